@@ -1,0 +1,29 @@
+/*
+ * Serial number -> object, in order. Serials only grow and are never used again, so adding appends;
+ * lookup is a binary search; the ordered walk is what readdir needs (cookie = serial).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ids {
+    struct ids_slot {
+        uint64_t id;
+        void *object;
+    } *slots;
+    size_t n;           /* objects */
+    size_t first, used; /* slots in use, empty ones (of removed objects) among them */
+    size_t size;
+    size_t last;         /* slot that ids_next() gave last */
+};
+
+void ids_init(struct ids *ids);
+void ids_free(struct ids *ids); /* asserts that it is empty */
+/* id must be larger than every id ever added, or (while a state is loaded) any absent one. */
+bool ids_add(struct ids *ids, uint64_t id, void *object); /* false: no memory */
+void *ids_find(const struct ids *ids, uint64_t id);       /* NULL: absent */
+void *ids_remove(struct ids *ids, uint64_t id);           /* the object, or NULL */
+/* The first object whose id is > after, its id in *id; NULL at the end. Safe while others come and go. */
+void *ids_next(struct ids *ids, uint64_t after, uint64_t *id);

@@ -1,0 +1,106 @@
+/*
+ * What somebody may do, as a value: freed, printed, read back.
+ */
+#include "core/host.h"
+#include "core/scan.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void rights_forget(struct rights *rights)
+{
+    if (rights)
+        free(rights->groups);
+    free(rights);
+}
+
+void rights_free(struct rights *rights)
+{
+    if (rights && rights->userns_fd >= 0)
+        close(rights->userns_fd);
+    rights_forget(rights);
+}
+
+void rights_print(const struct rights *rights, struct buf *out)
+{
+    buf_u64(out, rights->uid);
+    buf_char(out, ' ');
+    buf_u64(out, rights->gid);
+    buf_char(out, ' ');
+    buf_u64(out, rights->capabilities);
+    buf_str(out, rights->superuser ? " 1 " : " 0 ");
+    buf_i64(out, rights->userns_fd);
+    for (unsigned i = 0; i < rights->n_groups; i++) {
+        buf_char(out, ' ');
+        buf_u64(out, rights->groups[i]);
+    }
+}
+
+static bool number_scan(struct scan *scan, uint64_t max, uint64_t *value)
+{
+    struct word word;
+    return scan_word(scan, &word) && word_u64(word, false, 0, max, value);
+}
+
+static bool groups_scan(struct scan *scan, struct rights *rights)
+{
+    struct word word;
+    uint64_t value;
+    size_t size = 0;
+    while (scan_word(scan, &word)) {
+        if (!word_u64(word, false, 0, UINT32_MAX, &value))
+            return false;
+        if (rights->n_groups == size) {
+            size = size ? 2 * size : 8;
+            gid_t *larger = realloc(rights->groups, size * sizeof *larger);
+            if (!larger)
+                return false;
+            rights->groups = larger;
+        }
+        rights->groups[rights->n_groups++] = (gid_t)value;
+    }
+    return true;
+}
+
+static bool fields_scan(struct scan *scan, struct rights *rights)
+{
+    uint64_t uid, gid, superuser, fd;
+    struct word word;
+    if (!number_scan(scan, UINT32_MAX, &uid) || !number_scan(scan, UINT32_MAX, &gid) ||
+        !number_scan(scan, UINT64_MAX, &rights->capabilities) ||
+        !number_scan(scan, 1, &superuser) || !scan_word(scan, &word))
+        return false;
+    rights->uid = (uid_t)uid;
+    rights->gid = (gid_t)gid;
+    rights->superuser = superuser == 1;
+    if (!word_is(word, "-1")) {
+        if (!word_u64(word, false, 0, INT_MAX, &fd))
+            return false;
+        rights->userns_fd = (int)fd;
+    }
+    return groups_scan(scan, rights);
+}
+
+struct rights *rights_scan(const char *text)
+{
+    struct scan scan;
+    struct rights *rights = calloc(1, sizeof *rights);
+    if (!rights)
+        return NULL;
+    rights->userns_fd = -1;
+    scan_init(&scan, text, strlen(text));
+    if (fields_scan(&scan, rights))
+        return rights;
+    rights_forget(rights);
+    return NULL;
+}
+
+bool rights_in_group(const struct rights *rights, gid_t gid)
+{
+    bool found = rights->gid == gid;
+    for (unsigned i = 0; !found && i < rights->n_groups; i++)
+        found = rights->groups[i] == gid;
+    return found;
+}
