@@ -1,0 +1,426 @@
+/*
+ * Rows: the signed numbers, the slots behind them, their administration and questions about them.
+ * Which rows a PMC gets is row_choose.c, how PMCs make room for each other row_arrange.c.
+ *
+ *   event                        number   needs                                       seed
+ *   process PMC made, released   +1, -1   number >= 0                                 R01 R02
+ *   system PMC made, released    -1, +1   number <= 0, the slot free                  R03 R04
+ *     (on each of its CPUs)
+ *   slot disabled                -1       not THREAD (E03), not taken (E04)           R05
+ *   slot enabled                 +1       not taken (E04)                             R06
+ *   disabled again, enabled too   0       the same checks                             R07
+ *   slot found foreign           -1       not THREAD, not taken; else overcommitted
+ *   attach, detach, start, stop   0                                                   R08
+ *
+ * A slot that is disabled and foreign counts once, and shows as disabled.
+ */
+#include "core/row_state.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- booking ---- */
+
+static struct row_class *claim_class(const struct rows *rows, const struct claim *claim)
+{
+    assert(claim->class_index < rows->n_classes);
+    return &rows->classes[claim->class_index];
+}
+
+uint64_t class_all(const struct row_class *class)
+{
+    return class->n == 0 ? 0 : UINT64_MAX >> (MATCH_ROWS - class->n);
+}
+
+uint64_t class_thread_rows(const struct row_class *class)
+{
+    uint64_t set = 0;
+
+    for (unsigned row = 0; row < class->n; row++)
+        if (class->threads[row] > 0)
+            set |= row_bit(row);
+    return set;
+}
+
+uint64_t class_closed_rows(const struct row_class *class)
+{
+    uint64_t set = 0;
+
+    for (unsigned row = 0; row < class->n; row++)
+        if (class->closed[row] > 0)
+            set |= row_bit(row);
+    return set;
+}
+
+uint64_t claim_got(const struct claim *claim)
+{
+    uint64_t set = 0;
+
+    for (unsigned i = 0; i < claim->n; i++)
+        set |= claim->member[i].got;
+    return set;
+}
+
+uint64_t claim_fits(const struct claim *claim)
+{
+    uint64_t set = 0;
+
+    for (unsigned i = 0; i < claim->n; i++)
+        set |= claim->member[i].fits;
+    return set;
+}
+
+unsigned claim_needed(const struct claim *claim)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < claim->n; i++)
+        n += claim->member[i].needed;
+    return n;
+}
+
+/* The one place where slots change: keeps `closed` in step. */
+static void slots_write(struct row_class *class, unsigned cpu, struct cpu_slots next)
+{
+    const uint64_t before = slots_closed(&class->slots[cpu]), after = slots_closed(&next);
+
+    for (uint64_t set = after & ~before; set != 0;)
+        class->closed[row_take(&set)]++;
+    for (uint64_t set = before & ~after; set != 0;)
+        class->closed[row_take(&set)]--;
+    class->slots[cpu] = next;
+}
+
+static void claim_change(struct rows *rows, const struct claim *claim, bool book)
+{
+    struct row_class *class = claim_class(rows, claim);
+    const uint64_t got = claim_got(claim);
+
+    if (!claim->system) {
+        for (uint64_t set = got; set != 0;) {
+            const unsigned row = row_take(&set);
+
+            class->threads[row] = book ? class->threads[row] + 1 : class->threads[row] - 1;
+        }
+        return;
+    }
+    if (got == 0)
+        return;
+    for (int c = cpus_next(&claim->cpus, 0); c >= 0; c = cpus_next(&claim->cpus, c + 1)) {
+        struct cpu_slots next = class->slots[c];
+
+        assert(book ? (next.taken & got) == 0 : (next.taken & got) == got);
+        next.taken ^= got;
+        slots_write(class, (unsigned)c, next);
+    }
+}
+
+void claim_book(struct rows *rows, const struct claim *claim)
+{
+    claim_change(rows, claim, true);
+}
+
+void claim_unbook(struct rows *rows, const struct claim *claim)
+{
+    claim_change(rows, claim, false);
+}
+
+bool class_remember(struct row_class *class, struct claim *claim)
+{
+    if (class->n_claims == class->size) {
+        const unsigned size = class->size == 0 ? 8 : 2 * class->size;
+        struct claim **claims = reallocarray(class->claims, size, sizeof claims[0]);
+
+        if (claims == NULL)
+            return false;
+        class->claims = claims;
+        class->size = size;
+    }
+    class->claims[class->n_claims++] = claim;
+    return true;
+}
+
+void foreign_settle(struct rows *rows, struct row_class *class)
+{
+    const uint64_t threads = class_thread_rows(class);
+
+    for (int c = cpus_next(&rows->possible, 0); c >= 0; c = cpus_next(&rows->possible, c + 1)) {
+        struct cpu_slots next = class->slots[c];
+
+        next.foreign = next.probed & ~next.taken & ~threads;
+        if (next.foreign != class->slots[c].foreign)
+            slots_write(class, (unsigned)c, next);
+    }
+}
+
+void rows_release(struct rows *rows, struct claim *claim)
+{
+    struct row_class *class;
+
+    if (claim->pmc == 0)
+        return;
+    class = claim_class(rows, claim);
+    for (unsigned i = 0; i < class->n_claims; i++) {
+        if (class->claims[i] != claim)
+            continue;
+        claim_unbook(rows, claim);
+        class->n_claims--;
+        memmove(&class->claims[i], &class->claims[i + 1],
+                (class->n_claims - i) * sizeof class->claims[0]);
+        foreign_settle(rows, class);
+        break;
+    }
+    claim->pmc = 0;
+    for (unsigned i = 0; i < claim->n; i++)
+        claim->member[i].got = 0;
+}
+
+/* What a claim says it holds is possible: within its masks, as many as needed, none twice. */
+static bool claim_sound(const struct row_class *class, const struct claim *claim)
+{
+    uint64_t seen = 0;
+
+    for (unsigned i = 0; i < claim->n; i++) {
+        const struct claim_member *member = &claim->member[i];
+
+        if ((unsigned)__builtin_popcountll(member->got) != member->needed ||
+            (member->got & ~(member->fits & class_all(class))) != 0 || (member->got & seen) != 0)
+            return false;
+        seen |= member->got;
+    }
+    return true;
+}
+
+/* Foreign slots are no obstacle here: what is taken again was held before they were probed. */
+bool rows_retake(struct rows *rows, struct claim *claim)
+{
+    struct row_class *class = claim_class(rows, claim);
+    const struct cpus *cpus = claim->system ? &claim->cpus : &rows->possible;
+    const uint64_t got = claim_got(claim);
+
+    if (!claim_sound(class, claim) || (claim->system && cpus_count(&claim->cpus) > 0 &&
+                                       (class_thread_rows(class) & got) != 0))
+        return false;
+    for (int c = cpus_next(cpus, 0); c >= 0; c = cpus_next(cpus, c + 1))
+        if (!cpus_has(&rows->possible, (unsigned)c) ||
+            ((class->slots[c].taken | class->slots[c].disabled) & got) != 0)
+            return false;
+    if (!class_remember(class, claim))
+        return false;
+    claim_book(rows, claim);
+    foreign_settle(rows, class);
+    return true;
+}
+
+/* ---- life ---- */
+
+struct rows *rows_new(const struct class_info *classes, unsigned n_classes,
+                      const struct cpus *possible)
+{
+    struct rows *rows = calloc(1, sizeof *rows);
+
+    if (rows == NULL)
+        return NULL;
+    cpus_init(&rows->possible);
+    rows->classes = calloc(n_classes + 1, sizeof rows->classes[0]);
+    if (rows->classes == NULL || !cpus_copy(&rows->possible, possible)) {
+        rows_free(rows);
+        return NULL;
+    }
+    for (int c = cpus_next(possible, 0); c >= 0; c = cpus_next(possible, c + 1))
+        rows->n_cpus = (unsigned)c + 1;
+    for (; rows->n_classes < n_classes; rows->n_classes++) {
+        struct row_class *class = &rows->classes[rows->n_classes];
+
+        class->info = &classes[rows->n_classes];
+        class->n = class->info->rows < MATCH_ROWS ? class->info->rows : MATCH_ROWS;
+        class->slots = calloc(rows->n_cpus + 1, sizeof class->slots[0]);
+        if (class->slots == NULL) {
+            rows_free(rows);
+            return NULL;
+        }
+    }
+    return rows;
+}
+
+void rows_free(struct rows *rows)
+{
+    if (rows == NULL)
+        return;
+    for (unsigned i = 0; i < rows->n_classes; i++) {
+        assert(rows->classes[i].n_claims == 0);
+        free(rows->classes[i].claims);
+        free(rows->classes[i].slots);
+    }
+    free(rows->classes);
+    cpus_free(&rows->possible);
+    free(rows);
+}
+
+void rows_set_strict(struct rows *rows, bool strict)
+{
+    rows->strict = strict;
+}
+
+/* ---- administration: order of checks as in the seed (1.8) ---- */
+
+static int slot_find(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
+                     struct row_class **out, struct err *err)
+{
+    struct row_class *class;
+
+    if (!cpus_has(&rows->possible, cpu))
+        return err_set(err, E21, "there is no cpu%u; the CPUs that exist are in info/cpus", cpu);
+    if (class_index >= rows->n_classes)
+        return err_set(err, E19, "there is no class %u; classes are in info/classes", class_index);
+    class = &rows->classes[class_index];
+    if (row >= class->n)
+        return err_set(err, E19, "class \"%s\" has %u rows, and so no row %u", class->info->name,
+                       class->n, row);
+    *out = class;
+    return 0;
+}
+
+static int slot_taken(const struct row_class *class, unsigned cpu, unsigned row, struct err *err)
+{
+    if ((class->slots[cpu].taken & row_bit(row)) == 0)
+        return 0;
+    return err_set(err, E04, "row %u of class \"%s\" holds a system PMC on cpu%u; info/rows names "
+                   "it", row, class->info->name, cpu);
+}
+
+int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
+                 struct err *err)
+{
+    struct row_class *class;
+    struct cpu_slots next;
+    int rc = slot_find(rows, cpu, class_index, row, &class, err);
+
+    if (rc != 0)
+        return rc;
+    if (class->threads[row] > 0)
+        return err_set(err, E03, "row %u of class \"%s\" is in use by %u process PMC%s; info/rows "
+                       "names the oldest", row, class->info->name, class->threads[row],
+                       class->threads[row] == 1 ? "" : "s");
+    rc = slot_taken(class, cpu, row, err);
+    if (rc != 0)
+        return rc;
+    next = class->slots[cpu];
+    next.disabled |= row_bit(row);
+    slots_write(class, cpu, next);
+    return 0;
+}
+
+int rows_enable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
+                struct err *err)
+{
+    struct row_class *class;
+    struct cpu_slots next;
+    int rc = slot_find(rows, cpu, class_index, row, &class, err);
+
+    if (rc == 0)
+        rc = slot_taken(class, cpu, row, err);
+    if (rc != 0)
+        return rc;
+    next = class->slots[cpu];
+    next.disabled &= ~row_bit(row);
+    slots_write(class, cpu, next);
+    return 0;
+}
+
+void rows_set_foreign(struct rows *rows, unsigned cpu, unsigned class_index, uint64_t mask)
+{
+    struct row_class *class;
+
+    if (class_index >= rows->n_classes || !cpus_has(&rows->possible, cpu))
+        return;
+    class = &rows->classes[class_index];
+    class->slots[cpu].probed = mask & class_all(class);
+    foreign_settle(rows, class);
+}
+
+/* ---- questions ---- */
+
+static const struct row_class *class_of(const struct rows *rows, unsigned class_index, unsigned row)
+{
+    if (class_index >= rows->n_classes || row >= rows->classes[class_index].n)
+        return NULL;
+    return &rows->classes[class_index];
+}
+
+int rows_number(const struct rows *rows, unsigned class_index, unsigned row)
+{
+    const struct row_class *class = class_of(rows, class_index, row);
+
+    return class == NULL ? 0 : (int)class->threads[row] - (int)class->closed[row];
+}
+
+enum disposition rows_disposition(const struct rows *rows, unsigned class_index, unsigned row)
+{
+    const int number = rows_number(rows, class_index, row);
+
+    return number > 0 ? ROW_THREAD : number < 0 ? ROW_STANDALONE : ROW_FREE;
+}
+
+enum slot_state rows_slot(const struct rows *rows, unsigned cpu, unsigned class_index, unsigned row)
+{
+    const struct row_class *class = class_of(rows, class_index, row);
+
+    if (class == NULL || !cpus_has(&rows->possible, cpu))
+        return SLOT_ENABLED;
+    if ((class->slots[cpu].disabled & row_bit(row)) != 0)
+        return SLOT_DISABLED;
+    return (class->slots[cpu].foreign & row_bit(row)) != 0 ? SLOT_FOREIGN : SLOT_ENABLED;
+}
+
+unsigned rows_users(const struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
+                    uint64_t *oldest)
+{
+    const struct row_class *class = class_of(rows, class_index, row);
+    unsigned n = 0;
+
+    *oldest = 0;
+    for (unsigned i = 0; class != NULL && i < class->n_claims; i++) {
+        const struct claim *claim = class->claims[i];
+
+        if ((claim_got(claim) & row_bit(row)) == 0 ||
+            (claim->system && !cpus_has(&claim->cpus, cpu)))
+            continue;
+        n++;
+        if (*oldest == 0 || claim->pmc < *oldest)
+            *oldest = claim->pmc;
+    }
+    return n;
+}
+
+bool rows_overcommitted(const struct rows *rows, unsigned class_index)
+{
+    if (class_index >= rows->n_classes)
+        return false;
+    for (unsigned cpu = 0; cpu < rows->n_cpus; cpu++) {
+        const struct cpu_slots *slots = &rows->classes[class_index].slots[cpu];
+
+        if ((slots->probed & ~slots->foreign) != 0)
+            return true;
+    }
+    return false;
+}
+
+const char *disposition_name(enum disposition d)
+{
+    static const char *const names[] = {
+        [ROW_FREE] = "FREE", [ROW_THREAD] = "THREAD", [ROW_STANDALONE] = "STANDALONE"
+    };
+
+    return names[d];
+}
+
+const char *slot_name(enum slot_state s)
+{
+    static const char *const names[] = {
+        [SLOT_ENABLED] = "enabled", [SLOT_DISABLED] = "disabled", [SLOT_FOREIGN] = "foreign"
+    };
+
+    return names[s];
+}

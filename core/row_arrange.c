@@ -1,0 +1,278 @@
+/*
+ * Rule 5 of INTERFACE section 6: process PMCs that cover one process may not share a row. At attach
+ * the PMC moves to a row where that holds; where there is none, others make room.
+ *
+ * The search goes by displacement. The claim tries every set of rows that could count it; claims in
+ * conflict that sit there are displaced and must find rows in turn; who has been placed stays.
+ *
+ *   a row held by …                                    may be taken?
+ *   nobody, or claims that are not in conflict         yes, tried first
+ *   a claim in conflict, no row= asked, not yet placed yes: that claim is displaced
+ *   a claim in conflict, placed before or with row=    no
+ *
+ * It finds an arrangement if there is one, but for its bounds: CHAIN_MAX claims placed at once and
+ * STEPS_MAX steps. Moves are bookkeeping; STANDALONE rows are never touched.
+ */
+#include "core/row_state.h"
+
+#include <stdlib.h>
+
+#define CHAIN_MAX 32
+#define STEPS_MAX 20000
+
+enum known { UNKNOWN, NO, YES };
+
+struct search {
+    struct rows *rows;
+    struct row_class *class;
+    bool (*conflict)(void *ctx, uint64_t a, uint64_t b);
+    void *ctx;
+    uint64_t allowed;   /* rows for process PMCs */
+    unsigned steps;     /* left */
+    unsigned placed;    /* claims placed */
+    bool no_memory;
+    struct node {       /* beside class->claims[] */
+        enum { AT_REST, DISPLACED, PLACED } state;
+        uint8_t *known; /* enum known per other claim, once it was placed */
+    } *nodes;
+};
+
+/* ---- conflicts ---- */
+
+static bool claim_movable(const struct claim *claim)
+{
+    for (unsigned i = 0; i < claim->n; i++)
+        if (claim->member[i].asked != ROW_ANY)
+            return false;
+    return true;
+}
+
+static bool search_conflict(struct search *s, unsigned a, unsigned b)
+{
+    const struct claim *one = s->class->claims[a], *two = s->class->claims[b];
+    uint8_t *known = &s->nodes[a].known[b];
+
+    if (*known == UNKNOWN) {
+        const bool strict = s->rows->strict && claim_same_owner(one, two);
+
+        *known = !two->system && one->pmc != two->pmc &&
+                 (strict || s->conflict(s->ctx, one->pmc, two->pmc)) ? YES : NO;
+    }
+    return *known == YES;
+}
+
+/* Rows that claim `a` may not take (blocked), and those where it would displace somebody (busy). */
+static void search_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_t *busy)
+{
+    const uint64_t fits = claim_fits(s->class->claims[a]) & s->allowed;
+
+    *blocked = *busy = 0;
+    for (unsigned b = 0; b < s->class->n_claims; b++) {
+        const struct claim *other = s->class->claims[b];
+        const uint64_t got = claim_got(other) & fits;
+
+        if (b == a || got == 0 || s->nodes[b].state == DISPLACED || !search_conflict(s, a, b))
+            continue;
+        if (s->nodes[b].state == PLACED || !claim_movable(other))
+            *blocked |= got;
+        else
+            *busy |= got;
+    }
+}
+
+/* ---- the search ---- */
+
+/* One claim looking for its rows: the choice is a set, grown row by row in order of choice. */
+struct choice {
+    unsigned claim;          /* index */
+    uint64_t busy;
+    bool may_displace;       /* second pass */
+    uint8_t order[MATCH_ROWS];
+    unsigned n_order, needed;
+    struct want wants[MATCH_ROWS];
+    uint8_t taken[MATCH_ROWS];
+    unsigned n_taken;
+};
+
+static bool search_next(struct search *s);
+
+/* The set is complete: sit down, displace who is in the way, let them find rows. */
+static bool choice_settle(struct search *s, struct choice *choice)
+{
+    struct claim *claim = s->class->claims[choice->claim];
+    const uint64_t fits = claim_fits(claim);
+    uint8_t *displaced = calloc(s->class->n_claims, 1);
+    bool done;
+
+    if (displaced == NULL) {
+        s->no_memory = true;
+        return false;
+    }
+    claim_give(claim, choice->wants);
+    for (unsigned b = 0; b < s->class->n_claims; b++) {
+        if (s->nodes[b].state != AT_REST || (claim_got(s->class->claims[b]) & fits) == 0 ||
+            (claim_got(s->class->claims[b]) & claim_got(claim)) == 0 ||
+            !search_conflict(s, choice->claim, b))
+            continue;
+        displaced[b] = 1;
+        s->nodes[b].state = DISPLACED;
+    }
+    done = search_next(s);
+    for (unsigned b = 0; !done && b < s->class->n_claims; b++)
+        if (displaced[b])
+            s->nodes[b].state = AT_REST;
+    free(displaced);
+    return done;
+}
+
+static bool choice_uses_busy(const struct choice *choice)
+{
+    for (unsigned i = 0; i < choice->n_taken; i++)
+        if ((choice->busy & row_bit(choice->taken[i])) != 0)
+            return true;
+    return false;
+}
+
+/* Every set of rows that fills the wants: order[at] is in it, or it is not. */
+static bool choice_grow(struct search *s, struct choice *choice, unsigned at)
+{
+    if (s->steps == 0 || s->no_memory)
+        return false;
+    s->steps--;
+    if (choice->n_taken == choice->needed) {
+        /* the first pass has been through the sets that displace nobody */
+        if (choice_uses_busy(choice) != choice->may_displace)
+            return false;
+        match_rows(choice->wants, choice->needed, choice->taken, choice->n_taken);
+        return choice_settle(s, choice);
+    }
+    if (choice->n_order - at < choice->needed - choice->n_taken)
+        return false;
+    choice->taken[choice->n_taken++] = choice->order[at];
+    if (match_rows(choice->wants, choice->needed, choice->taken, choice->n_taken) ==
+            choice->n_taken && choice_grow(s, choice, at + 1))
+        return true;
+    choice->n_taken--;
+    return choice_grow(s, choice, at + 1);
+}
+
+static bool choice_make(struct search *s, unsigned index, bool may_displace)
+{
+    const struct claim *claim = s->class->claims[index];
+    struct choice choice = {.claim = index, .may_displace = may_displace};
+    uint64_t blocked, rows;
+
+    search_rows(s, index, &blocked, &choice.busy);
+    if (may_displace && choice.busy == 0)
+        return false;
+    rows = s->allowed & ~blocked;
+    if (!may_displace)
+        rows &= ~choice.busy;
+    choice.needed = claim_wants(claim, rows, choice.wants);
+    choice.n_order = rows_order(s->rows, claim, rows & claim_fits(claim), choice.order);
+    return choice_grow(s, &choice, 0);
+}
+
+/* Places the first displaced claim, and so on. True when none is left. */
+static bool search_next(struct search *s)
+{
+    struct claim *claim;
+    struct claim_member before[SET_MAX];
+    unsigned index = 0;
+    bool done;
+
+    while (index < s->class->n_claims && s->nodes[index].state != DISPLACED)
+        index++;
+    if (index == s->class->n_claims)
+        return true;
+    if (s->placed == CHAIN_MAX)
+        return false;
+    if (s->nodes[index].known == NULL)
+        s->nodes[index].known = calloc(s->class->n_claims, 1);
+    if (s->nodes[index].known == NULL) {
+        s->no_memory = true;
+        return false;
+    }
+    claim = s->class->claims[index];
+    for (unsigned i = 0; i < claim->n; i++)
+        before[i] = claim->member[i];
+    s->nodes[index].state = PLACED;
+    s->placed++;
+    done = choice_make(s, index, false) || choice_make(s, index, true);
+    if (!done) {
+        for (unsigned i = 0; i < claim->n; i++)
+            claim->member[i] = before[i];
+        s->nodes[index].state = DISPLACED;
+        s->placed--;
+    }
+    return done;
+}
+
+/* ---- the operation ---- */
+
+/* The ordinary case: where the claim sits nobody is in conflict with it. */
+static bool claim_at_peace(const struct rows *rows, const struct claim *claim,
+                           bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx)
+{
+    const struct row_class *class = &rows->classes[claim->class_index];
+    const uint64_t got = claim_got(claim);
+
+    for (unsigned i = 0; i < class->n_claims; i++) {
+        const struct claim *other = class->claims[i];
+
+        if (other != claim && !other->system && other->pmc != claim->pmc &&
+            (claim_got(other) & got) != 0 && conflict(ctx, claim->pmc, other->pmc))
+            return false;
+    }
+    return true;
+}
+
+/* Runs the search with everybody in place but `claim`. */
+static bool search_run(struct search *s, const struct claim *claim)
+{
+    bool done;
+
+    s->nodes = calloc(s->class->n_claims, sizeof s->nodes[0]);
+    if (s->nodes == NULL) {
+        s->no_memory = true;
+        return false;
+    }
+    for (unsigned i = 0; i < s->class->n_claims; i++)
+        if (s->class->claims[i] == claim)
+            s->nodes[i].state = DISPLACED;
+    done = search_next(s);
+    for (unsigned i = 0; i < s->class->n_claims; i++)
+        free(s->nodes[i].known);
+    free(s->nodes);
+    return done;
+}
+
+int rows_arrange(struct rows *rows, struct claim *claim,
+                 bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx, struct err *err)
+{
+    struct row_class *class = &rows->classes[claim->class_index];
+    struct search search = {
+        .rows = rows, .class = class, .conflict = conflict, .ctx = ctx, .steps = STEPS_MAX,
+        .allowed = class_all(class) & ~class_closed_rows(class)
+    };
+    bool done;
+
+    if (claim->system || claim->n == 0 || claim_at_peace(rows, claim, conflict, ctx))
+        return 0;
+    for (unsigned i = 0; i < class->n_claims; i++)
+        if (!class->claims[i]->system)
+            claim_unbook(rows, class->claims[i]);
+    done = search_run(&search, claim);
+    for (unsigned i = 0; i < class->n_claims; i++)
+        if (!class->claims[i]->system)
+            claim_book(rows, class->claims[i]);
+    foreign_settle(rows, class);
+    if (done)
+        return 0;
+    if (search.no_memory)
+        return err_set(err, E32, "no memory to arrange the rows of class \"%s\"",
+                       class->info->name);
+    return err_set(err, E05, "other PMCs that cover the same process hold the rows of class \"%s\" "
+                   "that could count this one%s; detach one of them, or use multiplex=on",
+                   class->info->name, claim_movable(claim) ? "" : " (row= allows no other)");
+}

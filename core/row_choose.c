@@ -1,0 +1,345 @@
+/*
+ * Which rows a PMC gets: rules 1–4 of INTERFACE section 6, all or nothing. Needs and refusals:
+ *
+ *   scope     a row may be chosen when                                     else
+ *   process   FREE or THREAD (strict: and the owner has none on it)        E19
+ *   system    FREE or STANDALONE, its slot free on every CPU asked for     E19
+ *             the same, but for slots that are disabled                    X08 if that would do
+ *
+ * Order of choice, smallest first: process PMCs that the owner has on the row (process scope), how
+ * many events can use the row, its number. How many events is what the class says (row_events);
+ * where it does not, how many different masks have asked for the row so far: a fixed counter comes
+ * first once an event that cannot use it was seen. Sets get the cheapest rows that fill all members
+ * (match.h).
+ *
+ * A system PMC without CPUs (not yet attached) knows its rows but holds no slot of them.
+ */
+#include "core/row_state.h"
+
+#include <stdlib.h>
+
+bool claim_same_owner(const struct claim *a, const struct claim *b)
+{
+    return a->uid == b->uid && a->instance == b->instance;
+}
+
+unsigned claim_wants(const struct claim *claim, uint64_t allowed, struct want wants[MATCH_ROWS])
+{
+    unsigned n = 0;
+
+    if (claim_needed(claim) > MATCH_ROWS)
+        return 0;
+    for (unsigned i = 0; i < claim->n; i++) {
+        const struct claim_member *member = &claim->member[i];
+        const uint64_t asked =
+            member->asked < 0 || member->asked >= MATCH_ROWS ? 0 : row_bit((unsigned)member->asked);
+
+        /* row= names one of its rows, the others follow freely */
+        for (unsigned k = 0; k < member->needed; k++) {
+            const uint64_t rows = member->asked < 0 ? member->fits
+                                  : k == 0          ? member->fits & asked
+                                                    : member->fits & ~asked;
+
+            wants[n++] = (struct want){.rows = rows & allowed, .got = -1};
+        }
+    }
+    return n;
+}
+
+void claim_give(struct claim *claim, const struct want *wants)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < claim->n; i++) {
+        claim->member[i].got = 0;
+        for (unsigned k = 0; k < claim->member[i].needed; k++)
+            claim->member[i].got |= row_bit((unsigned)wants[n++].got);
+    }
+}
+
+/* ---- order of choice ---- */
+
+static void class_learn(struct row_class *class, uint64_t fits)
+{
+    for (unsigned i = 0; i < class->n_masks; i++)
+        if (class->masks[i] == fits)
+            return;
+    if (class->n_masks < MATCH_ROWS)
+        class->masks[class->n_masks++] = fits;
+}
+
+static unsigned row_events(const struct row_class *class, unsigned row)
+{
+    unsigned n = 0;
+
+    if (class->info->row_events != NULL)
+        return class->info->row_events[row];
+    for (unsigned i = 0; i < class->n_masks; i++)
+        n += (class->masks[i] & row_bit(row)) != 0;
+    return n;
+}
+
+/* Process PMCs that the claim's owner has on the row, this claim apart. */
+static unsigned row_owned(const struct row_class *class, const struct claim *claim, unsigned row)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < class->n_claims; i++) {
+        const struct claim *other = class->claims[i];
+
+        n += other != claim && !other->system && claim_same_owner(other, claim) &&
+             (claim_got(other) & row_bit(row)) != 0;
+    }
+    return n;
+}
+
+unsigned rows_order(const struct rows *rows, const struct claim *claim, uint64_t allowed,
+                    uint8_t order[MATCH_ROWS])
+{
+    const struct row_class *class = &rows->classes[claim->class_index];
+    uint64_t cost[MATCH_ROWS];
+    unsigned n = 0;
+
+    while (allowed != 0) {
+        const unsigned row = row_take(&allowed);
+        const uint64_t owned = claim->system ? 0 : row_owned(class, claim, row);
+        const uint64_t price = owned << 32 | row_events(class, row);
+        unsigned at = n++;
+
+        for (; at > 0 && cost[at - 1] > price; at--) {
+            cost[at] = cost[at - 1];
+            order[at] = order[at - 1];
+        }
+        cost[at] = price;
+        order[at] = (uint8_t)row;
+    }
+    return n;
+}
+
+/* ---- what may be chosen ---- */
+
+static uint64_t allowed_process(const struct rows *rows, const struct claim *claim)
+{
+    const struct row_class *class = &rows->classes[claim->class_index];
+    uint64_t allowed = class_all(class) & ~class_closed_rows(class);
+
+    for (unsigned row = 0; rows->strict && row < class->n; row++)
+        if (row_owned(class, claim, row) > 0)
+            allowed &= ~row_bit(row);
+    return allowed;
+}
+
+static uint64_t allowed_system(const struct rows *rows, const struct row_class *class,
+                               const struct cpus *cpus, bool disabled_too)
+{
+    uint64_t allowed = class_all(class) & ~class_thread_rows(class);
+
+    for (int c = cpus_next(cpus, 0); c >= 0; c = cpus_next(cpus, c + 1)) {
+        const struct cpu_slots *slots = cpus_has(&rows->possible, (unsigned)c) ? &class->slots[c]
+                                                                              : NULL;
+
+        if (slots == NULL)
+            return 0;
+        allowed &= ~(slots->taken | slots->foreign);
+        if (!disabled_too)
+            allowed &= ~slots->disabled;
+    }
+    return allowed;
+}
+
+static bool claim_choose(const struct rows *rows, struct claim *claim, uint64_t allowed)
+{
+    struct want wants[MATCH_ROWS];
+    uint8_t order[MATCH_ROWS];
+    const unsigned n = claim_wants(claim, allowed, wants);
+
+    if (n != claim_needed(claim) ||
+        match_rows(wants, n, order, rows_order(rows, claim, allowed, order)) != n)
+        return false;
+    claim_give(claim, wants);
+    return true;
+}
+
+/* ---- refusals ---- */
+
+/* "taken on cpu3": of the first CPU where the slot is closed; false when it is closed nowhere. */
+static bool slot_reason(const struct rows *rows, const struct row_class *class, unsigned row,
+                        const struct cpus *cpus, struct buf *out)
+{
+    for (int c = cpus_next(cpus, 0); c >= 0; c = cpus_next(cpus, c + 1)) {
+        const struct cpu_slots *slots = &class->slots[c];
+
+        if (!cpus_has(&rows->possible, (unsigned)c) || (slots_closed(slots) & row_bit(row)) == 0)
+            continue;
+        buf_printf(out, "%s on cpu%d",
+                   (slots->disabled & row_bit(row)) != 0 ? "disabled"
+                   : (slots->taken & row_bit(row)) != 0  ? "taken"
+                                                         : "foreign", c);
+        return true;
+    }
+    return false;
+}
+
+static void row_reason(const struct rows *rows, const struct claim *claim, const struct cpus *cpus,
+                       unsigned row, struct buf *out)
+{
+    const struct row_class *class = &rows->classes[claim->class_index];
+
+    buf_printf(out, "row %u is ", row);
+    if (claim->system) {
+        if (class->threads[row] > 0)
+            buf_str(out, "THREAD");
+        else if (!slot_reason(rows, class, row, cpus, out))
+            buf_str(out, "free");
+    } else if (class->closed[row] > 0) {
+        buf_str(out, "STANDALONE (");
+        slot_reason(rows, class, row, &rows->possible, out);
+        buf_char(out, ')');
+    } else {
+        buf_str(out, rows->strict && row_owned(class, claim, row) > 0
+                         ? "held by a PMC of the same owner (strict_rows=1)" : "free");
+    }
+}
+
+static void rows_reasons(const struct rows *rows, const struct claim *claim,
+                         const struct cpus *cpus, uint64_t set, struct buf *out)
+{
+    for (unsigned n = 0; set != 0; n++) {
+        if (n == 5) {
+            buf_str(out, "; and so on, see info/rows");
+            return;
+        }
+        buf_str(out, n == 0 ? "" : ", ");
+        row_reason(rows, claim, cpus, row_take(&set), out);
+    }
+}
+
+/* A row= that cannot be, whatever is free. */
+static int claim_check_asked(const struct row_class *class, const struct claim *claim,
+                             const char *what, struct err *err)
+{
+    for (unsigned i = 0; i < claim->n; i++) {
+        const struct claim_member *member = &claim->member[i];
+
+        if (member->asked == ROW_ANY)
+            continue;
+        if (member->asked < 0 || (unsigned)member->asked >= class->n)
+            return err_set(err, E19, "row=%d for \"%s\": class \"%s\" has rows 0-%u", member->asked,
+                           what, class->info->name, class->n - 1);
+        if ((member->fits & row_bit((unsigned)member->asked)) == 0)
+            return err_set(err, E19, "row=%d cannot count \"%s\"; row=any chooses one that can",
+                           member->asked, what);
+    }
+    return 0;
+}
+
+/* Why nothing could be chosen. disabled: with disabled slots it could. */
+static int claim_refuse(const struct rows *rows, const struct claim *claim, const struct cpus *cpus,
+                        const char *what, bool disabled, struct err *err)
+{
+    const struct row_class *class = &rows->classes[claim->class_index];
+    const bool asked = claim->n == 1 && claim->member[0].asked >= 0;
+    const uint64_t set = asked ? row_bit((unsigned)claim->member[0].asked)
+                               : claim_fits(claim) & class_all(class);
+    char storage[384];
+    struct buf buf;
+    int rc;
+
+    buf_init(&buf, storage, sizeof storage);
+    rows_reasons(rows, claim, cpus, set, &buf);
+    if (disabled)
+        rc = err_set(err, X08, "only rows that the administrator disabled would fit \"%s\": %s",
+                     what, buf_text(&buf));
+    else
+        rc = err_set(err, E19, "no row left for \"%s\": it needs %u of class \"%s\", and %s", what,
+                     claim_needed(claim), class->info->name,
+                     set == 0 ? "none can count it" : buf_text(&buf));
+    buf_free(&buf);
+    return rc;
+}
+
+/* Fills claim->member[].got for these CPUs; nothing of it is booked at this moment. */
+static int claim_fill(const struct rows *rows, struct claim *claim, const struct cpus *cpus,
+                      const char *what, struct err *err)
+{
+    const struct row_class *class = &rows->classes[claim->class_index];
+    struct claim trial = *claim;
+    int rc = claim_check_asked(class, claim, what, err);
+
+    if (rc != 0)
+        return rc;
+    if (!claim->system) {
+        if (claim_choose(rows, claim, allowed_process(rows, claim)))
+            return 0;
+        return claim_refuse(rows, claim, cpus, what, false, err);
+    }
+    if (claim_choose(rows, claim, allowed_system(rows, class, cpus, false)))
+        return 0;
+    return claim_refuse(rows, claim, cpus, what,
+                        claim_choose(rows, &trial, allowed_system(rows, class, cpus, true)), err);
+}
+
+/* CPUs that exist and have this class; the engine and the backend check first, this is the last. */
+static int claim_check_cpus(const struct rows *rows, const struct claim *claim,
+                            const struct cpus *cpus, const char *what, struct err *err)
+{
+    const struct class_info *info = rows->classes[claim->class_index].info;
+
+    for (int c = cpus_next(cpus, 0); claim->system && c >= 0; c = cpus_next(cpus, c + 1)) {
+        if (!cpus_has(&rows->possible, (unsigned)c))
+            return err_set(err, E21, "there is no cpu%d to count \"%s\" on", c, what);
+        if (cpus_count(&info->cpus) > 0 && !cpus_has(&info->cpus, (unsigned)c))
+            return err_set(err, E19, "cpu%d has no row of class \"%s\" for \"%s\"", c, info->name,
+                           what);
+    }
+    return 0;
+}
+
+/* PMCALLOCATE, step 13. */
+int rows_reserve(struct rows *rows, struct claim *claim, const char *what, struct err *err)
+{
+    struct row_class *class = &rows->classes[claim->class_index];
+    int rc = claim_check_cpus(rows, claim, &claim->cpus, what, err);
+
+    for (unsigned i = 0; i < claim->n; i++)
+        class_learn(class, claim->member[i].fits);
+    if (rc == 0)
+        rc = claim_fill(rows, claim, &claim->cpus, what, err);
+    if (rc != 0)
+        return rc;
+    if (!class_remember(class, claim)) {
+        for (unsigned i = 0; i < claim->n; i++)
+            claim->member[i].got = 0;
+        return err_set(err, E32, "no memory to reserve a row for \"%s\"", what);
+    }
+    claim_book(rows, claim);
+    return 0;
+}
+
+int rows_recpu(struct rows *rows, struct claim *claim, const struct cpus *cpus, const char *what,
+               struct err *err)
+{
+    struct row_class *class = &rows->classes[claim->class_index];
+    const uint64_t got = claim_got(claim);
+    struct cpus next;
+    int rc = claim_check_cpus(rows, claim, cpus, what, err);
+
+    if (rc != 0)
+        return rc;
+    cpus_init(&next);
+    if (!cpus_copy(&next, cpus))
+        return err_set(err, E32, "no memory for a list of CPUs");
+    claim_unbook(rows, claim);
+    if ((got & ~allowed_system(rows, class, cpus, false)) != 0)
+        rc = claim_fill(rows, claim, cpus, what, err);
+    if (rc == 0) {
+        const struct cpus old = claim->cpus;
+
+        claim->cpus = next;
+        next = old;
+    }
+    claim_book(rows, claim);
+    foreign_settle(rows, class);
+    cpus_free(&next);
+    return rc;
+}
