@@ -1,0 +1,613 @@
+/*
+ * Commands become changes: parsing, the part that looks at the machine, and the order of the stages.
+ */
+#include "core/change.h"
+
+#include "core/access.h"
+#include "core/files.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const struct verb_row verb_table[VERBS] = {
+    [VERB_START] = { "start", "begin or continue; attaches the caller if there never was a target",
+                     "PMCSTART, PMIOSTART, cpc_enable" },
+    [VERB_STOP] = { "stop", "keep the count", "PMCSTOP, PMIOSTOP, cpc_disable" },
+    [VERB_RESET] = { "reset", "back to the initial count, times to zero; not while running",
+                     "PMIORESET" },
+    [VERB_RESTART] = { "restart", "reset and start as one", "cpc_set_restart" },
+    [VERB_FLUSH] = { "flush", "make the log's records readable", "FLUSHLOG" },
+    [VERB_CLOSE] = { "close", "last record, log ended", "CLOSELOG" },
+    [VERB_DETACH] = { "detach", "from all targets", "PMCDETACH" },
+};
+
+/* ---- memory ---- */
+
+static struct change *change_new(struct pmc *pmc, enum cause cause)
+{
+    struct change *change = calloc(1, sizeof *change);
+
+    if (!change)
+        return NULL;
+    change->engine = pmc->engine;
+    change->cause = cause;
+    change->file = "ctl";
+    if (!settings_copy(&change->want, &pmc->settings)) {
+        free(change);
+        return NULL;
+    }
+    change->pmc = pmc_ref(pmc);
+    change->effective = pmc->effective;
+    change->kernel = pmc->kernel;
+    change->wants_all = pmc->wants_all;
+    return change;
+}
+
+/* With the lock; what needs none to be freed is freed by change_clean() before. */
+static void change_free(struct change *change)
+{
+    for (unsigned i = 0; i < change->n_names; i++)
+        free(change->names[i]);
+    free(change->names);
+    for (unsigned i = 0; i < change->n_wanted; i++) {
+        target_word_clear(&change->wanted[i].word);
+        free(change->wanted[i].cgroup);
+    }
+    free(change->wanted);
+    for (unsigned i = 0; i < change->n_replaced; i++)
+        free(change->replaced[i].last);
+    free(change->replaced);
+    for (unsigned i = 0; i < change->n_kept; i++)
+        free(change->kept[i].now);
+    free(change->kept);
+    free(change->fresh);
+    free(change->plan);
+    free(change->processes);
+    free(change->swap);
+    free(change->links);
+    free(change->base);
+    set_unref(change->set);
+    settings_clear(&change->want);
+    pmc_unref(change->pmc);
+    free(change);
+}
+
+/* ---- parsing ---- */
+
+static int add_name(struct change *change, struct word word, struct err *err)
+{
+    if (change->n_names == SET_MAX)
+        return err_set(err, P28, "a set has at most %d events", SET_MAX);
+    char **grown = realloc(change->names, (change->n_names + 1) * sizeof *grown);
+    char *copy = word_dup(word);
+    if (grown)
+        change->names = grown;
+    if (!grown || !copy) {
+        free(copy);
+        return err_set(err, E32, "no memory");
+    }
+    change->names[change->n_names++] = copy;
+    change->given |= GIVEN(KEY_EVENT);
+    return 0;
+}
+
+static int add_target(struct change *change, struct word word, struct err *err)
+{
+    struct wanted *grown = realloc(change->wanted, (change->n_wanted + 1) * sizeof *grown);
+
+    if (!grown)
+        return err_set(err, E32, "no memory");
+    change->wanted = grown;
+    grown += change->n_wanted;
+    *grown = (struct wanted){ .cgroup_fd = -1 };
+    change->given |= GIVEN(KEY_TARGET);
+    int rc = target_parse(&grown->word, word, err);
+    if (rc == 0)
+        change->n_wanted++;
+    else
+        target_word_clear(&grown->word);
+    return rc;
+}
+
+static int parse_config(struct change *change, struct scan *scan, struct err *err)
+{
+    struct word word, name, value;
+    int rc = 0;
+
+    change->additive = true;
+    while (rc == 0 && scan_setting(scan, &word)) {
+        if (!word_split(word, &name, &value))
+            return err_set(err, P01, "\"" WORD_FMT "\" is not of the form key=value", WORD_ARG(word));
+        enum key key = key_find(name);
+        if (key == KEYS)
+            return key_unknown(name, err);
+        if (value.len == 0)
+            return err_set(err, P02, "%s= has no value: %s", key_table[key].name,
+                           key_table[key].values);
+        if (key == KEY_EVENT)
+            rc = add_name(change, value, err);
+        else if (key == KEY_TARGET)
+            rc = add_target(change, value, err);
+        else
+            rc = settings_set(&change->want, key, value, err);
+        change->given |= GIVEN(key);
+    }
+    return rc;
+}
+
+static int parse_words(struct change *change, struct scan *scan, struct err *err)
+{
+    struct word word;
+    int rc = 0;
+
+    while (rc == 0 && scan_word(scan, &word)) {
+        if (strcmp(change->file, "event") == 0)
+            rc = add_name(change, word, err);
+        else
+            rc = add_target(change, word, err);
+    }
+    if (rc == 0 && change->n_names + change->n_wanted == 0)
+        rc = err_set(err, P05, "nothing but blanks was written");
+    return rc;
+}
+
+static int parse_mode(struct change *change, struct scan *scan, struct err *err)
+{
+    struct word word, more;
+
+    if (!scan_word(scan, &word))
+        return err_set(err, P05, "nothing but blanks was written");
+    if (scan_word(scan, &more))
+        return err_set(err, E20, "one mode, not more: \"" WORD_FMT "\" is too much", WORD_ARG(more));
+    change->given |= GIVEN(KEY_MODE);
+    return settings_set(&change->want, KEY_MODE, word, err);
+}
+
+static int change_parse(struct change *change, const char *text, size_t len, struct err *err)
+{
+    struct scan scan;
+
+    scan_init(&scan, text, len);
+    if (strcmp(change->file, "config") == 0)
+        return parse_config(change, &scan, err);
+    if (strcmp(change->file, "mode") == 0)
+        return parse_mode(change, &scan, err);
+    return parse_words(change, &scan, err);
+}
+
+/* ---- stage one, without the lock: names and processes ---- */
+
+static int resolve_names(struct change *change)
+{
+    const struct backend *backend = change->engine->backend;
+
+    change->set = set_new(change->n_names);
+    if (!change->set)
+        return err_set(&change->err, E32, "no memory");
+    for (unsigned i = 0; i < change->n_names; i++) {
+        int rc = backend->resolve(change->engine->backend_state, change->names[i],
+                                  &change->set->event[i], &change->err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+void change_pass_over(struct change *change)
+{
+    struct err before = change->note;
+
+    if (before.id == ERR_NONE)
+        change->note = change->err;
+    else
+        err_set(&change->note, before.id, "%s; %s", before.text, change->err.text);
+    change->err = (struct err){ .id = ERR_NONE };
+}
+
+static int find_process(struct change *change, struct wanted *wanted)
+{
+    struct engine *engine = change->engine;
+    const struct host *host = engine->host;
+    const struct target_word *word = &wanted->word;
+    int rc = host->process_open(engine->host_state, change->tid, word->self ? 0 : word->number,
+                                word->kind == TARGET_THREAD, &wanted->process, &change->err);
+    if (rc)
+        return rc;
+    wanted->pid = host->process_pid(wanted->process);
+    wanted->tid = host->process_tid(wanted->process);
+    if (word->remove)
+        return 0;
+    bool own = word->self && change->rights && change->uid == change->rights->uid;
+    if (own || change->superuser)
+        return 0;
+    if (!change->may_foreign)
+        return err_set(&change->err, E40, WORD_FMT ": unprivileged_proc_debug is 0: only the superuser "
+                       "observes other processes, everybody else only self", WORD_ARG(word->word));
+    return host->may_observe(engine->host_state, change->rights, wanted->process, &change->err);
+}
+
+static int find_cgroup(struct change *change, struct wanted *wanted)
+{
+    struct engine *engine = change->engine;
+    const struct target_word *word = &wanted->word;
+    char *path = strndup(word->path, word->path_len);
+
+    if (!path)
+        return err_set(&change->err, E32, "no memory");
+    int rc = engine->host->cgroup_open(engine->host_state, change->tid, path, &wanted->cgroup_fd,
+                                       &wanted->cgroup, &change->err);
+    free(path);
+    if (rc || word->remove || change->may_system)
+        return rc;
+    if (engine->host->cgroup_may_move(engine->host_state, change->rights, wanted->cgroup_fd) == 0)
+        return 0;
+    return err_set(&change->err, X07, WORD_FMT ": a cgroup is counted for the superuser and for who may "
+                   "write its cgroup.procs", WORD_ARG(word->word));
+}
+
+static int find_targets(struct change *change)
+{
+    unsigned found = 0, passed = 0;
+
+    for (unsigned i = 0; i < change->n_wanted; i++) {
+        struct wanted *wanted = &change->wanted[i];
+        int rc = 0;
+
+        if (wanted->word.kind == TARGET_CGROUP)
+            rc = find_cgroup(change, wanted);
+        else if (wanted->word.kind != TARGET_CPU)
+            rc = find_process(change, wanted);
+        if (rc == -ESRCH && !wanted->word.remove && change->n_wanted > 1) {
+            wanted->passed = true;
+            change_pass_over(change);
+            passed++;
+            continue;
+        }
+        if (rc == -ESRCH && wanted->word.remove && !wanted->word.self)
+            rc = 0; /* the check knows whether it was a target once */
+        if (rc)
+            return rc;
+        found++;
+    }
+    if (found == 0 && passed > 0) {
+        change->err = change->note;
+        return -ESRCH;
+    }
+    return 0;
+}
+
+static bool same_names(const struct change *change)
+{
+    const struct set *set = change->pmc->set;
+
+    if (!set || set->n != change->n_names)
+        return false;
+    for (unsigned i = 0; i < set->n; i++)
+        if (strcmp(set->event[i].written, change->names[i]) != 0)
+            return false;
+    return true;
+}
+
+/* What each member will count; may the opener count that; and do they fit together? */
+static int plan_set(struct change *change)
+{
+    const struct backend *backend = change->engine->backend;
+    bool asked = change->want.given & GIVEN(KEY_KERNEL);
+
+    change->kernel = asked ? change->want.value[KEY_KERNEL] : change->may_kernel;
+    change->plan = calloc(change->set->n, sizeof *change->plan);
+    if (!change->plan)
+        return err_set(&change->err, E32, "no memory");
+    for (unsigned i = 0; i < change->set->n; i++)
+        change->plan[i] = pmc_plan_event(&change->set->event[i], &change->want, change->kernel);
+    return backend->check_set(change->engine->backend_state, change->plan, change->set->n,
+                              change->want.value[KEY_MULTIPLEX], &change->err);
+}
+
+static void prepare_run(struct change *change)
+{
+    change->rc = 0;
+    if (change->n_names && !same_names(change)) {
+        change->new_set = true;
+        change->rc = resolve_names(change);
+        if (change->rc == 0)
+            change->rc = plan_set(change);
+    }
+    if (change->rc == 0)
+        change->rc = find_targets(change);
+    if (change->rc == 0 && (change->given & GIVEN(KEY_LIFETIME)) &&
+        change->want.value[KEY_LIFETIME] == LIFETIME_OWNER)
+        change->rc = change->engine->host->process_open(change->engine->host_state, change->tid, 0, false,
+                                                        &change->writer, &change->err);
+}
+
+/* ---- the stages ---- */
+
+static void change_run(struct work *work)
+{
+    struct change *change = (struct change *)work;
+
+    switch (change->stage) {
+    case STAGE_PREPARE:
+        prepare_run(change);
+        break;
+    case STAGE_APPLY:
+        change_apply(change);
+        break;
+    case STAGE_CLEAN:
+        change_clean(change);
+        break;
+    }
+}
+
+static int next_stage(struct call *call, struct change *change, enum stage stage)
+{
+    change->stage = stage;
+    call->work = &change->work;
+    return CALL_WORK;
+}
+
+/* The PMC was released while the change was under way: everything goes. */
+static void change_abandon(struct change *change)
+{
+    change->rc = err_set(&change->err, P26, "the PMC was released meanwhile");
+    change_undo(change);
+    change->cause = CAUSE_RELEASE;
+}
+
+static int clean_finish(struct call *call, struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    int rc = change->rc;
+
+    if (change->old_claim) {
+        rows_release(change->engine->rows, change->old_claim);
+        cpus_free(&change->old_claim->cpus);
+        free(change->old_claim);
+    }
+    if (pmc_released(pmc) && change->cause != CAUSE_RELEASE) {
+        change->cause = CAUSE_RELEASE; /* removed while this one was cleaning up */
+        change->old_claim = NULL;
+        change_release_now(change);
+        return next_stage(call, change, STAGE_CLEAN);
+    }
+    call->err = rc ? change->err : change->note;
+    pmc->busy = false;
+    engine_wake(change->engine, pmc->id);
+    if (change->open && change->swap && rc == 0 && strcmp(change->file, "count") == 0) {
+        free(change->open->swap);
+        change->open->swap = change->swap;
+        change->open->swapped = true;
+        change->swap = NULL;
+    }
+    if (change->cause == CAUSE_RELEASE)
+        pmc_unref(pmc); /* the tree's own reference */
+    change_free(change);
+    return rc;
+}
+
+static int change_finish(struct call *call, struct work *work)
+{
+    struct change *change = (struct change *)work;
+
+    if (change->stage == STAGE_CLEAN)
+        return clean_finish(call, change);
+    if (pmc_released(change->pmc) && change->cause != CAUSE_RELEASE) {
+        change_abandon(change);
+        change_release_now(change);
+        return next_stage(call, change, STAGE_CLEAN);
+    }
+    if (change->stage == STAGE_PREPARE && change->rc == 0) {
+        change->rc = change_check(change);
+        if (change->rc == 0)
+            return next_stage(call, change, STAGE_APPLY);
+    }
+    if (change->rc)
+        change_undo(change);
+    else
+        change_commit(change);
+    change->pmc->cpus_refused |= change->rc && change->cause == CAUSE_CPUS;
+    return next_stage(call, change, STAGE_CLEAN);
+}
+
+static int change_begin(struct call *call, struct change *change, bool slow)
+{
+    change->work = (struct work){ .run = change_run, .finish = change_finish, .slow = slow };
+    change->stage = STAGE_PREPARE;
+    change->rights = call->rights;
+    change->uid = call->uid;
+    change->tid = call->tid;
+    change->open = call->open;
+    change->may_kernel = access_kernel(change->engine, call->rights);
+    change->may_system = access_system(change->engine, call->rights);
+    change->may_foreign = access_foreign(change->engine, call->rights);
+    change->superuser = access_superuser(call->rights);
+    change->pmc->busy = true;
+    call->work = &change->work;
+    return CALL_WORK;
+}
+
+/* Busy: run the request again later. Held through another descriptor (lifetime=open): refused. */
+static int change_may_begin(struct call *call)
+{
+    struct pmc *pmc = call->pmc;
+
+    if (pmc->busy) {
+        call->wait_for = pmc->id;
+        return CALL_WAIT;
+    }
+    if (pmc->held_by && (!call->open || call->open->holds != pmc->id))
+        return err_set(&call->err, P29, "lifetime=open: %s is held through another descriptor until that "
+                       "is closed", pmc->name);
+    return 0;
+}
+
+int change_command(struct call *call, const char *file)
+{
+    int rc = change_may_begin(call);
+
+    if (rc)
+        return rc;
+    struct change *change = change_new(call->pmc, CAUSE_COMMAND);
+    if (!change)
+        return err_set(&call->err, E32, "no memory");
+    change->file = file;
+    rc = change_parse(change, call->text, call->len, &call->err);
+    if (rc) {
+        change_free(change);
+        return rc;
+    }
+    return change_begin(call, change, change->n_names || change->n_wanted);
+}
+
+int change_verb(struct call *call, enum verb verb)
+{
+    static const struct target_word self = { .word = { "self", 4 }, .self = true };
+    struct pmc *pmc = call->pmc;
+    int rc = change_may_begin(call);
+
+    if (rc)
+        return rc;
+    struct change *change = change_new(pmc, CAUSE_COMMAND);
+    if (!change)
+        return err_set(&call->err, E32, "no memory");
+    change->verb = verb;
+    bool starts = verb == VERB_START || verb == VERB_RESTART;
+    if (starts && pmc->set && !pmc->had_target && !mode_table[pmc->effective].system) {
+        change->wanted = calloc(1, sizeof *change->wanted);
+        if (!change->wanted) {
+            change_free(change);
+            return err_set(&call->err, E32, "no memory");
+        }
+        change->n_wanted = 1;
+        change->wanted[0] = (struct wanted){ .word = self, .cgroup_fd = -1 };
+    }
+    return change_begin(call, change, true);
+}
+
+int change_put(struct call *call)
+{
+    struct word word, more;
+    struct scan scan;
+    int rc = change_may_begin(call);
+
+    if (rc)
+        return rc;
+    scan_init(&scan, call->text, call->len);
+    if (!scan_word(&scan, &word) || scan_word(&scan, &more))
+        return err_set(&call->err, P02, "write one number, or for a set one for each event separated by "
+                       "commas: 0 or 0,100");
+    struct change *change = change_new(call->pmc, CAUSE_COMMAND);
+    if (!change)
+        return err_set(&call->err, E32, "no memory");
+    change->file = "count";
+    change->put = true;
+    change->given = GIVEN(KEY_COUNT);
+    rc = settings_set(&change->want, KEY_COUNT, word, &call->err);
+    if (rc) {
+        change_free(change);
+        return rc;
+    }
+    return change_begin(call, change, false);
+}
+
+/* ---- what the engine does by itself ---- */
+
+struct work *change_deaths(struct pmc *pmc)
+{
+    bool found = false;
+
+    if (pmc->busy || pmc_released(pmc))
+        return NULL;
+    for (unsigned i = 0; i < pmc->links->n && !found; i++)
+        found = link_dead(pmc, pmc->links->link[i]);
+    struct change *change = found ? change_new(pmc, CAUSE_DEATHS) : NULL;
+    if (!change)
+        return NULL;
+    struct call call = { .engine = pmc->engine };
+    change_begin(&call, change, false);
+    return &change->work;
+}
+
+struct work *change_pending(struct pmc *pmc)
+{
+    if (pmc_released(pmc))
+        return pmc->links ? change_release(pmc) : NULL;
+
+    struct work *work = change_deaths(pmc);
+
+    if (work || pmc->busy || pmc_released(pmc) || !change_cpus_differ(pmc))
+        return work;
+    struct change *change = change_new(pmc, CAUSE_CPUS);
+    if (!change)
+        return NULL;
+    struct call call = { .engine = pmc->engine };
+    change_begin(&call, change, true);
+    return &change->work;
+}
+
+struct work *change_release(struct pmc *pmc)
+{
+    if (pmc->busy)
+        return NULL;
+    struct change *change = change_new(pmc, CAUSE_RELEASE);
+    if (!change)
+        return NULL;
+    change->work = (struct work){ .run = change_run, .finish = change_finish, .slow = false };
+    change->stage = STAGE_CLEAN;
+    pmc->busy = true;
+    change_release_now(change);
+    return &change->work;
+}
+
+/* ---- the files ---- */
+
+int store_config(struct call *call)
+{
+    return change_command(call, "config");
+}
+
+int store_event(struct call *call)
+{
+    return change_command(call, "event");
+}
+
+int store_mode(struct call *call)
+{
+    return change_command(call, "mode");
+}
+
+int store_target(struct call *call)
+{
+    return change_command(call, "target");
+}
+
+int store_count(struct call *call)
+{
+    return change_put(call);
+}
+
+int store_ctl(struct call *call)
+{
+    struct word word, more;
+    struct scan scan;
+    struct near near;
+
+    scan_init(&scan, call->text, call->len);
+    if (!scan_word(&scan, &word))
+        return err_set(&call->err, P05, "nothing but blanks was written");
+    if (scan_word(&scan, &more))
+        return err_set(&call->err, P19, "one verb at a time: \"" WORD_FMT "\" is too much",
+                       WORD_ARG(more));
+    near_init(&near, word);
+    for (unsigned i = 1; i < VERBS; i++) {
+        if (word_alike(word, verb_table[i].name, false))
+            return change_verb(call, (enum verb)i);
+        near_offer(&near, verb_table[i].name);
+    }
+    return err_set(&call->err, P19, "there is no verb \"" WORD_FMT "\"%s: start, stop, reset, restart, "
+                   "flush, close, detach", WORD_ARG(word), near_text(&near));
+}

@@ -1,0 +1,142 @@
+/*
+ * Changing a PMC: every store ends here. A command is parsed into a struct change, prepared without
+ * the lock (names resolved, processes found), checked with it, applied without it (counters opened,
+ * started, stopped, read), and committed with it in one place; then what is left over is freed.
+ * All or nothing: until the commit the PMC is as it was.
+ */
+#pragma once
+
+#include "core/pmc.h"
+
+enum verb {
+    VERB_NONE, VERB_START, VERB_STOP, VERB_RESET, VERB_RESTART, VERB_FLUSH, VERB_CLOSE, VERB_DETACH,
+    VERBS
+};
+struct verb_row {
+    const char *name;
+    const char *help;
+    const char *seed;
+};
+extern const struct verb_row verb_table[VERBS];
+
+/* What the engine does by itself. */
+enum cause {
+    CAUSE_COMMAND,  /* somebody wrote something */
+    CAUSE_DEATHS,   /* end the links whose target is dead */
+    CAUSE_CPUS,     /* CPUs went or came */
+    CAUSE_RELEASE   /* free everything */
+};
+
+/* A word of `target`, as far as prepared. */
+struct wanted {
+    struct target_word word;
+    struct process *process; /* owned until a proc takes it */
+    pid_t pid, tid;
+    int cgroup_fd;
+    char *cgroup;
+    bool passed;             /* it has exited: left out, said in the note */
+    bool known;              /* config: attached already, left as it is */
+};
+
+struct change {
+    struct work work;
+    enum cause cause;
+    enum stage { STAGE_PREPARE, STAGE_APPLY, STAGE_CLEAN } stage;
+    struct engine *engine;
+    struct pmc *pmc;             /* a reference */
+    const struct rights *rights; /* the opener's; as long as the request lives */
+    uid_t uid;                   /* of the writer */
+    pid_t tid;
+    uint64_t holder;             /* mark of the open file, for lifetime=open */
+    struct open_file *open;
+    const char *file;
+
+    /* what was asked */
+    bool may_kernel, may_system, may_foreign, superuser; /* of the opener, when the change began */
+    struct settings want;        /* the PMC's settings with the given ones replaced */
+    uint32_t given;              /* keys of this command */
+    char **names;                /* events as written */
+    unsigned n_names;
+    struct wanted *wanted;
+    unsigned n_wanted;
+    bool additive;               /* targets attached already are left as they are (config) */
+    enum verb verb;
+    bool put;                    /* the value of `count` is to be set now, to want.counts */
+
+    /* what follows from it */
+    struct set *set;             /* the set afterwards (a reference) */
+    bool new_set, reopen;
+    enum mode effective;
+    bool kernel;
+    bool wants_all;
+    struct claim *claim;         /* a new one, reserved; NULL: the old one stays */
+    bool new_claim;              /* claim (NULL too) replaces the PMC's */
+    struct claim *before;        /* what the PMC's claim held before it was released for that */
+    struct plan_event *plan;     /* of set */
+    unsigned long fds_free;
+    uint64_t attach_ns;          /* how long attaching one target may take */
+    unsigned max_covered;
+    bool start, stop, read;      /* what to do with the links that stay */
+    bool start_fresh;
+    struct link **fresh;         /* to be attached */
+    unsigned n_fresh;
+    struct replaced {
+        struct link *link;       /* leaves the vector */
+        struct tally *last;      /* absolute last reading */
+        struct link *ended;      /* takes its place with the final count; NULL: its count is folded */
+        bool dropped;            /* its count is dropped too */
+        struct link *successor;  /* a fresh link that carries its count on (a CPU came back) */
+    } *replaced;
+    unsigned n_replaced;
+    struct kept {
+        struct link *link;
+        struct tally *now;       /* absolute reading; NULL unless `read` */
+        bool started;
+    } *kept;
+    unsigned n_kept;
+    struct link *dead;           /* to be destroyed */
+    struct process **processes;  /* to be freed */
+    unsigned n_processes;
+    struct claim *old_claim;     /* to be released after its counters are closed */
+    struct process *writer;      /* lifetime=owner: the writing process, until a proc takes it */
+    struct proc *owner;          /* lifetime=owner: a reference */
+    bool watch_owner;
+    struct links *links;         /* the vector afterwards, still empty */
+    struct tally *base;          /* of a new set */
+    bool forget_ended;
+    char *swap;                  /* what `put` replaced, as text */
+    int rc;
+    struct err err;
+    struct err note;             /* said in `error` though the command worked */
+};
+
+/* Begin: answers CALL_WORK, CALL_WAIT when the PMC is busy, or an errno. */
+int change_command(struct call *call, const char *file);
+int change_verb(struct call *call, enum verb verb);
+int change_put(struct call *call);
+/* A work for a PMC on the pending list, or NULL when there is nothing to do (or it is busy). */
+struct work *change_pending(struct pmc *pmc);
+/*
+ * For a PMC that was taken off the tree: the work that frees what it held. NULL: a change under way
+ * will do it.
+ */
+struct work *change_release(struct pmc *pmc);
+/* If a target of the PMC died unnoticed: the work that ends the link (a read wants to tell the truth). */
+struct work *change_deaths(struct pmc *pmc);
+
+/* A target has exited: what change->err says is kept for the note, with what others said. */
+void change_pass_over(struct change *change);
+
+/* change_check.c, with the lock: everything that can be refused; plans the links. */
+int change_check(struct change *change);
+bool change_cpus_differ(const struct pmc *pmc);
+void change_rows_back(struct change *change); /* the PMC's old claim, as far as still to be had */
+/* Which mode follows from what is asked and what is there. */
+int change_effective(struct change *change);
+
+/* change_apply.c: opening, starting, stopping, reading without the lock; the commit with it. */
+void change_apply(struct change *change);
+void change_commit(struct change *change);
+void change_undo(struct change *change);        /* after a refusal or failure */
+void change_release_now(struct change *change); /* takes everything off a released PMC */
+void change_clean(struct change *change);       /* frees it, without the lock */

@@ -1,0 +1,243 @@
+/*
+ * Reading PMCs: at once under the lock when that is cheap, else as a look.
+ */
+#include "core/count.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool tally_partial(const struct tally *tally)
+{
+    uint64_t lost = tally->covered_ns > tally->running_ns ? tally->covered_ns - tally->running_ns : 0;
+
+    return lost > 1000000 && lost > tally->covered_ns / 1000;
+}
+
+uint64_t count_shown(const struct pmc *pmc, const struct tally *tally, unsigned i)
+{
+    return tally->value[pmc->settings.value[KEY_MULTIPLEX] ? pmc_events(pmc) + i : i];
+}
+
+unsigned count_cost(const struct pmc *pmc)
+{
+    unsigned cost = 0;
+
+    for (unsigned i = 0; i < pmc->links->n && cost <= COST_SMALL; i++) {
+        const struct link *link = pmc->links->link[i];
+
+        if (link->counter && !link->ended)
+            cost += pmc->engine->backend->cost(link->counter);
+    }
+    return cost;
+}
+
+/* What a reading says about the state. */
+static void note_state(struct pmc *pmc, const struct tally *tally, bool off)
+{
+    if (pmc->busy)
+        return;
+    if (pmc->state == PMC_ARMED && tally->enabled_ns > 0)
+        pmc_set_state(pmc, PMC_RUNNING);
+    if (pmc->state == PMC_RUNNING && off)
+        pmc_set_state(pmc, PMC_LOST);
+    else if (pmc->state == PMC_LOST && !off)
+        pmc_set_state(pmc, PMC_RUNNING);
+}
+
+void count_now(struct pmc *pmc, struct total *total)
+{
+    const struct backend *backend = pmc->engine->backend;
+    unsigned n = pmc_events(pmc), live = 0, off = 0;
+    struct reading reading;
+    struct tally *sum = total->tally = (struct tally *)total->room;
+
+    memcpy(sum, pmc->base, TALLY_SIZE(n));
+    for (unsigned i = 0; i < pmc->links->n; i++) {
+        const struct link *link = pmc->links->link[i];
+
+        if (!link_live(link)) {
+            tally_add(sum, link->base, n);
+            continue;
+        }
+        if (backend->read(link->counter, &reading) != 0)
+            continue;
+        sum->covered_ns += reading.covered_ns - link->base->covered_ns;
+        sum->enabled_ns += reading.enabled_ns - link->base->enabled_ns;
+        sum->running_ns += reading.running_ns - link->base->running_ns;
+        sum->never_ran |= reading.never_ran;
+        for (unsigned e = 0; e < n; e++) {
+            sum->value[e] += reading.value[e] - link->base->value[e];
+            sum->value[n + e] += reading.estimate[e] - link->base->value[n + e];
+        }
+        live++;
+        off += reading.off;
+    }
+    total->partial = tally_partial(sum);
+    total->off = live > 0 && off == live;
+    note_state(pmc, sum, total->off);
+}
+
+/* ---- looks ---- */
+
+static void looked_clear(struct looked *item, struct engine *engine)
+{
+    for (unsigned i = 0; item->links && item->link && i < item->links->n; i++)
+        free(item->link[i]);
+    free(item->link);
+    free(item->shown);
+    free(item->base);
+    free(item->total);
+    set_unref(item->set);
+    links_unref(item->links, &engine->dead);
+    item->link = NULL;
+    item->shown = NULL;
+    item->base = item->total = NULL;
+    item->set = NULL;
+    item->links = NULL;
+}
+
+static void look_free(struct look *look)
+{
+    for (unsigned i = 0; i < look->n; i++) {
+        looked_clear(&look->item[i], look->engine);
+        pmc_unref(look->item[i].pmc);
+    }
+    free(look);
+}
+
+/* What the PMC is at this moment. */
+static bool looked_take(struct looked *item)
+{
+    struct pmc *pmc = item->pmc;
+    unsigned n = pmc_events(pmc);
+
+    item->links = links_ref(pmc->links);
+    item->set = set_ref(pmc->set);
+    item->epoch = pmc->epoch;
+    item->base = malloc(TALLY_SIZE(n));
+    item->total = tally_new(n);
+    item->link = calloc(item->links->n + 1, sizeof(struct tally *));
+    item->shown = calloc(item->links->n + 1, sizeof(pid_t));
+    if (!item->base || !item->total || !item->link || !item->shown)
+        return false;
+    memcpy(item->base, pmc->base, TALLY_SIZE(n));
+    for (unsigned i = 0; i < item->links->n; i++)
+        if (!(item->link[i] = tally_new(n)))
+            return false;
+    return true;
+}
+
+static void looked_read(const struct look *look, struct looked *item)
+{
+    const struct engine *engine = look->engine;
+    unsigned n = item->set ? item->set->n : 0;
+    struct reading reading;
+
+    for (unsigned i = 0; i < item->links->n; i++) {
+        const struct link *link = item->links->link[i];
+
+        if (look->pids && link->kind <= TARGET_THREAD)
+            item->shown[i] = engine->host->process_seen_by(engine->host_state, look->tid,
+                                                           link->kind == TARGET_THREAD ? link->tid
+                                                                                       : link->pid);
+        if (look->counts && link_live(link) && engine->backend->read(link->counter, &reading) == 0)
+            tally_take(item->link[i], &reading, n);
+    }
+}
+
+static void look_run(struct work *work)
+{
+    struct look *look = (struct look *)work;
+    const struct engine *engine = look->engine;
+
+    look->time_ns = engine->host->now_ns(engine->host_state);
+    look->tsc = engine->host->tsc(engine->host_state);
+    for (unsigned i = 0; i < look->n; i++)
+        looked_read(look, &look->item[i]);
+}
+
+/* Bases are only valid with the lock held: the sums are made here. */
+static void looked_sum(struct looked *item)
+{
+    unsigned n = item->set ? item->set->n : 0, live = 0, off = 0;
+
+    memcpy(item->total, item->base, TALLY_SIZE(n));
+    for (unsigned i = 0; i < item->links->n; i++) {
+        const struct link *link = item->links->link[i];
+
+        if (link_live(link)) {
+            off += item->link[i]->off;
+            live++;
+            tally_subtract(item->link[i], link->base, n);
+        } else {
+            memcpy(item->link[i], link->base, TALLY_SIZE(n));
+        }
+        tally_add(item->total, item->link[i], n);
+    }
+    item->partial = tally_partial(item->total);
+    item->off = live > 0 && off == live;
+    if (!pmc_released(item->pmc) && item->epoch == item->pmc->epoch)
+        note_state(item->pmc, item->total, item->off);
+}
+
+static int look_finish(struct call *call, struct work *work)
+{
+    struct look *look = (struct look *)work;
+    bool again = false;
+
+    for (unsigned i = 0; look->counts && i < look->n; i++) {
+        struct looked *item = &look->item[i];
+
+        if (item->epoch == item->pmc->epoch || pmc_released(item->pmc))
+            continue;
+        looked_clear(item, look->engine); /* bases were set anew meanwhile */
+        if (!looked_take(item)) {
+            look_free(look);
+            return err_set(&call->err, E32, "no memory");
+        }
+        again = true;
+    }
+    if (again) {
+        call->work = work;
+        return CALL_WORK;
+    }
+    for (unsigned i = 0; look->counts && i < look->n; i++)
+        looked_sum(&look->item[i]);
+    bool gone = look->one && pmc_released(look->item[0].pmc);
+    int rc = gone ? err_set(&call->err, P26, "the PMC was released") : look->print(call, look);
+    assert(rc <= 0);
+    look_free(look);
+    return rc;
+}
+
+int look_begin(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
+               int (*print)(struct call *call, struct look *look))
+{
+    struct look *look = calloc(1, sizeof *look + n * sizeof look->item[0]);
+    bool ok = look != NULL;
+    unsigned cost = 0;
+
+    if (!look)
+        return err_set(&call->err, E32, "no memory");
+    look->engine = call->engine;
+    look->tid = call->tid;
+    look->counts = counts;
+    look->pids = pids;
+    look->print = print;
+    look->one = call->pmc != NULL;
+    for (unsigned i = 0; ok && i < n; i++) {
+        look->item[i].pmc = pmc_ref(pmcs[i]);
+        look->n = i + 1;
+        ok = looked_take(&look->item[i]);
+        cost += counts ? count_cost(pmcs[i]) : 1;
+    }
+    if (!ok) {
+        look_free(look);
+        return err_set(&call->err, E32, "no memory");
+    }
+    look->work = (struct work){ .run = look_run, .finish = look_finish, .slow = cost > 100 };
+    call->work = &look->work;
+    return CALL_WORK;
+}

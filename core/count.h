@@ -1,0 +1,58 @@
+/*
+ * What PMCs have counted: base + every link's reading since its own base. A cheap read is made at
+ * once, under the lock; a look at many links, at many PMCs, or one that translates PIDs is a work.
+ */
+#pragma once
+
+#include "core/pmc.h"
+
+#define COST_SMALL 8 /* system calls that a read may make under the lock */
+
+/* Total of one PMC: enough room for the largest set. */
+struct total {
+    bool partial;            /* lost more than 1 ms and 0.1 % of the time covered */
+    bool off;                /* at this moment nothing of it is on the hardware */
+    struct tally *tally;     /* in room */
+    uint64_t room[TALLY_SIZE(SET_MAX) / sizeof(uint64_t)];
+};
+
+unsigned count_cost(const struct pmc *pmc); /* system calls */
+/* Under the lock; for PMCs that are cheap. Notes armed -> running, running <-> lost. */
+void count_now(struct pmc *pmc, struct total *total);
+bool tally_partial(const struct tally *tally);
+/* The value that `count` shows of event i: raw, or the estimate with multiplex=on. */
+uint64_t count_shown(const struct pmc *pmc, const struct tally *tally, unsigned i);
+
+/* One PMC of a look. */
+struct looked {
+    struct pmc *pmc;         /* a reference; may be released meanwhile */
+    struct links *links;     /* a reference */
+    struct set *set;         /* a reference, or NULL */
+    uint64_t epoch;
+    struct tally *base;      /* of the PMC then */
+    struct tally **link;     /* per link: what it counted (relative), filled by the look */
+    pid_t *shown;            /* per link: PID as the reader knows it */
+    struct tally *total;
+    bool partial, off;
+};
+
+struct look {
+    struct work work;
+    struct engine *engine;
+    pid_t tid;               /* PIDs as this thread knows them */
+    bool counts;             /* read the counters */
+    bool pids;               /* translate PIDs */
+    uint64_t time_ns, tsc;
+    bool one;                /* for a file of this PMC: released meanwhile is ENODEV */
+    int (*print)(struct call *call, struct look *look); /* with the lock */
+    bool failed;
+    unsigned n;
+    struct looked item[];
+};
+
+/*
+ * Begin a look at n PMCs (PMCs without an event are fine). Answers CALL_WORK, or an errno; print is
+ * called when all is read and may not answer CALL_WORK.
+ */
+int look_begin(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
+               int (*print)(struct call *call, struct look *look));

@@ -1,0 +1,53 @@
+/*
+ * The files of the tree: one function a file, named in fs/files.c. All are called with the engine's
+ * lock held. Shows append the whole text to call->out; stores take one complete command; the stream
+ * gives one request's worth. Errors stand in call->err.
+ */
+#pragma once
+
+#include "core/call.h"
+
+/* of a PMC (call->pmc) */
+int show_config(struct call *call);
+int show_event(struct call *call);
+int show_mode(struct call *call);
+int show_target(struct call *call);
+int show_ctl(struct call *call);
+int show_count(struct call *call);
+int show_detail(struct call *call);
+int show_status(struct call *call);
+int show_error(struct call *call);
+int stream_series(struct call *call);
+int store_config(struct call *call);
+int store_event(struct call *call);
+int store_mode(struct call *call);
+int store_target(struct call *call);
+int store_ctl(struct call *call);
+int store_count(struct call *call);
+unsigned poll_count(struct call *call);
+unsigned poll_state(struct call *call); /* ctl, status, target */
+unsigned poll_series(struct call *call);
+
+/* of an instance */
+int show_counts(struct call *call);
+int show_metrics(struct call *call);
+int show_info_version(struct call *call);
+int show_info_backend(struct call *call);
+int show_info_cpu(struct call *call);
+int show_info_cpuref(struct call *call);
+int show_info_cpus(struct call *call);
+int show_info_npmc(struct call *call);
+int show_info_classes(struct call *call);
+int show_info_rows(struct call *call);
+int show_info_stats(struct call *call);
+int show_info_tsc(struct call *call);
+int show_info_last_error(struct call *call);
+
+/* events/CLASS/EVENT: call->index is the catalog id of the event */
+int show_catalog_event(struct call *call);
+
+/* admin: call->index is the tunable, or cpu << 16 | row */
+int show_tunable(struct call *call);
+int store_tunable(struct call *call);
+int show_slot(struct call *call);
+int store_slot(struct call *call);

@@ -1,0 +1,140 @@
+/*
+ * PMCs of one instance by name (a sorted vector), and each user's last sentence.
+ */
+#include "core/instance.h"
+
+#include "core/pmc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ERRORS_KEPT 1024 /* users whose last sentence is remembered */
+
+struct instance *instance_new(struct engine *engine, uint64_t id)
+{
+    struct instance *instance = calloc(1, sizeof *instance);
+
+    if (instance) {
+        instance->engine = engine;
+        instance->id = id;
+    }
+    return instance;
+}
+
+void instance_free(struct instance *instance)
+{
+    if (!instance)
+        return;
+    assert(instance->n == 0);
+    for (size_t i = 0; i < instance->n_errors; i++)
+        free(instance->errors[i].line);
+    free(instance->errors);
+    free(instance->by_name);
+    free(instance);
+}
+
+/* Index of the first PMC whose name is not less. */
+static size_t place(const struct instance *instance, const char *name)
+{
+    size_t low = 0, high = instance->n;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (strcmp(instance->by_name[middle]->name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct pmc *instance_find(const struct instance *instance, const char *name)
+{
+    size_t i = place(instance, name);
+
+    if (i < instance->n && strcmp(instance->by_name[i]->name, name) == 0)
+        return instance->by_name[i];
+    return NULL;
+}
+
+bool instance_add(struct instance *instance, struct pmc *pmc)
+{
+    size_t i = place(instance, pmc->name);
+
+    if (instance->n == instance->size) {
+        size_t size = instance->size ? 2 * instance->size : 16;
+        struct pmc **grown = realloc(instance->by_name, size * sizeof(struct pmc *));
+
+        if (!grown)
+            return false;
+        instance->by_name = grown;
+        instance->size = size;
+    }
+    memmove(instance->by_name + i + 1, instance->by_name + i,
+            (instance->n - i) * sizeof instance->by_name[0]);
+    instance->by_name[i] = pmc;
+    instance->n++;
+    return true;
+}
+
+void instance_remove(struct instance *instance, struct pmc *pmc)
+{
+    size_t i = place(instance, pmc->name);
+
+    assert(i < instance->n && instance->by_name[i] == pmc);
+    instance->n--;
+    memmove(instance->by_name + i, instance->by_name + i + 1,
+            (instance->n - i) * sizeof instance->by_name[0]);
+}
+
+unsigned instance_count_of(const struct instance *instance, uid_t uid)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < instance->n; i++)
+        n += instance->by_name[i]->uid == uid;
+    return n;
+}
+
+static struct last_error *error_slot(struct instance *instance, uid_t uid)
+{
+    struct last_error *oldest = NULL;
+
+    for (size_t i = 0; i < instance->n_errors; i++) {
+        if (instance->errors[i].uid == uid)
+            return &instance->errors[i];
+        if (!oldest || instance->errors[i].when < oldest->when)
+            oldest = &instance->errors[i];
+    }
+    if (instance->n_errors >= ERRORS_KEPT)
+        return oldest;
+    struct last_error *grown = realloc(instance->errors, (instance->n_errors + 1) * sizeof *grown);
+    if (!grown)
+        return oldest;
+    instance->errors = grown;
+    grown[instance->n_errors] = (struct last_error){ .uid = uid };
+    return &grown[instance->n_errors++];
+}
+
+void instance_set_error(struct instance *instance, uid_t uid, uint64_t now_ns, const char *line)
+{
+    struct last_error *slot = error_slot(instance, uid);
+    char *copy = strdup(line);
+
+    if (!slot || !copy) {
+        free(copy);
+        return;
+    }
+    free(slot->line);
+    *slot = (struct last_error){ .uid = uid, .when = now_ns, .line = copy };
+}
+
+const char *instance_error(const struct instance *instance, uid_t uid)
+{
+    for (size_t i = 0; i < instance->n_errors; i++)
+        if (instance->errors[i].uid == uid && instance->errors[i].line)
+            return instance->errors[i].line;
+    return "ok";
+}

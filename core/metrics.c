@@ -1,0 +1,216 @@
+/*
+ * The tables of many PMCs: counts, and metrics.prom (Prometheus text format 0.0.4). Only PMCs that the
+ * reader may read; one family after the other, no label per target or CPU.
+ */
+#include "core/access.h"
+#include "core/count.h"
+#include "core/files.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A look at every PMC that the reader may read and that has an event. */
+static int look_all(struct call *call, int (*print)(struct call *call, struct look *look))
+{
+    struct engine *engine = call->engine;
+    struct pmc **pmcs = calloc(engine->pmcs.n + 1, sizeof(struct pmc *));
+    uint64_t id = 0;
+    unsigned n = 0;
+
+    if (!pmcs)
+        return err_set(&call->err, E32, "no memory");
+    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)
+        if (access_read(pmc, call->rights))
+            pmcs[n++] = pmc;
+    int rc = look_begin(call, pmcs, n, true, false, print);
+    free(pmcs);
+    return rc;
+}
+
+static bool item_valid(const struct looked *item)
+{
+    return item->set && !pmc_released(item->pmc) && item->pmc->set == item->set;
+}
+
+static int print_counts(struct call *call, struct look *look)
+{
+    struct buf *out = call->out;
+
+    for (unsigned p = 0; p < look->n; p++) {
+        const struct looked *item = &look->item[p];
+
+        for (unsigned i = 0; item_valid(item) && i < item->set->n; i++) {
+            buf_str(out, item->pmc->name);
+            buf_char(out, '\t');
+            buf_str(out, item->set->event[i].written);
+            buf_char(out, '\t');
+            buf_u64(out, count_shown(item->pmc, item->total, i));
+            buf_char(out, '\t');
+            buf_u64(out, item->total->enabled_ns);
+            buf_char(out, '\t');
+            buf_u64(out, item->total->running_ns);
+            buf_char(out, '\t');
+            buf_str(out, state_table[item->pmc->state].name);
+            buf_char(out, '\n');
+        }
+    }
+    return CALL_DONE;
+}
+
+int show_counts(struct call *call)
+{
+    return look_all(call, print_counts);
+}
+
+/* ---- metrics.prom ---- */
+
+static void family(struct buf *out, const char *name, const char *type, const char *help)
+{
+    buf_str(out, "# HELP ");
+    buf_str(out, name);
+    buf_char(out, ' ');
+    buf_str(out, help);
+    buf_str(out, "\n# TYPE ");
+    buf_str(out, name);
+    buf_char(out, ' ');
+    buf_str(out, type);
+    buf_char(out, '\n');
+}
+
+static void label(struct buf *out, const char *name, const char *value)
+{
+    buf_str(out, name);
+    buf_str(out, "=\"");
+    for (; *value; value++) {
+        if (*value == '"' || *value == '\\')
+            buf_char(out, '\\');
+        buf_char(out, *value);
+    }
+    buf_char(out, '"');
+}
+
+static void sample_begin(struct buf *out, const char *name, const struct looked *item)
+{
+    buf_str(out, name);
+    buf_str(out, "{instance=\"\",");
+    label(out, "pmc", item->pmc->name);
+}
+
+static void number(struct buf *out, const char *name, const char *type, const char *help, uint64_t value)
+{
+    family(out, name, type, help);
+    buf_str(out, name);
+    buf_char(out, ' ');
+    buf_u64(out, value);
+    buf_char(out, '\n');
+}
+
+static void print_values(struct look *look, struct buf *out)
+{
+    family(out, "pmcfs_count_total", "counter", "Events counted by a PMC.");
+    for (unsigned p = 0; p < look->n; p++) {
+        const struct looked *item = &look->item[p];
+
+        for (unsigned i = 0; item_valid(item) && i < item->set->n; i++) {
+            sample_begin(out, "pmcfs_count_total", item);
+            buf_char(out, ',');
+            label(out, "event", item->set->event[i].written);
+            buf_char(out, ',');
+            label(out, "unit", item->set->event[i].unit);
+            buf_char(out, ',');
+            label(out, "scope", mode_table[item->pmc->effective].system ? "system" : "process");
+            buf_str(out, "} ");
+            buf_u64(out, count_shown(item->pmc, item->total, i));
+            buf_char(out, '\n');
+        }
+    }
+}
+
+static void value_enabled(const struct looked *item, struct buf *out)
+{
+    buf_str(out, "} ");
+    buf_seconds(out, item->total->enabled_ns);
+}
+
+static void value_running(const struct looked *item, struct buf *out)
+{
+    buf_str(out, "} ");
+    buf_seconds(out, item->total->running_ns);
+}
+
+static void value_partial(const struct looked *item, struct buf *out)
+{
+    buf_str(out, item->partial ? "} 1" : "} 0");
+}
+
+static void value_lost(const struct looked *item, struct buf *out)
+{
+    (void)item; /* counting PMCs keep no log: there are no records to lose */
+    buf_str(out, "} 0");
+}
+
+static void value_state(const struct looked *item, struct buf *out)
+{
+    buf_char(out, ',');
+    label(out, "state", state_table[item->pmc->state].name);
+    buf_str(out, "} 1");
+}
+
+static const struct per_pmc {
+    const char *name, *type, *help;
+    void (*value)(const struct looked *item, struct buf *out);
+} per_pmc[] = {
+    { "pmcfs_enabled_seconds_total", "counter", "Time during which a PMC was enabled, over all threads and CPUs.",
+      value_enabled },
+    { "pmcfs_running_seconds_total", "counter", "Time that a PMC was on the hardware, over all threads and CPUs.",
+      value_running },
+    { "pmcfs_partial", "gauge", "1 if a PMC missed time on the hardware: its count is a lower bound.",
+      value_partial },
+    { "pmcfs_lost_records_total", "counter", "Records of a PMC's log that were lost.", value_lost },
+    { "pmcfs_state", "gauge", "1 for the present state of a PMC.", value_state },
+};
+
+static void print_health(struct call *call)
+{
+    const struct engine *engine = call->engine;
+    struct buf *out = call->out;
+
+    family(out, "pmcfs_info", "gauge", "Version and backend.");
+    buf_str(out, "pmcfs_info{version=\"" PMCFS_VERSION "\",");
+    label(out, "backend", engine->backend->name);
+    buf_str(out, "} 1\n");
+    number(out, "pmcfs_pmcs", "gauge", "PMCs allocated.", engine->pmcs.n);
+    number(out, "pmcfs_descriptors", "gauge", "Descriptors held by counters and processes.",
+           engine->fds_used);
+    number(out, "pmcfs_descriptors_limit", "gauge", "Descriptors that pmcfs may open.", engine->fd_limit);
+    number(out, "pmcfs_operations_total", "counter", "Operations on the tree.", engine->operations);
+    number(out, "pmcfs_operations_failed_total", "counter", "Operations that were refused.",
+           engine->operations_failed);
+    number(out, "pmcfs_attaches_raced_total", "counter",
+           "Attaches during which a thread may have been missed.", engine->attaches_raced);
+}
+
+static int print_metrics(struct call *call, struct look *look)
+{
+    struct buf *out = call->out;
+
+    print_values(look, out);
+    for (unsigned f = 0; f < sizeof per_pmc / sizeof per_pmc[0]; f++) {
+        family(out, per_pmc[f].name, per_pmc[f].type, per_pmc[f].help);
+        for (unsigned p = 0; p < look->n; p++) {
+            if (!item_valid(&look->item[p]))
+                continue;
+            sample_begin(out, per_pmc[f].name, &look->item[p]);
+            per_pmc[f].value(&look->item[p], out);
+            buf_char(out, '\n');
+        }
+    }
+    print_health(call);
+    return CALL_DONE;
+}
+
+int show_metrics(struct call *call)
+{
+    return look_all(call, print_metrics);
+}

@@ -1,0 +1,58 @@
+/*
+ * The parts of the engine, as the modules below engine.c see them: the machine, the counters, rows,
+ * objects by serial, statistics, and the queues of what is to be done after the lock is dropped.
+ */
+#pragma once
+
+#include "core/backend.h"
+#include "core/call.h"
+#include "core/catalog.h"
+#include "core/host.h"
+#include "core/ids.h"
+#include "core/row.h"
+#include "core/tunable.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct queued_effect {
+    struct queued_effect *next;
+    struct effect effect;
+};
+
+struct engine {
+    const struct host *host;
+    struct host_state *host_state;
+    const struct backend *backend;
+    struct backend_state *backend_state;
+    const struct class_info *classes;
+    unsigned n_classes;
+    struct tunables tunables;
+    struct rows *rows;
+    struct cpus possible, online;   /* online as last told */
+    struct cpus news;               /* CPUs that came or went, for the backend to be told */
+    uint64_t next_serial;
+    struct ids pmcs;                /* of all instances */
+    struct ids procs;               /* watched processes */
+    struct ids links;               /* by tag, for sink.gone() */
+    struct instance *root;
+    struct catalog catalog;
+    bool has_catalog;
+    bool (*reserved)(const char *name);
+    uint64_t stats[STAT_COUNT];
+    uint64_t operations, operations_failed; /* hwpmc's syscalls and syscall_errors */
+    uint64_t attaches, attaches_raced;
+    struct queued_effect *effects, **effects_end;
+    struct pmc *pending;            /* PMCs with something to do for the engine's own works */
+    struct link *dead;              /* links to be destroyed without the lock */
+    unsigned n_polled;              /* PMCs somebody polls */
+    uint64_t poll_due_ns;           /* when to look at them next */
+    gid_t readers;                  /* group of the tunable readers, or -1 */
+    unsigned long fd_limit;         /* RLIMIT_NOFILE */
+    unsigned long fds_used;         /* by counters and processes, as accounted */
+    bool forgetting;                /* descriptors stay open for a later worker */
+};
+
+uint64_t engine_serial(struct engine *engine); /* never 0, never the same again */
+void engine_wake(struct engine *engine, uint64_t id);
+void engine_effect(struct engine *engine, enum effect_kind kind, uint64_t id, const char *name);

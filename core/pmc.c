@@ -1,0 +1,254 @@
+/*
+ * The life of a PMC, and what happens to it from outside: targets that die, its release.
+ */
+#include "core/pmc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct state_row state_table[PMC_STATES] = {
+    [PMC_NEW] = { "new", true, "no event has been set" },
+    [PMC_ALLOCATED] = { "allocated", true, "it has an event and was never started" },
+    [PMC_ARMED] = { "armed", false, "start=exec: waits for the targets' next exec" },
+    [PMC_RUNNING] = { "running", false, "it counts whenever a target runs" },
+    [PMC_STOPPED] = { "stopped", true, "it keeps its count" },
+    [PMC_EXITED] = { "exited", true, "no covered process is left" },
+    [PMC_LOST] = { "lost", false, "at the last look nothing of it was on the hardware" },
+};
+
+/* ---- sets ---- */
+
+struct set *set_new(unsigned n)
+{
+    struct set *set = calloc(1, sizeof *set + n * sizeof set->event[0]);
+
+    if (set) {
+        set->refs = 1;
+        set->n = n;
+    }
+    return set;
+}
+
+struct set *set_ref(struct set *set)
+{
+    if (set)
+        set->refs++;
+    return set;
+}
+
+void set_unref(struct set *set)
+{
+    if (!set || --set->refs > 0)
+        return;
+    for (unsigned i = 0; i < set->n; i++)
+        event_clear(&set->event[i]);
+    free(set);
+}
+
+/* ---- life ---- */
+
+bool name_legal(const char *name, struct err *err)
+{
+    size_t len = strlen(name);
+
+    if (len == 0) {
+        err_set(err, P22, "a PMC's name has at least one byte");
+        return false;
+    }
+    if (len > NAME_LEN_MAX) {
+        err_set(err, P24, "a PMC's name has at most %d bytes, this one has %zu", NAME_LEN_MAX, len);
+        return false;
+    }
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)name[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+        if (!letter && (i == 0 || !strchr("._:@+-", c))) {
+            err_set(err, P22,
+                    "\"%s\": a PMC's name has the bytes A-Z a-z 0-9 . _ : @ + - and begins with a "
+                    "letter or digit", name);
+            return false;
+        }
+    }
+    return true;
+}
+
+struct pmc *pmc_new(struct instance *instance, const char *name)
+{
+    struct pmc *pmc = calloc(1, sizeof *pmc);
+
+    if (!pmc)
+        return NULL;
+    pmc->engine = instance->engine;
+    pmc->refs = 1;
+    settings_init(&pmc->settings);
+    pmc->name = strdup(name);
+    pmc->links = links_new(0);
+    pmc->base = tally_new(0);
+    if (!pmc->name || !pmc->links || !pmc->base)
+        goto fail;
+    pmc->instance = instance;
+    if (instance_add(instance, pmc))
+        return pmc;
+    pmc->instance = NULL;
+fail:
+    pmc_unref(pmc);
+    return NULL;
+}
+
+struct pmc *pmc_ref(struct pmc *pmc)
+{
+    pmc->refs++;
+    return pmc;
+}
+
+void pmc_unref(struct pmc *pmc)
+{
+    if (!pmc || --pmc->refs > 0)
+        return;
+    assert(!pmc->instance && !pmc->claim && !pmc->owner);
+    if (pmc->links) { /* of a PMC that never was on the tree */
+        assert(pmc->links->n == 0);
+        free(pmc->links);
+    }
+    set_unref(pmc->set);
+    settings_clear(&pmc->settings);
+    free(pmc->base);
+    free(pmc->error);
+    free(pmc->name);
+    free(pmc);
+}
+
+void pmc_take_off(struct pmc *pmc)
+{
+    instance_remove(pmc->instance, pmc);
+    ids_remove(&pmc->engine->pmcs, pmc->id);
+    pmc->engine->n_polled -= pmc->pollers != 0;
+    pmc->pollers = 0;
+    pmc->instance = NULL;
+    engine_wake(pmc->engine, pmc->id);
+}
+
+void pmc_changed(struct pmc *pmc)
+{
+    pmc->change++;
+    pmc->changed_ns = pmc->engine->host->realtime_ns(pmc->engine->host_state);
+    engine_wake(pmc->engine, pmc->id);
+}
+
+void pmc_set_state(struct pmc *pmc, enum pmc_state state)
+{
+    if (pmc->state == state)
+        return;
+    pmc->state = state;
+    pmc_changed(pmc);
+}
+
+unsigned pmc_live_links(const struct pmc *pmc)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < pmc->links->n; i++)
+        n += !pmc->links->link[i]->ended;
+    return n;
+}
+
+void pmc_set_error(struct pmc *pmc, const char *line)
+{
+    char *copy = strdup(line);
+
+    if (!copy)
+        return;
+    free(pmc->error);
+    pmc->error = copy;
+}
+
+/* ---- what a member counts ---- */
+
+struct plan_event pmc_plan_event(const struct event *event, const struct settings *settings, bool kernel)
+{
+    struct plan_event plan = { .event = event, .user = true, .kernel = true };
+
+    if (event->whole)
+        return plan;
+    if (event->user == SAID_NOTHING && event->kernel == SAID_NOTHING) {
+        plan.user = settings->value[KEY_USER];
+        plan.kernel = kernel;
+    } else { /* its own modifiers win, and say everything */
+        plan.user = event->user == SAID_ON;
+        plan.kernel = event->kernel == SAID_ON;
+    }
+    return plan;
+}
+
+void pmc_print_resolved(const struct pmc *pmc, unsigned i, struct buf *out)
+{
+    const struct event *event = &pmc->set->event[i];
+    struct plan_event plan = pmc_plan_event(event, &pmc->settings, pmc->kernel);
+
+    buf_str(out, event->resolved);
+    if (!plan.kernel)
+        buf_str(out, ":u");
+    else if (!plan.user)
+        buf_str(out, ":k");
+}
+
+/* ---- what the engine does by itself ---- */
+
+void pmc_pend(struct pmc *pmc)
+{
+    if (pmc->pending)
+        return;
+    pmc->pending = true;
+    pmc_ref(pmc);
+    pmc->next_pending = pmc->engine->pending;
+    pmc->engine->pending = pmc;
+}
+
+bool link_target_alive(void *arg)
+{
+    const struct link *link = arg;
+    const struct host *host = link->pmc->engine->host;
+
+    if (link->kind == TARGET_CGROUP)
+        return host->cgroup_alive(link->cgroup_fd);
+    return !link->proc || host->process_alive(link->proc->process);
+}
+
+bool link_dead(const struct pmc *pmc, const struct link *link)
+{
+    if (link->ended)
+        return false;
+    if (link->gone)
+        return true;
+    if (link->kind == TARGET_CGROUP)
+        return !pmc->engine->host->cgroup_alive(link->cgroup_fd);
+    if (!link->proc)
+        return false;
+    /* With descendants the process may be dead while its children are still counted. */
+    if (pmc->settings.value[KEY_DESCENDANTS])
+        return false;
+    return link->proc->dead || !pmc->engine->host->process_alive(link->proc->process);
+}
+
+/* ---- lifetime=owner ---- */
+
+void pmc_own(struct pmc *pmc, struct proc *proc)
+{
+    pmc->owner = proc;
+    pmc->next_owned = proc->owned;
+    proc->owned = pmc;
+}
+
+struct process *pmc_disown(struct pmc *pmc)
+{
+    struct proc *proc = pmc->owner;
+    struct pmc **at = &proc->owned;
+
+    while (*at != pmc)
+        at = &(*at)->next_owned;
+    *at = pmc->next_owned;
+    pmc->owner = NULL;
+    return proc_unref(pmc->engine, proc);
+}

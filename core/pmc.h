@@ -1,0 +1,105 @@
+/*
+ * A PMC: settings, a set of events, rows, links to targets, a state. Changes are made by change.c;
+ * here are its life, its names, and what happens to it from outside.
+ */
+#pragma once
+
+#include "core/instance.h"
+#include "core/parts.h"
+#include "core/settings.h"
+#include "core/target.h"
+
+#define NAME_LEN_MAX 128
+
+enum pmc_state {
+    PMC_NEW, PMC_ALLOCATED, PMC_ARMED, PMC_RUNNING, PMC_STOPPED, PMC_EXITED, PMC_LOST, PMC_STATES
+};
+struct state_row {
+    const char *name;
+    bool open;              /* settings may change */
+    const char *help;
+};
+extern const struct state_row state_table[PMC_STATES];
+
+/* The events of a PMC; never changed once published. */
+struct set {
+    unsigned refs;
+    unsigned n;
+    struct event event[];
+};
+struct set *set_new(unsigned n);
+struct set *set_ref(struct set *set);
+void set_unref(struct set *set);
+
+struct pmc {
+    struct engine *engine;
+    struct instance *instance; /* NULL once released */
+    uint64_t id;
+    char *name;
+    uid_t uid;
+    gid_t gid;
+    mode_t mode;
+    uint64_t created_ns, changed_ns; /* CLOCK_REALTIME */
+    uint64_t made_ns;          /* CLOCK_MONOTONIC of mkdir */
+    unsigned refs;             /* works and the id map */
+    bool busy;                 /* a change is under way: others wait */
+    bool pending;              /* on engine->pending */
+    struct pmc *next_pending;
+    enum pmc_state state;
+    bool had_target;           /* attached at least once since the event was set */
+    uint64_t epoch;            /* grows when bases are set anew: a long read starts over */
+    uint64_t resets;           /* grows when the count begins anew: reset, write, new event */
+    uint64_t change;           /* grows with each change of state or targets */
+    uint64_t first_start_ns;   /* CLOCK_MONOTONIC of the first start, 0: never */
+    uint64_t started_ns;       /* of the present run; series' steps count from here */
+    struct settings settings;
+    enum mode effective;       /* settings.mode, or what was asked otherwise */
+    bool kernel;               /* kernel mode is counted, for events that say nothing */
+    bool wants_all;            /* `all` is among the targets */
+    bool cpus_stale;           /* a CPU came since the last look */
+    bool cpus_refused;         /* following the CPUs failed: not again before the next one moves */
+    struct set *set;           /* NULL: new */
+    struct links *links;       /* never NULL; shared empty one at first */
+    struct tally *base;        /* initial values, plus what forgotten links counted */
+    struct claim *claim;       /* NULL: holds no rows */
+    char *error;               /* line of the last failure, or NULL */
+    unsigned left_out;         /* descendants left out, of all attaches */
+    bool raced;
+    unsigned pollers;
+    uint64_t polled_count;     /* count at the last look for pollers */
+    uint64_t held_by;          /* lifetime=open: the holder's mark, 0: nobody */
+    struct proc *owner;        /* lifetime=owner */
+    struct pmc *next_owned;
+};
+
+struct pmc *pmc_new(struct instance *instance, const char *name); /* NULL: no memory */
+struct pmc *pmc_ref(struct pmc *pmc);
+void pmc_unref(struct pmc *pmc);
+static inline bool pmc_released(const struct pmc *pmc) { return pmc->instance == NULL; }
+static inline unsigned pmc_events(const struct pmc *pmc) { return pmc->set ? pmc->set->n : 0; }
+
+/* Off the tree: the name is free at once; what it holds goes with change_release(). */
+void pmc_take_off(struct pmc *pmc);
+
+/* State or targets changed: numbers, wakes. */
+void pmc_changed(struct pmc *pmc);
+void pmc_set_state(struct pmc *pmc, enum pmc_state state);
+unsigned pmc_live_links(const struct pmc *pmc);
+/* What a member counts: the event's own modifiers win over user= and kernel=. */
+struct plan_event pmc_plan_event(const struct event *event, const struct settings *settings, bool kernel);
+/* The resolved form with what is really counted: "cycles:u". */
+void pmc_print_resolved(const struct pmc *pmc, unsigned i, struct buf *out);
+
+/* Put it on the engine's list of PMCs that need a look (change_pending). */
+void pmc_pend(struct pmc *pmc);
+/* Its target is dead, and the link not ended yet. One system call for a plain process. */
+bool link_dead(const struct pmc *pmc, const struct link *link);
+/* For backends, as long as the link's counter exists: arg is the link. CPUs always are. */
+bool link_target_alive(void *arg);
+
+/* The line for `error`: "ERRNO ID FILE: sentence". */
+void pmc_set_error(struct pmc *pmc, const char *line);
+/* lifetime=owner: takes a reference that the caller has; gives the process to free, or NULL. */
+void pmc_own(struct pmc *pmc, struct proc *proc);
+struct process *pmc_disown(struct pmc *pmc);
+bool name_legal(const char *name, struct err *err); /* P22, P24 */

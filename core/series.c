@@ -1,0 +1,211 @@
+/*
+ * series: every reader gets a line each interval, with what was counted since its line before. Lines
+ * stand at multiples of the interval since the start; one that comes too late says what it skipped.
+ */
+#include "core/series.h"
+
+#include "core/count.h"
+#include "core/files.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+static uint64_t interval_ns(const struct pmc *pmc)
+{
+    return pmc->settings.value[KEY_INTERVAL] * 1000000;
+}
+
+static bool goes_on(const struct pmc *pmc)
+{
+    return pmc->state == PMC_RUNNING || pmc->state == PMC_ARMED || pmc->state == PMC_LOST;
+}
+
+/* Still the run that the reader's lines belong to. */
+static bool same_run(const struct pmc *pmc, const struct series_cursor *cursor)
+{
+    return goes_on(pmc) && pmc->started_ns == cursor->pmc_start && pmc->resets == cursor->resets;
+}
+
+static struct series_cursor *cursor_new(unsigned n)
+{
+    struct series_cursor *cursor = calloc(1, sizeof *cursor + n * sizeof cursor->last[0]);
+
+    if (cursor)
+        cursor->n = n;
+    return cursor;
+}
+
+/* The first multiple of the interval after now. */
+static uint64_t next_due(const struct pmc *pmc, uint64_t now_ns)
+{
+    uint64_t step = interval_ns(pmc), since = now_ns - pmc->started_ns;
+
+    return pmc->started_ns + (since / step + 1) * step;
+}
+
+static void columns(struct call *call, const struct pmc *pmc)
+{
+    buf_str(call->out, "# seconds");
+    for (unsigned i = 0; i < pmc->set->n; i++) {
+        buf_char(call->out, '\t');
+        buf_str(call->out, pmc->set->event[i].written);
+    }
+    buf_char(call->out, '\n');
+}
+
+static void line(struct call *call, const struct pmc *pmc, struct series_cursor *cursor,
+                 const struct tally *tally, uint64_t now_ns)
+{
+    buf_seconds(call->out, now_ns - pmc->first_start_ns);
+    for (unsigned i = 0; i < cursor->n; i++) {
+        uint64_t value = count_shown(pmc, tally, i);
+
+        buf_char(call->out, '\t');
+        if (pmc->settings.value[KEY_MULTIPLEX]) /* an estimate may decrease */
+            buf_i64(call->out, (int64_t)(value - cursor->last[i]));
+        else
+            buf_u64(call->out, value - cursor->last[i]);
+        cursor->last[i] = value;
+    }
+    buf_char(call->out, '\n');
+}
+
+/* What the present values mean for this reader. */
+static int series_step(struct call *call, struct pmc *pmc, const struct tally *tally, uint64_t now_ns)
+{
+    struct series_cursor *cursor = call->open->series;
+    uint64_t step = interval_ns(pmc);
+
+    if (!cursor->begun) {
+        columns(call, pmc);
+        cursor->begun = true;
+        cursor->pmc_start = pmc->started_ns;
+        cursor->resets = pmc->resets;
+        cursor->due_ns = next_due(pmc, now_ns);
+        for (unsigned i = 0; i < cursor->n; i++)
+            cursor->last[i] = count_shown(pmc, tally, i);
+        return CALL_DONE;
+    }
+    if (!same_run(pmc, cursor)) {
+        if (cursor->resets == pmc->resets)
+            line(call, pmc, cursor, tally, now_ns); /* the rest, so that the lines add up */
+        cursor->ended = true;
+        return CALL_DONE;
+    }
+    uint64_t skipped = (now_ns - cursor->due_ns) / step;
+    if (skipped) {
+        buf_str(call->out, "# skipped ");
+        buf_u64(call->out, skipped);
+        buf_char(call->out, '\n');
+    }
+    line(call, pmc, cursor, tally, now_ns);
+    cursor->due_ns = next_due(pmc, now_ns);
+    return CALL_DONE;
+}
+
+static int series_look(struct call *call, struct look *look)
+{
+    struct looked *item = &look->item[0];
+
+    if (!call->open->series || item->pmc->set != item->set || pmc_released(item->pmc))
+        return CALL_DONE; /* end of file: it counts something else now */
+    return series_step(call, item->pmc, item->total, look->time_ns);
+}
+
+static int not_set(struct call *call, struct series_cursor *cursor)
+{
+    columns(call, call->pmc);
+    buf_str(call->out, "# no interval is set: echo interval=1000 >config gives a line each second\n");
+    cursor->begun = cursor->ended = true;
+    return CALL_DONE;
+}
+
+int stream_series(struct call *call)
+{
+    struct pmc *pmc = call->pmc;
+    struct series_cursor *cursor;
+    struct total total;
+
+    if (!pmc->set)
+        return err_set(&call->err, P08, "%s has no event yet: write one to event", pmc->name);
+    if (!call->open->series)
+        call->open->series = cursor_new(pmc->set->n);
+    cursor = call->open->series;
+    if (!cursor)
+        return err_set(&call->err, E32, "no memory");
+    if (cursor->ended || cursor->n != pmc->set->n)
+        return CALL_DONE;
+    if (pmc->settings.value[KEY_INTERVAL] == UINT64_MAX)
+        return cursor->begun ? CALL_DONE : not_set(call, cursor);
+    if (!cursor->begun && !goes_on(pmc)) {
+        columns(call, pmc);
+        cursor->begun = cursor->ended = true;
+        return CALL_DONE;
+    }
+    if (cursor->begun && same_run(pmc, cursor) && call->now_ns < cursor->due_ns) {
+        call->wait_for = pmc->id;
+        call->wait_until_ns = cursor->due_ns;
+        return call->nonblock ? -EAGAIN : CALL_WAIT;
+    }
+    if (count_cost(pmc) > COST_SMALL)
+        return look_begin(call, &call->pmc, 1, true, false, series_look);
+    count_now(pmc, &total);
+    return series_step(call, pmc, total.tally, call->now_ns);
+}
+
+unsigned poll_series(struct call *call)
+{
+    const struct pmc *pmc = call->pmc;
+    const struct series_cursor *cursor = call->open ? call->open->series : NULL;
+    bool waits = cursor && cursor->begun && !cursor->ended && same_run(pmc, cursor) &&
+                 call->now_ns < cursor->due_ns;
+
+    if (waits) {
+        call->wait_until_ns = cursor->due_ns;
+        return 0;
+    }
+    return EPOLLIN | EPOLLRDNORM;
+}
+
+void series_print(const struct series_cursor *cursor, struct buf *out)
+{
+    buf_printf(out, "%d %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %u", cursor->begun, cursor->ended,
+               cursor->pmc_start, cursor->resets, cursor->due_ns, cursor->n);
+    for (unsigned i = 0; i < cursor->n; i++)
+        buf_printf(out, " %" PRIu64, cursor->last[i]);
+}
+
+struct series_cursor *series_scan(const char *text)
+{
+    int begun, ended, used = 0;
+    uint64_t start, resets, due;
+    unsigned n;
+
+    if (sscanf(text, "%d %d %" SCNu64 " %" SCNu64 " %" SCNu64 " %u%n", &begun, &ended, &start, &resets,
+               &due, &n, &used) != 6 ||
+        n > SET_MAX)
+        return NULL;
+    struct series_cursor *cursor = cursor_new(n);
+    if (!cursor)
+        return NULL;
+    cursor->begun = begun;
+    cursor->ended = ended;
+    cursor->pmc_start = start;
+    cursor->resets = resets;
+    cursor->due_ns = due;
+    for (unsigned i = 0; i < n; i++) {
+        int more = 0;
+
+        text += used;
+        if (sscanf(text, "%" SCNu64 "%n", &cursor->last[i], &more) != 1) {
+            free(cursor);
+            return NULL;
+        }
+        used = more;
+    }
+    return cursor;
+}

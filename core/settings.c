@@ -1,0 +1,298 @@
+/*
+ * The table of settings: parse, compare, print.
+ */
+#include "core/settings.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct mode_row mode_table[MODE_COUNT] = {
+    [PROCESS_COUNTING] = { "process-counting", "TC", false, false, "count while a target runs" },
+    [PROCESS_SAMPLING] = { "process-sampling", "TS", false, true, "sample a target" },
+    [SYSTEM_COUNTING] = { "system-counting", "SC", true, false, "count on CPUs, whoever runs" },
+    [SYSTEM_SAMPLING] = { "system-sampling", "SS", true, true, "sample CPUs, whoever runs" },
+};
+
+bool mode_parse(struct word word, enum mode *mode)
+{
+    for (unsigned i = 0; i < MODE_COUNT; i++) {
+        if (word_alike(word, mode_table[i].name, false) ||
+            word_alike(word, mode_table[i].short_name, false)) {
+            *mode = (enum mode)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const struct key_row key_table[KEYS] = {
+    [KEY_EVENT] = { "event", "see EVENTS", "", PLACE_ANY, true, "the event; repeated: a set",
+                    "PMCALLOCATE, PMIOSETUP, cpc_set_add_request" },
+    [KEY_MODE] = { "mode", "process-counting, process-sampling, system-counting, system-sampling",
+                   "follows what is asked", PLACE_ANY, true, "scope and use", "PMC_MODE_*" },
+    [KEY_AUTOSTART] = { "autostart", "on, off", "on", PLACE_ANY, false,
+                        "attaching starts an allocated or exited PMC", "" },
+    [KEY_START] = { "start", "now, exec", "now", PLACE_PROCESS, true,
+                    "begin at once, or at each target's own next exec", "pctx_create" },
+    [KEY_COUNT] = { "count", "N, or N,M… for a set", "0", PLACE_ANY, false, "initial value",
+                    "SETCOUNT, cpc_request_preset" },
+    [KEY_PERIOD] = { "period", "N events", "off", PLACE_SAMPLING, true, "sample every N events",
+                     "SETCOUNT" },
+    [KEY_FREQ] = { "freq", "N per second", "off", PLACE_SAMPLING, true,
+                   "sample at about this rate", "" },
+    [KEY_USER] = { "user", "on, off", "on", PLACE_ANY, true, "count in user mode",
+                   "PMCF_USR, CPC_COUNT_USER" },
+    [KEY_KERNEL] = { "kernel", "on, off", "on for who may, else off", PLACE_ANY, true,
+                     "count in kernel mode", "PMCF_OS, CPC_COUNT_SYSTEM" },
+    [KEY_CALLCHAIN] = { "callchain", "on, off, user, kernel", "off", PLACE_SAMPLING, true,
+                        "record call chains", "PMC_F_CALLCHAIN, PMC_F_USERCALLCHAIN" },
+    [KEY_DEPTH] = { "depth", "N", "callchaindepth", PLACE_SAMPLING, true, "depth of call chains", "" },
+    [KEY_DESCENDANTS] = { "descendants", "on, off", "off", PLACE_PROCESS, true,
+                          "follow the targets' children, present and later", "PMC_F_DESCENDANTS" },
+    [KEY_LOG_CSW] = { "log-csw", "on, off", "off", PLACE_PROCESS, true,
+                      "a record at each switch-out", "PMC_F_LOG_PROCCSW" },
+    [KEY_LOG_EXIT] = { "log-exit", "on, off", "off", PLACE_PROCESS, true,
+                       "a record with the count at each process's exit", "PMC_F_LOG_PROCEXIT" },
+    [KEY_KGMON] = { "kgmon", "off", "off", PLACE_ANY, false, "refused, as in the seed", "PMC_F_KGMON" },
+    [KEY_FORCE] = { "force", "off", "off", PLACE_ANY, false, "refused, as in the seed", "PMC_F_FORCE" },
+    [KEY_MULTIPLEX] = { "multiplex", "on, off", "off", PLACE_ANY, true,
+                        "take no row; share the hardware by time", "" },
+    [KEY_ROW] = { "row", "N, any", "any", PLACE_ANY, true, "ask for a given row", "pmc_num, picN" },
+    [KEY_INTERVAL] = { "interval", "milliseconds, off", "off", PLACE_ANY, false,
+                       "the step of series", "cpustat, cputrack" },
+    [KEY_LOG] = { "log", "on, off", "on", PLACE_ANY, false, "keep a log", "CONFIGURELOG" },
+    [KEY_LOGSIZE] = { "logsize", "bytes", "tunable", PLACE_ANY, false, "size of this PMC's log",
+                      "nbuffers × logbuffersize" },
+    [KEY_NOTIFY] = { "notify", "N, off", "off", PLACE_ANY, false,
+                     "poll on count tells once N more were counted", "CPC_OVF_NOTIFY_EMT" },
+    [KEY_LIFETIME] = { "lifetime", "mount, owner, open", "mount", PLACE_ANY, false,
+                       "released with the mount, the writing process, or the open file",
+                       "owner process" },
+    [KEY_TARGET] = { "target", "see TARGETS", "", PLACE_ANY, false, "attach", "PMCATTACH, cpc_bind_*" },
+};
+
+/* How the value of a plain key is written. */
+enum shape { SHAPE_NONE, SHAPE_SWITCH, SHAPE_NUMBER, SHAPE_OFF_NUMBER, SHAPE_WORDS };
+
+static const char *const start_words[] = { "now", "exec", NULL };
+static const char *const callchain_words[] = { "off", "on", "user", "kernel", NULL };
+static const char *const lifetime_words[] = { "mount", "owner", "open", NULL };
+static const char *const off_words[] = { "off", NULL };
+
+static const struct shape_row {
+    enum shape shape;
+    uint64_t min, max;
+    uint64_t standard;
+    const char *off;          /* SHAPE_OFF_NUMBER: the word for "no number" (stored as UINT64_MAX) */
+    const char *const *words; /* SHAPE_WORDS */
+} shapes[KEYS] = {
+    [KEY_AUTOSTART] = { SHAPE_SWITCH, 0, 1, 1, NULL, NULL },
+    [KEY_START] = { SHAPE_WORDS, 0, 1, 0, NULL, start_words },
+    [KEY_PERIOD] = { SHAPE_OFF_NUMBER, 1, INT64_MAX, UINT64_MAX, "off", NULL },
+    [KEY_FREQ] = { SHAPE_OFF_NUMBER, 1, 1000000000, UINT64_MAX, "off", NULL },
+    [KEY_USER] = { SHAPE_SWITCH, 0, 1, 1, NULL, NULL },
+    [KEY_KERNEL] = { SHAPE_SWITCH, 0, 1, 0, NULL, NULL },
+    [KEY_CALLCHAIN] = { SHAPE_WORDS, 0, 3, 0, NULL, callchain_words },
+    [KEY_DEPTH] = { SHAPE_OFF_NUMBER, 1, 512, UINT64_MAX, "default", NULL },
+    [KEY_DESCENDANTS] = { SHAPE_SWITCH, 0, 1, 0, NULL, NULL },
+    [KEY_LOG_CSW] = { SHAPE_SWITCH, 0, 1, 0, NULL, NULL },
+    [KEY_LOG_EXIT] = { SHAPE_SWITCH, 0, 1, 0, NULL, NULL },
+    [KEY_KGMON] = { SHAPE_WORDS, 0, 0, 0, NULL, off_words },
+    [KEY_FORCE] = { SHAPE_WORDS, 0, 0, 0, NULL, off_words },
+    [KEY_MULTIPLEX] = { SHAPE_SWITCH, 0, 1, 0, NULL, NULL },
+    [KEY_ROW] = { SHAPE_OFF_NUMBER, 0, 63, UINT64_MAX, "any", NULL },
+    [KEY_INTERVAL] = { SHAPE_OFF_NUMBER, 1, 86400000, UINT64_MAX, "off", NULL },
+    [KEY_LOG] = { SHAPE_SWITCH, 0, 1, 1, NULL, NULL },
+    [KEY_LOGSIZE] = { SHAPE_OFF_NUMBER, 4096, UINT64_C(1) << 40, UINT64_MAX, "default", NULL },
+    [KEY_NOTIFY] = { SHAPE_OFF_NUMBER, 1, INT64_MAX, UINT64_MAX, "off", NULL },
+    [KEY_LIFETIME] = { SHAPE_WORDS, 0, 2, LIFETIME_MOUNT, NULL, lifetime_words },
+};
+
+void settings_init(struct settings *settings)
+{
+    *settings = (struct settings){ .mode = PROCESS_COUNTING };
+    for (unsigned i = 0; i < KEYS; i++)
+        settings->value[i] = shapes[i].standard;
+}
+
+void settings_clear(struct settings *settings)
+{
+    free(settings->counts);
+    settings_init(settings);
+}
+
+bool settings_copy(struct settings *to, const struct settings *from)
+{
+    *to = *from;
+    to->counts = NULL;
+    if (from->n_counts == 0)
+        return true;
+    to->counts = malloc(from->n_counts * sizeof *to->counts);
+    if (!to->counts) {
+        to->n_counts = 0;
+        return false;
+    }
+    memcpy(to->counts, from->counts, from->n_counts * sizeof *to->counts);
+    return true;
+}
+
+enum key key_find(struct word word)
+{
+    for (unsigned i = 0; i < KEYS; i++)
+        if (word_alike(word, key_table[i].name, false))
+            return (enum key)i;
+    return KEYS;
+}
+
+int key_unknown(struct word word, struct err *err)
+{
+    struct near near;
+
+    near_init(&near, word);
+    for (unsigned i = 0; i < KEYS; i++)
+        near_offer(&near, key_table[i].name);
+    return err_set(err, E24, "there is no setting \"" WORD_FMT "\"%s", WORD_ARG(word),
+                   near_text(&near));
+}
+
+/* "5" or "5,6,7": initial values, one for each event. */
+static int counts_set(struct settings *settings, struct word value, struct err *err)
+{
+    uint64_t counts[SET_MAX];
+    unsigned n = 0;
+
+    for (const char *p = value.p, *end = value.p + value.len;; p++) {
+        const char *comma = memchr(p, ',', (size_t)(end - p));
+        struct word item = { p, (size_t)((comma ? comma : end) - p) };
+
+        if (n == SET_MAX || !word_u64(item, true, 0, UINT64_MAX, &counts[n]))
+            return err_set(err, P02,
+                           "count=" WORD_FMT ": \"" WORD_FMT "\" is no count: a number from 0 to 2^64-1, "
+                           "or one for each event, separated by commas", WORD_ARG(value),
+                           WORD_ARG(item));
+        n++;
+        if (!comma)
+            break;
+        p = comma;
+    }
+    uint64_t *copy = malloc(n * sizeof *copy);
+    if (!copy)
+        return err_set(err, E32, "no memory");
+    memcpy(copy, counts, n * sizeof *copy);
+    free(settings->counts);
+    settings->counts = copy;
+    settings->n_counts = n;
+    return 0;
+}
+
+static int word_index(const struct shape_row *shape, struct word value, uint64_t *out)
+{
+    for (unsigned i = 0; shape->words[i]; i++) {
+        if (word_alike(value, shape->words[i], false)) {
+            *out = i;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+static bool plain_parse(const struct shape_row *shape, struct word value, uint64_t *out)
+{
+    bool on;
+
+    switch (shape->shape) {
+    case SHAPE_SWITCH:
+        if (!word_bool(value, &on))
+            return false;
+        *out = on;
+        return true;
+    case SHAPE_WORDS:
+        return word_index(shape, value, out) == 0;
+    case SHAPE_OFF_NUMBER:
+        if (word_alike(value, shape->off, false)) {
+            *out = UINT64_MAX;
+            return true;
+        }
+        return word_u64(value, true, shape->min, shape->max, out);
+    case SHAPE_NUMBER:
+        return word_u64(value, true, shape->min, shape->max, out);
+    case SHAPE_NONE:
+        break;
+    }
+    return false;
+}
+
+/* What would have been right, in words. */
+static int value_refused(enum key key, struct word value, struct err *err)
+{
+    const struct shape_row *shape = &shapes[key];
+
+    if (shape->shape == SHAPE_OFF_NUMBER)
+        return err_set(err, P02, "%s=" WORD_FMT ": must be a number from %llu to %llu, or \"%s\"",
+                       key_table[key].name, WORD_ARG(value), (unsigned long long)shape->min,
+                       (unsigned long long)shape->max, shape->off);
+    return err_set(err, P02, "%s=" WORD_FMT ": must be one of %s", key_table[key].name,
+                   WORD_ARG(value), key_table[key].values);
+}
+
+int settings_set(struct settings *settings, enum key key, struct word value, struct err *err)
+{
+    assert(key < KEYS && key != KEY_EVENT && key != KEY_TARGET);
+    int rc = 0;
+    bool on = false;
+
+    if (key == KEY_MODE) {
+        if (!mode_parse(value, &settings->mode))
+            return err_set(err, E20,
+                           "there is no mode \"" WORD_FMT "\": process-counting, process-sampling, "
+                           "system-counting, system-sampling (TC, TS, SC, SS)", WORD_ARG(value));
+    } else if (key == KEY_COUNT) {
+        rc = counts_set(settings, value, err);
+    } else if ((key == KEY_KGMON || key == KEY_FORCE) && word_bool(value, &on) && on) {
+        return err_set(err, P09, "%s=on is not supported: the seed defines the flag and implements nothing",
+                       key_table[key].name);
+    } else if (!plain_parse(&shapes[key], value, &settings->value[key])) {
+        return value_refused(key, value, err);
+    }
+    if (rc == 0)
+        settings->given |= GIVEN(key);
+    return rc;
+}
+
+bool settings_same(const struct settings *a, const struct settings *b, enum key key)
+{
+    if (key == KEY_MODE)
+        return a->mode == b->mode;
+    if (key != KEY_COUNT)
+        return a->value[key] == b->value[key];
+    for (unsigned i = 0; i < a->n_counts || i < b->n_counts; i++)
+        if ((i < a->n_counts ? a->counts[i] : 0) != (i < b->n_counts ? b->counts[i] : 0))
+            return false;
+    return true;
+}
+
+void settings_print(const struct settings *settings, enum key key, unsigned n_events, struct buf *out)
+{
+    const struct shape_row *shape = &shapes[key];
+    uint64_t value = settings->value[key];
+
+    if (key == KEY_MODE) {
+        buf_str(out, mode_table[settings->mode].name);
+    } else if (key == KEY_COUNT) {
+        unsigned n = settings->n_counts > n_events ? settings->n_counts : n_events;
+        for (unsigned i = 0; i == 0 || i < n; i++) {
+            if (i)
+                buf_char(out, ',');
+            buf_u64(out, i < settings->n_counts ? settings->counts[i] : 0);
+        }
+    } else if (shape->shape == SHAPE_SWITCH) {
+        buf_str(out, value ? "on" : "off");
+    } else if (shape->shape == SHAPE_WORDS) {
+        buf_str(out, shape->words[value]);
+    } else if (shape->shape == SHAPE_OFF_NUMBER && value == UINT64_MAX) {
+        buf_str(out, shape->off);
+    } else {
+        buf_u64(out, value);
+    }
+}

@@ -1,0 +1,497 @@
+/*
+ * The texts of one PMC: config, event, mode, target, ctl, count, detail, status, error.
+ */
+#include "core/change.h"
+#include "core/count.h"
+#include "core/files.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+static int no_event(struct call *call)
+{
+    return err_set(&call->err, P08, "%s has no event yet: write one to event", call->pmc->name);
+}
+
+/* During a long look the PMC may have been released. */
+static int gone(struct call *call)
+{
+    return err_set(&call->err, P26, "the PMC was released");
+}
+
+/* A reader of the state sees deaths that nobody has told yet: end those links first. */
+static int after_deaths(struct call *call, int (*show)(struct call *call), int *rc);
+
+/* ---- settings ---- */
+
+static void print_event_words(const struct pmc *pmc, const char *before, struct buf *out)
+{
+    for (unsigned i = 0; i < pmc_events(pmc); i++) {
+        buf_str(out, before);
+        buf_str(out, pmc->set->event[i].written);
+        buf_char(out, '\n');
+    }
+}
+
+int show_event(struct call *call)
+{
+    print_event_words(call->pmc, "", call->out);
+    return CALL_DONE;
+}
+
+int show_mode(struct call *call)
+{
+    buf_str(call->out, mode_table[call->pmc->effective].name);
+    buf_char(call->out, '\n');
+    return CALL_DONE;
+}
+
+int show_error(struct call *call)
+{
+    buf_str(call->out, call->pmc->error ? call->pmc->error : "ok");
+    buf_char(call->out, '\n');
+    return CALL_DONE;
+}
+
+static bool key_is_shown(const struct pmc *pmc, enum key key)
+{
+    if (key == KEY_EVENT || key == KEY_TARGET || key == KEY_LIFETIME || key == KEY_FORCE)
+        return false;
+    /* Numbers that were never given: there is no word for "the default" that could be written. */
+    bool number = key == KEY_PERIOD || key == KEY_FREQ || key == KEY_DEPTH || key == KEY_LOGSIZE;
+    return !number || pmc->settings.value[key] != UINT64_MAX;
+}
+
+static void print_targets(const struct looked *item, const char *before, struct buf *out)
+{
+    const struct pmc *pmc = item->pmc;
+
+    for (unsigned i = 0; i < item->links->n; i++) {
+        const struct link *link = item->links->link[i];
+
+        if (link->ended || link->from_all)
+            continue;
+        buf_str(out, before);
+        link_print(link, item->shown[i], false, out);
+        buf_char(out, '\n');
+    }
+    if (pmc->wants_all) { /* last: read back it means the other CPUs */
+        buf_str(out, before);
+        buf_str(out, "all\n");
+    }
+}
+
+static int print_target(struct call *call, struct look *look)
+{
+    if (pmc_released(look->item[0].pmc))
+        return gone(call);
+    print_targets(&look->item[0], "", call->out);
+    return CALL_DONE;
+}
+
+static int print_config(struct call *call, struct look *look)
+{
+    const struct pmc *pmc = look->item[0].pmc;
+
+    if (pmc_released(pmc))
+        return gone(call);
+    print_event_words(pmc, "event=", call->out);
+    for (unsigned key = 0; key < KEYS; key++) {
+        if (!key_is_shown(pmc, key))
+            continue;
+        buf_str(call->out, key_table[key].name);
+        buf_char(call->out, '=');
+        settings_print(&pmc->settings, key, pmc_events(pmc), call->out);
+        buf_char(call->out, '\n');
+    }
+    print_targets(&look->item[0], "target=", call->out);
+    return CALL_DONE;
+}
+
+static int look_config(struct call *call)
+{
+    return look_begin(call, &call->pmc, 1, false, true, print_config);
+}
+
+int show_config(struct call *call)
+{
+    int rc;
+
+    return after_deaths(call, look_config, &rc) ? rc : look_config(call);
+}
+
+static int look_target(struct call *call)
+{
+    return look_begin(call, &call->pmc, 1, false, true, print_target);
+}
+
+int show_target(struct call *call)
+{
+    int rc;
+
+    if (call->open) {
+        call->open->has_seen = true;
+        call->open->seen_change = call->pmc->change;
+    }
+    return after_deaths(call, look_target, &rc) ? rc : look_target(call);
+}
+
+/* ---- the state ---- */
+
+static int print_ctl(struct call *call, const struct pmc *pmc)
+{
+    if (call->open) {
+        call->open->has_seen = true;
+        call->open->seen_change = pmc->change;
+    }
+    buf_str(call->out, state_table[pmc->state].name);
+    buf_char(call->out, '\n');
+    return CALL_DONE;
+}
+
+static int print_ctl_look(struct call *call, struct look *look)
+{
+    return print_ctl(call, look->item[0].pmc);
+}
+
+/* armed and lost are found out by reading. */
+static int look_ctl(struct call *call)
+{
+    struct pmc *pmc = call->pmc;
+    struct total total;
+
+    if (pmc->state != PMC_ARMED && pmc->state != PMC_RUNNING && pmc->state != PMC_LOST)
+        return print_ctl(call, pmc);
+    if (count_cost(pmc) > COST_SMALL)
+        return look_begin(call, &call->pmc, 1, true, false, print_ctl_look);
+    count_now(pmc, &total);
+    return print_ctl(call, pmc);
+}
+
+int show_ctl(struct call *call)
+{
+    int rc;
+
+    return after_deaths(call, look_ctl, &rc) ? rc : look_ctl(call);
+}
+
+static void status_line(struct buf *out, const char *name, const char *value)
+{
+    buf_str(out, name);
+    buf_char(out, ' ');
+    buf_str(out, value);
+    buf_char(out, '\n');
+}
+
+static void status_number(struct buf *out, const char *name, uint64_t value)
+{
+    buf_str(out, name);
+    buf_char(out, ' ');
+    buf_u64(out, value);
+    buf_char(out, '\n');
+}
+
+static void status_event(const struct pmc *pmc, struct buf *out)
+{
+    buf_str(out, "event");
+    for (unsigned i = 0; i < pmc_events(pmc); i++) {
+        buf_char(out, ' ');
+        pmc_print_resolved(pmc, i, out);
+    }
+    buf_str(out, pmc->set ? "\nmode " : " -\nmode ");
+    buf_str(out, mode_table[pmc->effective].name);
+    status_line(out, "\nscope", mode_table[pmc->effective].system ? "system" : "process");
+}
+
+static void status_rows(const struct pmc *pmc, struct buf *out)
+{
+    bool any = false;
+
+    buf_str(out, "unit ");
+    buf_str(out, pmc->set && pmc->set->event[0].unit[0] ? pmc->set->event[0].unit : "-");
+    buf_str(out, "\nrow ");
+    for (unsigned i = 0; pmc->claim && i < pmc->claim->n; i++)
+        for (unsigned row = 0; row < 64; row++)
+            if (pmc->claim->member[i].got >> row & 1) {
+                if (any)
+                    buf_char(out, ',');
+                buf_u64(out, row);
+                any = true;
+            }
+    buf_str(out, any ? "\n" : "-\n");
+}
+
+static int print_status(struct call *call, struct look *look)
+{
+    const struct looked *item = &look->item[0];
+    const struct pmc *pmc = item->pmc;
+    struct buf *out = call->out;
+    uint64_t gap_ns = 0, threads = 0, descriptors = 0;
+
+    if (pmc_released(pmc))
+        return gone(call);
+    for (unsigned i = 0; i < item->links->n; i++) {
+        const struct link *link = item->links->link[i];
+
+        gap_ns += link->gap_ns;
+        if (link->offline)
+            gap_ns += look->time_ns - link->gone_since_ns;
+        if (link->ended)
+            continue;
+        threads += link->facts.threads;
+        descriptors += link->facts.descriptors;
+    }
+    status_line(out, "name", pmc->name);
+    status_line(out, "state", state_table[pmc->state].name);
+    status_event(pmc, out);
+    status_number(out, "uid", pmc->uid);
+    status_number(out, "created", pmc->made_ns);
+    status_rows(pmc, out);
+    status_number(out, "targets", pmc_live_links(pmc));
+    status_number(out, "threads", threads);
+    status_number(out, "descriptors", descriptors);
+    status_number(out, "covered_ns", item->total->covered_ns);
+    status_number(out, "enabled_ns", item->total->enabled_ns);
+    status_number(out, "running_ns", item->total->running_ns);
+    status_line(out, "partial", item->partial ? "yes" : "no");
+    status_line(out, "attach", !pmc->had_target ? "-" : pmc->raced ? "raced" : "exact");
+    static const char *const log_names[] = { "log_bytes", "log_records", "log_lost", "kernel_lost",
+                                             "throttled", "hidden" };
+    for (unsigned i = 0; i < sizeof log_names / sizeof log_names[0]; i++)
+        status_number(out, log_names[i], 0); /* counting PMCs keep no log */
+    status_number(out, "gap_ns", gap_ns);
+    status_number(out, "left_out", pmc->left_out);
+    return CALL_DONE;
+}
+
+static int look_status(struct call *call)
+{
+    if (call->open) {
+        call->open->has_seen = true;
+        call->open->seen_change = call->pmc->change;
+    }
+    return look_begin(call, &call->pmc, 1, true, false, print_status);
+}
+
+int show_status(struct call *call)
+{
+    int rc;
+
+    return after_deaths(call, look_status, &rc) ? rc : look_status(call);
+}
+
+/* ---- counts ---- */
+
+static void print_count(struct call *call, const struct pmc *pmc, const struct tally *tally)
+{
+    for (unsigned i = 0; i < pmc->set->n; i++) {
+        buf_u64(call->out, count_shown(pmc, tally, i));
+        buf_char(call->out, '\n');
+    }
+    if (call->open) {
+        call->open->has_seen = true;
+        call->open->seen_count = count_shown(pmc, tally, 0);
+    }
+}
+
+static int count_refused(struct call *call, const struct pmc *pmc, const struct tally *tally)
+{
+    bool started = pmc->state == PMC_RUNNING || pmc->state == PMC_LOST;
+
+    if (pmc->settings.value[KEY_MULTIPLEX] && (started || tally->enabled_ns) && tally->running_ns == 0)
+        return err_set(&call->err, P20, "%s has not been on the hardware yet", pmc->name);
+    if (pmc->state == PMC_LOST)
+        return err_set(&call->err, P21, "%s was lost to another user of the hardware: the last values stand "
+                       "in detail; \"start\" tries again", pmc->name);
+    return 0;
+}
+
+static int print_count_look(struct call *call, struct look *look)
+{
+    const struct looked *item = &look->item[0];
+
+    if (pmc_released(item->pmc))
+        return gone(call);
+    int rc = count_refused(call, item->pmc, item->total);
+    if (rc == 0)
+        print_count(call, item->pmc, item->total);
+    return rc;
+}
+
+int show_count(struct call *call)
+{
+    struct pmc *pmc = call->pmc;
+    struct total total;
+
+    if (call->open && call->open->swapped) {
+        buf_str(call->out, call->open->swap);
+        free(call->open->swap);
+        call->open->swap = NULL;
+        call->open->swapped = false;
+        return CALL_DONE;
+    }
+    if (!pmc->set)
+        return no_event(call);
+    if (mode_table[pmc->effective].sampling)
+        return err_set(&call->err, P31, "%s samples: it has records, not a count", pmc->name);
+    if (count_cost(pmc) > COST_SMALL)
+        return look_begin(call, &call->pmc, 1, true, false, print_count_look);
+    count_now(pmc, &total);
+    int rc = count_refused(call, pmc, total.tally);
+    if (rc == 0)
+        print_count(call, pmc, total.tally);
+    return rc;
+}
+
+static void detail_line(struct buf *out, const struct pmc *pmc, const struct event *event, unsigned i,
+                        const struct tally *tally)
+{
+    buf_char(out, '\t');
+    buf_u64(out, tally->value[i]);
+    buf_char(out, '\t');
+    buf_u64(out, tally->enabled_ns);
+    buf_char(out, '\t');
+    buf_u64(out, tally->running_ns);
+    buf_char(out, '\t');
+    if (tally->running_ns || !tally->enabled_ns)
+        buf_u64(out, tally->value[pmc_events(pmc) + i]);
+    else
+        buf_char(out, '-');
+    buf_str(out, tally_partial(tally) ? "\tyes\t" : "\tno\t");
+    buf_str(out, event->unit[0] ? event->unit : "-");
+    if (event->unit[0])
+        buf_printf(out, "\t%.17g\n", event->scale);
+    else
+        buf_str(out, "\t-\n");
+}
+
+static int print_detail(struct call *call, struct look *look)
+{
+    const struct looked *item = &look->item[0];
+    const struct pmc *pmc = item->pmc;
+    struct buf *out = call->out;
+
+    if (pmc_released(pmc))
+        return gone(call);
+    if (!pmc->set)
+        return no_event(call);
+    buf_str(out, "# time_ns ");
+    buf_u64(out, look->time_ns);
+    buf_str(out, " tsc ");
+    buf_u64(out, look->tsc);
+    buf_str(out, "\nevent\ttarget\tvalue\tenabled_ns\trunning_ns\testimate\tpartial\tunit\tscale\n");
+    for (unsigned l = 0; l <= item->links->n; l++) {
+        for (unsigned i = 0; i < pmc->set->n; i++) {
+            const struct event *event = &pmc->set->event[i];
+
+            buf_word(out, event->written, strlen(event->written));
+            buf_char(out, '\t');
+            if (l < item->links->n)
+                link_print(item->links->link[l], item->shown[l], true, out);
+            else
+                buf_str(out, "all");
+            detail_line(out, pmc, event, i, l < item->links->n ? item->link[l] : item->total);
+        }
+    }
+    return CALL_DONE;
+}
+
+int show_detail(struct call *call)
+{
+    if (!call->pmc->set)
+        return no_event(call);
+    return look_begin(call, &call->pmc, 1, true, true, print_detail);
+}
+
+/* ---- deaths nobody has told yet ---- */
+
+struct deaths {
+    struct work work;
+    struct work *inner;
+    struct pmc *pmc; /* a reference: the show still needs it */
+    int (*show)(struct call *call);
+};
+
+static void deaths_run(struct work *work)
+{
+    struct deaths *deaths = (struct deaths *)work;
+
+    deaths->inner->run(deaths->inner);
+}
+
+static int deaths_finish(struct call *call, struct work *work)
+{
+    struct deaths *deaths = (struct deaths *)work;
+    int (*show)(struct call *) = deaths->show;
+    int rc = deaths->inner->finish(call, deaths->inner);
+
+    if (rc == CALL_WORK) {
+        deaths->inner = call->work;
+        call->work = work;
+        return CALL_WORK;
+    }
+    struct pmc *pmc = deaths->pmc;
+    free(deaths);
+    call->err = (struct err){ .id = ERR_NONE };
+    rc = pmc_released(pmc) ? gone(call) : show(call);
+    pmc_unref(pmc);
+    return rc;
+}
+
+static int after_deaths(struct call *call, int (*show)(struct call *call), int *rc)
+{
+    struct work *inner = change_deaths(call->pmc);
+    struct deaths *deaths = inner ? calloc(1, sizeof *deaths) : NULL;
+
+    if (!inner)
+        return 0;
+    if (!deaths) { /* the work must run: let the engine do it, and show what is known */
+        call->work = inner;
+        *rc = CALL_WORK;
+        return 1;
+    }
+    *deaths = (struct deaths){ .work = { deaths_run, deaths_finish, inner->slow },
+                               .inner = inner, .pmc = pmc_ref(call->pmc), .show = show };
+    call->work = &deaths->work;
+    *rc = CALL_WORK;
+    return 1;
+}
+
+/* ---- poll ---- */
+
+unsigned poll_state(struct call *call)
+{
+    struct open_file *open = call->open;
+    unsigned level = EPOLLIN | EPOLLRDNORM;
+
+    if (!open)
+        return level;
+    if (!open->has_seen) {
+        open->has_seen = true;
+        open->seen_change = call->pmc->change;
+    }
+    return open->seen_change != call->pmc->change ? level | EPOLLPRI : level;
+}
+
+unsigned poll_count(struct call *call)
+{
+    struct open_file *open = call->open;
+    struct pmc *pmc = call->pmc;
+    unsigned level = EPOLLIN | EPOLLRDNORM;
+    uint64_t notify = pmc->settings.value[KEY_NOTIFY];
+    struct total total;
+
+    if (!open || notify == UINT64_MAX || !pmc->set)
+        return level;
+    if (!pmc->busy) {
+        count_now(pmc, &total);
+        pmc->polled_count = count_shown(pmc, total.tally, 0);
+    }
+    if (!open->has_seen) {
+        open->has_seen = true;
+        open->seen_count = pmc->polled_count;
+    }
+    return pmc->polled_count - open->seen_count >= notify ? level | EPOLLPRI : level;
+}

@@ -1,0 +1,115 @@
+/*
+ * Targets: the words people write, the processes that are watched, and the links between a PMC and
+ * what it is attached to (one counter of the backend each).
+ */
+#pragma once
+
+#include "core/parts.h"
+#include "core/scan.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One word of `target`, parsed: nothing is opened yet. */
+struct target_word {
+    struct word word;
+    bool remove;            /* -WORD */
+    enum target_kind kind;
+    bool self;              /* self, tid:self */
+    uint64_t number;        /* PID or TID as written */
+    bool all;               /* all CPUs of the event's class */
+    struct cpus cpus;       /* TARGET_CPU; owned */
+    const char *path;       /* cgroup: the rest of the word; not terminated */
+    size_t path_len;
+};
+
+/* E27 for an illegal word or number, E21 for a CPU number that cannot exist. */
+int target_parse(struct target_word *out, struct word word, struct err *err);
+void target_word_clear(struct target_word *word);
+
+/* A process that is watched: shared by all links on it, so that it costs one descriptor. */
+struct proc {
+    struct engine *engine;
+    uint64_t id;            /* tag of the watch */
+    struct process *process;
+    uint64_t key;
+    pid_t tid;              /* 0, or the one thread that is meant: not shared with the process's */
+    unsigned refs;          /* links, and PMCs owned by it */
+    bool dead;
+    bool watched;           /* the host was asked to tell its end (or a change under way will) */
+    struct link *links;     /* list through link.next_of_proc */
+    struct pmc *owned;      /* PMCs with lifetime=owner, through pmc.next_owned */
+};
+
+/* What a link counted up to some moment. value has the set's n entries, then n estimates. */
+struct tally {
+    uint64_t covered_ns, enabled_ns, running_ns;
+    bool never_ran;
+    bool off;
+    uint64_t value[];
+};
+#define TALLY_SIZE(n) (sizeof(struct tally) + 2 * (size_t)(n) * sizeof(uint64_t))
+struct tally *tally_new(unsigned n);                     /* zeroed; NULL: no memory */
+void tally_take(struct tally *tally, const struct reading *reading, unsigned n);
+void tally_add(struct tally *to, const struct tally *from, unsigned n);
+void tally_subtract(struct tally *to, const struct tally *from, unsigned n);
+
+/* A PMC on a target. Counted references: the PMC's vector holds one, a long read another. */
+struct link {
+    unsigned refs;
+    uint64_t id;            /* tag for sink.gone() */
+    struct pmc *pmc;        /* NULL once taken off; not counted */
+    enum target_kind kind;
+    struct proc *proc;      /* process and thread; NULL once ended */
+    struct link *next_of_proc, **prev_of_proc;
+    struct process *process; /* to be freed with the link, when its proc went with it */
+    pid_t pid, tid;         /* daemon's namespace; kept after the end for the texts */
+    unsigned cpu;
+    bool from_all;          /* made for `all`: comes and goes with the CPUs */
+    bool offline;           /* its CPU is away: the count stands */
+    int cgroup_fd;          /* -1 unless TARGET_CGROUP */
+    uint64_t cgroup_key;
+    char *cgroup;           /* path as the attacher wrote it, normalised */
+    bool ended;             /* dead or gone: `base` is its final tally, counter is NULL */
+    bool gone;              /* the backend says that nothing of it lives */
+    bool stale;             /* cgroup: a CPU came, its counter is to be opened anew */
+    bool armed;             /* opened for start=exec: it begins at the target's next exec */
+    bool recheck;           /* opened anew: may the writer observe the process? */
+    bool watch;             /* its change asks the host to watch the proc */
+    struct counter *counter;
+    struct counter_facts facts;
+    struct tally *base;     /* live: what is subtracted from readings; ended: what it counted */
+    uint64_t attached_ns, gap_ns;
+    uint64_t gone_since_ns; /* CPU offline since */
+};
+
+/* The links of a PMC at one moment: never changed once published, replaced as a whole. */
+struct links {
+    unsigned refs;
+    unsigned n;
+    struct link *link[];
+};
+
+struct links *links_new(unsigned n);                     /* link[] NULL; NULL: no memory */
+struct links *links_ref(struct links *links);
+/* Drops one reference. Links that nobody holds any more go to *dead (through next_of_proc). */
+void links_unref(struct links *links, struct link **dead);
+void link_unref(struct link *link, struct link **dead);
+struct link *link_new(unsigned n_events);
+/* Frees links of a dead list and their counters and descriptors. Without the lock. */
+void links_destroy(struct engine *engine, struct link *dead);
+bool link_live(const struct link *link);
+
+/*
+ * The shared proc of this process: either an existing one (then `process` is still the caller's, to be
+ * freed without the lock) or a new one which takes it. NULL: no memory.
+ */
+struct proc *proc_get(struct engine *engine, struct process *process, bool *taken);
+void proc_ref(struct proc *proc);
+/* NULL, or the process to free without the lock when this was the last reference. */
+struct process *proc_unref(struct engine *engine, struct proc *proc);
+void link_set_proc(struct link *link, struct proc *proc); /* takes a reference */
+void link_leave_proc(struct link *link);                  /* off the proc's list; the reference stays */
+
+/* "pid:1234" "tid:1234" "cpu:3" "cgroup:/a" (detail) or "1234" "tid:1234" "cpu3" … (target, config). */
+void link_print(const struct link *link, pid_t shown, bool detail, struct buf *out);
