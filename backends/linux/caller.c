@@ -1,0 +1,79 @@
+/*
+ * Who makes a request: its rights and its process. The thread waits for our answer, so that its
+ * number cannot come to mean another while we look.
+ */
+#include "backends/linux/caller.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#ifndef CAP_PERFMON
+#define CAP_PERFMON 38
+#endif
+
+static int groups_read(const char *status, struct rights *rights)
+{
+    const char *p = proc_field(status, "Groups");
+    size_t size = 0;
+    while (p && *p >= '0' && *p <= '9') {
+        char *end;
+        if (rights->n_groups == size) {
+            size = size ? 2 * size : 8;
+            gid_t *larger = realloc(rights->groups, size * sizeof *larger);
+            if (!larger)
+                return -ENOMEM;
+            rights->groups = larger;
+        }
+        rights->groups[rights->n_groups++] = (gid_t)strtoul(p, &end, 10);
+        p = *end == ' ' ? end + 1 : end;
+    }
+    return p ? 0 : -EIO;
+}
+
+static int rights_read(const struct host_state *state, pid_t tid, struct rights *rights)
+{
+    const uint64_t super = 1ULL << CAP_PERFMON | 1ULL << CAP_SYS_ADMIN;
+    struct ns_id ns;
+    char *status = proc_task_text(tid, "status");
+    if (!status)
+        return errno == ENOMEM ? -ENOMEM : -EIO;
+    const char *effective = proc_field(status, "CapEff");
+    int rc = groups_read(status, rights);
+    if (effective)
+        rights->capabilities = strtoull(effective, NULL, 16);
+    free(status);
+    if (rc < 0 || !effective || ns_identify(tid, "user", &ns) < 0)
+        return rc < 0 ? rc : -EIO;
+    if (ns_same(&ns, &state->userns)) {
+        rights->superuser = (rights->capabilities & super) != 0;
+        return 0;
+    }
+    rights->userns_fd = ns_open(tid, "user");
+    return rights->userns_fd < 0 ? -EIO : 0;
+}
+
+int linux_caller_rights(struct host_state *state, pid_t tid, uid_t uid, gid_t gid,
+                        struct rights **out)
+{
+    struct rights *rights = calloc(1, sizeof *rights);
+    if (!rights)
+        return -ENOMEM;
+    rights->uid = uid;
+    rights->gid = gid;
+    rights->userns_fd = -1;
+    int rc = tid ? rights_read(state, tid, rights) : 0;
+    if (rc < 0) {
+        rights_free(rights);
+        return rc;
+    }
+    *out = rights;
+    return 0;
+}
+
+pid_t linux_caller_pid(struct host_state *state, pid_t tid)
+{
+    (void)state;
+    return tid ? proc_tgid(tid) : 0;
+}

@@ -1,0 +1,12 @@
+/*
+ * The machine's CPUs: which exist, which are online, as they come and go, and what they are called.
+ */
+#pragma once
+
+#include "backends/linux/linux.h"
+
+int host_cpus_open(struct host_state *state, struct err *err);
+void host_cpus_close(struct host_state *state);
+void host_cpus_possible(struct host_state *state, struct cpus *out);
+void host_cpus_online(struct host_state *state, struct cpus *out);
+void host_cpu_name(struct host_state *state, struct buf *out);

@@ -1,0 +1,118 @@
+/*
+ * The real machine behind core/host.h: the table, and what is found once at start.
+ */
+#include "backends/linux/linux.h"
+#include "backends/linux/caller.h"
+#include "backends/linux/cgroup.h"
+#include "backends/linux/cpus.h"
+#include "backends/linux/process.h"
+#include "core/backend.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Numbers and links of /proc must be those of the daemon's own PID namespace. */
+static int proc_check(pid_t self, struct err *err)
+{
+    char link[32];
+    ssize_t n = readlink("/proc/self", link, sizeof link - 1);
+    if (n < 0)
+        return err_set(err, P14,
+                       "/proc is not mounted, and pmcfs cannot name processes without it");
+    link[n] = '\0';
+    if (strtol(link, NULL, 10) != self)
+        return err_set(err, P14,
+                       "/proc shows another PID namespace (pmcfs is %s there and %d here): "
+                       "mount one of its own",
+                       link, self);
+    return 0;
+}
+
+static int host_open(const struct loop *loop, const struct sink *sink, struct host_state **out,
+                     struct err *err)
+{
+    struct host_state *state = calloc(1, sizeof *state);
+    if (!state)
+        return err_set(err, E32, "no memory for the host");
+    *state = (struct host_state){.loop = loop, .sink = sink, .self = getpid()};
+    clock_open(&state->clock);
+    int rc = proc_check(state->self, err);
+    if (rc == 0 && (ns_identify(state->self, "pid", &state->pidns) < 0 ||
+                    ns_identify(state->self, "user", &state->userns) < 0))
+        rc =
+            err_set(err, P14, "/proc/%d/ns cannot be read, so that containers cannot be told apart",
+                    state->self);
+    if (rc == 0) {
+        ns_identify(state->self, "cgroup", &state->cgroupns);
+        rc = host_cpus_open(state, err);
+    }
+    if (rc < 0) {
+        free(state);
+        return rc;
+    }
+    *out = state;
+    return 0;
+}
+
+static void host_close(struct host_state *state)
+{
+    host_cpus_close(state);
+    free(state);
+}
+
+static uint64_t host_now_ns(struct host_state *state)
+{
+    (void)state;
+    return clock_now_ns();
+}
+
+static uint64_t host_realtime_ns(struct host_state *state)
+{
+    (void)state;
+    return clock_realtime_ns();
+}
+
+static uint64_t host_tsc(struct host_state *state)
+{
+    (void)state;
+    return clock_tsc();
+}
+
+static uint64_t host_tsc_hz(struct host_state *state)
+{
+    return clock_tsc_hz(&state->clock);
+}
+
+const struct host linux_host = {
+    .name = "linux",
+    .open = host_open,
+    .close = host_close,
+    .now_ns = host_now_ns,
+    .realtime_ns = host_realtime_ns,
+    .tsc = host_tsc,
+    .tsc_hz = host_tsc_hz,
+    .cpu_name = host_cpu_name,
+    .cpus_possible = host_cpus_possible,
+    .cpus_online = host_cpus_online,
+    .rights = linux_caller_rights,
+    .process_open = linux_process_open,
+    .process_free = linux_process_free,
+    .process_pid = linux_process_pid,
+    .process_tid = linux_process_tid,
+    .process_key = linux_process_key,
+    .process_alive = linux_process_alive,
+    .may_observe = linux_process_may_observe,
+    .may_observe_pid = linux_process_may_observe_pid,
+    .process_watch = linux_process_watch,
+    .process_unwatch = linux_process_unwatch,
+    .process_seen_by = linux_process_seen_by,
+    .caller_pid = linux_caller_pid,
+    .cgroup_open = linux_cgroup_open,
+    .cgroup_may_move = linux_cgroup_may_move,
+    .cgroup_key = linux_cgroup_key,
+    .cgroup_alive = linux_cgroup_alive,
+    .process_print = linux_process_print,
+    .process_adopt = linux_process_adopt,
+    .process_forget = linux_process_forget,
+};

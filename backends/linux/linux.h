@@ -1,0 +1,21 @@
+/*
+ * What the parts of the Linux host share: the state behind core/host.h.
+ */
+#pragma once
+
+#include "backends/linux/clock.h"
+#include "backends/linux/proc.h"
+#include "core/host.h"
+
+struct host_cpus; /* cpus.h */
+
+struct host_state {
+    const struct loop *loop; /* both live until close(); loop may be NULL: nothing is watched */
+    const struct sink *sink;
+    pid_t self;         /* the daemon's own process, which nobody may observe */
+    struct ns_id pidns; /* the daemon's namespaces */
+    struct ns_id userns;
+    struct ns_id cgroupns; /* all 0 on a kernel without cgroups */
+    struct host_cpus *cpus;
+    struct host_clock clock;
+};

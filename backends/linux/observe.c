@@ -1,0 +1,173 @@
+/*
+ * May this opener observe that process? The kernel is asked by reading a link that it shows to
+ * those who pass its ptrace read check and to nobody else: /proc/PID/task/TID/ns/pid. Unlike
+ * /proc/PID/io it has no permission bits of its own, which refuse somebody who has only
+ * CAP_SYS_PTRACE, and unlike maps it is also right for what has no memory any more.
+ */
+#include "backends/linux/observe.h"
+#include "backends/linux/opener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct check {
+    int dirfd;         /* /proc/PID: never that of a later process */
+    char (*paths)[32]; /* task/TID/ns/pid */
+    size_t n;
+};
+
+/* With the opener's credentials, raw system calls only. */
+static int check_run(void *arg)
+{
+    const struct check *check = arg;
+    bool passed = false;
+    for (size_t i = 0; i < check->n; i++) {
+        char target[64];
+        struct stat st;
+        const char *path = check->paths[i];
+        if (syscall(SYS_readlinkat, check->dirfd, path, target, sizeof target) >= 0) {
+            passed = true;
+            continue;
+        }
+        if (errno == ENOENT || errno == ESRCH)
+            continue;
+        /* A thread that exits meanwhile is refused as well; then the link is gone. */
+        if (syscall(SYS_newfstatat, check->dirfd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+            (errno == ENOENT || errno == ESRCH))
+            continue;
+        return -EPERM;
+    }
+    return passed ? 0 : -ESRCH;
+}
+
+static int check_init(struct check *check, pid_t pid, pid_t tid)
+{
+    char path[32];
+    struct proc_stat stat;
+    pid_t *tids = NULL;
+    size_t n = 0;
+    snprintf(path, sizeof path, "/proc/%d", pid);
+    *check = (struct check){.dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    if (check->dirfd < 0)
+        return errno == ENOENT ? -ESRCH : -errno;
+    int rc = proc_numbers(check->dirfd, "task", &tids, &n);
+    if (rc < 0)
+        return rc == -ENOENT ? -ESRCH : rc;
+    check->paths = malloc((n + 1) * sizeof *check->paths);
+    for (size_t i = 0; check->paths && i < n; i++) {
+        if (tid && tids[i] != tid)
+            continue;
+        /* An exited leader has lost its memory, and with it what its threads' memory protects. */
+        if (tids[i] == pid && (proc_stat(pid, pid, &stat) < 0 || proc_stat_dead(&stat)))
+            continue;
+        snprintf(check->paths[check->n++], sizeof *check->paths, "task/%d/ns/pid", tids[i]);
+    }
+    free(tids);
+    if (!check->paths)
+        return -ENOMEM;
+    return check->n > 0 ? 0 : -ESRCH;
+}
+
+static void check_free(struct check *check)
+{
+    if (check->dirfd >= 0)
+        close(check->dirfd);
+    free(check->paths);
+}
+
+/* Does the process live in the daemon's user namespace? */
+static bool is_home(const struct host_state *state, pid_t pid)
+{
+    struct ns_id ns;
+    return ns_identify(pid, "user", &ns) == 0 && ns_same(&ns, &state->userns);
+}
+
+/* Is it there at all (the opener may not even be shown its directory, with hidepid)? */
+static bool is_alive(pid_t pid)
+{
+    struct proc_stat stat;
+    pid_t *tids;
+    size_t n;
+    char path[32];
+    if (proc_stat(pid, 0, &stat) < 0)
+        return false;
+    if (!proc_stat_dead(&stat))
+        return true;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    if (proc_numbers(AT_FDCWD, path, &tids, &n) < 0)
+        return false;
+    free(tids);
+    return n > 1;
+}
+
+int observe_check(const struct host_state *state, const struct rights *rights, pid_t pid, pid_t tid)
+{
+    struct check check;
+    if (pid == state->self)
+        return -EPERM;
+    int rc = check_init(&check, pid, tid);
+    if (rc == 0) {
+        bool apart = !is_home(state, pid);
+        rc = opener_do(rights, apart, check_run, &check);
+        /* It may have entered a namespace since it was looked at, where this thread's uid has
+         * weight. */
+        if (rc == 0 && !apart && !is_home(state, pid))
+            rc = opener_do(rights, true, check_run, &check);
+        if (rc == -ESRCH && !tid && is_alive(pid))
+            rc = -EPERM;
+    }
+    check_free(&check);
+    return rc;
+}
+
+/* Do the three (real, effective, saved) ids of a status line equal id? */
+static bool ids_are(const char *status, const char *key, unsigned id, bool *mixed)
+{
+    unsigned real, effective, saved;
+    const char *p = proc_field(status, key);
+    if (!p || sscanf(p, "%u %u %u", &real, &effective, &saved) != 3)
+        return false;
+    *mixed = real != effective || real != saved;
+    return real == id && effective == id && saved == id;
+}
+
+static const char *reason_of(const struct host_state *state, const struct rights *rights, pid_t pid,
+                             const char *status)
+{
+    bool mixed = false;
+    const char *capabilities = proc_field(status, "CapPrm");
+    if (!ids_are(status, "Uid", rights->uid, &mixed))
+        return mixed ? "it runs a set-user-ID program or has changed its user"
+                     : "it runs as another user";
+    if (!ids_are(status, "Gid", rights->gid, &mixed))
+        return mixed ? "it runs a set-group-ID program or has changed its group"
+                     : "it runs with another group id";
+    if (rights->userns_fd >= 0 || !is_home(state, pid))
+        return "it lives in another user namespace, or has capabilities that you lack";
+    if (capabilities && (strtoull(capabilities, NULL, 16) & ~rights->capabilities))
+        return "it has capabilities that you lack";
+    return "it is not dumpable: it has changed its user, runs a program that you may not read, or "
+           "protects itself";
+}
+
+const char *observe_reason(const struct host_state *state, const struct rights *rights, pid_t pid,
+                           int rc)
+{
+    if (pid == state->self)
+        return "it is pmcfs itself";
+    if (rc == -ENOTSUP)
+        return "pmcfs lacks the capabilities to ask the kernel in your name";
+    if (rc != -EPERM)
+        return "the kernel could not be asked in your name";
+    char *status = proc_task_text(pid, "status");
+    const char *reason =
+        status ? reason_of(state, rights, pid, status) : "it could not be looked at";
+    free(status);
+    return reason;
+}

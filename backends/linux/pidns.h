@@ -1,0 +1,20 @@
+/*
+ * Process numbers between PID namespaces: what a requester writes, and what it would read.
+ */
+#pragma once
+
+#include "backends/linux/linux.h"
+
+/*
+ * The thread that `number` means in the PID namespace of thread tid, in the daemon's numbers; it
+ * need not exist when both share the namespace. 0, -ESRCH (none), -EPERM (tid cannot be looked at),
+ * or what else went wrong (-EMFILE, -ENOMEM).
+ */
+int pidns_to_host(const struct host_state *state, pid_t tid, pid_t number, pid_t *out);
+/* The same by searching /proc, for kernels without the ioctl: slow, with the same answers. */
+int pidns_scan(pid_t tid, pid_t number, pid_t *out);
+
+/* The number by which thread tid knows the process pid of the daemon's namespace, or 0. */
+pid_t pidns_from_host(const struct host_state *state, pid_t tid, pid_t pid);
+/* The same without the ioctl. */
+pid_t pidns_column(pid_t tid, pid_t pid);

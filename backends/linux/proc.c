@@ -1,0 +1,184 @@
+/*
+ * Reading /proc: whole files, the fields of status and stat that matter, lists of threads, and the
+ * identity of namespaces.
+ */
+#include "backends/linux/proc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Files of /proc have no size: grow until read() says that it was the end. */
+char *proc_text(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    size_t size = 4096;
+    size_t len = 0;
+    char *text = malloc(size);
+    while (text) {
+        ssize_t n = read(fd, text + len, size - len - 1);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            int failed = n < 0 ? errno : 0;
+            close(fd);
+            if (failed) {
+                free(text);
+                errno = failed;
+                return NULL;
+            }
+            text[len] = '\0';
+            return text;
+        }
+        len += (size_t)n;
+        if (size - len > 1)
+            continue;
+        size *= 2;
+        char *larger = realloc(text, size);
+        if (!larger)
+            free(text);
+        text = larger;
+    }
+    close(fd);
+    errno = ENOMEM;
+    return NULL;
+}
+
+char *proc_task_text(pid_t tid, const char *name)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", tid, name);
+    return proc_text(path);
+}
+
+const char *proc_field(const char *text, const char *key)
+{
+    size_t len = strlen(key);
+    for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, key, len) != 0)
+            continue;
+        const char *p = line + len + strspn(line + len, " \t");
+        if (*p == ':')
+            return p + 1 + strspn(p + 1, " \t");
+    }
+    return NULL;
+}
+
+pid_t proc_tgid(pid_t tid)
+{
+    char *text = proc_task_text(tid, "status");
+    if (!text)
+        return 0;
+    const char *field = proc_field(text, "Tgid");
+    pid_t tgid = field ? (pid_t)strtol(field, NULL, 10) : 0;
+    free(text);
+    if (tgid == 0)
+        errno = ESRCH;
+    return tgid;
+}
+
+int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out)
+{
+    char path[64];
+    if (tid)
+        snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
+    else
+        snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    char *text = proc_text(path);
+    if (!text)
+        return -errno;
+    /* The command's name, second field, may contain blanks and brackets: count from the last one.
+     */
+    const char *p = strrchr(text, ')');
+    int n = p ? sscanf(p,
+                       ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                       "%*s %lu",
+                       &out->state, &out->start)
+              : 0;
+    free(text);
+    return n == 2 ? 0 : -ESRCH;
+}
+
+bool proc_is_gone(int rc)
+{
+    return rc == -ENOENT || rc == -ESRCH;
+}
+
+bool proc_stat_dead(const struct proc_stat *stat)
+{
+    return stat->state == 'Z' || stat->state == 'X';
+}
+
+static int numbers_add(pid_t **out, size_t *n, size_t *size, pid_t number)
+{
+    if (*n == *size) {
+        size_t larger = *size ? 2 * *size : 16;
+        pid_t *p = realloc(*out, larger * sizeof *p);
+        if (!p)
+            return -ENOMEM;
+        *out = p;
+        *size = larger;
+    }
+    (*out)[(*n)++] = number;
+    return 0;
+}
+
+int proc_numbers(int dirfd, const char *path, pid_t **out, size_t *n)
+{
+    int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        int rc = -errno;
+        if (fd >= 0)
+            close(fd);
+        return rc;
+    }
+    size_t size = 0;
+    int rc = 0;
+    *out = NULL;
+    *n = 0;
+    for (struct dirent *entry; rc == 0 && (entry = readdir(dir));) {
+        char *end;
+        long number = strtol(entry->d_name, &end, 10);
+        if (number > 0 && *end == '\0')
+            rc = numbers_add(out, n, &size, (pid_t)number);
+    }
+    closedir(dir);
+    if (rc < 0) {
+        free(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+int ns_identify(pid_t tid, const char *which, struct ns_id *out)
+{
+    char path[64];
+    struct stat st;
+    snprintf(path, sizeof path, "/proc/%d/ns/%s", tid, which);
+    if (stat(path, &st) < 0)
+        return -errno;
+    *out = (struct ns_id){.dev = st.st_dev, .ino = st.st_ino};
+    return 0;
+}
+
+int ns_open(pid_t tid, const char *which)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/ns/%s", tid, which);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+bool ns_same(const struct ns_id *a, const struct ns_id *b)
+{
+    return a->dev == b->dev && a->ino == b->ino;
+}
