@@ -1,0 +1,32 @@
+/*
+ * Opening a counter: the rounds of list, open, decide for a process; the simple kinds of target.
+ * Entry: perf_attach() in counter.h.
+ */
+#pragma once
+
+#include "backends/perf/census.h"
+#include "backends/perf/counter.h"
+
+struct attach {
+    struct backend_state *state;
+    const struct plan *plan;
+    struct err *err;
+    struct shape shape;
+    struct census census;
+    unsigned long fds_used;
+    unsigned reopened;      /* creators opened again in this try */
+    bool lenient;           /* last try: what is not sure is taken as it is, and raced is set */
+    bool raced;
+};
+
+/* Opens the group of one task at place i. 0 (also when it is gone: its state says so), or an error.
+ */
+int attach_open_task(struct attach *attach, size_t i);
+void attach_close_task(struct attach *attach, struct task *task);
+/* Close it if it is open, and open it so that whoever it makes is decided (sharp.c). */
+int attach_open_sharp(struct attach *attach, size_t i);
+/* 0, or P13 when the plan's deadline has passed. */
+int attach_in_time(const struct attach *attach);
+/* 0, or P10 when `groups` more groups and `others` do not fit into the plan's descriptors. */
+int attach_fits(const struct attach *attach, size_t groups, size_t others);
+int attach_refused(const struct attach *attach, int code, const struct perf_event_attr *failed);

@@ -1,0 +1,257 @@
+/*
+ * What /proc says about the tasks of a target: who is there, who is still there, who is in a fork.
+ */
+#include "backends/perf/census.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { LATE_RECORD_TRIES = 40, LATE_RECORD_US = 100, TASK_PATH_BYTES = 64 };
+
+/* A directory stream of /proc/PID/task, through the target's own directory where it is the target.
+ */
+static DIR *task_dir_open(const struct census *census, pid_t pid)
+{
+    char path[40];
+    DIR *dir;
+    int fd;
+
+    if (pid == census->plan->target.pid) {
+        fd = openat(census->task_dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    } else {
+        snprintf(path, sizeof path, "/proc/%d/task", pid);
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir && fd >= 0)
+        close(fd);
+    return dir;
+}
+
+static pid_t task_dir_next(DIR *dir)
+{
+    for (struct dirent *d = readdir(dir); d; d = readdir(dir)) {
+        char *end;
+        long tid = strtol(d->d_name, &end, 10);
+
+        if (tid > 0 && !*end)
+            return (pid_t)tid;
+    }
+    return 0;
+}
+
+static int list_children(struct census *census, DIR *dir, pid_t tid, struct err *err);
+
+/* Threads of one process, and its children behind it in the list of processes. */
+static int list_process(struct census *census, pid_t pid, enum task_state state, struct err *err)
+{
+    DIR *dir = task_dir_open(census, pid);
+    int rc = 0;
+
+    for (pid_t tid; dir && !rc && (tid = task_dir_next(dir));) {
+        if (census_find(census, tid) < 0)
+            census_add(census, &(struct task){.tid = tid,
+                                              .pid = pid,
+                                              .state = state,
+                                              .parent = -1,
+                                              .root = -1,
+                                              .asked = true});
+        if (census->plan->descendants)
+            rc = list_children(census, dir, tid, err);
+    }
+    if (dir)
+        closedir(dir);
+    return rc ? rc : census->failed ? err_set(err, E32, "no memory for the list of threads") : 0;
+}
+
+static size_t children_read(DIR *dir, pid_t tid, char **text)
+{
+    char name[32];
+    size_t len = 0, size = 0;
+    int fd;
+
+    *text = NULL;
+    snprintf(name, sizeof name, "%d/children", tid);
+    fd = openat(dirfd(dir), name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    for (;;) {
+        if (len + 512 > size) {
+            char *bigger = realloc(*text, size = 2 * size + 4096);
+
+            if (!bigger)
+                break;
+            *text = bigger;
+        }
+        ssize_t n = read(fd, *text + len, size - len - 1);
+        if (n <= 0)
+            break;
+        len += (size_t)n;
+    }
+    close(fd);
+    if (*text)
+        (*text)[len] = '\0';
+    return len;
+}
+
+static int list_children(struct census *census, DIR *dir, pid_t tid, struct err *err)
+{
+    char *text, *at, *end;
+    int rc = 0;
+
+    children_read(dir, tid, &text);
+    for (at = text; at && !rc; at = end) {
+        pid_t pid = (pid_t)strtol(at, &end, 10);
+        enum task_state state;
+
+        if (end == at || pid <= 0)
+            break;
+        if (!census_add_process(census, pid))
+            continue;
+        rc = census_ask(census, pid, &state, err);
+        if (!rc && state == TASK_OUT)
+            census->n_processes--; /* nothing below it is looked at */
+        else if (!rc)
+            rc = list_process(census, pid, state, err);
+    }
+    free(text);
+    return rc;
+}
+
+int census_list(struct census *census, struct err *err)
+{
+    int rc = 0;
+
+    census->covered = 1;
+    /* Twice: a list of threads can skip one while others end. */
+    for (int i = 0; i < 2 && !rc; i++) {
+        census_add_process(census, census->plan->target.pid);
+        rc = list_process(census, census->plan->target.pid, TASK_WAITING, err);
+    }
+    return rc;
+}
+
+/* Beneath the target's own directory, or (for openat, the same) from the root. */
+static void task_path(const struct census *census, const struct task *task, const char *file,
+                      char path[static TASK_PATH_BYTES])
+{
+    int n = 0;
+
+    if (task->pid != census->plan->target.pid)
+        n = snprintf(path, TASK_PATH_BYTES, "/proc/%d/task/", task->pid);
+    snprintf(path + n, TASK_PATH_BYTES - (size_t)n, "%d/%s", task->tid, file);
+}
+
+bool census_lives(const struct census *census, const struct task *task)
+{
+    char path[TASK_PATH_BYTES];
+
+    task_path(census, task, "", path);
+    return !faccessat(census->task_dir, path, F_OK, 0);
+}
+
+/* A leader that was gone when it was to be opened, and is there: an exec gave its number away. */
+static bool leader_is_back(DIR *dir, pid_t tid)
+{
+    char path[32], text[128], *state;
+    ssize_t n;
+    int fd;
+
+    for (int i = 0; i < 10; i++) {
+        snprintf(path, sizeof path, "%d/stat", tid);
+        fd = openat(dirfd(dir), path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+        if (fd >= 0)
+            close(fd);
+        if (n <= 0)
+            return false;
+        text[n] = '\0';
+        state = strrchr(text, ')');
+        if (!state || !state[1] || state[2] == 'Z' || state[2] == 'X')
+            return false;
+        usleep(200);
+    }
+    return true;
+}
+
+/*
+ * A thread that is not known. Its record may still be under way; without one it was overlooked by
+ * the first list, or its creator is held up just before the record: the next list will have it.
+ */
+static void newcomer_await(struct census *census, pid_t tid, pid_t pid)
+{
+    struct task task = { .tid = tid, .pid = pid };
+
+    for (int i = 0; i < LATE_RECORD_TRIES; i++) {
+        if (census_update(census, NULL) || census_find(census, tid) >= 0 ||
+            !census_lives(census, &task))
+            return;
+        usleep(LATE_RECORD_US);
+    }
+    census->undecided = true;
+}
+
+static bool process_complete(struct census *census, pid_t pid)
+{
+    DIR *dir = task_dir_open(census, pid);
+    bool complete = true;
+
+    for (pid_t tid; dir && (tid = task_dir_next(dir));) {
+        int i = census_find(census, tid);
+
+        if (i < 0 && !census->listening)
+            complete = false;
+        else if (i < 0)
+            newcomer_await(census, tid, pid);
+        else if (tid == pid && (census->tasks[i].state == TASK_GONE || census->tasks[i].dead) &&
+                 leader_is_back(dir, tid))
+            census->undecided = true;
+    }
+    if (dir)
+        closedir(dir);
+    return complete;
+}
+
+bool census_complete(struct census *census)
+{
+    bool complete = true;
+
+    for (size_t i = 0; i < census->n_processes; i++)
+        complete &= process_complete(census, census->processes[i]);
+    return complete;
+}
+
+bool census_makes_child(const struct census *census, const struct task *task)
+{
+    static const long births[] = {
+        SYS_clone, SYS_clone3,
+#ifdef SYS_fork
+        SYS_fork, SYS_vfork,
+#endif
+    };
+    char path[TASK_PATH_BYTES], text[32] = "", *end;
+    ssize_t n;
+    long call;
+    int fd;
+
+    task_path(census, task, "syscall", path);
+    fd = openat(census->task_dir, path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return fd >= 0 || errno == EACCES || errno == EPERM;
+    call = strtol(text, &end, 10);
+    if (end == text)
+        return true; /* "running": who knows what */
+    for (size_t i = 0; i < sizeof births / sizeof births[0]; i++)
+        if (call == births[i])
+            return true;
+    return false;
+}

@@ -1,0 +1,75 @@
+/*
+ * One set on one target: a group of descriptors for each task or CPU, opened by attach.c, read and
+ * switched here. The functions are those of struct backend (core/backend.h).
+ */
+#pragma once
+
+#include "backends/perf/covered.h"
+#include "backends/perf/group.h"
+#include "backends/perf/sideband.h"
+#include "backends/perf/state.h"
+
+struct watch; /* watch.h: tells when the last covered task is dead */
+
+/* Last known readings of a group that can lose its hardware; relaxed atomics, reads run in
+ * parallel. */
+struct group_last {
+    uint64_t enabled_ns, running_ns, gap_ns;
+    uint64_t judged_covered_ns, judged_running_ns; /* when `off` was found out last */
+    bool off;        /* the target ran, and nothing of the group did */
+    uint64_t value[]; /* n, in the group's order */
+};
+
+struct counter {
+    struct backend_state *state;
+    struct target_ref target;     /* alive and alive_arg are not kept */
+    uint64_t tag;
+    bool hardware, descendants, at_exec, multiplex;
+    bool on;                      /* atomic: started, not stopped */
+    bool begun;                   /* started at least once */
+    unsigned n;                   /* events */
+    unsigned stride;              /* descriptors of a group: events, witness, watch */
+    unsigned n_groups;
+    unsigned per_group;           /* descriptors really open */
+    uint8_t order[SET_MAX];       /* place in the group -> place in the plan */
+    struct counter_task {
+        pid_t tid;                /* -1: a CPU */
+        int cpu;                  /* -1: a task */
+    } *tasks;                     /* n_groups */
+    int *fds;                     /* n_groups × stride */
+    char *last;                   /* n_groups × struct group_last; only with hardware */
+    struct skew {                 /* n_groups; only of a cgroup: what the kernel's times are ahead */
+        uint64_t enabled_ns, running_ns; /* of the truth (atomic) */
+        uint64_t kept_enabled_ns, kept_running_ns; /* true times at the last stop */
+    } *skew;
+    bool raced;
+    unsigned left_out;
+    struct covered *covered;      /* with descendants, else NULL */
+    struct side_listener listener;/* keeps it up to date */
+    bool listening;
+    struct watch *watch;
+};
+
+/* An empty counter for what the plan asks; attach.c and adopt fill in the groups. NULL: no memory.
+ */
+struct counter *counter_new(struct backend_state *state, const struct plan *plan,
+                            const struct shape *shape);
+/* Room for groups, all descriptors -1. False: no memory. */
+bool counter_make_groups(struct counter *counter, unsigned n_groups);
+/* fn for every process known to be covered; memory only. With descendants. */
+void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
+int *counter_fds(const struct counter *counter, unsigned group);
+
+int perf_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
+                struct err *err); /* attach.c */
+int perf_start(struct counter *counter, struct err *err);
+int perf_stop(struct counter *counter);
+int perf_read(struct counter *counter, struct reading *out);
+unsigned perf_cost(const struct counter *counter);
+void perf_facts_of(const struct counter *counter, struct counter_facts *out);
+bool perf_covers(struct counter *counter, pid_t pid);
+void perf_print(const struct counter *counter, struct buf *out);
+int perf_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
+               struct counter **out);
+void perf_forget(struct counter *counter);
+void perf_free(struct counter *counter);

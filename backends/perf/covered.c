@@ -1,0 +1,233 @@
+/*
+ * A hash of process numbers with open addressing, and a short memory of records that could not be
+ * placed: a child's record may be read from its CPU's ring before its parent's from another.
+ */
+#include "backends/perf/covered.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNPLACED = 128 };
+
+struct covered {
+    struct covered_slot {
+        pid_t pid;      /* 0 never used */
+        int threads;    /* 0: gone, the slot may be used again for the same number */
+    } *slots;
+    size_t size;        /* a power of two */
+    size_t used;        /* slots with a number, gone ones included */
+    unsigned n;
+    bool doubt;
+    struct side_record unplaced[UNPLACED];
+    size_t next_unplaced;
+};
+
+struct covered *covered_new(void)
+{
+    struct covered *covered = calloc(1, sizeof *covered);
+
+    if (!covered)
+        return NULL;
+    covered->size = 64;
+    covered->slots = calloc(covered->size, sizeof *covered->slots);
+    if (!covered->slots) {
+        free(covered);
+        return NULL;
+    }
+    return covered;
+}
+
+void covered_free(struct covered *covered)
+{
+    if (covered)
+        free(covered->slots);
+    free(covered);
+}
+
+void covered_clear(struct covered *covered)
+{
+    memset(covered->slots, 0, covered->size * sizeof *covered->slots);
+    memset(covered->unplaced, 0, sizeof covered->unplaced);
+    covered->used = 0;
+    covered->n = 0;
+    covered->doubt = false;
+}
+
+static struct covered_slot *slot_of(struct covered_slot *slots, size_t size, pid_t pid)
+{
+    size_t i = ((size_t)pid * 2654435761u) & (size - 1);
+
+    while (slots[i].pid && slots[i].pid != pid)
+        i = (i + 1) & (size - 1);
+    return &slots[i];
+}
+
+/* Room for one more number; numbers that are gone are dropped on the way. */
+static bool covered_grow(struct covered *covered)
+{
+    size_t size = covered->size;
+    struct covered_slot *slots;
+
+    if (4 * (covered->used + 1) <= 3 * covered->size)
+        return true;
+    if (2 * (size_t)covered->n >= covered->size)
+        size *= 2;
+    slots = calloc(size, sizeof *slots);
+    if (!slots)
+        return false;
+    covered->used = 0;
+    for (size_t i = 0; i < covered->size; i++) {
+        if (covered->slots[i].threads > 0) {
+            *slot_of(slots, size, covered->slots[i].pid) = covered->slots[i];
+            covered->used++;
+        }
+    }
+    free(covered->slots);
+    covered->slots = slots;
+    covered->size = size;
+    return true;
+}
+
+bool covered_thread(struct covered *covered, pid_t pid, int step)
+{
+    struct covered_slot *slot;
+
+    if (pid <= 0 || !covered_grow(covered))
+        return false;
+    slot = slot_of(covered->slots, covered->size, pid);
+    if (slot->threads + step < 0)
+        return true;
+    if (!slot->pid) {
+        slot->pid = pid;
+        covered->used++;
+    }
+    covered->n += (slot->threads == 0) - (unsigned)(slot->threads + step == 0);
+    slot->threads += step;
+    return true;
+}
+
+bool covered_has(const struct covered *covered, pid_t pid)
+{
+    return covered->doubt || slot_of(covered->slots, covered->size, pid)->threads > 0;
+}
+
+static bool covered_knows(const struct covered *covered, pid_t pid)
+{
+    return slot_of(covered->slots, covered->size, pid)->threads > 0;
+}
+
+/* A number that comes up again as a process of somebody else's is not ours any more. */
+static void covered_reused(struct covered *covered, pid_t pid)
+{
+    struct covered_slot *slot = slot_of(covered->slots, covered->size, pid);
+
+    if (slot->threads > 0) {
+        slot->threads = 0;
+        covered->n--;
+    }
+}
+
+/* True: it was about a process of the set. */
+static bool covered_place(struct covered *covered, const struct side_record *record)
+{
+    switch (record->type) {
+    case SIDE_FORK:
+        if (record->pid == record->tid)
+            covered_reused(covered, record->pid);
+        if (!covered_knows(covered, record->ppid))
+            return false;
+        if (!covered_thread(covered, record->pid, 1))
+            covered->doubt = true;
+        return true;
+    case SIDE_EXIT:
+        if (!covered_knows(covered, record->pid))
+            return false;
+        covered_thread(covered, record->pid, -1);
+        return true;
+    case SIDE_EXEC:
+        break;
+    }
+    return true;
+}
+
+/* After a new process: what was read too early may find its place now. */
+static void covered_retry(struct covered *covered)
+{
+    bool placed = true;
+
+    for (int round = 0; placed && round < 4; round++) {
+        placed = false;
+        for (size_t i = 0; i < UNPLACED; i++) {
+            struct side_record *record = &covered->unplaced[i];
+
+            if (record->pid && covered_knows(covered, record->type == SIDE_FORK ? record->ppid
+                                                                               : record->pid)) {
+                placed |= covered_place(covered, record);
+                record->pid = 0;
+            }
+        }
+    }
+}
+
+void covered_take(void *arg, const struct side_record *records, size_t n, bool lost)
+{
+    struct covered *covered = arg;
+
+    covered->doubt |= lost;
+    for (size_t i = 0; i < n; i++) {
+        if (!covered_place(covered, &records[i]))
+            covered->unplaced[covered->next_unplaced++ % UNPLACED] = records[i];
+        else if (records[i].type == SIDE_FORK && records[i].pid == records[i].tid)
+            covered_retry(covered);
+    }
+}
+
+void covered_doubt(struct covered *covered)
+{
+    covered->doubt = true;
+}
+
+void covered_each(const struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg)
+{
+    for (size_t i = 0; i < covered->size; i++)
+        if (covered->slots[i].threads > 0)
+            fn(arg, covered->slots[i].pid);
+}
+
+unsigned covered_count(const struct covered *covered)
+{
+    return covered->n;
+}
+
+void covered_print(const struct covered *covered, struct buf *out)
+{
+    const char *between = covered->doubt ? "?" : "";
+
+    for (size_t i = 0; i < covered->size; i++) {
+        if (covered->slots[i].threads > 0) {
+            buf_printf(out, "%s%d:%d", between, covered->slots[i].pid, covered->slots[i].threads);
+            between = ",";
+        }
+    }
+    if (!covered->n)
+        buf_printf(out, "%s-", between);
+}
+
+bool covered_scan(struct covered *covered, const char *text)
+{
+    char *end;
+
+    if (*text == '?') {
+        covered->doubt = true;
+        text++;
+    }
+    while (*text >= '0' && *text <= '9') {
+        long pid = strtol(text, &end, 10);
+        long threads = *end == ':' ? strtol(end + 1, &end, 10) : 0;
+
+        if (threads < 1 || !covered_thread(covered, (pid_t)pid, (int)threads))
+            return false;
+        text = *end == ',' ? end + 1 : end;
+    }
+    return *text == '\0' || *text == ' ' || *text == '-';
+}

@@ -1,0 +1,27 @@
+/*
+ * The kernel's own names: software events, generalised hardware and cache events. The same on every
+ * machine, found without libpfm4. hwpmc's aliases are among their other names.
+ */
+#pragma once
+
+#include "backends/perf/spec.h"
+
+struct generic {
+    const char *name;
+    const char *others; /* other names, separated by blanks */
+    uint32_t type;
+    uint64_t config;
+    enum spec_split split;
+    bool hidden;           /* never counts anything by itself: not listed */
+    const char *raw_names; /* kernel event files with the processor's code for it */
+    const char *description;
+};
+
+/* By any of its names, "PERF_COUNT_…" included. NULL: none. */
+const struct generic *generic_find(struct word name);
+const struct generic *generic_by_code(uint32_t type, uint64_t config);
+/* All of them, in order; NULL at the end. */
+const struct generic *generic_at(unsigned index);
+/* rest: what follows the name, modifiers. P09, CS03. */
+int generic_parse(struct spec *spec, const struct generic *generic, struct word rest,
+                  struct err *err);

@@ -1,0 +1,23 @@
+/*
+ * PAPI's preset names and "generic/NAME": one event of this machine each, chosen from candidates.
+ */
+#pragma once
+
+#include "backends/perf/spec.h"
+
+#include "core/catalog.h"
+
+struct papi {
+    const char *name;       /* "PAPI_TOT_INS" */
+    const char *candidates; /* spellings to try in this order; "" when nothing is known to serve */
+    const char *description;
+};
+
+/* "PAPI_…", "generic/…" or hwpmc's "interrupts". */
+bool papi_is(struct word text);
+/* CS01 no such name, P09 none of the candidates is there. */
+int papi_parse(struct spec *spec, struct word text, struct err *err);
+/* By its exact name. */
+const struct papi *papi_find(const char *name);
+/* events/generic: every generic and PAPI name that this machine can count. */
+void papi_list(struct backend_state *state, struct catalog *out);

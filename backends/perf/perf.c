@@ -1,0 +1,101 @@
+/*
+ * The kernel's perf_events as a table of functions. Naming (pmu, spec, catalog) and counting
+ * (counter, attach, sideband) meet here only.
+ */
+#include "backends/perf/catalog.h"
+#include "backends/perf/check.h"
+#include "backends/perf/counter.h"
+#include "backends/perf/pfm.h"
+#include "backends/perf/reference.h"
+#include "backends/perf/sideband.h"
+#include "backends/perf/spec.h"
+#include "backends/perf/state.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void perf_close(struct backend_state *state)
+{
+    assert(__atomic_load_n(&state->n_counters, __ATOMIC_ACQUIRE) == 0);
+    sideband_free(state->sideband);
+    pmus_free(state->pmus);
+    free(state);
+}
+
+/* The one option is perf_root=DIR: another place for /sys and /proc, for tests. */
+static char *root_of(const char *options)
+{
+    struct word word, key, value;
+    struct scan scan;
+
+    scan_init(&scan, options ? options : "", options ? strlen(options) : 0);
+    while (scan_word(&scan, &word))
+        if (word_split(word, &key, &value) && word_is(key, "perf_root"))
+            return word_dup(value);
+    return strdup("");
+}
+
+static int perf_open(const char *options, const struct host *host, struct host_state *host_state,
+                     const struct loop *loop, const struct sink *sink, struct backend_state **out,
+                     struct err *err)
+{
+    struct backend_state *state = calloc(1, sizeof(*state));
+    char *root = root_of(options);
+
+    if (state && root) {
+        state->host = host;
+        state->host_state = host_state;
+        state->loop = loop;
+        state->sink = sink;
+        pfm_prepare();
+        state->pmus = pmus_new(root);
+        state->sideband = sideband_new(state);
+    }
+    free(root);
+    if (!state || !state->pmus || !state->sideband) {
+        if (state)
+            perf_close(state);
+        return err_set(err, E32, "no memory for the list of PMUs");
+    }
+    state->classes = state->pmus->classes;
+    state->n_classes = state->pmus->n_classes;
+    *out = state;
+    return 0;
+}
+
+static const struct class_info *perf_classes(struct backend_state *state, unsigned *n)
+{
+    *n = state->n_classes;
+    return state->classes;
+}
+
+static void perf_cpu(struct backend_state *state, unsigned cpu, bool online)
+{
+    sideband_cpu(state->sideband, cpu, online);
+}
+
+const struct backend perf_backend = {
+    .name = "perf",
+    .open = perf_open,
+    .close = perf_close,
+    .classes = perf_classes,
+    .facts = perf_facts,
+    .cpuref = perf_cpuref,
+    .cpu = perf_cpu,
+    .resolve = spec_resolve,
+    .check_set = perf_check_set,
+    .list = perf_list,
+    .describe = perf_describe,
+    .attach = perf_attach,
+    .start = perf_start,
+    .stop = perf_stop,
+    .read = perf_read,
+    .cost = perf_cost,
+    .facts_of = perf_facts_of,
+    .covers = perf_covers,
+    .print = perf_print,
+    .adopt = perf_adopt,
+    .forget = perf_forget,
+    .free = perf_free,
+};

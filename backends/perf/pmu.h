@@ -1,0 +1,113 @@
+/*
+ * The PMUs that the kernel offers (/sys/bus/event_source/devices): what each can count, where, and
+ * how its config words are made. Types and CPUs are read at open; formats and events when first
+ * needed.
+ */
+#pragma once
+
+#include "core/backend.h"
+#include "core/scan.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tracefs;
+
+enum {
+    CONFIG_WORDS = 4,
+    FORMAT_RANGES = 8,
+    PMU_FIXED = 4,
+    PMU_ROWS = 64,
+    NO_CLASS = 0xffff
+};
+
+enum pmu_kind {
+    PMU_CORE,
+    PMU_SOFTWARE,
+    PMU_TRACEPOINT,
+    PMU_BREAKPOINT,
+    PMU_MSR,
+    PMU_FREE,   /* power, cstate: free-running, counted per CPU or package */
+    PMU_UNCORE, /* counters outside the cores */
+    PMU_OTHER,
+    PMU_REFUSED /* traces or needs a program (intel_pt, uprobe): nothing to count; `why` says so */
+};
+
+/* A term of pmu/term=value/: which bits of which config word it fills, low bits first. */
+struct pmu_format {
+    char *name;
+    unsigned word;
+    unsigned n;
+    struct {
+        uint8_t low, high;
+    } range[FORMAT_RANGES];
+};
+
+struct pmu_event {
+    char *name;
+    char *terms; /* "event=0xc0,umask=0x01" */
+    char unit[16];
+    double scale;
+};
+
+struct pmu {
+    char *name;
+    uint32_t type;
+    enum pmu_kind kind;
+    struct cpus cpus;     /* empty: every CPU */
+    bool package;         /* one CPU stands for several */
+    unsigned class_index; /* NO_CLASS: nothing of it can be counted here, see why */
+    char why[256];
+    unsigned capabilities;
+
+    /* Core PMUs, found by probe_core(). */
+    bool interrupt;   /* raises overflow interrupts */
+    bool extended;    /* generic events carry the type in the upper half of config (hybrid) */
+    unsigned general; /* counters that count any event: rows 0…general-1 */
+    unsigned fixed;   /* counters for one event each: the rows after them */
+    uint64_t fixed_event[PMU_FIXED];     /* PERF_COUNT_HW_… of each */
+    uint64_t filler_type, filler_config; /* an event that only general counters count */
+    unsigned row_events[PMU_ROWS];       /* class_info's: so that fixed rows are chosen first */
+    unsigned width;
+    bool vendor_tried;  /* by probe_lacks(), under the lock */
+    bool vendor_counts; /* codes that the vendor defines count something */
+
+    /* By pmu_load(). */
+    bool loaded;
+    struct pmu_format *formats;
+    struct pmu_event *events;
+    unsigned n_formats, n_events;
+};
+
+struct pmus {
+    char *root;       /* before /sys and /proc; "" but in tests */
+    struct pmu *list; /* core PMUs first; never moves */
+    unsigned n;
+    char no_core[256]; /* why there is no core PMU, "" when there is one */
+    struct class_info *classes;
+    unsigned n_classes;
+    pthread_mutex_t lock; /* loading, and tracefs */
+    struct tracefs *tracefs;
+};
+
+/* Finds all PMUs below root and what the core PMUs really have. NULL: no memory. */
+struct pmus *pmus_new(const char *root);
+void pmus_free(struct pmus *pmus);
+/* The first core PMU that counts, or NULL. */
+struct pmu *pmus_core(struct pmus *pmus);
+struct pmu *pmus_kind(struct pmus *pmus, enum pmu_kind kind);
+struct pmu *pmus_by_type(struct pmus *pmus, uint32_t type);
+/* Exactly this name first, then one alike. */
+struct pmu *pmus_find(struct pmus *pmus, struct word name);
+/* Reads formats and events, once. Thread-safe. */
+void pmu_load(struct pmus *pmus, struct pmu *pmu);
+/* These load first. NULL: no such. */
+const struct pmu_format *pmu_format(struct pmus *pmus, struct pmu *pmu, struct word name);
+const struct pmu_event *pmu_event(struct pmus *pmus, struct pmu *pmu, struct word name);
+unsigned format_bits(const struct pmu_format *format);
+/* Puts value into its bits of config[], replacing what was there. False: it has too many bits. */
+bool format_put(const struct pmu_format *format, uint64_t value, uint64_t config[CONFIG_WORDS]);
+/* A small file below root, without its last newline; the length, or -errno. */
+int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path, ...)
+    __attribute__((format(printf, 4, 5)));

@@ -1,0 +1,28 @@
+/*
+ * Asking the kernel what a core PMU really has: does it count, how many counters, which event fits
+ * where. Only with groups on a parked thread, which are checked but never run: nobody is disturbed.
+ */
+#pragma once
+
+#include "backends/perf/pmu.h"
+
+struct perf_event_attr;
+
+/*
+ * Fills what pmu.h says is found by probing; pmu->why says why it cannot be used. hybrid: there are
+ * several core PMUs, so the generic events must name theirs.
+ */
+void probe_core(struct pmu *pmu, bool hybrid);
+/* Why this machine has no core PMU at all. */
+void probe_say_no_core(const struct pmus *pmus, char *text, size_t size);
+/* The rows of pmu that can count attr, and how many of them it takes. rows is 0 if it fits nowhere.
+ */
+void probe_rows(const struct pmu *pmu, const struct perf_event_attr *attr, uint64_t *rows,
+                unsigned *needed);
+/*
+ * Why a code of the processor's own event would open and still never count (arm64 opens any code),
+ * or NULL. The first call may run events for some milliseconds.
+ */
+const char *probe_lacks(struct pmus *pmus, struct pmu *pmu, uint64_t code);
+/* Can it be opened, disabled, on this thread (cpu < 0) or on a CPU? 0 or -errno. */
+int probe_open(const struct perf_event_attr *attr, int cpu);

@@ -1,0 +1,29 @@
+/*
+ * hwpmc's qualifiers behind a spelling: ,usr ,os ,edge ,inv ,any ,cmask=N ,umask=N.
+ */
+#pragma once
+
+#include "backends/perf/spec.h"
+
+enum qualifier_field {
+    QUALIFIER_EDGE,
+    QUALIFIER_INV,
+    QUALIFIER_ANY,
+    QUALIFIER_CMASK,
+    QUALIFIER_UMASK,
+    QUALIFIER_FIELDS
+};
+
+struct qualifiers {
+    bool usr, os;
+    bool has[QUALIFIER_FIELDS];
+    uint64_t value[QUALIFIER_FIELDS];
+    struct word umasks; /* umask=a+b: unit masks by name */
+};
+
+/* Splits text at the first comma that is no separator of terms. */
+struct word qualifiers_split(struct word text, struct word *qualifiers);
+/* CS03 unknown or out of place, CS04 value. */
+int qualifiers_parse(struct word text, struct qualifiers *out, struct err *err);
+/* Onto a parsed spec. E35: the class lacks it. */
+int qualifiers_apply(struct spec *spec, const struct qualifiers *qualifiers, struct err *err);

@@ -1,0 +1,411 @@
+/*
+ * Which spelling is it; and from what it means to the struct event that the engine keeps.
+ */
+#include "backends/perf/spec.h"
+
+#include "backends/perf/breakpoint.h"
+#include "backends/perf/code.h"
+#include "backends/perf/generic.h"
+#include "backends/perf/papi.h"
+#include "backends/perf/pfm.h"
+#include "backends/perf/probe.h"
+#include "backends/perf/qualifier.h"
+#include "backends/perf/terms.h"
+#include "backends/perf/tracepoint.h"
+#include "backends/perf/why.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct word word_until(struct word text, char c, struct word *rest)
+{
+    const char *at = text.len > 0 ? memchr(text.p, c, text.len) : NULL;
+    size_t len = at ? (size_t)(at - text.p) : text.len;
+
+    *rest = at ? (struct word){at + 1, text.len - len - 1} : (struct word){text.p + len, 0};
+    return (struct word){text.p, len};
+}
+
+int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *err)
+{
+    if (!pmu)
+        return err_set(err, P09,
+                       "\"" WORD_FMT "\" cannot be counted here: the kernel has no such PMU",
+                       WORD_ARG(what));
+    if (pmu->why[0])
+        return err_set(err, P09, "\"" WORD_FMT "\" cannot be counted here: %s", WORD_ARG(what),
+                       pmu->why);
+    spec->pmu = pmu;
+    spec->type = pmu->type;
+    spec->split = pmu->kind == PMU_CORE || pmu->kind == PMU_SOFTWARE || pmu->kind == PMU_BREAKPOINT
+                      ? SPLIT_ALWAYS
+                      : SPLIT_NEVER;
+    spec->sampling = pmu->kind == PMU_CORE
+                         ? pmu->interrupt
+                         : pmu->kind == PMU_TRACEPOINT || pmu->kind == PMU_BREAKPOINT;
+    return 0;
+}
+
+int spec_use_core(struct spec *spec, struct word what, struct err *err)
+{
+    struct pmu *core = pmus_core(spec->state->pmus);
+
+    if (!core)
+        return err_set(err, P09, "\"" WORD_FMT "\" cannot be counted here: %s", WORD_ARG(what),
+                       spec->state->pmus->no_core);
+    return spec_use(spec, core, what, err);
+}
+
+/* One modifier between two colons: letters of u and k. */
+static int take_modifier(struct spec *spec, struct word part, struct word what, struct err *err)
+{
+    static const struct {
+        char letter;
+        const char *why;
+    } others[] = {
+        {'h', "hypervisor mode is counted with the kernel's"},
+        {'p', "precise levels cannot be chosen"},
+        {'P', "precise levels cannot be chosen"},
+        {'G', "guests are never counted"},
+        {'H', "the host alone is always counted"},
+        {'D', "hardware events are always pinned, unless multiplex=on"},
+        {'S', "samples hold their own event"},
+        {'W', "weak groups are multiplex=on here"},
+    };
+
+    for (size_t i = 0; i < part.len; i++) {
+        char letter = part.p[i];
+        if (letter == 'u' || letter == 'U') {
+            spec->user = SAID_ON;
+        } else if (letter == 'k' || letter == 'K') {
+            spec->kernel = SAID_ON;
+        } else {
+            for (size_t o = 0; o < sizeof(others) / sizeof(others[0]); o++)
+                if (letter == others[o].letter && part.len <= 3)
+                    return err_set(err, CS03, "modifier \"%c\" of \"" WORD_FMT "\": %s", letter,
+                                   WORD_ARG(what), others[o].why);
+            return err_set(err, CS03,
+                           "no modifier \"" WORD_FMT "\" behind \"" WORD_FMT "\": u (user "
+                           "mode), k (kernel mode)",
+                           WORD_ARG(part), WORD_ARG(what));
+        }
+    }
+    return 0;
+}
+
+int spec_modifiers(struct spec *spec, struct word text, struct word what, struct err *err)
+{
+    struct word rest;
+    int rc = 0;
+
+    for (; rc == 0 && text.len > 0; text = rest)
+        rc = take_modifier(spec, word_until(text, ':', &rest), what, err);
+    /* What is not said while the other is, is off. */
+    if (rc == 0 && spec->user != spec->kernel) {
+        spec->user = spec->user == SAID_ON ? SAID_ON : SAID_OFF;
+        spec->kernel = spec->kernel == SAID_ON ? SAID_ON : SAID_OFF;
+    }
+    return rc;
+}
+
+static bool any_papi(struct backend_state *state, struct word text)
+{
+    (void)state;
+    return papi_is(text);
+}
+
+static bool any_breakpoint(struct backend_state *state, struct word text)
+{
+    (void)state;
+    return breakpoint_is(text);
+}
+
+static bool any_terms(struct backend_state *state, struct word text)
+{
+    (void)state;
+    return terms_is(text);
+}
+
+static bool any_tsc(struct backend_state *state, struct word text)
+{
+    (void)state;
+    return word_alike(text, "tsc", false);
+}
+
+static int parse_tsc(struct spec *spec, struct word text, struct err *err)
+{
+    (void)text;
+    return terms_parse(spec, (struct word){"msr/tsc/", 8}, err);
+}
+
+static bool any_raw(struct backend_state *state, struct word text)
+{
+    (void)state;
+    return raw_is(text);
+}
+
+static bool any_generic(struct backend_state *state, struct word text)
+{
+    struct word mods;
+
+    (void)state;
+    return generic_find(word_until(text, ':', &mods)) != NULL;
+}
+
+static int parse_generic(struct spec *spec, struct word text, struct err *err)
+{
+    struct word mods, name = word_until(text, ':', &mods);
+
+    return generic_parse(spec, generic_find(name), mods, err);
+}
+
+static int unknown_name(struct spec *spec, struct word text, struct err *err)
+{
+    struct word rest, head = word_until(text, ':', &rest);
+    const char *elsewhere = pfm_elsewhere(text);
+    const struct generic *generic;
+    struct near near;
+    bool found;
+
+    if (elsewhere && spec->state->pmus->no_core[0])
+        return spec_use_core(spec, text, err);
+    if (elsewhere)
+        return err_set(err, CS01,
+                       "\"" WORD_FMT "\" is an event of other processors (libpfm4's %s), not "
+                       "of this one",
+                       WORD_ARG(text), elsewhere);
+    near_init(&near,
+              rest.len > 0 && rest.p[0] == ':' ? (struct word){rest.p + 1, rest.len - 1} : head);
+    for (unsigned i = 0; (generic = generic_at(i)); i++)
+        near_offer(&near, generic->name);
+    struct pmu *core = pmus_core(spec->state->pmus);
+    for (unsigned i = 0; core && i < core->n_events; i++)
+        near_offer(&near, core->events[i].name);
+    pfm_near(&near);
+    tracepoint_near(spec->state, text, &near);
+    const char *where = tracefs_where(spec->state, &found);
+    if (near.n == 0 && !found && rest.len > 1 && rest.p[0] != ':')
+        return err_set(err, P09,
+                       "\"" WORD_FMT "\" is no event of the processor; a tracepoint cannot be "
+                       "looked up, for %s",
+                       WORD_ARG(text), where);
+    return err_set(err, CS01, "no event \"" WORD_FMT "\" on this machine%s", WORD_ARG(text),
+                   near_text(&near));
+}
+
+/* The processor's own events: the kernel's files first, which are cheap, then libpfm4. */
+static int parse_processor(struct spec *spec, struct word text, struct err *err)
+{
+    int rc = terms_parse_bare(spec, text, err);
+
+    if (rc == -ENOENT)
+        rc = pfm_parse(spec, text, err);
+    return rc == -ENOENT ? unknown_name(spec, text, err) : rc;
+}
+
+/* Asked in this order; what nobody claims is a name of the processor's. */
+static const struct {
+    bool (*is)(struct backend_state *state, struct word text);
+    int (*parse)(struct spec *spec, struct word text, struct err *err);
+} spellings[] = {
+    {any_papi, papi_parse},             /* PAPI_tot_ins, generic/instructions */
+    {any_breakpoint, breakpoint_parse}, /* mem:0x1234:rw */
+    {any_terms, terms_parse},           /* msr/tsc/ */
+    {any_tsc, parse_tsc},               /* hwpmc's name of msr/tsc/ */
+    {any_raw, raw_parse},               /* r01c2 */
+    {any_generic, parse_generic},       /* cycles, page-faults, perf::PERF_COUNT_HW_CPU_CYCLES */
+    {tracepoint_is, tracepoint_parse},  /* sched:sched_switch */
+};
+
+static int parse_spelling(struct spec *spec, struct word text, struct err *err)
+{
+    /* "perf::NAME" is libpfm4's way to write the kernel's own names and tracepoints. */
+    if (text.len > 6 && word_alike((struct word){text.p, 6}, "perf::", false))
+        text = (struct word){text.p + 6, text.len - 6};
+    for (size_t i = 0; i < sizeof(spellings) / sizeof(spellings[0]); i++)
+        if (spellings[i].is(spec->state, text))
+            return spellings[i].parse(spec, text, err);
+    return parse_processor(spec, text, err);
+}
+
+/* What the modifiers ask for must be something the event can tell. */
+static int check_split(const struct spec *spec, struct word text, struct err *err)
+{
+    bool user = spec->user == SAID_ON, kernel = spec->kernel == SAID_ON;
+
+    if (user == kernel)
+        return 0;
+    if (spec->split == SPLIT_KERNEL && user)
+        return err_set(err, CS03,
+                       "\"" WORD_FMT "\" happens in the kernel: counted in user mode alone it "
+                       "would always read 0; write %s, which counts it whole",
+                       WORD_ARG(text), spec->resolved);
+    if (spec->split == SPLIT_NEVER)
+        return err_set(err, CS03,
+                       "\"" WORD_FMT "\" cannot tell user from kernel mode: it would count the "
+                       "whole; write %s",
+                       WORD_ARG(text), spec->resolved);
+    return 0;
+}
+
+int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err)
+{
+    struct word qualifier_text, whole = {text, strlen(text)};
+    struct word head = qualifiers_split(whole, &qualifier_text);
+    struct qualifiers qualifiers;
+    char name[2 * SPELLING_MAX];
+
+    *spec = (struct spec){.state = state, .scale = 1};
+    if (whole.len == 0 || head.len == 0)
+        return err_set(err, CS01, "an event without a name");
+    if (whole.len >= SPELLING_MAX)
+        return err_set(err, CS01, "an event's spelling has at most %d bytes", SPELLING_MAX - 1);
+    if (head.p[head.len - 1] == ':')
+        return err_set(err, CS03, "nothing stands behind the last ':' of \"" WORD_FMT "\"",
+                       WORD_ARG(head));
+    int rc = qualifiers_parse(qualifier_text, &qualifiers, err);
+    if (rc < 0)
+        return rc;
+    int len = snprintf(name, sizeof(name), WORD_FMT "%s" WORD_FMT, (int)head.len, head.p,
+                       qualifiers.umasks.len > 0 ? ":" : "", (int)qualifiers.umasks.len,
+                       qualifiers.umasks.len > 0 ? qualifiers.umasks.p : "");
+    for (int i = (int)head.len; i < len; i++)
+        if (name[i] == '+')
+            name[i] = ':';
+    rc = parse_spelling(spec, (struct word){name, (size_t)len}, err);
+    if (rc == 0)
+        rc = qualifiers_apply(spec, &qualifiers, err);
+    return rc < 0 ? rc : check_split(spec, head, err);
+}
+
+static uint64_t flags_of(const struct pmu *pmu)
+{
+    switch (pmu->kind) {
+    case PMU_CORE:
+        return CODE_HARDWARE | CODE_EXCLUDE_GUEST;
+    case PMU_UNCORE:
+        return CODE_HARDWARE | CODE_NO_EXCLUDE | CODE_CPU_ONLY;
+    case PMU_FREE:
+        return CODE_NO_EXCLUDE | CODE_CPU_ONLY;
+    case PMU_MSR:
+    case PMU_OTHER:
+        return CODE_NO_EXCLUDE;
+    default:
+        return 0;
+    }
+}
+
+static void fill_event(const struct spec *spec, struct event *event)
+{
+    const struct pmu *pmu = spec->pmu;
+    bool one_mode = spec->user != spec->kernel;
+
+    event->class_index = pmu->class_index;
+    event->scope = pmu->kind != PMU_UNCORE && pmu->kind != PMU_FREE ? EVENT_PROCESS | EVENT_CPU
+                   : pmu->package                                   ? EVENT_CPU | EVENT_PACKAGE
+                                                                    : EVENT_CPU;
+    event->sampling = spec->sampling;
+    event->whole = spec->split != SPLIT_ALWAYS && !(spec->split == SPLIT_ASKED && one_mode);
+    event->needs_kernel = spec->needs_kernel;
+    event->user = spec->user;
+    event->kernel = spec->kernel;
+    memcpy(event->unit, spec->unit, sizeof(event->unit));
+    event->scale = spec->scale;
+    event->code[CODE_TYPE] = spec->type;
+    event->code[CODE_CONFIG] = spec->config[0];
+    event->code[CODE_CONFIG1] = spec->config[1];
+    event->code[CODE_CONFIG2] = spec->config[2];
+    event->code[CODE_CONFIG3] = spec->config[3];
+    event->code[CODE_BP_TYPE] = spec->bp_type;
+    event->code[CODE_FLAGS] = flags_of(pmu);
+}
+
+static void attr_of(const struct event *event, struct perf_event_attr *attr)
+{
+    bool kernel = event->whole || event->needs_kernel || event->kernel == SAID_ON;
+
+    code_to_attr(event, event->user != SAID_OFF, kernel, attr);
+}
+
+int spec_try(const struct spec *spec, struct event *event)
+{
+    int cpu = event->class_index == NO_CLASS ? -1 : cpus_next(&spec->pmu->cpus, 0);
+    struct perf_event_attr attr;
+
+    fill_event(spec, event);
+    attr_of(event, &attr);
+    if (!(event->code[CODE_FLAGS] & CODE_CPU_ONLY))
+        cpu = -1;
+    int rc = probe_open(&attr, cpu);
+    if ((rc == -EINVAL || rc == -EOPNOTSUPP) && attr.exclude_guest) {
+        attr.exclude_guest = 0;
+        if (probe_open(&attr, cpu) == 0) {
+            event->code[CODE_FLAGS] &= ~(uint64_t)CODE_EXCLUDE_GUEST;
+            return 0;
+        }
+    }
+    return rc == -ENOSPC ? 0
+                         : rc; /* breakpoints in use by others now: that is for the attach to say */
+}
+
+static int try_event(const struct spec *spec, struct event *event, struct err *err)
+{
+    struct perf_event_attr attr;
+    struct err said;
+    int rc = spec_try(spec, event);
+
+#ifndef PERF_ATTR_SIZE_VER8
+    if (spec->config[3])
+        return err_set(err, P09, "\"%s\" needs config3, which this build does not know",
+                       spec->resolved);
+#endif
+    if (rc == 0)
+        return 0;
+    attr_of(event, &attr);
+    why_refused(&said, &(struct why){.code = -rc, .attr = &attr, .event = spec->resolved});
+    /* What pmcfs itself may not do is, for who asks, not to be had on this machine. */
+    return err_set(err, said.id == P14 ? P09 : said.id, "%s", said.text);
+}
+
+static void find_rows(const struct spec *spec, struct event *event)
+{
+    struct perf_event_attr attr;
+
+    if (spec->pmu->kind != PMU_CORE)
+        return;
+    code_to_attr(event, true, false, &attr);
+    probe_rows(spec->pmu, &attr, &event->rows, &event->rows_needed);
+}
+
+int spec_resolve(struct backend_state *state, const char *text, struct event *out, struct err *err)
+{
+    return spec_event(state, text, true, out, err);
+}
+
+int spec_event(struct backend_state *state, const char *text, bool open, struct event *out,
+               struct err *err)
+{
+    struct event event = {.written = NULL};
+    struct spec spec;
+    int rc = spec_parse(state, text, &spec, err);
+
+    memset(out, 0, sizeof(*out));
+    if (rc == 0 && open)
+        rc = try_event(&spec, &event, err);
+    else if (rc == 0)
+        fill_event(&spec, &event);
+    if (rc < 0)
+        return rc;
+    find_rows(&spec, &event);
+    event.written = strdup(text);
+    event.resolved = strdup(spec.resolved);
+    if (!event.written || !event.resolved) {
+        event_clear(&event);
+        return err_set(err, E32, "no memory for the event \"%.200s\"", text);
+    }
+    *out = event;
+    return 0;
+}

@@ -1,0 +1,61 @@
+/*
+ * Every way to write an event (INTERFACE 5), and what it means before it becomes a struct event.
+ * Each spelling has a parser that fills a struct spec; spec_resolve() chooses it, applies the
+ * qualifiers, asks the kernel whether it can be opened, and makes the event.
+ */
+#pragma once
+
+#include "backends/perf/pmu.h"
+#include "backends/perf/state.h"
+
+enum {
+    SPELLING_MAX = 512,
+    RESOLVED_MAX = 1024
+};
+
+enum spec_split { /* can user and kernel mode be told apart? */
+    SPLIT_ALWAYS,
+    SPLIT_ASKED,  /* counted whole unless the spelling asks for one (faults) */
+    SPLIT_KERNEL, /* happens in the kernel: user mode alone would read 0 */
+    SPLIT_NEVER   /* the value is the same whatever is asked (clocks, msr) */
+};
+
+struct spec {
+    struct backend_state *state;
+    struct pmu *pmu;
+    uint32_t type;
+    uint64_t config[CONFIG_WORDS];
+    uint32_t bp_type;
+    enum spec_split split;
+    bool needs_kernel;
+    bool sampling;
+    enum event_said user, kernel;
+    char unit[16];
+    double scale;
+    char resolved[RESOLVED_MAX]; /* without qualifiers and privilege */
+    const char *raw_name; /* a kernel event file with the code of a generic event; may be NULL */
+};
+
+/* For backend.resolve. */
+int spec_resolve(struct backend_state *state, const char *text, struct event *out, struct err *err);
+
+/* The same; without opening it once (tracepoints: that takes 20 ms), for texts about many events.
+ */
+int spec_event(struct backend_state *state, const char *text, bool open, struct event *out,
+               struct err *err);
+/* What it means, without rows: 0 means that it is a spelling of this machine. */
+int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err);
+/* 0 or -errno of opening it, disabled, on this thread or its CPU. Drops exclude_guest if refused.
+ */
+int spec_try(const struct spec *spec, struct event *event);
+
+/* For the parsers. */
+
+/* Sets the pmu and what follows from it; P09 with the reason when nothing of it can be counted. */
+int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *err);
+/* The core PMU, or P09 saying why there is none. */
+int spec_use_core(struct spec *spec, struct word what, struct err *err);
+/* Modifiers behind the name: "u", "k", "uk", also separated by ':'. Empty is fine. */
+int spec_modifiers(struct spec *spec, struct word text, struct word what, struct err *err);
+/* The word before the first `c`, and what follows it (empty when there is none). */
+struct word word_until(struct word text, char c, struct word *rest);

@@ -1,0 +1,144 @@
+/*
+ * ENABLE and DISABLE reach the copies that exist. A copy that is being made at that moment may have
+ * taken its state from before, and the kernel, which swaps equal contexts, can hand that state on
+ * to its creator and so to all who are born later. A child is given its copies under the mutex of
+ * its creator's context, and opening any event on the creator waits for that mutex: so switch, open
+ * and close a dummy on every task, and switch again.
+ */
+#include "backends/perf/switch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { ROUNDS_MAX = 4 };
+
+/* The witness is on no longer than what it watches, so that it never shows a loss that was none. */
+static int groups_switch(const struct counter *counter, bool on)
+{
+    unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
+    int rc = 0;
+
+    for (unsigned i = 0; i < counter->n_groups; i++) {
+        const int *fds = counter_fds(counter, i);
+        int witness = fds[FD_WITNESS(counter->n)];
+
+        if (!on && witness >= 0)
+            ioctl(witness, request, 0);
+        if (ioctl(fds[0], request, 0))
+            rc = -EIO;
+        if (on && witness >= 0)
+            ioctl(witness, request, 0);
+    }
+    return rc;
+}
+
+/* Sorted numbers. */
+struct tids {
+    pid_t *tid;
+    size_t n, size;
+    bool failed;
+};
+
+static void tids_add(struct tids *tids, pid_t tid)
+{
+    if (tids->n == tids->size) {
+        size_t size = tids->size ? 2 * tids->size : 64;
+        pid_t *bigger = realloc(tids->tid, size * sizeof *bigger);
+
+        if (!bigger) {
+            tids->failed = true;
+            return;
+        }
+        tids->tid = bigger;
+        tids->size = size;
+    }
+    tids->tid[tids->n++] = tid;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    return *(const pid_t *)a - *(const pid_t *)b;
+}
+
+static void tids_of_process(struct tids *tids, pid_t pid)
+{
+    char path[40];
+    DIR *dir;
+
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    dir = opendir(path);
+    for (struct dirent *d = dir ? readdir(dir) : NULL; d; d = readdir(dir))
+        if (d->d_name[0] != '.')
+            tids_add(tids, (pid_t)atol(d->d_name));
+    if (dir)
+        closedir(dir);
+}
+
+static void add_process(void *arg, pid_t pid)
+{
+    tids_add(arg, pid);
+}
+
+/* Those of the target and, as far as they are known, of its descendants. */
+static void tids_list(const struct counter *counter, struct tids *tids)
+{
+    struct tids pids = { .n = 0 };
+
+    tids->n = 0;
+    if (counter->covered)
+        counter_processes(counter, add_process, &pids);
+    else
+        tids_add(&pids, counter->target.pid);
+    for (size_t i = 0; i < pids.n; i++)
+        tids_of_process(tids, pids.tid[i]);
+    free(pids.tid);
+    if (tids->n)
+        qsort(tids->tid, tids->n, sizeof *tids->tid, by_number);
+}
+
+/* Waits until no task in `now`, but not in `before`, is just giving copies to a child. */
+static bool tids_settle(const struct tids *now, const struct tids *before)
+{
+    struct perf_event_attr attr = {
+        .size = sizeof attr, .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_DUMMY,
+        .exclude_kernel = 1, .exclude_hv = 1, .disabled = 1,
+    };
+    bool any = false;
+
+    for (size_t i = 0; i < now->n; i++) {
+        if (before->n &&
+            bsearch(&now->tid[i], before->tid, before->n, sizeof *before->tid, by_number))
+            continue;
+        int fd = event_open(&attr, now->tid[i], -1, -1, 0);
+        any = true;
+        event_close(&fd);
+    }
+    return any;
+}
+
+int counter_switch(struct counter *counter, bool on)
+{
+    struct tids lists[2] = { { .n = 0 }, { .n = 0 } };
+    int rc = groups_switch(counter, on);
+
+    if (counter->target.kind != TARGET_PROCESS)
+        return rc;
+    /* Who was born meanwhile may have been born wrong, and make children itself. */
+    for (int round = 0; round < ROUNDS_MAX && !rc; round++) {
+        struct tids *now = &lists[round % 2];
+
+        tids_list(counter, now);
+        if (!tids_settle(now, &lists[(round + 1) % 2]))
+            break;
+        rc = groups_switch(counter, on);
+    }
+    free(lists[0].tid);
+    free(lists[1].tid);
+    return rc;
+}

@@ -1,0 +1,317 @@
+/*
+ * Finding tracefs and the numbers of tracepoints in it. Where no tracefs is mounted, an own mount
+ * without a place in the tree serves: nobody else sees it, and debugfs is not needed.
+ */
+#include "backends/perf/tracepoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <mntent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+struct tracefs {
+    int events;      /* the directory "events", or -1 */
+    char where[256]; /* the mount, or why there is none */
+};
+
+static int open_dir(int at, const char *path)
+{
+    return openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static bool try_place(struct tracefs *tracefs, const char *root, const char *place)
+{
+    char path[512];
+
+    if ((size_t)snprintf(path, sizeof(path), "%s%s/events", root, place) >= sizeof(path))
+        return false;
+    tracefs->events = open_dir(AT_FDCWD, path);
+    if (tracefs->events >= 0)
+        snprintf(tracefs->where, sizeof(tracefs->where), "%.255s", place);
+    return tracefs->events >= 0;
+}
+
+/* Mounted by hand somewhere else: a tracefs, or below a debugfs. */
+static bool try_mounts(struct tracefs *tracefs, const char *root)
+{
+    char path[512];
+    struct mntent *mount;
+    bool found = false;
+
+    snprintf(path, sizeof(path), "%s/proc/mounts", root);
+    FILE *mounts = setmntent(path, "re");
+    while (mounts && !found && (mount = getmntent(mounts))) {
+        bool debug = strcmp(mount->mnt_type, "debugfs") == 0;
+        if (!debug && strcmp(mount->mnt_type, "tracefs") != 0)
+            continue;
+        snprintf(path, sizeof(path), "%s%s", mount->mnt_dir, debug ? "/tracing" : "");
+        found = try_place(tracefs, root, path);
+    }
+    if (mounts)
+        endmntent(mounts);
+    return found;
+}
+
+static bool try_own_mount(struct tracefs *tracefs)
+{
+    int error = 0, mount = -1;
+    int fs = fsopen("tracefs", FSOPEN_CLOEXEC);
+
+    if (fs >= 0 && fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
+        mount =
+            fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    if (mount >= 0)
+        tracefs->events = open_dir(mount, "events");
+    error = errno;
+    if (mount >= 0)
+        close(mount);
+    if (fs >= 0)
+        close(fs);
+    if (tracefs->events >= 0)
+        snprintf(tracefs->where, sizeof(tracefs->where), "own (none is mounted)");
+    else
+        snprintf(tracefs->where, sizeof(tracefs->where),
+                 "tracefs is not mounted, and an own mount "
+                 "failed with %s: mount -t tracefs tracefs /sys/kernel/tracing",
+                 err_errno_name(error));
+    return tracefs->events >= 0;
+}
+
+static struct tracefs *tracefs_find(const char *root)
+{
+    struct tracefs *tracefs = calloc(1, sizeof(*tracefs));
+
+    if (!tracefs)
+        return NULL;
+    tracefs->events = -1;
+    if (try_place(tracefs, root, "/sys/kernel/tracing") ||
+        try_place(tracefs, root, "/sys/kernel/debug/tracing") || try_mounts(tracefs, root))
+        return tracefs;
+    if (root[0])
+        snprintf(tracefs->where, sizeof(tracefs->where), "there is no tracefs below %.200s", root);
+    else
+        try_own_mount(tracefs);
+    return tracefs;
+}
+
+/* Looked for once, by whoever needs it first. */
+static int tracefs_events(struct backend_state *state, const char **where)
+{
+    struct pmus *pmus = state->pmus;
+    static const char no_memory[] = "there was no memory to look for tracefs";
+
+    pthread_mutex_lock(&pmus->lock);
+    if (!pmus->tracefs)
+        pmus->tracefs = tracefs_find(pmus->root);
+    struct tracefs *tracefs = pmus->tracefs;
+    pthread_mutex_unlock(&pmus->lock);
+    *where = tracefs ? tracefs->where : no_memory;
+    return tracefs ? tracefs->events : -1;
+}
+
+const char *tracefs_where(struct backend_state *state, bool *found)
+{
+    const char *where;
+
+    *found = tracefs_events(state, &where) >= 0;
+    return where;
+}
+
+void tracefs_free(struct tracefs *tracefs)
+{
+    if (!tracefs)
+        return;
+    if (tracefs->events >= 0)
+        close(tracefs->events);
+    free(tracefs);
+}
+
+static int name_filter(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.' && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN);
+}
+
+/* Calls fn for each directory below at/path until it returns false. */
+static void each_name(int at, const char *path, bool (*fn)(void *arg, const char *name), void *arg)
+{
+    struct dirent **names = NULL;
+    int n = scandirat(at, path, &names, name_filter, alphasort);
+
+    bool more = true;
+    for (int i = 0; i < n; i++) {
+        more = more && fn(arg, names[i]->d_name);
+        free(names[i]);
+    }
+    free(names);
+}
+
+struct lookup {
+    struct word wanted;
+    char found[128];
+};
+
+static bool lookup_name(void *arg, const char *name)
+{
+    struct lookup *lookup = arg;
+
+    if (!word_alike(lookup->wanted, name, true))
+        return true;
+    snprintf(lookup->found, sizeof(lookup->found), "%.127s", name);
+    return false;
+}
+
+/* The directory below at/path of this name, or of one alike: its name in found. */
+static bool find_name(int at, const char *path, struct word wanted, char found[128])
+{
+    struct lookup lookup = {.wanted = wanted};
+    char full[300];
+
+    found[0] = '\0';
+    if (at < 0 || wanted.len == 0 || wanted.len >= sizeof(lookup.found) || wanted.p[0] == '.' ||
+        memchr(wanted.p, '/', wanted.len))
+        return false;
+    snprintf(full, sizeof(full), "%s/" WORD_FMT, path, WORD_ARG(wanted));
+    if (faccessat(at, full, F_OK, 0) == 0)
+        snprintf(lookup.found, sizeof(lookup.found), WORD_FMT, WORD_ARG(wanted));
+    else
+        each_name(at, path, lookup_name, &lookup);
+    memcpy(found, lookup.found, sizeof(lookup.found));
+    return found[0] != '\0';
+}
+
+bool tracepoint_is(struct backend_state *state, struct word text)
+{
+    struct word rest, system = word_until(text, ':', &rest);
+    const char *where;
+    char found[128];
+
+    return rest.len > 0 && rest.p[0] != ':' &&
+           find_name(tracefs_events(state, &where), ".", system, found);
+}
+
+static bool near_name(void *arg, const char *name)
+{
+    near_offer(arg, name);
+    return true;
+}
+
+struct near_system {
+    struct near *near;
+    const char *system;
+};
+
+static bool near_tracepoint(void *arg, const char *name)
+{
+    struct near_system *offer = arg;
+    char full[400];
+
+    snprintf(full, sizeof(full), "%s:%s", offer->system, name);
+    near_offer(offer->near, full);
+    return true;
+}
+
+void tracepoint_near(struct backend_state *state, struct word text, struct near *near)
+{
+    struct word rest, system = word_until(text, ':', &rest);
+    const char *where;
+    char found[128];
+    int events = tracefs_events(state, &where);
+
+    if (events < 0 || rest.len == 0)
+        return;
+    if (find_name(events, ".", system, found))
+        each_name(events, found, near_tracepoint, &(struct near_system){near, found});
+    else
+        each_name(events, ".", near_name, near);
+}
+
+static int read_id(int events, const char *system, const char *name, uint64_t *id)
+{
+    char path[300], text[32];
+
+    snprintf(path, sizeof(path), "%s/%s/id", system, name);
+    int fd = openat(events, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    ssize_t got = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (got <= 0)
+        return -EIO;
+    text[got] = '\0';
+    *id = strtoull(text, NULL, 10);
+    return 0;
+}
+
+int tracepoint_parse(struct spec *spec, struct word text, struct err *err)
+{
+    struct word rest, mods, system = word_until(text, ':', &rest);
+    struct word name = word_until(rest, ':', &mods);
+    char found_system[128], found_name[128];
+    const char *where;
+    struct near near;
+    int events = tracefs_events(spec->state, &where);
+
+    if (events < 0)
+        return err_set(err, P09, "\"" WORD_FMT "\" is a tracepoint, but %s", WORD_ARG(text), where);
+    if (!find_name(events, ".", system, found_system) ||
+        !find_name(events, found_system, name, found_name)) {
+        near_init(&near, (struct word){text.p, (size_t)(name.p + name.len - text.p)});
+        tracepoint_near(spec->state, text, &near);
+        return err_set(err, CS01, "no tracepoint \"" WORD_FMT "\" in \"" WORD_FMT "\"%s",
+                       WORD_ARG(name), WORD_ARG(system), near_text(&near));
+    }
+    int rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_TRACEPOINT), text, err);
+    if (rc < 0)
+        return rc;
+    if (read_id(events, found_system, found_name, &spec->config[0]) < 0)
+        return err_set(err, P09,
+                       "tracepoint \"" WORD_FMT "\" has no number in tracefs: it cannot be "
+                       "counted",
+                       WORD_ARG(text));
+    spec->split = SPLIT_KERNEL;
+    spec->needs_kernel = true;
+    snprintf(spec->resolved, sizeof(spec->resolved), "%s:%s", found_system, found_name);
+    return spec_modifiers(spec, mods, text, err);
+}
+
+struct listing {
+    struct catalog *out;
+    int events;
+    const char *system;
+};
+
+static bool list_one(void *arg, const char *name)
+{
+    struct listing *listing = arg;
+    char full[300];
+
+    snprintf(full, sizeof(full), "%s:%s", listing->system, name);
+    catalog_add(listing->out, "tracepoint", full);
+    return true;
+}
+
+/* The system "ftrace" holds record layouts of the tracers; they are not probe points. */
+static bool list_system(void *arg, const char *system)
+{
+    struct listing *listing = arg;
+
+    listing->system = system;
+    if (strcmp(system, "ftrace") != 0)
+        each_name(listing->events, system, list_one, listing);
+    return true;
+}
+
+void tracepoint_list(struct backend_state *state, struct catalog *out)
+{
+    const char *where;
+    struct listing listing = {.out = out, .events = tracefs_events(state, &where)};
+
+    if (listing.events >= 0)
+        each_name(listing.events, ".", list_system, &listing);
+}

@@ -1,0 +1,24 @@
+/*
+ * Tracepoints: the kernel's static probe points, named SYSTEM:NAME, whose numbers stand in tracefs.
+ */
+#pragma once
+
+#include "backends/perf/spec.h"
+
+#include "core/catalog.h"
+
+struct tracefs;
+
+/* Does text look like SYSTEM:NAME… with a SYSTEM that tracefs has? False too when tracefs is not
+ * there. */
+bool tracepoint_is(struct backend_state *state, struct word text);
+/* CS01, CS03, P09. */
+int tracepoint_parse(struct spec *spec, struct word text, struct err *err);
+/* All of them that can be counted. */
+void tracepoint_list(struct backend_state *state, struct catalog *out);
+/* Offers systems and, where the system is known, its names. */
+void tracepoint_near(struct backend_state *state, struct word text, struct near *near);
+/* Where tracefs was found, or why it was not: one line for info/backend. Looks for it the first
+ * time. */
+const char *tracefs_where(struct backend_state *state, bool *found);
+void tracefs_free(struct tracefs *tracefs);

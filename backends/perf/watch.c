@@ -1,0 +1,168 @@
+/*
+ * The loop may still call back after watch_free() (which runs without the engine's lock), so what
+ * it is given is a serial, looked up in a list of those alive.
+ */
+#include "backends/perf/watch.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct watched_fd {
+    int fd;
+    uintptr_t serial;
+    bool alive;
+};
+
+struct watch {
+    struct backend_state *state;
+    struct watch *next;
+    uint64_t tag;
+    void *map;
+    size_t bytes;
+    unsigned n, left;
+    struct watched_fd fds[];
+};
+
+static pthread_mutex_t watches_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct watch *watches;
+static uintptr_t last_serial;
+
+static struct watched_fd *watched_find(uintptr_t serial, struct watch **of)
+{
+    for (struct watch *watch = watches; watch; watch = watch->next) {
+        for (unsigned i = 0; i < watch->n; i++) {
+            if (watch->fds[i].serial == serial && watch->fds[i].alive) {
+                *of = watch;
+                return &watch->fds[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+static void watch_hup(void *arg, uint32_t events)
+{
+    struct watch *watch = NULL;
+    struct watched_fd *one;
+    const struct sink *sink = NULL;
+    uint64_t tag = 0;
+
+    if (!(events & (EPOLLHUP | EPOLLERR)))
+        return;
+    pthread_mutex_lock(&watches_lock);
+    one = watched_find((uintptr_t)arg, &watch);
+    if (one) {
+        one->alive = false;
+        watch->state->loop->unwatch(watch->state->loop->ctx, one->fd);
+        if (--watch->left == 0) {
+            sink = watch->state->sink;
+            tag = watch->tag;
+        }
+    }
+    pthread_mutex_unlock(&watches_lock);
+    if (sink)
+        sink->gone(sink->ctx, tag);
+}
+
+/* One ring for all: without a ring poll says POLLHUP at once, dead or alive. */
+static int watch_map(struct watch *watch)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *map = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, watch->fds[0].fd, 0);
+
+    if (map == MAP_FAILED)
+        return -errno;
+    watch->map = map;
+    watch->bytes = 2 * page;
+    for (unsigned i = 1; i < watch->n; i++)
+        if (ioctl(watch->fds[i].fd, PERF_EVENT_IOC_SET_OUTPUT, (long)watch->fds[0].fd))
+            return -errno;
+    return 0;
+}
+
+static int watch_arm(struct watch *watch)
+{
+    const struct loop *loop = watch->state->loop;
+
+    for (unsigned i = 0; i < watch->n; i++) {
+        int rc = loop->watch(loop->ctx, watch->fds[i].fd, EPOLLHUP, watch_hup,
+                             (void *)watch->fds[i].serial);
+
+        if (rc) {
+            while (i-- > 0)
+                loop->unwatch(loop->ctx, watch->fds[i].fd);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static void watch_unlist(struct watch *watch)
+{
+    pthread_mutex_lock(&watches_lock);
+    for (struct watch **at = &watches; *at; at = &(*at)->next) {
+        if (*at == watch) {
+            *at = watch->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&watches_lock);
+}
+
+static void watch_drop(struct watch *watch)
+{
+    if (watch->map)
+        munmap(watch->map, watch->bytes);
+    free(watch);
+}
+
+struct watch *watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
+                        uint64_t tag, int *rc)
+{
+    struct watch *watch = calloc(1, sizeof *watch + n * sizeof watch->fds[0]);
+
+    *rc = watch ? 0 : -ENOMEM;
+    if (!watch)
+        return NULL;
+    watch->state = state;
+    watch->tag = tag;
+    for (unsigned i = 0; i < n; i++)
+        if (fds[(size_t)i * stride] >= 0)
+            watch->fds[watch->n++] = (struct watched_fd) { .fd = fds[(size_t)i * stride],
+                                                           .alive = true };
+    watch->left = watch->n;
+    *rc = watch->n ? watch_map(watch) : -ENOENT;
+    if (*rc) {
+        watch_drop(watch);
+        return NULL;
+    }
+    pthread_mutex_lock(&watches_lock);
+    for (unsigned i = 0; i < watch->n; i++)
+        watch->fds[i].serial = ++last_serial;
+    watch->next = watches;
+    watches = watch;
+    pthread_mutex_unlock(&watches_lock);
+    *rc = watch_arm(watch);
+    if (!*rc)
+        return watch;
+    watch_unlist(watch);
+    watch_drop(watch);
+    return NULL;
+}
+
+void watch_free(struct watch *watch)
+{
+    if (!watch)
+        return;
+    watch_unlist(watch);
+    for (unsigned i = 0; i < watch->n; i++)
+        if (watch->fds[i].alive)
+            watch->state->loop->unwatch(watch->state->loop->ctx, watch->fds[i].fd);
+    watch_drop(watch);
+}

@@ -1,0 +1,17 @@
+/*
+ * Tells when the last covered task of a counter is dead (or executed a program that ends the
+ * observation): POLLHUP on dummy events that share one mapped ring.
+ */
+#pragma once
+
+#include "backends/perf/state.h"
+
+struct watch;
+
+/*
+ * fds: n descriptors of watch events, -1 allowed; the caller keeps them open until watch_free().
+ * Calls state->sink->gone(tag) once, on the loop. NULL with *rc = -errno when it cannot be had.
+ */
+struct watch *watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
+                        uint64_t tag, int *rc);
+void watch_free(struct watch *watch); /* NULL allowed; before the descriptors are closed */

@@ -1,0 +1,214 @@
+/*
+ * The table of reasons: the first row that fits gives the sentence. Holes in it: %e the event, %t
+ * the target, %p the present value of perf_event_paranoid, %c the errno's name.
+ */
+#include "backends/perf/why.h"
+
+#include "core/buf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int why_paranoid(void)
+{
+    char text[16] = "";
+    int fd = open("/proc/sys/kernel/perf_event_paranoid", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+    if (fd >= 0)
+        close(fd);
+    return n > 0 ? atoi(text) : 2;
+}
+
+static bool is_any(const struct why *why)
+{
+    (void)why;
+    return true;
+}
+
+static bool is_task(const struct why *why)
+{
+    return why->target &&
+           (why->target->kind == TARGET_PROCESS || why->target->kind == TARGET_THREAD);
+}
+
+static bool is_cpu(const struct why *why)
+{
+    return why->target && why->target->kind == TARGET_CPU;
+}
+
+static bool is_cgroup(const struct why *why)
+{
+    return why->target && why->target->kind == TARGET_CGROUP;
+}
+
+static bool is_paranoid_3(const struct why *why)
+{
+    (void)why;
+    return why_paranoid() >= 3;
+}
+
+static bool is_system_wide(const struct why *why)
+{
+    return (is_cpu(why) || is_cgroup(why)) && why_paranoid() >= 1;
+}
+
+static bool is_kernel_mode(const struct why *why)
+{
+    return !why->attr->exclude_kernel && why_paranoid() >= 2;
+}
+
+static bool is_tracepoint(const struct why *why)
+{
+    return why->attr->type == PERF_TYPE_TRACEPOINT;
+}
+
+static bool is_breakpoint(const struct why *why)
+{
+    return why->attr->type == PERF_TYPE_BREAKPOINT;
+}
+
+static bool is_processor(const struct why *why)
+{
+    return why->attr->type == PERF_TYPE_HARDWARE || why->attr->type == PERF_TYPE_HW_CACHE ||
+           why->attr->type == PERF_TYPE_RAW;
+}
+
+static bool is_member(const struct why *why)
+{
+    return why->member;
+}
+
+static bool is_check(const struct why *why)
+{
+    return !why->target;
+}
+
+static bool is_excluding(const struct why *why)
+{
+    return why->attr->exclude_user || why->attr->exclude_kernel || why->attr->exclude_guest;
+}
+
+static const struct why_row {
+    int code;
+    bool (*fits)(const struct why *why);
+    enum err_id id;
+    const char *sentence;
+} why_table[] = {
+    {ESRCH, is_task, X09, "%t is exiting"},
+    {ENODEV, is_cpu, E37, "%t is offline"},
+    {EINVAL, is_member, CS08,
+     "\"%e\" cannot be counted together with the events before it: one class has not that many "
+     "counters, or they belong to two hardware classes; write fewer, or two PMCs"},
+    {EACCES, is_paranoid_3, P14,
+     "the kernel lets nobody without CAP_SYS_ADMIN count \"%e\": kernel.perf_event_paranoid is %p; "
+     "give pmcfs that capability, or set it to 2"},
+    {EPERM, is_paranoid_3, P14,
+     "the kernel lets nobody without CAP_SYS_ADMIN count \"%e\": kernel.perf_event_paranoid is %p; "
+     "give pmcfs that capability, or set it to 2"},
+    {EACCES, is_system_wide, P14,
+     "pmcfs may not count \"%e\" on %t: kernel.perf_event_paranoid is %p and pmcfs lacks "
+     "CAP_PERFMON"},
+    {EACCES, is_kernel_mode, P14,
+     "pmcfs may not count \"%e\" in kernel mode: kernel.perf_event_paranoid is %p and pmcfs lacks "
+     "CAP_PERFMON"},
+    {EPERM, is_tracepoint, P14, "the tracepoint \"%e\" needs CAP_PERFMON, which pmcfs lacks (%c)"},
+    {EPERM, is_breakpoint, P14,
+     "a breakpoint at a kernel address (\"%e\") needs CAP_PERFMON, which pmcfs lacks (%c)"},
+    {EACCES, is_task, P14,
+     "the kernel does not let pmcfs observe %t: it lacks CAP_PERFMON, or a security module forbids "
+     "it (kernel.perf_event_paranoid is %p)"},
+    {EPERM, is_any, P14,
+     "the kernel forbids perf_event_open for \"%e\": a security module, or seccomp, stands before "
+     "pmcfs (kernel.perf_event_paranoid is %p)"},
+    {EACCES, is_any, P14,
+     "the kernel forbids \"%e\": a security module, or kernel.perf_event_paranoid, which is %p"},
+    {ENOENT, is_cgroup, P09,
+     "perf does not know the cgroup hierarchy of %t: the v1 controller perf_event is mounted "
+     "instead"},
+    {ENOENT, is_processor, P09,
+     "this machine has no counter for \"%e\": no PMU (a virtual machine?), or not one that knows "
+     "it"},
+    {ENOENT, is_tracepoint, P09,
+     "the tracepoint \"%e\" is no longer there: its module was unloaded"},
+    {ENOENT, is_any, P09, "the kernel does not know the event \"%e\" (its PMU is gone)"},
+    {ENXIO, is_any, P09, "the hardware behind \"%e\" is absent here"},
+    {ENODEV, is_any, P09, "the driver behind \"%e\" is gone"},
+    {EOPNOTSUPP, is_any, P09,
+     "the PMU cannot count \"%e\" in this way: it lacks the ability, or a virtual machine holds "
+     "it"},
+    {EINVAL, is_cpu, E37,
+     "%t cannot count \"%e\": no such CPU, or the event does not belong to it"},
+    {EINVAL, is_processor, P09,
+     "the PMU refuses the encoding of \"%e\": reserved bits, or a combination that it does not "
+     "have"},
+    {EINVAL, is_breakpoint, P09,
+     "the processor refuses the breakpoint \"%e\": address not aligned, or a length it does not "
+     "have"},
+    {EINVAL, is_excluding, P09,
+     "the PMU cannot tell user from kernel mode for \"%e\", or has no per-process counting"},
+    {EINVAL, is_any, P09, "the kernel refuses the encoding of \"%e\" for %t"},
+    {ENOSPC, is_breakpoint, E05, "all breakpoint registers of %t are in use"},
+    {ENOSPC, is_check, E19, "no counter is left for \"%e\""},
+    {ENOSPC, is_any, E05, "no counter is left for \"%e\" on %t"},
+    {EBUSY, is_check, E19, "the PMU of \"%e\" is held by another user"},
+    {EBUSY, is_any, E05, "the PMU of \"%e\" is held exclusively by another user"},
+    {EMFILE, is_any, P10,
+     "no descriptor was left while opening \"%e\": raise LimitNOFILE of pmcfs"},
+    {ENFILE, is_any, P10, "the whole machine has no descriptor left (fs.file-max)"},
+    {ENOMEM, is_any, E32, "the kernel had no memory for \"%e\""},
+    {E2BIG, is_member, CS08, "the set is larger than the kernel reads at once; leave out \"%e\""},
+    {E2BIG, is_any, P09, "this kernel is too old for a setting of \"%e\""},
+    {ENOSYS, is_any, P09, "this kernel was built without perf events"},
+    {0, is_any, P14, "the kernel refused \"%e\" on %t unexpectedly: %c"},
+};
+
+static void target_words(struct buf *out, const struct target_ref *target)
+{
+    if (!target)
+        buf_str(out, "an idle thread");
+    else if (target->kind == TARGET_CPU)
+        buf_printf(out, "cpu%u", target->cpu);
+    else if (target->kind == TARGET_CGROUP)
+        buf_str(out, "the cgroup");
+    else if (target->kind == TARGET_THREAD)
+        buf_printf(out, "thread %d", target->tid);
+    else
+        buf_printf(out, "process %d", target->pid);
+}
+
+static void why_print(struct buf *out, const char *sentence, const struct why *why)
+{
+    for (const char *p = sentence; *p; p++) {
+        if (*p != '%') {
+            buf_char(out, *p);
+            continue;
+        }
+        switch (*++p) {
+        case 'e': buf_str(out, why->event); break;
+        case 't': target_words(out, why->target); break;
+        case 'p': buf_i64(out, why_paranoid()); break;
+        case 'c': buf_str(out, err_errno_name(why->code)); break;
+        default: break;
+        }
+    }
+}
+
+int why_refused(struct err *err, const struct why *why)
+{
+    const struct why_row *row = why_table;
+    char storage[512];
+    struct buf text;
+    int rc;
+
+    while (row->code && (row->code != why->code || !row->fits(why)))
+        row++;
+    buf_init(&text, storage, sizeof storage);
+    why_print(&text, row->sentence, why);
+    rc = err_set(err, row->id, "%s", buf_text(&text));
+    buf_free(&text);
+    return rc;
+}
