@@ -1,0 +1,315 @@
+/*
+ * A simulated counter is arithmetic on the host's clock:
+ *
+ *   covered, enabled = time started, from the exec on (at_exec: 1 ms after the start), while alive
+ *   running          = covered, less what came after the loss (sim_lose_after_ms); multiplex: half
+ *   value            = rate × running, 3/4 of it in user mode, the rest in kernel mode
+ *
+ * A death is seen at the first look after it, and the value stays from there.
+ */
+#include "backends/sim/counter.h"
+
+#include "backends/sim/sim.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define EXEC_AFTER_NS UINT64_C(1000000)
+#define NS_PER_MS 1000000
+
+__extension__ typedef unsigned __int128 wide;
+
+struct counter {
+    struct backend_state *state;
+    struct target_ref target;
+    bool at_exec, multiplex, hardware; /* hardware: a member can be lost */
+    unsigned descriptors;              /* as many as the kernel's counters would need */
+    unsigned n;
+    struct tally {
+        uint64_t rate, divisor;
+        bool user, kernel;
+    } tallies[SET_MAX];
+
+    pthread_mutex_t lock; /* of the rest: reads come from any thread */
+    bool on, dead, execed;
+    uint64_t exec_at_ns;  /* at_exec, not execed, on: then it will be */
+    uint64_t lose_at_ns;  /* UINT64_MAX: never */
+    uint64_t last_ns;     /* accounted up to here */
+    uint64_t covered_ns, running_ns;
+};
+
+/* ---- time ---- */
+
+static uint64_t clock_now(const struct counter *counter)
+{
+    return counter->state->host->now_ns(counter->state->host_state);
+}
+
+static bool target_alive(const struct counter *counter)
+{
+    return counter->target.alive == NULL || counter->target.alive(counter->target.alive_arg);
+}
+
+/* Counts the time since the last look. The counter's lock is held. */
+static void counter_advance(struct counter *counter, uint64_t now)
+{
+    uint64_t from = counter->last_ns, until;
+
+    if (!counter->on || counter->dead || now <= from)
+        return;
+    counter->last_ns = now;
+    counter->dead = !target_alive(counter);
+    if (counter->at_exec && !counter->execed) {
+        if (counter->dead || now < counter->exec_at_ns)
+            return;
+        counter->execed = true;
+        from = from > counter->exec_at_ns ? from : counter->exec_at_ns;
+    }
+    until = now < counter->lose_at_ns ? now : counter->lose_at_ns;
+    counter->covered_ns += now - from;
+    counter->running_ns += until > from ? until - from : 0;
+}
+
+int counter_start(struct counter *counter, struct err *err)
+{
+    const uint64_t lose_after = counter->state->shape.lose_after_ns;
+    uint64_t now, begin;
+
+    (void)err;
+    pthread_mutex_lock(&counter->lock);
+    now = begin = clock_now(counter);
+    counter_advance(counter, now);
+    if (!counter->on) {
+        counter->on = true;
+        counter->dead = !target_alive(counter);
+        counter->last_ns = now;
+        counter->exec_at_ns = now + EXEC_AFTER_NS;
+    }
+    if (counter->at_exec && !counter->execed)
+        begin = counter->exec_at_ns;
+    counter->lose_at_ns = UINT64_MAX;
+    if (lose_after > 0 && counter->hardware && !counter->multiplex)
+        counter->lose_at_ns = begin + lose_after;
+    pthread_mutex_unlock(&counter->lock);
+    return 0;
+}
+
+int counter_stop(struct counter *counter)
+{
+    pthread_mutex_lock(&counter->lock);
+    counter_advance(counter, clock_now(counter));
+    counter->on = false;
+    pthread_mutex_unlock(&counter->lock);
+    return 0;
+}
+
+/* ---- values ---- */
+
+static uint64_t tally_value(const struct tally *tally, uint64_t running_ns)
+{
+    const wide total = (wide)tally->rate * running_ns / NS_PER_MS / tally->divisor;
+    const wide kernel = total / 4;
+
+    return (uint64_t)((tally->user ? total - kernel : 0) + (tally->kernel ? kernel : 0));
+}
+
+int counter_read(struct counter *counter, struct reading *out)
+{
+    bool lost;
+
+    pthread_mutex_lock(&counter->lock);
+    *out = (struct reading){.time_ns = clock_now(counter)};
+    counter_advance(counter, out->time_ns);
+    out->covered_ns = out->enabled_ns = out->running_ns = counter->covered_ns;
+    if (counter->hardware)
+        out->running_ns = counter->multiplex ? counter->running_ns / 2 : counter->running_ns;
+    lost = out->time_ns >= counter->lose_at_ns;
+    out->off = counter->on && !counter->dead && lost;
+    pthread_mutex_unlock(&counter->lock);
+
+    out->never_ran = out->enabled_ns > 0 && out->running_ns == 0;
+    for (unsigned i = 0; i < counter->n; i++) {
+        out->value[i] = tally_value(&counter->tallies[i], out->running_ns);
+        if (out->running_ns > 0)
+            out->estimate[i] =
+                (uint64_t)((wide)out->value[i] * out->enabled_ns / out->running_ns);
+    }
+    return 0;
+}
+
+/* ---- life ---- */
+
+static int check_cpu(const struct shape *shape, const struct plan *plan, struct err *err)
+{
+    const unsigned cpu = plan->target.cpu;
+
+    if (!cpus_has(&shape->possible, cpu))
+        return err_set(err, E21, "there is no cpu%u; the CPUs that exist are in info/cpus", cpu);
+    if (!cpus_has(&shape->online, cpu))
+        return err_set(err, E37, "cpu%u is offline", cpu);
+    for (unsigned i = 0; i < plan->n; i++) {
+        const struct class_info *class = &shape->classes[plan->events[i].event->class_index];
+
+        if (cpus_count(&class->cpus) > 0 && !cpus_has(&class->cpus, cpu))
+            return err_set(err, P30, "\"%s\" is of class \"%s\", which cpu%u does not have",
+                           plan->events[i].event->written, class->name, cpu);
+    }
+    return 0;
+}
+
+static int check_scope(const struct plan *plan, struct err *err)
+{
+    static const struct {
+        unsigned scope;
+        const char *name;
+    } needs[] = {
+        [TARGET_PROCESS] = {EVENT_PROCESS, "a process"},
+        [TARGET_THREAD] = {EVENT_PROCESS, "a thread"},
+        [TARGET_CPU] = {EVENT_CPU | EVENT_PACKAGE, "a CPU"},
+        [TARGET_CGROUP] = {EVENT_PROCESS, "a cgroup"},
+    };
+
+    for (unsigned i = 0; i < plan->n; i++)
+        if ((plan->events[i].event->scope & needs[plan->target.kind].scope) == 0)
+            return err_set(err, P30, "\"%s\" cannot be counted for %s, but for CPUs: cpu0, all",
+                           plan->events[i].event->written, needs[plan->target.kind].name);
+    return 0;
+}
+
+static int check_plan(struct backend_state *state, const struct plan *plan, unsigned descriptors,
+                      struct err *err)
+{
+    const struct target_ref *target = &plan->target;
+    int rc = check_scope(plan, err);
+
+    if (rc == 0 && target->kind == TARGET_CPU)
+        rc = check_cpu(&state->shape, plan, err);
+    if (rc == 0 && target->alive && !target->alive(target->alive_arg))
+        rc = err_set(err, E44, "no process %d", (int)target->pid);
+    if (rc == 0 && descriptors > plan->fds_free)
+        rc = err_set(err, P11, "needs %u descriptors, %lu may be used", descriptors,
+                     plan->fds_free);
+    return rc;
+}
+
+static unsigned plan_descriptors(const struct backend_state *state, const struct plan *plan)
+{
+    const bool cgroup = plan->target.kind == TARGET_CGROUP;
+
+    return plan->n * (cgroup ? cpus_count(&state->shape.online) : 1);
+}
+
+static struct counter *counter_new(struct backend_state *state, const struct plan *plan)
+{
+    struct counter *counter = calloc(1, sizeof *counter);
+
+    if (counter == NULL)
+        return NULL;
+    counter->state = state;
+    counter->target = plan->target;
+    counter->at_exec = plan->at_exec;
+    counter->multiplex = plan->multiplex;
+    counter->descriptors = plan_descriptors(state, plan);
+    counter->lose_at_ns = UINT64_MAX;
+    counter->n = plan->n;
+    for (unsigned i = 0; i < plan->n; i++) {
+        const struct event *event = plan->events[i].event;
+        const uint64_t divisor = event->code[SIM_DIVISOR];
+
+        counter->hardware |= state->shape.classes[event->class_index].hardware;
+        counter->tallies[i] = (struct tally){
+            .rate = event->code[SIM_RATE], .divisor = divisor > 0 ? divisor : 1,
+            .user = event->whole || plan->events[i].user,
+            .kernel = event->whole || plan->events[i].kernel
+        };
+    }
+    pthread_mutex_init(&counter->lock, NULL);
+    __atomic_add_fetch(&state->n_counters, 1, __ATOMIC_RELAXED);
+    return counter;
+}
+
+int counter_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
+                   struct err *err)
+{
+    int rc = check_plan(state, plan, plan_descriptors(state, plan), err);
+
+    if (rc != 0)
+        return rc;
+    *out = counter_new(state, plan);
+    return *out != NULL ? 0 : err_set(err, E32, "no memory for a counter");
+}
+
+void counter_free(struct counter *counter)
+{
+    if (counter == NULL)
+        return;
+    __atomic_sub_fetch(&counter->state->n_counters, 1, __ATOMIC_RELAXED);
+    pthread_mutex_destroy(&counter->lock);
+    free(counter);
+}
+
+/* ---- facts and state ---- */
+
+unsigned counter_cost(const struct counter *counter)
+{
+    (void)counter;
+    return 1;
+}
+
+void counter_facts(const struct counter *counter, struct counter_facts *out)
+{
+    const bool task =
+        counter->target.kind == TARGET_PROCESS || counter->target.kind == TARGET_THREAD;
+
+    *out = (struct counter_facts){
+        .threads = task, .descriptors = counter->descriptors, .covered = task
+    };
+}
+
+bool counter_covers(struct counter *counter, pid_t pid)
+{
+    bool covers = counter->target.kind == TARGET_PROCESS || counter->target.kind == TARGET_THREAD;
+
+    pthread_mutex_lock(&counter->lock);
+    covers = covers && !counter->dead && counter->target.pid == pid;
+    pthread_mutex_unlock(&counter->lock);
+    return covers;
+}
+
+void counter_print(const struct counter *counter, struct buf *out)
+{
+    /* the counter is not changed, but a read of another thread may be changing it */
+    pthread_mutex_t *lock = (pthread_mutex_t *)&counter->lock;
+
+    pthread_mutex_lock(lock);
+    buf_printf(out, "sim on=%d dead=%d execed=%d exec_at=%" PRIu64 " lose_at=%" PRIu64
+               " last=%" PRIu64 " covered=%" PRIu64 " running=%" PRIu64, counter->on, counter->dead,
+               counter->execed, counter->exec_at_ns, counter->lose_at_ns, counter->last_ns,
+               counter->covered_ns, counter->running_ns);
+    pthread_mutex_unlock(lock);
+}
+
+int counter_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
+                  struct counter **out)
+{
+    struct counter *counter = counter_new(state, plan);
+    int on, dead, execed;
+
+    if (counter == NULL)
+        return -ENOMEM;
+    if (sscanf(printed, "sim on=%d dead=%d execed=%d exec_at=%" SCNu64 " lose_at=%" SCNu64
+               " last=%" SCNu64 " covered=%" SCNu64 " running=%" SCNu64, &on, &dead, &execed,
+               &counter->exec_at_ns, &counter->lose_at_ns, &counter->last_ns,
+               &counter->covered_ns, &counter->running_ns) != 8) {
+        counter_free(counter);
+        return -EINVAL;
+    }
+    counter->on = on != 0;
+    counter->dead = dead != 0;
+    counter->execed = execed != 0;
+    *out = counter;
+    return 0;
+}

@@ -1,0 +1,352 @@
+/*
+ * From a spelling to an event, and the lists of events/.
+ */
+#include "backends/sim/events.h"
+
+#include "backends/sim/counter.h"
+#include "backends/sim/sim.h"
+#include "backends/sim/spelling.h"
+#include "backends/sim/table.h"
+#include "core/match.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GENERIC "generic"
+
+/* rHEX: as many events a millisecond as the number says. */
+static const struct sim_event raw_event = {
+    "raw", NULL, FIT_GENERAL, 1, 0, EVENT_PROCESS | EVENT_CPU, true, false, "", 1, "a raw number"
+};
+
+void events_weigh(struct shape *shape)
+{
+    for (unsigned c = 0; c < shape->n_classes; c++)
+        for (unsigned row = 0; row < shape->classes[c].rows; row++)
+            for (unsigned i = 0; i < sim_events_n; i++)
+                shape->row_events[c][row] += table_counts(shape, c, &sim_events[i]) &&
+                                             (table_fits(shape, c, &sim_events[i]) >> row & 1) != 0;
+}
+
+/* ---- finding ---- */
+
+struct found {
+    const struct sim_event *event;
+    unsigned class_index;
+    uint64_t raw;
+};
+
+static bool name_is(const struct sim_event *event, struct word name)
+{
+    return word_alike(name, event->name, true) ||
+           (event->generic != NULL && word_alike(name, event->generic, true));
+}
+
+static bool raw_read(struct word name, uint64_t *raw)
+{
+    char digits[20] = "0x";
+    struct word hex = {digits, name.len + 1};
+
+    if (name.len < 2 || name.len > 17 || (name.p[0] != 'r' && name.p[0] != 'R'))
+        return false;
+    memcpy(digits + 2, name.p + 1, name.len - 1);
+    return word_u64(hex, true, 0, UINT64_MAX, raw);
+}
+
+/* The classes that a spelling may mean: from, up to before to. */
+static int class_range(const struct shape *shape, const struct spelling *spelling, unsigned *from,
+                       unsigned *to, struct err *err)
+{
+    struct near near;
+
+    *from = 0;
+    *to = shape->n_classes;
+    if (spelling->class_name.len == 0 || word_alike(spelling->class_name, GENERIC, true))
+        return 0;
+    near_init(&near, spelling->class_name);
+    for (unsigned c = 0; c < shape->n_classes; c++) {
+        if (word_alike(spelling->class_name, shape->names[c], true)) {
+            *from = c;
+            *to = c + 1;
+            return 0;
+        }
+        near_offer(&near, shape->names[c]);
+    }
+    return err_set(err, CS01, "no class \"" WORD_FMT "\" on this simulated machine%s; info/classes "
+                   "lists them", WORD_ARG(spelling->class_name), near_text(&near));
+}
+
+/* Known, but the machine's shape has no room for it. */
+static int event_absent(const struct shape *shape, unsigned class_index,
+                        const struct sim_event *event, struct err *err)
+{
+    const char *class_name = shape->names[class_index];
+
+    if (event->fit == FIT_FIXED)
+        return err_set(err, P09, "\"%s\" is counted by a fixed row, which class \"%s\" does not "
+                       "have: mount with sim_fixed=1", event->name, class_name);
+    return err_set(err, P09, "\"%s\" needs %u rows, and class \"%s\" has %u that fit", event->name,
+                   event->needed, class_name,
+                   (unsigned)__builtin_popcountll(table_fits(shape, class_index, event)));
+}
+
+static int event_unknown(const struct spelling *spelling, struct near *near, struct err *err)
+{
+    if (spelling->class_name.len > 0)
+        return err_set(err, CS01, "no event \"" WORD_FMT "\" in class \"" WORD_FMT "\"%s",
+                       WORD_ARG(spelling->name), WORD_ARG(spelling->class_name), near_text(near));
+    return err_set(err, CS01, "no event \"" WORD_FMT "\"%s; events/ lists what there is",
+                   WORD_ARG(spelling->name), near_text(near));
+}
+
+static int event_find(const struct shape *shape, const struct spelling *spelling,
+                      struct found *found, struct err *err)
+{
+    const struct sim_event *absent = NULL;
+    const bool generic = word_alike(spelling->class_name, GENERIC, true);
+    unsigned from, to, absent_class = 0;
+    struct near near;
+    int rc = class_range(shape, spelling, &from, &to, err);
+
+    if (rc != 0)
+        return rc;
+    near_init(&near, spelling->name);
+    for (unsigned c = from; c < to; c++) {
+        for (unsigned i = 0; i < sim_events_n; i++) {
+            const struct sim_event *event = &sim_events[i];
+
+            if (!table_is_of(shape, c, event) || (generic && event->generic == NULL))
+                continue;
+            near_offer(&near, event->name);
+            if (!name_is(event, spelling->name))
+                continue;
+            *found = (struct found){.event = event, .class_index = c};
+            if (table_counts(shape, c, event))
+                return 0;
+            absent = absent == NULL ? event : absent;
+            absent_class = c;
+        }
+    }
+    if (absent != NULL)
+        return event_absent(shape, absent_class, absent, err);
+    *found = (struct found){.event = &raw_event, .class_index = from};
+    if (!generic && shape->classes[from].rows > 0 && raw_read(spelling->name, &found->raw))
+        return 0;
+    return event_unknown(spelling, &near, err);
+}
+
+/* ---- resolving ---- */
+
+/* What the event's nature forbids. */
+static int spelling_check(const struct spelling *spelling, const struct sim_event *event,
+                          struct err *err)
+{
+    if (event->whole && spelling->qualified)
+        return err_set(err, CS03, "\"%s\" takes no edge, inv or cmask", event->name);
+    if (event->fit != FIT_SOFTWARE && event->whole && spelling->user != SAID_NOTHING)
+        return err_set(err, CS03, "\"%s\" cannot tell user mode from kernel mode: leave :u, :k, "
+                       ",usr, ,os away", event->name);
+    return 0;
+}
+
+/* CLASS::NAME with the qualifiers, in one order. */
+static char *event_resolved(const struct shape *shape, const struct found *found,
+                            const struct spelling *spelling)
+{
+    char storage[160];
+    struct buf buf;
+    char *text;
+
+    buf_init(&buf, storage, sizeof storage);
+    buf_printf(&buf, "%s::", shape->names[found->class_index]);
+    if (found->event == &raw_event)
+        buf_printf(&buf, "r%" PRIx64, found->raw);
+    else
+        buf_str(&buf, found->event->name);
+    if (spelling->cmask > 0)
+        buf_printf(&buf, ",cmask=%u", spelling->cmask);
+    buf_str(&buf, spelling->invert ? ",inv" : "");
+    buf_str(&buf, spelling->edge ? ",edge" : "");
+    text = strdup(buf_text(&buf));
+    buf_free(&buf);
+    return text;
+}
+
+static int event_fill(const struct shape *shape, const struct found *found,
+                      const struct spelling *spelling, const char *text, struct event *out,
+                      struct err *err)
+{
+    const struct sim_event *event = found->event;
+
+    *out = (struct event){
+        .written = strdup(text), .resolved = event_resolved(shape, found, spelling),
+        .class_index = found->class_index,
+        .rows = table_fits(shape, found->class_index, event), .rows_needed = event->needed,
+        .scope = event->scope, .sampling = event->sampling, .whole = event->whole,
+        .user = spelling->user, .kernel = spelling->kernel, .scale = event->scale,
+        .code = {
+            [SIM_RATE] = event == &raw_event ? found->raw : event->rate_per_ms,
+            /* the starts of a condition are half as many, N at once an Nth and less */
+            [SIM_DIVISOR] = (spelling->edge ? 2 : 1) * (UINT64_C(1) + spelling->cmask),
+            [SIM_EDGE] = spelling->edge, [SIM_INVERT] = spelling->invert,
+            [SIM_CMASK] = spelling->cmask
+        }
+    };
+    strcpy(out->unit, event->unit);
+    if (out->written != NULL && out->resolved != NULL)
+        return 0;
+    event_clear(out);
+    return err_set(err, E32, "no memory for event \"%s\"", text);
+}
+
+int events_resolve(struct backend_state *state, const char *text, struct event *out,
+                   struct err *err)
+{
+    struct spelling spelling;
+    struct found found;
+    int rc = spelling_parse(&spelling, text, err);
+
+    *out = (struct event){.scale = 1};
+    if (rc == 0)
+        rc = event_find(&state->shape, &spelling, &found, err);
+    if (rc == 0)
+        rc = spelling_check(&spelling, found.event, err);
+    if (rc == 0)
+        rc = event_fill(&state->shape, &found, &spelling, text, out, err);
+    return rc;
+}
+
+/* ---- sets ---- */
+
+/* Every member that needs a counter is of one class; *first is one of them, or NULL. */
+static int set_class(const struct shape *shape, const struct plan_event *events, unsigned n,
+                     const struct event **first, struct err *err)
+{
+    *first = NULL;
+    for (unsigned i = 0; i < n; i++) {
+        const struct event *event = events[i].event;
+
+        if (!shape->classes[event->class_index].hardware)
+            continue;
+        if (*first != NULL && (*first)->class_index != event->class_index)
+            return err_set(err, CS08, "\"%s\" is of class \"%s\" and \"%s\" of class \"%s\": a set "
+                           "lies in one hardware class", (*first)->written,
+                           shape->names[(*first)->class_index], event->written,
+                           shape->names[event->class_index]);
+        *first = event;
+    }
+    return 0;
+}
+
+int events_check_set(struct backend_state *state, const struct plan_event *events, unsigned n,
+                     bool multiplex, struct err *err)
+{
+    struct want wants[MATCH_ROWS];
+    uint8_t order[MATCH_ROWS];
+    const struct event *first;
+    unsigned needed = 0, filled = 0;
+    int rc = set_class(&state->shape, events, n, &first, err);
+
+    (void)multiplex; /* time is shared between sets, not within one */
+    if (rc != 0 || first == NULL)
+        return rc;
+    for (unsigned i = 0; i < n; i++)
+        for (unsigned k = 0; k < events[i].event->rows_needed; k++)
+            if (needed++ < MATCH_ROWS)
+                wants[needed - 1] = (struct want){.rows = events[i].event->rows};
+    for (unsigned row = 0; row < MATCH_ROWS; row++)
+        order[row] = (uint8_t)row;
+    if (needed <= MATCH_ROWS)
+        filled = match_rows(wants, needed, order, MATCH_ROWS);
+    if (filled == needed)
+        return 0;
+    return err_set(err, E19, "no row left for all %u events together: they need %u of class "
+                   "\"%s\", which has %u", n, needed, state->shape.names[first->class_index],
+                   state->shape.classes[first->class_index].rows);
+}
+
+/* ---- lists ---- */
+
+int events_list(struct backend_state *state, struct catalog *out, struct err *err)
+{
+    const struct shape *shape = &state->shape;
+    int rc;
+
+    for (unsigned c = 0; c < shape->n_classes; c++) {
+        for (unsigned i = 0; i < sim_events_n; i++) {
+            const struct sim_event *event = &sim_events[i];
+
+            if (!table_counts(shape, c, event))
+                continue;
+            catalog_add(out, shape->names[c], event->name);
+            if (event->generic == NULL)
+                continue;
+            catalog_add(out, GENERIC, event->name);
+            catalog_add(out, GENERIC, event->generic);
+        }
+    }
+    rc = catalog_finish(out);
+    return rc == 0 ? 0 : err_set(err, E32, "no memory for the list of events");
+}
+
+/* What to write: the bare name means the first class that has it. */
+static void spelling_print(const struct shape *shape, unsigned class_index, bool generic,
+                           const char *name, struct buf *out)
+{
+    bool first = true;
+
+    for (unsigned c = 0; c < class_index; c++)
+        first = first && shape->classes[c].rows == 0;
+    if (generic)
+        buf_printf(out, "event %s/%s\n", GENERIC, name);
+    else if (first || shape->classes[class_index].rows == 0)
+        buf_printf(out, "event %s\n", name);
+    else
+        buf_printf(out, "event %s/%s/\n", shape->names[class_index], name);
+}
+
+static void rows_print(uint64_t rows, struct buf *out)
+{
+    struct cpus list;
+
+    cpus_init(&list); /* row numbers print as CPU numbers do */
+    for (unsigned row = 0; row < SHAPE_ROWS; row++)
+        if ((rows >> row & 1) != 0 && !cpus_add(&list, row))
+            out->failed = true;
+    if (rows == 0)
+        buf_char(out, '-');
+    cpus_print(&list, out);
+    cpus_free(&list);
+}
+
+int events_describe(struct backend_state *state, const char *class_name, const char *event,
+                    struct buf *out)
+{
+    const struct shape *shape = &state->shape;
+    const bool generic = strcmp(class_name, GENERIC) == 0;
+    struct spelling spelling = {.class_name = {class_name, strlen(class_name)},
+                                .name = {event, strlen(event)}};
+    struct found found;
+
+    if (event_find(shape, &spelling, &found, NULL) != 0 || found.event == &raw_event ||
+        (!generic && strcmp(event, found.event->name) != 0))
+        return -ENOENT;
+    spelling_print(shape, found.class_index, generic, event, out);
+    buf_printf(out, "description %s\n", found.event->description);
+    buf_printf(out, "scope %s\n", (found.event->scope & EVENT_PROCESS) != 0   ? "process"
+                                  : (found.event->scope & EVENT_PACKAGE) != 0 ? "package" : "cpu");
+    buf_printf(out, "sampling %s\n", found.event->sampling ? "yes" : "no");
+    buf_printf(out, "unit %s\n", found.event->unit[0] != '\0' ? found.event->unit : "-");
+    buf_printf(out, "scale %.17g\nrows ", found.event->scale);
+    rows_print(table_fits(shape, found.class_index, found.event), out);
+    if (found.event->needed > 1)
+        buf_printf(out, " needs %u", found.event->needed);
+    buf_printf(out, "\nencoding %s::%s rate_per_ms=%" PRIu64 "\n", shape->names[found.class_index],
+               found.event->name, found.event->rate_per_ms);
+    if (!found.event->whole)
+        buf_str(out, "attr u user mode\nattr k kernel mode\nattr cmask 0-255\nattr inv 0-1\n"
+                     "attr edge 0-1\n");
+    return 0;
+}

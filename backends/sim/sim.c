@@ -1,0 +1,108 @@
+/*
+ * The simulated PMU as a backend: opened from words, closed when no counter is left.
+ */
+#include "backends/sim/sim.h"
+
+#include "backends/sim/counter.h"
+#include "backends/sim/events.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static int sim_open(const char *options, const struct host *host, struct host_state *host_state,
+                    const struct loop *loop, const struct sink *sink, struct backend_state **state,
+                    struct err *err)
+{
+    struct backend_state *sim = calloc(1, sizeof *sim);
+    int rc;
+
+    /* nothing happens by itself here: the host tells of deaths, CPUs neither come nor go */
+    (void)loop;
+    (void)sink;
+    if (sim == NULL)
+        return err_set(err, E32, "no memory for the simulated PMU");
+    sim->host = host;
+    sim->host_state = host_state;
+    rc = sim_shape_parse(&sim->shape, options, err);
+    if (rc != 0) {
+        free(sim);
+        return rc;
+    }
+    events_weigh(&sim->shape);
+    *state = sim;
+    return 0;
+}
+
+static void sim_close(struct backend_state *state)
+{
+    if (state == NULL)
+        return;
+    assert(__atomic_load_n(&state->n_counters, __ATOMIC_RELAXED) == 0);
+    sim_shape_free(&state->shape);
+    free(state);
+}
+
+static const struct class_info *sim_classes(struct backend_state *state, unsigned *n)
+{
+    *n = state->shape.n_classes;
+    return state->shape.classes;
+}
+
+static void sim_facts(struct backend_state *state, struct buf *out)
+{
+    const struct shape *shape = &state->shape;
+
+    buf_str(out, "cpus ");
+    cpus_print(&shape->possible, out);
+    buf_str(out, " online ");
+    cpus_print(&shape->online, out);
+    buf_char(out, '\n');
+    for (unsigned c = 0; c < shape->n_classes; c++)
+        buf_printf(out, "class %s rows %u width %u\n", shape->names[c], shape->classes[c].rows,
+                   shape->classes[c].width);
+    if (shape->fixed)
+        buf_str(out, "fixed the last row of each hardware class counts only instructions\n");
+    if (shape->lose_after_ns > 0) {
+        buf_str(out, "lose_after_ms ");
+        buf_u64(out, shape->lose_after_ns / 1000000);
+        buf_char(out, '\n');
+    }
+}
+
+static void sim_cpuref(struct backend_state *state, struct buf *out)
+{
+    (void)state;
+    buf_str(out, "simulated PMU: its events are described in events/ and in pmcfs(8)\n");
+}
+
+static void sim_cpus(struct backend_state *state, struct cpus *possible, struct cpus *online)
+{
+    cpus_copy(possible, &state->shape.possible);
+    cpus_copy(online, &state->shape.online);
+}
+
+const struct backend sim_backend = {
+    .name = "sim",
+    .open = sim_open,
+    .close = sim_close,
+    .classes = sim_classes,
+    .facts = sim_facts,
+    .cpuref = sim_cpuref,
+    .simulated_cpus = true,
+    .cpus = sim_cpus,
+    .resolve = events_resolve,
+    .check_set = events_check_set,
+    .list = events_list,
+    .describe = events_describe,
+    .attach = counter_attach,
+    .start = counter_start,
+    .stop = counter_stop,
+    .read = counter_read,
+    .cost = counter_cost,
+    .facts_of = counter_facts,
+    .covers = counter_covers,
+    .print = counter_print,
+    .adopt = counter_adopt,
+    .forget = counter_free,
+    .free = counter_free,
+};

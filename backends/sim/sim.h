@@ -1,0 +1,16 @@
+/*
+ * What the parts of the simulated PMU share. Only the PMU is simulated: processes, clock and rights
+ * are the host's, so a mount behaves as on a machine with such a PMU, and a test with a fake clock
+ * computes every value in its head.
+ */
+#pragma once
+
+#include "backends/sim/shape.h"
+#include "core/backend.h"
+
+struct backend_state {
+    const struct host *host;
+    struct host_state *host_state;
+    struct shape shape;
+    unsigned n_counters; /* atomic; sim_backend.close asserts 0 */
+};
