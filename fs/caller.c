@@ -1,0 +1,30 @@
+/*
+ * From FUSE's context to the engine's idea of a caller.
+ */
+#include "fs/caller.h"
+
+#include "fs/fs.h"
+
+#include <errno.h>
+#include <string.h>
+
+void caller_fill(struct call *call, fuse_req_t req)
+{
+    const struct fuse_ctx *ctx = fuse_req_ctx(req);
+
+    call->uid = ctx->uid;
+    call->gid = ctx->gid;
+    call->tid = ctx->pid;
+}
+
+int caller_rights(struct fs *fs, struct call *call, struct rights **rights)
+{
+    int rc = fs->host->rights(fs->host_state, call->tid, call->uid, call->gid, rights);
+
+    if (rc == -ENOMEM)
+        return err_set(&call->err, E32, "no memory");
+    if (rc < 0)
+        return err_set(&call->err, P14, "cannot find out the rights of thread %d: %s",
+                       (int)call->tid, strerror(-rc));
+    return 0;
+}

@@ -1,0 +1,57 @@
+/*
+ * What one mount consists of: the engine with its lock, what it stands on, open files, parked
+ * requests, threads. There is one; requests find it through fuse_req_userdata().
+ */
+#pragma once
+
+#include "core/engine.h"
+#include "fs/handle.h"
+#include "fs/park.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WRITE_MAX (128u << 10) /* the longest command */
+#define TIMEOUT_S 3600.0
+
+struct fuse_session;
+struct loop_state;
+struct notifier;
+struct pool;
+struct serve;
+
+struct fs {
+    pthread_mutex_t lock; /* the engine's lock; guards all that follows unless said */
+    pthread_cond_t changed; /* `works` reached 0, or `reloading` ended */
+    struct engine *engine;
+    unsigned works;       /* works whose run() is under way or waits in the pool */
+    bool reloading;       /* no request is admitted */
+    struct handles handles;
+    struct park park;
+    uint64_t armed_ns;    /* when main wakes by itself */
+    uint64_t open_files;
+    bool attributes_stale; /* main tells the kernel to ask again for all attributes */
+    uint64_t metrics_opened_ns;
+    gid_t readers;        /* (gid_t)-1: none */
+    struct sink engine_sink; /* of the present engine */
+
+    /* fixed before the first thread */
+    const struct host *host;
+    struct host_state *host_state;
+    const struct backend *backend;
+    struct backend_state *backend_state;
+    struct sink sink;     /* given to host and backend; passes on to engine_sink */
+    struct fuse_session *session;
+    struct loop_state *loop;
+    struct notifier *notifier;
+    struct pool *pool;
+    struct serve *serve;
+    const char *mountpoint;
+    uint64_t started_ns;  /* CLOCK_REALTIME */
+
+    _Atomic uint64_t last_fh;
+    atomic_bool stopping; /* requests do not wait any more */
+    atomic_bool initialised;
+};

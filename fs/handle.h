@@ -1,0 +1,66 @@
+/*
+ * What open files remember. A handle number (fh) is a serial given at open; a row behind it is made
+ * only when there is something to remember, so a number without a row is a freshly opened file.
+ * All with the engine's lock held.
+ */
+#pragma once
+
+#include "core/call.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct fuse_pollhandle;
+
+struct handle {
+    uint64_t fh;
+    unsigned refs;             /* the table's one and one per request under way */
+    struct handle *next;       /* in its bucket */
+    struct open_file open;
+
+    /* The text of the last read from its start. */
+    bool has_text;
+    bool written;              /* since then: the next read starts a new text where it stands */
+    off_t base;                /* offset at which the text starts */
+    size_t len;                /* of the whole text */
+    char *text;                /* owned; kept while somebody may still want the rest, or NULL */
+
+    /* Streams: what did not fit into the last reply. */
+    size_t taken;              /* of text */
+
+    /* park.c: the newest poller. */
+    struct fuse_pollhandle *poll;
+    uint64_t polled_id;        /* the object polled */
+    struct handle *poll_next, **poll_link;
+};
+
+/* The length of a text that was delivered whole through a number without a row: its end of file. */
+struct handle_end {
+    uint64_t fh;
+    size_t len;
+};
+
+#define HANDLE_ENDS 256
+
+struct handles {
+    struct handle **buckets;
+    size_t n, size;            /* size is a power of two */
+    struct handle_end ends[HANDLE_ENDS];
+};
+
+bool handles_init(struct handles *handles);
+/* Drops all rows; nobody may hold one. */
+void handles_free(struct handles *handles);
+struct handle *handle_find(const struct handles *handles, uint64_t fh); /* NULL: no row */
+/* A new, zeroed row, or NULL. */
+struct handle *handle_make(struct handles *handles, uint64_t fh);
+/* Takes the row out of the table; its last holder frees it. */
+void handle_remove(struct handles *handles, struct handle *handle);
+struct handle *handle_ref(struct handle *handle);
+/* The last one frees: without the lock, since rights may hold a descriptor. NULL is allowed. */
+bool handle_unref(struct handle *handle); /* true: call handle_free() once unlocked */
+void handle_free(struct handle *handle);
+/* Every row, in any order. */
+void handles_each(struct handles *handles, void (*fn)(struct handle *handle, void *arg), void *arg);

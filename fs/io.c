@@ -1,0 +1,466 @@
+/*
+ * Operations on open files. One write is one command; one read from the start is one fresh text,
+ * and reads behind it are the rest of that text.
+ */
+#include "fs/io.h"
+
+#include "fs/caller.h"
+#include "fs/loop.h"
+#include "fs/ops.h"
+#include "fs/request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define CUT_BEYOND 1024 /* a longer command must end in a newline, or an output buffer cut it */
+#define ALWAYS_READY (EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM)
+
+/* ---- open ---- */
+
+static int open_may(const struct file_row *row, int flags)
+{
+    int mode = flags & O_ACCMODE;
+
+    if ((row->flags & FILE_STREAM) && mode == O_RDWR)
+        return -EINVAL; /* a read that waits would hold the position, and so the writes */
+    if (mode != O_RDONLY && !row->store)
+        return -EACCES; /* the superuser passes the permission bits */
+    if (mode != O_WRONLY && !row->show && !row->stream)
+        return -EACCES;
+    return 0;
+}
+
+static bool open_wants_rights(const struct file_row *row, int flags)
+{
+    return (row->flags & FILE_RIGHTS) || (flags & O_ACCMODE) != O_RDONLY;
+}
+
+static int open_run(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+    const struct file_row *row = rq->node.row;
+
+    if (rq->node.kind == NODE_PMC && !rq->call.pmc)
+        return -ESTALE; /* the kernel looks the name up anew: ENOENT, or its successor */
+    if (!(row->flags & FILE_PLAIN) || (rq->flags & O_ACCMODE) != O_RDONLY) {
+        struct handle *handle = handle_make(&fs->handles, rq->fh);
+        if (!handle)
+            return -ENOMEM;
+        handle->open.rights = rq->rights;
+        rq->rights = NULL;
+    }
+    if (row->flags & FILE_FRESH)
+        fs->metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
+    fs->open_files++;
+    engine_stat_add(fs->engine, STAT_OPEN_FILES, 1);
+    return CALL_DONE;
+}
+
+/* With the lock. The row, if any, is the caller's to unref. */
+static struct handle *handle_close(struct fs *fs, uint64_t fh)
+{
+    struct handle *handle = handle_find(&fs->handles, fh);
+
+    fs->open_files--;
+    engine_stat_add(fs->engine, STAT_OPEN_FILES, -1);
+    if (!handle)
+        return NULL;
+    poll_drop(&fs->park, handle);
+    engine_release(fs->engine, &handle->open);
+    handle_remove(&fs->handles, handle);
+    return handle;
+}
+
+/* The opener is gone: no RELEASE will come. */
+static void open_undo(struct fs *fs, uint64_t fh)
+{
+    struct handle *handle;
+    bool last;
+
+    fs_lock(fs);
+    handle = handle_close(fs, fh);
+    last = handle_unref(handle);
+    fs_drain(fs);
+    fs_unlock(fs);
+    if (last)
+        handle_free(handle);
+    loop_kick(fs->loop); /* for the works it may have left */
+}
+
+static void open_reply(struct request *rq, int rc)
+{
+    struct fuse_file_info fi = {
+        .fh = rq->fh,
+        .direct_io = 1,
+        .noflush = 1,
+        .nonseekable = (rq->node.row->flags & FILE_STREAM) != 0,
+    };
+
+    if (rc < 0)
+        fuse_reply_err(rq->req, -rc);
+    else if (fuse_reply_open(rq->req, &fi) == -ENOENT)
+        open_undo(rq->fs, rq->fh);
+}
+
+void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct request *rq = op_begin(req, ino);
+    int rc;
+
+    if (!rq)
+        return;
+    rq->fh = ++rq->fs->last_fh;
+    rq->flags = fi->flags;
+    rc = open_may(rq->node.row, fi->flags);
+    if (rc == 0 && open_wants_rights(rq->node.row, fi->flags))
+        rc = caller_rights(rq->fs, &rq->call, &rq->rights);
+    if (rc < 0) {
+        fuse_reply_err(req, -rc);
+        request_free(rq);
+        return;
+    }
+    rq->gone_ok = true;
+    rq->run = open_run;
+    rq->reply = open_reply;
+    request_dispatch(rq);
+}
+
+static int release_run(struct request *rq)
+{
+    handle_close(rq->fs, rq->fh); /* the reference becomes that of the request … */
+    if (rq->handle)
+        rq->handle->refs--;       /* … which has one already */
+    rq->call.open = NULL;
+    return CALL_DONE;
+}
+
+void io_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct request *rq = op_begin(req, ino);
+
+    if (!rq)
+        return;
+    rq->fh = fi->fh;
+    rq->gone_ok = true;
+    rq->run = release_run;
+    request_dispatch(rq);
+}
+
+/* ---- read ---- */
+
+static size_t at_most(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * The reply is n bytes of `from`, copied: what a handle keeps may change once the lock is dropped.
+ */
+static void slice_copy(struct request *rq, const char *from, size_t n)
+{
+    buf_add(&rq->out, from, n);
+    rq->slice = rq->out.data ? rq->out.data : "";
+    rq->slice_len = rq->out.failed ? 0 : n;
+}
+
+/* Is this the rest of a text that was begun? Then the reply is made. */
+static bool text_continue(struct request *rq)
+{
+    struct handle *handle = rq->handle;
+    bool snapshot = (rq->node.row->flags & FILE_SNAPSHOT) != 0;
+    size_t at, n;
+
+    if (!handle) {
+        const struct handle_end *end = &rq->fs->handles.ends[rq->fh % HANDLE_ENDS];
+        if (rq->off == 0 || end->fh != rq->fh || (size_t)rq->off < end->len)
+            return false;
+        slice_copy(rq, "", 0);
+        return true;
+    }
+    if (!handle->has_text || handle->written || (rq->off <= handle->base && !snapshot))
+        return false;
+    at = (size_t)(rq->off - handle->base);
+    if (at < handle->len && !handle->text)
+        return false;
+    n = at < handle->len ? at_most(rq->size, handle->len - at) : 0;
+    slice_copy(rq, n > 0 ? handle->text + at : "", n);
+    if (at + n >= handle->len && !snapshot) {
+        free(handle->text);
+        handle->text = NULL;
+    }
+    return true;
+}
+
+/* Remember what somebody may ask for next: the rest, or that there is none. */
+static void text_keep(struct request *rq, off_t base, bool whole)
+{
+    struct handle *handle = rq->handle;
+    bool keep = !whole || (rq->node.row->flags & FILE_SNAPSHOT);
+
+    if (!handle && whole) {
+        rq->fs->handles.ends[rq->fh % HANDLE_ENDS] = (struct handle_end){rq->fh, rq->out.len};
+        return;
+    }
+    if (!handle) {
+        handle = handle_make(&rq->fs->handles, rq->fh);
+        if (!handle)
+            return; /* the rest will be of a newer text */
+        rq->handle = handle_ref(handle);
+    }
+    free(handle->text);
+    handle->text = keep ? malloc(rq->out.len + 1) : NULL;
+    if (handle->text)
+        memcpy(handle->text, rq->out.data, rq->out.len);
+    handle->has_text = true;
+    handle->written = false;
+    handle->base = base;
+    handle->len = rq->out.len;
+}
+
+static int show_done(struct request *rq)
+{
+    off_t base = rq->handle && rq->handle->written ? rq->off : 0;
+    size_t at = at_most((size_t)(rq->off - base), rq->out.len);
+    size_t n = at_most(rq->size, rq->out.len - at);
+
+    text_keep(rq, base, at + n == rq->out.len);
+    rq->slice = rq->out.len > 0 ? rq->out.data + at : "";
+    rq->slice_len = n;
+    return CALL_DONE;
+}
+
+/* What did not fit into the reply comes first the next time. */
+static int stream_done(struct request *rq)
+{
+    struct handle *handle = rq->handle;
+    size_t n = at_most(rq->size, rq->out.len);
+
+    rq->slice = n > 0 ? rq->out.data : "";
+    rq->slice_len = n;
+    if (n == rq->out.len)
+        return CALL_DONE;
+    handle->len = rq->out.len - n;
+    handle->taken = 0;
+    handle->text = malloc(handle->len);
+    if (!handle->text)
+        return err_set(&rq->call.err, E32, "no memory");
+    memcpy(handle->text, rq->out.data + n, handle->len);
+    return CALL_DONE;
+}
+
+static bool stream_continue(struct request *rq)
+{
+    struct handle *handle = rq->handle;
+    size_t n;
+
+    if (!handle->text)
+        return false;
+    n = at_most(rq->size, handle->len - handle->taken);
+    slice_copy(rq, handle->text + handle->taken, n);
+    handle->taken += n;
+    if (handle->taken == handle->len) {
+        free(handle->text);
+        handle->text = NULL;
+    }
+    return true;
+}
+
+static int read_run(struct request *rq)
+{
+    const struct file_row *row = rq->node.row;
+
+    rq->slice = NULL;
+    rq->slice_len = 0;
+    if (!row->stream)
+        return text_continue(rq) ? CALL_DONE : row->show(&rq->call);
+    if (!rq->handle)
+        return -EBADF;
+    if (!rq->call.pmc) /* released: a stream ends */
+        return CALL_DONE;
+    return stream_continue(rq) ? CALL_DONE : row->stream(&rq->call);
+}
+
+static int read_done(struct request *rq)
+{
+    if (rq->out.failed)
+        return err_set(&rq->call.err, E32, "no memory");
+    if (rq->slice)
+        return CALL_DONE;
+    return rq->node.row->stream ? stream_done(rq) : show_done(rq);
+}
+
+static void read_reply(struct request *rq, int rc)
+{
+    if (rc < 0)
+        fuse_reply_err(rq->req, -rc);
+    else
+        fuse_reply_buf(rq->req, rq->slice, rq->slice_len);
+}
+
+void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+    struct request *rq = op_begin(req, ino);
+
+    if (!rq)
+        return;
+    rq->fh = fi->fh;
+    rq->off = off;
+    rq->size = size;
+    rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
+    rq->counted = true;
+    rq->is_read = true;
+    rq->gone_ok = rq->node.row->stream != NULL;
+    rq->run = read_run;
+    rq->done = read_done;
+    rq->reply = read_reply;
+    request_dispatch(rq);
+}
+
+/* ---- write ---- */
+
+/* The rules that all files share. Leaves the command without its newline in call->text. */
+static int command_check(struct request *rq)
+{
+    struct call *call = &rq->call;
+    const char *text = rq->text;
+    size_t len = rq->size;
+
+    if (call->open && call->open->cut)
+        return err_set(&call->err, P03, "an earlier command through this open file was cut: "
+                       "open it again");
+    if (len > WRITE_MAX)
+        return err_set(&call->err, P04, "a command of %zu bytes: at most %u are taken", len,
+                       WRITE_MAX);
+    if (len > CUT_BEYOND && text[len - 1] != '\n') {
+        if (call->open)
+            call->open->cut = true;
+        return err_set(&call->err, P03, "%zu bytes without a newline at the end: cut by an output "
+                       "buffer, so nothing is applied; write it with one write(2)", len);
+    }
+    if (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\0'))
+        len--;
+    if (len == 0)
+        return err_set(&call->err, P05, "nothing was written");
+    if (memchr(text, '\0', len))
+        return err_set(&call->err, P05, "a NUL byte inside the command");
+    rq->text[len] = '\0';
+    call->text = rq->text;
+    call->len = len;
+    return CALL_DONE;
+}
+
+static int write_run(struct request *rq)
+{
+    int rc = CALL_DONE;
+
+    if (!rq->call.text)
+        rc = command_check(rq);
+    return rc < 0 ? rc : rq->node.row->store(&rq->call);
+}
+
+static bool is_tunable(const struct request *rq, enum tunable which)
+{
+    return rq->node.kind == NODE_TUNABLE && rq->node.object == (uint64_t)which;
+}
+
+static int write_done(struct request *rq)
+{
+    if (rq->handle)
+        rq->handle->written = true;
+    if (is_tunable(rq, TUNABLE_READERS))
+        rq->fs->attributes_stale = true;
+    return CALL_DONE;
+}
+
+static void write_reply(struct request *rq, int rc)
+{
+    if (rc == CALL_DONE && is_tunable(rq, TUNABLE_ROOTMODE))
+        attributes_forget(rq->fs, NODE_INSTANCE, 0);
+    if (rc < 0)
+        fuse_reply_err(rq->req, -rc);
+    else
+        fuse_reply_write(rq->req, rq->size);
+}
+
+void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t off,
+              struct fuse_file_info *fi)
+{
+    struct request *rq = op_begin(req, ino);
+
+    (void)off; /* each write is one complete command, wherever it is put */
+    if (!rq)
+        return;
+    rq->text = malloc(size + 1);
+    if (!rq->text) {
+        fuse_reply_err(req, ENOMEM);
+        request_free(rq);
+        return;
+    }
+    memcpy(rq->text, data, size);
+    rq->fh = fi->fh;
+    rq->size = size;
+    rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
+    rq->counted = true;
+    rq->run = write_run;
+    rq->done = write_done;
+    rq->reply = write_reply;
+    request_dispatch(rq);
+}
+
+/* ---- poll ---- */
+
+static int poll_run(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+    struct call *call = &rq->call;
+
+    rq->revents = ALWAYS_READY;
+    if (rq->node.kind == NODE_PMC && !call->pmc) {
+        rq->revents = EPOLLHUP | EPOLLIN | EPOLLRDNORM;
+        return CALL_DONE;
+    }
+    if (!rq->node.row->poll)
+        return CALL_DONE;
+    if (!rq->handle) { /* from now on it remembers what it has seen */
+        struct handle *handle = handle_make(&fs->handles, rq->fh);
+        if (!handle)
+            return -ENOMEM;
+        rq->handle = handle_ref(handle);
+        call->open = &handle->open;
+    }
+    rq->revents = rq->node.row->poll(call);
+    if (rq->poll)
+        poll_add(&fs->park, rq->handle, rq->node.object, rq->poll);
+    rq->poll = NULL; /* kept */
+    return CALL_DONE;
+}
+
+static void poll_reply(struct request *rq, int rc)
+{
+    if (rq->poll)
+        fuse_pollhandle_destroy(rq->poll);
+    if (rc < 0)
+        fuse_reply_err(rq->req, -rc);
+    else
+        fuse_reply_poll(rq->req, rq->revents);
+}
+
+void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+             struct fuse_pollhandle *poll)
+{
+    struct request *rq = op_begin(req, ino);
+
+    if (!rq) {
+        if (poll)
+            fuse_pollhandle_destroy(poll);
+        return;
+    }
+    rq->fh = fi->fh;
+    rq->poll = poll;
+    rq->gone_ok = true;
+    rq->run = poll_run;
+    rq->reply = poll_reply;
+    request_dispatch(rq);
+}

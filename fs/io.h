@@ -1,0 +1,14 @@
+/*
+ * FUSE operations on open files: open, read, write, poll, release.
+ */
+#pragma once
+
+#include <fuse_lowlevel.h>
+
+void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
+void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t off,
+              struct fuse_file_info *fi);
+void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+             struct fuse_pollhandle *poll);
+void io_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);

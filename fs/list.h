@@ -1,0 +1,13 @@
+/*
+ * FUSE operations on open directories.
+ */
+#pragma once
+
+#include <fuse_lowlevel.h>
+
+void list_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void list_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+                  struct fuse_file_info *fi);
+void list_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+                      struct fuse_file_info *fi);
+void list_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);

@@ -1,0 +1,403 @@
+/*
+ * Node ids, lookup, listing and attributes.
+ */
+#include "fs/node.h"
+
+#include "fs/fs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OBJECT_BITS 52
+#define COOKIE_DYNAMIC 4096 /* below: . .. and named rows; above: objects in their order */
+
+fuse_ino_t node_id(enum node_kind kind, uint64_t object, unsigned number)
+{
+    return (uint64_t)kind << 60 | object << 8 | number;
+}
+
+bool node_decode(fuse_ino_t ino, struct node *node)
+{
+    unsigned kind = (unsigned)(ino >> 60);
+
+    if (kind >= NODE_KINDS)
+        return false;
+    node->kind = (enum node_kind)kind;
+    node->object = ino >> 8 & ((UINT64_C(1) << OBJECT_BITS) - 1);
+    node->number = (unsigned)(ino & 0xff);
+    node->row = file_row(node->kind, node->number);
+    return node->row != NULL;
+}
+
+static void node_make(struct node *node, enum node_kind kind, uint64_t object, unsigned number)
+{
+    *node = (struct node){.kind = kind, .object = object, .number = number,
+                          .row = file_row(kind, number)};
+}
+
+/* Decimal without sign or leading zeros, as it is printed. */
+static bool number_parse(const char *text, uint64_t *value)
+{
+    size_t len = strlen(text);
+
+    return (text[0] != '0' || len == 1) &&
+           word_u64((struct word){text, len}, false, 0, UINT32_MAX, value);
+}
+
+/*
+ * Directories whose entries are objects. find: by name; 0 or -ENOENT. next: the first after
+ * `after`, which is 0 or the order of an entry seen.
+ */
+struct objects {
+    int (*find)(struct fs *fs, const struct node *dir, const char *name, struct node *found);
+    bool (*next)(struct fs *fs, const struct node *dir, uint64_t after, struct node_entry *entry,
+                 uint64_t *order);
+};
+
+static int pmc_find(struct fs *fs, const struct node *dir, const char *name, struct node *found)
+{
+    struct pmc *pmc = engine_pmc_named(engine_instance(fs->engine, dir->object), name);
+    struct pmc_attr attr;
+
+    if (!pmc)
+        return -ENOENT;
+    engine_pmc_attr(pmc, &attr);
+    node_make(found, NODE_PMC, attr.id, NODE_DIR);
+    return 0;
+}
+
+static bool pmc_next(struct fs *fs, const struct node *dir, uint64_t after,
+                     struct node_entry *entry, uint64_t *order)
+{
+    struct pmc *pmc = engine_pmc_next(engine_instance(fs->engine, dir->object), after);
+    struct pmc_attr attr;
+
+    if (!pmc)
+        return false;
+    engine_pmc_attr(pmc, &attr);
+    entry->name = attr.name;
+    node_make(&entry->node, NODE_PMC, attr.id, NODE_DIR);
+    *order = attr.id;
+    return true;
+}
+
+static int class_find(struct fs *fs, const struct node *dir, const char *name, struct node *found)
+{
+    const struct catalog_class *class = catalog_class(engine_catalog(fs->engine), name);
+
+    (void)dir;
+    if (!class)
+        return -ENOENT;
+    node_make(found, NODE_EVENT, class->id, NODE_DIR);
+    return 0;
+}
+
+static bool class_next(struct fs *fs, const struct node *dir, uint64_t after,
+                       struct node_entry *entry, uint64_t *order)
+{
+    const struct catalog *catalog = engine_catalog(fs->engine);
+
+    (void)dir;
+    if (after >= catalog->n_classes)
+        return false;
+    entry->name = catalog->classes[after].name;
+    node_make(&entry->node, NODE_EVENT, catalog->classes[after].id, NODE_DIR);
+    *order = after + 1;
+    return true;
+}
+
+static int event_find(struct fs *fs, const struct node *dir, const char *name, struct node *found)
+{
+    const struct catalog *catalog = engine_catalog(fs->engine);
+    const struct catalog_class *class = catalog_class_by_id(catalog, dir->object);
+    const struct catalog_entry *event = class ? catalog_event(catalog, class, name) : NULL;
+
+    if (!event)
+        return -ENOENT;
+    node_make(found, NODE_EVENT, event->id, 2);
+    return 0;
+}
+
+static bool event_next(struct fs *fs, const struct node *dir, uint64_t after,
+                       struct node_entry *entry, uint64_t *order)
+{
+    const struct catalog *catalog = engine_catalog(fs->engine);
+    const struct catalog_class *class = catalog_class_by_id(catalog, dir->object);
+    const struct catalog_entry *event;
+
+    if (!class || after >= class->n)
+        return false;
+    event = &catalog->entries[class->first + after];
+    entry->name = event->event;
+    node_make(&entry->node, NODE_EVENT, event->id, 2);
+    *order = after + 1;
+    return true;
+}
+
+static int cpu_find(struct fs *fs, const struct node *dir, const char *name, struct node *found)
+{
+    uint64_t cpu;
+
+    (void)dir;
+    if (strncmp(name, "cpu", 3) != 0 || !number_parse(name + 3, &cpu) || cpu >= CPUS_MAX ||
+        !cpus_has(engine_cpus(fs->engine), (unsigned)cpu))
+        return -ENOENT;
+    node_make(found, NODE_SLOT, cpu << 16, NODE_DIR);
+    return 0;
+}
+
+static bool cpu_next(struct fs *fs, const struct node *dir, uint64_t after,
+                     struct node_entry *entry, uint64_t *order)
+{
+    int cpu = cpus_next(engine_cpus(fs->engine), (int)after);
+
+    (void)dir;
+    if (cpu < 0)
+        return false;
+    snprintf(entry->scratch, sizeof entry->scratch, "cpu%d", cpu);
+    entry->name = entry->scratch;
+    node_make(&entry->node, NODE_SLOT, (uint64_t)cpu << 16, NODE_DIR);
+    *order = (uint64_t)cpu + 1;
+    return true;
+}
+
+static int slot_find(struct fs *fs, const struct node *dir, const char *name, struct node *found)
+{
+    uint64_t row;
+
+    if (!number_parse(name, &row) || row >= engine_rows(fs->engine))
+        return -ENOENT;
+    node_make(found, NODE_SLOT, dir->object | row, 2);
+    return 0;
+}
+
+static bool slot_next(struct fs *fs, const struct node *dir, uint64_t after,
+                      struct node_entry *entry, uint64_t *order)
+{
+    if (after >= engine_rows(fs->engine))
+        return false;
+    snprintf(entry->scratch, sizeof entry->scratch, "%u", (unsigned)after);
+    entry->name = entry->scratch;
+    node_make(&entry->node, NODE_SLOT, dir->object | after, 2);
+    *order = after + 1;
+    return true;
+}
+
+static int tunable_named(struct fs *fs, const struct node *dir, const char *name,
+                         struct node *found)
+{
+    int which = tunable_find((struct word){name, strlen(name)});
+
+    (void)fs, (void)dir;
+    if (which < 0 || strcmp(name, tunable_row((enum tunable)which)->name) != 0)
+        return -ENOENT;
+    node_make(found, NODE_TUNABLE, (uint64_t)which, 2);
+    return 0;
+}
+
+static bool tunable_next(struct fs *fs, const struct node *dir, uint64_t after,
+                         struct node_entry *entry, uint64_t *order)
+{
+    (void)fs, (void)dir;
+    if (after >= TUNABLE_COUNT)
+        return false;
+    entry->name = tunable_row((enum tunable)after)->name;
+    node_make(&entry->node, NODE_TUNABLE, after, 2);
+    *order = after + 1;
+    return true;
+}
+
+static const struct objects objects[DIR_KINDS] = {
+    [DIR_ROOT] = {pmc_find, pmc_next},
+    [DIR_EVENTS] = {class_find, class_next},
+    [DIR_CLASS] = {event_find, event_next},
+    [DIR_ADMIN] = {cpu_find, cpu_next},
+    [DIR_CPU] = {slot_find, slot_next},
+    [DIR_TUNABLES] = {tunable_named, tunable_next},
+};
+
+bool node_needs_catalog(const struct node *dir)
+{
+    return dir->row->is == DIR_EVENTS || dir->row->is == DIR_CLASS;
+}
+
+static bool row_is_here(const struct node *dir, const struct file_row *row)
+{
+    return dir->kind != NODE_INSTANCE || dir->object == 0 || !(row->flags & FILE_ROOT_ONLY);
+}
+
+int node_lookup(struct fs *fs, struct call *call, const struct node *dir, const char *name,
+                struct node *found)
+{
+    const struct objects *in = &objects[dir->row->is];
+    unsigned number;
+    const struct file_row *row = file_named(dir->row->is, name, &number);
+
+    if (row && row_is_here(dir, row)) {
+        node_make(found, dir->kind, dir->object, number);
+        return 0;
+    }
+    if (node_needs_catalog(dir)) {
+        int rc = engine_catalog_load(call);
+        if (rc != CALL_DONE)
+            return rc;
+    }
+    return in->find ? in->find(fs, dir, name, found) : -ENOENT;
+}
+
+/*
+ * The directory above: of a PMC and whatever is at the root, the root. Only for its number in "..".
+ */
+static fuse_ino_t node_parent(const struct node *dir)
+{
+    static const struct {
+        enum node_kind kind;
+        unsigned number;
+    } above[DIR_KINDS] = {
+        [DIR_CLASS] = {NODE_INSTANCE, 4},
+        [DIR_CPU] = {NODE_INSTANCE, 5},
+        [DIR_TUNABLES] = {NODE_INSTANCE, 5},
+    };
+    unsigned number = above[dir->row->is].number;
+
+    return node_id(NODE_INSTANCE, dir->kind == NODE_INSTANCE ? dir->object : 0,
+                   number ? number : NODE_DIR);
+}
+
+bool node_next(struct fs *fs, const struct node *dir, uint64_t cookie, struct node_entry *entry)
+{
+    const struct objects *in = &objects[dir->row->is];
+    const struct file_row *row = NULL;
+    unsigned number = 0;
+    uint64_t order;
+
+    if (cookie < 2) {
+        entry->name = cookie == 0 ? "." : "..";
+        entry->cookie = cookie + 1;
+        entry->node = *dir;
+        if (cookie == 1)
+            node_decode(node_parent(dir), &entry->node);
+        return true;
+    }
+    if (cookie < COOKIE_DYNAMIC)
+        do
+            row = file_next(dir->row->is, number > 0 ? number : (unsigned)cookie - 2, &number);
+        while (row && !row_is_here(dir, row));
+    if (row) {
+        entry->name = row->name;
+        entry->cookie = number + 2;
+        node_make(&entry->node, dir->kind, dir->object, number);
+        return true;
+    }
+    order = cookie < COOKIE_DYNAMIC ? 0 : cookie - COOKIE_DYNAMIC;
+    if (!in->next || !in->next(fs, dir, order, entry, &order))
+        return false;
+    entry->cookie = order + COOKIE_DYNAMIC;
+    return true;
+}
+
+static struct timespec timespec_of(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
+                             .tv_nsec = (long)(ns % 1000000000)};
+}
+
+static void attr_times(struct stat *attr, uint64_t ns)
+{
+    attr->st_atim = attr->st_mtim = attr->st_ctim = timespec_of(ns);
+}
+
+/*
+ * A PMC's files have its directory's r and w bits where there is something to read and write. To
+ * the group `readers` a PMC that gives its own group nothing is shown as theirs, for a few files.
+ */
+static int pmc_node_attr(struct fs *fs, const struct node *node, struct stat *attr)
+{
+    struct pmc *pmc = engine_pmc(fs->engine, node->object);
+    const struct file_row *row = node->row;
+    struct pmc_attr of;
+    bool readers;
+
+    if (!pmc) /* fstat of a held file; of a directory's name the kernel looks again */
+        return row->is ? -ESTALE : -ENODEV;
+    engine_pmc_attr(pmc, &of);
+    readers = fs->readers != (gid_t)-1 && !(of.mode & 070);
+    attr->st_uid = of.uid;
+    attr->st_gid = of.gid;
+    attr_times(attr, of.changed_ns);
+    if (row->is) {
+        attr->st_mode = S_IFDIR | (of.mode & 07777);
+        attr->st_nlink = 2;
+    } else {
+        attr->st_mode = S_IFREG | (row->show || row->stream ? of.mode & 0444 : 0) |
+                        (row->store ? of.mode & 0222 : 0);
+    }
+    if (readers && (row->is || (row->flags & FILE_READERS))) {
+        attr->st_gid = fs->readers;
+        attr->st_mode |= row->is ? 0010 : 0040;
+    }
+    return 0;
+}
+
+static nlink_t dir_links(struct fs *fs, const struct file_row *row)
+{
+    const struct file_row *below;
+    nlink_t links = 2;
+    unsigned number = 0;
+
+    while ((below = file_next(row->is, number, &number)))
+        if (below->is)
+            links++;
+    if (row->is == DIR_ROOT)
+        links += (nlink_t)engine_pmc_count(fs->engine);
+    else if (row->is == DIR_ADMIN)
+        links += cpus_count(engine_cpus(fs->engine));
+    else if (row->is == DIR_EVENTS && engine_catalog(fs->engine))
+        links += (nlink_t)engine_catalog(fs->engine)->n_classes;
+    return links;
+}
+
+int node_attr(struct fs *fs, const struct node *node, struct stat *attr)
+{
+    const struct file_row *row = node->row;
+    const struct tunables *tunables = engine_tunables(fs->engine);
+
+    *attr = (struct stat){.st_ino = node_id(node->kind, node->object, node->number),
+                          .st_nlink = 1, .st_blksize = 4096};
+    if (node->kind == NODE_PMC)
+        return pmc_node_attr(fs, node, attr);
+    attr->st_mode = (row->is ? S_IFDIR : S_IFREG) | row->mode;
+    if (row->is)
+        attr->st_nlink = dir_links(fs, row);
+    if (row->is == DIR_ROOT)
+        attr->st_mode = S_IFDIR | (mode_t)tunable_u64(tunables, TUNABLE_ROOTMODE);
+    if (node->kind == NODE_TUNABLE && tunable_row((enum tunable)node->object)->at_start)
+        attr->st_mode &= ~(mode_t)0222;
+    attr_times(attr, row->flags & FILE_FRESH ? fs->metrics_opened_ns : fs->started_ns);
+    return 0;
+}
+
+double node_attr_timeout(const struct node *node)
+{
+    return node->row->flags & FILE_FRESH ? 0 : TIMEOUT_S;
+}
+
+const char *node_label(const struct node *node, char *label)
+{
+    if (node->kind == NODE_TUNABLE)
+        return tunable_row((enum tunable)node->object)->name;
+    if (node->kind != NODE_SLOT)
+        return node->row->name ? node->row->name : node->row->any;
+    snprintf(label, 32, "cpu%u/%u", (unsigned)(node->object >> 16 & 0xffff),
+             (unsigned)(node->object & 0xffff));
+    return label;
+}
+
+/* Takes no lock in the kernel, unlike names, so it may be done before the reply to chmod. */
+void attributes_forget(struct fs *fs, enum node_kind kind, uint64_t object)
+{
+    for (unsigned number = NODE_DIR; number < file_rows(kind); number++)
+        if (file_row(kind, number))
+            fuse_lowlevel_notify_inval_inode(fs->session, node_id(kind, object, number), -1, 0);
+}

@@ -1,0 +1,54 @@
+/*
+ * Nodes: what the kernel calls an inode. A node id is computed, kind:4 | object:52 | file:8, so
+ * there is no table of nodes and FORGET has nothing to do. With the engine's lock unless said.
+ */
+#pragma once
+
+#include "core/call.h"
+#include "fs/files.h"
+
+#include <fuse_lowlevel.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+struct fs;
+
+#define NODE_DIR 1 /* number of a directory itself in its node id */
+
+struct node {
+    enum node_kind kind;
+    uint64_t object;  /* a serial; a catalogue id; cpu << 16 | row; a tunable */
+    unsigned number;  /* of its row */
+    const struct file_row *row;
+};
+
+/* No lock. */
+fuse_ino_t node_id(enum node_kind kind, uint64_t object, unsigned number);
+/* False: no such id was ever given out. No lock. */
+bool node_decode(fuse_ino_t ino, struct node *node);
+/* 0, -ENOENT, or what the catalogue answers (CALL_WORK). */
+int node_lookup(struct fs *fs, struct call *call, const struct node *dir, const char *name,
+                struct node *found);
+/* 0, or -ESTALE when its PMC is gone: the kernel then looks the name up anew. */
+int node_attr(struct fs *fs, const struct node *node, struct stat *attr);
+double node_attr_timeout(const struct node *node);
+/* "count", "cpu0/3", "mincount": for sentences. label has 32 bytes for the latter two. */
+const char *node_label(const struct node *node, char *label);
+
+/*
+ * The entry of a directory that comes after the cookie (0: the first). False at the end. *name is
+ * valid until the lock is dropped or `scratch` is used again.
+ */
+struct node_entry {
+    uint64_t cookie;
+    const char *name;
+    struct node node;
+    char scratch[32];
+};
+bool node_next(struct fs *fs, const struct node *dir, uint64_t cookie, struct node_entry *entry);
+/* Does the directory need the catalogue of events? */
+bool node_needs_catalog(const struct node *dir);
+
+/* The kernel asks again for the attributes of everything with this kind and object. No lock. */
+void attributes_forget(struct fs *fs, enum node_kind kind, uint64_t object);

@@ -1,0 +1,439 @@
+/*
+ * Operations on the tree: each becomes a request with its run, done and reply.
+ */
+#include "fs/ops.h"
+
+#include "core/pmc.h"
+#include "fs/caller.h"
+#include "fs/io.h"
+#include "fs/list.h"
+#include "fs/request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct request *op_begin(fuse_req_t req, fuse_ino_t ino)
+{
+    struct fs *fs = fuse_req_userdata(req);
+    struct node node;
+    struct request *rq;
+
+    if (!node_decode(ino, &node)) {
+        fuse_reply_err(req, ESTALE);
+        return NULL;
+    }
+    rq = request_new(fs, req);
+    if (!rq) {
+        fuse_reply_err(req, ENOMEM);
+        return NULL;
+    }
+    rq->node = node;
+    rq->reply = op_reply_err;
+    caller_fill(&rq->call, req);
+    rq->call.file = node_label(&rq->node, rq->label);
+    rq->call.index = node.object;
+    return rq;
+}
+
+void op_reply_err(struct request *rq, int rc)
+{
+    fuse_reply_err(rq->req, rc < 0 ? -rc : 0);
+}
+
+/* A copy of a name; without memory the request is answered and NULL given. */
+static bool op_keep(struct request *rq, char **to, const char *name)
+{
+    *to = strdup(name);
+    if (*to)
+        return true;
+    fuse_reply_err(rq->req, ENOMEM);
+    request_free(rq);
+    return false;
+}
+
+int op_entry(struct request *rq)
+{
+    struct fuse_entry_param *entry = &rq->entry;
+
+    entry->ino = node_id(rq->found.kind, rq->found.object, rq->found.number);
+    entry->generation = 1;
+    entry->attr_timeout = node_attr_timeout(&rq->found);
+    entry->entry_timeout = TIMEOUT_S;
+    return node_attr(rq->fs, &rq->found, &entry->attr);
+}
+
+static void entry_reply(struct request *rq, int rc)
+{
+    if (rc < 0)
+        fuse_reply_err(rq->req, -rc);
+    else
+        fuse_reply_entry(rq->req, &rq->entry);
+}
+
+static int lookup_run(struct request *rq)
+{
+    if (rq->node.kind == NODE_PMC && !rq->call.pmc)
+        return -ESTALE;
+    return node_lookup(rq->fs, &rq->call, &rq->node, rq->text, &rq->found);
+}
+
+/* When the answer took a work (events/ was loaded first) nothing is found yet. */
+static int lookup_done(struct request *rq)
+{
+    int rc = rq->found.row ? CALL_DONE : lookup_run(rq);
+
+    return rc < 0 ? rc : op_entry(rq);
+}
+
+/* Names that do not exist are not remembered by the kernel: any moment somebody may make them. */
+static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    struct request *rq = op_begin(req, parent);
+
+    if (!rq || !op_keep(rq, &rq->text, name))
+        return;
+    rq->gone_ok = true;
+    rq->run = lookup_run;
+    rq->done = lookup_done;
+    rq->reply = entry_reply;
+    request_dispatch(rq);
+}
+
+static void attr_reply(struct request *rq, int rc)
+{
+    if (rc < 0)
+        fuse_reply_err(rq->req, -rc);
+    else
+        fuse_reply_attr(rq->req, &rq->attr, node_attr_timeout(&rq->node));
+}
+
+static int attr_run(struct request *rq)
+{
+    return node_attr(rq->fs, &rq->node, &rq->attr);
+}
+
+static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct request *rq = op_begin(req, ino);
+
+    (void)fi;
+    if (!rq)
+        return;
+    rq->gone_ok = true;
+    rq->run = attr_run;
+    rq->reply = attr_reply;
+    request_dispatch(rq);
+}
+
+#define SET_MODE FUSE_SET_ATTR_MODE
+#define SET_OWNER (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)
+
+/*
+ * The kernel has checked who may do this. Sizes and times are accepted and mean nothing; modes are
+ * the directory's to have, owners the PMC's.
+ */
+static int setattr_run(struct request *rq)
+{
+    struct call *call = &rq->call;
+    int rc = CALL_DONE;
+
+    if (!(rq->to_set & (SET_MODE | SET_OWNER)))
+        return CALL_DONE;
+    if (!call->pmc)
+        return err_set(&call->err, P25, "it belongs to the tree: only PMCs change mode or owner");
+    if ((rq->to_set & SET_MODE) && !rq->node.row->is)
+        return err_set(&call->err, P25, "a file's mode is that of its directory: chmod that");
+    if (rq->to_set & SET_MODE)
+        rc = engine_chmod(call, rq->attr.st_mode & 07777);
+    if (rc == CALL_DONE && (rq->to_set & SET_OWNER))
+        rc = engine_chown(call, rq->to_set & FUSE_SET_ATTR_UID ? rq->attr.st_uid : (uid_t)-1,
+                          rq->to_set & FUSE_SET_ATTR_GID ? rq->attr.st_gid : (gid_t)-1);
+    return rc;
+}
+
+/* What else has changed with it is told first, so that access follows at once. */
+static void setattr_reply(struct request *rq, int rc)
+{
+    if (rc == CALL_DONE && (rq->to_set & (SET_MODE | SET_OWNER)))
+        attributes_forget(rq->fs, NODE_PMC, rq->node.object);
+    attr_reply(rq, rc);
+}
+
+static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
+                       struct fuse_file_info *fi)
+{
+    struct request *rq = op_begin(req, ino);
+
+    (void)fi;
+    if (!rq)
+        return;
+    rq->attr = *attr;
+    rq->to_set = to_set;
+    rq->counted = (to_set & (SET_MODE | SET_OWNER)) != 0;
+    if (rq->node.row->is)
+        rq->call.file = to_set & SET_MODE ? "chmod" : "chown";
+    rq->run = setattr_run;
+    rq->done = attr_run;
+    rq->reply = setattr_reply;
+    request_dispatch(rq);
+}
+
+static int mkdir_run(struct request *rq)
+{
+    struct call *call = &rq->call;
+    uint64_t id;
+    int rc;
+
+    if (rq->node.row->is == DIR_INSTANCES)
+        return err_set(&call->err, P25, "instances are not available in this version");
+    if (rq->node.row->is != DIR_ROOT)
+        return err_set(&call->err, P25, "directories are made at the root only: each is a PMC");
+    rc = engine_mkdir(call, rq->text, rq->attr.st_mode & 07777, &id);
+    if (rc == CALL_DONE)
+        rq->found = (struct node){.kind = NODE_PMC, .object = id, .number = NODE_DIR,
+                                  .row = file_row(NODE_PMC, NODE_DIR)};
+    return rc;
+}
+
+static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+    struct request *rq = op_begin(req, parent);
+    int rc;
+
+    if (!rq || !op_keep(rq, &rq->text, name))
+        return;
+    rc = caller_rights(rq->fs, &rq->call, &rq->rights);
+    if (rc < 0) {
+        fuse_reply_err(req, -rc);
+        request_free(rq);
+        return;
+    }
+    rq->attr.st_mode = mode;
+    rq->call.file = "mkdir";
+    rq->counted = true;
+    rq->run = mkdir_run;
+    rq->done = op_entry;
+    rq->reply = entry_reply;
+    request_dispatch(rq);
+}
+
+static int refuse(struct request *rq)
+{
+    return err_set(&rq->call.err, P25, "files cannot be made, linked, renamed or removed by hand "
+                   "(mkdir makes a PMC, rmdir releases it)");
+}
+
+static int rmdir_run(struct request *rq)
+{
+    unsigned number;
+
+    if (rq->node.row->is != DIR_ROOT || file_named(DIR_ROOT, rq->text, &number))
+        return refuse(rq);
+    return engine_rmdir(&rq->call, rq->text);
+}
+
+static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    struct request *rq = op_begin(req, parent);
+
+    if (!rq || !op_keep(rq, &rq->text, name))
+        return;
+    rq->call.file = "rmdir";
+    rq->counted = true;
+    rq->run = rmdir_run;
+    request_dispatch(rq);
+}
+
+static int rename_run(struct request *rq)
+{
+    unsigned number;
+
+    if (rq->node.row->is != DIR_ROOT || rq->found.row->is != DIR_ROOT ||
+        rq->found.object != rq->node.object || file_named(DIR_ROOT, rq->text, &number))
+        return refuse(rq);
+    return engine_rename(&rq->call, rq->text, rq->text2);
+}
+
+static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
+                      const char *newname, unsigned flags)
+{
+    struct request *rq;
+
+    if (flags & ~1u) { /* RENAME_NOREPLACE is how it is anyway; no exchanging, no whiteouts */
+        fuse_reply_err(req, EINVAL);
+        return;
+    }
+    rq = op_begin(req, parent);
+    if (!rq || !op_keep(rq, &rq->text, name) || !op_keep(rq, &rq->text2, newname))
+        return;
+    if (!node_decode(newparent, &rq->found))
+        rq->found = rq->node;
+    rq->call.file = "mv";
+    rq->counted = true;
+    rq->run = rename_run;
+    request_dispatch(rq);
+}
+
+static void op_refuse(fuse_req_t req, fuse_ino_t ino, const char *what)
+{
+    struct request *rq = op_begin(req, ino);
+
+    if (!rq)
+        return;
+    rq->call.file = what;
+    rq->counted = true;
+    rq->run = refuse;
+    request_dispatch(rq);
+}
+
+static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+                      struct fuse_file_info *fi)
+{
+    (void)name, (void)mode, (void)fi;
+    op_refuse(req, parent, "create");
+}
+
+static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
+{
+    (void)name, (void)mode, (void)rdev;
+    op_refuse(req, parent, "mknod");
+}
+
+static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    (void)name;
+    op_refuse(req, parent, "rm");
+}
+
+static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
+{
+    (void)target, (void)name;
+    op_refuse(req, parent, "ln");
+}
+
+static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname)
+{
+    (void)ino, (void)newname;
+    op_refuse(req, newparent, "ln");
+}
+
+static int statfs_run(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+    uint64_t max = tunable_u64(engine_tunables(fs->engine), TUNABLE_MAX_PMCS);
+    size_t n = engine_pmc_count(fs->engine);
+
+    rq->statvfs = (struct statvfs){.f_bsize = 4096, .f_frsize = 4096, .f_files = max,
+                                   .f_ffree = n < max ? max - n : 0, .f_namemax = NAME_LEN_MAX};
+    rq->statvfs.f_favail = rq->statvfs.f_ffree;
+    return CALL_DONE;
+}
+
+static void statfs_reply(struct request *rq, int rc)
+{
+    (void)rc;
+    fuse_reply_statfs(rq->req, &rq->statvfs);
+}
+
+static void op_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+    struct request *rq = op_begin(req, ino);
+
+    if (!rq)
+        return;
+    rq->gone_ok = true;
+    rq->run = statfs_run;
+    rq->reply = statfs_reply;
+    request_dispatch(rq);
+}
+
+static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
+{
+    (void)ino, (void)nlookup;
+    fuse_reply_none(req);
+}
+
+static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
+{
+    (void)count, (void)forgets;
+    fuse_reply_none(req);
+}
+
+/* ENOSYS, once, ends the kernel's question for security.capability at each write. */
+static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+    (void)ino, (void)name, (void)size;
+    fuse_reply_err(req, ENOSYS);
+}
+
+static void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
+                        size_t size, int flags)
+{
+    (void)ino, (void)name, (void)value, (void)size, (void)flags;
+    fuse_reply_err(req, ENOSYS);
+}
+
+static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+{
+    (void)ino, (void)size;
+    fuse_reply_err(req, ENOSYS);
+}
+
+static void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+    (void)ino, (void)name;
+    fuse_reply_err(req, ENOSYS);
+}
+
+/*
+ * What is agreed with the kernel for the life of the mount; a later worker must agree to exactly
+ * the same. max_write leaves room above the longest command, so that one too long arrives as such.
+ */
+static const struct {
+    unsigned want, max_write;
+} init_settings = {
+    .want = FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
+            FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_ASYNC_READ,
+    .max_write = 2 * WRITE_MAX,
+};
+
+static void op_init(void *userdata, struct fuse_conn_info *conn)
+{
+    struct fs *fs = userdata;
+
+    conn->want = conn->capable & init_settings.want;
+    conn->max_write = init_settings.max_write;
+    fs->initialised = true;
+}
+
+const struct fuse_lowlevel_ops fs_ops = {
+    .init = op_init,
+    .lookup = op_lookup,
+    .forget = op_forget,
+    .forget_multi = op_forget_multi,
+    .getattr = op_getattr,
+    .setattr = op_setattr,
+    .mkdir = op_mkdir,
+    .rmdir = op_rmdir,
+    .rename = op_rename,
+    .create = op_create,
+    .mknod = op_mknod,
+    .unlink = op_unlink,
+    .symlink = op_symlink,
+    .link = op_link,
+    .open = io_open,
+    .read = io_read,
+    .write = io_write,
+    .poll = io_poll,
+    .release = io_release,
+    .opendir = list_opendir,
+    .readdir = list_readdir,
+    .readdirplus = list_readdirplus,
+    .releasedir = list_releasedir,
+    .statfs = op_statfs,
+    .getxattr = op_getxattr,
+    .setxattr = op_setxattr,
+    .listxattr = op_listxattr,
+    .removexattr = op_removexattr,
+};

@@ -1,0 +1,17 @@
+/*
+ * The FUSE operations: of the tree here, of open files in io.h.
+ */
+#pragma once
+
+#include <fuse_lowlevel.h>
+
+extern const struct fuse_lowlevel_ops fs_ops;
+
+/* What the operations have in common. */
+struct request;
+/* A request on a node, or NULL after having answered why not. */
+struct request *op_begin(fuse_req_t req, fuse_ino_t ino);
+/* The reply of operations that answer with an errno only. */
+void op_reply_err(struct request *rq, int rc);
+/* With the lock: rq->entry describes rq->found. 0 or -ESTALE. */
+int op_entry(struct request *rq);

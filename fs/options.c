@@ -1,0 +1,382 @@
+/*
+ * Command line, inih and -o. A bad value never prevents the mount: a message, and the default.
+ */
+#include "fs/options.h"
+
+#include "fs/mount.h"
+#include "fs/say.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <ini.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#define CONF_DEFAULT "/etc/pmcfs.conf"
+
+enum { EXIT_FAILURE_SAID = 1, EXIT_USAGE = 2 };
+
+/*
+ * mount(8)'s own options: a flag for mount(2), or nothing. Those always set cannot be taken back.
+ */
+static const struct {
+    const char *name;
+    unsigned long flag;
+} mount_words[] = {
+    {"rw", 0}, {"ro", MS_RDONLY}, {"dev", 0}, {"nodev", 0}, {"suid", 0}, {"nosuid", 0}, {"exec", 0},
+    {"noexec", 0}, {"async", 0}, {"sync", 0}, {"dirsync", 0}, {"atime", 0}, {"noatime", MS_NOATIME},
+    {"diratime", 0}, {"nodiratime", MS_NODIRATIME}, {"relatime", 0}, {"norelatime", 0},
+    {"strictatime", 0}, {"lazytime", 0}, {"defaults", 0}, {"auto", 0}, {"noauto", 0}, {"nofail", 0},
+    {"_netdev", 0}, {"user", 0}, {"nouser", 0}, {"users", 0}, {"owner", 0}, {"group", 0},
+    {"allow_other", 0}, {"default_permissions", 0}, {"subtype", 0}, {"comment", 0}, {"remount", 0},
+};
+
+static const struct option long_options[] = {
+    {"foreground", no_argument, NULL, 'f'},
+    {"options", required_argument, NULL, 'o'},
+    {"config", required_argument, NULL, 'c'},
+    {"check", no_argument, NULL, 'C'},
+    {"print-tables", required_argument, NULL, 'T'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+void options_help(struct buf *out)
+{
+    buf_str(out, "usage: pmcfs [options] [SOURCE] MOUNTPOINT\n"
+                 "Mounts the machine's performance counters as files.\n\n"
+                 "  -f, --foreground      stay in the foreground, messages to stderr\n"
+                 "  -o KEY=VALUE[,...]    a tunable, backend=perf|sim, or an option of mount(8)\n"
+                 "  -c, --config FILE     read FILE instead of " CONF_DEFAULT "\n"
+                 "      --check           say what is wrong with the configuration, and end\n"
+                 "      --version         print the version\n"
+                 "      --help            print this\n\n"
+                 "tunables:\n");
+    for (int i = 0; i < TUNABLE_COUNT; i++) {
+        const struct tunable_row *row = tunable_row((enum tunable)i);
+        buf_printf(out, "  %-24s %s\n", row->name, row->help);
+    }
+}
+
+/* ---- one key, wherever it stands ---- */
+
+static void complain(struct options *options, const char *where, const char *sentence)
+{
+    options->complaints++;
+    if (options->at.line > 0)
+        say(LOG_WARNING, "%s:%u: %s", where, options->at.line, sentence);
+    else
+        say(LOG_WARNING, "%s: %s", where, sentence);
+}
+
+static const char *unknown_near(struct near *near, struct word key)
+{
+    near_init(near, key);
+    for (int i = 0; i < TUNABLE_COUNT; i++)
+        near_offer(near, tunable_row((enum tunable)i)->name);
+    near_offer(near, "backend");
+    return near_text(near);
+}
+
+static bool replace(char **to, const char *text, size_t len)
+{
+    free(*to);
+    *to = strndup(text, len);
+    return *to != NULL;
+}
+
+/* A group that does not exist is none. */
+static void readers_check(struct options *options, const char *where)
+{
+    char sentence[160];
+    gid_t gid;
+
+    if (group_find(tunable_text(&options->tunables, TUNABLE_READERS), &gid))
+        return;
+    snprintf(sentence, sizeof sentence, "readers: there is no group \"%s\"; using none",
+             tunable_text(&options->tunables, TUNABLE_READERS));
+    complain(options, where, sentence);
+    tunable_set(&options->tunables, TUNABLE_READERS, (struct word){"-", 1}, true, NULL);
+}
+
+/* backend=…, sim_…=…, a tunable. False: no such key. */
+static bool key_set(struct options *options, const char *where, struct word key, struct word value)
+{
+    struct err err = {0};
+    int which;
+
+    if (word_is(key, "backend")) {
+        replace(&options->backend, value.p, value.len);
+        if (!word_is(value, "perf") && !word_is(value, "sim")) {
+            complain(options, where, "backend: neither perf nor sim; perf is used");
+            replace(&options->backend, "perf", 4);
+        }
+        return true;
+    }
+    if (key.len > 4 && strncmp(key.p, "sim_", 4) == 0) {
+        buf_printf(&options->backend_words, "%s%.*s=%.*s", options->backend_words.len ? " " : "",
+                   (int)key.len, key.p, (int)value.len, value.p);
+        return true;
+    }
+    which = tunable_find(key);
+    if (which < 0)
+        return false;
+    if (tunable_set(&options->tunables, (enum tunable)which, value, true, &err) < 0)
+        complain(options, where, err.text);
+    else if (which == TUNABLE_READERS)
+        readers_check(options, where);
+    return true;
+}
+
+/* ---- the configuration file ---- */
+
+static char *conf_line(char *text, int size, void *stream)
+{
+    struct options *options = ((void **)stream)[0];
+    char *line = fgets(text, size, ((void **)stream)[1]);
+
+    if (line)
+        options->at.line++;
+    return line;
+}
+
+static int conf_key(void *user, const char *section, const char *name, const char *value)
+{
+    struct options *options = user;
+    struct word key = {name, strlen(name)};
+    struct near near;
+    char sentence[512];
+
+    if (section[0] != '\0' && strcmp(section, "pmcfs") != 0) {
+        snprintf(sentence, sizeof sentence, "no such section [%s]: there is [pmcfs] only", section);
+        complain(options, options->conf, sentence);
+    } else if (!key_set(options, options->conf, key, (struct word){value, strlen(value)})) {
+        snprintf(sentence, sizeof sentence, "no such key \"%s\"%s", name, unknown_near(&near, key));
+        complain(options, options->conf, sentence);
+    }
+    return 1;
+}
+
+static int conf_read(struct options *options)
+{
+    FILE *file = options->conf ? fopen(options->conf, "re") : NULL;
+    void *stream[2] = {options, file};
+    int wrong;
+
+    if (!options->conf)
+        return 0;
+    if (!file) {
+        if (errno == ENOENT && !options->conf_given)
+            return 0;
+        say(LOG_ERR, "cannot read the configuration \"%s\": %s", options->conf, strerror(errno));
+        return EXIT_FAILURE_SAID;
+    }
+    options->at.line = 0;
+    wrong = ini_parse_stream(conf_line, stream, conf_key, options);
+    fclose(file);
+    options->at.line = 0;
+    if (wrong > 0) {
+        options->at.line = (unsigned)wrong;
+        complain(options, options->conf, "neither \"key = value\" nor a [section]");
+        options->at.line = 0;
+    }
+    return 0;
+}
+
+/* ---- -o ---- */
+
+static bool mount_word(struct options *options, struct word key, struct word value)
+{
+    if (word_is(key, "fsname"))
+        return replace(&options->source, value.p, value.len);
+    if (key.len >= 2 && (strncmp(key.p, "x-", 2) == 0 || strncmp(key.p, "X-", 2) == 0))
+        return true;
+    for (size_t i = 0; i < sizeof mount_words / sizeof mount_words[0]; i++)
+        if (word_is(key, mount_words[i].name)) {
+            options->mount_flags |= mount_words[i].flag;
+            return true;
+        }
+    return false;
+}
+
+static int word_apply(struct options *options, const char *text)
+{
+    struct word word = {text, strlen(text)}, key = word, value = {"", 0};
+    struct near near;
+
+    word_split(word, &key, &value);
+    if (mount_word(options, key, value) || key_set(options, "-o", key, value))
+        return 0;
+    say(LOG_ERR, "-o %s: no such option%s", text, unknown_near(&near, key));
+    return EXIT_USAGE;
+}
+
+static int words_apply(struct options *options)
+{
+    for (struct option_word *word = options->words; word; word = word->next) {
+        int rc = word_apply(options, word->text);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* Splits at commas; "\," stands for a comma. */
+static bool words_add(struct options *options, const char *text)
+{
+    while (*text) {
+        struct option_word *word = calloc(1, sizeof *word);
+        size_t n = 0;
+
+        if (!word || !(word->text = malloc(strlen(text) + 1))) {
+            free(word);
+            return false;
+        }
+        for (; *text && *text != ','; text++) {
+            if (text[0] == '\\' && text[1])
+                text++;
+            word->text[n++] = *text;
+        }
+        word->text[n] = '\0';
+        if (*text == ',')
+            text++;
+        *options->words_end = word;
+        options->words_end = &word->next;
+    }
+    return true;
+}
+
+/* ---- all together ---- */
+
+static int usage(const char *sentence, const char *word)
+{
+    say(LOG_ERR, "%s%s (pmcfs --help tells more)", sentence, word);
+    return EXIT_USAGE;
+}
+
+static int flag_read(struct options *options, int c, int argc, char **argv)
+{
+    switch (c) {
+    case 'f': options->foreground = true; return 0;
+    case 'o': return words_add(options, optarg) ? 0 : EXIT_FAILURE_SAID;
+    case 'c': options->conf_given = true;
+              return replace(&options->conf, optarg, strlen(optarg)) ? 0 : EXIT_FAILURE_SAID;
+    case 'C': options->check = true; return 0;
+    case 'T': options->print_tables = optarg; return 0;
+    case 'V': options->version = true; return 0;
+    case 'h': options->help = true; return 0;
+    case 's': case 'v': case 'n': return 0; /* mount(8)'s: sloppy, verbose, no mtab */
+    case ':': return usage("a value is missing after ", argv[optind - 1]);
+    default: return usage("no such option: ", optind <= argc ? argv[optind - 1] : "");
+    }
+}
+
+/* [SOURCE] MOUNTPOINT: relative paths would mean something else once in the background. */
+static int places_read(struct options *options, int n, char **places)
+{
+    bool wanted = !options->check && !options->help && !options->version && !options->print_tables;
+
+    if (n > 2)
+        return usage("too many arguments: ", places[2]);
+    if (n == 0)
+        return wanted ? usage("no mountpoint was given", "") : 0;
+    if (!replace(&options->source, n == 2 ? places[0] : "pmcfs", n == 2 ? strlen(places[0]) : 5))
+        return EXIT_FAILURE_SAID;
+    if (strncmp(places[n - 1], "/dev/fd/", 8) == 0)
+        options->mountpoint = strdup(places[n - 1]);
+    else
+        options->mountpoint = realpath(places[n - 1], NULL);
+    if (!options->mountpoint && errno == ENOTCONN) /* left by a dead daemon: it is cleared later */
+        options->mountpoint = places[n - 1][0] == '/' ? strdup(places[n - 1]) : NULL;
+    if (options->mountpoint || !wanted)
+        return 0;
+    say(LOG_ERR, "cannot mount on \"%s\": %s", places[n - 1], strerror(errno));
+    return EXIT_FAILURE_SAID;
+}
+
+static int command_line_read(struct options *options, int argc, char **argv)
+{
+    int c, rc = 0;
+
+    opterr = 0;
+    while (rc == 0 && (c = getopt_long(argc, argv, ":fo:c:hVsvn", long_options, NULL)) != -1)
+        rc = flag_read(options, c, argc, argv);
+    return rc != 0 ? rc : places_read(options, argc - optind, argv + optind);
+}
+
+static void conf_resolve(struct options *options)
+{
+    char *path;
+
+    if (!options->conf)
+        options->conf = strdup(CONF_DEFAULT);
+    path = options->conf ? realpath(options->conf, NULL) : NULL;
+    if (!path)
+        return;
+    free(options->conf);
+    options->conf = path;
+}
+
+static void tunables_finish(struct options *options)
+{
+    struct err err = {0};
+
+    if (tunables_settle(&options->tunables, &err) < 0)
+        complain(options, options->conf ? options->conf : "-o", err.text);
+}
+
+int options_read(struct options *options, int argc, char **argv)
+{
+    int rc;
+
+    *options = (struct options){0};
+    options->words_end = &options->words;
+    buf_init(&options->backend_words, NULL, 0);
+    tunables_init(&options->tunables);
+    rc = command_line_read(options, argc, argv);
+    if (rc != 0 || options->help || options->version || options->print_tables)
+        return rc;
+    conf_resolve(options);
+    rc = conf_read(options);
+    if (rc == 0)
+        rc = words_apply(options);
+    if (rc == 0)
+        tunables_finish(options);
+    return rc;
+}
+
+void options_reread(struct options *options, struct tunables *tunables)
+{
+    struct tunables before = options->tunables;
+
+    tunables_init(&options->tunables);
+    for (int i = 0; i < TUNABLE_COUNT; i++)
+        tunable_limit(&options->tunables, (enum tunable)i, before.value[i].max);
+    buf_clear(&options->backend_words);
+    if (conf_read(options) == 0 && words_apply(options) == 0)
+        tunables_finish(options);
+    else
+        options->tunables = before;
+    *tunables = options->tunables;
+}
+
+void options_free(struct options *options)
+{
+    while (options->words) {
+        struct option_word *next = options->words->next;
+        free(options->words->text);
+        free(options->words);
+        options->words = next;
+    }
+    buf_free(&options->backend_words);
+    free(options->conf);
+    free(options->source);
+    free(options->mountpoint);
+    free(options->backend);
+}

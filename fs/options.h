@@ -1,0 +1,41 @@
+/*
+ * What the administrator asks for: command line, configuration file, mount options. Tunables go
+ * into the table of tunables; the rest is here.
+ */
+#pragma once
+
+#include "core/tunable.h"
+
+#include <stdbool.h>
+
+struct options {
+    bool foreground, check, help, version;
+    const char *print_tables;  /* what to print, or NULL */
+    char *conf;                /* file read, or NULL; owned */
+    bool conf_given;           /* by -c: it has to exist */
+    char *source;              /* owned, as are all below */
+    char *mountpoint;          /* absolute */
+    char *backend;             /* NULL: the default */
+    struct buf backend_words;  /* "sim_cpus=4 …" */
+    unsigned long mount_flags;
+    struct tunables tunables;
+    unsigned complaints;       /* said while reading the configuration */
+    struct option_word {       /* of -o, in order */
+        char *text;
+        struct option_word *next;
+    } *words, **words_end;
+    struct {                   /* of the file as it was last read: -o comes after it */
+        unsigned line;
+    } at;
+};
+
+/*
+ * Read the command line, then the configuration, then -o. 0, or the exit status of a usage error
+ * (2) or of a configuration that does not exist (1), after having said what is wrong.
+ */
+int options_read(struct options *options, int argc, char **argv);
+void options_free(struct options *options);
+/* Once more, for SIGHUP: the tunables that file and -o would give now. */
+void options_reread(struct options *options, struct tunables *tunables);
+/* --help. */
+void options_help(struct buf *out);

@@ -1,0 +1,246 @@
+/*
+ * Parked requests and pollers: lists hashed by what they wait for.
+ */
+#include "fs/park.h"
+
+#include "fs/request.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static unsigned bucket_of(uint64_t id)
+{
+    return (unsigned)(id % PARK_BUCKETS);
+}
+
+void park_init(struct park *park, struct fs *fs)
+{
+    *park = (struct park){.fs = fs, .deadline_ns = UINT64_MAX};
+    park->ready_end = &park->ready;
+}
+
+void park_free(struct park *park)
+{
+    assert(!park->ready && !park->due);
+    for (unsigned i = 0; i < PARK_BUCKETS; i++)
+        assert(!park->waiting[i] && !park->polled[i]);
+    free(park->users);
+}
+
+static struct park_user *user_of(struct park *park, uid_t uid)
+{
+    struct park_user *users;
+
+    for (size_t i = 0; i < park->n_users; i++)
+        if (park->users[i].uid == uid)
+            return &park->users[i];
+    for (size_t i = 0; i < park->n_users; i++)
+        if (park->users[i].waiting == 0) {
+            park->users[i].uid = uid;
+            return &park->users[i];
+        }
+    users = reallocarray(park->users, park->n_users + 1, sizeof *users);
+    if (!users)
+        return NULL;
+    park->users = users;
+    users[park->n_users] = (struct park_user){.uid = uid};
+    return &users[park->n_users++];
+}
+
+int park_admit(struct park *park, struct request *rq)
+{
+    uint64_t limit = tunable_u64(engine_tunables(park->fs->engine), TUNABLE_MAX_WAITING_PER_USER);
+    struct park_user *user;
+
+    if (rq->charged)
+        return CALL_WAIT;
+    user = user_of(park, rq->call.uid);
+    if (!user)
+        return err_set(&rq->call.err, E32, "no memory");
+    if (user->waiting >= limit)
+        return err_set(&rq->call.err, P11, "user %u has %llu requests that wait already "
+                       "(tunable max_waiting_per_user)", (unsigned)rq->call.uid,
+                       (unsigned long long)user->waiting);
+    user->waiting++;
+    rq->charged = true;
+    return CALL_WAIT;
+}
+
+void park_leave(struct park *park, struct request *rq)
+{
+    if (rq->charged)
+        user_of(park, rq->call.uid)->waiting--;
+    rq->charged = false;
+}
+
+void park_add(struct park *park, struct request *rq)
+{
+    struct request **head = &park->waiting[bucket_of(rq->call.wait_for)];
+
+    rq->next = *head;
+    rq->link = head;
+    if (rq->next)
+        rq->next->link = &rq->next;
+    *head = rq;
+    if (rq->call.wait_until_ns && rq->call.wait_until_ns < park->deadline_ns)
+        park->deadline_ns = rq->call.wait_until_ns;
+    engine_stat_add(park->fs->engine, STAT_PARKED, 1);
+}
+
+static void park_unlink(struct park *park, struct request *rq)
+{
+    *rq->link = rq->next;
+    if (rq->next)
+        rq->next->link = rq->link;
+    else if (park->ready_end == &rq->next)
+        park->ready_end = rq->link;
+    rq->next = NULL;
+    rq->link = NULL;
+}
+
+static void park_ready(struct park *park, struct request *rq)
+{
+    park_unlink(park, rq);
+    engine_stat_add(park->fs->engine, STAT_PARKED, -1);
+    rq->link = park->ready_end;
+    *park->ready_end = rq;
+    park->ready_end = &rq->next;
+}
+
+struct request *park_next(struct park *park)
+{
+    struct request *rq = park->ready;
+
+    if (rq)
+        park_unlink(park, rq);
+    return rq;
+}
+
+struct request *park_take(struct park *park, fuse_req_t req)
+{
+    for (struct request *rq = park->ready; rq; rq = rq->next)
+        if (rq->req == req) {
+            park_unlink(park, rq);
+            return rq;
+        }
+    for (unsigned i = 0; i < PARK_BUCKETS; i++)
+        for (struct request *rq = park->waiting[i]; rq; rq = rq->next)
+            if (rq->req == req) {
+                park_unlink(park, rq);
+                engine_stat_add(park->fs->engine, STAT_PARKED, -1);
+                return rq;
+            }
+    return NULL;
+}
+
+void park_expire(struct park *park, uint64_t now_ns)
+{
+    uint64_t deadline_ns = UINT64_MAX;
+    struct request *next;
+
+    if (now_ns < park->deadline_ns)
+        return;
+    for (unsigned i = 0; i < PARK_BUCKETS; i++)
+        for (struct request *rq = park->waiting[i]; rq; rq = next) {
+            uint64_t until_ns = rq->call.wait_until_ns ? rq->call.wait_until_ns : UINT64_MAX;
+            next = rq->next;
+            if (until_ns <= now_ns)
+                park_ready(park, rq);
+            else if (until_ns < deadline_ns)
+                deadline_ns = until_ns;
+        }
+    park->deadline_ns = deadline_ns;
+}
+
+static bool poll_any(const struct park *park, uint64_t id)
+{
+    for (struct handle *h = park->polled[bucket_of(id)]; h; h = h->poll_next)
+        if (h->polled_id == id)
+            return true;
+    return false;
+}
+
+static void poll_link(struct handle **head, struct handle *handle)
+{
+    handle->poll_next = *head;
+    handle->poll_link = head;
+    if (handle->poll_next)
+        handle->poll_next->poll_link = &handle->poll_next;
+    *head = handle;
+}
+
+static void poll_unlink(struct handle *handle)
+{
+    *handle->poll_link = handle->poll_next;
+    if (handle->poll_next)
+        handle->poll_next->poll_link = handle->poll_link;
+    handle->poll_next = NULL;
+    handle->poll_link = NULL;
+}
+
+void poll_add(struct park *park, struct handle *handle, uint64_t id, struct fuse_pollhandle *poll)
+{
+    if (handle->poll)
+        fuse_pollhandle_destroy(handle->poll);
+    handle->poll = poll;
+    if (handle->poll_link)
+        return;
+    handle->polled_id = id;
+    if (!poll_any(park, id))
+        engine_polled(park->fs->engine, id, true);
+    poll_link(&park->polled[bucket_of(id)], handle);
+}
+
+void poll_drop(struct park *park, struct handle *handle)
+{
+    if (!handle->poll)
+        return;
+    fuse_pollhandle_destroy(handle->poll);
+    handle->poll = NULL;
+    poll_unlink(handle);
+    if (!poll_any(park, handle->polled_id))
+        engine_polled(park->fs->engine, handle->polled_id, false);
+}
+
+struct fuse_pollhandle *poll_next(struct park *park)
+{
+    struct handle *handle = park->due;
+    struct fuse_pollhandle *poll;
+
+    if (!handle)
+        return NULL;
+    poll_unlink(handle);
+    poll = handle->poll;
+    handle->poll = NULL;
+    return poll;
+}
+
+void poll_tell(struct park *park)
+{
+    for (unsigned i = 0; i < PARK_BUCKETS; i++)
+        for (struct handle *h = park->polled[i]; h; h = h->poll_next)
+            engine_polled(park->fs->engine, h->polled_id, true);
+}
+
+void park_wake(struct park *park, uint64_t id)
+{
+    struct request *next;
+    struct handle *next_handle;
+    bool polled = false;
+
+    for (struct request *rq = park->waiting[bucket_of(id)]; rq; rq = next) {
+        next = rq->next;
+        if (rq->call.wait_for == id)
+            park_ready(park, rq);
+    }
+    for (struct handle *h = park->polled[bucket_of(id)]; h; h = next_handle) {
+        next_handle = h->poll_next;
+        if (h->polled_id != id)
+            continue;
+        poll_unlink(h);
+        poll_link(&park->due, h);
+        polled = true;
+    }
+    if (polled)
+        engine_polled(park->fs->engine, id, false);
+}

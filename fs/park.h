@@ -1,0 +1,57 @@
+/*
+ * Those who wait: parked requests, and descriptors that somebody polls, both by the id of the
+ * object they wait for. All with the engine's lock held.
+ */
+#pragma once
+
+#include <fuse_lowlevel.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct fs;
+struct handle;
+struct request;
+
+#define PARK_BUCKETS 256
+
+struct park {
+    struct fs *fs;
+    struct request *waiting[PARK_BUCKETS]; /* by call.wait_for */
+    struct request *ready, **ready_end;    /* woken: main runs them again, in this order */
+    struct handle *polled[PARK_BUCKETS];   /* by polled_id */
+    struct handle *due;                    /* to be notified by main */
+    uint64_t deadline_ns;                  /* no request is to be run again earlier */
+    struct park_user {
+        uid_t uid;
+        uint64_t waiting;
+    } *users;
+    size_t n_users;
+};
+
+void park_init(struct park *park, struct fs *fs);
+void park_free(struct park *park); /* asserts that nobody waits */
+
+/* Counts the request among its user's: CALL_WAIT, or P11 when that user has too many. */
+int park_admit(struct park *park, struct request *rq);
+/* Takes it from the count again; once, before the reply. */
+void park_leave(struct park *park, struct request *rq);
+/* Until call.wait_for is woken or call.wait_until_ns has come. */
+void park_add(struct park *park, struct request *rq);
+/* Takes the request of req off, if it is parked or ready; NULL: it is not. */
+struct request *park_take(struct park *park, fuse_req_t req);
+/* Requests that wait for id become ready, its pollers due. */
+void park_wake(struct park *park, uint64_t id);
+/* The same for requests whose moment has come, and (now_ns UINT64_MAX) for all. */
+void park_expire(struct park *park, uint64_t now_ns);
+/* The next ready request, taken off; NULL: none. */
+struct request *park_next(struct park *park);
+
+/* The newest poller of a handle; the one before is dropped. */
+void poll_add(struct park *park, struct handle *handle, uint64_t id, struct fuse_pollhandle *poll);
+void poll_drop(struct park *park, struct handle *handle);
+/* The next poller to notify and destroy, without the lock; NULL: none. */
+struct fuse_pollhandle *poll_next(struct park *park);
+/* After a reload: the new engine is told who polls. */
+void poll_tell(struct park *park);

@@ -1,0 +1,82 @@
+/*
+ * README: examples that work when pasted, then what each file is for, from the table of files.
+ */
+#include "fs/readme.h"
+
+#include "core/engine.h"
+#include "fs/files.h"
+
+#include <string.h>
+
+static const char *place = "/pmc";
+
+void readme_place(const char *mountpoint)
+{
+    place = mountpoint;
+}
+
+/* '@' stands for the path of the mount. */
+static const char page[] =
+    "pmcfs " PMCFS_VERSION ": performance counters as files.\n"
+    "A directory is a counter: mkdir makes it, rmdir releases it, writing sets it up,\n"
+    "reading reads it.\n"
+    "\n"
+    "Count the page faults of a process (here: this shell):\n"
+    "\n"
+    "  mkdir @/i && echo page-faults > @/i/event && echo $$ > @/i/target\n"
+    "  cat @/i/count\n"
+    "  rmdir @/i\n"
+    "\n"
+    "A command from its first instruction to its last, with all its children:\n"
+    "\n"
+    "  mkdir @/c && echo event=task-clock start=exec descendants=on > @/c/config\n"
+    "  sh -c 'echo self > @/c/target && exec ls -R /usr/share/doc > /dev/null'\n"
+    "  cat @/c/count; rmdir @/c\n"
+    "\n"
+    "Two events counted together, on one CPU (as the superuser):\n"
+    "\n"
+    "  mkdir @/s && echo context-switches page-faults > @/s/event && echo cpu0 > @/s/target\n"
+    "  paste @/s/event @/s/count\n"
+    "  rmdir @/s\n"
+    "\n"
+    "What can be counted here: ls @/events. Why something was refused: cat @/NAME/error,\n"
+    "or @/info/last_error. Each write(2) is one command, applied whole or not at all.\n"
+    "The manual is pmcfs(8).\n"
+    "\n"
+    "Files (r: can be read, w: can be written):\n"
+    "\n";
+
+static void table_print(struct buf *out)
+{
+    struct buf rows;
+    const char *line;
+
+    buf_init(&rows, NULL, 0);
+    files_print(&rows);
+    for (line = buf_text(&rows); *line;) {
+        const char *access = strchr(line, '\t');
+        const char *help = strchr(access + 1, '\t');
+        const char *end = strchr(help, '\n');
+
+        buf_printf(out, "  %-24.*s %-3.*s %.*s\n", (int)(access - line), line,
+                   (int)(help - access - 1), access + 1, (int)(end - help - 1), help + 1);
+        line = end + 1;
+    }
+    out->failed = out->failed || rows.failed;
+    buf_free(&rows);
+}
+
+int readme_show(struct call *call)
+{
+    for (const char *p = page; *p;) {
+        size_t n = strcspn(p, "@");
+        buf_add(call->out, p, n);
+        p += n;
+        if (*p == '@') {
+            buf_str(call->out, place);
+            p++;
+        }
+    }
+    table_print(call->out);
+    return CALL_DONE;
+}

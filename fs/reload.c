@@ -1,0 +1,137 @@
+/*
+ * Reload: no request is admitted, works under way are waited for, then the engine is printed, freed
+ * and read again; so is what open files remember. Parked requests simply run again.
+ */
+#include "fs/reload.h"
+
+#include "fs/mount.h"
+#include "fs/request.h"
+#include "fs/say.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+struct printed {
+    struct fs *fs;
+    struct buf text; /* a line per handle: "fh line", its rights on the next */
+    bool failed;
+};
+
+/* The engine's works and effects are part of its state only until somebody has taken them. */
+static void engine_empty(struct fs *fs)
+{
+    struct work *work;
+
+    while ((work = engine_next_work(fs->engine))) {
+        struct call call = {.engine = fs->engine, .instance = engine_root(fs->engine)};
+        int rc = CALL_WORK;
+
+        call.work = work;
+        while (rc == CALL_WORK) {
+            work = call.work;
+            call.now_ns = fs->host->now_ns(fs->host_state);
+            pthread_mutex_unlock(&fs->lock);
+            work->run(work);
+            pthread_mutex_lock(&fs->lock);
+            rc = work->finish(&call, work);
+        }
+    }
+    fs_drain(fs);
+}
+
+static void handle_print(struct handle *handle, void *arg)
+{
+    struct printed *printed = arg;
+
+    buf_u64(&printed->text, handle->fh);
+    buf_char(&printed->text, '\n');
+    open_file_print(&handle->open, &printed->text);
+    if (printed->text.len == 0 || printed->text.data[printed->text.len - 1] != '\n')
+        buf_char(&printed->text, '\n');
+}
+
+/* The descriptors that the rights name stay open: the printed line names them again. */
+static void handle_forget(struct handle *handle, void *arg)
+{
+    (void)arg;
+    if (handle->open.rights)
+        rights_forget(handle->open.rights);
+    handle->open.rights = NULL;
+    open_file_clear(&handle->open);
+    memset(&handle->open, 0, sizeof handle->open);
+}
+
+static bool handles_scan(struct fs *fs, char *text)
+{
+    char *save = NULL;
+
+    for (char *fh = strtok_r(text, "\n", &save); fh; fh = strtok_r(NULL, "\n", &save)) {
+        struct handle *handle = handle_find(&fs->handles, strtoull(fh, NULL, 10));
+        char *line = strtok_r(NULL, "\n", &save);
+        if (!handle || !line || !open_file_scan(&handle->open, line))
+            return false;
+    }
+    return true;
+}
+
+static bool engine_replace(struct fs *fs, const struct buf *state, const struct tunables *tunables,
+                           struct err *err)
+{
+    fs->engine = engine_new(tunables);
+    if (!fs->engine) {
+        err_set(err, E32, "no memory");
+        return false;
+    }
+    engine_reserve_names(fs->engine, file_reserved);
+    engine_set_readers(fs->engine, fs->readers);
+    fs->engine_sink = engine_sink(fs->engine);
+    return engine_start(fs->engine, fs->host, fs->host_state, fs->backend, fs->backend_state,
+                        err) == 0 &&
+           engine_load(fs->engine, state->data, state->len, err) == 0;
+}
+
+static void reload_die(const struct err *err)
+{
+    say(LOG_CRIT, "the state cannot be loaded: %s", err->text);
+    abort();
+}
+
+void fs_reload(struct fs *fs)
+{
+    struct printed handles = {.fs = fs};
+    struct tunables tunables;
+    struct err err = {0};
+    struct buf state;
+
+    buf_init(&state, NULL, 0);
+    buf_init(&handles.text, NULL, 0);
+    pthread_mutex_lock(&fs->lock);
+    fs->reloading = true;
+    do {
+        while (fs->works > 0)
+            pthread_cond_wait(&fs->changed, &fs->lock);
+        engine_empty(fs);
+    } while (fs->works > 0);
+
+    tunables = *engine_tunables(fs->engine);
+    handles_each(&fs->handles, handle_print, &handles);
+    engine_save(fs->engine, &state);
+    handles_each(&fs->handles, handle_forget, NULL);
+    engine_forget(fs->engine);
+    if (!engine_replace(fs, &state, &tunables, &err))
+        reload_die(&err);
+    if (state.failed || handles.text.failed || !handles_scan(fs, (char *)buf_text(&handles.text))) {
+        err_set(&err, P14, "an open file's line cannot be read back");
+        reload_die(&err);
+    }
+    engine_stat_add(fs->engine, STAT_RELOADS, 1);
+    poll_tell(&fs->park);
+    park_expire(&fs->park, UINT64_MAX);
+
+    fs->reloading = false;
+    pthread_cond_broadcast(&fs->changed);
+    pthread_mutex_unlock(&fs->lock);
+    buf_free(&state);
+    buf_free(&handles.text);
+}

@@ -1,0 +1,10 @@
+/*
+ * Save the whole state, free it, load it: what a new worker does, inside the running program.
+ * Proves that nothing lives in pointers alone. In debug builds SIGUSR2 does it.
+ */
+#pragma once
+
+struct fs;
+
+/* On the main thread. A state that cannot be loaded ends the program with the sentence. */
+void fs_reload(struct fs *fs);

@@ -1,0 +1,289 @@
+/*
+ * dispatch and settle: how a request goes through the engine. The lock is held for the engine's own
+ * bookkeeping only; slow parts run without it, and a request that has to wait is parked.
+ */
+#include "fs/request.h"
+
+#include "fs/loop.h"
+#include "fs/notify.h"
+#include "fs/pool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static __thread struct request *spare;
+
+struct request *request_new(struct fs *fs, fuse_req_t req)
+{
+    struct request *rq = spare;
+
+    spare = NULL;
+    if (!rq && !(rq = malloc(sizeof *rq)))
+        return NULL;
+    memset(rq, 0, offsetof(struct request, storage));
+    rq->fs = fs;
+    rq->req = req;
+    buf_init(&rq->out, rq->storage, sizeof rq->storage);
+    rq->call.out = &rq->out;
+    return rq;
+}
+
+static void request_clear(struct request *rq)
+{
+    buf_free(&rq->out);
+    free(rq->text);
+    free(rq->text2);
+    rights_free(rq->rights);
+}
+
+void request_free(struct request *rq)
+{
+    request_clear(rq);
+    if (spare)
+        free(rq);
+    else
+        spare = rq;
+}
+
+void request_thread_end(void)
+{
+    free(spare);
+    spare = NULL;
+}
+
+void fs_lock(struct fs *fs)
+{
+    pthread_mutex_lock(&fs->lock);
+    while (fs->reloading)
+        pthread_cond_wait(&fs->changed, &fs->lock);
+}
+
+void fs_unlock(struct fs *fs)
+{
+    pthread_mutex_unlock(&fs->lock);
+}
+
+void fs_drain(struct fs *fs)
+{
+    struct effect effect;
+    uint64_t deadline_ns;
+
+    while (engine_next_effect(fs->engine, &effect)) {
+        if (effect.kind == EFFECT_WAKE)
+            park_wake(&fs->park, effect.id);
+        else
+            notify_later(fs->notifier, &effect);
+    }
+    deadline_ns = engine_deadline(fs->engine);
+    if (deadline_ns > fs->park.deadline_ns)
+        deadline_ns = fs->park.deadline_ns;
+    if (deadline_ns < fs->armed_ns || fs->park.ready || fs->park.due || fs->attributes_stale) {
+        fs->armed_ns = deadline_ns < fs->armed_ns ? deadline_ns : fs->armed_ns;
+        loop_kick(fs->loop);
+    }
+}
+
+/* With the lock: everything in the call that is a pointer and does not outlive an unlocking. */
+static void request_refresh(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+    struct call *call = &rq->call;
+
+    call->engine = fs->engine;
+    call->instance = engine_root(fs->engine);
+    call->pmc = rq->node.kind == NODE_PMC ? engine_pmc(fs->engine, rq->node.object) : NULL;
+    call->now_ns = fs->host->now_ns(fs->host_state);
+    if (rq->fh && !rq->handle) {
+        struct handle *handle = handle_find(&fs->handles, rq->fh);
+        rq->handle = handle ? handle_ref(handle) : NULL;
+    }
+    call->open = rq->handle ? &rq->handle->open : NULL;
+    call->rights = call->open ? call->open->rights : rq->rights;
+}
+
+static int request_run(struct request *rq)
+{
+    struct call *call = &rq->call;
+
+    request_refresh(rq);
+    call->work = NULL;
+    call->wait_until_ns = 0;
+    call->err.id = ERR_NONE;
+    call->err.text[0] = '\0';
+    buf_clear(&rq->out);
+    if (!rq->ran)
+        engine_stat_add(rq->fs->engine, STAT_REQUESTS, 1);
+    rq->ran = true;
+    if (rq->node.kind == NODE_PMC && !call->pmc && !rq->gone_ok)
+        return err_set(&call->err, P26, "the PMC of this file was released");
+    return rq->run(rq);
+}
+
+/* libfuse calls this with its request's lock held; the request may be anywhere on its way. */
+static void request_interrupted(fuse_req_t req, void *data)
+{
+    struct fs *fs = data;
+    struct request *rq;
+
+    fs_lock(fs);
+    rq = park_take(&fs->park, req);
+    if (rq)
+        request_end(rq, -EINTR);
+    else
+        fs_unlock(fs);
+}
+
+/* CALL_WAIT, or what a request that wants to wait is told instead. With the lock. */
+static int request_may_wait(struct request *rq)
+{
+    bool stream = rq->node.row && (rq->node.row->flags & FILE_STREAM);
+
+    if (rq->fs->stopping)
+        return stream ? CALL_DONE : -ENODEV;
+    if (stream && rq->call.nonblock)
+        return -EAGAIN;
+    if (rq->hears_interrupt && fuse_req_interrupted(rq->req))
+        return -EINTR;
+    return park_admit(&rq->fs->park, rq);
+}
+
+/*
+ * Before a request is parked for the first time. The lock is dropped: libfuse may call back at
+ * once, holding its own.
+ */
+static void request_hear(struct request *rq)
+{
+    fs_unlock(rq->fs);
+    fuse_req_interrupt_func(rq->req, request_interrupted, rq->fs);
+    rq->hears_interrupt = true;
+    fs_lock(rq->fs);
+}
+
+static void work_count(struct fs *fs)
+{
+    fs->works++;
+    engine_stat_add(fs->engine, STAT_WORKS, 1);
+}
+
+/* Without the lock. Runs the work where we are; returns with the lock and the work's answer. */
+static int work_run(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+    struct work *work = rq->call.work;
+
+    work->run(work);
+    pthread_mutex_lock(&fs->lock); /* also while a reload waits for this very work */
+    if (--fs->works == 0)
+        pthread_cond_broadcast(&fs->changed);
+    request_refresh(rq);
+    rq->call.work = NULL;
+    return work->finish(&rq->call, work);
+}
+
+/*
+ * The answer is there. Entered with the lock, leaves without. Returns NULL, or a new request for a
+ * work of the engine's own, counted already.
+ */
+static struct request *request_finish(struct request *rq, int rc)
+{
+    struct fs *fs = rq->fs;
+    struct handle *handle;
+    struct work *work;
+    bool last;
+
+    if (rc == CALL_DONE && rq->done)
+        rc = rq->done(rq);
+    if (rq->counted) {
+        bool said = rq->call.err.id != ERR_NONE;
+        engine_finished(&rq->call, rc, said && (!rq->is_read || rc == -EIO));
+    }
+    park_leave(&fs->park, rq);
+    handle = rq->handle;
+    last = handle_unref(handle);
+    work = engine_next_work(fs->engine);
+    if (work)
+        work_count(fs);
+    fs_drain(fs);
+    fs_unlock(fs);
+
+    if (rq->req)
+        rq->reply(rq, rc);
+    if (last)
+        handle_free(handle);
+    request_free(rq);
+    if (!work)
+        return NULL;
+    rq = request_new(fs, NULL); /* this thread's spare, which is there: it cannot fail */
+    rq->call.work = work;
+    return rq;
+}
+
+/* Entered with the lock, leaves without it. */
+static void request_settle(struct request *rq, int rc)
+{
+    struct fs *fs = rq->fs;
+
+    for (;;) {
+        if (rc == CALL_WORK) {
+            work_count(fs);
+            fs_unlock(fs);
+        } else if (rc == CALL_WAIT && rq->req) {
+            rc = request_may_wait(rq);
+            if (rc != CALL_WAIT)
+                continue;
+            if (rq->hears_interrupt) {
+                park_add(&fs->park, rq);
+                fs_drain(fs);
+                fs_unlock(fs);
+                return;
+            }
+            request_hear(rq);
+            rc = request_run(rq);
+            continue;
+        } else {
+            rq = request_finish(rq, rc);
+            if (!rq)
+                return;
+        }
+        if (rq->call.work->slow && !pool_is_here() && pool_give(fs->pool, rq))
+            return;
+        rc = work_run(rq);
+    }
+}
+
+void request_dispatch(struct request *rq)
+{
+    fs_lock(rq->fs);
+    request_settle(rq, request_run(rq));
+}
+
+void request_again(struct request *rq)
+{
+    request_settle(rq, request_run(rq));
+}
+
+void request_work(struct request *rq)
+{
+    request_settle(rq, work_run(rq));
+}
+
+void request_end(struct request *rq, int rc)
+{
+    request_refresh(rq);
+    request_settle(rq, rc);
+}
+
+void fs_run_works(struct fs *fs)
+{
+    struct request *rq = request_new(fs, NULL);
+
+    if (rq && (rq->call.work = engine_next_work(fs->engine))) {
+        request_settle(rq, CALL_WORK);
+        return;
+    }
+    fs_drain(fs);
+    fs_unlock(fs);
+    if (rq)
+        request_free(rq);
+}

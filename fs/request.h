@@ -1,0 +1,83 @@
+/*
+ * One request on its way: from a FUSE operation to its reply, through the engine. Every operation
+ * is a pair of functions, `run` with the engine's lock (maybe more than once) and `reply` without
+ * it.
+ */
+#pragma once
+
+#include "core/call.h"
+#include "fs/fs.h"
+#include "fs/node.h"
+
+#include <fuse_lowlevel.h>
+
+struct request {
+    struct fs *fs;
+    fuse_req_t req;             /* NULL: a work of the engine's own */
+    /*
+     * With the lock; CALL_… or -errno. Run again after a wait, so it must not keep half-done
+     * things.
+     */
+    int (*run)(struct request *rq);
+    int (*done)(struct request *rq); /* with the lock, once run ended in CALL_DONE; may be NULL */
+    void (*reply)(struct request *rq, int rc); /* without the lock; the last thing done */
+    struct node node;           /* whose PMC is looked up before each run */
+    bool gone_ok;               /* run also when that PMC has been released */
+    bool counted;               /* an operation of the user's: statistics and last error */
+    bool is_read;               /* its failures are not recorded, but for EIO */
+    struct handle *handle;      /* a reference, or NULL */
+    struct rights *rights;      /* captured for this request alone; owned */
+    struct call call;
+
+    /* arguments and results, as the operation needs them */
+    uint64_t fh;
+    off_t off;
+    size_t size;
+    int flags;                  /* of fuse_file_info */
+    bool plus;                  /* readdirplus */
+    char *text, *text2;         /* owned: bytes written, names */
+    struct stat attr;
+    int to_set;
+    struct node found;
+    struct fuse_entry_param entry;
+    struct fuse_pollhandle *poll;
+    unsigned revents;
+    struct statvfs statvfs;
+    const char *slice;          /* of the reply */
+    size_t slice_len;
+    char label[32];
+
+    /* the life of the request */
+    bool ran;                   /* once at least */
+    bool hears_interrupt;
+    bool charged;               /* counted among its user's waiting requests */
+    struct request *next, **link; /* parked, ready, or in the pool's queue */
+    struct buf out;
+    char storage[4096];         /* first block of out; not zeroed */
+};
+
+/* Zeroed; node, run and reply are the caller's to fill. NULL: no memory. One is kept per thread. */
+struct request *request_new(struct fs *fs, fuse_req_t req);
+void request_free(struct request *rq);
+/* Before a thread ends. */
+void request_thread_end(void);
+
+/*
+ * Take the lock, run, and do what is to be done until the reply, or until it is parked or in the
+ * pool.
+ */
+void request_dispatch(struct request *rq);
+/* In the pool: run the work of rq without the lock and go on. */
+void request_work(struct request *rq);
+/* The same for a request that was parked and woken: entered with the lock, leaves without. */
+void request_again(struct request *rq);
+/* A parked request which was taken off (with the lock held; returns without): ends it with rc. */
+void request_end(struct request *rq, int rc);
+
+/* Waits while a reload is under way. */
+void fs_lock(struct fs *fs);
+void fs_unlock(struct fs *fs);
+/* With the lock: pass on what the engine wants done, and wake main if it has to look. */
+void fs_drain(struct fs *fs);
+/* Entered with the lock, leaves without: run a work of the engine's own, if there is one. */
+void fs_run_works(struct fs *fs);
