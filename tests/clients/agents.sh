@@ -1,0 +1,71 @@
+# shellcheck shell=bash disable=SC2016
+# Real programs on the tree as they are, told nothing about it.
+
+t_node_exporter_reads_the_metrics_where_they_stand() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    local port=$((20000 + RANDOM % 20000))
+    prometheus-node-exporter --collector.disable-defaults --collector.textfile \
+        --collector.textfile.directory="$M" --web.listen-address="127.0.0.1:$port" >"$T/exporter" 2>&1 &
+    scrape() {
+        /usr/bin/python3 -c '
+import sys, urllib.request
+print(urllib.request.urlopen("http://127.0.0.1:%s/metrics" % sys.argv[1], timeout=10).read().decode())' "$port" >"$T/scraped" 2>/dev/null
+    }
+    eventually 20 scrape
+    tell p faults 1000
+    scrape
+    grep -qx 'node_textfile_scrape_error 0' "$T/scraped" || die "$(tail -3 "$T/exporter")"
+    grep -q '^node_textfile_mtime_seconds{file=".*metrics.prom"}' "$T/scraped"
+    local value
+    value=$(sed -n 's/^pmcfs_count_total{.*event="page-faults".*pmc="a".*} //p' "$T/scraped")
+    between "$(printf '%.0f' "$value")" 1000 "$(count a)"
+}
+
+t_an_agent_that_keeps_its_descriptors() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    python "${PID_OF[p]}" <<'P'
+import os, sys, time
+fd = os.open(sys.argv[1] + "/a/count", os.O_RDONLY)
+values = []
+for _ in range(200):
+    values.append(int(os.pread(fd, 64, 0)))
+    time.sleep(0.001)
+assert values == sorted(values), "decreasing"
+P
+}
+
+t_cp_and_tar_and_grep_read_the_tree() {
+    mount_pmcfs
+    pmc a event=page-faults target=self
+    timeout 20 cp -r "$M/a" "$T/copy" 2>"$T/said" || die "cp: $(cat "$T/said")"
+    cmp <(cat "$M/a/event") "$T/copy/event"
+    timeout 20 tar -cf "$T/tar" -C "$M" a info admin
+    timeout 20 grep -rq page-faults "$M/a"
+    fails_with EPERM "timeout 20 rm -r $M/a"
+    is "$(cat "$M/a/event")" page-faults
+}
+
+t_editors_and_in_place_tools_are_told_eperm() {
+    mount_pmcfs
+    pmc a event=page-faults
+    fails_with EPERM "sed -i s/page/x/ $M/a/event"
+    fails_with EPERM "cp -r $M/a $M/a/b"
+    is "$(cat "$M/a/event")" page-faults
+}
+
+t_watching_with_a_shell_loop() {
+    mount_pmcfs
+    target_start p
+    pmc a event=task-clock "target=${PID_OF[p]}"
+    local last=0 now
+    for _ in 1 2 3 4 5; do
+        tell p spin 10
+        read -r now <"$M/a/count"
+        [[ $now -gt $last ]] || die "not growing: $last $now"
+        last=$now
+    done
+}

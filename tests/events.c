@@ -1,0 +1,499 @@
+/*
+ * Names of events, against the running kernel and against a made-up sysfs: every spelling that this
+ * machine has resolves, reads back and can be described; what is wrong is refused with the right
+ * id.
+ */
+#include "backends/perf/code.h"
+#include "backends/perf/pmu.h"
+#include "backends/perf/spec.h"
+#include "core/backend.h"
+#include "core/catalog.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int failures;
+static struct backend_state *state;
+static bool has_core, has_tracefs, has_msr;
+
+static void check(bool ok, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void check(bool ok, const char *format, ...)
+{
+    char name[700];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(name, sizeof(name), format, args);
+    va_end(args);
+    printf("%s %s\n", ok ? "ok" : "not ok", name);
+    failures += !ok;
+}
+
+enum need {
+    ALWAYS,
+    CORE,
+    NO_CORE,
+    TRACEFS,
+    MSR
+};
+
+static bool have(enum need need)
+{
+    return need == ALWAYS || (need == CORE && has_core) || (need == NO_CORE && !has_core) ||
+           (need == TRACEFS && has_tracefs) || (need == MSR && has_msr);
+}
+
+static const struct good {
+    enum need need;
+    const char *text, *resolved;
+    bool whole;
+    enum event_said user, kernel;
+} good[] = {
+    {ALWAYS, "page-faults", "page-faults", true, SAID_NOTHING, SAID_NOTHING},
+    {ALWAYS, "Page.Faults", "page-faults", true, SAID_NOTHING, SAID_NOTHING},
+    {ALWAYS, "faults:u", "page-faults", false, SAID_ON, SAID_OFF},
+    {ALWAYS, "page-faults:k", "page-faults", false, SAID_OFF, SAID_ON},
+    {ALWAYS, "page-faults:uk", "page-faults", true, SAID_ON, SAID_ON},
+    {ALWAYS, "page-faults,usr", "page-faults", false, SAID_ON, SAID_OFF},
+    {ALWAYS, "page-faults,usr,os", "page-faults", true, SAID_ON, SAID_ON},
+    {ALWAYS, "cs", "context-switches", true, SAID_NOTHING, SAID_NOTHING},
+    {ALWAYS, "CPU_MIGRATIONS", "cpu-migrations", true, SAID_NOTHING, SAID_NOTHING},
+    {ALWAYS, "cpu-clock", "cpu-clock", true, SAID_NOTHING, SAID_NOTHING},
+    {ALWAYS, "dummy", "dummy", true, SAID_NOTHING, SAID_NOTHING},
+    {ALWAYS, "perf::PERF_COUNT_SW_PAGE_FAULTS", "page-faults", true, SAID_NOTHING, SAID_NOTHING},
+    {ALWAYS, "generic/page-faults", "page-faults", true, SAID_NOTHING, SAID_NOTHING},
+    {ALWAYS, "mem:0x1000:rw", "mem:0x1000/4:rw", false, SAID_NOTHING, SAID_NOTHING},
+    {ALWAYS, "mem:0x1000/8:w:u", "mem:0x1000/8:w", false, SAID_ON, SAID_OFF},
+    {ALWAYS, "mem:4096:u", "mem:0x1000/4:rw", false, SAID_ON, SAID_OFF},
+    {ALWAYS, "mem:0x1000:x,usr", "mem:0x1000/8:x", false, SAID_ON, SAID_OFF},
+    {TRACEFS, "sched:sched_switch", "sched:sched_switch", true, SAID_NOTHING, SAID_NOTHING},
+    {TRACEFS, "SCHED:sched-switch", "sched:sched_switch", true, SAID_NOTHING, SAID_NOTHING},
+    {TRACEFS, "perf::sched:sched_switch", "sched:sched_switch", true, SAID_NOTHING, SAID_NOTHING},
+    {TRACEFS, "sched:sched_switch:k", "sched:sched_switch", true, SAID_OFF, SAID_ON},
+    {MSR, "msr/tsc/", "msr/tsc/", true, SAID_NOTHING, SAID_NOTHING},
+    {MSR, "tsc", "msr/tsc/", true, SAID_NOTHING, SAID_NOTHING},
+    {MSR, "msr/event=0/", "msr/event=0x0/", true, SAID_NOTHING, SAID_NOTHING},
+    {CORE, "cycles", "cycles", false, SAID_NOTHING, SAID_NOTHING},
+    {CORE, "instructions:u", "instructions", false, SAID_ON, SAID_OFF},
+    {CORE, "cpu-cycles:k", "cycles", false, SAID_OFF, SAID_ON},
+    {CORE, "unhalted-cycles", "cycles", false, SAID_NOTHING, SAID_NOTHING},
+    {CORE, "instructions,usr", "instructions", false, SAID_ON, SAID_OFF},
+    {CORE, "perf::PERF_COUNT_HW_CPU_CYCLES", "cycles", false, SAID_NOTHING, SAID_NOTHING},
+    {CORE, "generic/instructions", "instructions", false, SAID_NOTHING, SAID_NOTHING},
+    {CORE, "generic/instructions/u", "instructions", false, SAID_ON, SAID_OFF},
+    {CORE, "PAPI_tot_ins", "instructions", false, SAID_NOTHING, SAID_NOTHING},
+    {CORE, "papi_TOT_CYC:u", "cycles", false, SAID_ON, SAID_OFF},
+    {CORE, "r8", "r8", false, SAID_NOTHING, SAID_NOTHING},
+    {CORE, "r0011:u", "r11", false, SAID_ON, SAID_OFF},
+};
+
+static void resolves(const struct good *row)
+{
+    struct event event, again;
+    struct err err = {.id = ERR_NONE};
+    int rc = perf_backend.resolve(state, row->text, &event, &err);
+    unsigned n;
+    const struct class_info *classes = perf_backend.classes(state, &n);
+
+    check(rc == 0, "%s resolves%s%s", row->text, rc ? ": " : "", rc ? err.text : "");
+    if (rc < 0)
+        return;
+    check(strcmp(event.written, row->text) == 0 && strcmp(event.resolved, row->resolved) == 0,
+          "%s is %s, got %s", row->text, row->resolved, event.resolved);
+    check(event.whole == row->whole && event.user == row->user && event.kernel == row->kernel,
+          "%s says what it counts", row->text);
+    check(event.class_index < n && (event.rows == 0) == (classes[event.class_index].rows == 0) &&
+              (event.rows_needed > 0) == (event.rows != 0),
+          "%s has rows only where its class has", row->text);
+    rc = perf_backend.resolve(state, event.resolved, &again, &err);
+    check(rc == 0 && memcmp(event.code, again.code, sizeof(event.code)) == 0 &&
+              strcmp(event.resolved, again.resolved) == 0,
+          "%s: the resolved form means the same", row->text);
+    if (rc == 0)
+        event_clear(&again);
+    event_clear(&event);
+}
+
+static const struct bad {
+    enum need need;
+    const char *text;
+    enum err_id id;
+    const char *says;
+} bad[] = {
+    {ALWAYS, "page-fault", CS01, "page-faults"},
+    {ALWAYS, "no_such_thing_at_all", CS01, "no_such_thing_at_all"},
+    {ALWAYS, "", CS01, "without a name"},
+    {ALWAYS, ",usr", CS01, "without a name"},
+    {ALWAYS, "page-faults:", CS03, "':'"},
+    {ALWAYS, "page-faults:x", CS03, "\"x\""},
+    {ALWAYS, "page-faults:usr", CS03, "\"usr\""},
+    {ALWAYS, "page-faults:p", CS03, "precise"},
+    {ALWAYS, "page-faults,bogus", CS03, "bogus"},
+    {ALWAYS, "page-faults,cmask=2", E35, "cmask"},
+    {ALWAYS, "page-faults,cmask=two", CS04, "two"},
+    {ALWAYS, "page-faults,edge=7", CS04, "edge"},
+    {ALWAYS, "context-switches:u", CS03, "always read 0"},
+    {ALWAYS, "migrations:u", CS03, "cpu-migrations"},
+    {ALWAYS, "task-clock:u", CS03, "task-clock"},
+    {ALWAYS, "mem:", CS03, "':'"},
+    {ALWAYS, "mem:xyz", CS01, "xyz"},
+    {ALWAYS, "mem:0x1000/3", CS04, "1, 2, 4 or 8"},
+    {ALWAYS, "mem:0x1000:rwx", CS03, "rwx"},
+    {ALWAYS, "generic/instuctions", CS01, "instructions"},
+    {ALWAYS, "PAPI_tot_inz", CS01, "PAPI_tot_ins"},
+    {ALWAYS, "nosuchpmu/event=1/", CS01, "nosuchpmu"},
+    {ALWAYS, "software/config=1/", CS01, "names alone"},
+    {ALWAYS, "r12345678901234567", CS04, "16 digits"},
+    {TRACEFS, "sched:sched_swich", CS01, "sched_switch"},
+    {TRACEFS, "shced:sched_switch", CS01, "sched"},
+    {TRACEFS, "sched:sched_switch:u", CS03, "always read 0"},
+    {MSR, "msr/tsc/u", CS03, "whole"},
+    {MSR, "msr/tsc", CS03, "closing"},
+    {MSR, "msr/tcs/", CS01, "tsc"},
+    {MSR, "msr/event=zz/", CS04, "zz"},
+    {MSR, "msr/evnt=1/", CS03, "event"},
+    {MSR, "msr/tsc,period=5/", CS03, "period=N"},
+    {MSR, "tsc,cmask=1", E35, "cmask"},
+    {NO_CORE, "cycles", P09, "cycles"},
+    {NO_CORE, "instructions:u", P09, "hardware"},
+    {NO_CORE, "L1-dcache-load-misses", P09, "hardware"},
+    {NO_CORE, "cpu/event=0xc0,umask=0x1/", P09, "cannot be counted here"},
+    {NO_CORE, "r01c2", P09, "r01c2"},
+    {NO_CORE, "PAPI_tot_ins", P09, "PAPI_tot_ins"},
+    {NO_CORE, "generic/instructions", P09, "instructions"},
+    {NO_CORE, "cycles,os,cmask=2,inv,edge", P09, "cycles"},
+    {CORE, "PAPI_csr_fal", P09, "PAPI_csr_fal"},
+};
+
+static void refused(const struct bad *row)
+{
+    struct event event;
+    struct err err = {.id = ERR_NONE};
+    int rc = perf_backend.resolve(state, row->text, &event, &err);
+    bool ok = rc == -err_table[row->id].code && err.id == row->id && strstr(err.text, row->says);
+
+    check(ok, "\"%s\" is refused: %s %s", row->text, rc == 0 ? "resolved" : err_table[err.id].id,
+          rc == 0 ? "" : err.text);
+    if (rc == 0)
+        event_clear(&event);
+}
+
+static bool in_order(const char *text)
+{
+    static const char *const lines[] = {"event ",  "\ndescription ", "\nscope ", "\nsampling ",
+                                        "\nunit ", "\nscale ",       "\nrows",   "\nencoding "};
+    const char *at = text;
+
+    for (size_t i = 0; at && i < sizeof(lines) / sizeof(lines[0]); i++)
+        at = strstr(at, lines[i]);
+    return at && strncmp(text, "event ", 6) == 0 && text[strlen(text) - 1] == '\n';
+}
+
+/* What is listed can be described, and what its file says to write resolves to its class. */
+static bool describes(const struct catalog_entry *entry)
+{
+    struct event event = {.written = NULL};
+    struct err err = {.id = ERR_NONE};
+    struct buf text;
+    char spelling[512] = "";
+    unsigned n;
+    const struct class_info *classes = perf_backend.classes(state, &n);
+
+    buf_init(&text, NULL, 0);
+    bool ok = perf_backend.describe(state, entry->class_name, entry->event, &text) == 0 &&
+              in_order(buf_text(&text));
+    if (ok)
+        sscanf(buf_text(&text), "event %511[^\n]", spelling);
+    ok = ok && perf_backend.resolve(state, spelling, &event, &err) == 0 &&
+         (strcmp(entry->class_name, "generic") == 0 ||
+          strcmp(classes[event.class_index].name, entry->class_name) == 0);
+    if (!ok)
+        check(false, "events/%s/%s is described: %s%s", entry->class_name, entry->event,
+              buf_text(&text), err.text);
+    event_clear(&event);
+    buf_free(&text);
+    return ok;
+}
+
+/* Every file but of the tracepoints only some: each costs the kernel a patch of its text. */
+static void lists(void)
+{
+    struct err err = {.id = ERR_NONE};
+    struct catalog catalog;
+    size_t described = 0, wrong = 0;
+    struct buf text;
+
+    catalog_init(&catalog);
+    int rc = perf_backend.list(state, &catalog, &err);
+    check(rc == 0 && catalog_finish(&catalog) == 0, "the events are listed: %zu", catalog.n);
+    for (size_t i = 0; i < catalog.n; i++) {
+        if (strcmp(catalog.entries[i].class_name, "tracepoint") == 0 && i % 97 != 0)
+            continue;
+        wrong += !describes(&catalog.entries[i]);
+        described++;
+    }
+    check(wrong == 0, "%zu listed events describe themselves and resolve", described);
+    for (size_t i = 0; i < catalog.n_classes; i++)
+        printf("# events/%s: %zu\n", catalog.classes[i].name, catalog.classes[i].n);
+    check(catalog_class(&catalog, "software") && catalog_class(&catalog, "generic") &&
+              !catalog_class(&catalog, "breakpoint"),
+          "classes with names are directories");
+    check(has_tracefs == (catalog_class(&catalog, "tracepoint") != NULL), "tracepoints are listed");
+    catalog_free(&catalog);
+    buf_init(&text, NULL, 0);
+    check(perf_backend.describe(state, "software", "dummy", &text) == -ENOENT &&
+              perf_backend.describe(state, "software", "faults", &text) == -ENOENT &&
+              perf_backend.describe(state, "nosuch", "cycles", &text) == -ENOENT,
+          "what is not listed is not described");
+    buf_free(&text);
+}
+
+/* A sysfs of our own, for what this machine does not have. */
+static const struct {
+    const char *path, *text;
+} fixture[] = {
+    {"cpu/type", "4\n"},
+    {"cpu/format/event", "config:0-7,32-35\n"},
+    {"cpu/format/umask", "config:8-15\n"},
+    {"cpu/format/edge", "config:18\n"},
+    {"cpu/format/inv", "config:23\n"},
+    {"cpu/format/cmask", "config:24-31\n"},
+    {"cpu/format/ldlat", "config1:0-15\n"},
+    {"cpu/format/frontend", "config2:0-23\n"},
+    {"cpu/events/instructions", "event=0xc0\n"},
+    {"cpu/events/mem-loads", "event=0xcd,umask=0x1,ldlat=3\n"},
+    {"power/type", "12\n"},
+    {"power/cpumask", "0\n"},
+    {"power/format/event", "config:0-7\n"},
+    {"power/events/energy-pkg", "event=0x02\n"},
+    {"power/events/energy-pkg.unit", "Joules\n"},
+    {"power/events/energy-pkg.scale", "2.5e-1\n"},
+    {"software/type", "1\n"},
+    {"uncore_imc/type", "17\n"},
+    {"uncore_imc/cpumask", "0,18\n"},
+    {"uncore_imc/format/core", "config:16-23\n"},
+    {"uncore_imc/events/reads", "core=?\n"},
+    {"intel_pt/type", "9\n"},
+};
+
+static void make_fixture(const char *root)
+{
+    char path[600];
+
+    for (size_t i = 0; i < sizeof(fixture) / sizeof(fixture[0]); i++) {
+        snprintf(path, sizeof(path), "%s/sys/bus/event_source/devices/%s", root, fixture[i].path);
+        for (char *p = path + 1; *p; p++)
+            if (*p == '/') {
+                *p = '\0';
+                mkdir(path, 0755);
+                *p = '/';
+            }
+        FILE *file = fopen(path, "we");
+        if (file) {
+            fputs(fixture[i].text, file);
+            fclose(file);
+        }
+    }
+}
+
+static const struct {
+    const char *text;
+    enum err_id id; /* ERR_NONE: it is understood */
+    const char *resolved_or_says;
+    uint64_t config[3];
+} terms[] = {
+    {"cpu/event=0x1c0,umask=0x1,cmask=1,inv,edge/u",
+     ERR_NONE,
+     "cpu/event=0x1c0,umask=0x1,cmask=0x1,inv=0x1,edge=0x1/",
+     {0x1018401c0, 0, 0}},
+    {"cpu/mem-loads/", ERR_NONE, "cpu/mem-loads/", {0x1cd, 3, 0}},
+    {"cpu/mem-loads,ldlat=30/k", ERR_NONE, "cpu/mem-loads,ldlat=0x1e/", {0x1cd, 30, 0}},
+    {"cpu/config=0xff,frontend=5/", ERR_NONE, "cpu/config=0xff,frontend=0x5/", {0xff, 0, 5}},
+    {"instructions,cmask=2,inv,edge",
+     ERR_NONE,
+     "instructions,edge=1,inv=1,cmask=0x2",
+     {0x28400c0, 0, 0}},
+    {"r01c2,umask=4", ERR_NONE, "r1c2,umask=0x4", {0x4c2, 0, 0}},
+    {"mem-loads:u", ERR_NONE, "cpu/mem-loads/", {0x1cd, 3, 0}},
+    {"power/energy-pkg/", ERR_NONE, "power/energy-pkg/", {2, 0, 0}},
+    {"uncore_imc/reads,core=3/", ERR_NONE, "uncore_imc/reads,core=0x3/", {0x30000, 0, 0}},
+    {"cpu/event=0x1,umask=0x100/", CS04, "umask has 8 bits", {0}},
+    {"cpu/event=0x1,umaks=0x1/", CS03, "umask", {0}},
+    {"cpu/instuctions/", CS01, "instructions", {0}},
+    {"cpu/event=1,,umask=2/", CS03, "empty term", {0}},
+    {"cycles,cmask=2", E35, "only the kernel", {0}},
+    {"instructions,cmask=256", CS04, "8 bits", {0}},
+    {"power/energy-pkg/u", CS03, "whole", {0}},
+    {"power/energy-pkg/,usr", CS03, "whole", {0}},
+    {"uncore_imc/reads/", CS03, "core=NUMBER", {0}},
+    {"intel_pt//", P09, "trace", {0}},
+    {"nosystem:noevent", P09, "tracefs", {0}},
+};
+
+/* spec_resolve() would open these; spec_parse() is what comes before. */
+static void understands_terms(const char *root)
+{
+    struct backend_state made = {.pmus = pmus_new(root)};
+    struct pmu *cpu = pmus_find(made.pmus, (struct word){"cpu", 3});
+    cpu->why[0] = made.pmus->no_core[0] = '\0'; /* as if it counted */
+    for (size_t i = 0; i < sizeof(terms) / sizeof(terms[0]); i++) {
+        struct spec spec;
+        struct err err = {.id = ERR_NONE};
+        int rc = spec_parse(&made, terms[i].text, &spec, &err);
+        bool ok =
+            terms[i].id == ERR_NONE
+                ? rc == 0 && strcmp(spec.resolved, terms[i].resolved_or_says) == 0 &&
+                      memcmp(spec.config, terms[i].config, sizeof(terms[i].config)) == 0
+                : rc < 0 && err.id == terms[i].id && strstr(err.text, terms[i].resolved_or_says);
+        check(ok, "%s: %s (0x%llx)", terms[i].text, rc < 0 ? err.text : spec.resolved,
+              (unsigned long long)spec.config[0]);
+        if (rc == 0 && strncmp(terms[i].text, "power", 5) == 0)
+            check(strcmp(spec.unit, "Joules") == 0 && spec.scale == 0.25,
+                  "unit and scale are sysfs's");
+    }
+    pmus_free(made.pmus);
+}
+
+/* Another processor's table, as if it were this one's. */
+static const struct {
+    const char *text;
+    enum err_id id;
+    const char *resolved_or_says;
+    uint64_t config;
+    enum event_said user;
+} names[] = {
+    {"INST_RETIRED:ANY_P:u", ERR_NONE, "skl::INST_RETIRED:ANY_P", 0xc0, SAID_ON},
+    {"inst-retired.any.p", ERR_NONE, "skl::INST_RETIRED:ANY_P", 0xc0, SAID_NOTHING},
+    {"skl::inst_retired:any_p:uk", ERR_NONE, "skl::INST_RETIRED:ANY_P", 0xc0, SAID_ON},
+    {"L2_RQSTS:MISS:c=2:i", ERR_NONE, "skl::L2_RQSTS:MISS:c=2:i", 0x2803f24, SAID_NOTHING},
+    {"L2_RQSTS:MISS,cmask=2,inv,usr", ERR_NONE, "skl::L2_RQSTS:MISS,inv=1,cmask=0x2", 0x2803f24,
+     SAID_ON},
+    {"L2_RQSTS,umask=miss", ERR_NONE, "skl::L2_RQSTS:MISS", 0x3f24, SAID_NOTHING},
+    {"L2_RQSTS:MIS", CS03, "MISS", 0, SAID_NOTHING},
+    {"L2_RQST:MISS", CS01, "L2_RQSTS", 0, SAID_NOTHING},
+    {"L2_RQSTS:MISS:c=two", CS04, "two", 0, SAID_NOTHING},
+    {"L2_RQSTS:MISS:c=300", CS04, "out of range", 0, SAID_NOTHING},
+    {"L2_RQSTS:MISS=1", CS04, "no value", 0, SAID_NOTHING},
+    {"L2_RQSTS:MISS:period=1000", CS03, "period=N", 0, SAID_NOTHING},
+    {"L2_RQSTS:MISS:h", CS03, "hypervisor", 0, SAID_NOTHING},
+    {"L2_RQSTS:MISS::u", CS03, "':'", 0, SAID_NOTHING},
+    {"hsw::INST_RETIRED", CS01, "other processors", 0, SAID_NOTHING},
+};
+
+/* libpfm4 reads its environment once. */
+__attribute__((unused)) static void understands_names(const char *root)
+{
+    struct backend_state made = {.pmus = pmus_new(root)};
+    struct pmu *cpu = pmus_find(made.pmus, (struct word){"cpu", 3});
+
+    cpu->why[0] = made.pmus->no_core[0] = '\0';
+    setenv("LIBPFM_FORCE_PMU", "skl", 1);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct spec spec;
+        struct err err = {.id = ERR_NONE};
+        int rc = spec_parse(&made, names[i].text, &spec, &err);
+        bool ok =
+            names[i].id == ERR_NONE
+                ? rc == 0 && strcmp(spec.resolved, names[i].resolved_or_says) == 0 &&
+                      (spec.config[0] & ~(uint64_t)0x530000) == names[i].config &&
+                      spec.user == names[i].user
+                : rc < 0 && err.id == names[i].id && strstr(err.text, names[i].resolved_or_says);
+        check(ok, "%s: %s (0x%llx)", names[i].text, rc < 0 ? err.text : spec.resolved,
+              (unsigned long long)spec.config[0]);
+    }
+    pmus_free(made.pmus);
+}
+
+/* Runs one of the above on a fixture, in a process of its own. */
+static void apart(void (*run)(const char *root), const char *what)
+{
+    char root[] = "/tmp/pmcfs-events-XXXXXX", command[100];
+    int status = 1;
+
+    if (!mkdtemp(root))
+        return;
+    make_fixture(root);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        run(root);
+        fflush(stdout);
+        _exit(failures > 0);
+    }
+    check(child > 0 && waitpid(child, &status, 0) == child && status == 0, "%s", what);
+    snprintf(command, sizeof(command), "rm -r %s", root);
+    check(system(command) == 0, "the made-up sysfs is gone");
+}
+
+static void classes_make_sense(void)
+{
+    unsigned n;
+    const struct class_info *classes = perf_backend.classes(state, &n);
+    bool software = false;
+
+    for (unsigned i = 0; i < n; i++) {
+        software |= strcmp(classes[i].name, "software") == 0 && classes[i].rows == 0;
+        printf("# class %s: %u rows of %u bits\n", classes[i].name, classes[i].rows,
+               classes[i].width);
+        check(classes[i].capabilities & CAP_READ, "class %s can be read", classes[i].name);
+    }
+    check(software, "there is a class software without rows");
+}
+
+static void tells_facts(void)
+{
+    struct buf text;
+
+    buf_init(&text, NULL, 0);
+    perf_backend.facts(state, &text);
+    check(strstr(buf_text(&text), "hardware_pmu ") &&
+              strstr(buf_text(&text), "perf_event_paranoid ") &&
+              strstr(buf_text(&text), "tracefs ") && strstr(buf_text(&text), "libpfm4 "),
+          "the facts are told:\n# %s", buf_text(&text));
+    has_tracefs = !strstr(buf_text(&text), "tracefs no");
+    buf_clear(&text);
+    perf_backend.cpuref(state, &text);
+    check(text.len > 0, "the documents are named");
+    buf_free(&text);
+}
+
+int main(void)
+{
+    struct err err = {.id = ERR_NONE};
+    struct event event;
+
+    apart(understands_terms, "terms of a machine's own files are understood");
+#if defined(__x86_64__)
+    apart(understands_names, "names of another processor's table are understood");
+#endif
+    int rc = perf_backend.open(NULL, NULL, NULL, NULL, NULL, &state, &err);
+
+    check(rc == 0, "the backend opens");
+    if (rc < 0)
+        return 1;
+    if (perf_backend.resolve(state, "page-faults", &event, &err) < 0) {
+        printf("# skipped, it needs root: %s\n", err.text);
+        return 77;
+    }
+    event_clear(&event);
+    has_core = pmus_core(state->pmus) != NULL;
+    has_msr = pmus_kind(state->pmus, PMU_MSR) != NULL;
+    tells_facts();
+    classes_make_sense();
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        if (have(good[i].need))
+            resolves(&good[i]);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (have(bad[i].need))
+            refused(&bad[i]);
+    lists();
+    perf_backend.close(state);
+    return failures > 0;
+}

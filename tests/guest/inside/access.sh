@@ -1,0 +1,92 @@
+# shellcheck shell=dash disable=SC2154 # PID_p is set by run
+# Two users and root, under Debian's perf_event_paranoid=3.
+
+N=$((5 * MILLION))
+
+t_the_kernel_itself_refuses_users_here() {
+    is "$(cat /proc/sys/kernel/perf_event_paranoid)" 3
+    # shellcheck disable=SC2016 # for the inner shell
+    ! as $ALICE sh -c 'echo take 1 | hold task $$' 2>/dev/null | grep -qx 1 || die "alice may open events herself"
+}
+
+t_a_user_counts_her_own_process() {
+    mount_pmcfs
+    run p as $ALICE load cpu 1
+    USER=$ALICE pmc i "event=instructions target=$PID_p"
+    near "$(counted i tell p work $N)" $N 10
+    like "$(status i event)" ':u$' "resolved event"
+}
+
+t_the_kernels_mode_is_not_hers() {
+    mount_pmcfs
+    USER=$ALICE
+    pmc i
+    refused EPERM "$M/i/event" instructions:k
+    refused EPERM "$M/i/event" instructions,os
+    refused EPERM "$M/i/config" 'event=instructions kernel=on'
+    accepted "$M/i/event" instructions
+}
+
+t_another_users_process_is_not_hers() {
+    mount_pmcfs
+    run p as $BOB load cpu 1
+    run r load cpu 1
+    USER=$ALICE
+    pmc i event=instructions:u
+    refused EPERM "$M/i/target" "$PID_p"
+    refused EPERM "$M/i/target" "$PID_r"
+    refused EPERM "$M/i/target" cpu1
+}
+
+t_root_counts_everybody() {
+    mount_pmcfs
+    run p as $ALICE load cpu 1
+    run q as $BOB load cpu 1
+    pmc i "event=instructions:u target=$PID_p target=$PID_q"
+    tell p work $N
+    tell q work $N
+    near "$(count i)" $((2 * N)) 10
+}
+
+t_what_is_hers_is_hidden_from_him() {
+    mount_pmcfs
+    run p as $ALICE load cpu 1
+    USER=$ALICE pmc i "event=instructions target=$PID_p"
+    ! as $BOB cat "$M/i/count" 2>/dev/null || die "bob reads it"
+    ! as $BOB rmdir "$M/i" 2>/dev/null || die "bob releases it"
+    is "$(as $BOB cat "$M/counts")" '' "bob's counts"
+    as $BOB grep -q ' THREAD .* other ' "$M/info/rows" || die "row not shown as other: $(as $BOB cat "$M/info/rows")"
+    ! as $BOB grep -q instructions "$M/info/rows" || die "bob sees what alice counts"
+    as $ALICE cat "$M/i/count" >/dev/null
+    cat "$M/i/count" >/dev/null
+}
+
+t_each_user_has_all_counters_for_a_process() {
+    mount_pmcfs
+    run p as $ALICE load cpu 1
+    run q as $BOB load cpu 1
+    for n in 1 2 3 4 5 6; do
+        USER=$ALICE pmc a$n "event=instructions target=$PID_p"
+        USER=$BOB pmc b$n "event=instructions target=$PID_q"
+    done
+    tell p work $N
+    tell q work $N
+    for n in 1 2 3 4 5 6; do
+        near "$(count a$n)" $N 20 a$n
+        near "$(count b$n)" $N 20 b$n
+    done
+}
+
+t_administration_is_roots() {
+    mount_pmcfs
+    USER=$ALICE
+    refused EACCES "$M/admin/cpu1/0" disabled
+    refused EACCES "$M/admin/probe" 1
+}
+
+t_unprivileged_system_scope_when_allowed() {
+    mount_pmcfs unprivileged_syspmcs=1
+    run p load cpu 1
+    USER=$ALICE pmc i 'event=instructions target=cpu1'
+    between "$(counted i tell p work $N)" $N $((N * 5))
+}

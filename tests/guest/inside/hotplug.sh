@@ -1,0 +1,89 @@
+# shellcheck shell=dash disable=SC2154 # PID_p is set by run
+# CPU 1 goes and comes back.
+
+N=$((5 * MILLION))
+
+cpu1() {
+    echo "$1" >/sys/devices/system/cpu/cpu1/online
+    eventually 5 grep -qx "online $2" "$M/info/cpus"
+}
+
+t_the_list_of_cpus() {
+    mount_pmcfs
+    is "$(cat "$M/info/cpus")" "possible 0-1
+online 0-1"
+    cpu1 0 0
+    is "$(cat "$M/info/cpus")" "possible 0-1
+online 0"
+    cpu1 1 0-1
+}
+
+t_an_absent_cpu_is_enxio() {
+    mount_pmcfs
+    pmc i 'event=instructions:u mode=SC'
+    cpu1 0 0
+    refused ENXIO "$M/i/target" cpu1
+    refused EINVAL "$M/i/target" cpu9
+    attach i cpu0
+    cpu1 1 0-1
+    attach i cpu1
+}
+
+t_cpu_scope_keeps_its_count_and_goes_on() {
+    local before
+    mount_pmcfs
+    run p load
+    pmc i 'event=instructions:u target=cpu1'
+    tell p cpu 1
+    tell p work $N
+    tell p cpu 0
+    cpu1 0 0
+    before=$(count i)
+    between "$before" $N $((N * 5))
+    tell p work $N
+    is "$(count i)" "$before" "count of a CPU that is away"
+    refused ENXIO "$M/i/ctl" stop 'E38'
+    cpu1 1 0-1
+    tell p cpu 1
+    between "$(counted i tell p work $N)" $N $((N * 5))
+    [ "$(count i)" -gt $((before + N)) ] || die "the count before is gone"
+}
+
+t_the_gap_is_marked() {
+    mount_pmcfs
+    run p load
+    pmc i 'event=instructions:u target=cpu1'
+    cpu1 0 0
+    sleep 0.2
+    cpu1 1 0-1
+    tell p cpu 1
+    between "$(counted i tell p work $N)" $N $((N * 5))
+    between "$(status i gap_ns)" $((150 * MILLION)) $((1000 * MILLION)) gap
+}
+
+t_all_goes_on_with_the_others_and_takes_it_back() {
+    mount_pmcfs
+    run p load
+    pmc i 'event=instructions:u target=all'
+    cpu1 0 0
+    tell p cpu 0
+    between "$(counted i tell p work $N)" $N $((N * 5)) "on CPU 0 alone"
+    is "$(state i)" running
+    cpu1 1 0-1
+    tell p cpu 1
+    between "$(counted i tell p work $N)" $N $((N * 5)) "on CPU 1 again"
+}
+
+t_process_scope_does_not_notice() {
+    mount_pmcfs
+    run p load
+    pmc i "event=instructions:u target=$PID_p"
+    tell p work $N
+    cpu1 0 0
+    tell p work $N
+    cpu1 1 0-1
+    tell p cpu 1
+    tell p work $N
+    near "$(count i)" $((3 * N)) 10
+    is "$(status i partial)" no
+}

@@ -1,0 +1,69 @@
+# shellcheck shell=dash disable=SC2154 # PID_p is set by run
+# All the ways to name an event on the real PMU.
+
+N=$((5 * MILLION))
+
+t_every_spelling_of_instructions_counts_the_same() {
+    mount_pmcfs
+    run p load cpu 1
+    for event in instructions:u arm_ac57::INST_RETIRED:u inst_retired:u armv8_pmuv3/inst_retired/u \
+        armv8_pmuv3/event=0x8/u armv8_pmuv3/event=0x8,long=1/u r08:u r8,usr instructions,usr \
+        perf::PERF_COUNT_HW_INSTRUCTIONS:u perf::INSTRUCTIONS:u; do
+        pmc i "event=$event target=$PID_p"
+        is "$(cat "$M/i/event")" "$event" "event as written"
+        near "$(counted i tell p work $N)" $N 2 "$event"
+        release i
+    done
+    for event in generic/instructions PAPI_tot_ins PAPI_TOT_INS; do
+        pmc i "event=$event kernel=off target=$PID_p"
+        near "$(counted i tell p work $N)" $N 2 "$event"
+        release i
+    done
+}
+
+t_every_spelling_of_cycles_counts_the_same() {
+    local one
+    mount_pmcfs
+    run p load cpu 1
+    pmc one "event=cycles:u target=$PID_p"
+    one=$(counted one tell p work $N)
+    for event in arm_ac57::CPU_CYCLES:u armv8_pmuv3/cpu_cycles/u r11:u perf::CYCLES:u; do
+        pmc c "event=$event target=$PID_p"
+        near "$(counted c tell p work $N)" "$one" 20 "$event"
+        release c
+    done
+}
+
+t_what_is_listed_counts() {
+    local event
+    mount_pmcfs
+    run p load cpu 1
+    for file in "$M"/events/armv8_pmuv3/*; do
+        event=$(sed -n 's/^event //p' "$file")
+        pmc e "event=$event target=$PID_p"
+        [ "$(counted e tell p work $N)" -gt 0 ] || die "$event is listed and counts nothing"
+        release e
+    done
+}
+
+t_what_is_not_here_is_said_to_be_so() {
+    mount_pmcfs
+    pmc e
+    refused EOPNOTSUPP "$M/e/event" branch-misses 'branch-misses'
+    refused EOPNOTSUPP "$M/e/event" arm_ac57::L1D_CACHE_REFILL 'L1D_CACHE_REFILL'
+    refused EINVAL "$M/e/event" arm_ac57::INST_RETIRE 'INST_RETIRED'
+}
+
+t_a_raw_number_is_vetoed_by_no_table() {
+    mount_pmcfs
+    run p load cpu 1
+    pmc e "event=r3ff target=$PID_p"
+    is "$(counted e tell p work $N)" 0
+}
+
+t_kernel_mode_alone() {
+    mount_pmcfs
+    run p load cpu 1
+    pmc k "event=instructions:k target=$PID_p"
+    between "$(counted k tell p work $N)" 1 $((N / 2))
+}

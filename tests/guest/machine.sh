@@ -1,0 +1,186 @@
+# shellcheck shell=dash
+# The parts of an emulated arm64 machine with a PMU: Debian's arm64 packages (fetched once, unpacked,
+# never installed), a cross build of pmcfs, an initramfs, and the boot. run.sh sources it.
+#
+# Given: CACHE (what was downloaded), BUILD (what is made of it), ROOT (the checkout). qemu's cortex-a57
+# has six programmable counters and a cycle counter with overflow interrupts; -icount shift=0 makes
+# instructions countable: one is a nanosecond of virtual time, and idle time costs nothing.
+
+DEVELOPMENT='libc6 libc6-dev linux-libc-dev libgcc-s1 libfuse3-3 libfuse3-dev libpfm4 libpfm4-dev libinih1 libinih-dev check
+libsubunit0 libsubunit-dev'
+MACHINE='busybox-static'
+
+# cannot REASON: what is missing is this machine's, not pmcfs's.
+cannot() {
+    echo "$*" >"$BUILD/skip"
+    return 1
+}
+
+need_tools() {
+    missing=
+    for pair in qemu-system-aarch64:qemu-system-arm aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu \
+        cpio:cpio dpkg-deb:dpkg meson:meson ninja:ninja-build pkg-config:pkg-config; do
+        command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
+    done
+    [ "$missing" ] || return 0
+    [ "$(id -u)" = 0 ] || cannot "needs$missing" || return
+    echo "# installing$missing"
+    # shellcheck disable=SC2086 # words are wanted
+    { apt-get -q update && DEBIAN_FRONTEND=noninteractive \
+        apt-get -qy install --no-install-recommends $missing; } >"$BUILD/install.log" 2>&1 ||
+        cannot "cannot install$missing"
+}
+
+need_arm64_lists() {
+    if ! dpkg --print-foreign-architectures | grep -qx arm64; then
+        dpkg --add-architecture arm64 2>/dev/null || cannot "cannot add Debian's arm64" || return
+    fi
+    apt-cache show linux-image-arm64:arm64 >/dev/null 2>&1 || apt-get -qq update 2>/dev/null || :
+}
+
+# The kernel that linux-image-arm64 stands for today, else the last one that was fetched.
+kernel_package() {
+    package=$(apt-cache depends linux-image-arm64:arm64 2>/dev/null |
+        sed -n 's/.*Depends: \(linux-image-[^:]*\).*/\1/p' | head -n 1)
+    [ "$package" ] ||
+        package=$(find "$CACHE/deb" -name 'linux-image-*' | sed 's,.*/,,; s,_.*,,' | sort -V | tail -n 1)
+    echo "${KERNEL_PACKAGE:-$package}"
+}
+
+# fetch PACKAGE…: their files as apt would choose them today, into $CACHE/deb; DEBS lists them.
+fetch() {
+    DEBS=
+    mkdir -p "$CACHE/deb"
+    wanted=$(printf '%s:arm64 ' "$@")
+    # shellcheck disable=SC2086 # words are wanted
+    uris=$(apt-get download --print-uris $wanted 2>/dev/null) || uris=
+    for package in "$@"; do
+        file=$(echo "$uris" | awk -v start="${package}_" 'index($2, start) == 1 { print $2 }')
+        if [ "$file" ] && [ ! -e "$CACHE/deb/$file" ]; then
+            fetch_file "$package" || file=
+        fi
+        [ "$file" ] || file=$(cd "$CACHE/deb" && find . -name "${package}_*.deb" |
+            sed 's,^\./,,' | sort -V | tail -n 1)
+        [ "$file" ] || cannot "cannot download $package for arm64" || return
+        DEBS="$DEBS $CACHE/deb/$file"
+    done
+}
+
+# What is interrupted leaves no half file.
+fetch_file() {
+    partial=$(mktemp -d "$CACHE/partial.XXXXXX") || return
+    (cd "$partial" && apt-get download -qq "$1:arm64" >/dev/null 2>&1) && mv "$partial"/*.deb "$CACHE/deb/"
+    status=$?
+    rm -rf "$partial"
+    return $status
+}
+
+# unpack DIRECTORY DEB…: anew only when the list has changed.
+unpack() {
+    directory=$1
+    shift
+    [ "$(cat "$directory.list" 2>/dev/null)" != "$*" ] || return 0
+    rm -rf "$directory" "$directory.list"
+    mkdir -p "$directory"
+    for deb in "$@"; do
+        dpkg-deb -x "$deb" "$directory" || return
+    done
+    echo "$*" >"$directory.list"
+}
+
+# ---- the cross build ----
+
+write_cross_file() {
+    cat <<INI
+[binaries]
+c = 'aarch64-linux-gnu-gcc'
+ar = 'aarch64-linux-gnu-ar'
+strip = 'aarch64-linux-gnu-strip'
+pkgconfig = 'pkg-config'
+[properties]
+pkg_config_libdir = ['$1/usr/lib/aarch64-linux-gnu/pkgconfig', '$1/usr/share/pkgconfig']
+sys_root = '$1'
+[built-in options]
+c_args = ['--sysroot=$1']
+c_link_args = ['--sysroot=$1']
+[host_machine]
+system = 'linux'
+cpu_family = 'aarch64'
+cpu = 'aarch64'
+endian = 'little'
+INI
+}
+
+# The programs that count and are counted are of this directory; meson knows nothing of them.
+build_programs() {
+    for program in load hold as; do
+        aarch64-linux-gnu-gcc --sysroot="$BUILD/sysroot" -std=gnu11 -D_GNU_SOURCE -O2 -g -static -pthread -Wall -Wextra -Werror \
+            -o "$BUILD/$program" "$ROOT/tests/guest/$program.c" || return
+    done
+}
+
+build_all() {
+    write_cross_file "$BUILD/sysroot" >"$BUILD/cross.new"
+    cmp -s "$BUILD/cross.new" "$BUILD/arm64.ini" || {
+        rm -rf "$BUILD/meson"
+        mv "$BUILD/cross.new" "$BUILD/arm64.ini"
+    }
+    if [ ! -e "$BUILD/meson/build.ninja" ]; then
+        rm -rf "$BUILD/meson"
+        meson setup "$BUILD/meson" "$ROOT" --cross-file "$BUILD/arm64.ini" --werror \
+            -Dbuildtype=debugoptimized || return
+    fi
+    ninja -C "$BUILD/meson" && build_programs
+}
+
+# ---- the machine ----
+
+prepare_kernel() {
+    kernel=$(kernel_package)
+    [ "$kernel" ] || cannot "no kernel for arm64 can be had" || return
+    if [ ! -e "$CACHE/kernel/$kernel" ] || [ ! -e "$CACHE/kernel/$kernel.fuse.ko" ]; then
+        fetch "$kernel" || return
+        mkdir -p "$CACHE/kernel"
+        whole=$(mktemp -d "$CACHE/partial.XXXXXX") || return
+        # shellcheck disable=SC2086 # one file
+        dpkg-deb -x $DEBS "$whole" &&
+            find "$whole" -name fuse.ko -exec cp {} "$CACHE/kernel/$kernel.fuse.ko" \; &&
+            cp "$whole"/boot/vmlinuz-* "$CACHE/kernel/$kernel"
+        status=$?
+        rm -rf "$whole"
+        [ $status = 0 ] || cannot "the package $kernel holds no kernel with FUSE" || return
+    fi
+    KERNEL=$CACHE/kernel/$kernel
+}
+
+# pack PATTERN: the initramfs. Libraries are taken whole: they are few.
+pack() {
+    tree=$BUILD/tree
+    rm -rf "$tree"
+    mkdir -p "$tree/lib/aarch64-linux-gnu" "$tree/bin" "$tree/tests" "$tree/proc" "$tree/sys" "$tree/dev" \
+        "$tree/tmp" "$tree/etc" "$tree/root" "$tree/run" "$tree$ROOT" || return
+    cp -P "$BUILD"/sysroot/lib/aarch64-linux-gnu/*.so* \
+        "$BUILD"/sysroot/usr/lib/aarch64-linux-gnu/lib*.so.* "$tree/lib/aarch64-linux-gnu/" &&
+        cp -P "$BUILD"/sysroot/lib/ld-linux-aarch64.so.1 "$tree/lib/" &&
+        cp "$BUILD/machine/bin/busybox" "$BUILD/load" "$BUILD/hold" "$BUILD/as" \
+            "$BUILD/meson/pmcfs" "$BUILD/meson/tests/io" "$tree/bin/" || return
+    for program in unit host attach events; do
+        cp "$BUILD/meson/tests/$program" "$tree/tests/" || return
+    done
+    cp "$KERNEL.fuse.ko" "$tree/fuse.ko" && cp "$ROOT"/tests/guest/inside/*.sh "$tree/tests/" &&
+        install -m 755 "$ROOT/tests/guest/inside/init" "$tree/init" || return
+    # One unit test reads the sources.
+    (cd "$ROOT" && find core backends fs tests \( -name '*.[ch]' -o -name meson.build \) ! -path '*/build*' |
+        cpio -pd --quiet "$tree$ROOT") || return
+    printf '%s:x:%d:%d::/root:/bin/sh\n' root 0 0 alice 1000 1000 bob 1001 1001 >"$tree/etc/passwd"
+    printf '%s:x:%d:\n' root 0 alice 1000 bob 1001 >"$tree/etc/group"
+    printf '%s\n' "$1" >"$tree/tests/selected"
+    (cd "$tree" && find . | cpio -o -H newc --quiet) | gzip -1 >"$BUILD/machine.img"
+}
+
+# boot SECONDS: the serial line to stdout. A kernel that panics ends it.
+boot() {
+    timeout -k 5 "$1" qemu-system-aarch64 -M virt -cpu cortex-a57 -smp 2 -m 1024 -nic none -nographic \
+        -no-reboot -icount shift=0,sleep=off -kernel "$KERNEL" -initrd "$BUILD/machine.img" \
+        -append "console=ttyAMA0 quiet panic=-1 oops=panic print-fatal-signals=1" </dev/null 2>&1 | tr -d '\r'
+}

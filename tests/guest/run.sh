@@ -1,0 +1,96 @@
+#!/bin/sh
+# Runs pmcfs on a real PMU: boots an emulated arm64 machine and reports each test of tests/guest/inside
+# by name, "ok NAME", "not ok NAME" (then what it said, indented) or "skip NAME reason".
+#
+#   sh tests/guest/run.sh BUILD-DIRECTORY [PATTERN]
+#
+# PATTERN (grep -E) selects tests by their names. What is downloaded stays in
+# ${XDG_CACHE_HOME:-~/.cache}/pmcfs-guest. SECONDS_MAX (900) limits the machine's run; KERNEL_PACKAGE names
+# another kernel of Debian's. Exit status 0, or 1 when a test failed.
+set -u
+export LC_ALL=C
+
+ROOT=$(cd "$(dirname "$0")/../.." && pwd)
+[ $# -ge 1 ] || {
+    sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+}
+mkdir -p "$1" && BUILD=$(cd "$1" && pwd) || exit 2
+PATTERN=${2-}
+CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/pmcfs-guest
+console=$BUILD/console
+# shellcheck source=tests/guest/machine.sh
+. "$ROOT/tests/guest/machine.sh"
+
+# Every function t_NAME of inside/FILE.sh is the test guest/FILE/NAME.
+list_tests() {
+    for file in "$ROOT"/tests/guest/inside/*.sh; do
+        group=$(basename "$file" .sh)
+        sed -n "s,^t_\([a-z0-9_]*\)() {.*,guest/$group/\1,p" "$file"
+    done | grep -E -e "$PATTERN"
+}
+
+skip_all() {
+    list_tests | sed "s|\$| $(cat "$BUILD/skip")|; s/^/skip /"
+}
+
+# build fails or, where something cannot be had, is skipped.
+stage() {
+    rm -f "$BUILD/skip"
+    "$@" >"$BUILD/stage.log" 2>&1 && return
+    if [ -e "$BUILD/skip" ]; then
+        skip_all
+        exit 0
+    fi
+    echo "not ok guest/machine"
+    echo "$1 failed:"
+    tail -n 40 "$BUILD/stage.log" | sed 's/^/    /'
+    exit 1
+}
+
+# The machine says "@@ WORDS" of tests and, after a failure, what the test said. What it never spoke of
+# it did not survive.
+report() {
+    awk -v tests="$(list_tests | tr '\n' ' ')" '
+    /^@@ begin / { now = $3; next }
+    /^@@ end$/ { ended = 1; next }
+    /^@@ (ok|not|skip) / {
+        sub(/^@@ /, ""); name = $1 == "not" ? $3 : $2
+        print; fflush(); told[name] = 1; failed += $1 == "not"; now = ""
+        next
+    }
+    /^    / { print; fflush(); next }
+    { tail[++lines % 40] = $0 }
+    END {
+        n = split(tests, all, " ")
+        for (i = 1; i <= n; i++)
+            if (!told[all[i]]) {
+                print "not ok " all[i]
+                print all[i] == now ? "    the machine stopped in it; its console:" : "    it did not run"
+                failed++
+                for (j = lines - 39; all[i] == now && j <= lines; j++)
+                    if (j > 0) print "    " tail[j % 40]
+            }
+        if (!ended) {
+            print "not ok guest/machine"
+            for (j = lines - 39; j <= lines; j++)
+                if (j > 0) print "    " tail[j % 40]
+        }
+        exit failed > 0 || !ended
+    }' | awk '{ print; fflush() } /^not ok/ { failed = 1 } END { exit failed }'
+}
+
+[ "$(list_tests)" ] || exit 0
+stage need_tools
+stage need_arm64_lists
+# shellcheck disable=SC2086 # words are wanted
+stage fetch $DEVELOPMENT
+# shellcheck disable=SC2086 # words are wanted
+stage unpack "$BUILD/sysroot" $DEBS
+stage fetch $MACHINE
+# shellcheck disable=SC2086 # words are wanted
+stage unpack "$BUILD/machine" $DEBS
+stage prepare_kernel
+stage build_all
+stage pack "$PATTERN"
+boot "${SECONDS_MAX:-900}" | tee "$console" | report

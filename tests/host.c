@@ -1,0 +1,355 @@
+/*
+ * The Linux host on a real machine, as root: numbers between PID namespaces, who may observe whom,
+ * credentials given back, control groups, watches. Prints "ok NAME" or "not ok NAME" for each.
+ */
+#include "tests/host_test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int n_failures;
+
+bool check(bool good, const char *name)
+{
+    n_failures += !good;
+    printf("%s %s\n", good ? "ok" : "not ok", name);
+    return good;
+}
+
+int failures(void)
+{
+    return n_failures;
+}
+
+void failures_add(int n)
+{
+    n_failures += n;
+}
+
+/* A loop of one epoll, and a sink that counts. */
+static struct {
+    int epoll;
+    struct {
+        void (*fn)(void *arg, uint32_t events);
+        void *arg;
+    } watch[1024];
+    unsigned exits, cpu_calls, last_cpu;
+    uint64_t last_tag;
+    bool last_online;
+} seen;
+
+static int loop_watch(void *ctx, int fd, uint32_t events, void (*fn)(void *, uint32_t), void *arg)
+{
+    (void)ctx;
+    seen.watch[fd].fn = fn;
+    seen.watch[fd].arg = arg;
+    struct epoll_event event = {.events = events, .data.fd = fd};
+    return epoll_ctl(seen.epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+static void loop_unwatch(void *ctx, int fd)
+{
+    (void)ctx;
+    epoll_ctl(seen.epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
+static void loop_run(int ms)
+{
+    struct epoll_event event;
+    while (epoll_wait(seen.epoll, &event, 1, ms) == 1)
+        seen.watch[event.data.fd].fn(seen.watch[event.data.fd].arg, event.events);
+}
+
+static void sink_exited(void *ctx, uint64_t tag)
+{
+    (void)ctx;
+    seen.exits++;
+    seen.last_tag = tag;
+}
+
+static void sink_cpu(void *ctx, unsigned cpu, bool online)
+{
+    (void)ctx;
+    seen.cpu_calls++;
+    seen.last_cpu = cpu;
+    seen.last_online = online;
+}
+
+static const struct loop loop = {.watch = loop_watch, .unwatch = loop_unwatch};
+const struct sink sink = {.exited = sink_exited, .cpu = sink_cpu};
+const struct host *const host = &linux_host;
+struct host_state *state;
+struct err err;
+_Atomic pid_t *notes;
+
+bool text_write(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool good = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
+void nap_ms(unsigned ms)
+{
+    usleep(ms * 1000);
+}
+
+void note_wait(enum note note)
+{
+    while (!notes[note])
+        nap_ms(1);
+}
+
+static unsigned fds_open(void)
+{
+    unsigned n = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+/* fork() with namespaces; in the child runs fn and exits with what it returns. */
+pid_t spawn(unsigned long flags, int (*fn)(void *), void *arg)
+{
+    pid_t pid = (pid_t)syscall(SYS_clone, flags | SIGCHLD, NULL, NULL, NULL, NULL);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(fn(arg));
+    }
+    return pid;
+}
+
+void spawn_test(unsigned long flags, int (*fn)(void *))
+{
+    int status = 0;
+    int before = n_failures;
+    fflush(stdout);
+    n_failures = 0; /* the child counts its own */
+    pid_t pid = spawn(flags, fn, NULL);
+    n_failures = before;
+    waitpid(pid, &status, 0);
+    failures_add(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+int sleeper(void *arg)
+{
+    (void)arg;
+    for (;;)
+        pause();
+    return 0;
+}
+
+void reap(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* process_open() as this process; its error's id, or ERR_NONE and the process. */
+enum err_id named(pid_t tid, uint64_t number, bool thread, struct process **out)
+{
+    err = (struct err){0};
+    *out = NULL;
+    int rc = host->process_open(state, tid, number, thread, out, &err);
+    return rc < 0 ? err.id : ERR_NONE;
+}
+
+enum err_id named_id(pid_t tid, uint64_t number, bool thread)
+{
+    struct process *process;
+    enum err_id id = named(tid, number, thread, &process);
+    host->process_free(process);
+    return id;
+}
+
+/* The process and thread that a number means for tid, as "pid/tid"; the error's number if refused.
+ */
+bool means(pid_t tid, uint64_t number, bool thread, pid_t pid, pid_t task)
+{
+    struct process *process;
+    if (named(tid, number, thread, &process) != ERR_NONE)
+        return false;
+    bool good = host->process_pid(process) == pid && host->process_tid(process) == task &&
+                host->process_alive(process);
+    host->process_free(process);
+    return good;
+}
+
+static void *thread_body(void *arg)
+{
+    (void)arg;
+    notes[THREAD] = (pid_t)syscall(SYS_gettid);
+    for (;;)
+        pause();
+    return NULL;
+}
+
+int threaded(void *leader_stays)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, thread_body, NULL);
+    note_wait(THREAD);
+    notes[THREAD_READY] = 1;
+    if (!leader_stays)
+        syscall(SYS_exit, 0);
+    return sleeper(NULL);
+}
+
+pid_t threaded_start(bool leader_stays)
+{
+    notes[THREAD] = 0;
+    notes[THREAD_READY] = 0;
+    pid_t pid = spawn(0, threaded, leader_stays ? (void *)&loop : NULL);
+    note_wait(THREAD_READY);
+    nap_ms(5);
+    return pid;
+}
+
+static void test_watch(void)
+{
+    struct process *process, *quiet, *adopted = NULL;
+    struct buf out;
+    pid_t pid = threaded_start(false);
+    seen.exits = 0;
+    named(getpid(), (uint64_t)pid, false, &process);
+    named(getpid(), (uint64_t)pid, false, &quiet);
+    host->process_watch(process, 42);
+    host->process_watch(quiet, 43);
+    host->process_unwatch(quiet);
+    loop_run(20);
+    check(seen.exits == 0, "no call while a thread lives");
+    kill(pid, SIGKILL);
+    loop_run(50);
+    loop_run(20);
+    check(seen.exits == 1 && seen.last_tag == 42 && !host->process_alive(process),
+          "one call when all threads are dead");
+    host->process_watch(quiet, 44);
+    loop_run(20);
+    check(seen.exits == 2 && seen.last_tag == 44, "and for one that is dead already");
+
+    uint64_t key = host->process_key(process);
+    check(key == host->process_key(quiet), "one key for one process");
+    buf_init(&out, NULL, 0);
+    host->process_print(process, &out);
+    host->process_forget(process);
+    check(host->process_adopt(state, buf_text(&out), &adopted) == 0 &&
+              host->process_key(adopted) == key && host->process_pid(adopted) == pid &&
+              host->process_adopt(state, "0 1 0 0 0 0", &process) == -EINVAL &&
+              host->process_adopt(state, "nonsense", &process) == -EINVAL,
+          "printed and adopted");
+    buf_free(&out);
+    waitpid(pid, NULL, 0);
+    host->process_free(adopted);
+    host->process_free(quiet);
+}
+
+static bool list_is(void (*get)(struct host_state *, struct cpus *), const char *path)
+{
+    struct cpus cpus;
+    struct buf out;
+    char *text = proc_text(path);
+    text[strcspn(text, "\n")] = '\0';
+    cpus_init(&cpus);
+    buf_init(&out, NULL, 0);
+    get(state, &cpus);
+    cpus_print(&cpus, &out);
+    bool same = strcmp(buf_text(&out), text) == 0;
+    buf_free(&out);
+    cpus_free(&cpus);
+    free(text);
+    return same;
+}
+
+/* A made-up list of CPUs over the kernel's, and a real announcement. */
+static int hotplug_body(void *arg)
+{
+    (void)arg;
+    const char *list = "/sys/devices/system/cpu/online";
+    char path[] = "/tmp/pmcfs-online-XXXXXX";
+    int fd = mkstemp(path);
+    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+    bool made =
+        fd >= 0 && write(fd, "0,4095\n", 7) == 7 && mount(path, list, NULL, MS_BIND, NULL) == 0;
+    unlink(path);
+    seen.cpu_calls = 0;
+    text_write("/sys/devices/system/cpu/cpu0/uevent", "change");
+    loop_run(100);
+    check(made && seen.cpu_calls >= 1 && seen.last_cpu == 4095 && seen.last_online &&
+              list_is(host->cpus_online, list),
+          "CPUs come and go");
+    return failures();
+}
+
+static void test_machine(void)
+{
+    struct buf out;
+    check(list_is(host->cpus_possible, "/sys/devices/system/cpu/possible") &&
+              list_is(host->cpus_online, "/sys/devices/system/cpu/online"),
+          "lists of CPUs");
+    spawn_test(CLONE_NEWNS, hotplug_body);
+    buf_init(&out, NULL, 0);
+    host->cpu_name(state, &out);
+    printf("# %s, tsc %llu Hz\n", buf_text(&out), (unsigned long long)host->tsc_hz(state));
+    check(out.len > 0, "the processor has a name");
+    buf_free(&out);
+    uint64_t ns = host->now_ns(state);
+    uint64_t tsc = host->tsc(state);
+    nap_ms(50);
+    ns = host->now_ns(state) - ns;
+    tsc = host->tsc(state) - tsc;
+    double ratio = tsc ? (double)tsc / (double)ns * 1e9 / (double)host->tsc_hz(state) : 1;
+    check(ns >= 50000000 && ratio > 0.99 && ratio < 1.01 &&
+              host->realtime_ns(state) / 1000000000 > 1600000000,
+          "clocks and their rate");
+}
+
+int main(void)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (geteuid() != 0) {
+        printf("ok everything # SKIP needs root\n");
+        return 0;
+    }
+    notes = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    seen.epoll = epoll_create1(EPOLL_CLOEXEC);
+    unsigned fds = fds_open();
+    if (!check(host->open(&loop, &sink, &state, &err) == 0, "open")) {
+        printf("# %s\n", err.text);
+        return 1;
+    }
+    test_machine();
+    test_numbers();
+    test_pid_namespaces();
+    test_reuse();
+    test_watch();
+    actors_start();
+    test_rights();
+    test_six_rows();
+    test_all_pairs();
+    test_hidden();
+    test_restored();
+    test_threads();
+    test_helper_hangs();
+    test_groups();
+    actors_stop();
+    host->close(state);
+    check(fds_open() == fds, "no descriptor is left");
+    return failures() != 0;
+}

@@ -1,0 +1,179 @@
+/*
+ * Numbers: what they mean for a requester, across PID namespaces, after reuse.
+ */
+#include "backends/linux/pidns.h"
+#include "tests/host_test.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void *thread_sleeper(void *arg)
+{
+    atomic_store((_Atomic pid_t *)arg, (pid_t)syscall(SYS_gettid));
+    pause();
+    return NULL;
+}
+
+/* Without a descriptor to look, nobody may be taken for dead. */
+static void test_no_descriptors(pid_t me, pid_t pid, pid_t tid)
+{
+    struct rlimit before, none;
+    struct process *process;
+    enum err_id id = named(me, (uint64_t)tid, true, &process);
+    getrlimit(RLIMIT_NOFILE, &before);
+    none = (struct rlimit){.rlim_cur = 3, .rlim_max = before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    bool alive = id == ERR_NONE && host->process_alive(process);
+    enum err_id refused = named_id(me, (uint64_t)pid, false);
+    setrlimit(RLIMIT_NOFILE, &before);
+    check(alive && refused == P10, "no descriptor left is not death");
+    host->process_free(process);
+}
+
+void test_numbers(void)
+{
+    pid_t me = getpid();
+    static _Atomic pid_t mine;
+    pthread_t thread;
+    pthread_create(&thread, NULL, thread_sleeper, &mine);
+    pthread_detach(thread);
+    while (!mine)
+        nap_ms(1);
+    check(named_id(me, (uint64_t)me, false) == P16 && named_id(me, 0, false) == P16 &&
+              named_id(me, (uint64_t)mine, false) == P16 &&
+              named_id(me, (uint64_t)mine, true) == P16,
+          "the daemon and its threads are refused");
+    check(named_id(me, UINT64_MAX, false) == E27 && named_id(me, 4194305, false) == E44 &&
+              named_id(0, 1, false) == P15 && named_id(0, 0, false) == P15,
+          "illegal, absent, unseen");
+
+    pid_t pid = threaded_start(true);
+    pid_t tid = notes[THREAD];
+    check(means(me, (uint64_t)pid, false, pid, 0) && means(me, (uint64_t)tid, false, pid, 0),
+          "a thread's number stands for its process");
+    check(means(me, (uint64_t)tid, true, pid, tid) && means(tid, 0, true, pid, tid) &&
+              means(tid, 0, false, pid, 0) && host->caller_pid(state, tid) == pid,
+          "one thread, self");
+    test_no_descriptors(me, pid, tid);
+    reap(pid);
+    check(named_id(me, (uint64_t)pid, false) == E44, "a process that is gone");
+
+    pid = threaded_start(false);
+    tid = notes[THREAD];
+    check(means(me, (uint64_t)pid, false, pid, 0) && means(me, (uint64_t)tid, true, pid, tid) &&
+              named_id(me, (uint64_t)pid, true) == E44,
+          "a dead leader with a living thread is alive");
+    kill(pid, SIGKILL);
+    nap_ms(20);
+    check(named_id(me, (uint64_t)pid, false) == E44 && strstr(err.text, "exited"), "a zombie");
+    waitpid(pid, NULL, 0);
+}
+
+static int nested_init(void *arg)
+{
+    (void)arg;
+    spawn(0, sleeper, NULL);
+    return sleeper(NULL);
+}
+
+static int pidns_init(void *arg)
+{
+    (void)arg;
+    notes[INNER_PLAIN] = spawn(0, threaded, (void *)&sink);
+    note_wait(THREAD_READY);
+    notes[INNER_NESTED] = spawn(CLONE_NEWPID, nested_init, NULL);
+    notes[INNER_READY] = 1;
+    return sleeper(NULL);
+}
+
+static bool translations_agree(pid_t tid)
+{
+    for (pid_t number = 1; number < 12; number++) {
+        pid_t fast = 0;
+        pid_t slow = 0;
+        int a = pidns_to_host(state, tid, number, &fast);
+        int b = pidns_scan(tid, number, &slow);
+        if (a != b || fast != slow)
+            return false;
+        pid_t pid = a == 0 ? proc_tgid(fast) : 0;
+        if (pid && (pidns_from_host(state, tid, pid) != pidns_column(tid, pid) ||
+                    pidns_from_host(state, tid, pid) == 0))
+            return false;
+    }
+    return true;
+}
+
+void test_pid_namespaces(void)
+{
+    notes[THREAD_READY] = 0;
+    notes[INNER_READY] = 0;
+    pid_t init = spawn(CLONE_NEWPID, pidns_init, NULL);
+    note_wait(INNER_READY);
+    nap_ms(20);
+    pid_t plain, nested, inner_tid = notes[THREAD];
+    check(pidns_to_host(state, init, notes[INNER_PLAIN], &plain) == 0 &&
+              plain != notes[INNER_PLAIN] &&
+              pidns_to_host(state, init, notes[INNER_NESTED], &nested) == 0,
+          "numbers of a PID namespace");
+    check(means(init, 1, false, init, 0) && means(init, 0, false, init, 0) &&
+              means(init, (uint64_t)notes[INNER_PLAIN], false, plain, 0) &&
+              means(init, (uint64_t)inner_tid, false, plain, 0),
+          "processes named from a container");
+    struct process *process;
+    check(named(init, (uint64_t)inner_tid, true, &process) == ERR_NONE &&
+              host->process_pid(process) == plain && host->process_tid(process) != plain,
+          "a thread named from a container");
+    host->process_free(process);
+    check(named_id(init, 77, false) == E44 && means(nested, 1, false, nested, 0), "nested");
+    check(host->process_seen_by(state, init, plain) == notes[INNER_PLAIN] &&
+              host->process_seen_by(state, init, nested) == notes[INNER_NESTED] &&
+              host->process_seen_by(state, nested, nested) == 1 &&
+              host->process_seen_by(state, nested, plain) == 0 &&
+              host->process_seen_by(state, init, getpid()) == 0 &&
+              host->process_seen_by(state, 0, plain) == plain,
+          "numbers as a container sees them");
+    check(translations_agree(init) && translations_agree(nested),
+          "the search agrees with the kernel");
+    reap(init);
+}
+
+/* In its own PID namespace with its own /proc: the daemon as a container. */
+static int reuse_body(void *arg)
+{
+    (void)arg;
+    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+    mount("proc", "/proc", "proc", 0, NULL);
+    if (!check(host->open(NULL, &sink, &state, &err) == 0, "a daemon in a PID namespace"))
+        return 1;
+    struct process *first, *second = NULL;
+    pid_t pid = spawn(0, sleeper, NULL);
+    if (!check(named(getpid(), (uint64_t)pid, false, &first) == ERR_NONE, "held before the reuse"))
+        return 1;
+    reap(pid);
+    nap_ms(20); /* before Linux 6.9 the key has the start time's tick of 10 ms */
+    char text[32];
+    snprintf(text, sizeof text, "%d", pid - 1);
+    text_write("/proc/sys/kernel/ns_last_pid", text);
+    pid_t again = spawn(0, sleeper, NULL);
+    named(getpid(), (uint64_t)again, false, &second);
+    check(again == pid && second && !host->process_alive(first) && host->process_alive(second) &&
+              host->process_key(first) != host->process_key(second),
+          "a reused number is another process");
+    struct rights *rights;
+    host->rights(state, getpid(), 0, 0, &rights);
+    check(host->may_observe(state, rights, first, &err) < 0 && err.id == E44,
+          "a reused number is not observed");
+    return failures();
+}
+
+void test_reuse(void)
+{
+    spawn_test(CLONE_NEWPID | CLONE_NEWNS, reuse_body);
+}

@@ -1,0 +1,406 @@
+/*
+ * Who may observe whom: actors of all kinds, each pair compared with what the kernel itself answers
+ * to the opener.
+ */
+#include "backends/linux/opener.h"
+#include "tests/host_test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/kcmp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ALL             (~0ULL)
+#define DOCKER          0xa80425fbULL
+#define BIT(capability) (1ULL << (capability))
+
+enum where {
+    HOME,
+    ROOTLESS,
+    REMAPPED,
+    NESTED
+};
+
+static struct actor {
+    const char *name;
+    enum where where;
+    uid_t uid;
+    gid_t gid;
+    uint64_t capabilities;
+    bool set_uid, private;
+    pid_t pid;
+    int ask;
+    struct rights *rights;
+    struct process *process;
+} actors[] = {
+    {.name = "user", .uid = 1000, .gid = 1000},
+    {.name = "user's other", .uid = 1000, .gid = 1000},
+    {.name = "other user", .uid = 1001, .gid = 1001},
+    {.name = "other group", .uid = 1000, .gid = 1001},
+    {.name = "set-uid program", .uid = 1000, .gid = 1000, .set_uid = true},
+    {.name = "not dumpable", .uid = 1000, .gid = 1000, .private = true},
+    {.name = "user with a capability", .uid = 1000, .gid = 1000, .capabilities = BIT(CAP_NET_RAW)},
+    {.name = "debugger", .uid = 1000, .gid = 1000, .capabilities = BIT(CAP_SYS_PTRACE)},
+    {.name = "root", .capabilities = ALL},
+    {.name = "container's root", .capabilities = DOCKER},
+    {.name = "container's other root", .capabilities = DOCKER},
+    {.name = "bare root", .capabilities = 0},
+    {.name = "rootless root", .where = ROOTLESS, .capabilities = ALL},
+    {.name = "rootless root's other", .where = ROOTLESS, .capabilities = ALL},
+    {.name = "rootless bare", .where = ROOTLESS},
+    {.name = "rootless bare's other", .where = ROOTLESS},
+    {.name = "remapped root", .where = REMAPPED, .capabilities = ALL},
+    {.name = "remapped bare", .where = REMAPPED},
+    {.name = "remapped user", .where = REMAPPED, .uid = 1000, .gid = 1000},
+    {.name = "nested root", .where = NESTED, .capabilities = ALL},
+};
+#define N_ACTORS (sizeof actors / sizeof *actors)
+
+static const uid_t base_uid[] = {[ROOTLESS] = 1000, [REMAPPED] = 100000, [NESTED] = 1000};
+static int userns_fd[] = {[ROOTLESS] = -1, [REMAPPED] = -1};
+
+static void capabilities_become(uint64_t set)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    syscall(SYS_capget, &head, data);
+    for (int i = 0; i < 2; i++) {
+        data[i].permitted &= (uint32_t)(set >> 32 * i);
+        data[i].effective = data[i].permitted;
+        data[i].inheritable = 0;
+    }
+    syscall(SYS_capset, &head, data);
+}
+
+static int actor_body(void *arg)
+{
+    const struct actor *actor = arg;
+    setgroups(0, NULL);
+    if (actor->where != HOME)
+        setns(userns_fd[actor->where == NESTED ? ROOTLESS : actor->where], CLONE_NEWUSER);
+    prctl(PR_SET_KEEPCAPS, 1);
+    syscall(SYS_setresgid, actor->gid, actor->gid, actor->gid);
+    uid_t saved = actor->set_uid ? 0 : actor->uid;
+    syscall(SYS_setresuid, actor->uid, saved, saved);
+    prctl(PR_SET_DUMPABLE, !actor->private && !actor->set_uid);
+    if (actor->where == NESTED) {
+        unshare(CLONE_NEWUSER);
+        text_write("/proc/self/setgroups", "deny");
+        text_write("/proc/self/uid_map", "0 0 1");
+        text_write("/proc/self/gid_map", "0 0 1");
+    }
+    if (!(actor->uid == 0 && actor->capabilities == ALL))
+        capabilities_become(actor->capabilities);
+    prctl(PR_SET_DUMPABLE, !actor->private && !actor->set_uid);
+    pid_t pid = 0;
+    int answer = 0;
+    /* The kernel's own answer: a call that makes the ptrace read check with its own credentials. */
+    do
+        if (write(actor->ask, &answer, sizeof answer) != sizeof answer)
+            break;
+    while (read(actor->ask, &pid, sizeof pid) == sizeof pid &&
+           (answer = syscall(SYS_kcmp, pid, pid, KCMP_VM, 0, 0) == 0 ? 0 : -errno, true));
+    return 0;
+}
+
+static int holder(void *arg)
+{
+    uid_t uid = (uid_t)(intptr_t)arg;
+    setgroups(0, NULL);
+    syscall(SYS_setresgid, uid, uid, uid);
+    syscall(SYS_setresuid, uid, uid, uid);
+    prctl(PR_SET_DUMPABLE, 1);
+    unshare(CLONE_NEWUSER);
+    notes[USERNS_READY] = 1;
+    return sleeper(NULL);
+}
+
+static void userns_make(enum where where, uid_t owner, const char *map)
+{
+    char path[64];
+    notes[USERNS_READY] = 0;
+    pid_t pid = spawn(0, holder, (void *)(intptr_t)owner);
+    note_wait(USERNS_READY);
+    snprintf(path, sizeof path, "/proc/%d/uid_map", pid);
+    text_write(path, map);
+    snprintf(path, sizeof path, "/proc/%d/gid_map", pid);
+    text_write(path, map);
+    userns_fd[where] = ns_open(pid, "user");
+    reap(pid);
+}
+
+void actors_start(void)
+{
+    userns_make(ROOTLESS, 1000, "0 1000 1");
+    userns_make(REMAPPED, 0, "0 100000 65536");
+    for (size_t i = 0; i < N_ACTORS; i++) {
+        struct actor *actor = &actors[i];
+        int pair[2], ready;
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair);
+        actor->ask = pair[1];
+        actor->pid = spawn(0, actor_body, actor);
+        close(pair[1]);
+        actor->ask = pair[0];
+        if (read(pair[0], &ready, sizeof ready) != sizeof ready)
+            check(false, actor->name);
+        uid_t base = base_uid[actor->where];
+        host->rights(state, actor->pid, base + (actor->set_uid ? 0 : actor->uid), base + actor->gid,
+                     &actor->rights);
+        named(getpid(), (uint64_t)actor->pid, false, &actor->process);
+    }
+}
+
+static int kernels_answer(const struct actor *opener, const struct actor *target)
+{
+    int answer;
+    if (write(opener->ask, &target->pid, sizeof target->pid) < 0 ||
+        read(opener->ask, &answer, sizeof answer) != sizeof answer)
+        return -EIO;
+    return answer;
+}
+
+static struct actor *actor_named(const char *name)
+{
+    for (size_t i = 0; i < N_ACTORS; i++)
+        if (strcmp(actors[i].name, name) == 0)
+            return &actors[i];
+    abort();
+}
+
+const struct rights *actor_rights(const char *name)
+{
+    return actor_named(name)->rights;
+}
+
+static bool may(const char *opener, const char *target)
+{
+    err = (struct err){0};
+    int rc =
+        host->may_observe(state, actor_named(opener)->rights, actor_named(target)->process, &err);
+    if (rc < 0 && err.id != E40)
+        printf("# %s\n", err.text);
+    return rc == 0 &&
+           host->may_observe_pid(state, actor_named(opener)->rights, actor_named(target)->pid) == 0;
+}
+
+void test_six_rows(void)
+{
+    check(may("user", "user's other"), "row 1: a user, its own process");
+    check(may("rootless root", "rootless bare"),
+          "row 2: rootless root, process without capabilities");
+    check(may("rootless root", "rootless root's other"), "row 3: rootless root, another root");
+    check(may("rootless bare", "rootless bare's other"), "row 4: rootless without, the same");
+    check(!may("rootless bare", "rootless root"),
+          "row 5: rootless without, root with capabilities");
+    check(may("container's root", "container's other root"), "row 6: a container's capabilities");
+    check(!may("user", "remapped bare"), "root's user namespace is not everybody's");
+    check(may("user", "rootless root"), "the owner of a user namespace sees into it");
+    check(!may("user", "set-uid program") && printf("# %s\n", err.text) &&
+              !may("user", "not dumpable") && printf("# %s\n", err.text) && !may("user", "root") &&
+              printf("# %s\n", err.text) && !may("user", "user with a capability") &&
+              printf("# %s\n", err.text),
+          "set-uid, not dumpable, root, capable: refused");
+}
+
+void test_all_pairs(void)
+{
+    unsigned wrong = 0;
+    if (syscall(SYS_kcmp, getpid(), getpid(), KCMP_VM, 0, 0) < 0) {
+        check(errno == ENOSYS, "every pair is answered as by the kernel # SKIP no kcmp");
+        return;
+    }
+    for (size_t i = 0; i < N_ACTORS; i++)
+        for (size_t j = 0; j < N_ACTORS; j++) {
+            if (i == j || actors[i].set_uid) /* its real and fs ids differ: two answers */
+                continue;
+            int kernel = kernels_answer(&actors[i], &actors[j]);
+            bool ours = may(actors[i].name, actors[j].name);
+            if ((kernel == 0) != ours) {
+                printf("# %s -> %s: kernel %d, here %d (%s)\n", actors[i].name, actors[j].name,
+                       kernel, ours, err.text);
+                wrong++;
+            }
+        }
+    check(wrong == 0, "every pair is answered as by the kernel");
+}
+
+static char *credentials(void)
+{
+    char *text = proc_text("/proc/thread-self/status");
+    char *end = strstr(text, "\nSeccomp");
+    char *start = strstr(text, "\nUid:");
+    char *groups = strndup(start, (size_t)(end - start));
+    free(text);
+    /* Sizes of memory stand in between and change by themselves. */
+    char *memory = strstr(groups, "\nVmPeak");
+    char *after = strstr(groups, "\nCapInh");
+    if (memory && after)
+        memmove(memory, after, strlen(after) + 1);
+    return groups;
+}
+
+void test_restored(void)
+{
+    gid_t groups[] = {5, 6, 70000};
+    int signal_before, signal_after;
+    setgroups(3, groups);
+    prctl(PR_SET_PDEATHSIG, SIGUSR1);
+    prctl(PR_GET_PDEATHSIG, &signal_before);
+    char *before = credentials();
+    bool same = strstr(before, "5 6 70000") != NULL;
+    for (size_t i = 0; i < N_ACTORS; i++) {
+        may(actors[i].name, "user");
+        char *after = credentials();
+        same = same && strcmp(before, after) == 0;
+        free(after);
+    }
+    prctl(PR_GET_PDEATHSIG, &signal_after);
+    check(same, "credentials are restored exactly");
+    check(signal_before == signal_after && signal_after == SIGUSR1,
+          "and the parent's death signal");
+    free(before);
+    prctl(PR_SET_PDEATHSIG, 0);
+}
+
+static struct question {
+    const char *opener, *target;
+    bool answer;
+} questions[] = {
+    {"user", "user's other", true},
+    {"other user", "user's other", false},
+    {"root", "user's other", true},
+    {"rootless root", "rootless bare", true},
+    {"rootless bare", "rootless root", false},
+};
+#define N_QUESTIONS (sizeof questions / sizeof *questions)
+
+static void *asker(void *arg)
+{
+    const struct question *question = arg;
+    const struct actor *opener = actor_named(question->opener);
+    const struct actor *target = actor_named(question->target);
+    intptr_t wrong = 0;
+    for (int i = 0; i < 100; i++) {
+        struct err why;
+        int rc = host->may_observe(state, opener->rights, target->process, &why);
+        wrong += rc != (question->answer ? 0 : -EPERM);
+    }
+    return (void *)wrong;
+}
+
+void test_threads(void)
+{
+    pthread_t threads[N_QUESTIONS];
+    intptr_t wrong = 0;
+    for (size_t i = 0; i < N_QUESTIONS; i++)
+        pthread_create(&threads[i], NULL, asker, &questions[i]);
+    for (size_t i = 0; i < N_QUESTIONS; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        wrong += (intptr_t)result;
+    }
+    check(wrong == 0, "threads ask for different openers at once");
+}
+
+static int hang(void *arg)
+{
+    (void)arg;
+    for (;;)
+        syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
+    return 0;
+}
+
+static int answer_seven(void *arg)
+{
+    (void)arg;
+    return -7;
+}
+
+void test_helper_hangs(void)
+{
+    uint64_t begin = host->now_ns(state);
+    int rc = opener_do(actor_rights("user"), true, hang, NULL);
+    uint64_t ms = (host->now_ns(state) - begin) / 1000000;
+    check(rc == -ETIME && ms >= 1900 && ms < 4000, "a helper that hangs is ended");
+    check(opener_do(actor_rights("user"), true, answer_seven, NULL) == -7 &&
+              opener_do(actor_rights("user"), false, answer_seven, NULL) == -7,
+          "answers come back");
+}
+
+/* With hidepid a process that the opener may not observe looks absent to it. */
+static int hidden_body(void *arg)
+{
+    (void)arg;
+    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+    if (mount("proc", "/proc", "proc", 0, "hidepid=2") < 0)
+        return 0;
+    check(may("user", "user's other") && !may("user", "root") && err.id == E40 &&
+              may("rootless root", "rootless bare") && !may("rootless bare", "rootless root") &&
+              err.id == E40,
+          "the same answers with hidepid");
+    return failures();
+}
+
+void test_hidden(void)
+{
+    spawn_test(CLONE_NEWNS, hidden_body);
+}
+
+void test_rights(void)
+{
+    struct rights *root = actor_named("root")->rights;
+    struct rights *mine, *nobody, *read;
+    gid_t groups[] = {5, 6, 70000};
+    setgroups(3, groups);
+    host->rights(state, getpid(), 0, 0, &mine);
+    host->rights(state, 0, 77, 78, &nobody);
+    check(root->superuser && root->userns_fd == -1 &&
+              !actor_named("container's root")->rights->superuser &&
+              !actor_named("bare root")->rights->superuser &&
+              !actor_named("rootless root")->rights->superuser &&
+              actor_named("rootless root")->rights->userns_fd >= 0,
+          "superuser is a capability at home");
+    check(mine->n_groups == 3 && rights_in_group(mine, 70000) && rights_in_group(mine, 0) &&
+              !rights_in_group(mine, 7),
+          "groups");
+    check(nobody->uid == 77 && nobody->gid == 78 && nobody->n_groups == 0 &&
+              nobody->capabilities == 0 && !nobody->superuser,
+          "a requester that is not visible");
+    struct buf out;
+    buf_init(&out, NULL, 0);
+    rights_print(mine, &out);
+    read = rights_scan(buf_text(&out));
+    check(read && read->n_groups == 3 && read->groups[2] == 70000 && read->userns_fd == -1 &&
+              read->capabilities == mine->capabilities && read->superuser && !rights_scan("0 0") &&
+              !rights_scan("0 0 0 2 -1") && !rights_scan("0 0 0 1 -1 x"),
+          "rights printed and read");
+    buf_free(&out);
+    rights_forget(read);
+    rights_free(mine);
+    rights_free(nobody);
+    setgroups(0, NULL);
+}
+
+void actors_stop(void)
+{
+    for (size_t i = 0; i < N_ACTORS; i++) {
+        close(actors[i].ask);
+        reap(actors[i].pid);
+        rights_free(actors[i].rights);
+        host->process_free(actors[i].process);
+    }
+    close(userns_fd[ROOTLESS]);
+    close(userns_fd[REMAPPED]);
+}

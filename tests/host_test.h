@@ -1,0 +1,74 @@
+/*
+ * What the tests of the Linux host share (tests/host*.c, one program): results, children, the host
+ * under test.
+ */
+#pragma once
+
+#include "backends/linux/linux.h"
+#include "core/backend.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+extern const struct host *const host;
+extern struct host_state *state;
+extern const struct sink sink;
+extern struct err err;
+
+/* Numbers that children tell; each test uses its own. */
+enum note {
+    THREAD,
+    THREAD_READY,
+    INNER_PLAIN,
+    INNER_NESTED,
+    INNER_READY,
+    USERNS_READY,
+    GROUP_READY
+};
+extern _Atomic pid_t *notes;
+
+/* Prints "ok NAME" or "not ok NAME". failures() goes into a child's exit status. */
+bool check(bool good, const char *name);
+int failures(void);
+void failures_add(int n);
+
+bool text_write(const char *path, const char *text);
+void nap_ms(unsigned ms);
+void note_wait(enum note note);
+
+/* fork() with namespaces; the child runs fn, exits with what it returns, and dies with its parent.
+ */
+pid_t spawn(unsigned long flags, int (*fn)(void *), void *arg);
+/* The same for a test in namespaces of its own: waits, and adds its failures. */
+void spawn_test(unsigned long flags, int (*fn)(void *));
+int sleeper(void *arg); /* sleeps for ever */
+void reap(pid_t pid);   /* kill and wait */
+/* A process with a second thread, notes[THREAD]; its leader exits unless it stays. */
+int threaded(void *leader_stays);
+pid_t threaded_start(bool leader_stays);
+
+/* process_open(): the id of its error, or ERR_NONE and the process (free). */
+enum err_id named(pid_t tid, uint64_t number, bool thread, struct process **out);
+enum err_id named_id(pid_t tid, uint64_t number, bool thread);
+/* Does the number mean this living process, and this thread of it (0: all)? */
+bool means(pid_t tid, uint64_t number, bool thread, pid_t pid, pid_t task);
+
+/* host_observe.c: processes of all kinds, which are openers and targets. */
+struct actor;
+void actors_start(void);
+void actors_stop(void);
+const struct rights *actor_rights(const char *name);
+
+void test_numbers(void);
+void test_pid_namespaces(void);
+void test_reuse(void);
+void test_rights(void);
+void test_six_rows(void);
+void test_all_pairs(void);
+void test_hidden(void);
+void test_restored(void);
+void test_threads(void);
+void test_helper_hangs(void);
+void test_groups(void);

@@ -1,0 +1,196 @@
+# shellcheck shell=bash disable=SC2016
+# Who may do what, INTERFACE section 10: bits, rights of the opener, the attach check, the superuser.
+
+# alices NAME [SETTINGS]: a PMC made by alice
+alices() {
+    as "$ALICE" mkdir "$M/$1"
+    (($# == 1)) || result_as "$ALICE" write "$M/$1/config" "${*:2}" >/dev/null
+}
+
+# uid 0 with nothing else
+POWERLESS=(setpriv --bounding-set=-all --inh-caps=-all)
+
+t_modes_of_the_tree() {
+    mount_pmcfs
+    is "$(stat -c %a "$M" "$M/info" "$M/info/stats" "$M/events" "$M/admin" "$M/admin/tunables/mincount" "$M/counts" | xargs)" '1777 555 444 555 755 644 444'
+    alices a
+    is "$(stat -c '%a %u %g' "$M/a")" '700 1000 1000'
+    is "$(stat -c %a "$M/a/config" "$M/a/count" "$M/a/status" "$M/a/ctl" | xargs)" '600 600 400 600'
+}
+
+t_any_user_makes_a_pmc_and_only_its_owner_removes_it() {
+    mount_pmcfs
+    alices a
+    fails_with EPERM "as $BOB rmdir $M/a"
+    fails_with EPERM "as $BOB mv $M/a $M/b"
+    as "$ALICE" mv "$M/a" "$M/b"
+    as "$ALICE" rmdir "$M/b"
+    alices a
+    rmdir "$M/a"
+}
+
+t_others_cannot_look_into_it_until_the_owner_says_so() {
+    mount_pmcfs -o dirmode=0777
+    as "$ALICE" mkdir -m 700 "$M/a"
+    as "$ALICE" sh -c "echo page-faults >$M/a/event"
+    fails_with EACCES "as $BOB cat $M/a/count"
+    fails_with EACCES "as $BOB ls $M/a"
+    as "$ALICE" chmod 755 "$M/a"
+    is "$(as "$BOB" cat "$M/a/count")" 0
+    fails_with EACCES "as $BOB sh -c 'echo start >$M/a/ctl'"
+    as "$ALICE" chmod 700 "$M/a"
+    fails_with EACCES "as $BOB cat $M/a/count"
+}
+
+t_chmod_and_chown_are_for_who_may() {
+    mount_pmcfs
+    alices a
+    fails_with EPERM "as $BOB chmod 777 $M/a"
+    fails_with EPERM "as $ALICE chown $BOB $M/a"
+    chown "$BOB:$BOB" "$M/a"
+    is "$(stat -c '%u %g' "$M/a" "$M/a/count" | sort -u)" '1001 1001'
+    as "$BOB" sh -c "echo page-faults >$M/a/event"
+    fails_with EACCES "as $ALICE cat $M/a/count"
+    chown "$ALICE" "$M/a/count"
+    is "$(stat -c %u "$M/a")" "$ALICE" 'chown of a file is that of the PMC'
+}
+
+t_attach_to_ones_own_process_and_not_to_anothers() {
+    mount_pmcfs
+    target_start mine "$ALICE"
+    target_start bobs "$BOB"
+    target_start roots
+    alices a event=page-faults
+    is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[mine]}")" ok
+    for name in bobs roots; do
+        is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[$name]}")" EPERM
+        like "$(cat "$M/a/error")" "^EPERM E40 target: .*${PID_OF[$name]}"
+    done
+    is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[mine]} ${PID_OF[bobs]}")" EPERM
+    attach a "${PID_OF[bobs]}"
+}
+
+t_rights_are_those_of_who_opened_the_file() {
+    mount_pmcfs
+    target_start bobs "$BOB"
+    alices a event=page-faults
+    exec {held}>"$M/a/target"
+    is "$(result_as "$ALICE" fd "$held" "${PID_OF[bobs]}")" ok "opened by root, written by alice"
+}
+
+t_a_set_uid_writer_cannot_act_with_its_rights() {
+    mount_pmcfs
+    target_start bobs "$BOB"
+    alices a event=page-faults
+    cp "$HELPERS/io" "$T/suid-io"
+    chmod 4755 "$T/suid-io"
+    is "$(as "$ALICE" sh -c "exec 5>$M/a/target; $T/suid-io fd 5 ${PID_OF[bobs]}")" EPERM
+    like "$(cat "$M/a/error")" '^EPERM E40 '
+}
+
+t_self_needs_no_right() {
+    mount_pmcfs -o unprivileged_proc_debug=0
+    target_start mine "$ALICE"
+    alices a event=page-faults
+    is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[mine]}")" EPERM
+    is "$(result_as "$ALICE" write "$M/a/target" self)" ok
+    attach a "${PID_OF[mine]}"
+}
+
+t_system_scope_is_for_the_superuser_unless_allowed() {
+    mount_pmcfs
+    alices a event=context-switches
+    for word in cpu0 all; do
+        is "$(result_as "$ALICE" write "$M/a/target" $word)" EPERM
+        like "$(cat "$M/a/error")" '^EPERM X07 target: '
+    done
+    accepted "$M/admin/tunables/unprivileged_syspmcs" 1
+    is "$(result_as "$ALICE" write "$M/a/target" cpu0)" ok
+}
+
+t_superuser_is_a_capability_and_not_uid_0() {
+    mount_pmcfs
+    target_start bobs "$BOB"
+    pmc a event=task-clock
+    is "$(result_by "${POWERLESS[@]}" -- write "$M/a/target" "${PID_OF[bobs]}")" EPERM
+    is "$(result_by "${POWERLESS[@]}" -- write "$M/a/target" cpu0)" EPERM
+    alices b event=page-faults
+    is "$(result_by setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups --inh-caps +perfmon --ambient-caps +perfmon -- write "$M/b/target" cpu0)" ok
+}
+
+t_root_of_a_user_namespace_is_not_the_superuser() {
+    as "$ALICE" unshare --user --map-root-user true 2>/dev/null || skip "no user namespaces for users here"
+    mount_pmcfs
+    target_start bobs "$BOB"
+    alices a event=page-faults
+    for word in cpu0 "${PID_OF[bobs]}"; do
+        is "$(result_by as "$ALICE" unshare --user --map-root-user -- write "$M/a/target" "$word")" EPERM
+    done
+    is "$(result_by as "$ALICE" unshare --user --map-root-user -- write "$M/a/target" self)" ok
+}
+
+t_kernel_mode_with_unprivileged_kernel() {
+    mount_sim
+    alices a
+    is "$(result_as "$ALICE" write "$M/a/event" cycles:k)" EPERM
+    pmc b
+    is "$(result_by "${POWERLESS[@]}" -- write "$M/b/event" cycles:k)" EPERM
+    accepted "$M/admin/tunables/unprivileged_kernel" 1
+    is "$(result_as "$ALICE" write "$M/a/event" cycles:k)" ok
+}
+
+t_descendants_one_may_not_observe_are_left_out() {
+    mount_pmcfs
+    # A process of alice whose child is bob's: made by root, which then becomes alice.
+    /usr/bin/python3 -c '
+import os, sys, time
+pid = os.fork()
+if pid == 0:
+    os.setgroups([]); os.setgid(1001); os.setuid(1001)
+    time.sleep(100); os._exit(0)
+os.setgroups([]); os.setgid(1000); os.setuid(1000)
+os.execv("/bin/sleep", ["sleep", "100"])' &
+    sleep 0.3
+    alices a event=page-faults descendants=on
+    is "$(result_as "$ALICE" write "$M/a/target" $!)" ok
+    grep -q '^left_out 1' "$M/a/status" || grep -qi 'left.out.*1' "$M/a/status"
+}
+
+t_settings_of_a_stopped_pmc_are_checked_with_the_writers_rights() {
+    mount_pmcfs
+    target_start bobs "$BOB"
+    alices a event=page-faults
+    attach a "${PID_OF[bobs]}"
+    ctl a stop
+    is "$(result_as "$ALICE" write "$M/a/event" task-clock)" EPERM
+    is "$(cat "$M/a/event")" page-faults
+    accepted "$M/a/event" task-clock
+}
+
+t_a_covered_process_that_runs_a_set_uid_program_is_lost() {
+    mount_pmcfs
+    target_start p "$ALICE"
+    cp "$HELPERS/target" "$T/suid-target"
+    chmod 4755 "$T/suid-target"
+    alices a event=page-faults
+    result_as "$ALICE" write "$M/a/target" "${PID_OF[p]}"
+    tell p faults 100
+    local before
+    before=$(count a)
+    tell p run "$T/suid-target"
+    tell p faults 5000
+    between "$(count a)" "$before" $((before + 4000))
+    eventually 5 '[[ $(state a) == exited ]]'
+    is "$(result_as "$ALICE" write "$M/a/target" "-${PID_OF[p]}")" ESRCH
+    like "$(cat "$M/a/error")" '^ESRCH E45 '
+}
+
+t_the_group_of_readers_reads_every_count() {
+    mount_pmcfs -o "readers=$BOB"
+    alices a event=page-faults
+    for file in count detail status; do
+        as "$BOB" cat "$M/a/$file" >/dev/null
+    done
+    grep -q ^a <(as "$BOB" cat "$M/counts")
+    fails_with EACCES "as $BOB cat $M/a/config"
+}

@@ -1,0 +1,143 @@
+# shellcheck shell=bash disable=SC2016
+# Many things at once: nothing is torn, nothing hangs, nothing is left. These run under TSan as well.
+
+# for_ms MS 'SHELL TEXT': over and over, in the background.
+for_ms() {
+    (
+        until=$(($(date +%s%N) / 1000000 + $1))
+        while (($(date +%s%N) / 1000000 < until)); do
+            eval "$2"
+        done
+    ) >/dev/null 2>&1 &
+    LOOPS+=($!)
+}
+
+wait_loops() {
+    for pid in "${LOOPS[@]}"; do
+        wait "$pid" || :
+    done
+}
+
+t_readers_while_a_pmc_is_changed() {
+    LOOPS=()
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults
+    for_ms 2000 'cat "$M/a/count" "$M/a/detail" "$M/a/status" "$M/counts"'
+    for_ms 2000 'cat "$M/a/config" "$M/metrics.prom" "$M/info/rows" "$M/info/stats"'
+    for_ms 2000 'echo "${PID_OF[p]}" >"$M/a/target"; echo stop >"$M/a/ctl"; echo "task-clock page-faults" >"$M/a/event"; echo start >"$M/a/ctl"; echo detach >"$M/a/ctl"'
+    for_ms 2000 'echo page-faults >"$M/a/event"; echo reset >"$M/a/ctl"; echo 5 >"$M/a/count"'
+    wait_loops
+    ctl a detach
+    like "$(state a)" '^(allocated|stopped|exited)$'
+}
+
+t_pmcs_come_and_go_while_they_are_read() {
+    LOOPS=()
+    mount_pmcfs
+    for_ms 2000 'mkdir "$M/a"; echo "event=page-faults target=self" >"$M/a/config"; rmdir "$M/a"'
+    for_ms 2000 'mkdir "$M/a"; mv "$M/a" "$M/b"; rmdir "$M/b"'
+    for_ms 2000 'cat "$M/a/count" "$M/b/count" "$M/counts"; ls -l "$M"'
+    for_ms 2000 'cat "$M"/*/status "$M/metrics.prom"; find "$M" -maxdepth 2'
+    wait_loops
+    rmdir "$M/a" 2>/dev/null || :
+    rmdir "$M/b" 2>/dev/null || :
+    is "$(cat "$M/counts")" ''
+}
+
+t_targets_die_while_they_are_attached() {
+    LOOPS=()
+    mount_pmcfs
+    pmc a event=page-faults descendants=on
+    for_ms 2000 'sleep 0.01 & echo $! >"$M/a/target"'
+    for_ms 2000 'sh -c "echo self >$M/a/target; true; true"'
+    for_ms 2000 'cat "$M/a/target" "$M/a/detail" "$M/a/status"'
+    wait_loops
+    eventually 10 '[[ $(state a) == exited ]]'
+    is "$(cat "$M/a/target")" ''
+    local n
+    n=$(count a)
+    [[ $n -gt 0 ]] || die "nothing counted"
+}
+
+t_many_clients_of_every_kind() {
+    mount_pmcfs
+    python <<'P'
+import os, random, sys, threading, time
+root, until, failures = sys.argv[1], time.monotonic() + 4, []
+OK = {"FileNotFoundError", "FileExistsError", "ProcessLookupError"}
+def operations(me):
+    rng, mine = random.Random(me), "c%d" % (me % 20)
+    path = root + "/" + mine
+    def put(name, text):
+        fd = os.open(path + "/" + name, os.O_WRONLY)
+        try: os.write(fd, text.encode())
+        finally: os.close(fd)
+    def get(name):
+        with open(path + "/" + name, "rb", buffering=0) as f: return f.read(65536)
+    return [lambda: os.mkdir(path), lambda: os.rmdir(path), lambda: put("event", "page-faults"),
+            lambda: put("event", "task-clock page-faults"), lambda: put("target", "self"),
+            lambda: put("target", "%d" % os.getppid()), lambda: put("ctl", rng.choice(("start", "stop", "reset", "detach"))),
+            lambda: put("count", "7"), lambda: get("count"), lambda: get("detail"), lambda: get("status"),
+            lambda: os.listdir(root)], rng
+def client(me):
+    ops, rng = operations(me)
+    while time.monotonic() < until:
+        try:
+            rng.choice(ops)()
+        except OSError as e:
+            if e.errno in (103, 107):
+                failures.append(e)
+                return
+threads = [threading.Thread(target=client, args=(i,)) for i in range(100)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+assert not failures, failures[:3]
+for name in os.listdir(root):
+    if name.startswith("c") and name != "counts":
+        os.rmdir(root + "/" + name)
+P
+    is "$(cat "$M/counts")" ''
+}
+
+t_blocked_readers_and_pollers_while_the_pmc_goes() {
+    local waiters
+    mount_pmcfs
+    target_start p
+    for round in 1 2 3 4 5; do
+        pmc a event=page-faults interval=60000 notify=1000000 "target=${PID_OF[p]}"
+        waiters=()
+        for _ in 1 2 3; do
+            timeout 20 cat "$M/a/series" >/dev/null &
+            waiters+=($!)
+        done
+        /usr/bin/python3 -c '
+import os, select, sys
+p = select.poll()
+for name in ("count", "ctl"):
+    fd = os.open(sys.argv[1] + "/a/" + name, os.O_RDONLY); os.pread(fd, 99, 0)
+    p.register(fd, select.POLLPRI)
+while not any(e & select.POLLHUP for _, e in p.poll(20000)): pass' "$M" &
+        waiters+=($!)
+        sleep 0.3
+        rmdir "$M/a"
+        wait "${waiters[@]}" || die "round $round: a reader or poller did not end"
+    done
+}
+
+t_a_thousand_threads() {
+    mount_pmcfs
+    target_start p
+    tell p threads 1000
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    is "$(status a attach)" exact
+    tell p each 2
+    between "$(count a)" 2000 4000
+    local readers=()
+    for _ in 1 2 3; do
+        (for _ in {1..20}; do cat "$M/a/count"; done) >/dev/null &
+        readers+=($!)
+    done
+    wait "${readers[@]}"
+    rmdir "$M/a"
+}

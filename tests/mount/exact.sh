@@ -1,0 +1,131 @@
+# shellcheck shell=bash disable=SC2016
+# Counts compared with what the kernel itself says of the same span: equal where the event is exact.
+
+# The target is idle whenever this is called, so that both speak of the same moment.
+same_span() {
+    is "$(($(count a) - COUNT0))" "$(($(faults_of "${PID_OF[p]}") - FAULTS0))" "page faults"
+}
+
+begin_span() {
+    tell p usage
+    COUNT0=$(count a) FAULTS0=$(faults_of "${PID_OF[p]}")
+}
+
+t_page_faults_equal_those_of_proc() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    begin_span
+    for n in 1 10 1234 7; do
+        tell p faults $n
+        same_span
+    done
+}
+
+t_page_faults_of_threads_before_and_after_the_attach_equal_those_of_proc() {
+    mount_pmcfs
+    target_start p
+    tell p threads 8
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    begin_span
+    tell p each 50
+    tell p threads 8
+    tell p each 50
+    tell p end 4
+    tell p each 50
+    same_span
+    is "$(status a attach)" exact
+}
+
+t_minor_and_major_faults_add_up() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults event=minor-faults event=major-faults "target=${PID_OF[p]}"
+    tell p faults 3000
+    mapfile -t v <"$M/a/count"
+    is "${v[0]}" "$((v[1] + v[2]))"
+}
+
+t_perf_stat_beside_us_says_the_same() {
+    perf stat -x, -e page-faults true 2>"$T/perf" || skip "perf does not run here: $(tail -1 "$T/perf")"
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    tell p usage
+    perf stat -x, -e page-faults -o "$T/perf" -p "${PID_OF[p]}" &
+    sleep 1
+    tell p usage
+    local before
+    before=$(count a)
+    tell p faults 2500
+    tell p usage
+    local ours=$(($(count a) - before))
+    kill -INT $!
+    wait $! || :
+    is "$ours" "$(sed -n 's/^\([0-9]*\),.*page-faults.*/\1/p' "$T/perf")"
+}
+
+t_task_clock_is_the_cpu_time_of_the_threads() {
+    mount_pmcfs
+    target_start p
+    tell p threads 4
+    pmc a event=task-clock "target=${PID_OF[p]}"
+    local before after ours
+    before=$(cat "/proc/${PID_OF[p]}"/task/*/schedstat | awk '{ s += $1 } END { printf "%d", s }')
+    ours=$(count a)
+    tell p spin 100
+    tell p spineach 50
+    ours=$(($(count a) - ours))
+    after=$(cat "/proc/${PID_OF[p]}"/task/*/schedstat | awk '{ s += $1 } END { printf "%d", s }')
+    between "$ours" $(((after - before) * 95 / 100 - 5000000)) $(((after - before) * 105 / 100 + 5000000))
+}
+
+t_context_switches_are_at_least_the_sleeps() {
+    mount_pmcfs
+    target_start p
+    pmc a event=context-switches "target=${PID_OF[p]}"
+    tell p sleep 100
+    between "$(count a)" 100 400
+}
+
+t_children_add_what_the_kernel_accounts_to_them() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults descendants=on "target=${PID_OF[p]}"
+    tell p child 10
+    local before start sum
+    sum() {
+        local line
+        line=$(<"/proc/${PID_OF[p]}/stat")
+        # shellcheck disable=SC2086 # words are wanted
+        set -- ${line##*) }
+        echo $((${8} + ${9} + ${10} + ${11}))
+    }
+    before=$(sum) start=$(count a)
+    tell p children 20 100
+    sum=$(($(sum) - before))
+    # What a child does while it dies is accounted after its counter has closed.
+    between "$(($(count a) - start))" $((sum - 40)) $((sum + 40))
+}
+
+t_members_of_a_set_are_read_at_one_instant() {
+    mount_pmcfs
+    pmc a event=task-clock event=cpu-clock event=task-clock
+    /usr/bin/python3 -c 'while True: pass' &
+    attach a $!
+    for _ in {1..20}; do
+        mapfile -t v <"$M/a/count"
+        between "$((v[0] > v[2] ? v[0] - v[2] : v[2] - v[0]))" 0 2000000 "the same clock twice"
+    done
+}
+
+t_a_simulated_counter_follows_the_time_it_was_enabled() {
+    mount_sim
+    # r3e8: 1000 events a millisecond.
+    pmc a event=r3e8 target=cpu0
+    sleep 0.1
+    ctl a stop
+    local us
+    us=$(($(status a enabled_ns) / 1000))
+    between "$(count a)" $((us - 1000)) $((us + 1000))
+}

@@ -1,0 +1,254 @@
+# shellcheck shell=bash disable=SC2034
+# What the tests on a real mount are written with. one.sh sources it and then the file of the test.
+#
+# Given: BIN (pmcfs), HELPERS (io, target), T (this test's own directory), VARIANT (plain, reload, asan,
+# tsan). Every test runs in its own mount and PID namespace: what it leaves behind goes with it.
+
+ALICE=1000
+BOB=1001
+M='' DAEMON=0 MOUNTS=0
+declare -A DAEMON_OF=() IN=() OUT=() PID_OF=()
+
+# ---- saying what was expected ----
+
+die() {
+    printf 'FAILED at %s:%s: %s\n' "${BASH_SOURCE[2]##*/}" "${BASH_LINENO[1]}" "$*" >&2
+    exit 1
+}
+
+skip() {
+    printf '%s\n' "$*" >"$T/skip"
+    exit 77
+}
+
+# is ACTUAL EXPECTED [WHAT]
+is() {
+    [[ $1 == "$2" ]] || die "${3:-value}: got '$1', expected '$2'"
+}
+
+# like TEXT REGEX [WHAT]
+like() {
+    [[ $1 =~ $2 ]] || die "${3:-text}: '$1' does not match '$2'"
+}
+
+unlike() {
+    [[ ! $1 =~ $2 ]] || die "${3:-text}: '$1' matches '$2'"
+}
+
+# between ACTUAL MIN MAX [WHAT]
+between() {
+    [[ $1 =~ ^[0-9]+$ ]] || die "${4:-value}: '$1' is no number"
+    ((10#$1 >= $2 && 10#$1 <= $3)) || die "${4:-value}: $1 is not in $2…$3"
+}
+
+# eventually SECONDS 'SHELL CONDITION'
+eventually() {
+    local until=$((SECONDS + $1 + 1))
+    while ! eval "$2"; do
+        ((SECONDS < until)) || die "not within $1 s: $2"
+        sleep 0.05
+    done
+}
+
+declare -A STRERROR=(
+    [E2BIG]='Argument list too long' [EACCES]='Permission denied'
+    [EAGAIN]='Resource temporarily unavailable' [EBUSY]='Device or resource busy'
+    [EDESTADDRREQ]='Destination address required' [EDQUOT]='Disk quota exceeded'
+    [EEXIST]='File exists' [EINVAL]='Invalid argument' [EIO]='Input/output error'
+    [EMFILE]='Too many open files' [ENAMETOOLONG]='File name too long'
+    [ENODATA]='No data available' [ENODEV]='No such device'
+    [ENOENT]='No such file or directory' [ENOSPC]='No space left on device'
+    [ENOTEMPTY]='Directory not empty' [ENXIO]='No such device or address'
+    [EOPNOTSUPP]='Operation not supported' [EPERM]='Operation not permitted'
+    [ESRCH]='No such process' [EXDEV]='Invalid cross-device link')
+
+# fails_with ERRNO 'SHELL TEXT': it must fail, and say so with that errno's text.
+fails_with() {
+    local said rc=0
+    said=$(eval "$2" 2>&1) || rc=$?
+    ((rc != 0)) || die "succeeded, expected $1: $2${said:+ ($said)}"
+    [[ ${said,,} == *"${STRERROR[$1],,}"* ]] || die "expected $1 from: $2; it said: $said"
+}
+
+# What io answers, "ok" or the errno's name: result write FILE TEXT…, result_as USER write FILE TEXT…,
+# result_by COMMAND… -- write FILE TEXT… (run by COMMAND).
+result() { "$HELPERS/io" "$@" || :; }
+result_as() { as "$1" "$HELPERS/io" "${@:2}" || :; }
+result_by() {
+    local command=()
+    while [[ $1 != -- ]]; do
+        command+=("$1")
+        shift
+    done
+    "${command[@]}" "$HELPERS/io" "${@:2}" || :
+}
+
+# accepted FILE TEXT…: each TEXT is one write(2) on one descriptor; \n \0 \t are understood.
+accepted() {
+    local got file=$1
+    shift
+    got=$("$HELPERS/io" write "$file" "$@") ||
+        die "$got from writing '$*' to ${file##*/}: $(cat "${file%/*}/error" 2>/dev/null)"
+}
+
+# refused ERRNO ID FILE TEXT: the write fails so, and `error` says "ERRNO ID FILE: sentence". ID may be
+# a regex; '' when the file is not a PMC's.
+refused() {
+    local got line
+    got=$("$HELPERS/io" write "$3" "$4") && die "accepted '$4' in ${3##*/}, expected $1"
+    is "$got" "$1" "writing '$4' to ${3##*/}: errno"
+    [[ -n $2 ]] || return 0
+    line=$(<"${3%/*}/error")
+    [[ $line =~ ^$1\ ($2)\ ${3##*/}:\ .+[^.]$ ]] || die "writing '$4': error says '$line', expected '$1 $2 ${3##*/}: …'"
+}
+
+# unchanged DIRECTORY 'SHELL TEXT': config, state and count are the same before and after.
+unchanged() {
+    local before after
+    before=$(cat "$1"/{config,event,mode,target,ctl} 2>&1)
+    eval "$2"
+    after=$(cat "$1"/{config,event,mode,target,ctl} 2>&1)
+    is "$after" "$before" "settings after: $2"
+}
+
+# ---- the mount ----
+
+# mount_pmcfs [OPTION…]: in the foreground, on a fresh directory; sets M and DAEMON.
+mount_pmcfs() {
+    local dir=$T/pmc$((MOUNTS += 1))
+    mkdir -m 755 "$dir"
+    M=$dir
+    "${RUN_DAEMON[@]}" "$BIN" -f "$@" "$dir" >>"$T/daemon" 2>&1 &
+    DAEMON=$!
+    DAEMON_OF[$dir]=$DAEMON
+    local until=$((SECONDS + 20))
+    while [[ ! -e $dir/info/version ]]; do
+        kill -0 "$DAEMON" 2>/dev/null || die "pmcfs ended before the tree was there: $(tail -3 "$T/daemon")"
+        ((SECONDS < until)) || die "no tree after 20 s"
+        sleep 0.01
+    done
+    RELOAD_FROM=$(reloads)
+}
+
+# A simulated PMU: 4 CPUs, 4 rows, unless told otherwise.
+mount_sim() {
+    mount_pmcfs -o "backend=sim,${1:-sim_cpus=4,sim_rows=4}" "${@:2}"
+}
+
+# unmount_pmcfs [DIRECTORY]: SIGTERM; the daemon must end by itself with status 0.
+unmount_pmcfs() {
+    local dir=${1:-$M} rc=0
+    local pid=${DAEMON_OF[$dir]}
+    unset "DAEMON_OF[$dir]"
+    [[ $dir != "$M" ]] || DAEMON=0
+    kill -TERM "$pid" 2>/dev/null || die "pmcfs has ended by itself: $(tail -3 "$T/daemon")"
+    end_within 20 "$pid" || rc=$?
+    is "$rc" 0 "exit status of pmcfs after SIGTERM"
+    ! mountpoint -q "$dir" || die "still mounted after SIGTERM"
+}
+
+# end_within SECONDS PID: wait for a child; its status, 124 when it does not end.
+end_within() {
+    local until=$((SECONDS + $1 + 1))
+    while kill -0 "$2" 2>/dev/null && [[ $(ps -o stat= -p "$2") != Z* ]]; do
+        ((SECONDS < until)) || return 124
+        sleep 0.02
+    done
+    wait "$2"
+}
+
+# ---- PMCs ----
+
+# pmc NAME [SETTINGS…]: make one, and write the settings as one command.
+pmc() {
+    mkdir "$M/$1"
+    (($# == 1)) || accepted "$M/$1/config" "${*:2}"
+}
+
+count() { cat "$M/$1/count"; }
+state() { cat "$M/$1/ctl"; }
+ctl() { accepted "$M/$1/ctl" "$2"; }
+attach() { accepted "$M/$1/target" "${*:2}"; }
+
+# setting NAME KEY, status NAME KEY, stat KEY
+setting() { sed -n "s/^$2=//p" "$M/$1/config"; }
+status() { sed -n "s/^$2 //p" "$M/$1/status"; }
+stat_value() { sed -n "s/^$1 //p" "$M/info/stats"; }
+
+# ---- programs ----
+
+# target_start NAME [USER]: a target.c to talk to; its PID in PID_OF[NAME].
+target_start() {
+    local in out line
+    mkfifo -m 666 "$T/$1.in" "$T/$1.out"
+    if [[ ${2:-} ]]; then
+        as "$2" "$HELPERS/target" <"$T/$1.in" >"$T/$1.out" &
+    else
+        "$HELPERS/target" <"$T/$1.in" >"$T/$1.out" &
+    fi
+    exec {in}>"$T/$1.in" {out}<"$T/$1.out"
+    IN[$1]=$in OUT[$1]=$out
+    read -r -t 10 -u "$out" line || die "target $1 did not start"
+    PID_OF[$1]=${line#ready }
+}
+
+# tell NAME WORDS…: its answer is in ANSWER.
+tell() {
+    printf '%s\n' "${*:2}" >&"${IN[$1]}"
+    read -r -t 60 -u "${OUT[$1]}" ANSWER || die "no answer from target $1 to '${*:2}'"
+}
+
+# target_end NAME: and it is reaped.
+target_end() {
+    local in=${IN[$1]} out=${OUT[$1]}
+    echo quit >&"$in"
+    exec {in}>&- {out}<&-
+    wait "${PID_OF[$1]}" 2>/dev/null || :
+}
+
+# Page faults of a process as the kernel accounts them.
+faults_of() {
+    local line
+    line=$(<"/proc/$1/stat")
+    # shellcheck disable=SC2086 # words are wanted
+    set -- ${line##*) }
+    echo $((${8} + ${10}))
+}
+
+# as USER COMMAND…: without root's rights and groups.
+as() {
+    setpriv --reuid "$1" --regid "$1" --clear-groups -- "${@:2}"
+}
+
+python() { /usr/bin/python3 -B -I - "$M" "$@"; }
+
+need_pmu() {
+    [[ -d /sys/bus/event_source/devices/cpu || -d /sys/bus/event_source/devices/cpu_core ||
+        -n $(ls -d /sys/bus/event_source/devices/armv8* 2>/dev/null) ]] || skip "no PMU in this machine"
+}
+
+with_tracefs() {
+    [[ -e /sys/kernel/tracing/events ]] || mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null ||
+        skip "the kernel has no tracefs"
+}
+
+with_cgroup2() {
+    CGROUP_ROOT=$(awk '$(NF-2) == "cgroup2" { print $5; exit }' /proc/self/mountinfo)
+    [[ $CGROUP_ROOT ]] || skip "no cgroup v2 mounted"
+}
+
+# ---- the variant with SIGUSR2 ----
+
+reloads() {
+    local lines line
+    mapfile -t lines 2>/dev/null <"$M/info/stats" || :
+    for line in "${lines[@]}"; do
+        [[ $line != 'reloads '* ]] || echo "${line#reloads }"
+    done
+}
+
+# Before every simple command of a test: let the daemon save, free and load its whole state.
+reload_before_step() {
+    [[ $VARIANT == reload && ${BASH_SOURCE[1]} == "$TEST_FILE" && $DAEMON != 0 ]] || return 0
+    kill -USR2 "$DAEMON" 2>/dev/null || :
+}

@@ -1,0 +1,133 @@
+# shellcheck shell=bash
+# poll on count, ctl, status and target, INTERFACE section 8.
+
+# Python with root = the mount, read(name), put(name, text), wait(fd, ms) -> event mask or 0.
+polling() {
+    {
+        cat <<'P'
+import os, select, sys, threading, time
+root = sys.argv[1]
+def read(name): return open(root + "/" + name).read()
+def put(name, text):
+    fd = os.open(root + "/" + name, os.O_WRONLY)
+    os.write(fd, text.encode())
+    os.close(fd)
+def wait(fd, ms, mask=select.POLLPRI):
+    p = select.poll()
+    p.register(fd, mask)
+    got = p.poll(ms)
+    return got[0][1] if got else 0
+def later(what, seconds=0.2):
+    t = threading.Timer(seconds, what)
+    t.start()
+    return t
+P
+        cat
+    } >"$T/poll.py"
+    /usr/bin/python3 -B "$T/poll.py" "$M" "$@"
+}
+
+t_count_is_always_readable() {
+    mount_pmcfs
+    pmc a event=page-faults
+    polling <<'P'
+fd = os.open(root + "/a/count", os.O_RDONLY)
+assert wait(fd, 0, select.POLLIN) & select.POLLIN
+assert not wait(fd, 100), "POLLPRI without notify"
+P
+}
+
+t_a_change_of_state_is_pollpri_on_ctl_status_and_target() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults
+    polling "${PID_OF[p]}" <<'P'
+for name in ("ctl", "status", "target"):
+    fd = os.open(root + "/a/" + name, os.O_RDONLY)
+    os.pread(fd, 4096, 0)
+    assert not wait(fd, 50), name + ": nothing changed"
+    t = later(lambda: put("a/target", sys.argv[2]))
+    assert wait(fd, 10000) & select.POLLPRI, name
+    t.join()
+    assert wait(fd, 0) & select.POLLPRI, "until it is read"
+    os.pread(fd, 4096, 0)
+    assert not wait(fd, 50), name + ": read since"
+    put("a/target", "-" + sys.argv[2])
+    os.close(fd)
+P
+}
+
+t_the_death_of_the_last_target_is_noticed() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    polling "${PID_OF[p]}" <<'P'
+fd = os.open(root + "/a/ctl", os.O_RDONLY)
+assert os.pread(fd, 100, 0) == b"running\n"
+later(lambda: os.kill(int(sys.argv[2]), 9))
+assert wait(fd, 10000) & select.POLLPRI
+assert os.pread(fd, 100, 0) == b"exited\n"
+P
+}
+
+t_count_tells_when_notify_more_were_seen() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults notify=1000 "target=${PID_OF[p]}"
+    polling <<'P' &
+fd = os.open(root + "/a/count", os.O_RDONLY)
+before = int(os.pread(fd, 100, 0))
+open(root + "/../polling", "w")
+assert wait(fd, 20000) & select.POLLPRI
+assert int(os.pread(fd, 100, 0)) - before >= 1000
+assert not wait(fd, 100), "since this descriptor's last read nothing more"
+P
+    local poller=$!
+    eventually 10 "[[ -e $T/polling ]]"
+    tell p faults 100
+    sleep 0.2
+    kill -0 $poller || die "told too early"
+    tell p faults 2000
+    wait $poller
+}
+
+t_release_is_pollhup() {
+    mount_pmcfs
+    pmc a event=page-faults notify=10
+    polling <<'P'
+fds = [os.open(root + "/a/" + name, os.O_RDONLY) for name in ("ctl", "status", "target", "count")]
+later(lambda: os.rmdir(root + "/a"))
+for fd in fds:
+    os.pread(fd, 4096, 0) if fd == fds[0] else None
+    while not wait(fd, 10000) & select.POLLHUP:
+        pass
+P
+}
+
+t_epoll_and_select_work_too() {
+    mount_pmcfs
+    pmc a event=page-faults
+    polling <<'P'
+fd = os.open(root + "/a/ctl", os.O_RDONLY)
+os.pread(fd, 100, 0)
+e = select.epoll()
+e.register(fd, select.EPOLLPRI)
+assert not e.poll(0.05)
+later(lambda: put("a/ctl", "start"))
+assert e.poll(10)[0][1] & select.EPOLLPRI
+assert select.select([], [], [fd], 10)[2] == [fd]
+P
+}
+
+t_a_poller_can_be_killed() {
+    mount_pmcfs
+    pmc a event=page-faults
+    polling <<'P' &
+fd = os.open(root + "/a/ctl", os.O_RDONLY)
+os.pread(fd, 100, 0)
+wait(fd, 100000)
+P
+    sleep 0.5
+    kill -KILL $!
+    end_within 3 $! || [[ $? != 124 ]] || die "a poller that cannot be killed"
+}

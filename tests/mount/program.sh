@@ -1,0 +1,221 @@
+# shellcheck shell=bash disable=SC2016,SC2034
+# The program of INTERFACE section 12: options, exit statuses, ways to be mounted.
+
+# pmcfs as installed, for mount(8), which has a PATH of its own. Only in this mount namespace.
+installed() {
+    mount -t tmpfs tmpfs /usr/local/sbin
+    cp "$BIN" /usr/local/sbin/pmcfs
+}
+
+# The daemon that serves a directory, wherever it came from.
+daemon_pid() { pgrep -f "pmcfs.* $1( |\$)" | head -1; }
+
+unmount_and_wait() {
+    local pid
+    pid=$(daemon_pid "$1")
+    umount "$1"
+    eventually 10 "! kill -0 $pid 2>/dev/null"
+}
+
+t_version_and_help() {
+    like "$("$BIN" --version)" '^pmcfs [0-9]+\.[0-9]+\.[0-9]+'
+    "$BIN" --help >"$T/help"
+    for word in -f -o -c --check --version --help; do
+        grep -qe "$word" "$T/help" || die "--help does not mention $word"
+    done
+}
+
+t_usage_errors_are_2() {
+    local rc
+    for arguments in '' '--nonsense' 'a b c' '-o' '-c'; do
+        rc=0
+        # shellcheck disable=SC2086 # words are wanted
+        "$BIN" $arguments >"$T/said" 2>&1 || rc=$?
+        is "$rc" 2 "status of: pmcfs $arguments"
+        [[ -s $T/said ]] || die "nothing said"
+    done
+}
+
+t_a_failure_to_mount_is_one_sentence_and_1() {
+    local rc=0
+    "$BIN" "$T/nowhere" >"$T/said" 2>&1 || rc=$?
+    is "$rc $(wc -l <"$T/said")" "1 1"
+    like "$(cat "$T/said")" "$T/nowhere"
+    rc=0
+    touch "$T/file"
+    "$BIN" "$T/file" >"$T/said" 2>&1 || rc=$?
+    is "$rc $(wc -l <"$T/said")" "1 1"
+    rc=0
+    mkdir "$T/dir"
+    as "$ALICE" "$BIN" "$T/dir" >"$T/said" 2>&1 || rc=$?
+    is "$rc" 1
+}
+
+t_it_returns_when_the_tree_is_usable() {
+    mkdir "$T/d"
+    "$BIN" "$T/d" >"$T/said" 2>&1
+    grep -q interface "$T/d/info/version"
+    is "$(wc -l <"$T/said")" "$([[ -d $T/d/events/cpu ]] && echo 0 || echo 1)" 'one line where there is no PMU'
+    unmount_and_wait "$T/d"
+}
+
+t_the_background_daemon_holds_nothing_of_the_caller() {
+    mkdir "$T/d"
+    "$BIN" "$T/d" >/dev/null 2>&1
+    local pid
+    pid=$(daemon_pid "$T/d")
+    is "$(readlink "/proc/$pid/cwd")" /
+    is "$(readlink "/proc/$pid/fd/0")" /dev/null
+    unmount_and_wait "$T/d"
+}
+
+t_umount_ends_it() {
+    mount_pmcfs
+    umount "$M"
+    local rc=0
+    end_within 10 "$DAEMON" || rc=$?
+    is "$rc" 0
+    unset "DAEMON_OF[$M]"
+    DAEMON=0
+}
+
+t_sigint_unmounts() {
+    mkdir "$T/d"
+    "$BIN" "$T/d" >/dev/null 2>&1
+    kill -INT "$(daemon_pid "$T/d")"
+    eventually 10 "! mountpoint -q $T/d"
+}
+
+t_through_mount_8() {
+    installed
+    mkdir "$T/d"
+    mount -t fuse.pmcfs none "$T/d"
+    is "$(findmnt -no FSTYPE "$T/d")" fuse.pmcfs
+    unmount_and_wait "$T/d"
+    mount -t fuse.pmcfs -o rw,nofail,noauto,_netdev,x-systemd.automount,mincount=77,allow_other,default_permissions pmcfs "$T/d"
+    is "$(cat "$T/d/admin/tunables/mincount")" 77
+    unmount_and_wait "$T/d"
+}
+
+t_a_line_of_fstab() {
+    installed
+    mkdir "$T/d"
+    echo "pmcfs $T/d fuse.pmcfs allow_other,default_permissions,nofail 0 0" >"$T/fstab"
+    mount -T "$T/fstab" "$T/d"
+    grep -q interface "$T/d/info/version"
+    unmount_and_wait "$T/d"
+}
+
+t_a_second_instance_on_the_same_directory_is_refused() {
+    mount_pmcfs
+    local rc=0
+    "$BIN" -f "$M" >"$T/said" 2>&1 || rc=$?
+    is "$rc $(wc -l <"$T/said")" "1 1"
+    like "$(cat "$T/said")" "$M"
+    grep -q interface "$M/info/version"
+}
+
+t_two_mounts_side_by_side_are_independent() {
+    mount_pmcfs
+    local first=$M
+    mount_pmcfs
+    mkdir "$M/a"
+    [[ ! -e $first/a ]]
+}
+
+t_a_stale_mount_is_taken_over() {
+    mount_pmcfs
+    kill -KILL "$DAEMON"
+    wait "$DAEMON" || :
+    DAEMON=0
+    ! ls "$M" 2>"$T/said" || die "the tree is still there"
+    "$BIN" -f "$M" >>"$T/daemon" 2>&1 &
+    DAEMON_OF["$M"]=$!
+    # Not by its name alone: the kernel remembers the names of the dead mount.
+    eventually 10 'cat "$M/info/version" >/dev/null 2>&1'
+    is "$(grep -c " $M " /proc/self/mountinfo)" 1 "mounts on the directory"
+}
+
+t_check_names_file_and_line() {
+    printf '# comment\nmincount = 500\nnonsense = 1\nnotify_ms = 0\n' >"$T/conf"
+    local rc=0
+    "$BIN" --check -c "$T/conf" >"$T/said" 2>&1 || rc=$?
+    is "$rc" 1
+    grep -q "$T/conf:3: .*nonsense" "$T/said"
+    grep -q "$T/conf:4: .*notify_ms" "$T/said"
+    sed -i 3,4d "$T/conf"
+    "$BIN" --check -c "$T/conf"
+}
+
+t_a_configuration_file_sets_tunables_and_a_bad_value_does_not_prevent_the_mount() {
+    printf 'mincount = 500\nnotify_ms = 0\n' >"$T/conf"
+    mount_pmcfs -c "$T/conf"
+    is "$(cat "$M/admin/tunables/mincount") $(cat "$M/admin/tunables/notify_ms")" '500 20'
+    grep -q "$T/conf:2: " "$T/daemon"
+}
+
+t_the_sample_configuration_is_all_defaults() {
+    local conf=${TEST_FILE%/tests/*}/conf/pmcfs.conf
+    "$BIN" --check -c "$conf"
+    ! grep -vE '^(#|\[|$)' "$conf" || die "a key that is not commented"
+    sed 's/^#\([a-z_]* *=\)/\1/' "$conf" >"$T/conf"
+    "$BIN" --check -c "$T/conf"
+}
+
+t_sighup_reads_the_writable_tunables_again() {
+    echo 'mincount = 500' >"$T/conf"
+    mount_pmcfs -c "$T/conf"
+    echo 'mincount = 700' >"$T/conf"
+    kill -HUP "$DAEMON"
+    eventually 5 '[[ $(cat "$M/admin/tunables/mincount") == 700 ]]'
+}
+
+t_few_descriptors_are_emfile_with_both_numbers_before_anything_is_opened() {
+    RUN_DAEMON=(prlimit --nofile=200:200 setpriv --bounding-set=-sys_resource --)
+    mount_pmcfs
+    target_start p
+    tell p threads 200
+    pmc a event=page-faults event=context-switches
+    refused EMFILE P10 "$M/a/target" "${PID_OF[p]}"
+    like "$(cat "$M/a/error")" 'needs [0-9]+ descriptors, has [0-9]+'
+    is "$(cat "$M/a/target")" ''
+    target_start q
+    attach a "${PID_OF[q]}"
+}
+
+t_the_limit_of_descriptors_is_raised() {
+    RUN_DAEMON=(prlimit --nofile=64:4096 --)
+    mount_pmcfs
+    [[ $(awk '/Max open files/ { print $4 }' "/proc/$DAEMON/limits") -ge 4096 ]]
+}
+
+t_libpfms_environment_is_not_obeyed() {
+    RUN_DAEMON=(env LIBPFM_VERBOSE=5 LIBPFM_DEBUG=5 LIBPFM_FORCE_PMU=ix86arch LIBPFM_DISABLED_PMUS=perf)
+    mount_pmcfs
+    pmc a event=perf::PERF_COUNT_SW_PAGE_FAULTS
+}
+
+t_a_bind_mount_shows_the_same() {
+    mount_pmcfs
+    pmc a event=page-faults count=5
+    mkdir "$T/bound"
+    mount --bind "$M/a" "$T/bound"
+    is "$(cat "$T/bound/count")" 5
+    umount "$T/bound"
+}
+
+t_descriptors_are_not_passed_on_and_none_leak() {
+    mount_pmcfs
+    target_start p
+    once() {
+        for _ in {1..20}; do
+            pmc a event=page-faults event=task-clock "target=${PID_OF[p]}"
+            cat "$M/a/detail" >/dev/null
+            rmdir "$M/a"
+        done
+        find "/proc/$DAEMON/fd" -type l | wc -l
+    }
+    local first
+    first=$(once)
+    between "$(once)" 1 "$first" "descriptors"
+}

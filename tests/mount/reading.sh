@@ -1,0 +1,156 @@
+# shellcheck shell=bash disable=SC2016
+# The formats of INTERFACE section 8: count, detail, status, counts, metrics.prom.
+
+t_count_is_a_decimal_and_a_newline() {
+    mount_pmcfs
+    pmc a event=page-faults
+    is "$(od -An -tx1 "$M/a/count" | xargs)" '30 0a'
+    pmc b event=page-faults event=task-clock count=3,4
+    is "$(cat "$M/b/count")" '3
+4'
+}
+
+t_a_held_descriptor_gives_a_fresh_value_at_each_pread() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    exec {held}<"$M/a/count"
+    # The same open file description as the shell's, read at offset 0.
+    pread() { /usr/bin/python3 -c 'import os, sys; print(os.pread(int(sys.argv[1]), 99, 0).decode(), end="")' "$held"; }
+    local before
+    before=$(pread)
+    tell p faults 500
+    between "$(pread)" $((before + 500)) $((before + 900))
+}
+
+t_texts_read_in_small_pieces_are_one_text() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults event=task-clock "target=${PID_OF[p]}"
+    python <<'P'
+import os, sys
+fd = os.open(sys.argv[1] + "/a/detail", os.O_RDONLY)
+whole, piece = b"", b"x"
+while piece:
+    piece = os.read(fd, 7)
+    whole += piece
+lines = whole.decode().splitlines()
+assert lines[1].startswith("event\ttarget"), lines
+assert [l.split("\t")[1] for l in lines[2:]].count("all") == 2, lines
+P
+}
+
+t_detail_has_its_header_columns_and_the_sum() {
+    mount_pmcfs
+    target_start p
+    target_start q
+    pmc a event=page-faults event=task-clock "target=${PID_OF[p]}" "target=${PID_OF[q]}"
+    tell p faults 100
+    ctl a stop
+    cat "$M/a/detail" >"$T/detail"
+    like "$(sed -n 1p "$T/detail")" '^# time_ns [0-9]+ tsc [0-9]+$'
+    is "$(sed -n 2p "$T/detail")" 'event	target	value	enabled_ns	running_ns	estimate	partial	unit	scale'
+    is "$(tail -n +3 "$T/detail" | awk -F'\t' 'NF != 9 || /\t\t|\t$/')" ''
+    is "$(tail -n +3 "$T/detail" | cut -f2 | sort -u | xargs)" "all $(printf 'pid:%s\n' "${PID_OF[p]}" "${PID_OF[q]}" | sort | xargs)"
+    is "$(awk -F'\t' '$1 == "page-faults" && $2 == "all" { print $3 }' "$T/detail")" "$(head -1 "$M/a/count")"
+    is "$(awk -F'\t' '$1 == "page-faults" && $2 ~ /pid/ { s += $3 } END { print s }' "$T/detail")" "$(head -1 "$M/a/count")"
+    is "$(tail -1 "$T/detail" | cut -f2)" all
+}
+
+t_status_names_are_in_the_promised_order() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    is "$(cut -d' ' -f1 "$M/a/status" | uniq | xargs | sed 's/ gap_ns .*/ gap_ns/')" "name state event mode scope uid created unit row targets threads descriptors covered_ns enabled_ns running_ns partial attach log_bytes log_records log_lost kernel_lost throttled hidden gap_ns"
+    is "$(status a name) $(status a state) $(status a mode) $(status a uid) $(status a targets)" 'a running process-counting 0 1'
+    is "$(status a attach)" exact
+    [[ $(status a enabled_ns) -ge 0 && $(status a running_ns) -ge 0 ]]
+}
+
+t_counts_is_a_table_of_what_the_reader_may_read() {
+    mount_pmcfs
+    pmc a event=page-faults event=task-clock count=3,4
+    as "$ALICE" sh -c "mkdir $M/b; echo page-faults >$M/b/event"
+    is "$(cat "$M/counts")" 'a	page-faults	3	0	0	allocated
+a	task-clock	4	0	0	allocated
+b	page-faults	0	0	0	allocated'
+    is "$(as "$ALICE" cat "$M/counts")" 'b	page-faults	0	0	0	allocated'
+    is "$(as "$BOB" cat "$M/counts")" ''
+}
+
+t_metrics_are_valid_exposition_text() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults event=context-switches "target=${PID_OF[p]}"
+    pmc b event=task-clock target=cpu0
+    python <<'P'
+import re, sys
+label = r'[a-zA-Z_]\w*="(?:[^"\\\n]|\\.)*"'
+sample = re.compile(r'^([a-zA-Z_:][\w:]*)(\{(?:%s(?:,%s)*)?\})? (\S+)( \d+)?$' % (label, label))
+types, helps, seen, done, last = {}, set(), set(), set(), None
+for line in open(sys.argv[1] + "/metrics.prom"):
+    line = line.rstrip("\n")
+    if line.startswith("# TYPE "):
+        _, _, name, kind = line.split(" ")
+        assert name not in types and kind in ("counter", "gauge"), line
+        types[name] = kind
+    elif line.startswith("# HELP "):
+        helps.add(line.split(" ")[2])
+    elif line:
+        m = sample.match(line)
+        assert m, line
+        name = m.group(1)
+        float(m.group(3))
+        assert name in types and name in helps, "no HELP and TYPE before " + line
+        assert (name, m.group(2)) not in seen, "twice: " + line
+        if name != last:
+            assert name not in done, "a family in two pieces: " + line
+            done.add(name)
+            last = name
+        seen.add((name, m.group(2)))
+P
+    grep -q '^pmcfs_count_total{instance="",pmc="a",event="page-faults",unit="",scope="process"} [0-9]' "$M/metrics.prom"
+    for name in pmcfs_enabled_seconds_total pmcfs_running_seconds_total pmcfs_partial \
+        pmcfs_lost_records_total pmcfs_state; do
+        grep -q "^$name{.*pmc=\"b\"" "$M/metrics.prom" || die "no $name of b"
+    done
+    grep -q '^pmcfs_state{.*pmc="b".*state="running".*} 1' "$M/metrics.prom"
+    is "$(grep -c 'pid:\|cpu:' "$M/metrics.prom" || :)" 0
+}
+
+t_one_open_of_the_metrics_is_one_text() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    exec {held}<"$M/metrics.prom"
+    local first
+    first=$(cat <&"$held")
+    tell p faults 500
+    is "$(cat "/proc/self/fd/$held" >/dev/null; /usr/bin/python3 -c 'import os, sys; print(os.pread(int(sys.argv[1]), 1 << 20, 0).decode(), end="")' "$held")" "$first"
+    between "$(($(date +%s) - $(stat -L -c %Y "$M/metrics.prom")))" 0 10
+}
+
+t_foreign_text_in_metrics_and_counts_is_escaped() {
+    mount_pmcfs
+    mkdir "$M/a:b@c"
+    echo page-faults >"$M/a:b@c/event"
+    grep -q '^a:b@c	page-faults	' "$M/counts"
+}
+
+t_a_multiplexed_count_is_eagain_until_it_ran() {
+    mount_sim
+    target_start p
+    pmc a event=cycles multiplex=on autostart=off "target=${PID_OF[p]}"
+    like "$(result open "$M/a/count" r; cat "$M/a/count" 2>&1 || :)" 'ok
+([0-9]+|.*temporarily unavailable)'
+}
+
+t_writing_to_what_only_speaks_is_refused() {
+    mount_pmcfs
+    pmc a event=page-faults
+    for file in a/detail a/status a/error a/series counts metrics.prom README info/stats; do
+        fails_with EACCES "as $ALICE sh -c 'echo x >$M/$file'"
+        [[ $(result open "$M/$file" w) != ok ]] || [[ $(result write "$M/$file" x) != ok ]] ||
+            die "$file could be written"
+    done
+}

@@ -1,0 +1,124 @@
+# shellcheck shell=bash disable=SC2016
+# Bad input and large numbers: no crash, no leak, no hang.
+
+t_random_bytes_into_every_writable_file() {
+    mount_pmcfs
+    SEED=${PMCFS_SEED:-$RANDOM$RANDOM}
+    echo "seed $SEED"
+    python "$SEED" <<'P'
+import os, random, sys, time
+root, rng = sys.argv[1], random.Random(int(sys.argv[2]))
+os.mkdir(root + "/a")
+files = [root + "/a/" + n for n in ("config", "event", "mode", "target", "ctl", "count")]
+tunables = root + "/admin/tunables/"
+files += [tunables + n for n in os.listdir(tunables)]
+words = b"event=|page-faults|cycles:u|msr/tsc/|sched:sched_switch|mem:0x1000:rw|r01c2|,os|self|tid:|cpu0-3|all|cgroup:/|-|start|stop|count=|row=|=|#|\n|\0| |18446744073709551616|on|off|../".split(b"|")
+def piece():
+    n = rng.choice((1, 2, 5, 20, 100, 1000, 5000))
+    if rng.random() < 0.5:
+        return bytes(rng.getrandbits(8) for _ in range(n))
+    return b"".join(rng.choice(words) for _ in range(min(n, 40)))
+sent, until = 0, time.monotonic() + 20
+while sent < 1000000 and time.monotonic() < until:
+    for name in files:
+        try:
+            fd = os.open(name, os.O_WRONLY)
+        except PermissionError:
+            continue
+        for _ in range(rng.randint(1, 4)):
+            text = piece()
+            sent += len(text)
+            try:
+                os.write(fd, text)
+            except OSError as e:
+                assert e.errno not in (103, 107), (name, text)
+        os.close(fd)
+for name in os.listdir(root + "/a"):
+    try:
+        fd = os.open(root + "/a/" + name, os.O_RDONLY | os.O_NONBLOCK)
+        os.read(fd, 65536)
+    except OSError as e:
+        assert e.errno not in (103, 107), name
+print(sent, "bytes")
+P
+    rmdir "$M/a" 2>/dev/null || [[ ! -e $M/a ]]
+    is "$(cat "$M/counts")" ''
+}
+
+t_random_names() {
+    mount_pmcfs
+    python <<'P'
+import os, random, sys
+rng = random.Random(1)
+for _ in range(500):
+    name = bytes(rng.choice(b"aZ0._-:@+ \n\x01\xff=\\\"") for _ in range(rng.randint(1, 140)))
+    path = os.fsencode(sys.argv[1]) + b"/" + name
+    try:
+        os.mkdir(path)
+    except OSError:
+        continue
+    os.rmdir(path)
+P
+}
+
+t_ten_thousand_pmcs() {
+    mount_pmcfs -o max_pmcs_per_user=20000
+    python <<'P'
+import os, sys
+root = sys.argv[1]
+for i in range(10000):
+    os.mkdir("%s/p%d" % (root, i))
+    fd = os.open("%s/p%d/event" % (root, i), os.O_WRONLY)
+    os.write(fd, b"page-faults")
+    os.close(fd)
+names = [n for n in os.listdir(root) if n[0] == "p"]
+assert len(names) == len(set(names)) == 10000
+assert open(root + "/counts").read().count("\n") == 10000
+assert open(root + "/metrics.prom").read().count("pmcfs_count_total{") == 10000
+for i in range(10000):
+    os.rmdir("%s/p%d" % (root, i))
+P
+    is "$(cat "$M/counts")" ''
+}
+
+t_memory_and_descriptors_are_flat() {
+    mount_pmcfs
+    storm() {
+        python <<'P'
+import os, sys
+root = sys.argv[1]
+for i in range(1000):
+    os.mkdir(root + "/a")
+    fd = os.open(root + "/a/config", os.O_WRONLY)
+    os.write(fd, b"event=page-faults event=task-clock target=self")
+    os.close(fd)
+    open(root + "/a/count").read()
+    os.rmdir(root + "/a")
+    try:
+        os.stat(root + "/nothing%d" % i)
+    except FileNotFoundError:
+        pass
+P
+        awk '/^VmRSS/ { print $2 }' "/proc/$DAEMON/status"
+    }
+    local fds first second
+    first=$(storm)
+    fds=$(find "/proc/$DAEMON/fd" -type l | wc -l)
+    second=$(storm)
+    # A sanitizer keeps what was freed.
+    [[ $VARIANT == asan ]] || between "$second" 1 $((first + 1024)) "KiB resident"
+    between "$(find "/proc/$DAEMON/fd" -type l | wc -l)" 1 "$fds" "descriptors"
+}
+
+t_commands_cut_where_programs_cut_them() {
+    mount_pmcfs
+    pmc a event=page-faults
+    # A list of 3000 numbers through pipes that cut at 4096 and 8192 bytes.
+    for block in 4096 8192; do
+        seq 4190000 4193000 | xargs >"$T/list"
+        ! dd if="$T/list" of="$M/a/target" bs=$block 2>"$T/said" || die "a cut list was accepted"
+        grep -q 'Invalid argument' "$T/said"
+        like "$(cat "$M/a/error")" '^EINVAL P03 target: '
+    done
+    is "$(cat "$M/a/target")" ''
+}

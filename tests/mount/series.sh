@@ -1,0 +1,126 @@
+# shellcheck shell=bash disable=SC2016,SC2046,SC2086
+# The stream of values of INTERFACE section 8: `series`.
+
+t_without_an_interval_it_says_how_to_set_one_and_ends() {
+    mount_pmcfs
+    pmc a event=page-faults
+    timeout 5 cat "$M/a/series" >"$T/series"
+    like "$(head -1 "$T/series")" '^#'
+    grep -q interval "$T/series"
+}
+
+t_a_line_each_interval_while_running() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults event=task-clock interval=50 "target=${PID_OF[p]}"
+    timeout 5 head -n 4 "$M/a/series" >"$T/series"
+    like "$(head -1 "$T/series")" '^# .*page-faults.*task-clock'
+    is "$(grep -vc '^#' "$T/series")" 3
+    is "$(grep -v '^#' "$T/series" | awk 'NF != 3 || $1 <= last { print } { last = $1 }')" ''
+}
+
+t_values_are_those_since_the_line_before() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults interval=100 "target=${PID_OF[p]}"
+    timeout 20 cat "$M/a/series" >"$T/series" &
+    eventually 5 '[[ -s $T/series ]]'
+    for _ in 1 2 3; do
+        tell p faults 1000
+        sleep 0.2
+    done
+    local total
+    ctl a stop
+    total=$(count a)
+    rmdir "$M/a"
+    wait $! || die "the stream did not end well"
+    local sum
+    sum=$(grep -v '^#' "$T/series" | awk '{ s += $2 } END { print s + 0 }')
+    between "$sum" 2000 "$total"
+}
+
+t_it_ends_when_the_last_target_ends() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults interval=50 "target=${PID_OF[p]}"
+    timeout 20 cat "$M/a/series" >"$T/series" &
+    sleep 0.3
+    target_end p
+    wait $! || die "cat did not end by itself"
+}
+
+t_it_ends_at_once_when_nothing_is_running() {
+    mount_pmcfs
+    pmc a event=page-faults interval=50
+    timeout 5 cat "$M/a/series" >"$T/series"
+    like "$(cat "$T/series")" '^#'
+}
+
+t_nonblock_is_eagain() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults interval=60000 "target=${PID_OF[p]}"
+    python <<'P'
+import errno, os, sys
+fd = os.open(sys.argv[1] + "/a/series", os.O_RDONLY | os.O_NONBLOCK)
+text = os.read(fd, 4096)
+assert text.startswith(b"#"), text
+try:
+    raise SystemExit("read %r" % os.read(fd, 4096))
+except OSError as e:
+    assert e.errno == errno.EAGAIN, e
+P
+}
+
+t_a_signal_ends_a_blocked_read_at_once() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults interval=60000 "target=${PID_OF[p]}"
+    local start rc
+    for signal in INT KILL TERM; do
+        /usr/bin/python3 - "$M" <<'P' &
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+f = open(sys.argv[1] + "/a/series", "rb", buffering=0)
+while f.read(4096):
+    pass
+P
+        sleep 0.5
+        start=$(date +%s%N)
+        kill -$signal $!
+        rc=0
+        end_within 5 $! 2>/dev/null || rc=$?
+        [[ $rc -gt 128 ]] || die "after $signal: status $rc"
+        between "$((($(date +%s%N) - start) / 1000000))" 0 1500 "ms until the reader was gone"
+    done
+    [[ $(cat "$M/a/count") -ge 0 ]]
+}
+
+t_a_slow_reader_is_told_what_it_missed() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults interval=20 "target=${PID_OF[p]}"
+    python <<'P'
+import sys, time
+f = open(sys.argv[1] + "/a/series", "rb", buffering=0)
+f.read(4096), f.read(4096)
+time.sleep(0.5)
+text = b""
+for _ in range(3):
+    text += f.read(4096)
+assert b"# skipped " in text, text
+P
+}
+
+t_each_reader_has_its_own_position() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults interval=50 "target=${PID_OF[p]}"
+    local readers=()
+    for i in 1 2 3; do
+        timeout 10 head -n 4 "$M/a/series" >"$T/series$i" &
+        readers+=($!)
+    done
+    wait "${readers[@]}" || die "a reader did not get its lines"
+    is "$(grep -vhc '^#' "$T"/series? | sort -u)" 3
+}

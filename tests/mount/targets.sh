@@ -1,0 +1,369 @@
+# shellcheck shell=bash disable=SC2016,SC2094,SC2012,SC2034
+# What can be attached to, INTERFACE section 4.
+
+t_a_running_process_with_all_its_threads() {
+    mount_pmcfs
+    target_start p
+    tell p threads 8
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    local start
+    start=$(count a)
+    tell p each 100
+    between "$(($(count a) - start))" 800 900
+    tell p threads 8
+    tell p each 100
+    tell p end 4
+    between "$(($(count a) - start))" 2400 3200
+    is "$(status a attach)" exact
+}
+
+t_a_threads_number_stands_for_its_process() {
+    mount_pmcfs
+    target_start p
+    tell p threads 2
+    local tid
+    tid=$(ls "/proc/${PID_OF[p]}/task" | tail -1)
+    pmc a event=page-faults "target=$tid"
+    is "$(cat "$M/a/target")" "${PID_OF[p]}"
+    tell p faults 100
+    between "$(count a)" 100 300
+}
+
+t_self_is_the_writing_process() {
+    mount_pmcfs
+    pmc a event=page-faults
+    bash -c "echo self >$M/a/target; grep -qx \$\$ $M/a/target; : {1..10000}"
+    between "$(count a)" 1 1000000
+    eventually 5 '[[ $(state a) == exited ]]'
+}
+
+t_one_thread_only() {
+    mount_pmcfs
+    target_start p
+    tell p threads 2
+    pmc a event=page-faults "target=tid:${PID_OF[p]}"
+    is "$(cat "$M/a/target")" "tid:${PID_OF[p]}"
+    tell p each 1000
+    between "$(count a)" 0 100
+    tell p faults 100
+    between "$(count a)" 100 300
+    tell p threads 1
+    local before
+    before=$(count a)
+    tell p each 500
+    between "$(($(count a) - before))" 0 100
+}
+
+t_tid_self_is_the_writing_thread() {
+    mount_pmcfs
+    pmc a event=page-faults
+    bash -c "echo tid:self >$M/a/target; grep -qx tid:\$\$ $M/a/target"
+}
+
+t_several_targets_add_up() {
+    mount_pmcfs
+    target_start p
+    target_start q
+    pmc a event=page-faults
+    attach a "${PID_OF[p]}" "${PID_OF[q]}"
+    tell p faults 100
+    tell q faults 200
+    between "$(count a)" 300 700
+    is "$(grep -c 'pid:' "$M/a/detail")" 2
+}
+
+t_the_dead_among_several_are_passed_over_and_named() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults
+    accepted "$M/a/target" "4194001 ${PID_OF[p]}"
+    is "$(cat "$M/a/target")" "${PID_OF[p]}"
+    like "$(cat "$M/a/error")" 'ESRCH E44 target: .*4194001'
+    refused ESRCH E44 "$M/a/target" '4194001 4194002'
+}
+
+t_any_other_reason_refuses_the_whole_command() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults
+    unchanged "$M/a" 'refused EINVAL "E2[267]|E21" "$M/a/target" "${PID_OF[p]} cpu0"'
+    unchanged "$M/a" 'refused EINVAL E27 "$M/a/target" "${PID_OF[p]} 0"'
+    unchanged "$M/a" 'refused EINVAL E27 "$M/a/target" "${PID_OF[p]} 12x"'
+    is "$(cat "$M/a/target")" ""
+}
+
+t_illegal_words() {
+    mount_pmcfs
+    pmc a event=page-faults
+    for word in 0 -0 1.5 0x10 99999999999 tid: tid:0 tid:x cpu cpux cpu1-0 cpu0-x cgroup: selfish - --1; do
+        refused EINVAL 'E2[1-8]' "$M/a/target" "$word"
+    done
+    is "$(state a)" allocated
+}
+
+t_attached_already_is_eexist_and_taking_back_what_is_not_is_einval() {
+    mount_pmcfs
+    target_start p
+    target_start q
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    refused EEXIST E10 "$M/a/target" "${PID_OF[p]}"
+    refused EINVAL E28 "$M/a/target" "-${PID_OF[q]}"
+    refused ESRCH 'E4[45]' "$M/a/target" -4194001
+    attach a "-${PID_OF[p]}"
+    refused EINVAL E28 "$M/a/target" "-${PID_OF[p]}"
+}
+
+t_what_was_taken_back_stays_in_the_count() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    tell p faults 100
+    attach a "-${PID_OF[p]}"
+    local before
+    before=$(count a)
+    between "$before" 100 300
+    tell p faults 100
+    is "$(count a)" "$before"
+    attach a "${PID_OF[p]}"
+    tell p faults 100
+    between "$(count a)" $((before + 100)) $((before + 190))
+}
+
+t_attach_and_detach_many_times() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults
+    local before
+    before=$(ls "/proc/$DAEMON/fd" | wc -l)
+    for _ in {1..30}; do
+        attach a "${PID_OF[p]}"
+        attach a "-${PID_OF[p]}"
+    done
+    between "$(ls "/proc/$DAEMON/fd" | wc -l)" 1 $((before + 3)) "descriptors of the daemon"
+}
+
+t_scopes_do_not_mix() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    refused EINVAL E22 "$M/a/target" cpu0
+    pmc b event=page-faults target=cpu0
+    refused EINVAL E26 "$M/b/target" "${PID_OF[p]}"
+    refused EINVAL E26 "$M/b/target" self
+}
+
+t_cpus_and_all() {
+    mount_pmcfs
+    pmc a event=task-clock target=cpu0
+    pmc b event=context-switches target=all
+    is "$(cat "$M/a/target")" cpu0
+    sleep 0.2
+    [[ $(count a) -gt 0 && $(count b) -gt 0 ]] || die "nothing counted: $(count a) $(count b)"
+    is "$(grep -c cpu: "$M/b/detail")" "$(nproc --all)"
+    refused EINVAL E21 "$M/a/target" cpu99999999
+    refused EEXIST E10 "$M/a/target" cpu0
+}
+
+t_a_cgroup_with_those_below_it() {
+    with_cgroup2
+    mount_pmcfs
+    path=/pmcfs-test-$RANDOM$RANDOM
+    mkdir "$CGROUP_ROOT$path" 2>/dev/null || skip "cgroups cannot be made here"
+    mkdir "$CGROUP_ROOT$path/below"
+    # A cgroup outlives the namespaces of the test.
+    trap 'echo "${PID_OF[p]}" >"$CGROUP_ROOT/cgroup.procs"; rmdir "$CGROUP_ROOT$path"/below "$CGROUP_ROOT$path"' EXIT
+    target_start p
+    echo "${PID_OF[p]}" >"$CGROUP_ROOT$path/below/cgroup.procs"
+    pmc a event=page-faults "target=cgroup:$path"
+    is "$(cat "$M/a/target")" "cgroup:$path"
+    is "$(cat "$M/a/mode")" system-counting
+    tell p faults 1000
+    between "$(count a)" 1000 2000
+    refused ENOENT P33 "$M/a/target" cgroup:/pmcfs-no-such
+    refused 'EINVAL' 'E27|P33' "$M/a/target" 'cgroup:../..'
+}
+
+t_no_such_process() {
+    mount_pmcfs
+    pmc a event=page-faults
+    refused ESRCH E44 "$M/a/target" 4194001
+    refused ESRCH E44 "$M/a/target" tid:4194001
+    true &
+    local dead=$!
+    wait $dead
+    refused ESRCH E44 "$M/a/target" $dead
+}
+
+t_a_zombie_is_no_process() {
+    mount_pmcfs
+    pmc a event=page-faults
+    python <<'P'
+import errno, os, sys
+pid = os.fork()
+if pid == 0:
+    os._exit(0)
+os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+fd = os.open(sys.argv[1] + "/a/target", os.O_WRONLY)
+try:
+    os.write(fd, b"%d" % pid)
+    raise SystemExit("attached to a zombie")
+except OSError as e:
+    assert e.errno == errno.ESRCH, e
+P
+}
+
+t_pmcfs_itself_is_refused() {
+    mount_pmcfs
+    pmc a event=page-faults
+    refused EPERM P16 "$M/a/target" "$DAEMON"
+    refused EPERM P16 "$M/a/target" "tid:$(ls "/proc/$DAEMON/task" | tail -1)"
+}
+
+t_the_count_stays_after_death() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    tell p faults 100
+    target_end p
+    eventually 5 '[[ $(state a) == exited ]]'
+    between "$(count a)" 100 1000
+    is "$(cat "$M/a/target")" ""
+    refused ESRCH 'E4[45]' "$M/a/target" "-${PID_OF[p]}"
+    target_start q
+    attach a "${PID_OF[q]}"
+    is "$(state a)" running 'attaching starts what is exited'
+}
+
+t_a_reused_number_is_another_process() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    target_end p
+    local before
+    before=$(count a)
+    mkfifo "$T/q.in" "$T/q.out"
+    for _ in {1..50}; do
+        echo $((PID_OF[p] - 1)) >/proc/sys/kernel/ns_last_pid
+        "$HELPERS/target" <"$T/q.in" >"$T/q.out" &
+        [[ $! != "${PID_OF[p]}" ]] || break
+        kill -9 $!
+    done
+    [[ $! == "${PID_OF[p]}" ]] || skip "the number could not be had again"
+    exec {in}>"$T/q.in" {out}<"$T/q.out"
+    IN[q]=$in OUT[q]=$out PID_OF[q]=$!
+    read -r -u "$out" _
+    tell q faults 1000
+    is "$(count a)" "$before"
+    is "$(cat "$M/a/target")" ""
+    attach a "${PID_OF[q]}"
+    tell q faults 100
+    between "$(count a)" $((before + 100)) $((before + 900))
+}
+
+t_children_are_not_counted_unless_asked_for() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    tell p stay 5000
+    between "$(count a)" 0 4000
+    pmc b event=page-faults descendants=on "target=${PID_OF[p]}"
+    tell p bear
+    between "$(count b)" 5000 6000 "a child present at attach"
+    between "$(count a)" 0 4000
+}
+
+t_descendants_born_later_are_counted() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults descendants=on "target=${PID_OF[p]}"
+    tell p child 1000
+    between "$(count a)" 1000 1500
+    tell p children 32 100
+    between "$(count a)" 4200 9000
+}
+
+t_start_at_exec_counts_from_the_first_instruction() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults start=exec "target=${PID_OF[p]}"
+    is "$(state a)" armed
+    tell p faults 1000
+    is "$(count a)" 0
+    tell p exec
+    eventually 5 '[[ $(state a) == running ]]'
+    tell p faults 100
+    between "$(count a)" 100 900
+}
+
+t_a_command_with_all_its_children() {
+    mount_pmcfs
+    pmc c event=page-faults start=exec descendants=on
+    sh -c "echo self >$M/c/target && exec bash -c 'for i in 1 2 3; do /bin/true; done'"
+    between "$(count c)" 100 100000
+    eventually 5 '[[ $(state c) == exited ]]'
+}
+
+t_exec_of_an_ordinary_program_goes_on_counting() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    tell p exec
+    tell p faults 100
+    between "$(count a)" 100 1000
+    is "$(state a)" running
+}
+
+t_no_thread_is_counted_twice() {
+    mount_pmcfs
+    target_start p
+    tell p stay 10
+    pmc a event=page-faults descendants=on
+    local child
+    child=$(cat "/proc/${PID_OF[p]}/task/${PID_OF[p]}/children")
+    attach a "${PID_OF[p]}"
+    like "$(result write "$M/a/target" "$child")" '^(ok|EEXIST)$'
+    local before
+    before=$(count a)
+    tell p faults 1000
+    tell p bear
+    between "$(($(count a) - before))" 1010 1500
+}
+
+t_a_writer_that_pmcfs_cannot_see_is_refused() {
+    local dir=$T/shared/inner
+    # The daemon in a PID namespace below ours; its mount, but not its /proc, comes back to us.
+    mkdir "$T/shared"
+    mount -t tmpfs tmpfs "$T/shared"
+    mount --make-shared "$T/shared"
+    mkdir "$dir"
+    unshare --pid --fork --kill-child --mount --propagation unchanged sh -c \
+        "mount -t proc proc /proc && exec $BIN -f $dir" >>"$T/daemon" 2>&1 &
+    eventually 10 "[[ -e $dir/info/version ]]"
+    mkdir "$dir/a"
+    accepted "$dir/a/event" page-faults
+    refused EPERM P15 "$dir/a/target" $$
+    refused EPERM P15 "$dir/a/target" self
+}
+
+t_a_number_is_one_of_the_writers_namespace() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults
+    # In there, 1 is the shell itself, and our own numbers mean nothing.
+    unshare --pid --fork --mount-proc sh -c "
+        echo ${PID_OF[p]} >$M/a/target 2>/dev/null && exit 1
+        echo 1 >$M/a/target && cat $M/a/target >$T/inside && cat $M/a/count >/dev/null"
+    is "$(cat "$T/inside")" 1
+}
+
+t_attaching_to_a_program_that_keeps_making_threads_is_exact_or_says_so() {
+    mount_pmcfs
+    /usr/bin/python3 -c '
+import threading
+while True:
+    t = threading.Thread(target=lambda: None); t.start(); t.join()' &
+    pmc a event=context-switches "target=$!"
+    like "$(status a attach)" '^(exact|raced)$'
+    sleep 0.2
+    [[ $(count a) -gt 0 ]] || die "nothing was counted"
+}

@@ -1,0 +1,178 @@
+# shellcheck shell=bash disable=SC2016,SC2094
+# The tree of INTERFACE section 1: its names, what can be done to them by hand, facts under info/.
+
+t_root_shows_its_names() {
+    mount_pmcfs
+    for name in README info events admin counts metrics.prom; do
+        [[ -e $M/$name ]] || die "no $name"
+    done
+    for name in version backend cpu cpuref cpus npmc classes rows stats tsc last_error; do
+        cat "$M/info/$name" >/dev/null
+    done
+}
+
+t_pmc_shows_its_files_and_no_sampling_files_yet() {
+    mount_pmcfs
+    mkdir "$M/a"
+    for name in config event mode target ctl count detail series status error; do
+        [[ -f $M/a/$name ]] || die "no $name"
+    done
+    [[ ! -e $M/a/samples && ! -e $M/a/rdpmc ]] || die "a file that promises what cannot be had"
+}
+
+t_names_of_a_pmc() {
+    mount_pmcfs
+    for name in a 7 A.b_c:d@e+f-g "$(printf 'n%.0s' {1..128})"; do
+        mkdir "$M/$name"
+    done
+    for name in .a -a _a 'a b' 'a=b' $'a\nb' 'ä' 'a,b'; do
+        fails_with EINVAL "mkdir '$M/$name'"
+    done
+    fails_with ENAMETOOLONG "mkdir $M/$(printf 'n%.0s' {1..129})"
+    like "$(cat "$M/info/last_error")" '^ENAMETOOLONG P24 .*: '
+}
+
+t_reserved_names_are_taken() {
+    mount_pmcfs
+    mkdir "$M/a"
+    for name in a README info events admin instances counts metrics.prom metrics.json self; do
+        fails_with EEXIST "mkdir $M/$name"
+    done
+    is "$(result rename "$M/a" "$M/metrics.om")" EEXIST
+    is "$(state a)" new
+}
+
+t_mv_renames_a_pmc_and_keeps_it_counting() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    tell p faults 50
+    mv "$M/a" "$M/b"
+    [[ ! -e $M/a ]] || die "the old name is still there"
+    tell p faults 50
+    between "$(count b)" 100 100000
+    mkdir "$M/c"
+    is "$(result rename "$M/b" "$M/c")" EEXIST
+    is "$(result rename "$M/b" "$M/.b")" EINVAL
+}
+
+t_files_are_not_made_or_removed_by_hand() {
+    mount_pmcfs
+    pmc a event=page-faults
+    fails_with EPERM "touch $M/x"
+    fails_with EPERM "touch $M/a/x"
+    fails_with EPERM "mkdir $M/a/x"
+    fails_with EPERM "rm $M/a/count"
+    fails_with EPERM "ln $M/a/count $M/a/x"
+    fails_with EPERM "ln -s count $M/a/x"
+    fails_with EPERM "mv $M/a/count $M/a/x"
+    fails_with EPERM "mkfifo $M/a/x"
+    fails_with EPERM "rmdir $M/info"
+    fails_with EPERM "rm -r $M/a"
+    is "$(cat "$M/a/event")" page-faults
+}
+
+t_rmdir_succeeds_in_every_state() {
+    mount_pmcfs
+    target_start p
+    pmc new
+    pmc allocated event=page-faults
+    pmc armed event=page-faults start=exec "target=${PID_OF[p]}"
+    pmc running event=page-faults "target=${PID_OF[p]}"
+    pmc stopped event=page-faults "target=${PID_OF[p]}"
+    ctl stopped stop
+    for name in new allocated armed running stopped; do
+        is "$(state $name)" $name
+        exec {held}<"$M/$name/count"
+        rmdir "$M/$name"
+        exec {held}<&-
+        [[ ! -e $M/$name ]] || die "$name is still there"
+    done
+    tell p faults 1
+}
+
+t_held_files_of_a_released_pmc_are_enodev() {
+    mount_pmcfs
+    pmc a event=page-faults
+    exec {held}<>"$M/a/count" {ctl}>"$M/a/ctl"
+    rmdir "$M/a"
+    fails_with ENODEV "cat <&$held"
+    is "$(result fd "$ctl" start)" ENODEV
+    mkdir "$M/a"
+    fails_with ENODEV "cat <&$held"
+}
+
+t_sizes_read_zero_and_texts_read_whole() {
+    mount_pmcfs
+    pmc a event=page-faults
+    is "$(stat -c %s "$M/a/config" "$M/a/count" "$M/README" | sort -u)" 0
+    is "$(dd if="$M/README" bs=1 status=none | cksum)" "$(cksum <"$M/README")"
+    is "$(tail -n +1 "$M/a/config")" "$(<"$M/a/config")"
+    [[ $(wc -c <"$M/README") -gt 200 ]] || die "README says little"
+}
+
+t_df_and_stat_say_what_it_is() {
+    mount_pmcfs
+    df "$M" >/dev/null
+    is "$(findmnt -no FSTYPE "$M")" fuse.pmcfs
+    local line option
+    line=$(grep " $M " /proc/self/mountinfo)
+    for option in allow_other default_permissions nosuid nodev noexec; do
+        like "$line" "[ ,]$option(,| |\$)"
+    done
+}
+
+t_info_speaks_the_truth() {
+    mount_pmcfs
+    is "$(cat "$M/info/version")" "$("$BIN" --version | head -1)
+interface 1"
+    like "$(cat "$M/info/backend")" '^perf'
+    is "$(sed -n 's/^online //p' "$M/info/cpus")" "$(cat /sys/devices/system/cpu/online)"
+    is "$(sed -n 's/^possible //p' "$M/info/cpus")" "$(cat /sys/devices/system/cpu/possible)"
+    like "$(cat "$M/info/npmc")" '^[0-9]+$'
+    like "$(cat "$M/info/tsc")" '^rate_hz [0-9]+
+value [0-9]+$'
+    grep -q '^software ' "$M/info/classes"
+    [[ $(cat "$M/info/cpu") ]] || die "info/cpu is empty"
+}
+
+t_stats_begin_with_hwpmcs_eight() {
+    mount_pmcfs
+    is "$(head -8 "$M/info/stats" | cut -d' ' -f1 | xargs)" "intr_ignored intr_processed intr_bufferfull syscalls syscall_errors buffer_requests buffer_requests_failed log_sweeps"
+    local before
+    before=$(stat_value syscall_errors)
+    fails_with EINVAL "mkdir $M/.x"
+    [[ $(stat_value syscall_errors) -gt $before ]] || die "a failed operation was not counted"
+    ! grep -vE '^[a-z0-9_]+ [0-9]+$' "$M/info/stats" || die "not 'name value'"
+}
+
+t_last_error_is_the_readers_own() {
+    mount_pmcfs
+    is "$(cat "$M/info/last_error")" ok
+    fails_with EINVAL "as $ALICE mkdir $M/.x"
+    like "$(as "$ALICE" cat "$M/info/last_error")" '^EINVAL P22 '
+    is "$(as "$BOB" cat "$M/info/last_error")" ok
+    is "$(cat "$M/info/last_error")" ok
+}
+
+t_every_file_can_be_read_and_the_walk_ends() {
+    mount_pmcfs
+    pmc a event=page-faults target=self
+    timeout 40 find "$M" -path "$M/events" -prune -o -type f -exec cat {} + >"$T/all"
+    timeout 40 find "$M/events/software" -type f -exec cat {} + >>"$T/all"
+    timeout 40 grep -r page-faults "$M/a" "$M/counts" >/dev/null
+    timeout 40 tar -cf "$T/tar" -C "$M" a info admin README
+}
+
+t_listing_while_others_come_and_go_shows_each_once() {
+    mount_pmcfs
+    for i in {1..300}; do mkdir "$M/p$i"; done
+    for round in 1 2 3; do
+        (for i in {1..100}; do mkdir "$M/new$round.$i"; done; for i in {1..100}; do rmdir "$M/new$round.$i"; done) &
+        for _ in 1 2 3 4 5; do
+            is "$(find "$M" -mindepth 1 -maxdepth 1 -name 'p*' | sort | uniq -d)" ""
+            is "$(find "$M" -mindepth 1 -maxdepth 1 -name 'p*' | wc -l)" 300
+        done
+        wait $!
+    done
+}

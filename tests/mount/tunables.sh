@@ -1,0 +1,72 @@
+# shellcheck shell=bash
+# INTERFACE section 7: one value a file, the same names as mount options and in the configuration file.
+
+t_all_tunables_are_there_with_their_defaults() {
+    mount_pmcfs
+    for name in callchaindepth debugflags hashsize logbuffersize mtxpoolsize nbuffers nsamples mincount \
+        unprivileged_syspmcs unprivileged_proc_debug unprivileged_kernel strict_rows rootmode dirmode \
+        readers max_pmcs max_pmcs_per_user max_events_per_process max_fds_per_user max_log_per_user \
+        max_waiting_per_user max_covered_per_pmc attach_ms notify_ms; do
+        cat "$M/admin/tunables/$name" >>"$T/values" || die "no $name"
+    done
+    for pair in callchaindepth=127 unprivileged_syspmcs=0 unprivileged_proc_debug=1 unprivileged_kernel=0 \
+        strict_rows=0 rootmode=1777 dirmode=0700 max_pmcs_per_user=256 max_events_per_process=64 \
+        max_covered_per_pmc=10000 notify_ms=20 mincount=1000; do
+        is "$(head -1 "$M/admin/tunables/${pair%=*}")" "${pair#*=}" "${pair%=*}"
+    done
+}
+
+t_a_write_out_of_range_names_the_range() {
+    mount_pmcfs
+    for pair in mincount=0 notify_ms=0 notify_ms=99999999 strict_rows=2 attach_ms=x; do
+        refused EINVAL '' "$M/admin/tunables/${pair%=*}" "${pair#*=}"
+        like "$(cat "$M/info/last_error")" "^EINVAL P27 .*${pair%=*}"
+    done
+    accepted "$M/admin/tunables/notify_ms" 50
+    is "$(cat "$M/admin/tunables/notify_ms")" 50
+}
+
+t_what_is_fixed_at_start_is_read_only() {
+    mount_pmcfs -o hashsize=2048
+    is "$(head -1 "$M/admin/tunables/hashsize")" 2048
+    is "$(result write "$M/admin/tunables/hashsize" 4096)" EPERM
+}
+
+t_mount_options_set_them_and_a_bad_one_does_not_prevent_the_mount() {
+    mount_pmcfs -o mincount=5000,strict_rows=banana,callchaindepth=9999
+    is "$(cat "$M/admin/tunables/mincount")" 5000
+    is "$(cat "$M/admin/tunables/strict_rows")" 0
+    grep -q 'strict_rows.*banana' "$T/daemon"
+    [[ $(head -1 "$M/admin/tunables/callchaindepth") -gt 64 ]] || die "not the maximum"
+}
+
+t_max_pmcs_is_enospc_and_per_user_edquot() {
+    mount_pmcfs -o max_pmcs=6,max_pmcs_per_user=3
+    for i in 1 2 3; do as "$ALICE" mkdir "$M/a$i"; done
+    fails_with EDQUOT "as $ALICE mkdir $M/a4"
+    like "$(as "$ALICE" cat "$M/info/last_error")" '^EDQUOT P11 '
+    for i in 1 2 3; do as "$BOB" mkdir "$M/b$i"; done
+    fails_with ENOSPC "mkdir $M/c"
+    like "$(cat "$M/info/last_error")" '^ENOSPC P12 '
+    rmdir "$M/a1"
+    as "$ALICE" mkdir "$M/a4"
+}
+
+t_max_events_per_process_is_not_for_the_superuser() {
+    mount_pmcfs -o max_events_per_process=2
+    target_start p "$ALICE"
+    for i in 1 2 3; do as "$ALICE" sh -c "mkdir $M/a$i; echo page-faults >$M/a$i/event"; done
+    for i in 1 2; do is "$(result_as "$ALICE" write "$M/a$i/target" "${PID_OF[p]}")" ok; done
+    is "$(result_as "$ALICE" write "$M/a3/target" "${PID_OF[p]}")" EDQUOT
+    for i in 1 2 3; do pmc r$i event=page-faults "target=${PID_OF[p]}"; done
+}
+
+t_rootmode_and_dirmode() {
+    mount_pmcfs -o rootmode=0755,dirmode=0750
+    is "$(stat -c %a "$M")" 755
+    fails_with EACCES "as $ALICE mkdir $M/a"
+    (umask 0 && mkdir "$M/a")
+    is "$(stat -c %a "$M/a")" 750
+    accepted "$M/admin/tunables/rootmode" 1777
+    as "$ALICE" mkdir "$M/b"
+}

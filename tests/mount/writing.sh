@@ -1,0 +1,200 @@
+# shellcheck shell=bash disable=SC2016,SC2094
+# The rules for writing of INTERFACE section 3: one write is one command, whole or not at all.
+
+t_all_ways_of_writing_are_the_same_command() {
+    mount_pmcfs
+    pmc a
+    echo page-faults >"$M/a/event"
+    is "$(cat "$M/a/event")" page-faults
+    echo context-switches >>"$M/a/event"
+    is "$(cat "$M/a/event")" context-switches
+    printf cpu-migrations >"$M/a/event"
+    is "$(cat "$M/a/event")" cpu-migrations
+    echo task-clock | tee "$M/a/event" >/dev/null
+    is "$(cat "$M/a/event")" task-clock
+    dash -c "echo page-faults >$M/a/event"
+    is "$(cat "$M/a/event")" page-faults
+    /usr/bin/python3 -c "open('$M/a/event', 'w').write('minor-faults')"
+    is "$(cat "$M/a/event")" minor-faults
+    dd of="$M/a/event" status=none <<<major-faults
+    is "$(cat "$M/a/event")" major-faults
+    cat >"$M/a/event" <<<task-clock
+    is "$(cat "$M/a/event")" task-clock
+}
+
+t_one_newline_or_nul_at_the_end_is_ignored() {
+    mount_pmcfs
+    pmc a
+    accepted "$M/a/event" 'page-faults\n'
+    accepted "$M/a/event" 'context-switches\0'
+    is "$(cat "$M/a/event")" context-switches
+    refused EINVAL P05 "$M/a/event" 'page-faults\0x'
+    refused EINVAL P05 "$M/a/event" 'page-faults\0\0'
+    refused EINVAL P05 "$M/a/event" '\0page-faults'
+    is "$(cat "$M/a/event")" context-switches
+}
+
+t_an_empty_write_is_refused_and_truncation_is_nothing() {
+    mount_pmcfs
+    pmc a event=page-faults count=42
+    for file in config event mode target ctl count; do
+        : >"$M/a/$file"
+        truncate -s 0 "$M/a/$file"
+        true >>"$M/a/$file"
+        refused EINVAL P05 "$M/a/$file" '\n'
+    done
+    is "$(count a) $(state a)" "42 allocated"
+}
+
+t_the_offset_of_a_write_does_not_matter() {
+    mount_pmcfs
+    pmc a
+    accepted "$M/a/event" page-faults context-switches
+    is "$(cat "$M/a/event")" context-switches
+    python <<'P'
+import os, sys
+fd = os.open(sys.argv[1] + "/a/event", os.O_WRONLY)
+assert os.pwrite(fd, b"page-faults", 70000) == 11
+assert open(sys.argv[1] + "/a/event").read() == "page-faults\n"
+P
+    (echo context-switches; echo task-clock) >"$M/a/event"
+    is "$(cat "$M/a/event")" task-clock
+}
+
+t_an_error_is_the_result_of_the_write() {
+    mount_pmcfs
+    pmc a
+    fails_with EINVAL "echo nonsense >$M/a/event"
+    ! dash -c "echo nonsense >$M/a/event" 2>/dev/null || die "dash was told nothing"
+    fails_with EINVAL "echo nonsense | tee $M/a/event"
+    python <<'P'
+import errno, os, sys
+fd = os.open(sys.argv[1] + "/a/event", os.O_WRONLY)
+try:
+    os.write(fd, b"nonsense")
+    raise SystemExit("accepted")
+except OSError as e:
+    assert e.errno == errno.EINVAL
+os.close(fd)
+P
+}
+
+t_more_than_128_kib_is_e2big() {
+    mount_pmcfs
+    pmc a event=page-faults
+    is "$(result fill "$M/a/config" 131073 '#')" E2BIG
+    like "$(cat "$M/a/error")" '^E2BIG P04 config: '
+    is "$(result fill "$M/a/config" 1048576 '#')" E2BIG
+    python <<'P'
+import os, sys
+fd = os.open(sys.argv[1] + "/a/config", os.O_WRONLY)
+text = b"count=7\n" + b"#" * (128 * 1024 - 9) + b"\n"
+assert os.write(fd, text) == 131072
+assert open(sys.argv[1] + "/a/count").read() == "7\n"
+P
+}
+
+t_a_cut_command_is_refused_and_so_is_the_rest_of_that_descriptor() {
+    mount_pmcfs
+    pmc a event=page-faults
+    python "${PID_OF[none]:-$$}" <<'P'
+import errno, os, sys
+root, pid = sys.argv[1], int(sys.argv[2])
+def write(fd, text):
+    try:
+        return os.write(fd, text)
+    except OSError as e:
+        return errno.errorcode[e.errno]
+def read(name):
+    return open(root + "/a/" + name).read()
+fd = os.open(root + "/a/config", os.O_WRONLY)
+assert write(fd, b"count=5 #" + b"x" * 1015) == 1024, "1024 bytes need no newline"
+assert write(fd, b"count=6 #" + b"x" * 1016) == "EINVAL", "1025 bytes do"
+assert read("error").startswith("EINVAL P03 config: "), read("error")
+assert write(fd, b"count=7\n") == "EINVAL", "the same descriptor"
+assert read("count") == "5\n"
+fd = os.open(root + "/a/config", os.O_WRONLY)
+assert write(fd, b"count=8 #" + b"x" * 2000 + b"\n") == 2010
+assert read("count") == "8\n"
+fd = os.open(root + "/a/target", os.O_WRONLY)
+text = (b"%d " % pid) * 2000
+assert write(fd, text[:4096]) == "EINVAL"
+assert write(fd, text[4096:4100] + b"\n") == "EINVAL"
+assert read("target") == "", read("target")
+P
+}
+
+t_a_refused_command_changes_nothing() {
+    mount_pmcfs
+    pmc a event=page-faults count=42
+    unchanged "$M/a" 'refused EINVAL E24 "$M/a/config" "count=43 nonsense=1"'
+    unchanged "$M/a" 'refused EINVAL P02 "$M/a/config" "event=context-switches kernel=maybe"'
+    unchanged "$M/a" 'refused EINVAL CS01 "$M/a/config" "count=44 event=no-such-thing"'
+    unchanged "$M/a" 'refused ESRCH E44 "$M/a/config" "count=45 target=4194000"'
+    is "$(count a)" 42
+}
+
+t_error_says_errno_id_file_and_sentence() {
+    mount_pmcfs
+    pmc a
+    is "$(cat "$M/a/error")" ok
+    refused EINVAL CS01 "$M/a/event" page-falts
+    like "$(cat "$M/a/error")" 'page-falts.*page-faults'
+    accepted "$M/a/event" page-faults
+    like "$(cat "$M/a/error")" '^EINVAL CS01 event: ' 'error stays until the next failure'
+    refused EINVAL P19 "$M/a/ctl" strat
+    like "$(cat "$M/a/error")" 'strat.*start'
+    is "$(cat "$M/info/last_error")" "$(cat "$M/a/error")"
+    is "$(wc -l <"$M/a/error")" 1
+}
+
+t_foreign_bytes_in_a_sentence_are_escaped() {
+    mount_pmcfs
+    pmc a
+    is "$(result write "$M/a/event" $'x\x01\xff"y')" EINVAL
+    is "$(wc -l <"$M/a/error")" 1
+    ! grep -qP '[\x00-\x08\x0b-\x1f\x7f-\xff]' "$M/a/error" || die "raw bytes: $(od -c "$M/a/error")"
+    grep -qF '\001' "$M/a/error"
+}
+
+t_failing_reads_are_not_recorded() {
+    mount_pmcfs
+    pmc a
+    fails_with ENODATA "cat $M/a/count"
+    is "$(cat "$M/a/error")" ok
+}
+
+t_config_takes_blanks_newlines_comments_and_either_dash() {
+    mount_pmcfs
+    pmc a
+    accepted "$M/a/config" '# all of it\n\tevent=page-faults   count=9 # nine\n\n start=exec\ndescendants=on log_exit=off\n'
+    is "$(count a)" 9
+    is "$(setting a start) $(setting a descendants)" "exec on"
+    accepted "$M/a/config" 'log-exit=off LOG_CSW=off'
+    refused EINVAL P01 "$M/a/config" 'count 10'
+    refused EINVAL P01 "$M/a/config" '=10'
+}
+
+t_events_of_one_command_are_the_new_set() {
+    mount_pmcfs
+    pmc a event=page-faults event=context-switches
+    is "$(cat "$M/a/event")" 'page-faults
+context-switches'
+    accepted "$M/a/config" event=cpu-migrations
+    is "$(cat "$M/a/event")" cpu-migrations
+    accepted "$M/a/event" 'task-clock\npage-faults\n'
+    is "$(wc -l <"$M/a/count")" 2
+}
+
+t_config_reads_back_as_it_is_written() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults event=context-switches count=3,4 descendants=on interval=50 notify=7 "target=${PID_OF[p]}"
+    pmc b
+    cat "$M/a/config" >"$M/b/config"
+    is "$(cat "$M/b/config")" "$(cat "$M/a/config")"
+    is "$(cat "$M/b/target")" "${PID_OF[p]}"
+    cat "$M/a/config" >"$M/a/config"
+    is "$(grep -c ^lifetime "$M/a/config")" 0
+    is "$(sed 's/=.*//' "$M/a/config" | grep -v '^event$' | sort | uniq -d)" ""
+}

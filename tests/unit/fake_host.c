@@ -1,0 +1,364 @@
+/*
+ * The fake machine: everything is decided by the tables of struct host_state.
+ */
+#include "tests/unit/fake_host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct process {
+    struct host_state *state;
+    pid_t pid, tid;
+    uint64_t key;
+    uint64_t tag;
+    bool watched;
+    struct process *next_watched;
+};
+
+static struct process *watched;
+
+/* For every build, and for the fuzz drivers, which know no Check. */
+static void must(bool holds, const char *what)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "fake host: %s\n", what);
+    abort();
+}
+
+/* ---- the tables ---- */
+
+void fake_init(struct host_state *state, const struct sink *sink)
+{
+    *state = (struct host_state){.now_ns = UINT64_C(100000000000), .sink = sink};
+    watched = NULL;
+    cpus_init(&state->possible);
+    cpus_init(&state->online);
+    fake_add(state, FAKE_SELF, 0);
+}
+
+void fake_clear(struct host_state *state)
+{
+    must(state->n_handles == 0, "a process is still held");
+    must(state->n_watches == 0, "a process is still watched");
+    cpus_free(&state->possible);
+    cpus_free(&state->online);
+}
+
+struct fake_process *fake_find(struct host_state *state, pid_t pid)
+{
+    for (unsigned i = 0; i < state->n_processes; i++)
+        if (state->process[i].pid == pid)
+            return &state->process[i];
+    return NULL;
+}
+
+struct fake_process *fake_add(struct host_state *state, pid_t pid, uid_t uid)
+{
+    struct fake_process *process = &state->process[state->n_processes];
+
+    must(state->n_processes < FAKE_PROCESSES, "FAKE_PROCESSES is too small");
+    state->n_processes++;
+    *process = (struct fake_process){.pid = pid, .uid = uid, .alive = true, .key = ++state->next_key};
+    return process;
+}
+
+void fake_pass_ms(struct host_state *state, uint64_t ms)
+{
+    __atomic_add_fetch(&state->now_ns, ms * 1000000, __ATOMIC_RELAXED);
+}
+
+void fake_kill(struct host_state *state, pid_t pid, bool told)
+{
+    struct fake_process *process = fake_find(state, pid);
+
+    __atomic_store_n(&process->alive, false, __ATOMIC_RELAXED);
+    for (struct process *p = watched, *next; told && p; p = next) {
+        next = p->next_watched;
+        if (p->pid == pid && p->key == process->key)
+            state->sink->exited(state->sink->ctx, p->tag);
+    }
+}
+
+void fake_reuse(struct host_state *state, pid_t pid, uid_t uid)
+{
+    struct fake_process *process = fake_find(state, pid);
+
+    process->uid = uid;
+    process->key = ++state->next_key;
+    process->alive = true;
+}
+
+void fake_cpu(struct host_state *state, unsigned cpu, bool online)
+{
+    if (online)
+        cpus_add(&state->online, cpu);
+    else
+        cpus_remove(&state->online, cpu);
+    state->sink->cpu(state->sink->ctx, cpu, online);
+}
+
+struct rights *fake_rights(uid_t uid, bool superuser)
+{
+    struct rights *rights = calloc(1, sizeof *rights);
+
+    *rights = (struct rights){.uid = uid, .gid = uid, .superuser = superuser, .userns_fd = -1};
+    return rights;
+}
+
+/* ---- clocks, CPUs ---- */
+
+static uint64_t now_ns(struct host_state *state)
+{
+    return __atomic_load_n(&state->now_ns, __ATOMIC_RELAXED);
+}
+
+static uint64_t tsc_hz(struct host_state *state)
+{
+    (void)state;
+    return 1000000000;
+}
+
+static void cpu_name(struct host_state *state, struct buf *out)
+{
+    (void)state;
+    buf_str(out, "fake");
+}
+
+static void cpus_possible(struct host_state *state, struct cpus *out)
+{
+    cpus_copy(out, &state->possible);
+}
+
+static void cpus_online(struct host_state *state, struct cpus *out)
+{
+    cpus_copy(out, &state->online);
+}
+
+/* ---- processes ---- */
+
+static struct fake_process *find_task(struct host_state *state, pid_t number, pid_t *tid)
+{
+    for (unsigned i = 0; i < state->n_processes; i++) {
+        struct fake_process *process = &state->process[i];
+
+        *tid = number;
+        if (process->pid == number)
+            return process;
+        for (unsigned t = 0; t < 4 && process->tid[t]; t++)
+            if (process->tid[t] == number)
+                return process;
+    }
+    return NULL;
+}
+
+static struct process *hold(struct host_state *state, pid_t pid, pid_t tid, uint64_t key)
+{
+    struct process *process = calloc(1, sizeof *process);
+
+    *process = (struct process){.state = state, .pid = pid, .tid = tid, .key = key};
+    __atomic_add_fetch(&state->n_handles, 1, __ATOMIC_RELAXED);
+    return process;
+}
+
+static int process_open(struct host_state *state, pid_t tid, uint64_t number, bool thread,
+                        struct process **out, struct err *err)
+{
+    const struct fake_process *asker = fake_find(state, tid);
+    struct fake_process *found;
+    pid_t task;
+
+    if (tid == 0 || !asker)
+        return err_set(err, P15, "the writer cannot be seen");
+    if (number && asker->outside)
+        number = number > FAKE_OUTSIDE ? number - FAKE_OUTSIDE : UINT64_MAX / 2;
+    if (number == 0)
+        number = (uint64_t)tid;
+    found = number < 1u << 23 ? find_task(state, (pid_t)number, &task) : NULL;
+    if (!found || !found->alive)
+        return err_set(err, E44, "process %" PRIu64 " has exited", number);
+    if (found->pid == FAKE_SELF)
+        return err_set(err, P16, "pmcfs does not observe itself");
+    *out = hold(state, found->pid, thread ? task : 0, found->key);
+    return 0;
+}
+
+static void process_free(struct process *process)
+{
+    must(!process->watched, "a process is freed while it is watched");
+    __atomic_sub_fetch(&process->state->n_handles, 1, __ATOMIC_RELAXED);
+    memset(process, 0x5a, sizeof *process); /* who still uses it shall notice */
+    free(process);
+}
+
+static pid_t process_pid(const struct process *process)
+{
+    return process->pid;
+}
+
+static pid_t process_tid(const struct process *process)
+{
+    return process->tid;
+}
+
+static uint64_t process_key(const struct process *process)
+{
+    return process->key;
+}
+
+static bool process_alive(const struct process *process)
+{
+    const struct fake_process *found = fake_find(process->state, process->pid);
+
+    return found && __atomic_load_n(&found->alive, __ATOMIC_RELAXED) && found->key == process->key;
+}
+
+static int may_observe_pid(struct host_state *state, const struct rights *rights, pid_t pid)
+{
+    const struct fake_process *found = fake_find(state, pid);
+
+    state->observed++;
+    if (!found || !found->alive)
+        return -ESRCH;
+    return rights && (rights->superuser || rights->uid == found->uid) ? 0 : -EPERM;
+}
+
+static int may_observe(struct host_state *state, const struct rights *rights,
+                       const struct process *process, struct err *err)
+{
+    int rc = may_observe_pid(state, rights, process->pid);
+
+    if (rc == -ESRCH)
+        return err_set(err, E44, "process %d has exited", process->pid);
+    return rc ? err_set(err, E40, "you may not observe process %d", process->pid) : 0;
+}
+
+static int process_watch(struct process *process, uint64_t tag)
+{
+    must(!process->watched, "a process is watched twice");
+    process->watched = true;
+    process->tag = tag;
+    process->next_watched = watched;
+    watched = process;
+    process->state->n_watches++;
+    return 0;
+}
+
+static void process_unwatch(struct process *process)
+{
+    struct process **at = &watched;
+
+    if (!process->watched)
+        return;
+    while (*at != process)
+        at = &(*at)->next_watched;
+    *at = process->next_watched;
+    process->watched = false;
+    process->state->n_watches--;
+}
+
+static pid_t process_seen_by(struct host_state *state, pid_t tid, pid_t pid)
+{
+    const struct fake_process *asker = fake_find(state, tid);
+
+    return asker && asker->outside ? pid + FAKE_OUTSIDE : pid;
+}
+
+static pid_t caller_pid(struct host_state *state, pid_t tid)
+{
+    return fake_find(state, tid) ? tid : 0;
+}
+
+static void process_print(const struct process *process, struct buf *out)
+{
+    buf_printf(out, "fake %d %d %" PRIu64, process->pid, process->tid, process->key);
+}
+
+static int process_adopt(struct host_state *state, const char *printed, struct process **out)
+{
+    int pid, tid;
+    uint64_t key;
+
+    if (sscanf(printed, "fake %d %d %" SCNu64, &pid, &tid, &key) != 3)
+        return -EINVAL;
+    *out = hold(state, pid, tid, key);
+    return 0;
+}
+
+/* ---- cgroups: a descriptor is an empty file whose length is its place in the table ---- */
+
+static struct host_state *cgroup_state;
+
+static int cgroup_open(struct host_state *state, pid_t tid, const char *path, int *fd, char **name,
+                       struct err *err)
+{
+    (void)tid;
+    cgroup_state = state;
+    for (unsigned i = 0; i < state->n_cgroups; i++) {
+        if (strcmp(state->cgroup[i].path, path) != 0 || !state->cgroup[i].alive)
+            continue;
+        *fd = memfd_create("cgroup", MFD_CLOEXEC);
+        must(*fd >= 0 && ftruncate(*fd, (off_t)i) == 0, "no memfd");
+        *name = strdup(path);
+        return 0;
+    }
+    return err_set(err, P33, "there is no cgroup %s", path);
+}
+
+static uint64_t cgroup_key(int fd)
+{
+    off_t size = lseek(fd, 0, SEEK_END);
+
+    return size >= 0 ? (uint64_t)size : UINT64_MAX;
+}
+
+static int cgroup_may_move(struct host_state *state, const struct rights *rights, int fd)
+{
+    uint64_t i = cgroup_key(fd);
+
+    (void)rights;
+    return i < state->n_cgroups && state->cgroup[i].writable ? 0 : -EPERM;
+}
+
+static bool cgroup_alive(int fd)
+{
+    uint64_t i = cgroup_key(fd);
+
+    return cgroup_state && i < cgroup_state->n_cgroups && cgroup_state->cgroup[i].alive;
+}
+
+const struct host fake_host = {
+    .name = "fake",
+    .now_ns = now_ns,
+    .realtime_ns = now_ns,
+    .tsc = now_ns,
+    .tsc_hz = tsc_hz,
+    .cpu_name = cpu_name,
+    .cpus_possible = cpus_possible,
+    .cpus_online = cpus_online,
+    .process_open = process_open,
+    .process_free = process_free,
+    .process_pid = process_pid,
+    .process_tid = process_tid,
+    .process_key = process_key,
+    .process_alive = process_alive,
+    .may_observe = may_observe,
+    .may_observe_pid = may_observe_pid,
+    .process_watch = process_watch,
+    .process_unwatch = process_unwatch,
+    .process_seen_by = process_seen_by,
+    .caller_pid = caller_pid,
+    .cgroup_open = cgroup_open,
+    .cgroup_may_move = cgroup_may_move,
+    .cgroup_key = cgroup_key,
+    .cgroup_alive = cgroup_alive,
+    .process_print = process_print,
+    .process_adopt = process_adopt,
+    .process_forget = process_free,
+};

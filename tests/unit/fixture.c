@@ -1,0 +1,511 @@
+/*
+ * Drives the engine as fs/request.c does, without a mount.
+ */
+#include "tests/unit/fixture.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture fx;
+
+static void must(bool holds, const char *what)
+{
+    if (holds)
+        return;
+    fprintf(stderr, "fixture: %s: %s\n", what, fx.err.text);
+    abort();
+}
+
+/* ---- a backend that fails when told ---- */
+
+static bool fails(enum failing kind)
+{
+    return fx.fail[kind] > 0 && --fx.fail[kind] == 0;
+}
+
+static int failing_resolve(struct backend_state *state, const char *text, struct event *out,
+                           struct err *err)
+{
+    return fails(FAIL_RESOLVE) ? err_set(err, CS01, "told to fail")
+                               : sim_backend.resolve(state, text, out, err);
+}
+
+static int failing_check_set(struct backend_state *state, const struct plan_event *events, unsigned n,
+                             bool multiplex, struct err *err)
+{
+    return fails(FAIL_CHECK_SET) ? err_set(err, E19, "told to fail")
+                                 : sim_backend.check_set(state, events, n, multiplex, err);
+}
+
+static int failing_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
+                          struct err *err)
+{
+    return fails(FAIL_ATTACH) ? err_set(err, P14, "told to fail")
+                              : sim_backend.attach(state, plan, out, err);
+}
+
+static int failing_start(struct counter *counter, struct err *err)
+{
+    return fails(FAIL_START) ? err_set(err, P14, "told to fail") : sim_backend.start(counter, err);
+}
+
+static int failing_read(struct counter *counter, struct reading *out)
+{
+    __atomic_add_fetch(&fx.n_reads, 1, __ATOMIC_RELAXED);
+    return fails(FAIL_READ) ? -EIO : sim_backend.read(counter, out);
+}
+
+static struct backend backend;
+
+/* ---- life ---- */
+
+static bool is_reserved(const char *name)
+{
+    return strcmp(name, "info") == 0 || strcmp(name, "counts") == 0 || strncmp(name, "metrics.", 8) == 0;
+}
+
+static void engine_begin(void)
+{
+    fx.engine = engine_new(&fx.tunables);
+    must(fx.engine, "no engine");
+    engine_reserve_names(fx.engine, is_reserved);
+    fx.sink = engine_sink(fx.engine);
+    must(engine_start(fx.engine, &fake_host, &fx.host, &backend, fx.sim, &fx.err) == 0, "engine_start");
+}
+
+static void people(void)
+{
+    struct fake_process *process;
+
+    fake_add(&fx.host, 50, 0);
+    for (pid_t i = 0; i < 10; i++) {
+        fake_add(&fx.host, 100 + i, 1000);
+        fake_add(&fx.host, 200 + i, 2000);
+    }
+    process = fake_find(&fx.host, 109);
+    process->tid[0] = 1091;
+    process->tid[1] = 1092;
+}
+
+void fixture_open(const char *options)
+{
+    fx = (struct fixture){.options = options ? options : "sim_cpus=4 sim_rows=4"};
+    backend = sim_backend;
+    backend.resolve = failing_resolve;
+    backend.check_set = failing_check_set;
+    backend.attach = failing_attach;
+    backend.start = failing_start;
+    backend.read = failing_read;
+    fake_init(&fx.host, &fx.sink);
+    people();
+    tunables_init(&fx.tunables);
+    must(backend.open(fx.options, &fake_host, &fx.host, NULL, &fx.sink, &fx.sim, &fx.err) == 0, "open");
+    backend.cpus(fx.sim, &fx.host.possible, &fx.host.online);
+    engine_begin();
+    as_root();
+}
+
+void fixture_setup(void)
+{
+    fixture_open(NULL);
+}
+
+void fixture_close(void)
+{
+    engine_free(fx.engine);
+    backend.close(fx.sim);
+    fake_clear(&fx.host);
+    rights_free(fx.rights);
+    fx.rights = NULL;
+}
+
+void engine_reload(void)
+{
+    struct buf text;
+
+    works_run();
+    buf_init(&text, NULL, 0);
+    engine_save(fx.engine, &text);
+    engine_forget(fx.engine);
+    engine_begin();
+    must(engine_load(fx.engine, text.data, text.len, &fx.err) == 0, "engine_load");
+    buf_free(&text);
+}
+
+static void become(pid_t tid, uid_t uid, bool superuser)
+{
+    rights_free(fx.rights);
+    fx.rights = fake_rights(uid, superuser);
+    fx.tid = tid;
+}
+
+void as_root(void)
+{
+    become(50, 0, true);
+}
+
+void as_user(pid_t tid, uid_t uid)
+{
+    become(tid, uid, false);
+}
+
+void pass_ms(uint64_t ms)
+{
+    fake_pass_ms(&fx.host, ms);
+}
+
+void tune(enum tunable which, const char *value)
+{
+    struct tunables tunables = *engine_tunables(fx.engine);
+
+    must(tunable_set(&tunables, which, (struct word){value, strlen(value)}, true, &fx.err) == 0, "tune");
+    engine_retune(fx.engine, &tunables);
+}
+
+/* ---- files ---- */
+
+static const struct file {
+    const char *name;
+    show_fn show; /* or a stream */
+    store_fn store;
+} pmc_files[] = {
+    {"config", show_config, store_config}, {"event", show_event, store_event},
+    {"mode", show_mode, store_mode},       {"target", show_target, store_target},
+    {"ctl", show_ctl, store_ctl},          {"count", show_count, store_count},
+    {"detail", show_detail, NULL},         {"status", show_status, NULL},
+    {"error", show_error, NULL},           {"series", stream_series, NULL},
+    {NULL, NULL, NULL},
+}, instance_files[] = {
+    {"counts", show_counts, NULL},
+    {"metrics.prom", show_metrics, NULL},
+    {"info/version", show_info_version, NULL},
+    {"info/backend", show_info_backend, NULL},
+    {"info/cpu", show_info_cpu, NULL},
+    {"info/cpus", show_info_cpus, NULL},
+    {"info/npmc", show_info_npmc, NULL},
+    {"info/classes", show_info_classes, NULL},
+    {"info/rows", show_info_rows, NULL},
+    {"info/stats", show_info_stats, NULL},
+    {"info/last_error", show_info_last_error, NULL},
+    {NULL, NULL, NULL},
+};
+
+static const struct file *file_find(bool of_pmc, const char *name)
+{
+    const struct file *file = of_pmc ? pmc_files : instance_files;
+
+    while (file->name && strcmp(file->name, name) != 0)
+        file++;
+    must(file->name, name);
+    return file;
+}
+
+struct pmc *pmc_of(const char *name)
+{
+    return engine_pmc_named(engine_root(fx.engine), name);
+}
+
+/* ---- requests ---- */
+
+static void held_init(struct held *held)
+{
+    memset(held, 0, sizeof *held);
+    held->call = (struct call){
+        .engine = fx.engine, .instance = engine_root(fx.engine), .rights = fx.rights,
+        .uid = fx.rights->uid, .gid = fx.rights->gid, .tid = fx.tid, .out = &held->out,
+        .now_ns = fx.host.now_ns,
+    };
+    buf_init(&held->out, NULL, 0);
+}
+
+static void held_for(struct held *held, const char *name, const char *file)
+{
+    struct pmc_attr attr;
+
+    held_init(held);
+    held->call.file = file;
+    if (!name)
+        return;
+    held->call.pmc = pmc_of(name);
+    must(held->call.pmc, name);
+    engine_pmc_attr(held->call.pmc, &attr);
+    held->pmc = attr.id;
+}
+
+void held_run(struct held *held)
+{
+    held->call.work->run(held->call.work);
+}
+
+int held_step(struct held *held)
+{
+    struct work *work = held->call.work;
+
+    held->call.now_ns = fx.host.now_ns;
+    held->call.pmc = held->pmc ? engine_pmc(fx.engine, held->pmc) : NULL;
+    held->call.work = NULL;
+    held->rc = work->finish(&held->call, work);
+    return held->rc;
+}
+
+/* All works; then what is kept of it. */
+static int held_end(struct held *held)
+{
+    struct call *call = &held->call;
+    bool said;
+
+    fx.rc = held->rc;
+    fx.err = call->err;
+    said = call->err.id != ERR_NONE;
+    held->finished = true;
+    if (held->rc == CALL_WAIT)
+        return CALL_WAIT;
+    engine_finished(call, held->rc, said && (!held->is_read || held->rc == -EIO));
+    if (!fx.lazy)
+        works_run();
+    return -held->rc;
+}
+
+int held_finish(struct held *held)
+{
+    int rc;
+
+    while (held->rc == CALL_WORK) {
+        held_run(held);
+        held_step(held);
+    }
+    rc = held_end(held);
+    if (!held->is_read)
+        buf_free(&held->out);
+    return rc;
+}
+
+void held_write(struct held *held, const char *name, const char *file, const char *text)
+{
+    held_for(held, name, file);
+    held->call.text = text;
+    held->call.len = strlen(text);
+    held->rc = file_find(true, file)->store(&held->call);
+}
+
+void held_read(struct held *held, const char *name, const char *file)
+{
+    held_for(held, name, file);
+    held->is_read = true;
+    held->rc = file_find(name != NULL, file)->show(&held->call);
+}
+
+const char *held_text(struct held *held)
+{
+    static char *texts[8];
+    static unsigned at;
+    char **text = &texts[at++ % 8];
+
+    free(*text);
+    if (held->rc == CALL_WAIT)
+        *text = strdup("WAIT");
+    else
+        *text = strdup(held->rc < 0 ? err_errno_name(held->rc) : buf_text(&held->out));
+    buf_free(&held->out);
+    return *text;
+}
+
+int write_open(struct open_file *open, const char *name, const char *file, const char *text)
+{
+    struct held held;
+
+    held_for(&held, name, file);
+    held.call.text = text;
+    held.call.len = strlen(text);
+    held.call.open = open;
+    held.rc = file_find(true, file)->store(&held.call);
+    return held_finish(&held);
+}
+
+int write_file(const char *name, const char *file, const char *text)
+{
+    return write_open(NULL, name, file, text);
+}
+
+int write_slot(unsigned cpu, unsigned row, const char *text)
+{
+    struct held held;
+
+    held_init(&held);
+    held.call.file = "admin";
+    held.call.index = (uint64_t)cpu << 16 | row;
+    held.call.text = text;
+    held.call.len = strlen(text);
+    held.rc = store_slot(&held.call);
+    return held_finish(&held);
+}
+
+const char *read_open(struct open_file *open, const char *name, const char *file)
+{
+    struct held held;
+
+    held_for(&held, name, file);
+    held.is_read = true;
+    held.call.open = open;
+    held.rc = file_find(name != NULL, file)->show(&held.call);
+    held_finish(&held);
+    return held_text(&held);
+}
+
+const char *read_file(const char *name, const char *file)
+{
+    return read_open(NULL, name, file);
+}
+
+const char *value_of(const char *name, const char *file, const char *key)
+{
+    static char value[8][4096];
+    static unsigned at;
+    const char *line = read_file(name, file);
+    size_t len = strlen(key);
+    char *out = value[at++ % 8];
+
+    for (; line && *line; line = strchr(line, '\n'), line += line != NULL) {
+        if (strncmp(line, key, len) != 0 || (line[len] != ' ' && line[len] != '='))
+            continue;
+        snprintf(out, sizeof value[0], "%.*s", (int)strcspn(line + len + 1, "\n"), line + len + 1);
+        return out;
+    }
+    return "none";
+}
+
+uint64_t count_of(const char *name)
+{
+    return strtoull(read_file(name, "count"), NULL, 10);
+}
+
+/* ---- the tree ---- */
+
+int pmc_make(const char *name)
+{
+    struct held held;
+    uint64_t id;
+
+    held_init(&held);
+    held.rc = engine_mkdir(&held.call, name, 0777, &id);
+    return held_finish(&held);
+}
+
+int pmc_remove(const char *name)
+{
+    struct held held;
+
+    held_init(&held);
+    held.rc = engine_rmdir(&held.call, name);
+    return held_finish(&held);
+}
+
+int pmc_rename(const char *from, const char *to)
+{
+    struct held held;
+
+    held_init(&held);
+    held.rc = engine_rename(&held.call, from, to);
+    return held_finish(&held);
+}
+
+void pmc_with(const char *name, const char *event, const char *targets)
+{
+    must(pmc_make(name) == 0, "mkdir");
+    must(write_file(name, "event", event) == 0, event);
+    must(!*targets || write_file(name, "target", targets) == 0, targets);
+}
+
+void file_open(struct open_file *open)
+{
+    *open = (struct open_file){.rights = fake_rights(fx.rights->uid, fx.rights->superuser)};
+}
+
+void file_close(struct open_file *open)
+{
+    engine_release(fx.engine, open);
+    open_file_clear(open);
+    works_run();
+}
+
+void works_run(void)
+{
+    struct effect effect;
+    struct work *work;
+
+    while ((work = engine_next_work(fx.engine))) {
+        struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine), .work = work};
+        int rc = CALL_WORK;
+
+        while (rc == CALL_WORK) {
+            work = call.work;
+            call.now_ns = fx.host.now_ns;
+            work->run(work);
+            rc = work->finish(&call, work);
+        }
+    }
+    while (engine_next_effect(fx.engine, &effect))
+        ;
+}
+
+/* ---- everything that is shown ---- */
+
+static void add_text(struct buf *texts, const char *name, const char *file)
+{
+    struct held held;
+
+    held_for(&held, name, file);
+    held.is_read = true;
+    held.rc = file_find(name != NULL, file)->show(&held.call);
+    while (held.rc == CALL_WORK) {
+        held_run(&held);
+        held_step(&held);
+    }
+    buf_printf(texts, "== %s/%s\n", name ? name : "", file);
+    buf_str(texts, held_text(&held));
+}
+
+const char *all_texts(void)
+{
+    static const char *const shown[] = {"config", "mode", "ctl", "count", "detail", "status", "target"};
+    static char *kept[2];
+    static unsigned at;
+    struct buf texts;
+    uint64_t id = 0;
+
+    buf_init(&texts, NULL, 0);
+    for (struct pmc *pmc; (pmc = engine_pmc_next(engine_root(fx.engine), id));) {
+        struct pmc_attr attr;
+
+        engine_pmc_attr(pmc, &attr);
+        id = attr.id;
+        buf_printf(&texts, "== %s %u %u %o\n", attr.name, (unsigned)attr.uid, (unsigned)attr.gid,
+                   (unsigned)attr.mode);
+        for (unsigned i = 0; i < sizeof shown / sizeof shown[0]; i++)
+            add_text(&texts, attr.name, shown[i]);
+    }
+    add_text(&texts, NULL, "info/rows");
+    add_text(&texts, NULL, "info/classes");
+    add_text(&texts, NULL, "counts");
+    free(kept[at % 2]);
+    kept[at % 2] = strdup(buf_text(&texts));
+    buf_free(&texts);
+    return kept[at++ % 2];
+}
+
+bool texts_same(const char *before)
+{
+    const char *after = all_texts();
+    size_t i = 0, begin;
+
+    while (before[i] && before[i] == after[i])
+        i++;
+    if (before[i] == after[i])
+        return true;
+    for (begin = i; begin > 0 && before[begin] != '\n'; begin--)
+        ;
+    snprintf(fx.err.text, sizeof fx.err.text, "%.200s --- became --- %.200s", before + begin, after + begin);
+    return false;
+}

@@ -1,0 +1,101 @@
+/*
+ * An engine on the simulated PMU and the fake host, driven as fs/ drives it: a request is one call, its
+ * works run to their end; or are held between two steps, to let something else happen there.
+ */
+#pragma once
+
+#include "core/engine.h"
+#include "tests/unit/fake_host.h"
+
+#define TEXTS_MAX (1 << 20)
+
+/* Operations of the backend that can be told to fail: the n-th from now (0: never). */
+enum failing { FAIL_RESOLVE, FAIL_CHECK_SET, FAIL_ATTACH, FAIL_START, FAIL_READ, FAIL_KINDS };
+
+struct fixture {
+    struct host_state host;
+    struct tunables tunables;
+    struct engine *engine;
+    struct backend_state *sim;
+    struct sink sink;
+    const char *options;
+    pid_t tid;               /* who writes and reads from now on */
+    struct rights *rights;
+    bool lazy;               /* the engine's own works wait until works_run() */
+    int rc;                  /* of the last operation, negative errno */
+    struct err err;          /* its sentence */
+    unsigned fail[FAIL_KINDS];
+    unsigned n_reads;        /* of counters */
+};
+extern struct fixture fx;
+
+/* One request, held between its steps. */
+struct held {
+    struct call call;
+    struct buf out;
+    uint64_t pmc;
+    int rc;
+    bool is_read, finished;
+};
+
+/*
+ * Processes 100-109 belong to uid 1000, 200-209 to uid 2000, 50 to root; 109 has threads 1091, 1092.
+ * Begins as process 50 with the superuser's rights. options: of sim, NULL is "sim_cpus=4 sim_rows=4".
+ */
+void fixture_open(const char *options);
+void fixture_close(void); /* nothing may be left */
+void fixture_setup(void); /* for SUITE_SETUP */
+
+void as_root(void);
+void as_user(pid_t tid, uid_t uid);
+void pass_ms(uint64_t ms);
+void tune(enum tunable which, const char *value);
+
+/* All answer a positive errno or 0; the sentence is in fx.err. */
+int pmc_make(const char *name);
+int pmc_remove(const char *name);
+int pmc_rename(const char *from, const char *to);
+struct pmc *pmc_of(const char *name);
+/* file: of the PMC, or with name NULL of the instance ("info/rows", "counts" …). */
+int write_file(const char *name, const char *file, const char *text);
+int write_open(struct open_file *open, const char *name, const char *file, const char *text);
+int write_slot(unsigned cpu, unsigned row, const char *text);
+/* The text, or the errno's name ("ENODATA") when it was refused. Good until eight reads later. */
+const char *read_file(const char *name, const char *file);
+const char *read_open(struct open_file *open, const char *name, const char *file);
+/* A value of a text of "name value" or "name=value" lines: status, config, info/stats. */
+const char *value_of(const char *name, const char *file, const char *key);
+uint64_t count_of(const char *name);
+/* A PMC with this event, attached to targets ("": none) */
+void pmc_with(const char *name, const char *event, const char *targets);
+
+/* An open file as the present user would have it. */
+void file_open(struct open_file *open);
+void file_close(struct open_file *open);
+
+/* Step by step. held_begin: up to the first work; held_run: one run(); held_finish: to the end. */
+void held_write(struct held *held, const char *name, const char *file, const char *text);
+void held_read(struct held *held, const char *name, const char *file);
+void held_run(struct held *held);
+int held_step(struct held *held); /* one finish(): CALL_WORK, or the end */
+int held_finish(struct held *held);
+const char *held_text(struct held *held);
+
+void works_run(void);
+/* Every text of every PMC and of the instance that a refused operation must not change. Static, two. */
+const char *all_texts(void);
+bool texts_same(const char *before); /* if not, fx.err.text is where they differ */
+/* Save, forget, load into a new engine. */
+void engine_reload(void);
+/* The operation is refused with this id, and nothing changed. */
+#define refused(pmc_name, to, command, code, which)                                                \
+    do {                                                                                           \
+        const char *texts_before = all_texts();                                                    \
+        ck_assert_msg(write_file(pmc_name, to, command) == (code), "%s: %s: %s", to, command,      \
+                      fx.rc ? fx.err.text : "accepted");                                           \
+        ck_assert_msg(fx.err.id == (which), "%s: %s: %s: %s", to, command,                         \
+                      err_table[fx.err.id].id ? err_table[fx.err.id].id : "-", fx.err.text);       \
+        ck_assert_msg(texts_same(texts_before), "%s: %s: changed: %s", to, command, fx.err.text);  \
+    } while (0)
+#define accepted(pmc_name, to, command)                                                            \
+    ck_assert_msg(write_file(pmc_name, to, command) == 0, "%s: %s: %s", to, command, fx.err.text)

@@ -1,0 +1,419 @@
+/*
+ * States, verbs and writes: the whole matrix; all or nothing; what happens between two steps.
+ */
+#include "tests/unit/unit.h"
+
+#include "tests/unit/fixture.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+SUITE_SETUP(change, fixture_setup, fixture_close);
+
+/* ---- the matrix ---- */
+
+static const char *const states[] = {"new", "allocated", "armed", "running", "stopped", "exited", "lost"};
+enum { NEW, ALLOCATED, ARMED, RUNNING, STOPPED, EXITED, LOST, N_STATES };
+
+/* A PMC "i" in this state; target 100 where there is one. */
+static void make_state(unsigned state)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    if (state == NEW)
+        return;
+    accepted("i", "event", "cycles");
+    if (state == ALLOCATED)
+        return;
+    if (state == ARMED)
+        accepted("i", "config", "start=exec");
+    accepted("i", "target", "100");
+    if (state == STOPPED)
+        accepted("i", "ctl", "stop");
+    if (state == EXITED) {
+        fake_kill(&fx.host, 100, true);
+        works_run();
+    }
+    if (state == LOST)
+        pass_ms(20);
+    ck_assert_str_eq(value_of("i", "status", "state"), states[state]);
+}
+
+/* 0: works, and the state after it; else the errno and its id. */
+static const struct row {
+    const char *file, *text;
+    struct cell {
+        int code;
+        enum err_id id;
+        unsigned after;
+    } in[N_STATES];
+} matrix[] = {
+#define OK(state) {0, ERR_NONE, state}
+#define NO(code, id) {code, id, 0}
+    {"ctl", "start", {NO(ENODATA, P08), OK(RUNNING), OK(ARMED), OK(RUNNING), OK(RUNNING),
+                      NO(ESRCH, E43), OK(RUNNING)}},
+    {"ctl", "stop", {NO(ENODATA, P08), NO(EINVAL, X02), OK(STOPPED), OK(STOPPED), OK(STOPPED), OK(EXITED),
+                     OK(STOPPED)}},
+    {"ctl", "reset", {NO(ENODATA, P08), OK(ALLOCATED), NO(EBUSY, E06), NO(EBUSY, E06), OK(STOPPED),
+                      OK(EXITED), NO(EBUSY, E06)}},
+    {"ctl", "restart", {NO(ENODATA, P08), OK(RUNNING), OK(ARMED), OK(RUNNING), OK(RUNNING),
+                        NO(ESRCH, E43), OK(RUNNING)}},
+    {"ctl", "flush", {NO(ENODATA, P08), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15),
+                      NO(EINVAL, E15), NO(EINVAL, E15)}},
+    {"ctl", "close", {NO(ENODATA, P08), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15),
+                      NO(EINVAL, E15), NO(EINVAL, E15)}},
+    {"ctl", "detach", {NO(ENODATA, P08), OK(ALLOCATED), OK(EXITED), OK(EXITED), OK(EXITED), OK(EXITED),
+                       OK(EXITED)}},
+    {"ctl", "strat", {NO(EINVAL, P19), NO(EINVAL, P19), NO(EINVAL, P19), NO(EINVAL, P19), NO(EINVAL, P19),
+                      NO(EINVAL, P19), NO(EINVAL, P19)}},
+    {"event", "instructions", {OK(ALLOCATED), OK(ALLOCATED), NO(EBUSY, P06), NO(EBUSY, P06), OK(ALLOCATED),
+                               OK(ALLOCATED), NO(EBUSY, P06)}},
+    {"event", "cycles", {OK(ALLOCATED), OK(ALLOCATED), OK(ARMED), OK(RUNNING), OK(STOPPED), OK(EXITED),
+                         OK(LOST)}},
+    {"mode", "SC", {OK(NEW), OK(ALLOCATED), NO(EBUSY, P06), NO(EBUSY, P06), NO(EBUSY, P17), OK(ALLOCATED),
+                    NO(EBUSY, P06)}},
+    {"mode", "TC", {OK(NEW), OK(ALLOCATED), OK(ARMED), OK(RUNNING), OK(STOPPED), OK(EXITED), OK(LOST)}},
+    {"config", "interval=77", {OK(NEW), OK(ALLOCATED), NO(EBUSY, P06), NO(EBUSY, P06), OK(STOPPED),
+                               OK(EXITED), NO(EBUSY, P06)}},
+    {"config", "user=off", {OK(NEW), OK(ALLOCATED), NO(EBUSY, P06), NO(EBUSY, P06), OK(STOPPED),
+                            OK(EXITED), NO(EBUSY, P06)}},
+    {"config", "count=9", {OK(NEW), OK(ALLOCATED), NO(EBUSY, E07), NO(EBUSY, E07), OK(STOPPED),
+                           OK(EXITED), NO(EBUSY, E07)}},
+    {"count", "9", {NO(ENODATA, P08), OK(ALLOCATED), NO(EBUSY, E06), NO(EBUSY, E06), OK(STOPPED),
+                    OK(EXITED), NO(EBUSY, E06)}},
+    {"count", "x", {NO(EINVAL, P02), NO(EINVAL, P02), NO(EINVAL, P02), NO(EINVAL, P02), NO(EINVAL, P02),
+                    NO(EINVAL, P02), NO(EINVAL, P02)}},
+    {"target", "101", {NO(ENODATA, P08), OK(RUNNING), OK(ARMED), OK(RUNNING), OK(STOPPED), OK(RUNNING),
+                       OK(RUNNING)}},
+    {"target", "-100", {NO(ENODATA, P08), NO(EINVAL, E28), OK(EXITED), OK(EXITED), OK(EXITED),
+                        NO(ESRCH, E45), OK(EXITED)}},
+    {"target", "cpu0", {NO(ENODATA, P08), OK(RUNNING), NO(EINVAL, E22), NO(EINVAL, E22), NO(EINVAL, E22),
+                        OK(RUNNING), NO(EINVAL, E22)}},
+};
+
+static void check_cell(const struct row *row, unsigned state)
+{
+    const struct cell *cell = &row->in[state];
+
+    fixture_close();
+    fixture_open("sim_cpus=4 sim_rows=4 sim_lose_after_ms=10");
+    make_state(state);
+    if (cell->code) {
+        refused("i", row->file, row->text, cell->code, cell->id);
+        return;
+    }
+    ck_assert_msg(write_file("i", row->file, row->text) == 0, "%s in %s: %s", row->text, states[state],
+                  fx.err.text);
+    ck_assert_msg(strcmp(value_of("i", "status", "state"), states[cell->after]) == 0,
+                  "%s in %s: %s", row->text, states[state], value_of("i", "status", "state"));
+}
+
+TEST(every_write_in_every_state)
+{
+    for (unsigned i = 0; i < sizeof matrix / sizeof matrix[0]; i++)
+        for (unsigned state = 0; state < N_STATES; state++)
+            check_cell(&matrix[i], state);
+}
+
+/* ---- order of checks ---- */
+
+TEST(what_is_wrong_first_is_said)
+{
+    pmc_with("i", "cycles", "100");
+    refused("i", "config", "interval=x nonsense", EINVAL, P02); /* syntax before everything */
+    refused("i", "config", "interval=5 target=999", ESRCH, E44);  /* what is named is looked for */
+    refused("i", "config", "interval=5 target=cpu0", EBUSY, P06); /* state before scope */
+    accepted("i", "ctl", "stop");
+    refused("i", "config", "period=7 target=cpu0", EOPNOTSUPP, P09);
+    refused("i", "config", "mode=SC descendants=on", EBUSY, P17); /* mode before settings' places */
+    refused("i", "config", "user=off kernel=off target=cpu0", EINVAL, E22); /* scope before rights */
+    refused("i", "config", "row=99", EINVAL, P02);
+    refused("i", "config", "row=9 target=100 target=101", EINVAL, E19); /* targets are fine: rows last */
+}
+
+TEST(start_attaches_the_caller_once)
+{
+    as_user(100, 1000);
+    pmc_with("i", "task-clock", "");
+    accepted("i", "ctl", "start");
+    ck_assert_str_eq(read_file("i", "target"), "100\n");
+    accepted("i", "target", "-self");
+    refused("i", "ctl", "start", ESRCH, E43);
+    accepted("i", "event", "cycles"); /* afresh: never had a target */
+    accepted("i", "ctl", "restart");
+    ck_assert_str_eq(read_file("i", "target"), "100\n");
+}
+
+TEST(autostart_off_waits_for_start)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=task-clock autostart=off target=100");
+    ck_assert_str_eq(read_file("i", "ctl"), "allocated\n");
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 0);
+    refused("i", "ctl", "stop", EINVAL, X02);
+    accepted("i", "config", "autostart=on");
+    accepted("i", "target", "101"); /* starts those attached before, too */
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 2000000);
+    accepted("i", "config", "autostart=on"); /* at any time: it has that value */
+}
+
+TEST(never_started_and_exited_is_not_stopped)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=task-clock autostart=off target=100");
+    fake_kill(&fx.host, 100, true);
+    works_run();
+    ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
+    refused("i", "ctl", "stop", EINVAL, X02);
+    accepted("i", "target", "101");
+    ck_assert_str_eq(read_file("i", "ctl"), "allocated\n");
+}
+
+TEST(the_scope_stays_until_something_else_is_asked)
+{
+    pmc_with("i", "cpu-clock", "cpu0");
+    pass_ms(1);
+    accepted("i", "target", "-cpu0");
+    ck_assert_str_eq(read_file("i", "mode"), "system-counting\n");
+    accepted("i", "config", "interval=5");
+    ck_assert_str_eq(read_file("i", "mode"), "system-counting\n");
+    ck_assert_uint_eq(count_of("i"), 1000000);
+    accepted("i", "target", "100"); /* a new mode starts afresh */
+    ck_assert_str_eq(read_file("i", "mode"), "process-counting\n");
+    ck_assert_uint_eq(count_of("i"), 0);
+    accepted("i", "ctl", "detach");
+    accepted("i", "mode", "process-counting");
+    refused("i", "target", "cpu0", EINVAL, E22); /* written: it follows no more */
+}
+
+/* ---- rows ---- */
+
+TEST(no_row_left_changes_nothing)
+{
+    pmc_with("a", "cycles instructions branches loads", "cpu0");
+    pmc_with("b", "cycles", "");
+    refused("b", "target", "cpu0", EINVAL, E19);
+    refused("b", "target", "cpu0-1", EINVAL, E19);
+    accepted("b", "target", "cpu1");
+    refused("b", "target", "cpu0", EINVAL, E19);
+    ck_assert_str_eq(read_file("b", "ctl"), "running\n");
+    accepted("a", "target", "-cpu0");
+    accepted("b", "target", "cpu0");
+}
+
+TEST(a_row_is_not_lost_by_a_change_that_fails)
+{
+    struct held held;
+
+    pmc_with("a", "cycles", "cpu0");
+    char *row = strdup(value_of("a", "status", "row"));
+    held_write(&held, "a", "target", "cpu1");
+    held_run(&held);
+    ck_assert_int_eq(held_step(&held), CALL_WORK);
+    /* somebody else takes all that is to be had meanwhile */
+    ck_assert_int_eq(pmc_make("b"), 0);
+    accepted("b", "config", "event=instructions event=branches event=loads target=cpu0");
+    fx.fail[FAIL_ATTACH] = 1;
+    ck_assert_int_eq(held_finish(&held), EIO);
+    ck_assert_str_eq(value_of("a", "status", "row"), row);
+    free(row);
+    ck_assert_str_eq(read_file("a", "target"), "cpu0\n");
+}
+
+TEST(one_row_in_one_process)
+{
+    char name[3] = "a0";
+
+    for (unsigned i = 0; i < 4; i++, name[1]++)
+        pmc_with(name, "cycles", "100");
+    as_user(200, 2000);
+    pmc_with("x", "cycles:u", "200");
+    as_root();
+    pmc_with("y", "cycles", "");
+    refused("y", "target", "100", EBUSY, E05);
+    accepted("y", "target", "101");
+    accepted("y", "config", "target=102");
+}
+
+/* ---- failing backend ---- */
+
+TEST(what_fails_below_leaves_no_trace)
+{
+    static const struct {
+        const char *file, *text;
+    } commands[] = {
+        {"target", "102 103"},      {"event", "instructions page-faults"}, {"ctl", "restart"},
+        {"config", "user=off"},     {"config", "event=branches count=3 target=104"},
+        {"ctl", "start"},
+    };
+    for (unsigned kind = 0; kind < FAIL_READ; kind++)
+        for (unsigned i = 0; i < sizeof commands / sizeof commands[0]; i++)
+            for (unsigned n = 1; n < 8; n++) {
+                const char *before;
+
+                fixture_close();
+                fixture_open(NULL);
+                pmc_with("i", "cycles", "100 101");
+                pmc_with("j", "cycles instructions", "100");
+                pass_ms(3);
+                accepted("i", "ctl", "stop");
+                before = all_texts();
+                fx.fail[kind] = n;
+                if (write_file("i", commands[i].file, commands[i].text) == 0)
+                    break; /* it does not ask that often */
+                ck_assert_str_eq(before, all_texts());
+                pass_ms(1);
+                ck_assert_uint_eq(count_of("i"), 6000000);
+            }
+}
+
+TEST(a_failing_start_does_not_stop_what_runs)
+{
+    pmc_with("i", "task-clock", "100");
+    pass_ms(1);
+    fx.fail[FAIL_START] = 1;
+    refused("i", "target", "101", EIO, P14);
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 2000000);
+}
+
+/* ---- between two steps ---- */
+
+TEST(while_a_change_is_under_way_others_wait_and_readers_see_the_old)
+{
+    struct held held, other;
+
+    pmc_with("i", "task-clock", "100");
+    accepted("i", "ctl", "stop");
+    held_write(&held, "i", "event", "cycles");
+    ck_assert_int_eq(held.rc, CALL_WORK);
+    held_run(&held);
+    held_write(&other, "i", "ctl", "start");
+    ck_assert_int_eq(other.rc, CALL_WAIT);
+    ck_assert_uint_eq(other.call.wait_for, held.pmc);
+    buf_free(&other.out);
+    ck_assert_str_eq(read_file("i", "event"), "task-clock\n");
+    ck_assert_str_eq(read_file("i", "ctl"), "stopped\n");
+    ck_assert_int_eq(held_finish(&held), 0);
+    ck_assert_str_eq(read_file("i", "event"), "cycles\n");
+}
+
+/* rmdir before each step of each command. */
+TEST(a_release_during_any_step_frees_everything)
+{
+    static const struct {
+        const char *file, *text;
+    } commands[] = {
+        {"target", "101 102"}, {"event", "instructions"}, {"ctl", "start"}, {"ctl", "reset"},
+        {"count", "5"}, {"config", "lifetime=owner"}, {"target", "999"}, {"config", "row=60"},
+        {"target", "-100"},
+    };
+    for (unsigned i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        for (unsigned at = 0; at < 6; at++) {
+            struct held held;
+
+            fixture_close();
+            fixture_open(NULL);
+            pmc_with("i", "cycles", "100");
+            accepted("i", "ctl", "stop");
+            held_write(&held, "i", commands[i].file, commands[i].text);
+            for (unsigned step = 0; step < at && held.rc == CALL_WORK; step++) {
+                if (step % 2)
+                    held_step(&held);
+                else
+                    held_run(&held);
+            }
+            ck_assert_int_eq(pmc_remove("i"), 0);
+            ck_assert_int_eq(pmc_make("i"), 0); /* the name is free at once */
+            if (at % 2 && held.rc == CALL_WORK)
+                held_step(&held);
+            held_finish(&held);
+            works_run();
+            ck_assert_uint_eq(fx.host.n_handles, 0);
+            pmc_with("j", "cycles instructions branches loads", "cpu0"); /* all rows are free */
+        }
+}
+
+TEST(a_death_during_an_attach)
+{
+    for (unsigned steps = 0; steps < 5; steps++) {
+        struct held held;
+
+        fixture_close();
+        fixture_open(NULL);
+        pmc_with("i", "task-clock", "");
+        held_write(&held, "i", "target", "100 101");
+        for (unsigned step = 0; step < steps && held.rc == CALL_WORK; step++) {
+            if (step % 2)
+                held_step(&held);
+            else
+                held_run(&held);
+        }
+        fake_kill(&fx.host, 100, true);
+        if (steps % 2 && held.rc == CALL_WORK)
+            held_step(&held);
+        ck_assert_int_eq(held_finish(&held), 0);
+        works_run();
+        pass_ms(1);
+        ck_assert_uint_eq(count_of("i"), 1000000);
+        ck_assert_str_eq(read_file("i", "target"), "101\n");
+    }
+}
+
+TEST(the_owners_death_during_a_change)
+{
+    struct held held;
+
+    as_user(100, 1000);
+    pmc_with("i", "cycles", "");
+    accepted("i", "config", "lifetime=owner target=101");
+    held_write(&held, "i", "ctl", "stop");
+    held_run(&held);
+    fake_kill(&fx.host, 100, true);
+    ck_assert_ptr_eq(pmc_of("i"), NULL);
+    ck_assert_int_eq(held_finish(&held), ENODEV);
+    works_run();
+    ck_assert_uint_eq(fx.host.n_handles, 0);
+}
+
+/* ---- lifetime ---- */
+
+TEST(owned_ones_go_with_their_owner)
+{
+    as_user(100, 1000);
+    pmc_with("i", "cycles", "101");
+    refused("i", "config", "lifetime=owner", EBUSY, P06);
+    accepted("i", "ctl", "stop");
+    pmc_with("j", "instructions", "");
+    accepted("i", "config", "lifetime=owner");
+    accepted("j", "config", "lifetime=owner");
+    accepted("j", "config", "lifetime=mount target=100");
+    fake_kill(&fx.host, 100, true);
+    works_run();
+    ck_assert_ptr_eq(pmc_of("i"), NULL);
+    ck_assert_str_eq(read_file("j", "ctl"), "exited\n");
+}
+
+TEST(held_ones_go_with_their_descriptor)
+{
+    struct open_file open, other;
+
+    as_user(100, 1000);
+    pmc_with("i", "cycles", "");
+    file_open(&open);
+    file_open(&other);
+    ck_assert_int_eq(write_open(&open, "i", "config", "lifetime=open target=101"), 0);
+    ck_assert_int_eq(write_open(&other, "i", "ctl", "stop"), EBUSY);
+    ck_assert_int_eq(fx.err.id, P29);
+    ck_assert_int_eq(write_file("i", "event", "cycles"), EBUSY);
+    ck_assert_int_eq(write_open(&open, "i", "ctl", "stop"), 0);
+    file_close(&other);
+    ck_assert_ptr_ne(pmc_of("i"), NULL);
+    ck_assert_int_eq(write_open(&open, "i", "config", "lifetime=mount"), 0);
+    ck_assert_int_eq(write_open(&open, "i", "config", "interval=off lifetime=open"), 0);
+    file_close(&open);
+    ck_assert_ptr_eq(pmc_of("i"), NULL);
+    ck_assert_uint_eq(fx.host.n_handles, 0);
+}

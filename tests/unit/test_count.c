@@ -1,0 +1,357 @@
+/*
+ * What a count is: initial values, sums, exchange, reset, sets, wrapping, estimates, loss, long reads.
+ */
+#include "tests/unit/unit.h"
+
+#include "tests/unit/fixture.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+
+SUITE_SETUP(count, fixture_setup, fixture_close);
+
+TEST(readable_as_soon_as_there_is_an_event)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    ck_assert_str_eq(read_file("i", "count"), "ENODATA");
+    ck_assert_str_eq(read_file("i", "detail"), "ENODATA");
+    accepted("i", "config", "count=41");
+    accepted("i", "event", "task-clock");
+    ck_assert_str_eq(read_file("i", "count"), "41\n");
+    accepted("i", "target", "100");
+    pass_ms(1);
+    ck_assert_str_eq(read_file("i", "count"), "1000041\n");
+}
+
+TEST(stop_keeps_and_start_continues)
+{
+    pmc_with("i", "task-clock", "100");
+    pass_ms(1);
+    accepted("i", "ctl", "stop");
+    pass_ms(5);
+    ck_assert_uint_eq(count_of("i"), 1000000);
+    accepted("i", "ctl", "start");
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 2000000);
+    ck_assert_str_eq(value_of("i", "status", "enabled_ns"), "2000000");
+}
+
+TEST(written_counts_act_at_once)
+{
+    pmc_with("i", "task-clock", "100 101");
+    pass_ms(1);
+    accepted("i", "ctl", "stop");
+    accepted("i", "count", "5");
+    ck_assert_str_eq(read_file("i", "count"), "5\n");
+    ck_assert_str_eq(value_of("i", "config", "count"), "5");
+    accepted("i", "config", "count=7");
+    ck_assert_str_eq(read_file("i", "count"), "7\n");
+    accepted("i", "ctl", "start");
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 2000007);
+    accepted("i", "ctl", "stop");
+    accepted("i", "ctl", "reset");
+    ck_assert_uint_eq(count_of("i"), 7);
+    refused("i", "count", "1,2", EINVAL, P02);
+    refused("i", "count", "1 2", EINVAL, P02);
+    refused("i", "count", "", EINVAL, P02);
+}
+
+TEST(a_count_and_a_setting_in_one_command)
+{
+    pmc_with("i", "task-clock", "100 101");
+    pass_ms(1);
+    accepted("i", "ctl", "stop");
+    accepted("i", "config", "count=3 user=off target=102");
+    ck_assert_uint_eq(count_of("i"), 3);
+    accepted("i", "ctl", "start");
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 3000003);
+}
+
+TEST(an_exchange_gives_what_the_write_replaced_once)
+{
+    struct open_file open;
+
+    pmc_with("i", "page-faults task-clock", "100");
+    pass_ms(1);
+    accepted("i", "ctl", "stop");
+    file_open(&open);
+    ck_assert_int_eq(write_open(&open, "i", "count", "10,20"), 0);
+    ck_assert_str_eq(read_file("i", "count"), "10\n20\n");
+    ck_assert_str_eq(read_open(&open, "i", "count"), "2\n1000000\n");
+    ck_assert_str_eq(read_open(&open, "i", "count"), "10\n20\n");
+    accepted("i", "ctl", "start");
+    ck_assert_int_eq(write_open(&open, "i", "count", "0"), EBUSY);
+    ck_assert_str_eq(read_open(&open, "i", "count"), "10\n20\n");
+    file_close(&open);
+}
+
+TEST(values_wrap_modulo_2_to_the_64)
+{
+    pmc_with("i", "page-faults", "100");
+    accepted("i", "ctl", "stop");
+    accepted("i", "count", "18446744073709551615");
+    ck_assert_str_eq(read_file("i", "count"), "18446744073709551615\n");
+    accepted("i", "ctl", "start");
+    pass_ms(1);
+    ck_assert_str_eq(read_file("i", "count"), "1\n");
+    accepted("i", "target", "-100");
+    ck_assert_str_eq(read_file("i", "count"), "1\n");
+}
+
+TEST(reset_and_restart_begin_anew)
+{
+    pmc_with("i", "task-clock", "100 101 102");
+    pass_ms(1);
+    fake_kill(&fx.host, 101, true);
+    works_run();
+    accepted("i", "ctl", "restart");
+    ck_assert_uint_eq(count_of("i"), 0);
+    ck_assert_str_eq(value_of("i", "status", "enabled_ns"), "0");
+    ck_true(!strstr(read_file("i", "detail"), "pid:101")); /* exited ones are forgotten */
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 2000000);
+    accepted("i", "ctl", "stop");
+    accepted("i", "ctl", "reset");
+    ck_assert_uint_eq(count_of("i"), 0);
+    ck_assert_str_eq(read_file("i", "ctl"), "stopped\n");
+    accepted("i", "ctl", "start");
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 2000000);
+}
+
+TEST(a_set_is_one_line_per_event)
+{
+    pmc_with("s", "cycles instructions page-faults", "100");
+    pass_ms(1);
+    ck_assert_str_eq(read_file("s", "count"), "1000000\n2000000\n2\n");
+    ck_assert_str_eq(read_file("s", "event"), "cycles\ninstructions\npage-faults\n");
+    accepted("s", "ctl", "stop");
+    accepted("s", "count", "1,2");
+    ck_assert_str_eq(read_file("s", "count"), "1\n2\n0\n");
+    accepted("s", "config", "event=branches event=cycles");
+    ck_assert_str_eq(read_file("s", "event"), "branches\ncycles\n");
+    ck_assert_str_eq(read_file("s", "count"), "1\n2\n");
+    refused("s", "config", "count=1,2,3", EINVAL, P02);
+}
+
+TEST(a_set_has_at_most_64_events)
+{
+    char text[2000] = "";
+
+    ck_assert_int_eq(pmc_make("i"), 0);
+    for (unsigned i = 0; i < 64; i++)
+        strcat(text, "page-faults ");
+    accepted("i", "event", text);
+    accepted("i", "target", "100");
+    pass_ms(1);
+    ck_true(strncmp(read_file("i", "count"), "2\n2\n", 4) == 0);
+    accepted("i", "ctl", "stop");
+    strcat(text, "page-faults");
+    refused("i", "event", text, EINVAL, P28);
+}
+
+TEST(multiplexed_counts_are_estimates)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=cycles multiplex=on count=5 target=100");
+    ck_assert_str_eq(read_file("i", "count"), "EAGAIN"); /* never 0 before it has run */
+    ck_assert_int_eq(fx.err.id, P20);
+    pass_ms(4);
+    ck_assert_uint_eq(count_of("i"), 4000005);
+    ck_assert_str_eq(value_of("i", "status", "running_ns"), "2000000");
+    ck_assert_str_eq(value_of("i", "status", "row"), "-");
+    accepted("i", "ctl", "stop");
+    ck_assert_uint_eq(count_of("i"), 4000005);
+    accepted("i", "count", "9");
+    ck_assert_uint_eq(count_of("i"), 9);
+}
+
+TEST(lost_is_eio_and_start_brings_it_back)
+{
+    fixture_close();
+    fixture_open("sim_cpus=4 sim_rows=4 sim_lose_after_ms=10");
+    pmc_with("i", "cycles", "100");
+    pass_ms(9);
+    ck_assert_uint_eq(count_of("i"), 9000000);
+    pass_ms(9);
+    ck_assert_str_eq(read_file("i", "count"), "EIO");
+    ck_assert_int_eq(fx.err.id, P21);
+    ck_assert_str_eq(read_file("i", "ctl"), "lost\n");
+    ck_true(strstr(read_file("i", "error"), "EIO P21 count: ")); /* failing reads are not recorded but this */
+    ck_true(strstr(read_file("i", "detail"), "\tall\t10000000\t18000000\t10000000\t"));
+    ck_assert_str_eq(value_of("i", "status", "partial"), "yes");
+    accepted("i", "ctl", "start");
+    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 11000000);
+    ck_assert_str_eq(value_of("i", "status", "partial"), "yes"); /* until reset */
+    accepted("i", "ctl", "restart");
+    ck_assert_str_eq(value_of("i", "status", "partial"), "no");
+}
+
+TEST(armed_runs_from_the_exec_on)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=task-clock start=exec target=100");
+    ck_assert_str_eq(read_file("i", "ctl"), "armed\n");
+    ck_assert_uint_eq(count_of("i"), 0);
+    pass_ms(3);
+    ck_assert_uint_eq(count_of("i"), 2000000);
+    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
+}
+
+/* ---- long reads ---- */
+
+static const char *const many = "100 101 102 103 104 105 106 107 108 109 200 201";
+
+TEST(a_long_read_is_a_work_and_sees_a_reset_whole)
+{
+    struct held held;
+
+    pmc_with("i", "task-clock", many);
+    pass_ms(1);
+    accepted("i", "ctl", "stop");
+    held_read(&held, "i", "count");
+    ck_assert_int_eq(held.rc, CALL_WORK);
+    held_run(&held);
+    accepted("i", "ctl", "reset");
+    ck_assert_int_eq(held_step(&held), CALL_WORK); /* bases moved: once more */
+    ck_assert_int_eq(held_finish(&held), 0);
+    ck_assert_str_eq(held_text(&held), "0\n");
+}
+
+TEST(a_long_read_outlives_its_targets)
+{
+    struct held held;
+
+    pmc_with("i", "task-clock", many);
+    pass_ms(1);
+    held_read(&held, "i", "count");
+    accepted("i", "target", "-100 -101");
+    held_run(&held); /* reads counters that were taken off */
+    ck_assert_int_eq(held_finish(&held), 0);
+    ck_assert_str_eq(held_text(&held), "12000000\n");
+    works_run();
+    ck_assert_uint_eq(fx.host.n_handles, 10);
+}
+
+TEST(a_long_read_outlives_its_pmc)
+{
+    static const char *const files[] = {"count", "detail", "status", "config", "target", "ctl"};
+
+    for (unsigned i = 0; i < 6; i++)
+        for (unsigned ran = 0; ran < 2; ran++) {
+            struct held held;
+
+            fixture_close();
+            fixture_open(NULL);
+            pmc_with("i", "task-clock", many);
+            held_read(&held, "i", files[i]);
+            ck_assert_int_eq(held.rc, CALL_WORK);
+            if (ran)
+                held_run(&held);
+            ck_assert_int_eq(pmc_remove("i"), 0);
+            if (ran)
+                held_step(&held);
+            held_finish(&held);
+            buf_free(&held.out);
+            works_run();
+            ck_assert_uint_eq(fx.host.n_handles, 0);
+        }
+}
+
+TEST(a_long_read_of_another_event)
+{
+    struct held held;
+
+    pmc_with("i", "task-clock page-faults", many);
+    pass_ms(1);
+    accepted("i", "ctl", "stop");
+    held_read(&held, "i", "detail");
+    held_run(&held);
+    accepted("i", "event", "cpu-clock");
+    ck_assert_int_eq(held_finish(&held), 0);
+    ck_true(strstr(held_text(&held), "\ncpu-clock\tall\t0\t"));
+}
+
+TEST(many_at_once_while_one_is_released)
+{
+    struct held held;
+
+    pmc_with("a", "task-clock", many);
+    pmc_with("b", "page-faults", "100");
+    pass_ms(1);
+    held_read(&held, NULL, "metrics.prom");
+    held_run(&held);
+    ck_assert_int_eq(pmc_remove("a"), 0);
+    ck_assert_int_eq(held_finish(&held), 0);
+    const char *text = held_text(&held);
+    ck_true(!strstr(text, "pmc=\"a\"") && strstr(text, "pmc=\"b\",event=\"page-faults\""));
+    works_run();
+}
+
+/* ---- poll ---- */
+
+static unsigned level(poll_fn fn, struct open_file *open)
+{
+    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine), .pmc = pmc_of("i"),
+                        .open = open, .now_ns = fx.host.now_ns};
+    return fn(&call);
+}
+
+TEST(poll_tells_of_notify_more)
+{
+    struct open_file open;
+
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=page-faults notify=5 target=100");
+    file_open(&open);
+    read_open(&open, "i", "count");
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
+    pass_ms(2);
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
+    pass_ms(1);
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM | EPOLLPRI);
+    read_open(&open, "i", "count");
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
+    file_close(&open);
+}
+
+TEST(poll_tells_of_a_change_of_state)
+{
+    struct open_file open;
+
+    pmc_with("i", "page-faults", "100");
+    file_open(&open);
+    read_open(&open, "i", "ctl");
+    ck_assert_uint_eq(level(poll_state, &open), EPOLLIN | EPOLLRDNORM);
+    fake_kill(&fx.host, 100, true);
+    works_run();
+    ck_assert_uint_eq(level(poll_state, &open), EPOLLIN | EPOLLRDNORM | EPOLLPRI);
+    read_open(&open, "i", "ctl");
+    ck_assert_uint_eq(level(poll_state, &open), EPOLLIN | EPOLLRDNORM);
+    file_close(&open);
+}
+
+TEST(who_sleeps_in_poll_is_told_by_the_tick)
+{
+    struct effect effect;
+
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=page-faults notify=1 target=100");
+    ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
+    struct pmc_attr attr;
+    engine_pmc_attr(pmc_of("i"), &attr);
+    engine_polled(fx.engine, attr.id, true);
+    ck_assert_uint_eq(engine_deadline(fx.engine), fx.host.now_ns + 20000000);
+    pass_ms(20);
+    works_run();
+    engine_tick(fx.engine, fx.host.now_ns);
+    ck_true(engine_next_effect(fx.engine, &effect));
+    ck_true(effect.kind == EFFECT_WAKE && effect.id == attr.id);
+    engine_polled(fx.engine, attr.id, false);
+    ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
+}

@@ -1,0 +1,487 @@
+/*
+ * Rows: INTERFACE section 6, rules 1–5, seed R01–R08 and the consequences of 1.8.
+ * test_row_model.c compares them with a naive model.
+ */
+#include "core/row.h"
+
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+
+#define N_CPUS 4
+#define ALL4 UINT64_C(0xf)
+
+static struct rows *rows;
+static struct err err;
+static struct claim pool[64];
+static unsigned n_pool;
+static struct class_info classes[2];
+
+static void rows_setup(void)
+{
+    struct cpus possible;
+
+    classes[0] = (struct class_info){.name = "sim", .rows = 4, .width = 48, .hardware = true};
+    classes[1] = (struct class_info){.name = "soft", .rows = 0, .width = 64};
+    cpus_init(&possible);
+    for (unsigned cpu = 0; cpu < N_CPUS; cpu++)
+        cpus_add(&possible, cpu);
+    rows = rows_new(classes, 2, &possible);
+    ck_assert_ptr_nonnull(rows);
+    cpus_free(&possible);
+    n_pool = 0;
+}
+
+static void rows_teardown(void)
+{
+    for (unsigned i = 0; i < n_pool; i++) {
+        rows_release(rows, &pool[i]);
+        cpus_free(&pool[i].cpus);
+    }
+    rows_free(rows);
+}
+
+SUITE_SETUP(row, rows_setup, rows_teardown);
+
+/* ---- helpers ---- */
+
+/* A process PMC of user `uid` that needs one row of `fits`. */
+static struct claim *claim_make(uid_t uid, uint64_t fits)
+{
+    struct claim *claim = &pool[n_pool++];
+
+    ck_assert_uint_lt(n_pool, 64);
+    *claim = (struct claim){.pmc = n_pool, .uid = uid, .n = 1};
+    claim->member[0] = (struct claim_member){.fits = fits, .needed = 1, .asked = ROW_ANY};
+    cpus_init(&claim->cpus);
+    return claim;
+}
+
+static struct claim *claim_on(const char *cpus, uint64_t fits)
+{
+    struct claim *claim = claim_make(0, fits);
+
+    claim->system = true;
+    if (cpus[0] != '\0')
+        ck_assert_int_eq(cpus_parse(&claim->cpus, unit_word(cpus)), 0);
+    return claim;
+}
+
+static void member_add(struct claim *claim, uint64_t fits, unsigned needed)
+{
+    claim->member[claim->n++] =
+        (struct claim_member){.fits = fits, .needed = needed, .asked = ROW_ANY};
+}
+
+static int reserve(struct claim *claim)
+{
+    return rows_reserve(rows, claim, "cycles", &err);
+}
+
+static uint64_t got(const struct claim *claim)
+{
+    uint64_t set = 0;
+
+    for (unsigned i = 0; i < claim->n; i++)
+        set |= claim->member[i].got;
+    return set;
+}
+
+/* Reserved, on exactly this row. */
+static void takes_row(struct claim *claim, unsigned row)
+{
+    ck_assert_msg(reserve(claim) == 0, "%s", err.text);
+    ck_assert_uint_eq(got(claim), UINT64_C(1) << row);
+}
+
+static void refused(int rc, int code, enum err_id id)
+{
+    ck_assert_int_eq(rc, -code);
+    ck_assert_int_eq(err.id, id);
+}
+
+static int recpu(struct claim *claim, const char *list)
+{
+    struct cpus cpus;
+    int rc;
+
+    cpus_init(&cpus);
+    ck_assert_int_eq(cpus_parse(&cpus, unit_word(list)), 0);
+    rc = rows_recpu(rows, claim, &cpus, "cycles", &err);
+    cpus_free(&cpus);
+    return rc;
+}
+
+/* ---- dispositions ---- */
+
+TEST(process_pmc_makes_row_thread_and_system_pmc_standalone)
+{
+    struct claim *a = claim_make(1, ALL4), *b = claim_on("0-3", ALL4);
+
+    takes_row(a, 0);
+    takes_row(b, 1);
+    ck_assert_int_eq(rows_disposition(rows, 0, 0), ROW_THREAD);
+    ck_assert_int_eq(rows_number(rows, 0, 0), 1);
+    ck_assert_int_eq(rows_disposition(rows, 0, 1), ROW_STANDALONE);
+    ck_assert_int_eq(rows_number(rows, 0, 1), -4);
+    rows_release(rows, a);
+    rows_release(rows, b);
+    ck_assert_int_eq(rows_disposition(rows, 0, 0), ROW_FREE);
+    ck_assert_int_eq(rows_disposition(rows, 0, 1), ROW_FREE);
+}
+
+TEST(same_event_twice_gets_two_rows)
+{
+    takes_row(claim_make(1, ALL4), 0);
+    takes_row(claim_make(1, ALL4), 1);
+}
+
+TEST(other_owner_shares_the_thread_row)
+{
+    struct claim *b = claim_make(1, ALL4);
+
+    takes_row(claim_make(1, ALL4), 0);
+    takes_row(claim_make(2, ALL4), 0);
+    b->instance = 7;
+    takes_row(b, 0);
+    ck_assert_int_eq(rows_number(rows, 0, 0), 3);
+}
+
+TEST(owner_with_all_rows_gets_the_one_with_fewest)
+{
+    for (unsigned i = 0; i < 4; i++)
+        takes_row(claim_make(1, ALL4), i);
+    takes_row(claim_make(1, ALL4), 0);
+    takes_row(claim_make(1, 3), 1);
+    takes_row(claim_make(1, ALL4), 2);
+}
+
+TEST(strict_rows_refuses_as_hwpmc)
+{
+    rows_set_strict(rows, true);
+    takes_row(claim_make(1, 1), 0);
+    refused(reserve(claim_make(1, 1)), EINVAL, E19);
+    ck_says(err, "strict_rows");
+    takes_row(claim_make(2, 1), 0);
+}
+
+TEST(exhaust_then_release_reverse)
+{
+    for (unsigned round = 0; round < 2; round++) {
+        struct claim *held[4];
+
+        for (unsigned i = 0; i < 4; i++)
+            takes_row(held[i] = claim_on("0", ALL4), i);
+        refused(reserve(claim_on("0", ALL4)), EINVAL, E19);
+        for (unsigned i = 4; i-- > 0;)
+            rows_release(rows, held[i]);
+        for (unsigned row = 0; row < 4; row++)
+            ck_assert_int_eq(rows_disposition(rows, 0, row), ROW_FREE);
+    }
+}
+
+TEST(scopes_do_not_mix_on_a_row)
+{
+    for (unsigned i = 0; i < 4; i++)
+        takes_row(claim_on("2", ALL4), i);
+    refused(reserve(claim_make(1, ALL4)), EINVAL, E19);
+    ck_says(err, "row 0 is STANDALONE (taken on cpu2)");
+    takes_row(claim_on("3", ALL4), 0);
+}
+
+TEST(system_pmc_needs_its_slot_on_every_cpu)
+{
+    takes_row(claim_on("1", ALL4), 0);
+    takes_row(claim_on("0-3", ALL4), 1);
+    takes_row(claim_on("0,2-3", ALL4), 0);
+}
+
+TEST(system_pmc_without_cpus_holds_no_slot)
+{
+    struct claim *a = claim_on("", ALL4);
+
+    takes_row(a, 0);
+    ck_assert_int_eq(rows_number(rows, 0, 0), 0);
+    takes_row(claim_make(1, ALL4), 0);
+    ck_assert_int_eq(recpu(a, "0-1"), 0);
+    ck_assert_uint_eq(got(a), 2);
+    ck_assert_int_eq(rows_number(rows, 0, 1), -2);
+}
+
+/* ---- choice ---- */
+
+TEST(rows_of_few_events_come_first)
+{
+    static const unsigned events[4] = {9, 9, 9, 1};
+
+    classes[0].row_events = events;
+    takes_row(claim_make(1, ALL4), 3);
+    takes_row(claim_make(1, ALL4), 0);
+}
+
+TEST(fixed_row_is_learned_from_events_that_cannot_use_it)
+{
+    takes_row(claim_make(1, 7), 0);
+    takes_row(claim_make(1, ALL4), 3);
+}
+
+TEST(event_of_two_rows_holds_two)
+{
+    struct claim *a = claim_make(1, ALL4), *b = claim_make(1, 7), *c = claim_make(2, 1);
+
+    a->member[0].needed = 2;
+    ck_assert_int_eq(reserve(a), 0);
+    ck_assert_uint_eq(got(a), 3);
+    b->member[0].needed = 2;
+    ck_assert_int_eq(reserve(b), 0);
+    ck_assert_uint_eq(got(b), 5); /* row 2, which the owner has not, and the first of the others */
+    c->member[0].needed = 2;
+    refused(reserve(c), EINVAL, E19);
+}
+
+TEST(set_is_matched_not_greedy)
+{
+    struct claim *a = claim_make(1, 3);
+
+    member_add(a, 1, 1);
+    ck_assert_int_eq(reserve(a), 0);
+    ck_assert_uint_eq(a->member[0].got, 2);
+    ck_assert_uint_eq(a->member[1].got, 1);
+}
+
+TEST(set_is_reserved_whole_or_not_at_all)
+{
+    struct claim *a = claim_make(1, 3);
+
+    member_add(a, 3, 1);
+    member_add(a, 3, 1);
+    refused(reserve(a), EINVAL, E19);
+    ck_assert_uint_eq(got(a), 0);
+    for (unsigned row = 0; row < 4; row++)
+        ck_assert_int_eq(rows_number(rows, 0, row), 0);
+}
+
+TEST(asked_row_is_taken_or_refused)
+{
+    struct claim *a = claim_make(1, ALL4), *b = claim_make(1, 3), *c = claim_make(1, ALL4);
+
+    a->member[0].asked = 2;
+    takes_row(a, 2);
+    b->member[0].asked = 2;
+    refused(reserve(b), EINVAL, E19);
+    ck_says(err, "row=2");
+    c->member[0].asked = 4;
+    refused(reserve(c), EINVAL, E19);
+    ck_says(err, "rows 0-3");
+}
+
+/* ---- administration ---- */
+
+TEST(disabled_slot_makes_row_standalone_until_enabled)
+{
+    ck_assert_int_eq(rows_disable(rows, 1, 0, 0, &err), 0);
+    ck_assert_int_eq(rows_disable(rows, 1, 0, 0, &err), 0);
+    ck_assert_int_eq(rows_number(rows, 0, 0), -1);
+    takes_row(claim_make(1, ALL4), 1);
+    takes_row(claim_on("0,2-3", ALL4), 0);
+    refused(reserve(claim_make(1, 1)), EINVAL, E19);
+    ck_says(err, "taken on cpu0");
+    ck_assert_int_eq(rows_enable(rows, 1, 0, 0, &err), 0);
+    ck_assert_int_eq(rows_enable(rows, 1, 0, 0, &err), 0);
+    ck_assert_int_eq(rows_number(rows, 0, 0), -3);
+}
+
+TEST(disabled_slots_are_skipped_and_named_when_nothing_else_fits)
+{
+    rows_disable(rows, 1, 0, 0, &err);
+    takes_row(claim_on("0-1", 3), 1);
+    refused(reserve(claim_on("1", 3)), EPERM, X08);
+    ck_says(err, "row 0 is disabled on cpu1");
+    takes_row(claim_on("2", 3), 0);
+    refused(reserve(claim_on("2", 1)), EINVAL, E19);
+}
+
+TEST(slots_in_use_are_not_administered)
+{
+    takes_row(claim_make(1, 1), 0);
+    takes_row(claim_on("1", 2), 1);
+    refused(rows_disable(rows, 3, 0, 0, &err), EBUSY, E03);
+    ck_assert_int_eq(rows_enable(rows, 3, 0, 0, &err), 0);
+    refused(rows_disable(rows, 1, 0, 1, &err), EBUSY, E04);
+    refused(rows_enable(rows, 1, 0, 1, &err), EBUSY, E04);
+    ck_assert_int_eq(rows_disable(rows, 2, 0, 1, &err), 0);
+    refused(rows_disable(rows, N_CPUS, 0, 0, &err), EINVAL, E21);
+    refused(rows_disable(rows, 0, 0, 4, &err), EINVAL, E19);
+}
+
+TEST(foreign_slots_are_booked_but_never_on_a_thread_row)
+{
+    struct claim *a = claim_make(1, 1);
+
+    takes_row(a, 0);
+    rows_set_foreign(rows, 2, 0, 3);
+    ck_assert_int_eq(rows_number(rows, 0, 0), 1);
+    ck_assert_int_eq(rows_number(rows, 0, 1), -1);
+    ck_assert_int_eq(rows_slot(rows, 2, 0, 1), SLOT_FOREIGN);
+    ck_true(rows_overcommitted(rows, 0));
+    refused(reserve(claim_on("2", 2)), EINVAL, E19);
+    rows_release(rows, a);
+    ck_assert_int_eq(rows_number(rows, 0, 0), -1);
+    ck_true(!rows_overcommitted(rows, 0));
+    rows_set_foreign(rows, 2, 0, 0);
+    ck_assert_int_eq(rows_number(rows, 0, 0), 0);
+}
+
+TEST(slot_disabled_and_foreign_counts_once)
+{
+    rows_set_foreign(rows, 0, 0, 1);
+    rows_disable(rows, 0, 0, 0, &err);
+    ck_assert_int_eq(rows_number(rows, 0, 0), -1);
+    ck_assert_int_eq(rows_slot(rows, 0, 0, 0), SLOT_DISABLED);
+    rows_enable(rows, 0, 0, 0, &err);
+    ck_assert_int_eq(rows_slot(rows, 0, 0, 0), SLOT_FOREIGN);
+}
+
+/* ---- moving ---- */
+
+TEST(recpu_keeps_the_row_or_moves_or_changes_nothing)
+{
+    struct claim *a = claim_on("0", 3), *b = claim_on("1", 3);
+
+    takes_row(a, 0);
+    takes_row(b, 0);
+    ck_assert_int_eq(recpu(a, "0,2"), 0);
+    ck_assert_uint_eq(got(a), 1);
+    ck_assert_int_eq(recpu(a, "0-2"), 0);
+    ck_assert_uint_eq(got(a), 2);
+    takes_row(claim_on("0", 1), 0);
+    refused(recpu(b, "0-1"), EINVAL, E19);
+    ck_assert_uint_eq(cpus_count(&b->cpus), 1);
+    ck_assert_int_eq(rows_number(rows, 0, 0), -2);
+    ck_assert_int_eq(rows_number(rows, 0, 1), -3);
+}
+
+TEST(users_of_a_slot_and_the_oldest)
+{
+    struct claim *a = claim_make(1, 1), *b = claim_make(2, 1);
+    uint64_t oldest;
+
+    takes_row(b, 0);
+    takes_row(a, 0);
+    ck_assert_uint_eq(rows_users(rows, 3, 0, 0, &oldest), 2);
+    ck_assert_uint_eq(oldest, a->pmc);
+    takes_row(claim_on("1", 2), 1);
+    ck_assert_uint_eq(rows_users(rows, 1, 0, 1, &oldest), 1);
+    ck_assert_uint_eq(rows_users(rows, 2, 0, 1, &oldest), 0);
+    ck_assert_uint_eq(oldest, 0);
+}
+
+TEST(retake_gives_back_exactly_what_was_held)
+{
+    struct claim *a = claim_make(1, ALL4), *b = claim_on("0-1", ALL4);
+    const uint64_t serial = b->pmc;
+
+    a->member[0].got = 4;
+    ck_true(rows_retake(rows, a));
+    takes_row(b, 0);
+    rows_release(rows, b);
+    ck_assert_uint_eq(b->pmc, 0);
+    rows_set_foreign(rows, 1, 0, 1);
+    b->pmc = serial;
+    b->member[0].got = 1;
+    ck_true(rows_retake(rows, b));
+    ck_true(rows_overcommitted(rows, 0));
+    b = claim_on("0", ALL4);
+    b->member[0].got = 4;
+    ck_true(!rows_retake(rows, b));
+}
+
+/* Two PMCs are in conflict when their serials are together in a group: bit masks by serial. */
+static uint64_t groups[65];
+
+static bool in_conflict(void *ctx, uint64_t a, uint64_t b)
+{
+    (void)ctx;
+    return (groups[a] & groups[b]) != 0;
+}
+
+static int arrange(struct claim *claim)
+{
+    return rows_arrange(rows, claim, in_conflict, NULL, &err);
+}
+
+TEST(attach_moves_the_pmc_to_a_row_of_its_own)
+{
+    struct claim *a = claim_make(1, ALL4), *b = claim_make(2, ALL4), *c = claim_make(3, ALL4);
+
+    takes_row(a, 0);
+    takes_row(b, 0);
+    takes_row(c, 0);
+    groups[1] = groups[2] = 1;
+    groups[3] = 2;
+    ck_assert_int_eq(arrange(c), 0);
+    ck_assert_uint_eq(got(c), 1);
+    ck_assert_int_eq(arrange(b), 0);
+    ck_assert_uint_eq(got(a), 1);
+    ck_assert_uint_eq(got(b), 2);
+    ck_assert_int_eq(rows_number(rows, 0, 0), 2);
+    ck_assert_int_eq(rows_number(rows, 0, 1), 1);
+}
+
+TEST(attach_moves_others_where_the_pmc_itself_cannot)
+{
+    struct claim *a = claim_make(1, 7), *b = claim_make(2, 3), *c = claim_make(3, 1);
+
+    takes_row(a, 0);
+    takes_row(b, 0);
+    takes_row(c, 0);
+    groups[1] = groups[2] = groups[3] = 1;
+    ck_assert_int_eq(arrange(b), 0);
+    ck_assert_int_eq(arrange(c), 0);
+    ck_assert_uint_eq(got(c), 1);
+    ck_assert_uint_eq(got(b), 2);
+    ck_assert_uint_eq(got(a), 4);
+}
+
+TEST(attach_leaves_pmcs_with_row_asked_alone)
+{
+    struct claim *a = claim_make(1, ALL4), *b = claim_make(2, 1);
+
+    a->member[0].asked = 0;
+    takes_row(a, 0);
+    takes_row(b, 0);
+    groups[1] = groups[2] = 1;
+    refused(arrange(b), EBUSY, E05);
+    ck_assert_uint_eq(got(a), 1);
+    ck_assert_uint_eq(got(b), 1);
+    ck_assert_int_eq(rows_number(rows, 0, 0), 2);
+}
+
+TEST(attach_is_refused_when_no_arrangement_exists)
+{
+    struct claim *held[5];
+
+    for (unsigned i = 0; i < 5; i++) {
+        groups[i + 1] = 1;
+        ck_assert_int_eq(reserve(held[i] = claim_make(i, ALL4)), 0);
+        if (i < 4)
+            ck_assert_int_eq(arrange(held[i]), 0);
+    }
+    refused(arrange(held[4]), EBUSY, E05);
+    for (unsigned i = 0; i < 4; i++)
+        ck_assert_int_eq(rows_number(rows, 0, i), i == 0 ? 2 : 1);
+}
+
+TEST(sets_move_as_a_whole)
+{
+    struct claim *a = claim_make(1, ALL4), *b = claim_make(2, 3);
+
+    member_add(a, ALL4, 1);
+    member_add(b, 3, 1);
+    ck_assert_int_eq(reserve(a), 0);
+    ck_assert_int_eq(reserve(b), 0);
+    groups[1] = groups[2] = 1;
+    ck_assert_int_eq(arrange(b), 0);
+    ck_assert_uint_eq(got(b), 3);
+    ck_assert_uint_eq(got(a), 12);
+}

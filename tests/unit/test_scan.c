@@ -1,0 +1,193 @@
+/*
+ * Words, settings, numbers and near misses.
+ */
+#include "tests/unit/unit.h"
+
+#include <stdlib.h>
+
+SUITE(scan);
+
+/* The words that scan_word or scan_setting finds, with '|' behind each. */
+static void check_words(const char *text, bool (*next)(struct scan *, struct word *),
+                        const char *expected)
+{
+    struct scan scan;
+    struct word word;
+    struct buf found;
+
+    buf_init(&found, NULL, 0);
+    scan_init(&scan, text, strlen(text));
+    while (next(&scan, &word)) {
+        buf_add(&found, word.p, word.len);
+        buf_char(&found, '|');
+    }
+    ck_buf(&found, expected);
+    buf_free(&found);
+}
+
+TEST(splits_words_at_blanks_and_newlines)
+{
+    check_words("  one two\n\nthree\tfour\r\n", scan_word, "one|two|three|four|");
+    check_words("", scan_word, "");
+    check_words(" \n ", scan_word, "");
+    check_words("one", scan_word, "one|");
+    check_words("# one", scan_word, "#|one|");
+}
+
+TEST(skips_comments_between_settings)
+{
+    check_words("# first\na=1 # second b=2\nc=3", scan_setting, "a=1|c=3|");
+    check_words("a=x#y #", scan_setting, "a=x#y|");
+    check_words("#", scan_setting, "");
+}
+
+TEST(an_empty_command_has_no_words)
+{
+    struct scan scan;
+    struct word word;
+
+    scan_init(&scan, NULL, 0);
+    ck_true(!scan_word(&scan, &word));
+    ck_true(!scan_setting(&scan, &word));
+}
+
+TEST(splits_at_the_first_equals_sign)
+{
+    struct word key, value;
+
+    ck_true(word_split(unit_word("event=a=b"), &key, &value));
+    ck_true(word_is(key, "event") && word_is(value, "a=b"));
+    ck_true(word_split(unit_word("count="), &key, &value));
+    ck_true(word_is(key, "count") && word_is(value, ""));
+    ck_true(!word_split(unit_word("=x"), &key, &value));
+    ck_true(!word_split(unit_word("event"), &key, &value));
+    ck_true(!word_split(unit_word(""), &key, &value));
+}
+
+TEST(compares_words_exactly_or_alike)
+{
+    ck_true(word_is(unit_word("log-csw"), "log-csw"));
+    ck_true(!word_is(unit_word("log-csw"), "log-cs"));
+    ck_true(!word_is(unit_word("Log-csw"), "log-csw"));
+    ck_true(word_alike(unit_word("LOG_csw"), "log-csw", false));
+    ck_true(!word_alike(unit_word("log.csw"), "log-csw", false));
+    ck_true(word_alike(unit_word("log.csw"), "log-csw", true));
+    ck_true(!word_alike(unit_word("log-csws"), "log-csw", true));
+}
+
+TEST(copies_a_word)
+{
+    char *copy = word_dup((struct word){.p = "cycles:u", .len = 6});
+
+    ck_assert_str_eq(copy, "cycles");
+    free(copy);
+}
+
+TEST(reads_numbers_within_a_range)
+{
+    uint64_t value = 0;
+
+    ck_true(word_u64(unit_word("18446744073709551615"), false, 0, UINT64_MAX, &value));
+    ck_assert_uint_eq(value, UINT64_MAX);
+    ck_true(word_u64(unit_word("0"), false, 0, 0, &value) && value == 0);
+    ck_true(word_u64(unit_word("007"), false, 1, 10, &value) && value == 7);
+    ck_true(!word_u64(unit_word("0"), false, 1, 10, &value));
+    ck_true(!word_u64(unit_word("11"), false, 1, 10, &value));
+    ck_assert_uint_eq(value, 7);
+}
+
+TEST(reads_hexadecimal_only_when_asked)
+{
+    uint64_t value = 0;
+
+    ck_true(word_u64(unit_word("0xC0ffee"), true, 0, UINT64_MAX, &value) && value == 0xc0ffee);
+    ck_true(word_u64(unit_word("0Xff"), true, 0, UINT64_MAX, &value) && value == 255);
+    ck_true(word_u64(unit_word("12"), true, 0, UINT64_MAX, &value) && value == 12);
+    ck_true(!word_u64(unit_word("0xff"), false, 0, UINT64_MAX, &value));
+    ck_true(!word_u64(unit_word("ff"), true, 0, UINT64_MAX, &value));
+    ck_true(!word_u64(unit_word("0x"), true, 0, UINT64_MAX, &value));
+    ck_true(!word_u64(unit_word("0x10000000000000000"), true, 0, UINT64_MAX, &value));
+}
+
+TEST(refuses_what_is_no_number)
+{
+    static const char *const words[] = {"",     "-1",  "+1", " 1",   "1 ",
+                                        "1.5",  "1e3", "1k", "0x1g", "18446744073709551616",
+                                        "99999999999999999999999"};
+    uint64_t value = 42;
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        ck_assert_msg(!word_u64(unit_word(words[i]), true, 0, UINT64_MAX, &value), "\"%s\"",
+                      words[i]);
+    ck_assert_uint_eq(value, 42);
+}
+
+TEST(reads_on_and_off_in_all_spellings)
+{
+    bool value = false;
+
+    ck_true(word_bool(unit_word("on"), &value) && value);
+    ck_true(word_bool(unit_word("no"), &value) && !value);
+    ck_true(word_bool(unit_word("1"), &value) && value);
+    ck_true(word_bool(unit_word("False"), &value) && !value);
+    ck_true(word_bool(unit_word("yes"), &value) && value);
+    ck_true(!word_bool(unit_word("maybe"), &value) && !word_bool(unit_word(""), &value));
+}
+
+static const char *const events[] = {
+    "instructions", "cycles",     "cache-misses", "branch-misses", "page-faults",
+    "ref-cycles",   "cpu-clock",  "task-clock",   "minor-faults",  "major-faults",
+};
+
+static void check_near(const char *text, const char *expected)
+{
+    struct near near;
+
+    near_init(&near, unit_word(text));
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+        near_offer(&near, events[i]);
+    ck_assert_str_eq(near_text(&near), expected);
+}
+
+TEST(guesses_what_was_meant)
+{
+    check_near("isntructions", " (did you mean instructions?)");
+    check_near("PAGE.FAULT", " (did you mean page-faults?)");
+    check_near("cycels", " (did you mean cycles?)");
+    check_near("cache_mises", " (did you mean cache-misses?)");
+}
+
+TEST(offers_names_that_contain_the_word_nearest_first)
+{
+    check_near("clock", " (did you mean cpu-clock, task-clock?)");
+    check_near("faults", " (did you mean page-faults, minor-faults, major-faults?)");
+    check_near("cycle", " (did you mean cycles, ref-cycles?)");
+}
+
+TEST(guesses_nothing_from_far_away)
+{
+    check_near("tlb-flushes", "");
+    check_near("", "");
+    check_near("xy", "");
+}
+
+TEST(guesses_survive_endless_words)
+{
+    char endless[300];
+    struct near near;
+
+    memset(endless, 'a', sizeof(endless) - 1);
+    endless[sizeof(endless) - 1] = '\0';
+    check_near(endless, "");
+    near_init(&near, unit_word("aaa"));
+    near_offer(&near, endless);
+    ck_assert_str_eq(near_text(&near), "");
+    for (unsigned i = 0; i < 3; i++) {
+        endless[92 + i] = '\0';
+        near_offer(&near, endless);
+        near_offer(&near, endless);
+        endless[92 + i] = 'a';
+    }
+    ck_assert_uint_eq(near.n, 3);
+    ck_assert_uint_eq(strlen(near_text(&near)), strlen(" (did you mean , , ?)") + 92 + 93 + 94);
+}

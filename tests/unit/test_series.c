@@ -1,0 +1,162 @@
+/*
+ * The stream of a count: a line each interval, what was skipped, lines that add up.
+ */
+#include "tests/unit/unit.h"
+
+#include "core/series.h"
+#include "tests/unit/fixture.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static struct open_file file;
+
+static void setup(void)
+{
+    fixture_setup();
+    file_open(&file);
+}
+
+static void teardown(void)
+{
+    file_close(&file);
+    fixture_close();
+}
+
+SUITE_SETUP(series, setup, teardown);
+
+static const char *next(void)
+{
+    return read_open(&file, "i", "series");
+}
+
+static void started(const char *config)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", config);
+}
+
+TEST(without_an_interval_it_says_how_and_ends)
+{
+    pmc_with("i", "page-faults", "100");
+    ck_true(strstr(next(), "# seconds\tpage-faults\n# no interval is set: "));
+    ck_assert_str_eq(next(), "");
+}
+
+TEST(a_line_each_interval)
+{
+    started("event=page-faults event=task-clock interval=10 target=100");
+    ck_assert_str_eq(next(), "# seconds\tpage-faults\ttask-clock\n");
+    ck_assert_str_eq(next(), "WAIT");
+    pass_ms(9);
+    ck_assert_str_eq(next(), "WAIT");
+    pass_ms(1);
+    ck_assert_str_eq(next(), "0.010000000\t20\t10000000\n");
+    pass_ms(35);
+    ck_assert_str_eq(next(), "# skipped 2\n0.045000000\t70\t35000000\n");
+    ck_assert_str_eq(next(), "WAIT");
+    pass_ms(5);
+    ck_assert_str_eq(next(), "0.050000000\t10\t5000000\n");
+}
+
+TEST(the_lines_add_up_at_the_end)
+{
+    started("event=page-faults interval=10 target=100");
+    next();
+    pass_ms(10);
+    next();
+    pass_ms(4);
+    accepted("i", "ctl", "stop");
+    pass_ms(10);
+    ck_assert_str_eq(next(), "0.024000000\t8\n");
+    ck_assert_str_eq(next(), "");
+}
+
+TEST(a_restart_ends_it_without_nonsense)
+{
+    started("event=page-faults interval=10 target=100");
+    next();
+    pass_ms(10);
+    next();
+    accepted("i", "ctl", "restart");
+    pass_ms(1);
+    ck_assert_str_eq(next(), "");
+}
+
+TEST(a_new_start_is_another_run)
+{
+    started("event=page-faults interval=10 target=100");
+    next();
+    pass_ms(15);
+    accepted("i", "ctl", "stop");
+    pass_ms(1);
+    accepted("i", "ctl", "start");
+    ck_assert_str_eq(next(), "0.016000000\t30\n");
+    ck_assert_str_eq(next(), "");
+}
+
+TEST(nothing_is_attached_ends_it)
+{
+    started("event=page-faults interval=10");
+    ck_assert_str_eq(next(), "# seconds\tpage-faults\n");
+    ck_assert_str_eq(next(), "");
+}
+
+TEST(no_event_is_enodata)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    ck_assert_str_eq(next(), "ENODATA");
+}
+
+TEST(another_event_ends_it)
+{
+    started("event=page-faults interval=10 target=100");
+    next();
+    accepted("i", "ctl", "stop");
+    accepted("i", "event", "task-clock");
+    accepted("i", "ctl", "start");
+    pass_ms(10);
+    ck_assert_str_eq(next(), "");
+}
+
+TEST(an_estimate_may_step_back)
+{
+    started("event=cycles multiplex=on interval=10 target=100");
+    next();
+    pass_ms(10);
+    ck_assert_str_eq(next(), "0.010000000\t10000000\n");
+}
+
+TEST(many_targets_are_read_as_a_work)
+{
+    started("event=task-clock interval=10");
+    accepted("i", "target", "100 101 102 103 104 105 106 107 108 109 200 201");
+    next();
+    pass_ms(10);
+    ck_assert_str_eq(next(), "0.010000000\t120000000\n");
+    pass_ms(20);
+    ck_assert_str_eq(next(), "# skipped 1\n0.030000000\t240000000\n");
+}
+
+TEST(the_cursor_prints_and_reads_back)
+{
+    struct series_cursor *again;
+    struct buf one, two;
+
+    started("event=page-faults event=cycles interval=10 target=100");
+    next();
+    pass_ms(10);
+    next();
+    buf_init(&one, NULL, 0);
+    buf_init(&two, NULL, 0);
+    series_print(file.series, &one);
+    again = series_scan(buf_text(&one));
+    ck_assert_ptr_ne(again, NULL);
+    series_print(again, &two);
+    ck_assert_str_eq(buf_text(&one), buf_text(&two));
+    ck_assert_ptr_eq(series_scan("1 0 5 5"), NULL);
+    ck_assert_ptr_eq(series_scan("1 0 5 5 5 3 1 2"), NULL);
+    free(again);
+    buf_free(&one);
+    buf_free(&two);
+}

@@ -1,0 +1,200 @@
+/*
+ * Every key of config: what it takes, what it refuses, how it reads back.
+ */
+#include "tests/unit/unit.h"
+
+#include "core/settings.h"
+#include "tests/unit/fixture.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+SUITE_SETUP(settings, fixture_setup, fixture_close);
+
+/* Plain keys in process-counting: written, and as read ("": not shown in this mode). */
+static const struct {
+    const char *key, *written, *shown;
+} good[] = {
+    {"autostart", "off", "off"}, {"autostart", "1", "on"},        {"start", "exec", "exec"},
+    {"start", "now", "now"},     {"count", "5", "5"},             {"count", "0x10", "16"},
+    {"count", "0", "0"},         {"count", "18446744073709551615", "18446744073709551615"},
+    {"user", "off", "off"},      {"user", "yes", "on"},           {"kernel", "off", "off"},
+    {"descendants", "on", "on"}, {"descendants", "off", "off"},   {"multiplex", "on", "on"},
+    {"multiplex", "off", "off"}, {"row", "3", "3"},               {"row", "any", "any"},
+    {"interval", "1000", "1000"}, {"interval", "off", "off"},     {"log", "off", "off"},
+    {"logsize", "65536", "65536"}, {"notify", "7", "7"},          {"notify", "off", "off"},
+    {"log-csw", "off", "off"},   {"log_exit", "off", NULL},       {"kgmon", "off", NULL},
+    {"force", "off", NULL},      {"period", "off", NULL},         {"freq", "off", NULL},
+    {"callchain", "off", NULL},  {"depth", "default", NULL},      {"lifetime", "mount", NULL},
+    {"AUTOSTART", "off", NULL},
+};
+
+TEST(every_key_takes_its_values_and_shows_them)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    for (unsigned i = 0; i < sizeof good / sizeof good[0]; i++) {
+        char text[100];
+
+        snprintf(text, sizeof text, "%s=%s", good[i].key, good[i].written);
+        accepted("i", "config", text);
+        if (good[i].shown)
+            ck_assert_str_eq(value_of("i", "config", good[i].key), good[i].shown);
+    }
+}
+
+static const struct {
+    const char *text;
+    int code;
+    enum err_id id;
+    const char *says;
+} bad[] = {
+    {"autostart=maybe", EINVAL, P02, "maybe"},
+    {"start=later", EINVAL, P02, "now, exec"},
+    {"count=-1", EINVAL, P02, "-1"},
+    {"count=1,,2", EINVAL, P02, "count"},
+    {"count=18446744073709551616", EINVAL, P02, "2^64"},
+    {"count=", EINVAL, P02, "no value"},
+    {"period=0", EINVAL, P02, "from 1"},
+    {"freq=0", EINVAL, P02, "from 1"},
+    {"freq=1000000001", EINVAL, P02, "1000000000"},
+    {"user=2", EINVAL, P02, "on, off"},
+    {"callchain=deep", EINVAL, P02, "on, off, user, kernel"},
+    {"depth=0", EINVAL, P02, "512"},
+    {"depth=513", EINVAL, P02, "512"},
+    {"row=64", EINVAL, P02, "63"},
+    {"row=-1", EINVAL, P02, "63"},
+    {"interval=0", EINVAL, P02, "off"},
+    {"logsize=1", EINVAL, P02, "4096"},
+    {"notify=0", EINVAL, P02, "off"},
+    {"lifetime=ever", EINVAL, P02, "mount, owner, open"},
+    {"kgmon=on", EOPNOTSUPP, P09, "kgmon"},
+    {"force=1", EOPNOTSUPP, P09, "force"},
+    {"kgmon=maybe", EINVAL, P02, "off"},
+    {"mode=tc2", EINVAL, E20, "tc2"},
+    {"colour=red", EINVAL, E24, "colour"},
+    {"autostrat=on", EINVAL, E24, "autostart"},
+    {"interval", EINVAL, P01, "interval"},
+    {"=5", EINVAL, P01, "key=value"},
+    {"mode=process-counting period=5", EINVAL, P07, "period"},
+    {"mode=TC callchain=on", EINVAL, P07, "callchain"},
+    {"mode=SC descendants=on", EINVAL, X05, "descendants"},
+    {"mode=SC log-csw=on", EINVAL, X05, "log-csw"},
+    {"mode=SC log_exit=on", EINVAL, X05, "log-exit"},
+    {"mode=SC start=exec", EINVAL, X05, "start"},
+    {"log-csw=on", EOPNOTSUPP, P09, "log"},
+    {"log-exit=on", EOPNOTSUPP, P09, "log"},
+    {"period=1000", EOPNOTSUPP, P09, "sampling"},
+    {"freq=99", EOPNOTSUPP, P09, "sampling"},
+    {"mode=TS", EOPNOTSUPP, P09, "sampling"},
+    {"period=1000 freq=99", EINVAL, P07, "exclude"},
+    {"event=nonsense", EINVAL, CS01, "nonsense"},
+    {"event=", EINVAL, P02, "event"},
+    {"target=x7", EINVAL, E27, "x7"},
+    {"event=cycles count=1,2", EINVAL, P02, "2 values"},
+    {"event=cycles user=off kernel=off", EINVAL, P07, "nothing"},
+    {"event=cycles row=9", EINVAL, E19, "row"},
+    {"interval=5 user=on nonsense=1", EINVAL, E24, "nonsense"},
+};
+
+TEST(what_a_key_does_not_take_changes_nothing)
+{
+    pmc_with("other", "instructions", "100");
+    ck_assert_int_eq(pmc_make("i"), 0);
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        refused("i", "config", bad[i].text, bad[i].code, bad[i].id);
+        ck_says(fx.err, bad[i].says);
+    }
+    accepted("i", "event", "cycles");
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        refused("i", "config", bad[i].text, bad[i].code, bad[i].id);
+}
+
+TEST(dash_and_underscore_and_comments_and_blanks)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "log_csw=off\t Log-Exit=off # the rest=is a comment\n  interval=5\n\n#\n");
+    ck_assert_str_eq(value_of("i", "config", "interval"), "5");
+    accepted("i", "config", "");
+    accepted("i", "config", "# nothing");
+}
+
+TEST(modes_have_short_words)
+{
+    static const char *const words[] = {"TC", "tc", "process-counting", "process_counting"};
+
+    ck_assert_int_eq(pmc_make("i"), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        accepted("i", "mode", words[i]);
+        ck_assert_str_eq(read_file("i", "mode"), "process-counting\n");
+    }
+    accepted("i", "mode", "SC");
+    ck_assert_str_eq(read_file("i", "mode"), "system-counting\n");
+    refused("i", "mode", "SC TC", EINVAL, E20);
+    refused("i", "mode", " ", EINVAL, P05);
+}
+
+TEST(settings_print_what_settings_set_reads)
+{
+    struct settings a, b;
+    struct buf text;
+
+    settings_init(&a);
+    settings_init(&b);
+    for (unsigned key = 0; key < KEYS; key++) {
+        struct err err;
+
+        if (key == KEY_EVENT || key == KEY_TARGET)
+            continue;
+        buf_init(&text, NULL, 0);
+        settings_print(&a, (enum key)key, 0, &text);
+        ck_assert_int_eq(settings_set(&b, (enum key)key, unit_word(buf_text(&text)), &err), 0);
+        ck_true(settings_same(&a, &b, (enum key)key));
+        buf_free(&text);
+    }
+    settings_clear(&a);
+    settings_clear(&b);
+}
+
+TEST(config_read_back_gives_the_same_settings_and_targets)
+{
+    char first[4096];
+
+    ck_assert_int_eq(pmc_make("a"), 0);
+    ck_assert_int_eq(pmc_make("b"), 0);
+    accepted("a", "config", "event=cycles event=page-faults count=5,6 interval=20 notify=9 user=on "
+             "multiplex=on target=100 target=101 autostart=off kernel=off");
+    fake_kill(&fx.host, 101, true);
+    works_run();
+    snprintf(first, sizeof first, "%s", read_file("a", "config"));
+    ck_true(strstr(first, "target=100\n") && !strstr(first, "101") && !strstr(first, "lifetime"));
+    accepted("b", "config", first);
+    ck_assert_str_eq(read_file("b", "config"), first);
+    accepted("b", "config", first); /* attached already: left as it is */
+    ck_assert_str_eq(read_file("b", "config"), first);
+}
+
+TEST(a_system_config_reads_back_too)
+{
+    char first[4096];
+
+    pmc_with("a", "cycles", "cpu0-1");
+    accepted("a", "target", "all");
+    ck_assert_int_eq(pmc_make("b"), 0);
+    snprintf(first, sizeof first, "%s", read_file("a", "config"));
+    accepted("b", "config", first);
+    ck_assert_str_eq(read_file("b", "config"), first);
+}
+
+TEST(a_setting_may_be_given_its_own_value_while_running)
+{
+    char config[4096];
+
+    ck_assert_int_eq(pmc_make("a"), 0);
+    accepted("a", "config", "event=cycles count=7 interval=5 notify=3 target=100");
+    ck_assert_str_eq(read_file("a", "ctl"), "running\n");
+    pass_ms(3);
+    snprintf(config, sizeof config, "%s", read_file("a", "config"));
+    accepted("a", "config", config);
+    ck_assert_uint_eq(count_of("a"), 3000007);
+    ck_assert_str_eq(read_file("a", "config"), config);
+}

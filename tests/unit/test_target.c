@@ -1,0 +1,426 @@
+/*
+ * What a PMC is attached to: words, who may, duplicates, deaths, CPUs that come and go, cgroups.
+ */
+#include "tests/unit/unit.h"
+
+#include "tests/unit/fixture.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+SUITE_SETUP(target, fixture_setup, fixture_close);
+
+TEST(illegal_words_are_refused)
+{
+    static const char *const words[] = {"0", "x", "-", "2147483649", "99999999999999999999", "1.5", "+5",
+                                        "tid:", "tid:x", "tid:0", "cgroup:", "cgroup:rel", "cpu", "cpux",
+                                        "cpu3-1", "cpu0-", "--5", "self2"};
+    pmc_with("i", "cycles", "");
+    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++)
+        refused("i", "target", words[i], EINVAL, E27);
+    refused("i", "target", "cpu8192", EINVAL, E21);
+    refused("i", "target", "cpu7", EINVAL, E21);
+    refused("i", "target", "  ", EINVAL, P05);
+}
+
+TEST(the_order_of_targets_and_their_values)
+{
+    pmc_with("i", "task-clock", "101 100 tid:1091");
+    pass_ms(2);
+    ck_assert_str_eq(read_file("i", "target"), "101\n100\ntid:1091\n");
+    ck_assert_uint_eq(count_of("i"), 6000000);
+    ck_true(strstr(read_file("i", "detail"), "\ttid:1091\t2000000\t"));
+    ck_true(strstr(read_file("i", "detail"), "\tall\t6000000\t"));
+    accepted("i", "target", "-101");
+    pass_ms(1);
+    ck_assert_str_eq(read_file("i", "target"), "100\ntid:1091\n");
+    ck_assert_uint_eq(count_of("i"), 8000000);
+}
+
+TEST(attached_already_is_eexist_but_twice_in_one_command_is_once)
+{
+    pmc_with("i", "cycles", "100 100 100");
+    ck_assert_str_eq(read_file("i", "target"), "100\n");
+    refused("i", "target", "100", EEXIST, E10);
+    refused("i", "target", "101 100", EEXIST, E10);
+    refused("i", "target", "tid:100", EEXIST, E10);
+    ck_says(fx.err, "covered already");
+    accepted("i", "config", "target=100 target=101");
+    ck_assert_str_eq(read_file("i", "target"), "100\n101\n");
+}
+
+TEST(a_thread_and_its_process_are_not_counted_both)
+{
+    pmc_with("i", "cycles", "tid:1091");
+    refused("i", "target", "109", EEXIST, E10);
+    accepted("i", "target", "tid:1092");
+    pmc_with("j", "cycles:u", "");
+    refused("j", "target", "tid:1091 109", EEXIST, E10);
+    refused("j", "target", "109 tid:1091", EEXIST, E10);
+    accepted("j", "target", "1091"); /* a thread's number stands for its process */
+    ck_assert_str_eq(read_file("j", "target"), "109\n");
+}
+
+TEST(taking_back_keeps_the_count)
+{
+    pmc_with("i", "task-clock", "100 101");
+    pass_ms(1);
+    refused("i", "target", "-102", EINVAL, E28);
+    refused("i", "target", "-999", ESRCH, E44);
+    refused("i", "target", "-101 -102", EINVAL, E28);
+    refused("i", "target", "-cpu0", EINVAL, E22);
+    accepted("i", "target", "-100 -101");
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 2000000);
+    ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
+    ck_assert_int_eq(write_file("i", "ctl", "start"), ESRCH);
+    ck_assert_int_eq(fx.err.id, E43);
+    accepted("i", "target", "100"); /* autostart from exited */
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 3000000);
+    accepted("i", "target", "-100 100"); /* back and anew in one command */
+    ck_assert_uint_eq(count_of("i"), 3000000);
+}
+
+TEST(dead_targets_are_passed_over_and_named)
+{
+    fake_kill(&fx.host, 101, false);
+    fake_kill(&fx.host, 102, false);
+    pmc_with("i", "cycles", "");
+    refused("i", "target", "101", ESRCH, E44);
+    refused("i", "target", "101 102", ESRCH, E44);
+    accepted("i", "target", "101 100 102");
+    ck_assert_str_eq(read_file("i", "target"), "100\n");
+    ck_true(strstr(read_file("i", "error"), "101 has exited"));
+    ck_true(strstr(read_file("i", "error"), "102 has exited"));
+    ck_true(strncmp(read_file("i", "error"), "ESRCH E44 target: ", 18) == 0);
+    refused("i", "target", "103 101 200x", EINVAL, E27);
+}
+
+TEST(who_may_observe_is_asked_as_the_opener)
+{
+    as_user(100, 1000);
+    pmc_with("i", "cycles", "");
+    refused("i", "target", "200", EPERM, E40);
+    refused("i", "target", "101 200", EPERM, E40);
+    refused("i", "target", "1", EPERM, P16);
+    accepted("i", "target", "101 self");
+    ck_assert_str_eq(read_file("i", "target"), "101\n100\n");
+    tune(TUNABLE_UNPRIVILEGED_PROC_DEBUG, "0");
+    refused("i", "target", "102", EPERM, E40);
+    accepted("i", "target", "-100 tid:self");
+    fx.tid = 0;
+    refused("i", "target", "self", EPERM, P15);
+}
+
+TEST(numbers_are_those_of_the_writers_namespace)
+{
+    fake_find(&fx.host, 100)->outside = true;
+    as_user(100, 1000);
+    pmc_with("i", "cycles", "10101");
+    ck_assert_str_eq(read_file("i", "target"), "10101\n");
+    ck_assert_int_eq(write_file("i", "target", "102"), ESRCH);
+    as_user(105, 1000);
+    ck_assert_str_eq(read_file("i", "target"), "101\n");
+}
+
+TEST(a_number_given_again_is_another_process)
+{
+    pmc_with("i", "task-clock", "100");
+    pass_ms(1);
+    fx.lazy = true;
+    fake_kill(&fx.host, 100, false);
+    ck_assert_uint_eq(count_of("i"), 1000000);
+    fake_reuse(&fx.host, 100, 1000);
+    pass_ms(5);
+    ck_assert_uint_eq(count_of("i"), 1000000);
+    accepted("i", "target", "100");
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 2000000);
+}
+
+TEST(a_death_is_seen_by_the_reader_though_nobody_told)
+{
+    pmc_with("i", "cycles", "100 101");
+    fake_kill(&fx.host, 100, false);
+    ck_assert_str_eq(read_file("i", "target"), "101\n");
+    ck_assert_str_eq(value_of("i", "status", "targets"), "1");
+    ck_assert_int_eq(write_file("i", "target", "-100"), ESRCH);
+    ck_assert_int_eq(fx.err.id, E45);
+    fake_kill(&fx.host, 101, false);
+    ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
+}
+
+TEST(the_sinks_word_ends_a_link)
+{
+    pmc_with("i", "task-clock", "100 tid:1091");
+    pass_ms(4);
+    fake_kill(&fx.host, 100, true);
+    fake_kill(&fx.host, 109, true);
+    works_run();
+    pass_ms(1);
+    ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
+    ck_assert_uint_eq(count_of("i"), 8000000);
+    ck_true(strstr(read_file("i", "detail"), "\tpid:100\t4000000\t"));
+    refused("i", "target", "-100", ESRCH, E45);
+}
+
+TEST(one_process_costs_one_handle_however_many_PMCs)
+{
+    unsigned before = fx.host.n_handles;
+
+    pmc_with("a", "cycles", "100");
+    pmc_with("b", "instructions", "100");
+    pmc_with("c", "page-faults", "100");
+    ck_assert_uint_eq(fx.host.n_handles, before + 1);
+    ck_assert_uint_eq(fx.host.n_watches, 1);
+    ck_assert_int_eq(pmc_remove("b"), 0);
+    fake_kill(&fx.host, 100, true);
+    works_run();
+    ck_assert_uint_eq(fx.host.n_handles, before);
+    ck_assert_str_eq(read_file("a", "ctl"), "exited\n");
+    ck_assert_str_eq(read_file("c", "ctl"), "exited\n");
+}
+
+TEST(process_and_system_words_do_not_mix)
+{
+    pmc_with("i", "cycles", "100");
+    refused("i", "target", "cpu0", EINVAL, E22);
+    refused("i", "target", "all", EINVAL, E22);
+    refused("i", "mode", "SC", EBUSY, P06);
+    accepted("i", "ctl", "stop");
+    refused("i", "mode", "SC", EBUSY, P17);
+    refused("i", "event", "package", EBUSY, P17);
+    pmc_with("s", "instructions", "cpu0");
+    refused("s", "target", "100", EINVAL, E26);
+    refused("s", "target", "self", EINVAL, E26);
+    pmc_with("t", "package", "");
+    ck_assert_str_eq(read_file("t", "mode"), "system-counting\n");
+    refused("t", "ctl", "start", EINVAL, E23);
+    refused("t", "target", "100", EINVAL, E26);
+    refused("t", "mode", "TC", EINVAL, P30);
+    accepted("t", "target", "cpu1");
+}
+
+TEST(lists_of_cpus)
+{
+    pmc_with("i", "cpu-clock", "cpu0-1,3");
+    ck_assert_str_eq(read_file("i", "target"), "cpu0\ncpu1\ncpu3\n");
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 3000000);
+    refused("i", "target", "cpu1", EEXIST, E10);
+    refused("i", "target", "cpu1-2", EEXIST, E10);
+    refused("i", "target", "-cpu2", EINVAL, E28);
+    refused("i", "target", "-cpu1-2", EINVAL, E28);
+    accepted("i", "target", "-cpu0-1");
+    ck_assert_str_eq(read_file("i", "target"), "cpu3\n");
+    accepted("i", "target", "all");
+    ck_assert_str_eq(read_file("i", "target"), "cpu3\nall\n");
+    refused("i", "target", "all", EEXIST, E10);
+    refused("i", "target", "-cpu0", EINVAL, E28);
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 7000000);
+    accepted("i", "target", "-all");
+    ck_assert_str_eq(read_file("i", "target"), "cpu3\n");
+    refused("i", "target", "-all", EINVAL, E28);
+}
+
+TEST(system_scope_needs_the_right_but_not_to_stop)
+{
+    as_user(100, 1000);
+    pmc_with("i", "cycles:u", "");
+    refused("i", "target", "cpu0", EPERM, X07);
+    refused("i", "target", "all", EPERM, X07);
+    tune(TUNABLE_UNPRIVILEGED_SYSPMCS, "1");
+    accepted("i", "target", "cpu0");
+    tune(TUNABLE_UNPRIVILEGED_SYSPMCS, "0");
+    accepted("i", "ctl", "stop");
+    accepted("i", "ctl", "reset");
+    accepted("i", "ctl", "start");
+    refused("i", "target", "cpu1", EPERM, X07);
+    accepted("i", "ctl", "stop");
+    refused("i", "config", "multiplex=on", EPERM, X07);
+    accepted("i", "config", "interval=5");
+    accepted("i", "target", "-cpu0");
+}
+
+TEST(a_cpu_that_goes_keeps_its_count_and_counts_again)
+{
+    pmc_with("i", "cpu-clock", "cpu0-1");
+    pass_ms(2);
+    fake_cpu(&fx.host, 1, false);
+    works_run();
+    pass_ms(3);
+    ck_assert_uint_eq(count_of("i"), 7000000); /* 2 + 2 + 3 */
+    ck_assert_str_eq(value_of("i", "status", "gap_ns"), "3000000");
+    ck_assert_str_eq(value_of("i", "status", "targets"), "2");
+    refused("i", "target", "cpu2,1", ENXIO, E37);
+    fake_cpu(&fx.host, 1, true);
+    works_run();
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 9000000);
+    ck_assert_str_eq(value_of("i", "status", "gap_ns"), "3000000");
+    pmc_with("j", "cpu-clock", "");
+    fake_cpu(&fx.host, 1, false);
+    works_run();
+    refused("j", "target", "cpu1", ENXIO, E37);
+    refused("j", "target", "cpu0-1", ENXIO, E37);
+}
+
+TEST(with_every_cpu_away_start_and_stop_are_enxio)
+{
+    pmc_with("i", "cycles", "cpu1");
+    pass_ms(1);
+    fake_cpu(&fx.host, 1, false);
+    works_run();
+    refused("i", "ctl", "stop", ENXIO, E38);
+    refused("i", "ctl", "start", ENXIO, E38);
+    ck_assert_uint_eq(count_of("i"), 1000000);
+}
+
+TEST(settings_change_while_a_cpu_is_away)
+{
+    pmc_with("i", "cpu-clock", "cpu0-1");
+    pass_ms(1);
+    accepted("i", "ctl", "stop");
+    fake_cpu(&fx.host, 1, false);
+    works_run();
+    accepted("i", "config", "user=off");
+    ck_assert_uint_eq(count_of("i"), 2000000);
+    accepted("i", "event", "task-clock");
+    ck_assert_uint_eq(count_of("i"), 0);
+    accepted("i", "ctl", "start");
+    fake_cpu(&fx.host, 1, true);
+    works_run();
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 2000000);
+}
+
+TEST(all_follows_the_cpus)
+{
+    fake_cpu(&fx.host, 3, false);
+    works_run();
+    pmc_with("i", "cycles", "all");
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 3000000);
+    fx.lazy = true;
+    fake_cpu(&fx.host, 3, true);
+    accepted("i", "config", "interval=off"); /* a command between the event and its work */
+    works_run();
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 7000000);
+    ck_true(strstr(read_file(NULL, "info/rows"), "\n3 1 sim-1 sim STANDALONE enabled 1 i 0 - cycles - -\n"));
+}
+
+TEST(following_a_cpu_that_cannot_be_opened_is_given_up)
+{
+    fake_cpu(&fx.host, 3, false);
+    works_run();
+    pmc_with("i", "cycles", "all");
+    fx.fail[FAIL_ATTACH] = 1;
+    fake_cpu(&fx.host, 3, true);
+    works_run(); /* ends */
+    ck_assert_uint_eq(fx.fail[FAIL_ATTACH], 0);
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 3000000);
+    fake_cpu(&fx.host, 2, false);
+    works_run();
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 6000000); /* 0, 1 and, tried again, 3 */
+}
+
+static void cgroups(void)
+{
+    fx.host.cgroup[0] = (struct fake_cgroup){"/", true, false};
+    fx.host.cgroup[1] = (struct fake_cgroup){"/a", true, true};
+    fx.host.cgroup[2] = (struct fake_cgroup){"/a/b", true, false};
+    fx.host.cgroup[3] = (struct fake_cgroup){"/ab", true, true};
+    fx.host.n_cgroups = 4;
+}
+
+TEST(a_cgroup_is_a_system_target)
+{
+    cgroups();
+    pmc_with("i", "cycles", "cgroup:/a/b");
+    ck_assert_str_eq(read_file("i", "mode"), "system-counting\n");
+    ck_assert_str_eq(read_file("i", "target"), "cgroup:/a/b\n");
+    pass_ms(1);
+    ck_true(count_of("i") > 0);
+    refused("i", "target", "cgroup:/a/b", EEXIST, E10);
+    refused("i", "target", "cgroup:/a", EEXIST, E10);
+    refused("i", "target", "cgroup:/", EEXIST, E10);
+    refused("i", "target", "cgroup:/nowhere", ENOENT, P33);
+    refused("i", "target", "cpu0", EINVAL, P30);
+    refused("i", "target", "-cgroup:/ab", EINVAL, E28);
+    accepted("i", "target", "cgroup:/ab");
+    accepted("i", "target", "-cgroup:/ab -cgroup:/a/b");
+    ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
+}
+
+TEST(who_may_write_cgroup_procs_may_count_and_stop_it)
+{
+    cgroups();
+    as_user(100, 1000);
+    pmc_with("i", "cycles:u", "");
+    refused("i", "target", "cgroup:/a/b", EPERM, X07);
+    accepted("i", "target", "cgroup:/a");
+    accepted("i", "ctl", "stop");
+    accepted("i", "config", "multiplex=on");
+    fx.host.cgroup[1].writable = false;
+    refused("i", "config", "multiplex=off", EPERM, X07);
+    accepted("i", "ctl", "start");
+}
+
+TEST(a_removed_cgroup_is_exited)
+{
+    cgroups();
+    pmc_with("i", "cycles", "cgroup:/a");
+    pass_ms(1);
+    uint64_t count = count_of("i");
+    fx.host.cgroup[1].alive = false;
+    ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
+    ck_assert_uint_eq(count_of("i"), count);
+}
+
+TEST(a_cpu_that_comes_opens_the_cgroup_anew)
+{
+    cgroups();
+    fake_cpu(&fx.host, 3, false);
+    works_run();
+    pmc_with("i", "cycles", "cgroup:/a");
+    pass_ms(2);
+    uint64_t count = count_of("i");
+    fx.lazy = true;
+    fake_cpu(&fx.host, 3, true);
+    ck_assert_uint_eq(count_of("i"), count);
+    works_run();
+    ck_assert_uint_eq(count_of("i"), count);
+    pass_ms(2);
+    ck_assert_uint_eq(count_of("i"), 2 * count);
+}
+
+TEST(events_on_one_process_are_limited)
+{
+    tune(TUNABLE_MAX_EVENTS_PER_PROCESS, "3");
+    as_user(100, 1000);
+    pmc_with("i", "page-faults context-switches", "101");
+    pmc_with("j", "task-clock", "101");
+    pmc_with("k", "cpu-clock", "");
+    refused("k", "target", "101", EDQUOT, P11);
+    refused("k", "target", "102 101", EDQUOT, P11);
+    accepted("k", "target", "102");
+    as_root();
+    accepted("k", "target", "101");
+}
+
+TEST(descriptors_of_a_user_are_limited)
+{
+    tune(TUNABLE_MAX_FDS_PER_USER, "3");
+    as_user(100, 1000);
+    pmc_with("i", "page-faults context-switches", "101");
+    pmc_with("j", "task-clock", "");
+    refused("j", "target", "101 102", EDQUOT, P11);
+    accepted("j", "target", "101");
+    as_user(200, 2000);
+    pmc_with("k", "task-clock", "201 202 203");
+}

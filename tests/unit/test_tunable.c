@@ -1,0 +1,185 @@
+/*
+ * Every row of the table of tunables, and what setting one refuses.
+ */
+#include "core/tunable.h"
+
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+
+static struct tunables tunables;
+static struct err err;
+
+static void before(void)
+{
+    tunables_init(&tunables);
+    err = (struct err){.id = ERR_NONE};
+}
+
+SUITE_SETUP(tunable, before, NULL);
+
+static int set(const char *name, const char *value, bool at_start)
+{
+    int which = tunable_find(unit_word(name));
+
+    ck_assert_msg(which >= 0, "no tunable %s", name);
+    return tunable_set(&tunables, (enum tunable)which, unit_word(value), at_start, &err);
+}
+
+static void check_value(const char *name, const char *printed)
+{
+    struct buf out;
+
+    buf_init(&out, NULL, 0);
+    tunable_print(&tunables, (enum tunable)tunable_find(unit_word(name)), &out);
+    ck_buf(&out, printed);
+    buf_free(&out);
+}
+
+TEST(defaults_are_those_of_the_manual)
+{
+    check_value("callchaindepth", "127");
+    check_value("mincount", "1000");
+    check_value("unprivileged_proc_debug", "1");
+    check_value("unprivileged_syspmcs", "0");
+    check_value("rootmode", "1777");
+    check_value("dirmode", "0700");
+    check_value("readers", "-");
+    check_value("max_pmcs_per_user", "256");
+    check_value("max_covered_per_pmc", "10000");
+    check_value("threads", "4");
+}
+
+TEST(every_row_is_complete_and_its_default_is_accepted)
+{
+    for (enum tunable which = 0; which < TUNABLE_COUNT; which++) {
+        const struct tunable_row *row = tunable_row(which);
+        struct buf value;
+
+        ck_assert_msg(row->name && row->help && row->effect, "row %d", (int)which);
+        ck_assert_int_eq(tunable_find(unit_word(row->name)), (int)which);
+        buf_init(&value, NULL, 0);
+        tunable_print(&tunables, which, &value);
+        ck_assert_msg(set(row->name, buf_text(&value), true) == 0, "%s", row->name);
+        check_value(row->name, buf_text(&value));
+        buf_free(&value);
+    }
+}
+
+TEST(names_may_have_either_dash)
+{
+    ck_assert_int_eq(tunable_find(unit_word("max-pmcs")), TUNABLE_MAX_PMCS);
+    ck_assert_int_eq(tunable_find(unit_word("max_pmcs")), TUNABLE_MAX_PMCS);
+    ck_assert_int_eq(tunable_find(unit_word("max_pmc")), -1);
+}
+
+TEST(a_number_out_of_range_is_refused_and_the_range_named)
+{
+    ck_assert_int_eq(set("attach_ms", "9", false), -EINVAL);
+    ck_assert_int_eq(err.id, P27);
+    ck_assert_str_eq(err.text, "attach_ms cannot be \"9\": allowed is 10 to 60000");
+    ck_assert_int_eq(set("attach_ms", "60001", false), -EINVAL);
+    ck_assert_int_eq(set("attach_ms", "many", false), -EINVAL);
+    check_value("attach_ms", "5000");
+    ck_assert_int_eq(set("attach_ms", "60000", false), 0);
+    check_value("attach_ms", "60000");
+}
+
+TEST(a_tunable_fixed_at_start_is_not_writable)
+{
+    ck_assert_int_eq(set("threads", "8", false), -EPERM);
+    ck_assert_int_eq(err.id, P32);
+    check_value("threads", "4");
+    ck_assert_int_eq(set("threads", "8", true), 0);
+    check_value("threads", "8");
+}
+
+TEST(at_start_a_bad_value_becomes_the_default_and_says_so)
+{
+    set("max_pmcs", "5", true);
+    ck_assert_int_eq(set("max_pmcs", "none", true), -EINVAL);
+    check_value("max_pmcs", "100000");
+    ck_says(err, "using 100000");
+}
+
+TEST(at_start_a_bad_callchaindepth_becomes_the_maximum)
+{
+    ck_assert_int_eq(set("callchaindepth", "513", true), -EINVAL);
+    check_value("callchaindepth", "512");
+    ck_says(err, "allowed is 1 to 512; using 512");
+}
+
+TEST(the_machine_may_lower_a_maximum)
+{
+    tunable_limit(&tunables, TUNABLE_CALLCHAINDEPTH, 100);
+    check_value("callchaindepth", "100");
+    ck_assert_int_eq(set("callchaindepth", "101", true), -EINVAL);
+    ck_says(err, "allowed is 1 to 100; using 100");
+    tunable_limit(&tunables, TUNABLE_CALLCHAINDEPTH, 9999);
+    ck_assert_int_eq(set("callchaindepth", "513", true), -EINVAL);
+}
+
+TEST(switches_take_all_spellings_and_print_digits)
+{
+    ck_assert_int_eq(set("strict_rows", "yes", false), 0);
+    check_value("strict_rows", "1");
+    ck_true(tunable_bool(&tunables, TUNABLE_STRICT_ROWS));
+    ck_assert_int_eq(set("strict_rows", "0", false), 0);
+    ck_assert_int_eq(set("strict_rows", "2", false), -EINVAL);
+    ck_says(err, "0 or 1");
+}
+
+TEST(modes_are_octal_and_bounded)
+{
+    ck_assert_int_eq(set("rootmode", "755", false), 0);
+    check_value("rootmode", "0755");
+    ck_assert_int_eq(set("rootmode", "4755", false), -EINVAL);
+    ck_assert_int_eq(set("rootmode", "0x1", false), -EINVAL);
+    ck_assert_int_eq(set("rootmode", "778", false), -EINVAL);
+    ck_assert_int_eq(set("dirmode", "1700", false), -EINVAL);
+    ck_says(err, "octal, within 0777");
+    ck_assert_uint_eq(tunable_u64(&tunables, TUNABLE_ROOTMODE), 0755);
+}
+
+TEST(a_group_is_a_name_a_number_or_none)
+{
+    ck_assert_int_eq(set("readers", "perf-users", false), 0);
+    ck_assert_str_eq(tunable_text(&tunables, TUNABLE_READERS), "perf-users");
+    ck_assert_int_eq(set("readers", "1000", false), 0);
+    ck_assert_int_eq(set("readers", "two words", false), -EINVAL);
+    ck_assert_int_eq(set("readers", "a\nb", false), -EINVAL);
+    check_value("readers", "1000");
+    ck_assert_int_eq(set("readers", "-", false), 0);
+    ck_assert_str_eq(tunable_text(&tunables, TUNABLE_READERS), "");
+}
+
+TEST(texts_are_bounded)
+{
+    char text[65];
+
+    memset(text, 'x', sizeof(text) - 1);
+    text[64] = '\0';
+    ck_assert_int_eq(set("debugflags", text, false), -EINVAL);
+    text[63] = '\0';
+    ck_assert_int_eq(set("debugflags", text, false), 0);
+    check_value("debugflags", text);
+    ck_assert_int_eq(set("debugflags", "mod=all sys", false), 0);
+}
+
+TEST(log_buffers_too_large_together_get_their_defaults)
+{
+    set("logbuffersize", "16384", true);
+    set("nbuffers", "2", true);
+    ck_assert_int_eq(tunables_settle(&tunables, &err), 0);
+    set("nbuffers", "3", true);
+    ck_assert_int_eq(tunables_settle(&tunables, &err), -EINVAL);
+    check_value("logbuffersize", "256");
+    check_value("nbuffers", "32");
+}
+
+TEST(those_without_use_say_so)
+{
+    ck_assert_str_eq(tunable_row(TUNABLE_HASHSIZE)->effect, "none, kept for hwpmc's sake");
+    ck_assert_str_eq(tunable_row(TUNABLE_MTXPOOLSIZE)->effect, "none, kept for hwpmc's sake");
+    ck_assert_str_eq(tunable_row(TUNABLE_THREADS)->effect, "the next mount");
+}
