@@ -20,6 +20,7 @@
 
 struct backend_state;
 struct counter;
+struct guard;
 
 enum class_capability { /* hwpmc's, as far as Linux can tell */
     CAP_INTERRUPT = 1, CAP_USER = 2, CAP_SYSTEM = 4, CAP_EDGE = 8, CAP_THRESHOLD = 16,
@@ -107,6 +108,12 @@ struct backend {
     bool simulated_cpus;        /* cpus() below overrules the host's CPUs */
     void (*cpus)(struct backend_state *state, struct cpus *possible, struct cpus *online);
 
+    /*
+     * Tell sink.dropped(tag) when the system takes every event off the process though it lives on (exec
+     * of a privileged program). One descriptor. 0 or -errno; may be NULL.
+     */
+    int (*guard)(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
+    void (*unguard)(struct guard *guard);
     /* A CPU came or went (may be NULL). */
     void (*cpu)(struct backend_state *state, unsigned cpu, bool online);
 

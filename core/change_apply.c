@@ -428,8 +428,12 @@ static void commit_settings(struct change *change)
     if (change->set)
         pmc->settings.value[KEY_KERNEL] = change->kernel;
     pmc->wants_all = change->wants_all;
-    if (change->cause == CAUSE_CPUS)
+    if (change->cause == CAUSE_CPUS) {
         pmc->cpus_stale = false;
+    } else if (change->wants_all && change->n_replaced) {
+        pmc->cpus_stale = true; /* -cpu1, but `all` covers it still */
+        pmc_pend(pmc);
+    }
     change->want = before; /* freed with the change */
     if (change->open && (change->given & GIVEN(KEY_LIFETIME))) {
         bool holds = pmc->settings.value[KEY_LIFETIME] == LIFETIME_OPEN;

@@ -404,9 +404,11 @@ static struct link *link_remains(const struct link *old, unsigned n)
     link->facts = old->facts;
     link->facts.descriptors = 0;
     link->cgroup_key = old->cgroup_key;
-    if (old->cgroup)
-        link->cgroup = strdup(old->cgroup);
-    return link;
+    if (!old->cgroup || (link->cgroup = strdup(old->cgroup)))
+        return link;
+    free(link->base);
+    free(link);
+    return NULL;
 }
 
 static int plan_reopen(struct change *change)
@@ -807,6 +809,37 @@ static int check_lifetime(struct change *change)
 
 /* ---- rows ---- */
 
+/* The CPUs of all links afterwards. `all` and cgroups keep slots for the CPUs that are to come. */
+static bool claim_cpus(const struct change *change, struct claim *claim)
+{
+    const struct class_info *class = &change->engine->classes[claim->class_index];
+    bool ok = true, whole_machine = false;
+
+    for (unsigned i = 0; i < change->n_fresh; i++) {
+        if (change->fresh[i]->kind == TARGET_CPU)
+            ok &= cpus_add(&claim->cpus, change->fresh[i]->cpu);
+        whole_machine |= change->fresh[i]->kind == TARGET_CGROUP;
+    }
+    for (unsigned i = 0; i < change->n_replaced; i++)
+        if (change->replaced[i].ended && change->replaced[i].ended->offline)
+            ok &= cpus_add(&claim->cpus, change->replaced[i].ended->cpu);
+    for (unsigned i = 0; i < change->pmc->links->n; i++) {
+        const struct link *link = change->pmc->links->link[i];
+
+        if (link->ended || is_replaced(change, link))
+            continue;
+        if (link->kind == TARGET_CPU)
+            ok &= cpus_add(&claim->cpus, link->cpu);
+        whole_machine |= link->kind == TARGET_CGROUP;
+    }
+    if (whole_machine)
+        ok &= cpus_copy(&claim->cpus, &change->engine->possible);
+    else if (claim->system && change->wants_all)
+        ok &= cpus_add_all(&claim->cpus, cpus_count(&class->cpus) ? &class->cpus
+                                                                   : &change->engine->possible);
+    return ok;
+}
+
 /* The claim that the set will need, unreserved; NULL: it needs no rows (yet). */
 static int make_claim(struct change *change, struct claim **out)
 {
@@ -839,26 +872,11 @@ static int make_claim(struct change *change, struct claim **out)
             .asked = row == UINT64_MAX ? ROW_ANY : (int)row,
         };
     }
-    bool whole_machine = false;
-    for (unsigned i = 0; i < change->n_fresh; i++) {
-        if (change->fresh[i]->kind == TARGET_CPU)
-            cpus_add(&claim->cpus, change->fresh[i]->cpu);
-        whole_machine |= change->fresh[i]->kind == TARGET_CGROUP;
+    if (!claim_cpus(change, claim)) {
+        cpus_free(&claim->cpus);
+        free(claim);
+        return no_memory(change);
     }
-    for (unsigned i = 0; i < change->pmc->links->n; i++) {
-        const struct link *link = change->pmc->links->link[i];
-
-        if (link->ended || is_replaced(change, link))
-            continue;
-        if (link->kind == TARGET_CPU)
-            cpus_add(&claim->cpus, link->cpu);
-        whole_machine |= link->kind == TARGET_CGROUP;
-    }
-    const struct class_info *class = &change->engine->classes[claim->class_index];
-    if (whole_machine) /* `all` too: its slots are kept for the CPUs that are to come */
-        cpus_copy(&claim->cpus, &change->engine->possible);
-    else if (system && change->wants_all)
-        cpus_add_all(&claim->cpus, cpus_count(&class->cpus) ? &class->cpus : &change->engine->possible);
     if (system && cpus_count(&claim->cpus) == 0) {
         cpus_free(&claim->cpus);
         free(claim);

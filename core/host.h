@@ -46,6 +46,7 @@ struct sink {
     void *ctx;
     void (*exited)(void *ctx, uint64_t tag);         /* host: a watched process is dead, all threads */
     void (*gone)(void *ctx, uint64_t tag);           /* backend: a counter has no living task left */
+    void (*dropped)(void *ctx, uint64_t tag);        /* backend: a guarded process lost its events */
     void (*cpu)(void *ctx, unsigned cpu, bool online);
 };
 

@@ -192,7 +192,6 @@ void engine_save(struct engine *engine, struct buf *out)
 
 /* ---- in ---- */
 
-#define ID_MAX ((UINT64_C(1) << 52) - 1) /* what a node's number has room for */
 #define LINKS_MAX (1u << 20)
 
 struct loading {
@@ -239,6 +238,12 @@ static char *take_text(struct loading *load)
         *to = '\0';
     load->bad |= !copy;
     return copy;
+}
+
+/* 0 and 1 are the root's; a node's number has room for 52 bits. */
+static bool id_sound(uint64_t id)
+{
+    return id > 1 && id < UINT64_C(1) << 52;
 }
 
 /* A number below limit; 0 and a bad line otherwise. */
@@ -320,7 +325,7 @@ static void load_process(struct loading *load)
     proc->dead = take(load);
     while (load->line.p < load->line.end && *load->line.p == ' ')
         load->line.p++;
-    load->bad |= proc->id > ID_MAX || ids_find(&engine->procs, proc->id);
+    load->bad |= !id_sound(proc->id) || ids_find(&engine->procs, proc->id);
     if (load->bad || engine->host->process_adopt(engine->host_state, load->line.p, &proc->process) != 0 ||
         !ids_add(&engine->procs, proc->id, proc)) {
         load->bad = true;
@@ -384,7 +389,8 @@ static void load_pmc(struct loading *load)
     struct tally *base = tally_new(load->n_events);
     pmc->set = load->n_events ? set_new(load->n_events) : NULL;
     load->bad |= !links || !base || (load->n_events && !pmc->set) || (pmc->state == PMC_NEW) != !pmc->set ||
-                 pmc->id > ID_MAX || ids_find(&engine->pmcs, pmc->id);
+                 (!pmc->set && (load->n_links || pmc->wants_all)) ||
+                 !id_sound(pmc->id) || ids_find(&engine->pmcs, pmc->id);
     if (load->bad || !ids_add(&engine->pmcs, pmc->id, pmc)) {
         load->bad = true;
         free(links);
@@ -544,7 +550,7 @@ static void load_counter(struct loading *load)
     struct link *link = load->links ? pmc->links->link[load->links - 1] : NULL;
     struct plan_event events[SET_MAX];
 
-    if (!link || link->counter || !pmc->set || load->events < load->n_events || link->id > ID_MAX ||
+    if (!link || link->counter || !pmc->set || load->events < load->n_events || !id_sound(link->id) ||
         ids_find(&engine->links, link->id)) {
         load->bad = true;
         return;
@@ -656,7 +662,7 @@ int engine_load(struct engine *engine, const char *text, size_t len, struct err 
         const char *stop = memchr(text, '\n', (size_t)(end - text));
         size_t size = (size_t)((stop ? stop : end) - text);
         char *line = strndup(text, size);
-        bool fine = line && load_line(&load, line, size);
+        bool fine = line && load_line(&load, line, strlen(line));
 
         n++;
         if (!fine) {

@@ -162,6 +162,8 @@ static struct process *hold(struct host_state *state, pid_t pid, pid_t tid, uint
 {
     struct process *process = calloc(1, sizeof *process);
 
+    if (!process)
+        return NULL;
     *process = (struct process){.state = state, .pid = pid, .tid = tid, .key = key};
     __atomic_add_fetch(&state->n_handles, 1, __ATOMIC_RELAXED);
     return process;
@@ -186,7 +188,7 @@ static int process_open(struct host_state *state, pid_t tid, uint64_t number, bo
     if (found->pid == FAKE_SELF)
         return err_set(err, P16, "pmcfs does not observe itself");
     *out = hold(state, found->pid, thread ? task : 0, found->key);
-    return 0;
+    return *out ? 0 : err_set(err, E32, "no memory");
 }
 
 static void process_free(struct process *process)
@@ -288,7 +290,7 @@ static int process_adopt(struct host_state *state, const char *printed, struct p
     if (sscanf(printed, "fake %d %d %" SCNu64, &pid, &tid, &key) != 3)
         return -EINVAL;
     *out = hold(state, pid, tid, key);
-    return 0;
+    return *out ? 0 : -ENOMEM;
 }
 
 /* ---- cgroups: a descriptor is an empty file whose length is its place in the table ---- */
@@ -306,7 +308,11 @@ static int cgroup_open(struct host_state *state, pid_t tid, const char *path, in
         *fd = memfd_create("cgroup", MFD_CLOEXEC);
         must(*fd >= 0 && ftruncate(*fd, (off_t)i) == 0, "no memfd");
         *name = strdup(path);
-        return 0;
+        if (*name)
+            return 0;
+        close(*fd);
+        *fd = -1;
+        return err_set(err, E32, "no memory");
     }
     return err_set(err, P33, "there is no cgroup %s", path);
 }

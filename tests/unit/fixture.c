@@ -237,6 +237,7 @@ static void held_for(struct held *held, const char *name, const char *file)
 void held_run(struct held *held)
 {
     held->call.work->run(held->call.work);
+    held->ran = true;
 }
 
 int held_step(struct held *held)
@@ -246,6 +247,7 @@ int held_step(struct held *held)
     held->call.now_ns = fx.host.now_ns;
     held->call.pmc = held->pmc ? engine_pmc(fx.engine, held->pmc) : NULL;
     held->call.work = NULL;
+    held->ran = false;
     held->rc = work->finish(&held->call, work);
     return held->rc;
 }
@@ -256,10 +258,10 @@ static int held_end(struct held *held)
     struct call *call = &held->call;
     bool said;
 
+    call->pmc = held->pmc ? engine_pmc(fx.engine, held->pmc) : NULL;
     fx.rc = held->rc;
     fx.err = call->err;
     said = call->err.id != ERR_NONE;
-    held->finished = true;
     if (held->rc == CALL_WAIT)
         return CALL_WAIT;
     engine_finished(call, held->rc, said && (!held->is_read || held->rc == -EIO));
@@ -273,7 +275,8 @@ int held_finish(struct held *held)
     int rc;
 
     while (held->rc == CALL_WORK) {
-        held_run(held);
+        if (!held->ran)
+            held_run(held);
         held_step(held);
     }
     rc = held_end(held);

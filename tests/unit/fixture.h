@@ -35,7 +35,7 @@ struct held {
     struct buf out;
     uint64_t pmc;
     int rc;
-    bool is_read, finished;
+    bool is_read, ran;
 };
 
 /*

@@ -193,7 +193,9 @@ TEST(the_scope_stays_until_something_else_is_asked)
 TEST(no_row_left_changes_nothing)
 {
     pmc_with("a", "cycles instructions branches loads", "cpu0");
-    pmc_with("b", "cycles", "");
+    ck_assert_int_eq(pmc_make("b"), 0);
+    accepted("b", "mode", "SC");
+    accepted("b", "event", "cycles");
     refused("b", "target", "cpu0", EINVAL, E19);
     refused("b", "target", "cpu0-1", EINVAL, E19);
     accepted("b", "target", "cpu1");
@@ -235,6 +237,32 @@ TEST(one_row_in_one_process)
     refused("y", "target", "100", EBUSY, E05);
     accepted("y", "target", "101");
     accepted("y", "config", "target=102");
+}
+
+TEST(strict_rows_are_hwpmcs)
+{
+    char name[3] = "a0";
+
+    tune(TUNABLE_STRICT_ROWS, "1");
+    for (unsigned i = 0; i < 4; i++, name[1]++)
+        pmc_with(name, "cycles", "");
+    ck_assert_int_eq(pmc_make("x"), 0);
+    refused("x", "event", "cycles", EINVAL, E19);
+    accepted("x", "event", "page-faults"); /* a class without rows */
+    tune(TUNABLE_STRICT_ROWS, "0");
+    accepted("x", "event", "cycles");
+}
+
+TEST(a_pmc_with_a_row_asked_for_is_not_moved)
+{
+    ck_assert_int_eq(pmc_make("a"), 0);
+    ck_assert_int_eq(pmc_make("b"), 0);
+    accepted("a", "config", "event=cycles row=2 target=100");
+    accepted("b", "config", "event=instructions row=2");
+    refused("b", "target", "100", EBUSY, E05);
+    accepted("b", "config", "row=any target=100");
+    ck_assert_str_eq(value_of("a", "status", "row"), "2");
+    ck_assert_str_ne(value_of("b", "status", "row"), "2");
 }
 
 /* ---- failing backend ---- */

@@ -6,6 +6,7 @@
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 
@@ -291,6 +292,37 @@ TEST(many_at_once_while_one_is_released)
     const char *text = held_text(&held);
     ck_true(!strstr(text, "pmc=\"a\"") && strstr(text, "pmc=\"b\",event=\"page-faults\""));
     works_run();
+}
+
+static void *run_held(void *arg)
+{
+    held_run(arg);
+    return NULL;
+}
+
+/* For ThreadSanitizer: a long read runs without the lock while everything else happens. */
+TEST(a_long_read_runs_beside_changes)
+{
+    static const char *const beside[][2] = {
+        {"ctl", "stop"}, {"ctl", "reset"}, {"target", "-100"}, {"ctl", "start"}, {"target", "100"},
+        {"ctl", "restart"}, {"ctl", "stop"}, {"config", "user=off"}, {"config", "user=on"},
+        {"event", "cpu-clock"}, {"event", "task-clock"}, {"count", "5"}, {"ctl", "start"},
+    };
+    pmc_with("i", "task-clock", many);
+    for (unsigned i = 0; i < 130; i++) {
+        struct held held;
+        pthread_t thread;
+
+        held_read(&held, "i", i % 2 ? "detail" : "status");
+        ck_assert_int_eq(held.rc, CALL_WORK);
+        ck_assert_int_eq(pthread_create(&thread, NULL, run_held, &held), 0);
+        accepted("i", beside[i % 13][0], beside[i % 13][1]);
+        ck_assert_uint_ne(count_of("i") + 1, 0);
+        pass_ms(1);
+        pthread_join(thread, NULL);
+        ck_assert_int_eq(held_finish(&held), 0);
+        held_text(&held);
+    }
 }
 
 /* ---- poll ---- */

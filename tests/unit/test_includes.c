@@ -190,9 +190,10 @@ static const struct {
     {"tunable", 11},     {"host", 12},      {"rights", 13},   {"backend", 13}, {"call", 13},
     {"files", 14},       {"engine.h", 15},  {"row.h", 20},    {"row_state", 21},
     {"row", 22},         {"row_choose", 22}, {"row_arrange", 22}, {"log", 20}, {"settings", 21},
-    {"parts", 23},       {"access", 24},    {"target", 30},   {"instance", 31}, {"count", 40},
-    {"pmc", 50},         {"change", 51},    {"series", 60},   {"logtext", 60}, {"perfdata", 60},
-    {"folded", 60},      {"show", 61},      {"metrics", 61},  {"save", 65},    {"engine", 70},
+    {"parts", 30},       {"target", 31},    {"instance.h", 31}, {"pmc", 40},   {"instance.c", 41},
+    {"access", 50},      {"count", 50},     {"change", 51},   {"change_check", 52},
+    {"change_apply", 52}, {"series", 60},   {"logtext", 60},  {"perfdata", 60}, {"folded", 60},
+    {"show", 61},        {"info", 61},      {"metrics", 61},  {"save", 65},    {"engine", 70},
 };
 
 static int level_of(const char *file)

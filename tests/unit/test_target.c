@@ -225,6 +225,16 @@ TEST(lists_of_cpus)
     refused("i", "target", "-all", EINVAL, E28);
 }
 
+TEST(a_cpu_taken_back_is_still_one_of_all)
+{
+    pmc_with("i", "cpu-clock", "cpu1");
+    accepted("i", "target", "all");
+    accepted("i", "target", "-cpu1");
+    ck_assert_str_eq(read_file("i", "target"), "all\n");
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 4000000);
+}
+
 TEST(system_scope_needs_the_right_but_not_to_stop)
 {
     as_user(100, 1000);

@@ -18,11 +18,14 @@
     X(change)                                                                                      \
     X(count)                                                                                       \
     X(cpus)                                                                                        \
+    X(engine)                                                                                      \
     X(err)                                                                                         \
     X(ids)                                                                                         \
     X(includes)                                                                                    \
+    X(memory)                                                                                      \
     X(row)                                                                                         \
     X(row_model)                                                                                   \
+    X(save)                                                                                        \
     X(scan)                                                                                        \
     X(series)                                                                                      \
     X(settings)                                                                                    \

@@ -1,0 +1,100 @@
+/*
+ * A saved state with bytes changed: loading it answers, and the engine can be shown, used and freed. The
+ * first bytes of the input are pairs of place and byte; what follows them replaces the state's end.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "tests/unit/fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static char *saved;
+static size_t saved_len;
+
+/* One state with everything in it. */
+static void make_saved(void)
+{
+    struct buf text;
+
+    fixture_open("sim_cpus=2 sim_rows=4");
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true, true};
+    fx.host.n_cgroups = 1;
+    pmc_with("a", "cycles page-faults", "100 101 tid:1091");
+    fake_kill(&fx.host, 101, true);
+    works_run();
+    pmc_with("b", "instructions", "cpu0-1");
+    write_file("b", "config", "interval=5");
+    pmc_with("c", "cycles", "cgroup:/a");
+    pmc_make("d");
+    write_file("d", "config", "count=5,6 lifetime=owner nonsense");
+    write_file("d", "config", "count=5,6 lifetime=owner");
+    pass_ms(3);
+    works_run();
+    buf_init(&text, NULL, 0);
+    engine_save(fx.engine, &text);
+    saved_len = text.len;
+    saved = malloc(saved_len);
+    memcpy(saved, text.data, saved_len);
+    buf_free(&text);
+    fixture_close();
+}
+
+static size_t mutate(char *state, const uint8_t *data, size_t size)
+{
+    size_t len = saved_len, n = size ? data[0] % 16u : 0;
+
+    for (size_t i = 1; i + 3 < size && n > 0; i += 4, n--) {
+        size_t at = ((size_t)data[i] << 8 | data[i + 1]) % saved_len;
+
+        switch (data[i + 2] % 4) {
+        case 0: /* a line is left out */
+            while (at < len && state[at] != '\n')
+                state[at++] = ' ';
+            break;
+        case 1: /* a digit becomes another */
+            while (at < len && (state[at] < '0' || state[at] > '9'))
+                at++;
+            if (at < len)
+                state[at] = (char)('0' + data[i + 3] % 10);
+            break;
+        case 2:
+            state[at] = (char)data[i + 3];
+            break;
+        default: /* it ends there */
+            if (data[i + 3] % 8 == 0)
+                len = at < len ? at : len;
+        }
+    }
+    return len;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct err err = {0};
+    char *state;
+    size_t len;
+
+    if (!saved)
+        make_saved();
+    state = malloc(saved_len);
+    memcpy(state, saved, saved_len);
+    len = mutate(state, data, size);
+    fixture_open("sim_cpus=2 sim_rows=4");
+    if (engine_load(fx.engine, state, len, &err) == 0) {
+        works_run();
+        all_texts();
+        pass_ms(2);
+        if (pmc_of("a"))
+            write_file("a", "ctl", size % 2 ? "stop" : "restart");
+        if (pmc_of("b"))
+            write_file("b", "target", size % 2 ? "-cpu0" : "all");
+        pmc_make("n");
+        all_texts();
+    }
+    engine_forget(fx.engine); /* its numbers of descriptors are nonsense: none is closed */
+    fx.engine = NULL;
+    fixture_close();
+    free(state);
+    return 0;
+}

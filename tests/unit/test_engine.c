@@ -1,0 +1,119 @@
+/*
+ * The engine's own life: effects, works, statistics, lists of events; memory that ends at any moment.
+ */
+#include "tests/unit/unit.h"
+
+#include "tests/unit/fixture.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+SUITE_SETUP(engine, fixture_setup, fixture_close);
+
+TEST(nothing_is_left_of_an_empty_engine)
+{
+    ck_assert_uint_eq(engine_pmc_count(fx.engine), 0);
+    ck_assert_ptr_eq(engine_pmc_next(engine_root(fx.engine), 0), NULL);
+    ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
+}
+
+TEST(serials_are_never_used_again)
+{
+    struct pmc_attr first, second;
+
+    ck_assert_int_eq(pmc_make("a"), 0);
+    engine_pmc_attr(pmc_of("a"), &first);
+    ck_assert_int_eq(pmc_remove("a"), 0);
+    ck_assert_int_eq(pmc_make("a"), 0);
+    engine_pmc_attr(pmc_of("a"), &second);
+    ck_assert_uint_gt(second.id, first.id);
+    ck_assert_ptr_eq(engine_pmc(fx.engine, first.id), NULL);
+    engine_reload();
+    ck_assert_int_eq(pmc_make("b"), 0);
+    engine_pmc_attr(pmc_of("b"), &first);
+    ck_assert_uint_gt(first.id, second.id);
+}
+
+TEST(readdir_walks_in_order_while_others_come_and_go)
+{
+    struct pmc_attr attr = {0};
+    char name[3] = "a0";
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < 5; i++, name[1]++)
+        ck_assert_int_eq(pmc_make(name), 0);
+    for (struct pmc *pmc; (pmc = engine_pmc_next(engine_root(fx.engine), attr.id)); n++) {
+        engine_pmc_attr(pmc, &attr);
+        if (n == 1) {
+            ck_assert_int_eq(pmc_remove("a0"), 0);
+            ck_assert_int_eq(pmc_remove("a3"), 0);
+        }
+    }
+    ck_assert_uint_eq(n, 4);
+}
+
+TEST(a_death_wakes_who_waits_and_a_removal_is_told)
+{
+    struct effect effect;
+    bool woken = false, removed = false;
+
+    as_user(100, 1000);
+    pmc_with("i", "cycles", "");
+    accepted("i", "config", "lifetime=owner");
+    fake_kill(&fx.host, 100, true);
+    while (engine_next_effect(fx.engine, &effect)) {
+        woken |= effect.kind == EFFECT_WAKE;
+        removed |= effect.kind == EFFECT_REMOVED && effect.id == 0 && strcmp(effect.name, "i") == 0;
+    }
+    ck_true(woken && removed);
+}
+
+TEST(operations_are_counted)
+{
+    unsigned long before = strtoul(value_of(NULL, "info/stats", "syscall_errors"), NULL, 10);
+
+    ck_assert_int_eq(pmc_make("-"), EINVAL);
+    ck_assert_uint_eq(strtoul(value_of(NULL, "info/stats", "syscall_errors"), NULL, 10), before + 1);
+    ck_assert_str_eq(value_of(NULL, "info/stats", "pmcs"), "0");
+    pmc_with("i", "cycles", "100 101");
+    ck_assert_str_eq(value_of(NULL, "info/stats", "processes"), "2");
+    ck_assert_str_eq(value_of(NULL, "info/stats", "descriptors"), "4"); /* 2 counters, 2 processes */
+    ck_assert_int_eq(pmc_remove("i"), 0);
+    ck_assert_str_eq(value_of(NULL, "info/stats", "descriptors"), "0");
+}
+
+TEST(descriptors_come_back_after_refusals)
+{
+    pmc_with("i", "cycles page-faults", "100");
+    fx.fail[FAIL_ATTACH] = 2;
+    refused("i", "target", "101 102", EIO, P14);
+    fx.fail[FAIL_START] = 2;
+    refused("i", "target", "101 102", EIO, P14);
+    ck_assert_str_eq(value_of(NULL, "info/stats", "descriptors"), "3");
+}
+
+TEST(the_catalogue_is_made_once)
+{
+    struct held held[2];
+
+    for (unsigned i = 0; i < 2; i++) {
+        memset(&held[i], 0, sizeof held[i]);
+        held[i].call = (struct call){.engine = fx.engine, .instance = engine_root(fx.engine)};
+        held[i].rc = engine_catalog_load(&held[i].call);
+        ck_assert_int_eq(held[i].rc, CALL_WORK);
+        held_run(&held[i]);
+    }
+    ck_assert_int_eq(held_step(&held[1]), 0);
+    ck_assert_int_eq(held_step(&held[0]), 0);
+    ck_assert_ptr_ne(engine_catalog(fx.engine), NULL);
+}
+
+TEST(info_says_what_there_is)
+{
+    ck_assert_str_eq(read_file(NULL, "info/npmc"), "4\n");
+    ck_assert_str_eq(read_file(NULL, "info/cpus"), "possible 0-3\nonline 0-3\n");
+    ck_true(strncmp(read_file(NULL, "info/backend"), "sim\n", 4) == 0);
+    ck_true(strncmp(read_file(NULL, "info/version"), "pmcfs ", 6) == 0);
+    ck_true(strstr(read_file(NULL, "info/classes"), "sim rows 4 "));
+}

@@ -1,0 +1,138 @@
+/*
+ * Memory ends at every single allocation of every operation: it is refused as a whole, or done.
+ */
+#include "tests/unit/unit.h"
+
+#include "tests/unit/fixture.h"
+#include "tests/unit/memory.h"
+
+#include <errno.h>
+
+SUITE_SETUP(memory, fixture_setup, fixture_close);
+
+static void prepare(void)
+{
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true, true};
+    fx.host.n_cgroups = 1;
+    pmc_with("i", "cycles page-faults", "100 101");
+    pmc_with("j", "instructions", "100");
+    pmc_with("s", "branches", "cpu0-1");
+    ck_assert_int_eq(pmc_make("n"), 0);
+    pass_ms(1);
+    accepted("i", "ctl", "stop");
+}
+
+static const char *const commands[][3] = {
+    {"i", "target", "102 103 102"}, {"i", "target", "-100"},  {"i", "event", "instructions branches"},
+    {"i", "ctl", "start"},          {"i", "ctl", "restart"},  {"i", "ctl", "reset"},
+    {"i", "ctl", "detach"},         {"i", "count", "5,6"},    {"i", "config", "user=off target=105"},
+    {"i", "config", "lifetime=owner interval=5"},             {"s", "target", "all"},
+    {"s", "target", "-cpu0 cpu2"},  {"n", "event", "cycles"}, {"n", "config", "event=wide target=104"},
+    {"n", "config", "event=cycles target=cgroup:/a"},         {"j", "target", "999 102"},
+};
+
+TEST(a_command_is_done_or_refused_as_a_whole)
+{
+    for (unsigned i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        for (unsigned n = 1;; n++) {
+            fixture_close();
+            fixture_open(NULL);
+            prepare();
+            const char *before = all_texts();
+            memory_end_at(n);
+            int rc = write_file(commands[i][0], commands[i][1], commands[i][2]);
+            bool ended = memory_ended();
+            struct err err = fx.err;
+            memory_end_at(0);
+            works_run();
+            if (!ended)
+                break;
+            if (rc == 0)
+                continue; /* only its sentence, or the like, was lost */
+            ck_assert_msg(rc == ENOMEM, "%s: allocation %u: %d %s", commands[i][2], n, rc, err.text);
+            ck_assert_msg(texts_same(before), "%s: allocation %u: %s", commands[i][2], n, fx.err.text);
+        }
+}
+
+TEST(a_look_says_all_or_that_there_is_no_memory)
+{
+    static const char *const files[] = {"config", "detail", "status", "target", "count", "ctl"};
+
+    for (unsigned i = 0; i < 7; i++)
+        for (unsigned n = 1;; n++) {
+            struct held held;
+
+            fixture_close();
+            fixture_open(NULL);
+            prepare();
+            memory_end_at(n);
+            held_read(&held, i < 6 ? "i" : NULL, i < 6 ? files[i] : "metrics.prom");
+            held_finish(&held);
+            bool ended = memory_ended();
+            memory_end_at(0);
+            ck_true(held.rc == 0 || held.rc == -ENOMEM);
+            buf_free(&held.out);
+            works_run();
+            if (!ended)
+                break;
+        }
+}
+
+TEST(what_happens_by_itself_happens_later)
+{
+    for (unsigned n = 1; n < 40; n++) {
+        fixture_close();
+        fixture_open(NULL);
+        prepare();
+        memory_end_at(n);
+        fake_kill(&fx.host, 100, true);
+        works_run();
+        memory_end_at(0);
+        works_run();
+        ck_assert_str_eq(read_file("i", "target"), "101\n");
+        ck_assert_str_eq(read_file("j", "ctl"), "exited\n");
+    }
+}
+
+TEST(the_tree_is_whole)
+{
+    for (unsigned n = 1; n < 20; n++) {
+        fixture_close();
+        fixture_open(NULL);
+        prepare();
+        memory_end_at(n);
+        bool made = pmc_make("new") == 0, renamed = pmc_rename("j", "k") == 0;
+        bool removed = pmc_remove("i") == 0;
+        memory_end_at(0);
+        ck_true(removed);
+        works_run();
+        ck_true(made == (pmc_of("new") != NULL));
+        ck_true(renamed == (pmc_of("k") != NULL) && renamed == (pmc_of("j") == NULL));
+        ck_assert_ptr_eq(pmc_of("i"), NULL);
+        ck_assert_uint_eq(fx.host.n_handles, 1);
+    }
+}
+
+TEST(a_state_is_loaded_or_refused)
+{
+    struct buf text;
+
+    prepare();
+    buf_init(&text, NULL, 0);
+    engine_save(fx.engine, &text);
+    for (unsigned n = 1;; n++) {
+        struct err err = {0};
+
+        fixture_close();
+        fixture_open(NULL);
+        memory_end_at(n);
+        int rc = engine_load(fx.engine, text.data, text.len, &err);
+        bool ended = memory_ended();
+        memory_end_at(0);
+        works_run();
+        if (!ended)
+            break;
+        ck_true(rc == 0 || rc == -EINVAL);
+    }
+    buf_free(&text);
+}

@@ -1,0 +1,264 @@
+/*
+ * The whole state out and in: after any walk of operations, every text is the same.
+ */
+#include "tests/unit/unit.h"
+
+#include "tests/unit/fixture.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static void setup(void)
+{
+    fixture_open("sim_cpus=4 sim_rows=4 sim_fixed=1 sim_lose_after_ms=400");
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true, true};
+    fx.host.cgroup[1] = (struct fake_cgroup){"/a b\\c", true, true};
+    fx.host.n_cgroups = 2;
+}
+
+SUITE_SETUP(save, setup, fixture_close);
+
+/* ---- the walk ---- */
+
+static uint64_t state;
+
+static unsigned pick(unsigned n)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (unsigned)((state >> 11) % n);
+}
+
+static const char *const names[] = {"a", "b.c", "d", "e", "f"};
+static const char *const commands[][2] = {
+    {"event", "cycles"}, {"event", "instructions page-faults"}, {"event", "loads:u"}, {"event", "package"},
+    {"event", "task-clock"}, {"event", "wide branches"}, {"event", "fixed-instructions"},
+    {"event", "r1c2"}, {"event", "generic/instructions,usr"},
+    {"target", "100"}, {"target", "101 102"}, {"target", "tid:1091"}, {"target", "200"},
+    {"target", "cpu0"}, {"target", "cpu1-2"}, {"target", "all"}, {"target", "-all"}, {"target", "-cpu1"},
+    {"target", "-100"}, {"target", "-101 -102"}, {"target", "self"}, {"target", "cgroup:/a"},
+    {"target", "-cgroup:/a"},
+    {"ctl", "start"}, {"ctl", "stop"}, {"ctl", "reset"}, {"ctl", "restart"}, {"ctl", "detach"},
+    {"count", "5"}, {"count", "18446744073709551610,7"},
+    {"config", "multiplex=on"}, {"config", "multiplex=off"}, {"config", "user=off"},
+    {"config", "user=on kernel=off"}, {"config", "kernel=on"}, {"config", "interval=5 notify=6"},
+    {"config", "start=exec"}, {"config", "start=now"}, {"config", "autostart=off"},
+    {"config", "autostart=on"}, {"config", "mode=SC"}, {"config", "mode=TC"}, {"config", "row=1"},
+    {"config", "row=any"}, {"config", "descendants=on"}, {"config", "descendants=off"},
+    {"config", "lifetime=owner"}, {"config", "lifetime=mount"}, {"config", "count=3 event=cycles"},
+    {"config", "nonsense=\"\\ =\xff"}, {"event", "what"},
+};
+
+static void walk_write(const char *name)
+{
+    unsigned i = pick(sizeof commands / sizeof commands[0]);
+
+    if (pmc_of(name))
+        write_file(name, commands[i][0], commands[i][1]);
+    else
+        pmc_make(name);
+}
+
+static void walk_process(void)
+{
+    pid_t pid = (pid_t)(100 + pick(10));
+
+    if (fake_find(&fx.host, pid)->alive)
+        fake_kill(&fx.host, pid, pick(2));
+    else
+        fake_reuse(&fx.host, pid, 1000);
+}
+
+static void walk_step(void)
+{
+    const char *name = names[pick(5)];
+
+    switch (pick(16)) {
+    case 0:
+        pass_ms(1 + pick(50));
+        break;
+    case 1:
+        if (pick(3) == 0)
+            pmc_remove(name);
+        break;
+    case 2:
+        fake_cpu(&fx.host, 1 + pick(3), pick(2));
+        break;
+    case 3:
+        walk_process();
+        break;
+    case 4:
+        if (pmc_of(name))
+            pmc_rename(name, names[pick(5)]);
+        break;
+    case 5:
+        write_slot(pick(4), pick(5), pick(2) ? "disabled" : "enabled");
+        break;
+    case 6:
+        if (pick(2))
+            as_root();
+        else
+            as_user((pid_t)(100 + pick(2)), 1000);
+        break;
+    case 7:
+        read_file(NULL, "metrics.prom");
+        break;
+    default:
+        walk_write(name);
+    }
+    works_run();
+}
+
+static char *everything(void)
+{
+    struct buf text;
+    char *copy;
+
+    buf_init(&text, NULL, 0);
+    buf_str(&text, all_texts());
+    for (unsigned i = 0; i < 5; i++)
+        if (pmc_of(names[i]))
+            buf_str(&text, read_file(names[i], "error"));
+    buf_str(&text, read_file(NULL, "info/last_error"));
+    copy = strdup(buf_text(&text));
+    buf_free(&text);
+    return copy;
+}
+
+/* The simulated machine's CPUs stand still in sim: those of the fake host are told once more. */
+static void reload(void)
+{
+    char *before, *after;
+
+    works_run();
+    free(everything()); /* looking finds out what is lost and what has run */
+    before = everything();
+    engine_reload();
+    for (unsigned cpu = 1; cpu < 4; cpu++)
+        if (!cpus_has(&fx.host.online, cpu))
+            fake_cpu(&fx.host, cpu, false);
+    works_run();
+    after = everything();
+    size_t i = 0;
+    while (before[i] && before[i] == after[i])
+        i++;
+    if (before[i] != after[i]) /* the line, as it was and is */
+        while (i > 0 && before[i - 1] != '\n')
+            i--;
+    ck_assert_msg(before[i] == after[i], "%.300s --- became --- %.300s", before + i, after + i);
+    free(before);
+    free(after);
+}
+
+TEST(a_random_walk_reloads_after_each_step)
+{
+    const char *seed = getenv("PMCFS_SEED");
+    time_t begin = time(NULL);
+    unsigned steps = 0;
+
+    state = seed ? strtoull(seed, NULL, 10) : (uint64_t)begin;
+    printf("save: PMCFS_SEED=%llu\n", (unsigned long long)state);
+    fflush(stdout);
+    for (; steps < 20000 && time(NULL) < begin + (seed ? 6 : 2); steps++) {
+        walk_step();
+        reload();
+        if (pick(400) == 0) { /* from the beginning: not always the same full tables */
+            fixture_close();
+            setup();
+        }
+    }
+}
+
+TEST(what_is_written_by_others_stays_one_word)
+{
+    pmc_with("a", "cycles", "");
+    ck_assert_int_eq(write_file("a", "config", "x=\"\\ \n\t\xff"), EINVAL);
+    reload();
+}
+
+TEST(a_descriptor_remembers)
+{
+    struct open_file open, again = {.cut = false};
+    struct buf one, two;
+
+    pmc_with("a", "cycles page-faults", "100");
+    accepted("a", "ctl", "stop");
+    file_open(&open);
+    open.rights->n_groups = 2;
+    open.rights->groups = calloc(2, sizeof(gid_t));
+    open.rights->groups[1] = 77;
+    ck_assert_int_eq(write_open(&open, "a", "count", "1,2"), 0);
+    accepted("a", "config", "interval=5");
+    accepted("a", "ctl", "start");
+    read_open(&open, "a", "series");
+    buf_init(&one, NULL, 0);
+    buf_init(&two, NULL, 0);
+    open_file_print(&open, &one);
+    ck_true(open_file_scan(&again, buf_text(&one)));
+    open_file_print(&again, &two);
+    ck_assert_str_eq(buf_text(&one), buf_text(&two));
+    ck_assert_str_eq(read_open(&again, "a", "count"), "0\n0\n");
+    ck_assert_str_eq(read_open(&again, "a", "count"), "1\n2\n");
+    open_file_clear(&again);
+    ck_true(!open_file_scan(&again, "0 0 0 1 2 3 -"));
+    open_file_clear(&again);
+    buf_free(&one);
+    buf_free(&two);
+    file_close(&open);
+}
+
+TEST(a_held_pmc_is_held_after_a_reload)
+{
+    struct open_file open;
+
+    pmc_with("a", "cycles", "");
+    file_open(&open);
+    ck_assert_int_eq(write_open(&open, "a", "config", "lifetime=open"), 0);
+    engine_reload();
+    ck_assert_int_eq(write_file("a", "event", "branches"), EBUSY);
+    ck_assert_int_eq(write_open(&open, "a", "event", "branches"), 0);
+    file_close(&open);
+    ck_assert_ptr_eq(pmc_of("a"), NULL);
+}
+
+TEST(an_owned_pmc_goes_with_its_owner_after_a_reload)
+{
+    as_user(100, 1000);
+    pmc_with("a", "cycles", "");
+    accepted("a", "config", "lifetime=owner");
+    engine_reload();
+    fake_kill(&fx.host, 100, true);
+    works_run();
+    ck_assert_ptr_eq(pmc_of("a"), NULL);
+}
+
+TEST(tunables_and_disabled_rows_stay)
+{
+    tune(TUNABLE_MAX_PMCS, "3");
+    ck_assert_int_eq(write_slot(2, 1, "disabled"), 0);
+    char *before = strdup(read_file(NULL, "info/rows"));
+    engine_reload();
+    ck_assert_str_eq(before, read_file(NULL, "info/rows"));
+    free(before);
+    ck_assert_uint_eq(tunable_u64(engine_tunables(fx.engine), TUNABLE_MAX_PMCS), 3);
+}
+
+TEST(a_bad_line_is_named)
+{
+    static const char *const bad[] = {
+        "pmcfs-state 2\n", "what 1\n", "pmcfs-state 1\nserial x\n", "pmcfs-state 1\nbase 1\n",
+        "pmcfs-state 1\ndisabled 99 0 0\n", "pmcfs-state 1\nprocess 5 0 nonsense\n",
+        "pmcfs-state 1\npmc a 1\n",
+    };
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct err err = {0};
+
+        fixture_close();
+        setup();
+        ck_assert_int_eq(engine_load(fx.engine, bad[i], strlen(bad[i]), &err), -EINVAL);
+        ck_says(err, "line ");
+    }
+}
