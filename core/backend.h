@@ -131,6 +131,10 @@ struct backend {
     int (*describe)(struct backend_state *state, const char *class_name, const char *event,
                     struct buf *out);
 
+    /* Rows of the class on this CPU that others hold now, those in `own` apart. Disturbs nobody. NULL:
+     * nobody else can. */
+    uint64_t (*foreign)(struct backend_state *state, unsigned class_index, unsigned cpu, uint64_t own);
+
     /* Opened, complete, stopped. Errors: E44/X09 gone, E37 CPU, P09, P10, P13, P14, E05 (hardware full). */
     int (*attach)(struct backend_state *state, const struct plan *plan, struct counter **out,
                   struct err *err);

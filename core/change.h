@@ -127,7 +127,7 @@ struct work *change_deaths(struct pmc *pmc);
 /* A target has exited: what change->err says is kept for the note, with what others said. */
 void change_pass_over(struct change *change);
 
-/* change_check.c, with the lock: everything that can be refused; plans the links. */
+/* change_check.c and the files of plan.h, with the lock: everything that can be refused. */
 int change_check(struct change *change);
 bool change_cpus_differ(const struct pmc *pmc);
 void change_rows_back(struct change *change); /* the PMC's old claim, as far as still to be had */

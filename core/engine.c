@@ -5,6 +5,7 @@
 
 #include "core/change.h"
 #include "core/count.h"
+#include "core/foreign.h"
 #include "core/series.h"
 
 #include <assert.h>
@@ -286,6 +287,11 @@ static void work_complete(struct engine *engine, struct work *work)
         rc = work->finish(&call, work);
         work = call.work;
     }
+}
+
+void engine_probe(struct engine *engine)
+{
+    work_complete(engine, foreign_probe(engine));
 }
 
 void engine_free(struct engine *engine)

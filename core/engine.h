@@ -92,6 +92,8 @@ void engine_save(struct engine *engine, struct buf *out);
 void engine_forget(struct engine *engine);
 /* Into a fresh engine after engine_start(). 0 or -EINVAL with a sentence naming the line. */
 int engine_load(struct engine *engine, const char *text, size_t len, struct err *err);
+/* Looks for slots that others hold. When the program starts, and after engine_load(). */
+void engine_probe(struct engine *engine);
 
 /* ---- statistics fs counts ---- */
 

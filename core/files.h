@@ -46,6 +46,8 @@ int show_info_last_error(struct call *call);
 /* events/CLASS/EVENT: call->index is the catalog id of the event */
 int show_catalog_event(struct call *call);
 
+int show_probe(struct call *call); /* admin/probe */
+int store_probe(struct call *call);
 /* admin: call->index is the tunable, or cpu << 16 | row */
 int show_tunable(struct call *call);
 int store_tunable(struct call *call);

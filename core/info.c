@@ -3,6 +3,7 @@
  */
 #include "core/access.h"
 #include "core/files.h"
+#include "core/foreign.h"
 #include "core/pmc.h"
 
 #include <errno.h>
@@ -340,6 +341,29 @@ int store_tunable(struct call *call)
     if (rc == 0 && which == TUNABLE_STRICT_ROWS)
         rows_set_strict(call->engine->rows, tunable_bool(&call->engine->tunables, which));
     return rc;
+}
+
+/* The number of slots that others hold, as last probed. */
+int show_probe(struct call *call)
+{
+    buf_u64(call->out, foreign_slots(call->engine));
+    buf_char(call->out, '\n');
+    return CALL_DONE;
+}
+
+int store_probe(struct call *call)
+{
+    struct word word;
+    int rc = only_superuser(call);
+
+    if (rc == 0)
+        rc = one_word(call, &word);
+    if (rc)
+        return rc;
+    if (!word_is(word, "1"))
+        return err_set(&call->err, P27, "\"" WORD_FMT "\": write 1 to probe again", WORD_ARG(word));
+    call->work = foreign_probe(call->engine);
+    return call->work ? CALL_WORK : err_set(&call->err, E32, "no memory");
 }
 
 /* Row numbers of admin/cpuN run through all classes with rows. */

@@ -54,8 +54,8 @@ const struct key_row key_table[KEYS] = {
                       "a record at each switch-out", "PMC_F_LOG_PROCCSW" },
     [KEY_LOG_EXIT] = { "log-exit", "on, off", "off", PLACE_PROCESS, true,
                        "a record with the count at each process's exit", "PMC_F_LOG_PROCEXIT" },
-    [KEY_KGMON] = { "kgmon", "off", "off", PLACE_ANY, false, "refused, as in the seed", "PMC_F_KGMON" },
-    [KEY_FORCE] = { "force", "off", "off", PLACE_ANY, false, "refused, as in the seed", "PMC_F_FORCE" },
+    [KEY_KGMON] = { "kgmon", "off", "off", PLACE_ANY, false, "never on: hwpmc defines it and implements nothing", "PMC_F_KGMON" },
+    [KEY_FORCE] = { "force", "off", "off", PLACE_ANY, false, "never on: hwpmc defines it and implements nothing", "PMC_F_FORCE" },
     [KEY_MULTIPLEX] = { "multiplex", "on, off", "off", PLACE_ANY, true,
                         "take no row; share the hardware by time", "" },
     [KEY_ROW] = { "row", "N, any", "any", PLACE_ANY, true, "ask for a given row", "pmc_num, picN" },
@@ -250,7 +250,7 @@ int settings_set(struct settings *settings, enum key key, struct word value, str
     } else if (key == KEY_COUNT) {
         rc = counts_set(settings, value, err);
     } else if ((key == KEY_KGMON || key == KEY_FORCE) && word_bool(value, &on) && on) {
-        return err_set(err, P09, "%s=on is not supported: the seed defines the flag and implements nothing",
+        return err_set(err, P09, "%s=on is not supported: hwpmc defines the flag and implements nothing",
                        key_table[key].name);
     } else if (!plain_parse(&shapes[key], value, &settings->value[key])) {
         return value_refused(key, value, err);

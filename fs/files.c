@@ -47,6 +47,8 @@ static const struct file_row instance_rows[] = {
         .flags = FILE_RIGHTS),
     [33] = {.in = DIR_ADMIN, .is = DIR_TUNABLES, .name = "tunables", .mode = 0555,
         .help = "what the administrator sets for all PMCs, one value a file"},
+    [34] = {.in = DIR_ADMIN, .name = "probe", .mode = 0644, .show = show_probe,
+        .store = store_probe, .help = "slots that others hold; write 1 to look again"},
 };
 
 static const struct file_row pmc_rows[] = {

@@ -129,6 +129,12 @@ static void sink_gone(void *ctx, uint64_t tag)
     fs->engine_sink.gone(fs->engine_sink.ctx, tag);
 }
 
+static void sink_dropped(void *ctx, uint64_t tag)
+{
+    struct fs *fs = ctx;
+    fs->engine_sink.dropped(fs->engine_sink.ctx, tag);
+}
+
 static void sink_cpu(void *ctx, unsigned cpu, bool online)
 {
     struct fs *fs = ctx;
@@ -167,7 +173,8 @@ static bool engine_open(struct fs *fs, const struct loop *loop, struct err *err)
     }
     engine_reserve_names(fs->engine, file_reserved);
     fs->engine_sink = engine_sink(fs->engine);
-    fs->sink = (struct sink){.ctx = fs, .exited = sink_exited, .gone = sink_gone, .cpu = sink_cpu};
+    fs->sink = (struct sink){.ctx = fs, .exited = sink_exited, .gone = sink_gone,
+                             .dropped = sink_dropped, .cpu = sink_cpu};
     if (fs->host->open(loop, &fs->sink, &fs->host_state, err) < 0)
         return false;
     if (fs->backend->open(words, fs->host, fs->host_state, loop, &fs->sink, &fs->backend_state,
@@ -175,6 +182,7 @@ static bool engine_open(struct fs *fs, const struct loop *loop, struct err *err)
         return false;
     if (engine_start(fs->engine, fs->host, fs->host_state, fs->backend, fs->backend_state, err) < 0)
         return false;
+    engine_probe(fs->engine);
     say_machine(fs);
     return true;
 }

@@ -86,9 +86,11 @@ static bool engine_replace(struct fs *fs, const struct buf *state, const struct 
     engine_reserve_names(fs->engine, file_reserved);
     engine_set_readers(fs->engine, fs->readers);
     fs->engine_sink = engine_sink(fs->engine);
-    return engine_start(fs->engine, fs->host, fs->host_state, fs->backend, fs->backend_state,
-                        err) == 0 &&
-           engine_load(fs->engine, state->data, state->len, err) == 0;
+    if (engine_start(fs->engine, fs->host, fs->host_state, fs->backend, fs->backend_state, err) ||
+        engine_load(fs->engine, state->data, state->len, err))
+        return false;
+    engine_probe(fs->engine);
+    return true;
 }
 
 static void reload_die(const struct err *err)

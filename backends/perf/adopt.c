@@ -195,7 +195,8 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
         rc = -EBADF;
     if (!rc && shape.watch && counter->n_groups)
         counter->watch = watch_new(state, counter->fds + FD_WATCH(counter->n), counter->stride,
-                                   counter->n_groups, counter->tag, &rc);
+                                   counter->n_groups, state->sink->gone, counter->tag,
+                                   &rc);
     shape_free(&shape);
     if (rc && counter)
         perf_forget(counter);

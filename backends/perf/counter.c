@@ -208,20 +208,30 @@ static void gap_revive(struct counter *counter, unsigned group, uint64_t covered
     ioctl(counter_fds(counter, group)[0], PERF_EVENT_IOC_ENABLE, 0);
 }
 
+/* What was found out is forgotten: it is tried again. */
+static void verdicts_clear(struct counter *counter)
+{
+    for (unsigned i = 0; counter->hardware && i < counter->n_groups; i++)
+        __atomic_store_n(&counter_last(counter, i)->off, false, __ATOMIC_RELAXED);
+}
+
 /*
  * A group whose original rests (its task sleeps) reads well, whatever happened to its copies: it is off
- * when the target ran for a while and the group did not.
+ * when the target ran for a while and the group did not. A read can take long: the time to compare with
+ * next is that of now, not `covered`, when the witness said `witness` and the group was not read yet.
  */
-static bool copies_are_off(struct counter *counter, unsigned group, uint64_t covered, uint64_t running)
+static bool copies_are_off(struct counter *counter, unsigned group, uint64_t covered, uint64_t running,
+                           uint64_t witness)
 {
     struct group_last *last = counter_last(counter, group);
-    bool off = __atomic_load_n(&last->off, __ATOMIC_RELAXED);
+    bool off = __atomic_load_n(&last->off, __ATOMIC_RELAXED) != 0;
 
     if (counter->multiplex || !counter_is_on(counter))
         return false;
     if (covered < __atomic_load_n(&last->judged_covered_ns, __ATOMIC_RELAXED) + GAP_NS)
         return off;
     off = running <= __atomic_load_n(&last->judged_running_ns, __ATOMIC_RELAXED);
+    covered += witness_read(counter, group) - witness;
     __atomic_store_n(&last->judged_covered_ns, covered, __ATOMIC_RELAXED);
     __atomic_store_n(&last->judged_running_ns, running, __ATOMIC_RELAXED);
     __atomic_store_n(&last->off, off, __ATOMIC_RELAXED);
@@ -252,7 +262,7 @@ static void reading_add(const struct counter *counter, struct reading *out,
 static int hardware_read(struct counter *counter, unsigned group, struct reading *out)
 {
     struct group_text text;
-    uint64_t covered = witness_read(counter, group);
+    uint64_t witness = witness_read(counter, group), covered = witness;
     int rc = pinned_read(counter, group, &text);
     if (rc < 0)
         return rc;
@@ -265,7 +275,7 @@ static int hardware_read(struct counter *counter, unsigned group, struct reading
     if (rc > 0)
         gap_revive(counter, group, covered, text.running_ns);
     reading_add(counter, out, &text, covered);
-    return rc;
+    return rc > 0 && copies_are_off(counter, group, covered, text.running_ns, witness) ? 0 : rc;
 }
 
 int perf_read(struct counter *counter, struct reading *out)
@@ -303,7 +313,7 @@ int perf_read(struct counter *counter, struct reading *out)
 
 unsigned perf_cost(const struct counter *counter)
 {
-    return counter->n_groups * (counter->hardware ? 2 : 1);
+    return counter->n_groups * (counter->hardware ? 3 : 1);
 }
 
 /* Armed at attach by enable_on_exec; a first start has nothing to do. */
@@ -319,6 +329,7 @@ int perf_start(struct counter *counter, struct err *err)
     bool armed = counter_is_armed(counter), was_on = counter_is_on(counter);
 
     counter->begun = true;
+    verdicts_clear(counter);
     __atomic_store_n(&counter->on, true, __ATOMIC_RELAXED);
     if (!armed && counter_switch(counter, true))
         return err_set(err, P14, "the kernel refused to start a counter of %u tasks or CPUs",

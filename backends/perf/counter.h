@@ -16,7 +16,7 @@ struct watch; /* watch.h: tells when the last covered task is dead */
 struct group_last {
     uint64_t enabled_ns, running_ns, gap_ns;
     uint64_t judged_covered_ns, judged_running_ns; /* when `off` was found out last */
-    bool off;        /* the target ran, and nothing of the group did */
+    uint64_t off;    /* 1: the target ran, and nothing of the group did */
     uint64_t value[]; /* n, in the group's order */
 };
 

@@ -5,6 +5,8 @@
 #include "backends/perf/catalog.h"
 #include "backends/perf/check.h"
 #include "backends/perf/counter.h"
+#include "backends/perf/foreign.h"
+#include "backends/perf/guard.h"
 #include "backends/perf/pfm.h"
 #include "backends/perf/reference.h"
 #include "backends/perf/sideband.h"
@@ -82,11 +84,14 @@ const struct backend perf_backend = {
     .classes = perf_classes,
     .facts = perf_facts,
     .cpuref = perf_cpuref,
+    .guard = perf_guard,
+    .unguard = perf_unguard,
     .cpu = perf_cpu,
     .resolve = spec_resolve,
     .check_set = perf_check_set,
     .list = perf_list,
     .describe = perf_describe,
+    .foreign = perf_foreign,
     .attach = perf_attach,
     .start = perf_start,
     .stop = perf_stop,

@@ -22,6 +22,7 @@ struct watched_fd {
 struct watch {
     struct backend_state *state;
     struct watch *next;
+    void (*tell)(void *ctx, uint64_t tag);
     uint64_t tag;
     void *map;
     size_t bytes;
@@ -50,7 +51,8 @@ static void watch_hup(void *arg, uint32_t events)
 {
     struct watch *watch = NULL;
     struct watched_fd *one;
-    const struct sink *sink = NULL;
+    void (*tell)(void *ctx, uint64_t tag) = NULL;
+    void *ctx = NULL;
     uint64_t tag = 0;
 
     if (!(events & (EPOLLHUP | EPOLLERR)))
@@ -61,13 +63,14 @@ static void watch_hup(void *arg, uint32_t events)
         one->alive = false;
         watch->state->loop->unwatch(watch->state->loop->ctx, one->fd);
         if (--watch->left == 0) {
-            sink = watch->state->sink;
+            tell = watch->tell;
+            ctx = watch->state->sink->ctx;
             tag = watch->tag;
         }
     }
     pthread_mutex_unlock(&watches_lock);
-    if (sink)
-        sink->gone(sink->ctx, tag);
+    if (tell)
+        tell(ctx, tag);
 }
 
 /* One ring for all: without a ring poll says POLLHUP at once, dead or alive. */
@@ -123,7 +126,7 @@ static void watch_drop(struct watch *watch)
 }
 
 struct watch *watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
-                        uint64_t tag, int *rc)
+                        void (*tell)(void *ctx, uint64_t tag), uint64_t tag, int *rc)
 {
     struct watch *watch = calloc(1, sizeof *watch + n * sizeof watch->fds[0]);
 
@@ -131,6 +134,7 @@ struct watch *watch_new(struct backend_state *state, const int *fds, unsigned st
     if (!watch)
         return NULL;
     watch->state = state;
+    watch->tell = tell;
     watch->tag = tag;
     for (unsigned i = 0; i < n; i++)
         if (fds[(size_t)i * stride] >= 0)

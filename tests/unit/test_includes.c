@@ -191,8 +191,9 @@ static const struct {
     {"files", 14},       {"engine.h", 15},  {"row.h", 20},    {"row_state", 21},
     {"row", 22},         {"row_choose", 22}, {"row_arrange", 22}, {"log", 20}, {"settings", 21},
     {"parts", 30},       {"target", 31},    {"instance.h", 31}, {"pmc", 40},   {"instance.c", 41},
-    {"access", 50},      {"count", 50},     {"change", 51},   {"change_check", 52},
-    {"change_apply", 52}, {"series", 60},   {"logtext", 60},  {"perfdata", 60}, {"folded", 60},
+    {"access", 50},      {"count", 50},     {"change.h", 51},   {"plan", 52}, {"change_check", 53},
+    {"change_apply", 52}, {"change_commit", 52}, {"change_links", 53}, {"change_targets", 53},
+    {"change_rows", 53}, {"change_parse", 53}, {"change_prepare", 53}, {"change.c", 53}, {"foreign", 60},     {"series", 60},   {"logtext", 60},  {"perfdata", 60}, {"folded", 60},
     {"show", 61},        {"info", 61},      {"metrics", 61},  {"save", 65},    {"engine", 70},
 };
 

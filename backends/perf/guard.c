@@ -1,0 +1,59 @@
+/*
+ * A dummy event with a ring on the process's first thread: when it is taken off, poll says HUP. That
+ * also happens when the process dies, or another thread executes a program; who is told looks.
+ */
+#include "backends/perf/guard.h"
+
+#include "backends/perf/group.h"
+#include "backends/perf/watch.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+
+struct guard {
+    int fd;
+    struct watch *watch;
+};
+
+int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out)
+{
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_SOFTWARE,
+        .size = sizeof attr,
+        .config = PERF_COUNT_SW_DUMMY,
+        .disabled = 1,
+        .exclude_kernel = 1,
+        .exclude_hv = 1,
+        .watermark = 1,
+    };
+    struct guard *guard = malloc(sizeof *guard);
+    int rc;
+
+    *out = NULL;
+    if (!guard)
+        return -ENOMEM;
+    guard->fd = event_open(&attr, pid, -1, -1, 0);
+    if (guard->fd < 0) {
+        rc = guard->fd;
+        free(guard);
+        return rc;
+    }
+    guard->watch = watch_new(state, &guard->fd, 1, 1, state->sink->dropped, tag, &rc);
+    if (!guard->watch) {
+        event_close(&guard->fd);
+        free(guard);
+        return rc;
+    }
+    *out = guard;
+    return 0;
+}
+
+void perf_unguard(struct guard *guard)
+{
+    if (!guard)
+        return;
+    watch_free(guard->watch);
+    event_close(&guard->fd);
+    free(guard);
+}

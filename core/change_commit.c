@@ -1,0 +1,354 @@
+/*
+ * The one place where a change becomes true, with the lock; and its opposite, after a refusal.
+ */
+#include "core/change.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void give_away(struct change *change, struct process *process)
+{
+    if (!process)
+        return;
+    struct process **grown = realloc(change->processes, (change->n_processes + 1) * sizeof *grown);
+    if (!grown)
+        return; /* one descriptor until the end of the program: memory is out */
+    change->processes = grown;
+    grown[change->n_processes++] = process;
+}
+
+/* A link leaves for good. Its counter is closed once the last long read is over. */
+static void retire(struct change *change, struct link *link)
+{
+    struct engine *engine = change->engine;
+
+    ids_remove(&engine->links, link->id);
+    if (link->counter)
+        engine->fds_used -= link->facts.descriptors;
+    link_leave_proc(link);
+    link_unref(link, &change->dead);
+}
+
+/* What the link counted since its base. */
+static void tally_since(struct tally *last, const struct link *link, unsigned n)
+{
+    if (link->counter)
+        tally_subtract(last, link->base, n);
+    else
+        memcpy(last, link->base, TALLY_SIZE(n)); /* ended or offline: base is its final count */
+}
+
+static void commit_replaced(struct change *change, struct replaced *replaced)
+{
+    struct pmc *pmc = change->pmc;
+    unsigned n = pmc_events(pmc);
+    struct link *after = replaced->ended ? replaced->ended : replaced->successor;
+    uint64_t now = change->engine->host->now_ns(change->engine->host_state);
+
+    tally_since(replaced->last, replaced->link, n);
+    if (replaced->ended) {
+        memcpy(after->base, replaced->last, TALLY_SIZE(n));
+        if (after->offline)
+            after->gone_since_ns = now;
+    } else if (replaced->successor) { /* reading - base = reading + what was counted before */
+        memset(after->base, 0, TALLY_SIZE(n));
+        tally_subtract(after->base, replaced->last, n);
+        if (replaced->link->gone_since_ns)
+            after->gap_ns += now - replaced->link->gone_since_ns;
+    } else if (!replaced->dropped) {
+        tally_add(pmc->base, replaced->last, n);
+    }
+}
+
+static void commit_links(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    struct links *links = change->links, *old = pmc->links;
+    unsigned n = 0;
+
+    /* A long read holds the old vector: then it keeps its references, and ours are made anew. */
+    for (unsigned i = 0; old->refs > 1 && i < old->n; i++)
+        old->link[i]->refs++;
+    for (unsigned i = 0; i < change->n_kept; i++) {
+        struct link *link = change->kept[i].link;
+
+        if (change->forget_ended && link->ended)
+            retire(change, link);
+        else
+            links->link[n++] = link;
+    }
+    for (unsigned i = 0; i < change->n_replaced; i++)
+        if (change->replaced[i].ended) {
+            links->link[n++] = change->replaced[i].ended;
+            change->replaced[i].ended = NULL;
+        }
+    for (unsigned i = 0; i < change->n_fresh; i++) {
+        struct link *link = change->fresh[i];
+
+        if (!link->counter) {
+            retire(change, link); /* passed over */
+            continue;
+        }
+        change->engine->fds_used += link->facts.descriptors;
+        change->engine->attaches++;
+        change->engine->attaches_raced += link->facts.raced;
+        pmc->raced |= link->facts.raced;
+        pmc->left_out += link->facts.left_out;
+        pmc->had_target = true;
+        links->link[n++] = link;
+    }
+    links->n = n;
+    change->n_fresh = 0;
+    for (unsigned i = 0; i < change->n_replaced; i++)
+        retire(change, change->replaced[i].link);
+    pmc->links = links;
+    change->links = NULL;
+    if (--old->refs == 0)
+        free(old);
+}
+
+/* Initial values of the set as wanted. */
+static void commit_initial(struct change *change, struct tally *base)
+{
+    const struct settings *want = &change->want;
+    unsigned n = change->set->n;
+
+    memset(base, 0, TALLY_SIZE(n));
+    for (unsigned i = 0; i < n && i < want->n_counts; i++)
+        base->value[i] = base->value[n + i] = want->counts[i];
+}
+
+/* reset and restart: every link begins anew at its present reading. */
+static void commit_reset(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    unsigned n = pmc_events(pmc);
+    uint64_t now = change->engine->host->now_ns(change->engine->host_state);
+
+    for (unsigned i = 0; i < change->n_kept; i++) {
+        struct kept *kept = &change->kept[i];
+
+        if (kept->now)
+            memcpy(kept->link->base, kept->now, TALLY_SIZE(n));
+        else if (kept->link->offline)
+            memset(kept->link->base, 0, TALLY_SIZE(n));
+        if (kept->link->offline)
+            kept->link->gone_since_ns = now;
+        kept->link->gap_ns = 0;
+    }
+    change->forget_ended = true;
+    commit_initial(change, pmc->base);
+    pmc->epoch++;
+    pmc->resets++;
+}
+
+/* count is written: what is shown becomes the new value; times stay. */
+static void commit_put(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    unsigned n = pmc_events(pmc);
+    struct buf swap;
+
+    buf_init(&swap, NULL, 0);
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t value = pmc->base->value[i], estimate = pmc->base->value[n + i];
+        uint64_t put = i < change->want.n_counts ? change->want.counts[i] : 0;
+
+        for (unsigned k = 0; k < change->n_kept; k++) {
+            const struct kept *kept = &change->kept[k];
+            const struct tally *base = kept->link->base;
+            bool live = kept->now != NULL;
+
+            value += live ? kept->now->value[i] - base->value[i] : base->value[i];
+            estimate += live ? kept->now->value[n + i] - base->value[n + i] : base->value[n + i];
+        }
+        pmc->base->value[i] += put - value;
+        pmc->base->value[n + i] += put - estimate;
+        buf_u64(&swap, change->want.value[KEY_MULTIPLEX] ? estimate : value);
+        buf_char(&swap, '\n');
+    }
+    change->swap = swap.failed ? NULL : strdup(buf_text(&swap));
+    buf_free(&swap);
+    pmc->epoch++;
+    pmc->resets++;
+}
+
+static void commit_set(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+
+    set_unref(pmc->set);
+    pmc->set = set_ref(change->set);
+    free(pmc->base);
+    pmc->base = change->base;
+    change->base = NULL;
+    commit_initial(change, pmc->base);
+    pmc->state = PMC_ALLOCATED;
+    pmc->had_target = false;
+    pmc->first_start_ns = pmc->started_ns = 0;
+    pmc->raced = false;
+    pmc->left_out = 0;
+    pmc->epoch++;
+    pmc->resets++;
+}
+
+static enum pmc_state state_after(const struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    bool live = pmc_live_links(pmc) > 0;
+
+    if (!pmc->set)
+        return PMC_NEW;
+    if (!live && (pmc->state != PMC_ALLOCATED || change->cause == CAUSE_DEATHS))
+        return PMC_EXITED;
+    if (change->stop)
+        return PMC_STOPPED;
+    if (change->cause == CAUSE_COMMAND && live && (change->start || change->start_fresh) &&
+        (change->start || state_table[pmc->state].open))
+        return pmc->settings.value[KEY_START] ? PMC_ARMED : PMC_RUNNING; /* the new ones */
+    if (pmc->state == PMC_EXITED) /* attached, not started */
+        return pmc->first_start_ns ? PMC_STOPPED : PMC_ALLOCATED;
+    return pmc->state;
+}
+
+static void commit_state(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    enum pmc_state after = state_after(change);
+    uint64_t now = change->engine->host->now_ns(change->engine->host_state);
+
+    if (!state_table[after].open && (state_table[pmc->state].open || change->verb == VERB_RESTART)) {
+        pmc->started_ns = now;
+        if (!pmc->first_start_ns)
+            pmc->first_start_ns = now;
+    }
+    pmc->state = after;
+    pmc_changed(pmc);
+}
+
+static void commit_settings(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    struct settings before = pmc->settings;
+
+    pmc->settings = change->want;
+    pmc->settings.mode = pmc->effective = change->effective;
+    pmc->kernel = change->kernel;
+    if (change->set)
+        pmc->settings.value[KEY_KERNEL] = change->kernel;
+    pmc->wants_all = change->wants_all;
+    if (change->cause == CAUSE_CPUS) {
+        pmc->cpus_stale = false;
+    } else if (change->wants_all && change->n_replaced) {
+        pmc->cpus_stale = true; /* -cpu1, but `all` covers it still */
+        pmc_pend(pmc);
+    }
+    change->want = before; /* freed with the change */
+    if (change->open && (change->given & GIVEN(KEY_LIFETIME))) {
+        bool holds = pmc->settings.value[KEY_LIFETIME] == LIFETIME_OPEN;
+
+        pmc->held_by = holds;
+        change->open->holds = holds ? pmc->id : 0;
+    }
+    if (change->given & GIVEN(KEY_LIFETIME)) {
+        struct proc *owner = change->owner;
+
+        change->owner = NULL;
+        if (pmc->owner)
+            give_away(change, pmc_disown(pmc));
+        if (owner)
+            pmc_own(pmc, owner);
+    }
+}
+
+static void commit_claim(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+
+    if (!change->new_claim)
+        return;
+    change->old_claim = pmc->claim; /* its rows are free once its counters are closed */
+    pmc->claim = change->claim;
+    change->claim = NULL;
+    change->new_claim = false;
+    free(change->before);
+    change->before = NULL;
+}
+
+void change_commit(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+
+    if (!change->new_set)
+        for (unsigned i = 0; i < change->n_replaced; i++)
+            commit_replaced(change, &change->replaced[i]);
+    if (change->n_replaced && !change->new_set)
+        pmc->epoch++;
+    if (change->put)
+        commit_put(change);
+    if (change->verb == VERB_RESET || change->verb == VERB_RESTART)
+        commit_reset(change);
+    if (change->new_set)
+        commit_set(change);
+    commit_links(change);
+    commit_claim(change);
+    commit_settings(change);
+    commit_state(change);
+}
+
+/* ---- after a refusal ---- */
+
+void change_undo(struct change *change)
+{
+    if (change->new_claim) {
+        if (change->claim) {
+            rows_release(change->engine->rows, change->claim);
+            cpus_free(&change->claim->cpus);
+            free(change->claim);
+        }
+        change->claim = NULL;
+        change->new_claim = false;
+        change_rows_back(change);
+    }
+    for (unsigned i = 0; i < change->n_fresh; i++) {
+        struct link *link = change->fresh[i];
+
+        if (link->counter)
+            change->engine->fds_used += link->facts.descriptors; /* retire() takes it back */
+        if (link->watch && change->stage == STAGE_PREPARE)
+            link->proc->watched = false;
+        retire(change, link);
+    }
+    if (change->owner) {
+        if (change->watch_owner && change->stage == STAGE_PREPARE)
+            change->owner->watched = false;
+        give_away(change, proc_unref(change->engine, change->owner));
+        change->owner = NULL;
+    }
+    change->n_fresh = 0;
+    for (unsigned i = 0; i < change->n_replaced; i++)
+        if (change->replaced[i].ended)
+            link_unref(change->replaced[i].ended, &change->dead);
+}
+
+/* ---- the end of a PMC ---- */
+
+void change_release_now(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    struct links *old = pmc->links;
+
+    for (unsigned i = 0; i < old->n; i++) {
+        old->link[i]->refs += old->refs > 1;
+        retire(change, old->link[i]);
+    }
+    pmc->links = NULL;
+    if (--old->refs == 0)
+        free(old);
+    change->old_claim = pmc->claim;
+    pmc->claim = NULL;
+    if (pmc->owner)
+        give_away(change, pmc_disown(pmc));
+}

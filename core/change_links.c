@@ -1,0 +1,233 @@
+/*
+ * Which links a change takes away, renews, adds and keeps; also those that the engine changes by itself
+ * when targets die or CPUs come and go.
+ */
+#include "core/plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct replaced *plan_replace(struct change *change, struct link *link)
+{
+    struct replaced *grown = realloc(change->replaced, (change->n_replaced + 1) * sizeof *grown);
+
+    if (!grown)
+        return NULL;
+    change->replaced = grown;
+    grown += change->n_replaced;
+    *grown = (struct replaced){ .link = link, .last = tally_new(pmc_events(change->pmc)) };
+    if (!grown->last)
+        return NULL;
+    change->n_replaced++;
+    return grown;
+}
+
+bool plan_leaves(const struct change *change, const struct link *link)
+{
+    for (unsigned i = 0; i < change->n_replaced; i++)
+        if (change->replaced[i].link == link)
+            return true;
+    return false;
+}
+
+struct link *plan_fresh(struct change *change, enum target_kind kind)
+{
+    struct link **grown = realloc(change->fresh, (change->n_fresh + 1) * sizeof *grown);
+    struct link *link = grown ? link_new(change->set->n) : NULL;
+
+    if (grown)
+        change->fresh = grown;
+    if (!link)
+        return NULL;
+    link->kind = kind;
+    link->pmc = change->pmc;
+    link->id = engine_serial(change->engine);
+    if (!ids_add(&change->engine->links, link->id, link)) {
+        free(link->base);
+        free(link);
+        return NULL;
+    }
+    change->fresh[change->n_fresh++] = link;
+    return link;
+}
+
+int plan_no_memory(struct change *change)
+{
+    return err_set(&change->err, E32, "no memory");
+}
+
+/* A fresh link on what `old` is on. */
+struct link *plan_successor(struct change *change, const struct link *old)
+{
+    struct link *link = plan_fresh(change, old->kind);
+
+    if (!link)
+        return NULL;
+    link->pid = old->pid;
+    link->tid = old->tid;
+    link->cpu = old->cpu;
+    link->from_all = old->from_all;
+    link->attached_ns = old->attached_ns;
+    link->gap_ns = old->gap_ns;
+    link->cgroup_key = old->cgroup_key;
+    if (old->cgroup && !(link->cgroup = strdup(old->cgroup)))
+        return NULL;
+    if (old->cgroup_fd >= 0 && (link->cgroup_fd = fcntl(old->cgroup_fd, F_DUPFD_CLOEXEC, 0)) < 0)
+        return NULL;
+    if (old->proc)
+        link_set_proc(link, old->proc);
+    return link;
+}
+
+/* The end of a link: a link without a counter takes its place. */
+struct link *plan_remains(const struct link *old, unsigned n)
+{
+    struct link *link = link_new(n);
+
+    if (!link)
+        return NULL;
+    link->kind = old->kind;
+    link->pid = old->pid;
+    link->tid = old->tid;
+    link->cpu = old->cpu;
+    link->from_all = old->from_all;
+    link->attached_ns = old->attached_ns;
+    link->gap_ns = old->gap_ns;
+    link->gone_since_ns = old->gone_since_ns;
+    link->pmc = old->pmc;
+    link->facts = old->facts;
+    link->facts.descriptors = 0;
+    link->cgroup_key = old->cgroup_key;
+    if (!old->cgroup || (link->cgroup = strdup(old->cgroup)))
+        return link;
+    free(link->base);
+    free(link);
+    return NULL;
+}
+
+int plan_reopen(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+
+    for (unsigned i = 0; i < pmc->links->n; i++) {
+        struct link *link = pmc->links->link[i];
+        struct replaced *replaced = plan_leaves(change, link) ? NULL : plan_replace(change, link);
+
+        if (!replaced) {
+            if (plan_leaves(change, link))
+                continue;
+            return plan_no_memory(change);
+        }
+        replaced->dropped = change->new_set;
+        if ((link->ended || link->offline) && !change->new_set) { /* stays as it is */
+            free(replaced->last);
+            change->n_replaced--;
+            continue;
+        }
+        if (link->offline && !link->ended) { /* opened when its CPU comes back */
+            if (!(replaced->ended = plan_remains(link, change->set->n)))
+                return plan_no_memory(change);
+            replaced->ended->offline = true;
+            continue;
+        }
+        struct link *fresh = link->ended ? NULL : plan_successor(change, link);
+        if (!link->ended && !fresh)
+            return plan_no_memory(change);
+        if (fresh)
+            fresh->recheck = fresh->kind != TARGET_CPU;
+    }
+    return 0;
+}
+
+int plan_kept(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+
+    change->kept = calloc(pmc->links->n + 1, sizeof *change->kept);
+    if (!change->kept)
+        return plan_no_memory(change);
+    for (unsigned i = 0; i < pmc->links->n; i++) {
+        struct link *link = pmc->links->link[i];
+
+        if (plan_leaves(change, link))
+            continue;
+        struct kept *kept = &change->kept[change->n_kept++];
+        kept->link = link;
+        if (change->read && link_live(link) && !(kept->now = tally_new(pmc_events(pmc))))
+            return plan_no_memory(change);
+    }
+    return 0;
+}
+
+/* ---- what the engine does by itself ---- */
+
+int plan_deaths(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+
+    for (unsigned i = 0; i < pmc->links->n; i++) {
+        struct link *link = pmc->links->link[i];
+        struct replaced *replaced = link_dead(pmc, link) ? plan_replace(change, link) : NULL;
+
+        if (!replaced)
+            continue;
+        replaced->ended = plan_remains(link, pmc_events(pmc));
+        if (!replaced->ended)
+            return plan_no_memory(change);
+        replaced->ended->ended = true;
+    }
+    return 0;
+}
+
+bool change_cpus_differ(const struct pmc *pmc)
+{
+    if (pmc->cpus_refused)
+        return false;
+    for (unsigned i = 0; i < pmc->links->n; i++) {
+        const struct link *link = pmc->links->link[i];
+
+        if (link->kind == TARGET_CPU && !link->ended &&
+            link->offline == cpus_has(&pmc->engine->online, link->cpu))
+            return true;
+        if (link->kind == TARGET_CGROUP && link->stale)
+            return true;
+    }
+    return pmc->wants_all && pmc->cpus_stale;
+}
+
+int plan_cpus(struct change *change)
+{
+    static const struct target_word all = { .word = { "all", 3 }, .kind = TARGET_CPU, .all = true };
+    struct pmc *pmc = change->pmc;
+    struct engine *engine = change->engine;
+    int rc = 0;
+
+    change->start_fresh = !state_table[pmc->state].open;
+    for (unsigned i = 0; i < pmc->links->n; i++) {
+        struct link *link = pmc->links->link[i];
+        bool online = link->kind != TARGET_CPU || cpus_has(&engine->online, link->cpu);
+        bool moved = link->kind == TARGET_CPU ? link->offline == online : link->stale;
+        struct replaced *replaced;
+
+        if (link->ended || link->kind < TARGET_CPU || !moved)
+            continue;
+        if (!(replaced = plan_replace(change, link)))
+            return plan_no_memory(change);
+        if (online) {
+            replaced->successor = plan_successor(change, link);
+        } else {
+            replaced->ended = plan_remains(link, pmc_events(pmc));
+            if (replaced->ended)
+                replaced->ended->offline = true;
+        }
+        if (!replaced->successor && !replaced->ended)
+            return plan_no_memory(change);
+    }
+    if (pmc->wants_all) {
+        change->wants_all = false;
+        rc = plan_want_cpus(change, &all);
+    }
+    return rc;
+}

@@ -1,0 +1,109 @@
+/*
+ * The text of a command becomes a struct change: settings, names of events, words of targets.
+ */
+#include "core/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int add_name(struct change *change, struct word word, struct err *err)
+{
+    if (change->n_names == SET_MAX)
+        return err_set(err, P28, "a set has at most %d events", SET_MAX);
+    char **grown = realloc(change->names, (change->n_names + 1) * sizeof *grown);
+    char *copy = word_dup(word);
+    if (grown)
+        change->names = grown;
+    if (!grown || !copy) {
+        free(copy);
+        return err_set(err, E32, "no memory");
+    }
+    change->names[change->n_names++] = copy;
+    change->given |= GIVEN(KEY_EVENT);
+    return 0;
+}
+
+static int add_target(struct change *change, struct word word, struct err *err)
+{
+    struct wanted *grown = realloc(change->wanted, (change->n_wanted + 1) * sizeof *grown);
+
+    if (!grown)
+        return err_set(err, E32, "no memory");
+    change->wanted = grown;
+    grown += change->n_wanted;
+    *grown = (struct wanted){ .cgroup_fd = -1 };
+    change->given |= GIVEN(KEY_TARGET);
+    int rc = target_parse(&grown->word, word, err);
+    if (rc == 0)
+        change->n_wanted++;
+    else
+        target_word_clear(&grown->word);
+    return rc;
+}
+
+static int parse_config(struct change *change, struct scan *scan, struct err *err)
+{
+    struct word word, name, value;
+    int rc = 0;
+
+    change->additive = true;
+    while (rc == 0 && scan_setting(scan, &word)) {
+        if (!word_split(word, &name, &value))
+            return err_set(err, P01, "\"" WORD_FMT "\" is not of the form key=value", WORD_ARG(word));
+        enum key key = key_find(name);
+        if (key == KEYS)
+            return key_unknown(name, err);
+        if (value.len == 0)
+            return err_set(err, P02, "%s= has no value: %s", key_table[key].name,
+                           key_table[key].values);
+        if (key == KEY_EVENT)
+            rc = add_name(change, value, err);
+        else if (key == KEY_TARGET)
+            rc = add_target(change, value, err);
+        else
+            rc = settings_set(&change->want, key, value, err);
+        change->given |= GIVEN(key);
+    }
+    return rc;
+}
+
+static int parse_words(struct change *change, struct scan *scan, struct err *err)
+{
+    struct word word;
+    int rc = 0;
+
+    while (rc == 0 && scan_word(scan, &word)) {
+        if (strcmp(change->file, "event") == 0)
+            rc = add_name(change, word, err);
+        else
+            rc = add_target(change, word, err);
+    }
+    if (rc == 0 && change->n_names + change->n_wanted == 0)
+        rc = err_set(err, P05, "nothing but blanks was written");
+    return rc;
+}
+
+static int parse_mode(struct change *change, struct scan *scan, struct err *err)
+{
+    struct word word, more;
+
+    if (!scan_word(scan, &word))
+        return err_set(err, P05, "nothing but blanks was written");
+    if (scan_word(scan, &more))
+        return err_set(err, E20, "one mode, not more: \"" WORD_FMT "\" is too much", WORD_ARG(more));
+    change->given |= GIVEN(KEY_MODE);
+    return settings_set(&change->want, KEY_MODE, word, err);
+}
+
+int change_parse(struct change *change, const char *text, size_t len, struct err *err)
+{
+    struct scan scan;
+
+    scan_init(&scan, text, len);
+    if (strcmp(change->file, "config") == 0)
+        return parse_config(change, &scan, err);
+    if (strcmp(change->file, "mode") == 0)
+        return parse_mode(change, &scan, err);
+    return parse_words(change, &scan, err);
+}

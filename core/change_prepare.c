@@ -1,0 +1,156 @@
+/*
+ * Stage one of a change, without the lock: names are resolved, processes and cgroups found, and the
+ * kernel asked whether the opener may observe them.
+ */
+#include "core/plan.h"
+
+#include "core/access.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int resolve_names(struct change *change)
+{
+    const struct backend *backend = change->engine->backend;
+
+    change->set = set_new(change->n_names);
+    if (!change->set)
+        return err_set(&change->err, E32, "no memory");
+    for (unsigned i = 0; i < change->n_names; i++) {
+        int rc = backend->resolve(change->engine->backend_state, change->names[i],
+                                  &change->set->event[i], &change->err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+void change_pass_over(struct change *change)
+{
+    struct err before = change->note;
+
+    if (before.id == ERR_NONE)
+        change->note = change->err;
+    else
+        err_set(&change->note, before.id, "%s; %s", before.text, change->err.text);
+    change->err = (struct err){ .id = ERR_NONE };
+}
+
+static int find_process(struct change *change, struct wanted *wanted)
+{
+    struct engine *engine = change->engine;
+    const struct host *host = engine->host;
+    const struct target_word *word = &wanted->word;
+    int rc = host->process_open(engine->host_state, change->tid, word->self ? 0 : word->number,
+                                word->kind == TARGET_THREAD, &wanted->process, &change->err);
+    if (rc)
+        return rc;
+    wanted->pid = host->process_pid(wanted->process);
+    wanted->tid = host->process_tid(wanted->process);
+    if (word->remove)
+        return 0;
+    bool own = word->self && change->rights && change->uid == change->rights->uid;
+    if (own || change->superuser)
+        return 0;
+    if (!change->may_foreign)
+        return err_set(&change->err, E40, WORD_FMT ": unprivileged_proc_debug is 0: only the superuser "
+                       "observes other processes, everybody else only self", WORD_ARG(word->word));
+    return host->may_observe(engine->host_state, change->rights, wanted->process, &change->err);
+}
+
+static int find_cgroup(struct change *change, struct wanted *wanted)
+{
+    struct engine *engine = change->engine;
+    const struct target_word *word = &wanted->word;
+    char *path = strndup(word->path, word->path_len);
+
+    if (!path)
+        return err_set(&change->err, E32, "no memory");
+    int rc = engine->host->cgroup_open(engine->host_state, change->tid, path, &wanted->cgroup_fd,
+                                       &wanted->cgroup, &change->err);
+    free(path);
+    if (rc || word->remove || change->may_system)
+        return rc;
+    if (engine->host->cgroup_may_move(engine->host_state, change->rights, wanted->cgroup_fd) == 0)
+        return 0;
+    return err_set(&change->err, X07, WORD_FMT ": a cgroup is counted for the superuser and for who may "
+                   "write its cgroup.procs", WORD_ARG(word->word));
+}
+
+static int find_targets(struct change *change)
+{
+    unsigned found = 0, passed = 0;
+
+    for (unsigned i = 0; i < change->n_wanted; i++) {
+        struct wanted *wanted = &change->wanted[i];
+        int rc = 0;
+
+        if (wanted->word.kind == TARGET_CGROUP)
+            rc = find_cgroup(change, wanted);
+        else if (wanted->word.kind != TARGET_CPU)
+            rc = find_process(change, wanted);
+        if (rc == -ESRCH && !wanted->word.remove && change->n_wanted > 1) {
+            wanted->passed = true;
+            change_pass_over(change);
+            passed++;
+            continue;
+        }
+        if (rc == -ESRCH && wanted->word.remove && !wanted->word.self)
+            rc = 0; /* the check knows whether it was a target once */
+        if (rc)
+            return rc;
+        found++;
+    }
+    if (found == 0 && passed > 0) {
+        change->err = change->note;
+        return -ESRCH;
+    }
+    return 0;
+}
+
+static bool same_names(const struct change *change)
+{
+    const struct set *set = change->pmc->set;
+
+    if (!set || set->n != change->n_names)
+        return false;
+    for (unsigned i = 0; i < set->n; i++)
+        if (strcmp(set->event[i].written, change->names[i]) != 0)
+            return false;
+    return true;
+}
+
+/* What each member will count; may the opener count that; and do they fit together? */
+static int plan_set(struct change *change)
+{
+    const struct backend *backend = change->engine->backend;
+    bool asked = change->want.given & GIVEN(KEY_KERNEL);
+
+    change->kernel = asked ? change->want.value[KEY_KERNEL] : change->may_kernel;
+    change->plan = calloc(change->set->n, sizeof *change->plan);
+    if (!change->plan)
+        return err_set(&change->err, E32, "no memory");
+    for (unsigned i = 0; i < change->set->n; i++)
+        change->plan[i] = pmc_plan_event(&change->set->event[i], &change->want, change->kernel);
+    return backend->check_set(change->engine->backend_state, change->plan, change->set->n,
+                              change->want.value[KEY_MULTIPLEX], &change->err);
+}
+
+void change_prepare(struct change *change)
+{
+    change->rc = 0;
+    if (change->n_names && !same_names(change)) {
+        change->new_set = true;
+        change->rc = resolve_names(change);
+        if (change->rc == 0)
+            change->rc = plan_set(change);
+    }
+    if (change->rc == 0)
+        change->rc = find_targets(change);
+    if (change->rc == 0 && (change->given & GIVEN(KEY_LIFETIME)) &&
+        change->want.value[KEY_LIFETIME] == LIFETIME_OWNER)
+        change->rc = change->engine->host->process_open(change->engine->host_state, change->tid, 0, false,
+                                                        &change->writer, &change->err);
+}

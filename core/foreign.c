@@ -1,0 +1,88 @@
+/*
+ * What pmcfs itself holds on a CPU is counted off: a probe cannot tell it from what others hold.
+ */
+#include "core/foreign.h"
+
+#include <stdlib.h>
+
+struct probed {
+    unsigned cpu, class_index;
+    uint64_t own, foreign; /* rows */
+};
+
+struct probing {
+    struct work work;
+    struct engine *engine;
+    unsigned n;
+    struct probed slots[];
+};
+
+static void probing_run(struct work *work)
+{
+    struct probing *probing = (struct probing *)work;
+    const struct engine *engine = probing->engine;
+
+    for (unsigned i = 0; i < probing->n; i++) {
+        struct probed *at = &probing->slots[i];
+
+        at->foreign = engine->backend->foreign(engine->backend_state, at->class_index, at->cpu, at->own);
+    }
+}
+
+static int probing_finish(struct call *call, struct work *work)
+{
+    struct probing *probing = (struct probing *)work;
+
+    (void)call;
+    for (unsigned i = 0; i < probing->n; i++) {
+        const struct probed *at = &probing->slots[i];
+
+        rows_set_foreign(probing->engine->rows, at->cpu, at->class_index, at->foreign);
+    }
+    free(probing);
+    return CALL_DONE;
+}
+
+/* Rows on which a system PMC is on this CPU. Those of processes come and go with their tasks. */
+static uint64_t own_rows(const struct engine *engine, unsigned cpu, unsigned class_index)
+{
+    uint64_t own = 0, oldest;
+
+    for (unsigned row = 0; row < engine->classes[class_index].rows && row < 64; row++)
+        if (rows_disposition(engine->rows, class_index, row) == ROW_STANDALONE &&
+            rows_users(engine->rows, cpu, class_index, row, &oldest) > 0)
+            own |= UINT64_C(1) << row;
+    return own;
+}
+
+struct work *foreign_probe(struct engine *engine)
+{
+    size_t n = (size_t)cpus_count(&engine->online) * engine->n_classes;
+    struct probing *probing = calloc(1, sizeof *probing + n * sizeof probing->slots[0]);
+
+    if (!probing)
+        return NULL;
+    probing->work = (struct work){ probing_run, probing_finish, true };
+    probing->engine = engine;
+    for (int cpu = cpus_next(&engine->online, 0); cpu >= 0 && engine->backend->foreign;
+         cpu = cpus_next(&engine->online, cpu + 1))
+        for (unsigned i = 0; i < engine->n_classes; i++)
+            if (engine->classes[i].rows)
+                probing->slots[probing->n++] = (struct probed){
+                    .cpu = (unsigned)cpu,
+                    .class_index = i,
+                    .own = own_rows(engine, (unsigned)cpu, i),
+                };
+    return &probing->work;
+}
+
+unsigned foreign_slots(const struct engine *engine)
+{
+    unsigned n = 0;
+
+    for (int cpu = cpus_next(&engine->possible, 0); cpu >= 0; cpu = cpus_next(&engine->possible, cpu + 1))
+        for (unsigned i = 0; i < engine->n_classes; i++)
+            for (unsigned row = 0; row < engine->classes[i].rows; row++)
+                n += rows_slot(engine->rows, (unsigned)cpu, i, row) == SLOT_FOREIGN;
+    return n;
+}

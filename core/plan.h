@@ -1,0 +1,37 @@
+/*
+ * Between the parts of a change (change_parse.c, change_prepare.c, and of its second stage change_check.c,
+ * change_links.c, change_targets.c, change_rows.c). Unless it says otherwise with the engine's lock, on a change that is not applied yet. 0 or -errno with the
+ * sentence in change->err.
+ */
+#pragma once
+
+#include "core/change.h"
+
+int plan_no_memory(struct change *change);
+
+static inline bool wanted_is_system(const struct wanted *wanted)
+{
+    return wanted->word.kind == TARGET_CPU || wanted->word.kind == TARGET_CGROUP;
+}
+
+int change_parse(struct change *change, const char *text, size_t len, struct err *err);
+void change_prepare(struct change *change); /* stage one, without the lock; sets change->rc */
+
+/* change_links.c. NULL: no memory. */
+struct replaced *plan_replace(struct change *change, struct link *link); /* it leaves the vector */
+bool plan_leaves(const struct change *change, const struct link *link);
+struct link *plan_fresh(struct change *change, enum target_kind kind);   /* to be attached */
+struct link *plan_successor(struct change *change, const struct link *old); /* on what `old` is on */
+struct link *plan_remains(const struct link *old, unsigned n); /* what stays of a link that ended */
+int plan_reopen(struct change *change); /* every live link is opened anew */
+int plan_kept(struct change *change);   /* the links that stay; after all others are planned */
+int plan_deaths(struct change *change);
+int plan_cpus(struct change *change);
+
+/* change_targets.c */
+int plan_targets(struct change *change);
+int plan_want_cpus(struct change *change, const struct target_word *word);
+int plan_lifetime(struct change *change);
+
+/* change_rows.c: after the links are planned. */
+int plan_rows(struct change *change);
