@@ -66,7 +66,6 @@ static void change_free(struct change *change)
     free(change->kept);
     free(change->fresh);
     free(change->plan);
-    free(change->processes);
     free(change->swap);
     free(change->links);
     free(change->base);
@@ -284,12 +283,31 @@ struct work *change_deaths(struct pmc *pmc)
     return &change->work;
 }
 
+/* Processes of this PMC that executed a privileged program. */
+static struct work *change_dropped(struct pmc *pmc)
+{
+    bool found = false;
+
+    if (pmc->busy || pmc_released(pmc))
+        return NULL;
+    for (unsigned i = 0; i < pmc->links->n && !found; i++)
+        found = link_dropped(pmc, pmc->links->link[i]);
+    struct change *change = found ? change_new(pmc, CAUSE_DROPPED) : NULL;
+    if (!change)
+        return NULL;
+    struct call call = { .engine = pmc->engine };
+    change_begin(&call, change, true);
+    return &change->work;
+}
+
 struct work *change_pending(struct pmc *pmc)
 {
     if (pmc_released(pmc))
         return pmc->links ? change_release(pmc) : NULL;
 
-    struct work *work = change_deaths(pmc);
+    struct work *work = change_dropped(pmc);
+    if (!work)
+        work = change_deaths(pmc);
 
     if (work || pmc->busy || pmc_released(pmc) || !change_cpus_differ(pmc))
         return work;

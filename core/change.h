@@ -23,6 +23,7 @@ extern const struct verb_row verb_table[VERBS];
 enum cause {
     CAUSE_COMMAND,  /* somebody wrote something */
     CAUSE_DEATHS,   /* end the links whose target is dead */
+    CAUSE_DROPPED,  /* a process executed a privileged program: attach again, or end */
     CAUSE_CPUS,     /* CPUs went or came */
     CAUSE_RELEASE   /* free everything */
 };
@@ -95,12 +96,12 @@ struct change {
     } *kept;
     unsigned n_kept;
     struct link *dead;           /* to be destroyed */
-    struct process **processes;  /* to be freed */
-    unsigned n_processes;
+    struct proc *dead_procs;     /* the same */
     struct claim *old_claim;     /* to be released after its counters are closed */
     struct process *writer;      /* lifetime=owner: the writing process, until a proc takes it */
     struct proc *owner;          /* lifetime=owner: a reference */
     bool watch_owner;
+    struct proc *unguarded;      /* gets a new guard */
     struct links *links;         /* the vector afterwards, still empty */
     struct tally *base;          /* of a new set */
     bool forget_ended;

@@ -125,6 +125,22 @@ static int start_all(struct change *change)
     return rc;
 }
 
+/* Before its counters are opened: an exec in between is seen. Without it (no memory) none is. */
+static void guard(struct engine *engine, struct proc *proc)
+{
+    const struct backend *backend = engine->backend;
+    const struct host *host = engine->host;
+
+    if (!backend->guard)
+        return;
+    if (proc->guard)
+        backend->unguard(proc->guard);
+    proc->guard = NULL;
+    proc->image = host->process_image ? host->process_image(proc->process) : 0;
+    backend->guard(engine->backend_state, engine->host->process_pid(proc->process), proc->id,
+                   &proc->guard);
+}
+
 static void watch_all(struct change *change)
 {
     const struct host *host = change->engine->host;
@@ -132,9 +148,14 @@ static void watch_all(struct change *change)
     for (unsigned i = 0; i < change->n_fresh; i++) {
         struct proc *proc = change->fresh[i]->proc;
 
-        if (change->fresh[i]->watch)
-            host->process_watch(proc->process, proc->id);
+        if (!change->fresh[i]->watch)
+            continue;
+        host->process_watch(proc->process, proc->id);
+        if (change->fresh[i]->kind == TARGET_PROCESS)
+            guard(change->engine, proc);
     }
+    if (change->unguarded)
+        guard(change->engine, change->unguarded);
     if (change->watch_owner)
         host->process_watch(change->owner->process, change->owner->id);
 }
@@ -166,7 +187,7 @@ static void stop_and_look(struct change *change)
 
         if (!replaced->link->counter)
             continue;
-        if (change->cause == CAUSE_COMMAND)
+        if (change->cause == CAUSE_COMMAND || change->cause == CAUSE_DROPPED)
             backend->stop(replaced->link->counter);
         look(backend, replaced->link, replaced->last, n);
     }
@@ -179,7 +200,8 @@ void change_apply(struct change *change)
     watch_all(change);
     change->rc = attach_all(change);
     /* restart: the new run begins at what is read now. CPUs: nothing is counted by two counters. */
-    bool look_first = (change->read && change->start) || change->cause == CAUSE_CPUS;
+    bool look_first = (change->read && change->start) || change->cause == CAUSE_CPUS ||
+                      change->cause == CAUSE_DROPPED;
     if (change->rc == 0 && look_first)
         stop_and_look(change);
     if (change->rc == 0)
@@ -197,10 +219,10 @@ void change_clean(struct change *change)
 
     links_destroy(engine, change->dead);
     change->dead = NULL;
-    for (unsigned i = 0; i < change->n_processes; i++)
-        (engine->forgetting ? engine->host->process_forget
-                            : engine->host->process_free)(change->processes[i]);
-    change->n_processes = 0;
+    for (struct proc *proc; (proc = change->dead_procs);) {
+        change->dead_procs = proc->next_dead;
+        proc_destroy(engine, proc);
+    }
     if (change->writer)
         engine->host->process_free(change->writer);
     change->writer = NULL;

@@ -360,6 +360,8 @@ int change_check(struct change *change)
 
     if (change->cause == CAUSE_DEATHS)
         rc = plan_deaths(change);
+    else if (change->cause == CAUSE_DROPPED)
+        rc = check_set_needed(change) ? -EINVAL : plan_dropped(change);
     else if (change->cause == CAUSE_CPUS)
         rc = check_set_needed(change) ? -EINVAL : plan_cpus(change);
     else

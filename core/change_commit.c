@@ -8,15 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void give_away(struct change *change, struct process *process)
+static void give_away(struct change *change, struct proc *proc)
 {
-    if (!process)
+    if (!proc)
         return;
-    struct process **grown = realloc(change->processes, (change->n_processes + 1) * sizeof *grown);
-    if (!grown)
-        return; /* one descriptor until the end of the program: memory is out */
-    change->processes = grown;
-    grown[change->n_processes++] = process;
+    proc->next_dead = change->dead_procs;
+    change->dead_procs = proc;
 }
 
 /* A link leaves for good. Its counter is closed once the last long read is over. */
@@ -137,6 +134,7 @@ static void commit_reset(struct change *change)
         if (kept->link->offline)
             kept->link->gone_since_ns = now;
         kept->link->gap_ns = 0;
+        kept->link->missed = false;
     }
     change->forget_ended = true;
     commit_initial(change, pmc->base);

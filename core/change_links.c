@@ -71,6 +71,7 @@ struct link *plan_successor(struct change *change, const struct link *old)
     link->from_all = old->from_all;
     link->attached_ns = old->attached_ns;
     link->gap_ns = old->gap_ns;
+    link->missed = old->missed;
     link->cgroup_key = old->cgroup_key;
     if (old->cgroup && !(link->cgroup = strdup(old->cgroup)))
         return NULL;
@@ -78,6 +79,10 @@ struct link *plan_successor(struct change *change, const struct link *old)
         return NULL;
     if (old->proc)
         link_set_proc(link, old->proc);
+    if (change->cause != CAUSE_COMMAND && old->rights)
+        return (link->rights = rights_copy(old->rights)) ? link : NULL;
+    if (change->cause == CAUSE_COMMAND && !change->superuser && change->rights)
+        return (link->rights = rights_copy(change->rights)) ? link : NULL;
     return link;
 }
 
@@ -95,6 +100,7 @@ struct link *plan_remains(const struct link *old, unsigned n)
     link->from_all = old->from_all;
     link->attached_ns = old->attached_ns;
     link->gap_ns = old->gap_ns;
+    link->missed = old->missed;
     link->gone_since_ns = old->gone_since_ns;
     link->pmc = old->pmc;
     link->facts = old->facts;
@@ -177,6 +183,37 @@ int plan_deaths(struct change *change)
         if (!replaced->ended)
             return plan_no_memory(change);
         replaced->ended->ended = true;
+    }
+    return 0;
+}
+
+/*
+ * A process executed a privileged program and lost its events. Who may still observe it gets it back,
+ * with a gap; else its count stands.
+ */
+int plan_dropped(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+
+    change->start_fresh = !state_table[pmc->state].open;
+    for (unsigned i = 0; i < pmc->links->n; i++) {
+        struct link *link = pmc->links->link[i];
+        struct replaced *replaced = link_dropped(pmc, link) ? plan_replace(change, link) : NULL;
+
+        if (!replaced)
+            continue;
+        if (link->refused) {
+            replaced->ended = plan_remains(link, pmc_events(pmc));
+            if (replaced->ended)
+                replaced->ended->ended = replaced->ended->dropped = true;
+        } else if ((replaced->successor = plan_successor(change, link))) {
+            replaced->successor->missed = true;
+            if (link->proc->unguarded)
+                change->unguarded = link->proc;
+            link->proc->unguarded = false;
+        }
+        if (!replaced->ended && !replaced->successor)
+            return plan_no_memory(change);
     }
     return 0;
 }

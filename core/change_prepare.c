@@ -138,9 +138,39 @@ static int plan_set(struct change *change)
                               change->want.value[KEY_MULTIPLEX], &change->err);
 }
 
+static bool same_image(const struct engine *engine, const struct proc *proc)
+{
+    return proc->image && engine->host->process_image &&
+           engine->host->process_image(proc->process) == proc->image;
+}
+
+/* May those who attached still observe what the process runs now? A second failure is final. */
+static void ask_dropped(struct change *change)
+{
+    const struct engine *engine = change->engine;
+    const struct links *links = change->pmc->links; /* busy: nobody replaces them */
+
+    for (unsigned i = 0; i < links->n; i++) {
+        struct link *link = links->link[i];
+
+        if (!link->dropped || link->ended || !link->proc || link->refused)
+            continue;
+        if (same_image(engine, link->proc)) { /* only its first thread has ended: nothing was lost */
+            link->dropped = false;
+            continue;
+        }
+        link->refused = link->asked ||
+                        (link->rights && engine->host->may_observe(engine->host_state, link->rights,
+                                                                   link->proc->process, NULL) != 0);
+        link->asked = true;
+    }
+}
+
 void change_prepare(struct change *change)
 {
     change->rc = 0;
+    if (change->cause == CAUSE_DROPPED)
+        ask_dropped(change);
     if (change->n_names && !same_names(change)) {
         change->new_set = true;
         change->rc = resolve_names(change);

@@ -97,9 +97,11 @@ static int want_process(struct change *change, struct wanted *wanted)
         wanted->process = NULL;
     if (!link) {
         proc_ref(proc);
-        struct process *process = proc_unref(change->engine, proc);
-        if (taken)
-            wanted->process = process;
+        proc = proc_unref(change->engine, proc);
+        if (proc) {
+            proc->next_dead = change->dead_procs;
+            change->dead_procs = proc;
+        }
         return plan_no_memory(change);
     }
     link_set_proc(link, proc);
@@ -107,6 +109,8 @@ static int want_process(struct change *change, struct wanted *wanted)
     proc->watched = true;
     link->pid = wanted->pid;
     link->tid = wanted->tid;
+    if (!change->superuser && !(link->rights = rights_copy(change->rights)))
+        return plan_no_memory(change);
     return check_load(change, proc, link);
 }
 
@@ -217,9 +221,15 @@ int plan_want_cpus(struct change *change, const struct target_word *word)
 
 static int refuse_unattached(struct change *change, const struct wanted *wanted)
 {
-    for (unsigned i = 0; !wanted->process && i < change->pmc->links->n; i++) {
+    for (unsigned i = 0; i < change->pmc->links->n; i++) {
         const struct link *link = change->pmc->links->link[i];
 
+        if (wanted->process && link->ended && link->dropped && link->pid == wanted->pid)
+            return err_set(&change->err, E45, "\"" WORD_FMT "\" has executed a privileged program (set-id, "
+                           "file capabilities, unreadable) and is not observed any more; its count stays",
+                           WORD_ARG(wanted->word.word));
+        if (wanted->process)
+            continue;
         if ((link->ended || link_dead(change->pmc, link)) && link->kind == wanted->word.kind &&
             (uint64_t)(link->tid ? link->tid : link->pid) == wanted->word.number)
             return err_set(&change->err, E45, "\"" WORD_FMT "\" has exited and is not observed any more; "

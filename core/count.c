@@ -50,6 +50,7 @@ void count_now(struct pmc *pmc, struct total *total)
 {
     const struct backend *backend = pmc->engine->backend;
     unsigned n = pmc_events(pmc), live = 0, off = 0;
+    bool missed = false;
     struct reading reading;
     struct tally *sum = total->tally = (struct tally *)total->room;
 
@@ -57,6 +58,7 @@ void count_now(struct pmc *pmc, struct total *total)
     for (unsigned i = 0; i < pmc->links->n; i++) {
         const struct link *link = pmc->links->link[i];
 
+        missed |= link->missed;
         if (!link_live(link)) {
             tally_add(sum, link->base, n);
             continue;
@@ -74,7 +76,7 @@ void count_now(struct pmc *pmc, struct total *total)
         live++;
         off += reading.off;
     }
-    total->partial = tally_partial(sum);
+    total->partial = tally_partial(sum) || missed;
     total->off = live > 0 && off == live;
     note_state(pmc, sum, total->off);
 }
@@ -164,9 +166,11 @@ static void looked_sum(struct looked *item)
     unsigned n = item->set ? item->set->n : 0, live = 0, off = 0;
 
     memcpy(item->total, item->base, TALLY_SIZE(n));
+    item->partial = false;
     for (unsigned i = 0; i < item->links->n; i++) {
         const struct link *link = item->links->link[i];
 
+        item->partial |= link->missed;
         if (link_live(link)) {
             off += item->link[i]->off;
             live++;
@@ -176,7 +180,7 @@ static void looked_sum(struct looked *item)
         }
         tally_add(item->total, item->link[i], n);
     }
-    item->partial = tally_partial(item->total);
+    item->partial |= tally_partial(item->total);
     item->off = live > 0 && off == live;
     if (!pmc_released(item->pmc) && item->epoch == item->pmc->epoch)
         note_state(item->pmc, item->total, item->off);

@@ -198,6 +198,21 @@ static void sink_gone(void *ctx, uint64_t tag)
     pmc_pend(link->pmc);
 }
 
+static void sink_dropped(void *ctx, uint64_t tag)
+{
+    struct engine *engine = ctx;
+    struct proc *proc = ids_find(&engine->procs, tag);
+
+    if (!proc || proc->dead)
+        return;
+    proc->unguarded = true;
+    for (struct link *link = proc->links; link; link = link->next_of_proc) {
+        link->dropped = true;
+        link->asked = false;
+        pmc_pend(link->pmc);
+    }
+}
+
 static void sink_cpu(void *ctx, unsigned cpu, bool online)
 {
     struct engine *engine = ctx;
@@ -221,7 +236,8 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
 
 struct sink engine_sink(struct engine *engine)
 {
-    return (struct sink){ .ctx = engine, .exited = sink_exited, .gone = sink_gone, .cpu = sink_cpu };
+    return (struct sink){ .ctx = engine, .exited = sink_exited, .gone = sink_gone,
+                          .dropped = sink_dropped, .cpu = sink_cpu };
 }
 
 /* ---- life ---- */

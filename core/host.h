@@ -91,6 +91,11 @@ struct host {
                        const struct process *process, struct err *err);
     /* The same for a number of the daemon's namespace (descendants found at attach): 0, -EPERM, -ESRCH. */
     int (*may_observe_pid)(struct host_state *state, const struct rights *rights, pid_t pid);
+    /*
+     * A number that changes when the process executes another program; 0 when it cannot be known.
+     * NULL: never known.
+     */
+    uint64_t (*process_image)(const struct process *process);
     /* Tell sink.exited(tag) once the process is dead. 0 or -errno. At most one watch per process. */
     int (*process_watch)(struct process *process, uint64_t tag);
     void (*process_unwatch)(struct process *process); /* (locked) */
@@ -129,4 +134,6 @@ void rights_print(const struct rights *rights, struct buf *out);
 struct rights *rights_scan(const char *text);
 /* Frees the memory only (the descriptor is named by a printed form). */
 void rights_forget(struct rights *rights);
+/* A copy with a namespace descriptor of its own; NULL: no memory, no descriptor. */
+struct rights *rights_copy(const struct rights *rights);
 bool rights_in_group(const struct rights *rights, gid_t gid);

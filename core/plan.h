@@ -27,6 +27,7 @@ int plan_reopen(struct change *change); /* every live link is opened anew */
 int plan_kept(struct change *change);   /* the links that stay; after all others are planned */
 int plan_deaths(struct change *change);
 int plan_cpus(struct change *change);
+int plan_dropped(struct change *change);
 
 /* change_targets.c */
 int plan_targets(struct change *change);

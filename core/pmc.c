@@ -216,12 +216,18 @@ bool link_target_alive(void *arg)
     return !link->proc || host->process_alive(link->proc->process);
 }
 
+bool link_dropped(const struct pmc *pmc, const struct link *link)
+{
+    return link->dropped && !link->ended && link->proc && !link->proc->dead &&
+           pmc->engine->host->process_alive(link->proc->process);
+}
+
 bool link_dead(const struct pmc *pmc, const struct link *link)
 {
     if (link->ended)
         return false;
-    if (link->gone)
-        return true;
+    if (link->gone) /* or its process executed a privileged program, which is another matter */
+        return !link_dropped(pmc, link);
     if (link->kind == TARGET_CGROUP)
         return !pmc->engine->host->cgroup_alive(link->cgroup_fd);
     if (!link->proc)
@@ -241,7 +247,7 @@ void pmc_own(struct pmc *pmc, struct proc *proc)
     proc->owned = pmc;
 }
 
-struct process *pmc_disown(struct pmc *pmc)
+struct proc *pmc_disown(struct pmc *pmc)
 {
     struct proc *proc = pmc->owner;
     struct pmc **at = &proc->owned;

@@ -92,6 +92,8 @@ void pmc_print_resolved(const struct pmc *pmc, unsigned i, struct buf *out);
 
 /* Put it on the engine's list of PMCs that need a look (change_pending). */
 void pmc_pend(struct pmc *pmc);
+/* The system took the events off its process, which lives. One system call. */
+bool link_dropped(const struct pmc *pmc, const struct link *link);
 /* Its target is dead, and the link not ended yet. One system call for a plain process. */
 bool link_dead(const struct pmc *pmc, const struct link *link);
 /* For backends, as long as the link's counter exists: arg is the link. CPUs always are. */
@@ -99,7 +101,7 @@ bool link_target_alive(void *arg);
 
 /* The line for `error`: "ERRNO ID FILE: sentence". */
 void pmc_set_error(struct pmc *pmc, const char *line);
-/* lifetime=owner: takes a reference that the caller has; gives the process to free, or NULL. */
+/* lifetime=owner: takes a reference that the caller has; gives the proc to destroy, or NULL. */
 void pmc_own(struct pmc *pmc, struct proc *proc);
-struct process *pmc_disown(struct pmc *pmc);
+struct proc *pmc_disown(struct pmc *pmc);
 bool name_legal(const char *name, struct err *err); /* P22, P24 */

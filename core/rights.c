@@ -4,6 +4,7 @@
 #include "core/host.h"
 #include "core/scan.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,24 @@ void rights_free(struct rights *rights)
     if (rights && rights->userns_fd >= 0)
         close(rights->userns_fd);
     rights_forget(rights);
+}
+
+struct rights *rights_copy(const struct rights *rights)
+{
+    struct rights *copy = malloc(sizeof *copy);
+
+    if (!copy)
+        return NULL;
+    *copy = *rights;
+    copy->groups = calloc(rights->n_groups + 1, sizeof *copy->groups);
+    if (rights->userns_fd >= 0)
+        copy->userns_fd = fcntl(rights->userns_fd, F_DUPFD_CLOEXEC, 0);
+    if (!copy->groups || (rights->userns_fd >= 0 && copy->userns_fd < 0)) {
+        rights_free(copy);
+        return NULL;
+    }
+    memcpy(copy->groups, rights->groups, rights->n_groups * sizeof *copy->groups);
+    return copy;
 }
 
 void rights_print(const struct rights *rights, struct buf *out)

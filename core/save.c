@@ -77,6 +77,17 @@ static void save_claim(struct buf *out, const struct claim *claim)
     buf_char(out, '\n');
 }
 
+static void save_rights(struct buf *out, const struct rights *rights)
+{
+    struct buf text;
+
+    buf_init(&text, NULL, 0);
+    if (rights)
+        rights_print(rights, &text);
+    word(out, buf_text(&text));
+    buf_free(&text);
+}
+
 static void save_link(struct engine *engine, struct buf *out, const struct link *link, unsigned n)
 {
     buf_str(out, "link");
@@ -86,10 +97,12 @@ static void save_link(struct engine *engine, struct buf *out, const struct link 
         link->cgroup_key, link->ended, link->gone, link->attached_ns, link->gap_ns,
         link->gone_since_ns, link->facts.threads, link->facts.descriptors, link->facts.raced,
         link->facts.left_out, link->facts.covered, link->armed,
+        link->dropped, link->refused, link->missed,
     };
     for (unsigned i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         number(out, numbers[i]);
     word(out, link->cgroup);
+    save_rights(out, link->rights);
     tally_print(out, link->base, n);
     if (!link->counter)
         return;
@@ -338,8 +351,14 @@ static void load_process(struct loading *load)
     proc->tid = engine->host->process_tid(proc->process);
     proc->watched = true;
     engine->fds_used++;
-    if (!proc->dead)
-        engine->host->process_watch(proc->process, proc->id);
+    if (proc->dead)
+        return;
+    engine->host->process_watch(proc->process, proc->id);
+    if (proc->tid == 0 && engine->backend->guard) {
+        proc->image = engine->host->process_image ? engine->host->process_image(proc->process) : 0;
+        engine->backend->guard(engine->backend_state, engine->host->process_pid(proc->process),
+                               proc->id, &proc->guard);
+    }
 }
 
 static void load_pmc_numbers(struct loading *load, struct pmc *pmc)
@@ -523,6 +542,9 @@ static void load_link_numbers(struct loading *load, struct link *link)
     link->facts.left_out = (unsigned)take(load);
     link->facts.covered = (unsigned)take(load);
     link->armed = take(load);
+    link->dropped = take(load);
+    link->refused = take(load);
+    link->missed = take(load);
 }
 
 static void load_link(struct loading *load)
@@ -538,6 +560,9 @@ static void load_link(struct loading *load)
     load->pmc->links->n = load->links;
     load_link_numbers(load, link);
     link->cgroup = take_text(load);
+    char *rights = take_text(load);
+    load->bad |= rights && !(link->rights = rights_scan(rights));
+    free(rights);
     take_tally(load, link->base, load->n_events);
     load->bad |= link->kind == TARGET_CGROUP && !link->cgroup;
     load->bad |= link->kind < TARGET_CPU && !link->ended && !link->proc;
@@ -642,7 +667,7 @@ static void engine_settle(struct engine *engine)
         if (proc->refs)
             continue;
         proc_ref(proc);
-        engine->host->process_free(proc_unref(engine, proc));
+        proc_destroy(engine, proc_unref(engine, proc));
     }
     for (id = 0; ids_next(&engine->pmcs, id, &id);)
         if (engine->next_serial <= id)

@@ -158,7 +158,7 @@ void link_unref(struct link *link, struct link **dead)
         return;
     link_leave_proc(link);
     if (link->proc) /* kept until now: a long read asks whether the target is alive */
-        link->process = proc_unref(link->proc->engine, link->proc);
+        link->last = proc_unref(link->proc->engine, link->proc);
     link->proc = NULL;
     link->next_of_proc = *dead;
     *dead = link;
@@ -176,10 +176,11 @@ void links_destroy(struct engine *engine, struct link *dead)
             else
                 engine->backend->free(link->counter);
         }
-        if (link->process && engine->forgetting)
-            engine->host->process_forget(link->process);
-        else if (link->process)
-            engine->host->process_free(link->process);
+        proc_destroy(engine, link->last);
+        if (engine->forgetting)
+            rights_forget(link->rights);
+        else
+            rights_free(link->rights);
         if (link->cgroup_fd >= 0 && !engine->forgetting)
             close(link->cgroup_fd);
         free(link->cgroup);
@@ -258,18 +259,29 @@ void proc_ref(struct proc *proc)
     proc->refs++;
 }
 
-struct process *proc_unref(struct engine *engine, struct proc *proc)
+struct proc *proc_unref(struct engine *engine, struct proc *proc)
 {
     assert(proc->refs > 0);
     if (--proc->refs > 0)
         return NULL;
     assert(!proc->links && !proc->owned);
-    struct process *process = proc->process;
-    engine->host->process_unwatch(process);
+    engine->host->process_unwatch(proc->process);
     ids_remove(&engine->procs, proc->id);
     engine->fds_used--;
+    return proc;
+}
+
+void proc_destroy(struct engine *engine, struct proc *proc)
+{
+    if (!proc)
+        return;
+    if (proc->guard)
+        engine->backend->unguard(proc->guard);
+    if (engine->forgetting)
+        engine->host->process_forget(proc->process);
+    else
+        engine->host->process_free(proc->process);
     free(proc);
-    return process;
 }
 
 void link_set_proc(struct link *link, struct proc *proc)

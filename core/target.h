@@ -36,8 +36,12 @@ struct proc {
     pid_t tid;              /* 0, or the one thread that is meant: not shared with the process's */
     unsigned refs;          /* links, and PMCs owned by it */
     bool dead;
+    struct guard *guard;    /* tells when the system takes all events off it; or NULL */
+    uint64_t image;         /* what it executed when the guard was set (host.process_image) */
+    bool unguarded;         /* it did: the next change that attaches again sets a new one */
     bool watched;           /* the host was asked to tell its end (or a change under way will) */
     struct link *links;     /* list through link.next_of_proc */
+    struct proc *next_dead; /* list of those to be destroyed */
     struct pmc *owned;      /* PMCs with lifetime=owner, through pmc.next_owned */
 };
 
@@ -62,7 +66,7 @@ struct link {
     enum target_kind kind;
     struct proc *proc;      /* process and thread; NULL once ended */
     struct link *next_of_proc, **prev_of_proc;
-    struct process *process; /* to be freed with the link, when its proc went with it */
+    struct proc *last;      /* to be destroyed with the link, which held it last */
     pid_t pid, tid;         /* daemon's namespace; kept after the end for the texts */
     unsigned cpu;
     bool from_all;          /* made for `all`: comes and goes with the CPUs */
@@ -74,6 +78,11 @@ struct link {
     bool gone;              /* the backend says that nothing of it lives */
     bool stale;             /* cgroup: a CPU came, its counter is to be opened anew */
     bool armed;             /* opened for start=exec: it begins at the target's next exec */
+    struct rights *rights;  /* of who attached; NULL: the superuser's (process and thread) */
+    bool dropped;           /* the system took the events off the living process; ended for that */
+    bool refused;           /* who attached may not observe it any more */
+    bool asked;             /* whether he may was asked once */
+    bool missed;            /* attached again after that: something was not counted */
     bool recheck;           /* opened anew: may the writer observe the process? */
     bool watch;             /* its change asks the host to watch the proc */
     struct counter *counter;
@@ -106,8 +115,9 @@ bool link_live(const struct link *link);
  */
 struct proc *proc_get(struct engine *engine, struct process *process, bool *taken);
 void proc_ref(struct proc *proc);
-/* NULL, or the process to free without the lock when this was the last reference. */
-struct process *proc_unref(struct engine *engine, struct proc *proc);
+/* NULL; or, when this was the last reference, the proc for proc_destroy() without the lock. */
+struct proc *proc_unref(struct engine *engine, struct proc *proc);
+void proc_destroy(struct engine *engine, struct proc *proc); /* NULL allowed */
 void link_set_proc(struct link *link, struct proc *proc); /* takes a reference */
 void link_leave_proc(struct link *link);                  /* off the proc's list; the reference stays */
 

@@ -105,6 +105,29 @@ list_mount_tests() {
     done
 }
 
+# Tests on a real PMU report by themselves, in one boot of an emulated machine: ok, not ok and what it
+# said, skip.
+guest_tests() {
+    last=$(date +%s)
+    sh tests/guest/run.sh "$builds/guest" "$PATTERN" | while IFS= read -r line; do
+        now=$(date +%s)
+        case $line in
+        'ok '*) echo "pass ${line#ok } $((now - last))" >>"$WORK/results" ;;
+        'not ok '*)
+            echo "fail ${line#not ok } $((now - last))" >>"$WORK/results"
+            echo "FAILED ${line#not ok }. It said:"
+            ;;
+        'skip '*)
+            name=${line#skip }
+            echo "skip ${name%% *} 0" >>"$WORK/results"
+            echo "skipped ${name%% *}: ${name#* }"
+            ;;
+        *) echo "$line" ;;
+        esac
+        last=$now
+    done
+}
+
 # ---- builds ----
 
 # The services of a package are not to run because a test needs its program.
@@ -191,6 +214,7 @@ run_everything() {
     done
     list_mount_tests plain reload asan tsan |
         xargs -r -L 1 -P $(($(nproc) + 1)) sh "$self" --call mount_test
+    guest_tests
 }
 
 case ${1-} in

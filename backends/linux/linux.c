@@ -104,6 +104,7 @@ const struct host linux_host = {
     .process_alive = linux_process_alive,
     .may_observe = linux_process_may_observe,
     .may_observe_pid = linux_process_may_observe_pid,
+    .process_image = linux_process_image,
     .process_watch = linux_process_watch,
     .process_unwatch = linux_process_unwatch,
     .process_seen_by = linux_process_seen_by,

@@ -1,15 +1,17 @@
 /*
  * Another user of the counters: pinned events on a CPU or a task, opened straight from the kernel.
- * hold cpu N | hold task TID, then lines on its standard input, each answered with one line:
+ * hold cpu N | here N | task TID, then lines on its standard input, each answered with one line:
  *
  *   take N          open N of them (the seventh counts cycles); how many are on the hardware
  *   look            "ON VALUE ENABLED RUNNING": how many are on, the first one's numbers
  *   drop            close them all; the first one's time running, in nanoseconds
- *   flash N MS      take N, wait MS milliseconds, drop
+ *   flash N MS AFTER [FILE]   wait AFTER milliseconds, take N, wait MS, drop; then read FILE
  *   quit            end
  *
- * It stays on CPU 0 itself, so that on CPU 1 it holds counters without running there.
+ * "cpu" and "task" take counters from afar, it runs on CPU 0. "here" is a CPU, and it runs there: calls
+ * from one emulated CPU to another that is busy take tens of milliseconds.
  */
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -83,13 +85,23 @@ static void pause_ms(unsigned ms)
     nanosleep(&time, NULL);
 }
 
+static void read_file(const char *path)
+{
+    char text[4096];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0 || read(fd, text, sizeof text) < 0)
+        perror(path);
+    close(fd);
+}
+
 static void obey(const char *line)
 {
     struct numbers first;
-    char word[16] = "";
-    unsigned n = 0, ms = 0;
+    char word[16] = "", path[64] = "";
+    unsigned n = 0, ms = 0, after = 0;
 
-    sscanf(line, "%15s %u %u", word, &n, &ms);
+    sscanf(line, "%15s %u %u %u %63s", word, &n, &ms, &after, path);
     if (strcmp(word, "take") == 0) {
         take(n);
         dprintf(1, "%u\n", count_on());
@@ -100,9 +112,15 @@ static void obey(const char *line)
     } else if (strcmp(word, "drop") == 0) {
         dprintf(1, "%llu\n", (unsigned long long)drop());
     } else if (strcmp(word, "flash") == 0) {
+        uint64_t held_ns;
+
+        pause_ms(after);
         take(n);
         pause_ms(ms);
-        dprintf(1, "%llu\n", (unsigned long long)drop());
+        held_ns = drop();
+        if (path[0])
+            read_file(path);
+        dprintf(1, "%llu\n", (unsigned long long)held_ns);
     } else {
         exit(2);
     }
@@ -115,9 +133,9 @@ int main(int argc, char **argv)
 
     if (argc != 3)
         return 2;
-    *(strcmp(argv[1], "cpu") == 0 ? &cpu : &task) = atoi(argv[2]);
+    *(strcmp(argv[1], "task") == 0 ? &task : &cpu) = atoi(argv[2]);
     CPU_ZERO(&set);
-    CPU_SET(0, &set);
+    CPU_SET(strcmp(argv[1], "here") == 0 ? (size_t)cpu : 0, &set);
     sched_setaffinity(0, sizeof set, &set);
     dprintf(1, "ready\n");
     while (fgets(line, sizeof line, stdin) && strcmp(line, "quit\n") != 0)

@@ -1,4 +1,4 @@
-# shellcheck shell=dash
+# shellcheck shell=dash disable=SC2034
 # The parts of an emulated arm64 machine with a PMU: Debian's arm64 packages (fetched once, unpacked,
 # never installed), a cross build of pmcfs, an initramfs, and the boot. run.sh sources it.
 #

@@ -33,7 +33,7 @@ like() {
 # between ACTUAL MIN MAX [WHAT]
 between() {
     case $1 in '' | *[!0-9]*) die "${4:-value}: '$1' is no number" ;; esac
-    [ "$1" -ge "$2" ] && [ "$1" -le "$3" ] || die "${4:-value}: $1 is not in $2…$3"
+    { [ "$1" -ge "$2" ] && [ "$1" -le "$3" ]; } || die "${4:-value}: $1 is not in $2…$3"
 }
 
 # near ACTUAL EXPECTED PER_MILLE [WHAT]

@@ -1,4 +1,4 @@
-# shellcheck shell=dash disable=SC2154 # PID_p is set by run
+# shellcheck shell=dash disable=SC2034,SC2086,SC2154 # PID_p is set by run
 # All the ways to name an event on the real PMU.
 
 N=$((5 * MILLION))

@@ -1,4 +1,4 @@
-# shellcheck shell=dash disable=SC2154 # PID_p is set by run
+# shellcheck shell=dash disable=SC2034,SC2086,SC2154 # PID_p is set by run
 # Another user of the counters, who asks the kernel and not pmcfs.
 
 N=$((2 * MILLION))
@@ -46,9 +46,14 @@ t_the_start_disturbs_nobody_who_holds_everything() {
     like "$(cat "$M/info/backend")" 'hardware_pmu yes'
     is "$(cat "$M/info/npmc")" 7
     pmc s
-    accepted "$M/s/event" 'cycles:u instructions:u'
+    refused EINVAL "$M/s/event" 'cycles:u instructions:u' 'E19 event: .*foreign on cpu0'
     undisturbed h 7
     undisturbed g 7
+    tell h drop
+    tell g drop
+    accepted "$M/admin/probe" 1
+    is "$(cat "$M/admin/probe")" 0
+    accepted "$M/s/event" 'cycles:u instructions:u'
 }
 
 t_its_slots_are_foreign() {

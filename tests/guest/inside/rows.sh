@@ -1,4 +1,4 @@
-# shellcheck shell=dash disable=SC2154 # PID_p is set by run
+# shellcheck shell=dash disable=SC2034,SC2086,SC2154 # PID_p is set by run
 # Rows and their administration on six programmable counters and a cycle counter.
 
 N=$((2 * MILLION))
@@ -95,9 +95,9 @@ t_many_processes_each_with_all_counters() {
     tell q work $((2 * N))
     tell s work $((3 * N))
     for n in 1 2 3 4 5 6; do
-        near "$(count p$n)" $N 20 p$n
-        near "$(count q$n)" $((2 * N)) 20 q$n
-        near "$(count s$n)" $((3 * N)) 20 s$n
+        near "$(count p$n)" $N 50 p$n
+        near "$(count q$n)" $((2 * N)) 50 q$n
+        near "$(count s$n)" $((3 * N)) 50 s$n
     done
     is "$(dispositions)" '7 THREAD'
 }

@@ -1,4 +1,4 @@
-# shellcheck shell=dash disable=SC2154 # PID_p is set by run
+# shellcheck shell=dash disable=SC2034,SC2086,SC2154 # PID_p is set by run
 # 64 bits, whatever the hardware's width: the counters here have 32.
 
 N=$((10 * MILLION))
