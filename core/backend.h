@@ -114,6 +114,10 @@ struct backend {
      */
     int (*guard)(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
     void (*unguard)(struct guard *guard);
+    /* For a later worker: its descriptor; the same again with that descriptor; freed but for that. */
+    int (*guard_fd)(const struct guard *guard);
+    int (*guard_adopt)(struct backend_state *state, int fd, uint64_t tag, struct guard **out);
+    void (*guard_forget)(struct guard *guard);
     /* A CPU came or went (may be NULL). */
     void (*cpu)(struct backend_state *state, unsigned cpu, bool online);
 

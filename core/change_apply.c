@@ -129,14 +129,12 @@ static int start_all(struct change *change)
 static void guard(struct engine *engine, struct proc *proc)
 {
     const struct backend *backend = engine->backend;
-    const struct host *host = engine->host;
 
     if (!backend->guard)
         return;
     if (proc->guard)
         backend->unguard(proc->guard);
     proc->guard = NULL;
-    proc->image = host->process_image ? host->process_image(proc->process) : 0;
     backend->guard(engine->backend_state, engine->host->process_pid(proc->process), proc->id,
                    &proc->guard);
 }

@@ -138,16 +138,11 @@ static int plan_set(struct change *change)
                               change->want.value[KEY_MULTIPLEX], &change->err);
 }
 
-static bool same_image(const struct engine *engine, const struct proc *proc)
-{
-    return proc->image && engine->host->process_image &&
-           engine->host->process_image(proc->process) == proc->image;
-}
-
 /* May those who attached still observe what the process runs now? A second failure is final. */
 static void ask_dropped(struct change *change)
 {
     const struct engine *engine = change->engine;
+    const struct host *host = engine->host;
     const struct links *links = change->pmc->links; /* busy: nobody replaces them */
 
     for (unsigned i = 0; i < links->n; i++) {
@@ -155,7 +150,7 @@ static void ask_dropped(struct change *change)
 
         if (!link->dropped || link->ended || !link->proc || link->refused)
             continue;
-        if (same_image(engine, link->proc)) { /* only its first thread has ended: nothing was lost */
+        if (host->process_headless && host->process_headless(link->proc->process)) { /* nothing was lost */
             link->dropped = false;
             continue;
         }

@@ -91,11 +91,8 @@ struct host {
                        const struct process *process, struct err *err);
     /* The same for a number of the daemon's namespace (descendants found at attach): 0, -EPERM, -ESRCH. */
     int (*may_observe_pid)(struct host_state *state, const struct rights *rights, pid_t pid);
-    /*
-     * A number that changes when the process executes another program; 0 when it cannot be known.
-     * NULL: never known.
-     */
-    uint64_t (*process_image)(const struct process *process);
+    /* Its first thread has ended, others live. NULL: cannot be known. */
+    bool (*process_headless)(const struct process *process);
     /* Tell sink.exited(tag) once the process is dead. 0 or -errno. At most one watch per process. */
     int (*process_watch)(struct process *process, uint64_t tag);
     void (*process_unwatch)(struct process *process); /* (locked) */

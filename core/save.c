@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- out ---- */
 
@@ -186,7 +187,8 @@ void engine_save(struct engine *engine, struct buf *out)
         buf_str(out, "catalog\n");
     save_rows(engine, out);
     for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));) {
-        buf_printf(out, "process %" PRIu64 " %d ", proc->id, proc->dead);
+        buf_printf(out, "process %" PRIu64 " %d %d ", proc->id, proc->dead,
+                   proc->guard ? engine->backend->guard_fd(proc->guard) : 0);
         engine->host->process_print(proc->process, out);
         if (out->data[out->len - 1] != '\n')
             buf_char(out, '\n');
@@ -336,6 +338,7 @@ static void load_process(struct loading *load)
     proc->engine = engine;
     proc->id = take(load);
     proc->dead = take(load);
+    int guard = (int)take(load);
     while (load->line.p < load->line.end && *load->line.p == ' ')
         load->line.p++;
     load->bad |= !id_sound(proc->id) || ids_find(&engine->procs, proc->id);
@@ -354,11 +357,9 @@ static void load_process(struct loading *load)
     if (proc->dead)
         return;
     engine->host->process_watch(proc->process, proc->id);
-    if (proc->tid == 0 && engine->backend->guard) {
-        proc->image = engine->host->process_image ? engine->host->process_image(proc->process) : 0;
-        engine->backend->guard(engine->backend_state, engine->host->process_pid(proc->process),
-                               proc->id, &proc->guard);
-    }
+    if (guard && engine->backend->guard_adopt &&
+        engine->backend->guard_adopt(engine->backend_state, guard, proc->id, &proc->guard) != 0)
+        close(guard);
 }
 
 static void load_pmc_numbers(struct loading *load, struct pmc *pmc)

@@ -276,7 +276,7 @@ void proc_destroy(struct engine *engine, struct proc *proc)
     if (!proc)
         return;
     if (proc->guard)
-        engine->backend->unguard(proc->guard);
+        (engine->forgetting ? engine->backend->guard_forget : engine->backend->unguard)(proc->guard);
     if (engine->forgetting)
         engine->host->process_forget(proc->process);
     else

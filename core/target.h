@@ -37,7 +37,6 @@ struct proc {
     unsigned refs;          /* links, and PMCs owned by it */
     bool dead;
     struct guard *guard;    /* tells when the system takes all events off it; or NULL */
-    uint64_t image;         /* what it executed when the guard was set (host.process_image) */
     bool unguarded;         /* it did: the next change that attaches again sets a new one */
     bool watched;           /* the host was asked to tell its end (or a change under way will) */
     struct link *links;     /* list through link.next_of_proc */

@@ -3,6 +3,8 @@
  * threads of a target counted themselves (page faults, getrusage). `attach target` is that target.
  * Prints "ok NAME" or "not ok NAME: …"; exit status 1 when one is not ok.
  */
+#pragma GCC diagnostic ignored "-Wformat-zero-length" /* a check with nothing to add */
+
 #include "backends/perf/census.h"
 #include "backends/perf/check.h"
 #include "backends/perf/code.h"
@@ -317,7 +319,7 @@ struct target {
     FILE *to, *from;
 };
 
-static long ask(struct target *target, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static long ask(struct target *target, const char *format, ...)
 {
     char line[64] = "";
     va_list args;
@@ -411,7 +413,7 @@ static long value(struct counter *counter)
 /* What the counter says about a piece of work, and what the target does. */
 static bool agrees(struct counter *counter, struct target *target, const char *what, long *off)
 {
-    long before = value(counter), own = ask(target, what), after = value(counter);
+    long before = value(counter), own = ask(target, "%s", what), after = value(counter);
 
     *off = after - before - own;
     return own > 0 && *off == 0;
@@ -419,7 +421,7 @@ static bool agrees(struct counter *counter, struct target *target, const char *w
 
 static unsigned failed;
 
-static void check(bool ok, const char *name, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void check(bool ok, const char *name, const char *format, ...)
 {
     va_list args;
 

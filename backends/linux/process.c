@@ -313,30 +313,10 @@ int linux_process_adopt(struct host_state *state, const char *printed, struct pr
     return 0;
 }
 
-/* Where a new program's stack begins is chosen anew at each exec; an exited first thread has none. */
-uint64_t linux_process_image(const struct process *process)
+bool linux_process_headless(const struct process *process)
 {
-    unsigned long long code, stack;
-    uint64_t image = 0;
-    pid_t *tids;
-    char path[64];
-    size_t n;
+    struct proc_stat stat;
 
-    snprintf(path, sizeof path, "/proc/%d/task", process->pid);
-    if (proc_numbers(AT_FDCWD, path, &tids, &n) < 0)
-        return 0;
-    for (size_t i = 0; i < n && !image; i++) {
-        snprintf(path, sizeof path, "/proc/%d/task/%d/stat", process->pid, tids[i]);
-        char *text = proc_text(path);
-        const char *rest = text ? strrchr(text, ')') : NULL;
-        /* Fields 26 and 28; the one behind ')' is the third. */
-        if (rest && sscanf(rest + 1,
-                           " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
-                           " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %*s %llu",
-                           &code, &stack) == 2)
-            image = stack ? stack ^ code << 20 : 0;
-        free(text);
-    }
-    free(tids);
-    return image;
+    return proc_stat(process->pid, 0, &stat) == 0 && proc_stat_dead(&stat) &&
+           linux_process_alive(process);
 }

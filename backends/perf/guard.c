@@ -16,6 +16,24 @@ struct guard {
     struct watch *watch;
 };
 
+int perf_guard_adopt(struct backend_state *state, int fd, uint64_t tag, struct guard **out)
+{
+    struct guard *guard = malloc(sizeof *guard);
+    int rc = -ENOMEM;
+
+    *out = NULL;
+    if (!guard)
+        return rc;
+    guard->fd = fd;
+    guard->watch = watch_new(state, &guard->fd, 1, 1, state->sink->dropped, tag, &rc);
+    if (!guard->watch) {
+        free(guard);
+        return rc;
+    }
+    *out = guard;
+    return 0;
+}
+
 int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out)
 {
     struct perf_event_attr attr = {
@@ -27,33 +45,33 @@ int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guar
         .exclude_hv = 1,
         .watermark = 1,
     };
-    struct guard *guard = malloc(sizeof *guard);
-    int rc;
+    int fd = event_open(&attr, pid, -1, -1, 0), rc;
 
     *out = NULL;
-    if (!guard)
-        return -ENOMEM;
-    guard->fd = event_open(&attr, pid, -1, -1, 0);
-    if (guard->fd < 0) {
-        rc = guard->fd;
-        free(guard);
-        return rc;
-    }
-    guard->watch = watch_new(state, &guard->fd, 1, 1, state->sink->dropped, tag, &rc);
-    if (!guard->watch) {
-        event_close(&guard->fd);
-        free(guard);
-        return rc;
-    }
-    *out = guard;
-    return 0;
+    if (fd < 0)
+        return fd;
+    rc = perf_guard_adopt(state, fd, tag, out);
+    if (rc)
+        event_close(&fd);
+    return rc;
+}
+
+int perf_guard_fd(const struct guard *guard)
+{
+    return guard->fd;
+}
+
+void perf_guard_forget(struct guard *guard)
+{
+    watch_free(guard->watch);
+    free(guard);
 }
 
 void perf_unguard(struct guard *guard)
 {
     if (!guard)
         return;
-    watch_free(guard->watch);
-    event_close(&guard->fd);
-    free(guard);
+    int fd = guard->fd;
+    perf_guard_forget(guard);
+    event_close(&fd);
 }

@@ -194,3 +194,44 @@ t_the_group_of_readers_reads_every_count() {
     grep -q ^a <(as "$BOB" cat "$M/counts")
     fails_with EACCES "as $BOB cat $M/a/config"
 }
+
+t_the_superusers_pmc_goes_on_after_a_set_uid_program_and_says_what_it_missed() {
+    mount_pmcfs
+    target_start p "$ALICE"
+    cp "$HELPERS/target" "$T/suid-target"
+    chmod 4755 "$T/suid-target"
+    pmc a event=page-faults
+    attach a "${PID_OF[p]}"
+    is "$(status a partial)" no
+    tell p run "$T/suid-target"
+    eventually 5 '[[ $(status a partial) == yes ]]'
+    local before
+    before=$(count a)
+    tell p faults 5000
+    between "$(count a)" $((before + 5000)) $((before + 6000))
+    is "$(state a)" running
+    ctl a restart
+    is "$(status a partial)" no
+}
+
+t_the_end_of_the_first_thread_is_no_exec() {
+    mount_pmcfs
+    python3 -c 'import threading, ctypes, time
+def go():
+    time.sleep(1)
+    for i in range(20):
+        b = bytearray(4 << 20)
+        b[::4096] = bytes(1024)
+        time.sleep(.1)
+threading.Thread(target=go).start()
+ctypes.CDLL(None).syscall(60, 0)' &
+    pmc a event=page-faults
+    attach a $!
+    sleep 1.5
+    is "$(state a)" running
+    is "$(status a partial)" no
+    local before
+    before=$(count a)
+    eventually 10 '[[ $(state a) == exited ]]'
+    between "$(count a)" $((before + 20)) $((before + 40000))
+}
