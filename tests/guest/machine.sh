@@ -16,19 +16,24 @@ cannot() {
     return 1
 }
 
-need_tools() {
-    missing=
+# missing_tools: the packages of the programs that are not there.
+missing_tools() {
     for pair in qemu-system-aarch64:qemu-system-arm aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu \
         cpio:cpio dpkg-deb:dpkg meson:meson ninja:ninja-build pkg-config:pkg-config; do
-        command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
+        command -v "${pair%%:*}" >/dev/null || printf ' %s' "${pair##*:}"
     done
+}
+
+need_tools() {
+    missing=$(missing_tools)
     [ "$missing" ] || return 0
     [ "$(id -u)" = 0 ] || cannot "needs$missing" || return
     echo "# installing$missing"
     # shellcheck disable=SC2086 # words are wanted
     { apt-get -q update && DEBIAN_FRONTEND=noninteractive \
-        apt-get -qy install --no-install-recommends $missing; } >"$BUILD/install.log" 2>&1 ||
-        cannot "cannot install$missing"
+        apt-get -qy install --no-install-recommends $missing; } >"$BUILD/install.log" 2>&1
+    missing=$(missing_tools)
+    [ -z "$missing" ] || cannot "cannot install$missing"
 }
 
 need_arm64_lists() {

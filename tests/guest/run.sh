@@ -73,7 +73,8 @@ report() {
             }
         if (!ended) {
             print "not ok guest/machine"
-            for (j = lines - 39; j <= lines; j++)
+            print "    it did not come to an end"
+            for (j = lines - 39; now == "" && j <= lines; j++)
                 if (j > 0) print "    " tail[j % 40]
         }
         exit failed > 0 || !ended

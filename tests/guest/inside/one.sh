@@ -29,7 +29,7 @@ status=$?
 kill $watchdog 2>/dev/null
 if [ -e "$T/late" ]; then
     echo "no end after $limit s; what is there:"
-    ps -o pid,ppid,stat,args
+    ps -o pid,ppid,stat,args | awk '$1 != 2 && $2 != 2'
 fi
 [ $status = 0 ] || [ $status = 77 ] || tail -n 10 "$T/daemon" 2>/dev/null
 # shellcheck disable=SC2046 # words are wanted
