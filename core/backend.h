@@ -69,7 +69,9 @@ struct plan {
     bool multiplex;
     uint64_t deadline_ns;       /* give up (P13) after this moment (CLOCK_MONOTONIC) */
     unsigned max_covered;       /* processes, with descendants */
-    unsigned long fds_free;     /* descriptors it may use (P11 beyond) */
+    unsigned long fds_free;     /* descriptors it may open, those of the attach itself included (P10
+                                 * beyond); 0: none, ULONG_MAX: no limit */
+    unsigned long fds_quota;    /* descriptors that may stay (P11 beyond); as fds_free */
     int (*admit)(void *arg, pid_t pid);
     void *admit_arg;
     uint64_t tag;               /* for sink.gone() */
@@ -83,6 +85,8 @@ struct reading {
     uint64_t running_ns;        /* time on the hardware; covered - running is lost */
     bool never_ran;             /* enabled for a while, never on the hardware (multiplex: no estimate) */
     bool off;                   /* at this moment nothing of it is on the hardware: lost */
+    bool dropped;               /* a covered descendant lost its events to the exec of a privileged
+                                 * program since the attach; stays true */
     uint64_t value[SET_MAX];
     uint64_t estimate[SET_MAX]; /* each task's or CPU's value × enabled / running, added */
 };
@@ -156,7 +160,3 @@ struct backend {
     void (*forget)(struct counter *counter);                /* frees memory, keeps descriptors */
     void (*free)(struct counter *counter);
 };
-
-extern const struct backend perf_backend; /* backends/perf */
-extern const struct backend sim_backend;  /* backends/sim */
-extern const struct host linux_host;      /* backends/linux */

@@ -16,6 +16,8 @@
 #define PMCFS_VERSION "0.1.0"
 #define PMCFS_INTERFACE 1
 
+#define NAME_LEN_MAX 128 /* of a PMC */
+
 enum { CALL_DONE = 0, CALL_WORK = 1, CALL_WAIT = 2 };
 
 struct call;
@@ -46,6 +48,7 @@ struct open_file {
     bool has_seen;             /* `seen_change` and `seen_count` are set */
     uint64_t seen_change;      /* the object's change number at this descriptor's last read */
     uint64_t seen_count;       /* the count then (notify) */
+    uint64_t seen_resets;      /* the PMC's resets then; 0, after a reload: those of now */
     uint64_t holds;            /* PMC serial of lifetime=open, or 0 */
     struct series_cursor *series; /* owned; core/series.c */
 };
@@ -75,8 +78,7 @@ struct call {
 /* What the engine wants done after its lock is dropped. */
 enum effect_kind {
     EFFECT_WAKE,    /* run parked requests waiting for id again; tell its pollers */
-    EFFECT_REMOVED, /* a PMC was released by pmcfs itself: entry `name` of instance id is gone */
-    EFFECT_SAY      /* a message for the log; name is the text */
+    EFFECT_REMOVED  /* a PMC was released by pmcfs itself: entry `name` of instance id is gone */
 };
 struct effect {
     enum effect_kind kind;

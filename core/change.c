@@ -4,6 +4,7 @@
 #include "core/change.h"
 
 #include "core/access.h"
+#include "core/count.h"
 #include "core/files.h"
 #include "core/plan.h"
 
@@ -41,6 +42,7 @@ static struct change *change_new(struct pmc *pmc, enum cause cause)
         return NULL;
     }
     change->pmc = pmc_ref(pmc);
+    change->cpus_serial = pmc->engine->cpus_serial;
     change->effective = pmc->effective;
     change->kernel = pmc->kernel;
     change->wants_all = pmc->wants_all;
@@ -64,6 +66,8 @@ static void change_free(struct change *change)
     for (unsigned i = 0; i < change->n_kept; i++)
         free(change->kept[i].now);
     free(change->kept);
+    free(change->watching);
+    free(change->verdicts);
     free(change->fresh);
     free(change->plan);
     free(change->swap);
@@ -126,8 +130,8 @@ static int clean_finish(struct call *call, struct change *change)
         return next_stage(call, change, STAGE_CLEAN);
     }
     call->err = rc ? change->err : change->note;
-    pmc->busy = false;
-    engine_wake(change->engine, pmc->id);
+    pmc->busy = NULL;
+    pmc_wake(pmc);
     if (change->open && change->swap && rc == 0 && strcmp(change->file, "count") == 0) {
         free(change->open->swap);
         change->open->swap = change->swap;
@@ -138,6 +142,23 @@ static int clean_finish(struct call *call, struct change *change)
         pmc_unref(pmc); /* the tree's own reference */
     change_free(change);
     return rc;
+}
+
+/* What the engine tries by itself is not tried again at once. */
+static void note_failure(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+
+    if (change->cause == CAUSE_COMMAND)
+        return;
+    if (change->rc == -ENOMEM)
+        pmc->later = true;
+    else if (change->cause == CAUSE_CPUS)
+        pmc->cpus_refused = change->cpus_serial;
+    for (unsigned i = 0; change->rc != -ENOMEM && i < change->n_verdicts; i++)
+        if (change->verdicts[i].drops == change->verdicts[i].link->drops)
+            change->verdicts[i].link->asked = true;
+    pmc_pend(pmc);
 }
 
 static int change_finish(struct call *call, struct work *work)
@@ -156,11 +177,14 @@ static int change_finish(struct call *call, struct work *work)
         if (change->rc == 0)
             return next_stage(call, change, STAGE_APPLY);
     }
-    if (change->rc)
+    if (change->rc) {
+        note_failure(change);
         change_undo(change);
-    else
+    } else {
         change_commit(change);
-    change->pmc->cpus_refused |= change->rc && change->cause == CAUSE_CPUS;
+    }
+    if (change->engine->cpus_serial != change->cpus_serial)
+        pmc_pend(change->pmc); /* CPUs moved meanwhile */
     return next_stage(call, change, STAGE_CLEAN);
 }
 
@@ -176,9 +200,15 @@ static int change_begin(struct call *call, struct change *change, bool slow)
     change->may_system = access_system(change->engine, call->rights);
     change->may_foreign = access_foreign(change->engine, call->rights);
     change->superuser = access_superuser(call->rights);
-    change->pmc->busy = true;
+    change->pmc->busy = change;
     call->work = &change->work;
     return CALL_WORK;
+}
+
+/* Reading or closing its counters may take long. */
+static bool takes_long(const struct pmc *pmc)
+{
+    return pmc->links->n > COST_SMALL || count_cost(pmc) > COST_SMALL;
 }
 
 /* Busy: run the request again later. Held through another descriptor (lifetime=open): refused. */
@@ -211,7 +241,7 @@ int change_command(struct call *call, const char *file)
         change_free(change);
         return rc;
     }
-    return change_begin(call, change, change->n_names || change->n_wanted);
+    return change_begin(call, change, change->n_names || change->n_wanted || change->pmc->links->n);
 }
 
 int change_verb(struct call *call, enum verb verb)
@@ -262,75 +292,88 @@ int change_put(struct call *call)
         change_free(change);
         return rc;
     }
-    return change_begin(call, change, false);
+    return change_begin(call, change, takes_long(change->pmc));
 }
 
 /* ---- what the engine does by itself ---- */
 
-struct work *change_deaths(struct pmc *pmc)
+/* The links that lost their events, and what is to be asked about them without the lock. */
+static bool verdicts_note(struct change *change)
 {
-    bool found = false;
+    const struct pmc *pmc = change->pmc;
 
-    if (pmc->busy || pmc_released(pmc))
-        return NULL;
-    for (unsigned i = 0; i < pmc->links->n && !found; i++)
-        found = link_dead(pmc, pmc->links->link[i]);
-    struct change *change = found ? change_new(pmc, CAUSE_DEATHS) : NULL;
-    if (!change)
-        return NULL;
-    struct call call = { .engine = pmc->engine };
-    change_begin(&call, change, false);
-    return &change->work;
+    change->verdicts = calloc(pmc->links->n + 1, sizeof *change->verdicts);
+    for (unsigned i = 0; change->verdicts && i < pmc->links->n; i++) {
+        struct link *link = pmc->links->link[i];
+
+        if (link_dropped(pmc, link))
+            change->verdicts[change->n_verdicts++] = (struct verdict){
+                .link = link, .process = link->proc->process, .rights = link->rights,
+                .drops = link->drops, .below = link->below,
+            };
+    }
+    return change->verdicts != NULL;
 }
 
-/* Processes of this PMC that executed a privileged program. */
-static struct work *change_dropped(struct pmc *pmc)
+/* NULL: no memory; then the PMC is looked at again in the next round. */
+static struct work *own_change(struct pmc *pmc, enum cause cause, bool slow)
 {
-    bool found = false;
-
-    if (pmc->busy || pmc_released(pmc))
-        return NULL;
-    for (unsigned i = 0; i < pmc->links->n && !found; i++)
-        found = link_dropped(pmc, pmc->links->link[i]);
-    struct change *change = found ? change_new(pmc, CAUSE_DROPPED) : NULL;
-    if (!change)
-        return NULL;
+    struct change *change = change_new(pmc, cause);
     struct call call = { .engine = pmc->engine };
-    change_begin(&call, change, true);
-    return &change->work;
+
+    if (change && (cause != CAUSE_DROPPED || verdicts_note(change))) {
+        change_begin(&call, change, slow);
+        return &change->work;
+    }
+    if (change)
+        change_free(change);
+    pmc->later = true;
+    pmc_pend(pmc);
+    return NULL;
+}
+
+static bool any_link(const struct pmc *pmc, bool (*is)(const struct pmc *, const struct link *))
+{
+    for (unsigned i = 0; i < pmc->links->n; i++)
+        if (is(pmc, pmc->links->link[i]))
+            return true;
+    return false;
+}
+
+struct work *change_deaths(struct pmc *pmc)
+{
+    if (pmc->busy || pmc_released(pmc) || !any_link(pmc, link_dead))
+        return NULL;
+    return own_change(pmc, CAUSE_DEATHS, takes_long(pmc));
 }
 
 struct work *change_pending(struct pmc *pmc)
 {
     if (pmc_released(pmc))
         return pmc->links ? change_release(pmc) : NULL;
-
-    struct work *work = change_dropped(pmc);
-    if (!work)
-        work = change_deaths(pmc);
-
-    if (work || pmc->busy || pmc_released(pmc) || !change_cpus_differ(pmc))
-        return work;
-    struct change *change = change_new(pmc, CAUSE_CPUS);
-    if (!change)
+    if (pmc->busy)
         return NULL;
-    struct call call = { .engine = pmc->engine };
-    change_begin(&call, change, true);
-    return &change->work;
+    if (any_link(pmc, link_dropped)) /* a process of it executed a privileged program */
+        return own_change(pmc, CAUSE_DROPPED, true);
+    if (any_link(pmc, link_dead))
+        return own_change(pmc, CAUSE_DEATHS, takes_long(pmc));
+    if (change_cpus_differ(pmc))
+        return own_change(pmc, CAUSE_CPUS, true);
+    return NULL;
 }
 
 struct work *change_release(struct pmc *pmc)
 {
     if (pmc->busy)
         return NULL;
-    struct change *change = change_new(pmc, CAUSE_RELEASE);
-    if (!change)
+    bool slow = pmc->links->n > 0; /* closing a counter waits for the kernel */
+    struct work *work = own_change(pmc, CAUSE_RELEASE, slow);
+    struct change *change = pmc->busy;
+    if (!work)
         return NULL;
-    change->work = (struct work){ .run = change_run, .finish = change_finish, .slow = false };
     change->stage = STAGE_CLEAN;
-    pmc->busy = true;
     change_release_now(change);
-    return &change->work;
+    return work;
 }
 
 /* ---- the files ---- */

@@ -36,7 +36,26 @@ struct wanted {
     int cgroup_fd;
     char *cgroup;
     bool passed;             /* it has exited: left out, said in the note */
-    bool known;              /* config: attached already, left as it is */
+    bool exited;             /* -PID: a link has it, and its process is dead */
+};
+
+/* A process to be watched: by the host for its end, by a guard for losing its events. */
+struct watching {
+    struct proc *proc;
+    bool watch, guard;       /* what this change is to set up */
+    bool watched;            /* done */
+    struct guard *made;      /* the new guard; once settled the old one, to be freed */
+};
+
+/* CAUSE_DROPPED: a link that lost its events, and what was found out without the lock. */
+struct verdict {
+    struct link *link;
+    struct process *process;
+    const struct rights *rights;
+    unsigned drops;          /* of the link when it was noted */
+    bool below;              /* a descendant did: nothing is asked */
+    bool headless;           /* nothing was lost: only its first thread has ended */
+    bool refused;            /* who attached may not observe it any more */
 };
 
 struct change {
@@ -48,7 +67,6 @@ struct change {
     const struct rights *rights; /* the opener's; as long as the request lives */
     uid_t uid;                   /* of the writer */
     pid_t tid;
-    uint64_t holder;             /* mark of the open file, for lifetime=open */
     struct open_file *open;
     const char *file;
 
@@ -74,7 +92,12 @@ struct change {
     bool new_claim;              /* claim (NULL too) replaces the PMC's */
     struct claim *before;        /* what the PMC's claim held before it was released for that */
     struct plan_event *plan;     /* of set */
-    unsigned long fds_free;
+    struct user *user;           /* whose descriptors are booked (a reference), or NULL */
+    unsigned long booked;        /* descriptors, until they are those of the links */
+    unsigned long fds_free;      /* what may be opened: ULONG_MAX no limit, 0 none */
+    unsigned long fds_quota;     /* what max_fds_per_user leaves; ULONG_MAX: no limit */
+    unsigned long fds_limit;     /* of the user, with what leaves; ULONG_MAX: none */
+    uint64_t cpus_serial;        /* the engine's when this was planned */
     uint64_t attach_ns;          /* how long attaching one target may take */
     unsigned max_covered;
     bool start, stop, read;      /* what to do with the links that stay */
@@ -84,15 +107,17 @@ struct change {
     struct replaced {
         struct link *link;       /* leaves the vector */
         struct tally *last;      /* absolute last reading */
+        bool unread;             /* it could not be read: as last seen */
         struct link *ended;      /* takes its place with the final count; NULL: its count is folded */
         bool dropped;            /* its count is dropped too */
+        bool stopped;            /* by this change */
         struct link *successor;  /* a fresh link that carries its count on (a CPU came back) */
     } *replaced;
     unsigned n_replaced;
     struct kept {
         struct link *link;
         struct tally *now;       /* absolute reading; NULL unless `read` */
-        bool started;
+        bool started, stopped;   /* by this change */
     } *kept;
     unsigned n_kept;
     struct link *dead;           /* to be destroyed */
@@ -100,8 +125,10 @@ struct change {
     struct claim *old_claim;     /* to be released after its counters are closed */
     struct process *writer;      /* lifetime=owner: the writing process, until a proc takes it */
     struct proc *owner;          /* lifetime=owner: a reference */
-    bool watch_owner;
-    struct proc *unguarded;      /* gets a new guard */
+    struct watching *watching;
+    unsigned n_watching;
+    struct verdict *verdicts;
+    unsigned n_verdicts;
     struct links *links;         /* the vector afterwards, still empty */
     struct tally *base;          /* of a new set */
     bool forget_ended;
@@ -122,7 +149,7 @@ struct work *change_pending(struct pmc *pmc);
  * will do it.
  */
 struct work *change_release(struct pmc *pmc);
-/* If a target of the PMC died unnoticed: the work that ends the link (a read wants to tell the truth). */
+/* If a target of the PMC is known to be dead: the work that ends the link. */
 struct work *change_deaths(struct pmc *pmc);
 
 /* A target has exited: what change->err says is kept for the note, with what others said. */
@@ -131,6 +158,9 @@ void change_pass_over(struct change *change);
 /* change_check.c and the files of plan.h, with the lock: everything that can be refused. */
 int change_check(struct change *change);
 bool change_cpus_differ(const struct pmc *pmc);
+/* The descriptors are booked, or given back: they are the links' now, or closed. */
+void change_unbook(struct change *change);
+int change_book_opened(struct change *change); /* without the lock: P11 */
 void change_rows_back(struct change *change); /* the PMC's old claim, as far as still to be had */
 /* Which mode follows from what is asked and what is there. */
 int change_effective(struct change *change);

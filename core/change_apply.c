@@ -5,15 +5,24 @@
 #include "core/change.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+struct admission {
+    const struct change *change;
+    bool everything;             /* the superuser attaches, or attached */
+    const struct rights *rights;
+};
+
 /* A process found below the target: may the opener observe it, and is it somebody else's target? */
 static int admit(void *arg, pid_t pid)
 {
-    const struct change *change = arg;
+    const struct admission *admission = arg;
+    const struct change *change = admission->change;
     const struct engine *engine = change->engine;
+    int rc;
 
     for (unsigned i = 0; i < change->n_kept; i++)
         if (!change->kept[i].link->ended && change->kept[i].link->pid == pid)
@@ -21,10 +30,19 @@ static int admit(void *arg, pid_t pid)
     for (unsigned i = 0; i < change->n_fresh; i++)
         if (change->fresh[i]->pid == pid)
             return 0;
-    if (change->superuser ||
-        engine->host->may_observe_pid(engine->host_state, change->rights, pid) == 0)
+    if (admission->everything)
         return 1;
-    return -EPERM;
+    rc = engine->host->may_observe_pid(engine->host_state, admission->rights, pid);
+    return rc == 0 ? 1 : rc == -ESRCH ? 0 : -EPERM; /* one that has ended is not left out */
+}
+
+/* It is the process of who writes. */
+static bool is_own(const struct change *change, const struct link *link)
+{
+    const struct engine *engine = change->engine;
+
+    return change->cause == CAUSE_COMMAND &&
+           link->pid == engine->host->caller_pid(engine->host_state, change->tid);
 }
 
 /* Opened anew for a changed setting: with the rights of who changes it. */
@@ -41,8 +59,8 @@ static int observable(struct change *change, const struct link *link)
         return err_set(&change->err, X07, "cgroup:%s is counted for the superuser and for who may write "
                        "its cgroup.procs", link->cgroup);
     }
-    if (link->pid == engine->host->caller_pid(engine->host_state, change->tid))
-        return 0; /* its own process */
+    if (is_own(change, link))
+        return 0;
     if (!change->may_foreign)
         return err_set(&change->err, E40, "process %d: unprivileged_proc_debug is 0: only the superuser "
                        "observes other processes, everybody else only self", (int)link->pid);
@@ -50,9 +68,29 @@ static int observable(struct change *change, const struct link *link)
                                      &change->err);
 }
 
-static int attach(struct change *change, struct link *link)
+/* May who attaches observe what the process runs by now? Nobody asks about the superuser's links. */
+static int still_observable(struct change *change, const struct link *link, struct err *err)
 {
     const struct engine *engine = change->engine;
+    const struct host *host = engine->host;
+
+    if (!link->rights || !link->proc)
+        return 0;
+    int rc = host->may_observe(engine->host_state, link->rights, link->proc->process, err);
+    if (rc == 0 || (host->process_headless && host->process_headless(link->proc->process)))
+        return 0;
+    return rc;
+}
+
+static int open_counter(struct change *change, struct link *link)
+{
+    const struct engine *engine = change->engine;
+    bool command = change->cause == CAUSE_COMMAND;
+    struct admission admission = {
+        .change = change,
+        .everything = command ? change->superuser : !link->rights,
+        .rights = command ? change->rights : link->rights,
+    };
     struct plan plan = {
         .events = change->plan,
         .n = change->set->n,
@@ -64,21 +102,46 @@ static int attach(struct change *change, struct link *link)
         .deadline_ns = engine->host->now_ns(engine->host_state) + change->attach_ns,
         .max_covered = change->max_covered,
         .fds_free = change->fds_free,
+        .fds_quota = change->fds_quota,
         .admit = admit,
-        .admit_arg = change,
+        .admit_arg = &admission,
         .tag = link->id,
     };
+
+    return engine->backend->attach(engine->backend_state, &plan, &link->counter, &change->err);
+}
+
+static void use_descriptors(unsigned long *left, unsigned n)
+{
+    if (*left != ULONG_MAX)
+        *left -= n < *left ? n : *left;
+}
+
+/*
+ * The counters are opened with the daemon's rights: an exec of a privileged program after the first
+ * question is found by a second one, before they are started. One's own process (which may forbid even
+ * its owner to look at it) has to answer as it did before.
+ */
+static int attach(struct change *change, struct link *link)
+{
+    const struct engine *engine = change->engine;
+    bool closed = is_own(change, link) && still_observable(change, link, NULL) != 0;
     int rc = observable(change, link);
 
+    if (rc == 0)
+        rc = open_counter(change, link);
     if (rc)
         return rc;
-    rc = engine->backend->attach(engine->backend_state, &plan, &link->counter, &change->err);
-
-    if (rc)
+    if (!closed)
+        rc = still_observable(change, link, &change->err);
+    if (rc) {
+        engine->backend->free(link->counter);
+        link->counter = NULL;
         return rc;
+    }
     engine->backend->facts_of(link->counter, &link->facts);
-    change->fds_free -= link->facts.descriptors < change->fds_free ? link->facts.descriptors
-                                                                   : change->fds_free;
+    use_descriptors(&change->fds_free, link->facts.descriptors);
+    use_descriptors(&change->fds_quota, link->facts.descriptors);
     link->attached_ns = engine->host->now_ns(engine->host_state);
     return 0;
 }
@@ -125,49 +188,40 @@ static int start_all(struct change *change)
     return rc;
 }
 
-/* Before its counters are opened: an exec in between is seen. Without it (no memory) none is. */
-static void guard(struct engine *engine, struct proc *proc)
+/* Before counters are opened: an exec in between is seen. Without a guard (no memory) none is. */
+static int watch_all(struct change *change)
 {
-    const struct backend *backend = engine->backend;
+    struct engine *engine = change->engine;
+    const struct host *host = engine->host;
 
-    if (!backend->guard)
-        return;
-    if (proc->guard)
-        backend->unguard(proc->guard);
-    proc->guard = NULL;
-    backend->guard(engine->backend_state, engine->host->process_pid(proc->process), proc->id,
-                   &proc->guard);
-}
+    for (unsigned i = 0; i < change->n_watching; i++) {
+        struct watching *watching = &change->watching[i];
+        const struct proc *proc = watching->proc;
+        int rc = watching->watch ? host->process_watch(proc->process, proc->id) : 0;
 
-static void watch_all(struct change *change)
-{
-    const struct host *host = change->engine->host;
-
-    for (unsigned i = 0; i < change->n_fresh; i++) {
-        struct proc *proc = change->fresh[i]->proc;
-
-        if (!change->fresh[i]->watch)
-            continue;
-        host->process_watch(proc->process, proc->id);
-        if (change->fresh[i]->kind == TARGET_PROCESS)
-            guard(change->engine, proc);
+        watching->watched = watching->watch && (rc == 0 || rc == -ENOTSUP);
+        if (rc && !watching->watched)
+            return err_set(&change->err, P14, "the end of process %d cannot be watched: %s",
+                           (int)host->process_pid(proc->process), err_errno_name(rc));
+        if (watching->guard)
+            engine->backend->guard(engine->backend_state, host->process_pid(proc->process), proc->id,
+                                   &watching->made);
     }
-    if (change->unguarded)
-        guard(change->engine, change->unguarded);
-    if (change->watch_owner)
-        host->process_watch(change->owner->process, change->owner->id);
+    return 0;
 }
 
-static void look(const struct backend *backend, const struct link *link, struct tally *out, unsigned n)
+static int look(const struct backend *backend, const struct link *link, struct tally *out, unsigned n)
 {
     struct reading reading;
+    int rc = backend->read(link->counter, &reading);
 
-    if (backend->read(link->counter, &reading) == 0)
+    if (rc == 0)
         tally_take(out, &reading, n);
+    return rc;
 }
 
-/* Links that leave are stopped first, so that nobody reads more than what remains. */
-static void stop_and_look(struct change *change)
+/* Of links that stay the reading is what the command is about. */
+static int look_at_kept(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
     unsigned n = pmc_events(change->pmc);
@@ -175,40 +229,79 @@ static void stop_and_look(struct change *change)
     for (unsigned i = 0; i < change->n_kept; i++) {
         struct kept *kept = &change->kept[i];
 
-        if (change->stop && link_live(kept->link))
+        if (change->stop && link_live(kept->link)) {
             backend->stop(kept->link->counter);
-        if (kept->now)
-            look(backend, kept->link, kept->now, n);
+            kept->stopped = true;
+        }
+        if (kept->now && look(backend, kept->link, kept->now, n))
+            return err_set(&change->err, P14, "a counter of %s could not be read, so nothing was changed",
+                           change->pmc->name);
     }
-    for (unsigned i = 0; i < change->n_replaced; i++) {
+    return 0;
+}
+
+/*
+ * Links that leave are stopped first, so that nobody reads more than what remains; one that cannot be
+ * read leaves what was seen of it.
+ */
+static int stop_and_look(struct change *change)
+{
+    const struct backend *backend = change->engine->backend;
+    unsigned n = pmc_events(change->pmc);
+    int rc = look_at_kept(change);
+
+    for (unsigned i = 0; rc == 0 && i < change->n_replaced; i++) {
         struct replaced *replaced = &change->replaced[i];
 
         if (!replaced->link->counter)
             continue;
-        if (change->cause == CAUSE_COMMAND || change->cause == CAUSE_DROPPED)
+        if (change->cause == CAUSE_COMMAND || change->cause == CAUSE_DROPPED) {
             backend->stop(replaced->link->counter);
-        look(backend, replaced->link, replaced->last, n);
+            replaced->stopped = true;
+        }
+        replaced->unread = look(backend, replaced->link, replaced->last, n) != 0;
     }
+    return rc;
+}
+
+/* It failed: what was started or stopped runs, or not, as before. */
+static void turn_back(struct change *change)
+{
+    const struct backend *backend = change->engine->backend;
+    bool ran = !state_table[change->pmc->state].open;
+
+    for (unsigned i = 0; i < change->n_kept; i++) {
+        const struct kept *kept = &change->kept[i];
+
+        if (kept->started && !ran)
+            backend->stop(kept->link->counter);
+        if (kept->stopped && ran)
+            backend->start(kept->link->counter, &(struct err){ .id = ERR_NONE });
+    }
+    for (unsigned i = 0; ran && i < change->n_replaced; i++)
+        if (change->replaced[i].stopped)
+            backend->start(change->replaced[i].link->counter, &(struct err){ .id = ERR_NONE });
 }
 
 void change_apply(struct change *change)
 {
-    struct engine *engine = change->engine;
-
-    watch_all(change);
-    change->rc = attach_all(change);
     /* restart: the new run begins at what is read now. CPUs: nothing is counted by two counters. */
     bool look_first = (change->read && change->start) || change->cause == CAUSE_CPUS ||
                       change->cause == CAUSE_DROPPED;
+
+    change->rc = watch_all(change);
+    if (change->rc == 0)
+        change->rc = attach_all(change);
+    if (change->rc == 0)
+        change->rc = change_book_opened(change);
     if (change->rc == 0 && look_first)
-        stop_and_look(change);
+        change->rc = stop_and_look(change);
     if (change->rc == 0)
         change->rc = start_all(change);
     if (change->rc == 0 && !look_first)
-        stop_and_look(change);
-    for (unsigned i = 0; change->rc && i < change->n_kept; i++)
-        if (change->kept[i].started && state_table[change->pmc->state].open)
-            engine->backend->stop(change->kept[i].link->counter);
+        change->rc = stop_and_look(change);
+    if (change->rc)
+        turn_back(change);
 }
 
 void change_clean(struct change *change)
@@ -220,6 +313,11 @@ void change_clean(struct change *change)
     for (struct proc *proc; (proc = change->dead_procs);) {
         change->dead_procs = proc->next_dead;
         proc_destroy(engine, proc);
+    }
+    for (unsigned i = 0; i < change->n_watching; i++) {
+        if (change->watching[i].made)
+            engine->backend->unguard(change->watching[i].made);
+        change->watching[i].made = NULL;
     }
     if (change->writer)
         engine->host->process_free(change->writer);

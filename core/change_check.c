@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FDS_KEPT 64 /* descriptors left for the daemon itself */
-
 /* ---- settings ---- */
 
 static int check_open(struct change *change)
@@ -307,19 +305,6 @@ static int check_verb(struct change *change)
 
 /* ---- all of it ---- */
 
-/* Of the descriptors that are left, the owner may use what max_fds_per_user leaves. */
-static void limit_descriptors(struct change *change)
-{
-    uint64_t limit = tunable_u64(&change->engine->tunables, TUNABLE_MAX_FDS_PER_USER), used = 0, id = 0;
-
-    for (struct pmc *pmc; (pmc = ids_next(&change->engine->pmcs, id, &id));)
-        for (unsigned i = 0; pmc->uid == change->pmc->uid && i < pmc->links->n; i++)
-            used += pmc->links->link[i]->counter ? pmc->links->link[i]->facts.descriptors : 0;
-    uint64_t left = limit > used ? limit - used : 1;
-    if (change->fds_free > left)
-        change->fds_free = left;
-}
-
 static void decide_start(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -358,12 +343,13 @@ int change_check(struct change *change)
 {
     int rc;
 
+    change->cpus_serial = change->engine->cpus_serial;
     if (change->cause == CAUSE_DEATHS)
         rc = plan_deaths(change);
     else if (change->cause == CAUSE_DROPPED)
-        rc = check_set_needed(change) ? -EINVAL : plan_dropped(change);
+        rc = check_set_needed(change) ? -ENOMEM : plan_dropped(change);
     else if (change->cause == CAUSE_CPUS)
-        rc = check_set_needed(change) ? -EINVAL : plan_cpus(change);
+        rc = check_set_needed(change) ? -ENOMEM : plan_cpus(change);
     else
         rc = check_command(change);
     if (change->put)
@@ -382,10 +368,6 @@ int change_check(struct change *change)
     change->attach_ns = tunable_u64(&change->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
     change->max_covered =
         (unsigned)tunable_u64(&change->engine->tunables, TUNABLE_MAX_COVERED_PER_PMC);
-    change->fds_free = 1; /* 0 would mean: no limit */
-    if (change->engine->fds_used + FDS_KEPT + 1 < change->engine->fd_limit)
-        change->fds_free = change->engine->fd_limit - change->engine->fds_used - FDS_KEPT;
-    if (change->n_fresh && !change->superuser)
-        limit_descriptors(change);
+    plan_limits(change);
     return rc;
 }

@@ -23,9 +23,29 @@ static void retire(struct change *change, struct link *link)
 
     ids_remove(&engine->links, link->id);
     if (link->counter)
-        engine->fds_used -= link->facts.descriptors;
+        pmc_hold_fds(link->pmc, -(long)link->facts.descriptors);
     link_leave_proc(link);
     link_unref(link, &change->dead);
+}
+
+/* What was set up is the proc's from now on; what was not is left to the next change. */
+static void settle_watching(struct change *change)
+{
+    for (unsigned i = 0; i < change->n_watching; i++) {
+        struct watching *watching = &change->watching[i];
+        struct proc *proc = watching->proc;
+        struct guard *before = proc->guard;
+
+        if (watching->watch && !watching->watched)
+            proc->watched = false;
+        if (watching->guard && !watching->made)
+            proc->guarded = false;
+        if (!watching->made)
+            continue;
+        change->engine->fds_used += before ? 0 : 1;
+        proc->guard = watching->made;
+        watching->made = before; /* freed with the change */
+    }
 }
 
 /* What the link counted since its base. */
@@ -44,12 +64,18 @@ static void commit_replaced(struct change *change, struct replaced *replaced)
     struct link *after = replaced->ended ? replaced->ended : replaced->successor;
     uint64_t now = change->engine->host->now_ns(change->engine->host_state);
 
+    if (replaced->unread)
+        memcpy(replaced->last, link_seen(replaced->link), TALLY_SIZE(n));
     tally_since(replaced->last, replaced->link, n);
+    if (after)
+        after->missed |= replaced->unread || replaced->last->dropped;
     if (replaced->ended) {
         memcpy(after->base, replaced->last, TALLY_SIZE(n));
         if (after->offline)
             after->gone_since_ns = now;
-    } else if (replaced->successor) { /* reading - base = reading + what was counted before */
+    } else if (replaced->successor) {
+        pmc->left_out -= replaced->link->facts.left_out; /* they were asked anew */
+        /* reading - base = reading + what was counted before */
         memset(after->base, 0, TALLY_SIZE(n));
         tally_subtract(after->base, replaced->last, n);
         if (replaced->link->gone_since_ns)
@@ -88,7 +114,7 @@ static void commit_links(struct change *change)
             retire(change, link); /* passed over */
             continue;
         }
-        change->engine->fds_used += link->facts.descriptors;
+        pmc_hold_fds(pmc, link->facts.descriptors);
         change->engine->attaches++;
         change->engine->attaches_raced += link->facts.raced;
         pmc->raced |= link->facts.raced;
@@ -219,6 +245,7 @@ static void commit_state(struct change *change)
 
     if (!state_table[after].open && (state_table[pmc->state].open || change->verb == VERB_RESTART)) {
         pmc->started_ns = now;
+        pmc->epoch++; /* what was read before says nothing about this run */
         if (!pmc->first_start_ns)
             pmc->first_start_ns = now;
     }
@@ -236,9 +263,11 @@ static void commit_settings(struct change *change)
     pmc->kernel = change->kernel;
     if (change->set)
         pmc->settings.value[KEY_KERNEL] = change->kernel;
+    bool looked = change->cause == CAUSE_CPUS || (change->wants_all && !pmc->wants_all);
     pmc->wants_all = change->wants_all;
-    if (change->cause == CAUSE_CPUS) {
+    if (looked) {
         pmc->cpus_stale = false;
+        pmc->cpus_serial = change->cpus_serial;
     } else if (change->wants_all && change->n_replaced) {
         pmc->cpus_stale = true; /* -cpu1, but `all` covers it still */
         pmc_pend(pmc);
@@ -279,6 +308,8 @@ void change_commit(struct change *change)
 {
     struct pmc *pmc = change->pmc;
 
+    settle_watching(change);
+    change_unbook(change);
     if (!change->new_set)
         for (unsigned i = 0; i < change->n_replaced; i++)
             commit_replaced(change, &change->replaced[i]);
@@ -300,6 +331,8 @@ void change_commit(struct change *change)
 
 void change_undo(struct change *change)
 {
+    settle_watching(change);
+    change_unbook(change);
     if (change->new_claim) {
         if (change->claim) {
             rows_release(change->engine->rows, change->claim);
@@ -314,14 +347,10 @@ void change_undo(struct change *change)
         struct link *link = change->fresh[i];
 
         if (link->counter)
-            change->engine->fds_used += link->facts.descriptors; /* retire() takes it back */
-        if (link->watch && change->stage == STAGE_PREPARE)
-            link->proc->watched = false;
+            pmc_hold_fds(change->pmc, link->facts.descriptors); /* retire() takes it back */
         retire(change, link);
     }
     if (change->owner) {
-        if (change->watch_owner && change->stage == STAGE_PREPARE)
-            change->owner->watched = false;
         give_away(change, proc_unref(change->engine, change->owner));
         change->owner = NULL;
     }

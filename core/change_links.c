@@ -43,6 +43,7 @@ struct link *plan_fresh(struct change *change, enum target_kind kind)
         return NULL;
     link->kind = kind;
     link->pmc = change->pmc;
+    link->cpus_serial = change->cpus_serial;
     link->id = engine_serial(change->engine);
     if (!ids_add(&change->engine->links, link->id, link)) {
         free(link->base);
@@ -58,13 +59,10 @@ int plan_no_memory(struct change *change)
     return err_set(&change->err, E32, "no memory");
 }
 
-/* A fresh link on what `old` is on. */
-struct link *plan_successor(struct change *change, const struct link *old)
+/* What a link has of the one whose place it takes. False: no memory. */
+static bool link_like(struct link *link, const struct link *old)
 {
-    struct link *link = plan_fresh(change, old->kind);
-
-    if (!link)
-        return NULL;
+    link->kind = old->kind;
     link->pid = old->pid;
     link->tid = old->tid;
     link->cpu = old->cpu;
@@ -73,12 +71,23 @@ struct link *plan_successor(struct change *change, const struct link *old)
     link->gap_ns = old->gap_ns;
     link->missed = old->missed;
     link->cgroup_key = old->cgroup_key;
-    if (old->cgroup && !(link->cgroup = strdup(old->cgroup)))
+    return !old->cgroup || (link->cgroup = strdup(old->cgroup));
+}
+
+/* A fresh link on what `old` is on. */
+struct link *plan_successor(struct change *change, const struct link *old)
+{
+    struct link *link = plan_fresh(change, old->kind);
+
+    if (!link || !link_like(link, old))
         return NULL;
     if (old->cgroup_fd >= 0 && (link->cgroup_fd = fcntl(old->cgroup_fd, F_DUPFD_CLOEXEC, 0)) < 0)
         return NULL;
-    if (old->proc)
+    if (old->proc) {
         link_set_proc(link, old->proc);
+        if (!plan_watch(change, old->proc, old->kind == TARGET_PROCESS))
+            return NULL;
+    }
     if (change->cause != CAUSE_COMMAND && old->rights)
         return (link->rights = rights_copy(old->rights)) ? link : NULL;
     if (change->cause == CAUSE_COMMAND && !change->superuser && change->rights)
@@ -93,24 +102,33 @@ struct link *plan_remains(const struct link *old, unsigned n)
 
     if (!link)
         return NULL;
-    link->kind = old->kind;
-    link->pid = old->pid;
-    link->tid = old->tid;
-    link->cpu = old->cpu;
-    link->from_all = old->from_all;
-    link->attached_ns = old->attached_ns;
-    link->gap_ns = old->gap_ns;
-    link->missed = old->missed;
     link->gone_since_ns = old->gone_since_ns;
     link->pmc = old->pmc;
     link->facts = old->facts;
     link->facts.descriptors = 0;
-    link->cgroup_key = old->cgroup_key;
-    if (!old->cgroup || (link->cgroup = strdup(old->cgroup)))
+    if (link_like(link, old))
         return link;
     free(link->base);
     free(link);
     return NULL;
+}
+
+bool plan_watch(struct change *change, struct proc *proc, bool guards)
+{
+    bool guard = guards && !proc->guarded && change->engine->backend->guard;
+    struct watching *grown;
+
+    if (proc->watched && !guard)
+        return true;
+    grown = realloc(change->watching, (change->n_watching + 1) * sizeof *grown);
+    if (!grown)
+        return false;
+    change->watching = grown;
+    grown[change->n_watching++] =
+        (struct watching){ .proc = proc, .watch = !proc->watched, .guard = guard };
+    proc->watched = true;
+    proc->guarded |= guard;
+    return true;
 }
 
 int plan_reopen(struct change *change)
@@ -175,10 +193,12 @@ int plan_deaths(struct change *change)
 
     for (unsigned i = 0; i < pmc->links->n; i++) {
         struct link *link = pmc->links->link[i];
-        struct replaced *replaced = link_dead(pmc, link) ? plan_replace(change, link) : NULL;
+        struct replaced *replaced;
 
-        if (!replaced)
+        if (!link_dead(pmc, link))
             continue;
+        if (!(replaced = plan_replace(change, link)))
+            return plan_no_memory(change);
         replaced->ended = plan_remains(link, pmc_events(pmc));
         if (!replaced->ended)
             return plan_no_memory(change);
@@ -189,80 +209,88 @@ int plan_deaths(struct change *change)
 
 /*
  * A process executed a privileged program and lost its events. Who may still observe it gets it back,
- * with a gap; else its count stands.
+ * with a gap; else, or when that has failed once, its count stands.
  */
+static int plan_again(struct change *change, struct link *link, bool refused)
+{
+    struct replaced *replaced = plan_replace(change, link);
+
+    if (!replaced)
+        return plan_no_memory(change);
+    if (refused) {
+        if (!(replaced->ended = plan_remains(link, pmc_events(change->pmc))))
+            return plan_no_memory(change);
+        replaced->ended->ended = replaced->ended->dropped = true;
+        return 0;
+    }
+    if (!(replaced->successor = plan_successor(change, link)))
+        return plan_no_memory(change);
+    replaced->successor->missed = true;
+    return 0;
+}
+
 int plan_dropped(struct change *change)
 {
     struct pmc *pmc = change->pmc;
+    int rc = 0;
 
     change->start_fresh = !state_table[pmc->state].open;
-    for (unsigned i = 0; i < pmc->links->n; i++) {
-        struct link *link = pmc->links->link[i];
-        struct replaced *replaced = link_dropped(pmc, link) ? plan_replace(change, link) : NULL;
+    for (unsigned i = 0; rc == 0 && i < change->n_verdicts; i++) {
+        const struct verdict *verdict = &change->verdicts[i];
+        struct link *link = verdict->link;
 
-        if (!replaced)
-            continue;
-        if (link->refused) {
-            replaced->ended = plan_remains(link, pmc_events(pmc));
-            if (replaced->ended)
-                replaced->ended->ended = replaced->ended->dropped = true;
-        } else if ((replaced->successor = plan_successor(change, link))) {
-            replaced->successor->missed = true;
-            if (link->proc->unguarded)
-                change->unguarded = link->proc;
-            link->proc->unguarded = false;
-        }
-        if (!replaced->ended && !replaced->successor)
-            return plan_no_memory(change);
+        if (link->drops != verdict->drops || !link_dropped(pmc, link))
+            continue; /* something happened since it was asked: the next look decides */
+        if (verdict->headless)
+            link->dropped = false;
+        else
+            rc = plan_again(change, link, verdict->refused || link->asked);
     }
-    return 0;
+    return rc;
 }
 
 bool change_cpus_differ(const struct pmc *pmc)
 {
-    if (pmc->cpus_refused)
-        return false;
-    for (unsigned i = 0; i < pmc->links->n; i++) {
-        const struct link *link = pmc->links->link[i];
+    const struct engine *engine = pmc->engine;
 
-        if (link->kind == TARGET_CPU && !link->ended &&
-            link->offline == cpus_has(&pmc->engine->online, link->cpu))
+    if (pmc->cpus_refused == engine->cpus_serial)
+        return false;
+    for (unsigned i = 0; i < pmc->links->n; i++)
+        if (link_moved(pmc, pmc->links->link[i]))
             return true;
-        if (link->kind == TARGET_CGROUP && link->stale)
-            return true;
+    return pmc->wants_all && (pmc->cpus_stale || engine->cpus_came > pmc->cpus_serial);
+}
+
+/* Its CPU went, or came (or both: it missed something), or one came that its cgroup is not counted on. */
+static int plan_moved(struct change *change, struct link *link)
+{
+    struct replaced *replaced = plan_replace(change, link);
+
+    if (!replaced)
+        return plan_no_memory(change);
+    if (link->kind == TARGET_CGROUP || cpus_has(&change->engine->online, link->cpu)) {
+        if (!(replaced->successor = plan_successor(change, link)))
+            return plan_no_memory(change);
+        replaced->successor->missed |= link->kind == TARGET_CPU && !link->offline;
+        return 0;
     }
-    return pmc->wants_all && pmc->cpus_stale;
+    if (!(replaced->ended = plan_remains(link, pmc_events(change->pmc))))
+        return plan_no_memory(change);
+    replaced->ended->offline = true;
+    return 0;
 }
 
 int plan_cpus(struct change *change)
 {
     static const struct target_word all = { .word = { "all", 3 }, .kind = TARGET_CPU, .all = true };
     struct pmc *pmc = change->pmc;
-    struct engine *engine = change->engine;
     int rc = 0;
 
     change->start_fresh = !state_table[pmc->state].open;
-    for (unsigned i = 0; i < pmc->links->n; i++) {
-        struct link *link = pmc->links->link[i];
-        bool online = link->kind != TARGET_CPU || cpus_has(&engine->online, link->cpu);
-        bool moved = link->kind == TARGET_CPU ? link->offline == online : link->stale;
-        struct replaced *replaced;
-
-        if (link->ended || link->kind < TARGET_CPU || !moved)
-            continue;
-        if (!(replaced = plan_replace(change, link)))
-            return plan_no_memory(change);
-        if (online) {
-            replaced->successor = plan_successor(change, link);
-        } else {
-            replaced->ended = plan_remains(link, pmc_events(pmc));
-            if (replaced->ended)
-                replaced->ended->offline = true;
-        }
-        if (!replaced->successor && !replaced->ended)
-            return plan_no_memory(change);
-    }
-    if (pmc->wants_all) {
+    for (unsigned i = 0; rc == 0 && i < pmc->links->n; i++)
+        if (link_moved(pmc, pmc->links->link[i]))
+            rc = plan_moved(change, pmc->links->link[i]);
+    if (rc == 0 && pmc->wants_all) {
         change->wants_all = false;
         rc = plan_want_cpus(change, &all);
     }

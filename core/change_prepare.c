@@ -79,6 +79,21 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
                    "write its cgroup.procs", WORD_ARG(word->word));
 }
 
+/* -PID of nobody: was it a target? The PMC is busy: its links stay. */
+static bool has_exited(const struct change *change, const struct target_word *word)
+{
+    const struct links *links = change->pmc->links;
+
+    for (unsigned i = 0; i < links->n; i++) {
+        struct link *link = links->link[i];
+
+        if (link->kind == word->kind && (uint64_t)(link->tid ? link->tid : link->pid) == word->number &&
+            (link->ended || !link_target_alive(link)))
+            return true;
+    }
+    return false;
+}
+
 static int find_targets(struct change *change)
 {
     unsigned found = 0, passed = 0;
@@ -97,8 +112,10 @@ static int find_targets(struct change *change)
             passed++;
             continue;
         }
-        if (rc == -ESRCH && wanted->word.remove && !wanted->word.self)
-            rc = 0; /* the check knows whether it was a target once */
+        if (rc == -ESRCH && wanted->word.remove && !wanted->word.self) {
+            wanted->exited = has_exited(change, &wanted->word);
+            rc = 0; /* the check says what it was */
+        }
         if (rc)
             return rc;
         found++;
@@ -138,26 +155,21 @@ static int plan_set(struct change *change)
                               change->want.value[KEY_MULTIPLEX], &change->err);
 }
 
-/* May those who attached still observe what the process runs now? A second failure is final. */
+/* May those who attached still observe what the process runs now? */
 static void ask_dropped(struct change *change)
 {
     const struct engine *engine = change->engine;
     const struct host *host = engine->host;
-    const struct links *links = change->pmc->links; /* busy: nobody replaces them */
 
-    for (unsigned i = 0; i < links->n; i++) {
-        struct link *link = links->link[i];
+    for (unsigned i = 0; i < change->n_verdicts; i++) {
+        struct verdict *verdict = &change->verdicts[i];
 
-        if (!link->dropped || link->ended || !link->proc || link->refused)
-            continue;
-        if (host->process_headless && host->process_headless(link->proc->process)) { /* nothing was lost */
-            link->dropped = false;
-            continue;
-        }
-        link->refused = link->asked ||
-                        (link->rights && engine->host->may_observe(engine->host_state, link->rights,
-                                                                   link->proc->process, NULL) != 0);
-        link->asked = true;
+        if (verdict->below)
+            continue; /* of a descendant the backend asks when it finds it */
+        verdict->headless = host->process_headless && host->process_headless(verdict->process);
+        verdict->refused = !verdict->headless && verdict->rights &&
+                           host->may_observe(engine->host_state, verdict->rights, verdict->process,
+                                             NULL) != 0;
     }
 }
 

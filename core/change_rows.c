@@ -85,52 +85,70 @@ static int make_claim(struct change *change, struct claim **out)
     return 0;
 }
 
-/* Do a and b cover, or are they about to cover, one process? */
-static bool covers_link(struct engine *engine, const struct pmc *pmc, const struct link *link,
+/* Do a and b cover, or are they about to cover, one process? Of fresh links no counter is looked at. */
+static bool covers_link(struct engine *engine, const struct pmc *pmc, const struct link *link, bool fresh,
                         const struct link *other)
 {
     if (link->ended || other->ended || link->kind > TARGET_THREAD || other->kind > TARGET_THREAD)
         return false;
     if (link->pid == other->pid)
         return link->kind == TARGET_PROCESS || other->kind == TARGET_PROCESS || link->tid == other->tid;
-    return pmc->settings.value[KEY_DESCENDANTS] && link->counter &&
+    return pmc->settings.value[KEY_DESCENDANTS] && !fresh && link->counter &&
            engine->backend->covers(link->counter, other->pid);
 }
 
+/* The links of a PMC: those it has, and those of the change under way. */
 struct view {
     const struct pmc *pmc;
     struct link *const *link[2];
     unsigned n[2];
 };
 
-static struct view view_of(const struct change *change, uint64_t id)
+/* A PMC that was released, but holds its rows until its counters are closed; NULL: already at that. */
+static const struct pmc *pmc_leaving(struct engine *engine, uint64_t pmc_id)
 {
-    const struct pmc *pmc = ids_find(&change->engine->pmcs, id);
+    uint64_t id = 0;
+
+    for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));)
+        for (const struct link *link = proc->links; link; link = link->next_of_proc)
+            if (link->pmc->id == pmc_id && link->pmc->links)
+                return link->pmc;
+    return NULL;
+}
+
+static struct view view_of(struct engine *engine, uint64_t id)
+{
+    const struct pmc *pmc = ids_find(&engine->pmcs, id);
+
+    if (!pmc)
+        pmc = pmc_leaving(engine, id);
     struct view view = { .pmc = pmc };
 
     if (!pmc)
         return view;
     view.link[0] = pmc->links->link;
     view.n[0] = pmc->links->n;
-    if (pmc == change->pmc) {
-        view.link[1] = change->fresh;
-        view.n[1] = change->n_fresh;
+    if (pmc->busy) {
+        view.link[1] = pmc->busy->fresh;
+        view.n[1] = pmc->busy->n_fresh;
     }
     return view;
 }
 
 static bool conflict(void *ctx, uint64_t a, uint64_t b)
 {
-    const struct change *change = ctx;
-    struct view va = view_of(change, a), vb = view_of(change, b);
+    struct engine *engine = ctx;
+    struct view va = view_of(engine, a), vb = view_of(engine, b);
 
+    if (!va.pmc || !vb.pmc)
+        return true; /* its counters are being closed: on what, nobody knows any more */
     for (unsigned x = 0; x < 4; x++) {
         unsigned s = x / 2, t = x % 2;
 
         for (unsigned i = 0; i < va.n[s]; i++)
             for (unsigned j = 0; j < vb.n[t]; j++)
-                if (covers_link(change->engine, va.pmc, va.link[s][i], vb.link[t][j]) ||
-                    covers_link(change->engine, vb.pmc, vb.link[t][j], va.link[s][i]))
+                if (covers_link(engine, va.pmc, va.link[s][i], s == 1, vb.link[t][j]) ||
+                    covers_link(engine, vb.pmc, vb.link[t][j], t == 1, va.link[s][i]))
                     return true;
     }
     return false;
@@ -229,7 +247,7 @@ int plan_rows(struct change *change)
         change->new_claim = true;
     }
     if (claim && !claim->system && change->n_fresh)
-        rc = rows_arrange(engine->rows, claim, conflict, change, &change->err);
+        rc = rows_arrange(engine->rows, claim, conflict, engine, &change->err);
     if (rc == 0 && change->new_claim && change->before)
         rows_hold(change);
     return rc;

@@ -105,11 +105,10 @@ static int want_process(struct change *change, struct wanted *wanted)
         return plan_no_memory(change);
     }
     link_set_proc(link, proc);
-    link->watch = !proc->watched;
-    proc->watched = true;
     link->pid = wanted->pid;
     link->tid = wanted->tid;
-    if (!change->superuser && !(link->rights = rights_copy(change->rights)))
+    if (!plan_watch(change, proc, link->kind == TARGET_PROCESS) ||
+        (!change->superuser && !(link->rights = rights_copy(change->rights))))
         return plan_no_memory(change);
     return check_load(change, proc, link);
 }
@@ -202,9 +201,11 @@ int plan_want_cpus(struct change *change, const struct target_word *word)
         if (word->all && class && cpus_count(&class->cpus) > 0 &&
             !cpus_has(&class->cpus, (unsigned)cpu))
             continue;
+        if (link && !word->all && change->additive)
+            continue; /* it may even be offline now */
         if (!word->all)
             rc = check_cpu(change, word, (unsigned)cpu);
-        if (rc == 0 && link && !word->all && !change->additive && link->counter)
+        if (rc == 0 && link && !word->all && link->counter)
             rc = err_set(&change->err, E10, "\"" WORD_FMT "\": CPU %d is attached already",
                          WORD_ARG(word->word), cpu);
         if (rc || link)
@@ -228,13 +229,10 @@ static int refuse_unattached(struct change *change, const struct wanted *wanted)
             return err_set(&change->err, E45, "\"" WORD_FMT "\" has executed a privileged program (set-id, "
                            "file capabilities, unreadable) and is not observed any more; its count stays",
                            WORD_ARG(wanted->word.word));
-        if (wanted->process)
-            continue;
-        if ((link->ended || link_dead(change->pmc, link)) && link->kind == wanted->word.kind &&
-            (uint64_t)(link->tid ? link->tid : link->pid) == wanted->word.number)
-            return err_set(&change->err, E45, "\"" WORD_FMT "\" has exited and is not observed any more; "
-                           "its count stays", WORD_ARG(wanted->word.word));
     }
+    if (wanted->exited)
+        return err_set(&change->err, E45, "\"" WORD_FMT "\" has exited and is not observed any more; "
+                       "its count stays", WORD_ARG(wanted->word.word));
     if (!wanted->process && !wanted_is_system(wanted))
         return err_set(&change->err, E44, "\"" WORD_FMT "\": there is no such process",
                        WORD_ARG(wanted->word.word));
@@ -353,7 +351,5 @@ int plan_lifetime(struct change *change)
     if (taken)
         change->writer = NULL;
     change->owner = proc;
-    change->watch_owner = !proc->watched;
-    proc->watched = true;
-    return 0;
+    return plan_watch(change, proc, false) ? 0 : plan_no_memory(change);
 }

@@ -33,12 +33,12 @@ unsigned count_cost(const struct pmc *pmc)
     return cost;
 }
 
-/* What a reading says about the state. */
-static void note_state(struct pmc *pmc, const struct tally *tally, bool off)
+/* What a reading says about the state: `ran` is of the counters alone, not of what was before them. */
+static void note_state(struct pmc *pmc, bool ran, bool off)
 {
     if (pmc->busy)
         return;
-    if (pmc->state == PMC_ARMED && tally->enabled_ns > 0)
+    if (pmc->state == PMC_ARMED && ran)
         pmc_set_state(pmc, PMC_RUNNING);
     if (pmc->state == PMC_RUNNING && off)
         pmc_set_state(pmc, PMC_LOST);
@@ -46,39 +46,45 @@ static void note_state(struct pmc *pmc, const struct tally *tally, bool off)
         pmc_set_state(pmc, PMC_RUNNING);
 }
 
-void count_now(struct pmc *pmc, struct total *total)
+static int count_failed(const struct pmc *pmc, struct err *err)
+{
+    return err_set(err, P14, "a counter of %s could not be read: what it counted is not known at this "
+                   "moment; detach its targets and attach them again if that stays", pmc->name);
+}
+
+int count_now(struct pmc *pmc, struct total *total, struct err *err)
 {
     const struct backend *backend = pmc->engine->backend;
     unsigned n = pmc_events(pmc), live = 0, off = 0;
-    bool missed = false;
+    bool missed = false, ran = false;
     struct reading reading;
     struct tally *sum = total->tally = (struct tally *)total->room;
 
     memcpy(sum, pmc->base, TALLY_SIZE(n));
     for (unsigned i = 0; i < pmc->links->n; i++) {
-        const struct link *link = pmc->links->link[i];
+        struct link *link = pmc->links->link[i];
 
-        missed |= link->missed;
         if (!link_live(link)) {
+            missed |= link->missed;
             tally_add(sum, link->base, n);
             continue;
         }
         if (backend->read(link->counter, &reading) != 0)
-            continue;
-        sum->covered_ns += reading.covered_ns - link->base->covered_ns;
-        sum->enabled_ns += reading.enabled_ns - link->base->enabled_ns;
-        sum->running_ns += reading.running_ns - link->base->running_ns;
-        sum->never_ran |= reading.never_ran;
-        for (unsigned e = 0; e < n; e++) {
-            sum->value[e] += reading.value[e] - link->base->value[e];
-            sum->value[n + e] += reading.estimate[e] - link->base->value[n + e];
-        }
+            return count_failed(pmc, err);
+        tally_take(link->seen, &reading, n);
+        if (reading.dropped)
+            link_lost_below(link);
+        missed |= link->missed;
+        tally_add(sum, link->seen, n);
+        tally_subtract(sum, link->base, n);
         live++;
         off += reading.off;
+        ran |= reading.enabled_ns > 0;
     }
     total->partial = tally_partial(sum) || missed;
     total->off = live > 0 && off == live;
-    note_state(pmc, sum, total->off);
+    note_state(pmc, ran, total->off);
+    return 0;
 }
 
 /* ---- looks ---- */
@@ -118,6 +124,8 @@ static bool looked_take(struct looked *item)
     item->links = links_ref(pmc->links);
     item->set = set_ref(pmc->set);
     item->epoch = pmc->epoch;
+    item->change = pmc->change;
+    item->failed = false;
     item->base = malloc(TALLY_SIZE(n));
     item->total = tally_new(n);
     item->link = calloc(item->links->n + 1, sizeof(struct tally *));
@@ -144,7 +152,10 @@ static void looked_read(const struct look *look, struct looked *item)
             item->shown[i] = engine->host->process_seen_by(engine->host_state, look->tid,
                                                            link->kind == TARGET_THREAD ? link->tid
                                                                                        : link->pid);
-        if (look->counts && link_live(link) && engine->backend->read(link->counter, &reading) == 0)
+        if (!look->counts || item->failed || !link_live(link))
+            continue;
+        item->failed = engine->backend->read(link->counter, &reading) != 0;
+        if (!item->failed)
             tally_take(item->link[i], &reading, n);
     }
 }
@@ -164,16 +175,22 @@ static void look_run(struct work *work)
 static void looked_sum(struct looked *item)
 {
     unsigned n = item->set ? item->set->n : 0, live = 0, off = 0;
+    bool ran = false;
 
     memcpy(item->total, item->base, TALLY_SIZE(n));
     item->partial = false;
     for (unsigned i = 0; i < item->links->n; i++) {
-        const struct link *link = item->links->link[i];
+        struct link *link = item->links->link[i];
 
+        if (link_live(link) && item->link[i]->dropped)
+            link_lost_below(link);
         item->partial |= link->missed;
         if (link_live(link)) {
             off += item->link[i]->off;
             live++;
+            ran |= item->link[i]->enabled_ns > 0;
+            if (item->link[i]->covered_ns >= link->seen->covered_ns)
+                memcpy(link->seen, item->link[i], TALLY_SIZE(n));
             tally_subtract(item->link[i], link->base, n);
         } else {
             memcpy(item->link[i], link->base, TALLY_SIZE(n));
@@ -182,8 +199,21 @@ static void looked_sum(struct looked *item)
     }
     item->partial |= tally_partial(item->total);
     item->off = live > 0 && off == live;
-    if (!pmc_released(item->pmc) && item->epoch == item->pmc->epoch)
-        note_state(item->pmc, item->total, item->off);
+    if (!pmc_released(item->pmc) && item->epoch == item->pmc->epoch && item->change == item->pmc->change)
+        note_state(item->pmc, ran, item->off);
+}
+
+/* All is read. */
+static int look_end(struct call *call, struct look *look)
+{
+    for (unsigned i = 0; look->counts && i < look->n; i++)
+        if (!look->item[i].failed)
+            looked_sum(&look->item[i]);
+    if (look->one && pmc_released(look->item[0].pmc))
+        return err_set(&call->err, P26, "the PMC was released");
+    if (look->one && look->item[0].failed)
+        return count_failed(look->item[0].pmc, &call->err);
+    return look->print(call, look);
 }
 
 static int look_finish(struct call *call, struct work *work)
@@ -207,10 +237,7 @@ static int look_finish(struct call *call, struct work *work)
         call->work = work;
         return CALL_WORK;
     }
-    for (unsigned i = 0; look->counts && i < look->n; i++)
-        looked_sum(&look->item[i]);
-    bool gone = look->one && pmc_released(look->item[0].pmc);
-    int rc = gone ? err_set(&call->err, P26, "the PMC was released") : look->print(call, look);
+    int rc = look_end(call, look);
     assert(rc <= 0);
     look_free(look);
     return rc;

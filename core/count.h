@@ -17,8 +17,11 @@ struct total {
 };
 
 unsigned count_cost(const struct pmc *pmc); /* system calls */
-/* Under the lock; for PMCs that are cheap. Notes armed -> running, running <-> lost. */
-void count_now(struct pmc *pmc, struct total *total);
+/*
+ * Under the lock; for PMCs that are cheap. Notes armed -> running, running <-> lost. 0, or an errno when
+ * a counter could not be read: then nothing of it is known.
+ */
+int count_now(struct pmc *pmc, struct total *total, struct err *err);
 bool tally_partial(const struct tally *tally);
 /* The value that `count` shows of event i: raw, or the estimate with multiplex=on. */
 uint64_t count_shown(const struct pmc *pmc, const struct tally *tally, unsigned i);
@@ -29,11 +32,13 @@ struct looked {
     struct links *links;     /* a reference */
     struct set *set;         /* a reference, or NULL */
     uint64_t epoch;
+    uint64_t change;         /* of the PMC then: a reading from before says nothing of a later state */
     struct tally *base;      /* of the PMC then */
     struct tally **link;     /* per link: what it counted (relative), filled by the look */
     pid_t *shown;            /* per link: PID as the reader knows it */
     struct tally *total;
     bool partial, off;
+    bool failed;             /* one of its counters could not be read: there is no total */
 };
 
 struct look {
@@ -43,9 +48,8 @@ struct look {
     bool counts;             /* read the counters */
     bool pids;               /* translate PIDs */
     uint64_t time_ns, tsc;
-    bool one;                /* for a file of this PMC: released meanwhile is ENODEV */
+    bool one;                /* for a file of this PMC: released meanwhile is ENODEV, unread EIO */
     int (*print)(struct call *call, struct look *look); /* with the lock */
-    bool failed;
     unsigned n;
     struct looked item[];
 };

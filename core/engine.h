@@ -13,8 +13,6 @@
 
 #include <sys/types.h>
 
-
-
 /* ---- life ---- */
 
 /* Needs tunables already set from the configuration. NULL: no memory. */
@@ -104,7 +102,7 @@ const struct tunables *engine_tunables(const struct engine *engine);
 void engine_set_readers(struct engine *engine, gid_t gid);
 /* SIGHUP: take the run-time tunables of `fresh`. */
 void engine_retune(struct engine *engine, const struct tunables *fresh);
-/* The catalogue of events/, or NULL while it is not loaded: then engine_catalog_work() makes it. */
+/* The catalogue of events/, or NULL while it is not loaded: then engine_catalog_load() makes it. */
 const struct catalog *engine_catalog(struct engine *engine);
 int engine_catalog_load(struct call *call); /* CALL_DONE when it is there, else CALL_WORK */
 /* CPUs that exist, and rows per class, for the directory admin/cpuN/ROW. Row numbers run through all

@@ -4,10 +4,14 @@
 #include "core/foreign.h"
 
 #include <stdlib.h>
+#include <time.h>
+
+enum { PROBES = 3, PROBE_PAUSE_NS = 3000000 };
 
 struct probed {
     unsigned cpu, class_index;
-    uint64_t own, foreign; /* rows */
+    uint64_t own;     /* rows, when the probe began */
+    uint64_t foreign; /* rows that all probes so far found taken */
 };
 
 struct probing {
@@ -17,42 +21,63 @@ struct probing {
     struct probed slots[];
 };
 
+/*
+ * Others' tasks come and go with their counters: a row is foreign when every one of some probes, a few
+ * milliseconds apart, found it taken.
+ */
 static void probing_run(struct work *work)
 {
+    const struct timespec pause = { .tv_nsec = PROBE_PAUSE_NS };
     struct probing *probing = (struct probing *)work;
     const struct engine *engine = probing->engine;
 
-    for (unsigned i = 0; i < probing->n; i++) {
-        struct probed *at = &probing->slots[i];
+    for (unsigned probe = 0; probe < PROBES; probe++) {
+        bool any = false;
 
-        at->foreign = engine->backend->foreign(engine->backend_state, at->class_index, at->cpu, at->own);
+        for (unsigned i = 0; i < probing->n; i++) {
+            struct probed *at = &probing->slots[i];
+
+            if (at->foreign) /* all of them before the first probe */
+                at->foreign &= engine->backend->foreign(engine->backend_state, at->class_index, at->cpu,
+                                                        at->own);
+            any |= at->foreign != 0;
+        }
+        if (!any)
+            break;
+        nanosleep(&pause, NULL);
     }
 }
 
-static int probing_finish(struct call *call, struct work *work)
-{
-    struct probing *probing = (struct probing *)work;
-
-    (void)call;
-    for (unsigned i = 0; i < probing->n; i++) {
-        const struct probed *at = &probing->slots[i];
-
-        rows_set_foreign(probing->engine->rows, at->cpu, at->class_index, at->foreign);
-    }
-    free(probing);
-    return CALL_DONE;
-}
-
-/* Rows on which a system PMC is on this CPU. Those of processes come and go with their tasks. */
+/*
+ * Rows that pmcfs's own PMCs may hold on this CPU: those of processes too, for their tasks may run
+ * there at any moment.
+ */
 static uint64_t own_rows(const struct engine *engine, unsigned cpu, unsigned class_index)
 {
     uint64_t own = 0, oldest;
 
     for (unsigned row = 0; row < engine->classes[class_index].rows && row < 64; row++)
-        if (rows_disposition(engine->rows, class_index, row) == ROW_STANDALONE &&
+        if (rows_disposition(engine->rows, class_index, row) != ROW_FREE &&
             rows_users(engine->rows, cpu, class_index, row, &oldest) > 0)
             own |= UINT64_C(1) << row;
     return own;
+}
+
+/* What was found while PMCs came or went means nothing: the slot stays as it was known. */
+static int probing_finish(struct call *call, struct work *work)
+{
+    struct probing *probing = (struct probing *)work;
+    const struct engine *engine = probing->engine;
+
+    (void)call;
+    for (unsigned i = 0; i < probing->n; i++) {
+        const struct probed *at = &probing->slots[i];
+
+        if (own_rows(engine, at->cpu, at->class_index) == at->own)
+            rows_set_foreign(engine->rows, at->cpu, at->class_index, at->foreign);
+    }
+    free(probing);
+    return CALL_DONE;
 }
 
 struct work *foreign_probe(struct engine *engine)
@@ -72,6 +97,7 @@ struct work *foreign_probe(struct engine *engine)
                     .cpu = (unsigned)cpu,
                     .class_index = i,
                     .own = own_rows(engine, (unsigned)cpu, i),
+                    .foreign = UINT64_MAX,
                 };
     return &probing->work;
 }

@@ -1,9 +1,9 @@
 /*
- * The texts of info/ and admin/: the machine, rows, statistics, tunables.
+ * The texts of info/ and of events/CLASS/EVENT: the machine, rows, statistics.
  */
 #include "core/access.h"
+#include "core/engine.h"
 #include "core/files.h"
-#include "core/foreign.h"
 #include "core/pmc.h"
 
 #include <errno.h>
@@ -25,26 +25,81 @@ int show_info_version(struct call *call)
     return CALL_DONE;
 }
 
+/* ---- what has to be looked up in the machine's files: works ---- */
+
+struct lookup {
+    struct work work;
+    const struct engine *engine;
+    void (*print)(const struct engine *engine, struct buf *out);
+    struct buf text;
+};
+
+static void lookup_run(struct work *work)
+{
+    struct lookup *lookup = (struct lookup *)work;
+
+    lookup->print(lookup->engine, &lookup->text);
+}
+
+static int lookup_finish(struct call *call, struct work *work)
+{
+    struct lookup *lookup = (struct lookup *)work;
+    int rc = lookup->text.failed ? err_set(&call->err, E32, "no memory") : CALL_DONE;
+
+    buf_add(call->out, lookup->text.data, lookup->text.len);
+    buf_free(&lookup->text);
+    free(lookup);
+    return rc;
+}
+
+static int lookup_begin(struct call *call, void (*print)(const struct engine *engine, struct buf *out))
+{
+    struct lookup *lookup = calloc(1, sizeof *lookup);
+
+    if (!lookup)
+        return err_set(&call->err, E32, "no memory");
+    lookup->work = (struct work){ lookup_run, lookup_finish, false };
+    lookup->engine = call->engine;
+    lookup->print = print;
+    buf_init(&lookup->text, NULL, 0);
+    call->work = &lookup->work;
+    return CALL_WORK;
+}
+
+static void print_backend(const struct engine *engine, struct buf *out)
+{
+    buf_str(out, engine->backend->name);
+    buf_char(out, '\n');
+    engine->backend->facts(engine->backend_state, out);
+}
+
 int show_info_backend(struct call *call)
 {
-    buf_str(call->out, call->engine->backend->name);
-    buf_char(call->out, '\n');
-    call->engine->backend->facts(call->engine->backend_state, call->out);
-    return CALL_DONE;
+    return lookup_begin(call, print_backend);
+}
+
+static void print_cpu(const struct engine *engine, struct buf *out)
+{
+    engine->host->cpu_name(engine->host_state, out);
+    buf_char(out, '\n');
 }
 
 int show_info_cpu(struct call *call)
 {
-    call->engine->host->cpu_name(call->engine->host_state, call->out);
-    buf_char(call->out, '\n');
-    return CALL_DONE;
+    return lookup_begin(call, print_cpu);
+}
+
+static void print_cpuref(const struct engine *engine, struct buf *out)
+{
+    engine->backend->cpuref(engine->backend_state, out);
 }
 
 int show_info_cpuref(struct call *call)
 {
-    call->engine->backend->cpuref(call->engine->backend_state, call->out);
-    return CALL_DONE;
+    return lookup_begin(call, print_cpuref);
 }
+
+/* ---- what the engine knows ---- */
 
 int show_info_cpus(struct call *call)
 {
@@ -56,8 +111,6 @@ int show_info_cpus(struct call *call)
     return CALL_DONE;
 }
 
-/* engine.h: rows of all classes together. */
-unsigned engine_rows(const struct engine *engine);
 unsigned engine_rows(const struct engine *engine)
 {
     unsigned n = 0;
@@ -288,131 +341,4 @@ int show_catalog_event(struct call *call)
     buf_init(&d->text, NULL, 0);
     call->work = &d->work;
     return CALL_WORK;
-}
-
-/* ---- admin ---- */
-
-int show_tunable(struct call *call)
-{
-    const struct tunable_row *row = tunable_row((enum tunable)call->index);
-
-    tunable_print(&call->engine->tunables, (enum tunable)call->index, call->out);
-    buf_char(call->out, '\n');
-    if (strncmp(row->effect, "none", 4) == 0) {
-        buf_str(call->out, "# ");
-        buf_str(call->out, row->effect);
-        buf_char(call->out, '\n');
-    }
-    return CALL_DONE;
-}
-
-static int only_superuser(struct call *call)
-{
-    if (access_superuser(call->rights))
-        return 0;
-    return err_set(&call->err, E39, "only the superuser (CAP_PERFMON or CAP_SYS_ADMIN in the initial user "
-                   "namespace) administers rows and tunables");
-}
-
-static int one_word(struct call *call, struct word *word)
-{
-    struct word more;
-    struct scan scan;
-
-    scan_init(&scan, call->text, call->len);
-    if (!scan_word(&scan, word))
-        return err_set(&call->err, P05, "nothing but blanks was written");
-    if (scan_word(&scan, &more))
-        return err_set(&call->err, P27, "one word, not more: \"" WORD_FMT "\" is too much",
-                       WORD_ARG(more));
-    return 0;
-}
-
-int store_tunable(struct call *call)
-{
-    enum tunable which = (enum tunable)call->index;
-    struct word word;
-    int rc = only_superuser(call);
-
-    if (rc == 0)
-        rc = one_word(call, &word);
-    if (rc == 0)
-        rc = tunable_set(&call->engine->tunables, which, word, false, &call->err);
-    if (rc == 0 && which == TUNABLE_STRICT_ROWS)
-        rows_set_strict(call->engine->rows, tunable_bool(&call->engine->tunables, which));
-    return rc;
-}
-
-/* The number of slots that others hold, as last probed. */
-int show_probe(struct call *call)
-{
-    buf_u64(call->out, foreign_slots(call->engine));
-    buf_char(call->out, '\n');
-    return CALL_DONE;
-}
-
-int store_probe(struct call *call)
-{
-    struct word word;
-    int rc = only_superuser(call);
-
-    if (rc == 0)
-        rc = one_word(call, &word);
-    if (rc)
-        return rc;
-    if (!word_is(word, "1"))
-        return err_set(&call->err, P27, "\"" WORD_FMT "\": write 1 to probe again", WORD_ARG(word));
-    call->work = foreign_probe(call->engine);
-    return call->work ? CALL_WORK : err_set(&call->err, E32, "no memory");
-}
-
-/* Row numbers of admin/cpuN run through all classes with rows. */
-static bool slot_of(const struct call *call, unsigned *cpu, unsigned *class_index, unsigned *row)
-{
-    unsigned number = (unsigned)(call->index & 0xffff);
-
-    *cpu = (unsigned)(call->index >> 16);
-    for (unsigned i = 0; i < call->engine->n_classes; i++) {
-        if (number < call->engine->classes[i].rows) {
-            *class_index = i;
-            *row = number;
-            return true;
-        }
-        number -= call->engine->classes[i].rows;
-    }
-    return false;
-}
-
-int show_slot(struct call *call)
-{
-    unsigned cpu, class_index, row;
-
-    if (!slot_of(call, &cpu, &class_index, &row))
-        return -ENOENT;
-    if (!cpus_has(&call->engine->online, cpu))
-        return err_set(&call->err, E34, "CPU %u is offline", cpu);
-    bool disabled = rows_slot(call->engine->rows, cpu, class_index, row) == SLOT_DISABLED;
-    buf_str(call->out, disabled ? "disabled\n" : "enabled\n");
-    return CALL_DONE;
-}
-
-int store_slot(struct call *call)
-{
-    unsigned cpu, class_index, row;
-    struct word word;
-    int rc = only_superuser(call);
-
-    if (rc)
-        return rc;
-    if (!slot_of(call, &cpu, &class_index, &row))
-        return -ENOENT;
-    if (!cpus_has(&call->engine->online, cpu))
-        return err_set(&call->err, E34, "CPU %u is offline", cpu);
-    if ((rc = one_word(call, &word)))
-        return rc;
-    if (word_alike(word, "disabled", false) || word_alike(word, "disable", false))
-        return rows_disable(call->engine->rows, cpu, class_index, row, &call->err);
-    if (word_alike(word, "enabled", false) || word_alike(word, "enable", false))
-        return rows_enable(call->engine->rows, cpu, class_index, row, &call->err);
-    return err_set(&call->err, E17, "\"" WORD_FMT "\": write enabled or disabled", WORD_ARG(word));
 }

@@ -1,5 +1,5 @@
 /*
- * PMCs of one instance by name (a sorted vector), and each user's last sentence.
+ * PMCs of one instance by name (a sorted vector), each user's last sentence, and what users have.
  */
 #include "core/instance.h"
 
@@ -89,15 +89,6 @@ void instance_remove(struct instance *instance, struct pmc *pmc)
             (instance->n - i) * sizeof instance->by_name[0]);
 }
 
-unsigned instance_count_of(const struct instance *instance, uid_t uid)
-{
-    unsigned n = 0;
-
-    for (size_t i = 0; i < instance->n; i++)
-        n += instance->by_name[i]->uid == uid;
-    return n;
-}
-
 static struct last_error *error_slot(struct instance *instance, uid_t uid)
 {
     struct last_error *oldest = NULL;
@@ -137,4 +128,41 @@ const char *instance_error(const struct instance *instance, uid_t uid)
         if (instance->errors[i].uid == uid && instance->errors[i].line)
             return instance->errors[i].line;
     return "ok";
+}
+
+/* ---- users ---- */
+
+struct user *user_find(const struct engine *engine, uid_t uid)
+{
+    struct user *user = engine->users[uid % USER_BUCKETS];
+
+    while (user && user->uid != uid)
+        user = user->next;
+    return user;
+}
+
+struct user *user_get(struct engine *engine, uid_t uid)
+{
+    struct user *user = user_find(engine, uid);
+
+    if (!user && (user = calloc(1, sizeof *user))) {
+        user->uid = uid;
+        user->next = engine->users[uid % USER_BUCKETS];
+        engine->users[uid % USER_BUCKETS] = user;
+    }
+    if (user)
+        user->refs++;
+    return user;
+}
+
+void user_unref(struct engine *engine, struct user *user)
+{
+    if (!user || --user->refs > 0)
+        return;
+    assert(user->pmcs == 0 && user->fds == 0);
+    struct user **at = &engine->users[user->uid % USER_BUCKETS];
+    while (*at != user)
+        at = &(*at)->next;
+    *at = user->next;
+    free(user);
 }

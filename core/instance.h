@@ -1,5 +1,6 @@
 /*
- * An instance: PMCs by name, and the last sentence of each user. The root is instance 0.
+ * An instance: PMCs by name, and the last sentence of each user. The root is instance 0. And users: what
+ * each has, of all instances.
  */
 #pragma once
 
@@ -23,6 +24,17 @@ void instance_free(struct instance *instance); /* asserts that it has no PMC */
 struct pmc *instance_find(const struct instance *instance, const char *name);
 bool instance_add(struct instance *instance, struct pmc *pmc);
 void instance_remove(struct instance *instance, struct pmc *pmc);
-unsigned instance_count_of(const struct instance *instance, uid_t uid);
 void instance_set_error(struct instance *instance, uid_t uid, uint64_t now_ns, const char *line);
 const char *instance_error(const struct instance *instance, uid_t uid); /* "ok" without one */
+
+/* Lives as long as a PMC of his, or a change of one. */
+struct user {
+    struct user *next;
+    uid_t uid;
+    unsigned refs;
+    unsigned pmcs;              /* on the tree */
+    _Atomic unsigned long fds;  /* descriptors of links, as accounted and booked */
+};
+struct user *user_find(const struct engine *engine, uid_t uid); /* NULL: he has nothing */
+struct user *user_get(struct engine *engine, uid_t uid);        /* a reference; NULL: no memory */
+void user_unref(struct engine *engine, struct user *user);      /* NULL allowed */

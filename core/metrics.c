@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A look at every PMC that the reader may read and that has an event. */
+/* A look at every PMC that the reader may read; one without an event has no line. */
 static int look_all(struct call *call, int (*print)(struct call *call, struct look *look))
 {
     struct engine *engine = call->engine;
@@ -28,9 +28,10 @@ static int look_all(struct call *call, int (*print)(struct call *call, struct lo
     return rc;
 }
 
+/* What cannot be read is left out: a wrong number would be believed, an error would hide the others. */
 static bool item_valid(const struct looked *item)
 {
-    return item->set && !pmc_released(item->pmc) && item->pmc->set == item->set;
+    return item->set && !item->failed && !pmc_released(item->pmc) && item->pmc->set == item->set;
 }
 
 static int print_counts(struct call *call, struct look *look)

@@ -15,10 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct queued_effect {
-    struct queued_effect *next;
-    struct effect effect;
-};
+#define PROC_BUCKETS 1024 /* powers of two */
+#define USER_BUCKETS 256
 
 struct engine {
     const struct host *host;
@@ -30,11 +28,17 @@ struct engine {
     struct tunables tunables;
     struct rows *rows;
     struct cpus possible, online;   /* online as last told */
-    struct cpus news;               /* CPUs that came or went, for the backend to be told */
+    struct cpus news, news_went;    /* CPUs that moved (and those that went), to be told to the backend */
+    uint64_t cpus_serial;           /* grows with every CPU that comes or goes; never 0 */
+    uint64_t cpus_came;             /* the serial when one came last */
+    uint64_t *cpus_went;            /* by CPU: the serial when it went last, or 0 */
+    unsigned n_cpus;                /* entries of cpus_went: highest possible number + 1 */
     uint64_t next_serial;
     struct ids pmcs;                /* of all instances */
     struct ids procs;               /* watched processes */
     struct ids links;               /* by tag, for sink.gone() */
+    struct proc *proc_by_key[PROC_BUCKETS];
+    struct user *users[USER_BUCKETS];
     struct instance *root;
     struct catalog catalog;
     bool has_catalog;
@@ -42,17 +46,17 @@ struct engine {
     uint64_t stats[STAT_COUNT];
     uint64_t operations, operations_failed; /* hwpmc's syscalls and syscall_errors */
     uint64_t attaches, attaches_raced;
-    struct queued_effect *effects, **effects_end;
+    struct pmc *told, **told_end;   /* PMCs of which something is to be told after the lock */
     struct pmc *pending;            /* PMCs with something to do for the engine's own works */
     struct link *dead;              /* links to be destroyed without the lock */
     unsigned n_polled;              /* PMCs somebody polls */
     uint64_t poll_due_ns;           /* when to look at them next */
+    bool poll_asked, poll_looking;  /* a look at those with `poll_asked` is wanted, is under way */
     gid_t readers;                  /* group of the tunable readers, or -1 */
     unsigned long fd_limit;         /* RLIMIT_NOFILE */
-    unsigned long fds_used;         /* by counters and processes, as accounted */
+    _Atomic unsigned long fds_used; /* by counters, processes and guards, as accounted and booked */
     bool forgetting;                /* descriptors stay open for a later worker */
 };
 
 uint64_t engine_serial(struct engine *engine); /* never 0, never the same again */
-void engine_wake(struct engine *engine, uint64_t id);
-void engine_effect(struct engine *engine, enum effect_kind kind, uint64_t id, const char *name);
+void engine_wake(struct engine *engine, uint64_t pmc_id);

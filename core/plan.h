@@ -1,7 +1,8 @@
 /*
- * Between the parts of a change (change_parse.c, change_prepare.c, and of its second stage change_check.c,
- * change_links.c, change_targets.c, change_rows.c). Unless it says otherwise with the engine's lock, on a change that is not applied yet. 0 or -errno with the
- * sentence in change->err.
+ * Between the parts of a change (change_parse.c, change_prepare.c, and of its second stage
+ * change_check.c, change_links.c, change_targets.c, change_rows.c, change_limits.c). Unless it says
+ * otherwise with the engine's lock, on a change that is not applied yet. 0 or -errno with the sentence
+ * in change->err.
  */
 #pragma once
 
@@ -23,6 +24,8 @@ bool plan_leaves(const struct change *change, const struct link *link);
 struct link *plan_fresh(struct change *change, enum target_kind kind);   /* to be attached */
 struct link *plan_successor(struct change *change, const struct link *old); /* on what `old` is on */
 struct link *plan_remains(const struct link *old, unsigned n); /* what stays of a link that ended */
+/* The proc's end is to be told; guards: also that it loses its events. A link or PMC holds it. */
+bool plan_watch(struct change *change, struct proc *proc, bool guards); /* false: no memory */
 int plan_reopen(struct change *change); /* every live link is opened anew */
 int plan_kept(struct change *change);   /* the links that stay; after all others are planned */
 int plan_deaths(struct change *change);
@@ -36,3 +39,6 @@ int plan_lifetime(struct change *change);
 
 /* change_rows.c: after the links are planned. */
 int plan_rows(struct change *change);
+
+/* change_limits.c: how much may be opened; books what will be at least. After all is planned. */
+void plan_limits(struct change *change);

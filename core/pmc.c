@@ -112,12 +112,39 @@ void pmc_unref(struct pmc *pmc)
         assert(pmc->links->n == 0);
         free(pmc->links);
     }
+    user_unref(pmc->engine, pmc->user);
     set_unref(pmc->set);
     settings_clear(&pmc->settings);
     free(pmc->base);
     free(pmc->error);
     free(pmc->name);
     free(pmc);
+}
+
+bool pmc_charge(struct pmc *pmc, uid_t uid)
+{
+    struct user *user = user_get(pmc->engine, uid), *before = pmc->user;
+
+    if (!user)
+        return false;
+    user->pmcs++;
+    user->fds += pmc->fds;
+    if (before) {
+        before->pmcs--;
+        before->fds -= pmc->fds;
+        user_unref(pmc->engine, before);
+    }
+    pmc->user = user;
+    pmc->uid = uid;
+    return true;
+}
+
+void pmc_hold_fds(struct pmc *pmc, long n)
+{
+    pmc->fds += (unsigned long)n;
+    pmc->engine->fds_used += (unsigned long)n;
+    if (pmc->user)
+        pmc->user->fds += (unsigned long)n;
 }
 
 void pmc_take_off(struct pmc *pmc)
@@ -127,14 +154,44 @@ void pmc_take_off(struct pmc *pmc)
     pmc->engine->n_polled -= pmc->pollers != 0;
     pmc->pollers = 0;
     pmc->instance = NULL;
-    engine_wake(pmc->engine, pmc->id);
+    if (pmc->user)
+        pmc->user->pmcs--;
+    pmc_wake(pmc);
+}
+
+/* To be told after the lock: needs no memory. */
+static void pmc_tell(struct pmc *pmc)
+{
+    struct engine *engine = pmc->engine;
+
+    if (pmc->told)
+        return;
+    pmc->told = true;
+    pmc->next_told = NULL;
+    *engine->told_end = pmc_ref(pmc);
+    engine->told_end = &pmc->next_told;
+}
+
+void pmc_wake(struct pmc *pmc)
+{
+    pmc->wake = true;
+    pmc_tell(pmc);
+}
+
+void pmc_vanish(struct pmc *pmc)
+{
+    pmc->vanished = true;
+    pmc->vanished_from = pmc->instance->id;
+    pmc_tell(pmc);
+    pmc_take_off(pmc);
+    pmc_pend(pmc);
 }
 
 void pmc_changed(struct pmc *pmc)
 {
     pmc->change++;
     pmc->changed_ns = pmc->engine->host->realtime_ns(pmc->engine->host_state);
-    engine_wake(pmc->engine, pmc->id);
+    pmc_wake(pmc);
 }
 
 void pmc_set_state(struct pmc *pmc, enum pmc_state state)
@@ -222,20 +279,38 @@ bool link_dropped(const struct pmc *pmc, const struct link *link)
            pmc->engine->host->process_alive(link->proc->process);
 }
 
+bool link_moved(const struct pmc *pmc, const struct link *link)
+{
+    const struct engine *engine = pmc->engine;
+
+    if (link->ended || link->kind < TARGET_CPU)
+        return false;
+    if (link->kind == TARGET_CGROUP)
+        return link->stale || engine->cpus_came > link->cpus_serial;
+    if (link->offline == cpus_has(&engine->online, link->cpu))
+        return true;
+    return !link->offline && link->cpu < engine->n_cpus &&
+           engine->cpus_went[link->cpu] > link->cpus_serial; /* and came again */
+}
+
+void link_lost_below(struct link *link)
+{
+    if (link->dropped || !link->pmc)
+        return;
+    link->missed = link->dropped = link->below = true;
+    link->asked = false;
+    link->drops++;
+    pmc_pend(link->pmc);
+}
+
 bool link_dead(const struct pmc *pmc, const struct link *link)
 {
     if (link->ended)
         return false;
     if (link->gone) /* or its process executed a privileged program, which is another matter */
         return !link_dropped(pmc, link);
-    if (link->kind == TARGET_CGROUP)
-        return !pmc->engine->host->cgroup_alive(link->cgroup_fd);
-    if (!link->proc)
-        return false;
     /* With descendants the process may be dead while its children are still counted. */
-    if (pmc->settings.value[KEY_DESCENDANTS])
-        return false;
-    return link->proc->dead || !pmc->engine->host->process_alive(link->proc->process);
+    return link->proc && link->proc->dead && !pmc->settings.value[KEY_DESCENDANTS];
 }
 
 /* ---- lifetime=owner ---- */

@@ -42,9 +42,16 @@ struct pmc {
     uint64_t created_ns, changed_ns; /* CLOCK_REALTIME */
     uint64_t made_ns;          /* CLOCK_MONOTONIC of mkdir */
     unsigned refs;             /* works and the id map */
-    bool busy;                 /* a change is under way: others wait */
-    bool pending;              /* on engine->pending */
+    struct change *busy;       /* the change under way, for which others wait; or NULL */
+    bool pending;              /* on engine->pending (a reference) */
+    bool later;                /* what it needs failed for want of memory: not in this round */
     struct pmc *next_pending;
+    bool told;                 /* on engine->told (a reference), for one or both of these */
+    bool wake, vanished;
+    uint64_t vanished_from;    /* the instance's id */
+    struct pmc *next_told;
+    struct user *user;         /* for whom it counts (a reference); NULL while it is loaded */
+    unsigned long fds;         /* descriptors of its links */
     enum pmc_state state;
     bool had_target;           /* attached at least once since the event was set */
     uint64_t epoch;            /* grows when bases are set anew: a long read starts over */
@@ -56,8 +63,9 @@ struct pmc {
     enum mode effective;       /* settings.mode, or what was asked otherwise */
     bool kernel;               /* kernel mode is counted, for events that say nothing */
     bool wants_all;            /* `all` is among the targets */
-    bool cpus_stale;           /* a CPU came since the last look */
-    bool cpus_refused;         /* following the CPUs failed: not again before the next one moves */
+    bool cpus_stale;           /* `all`: look, whatever came or not */
+    uint64_t cpus_serial;      /* `all`: the engine's when it was looked at */
+    uint64_t cpus_refused;     /* following the CPUs failed at this one: not again before the next */
     struct set *set;           /* NULL: new */
     struct links *links;       /* never NULL; shared empty one at first */
     struct tally *base;        /* initial values, plus what forgotten links counted */
@@ -67,7 +75,11 @@ struct pmc {
     bool raced;
     unsigned pollers;
     uint64_t polled_count;     /* count at the last look for pollers */
-    uint64_t held_by;          /* lifetime=open: the holder's mark, 0: nobody */
+    uint64_t polled_ns;        /* when that was; 0: never */
+    uint64_t polled_resets;    /* `resets` then */
+    bool poll_asked;           /* too costly to be read at once: wants a look for pollers */
+    bool poll_tells;           /* … and they are told in any case */
+    bool held_by;              /* lifetime=open: changed only through the descriptor that holds it */
     struct proc *owner;        /* lifetime=owner */
     struct pmc *next_owned;
 };
@@ -78,8 +90,17 @@ void pmc_unref(struct pmc *pmc);
 static inline bool pmc_released(const struct pmc *pmc) { return pmc->instance == NULL; }
 static inline unsigned pmc_events(const struct pmc *pmc) { return pmc->set ? pmc->set->n : 0; }
 
+/* It counts for this user from now on. False: no memory, it stays where it was. */
+bool pmc_charge(struct pmc *pmc, uid_t uid);
+/* Descriptors of its links, opened or closed (negative). */
+void pmc_hold_fds(struct pmc *pmc, long n);
+
 /* Off the tree: the name is free at once; what it holds goes with change_release(). */
 void pmc_take_off(struct pmc *pmc);
+/* The same by pmcfs itself: the kernel is told that the name is gone, the rest follows. */
+void pmc_vanish(struct pmc *pmc);
+/* Requests that wait for it are run again, its pollers told. */
+void pmc_wake(struct pmc *pmc);
 
 /* State or targets changed: numbers, wakes. */
 void pmc_changed(struct pmc *pmc);
@@ -94,7 +115,11 @@ void pmc_print_resolved(const struct pmc *pmc, unsigned i, struct buf *out);
 void pmc_pend(struct pmc *pmc);
 /* The system took the events off its process, which lives. One system call. */
 bool link_dropped(const struct pmc *pmc, const struct link *link);
-/* Its target is dead, and the link not ended yet. One system call for a plain process. */
+/* Its CPU went, or one came that it does not count: its counter is to be closed or opened anew. */
+bool link_moved(const struct pmc *pmc, const struct link *link);
+/* A reading says that a descendant lost its events: its target is attached again, if it lives. */
+void link_lost_below(struct link *link);
+/* Its target is known to be dead, and the link not ended yet. Deaths nobody told: deaths.h. */
 bool link_dead(const struct pmc *pmc, const struct link *link);
 /* For backends, as long as the link's counter exists: arg is the link. CPUs always are. */
 bool link_target_alive(void *arg);

@@ -38,7 +38,8 @@ struct rights *rights_copy(const struct rights *rights)
         rights_free(copy);
         return NULL;
     }
-    memcpy(copy->groups, rights->groups, rights->n_groups * sizeof *copy->groups);
+    if (rights->n_groups) /* else groups may be NULL */
+        memcpy(copy->groups, rights->groups, rights->n_groups * sizeof *copy->groups);
     return copy;
 }
 

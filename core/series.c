@@ -153,8 +153,8 @@ int stream_series(struct call *call)
     }
     if (count_cost(pmc) > COST_SMALL)
         return look_begin(call, &call->pmc, 1, true, false, series_look);
-    count_now(pmc, &total);
-    return series_step(call, pmc, total.tally, call->now_ns);
+    int rc = count_now(pmc, &total, &call->err);
+    return rc ? rc : series_step(call, pmc, total.tally, call->now_ns);
 }
 
 unsigned poll_series(struct call *call)

@@ -4,6 +4,7 @@
 #include "core/settings.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +46,7 @@ const struct key_row key_table[KEYS] = {
                    "PMCF_USR, CPC_COUNT_USER" },
     [KEY_KERNEL] = { "kernel", "on, off", "on for who may, else off", PLACE_ANY, true,
                      "count in kernel mode", "PMCF_OS, CPC_COUNT_SYSTEM" },
-    [KEY_CALLCHAIN] = { "callchain", "on, off, user, kernel", "off", PLACE_SAMPLING, true,
+    [KEY_CALLCHAIN] = { "callchain", "off, on, user, kernel", "off", PLACE_SAMPLING, true,
                         "record call chains", "PMC_F_CALLCHAIN, PMC_F_USERCALLCHAIN" },
     [KEY_DEPTH] = { "depth", "N", "callchaindepth", PLACE_SAMPLING, true, "depth of call chains", "" },
     [KEY_DESCENDANTS] = { "descendants", "on, off", "off", PLACE_PROCESS, true,
@@ -72,41 +73,36 @@ const struct key_row key_table[KEYS] = {
     [KEY_TARGET] = { "target", "see TARGETS", "", PLACE_ANY, false, "attach", "PMCATTACH, cpc_bind_*" },
 };
 
-/* How the value of a plain key is written. */
-enum shape { SHAPE_NONE, SHAPE_SWITCH, SHAPE_NUMBER, SHAPE_OFF_NUMBER, SHAPE_WORDS };
+/* How the value of a plain key is written; words are its row's in key_table, in that order. */
+enum shape { SHAPE_NONE, SHAPE_SWITCH, SHAPE_OFF_NUMBER, SHAPE_WORDS };
 
-static const char *const start_words[] = { "now", "exec", NULL };
-static const char *const callchain_words[] = { "off", "on", "user", "kernel", NULL };
-static const char *const lifetime_words[] = { "mount", "owner", "open", NULL };
-static const char *const off_words[] = { "off", NULL };
 
 static const struct shape_row {
     enum shape shape;
     uint64_t min, max;
     uint64_t standard;
-    const char *off;          /* SHAPE_OFF_NUMBER: the word for "no number" (stored as UINT64_MAX) */
-    const char *const *words; /* SHAPE_WORDS */
+    const char *off; /* SHAPE_OFF_NUMBER: the word for "no number" (stored as UINT64_MAX) */
 } shapes[KEYS] = {
-    [KEY_AUTOSTART] = { SHAPE_SWITCH, 0, 1, 1, NULL, NULL },
-    [KEY_START] = { SHAPE_WORDS, 0, 1, 0, NULL, start_words },
-    [KEY_PERIOD] = { SHAPE_OFF_NUMBER, 1, INT64_MAX, UINT64_MAX, "off", NULL },
-    [KEY_FREQ] = { SHAPE_OFF_NUMBER, 1, 1000000000, UINT64_MAX, "off", NULL },
-    [KEY_USER] = { SHAPE_SWITCH, 0, 1, 1, NULL, NULL },
-    [KEY_KERNEL] = { SHAPE_SWITCH, 0, 1, 0, NULL, NULL },
-    [KEY_CALLCHAIN] = { SHAPE_WORDS, 0, 3, 0, NULL, callchain_words },
-    [KEY_DEPTH] = { SHAPE_OFF_NUMBER, 1, 512, UINT64_MAX, "default", NULL },
-    [KEY_DESCENDANTS] = { SHAPE_SWITCH, 0, 1, 0, NULL, NULL },
-    [KEY_LOG_CSW] = { SHAPE_SWITCH, 0, 1, 0, NULL, NULL },
-    [KEY_LOG_EXIT] = { SHAPE_SWITCH, 0, 1, 0, NULL, NULL },
-    [KEY_KGMON] = { SHAPE_WORDS, 0, 0, 0, NULL, off_words },
-    [KEY_FORCE] = { SHAPE_WORDS, 0, 0, 0, NULL, off_words },
-    [KEY_MULTIPLEX] = { SHAPE_SWITCH, 0, 1, 0, NULL, NULL },
-    [KEY_ROW] = { SHAPE_OFF_NUMBER, 0, 63, UINT64_MAX, "any", NULL },
-    [KEY_INTERVAL] = { SHAPE_OFF_NUMBER, 1, 86400000, UINT64_MAX, "off", NULL },
-    [KEY_LOG] = { SHAPE_SWITCH, 0, 1, 1, NULL, NULL },
-    [KEY_LOGSIZE] = { SHAPE_OFF_NUMBER, 4096, UINT64_C(1) << 40, UINT64_MAX, "default", NULL },
-    [KEY_NOTIFY] = { SHAPE_OFF_NUMBER, 1, INT64_MAX, UINT64_MAX, "off", NULL },
-    [KEY_LIFETIME] = { SHAPE_WORDS, 0, 2, LIFETIME_MOUNT, NULL, lifetime_words },
+    [KEY_AUTOSTART] = { SHAPE_SWITCH, 0, 1, 1, NULL },
+    [KEY_START] = { SHAPE_WORDS, 0, 1, 0, NULL },
+    [KEY_PERIOD] = { SHAPE_OFF_NUMBER, 1, INT64_MAX, UINT64_MAX, "off" },
+    [KEY_FREQ] = { SHAPE_OFF_NUMBER, 1, 1000000000, UINT64_MAX, "off" },
+    [KEY_USER] = { SHAPE_SWITCH, 0, 1, 1, NULL },
+    [KEY_KERNEL] = { SHAPE_SWITCH, 0, 1, 0, NULL },
+    [KEY_CALLCHAIN] = { SHAPE_WORDS, 0, 3, 0, NULL },
+    [KEY_DEPTH] = { SHAPE_OFF_NUMBER, 1, 512, UINT64_MAX, "default" },
+    [KEY_DESCENDANTS] = { SHAPE_SWITCH, 0, 1, 0, NULL },
+    [KEY_LOG_CSW] = { SHAPE_SWITCH, 0, 1, 0, NULL },
+    [KEY_LOG_EXIT] = { SHAPE_SWITCH, 0, 1, 0, NULL },
+    [KEY_KGMON] = { SHAPE_WORDS, 0, 0, 0, NULL },
+    [KEY_FORCE] = { SHAPE_WORDS, 0, 0, 0, NULL },
+    [KEY_MULTIPLEX] = { SHAPE_SWITCH, 0, 1, 0, NULL },
+    [KEY_ROW] = { SHAPE_OFF_NUMBER, 0, 63, UINT64_MAX, "any" },
+    [KEY_INTERVAL] = { SHAPE_OFF_NUMBER, 1, 86400000, UINT64_MAX, "off" },
+    [KEY_LOG] = { SHAPE_SWITCH, 0, 1, 1, NULL },
+    [KEY_LOGSIZE] = { SHAPE_OFF_NUMBER, 4096, UINT64_C(1) << 40, UINT64_MAX, "default" },
+    [KEY_NOTIFY] = { SHAPE_OFF_NUMBER, 1, INT64_MAX, UINT64_MAX, "off" },
+    [KEY_LIFETIME] = { SHAPE_WORDS, 0, 2, LIFETIME_MOUNT, NULL },
 };
 
 void settings_init(struct settings *settings)
@@ -186,19 +182,37 @@ static int counts_set(struct settings *settings, struct word value, struct err *
     return 0;
 }
 
-static int word_index(const struct shape_row *shape, struct word value, uint64_t *out)
+/* The word with this number in "now, exec"; false: there are less. */
+static bool word_at(const char *words, uint64_t index, struct word *word)
 {
-    for (unsigned i = 0; shape->words[i]; i++) {
-        if (word_alike(value, shape->words[i], false)) {
-            *out = i;
-            return 0;
-        }
+    for (; *words; words += strspn(words, ", "), index--) {
+        *word = (struct word){ words, strcspn(words, ",") };
+        if (index == 0)
+            return true;
+        words += word->len;
     }
-    return -1;
+    return false;
 }
 
-static bool plain_parse(const struct shape_row *shape, struct word value, uint64_t *out)
+static bool word_index(enum key key, struct word value, uint64_t *index)
 {
+    struct word word;
+
+    for (uint64_t i = 0; word_at(key_table[key].values, i, &word); i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, WORD_FMT, WORD_ARG(word));
+        if (word_alike(value, name, false)) {
+            *index = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool plain_parse(enum key key, struct word value, uint64_t *out)
+{
+    const struct shape_row *shape = &shapes[key];
     bool on;
 
     switch (shape->shape) {
@@ -208,14 +222,12 @@ static bool plain_parse(const struct shape_row *shape, struct word value, uint64
         *out = on;
         return true;
     case SHAPE_WORDS:
-        return word_index(shape, value, out) == 0;
+        return word_index(key, value, out);
     case SHAPE_OFF_NUMBER:
         if (word_alike(value, shape->off, false)) {
             *out = UINT64_MAX;
             return true;
         }
-        return word_u64(value, true, shape->min, shape->max, out);
-    case SHAPE_NUMBER:
         return word_u64(value, true, shape->min, shape->max, out);
     case SHAPE_NONE:
         break;
@@ -236,6 +248,21 @@ static int value_refused(enum key key, struct word value, struct err *err)
                    WORD_ARG(value), key_table[key].values);
 }
 
+static int mode_unknown(struct word value, struct err *err)
+{
+    char room[160];
+    struct buf modes;
+
+    buf_init(&modes, room, sizeof room);
+    for (unsigned i = 0; i < MODE_COUNT; i++)
+        buf_printf(&modes, "%s%s (%s)", i ? ", " : "", mode_table[i].name,
+                   mode_table[i].short_name);
+    int rc = err_set(err, E20, "there is no mode \"" WORD_FMT "\": %s", WORD_ARG(value),
+                     buf_text(&modes));
+    buf_free(&modes);
+    return rc;
+}
+
 int settings_set(struct settings *settings, enum key key, struct word value, struct err *err)
 {
     assert(key < KEYS && key != KEY_EVENT && key != KEY_TARGET);
@@ -244,15 +271,13 @@ int settings_set(struct settings *settings, enum key key, struct word value, str
 
     if (key == KEY_MODE) {
         if (!mode_parse(value, &settings->mode))
-            return err_set(err, E20,
-                           "there is no mode \"" WORD_FMT "\": process-counting, process-sampling, "
-                           "system-counting, system-sampling (TC, TS, SC, SS)", WORD_ARG(value));
+            return mode_unknown(value, err);
     } else if (key == KEY_COUNT) {
         rc = counts_set(settings, value, err);
     } else if ((key == KEY_KGMON || key == KEY_FORCE) && word_bool(value, &on) && on) {
         return err_set(err, P09, "%s=on is not supported: hwpmc defines the flag and implements nothing",
                        key_table[key].name);
-    } else if (!plain_parse(&shapes[key], value, &settings->value[key])) {
+    } else if (!plain_parse(key, value, &settings->value[key])) {
         return value_refused(key, value, err);
     }
     if (rc == 0)
@@ -289,7 +314,10 @@ void settings_print(const struct settings *settings, enum key key, unsigned n_ev
     } else if (shape->shape == SHAPE_SWITCH) {
         buf_str(out, value ? "on" : "off");
     } else if (shape->shape == SHAPE_WORDS) {
-        buf_str(out, shape->words[value]);
+        struct word word;
+
+        if (word_at(key_table[key].values, value, &word))
+            buf_add(out, word.p, word.len);
     } else if (shape->shape == SHAPE_OFF_NUMBER && value == UINT64_MAX) {
         buf_str(out, shape->off);
     } else {

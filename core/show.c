@@ -1,14 +1,13 @@
 /*
  * The texts of one PMC: config, event, mode, target, ctl, count, detail, status, error.
  */
-#include "core/change.h"
 #include "core/count.h"
+#include "core/deaths.h"
 #include "core/files.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 static int no_event(struct call *call)
 {
@@ -20,9 +19,6 @@ static int gone(struct call *call)
 {
     return err_set(&call->err, P26, "the PMC was released");
 }
-
-/* A reader of the state sees deaths that nobody has told yet: end those links first. */
-static int after_deaths(struct call *call, int (*show)(struct call *call), int *rc);
 
 /* ---- settings ---- */
 
@@ -117,9 +113,7 @@ static int look_config(struct call *call)
 
 int show_config(struct call *call)
 {
-    int rc;
-
-    return after_deaths(call, look_config, &rc) ? rc : look_config(call);
+    return deaths_then(call, look_config);
 }
 
 static int look_target(struct call *call)
@@ -129,13 +123,11 @@ static int look_target(struct call *call)
 
 int show_target(struct call *call)
 {
-    int rc;
-
     if (call->open) {
         call->open->has_seen = true;
         call->open->seen_change = call->pmc->change;
     }
-    return after_deaths(call, look_target, &rc) ? rc : look_target(call);
+    return deaths_then(call, look_target);
 }
 
 /* ---- the state ---- */
@@ -166,15 +158,13 @@ static int look_ctl(struct call *call)
         return print_ctl(call, pmc);
     if (count_cost(pmc) > COST_SMALL)
         return look_begin(call, &call->pmc, 1, true, false, print_ctl_look);
-    count_now(pmc, &total);
-    return print_ctl(call, pmc);
+    int rc = count_now(pmc, &total, &call->err);
+    return rc ? rc : print_ctl(call, pmc);
 }
 
 int show_ctl(struct call *call)
 {
-    int rc;
-
-    return after_deaths(call, look_ctl, &rc) ? rc : look_ctl(call);
+    return deaths_then(call, look_ctl);
 }
 
 static void status_line(struct buf *out, const char *name, const char *value)
@@ -277,9 +267,7 @@ static int look_status(struct call *call)
 
 int show_status(struct call *call)
 {
-    int rc;
-
-    return after_deaths(call, look_status, &rc) ? rc : look_status(call);
+    return deaths_then(call, look_status);
 }
 
 /* ---- counts ---- */
@@ -293,6 +281,7 @@ static void print_count(struct call *call, const struct pmc *pmc, const struct t
     if (call->open) {
         call->open->has_seen = true;
         call->open->seen_count = count_shown(pmc, tally, 0);
+        call->open->seen_resets = pmc->resets;
     }
 }
 
@@ -338,8 +327,9 @@ int show_count(struct call *call)
         return err_set(&call->err, P31, "%s samples: it has records, not a count", pmc->name);
     if (count_cost(pmc) > COST_SMALL)
         return look_begin(call, &call->pmc, 1, true, false, print_count_look);
-    count_now(pmc, &total);
-    int rc = count_refused(call, pmc, total.tally);
+    int rc = count_now(pmc, &total, &call->err);
+    if (rc == 0)
+        rc = count_refused(call, pmc, total.tally);
     if (rc == 0)
         print_count(call, pmc, total.tally);
     return rc;
@@ -403,95 +393,4 @@ int show_detail(struct call *call)
     if (!call->pmc->set)
         return no_event(call);
     return look_begin(call, &call->pmc, 1, true, true, print_detail);
-}
-
-/* ---- deaths nobody has told yet ---- */
-
-struct deaths {
-    struct work work;
-    struct work *inner;
-    struct pmc *pmc; /* a reference: the show still needs it */
-    int (*show)(struct call *call);
-};
-
-static void deaths_run(struct work *work)
-{
-    struct deaths *deaths = (struct deaths *)work;
-
-    deaths->inner->run(deaths->inner);
-}
-
-static int deaths_finish(struct call *call, struct work *work)
-{
-    struct deaths *deaths = (struct deaths *)work;
-    int (*show)(struct call *) = deaths->show;
-    int rc = deaths->inner->finish(call, deaths->inner);
-
-    if (rc == CALL_WORK) {
-        deaths->inner = call->work;
-        call->work = work;
-        return CALL_WORK;
-    }
-    struct pmc *pmc = deaths->pmc;
-    free(deaths);
-    call->err = (struct err){ .id = ERR_NONE };
-    rc = pmc_released(pmc) ? gone(call) : show(call);
-    pmc_unref(pmc);
-    return rc;
-}
-
-static int after_deaths(struct call *call, int (*show)(struct call *call), int *rc)
-{
-    struct work *inner = change_deaths(call->pmc);
-    struct deaths *deaths = inner ? calloc(1, sizeof *deaths) : NULL;
-
-    if (!inner)
-        return 0;
-    if (!deaths) { /* the work must run: let the engine do it, and show what is known */
-        call->work = inner;
-        *rc = CALL_WORK;
-        return 1;
-    }
-    *deaths = (struct deaths){ .work = { deaths_run, deaths_finish, inner->slow },
-                               .inner = inner, .pmc = pmc_ref(call->pmc), .show = show };
-    call->work = &deaths->work;
-    *rc = CALL_WORK;
-    return 1;
-}
-
-/* ---- poll ---- */
-
-unsigned poll_state(struct call *call)
-{
-    struct open_file *open = call->open;
-    unsigned level = EPOLLIN | EPOLLRDNORM;
-
-    if (!open)
-        return level;
-    if (!open->has_seen) {
-        open->has_seen = true;
-        open->seen_change = call->pmc->change;
-    }
-    return open->seen_change != call->pmc->change ? level | EPOLLPRI : level;
-}
-
-unsigned poll_count(struct call *call)
-{
-    struct open_file *open = call->open;
-    struct pmc *pmc = call->pmc;
-    unsigned level = EPOLLIN | EPOLLRDNORM;
-    uint64_t notify = pmc->settings.value[KEY_NOTIFY];
-    struct total total;
-
-    if (!open || notify == UINT64_MAX || !pmc->set)
-        return level;
-    if (!pmc->busy) {
-        count_now(pmc, &total);
-        pmc->polled_count = count_shown(pmc, total.tally, 0);
-    }
-    if (!open->has_seen) {
-        open->has_seen = true;
-        open->seen_count = pmc->polled_count;
-    }
-    return pmc->polled_count - open->seen_count >= notify ? level | EPOLLPRI : level;
 }

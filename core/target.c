@@ -105,6 +105,7 @@ void tally_take(struct tally *tally, const struct reading *reading, unsigned n)
     tally->running_ns = reading->running_ns;
     tally->never_ran = reading->never_ran;
     tally->off = reading->off;
+    tally->dropped = reading->dropped;
     memcpy(tally->value, reading->value, n * sizeof tally->value[0]);
     memcpy(tally->value + n, reading->estimate, n * sizeof tally->value[0]);
 }
@@ -135,9 +136,13 @@ struct link *link_new(unsigned n_events)
 {
     struct link *link = calloc(1, sizeof *link);
 
-    if (link)
-        link->base = tally_new(n_events);
-    if (!link || !link->base) {
+    if (!link)
+        return NULL;
+    link->base = tally_new(n_events);
+    link->seen = tally_new(n_events);
+    if (!link->base || !link->seen) {
+        free(link->base);
+        free(link->seen);
         free(link);
         return NULL;
     }
@@ -149,6 +154,13 @@ struct link *link_new(unsigned n_events)
 bool link_live(const struct link *link)
 {
     return !link->ended && !link->offline && link->counter;
+}
+
+const struct tally *link_seen(const struct link *link)
+{
+    int64_t since = (int64_t)(link->seen->covered_ns - link->base->covered_ns);
+
+    return since > 0 ? link->seen : link->base; /* set anew since, or loaded */
 }
 
 void link_unref(struct link *link, struct link **dead)
@@ -185,6 +197,7 @@ void links_destroy(struct engine *engine, struct link *dead)
             close(link->cgroup_fd);
         free(link->cgroup);
         free(link->base);
+        free(link->seen);
         free(link);
     }
 }
@@ -218,14 +231,39 @@ void links_unref(struct links *links, struct link **dead)
 
 /* ---- watched processes ---- */
 
+static struct proc **proc_bucket(struct engine *engine, uint64_t key)
+{
+    return &engine->proc_by_key[(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) % PROC_BUCKETS];
+}
+
 static struct proc *proc_find(struct engine *engine, uint64_t key, pid_t tid)
 {
-    uint64_t id = 0;
-
-    for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));)
+    for (struct proc *proc = *proc_bucket(engine, key); proc; proc = proc->next_same)
         if (proc->key == key && proc->tid == tid && !proc->dead)
             return proc;
     return NULL;
+}
+
+static void proc_index(struct proc *proc)
+{
+    struct proc **bucket;
+
+    proc->key = proc->engine->host->process_key(proc->process);
+    proc->tid = proc->engine->host->process_tid(proc->process);
+    bucket = proc_bucket(proc->engine, proc->key);
+    proc->next_same = *bucket;
+    proc->prev_same = bucket;
+    if (*bucket)
+        (*bucket)->prev_same = &proc->next_same;
+    *bucket = proc;
+}
+
+void proc_adopted(struct proc *proc)
+{
+    proc_index(proc);
+    proc->watched = true;
+    proc->guarded &= proc->guard != NULL;
+    proc->engine->fds_used += proc->guard ? 2 : 1;
 }
 
 struct proc *proc_get(struct engine *engine, struct process *process, bool *taken)
@@ -243,12 +281,11 @@ struct proc *proc_get(struct engine *engine, struct process *process, bool *take
     proc->engine = engine;
     proc->id = engine_serial(engine);
     proc->process = process;
-    proc->key = key;
-    proc->tid = tid;
     if (!ids_add(&engine->procs, proc->id, proc)) {
         free(proc);
         return NULL;
     }
+    proc_index(proc);
     *taken = true;
     engine->fds_used++;
     return proc;
@@ -267,7 +304,11 @@ struct proc *proc_unref(struct engine *engine, struct proc *proc)
     assert(!proc->links && !proc->owned);
     engine->host->process_unwatch(proc->process);
     ids_remove(&engine->procs, proc->id);
-    engine->fds_used--;
+    if (proc->prev_same)
+        *proc->prev_same = proc->next_same;
+    if (proc->next_same)
+        proc->next_same->prev_same = proc->prev_same;
+    engine->fds_used -= proc->guard ? 2 : 1;
     return proc;
 }
 

@@ -37,9 +37,10 @@ struct proc {
     unsigned refs;          /* links, and PMCs owned by it */
     bool dead;
     struct guard *guard;    /* tells when the system takes all events off it; or NULL */
-    bool unguarded;         /* it did: the next change that attaches again sets a new one */
+    bool guarded;           /* there is one that has told nothing (or a change under way sets it) */
     bool watched;           /* the host was asked to tell its end (or a change under way will) */
     struct link *links;     /* list through link.next_of_proc */
+    struct proc *next_same, **prev_same; /* in engine->proc_by_key */
     struct proc *next_dead; /* list of those to be destroyed */
     struct pmc *owned;      /* PMCs with lifetime=owner, through pmc.next_owned */
 };
@@ -49,6 +50,7 @@ struct tally {
     uint64_t covered_ns, enabled_ns, running_ns;
     bool never_ran;
     bool off;
+    bool dropped;            /* of a reading: a descendant lost its events */
     uint64_t value[];
 };
 #define TALLY_SIZE(n) (sizeof(struct tally) + 2 * (size_t)(n) * sizeof(uint64_t))
@@ -61,7 +63,7 @@ void tally_subtract(struct tally *to, const struct tally *from, unsigned n);
 struct link {
     unsigned refs;
     uint64_t id;            /* tag for sink.gone() */
-    struct pmc *pmc;        /* NULL once taken off; not counted */
+    struct pmc *pmc;        /* not counted */
     enum target_kind kind;
     struct proc *proc;      /* process and thread; NULL once ended */
     struct link *next_of_proc, **prev_of_proc;
@@ -75,18 +77,21 @@ struct link {
     char *cgroup;           /* path as the attacher wrote it, normalised */
     bool ended;             /* dead or gone: `base` is its final tally, counter is NULL */
     bool gone;              /* the backend says that nothing of it lives */
-    bool stale;             /* cgroup: a CPU came, its counter is to be opened anew */
+    uint64_t cpus_serial;   /* the engine's when it was planned: what moved since it has not seen */
+    bool stale;             /* cgroup, loaded: a CPU had come, its counter is to be opened anew */
     bool armed;             /* opened for start=exec: it begins at the target's next exec */
     struct rights *rights;  /* of who attached; NULL: the superuser's (process and thread) */
     bool dropped;           /* the system took the events off the living process; ended for that */
+    bool below;             /* … not off the process, but off a descendant of it */
     bool refused;           /* who attached may not observe it any more */
-    bool asked;             /* whether he may was asked once */
+    bool asked;             /* attaching again failed once: the second time it is given up */
+    unsigned drops;         /* how often it was told that the events are off */
     bool missed;            /* attached again after that: something was not counted */
     bool recheck;           /* opened anew: may the writer observe the process? */
-    bool watch;             /* its change asks the host to watch the proc */
     struct counter *counter;
     struct counter_facts facts;
     struct tally *base;     /* live: what is subtracted from readings; ended: what it counted */
+    struct tally *seen;     /* the last good reading, with the lock */
     uint64_t attached_ns, gap_ns;
     uint64_t gone_since_ns; /* CPU offline since */
 };
@@ -107,12 +112,15 @@ struct link *link_new(unsigned n_events);
 /* Frees links of a dead list and their counters and descriptors. Without the lock. */
 void links_destroy(struct engine *engine, struct link *dead);
 bool link_live(const struct link *link);
+const struct tally *link_seen(const struct link *link); /* the last good reading, at least its base */
 
 /*
  * The shared proc of this process: either an existing one (then `process` is still the caller's, to be
  * freed without the lock) or a new one which takes it. NULL: no memory.
  */
 struct proc *proc_get(struct engine *engine, struct process *process, bool *taken);
+/* A loaded one, found by its number already, is found by its process now; the host watches it. */
+void proc_adopted(struct proc *proc);
 void proc_ref(struct proc *proc);
 /* NULL; or, when this was the last reference, the proc for proc_destroy() without the lock. */
 struct proc *proc_unref(struct engine *engine, struct proc *proc);

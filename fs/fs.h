@@ -31,7 +31,6 @@ struct fs {
     struct handles handles;
     struct park park;
     uint64_t armed_ns;    /* when main wakes by itself */
-    uint64_t open_files;
     bool attributes_stale; /* main tells the kernel to ask again for all attributes */
     uint64_t metrics_opened_ns;
     gid_t readers;        /* (gid_t)-1: none */

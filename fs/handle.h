@@ -33,6 +33,7 @@ struct handle {
     /* park.c: the newest poller. */
     struct fuse_pollhandle *poll;
     uint64_t polled_id;        /* the object polled */
+    uint64_t due_ns;           /* to be notified at the latest then; 0: no limit */
     struct handle *poll_next, **poll_link;
 };
 

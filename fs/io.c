@@ -53,7 +53,6 @@ static int open_run(struct request *rq)
     }
     if (row->flags & FILE_FRESH)
         fs->metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
-    fs->open_files++;
     engine_stat_add(fs->engine, STAT_OPEN_FILES, 1);
     return CALL_DONE;
 }
@@ -63,7 +62,6 @@ static struct handle *handle_close(struct fs *fs, uint64_t fh)
 {
     struct handle *handle = handle_find(&fs->handles, fh);
 
-    fs->open_files--;
     engine_stat_add(fs->engine, STAT_OPEN_FILES, -1);
     if (!handle)
         return NULL;
@@ -432,7 +430,7 @@ static int poll_run(struct request *rq)
     }
     rq->revents = rq->node.row->poll(call);
     if (rq->poll)
-        poll_add(&fs->park, rq->handle, rq->node.object, rq->poll);
+        poll_add(&fs->park, rq->handle, rq->node.object, call->wait_until_ns, rq->poll);
     rq->poll = NULL; /* kept */
     return CALL_DONE;
 }

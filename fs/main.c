@@ -1,6 +1,7 @@
 /*
  * pmcfs: the order of start and stop. The only file here that names a backend.
  */
+#include "backends/backends.h"
 #include "fs/loop.h"
 #include "fs/mount.h"
 #include "fs/notify.h"
@@ -81,7 +82,7 @@ static int background_begin(void)
 {
     int ends[2];
     pid_t child;
-    char byte;
+    char byte = 0;
 
     if (pipe2(ends, O_CLOEXEC) < 0 || (child = fork()) < 0) {
         say(LOG_ERR, "cannot go into the background: %s", strerror(errno));

@@ -4,13 +4,11 @@
 #include "fs/notify.h"
 
 #include "fs/node.h"
-#include "fs/say.h"
 
 #include <fuse_lowlevel.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <syslog.h>
 
 struct errand {
     struct errand *next;
@@ -29,9 +27,7 @@ struct notifier {
 
 static void errand_run(const struct effect *effect, struct fuse_session *session)
 {
-    if (effect->kind == EFFECT_SAY)
-        say(LOG_NOTICE, "%s", effect->name);
-    else if (effect->kind == EFFECT_REMOVED && session) /* not known to the kernel: ignored */
+    if (effect->kind == EFFECT_REMOVED && session) /* not known to the kernel: ignored */
         fuse_lowlevel_notify_inval_entry(session,
                                          node_id(NODE_INSTANCE, effect->id, NODE_DIR),
                                          effect->name, strlen(effect->name));

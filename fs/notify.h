@@ -1,7 +1,7 @@
 /*
- * What the engine wants said elsewhere: names that are gone (to the kernel) and messages (to the
- * administrator). A thread of its own, because the kernel takes the directory's lock for the
- * former: main must go on meanwhile, as the holder of that lock may be parked and wait for main.
+ * Tells the kernel which names are gone. A thread of its own, because the kernel takes the
+ * directory's lock for that: main must go on meanwhile, as the holder of that lock may be parked
+ * and wait for main.
  */
 #pragma once
 

@@ -3,7 +3,6 @@
  */
 #include "fs/ops.h"
 
-#include "core/pmc.h"
 #include "fs/caller.h"
 #include "fs/io.h"
 #include "fs/list.h"

@@ -133,25 +133,6 @@ struct request *park_take(struct park *park, fuse_req_t req)
     return NULL;
 }
 
-void park_expire(struct park *park, uint64_t now_ns)
-{
-    uint64_t deadline_ns = UINT64_MAX;
-    struct request *next;
-
-    if (now_ns < park->deadline_ns)
-        return;
-    for (unsigned i = 0; i < PARK_BUCKETS; i++)
-        for (struct request *rq = park->waiting[i]; rq; rq = next) {
-            uint64_t until_ns = rq->call.wait_until_ns ? rq->call.wait_until_ns : UINT64_MAX;
-            next = rq->next;
-            if (until_ns <= now_ns)
-                park_ready(park, rq);
-            else if (until_ns < deadline_ns)
-                deadline_ns = until_ns;
-        }
-    park->deadline_ns = deadline_ns;
-}
-
 static bool poll_any(const struct park *park, uint64_t id)
 {
     for (struct handle *h = park->polled[bucket_of(id)]; h; h = h->poll_next)
@@ -178,11 +159,70 @@ static void poll_unlink(struct handle *handle)
     handle->poll_link = NULL;
 }
 
-void poll_add(struct park *park, struct handle *handle, uint64_t id, struct fuse_pollhandle *poll)
+/* Requests whose moment has come become ready; gives the next moment of the others. */
+static uint64_t requests_expire(struct park *park, unsigned bucket, uint64_t now_ns)
+{
+    uint64_t deadline_ns = UINT64_MAX;
+    struct request *next;
+
+    for (struct request *rq = park->waiting[bucket]; rq; rq = next) {
+        uint64_t until_ns = rq->call.wait_until_ns ? rq->call.wait_until_ns : UINT64_MAX;
+        next = rq->next;
+        if (until_ns <= now_ns)
+            park_ready(park, rq);
+        else if (until_ns < deadline_ns)
+            deadline_ns = until_ns;
+    }
+    return deadline_ns;
+}
+
+/* The same for pollers, which become due. */
+static uint64_t pollers_expire(struct park *park, unsigned bucket, uint64_t now_ns)
+{
+    uint64_t deadline_ns = UINT64_MAX;
+    struct handle *next;
+
+    for (struct handle *h = park->polled[bucket]; h; h = next) {
+        next = h->poll_next;
+        if (h->due_ns && h->due_ns <= now_ns) {
+            poll_unlink(h);
+            poll_link(&park->due, h);
+            if (!poll_any(park, h->polled_id))
+                engine_polled(park->fs->engine, h->polled_id, false);
+        } else if (h->due_ns && h->due_ns < deadline_ns) {
+            deadline_ns = h->due_ns;
+        }
+    }
+    return deadline_ns;
+}
+
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+void park_expire(struct park *park, uint64_t now_ns)
+{
+    uint64_t deadline_ns = UINT64_MAX;
+
+    if (now_ns < park->deadline_ns)
+        return;
+    for (unsigned i = 0; i < PARK_BUCKETS; i++) {
+        deadline_ns = earlier(deadline_ns, requests_expire(park, i, now_ns));
+        deadline_ns = earlier(deadline_ns, pollers_expire(park, i, now_ns));
+    }
+    park->deadline_ns = deadline_ns;
+}
+
+void poll_add(struct park *park, struct handle *handle, uint64_t id, uint64_t due_ns,
+              struct fuse_pollhandle *poll)
 {
     if (handle->poll)
         fuse_pollhandle_destroy(handle->poll);
     handle->poll = poll;
+    handle->due_ns = due_ns;
+    if (due_ns)
+        park->deadline_ns = earlier(park->deadline_ns, due_ns);
     if (handle->poll_link)
         return;
     handle->polled_id = id;

@@ -22,7 +22,7 @@ struct park {
     struct request *ready, **ready_end;    /* woken: main runs them again, in this order */
     struct handle *polled[PARK_BUCKETS];   /* by polled_id */
     struct handle *due;                    /* to be notified by main */
-    uint64_t deadline_ns;                  /* no request is to be run again earlier */
+    uint64_t deadline_ns;                  /* no request's and no poller's moment is earlier */
     struct park_user {
         uid_t uid;
         uint64_t waiting;
@@ -43,13 +43,17 @@ void park_add(struct park *park, struct request *rq);
 struct request *park_take(struct park *park, fuse_req_t req);
 /* Requests that wait for id become ready, its pollers due. */
 void park_wake(struct park *park, uint64_t id);
-/* The same for requests whose moment has come, and (now_ns UINT64_MAX) for all. */
+/* The same for those whose moment has come, and (now_ns UINT64_MAX) for all requests. */
 void park_expire(struct park *park, uint64_t now_ns);
 /* The next ready request, taken off; NULL: none. */
 struct request *park_next(struct park *park);
 
-/* The newest poller of a handle; the one before is dropped. */
-void poll_add(struct park *park, struct handle *handle, uint64_t id, struct fuse_pollhandle *poll);
+/*
+ * The newest poller of a handle, until id is woken or due_ns (0: never) has come; the one before is
+ * dropped.
+ */
+void poll_add(struct park *park, struct handle *handle, uint64_t id, uint64_t due_ns,
+              struct fuse_pollhandle *poll);
 void poll_drop(struct park *park, struct handle *handle);
 /* The next poller to notify and destroy, without the lock; NULL: none. */
 struct fuse_pollhandle *poll_next(struct park *park);

@@ -385,7 +385,7 @@ static struct plan_event plan_events[] = {
 static struct plan plan_for(struct target *target)
 {
     return (struct plan) {
-        .events = plan_events, .n = 1, .fds_free = 10000, .max_covered = 10000, .tag = 7,
+        .events = plan_events, .n = 1, .fds_free = 10000, .fds_quota = 10000, .max_covered = 10000, .tag = 7,
         .deadline_ns = census_now_ns() + 5000000000u,
         .target = { .kind = TARGET_PROCESS, .pid = target->pid, .alive = always_alive,
                     .alive_arg = &target->pid, .cgroup_fd = -1 },

@@ -3,6 +3,7 @@
  * machine has resolves, reads back and can be described; what is wrong is refused with the right
  * id.
  */
+#include "backends/backends.h"
 #include "backends/perf/code.h"
 #include "backends/perf/pmu.h"
 #include "backends/perf/spec.h"

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "backends/backends.h"
 #include "backends/linux/linux.h"
 #include "core/backend.h"
 

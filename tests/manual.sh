@@ -1,6 +1,6 @@
 #!/bin/sh
-# The manual says what the program does: every table in pmcfs.8 equals the program's own, and mandoc
-# has nothing to say about it.
+# The manual says what the program does: every table in pmcfs.8 and all of conf/pmcfs.conf equal the
+# program's own, and mandoc has nothing to say about the manual.
 #
 # usage: manual.sh PMCFS
 set -eu
@@ -27,6 +27,13 @@ for table in settings tunables errors files modes states verbs; do
     fi
 done
 [ "$failed" = 0 ] || echo "manual: run tests/manual-tables.sh $pmcfs --update, and read what it changed"
+
+conf=$here/../conf/pmcfs.conf
+"$pmcfs" --print-tables conf >"$work/conf"
+if ! diff -u --label conf/pmcfs.conf --label 'pmcfs --print-tables conf' "$conf" "$work/conf"; then
+    echo 'manual: conf/pmcfs.conf is what pmcfs --print-tables conf prints'
+    failed=1
+fi
 
 if command -v mandoc >/dev/null; then
     # Which other manuals are installed here says nothing about this one.

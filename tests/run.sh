@@ -179,6 +179,14 @@ copy_programs() {
     done
 }
 
+# fuzz PROGRAM: a short run from each of some fixed seeds.
+fuzz() {
+    for seed in 1 2 3 4; do
+        echo "seed $seed"
+        "$1" $seed 3000 || return
+    done
+}
+
 # ---- tests that read the sources ----
 
 check_scripts() {
@@ -205,11 +213,16 @@ run_everything() {
     command_test sources/scripts 120 sh "$self" --call check_scripts
     command_test sources/manual 60 sh tests/manual.sh "$WORK/bin/pmcfs"
     for kind in plain asan tsan; do
-        for program in unit host events attach fuzz_cpus fuzz_scan; do
+        for program in unit host events attach; do
             # Compares what threads count of themselves: TSan's own page faults are among it.
             [ $kind/$program != tsan/attach ] || continue
             [ ! -x "$builds/$kind/tests/$program" ] ||
                 command_test "$kind/$program" 300 "$builds/$kind/tests/$program"
+        done
+        [ $kind != tsan ] || continue # they have one thread
+        for program in fuzz_cpus fuzz_scan fuzz_config fuzz_state; do
+            [ ! -x "$builds/$kind/tests/$program" ] ||
+                command_test "$kind/$program" 300 sh "$self" --call fuzz "$builds/$kind/tests/$program"
         done
     done
     list_mount_tests plain reload asan tsan |

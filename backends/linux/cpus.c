@@ -58,8 +58,17 @@ static int timer_open(void)
     return fd;
 }
 
+/* "offline@/devices/system/cpu/cpu1": whatever the list says by now, this one has been away. */
+static void news_note(const char *text, struct cpus *went)
+{
+    unsigned cpu;
+    char rest;
+    if (sscanf(text, "offline@/devices/system/cpu/cpu%5u%c", &cpu, &rest) == 1)
+        cpus_add(went, cpu);
+}
+
 /* Empties the descriptor; true if CPUs may have changed. */
-static bool news_read(const struct host_cpus *cpus)
+static bool news_read(const struct host_cpus *cpus, struct cpus *went)
 {
     char text[4096];
     bool news = !cpus->netlink;
@@ -72,6 +81,7 @@ static bool news_read(const struct host_cpus *cpus)
         else if (n >= 0) {
             text[n] = '\0'; /* "online@/devices/system/cpu/cpu1" NUL, then variables */
             news = news || strstr(text, "@/devices/system/cpu/cpu");
+            news_note(text, went);
         }
     }
     return news;
@@ -99,15 +109,22 @@ static void host_cpus_news(void *arg, uint32_t events)
     (void)events;
     struct host_state *state = arg;
     struct host_cpus *cpus = state->cpus;
-    struct cpus before;
-    if (!news_read(cpus) || !online_swap(cpus, &before))
+    struct cpus before, went;
+    cpus_init(&went);
+    if (!news_read(cpus, &went) || !online_swap(cpus, &before)) {
+        cpus_free(&went);
         return;
+    }
     for (unsigned c = 0; c < CPUS_MAX; c++) {
         bool online = cpus_has(&cpus->online, c); /* only this thread ever changes it */
-        if (online != cpus_has(&before, c))
+        bool away = online && cpus_has(&before, c) && cpus_has(&went, c); /* and back already */
+        if (away)
+            state->sink->cpu(state->sink->ctx, c, false);
+        if (away || online != cpus_has(&before, c))
             state->sink->cpu(state->sink->ctx, c, online);
     }
     cpus_free(&before);
+    cpus_free(&went);
 }
 
 static int host_cpus_watch(struct host_state *state, struct err *err)

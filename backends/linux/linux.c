@@ -2,6 +2,7 @@
  * The real machine behind core/host.h: the table, and what is found once at start.
  */
 #include "backends/linux/linux.h"
+#include "backends/backends.h"
 #include "backends/linux/caller.h"
 #include "backends/linux/cgroup.h"
 #include "backends/linux/cpus.h"

@@ -44,6 +44,8 @@ void perf_print(const struct counter *counter, struct buf *out)
 {
     buf_printf(out, "perf %u %u %u %u %u %u ", counter->n, counter->n_groups, counter->raced,
                counter->left_out, __atomic_load_n(&counter->on, __ATOMIC_RELAXED), counter->begun);
+    if (counter->covered)
+        counter_dropped(counter); /* what is suspected is not written down */
     if (!counter->covered) {
         buf_str(out, "-");
     } else if (counter->listening) {
@@ -105,7 +107,7 @@ static void cover_prune(struct counter *counter, const char *text)
 {
     char *end;
 
-    while (*text == '?' || *text == ',')
+    while (*text == '?' || *text == '!')
         text++;
     for (long pid; (pid = strtol(text, &end, 10)) > 0 && *end == ':'; text = end + (*end == ',')) {
         long threads = strtol(end + 1, &end, 10);
@@ -122,7 +124,7 @@ static int covered_adopt(struct counter *counter, const char *text)
     struct sideband *sideband = counter->state->sideband;
     bool ok;
 
-    counter->covered = covered_new();
+    counter->covered = covered_new(counter->target.pid);
     if (!counter->covered)
         return -ENOMEM;
     counter->listener = (struct side_listener) { .take = covered_take, .arg = counter->covered,

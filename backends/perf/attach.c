@@ -1,7 +1,6 @@
 /*
- * perf_attach(): list first, open, then decide newcomers by FORK records, until nothing is open to
- * doubt. A thread that may have inherited is never opened; where that cannot be found out
- * everything is closed and begun again, and after some tries what is left is marked `raced`.
+ * perf_attach(): from a plan to a counter, for each kind of target. How the tasks of a process are opened is
+ * in rounds.c.
  */
 #include "backends/perf/attach.h"
 
@@ -13,18 +12,6 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-enum {
-    TRIES_MAX = 8,          /* whole attaches; the last one is lenient */
-    ROUNDS_MAX = 400,       /* of opening newcomers, in one try */
-    REOPENED_MAX = 200,     /* creators opened again, in one try */
-    PROBE_DESCRIPTORS = 42, /* sharp.c, and a directory */
-    THREAD_BIRTH_NS = 3000000,   /* after this long a birth that began before the opening is over */
-    PROCESS_BIRTH_NS = 20000000, /* the same, with the copying of memory */
-    BIRTH_POLL_US = 50,
-    LENIENT_SHARE = 2,      /* after this part of the time only a lenient try is left */
-};
 
 int attach_in_time(const struct attach *attach)
 {
@@ -39,9 +26,12 @@ int attach_in_time(const struct attach *attach)
 
 int attach_fits(const struct attach *attach, size_t groups, size_t others)
 {
-    unsigned long need = attach->fds_used + groups * attach->shape.per_group + others;
+    unsigned long stay = attach->fds_used + groups * attach->shape.per_group, need = stay + others;
 
-    if (!attach->plan->fds_free || need <= attach->plan->fds_free)
+    if (stay > attach->plan->fds_quota)
+        return err_set(attach->err, P11, "needs %lu descriptors, quota has %lu left (max_fds_per_user)",
+                       stay, attach->plan->fds_quota);
+    if (need <= attach->plan->fds_free)
         return 0;
     return err_set(attach->err, P10, "needs %lu descriptors, has %lu: %zu tasks or CPUs, %u each",
                    need, attach->plan->fds_free,
@@ -60,210 +50,10 @@ int attach_refused(const struct attach *attach, int code, const struct perf_even
     return why_refused(attach->err, &why);
 }
 
-void attach_close_task(struct attach *attach, struct task *task)
-{
-    if (task->state != TASK_OPEN)
-        return;
-    group_close(&attach->shape, task->fds);
-    attach->fds_used -= attach->shape.per_group;
-    task->state = TASK_WAITING;
-    task->sharp = false;
-}
-
-int attach_open_task(struct attach *attach, size_t i)
-{
-    struct task *task = &attach->census.tasks[i];
-    const struct perf_event_attr *failed = NULL;
-    int rc;
-
-    if (!task->fds)
-        task->fds = malloc(attach->shape.stride * sizeof *task->fds);
-    if (!task->fds)
-        return err_set(attach->err, E32, "no memory for the descriptors of a thread");
-    task->begin_ns = census_now_ns();
-    rc = group_open(&attach->shape, task->tid, -1, task->fds, &failed);
-    task->end_ns = census_now_ns();
-    if (rc == -ESRCH) {
-        task->state = TASK_GONE;
-        return 0;
-    }
-    if (rc)
-        return attach_refused(attach, rc, failed);
-    attach->fds_used += attach->shape.per_group;
-    task->state = TASK_OPEN;
-    task->sharp = task->settled = false;
-    /* The number could have come to mean a thread of somebody else's. */
-    if (!census_lives(&attach->census, task)) {
-        attach_close_task(attach, task);
-        task->state = TASK_GONE;
-    }
-    return 0;
-}
-
-static size_t count_waiting(const struct census *census)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < census->n; i++)
-        n += census->tasks[i].state == TASK_WAITING && !census->tasks[i].dead;
-    return n;
-}
-
-/* Opens all that have inherited nothing. *opened counts them. */
-static int open_waiting(struct attach *attach, size_t *opened)
-{
-    struct census *census = &attach->census;
-    int rc = attach_fits(attach, count_waiting(census), PROBE_DESCRIPTORS);
-
-    for (size_t i = 0; i < census->n && !rc; i++) {
-        const struct task *task = &census->tasks[i];
-
-        if (task->state != TASK_WAITING || task->dead)
-            continue;
-        rc = attach_in_time(attach);
-        if (!rc)
-            rc = attach_open_task(attach, i);
-        ++*opened;
-    }
-    return rc;
-}
-
-/* The creator of a living task of which it is not known whether it has inherited; or -1. */
-static int find_doubtful(const struct census *census)
-{
-    for (size_t i = 0; i < census->n; i++)
-        if (census->tasks[i].state == TASK_UNSURE && !census->tasks[i].dead)
-            return census->tasks[i].root;
-    return -1;
-}
-
-/* All tasks that were opened are known to be through with what they made before. */
-static bool births_are_over(struct attach *attach)
-{
-    struct census *census = &attach->census;
-    uint64_t grace = attach->plan->descendants ? PROCESS_BIRTH_NS : THREAD_BIRTH_NS;
-    bool over = true;
-
-    for (size_t i = 0; i < census->n; i++) {
-        struct task *task = &census->tasks[i];
-
-        if (task->state != TASK_OPEN || task->sharp || task->settled || task->dead)
-            continue;
-        task->settled = task->next_birth_ns != UINT64_MAX ||
-                        census_now_ns() > task->end_ns + grace || !census_makes_child(census, task);
-        over &= task->settled;
-    }
-    return over;
-}
-
-/* Waits for that. 1 when newcomers turned up, 0 when all is over, or an error. */
-static int await_births(struct attach *attach)
-{
-    struct census *census = &attach->census;
-
-    for (;;) {
-        bool over = births_are_over(attach);
-        int rc = census_update(census, attach->err);
-
-        if (!rc)
-            rc = attach_in_time(attach);
-        if (rc || census->undecided)
-            return rc;
-        if (count_waiting(census) || find_doubtful(census) >= 0)
-            return 1;
-        if (over)
-            return 0;
-        usleep(BIRTH_POLL_US);
-    }
-}
-
-static void close_all(struct attach *attach)
-{
-    for (size_t i = 0; i < attach->census.n; i++)
-        attach_close_task(attach, &attach->census.tasks[i]);
-}
-
-/* One step after the first opening: 1 something was done, 0 nothing is left, or an error. */
-static int attach_round(struct attach *attach)
-{
-    struct census *census = &attach->census;
-    size_t opened = 0;
-    int rc = census_update(census, attach->err);
-    int doubtful = rc ? -1 : find_doubtful(census);
-
-    if (rc || census->undecided)
-        return rc;
-    if (doubtful >= 0 && attach->reopened < REOPENED_MAX) {
-        rc = attach_open_sharp(attach, (size_t)doubtful);
-        return rc ? rc : 1;
-    }
-    if (doubtful >= 0)
-        census->undecided = true;
-    rc = open_waiting(attach, &opened);
-    if (rc || opened)
-        return rc ? rc : 1;
-    census_complete(census);
-    return census->undecided ? 0 : await_births(attach);
-}
-
-/* Without FORK records: newcomers are seen, and cannot be judged. */
-static int rescan_blindly(struct attach *attach)
-{
-    for (int i = 0; i < 2; i++)
-        attach->raced |= !census_complete(&attach->census);
-    return 0;
-}
-
-/* One whole attach. *again: something could not be decided. */
-static int attach_try(struct attach *attach, bool *again)
-{
-    struct census *census = &attach->census;
-    size_t opened = 0;
-    int rc = census_list(census, attach->err);
-
-    *again = false;
-    attach->reopened = 0;
-    if (!rc)
-        rc = open_waiting(attach, &opened);
-    if (!rc && !census->listening)
-        return rescan_blindly(attach);
-    for (int round = 0; !rc; round++) {
-        rc = attach_in_time(attach);
-        if (!rc)
-            rc = attach_round(attach);
-        if (rc != 1)
-            break;
-        rc = 0;
-        census->undecided |= round == ROUNDS_MAX;
-    }
-    if (!rc && census->undecided && attach->lenient)
-        attach->raced = true;
-    else if (!rc)
-        *again = census->undecided;
-    return rc;
-}
-
-static int attach_tries(struct attach *attach)
-{
-    uint64_t begin = census_now_ns(), deadline = attach->plan->deadline_ns;
-    uint64_t share = deadline > begin ? (deadline - begin) / LENIENT_SHARE : 0;
-    bool again = true;
-    int rc = 0;
-
-    for (int i = 1; again && !rc; i++) {
-        attach->lenient = i >= TRIES_MAX || (deadline && census_now_ns() > begin + share);
-        rc = attach_try(attach, &again);
-        if (rc || again) {
-            close_all(attach);
-            census_clear(&attach->census);
-        }
-    }
-    return rc;
-}
-
 struct cover {
     struct counter *counter;
     const struct census *census;
+    bool dropped;
 };
 
 /*
@@ -285,14 +75,29 @@ static void cover_begin(void *arg)
             covered_doubt(covered);
     }
     covered_take(covered, census->incoming, census->n_incoming, census->lost);
+    if (cover->dropped)
+        covered_drop(covered);
+}
+
+/* Opened, and lost its events since. */
+static bool some_dropped(const struct census *census)
+{
+    for (size_t i = 0; i < census->n; i++) {
+        const struct task *task = &census->tasks[i];
+
+        if (task->state == TASK_OPEN && task->dead && task->tid == task->pid &&
+            task->pid != census->plan->target.pid && counter_lives(task->pid))
+            return true;
+    }
+    return false;
 }
 
 static int attach_cover(struct attach *attach, struct counter *counter)
 {
     struct sideband *sideband = attach->state->sideband;
-    struct cover cover = { counter, &attach->census };
+    struct cover cover = { counter, &attach->census, some_dropped(&attach->census) };
 
-    counter->covered = covered_new();
+    counter->covered = covered_new(attach->plan->target.pid);
     if (!counter->covered)
         return err_set(attach->err, E32, "no memory for the set of covered processes");
     counter->listener = (struct side_listener) { .take = covered_take, .arg = counter->covered,
@@ -358,12 +163,12 @@ static int attach_process(struct attach *attach, struct counter *counter)
     rc = attach_tries(attach);
     if (!rc && (!attach->fds_used || (target->alive && !target->alive(target->alive_arg)))) {
         rc = err_set(attach->err, X09, "process %d ended while it was being attached", target->pid);
-        close_all(attach);
+        attach_close_all(attach);
     }
     if (!rc) {
         rc = attach_harvest(attach, counter);
         if (rc)
-            close_all(attach);
+            attach_close_all(attach);
         else if (attach->plan->descendants)
             rc = attach_cover(attach, counter);
     }

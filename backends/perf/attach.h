@@ -23,10 +23,14 @@ struct attach {
  */
 int attach_open_task(struct attach *attach, size_t i);
 void attach_close_task(struct attach *attach, struct task *task);
+void attach_close_all(struct attach *attach);
+/* Opens all tasks of the target's process, and of those below it (rounds.c). 0, or an error. */
+int attach_tries(struct attach *attach);
 /* Close it if it is open, and open it so that whoever it makes is decided (sharp.c). */
 int attach_open_sharp(struct attach *attach, size_t i);
 /* 0, or P13 when the plan's deadline has passed. */
 int attach_in_time(const struct attach *attach);
-/* 0, or P10 when `groups` more groups and `others` do not fit into the plan's descriptors. */
+/* 0, or P11 when `groups` more groups exceed the owner's quota, P10 when with `others`, which are closed
+ * again, they exceed what the process has left. */
 int attach_fits(const struct attach *attach, size_t groups, size_t others);
 int attach_refused(const struct attach *attach, int code, const struct perf_event_attr *failed);

@@ -343,13 +343,6 @@ static void fetch(void *arg)
     census->lost = false;
 }
 
-static int by_time(const void *a, const void *b)
-{
-    const struct side_record *x = a, *y = b;
-
-    return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
-}
-
 int census_update(struct census *census, struct err *err)
 {
     struct fetched fetched = { .census = census };
@@ -360,7 +353,7 @@ int census_update(struct census *census, struct err *err)
     sideband_sync(census->state->sideband, fetch, &fetched);
     if (census->n_records > before + 1)
         qsort(census->records + before, census->n_records - before, sizeof *census->records,
-              by_time);
+              side_by_time);
     census->undecided |= fetched.lost;
     link_records(census);
     if (fetched.failed || census->failed)

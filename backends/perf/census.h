@@ -35,6 +35,7 @@ struct task {
     uint64_t begin_ns, end_ns; /* OPEN: the copying began to work between these moments */
     bool sharp;             /* OPEN: whoever was born after end_ns has inherited */
     bool settled;           /* OPEN: it was not making a child all the time since */
+    bool confirmed;         /* OPEN: admit() has said yes since */
     uint64_t next_birth_ns; /* OPEN: the first FORK record of this creator after end_ns */
     int *fds;               /* OPEN: its group */
 };

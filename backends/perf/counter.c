@@ -125,8 +125,8 @@ static void skew_stop(struct counter *counter)
 
         if (read(counter_fds(counter, i)[0], &text, sizeof text) <= 0)
             continue;
-        skew->kept_enabled_ns = text.enabled_ns - skew->enabled_ns;
-        skew->kept_running_ns = text.running_ns - skew->running_ns;
+        __atomic_store_n(&skew->kept_enabled_ns, text.enabled_ns - skew->enabled_ns, __ATOMIC_RELAXED);
+        __atomic_store_n(&skew->kept_running_ns, text.running_ns - skew->running_ns, __ATOMIC_RELAXED);
     }
 }
 
@@ -136,12 +136,12 @@ static void skew_apply(const struct counter *counter, unsigned group, struct gro
 
     if (!skew)
         return;
-    if (__atomic_load_n(&counter->on, __ATOMIC_RELAXED)) {
+    if (__atomic_load_n(&counter->on, __ATOMIC_ACQUIRE)) {
         text->enabled_ns -= __atomic_load_n(&skew->enabled_ns, __ATOMIC_RELAXED);
         text->running_ns -= __atomic_load_n(&skew->running_ns, __ATOMIC_RELAXED);
     } else {
-        text->enabled_ns = skew->kept_enabled_ns;
-        text->running_ns = skew->kept_running_ns;
+        text->enabled_ns = __atomic_load_n(&skew->kept_enabled_ns, __ATOMIC_RELAXED);
+        text->running_ns = __atomic_load_n(&skew->kept_running_ns, __ATOMIC_RELAXED);
     }
 }
 
@@ -161,7 +161,13 @@ static int group_read(int fd, struct group_text *text, unsigned n)
 
 static bool counter_is_on(const struct counter *counter)
 {
-    return __atomic_load_n(&counter->on, __ATOMIC_RELAXED);
+    return __atomic_load_n(&counter->on, __ATOMIC_ACQUIRE);
+}
+
+/* After what a reader needs to know when it sees it. */
+static void counter_set_on(struct counter *counter, bool on)
+{
+    __atomic_store_n(&counter->on, on, __ATOMIC_RELEASE);
 }
 
 /* The same for a pinned group, which may have lost its hardware: tried again once, else as last
@@ -306,6 +312,7 @@ int perf_read(struct counter *counter, struct reading *out)
     }
     out->off = off && off == counter->n_groups && counter_is_on(counter);
     out->never_ran = out->enabled_ns && !out->running_ns;
+    out->dropped = counter->covered && counter_dropped(counter);
     clock_gettime(CLOCK_MONOTONIC, &now);
     out->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     return 0;
@@ -331,12 +338,16 @@ int perf_start(struct counter *counter, struct err *err)
 
     counter->begun = true;
     verdicts_clear(counter);
-    __atomic_store_n(&counter->on, true, __ATOMIC_RELAXED);
-    if (!armed && counter_switch(counter, true))
+    if (!counter->skew)
+        counter_set_on(counter, true);
+    if (!armed && counter_switch(counter, true)) {
+        counter_set_on(counter, was_on);
         return err_set(err, P14, "the kernel refused to start a counter of %u tasks or CPUs",
                        counter->n_groups);
+    }
     if (!was_on)
         skew_start(counter);
+    counter_set_on(counter, true); /* of a cgroup last: until then reads give the times kept */
     return 0;
 }
 
@@ -344,7 +355,7 @@ int perf_stop(struct counter *counter)
 {
     if (counter_is_on(counter))
         skew_stop(counter);
-    __atomic_store_n(&counter->on, false, __ATOMIC_RELAXED);
+    counter_set_on(counter, false);
     return counter_switch(counter, false);
 }
 

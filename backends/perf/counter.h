@@ -59,6 +59,10 @@ bool counter_make_groups(struct counter *counter, unsigned n_groups);
 /* fn for every process known to be covered; memory only. With descendants. */
 void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
 int *counter_fds(const struct counter *counter, unsigned group);
+/* Has a covered descendant lost its events since the attach? With descendants. */
+bool counter_dropped(const struct counter *counter);
+/* Is this process there, and not about to end? */
+bool counter_lives(pid_t pid);
 
 int perf_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
                 struct err *err); /* attach.c */

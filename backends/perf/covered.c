@@ -7,27 +7,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNPLACED = 128 };
+enum { UNPLACED = 128, DROP_NS = 1000000 };
 
 struct covered {
     struct covered_slot {
         pid_t pid;      /* 0 never used */
         int threads;    /* 0: gone, the slot may be used again for the same number */
+        bool suspect;   /* its first thread's EXIT came right after an exec */
+        uint64_t exec_ns; /* its last exec */
     } *slots;
     size_t size;        /* a power of two */
     size_t used;        /* slots with a number, gone ones included */
-    unsigned n;
+    pid_t target;
+    unsigned n, n_suspects;
     bool doubt;
+    bool dropped;
     struct side_record unplaced[UNPLACED];
     size_t next_unplaced;
 };
 
-struct covered *covered_new(void)
+struct covered *covered_new(pid_t target)
 {
     struct covered *covered = calloc(1, sizeof *covered);
 
     if (!covered)
         return NULL;
+    covered->target = target;
     covered->size = 64;
     covered->slots = calloc(covered->size, sizeof *covered->slots);
     if (!covered->slots) {
@@ -49,8 +54,8 @@ void covered_clear(struct covered *covered)
     memset(covered->slots, 0, covered->size * sizeof *covered->slots);
     memset(covered->unplaced, 0, sizeof covered->unplaced);
     covered->used = 0;
-    covered->n = 0;
-    covered->doubt = false;
+    covered->n = covered->n_suspects = 0;
+    covered->doubt = covered->dropped = false;
 }
 
 static struct covered_slot *slot_of(struct covered_slot *slots, size_t size, pid_t pid)
@@ -70,14 +75,14 @@ static bool covered_grow(struct covered *covered)
 
     if (4 * (covered->used + 1) <= 3 * covered->size)
         return true;
-    if (2 * (size_t)covered->n >= covered->size)
+    if (2 * ((size_t)covered->n + covered->n_suspects) >= covered->size)
         size *= 2;
     slots = calloc(size, sizeof *slots);
     if (!slots)
         return false;
     covered->used = 0;
     for (size_t i = 0; i < covered->size; i++) {
-        if (covered->slots[i].threads > 0) {
+        if (covered->slots[i].threads > 0 || covered->slots[i].suspect) {
             *slot_of(slots, size, covered->slots[i].pid) = covered->slots[i];
             covered->used++;
         }
@@ -116,11 +121,71 @@ static bool covered_knows(const struct covered *covered, pid_t pid)
     return slot_of(covered->slots, covered->size, pid)->threads > 0;
 }
 
+static void suspect_set(struct covered *covered, struct covered_slot *slot, bool suspect)
+{
+    covered->n_suspects += suspect;
+    covered->n_suspects -= slot->suspect;
+    slot->suspect = suspect;
+}
+
+/*
+ * A second EXIT proves that the first was none. Else only who looks at the process can tell: one that
+ * is dead by then ended with its first.
+ */
+static void covered_suspect(struct covered *covered, const struct side_record *record)
+{
+    struct covered_slot *slot = slot_of(covered->slots, covered->size, record->pid);
+
+    if (slot->pid != record->pid || record->pid != record->tid || record->pid == covered->target)
+        return;
+    if (record->type == SIDE_EXEC && slot->threads > 0) {
+        slot->exec_ns = record->time_ns;
+    } else if (record->type == SIDE_EXIT && slot->suspect) {
+        suspect_set(covered, slot, false);
+        covered->dropped = true;
+    } else if (record->type == SIDE_EXIT && slot->threads > 0 && slot->exec_ns) {
+        suspect_set(covered, slot, record->time_ns - slot->exec_ns < DROP_NS);
+    }
+}
+
+unsigned covered_suspects(const struct covered *covered, struct covered_suspect *list, unsigned most)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; covered->n_suspects && i < covered->size && n < most; i++)
+        if (covered->slots[i].suspect)
+            list[n++] = (struct covered_suspect) { covered->slots[i].pid, covered->slots[i].exec_ns };
+    return n;
+}
+
+void covered_judge(struct covered *covered, const struct covered_suspect *suspect,
+                   enum suspect_life life)
+{
+    struct covered_slot *slot = slot_of(covered->slots, covered->size, suspect->pid);
+
+    if (life == SUSPECT_ENDS || !slot->suspect || slot->exec_ns != suspect->exec_ns)
+        return;
+    suspect_set(covered, slot, false);
+    covered->dropped |= life == SUSPECT_LIVES;
+}
+
+void covered_drop(struct covered *covered)
+{
+    covered->dropped = true;
+}
+
+bool covered_dropped(const struct covered *covered)
+{
+    return covered->dropped;
+}
+
 /* A number that comes up again as a process of somebody else's is not ours any more. */
 static void covered_reused(struct covered *covered, pid_t pid)
 {
     struct covered_slot *slot = slot_of(covered->slots, covered->size, pid);
 
+    suspect_set(covered, slot, false);
+    slot->exec_ns = 0;
     if (slot->threads > 0) {
         slot->threads = 0;
         covered->n--;
@@ -175,6 +240,8 @@ void covered_take(void *arg, const struct side_record *records, size_t n, bool l
 
     covered->doubt |= lost;
     for (size_t i = 0; i < n; i++) {
+        if (records[i].type != SIDE_FORK)
+            covered_suspect(covered, &records[i]);
         if (!covered_place(covered, &records[i]))
             covered->unplaced[covered->next_unplaced++ % UNPLACED] = records[i];
         else if (records[i].type == SIDE_FORK && records[i].pid == records[i].tid)
@@ -201,8 +268,10 @@ unsigned covered_count(const struct covered *covered)
 
 void covered_print(const struct covered *covered, struct buf *out)
 {
-    const char *between = covered->doubt ? "?" : "";
+    const char *between = "";
 
+    buf_str(out, covered->doubt ? "?" : "");
+    buf_str(out, covered->dropped ? "!" : "");
     for (size_t i = 0; i < covered->size; i++) {
         if (covered->slots[i].threads > 0) {
             buf_printf(out, "%s%d:%d", between, covered->slots[i].pid, covered->slots[i].threads);
@@ -219,6 +288,10 @@ bool covered_scan(struct covered *covered, const char *text)
 
     if (*text == '?') {
         covered->doubt = true;
+        text++;
+    }
+    if (*text == '!') {
+        covered->dropped = true;
         text++;
     }
     while (*text >= '0' && *text <= '9') {

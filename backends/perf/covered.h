@@ -9,7 +9,8 @@
 
 struct covered;
 
-struct covered *covered_new(void);
+/* target: its own drops are somebody else's matter (guard.h). */
+struct covered *covered_new(pid_t target);
 void covered_free(struct covered *covered);
 void covered_clear(struct covered *covered);
 /* One more (or fewer) thread of a process; the process goes when it has none. False: no memory. */
@@ -19,8 +20,30 @@ void covered_take(void *arg, const struct side_record *records, size_t n, bool l
 /* From now on every process may be one of them. */
 void covered_doubt(struct covered *covered);
 bool covered_has(const struct covered *covered, pid_t pid);
+
+/*
+ * Who lost its events to the exec of a privileged program: EXEC directly followed by EXIT, while the
+ * process lives. Whether it does is found out without the lock: suspects, look, verdicts.
+ */
+struct covered_suspect {
+    pid_t pid;
+    uint64_t exec_ns;
+};
+enum suspect_life { SUSPECT_LIVES, SUSPECT_ENDS, SUSPECT_DEAD };
+/* At most `most` of them into list; how many. */
+unsigned covered_suspects(const struct covered *covered, struct covered_suspect *list, unsigned most);
+/* After the rings were drained since the look. */
+void covered_judge(struct covered *covered, const struct covered_suspect *suspect,
+                   enum suspect_life life);
+/* Found out otherwise: some process lost its events, and may live on. */
+void covered_drop(struct covered *covered);
+/* Did any? Stays true. */
+bool covered_dropped(const struct covered *covered);
 void covered_each(const struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg);
 unsigned covered_count(const struct covered *covered);
-/* "PID:THREADS,…" or "-"; a leading "?" when in doubt. covered_scan() puts it into an empty set. */
+/*
+ * "PID:THREADS,…" or "-"; before it "?" when in doubt, "!" when some were dropped. covered_scan() puts it
+ * into an empty set.
+ */
 void covered_print(const struct covered *covered, struct buf *out);
 bool covered_scan(struct covered *covered, const char *text);

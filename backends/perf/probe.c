@@ -4,6 +4,7 @@
  */
 #include "backends/perf/probe.h"
 
+#include "backends/perf/group.h"
 #include "backends/perf/why.h"
 
 #include <errno.h>
@@ -23,23 +24,12 @@
 #define GROUP_MAX   64
 #define SPIN_ROUNDS 200000
 
-static int event_open(const struct perf_event_attr *attr, pid_t tid, int cpu, int group)
-{
-    struct perf_event_attr copy = *attr;
-    long fd;
-
-    do
-        fd = syscall(SYS_perf_event_open, &copy, tid, cpu, group, PERF_FLAG_FD_CLOEXEC);
-    while (fd < 0 && errno == EINTR);
-    return fd < 0 ? -errno : (int)fd;
-}
-
 int probe_open(const struct perf_event_attr *attr, int cpu)
 {
     struct perf_event_attr copy = *attr;
 
     copy.disabled = 1;
-    int fd = event_open(&copy, cpu < 0 ? 0 : -1, cpu, -1);
+    int fd = event_open(&copy, cpu < 0 ? 0 : -1, cpu, -1, 0);
     if (fd < 0)
         return fd;
     close(fd);
@@ -111,7 +101,7 @@ static bool group_add(struct group *group, const struct perf_event_attr *attr)
     if (group->n == GROUP_MAX)
         return false;
     copy.disabled = 0;
-    int fd = event_open(&copy, group->tid, -1, group->n > 0 ? group->fd[0] : -1);
+    int fd = event_open(&copy, group->tid, -1, group->n > 0 ? group->fd[0] : -1, 0);
     if (fd < 0)
         return false;
     group->fd[group->n++] = fd;
@@ -194,7 +184,7 @@ static bool counts_something(const struct perf_event_attr *attr)
     struct perf_event_attr copy = *attr;
 
     copy.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-    int fd = event_open(&copy, 0, -1, -1);
+    int fd = event_open(&copy, 0, -1, -1, 0);
     if (fd < 0)
         return false;
     for (volatile unsigned i = 0; i < SPIN_ROUNDS; i++) {

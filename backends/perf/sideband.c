@@ -211,7 +211,7 @@ static void ring_drain(struct sideband *sideband, struct side_ring *ring)
     __atomic_store_n(&ring->page->data_tail, tail, __ATOMIC_RELEASE);
 }
 
-static int by_time(const void *a, const void *b)
+int side_by_time(const void *a, const void *b)
 {
     const struct side_record *x = a, *y = b;
 
@@ -225,7 +225,7 @@ static void drain_locked(struct sideband *sideband)
     if (!sideband->n_batch && !sideband->lost)
         return;
     if (sideband->n_batch)
-        qsort(sideband->batch, sideband->n_batch, sizeof *sideband->batch, by_time);
+        qsort(sideband->batch, sideband->n_batch, sizeof *sideband->batch, side_by_time);
     for (struct side_listener *l = sideband->listeners; l; l = l->next)
         l->take(l->arg, sideband->batch, sideband->n_batch, sideband->lost);
     sideband->n_batch = 0;
@@ -390,17 +390,4 @@ void sideband_cpu(struct sideband *sideband, unsigned cpu, bool online)
     if (watched)
         rings_watch(sideband);
     pthread_mutex_unlock(&sideband->setup);
-}
-
-unsigned sideband_descriptors(struct sideband *sideband)
-{
-    const struct backend_state *state = sideband->state;
-    struct cpus online;
-    unsigned n;
-
-    cpus_init(&online);
-    state->host->cpus_online(state->host_state, &online);
-    n = cpus_count(&online);
-    cpus_free(&online);
-    return n;
 }

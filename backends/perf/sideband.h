@@ -18,6 +18,9 @@ struct side_record {
     pid_t ppid, ptid;   /* SIDE_FORK: the thread that made it */
 };
 
+/* For qsort(). */
+int side_by_time(const void *a, const void *b);
+
 /*
  * Called with a batch in order of time, in whose thread ever the rings are drained, under the
  * sideband's lock: it must only touch memory. lost: records are missing before or in this batch.
@@ -47,5 +50,3 @@ void sideband_lock(struct sideband *sideband);
 void sideband_unlock(struct sideband *sideband);
 /* A CPU came online: its event has to be opened again. What happened there meanwhile is lost. */
 void sideband_cpu(struct sideband *sideband, unsigned cpu, bool online);
-/* Descriptors it needs for a first listener. */
-unsigned sideband_descriptors(struct sideband *sideband);

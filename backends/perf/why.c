@@ -82,9 +82,19 @@ static bool is_member(const struct why *why)
     return why->member;
 }
 
+static bool is_breakpoint_check(const struct why *why)
+{
+    return is_breakpoint(why) && !why->target;
+}
+
 static bool is_check(const struct why *why)
 {
     return !why->target;
+}
+
+static bool is_member_on_target(const struct why *why)
+{
+    return why->member && why->target;
 }
 
 static bool is_excluding(const struct why *why)
@@ -100,6 +110,8 @@ static const struct why_row {
 } why_table[] = {
     {ESRCH, is_task, X09, "%t is exiting"},
     {ENODEV, is_cpu, E37, "%t is offline"},
+    {EINVAL, is_member_on_target, E05,
+     "%t has not enough counters to count \"%e\" together with the events before it"},
     {EINVAL, is_member, CS08,
      "\"%e\" cannot be counted together with the events before it: one class has not that many "
      "counters, or they belong to two hardware classes; write fewer, or two PMCs"},
@@ -151,6 +163,8 @@ static const struct why_row {
     {EINVAL, is_excluding, P09,
      "the PMU cannot tell user from kernel mode for \"%e\", or has no per-process counting"},
     {EINVAL, is_any, P09, "the kernel refuses the encoding of \"%e\" for %t"},
+    {ENOSPC, is_breakpoint_check, E19,
+     "the processor has not enough breakpoint registers for \"%e\" and the events before it"},
     {ENOSPC, is_breakpoint, E05, "all breakpoint registers of %t are in use"},
     {ENOSPC, is_check, E19, "no counter is left for \"%e\""},
     {ENOSPC, is_any, E05, "no counter is left for \"%e\" on %t"},

@@ -190,8 +190,11 @@ static int check_plan(struct backend_state *state, const struct plan *plan, unsi
     if (rc == 0 && target->alive && !target->alive(target->alive_arg))
         rc = err_set(err, E44, "no process %d", (int)target->pid);
     if (rc == 0 && descriptors > plan->fds_free)
-        rc = err_set(err, P11, "needs %u descriptors, %lu may be used", descriptors,
+        rc = err_set(err, P10, "needs %u descriptors, %lu may be used", descriptors,
                      plan->fds_free);
+    if (rc == 0 && descriptors > plan->fds_quota)
+        rc = err_set(err, P11, "needs %u descriptors, quota has %lu left (max_fds_per_user)", descriptors,
+                     plan->fds_quota);
     return rc;
 }
 

@@ -3,6 +3,7 @@
  */
 #include "backends/sim/sim.h"
 
+#include "backends/backends.h"
 #include "backends/sim/counter.h"
 #include "backends/sim/events.h"
 

@@ -235,3 +235,92 @@ ctypes.CDLL(None).syscall(60, 0)' &
     eventually 10 '[[ $(state a) == exited ]]'
     between "$(count a)" $((before + 500)) $((before + 3000))
 }
+
+# A process of alice with a child, each in the role of a program to talk to: the child runs what $T/go names.
+parent_and_child() {
+    cp "$HELPERS/target" "$T/suid-target"
+    chmod 4755 "$T/suid-target"
+    mkfifo -m 666 "$T/child.in" "$T/child.out"
+    setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- /usr/bin/python3 -c '
+import os, sys, time
+pid = os.fork()
+if pid == 0:
+    os.dup2(os.open(sys.argv[1] + ".in", os.O_RDONLY), 0)
+    os.dup2(os.open(sys.argv[1] + ".out", os.O_WRONLY), 1)
+    os.execv(sys.argv[2], ["target"])
+time.sleep(100)' "$T/child" "$HELPERS/target" &
+    PARENT=$!
+    local in out line
+    exec {in}>"$T/child.in" {out}<"$T/child.out"
+    IN[child]=$in OUT[child]=$out
+    read -r -t 10 -u "$out" line || die 'the child did not start'
+    PID_OF[child]=${line#ready }
+}
+
+t_a_child_that_runs_a_set_uid_program_is_counted_again_for_the_superuser() {
+    mount_pmcfs
+    parent_and_child
+    pmc a event=page-faults descendants=on
+    attach a "$PARENT"
+    tell child faults 1000
+    between "$(count a)" 1000 2000
+    is "$(status a partial)" no
+    tell child run "$T/suid-target"
+    eventually 5 '[[ $(status a partial) == yes && $(status a attach) ]]'
+    local before
+    before=$(count a)
+    eventually 5 'tell child faults 100; (($(count a) >= before + 100))'
+    before=$(count a)
+    tell child faults 5000
+    between "$(count a)" $((before + 5000)) $((before + 6000))
+    is "$(state a)" running
+    is "$(status a partial)" yes
+    ctl a restart
+    is "$(status a partial)" no
+}
+
+t_a_child_that_runs_a_set_uid_program_is_left_out_for_others() {
+    mount_pmcfs
+    parent_and_child
+    alices a event=page-faults descendants=on
+    is "$(result_as "$ALICE" write "$M/a/target" "$PARENT")" ok
+    tell child faults 1000
+    tell child run "$T/suid-target"
+    eventually 5 '[[ $(status a partial) == yes ]]'
+    eventually 5 'grep -qi "left.out.*1" "$M/a/status"'
+    local before
+    before=$(count a)
+    ((before >= 1000))
+    tell child faults 5000
+    between "$(count a)" "$before" $((before + 500))
+    is "$(state a)" running
+}
+
+t_a_child_that_runs_a_set_uid_program_after_its_parents_end_is_told() {
+    mount_pmcfs
+    parent_and_child
+    pmc a event=page-faults descendants=on
+    attach a "$PARENT"
+    kill -9 "$PARENT"
+    wait "$PARENT" || :
+    tell child faults 1000
+    is "$(status a partial)" no
+    tell child run "$T/suid-target"
+    eventually 5 '[[ $(status a partial) == yes ]]'
+}
+
+t_programs_that_end_at_once_are_nothing_lost() {
+    mount_pmcfs
+    pmc a event=page-faults descendants=on
+    # shellcheck disable=SC2034
+    bash -c 'read -r; for i in {1..200}; do /bin/true; done; read -r' < <(sleep 1; echo; sleep 8) &
+    attach a $!
+    sleep 1
+    for i in {1..40}; do
+        count a >"$T/last"
+        sleep 0.05
+    done
+    is "$(status a partial)" no
+    is "$(stat_value attaches)" 1
+    (($(count a) > 5000))
+}

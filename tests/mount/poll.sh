@@ -131,3 +131,64 @@ P
     kill -KILL $!
     end_within 3 $! || [[ $? != 124 ]] || die "a poller that cannot be killed"
 }
+
+# The stream is ready for who has not read yet; then when its line is due, and not before.
+t_series_is_readable_when_its_line_is_due() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults interval=700 "target=${PID_OF[p]}"
+    polling <<'P'
+fd = os.open(root + "/a/series", os.O_RDONLY | os.O_NONBLOCK)
+assert wait(fd, 0, select.POLLIN) & select.POLLIN, "the columns"
+assert b"a" in os.read(fd, 4096)
+for i in range(3):
+    begin = time.monotonic()
+    assert wait(fd, 20000, select.POLLIN) & select.POLLIN, "never due"
+    taken = time.monotonic() - begin
+    line = os.read(fd, 4096)
+    assert line, "due and nothing there"
+    assert taken < 10, "woken %g s late" % taken
+    try:
+        os.read(fd, 4096)
+        assert time.monotonic() - begin > 0.7, "more than was due"
+    except BlockingIOError:
+        pass
+P
+}
+
+t_epoll_tells_of_series_once_a_line() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults interval=400 "target=${PID_OF[p]}"
+    polling <<'P'
+fds = [os.open(root + "/a/series", os.O_RDONLY | os.O_NONBLOCK) for i in range(3)]
+for fd in fds:
+    os.read(fd, 4096)
+e = select.epoll()
+for fd in fds:
+    e.register(fd, select.EPOLLIN)
+seen = dict.fromkeys(fds, 0)
+until = time.monotonic() + 20
+while min(seen.values()) < 3 and time.monotonic() < until:
+    for fd, events in e.poll(20):
+        assert events & select.EPOLLIN
+        assert os.read(fd, 4096)
+        seen[fd] += 1
+assert min(seen.values()) >= 3, seen
+P
+}
+
+t_the_end_of_a_series_wakes_who_polls_it() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults interval=3600000 "target=${PID_OF[p]}"
+    polling <<'P'
+fd = os.open(root + "/a/series", os.O_RDONLY | os.O_NONBLOCK)
+os.read(fd, 4096)
+assert not wait(fd, 100, select.POLLIN), "in an hour"
+later(lambda: put("a/ctl", "stop"))
+assert wait(fd, 20000, select.POLLIN) & select.POLLIN
+os.read(fd, 4096)
+assert os.read(fd, 4096) == b"", "its end"
+P
+}

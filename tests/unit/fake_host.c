@@ -241,9 +241,16 @@ static int may_observe(struct host_state *state, const struct rights *rights,
     return rc ? err_set(err, E40, "you may not observe process %d", process->pid) : 0;
 }
 
+static bool process_headless(const struct process *process)
+{
+    return process->state->headless;
+}
+
 static int process_watch(struct process *process, uint64_t tag)
 {
     must(!process->watched, "a process is watched twice");
+    if (process->state->watch_fails)
+        return -ENOSPC;
     process->watched = true;
     process->tag = tag;
     process->next_watched = watched;
@@ -356,6 +363,7 @@ const struct host fake_host = {
     .process_alive = process_alive,
     .may_observe = may_observe,
     .may_observe_pid = may_observe_pid,
+    .process_headless = process_headless,
     .process_watch = process_watch,
     .process_unwatch = process_unwatch,
     .process_seen_by = process_seen_by,

@@ -36,6 +36,8 @@ struct host_state {
     const struct sink *sink;
     unsigned n_handles; /* struct process that exist */
     unsigned n_watches;
+    bool watch_fails;
+    bool headless;      /* every process's first thread has ended */
     unsigned observed;  /* questions asked by may_observe */
     uint64_t next_key;
 };

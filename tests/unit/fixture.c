@@ -3,6 +3,8 @@
  */
 #include "tests/unit/fixture.h"
 
+#include "backends/backends.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,8 @@ static void must(bool holds, const char *what)
 }
 
 /* ---- a backend that fails when told ---- */
+
+static struct backend backend;
 
 static bool fails(enum failing kind)
 {
@@ -42,8 +46,33 @@ static int failing_check_set(struct backend_state *state, const struct plan_even
 static int failing_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
                           struct err *err)
 {
-    return fails(FAIL_ATTACH) ? err_set(err, P14, "told to fail")
-                              : sim_backend.attach(state, plan, out, err);
+    int rc = fails(FAIL_ATTACH) ? err_set(err, P14, "told to fail")
+                                : sim_backend.attach(state, plan, out, err);
+
+    if (rc == 0 && fx.on_attach)
+        fx.on_attach();
+    return rc;
+}
+
+/* Guards tell nothing by themselves: tests call sink.dropped(). */
+static int counted_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out)
+{
+    (void)state, (void)pid, (void)tag;
+    *out = malloc(1);
+    fx.n_guards += *out != NULL;
+    return *out ? 0 : -ENOMEM;
+}
+
+static void counted_unguard(struct guard *guard)
+{
+    fx.n_guards--;
+    free(guard);
+}
+
+void guards_on(void)
+{
+    backend.guard = counted_guard;
+    backend.unguard = counted_unguard;
 }
 
 static int failing_start(struct counter *counter, struct err *err)
@@ -56,8 +85,6 @@ static int failing_read(struct counter *counter, struct reading *out)
     __atomic_add_fetch(&fx.n_reads, 1, __ATOMIC_RELAXED);
     return fails(FAIL_READ) ? -EIO : sim_backend.read(counter, out);
 }
-
-static struct backend backend;
 
 /* ---- life ---- */
 

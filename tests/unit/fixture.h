@@ -26,6 +26,8 @@ struct fixture {
     struct err err;          /* its sentence */
     unsigned fail[FAIL_KINDS];
     unsigned n_reads;        /* of counters */
+    void (*on_attach)(void); /* called after a counter was opened */
+    unsigned n_guards;       /* that exist */
 };
 extern struct fixture fx;
 
@@ -45,6 +47,7 @@ struct held {
 void fixture_open(const char *options);
 void fixture_close(void); /* nothing may be left */
 void fixture_setup(void); /* for SUITE_SETUP */
+void guards_on(void);     /* from now on processes are guarded */
 
 void as_root(void);
 void as_user(pid_t tid, uid_t uid);

@@ -166,3 +166,19 @@ TEST(rows_are_administered_by_the_superuser)
     ck_assert_int_eq(write_slot(3, 2, "disabled"), ENXIO);
     ck_assert_int_eq(write_slot(0, 0, "enabled"), 0);
 }
+
+TEST(the_machine_is_asked_without_the_lock)
+{
+    static const char *const files[] = {"info/backend", "info/cpu"};
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct held held;
+
+        held_read(&held, NULL, files[i]);
+        ck_assert_int_eq(held.rc, CALL_WORK);
+        ck_assert_uint_eq(held.out.len, 0);
+        ck_assert_int_eq(held_finish(&held), 0);
+        ck_true(strlen(held_text(&held)) > 3);
+    }
+    ck_true(strncmp(read_file(NULL, "info/backend"), "sim\n", 4) == 0);
+}

@@ -239,6 +239,41 @@ TEST(one_row_in_one_process)
     accepted("y", "config", "target=102");
 }
 
+TEST(two_at_once_do_not_share_a_row_on_one_process)
+{
+    struct held held;
+
+    fixture_close();
+    fixture_open("sim_cpus=4 sim_rows=2");
+    pmc_with("a", "cycles", "");
+    pmc_with("b", "cycles", "");
+    pmc_with("c", "cycles", "");
+    held_write(&held, "a", "target", "100");
+    held_run(&held);
+    ck_assert_int_eq(held_step(&held), CALL_WORK); /* planned, not attached yet */
+    accepted("b", "target", "100");
+    refused("c", "target", "100", EBUSY, E05);
+    ck_assert_int_eq(held_finish(&held), 0);
+    ck_assert_str_ne(value_of("a", "status", "row"), value_of("b", "status", "row"));
+}
+
+TEST(one_that_is_released_has_its_row_until_it_is_closed)
+{
+    struct held held;
+
+    fixture_close();
+    fixture_open("sim_cpus=4 sim_rows=1");
+    pmc_with("a", "cycles", "100");
+    pmc_with("b", "cycles", "");
+    held_write(&held, "a", "ctl", "stop");
+    ck_assert_int_eq(pmc_remove("a"), 0);
+    refused("b", "target", "100", EBUSY, E05);
+    accepted("b", "target", "101");
+    ck_assert_int_eq(held_finish(&held), ENODEV);
+    works_run();
+    accepted("b", "target", "100");
+}
+
 TEST(strict_rows_are_hwpmcs)
 {
     char name[3] = "a0";

@@ -3,6 +3,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include "core/parts.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
@@ -204,9 +205,149 @@ TEST(armed_runs_from_the_exec_on)
     ck_assert_str_eq(read_file("i", "ctl"), "running\n");
 }
 
-/* ---- long reads ---- */
+TEST(armed_is_of_the_counters_not_of_what_was_before)
+{
+    pmc_with("i", "task-clock", "100");
+    pass_ms(5);
+    accepted("i", "ctl", "stop");
+    accepted("i", "config", "start=exec");
+    accepted("i", "ctl", "start");
+    ck_assert_str_eq(read_file("i", "ctl"), "armed\n");
+    ck_assert_uint_eq(count_of("i"), 5000000);
+    ck_assert_str_eq(value_of("i", "status", "state"), "armed");
+    pass_ms(3);
+    ck_assert_uint_eq(count_of("i"), 7000000);
+    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
+}
 
 static const char *const many = "100 101 102 103 104 105 106 107 108 109 200 201";
+
+/* ---- counters that cannot be read ---- */
+
+TEST(a_failed_read_is_an_error_and_no_number)
+{
+    static const char *const files[] = {"count", "detail", "status", "ctl"};
+
+    pmc_with("i", "task-clock", "100");
+    pmc_with("m", "task-clock", many);
+    pass_ms(1);
+    for (unsigned i = 0; i < 4; i++) {
+        fx.fail[FAIL_READ] = 1;
+        ck_assert_str_eq(read_file("i", files[i]), "EIO");
+        ck_assert_int_eq(fx.err.id, P14);
+        fx.fail[FAIL_READ] = 5;
+        ck_assert_str_eq(read_file("m", files[i]), "EIO");
+        ck_assert_int_eq(fx.err.id, P14);
+    }
+    ck_assert_uint_eq(count_of("i"), 1000000);
+    ck_assert_uint_eq(count_of("m"), 12000000);
+    fx.fail[FAIL_READ] = 1;
+    ck_assert_str_eq(read_file(NULL, "counts"), "m\ttask-clock\t12000000\t12000000\t12000000\trunning\n");
+}
+
+TEST(a_failed_read_leaves_the_count_alone)
+{
+    pmc_with("i", "task-clock", "100");
+    pass_ms(1);
+    fx.fail[FAIL_READ] = 1;
+    ck_assert_int_eq(write_file("i", "ctl", "restart"), EIO);
+    ck_assert_int_eq(fx.err.id, P14);
+    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 2000000);
+    accepted("i", "ctl", "stop");
+    fx.fail[FAIL_READ] = 1;
+    ck_assert_int_eq(write_file("i", "ctl", "reset"), EIO);
+    ck_assert_uint_eq(count_of("i"), 2000000);
+    fx.fail[FAIL_READ] = 1;
+    ck_assert_int_eq(write_file("i", "count", "5"), EIO);
+    ck_assert_uint_eq(count_of("i"), 2000000);
+    accepted("i", "count", "5");
+    ck_assert_uint_eq(count_of("i"), 5);
+}
+
+TEST(a_target_that_leaves_unread_leaves_what_was_seen)
+{
+    pmc_with("i", "task-clock", "100 101");
+    pmc_with("m", "task-clock", many);
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 2000000);
+    ck_assert_uint_eq(count_of("m"), 12000000);
+    fx.fail[FAIL_READ] = 1;
+    accepted("i", "target", "-100");
+    ck_assert_uint_eq(count_of("i"), 2000000);
+    fx.fail[FAIL_READ] = 1;
+    accepted("m", "target", "-100");
+    ck_assert_uint_eq(count_of("m"), 12000000);
+    accepted("i", "ctl", "restart"); /* what was seen before does not come back */
+    fx.fail[FAIL_READ] = 1;
+    accepted("i", "target", "-101");
+    ck_assert_uint_eq(count_of("i"), 0);
+}
+
+/* ---- deaths nobody told ---- */
+
+static struct host asking;
+static unsigned n_asked;
+
+static bool counted_alive(const struct process *process)
+{
+    n_asked++;
+    return fake_host.process_alive(process);
+}
+
+TEST(targets_are_asked_without_the_lock)
+{
+    static const char *const files[] = {"ctl", "status", "target", "config"};
+
+    asking = fake_host;
+    asking.process_alive = counted_alive;
+    for (unsigned i = 0; i < 4; i++) {
+        struct held held;
+
+        fixture_close();
+        fixture_open(NULL);
+        fx.engine->host = &asking;
+        pmc_with("i", "task-clock", "100 101");
+        fake_kill(&fx.host, 101, false);
+        fake_kill(&fx.host, 100, false);
+        n_asked = 0;
+        held_read(&held, "i", files[i]);
+        ck_assert_int_eq(held.rc, CALL_WORK);
+        ck_assert_uint_eq(n_asked, 0);
+        held_run(&held);
+        ck_assert_uint_eq(n_asked, 2);
+        ck_assert_int_eq(held_step(&held), CALL_WORK);
+        ck_assert_uint_eq(n_asked, 2);
+        ck_assert_int_eq(held_finish(&held), 0);
+        held_text(&held);
+        n_asked = 0;
+        ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
+        ck_assert_uint_eq(n_asked, 0);
+    }
+}
+
+TEST(a_pmc_is_released_while_its_targets_are_asked)
+{
+    for (unsigned ran = 0; ran < 2; ran++) {
+        struct held held;
+
+        fixture_close();
+        fixture_open(NULL);
+        pmc_with("i", "task-clock", "100 101");
+        fake_kill(&fx.host, 101, false);
+        held_read(&held, "i", "ctl");
+        if (ran)
+            held_run(&held);
+        ck_assert_int_eq(pmc_remove("i"), 0);
+        ck_assert_int_eq(held_finish(&held), ENODEV);
+        buf_free(&held.out);
+        works_run();
+        ck_assert_uint_eq(fx.host.n_handles, 0);
+    }
+}
+
+/* ---- long reads ---- */
 
 TEST(a_long_read_is_a_work_and_sees_a_reset_whole)
 {
@@ -222,6 +363,24 @@ TEST(a_long_read_is_a_work_and_sees_a_reset_whole)
     ck_assert_int_eq(held_step(&held), CALL_WORK); /* bases moved: once more */
     ck_assert_int_eq(held_finish(&held), 0);
     ck_assert_str_eq(held_text(&held), "0\n");
+}
+
+TEST(a_look_begun_before_a_start_says_nothing_of_the_state_after)
+{
+    struct held held;
+
+    fixture_close();
+    fixture_open("sim_cpus=4 sim_rows=4 sim_lose_after_ms=10");
+    pmc_with("i", "cycles", "100");
+    pass_ms(20);
+    ck_assert_str_eq(read_file("i", "ctl"), "lost\n");
+    held_read(&held, "i", "status");
+    held_run(&held);                               /* targets are asked */
+    ck_assert_int_eq(held_step(&held), CALL_WORK);
+    held_run(&held);                               /* counters are read: off */
+    accepted("i", "ctl", "start");
+    ck_assert_int_eq(held_finish(&held), 0);
+    ck_true(strstr(held_text(&held), "\nstate running\n"));
 }
 
 TEST(a_long_read_outlives_its_targets)
@@ -386,4 +545,121 @@ TEST(who_sleeps_in_poll_is_told_by_the_tick)
     ck_true(effect.kind == EFFECT_WAKE && effect.id == attr.id);
     engine_polled(fx.engine, attr.id, false);
     ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
+}
+
+TEST(notify_begins_anew_with_the_count)
+{
+    struct open_file open;
+
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=task-clock notify=3000000 count=7 target=100");
+    file_open(&open);
+    pass_ms(10);
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
+    pass_ms(10);
+    read_open(&open, "i", "count");
+    accepted("i", "ctl", "restart");
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
+    pass_ms(2);
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
+    pass_ms(1);
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM | EPOLLPRI);
+    read_open(&open, "i", "count");
+    open.seen_count += 1000000; /* an estimate that fell since */
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
+    file_close(&open);
+}
+
+/* One of the engine's own works, to its end; does it wake somebody? */
+static bool work_wakes(void)
+{
+    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+    struct effect effect;
+    int rc = CALL_WORK;
+
+    call.work = engine_next_work(fx.engine);
+    ck_assert_ptr_ne(call.work, NULL);
+    while (rc == CALL_WORK) {
+        struct work *work = call.work;
+
+        call.work = NULL;
+        work->run(work);
+        rc = work->finish(&call, work);
+    }
+    ck_assert_int_eq(rc, CALL_DONE);
+    return engine_next_effect(fx.engine, &effect) && effect.kind == EFFECT_WAKE;
+}
+
+TEST(a_costly_pmc_is_polled_without_the_lock)
+{
+    struct pmc_attr attr;
+    struct open_file open;
+
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=task-clock notify=12000000");
+    accepted("i", "target", many);
+    engine_pmc_attr(pmc_of("i"), &attr);
+    works_run();
+    pass_ms(1);
+    file_open(&open);
+    fx.n_reads = 0;
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
+    ck_assert_uint_eq(fx.n_reads, 0);
+    ck_true(work_wakes());
+    ck_assert_uint_eq(fx.n_reads, 12);
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM); /* 12000000 are seen */
+    ck_assert_ptr_eq(engine_next_work(fx.engine), NULL);                /* fresh: no further look */
+    engine_polled(fx.engine, attr.id, true);
+    pass_ms(20);
+    engine_tick(fx.engine, fx.host.now_ns);
+    ck_assert_uint_eq(fx.n_reads, 12);
+    ck_true(work_wakes());
+    ck_assert_uint_eq(fx.n_reads, 24);
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM | EPOLLPRI);
+    ck_assert_uint_eq(fx.n_reads, 24);
+    accepted("i", "ctl", "restart"); /* what was looked at before says nothing now */
+    fx.n_reads = 0;
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
+    works_run();
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
+    engine_polled(fx.engine, attr.id, false);
+    file_close(&open);
+}
+
+TEST(a_pmc_is_released_while_it_is_looked_at_for_pollers)
+{
+    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+    struct open_file open;
+
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=task-clock notify=12000000");
+    accepted("i", "target", many);
+    file_open(&open);
+    level(poll_count, &open);
+    call.work = engine_next_work(fx.engine);
+    ck_assert_ptr_ne(call.work, NULL);
+    call.work->run(call.work);
+    fx.lazy = true;
+    ck_assert_int_eq(pmc_remove("i"), 0);
+    ck_assert_int_eq(call.work->finish(&call, call.work), CALL_DONE);
+    fx.lazy = false;
+    file_close(&open);
+}
+
+TEST(the_tick_looks_at_lost_ones_too)
+{
+    struct pmc_attr attr;
+
+    fixture_close();
+    fixture_open("sim_cpus=4 sim_rows=4 sim_lose_after_ms=10");
+    pmc_with("i", "cycles", "100");
+    pass_ms(20);
+    ck_assert_str_eq(read_file("i", "ctl"), "lost\n");
+    engine_pmc_attr(pmc_of("i"), &attr);
+    engine_polled(fx.engine, attr.id, true);
+    pass_ms(20);
+    fx.n_reads = 0;
+    engine_tick(fx.engine, fx.host.now_ns);
+    ck_assert_uint_eq(fx.n_reads, 1);
+    engine_polled(fx.engine, attr.id, false);
 }

@@ -3,6 +3,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include "core/pmc.h"
 #include "tests/unit/fixture.h"
 #include "tests/unit/memory.h"
 
@@ -111,6 +112,34 @@ TEST(the_tree_is_whole)
         ck_assert_ptr_eq(pmc_of("i"), NULL);
         ck_assert_uint_eq(fx.host.n_handles, 1);
     }
+}
+
+TEST(a_release_is_tried_until_there_is_memory)
+{
+    prepare();
+    fx.lazy = true;
+    for (unsigned i = 0; i < 3; i++) {
+        memory_end_at(1);
+        if (i == 0)
+            ck_assert_int_eq(pmc_remove("s"), 0);
+        works_run(); /* ends */
+        memory_end_at(0);
+    }
+    works_run();
+    pmc_with("t", "cycles instructions", "cpu0"); /* its row is free */
+}
+
+TEST(a_wake_needs_no_memory)
+{
+    struct effect effect;
+
+    prepare();
+    memory_end_at(1);
+    fake_kill(&fx.host, 100, true);
+    engine_wake(fx.engine, pmc_of("j")->id);
+    ck_true(engine_next_effect(fx.engine, &effect) && effect.kind == EFFECT_WAKE);
+    memory_end_at(0);
+    ck_assert_uint_eq(effect.id, pmc_of("j")->id);
 }
 
 TEST(a_state_is_loaded_or_refused)

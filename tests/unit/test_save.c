@@ -3,6 +3,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include "core/pmc.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
@@ -261,4 +262,127 @@ TEST(a_bad_line_is_named)
         ck_assert_int_eq(engine_load(fx.engine, bad[i], strlen(bad[i]), &err), -EINVAL);
         ck_says(err, "line ");
     }
+}
+
+/* Owned by the caller. */
+static char *saved_text(void)
+{
+    struct buf text;
+
+    buf_init(&text, NULL, 0);
+    engine_save(fx.engine, &text);
+    char *copy = strdup(buf_text(&text));
+    buf_free(&text);
+    return copy;
+}
+
+TEST(what_a_refusal_left_is_saved)
+{
+    pmc_with("a", "cycles", "cgroup:/a");
+    pmc_with("b", "instructions", "100");
+    pmc_of("a")->links->link[0]->stale = true;
+    pmc_of("b")->links->link[0]->asked = true;
+    pmc_of("b")->claim->instance = 77;
+    char *text = saved_text();
+    ck_true(strstr(text, " stale=1 ") && strstr(text, " asked=1 ") && strstr(text, "claim instance=77 "));
+    engine_reload();
+    ck_true(pmc_of("a")->links->link[0]->stale && !pmc_of("a")->links->link[0]->asked);
+    ck_true(pmc_of("b")->links->link[0]->asked && !pmc_of("b")->links->link[0]->stale);
+    ck_assert_uint_eq(pmc_of("b")->claim->instance, 77);
+    free(text);
+}
+
+TEST(the_text_is_the_same_after_a_reload)
+{
+    pmc_with("a", "cycles page-faults", "100 tid:1091");
+    pmc_with("b", "instructions", "cpu0-1");
+    pmc_with("c", "cycles", "cgroup:/a");
+    write_file("b", "config", "nonsense=\"\\ =\xff");
+    pass_ms(3);
+    works_run();
+    engine_reload();
+    char *one = saved_text();
+    engine_reload();
+    char *two = saved_text();
+    ck_assert_str_eq(one, two);
+    free(one);
+    free(two);
+}
+
+/* With one line of a good text changed by `spoil`, loading answers and what came in can be freed. */
+static void each_line_spoilt(void (*spoil)(char *line, size_t len))
+{
+    pmc_with("a", "cycles page-faults", "100 tid:1091");
+    pmc_with("b", "instructions", "cpu0-1");
+    pmc_with("c", "cycles", "cgroup:/a");
+    write_file("b", "config", "nonsense");
+    char *text = saved_text();
+
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+        char *copy = strdup(text);
+        struct err err = {0};
+
+        spoil(copy + (line - text), (size_t)(end - line));
+        fixture_close();
+        setup();
+        if (engine_load(fx.engine, copy, strlen(copy), &err) != 0)
+            ck_assert_int_ne(err.id, ERR_NONE);
+        engine_forget(fx.engine);
+        fx.engine = NULL;
+        free(copy);
+    }
+    free(text);
+}
+
+static void line_blank(char *line, size_t len)
+{
+    memset(line, ' ', len);
+}
+
+static void line_halve(char *line, size_t len)
+{
+    memset(line + len / 2, ' ', len - len / 2);
+}
+
+static void line_without_names(char *line, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (line[i] == '=')
+            line[i] = '-';
+}
+
+static void line_of_nines(char *line, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (line[i] >= '0' && line[i] <= '8')
+            line[i] = '9';
+}
+
+TEST(lines_left_out_do_not_crash)
+{
+    each_line_spoilt(line_blank);
+}
+
+TEST(half_lines_do_not_crash)
+{
+    each_line_spoilt(line_halve);
+}
+
+TEST(lines_without_names_do_not_crash)
+{
+    each_line_spoilt(line_without_names);
+}
+
+TEST(wrong_numbers_do_not_crash)
+{
+    each_line_spoilt(line_of_nines);
+}
+
+TEST(rights_without_groups_are_copied)
+{
+    struct rights rights = {.uid = 5, .gid = 6, .userns_fd = -1};
+    struct rights *copy = rights_copy(&rights);
+
+    ck_true(copy && copy->uid == 5 && copy->n_groups == 0 && copy->userns_fd == -1);
+    rights_free(copy);
 }

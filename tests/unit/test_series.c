@@ -138,6 +138,18 @@ TEST(many_targets_are_read_as_a_work)
     ck_assert_str_eq(next(), "# skipped 1\n0.030000000\t240000000\n");
 }
 
+TEST(a_failed_read_is_an_error_and_loses_nothing)
+{
+    started("event=task-clock interval=10 target=100");
+    next();
+    pass_ms(10);
+    fx.fail[FAIL_READ] = 1;
+    ck_assert_str_eq(next(), "EIO");
+    ck_assert_int_eq(fx.err.id, P14);
+    ck_assert_str_eq(next(), "0.010000000\t10000000\n");
+    ck_assert_str_eq(next(), "WAIT");
+}
+
 TEST(the_cursor_prints_and_reads_back)
 {
     struct series_cursor *again;

@@ -58,7 +58,7 @@ static const struct {
     {"freq=0", EINVAL, P02, "from 1"},
     {"freq=1000000001", EINVAL, P02, "1000000000"},
     {"user=2", EINVAL, P02, "on, off"},
-    {"callchain=deep", EINVAL, P02, "on, off, user, kernel"},
+    {"callchain=deep", EINVAL, P02, "off, on, user, kernel"},
     {"depth=0", EINVAL, P02, "512"},
     {"depth=513", EINVAL, P02, "512"},
     {"row=64", EINVAL, P02, "63"},
@@ -197,4 +197,60 @@ TEST(a_setting_may_be_given_its_own_value_while_running)
     accepted("a", "config", config);
     ck_assert_uint_eq(count_of("a"), 3000007);
     ck_assert_str_eq(read_file("a", "config"), config);
+}
+
+TEST(words_mean_their_place_in_the_table)
+{
+    static const struct {
+        enum key key;
+        const char *word;
+        uint64_t value;
+    } words[] = {
+        {KEY_START, "now", 0},
+        {KEY_START, "Exec", 1},
+        {KEY_CALLCHAIN, "off", CALLCHAIN_OFF},
+        {KEY_CALLCHAIN, "on", CALLCHAIN_ON},
+        {KEY_CALLCHAIN, "user", CALLCHAIN_USER},
+        {KEY_CALLCHAIN, "kernel", CALLCHAIN_KERNEL},
+        {KEY_LIFETIME, "mount", LIFETIME_MOUNT},
+        {KEY_LIFETIME, "owner", LIFETIME_OWNER},
+        {KEY_LIFETIME, "open", LIFETIME_OPEN},
+    };
+    struct settings settings;
+    struct buf out;
+
+    settings_init(&settings);
+    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
+        struct word word = {words[i].word, strlen(words[i].word)};
+        struct err err = {0};
+
+        ck_assert_int_eq(settings_set(&settings, words[i].key, word, &err), 0);
+        ck_assert_uint_eq(settings.value[words[i].key], words[i].value);
+        buf_init(&out, NULL, 0);
+        settings_print(&settings, words[i].key, 0, &out);
+        ck_true(word_alike(word, buf_text(&out), false));
+        buf_free(&out);
+        word.len--; /* a piece of a word is none */
+        ck_assert_int_eq(settings_set(&settings, words[i].key, word, &err), -EINVAL);
+    }
+    settings_clear(&settings);
+}
+
+TEST(the_modes_are_listed_where_a_mode_is_asked_for)
+{
+    struct word word = {"what", 4};
+    struct settings settings;
+    struct err err = {0};
+    struct buf names;
+
+    buf_init(&names, NULL, 0);
+    settings_init(&settings);
+    ck_assert_int_eq(settings_set(&settings, KEY_MODE, word, &err), -EINVAL);
+    for (unsigned i = 0; i < MODE_COUNT; i++) {
+        buf_printf(&names, "%s%s", i ? ", " : "", mode_table[i].name);
+        ck_says(err, mode_table[i].name);
+        ck_says(err, mode_table[i].short_name);
+    }
+    ck_assert_str_eq(key_table[KEY_MODE].values, buf_text(&names));
+    buf_free(&names);
 }

@@ -1,11 +1,12 @@
 /*
  * The simulated PMU, on a clock that stands still until it is told to go.
  */
-#include "core/backend.h"
+#include "backends/backends.h"
 
 #include "tests/unit/unit.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 
@@ -85,7 +86,7 @@ static struct plan plan_for(const char *text)
 
     planned[0] = (struct plan_event){event, event->user != SAID_OFF, event->kernel != SAID_OFF};
     return (struct plan){
-        .events = planned, .n = 1, .fds_free = 100, .max_covered = 100,
+        .events = planned, .n = 1, .fds_free = 100, .fds_quota = 100, .max_covered = 100,
         .target = {.kind = TARGET_PROCESS, .pid = 100, .alive = fake_alive}
     };
 }
@@ -545,6 +546,9 @@ TEST(targets_that_cannot_be_are_refused)
     plan.target.cpu = 0;
     sim_backend.free(attach(&plan));
     plan.fds_free = 0;
+    not_attached(&plan, EMFILE, P10);
+    plan.fds_free = ULONG_MAX;
+    plan.fds_quota = 0;
     not_attached(&plan, EDQUOT, P11);
     plan = plan_for("package");
     not_attached(&plan, EINVAL, P30);

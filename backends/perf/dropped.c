@@ -1,0 +1,87 @@
+/*
+ * Has a covered descendant lost its events to the exec of a privileged program? The records tell who
+ * may have (covered.c); whether it lives is seen in /proc.
+ */
+#include "backends/perf/counter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SUSPECTS = 32, TASK_EXITING = 4 /* PF_EXITING */ };
+
+/* The first thread's, as /proc says. Between its EXIT record and its end it is PF_EXITING. */
+static enum suspect_life life_of(pid_t pid)
+{
+    char path[32], text[256], *state;
+    unsigned flags;
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return fd < 0 && (errno == EMFILE || errno == ENFILE) ? SUSPECT_ENDS : SUSPECT_DEAD;
+    text[n] = '\0';
+    state = strrchr(text, ')');
+    if (!state || sscanf(state, ") %*c %*d %*d %*d %*d %*d %u", &flags) != 1)
+        return SUSPECT_ENDS;
+    if (state[2] == 'Z' || state[2] == 'X')
+        return SUSPECT_DEAD;
+    return flags & TASK_EXITING ? SUSPECT_ENDS : SUSPECT_LIVES;
+}
+
+bool counter_lives(pid_t pid)
+{
+    return life_of(pid) == SUSPECT_LIVES;
+}
+
+/*
+ * The processes are looked at without the sideband's lock; of one that died by then a second EXIT is read
+ * after. True: there may be more.
+ */
+static bool suspects_judge(const struct counter *counter, unsigned n, const struct covered_suspect *list)
+{
+    struct sideband *sideband = counter->state->sideband;
+    enum suspect_life life[SUSPECTS];
+    bool decided = n == SUSPECTS;
+
+    for (unsigned i = 0; i < n; i++) {
+        life[i] = life_of(list[i].pid);
+        decided &= life[i] != SUSPECT_ENDS;
+    }
+    sideband_drain(sideband);
+    sideband_lock(sideband);
+    for (unsigned i = 0; i < n; i++)
+        covered_judge(counter->covered, &list[i], life[i]);
+    sideband_unlock(sideband);
+    return decided;
+}
+
+bool counter_dropped(const struct counter *counter)
+{
+    struct sideband *sideband = counter->state->sideband;
+    struct covered_suspect list[SUSPECTS];
+    bool more = counter->listening, dropped;
+
+    while (more) {
+        unsigned n;
+
+        sideband_drain(sideband);
+        sideband_lock(sideband);
+        n = covered_suspects(counter->covered, list, SUSPECTS);
+        sideband_unlock(sideband);
+        more = n && suspects_judge(counter, n, list);
+    }
+    if (counter->listening)
+        sideband_lock(sideband);
+    dropped = covered_dropped(counter->covered);
+    if (counter->listening)
+        sideband_unlock(sideband);
+    return dropped;
+}

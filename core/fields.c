@@ -1,0 +1,428 @@
+/*
+ * Tables of what is saved of each object, and the one way in and out for all of them.
+ */
+#include "core/fields.h"
+
+#include "core/pmc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Its kind follows from its type: an enum is an unsigned. */
+#define KIND_OF(value)                                                                             \
+    _Generic((value), bool: FIELD_BOOL, unsigned: FIELD_U32, int: FIELD_I32, uint64_t: FIELD_U64,  \
+             double: FIELD_DOUBLE, char *: FIELD_TEXT)
+#define MEMBER(type, member) ((const type *)0)->member
+#define BELOW(type, member, limit)                                                                 \
+    { #member, offsetof(type, member), KIND_OF(MEMBER(type, member)), 1, limit }
+#define FIELD(type, member) BELOW(type, member, 0)
+#define ARRAY(type, member)                                                                        \
+    { #member, offsetof(type, member), KIND_OF(MEMBER(type, member)[0]),                           \
+      sizeof MEMBER(type, member) / sizeof MEMBER(type, member)[0], 0 }
+#define CHARS(type, member)                                                                        \
+    { #member, offsetof(type, member), FIELD_CHARS, sizeof MEMBER(type, member), 0 }
+#define RECORD(text, list) { text, list, sizeof list / sizeof list[0] }
+
+static const struct field pmc_fields[] = {
+    FIELD(struct pmc, id),
+    FIELD(struct pmc, uid),
+    FIELD(struct pmc, gid),
+    FIELD(struct pmc, mode),
+    FIELD(struct pmc, created_ns),
+    FIELD(struct pmc, changed_ns),
+    FIELD(struct pmc, made_ns),
+    BELOW(struct pmc, state, PMC_STATES),
+    BELOW(struct pmc, effective, MODE_COUNT),
+    FIELD(struct pmc, kernel),
+    FIELD(struct pmc, had_target),
+    FIELD(struct pmc, epoch),
+    FIELD(struct pmc, resets),
+    FIELD(struct pmc, change),
+    FIELD(struct pmc, first_start_ns),
+    FIELD(struct pmc, started_ns),
+    FIELD(struct pmc, wants_all),
+    FIELD(struct pmc, held_by),
+    FIELD(struct pmc, left_out),
+    FIELD(struct pmc, raced),
+    FIELD(struct pmc, error),
+};
+const struct record record_pmc = RECORD("pmc", pmc_fields);
+
+#define LINKS_MAX (1u << 20)
+
+static const struct field pmc_rest_fields[] = {
+    FIELD(struct pmc_rest, owner),
+    BELOW(struct pmc_rest, events, SET_MAX + 1),
+    BELOW(struct pmc_rest, links, LINKS_MAX),
+};
+const struct record record_pmc_rest = RECORD("", pmc_rest_fields);
+
+static const struct field event_fields[] = {
+    FIELD(struct event, written),
+    FIELD(struct event, resolved),
+    CHARS(struct event, unit),
+    FIELD(struct event, scale),
+    FIELD(struct event, class_index),
+    FIELD(struct event, rows),
+    BELOW(struct event, rows_needed, 3),
+    FIELD(struct event, scope),
+    FIELD(struct event, sampling),
+    FIELD(struct event, whole),
+    FIELD(struct event, needs_kernel),
+    BELOW(struct event, user, SAID_ON + 1),
+    BELOW(struct event, kernel, SAID_ON + 1),
+    ARRAY(struct event, code),
+};
+const struct record record_event = RECORD("event", event_fields);
+
+static const struct field tally_fields[] = {
+    FIELD(struct tally, covered_ns),
+    FIELD(struct tally, enabled_ns),
+    FIELD(struct tally, running_ns),
+    FIELD(struct tally, never_ran),
+};
+const struct record record_tally = RECORD("base", tally_fields);
+
+static const struct field claim_fields[] = {
+    FIELD(struct claim, instance),
+    FIELD(struct claim, class_index),
+    FIELD(struct claim, system),
+    BELOW(struct claim, n, SET_MAX + 1),
+};
+const struct record record_claim = RECORD("claim", claim_fields);
+
+static const struct field member_fields[] = {
+    FIELD(struct claim_member, fits),
+    FIELD(struct claim_member, needed),
+    FIELD(struct claim_member, asked),
+    FIELD(struct claim_member, got),
+};
+const struct record record_member = RECORD("", member_fields);
+
+static const struct field link_fields[] = {
+    FIELD(struct link, id),
+    BELOW(struct link, kind, TARGET_CGROUP + 1),
+    FIELD(struct link, pid),
+    FIELD(struct link, tid),
+    BELOW(struct link, cpu, CPUS_MAX),
+    FIELD(struct link, from_all),
+    FIELD(struct link, offline),
+    FIELD(struct link, cgroup_fd),
+    FIELD(struct link, cgroup_key),
+    FIELD(struct link, cgroup),
+    FIELD(struct link, ended),
+    FIELD(struct link, gone),
+    FIELD(struct link, stale),
+    FIELD(struct link, armed),
+    FIELD(struct link, dropped),
+    FIELD(struct link, below),
+    FIELD(struct link, refused),
+    FIELD(struct link, asked),
+    FIELD(struct link, missed),
+    FIELD(struct link, attached_ns),
+    FIELD(struct link, gap_ns),
+    FIELD(struct link, gone_since_ns),
+    FIELD(struct link, facts.threads),
+    FIELD(struct link, facts.descriptors),
+    FIELD(struct link, facts.raced),
+    FIELD(struct link, facts.left_out),
+    FIELD(struct link, facts.covered),
+};
+const struct record record_link = RECORD("link", link_fields);
+
+static const struct field held_fields[] = {
+    FIELD(struct held, proc),
+    FIELD(struct held, rights),
+};
+const struct record record_held = RECORD("", held_fields);
+
+static const struct field proc_fields[] = {
+    FIELD(struct proc, id),
+    FIELD(struct proc, dead),
+    FIELD(struct proc, guarded),
+};
+const struct record record_proc = RECORD("process", proc_fields);
+
+static const struct field counts_fields[] = {
+    FIELD(struct engine, operations),
+    FIELD(struct engine, operations_failed),
+    FIELD(struct engine, attaches),
+    FIELD(struct engine, attaches_raced),
+    ARRAY(struct engine, stats),
+};
+const struct record record_counts = RECORD("counts", counts_fields);
+
+static const struct field error_fields[] = {
+    FIELD(struct last_error, uid),
+    FIELD(struct last_error, when),
+    FIELD(struct last_error, line),
+};
+const struct record record_error = RECORD("error", error_fields);
+
+static const struct field open_file_fields[] = {
+    FIELD(struct open_file, cut),
+    FIELD(struct open_file, swapped),
+    FIELD(struct open_file, swap),
+    FIELD(struct open_file, has_seen),
+    FIELD(struct open_file, seen_change),
+    FIELD(struct open_file, seen_count),
+    FIELD(struct open_file, holds),
+};
+const struct record record_open_file = RECORD("", open_file_fields);
+
+/* ---- out ---- */
+
+static void value_print(const struct field *field, const char *at, struct buf *out)
+{
+    switch (field->kind) {
+    case FIELD_BOOL:
+        buf_char(out, *(const bool *)at ? '1' : '0');
+        break;
+    case FIELD_U32:
+        buf_u64(out, *(const uint32_t *)at);
+        break;
+    case FIELD_I32:
+        buf_i64(out, *(const int32_t *)at);
+        break;
+    case FIELD_U64:
+        buf_u64(out, *(const uint64_t *)at);
+        break;
+    case FIELD_DOUBLE:
+        buf_printf(out, "%a", *(const double *)at);
+        break;
+    case FIELD_CHARS:
+        buf_word(out, at, strnlen(at, field->n));
+        break;
+    case FIELD_TEXT: {
+        const char *text = *(char *const *)at;
+
+        if (text)
+            buf_word(out, text, strlen(text));
+        break;
+    }
+    }
+}
+
+/* Bytes from one value of an array to the next. */
+static size_t kind_size(enum field_kind kind)
+{
+    static const size_t sizes[] = {
+        [FIELD_BOOL] = sizeof(bool),     [FIELD_U32] = sizeof(uint32_t),
+        [FIELD_I32] = sizeof(int32_t),   [FIELD_U64] = sizeof(uint64_t),
+        [FIELD_DOUBLE] = sizeof(double), [FIELD_TEXT] = sizeof(char *),
+        [FIELD_CHARS] = 0,
+    };
+    return sizes[kind];
+}
+
+static unsigned field_values(const struct field *field)
+{
+    return field->kind == FIELD_CHARS ? 1 : field->n;
+}
+
+void record_begin(const struct record *record, struct buf *out)
+{
+    buf_str(out, record->name);
+}
+
+void record_print(const struct record *record, const void *object, struct buf *out)
+{
+    for (const struct field *field = record->fields; field < record->fields + record->n; field++) {
+        const char *at = (const char *)object + field->offset;
+
+        buf_char(out, ' ');
+        buf_str(out, field->name);
+        buf_char(out, '=');
+        for (unsigned i = 0; i < field_values(field); i++) {
+            if (i)
+                buf_char(out, ',');
+            value_print(field, at + i * kind_size(field->kind), out);
+        }
+    }
+}
+
+/* ---- in ---- */
+
+/* The bytes that buf_word() escaped, NUL-terminated; to has room for the word's own and one more. */
+static void unescape(struct word word, char *to)
+{
+    for (size_t i = 0; i < word.len; i++) {
+        const char *p = word.p + i;
+
+        if (*p == '\\' && i + 3 < word.len) {
+            *to++ = (char)((p[1] - '0') * 64 + (p[2] - '0') * 8 + p[3] - '0');
+            i += 3;
+        } else {
+            *to++ = *p;
+        }
+    }
+    *to = '\0';
+}
+
+/* An empty text is none. */
+static bool text_scan(struct word word, char **text)
+{
+    char *copy = word.len ? malloc(word.len + 1) : NULL;
+
+    if (copy)
+        unescape(word, copy);
+    *text = copy;
+    return copy || !word.len;
+}
+
+static bool chars_scan(struct word word, char *to, size_t room)
+{
+    char *text;
+    bool fine = text_scan(word, &text) && strlen(text ? text : "") < room;
+
+    if (fine)
+        strcpy(to, text ? text : "");
+    free(text);
+    return fine;
+}
+
+static bool double_scan(struct word word, double *value)
+{
+    char text[64], *end;
+
+    if (word.len == 0 || word.len >= sizeof text)
+        return false;
+    memcpy(text, word.p, word.len);
+    text[word.len] = '\0';
+    *value = strtod(text, &end);
+    return *end == '\0';
+}
+
+static bool i32_scan(struct word word, int32_t *value)
+{
+    bool negative = word.len > 0 && *word.p == '-';
+    struct word digits = { word.p + negative, word.len - negative };
+    uint64_t number;
+
+    if (!word_u64(digits, false, 0, INT32_MAX, &number))
+        return false;
+    *value = negative ? -(int32_t)number : (int32_t)number;
+    return true;
+}
+
+static bool value_scan(const struct field *field, struct word word, char *at)
+{
+    uint64_t max = UINT64_MAX, number;
+
+    if (field->limit)
+        max = field->limit - 1;
+    else if (field->kind != FIELD_U64)
+        max = field->kind == FIELD_BOOL ? 1 : UINT32_MAX;
+    switch (field->kind) {
+    case FIELD_I32:
+        return i32_scan(word, (int32_t *)at);
+    case FIELD_DOUBLE:
+        return double_scan(word, (double *)at);
+    case FIELD_CHARS:
+        return chars_scan(word, at, field->n);
+    case FIELD_TEXT:
+        return text_scan(word, (char **)at);
+    case FIELD_BOOL:
+    case FIELD_U32:
+    case FIELD_U64:
+        break;
+    }
+    if (!word_u64(word, false, 0, max, &number))
+        return false;
+    if (field->kind == FIELD_BOOL)
+        *(bool *)at = number;
+    else if (field->kind == FIELD_U32)
+        *(uint32_t *)at = (uint32_t)number;
+    else
+        *(uint64_t *)at = number;
+    return true;
+}
+
+/* "1,2,3": as many as the field has. */
+static bool array_scan(const struct field *field, struct word word, char *at)
+{
+    for (unsigned i = 0; i < field->n; i++, at += kind_size(field->kind)) {
+        const char *comma = memchr(word.p, ',', word.len);
+        size_t len = comma ? (size_t)(comma - word.p) : word.len;
+
+        if (!comma != (i + 1 == field->n) || !value_scan(field, (struct word){ word.p, len }, at))
+            return false;
+        word.p += len + 1;
+        word.len -= comma ? len + 1 : len;
+    }
+    return true;
+}
+
+bool record_scan(const struct record *record, void *object, struct scan *line)
+{
+    for (const struct field *field = record->fields; field < record->fields + record->n; field++) {
+        char *at = (char *)object + field->offset;
+        struct word word, name, value;
+
+        if (!scan_word(line, &word) || !word_split(word, &name, &value) ||
+            !word_is(name, field->name))
+            return false;
+        if (field_values(field) > 1 ? !array_scan(field, value, at) : !value_scan(field, value, at))
+            return false;
+    }
+    return true;
+}
+
+const char *line_rest(struct scan *line)
+{
+    while (line->p < line->end && *line->p == ' ')
+        line->p++;
+    return line->p;
+}
+
+bool line_u64(struct scan *line, uint64_t max, uint64_t *value)
+{
+    struct word word;
+
+    return scan_word(line, &word) && word_u64(word, false, 0, max, value);
+}
+
+/* ---- parts of several records ---- */
+
+void tally_print(const struct tally *tally, unsigned n, struct buf *out)
+{
+    record_print(&record_tally, tally, out);
+    for (unsigned i = 0; i < 2 * n; i++) {
+        buf_char(out, ' ');
+        buf_u64(out, tally->value[i]);
+    }
+    buf_char(out, '\n');
+}
+
+bool tally_scan(struct tally *tally, unsigned n, struct scan *line)
+{
+    bool fine = record_scan(&record_tally, tally, line);
+
+    for (unsigned i = 0; fine && i < 2 * n; i++)
+        fine = line_u64(line, UINT64_MAX, &tally->value[i]);
+    return fine;
+}
+
+bool held_fill(struct held *held, const struct rights *rights)
+{
+    struct buf text;
+
+    held->rights = NULL;
+    if (!rights)
+        return true;
+    buf_init(&text, NULL, 0);
+    rights_print(rights, &text);
+    held->rights = text.failed ? NULL : strdup(buf_text(&text));
+    buf_free(&text);
+    return held->rights;
+}
+
+bool held_take(struct held *held, struct rights **rights)
+{
+    bool any = held->rights != NULL;
+
+    *rights = any ? rights_scan(held->rights) : NULL;
+    free(held->rights);
+    held->rights = NULL;
+    return *rights || !any;
+}

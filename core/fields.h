@@ -1,0 +1,69 @@
+/*
+ * The records of the saved state, each one list of fields: what is written is what is read. A
+ * record is a line of name=value words; other people's bytes are escaped.
+ */
+#pragma once
+
+#include "core/buf.h"
+#include "core/scan.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum field_kind {
+    FIELD_BOOL, FIELD_U32, FIELD_I32, FIELD_U64, FIELD_DOUBLE, FIELD_CHARS, FIELD_TEXT
+};
+
+struct field {
+    const char *name;
+    size_t offset;
+    enum field_kind kind;
+    unsigned n;     /* values, separated by commas; of FIELD_CHARS, the room in bytes */
+    uint64_t limit; /* numbers must be below it; 0: any */
+};
+
+struct record {
+    const char *name;
+    const struct field *fields;
+    unsigned n;
+};
+
+extern const struct record record_pmc, record_pmc_rest, record_event, record_tally, record_claim,
+    record_member, record_link, record_held, record_proc, record_counts, record_error,
+    record_open_file;
+
+/* What a PMC, and a link or an open file, have only by pointer. */
+struct pmc_rest {
+    uint64_t owner; /* the process, 0: none */
+    unsigned events, links;
+};
+struct held {
+    uint64_t proc;  /* of a link; 0: none */
+    char *rights;   /* owned; printed, or NULL */
+};
+
+/* " id=5 uid=0 …": behind the line's name, which record_begin() writes. */
+void record_print(const struct record *record, const void *object, struct buf *out);
+void record_begin(const struct record *record, struct buf *out);
+/*
+ * All fields in the same order; texts are new, what they replace is not freed. False: a field is
+ * missing, no such value, or no memory; what was read so far is there.
+ */
+bool record_scan(const struct record *record, void *object, struct scan *line);
+
+/* The rest of a line from its first character that is no blank; the line is NUL-terminated. */
+const char *line_rest(struct scan *line);
+/* One word that is a number. */
+bool line_u64(struct scan *line, uint64_t max, uint64_t *value);
+
+struct tally;
+void tally_print(const struct tally *tally, unsigned n, struct buf *out); /* to the line's end */
+bool tally_scan(struct tally *tally, unsigned n, struct scan *line);
+
+struct rights;
+/* Printed into held->rights; false: no memory. The caller frees. */
+bool held_fill(struct held *held, const struct rights *rights);
+/* Rights from held->rights, which is freed; NULL when there were none. False: not readable. */
+bool held_take(struct held *held, struct rights **rights);

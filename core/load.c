@@ -1,0 +1,421 @@
+/*
+ * The saved state read again into a fresh engine. Whatever the text says, nothing crashes: a line
+ * that does not fit is named and refused.
+ */
+#include "core/engine.h"
+
+#include "core/fields.h"
+#include "core/pmc.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct loading {
+    struct engine *engine;
+    struct scan line;             /* the rest of the present line */
+    struct pmc *pmc;              /* the PMC whose records follow */
+    struct pmc_rest expected;     /* of it */
+    unsigned events, links;       /* read so far */
+};
+
+/* 0 and 1 are the root's; a node's number has room for 52 bits. */
+static bool id_sound(uint64_t id)
+{
+    return id > 1 && id < UINT64_C(1) << 52;
+}
+
+static bool load_version(struct loading *load)
+{
+    uint64_t version;
+
+    return line_u64(&load->line, 1, &version) && version == 1;
+}
+
+static bool load_serial(struct loading *load)
+{
+    return line_u64(&load->line, UINT64_MAX, &load->engine->next_serial);
+}
+
+static bool load_tunable(struct loading *load)
+{
+    struct word name, value;
+
+    if (!scan_word(&load->line, &name) || !scan_word(&load->line, &value))
+        return true; /* an empty text */
+    int which = tunable_find(name);
+    if (which >= 0)
+        tunable_set(&load->engine->tunables, (enum tunable)which, value, true, NULL);
+    return true;
+}
+
+static bool load_counts(struct loading *load)
+{
+    return record_scan(&record_counts, load->engine, &load->line);
+}
+
+/* Names below events/ may be known to the kernel by their numbers. */
+static bool load_catalog(struct loading *load)
+{
+    struct engine *engine = load->engine;
+
+    engine->has_catalog =
+        engine->backend->list(engine->backend_state, &engine->catalog, NULL) == 0 &&
+        catalog_finish(&engine->catalog) == 0;
+    return true;
+}
+
+static bool load_disabled(struct loading *load)
+{
+    struct engine *engine = load->engine;
+    uint64_t cpu, class, row;
+
+    return line_u64(&load->line, CPUS_MAX - 1, &cpu) && line_u64(&load->line, UINT32_MAX, &class) &&
+           line_u64(&load->line, UINT32_MAX, &row) && cpus_has(&engine->possible, (unsigned)cpu) &&
+           class < engine->n_classes && row < engine->classes[class].rows &&
+           rows_disable(engine->rows, (unsigned)cpu, (unsigned)class, (unsigned)row, NULL) == 0;
+}
+
+/* ---- processes ---- */
+
+static bool process_adopt(struct loading *load, struct proc *proc, uint64_t *guard)
+{
+    struct engine *engine = load->engine;
+
+    return record_scan(&record_proc, proc, &load->line) &&
+           line_u64(&load->line, INT32_MAX, guard) && id_sound(proc->id) &&
+           !ids_find(&engine->procs, proc->id) &&
+           engine->host->process_adopt(engine->host_state, line_rest(&load->line),
+                                       &proc->process) == 0 &&
+           ids_add(&engine->procs, proc->id, proc);
+}
+
+static bool load_process(struct loading *load)
+{
+    struct engine *engine = load->engine;
+    struct proc *proc = calloc(1, sizeof *proc);
+    uint64_t guard = 0;
+
+    if (!proc)
+        return false;
+    proc->engine = engine;
+    if (!process_adopt(load, proc, &guard)) {
+        if (proc->process)
+            engine->host->process_free(proc->process);
+        free(proc);
+        return false;
+    }
+    if (!proc->dead && guard && engine->backend->guard_adopt &&
+        engine->backend->guard_adopt(engine->backend_state, (int)guard, proc->id,
+                                     &proc->guard) != 0)
+        close((int)guard);
+    proc_adopted(proc);
+    if (!proc->dead)
+        engine->host->process_watch(proc->process, proc->id);
+    return true;
+}
+
+/* ---- a PMC ---- */
+
+/* What its own line says fits together. */
+static bool pmc_sound(const struct loading *load, const struct pmc *pmc)
+{
+    const struct pmc_rest *rest = &load->expected;
+
+    return (pmc->state == PMC_NEW) == !rest->events &&
+           (rest->events || (!rest->links && !pmc->wants_all)) && id_sound(pmc->id) &&
+           !ids_find(&load->engine->pmcs, pmc->id);
+}
+
+static bool pmc_fill(struct loading *load, struct pmc *pmc)
+{
+    struct pmc_rest *rest = &load->expected;
+
+    if (!record_scan(&record_pmc, pmc, &load->line) ||
+        !record_scan(&record_pmc_rest, rest, &load->line) || !pmc_sound(load, pmc))
+        return false;
+    struct links *links = links_new(rest->links);
+    struct tally *base = tally_new(rest->events);
+    pmc->set = rest->events ? set_new(rest->events) : NULL;
+    if (!links || !base || (rest->events && !pmc->set) ||
+        !ids_add(&load->engine->pmcs, pmc->id, pmc)) {
+        free(links);
+        free(base);
+        return false;
+    }
+    free(pmc->links);
+    free(pmc->base);
+    pmc->links = links;
+    pmc->links->n = 0; /* grows as the links are read */
+    pmc->base = base;
+    return true;
+}
+
+static struct pmc *pmc_named(struct loading *load)
+{
+    struct word word;
+    char *name = scan_word(&load->line, &word) ? word_dup(word) : NULL;
+    bool fits = name && name_legal(name, NULL) && !instance_find(load->engine->root, name);
+    struct pmc *pmc = fits ? pmc_new(load->engine->root, name) : NULL;
+
+    free(name);
+    return pmc;
+}
+
+static bool load_pmc(struct loading *load)
+{
+    struct engine *engine = load->engine;
+    struct pmc *pmc = pmc_named(load);
+
+    load->pmc = NULL;
+    load->events = load->links = 0;
+    if (!pmc)
+        return false;
+    if (!pmc_fill(load, pmc) || !pmc_charge(pmc, pmc->uid)) {
+        if (ids_find(&engine->pmcs, pmc->id) == pmc)
+            ids_remove(&engine->pmcs, pmc->id);
+        instance_remove(engine->root, pmc);
+        pmc->instance = NULL;
+        pmc_unref(pmc);
+        return false;
+    }
+    load->pmc = pmc;
+    struct proc *owner = ids_find(&engine->procs, load->expected.owner);
+    if (owner) {
+        proc_ref(owner);
+        pmc_own(pmc, owner);
+    }
+    pmc->cpus_stale = true;
+    pmc_pend(pmc); /* what happened meanwhile is found out */
+    return true;
+}
+
+static bool load_settings(struct loading *load)
+{
+    struct settings *settings = &load->pmc->settings;
+    struct word pair, key, value;
+    uint64_t given;
+
+    if (!line_u64(&load->line, UINT32_MAX, &given))
+        return false;
+    while (scan_word(&load->line, &pair)) {
+        enum key which = word_split(pair, &key, &value) ? key_find(key) : KEYS;
+
+        if (which == KEYS || which == KEY_EVENT || which == KEY_TARGET ||
+            settings_set(settings, which, value, NULL) != 0)
+            return false;
+    }
+    settings->given = (uint32_t)given;
+    return true;
+}
+
+static bool load_event(struct loading *load)
+{
+    if (load->events >= load->expected.events)
+        return false;
+    struct event *event = &load->pmc->set->event[load->events++];
+
+    return record_scan(&record_event, event, &load->line) &&
+           event->class_index < load->engine->n_classes && event->written && event->resolved;
+}
+
+static bool load_base(struct loading *load)
+{
+    return tally_scan(load->pmc->base, load->expected.events, &load->line);
+}
+
+static bool claim_scan(struct loading *load, struct claim *claim)
+{
+    struct word cpus;
+    bool fine = record_scan(&record_claim, claim, &load->line) &&
+                claim->class_index < load->engine->n_classes && scan_word(&load->line, &cpus) &&
+                (word_is(cpus, "-") || cpus_parse(&claim->cpus, cpus) == 0);
+
+    for (unsigned i = 0; fine && i < claim->n; i++)
+        fine = record_scan(&record_member, &claim->member[i], &load->line);
+    return fine;
+}
+
+static bool load_claim(struct loading *load)
+{
+    struct pmc *pmc = load->pmc;
+    struct claim *claim = pmc->claim ? NULL : calloc(1, sizeof *claim);
+
+    if (!claim)
+        return false;
+    claim->pmc = pmc->id;
+    claim->uid = pmc->uid;
+    cpus_init(&claim->cpus);
+    if (claim_scan(load, claim) && rows_retake(load->engine->rows, claim)) {
+        pmc->claim = claim;
+        return true;
+    }
+    cpus_free(&claim->cpus);
+    free(claim);
+    return false;
+}
+
+static bool load_link(struct loading *load)
+{
+    struct link *link = load->links < load->expected.links ? link_new(load->expected.events) : NULL;
+    struct held held = { .rights = NULL };
+
+    if (!link)
+        return false;
+    link->pmc = load->pmc;
+    load->pmc->links->link[load->links++] = link;
+    load->pmc->links->n = load->links;
+    bool fine = record_scan(&record_link, link, &load->line) &&
+                record_scan(&record_held, &held, &load->line);
+    struct proc *proc = fine ? ids_find(&load->engine->procs, held.proc) : NULL;
+    if (proc)
+        link_set_proc(link, proc);
+    fine = held_take(&held, &link->rights) && fine;
+    return fine && tally_scan(link->base, load->expected.events, &load->line) &&
+           (link->kind != TARGET_CGROUP || link->cgroup) &&
+           (link->kind >= TARGET_CPU || link->ended || link->proc);
+}
+
+static bool counter_adopt(struct engine *engine, struct pmc *pmc, struct link *link,
+                          const char *printed)
+{
+    struct plan_event events[SET_MAX];
+
+    for (unsigned i = 0; i < pmc->set->n; i++)
+        events[i] = pmc_plan_event(&pmc->set->event[i], &pmc->settings, pmc->kernel);
+    struct plan plan = {
+        .events = events, .n = pmc->set->n,
+        .target = { .kind = link->kind, .pid = link->pid, .tid = link->tid, .cpu = link->cpu,
+                    .cgroup_fd = link->cgroup_fd, .alive = link_target_alive, .alive_arg = link },
+        .descendants = pmc->settings.value[KEY_DESCENDANTS],
+        .at_exec = link->armed,
+        .multiplex = pmc->settings.value[KEY_MULTIPLEX],
+        .max_covered = (unsigned)tunable_u64(&engine->tunables, TUNABLE_MAX_COVERED_PER_PMC),
+        .fds_free = ULONG_MAX, .fds_quota = ULONG_MAX,
+        .tag = link->id,
+    };
+    return engine->backend->adopt(engine->backend_state, &plan, printed, &link->counter) == 0;
+}
+
+static bool load_counter(struct loading *load)
+{
+    struct engine *engine = load->engine;
+    struct pmc *pmc = load->pmc;
+    struct link *link = load->links ? pmc->links->link[load->links - 1] : NULL;
+
+    if (!link || link->counter || !pmc->set || load->events < load->expected.events ||
+        !id_sound(link->id) || ids_find(&engine->links, link->id) ||
+        !counter_adopt(engine, pmc, link, line_rest(&load->line)))
+        return false;
+    pmc_hold_fds(pmc, link->facts.descriptors);
+    return ids_add(&engine->links, link->id, link);
+}
+
+static bool load_error(struct loading *load)
+{
+    struct last_error error = { .line = NULL };
+    bool fine = record_scan(&record_error, &error, &load->line);
+
+    if (fine && error.line)
+        instance_set_error(load->engine->root, error.uid, error.when, error.line);
+    free(error.line);
+    return fine;
+}
+
+/* ---- the whole ---- */
+
+static const struct {
+    const char *name;
+    bool of_pmc;
+    bool (*load)(struct loading *load);
+} lines[] = {
+    { "pmcfs-state", false, load_version }, { "serial", false, load_serial },
+    { "tunable", false, load_tunable },     { "counts", false, load_counts },
+    { "catalog", false, load_catalog },     { "disabled", false, load_disabled },
+    { "process", false, load_process },     { "pmc", false, load_pmc },
+    { "settings", true, load_settings },    { "event", true, load_event },
+    { "base", true, load_base },            { "claim", true, load_claim },
+    { "link", true, load_link },            { "counter", true, load_counter },
+    { "error", false, load_error },
+};
+
+/* Nothing is missing of the PMC whose records were read. */
+static bool pmc_complete(const struct loading *load)
+{
+    return !load->pmc ||
+           (load->events == load->expected.events && load->links == load->expected.links);
+}
+
+static bool load_line(struct loading *load, const char *line, size_t len)
+{
+    struct word name;
+
+    scan_init(&load->line, line, len);
+    if (!scan_word(&load->line, &name))
+        return true;
+    for (unsigned i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        if (!word_is(name, lines[i].name))
+            continue;
+        if (lines[i].of_pmc ? !load->pmc : !pmc_complete(load))
+            return false;
+        return lines[i].load(load);
+    }
+    return false;
+}
+
+static void serial_above(struct engine *engine, struct ids *ids)
+{
+    uint64_t id = 0;
+
+    while (ids_next(ids, id, &id))
+        if (engine->next_serial <= id)
+            engine->next_serial = id + 1;
+}
+
+/* Whatever was read: serials are new, and no process is held for nobody. */
+static void engine_settle(struct engine *engine)
+{
+    uint64_t id = 0;
+
+    serial_above(engine, &engine->procs);
+    serial_above(engine, &engine->pmcs);
+    serial_above(engine, &engine->links);
+    for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));) {
+        if (proc->refs)
+            continue;
+        proc_ref(proc);
+        proc_destroy(engine, proc_unref(engine, proc));
+    }
+}
+
+int engine_load(struct engine *engine, const char *text, size_t len, struct err *err)
+{
+    struct loading load = { .engine = engine };
+    const char *end = text + len;
+    unsigned n = 0;
+
+    while (text < end) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        size_t size = (size_t)((stop ? stop : end) - text);
+        char *line = strndup(text, size);
+        bool fine = line && load_line(&load, line, strlen(line));
+
+        n++;
+        if (!fine) {
+            err_set(err, P14, "line %u of the saved state cannot be read: %.200s", n,
+                    line ? line : "");
+            free(line);
+            engine_settle(engine);
+            return -EINVAL;
+        }
+        free(line);
+        text += size + 1;
+    }
+    engine_settle(engine);
+    if (pmc_complete(&load))
+        return 0;
+    err_set(err, P14, "the saved state ends in the middle of a PMC");
+    return -EINVAL;
+}

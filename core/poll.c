@@ -1,0 +1,209 @@
+/*
+ * poll: what a level says, and the looks for those who sleep. A cheap PMC is read at once; for the
+ * others a look is asked for, at most every notify_ms, and the sleepers are told when it is over.
+ */
+#include "core/poll.h"
+
+#include "core/count.h"
+#include "core/engine.h"
+
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+static uint64_t notify_ns(const struct engine *engine)
+{
+    return tunable_u64(&engine->tunables, TUNABLE_NOTIFY_MS) * 1000000;
+}
+
+/* ---- looks ---- */
+
+static bool is_notified(const struct pmc *pmc)
+{
+    return pmc->settings.value[KEY_NOTIFY] != UINT64_MAX;
+}
+
+static void polled_is(struct pmc *pmc, uint64_t count, uint64_t now_ns)
+{
+    bool moved = pmc->polled_count != count || pmc->polled_resets != pmc->resets;
+
+    pmc->polled_count = count;
+    pmc->polled_ns = now_ns;
+    pmc->polled_resets = pmc->resets;
+    if ((moved && is_notified(pmc)) || pmc->poll_tells)
+        engine_wake(pmc->engine, pmc->id);
+    pmc->poll_tells = false;
+}
+
+static void poll_ask(struct pmc *pmc)
+{
+    pmc->poll_asked = true;
+    pmc->engine->poll_asked = true;
+}
+
+/* What it costs to know decides whether it is known at once. */
+static void poll_look(struct pmc *pmc, uint64_t now_ns)
+{
+    struct total total;
+
+    if (count_cost(pmc) > COST_SMALL)
+        poll_ask(pmc);
+    else if (count_now(pmc, &total, NULL) == 0) /* wakes by itself when the state changes */
+        polled_is(pmc, count_shown(pmc, total.tally, 0), now_ns);
+}
+
+/* A look, and the end of it whatever becomes of it. */
+struct polling {
+    struct work work;
+    struct work *look;
+};
+
+static void polling_run(struct work *work)
+{
+    struct polling *polling = (struct polling *)work;
+
+    polling->look->run(polling->look);
+}
+
+static int polling_finish(struct call *call, struct work *work)
+{
+    struct polling *polling = (struct polling *)work;
+
+    if (polling->look->finish(call, polling->look) == CALL_WORK) {
+        polling->look = call->work;
+        call->work = work;
+        return CALL_WORK;
+    }
+    call->engine->poll_looking = false;
+    free(polling);
+    return CALL_DONE;
+}
+
+static int look_polled(struct call *call, struct look *look)
+{
+    (void)call;
+    for (unsigned i = 0; i < look->n; i++) {
+        const struct looked *item = &look->item[i];
+
+        if (item->failed || !item->set || pmc_released(item->pmc) || item->pmc->set != item->set)
+            continue;
+        polled_is(item->pmc, count_shown(item->pmc, item->total, 0), look->time_ns);
+    }
+    return CALL_DONE;
+}
+
+struct work *poll_work(struct engine *engine)
+{
+    struct call call = { .engine = engine, .instance = engine->root };
+    struct polling *polling;
+    struct pmc **pmcs;
+    uint64_t id = 0;
+    unsigned n = 0;
+
+    if (!engine->poll_asked || engine->poll_looking)
+        return NULL;
+    engine->poll_asked = false; /* without memory the next tick asks again */
+    polling = calloc(1, sizeof *polling);
+    pmcs = calloc(engine->pmcs.n + 1, sizeof(struct pmc *));
+    for (struct pmc *pmc; pmcs && (pmc = ids_next(&engine->pmcs, id, &id));) {
+        if (pmc->poll_asked && pmc->set)
+            pmcs[n++] = pmc;
+        pmc->poll_asked = false;
+    }
+    if (!polling || !n || look_begin(&call, pmcs, n, true, false, look_polled) != CALL_WORK) {
+        free(pmcs);
+        free(polling);
+        return NULL;
+    }
+    free(pmcs);
+    engine->poll_looking = true;
+    polling->look = call.work;
+    polling->work = (struct work){ polling_run, polling_finish, call.work->slow };
+    return &polling->work;
+}
+
+/* ---- ticks ---- */
+
+uint64_t engine_deadline(const struct engine *engine)
+{
+    return engine->n_polled ? engine->poll_due_ns : UINT64_MAX;
+}
+
+void engine_tick(struct engine *engine, uint64_t now_ns)
+{
+    uint64_t id = 0;
+
+    if (!engine->n_polled || now_ns < engine->poll_due_ns)
+        return;
+    engine->poll_due_ns = now_ns + notify_ns(engine);
+    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
+        /* armed, running and lost are found out by reading */
+        bool finds_out = is_notified(pmc) || !state_table[pmc->state].open;
+
+        if (pmc->pollers && pmc->set && !pmc->busy && finds_out)
+            poll_look(pmc, now_ns);
+    }
+}
+
+void engine_polled(struct engine *engine, uint64_t pmc_id, bool polled)
+{
+    struct pmc *pmc = ids_find(&engine->pmcs, pmc_id);
+
+    if (!pmc || (pmc->pollers != 0) == polled)
+        return;
+    pmc->pollers = polled;
+    engine->n_polled += polled ? 1 : (unsigned)-1;
+    if (polled)
+        engine->poll_due_ns = engine->host->now_ns(engine->host_state) + notify_ns(engine);
+}
+
+/* ---- levels ---- */
+
+unsigned poll_state(struct call *call)
+{
+    struct open_file *open = call->open;
+    unsigned level = EPOLLIN | EPOLLRDNORM;
+
+    if (!open)
+        return level;
+    if (!open->has_seen) {
+        open->has_seen = true;
+        open->seen_change = call->pmc->change;
+    }
+    return open->seen_change != call->pmc->change ? level | EPOLLPRI : level;
+}
+
+/* What was seen belongs to the present count: after a reset that is its initial value. */
+static void seen_follow(struct open_file *open, const struct pmc *pmc)
+{
+    if (!open->has_seen) {
+        open->has_seen = true;
+        open->seen_count = pmc->polled_count;
+    } else if (open->seen_resets && open->seen_resets != pmc->resets) {
+        open->seen_count = pmc->settings.n_counts ? pmc->settings.counts[0] : 0;
+    }
+    open->seen_resets = pmc->resets;
+}
+
+unsigned poll_count(struct call *call)
+{
+    struct open_file *open = call->open;
+    struct pmc *pmc = call->pmc;
+    unsigned level = EPOLLIN | EPOLLRDNORM;
+    uint64_t notify = pmc->settings.value[KEY_NOTIFY];
+    bool costly = count_cost(pmc) > COST_SMALL;
+
+    if (!open || !pmc->set || !is_notified(pmc))
+        return level;
+    bool known = pmc->polled_ns && pmc->polled_resets == pmc->resets;
+    bool fresh = known && call->now_ns - pmc->polled_ns < notify_ns(pmc->engine);
+    if (!pmc->busy && !(costly && fresh)) {
+        pmc->poll_tells |= costly;
+        poll_look(pmc, call->now_ns);
+        known = pmc->polled_ns && pmc->polled_resets == pmc->resets;
+    }
+    if (!known || (costly && !fresh && !open->has_seen))
+        return level;
+    seen_follow(open, pmc);
+    int64_t more = (int64_t)(pmc->polled_count - open->seen_count); /* estimates may fall */
+    return more > 0 && (uint64_t)more >= notify ? level | EPOLLPRI : level;
+}

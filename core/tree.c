@@ -1,0 +1,166 @@
+/*
+ * The operations of the tree: directories made, removed, renamed; files released; errors kept.
+ */
+#include "core/engine.h"
+
+#include "core/change.h"
+#include "core/series.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* May there be one more? The superuser is not held to the limit of each user. */
+static int check_limits(struct call *call, bool superuser)
+{
+    const struct tunables *tunables = &call->engine->tunables;
+    uint64_t all = tunable_u64(tunables, TUNABLE_MAX_PMCS);
+    uint64_t each = tunable_u64(tunables, TUNABLE_MAX_PMCS_PER_USER);
+
+    if (call->engine->pmcs.n >= all)
+        return err_set(&call->err, P12, "there are %zu PMCs: max_pmcs is %llu", call->engine->pmcs.n,
+                       (unsigned long long)all);
+    const struct user *user = user_find(call->engine, call->uid);
+    if (!superuser && user && user->pmcs >= each)
+        return err_set(&call->err, P11, "uid %u has %llu PMCs: max_pmcs_per_user is %llu",
+                       (unsigned)call->uid, (unsigned long long)each, (unsigned long long)each);
+    return 0;
+}
+
+static int check_name(struct call *call, const char *name)
+{
+    if (!name_legal(name, &call->err))
+        return -err_table[call->err.id].code;
+    if (instance_find(call->instance, name))
+        return err_set(&call->err, P23, "there is a PMC %s already", name);
+    if (call->engine->reserved && call->engine->reserved(name))
+        return err_set(&call->err, P23, "%s is a name of pmcfs itself", name);
+    return 0;
+}
+
+int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
+{
+    struct engine *engine = call->engine;
+    mode_t mask = (mode_t)tunable_u64(&engine->tunables, TUNABLE_DIRMODE);
+    int rc = check_name(call, name);
+
+    if (rc == 0)
+        rc = check_limits(call, call->rights && call->rights->superuser);
+    if (rc)
+        return rc;
+    struct pmc *pmc = pmc_new(call->instance, name);
+    if (!pmc)
+        return err_set(&call->err, E32, "no memory");
+    pmc->id = engine_serial(engine);
+    if (!pmc_charge(pmc, call->uid) || !ids_add(&engine->pmcs, pmc->id, pmc)) {
+        if (pmc->user)
+            pmc->user->pmcs--;
+        instance_remove(call->instance, pmc);
+        pmc->instance = NULL;
+        pmc_unref(pmc);
+        return err_set(&call->err, E32, "no memory");
+    }
+    pmc->gid = call->gid;
+    pmc->mode = mode & mask & 0777;
+    pmc->created_ns = pmc->changed_ns = engine->host->realtime_ns(engine->host_state);
+    pmc->made_ns = engine->host->now_ns(engine->host_state);
+    *id = pmc->id;
+    return CALL_DONE;
+}
+
+int engine_rmdir(struct call *call, const char *name)
+{
+    struct pmc *pmc = instance_find(call->instance, name);
+
+    if (!pmc)
+        return call->engine->reserved && call->engine->reserved(name)
+                   ? err_set(&call->err, P25, "%s is part of pmcfs and cannot be removed", name)
+                   : -ENOENT;
+    pmc_take_off(pmc);
+    call->work = change_release(pmc); /* NULL: what is under way takes it down; no memory: later */
+    return call->work ? CALL_WORK : CALL_DONE;
+}
+
+int engine_rename(struct call *call, const char *from, const char *to)
+{
+    struct pmc *pmc = instance_find(call->instance, from);
+
+    if (!pmc)
+        return call->engine->reserved && call->engine->reserved(from)
+                   ? err_set(&call->err, P25, "%s is part of pmcfs and cannot be renamed", from)
+                   : -ENOENT;
+    int rc = check_name(call, to);
+    if (rc)
+        return rc;
+    char *name = strdup(to), *before = pmc->name;
+    if (!name)
+        return err_set(&call->err, E32, "no memory");
+    instance_remove(call->instance, pmc);
+    pmc->name = name;
+    instance_add(call->instance, pmc); /* there is room: one was just taken out */
+    free(before);
+    pmc->changed_ns = call->engine->host->realtime_ns(call->engine->host_state);
+    return CALL_DONE;
+}
+
+int engine_chmod(struct call *call, mode_t mode)
+{
+    call->pmc->mode = mode & 0777;
+    return CALL_DONE;
+}
+
+int engine_chown(struct call *call, uid_t uid, gid_t gid)
+{
+    if (uid != (uid_t)-1 && !pmc_charge(call->pmc, uid))
+        return err_set(&call->err, E32, "no memory");
+    if (gid != (gid_t)-1)
+        call->pmc->gid = gid;
+    if (call->pmc->claim)
+        call->pmc->claim->uid = call->pmc->uid;
+    return CALL_DONE;
+}
+
+/* ---- open files ---- */
+
+void engine_release(struct engine *engine, struct open_file *open)
+{
+    struct pmc *pmc = open->holds ? ids_find(&engine->pmcs, open->holds) : NULL;
+
+    open->holds = 0;
+    if (pmc)
+        pmc_vanish(pmc);
+}
+
+void open_file_clear(struct open_file *open)
+{
+    rights_free(open->rights);
+    free(open->swap);
+    free(open->series);
+    *open = (struct open_file){ .cut = false };
+}
+
+void engine_finished(struct call *call, int rc, bool record)
+{
+    struct engine *engine = call->engine;
+    uid_t uid = call->rights ? call->rights->uid : call->uid;
+    struct buf line;
+    char room[800];
+
+    engine->operations++;
+    if (rc < 0)
+        engine->operations_failed++;
+    if (call->err.id == ERR_NONE || !record)
+        return;
+    buf_init(&line, room, sizeof room);
+    buf_str(&line, err_errno_name(err_table[call->err.id].code));
+    buf_char(&line, ' ');
+    buf_str(&line, err_table[call->err.id].id);
+    buf_char(&line, ' ');
+    buf_str(&line, call->file ? call->file : "tree");
+    buf_str(&line, ": ");
+    buf_str(&line, call->err.text);
+    if (call->pmc)
+        pmc_set_error(call->pmc, buf_text(&line));
+    instance_set_error(call->instance, uid, call->now_ns, buf_text(&line));
+    buf_free(&line);
+}

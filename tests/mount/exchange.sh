@@ -1,0 +1,67 @@
+# shellcheck shell=bash
+# One descriptor for both on `count`: what a write replaced is read back, INTERFACE section 8.
+
+t_a_shell_reads_what_its_write_replaced() {
+    mount_pmcfs
+    pmc i event=page-faults count=5
+    exec 9<>"$M/i/count"
+    echo 77 >&9
+    is "$(cat <&9)" 5 "the old value"
+    is "$(cat <&9)" '' "then the end of that text"
+    exec 9>&-
+    is "$(count i)" 77
+}
+
+# Python with root = the mount and fd = i/count, open for both.
+exchanging() {
+    {
+        echo 'import os, sys; root = sys.argv[1]; fd = os.open(root + "/i/count", os.O_RDWR)'
+        cat
+    } >"$T/exchange.py"
+    /usr/bin/python3 -B "$T/exchange.py" "$M" || die "see above"
+}
+
+t_the_old_value_is_read_at_any_offset() {
+    mount_pmcfs
+    pmc i event=page-faults count=5
+    exchanging <<'P'
+old = b"5\n"
+for offset in (0, 1, 2, 3, 50, 4096, 1 << 40):
+    new = b"%d\n" % (1000 + offset % 997)
+    os.write(fd, new)
+    got = os.pread(fd, 100, offset)
+    assert got == old, (offset, got, old)
+    assert os.pread(fd, 100, offset + len(got)) == b"", offset
+    assert os.pread(fd, 100, 0) == new, offset
+    old = new
+P
+}
+
+t_the_old_value_can_be_read_in_pieces() {
+    mount_pmcfs
+    pmc i event=page-faults count=12345
+    exchanging <<'P'
+os.lseek(fd, 0, os.SEEK_SET)
+os.write(fd, b"77\n")
+text = b""
+while piece := os.read(fd, 2):
+    text += piece
+assert text == b"12345\n", text
+P
+}
+
+t_of_two_writes_the_first_read_gives_what_the_second_replaced() {
+    mount_pmcfs
+    pmc i event=page-faults count=5
+    exchanging <<'P'
+os.write(fd, b"6\n")
+os.write(fd, b"7\n")
+assert os.pread(fd, 100, 9) == b"6\n"
+try:
+    os.write(fd, b"x\n")
+    raise SystemExit("accepted x")
+except OSError:
+    pass
+assert os.pread(fd, 100, 0) == b"7\n", "a refused write replaces nothing"
+P
+}

@@ -1,0 +1,21 @@
+# shellcheck shell=bash
+# What the command that starts pmcfs tells its caller.
+
+t_a_start_in_the_background_returns_when_the_tree_is_there() {
+    M=$T/pmc
+    mkdir "$M"
+    "$BIN" "$M"
+    [[ -e $M/info/version ]] || die "returned too early"
+    umount "$M"
+}
+
+# The child ends before it has said anything.
+t_a_start_that_fails_in_the_background_is_a_failure() {
+    local rc=0
+    M=$T/pmc
+    mkdir "$M"
+    "$BIN" -o backend=sim,sim_cpus=nonsense "$M" 2>"$T/said" || rc=$?
+    is "$rc" 1 "exit status"
+    like "$(cat "$T/said")" nonsense
+    ! mountpoint -q "$M" || die "mounted"
+}
