@@ -47,6 +47,12 @@ is_positive() {
     case $1 in *[1-9]*) ;; *) return 1 ;; esac
 }
 
+# need_count OPTION TEXT WHAT
+need_count() {
+    is_number "$2" && [ "$2" -gt 0 ] && return 0
+    misuse "$1 $2: not $3 above 0"
+}
+
 # need_seconds OPTION TEXT
 need_seconds() {
     is_positive "$2" || misuse "$1 $2: not a number of seconds above 0"
@@ -142,8 +148,8 @@ tick() { :; }
 # timer SECONDS SIGNAL: sends this shell the signal once. Killed, it takes its sleep with it.
 timer() {
     (
-        before=$!
-        trap '[ "$!" = "$before" ] || { kill "$!"; wait; }; exit' TERM
+        started=$!
+        trap '[ "$!" = "$started" ] || { kill "$!"; wait; }; exit' TERM
         sleep "$1" &
         wait "$!"
         kill -s "$2" "$$"

@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -626,6 +627,117 @@ static void test_descendants(void)
     target_end(&target);
 }
 
+/* Yes when listed; then a privileged program is executed: no. */
+static unsigned admissions;
+static int admit_once(void *arg, pid_t pid)
+{
+    return pid == *(pid_t *)arg && admissions++ ? -EPERM : 1;
+}
+
+static void test_admitted_once(void)
+{
+    struct target target = target_begin();
+    struct plan plan = plan_for(&target);
+    struct counter_facts facts = { 0 };
+    unsigned before;
+    long off;
+
+    ask(&target, "f 3\n");
+    pid_t child = child_of(target.pid);
+    plan.descendants = true;
+    plan.admit = admit_once;
+    plan.admit_arg = &child;
+    admissions = 0;
+    before = open_fds();
+    struct counter *counter = attach_started(&plan);
+    ask(&target, "w\n");
+    agrees(counter, &target, "w\n", &off);
+    perf_facts_of(counter, &facts);
+    check(off == -PAGES && facts.left_out == 1 && facts.covered == 3 && !perf_covers(counter, child),
+          "a descendant that was opened too late is left out", ": off by %ld, %u left out", off,
+          facts.left_out);
+    perf_free(counter);
+    check(open_fds() == before, "and its descriptors are closed", "");
+    target_end(&target);
+}
+
+/* A child of this process which executes a program that is not readable, so that the kernel drops it. */
+static pid_t dropper_begin(const char *path, int go)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        char byte;
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pid = fork();
+        if (pid == 0) {
+            if (read(go, &byte, 1) == 1 && !setgid(65534) && !setuid(65534))
+                execl(path, "attach", "sleep", (char *)NULL);
+            _exit(127);
+        }
+        waitpid(pid, NULL, 0);
+        _exit(0);
+    }
+    return pid;
+}
+
+static bool copy_program(const char *path, mode_t mode)
+{
+    char text[65536];
+    int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+    ssize_t n = 0;
+
+    while (from >= 0 && to >= 0 && (n = read(from, text, sizeof text)) > 0)
+        if (write(to, text, (size_t)n) != n)
+            break;
+    bool ok = from >= 0 && to >= 0 && n == 0 && !fchmod(to, mode);
+    close(from);
+    close(to);
+    return ok;
+}
+
+static void test_dropped(mode_t mode, bool drops)
+{
+    char dir[] = "/tmp/attach-XXXXXX", path[64];
+    struct target target = { .pid = 0 };
+    struct reading reading = { 0 };
+    struct counter_facts facts = { 0 };
+    int go[2];
+
+    if (!mkdtemp(dir) || chmod(dir, 0755) || pipe2(go, O_CLOEXEC))
+        exit(2);
+    snprintf(path, sizeof path, "%s/program", dir);
+    check(copy_program(path, mode), "a program", "");
+    target.pid = dropper_begin(path, go[0]);
+    usleep(20000);
+    struct plan plan = plan_for(&target);
+    plan.descendants = true;
+    struct counter *counter = attach_started(&plan);
+    perf_read(counter, &reading);
+    check(!reading.dropped, "not dropped yet", "");
+    if (write(go[1], "x", 1) != 1)
+        exit(2);
+    for (int i = 0; i < 40 && !reading.dropped; i++) {
+        usleep(5000);
+        perf_read(counter, &reading);
+    }
+    perf_facts_of(counter, &facts);
+    check(reading.dropped == drops && facts.covered == (drops ? 1 : 2),
+          drops ? "a child that was dropped is told" : "an exec like any other is not",
+          ": %u covered", facts.covered);
+    perf_read(counter, &reading);
+    check(reading.dropped == drops, "and again", "");
+    perf_free(counter);
+    kill(target.pid, SIGKILL);
+    waitpid(target.pid, NULL, 0);
+    close(go[0]);
+    close(go[1]);
+    unlink(path);
+    rmdir(dir);
+}
+
 static void test_thread(void)
 {
     struct target target = target_begin();
@@ -708,6 +820,19 @@ static void test_set(void)
     plan.fds_free = 3;
     rc = perf_attach(&state, &plan, &counter, &err);
     check(rc == -EMFILE && err.id == P10, "descriptors", ": %s", err.text);
+    plan.fds_free = ULONG_MAX;
+    plan.fds_quota = 6;
+    rc = perf_attach(&state, &plan, &counter, &err);
+    check(rc == -EDQUOT && err.id == P11 && strstr(err.text, "needs 7 descriptors, quota has 6"),
+          "a quota", ": %s", err.text);
+    plan.fds_quota = 7;
+    rc = perf_attach(&state, &plan, &counter, &err);
+    check(!rc, "only what stays counts against it", ": %s", err.text);
+    if (!rc)
+        perf_free(counter);
+    plan.fds_free = 7 + 10;
+    rc = perf_attach(&state, &plan, &counter, &err);
+    check(rc == -EMFILE && err.id == P10, "what is open for a while counts, too", ": %s", err.text);
     check(!perf_check_set(&state, plan_events, 2, false, &err), "check_set takes two", "");
     rc = perf_check_set(&state, plan_events, 3, false, &err);
     check(rc == -EOPNOTSUPP, "check_set refuses", ": %s %s",
@@ -862,6 +987,8 @@ int main(int argc, char **argv)
 
     if (argc > 1 && !strcmp(argv[1], "target"))
         return target_main();
+    if (argc > 1 && !strcmp(argv[1], "sleep"))
+        return (int)sleep(3);
     alarm(120);
     signal(SIGPIPE, SIG_IGN);
     epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -869,6 +996,9 @@ int main(int argc, char **argv)
     before = open_fds();
     test_threads();
     test_descendants();
+    test_admitted_once();
+    test_dropped(0711, true);
+    test_dropped(0755, false);
     test_thread();
     test_cpu();
     test_set();

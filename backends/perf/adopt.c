@@ -40,12 +40,51 @@ static void group_print(const struct counter *counter, unsigned group, struct bu
     }
 }
 
+struct pids {
+    pid_t *list;
+    size_t n, size;
+};
+
+static void add_pid(void *arg, pid_t pid)
+{
+    struct pids *pids = arg;
+
+    if (pids->n < pids->size)
+        pids->list[pids->n++] = pid;
+}
+
+/* What the covered processes execute, to be compared with what they execute when they are adopted. */
+static void note_images(const struct counter *counter)
+{
+    struct counter_facts facts;
+    struct pids pids = { .n = 0 };
+
+    perf_facts_of(counter, &facts);
+    pids.size = facts.covered;
+    pids.list = calloc(pids.size + 1, sizeof *pids.list);
+    if (!pids.list || !counter->listening) {
+        free(pids.list);
+        return;
+    }
+    counter_processes(counter, add_pid, &pids);
+    for (size_t i = 0; i < pids.n; i++) {
+        uint64_t image = counter_image(pids.list[i]);
+
+        sideband_lock(counter->state->sideband);
+        covered_image(counter->covered, pids.list[i], image);
+        sideband_unlock(counter->state->sideband);
+    }
+    free(pids.list);
+}
+
 void perf_print(const struct counter *counter, struct buf *out)
 {
     buf_printf(out, "perf %u %u %u %u %u %u ", counter->n, counter->n_groups, counter->raced,
                counter->left_out, __atomic_load_n(&counter->on, __ATOMIC_RELAXED), counter->begun);
-    if (counter->covered)
+    if (counter->covered) {
         counter_dropped(counter); /* what is suspected is not written down */
+        note_images(counter);
+    }
     if (!counter->covered) {
         buf_str(out, "-");
     } else if (counter->listening) {
@@ -102,7 +141,7 @@ static bool group_scan(struct counter *counter, unsigned group, const char **tex
            next_number(text, &skew->kept_enabled_ns) && next_number(text, &skew->kept_running_ns);
 }
 
-/* A process that ended while nobody listened had no EXIT record read. */
+/* A process that ended or executed a privileged program while nobody listened left no record. */
 static void cover_prune(struct counter *counter, const char *text)
 {
     char *end;
@@ -111,10 +150,17 @@ static void cover_prune(struct counter *counter, const char *text)
         text++;
     for (long pid; (pid = strtol(text, &end, 10)) > 0 && *end == ':'; text = end + (*end == ',')) {
         long threads = strtol(end + 1, &end, 10);
+        uint64_t image = *end == ':' ? strtoull(end + 1, &end, 10) : 0;
         char path[32];
 
         snprintf(path, sizeof path, "/proc/%ld", pid);
-        if (access(path, F_OK))
+        uint64_t now = counter_image((pid_t)pid);
+        bool lives = !access(path, F_OK);
+        bool dropped = image && now && now != image && pid != counter->target.pid &&
+                       counter_is_private((pid_t)pid);
+        if (dropped)
+            covered_drop(counter->covered);
+        if (!lives || dropped)
             covered_thread(counter->covered, (pid_t)pid, -(int)threads);
     }
 }

@@ -61,6 +61,10 @@ void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_
 int *counter_fds(const struct counter *counter, unsigned group);
 /* Has a covered descendant lost its events since the attach? With descendants. */
 bool counter_dropped(const struct counter *counter);
+/* Tells programs apart that a process executes; 0: not known. */
+uint64_t counter_image(pid_t pid);
+/* Does the system keep the process from being observed by its own user (or is it root's)? */
+bool counter_is_private(pid_t pid);
 /* Is this process there, and not about to end? */
 bool counter_lives(pid_t pid);
 

@@ -4,6 +4,7 @@
  */
 #include "backends/perf/covered.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ struct covered {
         int threads;    /* 0: gone, the slot may be used again for the same number */
         bool suspect;   /* its first thread's EXIT came right after an exec */
         uint64_t exec_ns; /* its last exec */
+        uint64_t image;   /* when covered_image() was called; 0 not known */
     } *slots;
     size_t size;        /* a power of two */
     size_t used;        /* slots with a number, gone ones included */
@@ -169,6 +171,14 @@ void covered_judge(struct covered *covered, const struct covered_suspect *suspec
     covered->dropped |= life == SUSPECT_LIVES;
 }
 
+void covered_image(struct covered *covered, pid_t pid, uint64_t image)
+{
+    struct covered_slot *slot = slot_of(covered->slots, covered->size, pid);
+
+    if (slot->pid == pid)
+        slot->image = image;
+}
+
 void covered_drop(struct covered *covered)
 {
     covered->dropped = true;
@@ -274,7 +284,8 @@ void covered_print(const struct covered *covered, struct buf *out)
     buf_str(out, covered->dropped ? "!" : "");
     for (size_t i = 0; i < covered->size; i++) {
         if (covered->slots[i].threads > 0) {
-            buf_printf(out, "%s%d:%d", between, covered->slots[i].pid, covered->slots[i].threads);
+            buf_printf(out, "%s%d:%d:%" PRIu64, between, covered->slots[i].pid,
+                       covered->slots[i].threads, covered->slots[i].image);
             between = ",";
         }
     }
@@ -298,6 +309,8 @@ bool covered_scan(struct covered *covered, const char *text)
         long pid = strtol(text, &end, 10);
         long threads = *end == ':' ? strtol(end + 1, &end, 10) : 0;
 
+        if (*end == ':')
+            strtoull(end + 1, &end, 10);
         if (threads < 1 || !covered_thread(covered, (pid_t)pid, (int)threads))
             return false;
         text = *end == ',' ? end + 1 : end;

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SUSPECTS = 32, TASK_EXITING = 4 /* PF_EXITING */ };
@@ -84,4 +85,23 @@ bool counter_dropped(const struct counter *counter)
     if (counter->listening)
         sideband_unlock(sideband);
     return dropped;
+}
+
+uint64_t counter_image(pid_t pid)
+{
+    struct stat image;
+    char path[32];
+
+    snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    return stat(path, &image) ? 0 : image.st_ino;
+}
+
+/* Files of what executes a privileged program belong to root. */
+bool counter_is_private(pid_t pid)
+{
+    struct stat text;
+    char path[32];
+
+    snprintf(path, sizeof path, "/proc/%d/io", pid);
+    return !stat(path, &text) && text.st_uid == 0;
 }

@@ -312,15 +312,28 @@ t_a_child_that_runs_a_set_uid_program_after_its_parents_end_is_told() {
 t_programs_that_end_at_once_are_nothing_lost() {
     mount_pmcfs
     pmc a event=page-faults descendants=on
-    # shellcheck disable=SC2034
-    bash -c 'read -r; for i in {1..200}; do /bin/true; done; read -r' < <(sleep 1; echo; sleep 8) &
+    setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- \
+        bash -c 'read -r; for _ in {1..200}; do /bin/true; done; read -r' < <(sleep 1; echo; sleep 8) &
     attach a $!
     sleep 1
-    for i in {1..40}; do
+    for _ in {1..40}; do
         count a >"$T/last"
         sleep 0.05
     done
     is "$(status a partial)" no
     is "$(stat_value attaches)" 1
     (($(count a) > 5000))
+}
+
+t_the_quota_of_descriptors_is_of_those_that_stay() {
+    mount_pmcfs -o max_fds_per_user=5
+    target_start p "$ALICE"
+    for n in {1..6}; do alices "a$n" event=page-faults; done
+    for n in {1..5}; do is "$(result_as "$ALICE" write "$M/a$n/target" "${PID_OF[p]}")" ok; done
+    is "$(result_as "$ALICE" write "$M/a6/target" "${PID_OF[p]}")" EDQUOT
+    like "$(cat "$M/a6/error")" '^EDQUOT P11 target: needs 1 descriptors, quota has 0 left'
+    as "$ALICE" rmdir "$M/a1"
+    is "$(result_as "$ALICE" write "$M/a6/target" "${PID_OF[p]}")" ok
+    pmc roots event=page-faults
+    attach roots "${PID_OF[p]}"
 }

@@ -186,3 +186,12 @@ t_generic_names_map_to_what_this_machine_has() {
         rmdir "$M/a"
     done
 }
+
+t_more_breakpoints_than_the_processor_has_are_refused_at_event() {
+    mount_pmcfs
+    target_start p
+    pmc a
+    [[ $(result write "$M/a/event" mem:0x1000:rw) == ok ]] || skip 'no breakpoints here'
+    refused EINVAL E19 "$M/a/event" "$(printf 'mem:0x%x/8:w ' {4096..5376..64})"
+    like "$(cat "$M/a/error")" 'breakpoint registers'
+}

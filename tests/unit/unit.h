@@ -20,6 +20,7 @@
     X(cpus)                                                                                        \
     X(engine)                                                                                      \
     X(err)                                                                                         \
+    X(follow)                                                                                      \
     X(ids)                                                                                         \
     X(includes)                                                                                    \
     X(memory)                                                                                      \

@@ -94,3 +94,14 @@ t_what_pmcfs_holds_is_not_foreign() {
     is "$(rows state 1 | sort -u)" enabled
     is "$(rows state 0 | sort -u)" enabled
 }
+
+t_what_a_running_process_holds_is_not_foreign() {
+    mount_pmcfs
+    run p load cpu 1
+    for n in 1 2 3; do pmc i$n "event=instructions:u target=$PID_p"; done
+    pmc s 'event=instructions:u mode=SC target=cpu1'
+    tell p spin
+    for n in 1 2 3; do accepted "$M/admin/probe" 1; done
+    is "$(rows state 1 | sort -u)" enabled
+    tell p halt
+}

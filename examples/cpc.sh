@@ -1,0 +1,249 @@
+# shellcheck shell=sh
+# What cpustat and cputrack share: event specifications as cpc(3CPC) spells them, binding them as sets, and
+# reading samples. Sourced after tools.sh.
+# shellcheck disable=SC2154,SC2034 # what tools.sh sets, what is read by eval
+
+specs=0 bound=''
+
+# Parses one -c: prints "levels USER KERNEL", then in the order of counters "pic N EVENT fixed|free". What
+# is wrong goes to standard error, status 1.
+parse_spec() {
+    SPEC=$1 awk '
+    function bad(text) { printf "\"%s\": %s\n", ENVIRON["SPEC"], text; failed = 1; exit 1 }
+    function hex_value(text,    i, digit, value) {
+        for (i = 1; i <= length(text); i++) {
+            digit = index("0123456789abcdef", substr(text, i, 1)) - 1
+            value = value * base + digit
+        }
+        return value
+    }
+    # Decimal, 0x…, 0…: as strtol(3) with base 0; -1 for what is no number
+    function number(text) {
+        text = tolower(text)
+        base = 10
+        if (text ~ /^0x[0-9a-f]+$/) { base = 16; return hex_value(substr(text, 3)) }
+        if (text ~ /^0[0-7]+$/) { base = 8; return hex_value(text) }
+        return text ~ /^[0-9]+$/ ? text + 0 : -1
+    }
+    function request(event, pic, fixed) {
+        if (pic in event_of) bad("pic" pic " is given twice")
+        if (event == "") bad("pic" pic " has no event")
+        event_of[pic] = number(event) >= 0 ? sprintf("r%x", number(event)) : event
+        fixed_of[pic] = fixed
+        if (pic >= free) free = pic + 1
+    }
+    # Attributes come behind the events they are for, or before: kept until all events are known.
+    function attribute(text,    name, which, value, equals) {
+        equals = index(text, "=")
+        name = equals ? substr(text, 1, equals - 1) : text
+        value = equals ? number(substr(text, equals + 1)) : 1
+        if (value < 0) bad("\"" text "\": the value is not a number")
+        which = match(name, /[0-9]+$/) ? substr(name, RSTART) + 0 : -1
+        sub(/[0-9]+$/, "", name)
+        attributes++
+        name_of[attributes] = name; which_of[attributes] = which; value_of[attributes] = value
+    }
+    function apply(i, pic) {
+        if (name_of[i] == "sys") system_of[pic] = value_of[i] != 0
+        else if (name_of[i] == "nouser") user_of[pic] = value_of[i] == 0
+        else if (name_of[i] == "int") bad("int: interrupts at overflow belong to sampling")
+        else if (name_of[i] ~ /^(edge|inv|any)$/) { if (value_of[i]) qualifiers[pic] = qualifiers[pic] "," name_of[i] }
+        else if (name_of[i] != "pc") qualifiers[pic] = qualifiers[pic] "," name_of[i] "=" value_of[i]
+    }
+    function token(text) {
+        if (text == "") bad("a word between two commas is missing")
+        if (text ~ /^pic[0-9]*=/) {
+            if (text ~ /^pic=/) bad("pic needs the number of a counter: pic0=…")
+            request(substr(text, index(text, "=") + 1), substr(text, 4, index(text, "=") - 4) + 0, "fixed")
+        } else if (text ~ /^pic[0-9]*$/)
+            bad("\"" text "\" has no event: " text "=…")
+        else if (text ~ /^(edge|inv|any|cmask|umask|count|pc|int|sys|nouser)[0-9]*(=.*)?$/)
+            attribute(text)
+        else if (text ~ /=/ && text !~ /\//)
+            bad("\"" text "\" is unknown: attributes are edge, inv, any, pc, cmask=N, umask=N, count=N, sys, nouser")
+        else
+            request(text, free, "free")
+    }
+    BEGIN {
+        free = 0
+        # A comma between the slashes of pmu/term,term/ separates nothing here.
+        parts = split(ENVIRON["SPEC"], part, ",")
+        for (i = 1; i <= parts; i++) {
+            word = joined == "" ? part[i] : joined "," part[i]
+            if (gsub(/\//, "/", word) % 2) { joined = word; continue }
+            joined = ""
+            token(word)
+        }
+        if (joined != "") bad("a / is not closed")
+        if (!free) bad("no event")
+        for (pic = 0; pic < free; pic++) { user_of[pic] = 1; system_of[pic] = 0 }
+        for (i = 1; i <= attributes; i++) {
+            if (which_of[i] >= 0 && !(which_of[i] in event_of))
+                bad(name_of[i] which_of[i] ": no event counts on pic" which_of[i])
+            for (pic = 0; pic < free; pic++)
+                if (pic in event_of && (which_of[i] < 0 || which_of[i] == pic)) apply(i, pic)
+        }
+        first = -1
+        for (pic = 0; pic < free; pic++) {
+            if (!(pic in event_of)) continue
+            if (!user_of[pic] && !system_of[pic]) bad("pic" pic ": nouser without sys leaves nothing to count")
+            if (first < 0) first = pic
+            if (user_of[pic] != user_of[first] || system_of[pic] != system_of[first]) mixed = 1
+        }
+        print "levels", user_of[first] ? "on" : "off", system_of[first] ? "on" : "off"
+        for (pic = 0; pic < free; pic++) {
+            if (!(pic in event_of)) continue
+            # Levels of the whole set leave events whole that the kernel raises itself.
+            if (mixed) qualifiers[pic] = qualifiers[pic] (user_of[pic] ? ",usr" : "") (system_of[pic] ? ",os" : "")
+            print "pic", pic, event_of[pic] qualifiers[pic], fixed_of[pic]
+        }
+    }'
+}
+
+# add_spec TEXT: the next set. spec_N is its text, levels_N and groups_N what is written for it, pics_N its
+# counters. A group is what becomes one PMC: a run of events without a fixed counter, or one with.
+add_spec() {
+    parsed=$(parse_spec "$1") || misuse "-c $parsed"
+    specs=$((specs + 1)) level='' groups='' pics='' open=''
+    while read -r word first second third; do
+        case $word/$third in
+        levels/*) level="user=$first kernel=$second" ;;
+        pic/fixed) groups="$groups row=$first|event=$second" open='' pics="$pics $first" ;;
+        pic/free)
+            [ "$open" ] && groups="$groups|event=$second" || groups="$groups event=$second"
+            pics="$pics $first" open=yes
+            ;;
+        esac
+    done <<END
+$parsed
+END
+    eval "spec_$specs=\$1 levels_$specs=\$level groups_$specs=\$groups pics_$specs=\$pics sums_$specs="
+}
+
+# value_of VARIABLE: for the numbered ones
+value_of() {
+    eval "printf '%s\n' \"\$$1\""
+}
+
+# bind_set N SETTING…: its PMCs are in bound, not started yet. Refused: status 1 and refusal.
+bind_set() {
+    set_number=$1
+    shift
+    bound=''
+    for group in $(value_of "groups_$set_number"); do
+        group=$(printf '%s\n' "$group" | tr '|' ' ')
+        [ -z "$debug" ] || printf '%s: %s %s %s\n' "$tool" "$group" "$(value_of "levels_$set_number")" "$*" >&2
+        pmc_new "$group $(value_of "levels_$set_number") $*" || return 1
+        bound="$bound $new"
+    done
+}
+
+unbind() {
+    # shellcheck disable=SC2086 # words are wanted
+    pmc_remove $bound
+    bound=''
+}
+
+control_bound() {
+    for name in $bound; do
+        try_put "$PMC/$name/ctl" "$1" || return 1
+    done
+}
+
+# sample all|cpu: of the bound set, "time NS", then per target "CPU-or-all RUNNING_NS VALUE…". The numbers
+# are copied as text: awk would round the large ones.
+sample() {
+    files=
+    for name in $bound; do files="$files $name/detail"; done
+    # shellcheck disable=SC2086 # words are wanted
+    (cd "$PMC" && awk -F "$tab" -v want="$1" '
+        FNR == 1 { split($0, word, " "); if (NR == 1) print "time", word[3]; next }
+        FNR == 2 || (want == "all") != ($2 == "all") { next }
+        {
+            target = $2
+            sub(/^cpu:/, "", target)
+            if (!(target in values)) { order[++targets] = target; values[target] = $5 }
+            values[target] = values[target] " " $3
+        }
+        END { for (i = 1; i <= targets; i++) print order[i], values[order[i]] }' $files) ||
+        fail "the tree at $PMC has ended"
+}
+
+now_ns() {
+    # shellcheck disable=SC2086 # the first of the words
+    set -- $bound
+    sed -n '1s/^# time_ns \([0-9]*\).*/\1/p' "$PMC/$1/detail"
+}
+
+# seconds NS: with three decimals
+seconds() {
+    printf '%d.%03d' $(($1 / 1000000000)) $(($1 / 1000000 % 1000))
+}
+
+# ticks NS: cycles of the time stamp counter in that time
+ticks() {
+    echo $(($1 * tick_mhz / 1000))
+}
+
+# add_up "NUMBERS" "NUMBERS": their sums; the shorter one counts as zeros. subtract: their differences.
+add_up() { combine 1 "$@"; }
+subtract() { combine -1 "$@"; }
+combine() {
+    sign=$1 right=$3 result=''
+    for number in $2; do
+        # shellcheck disable=SC2086 # words are wanted
+        set -- $right
+        result="$result $((number + sign * ${1:-0}))"
+        [ $# = 0 ] || shift
+        right=$*
+    done
+    echo "$result"
+}
+
+# The titles of the values: the counters of the one set, or as many as the widest has.
+pic_titles() {
+    if [ "$specs" = 1 ]; then
+        shown=$pics_1
+    else
+        shown='' most=0 number=1
+        while [ $number -le "$specs" ]; do
+            # shellcheck disable=SC2046 # words are wanted
+            set -- $(value_of "pics_$number")
+            [ $# -le $most ] || most=$#
+            number=$((number + 1))
+        done
+        number=0
+        while [ $number -lt $most ]; do shown="$shown $number" number=$((number + 1)); done
+    fi
+    for number in $shown; do printf ' %12s' "pic$number"; done
+}
+
+# Before the first line: does each set fit at all?
+check_sets() {
+    number=1
+    while [ $number -le "$specs" ]; do
+        bind_set $number "$@" || fail "-c $(value_of "spec_$number"): $refusal"
+        unbind
+        number=$((number + 1))
+    done
+    tick_mhz=$(awk '$1 == "rate_hz" { printf "%d\n", $2 / 1000000 }' "$PMC/info/tsc")
+}
+
+# What can be counted, for -h; without a tree there is nothing to say.
+describe_machine() {
+    if [ ! -r "$PMC/info/version" ]; then
+        printf '\nEvents are listed when pmcfs is mounted on %s.\n' "$PMC"
+        return
+    fi
+    printf '\nCPU: %s, %s counters\n' "$(cat "$PMC/info/cpu")" "$(cat "$PMC/info/npmc")"
+    printf 'attributes: edge inv any pc cmask=N umask=N count=N sys nouser; a number is a raw event\n'
+    for class in $(list "$PMC/events"); do
+        count=$(list "$PMC/events/$class" | wc -l)
+        if [ "$count" -gt 200 ]; then
+            printf '%s events: %d, see %s\n' "$class" "$count" "$PMC/events/$class"
+        else
+            printf '%s events: %s\n' "$class" "$(list "$PMC/events/$class" | tr '\n' ' ')"
+        fi
+    done
+    sed 's/^/see: /' "$PMC/info/cpuref"
+}
