@@ -31,7 +31,8 @@ static int only_superuser(struct call *call)
                    "namespace) administers rows and tunables");
 }
 
-static int one_word(struct call *call, struct word *word)
+/* several: the cause of the refusal when there is more than one. */
+static int one_word(struct call *call, enum err_id several, struct word *word)
 {
     struct word more;
     struct scan scan;
@@ -40,7 +41,7 @@ static int one_word(struct call *call, struct word *word)
     if (!scan_word(&scan, word))
         return err_set(&call->err, P05, "nothing but blanks was written");
     if (scan_word(&scan, &more))
-        return err_set(&call->err, P27, "one word, not more: \"" WORD_FMT "\" is too much",
+        return err_set(&call->err, several, "one word, not more: \"" WORD_FMT "\" is too much",
                        WORD_ARG(more));
     return 0;
 }
@@ -52,7 +53,7 @@ int store_tunable(struct call *call)
     int rc = only_superuser(call);
 
     if (rc == 0)
-        rc = one_word(call, &word);
+        rc = one_word(call, P27, &word);
     if (rc == 0)
         rc = tunable_set(&call->engine->tunables, which, word, false, &call->err);
     if (rc == 0 && which == TUNABLE_STRICT_ROWS)
@@ -74,7 +75,7 @@ int store_probe(struct call *call)
     int rc = only_superuser(call);
 
     if (rc == 0)
-        rc = one_word(call, &word);
+        rc = one_word(call, P27, &word);
     if (rc)
         return rc;
     if (!word_is(word, "1"))
@@ -125,11 +126,11 @@ int store_slot(struct call *call)
         return -ENOENT;
     if (!cpus_has(&call->engine->online, cpu))
         return err_set(&call->err, E34, "CPU %u is offline", cpu);
-    if ((rc = one_word(call, &word)))
+    if ((rc = one_word(call, E17, &word)))
         return rc;
-    if (word_alike(word, "disabled", false) || word_alike(word, "disable", false))
+    if (word_is(word, "disabled"))
         return rows_disable(call->engine->rows, cpu, class_index, row, &call->err);
-    if (word_alike(word, "enabled", false) || word_alike(word, "enable", false))
+    if (word_is(word, "enabled"))
         return rows_enable(call->engine->rows, cpu, class_index, row, &call->err);
     return err_set(&call->err, E17, "\"" WORD_FMT "\": write enabled or disabled", WORD_ARG(word));
 }

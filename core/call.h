@@ -9,6 +9,7 @@
 #include "core/err.h"
 #include "core/host.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -48,7 +49,7 @@ struct open_file {
     bool has_seen;             /* `seen_change` and `seen_count` are set */
     uint64_t seen_change;      /* the object's change number at this descriptor's last read */
     uint64_t seen_count;       /* the count then (notify) */
-    uint64_t seen_resets;      /* the PMC's resets then; 0, after a reload: those of now */
+    uint64_t seen_resets;      /* the PMC's resets then: seen_count is of another count otherwise */
     uint64_t holds;            /* PMC serial of lifetime=open, or 0 */
     struct series_cursor *series; /* owned; core/series.c */
 };
@@ -73,6 +74,9 @@ struct call {
     struct work *work;         /* CALL_WORK */
     uint64_t wait_for;         /* CALL_WAIT: the id */
     uint64_t wait_until_ns;    /* CALL_WAIT: run again at the latest then; 0: no limit */
+    const atomic_bool *interrupted; /* nobody waits for the answer any more; NULL: cannot be known */
+    pid_t maker;               /* mkdir: the requester's process, as host->caller_pid(); else 0 */
+    uint64_t maker_key;        /* mkdir: its host->pid_key() */
 };
 
 /* What the engine wants done after its lock is dropped. */

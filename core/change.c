@@ -41,6 +41,8 @@ static struct change *change_new(struct pmc *pmc, enum cause cause)
         free(change);
         return NULL;
     }
+    cpus_init(&change->named);
+    cpus_init(&change->unnamed);
     change->pmc = pmc_ref(pmc);
     change->cpus_serial = pmc->engine->cpus_serial;
     change->effective = pmc->effective;
@@ -69,6 +71,8 @@ static void change_free(struct change *change)
     free(change->watching);
     free(change->verdicts);
     free(change->fresh);
+    cpus_free(&change->named);
+    cpus_free(&change->unnamed);
     free(change->plan);
     free(change->swap);
     free(change->links);
@@ -80,6 +84,23 @@ static void change_free(struct change *change)
 }
 
 /* ---- the stages ---- */
+
+#define RELEASED "the PMC was released meanwhile"
+
+int change_goes_on(struct change *change)
+{
+    const struct engine *engine = change->engine;
+
+    if (change->interrupted && atomic_load(change->interrupted))
+        return -EINTR; /* nobody is left to be told */
+    if (atomic_load(&change->pmc->taken_off))
+        return err_set(&change->err, P26, RELEASED);
+    if (engine->host->now_ns(engine->host_state) < change->deadline_ns)
+        return 0;
+    return err_set(&change->err, P13, "finding and attaching the targets took longer than attach_ms "
+                   "(%llu): nothing was attached; write fewer at a time",
+                   (unsigned long long)change->attach_ns / 1000000);
+}
 
 static void change_run(struct work *work)
 {
@@ -108,7 +129,7 @@ static int next_stage(struct call *call, struct change *change, enum stage stage
 /* The PMC was released while the change was under way: everything goes. */
 static void change_abandon(struct change *change)
 {
-    change->rc = err_set(&change->err, P26, "the PMC was released meanwhile");
+    change->rc = err_set(&change->err, P26, RELEASED);
     change_undo(change);
     change->cause = CAUSE_RELEASE;
 }
@@ -167,6 +188,7 @@ static int change_finish(struct call *call, struct work *work)
 
     if (change->stage == STAGE_CLEAN)
         return clean_finish(call, change);
+    change_unbook_found(change); /* those that become targets are accounted as such */
     if (pmc_released(change->pmc) && change->cause != CAUSE_RELEASE) {
         change_abandon(change);
         change_release_now(change);
@@ -196,6 +218,8 @@ static int change_begin(struct call *call, struct change *change, bool slow)
     change->uid = call->uid;
     change->tid = call->tid;
     change->open = call->open;
+    change->interrupted = call->interrupted;
+    change->attach_ns = tunable_u64(&call->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
     change->may_kernel = access_kernel(change->engine, call->rights);
     change->may_system = access_system(change->engine, call->rights);
     change->may_foreign = access_foreign(change->engine, call->rights);
@@ -269,25 +293,37 @@ int change_verb(struct call *call, enum verb verb)
     return change_begin(call, change, true);
 }
 
+/* Values as they are read, a line for each event, or separated by commas. */
 int change_put(struct call *call)
 {
-    struct word word, more;
+    struct word word;
     struct scan scan;
+    struct buf values;
+    char room[256];
     int rc = change_may_begin(call);
 
     if (rc)
         return rc;
+    buf_init(&values, room, sizeof room);
     scan_init(&scan, call->text, call->len);
-    if (!scan_word(&scan, &word) || scan_word(&scan, &more))
-        return err_set(&call->err, P02, "write one number, or for a set one for each event separated by "
-                       "commas: 0 or 0,100");
-    struct change *change = change_new(call->pmc, CAUSE_COMMAND);
-    if (!change)
+    while (scan_word(&scan, &word)) {
+        buf_str(&values, values.len ? "," : "");
+        buf_add(&values, word.p, word.len);
+    }
+    if (values.len == 0)
+        return err_set(&call->err, P02, "write one number, or for a set one for each event: 0, or 0,100, "
+                       "or a line for each as it is read");
+    struct change *change = values.failed ? NULL : change_new(call->pmc, CAUSE_COMMAND);
+    if (!change) {
+        buf_free(&values);
         return err_set(&call->err, E32, "no memory");
+    }
     change->file = "count";
     change->put = true;
     change->given = GIVEN(KEY_COUNT);
+    word = (struct word){ buf_text(&values), values.len };
     rc = settings_set(&change->want, KEY_COUNT, word, &call->err);
+    buf_free(&values);
     if (rc) {
         change_free(change);
         return rc;

@@ -8,6 +8,8 @@
 
 #include "core/pmc.h"
 
+#include <stdatomic.h>
+
 enum verb {
     VERB_NONE, VERB_START, VERB_STOP, VERB_RESET, VERB_RESTART, VERB_FLUSH, VERB_CLOSE, VERB_DETACH,
     VERBS
@@ -69,6 +71,7 @@ struct change {
     pid_t tid;
     struct open_file *open;
     const char *file;
+    const atomic_bool *interrupted; /* nobody waits for the answer any more; or NULL */
 
     /* what was asked */
     bool may_kernel, may_system, may_foreign, superuser; /* of the opener, when the change began */
@@ -94,13 +97,20 @@ struct change {
     struct plan_event *plan;     /* of set */
     struct user *user;           /* whose descriptors are booked (a reference), or NULL */
     unsigned long booked;        /* descriptors, until they are those of the links */
+    unsigned long booked_links;  /* links of the user, until they are the PMC's */
+    unsigned long found;         /* processes held while they are looked at, among engine->fds_used */
     unsigned long fds_free;      /* what may be opened: ULONG_MAX no limit, 0 none */
     unsigned long fds_quota;     /* what max_fds_per_user leaves; ULONG_MAX: no limit */
     unsigned long fds_limit;     /* of the user, with what leaves; ULONG_MAX: none */
+    unsigned long fds_half;      /* the same of half of all, with what watches the targets */
+    bool fds_halved;             /* fds_quota is what that leaves */
     uint64_t cpus_serial;        /* the engine's when this was planned */
-    uint64_t attach_ns;          /* how long attaching one target may take */
+    uint64_t attach_ns;          /* how long finding and attaching all targets may take */
+    uint64_t deadline_ns;        /* when that is over */
     unsigned max_covered;
     bool start, stop, read;      /* what to do with the links that stay */
+    bool again;                  /* links are opened anew though nothing of them changed */
+    struct cpus named, unnamed;  /* CPUs attached already that are meant by name now, or are no more */
     bool start_fresh;
     struct link **fresh;         /* to be attached */
     unsigned n_fresh;
@@ -152,6 +162,8 @@ struct work *change_release(struct pmc *pmc);
 /* If a target of the PMC is known to be dead: the work that ends the link. */
 struct work *change_deaths(struct pmc *pmc);
 
+/* Between two targets, without the lock: -EINTR, P26 or P13 when there is no use in going on. */
+int change_goes_on(struct change *change);
 /* A target has exited: what change->err says is kept for the note, with what others said. */
 void change_pass_over(struct change *change);
 
@@ -161,6 +173,9 @@ bool change_cpus_differ(const struct pmc *pmc);
 /* The descriptors are booked, or given back: they are the links' now, or closed. */
 void change_unbook(struct change *change);
 int change_book_opened(struct change *change); /* without the lock: P11 */
+/* One more process is held while it is looked at, perhaps to be taken back; without the lock: P10, P11. */
+int change_book_found(struct change *change, bool removes);
+void change_unbook_found(struct change *change);
 void change_rows_back(struct change *change); /* the PMC's old claim, as far as still to be had */
 /* Which mode follows from what is asked and what is there. */
 int change_effective(struct change *change);

@@ -59,9 +59,7 @@ static int observable(struct change *change, const struct link *link)
         return err_set(&change->err, X07, "cgroup:%s is counted for the superuser and for who may write "
                        "its cgroup.procs", link->cgroup);
     }
-    if (is_own(change, link))
-        return 0;
-    if (!change->may_foreign)
+    if (!change->may_foreign && !is_own(change, link))
         return err_set(&change->err, E40, "process %d: unprivileged_proc_debug is 0: only the superuser "
                        "observes other processes, everybody else only self", (int)link->pid);
     return engine->host->may_observe(engine->host_state, change->rights, link->proc->process,
@@ -69,23 +67,20 @@ static int observable(struct change *change, const struct link *link)
 }
 
 /* May who attaches observe what the process runs by now? Nobody asks about the superuser's links. */
-static int still_observable(struct change *change, const struct link *link, struct err *err)
+static int still_observable(struct change *change, const struct link *link)
 {
     const struct engine *engine = change->engine;
-    const struct host *host = engine->host;
 
     if (!link->rights || !link->proc)
         return 0;
-    int rc = host->may_observe(engine->host_state, link->rights, link->proc->process, err);
-    if (rc == 0 || (host->process_headless && host->process_headless(link->proc->process)))
-        return 0;
-    return rc;
+    return engine->host->may_observe(engine->host_state, link->rights, link->proc->process,
+                             &change->err);
 }
 
 static int open_counter(struct change *change, struct link *link)
 {
     const struct engine *engine = change->engine;
-    bool command = change->cause == CAUSE_COMMAND;
+    bool command = change->cause == CAUSE_COMMAND && !link->again;
     struct admission admission = {
         .change = change,
         .everything = command ? change->superuser : !link->rights,
@@ -99,7 +94,7 @@ static int open_counter(struct change *change, struct link *link)
         .descendants = change->want.value[KEY_DESCENDANTS],
         .at_exec = link->armed,
         .multiplex = change->want.value[KEY_MULTIPLEX],
-        .deadline_ns = engine->host->now_ns(engine->host_state) + change->attach_ns,
+        .deadline_ns = change->deadline_ns,
         .max_covered = change->max_covered,
         .fds_free = change->fds_free,
         .fds_quota = change->fds_quota,
@@ -119,21 +114,18 @@ static void use_descriptors(unsigned long *left, unsigned n)
 
 /*
  * The counters are opened with the daemon's rights: an exec of a privileged program after the first
- * question is found by a second one, before they are started. One's own process (which may forbid even
- * its owner to look at it) has to answer as it did before.
+ * question is found by a second one, before they are started.
  */
 static int attach(struct change *change, struct link *link)
 {
     const struct engine *engine = change->engine;
-    bool closed = is_own(change, link) && still_observable(change, link, NULL) != 0;
     int rc = observable(change, link);
 
     if (rc == 0)
         rc = open_counter(change, link);
     if (rc)
         return rc;
-    if (!closed)
-        rc = still_observable(change, link, &change->err);
+    rc = still_observable(change, link);
     if (rc) {
         engine->backend->free(link->counter);
         link->counter = NULL;
@@ -146,20 +138,39 @@ static int attach(struct change *change, struct link *link)
     return 0;
 }
 
+/* The backend knows one quota, not which of the two it is. */
+static void explain_quota(struct change *change)
+{
+    char said[sizeof change->err.text];
+
+    if (change->err.id != P11 || !change->fds_halved)
+        return;
+    memcpy(said, change->err.text, sizeof said);
+    err_set(&change->err, P11, "%s: who is not the superuser may hold half of the %lu that pmcfs may "
+            "open (RLIMIT_NOFILE), those that watch the targets included", said,
+            change->engine->fd_limit);
+}
+
 /* Attach all; of several, those that exited meanwhile are passed over. */
 static int attach_all(struct change *change)
 {
     unsigned attached = 0;
 
     for (unsigned i = 0; i < change->n_fresh; i++) {
-        int rc = attach(change, change->fresh[i]);
+        struct link *link = change->fresh[i];
+        int rc = change_goes_on(change);
 
-        if (rc == -ESRCH && change->n_fresh > 1) {
+        if (rc == 0)
+            rc = attach(change, link);
+        if (rc == -ESRCH && (change->n_fresh > 1 || link->again)) {
             change_pass_over(change);
+            attached += link->again; /* nobody asked for it */
             continue;
         }
-        if (rc)
+        if (rc) {
+            explain_quota(change);
             return rc;
+        }
         attached++;
     }
     if (change->n_fresh && !attached) {
@@ -285,9 +296,9 @@ static void turn_back(struct change *change)
 
 void change_apply(struct change *change)
 {
-    /* restart: the new run begins at what is read now. CPUs: nothing is counted by two counters. */
+    /* restart: the new run begins at what is read now. Others: nothing is counted by two counters. */
     bool look_first = (change->read && change->start) || change->cause == CAUSE_CPUS ||
-                      change->cause == CAUSE_DROPPED;
+                      change->cause == CAUSE_DROPPED || change->again;
 
     change->rc = watch_all(change);
     if (change->rc == 0)

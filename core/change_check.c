@@ -67,6 +67,8 @@ static int check_places(struct change *change)
     if (want->value[KEY_PERIOD] != UINT64_MAX && want->value[KEY_FREQ] != UINT64_MAX)
         return err_set(&change->err, P07, "period and freq exclude each other: take one back with "
                        "\"period=off\" or \"freq=off\"");
+    if (change->set && want->n_counts > change->set->n && !(change->given & GIVEN(KEY_COUNT)))
+        change->want.n_counts = change->set->n; /* those of an earlier set */
     if (change->set && want->n_counts > change->set->n)
         return err_set(&change->err, P02, "count: %u values for %u event%s", want->n_counts,
                        change->set->n, change->set->n == 1 ? "" : "s");
@@ -180,23 +182,37 @@ static int check_system(struct change *change)
                    "unprivileged_syspmcs=1");
 }
 
+static bool attaches(const struct change *change)
+{
+    for (unsigned i = 0; i < change->n_wanted; i++)
+        if (!change->wanted[i].word.remove)
+            return true;
+    return false;
+}
+
+#define NEEDS_KERNEL "needs CAP_PERFMON (or the tunable unprivileged_kernel)"
+
 /* Kernel mode, and system scope, with the rights of who opened the file. */
 static int check_rights(struct change *change)
 {
-    bool counts = change->new_set || change->reopen || change->n_wanted;
+    bool counts = change->new_set || change->reopen || attaches(change);
 
+    if ((change->given & GIVEN(KEY_KERNEL)) && change->want.value[KEY_KERNEL] && !change->may_kernel &&
+        !settings_same(&change->want, &change->pmc->settings, KEY_KERNEL))
+        return err_set(&change->err, P18, "kernel=on " NEEDS_KERNEL);
     for (unsigned i = 0; counts && change->set && i < change->set->n; i++) {
         const struct plan_event *plan = &change->plan[i];
-        bool kernel = plan->kernel && !plan->event->whole;
+        /* What is counted whole is counted for everybody, unless its spelling asks for kernel mode. */
+        bool kernel = plan->event->whole ? plan->event->kernel == SAID_ON : plan->kernel;
 
         if (!plan->user && !plan->kernel)
             return err_set(&change->err, P07, "user=off and kernel=off: \"%s\" would count nothing",
                            plan->event->written);
         if (change->may_kernel || (!kernel && !plan->event->needs_kernel))
             continue;
-        return err_set(&change->err, P18, "\"%s\" counts kernel mode, which needs CAP_PERFMON (or the "
-                       "tunable unprivileged_kernel)%s", plan->event->written,
-                       kernel ? ": write it with :u, or kernel=off" : "");
+        return err_set(&change->err, P18, "\"%s\" counts kernel mode, which " NEEDS_KERNEL "%s",
+                       plan->event->written, !kernel ? "" : plan->event->whole
+                       ? ": write it without :k or os" : ": write it with :u, or kernel=off");
     }
     return check_system(change);
 }
@@ -314,7 +330,7 @@ static void decide_start(struct change *change)
         return;
     if (!state_table[pmc->state].open)
         change->start_fresh = true;
-    else if (change->n_wanted && on &&
+    else if (attaches(change) && on &&
              (change->new_set || pmc->state == PMC_NEW || pmc->state == PMC_ALLOCATED ||
               pmc->state == PMC_EXITED))
         change->start_fresh = change->n_fresh > 0;
@@ -360,12 +376,12 @@ int change_check(struct change *change)
         return rc;
     decide_start(change);
     for (unsigned i = 0; i < change->n_fresh; i++)
-        change->fresh[i]->armed = change->want.value[KEY_START] && change->start_fresh;
+        change->fresh[i]->armed = change->want.value[KEY_START] && change->start_fresh &&
+                                  !change->fresh[i]->again;
     change->links = links_new(change->pmc->links->n + change->n_fresh + change->n_replaced);
     change->base = change->new_set ? tally_new(change->set->n) : NULL;
     if (!change->links || (change->new_set && !change->base))
         return plan_no_memory(change);
-    change->attach_ns = tunable_u64(&change->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
     change->max_covered =
         (unsigned)tunable_u64(&change->engine->tunables, TUNABLE_MAX_COVERED_PER_PMC);
     plan_limits(change);

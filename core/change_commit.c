@@ -61,7 +61,8 @@ static void commit_replaced(struct change *change, struct replaced *replaced)
 {
     struct pmc *pmc = change->pmc;
     unsigned n = pmc_events(pmc);
-    struct link *after = replaced->ended ? replaced->ended : replaced->successor;
+    bool goes_on = replaced->successor && replaced->successor->counter; /* not: passed over */
+    struct link *after = replaced->ended ? replaced->ended : goes_on ? replaced->successor : NULL;
     uint64_t now = change->engine->host->now_ns(change->engine->host_state);
 
     if (replaced->unread)
@@ -73,7 +74,7 @@ static void commit_replaced(struct change *change, struct replaced *replaced)
         memcpy(after->base, replaced->last, TALLY_SIZE(n));
         if (after->offline)
             after->gone_since_ns = now;
-    } else if (replaced->successor) {
+    } else if (goes_on) {
         pmc->left_out -= replaced->link->facts.left_out; /* they were asked anew */
         /* reading - base = reading + what was counted before */
         memset(after->base, 0, TALLY_SIZE(n));
@@ -130,6 +131,23 @@ static void commit_links(struct change *change)
     change->links = NULL;
     if (--old->refs == 0)
         free(old);
+}
+
+/* A CPU is meant by name, by `all`, or by both: what changed of that. */
+static void commit_names(struct change *change)
+{
+    const struct links *links = change->pmc->links;
+
+    for (unsigned i = 0; i < links->n; i++) {
+        struct link *link = links->link[i];
+
+        if (link->kind != TARGET_CPU)
+            continue;
+        if (cpus_has(&change->unnamed, link->cpu))
+            link->from_all = true;
+        if (cpus_has(&change->named, link->cpu))
+            link->from_all = false;
+    }
 }
 
 /* Initial values of the set as wanted. */
@@ -269,7 +287,7 @@ static void commit_settings(struct change *change)
         pmc->cpus_stale = false;
         pmc->cpus_serial = change->cpus_serial;
     } else if (change->wants_all && change->n_replaced) {
-        pmc->cpus_stale = true; /* -cpu1, but `all` covers it still */
+        pmc->cpus_stale = true; /* -all and `all` in one command: a CPU may have come */
         pmc_pend(pmc);
     }
     change->want = before; /* freed with the change */
@@ -322,6 +340,7 @@ void change_commit(struct change *change)
     if (change->new_set)
         commit_set(change);
     commit_links(change);
+    commit_names(change);
     commit_claim(change);
     commit_settings(change);
     commit_state(change);

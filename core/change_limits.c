@@ -6,7 +6,8 @@
 
 #include <limits.h>
 
-#define FDS_KEPT 64 /* descriptors left for the daemon itself */
+#define FDS_KEPT 64  /* descriptors left for the daemon itself */
+#define FDS_WATCH 2  /* at most, to watch one target: for its end, and for losing its events */
 
 static unsigned long less(unsigned long from, unsigned long n)
 {
@@ -26,8 +27,24 @@ static void book(struct change *change, unsigned long n)
 void change_unbook(struct change *change)
 {
     book(change, 0);
+    if (change->user)
+        change->user->links -= change->booked_links;
+    change->booked_links = 0;
     user_unref(change->engine, change->user);
     change->user = NULL;
+}
+
+/* What a user holds in all. What watches a process that several of his PMCs count is taken for several. */
+static unsigned long held_by(const struct user *user)
+{
+    return user->fds + FDS_WATCH * user->links;
+}
+
+static int say_half(struct change *change)
+{
+    return err_set(&change->err, P11, "that would be more than half of the %lu descriptors that pmcfs may "
+                   "open (RLIMIT_NOFILE), those that watch the targets included: it is what one user may "
+                   "hold who is not the superuser", change->engine->fd_limit);
 }
 
 /* Without the lock. The limit of each user holds for all his changes together, whoever was first. */
@@ -40,7 +57,11 @@ int change_book_opened(struct change *change)
     for (unsigned i = 0; i < change->n_watching; i++)
         opened += change->watching[i].made != NULL;
     book(change, opened);
-    if (!change->n_fresh || !change->user || change->user->fds <= change->fds_limit)
+    if (!change->n_fresh || !change->user)
+        return 0;
+    if (held_by(change->user) > change->fds_half)
+        return say_half(change);
+    if (change->user->fds <= change->fds_limit)
         return 0;
     return err_set(&change->err, P11, "uid %u would have %lu descriptors, with what others of his commands "
                    "open at this moment: max_fds_per_user allows %lu here", (unsigned)change->user->uid,
@@ -50,16 +71,23 @@ int change_book_opened(struct change *change)
 /* Those of the owner's, for a command of somebody else than the superuser; what leaves does not count. */
 static void limit_user(struct change *change)
 {
-    unsigned long leaving = 0;
+    unsigned long leaving = 0, links = 0, left;
 
     if (change->cause != CAUSE_COMMAND || change->superuser || !change->user)
         return;
     for (unsigned i = 0; i < change->n_replaced; i++)
-        if (change->replaced[i].link->counter)
+        if (change->replaced[i].link->counter) {
             leaving += change->replaced[i].link->facts.descriptors;
+            links++;
+        }
     change->fds_limit =
         tunable_u64(&change->engine->tunables, TUNABLE_MAX_FDS_PER_USER) + leaving;
     change->fds_quota = less(change->fds_limit, change->user->fds);
+    change->fds_half = change->engine->fd_limit / 2 + leaving + FDS_WATCH * links;
+    left = less(change->fds_half, held_by(change->user));
+    change->fds_halved = left < change->fds_quota;
+    if (change->fds_halved)
+        change->fds_quota = left;
 }
 
 void plan_limits(struct change *change)
@@ -68,13 +96,36 @@ void plan_limits(struct change *change)
     unsigned long least = change->set ? change->n_fresh * change->set->n : 0;
 
     change->fds_free = less(engine->fd_limit, engine->fds_used + FDS_KEPT);
-    change->fds_limit = change->fds_quota = ULONG_MAX;
+    change->fds_limit = change->fds_half = change->fds_quota = ULONG_MAX;
     if (!change->n_fresh)
         return;
-    if ((change->user = change->pmc->user))
+    if ((change->user = change->pmc->user)) {
         change->user->refs++;
+        change->user->links += change->booked_links = change->n_fresh;
+    }
     limit_user(change);
     if (least > change->fds_quota) /* it will be refused: nobody else for it */
         least = change->fds_quota;
     book(change, least);
+}
+
+/* ---- processes that are looked at before anything of it is planned ---- */
+
+int change_book_found(struct change *change, bool removes)
+{
+    struct engine *engine = change->engine;
+    unsigned long kept = removes ? FDS_KEPT / 2 : FDS_KEPT; /* nobody is kept from giving some back */
+
+    change->found++;
+    if (++engine->fds_used + kept > engine->fd_limit)
+        return err_set(&change->err, P10, "%lu processes at once need more descriptors than pmcfs may open "
+                       "(%lu are in use or needed, RLIMIT_NOFILE is %lu)", change->found,
+                       (unsigned long)engine->fds_used, engine->fd_limit);
+    return change->found <= engine->fd_limit / 2 || change->superuser ? 0 : say_half(change);
+}
+
+void change_unbook_found(struct change *change)
+{
+    change->engine->fds_used -= change->found;
+    change->found = 0;
 }

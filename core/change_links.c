@@ -9,9 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+void *plan_room(void *array, unsigned n, size_t size)
+{
+    return n & (n - 1) ? array : realloc(array, (n ? 2 * (size_t)n : 1) * size);
+}
+
 struct replaced *plan_replace(struct change *change, struct link *link)
 {
-    struct replaced *grown = realloc(change->replaced, (change->n_replaced + 1) * sizeof *grown);
+    struct replaced *grown = plan_room(change->replaced, change->n_replaced, sizeof *grown);
 
     if (!grown)
         return NULL;
@@ -34,7 +39,7 @@ bool plan_leaves(const struct change *change, const struct link *link)
 
 struct link *plan_fresh(struct change *change, enum target_kind kind)
 {
-    struct link **grown = realloc(change->fresh, (change->n_fresh + 1) * sizeof *grown);
+    struct link **grown = plan_room(change->fresh, change->n_fresh, sizeof *grown);
     struct link *link = grown ? link_new(change->set->n) : NULL;
 
     if (grown)
@@ -74,8 +79,7 @@ static bool link_like(struct link *link, const struct link *old)
     return !old->cgroup || (link->cgroup = strdup(old->cgroup));
 }
 
-/* A fresh link on what `old` is on. */
-struct link *plan_successor(struct change *change, const struct link *old)
+struct link *plan_successor(struct change *change, const struct link *old, bool same_rights)
 {
     struct link *link = plan_fresh(change, old->kind);
 
@@ -88,11 +92,8 @@ struct link *plan_successor(struct change *change, const struct link *old)
         if (!plan_watch(change, old->proc, old->kind == TARGET_PROCESS))
             return NULL;
     }
-    if (change->cause != CAUSE_COMMAND && old->rights)
-        return (link->rights = rights_copy(old->rights)) ? link : NULL;
-    if (change->cause == CAUSE_COMMAND && !change->superuser && change->rights)
-        return (link->rights = rights_copy(change->rights)) ? link : NULL;
-    return link;
+    const struct rights *rights = same_rights ? old->rights : change->superuser ? NULL : change->rights;
+    return !rights || (link->rights = rights_copy(rights)) ? link : NULL;
 }
 
 /* The end of a link: a link without a counter takes its place. */
@@ -120,7 +121,7 @@ bool plan_watch(struct change *change, struct proc *proc, bool guards)
 
     if (proc->watched && !guard)
         return true;
-    grown = realloc(change->watching, (change->n_watching + 1) * sizeof *grown);
+    grown = plan_room(change->watching, change->n_watching, sizeof *grown);
     if (!grown)
         return false;
     change->watching = grown;
@@ -156,11 +157,40 @@ int plan_reopen(struct change *change)
             replaced->ended->offline = true;
             continue;
         }
-        struct link *fresh = link->ended ? NULL : plan_successor(change, link);
+        struct link *fresh = link->ended ? NULL : plan_successor(change, link, false);
         if (!link->ended && !fresh)
             return plan_no_memory(change);
         if (fresh)
             fresh->recheck = fresh->kind != TARGET_CPU;
+    }
+    return 0;
+}
+
+/*
+ * A process that was a target of its own is left out where it descends from another target. When it is
+ * taken back those are opened anew; but one that waits for its exec begins with that, and is left.
+ */
+int plan_uncovered(struct change *change)
+{
+    const struct links *links = change->pmc->links;
+    unsigned n = change->n_replaced;
+    bool uncovers = false;
+
+    for (unsigned i = 0; i < n; i++)
+        uncovers |= change->replaced[i].link->proc != NULL;
+    if (!uncovers || change->reopen || !change->want.value[KEY_DESCENDANTS])
+        return 0;
+    for (unsigned i = 0; i < links->n; i++) {
+        struct link *link = links->link[i];
+        bool waits = link->armed && link_seen(link)->enabled_ns == 0;
+
+        if (link->kind != TARGET_PROCESS || !link_live(link) || waits || plan_leaves(change, link) ||
+            !link_target_alive(link))
+            continue;
+        struct replaced *replaced = plan_replace(change, link);
+        if (!replaced || !(replaced->successor = plan_successor(change, link, true)))
+            return plan_no_memory(change);
+        replaced->successor->again = change->again = true;
     }
     return 0;
 }
@@ -223,7 +253,7 @@ static int plan_again(struct change *change, struct link *link, bool refused)
         replaced->ended->ended = replaced->ended->dropped = true;
         return 0;
     }
-    if (!(replaced->successor = plan_successor(change, link)))
+    if (!(replaced->successor = plan_successor(change, link, true)))
         return plan_no_memory(change);
     replaced->successor->missed = true;
     return 0;
@@ -269,7 +299,7 @@ static int plan_moved(struct change *change, struct link *link)
     if (!replaced)
         return plan_no_memory(change);
     if (link->kind == TARGET_CGROUP || cpus_has(&change->engine->online, link->cpu)) {
-        if (!(replaced->successor = plan_successor(change, link)))
+        if (!(replaced->successor = plan_successor(change, link, true)))
             return plan_no_memory(change);
         replaced->successor->missed |= link->kind == TARGET_CPU && !link->offline;
         return 0;

@@ -7,10 +7,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Backends hand names on to parsers and files: none has to think of bytes that no name contains. */
+static int check_name(struct word word, struct err *err)
+{
+    for (size_t i = 0; i < word.len; i++) {
+        unsigned char c = (unsigned char)word.p[i];
+        struct buf shown;
+        char room[900];
+
+        if (c > ' ' && c < 0x7f && !strchr("\"'`\\", c))
+            continue;
+        buf_init(&shown, room, sizeof room);
+        buf_word(&shown, word.p, word.len < 200 ? word.len : 200);
+        int rc = err_set(err, CS01, "there is no event \"%s\": names have printable ASCII characters, "
+                         "without quotes and backslashes", buf_text(&shown));
+        buf_free(&shown);
+        return rc;
+    }
+    return 0;
+}
+
 static int add_name(struct change *change, struct word word, struct err *err)
 {
     if (change->n_names == SET_MAX)
         return err_set(err, P28, "a set has at most %d events", SET_MAX);
+    int rc = check_name(word, err);
+    if (rc)
+        return rc;
     char **grown = realloc(change->names, (change->n_names + 1) * sizeof *grown);
     char *copy = word_dup(word);
     if (grown)
@@ -26,7 +49,7 @@ static int add_name(struct change *change, struct word word, struct err *err)
 
 static int add_target(struct change *change, struct word word, struct err *err)
 {
-    struct wanted *grown = realloc(change->wanted, (change->n_wanted + 1) * sizeof *grown);
+    struct wanted *grown = plan_room(change->wanted, change->n_wanted, sizeof *grown);
 
     if (!grown)
         return err_set(err, E32, "no memory");
@@ -96,14 +119,64 @@ static int parse_mode(struct change *change, struct scan *scan, struct err *err)
     return settings_set(&change->want, KEY_MODE, word, err);
 }
 
+/* ---- words written twice ---- */
+
+static int word_order(const void *a, const void *b)
+{
+    const struct wanted *one = *(struct wanted *const *)a, *other = *(struct wanted *const *)b;
+    size_t len = one->word.word.len < other->word.word.len ? one->word.word.len : other->word.word.len;
+    int order = memcmp(one->word.word.p, other->word.word.p, len);
+
+    if (order == 0 && one->word.word.len != other->word.word.len)
+        order = one->word.word.len < other->word.word.len ? -1 : 1;
+    if (order == 0)
+        order = one < other ? -1 : one > other;
+    return order;
+}
+
+/* Before anything is opened for them: each word once, where it stood first. */
+static int drop_doubles(struct change *change, struct err *err)
+{
+    struct wanted **sorted = malloc((change->n_wanted + 1) * sizeof(struct wanted *));
+    struct wanted *before = NULL;
+    unsigned n = 0;
+
+    if (!sorted)
+        return err_set(err, E32, "no memory");
+    for (unsigned i = 0; i < change->n_wanted; i++)
+        sorted[i] = &change->wanted[i];
+    qsort(sorted, change->n_wanted, sizeof(struct wanted *), word_order);
+    for (unsigned i = 0; i < change->n_wanted; i++) {
+        struct word word = sorted[i]->word.word;
+
+        if (before && before->word.word.len == word.len &&
+            memcmp(before->word.word.p, word.p, word.len) == 0)
+            sorted[i]->passed = true;
+        else
+            before = sorted[i];
+    }
+    free(sorted);
+    for (unsigned i = 0; i < change->n_wanted; i++) {
+        if (change->wanted[i].passed)
+            target_word_clear(&change->wanted[i].word);
+        else
+            change->wanted[n++] = change->wanted[i];
+    }
+    change->n_wanted = n;
+    return 0;
+}
+
 int change_parse(struct change *change, const char *text, size_t len, struct err *err)
 {
     struct scan scan;
+    int rc;
 
     scan_init(&scan, text, len);
-    if (strcmp(change->file, "config") == 0)
-        return parse_config(change, &scan, err);
     if (strcmp(change->file, "mode") == 0)
         return parse_mode(change, &scan, err);
-    return parse_words(change, &scan, err);
+    if (strcmp(change->file, "config") == 0)
+        rc = parse_config(change, &scan, err);
+    else
+        rc = parse_words(change, &scan, err);
+    return rc || change->n_wanted < 2 ? rc : drop_doubles(change, err);
 }

@@ -38,6 +38,15 @@ void change_pass_over(struct change *change)
     change->err = (struct err){ .id = ERR_NONE };
 }
 
+/* A privileged program can be made to write "self" into a descriptor of somebody else's. */
+static int explain_self(struct change *change)
+{
+    struct err said = change->err;
+
+    return err_set(&change->err, E40, "%s (self is asked about like any other: a process that is not "
+                   "dumpable, or has other rights than who opened the file, is refused)", said.text);
+}
+
 static int find_process(struct change *change, struct wanted *wanted)
 {
     struct engine *engine = change->engine;
@@ -45,19 +54,39 @@ static int find_process(struct change *change, struct wanted *wanted)
     const struct target_word *word = &wanted->word;
     int rc = host->process_open(engine->host_state, change->tid, word->self ? 0 : word->number,
                                 word->kind == TARGET_THREAD, &wanted->process, &change->err);
+    if (rc == 0)
+        rc = change_book_found(change, word->remove);
     if (rc)
         return rc;
     wanted->pid = host->process_pid(wanted->process);
     wanted->tid = host->process_tid(wanted->process);
     if (word->remove)
         return 0;
-    bool own = word->self && change->rights && change->uid == change->rights->uid;
-    if (own || change->superuser)
+    if (change->superuser)
         return 0;
-    if (!change->may_foreign)
+    if (!change->may_foreign && !(word->self && change->rights && change->uid == change->rights->uid))
         return err_set(&change->err, E40, WORD_FMT ": unprivileged_proc_debug is 0: only the superuser "
                        "observes other processes, everybody else only self", WORD_ARG(word->word));
-    return host->may_observe(engine->host_state, change->rights, wanted->process, &change->err);
+    rc = host->may_observe(engine->host_state, change->rights, wanted->process, &change->err);
+    return rc == -EPERM && word->self ? explain_self(change) : rc;
+}
+
+/* A name as it reads back: \040 is a blank. */
+static void unescape(char *text)
+{
+    char *to = text;
+
+    for (const char *from = text; *from; to++) {
+        unsigned value = 0;
+        int digits = 0;
+
+        while (from[0] == '\\' && digits < 3 && from[1 + digits] >= '0' && from[1 + digits] <= '7')
+            value = 8 * value + (unsigned)(from[1 + digits++] - '0');
+        bool escape = digits == 3 && value > 0 && value < 256;
+        *to = escape ? (char)value : *from;
+        from += escape ? 4 : 1;
+    }
+    *to = '\0';
 }
 
 static int find_cgroup(struct change *change, struct wanted *wanted)
@@ -68,6 +97,7 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
 
     if (!path)
         return err_set(&change->err, E32, "no memory");
+    unescape(path);
     int rc = engine->host->cgroup_open(engine->host_state, change->tid, path, &wanted->cgroup_fd,
                                        &wanted->cgroup, &change->err);
     free(path);
@@ -100,8 +130,10 @@ static int find_targets(struct change *change)
 
     for (unsigned i = 0; i < change->n_wanted; i++) {
         struct wanted *wanted = &change->wanted[i];
-        int rc = 0;
+        int rc = change_goes_on(change);
 
+        if (rc)
+            return rc;
         if (wanted->word.kind == TARGET_CGROUP)
             rc = find_cgroup(change, wanted);
         else if (wanted->word.kind != TARGET_CPU)
@@ -184,6 +216,7 @@ void change_prepare(struct change *change)
         if (change->rc == 0)
             change->rc = plan_set(change);
     }
+    change->deadline_ns = change->engine->host->now_ns(change->engine->host_state) + change->attach_ns;
     if (change->rc == 0)
         change->rc = find_targets(change);
     if (change->rc == 0 && (change->given & GIVEN(KEY_LIFETIME)) &&

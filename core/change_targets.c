@@ -187,6 +187,28 @@ static int check_cpu(struct change *change, const struct target_word *word, unsi
     return 0;
 }
 
+/* Is it meant by its name, and not only by `all`, as far as the change has come? */
+static bool is_named(const struct change *change, const struct link *link)
+{
+    return cpus_has(&change->named, link->cpu) ||
+           (!link->from_all && !cpus_has(&change->unnamed, link->cpu));
+}
+
+static int name_cpu(struct change *change, const struct link *link)
+{
+    cpus_remove(&change->unnamed, link->cpu);
+    return is_named(change, link) || cpus_add(&change->named, link->cpu) ? 0 : plan_no_memory(change);
+}
+
+/* It leaves, unless `all` means it too. */
+static int unname_cpu(struct change *change, struct link *link)
+{
+    cpus_remove(&change->named, link->cpu);
+    if (change->wants_all)
+        return cpus_add(&change->unnamed, link->cpu) ? 0 : plan_no_memory(change);
+    return plan_replace(change, link) ? 0 : plan_no_memory(change);
+}
+
 int plan_want_cpus(struct change *change, const struct target_word *word)
 {
     const struct class_info *class = set_class(change);
@@ -201,13 +223,17 @@ int plan_want_cpus(struct change *change, const struct target_word *word)
         if (word->all && class && cpus_count(&class->cpus) > 0 &&
             !cpus_has(&class->cpus, (unsigned)cpu))
             continue;
-        if (link && !word->all && change->additive)
-            continue; /* it may even be offline now */
+        if (link && !word->all && (change->additive || cpus_has(&change->unnamed, (unsigned)cpu))) {
+            rc = name_cpu(change, link); /* it may even be offline now */
+            continue;
+        }
         if (!word->all)
             rc = check_cpu(change, word, (unsigned)cpu);
         if (rc == 0 && link && !word->all && link->counter)
             rc = err_set(&change->err, E10, "\"" WORD_FMT "\": CPU %d is attached already",
                          WORD_ARG(word->word), cpu);
+        if (rc == 0 && link && !word->all && !link->counter)
+            link->from_all = false; /* of this command */
         if (rc || link)
             continue;
         link = plan_fresh(change, TARGET_CPU);
@@ -240,35 +266,35 @@ static int refuse_unattached(struct change *change, const struct wanted *wanted)
                    WORD_ARG(wanted->word.word));
 }
 
+static int unwant_all(struct change *change, const struct wanted *wanted)
+{
+    int rc = change->wants_all ? 0 : refuse_unattached(change, wanted);
+
+    for (unsigned i = 0; rc == 0 && i < change->pmc->links->n; i++) {
+        struct link *link = change->pmc->links->link[i];
+
+        if (link->kind == TARGET_CPU && !link->ended && !is_named(change, link) &&
+            !plan_leaves(change, link) && !plan_replace(change, link))
+            rc = plan_no_memory(change);
+    }
+    change->wants_all = false;
+    return rc;
+}
+
 static int unwant_cpus(struct change *change, const struct wanted *wanted)
 {
-    const struct target_word *word = &wanted->word;
-    bool found = word->all && change->wants_all;
+    const struct cpus *cpus = &wanted->word.cpus;
+    int rc = 0;
 
-    for (unsigned i = 0; i < change->pmc->links->n; i++) {
-        struct link *link = change->pmc->links->link[i];
-        bool meant = word->all ? link->from_all
-                               : cpus_has(&word->cpus, link->cpu) && !link->from_all;
+    if (wanted->word.all)
+        return unwant_all(change, wanted);
+    for (int cpu = cpus_next(cpus, 0); rc == 0 && cpu >= 0; cpu = cpus_next(cpus, cpu + 1)) {
+        struct link *link = cpu_link(change, (unsigned)cpu);
 
-        if (link->kind != TARGET_CPU || link->ended || !meant || plan_leaves(change, link))
-            continue;
-        if (!plan_replace(change, link))
-            return plan_no_memory(change);
-        found = true;
+        rc = link && is_named(change, link) ? unname_cpu(change, link)
+                                            : refuse_unattached(change, wanted);
     }
-    for (int cpu = cpus_next(&word->cpus, 0); cpu >= 0; cpu = cpus_next(&word->cpus, cpu + 1)) {
-        bool was = false;
-
-        for (unsigned i = 0; i < change->n_replaced; i++)
-            was |= change->replaced[i].link->kind == TARGET_CPU &&
-                   change->replaced[i].link->cpu == (unsigned)cpu;
-        found &= was;
-    }
-    if (!found)
-        return refuse_unattached(change, wanted);
-    if (word->all)
-        change->wants_all = false;
-    return 0;
+    return rc;
 }
 
 static int unwant(struct change *change, const struct wanted *wanted)
@@ -334,6 +360,8 @@ int plan_targets(struct change *change)
         else
             rc = want_process(change, wanted);
     }
+    if (rc == 0)
+        rc = plan_uncovered(change);
     return rc ? rc : check_mixture(change);
 }
 

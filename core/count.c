@@ -199,8 +199,11 @@ static void looked_sum(struct looked *item)
     }
     item->partial |= tally_partial(item->total);
     item->off = live > 0 && off == live;
-    if (!pmc_released(item->pmc) && item->epoch == item->pmc->epoch && item->change == item->pmc->change)
-        note_state(item->pmc, ran, item->off);
+    if (pmc_released(item->pmc) || item->epoch != item->pmc->epoch ||
+        item->change != item->pmc->change)
+        return;
+    note_state(item->pmc, ran, item->off);
+    item->change = item->pmc->change;
 }
 
 /* All is read. */

@@ -32,7 +32,8 @@ struct looked {
     struct links *links;     /* a reference */
     struct set *set;         /* a reference, or NULL */
     uint64_t epoch;
-    uint64_t change;         /* of the PMC then: a reading from before says nothing of a later state */
+    uint64_t change;         /* of the PMC then, or that which this look made: a reading from before
+                              * says nothing of a later state */
     struct tally *base;      /* of the PMC then */
     struct tally **link;     /* per link: what it counted (relative), filled by the look */
     pid_t *shown;            /* per link: PID as the reader knows it */
@@ -56,7 +57,8 @@ struct look {
 
 /*
  * Begin a look at n PMCs (PMCs without an event are fine). Answers CALL_WORK, or an errno; print is
- * called when all is read and may not answer CALL_WORK.
+ * called when all is read, and for a file of a PMC only while it is not released; it may not answer
+ * CALL_WORK.
  */
 int look_begin(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
                int (*print)(struct call *call, struct look *look));

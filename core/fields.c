@@ -28,6 +28,8 @@ static const struct field pmc_fields[] = {
     FIELD(struct pmc, uid),
     FIELD(struct pmc, gid),
     FIELD(struct pmc, mode),
+    FIELD(struct pmc, maker),
+    FIELD(struct pmc, maker_key),
     FIELD(struct pmc, created_ns),
     FIELD(struct pmc, changed_ns),
     FIELD(struct pmc, made_ns),
@@ -166,6 +168,7 @@ static const struct field open_file_fields[] = {
     FIELD(struct open_file, has_seen),
     FIELD(struct open_file, seen_change),
     FIELD(struct open_file, seen_count),
+    FIELD(struct open_file, seen_resets),
     FIELD(struct open_file, holds),
 };
 const struct record record_open_file = RECORD("", open_file_fields);

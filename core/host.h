@@ -86,7 +86,7 @@ struct host {
     pid_t (*process_tid)(const struct process *process);  /* 0 unless opened as a thread (locked) */
     uint64_t (*process_key)(const struct process *process); /* equal iff the same process (start time mixed in) (locked) */
     bool (*process_alive)(const struct process *process); /* not a zombie, number not reused */
-    /* The kernel's ptrace read check as the opener: 0, or E40, E44. Never for the opener's own self. */
+    /* The kernel's ptrace read check as the opener: 0, or E40, E44. */
     int (*may_observe)(struct host_state *state, const struct rights *rights,
                        const struct process *process, struct err *err);
     /* The same for a number of the daemon's namespace (descendants found at attach): 0, -EPERM, -ESRCH. */
@@ -103,6 +103,11 @@ struct host {
     pid_t (*process_seen_by)(struct host_state *state, pid_t tid, pid_t pid);
     /* The requester's own process (tgid, daemon's namespace), or 0. */
     pid_t (*caller_pid)(struct host_state *state, pid_t tid);
+
+    /* The same number as long as pid (daemon's namespace) means the same living process; 0: none. */
+    uint64_t (*pid_key)(struct host_state *state, pid_t pid);
+    /* Frames the kernel records of a call chain at most; UINT64_MAX: unknown. Also before open(). */
+    uint64_t (*callchain_max)(void);
 
     /*
      * Open a cgroup (v2) directory named by `path` as the requester tid sees it: beneath its cgroup

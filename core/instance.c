@@ -159,7 +159,7 @@ void user_unref(struct engine *engine, struct user *user)
 {
     if (!user || --user->refs > 0)
         return;
-    assert(user->pmcs == 0 && user->fds == 0);
+    assert(user->pmcs == 0 && user->fds == 0 && user->links == 0);
     struct user **at = &engine->users[user->uid % USER_BUCKETS];
     while (*at != user)
         at = &(*at)->next;

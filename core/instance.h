@@ -34,6 +34,7 @@ struct user {
     unsigned refs;
     unsigned pmcs;              /* on the tree */
     _Atomic unsigned long fds;  /* descriptors of links, as accounted and booked */
+    _Atomic unsigned long links; /* links that have some, the same */
 };
 struct user *user_find(const struct engine *engine, uid_t uid); /* NULL: he has nothing */
 struct user *user_get(struct engine *engine, uid_t uid);        /* a reference; NULL: no memory */

@@ -67,7 +67,7 @@ bool name_legal(const char *name, struct err *err)
         if (!letter && (i == 0 || !strchr("._:@+-", c))) {
             err_set(err, P22,
                     "\"%s\": a PMC's name has the bytes A-Z a-z 0-9 . _ : @ + - and begins with a "
-                    "letter or digit", name);
+                    "letter or digit", text_shown(name));
             return false;
         }
     }
@@ -129,9 +129,11 @@ bool pmc_charge(struct pmc *pmc, uid_t uid)
         return false;
     user->pmcs++;
     user->fds += pmc->fds;
+    user->links += pmc->fds_links;
     if (before) {
         before->pmcs--;
         before->fds -= pmc->fds;
+        before->links -= pmc->fds_links;
         user_unref(pmc->engine, before);
     }
     pmc->user = user;
@@ -141,10 +143,15 @@ bool pmc_charge(struct pmc *pmc, uid_t uid)
 
 void pmc_hold_fds(struct pmc *pmc, long n)
 {
+    long links = (n > 0) - (n < 0);
+
     pmc->fds += (unsigned long)n;
+    pmc->fds_links += (unsigned long)links;
     pmc->engine->fds_used += (unsigned long)n;
-    if (pmc->user)
-        pmc->user->fds += (unsigned long)n;
+    if (!pmc->user)
+        return;
+    pmc->user->fds += (unsigned long)n;
+    pmc->user->links += (unsigned long)links;
 }
 
 void pmc_take_off(struct pmc *pmc)
@@ -154,6 +161,7 @@ void pmc_take_off(struct pmc *pmc)
     pmc->engine->n_polled -= pmc->pollers != 0;
     pmc->pollers = 0;
     pmc->instance = NULL;
+    atomic_store(&pmc->taken_off, true);
     if (pmc->user)
         pmc->user->pmcs--;
     pmc_wake(pmc);

@@ -9,6 +9,8 @@
 #include "core/settings.h"
 #include "core/target.h"
 
+#include <stdatomic.h>
+
 #define NAME_LEN_MAX 128
 
 enum pmc_state {
@@ -39,9 +41,12 @@ struct pmc {
     uid_t uid;
     gid_t gid;
     mode_t mode;
+    pid_t maker;               /* the process that made it, as the daemon knows it; 0: not known */
+    uint64_t maker_key;        /* … which is gone if its number has another key now */
     uint64_t created_ns, changed_ns; /* CLOCK_REALTIME */
     uint64_t made_ns;          /* CLOCK_MONOTONIC of mkdir */
     unsigned refs;             /* works and the id map */
+    atomic_bool taken_off;     /* the same as released, for who has no lock */
     struct change *busy;       /* the change under way, for which others wait; or NULL */
     bool pending;              /* on engine->pending (a reference) */
     bool later;                /* what it needs failed for want of memory: not in this round */
@@ -52,6 +57,7 @@ struct pmc {
     struct pmc *next_told;
     struct user *user;         /* for whom it counts (a reference); NULL while it is loaded */
     unsigned long fds;         /* descriptors of its links */
+    unsigned long fds_links;   /* links that have some */
     enum pmc_state state;
     bool had_target;           /* attached at least once since the event was set */
     uint64_t epoch;            /* grows when bases are set anew: a long read starts over */
@@ -92,7 +98,7 @@ static inline unsigned pmc_events(const struct pmc *pmc) { return pmc->set ? pmc
 
 /* It counts for this user from now on. False: no memory, it stays where it was. */
 bool pmc_charge(struct pmc *pmc, uid_t uid);
-/* Descriptors of its links, opened or closed (negative). */
+/* Descriptors of one of its links, opened or closed (negative). */
 void pmc_hold_fds(struct pmc *pmc, long n);
 
 /* Off the tree: the name is free at once; what it holds goes with change_release(). */

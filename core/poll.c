@@ -178,7 +178,7 @@ static void seen_follow(struct open_file *open, const struct pmc *pmc)
     if (!open->has_seen) {
         open->has_seen = true;
         open->seen_count = pmc->polled_count;
-    } else if (open->seen_resets && open->seen_resets != pmc->resets) {
+    } else if (open->seen_resets != pmc->resets) {
         open->seen_count = pmc->settings.n_counts ? pmc->settings.counts[0] : 0;
     }
     open->seen_resets = pmc->resets;

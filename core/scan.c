@@ -3,8 +3,14 @@
  */
 #include "core/scan.h"
 
+#include "core/buf.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+#define CUT "…"
+
+enum { SHOWN_AT_ONCE = 4, SHOWN_MAX = 200 };
 
 static bool is_blank(char c)
 {
@@ -77,6 +83,35 @@ bool word_alike(struct word word, const char *text, bool dots)
         if (fold(word.p[i], dots) != fold(text[i], dots))
             return false;
     return true;
+}
+
+/* The longest prefix of whole characters in at most max bytes; of what is no UTF-8, all max. */
+static size_t cut_at(struct word word, size_t max)
+{
+    size_t len = max;
+
+    while (len > max - 3 && ((unsigned char)word.p[len] & 0xc0) == 0x80)
+        len--;
+    return ((unsigned char)word.p[len] & 0xc0) == 0x80 ? max : len;
+}
+
+const char *word_shown(struct word word)
+{
+    static _Thread_local char texts[SHOWN_AT_ONCE][SHOWN_MAX * 4 + sizeof CUT];
+    static _Thread_local unsigned next;
+    struct buf shown;
+
+    buf_init(&shown, texts[next], sizeof texts[next]);
+    next = (next + 1) % SHOWN_AT_ONCE;
+    buf_word(&shown, word.p, word.len > SHOWN_MAX ? cut_at(word, SHOWN_MAX) : word.len);
+    if (word.len > SHOWN_MAX)
+        buf_str(&shown, CUT);
+    return buf_text(&shown); /* no byte becomes more than four: it is still in texts */
+}
+
+const char *text_shown(const char *text)
+{
+    return word_shown((struct word){text, strlen(text)});
 }
 
 char *word_dup(struct word word)

@@ -20,8 +20,9 @@ struct scan {
     const char *end;
 };
 
-#define WORD_FMT "%.*s"
-#define WORD_ARG(w) (int)((w).len > 200 ? 200 : (w).len), (w).p
+/* A word in a sentence: err_set(err, P02, "\"" WORD_FMT "\" …", WORD_ARG(word)). Four at most. */
+#define WORD_FMT "%s"
+#define WORD_ARG(w) word_shown(w)
 
 void scan_init(struct scan *scan, const char *text, size_t len);
 /* The next word separated by blanks or newlines; false at the end. */
@@ -33,6 +34,12 @@ bool word_split(struct word word, struct word *key, struct word *value);
 bool word_is(struct word word, const char *text);
 /* Alike but for case, with '-' and '_' (and, if dots, '.') the same character. */
 bool word_alike(struct word word, const char *text, bool dots);
+/*
+ * As it is shown: blanks, control bytes, '\', '=', quotes and what is not UTF-8 as \ooo, so that no
+ * two words look alike; behind 200 bytes "…". Overwritten by the thread's fourth call after this.
+ */
+const char *word_shown(struct word word);
+const char *text_shown(const char *text);
 /* A NUL-terminated copy on the heap, or NULL. */
 char *word_dup(struct word word);
 

@@ -24,10 +24,18 @@ static bool goes_on(const struct pmc *pmc)
     return pmc->state == PMC_RUNNING || pmc->state == PMC_ARMED || pmc->state == PMC_LOST;
 }
 
-/* Still the run that the reader's lines belong to. */
+/* The reader is in the middle of the lines of the present run. */
 static bool same_run(const struct pmc *pmc, const struct series_cursor *cursor)
 {
-    return goes_on(pmc) && pmc->started_ns == cursor->pmc_start && pmc->resets == cursor->resets;
+    return goes_on(pmc) && cursor->begun && !cursor->ended &&
+           pmc->started_ns == cursor->pmc_start && pmc->resets == cursor->resets;
+}
+
+/* What a run that is over counted since its last line: after a reset nobody knows any more. */
+static bool rest_is_due(const struct pmc *pmc, const struct series_cursor *cursor)
+{
+    return cursor->begun && !cursor->ended && pmc->resets == cursor->resets &&
+           !same_run(pmc, cursor);
 }
 
 static struct series_cursor *cursor_new(unsigned n)
@@ -36,6 +44,27 @@ static struct series_cursor *cursor_new(unsigned n)
 
     if (cursor)
         cursor->n = n;
+    return cursor;
+}
+
+/* The open file's, as wide as the present set; one of another set is of a count that is gone. */
+static struct series_cursor *cursor_of(struct open_file *open, const struct pmc *pmc)
+{
+    struct series_cursor *before = open->series;
+
+    if (before && before->n == pmc->set->n)
+        return before;
+    struct series_cursor *cursor = cursor_new(pmc->set->n);
+    if (cursor && before) {
+        cursor->begun = before->begun;
+        cursor->ended = before->ended;
+        cursor->pmc_start = before->pmc_start;
+        cursor->resets = before->resets;
+    }
+    if (cursor) {
+        free(before);
+        open->series = cursor;
+    }
     return cursor;
 }
 
@@ -74,29 +103,42 @@ static void line(struct call *call, const struct pmc *pmc, struct series_cursor 
     buf_char(call->out, '\n');
 }
 
+/* A new sequence: it goes on where the reader's last one ended, or begins with the present count. */
+static void sequence_begin(struct call *call, const struct pmc *pmc, struct series_cursor *cursor,
+                           const struct tally *tally, uint64_t now_ns)
+{
+    const struct settings *settings = &pmc->settings;
+
+    columns(call, pmc);
+    for (unsigned i = 0; i < cursor->n; i++) {
+        if (!cursor->begun)
+            cursor->last[i] = count_shown(pmc, tally, i);
+        else if (cursor->resets != pmc->resets) /* it saw the count begin anew */
+            cursor->last[i] = i < settings->n_counts ? settings->counts[i] : 0;
+    }
+    cursor->begun = true;
+    cursor->ended = false;
+    cursor->pmc_start = pmc->started_ns;
+    cursor->resets = pmc->resets;
+    cursor->due_ns = next_due(pmc, now_ns);
+}
+
 /* What the present values mean for this reader. */
 static int series_step(struct call *call, struct pmc *pmc, const struct tally *tally, uint64_t now_ns)
 {
     struct series_cursor *cursor = call->open->series;
-    uint64_t step = interval_ns(pmc);
 
-    if (!cursor->begun) {
-        columns(call, pmc);
-        cursor->begun = true;
-        cursor->pmc_start = pmc->started_ns;
-        cursor->resets = pmc->resets;
-        cursor->due_ns = next_due(pmc, now_ns);
-        for (unsigned i = 0; i < cursor->n; i++)
-            cursor->last[i] = count_shown(pmc, tally, i);
-        return CALL_DONE;
-    }
-    if (!same_run(pmc, cursor)) {
-        if (cursor->resets == pmc->resets)
-            line(call, pmc, cursor, tally, now_ns); /* the rest, so that the lines add up */
+    if (rest_is_due(pmc, cursor)) {
+        line(call, pmc, cursor, tally, now_ns); /* so that the lines add up */
         cursor->ended = true;
         return CALL_DONE;
     }
-    uint64_t skipped = (now_ns - cursor->due_ns) / step;
+    if (!same_run(pmc, cursor)) {
+        if (goes_on(pmc))
+            sequence_begin(call, pmc, cursor, tally, now_ns);
+        return CALL_DONE;
+    }
+    uint64_t skipped = now_ns < cursor->due_ns ? 0 : (now_ns - cursor->due_ns) / interval_ns(pmc);
     if (skipped) {
         buf_str(call->out, "# skipped ");
         buf_u64(call->out, skipped);
@@ -111,16 +153,21 @@ static int series_look(struct call *call, struct look *look)
 {
     struct looked *item = &look->item[0];
 
-    if (!call->open->series || item->pmc->set != item->set || pmc_released(item->pmc))
+    if (item->pmc->set != item->set)
         return CALL_DONE; /* end of file: it counts something else now */
     return series_step(call, item->pmc, item->total, look->time_ns);
 }
 
-static int not_set(struct call *call, struct series_cursor *cursor)
+/* End of file; who never had a line is given the columns before it. */
+static int nothing_comes(struct call *call, struct series_cursor *cursor, bool no_interval)
 {
-    columns(call, call->pmc);
-    buf_str(call->out, "# no interval is set: echo interval=1000 >config gives a line each second\n");
-    cursor->begun = cursor->ended = true;
+    if (!cursor->begun && !cursor->ended) {
+        columns(call, call->pmc);
+        if (no_interval)
+            buf_str(call->out, "# no interval is set: echo interval=1000 >config gives a line each "
+                    "second\n");
+    }
+    cursor->ended = true;
     return CALL_DONE;
 }
 
@@ -132,21 +179,13 @@ int stream_series(struct call *call)
 
     if (!pmc->set)
         return err_set(&call->err, P08, "%s has no event yet: write one to event", pmc->name);
-    if (!call->open->series)
-        call->open->series = cursor_new(pmc->set->n);
-    cursor = call->open->series;
+    cursor = cursor_of(call->open, pmc);
     if (!cursor)
         return err_set(&call->err, E32, "no memory");
-    if (cursor->ended || cursor->n != pmc->set->n)
-        return CALL_DONE;
-    if (pmc->settings.value[KEY_INTERVAL] == UINT64_MAX)
-        return cursor->begun ? CALL_DONE : not_set(call, cursor);
-    if (!cursor->begun && !goes_on(pmc)) {
-        columns(call, pmc);
-        cursor->begun = cursor->ended = true;
-        return CALL_DONE;
-    }
-    if (cursor->begun && same_run(pmc, cursor) && call->now_ns < cursor->due_ns) {
+    bool no_interval = pmc->settings.value[KEY_INTERVAL] == UINT64_MAX;
+    if ((no_interval || !goes_on(pmc)) && !rest_is_due(pmc, cursor))
+        return nothing_comes(call, cursor, no_interval);
+    if (same_run(pmc, cursor) && call->now_ns < cursor->due_ns) {
         call->wait_for = pmc->id;
         call->wait_until_ns = cursor->due_ns;
         return call->nonblock ? -EAGAIN : CALL_WAIT;
@@ -161,10 +200,8 @@ unsigned poll_series(struct call *call)
 {
     const struct pmc *pmc = call->pmc;
     const struct series_cursor *cursor = call->open ? call->open->series : NULL;
-    bool waits = cursor && cursor->begun && !cursor->ended && same_run(pmc, cursor) &&
-                 call->now_ns < cursor->due_ns;
 
-    if (waits) {
+    if (cursor && same_run(pmc, cursor) && call->now_ns < cursor->due_ns) {
         call->wait_until_ns = cursor->due_ns;
         return 0;
     }

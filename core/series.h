@@ -1,5 +1,6 @@
 /*
- * The stream of a PMC's count, a line each interval.
+ * The stream of a PMC's count, a line each interval. A reader gets a sequence of lines for each run:
+ * the columns, the lines, and end of file when the run is over; the next run begins the next one.
  */
 #pragma once
 
@@ -10,9 +11,9 @@
 
 /* Where one reader is. */
 struct series_cursor {
-    bool begun;         /* the column line was given, last[] is valid */
-    bool ended;
-    uint64_t pmc_start; /* the run it belongs to (pmc.started_ns) */
+    bool begun;         /* it had lines of a run: last[] is valid */
+    bool ended;         /* all was said: end of file until a run begins */
+    uint64_t pmc_start; /* the run that its lines belong to (pmc.started_ns) */
     uint64_t resets;    /* pmc.resets then: last[] is of another count otherwise */
     uint64_t due_ns;    /* of the next line */
     unsigned n;

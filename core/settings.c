@@ -201,7 +201,7 @@ static bool word_index(enum key key, struct word value, uint64_t *index)
     for (uint64_t i = 0; word_at(key_table[key].values, i, &word); i++) {
         char name[32];
 
-        snprintf(name, sizeof name, WORD_FMT, WORD_ARG(word));
+        snprintf(name, sizeof name, "%.*s", (int)word.len, word.p);
         if (word_alike(value, name, false)) {
             *index = i;
             return true;

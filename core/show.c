@@ -1,6 +1,7 @@
 /*
  * The texts of one PMC: config, event, mode, target, ctl, count, detail, status, error.
  */
+#include "core/access.h"
 #include "core/count.h"
 #include "core/deaths.h"
 #include "core/files.h"
@@ -14,10 +15,13 @@ static int no_event(struct call *call)
     return err_set(&call->err, P08, "%s has no event yet: write one to event", call->pmc->name);
 }
 
-/* During a long look the PMC may have been released. */
-static int gone(struct call *call)
+/* This descriptor has read what the PMC was at this change: poll tells of the next. */
+static void change_seen(struct call *call, uint64_t change)
 {
-    return err_set(&call->err, P26, "the PMC was released");
+    if (!call->open)
+        return;
+    call->open->has_seen = true;
+    call->open->seen_change = change;
 }
 
 /* ---- settings ---- */
@@ -60,7 +64,9 @@ static bool key_is_shown(const struct pmc *pmc, enum key key)
     return !number || pmc->settings.value[key] != UINT64_MAX;
 }
 
-static void print_targets(const struct looked *item, const char *before, struct buf *out)
+/* nameless: those too whose number the reader's PID namespace does not have. */
+static void print_targets(const struct looked *item, const char *before, bool nameless,
+                          struct buf *out)
 {
     const struct pmc *pmc = item->pmc;
 
@@ -68,6 +74,8 @@ static void print_targets(const struct looked *item, const char *before, struct 
         const struct link *link = item->links->link[i];
 
         if (link->ended || link->from_all)
+            continue;
+        if (!nameless && link->kind <= TARGET_THREAD && !item->shown[i])
             continue;
         buf_str(out, before);
         link_print(link, item->shown[i], false, out);
@@ -81,28 +89,37 @@ static void print_targets(const struct looked *item, const char *before, struct 
 
 static int print_target(struct call *call, struct look *look)
 {
-    if (pmc_released(look->item[0].pmc))
-        return gone(call);
-    print_targets(&look->item[0], "", call->out);
+    change_seen(call, look->item[0].change);
+    print_targets(&look->item[0], "", true, call->out);
     return CALL_DONE;
+}
+
+/* Without an event nothing is decided: what the reader would get, so that a copy pins nothing. */
+static void print_kernel(const struct call *call, const struct pmc *pmc)
+{
+    bool decided = pmc->set || (pmc->settings.given & GIVEN(KEY_KERNEL));
+    bool on = decided ? pmc->settings.value[KEY_KERNEL] : access_kernel(pmc->engine, call->rights);
+
+    buf_str(call->out, on ? "on" : "off");
 }
 
 static int print_config(struct call *call, struct look *look)
 {
     const struct pmc *pmc = look->item[0].pmc;
 
-    if (pmc_released(pmc))
-        return gone(call);
     print_event_words(pmc, "event=", call->out);
     for (unsigned key = 0; key < KEYS; key++) {
         if (!key_is_shown(pmc, key))
             continue;
         buf_str(call->out, key_table[key].name);
         buf_char(call->out, '=');
-        settings_print(&pmc->settings, key, pmc_events(pmc), call->out);
+        if (key == KEY_KERNEL)
+            print_kernel(call, pmc);
+        else
+            settings_print(&pmc->settings, key, pmc_events(pmc), call->out);
         buf_char(call->out, '\n');
     }
-    print_targets(&look->item[0], "target=", call->out);
+    print_targets(&look->item[0], "target=", false, call->out);
     return CALL_DONE;
 }
 
@@ -123,10 +140,6 @@ static int look_target(struct call *call)
 
 int show_target(struct call *call)
 {
-    if (call->open) {
-        call->open->has_seen = true;
-        call->open->seen_change = call->pmc->change;
-    }
     return deaths_then(call, look_target);
 }
 
@@ -134,10 +147,7 @@ int show_target(struct call *call)
 
 static int print_ctl(struct call *call, const struct pmc *pmc)
 {
-    if (call->open) {
-        call->open->has_seen = true;
-        call->open->seen_change = pmc->change;
-    }
+    change_seen(call, pmc->change);
     buf_str(call->out, state_table[pmc->state].name);
     buf_char(call->out, '\n');
     return CALL_DONE;
@@ -220,8 +230,6 @@ static int print_status(struct call *call, struct look *look)
     struct buf *out = call->out;
     uint64_t gap_ns = 0, threads = 0, descriptors = 0;
 
-    if (pmc_released(pmc))
-        return gone(call);
     for (unsigned i = 0; i < item->links->n; i++) {
         const struct link *link = item->links->link[i];
 
@@ -233,6 +241,7 @@ static int print_status(struct call *call, struct look *look)
         threads += link->facts.threads;
         descriptors += link->facts.descriptors;
     }
+    change_seen(call, item->change);
     status_line(out, "name", pmc->name);
     status_line(out, "state", state_table[pmc->state].name);
     status_event(pmc, out);
@@ -258,10 +267,6 @@ static int print_status(struct call *call, struct look *look)
 
 static int look_status(struct call *call)
 {
-    if (call->open) {
-        call->open->has_seen = true;
-        call->open->seen_change = call->pmc->change;
-    }
     return look_begin(call, &call->pmc, 1, true, false, print_status);
 }
 
@@ -301,8 +306,6 @@ static int print_count_look(struct call *call, struct look *look)
 {
     const struct looked *item = &look->item[0];
 
-    if (pmc_released(item->pmc))
-        return gone(call);
     int rc = count_refused(call, item->pmc, item->total);
     if (rc == 0)
         print_count(call, item->pmc, item->total);
@@ -363,10 +366,6 @@ static int print_detail(struct call *call, struct look *look)
     const struct pmc *pmc = item->pmc;
     struct buf *out = call->out;
 
-    if (pmc_released(pmc))
-        return gone(call);
-    if (!pmc->set)
-        return no_event(call);
     buf_str(out, "# time_ns ");
     buf_u64(out, look->time_ns);
     buf_str(out, " tsc ");

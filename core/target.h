@@ -19,7 +19,7 @@ struct target_word {
     uint64_t number;        /* PID or TID as written */
     bool all;               /* all CPUs of the event's class */
     struct cpus cpus;       /* TARGET_CPU; owned */
-    const char *path;       /* cgroup: the rest of the word; not terminated */
+    const char *path;       /* cgroup: the rest of the word, \ooo in it; not terminated */
     size_t path_len;
 };
 
@@ -70,7 +70,7 @@ struct link {
     struct proc *last;      /* to be destroyed with the link, which held it last */
     pid_t pid, tid;         /* daemon's namespace; kept after the end for the texts */
     unsigned cpu;
-    bool from_all;          /* made for `all`: comes and goes with the CPUs */
+    bool from_all;          /* only `all` means it (else its name does, and `all` may): goes with -all */
     bool offline;           /* its CPU is away: the count stands */
     int cgroup_fd;          /* -1 unless TARGET_CGROUP */
     uint64_t cgroup_key;
@@ -88,6 +88,7 @@ struct link {
     unsigned drops;         /* how often it was told that the events are off */
     bool missed;            /* attached again after that: something was not counted */
     bool recheck;           /* opened anew: may the writer observe the process? */
+    bool again;             /* opened anew as it was, with the rights of who attached */
     struct counter *counter;
     struct counter_facts facts;
     struct tally *base;     /* live: what is subtracted from readings; ended: what it counted */

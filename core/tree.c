@@ -10,21 +10,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int check_user_limit(struct call *call, uid_t uid)
+{
+    uint64_t each = tunable_u64(&call->engine->tunables, TUNABLE_MAX_PMCS_PER_USER);
+    const struct user *user = user_find(call->engine, uid);
+
+    if (!user || user->pmcs < each)
+        return 0;
+    return err_set(&call->err, P11, "uid %u has %u PMCs: max_pmcs_per_user is %llu", (unsigned)uid,
+                   user->pmcs, (unsigned long long)each);
+}
+
 /* May there be one more? The superuser is not held to the limit of each user. */
 static int check_limits(struct call *call, bool superuser)
 {
     const struct tunables *tunables = &call->engine->tunables;
     uint64_t all = tunable_u64(tunables, TUNABLE_MAX_PMCS);
-    uint64_t each = tunable_u64(tunables, TUNABLE_MAX_PMCS_PER_USER);
 
     if (call->engine->pmcs.n >= all)
         return err_set(&call->err, P12, "there are %zu PMCs: max_pmcs is %llu", call->engine->pmcs.n,
                        (unsigned long long)all);
-    const struct user *user = user_find(call->engine, call->uid);
-    if (!superuser && user && user->pmcs >= each)
-        return err_set(&call->err, P11, "uid %u has %llu PMCs: max_pmcs_per_user is %llu",
-                       (unsigned)call->uid, (unsigned long long)each, (unsigned long long)each);
-    return 0;
+    return superuser ? 0 : check_user_limit(call, call->uid);
 }
 
 static int check_name(struct call *call, const char *name)
@@ -61,6 +67,8 @@ int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
         return err_set(&call->err, E32, "no memory");
     }
     pmc->gid = call->gid;
+    pmc->maker = call->maker;
+    pmc->maker_key = call->maker_key;
     pmc->mode = mode & mask & 0777;
     pmc->created_ns = pmc->changed_ns = engine->host->realtime_ns(engine->host_state);
     pmc->made_ns = engine->host->now_ns(engine->host_state);
@@ -111,6 +119,12 @@ int engine_chmod(struct call *call, mode_t mode)
 
 int engine_chown(struct call *call, uid_t uid, gid_t gid)
 {
+    bool to_self = call->rights && call->rights->superuser && uid == call->uid;
+    bool counts = uid != (uid_t)-1 && uid != call->pmc->uid && !to_self;
+    int rc = counts ? check_user_limit(call, uid) : 0;
+
+    if (rc)
+        return rc;
     if (uid != (uid_t)-1 && !pmc_charge(call->pmc, uid))
         return err_set(&call->err, E32, "no memory");
     if (gid != (gid_t)-1)

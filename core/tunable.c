@@ -105,6 +105,8 @@ void tunable_limit(struct tunables *tunables, enum tunable which, uint64_t max)
 {
     struct tunable_value *value = &tunables->value[which];
 
+    if (max < rows[which].min)
+        max = rows[which].min;
     value->max = max < rows[which].max ? max : rows[which].max;
     if (value->number > value->max)
         value->number = value->max;

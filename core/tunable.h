@@ -76,7 +76,7 @@ const struct tunable_row *tunable_row(enum tunable which);
 
 /*
  * Lower the largest value allowed (callchaindepth: what the kernel can do), and the value if it is
- * above. Never raises it over the table's.
+ * above. Stays within the table's range.
  */
 void tunable_limit(struct tunables *tunables, enum tunable which, uint64_t max);
 

@@ -11,6 +11,8 @@ struct fs;
 
 /* uid, gid and thread of who waits for the answer to req. */
 void caller_fill(struct call *call, fuse_req_t req);
+/* Its process, which mkdir writes down. Looks at /proc, so without the lock. */
+void caller_maker(struct fs *fs, struct call *call);
 /*
  * What that thread may do; looks at /proc, so without the lock. 0, or a negative errno with a
  * sentence. *rights is the caller's (rights_free()).

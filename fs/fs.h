@@ -28,9 +28,11 @@ struct fs {
     struct engine *engine;
     unsigned works;       /* works whose run() is under way or waits in the pool */
     bool reloading;       /* no request is admitted */
+    struct request *slow; /* with a work in the pool: they hear of interrupts */
     struct handles handles;
     struct park park;
     uint64_t armed_ns;    /* when main wakes by itself */
+    uint64_t trim_ns;     /* when it gives free memory back; UINT64_MAX: nothing has changed since */
     bool attributes_stale; /* main tells the kernel to ask again for all attributes */
     uint64_t metrics_opened_ns;
     gid_t readers;        /* (gid_t)-1: none */

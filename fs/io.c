@@ -6,6 +6,7 @@
 
 #include "fs/caller.h"
 #include "fs/loop.h"
+#include "fs/mount.h"
 #include "fs/ops.h"
 #include "fs/request.h"
 
@@ -349,26 +350,57 @@ static int command_check(struct request *rq)
     return CALL_DONE;
 }
 
+static bool is_tunable(const struct request *rq, enum tunable which)
+{
+    return rq->node.kind == NODE_TUNABLE && rq->node.object == (uint64_t)which;
+}
+
+/* The system's list of groups may take its time: looked at before the lock is taken. */
+static void group_look_up(struct request *rq)
+{
+    struct scan scan;
+    struct word word;
+    char *name;
+
+    scan_init(&scan, rq->text, strnlen(rq->text, rq->size));
+    rq->group = (gid_t)-1;
+    if (!scan_word(&scan, &word) || word_is(word, "-") || !(name = word_dup(word)))
+        return;
+    rq->no_group = !group_find(name, &rq->group);
+    free(name);
+}
+
+/* Core does not know groups. Who may not write here shall hear that, from store. */
+static int group_check(struct request *rq)
+{
+    struct call *call = &rq->call;
+
+    if (!rq->no_group || !call->rights || !call->rights->superuser)
+        return CALL_DONE;
+    return err_set(&call->err, P27, "readers cannot be \"%s\": there is no such group; allowed is "
+                   "a group's name or number, or -", text_shown(call->text));
+}
+
 static int write_run(struct request *rq)
 {
     int rc = CALL_DONE;
 
     if (!rq->call.text)
         rc = command_check(rq);
+    if (rc == CALL_DONE && rq->no_group)
+        rc = group_check(rq);
     return rc < 0 ? rc : rq->node.row->store(&rq->call);
-}
-
-static bool is_tunable(const struct request *rq, enum tunable which)
-{
-    return rq->node.kind == NODE_TUNABLE && rq->node.object == (uint64_t)which;
 }
 
 static int write_done(struct request *rq)
 {
     if (rq->handle)
         rq->handle->written = true;
-    if (is_tunable(rq, TUNABLE_READERS))
+    if (is_tunable(rq, TUNABLE_READERS)) {
+        rq->fs->readers = rq->group;
+        engine_set_readers(rq->fs->engine, rq->group);
         rq->fs->attributes_stale = true;
+    }
     return CALL_DONE;
 }
 
@@ -399,6 +431,8 @@ void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
     memcpy(rq->text, data, size);
     rq->fh = fi->fh;
     rq->size = size;
+    if (is_tunable(rq, TUNABLE_READERS))
+        group_look_up(rq);
     rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
     rq->counted = true;
     rq->run = write_run;

@@ -8,6 +8,7 @@
 #include "fs/request.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { EVENTS_MAX = 64 };
+enum { EVENTS_MAX = 64, TRIM_BYTES = 1 << 20 };
 
 struct watch {
     void (*fn)(void *arg, uint32_t events);
@@ -239,12 +240,19 @@ static void loop_run_ready(struct fs *fs)
     } while (rq);
 }
 
+/* What a burst of PMCs or targets needed goes back to the system. */
+static void memory_trim(void)
+{
+    if (mallinfo2().fordblks >= TRIM_BYTES)
+        malloc_trim(0);
+}
+
 /* Everything but waiting. */
 static void loop_turn(struct loop_state *loop)
 {
     struct fs *fs = loop->fs;
     uint64_t now_ns, deadline_ns;
-    bool stale;
+    bool stale, trim;
 
     fs_lock(fs);
     now_ns = fs->host->now_ns(fs->host_state);
@@ -258,14 +266,21 @@ static void loop_turn(struct loop_state *loop)
     loop_run_ready(fs);
 
     fs_lock(fs);
+    trim = fs->trim_ns <= now_ns;
+    if (trim)
+        fs->trim_ns = UINT64_MAX;
     stale = fs->attributes_stale;
     fs->attributes_stale = false;
     deadline_ns = engine_deadline(fs->engine);
     if (fs->park.deadline_ns < deadline_ns)
         deadline_ns = fs->park.deadline_ns;
+    if (fs->trim_ns < deadline_ns)
+        deadline_ns = fs->trim_ns;
     fs->armed_ns = deadline_ns;
     fs_unlock(fs);
     loop_arm(loop, deadline_ns);
+    if (trim)
+        memory_trim();
     if (stale)
         readers_resolve(fs);
     if (stale)

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -306,7 +307,7 @@ static bool fs_init(struct fs *fs)
     clock_gettime(CLOCK_REALTIME, &now);
     fs->started_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
     fs->metrics_opened_ns = fs->started_ns;
-    fs->armed_ns = UINT64_MAX;
+    fs->armed_ns = fs->trim_ns = UINT64_MAX;
     fs->readers = (gid_t)-1;
     fs->mountpoint = options.mountpoint;
     pthread_mutex_init(&fs->lock, NULL);
@@ -385,8 +386,9 @@ int main(int argc, char **argv)
     int status, ready_fd = -1;
 
     descriptors_plug();
+    mallopt(M_ARENA_MAX, 2); /* one for each of a dozen threads would keep what a burst needed */
     say_for_fuse();
-    status = options_read(&options, argc, argv);
+    status = options_read(&options, linux_host.callchain_max(), argc, argv);
     if (status == 0)
         status = questions_answer();
     if (status >= 0) {

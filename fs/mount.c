@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define FUSE_MAGIC 0x65735546
+#define GROUP_BYTES_MAX (1 << 20)
 
 static struct {
     bool made;
@@ -144,21 +145,34 @@ void mount_end(const struct mount_settings *settings)
     mounted.made = false;
 }
 
+/* A group of many members needs much room. */
+static bool group_named(const char *name, gid_t *gid)
+{
+    struct group group, *found = NULL;
+    char *buffer = NULL;
+    int rc = ERANGE;
+
+    for (size_t size = 4096; rc == ERANGE && size <= GROUP_BYTES_MAX; size *= 4) {
+        free(buffer);
+        buffer = malloc(size);
+        rc = buffer ? getgrnam_r(name, &group, buffer, size, &found) : ENOMEM;
+    }
+    if (rc == 0 && found)
+        *gid = found->gr_gid;
+    free(buffer);
+    return rc == 0 && found;
+}
+
 bool group_find(const char *name, gid_t *gid)
 {
-    char buffer[16384];
-    struct group group, *found = NULL;
     uint64_t number;
 
     *gid = (gid_t)-1;
     if (name[0] == '\0')
         return true;
-    if (word_u64((struct word){name, strlen(name)}, false, 0, UINT32_MAX - 1, &number))
-        *gid = (gid_t)number;
-    else if (getgrnam_r(name, &group, buffer, sizeof buffer, &found) == 0 && found)
-        *gid = found->gr_gid;
-    else
-        return false;
+    if (!word_u64((struct word){name, strlen(name)}, false, 0, UINT32_MAX - 1, &number))
+        return group_named(name, gid);
+    *gid = (gid_t)number;
     return true;
 }
 

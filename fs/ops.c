@@ -208,6 +208,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
         request_free(rq);
         return;
     }
+    caller_maker(rq->fs, &rq->call);
     rq->attr.st_mode = mode;
     rq->call.file = "mkdir";
     rq->counted = true;

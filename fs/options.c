@@ -105,6 +105,21 @@ static void readers_check(struct options *options, const char *where)
     tunable_set(&options->tunables, TUNABLE_READERS, (struct word){"-", 1}, true, NULL);
 }
 
+/* Unlike a tunable's, a bad value has no default to stand in: it would count something else. */
+static void backend_set(struct options *options, const char *where, struct word value)
+{
+    struct err err = {0};
+
+    if (word_is(value, "perf") || word_is(value, "sim")) {
+        replace(&options->backend, value.p, value.len);
+        return;
+    }
+    err_set(&err, P27, "there is no backend \"" WORD_FMT "\": there are perf and sim",
+            WORD_ARG(value));
+    complain(options, where, err.text);
+    options->no_backend = true;
+}
+
 /* backend=…, sim_…=…, a tunable. False: no such key. */
 static bool key_set(struct options *options, const char *where, struct word key, struct word value)
 {
@@ -112,11 +127,7 @@ static bool key_set(struct options *options, const char *where, struct word key,
     int which;
 
     if (word_is(key, "backend")) {
-        replace(&options->backend, value.p, value.len);
-        if (!word_is(value, "perf") && !word_is(value, "sim")) {
-            complain(options, where, "backend: neither perf nor sim; perf is used");
-            replace(&options->backend, "perf", 4);
-        }
+        backend_set(options, where, value);
         return true;
     }
     if (key.len > 4 && strncmp(key.p, "sim_", 4) == 0) {
@@ -331,7 +342,7 @@ static void tunables_finish(struct options *options)
         complain(options, options->conf ? options->conf : "-o", err.text);
 }
 
-int options_read(struct options *options, int argc, char **argv)
+int options_read(struct options *options, uint64_t callchain_max, int argc, char **argv)
 {
     int rc;
 
@@ -339,6 +350,7 @@ int options_read(struct options *options, int argc, char **argv)
     options->words_end = &options->words;
     buf_init(&options->backend_words, NULL, 0);
     tunables_init(&options->tunables);
+    tunable_limit(&options->tunables, TUNABLE_CALLCHAINDEPTH, callchain_max);
     rc = command_line_read(options, argc, argv);
     if (rc != 0 || options->help || options->version || options->print_tables)
         return rc;
@@ -348,7 +360,7 @@ int options_read(struct options *options, int argc, char **argv)
         rc = words_apply(options);
     if (rc == 0)
         tunables_finish(options);
-    return rc;
+    return rc == 0 && options->no_backend ? EXIT_USAGE : rc;
 }
 
 void options_reread(struct options *options, struct tunables *tunables)

@@ -20,6 +20,7 @@ struct options {
     unsigned long mount_flags;
     struct tunables tunables;
     unsigned complaints;       /* said while reading the configuration */
+    bool no_backend;           /* a backend was named that does not exist */
     struct option_word {       /* of -o, in order */
         char *text;
         struct option_word *next;
@@ -30,10 +31,11 @@ struct options {
 };
 
 /*
- * Read the command line, then the configuration, then -o. 0, or the exit status of a usage error
- * (2) or of a configuration that does not exist (1), after having said what is wrong.
+ * Read the command line, then the configuration, then -o. callchain_max is the machine's. 0, or the
+ * exit status of a usage error or a backend that does not exist (2), or of a configuration that does
+ * not exist (1), after having said what is wrong.
  */
-int options_read(struct options *options, int argc, char **argv);
+int options_read(struct options *options, uint64_t callchain_max, int argc, char **argv);
 void options_free(struct options *options);
 /* Once more, for SIGHUP: the tunables that file and -o would give now. */
 void options_reread(struct options *options, struct tunables *tunables);

@@ -1,5 +1,6 @@
 /*
- * The pool: a queue and up to four threads.
+ * The pool: a queue and up to eight threads, shared out among users: whoever has the fewest works
+ * under way is next, and one user's fill at most half of the threads.
  */
 #include "fs/pool.h"
 
@@ -8,13 +9,15 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { THREADS_MAX = 4 };
+enum { THREADS_MAX = 8, THREADS_PER_USER = THREADS_MAX / 2 };
 
 struct pool {
     pthread_mutex_t lock;
     pthread_cond_t given;
     struct request *first, **last;
     pthread_t threads[THREADS_MAX];
+    uint64_t owners[THREADS_MAX]; /* of the works under way, in no order */
+    unsigned n_owners;
     unsigned n_threads, n_idle;
     unsigned n_queued;
     bool ending;
@@ -39,27 +42,72 @@ struct pool *pool_new(void)
     return pool;
 }
 
-/* With the pool's lock: the next request, or NULL at the end. */
+/* The engine's own works are nobody's. */
+static uint64_t owner_of(const struct request *rq)
+{
+    return rq->req ? rq->call.uid : UINT64_MAX;
+}
+
+static unsigned running_of(const struct pool *pool, uint64_t owner)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < pool->n_owners; i++)
+        n += pool->owners[i] == owner;
+    return n;
+}
+
+/* With the pool's lock: what is to be run next, as its place in the queue; or NULL. */
+static struct request **pool_choose(struct pool *pool)
+{
+    unsigned fewest = pool->ending ? THREADS_MAX + 1 : THREADS_PER_USER;
+    struct request **best = NULL;
+
+    for (struct request **at = &pool->first; *at && fewest > 0; at = &(*at)->next) {
+        unsigned n = running_of(pool, owner_of(*at));
+        if (n < fewest) {
+            fewest = n;
+            best = at;
+        }
+    }
+    return best;
+}
+
+/* With the pool's lock: the next request, its owner noted; or NULL at the end. */
 static struct request *pool_take(struct pool *pool)
 {
-    struct request *rq;
+    struct request **at, *rq;
 
-    while (!pool->first && !pool->ending) {
+    while (!(at = pool_choose(pool))) {
+        if (pool->ending)
+            return NULL;
         pool->n_idle++;
         pthread_cond_wait(&pool->given, &pool->lock);
         pool->n_idle--;
     }
-    rq = pool->first;
-    if (rq) {
-        pool->first = rq->next;
-        if (!pool->first)
-            pool->last = &pool->first;
-        pool->n_queued--;
-        rq->next = NULL;
-    }
+    rq = *at;
+    *at = rq->next;
+    if (!*at)
+        pool->last = at;
+    pool->n_queued--;
+    rq->next = NULL;
+    pool->owners[pool->n_owners++] = owner_of(rq);
     return rq;
 }
 
+static void pool_done(struct pool *pool, uint64_t owner)
+{
+    unsigned i = 0;
+
+    while (pool->owners[i] != owner)
+        i++;
+    pool->owners[i] = pool->owners[--pool->n_owners];
+}
+
+/*
+ * Whose work has ended takes the next one itself. Nobody else has to be woken for it: if others are
+ * idle, it is the only one that may be taken now and could not before.
+ */
 static void *pool_main(void *arg)
 {
     struct pool *pool = arg;
@@ -68,9 +116,11 @@ static void *pool_main(void *arg)
     here = true;
     pthread_mutex_lock(&pool->lock);
     while ((rq = pool_take(pool))) {
+        uint64_t owner = owner_of(rq);
         pthread_mutex_unlock(&pool->lock);
         request_work(rq);
         pthread_mutex_lock(&pool->lock);
+        pool_done(pool, owner);
     }
     pthread_mutex_unlock(&pool->lock);
     request_thread_end();

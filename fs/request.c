@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TRIM_AFTER_NS 1000000000
+
 static __thread struct request *spare;
 
 struct request *request_new(struct fs *fs, fuse_req_t req)
@@ -26,6 +28,7 @@ struct request *request_new(struct fs *fs, fuse_req_t req)
     rq->req = req;
     buf_init(&rq->out, rq->storage, sizeof rq->storage);
     rq->call.out = &rq->out;
+    rq->call.interrupted = &rq->interrupted;
     return rq;
 }
 
@@ -78,6 +81,8 @@ void fs_drain(struct fs *fs)
     deadline_ns = engine_deadline(fs->engine);
     if (deadline_ns > fs->park.deadline_ns)
         deadline_ns = fs->park.deadline_ns;
+    if (deadline_ns > fs->trim_ns)
+        deadline_ns = fs->trim_ns;
     if (deadline_ns < fs->armed_ns || fs->park.ready || fs->park.due || fs->attributes_stale) {
         fs->armed_ns = deadline_ns < fs->armed_ns ? deadline_ns : fs->armed_ns;
         loop_kick(fs->loop);
@@ -120,12 +125,31 @@ static int request_run(struct request *rq)
     return rq->run(rq);
 }
 
-/* libfuse calls this with its request's lock held; the request may be anywhere on its way. */
+/* Tells a request with a slow work. Not fs_lock(): a reload waits for works, this one perhaps. */
+static bool slow_interrupt(struct fs *fs, fuse_req_t req)
+{
+    struct request *rq;
+
+    pthread_mutex_lock(&fs->lock);
+    for (rq = fs->slow; rq && rq->req != req; rq = rq->slow_next)
+        ;
+    if (rq)
+        rq->interrupted = true;
+    pthread_mutex_unlock(&fs->lock);
+    return rq != NULL;
+}
+
+/*
+ * libfuse calls this with its request's lock held; the request may be anywhere on its way. One that
+ * is parked ends at once; one with a slow work when the work ends, which may look.
+ */
 static void request_interrupted(fuse_req_t req, void *data)
 {
     struct fs *fs = data;
     struct request *rq;
 
+    if (slow_interrupt(fs, req))
+        return;
     fs_lock(fs);
     rq = park_take(&fs->park, req);
     if (rq)
@@ -149,15 +173,44 @@ static int request_may_wait(struct request *rq)
 }
 
 /*
- * Before a request is parked for the first time. The lock is dropped: libfuse may call back at
- * once, holding its own.
+ * Before the first time it is parked or given to the pool. Without the lock: libfuse may call back
+ * at once, holding its own.
  */
 static void request_hear(struct request *rq)
 {
-    fs_unlock(rq->fs);
-    fuse_req_interrupt_func(rq->req, request_interrupted, rq->fs);
+    if (!rq->hears_interrupt)
+        fuse_req_interrupt_func(rq->req, request_interrupted, rq->fs);
     rq->hears_interrupt = true;
-    fs_lock(rq->fs);
+}
+
+/* With the lock, before and after a slow work. */
+static void slow_enter(struct request *rq)
+{
+    struct request **head = &rq->fs->slow;
+
+    rq->slow_next = *head;
+    rq->slow_link = head;
+    if (*head)
+        (*head)->slow_link = &rq->slow_next;
+    *head = rq;
+}
+
+/* Without the lock; libfuse knew before it called back, so nothing between is missed. */
+static void slow_hear(struct request *rq)
+{
+    request_hear(rq);
+    if (fuse_req_interrupted(rq->req))
+        rq->interrupted = true;
+}
+
+static void slow_leave(struct request *rq)
+{
+    if (!rq->slow_link)
+        return;
+    *rq->slow_link = rq->slow_next;
+    if (rq->slow_next)
+        rq->slow_next->slow_link = rq->slow_link;
+    rq->slow_link = NULL;
 }
 
 static void work_count(struct fs *fs)
@@ -176,6 +229,7 @@ static int work_run(struct request *rq)
     pthread_mutex_lock(&fs->lock); /* also while a reload waits for this very work */
     if (--fs->works == 0)
         pthread_cond_broadcast(&fs->changed);
+    slow_leave(rq);
     request_refresh(rq);
     rq->call.work = NULL;
     return work->finish(&rq->call, work);
@@ -198,6 +252,8 @@ static struct request *request_finish(struct request *rq, int rc)
         bool said = rq->call.err.id != ERR_NONE;
         engine_finished(&rq->call, rc, said && (!rq->is_read || rc == -EIO));
     }
+    if (fs->trim_ns == UINT64_MAX && (rq->counted ? !rq->is_read : !rq->req))
+        fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
     park_leave(&fs->park, rq);
     handle = rq->handle;
     last = handle_unref(handle);
@@ -226,8 +282,13 @@ static void request_settle(struct request *rq, int rc)
 
     for (;;) {
         if (rc == CALL_WORK) {
+            bool heard = rq->req && rq->call.work->slow;
             work_count(fs);
+            if (heard)
+                slow_enter(rq);
             fs_unlock(fs);
+            if (heard)
+                slow_hear(rq);
         } else if (rc == CALL_WAIT && rq->req) {
             rc = request_may_wait(rq);
             if (rc != CALL_WAIT)
@@ -238,7 +299,9 @@ static void request_settle(struct request *rq, int rc)
                 fs_unlock(fs);
                 return;
             }
+            fs_unlock(fs);
             request_hear(rq);
+            fs_lock(fs);
             rc = request_run(rq);
             continue;
         } else {

@@ -51,6 +51,10 @@ struct request {
     bool ran;                   /* once at least */
     bool hears_interrupt;
     bool charged;               /* counted among its user's waiting requests */
+    bool no_group;              /* what is written to `readers` is none */
+    gid_t group;                /* … or this one */
+    atomic_bool interrupted;    /* set only while listed in fs->slow */
+    struct request *slow_next, **slow_link; /* in fs->slow; slow_link NULL: not */
     struct request *next, **link; /* parked, ready, or in the pool's queue */
     struct buf out;
     char storage[4096];         /* first block of out; not zeroed */

@@ -348,6 +348,8 @@ int main(void)
     test_threads();
     test_helper_hangs();
     test_groups();
+    test_exiting();
+    test_keys();
     actors_stop();
     host->close(state);
     check(fds_open() == fds, "no descriptor is left");

@@ -404,3 +404,51 @@ void actors_stop(void)
     close(userns_fd[ROOTLESS]);
     close(userns_fd[REMAPPED]);
 }
+
+static int become(void *arg)
+{
+    const struct actor *owner = arg;
+
+    if (setgroups(0, NULL) < 0 || setresgid(owner->gid, owner->gid, owner->gid) < 0 ||
+        setresuid(owner->uid, owner->uid, owner->uid) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0)
+        return 1;
+    return sleeper(NULL);
+}
+
+/* Who may observe it is never refused while it ends: it is there, or gone. */
+void test_exiting(void)
+{
+    struct actor *user = actor_named("user");
+    unsigned gone = 0;
+
+    for (int i = 0; i < 200; i++) {
+        pid_t pid = spawn(0, become, user);
+        int rc;
+
+        do /* it is root's for a moment */
+            rc = host->may_observe_pid(state, user->rights, pid);
+        while (rc == -EPERM);
+        kill(pid, SIGKILL);
+        while (rc == 0)
+            rc = host->may_observe_pid(state, user->rights, pid);
+        gone += rc == -ESRCH;
+        reap(pid);
+    }
+    check(gone == 200, "who exits is gone, not refused");
+}
+
+void test_keys(void)
+{
+    pid_t pid = spawn(0, sleeper, NULL);
+    uint64_t key = host->pid_key(state, pid);
+
+    check(key != 0 && host->pid_key(state, pid) == key && host->pid_key(state, getpid()) != key,
+          "a process has one key");
+    kill(pid, SIGKILL);
+    for (int i = 0; i < 200 && host->pid_key(state, pid); i++)
+        nap_ms(10);
+    check(host->pid_key(state, pid) == 0, "none as a zombie");
+    reap(pid);
+    check(host->pid_key(state, pid) == 0 && host->pid_key(state, 0) == 0, "and none afterwards");
+    check(host->callchain_max() >= 1, "the kernel's frames of a call chain");
+}

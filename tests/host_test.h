@@ -73,3 +73,5 @@ void test_restored(void);
 void test_threads(void);
 void test_helper_hangs(void);
 void test_groups(void);
+void test_exiting(void);
+void test_keys(void);

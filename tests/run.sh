@@ -213,7 +213,7 @@ run_everything() {
     command_test sources/scripts 120 sh "$self" --call check_scripts
     command_test sources/manual 60 sh tests/manual.sh "$WORK/bin/pmcfs"
     for kind in plain asan tsan; do
-        for program in unit host events attach; do
+        for program in unit pool host events attach; do
             # Compares what threads count of themselves: TSan's own page faults are among it.
             [ $kind/$program != tsan/attach ] || continue
             [ ! -x "$builds/$kind/tests/$program" ] ||

@@ -85,6 +85,15 @@ static uint64_t host_tsc_hz(struct host_state *state)
     return clock_tsc_hz(&state->clock);
 }
 
+static uint64_t host_callchain_max(void)
+{
+    char *text = proc_text("/proc/sys/kernel/perf_event_max_stack");
+    uint64_t frames = text ? strtoull(text, NULL, 10) : UINT64_MAX;
+
+    free(text);
+    return frames;
+}
+
 const struct host linux_host = {
     .name = "linux",
     .open = host_open,
@@ -110,6 +119,8 @@ const struct host linux_host = {
     .process_unwatch = linux_process_unwatch,
     .process_seen_by = linux_process_seen_by,
     .caller_pid = linux_caller_pid,
+    .pid_key = linux_pid_key,
+    .callchain_max = host_callchain_max,
     .cgroup_open = linux_cgroup_open,
     .cgroup_may_move = linux_cgroup_may_move,
     .cgroup_key = linux_cgroup_key,

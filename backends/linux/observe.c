@@ -88,24 +88,6 @@ static bool is_home(const struct host_state *state, pid_t pid)
     return ns_identify(pid, "user", &ns) == 0 && ns_same(&ns, &state->userns);
 }
 
-/* Is it there at all (the opener may not even be shown its directory, with hidepid)? */
-static bool is_alive(pid_t pid)
-{
-    struct proc_stat stat;
-    pid_t *tids;
-    size_t n;
-    char path[32];
-    if (proc_stat(pid, 0, &stat) < 0)
-        return false;
-    if (!proc_stat_dead(&stat))
-        return true;
-    snprintf(path, sizeof path, "/proc/%d/task", pid);
-    if (proc_numbers(AT_FDCWD, path, &tids, &n) < 0)
-        return false;
-    free(tids);
-    return n > 1;
-}
-
 int observe_check(const struct host_state *state, const struct rights *rights, pid_t pid, pid_t tid)
 {
     struct check check;
@@ -119,8 +101,9 @@ int observe_check(const struct host_state *state, const struct rights *rights, p
          * weight. */
         if (rc == 0 && !apart && !is_home(state, pid))
             rc = opener_do(rights, true, check_run, &check);
-        if (rc == -ESRCH && !tid && is_alive(pid))
-            rc = -EPERM;
+        /* The opener may not even be shown its directory (hidepid); who exits looks refused. */
+        if ((rc == -ESRCH || rc == -EPERM) && !tid)
+            rc = proc_alive(pid) ? -EPERM : -ESRCH;
     }
     check_free(&check);
     return rc;

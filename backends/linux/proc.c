@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define TASK_EXITING 4 /* PF_EXITING */
+
 /* Files of /proc have no size: grow until read() says that it was the end. */
 char *proc_text(const char *path)
 {
@@ -87,6 +89,7 @@ pid_t proc_tgid(pid_t tid)
 
 int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out)
 {
+    unsigned flags = 0;
     char path[64];
     if (tid)
         snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
@@ -99,12 +102,13 @@ int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out)
      */
     const char *p = strrchr(text, ')');
     int n = p ? sscanf(p,
-                       ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                       ") %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
                        "%*s %lu",
-                       &out->state, &out->start)
+                       &out->state, &flags, &out->start)
               : 0;
     free(text);
-    return n == 2 ? 0 : -ESRCH;
+    out->exiting = n == 3 && (flags & TASK_EXITING);
+    return n == 3 ? 0 : -ESRCH;
 }
 
 bool proc_is_gone(int rc)
@@ -115,6 +119,22 @@ bool proc_is_gone(int rc)
 bool proc_stat_dead(const struct proc_stat *stat)
 {
     return stat->state == 'Z' || stat->state == 'X';
+}
+
+bool proc_alive(pid_t pid)
+{
+    char path[64];
+    struct proc_stat stat;
+    pid_t *tids;
+    size_t n;
+    bool alive = false;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    if (proc_numbers(AT_FDCWD, path, &tids, &n) < 0)
+        return false;
+    for (size_t i = 0; i < n && !alive; i++)
+        alive = proc_stat(pid, tids[i], &stat) == 0 && !proc_stat_dead(&stat) && !stat.exiting;
+    free(tids);
+    return alive;
 }
 
 static int numbers_add(pid_t **out, size_t *n, size_t *size, pid_t number)

@@ -17,6 +17,7 @@ struct ns_id {
 
 struct proc_stat {
     char state;     /* R S D T t I; Z and X: has exited */
+    bool exiting;   /* in the kernel's exit already, whatever the state says */
     uint64_t start; /* clock ticks since boot */
 };
 
@@ -35,6 +36,8 @@ int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out);
 /* Does this result (-errno) say that the process is gone, and not that we could not look? */
 bool proc_is_gone(int rc);
 bool proc_stat_dead(const struct proc_stat *stat);
+/* Has the process a thread that is not dead or exiting? */
+bool proc_alive(pid_t pid);
 /*
  * The numbers in a directory (/proc, or /proc/PID/task) as an array (free). 0 or -errno. dirfd may
  * be AT_FDCWD.

@@ -273,6 +273,16 @@ void linux_process_unwatch(struct process *process)
         loop->unwatch(loop->ctx, process->pidfd);
 }
 
+uint64_t linux_pid_key(struct host_state *state, pid_t pid)
+{
+    struct proc_stat stat;
+
+    (void)state;
+    if (pid <= 0 || proc_stat(pid, 0, &stat) < 0 || !proc_alive(pid))
+        return 0;
+    return stat.start << 22 ^ (uint64_t)pid;
+}
+
 pid_t linux_process_seen_by(struct host_state *state, pid_t tid, pid_t pid)
 {
     return pidns_from_host(state, tid, pid);

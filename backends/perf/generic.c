@@ -102,7 +102,7 @@ static bool among(struct word name, const char *names)
     scan_init(&scan, names, strlen(names));
     while (scan_word(&scan, &word)) {
         char text[64];
-        snprintf(text, sizeof(text), WORD_FMT, WORD_ARG(word));
+        snprintf(text, sizeof(text), "%.*s", (int)word.len, word.p);
         if (word_alike(name, text, true))
             return true;
     }

@@ -197,7 +197,7 @@ static bool serves(struct backend_state *state, struct word candidate, struct sp
     char text[128];
     struct event event = {.written = NULL};
 
-    snprintf(text, sizeof(text), WORD_FMT, WORD_ARG(candidate));
+    snprintf(text, sizeof(text), "%.*s", (int)candidate.len, candidate.p);
     return spec_parse(state, text, spec, NULL) == 0 && spec_try(spec, &event) == 0;
 }
 

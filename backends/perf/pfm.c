@@ -208,8 +208,8 @@ static int refuse_modifier(const struct found *found, struct word part, struct e
 static bool add_text(char name[NAME_BYTES], const char *text, struct word value)
 {
     size_t used = strlen(name);
-    int more = value.len > 0 ? snprintf(name + used, NAME_BYTES - used, ":%s=" WORD_FMT, text,
-                                        WORD_ARG(value))
+    int more = value.len > 0 ? snprintf(name + used, NAME_BYTES - used, ":%s=%.*s", text,
+                                        (int)value.len, value.p)
                              : snprintf(name + used, NAME_BYTES - used, ":%s", text);
 
     return more > 0 && used + (size_t)more < NAME_BYTES;

@@ -269,7 +269,7 @@ int spec_parse(struct backend_state *state, const char *text, struct spec *spec,
     int rc = qualifiers_parse(qualifier_text, &qualifiers, err);
     if (rc < 0)
         return rc;
-    int len = snprintf(name, sizeof(name), WORD_FMT "%s" WORD_FMT, (int)head.len, head.p,
+    int len = snprintf(name, sizeof(name), "%.*s%s%.*s", (int)head.len, head.p,
                        qualifiers.umasks.len > 0 ? ":" : "", (int)qualifiers.umasks.len,
                        qualifiers.umasks.len > 0 ? qualifiers.umasks.p : "");
     for (int i = (int)head.len; i < len; i++)

@@ -176,9 +176,9 @@ static bool find_name(int at, const char *path, struct word wanted, char found[1
     if (at < 0 || wanted.len == 0 || wanted.len >= sizeof(lookup.found) || wanted.p[0] == '.' ||
         memchr(wanted.p, '/', wanted.len))
         return false;
-    snprintf(full, sizeof(full), "%s/" WORD_FMT, path, WORD_ARG(wanted));
+    snprintf(full, sizeof(full), "%s/%.*s", path, (int)wanted.len, wanted.p);
     if (faccessat(at, full, F_OK, 0) == 0)
-        snprintf(lookup.found, sizeof(lookup.found), WORD_FMT, WORD_ARG(wanted));
+        snprintf(lookup.found, sizeof(lookup.found), "%.*s", (int)wanted.len, wanted.p);
     else
         each_name(at, path, lookup_name, &lookup);
     memcpy(found, lookup.found, sizeof(lookup.found));

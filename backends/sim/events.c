@@ -144,7 +144,7 @@ static int spelling_check(const struct spelling *spelling, const struct sim_even
                           struct err *err)
 {
     if (event->whole && spelling->qualified)
-        return err_set(err, CS03, "\"%s\" takes no edge, inv or cmask", event->name);
+        return err_set(err, E35, "\"%s\" takes no edge, inv or cmask", event->name);
     if (event->fit != FIT_SOFTWARE && event->whole && spelling->user != SAID_NOTHING)
         return err_set(err, CS03, "\"%s\" cannot tell user mode from kernel mode: leave :u, :k, "
                        ",usr, ,os away", event->name);

@@ -252,6 +252,7 @@ time.sleep(100)' "$T/child" "$HELPERS/target" &
     PARENT=$!
     local in out line
     exec {in}>"$T/child.in" {out}<"$T/child.out"
+    # shellcheck disable=SC2034,SC2154 # lib.sh has them
     IN[child]=$in OUT[child]=$out
     read -r -t 10 -u "$out" line || die 'the child did not start'
     PID_OF[child]=${line#ready }
@@ -336,4 +337,62 @@ t_the_quota_of_descriptors_is_of_those_that_stay() {
     is "$(result_as "$ALICE" write "$M/a6/target" "${PID_OF[p]}")" ok
     pmc roots event=page-faults
     attach roots "${PID_OF[p]}"
+}
+
+t_a_privileged_program_is_not_its_writers_self() {
+    mount_pmcfs
+    alices a event=page-faults
+    for kind in suid sgid caps unreadable; do cp "$HELPERS/io" "$T/$kind-io"; done
+    chmod 4755 "$T/suid-io"
+    chmod 2755 "$T/sgid-io"
+    setcap cap_net_raw+ep "$T/caps-io" 2>/dev/null || cp "$T/sgid-io" "$T/caps-io"
+    chmod 711 "$T/unreadable-io"
+    chmod 2755 "$T/caps-io"
+    for kind in suid sgid caps unreadable; do
+        for word in self tid:self; do
+            is "$(as "$ALICE" sh -c "exec 5>$M/a/target; $T/$kind-io fd 5 $word")" EPERM "$kind: $word"
+            like "$(cat "$M/a/error")" '^EPERM E40 target: .*self'
+        done
+        is "$(as "$ALICE" sh -c "exec 5>$M/a/ctl; $T/$kind-io fd 5 start")" EPERM "$kind: start"
+    done
+    is "$(cat "$M/a/target")" ''
+    is "$(result_as "$ALICE" write "$M/a/ctl" start)" ok
+}
+
+t_a_privileged_program_does_not_open_its_own_counter_anew() {
+    mount_pmcfs
+    alices a event=page-faults
+    cp "$HELPERS/io" "$T/suid-io"
+    chmod 4755 "$T/suid-io"
+    # Refused; or its exec was seen before, and there is no target any more.
+    like "$(as "$ALICE" sh -c "exec 5>$M/a/config; echo self >$M/a/target; echo stop >$M/a/ctl
+        exec $T/suid-io fd 5 descendants=on")" '^(EPERM|ok)$'
+    is "$(stat_value attaches)" 1
+}
+
+t_an_owner_at_his_limit_is_given_no_more() {
+    mount_pmcfs -o max_pmcs_per_user=1
+    alices a
+    pmc b
+    fails_with EDQUOT "chown $ALICE $M/b"
+    is "$(stat -c %u "$M/b")" 0
+    rmdir "$M/a"
+    chown "$ALICE" "$M/b"
+}
+
+t_one_user_does_not_hold_all_descriptors() {
+    RUN_DAEMON+=(prlimit --nofile=200:200 setpriv --bounding-set=-sys_resource --)
+    mount_pmcfs -o max_events_per_process=1000
+    target_start p "$ALICE"
+    local got=ok n
+    for ((n = 0; n < 60 && $(stat_value descriptors) <= 120; n++)); do
+        alices "a$n" event=page-faults
+        got=$(result_as "$ALICE" write "$M/a$n/target" "${PID_OF[p]}")
+        [[ $got == ok ]] || break
+    done
+    is "$got" EDQUOT
+    like "$(cat "$M/a$n/error")" '^EDQUOT P11 target: .*half of the 200'
+    between "$(stat_value descriptors)" 25 100
+    pmc b event=page-faults
+    attach b "${PID_OF[p]}"
 }

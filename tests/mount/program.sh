@@ -147,6 +147,24 @@ t_check_names_file_and_line() {
     "$BIN" --check -c "$T/conf"
 }
 
+t_a_backend_that_does_not_exist_is_a_usage_error() {
+    local rc=0
+    mkdir "$T/d"
+    "$BIN" -o backend=zzz "$T/d" >"$T/said" 2>&1 || rc=$?
+    is "$rc $(wc -l <"$T/said")" '2 1'
+    like "$(cat "$T/said")" '-o: .*zzz.*perf and sim'
+    printf '# comment\nbackend = zzz\nnotify_ms = 0\n' >"$T/conf"
+    for arguments in --check "-f $T/d"; do
+        rc=0
+        # shellcheck disable=SC2086 # words are wanted
+        "$BIN" -c "$T/conf" $arguments >"$T/said" 2>&1 || rc=$?
+        is "$rc" 2 "status of $arguments"
+        grep -q "$T/conf:2: .*zzz.*perf and sim" "$T/said"
+        grep -q "$T/conf:3: .*notify_ms" "$T/said"
+    done
+    ! mountpoint -q "$T/d" || die mounted
+}
+
 t_a_configuration_file_sets_tunables_and_a_bad_value_does_not_prevent_the_mount() {
     printf 'mincount = 500\nnotify_ms = 0\n' >"$T/conf"
     mount_pmcfs -c "$T/conf"

@@ -67,6 +67,17 @@ t_status_names_are_in_the_promised_order() {
     [[ $(status a enabled_ns) -ge 0 && $(status a running_ns) -ge 0 ]]
 }
 
+t_config_leaves_out_what_the_reader_cannot_name() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    is "$(setting a target)" "${PID_OF[p]}"
+    is "$(unshare --pid --fork cat "$M/a/config" | grep -c target=)" 0
+    unshare --pid --fork cat "$M/a/config" >"$T/config"
+    mkdir "$M/b"
+    cat "$T/config" >"$M/b/config"
+}
+
 t_counts_is_a_table_of_what_the_reader_may_read() {
     mount_pmcfs
     pmc a event=page-faults event=task-clock count=3,4

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2016
+# shellcheck shell=bash disable=SC2016,SC2034
 # Bad input and large numbers: no crash, no leak, no hang.
 
 t_random_bytes_into_every_writable_file() {
@@ -121,4 +121,60 @@ t_commands_cut_where_programs_cut_them() {
         like "$(cat "$M/a/error")" '^EINVAL P03 target: '
     done
     is "$(cat "$M/a/target")" ''
+}
+
+# What somebody wrote cannot be taken for something else, nor move the reader's terminal.
+t_words_in_sentences_do_not_look_alike() {
+    mount_pmcfs
+    mkdir "$M/a"
+    refused EINVAL '.*' "$M/a/event" $'\e[2J'
+    like "$(cat "$M/a/error")" '"\\033\[2J"'
+    refused EINVAL '.*' "$M/a/event" '\\033[2J'
+    like "$(cat "$M/a/error")" '"\\134033\[2J"'
+    refused EINVAL '.*' "$M/a/config" $'"=\xff'
+    like "$(cat "$M/a/error")" '\\042'
+    unlike "$(cat "$M/a/error")" $'\xff'
+    fails_with EINVAL "mkdir '$M/x\"\\y'"
+    like "$(cat "$M/info/last_error")" '"x\\042\\134y"'
+}
+
+# The answer comes when the work looks the next time, and nothing is attached.
+t_a_long_attach_hears_of_its_writers_signal() {
+    mount_pmcfs
+    for i in 1 2 3 4 5 6; do
+        target_start "p$i"
+        tell "p$i" threads 700
+    done
+    pmc a event=page-faults event=task-clock event=context-switches event=minor-faults
+    local writer before=${EPOCHREALTIME/./}
+    attach a "${PID_OF[p1]}"
+    local each=$((${EPOCHREALTIME/./} - before))
+    attach a "-${PID_OF[p1]}"
+    "$HELPERS/io" write "$M/a/target" "${PID_OF[*]}" >"$T/said" &
+    writer=$!
+    sleep "$(awk "BEGIN { print $each / 1000000 }")"
+    kill -KILL "$writer"
+    wait "$writer" 2>/dev/null || :
+    is "$(cat "$M/a/target")" ''
+}
+
+t_what_a_burst_needed_is_given_back() {
+    mount_pmcfs -o max_pmcs_per_user=20000
+    resident() { awk '/^VmRSS/ { print $2 }' "/proc/$DAEMON/status"; }
+    local before
+    before=$(resident)
+    python <<'P'
+import os, sys
+root = sys.argv[1]
+for i in range(10000):
+    os.mkdir("%s/p%d" % (root, i))
+    fd = os.open("%s/p%d/event" % (root, i), os.O_WRONLY)
+    os.write(fd, b"page-faults")
+    os.close(fd)
+open(root + "/metrics.prom").read()
+for i in range(10000):
+    os.rmdir("%s/p%d" % (root, i))
+P
+    # A sanitizer keeps what was freed.
+    [[ $VARIANT == asan ]] || eventually 5 "(( \$(resident) < $before + 6144 ))"
 }

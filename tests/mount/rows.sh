@@ -113,8 +113,10 @@ t_disabling_a_slot_and_enabling_it() {
     is "$(row 0 0 disposition)" STANDALONE 'the disabled row is skipped'
     accepted "$M/admin/cpu1/0" enabled
     is "$(row 0 0 disposition)" FREE
-    refused EINVAL '' "$M/admin/cpu1/0" off
-    like "$(cat "$M/info/last_error")" '^EINVAL E17 '
+    for word in off disable 'disabled enabled'; do
+        refused EINVAL '' "$M/admin/cpu1/0" "$word"
+        like "$(cat "$M/info/last_error")" '^EINVAL E17 '
+    done
 }
 
 t_rows_in_use_cannot_be_disabled() {
@@ -155,6 +157,25 @@ t_rows_hide_what_the_reader_may_not_know() {
     as "$ALICE" cat "$M/info/rows" >"$T/rows"
     ! grep -q 'cycles' "$T/rows" || die "the event is shown to others: $(grep cycles "$T/rows")"
     grep -q other "$T/rows"
+}
+
+t_rows_name_the_maker_as_the_reader_knows_it() {
+    mount_sim
+    pmc a event=cycles
+    is "$(row 0 0 pid)" - 'mkdir(1) is gone'
+    python <<'P' || die "the maker is not shown"
+import os, subprocess, sys
+def pid():
+    return [l.split()[9] for l in open(sys.argv[1] + "/info/rows") if l.split()[7] == "b"][0]
+os.mkdir(sys.argv[1] + "/b")
+with open(sys.argv[1] + "/b/event", "w") as f:
+    f.write("cycles")
+assert pid() == str(os.getpid()), pid()
+inside = subprocess.run(["unshare", "--pid", "--fork", "awk", '$8 == "b" { print $10; exit }',
+                         sys.argv[1] + "/info/rows"], capture_output=True, text=True)
+assert inside.stdout == "-\n", inside
+P
+    is "$(row 0 1 pid)" -
 }
 
 t_sparse_cpus() {

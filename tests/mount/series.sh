@@ -1,6 +1,18 @@
 # shellcheck shell=bash disable=SC2016,SC2046,SC2086
 # The stream of values of INTERFACE section 8: `series`.
 
+# values N: series of PMC a, up to the N-th line of values; "# skipped" lines may stand between.
+values() {
+    timeout 20 /usr/bin/python3 -B -I -c '
+import sys
+left = int(sys.argv[2])
+with open(sys.argv[1] + "/a/series") as series:
+    while left:
+        line = series.readline() or sys.exit("the stream ended")
+        print(line, end="")
+        left -= line[0] != "#"' "$M" "$1"
+}
+
 t_without_an_interval_it_says_how_to_set_one_and_ends() {
     mount_pmcfs
     pmc a event=page-faults
@@ -13,7 +25,7 @@ t_a_line_each_interval_while_running() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults event=task-clock interval=50 "target=${PID_OF[p]}"
-    timeout 5 head -n 4 "$M/a/series" >"$T/series"
+    values 3 >"$T/series"
     like "$(head -1 "$T/series")" '^# .*page-faults.*task-clock'
     is "$(grep -vc '^#' "$T/series")" 3
     is "$(grep -v '^#' "$T/series" | awk 'NF != 3 || $1 <= last { print } { last = $1 }')" ''
@@ -47,6 +59,38 @@ t_it_ends_when_the_last_target_ends() {
     sleep 0.3
     target_end p
     wait $! || die "cat did not end by itself"
+}
+
+t_a_reader_stays_over_a_restart_and_over_an_end() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults interval=50 "target=${PID_OF[p]}"
+    /usr/bin/python3 -B -I - "$M" "${PID_OF[p]}" <<'P'
+import os, sys, time
+base, pid = sys.argv[1] + "/a/", sys.argv[2]
+def write(name, text):
+    with open(base + name, "w") as f:
+        f.write(text)
+fd = os.open(base + "series", os.O_RDONLY)
+columns = b"# seconds\tpage-faults\n"
+def until(text):
+    deadline = time.monotonic() + 10
+    while True:
+        got = os.read(fd, 4096)
+        if got == text:
+            return
+        assert got and time.monotonic() < deadline, (got, text)
+until(columns)
+write("ctl", "restart")
+until(columns)
+write("ctl", "stop")
+while os.read(fd, 4096):
+    pass
+assert os.read(fd, 4096) == b""
+write("ctl", "start")
+until(columns)
+assert os.read(fd, 4096)
+P
 }
 
 t_it_ends_at_once_when_nothing_is_running() {
@@ -118,7 +162,7 @@ t_each_reader_has_its_own_position() {
     pmc a event=page-faults interval=50 "target=${PID_OF[p]}"
     local readers=()
     for i in 1 2 3; do
-        timeout 10 head -n 4 "$M/a/series" >"$T/series$i" &
+        values 3 >"$T/series$i" &
         readers+=($!)
     done
     wait "${readers[@]}" || die "a reader did not get its lines"

@@ -211,3 +211,21 @@ t_lifetime_open_ends_with_the_last_descriptor() {
     exec {copy}>&-
     eventually 5 "[[ ! -e $M/a ]]"
 }
+
+t_kernel_mode_of_what_is_counted_whole_needs_the_right_too() {
+    mount_pmcfs
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" kernel=on)" EPERM
+    like "$(cat "$M/a/error")" '^EPERM P18 config: '
+    is "$(result_as "$ALICE" write "$M/a/config" 'event=page-faults kernel=on')" EPERM
+    is "$(result_as "$ALICE" write "$M/a/event" context-switches:k)" EPERM
+    is "$(result_as "$ALICE" write "$M/a/event" context-switches)" ok
+    is "$(result_as "$ALICE" write "$M/a/target" self)" ok
+}
+
+t_initial_values_beyond_a_smaller_set_are_dropped() {
+    mount_pmcfs
+    pmc a event=page-faults event=task-clock count=5,6
+    accepted "$M/a/event" task-clock
+    is "$(count a) $(setting a count)" "5 5"
+}

@@ -367,3 +367,63 @@ while True:
     sleep 0.2
     [[ $(count a) -gt 0 ]] || die "nothing was counted"
 }
+
+t_a_child_that_is_taken_back_is_counted_with_its_parent() {
+    mount_pmcfs
+    target_start p
+    tell p stay 1000
+    local parent=${PID_OF[p]} child before
+    child=$(cat "/proc/$parent/task/$parent/children")
+    child=${child% }
+    pmc a event=page-faults descendants=on
+    attach a "$child"
+    attach a "$parent"
+    before=$(count a)
+    attach a "-$child"
+    is "$(cat "$M/a/target")" "$parent"
+    tell p bear
+    tell p faults 500
+    between "$(($(count a) - before))" 1500 2500 "faults of both"
+    is "$(state a)" running
+}
+
+t_a_cpu_is_meant_by_name_by_all_or_by_both() {
+    mount_sim sim_cpus=2,sim_rows=4
+    pmc a event=cpu-clock target=cpu0 target=cpu1
+    attach a all
+    attach a -cpu0
+    attach a -cpu1
+    is "$(cat "$M/a/target") $(state a)" "all running"
+    refused EINVAL E28 "$M/a/target" -cpu0
+}
+
+t_words_written_twice_cost_nothing() {
+    mount_pmcfs
+    pmc a event=page-faults
+    python <<'END'
+import os, sys
+fd = os.open(sys.argv[1] + "/a/target", os.O_WRONLY)
+text = b"self " * 26000 + b"\n"
+assert os.write(fd, text) == len(text)
+END
+    is "$(stat_value attaches)" 1
+}
+
+t_a_cgroup_is_written_as_it_reads_back() {
+    with_cgroup2
+    local dir=/sys/fs/cgroup/pmcfs=test.$$
+    mkdir "$dir" 2>/dev/null || skip "no cgroup can be made here"
+    mount_pmcfs
+    pmc a event=context-switches
+    if [[ $(result write "$M/a/target" "cgroup:/pmcfs=test.$$") == ok ]]; then
+        like "$(cat "$M/a/target")" '^cgroup:/pmcfs\\075test'
+        cat "$M/a/config" >"$T/config"
+        pmc b
+        cat "$T/config" >"$M/b/config"
+        is "$(cat "$M/b/target")" "$(cat "$M/a/target")"
+        sed 's/^/-/' "$M/a/target" >"$T/back"
+        cat "$T/back" >"$M/a/target"
+        rmdir "$M/a" "$M/b"
+    fi
+    rmdir "$dir"
+}

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2016,SC2034
 # INTERFACE section 7: one value a file, the same names as mount options and in the configuration file.
 
 t_all_tunables_are_there_with_their_defaults() {
@@ -69,4 +69,41 @@ t_rootmode_and_dirmode() {
     is "$(stat -c %a "$M/a")" 750
     accepted "$M/admin/tunables/rootmode" 1777
     as "$ALICE" mkdir "$M/b"
+}
+
+t_callchaindepth_is_within_the_kernels_limit() {
+    local limit
+    limit=$(cat /proc/sys/kernel/perf_event_max_stack)
+    ((limit <= 512)) || limit=512
+    mount_pmcfs -o callchaindepth=$((limit + 1))
+    is "$(head -1 "$M/admin/tunables/callchaindepth")" "$limit"
+    grep -q "callchaindepth.*1 to $limit" "$T/daemon"
+}
+
+t_readers_is_a_group_that_exists() {
+    mount_pmcfs
+    for name in nosuchgroup 4294967295 -1 0x10 'a b'; do
+        refused EINVAL '' "$M/admin/tunables/readers" "$name"
+        like "$(cat "$M/info/last_error")" '^EINVAL P27 readers: '
+    done
+    like "$(result write "$M/admin/tunables/readers" nosuchgroup; cat "$M/info/last_error")" 'no such group'
+    is "$(cat "$M/admin/tunables/readers")" -
+    for name in 0 4294967294 daemon -; do
+        accepted "$M/admin/tunables/readers" "$name"
+        is "$(cat "$M/admin/tunables/readers")" "$name"
+    done
+    # Who may not write there hears that first.
+    exec {file}>"$M/admin/tunables/readers"
+    fails_with EACCES "as $ALICE sh -c 'echo nosuchgroup >$M/admin/tunables/readers'"
+}
+
+t_readers_takes_effect_when_it_is_written() {
+    mount_pmcfs
+    mkdir -m 700 "$M/a"
+    accepted "$M/a/event" page-faults
+    fails_with EACCES "as $BOB cat $M/a/count"
+    accepted "$M/admin/tunables/readers" "$BOB"
+    eventually 5 'as "$BOB" cat "$M/a/count" >/dev/null 2>&1'
+    accepted "$M/admin/tunables/readers" -
+    eventually 5 '! as "$BOB" cat "$M/a/count" >/dev/null 2>&1'
 }

@@ -198,3 +198,21 @@ t_config_reads_back_as_it_is_written() {
     is "$(grep -c ^lifetime "$M/a/config")" 0
     is "$(sed 's/=.*//' "$M/a/config" | grep -v '^event$' | sort | uniq -d)" ""
 }
+
+t_a_count_is_written_back_as_it_reads() {
+    mount_pmcfs
+    pmc a event=page-faults event=task-clock count=5,6
+    cat "$M/a/count" >"$T/count"
+    accepted "$M/a/count" 1,2
+    cat "$T/count" >"$M/a/count"
+    is "$(count a | xargs)" "5 6"
+}
+
+t_names_with_odd_bytes_are_no_events() {
+    mount_pmcfs
+    pmc a
+    for name in 'page"faults' "page'faults" 'page\faults' $'page\x01faults' $'page-f\xc3\xa4ults' $'\xff'; do
+        refused EINVAL CS01 "$M/a/event" "$name"
+    done
+    like "$(cat "$M/a/error")" '\\377'
+}

@@ -166,6 +166,7 @@ static struct process *hold(struct host_state *state, pid_t pid, pid_t tid, uint
         return NULL;
     *process = (struct process){.state = state, .pid = pid, .tid = tid, .key = key};
     __atomic_add_fetch(&state->n_handles, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&state->n_opened, 1, __ATOMIC_RELAXED);
     return process;
 }
 
@@ -276,12 +277,21 @@ static pid_t process_seen_by(struct host_state *state, pid_t tid, pid_t pid)
 {
     const struct fake_process *asker = fake_find(state, tid);
 
+    if (pid == state->unseen)
+        return 0;
     return asker && asker->outside ? pid + FAKE_OUTSIDE : pid;
 }
 
 static pid_t caller_pid(struct host_state *state, pid_t tid)
 {
     return fake_find(state, tid) ? tid : 0;
+}
+
+static uint64_t pid_key(struct host_state *state, pid_t pid)
+{
+    const struct fake_process *found = fake_find(state, pid);
+
+    return found && __atomic_load_n(&found->alive, __ATOMIC_RELAXED) ? found->key : 0;
 }
 
 static void process_print(const struct process *process, struct buf *out)
@@ -368,6 +378,7 @@ const struct host fake_host = {
     .process_unwatch = process_unwatch,
     .process_seen_by = process_seen_by,
     .caller_pid = caller_pid,
+    .pid_key = pid_key,
     .cgroup_open = cgroup_open,
     .cgroup_may_move = cgroup_may_move,
     .cgroup_key = cgroup_key,

@@ -38,6 +38,8 @@ struct host_state {
     unsigned n_watches;
     bool watch_fails;
     bool headless;      /* every process's first thread has ended */
+    pid_t unseen;       /* a process whose number nobody knows */
+    unsigned n_opened;  /* processes opened ever */
     unsigned observed;  /* questions asked by may_observe */
     uint64_t next_key;
 };

@@ -46,7 +46,7 @@ static int failing_check_set(struct backend_state *state, const struct plan_even
 static int failing_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
                           struct err *err)
 {
-    int rc = fails(FAIL_ATTACH) ? err_set(err, P14, "told to fail")
+    int rc = fails(FAIL_ATTACH) ? err_set(err, fx.fail_id ? fx.fail_id : P14, "told to fail")
                                 : sim_backend.attach(state, plan, out, err);
 
     if (rc == 0 && fx.on_attach)
@@ -242,6 +242,7 @@ static void held_init(struct held *held)
     held->call = (struct call){
         .engine = fx.engine, .instance = engine_root(fx.engine), .rights = fx.rights,
         .uid = fx.rights->uid, .gid = fx.rights->gid, .tid = fx.tid, .out = &held->out,
+        .interrupted = fx.interrupted,
         .now_ns = fx.host.now_ns,
     };
     buf_init(&held->out, NULL, 0);
@@ -419,6 +420,8 @@ int pmc_make(const char *name)
     uint64_t id;
 
     held_init(&held);
+    held.call.maker = fake_host.caller_pid(&fx.host, fx.tid);
+    held.call.maker_key = fake_host.pid_key(&fx.host, fx.tid);
     held.rc = engine_mkdir(&held.call, name, 0777, &id);
     return held_finish(&held);
 }

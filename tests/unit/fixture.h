@@ -7,6 +7,8 @@
 #include "core/engine.h"
 #include "tests/unit/fake_host.h"
 
+#include <stdatomic.h>
+
 #define TEXTS_MAX (1 << 20)
 
 /* Operations of the backend that can be told to fail: the n-th from now (0: never). */
@@ -25,6 +27,8 @@ struct fixture {
     int rc;                  /* of the last operation, negative errno */
     struct err err;          /* its sentence */
     unsigned fail[FAIL_KINDS];
+    enum err_id fail_id;     /* of an attach; ERR_NONE: P14 */
+    const atomic_bool *interrupted; /* of the next requests */
     unsigned n_reads;        /* of counters */
     void (*on_attach)(void); /* called after a counter was opened */
     unsigned n_guards;       /* that exist */

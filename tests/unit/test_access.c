@@ -95,6 +95,64 @@ TEST(kernel_mode_needs_the_right)
     ck_assert_str_eq(value_of("i", "config", "kernel"), "on");
 }
 
+TEST(a_copy_of_a_new_pmc_pins_no_mode)
+{
+    ck_assert_int_eq(pmc_make("a"), 0);
+    ck_assert_int_eq(pmc_make("b"), 0);
+    as_user(100, 1000);
+    ck_assert_str_eq(value_of("a", "config", "kernel"), "off");
+    as_root();
+    ck_assert_str_eq(value_of("a", "config", "kernel"), "on");
+    accepted("b", "config", read_file("a", "config"));
+    accepted("b", "event", "cycles");
+    ck_assert_str_eq(value_of("b", "config", "kernel"), "on");
+    accepted("a", "config", "kernel=off");
+    ck_assert_str_eq(value_of("a", "config", "kernel"), "off");
+}
+
+TEST(config_has_no_target_that_its_reader_cannot_name)
+{
+    pmc_with("a", "task-clock", "100 tid:1091");
+    accepted("a", "config", "target=200");
+    as_user(108, 0);
+    fx.host.unseen = 200;
+    ck_true(strstr(read_file("a", "config"), "target=100\ntarget=tid:1091\n"));
+    ck_true(!strstr(read_file("a", "config"), "target=0"));
+    fx.host.unseen = 0;
+    ck_true(strstr(read_file("a", "config"), "target=200\n"));
+}
+
+/* Column `pid` of PMC i's row on the first CPU. */
+static const char *maker_shown(void)
+{
+    static char pid[20];
+    const char *line = strstr(read_file(NULL, "info/rows"), " 1 i 1000 ");
+
+    ck_assert_ptr_nonnull(line);
+    ck_assert_int_eq(sscanf(line, " 1 i 1000 %19s cycles - -\n", pid), 1);
+    return pid;
+}
+
+TEST(rows_name_the_process_that_made_the_pmc)
+{
+    as_user(100, 1000);
+    pmc_with("i", "cycles", "101");
+    as_root();
+    ck_assert_str_eq(maker_shown(), "100");
+    engine_reload();
+    ck_assert_str_eq(maker_shown(), "100");
+    fake_find(&fx.host, 50)->outside = true;
+    ck_assert_str_eq(maker_shown(), "10100");
+    fake_find(&fx.host, 50)->outside = false;
+    fx.host.unseen = 100;
+    ck_assert_str_eq(maker_shown(), "-");
+    fx.host.unseen = 0;
+    fake_kill(&fx.host, 100, true);
+    ck_assert_str_eq(maker_shown(), "-");
+    fake_reuse(&fx.host, 100, 2000);
+    ck_assert_str_eq(maker_shown(), "-");
+}
+
 TEST(a_changed_setting_is_checked_with_the_writers_rights)
 {
     as_root();
@@ -151,7 +209,11 @@ TEST(rows_are_administered_by_the_superuser)
     as_user(100, 1000);
     ck_assert_int_eq(write_slot(0, 0, "disabled"), EPERM);
     as_root();
-    ck_assert_int_eq(write_slot(0, 0, "perhaps"), EINVAL);
+    static const char *const wrong[] = {"perhaps", "disable", "Disabled", "disabled enabled"};
+    for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        ck_assert_int_eq(write_slot(0, 0, wrong[i]), EINVAL);
+        ck_assert_int_eq(fx.err.id, E17);
+    }
     ck_assert_int_eq(write_slot(0, 0, "disabled"), 0);
     ck_assert_int_eq(write_slot(0, 0, "disabled"), 0);
     pmc_with("i", "cycles", "100");
@@ -169,9 +231,9 @@ TEST(rows_are_administered_by_the_superuser)
 
 TEST(the_machine_is_asked_without_the_lock)
 {
-    static const char *const files[] = {"info/backend", "info/cpu"};
+    static const char *const files[] = {"info/backend", "info/cpu", "info/rows"};
 
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < sizeof files / sizeof files[0]; i++) {
         struct held held;
 
         held_read(&held, NULL, files[i]);

@@ -480,3 +480,83 @@ TEST(held_ones_go_with_their_descriptor)
     ck_assert_ptr_eq(pmc_of("i"), NULL);
     ck_assert_uint_eq(fx.host.n_handles, 0);
 }
+
+TEST(kernel_mode_is_refused_also_of_what_is_counted_whole)
+{
+    as_user(100, 1000);
+    ck_assert_int_eq(pmc_make("i"), 0);
+    refused("i", "config", "kernel=on", EPERM, P18);
+    refused("i", "event", "context-switches:k", EPERM, P18);
+    refused("i", "event", "cycles,os", EPERM, P18);
+    refused("i", "config", "event=task-clock kernel=on", EPERM, P18);
+    accepted("i", "config", "event=context-switches kernel=off");
+    accepted("i", "event", "context-switches");
+    accepted("i", "target", "self");
+    accepted("i", "ctl", "stop");
+    refused("i", "config", "kernel=on", EPERM, P18);
+    as_root();
+    accepted("i", "config", "kernel=on");
+    as_user(100, 1000);
+    accepted("i", "config", "kernel=on"); /* it has that value */
+    tune(TUNABLE_UNPRIVILEGED_KERNEL, "1");
+    ck_assert_int_eq(pmc_make("j"), 0);
+    accepted("j", "config", "kernel=on");
+    accepted("j", "event", "context-switches:k");
+}
+
+TEST(targets_are_taken_back_without_the_right_to_attach)
+{
+    pmc_with("i", "cycles:k", "101 102");
+    as_user(100, 1000);
+    refused("i", "target", "103", EPERM, P18);
+    refused("i", "target", "-101 103", EPERM, P18);
+    accepted("i", "target", "-101");
+    accepted("i", "ctl", "detach");
+}
+
+TEST(taking_back_starts_nothing)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=task-clock autostart=off descendants=on target=101 target=102");
+    accepted("i", "config", "autostart=on");
+    accepted("i", "target", "-102");
+    ck_assert_str_eq(read_file("i", "ctl"), "allocated\n");
+}
+
+TEST(initial_values_beyond_a_smaller_set_are_dropped)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=cycles event=instructions count=5,6");
+    accepted("i", "event", "instructions");
+    ck_assert_str_eq(read_file("i", "count"), "5\n");
+    ck_assert_str_eq(value_of("i", "config", "count"), "5");
+    accepted("i", "event", "cycles instructions");
+    ck_assert_str_eq(read_file("i", "count"), "5\n0\n");
+    refused("i", "config", "event=cycles count=5,6", EINVAL, P02);
+}
+
+TEST(a_count_is_written_back_as_it_reads)
+{
+    pmc_with("i", "cycles instructions page-faults", "");
+    accepted("i", "count", "1\n2\n3\n");
+    ck_assert_str_eq(read_file("i", "count"), "1\n2\n3\n");
+    accepted("i", "count", "4,5 6");
+    ck_assert_str_eq(read_file("i", "count"), "4\n5\n6\n");
+    refused("i", "count", "1\n2\n3\n4\n", EINVAL, P02);
+    refused("i", "count", "1,,2", EINVAL, P02);
+    refused("i", "count", " \n", EINVAL, P02);
+}
+
+TEST(backends_see_no_odd_bytes)
+{
+    static const char *const words[] = {"cycles\"", "cyc\\les", "'cycles'", "cy\x01cles", "cycl\xc3\xa9s",
+                                        "cycles\x7f", "\xff", "sched:`x`"};
+
+    ck_assert_int_eq(pmc_make("i"), 0);
+    fx.fail[FAIL_RESOLVE] = 1;
+    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++)
+        refused("i", "event", words[i], EINVAL, CS01);
+    refused("i", "config", "event=cycles event=a\"b", EINVAL, CS01);
+    ck_true(strstr(fx.err.text, "a\\042b"));
+    ck_assert_uint_eq(fx.fail[FAIL_RESOLVE], 1);
+}

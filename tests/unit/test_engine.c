@@ -117,3 +117,19 @@ TEST(info_says_what_there_is)
     ck_true(strncmp(read_file(NULL, "info/version"), "pmcfs ", 6) == 0);
     ck_true(strstr(read_file(NULL, "info/classes"), "sim rows 4 "));
 }
+
+TEST(an_owner_at_his_limit_is_given_no_more)
+{
+    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine), .rights = fx.rights};
+
+    tune(TUNABLE_MAX_PMCS_PER_USER, "1");
+    ck_assert_int_eq(pmc_make("a"), 0);
+    ck_assert_int_eq(pmc_make("b"), 0);
+    call.pmc = pmc_of("a");
+    ck_assert_int_eq(engine_chown(&call, 1000, (gid_t)-1), 0);
+    ck_assert_int_eq(engine_chown(&call, 1000, 1000), 0);
+    call.pmc = pmc_of("b");
+    ck_assert_int_eq(engine_chown(&call, 1000, (gid_t)-1), -EDQUOT);
+    ck_assert_int_eq(call.err.id, P11);
+    ck_assert_int_eq(engine_chown(&call, 0, (gid_t)-1), 0);
+}

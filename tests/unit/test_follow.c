@@ -4,10 +4,13 @@
  */
 #include "tests/unit/unit.h"
 
+#include "core/parts.h"
 #include "core/pmc.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
 
 SUITE_SETUP(follow, fixture_setup, fixture_close);
 
@@ -85,9 +88,201 @@ TEST(an_exec_between_question_and_start_is_found)
     pmc_with("i", "task-clock", "");
     fx.on_attach = exec_privileged;
     refused("i", "target", "101", EPERM, E40);
-    fx.host.headless = true; /* cannot be asked any more: it was when it was named */
+    fx.host.headless = true; /* its threads are asked all the same */
+    fake_find(&fx.host, 101)->uid = 1000;
+    refused("i", "target", "101", EPERM, E40);
+    fx.on_attach = NULL;
     fake_find(&fx.host, 101)->uid = 1000;
     accepted("i", "target", "101");
+}
+
+TEST(self_is_asked_about_like_any_other)
+{
+    as_user(100, 1000);
+    pmc_with("i", "task-clock", "");
+    pmc_with("j", "task-clock", "self");
+    fake_find(&fx.host, 100)->uid = 0; /* a set-id program, made to write into a held descriptor */
+    for (unsigned i = 0; i < 2; i++)
+        refused("i", "target", i ? "tid:self" : "self", EPERM, E40);
+    refused("i", "config", "target=self", EPERM, E40);
+    refused("i", "ctl", "start", EPERM, E40);
+    accepted("j", "ctl", "stop");
+    refused("j", "config", "user=off", EPERM, E40); /* opened anew: the same */
+    fake_find(&fx.host, 100)->uid = 1000;
+    accepted("j", "config", "user=off");
+    accepted("i", "ctl", "start");
+    as_root();
+    fake_find(&fx.host, 100)->uid = 2000;
+    accepted("j", "config", "user=on");
+}
+
+TEST(self_alone_where_others_are_not_to_be_observed)
+{
+    tune(TUNABLE_UNPRIVILEGED_PROC_DEBUG, "0");
+    as_user(100, 1000);
+    pmc_with("i", "task-clock", "self");
+    refused("i", "target", "101", EPERM, E40);
+    accepted("i", "ctl", "stop");
+    accepted("i", "config", "user=off");
+    as_user(101, 1000);
+    refused("i", "config", "user=on", EPERM, E40);
+}
+
+TEST(nobody_but_the_superuser_holds_more_than_half)
+{
+    fx.engine->fd_limit = 140;
+    as_user(100, 1000);
+    pmc_with("i", "task-clock", "101");
+    user_find(fx.engine, 1000)->fds += 64;
+    refused("i", "target", "102 103", EDQUOT, P11); /* 1 and 2 that watch, each */
+    ck_true(strstr(fx.err.text, "half of the 140"));
+    accepted("i", "target", "102");
+    refused("i", "target", "103", EDQUOT, P11);
+    accepted("i", "ctl", "stop");
+    accepted("i", "config", "user=off");
+    accepted("i", "target", "-101");
+    accepted("i", "target", "103");
+    as_root();
+    accepted("i", "target", "101");
+    user_find(fx.engine, 1000)->fds -= 64;
+    ck_assert_int_eq(pmc_remove("i"), 0);
+    ck_assert_str_eq(value_of(NULL, "info/stats", "descriptors"), "0");
+}
+
+TEST(processes_that_are_looked_at_are_descriptors_too)
+{
+    fx.engine->fd_limit = 64 + 3;
+    pmc_with("i", "task-clock", "");
+    refused("i", "target", "101 102 103 104 105", EMFILE, P10);
+    ck_assert_str_eq(value_of(NULL, "info/stats", "descriptors"), "0");
+    accepted("i", "target", "101");
+    fx.engine->fd_limit = 64;
+    refused("i", "target", "102", EMFILE, P10);
+    accepted("i", "target", "-101"); /* what is taken back has room */
+}
+
+TEST(a_word_written_often_is_opened_once)
+{
+    static char text[100 << 10] = "101 ";
+
+    pmc_with("i", "task-clock", "");
+    while (strlen(text) < sizeof text - 100)
+        for (unsigned i = 0; i < 10; i++)
+            strcat(text + strlen(text), i % 2 ? "102 " : "self ");
+    strcat(text, "999 101 998\n");
+    fx.host.n_opened = 0;
+    accepted("i", "target", text);
+    ck_assert_uint_eq(fx.host.n_opened, 3);
+    ck_true(strstr(fx.err.text, "999") && strstr(fx.err.text, "998"));
+    ck_true(strstr(fx.err.text, "999") < strstr(fx.err.text, "998"));
+    ck_assert_str_eq(read_file("i", "target"), "101\n50\n102\n");
+}
+
+static void three_seconds(void)
+{
+    pass_ms(3000);
+}
+
+TEST(one_deadline_for_all_targets)
+{
+    pmc_with("i", "task-clock", "");
+    fx.on_attach = three_seconds;
+    accepted("i", "target", "101 102");
+    ck_assert_int_eq(write_file("i", "target", "103 104 105"), EAGAIN);
+    ck_assert_int_eq(fx.err.id, P13);
+    ck_assert_str_eq(read_file("i", "target"), "101\n102\n");
+    tune(TUNABLE_ATTACH_MS, "10000");
+    accepted("i", "target", "103 104 105");
+}
+
+static unsigned n_attached;
+
+static void take_it_off(void)
+{
+    if (++n_attached == 2)
+        pmc_take_off(pmc_of("i"));
+}
+
+TEST(between_two_targets_a_release_is_seen)
+{
+    struct held held;
+
+    pmc_with("i", "task-clock", "");
+    n_attached = 0;
+    fx.on_attach = take_it_off;
+    held_write(&held, "i", "target", "101 102 103 104");
+    ck_assert_int_eq(held_finish(&held), ENODEV);
+    ck_assert_uint_eq(n_attached, 2);
+    ck_assert_int_eq(fx.err.id, P26);
+    ck_assert_str_eq(value_of(NULL, "info/stats", "descriptors"), "0");
+}
+
+static atomic_bool interrupted;
+
+static void interrupt(void)
+{
+    if (++n_attached == 2)
+        interrupted = true;
+}
+
+TEST(between_two_targets_an_interruption_is_seen)
+{
+    struct held held;
+
+    pmc_with("i", "task-clock", "");
+    n_attached = 0;
+    interrupted = false;
+    fx.on_attach = interrupt;
+    fx.interrupted = &interrupted;
+    held_write(&held, "i", "target", "101 102 103 104");
+    ck_assert_int_eq(held_finish(&held), EINTR);
+    ck_assert_uint_eq(n_attached, 2);
+    ck_assert_str_eq(read_file("i", "target"), "");
+    ck_assert_str_eq(read_file("i", "error"), "ok\n");
+    interrupted = false;
+    accepted("i", "target", "101");
+}
+
+TEST(what_is_taken_back_is_counted_below_its_parent)
+{
+    as_user(100, 1000);
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=task-clock descendants=on target=101 target=102");
+    pass_ms(2);
+    uint64_t id = pmc_of("i")->links->link[0]->id;
+    accepted("i", "target", "-102");
+    ck_assert_str_eq(read_file("i", "target"), "101\n");
+    ck_assert_uint_ne(pmc_of("i")->links->link[0]->id, id);
+    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 5000000);
+    as_root(); /* with the rights of who attached, whoever takes back */
+    fake_find(&fx.host, 100)->uid = 2000;
+    accepted("i", "target", "103");
+    fx.on_attach = exec_privileged;
+    refused("i", "target", "-103", EPERM, E40);
+}
+
+TEST(who_was_attached_with_more_rights_stays_so)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=task-clock descendants=on target=201 target=101");
+    as_user(100, 1000);
+    accepted("i", "target", "-101");
+    ck_assert_str_eq(read_file("i", "target"), "201\n");
+    pass_ms(1);
+    ck_assert_uint_eq(count_of("i"), 1000000);
+}
+
+TEST(what_dies_while_it_is_opened_anew_keeps_its_count)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=task-clock descendants=on target=101 target=102");
+    pass_ms(2);
+    fx.fail[FAIL_ATTACH] = 1;
+    fx.fail_id = E44;
+    accepted("i", "target", "-102");
+    ck_assert_uint_eq(count_of("i"), 4000000);
 }
 
 TEST(what_lost_its_events_is_attached_again_in_all_PMCs)

@@ -197,8 +197,8 @@ static const struct {
     const char *name; /* without .c and .h, unless these are apart */
     int level;
 } levels[] = {
-    {"utf8", 0},         {"err", 1},        {"buf", 2},       {"scan", 2},     {"ids", 2},
-    {"cpus", 3},         {"event", 10},     {"match", 10},    {"record", 10},  {"catalog", 10},
+    {"utf8", 0},         {"err", 1},        {"buf", 2},       {"scan", 3},     {"ids", 2},
+    {"cpus", 4},         {"event", 10},     {"match", 10},    {"record", 10},  {"catalog", 10},
     {"tunable", 11},     {"host", 12},      {"rights", 13},   {"backend", 13}, {"call", 13},
     {"files", 14},       {"engine.h", 15},  {"row.h", 20},    {"row_state", 21},
     {"row", 22},         {"row_choose", 22}, {"row_arrange", 22}, {"log", 20}, {"settings", 21},

@@ -195,12 +195,14 @@ TEST(a_descriptor_remembers)
     accepted("a", "config", "interval=5");
     accepted("a", "ctl", "start");
     read_open(&open, "a", "series");
+    open.seen_resets = 7;
     buf_init(&one, NULL, 0);
     buf_init(&two, NULL, 0);
     open_file_print(&open, &one);
     ck_true(open_file_scan(&again, buf_text(&one)));
     open_file_print(&again, &two);
     ck_assert_str_eq(buf_text(&one), buf_text(&two));
+    ck_assert_uint_eq(again.seen_resets, 7);
     ck_assert_str_eq(read_open(&again, "a", "count"), "0\n0\n");
     ck_assert_str_eq(read_open(&again, "a", "count"), "1\n2\n");
     open_file_clear(&again);

@@ -3,6 +3,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 SUITE(scan);
@@ -190,4 +191,47 @@ TEST(guesses_survive_endless_words)
     }
     ck_assert_uint_eq(near.n, 3);
     ck_assert_uint_eq(strlen(near_text(&near)), strlen(" (did you mean , , ?)") + 92 + 93 + 94);
+}
+
+static void check_shown(const char *text, const char *expected)
+{
+    ck_assert_str_eq(text_shown(text), expected);
+}
+
+TEST(words_are_shown_so_that_no_two_look_alike)
+{
+    check_shown("page-faults:u", "page-faults:u");
+    check_shown("\033[2J", "\\033[2J");
+    check_shown("\\033[2J", "\\134033[2J");
+    check_shown("a=\"b\" c\n", "a\\075\\042b\\042\\040c\\012");
+    check_shown("gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f");
+    check_shown("\xc3", "\\303");
+    check_shown("", "");
+}
+
+TEST(long_words_are_cut_behind_a_whole_character)
+{
+    char text[300], expected[820];
+    size_t n = 0;
+
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    text[199] = '\xc3';
+    text[200] = '\xbc';
+    snprintf(expected, sizeof expected, "%.199s…", text);
+    check_shown(text, expected);
+    memset(text, '\x80', sizeof text - 1);
+    for (unsigned i = 0; i < 200; i++)
+        n += (size_t)sprintf(expected + n, "\\200");
+    strcpy(expected + n, "…");
+    check_shown(text, expected);
+}
+
+TEST(four_words_fit_into_one_sentence)
+{
+    char text[100];
+
+    snprintf(text, sizeof text, "%s %s %s %s", text_shown("a b"), text_shown("c"),
+             text_shown("d"), text_shown("e\\"));
+    ck_assert_str_eq(text, "a\\040b c d e\\134");
 }

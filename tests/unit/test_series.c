@@ -72,15 +72,54 @@ TEST(the_lines_add_up_at_the_end)
     ck_assert_str_eq(next(), "");
 }
 
-TEST(a_restart_ends_it_without_nonsense)
+TEST(a_restart_begins_a_sequence_of_the_new_count)
 {
-    started("event=page-faults interval=10 target=100");
+    started("event=page-faults interval=10 count=5 target=100");
     next();
     pass_ms(10);
     next();
     accepted("i", "ctl", "restart");
     pass_ms(1);
+    ck_assert_str_eq(next(), "# seconds\tpage-faults\n");
+    ck_assert_str_eq(next(), "WAIT");
+    pass_ms(9);
+    ck_assert_str_eq(next(), "0.020000000\t20\n"); /* all since the restart */
+    pass_ms(10);
+    ck_assert_str_eq(next(), "0.030000000\t20\n");
+}
+
+TEST(a_reset_leaves_no_rest)
+{
+    started("event=page-faults interval=10 target=100");
+    next();
+    pass_ms(15);
+    accepted("i", "ctl", "stop");
+    accepted("i", "ctl", "reset");
     ck_assert_str_eq(next(), "");
+    ck_assert_str_eq(next(), "");
+    accepted("i", "ctl", "start");
+    ck_assert_str_eq(next(), "# seconds\tpage-faults\n");
+    pass_ms(10);
+    ck_assert_str_eq(next(), "0.025000000\t20\n");
+}
+
+TEST(end_of_file_lasts_until_the_next_run)
+{
+    started("event=page-faults interval=10 target=100");
+    accepted("i", "ctl", "stop");
+    ck_assert_str_eq(next(), "# seconds\tpage-faults\n");
+    ck_assert_str_eq(next(), "");
+    accepted("i", "config", "interval=off");
+    ck_assert_str_eq(next(), "");
+    accepted("i", "ctl", "start");
+    ck_assert_str_eq(next(), "");
+    accepted("i", "ctl", "stop");
+    accepted("i", "config", "interval=10");
+    ck_assert_str_eq(next(), "");
+    accepted("i", "ctl", "start");
+    ck_assert_str_eq(next(), "# seconds\tpage-faults\n");
+    pass_ms(10);
+    ck_assert_str_eq(next(), "0.010000000\t20\n");
 }
 
 TEST(a_new_start_is_another_run)
@@ -92,6 +131,12 @@ TEST(a_new_start_is_another_run)
     pass_ms(1);
     accepted("i", "ctl", "start");
     ck_assert_str_eq(next(), "0.016000000\t30\n");
+    ck_assert_str_eq(next(), "# seconds\tpage-faults\n");
+    ck_assert_str_eq(next(), "WAIT");
+    pass_ms(4);
+    accepted("i", "ctl", "stop");
+    pass_ms(1);
+    ck_assert_str_eq(next(), "0.021000000\t8\n");
     ck_assert_str_eq(next(), "");
 }
 
@@ -108,15 +153,18 @@ TEST(no_event_is_enodata)
     ck_assert_str_eq(next(), "ENODATA");
 }
 
-TEST(another_event_ends_it)
+TEST(another_event_is_another_sequence)
 {
     started("event=page-faults interval=10 target=100");
     next();
     accepted("i", "ctl", "stop");
-    accepted("i", "event", "task-clock");
+    accepted("i", "event", "page-faults task-clock");
+    ck_assert_str_eq(next(), "");
     accepted("i", "ctl", "start");
     pass_ms(10);
-    ck_assert_str_eq(next(), "");
+    ck_assert_str_eq(next(), "# seconds\tpage-faults\ttask-clock\n");
+    pass_ms(10);
+    ck_assert_str_eq(next(), "0.020000000\t40\t20000000\n");
 }
 
 TEST(an_estimate_may_step_back)

@@ -3,6 +3,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include "core/pmc.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
@@ -235,6 +236,54 @@ TEST(a_cpu_taken_back_is_still_one_of_all)
     ck_assert_uint_eq(count_of("i"), 4000000);
 }
 
+TEST(a_cpu_is_meant_by_name_by_all_or_by_both)
+{
+    pmc_with("i", "cpu-clock", "cpu0-3");
+    accepted("i", "target", "all");
+    uint64_t id = pmc_of("i")->links->link[0]->id;
+    for (unsigned cpu = 0; cpu < 4; cpu++) {
+        char word[8];
+
+        snprintf(word, sizeof word, "-cpu%u", cpu);
+        accepted("i", "target", word);
+        refused("i", "target", word, EINVAL, E28); /* only `all` means it now */
+    }
+    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
+    ck_assert_str_eq(read_file("i", "target"), "all\n");
+    ck_assert_uint_eq(pmc_of("i")->links->link[0]->id, id); /* untouched */
+    refused("i", "target", "cpu1", EEXIST, E10);
+    accepted("i", "config", "target=cpu1"); /* by both */
+    ck_assert_str_eq(read_file("i", "target"), "cpu1\nall\n");
+    accepted("i", "target", "-cpu1 cpu1");
+    refused("i", "target", "-cpu1 cpu2", EEXIST, E10); /* and cpu1 is named as before */
+    accepted("i", "target", "-all");
+    ck_assert_str_eq(read_file("i", "target"), "cpu1\n");
+    accepted("i", "target", "all cpu2");
+    ck_assert_str_eq(read_file("i", "target"), "cpu1\ncpu2\nall\n");
+    accepted("i", "target", "-cpu1 -all");
+    ck_assert_str_eq(read_file("i", "target"), "cpu2\n");
+    accepted("i", "target", "all");
+    accepted("i", "target", "-all -cpu2");
+    ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
+}
+
+TEST(a_cpu_named_while_settings_change)
+{
+    pmc_with("i", "cpu-clock", "cpu1");
+    accepted("i", "target", "all");
+    accepted("i", "ctl", "stop");
+    accepted("i", "config", "multiplex=on target=-cpu1");
+    ck_assert_str_eq(read_file("i", "target"), "all\n");
+    accepted("i", "config", "multiplex=off target=cpu1");
+    ck_assert_str_eq(read_file("i", "target"), "cpu1\nall\n");
+    fake_cpu(&fx.host, 1, false);
+    works_run();
+    accepted("i", "target", "-cpu1");
+    fake_cpu(&fx.host, 1, true);
+    works_run();
+    ck_assert_str_eq(read_file("i", "target"), "all\n");
+}
+
 TEST(system_scope_needs_the_right_but_not_to_stop)
 {
     as_user(100, 1000);
@@ -319,7 +368,7 @@ TEST(all_follows_the_cpus)
     works_run();
     pass_ms(1);
     ck_assert_uint_eq(count_of("i"), 7000000);
-    ck_true(strstr(read_file(NULL, "info/rows"), "\n3 1 sim-1 sim STANDALONE enabled 1 i 0 - cycles - -\n"));
+    ck_true(strstr(read_file(NULL, "info/rows"), "\n3 1 sim-1 sim STANDALONE enabled 1 i 0 50 cycles - -\n"));
 }
 
 TEST(following_a_cpu_that_cannot_be_opened_is_given_up)
@@ -337,6 +386,19 @@ TEST(following_a_cpu_that_cannot_be_opened_is_given_up)
     works_run();
     pass_ms(1);
     ck_assert_uint_eq(count_of("i"), 6000000); /* 0, 1 and, tried again, 3 */
+}
+
+TEST(a_cgroup_is_written_as_it_reads_back)
+{
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a b=c\\9\\", true, true};
+    fx.host.cgroup[1] = (struct fake_cgroup){"/\\040", true, true};
+    fx.host.n_cgroups = 2;
+    pmc_with("i", "task-clock", "cgroup:/a\\040b\\075c\\9\\");
+    ck_assert_str_eq(read_file("i", "target"), "cgroup:/a\\040b\\075c\\1349\\134\n");
+    accepted("i", "target", "-cgroup:/a\\040b\\075c\\1349\\134");
+    accepted("i", "config", "target=cgroup:/\\134040");
+    ck_assert_str_eq(read_file("i", "target"), "cgroup:/\\134040\n");
+    refused("i", "target", "cgroup:/\\000", ENOENT, P33); /* no name can contain that */
 }
 
 static void cgroups(void)

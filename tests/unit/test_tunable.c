@@ -183,3 +183,14 @@ TEST(those_without_use_say_so)
     ck_assert_str_eq(tunable_row(TUNABLE_MTXPOOLSIZE)->effect, "none, kept for hwpmc's sake");
     ck_assert_str_eq(tunable_row(TUNABLE_THREADS)->effect, "the next mount");
 }
+
+TEST(a_limit_stays_within_the_range)
+{
+    tunable_limit(&tunables, TUNABLE_CALLCHAINDEPTH, 0);
+    check_value("callchaindepth", "1");
+    ck_assert_int_eq(set("callchaindepth", "1", true), 0);
+    tunable_limit(&tunables, TUNABLE_CALLCHAINDEPTH, UINT64_MAX);
+    ck_assert_int_eq(set("callchaindepth", "512", true), 0);
+    ck_assert_int_eq(set("callchaindepth", "513", true), -EINVAL);
+    check_value("callchaindepth", "512");
+}

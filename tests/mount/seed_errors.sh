@@ -1,0 +1,389 @@
+# shellcheck shell=bash disable=SC2016
+# The errors of hwpmc (E, X) at the file that corresponds: errno, id, and that nothing has changed.
+# shellcheck source=tests/mount/seed_lib.sh
+. "${BASH_SOURCE[0]%/*}/seed_lib.sh"
+
+t_e03_a_row_of_process_pmcs_is_not_disabled() {
+    mount_sim 'sim_cpus=0-1\,3,sim_rows=2'
+    pmc a row=1 event=cycles
+    for cpu in 0 1 3; do
+        steady EBUSY E03 "$M/admin/cpu$cpu/1" disabled
+    done
+    rmdir "$M/a"
+    accepted "$M/admin/cpu3/1" disabled
+}
+
+t_e04_the_slot_of_a_system_pmc_is_not_administered() {
+    mount_sim 'sim_cpus=0-1\,3,sim_rows=2'
+    pmc a row=1 event=cycles target=cpu3
+    steady EBUSY E04 "$M/admin/cpu3/1" disabled
+    accepted "$M/admin/cpu1/1" disabled
+}
+
+t_e05_two_pmcs_of_one_row_do_not_cover_one_process() {
+    mount_sim sim_cpus=2,sim_rows=3
+    target_start p
+    pmc a row=0 event=cycles "target=${PID_OF[p]}"
+    pmc b row=0 event=cycles
+    steady EBUSY E05 "$M/b/target" "${PID_OF[p]}"
+    pmc c event=loads "target=${PID_OF[p]}"
+    pmc d event=loads
+    steady EBUSY E05 "$M/d/target" "${PID_OF[p]}"
+    rmdir "$M/a"
+    attach b "${PID_OF[p]}"
+}
+
+t_e06_e07_a_running_count_is_not_written() {
+    mount_sim
+    target_start p
+    pmc a event=page-faults target=cpu0
+    pmc b event=cycles "target=${PID_OF[p]}"
+    for name in a b; do
+        steady EBUSY E06 "$M/$name/count" 5
+        steady EBUSY E07 "$M/$name/config" count=5
+        ctl $name stop
+        accepted "$M/$name/count" 5
+    done
+}
+
+t_e10_attached_already() {
+    mount_sim
+    target_start p
+    pmc a event=cycles "target=${PID_OF[p]}"
+    steady EEXIST E10 "$M/a/target" "${PID_OF[p]}"
+    pmc b event=cycles target=cpu1
+    steady EEXIST E10 "$M/b/target" cpu1
+}
+
+t_e12_e13_e16_e18_names_that_do_not_exist_are_enoent() {
+    mount_sim 'sim_cpus=0-1\,3,sim_rows=2'
+    for file in nopmc/config nopmc/ctl nopmc/target nopmc/count admin/cpu2/0 admin/cpu4/0 \
+        admin/cpux/0 admin/cpu0/2 admin/cpu0/x admin/cpu-1/0 admin/tunables/none; do
+        is "$(result write "$M/$file" disabled)" ENOENT "$file"
+    done
+}
+
+t_e15_flush_and_close_without_a_log() {
+    mount_sim
+    pmc a event=cycles log=off
+    steady EINVAL E15 "$M/a/ctl" flush
+    steady EINVAL E15 "$M/a/ctl" close
+}
+
+t_e17_neither_enabled_nor_disabled() {
+    mount_sim
+    for text in off 1 free enabled/disabled; do
+        steady EINVAL E17 "$M/admin/cpu0/0" "$text"
+    done
+}
+
+t_e19_no_row_left() {
+    mount_sim 'sim_cpus=0-1\,3,sim_rows=3'
+    pmc s1 event=loads target=cpu0
+    pmc s2 event=loads target=all
+    pmc s3
+    steady EINVAL E19 "$M/s3/config" 'event=loads target=cpu0'
+    like "$(<"$M/s3/error")" '"loads".*row 0.*row 2'
+    steady EINVAL E19 "$M/s3/config" 'event=wide target=cpu0'
+    steady EINVAL E19 "$M/s3/event" 'cycles cycles cycles cycles'
+    accepted "$M/s3/config" 'event=cycles target=cpu0'
+}
+
+t_e20_no_such_mode() {
+    mount_sim
+    pmc a event=cycles
+    for text in counting process 4 -1 ts-sampling; do
+        steady EINVAL E20 "$M/a/mode" "$text"
+        steady EINVAL E20 "$M/a/config" "mode=$text"
+    done
+}
+
+t_e21_a_cpu_number_that_cannot_exist() {
+    mount_sim 'sim_cpus=0-1\,3'
+    pmc a event=cycles mode=SC
+    for text in cpu4 cpu8192 cpu3-4 cpu4294967296; do
+        steady EINVAL 'E2[17]' "$M/a/target" "$text"
+    done
+    like "$(result write "$M/a/target" cpu4; cat "$M/a/error")" 'EINVAL E21 target: .*highest is 3'
+}
+
+t_e22_a_cpu_for_a_process_pmc() {
+    mount_sim
+    pmc a event=cycles mode=TC
+    steady EINVAL E22 "$M/a/target" cpu0
+    steady EINVAL E22 "$M/a/target" all
+}
+
+t_e23_a_system_pmc_without_a_cpu() {
+    mount_sim
+    pmc a event=cycles mode=SC
+    steady EINVAL E23 "$M/a/ctl" start
+    steady EINVAL E23 "$M/a/ctl" restart
+}
+
+t_e24_no_such_setting() {
+    mount_sim
+    pmc a event=cycles
+    for text in flags=1 descendant=on 0x10=on event=cycles\ precise=2; do
+        steady EINVAL E24 "$M/a/config" "$text"
+    done
+}
+
+t_e26_a_process_for_a_system_pmc() {
+    mount_sim
+    target_start p
+    pmc a event=cycles target=cpu0
+    for text in "${PID_OF[p]}" self "tid:${PID_OF[p]}" "-${PID_OF[p]}"; do
+        steady EINVAL E26 "$M/a/target" "$text"
+    done
+}
+
+t_e27_illegal_numbers_of_processes() {
+    mount_sim
+    pmc a event=cycles
+    for text in 0 -0 1.5 0x10 99999999999 tid:0 --1 1,2; do
+        steady EINVAL E27 "$M/a/target" "$text"
+    done
+}
+
+t_e28_taken_back_but_not_attached() {
+    mount_sim
+    target_start p
+    target_start q
+    pmc a event=cycles "target=${PID_OF[p]}"
+    ctl a stop
+    steady EINVAL E28 "$M/a/target" "-${PID_OF[q]}"
+    pmc b event=cycles target=cpu0
+    steady EINVAL E28 "$M/b/target" -cpu1
+}
+
+t_e34_the_slots_of_an_offline_cpu() {
+    mount_sim 'sim_cpus=0-1\,3,sim_offline=3'
+    steady ENXIO E34 "$M/admin/cpu3/0" disabled
+    steady ENXIO E34 "$M/admin/cpu3/0" enabled
+    steady ENXIO E34 "$M/admin/cpu3/0" nonsense
+}
+
+t_e35_the_class_lacks_the_capability() {
+    mount_pmcfs
+    pmc a event=page-faults
+    for text in page-faults,edge task-clock,inv page-faults,cmask=1 context-switches,any; do
+        steady EOPNOTSUPP E35 "$M/a/event" "$text"
+    done
+}
+
+t_e37_absent_and_offline_cpus() {
+    mount_sim 'sim_cpus=0-1\,3-4,sim_offline=4'
+    pmc a event=cycles mode=SC
+    steady ENXIO E37 "$M/a/target" cpu2
+    steady ENXIO E37 "$M/a/target" cpu4
+    steady ENXIO E37 "$M/a/target" 'cpu0 cpu2'
+    steady ENXIO E37 "$M/a/target" cpu0-2
+    attach a all
+    is "$(grep -c 'cpu:' "$M/a/detail")" 3
+}
+
+t_e39_administration_without_the_right() {
+    mount_sim
+    BY=("${POWERLESS[@]}")
+    steady EPERM E39 "$M/admin/cpu0/0" disabled
+    steady EPERM E39 "$M/admin/probe" 1
+    steady EPERM E39 "$M/admin/tunables/strict_rows" 1
+    fails_with EACCES "as $ALICE sh -c 'echo disabled >$M/admin/cpu0/0'"
+    is "$(cat "$M/admin/cpu0/0")" enabled
+}
+
+t_e40_a_process_one_may_not_observe() {
+    mount_sim
+    target_start bobs "$BOB"
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" event=cycles)" ok
+    BY=(as "$ALICE")
+    steady EPERM E40 "$M/a/target" "${PID_OF[bobs]}"
+    steady EPERM E40 "$M/a/target" "tid:${PID_OF[bobs]}"
+    steady EPERM E40 "$M/a/config" "target=${PID_OF[bobs]} count=5"
+}
+
+t_e43_started_after_losing_all_targets() {
+    mount_sim
+    target_start p
+    pmc a event=cycles "target=${PID_OF[p]}"
+    attach a "-${PID_OF[p]}"
+    ctl a stop
+    steady ESRCH E43 "$M/a/ctl" start
+    steady ESRCH E43 "$M/a/ctl" restart
+}
+
+t_e44_no_such_process() {
+    mount_sim
+    pmc a event=cycles
+    steady ESRCH E44 "$M/a/target" 4194001
+    steady ESRCH E44 "$M/a/target" tid:4194001
+    steady ESRCH E44 "$M/a/target" -4194001
+}
+
+t_e45_a_process_that_is_not_observed_any_more() {
+    mount_pmcfs
+    target_start p "$ALICE"
+    cp "$HELPERS/target" "$T/suid-target"
+    chmod 4755 "$T/suid-target"
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" "event=page-faults target=${PID_OF[p]}")" ok
+    tell p run "$T/suid-target"
+    eventually 5 '[[ $(state a) == exited ]]'
+    BY=(as "$ALICE")
+    steady ESRCH E45 "$M/a/target" "-${PID_OF[p]}"
+    steady ESRCH E43 "$M/a/ctl" start
+}
+
+t_x02_stopped_before_any_start() {
+    mount_sim
+    target_start p
+    pmc a event=cycles autostart=off "target=${PID_OF[p]}"
+    steady EINVAL X02 "$M/a/ctl" stop
+    pmc b event=cycles mode=SC
+    steady EINVAL X02 "$M/b/ctl" stop
+}
+
+t_x04_user_call_chains_while_counting() {
+    mount_sim
+    pmc a event=cycles mode=TC
+    pmc b event=cycles mode=SC
+    for name in a b; do
+        steady EINVAL 'P07|X04' "$M/$name/config" callchain=user
+    done
+}
+
+t_x05_what_follows_processes_in_a_system_mode() {
+    mount_sim
+    pmc a event=cycles mode=SC
+    for key in descendants log-csw log-exit; do
+        steady EINVAL X05 "$M/a/config" $key=on
+    done
+}
+
+t_x06_no_such_class() {
+    mount_sim
+    pmc a
+    steady EINVAL CS01 "$M/a/event" nosuch::cycles
+    steady EINVAL CS01 "$M/a/event" nosuch/cycles/
+    like "$(<"$M/a/error")" 'nosuch'
+}
+
+t_x07_system_scope_without_the_right() {
+    mount_sim 'sim_cpus=0-1\,3'
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" event=cycles)" ok
+    BY=(as "$ALICE")
+    steady EPERM X07 "$M/a/target" cpu0
+    steady EPERM X07 "$M/a/target" all
+    steady EPERM X07 "$M/a/config" 'mode=SC target=cpu3'
+}
+
+t_x08_nothing_but_disabled_slots_would_fit() {
+    mount_sim 'sim_cpus=0-1\,3,sim_rows=3'
+    accepted "$M/admin/cpu3/0" disabled
+    pmc a event=loads target=cpu3
+    is "$(status a row)" 2 'a disabled row is skipped'
+    rmdir "$M/a"
+    accepted "$M/admin/cpu3/2" disabled
+    pmc a
+    steady EPERM X08 "$M/a/config" 'event=loads target=cpu3'
+    accepted "$M/a/config" 'event=loads target=cpu0'
+}
+
+t_x09_a_process_that_is_exiting() {
+    mount_pmcfs
+    pmc a event=page-faults
+    # It has ended, but nobody has waited for it.
+    /usr/bin/python3 -c 'import os, time
+pid = os.fork()
+if pid == 0: os._exit(0)
+print(pid, flush=True)
+time.sleep(5)' >"$T/pid" &
+    eventually 5 '[[ -s $T/pid ]] && grep -qs "^State:.Z" "/proc/$(<"$T/pid")/status"'
+    steady ESRCH 'X09|E44' "$M/a/target" "$(<"$T/pid")"
+}
+
+t_x17_an_unknown_operation() {
+    mount_sim
+    pmc a event=cycles
+    for text in begin 'start now' attach; do
+        steady EINVAL P19 "$M/a/ctl" "$text"
+    done
+}
+
+t_x19_x20_x21_what_is_held_of_a_released_pmc_is_enodev() {
+    mount_sim
+    pmc a event=cycles
+    local fds=() name fd
+    for name in config event mode target ctl count; do
+        exec {fd}<>"$M/a/$name"
+        fds+=("$fd")
+    done
+    rmdir "$M/a"
+    for fd in "${fds[@]}"; do
+        is "$(result fd "$fd" start)" ENODEV
+        fails_with ENODEV "cat <&$fd"
+    done
+    # The same name again is another PMC.
+    pmc a event=loads
+    for fd in "${fds[@]}"; do
+        is "$(result fd "$fd" 1)" ENODEV
+    done
+    is "$(state a) $(cat "$M/a/event")" 'allocated loads'
+}
+
+# Where several errors are there at once, the seed's order decides which is told.
+
+t_order_of_checks_at_admin() {
+    mount_sim 'sim_cpus=0-1\,3,sim_offline=3,sim_rows=2'
+    pmc a row=0 event=cycles
+    BY=("${POWERLESS[@]}")
+    steady EPERM E39 "$M/admin/cpu3/0" nonsense
+    BY=()
+    steady ENXIO E34 "$M/admin/cpu3/0" nonsense
+    steady EINVAL E17 "$M/admin/cpu0/0" nonsense
+    steady EBUSY E03 "$M/admin/cpu0/0" disabled
+}
+
+t_order_of_checks_at_attach() {
+    mount_sim
+    target_start bobs "$BOB"
+    target_start mine "$ALICE"
+    as "$ALICE" mkdir "$M/a" "$M/b"
+    is "$(result_as "$ALICE" write "$M/a/config" "row=0 event=cycles target=${PID_OF[mine]}")" ok
+    is "$(result_as "$ALICE" write "$M/b/config" 'row=0 event=cycles')" ok
+    accepted "$M/b/target" "${PID_OF[bobs]}"
+    BY=(as "$ALICE")
+    steady EINVAL E27 "$M/b/target" "${PID_OF[bobs]} 0"
+    steady ESRCH E44 "$M/b/target" 4194001
+    steady EPERM E40 "$M/b/target" "${PID_OF[bobs]}" # before E10
+    steady EEXIST E10 "$M/a/target" "${PID_OF[mine]}"
+    steady EBUSY E05 "$M/b/target" "${PID_OF[mine]}"
+}
+
+t_e26_comes_before_e44_at_attach() {
+    mount_sim
+    pmc a event=cycles mode=SC
+    steady EINVAL E26 "$M/a/target" 4194001
+    pmc b event=cycles target=cpu0
+    steady EINVAL E26 "$M/b/target" 4194001
+}
+
+t_order_of_checks_at_allocate() {
+    mount_sim 'sim_cpus=0-1\,3,sim_rows=2'
+    as "$ALICE" mkdir "$M/a"
+    BY=(as "$ALICE")
+    steady EINVAL E20 "$M/a/config" 'mode=none event=cycles target=cpu9 descendants=on'
+    steady EINVAL E22 "$M/a/config" 'mode=TC event=cycles target=cpu2'
+    steady EPERM X07 "$M/a/config" 'mode=SC event=cycles target=cpu1'
+}
+
+t_e21_e37_come_before_x07_at_allocate() {
+    mount_sim 'sim_cpus=0-1\,3,sim_rows=2'
+    as "$ALICE" mkdir "$M/a"
+    BY=(as "$ALICE")
+    steady EINVAL E21 "$M/a/config" 'mode=SC event=cycles target=cpu9'
+    steady ENXIO E37 "$M/a/config" 'mode=SC event=cycles target=cpu2'
+}

@@ -1,0 +1,44 @@
+# shellcheck shell=bash
+# What the seed_*.sh tests share. Their names carry the ids of tests/seed-ids.
+
+# Who does the writing in `steady`: empty, or a command such as as $ALICE.
+BY=()
+# shellcheck disable=SC2034 # root's uid without its rights, for BY
+POWERLESS=(setpriv --bounding-set=-all --inh-caps=-all)
+
+# Everything a refused command could have changed.
+world() {
+    local ctl pmc
+    for ctl in "$M"/*/ctl; do
+        [[ -e $ctl ]] || continue
+        pmc=${ctl%/ctl}
+        echo "$pmc"
+        cat "$pmc"/{config,event,mode,target,ctl}
+        sed -n '/^row /p; /^targets /p' "$pmc/status"
+        [[ $(<"$ctl") == running ]] || cat "$pmc/count" 2>&1 || :
+    done
+    cat "$M/info/rows"
+    (cd "$M/admin" && head -n 1 cpu*/* tunables/* 2>&1) || : # the slots of an offline CPU cannot be read
+}
+
+# steady ERRNO ID FILE TEXT: the write fails with ERRNO, the sentence has ID (a regex), nothing has changed.
+steady() {
+    local before after got line=$M/info/last_error
+    before=$(world)
+    got=$("${BY[@]}" "$HELPERS/io" write "$3" "$4") && die "accepted '$4' in ${3#"$M/"}, expected $1 $2"
+    is "$got" "$1" "writing '$4' to ${3#"$M/"}: errno"
+    [[ $3 == "$M"/admin/* ]] || line=${3%/*}/error
+    line=$(<"$line")
+    [[ $line =~ ^$1\ ($2)\ ([a-z0-9]+/)*${3##*/}:\ .+[^.]$ ]] || die "writing '$4': error says '$line', expected '$1 $2 ${3##*/}: …'"
+    after=$(world)
+    is "$after" "$before" "everything after '$4' was refused"
+}
+
+# row CPU ROW COLUMN: one field of info/rows
+row() {
+    awk -v cpu="$1" -v row="$2" -v name="$3" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        $at["cpu"] == cpu && $at["row"] == row { print $at[name] }' "$M/info/rows"
+}
+
+# The dispositions of the rows as CPU 0 sees them, in their order.
+dispositions() { awk 'NR > 1 && $1 == 0 { print $5 }' "$M/info/rows" | xargs; }

@@ -1,0 +1,400 @@
+# shellcheck shell=bash disable=SC2016
+# The life of a PMC: operations (OP), flags (F), start rules (ST), values (V), qualifiers (Q), tunables (T),
+# signals (SG), and what targets and owners do meanwhile.
+# shellcheck source=tests/mount/seed_lib.sh
+. "${BASH_SOURCE[0]%/*}/seed_lib.sh"
+
+t_op10_op16_one_command_allocates_configures_attaches_and_starts() {
+    mount_sim
+    target_start p
+    mkdir "$M/a"
+    accepted "$M/a/config" "event=cycles count=9 row=2 target=${PID_OF[p]}"
+    is "$(state a) $(status a row) $(cat "$M/a/target")" "running 2 ${PID_OF[p]}"
+    between "$(count a)" 10 1000000000000
+}
+
+t_op11_op12_op17_detached_and_stopped_while_running() {
+    mount_sim
+    target_start p
+    target_start q
+    pmc a event=cycles "target=${PID_OF[p]}" "target=${PID_OF[q]}"
+    attach a "-${PID_OF[p]}"
+    is "$(state a) $(cat "$M/a/target")" "running ${PID_OF[q]}"
+    ctl a stop
+    local before
+    before=$(count a)
+    sleep 0.02
+    is "$(count a)" "$before"
+    attach a "-${PID_OF[q]}"
+    is "$(count a)" "$before"
+}
+
+t_op13_released_in_any_state_and_the_row_is_free() {
+    mount_sim 'sim_cpus=0-1\,3,sim_rows=1'
+    target_start p
+    local settings
+    for settings in event=cycles "event=cycles target=${PID_OF[p]}" 'event=cycles target=all' \
+        "event=cycles start=exec target=${PID_OF[p]}"; do
+        pmc a "$settings"
+        rmdir "$M/a"
+        is "$(dispositions)" FREE
+    done
+    tell p faults 1
+}
+
+t_op14_v07_an_exchange_is_refused_whole_while_running() {
+    mount_sim
+    pmc a event=cycles target=cpu0 count=5
+    exec {fd}<>"$M/a/count"
+    is "$(result fd "$fd" 7)" EBUSY
+    local value
+    value=$(cat <&"$fd")
+    ((value > 7)) || die "read $value after the refused half"
+    is "$(setting a count)" 5
+    ctl a stop
+    value=$(count a)
+    exec {fd}<>"$M/a/count"
+    is "$(result fd "$fd" 7)" ok
+    is "$(cat <&"$fd")" "$value"
+    is "$(count a)" 7
+}
+
+t_op15_v05_count_and_config_both_set_the_initial_count() {
+    mount_sim
+    target_start p
+    pmc a event=cycles autostart=off "target=${PID_OF[p]}"
+    accepted "$M/a/config" count=100
+    is "$(count a)" 100
+    accepted "$M/a/count" 200
+    is "$(count a) $(setting a count)" '200 200'
+    ctl a start
+    ((200 < $(count a))) || die 'does not go on from the initial count'
+    ctl a stop
+    ctl a reset
+    is "$(count a)" 200
+}
+
+t_op18_no_register_number_is_handed_out() {
+    mount_sim
+    pmc a event=cycles
+    is "$(result open "$M/a/rdpmc" r)" ENOENT
+}
+
+t_f01_descendants_present_and_later_and_after_their_parent() {
+    mount_pmcfs
+    target_start p
+    tell p stay 1000
+    pmc a event=page-faults descendants=on "target=${PID_OF[p]}"
+    tell p bear
+    tell p child 1000
+    local before
+    before=$(count a)
+    between "$before" 2000 4000
+    pmc b event=page-faults "target=${PID_OF[p]}"
+    tell p child 1000
+    between "$(count b)" 0 900 'without the flag'
+    between "$(($(count a) - before))" 1000 2000
+}
+
+t_f06_f07_kgmon_and_force_are_not_supported() {
+    mount_sim
+    pmc a event=cycles
+    steady EOPNOTSUPP P09 "$M/a/config" kgmon=on
+    steady EOPNOTSUPP P09 "$M/a/config" force=on
+    accepted "$M/a/config" kgmon=off
+}
+
+t_st2_a_pmc_without_a_target_is_attached_to_who_starts_it() {
+    mount_sim
+    pmc a event=cycles
+    # shellcheck disable=SC2016 # its own number
+    bash -c 'echo start >"$1/a/ctl"; echo $$; cat "$1/a/target" "$1/a/ctl"' - "$M" >"$T/out"
+    is "$(sed -n 2,3p "$T/out" | xargs)" "$(sed -n 1p "$T/out") running"
+    eventually 5 '[[ $(state a) == exited ]]'
+    ((0 < $(count a))) || die 'nothing was counted'
+}
+
+t_st3_never_attached_again_by_itself() {
+    mount_sim
+    target_start p
+    pmc a event=cycles descendants=on "target=${PID_OF[p]}"
+    attach a "-${PID_OF[p]}"
+    ctl a stop
+    steady ESRCH E43 "$M/a/ctl" start
+    target_start q
+    pmc b event=cycles "target=${PID_OF[q]}"
+    target_end q
+    eventually 5 '[[ $(state b) == exited ]]'
+    steady ESRCH E43 "$M/b/ctl" start
+    is "$(cat "$M/a/target" "$M/b/target")" ''
+}
+
+t_st4_active_at_once_in_every_thread() {
+    mount_pmcfs
+    target_start p
+    tell p threads 4
+    pmc a event=page-faults autostart=off "target=${PID_OF[p]}"
+    tell p each 100
+    is "$(count a)" 0
+    ctl a start
+    tell p each 100
+    between "$(count a)" 400 600
+}
+
+t_st6_v08_a_system_pmc_keeps_its_count_and_continues() {
+    mount_sim 'sim_cpus=0-1\,3'
+    pmc a event=cycles target=cpu3
+    local before
+    # Whoever reads is on another CPU than the one that is counted.
+    before=$(taskset -c 0 cat "$M/a/count")
+    ((before > 0)) || die 'nothing was counted'
+    ctl a stop
+    before=$(count a)
+    sleep 0.02
+    is "$(count a)" "$before" 'stopped'
+    ctl a start
+    ((before <= $(count a))) || die 'started again from below'
+}
+
+t_x03_starting_the_running_and_stopping_the_stopped() {
+    mount_sim
+    pmc a event=cycles target=cpu0
+    local enabled
+    enabled=$(status a enabled_ns)
+    ctl a start
+    ((enabled <= $(status a enabled_ns))) || die 'started afresh'
+    is "$(state a)" running
+    ctl a stop
+    local before
+    before=$(world)
+    ctl a stop
+    is "$(world)" "$before"
+}
+
+t_x01_attached_while_running() {
+    mount_sim
+    target_start p
+    target_start q
+    pmc a event=cycles "target=${PID_OF[p]}"
+    attach a "${PID_OF[q]}"
+    is "$(state a) $(status a targets)" 'running 2'
+}
+
+t_v01_v02_one_sum_and_a_part_for_each_target() {
+    mount_pmcfs
+    target_start p
+    target_start q
+    pmc a event=page-faults "target=${PID_OF[p]}" "target=${PID_OF[q]}"
+    tell p faults 100
+    tell q faults 300
+    ctl a stop
+    part() { awk -F'\t' -v t="$1" '$2 == t { print $3 }' "$M/a/detail"; }
+    between "$(part "pid:${PID_OF[p]}")" 100 250
+    between "$(part "pid:${PID_OF[q]}")" 300 450
+    is "$(part all) $(($(part "pid:${PID_OF[p]}") + $(part "pid:${PID_OF[q]}")))" "$(count a) $(count a)"
+}
+
+t_v03_the_count_of_a_busy_target_is_live() {
+    mount_pmcfs
+    target_start p
+    pmc a event=task-clock "target=${PID_OF[p]}"
+    echo 'spin 300' >&"${IN[p]}"
+    sleep 0.05
+    local before
+    before=$(count a)
+    sleep 0.05
+    between "$(($(count a) - before))" 1000000 1000000000
+}
+
+t_v04_the_value_outlives_the_last_target() {
+    mount_sim
+    target_start p
+    pmc a event=cycles "target=${PID_OF[p]}"
+    target_end p
+    eventually 5 '[[ $(state a) == exited ]]'
+    local before
+    before=$(count a)
+    ((before > 0)) || die 'nothing was counted'
+    is "$(count a)" "$before"
+}
+
+t_q01_q02_usr_and_os() {
+    mount_sim
+    pmc a
+    local pair
+    for pair in cycles,usr=:u cycles,os=:k cycles,usr,os= cycles,OS=:k cycles=; do
+        accepted "$M/a/event" "${pair%=*}"
+        is "$(cat "$M/a/event") $(status a event)" "${pair%=*} sim::cycles${pair##*=}"
+    done
+    # The two halves add up to what both count.
+    local both
+    pmc u event=cycles,usr event=cycles,os event=cycles target=cpu0
+    ctl u stop
+    mapfile -t both <"$M/u/count"
+    between $((both[0] + both[1])) $((both[2] - 1)) $((both[2] + 1))
+}
+
+t_q03_q04_q05_edge_inv_and_cmask() {
+    mount_sim
+    pmc a
+    local text
+    for text in cycles,edge cycles,cmask=2 cycles,cmask=2,inv cycles,usr,cmask=0x3,inv,edge cycles,edge,os; do
+        accepted "$M/a/event" "$text"
+        is "$(cat "$M/a/event")" "$text"
+    done
+    like "$(accepted "$M/a/event" cycles,cmask=0x3,inv,edge,usr; status a event)" 'cycles.*:u.*cmask=3.*inv.*edge|cycles.*cmask=3.*inv.*edge.*:u'
+    steady EINVAL CS04 "$M/a/event" cycles,cmask=256
+    steady EINVAL CS04 "$M/a/event" cycles,cmask=
+    steady EINVAL CS04 "$M/a/event" cycles,cmask=many
+    steady EINVAL CS03 "$M/a/event" cycles,cmsk=2
+    steady EINVAL CS03 "$M/a/event" cycles,invert=2
+}
+
+t_q_names_have_one_separator_and_no_case() {
+    mount_sim
+    pmc a
+    local text
+    for text in branch-misses Branch_Misses BRANCH.MISSES sim::branch-misses; do
+        accepted "$M/a/event" "$text"
+        is "$(status a event)" sim::branch-misses "$text"
+    done
+}
+
+t_q_software_events_and_the_time_stamp_take_no_qualifier_that_they_lack() {
+    mount_pmcfs
+    pmc a event=page-faults
+    steady EINVAL CS03 "$M/a/event" page-faults,frobnicate
+    steady EOPNOTSUPP E35 "$M/a/event" page-faults,inv
+    [[ -e /sys/bus/event_source/devices/msr/events/tsc ]] || return 0
+    steady EINVAL 'CS03|E35' "$M/a/event" msr/tsc/,usr
+}
+
+t_sg1_a_pmc_without_targets_is_read_and_written() {
+    mount_sim
+    pmc a event=cycles
+    is "$(result write "$M/a/count" 42)" ok
+    is "$(count a)" 42
+}
+
+t_sg2_the_loss_of_the_last_target_is_told_whatever_the_reason() {
+    mount_pmcfs
+    cp "$HELPERS/target" "$T/suid-target"
+    chmod 4755 "$T/suid-target"
+    local way poller
+    for way in detach privileged exit; do
+        target_start "$way" "$ALICE"
+        as "$ALICE" mkdir "$M/$way"
+        is "$(result_as "$ALICE" write "$M/$way/config" "event=page-faults target=${PID_OF[$way]}")" ok
+        timeout 10 /usr/bin/python3 -B - "$M/$way/target" "$T/$way" <<'P' &
+import os, select, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+assert os.pread(fd, 100, 0)
+p = select.poll()
+p.register(fd, select.POLLPRI)
+open(sys.argv[2], "w").close()
+assert p.poll(5000), "not told"
+assert os.pread(fd, 100, 0) == b"", "told too early"
+P
+        poller=$!
+        eventually 5 '[[ -e $T/$way ]]'
+        case $way in
+        detach) attach $way "-${PID_OF[$way]}" ;;
+        privileged) tell $way run "$T/suid-target" ;;
+        exit) target_end $way ;;
+        esac
+        end_within 8 $poller || die "not told of $way"
+    done
+}
+
+t_t01_to_t08_by_option_and_by_file() {
+    printf '%s\n' 'callchaindepth = 31' 'mincount = 77' 'nsamples = 512' 'hashsize = none' >"$T/conf"
+    mount_pmcfs -c "$T/conf" -o logbuffersize=64,nbuffers=16,mtxpoolsize=0,nsamples=1024
+    local pair name
+    for pair in callchaindepth=31 mincount=77 nsamples=1024 hashsize=1024 logbuffersize=64 nbuffers=16 \
+        mtxpoolsize=2048; do
+        is "$(head -1 "$M/admin/tunables/${pair%=*}")" "${pair#*=}" "$pair"
+    done
+    # A bad one is told and its default taken.
+    grep -q 'hashsize' "$T/daemon" && grep -q 'mtxpoolsize' "$T/daemon"
+    for name in callchaindepth hashsize logbuffersize mtxpoolsize nbuffers nsamples; do
+        is "$(result write "$M/admin/tunables/$name" 32)" EPERM "$name"
+        like "$(cat "$M/info/last_error")" "^EPERM P32 $name: "
+    done
+    accepted "$M/admin/tunables/debugflags" proc=csw
+    accepted "$M/admin/tunables/mincount" 5
+}
+
+t_t06_buffers_too_large_together_get_their_defaults() {
+    mount_pmcfs -o logbuffersize=16384,nbuffers=1000000
+    is "$(head -1 "$M/admin/tunables/logbuffersize") $(head -1 "$M/admin/tunables/nbuffers")" '256 32'
+    grep -q 'logbuffersize.*nbuffers\|nbuffers.*logbuffersize' "$T/daemon"
+}
+
+t_t08_t11_t12_sighup_takes_them_from_the_file() {
+    printf '%s\n' 'mincount = 5' 'unprivileged_syspmcs = 1' 'unprivileged_proc_debug = 0' 'hashsize = 7' >"$T/conf"
+    : >"$T/empty"
+    cp "$T/empty" "$T/used"
+    mount_pmcfs -c "$T/used"
+    cp "$T/conf" "$T/used"
+    kill -HUP "$DAEMON"
+    eventually 5 '[[ $(<"$M/admin/tunables/mincount") == 5 ]]'
+    is "$(cat "$M/admin/tunables/unprivileged_syspmcs" "$M/admin/tunables/unprivileged_proc_debug" | xargs)" '1 0'
+    is "$(head -1 "$M/admin/tunables/hashsize")" 1024 'fixed at start'
+}
+
+t_t11_system_pmcs_of_users() {
+    mount_sim
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" event=cycles)" ok
+    BY=(as "$ALICE")
+    steady EPERM X07 "$M/a/target" cpu0
+    accepted "$M/admin/tunables/unprivileged_syspmcs" 1
+    is "$(result_as "$ALICE" write "$M/a/target" cpu0)" ok
+}
+
+t_t12_processes_of_users() {
+    mount_sim
+    target_start p "$ALICE"
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" event=cycles)" ok
+    accepted "$M/admin/tunables/unprivileged_proc_debug" 0
+    BY=(as "$ALICE")
+    steady EPERM E40 "$M/a/target" "${PID_OF[p]}"
+    accepted "$M/admin/tunables/unprivileged_proc_debug" 1
+    is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[p]}")" ok
+}
+
+t_x18_when_the_daemon_goes_held_files_say_so() {
+    mount_sim
+    pmc a event=cycles
+    exec {fd}>"$M/a/ctl"
+    unmount_pmcfs
+    like "$(result fd "$fd" start)" '^(ENODEV|ENOTCONN|ECONNABORTED)$'
+}
+
+# ---- FreeBSD's own acceptance cases that no id names ----
+
+t_a_storm_of_children_leaves_nothing_behind() {
+    mount_pmcfs
+    target_start p
+    local before
+    before=$(find "/proc/$DAEMON/fd" | wc -l)
+    pmc a event=page-faults descendants=on "target=${PID_OF[p]}"
+    tell p children 32 10
+    between "$(count a)" 320 20000
+    rmdir "$M/a"
+    is "$(stat_value processes) $(stat_value descriptors)" '0 0'
+    between "$(find "/proc/$DAEMON/fd" | wc -l)" 1 $((before + 2))
+}
+
+t_forged_words_are_refused_at_every_file() {
+    mount_sim
+    pmc a event=cycles
+    local word file
+    for word in -1 4294967295 18446744073709551616 '../b' a/b '1 -'; do
+        for file in mode ctl target; do
+            [[ $(result write "$M/a/$file" "$word") != ok ]] || die "$file took '$word'"
+        done
+    done
+    is "$(state a) $(cat "$M/a/mode")" 'allocated process-counting'
+}

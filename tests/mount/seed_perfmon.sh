@@ -1,0 +1,156 @@
+# shellcheck shell=bash disable=SC2016
+# perfmon(4), PM01-PM15. The examples' perfmon (PM16) is tested in tools.sh.
+# shellcheck source=tests/mount/seed_lib.sh
+. "${BASH_SOURCE[0]%/*}/seed_lib.sh"
+
+t_pm01_a_group_may_read_and_without_a_pmu_it_says_so() {
+    mount_pmcfs -o "readers=$BOB,rootmode=0750,dirmode=0750"
+    is "$(stat -c %a "$M")" 750
+    mkdir "$M/a"
+    chmod 750 "$M/a"
+    is "$(stat -c %a "$M/a" "$M/a/count" "$M/a/config" | xargs)" '750 640 640'
+    if [[ $(cat "$M/info/npmc") == 0 ]]; then
+        like "$(sed -n 's/^hardware_pmu //p' "$M/info/backend")" '^no: .+'
+        grep -q 'no usable PMU' "$T/daemon"
+        steady EOPNOTSUPP P09 "$M/a/event" r01c2
+    fi
+}
+
+t_pm02_pm03_one_writer_and_its_close_frees_the_counter() {
+    mount_sim sim_cpus=2,sim_rows=2
+    mkdir "$M/a"
+    exec {writer}>"$M/a/config"
+    echo 'event=cycles lifetime=open target=cpu0' >&"$writer"
+    local file
+    for file in config=count=4 ctl=stop target=cpu1 event=loads mode=TC; do
+        is "$(result write "$M/a/${file%%=*}" "${file#*=}")" EBUSY "$file"
+        like "$(cat "$M/a/error")" "^EBUSY P29 ${file%%=*}: "
+    done
+    # Readers are not limited.
+    exec {one}<"$M/a/count" {two}<"$M/a/count"
+    like "$(cat <&"$one") $(cat <&"$two")" '^[0-9]+ [0-9]+$'
+    is "$(row 0 1 users) $(row 1 1 users)" '1 0'
+    exec {writer}>&-
+    eventually 5 '[[ ! -e $M/a ]]'
+    is "$(dispositions)" 'FREE FREE'
+}
+
+t_pm04_a_setup_zeroes_the_counter_and_replaces_the_one_before() {
+    mount_sim
+    pmc a row=0 event=r01c2 target=cpu0
+    between "$(count a)" 1 1000000000000
+    ctl a stop
+    accepted "$M/a/event" r02c2
+    is "$(count a) $(cat "$M/a/event") $(status a row)" '0 r02c2 0'
+    is "$(result_as "$ALICE" write "$M/a/config" event=r03c2)" EACCES 'without write permission'
+}
+
+t_pm04_raw_numbers_are_vetoed_by_no_table() {
+    mount_sim
+    pmc a
+    local text
+    for text in r0 rff r01c2 rffff r1b3,cmask=2,inv,edge,usr; do
+        accepted "$M/a/event" $text
+        is "$(cat "$M/a/event")" $text
+    done
+}
+
+t_pm05_user_and_kernel() {
+    mount_sim
+    pmc a
+    accepted "$M/a/event" r01c2,usr
+    like "$(status a event)" ':u'
+    accepted "$M/a/event" r01c2,os
+    like "$(status a event)" ':k'
+    accepted "$M/a/config" 'event=r01c2 kernel=off user=on'
+    like "$(status a event)" ':u'
+}
+
+t_pm06_pm07_pm08_edge_inverted_and_counter_mask() {
+    mount_sim
+    pmc a event=r01c2,edge
+    like "$(status a event)" 'edge'
+    accepted "$M/a/event" r01c2,cmask=3,inv
+    like "$(status a event)" 'cmask=3.*inv'
+    steady EINVAL CS04 "$M/a/event" r01c2,cmask=256
+}
+
+t_pm09_other_flag_bits_are_refused_by_name() {
+    mount_sim
+    pmc a event=cycles
+    steady EINVAL CS03 "$M/a/event" r01c2,int
+    like "$(<"$M/a/error")" '"int"'
+    steady EINVAL CS03 "$M/a/event" r01c2,pc
+}
+
+t_pm10_the_configuration_reads_back_exactly() {
+    mount_sim
+    pmc a
+    is "$(sed -n /^event=/p "$M/a/config")" '' 'not set up'
+    local text
+    for text in r01c2,usr,cmask=0x10,inv cycles,edge R01C2,OS; do
+        accepted "$M/a/config" "event=$text row=2 count=5"
+        is "$(setting a event) $(setting a row) $(setting a count)" "$text 2 5"
+        pmc b
+        accepted "$M/b/config" "$(cat "$M/a/config")"
+        is "$(cat "$M/b/config")" "$(cat "$M/a/config")"
+        rmdir "$M/b"
+    done
+}
+
+t_pm11_pm13_pm15_a_counter_that_is_not_set_up() {
+    mount_sim
+    pmc a
+    local verb
+    for verb in start stop reset restart; do
+        steady ENODATA P08 "$M/a/ctl" $verb
+    done
+    fails_with ENODATA "cat $M/a/count"
+    steady EINVAL 'P02|E19' "$M/a/config" 'row=4 event=cycles'
+    steady EINVAL 'P02|E19' "$M/a/config" 'row=64 event=cycles'
+    steady EINVAL P19 "$M/a/ctl" setup
+}
+
+t_pm11_start_resumes_the_kept_value() {
+    mount_sim
+    pmc a event=cycles target=cpu0
+    ctl a stop
+    local kept
+    kept=$(count a)
+    ctl a start
+    ((kept < $(count a))) || die "$kept is not resumed"
+}
+
+t_pm12_reset_and_writing_zero() {
+    mount_sim
+    pmc a event=cycles target=cpu0
+    steady EBUSY 'P06|E06' "$M/a/ctl" reset
+    ctl a stop
+    ctl a reset
+    is "$(count a)" 0
+    accepted "$M/a/count" 5
+    accepted "$M/a/count" 0
+    is "$(count a)" 0
+}
+
+t_pm13_readers_read_it_live_or_stopped() {
+    mount_sim "sim_cpus=2,readers=$BOB"
+    pmc a event=cycles target=cpu0
+    local before after
+    before=$(as "$BOB" cat "$M/a/count")
+    after=$(as "$BOB" cat "$M/a/count")
+    ((before > 0 && after > before)) || die "$before, then $after"
+    is "$(result_as "$BOB" write "$M/a/ctl" stop)" EACCES
+    ctl a stop
+    is "$(as "$BOB" cat "$M/a/count")" "$(count a)"
+}
+
+t_pm14_the_time_stamp_and_its_rate() {
+    mount_sim
+    local rate before after
+    rate=$(sed -n 's/^rate_hz //p' "$M/info/tsc")
+    before=$(sed -n 's/^value //p' "$M/info/tsc")
+    sleep 0.1
+    after=$(sed -n 's/^value //p' "$M/info/tsc")
+    between $((after - before)) $((rate / 20)) $((rate * 3))
+}

@@ -1,0 +1,313 @@
+# shellcheck shell=bash disable=SC2016
+# The tools of examples/ on real mounts: options, formats, refusals, and that they leave nothing behind.
+# Ids of SEED-FEATURES sections 4, 5 and 6 are in the names.
+
+TOOLS="pmccontrol pmcstat cpustat cputrack perfmon"
+
+# Other users may not reach the checkout.
+copy_tools() {
+    mkdir -p "$T/bin"
+    cp "${TEST_FILE%/tests/*}"/examples/{pmccontrol,pmcstat,cpustat,cputrack,perfmon,tools.sh,cpc.sh} "$T/bin/"
+    chmod -R a+rX "$T/bin"
+    export PMC=$M
+}
+
+tool() { "$T/bin/$1" "${@:2}"; }
+
+# refuses STATUS REGEX TOOL WORDS…: its first line is a sentence like that, and nothing is left.
+refuses() {
+    local said rc=0
+    said=$(tool "${@:3}" 2>&1 </dev/null) || rc=$?
+    is "$rc" "$1" "exit status of ${*:3}"
+    like "${said%%$'\n'*}" "^$3: .*$2" "${*:3}"
+    is "$(pmcs)" '' "PMCs left by ${*:3}"
+}
+
+# The PMCs that tools have made.
+pmcs() { (cd "$M" && compgen -G '*-*-*') || :; }
+
+# ended_by SIGNAL STATUS TOOL WORDS…: nothing is left, at once.
+ended_by() {
+    local rc=0 pid
+    env --default-signal=INT "$T/bin/$3" "${@:4}" >"$T/interrupted" 2>&1 &
+    pid=$!
+    eventually 10 '[[ $(pmcs) ]]'
+    sleep 0.5
+    kill "-$1" "$pid"
+    end_within 4 "$pid" || rc=$?
+    is "$rc" "$2" "exit status of $3 after $1"
+    eventually 3 '[[ -z $(pmcs) ]]'
+}
+
+t_tools_are_plain_sh_and_explain_themselves() {
+    mount_sim
+    copy_tools
+    cd "${TEST_FILE%/tests/*}" || die 'no checkout'
+    for name in $TOOLS; do
+        shellcheck -x "examples/$name"
+        dash -n "examples/$name"
+        like "$(tool "$name" -h)" "^usage: $name "
+        refuses "$(case $name in pmc*) echo 64 ;; perfmon) echo 1 ;; *) echo 2 ;; esac)" 'no option -Z' "$name" -Z
+    done
+    like "$(tool cpustat -h)" 'sim events:.*cycles'
+    like "$(PMC=$T tool pmcstat -s cycles 2>&1 || :)" 'not a mounted pmcfs'
+}
+
+t_pc1_pmccontrol_lists_the_counters_of_every_cpu() {
+    mount_sim
+    copy_tools
+    pmc a event=cycles mode=SC target=cpu2 row=1
+    tool pmccontrol -l >"$T/list"
+    like "$(head -1 "$T/list")" ': CPUs 0-3, with 4 PMCs per CPU$'
+    is "$(grep -c '^CPU [0-9]*:$' "$T/list")" 4
+    is "$(grep -c '^ *N  NAME  *CLASS  *STATE  *ROW-DISP$' "$T/list")" 4
+    is "$(awk '/^ +[0-9]/ && $2 ~ /^sim-/ && $3 == "sim" && $4 == "ENABLED"' "$T/list" | wc -l)" 16
+    is "$(awk '/^CPU/ { cpu = $2 } /pid/ { print cpu, $1, $5, $6, $8 }' "$T/list")" '2: 1 STANDALONE (pid cycles'
+}
+
+t_pc2_pc3_pmccontrol_lists_events_and_statistics() {
+    mount_sim
+    copy_tools
+    tool pmccontrol -L | awk '/^\t/ { print class "/" substr($0, 2); next } { class = $0 }' >"$T/events"
+    is "$(cat "$T/events")" "$(cd "$M/events" && printf '%s\n' */*)"
+    is "$(tool pmccontrol -s | awk '{ print $1 }' | tr '\n' ' ')" "$(awk 'NR < 9 { print $1 }' "$M/info/stats" | tr '\n' ' ')"
+}
+
+t_pc4_pc5_pmccontrol_disables_and_enables_from_left_to_right() {
+    mount_sim
+    copy_tools
+    tool pmccontrol -c 1 -d '*' -e 2 -c '*' -d 0
+    is "$(cat "$M"/admin/cpu{0,1}/{0,1,2} | tr '\n' ' ')" 'disabled enabled enabled disabled disabled enabled '
+    tool pmccontrol -e '*'
+    is "$(cat "$M"/admin/cpu*/* | sort -u)" enabled
+}
+
+t_pc6_pmccontrol_refuses() {
+    mount_sim
+    copy_tools
+    refuses 64 'no such CPU, only 0-3' pmccontrol -d 0 -c 4 -d 0
+    is "$(cat "$M/admin/cpu0/0")" enabled 'nothing changes where a word is wrong'
+    refuses 64 'end at 3' pmccontrol -c 1 -d 4
+    refuses 64 'not a row number' pmccontrol -d x
+    refuses 64 'nothing to do' pmccontrol
+    refuses 64 'for themselves' pmccontrol -l -d 0
+    pmc a event=cycles row=0
+    refuses 71 'CPU 0 row 0: .*EBUSY E03' pmccontrol -d 0
+    like "$(as "$ALICE" "$T/bin/pmccontrol" -d 1 2>&1 || :)" 'only the superuser'
+}
+
+t_p01_p05_pmcstat_has_a_column_for_each_cpu() {
+    mount_sim
+    copy_tools
+    tool pmcstat -c 1,3 -s cycles -c '*' -s instructions,usr -w 0.2 -l 0.9 2>"$T/out"
+    is "$(head -1 "$T/out" | tr -s ' ')" '# s/01/cycles s/03/cycles s/00/instructions s/01/instructions s/02/instructions s/03/instructions'
+    is "$(awk 'NR > 1 && (NF != 6 || $1 < 1000000)' "$T/out")" ''
+    between "$(wc -l <"$T/out")" 3 7
+    is "$(pmcs)" ''
+}
+
+t_p02_p03_pmcstat_counts_a_command_from_its_first_instruction() {
+    mount_pmcfs
+    copy_tools
+    pmc a event=page-faults start=exec
+    (echo self >"$M/a/target" && exec ls / >/dev/null)
+    tool pmcstat -p page-faults -o "$T/out" sh -c 'cat >&2; exec ls / >/dev/null' <<<'input of the command' 2>"$T/err"
+    is "$(cat "$T/err")" 'input of the command'
+    is "$(head -1 "$T/out" | tr -s ' ')" '# p/page-faults'
+    tool pmcstat -p page-faults -o "$T/out" ls / >/dev/null
+    between "$(tail -1 "$T/out" | tr -d ' ')" $(($(count a) * 9 / 10)) $(($(count a) * 11 / 10))
+}
+
+t_p04_p13_pmcstat_attaches_and_ends_with_the_last_target() {
+    mount_pmcfs
+    copy_tools
+    target_start p
+    local pid rc=0
+    cp "$HELPERS/target" "$T/pmcfsgoal"
+    tool pmcstat -p page-faults -C -p page-faults,usr -t "${PID_OF[p]}" -w 0.3 2>"$T/out" &
+    pid=$!
+    eventually 5 '[[ -s $T/out ]]'
+    for _ in 1 2 3; do
+        tell p faults 500
+        sleep 0.3
+    done
+    target_end p
+    end_within 5 "$pid" || rc=$?
+    is "$rc" 0
+    # The first column is what came in each interval, the second all so far.
+    is "$(awk 'NR > 1 { if ($2 < last) print; last = $2; sum += $1 } END { print (sum >= last && last >= 1500) }' "$T/out")" 1
+    refuses 71 'no process has such a name' pmcstat -p page-faults -t '^no-such-name$'
+    "$T/pmcfsgoal" < <(sleep 1) >/dev/null &
+    sleep 0.2
+    tool pmcstat -p page-faults -t '^pmcfsgo.l$' -w 10 2>"$T/out"
+    is "$(wc -l <"$T/out")" 2
+    refuses 71 'ESRCH' pmcstat -p page-faults -t 999999
+}
+
+t_p07_p10_pmcstat_switches_are_for_what_comes_after_them() {
+    mount_pmcfs
+    copy_tools
+    tool pmcstat -p page-faults -d -p page-faults -o "$T/out" sh -c 'ls / >/dev/null; ls / >/dev/null; :'
+    is "$(awk 'NR == 2 { print ($2 > $1 * 2) }' "$T/out")" 1
+}
+
+t_p14_p17_pmcstat_repeats_its_header_at_each_screenful() {
+    mount_sim
+    copy_tools
+    LINES=4 tool pmcstat -s cycles -c 0 -w 0.1 -l 1.5 -o "$T/out"
+    is "$(awk '/^#/ { if (NR > 1 && n != 3) print NR; n = 0; next } { n++ }' "$T/out")" ''
+    ((0$(grep -c '^#' "$T/out") > 1)) || die 'one header only'
+}
+
+t_p27_pmcstat_lists_and_describes_events() {
+    mount_sim
+    copy_tools
+    tool pmcstat -L >"$T/events"
+    grep -qx "$(printf '\tcycles')" "$T/events"
+    is "$(tool pmcstat -u wide)" "$(cat "$M/events/sim/wide")"
+    refuses 71 'no event "nosuch"' pmcstat -u nosuch
+}
+
+t_p06_p11_p12_p15_p28_pmcstat_usage_rules() {
+    mount_pmcfs
+    copy_tools
+    refuses 64 'needs a sampling PMC' pmcstat -n 5 -p page-faults true
+    for option in '-P x' '-S x' -W -E '-O f' '-R f' '-G f' '-m f' -T -N -g; do
+        # shellcheck disable=SC2086 # words are wanted
+        refuses 64 "option ${option%% *} is for" pmcstat $option true
+    done
+    refuses 64 '-t needs a process PMC' pmcstat -s page-faults -t 1
+    refuses 64 '-p needs processes' pmcstat -p page-faults
+    refuses 64 '-c needs a system PMC' pmcstat -c 0 -p page-faults true
+    refuses 64 '-d needs a process PMC' pmcstat -d -s page-faults
+    refuses 64 '-C and -o need' pmcstat -C true
+    refuses 64 'no event is asked for' pmcstat true
+    refuses 64 'above 0' pmcstat -w 0 -s page-faults
+    refuses 64 'above 0' pmcstat -l 1x -s page-faults
+    refuses 64 'not a list' pmcstat -c x -s page-faults
+    refuses 71 'CS01' pmcstat -s nosuch
+    refuses 71 'EINVAL|ENXIO' pmcstat -c 4000 -s page-faults
+    refuses 71 'no such program' pmcstat -p page-faults no-such-program
+}
+
+t_tools_leave_nothing_behind_when_a_signal_ends_them() {
+    mount_pmcfs
+    copy_tools
+    ended_by INT 0 pmcstat -p page-faults -w 20 sleep 30
+    is "$(wc -l <"$T/interrupted")" 2 'the values so far'
+    ended_by TERM 143 pmcstat -s page-faults -w 20
+    ended_by KILL 137 pmcstat -s page-faults -w 1
+    ended_by INT 0 cpustat -c page-faults,context-switches 20
+    ended_by TERM 143 cputrack -c page-faults -T 20 sleep 30
+    ended_by TERM 143 perfmon -c 'exec sleep 30' page-faults
+    ! pgrep -fx 'sleep [23]0' || die 'a command is left'
+}
+
+t_cpustat_prints_a_row_per_cpu_and_a_total() {
+    mount_sim
+    copy_tools
+    tool cpustat -c pic0=cycles,pic1=instructions 0.2 3 >"$T/out"
+    is "$(head -1 "$T/out" | tr -s ' ')" ' time cpu event pic0 pic1'
+    is "$(awk 'NR > 1 && !/total/ { if (NF != 5 || $1 !~ /^[0-9]+\.[0-9][0-9][0-9]$/ || $3 != "tick") print; n++ } END { print n }' "$T/out")" 12
+    # The last row: the number of CPUs, and the sums of the differences above.
+    is "$(awk '$3 == "tick" { a += $4; b += $5 } END { print $2, $3, $4 - a, $5 - b }' "$T/out")" '4 total 0 0'
+    is "$(tool cpustat -nt -c cycles 0.1 1 | awk '{ print NF }' | sort -u)" 5
+    like "$(tool cpustat -n -T u -c cycles 0.1 1)" '^[0-9]{10}[^0-9]'
+}
+
+t_cpustat_sets_take_turns_unscaled() {
+    mount_sim
+    copy_tools
+    # Six events on four rows: never at one time.
+    tool cpustat -c cycles,instructions,branches -c pic1=cycles,instructions,branches,sys2 0.1 4 >"$T/out"
+    is "$(awk '/tick/ && $2 == 0 { print $NF }' "$T/out" | tr '\n' ' ')" \
+        "$(printf 'cycles,instructions,branches pic1=cycles,instructions,branches,sys2 %.0s' 1 2)"
+    is "$(grep -c ' 4 total .* # ' "$T/out")" 2
+    is "$(tail -n +2 "$T/out" | awk 'NF != 8')" ''
+    local start=$SECONDS
+    tool cpustat -c cycles -c loads -p 1 0.1 2 >"$T/out"
+    ((SECONDS - start <= 4)) || die 'two rounds of a second took longer'
+    is "$(grep -c tick "$T/out")" 16
+}
+
+t_cpc_specifications_and_what_is_wrong_with_them() {
+    mount_sim
+    copy_tools
+    like "$(tool cpustat -D -n -c 'cycles,instructions,cmask0=0x2,inv0,edge1,sys1' 0.1 1 2>&1)" \
+        'event=cycles,cmask=2,inv,usr event=instructions,edge,usr,os user=on kernel=off'
+    like "$(tool cpustat -D -n -c 'cycles,cycles,nouser1,sys1' 0.1 1 2>&1)" 'event=cycles,usr event=cycles,os'
+    like "$(tool cpustat -D -n -c 'pic2=0x1c2,sys,nouser,cmask=010' 0.1 1 2>&1)" 'row=2 event=r1c2,cmask=8 user=off kernel=on'
+    refuses 2 'pic0 is given twice' cpustat -c pic0=cycles,pic0=loads
+    refuses 2 'needs the number' cpustat -c pic=cycles
+    refuses 2 'has no event' cpustat -c pic0=
+    refuses 2 'is unknown' cpustat -c cycles,color=1
+    refuses 2 'not a number' cpustat -c cycles,cmask=z
+    refuses 2 'no event counts on pic4' cpustat -c cycles,edge4
+    refuses 2 'nothing to count' cpustat -c cycles,nouser
+    refuses 1 'cannot count "loads".*E19' cpustat -c pic1=loads
+    refuses 1 'CS01' cputrack -c nosuch true
+    refuses 2 'no events' cpustat 1
+    refuses 2 'above 0' cpustat -c cycles 0
+    refuses 2 'soaker' cpustat -s -c cycles
+    refuses 2 'exclude' cputrack -c cycles -p 1 true
+    refuses 1 'ESRCH' cputrack -c cycles -p 999999
+}
+
+t_cputrack_counts_a_command_and_a_process() {
+    mount_pmcfs
+    copy_tools
+    tool cputrack -fev -T 0.3 -c pic0=page-faults,pic1=context-switches,sys sleep 1 >"$T/out"
+    is "$(head -1 "$T/out" | tr -s ' ')" ' time pid lwp event pic0 pic1'
+    like "$(awk '{ print $4 }' "$T/out" | tr '\n' ' ')" '^event exec init_lwp (tick ){2,4}fini_lwp exit $'
+    like "$(grep exec "$T/out")" "# 'sleep 1'$"
+    is "$(awk '$4 == "tick" { sum += $5 } $4 == "exit" { print ($5 >= sum && $5 > 20) }' "$T/out")" 1
+    target_start p
+    tool cputrack -T 0.3 -N 2 -o "$T/out" -c page-faults -p "${PID_OF[p]}" &
+    eventually 5 '[[ $(pmcs | wc -l) -ge 2 ]]'
+    sleep 0.1
+    tell p faults 1000
+    wait $!
+    is "$(head -1 "$T/out" | tr -s ' ')" ' time lwp event pic0'
+    between "$(awk '$3 == "tick" { s += $4 } END { print s }' "$T/out")" 1000 1300
+    kill -0 "${PID_OF[p]}" || die 'the process did not go on'
+    as "$ALICE" "$T/bin/cputrack" -n -T 0 -c page-faults ls / >"$T/out"
+    like "$(tail -1 "$T/out" | tr -s ' ')" '^ [0-9.]+ - exit [0-9]+$'
+}
+
+t_cputrack_adds_up_sets_that_take_turns() {
+    mount_pmcfs
+    copy_tools
+    tool cputrack -T 0.2 -c page-faults,sys -c task-clock,context-switches,sys \
+        sh -c 'i=0; while [ $i -lt 12 ]; do sleep 0.1; i=$((i + 1)); done' >"$T/out"
+    is "$(awk '/tick/ && !/# (page-faults|task-clock,context-switches),sys$/' "$T/out")" ''
+    is "$(awk '/tick.*page-faults/ { if ($4 < last) print; last = $4 }' "$T/out")" ''
+    is "$(grep -c ' exit .* # ' "$T/out")" 2
+}
+
+t_pm16_perfmon_counts_in_a_loop() {
+    mount_pmcfs
+    copy_tools
+    tool perfmon -l 3 -c 'ls / >/dev/null' page-faults >"$T/out"
+    is "$(awk '/^[0-9]+: [0-9]+$/ { n++; sum += $2; next } /^total:/ { t = $2 - sum } /^mean:/ { m = $2 * 3 - sum }
+        END { print n, (t == 0), (m < 1 && m > -1) }' "$T/out")" '3 1 1'
+    like "$(tail -1 "$T/out")" '^clocks \(at [0-9]+-MHz\): [0-9]+$'
+    tool perfmon -l 1 -s 1 -u -o cpu-clock >"$T/out"
+    between "$(sed -n 's/^1: //p' "$T/out")" 900000000 100000000000
+    is "$(pmcs)" ''
+}
+
+t_pm04_perfmon_takes_numbers_in_any_base() {
+    mount_sim
+    copy_tools
+    for event in 192 0xc0 0300; do
+        tool perfmon -e -i -m 0x2 -u -l 1 -s 1 $event >/dev/null &
+        eventually 5 '[[ $(pmcs) ]]'
+        eventually 5 '[[ $(cat "$M"/perfmon-*/event 2>/dev/null) == rc0,cmask=2,edge,inv ]]'
+        is "$(sed -n '/^user\|^kernel/p' "$M"/perfmon-*/config | tr '\n' ' ')" 'user=on kernel=off '
+        wait $!
+    done
+    refuses 1 'between 0 and 255' perfmon -m 256 1
+    refuses 1 'between 0 and 255' perfmon -U 256 1
+    refuses 1 'not a number' perfmon 09
+    refuses 1 'one counter' perfmon
+}
