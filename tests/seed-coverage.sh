@@ -1,0 +1,103 @@
+#!/bin/sh
+# Every numbered feature of hwpmc, perfmon and cpc in tests/seed-ids has its test, its reason in pmcfs.8
+# COMPATIBILITY, or waits for the log or sampling. Prints each with it; exit status 1 when one has nothing, or
+# names a test or a reason that is not there.
+#
+#   sh tests/seed-coverage.sh [RESULTS]
+#
+# RESULTS of a run ("pass NAME SECONDS" a line, as run.sh keeps them): fails also on a test that did not run.
+set -u
+export LC_ALL=C
+
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+
+# The prefix of the ids, how many there are, and how many digits their numbers have.
+ids='H 12 2, OP 19 2, F 9 2, Q 20 2, SG 4 1, T 12 2, R 8 2, E 45 2, X 21 2, ST 7 1, V 8 2, P 28 2, PC 6 1,
+PM 16 2, C 22 2, CF 24 2, CX 9 1, CS 11 2, CE 12 2'
+
+# "PLACE:FUNCTION NAME-IN-THE-RESULTS…" for every test there is: one of the names must have run.
+list_tests() {
+    for file in "$here"/mount/*.sh "$here"/guest/inside/*.sh; do
+        group=$(basename "$file" .sh)
+        case $file in
+        */guest/*) sed -n "s,^t_\([a-z0-9_]*\)() {.*,guest/$group:t_\1 guest/$group/\1,p" "$file" ;;
+        *) sed -n "s,^t_\([a-z0-9_]*\)() {.*,$group:t_\1 plain/$group/\1 reload/$group/\1 asan/$group/\1,p" "$file" ;;
+        esac
+    done
+    for file in "$here"/unit/test_*.c; do
+        sed -n "s,^TEST(\([a-z0-9_]*\)).*,unit/$(basename "$file" .c):\1 plain/unit asan/unit,p" "$file"
+    done
+    for file in "$here"/*.c; do
+        program=$(basename "$file" .c)
+        sed -n "s,^.*static void \([a-z0-9_]*\)(.*,$program.c:\1 plain/$program asan/$program,p" "$file"
+    done
+}
+
+# The section as its reader sees it, in one line.
+mandoc -T ascii "$here/../pmcfs.8" | col -b |
+    sed -n '/^COMPATIBILITY/,/^ERROR IDS/p' | tr -s ' \t\n' ' ' >"$work/compatibility"
+list_tests >"$work/tests"
+: >"$work/results"
+if [ $# -gt 0 ]; then
+    cp "$1" "$work/results" || exit 2
+fi
+
+awk -F'\t' -v ids="$ids" -v checked=$# -v tests="$work/tests" -v results="$work/results" \
+    -v manual="$work/compatibility" '
+function bad(id, text) { print "seed-coverage: " id ": " text; failed++ }
+function ran(names, all, n, i) {
+    n = split(names, all, " ")
+    for (i = 1; i <= n; i++)
+        if (all[i] in run) return 1
+    return 0
+}
+function check(id, item) {
+    if (item ~ /^later: needs (the log|sampling)$/) return "later"
+    if (item ~ /^reason: ./) {
+        if (!index(compatibility, substr(item, 9)))
+            bad(id, "pmcfs.8 COMPATIBILITY does not say \"" substr(item, 9) "\"")
+        return "reason"
+    }
+    if (!(item in test)) bad(id, "there is no test " item)
+    else if (checked && !ran(test[item])) bad(id, item " did not run")
+    return "test"
+}
+BEGIN {
+    while ((getline line < tests) > 0) {
+        split(line, word, " ")
+        test[word[1]] = substr(line, length(word[1]) + 2)
+    }
+    while ((getline line < results) > 0) {
+        split(line, word, " ")
+        if (word[1] == "pass" || word[1] == "fail") run[word[2]] = 1
+    }
+    getline compatibility < manual
+    n = split(ids, kind, ",[ \n]*")
+    for (i = 1; i <= n; i++) {
+        split(kind[i], word, " ")
+        for (j = 1; j <= word[2]; j++) wanted[order[++all] = sprintf("%s%0*d", word[1], word[3], j)] = 1
+    }
+}
+/^#/ { next }
+NF != 3 || $3 == "" { bad($1, "is not ID, what, where"); next }
+!($1 in wanted) { bad($1, "is no id of the seed") }
+$1 in where { bad($1, "stands there twice") }
+{
+    where[$1] = $3
+    print $1 "\t" $3
+    kinds = " "
+    n = split($3, item, "; ")
+    for (i = 1; i <= n; i++) kinds = kinds check($1, item[i]) " "
+    tested += index(kinds, " test ") > 0
+    waiting += kinds ~ /^ (later |reason )*later / && !index(kinds, " test ")
+    reasoned += kinds ~ /^ (reason )+$/
+}
+END {
+    for (i = 1; i <= all; i++)
+        if (!(order[i] in where)) bad(order[i], "has neither a test nor a reason")
+    printf "%d ids: %d with a test, %d with a reason only, %d wait for the log or sampling; %d wrong\n", all,
+        tested, reasoned, waiting, failed
+    exit failed > 0
+}' "$here/seed-ids"
