@@ -46,7 +46,8 @@ bool access_read(const struct pmc *pmc, const struct rights *rights)
         return false;
     if (reads_all(pmc->engine, rights))
         return true;
-    /* What path lookup and open of NAME/count would say: search and read of the directory's bits. */
+    /* What path lookup and open of NAME/count would say: search and read of the directory's bits.
+     */
     mode_t need = S_IROTH | S_IXOTH;
     if (rights->uid == pmc->uid)
         need = S_IRUSR | S_IXUSR;

@@ -8,7 +8,9 @@
 struct pmc;
 
 bool access_superuser(const struct rights *rights);
-bool access_kernel(const struct engine *engine, const struct rights *rights);  /* count kernel mode */
-bool access_system(const struct engine *engine, const struct rights *rights);  /* system scope */
-bool access_foreign(const struct engine *engine, const struct rights *rights); /* others than self */
-bool access_read(const struct pmc *pmc, const struct rights *rights);          /* counts, metrics, rows */
+bool access_kernel(const struct engine *engine,
+                   const struct rights *rights); /* count kernel mode */
+bool access_system(const struct engine *engine, const struct rights *rights); /* system scope */
+bool access_foreign(const struct engine *engine,
+                    const struct rights *rights);                     /* others than self */
+bool access_read(const struct pmc *pmc, const struct rights *rights); /* counts, metrics, rows */

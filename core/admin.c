@@ -27,7 +27,8 @@ static int only_superuser(struct call *call)
 {
     if (access_superuser(call->rights))
         return 0;
-    return err_set(&call->err, E39, "only the superuser (CAP_PERFMON or CAP_SYS_ADMIN in the initial user "
+    return err_set(&call->err, E39,
+                   "only the superuser (CAP_PERFMON or CAP_SYS_ADMIN in the initial user "
                    "namespace) administers rows and tunables");
 }
 

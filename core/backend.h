@@ -1,9 +1,11 @@
 /*
- * The counters under the engine, as a table. A backend counts one set on one target and knows nothing
- * of rows in use, names, users or PMCs. perf is the kernel's perf_events; sim is a simulated PMU.
+ * The counters under the engine, as a table. A backend counts one set on one target and knows
+ * nothing of rows in use, names, users or PMCs. perf is the kernel's perf_events; sim is a
+ * simulated PMU.
  *
  * Locking: nothing here is called with the engine's lock held, but read() when cost() is small, and
- * those marked (locked). One caller at a time per counter, except read(), which any number may call.
+ * those marked (locked). One caller at a time per counter, except read(), which any number may
+ * call.
  */
 #pragma once
 
@@ -23,29 +25,42 @@ struct counter;
 struct guard;
 
 enum class_capability { /* hwpmc's, as far as Linux can tell */
-    CAP_INTERRUPT = 1, CAP_USER = 2, CAP_SYSTEM = 4, CAP_EDGE = 8, CAP_THRESHOLD = 16,
-    CAP_READ = 32, CAP_WRITE = 64, CAP_INVERT = 128, CAP_QUALIFIER = 256, CAP_PRECISE = 512
+    CAP_INTERRUPT = 1,
+    CAP_USER = 2,
+    CAP_SYSTEM = 4,
+    CAP_EDGE = 8,
+    CAP_THRESHOLD = 16,
+    CAP_READ = 32,
+    CAP_WRITE = 64,
+    CAP_INVERT = 128,
+    CAP_QUALIFIER = 256,
+    CAP_PRECISE = 512
 };
 
 struct class_info {
-    const char *name;     /* the kernel's name of the PMU: cpu, armv8_pmuv3, software, tracepoint… */
-    unsigned rows;        /* 0: without a limit */
-    unsigned width;       /* bits of a hardware counter; 64 for software */
+    const char *name; /* the kernel's name of the PMU: cpu, armv8_pmuv3, software, tracepoint… */
+    unsigned rows;    /* 0: without a limit */
+    unsigned width;   /* bits of a hardware counter; 64 for software */
     unsigned capabilities;
-    struct cpus cpus;     /* CPUs whose events it can count in system scope; empty: every CPU */
-    bool hardware;        /* takes counters of the processor: can be lost to others */
+    struct cpus cpus; /* CPUs whose events it can count in system scope; empty: every CPU */
+    bool hardware;    /* takes counters of the processor: can be lost to others */
     /* Per row, how many events can use it: rows with fewest are chosen first. NULL: not known. */
     const unsigned *row_events;
 };
 
-enum target_kind { TARGET_PROCESS, TARGET_THREAD, TARGET_CPU, TARGET_CGROUP };
+enum target_kind {
+    TARGET_PROCESS,
+    TARGET_THREAD,
+    TARGET_CPU,
+    TARGET_CGROUP
+};
 
 struct target_ref {
     enum target_kind kind;
-    pid_t pid;      /* process and thread: in the daemon's namespace */
-    pid_t tid;      /* thread only */
-    unsigned cpu;   /* CPU only */
-    int cgroup_fd;  /* cgroup only; the counter makes its own copy if it needs one */
+    pid_t pid;                /* process and thread: in the daemon's namespace */
+    pid_t tid;                /* thread only */
+    unsigned cpu;             /* CPU only */
+    int cgroup_fd;            /* cgroup only; the counter makes its own copy if it needs one */
     bool (*alive)(void *arg); /* process and thread: still the one that was named? */
     void *alive_arg;
 };
@@ -62,63 +77,66 @@ struct plan_event {
  */
 struct plan {
     const struct plan_event *events;
-    unsigned n;                 /* 1…SET_MAX */
+    unsigned n; /* 1…SET_MAX */
     struct target_ref target;
     bool descendants;
-    bool at_exec;               /* armed from the attach on: each task begins at its next exec */
+    bool at_exec; /* armed from the attach on: each task begins at its next exec */
     bool multiplex;
-    uint64_t deadline_ns;       /* give up (P13) after this moment (CLOCK_MONOTONIC) */
-    unsigned max_covered;       /* processes, with descendants */
-    unsigned long fds_free;     /* descriptors it may open, those of the attach itself included (P10
-                                 * beyond); 0: none, ULONG_MAX: no limit */
-    unsigned long fds_quota;    /* descriptors that may stay (P11 beyond); as fds_free */
+    uint64_t deadline_ns;    /* give up (P13) after this moment (CLOCK_MONOTONIC) */
+    unsigned max_covered;    /* processes, with descendants */
+    unsigned long fds_free;  /* descriptors it may open, those of the attach itself included (P10
+                              * beyond); 0: none, ULONG_MAX: no limit */
+    unsigned long fds_quota; /* descriptors that may stay (P11 beyond); as fds_free */
     int (*admit)(void *arg, pid_t pid);
     void *admit_arg;
-    uint64_t tag;               /* for sink.gone() */
+    uint64_t tag; /* for sink.gone() */
 };
 
 /* Totals over all tasks and CPUs of a counter since it was attached. */
 struct reading {
-    uint64_t time_ns;           /* when (CLOCK_MONOTONIC) */
-    uint64_t covered_ns;        /* time during which it should have counted: tasks running × on */
-    uint64_t enabled_ns;        /* kernel's time enabled */
-    uint64_t running_ns;        /* time on the hardware; covered - running is lost */
-    bool never_ran;             /* enabled for a while, never on the hardware (multiplex: no estimate) */
-    bool off;                   /* at this moment nothing of it is on the hardware: lost */
-    bool dropped;               /* a covered descendant lost its events to the exec of a privileged
-                                 * program since the attach; stays true */
+    uint64_t time_ns;    /* when (CLOCK_MONOTONIC) */
+    uint64_t covered_ns; /* time during which it should have counted: tasks running × on */
+    uint64_t enabled_ns; /* kernel's time enabled */
+    uint64_t running_ns; /* time on the hardware; covered - running is lost */
+    bool never_ran;      /* enabled for a while, never on the hardware (multiplex: no estimate) */
+    bool off;            /* at this moment nothing of it is on the hardware: lost */
+    bool dropped;        /* a covered descendant lost its events to the exec of a privileged
+                          * program since the attach; stays true */
     uint64_t value[SET_MAX];
     uint64_t estimate[SET_MAX]; /* each task's or CPU's value × enabled / running, added */
 };
 
-struct counter_facts {          /* for `status`; all (locked): no system calls */
-    unsigned threads;           /* tasks opened one by one at attach */
+struct counter_facts { /* for `status`; all (locked): no system calls */
+    unsigned threads;  /* tasks opened one by one at attach */
     unsigned descriptors;
-    bool raced;                 /* a thread born during the attach may have been missed */
-    unsigned left_out;          /* descendants that the opener may not observe */
-    unsigned covered;           /* processes known to be covered */
+    bool raced;        /* a thread born during the attach may have been missed */
+    unsigned left_out; /* descendants that the opener may not observe */
+    unsigned covered;  /* processes known to be covered */
 };
 
 struct backend {
     const char *name;
-    /* options: words "key=value" (sim_cpus=4 …), may be NULL. Finds the classes. Before any thread. */
+    /* options: words "key=value" (sim_cpus=4 …), may be NULL. Finds the classes. Before any thread.
+     */
     int (*open)(const char *options, const struct host *host, struct host_state *host_state,
                 const struct loop *loop, const struct sink *sink, struct backend_state **state,
                 struct err *err);
     void (*close)(struct backend_state *state); /* asserts that no counter is left */
     const struct class_info *(*classes)(struct backend_state *state, unsigned *n); /* (locked) */
-    void (*facts)(struct backend_state *state, struct buf *out); /* lines of info/backend after the first */
+    void (*facts)(struct backend_state *state,
+                  struct buf *out); /* lines of info/backend after the first */
     void (*cpuref)(struct backend_state *state, struct buf *out);
-    bool simulated_cpus;        /* cpus() below overrules the host's CPUs */
+    bool simulated_cpus; /* cpus() below overrules the host's CPUs */
     void (*cpus)(struct backend_state *state, struct cpus *possible, struct cpus *online);
 
     /*
-     * Tell sink.dropped(tag) when the system takes every event off the process though it lives on (exec
-     * of a privileged program). One descriptor. 0 or -errno; may be NULL.
+     * Tell sink.dropped(tag) when the system takes every event off the process though it lives on
+     * (exec of a privileged program). One descriptor. 0 or -errno; may be NULL.
      */
     int (*guard)(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
     void (*unguard)(struct guard *guard);
-    /* For a later worker: its descriptor; the same again with that descriptor; freed but for that. */
+    /* For a later worker: its descriptor; the same again with that descriptor; freed but for that.
+     */
     int (*guard_fd)(const struct guard *guard);
     int (*guard_adopt)(struct backend_state *state, int fd, uint64_t tag, struct guard **out);
     void (*guard_forget)(struct guard *guard);
@@ -126,11 +144,13 @@ struct backend {
     void (*cpu)(struct backend_state *state, unsigned cpu, bool online);
 
     /*
-     * text is one word of `event`. Fills *out (strings owned by the caller: event_clear). Errors: CS01
-     * unknown (with near misses), CS03, CS04, P09 known but not to be had here (why), P30.
+     * text is one word of `event`. Fills *out (strings owned by the caller: event_clear). Errors:
+     * CS01 unknown (with near misses), CS03, CS04, P09 known but not to be had here (why), P30.
      */
-    int (*resolve)(struct backend_state *state, const char *text, struct event *out, struct err *err);
-    /* May these be one set? Their classes and the kernel's own check on an idle thread. CS08 or E19. */
+    int (*resolve)(struct backend_state *state, const char *text, struct event *out,
+                   struct err *err);
+    /* May these be one set? Their classes and the kernel's own check on an idle thread. CS08 or
+     * E19. */
     int (*check_set)(struct backend_state *state, const struct plan_event *events, unsigned n,
                      bool multiplex, struct err *err);
     /* Every event that really counts here. Slow the first time. */
@@ -139,24 +159,27 @@ struct backend {
     int (*describe)(struct backend_state *state, const char *class_name, const char *event,
                     struct buf *out);
 
-    /* Rows of the class on this CPU that others hold now, those in `own` apart. Disturbs nobody. NULL:
-     * nobody else can. */
-    uint64_t (*foreign)(struct backend_state *state, unsigned class_index, unsigned cpu, uint64_t own);
+    /* Rows of the class on this CPU that others hold now, those in `own` apart. Disturbs nobody.
+     * NULL: nobody else can. */
+    uint64_t (*foreign)(struct backend_state *state, unsigned class_index, unsigned cpu,
+                        uint64_t own);
 
-    /* Opened, complete, stopped. Errors: E44/X09 gone, E37 CPU, P09, P10, P13, P14, E05 (hardware full). */
+    /* Opened, complete, stopped. Errors: E44/X09 gone, E37 CPU, P09, P10, P13, P14, E05 (hardware
+     * full). */
     int (*attach)(struct backend_state *state, const struct plan *plan, struct counter **out,
                   struct err *err);
     int (*start)(struct counter *counter, struct err *err); /* continues; or arms (at_exec) */
     int (*stop)(struct counter *counter);
     /* 0, or -EIO. Fields as above. Cheap when cost() is small. */
     int (*read)(struct counter *counter, struct reading *out);
-    unsigned (*cost)(const struct counter *counter);        /* system calls of one read (locked) */
+    unsigned (*cost)(const struct counter *counter); /* system calls of one read (locked) */
     void (*facts_of)(const struct counter *counter, struct counter_facts *out); /* (locked) */
     /* Is pid (daemon's namespace) covered by this counter, target or descendant? (locked) */
     bool (*covers)(struct counter *counter, pid_t pid);
-    void (*print)(const struct counter *counter, struct buf *out); /* one line, what adopt() needs */
+    void (*print)(const struct counter *counter,
+                  struct buf *out); /* one line, what adopt() needs */
     int (*adopt)(struct backend_state *state, const struct plan *plan, const char *printed,
                  struct counter **out);
-    void (*forget)(struct counter *counter);                /* frees memory, keeps descriptors */
+    void (*forget)(struct counter *counter); /* frees memory, keeps descriptors */
     void (*free)(struct counter *counter);
 };

@@ -1,6 +1,6 @@
 /*
- * Growable output text. Numbers are printed without stdio. Never fails in between: when memory ends,
- * buf.failed is set, further text is dropped, and who sends the text answers ENOMEM.
+ * Growable output text. Numbers are printed without stdio. Never fails in between: when memory
+ * ends, buf.failed is set, further text is dropped, and who sends the text answers ENOMEM.
  */
 #pragma once
 
@@ -9,11 +9,11 @@
 #include <stdint.h>
 
 struct buf {
-    char *data;   /* not NUL-terminated; use buf_text() */
+    char *data; /* not NUL-terminated; use buf_text() */
     size_t len;
     size_t size;
     bool failed;
-    bool owned;   /* data came from malloc; false while it is the caller's own first block */
+    bool owned; /* data came from malloc; false while it is the caller's own first block */
 };
 
 /* An empty text; storage of size bytes (may be NULL, 0) is used until it is full, then the heap. */

@@ -1,7 +1,7 @@
 /*
  * One request on its way through the engine. Every operation ends in one of four ways: CALL_DONE, a
- * negative errno (the sentence in call->err), CALL_WORK (a slow part has to run without the engine's
- * lock) or CALL_WAIT (park the request, run the operation again when the object is woken).
+ * negative errno (the sentence in call->err), CALL_WORK (a slow part has to run without the
+ * engine's lock) or CALL_WAIT (park the request, run the operation again when the object is woken).
  */
 #pragma once
 
@@ -14,12 +14,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PMCFS_VERSION "0.1.0"
+#define PMCFS_VERSION   "0.1.0"
 #define PMCFS_INTERFACE 1
 
 #define NAME_LEN_MAX 128 /* of a PMC */
 
-enum { CALL_DONE = 0, CALL_WORK = 1, CALL_WAIT = 2 };
+enum {
+    CALL_DONE = 0,
+    CALL_WORK = 1,
+    CALL_WAIT = 2
+};
 
 struct call;
 struct engine;
@@ -42,47 +46,49 @@ struct work {
  * dropped with open_file_clear() after engine_release().
  */
 struct open_file {
-    struct rights *rights;     /* of who opened it; owned */
-    bool cut;                  /* a command was cut: everything else written here is refused */
-    bool swapped;              /* swap holds what the last write to count replaced */
-    char *swap;                /* owned, NUL-terminated */
-    bool has_seen;             /* `seen_change` and `seen_count` are set */
-    uint64_t seen_change;      /* the object's change number at this descriptor's last read */
-    uint64_t seen_count;       /* the count then (notify) */
-    uint64_t seen_resets;      /* the PMC's resets then: seen_count is of another count otherwise */
-    uint64_t holds;            /* PMC serial of lifetime=open, or 0 */
+    struct rights *rights; /* of who opened it; owned */
+    bool cut;              /* a command was cut: everything else written here is refused */
+    bool swapped;          /* swap holds what the last write to count replaced */
+    char *swap;            /* owned, NUL-terminated */
+    bool has_seen;         /* `seen_change` and `seen_count` are set */
+    uint64_t seen_change;  /* the object's change number at this descriptor's last read */
+    uint64_t seen_count;   /* the count then (notify) */
+    uint64_t seen_resets;  /* the PMC's resets then: seen_count is of another count otherwise */
+    uint64_t holds;        /* PMC serial of lifetime=open, or 0 */
     struct series_cursor *series; /* owned; core/series.c */
 };
 
 struct call {
     struct engine *engine;
     struct instance *instance; /* never NULL */
-    struct pmc *pmc;           /* the PMC whose file this is, or NULL; looked up by fs before each run */
-    uint64_t index;            /* tunable, slot (cpu << 16 | row), catalog id */
-    const char *file;          /* the file's name, for sentences: "event" */
-    const char *text;          /* stores: the bytes written (valid until the reply) */
+    struct pmc *pmc;  /* the PMC whose file this is, or NULL; looked up by fs before each run */
+    uint64_t index;   /* tunable, slot (cpu << 16 | row), catalog id */
+    const char *file; /* the file's name, for sentences: "event" */
+    const char *text; /* stores: the bytes written (valid until the reply) */
     size_t len;
-    struct open_file *open;    /* NULL: this descriptor remembers nothing */
-    const struct rights *rights; /* the opener's; NULL where the files table does not ask for them */
-    uid_t uid;                 /* the requester's fs ids */
+    struct open_file *open; /* NULL: this descriptor remembers nothing */
+    const struct rights
+        *rights; /* the opener's; NULL where the files table does not ask for them */
+    uid_t uid;   /* the requester's fs ids */
     gid_t gid;
-    pid_t tid;                 /* the requesting thread in the daemon's PID namespace; 0: not visible */
+    pid_t tid; /* the requesting thread in the daemon's PID namespace; 0: not visible */
     bool nonblock;
     uint64_t now_ns;
-    struct buf *out;           /* shows and streams: text is appended */
+    struct buf *out; /* shows and streams: text is appended */
     struct err err;
-    struct work *work;         /* CALL_WORK */
-    uint64_t wait_for;         /* CALL_WAIT: the id */
-    uint64_t wait_until_ns;    /* CALL_WAIT: run again at the latest then; 0: no limit */
-    const atomic_bool *interrupted; /* nobody waits for the answer any more; NULL: cannot be known */
-    pid_t maker;               /* mkdir: the requester's process, as host->caller_pid(); else 0 */
-    uint64_t maker_key;        /* mkdir: its host->pid_key() */
+    struct work *work;      /* CALL_WORK */
+    uint64_t wait_for;      /* CALL_WAIT: the id */
+    uint64_t wait_until_ns; /* CALL_WAIT: run again at the latest then; 0: no limit */
+    const atomic_bool
+        *interrupted;   /* nobody waits for the answer any more; NULL: cannot be known */
+    pid_t maker;        /* mkdir: the requester's process, as host->caller_pid(); else 0 */
+    uint64_t maker_key; /* mkdir: its host->pid_key() */
 };
 
 /* What the engine wants done after its lock is dropped. */
 enum effect_kind {
-    EFFECT_WAKE,    /* run parked requests waiting for id again; tell its pollers */
-    EFFECT_REMOVED  /* a PMC was released by pmcfs itself: entry `name` of instance id is gone */
+    EFFECT_WAKE,   /* run parked requests waiting for id again; tell its pollers */
+    EFFECT_REMOVED /* a PMC was released by pmcfs itself: entry `name` of instance id is gone */
 };
 struct effect {
     enum effect_kind kind;
@@ -91,7 +97,14 @@ struct effect {
 };
 
 /* What fs counts for info/stats. */
-enum statistic { STAT_REQUESTS, STAT_PARKED, STAT_OPEN_FILES, STAT_WORKS, STAT_RELOADS, STAT_COUNT };
+enum statistic {
+    STAT_REQUESTS,
+    STAT_PARKED,
+    STAT_OPEN_FILES,
+    STAT_WORKS,
+    STAT_RELOADS,
+    STAT_COUNT
+};
 
 typedef int (*show_fn)(struct call *call);  /* appends the whole text to call->out */
 typedef int (*store_fn)(struct call *call); /* one complete command in call->text */

@@ -11,20 +11,20 @@ struct catalog {
     struct catalog_entry {
         const char *class_name; /* interned in the catalog */
         char *event;            /* file name below events/CLASS: no '/', owned */
-        uint64_t id;            /* stable 52-bit hash of "class/event", unique in the catalog, not 0 */
-    } *entries;                 /* sorted by class, then event, after catalog_finish() */
+        uint64_t id; /* stable 52-bit hash of "class/event", unique in the catalog, not 0 */
+    } * entries;     /* sorted by class, then event, after catalog_finish() */
     size_t n, size;
     struct catalog_class {
         char *name;
         uint64_t id;
-        size_t first, n;        /* its entries */
-    } *classes;                 /* sorted by name */
+        size_t first, n; /* its entries */
+    } * classes;         /* sorted by name */
     size_t n_classes;
     struct catalog_index {
         uint64_t id;
-        size_t at;              /* into entries, or n + into classes */
-    } *index;                   /* sorted by id */
-    bool failed;                /* memory ended */
+        size_t at; /* into entries, or n + into classes */
+    } * index;     /* sorted by id */
+    bool failed;   /* memory ended */
 };
 
 void catalog_init(struct catalog *catalog);

@@ -1,5 +1,6 @@
 /*
- * Commands become changes: parsing, the part that looks at the machine, and the order of the stages.
+ * Commands become changes: parsing, the part that looks at the machine, and the order of the
+ * stages.
  */
 #include "core/change.h"
 
@@ -15,15 +16,15 @@
 #include <unistd.h>
 
 const struct verb_row verb_table[VERBS] = {
-    [VERB_START] = { "start", "begin or continue; attaches the caller if there never was a target",
-                     "PMCSTART, PMIOSTART, cpc_enable" },
-    [VERB_STOP] = { "stop", "keep the count", "PMCSTOP, PMIOSTOP, cpc_disable" },
-    [VERB_RESET] = { "reset", "back to the initial count, times to zero; not while running",
-                     "PMIORESET" },
-    [VERB_RESTART] = { "restart", "reset and start as one", "cpc_set_restart" },
-    [VERB_FLUSH] = { "flush", "make the log's records readable", "FLUSHLOG" },
-    [VERB_CLOSE] = { "close", "last record, log ended", "CLOSELOG" },
-    [VERB_DETACH] = { "detach", "from all targets", "PMCDETACH" },
+    [VERB_START] = {"start", "begin or continue; attaches the caller if there never was a target",
+                    "PMCSTART, PMIOSTART, cpc_enable"},
+    [VERB_STOP] = {"stop", "keep the count", "PMCSTOP, PMIOSTOP, cpc_disable"},
+    [VERB_RESET] = {"reset", "back to the initial count, times to zero; not while running",
+                    "PMIORESET"},
+    [VERB_RESTART] = {"restart", "reset and start as one", "cpc_set_restart"},
+    [VERB_FLUSH] = {"flush", "make the log's records readable", "FLUSHLOG"},
+    [VERB_CLOSE] = {"close", "last record, log ended", "CLOSELOG"},
+    [VERB_DETACH] = {"detach", "from all targets", "PMCDETACH"},
 };
 
 /* ---- memory ---- */
@@ -97,7 +98,8 @@ int change_goes_on(struct change *change)
         return err_set(&change->err, P26, RELEASED);
     if (engine->host->now_ns(engine->host_state) < change->deadline_ns)
         return 0;
-    return err_set(&change->err, P13, "finding and attaching the targets took longer than attach_ms "
+    return err_set(&change->err, P13,
+                   "finding and attaching the targets took longer than attach_ms "
                    "(%llu): nothing was attached; write fewer at a time",
                    (unsigned long long)change->attach_ns / 1000000);
 }
@@ -212,7 +214,7 @@ static int change_finish(struct call *call, struct work *work)
 
 static int change_begin(struct call *call, struct change *change, bool slow)
 {
-    change->work = (struct work){ .run = change_run, .finish = change_finish, .slow = slow };
+    change->work = (struct work){.run = change_run, .finish = change_finish, .slow = slow};
     change->stage = STAGE_PREPARE;
     change->rights = call->rights;
     change->uid = call->uid;
@@ -245,8 +247,10 @@ static int change_may_begin(struct call *call)
         return CALL_WAIT;
     }
     if (pmc->held_by && (!call->open || call->open->holds != pmc->id))
-        return err_set(&call->err, P29, "lifetime=open: %s is held through another descriptor until that "
-                       "is closed", pmc->name);
+        return err_set(&call->err, P29,
+                       "lifetime=open: %s is held through another descriptor until that "
+                       "is closed",
+                       pmc->name);
     return 0;
 }
 
@@ -270,7 +274,7 @@ int change_command(struct call *call, const char *file)
 
 int change_verb(struct call *call, enum verb verb)
 {
-    static const struct target_word self = { .word = { "self", 4 }, .self = true };
+    static const struct target_word self = {.word = {"self", 4}, .self = true};
     struct pmc *pmc = call->pmc;
     int rc = change_may_begin(call);
 
@@ -288,7 +292,7 @@ int change_verb(struct call *call, enum verb verb)
             return err_set(&call->err, E32, "no memory");
         }
         change->n_wanted = 1;
-        change->wanted[0] = (struct wanted){ .word = self, .cgroup_fd = -1 };
+        change->wanted[0] = (struct wanted){.word = self, .cgroup_fd = -1};
     }
     return change_begin(call, change, true);
 }
@@ -311,7 +315,8 @@ int change_put(struct call *call)
         buf_add(&values, word.p, word.len);
     }
     if (values.len == 0)
-        return err_set(&call->err, P02, "write one number, or for a set one for each event: 0, or 0,100, "
+        return err_set(&call->err, P02,
+                       "write one number, or for a set one for each event: 0, or 0,100, "
                        "or a line for each as it is read");
     struct change *change = values.failed ? NULL : change_new(call->pmc, CAUSE_COMMAND);
     if (!change) {
@@ -321,7 +326,7 @@ int change_put(struct call *call)
     change->file = "count";
     change->put = true;
     change->given = GIVEN(KEY_COUNT);
-    word = (struct word){ buf_text(&values), values.len };
+    word = (struct word){buf_text(&values), values.len};
     rc = settings_set(&change->want, KEY_COUNT, word, &call->err);
     buf_free(&values);
     if (rc) {
@@ -344,8 +349,11 @@ static bool verdicts_note(struct change *change)
 
         if (link_dropped(pmc, link))
             change->verdicts[change->n_verdicts++] = (struct verdict){
-                .link = link, .process = link->proc->process, .rights = link->rights,
-                .drops = link->drops, .below = link->below,
+                .link = link,
+                .process = link->proc->process,
+                .rights = link->rights,
+                .drops = link->drops,
+                .below = link->below,
             };
     }
     return change->verdicts != NULL;
@@ -355,7 +363,7 @@ static bool verdicts_note(struct change *change)
 static struct work *own_change(struct pmc *pmc, enum cause cause, bool slow)
 {
     struct change *change = change_new(pmc, cause);
-    struct call call = { .engine = pmc->engine };
+    struct call call = {.engine = pmc->engine};
 
     if (change && (cause != CAUSE_DROPPED || verdicts_note(change))) {
         change_begin(&call, change, slow);
@@ -457,6 +465,8 @@ int store_ctl(struct call *call)
             return change_verb(call, (enum verb)i);
         near_offer(&near, verb_table[i].name);
     }
-    return err_set(&call->err, P19, "there is no verb \"" WORD_FMT "\"%s: start, stop, reset, restart, "
-                   "flush, close, detach", WORD_ARG(word), near_text(&near));
+    return err_set(&call->err, P19,
+                   "there is no verb \"" WORD_FMT "\"%s: start, stop, reset, restart, "
+                   "flush, close, detach",
+                   WORD_ARG(word), near_text(&near));
 }

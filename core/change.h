@@ -11,7 +11,14 @@
 #include <stdatomic.h>
 
 enum verb {
-    VERB_NONE, VERB_START, VERB_STOP, VERB_RESET, VERB_RESTART, VERB_FLUSH, VERB_CLOSE, VERB_DETACH,
+    VERB_NONE,
+    VERB_START,
+    VERB_STOP,
+    VERB_RESET,
+    VERB_RESTART,
+    VERB_FLUSH,
+    VERB_CLOSE,
+    VERB_DETACH,
     VERBS
 };
 struct verb_row {
@@ -23,11 +30,11 @@ extern const struct verb_row verb_table[VERBS];
 
 /* What the engine does by itself. */
 enum cause {
-    CAUSE_COMMAND,  /* somebody wrote something */
-    CAUSE_DEATHS,   /* end the links whose target is dead */
-    CAUSE_DROPPED,  /* a process executed a privileged program: attach again, or end */
-    CAUSE_CPUS,     /* CPUs went or came */
-    CAUSE_RELEASE   /* free everything */
+    CAUSE_COMMAND, /* somebody wrote something */
+    CAUSE_DEATHS,  /* end the links whose target is dead */
+    CAUSE_DROPPED, /* a process executed a privileged program: attach again, or end */
+    CAUSE_CPUS,    /* CPUs went or came */
+    CAUSE_RELEASE  /* free everything */
 };
 
 /* A word of `target`, as far as prepared. */
@@ -37,16 +44,16 @@ struct wanted {
     pid_t pid, tid;
     int cgroup_fd;
     char *cgroup;
-    bool passed;             /* it has exited: left out, said in the note */
-    bool exited;             /* -PID: a link has it, and its process is dead */
+    bool passed; /* it has exited: left out, said in the note */
+    bool exited; /* -PID: a link has it, and its process is dead */
 };
 
 /* A process to be watched: by the host for its end, by a guard for losing its events. */
 struct watching {
     struct proc *proc;
-    bool watch, guard;       /* what this change is to set up */
-    bool watched;            /* done */
-    struct guard *made;      /* the new guard; once settled the old one, to be freed */
+    bool watch, guard;  /* what this change is to set up */
+    bool watched;       /* done */
+    struct guard *made; /* the new guard; once settled the old one, to be freed */
 };
 
 /* CAUSE_DROPPED: a link that lost its events, and what was found out without the lock. */
@@ -54,16 +61,20 @@ struct verdict {
     struct link *link;
     struct process *process;
     const struct rights *rights;
-    unsigned drops;          /* of the link when it was noted */
-    bool below;              /* a descendant did: nothing is asked */
-    bool headless;           /* nothing was lost: only its first thread has ended */
-    bool refused;            /* who attached may not observe it any more */
+    unsigned drops; /* of the link when it was noted */
+    bool below;     /* a descendant did: nothing is asked */
+    bool headless;  /* nothing was lost: only its first thread has ended */
+    bool refused;   /* who attached may not observe it any more */
 };
 
 struct change {
     struct work work;
     enum cause cause;
-    enum stage { STAGE_PREPARE, STAGE_APPLY, STAGE_CLEAN } stage;
+    enum stage {
+        STAGE_PREPARE,
+        STAGE_APPLY,
+        STAGE_CLEAN
+    } stage;
     struct engine *engine;
     struct pmc *pmc;             /* a reference */
     const struct rights *rights; /* the opener's; as long as the request lives */
@@ -75,77 +86,78 @@ struct change {
 
     /* what was asked */
     bool may_kernel, may_system, may_foreign, superuser; /* of the opener, when the change began */
-    struct settings want;        /* the PMC's settings with the given ones replaced */
-    uint32_t given;              /* keys of this command */
-    char **names;                /* events as written */
+    struct settings want; /* the PMC's settings with the given ones replaced */
+    uint32_t given;       /* keys of this command */
+    char **names;         /* events as written */
     unsigned n_names;
     struct wanted *wanted;
     unsigned n_wanted;
-    bool additive;               /* targets attached already are left as they are (config) */
+    bool additive; /* targets attached already are left as they are (config) */
     enum verb verb;
-    bool put;                    /* the value of `count` is to be set now, to want.counts */
+    bool put; /* the value of `count` is to be set now, to want.counts */
 
     /* what follows from it */
-    struct set *set;             /* the set afterwards (a reference) */
+    struct set *set; /* the set afterwards (a reference) */
     bool new_set, reopen;
     enum mode effective;
     bool kernel;
     bool wants_all;
-    struct claim *claim;         /* a new one, reserved; NULL: the old one stays */
-    bool new_claim;              /* claim (NULL too) replaces the PMC's */
-    struct claim *before;        /* what the PMC's claim held before it was released for that */
-    struct plan_event *plan;     /* of set */
-    struct user *user;           /* whose descriptors are booked (a reference), or NULL */
-    unsigned long booked;        /* descriptors, until they are those of the links */
-    unsigned long booked_links;  /* links of the user, until they are the PMC's */
-    unsigned long found;         /* processes held while they are looked at, among engine->fds_used */
-    unsigned long fds_free;      /* what may be opened: ULONG_MAX no limit, 0 none */
-    unsigned long fds_quota;     /* what max_fds_per_user leaves; ULONG_MAX: no limit */
-    unsigned long fds_limit;     /* of the user, with what leaves; ULONG_MAX: none */
-    unsigned long fds_half;      /* the same of half of all, with what watches the targets */
-    bool fds_halved;             /* fds_quota is what that leaves */
-    uint64_t cpus_serial;        /* the engine's when this was planned */
-    uint64_t attach_ns;          /* how long finding and attaching all targets may take */
-    uint64_t deadline_ns;        /* when that is over */
+    struct claim *claim;        /* a new one, reserved; NULL: the old one stays */
+    bool new_claim;             /* claim (NULL too) replaces the PMC's */
+    struct claim *before;       /* what the PMC's claim held before it was released for that */
+    struct plan_event *plan;    /* of set */
+    struct user *user;          /* whose descriptors are booked (a reference), or NULL */
+    unsigned long booked;       /* descriptors, until they are those of the links */
+    unsigned long booked_links; /* links of the user, until they are the PMC's */
+    unsigned long found;     /* processes held while they are looked at, among engine->fds_used */
+    unsigned long fds_free;  /* what may be opened: ULONG_MAX no limit, 0 none */
+    unsigned long fds_quota; /* what max_fds_per_user leaves; ULONG_MAX: no limit */
+    unsigned long fds_limit; /* of the user, with what leaves; ULONG_MAX: none */
+    unsigned long fds_half;  /* the same of half of all, with what watches the targets */
+    bool fds_halved;         /* fds_quota is what that leaves */
+    uint64_t cpus_serial;    /* the engine's when this was planned */
+    uint64_t attach_ns;      /* how long finding and attaching all targets may take */
+    uint64_t deadline_ns;    /* when that is over */
     unsigned max_covered;
-    bool start, stop, read;      /* what to do with the links that stay */
-    bool again;                  /* links are opened anew though nothing of them changed */
-    struct cpus named, unnamed;  /* CPUs attached already that are meant by name now, or are no more */
+    bool start, stop, read; /* what to do with the links that stay */
+    bool again;             /* links are opened anew though nothing of them changed */
+    struct cpus named,
+        unnamed; /* CPUs attached already that are meant by name now, or are no more */
     bool start_fresh;
-    struct link **fresh;         /* to be attached */
+    struct link **fresh; /* to be attached */
     unsigned n_fresh;
     struct replaced {
-        struct link *link;       /* leaves the vector */
-        struct tally *last;      /* absolute last reading */
-        bool unread;             /* it could not be read: as last seen */
-        struct link *ended;      /* takes its place with the final count; NULL: its count is folded */
-        bool dropped;            /* its count is dropped too */
-        bool stopped;            /* by this change */
-        struct link *successor;  /* a fresh link that carries its count on (a CPU came back) */
-    } *replaced;
+        struct link *link;  /* leaves the vector */
+        struct tally *last; /* absolute last reading */
+        bool unread;        /* it could not be read: as last seen */
+        struct link *ended; /* takes its place with the final count; NULL: its count is folded */
+        bool dropped;       /* its count is dropped too */
+        bool stopped;       /* by this change */
+        struct link *successor; /* a fresh link that carries its count on (a CPU came back) */
+    } * replaced;
     unsigned n_replaced;
     struct kept {
         struct link *link;
-        struct tally *now;       /* absolute reading; NULL unless `read` */
-        bool started, stopped;   /* by this change */
-    } *kept;
+        struct tally *now;     /* absolute reading; NULL unless `read` */
+        bool started, stopped; /* by this change */
+    } * kept;
     unsigned n_kept;
-    struct link *dead;           /* to be destroyed */
-    struct proc *dead_procs;     /* the same */
-    struct claim *old_claim;     /* to be released after its counters are closed */
-    struct process *writer;      /* lifetime=owner: the writing process, until a proc takes it */
-    struct proc *owner;          /* lifetime=owner: a reference */
+    struct link *dead;       /* to be destroyed */
+    struct proc *dead_procs; /* the same */
+    struct claim *old_claim; /* to be released after its counters are closed */
+    struct process *writer;  /* lifetime=owner: the writing process, until a proc takes it */
+    struct proc *owner;      /* lifetime=owner: a reference */
     struct watching *watching;
     unsigned n_watching;
     struct verdict *verdicts;
     unsigned n_verdicts;
-    struct links *links;         /* the vector afterwards, still empty */
-    struct tally *base;          /* of a new set */
+    struct links *links; /* the vector afterwards, still empty */
+    struct tally *base;  /* of a new set */
     bool forget_ended;
-    char *swap;                  /* what `put` replaced, as text */
+    char *swap; /* what `put` replaced, as text */
     int rc;
     struct err err;
-    struct err note;             /* said in `error` though the command worked */
+    struct err note; /* said in `error` though the command worked */
 };
 
 /* Begin: answers CALL_WORK, CALL_WAIT when the PMC is busy, or an errno. */
@@ -173,7 +185,8 @@ bool change_cpus_differ(const struct pmc *pmc);
 /* The descriptors are booked, or given back: they are the links' now, or closed. */
 void change_unbook(struct change *change);
 int change_book_opened(struct change *change); /* without the lock: P11 */
-/* One more process is held while it is looked at, perhaps to be taken back; without the lock: P10, P11. */
+/* One more process is held while it is looked at, perhaps to be taken back; without the lock: P10,
+ * P11. */
 int change_book_found(struct change *change, bool removes);
 void change_unbook_found(struct change *change);
 void change_rows_back(struct change *change); /* the PMC's old claim, as far as still to be had */

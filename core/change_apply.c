@@ -1,6 +1,6 @@
 /*
- * Stage three of a change, without the lock: counters are opened, started, stopped and read; and at the
- * end what is left over is closed. Until the commit nothing has happened to the PMC.
+ * Stage three of a change, without the lock: counters are opened, started, stopped and read; and at
+ * the end what is left over is closed. Until the commit nothing has happened to the PMC.
  */
 #include "core/change.h"
 
@@ -12,7 +12,7 @@
 
 struct admission {
     const struct change *change;
-    bool everything;             /* the superuser attaches, or attached */
+    bool everything; /* the superuser attaches, or attached */
     const struct rights *rights;
 };
 
@@ -56,17 +56,22 @@ static int observable(struct change *change, const struct link *link)
         if (change->may_system ||
             engine->host->cgroup_may_move(engine->host_state, change->rights, link->cgroup_fd) == 0)
             return 0;
-        return err_set(&change->err, X07, "cgroup:%s is counted for the superuser and for who may write "
-                       "its cgroup.procs", link->cgroup);
+        return err_set(&change->err, X07,
+                       "cgroup:%s is counted for the superuser and for who may write "
+                       "its cgroup.procs",
+                       link->cgroup);
     }
     if (!change->may_foreign && !is_own(change, link))
-        return err_set(&change->err, E40, "process %d: unprivileged_proc_debug is 0: only the superuser "
-                       "observes other processes, everybody else only self", (int)link->pid);
+        return err_set(&change->err, E40,
+                       "process %d: unprivileged_proc_debug is 0: only the superuser "
+                       "observes other processes, everybody else only self",
+                       (int)link->pid);
     return engine->host->may_observe(engine->host_state, change->rights, link->proc->process,
                                      &change->err);
 }
 
-/* May who attaches observe what the process runs by now? Nobody asks about the superuser's links. */
+/* May who attaches observe what the process runs by now? Nobody asks about the superuser's links.
+ */
 static int still_observable(struct change *change, const struct link *link)
 {
     const struct engine *engine = change->engine;
@@ -74,7 +79,7 @@ static int still_observable(struct change *change, const struct link *link)
     if (!link->rights || !link->proc)
         return 0;
     return engine->host->may_observe(engine->host_state, link->rights, link->proc->process,
-                             &change->err);
+                                     &change->err);
 }
 
 static int open_counter(struct change *change, struct link *link)
@@ -89,8 +94,13 @@ static int open_counter(struct change *change, struct link *link)
     struct plan plan = {
         .events = change->plan,
         .n = change->set->n,
-        .target = { .kind = link->kind, .pid = link->pid, .tid = link->tid, .cpu = link->cpu,
-                    .cgroup_fd = link->cgroup_fd, .alive = link_target_alive, .alive_arg = link },
+        .target = {.kind = link->kind,
+                   .pid = link->pid,
+                   .tid = link->tid,
+                   .cpu = link->cpu,
+                   .cgroup_fd = link->cgroup_fd,
+                   .alive = link_target_alive,
+                   .alive_arg = link},
         .descendants = change->want.value[KEY_DESCENDANTS],
         .at_exec = link->armed,
         .multiplex = change->want.value[KEY_MULTIPLEX],
@@ -146,9 +156,10 @@ static void explain_quota(struct change *change)
     if (change->err.id != P11 || !change->fds_halved)
         return;
     memcpy(said, change->err.text, sizeof said);
-    err_set(&change->err, P11, "%s: who is not the superuser may hold half of the %lu that pmcfs may "
-            "open (RLIMIT_NOFILE), those that watch the targets included", said,
-            change->engine->fd_limit);
+    err_set(&change->err, P11,
+            "%s: who is not the superuser may hold half of the %lu that pmcfs may "
+            "open (RLIMIT_NOFILE), those that watch the targets included",
+            said, change->engine->fd_limit);
 }
 
 /* Attach all; of several, those that exited meanwhile are passed over. */
@@ -215,13 +226,14 @@ static int watch_all(struct change *change)
             return err_set(&change->err, P14, "the end of process %d cannot be watched: %s",
                            (int)host->process_pid(proc->process), err_errno_name(rc));
         if (watching->guard)
-            engine->backend->guard(engine->backend_state, host->process_pid(proc->process), proc->id,
-                                   &watching->made);
+            engine->backend->guard(engine->backend_state, host->process_pid(proc->process),
+                                   proc->id, &watching->made);
     }
     return 0;
 }
 
-static int look(const struct backend *backend, const struct link *link, struct tally *out, unsigned n)
+static int look(const struct backend *backend, const struct link *link, struct tally *out,
+                unsigned n)
 {
     struct reading reading;
     int rc = backend->read(link->counter, &reading);
@@ -245,15 +257,16 @@ static int look_at_kept(struct change *change)
             kept->stopped = true;
         }
         if (kept->now && look(backend, kept->link, kept->now, n))
-            return err_set(&change->err, P14, "a counter of %s could not be read, so nothing was changed",
+            return err_set(&change->err, P14,
+                           "a counter of %s could not be read, so nothing was changed",
                            change->pmc->name);
     }
     return 0;
 }
 
 /*
- * Links that leave are stopped first, so that nobody reads more than what remains; one that cannot be
- * read leaves what was seen of it.
+ * Links that leave are stopped first, so that nobody reads more than what remains; one that cannot
+ * be read leaves what was seen of it.
  */
 static int stop_and_look(struct change *change)
 {
@@ -287,16 +300,17 @@ static void turn_back(struct change *change)
         if (kept->started && !ran)
             backend->stop(kept->link->counter);
         if (kept->stopped && ran)
-            backend->start(kept->link->counter, &(struct err){ .id = ERR_NONE });
+            backend->start(kept->link->counter, &(struct err){.id = ERR_NONE});
     }
     for (unsigned i = 0; ran && i < change->n_replaced; i++)
         if (change->replaced[i].stopped)
-            backend->start(change->replaced[i].link->counter, &(struct err){ .id = ERR_NONE });
+            backend->start(change->replaced[i].link->counter, &(struct err){.id = ERR_NONE});
 }
 
 void change_apply(struct change *change)
 {
-    /* restart: the new run begins at what is read now. Others: nothing is counted by two counters. */
+    /* restart: the new run begins at what is read now. Others: nothing is counted by two counters.
+     */
     bool look_first = (change->read && change->start) || change->cause == CAUSE_CPUS ||
                       change->cause == CAUSE_DROPPED || change->again;
 

@@ -1,6 +1,6 @@
 /*
- * Stage two of a change, with the lock: what can be refused, in hwpmc's order: settings, event, mode,
- * rights, verb, targets, rows. The parts that plan links and rows have files of their own.
+ * Stage two of a change, with the lock: what can be refused, in hwpmc's order: settings, event,
+ * mode, rights, verb, targets, rows. The parts that plan links and rows have files of their own.
  */
 #include "core/plan.h"
 
@@ -20,17 +20,18 @@ static int check_open(struct change *change)
     if (state->open)
         return 0;
     if (change->put && strcmp(change->file, "count") == 0)
-        return err_set(&change->err, E06, "%s is %s: stop it before its count is written", pmc->name,
-                       state->name);
+        return err_set(&change->err, E06, "%s is %s: stop it before its count is written",
+                       pmc->name, state->name);
     for (unsigned key = 0; key < KEYS; key++) {
         bool changes = key == KEY_EVENT ? change->new_set
-                     : key != KEY_TARGET && !settings_same(&change->want, &pmc->settings, key);
+                                        : key != KEY_TARGET &&
+                                              !settings_same(&change->want, &pmc->settings, key);
 
         if (!(change->given & GIVEN(key)) || !changes)
             continue;
         return err_set(&change->err, key == KEY_COUNT ? E07 : P06,
-                       "%s is %s: write \"stop\" to ctl before %s is changed", pmc->name, state->name,
-                       key_table[key].name);
+                       "%s is %s: write \"stop\" to ctl before %s is changed", pmc->name,
+                       state->name, key_table[key].name);
     }
     return 0;
 }
@@ -65,7 +66,8 @@ static int check_places(struct change *change)
         return rc;
     }
     if (want->value[KEY_PERIOD] != UINT64_MAX && want->value[KEY_FREQ] != UINT64_MAX)
-        return err_set(&change->err, P07, "period and freq exclude each other: take one back with "
+        return err_set(&change->err, P07,
+                       "period and freq exclude each other: take one back with "
                        "\"period=off\" or \"freq=off\"");
     if (change->set && want->n_counts > change->set->n && !(change->given & GIVEN(KEY_COUNT)))
         change->want.n_counts = change->set->n; /* those of an earlier set */
@@ -80,8 +82,10 @@ static int check_available(struct change *change)
     const struct settings *want = &change->want;
 
     if (mode_table[change->effective].sampling)
-        return err_set(&change->err, P09, "sampling is not part of this version: mode %s is refused%s; "
-                       "counting modes work", mode_table[change->effective].name,
+        return err_set(&change->err, P09,
+                       "sampling is not part of this version: mode %s is refused%s; "
+                       "counting modes work",
+                       mode_table[change->effective].name,
                        want->given & GIVEN(KEY_MODE) ? "" : " (period or freq ask for it)");
     if (want->value[KEY_LOG_CSW] || want->value[KEY_LOG_EXIT])
         return err_set(&change->err, P09, "%s=on needs the log, which is not part of this version",
@@ -121,8 +125,7 @@ int change_effective(struct change *change)
     } else {
         /* Without targets, too, it stays what it is until something else is asked for. */
         bool asked = change->new_set || asks_process(change);
-        system = asks_system(change) ||
-                 ((attached || !asked) && mode_table[pmc->effective].system);
+        system = asks_system(change) || ((attached || !asked) && mode_table[pmc->effective].system);
         if (attached && !change->new_set)
             system = mode_table[pmc->effective].system;
         sampling = change->want.value[KEY_PERIOD] != UINT64_MAX ||
@@ -132,8 +135,10 @@ int change_effective(struct change *change)
         change->want.mode = change->effective;
     }
     if (attached && mode_table[change->effective].system != mode_table[pmc->effective].system)
-        return err_set(&change->err, P17, "%s is attached in mode %s: write \"detach\" to ctl before the "
-                       "scope is changed", pmc->name, mode_table[pmc->effective].name);
+        return err_set(&change->err, P17,
+                       "%s is attached in mode %s: write \"detach\" to ctl before the "
+                       "scope is changed",
+                       pmc->name, mode_table[pmc->effective].name);
     if (pmc->set && change->effective != pmc->effective)
         change->new_set = true; /* a new mode starts afresh from the initial count */
     return 0;
@@ -148,8 +153,10 @@ static int check_scope(struct change *change)
         bool fits = mode->system ? (event->scope & (EVENT_CPU | EVENT_PACKAGE)) != 0
                                  : (event->scope & EVENT_PROCESS) != 0;
         if (!fits)
-            return err_set(&change->err, P30, "\"%s\" cannot be counted in mode %s: its counters belong "
-                           "to %s", event->written, mode->name,
+            return err_set(&change->err, P30,
+                           "\"%s\" cannot be counted in mode %s: its counters belong "
+                           "to %s",
+                           event->written, mode->name,
                            mode->system ? "a process" : "a CPU or package, not to a process");
     }
     for (unsigned i = 0; i < change->n_wanted; i++) {
@@ -158,16 +165,20 @@ static int check_scope(struct change *change)
         if (wanted_is_system(wanted) == mode->system)
             continue;
         if (mode->system)
-            return err_set(&change->err, E26, "\"" WORD_FMT "\" is a process, but %s counts in mode %s: "
+            return err_set(&change->err, E26,
+                           "\"" WORD_FMT "\" is a process, but %s counts in mode %s: "
                            "its targets are CPUs (cpu0, all) or a cgroup",
                            WORD_ARG(wanted->word.word), change->pmc->name, mode->name);
-        return err_set(&change->err, E22, "\"" WORD_FMT "\" is no process, but %s counts in mode %s: its "
-                       "targets are PIDs", WORD_ARG(wanted->word.word), change->pmc->name, mode->name);
+        return err_set(&change->err, E22,
+                       "\"" WORD_FMT "\" is no process, but %s counts in mode %s: its "
+                       "targets are PIDs",
+                       WORD_ARG(wanted->word.word), change->pmc->name, mode->name);
     }
     return 0;
 }
 
-/* System scope: for CPUs that are attached now or opened anew. A cgroup was checked when it was opened. */
+/* System scope: for CPUs that are attached now or opened anew. A cgroup was checked when it was
+ * opened. */
 static int check_system(struct change *change)
 {
     bool cpus = false;
@@ -175,10 +186,12 @@ static int check_system(struct change *change)
     for (unsigned i = 0; i < change->n_wanted; i++)
         cpus |= change->wanted[i].word.kind == TARGET_CPU && !change->wanted[i].word.remove;
     for (unsigned i = 0; change->reopen && i < change->pmc->links->n; i++)
-        cpus |= change->pmc->links->link[i]->kind == TARGET_CPU && !change->pmc->links->link[i]->ended;
+        cpus |=
+            change->pmc->links->link[i]->kind == TARGET_CPU && !change->pmc->links->link[i]->ended;
     if (!cpus || change->may_system)
         return 0;
-    return err_set(&change->err, X07, "system scope needs CAP_PERFMON, or the tunable "
+    return err_set(&change->err, X07,
+                   "system scope needs CAP_PERFMON, or the tunable "
                    "unprivileged_syspmcs=1");
 }
 
@@ -197,12 +210,13 @@ static int check_rights(struct change *change)
 {
     bool counts = change->new_set || change->reopen || attaches(change);
 
-    if ((change->given & GIVEN(KEY_KERNEL)) && change->want.value[KEY_KERNEL] && !change->may_kernel &&
-        !settings_same(&change->want, &change->pmc->settings, KEY_KERNEL))
+    if ((change->given & GIVEN(KEY_KERNEL)) && change->want.value[KEY_KERNEL] &&
+        !change->may_kernel && !settings_same(&change->want, &change->pmc->settings, KEY_KERNEL))
         return err_set(&change->err, P18, "kernel=on " NEEDS_KERNEL);
     for (unsigned i = 0; counts && change->set && i < change->set->n; i++) {
         const struct plan_event *plan = &change->plan[i];
-        /* What is counted whole is counted for everybody, unless its spelling asks for kernel mode. */
+        /* What is counted whole is counted for everybody, unless its spelling asks for kernel mode.
+         */
         bool kernel = plan->event->whole ? plan->event->kernel == SAID_ON : plan->kernel;
 
         if (!plan->user && !plan->kernel)
@@ -211,8 +225,10 @@ static int check_rights(struct change *change)
         if (change->may_kernel || (!kernel && !plan->event->needs_kernel))
             continue;
         return err_set(&change->err, P18, "\"%s\" counts kernel mode, which " NEEDS_KERNEL "%s",
-                       plan->event->written, !kernel ? "" : plan->event->whole
-                       ? ": write it without :k or os" : ": write it with :u, or kernel=off");
+                       plan->event->written,
+                       !kernel              ? ""
+                       : plan->event->whole ? ": write it without :k or os"
+                                            : ": write it with :u, or kernel=off");
     }
     return check_system(change);
 }
@@ -272,8 +288,10 @@ static int check_start(struct change *change)
         if (pmc->had_target)
             return err_set(&change->err, E43, "%s has lost all its targets: attach another one",
                            pmc->name);
-        return err_set(&change->err, E23, "%s counts in system scope: write CPUs to target first (cpu0, "
-                       "cpu0-3, all)", pmc->name);
+        return err_set(&change->err, E23,
+                       "%s counts in system scope: write CPUs to target first (cpu0, "
+                       "cpu0-3, all)",
+                       pmc->name);
     }
     if (all_offline(pmc))
         return err_set(&change->err, E38, "every CPU of %s is offline", pmc->name);
@@ -304,8 +322,9 @@ static int check_verb(struct change *change)
         return 0;
     case VERB_RESET:
         if (!state_table[pmc->state].open)
-            return err_set(&change->err, E06, "%s is %s: stop it before it is reset, or write restart",
-                           pmc->name, state_table[pmc->state].name);
+            return err_set(&change->err, E06,
+                           "%s is %s: stop it before it is reset, or write restart", pmc->name,
+                           state_table[pmc->state].name);
         change->read = true;
         return 0;
     case VERB_FLUSH:
@@ -341,8 +360,9 @@ static void decide_start(struct change *change)
 static int check_command(struct change *change)
 {
     static int (*const steps[])(struct change *) = {
-        check_open, check_set_needed, change_effective, check_places, check_available, check_scope,
-        check_rights, check_verb, plan_targets, plan_lifetime, plan_rows,
+        check_open,      check_set_needed, change_effective, check_places,
+        check_available, check_scope,      check_rights,     check_verb,
+        plan_targets,    plan_lifetime,    plan_rows,
     };
     int rc = 0;
 
@@ -376,8 +396,8 @@ int change_check(struct change *change)
         return rc;
     decide_start(change);
     for (unsigned i = 0; i < change->n_fresh; i++)
-        change->fresh[i]->armed = change->want.value[KEY_START] && change->start_fresh &&
-                                  !change->fresh[i]->again;
+        change->fresh[i]->armed =
+            change->want.value[KEY_START] && change->start_fresh && !change->fresh[i]->again;
     change->links = links_new(change->pmc->links->n + change->n_fresh + change->n_replaced);
     change->base = change->new_set ? tally_new(change->set->n) : NULL;
     if (!change->links || (change->new_set && !change->base))

@@ -250,7 +250,7 @@ static enum pmc_state state_after(const struct change *change)
     if (change->cause == CAUSE_COMMAND && live && (change->start || change->start_fresh) &&
         (change->start || state_table[pmc->state].open))
         return pmc->settings.value[KEY_START] ? PMC_ARMED : PMC_RUNNING; /* the new ones */
-    if (pmc->state == PMC_EXITED) /* attached, not started */
+    if (pmc->state == PMC_EXITED)                                        /* attached, not started */
         return pmc->first_start_ns ? PMC_STOPPED : PMC_ALLOCATED;
     return pmc->state;
 }
@@ -261,7 +261,8 @@ static void commit_state(struct change *change)
     enum pmc_state after = state_after(change);
     uint64_t now = change->engine->host->now_ns(change->engine->host_state);
 
-    if (!state_table[after].open && (state_table[pmc->state].open || change->verb == VERB_RESTART)) {
+    if (!state_table[after].open &&
+        (state_table[pmc->state].open || change->verb == VERB_RESTART)) {
         pmc->started_ns = now;
         pmc->epoch++; /* what was read before says nothing about this run */
         if (!pmc->first_start_ns)

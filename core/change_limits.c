@@ -1,12 +1,13 @@
 /*
- * How many descriptors a change may open. At least one for each event on each target is booked when it
- * is planned, what was really opened when its counters are attached: changes under way see each other.
+ * How many descriptors a change may open. At least one for each event on each target is booked when
+ * it is planned, what was really opened when its counters are attached: changes under way see each
+ * other.
  */
 #include "core/plan.h"
 
 #include <limits.h>
 
-#define FDS_KEPT 64  /* descriptors left for the daemon itself */
+#define FDS_KEPT  64 /* descriptors left for the daemon itself */
 #define FDS_WATCH 2  /* at most, to watch one target: for its end, and for losing its events */
 
 static unsigned long less(unsigned long from, unsigned long n)
@@ -34,7 +35,8 @@ void change_unbook(struct change *change)
     change->user = NULL;
 }
 
-/* What a user holds in all. What watches a process that several of his PMCs count is taken for several. */
+/* What a user holds in all. What watches a process that several of his PMCs count is taken for
+ * several. */
 static unsigned long held_by(const struct user *user)
 {
     return user->fds + FDS_WATCH * user->links;
@@ -42,12 +44,16 @@ static unsigned long held_by(const struct user *user)
 
 static int say_half(struct change *change)
 {
-    return err_set(&change->err, P11, "that would be more than half of the %lu descriptors that pmcfs may "
-                   "open (RLIMIT_NOFILE), those that watch the targets included: it is what one user may "
-                   "hold who is not the superuser", change->engine->fd_limit);
+    return err_set(
+        &change->err, P11,
+        "that would be more than half of the %lu descriptors that pmcfs may "
+        "open (RLIMIT_NOFILE), those that watch the targets included: it is what one user may "
+        "hold who is not the superuser",
+        change->engine->fd_limit);
 }
 
-/* Without the lock. The limit of each user holds for all his changes together, whoever was first. */
+/* Without the lock. The limit of each user holds for all his changes together, whoever was first.
+ */
 int change_book_opened(struct change *change)
 {
     unsigned long opened = 0;
@@ -63,12 +69,15 @@ int change_book_opened(struct change *change)
         return say_half(change);
     if (change->user->fds <= change->fds_limit)
         return 0;
-    return err_set(&change->err, P11, "uid %u would have %lu descriptors, with what others of his commands "
-                   "open at this moment: max_fds_per_user allows %lu here", (unsigned)change->user->uid,
-                   (unsigned long)change->user->fds, change->fds_limit);
+    return err_set(&change->err, P11,
+                   "uid %u would have %lu descriptors, with what others of his commands "
+                   "open at this moment: max_fds_per_user allows %lu here",
+                   (unsigned)change->user->uid, (unsigned long)change->user->fds,
+                   change->fds_limit);
 }
 
-/* Those of the owner's, for a command of somebody else than the superuser; what leaves does not count. */
+/* Those of the owner's, for a command of somebody else than the superuser; what leaves does not
+ * count. */
 static void limit_user(struct change *change)
 {
     unsigned long leaving = 0, links = 0, left;
@@ -80,8 +89,7 @@ static void limit_user(struct change *change)
             leaving += change->replaced[i].link->facts.descriptors;
             links++;
         }
-    change->fds_limit =
-        tunable_u64(&change->engine->tunables, TUNABLE_MAX_FDS_PER_USER) + leaving;
+    change->fds_limit = tunable_u64(&change->engine->tunables, TUNABLE_MAX_FDS_PER_USER) + leaving;
     change->fds_quota = less(change->fds_limit, change->user->fds);
     change->fds_half = change->engine->fd_limit / 2 + leaving + FDS_WATCH * links;
     left = less(change->fds_half, held_by(change->user));
@@ -114,13 +122,15 @@ void plan_limits(struct change *change)
 int change_book_found(struct change *change, bool removes)
 {
     struct engine *engine = change->engine;
-    unsigned long kept = removes ? FDS_KEPT / 2 : FDS_KEPT; /* nobody is kept from giving some back */
+    unsigned long kept =
+        removes ? FDS_KEPT / 2 : FDS_KEPT; /* nobody is kept from giving some back */
 
     change->found++;
     if (++engine->fds_used + kept > engine->fd_limit)
-        return err_set(&change->err, P10, "%lu processes at once need more descriptors than pmcfs may open "
-                       "(%lu are in use or needed, RLIMIT_NOFILE is %lu)", change->found,
-                       (unsigned long)engine->fds_used, engine->fd_limit);
+        return err_set(&change->err, P10,
+                       "%lu processes at once need more descriptors than pmcfs may open "
+                       "(%lu are in use or needed, RLIMIT_NOFILE is %lu)",
+                       change->found, (unsigned long)engine->fds_used, engine->fd_limit);
     return change->found <= engine->fd_limit / 2 || change->superuser ? 0 : say_half(change);
 }
 

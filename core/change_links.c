@@ -1,6 +1,6 @@
 /*
- * Which links a change takes away, renews, adds and keeps; also those that the engine changes by itself
- * when targets die or CPUs come and go.
+ * Which links a change takes away, renews, adds and keeps; also those that the engine changes by
+ * itself when targets die or CPUs come and go.
  */
 #include "core/plan.h"
 
@@ -22,7 +22,7 @@ struct replaced *plan_replace(struct change *change, struct link *link)
         return NULL;
     change->replaced = grown;
     grown += change->n_replaced;
-    *grown = (struct replaced){ .link = link, .last = tally_new(pmc_events(change->pmc)) };
+    *grown = (struct replaced){.link = link, .last = tally_new(pmc_events(change->pmc))};
     if (!grown->last)
         return NULL;
     change->n_replaced++;
@@ -92,7 +92,9 @@ struct link *plan_successor(struct change *change, const struct link *old, bool 
         if (!plan_watch(change, old->proc, old->kind == TARGET_PROCESS))
             return NULL;
     }
-    const struct rights *rights = same_rights ? old->rights : change->superuser ? NULL : change->rights;
+    const struct rights *rights = same_rights         ? old->rights
+                                  : change->superuser ? NULL
+                                                      : change->rights;
     return !rights || (link->rights = rights_copy(rights)) ? link : NULL;
 }
 
@@ -126,7 +128,7 @@ bool plan_watch(struct change *change, struct proc *proc, bool guards)
         return false;
     change->watching = grown;
     grown[change->n_watching++] =
-        (struct watching){ .proc = proc, .watch = !proc->watched, .guard = guard };
+        (struct watching){.proc = proc, .watch = !proc->watched, .guard = guard};
     proc->watched = true;
     proc->guarded |= guard;
     return true;
@@ -167,8 +169,9 @@ int plan_reopen(struct change *change)
 }
 
 /*
- * A process that was a target of its own is left out where it descends from another target. When it is
- * taken back those are opened anew; but one that waits for its exec begins with that, and is left.
+ * A process that was a target of its own is left out where it descends from another target. When it
+ * is taken back those are opened anew; but one that waits for its exec begins with that, and is
+ * left.
  */
 int plan_uncovered(struct change *change)
 {
@@ -184,8 +187,8 @@ int plan_uncovered(struct change *change)
         struct link *link = links->link[i];
         bool waits = link->armed && link_seen(link)->enabled_ns == 0;
 
-        if (link->kind != TARGET_PROCESS || !link_live(link) || waits || plan_leaves(change, link) ||
-            !link_target_alive(link))
+        if (link->kind != TARGET_PROCESS || !link_live(link) || waits ||
+            plan_leaves(change, link) || !link_target_alive(link))
             continue;
         struct replaced *replaced = plan_replace(change, link);
         if (!replaced || !(replaced->successor = plan_successor(change, link, true)))
@@ -238,8 +241,8 @@ int plan_deaths(struct change *change)
 }
 
 /*
- * A process executed a privileged program and lost its events. Who may still observe it gets it back,
- * with a gap; else, or when that has failed once, its count stands.
+ * A process executed a privileged program and lost its events. Who may still observe it gets it
+ * back, with a gap; else, or when that has failed once, its count stands.
  */
 static int plan_again(struct change *change, struct link *link, bool refused)
 {
@@ -291,7 +294,8 @@ bool change_cpus_differ(const struct pmc *pmc)
     return pmc->wants_all && (pmc->cpus_stale || engine->cpus_came > pmc->cpus_serial);
 }
 
-/* Its CPU went, or came (or both: it missed something), or one came that its cgroup is not counted on. */
+/* Its CPU went, or came (or both: it missed something), or one came that its cgroup is not counted
+ * on. */
 static int plan_moved(struct change *change, struct link *link)
 {
     struct replaced *replaced = plan_replace(change, link);
@@ -312,7 +316,7 @@ static int plan_moved(struct change *change, struct link *link)
 
 int plan_cpus(struct change *change)
 {
-    static const struct target_word all = { .word = { "all", 3 }, .kind = TARGET_CPU, .all = true };
+    static const struct target_word all = {.word = {"all", 3}, .kind = TARGET_CPU, .all = true};
     struct pmc *pmc = change->pmc;
     int rc = 0;
 

@@ -19,8 +19,10 @@ static int check_name(struct word word, struct err *err)
             continue;
         buf_init(&shown, room, sizeof room);
         buf_word(&shown, word.p, word.len < 200 ? word.len : 200);
-        int rc = err_set(err, CS01, "there is no event \"%s\": names have printable ASCII characters, "
-                         "without quotes and backslashes", buf_text(&shown));
+        int rc = err_set(err, CS01,
+                         "there is no event \"%s\": names have printable ASCII characters, "
+                         "without quotes and backslashes",
+                         buf_text(&shown));
         buf_free(&shown);
         return rc;
     }
@@ -55,7 +57,7 @@ static int add_target(struct change *change, struct word word, struct err *err)
         return err_set(err, E32, "no memory");
     change->wanted = grown;
     grown += change->n_wanted;
-    *grown = (struct wanted){ .cgroup_fd = -1 };
+    *grown = (struct wanted){.cgroup_fd = -1};
     change->given |= GIVEN(KEY_TARGET);
     int rc = target_parse(&grown->word, word, err);
     if (rc == 0)
@@ -73,7 +75,8 @@ static int parse_config(struct change *change, struct scan *scan, struct err *er
     change->additive = true;
     while (rc == 0 && scan_setting(scan, &word)) {
         if (!word_split(word, &name, &value))
-            return err_set(err, P01, "\"" WORD_FMT "\" is not of the form key=value", WORD_ARG(word));
+            return err_set(err, P01, "\"" WORD_FMT "\" is not of the form key=value",
+                           WORD_ARG(word));
         enum key key = key_find(name);
         if (key == KEYS)
             return key_unknown(name, err);
@@ -114,7 +117,8 @@ static int parse_mode(struct change *change, struct scan *scan, struct err *err)
     if (!scan_word(scan, &word))
         return err_set(err, P05, "nothing but blanks was written");
     if (scan_word(scan, &more))
-        return err_set(err, E20, "one mode, not more: \"" WORD_FMT "\" is too much", WORD_ARG(more));
+        return err_set(err, E20, "one mode, not more: \"" WORD_FMT "\" is too much",
+                       WORD_ARG(more));
     change->given |= GIVEN(KEY_MODE);
     return settings_set(&change->want, KEY_MODE, word, err);
 }
@@ -124,7 +128,8 @@ static int parse_mode(struct change *change, struct scan *scan, struct err *err)
 static int word_order(const void *a, const void *b)
 {
     const struct wanted *one = *(struct wanted *const *)a, *other = *(struct wanted *const *)b;
-    size_t len = one->word.word.len < other->word.word.len ? one->word.word.len : other->word.word.len;
+    size_t len =
+        one->word.word.len < other->word.word.len ? one->word.word.len : other->word.word.len;
     int order = memcmp(one->word.word.p, other->word.word.p, len);
 
     if (order == 0 && one->word.word.len != other->word.word.len)

@@ -35,7 +35,7 @@ void change_pass_over(struct change *change)
         change->note = change->err;
     else
         err_set(&change->note, before.id, "%s; %s", before.text, change->err.text);
-    change->err = (struct err){ .id = ERR_NONE };
+    change->err = (struct err){.id = ERR_NONE};
 }
 
 /* A privileged program can be made to write "self" into a descriptor of somebody else's. */
@@ -43,8 +43,10 @@ static int explain_self(struct change *change)
 {
     struct err said = change->err;
 
-    return err_set(&change->err, E40, "%s (self is asked about like any other: a process that is not "
-                   "dumpable, or has other rights than who opened the file, is refused)", said.text);
+    return err_set(&change->err, E40,
+                   "%s (self is asked about like any other: a process that is not "
+                   "dumpable, or has other rights than who opened the file, is refused)",
+                   said.text);
 }
 
 static int find_process(struct change *change, struct wanted *wanted)
@@ -64,9 +66,12 @@ static int find_process(struct change *change, struct wanted *wanted)
         return 0;
     if (change->superuser)
         return 0;
-    if (!change->may_foreign && !(word->self && change->rights && change->uid == change->rights->uid))
-        return err_set(&change->err, E40, WORD_FMT ": unprivileged_proc_debug is 0: only the superuser "
-                       "observes other processes, everybody else only self", WORD_ARG(word->word));
+    if (!change->may_foreign &&
+        !(word->self && change->rights && change->uid == change->rights->uid))
+        return err_set(&change->err, E40,
+                       WORD_FMT ": unprivileged_proc_debug is 0: only the superuser "
+                                "observes other processes, everybody else only self",
+                       WORD_ARG(word->word));
     rc = host->may_observe(engine->host_state, change->rights, wanted->process, &change->err);
     return rc == -EPERM && word->self ? explain_self(change) : rc;
 }
@@ -105,8 +110,10 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
         return rc;
     if (engine->host->cgroup_may_move(engine->host_state, change->rights, wanted->cgroup_fd) == 0)
         return 0;
-    return err_set(&change->err, X07, WORD_FMT ": a cgroup is counted for the superuser and for who may "
-                   "write its cgroup.procs", WORD_ARG(word->word));
+    return err_set(&change->err, X07,
+                   WORD_FMT ": a cgroup is counted for the superuser and for who may "
+                            "write its cgroup.procs",
+                   WORD_ARG(word->word));
 }
 
 /* -PID of nobody: was it a target? The PMC is busy: its links stay. */
@@ -117,7 +124,8 @@ static bool has_exited(const struct change *change, const struct target_word *wo
     for (unsigned i = 0; i < links->n; i++) {
         struct link *link = links->link[i];
 
-        if (link->kind == word->kind && (uint64_t)(link->tid ? link->tid : link->pid) == word->number &&
+        if (link->kind == word->kind &&
+            (uint64_t)(link->tid ? link->tid : link->pid) == word->number &&
             (link->ended || !link_target_alive(link)))
             return true;
     }
@@ -199,9 +207,9 @@ static void ask_dropped(struct change *change)
         if (verdict->below)
             continue; /* of a descendant the backend asks when it finds it */
         verdict->headless = host->process_headless && host->process_headless(verdict->process);
-        verdict->refused = !verdict->headless && verdict->rights &&
-                           host->may_observe(engine->host_state, verdict->rights, verdict->process,
-                                             NULL) != 0;
+        verdict->refused =
+            !verdict->headless && verdict->rights &&
+            host->may_observe(engine->host_state, verdict->rights, verdict->process, NULL) != 0;
     }
 }
 
@@ -216,11 +224,12 @@ void change_prepare(struct change *change)
         if (change->rc == 0)
             change->rc = plan_set(change);
     }
-    change->deadline_ns = change->engine->host->now_ns(change->engine->host_state) + change->attach_ns;
+    change->deadline_ns =
+        change->engine->host->now_ns(change->engine->host_state) + change->attach_ns;
     if (change->rc == 0)
         change->rc = find_targets(change);
     if (change->rc == 0 && (change->given & GIVEN(KEY_LIFETIME)) &&
         change->want.value[KEY_LIFETIME] == LIFETIME_OWNER)
-        change->rc = change->engine->host->process_open(change->engine->host_state, change->tid, 0, false,
-                                                        &change->writer, &change->err);
+        change->rc = change->engine->host->process_open(change->engine->host_state, change->tid, 0,
+                                                        false, &change->writer, &change->err);
 }

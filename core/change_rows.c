@@ -1,6 +1,6 @@
 /*
- * The rows of a change: the claim that its set will need, taken in place of the old one, and moved at
- * attach so that no two PMCs on one row cover one process.
+ * The rows of a change: the claim that its set will need, taken in place of the old one, and moved
+ * at attach so that no two PMCs on one row cover one process.
  */
 #include "core/plan.h"
 
@@ -34,8 +34,8 @@ static bool claim_cpus(const struct change *change, struct claim *claim)
     if (whole_machine)
         ok &= cpus_copy(&claim->cpus, &change->engine->possible);
     else if (claim->system && change->wants_all)
-        ok &= cpus_add_all(&claim->cpus, cpus_count(&class->cpus) ? &class->cpus
-                                                                   : &change->engine->possible);
+        ok &= cpus_add_all(&claim->cpus,
+                           cpus_count(&class->cpus) ? &class->cpus : &change->engine->possible);
     return ok;
 }
 
@@ -67,7 +67,8 @@ static int make_claim(struct change *change, struct claim **out)
         uint64_t row = change->want.value[KEY_ROW];
         claim->class_index = event->class_index;
         claim->member[claim->n++] = (struct claim_member){
-            .fits = event->rows, .needed = event->rows_needed,
+            .fits = event->rows,
+            .needed = event->rows_needed,
             .asked = row == UINT64_MAX ? ROW_ANY : (int)row,
         };
     }
@@ -85,14 +86,16 @@ static int make_claim(struct change *change, struct claim **out)
     return 0;
 }
 
-/* Do a and b cover, or are they about to cover, one process? Of fresh links no counter is looked at. */
-static bool covers_link(struct engine *engine, const struct pmc *pmc, const struct link *link, bool fresh,
-                        const struct link *other)
+/* Do a and b cover, or are they about to cover, one process? Of fresh links no counter is looked
+ * at. */
+static bool covers_link(struct engine *engine, const struct pmc *pmc, const struct link *link,
+                        bool fresh, const struct link *other)
 {
     if (link->ended || other->ended || link->kind > TARGET_THREAD || other->kind > TARGET_THREAD)
         return false;
     if (link->pid == other->pid)
-        return link->kind == TARGET_PROCESS || other->kind == TARGET_PROCESS || link->tid == other->tid;
+        return link->kind == TARGET_PROCESS || other->kind == TARGET_PROCESS ||
+               link->tid == other->tid;
     return pmc->settings.value[KEY_DESCENDANTS] && !fresh && link->counter &&
            engine->backend->covers(link->counter, other->pid);
 }
@@ -104,7 +107,8 @@ struct view {
     unsigned n[2];
 };
 
-/* A PMC that was released, but holds its rows until its counters are closed; NULL: already at that. */
+/* A PMC that was released, but holds its rows until its counters are closed; NULL: already at that.
+ */
 static const struct pmc *pmc_leaving(struct engine *engine, uint64_t pmc_id)
 {
     uint64_t id = 0;
@@ -122,7 +126,7 @@ static struct view view_of(struct engine *engine, uint64_t id)
 
     if (!pmc)
         pmc = pmc_leaving(engine, id);
-    struct view view = { .pmc = pmc };
+    struct view view = {.pmc = pmc};
 
     if (!pmc)
         return view;
@@ -205,8 +209,9 @@ void change_rows_back(struct change *change)
 }
 
 /*
- * Rows of the old claim are free for the new one. Afterwards they are held too, as far as both can be, so
- * that nobody takes them while the change may still fail; else change_rows_back() takes them again.
+ * Rows of the old claim are free for the new one. Afterwards they are held too, as far as both can
+ * be, so that nobody takes them while the change may still fail; else change_rows_back() takes them
+ * again.
  */
 static bool rows_aside(struct change *change)
 {

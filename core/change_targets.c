@@ -18,9 +18,11 @@ static bool link_matches(const struct engine *engine, const struct link *link,
         if (link->kind != TARGET_CGROUP)
             return false;
         size_t a = strlen(link->cgroup), b = strlen(wanted->cgroup);
-        bool inside = strncmp(link->cgroup, wanted->cgroup, a < b ? a : b) == 0 &&
-                      (a == b || a == 1 || b == 1 || (a < b ? wanted->cgroup[a] : link->cgroup[b]) == '/');
-        return link->cgroup_key == engine->host->cgroup_key(wanted->cgroup_fd) || (overlaps && inside);
+        bool inside =
+            strncmp(link->cgroup, wanted->cgroup, a < b ? a : b) == 0 &&
+            (a == b || a == 1 || b == 1 || (a < b ? wanted->cgroup[a] : link->cgroup[b]) == '/');
+        return link->cgroup_key == engine->host->cgroup_key(wanted->cgroup_fd) ||
+               (overlaps && inside);
     }
     if (link->kind == TARGET_CPU || link->kind == TARGET_CGROUP || !link->proc)
         return false;
@@ -54,13 +56,15 @@ static const struct link *in_fresh(const struct change *change, const struct wan
     return NULL;
 }
 
-static int refuse_attached(struct change *change, const struct wanted *wanted, const struct link *link)
+static int refuse_attached(struct change *change, const struct wanted *wanted,
+                           const struct link *link)
 {
     bool exact = link_matches(change->engine, link, wanted, false);
 
-    return err_set(&change->err, E10, "\"" WORD_FMT "\" is %s", WORD_ARG(wanted->word.word),
-                   exact ? "attached already"
-                         : "covered already by another target of this PMC: no thread is counted twice");
+    return err_set(
+        &change->err, E10, "\"" WORD_FMT "\" is %s", WORD_ARG(wanted->word.word),
+        exact ? "attached already"
+              : "covered already by another target of this PMC: no thread is counted twice");
 }
 
 /* Events on one process, of all users together: each costs every fork and context switch of it. */
@@ -83,10 +87,12 @@ static int want_process(struct change *change, struct wanted *wanted)
 
     if (wanted->passed)
         return 0;
-    const struct link *attached = find_link(change, wanted, true), *fresh = in_fresh(change, wanted);
+    const struct link *attached = find_link(change, wanted, true),
+                      *fresh = in_fresh(change, wanted);
     if (fresh) /* written twice; or a process and one of its threads */
         return link_matches(change->engine, fresh, wanted, false)
-                   ? 0 : refuse_attached(change, wanted, fresh);
+                   ? 0
+                   : refuse_attached(change, wanted, fresh);
     if (attached)
         return change->additive ? 0 : refuse_attached(change, wanted, attached);
     struct proc *proc = proc_get(change->engine, wanted->process, &taken);
@@ -115,11 +121,13 @@ static int want_process(struct change *change, struct wanted *wanted)
 
 static int want_cgroup(struct change *change, struct wanted *wanted)
 {
-    const struct link *attached = find_link(change, wanted, true), *fresh = in_fresh(change, wanted);
+    const struct link *attached = find_link(change, wanted, true),
+                      *fresh = in_fresh(change, wanted);
 
     if (fresh)
         return link_matches(change->engine, fresh, wanted, false)
-                   ? 0 : refuse_attached(change, wanted, fresh);
+                   ? 0
+                   : refuse_attached(change, wanted, fresh);
     if (attached)
         return change->additive ? 0 : refuse_attached(change, wanted, attached);
     struct link *link = plan_fresh(change, TARGET_CGROUP);
@@ -136,7 +144,8 @@ static int want_cgroup(struct change *change, struct wanted *wanted)
 static const struct class_info *set_class(const struct change *change)
 {
     for (unsigned i = 0; i < change->set->n; i++) {
-        const struct class_info *class = &change->engine->classes[change->set->event[i].class_index];
+        const struct class_info *class =
+            &change->engine->classes[change->set->event[i].class_index];
 
         if (class->hardware || cpus_count(&class->cpus) > 0)
             return class;
@@ -149,7 +158,8 @@ static struct link *cpu_link(const struct change *change, unsigned cpu)
     for (unsigned i = 0; i < change->pmc->links->n; i++) {
         struct link *link = change->pmc->links->link[i];
 
-        if (link->kind == TARGET_CPU && link->cpu == cpu && !link->ended && !plan_leaves(change, link))
+        if (link->kind == TARGET_CPU && link->cpu == cpu && !link->ended &&
+            !plan_leaves(change, link))
             return link;
     }
     for (unsigned i = 0; i < change->n_fresh; i++)
@@ -167,8 +177,10 @@ static int check_cpu(struct change *change, const struct target_word *word, unsi
     for (int c = cpus_next(&engine->possible, 0); c >= 0; c = cpus_next(&engine->possible, c + 1))
         highest = c;
     if ((int)cpu > highest)
-        return err_set(&change->err, E21, "\"" WORD_FMT "\": this machine cannot have a CPU %u; the "
-                       "highest is %d (info/cpus)", WORD_ARG(word->word), cpu, highest);
+        return err_set(&change->err, E21,
+                       "\"" WORD_FMT "\": this machine cannot have a CPU %u; the "
+                       "highest is %d (info/cpus)",
+                       WORD_ARG(word->word), cpu, highest);
     if (!cpus_has(&engine->possible, cpu) || !cpus_has(&engine->online, cpu))
         return err_set(&change->err, E37, "\"" WORD_FMT "\": CPU %u is %s (info/cpus)",
                        WORD_ARG(word->word), cpu,
@@ -179,8 +191,10 @@ static int check_cpu(struct change *change, const struct target_word *word, unsi
 
         buf_init(&list, room, sizeof room);
         cpus_print(&class->cpus, &list);
-        int rc = err_set(&change->err, P30, "\"" WORD_FMT "\": the events of class %s are counted on CPU "
-                         "%s", WORD_ARG(word->word), class->name, buf_text(&list));
+        int rc = err_set(&change->err, P30,
+                         "\"" WORD_FMT "\": the events of class %s are counted on CPU "
+                         "%s",
+                         WORD_ARG(word->word), class->name, buf_text(&list));
         buf_free(&list);
         return rc;
     }
@@ -197,7 +211,8 @@ static bool is_named(const struct change *change, const struct link *link)
 static int name_cpu(struct change *change, const struct link *link)
 {
     cpus_remove(&change->unnamed, link->cpu);
-    return is_named(change, link) || cpus_add(&change->named, link->cpu) ? 0 : plan_no_memory(change);
+    return is_named(change, link) || cpus_add(&change->named, link->cpu) ? 0
+                                                                         : plan_no_memory(change);
 }
 
 /* It leaves, unless `all` means it too. */
@@ -252,13 +267,17 @@ static int refuse_unattached(struct change *change, const struct wanted *wanted)
         const struct link *link = change->pmc->links->link[i];
 
         if (wanted->process && link->ended && link->dropped && link->pid == wanted->pid)
-            return err_set(&change->err, E45, "\"" WORD_FMT "\" has executed a privileged program (set-id, "
-                           "file capabilities, unreadable) and is not observed any more; its count stays",
-                           WORD_ARG(wanted->word.word));
+            return err_set(
+                &change->err, E45,
+                "\"" WORD_FMT "\" has executed a privileged program (set-id, "
+                "file capabilities, unreadable) and is not observed any more; its count stays",
+                WORD_ARG(wanted->word.word));
     }
     if (wanted->exited)
-        return err_set(&change->err, E45, "\"" WORD_FMT "\" has exited and is not observed any more; "
-                       "its count stays", WORD_ARG(wanted->word.word));
+        return err_set(&change->err, E45,
+                       "\"" WORD_FMT "\" has exited and is not observed any more; "
+                       "its count stays",
+                       WORD_ARG(wanted->word.word));
     if (!wanted->process && !wanted_is_system(wanted))
         return err_set(&change->err, E44, "\"" WORD_FMT "\": there is no such process",
                        WORD_ARG(wanted->word.word));
@@ -328,7 +347,8 @@ static int check_mixture(struct change *change)
         cgroup |= link->kind == TARGET_CGROUP;
     }
     if (cpu && cgroup)
-        return err_set(&change->err, P30, "one PMC counts CPUs or cgroups, not both: a thread would be "
+        return err_set(&change->err, P30,
+                       "one PMC counts CPUs or cgroups, not both: a thread would be "
                        "counted twice");
     return 0;
 }
@@ -342,7 +362,8 @@ int plan_targets(struct change *change)
             rc = unwant(change, &change->wanted[i]);
     if (change->verb == VERB_DETACH) {
         for (unsigned i = 0; rc == 0 && i < change->pmc->links->n; i++)
-            if (!change->pmc->links->link[i]->ended && !plan_replace(change, change->pmc->links->link[i]))
+            if (!change->pmc->links->link[i]->ended &&
+                !plan_replace(change, change->pmc->links->link[i]))
                 rc = plan_no_memory(change);
         change->wants_all = false;
     }

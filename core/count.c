@@ -10,7 +10,8 @@
 
 bool tally_partial(const struct tally *tally)
 {
-    uint64_t lost = tally->covered_ns > tally->running_ns ? tally->covered_ns - tally->running_ns : 0;
+    uint64_t lost =
+        tally->covered_ns > tally->running_ns ? tally->covered_ns - tally->running_ns : 0;
 
     return lost > 1000000 && lost > tally->covered_ns / 1000;
 }
@@ -33,7 +34,8 @@ unsigned count_cost(const struct pmc *pmc)
     return cost;
 }
 
-/* What a reading says about the state: `ran` is of the counters alone, not of what was before them. */
+/* What a reading says about the state: `ran` is of the counters alone, not of what was before them.
+ */
 static void note_state(struct pmc *pmc, bool ran, bool off)
 {
     if (pmc->busy)
@@ -48,8 +50,10 @@ static void note_state(struct pmc *pmc, bool ran, bool off)
 
 static int count_failed(const struct pmc *pmc, struct err *err)
 {
-    return err_set(err, P14, "a counter of %s could not be read: what it counted is not known at this "
-                   "moment; detach its targets and attach them again if that stays", pmc->name);
+    return err_set(err, P14,
+                   "a counter of %s could not be read: what it counted is not known at this "
+                   "moment; detach its targets and attach them again if that stays",
+                   pmc->name);
 }
 
 int count_now(struct pmc *pmc, struct total *total, struct err *err)
@@ -149,9 +153,8 @@ static void looked_read(const struct look *look, struct looked *item)
         const struct link *link = item->links->link[i];
 
         if (look->pids && link->kind <= TARGET_THREAD)
-            item->shown[i] = engine->host->process_seen_by(engine->host_state, look->tid,
-                                                           link->kind == TARGET_THREAD ? link->tid
-                                                                                       : link->pid);
+            item->shown[i] = engine->host->process_seen_by(
+                engine->host_state, look->tid, link->kind == TARGET_THREAD ? link->tid : link->pid);
         if (!look->counts || item->failed || !link_live(link))
             continue;
         item->failed = engine->backend->read(link->counter, &reading) != 0;
@@ -271,7 +274,7 @@ int look_begin(struct call *call, struct pmc *const *pmcs, unsigned n, bool coun
         look_free(look);
         return err_set(&call->err, E32, "no memory");
     }
-    look->work = (struct work){ .run = look_run, .finish = look_finish, .slow = cost > 100 };
+    look->work = (struct work){.run = look_run, .finish = look_finish, .slow = cost > 100};
     call->work = &look->work;
     return CALL_WORK;
 }

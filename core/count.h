@@ -10,16 +10,16 @@
 
 /* Total of one PMC: enough room for the largest set. */
 struct total {
-    bool partial;            /* lost more than 1 ms and 0.1 % of the time covered */
-    bool off;                /* at this moment nothing of it is on the hardware */
-    struct tally *tally;     /* in room */
+    bool partial;        /* lost more than 1 ms and 0.1 % of the time covered */
+    bool off;            /* at this moment nothing of it is on the hardware */
+    struct tally *tally; /* in room */
     uint64_t room[TALLY_SIZE(SET_MAX) / sizeof(uint64_t)];
 };
 
 unsigned count_cost(const struct pmc *pmc); /* system calls */
 /*
- * Under the lock; for PMCs that are cheap. Notes armed -> running, running <-> lost. 0, or an errno when
- * a counter could not be read: then nothing of it is known.
+ * Under the lock; for PMCs that are cheap. Notes armed -> running, running <-> lost. 0, or an errno
+ * when a counter could not be read: then nothing of it is known.
  */
 int count_now(struct pmc *pmc, struct total *total, struct err *err);
 bool tally_partial(const struct tally *tally);
@@ -28,28 +28,28 @@ uint64_t count_shown(const struct pmc *pmc, const struct tally *tally, unsigned 
 
 /* One PMC of a look. */
 struct looked {
-    struct pmc *pmc;         /* a reference; may be released meanwhile */
-    struct links *links;     /* a reference */
-    struct set *set;         /* a reference, or NULL */
+    struct pmc *pmc;     /* a reference; may be released meanwhile */
+    struct links *links; /* a reference */
+    struct set *set;     /* a reference, or NULL */
     uint64_t epoch;
-    uint64_t change;         /* of the PMC then, or that which this look made: a reading from before
-                              * says nothing of a later state */
-    struct tally *base;      /* of the PMC then */
-    struct tally **link;     /* per link: what it counted (relative), filled by the look */
-    pid_t *shown;            /* per link: PID as the reader knows it */
+    uint64_t change;     /* of the PMC then, or that which this look made: a reading from before
+                          * says nothing of a later state */
+    struct tally *base;  /* of the PMC then */
+    struct tally **link; /* per link: what it counted (relative), filled by the look */
+    pid_t *shown;        /* per link: PID as the reader knows it */
     struct tally *total;
     bool partial, off;
-    bool failed;             /* one of its counters could not be read: there is no total */
+    bool failed; /* one of its counters could not be read: there is no total */
 };
 
 struct look {
     struct work work;
     struct engine *engine;
-    pid_t tid;               /* PIDs as this thread knows them */
-    bool counts;             /* read the counters */
-    bool pids;               /* translate PIDs */
+    pid_t tid;   /* PIDs as this thread knows them */
+    bool counts; /* read the counters */
+    bool pids;   /* translate PIDs */
     uint64_t time_ns, tsc;
-    bool one;                /* for a file of this PMC: released meanwhile is ENODEV, unread EIO */
+    bool one; /* for a file of this PMC: released meanwhile is ENODEV, unread EIO */
     int (*print)(struct call *call, struct look *look); /* with the lock */
     unsigned n;
     struct looked item[];

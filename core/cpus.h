@@ -17,7 +17,7 @@ struct cpus {
     unsigned words;
 };
 
-void cpus_init(struct cpus *cpus);              /* empty */
+void cpus_init(struct cpus *cpus); /* empty */
 void cpus_free(struct cpus *cpus);
 bool cpus_add(struct cpus *cpus, unsigned cpu); /* false: no memory, or not below CPUS_MAX */
 void cpus_remove(struct cpus *cpus, unsigned cpu);
@@ -27,7 +27,8 @@ bool cpus_add_all(struct cpus *to, const struct cpus *from);
 void cpus_keep(struct cpus *to, const struct cpus *from); /* intersection */
 bool cpus_equal(const struct cpus *a, const struct cpus *b);
 unsigned cpus_count(const struct cpus *cpus);
-/* The first member >= from, or -1: for (int c = cpus_next(s, 0); c >= 0; c = cpus_next(s, c + 1)). */
+/* The first member >= from, or -1: for (int c = cpus_next(s, 0); c >= 0; c = cpus_next(s, c + 1)).
+ */
 int cpus_next(const struct cpus *cpus, int from);
 /*
  * Parse a list. 0, -EINVAL for bad syntax (also a reversed range), -ERANGE for a number that cannot

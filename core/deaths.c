@@ -1,6 +1,6 @@
 /*
- * Deaths that nobody has told yet. Whether a target lives is asked without the lock; with it the links
- * of the dead are marked, a change ends them, and then the text is made.
+ * Deaths that nobody has told yet. Whether a target lives is asked without the lock; with it the
+ * links of the dead are marked, a change ends them, and then the text is made.
  */
 #include "core/deaths.h"
 
@@ -62,7 +62,7 @@ static int deaths_end(struct call *call, struct deaths *deaths)
     int rc;
 
     free(deaths);
-    call->err = (struct err){ .id = ERR_NONE };
+    call->err = (struct err){.id = ERR_NONE};
     rc = pmc_released(pmc) ? err_set(&call->err, P26, "the PMC was released") : show(call);
     pmc_unref(pmc);
     return rc;
@@ -107,7 +107,7 @@ int deaths_then(struct call *call, int (*show)(struct call *call))
             deaths->asked[deaths->n++].link = links->link[i];
             links->link[i]->refs++;
         }
-    deaths->work = (struct work){ deaths_run, deaths_finish, deaths->n > ASKED_SOON };
+    deaths->work = (struct work){deaths_run, deaths_finish, deaths->n > ASKED_SOON};
     call->work = &deaths->work;
     return CALL_WORK;
 }

@@ -47,9 +47,10 @@ struct engine *engine_new(const struct tunables *tunables)
 }
 
 int engine_start(struct engine *engine, const struct host *host, struct host_state *host_state,
-                 const struct backend *backend, struct backend_state *backend_state, struct err *err)
+                 const struct backend *backend, struct backend_state *backend_state,
+                 struct err *err)
 {
-    struct rlimit limit = { .rlim_cur = 1024 };
+    struct rlimit limit = {.rlim_cur = 1024};
 
     engine->host = host;
     engine->host_state = host_state;
@@ -78,7 +79,7 @@ int engine_start(struct engine *engine, const struct host *host, struct host_sta
 /* Run a work to its end, where nobody else does (start and end of the program). */
 static void work_complete(struct engine *engine, struct work *work)
 {
-    struct call call = { .engine = engine, .instance = engine->root };
+    struct call call = {.engine = engine, .instance = engine->root};
     int rc = CALL_WORK;
 
     while (work && rc == CALL_WORK) {
@@ -170,8 +171,14 @@ struct pmc *engine_pmc_next(struct instance *instance, uint64_t after)
 void engine_pmc_attr(const struct pmc *pmc, struct pmc_attr *attr)
 {
     *attr = (struct pmc_attr){
-        .id = pmc->id, .name = pmc->name, .instance = pmc->instance, .uid = pmc->uid, .gid = pmc->gid,
-        .mode = pmc->mode, .created_ns = pmc->created_ns, .changed_ns = pmc->changed_ns,
+        .id = pmc->id,
+        .name = pmc->name,
+        .instance = pmc->instance,
+        .uid = pmc->uid,
+        .gid = pmc->gid,
+        .mode = pmc->mode,
+        .created_ns = pmc->created_ns,
+        .changed_ns = pmc->changed_ns,
     };
 }
 
@@ -265,7 +272,7 @@ int engine_catalog_load(struct call *call)
         return CALL_DONE;
     if (!listing)
         return err_set(&call->err, E32, "no memory");
-    listing->work = (struct work){ listing_run, listing_finish, true };
+    listing->work = (struct work){listing_run, listing_finish, true};
     listing->engine = call->engine;
     catalog_init(&listing->catalog);
     call->work = &listing->work;

@@ -1,8 +1,8 @@
 /*
- * The engine: owns instances, PMCs, rows, tunables and statistics. The only header fs/ needs besides
- * call.h, buf.h and tunable.h. Every function is called with the engine's lock held (the lock is the
- * caller's: core takes none) unless it says otherwise. Nothing here waits, opens, closes or looks at
- * /proc: such parts come back as works.
+ * The engine: owns instances, PMCs, rows, tunables and statistics. The only header fs/ needs
+ * besides call.h, buf.h and tunable.h. Every function is called with the engine's lock held (the
+ * lock is the caller's: core takes none) unless it says otherwise. Nothing here waits, opens,
+ * closes or looks at /proc: such parts come back as works.
  */
 #pragma once
 
@@ -22,26 +22,27 @@ struct sink engine_sink(struct engine *engine);
 int engine_start(struct engine *engine, const struct host *host, struct host_state *host_state,
                  const struct backend *backend, struct backend_state *backend_state,
                  struct err *err);
-/* Frees every PMC and counter. No request may be under way. Host and backend are closed by the caller. */
+/* Frees every PMC and counter. No request may be under way. Host and backend are closed by the
+ * caller. */
 void engine_free(struct engine *engine);
 
 /* ---- objects ---- */
 
 struct instance *engine_root(struct engine *engine);
-uint64_t instance_id(const struct instance *instance);          /* the root is 0 */
+uint64_t instance_id(const struct instance *instance);                /* the root is 0 */
 struct instance *engine_instance(struct engine *engine, uint64_t id); /* NULL: none */
 
 struct pmc_attr {
-    uint64_t id;           /* serial: never used again */
+    uint64_t id; /* serial: never used again */
     const char *name;
     struct instance *instance;
     uid_t uid;
     gid_t gid;
-    mode_t mode;           /* permission bits of the directory */
-    uint64_t created_ns;   /* CLOCK_REALTIME */
-    uint64_t changed_ns;   /* CLOCK_REALTIME of the last change of state or settings */
+    mode_t mode;         /* permission bits of the directory */
+    uint64_t created_ns; /* CLOCK_REALTIME */
+    uint64_t changed_ns; /* CLOCK_REALTIME of the last change of state or settings */
 };
-struct pmc *engine_pmc(struct engine *engine, uint64_t id);     /* NULL: released */
+struct pmc *engine_pmc(struct engine *engine, uint64_t id); /* NULL: released */
 struct pmc *engine_pmc_named(struct instance *instance, const char *name);
 /* In order of serials: the first PMC of the instance with id > after, or NULL (readdir). */
 struct pmc *engine_pmc_next(struct instance *instance, uint64_t after);
@@ -53,15 +54,16 @@ void engine_reserve_names(struct engine *engine, bool (*reserved)(const char *na
 
 /* ---- the tree's operations; call->uid/gid/tid are the requester's ---- */
 
-int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id); /* PMCALLOCATE's first half */
-int engine_rmdir(struct call *call, const char *name);   /* PMCRELEASE; may be CALL_WORK */
+int engine_mkdir(struct call *call, const char *name, mode_t mode,
+                 uint64_t *id);                        /* PMCALLOCATE's first half */
+int engine_rmdir(struct call *call, const char *name); /* PMCRELEASE; may be CALL_WORK */
 int engine_rename(struct call *call, const char *from, const char *to);
-int engine_chmod(struct call *call, mode_t mode);        /* call->pmc */
+int engine_chmod(struct call *call, mode_t mode);          /* call->pmc */
 int engine_chown(struct call *call, uid_t uid, gid_t gid); /* (uid_t)-1, (gid_t)-1: unchanged */
 
 /* An open file is closed for the last time (lifetime=open). May queue effects and works. */
 void engine_release(struct engine *engine, struct open_file *open);
-void open_file_clear(struct open_file *open);            /* no lock needed */
+void open_file_clear(struct open_file *open);                        /* no lock needed */
 void open_file_print(const struct open_file *open, struct buf *out); /* one line */
 bool open_file_scan(struct open_file *open, const char *text);
 
@@ -105,7 +107,7 @@ void engine_retune(struct engine *engine, const struct tunables *fresh);
 /* The catalogue of events/, or NULL while it is not loaded: then engine_catalog_load() makes it. */
 const struct catalog *engine_catalog(struct engine *engine);
 int engine_catalog_load(struct call *call); /* CALL_DONE when it is there, else CALL_WORK */
-/* CPUs that exist, and rows per class, for the directory admin/cpuN/ROW. Row numbers run through all
- * classes with rows, in the order of info/classes. */
+/* CPUs that exist, and rows per class, for the directory admin/cpuN/ROW. Row numbers run through
+ * all classes with rows, in the order of info/classes. */
 const struct cpus *engine_cpus(const struct engine *engine);
 unsigned engine_rows(const struct engine *engine);

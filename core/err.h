@@ -9,8 +9,9 @@
 #include <stddef.h>
 
 /*
- * X(id, errno, where, condition): each cause once. Ids of the seed systems keep their names (E: hwpmc's
- * ERRORS, X: hwpmc's code, CS: cpc subcodes, PM: perfmon); P is pmcfs's own. EDOOFUS is EDESTADDRREQ.
+ * X(id, errno, where, condition): each cause once. Ids of the seed systems keep their names (E:
+ * hwpmc's ERRORS, X: hwpmc's code, CS: cpc subcodes, PM: perfmon); P is pmcfs's own. EDOOFUS is
+ * EDESTADDRREQ.
  */
 #define ERR_LIST(X)                                                                                \
     X(E05, EBUSY, "target", "another PMC on the same row already covers the process")              \

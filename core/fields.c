@@ -14,14 +14,23 @@
              double: FIELD_DOUBLE, char *: FIELD_TEXT)
 #define MEMBER(type, member) ((const type *)0)->member
 #define BELOW(type, member, limit)                                                                 \
-    { #member, offsetof(type, member), KIND_OF(MEMBER(type, member)), 1, limit }
+    {                                                                                              \
+#member, offsetof(type, member), KIND_OF(MEMBER(type, member)), 1, limit                   \
+    }
 #define FIELD(type, member) BELOW(type, member, 0)
 #define ARRAY(type, member)                                                                        \
-    { #member, offsetof(type, member), KIND_OF(MEMBER(type, member)[0]),                           \
-      sizeof MEMBER(type, member) / sizeof MEMBER(type, member)[0], 0 }
+    {                                                                                              \
+#member, offsetof(type, member), KIND_OF(MEMBER(type, member)[0]),                         \
+            sizeof MEMBER(type, member) / sizeof MEMBER(type, member)[0], 0                        \
+    }
 #define CHARS(type, member)                                                                        \
-    { #member, offsetof(type, member), FIELD_CHARS, sizeof MEMBER(type, member), 0 }
-#define RECORD(text, list) { text, list, sizeof list / sizeof list[0] }
+    {                                                                                              \
+#member, offsetof(type, member), FIELD_CHARS, sizeof MEMBER(type, member), 0               \
+    }
+#define RECORD(text, list)                                                                         \
+    {                                                                                              \
+        text, list, sizeof list / sizeof list[0]                                                   \
+    }
 
 static const struct field pmc_fields[] = {
     FIELD(struct pmc, id),
@@ -146,10 +155,8 @@ static const struct field proc_fields[] = {
 const struct record record_proc = RECORD("process", proc_fields);
 
 static const struct field counts_fields[] = {
-    FIELD(struct engine, operations),
-    FIELD(struct engine, operations_failed),
-    FIELD(struct engine, attaches),
-    FIELD(struct engine, attaches_raced),
+    FIELD(struct engine, operations), FIELD(struct engine, operations_failed),
+    FIELD(struct engine, attaches),   FIELD(struct engine, attaches_raced),
     ARRAY(struct engine, stats),
 };
 const struct record record_counts = RECORD("counts", counts_fields);
@@ -162,14 +169,10 @@ static const struct field error_fields[] = {
 const struct record record_error = RECORD("error", error_fields);
 
 static const struct field open_file_fields[] = {
-    FIELD(struct open_file, cut),
-    FIELD(struct open_file, swapped),
-    FIELD(struct open_file, swap),
-    FIELD(struct open_file, has_seen),
-    FIELD(struct open_file, seen_change),
-    FIELD(struct open_file, seen_count),
-    FIELD(struct open_file, seen_resets),
-    FIELD(struct open_file, holds),
+    FIELD(struct open_file, cut),         FIELD(struct open_file, swapped),
+    FIELD(struct open_file, swap),        FIELD(struct open_file, has_seen),
+    FIELD(struct open_file, seen_change), FIELD(struct open_file, seen_count),
+    FIELD(struct open_file, seen_resets), FIELD(struct open_file, holds),
 };
 const struct record record_open_file = RECORD("", open_file_fields);
 
@@ -210,9 +213,12 @@ static void value_print(const struct field *field, const char *at, struct buf *o
 static size_t kind_size(enum field_kind kind)
 {
     static const size_t sizes[] = {
-        [FIELD_BOOL] = sizeof(bool),     [FIELD_U32] = sizeof(uint32_t),
-        [FIELD_I32] = sizeof(int32_t),   [FIELD_U64] = sizeof(uint64_t),
-        [FIELD_DOUBLE] = sizeof(double), [FIELD_TEXT] = sizeof(char *),
+        [FIELD_BOOL] = sizeof(bool),
+        [FIELD_U32] = sizeof(uint32_t),
+        [FIELD_I32] = sizeof(int32_t),
+        [FIELD_U64] = sizeof(uint64_t),
+        [FIELD_DOUBLE] = sizeof(double),
+        [FIELD_TEXT] = sizeof(char *),
         [FIELD_CHARS] = 0,
     };
     return sizes[kind];
@@ -246,7 +252,8 @@ void record_print(const struct record *record, const void *object, struct buf *o
 
 /* ---- in ---- */
 
-/* The bytes that buf_word() escaped, NUL-terminated; to has room for the word's own and one more. */
+/* The bytes that buf_word() escaped, NUL-terminated; to has room for the word's own and one more.
+ */
 static void unescape(struct word word, char *to)
 {
     for (size_t i = 0; i < word.len; i++) {
@@ -299,7 +306,7 @@ static bool double_scan(struct word word, double *value)
 static bool i32_scan(struct word word, int32_t *value)
 {
     bool negative = word.len > 0 && *word.p == '-';
-    struct word digits = { word.p + negative, word.len - negative };
+    struct word digits = {word.p + negative, word.len - negative};
     uint64_t number;
 
     if (!word_u64(digits, false, 0, INT32_MAX, &number))
@@ -348,7 +355,7 @@ static bool array_scan(const struct field *field, struct word word, char *at)
         const char *comma = memchr(word.p, ',', word.len);
         size_t len = comma ? (size_t)(comma - word.p) : word.len;
 
-        if (!comma != (i + 1 == field->n) || !value_scan(field, (struct word){ word.p, len }, at))
+        if (!comma != (i + 1 == field->n) || !value_scan(field, (struct word){word.p, len}, at))
             return false;
         word.p += len + 1;
         word.len -= comma ? len + 1 : len;

@@ -13,7 +13,13 @@
 #include <sys/types.h>
 
 enum field_kind {
-    FIELD_BOOL, FIELD_U32, FIELD_I32, FIELD_U64, FIELD_DOUBLE, FIELD_CHARS, FIELD_TEXT
+    FIELD_BOOL,
+    FIELD_U32,
+    FIELD_I32,
+    FIELD_U64,
+    FIELD_DOUBLE,
+    FIELD_CHARS,
+    FIELD_TEXT
 };
 
 struct field {
@@ -40,8 +46,8 @@ struct pmc_rest {
     unsigned events, links;
 };
 struct held {
-    uint64_t proc;  /* of a link; 0: none */
-    char *rights;   /* owned; printed, or NULL */
+    uint64_t proc; /* of a link; 0: none */
+    char *rights;  /* owned; printed, or NULL */
 };
 
 /* " id=5 uid=0 …": behind the line's name, which record_begin() writes. */

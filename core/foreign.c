@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { PROBES = 3, PROBE_PAUSE_NS = 3000000 };
+enum {
+    PROBES = 3,
+    PROBE_PAUSE_NS = 3000000
+};
 
 struct probed {
     unsigned cpu, class_index;
@@ -22,12 +25,12 @@ struct probing {
 };
 
 /*
- * Others' tasks come and go with their counters: a row is foreign when every one of some probes, a few
- * milliseconds apart, found it taken.
+ * Others' tasks come and go with their counters: a row is foreign when every one of some probes, a
+ * few milliseconds apart, found it taken.
  */
 static void probing_run(struct work *work)
 {
-    const struct timespec pause = { .tv_nsec = PROBE_PAUSE_NS };
+    const struct timespec pause = {.tv_nsec = PROBE_PAUSE_NS};
     struct probing *probing = (struct probing *)work;
     const struct engine *engine = probing->engine;
 
@@ -38,8 +41,8 @@ static void probing_run(struct work *work)
             struct probed *at = &probing->slots[i];
 
             if (at->foreign) /* all of them before the first probe */
-                at->foreign &= engine->backend->foreign(engine->backend_state, at->class_index, at->cpu,
-                                                        at->own);
+                at->foreign &= engine->backend->foreign(engine->backend_state, at->class_index,
+                                                        at->cpu, at->own);
             any |= at->foreign != 0;
         }
         if (!any)
@@ -87,7 +90,7 @@ struct work *foreign_probe(struct engine *engine)
 
     if (!probing)
         return NULL;
-    probing->work = (struct work){ probing_run, probing_finish, true };
+    probing->work = (struct work){probing_run, probing_finish, true};
     probing->engine = engine;
     for (int cpu = cpus_next(&engine->online, 0); cpu >= 0 && engine->backend->foreign;
          cpu = cpus_next(&engine->online, cpu + 1))
@@ -106,7 +109,8 @@ unsigned foreign_slots(const struct engine *engine)
 {
     unsigned n = 0;
 
-    for (int cpu = cpus_next(&engine->possible, 0); cpu >= 0; cpu = cpus_next(&engine->possible, cpu + 1))
+    for (int cpu = cpus_next(&engine->possible, 0); cpu >= 0;
+         cpu = cpus_next(&engine->possible, cpu + 1))
         for (unsigned i = 0; i < engine->n_classes; i++)
             for (unsigned row = 0; row < engine->classes[i].rows; row++)
                 n += rows_slot(engine->rows, (unsigned)cpu, i, row) == SLOT_FOREIGN;

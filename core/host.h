@@ -1,7 +1,7 @@
 /*
- * The machine under the engine, as a table: processes, who asks, CPUs, clocks. backends/linux is the
- * real one; unit tests bring a fake. No function here is called with the engine's lock held, but for
- * those marked (locked), which make no system call that can wait.
+ * The machine under the engine, as a table: processes, who asks, CPUs, clocks. backends/linux is
+ * the real one; unit tests bring a fake. No function here is called with the engine's lock held,
+ * but for those marked (locked), which make no system call that can wait.
  */
 #pragma once
 
@@ -16,17 +16,17 @@
 struct host_state;
 
 /*
- * What the process that opened a file (or made the request, for mkdir and the like) may do. Captured
- * once, kept as long as the file is open. Owned by whoever captured it.
+ * What the process that opened a file (or made the request, for mkdir and the like) may do.
+ * Captured once, kept as long as the file is open. Owned by whoever captured it.
  */
 struct rights {
-    uid_t uid;            /* fs uid, in the daemon's user namespace */
+    uid_t uid; /* fs uid, in the daemon's user namespace */
     gid_t gid;
     unsigned n_groups;
-    gid_t *groups;        /* supplementary groups; owned */
-    uint64_t capabilities;/* effective set */
-    bool superuser;       /* CAP_PERFMON or CAP_SYS_ADMIN in the initial user namespace */
-    int userns_fd;        /* its user namespace, or -1 when that is the daemon's */
+    gid_t *groups;         /* supplementary groups; owned */
+    uint64_t capabilities; /* effective set */
+    bool superuser;        /* CAP_PERFMON or CAP_SYS_ADMIN in the initial user namespace */
+    int userns_fd;         /* its user namespace, or -1 when that is the daemon's */
 };
 
 /* A process (or one thread) somebody named, held so that its number cannot come to mean another. */
@@ -35,8 +35,10 @@ struct process;
 /* A loop that calls back on the main thread, with the engine's lock held. Thread-safe. */
 struct loop {
     void *ctx;
-    /* events: EPOLLIN, EPOLLHUP…; 0 or -errno. fn must not wait, close or free the watch of others. */
-    int (*watch)(void *ctx, int fd, uint32_t events, void (*fn)(void *arg, uint32_t events), void *arg);
+    /* events: EPOLLIN, EPOLLHUP…; 0 or -errno. fn must not wait, close or free the watch of others.
+     */
+    int (*watch)(void *ctx, int fd, uint32_t events, void (*fn)(void *arg, uint32_t events),
+                 void *arg);
     /* No call of fn starts after this returns, if called with the engine's lock held. */
     void (*unwatch)(void *ctx, int fd);
 };
@@ -44,69 +46,76 @@ struct loop {
 /* What host and backend tell the engine; called on the main thread with the engine's lock held. */
 struct sink {
     void *ctx;
-    void (*exited)(void *ctx, uint64_t tag);         /* host: a watched process is dead, all threads */
-    void (*gone)(void *ctx, uint64_t tag);           /* backend: a counter has no living task left */
-    void (*dropped)(void *ctx, uint64_t tag);        /* backend: a guarded process lost its events */
+    void (*exited)(void *ctx, uint64_t tag);  /* host: a watched process is dead, all threads */
+    void (*gone)(void *ctx, uint64_t tag);    /* backend: a counter has no living task left */
+    void (*dropped)(void *ctx, uint64_t tag); /* backend: a guarded process lost its events */
     void (*cpu)(void *ctx, unsigned cpu, bool online);
 };
 
 struct host {
     const char *name;
-    /* loop and sink must live until close(). loop NULL: nothing is watched (process_watch: -ENOTSUP). */
+    /* loop and sink must live until close(). loop NULL: nothing is watched (process_watch:
+     * -ENOTSUP). */
     int (*open)(const struct loop *loop, const struct sink *sink, struct host_state **state,
                 struct err *err);
     void (*close)(struct host_state *state);
 
     uint64_t (*now_ns)(struct host_state *state);      /* CLOCK_MONOTONIC (locked) */
     uint64_t (*realtime_ns)(struct host_state *state); /* (locked) */
-    uint64_t (*tsc)(struct host_state *state);         /* cycle counter, 0 if there is none (locked) */
-    uint64_t (*tsc_hz)(struct host_state *state);      /* a hint; 0 unknown (locked) */
-    void (*cpu_name)(struct host_state *state, struct buf *out);     /* cpc_cciname */
+    uint64_t (*tsc)(struct host_state *state);    /* cycle counter, 0 if there is none (locked) */
+    uint64_t (*tsc_hz)(struct host_state *state); /* a hint; 0 unknown (locked) */
+    void (*cpu_name)(struct host_state *state, struct buf *out); /* cpc_cciname */
     /* Both replace what is in *out, which must have been initialised. */
     void (*cpus_possible)(struct host_state *state, struct cpus *out); /* (locked) */
     void (*cpus_online)(struct host_state *state, struct cpus *out);   /* (locked) */
 
     /*
-     * Rights of thread tid, which made a request as uid/gid and is waiting for its answer (so that it
-     * cannot go away). tid 0 (not visible from here): uid and gid only, no capability, no group.
+     * Rights of thread tid, which made a request as uid/gid and is waiting for its answer (so that
+     * it cannot go away). tid 0 (not visible from here): uid and gid only, no capability, no group.
      * *out is made with malloc; free with rights_free(). 0 or -ENOMEM/-EIO.
      */
     int (*rights)(struct host_state *state, pid_t tid, uid_t uid, gid_t gid, struct rights **out);
 
     /*
      * Hold the process that `number` means in the PID namespace of the requesting thread `tid`.
-     * number 0 means the requesting process itself ("self"). A thread's number stands for its process
-     * unless `thread`. Errors: E27 number illegal; E44 no such process, or a zombie; P15 requester not
-     * visible (tid 0); P16 the daemon's own.
+     * number 0 means the requesting process itself ("self"). A thread's number stands for its
+     * process unless `thread`. Errors: E27 number illegal; E44 no such process, or a zombie; P15
+     * requester not visible (tid 0); P16 the daemon's own.
      */
     int (*process_open)(struct host_state *state, pid_t tid, uint64_t number, bool thread,
                         struct process **out, struct err *err);
     void (*process_free)(struct process *process);
-    pid_t (*process_pid)(const struct process *process);  /* tgid, in the daemon's namespace (locked) */
-    pid_t (*process_tid)(const struct process *process);  /* 0 unless opened as a thread (locked) */
-    uint64_t (*process_key)(const struct process *process); /* equal iff the same process (start time mixed in) (locked) */
-    bool (*process_alive)(const struct process *process); /* not a zombie, number not reused */
+    pid_t (*process_pid)(
+        const struct process *process); /* tgid, in the daemon's namespace (locked) */
+    pid_t (*process_tid)(const struct process *process); /* 0 unless opened as a thread (locked) */
+    uint64_t (*process_key)(const struct process *process); /* equal iff the same process (start
+                                                               time mixed in) (locked) */
+    bool (*process_alive)(const struct process *process);   /* not a zombie, number not reused */
     /* The kernel's ptrace read check as the opener: 0, or E40, E44. */
     int (*may_observe)(struct host_state *state, const struct rights *rights,
                        const struct process *process, struct err *err);
-    /* The same for a number of the daemon's namespace (descendants found at attach): 0, -EPERM, -ESRCH. */
+    /* The same for a number of the daemon's namespace (descendants found at attach): 0, -EPERM,
+     * -ESRCH. */
     int (*may_observe_pid)(struct host_state *state, const struct rights *rights, pid_t pid);
     /* Its first thread has ended, others live. NULL: cannot be known. */
     bool (*process_headless)(const struct process *process);
-    /* Tell sink.exited(tag) once the process is dead. 0 or -errno. At most one watch per process. */
+    /* Tell sink.exited(tag) once the process is dead. 0 or -errno. At most one watch per process.
+     */
     int (*process_watch)(struct process *process, uint64_t tag);
     void (*process_unwatch)(struct process *process); /* (locked) */
     /*
-     * The number by which the thread `tid` of another request would know this process, or 0. tid 0 is
-     * the daemon's own view. A wrong guess is worse than 0.
+     * The number by which the thread `tid` of another request would know this process, or 0. tid 0
+     * is the daemon's own view. A wrong guess is worse than 0.
      */
     pid_t (*process_seen_by)(struct host_state *state, pid_t tid, pid_t pid);
     /* The requester's own process (tgid, daemon's namespace), or 0. */
     pid_t (*caller_pid)(struct host_state *state, pid_t tid);
 
-    /* The same number as long as pid (daemon's namespace) means the same living process; 0: none. */
+    /* The same number as long as pid (daemon's namespace) means the same living process; 0: none.
+     */
     uint64_t (*pid_key)(struct host_state *state, pid_t pid);
-    /* Frames the kernel records of a call chain at most; UINT64_MAX: unknown. Also before open(). */
+    /* Frames the kernel records of a call chain at most; UINT64_MAX: unknown. Also before open().
+     */
     uint64_t (*callchain_max)(void);
 
     /*

@@ -12,11 +12,11 @@ struct ids {
     struct ids_slot {
         uint64_t id;
         void *object;
-    } *slots;
+    } * slots;
     size_t n;           /* objects */
     size_t first, used; /* slots in use, empty ones (of removed objects) among them */
     size_t size;
-    size_t last;         /* slot that ids_next() gave last */
+    size_t last; /* slot that ids_next() gave last */
 };
 
 void ids_init(struct ids *ids);
@@ -25,5 +25,6 @@ void ids_free(struct ids *ids); /* asserts that it is empty */
 bool ids_add(struct ids *ids, uint64_t id, void *object); /* false: no memory */
 void *ids_find(const struct ids *ids, uint64_t id);       /* NULL: absent */
 void *ids_remove(struct ids *ids, uint64_t id);           /* the object, or NULL */
-/* The first object whose id is > after, its id in *id; NULL at the end. Safe while others come and go. */
+/* The first object whose id is > after, its id in *id; NULL at the end. Safe while others come and
+ * go. */
 void *ids_next(struct ids *ids, uint64_t after, uint64_t *id);

@@ -52,13 +52,14 @@ static int lookup_finish(struct call *call, struct work *work)
     return rc;
 }
 
-static int lookup_begin(struct call *call, void (*print)(const struct engine *engine, struct buf *out))
+static int lookup_begin(struct call *call,
+                        void (*print)(const struct engine *engine, struct buf *out))
 {
     struct lookup *lookup = calloc(1, sizeof *lookup);
 
     if (!lookup)
         return err_set(&call->err, E32, "no memory");
-    lookup->work = (struct work){ lookup_run, lookup_finish, false };
+    lookup->work = (struct work){lookup_run, lookup_finish, false};
     lookup->engine = call->engine;
     lookup->print = print;
     buf_init(&lookup->text, NULL, 0);
@@ -129,8 +130,8 @@ int show_info_npmc(struct call *call)
 
 static void capabilities(unsigned mask, struct buf *out)
 {
-    static const char *const names[] = { "interrupt", "user", "system", "edge", "threshold", "read",
-                                         "write", "invert", "qualifier", "precise" };
+    static const char *const names[] = {"interrupt", "user",  "system", "edge",      "threshold",
+                                        "read",      "write", "invert", "qualifier", "precise"};
     bool any = false;
 
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -182,8 +183,8 @@ struct row_pid {
 struct rows_text {
     struct work work;
     struct engine *engine;
-    pid_t tid;        /* who reads */
-    struct buf text;  /* without the numbers */
+    pid_t tid;       /* who reads */
+    struct buf text; /* without the numbers */
     struct row_pid *pids;
     size_t n, size;
 };
@@ -201,7 +202,7 @@ static void row_pid(struct rows_text *rows, const struct pmc *pmc)
         rows->pids = grown;
         rows->size = size;
     }
-    rows->pids[rows->n++] = (struct row_pid){ rows->text.len, pmc->maker, 0, pmc->maker_key };
+    rows->pids[rows->n++] = (struct row_pid){rows->text.len, pmc->maker, 0, pmc->maker_key};
 }
 
 static void row_owner(struct rows_text *rows, const struct rights *rights, unsigned users,
@@ -265,7 +266,8 @@ static void rows_lines(struct rows_text *rows, const struct rights *rights)
 
     buf_str(&rows->text,
             "cpu row name class disposition state users pmc uid pid event flags reload\n");
-    for (int cpu = cpus_next(&engine->online, 0); cpu >= 0; cpu = cpus_next(&engine->online, cpu + 1)) {
+    for (int cpu = cpus_next(&engine->online, 0); cpu >= 0;
+         cpu = cpus_next(&engine->online, cpu + 1)) {
         unsigned number = 0;
 
         for (unsigned i = 0; i < engine->n_classes; i++) {
@@ -341,7 +343,7 @@ int show_info_rows(struct call *call)
     rows->tid = call->tid;
     buf_init(&rows->text, NULL, 0);
     rows_lines(rows, call->rights);
-    rows->work = (struct work){ rows_run, rows_finish, rows->n > ROWS_SOON };
+    rows->work = (struct work){rows_run, rows_finish, rows->n > ROWS_SOON};
     call->work = &rows->work;
     return CALL_WORK;
 }
@@ -360,8 +362,8 @@ int show_info_stats(struct call *call)
     fact(out, "buffer_requests_failed", 0);
     fact(out, "log_sweeps", 0);
     static const char *const names[STAT_COUNT] = {
-        [STAT_REQUESTS] = "requests", [STAT_PARKED] = "parked", [STAT_OPEN_FILES] = "open_files",
-        [STAT_WORKS] = "works", [STAT_RELOADS] = "reloads",
+        [STAT_REQUESTS] = "requests", [STAT_PARKED] = "parked",   [STAT_OPEN_FILES] = "open_files",
+        [STAT_WORKS] = "works",       [STAT_RELOADS] = "reloads",
     };
     for (unsigned i = 0; i < STAT_COUNT; i++)
         fact(out, names[i], engine->stats[i]);
@@ -406,7 +408,8 @@ static void description_run(struct work *work)
 {
     struct description *d = (struct description *)work;
 
-    d->rc = d->engine->backend->describe(d->engine->backend_state, d->class_name, d->event, &d->text);
+    d->rc =
+        d->engine->backend->describe(d->engine->backend_state, d->class_name, d->event, &d->text);
 }
 
 static int description_finish(struct call *call, struct work *work)
@@ -437,7 +440,7 @@ int show_catalog_event(struct call *call)
         return err_set(&call->err, E32, "no memory");
     }
     memcpy(d->class_name, entry->class_name, len + 1);
-    d->work = (struct work){ description_run, description_finish, false };
+    d->work = (struct work){description_run, description_finish, false};
     d->engine = engine;
     buf_init(&d->text, NULL, 0);
     call->work = &d->work;

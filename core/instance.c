@@ -105,7 +105,7 @@ static struct last_error *error_slot(struct instance *instance, uid_t uid)
     if (!grown)
         return oldest;
     instance->errors = grown;
-    grown[instance->n_errors] = (struct last_error){ .uid = uid };
+    grown[instance->n_errors] = (struct last_error){.uid = uid};
     return &grown[instance->n_errors++];
 }
 
@@ -119,7 +119,7 @@ void instance_set_error(struct instance *instance, uid_t uid, uint64_t now_ns, c
         return;
     }
     free(slot->line);
-    *slot = (struct last_error){ .uid = uid, .when = now_ns, .line = copy };
+    *slot = (struct last_error){.uid = uid, .when = now_ns, .line = copy};
 }
 
 const char *instance_error(const struct instance *instance, uid_t uid)

@@ -1,6 +1,6 @@
 /*
- * An instance: PMCs by name, and the last sentence of each user. The root is instance 0. And users: what
- * each has, of all instances.
+ * An instance: PMCs by name, and the last sentence of each user. The root is instance 0. And users:
+ * what each has, of all instances.
  */
 #pragma once
 
@@ -9,13 +9,13 @@
 struct instance {
     struct engine *engine;
     uint64_t id;
-    struct pmc **by_name;   /* sorted by name */
+    struct pmc **by_name; /* sorted by name */
     size_t n, size;
-    struct last_error {     /* by uid; the oldest is dropped beyond a bound */
+    struct last_error { /* by uid; the oldest is dropped beyond a bound */
         uid_t uid;
         uint64_t when;
         char *line;
-    } *errors;
+    } * errors;
     size_t n_errors;
 };
 
@@ -32,8 +32,8 @@ struct user {
     struct user *next;
     uid_t uid;
     unsigned refs;
-    unsigned pmcs;              /* on the tree */
-    _Atomic unsigned long fds;  /* descriptors of links, as accounted and booked */
+    unsigned pmcs;               /* on the tree */
+    _Atomic unsigned long fds;   /* descriptors of links, as accounted and booked */
     _Atomic unsigned long links; /* links that have some, the same */
 };
 struct user *user_find(const struct engine *engine, uid_t uid); /* NULL: he has nothing */

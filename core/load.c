@@ -15,10 +15,10 @@
 
 struct loading {
     struct engine *engine;
-    struct scan line;             /* the rest of the present line */
-    struct pmc *pmc;              /* the PMC whose records follow */
-    struct pmc_rest expected;     /* of it */
-    unsigned events, links;       /* read so far */
+    struct scan line;         /* the rest of the present line */
+    struct pmc *pmc;          /* the PMC whose records follow */
+    struct pmc_rest expected; /* of it */
+    unsigned events, links;   /* read so far */
 };
 
 /* 0 and 1 are the root's; a node's number has room for 52 bits. */
@@ -108,8 +108,8 @@ static bool load_process(struct loading *load)
         return false;
     }
     if (!proc->dead && guard && engine->backend->guard_adopt &&
-        engine->backend->guard_adopt(engine->backend_state, (int)guard, proc->id,
-                                     &proc->guard) != 0)
+        engine->backend->guard_adopt(engine->backend_state, (int)guard, proc->id, &proc->guard) !=
+            0)
         close((int)guard);
     proc_adopted(proc);
     if (!proc->dead)
@@ -260,7 +260,7 @@ static bool load_claim(struct loading *load)
 static bool load_link(struct loading *load)
 {
     struct link *link = load->links < load->expected.links ? link_new(load->expected.events) : NULL;
-    struct held held = { .rights = NULL };
+    struct held held = {.rights = NULL};
 
     if (!link)
         return false;
@@ -286,14 +286,21 @@ static bool counter_adopt(struct engine *engine, struct pmc *pmc, struct link *l
     for (unsigned i = 0; i < pmc->set->n; i++)
         events[i] = pmc_plan_event(&pmc->set->event[i], &pmc->settings, pmc->kernel);
     struct plan plan = {
-        .events = events, .n = pmc->set->n,
-        .target = { .kind = link->kind, .pid = link->pid, .tid = link->tid, .cpu = link->cpu,
-                    .cgroup_fd = link->cgroup_fd, .alive = link_target_alive, .alive_arg = link },
+        .events = events,
+        .n = pmc->set->n,
+        .target = {.kind = link->kind,
+                   .pid = link->pid,
+                   .tid = link->tid,
+                   .cpu = link->cpu,
+                   .cgroup_fd = link->cgroup_fd,
+                   .alive = link_target_alive,
+                   .alive_arg = link},
         .descendants = pmc->settings.value[KEY_DESCENDANTS],
         .at_exec = link->armed,
         .multiplex = pmc->settings.value[KEY_MULTIPLEX],
         .max_covered = (unsigned)tunable_u64(&engine->tunables, TUNABLE_MAX_COVERED_PER_PMC),
-        .fds_free = ULONG_MAX, .fds_quota = ULONG_MAX,
+        .fds_free = ULONG_MAX,
+        .fds_quota = ULONG_MAX,
         .tag = link->id,
     };
     return engine->backend->adopt(engine->backend_state, &plan, printed, &link->counter) == 0;
@@ -315,7 +322,7 @@ static bool load_counter(struct loading *load)
 
 static bool load_error(struct loading *load)
 {
-    struct last_error error = { .line = NULL };
+    struct last_error error = {.line = NULL};
     bool fine = record_scan(&record_error, &error, &load->line);
 
     if (fine && error.line)
@@ -331,14 +338,21 @@ static const struct {
     bool of_pmc;
     bool (*load)(struct loading *load);
 } lines[] = {
-    { "pmcfs-state", false, load_version }, { "serial", false, load_serial },
-    { "tunable", false, load_tunable },     { "counts", false, load_counts },
-    { "catalog", false, load_catalog },     { "disabled", false, load_disabled },
-    { "process", false, load_process },     { "pmc", false, load_pmc },
-    { "settings", true, load_settings },    { "event", true, load_event },
-    { "base", true, load_base },            { "claim", true, load_claim },
-    { "link", true, load_link },            { "counter", true, load_counter },
-    { "error", false, load_error },
+    {"pmcfs-state", false, load_version},
+    {"serial", false, load_serial},
+    {"tunable", false, load_tunable},
+    {"counts", false, load_counts},
+    {"catalog", false, load_catalog},
+    {"disabled", false, load_disabled},
+    {"process", false, load_process},
+    {"pmc", false, load_pmc},
+    {"settings", true, load_settings},
+    {"event", true, load_event},
+    {"base", true, load_base},
+    {"claim", true, load_claim},
+    {"link", true, load_link},
+    {"counter", true, load_counter},
+    {"error", false, load_error},
 };
 
 /* Nothing is missing of the PMC whose records were read. */
@@ -392,7 +406,7 @@ static void engine_settle(struct engine *engine)
 
 int engine_load(struct engine *engine, const char *text, size_t len, struct err *err)
 {
-    struct loading load = { .engine = engine };
+    struct loading load = {.engine = engine};
     const char *end = text + len;
     unsigned n = 0;
 

@@ -1,6 +1,6 @@
 /*
- * The tables of many PMCs: counts, and metrics.prom (Prometheus text format 0.0.4). Only PMCs that the
- * reader may read; one family after the other, no label per target or CPU.
+ * The tables of many PMCs: counts, and metrics.prom (Prometheus text format 0.0.4). Only PMCs that
+ * the reader may read; one family after the other, no label per target or CPU.
  */
 #include "core/access.h"
 #include "core/count.h"
@@ -28,7 +28,8 @@ static int look_all(struct call *call, int (*print)(struct call *call, struct lo
     return rc;
 }
 
-/* What cannot be read is left out: a wrong number would be believed, an error would hide the others. */
+/* What cannot be read is left out: a wrong number would be believed, an error would hide the
+ * others. */
 static bool item_valid(const struct looked *item)
 {
     return item->set && !item->failed && !pmc_released(item->pmc) && item->pmc->set == item->set;
@@ -98,7 +99,8 @@ static void sample_begin(struct buf *out, const char *name, const struct looked 
     label(out, "pmc", item->pmc->name);
 }
 
-static void number(struct buf *out, const char *name, const char *type, const char *help, uint64_t value)
+static void number(struct buf *out, const char *name, const char *type, const char *help,
+                   uint64_t value)
 {
     family(out, name, type, help);
     buf_str(out, name);
@@ -162,14 +164,14 @@ static const struct per_pmc {
     const char *name, *type, *help;
     void (*value)(const struct looked *item, struct buf *out);
 } per_pmc[] = {
-    { "pmcfs_enabled_seconds_total", "counter", "Time during which a PMC was enabled, over all threads and CPUs.",
-      value_enabled },
-    { "pmcfs_running_seconds_total", "counter", "Time that a PMC was on the hardware, over all threads and CPUs.",
-      value_running },
-    { "pmcfs_partial", "gauge", "1 if a PMC missed time on the hardware: its count is a lower bound.",
-      value_partial },
-    { "pmcfs_lost_records_total", "counter", "Records of a PMC's log that were lost.", value_lost },
-    { "pmcfs_state", "gauge", "1 for the present state of a PMC.", value_state },
+    {"pmcfs_enabled_seconds_total", "counter",
+     "Time during which a PMC was enabled, over all threads and CPUs.", value_enabled},
+    {"pmcfs_running_seconds_total", "counter",
+     "Time that a PMC was on the hardware, over all threads and CPUs.", value_running},
+    {"pmcfs_partial", "gauge",
+     "1 if a PMC missed time on the hardware: its count is a lower bound.", value_partial},
+    {"pmcfs_lost_records_total", "counter", "Records of a PMC's log that were lost.", value_lost},
+    {"pmcfs_state", "gauge", "1 for the present state of a PMC.", value_state},
 };
 
 static void print_health(struct call *call)
@@ -184,7 +186,8 @@ static void print_health(struct call *call)
     number(out, "pmcfs_pmcs", "gauge", "PMCs allocated.", engine->pmcs.n);
     number(out, "pmcfs_descriptors", "gauge", "Descriptors held by counters and processes.",
            engine->fds_used);
-    number(out, "pmcfs_descriptors_limit", "gauge", "Descriptors that pmcfs may open.", engine->fd_limit);
+    number(out, "pmcfs_descriptors_limit", "gauge", "Descriptors that pmcfs may open.",
+           engine->fd_limit);
     number(out, "pmcfs_operations_total", "counter", "Operations on the tree.", engine->operations);
     number(out, "pmcfs_operations_failed_total", "counter", "Operations that were refused.",
            engine->operations_failed);

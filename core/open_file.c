@@ -11,7 +11,7 @@
 
 void open_file_print(const struct open_file *open, struct buf *out)
 {
-    struct held held = { .proc = 0 };
+    struct held held = {.proc = 0};
 
     out->failed |= !held_fill(&held, open->rights);
     record_print(&record_open_file, open, out);
@@ -26,13 +26,13 @@ void open_file_print(const struct open_file *open, struct buf *out)
 
 bool open_file_scan(struct open_file *open, const char *text)
 {
-    struct held held = { .rights = NULL };
+    struct held held = {.rights = NULL};
     struct word label;
     struct scan line;
 
     scan_init(&line, text, strlen(text));
-    bool fine = record_scan(&record_open_file, open, &line) &&
-                record_scan(&record_held, &held, &line);
+    bool fine =
+        record_scan(&record_open_file, open, &line) && record_scan(&record_held, &held, &line);
     fine = held_take(&held, &open->rights) && fine;
     fine = fine && scan_word(&line, &label) && word_is(label, "series");
     if (fine && *line_rest(&line) != '-')

@@ -27,16 +27,17 @@ struct engine {
     unsigned n_classes;
     struct tunables tunables;
     struct rows *rows;
-    struct cpus possible, online;   /* online as last told */
-    struct cpus news, news_went;    /* CPUs that moved (and those that went), to be told to the backend */
-    uint64_t cpus_serial;           /* grows with every CPU that comes or goes; never 0 */
-    uint64_t cpus_came;             /* the serial when one came last */
-    uint64_t *cpus_went;            /* by CPU: the serial when it went last, or 0 */
-    unsigned n_cpus;                /* entries of cpus_went: highest possible number + 1 */
+    struct cpus possible, online; /* online as last told */
+    struct cpus news,
+        news_went;        /* CPUs that moved (and those that went), to be told to the backend */
+    uint64_t cpus_serial; /* grows with every CPU that comes or goes; never 0 */
+    uint64_t cpus_came;   /* the serial when one came last */
+    uint64_t *cpus_went;  /* by CPU: the serial when it went last, or 0 */
+    unsigned n_cpus;      /* entries of cpus_went: highest possible number + 1 */
     uint64_t next_serial;
-    struct ids pmcs;                /* of all instances */
-    struct ids procs;               /* watched processes */
-    struct ids links;               /* by tag, for sink.gone() */
+    struct ids pmcs;  /* of all instances */
+    struct ids procs; /* watched processes */
+    struct ids links; /* by tag, for sink.gone() */
     struct proc *proc_by_key[PROC_BUCKETS];
     struct user *users[USER_BUCKETS];
     struct instance *root;

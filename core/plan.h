@@ -1,15 +1,16 @@
 /*
  * Between the parts of a change (change_parse.c, change_prepare.c, and of its second stage
  * change_check.c, change_links.c, change_targets.c, change_rows.c, change_limits.c). Unless it says
- * otherwise with the engine's lock, on a change that is not applied yet. 0 or -errno with the sentence
- * in change->err.
+ * otherwise with the engine's lock, on a change that is not applied yet. 0 or -errno with the
+ * sentence in change->err.
  */
 #pragma once
 
 #include "core/change.h"
 
 int plan_no_memory(struct change *change);
-/* Room for one more than n: the array grows when n is a power of two. NULL: no memory, nothing changed. */
+/* Room for one more than n: the array grows when n is a power of two. NULL: no memory, nothing
+ * changed. */
 void *plan_room(void *array, unsigned n, size_t size);
 
 static inline bool wanted_is_system(const struct wanted *wanted)
@@ -23,15 +24,16 @@ void change_prepare(struct change *change); /* stage one, without the lock; sets
 /* change_links.c. NULL: no memory. */
 struct replaced *plan_replace(struct change *change, struct link *link); /* it leaves the vector */
 bool plan_leaves(const struct change *change, const struct link *link);
-struct link *plan_fresh(struct change *change, enum target_kind kind);   /* to be attached */
+struct link *plan_fresh(struct change *change, enum target_kind kind); /* to be attached */
 /* On what `old` is on, with the rights of who attached that, or else of who makes the change. */
 struct link *plan_successor(struct change *change, const struct link *old, bool same_rights);
 struct link *plan_remains(const struct link *old, unsigned n); /* what stays of a link that ended */
 /* The proc's end is to be told; guards: also that it loses its events. A link or PMC holds it. */
 bool plan_watch(struct change *change, struct proc *proc, bool guards); /* false: no memory */
 int plan_reopen(struct change *change); /* every live link is opened anew */
-int plan_uncovered(struct change *change); /* what taken back targets leave to others is counted there */
-int plan_kept(struct change *change);   /* the links that stay; after all others are planned */
+int plan_uncovered(
+    struct change *change);           /* what taken back targets leave to others is counted there */
+int plan_kept(struct change *change); /* the links that stay; after all others are planned */
 int plan_deaths(struct change *change);
 int plan_cpus(struct change *change);
 int plan_dropped(struct change *change);

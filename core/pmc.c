@@ -8,13 +8,13 @@
 #include <string.h>
 
 const struct state_row state_table[PMC_STATES] = {
-    [PMC_NEW] = { "new", true, "no event has been set" },
-    [PMC_ALLOCATED] = { "allocated", true, "it has an event and was never started" },
-    [PMC_ARMED] = { "armed", false, "start=exec: waits for the targets' next exec" },
-    [PMC_RUNNING] = { "running", false, "it counts whenever a target runs" },
-    [PMC_STOPPED] = { "stopped", true, "it keeps its count" },
-    [PMC_EXITED] = { "exited", true, "no covered process is left" },
-    [PMC_LOST] = { "lost", false, "at the last look nothing of it was on the hardware" },
+    [PMC_NEW] = {"new", true, "no event has been set"},
+    [PMC_ALLOCATED] = {"allocated", true, "it has an event and was never started"},
+    [PMC_ARMED] = {"armed", false, "start=exec: waits for the targets' next exec"},
+    [PMC_RUNNING] = {"running", false, "it counts whenever a target runs"},
+    [PMC_STOPPED] = {"stopped", true, "it keeps its count"},
+    [PMC_EXITED] = {"exited", true, "no covered process is left"},
+    [PMC_LOST] = {"lost", false, "at the last look nothing of it was on the hardware"},
 };
 
 /* ---- sets ---- */
@@ -67,7 +67,8 @@ bool name_legal(const char *name, struct err *err)
         if (!letter && (i == 0 || !strchr("._:@+-", c))) {
             err_set(err, P22,
                     "\"%s\": a PMC's name has the bytes A-Z a-z 0-9 . _ : @ + - and begins with a "
-                    "letter or digit", text_shown(name));
+                    "letter or digit",
+                    text_shown(name));
             return false;
         }
     }
@@ -231,9 +232,10 @@ void pmc_set_error(struct pmc *pmc, const char *line)
 
 /* ---- what a member counts ---- */
 
-struct plan_event pmc_plan_event(const struct event *event, const struct settings *settings, bool kernel)
+struct plan_event pmc_plan_event(const struct event *event, const struct settings *settings,
+                                 bool kernel)
 {
-    struct plan_event plan = { .event = event, .user = true, .kernel = true };
+    struct plan_event plan = {.event = event, .user = true, .kernel = true};
 
     if (event->whole)
         return plan;

@@ -14,11 +14,18 @@
 #define NAME_LEN_MAX 128
 
 enum pmc_state {
-    PMC_NEW, PMC_ALLOCATED, PMC_ARMED, PMC_RUNNING, PMC_STOPPED, PMC_EXITED, PMC_LOST, PMC_STATES
+    PMC_NEW,
+    PMC_ALLOCATED,
+    PMC_ARMED,
+    PMC_RUNNING,
+    PMC_STOPPED,
+    PMC_EXITED,
+    PMC_LOST,
+    PMC_STATES
 };
 struct state_row {
     const char *name;
-    bool open;              /* settings may change */
+    bool open; /* settings may change */
     const char *help;
 };
 extern const struct state_row state_table[PMC_STATES];
@@ -41,60 +48,66 @@ struct pmc {
     uid_t uid;
     gid_t gid;
     mode_t mode;
-    pid_t maker;               /* the process that made it, as the daemon knows it; 0: not known */
-    uint64_t maker_key;        /* … which is gone if its number has another key now */
+    pid_t maker;        /* the process that made it, as the daemon knows it; 0: not known */
+    uint64_t maker_key; /* … which is gone if its number has another key now */
     uint64_t created_ns, changed_ns; /* CLOCK_REALTIME */
-    uint64_t made_ns;          /* CLOCK_MONOTONIC of mkdir */
-    unsigned refs;             /* works and the id map */
-    atomic_bool taken_off;     /* the same as released, for who has no lock */
-    struct change *busy;       /* the change under way, for which others wait; or NULL */
-    bool pending;              /* on engine->pending (a reference) */
-    bool later;                /* what it needs failed for want of memory: not in this round */
+    uint64_t made_ns;                /* CLOCK_MONOTONIC of mkdir */
+    unsigned refs;                   /* works and the id map */
+    atomic_bool taken_off;           /* the same as released, for who has no lock */
+    struct change *busy;             /* the change under way, for which others wait; or NULL */
+    bool pending;                    /* on engine->pending (a reference) */
+    bool later; /* what it needs failed for want of memory: not in this round */
     struct pmc *next_pending;
-    bool told;                 /* on engine->told (a reference), for one or both of these */
+    bool told; /* on engine->told (a reference), for one or both of these */
     bool wake, vanished;
-    uint64_t vanished_from;    /* the instance's id */
+    uint64_t vanished_from; /* the instance's id */
     struct pmc *next_told;
-    struct user *user;         /* for whom it counts (a reference); NULL while it is loaded */
-    unsigned long fds;         /* descriptors of its links */
-    unsigned long fds_links;   /* links that have some */
+    struct user *user;       /* for whom it counts (a reference); NULL while it is loaded */
+    unsigned long fds;       /* descriptors of its links */
+    unsigned long fds_links; /* links that have some */
     enum pmc_state state;
-    bool had_target;           /* attached at least once since the event was set */
-    uint64_t epoch;            /* grows when bases are set anew: a long read starts over */
-    uint64_t resets;           /* grows when the count begins anew: reset, write, new event */
-    uint64_t change;           /* grows with each change of state or targets */
-    uint64_t first_start_ns;   /* CLOCK_MONOTONIC of the first start, 0: never */
-    uint64_t started_ns;       /* of the present run; series' steps count from here */
+    bool had_target;         /* attached at least once since the event was set */
+    uint64_t epoch;          /* grows when bases are set anew: a long read starts over */
+    uint64_t resets;         /* grows when the count begins anew: reset, write, new event */
+    uint64_t change;         /* grows with each change of state or targets */
+    uint64_t first_start_ns; /* CLOCK_MONOTONIC of the first start, 0: never */
+    uint64_t started_ns;     /* of the present run; series' steps count from here */
     struct settings settings;
-    enum mode effective;       /* settings.mode, or what was asked otherwise */
-    bool kernel;               /* kernel mode is counted, for events that say nothing */
-    bool wants_all;            /* `all` is among the targets */
-    bool cpus_stale;           /* `all`: look, whatever came or not */
-    uint64_t cpus_serial;      /* `all`: the engine's when it was looked at */
-    uint64_t cpus_refused;     /* following the CPUs failed at this one: not again before the next */
-    struct set *set;           /* NULL: new */
-    struct links *links;       /* never NULL; shared empty one at first */
-    struct tally *base;        /* initial values, plus what forgotten links counted */
-    struct claim *claim;       /* NULL: holds no rows */
-    char *error;               /* line of the last failure, or NULL */
-    unsigned left_out;         /* descendants left out, of all attaches */
+    enum mode effective;   /* settings.mode, or what was asked otherwise */
+    bool kernel;           /* kernel mode is counted, for events that say nothing */
+    bool wants_all;        /* `all` is among the targets */
+    bool cpus_stale;       /* `all`: look, whatever came or not */
+    uint64_t cpus_serial;  /* `all`: the engine's when it was looked at */
+    uint64_t cpus_refused; /* following the CPUs failed at this one: not again before the next */
+    struct set *set;       /* NULL: new */
+    struct links *links;   /* never NULL; shared empty one at first */
+    struct tally *base;    /* initial values, plus what forgotten links counted */
+    struct claim *claim;   /* NULL: holds no rows */
+    char *error;           /* line of the last failure, or NULL */
+    unsigned left_out;     /* descendants left out, of all attaches */
     bool raced;
     unsigned pollers;
-    uint64_t polled_count;     /* count at the last look for pollers */
-    uint64_t polled_ns;        /* when that was; 0: never */
-    uint64_t polled_resets;    /* `resets` then */
-    bool poll_asked;           /* too costly to be read at once: wants a look for pollers */
-    bool poll_tells;           /* … and they are told in any case */
-    bool held_by;              /* lifetime=open: changed only through the descriptor that holds it */
-    struct proc *owner;        /* lifetime=owner */
+    uint64_t polled_count;  /* count at the last look for pollers */
+    uint64_t polled_ns;     /* when that was; 0: never */
+    uint64_t polled_resets; /* `resets` then */
+    bool poll_asked;        /* too costly to be read at once: wants a look for pollers */
+    bool poll_tells;        /* … and they are told in any case */
+    bool held_by;           /* lifetime=open: changed only through the descriptor that holds it */
+    struct proc *owner;     /* lifetime=owner */
     struct pmc *next_owned;
 };
 
 struct pmc *pmc_new(struct instance *instance, const char *name); /* NULL: no memory */
 struct pmc *pmc_ref(struct pmc *pmc);
 void pmc_unref(struct pmc *pmc);
-static inline bool pmc_released(const struct pmc *pmc) { return pmc->instance == NULL; }
-static inline unsigned pmc_events(const struct pmc *pmc) { return pmc->set ? pmc->set->n : 0; }
+static inline bool pmc_released(const struct pmc *pmc)
+{
+    return pmc->instance == NULL;
+}
+static inline unsigned pmc_events(const struct pmc *pmc)
+{
+    return pmc->set ? pmc->set->n : 0;
+}
 
 /* It counts for this user from now on. False: no memory, it stays where it was. */
 bool pmc_charge(struct pmc *pmc, uid_t uid);
@@ -113,7 +126,8 @@ void pmc_changed(struct pmc *pmc);
 void pmc_set_state(struct pmc *pmc, enum pmc_state state);
 unsigned pmc_live_links(const struct pmc *pmc);
 /* What a member counts: the event's own modifiers win over user= and kernel=. */
-struct plan_event pmc_plan_event(const struct event *event, const struct settings *settings, bool kernel);
+struct plan_event pmc_plan_event(const struct event *event, const struct settings *settings,
+                                 bool kernel);
 /* The resolved form with what is really counted: "cycles:u". */
 void pmc_print_resolved(const struct pmc *pmc, unsigned i, struct buf *out);
 

@@ -93,7 +93,7 @@ static int look_polled(struct call *call, struct look *look)
 
 struct work *poll_work(struct engine *engine)
 {
-    struct call call = { .engine = engine, .instance = engine->root };
+    struct call call = {.engine = engine, .instance = engine->root};
     struct polling *polling;
     struct pmc **pmcs;
     uint64_t id = 0;
@@ -117,7 +117,7 @@ struct work *poll_work(struct engine *engine)
     free(pmcs);
     engine->poll_looking = true;
     polling->look = call.work;
-    polling->work = (struct work){ polling_run, polling_finish, call.work->slow };
+    polling->work = (struct work){polling_run, polling_finish, call.work->slow};
     return &polling->work;
 }
 

@@ -1,5 +1,6 @@
 /*
- * What is queued for after the lock: whom to wake, which names are gone, and the engine's own works.
+ * What is queued for after the lock: whom to wake, which names are gone, and the engine's own
+ * works.
  */
 #include "core/engine.h"
 
@@ -26,11 +27,11 @@ bool engine_next_effect(struct engine *engine, struct effect *effect)
     if (!pmc)
         return false;
     if (pmc->vanished) {
-        *effect = (struct effect){ .kind = EFFECT_REMOVED, .id = pmc->vanished_from };
+        *effect = (struct effect){.kind = EFFECT_REMOVED, .id = pmc->vanished_from};
         strncpy(effect->name, pmc->name, sizeof effect->name - 1);
         pmc->vanished = false;
     } else {
-        *effect = (struct effect){ .kind = EFFECT_WAKE, .id = pmc->id };
+        *effect = (struct effect){.kind = EFFECT_WAKE, .id = pmc->id};
         pmc->wake = false;
     }
     if (pmc->vanished || pmc->wake)
@@ -71,12 +72,13 @@ static struct work *garbage_work(struct engine *engine)
 
     if (!garbage)
         return NULL;
-    *garbage = (struct garbage){ { garbage_run, garbage_finish, true }, engine, engine->dead };
+    *garbage = (struct garbage){{garbage_run, garbage_finish, true}, engine, engine->dead};
     engine->dead = NULL;
     return &garbage->work;
 }
 
-/* ---- news: the backend is told of CPUs, by a work that begins before those of the PMCs on them ---- */
+/* ---- news: the backend is told of CPUs, by a work that begins before those of the PMCs on them
+ * ---- */
 
 struct news {
     struct work work;
@@ -123,7 +125,7 @@ static struct work *news_work(struct engine *engine)
         free(news);
         return NULL;
     }
-    news->work = (struct work){ news_run, news_finish, true };
+    news->work = (struct work){news_run, news_finish, true};
     news->engine = engine;
     news->cpus = engine->news;
     news->went = engine->news_went;
@@ -135,8 +137,9 @@ static struct work *news_work(struct engine *engine)
 /* ---- all works ---- */
 
 /*
- * Those that wait (a change is under way, memory has ended, there may be more) stay on the list. When
- * there is nothing else the round is over: what failed for want of memory is tried in the next.
+ * Those that wait (a change is under way, memory has ended, there may be more) stay on the list.
+ * When there is nothing else the round is over: what failed for want of memory is tried in the
+ * next.
  */
 struct work *engine_next_work(struct engine *engine)
 {

@@ -199,8 +199,8 @@ bool rows_retake(struct rows *rows, struct claim *claim)
     const struct cpus *cpus = claim->system ? &claim->cpus : &rows->possible;
     const uint64_t got = claim_got(claim);
 
-    if (!claim_sound(class, claim) || (claim->system && cpus_count(&claim->cpus) > 0 &&
-                                       (class_thread_rows(class) & got) != 0))
+    if (!claim_sound(class, claim) ||
+        (claim->system && cpus_count(&claim->cpus) > 0 && (class_thread_rows(class) & got) != 0))
         return false;
     for (int c = cpus_next(cpus, 0); c >= 0; c = cpus_next(cpus, c + 1))
         if (!cpus_has(&rows->possible, (unsigned)c) ||
@@ -286,8 +286,10 @@ static int slot_taken(const struct row_class *class, unsigned cpu, unsigned row,
 {
     if ((class->slots[cpu].taken & row_bit(row)) == 0)
         return 0;
-    return err_set(err, E04, "row %u of class \"%s\" holds a system PMC on cpu%u; info/rows names "
-                   "it", row, class->info->name, cpu);
+    return err_set(err, E04,
+                   "row %u of class \"%s\" holds a system PMC on cpu%u; info/rows names "
+                   "it",
+                   row, class->info->name, cpu);
 }
 
 int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
@@ -300,8 +302,10 @@ int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned
     if (rc != 0)
         return rc;
     if (class->threads[row] > 0)
-        return err_set(err, E03, "row %u of class \"%s\" is in use by %u process PMC%s; info/rows "
-                       "names the oldest", row, class->info->name, class->threads[row],
+        return err_set(err, E03,
+                       "row %u of class \"%s\" is in use by %u process PMC%s; info/rows "
+                       "names the oldest",
+                       row, class->info->name, class->threads[row],
                        class->threads[row] == 1 ? "" : "s");
     rc = slot_taken(class, cpu, row, err);
     if (rc != 0)
@@ -410,8 +414,7 @@ bool rows_overcommitted(const struct rows *rows, unsigned class_index)
 const char *disposition_name(enum disposition d)
 {
     static const char *const names[] = {
-        [ROW_FREE] = "FREE", [ROW_THREAD] = "THREAD", [ROW_STANDALONE] = "STANDALONE"
-    };
+        [ROW_FREE] = "FREE", [ROW_THREAD] = "THREAD", [ROW_STANDALONE] = "STANDALONE"};
 
     return names[d];
 }
@@ -419,8 +422,7 @@ const char *disposition_name(enum disposition d)
 const char *slot_name(enum slot_state s)
 {
     static const char *const names[] = {
-        [SLOT_ENABLED] = "enabled", [SLOT_DISABLED] = "disabled", [SLOT_FOREIGN] = "foreign"
-    };
+        [SLOT_ENABLED] = "enabled", [SLOT_DISABLED] = "disabled", [SLOT_FOREIGN] = "foreign"};
 
     return names[s];
 }

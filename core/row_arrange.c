@@ -20,21 +20,29 @@
 #define CHAIN_MAX 32
 #define STEPS_MAX 20000
 
-enum known { UNKNOWN, NO, YES };
+enum known {
+    UNKNOWN,
+    NO,
+    YES
+};
 
 struct search {
     struct rows *rows;
     struct row_class *class;
     bool (*conflict)(void *ctx, uint64_t a, uint64_t b);
     void *ctx;
-    uint64_t allowed;   /* rows for process PMCs */
-    unsigned steps;     /* left */
-    unsigned placed;    /* claims placed */
+    uint64_t allowed; /* rows for process PMCs */
+    unsigned steps;   /* left */
+    unsigned placed;  /* claims placed */
     bool no_memory;
-    struct node {       /* beside class->claims[] */
-        enum { AT_REST, DISPLACED, PLACED } state;
+    struct node { /* beside class->claims[] */
+        enum {
+            AT_REST,
+            DISPLACED,
+            PLACED
+        } state;
         uint8_t *known; /* enum known per other claim, once it was placed */
-    } *nodes;
+    } * nodes;
 };
 
 /* ---- conflicts ---- */
@@ -56,7 +64,9 @@ static bool search_conflict(struct search *s, unsigned a, unsigned b)
         const bool strict = s->rows->strict && claim_same_owner(one, two);
 
         *known = !two->system && one->pmc != two->pmc &&
-                 (strict || s->conflict(s->ctx, one->pmc, two->pmc)) ? YES : NO;
+                         (strict || s->conflict(s->ctx, one->pmc, two->pmc))
+                     ? YES
+                     : NO;
     }
     return *known == YES;
 }
@@ -84,9 +94,9 @@ static void search_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_
 
 /* One claim looking for its rows: the choice is a set, grown row by row in order of choice. */
 struct choice {
-    unsigned claim;          /* index */
+    unsigned claim; /* index */
     uint64_t busy;
-    bool may_displace;       /* second pass */
+    bool may_displace; /* second pass */
     uint8_t order[MATCH_ROWS];
     unsigned n_order, needed;
     struct want wants[MATCH_ROWS];
@@ -150,7 +160,8 @@ static bool choice_grow(struct search *s, struct choice *choice, unsigned at)
         return false;
     choice->taken[choice->n_taken++] = choice->order[at];
     if (match_rows(choice->wants, choice->needed, choice->taken, choice->n_taken) ==
-            choice->n_taken && choice_grow(s, choice, at + 1))
+            choice->n_taken &&
+        choice_grow(s, choice, at + 1))
         return true;
     choice->n_taken--;
     return choice_grow(s, choice, at + 1);
@@ -251,10 +262,12 @@ int rows_arrange(struct rows *rows, struct claim *claim,
                  bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx, struct err *err)
 {
     struct row_class *class = &rows->classes[claim->class_index];
-    struct search search = {
-        .rows = rows, .class = class, .conflict = conflict, .ctx = ctx, .steps = STEPS_MAX,
-        .allowed = class_all(class) & ~class_closed_rows(class)
-    };
+    struct search search = {.rows = rows,
+                            .class = class,
+                            .conflict = conflict,
+                            .ctx = ctx,
+                            .steps = STEPS_MAX,
+                            .allowed = class_all(class) & ~class_closed_rows(class)};
     bool done;
 
     if (claim->system || claim->n == 0 || claim_at_peace(rows, claim, conflict, ctx))
@@ -272,7 +285,8 @@ int rows_arrange(struct rows *rows, struct claim *claim,
     if (search.no_memory)
         return err_set(err, E32, "no memory to arrange the rows of class \"%s\"",
                        class->info->name);
-    return err_set(err, E05, "other PMCs that cover the same process hold the rows of class \"%s\" "
+    return err_set(err, E05,
+                   "other PMCs that cover the same process hold the rows of class \"%s\" "
                    "that could count this one%s; detach one of them, or use multiplex=on",
                    class->info->name, claim_movable(claim) ? "" : " (row= allows no other)");
 }

@@ -135,8 +135,8 @@ static uint64_t allowed_system(const struct rows *rows, const struct row_class *
     uint64_t allowed = class_all(class) & ~class_thread_rows(class);
 
     for (int c = cpus_next(cpus, 0); c >= 0; c = cpus_next(cpus, c + 1)) {
-        const struct cpu_slots *slots = cpus_has(&rows->possible, (unsigned)c) ? &class->slots[c]
-                                                                              : NULL;
+        const struct cpu_slots *slots =
+            cpus_has(&rows->possible, (unsigned)c) ? &class->slots[c] : NULL;
 
         if (slots == NULL)
             return 0;
@@ -174,7 +174,8 @@ static bool slot_reason(const struct rows *rows, const struct row_class *class, 
         buf_printf(out, "%s on cpu%d",
                    (slots->disabled & row_bit(row)) != 0 ? "disabled"
                    : (slots->taken & row_bit(row)) != 0  ? "taken"
-                                                         : "foreign", c);
+                                                         : "foreign",
+                   c);
         return true;
     }
     return false;
@@ -197,7 +198,8 @@ static void row_reason(const struct rows *rows, const struct claim *claim, const
         buf_char(out, ')');
     } else {
         buf_str(out, rows->strict && row_owned(class, claim, row) > 0
-                         ? "held by a PMC of the same owner (strict_rows=1)" : "free");
+                         ? "held by a PMC of the same owner (strict_rows=1)"
+                         : "free");
     }
 }
 
@@ -239,8 +241,8 @@ static int claim_refuse(const struct rows *rows, const struct claim *claim, cons
 {
     const struct row_class *class = &rows->classes[claim->class_index];
     const bool asked = claim->n == 1 && claim->member[0].asked >= 0;
-    const uint64_t set = asked ? row_bit((unsigned)claim->member[0].asked)
-                               : claim_fits(claim) & class_all(class);
+    const uint64_t set =
+        asked ? row_bit((unsigned)claim->member[0].asked) : claim_fits(claim) & class_all(class);
     char storage[384];
     struct buf buf;
     int rc;

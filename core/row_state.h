@@ -21,13 +21,13 @@ struct cpu_slots {
 
 struct row_class {
     const struct class_info *info;
-    unsigned n;                  /* rows; 0: without a limit */
-    struct cpu_slots *slots;     /* by CPU number */
+    unsigned n;              /* rows; 0: without a limit */
+    struct cpu_slots *slots; /* by CPU number */
     unsigned threads[MATCH_ROWS];
     unsigned closed[MATCH_ROWS];
-    struct claim **claims;       /* in the order in which they were made */
+    struct claim **claims; /* in the order in which they were made */
     unsigned n_claims, size;
-    uint64_t masks[MATCH_ROWS];  /* different `fits` seen, for the order of choice */
+    uint64_t masks[MATCH_ROWS]; /* different `fits` seen, for the order of choice */
     unsigned n_masks;
 };
 
@@ -35,7 +35,7 @@ struct rows {
     struct row_class *classes;
     unsigned n_classes;
     struct cpus possible;
-    unsigned n_cpus;             /* highest number + 1 */
+    unsigned n_cpus; /* highest number + 1 */
     bool strict;
 };
 
@@ -60,9 +60,9 @@ static inline uint64_t slots_closed(const struct cpu_slots *slots)
 
 /* ---- row.c ---- */
 
-uint64_t class_all(const struct row_class *class);          /* every row of it */
-uint64_t class_thread_rows(const struct row_class *class);  /* those > 0 */
-uint64_t class_closed_rows(const struct row_class *class);  /* those < 0 */
+uint64_t class_all(const struct row_class *class);         /* every row of it */
+uint64_t class_thread_rows(const struct row_class *class); /* those > 0 */
+uint64_t class_closed_rows(const struct row_class *class); /* those < 0 */
 uint64_t claim_got(const struct claim *claim);
 uint64_t claim_fits(const struct claim *claim);
 unsigned claim_needed(const struct claim *claim);

@@ -33,7 +33,7 @@ static void save_claim(struct buf *out, const struct claim *claim)
 
 static void save_link(struct engine *engine, struct buf *out, const struct link *link, unsigned n)
 {
-    struct held held = { .proc = link->proc ? link->proc->id : 0 };
+    struct held held = {.proc = link->proc ? link->proc->id : 0};
 
     out->failed |= !held_fill(&held, link->rights);
     record_begin(&record_link, out);
@@ -66,7 +66,7 @@ static void save_settings(struct buf *out, const struct pmc *pmc)
 
 static void save_pmc(struct engine *engine, struct buf *out, const struct pmc *pmc)
 {
-    struct pmc_rest rest = { pmc->owner ? pmc->owner->id : 0, pmc_events(pmc), pmc->links->n };
+    struct pmc_rest rest = {pmc->owner ? pmc->owner->id : 0, pmc_events(pmc), pmc->links->n};
 
     record_begin(&record_pmc, out);
     buf_char(out, ' ');
@@ -100,7 +100,7 @@ static void save_rows(const struct engine *engine, struct buf *out)
 {
     for (int cpu = cpus_next(&engine->possible, 0); cpu >= 0;
          cpu = cpus_next(&engine->possible, cpu + 1))
-        for (unsigned class = 0; class < engine->n_classes; class++)
+        for (unsigned class = 0; class < engine->n_classes; class ++)
             for (unsigned row = 0; row < engine->classes[class].rows; row++)
                 if (rows_slot(engine->rows, (unsigned)cpu, class, row) == SLOT_DISABLED)
                     buf_printf(out, "disabled %d %u %u\n", cpu, class, row);

@@ -10,7 +10,10 @@
 
 #define CUT "…"
 
-enum { SHOWN_AT_ONCE = 4, SHOWN_MAX = 200 };
+enum {
+    SHOWN_AT_ONCE = 4,
+    SHOWN_MAX = 200
+};
 
 static bool is_blank(char c)
 {
@@ -166,8 +169,8 @@ bool word_bool(struct word word, bool *value)
         const char *text;
         bool value;
     } spellings[] = {
-        {"on", true},   {"off", false}, {"yes", true},  {"no", false},
-        {"1", true},    {"0", false},   {"true", true}, {"false", false},
+        {"on", true}, {"off", false}, {"yes", true},  {"no", false},
+        {"1", true},  {"0", false},   {"true", true}, {"false", false},
     };
 
     for (size_t i = 0; i < sizeof(spellings) / sizeof(spellings[0]); i++) {

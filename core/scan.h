@@ -1,6 +1,6 @@
 /*
- * Reading what people write: words, key=value, numbers with a range, on/off. Nothing is copied; a word
- * is a piece of the command. Sentences quote the word.
+ * Reading what people write: words, key=value, numbers with a range, on/off. Nothing is copied; a
+ * word is a piece of the command. Sentences quote the word.
  */
 #pragma once
 
@@ -16,12 +16,12 @@ struct word {
 };
 
 struct scan {
-    const char *p;   /* what is left */
+    const char *p; /* what is left */
     const char *end;
 };
 
 /* A word in a sentence: err_set(err, P02, "\"" WORD_FMT "\" …", WORD_ARG(word)). Four at most. */
-#define WORD_FMT "%s"
+#define WORD_FMT    "%s"
 #define WORD_ARG(w) word_shown(w)
 
 void scan_init(struct scan *scan, const char *text, size_t len);
@@ -44,8 +44,8 @@ const char *text_shown(const char *text);
 char *word_dup(struct word word);
 
 /*
- * Unsigned decimal (or 0x… hexadecimal when hex) in [min, max]. False if it is no number or outside;
- * nothing is said: the caller knows what the number means and names the range.
+ * Unsigned decimal (or 0x… hexadecimal when hex) in [min, max]. False if it is no number or
+ * outside; nothing is said: the caller knows what the number means and names the range.
  */
 bool word_u64(struct word word, bool hex, uint64_t min, uint64_t max, uint64_t *value);
 /* on/off/yes/no/1/0/true/false. */
@@ -58,7 +58,10 @@ bool word_bool(struct word word, bool *value);
  */
 struct near {
     struct word word;
-    struct { char name[96]; unsigned distance; } best[3];
+    struct {
+        char name[96];
+        unsigned distance;
+    } best[3];
     unsigned n;
     char text[360];
 };

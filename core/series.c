@@ -1,6 +1,7 @@
 /*
- * series: every reader gets a line each interval, with what was counted since its line before. Lines
- * stand at multiples of the interval since the start; one that comes too late says what it skipped.
+ * series: every reader gets a line each interval, with what was counted since its line before.
+ * Lines stand at multiples of the interval since the start; one that comes too late says what it
+ * skipped.
  */
 #include "core/series.h"
 
@@ -103,7 +104,8 @@ static void line(struct call *call, const struct pmc *pmc, struct series_cursor 
     buf_char(call->out, '\n');
 }
 
-/* A new sequence: it goes on where the reader's last one ended, or begins with the present count. */
+/* A new sequence: it goes on where the reader's last one ended, or begins with the present count.
+ */
 static void sequence_begin(struct call *call, const struct pmc *pmc, struct series_cursor *cursor,
                            const struct tally *tally, uint64_t now_ns)
 {
@@ -124,7 +126,8 @@ static void sequence_begin(struct call *call, const struct pmc *pmc, struct seri
 }
 
 /* What the present values mean for this reader. */
-static int series_step(struct call *call, struct pmc *pmc, const struct tally *tally, uint64_t now_ns)
+static int series_step(struct call *call, struct pmc *pmc, const struct tally *tally,
+                       uint64_t now_ns)
 {
     struct series_cursor *cursor = call->open->series;
 
@@ -165,7 +168,7 @@ static int nothing_comes(struct call *call, struct series_cursor *cursor, bool n
         columns(call, call->pmc);
         if (no_interval)
             buf_str(call->out, "# no interval is set: echo interval=1000 >config gives a line each "
-                    "second\n");
+                               "second\n");
     }
     cursor->ended = true;
     return CALL_DONE;
@@ -222,8 +225,8 @@ struct series_cursor *series_scan(const char *text)
     uint64_t start, resets, due;
     unsigned n;
 
-    if (sscanf(text, "%d %d %" SCNu64 " %" SCNu64 " %" SCNu64 " %u%n", &begun, &ended, &start, &resets,
-               &due, &n, &used) != 6 ||
+    if (sscanf(text, "%d %d %" SCNu64 " %" SCNu64 " %" SCNu64 " %u%n", &begun, &ended, &start,
+               &resets, &due, &n, &used) != 6 ||
         n > SET_MAX)
         return NULL;
     struct series_cursor *cursor = cursor_new(n);

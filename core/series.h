@@ -1,6 +1,7 @@
 /*
- * The stream of a PMC's count, a line each interval. A reader gets a sequence of lines for each run:
- * the columns, the lines, and end of file when the run is over; the next run begins the next one.
+ * The stream of a PMC's count, a line each interval. A reader gets a sequence of lines for each
+ * run: the columns, the lines, and end of file when the run is over; the next run begins the next
+ * one.
  */
 #pragma once
 
@@ -17,7 +18,7 @@ struct series_cursor {
     uint64_t resets;    /* pmc.resets then: last[] is of another count otherwise */
     uint64_t due_ns;    /* of the next line */
     unsigned n;
-    uint64_t last[];    /* values at the line before */
+    uint64_t last[]; /* values at the line before */
 };
 
 void series_print(const struct series_cursor *cursor, struct buf *out); /* for the saved state */

@@ -9,10 +9,10 @@
 #include <string.h>
 
 const struct mode_row mode_table[MODE_COUNT] = {
-    [PROCESS_COUNTING] = { "process-counting", "TC", false, false, "count while a target runs" },
-    [PROCESS_SAMPLING] = { "process-sampling", "TS", false, true, "sample a target" },
-    [SYSTEM_COUNTING] = { "system-counting", "SC", true, false, "count on CPUs, whoever runs" },
-    [SYSTEM_SAMPLING] = { "system-sampling", "SS", true, true, "sample CPUs, whoever runs" },
+    [PROCESS_COUNTING] = {"process-counting", "TC", false, false, "count while a target runs"},
+    [PROCESS_SAMPLING] = {"process-sampling", "TS", false, true, "sample a target"},
+    [SYSTEM_COUNTING] = {"system-counting", "SC", true, false, "count on CPUs, whoever runs"},
+    [SYSTEM_SAMPLING] = {"system-sampling", "SS", true, true, "sample CPUs, whoever runs"},
 };
 
 bool mode_parse(struct word word, enum mode *mode)
@@ -28,54 +28,62 @@ bool mode_parse(struct word word, enum mode *mode)
 }
 
 const struct key_row key_table[KEYS] = {
-    [KEY_EVENT] = { "event", "see EVENTS", "", PLACE_ANY, true, "the event; repeated: a set",
-                    "PMCALLOCATE, PMIOSETUP, cpc_set_add_request" },
-    [KEY_MODE] = { "mode", "process-counting, process-sampling, system-counting, system-sampling",
-                   "follows what is asked", PLACE_ANY, true, "scope and use", "PMC_MODE_*" },
-    [KEY_AUTOSTART] = { "autostart", "on, off", "on", PLACE_ANY, false,
-                        "attaching starts an allocated or exited PMC", "" },
-    [KEY_START] = { "start", "now, exec", "now", PLACE_PROCESS, true,
-                    "begin at once, or at each target's own next exec", "pctx_create" },
-    [KEY_COUNT] = { "count", "N, or N,M… for a set", "0", PLACE_ANY, false, "initial value",
-                    "SETCOUNT, cpc_request_preset" },
-    [KEY_PERIOD] = { "period", "N events", "off", PLACE_SAMPLING, true, "sample every N events",
-                     "SETCOUNT" },
-    [KEY_FREQ] = { "freq", "N per second", "off", PLACE_SAMPLING, true,
-                   "sample at about this rate", "" },
-    [KEY_USER] = { "user", "on, off", "on", PLACE_ANY, true, "count in user mode",
-                   "PMCF_USR, CPC_COUNT_USER" },
-    [KEY_KERNEL] = { "kernel", "on, off", "on for who may, else off", PLACE_ANY, true,
-                     "count in kernel mode", "PMCF_OS, CPC_COUNT_SYSTEM" },
-    [KEY_CALLCHAIN] = { "callchain", "off, on, user, kernel", "off", PLACE_SAMPLING, true,
-                        "record call chains", "PMC_F_CALLCHAIN, PMC_F_USERCALLCHAIN" },
-    [KEY_DEPTH] = { "depth", "N", "callchaindepth", PLACE_SAMPLING, true, "depth of call chains", "" },
-    [KEY_DESCENDANTS] = { "descendants", "on, off", "off", PLACE_PROCESS, true,
-                          "follow the targets' children, present and later", "PMC_F_DESCENDANTS" },
-    [KEY_LOG_CSW] = { "log-csw", "on, off", "off", PLACE_PROCESS, true,
-                      "a record at each switch-out", "PMC_F_LOG_PROCCSW" },
-    [KEY_LOG_EXIT] = { "log-exit", "on, off", "off", PLACE_PROCESS, true,
-                       "a record with the count at each process's exit", "PMC_F_LOG_PROCEXIT" },
-    [KEY_KGMON] = { "kgmon", "off", "off", PLACE_ANY, false, "never on: hwpmc defines it and implements nothing", "PMC_F_KGMON" },
-    [KEY_FORCE] = { "force", "off", "off", PLACE_ANY, false, "never on: hwpmc defines it and implements nothing", "PMC_F_FORCE" },
-    [KEY_MULTIPLEX] = { "multiplex", "on, off", "off", PLACE_ANY, true,
-                        "take no row; share the hardware by time", "" },
-    [KEY_ROW] = { "row", "N, any", "any", PLACE_ANY, true, "ask for a given row", "pmc_num, picN" },
-    [KEY_INTERVAL] = { "interval", "milliseconds, off", "off", PLACE_ANY, false,
-                       "the step of series", "cpustat, cputrack" },
-    [KEY_LOG] = { "log", "on, off", "on", PLACE_ANY, false, "keep a log", "CONFIGURELOG" },
-    [KEY_LOGSIZE] = { "logsize", "bytes", "tunable", PLACE_ANY, false, "size of this PMC's log",
-                      "nbuffers × logbuffersize" },
-    [KEY_NOTIFY] = { "notify", "N, off", "off", PLACE_ANY, false,
-                     "poll on count tells once N more were counted", "CPC_OVF_NOTIFY_EMT" },
-    [KEY_LIFETIME] = { "lifetime", "mount, owner, open", "mount", PLACE_ANY, false,
-                       "released with the mount, the writing process, or the open file",
-                       "owner process" },
-    [KEY_TARGET] = { "target", "see TARGETS", "", PLACE_ANY, false, "attach", "PMCATTACH, cpc_bind_*" },
+    [KEY_EVENT] = {"event", "see EVENTS", "", PLACE_ANY, true, "the event; repeated: a set",
+                   "PMCALLOCATE, PMIOSETUP, cpc_set_add_request"},
+    [KEY_MODE] = {"mode", "process-counting, process-sampling, system-counting, system-sampling",
+                  "follows what is asked", PLACE_ANY, true, "scope and use", "PMC_MODE_*"},
+    [KEY_AUTOSTART] = {"autostart", "on, off", "on", PLACE_ANY, false,
+                       "attaching starts an allocated or exited PMC", ""},
+    [KEY_START] = {"start", "now, exec", "now", PLACE_PROCESS, true,
+                   "begin at once, or at each target's own next exec", "pctx_create"},
+    [KEY_COUNT] = {"count", "N, or N,M… for a set", "0", PLACE_ANY, false, "initial value",
+                   "SETCOUNT, cpc_request_preset"},
+    [KEY_PERIOD] = {"period", "N events", "off", PLACE_SAMPLING, true, "sample every N events",
+                    "SETCOUNT"},
+    [KEY_FREQ] = {"freq", "N per second", "off", PLACE_SAMPLING, true, "sample at about this rate",
+                  ""},
+    [KEY_USER] = {"user", "on, off", "on", PLACE_ANY, true, "count in user mode",
+                  "PMCF_USR, CPC_COUNT_USER"},
+    [KEY_KERNEL] = {"kernel", "on, off", "on for who may, else off", PLACE_ANY, true,
+                    "count in kernel mode", "PMCF_OS, CPC_COUNT_SYSTEM"},
+    [KEY_CALLCHAIN] = {"callchain", "off, on, user, kernel", "off", PLACE_SAMPLING, true,
+                       "record call chains", "PMC_F_CALLCHAIN, PMC_F_USERCALLCHAIN"},
+    [KEY_DEPTH] = {"depth", "N", "callchaindepth", PLACE_SAMPLING, true, "depth of call chains",
+                   ""},
+    [KEY_DESCENDANTS] = {"descendants", "on, off", "off", PLACE_PROCESS, true,
+                         "follow the targets' children, present and later", "PMC_F_DESCENDANTS"},
+    [KEY_LOG_CSW] = {"log-csw", "on, off", "off", PLACE_PROCESS, true,
+                     "a record at each switch-out", "PMC_F_LOG_PROCCSW"},
+    [KEY_LOG_EXIT] = {"log-exit", "on, off", "off", PLACE_PROCESS, true,
+                      "a record with the count at each process's exit", "PMC_F_LOG_PROCEXIT"},
+    [KEY_KGMON] = {"kgmon", "off", "off", PLACE_ANY, false,
+                   "never on: hwpmc defines it and implements nothing", "PMC_F_KGMON"},
+    [KEY_FORCE] = {"force", "off", "off", PLACE_ANY, false,
+                   "never on: hwpmc defines it and implements nothing", "PMC_F_FORCE"},
+    [KEY_MULTIPLEX] = {"multiplex", "on, off", "off", PLACE_ANY, true,
+                       "take no row; share the hardware by time", ""},
+    [KEY_ROW] = {"row", "N, any", "any", PLACE_ANY, true, "ask for a given row", "pmc_num, picN"},
+    [KEY_INTERVAL] = {"interval", "milliseconds, off", "off", PLACE_ANY, false,
+                      "the step of series", "cpustat, cputrack"},
+    [KEY_LOG] = {"log", "on, off", "on", PLACE_ANY, false, "keep a log", "CONFIGURELOG"},
+    [KEY_LOGSIZE] = {"logsize", "bytes", "tunable", PLACE_ANY, false, "size of this PMC's log",
+                     "nbuffers × logbuffersize"},
+    [KEY_NOTIFY] = {"notify", "N, off", "off", PLACE_ANY, false,
+                    "poll on count tells once N more were counted", "CPC_OVF_NOTIFY_EMT"},
+    [KEY_LIFETIME] = {"lifetime", "mount, owner, open", "mount", PLACE_ANY, false,
+                      "released with the mount, the writing process, or the open file",
+                      "owner process"},
+    [KEY_TARGET] = {"target", "see TARGETS", "", PLACE_ANY, false, "attach",
+                    "PMCATTACH, cpc_bind_*"},
 };
 
 /* How the value of a plain key is written; words are its row's in key_table, in that order. */
-enum shape { SHAPE_NONE, SHAPE_SWITCH, SHAPE_OFF_NUMBER, SHAPE_WORDS };
-
+enum shape {
+    SHAPE_NONE,
+    SHAPE_SWITCH,
+    SHAPE_OFF_NUMBER,
+    SHAPE_WORDS
+};
 
 static const struct shape_row {
     enum shape shape;
@@ -83,31 +91,31 @@ static const struct shape_row {
     uint64_t standard;
     const char *off; /* SHAPE_OFF_NUMBER: the word for "no number" (stored as UINT64_MAX) */
 } shapes[KEYS] = {
-    [KEY_AUTOSTART] = { SHAPE_SWITCH, 0, 1, 1, NULL },
-    [KEY_START] = { SHAPE_WORDS, 0, 1, 0, NULL },
-    [KEY_PERIOD] = { SHAPE_OFF_NUMBER, 1, INT64_MAX, UINT64_MAX, "off" },
-    [KEY_FREQ] = { SHAPE_OFF_NUMBER, 1, 1000000000, UINT64_MAX, "off" },
-    [KEY_USER] = { SHAPE_SWITCH, 0, 1, 1, NULL },
-    [KEY_KERNEL] = { SHAPE_SWITCH, 0, 1, 0, NULL },
-    [KEY_CALLCHAIN] = { SHAPE_WORDS, 0, 3, 0, NULL },
-    [KEY_DEPTH] = { SHAPE_OFF_NUMBER, 1, 512, UINT64_MAX, "default" },
-    [KEY_DESCENDANTS] = { SHAPE_SWITCH, 0, 1, 0, NULL },
-    [KEY_LOG_CSW] = { SHAPE_SWITCH, 0, 1, 0, NULL },
-    [KEY_LOG_EXIT] = { SHAPE_SWITCH, 0, 1, 0, NULL },
-    [KEY_KGMON] = { SHAPE_WORDS, 0, 0, 0, NULL },
-    [KEY_FORCE] = { SHAPE_WORDS, 0, 0, 0, NULL },
-    [KEY_MULTIPLEX] = { SHAPE_SWITCH, 0, 1, 0, NULL },
-    [KEY_ROW] = { SHAPE_OFF_NUMBER, 0, 63, UINT64_MAX, "any" },
-    [KEY_INTERVAL] = { SHAPE_OFF_NUMBER, 1, 86400000, UINT64_MAX, "off" },
-    [KEY_LOG] = { SHAPE_SWITCH, 0, 1, 1, NULL },
-    [KEY_LOGSIZE] = { SHAPE_OFF_NUMBER, 4096, UINT64_C(1) << 40, UINT64_MAX, "default" },
-    [KEY_NOTIFY] = { SHAPE_OFF_NUMBER, 1, INT64_MAX, UINT64_MAX, "off" },
-    [KEY_LIFETIME] = { SHAPE_WORDS, 0, 2, LIFETIME_MOUNT, NULL },
+    [KEY_AUTOSTART] = {SHAPE_SWITCH, 0, 1, 1, NULL},
+    [KEY_START] = {SHAPE_WORDS, 0, 1, 0, NULL},
+    [KEY_PERIOD] = {SHAPE_OFF_NUMBER, 1, INT64_MAX, UINT64_MAX, "off"},
+    [KEY_FREQ] = {SHAPE_OFF_NUMBER, 1, 1000000000, UINT64_MAX, "off"},
+    [KEY_USER] = {SHAPE_SWITCH, 0, 1, 1, NULL},
+    [KEY_KERNEL] = {SHAPE_SWITCH, 0, 1, 0, NULL},
+    [KEY_CALLCHAIN] = {SHAPE_WORDS, 0, 3, 0, NULL},
+    [KEY_DEPTH] = {SHAPE_OFF_NUMBER, 1, 512, UINT64_MAX, "default"},
+    [KEY_DESCENDANTS] = {SHAPE_SWITCH, 0, 1, 0, NULL},
+    [KEY_LOG_CSW] = {SHAPE_SWITCH, 0, 1, 0, NULL},
+    [KEY_LOG_EXIT] = {SHAPE_SWITCH, 0, 1, 0, NULL},
+    [KEY_KGMON] = {SHAPE_WORDS, 0, 0, 0, NULL},
+    [KEY_FORCE] = {SHAPE_WORDS, 0, 0, 0, NULL},
+    [KEY_MULTIPLEX] = {SHAPE_SWITCH, 0, 1, 0, NULL},
+    [KEY_ROW] = {SHAPE_OFF_NUMBER, 0, 63, UINT64_MAX, "any"},
+    [KEY_INTERVAL] = {SHAPE_OFF_NUMBER, 1, 86400000, UINT64_MAX, "off"},
+    [KEY_LOG] = {SHAPE_SWITCH, 0, 1, 1, NULL},
+    [KEY_LOGSIZE] = {SHAPE_OFF_NUMBER, 4096, UINT64_C(1) << 40, UINT64_MAX, "default"},
+    [KEY_NOTIFY] = {SHAPE_OFF_NUMBER, 1, INT64_MAX, UINT64_MAX, "off"},
+    [KEY_LIFETIME] = {SHAPE_WORDS, 0, 2, LIFETIME_MOUNT, NULL},
 };
 
 void settings_init(struct settings *settings)
 {
-    *settings = (struct settings){ .mode = PROCESS_COUNTING };
+    *settings = (struct settings){.mode = PROCESS_COUNTING};
     for (unsigned i = 0; i < KEYS; i++)
         settings->value[i] = shapes[i].standard;
 }
@@ -160,13 +168,14 @@ static int counts_set(struct settings *settings, struct word value, struct err *
 
     for (const char *p = value.p, *end = value.p + value.len;; p++) {
         const char *comma = memchr(p, ',', (size_t)(end - p));
-        struct word item = { p, (size_t)((comma ? comma : end) - p) };
+        struct word item = {p, (size_t)((comma ? comma : end) - p)};
 
         if (n == SET_MAX || !word_u64(item, true, 0, UINT64_MAX, &counts[n]))
             return err_set(err, P02,
-                           "count=" WORD_FMT ": \"" WORD_FMT "\" is no count: a number from 0 to 2^64-1, "
-                           "or one for each event, separated by commas", WORD_ARG(value),
-                           WORD_ARG(item));
+                           "count=" WORD_FMT ": \"" WORD_FMT
+                           "\" is no count: a number from 0 to 2^64-1, "
+                           "or one for each event, separated by commas",
+                           WORD_ARG(value), WORD_ARG(item));
         n++;
         if (!comma)
             break;
@@ -186,7 +195,7 @@ static int counts_set(struct settings *settings, struct word value, struct err *
 static bool word_at(const char *words, uint64_t index, struct word *word)
 {
     for (; *words; words += strspn(words, ", "), index--) {
-        *word = (struct word){ words, strcspn(words, ",") };
+        *word = (struct word){words, strcspn(words, ",")};
         if (index == 0)
             return true;
         words += word->len;
@@ -275,7 +284,8 @@ int settings_set(struct settings *settings, enum key key, struct word value, str
     } else if (key == KEY_COUNT) {
         rc = counts_set(settings, value, err);
     } else if ((key == KEY_KGMON || key == KEY_FORCE) && word_bool(value, &on) && on) {
-        return err_set(err, P09, "%s=on is not supported: hwpmc defines the flag and implements nothing",
+        return err_set(err, P09,
+                       "%s=on is not supported: hwpmc defines the flag and implements nothing",
                        key_table[key].name);
     } else if (!plain_parse(key, value, &settings->value[key])) {
         return value_refused(key, value, err);
@@ -297,7 +307,8 @@ bool settings_same(const struct settings *a, const struct settings *b, enum key 
     return true;
 }
 
-void settings_print(const struct settings *settings, enum key key, unsigned n_events, struct buf *out)
+void settings_print(const struct settings *settings, enum key key, unsigned n_events,
+                    struct buf *out)
 {
     const struct shape_row *shape = &shapes[key];
     uint64_t value = settings->value[key];

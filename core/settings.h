@@ -1,7 +1,7 @@
 /*
  * The settings of a PMC: one table of keys from which parser, printer, help and manual come. Values
- * are plain data; text is only their written form. `event` and `target` are rows of the table too, but
- * their values are not kept here: a set is resolved events, targets are links.
+ * are plain data; text is only their written form. `event` and `target` are rows of the table too,
+ * but their values are not kept here: a set is resolved events, targets are links.
  */
 #pragma once
 
@@ -13,7 +13,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum mode { PROCESS_COUNTING, PROCESS_SAMPLING, SYSTEM_COUNTING, SYSTEM_SAMPLING, MODE_COUNT };
+enum mode {
+    PROCESS_COUNTING,
+    PROCESS_SAMPLING,
+    SYSTEM_COUNTING,
+    SYSTEM_SAMPLING,
+    MODE_COUNT
+};
 
 struct mode_row {
     const char *name;       /* what is printed */
@@ -25,23 +31,57 @@ extern const struct mode_row mode_table[MODE_COUNT];
 bool mode_parse(struct word word, enum mode *mode);
 
 enum key {
-    KEY_EVENT, KEY_MODE, KEY_AUTOSTART, KEY_START, KEY_COUNT, KEY_PERIOD, KEY_FREQ, KEY_USER,
-    KEY_KERNEL, KEY_CALLCHAIN, KEY_DEPTH, KEY_DESCENDANTS, KEY_LOG_CSW, KEY_LOG_EXIT, KEY_KGMON,
-    KEY_FORCE, KEY_MULTIPLEX, KEY_ROW, KEY_INTERVAL, KEY_LOG, KEY_LOGSIZE, KEY_NOTIFY, KEY_LIFETIME,
-    KEY_TARGET, KEYS
+    KEY_EVENT,
+    KEY_MODE,
+    KEY_AUTOSTART,
+    KEY_START,
+    KEY_COUNT,
+    KEY_PERIOD,
+    KEY_FREQ,
+    KEY_USER,
+    KEY_KERNEL,
+    KEY_CALLCHAIN,
+    KEY_DEPTH,
+    KEY_DESCENDANTS,
+    KEY_LOG_CSW,
+    KEY_LOG_EXIT,
+    KEY_KGMON,
+    KEY_FORCE,
+    KEY_MULTIPLEX,
+    KEY_ROW,
+    KEY_INTERVAL,
+    KEY_LOG,
+    KEY_LOGSIZE,
+    KEY_NOTIFY,
+    KEY_LIFETIME,
+    KEY_TARGET,
+    KEYS
 };
 
-enum { CALLCHAIN_OFF, CALLCHAIN_ON, CALLCHAIN_USER, CALLCHAIN_KERNEL };
-enum { LIFETIME_MOUNT, LIFETIME_OWNER, LIFETIME_OPEN };
+enum {
+    CALLCHAIN_OFF,
+    CALLCHAIN_ON,
+    CALLCHAIN_USER,
+    CALLCHAIN_KERNEL
+};
+enum {
+    LIFETIME_MOUNT,
+    LIFETIME_OWNER,
+    LIFETIME_OPEN
+};
 
 struct key_row {
     const char *name;
     const char *values;   /* "on, off", "now, exec", "N", "N or off" … for help and manual */
     const char *standard; /* the default, as written */
-    enum { PLACE_ANY, PLACE_PROCESS, PLACE_SAMPLING } place; /* modes in which it means something */
-    bool opens;           /* a change opens the counters anew */
+    enum {
+        PLACE_ANY,
+        PLACE_PROCESS,
+        PLACE_SAMPLING
+    } place;    /* modes in which it means something */
+    bool opens; /* a change opens the counters anew */
     const char *help;
-    const char *seed;     /* the operation of the seed systems */
+    const char *seed; /* the operation of the seed systems */
 };
 extern const struct key_row key_table[KEYS];
 
@@ -62,13 +102,14 @@ bool settings_copy(struct settings *to, const struct settings *from); /* false: 
 /* '-' and '_' alike. KEYS when there is no such key. */
 enum key key_find(struct word word);
 /*
- * Parse one value of a plain key (neither event nor target) into settings; sets its given bit. P02 with
- * what would have been right, P09 for kgmon and force, E20 for a bad mode.
+ * Parse one value of a plain key (neither event nor target) into settings; sets its given bit. P02
+ * with what would have been right, P09 for kgmon and force, E20 for a bad mode.
  */
 int settings_set(struct settings *settings, enum key key, struct word value, struct err *err);
 /* Is the key's value the same in both? */
 bool settings_same(const struct settings *a, const struct settings *b, enum key key);
 /* "value" of a plain key, as it would be written. */
-void settings_print(const struct settings *settings, enum key key, unsigned n_events, struct buf *out);
+void settings_print(const struct settings *settings, enum key key, unsigned n_events,
+                    struct buf *out);
 /* E24 sentence for a key that does not exist, with near misses. */
 int key_unknown(struct word word, struct err *err);

@@ -256,8 +256,8 @@ static int print_status(struct call *call, struct look *look)
     status_number(out, "running_ns", item->total->running_ns);
     status_line(out, "partial", item->partial ? "yes" : "no");
     status_line(out, "attach", !pmc->had_target ? "-" : pmc->raced ? "raced" : "exact");
-    static const char *const log_names[] = { "log_bytes", "log_records", "log_lost", "kernel_lost",
-                                             "throttled", "hidden" };
+    static const char *const log_names[] = {"log_bytes",   "log_records", "log_lost",
+                                            "kernel_lost", "throttled",   "hidden"};
     for (unsigned i = 0; i < sizeof log_names / sizeof log_names[0]; i++)
         status_number(out, log_names[i], 0); /* counting PMCs keep no log */
     status_number(out, "gap_ns", gap_ns);
@@ -294,11 +294,14 @@ static int count_refused(struct call *call, const struct pmc *pmc, const struct 
 {
     bool started = pmc->state == PMC_RUNNING || pmc->state == PMC_LOST;
 
-    if (pmc->settings.value[KEY_MULTIPLEX] && (started || tally->enabled_ns) && tally->running_ns == 0)
+    if (pmc->settings.value[KEY_MULTIPLEX] && (started || tally->enabled_ns) &&
+        tally->running_ns == 0)
         return err_set(&call->err, P20, "%s has not been on the hardware yet", pmc->name);
     if (pmc->state == PMC_LOST)
-        return err_set(&call->err, P21, "%s was lost to another user of the hardware: the last values stand "
-                       "in detail; \"start\" tries again", pmc->name);
+        return err_set(&call->err, P21,
+                       "%s was lost to another user of the hardware: the last values stand "
+                       "in detail; \"start\" tries again",
+                       pmc->name);
     return 0;
 }
 
@@ -338,8 +341,8 @@ int show_count(struct call *call)
     return rc;
 }
 
-static void detail_line(struct buf *out, const struct pmc *pmc, const struct event *event, unsigned i,
-                        const struct tally *tally)
+static void detail_line(struct buf *out, const struct pmc *pmc, const struct event *event,
+                        unsigned i, const struct tally *tally)
 {
     buf_char(out, '\t');
     buf_u64(out, tally->value[i]);
@@ -370,7 +373,8 @@ static int print_detail(struct call *call, struct look *look)
     buf_u64(out, look->time_ns);
     buf_str(out, " tsc ");
     buf_u64(out, look->tsc);
-    buf_str(out, "\nevent\ttarget\tvalue\tenabled_ns\trunning_ns\testimate\tpartial\tunit\tscale\n");
+    buf_str(out,
+            "\nevent\ttarget\tvalue\tenabled_ns\trunning_ns\testimate\tpartial\tunit\tscale\n");
     for (unsigned l = 0; l <= item->links->n; l++) {
         for (unsigned i = 0; i < pmc->set->n; i++) {
             const struct event *event = &pmc->set->event[i];

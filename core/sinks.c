@@ -65,11 +65,15 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
     }
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)
         if (mode_table[pmc->effective].system && pmc->links->n)
-            pmc_pend(pmc); /* one that is attached at this moment looks at the serial when it commits */
+            pmc_pend(
+                pmc); /* one that is attached at this moment looks at the serial when it commits */
 }
 
 struct sink engine_sink(struct engine *engine)
 {
-    return (struct sink){ .ctx = engine, .exited = sink_exited, .gone = sink_gone,
-                          .dropped = sink_dropped, .cpu = sink_cpu };
+    return (struct sink){.ctx = engine,
+                         .exited = sink_exited,
+                         .gone = sink_gone,
+                         .dropped = sink_dropped,
+                         .cpu = sink_cpu};
 }

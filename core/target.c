@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PID_LIMIT ((uint64_t)INT32_MAX) /* what a pid_t can say; most of it names no process (ESRCH) */
+#define PID_LIMIT                                                                                  \
+    ((uint64_t)INT32_MAX) /* what a pid_t can say; most of it names no process (ESRCH) */
 
 /* ---- words ---- */
 
@@ -19,7 +20,7 @@ static bool starts(struct word word, const char *prefix, struct word *rest)
 
     if (word.len < len || memcmp(word.p, prefix, len) != 0)
         return false;
-    *rest = (struct word){ word.p + len, word.len - len };
+    *rest = (struct word){word.p + len, word.len - len};
     return true;
 }
 
@@ -57,11 +58,11 @@ int target_parse(struct target_word *out, struct word word, struct err *err)
 {
     struct word rest = word;
 
-    *out = (struct target_word){ .word = word, .kind = TARGET_PROCESS };
+    *out = (struct target_word){.word = word, .kind = TARGET_PROCESS};
     cpus_init(&out->cpus);
     if (word.len > 1 && word.p[0] == '-') {
         out->remove = true;
-        word = rest = (struct word){ word.p + 1, word.len - 1 };
+        word = rest = (struct word){word.p + 1, word.len - 1};
     }
     if (starts(word, "cpu", &rest))
         return cpus_word(out, rest, err);
@@ -75,8 +76,10 @@ int target_parse(struct target_word *out, struct word word, struct err *err)
         out->path = rest.p;
         out->path_len = rest.len;
         if (rest.len == 0 || rest.p[0] != '/' || rest.len > 4000)
-            return err_set(err, E27, "\"" WORD_FMT "\": a cgroup is written cgroup:/PATH, from the root "
-                           "that /proc/self/cgroup shows", WORD_ARG(out->word));
+            return err_set(err, E27,
+                           "\"" WORD_FMT "\": a cgroup is written cgroup:/PATH, from the root "
+                           "that /proc/self/cgroup shows",
+                           WORD_ARG(out->word));
         return 0;
     }
     if (starts(word, "tid:", &rest))
@@ -317,7 +320,8 @@ void proc_destroy(struct engine *engine, struct proc *proc)
     if (!proc)
         return;
     if (proc->guard)
-        (engine->forgetting ? engine->backend->guard_forget : engine->backend->unguard)(proc->guard);
+        (engine->forgetting ? engine->backend->guard_forget
+                            : engine->backend->unguard)(proc->guard);
     if (engine->forgetting)
         engine->host->process_forget(proc->process);
     else

@@ -13,13 +13,13 @@
 /* One word of `target`, parsed: nothing is opened yet. */
 struct target_word {
     struct word word;
-    bool remove;            /* -WORD */
+    bool remove; /* -WORD */
     enum target_kind kind;
-    bool self;              /* self, tid:self */
-    uint64_t number;        /* PID or TID as written */
-    bool all;               /* all CPUs of the event's class */
-    struct cpus cpus;       /* TARGET_CPU; owned */
-    const char *path;       /* cgroup: the rest of the word, \ooo in it; not terminated */
+    bool self;        /* self, tid:self */
+    uint64_t number;  /* PID or TID as written */
+    bool all;         /* all CPUs of the event's class */
+    struct cpus cpus; /* TARGET_CPU; owned */
+    const char *path; /* cgroup: the rest of the word, \ooo in it; not terminated */
     size_t path_len;
 };
 
@@ -30,19 +30,19 @@ void target_word_clear(struct target_word *word);
 /* A process that is watched: shared by all links on it, so that it costs one descriptor. */
 struct proc {
     struct engine *engine;
-    uint64_t id;            /* tag of the watch */
+    uint64_t id; /* tag of the watch */
     struct process *process;
     uint64_t key;
-    pid_t tid;              /* 0, or the one thread that is meant: not shared with the process's */
-    unsigned refs;          /* links, and PMCs owned by it */
+    pid_t tid;     /* 0, or the one thread that is meant: not shared with the process's */
+    unsigned refs; /* links, and PMCs owned by it */
     bool dead;
-    struct guard *guard;    /* tells when the system takes all events off it; or NULL */
-    bool guarded;           /* there is one that has told nothing (or a change under way sets it) */
-    bool watched;           /* the host was asked to tell its end (or a change under way will) */
-    struct link *links;     /* list through link.next_of_proc */
+    struct guard *guard; /* tells when the system takes all events off it; or NULL */
+    bool guarded;        /* there is one that has told nothing (or a change under way sets it) */
+    bool watched;        /* the host was asked to tell its end (or a change under way will) */
+    struct link *links;  /* list through link.next_of_proc */
     struct proc *next_same, **prev_same; /* in engine->proc_by_key */
-    struct proc *next_dead; /* list of those to be destroyed */
-    struct pmc *owned;      /* PMCs with lifetime=owner, through pmc.next_owned */
+    struct proc *next_dead;              /* list of those to be destroyed */
+    struct pmc *owned;                   /* PMCs with lifetime=owner, through pmc.next_owned */
 };
 
 /* What a link counted up to some moment. value has the set's n entries, then n estimates. */
@@ -50,11 +50,11 @@ struct tally {
     uint64_t covered_ns, enabled_ns, running_ns;
     bool never_ran;
     bool off;
-    bool dropped;            /* of a reading: a descendant lost its events */
+    bool dropped; /* of a reading: a descendant lost its events */
     uint64_t value[];
 };
 #define TALLY_SIZE(n) (sizeof(struct tally) + 2 * (size_t)(n) * sizeof(uint64_t))
-struct tally *tally_new(unsigned n);                     /* zeroed; NULL: no memory */
+struct tally *tally_new(unsigned n); /* zeroed; NULL: no memory */
 void tally_take(struct tally *tally, const struct reading *reading, unsigned n);
 void tally_add(struct tally *to, const struct tally *from, unsigned n);
 void tally_subtract(struct tally *to, const struct tally *from, unsigned n);
@@ -62,37 +62,37 @@ void tally_subtract(struct tally *to, const struct tally *from, unsigned n);
 /* A PMC on a target. Counted references: the PMC's vector holds one, a long read another. */
 struct link {
     unsigned refs;
-    uint64_t id;            /* tag for sink.gone() */
-    struct pmc *pmc;        /* not counted */
+    uint64_t id;     /* tag for sink.gone() */
+    struct pmc *pmc; /* not counted */
     enum target_kind kind;
-    struct proc *proc;      /* process and thread; NULL once ended */
+    struct proc *proc; /* process and thread; NULL once ended */
     struct link *next_of_proc, **prev_of_proc;
-    struct proc *last;      /* to be destroyed with the link, which held it last */
-    pid_t pid, tid;         /* daemon's namespace; kept after the end for the texts */
+    struct proc *last; /* to be destroyed with the link, which held it last */
+    pid_t pid, tid;    /* daemon's namespace; kept after the end for the texts */
     unsigned cpu;
-    bool from_all;          /* only `all` means it (else its name does, and `all` may): goes with -all */
-    bool offline;           /* its CPU is away: the count stands */
-    int cgroup_fd;          /* -1 unless TARGET_CGROUP */
+    bool from_all; /* only `all` means it (else its name does, and `all` may): goes with -all */
+    bool offline;  /* its CPU is away: the count stands */
+    int cgroup_fd; /* -1 unless TARGET_CGROUP */
     uint64_t cgroup_key;
-    char *cgroup;           /* path as the attacher wrote it, normalised */
-    bool ended;             /* dead or gone: `base` is its final tally, counter is NULL */
-    bool gone;              /* the backend says that nothing of it lives */
-    uint64_t cpus_serial;   /* the engine's when it was planned: what moved since it has not seen */
-    bool stale;             /* cgroup, loaded: a CPU had come, its counter is to be opened anew */
-    bool armed;             /* opened for start=exec: it begins at the target's next exec */
-    struct rights *rights;  /* of who attached; NULL: the superuser's (process and thread) */
-    bool dropped;           /* the system took the events off the living process; ended for that */
-    bool below;             /* … not off the process, but off a descendant of it */
-    bool refused;           /* who attached may not observe it any more */
-    bool asked;             /* attaching again failed once: the second time it is given up */
-    unsigned drops;         /* how often it was told that the events are off */
-    bool missed;            /* attached again after that: something was not counted */
-    bool recheck;           /* opened anew: may the writer observe the process? */
-    bool again;             /* opened anew as it was, with the rights of who attached */
+    char *cgroup;          /* path as the attacher wrote it, normalised */
+    bool ended;            /* dead or gone: `base` is its final tally, counter is NULL */
+    bool gone;             /* the backend says that nothing of it lives */
+    uint64_t cpus_serial;  /* the engine's when it was planned: what moved since it has not seen */
+    bool stale;            /* cgroup, loaded: a CPU had come, its counter is to be opened anew */
+    bool armed;            /* opened for start=exec: it begins at the target's next exec */
+    struct rights *rights; /* of who attached; NULL: the superuser's (process and thread) */
+    bool dropped;          /* the system took the events off the living process; ended for that */
+    bool below;            /* … not off the process, but off a descendant of it */
+    bool refused;          /* who attached may not observe it any more */
+    bool asked;            /* attaching again failed once: the second time it is given up */
+    unsigned drops;        /* how often it was told that the events are off */
+    bool missed;           /* attached again after that: something was not counted */
+    bool recheck;          /* opened anew: may the writer observe the process? */
+    bool again;            /* opened anew as it was, with the rights of who attached */
     struct counter *counter;
     struct counter_facts facts;
-    struct tally *base;     /* live: what is subtracted from readings; ended: what it counted */
-    struct tally *seen;     /* the last good reading, with the lock */
+    struct tally *base; /* live: what is subtracted from readings; ended: what it counted */
+    struct tally *seen; /* the last good reading, with the lock */
     uint64_t attached_ns, gap_ns;
     uint64_t gone_since_ns; /* CPU offline since */
 };
@@ -104,7 +104,7 @@ struct links {
     struct link *link[];
 };
 
-struct links *links_new(unsigned n);                     /* link[] NULL; NULL: no memory */
+struct links *links_new(unsigned n); /* link[] NULL; NULL: no memory */
 struct links *links_ref(struct links *links);
 /* Drops one reference. Links that nobody holds any more go to *dead (through next_of_proc). */
 void links_unref(struct links *links, struct link **dead);
@@ -113,11 +113,12 @@ struct link *link_new(unsigned n_events);
 /* Frees links of a dead list and their counters and descriptors. Without the lock. */
 void links_destroy(struct engine *engine, struct link *dead);
 bool link_live(const struct link *link);
-const struct tally *link_seen(const struct link *link); /* the last good reading, at least its base */
+const struct tally *
+link_seen(const struct link *link); /* the last good reading, at least its base */
 
 /*
- * The shared proc of this process: either an existing one (then `process` is still the caller's, to be
- * freed without the lock) or a new one which takes it. NULL: no memory.
+ * The shared proc of this process: either an existing one (then `process` is still the caller's, to
+ * be freed without the lock) or a new one which takes it. NULL: no memory.
  */
 struct proc *proc_get(struct engine *engine, struct process *process, bool *taken);
 /* A loaded one, found by its number already, is found by its process now; the host watches it. */
@@ -126,8 +127,9 @@ void proc_ref(struct proc *proc);
 /* NULL; or, when this was the last reference, the proc for proc_destroy() without the lock. */
 struct proc *proc_unref(struct engine *engine, struct proc *proc);
 void proc_destroy(struct engine *engine, struct proc *proc); /* NULL allowed */
-void link_set_proc(struct link *link, struct proc *proc); /* takes a reference */
-void link_leave_proc(struct link *link);                  /* off the proc's list; the reference stays */
+void link_set_proc(struct link *link, struct proc *proc);    /* takes a reference */
+void link_leave_proc(struct link *link); /* off the proc's list; the reference stays */
 
-/* "pid:1234" "tid:1234" "cpu:3" "cgroup:/a" (detail) or "1234" "tid:1234" "cpu3" … (target, config). */
+/* "pid:1234" "tid:1234" "cpu:3" "cgroup:/a" (detail) or "1234" "tid:1234" "cpu3" … (target,
+ * config). */
 void link_print(const struct link *link, pid_t shown, bool detail, struct buf *out);

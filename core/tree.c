@@ -28,8 +28,8 @@ static int check_limits(struct call *call, bool superuser)
     uint64_t all = tunable_u64(tunables, TUNABLE_MAX_PMCS);
 
     if (call->engine->pmcs.n >= all)
-        return err_set(&call->err, P12, "there are %zu PMCs: max_pmcs is %llu", call->engine->pmcs.n,
-                       (unsigned long long)all);
+        return err_set(&call->err, P12, "there are %zu PMCs: max_pmcs is %llu",
+                       call->engine->pmcs.n, (unsigned long long)all);
     return superuser ? 0 : check_user_limit(call, call->uid);
 }
 
@@ -150,7 +150,7 @@ void open_file_clear(struct open_file *open)
     rights_free(open->rights);
     free(open->swap);
     free(open->series);
-    *open = (struct open_file){ .cut = false };
+    *open = (struct open_file){.cut = false};
 }
 
 void engine_finished(struct call *call, int rc, bool record)

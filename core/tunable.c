@@ -8,65 +8,82 @@
 #include <errno.h>
 #include <string.h>
 
-#define AT_ONCE "at once"
-#define NEW_PMCS "PMCs made from then on"
-#define NEW_TARGETS "targets attached from then on"
-#define NONE "none, kept for hwpmc's sake"
-#define MANY 1000000000 /* of things in memory: more is a typing error */
+#define AT_ONCE       "at once"
+#define NEW_PMCS      "PMCs made from then on"
+#define NEW_TARGETS   "targets attached from then on"
+#define NONE          "none, kept for hwpmc's sake"
+#define MANY          1000000000 /* of things in memory: more is a typing error */
 #define LOG_BYTES_MAX (UINT64_C(32) << 20)
 
 /* Indexed by enum tunable. Defaults and ranges of the first ten are hwpmc's present ones. */
 static const struct tunable_row rows[TUNABLE_COUNT] = {
-    [TUNABLE_CALLCHAINDEPTH] = {"callchaindepth", TUNABLE_NUMBER, true, true, 127, 1, 512,
-        "frames recorded of a call chain, where the PMC's depth= does not say", NEW_TARGETS},
+    [TUNABLE_CALLCHAINDEPTH] =
+        {"callchaindepth", TUNABLE_NUMBER, true, true, 127, 1, 512,
+         "frames recorded of a call chain, where the PMC's depth= does not say", NEW_TARGETS},
     [TUNABLE_DEBUGFLAGS] = {"debugflags", TUNABLE_TEXT, false, false, 0, 0, 0,
-        "which parts tell what they do", NONE},
+                            "which parts tell what they do", NONE},
     [TUNABLE_HASHSIZE] = {"hashsize", TUNABLE_NUMBER, true, false, 1024, 1, MANY,
-        "rows of the tables of owners and processes", NONE},
+                          "rows of the tables of owners and processes", NONE},
     [TUNABLE_LOGBUFFERSIZE] = {"logbuffersize", TUNABLE_NUMBER, true, false, 256, 1, 16384,
-        "KiB of one log buffer", "largest and usual logsize, with nbuffers: their product"},
+                               "KiB of one log buffer",
+                               "largest and usual logsize, with nbuffers: their product"},
     [TUNABLE_MINCOUNT] = {"mincount", TUNABLE_NUMBER, false, false, 1000, 1, INT64_MAX,
-        "smallest period=; a smaller one is raised to it", "periods set from then on"},
+                          "smallest period=; a smaller one is raised to it",
+                          "periods set from then on"},
     [TUNABLE_MTXPOOLSIZE] = {"mtxpoolsize", TUNABLE_NUMBER, true, false, 2048, 1, MANY,
-        "size of the pool of spin mutexes", NONE},
+                             "size of the pool of spin mutexes", NONE},
     [TUNABLE_NBUFFERS] = {"nbuffers", TUNABLE_NUMBER, true, false, 32, 1, MANY,
-        "log buffers of a PMC", "largest and usual logsize, with logbuffersize: their product"},
+                          "log buffers of a PMC",
+                          "largest and usual logsize, with logbuffersize: their product"},
     [TUNABLE_NSAMPLES] = {"nsamples", TUNABLE_NUMBER, true, false, 256, 1, 65535,
-        "samples a CPU keeps until they are collected", NONE},
+                          "samples a CPU keeps until they are collected", NONE},
     [TUNABLE_UNPRIVILEGED_PROC_DEBUG] = {"unprivileged_proc_debug", TUNABLE_BOOL, false, false, 1,
-        0, 1, "others than the superuser may attach to more than `self`", NEW_TARGETS},
+                                         0, 1,
+                                         "others than the superuser may attach to more than `self`",
+                                         NEW_TARGETS},
     [TUNABLE_UNPRIVILEGED_SYSPMCS] = {"unprivileged_syspmcs", TUNABLE_BOOL, false, false, 0, 0, 1,
-        "others than the superuser may count whole CPUs", NEW_TARGETS},
-    [TUNABLE_UNPRIVILEGED_KERNEL] = {"unprivileged_kernel", TUNABLE_BOOL, false, false, 0, 0, 1,
-        "others than the superuser may count and sample in kernel mode", NEW_TARGETS},
+                                      "others than the superuser may count whole CPUs",
+                                      NEW_TARGETS},
+    [TUNABLE_UNPRIVILEGED_KERNEL] =
+        {"unprivileged_kernel", TUNABLE_BOOL, false, false, 0, 0, 1,
+         "others than the superuser may count and sample in kernel mode", NEW_TARGETS},
     [TUNABLE_STRICT_ROWS] = {"strict_rows", TUNABLE_BOOL, false, false, 0, 0, 1,
-        "a row belongs to one owner's PMC only, as in hwpmc", "rows taken from then on"},
+                             "a row belongs to one owner's PMC only, as in hwpmc",
+                             "rows taken from then on"},
     [TUNABLE_ROOTMODE] = {"rootmode", TUNABLE_MODE, false, false, 01777, 0, 01777,
-        "permissions of the mounted directory: who may make PMCs", AT_ONCE},
+                          "permissions of the mounted directory: who may make PMCs", AT_ONCE},
     [TUNABLE_DIRMODE] = {"dirmode", TUNABLE_MODE, false, false, 0700, 0, 0777,
-        "permissions that mkdir can give a PMC", NEW_PMCS},
-    [TUNABLE_READERS] = {"readers", TUNABLE_GROUP, false, false, 0, 0, 0,
-        "group that may read count, detail, status, counts and metrics.prom of every PMC", AT_ONCE},
+                         "permissions that mkdir can give a PMC", NEW_PMCS},
+    [TUNABLE_READERS] =
+        {"readers", TUNABLE_GROUP, false, false, 0, 0, 0,
+         "group that may read count, detail, status, counts and metrics.prom of every PMC",
+         AT_ONCE},
     [TUNABLE_MAX_PMCS] = {"max_pmcs", TUNABLE_NUMBER, false, false, 100000, 1, 10000000,
-        "PMCs in all", NEW_PMCS},
+                          "PMCs in all", NEW_PMCS},
     [TUNABLE_MAX_PMCS_PER_USER] = {"max_pmcs_per_user", TUNABLE_NUMBER, false, false, 256, 0,
-        10000000, "PMCs of one user", NEW_PMCS},
+                                   10000000, "PMCs of one user", NEW_PMCS},
     [TUNABLE_MAX_EVENTS_PER_PROCESS] = {"max_events_per_process", TUNABLE_NUMBER, false, false, 64,
-        0, MANY, "events on one process; the superuser's are not limited", NEW_TARGETS},
-    [TUNABLE_MAX_FDS_PER_USER] = {"max_fds_per_user", TUNABLE_NUMBER, false, false, 65536, 0, MANY,
-        "descriptors pmcfs holds for one user's PMCs: events × threads, or × CPUs", NEW_TARGETS},
+                                        0, MANY,
+                                        "events on one process; the superuser's are not limited",
+                                        NEW_TARGETS},
+    [TUNABLE_MAX_FDS_PER_USER] =
+        {"max_fds_per_user", TUNABLE_NUMBER, false, false, 65536, 0, MANY,
+         "descriptors pmcfs holds for one user's PMCs: events × threads, or × CPUs", NEW_TARGETS},
     [TUNABLE_MAX_LOG_PER_USER] = {"max_log_per_user", TUNABLE_NUMBER, false, false, 256 << 20, 0,
-        INT64_MAX, "bytes of the logs of one user's PMCs", "logs begun from then on"},
+                                  INT64_MAX, "bytes of the logs of one user's PMCs",
+                                  "logs begun from then on"},
     [TUNABLE_MAX_WAITING_PER_USER] = {"max_waiting_per_user", TUNABLE_NUMBER, false, false, 1000, 1,
-        MANY, "reads and polls of one user that wait", "waits begun from then on"},
+                                      MANY, "reads and polls of one user that wait",
+                                      "waits begun from then on"},
     [TUNABLE_MAX_COVERED_PER_PMC] = {"max_covered_per_pmc", TUNABLE_NUMBER, false, false, 10000, 1,
-        MANY, "processes one target covers with its descendants", NEW_TARGETS},
+                                     MANY, "processes one target covers with its descendants",
+                                     NEW_TARGETS},
     [TUNABLE_ATTACH_MS] = {"attach_ms", TUNABLE_NUMBER, false, false, 5000, 10, 60000,
-        "milliseconds after which attaching gives up", NEW_TARGETS},
+                           "milliseconds after which attaching gives up", NEW_TARGETS},
     [TUNABLE_NOTIFY_MS] = {"notify_ms", TUNABLE_NUMBER, false, false, 20, 1, 60000,
-        "milliseconds between two looks at a count that is polled", AT_ONCE},
+                           "milliseconds between two looks at a count that is polled", AT_ONCE},
     [TUNABLE_THREADS] = {"threads", TUNABLE_NUMBER, true, false, 4, 1, 64,
-        "threads that answer requests", "the next mount"},
+                         "threads that answer requests", "the next mount"},
 };
 
 static void value_reset(struct tunables *tunables, enum tunable which)
@@ -185,8 +202,10 @@ int tunable_set(struct tunables *tunables, enum tunable which, struct word word,
     int result;
 
     if (row->at_start && !at_start)
-        return err_set(err, P32, "%s is fixed at start: set it in the configuration file or as a "
-                       "mount option, and mount again", row->name);
+        return err_set(err, P32,
+                       "%s is fixed at start: set it in the configuration file or as a "
+                       "mount option, and mount again",
+                       row->name);
     if (value_read(row, word, &value)) {
         tunables->value[which] = value;
         return 0;
@@ -213,8 +232,10 @@ int tunables_settle(struct tunables *tunables, struct err *err)
         return 0;
     value_reset(tunables, TUNABLE_LOGBUFFERSIZE);
     value_reset(tunables, TUNABLE_NBUFFERS);
-    return err_set(err, P27, "logbuffersize=%llu (KiB) times nbuffers=%llu is more than 32 MiB; "
-                   "using %llu and %llu", (unsigned long long)kib, (unsigned long long)n,
+    return err_set(err, P27,
+                   "logbuffersize=%llu (KiB) times nbuffers=%llu is more than 32 MiB; "
+                   "using %llu and %llu",
+                   (unsigned long long)kib, (unsigned long long)n,
                    (unsigned long long)tunable_u64(tunables, TUNABLE_LOGBUFFERSIZE),
                    (unsigned long long)tunable_u64(tunables, TUNABLE_NBUFFERS));
 }

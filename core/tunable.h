@@ -64,7 +64,7 @@ struct tunables {
     struct tunable_value {
         uint64_t number; /* also bools (0, 1) and modes */
         uint64_t max;
-        char text[64];   /* groups and texts; "" is none */
+        char text[64]; /* groups and texts; "" is none */
     } value[TUNABLE_COUNT];
 };
 
@@ -83,8 +83,8 @@ void tunable_limit(struct tunables *tunables, enum tunable which, uint64_t max);
 /*
  * Set from text. P27 for what the tunable does not take, naming what it does. While mounted
  * (at_start false) P32 for those fixed at start, and what is refused changes nothing. At start
- * the default (callchaindepth: the largest) stands in for what is refused, the sentence says so, and
- * the caller prints it: no tunable prevents the mount.
+ * the default (callchaindepth: the largest) stands in for what is refused, the sentence says so,
+ * and the caller prints it: no tunable prevents the mount.
  */
 int tunable_set(struct tunables *tunables, enum tunable which, struct word value, bool at_start,
                 struct err *err);

@@ -9,29 +9,54 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PMC(NAME, HELP, ...) {.in = DIR_PMC, .name = NAME, .help = HELP, __VA_ARGS__}
-#define INFO(NAME, SHOW, HELP, ...) \
-    {.in = DIR_INFO, .name = NAME, .mode = 0444, .show = SHOW, .help = HELP, __VA_ARGS__}
+#define PMC(NAME, HELP, ...)                                                                       \
+    {                                                                                              \
+        .in = DIR_PMC, .name = NAME, .help = HELP, __VA_ARGS__                                     \
+    }
+#define INFO(NAME, SHOW, HELP, ...)                                                                \
+    {                                                                                              \
+        .in = DIR_INFO, .name = NAME, .mode = 0444, .show = SHOW, .help = HELP, __VA_ARGS__        \
+    }
 
 /* The index is the number in the node id: append, never renumber. Row 1 is the directory itself. */
 static const struct file_row instance_rows[] = {
-    [1] = {.is = DIR_ROOT, .name = "", .mode = 01777,
-        .help = "mkdir makes a PMC, rmdir releases it"},
-    [2] = {.in = DIR_ROOT, .name = "README", .mode = 0444, .show = readme_show,
-        .help = "this page"},
-    [3] = {.in = DIR_ROOT, .is = DIR_INFO, .name = "info", .mode = 0555,
-        .help = "facts, read-only"},
-    [4] = {.in = DIR_ROOT, .is = DIR_EVENTS, .name = "events", .mode = 0555,
-        .help = "every event this machine can count, a directory per class"},
-    [5] = {.in = DIR_ROOT, .is = DIR_ADMIN, .name = "admin", .mode = 0755, .flags = FILE_ROOT_ONLY,
-        .help = "for the administrator: rows, tunables"},
-    [6] = {.in = DIR_ROOT, .is = DIR_INSTANCES, .name = "instances", .mode = 0711,
-        .flags = FILE_ROOT_ONLY, .help = "subtrees for containers (none in this version)"},
-    [7] = {.in = DIR_ROOT, .name = "counts", .mode = 0444, .flags = FILE_RIGHTS,
-        .show = show_counts, .help = "a line per PMC and event that the reader may read"},
-    [8] = {.in = DIR_ROOT, .name = "metrics.prom", .mode = 0444,
-        .flags = FILE_RIGHTS | FILE_SNAPSHOT | FILE_FRESH, .show = show_metrics,
-        .help = "the same for Prometheus"},
+    [1] = {.is = DIR_ROOT,
+           .name = "",
+           .mode = 01777,
+           .help = "mkdir makes a PMC, rmdir releases it"},
+    [2] =
+        {.in = DIR_ROOT, .name = "README", .mode = 0444, .show = readme_show, .help = "this page"},
+    [3] =
+        {.in = DIR_ROOT, .is = DIR_INFO, .name = "info", .mode = 0555, .help = "facts, read-only"},
+    [4] = {.in = DIR_ROOT,
+           .is = DIR_EVENTS,
+           .name = "events",
+           .mode = 0555,
+           .help = "every event this machine can count, a directory per class"},
+    [5] = {.in = DIR_ROOT,
+           .is = DIR_ADMIN,
+           .name = "admin",
+           .mode = 0755,
+           .flags = FILE_ROOT_ONLY,
+           .help = "for the administrator: rows, tunables"},
+    [6] = {.in = DIR_ROOT,
+           .is = DIR_INSTANCES,
+           .name = "instances",
+           .mode = 0711,
+           .flags = FILE_ROOT_ONLY,
+           .help = "subtrees for containers (none in this version)"},
+    [7] = {.in = DIR_ROOT,
+           .name = "counts",
+           .mode = 0444,
+           .flags = FILE_RIGHTS,
+           .show = show_counts,
+           .help = "a line per PMC and event that the reader may read"},
+    [8] = {.in = DIR_ROOT,
+           .name = "metrics.prom",
+           .mode = 0444,
+           .flags = FILE_RIGHTS | FILE_SNAPSHOT | FILE_FRESH,
+           .show = show_metrics,
+           .help = "the same for Prometheus"},
     [16] = INFO("version", show_info_version, "the version of pmcfs and of this interface"),
     [17] = INFO("backend", show_info_backend, "what counts, and what it found here"),
     [18] = INFO("cpu", show_info_cpu, "the processor's name"),
@@ -39,72 +64,99 @@ static const struct file_row instance_rows[] = {
     [20] = INFO("cpus", show_info_cpus, "CPUs that are possible and online"),
     [21] = INFO("npmc", show_info_npmc, "counters per CPU, all classes together"),
     [22] = INFO("classes", show_info_classes, "a line per class: rows, width, capabilities, CPUs"),
-    [23] = INFO("rows", show_info_rows, "a line per CPU and row: who holds it",
-        .flags = FILE_RIGHTS),
+    [23] =
+        INFO("rows", show_info_rows, "a line per CPU and row: who holds it", .flags = FILE_RIGHTS),
     [24] = INFO("stats", show_info_stats, "what pmcfs itself has done, a number a line"),
     [25] = INFO("tsc", show_info_tsc, "the cycle counter and its rate"),
     [26] = INFO("last_error", show_info_last_error, "the reader's last failed operation",
-        .flags = FILE_RIGHTS),
-    [33] = {.in = DIR_ADMIN, .is = DIR_TUNABLES, .name = "tunables", .mode = 0555,
-        .help = "what the administrator sets for all PMCs, one value a file"},
-    [34] = {.in = DIR_ADMIN, .name = "probe", .mode = 0644, .show = show_probe,
-        .store = store_probe, .help = "slots that others hold; write 1 to look again"},
+                .flags = FILE_RIGHTS),
+    [33] = {.in = DIR_ADMIN,
+            .is = DIR_TUNABLES,
+            .name = "tunables",
+            .mode = 0555,
+            .help = "what the administrator sets for all PMCs, one value a file"},
+    [34] = {.in = DIR_ADMIN,
+            .name = "probe",
+            .mode = 0644,
+            .show = show_probe,
+            .store = store_probe,
+            .help = "slots that others hold; write 1 to look again"},
 };
 
 static const struct file_row pmc_rows[] = {
-    [1] = {.in = DIR_ROOT, .is = DIR_PMC, .any = "NAME", .mode = 0700,
-        .help = "a PMC: its name is yours to choose"},
-    [2] = PMC("config", "all settings, key=value a line; can be written back",
-        .show = show_config, .store = store_config, .flags = FILE_RIGHTS),
-    [3] = PMC("event", "the event, or the events of a set, one a line",
-        .show = show_event, .store = store_event),
-    [4] = PMC("mode", "process or system scope, counting or sampling",
-        .show = show_mode, .store = store_mode),
+    [1] = {.in = DIR_ROOT,
+           .is = DIR_PMC,
+           .any = "NAME",
+           .mode = 0700,
+           .help = "a PMC: its name is yours to choose"},
+    [2] = PMC("config", "all settings, key=value a line; can be written back", .show = show_config,
+              .store = store_config, .flags = FILE_RIGHTS),
+    [3] = PMC("event", "the event, or the events of a set, one a line", .show = show_event,
+              .store = store_event),
+    [4] = PMC("mode", "process or system scope, counting or sampling", .show = show_mode,
+              .store = store_mode),
     [5] = PMC("target", "its targets: write a PID, self, cpu0, all, cgroup:/path; -WORD detaches",
-        .show = show_target, .store = store_target, .poll = poll_state, .flags = FILE_RIGHTS),
-    [6] = PMC("ctl", "the state; write a verb: start, stop and so on",
-        .show = show_ctl, .store = store_ctl, .poll = poll_state),
+              .show = show_target, .store = store_target, .poll = poll_state, .flags = FILE_RIGHTS),
+    [6] = PMC("ctl", "the state; write a verb: start, stop and so on", .show = show_ctl,
+              .store = store_ctl, .poll = poll_state),
     [7] = PMC("count", "the value, one a line for a set; written: the initial value",
-        .show = show_count, .store = store_count, .poll = poll_count,
-        .flags = FILE_PLAIN | FILE_READERS),
-    [8] = PMC("detail", "a table: per event and target, with times",
-        .show = show_detail, .flags = FILE_RIGHTS | FILE_READERS),
+              .show = show_count, .store = store_count, .poll = poll_count,
+              .flags = FILE_PLAIN | FILE_READERS),
+    [8] = PMC("detail", "a table: per event and target, with times", .show = show_detail,
+              .flags = FILE_RIGHTS | FILE_READERS),
     [9] = PMC("series", "a stream: a line of values per interval (config interval=MS)",
-        .stream = stream_series, .poll = poll_series, .flags = FILE_STREAM),
-    [10] = PMC("status", "everything about its state, \"name value\" lines",
-        .show = show_status, .poll = poll_state, .flags = FILE_RIGHTS | FILE_READERS),
-    [11] = PMC("error", "this PMC's last failed operation, and why",
-        .show = show_error),
+              .stream = stream_series, .poll = poll_series, .flags = FILE_STREAM),
+    [10] = PMC("status", "everything about its state, \"name value\" lines", .show = show_status,
+               .poll = poll_state, .flags = FILE_RIGHTS | FILE_READERS),
+    [11] = PMC("error", "this PMC's last failed operation, and why", .show = show_error),
 };
 
 static const struct file_row event_rows[] = {
-    [1] = {.in = DIR_EVENTS, .is = DIR_CLASS, .any = "CLASS", .mode = 0555,
-        .help = "the events of one class"},
-    [2] = {.in = DIR_CLASS, .any = "EVENT", .mode = 0444, .show = show_catalog_event,
-        .help = "what to write to count it, and what it means"},
+    [1] = {.in = DIR_EVENTS,
+           .is = DIR_CLASS,
+           .any = "CLASS",
+           .mode = 0555,
+           .help = "the events of one class"},
+    [2] = {.in = DIR_CLASS,
+           .any = "EVENT",
+           .mode = 0444,
+           .show = show_catalog_event,
+           .help = "what to write to count it, and what it means"},
 };
 
 static const struct file_row slot_rows[] = {
-    [1] = {.in = DIR_ADMIN, .is = DIR_CPU, .any = "cpuN", .mode = 0555,
-        .help = "the rows of one CPU"},
-    [2] = {.in = DIR_CPU, .any = "ROW", .mode = 0644, .show = show_slot, .store = store_slot,
-        .help = "enabled or disabled"},
+    [1] = {.in = DIR_ADMIN,
+           .is = DIR_CPU,
+           .any = "cpuN",
+           .mode = 0555,
+           .help = "the rows of one CPU"},
+    [2] = {.in = DIR_CPU,
+           .any = "ROW",
+           .mode = 0644,
+           .show = show_slot,
+           .store = store_slot,
+           .help = "enabled or disabled"},
 };
 
 static const struct file_row tunable_rows[] = {
-    [2] = {.in = DIR_TUNABLES, .any = "TUNABLE", .mode = 0644, .show = show_tunable,
-        .store = store_tunable, .help = "its value"},
+    [2] = {.in = DIR_TUNABLES,
+           .any = "TUNABLE",
+           .mode = 0644,
+           .show = show_tunable,
+           .store = store_tunable,
+           .help = "its value"},
 };
 
-#define TABLE(T) {T, sizeof T / sizeof T[0]}
+#define TABLE(T)                                                                                   \
+    {                                                                                              \
+        T, sizeof T / sizeof T[0]                                                                  \
+    }
 static const struct {
     const struct file_row *rows;
     unsigned n;
 } tables[NODE_KINDS] = {
-    [NODE_INSTANCE] = TABLE(instance_rows),
-    [NODE_PMC] = TABLE(pmc_rows),
-    [NODE_EVENT] = TABLE(event_rows),
-    [NODE_SLOT] = TABLE(slot_rows),
+    [NODE_INSTANCE] = TABLE(instance_rows), [NODE_PMC] = TABLE(pmc_rows),
+    [NODE_EVENT] = TABLE(event_rows),       [NODE_SLOT] = TABLE(slot_rows),
     [NODE_TUNABLE] = TABLE(tunable_rows),
 };
 

@@ -12,11 +12,27 @@
 #include <sys/types.h>
 
 /* What is numbered in node ids; each kind has its own numbers. */
-enum node_kind { NODE_INSTANCE, NODE_PMC, NODE_EVENT, NODE_SLOT, NODE_TUNABLE, NODE_KINDS };
+enum node_kind {
+    NODE_INSTANCE,
+    NODE_PMC,
+    NODE_EVENT,
+    NODE_SLOT,
+    NODE_TUNABLE,
+    NODE_KINDS
+};
 
 enum dir_kind {
-    DIR_NONE, DIR_ROOT, DIR_INFO, DIR_EVENTS, DIR_CLASS, DIR_ADMIN, DIR_CPU, DIR_TUNABLES,
-    DIR_INSTANCES, DIR_PMC, DIR_KINDS
+    DIR_NONE,
+    DIR_ROOT,
+    DIR_INFO,
+    DIR_EVENTS,
+    DIR_CLASS,
+    DIR_ADMIN,
+    DIR_CPU,
+    DIR_TUNABLES,
+    DIR_INSTANCES,
+    DIR_PMC,
+    DIR_KINDS
 };
 
 enum file_flag {
@@ -30,11 +46,11 @@ enum file_flag {
 };
 
 struct file_row {
-    enum dir_kind in;  /* the directory it is in */
-    enum dir_kind is;  /* what kind of directory it is; DIR_NONE: a file */
-    const char *name;  /* NULL: one for each object of its kind (`any` names them) */
-    const char *any;   /* "CLASS", "ROW", … for help */
-    mode_t mode;       /* permission bits; those of a PMC's files come from its directory */
+    enum dir_kind in; /* the directory it is in */
+    enum dir_kind is; /* what kind of directory it is; DIR_NONE: a file */
+    const char *name; /* NULL: one for each object of its kind (`any` names them) */
+    const char *any;  /* "CLASS", "ROW", … for help */
+    mode_t mode;      /* permission bits; those of a PMC's files come from its directory */
     unsigned flags;
     show_fn show;
     store_fn store;

@@ -23,7 +23,7 @@ struct pool;
 struct serve;
 
 struct fs {
-    pthread_mutex_t lock; /* the engine's lock; guards all that follows unless said */
+    pthread_mutex_t lock;   /* the engine's lock; guards all that follows unless said */
     pthread_cond_t changed; /* `works` reached 0, or `reloading` ended */
     struct engine *engine;
     unsigned works;       /* works whose run() is under way or waits in the pool */
@@ -31,11 +31,11 @@ struct fs {
     struct request *slow; /* with a work in the pool: they hear of interrupts */
     struct handles handles;
     struct park park;
-    uint64_t armed_ns;    /* when main wakes by itself */
-    uint64_t trim_ns;     /* when it gives free memory back; UINT64_MAX: nothing has changed since */
+    uint64_t armed_ns; /* when main wakes by itself */
+    uint64_t trim_ns;  /* when it gives free memory back; UINT64_MAX: nothing has changed since */
     bool attributes_stale; /* main tells the kernel to ask again for all attributes */
     uint64_t metrics_opened_ns;
-    gid_t readers;        /* (gid_t)-1: none */
+    gid_t readers;           /* (gid_t)-1: none */
     struct sink engine_sink; /* of the present engine */
 
     /* fixed before the first thread */
@@ -43,14 +43,14 @@ struct fs {
     struct host_state *host_state;
     const struct backend *backend;
     struct backend_state *backend_state;
-    struct sink sink;     /* given to host and backend; passes on to engine_sink */
+    struct sink sink; /* given to host and backend; passes on to engine_sink */
     struct fuse_session *session;
     struct loop_state *loop;
     struct notifier *notifier;
     struct pool *pool;
     struct serve *serve;
     const char *mountpoint;
-    uint64_t started_ns;  /* CLOCK_REALTIME */
+    uint64_t started_ns; /* CLOCK_REALTIME */
 
     _Atomic uint64_t last_fh;
     atomic_bool stopping; /* requests do not wait any more */

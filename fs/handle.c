@@ -8,7 +8,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { FIRST_SIZE = 64 };
+enum {
+    FIRST_SIZE = 64
+};
 
 bool handles_init(struct handles *handles)
 {

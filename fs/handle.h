@@ -16,24 +16,24 @@ struct fuse_pollhandle;
 
 struct handle {
     uint64_t fh;
-    unsigned refs;             /* the table's one and one per request under way */
-    struct handle *next;       /* in its bucket */
+    unsigned refs;       /* the table's one and one per request under way */
+    struct handle *next; /* in its bucket */
     struct open_file open;
 
     /* The text of the last read from its start. */
     bool has_text;
-    bool written;              /* since then: the next read starts a new text where it stands */
-    off_t base;                /* offset at which the text starts */
-    size_t len;                /* of the whole text */
-    char *text;                /* owned; kept while somebody may still want the rest, or NULL */
+    bool written; /* since then: the next read starts a new text where it stands */
+    off_t base;   /* offset at which the text starts */
+    size_t len;   /* of the whole text */
+    char *text;   /* owned; kept while somebody may still want the rest, or NULL */
 
     /* Streams: what did not fit into the last reply. */
-    size_t taken;              /* of text */
+    size_t taken; /* of text */
 
     /* park.c: the newest poller. */
     struct fuse_pollhandle *poll;
-    uint64_t polled_id;        /* the object polled */
-    uint64_t due_ns;           /* to be notified at the latest then; 0: no limit */
+    uint64_t polled_id; /* the object polled */
+    uint64_t due_ns;    /* to be notified at the latest then; 0: no limit */
     struct handle *poll_next, **poll_link;
 };
 
@@ -47,7 +47,7 @@ struct handle_end {
 
 struct handles {
     struct handle **buckets;
-    size_t n, size;            /* size is a power of two */
+    size_t n, size; /* size is a power of two */
     struct handle_end ends[HANDLE_ENDS];
 };
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define CUT_BEYOND 1024 /* a longer command must end in a newline, or an output buffer cut it */
+#define CUT_BEYOND   1024 /* a longer command must end in a newline, or an output buffer cut it */
 #define ALWAYS_READY (EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM)
 
 /* ---- open ---- */
@@ -130,7 +130,7 @@ static int release_run(struct request *rq)
 {
     handle_close(rq->fs, rq->fh); /* the reference becomes that of the request … */
     if (rq->handle)
-        rq->handle->refs--;       /* … which has one already */
+        rq->handle->refs--; /* … which has one already */
     rq->call.open = NULL;
     return CALL_DONE;
 }
@@ -327,7 +327,8 @@ static int command_check(struct request *rq)
     size_t len = rq->size;
 
     if (call->open && call->open->cut)
-        return err_set(&call->err, P03, "an earlier command through this open file was cut: "
+        return err_set(&call->err, P03,
+                       "an earlier command through this open file was cut: "
                        "open it again");
     if (len > WRITE_MAX)
         return err_set(&call->err, P04, "a command of %zu bytes: at most %u are taken", len,
@@ -335,8 +336,10 @@ static int command_check(struct request *rq)
     if (len > CUT_BEYOND && text[len - 1] != '\n') {
         if (call->open)
             call->open->cut = true;
-        return err_set(&call->err, P03, "%zu bytes without a newline at the end: cut by an output "
-                       "buffer, so nothing is applied; write it with one write(2)", len);
+        return err_set(&call->err, P03,
+                       "%zu bytes without a newline at the end: cut by an output "
+                       "buffer, so nothing is applied; write it with one write(2)",
+                       len);
     }
     if (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\0'))
         len--;
@@ -377,8 +380,10 @@ static int group_check(struct request *rq)
 
     if (!rq->no_group || !call->rights || !call->rights->superuser)
         return CALL_DONE;
-    return err_set(&call->err, P27, "readers cannot be \"%s\": there is no such group; allowed is "
-                   "a group's name or number, or -", text_shown(call->text));
+    return err_set(&call->err, P27,
+                   "readers cannot be \"%s\": there is no such group; allowed is "
+                   "a group's name or number, or -",
+                   text_shown(call->text));
 }
 
 static int write_run(struct request *rq)

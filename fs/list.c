@@ -113,15 +113,14 @@ static void readdir_begin(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off
     request_dispatch(rq);
 }
 
-void list_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-                       struct fuse_file_info *fi)
+void list_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
     (void)fi;
     readdir_begin(req, ino, size, off, false);
 }
 
 void list_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-                           struct fuse_file_info *fi)
+                      struct fuse_file_info *fi)
 {
     (void)fi;
     readdir_begin(req, ino, size, off, true);

@@ -18,7 +18,10 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { EVENTS_MAX = 64, TRIM_BYTES = 1 << 20 };
+enum {
+    EVENTS_MAX = 64,
+    TRIM_BYTES = 1 << 20
+};
 
 struct watch {
     void (*fn)(void *arg, uint32_t events);

@@ -143,7 +143,8 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
     fs->engine_sink.cpu(fs->engine_sink.ctx, cpu, online);
 }
 
-/* Without a usable PMU: one line that says so, and why (the backend's own words in info/backend). */
+/* Without a usable PMU: one line that says so, and why (the backend's own words in info/backend).
+ */
 static void say_machine(const struct fs *fs)
 {
     static const char key[] = "hardware_pmu no: ";
@@ -159,8 +160,8 @@ static void say_machine(const struct fs *fs)
     fs->backend->facts(fs->backend_state, &facts);
     const char *why = strstr(buf_text(&facts), key);
     why = why ? why + strlen(key) : "";
-    say(LOG_NOTICE, "no usable PMU%s%.*s; serving what there is (info/backend, events/)", *why ? ": " : "",
-        (int)strcspn(why, "\n"), why);
+    say(LOG_NOTICE, "no usable PMU%s%.*s; serving what there is (info/backend, events/)",
+        *why ? ": " : "", (int)strcspn(why, "\n"), why);
     buf_free(&facts);
 }
 
@@ -175,8 +176,11 @@ static bool engine_open(struct fs *fs, const struct loop *loop, struct err *err)
     }
     engine_reserve_names(fs->engine, file_reserved);
     fs->engine_sink = engine_sink(fs->engine);
-    fs->sink = (struct sink){.ctx = fs, .exited = sink_exited, .gone = sink_gone,
-                             .dropped = sink_dropped, .cpu = sink_cpu};
+    fs->sink = (struct sink){.ctx = fs,
+                             .exited = sink_exited,
+                             .gone = sink_gone,
+                             .dropped = sink_dropped,
+                             .cpu = sink_cpu};
     if (fs->host->open(loop, &fs->sink, &fs->host_state, err) < 0)
         return false;
     if (fs->backend->open(words, fs->host, fs->host_state, loop, &fs->sink, &fs->backend_state,

@@ -19,7 +19,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#define FUSE_MAGIC 0x65735546
+#define FUSE_MAGIC      0x65735546
 #define GROUP_BYTES_MAX (1 << 20)
 
 static struct {
@@ -178,7 +178,7 @@ bool group_find(const char *name, gid_t *gid)
 
 void readers_resolve(struct fs *fs)
 {
-    char name[sizeof ((struct tunable_value *)0)->text];
+    char name[sizeof((struct tunable_value *)0)->text];
     gid_t gid;
 
     fs_lock(fs);

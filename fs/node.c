@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OBJECT_BITS 52
+#define OBJECT_BITS    52
 #define COOKIE_DYNAMIC 4096 /* below: . .. and named rows; above: objects in their order */
 
 fuse_ino_t node_id(enum node_kind kind, uint64_t object, unsigned number)
@@ -32,8 +32,8 @@ bool node_decode(fuse_ino_t ino, struct node *node)
 
 static void node_make(struct node *node, enum node_kind kind, uint64_t object, unsigned number)
 {
-    *node = (struct node){.kind = kind, .object = object, .number = number,
-                          .row = file_row(kind, number)};
+    *node = (struct node){
+        .kind = kind, .object = object, .number = number, .row = file_row(kind, number)};
 }
 
 /* Decimal without sign or leading zeros, as it is printed. */
@@ -209,12 +209,9 @@ static bool tunable_next(struct fs *fs, const struct node *dir, uint64_t after,
 }
 
 static const struct objects objects[DIR_KINDS] = {
-    [DIR_ROOT] = {pmc_find, pmc_next},
-    [DIR_EVENTS] = {class_find, class_next},
-    [DIR_CLASS] = {event_find, event_next},
-    [DIR_ADMIN] = {cpu_find, cpu_next},
-    [DIR_CPU] = {slot_find, slot_next},
-    [DIR_TUNABLES] = {tunable_named, tunable_next},
+    [DIR_ROOT] = {pmc_find, pmc_next},      [DIR_EVENTS] = {class_find, class_next},
+    [DIR_CLASS] = {event_find, event_next}, [DIR_ADMIN] = {cpu_find, cpu_next},
+    [DIR_CPU] = {slot_find, slot_next},     [DIR_TUNABLES] = {tunable_named, tunable_next},
 };
 
 bool node_needs_catalog(const struct node *dir)
@@ -364,7 +361,8 @@ int node_attr(struct fs *fs, const struct node *node, struct stat *attr)
     const struct tunables *tunables = engine_tunables(fs->engine);
 
     *attr = (struct stat){.st_ino = node_id(node->kind, node->object, node->number),
-                          .st_nlink = 1, .st_blksize = 4096};
+                          .st_nlink = 1,
+                          .st_blksize = 4096};
     if (node->kind == NODE_PMC)
         return pmc_node_attr(fs, node, attr);
     attr->st_mode = (row->is ? S_IFDIR : S_IFREG) | row->mode;

@@ -18,8 +18,8 @@ struct fs;
 
 struct node {
     enum node_kind kind;
-    uint64_t object;  /* a serial; a catalogue id; cpu << 16 | row; a tunable */
-    unsigned number;  /* of its row */
+    uint64_t object; /* a serial; a catalogue id; cpu << 16 | row; a tunable */
+    unsigned number; /* of its row */
     const struct file_row *row;
 };
 

@@ -28,8 +28,7 @@ struct notifier {
 static void errand_run(const struct effect *effect, struct fuse_session *session)
 {
     if (effect->kind == EFFECT_REMOVED && session) /* not known to the kernel: ignored */
-        fuse_lowlevel_notify_inval_entry(session,
-                                         node_id(NODE_INSTANCE, effect->id, NODE_DIR),
+        fuse_lowlevel_notify_inval_entry(session, node_id(NODE_INSTANCE, effect->id, NODE_DIR),
                                          effect->name, strlen(effect->name));
 }
 

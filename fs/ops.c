@@ -125,7 +125,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
     request_dispatch(rq);
 }
 
-#define SET_MODE FUSE_SET_ATTR_MODE
+#define SET_MODE  FUSE_SET_ATTR_MODE
 #define SET_OWNER (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)
 
 /*
@@ -190,7 +190,9 @@ static int mkdir_run(struct request *rq)
         return err_set(&call->err, P25, "directories are made at the root only: each is a PMC");
     rc = engine_mkdir(call, rq->text, rq->attr.st_mode & 07777, &id);
     if (rc == CALL_DONE)
-        rq->found = (struct node){.kind = NODE_PMC, .object = id, .number = NODE_DIR,
+        rq->found = (struct node){.kind = NODE_PMC,
+                                  .object = id,
+                                  .number = NODE_DIR,
                                   .row = file_row(NODE_PMC, NODE_DIR)};
     return rc;
 }
@@ -220,7 +222,8 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 
 static int refuse(struct request *rq)
 {
-    return err_set(&rq->call.err, P25, "files cannot be made, linked, renamed or removed by hand "
+    return err_set(&rq->call.err, P25,
+                   "files cannot be made, linked, renamed or removed by hand "
                    "(mkdir makes a PMC, rmdir releases it)");
 }
 
@@ -324,8 +327,11 @@ static int statfs_run(struct request *rq)
     uint64_t max = tunable_u64(engine_tunables(fs->engine), TUNABLE_MAX_PMCS);
     size_t n = engine_pmc_count(fs->engine);
 
-    rq->statvfs = (struct statvfs){.f_bsize = 4096, .f_frsize = 4096, .f_files = max,
-                                   .f_ffree = n < max ? max - n : 0, .f_namemax = NAME_LEN_MAX};
+    rq->statvfs = (struct statvfs){.f_bsize = 4096,
+                                   .f_frsize = 4096,
+                                   .f_files = max,
+                                   .f_ffree = n < max ? max - n : 0,
+                                   .f_namemax = NAME_LEN_MAX};
     rq->statvfs.f_favail = rq->statvfs.f_ffree;
     return CALL_DONE;
 }

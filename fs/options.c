@@ -19,7 +19,10 @@
 
 #define CONF_DEFAULT "/etc/pmcfs.conf"
 
-enum { EXIT_FAILURE_SAID = 1, EXIT_USAGE = 2 };
+enum {
+    EXIT_FAILURE_SAID = 1,
+    EXIT_USAGE = 2
+};
 
 /*
  * mount(8)'s own options: a flag for mount(2), or nothing. Those always set cannot be taken back.
@@ -28,12 +31,40 @@ static const struct {
     const char *name;
     unsigned long flag;
 } mount_words[] = {
-    {"rw", 0}, {"ro", MS_RDONLY}, {"dev", 0}, {"nodev", 0}, {"suid", 0}, {"nosuid", 0}, {"exec", 0},
-    {"noexec", 0}, {"async", 0}, {"sync", 0}, {"dirsync", 0}, {"atime", 0}, {"noatime", MS_NOATIME},
-    {"diratime", 0}, {"nodiratime", MS_NODIRATIME}, {"relatime", 0}, {"norelatime", 0},
-    {"strictatime", 0}, {"lazytime", 0}, {"defaults", 0}, {"auto", 0}, {"noauto", 0}, {"nofail", 0},
-    {"_netdev", 0}, {"user", 0}, {"nouser", 0}, {"users", 0}, {"owner", 0}, {"group", 0},
-    {"allow_other", 0}, {"default_permissions", 0}, {"subtype", 0}, {"comment", 0}, {"remount", 0},
+    {"rw", 0},
+    {"ro", MS_RDONLY},
+    {"dev", 0},
+    {"nodev", 0},
+    {"suid", 0},
+    {"nosuid", 0},
+    {"exec", 0},
+    {"noexec", 0},
+    {"async", 0},
+    {"sync", 0},
+    {"dirsync", 0},
+    {"atime", 0},
+    {"noatime", MS_NOATIME},
+    {"diratime", 0},
+    {"nodiratime", MS_NODIRATIME},
+    {"relatime", 0},
+    {"norelatime", 0},
+    {"strictatime", 0},
+    {"lazytime", 0},
+    {"defaults", 0},
+    {"auto", 0},
+    {"noauto", 0},
+    {"nofail", 0},
+    {"_netdev", 0},
+    {"user", 0},
+    {"nouser", 0},
+    {"users", 0},
+    {"owner", 0},
+    {"group", 0},
+    {"allow_other", 0},
+    {"default_permissions", 0},
+    {"subtype", 0},
+    {"comment", 0},
+    {"remount", 0},
 };
 
 static const struct option long_options[] = {
@@ -274,17 +305,34 @@ static int usage(const char *sentence, const char *word)
 static int flag_read(struct options *options, int c, int argc, char **argv)
 {
     switch (c) {
-    case 'f': options->foreground = true; return 0;
-    case 'o': return words_add(options, optarg) ? 0 : EXIT_FAILURE_SAID;
-    case 'c': options->conf_given = true;
-              return replace(&options->conf, optarg, strlen(optarg)) ? 0 : EXIT_FAILURE_SAID;
-    case 'C': options->check = true; return 0;
-    case 'T': options->print_tables = optarg; return 0;
-    case 'V': options->version = true; return 0;
-    case 'h': options->help = true; return 0;
-    case 's': case 'v': case 'n': return 0; /* mount(8)'s: sloppy, verbose, no mtab */
-    case ':': return usage("a value is missing after ", argv[optind - 1]);
-    default: return usage("no such option: ", optind <= argc ? argv[optind - 1] : "");
+    case 'f':
+        options->foreground = true;
+        return 0;
+    case 'o':
+        return words_add(options, optarg) ? 0 : EXIT_FAILURE_SAID;
+    case 'c':
+        options->conf_given = true;
+        return replace(&options->conf, optarg, strlen(optarg)) ? 0 : EXIT_FAILURE_SAID;
+    case 'C':
+        options->check = true;
+        return 0;
+    case 'T':
+        options->print_tables = optarg;
+        return 0;
+    case 'V':
+        options->version = true;
+        return 0;
+    case 'h':
+        options->help = true;
+        return 0;
+    case 's':
+    case 'v':
+    case 'n':
+        return 0; /* mount(8)'s: sloppy, verbose, no mtab */
+    case ':':
+        return usage("a value is missing after ", argv[optind - 1]);
+    default:
+        return usage("no such option: ", optind <= argc ? argv[optind - 1] : "");
     }
 }
 

@@ -10,30 +10,30 @@
 
 struct options {
     bool foreground, check, help, version;
-    const char *print_tables;  /* what to print, or NULL */
-    char *conf;                /* file read, or NULL; owned */
-    bool conf_given;           /* by -c: it has to exist */
-    char *source;              /* owned, as are all below */
-    char *mountpoint;          /* absolute */
-    char *backend;             /* NULL: the default */
-    struct buf backend_words;  /* "sim_cpus=4 …" */
+    const char *print_tables; /* what to print, or NULL */
+    char *conf;               /* file read, or NULL; owned */
+    bool conf_given;          /* by -c: it has to exist */
+    char *source;             /* owned, as are all below */
+    char *mountpoint;         /* absolute */
+    char *backend;            /* NULL: the default */
+    struct buf backend_words; /* "sim_cpus=4 …" */
     unsigned long mount_flags;
     struct tunables tunables;
-    unsigned complaints;       /* said while reading the configuration */
-    bool no_backend;           /* a backend was named that does not exist */
-    struct option_word {       /* of -o, in order */
+    unsigned complaints; /* said while reading the configuration */
+    bool no_backend;     /* a backend was named that does not exist */
+    struct option_word { /* of -o, in order */
         char *text;
         struct option_word *next;
-    } *words, **words_end;
-    struct {                   /* of the file as it was last read: -o comes after it */
+    } * words, **words_end;
+    struct { /* of the file as it was last read: -o comes after it */
         unsigned line;
     } at;
 };
 
 /*
  * Read the command line, then the configuration, then -o. callchain_max is the machine's. 0, or the
- * exit status of a usage error or a backend that does not exist (2), or of a configuration that does
- * not exist (1), after having said what is wrong.
+ * exit status of a usage error or a backend that does not exist (2), or of a configuration that
+ * does not exist (1), after having said what is wrong.
  */
 int options_read(struct options *options, uint64_t callchain_max, int argc, char **argv);
 void options_free(struct options *options);

@@ -58,9 +58,10 @@ int park_admit(struct park *park, struct request *rq)
     if (!user)
         return err_set(&rq->call.err, E32, "no memory");
     if (user->waiting >= limit)
-        return err_set(&rq->call.err, P11, "user %u has %llu requests that wait already "
-                       "(tunable max_waiting_per_user)", (unsigned)rq->call.uid,
-                       (unsigned long long)user->waiting);
+        return err_set(&rq->call.err, P11,
+                       "user %u has %llu requests that wait already "
+                       "(tunable max_waiting_per_user)",
+                       (unsigned)rq->call.uid, (unsigned long long)user->waiting);
     user->waiting++;
     rq->charged = true;
     return CALL_WAIT;

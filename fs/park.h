@@ -26,7 +26,7 @@ struct park {
     struct park_user {
         uid_t uid;
         uint64_t waiting;
-    } *users;
+    } * users;
     size_t n_users;
 };
 

@@ -9,7 +9,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { THREADS_MAX = 8, THREADS_PER_USER = THREADS_MAX / 2 };
+enum {
+    THREADS_MAX = 8,
+    THREADS_PER_USER = THREADS_MAX / 2
+};
 
 struct pool {
     pthread_mutex_t lock;

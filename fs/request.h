@@ -13,7 +13,7 @@
 
 struct request {
     struct fs *fs;
-    fuse_req_t req;             /* NULL: a work of the engine's own */
+    fuse_req_t req; /* NULL: a work of the engine's own */
     /*
      * With the lock; CALL_… or -errno. Run again after a wait, so it must not keep half-done
      * things.
@@ -21,21 +21,21 @@ struct request {
     int (*run)(struct request *rq);
     int (*done)(struct request *rq); /* with the lock, once run ended in CALL_DONE; may be NULL */
     void (*reply)(struct request *rq, int rc); /* without the lock; the last thing done */
-    struct node node;           /* whose PMC is looked up before each run */
-    bool gone_ok;               /* run also when that PMC has been released */
-    bool counted;               /* an operation of the user's: statistics and last error */
-    bool is_read;               /* its failures are not recorded, but for EIO */
-    struct handle *handle;      /* a reference, or NULL */
-    struct rights *rights;      /* captured for this request alone; owned */
+    struct node node;                          /* whose PMC is looked up before each run */
+    bool gone_ok;                              /* run also when that PMC has been released */
+    bool counted;          /* an operation of the user's: statistics and last error */
+    bool is_read;          /* its failures are not recorded, but for EIO */
+    struct handle *handle; /* a reference, or NULL */
+    struct rights *rights; /* captured for this request alone; owned */
     struct call call;
 
     /* arguments and results, as the operation needs them */
     uint64_t fh;
     off_t off;
     size_t size;
-    int flags;                  /* of fuse_file_info */
-    bool plus;                  /* readdirplus */
-    char *text, *text2;         /* owned: bytes written, names */
+    int flags;          /* of fuse_file_info */
+    bool plus;          /* readdirplus */
+    char *text, *text2; /* owned: bytes written, names */
     struct stat attr;
     int to_set;
     struct node found;
@@ -43,21 +43,21 @@ struct request {
     struct fuse_pollhandle *poll;
     unsigned revents;
     struct statvfs statvfs;
-    const char *slice;          /* of the reply */
+    const char *slice; /* of the reply */
     size_t slice_len;
     char label[32];
 
     /* the life of the request */
-    bool ran;                   /* once at least */
+    bool ran; /* once at least */
     bool hears_interrupt;
-    bool charged;               /* counted among its user's waiting requests */
-    bool no_group;              /* what is written to `readers` is none */
-    gid_t group;                /* … or this one */
-    atomic_bool interrupted;    /* set only while listed in fs->slow */
+    bool charged;                           /* counted among its user's waiting requests */
+    bool no_group;                          /* what is written to `readers` is none */
+    gid_t group;                            /* … or this one */
+    atomic_bool interrupted;                /* set only while listed in fs->slow */
     struct request *slow_next, **slow_link; /* in fs->slow; slow_link NULL: not */
-    struct request *next, **link; /* parked, ready, or in the pool's queue */
+    struct request *next, **link;           /* parked, ready, or in the pool's queue */
     struct buf out;
-    char storage[4096];         /* first block of out; not zeroed */
+    char storage[4096]; /* first block of out; not zeroed */
 };
 
 /* Zeroed; node, run and reply are the caller's to fill. NULL: no memory. One is kept per thread. */

@@ -38,8 +38,8 @@ void say_to_syslog(void)
     in_background = true;
 }
 
-__attribute__((format(printf, 2, 0)))
-static void say_fuse(enum fuse_log_level level, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void say_fuse(enum fuse_log_level level,
+                                                           const char *format, va_list args)
 {
     char text[1024];
     size_t len;

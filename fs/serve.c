@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define INIT_BUFFER ((size_t)1 << 20 | 65536) /* the library's size until it knows max_write */
+#define INIT_BUFFER  ((size_t)1 << 20 | 65536) /* the library's size until it knows max_write */
 #define SERVE_BUFFER (2 * (size_t)WRITE_MAX + 65536)
 
 struct serve {
@@ -28,8 +28,8 @@ struct serve {
 
 static void *buffer_make(size_t size)
 {
-    void *buffer = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    void *buffer =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
     return buffer == MAP_FAILED ? NULL : buffer;
 }
@@ -89,8 +89,7 @@ struct serve *serve_start(struct fs *fs, unsigned n_threads)
         struct server *server = &serve->servers[i];
         server->serve = serve;
         server->buffer = buffer_make(SERVE_BUFFER);
-        if (!server->buffer ||
-            pthread_create(&server->thread, NULL, serve_main, server) != 0) {
+        if (!server->buffer || pthread_create(&server->thread, NULL, serve_main, server) != 0) {
             if (server->buffer)
                 munmap(server->buffer, SERVE_BUFFER);
             break;

@@ -102,15 +102,9 @@ static const struct {
     const char *name;
     void (*print)(struct buf *out);
 } tables[] = {
-    {"files", files_print},
-    {"tunables", print_tunables},
-    {"conf", print_conf},
-    {"errors", print_errors},
-    {"settings", print_settings},
-    {"modes", print_modes},
-    {"states", print_states},
-    {"verbs", print_verbs},
-    {"help", options_help},
+    {"files", files_print},   {"tunables", print_tunables}, {"conf", print_conf},
+    {"errors", print_errors}, {"settings", print_settings}, {"modes", print_modes},
+    {"states", print_states}, {"verbs", print_verbs},       {"help", options_help},
 };
 
 bool tables_print(const char *what, struct buf *out)

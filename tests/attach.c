@@ -45,19 +45,19 @@ enum {
 
 struct slot {
     sem_t go;
-    char what;          /* w: work, x: end, c: make a thread of your own */
+    char what; /* w: work, x: end, c: make a thread of your own */
     bool live, process;
     pid_t tid;
-    long faults;        /* that it counted itself */
+    long faults; /* that it counted itself */
     char *pages;
 };
 
 struct shared {
     sem_t done;
     struct slot slot[WORKERS_MAX];
-    unsigned n;         /* made */
-    unsigned ready;     /* have touched all that they touch but for work */
-} *shared;
+    unsigned n;     /* made */
+    unsigned ready; /* have touched all that they touch but for work */
+} * shared;
 
 static long own_faults(void)
 {
@@ -174,14 +174,15 @@ static long tell(char what, unsigned most)
 static void settle(void)
 {
     for (int i = 0; i < 5000 && __atomic_load_n(&shared->ready, __ATOMIC_SEQ_CST) <
-                                   __atomic_load_n(&shared->n, __ATOMIC_SEQ_CST); i++)
+                                    __atomic_load_n(&shared->n, __ATOMIC_SEQ_CST);
+         i++)
         usleep(1000);
     usleep(2000);
 }
 
 static int target_main(void)
 {
-    struct slot self = { .live = false };
+    struct slot self = {.live = false};
     char line[64];
     unsigned n, us;
 
@@ -202,12 +203,14 @@ static int target_main(void)
         if (sscanf(line + 1, "%u %u", &n, &us) < 0)
             n = 0;
         switch (line[0]) {
-        case 't': case 'f': /* threads, processes */
+        case 't':
+        case 'f': /* threads, processes */
             while (n-- > 0)
                 worker_make(line[0] == 'f');
             settle();
             break;
-        case 's': case 'p': /* threads, processes: one every few microseconds, after answering */
+        case 's':
+        case 'p': /* threads, processes: one every few microseconds, after answering */
             printf("0\n");
             fflush(stdout);
             while (n-- > 0) {
@@ -232,7 +235,8 @@ static int target_main(void)
             work(&self), unwork(&self);
             faults = self.faults;
             break;
-        case 'x': case 'c': /* n workers end; each of n makes a thread */
+        case 'x':
+        case 'c': /* n workers end; each of n makes a thread */
             faults = process_faults();
             tell(line[0], n);
             settle();
@@ -259,7 +263,7 @@ static void fake_online(struct host_state *state, struct cpus *out)
         cpus_add(out, i);
 }
 
-static const struct host fake_host = { .name = "fake", .cpus_online = fake_online };
+static const struct host fake_host = {.name = "fake", .cpus_online = fake_online};
 
 static struct watched {
     int fd;
@@ -274,9 +278,9 @@ static int fake_watch(void *ctx, int fd, uint32_t events, void (*fn)(void *, uin
     (void)ctx;
     for (unsigned i = 1; i < 256; i++) {
         if (!watched[i].fn) {
-            struct epoll_event event = { .events = events, .data.u32 = i };
+            struct epoll_event event = {.events = events, .data.u32 = i};
 
-            watched[i] = (struct watched) { fd, fn, arg };
+            watched[i] = (struct watched){fd, fn, arg};
             return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
         }
     }
@@ -307,11 +311,14 @@ static void fake_gone(void *ctx, uint64_t tag)
     gone += tag == 7;
 }
 
-static const struct loop fake_loop = { .watch = fake_watch, .unwatch = fake_unwatch };
-static const struct sink fake_sink = { .gone = fake_gone };
-static struct class_info fake_class = { .name = "software", .width = 64 };
-static struct backend_state state = { .host = &fake_host, .loop = &fake_loop, .sink = &fake_sink,
-                                      .classes = &fake_class, .n_classes = 1 };
+static const struct loop fake_loop = {.watch = fake_watch, .unwatch = fake_unwatch};
+static const struct sink fake_sink = {.gone = fake_gone};
+static struct class_info fake_class = {.name = "software", .width = 64};
+static struct backend_state state = {.host = &fake_host,
+                                     .loop = &fake_loop,
+                                     .sink = &fake_sink,
+                                     .classes = &fake_class,
+                                     .n_classes = 1};
 
 /* ---- driving a target */
 
@@ -320,7 +327,8 @@ struct target {
     FILE *to, *from;
 };
 
-__attribute__((format(printf, 2, 3))) static long ask(struct target *target, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static long ask(struct target *target, const char *format,
+                                                      ...)
 {
     char line[64] = "";
     va_list args;
@@ -375,21 +383,31 @@ static bool always_alive(void *arg)
 }
 
 static struct event events[] = {
-    { .written = (char *)"page-faults", .scale = 1, .code = { PERF_TYPE_SOFTWARE, 2 } },
-    { .written = (char *)"task-clock", .scale = 1, .code = { PERF_TYPE_SOFTWARE, 1 } },
-    { .written = (char *)"no-such", .scale = 1, .code = { 99, 1 } },
+    {.written = (char *)"page-faults", .scale = 1, .code = {PERF_TYPE_SOFTWARE, 2}},
+    {.written = (char *)"task-clock", .scale = 1, .code = {PERF_TYPE_SOFTWARE, 1}},
+    {.written = (char *)"no-such", .scale = 1, .code = {99, 1}},
 };
 static struct plan_event plan_events[] = {
-    { &events[0], true, true }, { &events[1], true, true }, { &events[2], true, true },
+    {&events[0], true, true},
+    {&events[1], true, true},
+    {&events[2], true, true},
 };
 
 static struct plan plan_for(struct target *target)
 {
-    return (struct plan) {
-        .events = plan_events, .n = 1, .fds_free = 10000, .fds_quota = 10000, .max_covered = 10000, .tag = 7,
+    return (struct plan){
+        .events = plan_events,
+        .n = 1,
+        .fds_free = 10000,
+        .fds_quota = 10000,
+        .max_covered = 10000,
+        .tag = 7,
         .deadline_ns = census_now_ns() + 5000000000u,
-        .target = { .kind = TARGET_PROCESS, .pid = target->pid, .alive = always_alive,
-                    .alive_arg = &target->pid, .cgroup_fd = -1 },
+        .target = {.kind = TARGET_PROCESS,
+                   .pid = target->pid,
+                   .alive = always_alive,
+                   .alive_arg = &target->pid,
+                   .cgroup_fd = -1},
     };
 }
 
@@ -422,7 +440,8 @@ static bool agrees(struct counter *counter, struct target *target, const char *w
 
 static unsigned failed;
 
-__attribute__((format(printf, 3, 4))) static void check(bool ok, const char *name, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void check(bool ok, const char *name,
+                                                        const char *format, ...)
 {
     va_list args;
 
@@ -530,7 +549,7 @@ static void test_threads(void)
     struct target target = target_begin();
     struct plan plan = plan_for(&target);
     struct counter *counter;
-    struct counter_facts facts = { 0 };
+    struct counter_facts facts = {0};
     long off, before, own;
 
     ask(&target, "t 8\n");
@@ -578,7 +597,7 @@ static void test_descendants(void)
     struct target target = target_begin();
     struct plan plan = plan_for(&target);
     struct counter *counter;
-    struct counter_facts facts = { 0 };
+    struct counter_facts facts = {0};
     long off;
 
     ask(&target, "f 3\n");
@@ -638,7 +657,7 @@ static void test_admitted_once(void)
 {
     struct target target = target_begin();
     struct plan plan = plan_for(&target);
-    struct counter_facts facts = { 0 };
+    struct counter_facts facts = {0};
     unsigned before;
     long off;
 
@@ -653,7 +672,8 @@ static void test_admitted_once(void)
     ask(&target, "w\n");
     agrees(counter, &target, "w\n", &off);
     perf_facts_of(counter, &facts);
-    check(off == -PAGES && facts.left_out == 1 && facts.covered == 3 && !perf_covers(counter, child),
+    check(off == -PAGES && facts.left_out == 1 && facts.covered == 3 &&
+              !perf_covers(counter, child),
           "a descendant that was opened too late is left out", ": off by %ld, %u left out", off,
           facts.left_out);
     perf_free(counter);
@@ -661,7 +681,8 @@ static void test_admitted_once(void)
     target_end(&target);
 }
 
-/* A child of this process which executes a program that is not readable, so that the kernel drops it. */
+/* A child of this process which executes a program that is not readable, so that the kernel drops
+ * it. */
 static pid_t dropper_begin(const char *path, int go)
 {
     pid_t pid = fork();
@@ -701,9 +722,9 @@ static bool copy_program(const char *path, mode_t mode)
 static void test_dropped(mode_t mode, bool drops)
 {
     char dir[] = "/tmp/attach-XXXXXX", path[64];
-    struct target target = { .pid = 0 };
-    struct reading reading = { 0 };
-    struct counter_facts facts = { 0 };
+    struct target target = {.pid = 0};
+    struct reading reading = {0};
+    struct counter_facts facts = {0};
     int go[2];
 
     if (!mkdtemp(dir) || chmod(dir, 0755) || pipe2(go, O_CLOEXEC))
@@ -767,12 +788,12 @@ static void test_thread(void)
 
 static void test_cpu(void)
 {
-    struct target none = { .pid = getpid() };
+    struct target none = {.pid = getpid()};
     struct plan plan = plan_for(&none);
     struct counter *counter;
-    struct reading reading = { 0 };
+    struct reading reading = {0};
 
-    plan.target = (struct target_ref) { .kind = TARGET_CPU, .cpu = 0, .cgroup_fd = -1 };
+    plan.target = (struct target_ref){.kind = TARGET_CPU, .cpu = 0, .cgroup_fd = -1};
     counter = attach_started(&plan);
     usleep(20000);
     perf_read(counter, &reading);
@@ -780,8 +801,7 @@ static void test_cpu(void)
     perf_free(counter);
     plan.target.cpu = 4000;
     int rc = perf_attach(&state, &plan, &counter, &err);
-    check(rc == -ENXIO && err.id == E37, "no such cpu", ": %s",
-          err.text);
+    check(rc == -ENXIO && err.id == E37, "no such cpu", ": %s", err.text);
 }
 
 static void test_set(void)
@@ -789,7 +809,7 @@ static void test_set(void)
     struct target target = target_begin();
     struct plan plan = plan_for(&target);
     struct counter *counter;
-    struct reading a = { 0 }, b = { 0 }, c = { 0 };
+    struct reading a = {0}, b = {0}, c = {0};
     long own;
 
     ask(&target, "t 4\n");
@@ -798,8 +818,9 @@ static void test_set(void)
     own = ask(&target, "w\n");
     perf_read(counter, &a);
     check((long)a.value[0] == own && a.value[1] > 0 && a.estimate[0] == a.value[0] &&
-          a.covered_ns == a.enabled_ns && a.enabled_ns == a.running_ns, "a set of two",
-          ": %llu %llu", (unsigned long long)a.value[0], (unsigned long long)a.value[1]);
+              a.covered_ns == a.enabled_ns && a.enabled_ns == a.running_ns,
+          "a set of two", ": %llu %llu", (unsigned long long)a.value[0],
+          (unsigned long long)a.value[1]);
     perf_stop(counter);
     ask(&target, "t 2\n");
     perf_read(counter, &a);
@@ -835,8 +856,7 @@ static void test_set(void)
     check(rc == -EMFILE && err.id == P10, "what is open for a while counts, too", ": %s", err.text);
     check(!perf_check_set(&state, plan_events, 2, false, &err), "check_set takes two", "");
     rc = perf_check_set(&state, plan_events, 3, false, &err);
-    check(rc == -EOPNOTSUPP, "check_set refuses", ": %s %s",
-          err_table[err.id].id, err.text);
+    check(rc == -EOPNOTSUPP, "check_set refuses", ": %s %s", err_table[err.id].id, err.text);
     target_end(&target);
     plan.fds_free = 100;
     rc = perf_attach(&state, &plan, &counter, &err);
@@ -848,10 +868,10 @@ static void test_hardware(void)
 {
     struct target target = target_begin();
     struct plan plan = plan_for(&target);
-    struct event tsc = { .written = (char *)"msr/tsc/", .scale = 1 };
-    struct plan_event set[] = { { &events[0], true, true }, { &tsc, true, true } };
+    struct event tsc = {.written = (char *)"msr/tsc/", .scale = 1};
+    struct plan_event set[] = {{&events[0], true, true}, {&tsc, true, true}};
     struct counter *counter;
-    struct reading a = { 0 };
+    struct reading a = {0};
     FILE *type = fopen("/sys/bus/event_source/devices/msr/type", "re");
     unsigned number = 0;
 
@@ -865,10 +885,10 @@ static void test_hardware(void)
         long own = ask(&target, "w\n");
         int rc = perf_read(counter, &a);
         check(!rc && (long)a.value[0] == own && a.value[1] > a.running_ns / 4 && !a.off &&
-              perf_cost(counter) == 6 && a.covered_ns > 0 &&
-              (int64_t)(a.covered_ns - a.running_ns) < 1000000, "with a witness of time",
-              ": %llu covered, %llu running", (unsigned long long)a.covered_ns,
-              (unsigned long long)a.running_ns);
+                  perf_cost(counter) == 6 && a.covered_ns > 0 &&
+                  (int64_t)(a.covered_ns - a.running_ns) < 1000000,
+              "with a witness of time", ": %llu covered, %llu running",
+              (unsigned long long)a.covered_ns, (unsigned long long)a.running_ns);
         perf_free(counter);
     }
     if (type)
@@ -883,7 +903,7 @@ static void test_blind(void)
     struct plan plan = plan_for(&target);
     struct sideband *sideband = state.sideband;
     struct counter *counter;
-    struct counter_facts facts = { 0 };
+    struct counter_facts facts = {0};
     long off;
 
     state.sideband = NULL;
@@ -906,7 +926,7 @@ static void test_exec(void)
     struct target target = target_begin();
     struct plan plan = plan_for(&target);
     struct counter *counter;
-    struct reading a = { 0 }, b = { 0 };
+    struct reading a = {0}, b = {0};
     long own;
 
     plan.at_exec = true;
@@ -924,7 +944,8 @@ static void test_exec(void)
     before = value(counter);
     ask(&target, "m\n");
     check(value(counter) == before && !perf_start(counter, &err) && ask(&target, "m\n") > 0 &&
-          value(counter) > before, "stop and start after the exec", "");
+              value(counter) > before,
+          "stop and start after the exec", "");
     perf_free(counter);
     target_end(&target);
 }
@@ -934,7 +955,7 @@ static void test_adopt(void)
     struct target target = target_begin();
     struct plan plan = plan_for(&target);
     struct counter *counter, *again = NULL;
-    struct counter_facts old, new = { 0 };
+    struct counter_facts old, new = {0};
     struct buf text, second;
     unsigned fds;
     long off, before;
@@ -961,7 +982,7 @@ static void test_adopt(void)
         off = value(again) - before;
         check(off == 0, "keeps its count", ": off by %ld", off);
         agrees(again, &target, "w\n", &off);
-        check(off == 0 && old.covered == new.covered && old.descriptors == new.descriptors,
+        check(off == 0 && old.covered == new.covered &&old.descriptors == new.descriptors,
               "goes on with the same numbers", ": off by %ld", off);
         ask(&target, "f 1\n");
         perf_facts_of(again, &new);

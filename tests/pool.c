@@ -11,14 +11,18 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { ALICE = 1000, BOB, WORKS = 100 };
+enum {
+    ALICE = 1000,
+    BOB,
+    WORKS = 100
+};
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     unsigned started, running, most, done;
     uid_t order[WORKS + 10]; /* whose works began, in this order */
-    unsigned allowed; /* works that may end */
+    unsigned allowed;        /* works that may end */
 } seen = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static int n_failures;

@@ -53,11 +53,12 @@ static void add_pid(void *arg, pid_t pid)
         pids->list[pids->n++] = pid;
 }
 
-/* What the covered processes execute, to be compared with what they execute when they are adopted. */
+/* What the covered processes execute, to be compared with what they execute when they are adopted.
+ */
 static void note_images(const struct counter *counter)
 {
     struct counter_facts facts;
-    struct pids pids = { .n = 0 };
+    struct pids pids = {.n = 0};
 
     perf_facts_of(counter, &facts);
     pids.size = facts.covered;
@@ -173,8 +174,8 @@ static int covered_adopt(struct counter *counter, const char *text)
     counter->covered = covered_new(counter->target.pid);
     if (!counter->covered)
         return -ENOMEM;
-    counter->listener = (struct side_listener) { .take = covered_take, .arg = counter->covered,
-                                                 .watched = true };
+    counter->listener =
+        (struct side_listener){.take = covered_take, .arg = counter->covered, .watched = true};
     counter->listening = sideband && !sideband_listen(sideband, &counter->listener);
     if (counter->listening)
         sideband_lock(sideband);
@@ -243,8 +244,7 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
         rc = -EBADF;
     if (!rc && shape.watch && counter->n_groups)
         counter->watch = watch_new(state, counter->fds + FD_WATCH(counter->n), counter->stride,
-                                   counter->n_groups, state->sink->gone, counter->tag,
-                                   &rc);
+                                   counter->n_groups, state->sink->gone, counter->tag, &rc);
     shape_free(&shape);
     if (rc && counter)
         perf_forget(counter);

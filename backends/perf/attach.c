@@ -1,6 +1,6 @@
 /*
- * perf_attach(): from a plan to a counter, for each kind of target. How the tasks of a process are opened is
- * in rounds.c.
+ * perf_attach(): from a plan to a counter, for each kind of target. How the tasks of a process are
+ * opened is in rounds.c.
  */
 #include "backends/perf/attach.h"
 
@@ -29,8 +29,9 @@ int attach_fits(const struct attach *attach, size_t groups, size_t others)
     unsigned long stay = attach->fds_used + groups * attach->shape.per_group, need = stay + others;
 
     if (stay > attach->plan->fds_quota)
-        return err_set(attach->err, P11, "needs %lu descriptors, quota has %lu left (max_fds_per_user)",
-                       stay, attach->plan->fds_quota);
+        return err_set(attach->err, P11,
+                       "needs %lu descriptors, quota has %lu left (max_fds_per_user)", stay,
+                       attach->plan->fds_quota);
     if (need <= attach->plan->fds_free)
         return 0;
     return err_set(attach->err, P10, "needs %lu descriptors, has %lu: %zu tasks or CPUs, %u each",
@@ -42,8 +43,11 @@ int attach_refused(const struct attach *attach, int code, const struct perf_even
 {
     const struct shape *shape = &attach->shape;
     size_t at = (size_t)(failed - shape->attr);
-    struct why why = { .code = -code, .attr = failed, .event = "the witness of time",
-                       .target = &attach->plan->target, .member = at > 0 && at < shape->n };
+    struct why why = {.code = -code,
+                      .attr = failed,
+                      .event = "the witness of time",
+                      .target = &attach->plan->target,
+                      .member = at > 0 && at < shape->n};
 
     if (at < shape->n)
         why.event = attach->plan->events[shape->order[at]].event->written;
@@ -95,13 +99,13 @@ static bool some_dropped(const struct census *census)
 static int attach_cover(struct attach *attach, struct counter *counter)
 {
     struct sideband *sideband = attach->state->sideband;
-    struct cover cover = { counter, &attach->census, some_dropped(&attach->census) };
+    struct cover cover = {counter, &attach->census, some_dropped(&attach->census)};
 
     counter->covered = covered_new(attach->plan->target.pid);
     if (!counter->covered)
         return err_set(attach->err, E32, "no memory for the set of covered processes");
-    counter->listener = (struct side_listener) { .take = covered_take, .arg = counter->covered,
-                                                 .watched = true };
+    counter->listener =
+        (struct side_listener){.take = covered_take, .arg = counter->covered, .watched = true};
     counter->listening = sideband && !sideband_listen(sideband, &counter->listener);
     if (counter->listening && attach->census.listening) {
         sideband_sync(sideband, cover_begin, &cover);
@@ -117,9 +121,9 @@ static int attach_watch(struct attach *attach, struct counter *counter)
     int rc = 0;
 
     if (attach->shape.watch && counter->n_groups)
-        counter->watch = watch_new(attach->state, counter->fds + FD_WATCH(counter->n),
-                                   counter->stride, counter->n_groups,
-                                   attach->state->sink->gone, counter->tag, &rc);
+        counter->watch =
+            watch_new(attach->state, counter->fds + FD_WATCH(counter->n), counter->stride,
+                      counter->n_groups, attach->state->sink->gone, counter->tag, &rc);
     if (rc)
         return err_set(attach->err, P14,
                        "the end of the target cannot be watched: %s (locked memory "
@@ -145,7 +149,7 @@ static int attach_harvest(struct attach *attach, struct counter *counter)
         if (task->state != TASK_OPEN)
             continue;
         memcpy(counter_fds(counter, n), task->fds, counter->stride * sizeof *task->fds);
-        counter->tasks[n++] = (struct counter_task) { task->tid, -1 };
+        counter->tasks[n++] = (struct counter_task){task->tid, -1};
     }
     counter->raced = attach->raced;
     counter->left_out = census->left_out;
@@ -185,7 +189,7 @@ static int attach_one(struct attach *attach, struct counter *counter, unsigned g
     const struct perf_event_attr *failed = NULL;
     int rc = group_open(&attach->shape, pid, cpu, counter_fds(counter, group), &failed);
 
-    counter->tasks[group] = (struct counter_task) { cpu < 0 ? pid : -1, cpu };
+    counter->tasks[group] = (struct counter_task){cpu < 0 ? pid : -1, cpu};
     return rc ? attach_refused(attach, rc, failed) : 0;
 }
 
@@ -193,8 +197,8 @@ static int attach_thread(struct attach *attach, struct counter *counter)
 {
     const struct target_ref *target = &attach->plan->target;
     struct census held;
-    int rc = census_open(&held, &(struct backend_state) { .sideband = NULL }, attach->plan,
-                         attach->err);
+    int rc =
+        census_open(&held, &(struct backend_state){.sideband = NULL}, attach->plan, attach->err);
 
     if (rc)
         return rc;
@@ -203,7 +207,7 @@ static int attach_thread(struct attach *attach, struct counter *counter)
         rc = err_set(attach->err, E32, "no memory");
     if (!rc)
         rc = attach_one(attach, counter, 0, target->tid, -1);
-    if (!rc && (!census_lives(&held, &(struct task) { .tid = target->tid, .pid = target->pid }) ||
+    if (!rc && (!census_lives(&held, &(struct task){.tid = target->tid, .pid = target->pid}) ||
                 (target->alive && !target->alive(target->alive_arg))))
         rc = err_set(attach->err, X09, "thread %d has just ended", target->tid);
     if (!rc)
@@ -259,7 +263,7 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
         [TARGET_CPU] = attach_cpu,
         [TARGET_CGROUP] = attach_cgroup,
     };
-    struct attach attach = { .state = state, .plan = plan, .err = err };
+    struct attach attach = {.state = state, .plan = plan, .err = err};
     struct counter *counter = NULL;
     int rc = -ENOMEM;
 

@@ -14,8 +14,8 @@ struct attach {
     struct shape shape;
     struct census census;
     unsigned long fds_used;
-    unsigned reopened;      /* creators opened again in this try */
-    bool lenient;           /* last try: what is not sure is taken as it is, and raced is set */
+    unsigned reopened; /* creators opened again in this try */
+    bool lenient;      /* last try: what is not sure is taken as it is, and raced is set */
     bool raced;
 };
 
@@ -30,7 +30,7 @@ int attach_tries(struct attach *attach);
 int attach_open_sharp(struct attach *attach, size_t i);
 /* 0, or P13 when the plan's deadline has passed. */
 int attach_in_time(const struct attach *attach);
-/* 0, or P11 when `groups` more groups exceed the owner's quota, P10 when with `others`, which are closed
- * again, they exceed what the process has left. */
+/* 0, or P11 when `groups` more groups exceed the owner's quota, P10 when with `others`, which are
+ * closed again, they exceed what the process has left. */
 int attach_fits(const struct attach *attach, size_t groups, size_t others);
 int attach_refused(const struct attach *attach, int code, const struct perf_event_attr *failed);

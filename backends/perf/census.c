@@ -11,7 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RECORDS_MAX = 1000000 };
+enum {
+    RECORDS_MAX = 1000000
+};
 
 uint64_t census_now_ns(void)
 {
@@ -58,8 +60,8 @@ int census_open(struct census *census, struct backend_state *state, const struct
     const struct target_ref *target = &plan->target;
     char path[40];
 
-    *census = (struct census) { .state = state, .plan = plan };
-    census->listener = (struct side_listener) { .take = census_take, .arg = census };
+    *census = (struct census){.state = state, .plan = plan};
+    census->listener = (struct side_listener){.take = census_take, .arg = census};
     snprintf(path, sizeof path, "/proc/%d/task", target->pid);
     census->task_dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* Asked after the directory is held: from here on it cannot be another process. */
@@ -212,13 +214,18 @@ static void link_fork(struct census *census, struct side_record *record)
     if (known >= 0 && !census->tasks[known].born_ns && !census->tasks[known].dead)
         return; /* listed, so that it was there before anything was opened */
     if (creator < 0)
-        creator = census_add(census, &(struct task) { .tid = record->ptid, .pid = plan->target.pid,
-                                                      .parent = -1, .root = -1, .asked = true });
+        creator = census_add(census, &(struct task){.tid = record->ptid,
+                                                    .pid = plan->target.pid,
+                                                    .parent = -1,
+                                                    .root = -1,
+                                                    .asked = true});
     if (creator >= 0)
-        census_add(census, &(struct task) { .tid = record->tid, .pid = record->pid,
-                                            .parent = creator, .root = -1,
-                                            .asked = record->pid != record->tid,
-                                            .born_ns = record->time_ns });
+        census_add(census, &(struct task){.tid = record->tid,
+                                          .pid = record->pid,
+                                          .parent = creator,
+                                          .root = -1,
+                                          .asked = record->pid != record->tid,
+                                          .born_ns = record->time_ns});
 }
 
 /* An exec ends all other threads, and the one that made it takes the leader's number. */
@@ -345,7 +352,7 @@ static void fetch(void *arg)
 
 int census_update(struct census *census, struct err *err)
 {
-    struct fetched fetched = { .census = census };
+    struct fetched fetched = {.census = census};
     size_t before = census->n_records;
 
     if (!census->listening)

@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 enum task_state {
-    TASK_WAITING,   /* has inherited nothing; to be opened */
+    TASK_WAITING, /* has inherited nothing; to be opened */
     TASK_OPEN,
     TASK_INHERITED,
     TASK_UNSURE,
@@ -27,41 +27,41 @@ enum task_state {
 struct task {
     pid_t tid, pid;
     enum task_state state;
-    int parent;             /* its creator; -1: it was there before */
-    int root;               /* INHERITED, UNSURE: whose event it has, or perhaps has */
-    uint64_t born_ns;       /* its FORK record; 0: it was listed before anything was opened */
-    bool dead;              /* an EXIT record was seen */
-    bool asked;             /* admit() has spoken */
+    int parent;                /* its creator; -1: it was there before */
+    int root;                  /* INHERITED, UNSURE: whose event it has, or perhaps has */
+    uint64_t born_ns;          /* its FORK record; 0: it was listed before anything was opened */
+    bool dead;                 /* an EXIT record was seen */
+    bool asked;                /* admit() has spoken */
     uint64_t begin_ns, end_ns; /* OPEN: the copying began to work between these moments */
-    bool sharp;             /* OPEN: whoever was born after end_ns has inherited */
-    bool settled;           /* OPEN: it was not making a child all the time since */
-    bool confirmed;         /* OPEN: admit() has said yes since */
-    uint64_t next_birth_ns; /* OPEN: the first FORK record of this creator after end_ns */
-    int *fds;               /* OPEN: its group */
+    bool sharp;                /* OPEN: whoever was born after end_ns has inherited */
+    bool settled;              /* OPEN: it was not making a child all the time since */
+    bool confirmed;            /* OPEN: admit() has said yes since */
+    uint64_t next_birth_ns;    /* OPEN: the first FORK record of this creator after end_ns */
+    int *fds;                  /* OPEN: its group */
 };
 
 struct census {
     struct backend_state *state;
     const struct plan *plan;
-    int task_dir;           /* /proc/PID/task of the target: cannot come to mean another process */
+    int task_dir; /* /proc/PID/task of the target: cannot come to mean another process */
     struct task *tasks;
     size_t n, size;
-    int *table;             /* hash: tid -> newest task, -1 none */
+    int *table; /* hash: tid -> newest task, -1 none */
     size_t table_size;
-    pid_t *processes;       /* those listed, the target first */
+    pid_t *processes; /* those listed, the target first */
     size_t n_processes, size_processes;
-    unsigned covered;       /* processes taken */
+    unsigned covered; /* processes taken */
     unsigned left_out;
     struct side_listener listener;
     bool listening;
     struct side_record *incoming; /* under the sideband's lock */
     size_t n_incoming, size_incoming;
-    bool lost;              /* under the sideband's lock */
+    bool lost; /* under the sideband's lock */
     struct side_record *records;
     size_t n_records, size_records;
-    size_t n_linked;        /* EXIT and EXEC records before this have been looked at */
-    bool undecided;         /* something happened that cannot be told apart: begin again */
-    bool failed;            /* memory ended */
+    size_t n_linked; /* EXIT and EXEC records before this have been looked at */
+    bool undecided;  /* something happened that cannot be told apart: begin again */
+    bool failed;     /* memory ended */
 };
 
 /* 0; X09 or E44 when the process is gone; P13… never. Listens to the sideband if it can be had. */

@@ -12,7 +12,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { LATE_RECORD_TRIES = 40, LATE_RECORD_US = 100, TASK_PATH_BYTES = 64 };
+enum {
+    LATE_RECORD_TRIES = 40,
+    LATE_RECORD_US = 100,
+    TASK_PATH_BYTES = 64
+};
 
 /* A directory stream of /proc/PID/task, through the target's own directory where it is the target.
  */
@@ -186,7 +190,7 @@ static bool leader_is_back(DIR *dir, pid_t tid)
  */
 static void newcomer_await(struct census *census, pid_t tid, pid_t pid)
 {
-    struct task task = { .tid = tid, .pid = pid };
+    struct task task = {.tid = tid, .pid = pid};
 
     for (int i = 0; i < LATE_RECORD_TRIES; i++) {
         if (census_update(census, NULL) || census_find(census, tid) >= 0 ||
@@ -230,9 +234,11 @@ bool census_complete(struct census *census)
 bool census_makes_child(const struct census *census, const struct task *task)
 {
     static const long births[] = {
-        SYS_clone, SYS_clone3,
+        SYS_clone,
+        SYS_clone3,
 #ifdef SYS_fork
-        SYS_fork, SYS_vfork,
+        SYS_fork,
+        SYS_vfork,
 #endif
     };
     char path[TASK_PATH_BYTES], text[32] = "", *end;

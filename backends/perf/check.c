@@ -72,12 +72,14 @@ static int classes_agree(const struct backend_state *state, const struct plan_ev
 static int group_refused(const struct plan_event *event, const struct perf_event_attr *attr,
                          int code, bool member, bool multiplex, struct err *err)
 {
-    struct why why = { .code = -code, .attr = attr, .event = event->event->written,
-                       .member = member };
+    struct why why = {
+        .code = -code, .attr = attr, .event = event->event->written, .member = member};
 
     if (member && code == -EINVAL && takes_counter(event) && !multiplex)
-        return err_set(err, E19, "the processor has not enough counters to count \"%s\" together "
-                       "with the events before it", event->event->written);
+        return err_set(err, E19,
+                       "the processor has not enough counters to count \"%s\" together "
+                       "with the events before it",
+                       event->event->written);
     return why_refused(err, &why);
 }
 
@@ -95,8 +97,8 @@ static int group_try(const struct plan_event *events, unsigned n, pid_t tid, boo
         struct perf_event_attr attr;
 
         code_to_attr(event->event, event->user, event->kernel, &attr);
-        attr.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED |
-                           PERF_FORMAT_TOTAL_TIME_RUNNING;
+        attr.read_format =
+            PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
         fds[opened] = event_open(&attr, tid, -1, opened ? fds[0] : -1, 0);
         if (fds[opened] < 0)
             rc = group_refused(event, &attr, fds[opened], opened > 0, multiplex, err);
@@ -117,7 +119,7 @@ static bool needs_asking(const struct plan_event *events, unsigned n)
 int perf_check_set(struct backend_state *state, const struct plan_event *events, unsigned n,
                    bool multiplex, struct err *err)
 {
-    struct parked parked = { .tid = 0 };
+    struct parked parked = {.tid = 0};
     pthread_t thread;
     int rc = classes_agree(state, events, n, err);
 

@@ -14,7 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CHILD_TRIES = 4, GAP_NS = 1000000 };
+enum {
+    CHILD_TRIES = 4,
+    GAP_NS = 1000000
+};
 
 /* What the kernel writes for a group with both times. */
 struct group_text {
@@ -98,8 +101,8 @@ static void last_give(const struct group_last *last, struct group_text *text, un
 }
 
 /*
- * The kernel's times of a cgroup's events jump at ENABLE, and go on while disabled (6.18: minutes that
- * nobody counted). They are taken relative to what they were right after each start.
+ * The kernel's times of a cgroup's events jump at ENABLE, and go on while disabled (6.18: minutes
+ * that nobody counted). They are taken relative to what they were right after each start.
  */
 static void skew_start(struct counter *counter)
 {
@@ -110,8 +113,10 @@ static void skew_start(struct counter *counter)
 
         if (read(counter_fds(counter, i)[0], &text, sizeof text) <= 0)
             continue;
-        __atomic_store_n(&skew->enabled_ns, text.enabled_ns - skew->kept_enabled_ns, __ATOMIC_RELAXED);
-        __atomic_store_n(&skew->running_ns, text.running_ns - skew->kept_running_ns, __ATOMIC_RELAXED);
+        __atomic_store_n(&skew->enabled_ns, text.enabled_ns - skew->kept_enabled_ns,
+                         __ATOMIC_RELAXED);
+        __atomic_store_n(&skew->running_ns, text.running_ns - skew->kept_running_ns,
+                         __ATOMIC_RELAXED);
     }
 }
 
@@ -125,8 +130,10 @@ static void skew_stop(struct counter *counter)
 
         if (read(counter_fds(counter, i)[0], &text, sizeof text) <= 0)
             continue;
-        __atomic_store_n(&skew->kept_enabled_ns, text.enabled_ns - skew->enabled_ns, __ATOMIC_RELAXED);
-        __atomic_store_n(&skew->kept_running_ns, text.running_ns - skew->running_ns, __ATOMIC_RELAXED);
+        __atomic_store_n(&skew->kept_enabled_ns, text.enabled_ns - skew->enabled_ns,
+                         __ATOMIC_RELAXED);
+        __atomic_store_n(&skew->kept_running_ns, text.running_ns - skew->running_ns,
+                         __ATOMIC_RELAXED);
     }
 }
 
@@ -192,7 +199,9 @@ static int pinned_read(struct counter *counter, unsigned group, struct group_tex
 /* The time during which a group should have counted. */
 static uint64_t witness_read(const struct counter *counter, unsigned group)
 {
-    struct { uint64_t value, enabled_ns, running_ns; } text;
+    struct {
+        uint64_t value, enabled_ns, running_ns;
+    } text;
     int fd = counter_fds(counter, group)[FD_WITNESS(counter->n)];
 
     return read(fd, &text, sizeof text) == sizeof text ? text.enabled_ns : 0;
@@ -222,12 +231,13 @@ static void verdicts_clear(struct counter *counter)
 }
 
 /*
- * A group whose original rests (its task sleeps) reads well, whatever happened to its copies: it is off
- * when the target ran for a while and the group did not. A read can take long: the time to compare with
- * next is that of now, not `covered`, when the witness said `witness` and the group was not read yet.
+ * A group whose original rests (its task sleeps) reads well, whatever happened to its copies: it is
+ * off when the target ran for a while and the group did not. A read can take long: the time to
+ * compare with next is that of now, not `covered`, when the witness said `witness` and the group
+ * was not read yet.
  */
-static bool copies_are_off(struct counter *counter, unsigned group, uint64_t covered, uint64_t running,
-                           uint64_t witness)
+static bool copies_are_off(struct counter *counter, unsigned group, uint64_t covered,
+                           uint64_t running, uint64_t witness)
 {
     struct group_last *last = counter_last(counter, group);
     bool off = __atomic_load_n(&last->off, __ATOMIC_RELAXED) != 0;
@@ -394,7 +404,7 @@ void perf_facts_of(const struct counter *counter, struct counter_facts *out)
 {
     bool process = counter_scope_is_process(counter);
 
-    *out = (struct counter_facts) {
+    *out = (struct counter_facts){
         .threads = process ? counter->n_groups : 0,
         .descriptors = counter->n_groups * counter->per_group,
         .raced = counter->raced,

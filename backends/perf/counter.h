@@ -16,36 +16,36 @@ struct watch; /* watch.h: tells when the last covered task is dead */
 struct group_last {
     uint64_t enabled_ns, running_ns, gap_ns;
     uint64_t judged_covered_ns, judged_running_ns; /* when `off` was found out last */
-    uint64_t off;    /* 1: the target ran, and nothing of the group did */
+    uint64_t off;     /* 1: the target ran, and nothing of the group did */
     uint64_t value[]; /* n, in the group's order */
 };
 
 struct counter {
     struct backend_state *state;
-    struct target_ref target;     /* alive and alive_arg are not kept */
+    struct target_ref target; /* alive and alive_arg are not kept */
     uint64_t tag;
     bool hardware, descendants, at_exec, multiplex;
-    bool on;                      /* atomic: started, not stopped */
-    bool begun;                   /* started at least once */
-    unsigned n;                   /* events */
-    unsigned stride;              /* descriptors of a group: events, witness, watch */
+    bool on;         /* atomic: started, not stopped */
+    bool begun;      /* started at least once */
+    unsigned n;      /* events */
+    unsigned stride; /* descriptors of a group: events, witness, watch */
     unsigned n_groups;
-    unsigned per_group;           /* descriptors really open */
-    uint8_t order[SET_MAX];       /* place in the group -> place in the plan */
+    unsigned per_group;     /* descriptors really open */
+    uint8_t order[SET_MAX]; /* place in the group -> place in the plan */
     struct counter_task {
-        pid_t tid;                /* -1: a CPU */
-        int cpu;                  /* -1: a task */
-    } *tasks;                     /* n_groups */
-    int *fds;                     /* n_groups × stride */
-    char *last;                   /* n_groups × struct group_last; only with hardware */
-    struct skew {                 /* n_groups; only of a cgroup: what the kernel's times are ahead */
-        uint64_t enabled_ns, running_ns; /* of the truth (atomic) */
+        pid_t tid; /* -1: a CPU */
+        int cpu;   /* -1: a task */
+    } * tasks;     /* n_groups */
+    int *fds;      /* n_groups × stride */
+    char *last;    /* n_groups × struct group_last; only with hardware */
+    struct skew {  /* n_groups; only of a cgroup: what the kernel's times are ahead */
+        uint64_t enabled_ns, running_ns;           /* of the truth (atomic) */
         uint64_t kept_enabled_ns, kept_running_ns; /* true times at the last stop */
-    } *skew;
+    } * skew;
     bool raced;
     unsigned left_out;
-    struct covered *covered;      /* with descendants, else NULL */
-    struct side_listener listener;/* keeps it up to date */
+    struct covered *covered;       /* with descendants, else NULL */
+    struct side_listener listener; /* keeps it up to date */
     bool listening;
     struct watch *watch;
 };

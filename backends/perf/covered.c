@@ -8,18 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNPLACED = 128, DROP_NS = 1000000 };
+enum {
+    UNPLACED = 128,
+    DROP_NS = 1000000
+};
 
 struct covered {
     struct covered_slot {
-        pid_t pid;      /* 0 never used */
-        int threads;    /* 0: gone, the slot may be used again for the same number */
-        bool suspect;   /* its first thread's EXIT came right after an exec */
+        pid_t pid;        /* 0 never used */
+        int threads;      /* 0: gone, the slot may be used again for the same number */
+        bool suspect;     /* its first thread's EXIT came right after an exec */
         uint64_t exec_ns; /* its last exec */
         uint64_t image;   /* when covered_image() was called; 0 not known */
-    } *slots;
-    size_t size;        /* a power of two */
-    size_t used;        /* slots with a number, gone ones included */
+    } * slots;
+    size_t size; /* a power of two */
+    size_t used; /* slots with a number, gone ones included */
     pid_t target;
     unsigned n, n_suspects;
     bool doubt;
@@ -131,8 +134,8 @@ static void suspect_set(struct covered *covered, struct covered_slot *slot, bool
 }
 
 /*
- * A second EXIT proves that the first was none. Else only who looks at the process can tell: one that
- * is dead by then ended with its first.
+ * A second EXIT proves that the first was none. Else only who looks at the process can tell: one
+ * that is dead by then ended with its first.
  */
 static void covered_suspect(struct covered *covered, const struct side_record *record)
 {
@@ -150,13 +153,14 @@ static void covered_suspect(struct covered *covered, const struct side_record *r
     }
 }
 
-unsigned covered_suspects(const struct covered *covered, struct covered_suspect *list, unsigned most)
+unsigned covered_suspects(const struct covered *covered, struct covered_suspect *list,
+                          unsigned most)
 {
     unsigned n = 0;
 
     for (size_t i = 0; covered->n_suspects && i < covered->size && n < most; i++)
         if (covered->slots[i].suspect)
-            list[n++] = (struct covered_suspect) { covered->slots[i].pid, covered->slots[i].exec_ns };
+            list[n++] = (struct covered_suspect){covered->slots[i].pid, covered->slots[i].exec_ns};
     return n;
 }
 
@@ -235,8 +239,8 @@ static void covered_retry(struct covered *covered)
         for (size_t i = 0; i < UNPLACED; i++) {
             struct side_record *record = &covered->unplaced[i];
 
-            if (record->pid && covered_knows(covered, record->type == SIDE_FORK ? record->ppid
-                                                                               : record->pid)) {
+            if (record->pid &&
+                covered_knows(covered, record->type == SIDE_FORK ? record->ppid : record->pid)) {
                 placed |= covered_place(covered, record);
                 record->pid = 0;
             }

@@ -22,16 +22,21 @@ void covered_doubt(struct covered *covered);
 bool covered_has(const struct covered *covered, pid_t pid);
 
 /*
- * Who lost its events to the exec of a privileged program: EXEC directly followed by EXIT, while the
- * process lives. Whether it does is found out without the lock: suspects, look, verdicts.
+ * Who lost its events to the exec of a privileged program: EXEC directly followed by EXIT, while
+ * the process lives. Whether it does is found out without the lock: suspects, look, verdicts.
  */
 struct covered_suspect {
     pid_t pid;
     uint64_t exec_ns;
 };
-enum suspect_life { SUSPECT_LIVES, SUSPECT_ENDS, SUSPECT_DEAD };
+enum suspect_life {
+    SUSPECT_LIVES,
+    SUSPECT_ENDS,
+    SUSPECT_DEAD
+};
 /* At most `most` of them into list; how many. */
-unsigned covered_suspects(const struct covered *covered, struct covered_suspect *list, unsigned most);
+unsigned covered_suspects(const struct covered *covered, struct covered_suspect *list,
+                          unsigned most);
 /* After the rings were drained since the look. */
 void covered_judge(struct covered *covered, const struct covered_suspect *suspect,
                    enum suspect_life life);
@@ -44,8 +49,8 @@ bool covered_dropped(const struct covered *covered);
 void covered_each(const struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg);
 unsigned covered_count(const struct covered *covered);
 /*
- * "PID:THREADS:IMAGE,…" or "-"; before it "?" when in doubt, "!" when some were dropped. covered_scan()
- * puts it into an empty set, without the images.
+ * "PID:THREADS:IMAGE,…" or "-"; before it "?" when in doubt, "!" when some were dropped.
+ * covered_scan() puts it into an empty set, without the images.
  */
 void covered_print(const struct covered *covered, struct buf *out);
 bool covered_scan(struct covered *covered, const char *text);

@@ -1,6 +1,6 @@
 /*
- * Has a covered descendant lost its events to the exec of a privileged program? The records tell who
- * may have (covered.c); whether it lives is seen in /proc.
+ * Has a covered descendant lost its events to the exec of a privileged program? The records tell
+ * who may have (covered.c); whether it lives is seen in /proc.
  */
 #include "backends/perf/counter.h"
 
@@ -11,7 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SUSPECTS = 32, TASK_EXITING = 4 /* PF_EXITING */ };
+enum {
+    SUSPECTS = 32,
+    TASK_EXITING = 4 /* PF_EXITING */
+};
 
 /* The first thread's, as /proc says. Between its EXIT record and its end it is PF_EXITING. */
 static enum suspect_life life_of(pid_t pid)
@@ -43,10 +46,11 @@ bool counter_lives(pid_t pid)
 }
 
 /*
- * The processes are looked at without the sideband's lock; of one that died by then a second EXIT is read
- * after. True: there may be more.
+ * The processes are looked at without the sideband's lock; of one that died by then a second EXIT
+ * is read after. True: there may be more.
  */
-static bool suspects_judge(const struct counter *counter, unsigned n, const struct covered_suspect *list)
+static bool suspects_judge(const struct counter *counter, unsigned n,
+                           const struct covered_suspect *list)
 {
     struct sideband *sideband = counter->state->sideband;
     enum suspect_life life[SUSPECTS];

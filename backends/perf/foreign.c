@@ -1,7 +1,7 @@
 /*
- * A flexible group is on the hardware when it fits beside what is pinned there, and never takes anything
- * from it. So the largest one that runs tells how many counters are left. It is given a few milliseconds,
- * for what belongs to the task that happens to run is not the CPU's.
+ * A flexible group is on the hardware when it fits beside what is pinned there, and never takes
+ * anything from it. So the largest one that runs tells how many counters are left. It is given a
+ * few milliseconds, for what belongs to the task that happens to run is not the CPU's.
  */
 #include "backends/perf/foreign.h"
 
@@ -13,7 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOOKS = 8, LOOK_NS = 500000 };
+enum {
+    LOOKS = 8,
+    LOOK_NS = 500000
+};
 
 struct trial {
     const struct pmu *pmu;
@@ -47,11 +50,14 @@ static void trial_end(struct trial *trial)
         event_close(&trial->fd[--trial->n]);
 }
 
-/* Was the group on the hardware at any moment? Enabled as a whole, so that no part of it runs alone. */
+/* Was the group on the hardware at any moment? Enabled as a whole, so that no part of it runs
+ * alone. */
 static bool trial_runs(struct trial *trial)
 {
-    const struct timespec pause = { .tv_nsec = LOOK_NS };
-    struct { uint64_t value, enabled_ns, running_ns; } seen = { .running_ns = 0 };
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    struct {
+        uint64_t value, enabled_ns, running_ns;
+    } seen = {.running_ns = 0};
 
     if (ioctl(trial->fd[0], PERF_EVENT_IOC_ENABLE, 0))
         return false;
@@ -108,7 +114,7 @@ static uint64_t last_rows(unsigned n_rows, uint64_t own, unsigned missing)
 
 uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigned cpu, uint64_t own)
 {
-    struct trial trial = { .cpu = cpu };
+    struct trial trial = {.cpu = cpu};
     unsigned free_rows, held, general;
     uint64_t foreign;
 

@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 /* Opening may find the leader riding on a child for a moment: the kernel swaps equal contexts. */
-enum { SWAPPED_TRIES = 16 };
+enum {
+    SWAPPED_TRIES = 16
+};
 
 int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group,
                unsigned long flags)
@@ -52,7 +54,7 @@ static void shape_order(struct shape *shape, const struct plan *plan)
 
 static void attr_dummy(struct perf_event_attr *attr)
 {
-    *attr = (struct perf_event_attr) {
+    *attr = (struct perf_event_attr){
         .size = sizeof *attr,
         .type = PERF_TYPE_SOFTWARE,
         .config = PERF_COUNT_SW_DUMMY,
@@ -91,7 +93,7 @@ static void shape_attrs(struct shape *shape, const struct plan *plan)
 
 int shape_make(struct shape *shape, const struct plan *plan, int watch_cpu)
 {
-    *shape = (struct shape) {
+    *shape = (struct shape){
         .n = plan->n,
         .stride = plan->n + 2,
         .inherit = plan->target.kind == TARGET_PROCESS,

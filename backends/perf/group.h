@@ -17,9 +17,9 @@ void event_close(int *fd);
 
 /* What a group of a plan looks like; the same for every task of a counter. */
 struct shape {
-    unsigned n;                   /* events */
-    unsigned stride;              /* descriptors kept for a group: events, witness, watch */
-    bool hardware;                /* something in it takes counters of the processor */
+    unsigned n;      /* events */
+    unsigned stride; /* descriptors kept for a group: events, witness, watch */
+    bool hardware;   /* something in it takes counters of the processor */
     bool inherit;
     bool watch;
     int watch_cpu;
@@ -33,11 +33,11 @@ struct shape {
 int shape_make(struct shape *shape, const struct plan *plan, int watch_cpu);
 void shape_free(struct shape *shape);
 #define SHAPE_WITNESS(shape) (&(shape)->attr[(shape)->n])
-#define SHAPE_WATCH(shape) (&(shape)->attr[(shape)->n + 1])
-#define SHAPE_PROBE(shape) (&(shape)->attr[(shape)->n + 2])
+#define SHAPE_WATCH(shape)   (&(shape)->attr[(shape)->n + 1])
+#define SHAPE_PROBE(shape)   (&(shape)->attr[(shape)->n + 2])
 /* Places in a group's descriptors. */
 #define FD_WITNESS(n) (n)
-#define FD_WATCH(n) ((n) + 1)
+#define FD_WATCH(n)   ((n) + 1)
 
 /*
  * Opens a group, stopped. fds has room for shape->stride and is all -1 after a failure. *failed is

@@ -1,6 +1,6 @@
 /*
- * A dummy event with a ring on the process's first thread: when it is taken off, poll says HUP. That
- * also happens when the process dies, or another thread executes a program; who is told looks.
+ * A dummy event with a ring on the process's first thread: when it is taken off, poll says HUP.
+ * That also happens when the process dies, or another thread executes a program; who is told looks.
  */
 #include "backends/perf/guard.h"
 

@@ -259,7 +259,8 @@ static void pmu_settle(struct pmus *pmus, struct pmu *pmu, bool hybrid)
     pmu->capabilities = capabilities_of(pmus, pmu);
 }
 
-/* Only the order matters: a fixed counter is for one event, a general one for all the others, too. */
+/* Only the order matters: a fixed counter is for one event, a general one for all the others, too.
+ */
 static const unsigned *row_events(struct pmu *pmu)
 {
     unsigned rows = pmu->general + pmu->fixed;

@@ -1,7 +1,8 @@
 /*
- * Opening the tasks of a process: list first, open, then decide newcomers by FORK records, until nothing
- * is open to doubt. A thread that may have inherited is never opened; where that cannot be found out
- * everything is closed and begun again, and after some tries what is left is marked `raced`.
+ * Opening the tasks of a process: list first, open, then decide newcomers by FORK records, until
+ * nothing is open to doubt. A thread that may have inherited is never opened; where that cannot be
+ * found out everything is closed and begun again, and after some tries what is left is marked
+ * `raced`.
  */
 #include "backends/perf/attach.h"
 
@@ -14,12 +15,13 @@ enum {
     ROUNDS_MAX = 400,       /* of opening newcomers, in one try */
     REOPENED_MAX = 200,     /* creators opened again, in one try */
     PROBE_DESCRIPTORS = 42, /* sharp.c, and a directory */
-    /* After this long a birth that began before the opening is over. The creator may lose its CPU in
-     * the middle: with 3 ms 6 of 200 attaches in an emulated machine missed a thread, with 12 none. */
+    /* After this long a birth that began before the opening is over. The creator may lose its CPU
+     * in the middle: with 3 ms 6 of 200 attaches in an emulated machine missed a thread, with 12
+     * none. */
     THREAD_BIRTH_NS = 12000000,
     PROCESS_BIRTH_NS = 20000000, /* the same, with the copying of memory */
     BIRTH_POLL_US = 50,
-    LENIENT_SHARE = 2,      /* after this part of the time only a lenient try is left */
+    LENIENT_SHARE = 2, /* after this part of the time only a lenient try is left */
 };
 
 void attach_close_task(struct attach *attach, struct task *task)
@@ -162,8 +164,8 @@ static void leave_process_out(struct attach *attach, pid_t pid)
 }
 
 /*
- * A descendant may have executed a privileged program after admit() was asked and before it was opened;
- * one that does so later is taken away by the kernel. True: some were left out.
+ * A descendant may have executed a privileged program after admit() was asked and before it was
+ * opened; one that does so later is taken away by the kernel. True: some were left out.
  */
 static bool confirm_descendants(struct attach *attach)
 {
@@ -247,8 +249,7 @@ static int attach_try(struct attach *attach, bool *again)
     if (!rc && census->undecided && attach->lenient) {
         attach->raced = true;
         confirm_descendants(attach);
-    }
-    else if (!rc)
+    } else if (!rc)
         *again = census->undecided;
     return rc;
 }

@@ -19,12 +19,12 @@
 #include <unistd.h>
 
 enum {
-    PROBES = 40,        /* siblings of L */
-    BUSY_PROBES = 12,   /* the first ones follow each other at once */
-    PAUSE_NS = 4000,    /* then the steps grow by this */
+    PROBES = 40,      /* siblings of L */
+    BUSY_PROBES = 12, /* the first ones follow each other at once */
+    PAUSE_NS = 4000,  /* then the steps grow by this */
     SHARP_TRIES = 60,
     ORACLE_TRIES = 20,
-    COPYING_NS = 20000, /* what making a thread takes at most, nearly always */
+    COPYING_NS = 20000,   /* what making a thread takes at most, nearly always */
     CLOCK_SLACK_NS = 500, /* the kernel's NMI-safe clock may differ a little from ours */
 };
 
@@ -69,7 +69,11 @@ static void pause_ns(uint64_t ns)
         ;
 }
 
-enum sharp { SHARP_AGAIN, SHARP_DECIDED, SHARP_QUIET };
+enum sharp {
+    SHARP_AGAIN,
+    SHARP_DECIDED,
+    SHARP_QUIET
+};
 
 /* The steps after the counter's group is open. */
 static enum sharp sharp_steps(struct attach *attach, struct task *task, struct probe *probe)
@@ -107,13 +111,19 @@ static void *child_wait(void *arg)
 static bool oracle_ask(void)
 {
     struct perf_event_attr attr = {
-        .size = sizeof attr, .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_DUMMY,
-        .exclude_kernel = 1, .exclude_hv = 1, .disabled = 1, .inherit = 1, .inherit_thread = 1,
-        .read_format = PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED |
-                       PERF_FORMAT_TOTAL_TIME_RUNNING,
+        .size = sizeof attr,
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_DUMMY,
+        .exclude_kernel = 1,
+        .exclude_hv = 1,
+        .disabled = 1,
+        .inherit = 1,
+        .inherit_thread = 1,
+        .read_format =
+            PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
     };
-    struct shape shape = { .attr = (struct perf_event_attr[3]) { attr, attr, attr } };
-    struct probe probe = { .n = 0 };
+    struct shape shape = {.attr = (struct perf_event_attr[3]){attr, attr, attr}};
+    struct probe probe = {.n = 0};
     bool works = false;
     pthread_t child;
     sem_t done;
@@ -156,7 +166,7 @@ static int open_blunt(struct attach *attach, size_t i)
 
 static int sharp_try(struct attach *attach, size_t i, enum sharp *answer)
 {
-    struct probe probe = { .n = 0 };
+    struct probe probe = {.n = 0};
     struct task *task = &attach->census.tasks[i];
     int rc = probe_add(&probe, &attach->shape, task->tid);
 

@@ -17,14 +17,18 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RING_PAGES_MOST = 16, RING_PAGES_LEAST = 1, RECORD_BYTES_MAX = 256 };
+enum {
+    RING_PAGES_MOST = 16,
+    RING_PAGES_LEAST = 1,
+    RECORD_BYTES_MAX = 256
+};
 
 struct side_ring {
     unsigned cpu;
     int fd;
     bool watched;
     struct perf_event_mmap_page *page;
-    size_t bytes;   /* of the whole mapping */
+    size_t bytes; /* of the whole mapping */
 };
 
 struct sideband {
@@ -74,7 +78,7 @@ void sideband_unlock(struct sideband *sideband)
 
 static struct perf_event_attr side_attr(size_t ring_bytes)
 {
-    return (struct perf_event_attr) {
+    return (struct perf_event_attr){
         .size = sizeof(struct perf_event_attr),
         .type = PERF_TYPE_SOFTWARE,
         .config = PERF_COUNT_SW_DUMMY,
@@ -106,8 +110,8 @@ static int ring_open(struct side_ring *ring, unsigned cpu)
             return fd;
         void *map = mmap(NULL, (pages + 1) * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (map != MAP_FAILED) {
-            *ring = (struct side_ring) { .cpu = cpu, .fd = fd, .page = map,
-                                         .bytes = (pages + 1) * page };
+            *ring =
+                (struct side_ring){.cpu = cpu, .fd = fd, .page = map, .bytes = (pages + 1) * page};
             return 0;
         }
         rc = -errno;
@@ -146,7 +150,7 @@ struct raw_record {
 
 static void record_take(struct sideband *sideband, const struct raw_record *raw)
 {
-    struct side_record record = { .type = SIDE_FORK };
+    struct side_record record = {.type = SIDE_FORK};
 
     switch (raw->header.type) {
     case PERF_RECORD_FORK:
@@ -356,7 +360,7 @@ void sideband_ignore(struct sideband *sideband, struct side_listener *listener)
 /* An event whose CPU went offline is dead for good, so the ring is made anew. */
 void sideband_cpu(struct sideband *sideband, unsigned cpu, bool online)
 {
-    struct side_ring ring, old = { .fd = -1 };
+    struct side_ring ring, old = {.fd = -1};
     struct side_ring *bigger;
 
     pthread_mutex_lock(&sideband->setup);

@@ -9,13 +9,17 @@
 
 #include <stddef.h>
 
-enum side_type { SIDE_FORK, SIDE_EXIT, SIDE_EXEC };
+enum side_type {
+    SIDE_FORK,
+    SIDE_EXIT,
+    SIDE_EXEC
+};
 
 struct side_record {
-    uint64_t time_ns;   /* CLOCK_MONOTONIC */
+    uint64_t time_ns; /* CLOCK_MONOTONIC */
     enum side_type type;
-    pid_t pid, tid;     /* who was born, ended, executed; in the daemon's PID namespace */
-    pid_t ppid, ptid;   /* SIDE_FORK: the thread that made it */
+    pid_t pid, tid;   /* who was born, ended, executed; in the daemon's PID namespace */
+    pid_t ppid, ptid; /* SIDE_FORK: the thread that made it */
 };
 
 /* For qsort(). */
@@ -28,7 +32,7 @@ int side_by_time(const void *a, const void *b);
 struct side_listener {
     void (*take)(void *arg, const struct side_record *records, size_t n, bool lost);
     void *arg;
-    bool watched;       /* drain when a ring fills up, not only when somebody asks */
+    bool watched; /* drain when a ring fills up, not only when somebody asks */
     struct side_listener *next;
 };
 

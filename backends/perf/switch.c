@@ -16,7 +16,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { ROUNDS_MAX = 4 };
+enum {
+    ROUNDS_MAX = 4
+};
 
 /* The witness is on no longer than what it watches, so that it never shows a loss that was none. */
 static int groups_switch(const struct counter *counter, bool on)
@@ -88,7 +90,7 @@ static void add_process(void *arg, pid_t pid)
 /* Those of the target and, as far as they are known, of its descendants. */
 static void tids_list(const struct counter *counter, struct tids *tids)
 {
-    struct tids pids = { .n = 0 };
+    struct tids pids = {.n = 0};
 
     tids->n = 0;
     if (counter->covered)
@@ -106,8 +108,12 @@ static void tids_list(const struct counter *counter, struct tids *tids)
 static bool tids_settle(const struct tids *now, const struct tids *before)
 {
     struct perf_event_attr attr = {
-        .size = sizeof attr, .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_DUMMY,
-        .exclude_kernel = 1, .exclude_hv = 1, .disabled = 1,
+        .size = sizeof attr,
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_DUMMY,
+        .exclude_kernel = 1,
+        .exclude_hv = 1,
+        .disabled = 1,
     };
     bool any = false;
 
@@ -124,7 +130,7 @@ static bool tids_settle(const struct tids *now, const struct tids *before)
 
 int counter_switch(struct counter *counter, bool on)
 {
-    struct tids lists[2] = { { .n = 0 }, { .n = 0 } };
+    struct tids lists[2] = {{.n = 0}, {.n = 0}};
     int rc = groups_switch(counter, on);
 
     if (counter->target.kind != TARGET_PROCESS)

@@ -138,8 +138,8 @@ struct watch *watch_new(struct backend_state *state, const int *fds, unsigned st
     watch->tag = tag;
     for (unsigned i = 0; i < n; i++)
         if (fds[(size_t)i * stride] >= 0)
-            watch->fds[watch->n++] = (struct watched_fd) { .fd = fds[(size_t)i * stride],
-                                                           .alive = true };
+            watch->fds[watch->n++] =
+                (struct watched_fd){.fd = fds[(size_t)i * stride], .alive = true};
     watch->left = watch->n;
     *rc = watch->n ? watch_map(watch) : -ENOENT;
     if (*rc) {

@@ -10,7 +10,8 @@ struct watch;
 
 /*
  * fds: n descriptors of watch events, -1 allowed; the caller keeps them open until watch_free().
- * Calls tell(state->sink->ctx, tag) once, on the loop. NULL with *rc = -errno when it cannot be had.
+ * Calls tell(state->sink->ctx, tag) once, on the loop. NULL with *rc = -errno when it cannot be
+ * had.
  */
 struct watch *watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
                         void (*tell)(void *ctx, uint64_t tag), uint64_t tag, int *rc);

@@ -202,11 +202,20 @@ static void why_print(struct buf *out, const char *sentence, const struct why *w
             continue;
         }
         switch (*++p) {
-        case 'e': buf_str(out, why->event); break;
-        case 't': target_words(out, why->target); break;
-        case 'p': buf_i64(out, why_paranoid()); break;
-        case 'c': buf_str(out, err_errno_name(why->code)); break;
-        default: break;
+        case 'e':
+            buf_str(out, why->event);
+            break;
+        case 't':
+            target_words(out, why->target);
+            break;
+        case 'p':
+            buf_i64(out, why_paranoid());
+            break;
+        case 'c':
+            buf_str(out, err_errno_name(why->code));
+            break;
+        default:
+            break;
         }
     }
 }

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 
 #define EXEC_AFTER_NS UINT64_C(1000000)
-#define NS_PER_MS 1000000
+#define NS_PER_MS     1000000
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -35,9 +35,9 @@ struct counter {
 
     pthread_mutex_t lock; /* of the rest: reads come from any thread */
     bool on, dead, execed;
-    uint64_t exec_at_ns;  /* at_exec, not execed, on: then it will be */
-    uint64_t lose_at_ns;  /* UINT64_MAX: never */
-    uint64_t last_ns;     /* accounted up to here */
+    uint64_t exec_at_ns; /* at_exec, not execed, on: then it will be */
+    uint64_t lose_at_ns; /* UINT64_MAX: never */
+    uint64_t last_ns;    /* accounted up to here */
     uint64_t covered_ns, running_ns;
 };
 
@@ -134,8 +134,7 @@ int counter_read(struct counter *counter, struct reading *out)
     for (unsigned i = 0; i < counter->n; i++) {
         out->value[i] = tally_value(&counter->tallies[i], out->running_ns);
         if (out->running_ns > 0)
-            out->estimate[i] =
-                (uint64_t)((wide)out->value[i] * out->enabled_ns / out->running_ns);
+            out->estimate[i] = (uint64_t)((wide)out->value[i] * out->enabled_ns / out->running_ns);
     }
     return 0;
 }
@@ -190,11 +189,11 @@ static int check_plan(struct backend_state *state, const struct plan *plan, unsi
     if (rc == 0 && target->alive && !target->alive(target->alive_arg))
         rc = err_set(err, E44, "no process %d", (int)target->pid);
     if (rc == 0 && descriptors > plan->fds_free)
-        rc = err_set(err, P10, "needs %u descriptors, %lu may be used", descriptors,
-                     plan->fds_free);
+        rc =
+            err_set(err, P10, "needs %u descriptors, %lu may be used", descriptors, plan->fds_free);
     if (rc == 0 && descriptors > plan->fds_quota)
-        rc = err_set(err, P11, "needs %u descriptors, quota has %lu left (max_fds_per_user)", descriptors,
-                     plan->fds_quota);
+        rc = err_set(err, P11, "needs %u descriptors, quota has %lu left (max_fds_per_user)",
+                     descriptors, plan->fds_quota);
     return rc;
 }
 
@@ -223,11 +222,10 @@ static struct counter *counter_new(struct backend_state *state, const struct pla
         const uint64_t divisor = event->code[SIM_DIVISOR];
 
         counter->hardware |= state->shape.classes[event->class_index].hardware;
-        counter->tallies[i] = (struct tally){
-            .rate = event->code[SIM_RATE], .divisor = divisor > 0 ? divisor : 1,
-            .user = event->whole || plan->events[i].user,
-            .kernel = event->whole || plan->events[i].kernel
-        };
+        counter->tallies[i] = (struct tally){.rate = event->code[SIM_RATE],
+                                             .divisor = divisor > 0 ? divisor : 1,
+                                             .user = event->whole || plan->events[i].user,
+                                             .kernel = event->whole || plan->events[i].kernel};
     }
     pthread_mutex_init(&counter->lock, NULL);
     __atomic_add_fetch(&state->n_counters, 1, __ATOMIC_RELAXED);
@@ -268,8 +266,7 @@ void counter_facts(const struct counter *counter, struct counter_facts *out)
         counter->target.kind == TARGET_PROCESS || counter->target.kind == TARGET_THREAD;
 
     *out = (struct counter_facts){
-        .threads = task, .descriptors = counter->descriptors, .covered = task
-    };
+        .threads = task, .descriptors = counter->descriptors, .covered = task};
 }
 
 bool counter_covers(struct counter *counter, pid_t pid)
@@ -288,10 +285,11 @@ void counter_print(const struct counter *counter, struct buf *out)
     pthread_mutex_t *lock = (pthread_mutex_t *)&counter->lock;
 
     pthread_mutex_lock(lock);
-    buf_printf(out, "sim on=%d dead=%d execed=%d exec_at=%" PRIu64 " lose_at=%" PRIu64
-               " last=%" PRIu64 " covered=%" PRIu64 " running=%" PRIu64, counter->on, counter->dead,
-               counter->execed, counter->exec_at_ns, counter->lose_at_ns, counter->last_ns,
-               counter->covered_ns, counter->running_ns);
+    buf_printf(out,
+               "sim on=%d dead=%d execed=%d exec_at=%" PRIu64 " lose_at=%" PRIu64 " last=%" PRIu64
+               " covered=%" PRIu64 " running=%" PRIu64,
+               counter->on, counter->dead, counter->execed, counter->exec_at_ns,
+               counter->lose_at_ns, counter->last_ns, counter->covered_ns, counter->running_ns);
     pthread_mutex_unlock(lock);
 }
 
@@ -303,9 +301,10 @@ int counter_adopt(struct backend_state *state, const struct plan *plan, const ch
 
     if (counter == NULL)
         return -ENOMEM;
-    if (sscanf(printed, "sim on=%d dead=%d execed=%d exec_at=%" SCNu64 " lose_at=%" SCNu64
-               " last=%" SCNu64 " covered=%" SCNu64 " running=%" SCNu64, &on, &dead, &execed,
-               &counter->exec_at_ns, &counter->lose_at_ns, &counter->last_ns,
+    if (sscanf(printed,
+               "sim on=%d dead=%d execed=%d exec_at=%" SCNu64 " lose_at=%" SCNu64 " last=%" SCNu64
+               " covered=%" SCNu64 " running=%" SCNu64,
+               &on, &dead, &execed, &counter->exec_at_ns, &counter->lose_at_ns, &counter->last_ns,
                &counter->covered_ns, &counter->running_ns) != 8) {
         counter_free(counter);
         return -EINVAL;

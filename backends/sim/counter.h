@@ -8,7 +8,9 @@
 enum sim_code {
     SIM_RATE,    /* events per millisecond of time run, user and kernel mode together */
     SIM_DIVISOR, /* of the rate: from edge and cmask; 0 is 1 */
-    SIM_EDGE, SIM_INVERT, SIM_CMASK
+    SIM_EDGE,
+    SIM_INVERT,
+    SIM_CMASK
 };
 
 int counter_attach(struct backend_state *state, const struct plan *plan, struct counter **out,

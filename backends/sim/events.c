@@ -18,8 +18,7 @@
 
 /* rHEX: as many events a millisecond as the number says. */
 static const struct sim_event raw_event = {
-    "raw", NULL, FIT_GENERAL, 1, 0, EVENT_PROCESS | EVENT_CPU, true, false, "", 1, "a raw number"
-};
+    "raw", NULL, FIT_GENERAL, 1, 0, EVENT_PROCESS | EVENT_CPU, true, false, "", 1, "a raw number"};
 
 void events_weigh(struct shape *shape)
 {
@@ -74,8 +73,10 @@ static int class_range(const struct shape *shape, const struct spelling *spellin
         }
         near_offer(&near, shape->names[c]);
     }
-    return err_set(err, CS01, "no class \"" WORD_FMT "\" on this simulated machine%s; info/classes "
-                   "lists them", WORD_ARG(spelling->class_name), near_text(&near));
+    return err_set(err, CS01,
+                   "no class \"" WORD_FMT "\" on this simulated machine%s; info/classes "
+                   "lists them",
+                   WORD_ARG(spelling->class_name), near_text(&near));
 }
 
 /* Known, but the machine's shape has no room for it. */
@@ -85,8 +86,10 @@ static int event_absent(const struct shape *shape, unsigned class_index,
     const char *class_name = shape->names[class_index];
 
     if (event->fit == FIT_FIXED)
-        return err_set(err, P09, "\"%s\" is counted by a fixed row, which class \"%s\" does not "
-                       "have: mount with sim_fixed=1", event->name, class_name);
+        return err_set(err, P09,
+                       "\"%s\" is counted by a fixed row, which class \"%s\" does not "
+                       "have: mount with sim_fixed=1",
+                       event->name, class_name);
     return err_set(err, P09, "\"%s\" needs %u rows, and class \"%s\" has %u that fit", event->name,
                    event->needed, class_name,
                    (unsigned)__builtin_popcountll(table_fits(shape, class_index, event)));
@@ -146,8 +149,10 @@ static int spelling_check(const struct spelling *spelling, const struct sim_even
     if (event->whole && spelling->qualified)
         return err_set(err, E35, "\"%s\" takes no edge, inv or cmask", event->name);
     if (event->fit != FIT_SOFTWARE && event->whole && spelling->user != SAID_NOTHING)
-        return err_set(err, CS03, "\"%s\" cannot tell user mode from kernel mode: leave :u, :k, "
-                       ",usr, ,os away", event->name);
+        return err_set(err, CS03,
+                       "\"%s\" cannot tell user mode from kernel mode: leave :u, :k, "
+                       ",usr, ,os away",
+                       event->name);
     return 0;
 }
 
@@ -181,19 +186,23 @@ static int event_fill(const struct shape *shape, const struct found *found,
     const struct sim_event *event = found->event;
 
     *out = (struct event){
-        .written = strdup(text), .resolved = event_resolved(shape, found, spelling),
+        .written = strdup(text),
+        .resolved = event_resolved(shape, found, spelling),
         .class_index = found->class_index,
-        .rows = table_fits(shape, found->class_index, event), .rows_needed = event->needed,
-        .scope = event->scope, .sampling = event->sampling, .whole = event->whole,
-        .user = spelling->user, .kernel = spelling->kernel, .scale = event->scale,
-        .code = {
-            [SIM_RATE] = event == &raw_event ? found->raw : event->rate_per_ms,
-            /* the starts of a condition are half as many, N at once an Nth and less */
-            [SIM_DIVISOR] = (spelling->edge ? 2 : 1) * (UINT64_C(1) + spelling->cmask),
-            [SIM_EDGE] = spelling->edge, [SIM_INVERT] = spelling->invert,
-            [SIM_CMASK] = spelling->cmask
-        }
-    };
+        .rows = table_fits(shape, found->class_index, event),
+        .rows_needed = event->needed,
+        .scope = event->scope,
+        .sampling = event->sampling,
+        .whole = event->whole,
+        .user = spelling->user,
+        .kernel = spelling->kernel,
+        .scale = event->scale,
+        .code = {[SIM_RATE] = event == &raw_event ? found->raw : event->rate_per_ms,
+                 /* the starts of a condition are half as many, N at once an Nth and less */
+                 [SIM_DIVISOR] = (spelling->edge ? 2 : 1) * (UINT64_C(1) + spelling->cmask),
+                 [SIM_EDGE] = spelling->edge,
+                 [SIM_INVERT] = spelling->invert,
+                 [SIM_CMASK] = spelling->cmask}};
     strcpy(out->unit, event->unit);
     if (out->written != NULL && out->resolved != NULL)
         return 0;
@@ -231,9 +240,10 @@ static int set_class(const struct shape *shape, const struct plan_event *events,
         if (!shape->classes[event->class_index].hardware)
             continue;
         if (*first != NULL && (*first)->class_index != event->class_index)
-            return err_set(err, CS08, "\"%s\" is of class \"%s\" and \"%s\" of class \"%s\": a set "
-                           "lies in one hardware class", (*first)->written,
-                           shape->names[(*first)->class_index], event->written,
+            return err_set(err, CS08,
+                           "\"%s\" is of class \"%s\" and \"%s\" of class \"%s\": a set "
+                           "lies in one hardware class",
+                           (*first)->written, shape->names[(*first)->class_index], event->written,
                            shape->names[event->class_index]);
         *first = event;
     }
@@ -262,8 +272,10 @@ int events_check_set(struct backend_state *state, const struct plan_event *event
         filled = match_rows(wants, needed, order, MATCH_ROWS);
     if (filled == needed)
         return 0;
-    return err_set(err, E19, "no row left for all %u events together: they need %u of class "
-                   "\"%s\", which has %u", n, needed, state->shape.names[first->class_index],
+    return err_set(err, E19,
+                   "no row left for all %u events together: they need %u of class "
+                   "\"%s\", which has %u",
+                   n, needed, state->shape.names[first->class_index],
                    state->shape.classes[first->class_index].rows);
 }
 
@@ -335,8 +347,10 @@ int events_describe(struct backend_state *state, const char *class_name, const c
         return -ENOENT;
     spelling_print(shape, found.class_index, generic, event, out);
     buf_printf(out, "description %s\n", found.event->description);
-    buf_printf(out, "scope %s\n", (found.event->scope & EVENT_PROCESS) != 0   ? "process"
-                                  : (found.event->scope & EVENT_PACKAGE) != 0 ? "package" : "cpu");
+    buf_printf(out, "scope %s\n",
+               (found.event->scope & EVENT_PROCESS) != 0   ? "process"
+               : (found.event->scope & EVENT_PACKAGE) != 0 ? "package"
+                                                           : "cpu");
     buf_printf(out, "sampling %s\n", found.event->sampling ? "yes" : "no");
     buf_printf(out, "unit %s\n", found.event->unit[0] != '\0' ? found.event->unit : "-");
     buf_printf(out, "scale %.17g\nrows ", found.event->scale);

@@ -86,8 +86,8 @@ static const struct option {
     const char *key;
     int (*set)(struct draft *draft, struct word value, struct err *err);
 } options_table[] = {
-    {"sim_cpus", cpus_set}, {"sim_offline", offline_set}, {"sim_rows", rows_set},
-    {"sim_class", class_set}, {"sim_fixed", fixed_set}, {"sim_lose_after_ms", lose_set},
+    {"sim_cpus", cpus_set},   {"sim_offline", offline_set}, {"sim_rows", rows_set},
+    {"sim_class", class_set}, {"sim_fixed", fixed_set},     {"sim_lose_after_ms", lose_set},
 };
 
 /* Words that do not begin with "sim" are another backend's. */
@@ -119,8 +119,8 @@ static bool name_legal(const struct shape *shape, struct word name)
         word_alike(name, "generic", true))
         return false;
     for (size_t i = 0; i < name.len; i++)
-        if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_",
-                   name.p[i]) == NULL)
+        if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_", name.p[i]) ==
+            NULL)
             return false;
     for (unsigned i = 0; i < shape->n_classes; i++)
         if (word_alike(name, shape->names[i], true))
@@ -135,11 +135,13 @@ static struct class_info *class_add(struct shape *shape, struct word name, unsig
     struct class_info *class = &shape->classes[index];
 
     memcpy(shape->names[index], name.p, name.len);
-    *class = (struct class_info){
-        .name = shape->names[index], .rows = rows, .width = width, .hardware = rows > 0,
-        .capabilities = CAP_INTERRUPT | CAP_USER | CAP_SYSTEM | CAP_READ | CAP_WRITE,
-        .row_events = rows > 0 ? shape->row_events[index] : NULL
-    };
+    *class = (struct class_info){.name = shape->names[index],
+                                 .rows = rows,
+                                 .width = width,
+                                 .hardware = rows > 0,
+                                 .capabilities =
+                                     CAP_INTERRUPT | CAP_USER | CAP_SYSTEM | CAP_READ | CAP_WRITE,
+                                 .row_events = rows > 0 ? shape->row_events[index] : NULL};
     if (rows > 0)
         class->capabilities |= CAP_EDGE | CAP_THRESHOLD | CAP_INVERT | CAP_QUALIFIER;
     cpus_init(&class->cpus);
@@ -168,7 +170,8 @@ static int class_parse(struct shape *shape, struct word text, struct err *err)
     struct cpus outside;
 
     if (!name_legal(shape, name))
-        return refuse(err, "sim_class", text, "NAME:ROWS:WIDTH[:CPUS], each name once, of letters, "
+        return refuse(err, "sim_class", text,
+                      "NAME:ROWS:WIDTH[:CPUS], each name once, of letters, "
                       "digits and _, and neither software nor generic");
     if (!word_u64(rows, false, 1, SHAPE_ROWS - 1, &n_rows))
         return refuse(err, "sim_class", text, "a number of rows is 1-63");
@@ -196,8 +199,10 @@ static int classes_make(struct draft *draft, struct err *err)
     struct shape *shape = draft->shape;
 
     if (draft->n_classes > 0 && draft->rows_said)
-        return err_set(err, P02, "sim_rows is for the class \"sim\", which sim_class=" WORD_FMT
-                       " replaces: give one of the two", WORD_ARG(draft->classes[0]));
+        return err_set(err, P02,
+                       "sim_rows is for the class \"sim\", which sim_class=" WORD_FMT
+                       " replaces: give one of the two",
+                       WORD_ARG(draft->classes[0]));
     if (draft->n_classes == 0)
         class_add(shape, sim, (unsigned)draft->rows + shape->fixed, 48);
     for (unsigned i = 0; i < draft->n_classes; i++) {
@@ -280,6 +285,5 @@ uint64_t shape_general(const struct shape *shape, unsigned class_index)
 {
     const unsigned rows = shape->classes[class_index].rows;
 
-    return rows == 0 ? 0
-                     : UINT64_MAX >> (SHAPE_ROWS - rows) & ~shape_fixed(shape, class_index);
+    return rows == 0 ? 0 : UINT64_MAX >> (SHAPE_ROWS - rows) & ~shape_fixed(shape, class_index);
 }

@@ -13,9 +13,9 @@
 
 #include "core/backend.h"
 
-#define SHAPE_CLASSES 8      /* "software" included, which is the last */
-#define SHAPE_ROWS 64
-#define SHAPE_NAME 32
+#define SHAPE_CLASSES 8 /* "software" included, which is the last */
+#define SHAPE_ROWS    64
+#define SHAPE_NAME    32
 
 struct shape {
     struct cpus possible, online;
@@ -24,7 +24,7 @@ struct shape {
     unsigned row_events[SHAPE_CLASSES][SHAPE_ROWS];
     unsigned n_classes;
     bool fixed;
-    uint64_t lose_after_ns;  /* 0: never */
+    uint64_t lose_after_ns; /* 0: never */
 };
 
 /* 0, or P02, E24 with a sentence; E32. On failure the shape is empty. options may be NULL. */

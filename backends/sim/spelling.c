@@ -44,8 +44,10 @@ static int modifiers_parse(struct spelling *spelling, struct word text, struct e
         if (c == ':')
             continue;
         if (c != 'u' && c != 'k')
-            return err_set(err, CS03, "no modifier \"%c\" in \"" WORD_FMT "\": the simulated PMU "
-                           "has u (user mode) and k (kernel mode)", c, WORD_ARG(text));
+            return err_set(err, CS03,
+                           "no modifier \"%c\" in \"" WORD_FMT "\": the simulated PMU "
+                           "has u (user mode) and k (kernel mode)",
+                           c, WORD_ARG(text));
         said_set(spelling, c == 'u', c == 'k');
     }
     return 0;
@@ -53,14 +55,18 @@ static int modifiers_parse(struct spelling *spelling, struct word text, struct e
 
 /* ---- qualifiers ---- */
 
-enum qualifier { USR, OS, EDGE, INV, CMASK };
+enum qualifier {
+    USR,
+    OS,
+    EDGE,
+    INV,
+    CMASK
+};
 
 static const struct {
     const char *name;
     enum qualifier kind;
-} qualifiers[] = {
-    {"usr", USR}, {"os", OS}, {"edge", EDGE}, {"inv", INV}, {"cmask", CMASK}
-};
+} qualifiers[] = {{"usr", USR}, {"os", OS}, {"edge", EDGE}, {"inv", INV}, {"cmask", CMASK}};
 
 static int qualifier_apply(struct spelling *spelling, enum qualifier kind, struct word word,
                            struct word value, struct err *err)
@@ -78,8 +84,7 @@ static int qualifier_apply(struct spelling *spelling, enum qualifier kind, struc
         return 0;
     }
     if (has_value && !word_bool(value, &on))
-        return err_set(err, CS04, "\"" WORD_FMT "\": this qualifier is 1 or 0",
-                       WORD_ARG(word));
+        return err_set(err, CS04, "\"" WORD_FMT "\": this qualifier is 1 or 0", WORD_ARG(word));
     if (kind == USR || kind == OS) {
         if (on)
             said_set(spelling, kind == USR, kind == OS);
@@ -105,8 +110,10 @@ static int qualifier_parse(struct spelling *spelling, struct word word, struct e
             return qualifier_apply(spelling, qualifiers[i].kind, word, value, err);
         near_offer(&near, qualifiers[i].name);
     }
-    return err_set(err, CS03, "no qualifier \"" WORD_FMT "\"%s: the simulated PMU has usr, os, "
-                   "edge, inv and cmask=N", WORD_ARG(key), near_text(&near));
+    return err_set(err, CS03,
+                   "no qualifier \"" WORD_FMT "\"%s: the simulated PMU has usr, os, "
+                   "edge, inv and cmask=N",
+                   WORD_ARG(key), near_text(&near));
 }
 
 /* ---- the whole ---- */

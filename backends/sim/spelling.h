@@ -8,12 +8,12 @@
 #include "core/scan.h"
 
 struct spelling {
-    struct word class_name;  /* len 0: none said */
+    struct word class_name; /* len 0: none said */
     struct word name;
     enum event_said user, kernel;
     bool edge, invert;
-    unsigned cmask;          /* 0: none */
-    bool qualified;          /* edge, inv or cmask was said */
+    unsigned cmask; /* 0: none */
+    bool qualified; /* edge, inv or cmask was said */
 };
 
 /* 0; CS01 without a name, CS03 unknown modifier or qualifier, CS04 its value. */

@@ -7,18 +7,18 @@
 #include "core/event.h"
 
 enum fit {
-    FIT_GENERAL,  /* any row but the fixed one */
-    FIT_EVEN,     /* rows 0, 2, 4… of those */
-    FIT_BOTH,     /* any row, the fixed one too */
-    FIT_FIXED,    /* the fixed row only */
-    FIT_SOFTWARE  /* no row: class "software" */
+    FIT_GENERAL, /* any row but the fixed one */
+    FIT_EVEN,    /* rows 0, 2, 4… of those */
+    FIT_BOTH,    /* any row, the fixed one too */
+    FIT_FIXED,   /* the fixed row only */
+    FIT_SOFTWARE /* no row: class "software" */
 };
 
 struct sim_event {
     const char *name;
-    const char *generic;  /* PAPI's name, or NULL when no generic name means it */
+    const char *generic; /* PAPI's name, or NULL when no generic name means it */
     enum fit fit;
-    unsigned needed;      /* rows */
+    unsigned needed; /* rows */
     uint64_t rate_per_ms;
     unsigned scope;
     bool sampling, whole;

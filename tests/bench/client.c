@@ -130,7 +130,8 @@ static void subject_print(struct subject *subject)
 
 /*
  * Where client and server threads end up decides more than anything they do, and they tend to stay
- * there. So each turn begins on another CPU, the same for all files of a round, and goes free again.
+ * there. So each turn begins on another CPU, the same for all files of a round, and goes free
+ * again.
  */
 static void hop(unsigned round)
 {
@@ -349,11 +350,20 @@ int main(int argc, char **argv)
 
     while ((opt = getopt(argc, argv, "+c:r:n:t:")) != -1) {
         switch (opt) {
-        case 'c': cpu = atoi(optarg); break;
-        case 'r': rounds = (unsigned)strtoul(optarg, NULL, 10); break;
-        case 'n': operations = (unsigned)strtoul(optarg, NULL, 10); break;
-        case 't': threads = (unsigned)strtoul(optarg, NULL, 10); break;
-        default: return 2;
+        case 'c':
+            cpu = atoi(optarg);
+            break;
+        case 'r':
+            rounds = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 'n':
+            operations = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 't':
+            threads = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        default:
+            return 2;
         }
     }
     if (rounds == 0 || operations == 0 || threads == 0) {

@@ -1,7 +1,7 @@
 /*
- * The floor of the benchmark: the least that a FUSE file system with low-level libfuse can do to answer
- * a read with a counter's value. One file `count` (one perf read(2), one number), one file `requests`
- * (requests served so far), and as many empty directories beside them as asked for.
+ * The floor of the benchmark: the least that a FUSE file system with low-level libfuse can do to
+ * answer a read with a counter's value. One file `count` (one perf read(2), one number), one file
+ * `requests` (requests served so far), and as many empty directories beside them as asked for.
  *
  * floor [-t threads] [-n names] [-p pid] MOUNTPOINT     stays in the foreground until unmounted
  */
@@ -19,10 +19,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define TIMEOUT_S 86400.0
+#define TIMEOUT_S   86400.0
 #define THREADS_MAX 64
 
-enum node { NODE_ROOT = FUSE_ROOT_ID, NODE_COUNT, NODE_REQUESTS, NODE_NAMES };
+enum node {
+    NODE_ROOT = FUSE_ROOT_ID,
+    NODE_COUNT,
+    NODE_REQUESTS,
+    NODE_NAMES
+};
 
 static int perf_fd = -1;
 static unsigned n_names;
@@ -208,10 +213,17 @@ int main(int argc, char **argv)
 
     while ((opt = getopt(argc, argv, "t:n:p:")) != -1) {
         switch (opt) {
-        case 't': threads = (unsigned)strtoul(optarg, NULL, 10); break;
-        case 'n': n_names = (unsigned)strtoul(optarg, NULL, 10); break;
-        case 'p': pid = (pid_t)strtol(optarg, NULL, 10); break;
-        default: return 2;
+        case 't':
+            threads = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 'n':
+            n_names = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 'p':
+            pid = (pid_t)strtol(optarg, NULL, 10);
+            break;
+        default:
+            return 2;
         }
     }
     if (optind + 1 != argc || threads == 0 || threads > THREADS_MAX) {

@@ -1,7 +1,7 @@
 /*
- * Any bytes as commands to config, event, target, count and ctl of two PMCs: nothing crashes, what is
- * refused changes nothing, and a saved and loaded engine shows the same texts. A command is a line;
- * its first byte says which file and PMC.
+ * Any bytes as commands to config, event, target, count and ctl of two PMCs: nothing crashes, what
+ * is refused changes nothing, and a saved and loaded engine shows the same texts. A command is a
+ * line; its first byte says which file and PMC.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -14,9 +14,30 @@ static const char *const files[] = {"config", "event", "target", "ctl", "count",
 
 /* Half of the lines begin with words that mean something, so that more than parsers is reached. */
 static const char *const starts[] = {
-    "event=cycles ", "target=100 ", "cycles ", "100 101 ", "cpu0-1 ", "start", "stop", "reset", "restart",
-    "detach", "all ", "-100 ", "multiplex=on ", "count=5 ", "mode=SC ", "interval=", "instructions:u ",
-    "event=page-faults ", "lifetime=owner ", "row=1 ", "kernel=off ", "start=exec ", "cgroup:/a ", "-all ",
+    "event=cycles ",
+    "target=100 ",
+    "cycles ",
+    "100 101 ",
+    "cpu0-1 ",
+    "start",
+    "stop",
+    "reset",
+    "restart",
+    "detach",
+    "all ",
+    "-100 ",
+    "multiplex=on ",
+    "count=5 ",
+    "mode=SC ",
+    "interval=",
+    "instructions:u ",
+    "event=page-faults ",
+    "lifetime=owner ",
+    "row=1 ",
+    "kernel=off ",
+    "start=exec ",
+    "cgroup:/a ",
+    "-all ",
 };
 
 static void command(const uint8_t *line, size_t size)

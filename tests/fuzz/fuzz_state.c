@@ -1,6 +1,7 @@
 /*
- * A saved state with bytes changed: loading it answers, and the engine can be shown, used and freed. The
- * first bytes of the input are pairs of place and byte; what follows them replaces the state's end.
+ * A saved state with bytes changed: loading it answers, and the engine can be shown, used and
+ * freed. The first bytes of the input are pairs of place and byte; what follows them replaces the
+ * state's end.
  */
 #include "tests/fuzz/fuzz.h"
 

@@ -1,4 +1,5 @@
-/* as UID COMMAND…: runs it as that user and group, without other groups. busybox has no such applet. */
+/* as UID COMMAND…: runs it as that user and group, without other groups. busybox has no such
+ * applet. */
 #include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@
  *   flash N MS AFTER [FILE]   wait AFTER milliseconds, take N, wait MS, drop; then read FILE
  *   quit            end
  *
- * "cpu" and "task" take counters from afar, it runs on CPU 0. "here" is a CPU, and it runs there: calls
- * from one emulated CPU to another that is busy take tens of milliseconds.
+ * "cpu" and "task" take counters from afar, it runs on CPU 0. "here" is a CPU, and it runs there:
+ * calls from one emulated CPU to another that is busy take tens of milliseconds.
  */
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -23,7 +23,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EVENTS_MAX = 16, INST_RETIRED = 0x08, CPU_CYCLES = 0x11, GENERAL_ROWS = 6 };
+enum {
+    EVENTS_MAX = 16,
+    INST_RETIRED = 0x08,
+    CPU_CYCLES = 0x11,
+    GENERAL_ROWS = 6
+};
 
 struct numbers {
     uint64_t value, enabled_ns, running_ns;

@@ -1,12 +1,11 @@
 /*
- * One system call on one file, exactly as asked, its errno printed by name: what a shell cannot do or
- * does not say. Exit status 0 and "ok", or 1 and "ENAME".
+ * One system call on one file, exactly as asked, its errno printed by name: what a shell cannot do
+ * or does not say. Exit status 0 and "ok", or 1 and "ENAME".
  *
- *   io write FILE TEXT…    open for writing, one write(2) for each TEXT (\n \t \0 \\ are understood)
- *   io fd N TEXT…          the same on an inherited descriptor
- *   io open FILE MODE      r, w, rw, append, create
- *   io fill FILE BYTES C   one write of BYTES times the character C
- *   io rename FROM TO      mv(1) has opinions of its own
+ *   io write FILE TEXT…    open for writing, one write(2) for each TEXT (\n \t \0 \\ are
+ * understood) io fd N TEXT…          the same on an inherited descriptor io open FILE MODE      r,
+ * w, rw, append, create io fill FILE BYTES C   one write of BYTES times the character C io rename
+ * FROM TO      mv(1) has opinions of its own
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -74,8 +73,11 @@ static int open_mode(const char *file, const char *mode)
         const char *word;
         int flags;
     } modes[] = {
-        {"r", O_RDONLY}, {"w", O_WRONLY}, {"rw", O_RDWR},
-        {"append", O_WRONLY | O_APPEND}, {"create", O_WRONLY | O_CREAT | O_EXCL},
+        {"r", O_RDONLY},
+        {"w", O_WRONLY},
+        {"rw", O_RDWR},
+        {"append", O_WRONLY | O_APPEND},
+        {"create", O_WRONLY | O_CREAT | O_EXCL},
     };
 
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)

@@ -1,6 +1,6 @@
 /*
- * A program to be counted. It does what the lines on its standard input say, and answers each with one
- * line, so that a test knows exactly what happened between two reads of a counter.
+ * A program to be counted. It does what the lines on its standard input say, and answers each with
+ * one line, so that a test knows exactly what happened between two reads of a counter.
  *
  *   faults N      the main thread touches N fresh pages       threads N   N more threads, idle
  *   each N        every other thread touches N fresh pages    end N       N of these threads end
@@ -27,7 +27,12 @@
 
 #define THREADS_MAX 1024
 
-enum order { ORDER_NONE, ORDER_FAULTS, ORDER_SPIN, ORDER_END };
+enum order {
+    ORDER_NONE,
+    ORDER_FAULTS,
+    ORDER_SPIN,
+    ORDER_END
+};
 
 struct worker {
     pthread_t thread;
@@ -48,8 +53,8 @@ static int stayed_pipe[2];
 static void touch_pages(unsigned long pages)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *p = mmap(NULL, pages * page + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                   -1, 0);
+    char *p =
+        mmap(NULL, pages * page + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (p == MAP_FAILED)
         exit(3);
@@ -70,8 +75,8 @@ static void spin_ms(unsigned long ms)
         for (volatile int i = 0; i < 10000; i++)
             ;
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    } while ((unsigned long long)now.tv_sec * 1000000000ULL + (unsigned long long)now.tv_nsec
-             < start + ms * 1000000ULL);
+    } while ((unsigned long long)now.tv_sec * 1000000000ULL + (unsigned long long)now.tv_nsec <
+             start + ms * 1000000ULL);
 }
 
 static void *work(void *arg)

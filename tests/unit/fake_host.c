@@ -65,7 +65,8 @@ struct fake_process *fake_add(struct host_state *state, pid_t pid, uid_t uid)
 
     must(state->n_processes < FAKE_PROCESSES, "FAKE_PROCESSES is too small");
     state->n_processes++;
-    *process = (struct fake_process){.pid = pid, .uid = uid, .alive = true, .key = ++state->next_key};
+    *process =
+        (struct fake_process){.pid = pid, .uid = uid, .alive = true, .key = ++state->next_key};
     return process;
 }
 

@@ -1,33 +1,34 @@
 /*
- * A machine made of numbers: a clock that stands still, processes, callers, CPUs and cgroups. Numbers
- * of processes mean the same to everybody but callers with `outside` set, who see them 10000 higher.
+ * A machine made of numbers: a clock that stands still, processes, callers, CPUs and cgroups.
+ * Numbers of processes mean the same to everybody but callers with `outside` set, who see them
+ * 10000 higher.
  */
 #pragma once
 
 #include "core/host.h"
 
 #define FAKE_PROCESSES 200
-#define FAKE_CGROUPS 8
-#define FAKE_SELF 1     /* the process number of "pmcfs itself" */
-#define FAKE_OUTSIDE 10000
+#define FAKE_CGROUPS   8
+#define FAKE_SELF      1 /* the process number of "pmcfs itself" */
+#define FAKE_OUTSIDE   10000
 
 struct fake_process {
     pid_t pid;
     uid_t uid;
     bool alive;
-    uint64_t key;       /* another one after the number was given again */
-    pid_t tid[4];       /* its threads' numbers, besides pid itself; 0 ends */
-    bool outside;       /* sees others in another PID namespace */
+    uint64_t key; /* another one after the number was given again */
+    pid_t tid[4]; /* its threads' numbers, besides pid itself; 0 ends */
+    bool outside; /* sees others in another PID namespace */
 };
 
 struct fake_cgroup {
     const char *path;
     bool alive;
-    bool writable;      /* cgroup.procs, for everybody */
+    bool writable; /* cgroup.procs, for everybody */
 };
 
 struct host_state {
-    uint64_t now_ns;    /* atomic: works may run on another thread */
+    uint64_t now_ns; /* atomic: works may run on another thread */
     struct fake_process process[FAKE_PROCESSES];
     unsigned n_processes;
     struct fake_cgroup cgroup[FAKE_CGROUPS];
@@ -37,10 +38,10 @@ struct host_state {
     unsigned n_handles; /* struct process that exist */
     unsigned n_watches;
     bool watch_fails;
-    bool headless;      /* every process's first thread has ended */
-    pid_t unseen;       /* a process whose number nobody knows */
-    unsigned n_opened;  /* processes opened ever */
-    unsigned observed;  /* questions asked by may_observe */
+    bool headless;     /* every process's first thread has ended */
+    pid_t unseen;      /* a process whose number nobody knows */
+    unsigned n_opened; /* processes opened ever */
+    unsigned observed; /* questions asked by may_observe */
     uint64_t next_key;
 };
 

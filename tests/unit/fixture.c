@@ -36,15 +36,15 @@ static int failing_resolve(struct backend_state *state, const char *text, struct
                                : sim_backend.resolve(state, text, out, err);
 }
 
-static int failing_check_set(struct backend_state *state, const struct plan_event *events, unsigned n,
-                             bool multiplex, struct err *err)
+static int failing_check_set(struct backend_state *state, const struct plan_event *events,
+                             unsigned n, bool multiplex, struct err *err)
 {
     return fails(FAIL_CHECK_SET) ? err_set(err, E19, "told to fail")
                                  : sim_backend.check_set(state, events, n, multiplex, err);
 }
 
-static int failing_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
-                          struct err *err)
+static int failing_attach(struct backend_state *state, const struct plan *plan,
+                          struct counter **out, struct err *err)
 {
     int rc = fails(FAIL_ATTACH) ? err_set(err, fx.fail_id ? fx.fail_id : P14, "told to fail")
                                 : sim_backend.attach(state, plan, out, err);
@@ -90,7 +90,8 @@ static int failing_read(struct counter *counter, struct reading *out)
 
 static bool is_reserved(const char *name)
 {
-    return strcmp(name, "info") == 0 || strcmp(name, "counts") == 0 || strncmp(name, "metrics.", 8) == 0;
+    return strcmp(name, "info") == 0 || strcmp(name, "counts") == 0 ||
+           strncmp(name, "metrics.", 8) == 0;
 }
 
 static void engine_begin(void)
@@ -99,7 +100,8 @@ static void engine_begin(void)
     must(fx.engine, "no engine");
     engine_reserve_names(fx.engine, is_reserved);
     fx.sink = engine_sink(fx.engine);
-    must(engine_start(fx.engine, &fake_host, &fx.host, &backend, fx.sim, &fx.err) == 0, "engine_start");
+    must(engine_start(fx.engine, &fake_host, &fx.host, &backend, fx.sim, &fx.err) == 0,
+         "engine_start");
 }
 
 static void people(void)
@@ -128,7 +130,8 @@ void fixture_open(const char *options)
     fake_init(&fx.host, &fx.sink);
     people();
     tunables_init(&fx.tunables);
-    must(backend.open(fx.options, &fake_host, &fx.host, NULL, &fx.sink, &fx.sim, &fx.err) == 0, "open");
+    must(backend.open(fx.options, &fake_host, &fx.host, NULL, &fx.sink, &fx.sim, &fx.err) == 0,
+         "open");
     backend.cpus(fx.sim, &fx.host.possible, &fx.host.online);
     engine_begin();
     as_root();
@@ -187,7 +190,8 @@ void tune(enum tunable which, const char *value)
 {
     struct tunables tunables = *engine_tunables(fx.engine);
 
-    must(tunable_set(&tunables, which, (struct word){value, strlen(value)}, true, &fx.err) == 0, "tune");
+    must(tunable_set(&tunables, which, (struct word){value, strlen(value)}, true, &fx.err) == 0,
+         "tune");
     engine_retune(fx.engine, &tunables);
 }
 
@@ -197,26 +201,33 @@ static const struct file {
     const char *name;
     show_fn show; /* or a stream */
     store_fn store;
-} pmc_files[] = {
-    {"config", show_config, store_config}, {"event", show_event, store_event},
-    {"mode", show_mode, store_mode},       {"target", show_target, store_target},
-    {"ctl", show_ctl, store_ctl},          {"count", show_count, store_count},
-    {"detail", show_detail, NULL},         {"status", show_status, NULL},
-    {"error", show_error, NULL},           {"series", stream_series, NULL},
-    {NULL, NULL, NULL},
-}, instance_files[] = {
-    {"counts", show_counts, NULL},
-    {"metrics.prom", show_metrics, NULL},
-    {"info/version", show_info_version, NULL},
-    {"info/backend", show_info_backend, NULL},
-    {"info/cpu", show_info_cpu, NULL},
-    {"info/cpus", show_info_cpus, NULL},
-    {"info/npmc", show_info_npmc, NULL},
-    {"info/classes", show_info_classes, NULL},
-    {"info/rows", show_info_rows, NULL},
-    {"info/stats", show_info_stats, NULL},
-    {"info/last_error", show_info_last_error, NULL},
-    {NULL, NULL, NULL},
+} pmc_files[] =
+    {
+        {"config", show_config, store_config},
+        {"event", show_event, store_event},
+        {"mode", show_mode, store_mode},
+        {"target", show_target, store_target},
+        {"ctl", show_ctl, store_ctl},
+        {"count", show_count, store_count},
+        {"detail", show_detail, NULL},
+        {"status", show_status, NULL},
+        {"error", show_error, NULL},
+        {"series", stream_series, NULL},
+        {NULL, NULL, NULL},
+},
+  instance_files[] = {
+      {"counts", show_counts, NULL},
+      {"metrics.prom", show_metrics, NULL},
+      {"info/version", show_info_version, NULL},
+      {"info/backend", show_info_backend, NULL},
+      {"info/cpu", show_info_cpu, NULL},
+      {"info/cpus", show_info_cpus, NULL},
+      {"info/npmc", show_info_npmc, NULL},
+      {"info/classes", show_info_classes, NULL},
+      {"info/rows", show_info_rows, NULL},
+      {"info/stats", show_info_stats, NULL},
+      {"info/last_error", show_info_last_error, NULL},
+      {NULL, NULL, NULL},
 };
 
 static const struct file *file_find(bool of_pmc, const char *name)
@@ -240,8 +251,13 @@ static void held_init(struct held *held)
 {
     memset(held, 0, sizeof *held);
     held->call = (struct call){
-        .engine = fx.engine, .instance = engine_root(fx.engine), .rights = fx.rights,
-        .uid = fx.rights->uid, .gid = fx.rights->gid, .tid = fx.tid, .out = &held->out,
+        .engine = fx.engine,
+        .instance = engine_root(fx.engine),
+        .rights = fx.rights,
+        .uid = fx.rights->uid,
+        .gid = fx.rights->gid,
+        .tid = fx.tid,
+        .out = &held->out,
         .interrupted = fx.interrupted,
         .now_ns = fx.host.now_ns,
     };
@@ -502,7 +518,8 @@ static void add_text(struct buf *texts, const char *name, const char *file)
 
 const char *all_texts(void)
 {
-    static const char *const shown[] = {"config", "mode", "ctl", "count", "detail", "status", "target"};
+    static const char *const shown[] = {"config", "mode",   "ctl",   "count",
+                                        "detail", "status", "target"};
     static char *kept[2];
     static unsigned at;
     struct buf texts;
@@ -539,6 +556,7 @@ bool texts_same(const char *before)
         return true;
     for (begin = i; begin > 0 && before[begin] != '\n'; begin--)
         ;
-    snprintf(fx.err.text, sizeof fx.err.text, "%.200s --- became --- %.200s", before + begin, after + begin);
+    snprintf(fx.err.text, sizeof fx.err.text, "%.200s --- became --- %.200s", before + begin,
+             after + begin);
     return false;
 }

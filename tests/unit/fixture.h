@@ -1,6 +1,6 @@
 /*
- * An engine on the simulated PMU and the fake host, driven as fs/ drives it: a request is one call, its
- * works run to their end; or are held between two steps, to let something else happen there.
+ * An engine on the simulated PMU and the fake host, driven as fs/ drives it: a request is one call,
+ * its works run to their end; or are held between two steps, to let something else happen there.
  */
 #pragma once
 
@@ -12,7 +12,14 @@
 #define TEXTS_MAX (1 << 20)
 
 /* Operations of the backend that can be told to fail: the n-th from now (0: never). */
-enum failing { FAIL_RESOLVE, FAIL_CHECK_SET, FAIL_ATTACH, FAIL_START, FAIL_READ, FAIL_KINDS };
+enum failing {
+    FAIL_RESOLVE,
+    FAIL_CHECK_SET,
+    FAIL_ATTACH,
+    FAIL_START,
+    FAIL_READ,
+    FAIL_KINDS
+};
 
 struct fixture {
     struct host_state host;
@@ -21,17 +28,17 @@ struct fixture {
     struct backend_state *sim;
     struct sink sink;
     const char *options;
-    pid_t tid;               /* who writes and reads from now on */
+    pid_t tid; /* who writes and reads from now on */
     struct rights *rights;
-    bool lazy;               /* the engine's own works wait until works_run() */
-    int rc;                  /* of the last operation, negative errno */
-    struct err err;          /* its sentence */
+    bool lazy;      /* the engine's own works wait until works_run() */
+    int rc;         /* of the last operation, negative errno */
+    struct err err; /* its sentence */
     unsigned fail[FAIL_KINDS];
-    enum err_id fail_id;     /* of an attach; ERR_NONE: P14 */
+    enum err_id fail_id;            /* of an attach; ERR_NONE: P14 */
     const atomic_bool *interrupted; /* of the next requests */
-    unsigned n_reads;        /* of counters */
-    void (*on_attach)(void); /* called after a counter was opened */
-    unsigned n_guards;       /* that exist */
+    unsigned n_reads;               /* of counters */
+    void (*on_attach)(void);        /* called after a counter was opened */
+    unsigned n_guards;              /* that exist */
 };
 extern struct fixture fx;
 
@@ -45,8 +52,9 @@ struct held {
 };
 
 /*
- * Processes 100-109 belong to uid 1000, 200-209 to uid 2000, 50 to root; 109 has threads 1091, 1092.
- * Begins as process 50 with the superuser's rights. options: of sim, NULL is "sim_cpus=4 sim_rows=4".
+ * Processes 100-109 belong to uid 1000, 200-209 to uid 2000, 50 to root; 109 has threads 1091,
+ * 1092. Begins as process 50 with the superuser's rights. options: of sim, NULL is "sim_cpus=4
+ * sim_rows=4".
  */
 void fixture_open(const char *options);
 void fixture_close(void); /* nothing may be left */
@@ -89,7 +97,8 @@ int held_finish(struct held *held);
 const char *held_text(struct held *held);
 
 void works_run(void);
-/* Every text of every PMC and of the instance that a refused operation must not change. Static, two. */
+/* Every text of every PMC and of the instance that a refused operation must not change. Static,
+ * two. */
 const char *all_texts(void);
 bool texts_same(const char *before); /* if not, fx.err.text is where they differ */
 /* Save, forget, load into a new engine. */

@@ -1,6 +1,6 @@
 /*
- * Memory that ends when told: the n-th allocation from now fails, all programs' code included. Needs the
- * linker's --wrap (tests/meson.build).
+ * Memory that ends when told: the n-th allocation from now fails, all programs' code included.
+ * Needs the linker's --wrap (tests/meson.build).
  */
 #pragma once
 

@@ -20,7 +20,8 @@ TEST(names_are_checked)
     name[128] = 'a';
     name[129] = '\0';
     ck_assert_int_eq(pmc_make(name), ENAMETOOLONG);
-    static const char *const illegal[] = {"", ".x", "-x", "a b", "a/b", "a\\b", "\xc3\xa4", "a=b", "_"};
+    static const char *const illegal[] = {"",     ".x",       "-x",  "a b", "a/b",
+                                          "a\\b", "\xc3\xa4", "a=b", "_"};
     for (unsigned i = 0; i < sizeof illegal / sizeof illegal[0]; i++)
         ck_assert_int_eq(pmc_make(illegal[i]), EINVAL);
     ck_assert_int_eq(pmc_make("A9._:@+-z"), 0);
@@ -200,8 +201,9 @@ TEST(tables_show_what_the_reader_may_read)
     ck_true(strstr(read_file(NULL, "info/rows"), " other other other other - -\n"));
     engine_set_readers(fx.engine, 1000);
     ck_true(strstr(read_file(NULL, "counts"), "r\tcycles\t"));
-    ck_true(strstr(read_file(NULL, "metrics.prom"),
-                   "pmcfs_count_total{instance=\"\",pmc=\"r\",event=\"cycles\",unit=\"\",scope=\"process\"} 0\n"));
+    ck_true(
+        strstr(read_file(NULL, "metrics.prom"), "pmcfs_count_total{instance=\"\",pmc=\"r\",event="
+                                                "\"cycles\",unit=\"\",scope=\"process\"} 0\n"));
 }
 
 TEST(rows_are_administered_by_the_superuser)

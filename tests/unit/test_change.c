@@ -13,8 +13,18 @@ SUITE_SETUP(change, fixture_setup, fixture_close);
 
 /* ---- the matrix ---- */
 
-static const char *const states[] = {"new", "allocated", "armed", "running", "stopped", "exited", "lost"};
-enum { NEW, ALLOCATED, ARMED, RUNNING, STOPPED, EXITED, LOST, N_STATES };
+static const char *const states[] = {"new",     "allocated", "armed", "running",
+                                     "stopped", "exited",    "lost"};
+enum {
+    NEW,
+    ALLOCATED,
+    ARMED,
+    RUNNING,
+    STOPPED,
+    EXITED,
+    LOST,
+    N_STATES
+};
 
 /* A PMC "i" in this state; target 100 where there is one. */
 static void make_state(unsigned state)
@@ -48,47 +58,91 @@ static const struct row {
         unsigned after;
     } in[N_STATES];
 } matrix[] = {
-#define OK(state) {0, ERR_NONE, state}
-#define NO(code, id) {code, id, 0}
-    {"ctl", "start", {NO(ENODATA, P08), OK(RUNNING), OK(ARMED), OK(RUNNING), OK(RUNNING),
-                      NO(ESRCH, E43), OK(RUNNING)}},
-    {"ctl", "stop", {NO(ENODATA, P08), NO(EINVAL, X02), OK(STOPPED), OK(STOPPED), OK(STOPPED), OK(EXITED),
-                     OK(STOPPED)}},
-    {"ctl", "reset", {NO(ENODATA, P08), OK(ALLOCATED), NO(EBUSY, E06), NO(EBUSY, E06), OK(STOPPED),
-                      OK(EXITED), NO(EBUSY, E06)}},
-    {"ctl", "restart", {NO(ENODATA, P08), OK(RUNNING), OK(ARMED), OK(RUNNING), OK(RUNNING),
-                        NO(ESRCH, E43), OK(RUNNING)}},
-    {"ctl", "flush", {NO(ENODATA, P08), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15),
-                      NO(EINVAL, E15), NO(EINVAL, E15)}},
-    {"ctl", "close", {NO(ENODATA, P08), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15),
-                      NO(EINVAL, E15), NO(EINVAL, E15)}},
-    {"ctl", "detach", {NO(ENODATA, P08), OK(ALLOCATED), OK(EXITED), OK(EXITED), OK(EXITED), OK(EXITED),
-                       OK(EXITED)}},
-    {"ctl", "strat", {NO(EINVAL, P19), NO(EINVAL, P19), NO(EINVAL, P19), NO(EINVAL, P19), NO(EINVAL, P19),
-                      NO(EINVAL, P19), NO(EINVAL, P19)}},
-    {"event", "instructions", {OK(ALLOCATED), OK(ALLOCATED), NO(EBUSY, P06), NO(EBUSY, P06), OK(ALLOCATED),
-                               OK(ALLOCATED), NO(EBUSY, P06)}},
-    {"event", "cycles", {OK(ALLOCATED), OK(ALLOCATED), OK(ARMED), OK(RUNNING), OK(STOPPED), OK(EXITED),
-                         OK(LOST)}},
-    {"mode", "SC", {OK(NEW), OK(ALLOCATED), NO(EBUSY, P06), NO(EBUSY, P06), NO(EBUSY, P17), OK(ALLOCATED),
-                    NO(EBUSY, P06)}},
-    {"mode", "TC", {OK(NEW), OK(ALLOCATED), OK(ARMED), OK(RUNNING), OK(STOPPED), OK(EXITED), OK(LOST)}},
-    {"config", "interval=77", {OK(NEW), OK(ALLOCATED), NO(EBUSY, P06), NO(EBUSY, P06), OK(STOPPED),
-                               OK(EXITED), NO(EBUSY, P06)}},
-    {"config", "user=off", {OK(NEW), OK(ALLOCATED), NO(EBUSY, P06), NO(EBUSY, P06), OK(STOPPED),
-                            OK(EXITED), NO(EBUSY, P06)}},
-    {"config", "count=9", {OK(NEW), OK(ALLOCATED), NO(EBUSY, E07), NO(EBUSY, E07), OK(STOPPED),
-                           OK(EXITED), NO(EBUSY, E07)}},
-    {"count", "9", {NO(ENODATA, P08), OK(ALLOCATED), NO(EBUSY, E06), NO(EBUSY, E06), OK(STOPPED),
-                    OK(EXITED), NO(EBUSY, E06)}},
-    {"count", "x", {NO(EINVAL, P02), NO(EINVAL, P02), NO(EINVAL, P02), NO(EINVAL, P02), NO(EINVAL, P02),
-                    NO(EINVAL, P02), NO(EINVAL, P02)}},
-    {"target", "101", {NO(ENODATA, P08), OK(RUNNING), OK(ARMED), OK(RUNNING), OK(STOPPED), OK(RUNNING),
-                       OK(RUNNING)}},
-    {"target", "-100", {NO(ENODATA, P08), NO(EINVAL, E28), OK(EXITED), OK(EXITED), OK(EXITED),
-                        NO(ESRCH, E45), OK(EXITED)}},
-    {"target", "cpu0", {NO(ENODATA, P08), OK(RUNNING), NO(EINVAL, E22), NO(EINVAL, E22), NO(EINVAL, E22),
-                        OK(RUNNING), NO(EINVAL, E22)}},
+#define OK(state)                                                                                  \
+    {                                                                                              \
+        0, ERR_NONE, state                                                                         \
+    }
+#define NO(code, id)                                                                               \
+    {                                                                                              \
+        code, id, 0                                                                                \
+    }
+    {"ctl",
+     "start",
+     {NO(ENODATA, P08), OK(RUNNING), OK(ARMED), OK(RUNNING), OK(RUNNING), NO(ESRCH, E43),
+      OK(RUNNING)}},
+    {"ctl",
+     "stop",
+     {NO(ENODATA, P08), NO(EINVAL, X02), OK(STOPPED), OK(STOPPED), OK(STOPPED), OK(EXITED),
+      OK(STOPPED)}},
+    {"ctl",
+     "reset",
+     {NO(ENODATA, P08), OK(ALLOCATED), NO(EBUSY, E06), NO(EBUSY, E06), OK(STOPPED), OK(EXITED),
+      NO(EBUSY, E06)}},
+    {"ctl",
+     "restart",
+     {NO(ENODATA, P08), OK(RUNNING), OK(ARMED), OK(RUNNING), OK(RUNNING), NO(ESRCH, E43),
+      OK(RUNNING)}},
+    {"ctl",
+     "flush",
+     {NO(ENODATA, P08), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15),
+      NO(EINVAL, E15), NO(EINVAL, E15)}},
+    {"ctl",
+     "close",
+     {NO(ENODATA, P08), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15),
+      NO(EINVAL, E15), NO(EINVAL, E15)}},
+    {"ctl",
+     "detach",
+     {NO(ENODATA, P08), OK(ALLOCATED), OK(EXITED), OK(EXITED), OK(EXITED), OK(EXITED), OK(EXITED)}},
+    {"ctl",
+     "strat",
+     {NO(EINVAL, P19), NO(EINVAL, P19), NO(EINVAL, P19), NO(EINVAL, P19), NO(EINVAL, P19),
+      NO(EINVAL, P19), NO(EINVAL, P19)}},
+    {"event",
+     "instructions",
+     {OK(ALLOCATED), OK(ALLOCATED), NO(EBUSY, P06), NO(EBUSY, P06), OK(ALLOCATED), OK(ALLOCATED),
+      NO(EBUSY, P06)}},
+    {"event",
+     "cycles",
+     {OK(ALLOCATED), OK(ALLOCATED), OK(ARMED), OK(RUNNING), OK(STOPPED), OK(EXITED), OK(LOST)}},
+    {"mode",
+     "SC",
+     {OK(NEW), OK(ALLOCATED), NO(EBUSY, P06), NO(EBUSY, P06), NO(EBUSY, P17), OK(ALLOCATED),
+      NO(EBUSY, P06)}},
+    {"mode",
+     "TC",
+     {OK(NEW), OK(ALLOCATED), OK(ARMED), OK(RUNNING), OK(STOPPED), OK(EXITED), OK(LOST)}},
+    {"config",
+     "interval=77",
+     {OK(NEW), OK(ALLOCATED), NO(EBUSY, P06), NO(EBUSY, P06), OK(STOPPED), OK(EXITED),
+      NO(EBUSY, P06)}},
+    {"config",
+     "user=off",
+     {OK(NEW), OK(ALLOCATED), NO(EBUSY, P06), NO(EBUSY, P06), OK(STOPPED), OK(EXITED),
+      NO(EBUSY, P06)}},
+    {"config",
+     "count=9",
+     {OK(NEW), OK(ALLOCATED), NO(EBUSY, E07), NO(EBUSY, E07), OK(STOPPED), OK(EXITED),
+      NO(EBUSY, E07)}},
+    {"count",
+     "9",
+     {NO(ENODATA, P08), OK(ALLOCATED), NO(EBUSY, E06), NO(EBUSY, E06), OK(STOPPED), OK(EXITED),
+      NO(EBUSY, E06)}},
+    {"count",
+     "x",
+     {NO(EINVAL, P02), NO(EINVAL, P02), NO(EINVAL, P02), NO(EINVAL, P02), NO(EINVAL, P02),
+      NO(EINVAL, P02), NO(EINVAL, P02)}},
+    {"target",
+     "101",
+     {NO(ENODATA, P08), OK(RUNNING), OK(ARMED), OK(RUNNING), OK(STOPPED), OK(RUNNING),
+      OK(RUNNING)}},
+    {"target",
+     "-100",
+     {NO(ENODATA, P08), NO(EINVAL, E28), OK(EXITED), OK(EXITED), OK(EXITED), NO(ESRCH, E45),
+      OK(EXITED)}},
+    {"target",
+     "cpu0",
+     {NO(ENODATA, P08), OK(RUNNING), NO(EINVAL, E22), NO(EINVAL, E22), NO(EINVAL, E22), OK(RUNNING),
+      NO(EINVAL, E22)}},
 };
 
 static void check_cell(const struct row *row, unsigned state)
@@ -102,8 +156,8 @@ static void check_cell(const struct row *row, unsigned state)
         refused("i", row->file, row->text, cell->code, cell->id);
         return;
     }
-    ck_assert_msg(write_file("i", row->file, row->text) == 0, "%s in %s: %s", row->text, states[state],
-                  fx.err.text);
+    ck_assert_msg(write_file("i", row->file, row->text) == 0, "%s in %s: %s", row->text,
+                  states[state], fx.err.text);
     ck_assert_msg(strcmp(value_of("i", "status", "state"), states[cell->after]) == 0,
                   "%s in %s: %s", row->text, states[state], value_of("i", "status", "state"));
 }
@@ -120,15 +174,17 @@ TEST(every_write_in_every_state)
 TEST(what_is_wrong_first_is_said)
 {
     pmc_with("i", "cycles", "100");
-    refused("i", "config", "interval=x nonsense", EINVAL, P02); /* syntax before everything */
+    refused("i", "config", "interval=x nonsense", EINVAL, P02);   /* syntax before everything */
     refused("i", "config", "interval=5 target=999", ESRCH, E44);  /* what is named is looked for */
     refused("i", "config", "interval=5 target=cpu0", EBUSY, P06); /* state before scope */
     accepted("i", "ctl", "stop");
     refused("i", "config", "period=7 target=cpu0", EOPNOTSUPP, P09);
     refused("i", "config", "mode=SC descendants=on", EBUSY, P17); /* mode before settings' places */
-    refused("i", "config", "user=off kernel=off target=cpu0", EINVAL, E22); /* scope before rights */
+    refused("i", "config", "user=off kernel=off target=cpu0", EINVAL,
+            E22); /* scope before rights */
     refused("i", "config", "row=99", EINVAL, P02);
-    refused("i", "config", "row=9 target=100 target=101", EINVAL, E19); /* targets are fine: rows last */
+    refused("i", "config", "row=9 target=100 target=101", EINVAL,
+            E19); /* targets are fine: rows last */
 }
 
 TEST(start_attaches_the_caller_once)
@@ -307,9 +363,8 @@ TEST(what_fails_below_leaves_no_trace)
     static const struct {
         const char *file, *text;
     } commands[] = {
-        {"target", "102 103"},      {"event", "instructions page-faults"}, {"ctl", "restart"},
-        {"config", "user=off"},     {"config", "event=branches count=3 target=104"},
-        {"ctl", "start"},
+        {"target", "102 103"},  {"event", "instructions page-faults"},           {"ctl", "restart"},
+        {"config", "user=off"}, {"config", "event=branches count=3 target=104"}, {"ctl", "start"},
     };
     for (unsigned kind = 0; kind < FAIL_READ; kind++)
         for (unsigned i = 0; i < sizeof commands / sizeof commands[0]; i++)
@@ -369,8 +424,10 @@ TEST(a_release_during_any_step_frees_everything)
     static const struct {
         const char *file, *text;
     } commands[] = {
-        {"target", "101 102"}, {"event", "instructions"}, {"ctl", "start"}, {"ctl", "reset"},
-        {"count", "5"}, {"config", "lifetime=owner"}, {"target", "999"}, {"config", "row=60"},
+        {"target", "101 102"}, {"event", "instructions"},
+        {"ctl", "start"},      {"ctl", "reset"},
+        {"count", "5"},        {"config", "lifetime=owner"},
+        {"target", "999"},     {"config", "row=60"},
         {"target", "-100"},
     };
     for (unsigned i = 0; i < sizeof commands / sizeof commands[0]; i++)
@@ -549,8 +606,8 @@ TEST(a_count_is_written_back_as_it_reads)
 
 TEST(backends_see_no_odd_bytes)
 {
-    static const char *const words[] = {"cycles\"", "cyc\\les", "'cycles'", "cy\x01cles", "cycl\xc3\xa9s",
-                                        "cycles\x7f", "\xff", "sched:`x`"};
+    static const char *const words[] = {"cycles\"",      "cyc\\les",   "'cycles'", "cy\x01cles",
+                                        "cycl\xc3\xa9s", "cycles\x7f", "\xff",     "sched:`x`"};
 
     ck_assert_int_eq(pmc_make("i"), 0);
     fx.fail[FAIL_RESOLVE] = 1;

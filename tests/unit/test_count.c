@@ -1,5 +1,6 @@
 /*
- * What a count is: initial values, sums, exchange, reset, sets, wrapping, estimates, loss, long reads.
+ * What a count is: initial values, sums, exchange, reset, sets, wrapping, estimates, loss, long
+ * reads.
  */
 #include "tests/unit/unit.h"
 
@@ -182,7 +183,8 @@ TEST(lost_is_eio_and_start_brings_it_back)
     ck_assert_str_eq(read_file("i", "count"), "EIO");
     ck_assert_int_eq(fx.err.id, P21);
     ck_assert_str_eq(read_file("i", "ctl"), "lost\n");
-    ck_true(strstr(read_file("i", "error"), "EIO P21 count: ")); /* failing reads are not recorded but this */
+    ck_true(strstr(read_file("i", "error"),
+                   "EIO P21 count: ")); /* failing reads are not recorded but this */
     ck_true(strstr(read_file("i", "detail"), "\tall\t10000000\t18000000\t10000000\t"));
     ck_assert_str_eq(value_of("i", "status", "partial"), "yes");
     accepted("i", "ctl", "start");
@@ -242,7 +244,8 @@ TEST(a_failed_read_is_an_error_and_no_number)
     ck_assert_uint_eq(count_of("i"), 1000000);
     ck_assert_uint_eq(count_of("m"), 12000000);
     fx.fail[FAIL_READ] = 1;
-    ck_assert_str_eq(read_file(NULL, "counts"), "m\ttask-clock\t12000000\t12000000\t12000000\trunning\n");
+    ck_assert_str_eq(read_file(NULL, "counts"),
+                     "m\ttask-clock\t12000000\t12000000\t12000000\trunning\n");
 }
 
 TEST(a_failed_read_leaves_the_count_alone)
@@ -375,9 +378,9 @@ TEST(a_look_begun_before_a_start_says_nothing_of_the_state_after)
     pass_ms(20);
     ck_assert_str_eq(read_file("i", "ctl"), "lost\n");
     held_read(&held, "i", "status");
-    held_run(&held);                               /* targets are asked */
+    held_run(&held); /* targets are asked */
     ck_assert_int_eq(held_step(&held), CALL_WORK);
-    held_run(&held);                               /* counters are read: off */
+    held_run(&held); /* counters are read: off */
     accepted("i", "ctl", "start");
     ck_assert_int_eq(held_finish(&held), 0);
     ck_true(strstr(held_text(&held), "\nstate running\n"));
@@ -463,9 +466,11 @@ static void *run_held(void *arg)
 TEST(a_long_read_runs_beside_changes)
 {
     static const char *const beside[][2] = {
-        {"ctl", "stop"}, {"ctl", "reset"}, {"target", "-100"}, {"ctl", "start"}, {"target", "100"},
-        {"ctl", "restart"}, {"ctl", "stop"}, {"config", "user=off"}, {"config", "user=on"},
-        {"event", "cpu-clock"}, {"event", "task-clock"}, {"count", "5"}, {"ctl", "start"},
+        {"ctl", "stop"},        {"ctl", "reset"},        {"target", "-100"},
+        {"ctl", "start"},       {"target", "100"},       {"ctl", "restart"},
+        {"ctl", "stop"},        {"config", "user=off"},  {"config", "user=on"},
+        {"event", "cpu-clock"}, {"event", "task-clock"}, {"count", "5"},
+        {"ctl", "start"},
     };
     pmc_with("i", "task-clock", many);
     for (unsigned i = 0; i < 130; i++) {
@@ -488,8 +493,11 @@ TEST(a_long_read_runs_beside_changes)
 
 static unsigned level(poll_fn fn, struct open_file *open)
 {
-    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine), .pmc = pmc_of("i"),
-                        .open = open, .now_ns = fx.host.now_ns};
+    struct call call = {.engine = fx.engine,
+                        .instance = engine_root(fx.engine),
+                        .pmc = pmc_of("i"),
+                        .open = open,
+                        .now_ns = fx.host.now_ns};
     return fn(&call);
 }
 

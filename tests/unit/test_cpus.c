@@ -37,7 +37,7 @@ TEST(reads_and_prints_lists)
 
 TEST(refuses_what_is_no_list)
 {
-    static const char *const lists[] = {"",   ",",   "1,",  ",1", "1,,2", "-1", "1-",  "1-2-3",
+    static const char *const lists[] = {"",    ",", "1,",  ",1",  "1,,2", "-1", "1-",   "1-2-3",
                                         "3-1", "a", "1 2", "0x1", "1-a",  "+1", "0-3:2"};
 
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)

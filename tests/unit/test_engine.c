@@ -1,5 +1,6 @@
 /*
- * The engine's own life: effects, works, statistics, lists of events; memory that ends at any moment.
+ * The engine's own life: effects, works, statistics, lists of events; memory that ends at any
+ * moment.
  */
 #include "tests/unit/unit.h"
 
@@ -74,11 +75,13 @@ TEST(operations_are_counted)
     unsigned long before = strtoul(value_of(NULL, "info/stats", "syscall_errors"), NULL, 10);
 
     ck_assert_int_eq(pmc_make("-"), EINVAL);
-    ck_assert_uint_eq(strtoul(value_of(NULL, "info/stats", "syscall_errors"), NULL, 10), before + 1);
+    ck_assert_uint_eq(strtoul(value_of(NULL, "info/stats", "syscall_errors"), NULL, 10),
+                      before + 1);
     ck_assert_str_eq(value_of(NULL, "info/stats", "pmcs"), "0");
     pmc_with("i", "cycles", "100 101");
     ck_assert_str_eq(value_of(NULL, "info/stats", "processes"), "2");
-    ck_assert_str_eq(value_of(NULL, "info/stats", "descriptors"), "4"); /* 2 counters, 2 processes */
+    ck_assert_str_eq(value_of(NULL, "info/stats", "descriptors"),
+                     "4"); /* 2 counters, 2 processes */
     ck_assert_int_eq(pmc_remove("i"), 0);
     ck_assert_str_eq(value_of(NULL, "info/stats", "descriptors"), "0");
 }
@@ -120,7 +123,8 @@ TEST(info_says_what_there_is)
 
 TEST(an_owner_at_his_limit_is_given_no_more)
 {
-    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine), .rights = fx.rights};
+    struct call call = {
+        .engine = fx.engine, .instance = engine_root(fx.engine), .rights = fx.rights};
 
     tune(TUNABLE_MAX_PMCS_PER_USER, "1");
     ck_assert_int_eq(pmc_make("a"), 0);

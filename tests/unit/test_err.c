@@ -59,7 +59,9 @@ TEST(escapes_control_characters_beyond_ascii)
 {
     struct err err;
 
-    err_set(&err, P02, "%s", "\xc2\x9b" "31m\xe2\x80\xa8");
+    err_set(&err, P02, "%s",
+            "\xc2\x9b"
+            "31m\xe2\x80\xa8");
     ck_assert_str_eq(err.text, "\\302\\23331m\\342\\200\\250");
 }
 

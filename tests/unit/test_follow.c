@@ -1,6 +1,6 @@
 /*
- * What happens between the steps of an attach and to what is attached: limits that others use up, an exec
- * of a privileged program, CPUs that move.
+ * What happens between the steps of an attach and to what is attached: limits that others use up,
+ * an exec of a privileged program, CPUs that move.
  */
 #include "tests/unit/unit.h"
 

@@ -28,7 +28,7 @@ static struct line {
     char file[96]; /* from the root: core/buf.c */
     unsigned number;
     char text[160];
-} *includes, *mentions;
+} * includes, *mentions;
 static unsigned n_includes, n_mentions;
 static int came_from = -1; /* the directory before sources_read() */
 
@@ -197,18 +197,37 @@ static const struct {
     const char *name; /* without .c and .h, unless these are apart */
     int level;
 } levels[] = {
-    {"utf8", 0},         {"err", 1},        {"buf", 2},       {"scan", 3},     {"ids", 2},
-    {"cpus", 4},         {"event", 10},     {"match", 10},    {"record", 10},  {"catalog", 10},
-    {"tunable", 11},     {"host", 12},      {"rights", 13},   {"backend", 13}, {"call", 13},
-    {"files", 14},       {"engine.h", 15},  {"row.h", 20},    {"row_state", 21},
-    {"row", 22},         {"row_choose", 22}, {"row_arrange", 22}, {"log", 20}, {"settings", 21},
-    {"parts", 30},       {"target", 31},    {"instance.h", 31}, {"pmc", 40},   {"instance.c", 41},
-    {"access", 50},      {"count", 50},     {"change.h", 51},   {"plan", 52}, {"change_check", 53},
-    {"change_apply", 52}, {"change_commit", 52}, {"change_links", 53}, {"change_targets", 53},
-    {"change_rows", 53}, {"change_limits", 53}, {"change_parse", 53}, {"change_prepare", 53}, {"change.c", 53}, {"foreign", 60},    {"deaths", 60},   {"poll", 60},       {"series", 60},   {"logtext", 60},  {"perfdata", 60}, {"folded", 60},
-    {"show", 61},        {"admin", 61},      {"info", 61},      {"metrics", 61},  {"fields", 63},
-    {"open_file", 64},   {"save", 65},       {"load", 65},        {"engine", 70},
-    {"queue", 71},       {"sinks", 71},      {"tree", 71},
+    {"utf8", 0},          {"err", 1},
+    {"buf", 2},           {"scan", 3},
+    {"ids", 2},           {"cpus", 4},
+    {"event", 10},        {"match", 10},
+    {"record", 10},       {"catalog", 10},
+    {"tunable", 11},      {"host", 12},
+    {"rights", 13},       {"backend", 13},
+    {"call", 13},         {"files", 14},
+    {"engine.h", 15},     {"row.h", 20},
+    {"row_state", 21},    {"row", 22},
+    {"row_choose", 22},   {"row_arrange", 22},
+    {"log", 20},          {"settings", 21},
+    {"parts", 30},        {"target", 31},
+    {"instance.h", 31},   {"pmc", 40},
+    {"instance.c", 41},   {"access", 50},
+    {"count", 50},        {"change.h", 51},
+    {"plan", 52},         {"change_check", 53},
+    {"change_apply", 52}, {"change_commit", 52},
+    {"change_links", 53}, {"change_targets", 53},
+    {"change_rows", 53},  {"change_limits", 53},
+    {"change_parse", 53}, {"change_prepare", 53},
+    {"change.c", 53},     {"foreign", 60},
+    {"deaths", 60},       {"poll", 60},
+    {"series", 60},       {"logtext", 60},
+    {"perfdata", 60},     {"folded", 60},
+    {"show", 61},         {"admin", 61},
+    {"info", 61},         {"metrics", 61},
+    {"fields", 63},       {"open_file", 64},
+    {"save", 65},         {"load", 65},
+    {"engine", 70},       {"queue", 71},
+    {"sinks", 71},        {"tree", 71},
 };
 
 static int level_of(const char *file)

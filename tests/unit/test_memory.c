@@ -24,12 +24,22 @@ static void prepare(void)
 }
 
 static const char *const commands[][3] = {
-    {"i", "target", "102 103 102"}, {"i", "target", "-100"},  {"i", "event", "instructions branches"},
-    {"i", "ctl", "start"},          {"i", "ctl", "restart"},  {"i", "ctl", "reset"},
-    {"i", "ctl", "detach"},         {"i", "count", "5,6"},    {"i", "config", "user=off target=105"},
-    {"i", "config", "lifetime=owner interval=5"},             {"s", "target", "all"},
-    {"s", "target", "-cpu0 cpu2"},  {"n", "event", "cycles"}, {"n", "config", "event=wide target=104"},
-    {"n", "config", "event=cycles target=cgroup:/a"},         {"j", "target", "999 102"},
+    {"i", "target", "102 103 102"},
+    {"i", "target", "-100"},
+    {"i", "event", "instructions branches"},
+    {"i", "ctl", "start"},
+    {"i", "ctl", "restart"},
+    {"i", "ctl", "reset"},
+    {"i", "ctl", "detach"},
+    {"i", "count", "5,6"},
+    {"i", "config", "user=off target=105"},
+    {"i", "config", "lifetime=owner interval=5"},
+    {"s", "target", "all"},
+    {"s", "target", "-cpu0 cpu2"},
+    {"n", "event", "cycles"},
+    {"n", "config", "event=wide target=104"},
+    {"n", "config", "event=cycles target=cgroup:/a"},
+    {"j", "target", "999 102"},
 };
 
 TEST(a_command_is_done_or_refused_as_a_whole)
@@ -50,8 +60,10 @@ TEST(a_command_is_done_or_refused_as_a_whole)
                 break;
             if (rc == 0)
                 continue; /* only its sentence, or the like, was lost */
-            ck_assert_msg(rc == ENOMEM, "%s: allocation %u: %d %s", commands[i][2], n, rc, err.text);
-            ck_assert_msg(texts_same(before), "%s: allocation %u: %s", commands[i][2], n, fx.err.text);
+            ck_assert_msg(rc == ENOMEM, "%s: allocation %u: %d %s", commands[i][2], n, rc,
+                          err.text);
+            ck_assert_msg(texts_same(before), "%s: allocation %u: %s", commands[i][2], n,
+                          fx.err.text);
         }
 }
 

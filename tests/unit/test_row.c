@@ -9,7 +9,7 @@
 #include <errno.h>
 
 #define N_CPUS 4
-#define ALL4 UINT64_C(0xf)
+#define ALL4   UINT64_C(0xf)
 
 static struct rows *rows;
 static struct err err;

@@ -84,9 +84,8 @@ static bool model_allows(const struct claim *claim, unsigned row, bool disabled_
     if (!claim->system)
         return model_number(row) >= 0;
     for (unsigned cpu = 0; cpu < N_CPUS; cpu++)
-        if (cpus_has(&claim->cpus, cpu) &&
-            (model_taken(cpu, row) || model_foreign(cpu, row) ||
-             (model.disabled[cpu][row] && !disabled_too)))
+        if (cpus_has(&claim->cpus, cpu) && (model_taken(cpu, row) || model_foreign(cpu, row) ||
+                                            (model.disabled[cpu][row] && !disabled_too)))
             return false;
     return model_threads(row) == 0;
 }
@@ -103,8 +102,8 @@ static bool model_fits(const struct claim *claim, bool disabled_too)
                 fits = fits && (b & ~claim->member[1].fits) == 0 &&
                        (unsigned)__builtin_popcount(b) == claim->member[1].needed;
             for (unsigned row = 0; row < N_ROWS; row++)
-                fits = fits &&
-                       (((a | b) >> row & 1) == 0 || model_allows(claim, row, disabled_too));
+                fits =
+                    fits && (((a | b) >> row & 1) == 0 || model_allows(claim, row, disabled_too));
             if (fits)
                 return true;
         }
@@ -114,8 +113,8 @@ static bool model_fits(const struct claim *claim, bool disabled_too)
 
 static void model_claim(struct claim *claim, uint64_t serial)
 {
-    *claim = (struct claim){.pmc = serial, .uid = dice(3), .system = dice(2) == 0,
-                            .n = 1 + dice(2)};
+    *claim =
+        (struct claim){.pmc = serial, .uid = dice(3), .system = dice(2) == 0, .n = 1 + dice(2)};
     cpus_init(&claim->cpus);
     for (unsigned cpu = 0; claim->system && cpu < N_CPUS; cpu++)
         if (dice(2) == 0)
@@ -132,8 +131,9 @@ static void model_reserve(uint64_t serial)
 
     ck_assert_ptr_nonnull(claim);
     model_claim(claim, serial);
-    expected = model_fits(claim, false) ? 0
-               : claim->system && model_fits(claim, true) ? -EPERM : -EINVAL;
+    expected = model_fits(claim, false)                   ? 0
+               : claim->system && model_fits(claim, true) ? -EPERM
+                                                          : -EINVAL;
     ck_assert_msg(rows_reserve(rows, claim, "x", &err) == expected, "serial %lu: %s",
                   (unsigned long)serial, err.text);
     if (expected == 0 && model.n < N_LIVE) {
@@ -161,8 +161,8 @@ static void model_release(unsigned i)
 static void model_administer(unsigned cpu, unsigned row, bool disable)
 {
     const bool busy = model_taken(cpu, row) || (disable && model_threads(row) > 0);
-    const int rc = disable ? rows_disable(rows, cpu, 0, row, &err)
-                           : rows_enable(rows, cpu, 0, row, &err);
+    const int rc =
+        disable ? rows_disable(rows, cpu, 0, row, &err) : rows_enable(rows, cpu, 0, row, &err);
 
     ck_assert_int_eq(rc, busy ? -EBUSY : 0);
     if (!busy)
@@ -244,8 +244,9 @@ static void model_compare(void)
     for (unsigned row = 0; row < N_ROWS; row++) {
         ck_assert_int_eq(rows_number(rows, 0, row), model_number(row));
         for (unsigned cpu = 0; cpu < N_CPUS; cpu++) {
-            const enum slot_state slot = model.disabled[cpu][row]   ? SLOT_DISABLED
-                                         : model_foreign(cpu, row) ? SLOT_FOREIGN : SLOT_ENABLED;
+            const enum slot_state slot = model.disabled[cpu][row]  ? SLOT_DISABLED
+                                         : model_foreign(cpu, row) ? SLOT_FOREIGN
+                                                                   : SLOT_ENABLED;
 
             ck_assert_int_eq(rows_slot(rows, cpu, 0, row), slot);
             over = over || (model.foreign[cpu][row] && !model_foreign(cpu, row));

@@ -35,22 +35,57 @@ static unsigned pick(unsigned n)
 
 static const char *const names[] = {"a", "b.c", "d", "e", "f"};
 static const char *const commands[][2] = {
-    {"event", "cycles"}, {"event", "instructions page-faults"}, {"event", "loads:u"}, {"event", "package"},
-    {"event", "task-clock"}, {"event", "wide branches"}, {"event", "fixed-instructions"},
-    {"event", "r1c2"}, {"event", "generic/instructions,usr"},
-    {"target", "100"}, {"target", "101 102"}, {"target", "tid:1091"}, {"target", "200"},
-    {"target", "cpu0"}, {"target", "cpu1-2"}, {"target", "all"}, {"target", "-all"}, {"target", "-cpu1"},
-    {"target", "-100"}, {"target", "-101 -102"}, {"target", "self"}, {"target", "cgroup:/a"},
+    {"event", "cycles"},
+    {"event", "instructions page-faults"},
+    {"event", "loads:u"},
+    {"event", "package"},
+    {"event", "task-clock"},
+    {"event", "wide branches"},
+    {"event", "fixed-instructions"},
+    {"event", "r1c2"},
+    {"event", "generic/instructions,usr"},
+    {"target", "100"},
+    {"target", "101 102"},
+    {"target", "tid:1091"},
+    {"target", "200"},
+    {"target", "cpu0"},
+    {"target", "cpu1-2"},
+    {"target", "all"},
+    {"target", "-all"},
+    {"target", "-cpu1"},
+    {"target", "-100"},
+    {"target", "-101 -102"},
+    {"target", "self"},
+    {"target", "cgroup:/a"},
     {"target", "-cgroup:/a"},
-    {"ctl", "start"}, {"ctl", "stop"}, {"ctl", "reset"}, {"ctl", "restart"}, {"ctl", "detach"},
-    {"count", "5"}, {"count", "18446744073709551610,7"},
-    {"config", "multiplex=on"}, {"config", "multiplex=off"}, {"config", "user=off"},
-    {"config", "user=on kernel=off"}, {"config", "kernel=on"}, {"config", "interval=5 notify=6"},
-    {"config", "start=exec"}, {"config", "start=now"}, {"config", "autostart=off"},
-    {"config", "autostart=on"}, {"config", "mode=SC"}, {"config", "mode=TC"}, {"config", "row=1"},
-    {"config", "row=any"}, {"config", "descendants=on"}, {"config", "descendants=off"},
-    {"config", "lifetime=owner"}, {"config", "lifetime=mount"}, {"config", "count=3 event=cycles"},
-    {"config", "nonsense=\"\\ =\xff"}, {"event", "what"},
+    {"ctl", "start"},
+    {"ctl", "stop"},
+    {"ctl", "reset"},
+    {"ctl", "restart"},
+    {"ctl", "detach"},
+    {"count", "5"},
+    {"count", "18446744073709551610,7"},
+    {"config", "multiplex=on"},
+    {"config", "multiplex=off"},
+    {"config", "user=off"},
+    {"config", "user=on kernel=off"},
+    {"config", "kernel=on"},
+    {"config", "interval=5 notify=6"},
+    {"config", "start=exec"},
+    {"config", "start=now"},
+    {"config", "autostart=off"},
+    {"config", "autostart=on"},
+    {"config", "mode=SC"},
+    {"config", "mode=TC"},
+    {"config", "row=1"},
+    {"config", "row=any"},
+    {"config", "descendants=on"},
+    {"config", "descendants=off"},
+    {"config", "lifetime=owner"},
+    {"config", "lifetime=mount"},
+    {"config", "count=3 event=cycles"},
+    {"config", "nonsense=\"\\ =\xff"},
+    {"event", "what"},
 };
 
 static void walk_write(const char *name)
@@ -252,8 +287,12 @@ TEST(tunables_and_disabled_rows_stay)
 TEST(a_bad_line_is_named)
 {
     static const char *const bad[] = {
-        "pmcfs-state 2\n", "what 1\n", "pmcfs-state 1\nserial x\n", "pmcfs-state 1\nbase 1\n",
-        "pmcfs-state 1\ndisabled 99 0 0\n", "pmcfs-state 1\nprocess 5 0 nonsense\n",
+        "pmcfs-state 2\n",
+        "what 1\n",
+        "pmcfs-state 1\nserial x\n",
+        "pmcfs-state 1\nbase 1\n",
+        "pmcfs-state 1\ndisabled 99 0 0\n",
+        "pmcfs-state 1\nprocess 5 0 nonsense\n",
         "pmcfs-state 1\npmc a 1\n",
     };
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -286,7 +325,8 @@ TEST(what_a_refusal_left_is_saved)
     pmc_of("b")->links->link[0]->asked = true;
     pmc_of("b")->claim->instance = 77;
     char *text = saved_text();
-    ck_true(strstr(text, " stale=1 ") && strstr(text, " asked=1 ") && strstr(text, "claim instance=77 "));
+    ck_true(strstr(text, " stale=1 ") && strstr(text, " asked=1 ") &&
+            strstr(text, "claim instance=77 "));
     engine_reload();
     ck_true(pmc_of("a")->links->link[0]->stale && !pmc_of("a")->links->link[0]->asked);
     ck_true(pmc_of("b")->links->link[0]->asked && !pmc_of("b")->links->link[0]->stale);
@@ -311,7 +351,8 @@ TEST(the_text_is_the_same_after_a_reload)
     free(two);
 }
 
-/* With one line of a good text changed by `spoil`, loading answers and what came in can be freed. */
+/* With one line of a good text changed by `spoil`, loading answers and what came in can be freed.
+ */
 static void each_line_spoilt(void (*spoil)(char *line, size_t len))
 {
     pmc_with("a", "cycles page-faults", "100 tid:1091");

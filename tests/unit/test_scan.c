@@ -112,8 +112,16 @@ TEST(reads_hexadecimal_only_when_asked)
 
 TEST(refuses_what_is_no_number)
 {
-    static const char *const words[] = {"",     "-1",  "+1", " 1",   "1 ",
-                                        "1.5",  "1e3", "1k", "0x1g", "18446744073709551616",
+    static const char *const words[] = {"",
+                                        "-1",
+                                        "+1",
+                                        " 1",
+                                        "1 ",
+                                        "1.5",
+                                        "1e3",
+                                        "1k",
+                                        "0x1g",
+                                        "18446744073709551616",
                                         "99999999999999999999999"};
     uint64_t value = 42;
 
@@ -136,8 +144,8 @@ TEST(reads_on_and_off_in_all_spellings)
 }
 
 static const char *const events[] = {
-    "instructions", "cycles",     "cache-misses", "branch-misses", "page-faults",
-    "ref-cycles",   "cpu-clock",  "task-clock",   "minor-faults",  "major-faults",
+    "instructions", "cycles",    "cache-misses", "branch-misses", "page-faults",
+    "ref-cycles",   "cpu-clock", "task-clock",   "minor-faults",  "major-faults",
 };
 
 static void check_near(const char *text, const char *expected)
@@ -231,7 +239,7 @@ TEST(four_words_fit_into_one_sentence)
 {
     char text[100];
 
-    snprintf(text, sizeof text, "%s %s %s %s", text_shown("a b"), text_shown("c"),
-             text_shown("d"), text_shown("e\\"));
+    snprintf(text, sizeof text, "%s %s %s %s", text_shown("a b"), text_shown("c"), text_shown("d"),
+             text_shown("e\\"));
     ck_assert_str_eq(text, "a\\040b c d e\\134");
 }

@@ -15,17 +15,22 @@ SUITE_SETUP(settings, fixture_setup, fixture_close);
 static const struct {
     const char *key, *written, *shown;
 } good[] = {
-    {"autostart", "off", "off"}, {"autostart", "1", "on"},        {"start", "exec", "exec"},
-    {"start", "now", "now"},     {"count", "5", "5"},             {"count", "0x10", "16"},
-    {"count", "0", "0"},         {"count", "18446744073709551615", "18446744073709551615"},
-    {"user", "off", "off"},      {"user", "yes", "on"},           {"kernel", "off", "off"},
-    {"descendants", "on", "on"}, {"descendants", "off", "off"},   {"multiplex", "on", "on"},
-    {"multiplex", "off", "off"}, {"row", "3", "3"},               {"row", "any", "any"},
-    {"interval", "1000", "1000"}, {"interval", "off", "off"},     {"log", "off", "off"},
-    {"logsize", "65536", "65536"}, {"notify", "7", "7"},          {"notify", "off", "off"},
-    {"log-csw", "off", "off"},   {"log_exit", "off", NULL},       {"kgmon", "off", NULL},
-    {"force", "off", NULL},      {"period", "off", NULL},         {"freq", "off", NULL},
-    {"callchain", "off", NULL},  {"depth", "default", NULL},      {"lifetime", "mount", NULL},
+    {"autostart", "off", "off"},   {"autostart", "1", "on"},
+    {"start", "exec", "exec"},     {"start", "now", "now"},
+    {"count", "5", "5"},           {"count", "0x10", "16"},
+    {"count", "0", "0"},           {"count", "18446744073709551615", "18446744073709551615"},
+    {"user", "off", "off"},        {"user", "yes", "on"},
+    {"kernel", "off", "off"},      {"descendants", "on", "on"},
+    {"descendants", "off", "off"}, {"multiplex", "on", "on"},
+    {"multiplex", "off", "off"},   {"row", "3", "3"},
+    {"row", "any", "any"},         {"interval", "1000", "1000"},
+    {"interval", "off", "off"},    {"log", "off", "off"},
+    {"logsize", "65536", "65536"}, {"notify", "7", "7"},
+    {"notify", "off", "off"},      {"log-csw", "off", "off"},
+    {"log_exit", "off", NULL},     {"kgmon", "off", NULL},
+    {"force", "off", NULL},        {"period", "off", NULL},
+    {"freq", "off", NULL},         {"callchain", "off", NULL},
+    {"depth", "default", NULL},    {"lifetime", "mount", NULL},
     {"AUTOSTART", "off", NULL},
 };
 
@@ -112,7 +117,8 @@ TEST(what_a_key_does_not_take_changes_nothing)
 TEST(dash_and_underscore_and_comments_and_blanks)
 {
     ck_assert_int_eq(pmc_make("i"), 0);
-    accepted("i", "config", "log_csw=off\t Log-Exit=off # the rest=is a comment\n  interval=5\n\n#\n");
+    accepted("i", "config",
+             "log_csw=off\t Log-Exit=off # the rest=is a comment\n  interval=5\n\n#\n");
     ck_assert_str_eq(value_of("i", "config", "interval"), "5");
     accepted("i", "config", "");
     accepted("i", "config", "# nothing");
@@ -161,7 +167,8 @@ TEST(config_read_back_gives_the_same_settings_and_targets)
 
     ck_assert_int_eq(pmc_make("a"), 0);
     ck_assert_int_eq(pmc_make("b"), 0);
-    accepted("a", "config", "event=cycles event=page-faults count=5,6 interval=20 notify=9 user=on "
+    accepted("a", "config",
+             "event=cycles event=page-faults count=5,6 interval=20 notify=9 user=on "
              "multiplex=on target=100 target=101 autostart=off kernel=off");
     fake_kill(&fx.host, 101, true);
     works_run();

@@ -85,10 +85,12 @@ static struct plan plan_for(const char *text)
     const struct event *event = resolve(text);
 
     planned[0] = (struct plan_event){event, event->user != SAID_OFF, event->kernel != SAID_OFF};
-    return (struct plan){
-        .events = planned, .n = 1, .fds_free = 100, .fds_quota = 100, .max_covered = 100,
-        .target = {.kind = TARGET_PROCESS, .pid = 100, .alive = fake_alive}
-    };
+    return (struct plan){.events = planned,
+                         .n = 1,
+                         .fds_free = 100,
+                         .fds_quota = 100,
+                         .max_covered = 100,
+                         .target = {.kind = TARGET_PROCESS, .pid = 100, .alive = fake_alive}};
 }
 
 static struct counter *attach(const struct plan *plan)
@@ -168,7 +170,8 @@ TEST(shape_is_made_from_words)
     struct buf list;
 
     ck_assert_int_eq(open_with("sim_cpus=0-1,5 sim_offline=1 sim_class=BIG:6:48:0 sim_fixed=1 "
-                               "sim_class=LITTLE:2:32:1,5"), 0);
+                               "sim_class=LITTLE:2:32:1,5"),
+                     0);
     ck_assert_str_eq(class_at(0)->name, "BIG");
     ck_assert_uint_eq(class_at(0)->rows, 7);
     ck_assert_uint_eq(class_at(1)->rows, 3);
@@ -187,12 +190,24 @@ TEST(shape_is_made_from_words)
 
 TEST(shapes_that_cannot_be_are_refused)
 {
-    static const char *const bad[] = {
-        "sim_rows=0", "sim_rows=64", "sim_cpus=0", "sim_cpus=3-1", "sim_cpus=9999", "sim_row=4",
-        "sim_cpus", "sim_fixed=maybe", "sim_class=A:4", "sim_class=A:4:65", "sim_class=A:4:48:9",
-        "sim_class=A:4:48 sim_class=a:4:48", "sim_class=software:4:48", "sim_offline=7",
-        "sim_offline=0-3", "sim_class=A:4:48 sim_rows=3", "sim_lose_after_ms=x", "sim_class=:1:1"
-    };
+    static const char *const bad[] = {"sim_rows=0",
+                                      "sim_rows=64",
+                                      "sim_cpus=0",
+                                      "sim_cpus=3-1",
+                                      "sim_cpus=9999",
+                                      "sim_row=4",
+                                      "sim_cpus",
+                                      "sim_fixed=maybe",
+                                      "sim_class=A:4",
+                                      "sim_class=A:4:65",
+                                      "sim_class=A:4:48:9",
+                                      "sim_class=A:4:48 sim_class=a:4:48",
+                                      "sim_class=software:4:48",
+                                      "sim_offline=7",
+                                      "sim_offline=0-3",
+                                      "sim_class=A:4:48 sim_rows=3",
+                                      "sim_lose_after_ms=x",
+                                      "sim_class=:1:1"};
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ck_assert_msg(open_with(bad[i]) == -EINVAL, "%s", bad[i]);
@@ -205,10 +220,9 @@ TEST(shapes_that_cannot_be_are_refused)
 
 TEST(spellings_of_one_event)
 {
-    static const char *const same[] = {
-        "cycles", "CYCLES", "sim::cycles", "sim/cycles/", "SIM/Cycles/", "generic/cycles",
-        "PAPI_tot_cyc", "papi-tot.cyc", "generic/PAPI_TOT_CYC"
-    };
+    static const char *const same[] = {"cycles",       "CYCLES",       "sim::cycles",
+                                       "sim/cycles/",  "SIM/Cycles/",  "generic/cycles",
+                                       "PAPI_tot_cyc", "papi-tot.cyc", "generic/PAPI_TOT_CYC"};
 
     ck_assert_int_eq(open_with(NULL), 0);
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
@@ -229,11 +243,16 @@ TEST(modifiers_and_qualifiers_say_user_and_kernel)
         const char *text;
         enum event_said user, kernel;
     } said[] = {
-        {"cycles:u", SAID_ON, SAID_OFF}, {"cycles:k", SAID_OFF, SAID_ON},
-        {"cycles:uk", SAID_ON, SAID_ON}, {"sim/cycles/u", SAID_ON, SAID_OFF},
-        {"sim::cycles:k", SAID_OFF, SAID_ON}, {"cycles,usr", SAID_ON, SAID_OFF},
-        {"cycles,os,cmask=2,inv,edge", SAID_OFF, SAID_ON}, {"cycles,usr,os", SAID_ON, SAID_ON},
-        {"sim/cycles,cmask=2/k", SAID_OFF, SAID_ON}, {"generic/cycles:u", SAID_ON, SAID_OFF},
+        {"cycles:u", SAID_ON, SAID_OFF},
+        {"cycles:k", SAID_OFF, SAID_ON},
+        {"cycles:uk", SAID_ON, SAID_ON},
+        {"sim/cycles/u", SAID_ON, SAID_OFF},
+        {"sim::cycles:k", SAID_OFF, SAID_ON},
+        {"cycles,usr", SAID_ON, SAID_OFF},
+        {"cycles,os,cmask=2,inv,edge", SAID_OFF, SAID_ON},
+        {"cycles,usr,os", SAID_ON, SAID_ON},
+        {"sim/cycles,cmask=2/k", SAID_OFF, SAID_ON},
+        {"generic/cycles:u", SAID_ON, SAID_OFF},
         {"page-faults:u", SAID_ON, SAID_OFF},
     };
 

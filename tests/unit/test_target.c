@@ -13,9 +13,10 @@ SUITE_SETUP(target, fixture_setup, fixture_close);
 
 TEST(illegal_words_are_refused)
 {
-    static const char *const words[] = {"0", "x", "-", "2147483649", "99999999999999999999", "1.5", "+5",
-                                        "tid:", "tid:x", "tid:0", "cgroup:", "cgroup:rel", "cpu", "cpux",
-                                        "cpu3-1", "cpu0-", "--5", "self2"};
+    static const char *const words[] = {
+        "0",      "x",     "-",     "2147483649", "99999999999999999999", "1.5", "+5",
+        "tid:",   "tid:x", "tid:0", "cgroup:",    "cgroup:rel",           "cpu", "cpux",
+        "cpu3-1", "cpu0-", "--5",   "self2"};
     pmc_with("i", "cycles", "");
     for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++)
         refused("i", "target", words[i], EINVAL, E27);
@@ -368,7 +369,8 @@ TEST(all_follows_the_cpus)
     works_run();
     pass_ms(1);
     ck_assert_uint_eq(count_of("i"), 7000000);
-    ck_true(strstr(read_file(NULL, "info/rows"), "\n3 1 sim-1 sim STANDALONE enabled 1 i 0 50 cycles - -\n"));
+    ck_true(strstr(read_file(NULL, "info/rows"),
+                   "\n3 1 sim-1 sim STANDALONE enabled 1 i 0 50 cycles - -\n"));
 }
 
 TEST(following_a_cpu_that_cannot_be_opened_is_given_up)

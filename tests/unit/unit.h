@@ -65,8 +65,8 @@ struct unit_tests {
 
 /* The text of a struct buf, or of struct err, is exactly this. */
 #define ck_buf(buf, expected) ck_assert_str_eq(buf_text(buf), expected)
-#define ck_says(err, part) ck_assert_ptr_ne(strstr((err).text, part), NULL)
-#define ck_true(condition) ck_assert_msg(condition, "%s", #condition)
+#define ck_says(err, part)    ck_assert_ptr_ne(strstr((err).text, part), NULL)
+#define ck_true(condition)    ck_assert_msg(condition, "%s", #condition)
 
 static inline Suite *unit_suite(const char *name, const struct unit_tests *tests,
                                 void (*before)(void), void (*after)(void))
