@@ -265,6 +265,8 @@ int change_command(struct call *call, const char *file)
         return err_set(&call->err, E32, "no memory");
     change->file = file;
     rc = change_parse(change, call->text, call->len, &call->err);
+    if (rc == 0)
+        rc = change_words(change, &call->err);
     if (rc) {
         change_free(change);
         return rc;

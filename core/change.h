@@ -190,6 +190,8 @@ int change_book_opened(struct change *change); /* without the lock: P11 */
 int change_book_found(struct change *change, bool removes);
 void change_unbook_found(struct change *change);
 void change_rows_back(struct change *change); /* the PMC's old claim, as far as still to be had */
+/* Before anything is looked up: a word of the scope that the PMC cannot have (E22, E26). */
+int change_words(struct change *change, struct err *err);
 /* Which mode follows from what is asked and what is there. */
 int change_effective(struct change *change);
 

@@ -144,6 +144,41 @@ int change_effective(struct change *change)
     return 0;
 }
 
+/* A process where CPUs are counted, or the other way round. */
+static int refuse_scope(const struct change *change, const struct mode_row *mode, struct err *err)
+{
+    for (unsigned i = 0; i < change->n_wanted; i++) {
+        const struct wanted *wanted = &change->wanted[i];
+
+        if (wanted_is_system(wanted) == mode->system)
+            continue;
+        if (mode->system)
+            return err_set(err, E26,
+                           "\"" WORD_FMT "\" is a process, but %s counts in mode %s: "
+                           "its targets are CPUs (cpu0, all) or a cgroup",
+                           WORD_ARG(wanted->word.word), change->pmc->name, mode->name);
+        return err_set(err, E22,
+                       "\"" WORD_FMT "\" is no process, but %s counts in mode %s: its "
+                       "targets are PIDs",
+                       WORD_ARG(wanted->word.word), change->pmc->name, mode->name);
+    }
+    return 0;
+}
+
+/* hwpmc says so before it looks whether the process exists. */
+int change_words(struct change *change, struct err *err)
+{
+    const struct pmc *pmc = change->pmc;
+
+    if (strcmp(change->file, "target") != 0)
+        return 0; /* the order of config is that of change_check() */
+    if (change->want.given & GIVEN(KEY_MODE))
+        return refuse_scope(change, &mode_table[change->want.mode], err);
+    return pmc_live_links(pmc) && !change->n_names
+               ? refuse_scope(change, &mode_table[pmc->effective], err)
+               : 0;
+}
+
 static int check_scope(struct change *change)
 {
     const struct mode_row *mode = &mode_table[change->effective];
@@ -159,22 +194,7 @@ static int check_scope(struct change *change)
                            event->written, mode->name,
                            mode->system ? "a process" : "a CPU or package, not to a process");
     }
-    for (unsigned i = 0; i < change->n_wanted; i++) {
-        const struct wanted *wanted = &change->wanted[i];
-
-        if (wanted_is_system(wanted) == mode->system)
-            continue;
-        if (mode->system)
-            return err_set(&change->err, E26,
-                           "\"" WORD_FMT "\" is a process, but %s counts in mode %s: "
-                           "its targets are CPUs (cpu0, all) or a cgroup",
-                           WORD_ARG(wanted->word.word), change->pmc->name, mode->name);
-        return err_set(&change->err, E22,
-                       "\"" WORD_FMT "\" is no process, but %s counts in mode %s: its "
-                       "targets are PIDs",
-                       WORD_ARG(wanted->word.word), change->pmc->name, mode->name);
-    }
-    return 0;
+    return refuse_scope(change, mode, &change->err);
 }
 
 /* System scope: for CPUs that are attached now or opened anew. A cgroup was checked when it was
@@ -230,7 +250,7 @@ static int check_rights(struct change *change)
                        : plan->event->whole ? ": write it without :k or os"
                                             : ": write it with :u, or kernel=off");
     }
-    return check_system(change);
+    return 0;
 }
 
 static int check_set_needed(struct change *change)
@@ -362,7 +382,7 @@ static int check_command(struct change *change)
     static int (*const steps[])(struct change *) = {
         check_open,      check_set_needed, change_effective, check_places,
         check_available, check_scope,      check_rights,     check_verb,
-        plan_targets,    plan_lifetime,    plan_rows,
+        plan_targets,    check_system,     plan_lifetime,    plan_rows,
     };
     int rc = 0;
 

@@ -111,3 +111,5 @@ int engine_catalog_load(struct call *call); /* CALL_DONE when it is there, else 
  * all classes with rows, in the order of info/classes. */
 const struct cpus *engine_cpus(const struct engine *engine);
 unsigned engine_rows(const struct engine *engine);
+/* Does the class of that row have it on this CPU? */
+bool engine_row_is_on(const struct engine *engine, unsigned cpu, unsigned number);

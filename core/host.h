@@ -97,7 +97,7 @@ struct host {
     /* The same for a number of the daemon's namespace (descendants found at attach): 0, -EPERM,
      * -ESRCH. */
     int (*may_observe_pid)(struct host_state *state, const struct rights *rights, pid_t pid);
-    /* Its first thread has ended, others live. NULL: cannot be known. */
+    /* Its first thread has ended (or is just ending), others may live. NULL: cannot be known. */
     bool (*process_headless)(const struct process *process);
     /* Tell sink.exited(tag) once the process is dead. 0 or -errno. At most one watch per process.
      */

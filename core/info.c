@@ -112,6 +112,18 @@ int show_info_cpus(struct call *call)
     return CALL_DONE;
 }
 
+bool engine_row_is_on(const struct engine *engine, unsigned cpu, unsigned number)
+{
+    for (unsigned i = 0; i < engine->n_classes; i++) {
+        const struct class_info *class = &engine->classes[i];
+
+        if (number < class->rows)
+            return !cpus_count(&class->cpus) || cpus_has(&class->cpus, cpu);
+        number -= class->rows;
+    }
+    return false;
+}
+
 unsigned engine_rows(const struct engine *engine)
 {
     unsigned n = 0;

@@ -166,7 +166,8 @@ static int slot_find(struct fs *fs, const struct node *dir, const char *name, st
 {
     uint64_t row;
 
-    if (!number_parse(name, &row) || row >= engine_rows(fs->engine))
+    if (!number_parse(name, &row) || row >= engine_rows(fs->engine) ||
+        !engine_row_is_on(fs->engine, (unsigned)(dir->object >> 16), (unsigned)row))
         return -ENOENT;
     node_make(found, NODE_SLOT, dir->object | row, 2);
     return 0;
@@ -175,6 +176,10 @@ static int slot_find(struct fs *fs, const struct node *dir, const char *name, st
 static bool slot_next(struct fs *fs, const struct node *dir, uint64_t after,
                       struct node_entry *entry, uint64_t *order)
 {
+    unsigned cpu = (unsigned)(dir->object >> 16);
+
+    while (after < engine_rows(fs->engine) && !engine_row_is_on(fs->engine, cpu, (unsigned)after))
+        after++;
     if (after >= engine_rows(fs->engine))
         return false;
     snprintf(entry->scratch, sizeof entry->scratch, "%u", (unsigned)after);

@@ -327,6 +327,6 @@ bool linux_process_headless(const struct process *process)
 {
     struct proc_stat stat;
 
-    return proc_stat(process->pid, 0, &stat) == 0 && proc_stat_dead(&stat) &&
+    return proc_stat(process->pid, 0, &stat) == 0 && (proc_stat_dead(&stat) || stat.exiting) &&
            linux_process_alive(process);
 }

@@ -163,7 +163,7 @@ pack() {
     tree=$BUILD/tree
     rm -rf "$tree"
     mkdir -p "$tree/lib/aarch64-linux-gnu" "$tree/bin" "$tree/tests" "$tree/proc" "$tree/sys" "$tree/dev" \
-        "$tree/tmp" "$tree/etc" "$tree/root" "$tree/run" "$tree$ROOT" || return
+        "$tree/tmp" "$tree/etc" "$tree/root" "$tree/run" || return
     cp -P "$BUILD"/sysroot/lib/aarch64-linux-gnu/*.so* \
         "$BUILD"/sysroot/usr/lib/aarch64-linux-gnu/lib*.so.* "$tree/lib/aarch64-linux-gnu/" &&
         cp -P "$BUILD"/sysroot/lib/ld-linux-aarch64.so.1 "$tree/lib/" &&
@@ -175,8 +175,9 @@ pack() {
     cp "$KERNEL.fuse.ko" "$tree/fuse.ko" && cp "$ROOT"/tests/guest/inside/*.sh "$tree/tests/" &&
         install -m 755 "$ROOT/tests/guest/inside/init" "$tree/init" || return
     # One unit test reads the sources.
-    (cd "$ROOT" && find core backends fs tests \( -name '*.[ch]' -o -name meson.build \) ! -path '*/build*' |
-        cpio -pd --quiet "$tree$ROOT") || return
+    mkdir "$tree/source" &&
+        (cd "$ROOT" && find core backends fs tests \( -name '*.[ch]' -o -name meson.build \) |
+            cpio -pd --quiet "$tree/source") || return
     printf '%s:x:%d:%d::/root:/bin/sh\n' root 0 0 alice 1000 1000 bob 1001 1001 >"$tree/etc/passwd"
     printf '%s:x:%d:\n' root 0 alice 1000 bob 1001 >"$tree/etc/group"
     printf '%s\n' "$1" >"$tree/tests/selected"

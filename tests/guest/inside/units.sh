@@ -1,7 +1,7 @@
 # shellcheck shell=dash
 # The unit tests and the programs on one backend, on this architecture: nothing may depend on another.
 
-t_unit() { /tests/unit; }
+t_unit() { PMCFS_SOURCE=/source /tests/unit; }
 
 t_host() { /tests/host; }
 
