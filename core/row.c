@@ -156,7 +156,7 @@ void foreign_settle(struct rows *rows, struct row_class *class)
 
 void rows_release(struct rows *rows, struct claim *claim)
 {
-    struct row_class *class;
+    struct row_class *class = NULL;
 
     if (claim->pmc == 0)
         return;
@@ -268,7 +268,7 @@ void rows_set_strict(struct rows *rows, bool strict)
 static int slot_find(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
                      struct row_class **out, struct err *err)
 {
-    struct row_class *class;
+    struct row_class *class = NULL;
 
     if (!cpus_has(&rows->possible, cpu))
         return err_set(err, E21, "there is no cpu%u; the CPUs that exist are in info/cpus", cpu);
@@ -295,7 +295,7 @@ static int slot_taken(const struct row_class *class, unsigned cpu, unsigned row,
 int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
                  struct err *err)
 {
-    struct row_class *class;
+    struct row_class *class = NULL;
     struct cpu_slots next;
     int rc = slot_find(rows, cpu, class_index, row, &class, err);
 
@@ -319,7 +319,7 @@ int rows_disable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned
 int rows_enable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
                 struct err *err)
 {
-    struct row_class *class;
+    struct row_class *class = NULL;
     struct cpu_slots next;
     int rc = slot_find(rows, cpu, class_index, row, &class, err);
 
@@ -335,7 +335,7 @@ int rows_enable(struct rows *rows, unsigned cpu, unsigned class_index, unsigned 
 
 void rows_set_foreign(struct rows *rows, unsigned cpu, unsigned class_index, uint64_t mask)
 {
-    struct row_class *class;
+    struct row_class *class = NULL;
 
     if (class_index >= rows->n_classes || !cpus_has(&rows->possible, cpu))
         return;

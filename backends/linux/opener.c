@@ -114,7 +114,7 @@ static bool opener_take(const struct rights *rights, const struct own *own)
 /* Capabilities first, to be allowed the rest, and last, because a change of fsuid alters them. */
 static bool own_restore(const struct own *own)
 {
-    struct capabilities now;
+    struct capabilities now = {0};
     if (capabilities_set(&own->capabilities) < 0 || !fs_ids_set(own->fsuid, own->fsgid))
         return false;
     if (own->regroup && syscall(SYS_setgroups, (size_t)own->n_groups, own->groups) < 0)
