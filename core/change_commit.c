@@ -82,6 +82,7 @@ static void commit_replaced(struct change *change, struct replaced *replaced)
         if (replaced->link->gone_since_ns)
             after->gap_ns += now - replaced->link->gone_since_ns;
     } else if (!replaced->dropped) {
+        pmc->missed |= replaced->link->missed || replaced->unread || replaced->last->dropped;
         tally_add(pmc->base, replaced->last, n);
     }
 }
@@ -180,6 +181,7 @@ static void commit_reset(struct change *change)
         kept->link->gap_ns = 0;
         kept->link->missed = false;
     }
+    pmc->missed = false;
     change->forget_ended = true;
     commit_initial(change, pmc->base);
     pmc->epoch++;
@@ -230,6 +232,7 @@ static void commit_set(struct change *change)
     pmc->state = PMC_ALLOCATED;
     pmc->had_target = false;
     pmc->first_start_ns = pmc->started_ns = 0;
+    pmc->missed = false;
     pmc->raced = false;
     pmc->left_out = 0;
     pmc->epoch++;

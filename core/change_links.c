@@ -254,6 +254,7 @@ static int plan_again(struct change *change, struct link *link, bool refused)
         if (!(replaced->ended = plan_remains(link, pmc_events(change->pmc))))
             return plan_no_memory(change);
         replaced->ended->ended = replaced->ended->dropped = true;
+        replaced->ended->missed = true; /* what it does from here on is not counted */
         return 0;
     }
     if (!(replaced->successor = plan_successor(change, link, true)))

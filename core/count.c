@@ -60,7 +60,7 @@ int count_now(struct pmc *pmc, struct total *total, struct err *err)
 {
     const struct backend *backend = pmc->engine->backend;
     unsigned n = pmc_events(pmc), live = 0, off = 0;
-    bool missed = false, ran = false;
+    bool missed = pmc->missed, ran = false;
     struct reading reading;
     struct tally *sum = total->tally = (struct tally *)total->room;
 
@@ -181,7 +181,7 @@ static void looked_sum(struct looked *item)
     bool ran = false;
 
     memcpy(item->total, item->base, TALLY_SIZE(n));
-    item->partial = false;
+    item->partial = item->pmc->missed;
     for (unsigned i = 0; i < item->links->n; i++) {
         struct link *link = item->links->link[i];
 

@@ -55,6 +55,7 @@ static const struct field pmc_fields[] = {
     FIELD(struct pmc, held_by),
     FIELD(struct pmc, left_out),
     FIELD(struct pmc, raced),
+    FIELD(struct pmc, missed),
     FIELD(struct pmc, error),
 };
 const struct record record_pmc = RECORD("pmc", pmc_fields);

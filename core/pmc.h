@@ -86,6 +86,7 @@ struct pmc {
     char *error;           /* line of the last failure, or NULL */
     unsigned left_out;     /* descendants left out, of all attaches */
     bool raced;
+    bool missed; /* a target that was taken back had missed something; until reset */
     unsigned pollers;
     uint64_t polled_count;  /* count at the last look for pollers */
     uint64_t polled_ns;     /* when that was; 0: never */

@@ -342,7 +342,7 @@ int show_count(struct call *call)
 }
 
 static void detail_line(struct buf *out, const struct pmc *pmc, const struct event *event,
-                        unsigned i, const struct tally *tally)
+                        unsigned i, const struct tally *tally, bool partial)
 {
     buf_char(out, '\t');
     buf_u64(out, tally->value[i]);
@@ -355,7 +355,7 @@ static void detail_line(struct buf *out, const struct pmc *pmc, const struct eve
         buf_u64(out, tally->value[pmc_events(pmc) + i]);
     else
         buf_char(out, '-');
-    buf_str(out, tally_partial(tally) ? "\tyes\t" : "\tno\t");
+    buf_str(out, partial ? "\tyes\t" : "\tno\t");
     buf_str(out, event->unit[0] ? event->unit : "-");
     if (event->unit[0])
         buf_printf(out, "\t%.17g\n", event->scale);
@@ -385,7 +385,11 @@ static int print_detail(struct call *call, struct look *look)
                 link_print(item->links->link[l], item->shown[l], true, out);
             else
                 buf_str(out, "all");
-            detail_line(out, pmc, event, i, l < item->links->n ? item->link[l] : item->total);
+            if (l < item->links->n)
+                detail_line(out, pmc, event, i, item->link[l],
+                            item->links->link[l]->missed || tally_partial(item->link[l]));
+            else
+                detail_line(out, pmc, event, i, item->total, item->partial);
         }
     }
     return CALL_DONE;

@@ -396,3 +396,21 @@ t_one_user_does_not_hold_all_descriptors() {
     pmc b event=page-faults
     attach b "${PID_OF[p]}"
 }
+
+t_what_was_missed_is_said_everywhere_until_reset() {
+    mount_pmcfs
+    target_start p "$ALICE"
+    cp "$HELPERS/target" "$T/suid-target"
+    chmod 4755 "$T/suid-target"
+    pmc a event=page-faults
+    attach a "${PID_OF[p]}"
+    tell p run "$T/suid-target"
+    eventually 5 '[[ $(status a partial) == yes ]]'
+    is "$(tail -n 1 "$M/a/detail" | cut -f 7)" yes
+    ctl a detach
+    is "$(status a partial)" yes
+    is "$(tail -n 1 "$M/a/detail" | cut -f 7)" yes
+    grep -q '^pmcfs_partial{.*pmc="a".*} 1$' "$M/metrics.prom"
+    ctl a reset
+    is "$(status a partial)" no
+}
