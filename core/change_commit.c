@@ -329,6 +329,8 @@ static void commit_claim(struct change *change)
 void change_commit(struct change *change)
 {
     struct pmc *pmc = change->pmc;
+    /* The engine looked and found nothing to do: nobody is to be woken for that. */
+    bool idle = change->cause != CAUSE_COMMAND && !change->n_replaced && !change->n_fresh;
 
     settle_watching(change);
     change_unbook(change);
@@ -347,7 +349,8 @@ void change_commit(struct change *change)
     commit_names(change);
     commit_claim(change);
     commit_settings(change);
-    commit_state(change);
+    if (!idle)
+        commit_state(change);
 }
 
 /* ---- after a refusal ---- */

@@ -116,6 +116,7 @@ again_alone() {
         [ "$file" ] || continue
         sed -i "\\#^fail $name #d" "$WORK/results"
         echo "once more, alone: $name"
+        rm -rf "${WORK:?}/$name"
         mount_test "$variant" "$file" "$function"
     done
 }
