@@ -23,6 +23,8 @@
 struct backend_state;
 struct counter;
 struct guard;
+struct recorder;
+struct record;
 
 enum class_capability { /* hwpmc's, as far as Linux can tell */
     CAP_INTERRUPT = 1,
@@ -90,6 +92,42 @@ struct plan {
     int (*admit)(void *arg, pid_t pid);
     void *admit_arg;
     uint64_t tag; /* for sink.gone() */
+
+    /* Where its records go: NULL, it only counts. Must outlive the counter. */
+    struct recorder *recorder;
+    uint64_t set;    /* records of events[i] have the id LOG_ID(set, i) (core/record.h) */
+    bool sampling;   /* every event samples by itself, with `period` or `freq` (the other is 0) */
+    uint64_t period; /* events per sample */
+    uint64_t freq;   /* samples per second, within sample_limits() */
+    bool chain_user, chain_kernel; /* call chains; no kernel frames where not both may be seen */
+    unsigned depth;                /* frames at most */
+    bool steps, lasts; /* counting: RECORD_SWITCH at each switch-out; at each thread's end */
+};
+
+/*
+ * The buffers into which the system writes the records of one PMC's counters: one per CPU, shared
+ * by all its counters.
+ */
+struct recorder_plan {
+    uint64_t bytes; /* of each CPU's buffer; rounded down to what is possible, at least a page */
+    uint64_t tag;   /* for sink.ready() */
+    unsigned long fds_free, fds_quota; /* as in struct plan */
+};
+
+struct recorder_facts { /* (locked): no system calls */
+    unsigned descriptors;
+    uint64_t bytes; /* locked memory */
+};
+
+/* Takes one record, which is only valid during the call. Host PIDs. */
+struct intake {
+    void (*put)(void *arg, const struct record *record);
+    void *arg;
+};
+
+struct sample_limits {
+    uint64_t max_freq;   /* the system's present limit of samples per second; UINT64_MAX: none */
+    unsigned max_frames; /* of a call chain */
 };
 
 /* Totals over all tasks and CPUs of a counter since it was attached. */
@@ -140,6 +178,30 @@ struct backend {
     int (*guard_fd)(const struct guard *guard);
     int (*guard_adopt)(struct backend_state *state, int fd, uint64_t tag, struct guard **out);
     void (*guard_forget)(struct guard *guard);
+    /*
+     * Recording. All may be NULL together: then nothing can be sampled. recorder_new: errors P10,
+     * P11, P14 (the sentence names locked memory, CAP_IPC_LOCK, perf_event_mlock_kb where it is
+     * that). Freed after every counter that was given it. sink.ready(tag) is called when a buffer
+     * is about half full (again after the next drain).
+     */
+    int (*recorder_new)(struct backend_state *state, const struct recorder_plan *plan,
+                        struct recorder **out, struct err *err);
+    void (*recorder_facts)(const struct recorder *recorder, struct recorder_facts *out);
+    /*
+     * Hands over what is complete, in order of time over all CPUs. What is younger than 10 ms may
+     * stay for the next time, unless `all` (nothing runs any more, or the order of the last few
+     * milliseconds does not matter). With `all` it also tells losses the system has not told yet.
+     * One caller at a time; any thread. 0, or -EIO.
+     */
+    int (*drain)(struct recorder *recorder, bool all, const struct intake *intake);
+    void (*recorder_print)(const struct recorder *recorder, struct buf *out);
+    /* With the descriptors of a recorder that was forgotten; before adopt() of its counters. */
+    int (*recorder_adopt)(struct backend_state *state, const struct recorder_plan *plan,
+                          const char *printed, struct recorder **out);
+    void (*recorder_forget)(struct recorder *recorder);
+    void (*recorder_free)(struct recorder *recorder); /* NULL allowed */
+    void (*sample_limits)(struct backend_state *state, struct sample_limits *out);
+
     /* A CPU came or went (may be NULL). */
     void (*cpu)(struct backend_state *state, unsigned cpu, bool online);
 
@@ -174,6 +236,8 @@ struct backend {
     int (*read)(struct counter *counter, struct reading *out);
     unsigned (*cost)(const struct counter *counter); /* system calls of one read (locked) */
     void (*facts_of)(const struct counter *counter, struct counter_facts *out); /* (locked) */
+    /* fn for every process known to be covered: the target itself, and those below it. */
+    void (*processes)(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
     /* Is pid (daemon's namespace) covered by this counter, target or descendant? (locked) */
     bool (*covers)(struct counter *counter, pid_t pid);
     void (*print)(const struct counter *counter,

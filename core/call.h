@@ -56,6 +56,7 @@ struct open_file {
     uint64_t seen_resets;  /* the PMC's resets then: seen_count is of another count otherwise */
     uint64_t holds;        /* PMC serial of lifetime=open, or 0 */
     struct series_cursor *series; /* owned; core/series.c */
+    struct log_reader *reader;    /* owned; core/reader.c */
 };
 
 struct call {
@@ -75,6 +76,7 @@ struct call {
     bool nonblock;
     uint64_t now_ns;
     struct buf *out; /* shows and streams: text is appended */
+    size_t room;     /* streams: bytes that the reader takes; what is more is kept for it */
     struct err err;
     struct work *work;      /* CALL_WORK */
     uint64_t wait_for;      /* CALL_WAIT: the id */

@@ -44,6 +44,7 @@ static struct change *change_new(struct pmc *pmc, enum cause cause)
     }
     cpus_init(&change->named);
     cpus_init(&change->unnamed);
+    buf_init(&change->inventory, NULL, 0);
     change->pmc = pmc_ref(pmc);
     change->cpus_serial = pmc->engine->cpus_serial;
     change->effective = pmc->effective;
@@ -70,6 +71,8 @@ static void change_free(struct change *change)
         free(change->kept[i].now);
     free(change->kept);
     free(change->watching);
+    free(change->counted_before);
+    buf_free(&change->inventory);
     free(change->verdicts);
     free(change->fresh);
     cpus_free(&change->named);
@@ -113,7 +116,10 @@ static void change_run(struct work *work)
         change_prepare(change);
         break;
     case STAGE_APPLY:
-        change_apply(change);
+        if (change->cause == CAUSE_RELEASE)
+            record_last_run(change);
+        else
+            change_apply(change);
         break;
     case STAGE_CLEAN:
         change_clean(change);
@@ -128,12 +134,25 @@ static int next_stage(struct call *call, struct change *change, enum stage stage
     return CALL_WORK;
 }
 
-/* The PMC was released while the change was under way: everything goes. */
-static void change_abandon(struct change *change)
+/*
+ * Everything goes; but first, when somebody still reads its log, what was recorded up to now. A
+ * later worker goes on with all of it.
+ */
+static enum stage release_begin(struct change *change)
+{
+    change->cause = CAUSE_RELEASE;
+    if (change->pmc->recording && !change->engine->forgetting && plan_last(change))
+        return STAGE_APPLY;
+    change_release_now(change);
+    return STAGE_CLEAN;
+}
+
+/* The PMC was released while the change was under way. */
+static enum stage change_abandon(struct change *change)
 {
     change->rc = err_set(&change->err, P26, RELEASED);
     change_undo(change);
-    change->cause = CAUSE_RELEASE;
+    return release_begin(change);
 }
 
 static int clean_finish(struct call *call, struct change *change)
@@ -147,10 +166,8 @@ static int clean_finish(struct call *call, struct change *change)
         free(change->old_claim);
     }
     if (pmc_released(pmc) && change->cause != CAUSE_RELEASE) {
-        change->cause = CAUSE_RELEASE; /* removed while this one was cleaning up */
-        change->old_claim = NULL;
-        change_release_now(change);
-        return next_stage(call, change, STAGE_CLEAN);
+        change->old_claim = NULL; /* removed while this one was cleaning up */
+        return next_stage(call, change, release_begin(change));
     }
     call->err = rc ? change->err : change->note;
     pmc->busy = NULL;
@@ -191,11 +208,12 @@ static int change_finish(struct call *call, struct work *work)
     if (change->stage == STAGE_CLEAN)
         return clean_finish(call, change);
     change_unbook_found(change); /* those that become targets are accounted as such */
-    if (pmc_released(change->pmc) && change->cause != CAUSE_RELEASE) {
-        change_abandon(change);
+    if (change->cause == CAUSE_RELEASE) {
         change_release_now(change);
         return next_stage(call, change, STAGE_CLEAN);
     }
+    if (pmc_released(change->pmc))
+        return next_stage(call, change, change_abandon(change));
     if (change->stage == STAGE_PREPARE && change->rc == 0) {
         change->rc = change_check(change);
         if (change->rc == 0)
@@ -417,8 +435,7 @@ struct work *change_release(struct pmc *pmc)
     struct change *change = pmc->busy;
     if (!work)
         return NULL;
-    change->stage = STAGE_CLEAN;
-    change_release_now(change);
+    change->stage = release_begin(change);
     return work;
 }
 

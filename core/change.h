@@ -132,6 +132,7 @@ struct change {
         bool unread;        /* it could not be read: as last seen */
         struct link *ended; /* takes its place with the final count; NULL: its count is folded */
         bool dropped;       /* its count is dropped too */
+        bool renewed;       /* its target is opened anew by another link */
         bool stopped;       /* by this change */
         struct link *successor; /* a fresh link that carries its count on (a CPU came back) */
     } * replaced;
@@ -155,6 +156,25 @@ struct change {
     struct tally *base;  /* of a new set */
     bool forget_ended;
     char *swap; /* what `put` replaced, as text */
+
+    /* the log */
+    struct pid_view *view;       /* PIDs as who makes the change knows them; NULL: as pmcfs does */
+    struct sample_limits limits; /* of the system, when the change was prepared */
+    struct sampling sampling;
+    uint64_t set_number;
+    unsigned recorded;               /* what the counters are to record */
+    bool new_recording;              /* … into a recording that is made for them */
+    bool drops_recording;            /* the PMC's is not wanted any more */
+    bool drain;                      /* all that was recorded goes into the log */
+    struct recording *recording;     /* the new one, until it is the PMC's */
+    uint64_t recording_bytes;        /* charged for it until then */
+    uint64_t *counted_before;        /* for it */
+    struct recording *old_recording; /* to be freed after its counters */
+    struct recording *held;          /* not drained until the commit */
+    uint64_t started_ns;             /* before the first counter was started */
+    struct buf inventory;            /* what was there at that moment, as records */
+    bool recorded_outside;           /* the new recording's PIDs are of another namespace */
+    unsigned n_fresh_planned;        /* links in `fresh`, also once they are the PMC's */
     int rc;
     struct err err;
     struct err note; /* said in `error` though the command worked */
@@ -185,6 +205,7 @@ bool change_cpus_differ(const struct pmc *pmc);
 /* The descriptors are booked, or given back: they are the links' now, or closed. */
 void change_unbook(struct change *change);
 int change_book_opened(struct change *change); /* without the lock: P11 */
+void use_descriptors(unsigned long *left, unsigned n);
 /* One more process is held while it is looked at, perhaps to be taken back; without the lock: P10,
  * P11. */
 int change_book_found(struct change *change, bool removes);
@@ -195,8 +216,24 @@ int change_words(struct change *change, struct err *err);
 /* Which mode follows from what is asked and what is there. */
 int change_effective(struct change *change);
 
+/* change_record.c: what a change has to do with the log. The first five without the lock. */
+int record_open(struct change *change);   /* the new recording, and room in the log */
+void record_hold(struct change *change);  /* what starts is told before what it records */
+void record_begun(struct change *change); /* started: what is there already */
+void record_ended(struct change *change); /* stopped: what was recorded up to now */
+void record_last_run(struct change *change);
+void record_unhold(struct change *change);
+struct opening change_opening(const struct change *change); /* how its fresh links are opened */
+void commit_recording(struct change *change);
+/* Into the log: what ends with the change (stops: the PMC does), and what begins (starts: a run
+ * does); over: no covered process is left. */
+void record_end(struct change *change, bool stops, bool over);
+void record_begin(struct change *change, bool starts);
+void record_last_end(struct change *change); /* of a PMC that was released */
+
 /* change_apply.c: opening, starting, stopping, reading without the lock; the commit with it. */
 void change_apply(struct change *change);
+int change_stop(struct change *change); /* links that leave, and with `stop` all; they are read */
 void change_commit(struct change *change);
 void change_undo(struct change *change);        /* after a refusal or failure */
 void change_release_now(struct change *change); /* takes everything off a released PMC */

@@ -91,35 +91,36 @@ static int open_counter(struct change *change, struct link *link)
         .everything = command ? change->superuser : !link->rights,
         .rights = command ? change->rights : link->rights,
     };
-    struct plan plan = {
-        .events = change->plan,
-        .n = change->set->n,
-        .target = {.kind = link->kind,
-                   .pid = link->pid,
-                   .tid = link->tid,
-                   .cpu = link->cpu,
-                   .cgroup_fd = link->cgroup_fd,
-                   .alive = link_target_alive,
-                   .alive_arg = link},
-        .descendants = change->want.value[KEY_DESCENDANTS],
-        .at_exec = link->armed,
-        .multiplex = change->want.value[KEY_MULTIPLEX],
-        .deadline_ns = change->deadline_ns,
-        .max_covered = change->max_covered,
-        .fds_free = change->fds_free,
-        .fds_quota = change->fds_quota,
-        .admit = admit,
-        .admit_arg = &admission,
-        .tag = link->id,
-    };
+    struct opening opening = change_opening(change);
+    struct plan plan = link_plan(link, &opening);
+    int rc;
 
-    return engine->backend->attach(engine->backend_state, &plan, &link->counter, &change->err);
+    plan.deadline_ns = change->deadline_ns;
+    plan.max_covered = change->max_covered;
+    plan.fds_free = change->fds_free;
+    plan.fds_quota = change->fds_quota;
+    plan.admit = admit;
+    plan.admit_arg = &admission;
+    rc = engine->backend->attach(engine->backend_state, &plan, &link->counter, &change->err);
+    if (rc == 0 && opening.recording)
+        link->recording = recording_ref(opening.recording);
+    return rc;
 }
 
-static void use_descriptors(unsigned long *left, unsigned n)
+void use_descriptors(unsigned long *left, unsigned n)
 {
     if (*left != ULONG_MAX)
         *left -= n < *left ? n : *left;
+}
+
+/* Its numbers in the log are those that who attaches it knows. */
+static void see_link(const struct change *change, struct link *link)
+{
+    const struct engine *engine = change->engine;
+
+    link->shown_pid = engine->host->process_seen_by(engine->host_state, change->tid, link->pid);
+    if (link->kind == TARGET_THREAD)
+        link->shown_tid = engine->host->process_seen_by(engine->host_state, change->tid, link->tid);
 }
 
 /*
@@ -145,6 +146,8 @@ static int attach(struct change *change, struct link *link)
     use_descriptors(&change->fds_free, link->facts.descriptors);
     use_descriptors(&change->fds_quota, link->facts.descriptors);
     link->attached_ns = engine->host->now_ns(engine->host_state);
+    if (!link->renews && link->kind <= TARGET_THREAD)
+        see_link(change, link);
     return 0;
 }
 
@@ -268,7 +271,7 @@ static int look_at_kept(struct change *change)
  * Links that leave are stopped first, so that nobody reads more than what remains; one that cannot
  * be read leaves what was seen of it.
  */
-static int stop_and_look(struct change *change)
+int change_stop(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
     unsigned n = pmc_events(change->pmc);
@@ -314,17 +317,27 @@ void change_apply(struct change *change)
     bool look_first = (change->read && change->start) || change->cause == CAUSE_CPUS ||
                       change->cause == CAUSE_DROPPED || change->again;
 
+    bool ends = change->stop || change->drain || (change->n_replaced && !change->n_fresh);
+
     change->rc = watch_all(change);
+    if (change->rc == 0)
+        change->rc = record_open(change);
     if (change->rc == 0)
         change->rc = attach_all(change);
     if (change->rc == 0)
         change->rc = change_book_opened(change);
+    if (change->rc == 0 && !ends)
+        record_hold(change);
     if (change->rc == 0 && look_first)
-        change->rc = stop_and_look(change);
+        change->rc = change_stop(change);
     if (change->rc == 0)
         change->rc = start_all(change);
+    if (change->rc == 0 && !ends)
+        record_begun(change);
     if (change->rc == 0 && !look_first)
-        change->rc = stop_and_look(change);
+        change->rc = change_stop(change);
+    if (change->rc == 0 && ends)
+        record_ended(change);
     if (change->rc)
         turn_back(change);
 }
@@ -335,6 +348,12 @@ void change_clean(struct change *change)
 
     links_destroy(engine, change->dead);
     change->dead = NULL;
+    recording_leave(change->recording, false); /* of a change that failed */
+    recording_leave(change->old_recording, engine->forgetting);
+    change->recording = change->old_recording = NULL;
+    if (change->view)
+        engine->host->view_free(change->view);
+    change->view = NULL;
     for (struct proc *proc; (proc = change->dead_procs);) {
         change->dead_procs = proc->next_dead;
         proc_destroy(engine, proc);

@@ -29,6 +29,11 @@ static int check_open(struct change *change)
 
         if (!(change->given & GIVEN(key)) || !changes)
             continue;
+        if (key == KEY_LOG)
+            return err_set(&change->err, P06,
+                           "%s is %s: write \"close\" to ctl to end its log, which stops what "
+                           "needs one, or \"stop\" before log is changed",
+                           pmc->name, state->name);
         return err_set(&change->err, key == KEY_COUNT ? E07 : P06,
                        "%s is %s: write \"stop\" to ctl before %s is changed", pmc->name,
                        state->name, key_table[key].name);
@@ -74,22 +79,6 @@ static int check_places(struct change *change)
     if (change->set && want->n_counts > change->set->n)
         return err_set(&change->err, P02, "count: %u values for %u event%s", want->n_counts,
                        change->set->n, change->set->n == 1 ? "" : "s");
-    return 0;
-}
-
-static int check_available(struct change *change)
-{
-    const struct settings *want = &change->want;
-
-    if (mode_table[change->effective].sampling)
-        return err_set(&change->err, P09,
-                       "sampling is not part of this version: mode %s is refused%s; "
-                       "counting modes work",
-                       mode_table[change->effective].name,
-                       want->given & GIVEN(KEY_MODE) ? "" : " (period or freq ask for it)");
-    if (want->value[KEY_LOG_CSW] || want->value[KEY_LOG_EXIT])
-        return err_set(&change->err, P09, "%s=on needs the log, which is not part of this version",
-                       want->value[KEY_LOG_CSW] ? "log-csw" : "log-exit");
     return 0;
 }
 
@@ -198,18 +187,25 @@ static int check_scope(struct change *change)
 }
 
 /* System scope: for CPUs that are attached now or opened anew. A cgroup was checked when it was
- * opened. */
+ * opened; but who samples must be the superuser for that too. */
 static int check_system(struct change *change)
 {
     bool cpus = false;
 
+    bool samples = change->effective == SYSTEM_SAMPLING;
+
     for (unsigned i = 0; i < change->n_wanted; i++)
-        cpus |= change->wanted[i].word.kind == TARGET_CPU && !change->wanted[i].word.remove;
+        cpus |= (samples || change->wanted[i].word.kind == TARGET_CPU) &&
+                !change->wanted[i].word.remove;
     for (unsigned i = 0; change->reopen && i < change->pmc->links->n; i++)
-        cpus |=
-            change->pmc->links->link[i]->kind == TARGET_CPU && !change->pmc->links->link[i]->ended;
-    if (!cpus || change->may_system)
+        cpus |= (samples || change->pmc->links->link[i]->kind == TARGET_CPU) &&
+                !change->pmc->links->link[i]->ended;
+    if (!cpus || (samples ? change->superuser : change->may_system))
         return 0;
+    if (samples)
+        return err_set(&change->err, X07,
+                       "mode system-sampling sees what everybody does: it needs CAP_PERFMON, "
+                       "whatever unprivileged_syspmcs says, for CPUs and for cgroups");
     return err_set(&change->err, X07,
                    "system scope needs CAP_PERFMON, or the tunable "
                    "unprivileged_syspmcs=1");
@@ -324,6 +320,13 @@ static int check_start(struct change *change)
     return 0;
 }
 
+static void stop_now(struct change *change)
+{
+    change->stop = !state_table[change->pmc->state].open;
+    change->reopen |= change->pmc->state == PMC_ARMED; /* the kernel knows no other way to disarm */
+    change->read |= change->stop && change->pmc->recording; /* what steps and exits do not say */
+}
+
 static int check_verb(struct change *change)
 {
     struct pmc *pmc = change->pmc;
@@ -337,8 +340,7 @@ static int check_verb(struct change *change)
             return err_set(&change->err, X02, "%s was never started", pmc->name);
         if (all_offline(pmc))
             return err_set(&change->err, E38, "every CPU of %s is offline", pmc->name);
-        change->stop = !state_table[pmc->state].open;
-        change->reopen |= pmc->state == PMC_ARMED; /* the kernel knows no other way to disarm */
+        stop_now(change);
         return 0;
     case VERB_RESET:
         if (!state_table[pmc->state].open)
@@ -348,8 +350,19 @@ static int check_verb(struct change *change)
         change->read = true;
         return 0;
     case VERB_FLUSH:
+        if (!pmc->settings.value[KEY_LOG])
+            return err_set(&change->err, E15, "%s keeps no log (log=off)", pmc->name);
+        change->drain = true;
+        return 0;
     case VERB_CLOSE:
-        return err_set(&change->err, E15, "%s keeps no log", pmc->name);
+        if (!pmc->settings.value[KEY_LOG])
+            return err_set(&change->err, E14, "%s keeps no log that could be ended (log=off)",
+                           pmc->name);
+        change->want.value[KEY_LOG] = false;
+        change->drain = true;
+        if (recorded_for(pmc->effective, &pmc->settings))
+            stop_now(change); /* it needs one */
+        return 0;
     case VERB_NONE:
     case VERB_DETACH:
     case VERBS:
@@ -380,9 +393,8 @@ static void decide_start(struct change *change)
 static int check_command(struct change *change)
 {
     static int (*const steps[])(struct change *) = {
-        check_open,      check_set_needed, change_effective, check_places,
-        check_available, check_scope,      check_rights,     check_verb,
-        plan_targets,    check_system,     plan_lifetime,    plan_rows,
+        check_open,   check_set_needed, change_effective, check_places, check_sampling, check_scope,
+        check_rights, check_verb,       plan_targets,     check_system, plan_lifetime,  plan_rows,
     };
     int rc = 0;
 
@@ -415,6 +427,10 @@ int change_check(struct change *change)
     if (rc)
         return rc;
     decide_start(change);
+    rc = plan_log(change);
+    if (rc)
+        return rc;
+    change->n_fresh_planned = change->n_fresh;
     for (unsigned i = 0; i < change->n_fresh; i++)
         change->fresh[i]->armed =
             change->want.value[KEY_START] && change->start_fresh && !change->fresh[i]->again;

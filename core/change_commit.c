@@ -252,26 +252,32 @@ static enum pmc_state state_after(const struct change *change)
         return PMC_STOPPED;
     if (change->cause == CAUSE_COMMAND && live && (change->start || change->start_fresh) &&
         (change->start || state_table[pmc->state].open))
-        return pmc->settings.value[KEY_START] ? PMC_ARMED : PMC_RUNNING; /* the new ones */
-    if (pmc->state == PMC_EXITED)                                        /* attached, not started */
+        return change->want.value[KEY_START] ? PMC_ARMED : PMC_RUNNING; /* the new ones */
+    if (pmc->state == PMC_EXITED)                                       /* attached, not started */
         return pmc->first_start_ns ? PMC_STOPPED : PMC_ALLOCATED;
     return pmc->state;
 }
 
-static void commit_state(struct change *change)
+/* A run begins with it. */
+static bool starts_run(const struct change *change, enum pmc_state after)
+{
+    return !state_table[after].open &&
+           (state_table[change->pmc->state].open || change->verb == VERB_RESTART);
+}
+
+static void commit_state(struct change *change, enum pmc_state after)
 {
     struct pmc *pmc = change->pmc;
-    enum pmc_state after = state_after(change);
     uint64_t now = change->engine->host->now_ns(change->engine->host_state);
 
-    if (!state_table[after].open &&
-        (state_table[pmc->state].open || change->verb == VERB_RESTART)) {
+    if (starts_run(change, after)) {
         pmc->started_ns = now;
         pmc->epoch++; /* what was read before says nothing about this run */
         if (!pmc->first_start_ns)
             pmc->first_start_ns = now;
     }
     pmc->state = after;
+    pmc_follow(pmc);
     pmc_changed(pmc);
 }
 
@@ -348,15 +354,27 @@ void change_commit(struct change *change)
     commit_links(change);
     commit_names(change);
     commit_claim(change);
+    enum pmc_state after = idle ? pmc->state : state_after(change);
+    bool starts = starts_run(change, after);
+    record_end(change, !state_table[pmc->state].open && state_table[after].open,
+               after == PMC_EXITED);
     commit_settings(change);
+    commit_recording(change);
     if (!idle)
-        commit_state(change);
+        commit_state(change, after);
+    pmc_follow(pmc);
+    record_begin(change, starts);
+    record_unhold(change);
 }
 
 /* ---- after a refusal ---- */
 
 void change_undo(struct change *change)
 {
+    record_unhold(change);
+    if (change->recording_bytes)
+        account_add(change->pmc->account, -(int64_t)change->recording_bytes);
+    change->recording_bytes = 0;
     settle_watching(change);
     change_unbook(change);
     if (change->new_claim) {
@@ -393,6 +411,7 @@ void change_release_now(struct change *change)
     struct pmc *pmc = change->pmc;
     struct links *old = pmc->links;
 
+    record_last_end(change);
     for (unsigned i = 0; i < old->n; i++) {
         old->link[i]->refs += old->refs > 1;
         retire(change, old->link[i]);
@@ -400,6 +419,8 @@ void change_release_now(struct change *change)
     pmc->links = NULL;
     if (--old->refs == 0)
         free(old);
+    if (pmc->recording)
+        change->old_recording = pmc_record(pmc, NULL);
     change->old_claim = pmc->claim;
     pmc->claim = NULL;
     if (pmc->owner)

@@ -62,6 +62,7 @@ int change_book_opened(struct change *change)
         opened += change->fresh[i]->counter ? change->fresh[i]->facts.descriptors : 0;
     for (unsigned i = 0; i < change->n_watching; i++)
         opened += change->watching[i].made != NULL;
+    opened += change->recording ? recording_fds(change->recording) : 0;
     book(change, opened);
     if (!change->n_fresh || !change->user)
         return 0;

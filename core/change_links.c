@@ -76,6 +76,8 @@ static bool link_like(struct link *link, const struct link *old)
     link->gap_ns = old->gap_ns;
     link->missed = old->missed;
     link->cgroup_key = old->cgroup_key;
+    link->shown_pid = old->shown_pid;
+    link->shown_tid = old->shown_tid;
     return !old->cgroup || (link->cgroup = strdup(old->cgroup));
 }
 
@@ -85,6 +87,7 @@ struct link *plan_successor(struct change *change, const struct link *old, bool 
 
     if (!link || !link_like(link, old))
         return NULL;
+    link->renews = true;
     if (old->cgroup_fd >= 0 && (link->cgroup_fd = fcntl(old->cgroup_fd, F_DUPFD_CLOEXEC, 0)) < 0)
         return NULL;
     if (old->proc) {
@@ -164,6 +167,7 @@ int plan_reopen(struct change *change)
             return plan_no_memory(change);
         if (fresh)
             fresh->recheck = fresh->kind != TARGET_CPU;
+        replaced->renewed = fresh != NULL;
     }
     return 0;
 }
@@ -216,6 +220,20 @@ int plan_kept(struct change *change)
             return plan_no_memory(change);
     }
     return 0;
+}
+
+bool plan_last(struct change *change)
+{
+    for (unsigned i = 0; i < change->n_replaced; i++)
+        free(change->replaced[i].last);
+    for (unsigned i = 0; i < change->n_kept; i++)
+        free(change->kept[i].now);
+    free(change->kept);
+    change->kept = NULL;
+    change->n_replaced = change->n_kept = 0;
+    change->start = change->start_fresh = change->new_set = false;
+    change->read = change->stop = true;
+    return plan_kept(change) == 0;
 }
 
 /* ---- what the engine does by itself ---- */

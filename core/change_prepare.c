@@ -7,6 +7,7 @@
 #include "core/access.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -213,12 +214,35 @@ static void ask_dropped(struct change *change)
     }
 }
 
+/* Of whom PIDs are, and what the system allows: for what may come to be recorded. */
+static int ask_recording(struct change *change)
+{
+    const struct engine *engine = change->engine;
+    int rc = 0;
+
+    change->limits = (struct sample_limits){.max_freq = UINT64_MAX, .max_frames = UINT_MAX};
+    if (!recorded_for(change->want.mode, &change->want) &&
+        !recorded_for(change->effective, &change->want) &&
+        change->want.value[KEY_PERIOD] == UINT64_MAX && change->want.value[KEY_FREQ] == UINT64_MAX)
+        return 0;
+    if (engine->backend->sample_limits)
+        engine->backend->sample_limits(engine->backend_state, &change->limits);
+    if (change->cause == CAUSE_COMMAND && engine->host->view_open)
+        rc = engine->host->view_open(engine->host_state, change->tid, &change->view);
+    if (rc == 0 || rc == -ESRCH)
+        return 0;
+    return err_set(&change->err, P15,
+                   "the PID namespace of the writer, whose numbers the log is to have, cannot be "
+                   "seen: %s",
+                   err_errno_name(rc));
+}
+
 void change_prepare(struct change *change)
 {
-    change->rc = 0;
+    change->rc = ask_recording(change);
     if (change->cause == CAUSE_DROPPED)
         ask_dropped(change);
-    if (change->n_names && !same_names(change)) {
+    if (change->rc == 0 && change->n_names && !same_names(change)) {
         change->new_set = true;
         change->rc = resolve_names(change);
         if (change->rc == 0)

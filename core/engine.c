@@ -120,6 +120,7 @@ void engine_free(struct engine *engine)
     free(engine->cpus_went);
     catalog_free(&engine->catalog);
     instance_free(engine->root);
+    users_free(engine);
     free(engine);
 }
 

@@ -65,7 +65,8 @@ int engine_chown(struct call *call, uid_t uid, gid_t gid); /* (uid_t)-1, (gid_t)
 void engine_release(struct engine *engine, struct open_file *open);
 void open_file_clear(struct open_file *open);                        /* no lock needed */
 void open_file_print(const struct open_file *open, struct buf *out); /* one line */
-bool open_file_scan(struct open_file *open, const char *text);
+/* What it reads must have been loaded. */
+bool open_file_scan(struct open_file *open, const char *text, struct engine *engine);
 
 /*
  * Count the operation (info/stats syscalls, syscall_errors) and, when it failed, keep its line for

@@ -40,7 +40,7 @@
     X(E45, ESRCH, "target", "the process is not observed any more")                                \
     X(E03, EBUSY, "admin", "the row is in use by process PMCs")                                    \
     X(E04, EBUSY, "admin", "the slot holds a system PMC")                                          \
-    X(E15, EINVAL, "ctl", "flush or close without a log")                                          \
+    X(E15, EINVAL, "ctl", "flush without a log")                                                   \
     X(X02, EINVAL, "ctl", "stopped before it was ever started")                                    \
     X(X05, EINVAL, "config", "descendants, log-csw or log-exit in a system mode")                  \
     X(X07, EPERM, "target", "system scope without the right")                                      \
@@ -82,7 +82,13 @@
     X(P30, EINVAL, "event, mode, target", "an event that cannot be counted in this scope")         \
     X(P31, EINVAL, "count", "a sampling PMC's count is neither read nor written")                  \
     X(P32, EPERM, "admin", "this tunable is fixed at start")                                       \
-    X(P33, ENOENT, "target", "no such cgroup")
+    X(P33, ENOENT, "target", "no such cgroup")                                                     \
+    X(E08, EDESTADDRREQ, "ctl", "log-csw or log-exit started with log=off")                        \
+    X(E09, EDESTADDRREQ, "ctl", "sampling started with log=off")                                   \
+    X(E14, EINVAL, "ctl", "close without a log")                                                   \
+    X(E31, EINVAL, "samples", "text for the log written with log=off")                             \
+    X(E36, EOPNOTSUPP, "event, mode", "an event that raises no interrupt cannot be sampled")       \
+    X(X14, ENOMEM, "samples", "no memory for a record of the log")
 
 enum err_id {
     ERR_NONE,

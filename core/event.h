@@ -35,7 +35,8 @@ struct event {
     enum event_said user, kernel;
     char unit[16];                   /* "" when it is a plain count */
     double scale;                    /* value * scale is in unit; 1 without one */
-    uint64_t code[EVENT_CODE_WORDS]; /* the backend's own encoding */
+    uint64_t code[EVENT_CODE_WORDS]; /* the backend's own encoding; the first two are what
+                                      * a reader of perf.data takes for type and config */
 };
 
 /* Frees the strings. */

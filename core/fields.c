@@ -27,7 +27,7 @@
     {                                                                                              \
 #member, offsetof(type, member), FIELD_CHARS, sizeof MEMBER(type, member), 0               \
     }
-#define RECORD(text, list)                                                                         \
+#define SAVED(text, list)                                                                          \
     {                                                                                              \
         text, list, sizeof list / sizeof list[0]                                                   \
     }
@@ -42,6 +42,7 @@ static const struct field pmc_fields[] = {
     FIELD(struct pmc, created_ns),
     FIELD(struct pmc, changed_ns),
     FIELD(struct pmc, made_ns),
+    FIELD(struct pmc, made_tsc),
     BELOW(struct pmc, state, PMC_STATES),
     BELOW(struct pmc, effective, MODE_COUNT),
     FIELD(struct pmc, kernel),
@@ -57,8 +58,19 @@ static const struct field pmc_fields[] = {
     FIELD(struct pmc, raced),
     FIELD(struct pmc, missed),
     FIELD(struct pmc, error),
+    FIELD(struct pmc, set_number),
+    FIELD(struct pmc, sampling.period),
+    FIELD(struct pmc, sampling.freq),
+    FIELD(struct pmc, sampling.asked),
+    FIELD(struct pmc, sampling.chain_user),
+    FIELD(struct pmc, sampling.chain_kernel),
+    FIELD(struct pmc, sampling.depth),
+    FIELD(struct pmc, sampling.depth_asked),
+    BELOW(struct pmc, recorded, 2 * RECORDED_EXITS),
+    FIELD(struct pmc, recorded_kernel),
+    FIELD(struct pmc, recorded_outside),
 };
-const struct record record_pmc = RECORD("pmc", pmc_fields);
+const struct saved saved_pmc = SAVED("pmc", pmc_fields);
 
 #define LINKS_MAX (1u << 20)
 
@@ -67,7 +79,7 @@ static const struct field pmc_rest_fields[] = {
     BELOW(struct pmc_rest, events, SET_MAX + 1),
     BELOW(struct pmc_rest, links, LINKS_MAX),
 };
-const struct record record_pmc_rest = RECORD("", pmc_rest_fields);
+const struct saved saved_pmc_rest = SAVED("", pmc_rest_fields);
 
 static const struct field event_fields[] = {
     FIELD(struct event, written),
@@ -85,7 +97,7 @@ static const struct field event_fields[] = {
     BELOW(struct event, kernel, SAID_ON + 1),
     ARRAY(struct event, code),
 };
-const struct record record_event = RECORD("event", event_fields);
+const struct saved saved_event = SAVED("event", event_fields);
 
 static const struct field tally_fields[] = {
     FIELD(struct tally, covered_ns),
@@ -93,7 +105,7 @@ static const struct field tally_fields[] = {
     FIELD(struct tally, running_ns),
     FIELD(struct tally, never_ran),
 };
-const struct record record_tally = RECORD("base", tally_fields);
+const struct saved saved_tally = SAVED("base", tally_fields);
 
 static const struct field claim_fields[] = {
     FIELD(struct claim, instance),
@@ -101,7 +113,7 @@ static const struct field claim_fields[] = {
     FIELD(struct claim, system),
     BELOW(struct claim, n, SET_MAX + 1),
 };
-const struct record record_claim = RECORD("claim", claim_fields);
+const struct saved saved_claim = SAVED("claim", claim_fields);
 
 static const struct field member_fields[] = {
     FIELD(struct claim_member, fits),
@@ -109,7 +121,7 @@ static const struct field member_fields[] = {
     FIELD(struct claim_member, asked),
     FIELD(struct claim_member, got),
 };
-const struct record record_member = RECORD("", member_fields);
+const struct saved saved_member = SAVED("", member_fields);
 
 static const struct field link_fields[] = {
     FIELD(struct link, id),
@@ -131,6 +143,8 @@ static const struct field link_fields[] = {
     FIELD(struct link, refused),
     FIELD(struct link, asked),
     FIELD(struct link, missed),
+    FIELD(struct link, shown_pid),
+    FIELD(struct link, shown_tid),
     FIELD(struct link, attached_ns),
     FIELD(struct link, gap_ns),
     FIELD(struct link, gone_since_ns),
@@ -140,34 +154,43 @@ static const struct field link_fields[] = {
     FIELD(struct link, facts.left_out),
     FIELD(struct link, facts.covered),
 };
-const struct record record_link = RECORD("link", link_fields);
+const struct saved saved_link = SAVED("link", link_fields);
 
 static const struct field held_fields[] = {
     FIELD(struct held, proc),
     FIELD(struct held, rights),
 };
-const struct record record_held = RECORD("", held_fields);
+const struct saved saved_held = SAVED("", held_fields);
 
 static const struct field proc_fields[] = {
     FIELD(struct proc, id),
     FIELD(struct proc, dead),
     FIELD(struct proc, guarded),
 };
-const struct record record_proc = RECORD("process", proc_fields);
+const struct saved saved_proc = SAVED("process", proc_fields);
 
 static const struct field counts_fields[] = {
-    FIELD(struct engine, operations), FIELD(struct engine, operations_failed),
-    FIELD(struct engine, attaches),   FIELD(struct engine, attaches_raced),
+    FIELD(struct engine, operations),
+    FIELD(struct engine, operations_failed),
+    FIELD(struct engine, attaches),
+    FIELD(struct engine, attaches_raced),
+    FIELD(struct engine, drained),
+    FIELD(struct engine, released.records),
+    FIELD(struct engine, released.lost),
+    FIELD(struct engine, released.kernel_lost),
+    FIELD(struct engine, released.throttled),
+    FIELD(struct engine, released.hidden),
+    FIELD(struct engine, released.refused),
     ARRAY(struct engine, stats),
 };
-const struct record record_counts = RECORD("counts", counts_fields);
+const struct saved saved_counts = SAVED("counts", counts_fields);
 
 static const struct field error_fields[] = {
     FIELD(struct last_error, uid),
     FIELD(struct last_error, when),
     FIELD(struct last_error, line),
 };
-const struct record record_error = RECORD("error", error_fields);
+const struct saved saved_error = SAVED("error", error_fields);
 
 static const struct field open_file_fields[] = {
     FIELD(struct open_file, cut),         FIELD(struct open_file, swapped),
@@ -175,7 +198,7 @@ static const struct field open_file_fields[] = {
     FIELD(struct open_file, seen_change), FIELD(struct open_file, seen_count),
     FIELD(struct open_file, seen_resets), FIELD(struct open_file, holds),
 };
-const struct record record_open_file = RECORD("", open_file_fields);
+const struct saved saved_open_file = SAVED("", open_file_fields);
 
 /* ---- out ---- */
 
@@ -230,14 +253,14 @@ static unsigned field_values(const struct field *field)
     return field->kind == FIELD_CHARS ? 1 : field->n;
 }
 
-void record_begin(const struct record *record, struct buf *out)
+void saved_begin(const struct saved *saved, struct buf *out)
 {
-    buf_str(out, record->name);
+    buf_str(out, saved->name);
 }
 
-void record_print(const struct record *record, const void *object, struct buf *out)
+void saved_print(const struct saved *saved, const void *object, struct buf *out)
 {
-    for (const struct field *field = record->fields; field < record->fields + record->n; field++) {
+    for (const struct field *field = saved->fields; field < saved->fields + saved->n; field++) {
         const char *at = (const char *)object + field->offset;
 
         buf_char(out, ' ');
@@ -364,9 +387,9 @@ static bool array_scan(const struct field *field, struct word word, char *at)
     return true;
 }
 
-bool record_scan(const struct record *record, void *object, struct scan *line)
+bool saved_scan(const struct saved *saved, void *object, struct scan *line)
 {
-    for (const struct field *field = record->fields; field < record->fields + record->n; field++) {
+    for (const struct field *field = saved->fields; field < saved->fields + saved->n; field++) {
         char *at = (char *)object + field->offset;
         struct word word, name, value;
 
@@ -397,7 +420,7 @@ bool line_u64(struct scan *line, uint64_t max, uint64_t *value)
 
 void tally_print(const struct tally *tally, unsigned n, struct buf *out)
 {
-    record_print(&record_tally, tally, out);
+    saved_print(&saved_tally, tally, out);
     for (unsigned i = 0; i < 2 * n; i++) {
         buf_char(out, ' ');
         buf_u64(out, tally->value[i]);
@@ -407,7 +430,7 @@ void tally_print(const struct tally *tally, unsigned n, struct buf *out)
 
 bool tally_scan(struct tally *tally, unsigned n, struct scan *line)
 {
-    bool fine = record_scan(&record_tally, tally, line);
+    bool fine = saved_scan(&saved_tally, tally, line);
 
     for (unsigned i = 0; fine && i < 2 * n; i++)
         fine = line_u64(line, UINT64_MAX, &tally->value[i]);

@@ -1,5 +1,5 @@
 /*
- * The records of the saved state, each one list of fields: what is written is what is read. A
+ * The lines of the saved state, each one list of fields: what is written is what is read. A
  * record is a line of name=value words; other people's bytes are escaped.
  */
 #pragma once
@@ -30,15 +30,14 @@ struct field {
     uint64_t limit; /* numbers must be below it; 0: any */
 };
 
-struct record {
+struct saved {
     const char *name;
     const struct field *fields;
     unsigned n;
 };
 
-extern const struct record record_pmc, record_pmc_rest, record_event, record_tally, record_claim,
-    record_member, record_link, record_held, record_proc, record_counts, record_error,
-    record_open_file;
+extern const struct saved saved_pmc, saved_pmc_rest, saved_event, saved_tally, saved_claim,
+    saved_member, saved_link, saved_held, saved_proc, saved_counts, saved_error, saved_open_file;
 
 /* What a PMC, and a link or an open file, have only by pointer. */
 struct pmc_rest {
@@ -50,14 +49,14 @@ struct held {
     char *rights;  /* owned; printed, or NULL */
 };
 
-/* " id=5 uid=0 …": behind the line's name, which record_begin() writes. */
-void record_print(const struct record *record, const void *object, struct buf *out);
-void record_begin(const struct record *record, struct buf *out);
+/* " id=5 uid=0 …": behind the line's name, which saved_begin() writes. */
+void saved_print(const struct saved *saved, const void *object, struct buf *out);
+void saved_begin(const struct saved *saved, struct buf *out);
 /*
  * All fields in the same order; texts are new, what they replace is not freed. False: a field is
  * missing, no such value, or no memory; what was read so far is there.
  */
-bool record_scan(const struct record *record, void *object, struct scan *line);
+bool saved_scan(const struct saved *saved, void *object, struct scan *line);
 
 /* The rest of a line from its first character that is no blank; the line is NUL-terminated. */
 const char *line_rest(struct scan *line);

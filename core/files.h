@@ -18,15 +18,20 @@ int show_detail(struct call *call);
 int show_status(struct call *call);
 int show_error(struct call *call);
 int stream_series(struct call *call);
+int stream_samples(struct call *call); /* these two also with call->pmc NULL: released */
+int stream_samples_perf(struct call *call);
+int show_samples_folded(struct call *call);
 int store_config(struct call *call);
 int store_event(struct call *call);
 int store_mode(struct call *call);
 int store_target(struct call *call);
 int store_ctl(struct call *call);
 int store_count(struct call *call);
+int store_samples(struct call *call); /* PMC_OP_WRITELOG */
 unsigned poll_count(struct call *call);
 unsigned poll_state(struct call *call); /* ctl, status, target */
 unsigned poll_series(struct call *call);
+unsigned poll_samples(struct call *call); /* samples, samples.perf */
 
 /* of an instance */
 int show_counts(struct call *call);

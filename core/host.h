@@ -50,6 +50,21 @@ struct sink {
     void (*gone)(void *ctx, uint64_t tag);    /* backend: a counter has no living task left */
     void (*dropped)(void *ctx, uint64_t tag); /* backend: a guarded process lost its events */
     void (*cpu)(void *ctx, unsigned cpu, bool online);
+    void (*ready)(void *ctx, uint64_t tag); /* backend: a recorder wants to be drained */
+};
+
+struct intake;    /* core/backend.h */
+struct pid_view;  /* how a PID namespace knows processes */
+struct log_files; /* files that were mapped, held open for their symbols */
+
+struct record_map; /* core/record.h */
+
+/* An address for which a name is wanted. map NULL: a kernel address. */
+struct frame_query {
+    const struct record_map *map; /* of the process, when it was sampled */
+    uint32_t pid;                 /* as files_take() was told */
+    uint64_t address;             /* as sampled */
+    char *name;                   /* answered, on the heap; NULL: not to be had */
 };
 
 struct host {
@@ -117,6 +132,53 @@ struct host {
     /* Frames the kernel records of a call chain at most; UINT64_MAX: unknown. Also before open().
      */
     uint64_t (*callchain_max)(void);
+
+    /*
+     * What a process has now, as records (RECORD_FOUND) with that time: COMM of each thread and MAP
+     * of each executable mapping. pid 0: of every process. A process that is gone has nothing.
+     */
+    void (*inventory)(struct host_state *state, pid_t pid, uint64_t time_ns,
+                      const struct intake *intake);
+    /* MAP records (pid -1) of the kernel's text and modules, if their addresses may be known. */
+    void (*kernel_maps)(struct host_state *state, uint64_t time_ns, const struct intake *intake);
+
+    /*
+     * The PID namespace of the requesting thread tid, held: for records, whose processes may be
+     * dead when they are read. *view is NULL when that is the daemon's own. 0 or -errno.
+     */
+    int (*view_open)(struct host_state *state, pid_t tid, struct pid_view **view);
+    void (*view_free)(struct pid_view *view); /* NULL allowed */
+    /* The number of a process or thread (daemon's namespace) there, or 0. Remembers what it found,
+     * so that the dead keep their numbers; view_forget() when it has ended and all is said. One
+     * caller at a time. */
+    pid_t (*view_pid)(struct pid_view *view, pid_t pid);
+    void (*view_forget)(struct pid_view *view, pid_t pid);
+    bool (*view_same)(const struct pid_view *a, const struct pid_view *b); /* NULLs allowed */
+    /* One descriptor in the text. */
+    void (*view_print)(const struct pid_view *view, struct buf *out);
+    int (*view_adopt)(struct host_state *state, const char *printed, struct pid_view **view);
+    void (*view_keep)(struct pid_view *view); /* frees the memory, keeps the descriptor */
+
+    /*
+     * Symbols. Files that living processes have mapped are held open through /proc/PID/map_files
+     * (never by a path that somebody wrote), one descriptor per file, max at most, so that names
+     * can be had when the processes are gone. files_take: pid as the daemon knows it; shown as it
+     * stands in the records (0: not known); system calls; one caller at a time, names and
+     * files_count may run meanwhile. names: answered by a helper process without rights, one per
+     * call (so never for two users), that may die or hang: after deadline_ns what is missing stays
+     * NULL. files NULL: none are held. Never waits for another's helper. Slow: in a work.
+     */
+    struct log_files *(*files_new)(struct host_state *state, unsigned max); /* NULL: no memory */
+    void (*files_take)(struct log_files *files, pid_t pid, uint32_t shown,
+                       const struct record_map *map);
+    void (*files_free)(struct log_files *files);            /* NULL allowed */
+    unsigned (*files_count)(const struct log_files *files); /* descriptors held */
+    /* For a later worker; a descriptor for each of them in the text, which has no blank. */
+    void (*files_print)(const struct log_files *files, struct buf *out);
+    int (*files_adopt)(struct host_state *state, const char *printed, struct log_files **files);
+    void (*files_keep)(struct log_files *files); /* frees the memory, keeps the descriptors */
+    void (*names)(struct host_state *state, struct log_files *files, uid_t uid, bool kernel_symbols,
+                  struct frame_query *queries, size_t n, uint64_t deadline_ns);
 
     /*
      * Open a cgroup (v2) directory named by `path` as the requester tid sees it: beneath its cgroup

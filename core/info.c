@@ -360,19 +360,34 @@ int show_info_rows(struct call *call)
     return CALL_WORK;
 }
 
+/* Of all logs, also of those that are gone. */
+static void log_sums(struct engine *engine, struct log_stats *sums)
+{
+    struct log_stats stats;
+    uint64_t id = 0;
+
+    *sums = engine->released;
+    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
+        pmc_log_stats(pmc, &stats);
+        log_add(sums, &stats);
+    }
+}
+
 int show_info_stats(struct call *call)
 {
-    const struct engine *engine = call->engine;
+    struct engine *engine = call->engine;
     struct buf *out = call->out;
+    struct log_stats logs;
 
-    fact(out, "intr_ignored", 0); /* hwpmc's eight: interrupts and log belong to sampling */
-    fact(out, "intr_processed", 0);
-    fact(out, "intr_bufferfull", 0);
+    log_sums(engine, &logs);
+    fact(out, "intr_ignored", logs.hidden); /* hwpmc's eight, with what comes nearest */
+    fact(out, "intr_processed", logs.records);
+    fact(out, "intr_bufferfull", logs.kernel_lost);
     fact(out, "syscalls", engine->operations);
     fact(out, "syscall_errors", engine->operations_failed);
-    fact(out, "buffer_requests", 0);
-    fact(out, "buffer_requests_failed", 0);
-    fact(out, "log_sweeps", 0);
+    fact(out, "buffer_requests", logs.records + logs.refused);
+    fact(out, "buffer_requests_failed", logs.refused);
+    fact(out, "log_sweeps", engine->drained);
     static const char *const names[STAT_COUNT] = {
         [STAT_REQUESTS] = "requests", [STAT_PARKED] = "parked",   [STAT_OPEN_FILES] = "open_files",
         [STAT_WORKS] = "works",       [STAT_RELOADS] = "reloads",
@@ -385,6 +400,10 @@ int show_info_stats(struct call *call)
     fact(out, "descriptors_limit", engine->fd_limit);
     fact(out, "attaches", engine->attaches);
     fact(out, "attaches_raced", engine->attaches_raced);
+    fact(out, "log_lost", logs.lost + logs.refused);
+    fact(out, "kernel_lost", logs.kernel_lost);
+    fact(out, "throttled", logs.throttled);
+    fact(out, "hidden", logs.hidden);
     return CALL_DONE;
 }
 

@@ -6,6 +6,7 @@
 #include "core/pmc.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,6 +133,25 @@ const char *instance_error(const struct instance *instance, uid_t uid)
 
 /* ---- users ---- */
 
+/* Nobody has him, and none of his logs is left. */
+static void users_sweep(struct engine *engine, unsigned bucket)
+{
+    for (struct user **at = &engine->users[bucket], *user; (user = *at);) {
+        if (user->refs || user->log) {
+            at = &user->next;
+            continue;
+        }
+        *at = user->next;
+        free(user);
+    }
+}
+
+void users_free(struct engine *engine)
+{
+    for (unsigned i = 0; i < USER_BUCKETS; i++)
+        users_sweep(engine, i);
+}
+
 struct user *user_find(const struct engine *engine, uid_t uid)
 {
     struct user *user = engine->users[uid % USER_BUCKETS];
@@ -160,9 +180,78 @@ void user_unref(struct engine *engine, struct user *user)
     if (!user || --user->refs > 0)
         return;
     assert(user->pmcs == 0 && user->fds == 0 && user->links == 0);
-    struct user **at = &engine->users[user->uid % USER_BUCKETS];
-    while (*at != user)
-        at = &(*at)->next;
-    *at = user->next;
-    free(user);
+    users_sweep(engine, user->uid % USER_BUCKETS);
+}
+
+/* ---- what logs take ---- */
+
+struct account {
+    struct user *user;
+    uint64_t limit; /* of all the user's accounts */
+    uint64_t bytes; /* of this one */
+    bool ended;
+};
+
+/* Of all accounts: asked only when a log grows or ends. A leaf, below each log's own. */
+static pthread_mutex_t accounts = PTHREAD_MUTEX_INITIALIZER;
+
+struct account *account_new(struct user *user, uint64_t limit)
+{
+    struct account *account = calloc(1, sizeof *account);
+
+    if (account)
+        *account = (struct account){.user = user, .limit = limit};
+    return account;
+}
+
+static bool account_take(struct account *account, int64_t bytes, bool asks)
+{
+    bool last = false, granted;
+
+    pthread_mutex_lock(&accounts);
+    granted = bytes <= 0 || !asks ||
+              (account->user->log <= account->limit &&
+               (uint64_t)bytes <= account->limit - account->user->log);
+    if (granted) {
+        account->bytes += (uint64_t)bytes;
+        account->user->log += (uint64_t)bytes;
+        last = account->ended && account->bytes == 0;
+    }
+    pthread_mutex_unlock(&accounts);
+    if (last)
+        free(account);
+    return granted;
+}
+
+bool account_charge(void *arg, int64_t bytes)
+{
+    return account_take(arg, bytes, true);
+}
+
+void account_add(struct account *account, int64_t bytes)
+{
+    account_take(account, bytes, false);
+}
+
+void account_move(struct account *account, struct user *to)
+{
+    pthread_mutex_lock(&accounts);
+    account->user->log -= account->bytes;
+    to->log += account->bytes;
+    account->user = to;
+    pthread_mutex_unlock(&accounts);
+}
+
+void account_end(struct account *account)
+{
+    bool last;
+
+    if (!account)
+        return;
+    pthread_mutex_lock(&accounts);
+    account->ended = true;
+    last = account->bytes == 0;
+    pthread_mutex_unlock(&accounts);
+    if (last)
+        free(account);
 }

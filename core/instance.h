@@ -35,7 +35,23 @@ struct user {
     unsigned pmcs;               /* on the tree */
     _Atomic unsigned long fds;   /* descriptors of links, as accounted and booked */
     _Atomic unsigned long links; /* links that have some, the same */
+    _Atomic uint64_t log;        /* bytes of his logs and their buffers; lives on while there are */
 };
 struct user *user_find(const struct engine *engine, uid_t uid); /* NULL: he has nothing */
 struct user *user_get(struct engine *engine, uid_t uid);        /* a reference; NULL: no memory */
 void user_unref(struct engine *engine, struct user *user);      /* NULL allowed */
+void users_free(
+    struct engine *engine); /* of whom there were only logs; those that still are stay */
+
+/*
+ * What one PMC's log takes of its user's max_log_per_user: memory of records, and the locked memory
+ * they come from. Logs may outlive their PMC; they ask here from any thread.
+ */
+struct account;
+struct account *account_new(struct user *user, uint64_t limit); /* NULL: no memory */
+/* For log_set_charge(): bytes more (or less); false: more than the user may have. */
+bool account_charge(void *account, int64_t bytes);
+void account_add(struct account *account, int64_t bytes); /* the same, without a question */
+void account_move(struct account *account, struct user *to);
+/* No PMC has it any more: it ends with its last byte. NULL allowed. */
+void account_end(struct account *account);

@@ -53,7 +53,7 @@ static bool load_tunable(struct loading *load)
 
 static bool load_counts(struct loading *load)
 {
-    return record_scan(&record_counts, load->engine, &load->line);
+    return saved_scan(&saved_counts, load->engine, &load->line);
 }
 
 /* Names below events/ may be known to the kernel by their numbers. */
@@ -84,9 +84,8 @@ static bool process_adopt(struct loading *load, struct proc *proc, uint64_t *gua
 {
     struct engine *engine = load->engine;
 
-    return record_scan(&record_proc, proc, &load->line) &&
-           line_u64(&load->line, INT32_MAX, guard) && id_sound(proc->id) &&
-           !ids_find(&engine->procs, proc->id) &&
+    return saved_scan(&saved_proc, proc, &load->line) && line_u64(&load->line, INT32_MAX, guard) &&
+           id_sound(proc->id) && !ids_find(&engine->procs, proc->id) &&
            engine->host->process_adopt(engine->host_state, line_rest(&load->line),
                                        &proc->process) == 0 &&
            ids_add(&engine->procs, proc->id, proc);
@@ -133,8 +132,8 @@ static bool pmc_fill(struct loading *load, struct pmc *pmc)
 {
     struct pmc_rest *rest = &load->expected;
 
-    if (!record_scan(&record_pmc, pmc, &load->line) ||
-        !record_scan(&record_pmc_rest, rest, &load->line) || !pmc_sound(load, pmc))
+    if (!saved_scan(&saved_pmc, pmc, &load->line) ||
+        !saved_scan(&saved_pmc_rest, rest, &load->line) || !pmc_sound(load, pmc))
         return false;
     struct links *links = links_new(rest->links);
     struct tally *base = tally_new(rest->events);
@@ -217,7 +216,7 @@ static bool load_event(struct loading *load)
         return false;
     struct event *event = &load->pmc->set->event[load->events++];
 
-    return record_scan(&record_event, event, &load->line) &&
+    return saved_scan(&saved_event, event, &load->line) &&
            event->class_index < load->engine->n_classes && event->written && event->resolved;
 }
 
@@ -229,13 +228,68 @@ static bool load_base(struct loading *load)
 static bool claim_scan(struct loading *load, struct claim *claim)
 {
     struct word cpus;
-    bool fine = record_scan(&record_claim, claim, &load->line) &&
+    bool fine = saved_scan(&saved_claim, claim, &load->line) &&
                 claim->class_index < load->engine->n_classes && scan_word(&load->line, &cpus) &&
                 (word_is(cpus, "-") || cpus_parse(&claim->cpus, cpus) == 0);
 
     for (unsigned i = 0; fine && i < claim->n; i++)
-        fine = record_scan(&record_member, &claim->member[i], &load->line);
+        fine = saved_scan(&saved_member, &claim->member[i], &load->line);
     return fine;
+}
+
+/* ---- its log ---- */
+
+static bool load_sets(struct loading *load)
+{
+    struct pmc *pmc = load->pmc;
+
+    uint64_t bytes;
+
+    if (pmc->sets || !line_u64(&load->line, INT64_MAX, &bytes) || !pmc_keeps_account(pmc) ||
+        !(pmc->sets = log_sets_scan(line_rest(&load->line))))
+        return false;
+    account_add(pmc->account, (int64_t)bytes);
+    pmc->sets_bytes = bytes;
+    return true;
+}
+
+static bool load_log(struct loading *load)
+{
+    struct pmc *pmc = load->pmc;
+
+    if (pmc->log || !pmc_keeps_account(pmc) || !(pmc->log = log_scan(line_rest(&load->line))))
+        return false;
+    log_set_charge(pmc->log, account_charge, pmc->account);
+    return true;
+}
+
+static bool load_counted(struct loading *load)
+{
+    struct pmc *pmc = load->pmc;
+    bool fine = !pmc->counted_before &&
+                (pmc->counted_before = calloc(SET_MAX, sizeof *pmc->counted_before));
+
+    for (unsigned i = 0; fine && i < load->expected.events; i++)
+        fine = line_u64(&load->line, UINT64_MAX, &pmc->counted_before[i]);
+    return fine;
+}
+
+static bool load_recording(struct loading *load)
+{
+    struct engine *engine = load->engine;
+    struct pmc *pmc = load->pmc;
+    struct recording *recording;
+    struct recording_plan plan = pmc_recording_plan(pmc, load->expected.events, pmc->recorded);
+
+    plan.kernel = pmc->recorded_kernel;
+    if (pmc->recording || !pmc->log || !pmc->recorded || !pmc->counted_before ||
+        !engine->backend->recorder_new ||
+        recording_adopt(&plan, line_rest(&load->line), &recording) != 0)
+        return false;
+    pmc_record(pmc, recording);
+    account_add(pmc->account, (int64_t)pmc->recorded_bytes);
+    pmc_follow(pmc);
+    return true;
 }
 
 static bool load_claim(struct loading *load)
@@ -267,8 +321,8 @@ static bool load_link(struct loading *load)
     link->pmc = load->pmc;
     load->pmc->links->link[load->links++] = link;
     load->pmc->links->n = load->links;
-    bool fine = record_scan(&record_link, link, &load->line) &&
-                record_scan(&record_held, &held, &load->line);
+    bool fine =
+        saved_scan(&saved_link, link, &load->line) && saved_scan(&saved_held, &held, &load->line);
     struct proc *proc = fine ? ids_find(&load->engine->procs, held.proc) : NULL;
     if (proc)
         link_set_proc(link, proc);
@@ -282,28 +336,25 @@ static bool counter_adopt(struct engine *engine, struct pmc *pmc, struct link *l
                           const char *printed)
 {
     struct plan_event events[SET_MAX];
+    struct opening opening = {
+        .events = events,
+        .n = pmc->set->n,
+        .settings = &pmc->settings,
+        .sampling = &pmc->sampling,
+        .set = pmc->set_number,
+        .recording = pmc->recording,
+        .recorded = pmc->recording ? pmc->recorded : 0,
+    };
 
     for (unsigned i = 0; i < pmc->set->n; i++)
         events[i] = pmc_plan_event(&pmc->set->event[i], &pmc->settings, pmc->kernel);
-    struct plan plan = {
-        .events = events,
-        .n = pmc->set->n,
-        .target = {.kind = link->kind,
-                   .pid = link->pid,
-                   .tid = link->tid,
-                   .cpu = link->cpu,
-                   .cgroup_fd = link->cgroup_fd,
-                   .alive = link_target_alive,
-                   .alive_arg = link},
-        .descendants = pmc->settings.value[KEY_DESCENDANTS],
-        .at_exec = link->armed,
-        .multiplex = pmc->settings.value[KEY_MULTIPLEX],
-        .max_covered = (unsigned)tunable_u64(&engine->tunables, TUNABLE_MAX_COVERED_PER_PMC),
-        .fds_free = ULONG_MAX,
-        .fds_quota = ULONG_MAX,
-        .tag = link->id,
-    };
-    return engine->backend->adopt(engine->backend_state, &plan, printed, &link->counter) == 0;
+    struct plan plan = link_plan(link, &opening);
+    plan.fds_free = plan.fds_quota = ULONG_MAX;
+    if (engine->backend->adopt(engine->backend_state, &plan, printed, &link->counter) != 0)
+        return false;
+    if (pmc->recording)
+        link->recording = recording_ref(pmc->recording);
+    return true;
 }
 
 static bool load_counter(struct loading *load)
@@ -323,7 +374,7 @@ static bool load_counter(struct loading *load)
 static bool load_error(struct loading *load)
 {
     struct last_error error = {.line = NULL};
-    bool fine = record_scan(&record_error, &error, &load->line);
+    bool fine = saved_scan(&saved_error, &error, &load->line);
 
     if (fine && error.line)
         instance_set_error(load->engine->root, error.uid, error.when, error.line);
@@ -349,6 +400,10 @@ static const struct {
     {"settings", true, load_settings},
     {"event", true, load_event},
     {"base", true, load_base},
+    {"sets", true, load_sets},
+    {"log", true, load_log},
+    {"counted", true, load_counted},
+    {"recording", true, load_recording},
     {"claim", true, load_claim},
     {"link", true, load_link},
     {"counter", true, load_counter},

@@ -149,8 +149,11 @@ static void value_partial(const struct looked *item, struct buf *out)
 
 static void value_lost(const struct looked *item, struct buf *out)
 {
-    (void)item; /* counting PMCs keep no log: there are no records to lose */
-    buf_str(out, "} 0");
+    struct log_stats stats;
+
+    pmc_log_stats(item->pmc, &stats);
+    buf_str(out, "} ");
+    buf_u64(out, stats.lost + stats.refused + stats.kernel_lost);
 }
 
 static void value_state(const struct looked *item, struct buf *out)

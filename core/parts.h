@@ -9,6 +9,7 @@
 #include "core/catalog.h"
 #include "core/host.h"
 #include "core/ids.h"
+#include "core/log.h"
 #include "core/row.h"
 #include "core/tunable.h"
 
@@ -50,6 +51,11 @@ struct engine {
     struct pmc *told, **told_end;   /* PMCs of which something is to be told after the lock */
     struct pmc *pending;            /* PMCs with something to do for the engine's own works */
     struct link *dead;              /* links to be destroyed without the lock */
+    struct pmc *recorders;          /* PMCs that run and record */
+    struct pmc *drains;             /* those to be drained (references) */
+    uint64_t drain_due_ns;          /* the next tick of all recorders */
+    uint64_t drained;               /* drains that found something: hwpmc's log_sweeps */
+    struct log_stats released;      /* sums of the logs that are gone */
     unsigned n_polled;              /* PMCs somebody polls */
     uint64_t poll_due_ns;           /* when to look at them next */
     bool poll_asked, poll_looking;  /* a look at those with `poll_asked` is wanted, is under way */

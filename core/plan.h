@@ -34,6 +34,9 @@ int plan_reopen(struct change *change); /* every live link is opened anew */
 int plan_uncovered(
     struct change *change);           /* what taken back targets leave to others is counted there */
 int plan_kept(struct change *change); /* the links that stay; after all others are planned */
+/* What was planned is forgotten: all links are to be stopped and read for the last time. False: no
+ * memory. */
+bool plan_last(struct change *change);
 int plan_deaths(struct change *change);
 int plan_cpus(struct change *change);
 int plan_dropped(struct change *change);
@@ -45,6 +48,11 @@ int plan_lifetime(struct change *change);
 
 /* change_rows.c: after the links are planned. */
 int plan_rows(struct change *change);
+
+/* change_sampling.c. Events that can be sampled, the log's size; then, once it is known what
+ * starts, how they are sampled, and what the log needs. */
+int check_sampling(struct change *change);
+int plan_log(struct change *change);
 
 /* change_limits.c: how much may be opened; books what will be at least. After all is planned. */
 void plan_limits(struct change *change);

@@ -113,6 +113,16 @@ void pmc_unref(struct pmc *pmc)
         assert(pmc->links->n == 0);
         free(pmc->links);
     }
+    assert(!pmc->recording && !pmc->prev_recorder);
+    struct log_stats stats;
+    pmc_log_stats(pmc, &stats);
+    log_add(&pmc->engine->released, &stats);
+    log_unref(pmc->log);
+    log_sets_unref(pmc->sets);
+    if (pmc->account)
+        account_add(pmc->account, -(int64_t)pmc->sets_bytes);
+    account_end(pmc->account);
+    free(pmc->counted_before);
     user_unref(pmc->engine, pmc->user);
     set_unref(pmc->set);
     settings_clear(&pmc->settings);
@@ -135,6 +145,8 @@ bool pmc_charge(struct pmc *pmc, uid_t uid)
         before->pmcs--;
         before->fds -= pmc->fds;
         before->links -= pmc->fds_links;
+        if (pmc->account)
+            account_move(pmc->account, user);
         user_unref(pmc->engine, before);
     }
     pmc->user = user;
@@ -163,6 +175,7 @@ void pmc_take_off(struct pmc *pmc)
     pmc->pollers = 0;
     pmc->instance = NULL;
     atomic_store(&pmc->taken_off, true);
+    pmc_follow(pmc);
     if (pmc->user)
         pmc->user->pmcs--;
     pmc_wake(pmc);
@@ -208,6 +221,7 @@ void pmc_set_state(struct pmc *pmc, enum pmc_state state)
     if (pmc->state == state)
         return;
     pmc->state = state;
+    pmc_follow(pmc);
     pmc_changed(pmc);
 }
 
@@ -249,16 +263,55 @@ struct plan_event pmc_plan_event(const struct event *event, const struct setting
     return plan;
 }
 
+void plan_event_print(const struct plan_event *plan, struct buf *out)
+{
+    buf_str(out, plan->event->resolved);
+    if (!plan->kernel)
+        buf_str(out, ":u");
+    else if (!plan->user)
+        buf_str(out, ":k");
+}
+
 void pmc_print_resolved(const struct pmc *pmc, unsigned i, struct buf *out)
 {
-    const struct event *event = &pmc->set->event[i];
-    struct plan_event plan = pmc_plan_event(event, &pmc->settings, pmc->kernel);
+    struct plan_event plan = pmc_plan_event(&pmc->set->event[i], &pmc->settings, pmc->kernel);
 
-    buf_str(out, event->resolved);
-    if (!plan.kernel)
-        buf_str(out, ":u");
-    else if (!plan.user)
-        buf_str(out, ":k");
+    plan_event_print(&plan, out);
+}
+
+struct plan link_plan(struct link *link, const struct opening *opening)
+{
+    const struct settings *settings = opening->settings;
+    const struct sampling *sampling = opening->sampling;
+    bool counts = !(opening->recorded & RECORDED_SAMPLES);
+
+    return (struct plan){
+        .events = opening->events,
+        .n = opening->n,
+        .target = {.kind = link->kind,
+                   .pid = link->pid,
+                   .tid = link->tid,
+                   .cpu = link->cpu,
+                   .cgroup_fd = link->cgroup_fd,
+                   .alive = link_target_alive,
+                   .alive_arg = link},
+        .descendants = settings->value[KEY_DESCENDANTS],
+        .at_exec = link->armed,
+        .multiplex = settings->value[KEY_MULTIPLEX],
+        .max_covered =
+            (unsigned)tunable_u64(&link->pmc->engine->tunables, TUNABLE_MAX_COVERED_PER_PMC),
+        .tag = link->id,
+        .recorder = opening->recording ? recording_recorder(opening->recording) : NULL,
+        .set = opening->set,
+        .sampling = !counts,
+        .period = sampling->period,
+        .freq = sampling->freq,
+        .chain_user = sampling->chain_user,
+        .chain_kernel = sampling->chain_kernel,
+        .depth = sampling->depth,
+        .steps = counts && (opening->recorded & RECORDED_SWITCHES),
+        .lasts = counts && opening->recorded,
+    };
 }
 
 /* ---- what the engine does by itself ---- */

@@ -5,13 +5,17 @@
 #pragma once
 
 #include "core/instance.h"
+#include "core/log.h"
+#include "core/log_sets.h"
 #include "core/parts.h"
+#include "core/recording.h"
 #include "core/settings.h"
 #include "core/target.h"
 
 #include <stdatomic.h>
 
 #define NAME_LEN_MAX 128
+#define DRAIN_NS     50000000 /* between two drains of a PMC that records */
 
 enum pmc_state {
     PMC_NEW,
@@ -40,6 +44,22 @@ struct set *set_new(unsigned n);
 struct set *set_ref(struct set *set);
 void set_unref(struct set *set);
 
+/* How each event of a PMC samples: what was asked, within what is allowed. */
+struct sampling {
+    uint64_t period, freq; /* one of them; both 0: it only counts */
+    uint64_t asked;        /* what period or freq was to be, where it is another; 0 */
+    bool chain_user, chain_kernel;
+    unsigned depth;       /* frames at most */
+    unsigned depth_asked; /* where that is more; 0 */
+};
+
+/* What the log is to have from the counters; a mask. */
+enum recorded {
+    RECORDED_SAMPLES = 1,
+    RECORDED_SWITCHES = 2,
+    RECORDED_EXITS = 4
+};
+
 struct pmc {
     struct engine *engine;
     struct instance *instance; /* NULL once released */
@@ -52,6 +72,7 @@ struct pmc {
     uint64_t maker_key; /* … which is gone if its number has another key now */
     uint64_t created_ns, changed_ns; /* CLOCK_REALTIME */
     uint64_t made_ns;                /* CLOCK_MONOTONIC of mkdir */
+    uint64_t made_tsc;               /* the cycle counter then; 0: there is none */
     unsigned refs;                   /* works and the id map */
     atomic_bool taken_off;           /* the same as released, for who has no lock */
     struct change *busy;             /* the change under way, for which others wait; or NULL */
@@ -96,7 +117,32 @@ struct pmc {
     bool held_by;           /* lifetime=open: changed only through the descriptor that holds it */
     struct proc *owner;     /* lifetime=owner */
     struct pmc *next_owned;
+
+    /* the log, and what writes into it */
+    struct log *log;         /* NULL until its first record */
+    struct account *account; /* what the log takes; made with it */
+    struct log_sets *sets;   /* what the ids in the log mean; NULL: no event was ever set */
+    uint64_t sets_bytes;     /* what they take of the account */
+    uint64_t set_number;     /* of the present events and settings, 0: none */
+    struct sampling sampling;
+    struct recording *recording; /* of the counters that were opened last; NULL: they only count */
+    unsigned recorded;           /* enum recorded: what that is for */
+    bool recorded_kernel;        /* … whether its samples of the kernel are seen */
+    bool recorded_outside; /* … whether its PIDs are of another namespace than the daemon's */
+    unsigned recorded_fds; /* … its descriptors, and its locked memory */
+    uint64_t recorded_bytes;
+    uint64_t *counted_before; /* … what the total was when it began: SET_MAX values, or NULL */
+    struct pmc *next_recorder, **prev_recorder; /* on engine->recorders: drained at each tick */
+    struct pmc *next_drain;
+    bool drain_asked; /* on engine->drains (a reference) */
+    bool draining;
 };
+
+/* What must be recorded in this mode with these settings; 0: it only counts. */
+unsigned recorded_for(enum mode mode, const struct settings *settings);
+/* Bytes of a log: logsize=, or what the tunables say. */
+uint64_t log_size(const struct engine *engine, const struct settings *settings);
+uint64_t log_size_max(const struct engine *engine);
 
 struct pmc *pmc_new(struct instance *instance, const char *name); /* NULL: no memory */
 struct pmc *pmc_ref(struct pmc *pmc);
@@ -131,6 +177,39 @@ struct plan_event pmc_plan_event(const struct event *event, const struct setting
                                  bool kernel);
 /* The resolved form with what is really counted: "cycles:u". */
 void pmc_print_resolved(const struct pmc *pmc, unsigned i, struct buf *out);
+
+/* The same for a member that is planned. */
+void plan_event_print(const struct plan_event *plan, struct buf *out);
+
+/* How counters are opened: what a link's plan has of its PMC, now or as a change wants it. */
+struct opening {
+    const struct plan_event *events;
+    unsigned n;
+    const struct settings *settings;
+    const struct sampling *sampling;
+    uint64_t set;
+    struct recording *recording; /* NULL: they only count */
+    unsigned recorded;
+};
+struct plan link_plan(struct link *link, const struct opening *opening);
+
+/* ---- its log ---- */
+
+bool pmc_keeps_account(struct pmc *pmc); /* these are there afterwards; false: no memory */
+bool pmc_keeps_log(struct pmc *pmc);
+/* Records for it, if it keeps a log; a note's time 0 is now. Nothing without memory. */
+void pmc_put(struct pmc *pmc, const struct buf *records);
+void pmc_note(struct pmc *pmc, struct note note);
+/* The recording takes the place of the PMC's, which the caller frees without the lock; its
+ * descriptors and memory (charged already) are the PMC's. */
+struct recording *pmc_record(struct pmc *pmc, struct recording *recording);
+void pmc_record_fds(struct pmc *pmc); /* it may hold more files than before */
+/* For a recording of n events; kernel, view, bytes and limits are the caller's to add. */
+struct recording_plan pmc_recording_plan(const struct pmc *pmc, unsigned n, unsigned recorded);
+/* It runs and records, or not (any more): it is drained at each tick. */
+void pmc_follow(struct pmc *pmc);
+void pmc_log_stats(const struct pmc *pmc, struct log_stats *out); /* zeros without a log */
+void log_add(struct log_stats *to, const struct log_stats *from);
 
 /* Put it on the engine's list of PMCs that need a look (change_pending). */
 void pmc_pend(struct pmc *pmc);

@@ -5,6 +5,7 @@
 #include "core/poll.h"
 
 #include "core/count.h"
+#include "core/drain.h"
 #include "core/engine.h"
 
 #include <stdlib.h>
@@ -125,13 +126,17 @@ struct work *poll_work(struct engine *engine)
 
 uint64_t engine_deadline(const struct engine *engine)
 {
-    return engine->n_polled ? engine->poll_due_ns : UINT64_MAX;
+    uint64_t polls = engine->n_polled ? engine->poll_due_ns : UINT64_MAX;
+    uint64_t drains = drain_deadline(engine);
+
+    return polls < drains ? polls : drains;
 }
 
 void engine_tick(struct engine *engine, uint64_t now_ns)
 {
     uint64_t id = 0;
 
+    drain_tick(engine, now_ns);
     if (!engine->n_polled || now_ns < engine->poll_due_ns)
         return;
     engine->poll_due_ns = now_ns + notify_ns(engine);

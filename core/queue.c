@@ -5,6 +5,7 @@
 #include "core/engine.h"
 
 #include "core/change.h"
+#include "core/drain.h"
 #include "core/poll.h"
 
 #include <stdlib.h>
@@ -148,6 +149,8 @@ struct work *engine_next_work(struct engine *engine)
 
     if (!work)
         work = news_work(engine);
+    if (!work)
+        work = drain_work(engine);
     if (!work)
         work = poll_work(engine);
     while (!work && engine->pending) {

@@ -10,24 +10,36 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+static void line_begin(struct buf *out, const char *name)
+{
+    buf_str(out, name);
+    buf_char(out, ' ');
+}
+
+static void line_end(struct buf *out)
+{
+    if (out->len && out->data[out->len - 1] != '\n')
+        buf_char(out, '\n');
+}
+
 static void save_event(struct buf *out, const struct event *event)
 {
-    record_begin(&record_event, out);
-    record_print(&record_event, event, out);
+    saved_begin(&saved_event, out);
+    saved_print(&saved_event, event, out);
     buf_char(out, '\n');
 }
 
 static void save_claim(struct buf *out, const struct claim *claim)
 {
-    record_begin(&record_claim, out);
-    record_print(&record_claim, claim, out);
+    saved_begin(&saved_claim, out);
+    saved_print(&saved_claim, claim, out);
     buf_char(out, ' ');
     if (cpus_count(&claim->cpus))
         cpus_print(&claim->cpus, out);
     else
         buf_char(out, '-');
     for (unsigned i = 0; i < claim->n; i++)
-        record_print(&record_member, &claim->member[i], out);
+        saved_print(&saved_member, &claim->member[i], out);
     buf_char(out, '\n');
 }
 
@@ -36,17 +48,16 @@ static void save_link(struct engine *engine, struct buf *out, const struct link 
     struct held held = {.proc = link->proc ? link->proc->id : 0};
 
     out->failed |= !held_fill(&held, link->rights);
-    record_begin(&record_link, out);
-    record_print(&record_link, link, out);
-    record_print(&record_held, &held, out);
+    saved_begin(&saved_link, out);
+    saved_print(&saved_link, link, out);
+    saved_print(&saved_held, &held, out);
     free(held.rights);
     tally_print(link->base, n, out);
     if (!link->counter)
         return;
     buf_str(out, "counter ");
     engine->backend->print(link->counter, out);
-    if (out->len && out->data[out->len - 1] != '\n')
-        buf_char(out, '\n');
+    line_end(out);
 }
 
 static void save_settings(struct buf *out, const struct pmc *pmc)
@@ -64,21 +75,54 @@ static void save_settings(struct buf *out, const struct pmc *pmc)
     buf_char(out, '\n');
 }
 
+/* The log stands before its recording; but that may put what it still had into the log. */
+static void save_log(struct buf *out, const struct pmc *pmc)
+{
+    struct buf recording;
+
+    buf_init(&recording, NULL, 0);
+    if (pmc->recording)
+        recording_print(pmc->recording, &recording);
+    if (pmc->sets) {
+        line_begin(out, "sets");
+        buf_printf(out, "%" PRIu64 " ", pmc->sets_bytes);
+        log_sets_print(pmc->sets, out);
+        line_end(out);
+    }
+    if (pmc->log) {
+        line_begin(out, "log");
+        log_print(pmc->log, out);
+        line_end(out);
+    }
+    if (pmc->recording) {
+        line_begin(out, "counted");
+        for (unsigned i = 0; i < pmc_events(pmc); i++)
+            buf_printf(out, "%" PRIu64 " ", pmc->counted_before[i]);
+        buf_char(out, '\n');
+        line_begin(out, "recording");
+        buf_add(out, recording.data, recording.len);
+        line_end(out);
+    }
+    out->failed |= recording.failed;
+    buf_free(&recording);
+}
+
 static void save_pmc(struct engine *engine, struct buf *out, const struct pmc *pmc)
 {
     struct pmc_rest rest = {pmc->owner ? pmc->owner->id : 0, pmc_events(pmc), pmc->links->n};
 
-    record_begin(&record_pmc, out);
+    saved_begin(&saved_pmc, out);
     buf_char(out, ' ');
     buf_str(out, pmc->name); /* made of nothing that would have to be escaped */
-    record_print(&record_pmc, pmc, out);
-    record_print(&record_pmc_rest, &rest, out);
+    saved_print(&saved_pmc, pmc, out);
+    saved_print(&saved_pmc_rest, &rest, out);
     buf_char(out, '\n');
     save_settings(out, pmc);
     for (unsigned i = 0; i < pmc_events(pmc); i++)
         save_event(out, &pmc->set->event[i]);
-    record_begin(&record_tally, out);
+    saved_begin(&saved_tally, out);
     tally_print(pmc->base, pmc_events(pmc), out);
+    save_log(out, pmc);
     if (pmc->claim)
         save_claim(out, pmc->claim);
     for (unsigned i = 0; i < pmc->links->n; i++)
@@ -111,8 +155,8 @@ static void save_processes(struct engine *engine, struct buf *out)
     uint64_t id = 0;
 
     for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));) {
-        record_begin(&record_proc, out);
-        record_print(&record_proc, proc, out);
+        saved_begin(&saved_proc, out);
+        saved_print(&saved_proc, proc, out);
         buf_printf(out, " %d ", proc->guard ? engine->backend->guard_fd(proc->guard) : 0);
         engine->host->process_print(proc->process, out);
         if (out->len && out->data[out->len - 1] != '\n')
@@ -123,8 +167,8 @@ static void save_processes(struct engine *engine, struct buf *out)
 static void save_errors(const struct engine *engine, struct buf *out)
 {
     for (size_t i = 0; i < engine->root->n_errors; i++) {
-        record_begin(&record_error, out);
-        record_print(&record_error, &engine->root->errors[i], out);
+        saved_begin(&saved_error, out);
+        saved_print(&saved_error, &engine->root->errors[i], out);
         buf_char(out, '\n');
     }
 }
@@ -135,8 +179,8 @@ void engine_save(struct engine *engine, struct buf *out)
 
     buf_printf(out, "pmcfs-state 1\nserial %" PRIu64 "\n", engine->next_serial);
     save_tunables(engine, out);
-    record_begin(&record_counts, out);
-    record_print(&record_counts, engine, out);
+    saved_begin(&saved_counts, out);
+    saved_print(&saved_counts, engine, out);
     buf_char(out, '\n');
     if (engine->has_catalog)
         buf_str(out, "catalog\n");

@@ -223,12 +223,50 @@ static void status_rows(const struct pmc *pmc, struct buf *out)
     buf_str(out, any ? "\n" : "-\n");
 }
 
+static void status_log(const struct pmc *pmc, struct buf *out)
+{
+    struct log_stats stats;
+
+    pmc_log_stats(pmc, &stats);
+    status_number(out, "log_bytes", stats.bytes);
+    status_number(out, "log_records", stats.records);
+    status_number(out, "log_lost", stats.lost + stats.refused);
+    status_number(out, "kernel_lost", stats.kernel_lost);
+    status_number(out, "throttled", stats.throttled);
+    status_number(out, "hidden", stats.hidden);
+}
+
+/* "period 1000 (asked 10, mincount)", "freq 997", "-": as it is, and what is not as it was asked.
+ */
+static void status_sampling(const struct pmc *pmc, struct buf *out)
+{
+    const struct sampling *sampling = &pmc->sampling;
+
+    buf_str(out, "sampling ");
+    if (sampling->freq)
+        buf_printf(out, "freq %llu", (unsigned long long)sampling->freq);
+    else if (sampling->period)
+        buf_printf(out, "period %llu", (unsigned long long)sampling->period);
+    else
+        buf_char(out, '-');
+    if (sampling->asked && sampling->freq)
+        buf_printf(out, " (asked %llu, the system allows %llu)",
+                   (unsigned long long)sampling->asked, (unsigned long long)sampling->freq);
+    else if (sampling->asked)
+        buf_printf(out, " (asked %llu, mincount)", (unsigned long long)sampling->asked);
+    if (sampling->chain_user || sampling->chain_kernel)
+        buf_printf(out, ", depth %u", sampling->depth);
+    if (sampling->depth_asked)
+        buf_printf(out, " (asked %u, callchaindepth)", sampling->depth_asked);
+    buf_char(out, '\n');
+}
+
 static int print_status(struct call *call, struct look *look)
 {
     const struct looked *item = &look->item[0];
     const struct pmc *pmc = item->pmc;
     struct buf *out = call->out;
-    uint64_t gap_ns = 0, threads = 0, descriptors = 0;
+    uint64_t gap_ns = 0, threads = 0, descriptors = pmc->recorded_fds;
 
     for (unsigned i = 0; i < item->links->n; i++) {
         const struct link *link = item->links->link[i];
@@ -256,12 +294,10 @@ static int print_status(struct call *call, struct look *look)
     status_number(out, "running_ns", item->total->running_ns);
     status_line(out, "partial", item->partial ? "yes" : "no");
     status_line(out, "attach", !pmc->had_target ? "-" : pmc->raced ? "raced" : "exact");
-    static const char *const log_names[] = {"log_bytes",   "log_records", "log_lost",
-                                            "kernel_lost", "throttled",   "hidden"};
-    for (unsigned i = 0; i < sizeof log_names / sizeof log_names[0]; i++)
-        status_number(out, log_names[i], 0); /* counting PMCs keep no log */
+    status_log(pmc, out);
     status_number(out, "gap_ns", gap_ns);
     status_number(out, "left_out", pmc->left_out);
+    status_sampling(pmc, out);
     return CALL_DONE;
 }
 

@@ -2,6 +2,7 @@
  * What host and backend tell the engine: it is noted, and the PMCs it concerns are looked at.
  */
 #include "core/change.h"
+#include "core/drain.h"
 #include "core/engine.h"
 
 static void sink_exited(void *ctx, uint64_t tag)
@@ -69,11 +70,21 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
                 pmc); /* one that is attached at this moment looks at the serial when it commits */
 }
 
+static void sink_ready(void *ctx, uint64_t tag)
+{
+    struct engine *engine = ctx;
+    struct pmc *pmc = ids_find(&engine->pmcs, tag);
+
+    if (pmc)
+        drain_ask(pmc);
+}
+
 struct sink engine_sink(struct engine *engine)
 {
     return (struct sink){.ctx = engine,
                          .exited = sink_exited,
                          .gone = sink_gone,
                          .dropped = sink_dropped,
-                         .cpu = sink_cpu};
+                         .cpu = sink_cpu,
+                         .ready = sink_ready};
 }

@@ -179,6 +179,14 @@ void link_unref(struct link *link, struct link **dead)
     *dead = link;
 }
 
+void recording_leave(struct recording *recording, bool forgetting)
+{
+    if (recording && forgetting)
+        recording_forget(recording);
+    else if (recording)
+        recording_unref(recording);
+}
+
 void links_destroy(struct engine *engine, struct link *dead)
 {
     while (dead) {
@@ -191,6 +199,7 @@ void links_destroy(struct engine *engine, struct link *dead)
             else
                 engine->backend->free(link->counter);
         }
+        recording_leave(link->recording, engine->forgetting);
         proc_destroy(engine, link->last);
         if (engine->forgetting)
             rights_forget(link->rights);

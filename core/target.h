@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/parts.h"
+#include "core/recording.h"
 #include "core/scan.h"
 
 #include <stdbool.h>
@@ -89,6 +90,9 @@ struct link {
     bool missed;           /* attached again after that: something was not counted */
     bool recheck;          /* opened anew: may the writer observe the process? */
     bool again;            /* opened anew as it was, with the rights of who attached */
+    bool renews;           /* it takes the place of another link on the same target */
+    pid_t shown_pid, shown_tid;  /* as the process that attached it knows them; 0: it does not */
+    struct recording *recording; /* into which the counter writes (a reference), or NULL */
     struct counter *counter;
     struct counter_facts facts;
     struct tally *base; /* live: what is subtracted from readings; ended: what it counted */
@@ -112,6 +116,8 @@ void link_unref(struct link *link, struct link **dead);
 struct link *link_new(unsigned n_events);
 /* Frees links of a dead list and their counters and descriptors. Without the lock. */
 void links_destroy(struct engine *engine, struct link *dead);
+/* A reference is dropped; forgetting: the descriptors stay. Without the lock. NULL allowed. */
+void recording_leave(struct recording *recording, bool forgetting);
 bool link_live(const struct link *link);
 const struct tally *
 link_seen(const struct link *link); /* the last good reading, at least its base */

@@ -4,6 +4,7 @@
 #include "core/engine.h"
 
 #include "core/change.h"
+#include "core/reader.h"
 #include "core/series.h"
 
 #include <errno.h>
@@ -72,6 +73,7 @@ int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
     pmc->mode = mode & mask & 0777;
     pmc->created_ns = pmc->changed_ns = engine->host->realtime_ns(engine->host_state);
     pmc->made_ns = engine->host->now_ns(engine->host_state);
+    pmc->made_tsc = engine->host->tsc(engine->host_state);
     *id = pmc->id;
     return CALL_DONE;
 }
@@ -150,6 +152,7 @@ void open_file_clear(struct open_file *open)
     rights_free(open->rights);
     free(open->swap);
     free(open->series);
+    log_reader_free(open->reader);
     *open = (struct open_file){.cut = false};
 }
 

@@ -27,9 +27,10 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
     [TUNABLE_LOGBUFFERSIZE] = {"logbuffersize", TUNABLE_NUMBER, true, false, 256, 1, 16384,
                                "KiB of one log buffer",
                                "largest and usual logsize, with nbuffers: their product"},
-    [TUNABLE_MINCOUNT] = {"mincount", TUNABLE_NUMBER, false, false, 1000, 1, INT64_MAX,
-                          "smallest period=; a smaller one is raised to it",
-                          "periods set from then on"},
+    [TUNABLE_MINCOUNT] =
+        {"mincount", TUNABLE_NUMBER, false, false, 1000, 1, INT64_MAX,
+         "smallest period= of the processor's events and of clocks; a smaller one is raised to it",
+         "periods set from then on"},
     [TUNABLE_MTXPOOLSIZE] = {"mtxpoolsize", TUNABLE_NUMBER, true, false, 2048, 1, MANY,
                              "size of the pool of spin mutexes", NONE},
     [TUNABLE_NBUFFERS] = {"nbuffers", TUNABLE_NUMBER, true, false, 32, 1, MANY,

@@ -6,7 +6,8 @@
 # usage: sh examples/quickstart.sh
 set -eu
 
-packages='gcc meson ninja-build pkg-config libfuse3-dev fuse3 libpfm4-dev libinih-dev'
+packages='gcc meson ninja-build pkg-config libfuse3-dev fuse3 libpfm4-dev libinih-dev libdw-dev
+libelf-dev libseccomp-dev'
 root=$(cd "$(dirname "$0")/.." && pwd)
 work='' mnt='' busy_pid='' mounted='' no_pmu=''
 

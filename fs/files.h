@@ -42,7 +42,8 @@ enum file_flag {
     FILE_STREAM = 8,    /* cannot be sought in, nor be opened for both */
     FILE_SNAPSHOT = 16, /* one open is one text */
     FILE_READERS = 32,  /* the group `readers` may read it */
-    FILE_FRESH = 64     /* the kernel asks for its attributes each time */
+    FILE_FRESH = 64,    /* the kernel asks for its attributes each time */
+    FILE_REST = 128     /* a stream that has something to say after the release: call->pmc NULL */
 };
 
 struct file_row {

@@ -23,7 +23,7 @@ struct handle {
     /* The text of the last read from its start. */
     bool has_text;
     bool written; /* since then: the next read starts a new text where it stands */
-    off_t base;   /* offset at which the text starts */
+    off_t base;   /* offset at which the text starts; of a stream, where the next read does */
     size_t len;   /* of the whole text */
     char *text;   /* owned; kept while somebody may still want the rest, or NULL */
 

@@ -1,11 +1,9 @@
 /*
- * Operations on open files. One write is one command; one read from the start is one fresh text,
- * and reads behind it are the rest of that text.
+ * Reads and writes. One write is one command; one read from the start is one fresh text, and reads
+ * behind it are the rest of that text; one read of a stream is what there is now.
  */
 #include "fs/io.h"
 
-#include "fs/caller.h"
-#include "fs/loop.h"
 #include "fs/mount.h"
 #include "fs/ops.h"
 #include "fs/request.h"
@@ -13,139 +11,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 
-#define CUT_BEYOND   1024 /* a longer command must end in a newline, or an output buffer cut it */
-#define ALWAYS_READY (EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM)
-
-/* ---- open ---- */
-
-static int open_may(const struct file_row *row, int flags)
-{
-    int mode = flags & O_ACCMODE;
-
-    if ((row->flags & FILE_STREAM) && mode == O_RDWR)
-        return -EINVAL; /* a read that waits would hold the position, and so the writes */
-    if (mode != O_RDONLY && !row->store)
-        return -EACCES; /* the superuser passes the permission bits */
-    if (mode != O_WRONLY && !row->show && !row->stream)
-        return -EACCES;
-    return 0;
-}
-
-static bool open_wants_rights(const struct file_row *row, int flags)
-{
-    return (row->flags & FILE_RIGHTS) || (flags & O_ACCMODE) != O_RDONLY;
-}
-
-static int open_run(struct request *rq)
-{
-    struct fs *fs = rq->fs;
-    const struct file_row *row = rq->node.row;
-
-    if (rq->node.kind == NODE_PMC && !rq->call.pmc)
-        return -ESTALE; /* the kernel looks the name up anew: ENOENT, or its successor */
-    if (!(row->flags & FILE_PLAIN) || (rq->flags & O_ACCMODE) != O_RDONLY) {
-        struct handle *handle = handle_make(&fs->handles, rq->fh);
-        if (!handle)
-            return -ENOMEM;
-        handle->open.rights = rq->rights;
-        rq->rights = NULL;
-    }
-    if (row->flags & FILE_FRESH)
-        fs->metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
-    engine_stat_add(fs->engine, STAT_OPEN_FILES, 1);
-    return CALL_DONE;
-}
-
-/* With the lock. The row, if any, is the caller's to unref. */
-static struct handle *handle_close(struct fs *fs, uint64_t fh)
-{
-    struct handle *handle = handle_find(&fs->handles, fh);
-
-    engine_stat_add(fs->engine, STAT_OPEN_FILES, -1);
-    if (!handle)
-        return NULL;
-    poll_drop(&fs->park, handle);
-    engine_release(fs->engine, &handle->open);
-    handle_remove(&fs->handles, handle);
-    return handle;
-}
-
-/* The opener is gone: no RELEASE will come. */
-static void open_undo(struct fs *fs, uint64_t fh)
-{
-    struct handle *handle;
-    bool last;
-
-    fs_lock(fs);
-    handle = handle_close(fs, fh);
-    last = handle_unref(handle);
-    fs_drain(fs);
-    fs_unlock(fs);
-    if (last)
-        handle_free(handle);
-    loop_kick(fs->loop); /* for the works it may have left */
-}
-
-static void open_reply(struct request *rq, int rc)
-{
-    struct fuse_file_info fi = {
-        .fh = rq->fh,
-        .direct_io = 1,
-        .noflush = 1,
-        .nonseekable = (rq->node.row->flags & FILE_STREAM) != 0,
-    };
-
-    if (rc < 0)
-        fuse_reply_err(rq->req, -rc);
-    else if (fuse_reply_open(rq->req, &fi) == -ENOENT)
-        open_undo(rq->fs, rq->fh);
-}
-
-void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-    struct request *rq = op_begin(req, ino);
-    int rc;
-
-    if (!rq)
-        return;
-    rq->fh = ++rq->fs->last_fh;
-    rq->flags = fi->flags;
-    rc = open_may(rq->node.row, fi->flags);
-    if (rc == 0 && open_wants_rights(rq->node.row, fi->flags))
-        rc = caller_rights(rq->fs, &rq->call, &rq->rights);
-    if (rc < 0) {
-        fuse_reply_err(req, -rc);
-        request_free(rq);
-        return;
-    }
-    rq->gone_ok = true;
-    rq->run = open_run;
-    rq->reply = open_reply;
-    request_dispatch(rq);
-}
-
-static int release_run(struct request *rq)
-{
-    handle_close(rq->fs, rq->fh); /* the reference becomes that of the request … */
-    if (rq->handle)
-        rq->handle->refs--; /* … which has one already */
-    rq->call.open = NULL;
-    return CALL_DONE;
-}
-
-void io_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-    struct request *rq = op_begin(req, ino);
-
-    if (!rq)
-        return;
-    rq->fh = fi->fh;
-    rq->gone_ok = true;
-    rq->run = release_run;
-    request_dispatch(rq);
-}
+#define CUT_BEYOND 1024 /* a longer command must end in a newline, or an output buffer cut it */
 
 /* ---- read ---- */
 
@@ -276,18 +143,26 @@ static int read_run(struct request *rq)
         return text_continue(rq) ? CALL_DONE : row->show(&rq->call);
     if (!rq->handle)
         return -EBADF;
-    if (!rq->call.pmc) /* released: a stream ends */
+    if (rq->handle->base > 0 && rq->off != rq->handle->base)
+        return -ESPIPE; /* lseek(2) itself may succeed: head(1) and others want that of a file */
+    if (stream_continue(rq))
         return CALL_DONE;
-    return stream_continue(rq) ? CALL_DONE : row->stream(&rq->call);
+    if (!rq->call.pmc && !(row->flags & FILE_REST)) /* released: a stream ends */
+        return CALL_DONE;
+    return row->stream(&rq->call);
 }
 
 static int read_done(struct request *rq)
 {
+    int rc = CALL_DONE;
+
     if (rq->out.failed)
         return err_set(&rq->call.err, E32, "no memory");
-    if (rq->slice)
-        return CALL_DONE;
-    return rq->node.row->stream ? stream_done(rq) : show_done(rq);
+    if (!rq->slice)
+        rc = rq->node.row->stream ? stream_done(rq) : show_done(rq);
+    if (rc == CALL_DONE && rq->node.row->stream)
+        rq->handle->base = rq->off + (off_t)rq->slice_len;
+    return rc;
 }
 
 static void read_reply(struct request *rq, int rc)
@@ -308,6 +183,7 @@ void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
     rq->off = off;
     rq->size = size;
     rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
+    rq->call.room = size;
     rq->counted = true;
     rq->is_read = true;
     rq->gone_ok = rq->node.row->stream != NULL;
@@ -443,61 +319,5 @@ void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
     rq->run = write_run;
     rq->done = write_done;
     rq->reply = write_reply;
-    request_dispatch(rq);
-}
-
-/* ---- poll ---- */
-
-static int poll_run(struct request *rq)
-{
-    struct fs *fs = rq->fs;
-    struct call *call = &rq->call;
-
-    rq->revents = ALWAYS_READY;
-    if (rq->node.kind == NODE_PMC && !call->pmc) {
-        rq->revents = EPOLLHUP | EPOLLIN | EPOLLRDNORM;
-        return CALL_DONE;
-    }
-    if (!rq->node.row->poll)
-        return CALL_DONE;
-    if (!rq->handle) { /* from now on it remembers what it has seen */
-        struct handle *handle = handle_make(&fs->handles, rq->fh);
-        if (!handle)
-            return -ENOMEM;
-        rq->handle = handle_ref(handle);
-        call->open = &handle->open;
-    }
-    rq->revents = rq->node.row->poll(call);
-    if (rq->poll)
-        poll_add(&fs->park, rq->handle, rq->node.object, call->wait_until_ns, rq->poll);
-    rq->poll = NULL; /* kept */
-    return CALL_DONE;
-}
-
-static void poll_reply(struct request *rq, int rc)
-{
-    if (rq->poll)
-        fuse_pollhandle_destroy(rq->poll);
-    if (rc < 0)
-        fuse_reply_err(rq->req, -rc);
-    else
-        fuse_reply_poll(rq->req, rq->revents);
-}
-
-void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
-             struct fuse_pollhandle *poll)
-{
-    struct request *rq = op_begin(req, ino);
-
-    if (!rq) {
-        if (poll)
-            fuse_pollhandle_destroy(poll);
-        return;
-    }
-    rq->fh = fi->fh;
-    rq->poll = poll;
-    rq->gone_ok = true;
-    rq->run = poll_run;
-    rq->reply = poll_reply;
     request_dispatch(rq);
 }

@@ -389,6 +389,7 @@ int main(int argc, char **argv)
     struct mount_settings place;
     int status, ready_fd = -1;
 
+    symbol_helper(argc, argv);
     descriptors_plug();
     mallopt(M_ARENA_MAX, 2); /* one for each of a dozen threads would keep what a burst needed */
     say_for_fuse();

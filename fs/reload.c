@@ -69,7 +69,7 @@ static bool handles_scan(struct fs *fs, char *text)
     for (char *fh = strtok_r(text, "\n", &save); fh; fh = strtok_r(NULL, "\n", &save)) {
         struct handle *handle = handle_find(&fs->handles, strtoull(fh, NULL, 10));
         char *line = strtok_r(NULL, "\n", &save);
-        if (!handle || !line || !open_file_scan(&handle->open, line))
+        if (!handle || !line || !open_file_scan(&handle->open, line, fs->engine))
             return false;
     }
     return true;

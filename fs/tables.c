@@ -5,6 +5,7 @@
 
 #include "core/change.h"
 #include "core/err.h"
+#include "core/record.h"
 #include "core/settings.h"
 #include "core/tunable.h"
 #include "fs/files.h"
@@ -98,13 +99,21 @@ static void print_verbs(struct buf *out)
         buf_printf(out, "%s\t%s\t%s\n", verb_table[i].name, verb_table[i].help, verb_table[i].seed);
 }
 
+static void print_records(struct buf *out)
+{
+    for (unsigned i = 0; i < record_rows; i++)
+        buf_printf(out, "%s\t%s\t%s\t%s\n", record_table[i].word, record_table[i].fields,
+                   record_table[i].help, record_table[i].seed);
+}
+
 static const struct {
     const char *name;
     void (*print)(struct buf *out);
 } tables[] = {
     {"files", files_print},   {"tunables", print_tunables}, {"conf", print_conf},
     {"errors", print_errors}, {"settings", print_settings}, {"modes", print_modes},
-    {"states", print_states}, {"verbs", print_verbs},       {"help", options_help},
+    {"states", print_states}, {"verbs", print_verbs},       {"records", print_records},
+    {"help", options_help},
 };
 
 bool tables_print(const char *what, struct buf *out)

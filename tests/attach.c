@@ -9,6 +9,7 @@
 #include "backends/perf/check.h"
 #include "backends/perf/code.h"
 #include "backends/perf/counter.h"
+#include "backends/perf/recorder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -263,7 +264,8 @@ static void fake_online(struct host_state *state, struct cpus *out)
         cpus_add(out, i);
 }
 
-static const struct host fake_host = {.name = "fake", .cpus_online = fake_online};
+static const struct host fake_host = {
+    .name = "fake", .cpus_possible = fake_online, .cpus_online = fake_online};
 
 static struct watched {
     int fd;
@@ -467,7 +469,31 @@ static unsigned open_fds(void)
 
 /* ---- the behaviours */
 
-static void test_race(unsigned us, unsigned races, bool processes)
+static void count_sample(void *arg, const struct record *record)
+{
+    const struct record_lost *lost = (const void *)record;
+
+    if (record->type == RECORD_SAMPLE)
+        ++*(long *)arg;
+    else if (record->type == RECORD_LOST)
+        *(long *)arg += (long)lost->lost;
+}
+
+/* Is every page fault that was counted a sample, or known to be lost? */
+static bool is_recorded(struct recorder *recorder, struct counter *counter)
+{
+    long samples = 0, counted;
+
+    perf_stop(counter);
+    counted = value(counter);
+    perf_drain(recorder, true, &(struct intake){.put = count_sample, .arg = &samples});
+    if (samples != counted)
+        printf("# %ld samples of %ld\n", samples, counted);
+    return samples == counted;
+}
+
+/* recorder NULL: it only counts. */
+static void test_race(unsigned us, unsigned races, bool processes, struct recorder *recorder)
 {
     unsigned exact = 0, raced = 0, wrong = 0, opened = 0;
     uint64_t took = 0, worst = 0;
@@ -480,6 +506,9 @@ static void test_race(unsigned us, unsigned races, bool processes)
         struct counter_facts facts;
 
         plan.descendants = processes;
+        plan.recorder = recorder;
+        plan.sampling = recorder != NULL;
+        plan.period = 1;
         ask(&target, processes ? "p %u %u\n" : "s %u %u\n",
             processes ? RACE_PROCESSES : RACE_THREADS, us);
         usleep((i * 37) % 2000);
@@ -498,6 +527,7 @@ static void test_race(unsigned us, unsigned races, bool processes)
             exact += right && !facts.raced;
             wrong += !right && !facts.raced;
             opened += facts.threads;
+            wrong += recorder && !is_recorded(recorder, counter);
             if (!right)
                 printf("# attach %u off by %ld pages, %d a thread%s\n", i, off, PAGES,
                        facts.raced ? " (raced)" : "");
@@ -509,10 +539,11 @@ static void test_race(unsigned us, unsigned races, bool processes)
         target_end(&target);
     }
     check(!wrong, processes ? "attach while processes are born" : "attach while threads are born",
-          ": every %u us: %u exact, %u raced, %u wrong of %u;"
+          "%s: every %u us: %u exact, %u raced, %u wrong of %u;"
           " %llu us on average, %llu at most, %u tasks opened",
-          us, exact, raced, wrong, races, (unsigned long long)(took / races / 1000),
-          (unsigned long long)(worst / 1000), opened / races);
+          recorder ? ", recorded" : "", us, exact, raced, wrong, races,
+          (unsigned long long)(took / races / 1000), (unsigned long long)(worst / 1000),
+          opened / races);
 }
 
 /* Switched while threads are born: nobody of them stays behind in the old state. */
@@ -1004,6 +1035,8 @@ static void test_adopt(void)
 
 int main(int argc, char **argv)
 {
+    struct recorder_plan recorder_plan = {.bytes = 1 << 20, .fds_free = 1000, .fds_quota = 1000};
+    struct recorder *recorder = NULL;
     unsigned before, races = argc > 1 ? (unsigned)atoi(argv[1]) : RACES;
 
     if (argc > 1 && !strcmp(argv[1], "target"))
@@ -1028,9 +1061,14 @@ int main(int argc, char **argv)
     test_exec();
     test_adopt();
     test_switch_race();
-    test_race(20, races, false);
-    test_race(300, races / 10, false);
-    test_race(20, races / 10, true);
+    test_race(20, races, false, NULL);
+    test_race(300, races / 10, false, NULL);
+    test_race(20, races / 10, true, NULL);
+    if (!perf_recorder_new(&state, &recorder_plan, &recorder, &err)) {
+        test_race(20, races / 4, false, recorder);
+        test_race(20, races / 10, true, recorder);
+        perf_recorder_free(recorder);
+    }
     check(open_fds() == before, "no descriptor is left", ": %u, %u before", open_fds(), before);
     check(state.n_counters == 0, "no counter is left", "");
     sideband_free(state.sideband);

@@ -109,7 +109,7 @@ void nap_ms(unsigned ms)
     usleep(ms * 1000);
 }
 
-void note_wait(enum note note)
+void note_wait(enum told note)
 {
     while (!notes[note])
         nap_ms(1);
@@ -339,6 +339,7 @@ int main(void)
     test_pid_namespaces();
     test_reuse();
     test_watch();
+    test_records();
     actors_start();
     test_rights();
     test_six_rows();

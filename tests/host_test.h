@@ -19,7 +19,7 @@ extern const struct sink sink;
 extern struct err err;
 
 /* Numbers that children tell; each test uses its own. */
-enum note {
+enum told {
     THREAD,
     THREAD_READY,
     INNER_PLAIN,
@@ -37,7 +37,7 @@ void failures_add(int n);
 
 bool text_write(const char *path, const char *text);
 void nap_ms(unsigned ms);
-void note_wait(enum note note);
+void note_wait(enum told note);
 
 /* fork() with namespaces; the child runs fn, exits with what it returns, and dies with its parent.
  */
@@ -75,3 +75,4 @@ void test_helper_hangs(void);
 void test_groups(void);
 void test_exiting(void);
 void test_keys(void);
+void test_records(void);

@@ -6,7 +6,11 @@
 #include "backends/linux/caller.h"
 #include "backends/linux/cgroup.h"
 #include "backends/linux/cpus.h"
+#include "backends/linux/inventory.h"
+#include "backends/linux/pidview.h"
 #include "backends/linux/process.h"
+#include "backends/linux/symbol_ask.h"
+#include "backends/linux/symbol_names.h"
 #include "core/backend.h"
 
 #include <errno.h>
@@ -48,6 +52,10 @@ static int host_open(const struct loop *loop, const struct sink *sink, struct ho
         ns_identify(state->self, "cgroup", &state->cgroupns);
         rc = host_cpus_open(state, err);
     }
+    if (rc == 0 && !(state->leftovers = symbol_leftovers_new())) {
+        host_cpus_close(state);
+        rc = err_set(err, E32, "no memory for the host");
+    }
     if (rc < 0) {
         free(state);
         return rc;
@@ -59,6 +67,7 @@ static int host_open(const struct loop *loop, const struct sink *sink, struct ho
 static void host_close(struct host_state *state)
 {
     host_cpus_close(state);
+    symbol_leftovers_free(state->leftovers);
     free(state);
 }
 
@@ -121,6 +130,24 @@ const struct host linux_host = {
     .caller_pid = linux_caller_pid,
     .pid_key = linux_pid_key,
     .callchain_max = host_callchain_max,
+    .inventory = linux_inventory,
+    .kernel_maps = linux_kernel_maps,
+    .view_open = linux_view_open,
+    .view_free = linux_view_free,
+    .view_pid = linux_view_pid,
+    .view_forget = linux_view_forget,
+    .view_same = linux_view_same,
+    .view_print = linux_view_print,
+    .view_adopt = linux_view_adopt,
+    .view_keep = linux_view_keep,
+    .files_new = linux_files_new,
+    .files_take = linux_files_take,
+    .files_free = linux_files_free,
+    .files_count = linux_files_count,
+    .files_print = linux_files_print,
+    .files_adopt = linux_files_adopt,
+    .files_keep = linux_files_keep,
+    .names = linux_names,
     .cgroup_open = linux_cgroup_open,
     .cgroup_may_move = linux_cgroup_may_move,
     .cgroup_key = linux_cgroup_key,

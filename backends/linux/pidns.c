@@ -74,6 +74,18 @@ static pid_t number_in(pid_t tid, const struct ns_id *ns, unsigned depth, pid_t 
     return ancestor_is(tid, n - depth, ns) ? columns[depth - 1] : 0;
 }
 
+unsigned pidns_depth(pid_t tid)
+{
+    pid_t columns[DEPTH_MAX];
+
+    return columns_of(tid, columns);
+}
+
+pid_t pidns_number(pid_t tid, const struct ns_id *ns, unsigned depth)
+{
+    return depth > 0 ? number_in(tid, ns, depth, 0) : 0;
+}
+
 static int scan_process(pid_t pid, const struct ns_id *ns, unsigned depth, pid_t number, pid_t *out)
 {
     pid_t *tids;

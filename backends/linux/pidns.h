@@ -18,3 +18,8 @@ int pidns_scan(pid_t tid, pid_t number, pid_t *out);
 pid_t pidns_from_host(const struct host_state *state, pid_t tid, pid_t pid);
 /* The same without the ioctl. */
 pid_t pidns_column(pid_t tid, pid_t pid);
+
+/* How deep the PID namespace of a thread lies below /proc's own, that one counted; 0: unknown. */
+unsigned pidns_depth(pid_t tid);
+/* The number of a thread of the daemon's namespace in `ns`, which lies that deep; or 0. */
+pid_t pidns_number(pid_t tid, const struct ns_id *ns, unsigned depth);

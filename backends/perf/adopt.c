@@ -3,6 +3,8 @@
  * groups…". The descriptors stay open under their numbers; rings and watches are made again.
  */
 #include "backends/perf/counter.h"
+#include "backends/perf/follow.h"
+#include "backends/perf/output.h"
 #include "backends/perf/watch.h"
 
 #include <errno.h>
@@ -15,7 +17,7 @@
 
 static uint64_t *last_words(const struct counter *counter, unsigned group, size_t *n)
 {
-    *n = sizeof(struct group_last) / sizeof(uint64_t) + counter->n;
+    *n = sizeof(struct group_last) / sizeof(uint64_t) + counter->members;
     return counter->last ? (uint64_t *)(void *)counter->last + group * *n : NULL;
 }
 
@@ -67,7 +69,7 @@ static void note_images(const struct counter *counter)
         free(pids.list);
         return;
     }
-    counter_processes(counter, add_pid, &pids);
+    perf_processes(counter, add_pid, &pids);
     for (size_t i = 0; i < pids.n; i++) {
         uint64_t image = counter_image(pids.list[i]);
 
@@ -98,6 +100,8 @@ void perf_print(const struct counter *counter, struct buf *out)
     }
     for (unsigned i = 0; i < counter->n_groups; i++)
         group_print(counter, i, out);
+    buf_str(out, " follow ");
+    follow_print(counter->follow, out);
 }
 
 /* The next number of the text; false when there is none. ' ' and ',' separate. */
@@ -199,7 +203,7 @@ static int counter_scan(struct counter *counter, const char *text)
     for (size_t i = 0; i < 6; i++)
         if (!next_number(&text, &head[i]))
             return -EINVAL;
-    if (head[0] != counter->n || head[1] > 1u << 24 || *text != ' ')
+    if (head[0] != counter->n || head[1] > 1u << 24 || head[1] % counter->spread || *text != ' ')
         return -EINVAL;
     if (!counter_make_groups(counter, (unsigned)head[1]))
         return -ENOMEM;
@@ -226,12 +230,21 @@ static bool descriptors_are_open(const struct counter *counter)
     return true;
 }
 
+/* Without it steps end here; the count goes on. */
+static struct follow *follow_adopted(struct counter *counter, const struct plan *plan,
+                                     const char *printed)
+{
+    const char *text = strstr(printed, " follow ");
+
+    return text ? follow_adopt(counter, plan, text + strlen(" follow ")) : NULL;
+}
+
 int perf_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
                struct counter **out)
 {
     struct counter *counter = NULL;
     struct shape shape;
-    int rc = shape_make(&shape, plan, -1);
+    int rc = shape_make(&shape, state, plan, -1);
 
     *out = NULL;
     if (!rc)
@@ -243,8 +256,13 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
     if (!rc && !descriptors_are_open(counter))
         rc = -EBADF;
     if (!rc && shape.watch && counter->n_groups)
-        counter->watch = watch_new(state, counter->fds + FD_WATCH(counter->n), counter->stride,
-                                   counter->n_groups, state->sink->gone, counter->tag, &rc);
+        counter->watch =
+            watch_new(state, counter->fds + FD_WATCH(counter->members), counter->stride,
+                      counter->n_groups, state->sink->gone, counter->tag, &rc);
+    if (!rc)
+        rc = output_begin(counter, plan);
+    if (!rc && follow_is_needed(counter, plan))
+        counter->follow = follow_adopted(counter, plan, printed);
     shape_free(&shape);
     if (rc && counter)
         perf_forget(counter);

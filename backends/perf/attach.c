@@ -4,6 +4,8 @@
  */
 #include "backends/perf/attach.h"
 
+#include "backends/perf/follow.h"
+#include "backends/perf/output.h"
 #include "backends/perf/watch.h"
 #include "backends/perf/why.h"
 
@@ -26,7 +28,7 @@ int attach_in_time(const struct attach *attach)
 
 int attach_fits(const struct attach *attach, size_t groups, size_t others)
 {
-    unsigned long stay = attach->fds_used + groups * attach->shape.per_group, need = stay + others;
+    unsigned long stay = attach->fds_used + groups * attach->shape.per_task, need = stay + others;
 
     if (stay > attach->plan->fds_quota)
         return err_set(attach->err, P11,
@@ -35,8 +37,8 @@ int attach_fits(const struct attach *attach, size_t groups, size_t others)
     if (need <= attach->plan->fds_free)
         return 0;
     return err_set(attach->err, P10, "needs %lu descriptors, has %lu: %zu tasks or CPUs, %u each",
-                   need, attach->plan->fds_free,
-                   groups + attach->fds_used / attach->shape.per_group, attach->shape.per_group);
+                   need, attach->plan->fds_free, groups + attach->fds_used / attach->shape.per_task,
+                   attach->shape.per_task);
 }
 
 int attach_refused(const struct attach *attach, int code, const struct perf_event_attr *failed)
@@ -47,10 +49,12 @@ int attach_refused(const struct attach *attach, int code, const struct perf_even
                       .attr = failed,
                       .event = "the witness of time",
                       .target = &attach->plan->target,
-                      .member = at > 0 && at < shape->n};
+                      .member = at > 0 && at < shape->members};
 
-    if (at < shape->n)
-        why.event = attach->plan->events[shape->order[at]].event->written;
+    if (at < shape->extra)
+        why.event = "the event that tells switches and ends";
+    else if (at < shape->members)
+        why.event = attach->plan->events[shape->order[at - shape->extra]].event->written;
     return why_refused(attach->err, &why);
 }
 
@@ -122,7 +126,7 @@ static int attach_watch(struct attach *attach, struct counter *counter)
 
     if (attach->shape.watch && counter->n_groups)
         counter->watch =
-            watch_new(attach->state, counter->fds + FD_WATCH(counter->n), counter->stride,
+            watch_new(attach->state, counter->fds + FD_WATCH(counter->members), counter->stride,
                       counter->n_groups, attach->state->sink->gone, counter->tag, &rc);
     if (rc)
         return err_set(attach->err, P14,
@@ -140,7 +144,7 @@ static int attach_harvest(struct attach *attach, struct counter *counter)
 
     for (size_t i = 0; i < census->n; i++)
         n += census->tasks[i].state == TASK_OPEN;
-    if (!counter_make_groups(counter, n))
+    if (!counter_make_groups(counter, n * counter->spread))
         return err_set(attach->err, E32, "no memory for %u groups of events", n);
     n = 0;
     for (size_t i = 0; i < census->n; i++) {
@@ -148,8 +152,10 @@ static int attach_harvest(struct attach *attach, struct counter *counter)
 
         if (task->state != TASK_OPEN)
             continue;
-        memcpy(counter_fds(counter, n), task->fds, counter->stride * sizeof *task->fds);
-        counter->tasks[n++] = (struct counter_task){task->tid, -1};
+        memcpy(counter_fds(counter, n), task->fds,
+               (size_t)counter->spread * counter->stride * sizeof *task->fds);
+        for (unsigned k = 0; k < counter->spread; k++)
+            counter->tasks[n++] = (struct counter_task){task->tid, attach->shape.cpu[k]};
     }
     counter->raced = attach->raced;
     counter->left_out = census->left_out;
@@ -182,14 +188,25 @@ static int attach_process(struct attach *attach, struct counter *counter)
     return rc;
 }
 
-/* One group without a race: a thread, or a CPU of cpu or cgroup scope. */
+/* One group: a CPU of cpu or cgroup scope. */
 static int attach_one(struct attach *attach, struct counter *counter, unsigned group, pid_t pid,
                       int cpu)
 {
     const struct perf_event_attr *failed = NULL;
     int rc = group_open(&attach->shape, pid, cpu, counter_fds(counter, group), &failed);
 
-    counter->tasks[group] = (struct counter_task){cpu < 0 ? pid : -1, cpu};
+    counter->tasks[group] = (struct counter_task){-1, cpu};
+    return rc ? attach_refused(attach, rc, failed) : 0;
+}
+
+/* One thread, without a race. */
+static int attach_tid(struct attach *attach, struct counter *counter, pid_t tid)
+{
+    const struct perf_event_attr *failed = NULL;
+    int rc = task_open(&attach->shape, tid, counter_fds(counter, 0), &failed);
+
+    for (unsigned i = 0; i < counter->spread; i++)
+        counter->tasks[i] = (struct counter_task){tid, attach->shape.cpu[i]};
     return rc ? attach_refused(attach, rc, failed) : 0;
 }
 
@@ -203,10 +220,10 @@ static int attach_thread(struct attach *attach, struct counter *counter)
     if (rc)
         return rc;
     rc = attach_fits(attach, 1, 0);
-    if (!rc && !counter_make_groups(counter, 1))
+    if (!rc && !counter_make_groups(counter, counter->spread))
         rc = err_set(attach->err, E32, "no memory");
     if (!rc)
-        rc = attach_one(attach, counter, 0, target->tid, -1);
+        rc = attach_tid(attach, counter, target->tid);
     if (!rc && (!census_lives(&held, &(struct task){.tid = target->tid, .pid = target->pid}) ||
                 (target->alive && !target->alive(target->alive_arg))))
         rc = err_set(attach->err, X09, "thread %d has just ended", target->tid);
@@ -254,6 +271,15 @@ static int first_cpu(const struct backend_state *state)
     return cpu < 0 ? 0 : cpu;
 }
 
+/* Descriptors that may still be opened, and stay. */
+static unsigned long attach_spare(const struct attach *attach)
+{
+    const struct plan *plan = attach->plan;
+    unsigned long most = plan->fds_free < plan->fds_quota ? plan->fds_free : plan->fds_quota;
+
+    return most > attach->fds_used ? most - attach->fds_used : 0;
+}
+
 int perf_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
                 struct err *err)
 {
@@ -267,12 +293,17 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
     struct counter *counter = NULL;
     int rc = -ENOMEM;
 
-    if (!shape_make(&attach.shape, plan, first_cpu(state)))
+    if (!shape_make(&attach.shape, state, plan, first_cpu(state)))
         counter = counter_new(state, plan, &attach.shape);
     if (!counter)
         rc = err_set(err, E32, "no memory for a counter");
     else
         rc = attach_kind[plan->target.kind](&attach, counter);
+    if (!rc && output_begin(counter, plan))
+        rc = err_set(err, E32, "no memory, or no way, to record what %u tasks or CPUs tell",
+                     counter->n_groups);
+    if (!rc && follow_is_needed(counter, plan))
+        counter->follow = follow_new(counter, plan, attach_spare(&attach) / 4);
     shape_free(&attach.shape);
     if (rc && counter)
         perf_free(counter);

@@ -9,7 +9,9 @@
 #include "backends/perf/sideband.h"
 #include "backends/perf/state.h"
 
-struct watch; /* watch.h: tells when the last covered task is dead */
+struct follow; /* follow.h: groups of single threads, for steps */
+struct origin; /* recorder.h: what its records mean */
+struct watch;  /* watch.h: tells when the last covered task is dead */
 
 /* Last known readings of a group that can lose its hardware; relaxed atomics, reads run in
  * parallel. */
@@ -17,7 +19,7 @@ struct group_last {
     uint64_t enabled_ns, running_ns, gap_ns;
     uint64_t judged_covered_ns, judged_running_ns; /* when `off` was found out last */
     uint64_t off;     /* 1: the target ran, and nothing of the group did */
-    uint64_t value[]; /* n, in the group's order */
+    uint64_t value[]; /* the members */
 };
 
 struct counter {
@@ -25,16 +27,25 @@ struct counter {
     struct target_ref target; /* alive and alive_arg are not kept */
     uint64_t tag;
     bool hardware, descendants, at_exec, multiplex;
-    bool on;         /* atomic: started, not stopped */
-    bool begun;      /* started at least once */
-    unsigned n;      /* events */
-    unsigned stride; /* descriptors of a group: events, witness, watch */
+    bool on;          /* atomic: started, not stopped */
+    bool begun;       /* started at least once */
+    unsigned n;       /* events */
+    unsigned extra;   /* events of our own before them in a group */
+    unsigned members; /* of a group: both */
+    unsigned stride;  /* descriptors of a group: members, witness, watch */
+    unsigned spread;  /* groups of a task, one after the other; they have one witness */
     unsigned n_groups;
-    unsigned per_group;     /* descriptors really open */
-    uint8_t order[SET_MAX]; /* place in the group -> place in the plan */
+    unsigned per_task;      /* descriptors really open for a task */
+    uint8_t extras[2];      /* enum extra (sampling.h) */
+    uint8_t order[SET_MAX]; /* place among the events of a group -> place in the plan */
+    bool sampling;
+    uint64_t says_period;      /* bit per member: its samples do */
+    struct recorder *recorder; /* NULL: it only counts */
+    struct origin *origin;
+    struct follow *follow; /* or NULL */
     struct counter_task {
         pid_t tid; /* -1: a CPU */
-        int cpu;   /* -1: a task */
+        int cpu;   /* -1: a task, wherever it runs */
     } * tasks;     /* n_groups */
     int *fds;      /* n_groups × stride */
     char *last;    /* n_groups × struct group_last; only with hardware */
@@ -56,9 +67,16 @@ struct counter *counter_new(struct backend_state *state, const struct plan *plan
                             const struct shape *shape);
 /* Room for groups, all descriptors -1. False: no memory. */
 bool counter_make_groups(struct counter *counter, unsigned n_groups);
-/* fn for every process known to be covered; memory only. With descendants. */
-void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
 int *counter_fds(const struct counter *counter, unsigned group);
+/* Of one group's struct group_last. */
+static inline size_t counter_last_bytes(const struct counter *counter)
+{
+    return sizeof(struct group_last) + counter->members * sizeof(uint64_t);
+}
+static inline bool counter_is_on(const struct counter *counter)
+{
+    return __atomic_load_n(&counter->on, __ATOMIC_ACQUIRE);
+}
 /* Has a covered descendant lost its events since the attach? With descendants. */
 bool counter_dropped(const struct counter *counter);
 /* Tells programs apart that a process executes; 0: not known. */
@@ -74,6 +92,8 @@ int perf_start(struct counter *counter, struct err *err);
 int perf_stop(struct counter *counter);
 int perf_read(struct counter *counter, struct reading *out);
 unsigned perf_cost(const struct counter *counter);
+/* fn for every process known to be covered; memory only. */
+void perf_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
 void perf_facts_of(const struct counter *counter, struct counter_facts *out);
 bool perf_covers(struct counter *counter, pid_t pid);
 void perf_print(const struct counter *counter, struct buf *out);

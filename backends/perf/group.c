@@ -4,6 +4,7 @@
 #include "backends/perf/group.h"
 
 #include "backends/perf/code.h"
+#include "backends/perf/sampling.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -64,19 +65,31 @@ static void attr_dummy(struct perf_event_attr *attr)
     };
 }
 
-static void shape_attrs(struct shape *shape, const struct plan *plan)
+static bool plan_is_of_tasks(const struct plan *plan)
 {
-    bool task = plan->target.kind == TARGET_PROCESS || plan->target.kind == TARGET_THREAD;
+    return plan->target.kind == TARGET_PROCESS || plan->target.kind == TARGET_THREAD;
+}
+
+static void shape_attrs(struct shape *shape, struct backend_state *state, const struct plan *plan)
+{
+    bool task = plan_is_of_tasks(plan);
     uint64_t times = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
 
+    for (unsigned i = 0; i < shape->extra; i++)
+        sampling_extra_attr(state, shape->extras[i], &shape->attr[i]);
     for (unsigned i = 0; i < shape->n; i++) {
         const struct plan_event *event = &plan->events[shape->order[i]];
+        struct perf_event_attr *attr = &shape->attr[shape->extra + i];
 
-        code_to_attr(event->event, event->user, event->kernel, &shape->attr[i]);
+        code_to_attr(event->event, event->user, event->kernel, attr);
+        if (plan->recorder && plan->sampling)
+            sampling_attr(plan, attr);
+        else if (plan->recorder)
+            sampling_clock(attr);
     }
-    for (unsigned i = shape->n; i < shape->n + 3; i++)
+    for (unsigned i = shape->members; i < shape->members + 3; i++)
         attr_dummy(&shape->attr[i]);
-    for (unsigned i = 0; i < shape->n + 3; i++) {
+    for (unsigned i = 0; i < shape->members + 3; i++) {
         struct perf_event_attr *attr = &shape->attr[i];
 
         attr->inherit = shape->inherit;
@@ -86,60 +99,112 @@ static void shape_attrs(struct shape *shape, const struct plan *plan)
     shape->attr[0].disabled = 1;
     shape->attr[0].pinned = shape->hardware && !plan->multiplex;
     shape->attr[0].enable_on_exec = task && plan->at_exec;
+    if (plan->recorder)
+        sampling_sideband(&shape->attr[0]);
     SHAPE_WITNESS(shape)->read_format = times;
     SHAPE_WITNESS(shape)->enable_on_exec = task && plan->at_exec;
     SHAPE_WATCH(shape)->watermark = 1;
 }
 
-int shape_make(struct shape *shape, const struct plan *plan, int watch_cpu)
+/* Tasks whose records are wanted have a group for each CPU that may ever be there. */
+static int shape_spread(struct shape *shape, const struct backend_state *state,
+                        const struct plan *plan)
+{
+    bool spread = plan->recorder && plan_is_of_tasks(plan);
+    struct cpus possible;
+    unsigned n = 0;
+
+    cpus_init(&possible);
+    if (spread)
+        state->host->cpus_possible(state->host_state, &possible);
+    shape->spread = spread ? cpus_count(&possible) : 1;
+    shape->cpu = malloc((shape->spread + 1) * sizeof *shape->cpu);
+    if (shape->cpu) {
+        shape->cpu[0] = -1;
+        for (int cpu = cpus_next(&possible, 0); cpu >= 0; cpu = cpus_next(&possible, cpu + 1))
+            shape->cpu[n++] = cpu;
+    }
+    cpus_free(&possible);
+    return shape->cpu && shape->spread ? 0 : -ENOMEM;
+}
+
+static unsigned shape_extras(struct shape *shape, struct backend_state *state,
+                             const struct plan *plan)
+{
+    enum extra extra[EXTRAS_MAX];
+    unsigned n = sampling_extras(state, plan, extra);
+
+    for (unsigned i = 0; i < n; i++)
+        shape->extras[i] = (uint8_t)extra[i];
+    return n;
+}
+
+int shape_make(struct shape *shape, struct backend_state *state, const struct plan *plan,
+               int watch_cpu)
 {
     *shape = (struct shape){
         .n = plan->n,
-        .stride = plan->n + 2,
         .inherit = plan->target.kind == TARGET_PROCESS,
         .watch = plan->target.kind == TARGET_THREAD ||
                  (plan->target.kind == TARGET_PROCESS && plan->descendants),
         .watch_cpu = plan->target.kind == TARGET_PROCESS ? watch_cpu : -1,
         .flags = plan->target.kind == TARGET_CGROUP ? PERF_FLAG_PID_CGROUP : 0,
     };
-    shape->attr = calloc(plan->n + 3, sizeof *shape->attr);
-    if (!shape->attr)
+    shape->extra = shape_extras(shape, state, plan);
+    shape->members = shape->extra + shape->n;
+    shape->stride = shape->members + 2;
+    shape->attr = calloc(shape->members + 3, sizeof *shape->attr);
+    if (!shape->attr || shape_spread(shape, state, plan)) {
+        shape_free(shape);
         return -ENOMEM;
+    }
     shape_order(shape, plan);
-    shape_attrs(shape, plan);
-    shape->per_group = shape->n + shape->hardware + shape->watch;
+    shape_attrs(shape, state, plan);
+    shape->per_task = shape->members * shape->spread + shape->hardware + shape->watch;
     return 0;
 }
 
 void shape_free(struct shape *shape)
 {
     free(shape->attr);
+    free(shape->cpu);
     shape->attr = NULL;
+    shape->cpu = NULL;
 }
 
-void group_close(const struct shape *shape, int *fds)
+void groups_close(const struct shape *shape, int *fds, unsigned n)
 {
     /* Members before the leader: else they would live on as groups of their own for a moment. */
-    for (unsigned i = shape->stride; i-- > 0;)
+    for (size_t i = (size_t)n * shape->stride; i-- > 0;)
         event_close(&fds[i]);
 }
 
-static int group_try(const struct shape *shape, pid_t pid, int cpu, int *fds, unsigned *at)
+/* What place `at` of a group is opened on; -2: it is not there. */
+static int place_cpu(const struct shape *shape, unsigned at, int cpu, bool first)
+{
+    if (at == FD_WITNESS(shape->members))
+        return first && shape->hardware ? (shape->spread > 1 ? -1 : cpu) : -2;
+    if (at == FD_WATCH(shape->members))
+        return first && shape->watch ? shape->watch_cpu : -2;
+    return cpu;
+}
+
+static int group_try(const struct shape *shape, pid_t pid, int cpu, bool first, int *fds,
+                     unsigned *at)
 {
     for (unsigned i = 0; i < shape->stride; i++)
         fds[i] = -1;
     for (unsigned i = 0; i < shape->stride; i++) {
-        bool member = i < shape->n;
+        bool member = i < shape->members;
+        int on = place_cpu(shape, i, cpu, first);
 
-        if ((i == FD_WITNESS(shape->n) && !shape->hardware) ||
-            (i == FD_WATCH(shape->n) && !shape->watch))
+        if (on < -1)
             continue;
-        fds[i] = event_open(&shape->attr[i], pid, i == FD_WATCH(shape->n) ? shape->watch_cpu : cpu,
-                            member && i ? fds[0] : -1, shape->flags);
+        fds[i] = event_open(&shape->attr[i], pid, on, member && i ? fds[0] : -1, shape->flags);
         if (fds[i] < 0) {
             int rc = fds[i];
 
-            group_close(shape, fds);
+            groups_close(shape, fds, 1);
             *at = i;
             return rc;
         }
@@ -147,17 +212,37 @@ static int group_try(const struct shape *shape, pid_t pid, int cpu, int *fds, un
     return 0;
 }
 
-int group_open(const struct shape *shape, pid_t pid, int cpu, int *fds,
-               const struct perf_event_attr **failed)
+static int any_group_open(const struct shape *shape, pid_t pid, int cpu, bool first, int *fds,
+                          const struct perf_event_attr **failed)
 {
     unsigned at = 0;
     int rc = -EINVAL;
 
     for (int i = 0; i < SWAPPED_TRIES && rc == -EINVAL; i++) {
-        rc = group_try(shape, pid, cpu, fds, &at);
+        rc = group_try(shape, pid, cpu, first, fds, &at);
         if (!shape->inherit || at == 0)
             break;
     }
     *failed = &shape->attr[at];
     return rc;
+}
+
+int group_open(const struct shape *shape, pid_t pid, int cpu, int *fds,
+               const struct perf_event_attr **failed)
+{
+    return any_group_open(shape, pid, cpu, true, fds, failed);
+}
+
+int task_open(const struct shape *shape, pid_t tid, int *fds, const struct perf_event_attr **failed)
+{
+    for (unsigned i = 0; i < shape->spread; i++) {
+        int rc = any_group_open(shape, tid, shape->cpu[i], i == 0, fds + (size_t)i * shape->stride,
+                                failed);
+
+        if (rc) {
+            groups_close(shape, fds, i);
+            return rc;
+        }
+    }
+    return 0;
 }

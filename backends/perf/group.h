@@ -15,34 +15,48 @@ int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group
 /* Closes *fd if it is one and makes it -1. */
 void event_close(int *fd);
 
-/* What a group of a plan looks like; the same for every task of a counter. */
+/*
+ * What the groups of a plan look like; the same for every task of a counter. Where records are to
+ * come from tasks a task has `spread` groups, one for each CPU: only events of one CPU can write
+ * into its ring. Else it has one.
+ */
 struct shape {
-    unsigned n;      /* events */
-    unsigned stride; /* descriptors kept for a group: events, witness, watch */
-    bool hardware;   /* something in it takes counters of the processor */
+    unsigned n;       /* events */
+    unsigned extra;   /* events of our own before them: enum extra (sampling.h) */
+    unsigned members; /* of a group: both */
+    unsigned stride;  /* descriptors kept for a group: members, witness, watch */
+    unsigned spread;  /* groups of a task */
+    int *cpu;         /* of those, -1: wherever it runs */
+    bool hardware;    /* something in it takes counters of the processor */
     bool inherit;
     bool watch;
     int watch_cpu;
-    unsigned per_group;           /* descriptors really opened */
+    unsigned per_task;            /* descriptors really opened, for a task or a CPU */
     unsigned long flags;          /* of perf_event_open */
-    uint8_t order[SET_MAX];       /* place in the group -> place in the plan */
-    struct perf_event_attr *attr; /* n events, the witness, the watch, the probe */
+    uint8_t extras[2];            /* enum extra */
+    uint8_t order[SET_MAX];       /* place among the events of a group -> place in the plan */
+    struct perf_event_attr *attr; /* members, the witness, the watch, the probe */
 };
 
 /* 0 or -ENOMEM. */
-int shape_make(struct shape *shape, const struct plan *plan, int watch_cpu);
+int shape_make(struct shape *shape, struct backend_state *state, const struct plan *plan,
+               int watch_cpu);
 void shape_free(struct shape *shape);
-#define SHAPE_WITNESS(shape) (&(shape)->attr[(shape)->n])
-#define SHAPE_WATCH(shape)   (&(shape)->attr[(shape)->n + 1])
-#define SHAPE_PROBE(shape)   (&(shape)->attr[(shape)->n + 2])
+#define SHAPE_WITNESS(shape) (&(shape)->attr[(shape)->members])
+#define SHAPE_WATCH(shape)   (&(shape)->attr[(shape)->members + 1])
+#define SHAPE_PROBE(shape)   (&(shape)->attr[(shape)->members + 2])
 /* Places in a group's descriptors. */
-#define FD_WITNESS(n) (n)
-#define FD_WATCH(n)   ((n) + 1)
+#define FD_WITNESS(members) (members)
+#define FD_WATCH(members)   ((members) + 1)
 
 /*
- * Opens a group, stopped. fds has room for shape->stride and is all -1 after a failure. *failed is
- * the attr that was refused. 0 or -errno.
+ * Opens the group of a CPU (with the shape's flags), stopped. fds has room for shape->stride and is
+ * all -1 after a failure. *failed is the attr that was refused. 0 or -errno.
  */
 int group_open(const struct shape *shape, pid_t pid, int cpu, int *fds,
                const struct perf_event_attr **failed);
-void group_close(const struct shape *shape, int *fds);
+/* The same for all groups of a task, spread × stride. Witness and watch are in the first. */
+int task_open(const struct shape *shape, pid_t tid, int *fds,
+              const struct perf_event_attr **failed);
+/* Closes n groups. */
+void groups_close(const struct shape *shape, int *fds, unsigned n);

@@ -8,7 +8,9 @@
 #include "backends/perf/foreign.h"
 #include "backends/perf/guard.h"
 #include "backends/perf/pfm.h"
+#include "backends/perf/recorder.h"
 #include "backends/perf/reference.h"
+#include "backends/perf/sampling.h"
 #include "backends/perf/sideband.h"
 #include "backends/perf/spec.h"
 #include "backends/perf/state.h"
@@ -75,6 +77,8 @@ static const struct class_info *perf_classes(struct backend_state *state, unsign
 static void perf_cpu(struct backend_state *state, unsigned cpu, bool online)
 {
     sideband_cpu(state->sideband, cpu, online);
+    if (online)
+        recorders_cpu(state, cpu);
 }
 
 const struct backend perf_backend = {
@@ -89,6 +93,14 @@ const struct backend perf_backend = {
     .guard_fd = perf_guard_fd,
     .guard_adopt = perf_guard_adopt,
     .guard_forget = perf_guard_forget,
+    .recorder_new = perf_recorder_new,
+    .recorder_facts = perf_recorder_facts,
+    .drain = perf_drain,
+    .recorder_print = perf_recorder_print,
+    .recorder_adopt = perf_recorder_adopt,
+    .recorder_forget = perf_recorder_forget,
+    .recorder_free = perf_recorder_free,
+    .sample_limits = perf_sample_limits,
     .cpu = perf_cpu,
     .resolve = spec_resolve,
     .check_set = perf_check_set,
@@ -101,6 +113,7 @@ const struct backend perf_backend = {
     .read = perf_read,
     .cost = perf_cost,
     .facts_of = perf_facts_of,
+    .processes = perf_processes,
     .covers = perf_covers,
     .print = perf_print,
     .adopt = perf_adopt,

@@ -28,8 +28,8 @@ void attach_close_task(struct attach *attach, struct task *task)
 {
     if (task->state != TASK_OPEN)
         return;
-    group_close(&attach->shape, task->fds);
-    attach->fds_used -= attach->shape.per_group;
+    groups_close(&attach->shape, task->fds, attach->shape.spread);
+    attach->fds_used -= attach->shape.per_task;
     task->state = TASK_WAITING;
     task->sharp = false;
 }
@@ -41,11 +41,11 @@ int attach_open_task(struct attach *attach, size_t i)
     int rc;
 
     if (!task->fds)
-        task->fds = malloc(attach->shape.stride * sizeof *task->fds);
+        task->fds = malloc((size_t)attach->shape.spread * attach->shape.stride * sizeof *task->fds);
     if (!task->fds)
         return err_set(attach->err, E32, "no memory for the descriptors of a thread");
     task->begin_ns = census_now_ns();
-    rc = group_open(&attach->shape, task->tid, -1, task->fds, &failed);
+    rc = task_open(&attach->shape, task->tid, task->fds, &failed);
     task->end_ns = census_now_ns();
     if (rc == -ESRCH) {
         task->state = TASK_GONE;
@@ -53,7 +53,7 @@ int attach_open_task(struct attach *attach, size_t i)
     }
     if (rc)
         return attach_refused(attach, rc, failed);
-    attach->fds_used += attach->shape.per_group;
+    attach->fds_used += attach->shape.per_task;
     task->state = TASK_OPEN;
     task->sharp = task->settled = task->confirmed = false;
     /* The number could have come to mean a thread of somebody else's. */

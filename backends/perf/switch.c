@@ -28,7 +28,7 @@ static int groups_switch(const struct counter *counter, bool on)
 
     for (unsigned i = 0; i < counter->n_groups; i++) {
         const int *fds = counter_fds(counter, i);
-        int witness = fds[FD_WITNESS(counter->n)];
+        int witness = fds[FD_WITNESS(counter->members)];
 
         if (!on && witness >= 0)
             ioctl(witness, request, 0);
@@ -93,10 +93,7 @@ static void tids_list(const struct counter *counter, struct tids *tids)
     struct tids pids = {.n = 0};
 
     tids->n = 0;
-    if (counter->covered)
-        counter_processes(counter, add_process, &pids);
-    else
-        tids_add(&pids, counter->target.pid);
+    perf_processes(counter, add_process, &pids);
     for (size_t i = 0; i < pids.n; i++)
         tids_of_process(tids, pids.tid[i]);
     free(pids.tid);

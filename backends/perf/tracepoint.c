@@ -248,6 +248,15 @@ static int read_id(int events, const char *system, const char *name, uint64_t *i
     return 0;
 }
 
+int tracepoint_number(struct backend_state *state, const char *system, const char *name,
+                      uint64_t *number)
+{
+    const char *where;
+    int events = tracefs_events(state, &where);
+
+    return events < 0 ? -ENOENT : read_id(events, system, name, number);
+}
+
 int tracepoint_parse(struct spec *spec, struct word text, struct err *err)
 {
     struct word rest, mods, system = word_until(text, ':', &rest);

@@ -16,6 +16,9 @@ bool tracepoint_is(struct backend_state *state, struct word text);
 int tracepoint_parse(struct spec *spec, struct word text, struct err *err);
 /* All of them that can be counted. */
 void tracepoint_list(struct backend_state *state, struct catalog *out);
+/* Its number, for a part of the backend that needs it. 0 or -errno. */
+int tracepoint_number(struct backend_state *state, const char *system, const char *name,
+                      uint64_t *number);
 /* Offers systems and, where the system is known, its names. */
 void tracepoint_near(struct backend_state *state, struct word text, struct near *near);
 /* Where tracefs was found, or why it was not: one line for info/backend. Looks for it the first

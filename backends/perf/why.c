@@ -97,6 +97,22 @@ static bool is_member_on_target(const struct why *why)
     return why->member && why->target;
 }
 
+static bool is_sampling(const struct why *why)
+{
+    return why->attr->sample_period;
+}
+
+/* Of a PMU that is not the processor's. */
+static bool is_sampling_device(const struct why *why)
+{
+    return is_sampling(why) && why->attr->type >= PERF_TYPE_MAX;
+}
+
+static bool is_frequency(const struct why *why)
+{
+    return why->attr->freq;
+}
+
 static bool is_excluding(const struct why *why)
 {
     return why->attr->exclude_user || why->attr->exclude_kernel || why->attr->exclude_guest;
@@ -149,11 +165,19 @@ static const struct why_row {
     {ENOENT, is_any, P09, "the kernel does not know the event \"%e\" (its PMU is gone)"},
     {ENXIO, is_any, P09, "the hardware behind \"%e\" is absent here"},
     {ENODEV, is_any, P09, "the driver behind \"%e\" is gone"},
+    {EOPNOTSUPP, is_sampling, P09,
+     "the PMU raises no interrupt for \"%e\", or a virtual machine holds it: it cannot be sampled; "
+     "without period and freq it may be counted"},
     {EOPNOTSUPP, is_any, P09,
      "the PMU cannot count \"%e\" in this way: it lacks the ability, or a virtual machine holds "
      "it"},
     {EINVAL, is_cpu, E37,
      "%t cannot count \"%e\": no such CPU, or the event does not belong to it"},
+    {EINVAL, is_sampling_device, P09,
+     "the PMU of \"%e\" cannot be sampled; without period and freq it may be counted"},
+    {EINVAL, is_frequency, P09,
+     "\"%e\" cannot be sampled at that frequency: it is above the kernel's present limit "
+     "(kernel.perf_event_max_sample_rate), which sinks under load"},
     {EINVAL, is_processor, P09,
      "the PMU refuses the encoding of \"%e\": reserved bits, or a combination that it does not "
      "have"},
@@ -173,6 +197,8 @@ static const struct why_row {
     {EMFILE, is_any, P10,
      "no descriptor was left while opening \"%e\": raise LimitNOFILE of pmcfs"},
     {ENFILE, is_any, P10, "the whole machine has no descriptor left (fs.file-max)"},
+    {EOVERFLOW, is_any, P09,
+     "call chains of \"%e\" are to be deeper than kernel.perf_event_max_stack allows"},
     {ENOMEM, is_any, E32, "the kernel had no memory for \"%e\""},
     {E2BIG, is_member, CS08, "the set is larger than the kernel reads at once; leave out \"%e\""},
     {E2BIG, is_any, P09, "this kernel is too old for a setting of \"%e\""},

@@ -5,11 +5,13 @@
  *   running          = covered, less what came after the loss (sim_lose_after_ms); multiplex: half
  *   value            = rate × running, 3/4 of it in user mode, the rest in kernel mode
  *
- * A death is seen at the first look after it, and the value stays from there.
+ * A death is seen at the first look after it, and the value stays from there. What is to be
+ * recorded meanwhile is its tape's.
  */
 #include "backends/sim/counter.h"
 
 #include "backends/sim/sim.h"
+#include "backends/sim/tape.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,20 +20,13 @@
 #include <stdlib.h>
 
 #define EXEC_AFTER_NS UINT64_C(1000000)
-#define NS_PER_MS     1000000
-
-__extension__ typedef unsigned __int128 wide;
 
 struct counter {
     struct backend_state *state;
     struct target_ref target;
     bool at_exec, multiplex, hardware; /* hardware: a member can be lost */
     unsigned descriptors;              /* as many as the kernel's counters would need */
-    unsigned n;
-    struct tally {
-        uint64_t rate, divisor;
-        bool user, kernel;
-    } tallies[SET_MAX];
+    struct counter *next;              /* of its recorder's */
 
     pthread_mutex_t lock; /* of the rest: reads come from any thread */
     bool on, dead, execed;
@@ -39,6 +34,8 @@ struct counter {
     uint64_t lose_at_ns; /* UINT64_MAX: never */
     uint64_t last_ns;    /* accounted up to here */
     uint64_t covered_ns, running_ns;
+    bool begun; /* the tape knows */
+    struct tape tape;
 };
 
 /* ---- time ---- */
@@ -53,24 +50,51 @@ static bool target_alive(const struct counter *counter)
     return counter->target.alive == NULL || counter->target.alive(counter->target.alive_arg);
 }
 
+/* What was counted from one moment to another, and not lost. */
+static void counter_run(struct counter *counter, uint64_t from, uint64_t now)
+{
+    const uint64_t until = now < counter->lose_at_ns ? now : counter->lose_at_ns;
+
+    counter->covered_ns += now - from;
+    if (until <= from)
+        return;
+    tape_run(&counter->tape, from, until, counter->running_ns);
+    counter->running_ns += until - from;
+}
+
+/* The program it counts is there, since this moment if it was executed. */
+static void counter_begin(struct counter *counter, uint64_t time, bool executed)
+{
+    if (!counter->begun || executed)
+        tape_begin(&counter->tape, time, executed);
+    counter->begun = true;
+}
+
 /* Counts the time since the last look. The counter's lock is held. */
 static void counter_advance(struct counter *counter, uint64_t now)
 {
-    uint64_t from = counter->last_ns, until;
+    uint64_t from = counter->last_ns;
 
     if (!counter->on || counter->dead || now <= from)
         return;
     counter->last_ns = now;
     counter->dead = !target_alive(counter);
-    if (counter->at_exec && !counter->execed) {
-        if (counter->dead || now < counter->exec_at_ns)
-            return;
+    if (counter->at_exec && !counter->execed && !counter->dead && now >= counter->exec_at_ns) {
         counter->execed = true;
         from = from > counter->exec_at_ns ? from : counter->exec_at_ns;
+        counter_begin(counter, from, true);
     }
-    until = now < counter->lose_at_ns ? now : counter->lose_at_ns;
-    counter->covered_ns += now - from;
-    counter->running_ns += until > from ? until - from : 0;
+    if (!counter->at_exec || counter->execed)
+        counter_run(counter, from, now);
+    if (counter->dead)
+        tape_end(&counter->tape, now, counter->running_ns);
+}
+
+void counter_look(struct counter *counter, uint64_t now)
+{
+    pthread_mutex_lock(&counter->lock);
+    counter_advance(counter, now);
+    pthread_mutex_unlock(&counter->lock);
 }
 
 int counter_start(struct counter *counter, struct err *err)
@@ -87,6 +111,8 @@ int counter_start(struct counter *counter, struct err *err)
         counter->dead = !target_alive(counter);
         counter->last_ns = now;
         counter->exec_at_ns = now + EXEC_AFTER_NS;
+        if (!counter->at_exec)
+            counter_begin(counter, now, false);
     }
     if (counter->at_exec && !counter->execed)
         begin = counter->exec_at_ns;
@@ -108,14 +134,6 @@ int counter_stop(struct counter *counter)
 
 /* ---- values ---- */
 
-static uint64_t tally_value(const struct tally *tally, uint64_t running_ns)
-{
-    const wide total = (wide)tally->rate * running_ns / NS_PER_MS / tally->divisor;
-    const wide kernel = total / 4;
-
-    return (uint64_t)((tally->user ? total - kernel : 0) + (tally->kernel ? kernel : 0));
-}
-
 int counter_read(struct counter *counter, struct reading *out)
 {
     bool lost;
@@ -131,8 +149,8 @@ int counter_read(struct counter *counter, struct reading *out)
     pthread_mutex_unlock(&counter->lock);
 
     out->never_ran = out->enabled_ns > 0 && out->running_ns == 0;
-    for (unsigned i = 0; i < counter->n; i++) {
-        out->value[i] = tally_value(&counter->tallies[i], out->running_ns);
+    for (unsigned i = 0; i < counter->tape.n; i++) {
+        out->value[i] = tally_value(&counter->tape.tally[i], out->running_ns);
         if (out->running_ns > 0)
             out->estimate[i] = (uint64_t)((wide)out->value[i] * out->enabled_ns / out->running_ns);
     }
@@ -216,17 +234,19 @@ static struct counter *counter_new(struct backend_state *state, const struct pla
     counter->multiplex = plan->multiplex;
     counter->descriptors = plan_descriptors(state, plan);
     counter->lose_at_ns = UINT64_MAX;
-    counter->n = plan->n;
+    tape_init(&counter->tape, state, plan);
     for (unsigned i = 0; i < plan->n; i++) {
         const struct event *event = plan->events[i].event;
         const uint64_t divisor = event->code[SIM_DIVISOR];
 
         counter->hardware |= state->shape.classes[event->class_index].hardware;
-        counter->tallies[i] = (struct tally){.rate = event->code[SIM_RATE],
-                                             .divisor = divisor > 0 ? divisor : 1,
-                                             .user = event->whole || plan->events[i].user,
-                                             .kernel = event->whole || plan->events[i].kernel};
+        counter->tape.tally[i] = (struct tally){.rate = event->code[SIM_RATE],
+                                                .divisor = divisor > 0 ? divisor : 1,
+                                                .user = event->whole || plan->events[i].user,
+                                                .kernel = event->whole || plan->events[i].kernel};
     }
+    if (counter->hardware && counter->multiplex)
+        counter->tape.factor = 2;
     pthread_mutex_init(&counter->lock, NULL);
     __atomic_add_fetch(&state->n_counters, 1, __ATOMIC_RELAXED);
     return counter;
@@ -240,19 +260,34 @@ int counter_attach(struct backend_state *state, const struct plan *plan, struct 
     if (rc != 0)
         return rc;
     *out = counter_new(state, plan);
-    return *out != NULL ? 0 : err_set(err, E32, "no memory for a counter");
+    if (*out == NULL)
+        return err_set(err, E32, "no memory for a counter");
+    recorder_join(plan->recorder, *out);
+    return 0;
 }
 
 void counter_free(struct counter *counter)
 {
     if (counter == NULL)
         return;
+    recorder_leave(counter->tape.recorder, counter);
     __atomic_sub_fetch(&counter->state->n_counters, 1, __ATOMIC_RELAXED);
     pthread_mutex_destroy(&counter->lock);
     free(counter);
 }
 
 /* ---- facts and state ---- */
+
+struct counter **counter_next(struct counter *counter)
+{
+    return &counter->next;
+}
+
+void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg)
+{
+    if (counter->tape.pid > 0)
+        fn(arg, counter->target.pid);
+}
 
 unsigned counter_cost(const struct counter *counter)
 {
@@ -286,10 +321,11 @@ void counter_print(const struct counter *counter, struct buf *out)
 
     pthread_mutex_lock(lock);
     buf_printf(out,
-               "sim on=%d dead=%d execed=%d exec_at=%" PRIu64 " lose_at=%" PRIu64 " last=%" PRIu64
-               " covered=%" PRIu64 " running=%" PRIu64,
-               counter->on, counter->dead, counter->execed, counter->exec_at_ns,
+               "sim on=%d dead=%d execed=%d begun=%d exec_at=%" PRIu64 " lose_at=%" PRIu64
+               " last=%" PRIu64 " covered=%" PRIu64 " running=%" PRIu64 " ",
+               counter->on, counter->dead, counter->execed, counter->begun, counter->exec_at_ns,
                counter->lose_at_ns, counter->last_ns, counter->covered_ns, counter->running_ns);
+    tape_print(&counter->tape, out);
     pthread_mutex_unlock(lock);
 }
 
@@ -297,21 +333,25 @@ int counter_adopt(struct backend_state *state, const struct plan *plan, const ch
                   struct counter **out)
 {
     struct counter *counter = counter_new(state, plan);
-    int on, dead, execed;
+    int on, dead, execed, begun, used = 0;
 
     if (counter == NULL)
         return -ENOMEM;
     if (sscanf(printed,
-               "sim on=%d dead=%d execed=%d exec_at=%" SCNu64 " lose_at=%" SCNu64 " last=%" SCNu64
-               " covered=%" SCNu64 " running=%" SCNu64,
-               &on, &dead, &execed, &counter->exec_at_ns, &counter->lose_at_ns, &counter->last_ns,
-               &counter->covered_ns, &counter->running_ns) != 8) {
+               "sim on=%d dead=%d execed=%d begun=%d exec_at=%" SCNu64 " lose_at=%" SCNu64
+               " last=%" SCNu64 " covered=%" SCNu64 " running=%" SCNu64 " %n",
+               &on, &dead, &execed, &begun, &counter->exec_at_ns, &counter->lose_at_ns,
+               &counter->last_ns, &counter->covered_ns, &counter->running_ns, &used) != 9 ||
+        !tape_scan(&counter->tape, printed + used)) {
+        counter->tape.recorder = NULL; /* it has not joined */
         counter_free(counter);
         return -EINVAL;
     }
+    counter->begun = begun != 0;
     counter->on = on != 0;
     counter->dead = dead != 0;
     counter->execed = execed != 0;
+    recorder_join(plan->recorder, counter);
     *out = counter;
     return 0;
 }

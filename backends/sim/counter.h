@@ -24,4 +24,9 @@ bool counter_covers(struct counter *counter, pid_t pid);
 void counter_print(const struct counter *counter, struct buf *out);
 int counter_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
                   struct counter **out);
+void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
+/* Time passes for it up to now. */
+void counter_look(struct counter *counter, uint64_t now);
+/* The next in its recorder's list; the recorder's. */
+struct counter **counter_next(struct counter *counter);
 void counter_free(struct counter *counter); /* forget() too: there is nothing but memory */

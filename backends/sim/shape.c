@@ -82,12 +82,27 @@ static int lose_set(struct draft *draft, struct word value, struct err *err)
     return 0;
 }
 
+static int throttle_set(struct draft *draft, struct word value, struct err *err)
+{
+    if (!word_u64(value, false, 0, 1000000000, &draft->shape->throttle))
+        return refuse(err, "sim_throttle", value, "samples in 10 ms, 0 for no limit");
+    return 0;
+}
+
+static int max_freq_set(struct draft *draft, struct word value, struct err *err)
+{
+    if (!word_u64(value, false, 1, 1000000000, &draft->shape->max_freq))
+        return refuse(err, "sim_max_freq", value, "samples per second, 1-1000000000");
+    return 0;
+}
+
 static const struct option {
     const char *key;
     int (*set)(struct draft *draft, struct word value, struct err *err);
 } options_table[] = {
-    {"sim_cpus", cpus_set},   {"sim_offline", offline_set}, {"sim_rows", rows_set},
-    {"sim_class", class_set}, {"sim_fixed", fixed_set},     {"sim_lose_after_ms", lose_set},
+    {"sim_cpus", cpus_set},         {"sim_offline", offline_set},   {"sim_rows", rows_set},
+    {"sim_class", class_set},       {"sim_fixed", fixed_set},       {"sim_lose_after_ms", lose_set},
+    {"sim_throttle", throttle_set}, {"sim_max_freq", max_freq_set},
 };
 
 /* Words that do not begin with "sim" are another backend's. */
@@ -249,7 +264,7 @@ int sim_shape_parse(struct shape *shape, const char *options, struct err *err)
     struct word word;
     int rc;
 
-    *shape = (struct shape){.n_classes = 0};
+    *shape = (struct shape){.max_freq = 100000};
     cpus_init(&shape->possible);
     cpus_init(&shape->online);
     rc = cpus_set(&draft, four, err);

@@ -6,6 +6,7 @@
 #include "backends/backends.h"
 #include "backends/sim/counter.h"
 #include "backends/sim/events.h"
+#include "backends/sim/recorder.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -17,13 +18,13 @@ static int sim_open(const char *options, const struct host *host, struct host_st
     struct backend_state *sim = calloc(1, sizeof *sim);
     int rc;
 
-    /* nothing happens by itself here: the host tells of deaths, CPUs neither come nor go */
-    (void)loop;
-    (void)sink;
+    /* the host tells of deaths, and CPUs neither come nor go: only buffers fill by themselves */
     if (sim == NULL)
         return err_set(err, E32, "no memory for the simulated PMU");
     sim->host = host;
     sim->host_state = host_state;
+    sim->loop = loop;
+    sim->sink = sink;
     rc = sim_shape_parse(&sim->shape, options, err);
     if (rc != 0) {
         free(sim);
@@ -68,6 +69,11 @@ static void sim_facts(struct backend_state *state, struct buf *out)
         buf_u64(out, shape->lose_after_ns / 1000000);
         buf_char(out, '\n');
     }
+    if (shape->throttle > 0) {
+        buf_str(out, "throttle ");
+        buf_u64(out, shape->throttle);
+        buf_str(out, " samples per event and 10 ms\n");
+    }
 }
 
 static void sim_cpuref(struct backend_state *state, struct buf *out)
@@ -91,6 +97,14 @@ const struct backend sim_backend = {
     .cpuref = sim_cpuref,
     .simulated_cpus = true,
     .cpus = sim_cpus,
+    .recorder_new = sim_recorder_new,
+    .recorder_facts = sim_recorder_facts,
+    .drain = sim_drain,
+    .recorder_print = sim_recorder_print,
+    .recorder_adopt = sim_recorder_adopt,
+    .recorder_forget = sim_recorder_free,
+    .recorder_free = sim_recorder_free,
+    .sample_limits = sim_sample_limits,
     .resolve = events_resolve,
     .check_set = events_check_set,
     .list = events_list,
@@ -101,6 +115,7 @@ const struct backend sim_backend = {
     .read = counter_read,
     .cost = counter_cost,
     .facts_of = counter_facts,
+    .processes = counter_processes,
     .covers = counter_covers,
     .print = counter_print,
     .adopt = counter_adopt,

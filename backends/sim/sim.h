@@ -11,6 +11,8 @@
 struct backend_state {
     const struct host *host;
     struct host_state *host_state;
+    const struct loop *loop; /* NULL: nothing happens by itself */
+    const struct sink *sink;
     struct shape shape;
     unsigned n_counters; /* atomic; sim_backend.close asserts 0 */
 };

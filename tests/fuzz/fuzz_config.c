@@ -38,6 +38,13 @@ static const char *const starts[] = {
     "start=exec ",
     "cgroup:/a ",
     "-all ",
+    "freq=99 ",
+    "period=5 callchain=on ",
+    "log-csw=on log-exit=on ",
+    "log=off ",
+    "log=on ",
+    "close",
+    "flush",
 };
 
 static void command(const uint8_t *line, size_t size)

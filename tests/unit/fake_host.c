@@ -3,6 +3,9 @@
  */
 #include "tests/unit/fake_host.h"
 
+#include "core/backend.h"
+#include "core/record.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -47,6 +50,7 @@ void fake_clear(struct host_state *state)
 {
     must(state->n_handles == 0, "a process is still held");
     must(state->n_watches == 0, "a process is still watched");
+    must(state->n_views == 0, "a view is still held");
     cpus_free(&state->possible);
     cpus_free(&state->online);
 }
@@ -311,6 +315,140 @@ static int process_adopt(struct host_state *state, const char *printed, struct p
     return *out ? 0 : -ENOMEM;
 }
 
+/* ---- what a log needs ---- */
+
+static void hand_over(struct buf *records, const struct intake *intake)
+{
+    for (size_t at = 0; at < records->len;) {
+        const struct record *record = (const struct record *)(records->data + at);
+
+        intake->put(intake->arg, record);
+        at += record->size;
+    }
+    buf_free(records);
+}
+
+static void inventory_of(const struct fake_process *process, uint64_t time_ns,
+                         const struct intake *intake)
+{
+    const char *name = process->name ? process->name : "fake";
+    const uint32_t pid = (uint32_t)process->pid;
+    struct buf records;
+
+    buf_init(&records, NULL, 0);
+    record_add_comm(&records, time_ns, pid, pid, name, RECORD_FOUND);
+    for (unsigned i = 0; i < 4 && process->tid[i]; i++)
+        record_add_comm(&records, time_ns, pid, (uint32_t)process->tid[i], name, RECORD_FOUND);
+    record_add_map(&records, time_ns,
+                   &(struct map_facts){.pid = pid,
+                                       .tid = pid,
+                                       .start = FAKE_MAP_START,
+                                       .length = FAKE_MAP_LENGTH,
+                                       .inode = 1,
+                                       .protection = 5,
+                                       .flags = 2,
+                                       .path = FAKE_MAP_PATH},
+                   RECORD_FOUND | RECORD_USERMODE);
+    hand_over(&records, intake);
+}
+
+static void inventory(struct host_state *state, pid_t pid, uint64_t time_ns,
+                      const struct intake *intake)
+{
+    for (unsigned i = 0; i < state->n_processes; i++)
+        if ((pid == 0 || state->process[i].pid == pid) && state->process[i].alive)
+            inventory_of(&state->process[i], time_ns, intake);
+}
+
+static void kernel_maps(struct host_state *state, uint64_t time_ns, const struct intake *intake)
+{
+    struct buf records;
+
+    (void)state;
+    buf_init(&records, NULL, 0);
+    record_add_map(&records, time_ns,
+                   &(struct map_facts){.pid = UINT32_MAX,
+                                       .start = FAKE_KERNEL_START,
+                                       .length = FAKE_KERNEL_LENGTH,
+                                       .offset = FAKE_KERNEL_START,
+                                       .path = "[kernel.kallsyms]_text"},
+                   RECORD_FOUND | RECORD_KERNEL);
+    hand_over(&records, intake);
+}
+
+/* The namespace of those `outside`; there is one. */
+struct pid_view {
+    struct host_state *state;
+};
+
+static int view_hold(struct host_state *state, struct pid_view **view)
+{
+    *view = calloc(1, sizeof(**view));
+    if (!*view)
+        return -ENOMEM;
+    (*view)->state = state;
+    __atomic_add_fetch(&state->n_views, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+static int view_open(struct host_state *state, pid_t tid, struct pid_view **view)
+{
+    const struct fake_process *asker = fake_find(state, tid);
+
+    *view = NULL;
+    return asker && asker->outside ? view_hold(state, view) : 0;
+}
+
+static void view_free(struct pid_view *view)
+{
+    if (!view)
+        return;
+    __atomic_sub_fetch(&view->state->n_views, 1, __ATOMIC_RELAXED);
+    free(view);
+}
+
+static pid_t view_pid(struct pid_view *view, pid_t pid)
+{
+    return pid == view->state->unseen ? 0 : pid + FAKE_OUTSIDE;
+}
+
+static void view_forget(struct pid_view *view, pid_t pid)
+{
+    (void)pid;
+    __atomic_add_fetch(&view->state->forgotten, 1, __ATOMIC_RELAXED);
+}
+
+static bool view_same(const struct pid_view *a, const struct pid_view *b)
+{
+    return !a == !b;
+}
+
+static void view_print(const struct pid_view *view, struct buf *out)
+{
+    (void)view;
+    buf_str(out, "outside");
+}
+
+static int view_adopt(struct host_state *state, const char *printed, struct pid_view **view)
+{
+    return strcmp(printed, "outside") == 0 ? view_hold(state, view) : -EINVAL;
+}
+
+static void names(struct host_state *state, struct log_files *files, uid_t uid, bool kernel_symbols,
+                  struct frame_query *queries, size_t n, uint64_t deadline_ns)
+{
+    (void)files;
+    (void)uid;
+    (void)deadline_ns;
+    for (size_t i = 0; i < n; i++) {
+        const char *name =
+            state->name && (queries[i].map || kernel_symbols) ? state->name(&queries[i]) : NULL;
+
+        queries[i].name = name ? strdup(name) : NULL;
+    }
+    __atomic_add_fetch(&state->n_names, (unsigned)n, __ATOMIC_RELAXED);
+}
+
 /* ---- cgroups: a descriptor is an empty file whose length is its place in the table ---- */
 
 static struct host_state *cgroup_state;
@@ -380,6 +518,17 @@ const struct host fake_host = {
     .process_seen_by = process_seen_by,
     .caller_pid = caller_pid,
     .pid_key = pid_key,
+    .inventory = inventory,
+    .kernel_maps = kernel_maps,
+    .view_open = view_open,
+    .view_free = view_free,
+    .view_pid = view_pid,
+    .view_forget = view_forget,
+    .view_same = view_same,
+    .view_print = view_print,
+    .view_adopt = view_adopt,
+    .view_keep = view_free,
+    .names = names,
     .cgroup_open = cgroup_open,
     .cgroup_may_move = cgroup_may_move,
     .cgroup_key = cgroup_key,

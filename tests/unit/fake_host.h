@@ -16,9 +16,10 @@ struct fake_process {
     pid_t pid;
     uid_t uid;
     bool alive;
-    uint64_t key; /* another one after the number was given again */
-    pid_t tid[4]; /* its threads' numbers, besides pid itself; 0 ends */
-    bool outside; /* sees others in another PID namespace */
+    uint64_t key;     /* another one after the number was given again */
+    pid_t tid[4];     /* its threads' numbers, besides pid itself; 0 ends */
+    bool outside;     /* sees others in another PID namespace */
+    const char *name; /* of all its threads; NULL: "fake" */
 };
 
 struct fake_cgroup {
@@ -43,7 +44,18 @@ struct host_state {
     unsigned n_opened; /* processes opened ever */
     unsigned observed; /* questions asked by may_observe */
     uint64_t next_key;
+    unsigned n_views;                                     /* struct pid_view that exist */
+    unsigned forgotten;                                   /* numbers taken out of views */
+    const char *(*name)(const struct frame_query *query); /* names of addresses; NULL: none */
+    unsigned n_names;                                     /* addresses that were asked about */
 };
+
+/* What every process has mapped for execution, and the kernel. */
+#define FAKE_MAP_START     UINT64_C(0x400000)
+#define FAKE_MAP_LENGTH    UINT64_C(0x10000)
+#define FAKE_MAP_PATH      "/usr/bin/fake"
+#define FAKE_KERNEL_START  UINT64_C(0xffffffff81000000)
+#define FAKE_KERNEL_LENGTH UINT64_C(0x1000000)
 
 extern const struct host fake_host;
 

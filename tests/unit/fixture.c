@@ -4,6 +4,7 @@
 #include "tests/unit/fixture.h"
 
 #include "backends/backends.h"
+#include "core/pmc.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -43,11 +44,25 @@ static int failing_check_set(struct backend_state *state, const struct plan_even
                                  : sim_backend.check_set(state, events, n, multiplex, err);
 }
 
+/* What sim is told when the recorders are the fixture's. */
+static struct plan plan_counting(const struct plan *plan)
+{
+    struct plan counting = *plan;
+
+    counting.recorder = NULL;
+    counting.sampling = counting.steps = counting.lasts = false;
+    return counting;
+}
+
 static int failing_attach(struct backend_state *state, const struct plan *plan,
                           struct counter **out, struct err *err)
 {
+    bool ours = backend.recorder_new != sim_backend.recorder_new;
+    struct plan counting = plan_counting(plan);
     int rc = fails(FAIL_ATTACH) ? err_set(err, fx.fail_id ? fx.fail_id : P14, "told to fail")
-                                : sim_backend.attach(state, plan, out, err);
+                                : sim_backend.attach(state, ours ? &counting : plan, out, err);
+
+    fx.plan = *plan;
 
     if (rc == 0 && fx.on_attach)
         fx.on_attach();
@@ -69,6 +84,173 @@ static void counted_unguard(struct guard *guard)
     free(guard);
 }
 
+/* ---- recorders that tell what a test writes down ---- */
+
+struct recorder {
+    uint64_t bytes;
+};
+
+static int told_new(struct backend_state *state, const struct recorder_plan *plan,
+                    struct recorder **out, struct err *err)
+{
+    (void)state;
+    if (plan->fds_free < 3)
+        return err_set(err, P10, "needs 3 descriptors");
+    *out = malloc(sizeof **out);
+    must(*out, "no memory");
+    (*out)->bytes = fx.ring_bytes = plan->bytes;
+    fx.n_recorders++;
+    return 0;
+}
+
+static void told_facts(const struct recorder *recorder, struct recorder_facts *out)
+{
+    *out = (struct recorder_facts){.descriptors = 3, .bytes = 4 * recorder->bytes};
+}
+
+static int told_drain(struct recorder *recorder, bool all, const struct intake *intake)
+{
+    (void)recorder, (void)all;
+    fx.n_drains++;
+    for (size_t at = 0; at < fx.told.len;) {
+        const struct record *record = (const struct record *)(fx.told.data + at);
+
+        intake->put(intake->arg, record);
+        at += record->size;
+    }
+    buf_clear(&fx.told);
+    return 0;
+}
+
+static void told_print(const struct recorder *recorder, struct buf *out)
+{
+    buf_u64(out, recorder->bytes);
+}
+
+static int told_adopt(struct backend_state *state, const struct recorder_plan *plan,
+                      const char *printed, struct recorder **out)
+{
+    struct recorder_plan again = *plan;
+
+    again.bytes = strtoull(printed, NULL, 10);
+    return told_new(state, &again, out, NULL);
+}
+
+static void told_free(struct recorder *recorder)
+{
+    fx.n_recorders -= recorder != NULL;
+    free(recorder);
+}
+
+static void told_limits(struct backend_state *state, struct sample_limits *out)
+{
+    (void)state;
+    *out = (struct sample_limits){.max_freq = fx.max_freq, .max_frames = 127};
+}
+
+static int counting_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
+                          struct counter **out)
+{
+    struct plan counting = plan_counting(plan);
+
+    fx.plan = *plan;
+    return sim_backend.adopt(state, &counting, printed, out);
+}
+
+void recorders_on(void)
+{
+    backend.recorder_new = told_new;
+    backend.recorder_facts = told_facts;
+    backend.drain = told_drain;
+    backend.recorder_print = told_print;
+    backend.recorder_adopt = told_adopt;
+    backend.recorder_forget = told_free;
+    backend.recorder_free = told_free;
+    backend.sample_limits = told_limits;
+    backend.adopt = counting_adopt;
+    fx.max_freq = 100000;
+}
+
+void recorders_off(void)
+{
+    backend.recorder_new = NULL;
+}
+
+void tell_note(enum record_type type, uint64_t time_ns, pid_t pid, uint64_t value, unsigned misc)
+{
+    record_add_note(&fx.told, &(struct note){.type = type,
+                                             .misc = misc,
+                                             .time = time_ns,
+                                             .pid = (uint32_t)pid,
+                                             .tid = (uint32_t)pid,
+                                             .n = 1,
+                                             .value = &value});
+}
+
+void tell_sample(uint64_t time_ns, pid_t pid, uint64_t ip)
+{
+    struct record_sample sample = {.id = fx.plan.set << 8,
+                                   .ip = ip,
+                                   .pid = (uint32_t)pid,
+                                   .tid = (uint32_t)pid,
+                                   .time = time_ns,
+                                   .period = 1};
+
+    record_add_sample(&fx.told, &sample, RECORD_USERMODE, NULL, 0);
+}
+
+static void log_word(const struct record *record, struct buf *out)
+{
+    const struct record_note *note = (const struct record_note *)record;
+    unsigned row = 0;
+
+    if (record->type == RECORD_COMM || record->type == RECORD_MAP) {
+        if (out->len < 4 || memcmp(out->data + out->len - 4, "maps", 4) != 0)
+            buf_str(out, out->len ? " maps" : "maps");
+        return;
+    }
+    while (row < record_rows && record_table[row].type != record->type)
+        row++;
+    buf_str(out, out->len ? " " : "");
+    buf_str(out, row < record_rows ? record_table[row].word : "?");
+    if (record->type == RECORD_SAMPLE)
+        buf_printf(out, ":%llx", (unsigned long long)((const struct record_sample *)record)->ip);
+    if (!record_is_note(record))
+        return;
+    if (note->text_len)
+        buf_char(out, ':');
+    for (unsigned i = 0; i < note->text_len; i++)
+        buf_char(out, note_text(note)[i] == ' ' ? '/' : note_text(note)[i]);
+    for (unsigned i = 0; i < note->n; i++)
+        buf_printf(out, ":%llu", (unsigned long long)note->value[i]);
+}
+
+const char *log_words(const char *name)
+{
+    static char *kept[4];
+    static unsigned at;
+    struct buf records, words;
+    struct log *log = pmc_of(name)->log;
+    struct log_cursor *cursor = log ? log_open(log) : NULL;
+
+    buf_init(&records, NULL, 0);
+    buf_init(&words, NULL, 0);
+    while (cursor && log_take(cursor, &records, 1 << 20))
+        ;
+    for (size_t i = 0; i < records.len;) {
+        const struct record *record = (const struct record *)(records.data + i);
+
+        log_word(record, &words);
+        i += record->size;
+    }
+    log_close(cursor);
+    free(kept[at % 4]);
+    kept[at % 4] = strdup(buf_text(&words));
+    buf_free(&records);
+    buf_free(&words);
+    return kept[at++ % 4];
+}
+
 void guards_on(void)
 {
     backend.guard = counted_guard;
@@ -77,7 +259,12 @@ void guards_on(void)
 
 static int failing_start(struct counter *counter, struct err *err)
 {
-    return fails(FAIL_START) ? err_set(err, P14, "told to fail") : sim_backend.start(counter, err);
+    int rc =
+        fails(FAIL_START) ? err_set(err, P14, "told to fail") : sim_backend.start(counter, err);
+
+    if (rc == 0 && fx.on_start)
+        fx.on_start();
+    return rc;
 }
 
 static int failing_read(struct counter *counter, struct reading *out)
@@ -121,6 +308,7 @@ static void people(void)
 void fixture_open(const char *options)
 {
     fx = (struct fixture){.options = options ? options : "sim_cpus=4 sim_rows=4"};
+    buf_init(&fx.told, NULL, 0);
     backend = sim_backend;
     backend.resolve = failing_resolve;
     backend.check_set = failing_check_set;
@@ -146,6 +334,8 @@ void fixture_close(void)
 {
     engine_free(fx.engine);
     backend.close(fx.sim);
+    buf_free(&fx.told);
+    must(fx.n_recorders == 0, "a recorder is still there");
     fake_clear(&fx.host);
     rights_free(fx.rights);
     fx.rights = NULL;
@@ -213,6 +403,9 @@ static const struct file {
         {"status", show_status, NULL},
         {"error", show_error, NULL},
         {"series", stream_series, NULL},
+        {"samples", stream_samples, store_samples},
+        {"samples.perf", stream_samples_perf, NULL},
+        {"samples.folded", show_samples_folded, NULL},
         {NULL, NULL, NULL},
 },
   instance_files[] = {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/engine.h"
+#include "core/record.h"
 #include "tests/unit/fake_host.h"
 
 #include <stdatomic.h>
@@ -39,6 +40,13 @@ struct fixture {
     unsigned n_reads;               /* of counters */
     void (*on_attach)(void);        /* called after a counter was opened */
     unsigned n_guards;              /* that exist */
+    struct buf told;                /* records that the next drain hands over (recorders_on) */
+    unsigned n_recorders;           /* that exist */
+    unsigned n_drains;
+    uint64_t ring_bytes;    /* of each CPU's buffer of the last recorder */
+    struct plan plan;       /* of the last attach */
+    uint64_t max_freq;      /* sample_limits() says so */
+    void (*on_start)(void); /* called after a counter was started */
 };
 extern struct fixture fx;
 
@@ -60,6 +68,18 @@ void fixture_open(const char *options);
 void fixture_close(void); /* nothing may be left */
 void fixture_setup(void); /* for SUITE_SETUP */
 void guards_on(void);     /* from now on processes are guarded */
+/* From now on counters write into recorders that tell what fx.told holds, and nothing else. */
+void recorders_on(void);
+void recorders_off(void); /* there are none */
+/* One record into fx.told. */
+void tell_note(enum record_type type, uint64_t time_ns, pid_t pid, uint64_t value, unsigned misc);
+void tell_sample(uint64_t time_ns, pid_t pid, uint64_t ip);
+/*
+ * The PMC's log from its beginning, a word for each record: "allocate:cycles attach:100 start
+ * sample:7 csw:5 …": notes with their text (blanks as "/"), samples with ip, counts with their
+ * value.
+ */
+const char *log_words(const char *name);
 
 void as_root(void);
 void as_user(pid_t tid, uid_t uid);

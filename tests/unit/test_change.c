@@ -84,12 +84,14 @@ static const struct row {
       OK(RUNNING)}},
     {"ctl",
      "flush",
-     {NO(ENODATA, P08), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15),
-      NO(EINVAL, E15), NO(EINVAL, E15)}},
+     {NO(ENODATA, P08), OK(ALLOCATED), OK(ARMED), OK(RUNNING), OK(STOPPED), OK(EXITED), OK(LOST)}},
     {"ctl",
      "close",
-     {NO(ENODATA, P08), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15), NO(EINVAL, E15),
-      NO(EINVAL, E15), NO(EINVAL, E15)}},
+     {NO(ENODATA, P08), OK(ALLOCATED), OK(ARMED), OK(RUNNING), OK(STOPPED), OK(EXITED), OK(LOST)}},
+    {"config",
+     "log=off",
+     {OK(NEW), OK(ALLOCATED), NO(EBUSY, P06), NO(EBUSY, P06), OK(STOPPED), OK(EXITED),
+      NO(EBUSY, P06)}},
     {"ctl",
      "detach",
      {NO(ENODATA, P08), OK(ALLOCATED), OK(EXITED), OK(EXITED), OK(EXITED), OK(EXITED), OK(EXITED)}},
@@ -178,7 +180,7 @@ TEST(what_is_wrong_first_is_said)
     refused("i", "config", "interval=5 target=999", ESRCH, E44);  /* what is named is looked for */
     refused("i", "config", "interval=5 target=cpu0", EBUSY, P06); /* state before scope */
     accepted("i", "ctl", "stop");
-    refused("i", "config", "period=7 target=cpu0", EOPNOTSUPP, P09);
+    refused("i", "config", "count=1,2 target=cpu0", EINVAL, P02); /* settings before scope */
     refused("i", "config", "mode=SC descendants=on", EBUSY, P17); /* mode before settings' places */
     refused("i", "config", "user=off kernel=off target=cpu0", EINVAL,
             E22); /* scope before rights */

@@ -84,6 +84,19 @@ static const char *const commands[][2] = {
     {"config", "lifetime=owner"},
     {"config", "lifetime=mount"},
     {"config", "count=3 event=cycles"},
+    {"config", "freq=99 callchain=on"},
+    {"config", "period=5000"},
+    {"config", "period=off freq=off callchain=off"},
+    {"config", "mode=TS"},
+    {"config", "mode=SS"},
+    {"config", "log-csw=on"},
+    {"config", "log-exit=on log-csw=off"},
+    {"config", "log-exit=off"},
+    {"config", "log=off"},
+    {"config", "log=on"},
+    {"config", "logsize=20000"},
+    {"ctl", "flush"},
+    {"ctl", "close"},
     {"config", "nonsense=\"\\ =\xff"},
     {"event", "what"},
 };
@@ -141,6 +154,7 @@ static void walk_step(void)
         break;
     case 7:
         read_file(NULL, "metrics.prom");
+        engine_tick(fx.engine, fx.host.now_ns);
         break;
     default:
         walk_write(name);
@@ -234,14 +248,14 @@ TEST(a_descriptor_remembers)
     buf_init(&one, NULL, 0);
     buf_init(&two, NULL, 0);
     open_file_print(&open, &one);
-    ck_true(open_file_scan(&again, buf_text(&one)));
+    ck_true(open_file_scan(&again, buf_text(&one), fx.engine));
     open_file_print(&again, &two);
     ck_assert_str_eq(buf_text(&one), buf_text(&two));
     ck_assert_uint_eq(again.seen_resets, 7);
     ck_assert_str_eq(read_open(&again, "a", "count"), "0\n0\n");
     ck_assert_str_eq(read_open(&again, "a", "count"), "1\n2\n");
     open_file_clear(&again);
-    ck_true(!open_file_scan(&again, "0 0 0 1 2 3 -"));
+    ck_true(!open_file_scan(&again, "0 0 0 1 2 3 -", fx.engine));
     open_file_clear(&again);
     buf_free(&one);
     buf_free(&two);

@@ -16,14 +16,24 @@
     X(buf)                                                                                         \
     X(catalog)                                                                                     \
     X(change)                                                                                      \
+    X(change_record)                                                                               \
     X(count)                                                                                       \
     X(cpus)                                                                                        \
     X(engine)                                                                                      \
     X(err)                                                                                         \
+    X(exits)                                                                                       \
+    X(folded)                                                                                      \
     X(follow)                                                                                      \
     X(ids)                                                                                         \
     X(includes)                                                                                    \
+    X(log)                                                                                         \
+    X(logtext)                                                                                     \
     X(memory)                                                                                      \
+    X(perfdata)                                                                                    \
+    X(record)                                                                                      \
+    X(reader)                                                                                      \
+    X(recording)                                                                                   \
+    X(recording_life)                                                                              \
     X(row)                                                                                         \
     X(row_model)                                                                                   \
     X(save)                                                                                        \
@@ -31,6 +41,8 @@
     X(series)                                                                                      \
     X(settings)                                                                                    \
     X(sim)                                                                                         \
+    X(sim_sampling)                                                                                \
+    X(spaces)                                                                                      \
     X(target)                                                                                      \
     X(tunable)
 

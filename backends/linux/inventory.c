@@ -1,0 +1,226 @@
+/*
+ * What processes have before anything is recorded: the name of each thread and the executable
+ * mappings, written as the kernel itself writes them in its records. Everything is looked up below
+ * one descriptor of /proc/PID: another process with the same number is not mixed in.
+ */
+#include "backends/linux/inventory.h"
+#include "core/backend.h"
+#include "core/record.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define COMM_BYTES   16 /* the kernel's, with its NUL */
+#define LINES_MAX    1000000
+#define MAPS_MAX     16384 /* executable ones */
+#define TASK_EXITING 4     /* PF_EXITING */
+#define ANONYMOUS    "//anon"
+
+struct survey {
+    pid_t pid;
+    int dir; /* of /proc/PID */
+    uint64_t time_ns;
+    const struct intake *intake;
+    struct buf out;
+};
+
+void inventory_hand(struct buf *out, const struct intake *intake)
+{
+    for (size_t at = 0; at < out->len;) {
+        const struct record *record = (const struct record *)(out->data + at);
+        intake->put(intake->arg, record);
+        at += record->size;
+    }
+    buf_clear(out);
+}
+
+/* The file as text, cut to the size; false when it cannot be read. */
+static bool text_at(int dir, const char *name, char *text, size_t size)
+{
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n < 0)
+        return false;
+    text[n] = '\0';
+    return true;
+}
+
+/* ---- names ---- */
+
+static bool thread_lives(const struct survey *survey, pid_t tid)
+{
+    char path[64], text[1024], state;
+    unsigned flags;
+    snprintf(path, sizeof path, "task/%d/stat", tid);
+    if (!text_at(survey->dir, path, text, sizeof text))
+        return false;
+    const char *p = strrchr(text, ')');
+    return p && sscanf(p, ") %c %*s %*s %*s %*s %*s %u", &state, &flags) == 2 && state != 'Z' &&
+           state != 'X' && !(flags & TASK_EXITING);
+}
+
+static bool thread_name(struct survey *survey, pid_t tid)
+{
+    char path[64], name[64];
+    snprintf(path, sizeof path, "task/%d/comm", tid);
+    if (!thread_lives(survey, tid) || !text_at(survey->dir, path, name, sizeof name))
+        return false;
+    size_t len = strlen(name);
+    if (len > 0 && name[len - 1] == '\n')
+        name[len - 1] = '\0';
+    name[COMM_BYTES - 1] = '\0'; /* workers of the kernel have longer ones here */
+    record_add_comm(&survey->out, survey->time_ns, (uint32_t)survey->pid, (uint32_t)tid, name,
+                    RECORD_FOUND);
+    return true;
+}
+
+/* ---- mappings ---- */
+
+struct line {
+    uint64_t start, end, offset, inode;
+    unsigned major, minor;
+    char perms[5];
+    char *path;
+};
+
+static bool line_read(char *text, struct line *line)
+{
+    int used = 0;
+    text[strcspn(text, "\n")] = '\0';
+    if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 "%n", &line->start,
+               &line->end, line->perms, &line->offset, &line->major, &line->minor, &line->inode,
+               &used) != 7)
+        return false;
+    line->path = text + used + strspn(text + used, " ");
+    return strlen(line->perms) == 4;
+}
+
+/* /proc writes a newline as \012, but a backslash as it is: the link says which was meant. */
+static void path_exact(const struct survey *survey, const struct line *line, char path[PATH_MAX])
+{
+    char name[64];
+    snprintf(name, sizeof name, "map_files/%" PRIx64 "-%" PRIx64, line->start, line->end);
+    ssize_t n = readlinkat(survey->dir, name, path, PATH_MAX - 1);
+    if (n >= 0) {
+        path[n] = '\0';
+        return;
+    }
+    size_t len = 0;
+    for (const char *p = line->path; *p && len < PATH_MAX - 1; len++) {
+        const bool newline = strncmp(p, "\\012", 4) == 0;
+        path[len] = newline ? '\n' : *p;
+        p += newline ? 4 : 1;
+    }
+    path[len] = '\0';
+}
+
+static uint32_t line_protection(const char *perms)
+{
+    return (perms[0] == 'r' ? PROT_READ : 0) | (perms[1] == 'w' ? PROT_WRITE : 0) |
+           (perms[2] == 'x' ? PROT_EXEC : 0);
+}
+
+/* What is no file has its address as offset, in the kernel's records too. */
+static void line_put(struct survey *survey, const struct line *line)
+{
+    char exact[PATH_MAX];
+    const bool unnamed = line->path[0] == '\0' || strncmp(line->path, "[anon", 5) == 0;
+    const bool own =
+        unnamed || strcmp(line->path, "[heap]") == 0 || strncmp(line->path, "[stack", 6) == 0;
+    struct map_facts map = {
+        .pid = (uint32_t)survey->pid,
+        .tid = (uint32_t)survey->pid,
+        .start = line->start,
+        .length = line->end - line->start,
+        .offset = own ? line->start : line->offset,
+        .major = line->major,
+        .minor = line->minor,
+        .inode = line->inode,
+        .protection = line_protection(line->perms),
+        .flags = line->perms[3] == 's' ? MAP_SHARED : MAP_PRIVATE,
+        .path = unnamed ? ANONYMOUS : line->path,
+    };
+    if (strstr(map.path, "\\012")) {
+        path_exact(survey, line, exact);
+        map.path = exact;
+    }
+    record_add_map(&survey->out, survey->time_ns, &map, RECORD_FOUND | RECORD_USERMODE);
+    inventory_hand(&survey->out, survey->intake);
+}
+
+/* The process has what any of its living threads has; its first may be dead. */
+static void maps_of(struct survey *survey, pid_t tid)
+{
+    char path[64], *text = NULL;
+    size_t size = 0;
+    unsigned n = 0;
+    struct line line;
+    snprintf(path, sizeof path, "task/%d/maps", tid);
+    int fd = openat(survey->dir, path, O_RDONLY | O_CLOEXEC);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!file) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    for (unsigned i = 0; i < LINES_MAX && n < MAPS_MAX && getline(&text, &size, file) > 0; i++) {
+        if (!line_read(text, &line) || line.perms[2] != 'x')
+            continue;
+        line_put(survey, &line);
+        n++;
+    }
+    free(text);
+    fclose(file);
+}
+
+/* ---- processes ---- */
+
+static void survey_process(struct survey *survey)
+{
+    char path[32];
+    pid_t *tids, living = 0;
+    size_t n;
+    snprintf(path, sizeof path, "/proc/%d", survey->pid);
+    survey->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (survey->dir < 0)
+        return;
+    if (proc_numbers(survey->dir, "task", &tids, &n) == 0) {
+        for (size_t i = 0; i < n; i++)
+            if (thread_name(survey, tids[i]))
+                living = tids[i];
+        free(tids);
+        inventory_hand(&survey->out, survey->intake);
+    }
+    if (living)
+        maps_of(survey, living);
+    close(survey->dir);
+}
+
+void linux_inventory(struct host_state *state, pid_t pid, uint64_t time_ns,
+                     const struct intake *intake)
+{
+    struct survey survey = {.pid = pid, .time_ns = time_ns, .intake = intake};
+    pid_t *pids;
+    size_t n;
+    (void)state;
+    buf_init(&survey.out, NULL, 0);
+    if (pid) {
+        survey_process(&survey);
+    } else if (proc_numbers(AT_FDCWD, "/proc", &pids, &n) == 0) {
+        for (size_t i = 0; i < n; i++) {
+            survey.pid = pids[i];
+            survey_process(&survey);
+        }
+        free(pids);
+    }
+    buf_free(&survey.out);
+}

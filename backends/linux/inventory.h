@@ -1,0 +1,13 @@
+/*
+ * What is there before anything is recorded: names and mappings of processes, and of the kernel.
+ */
+#pragma once
+
+#include "backends/linux/linux.h"
+
+void linux_inventory(struct host_state *state, pid_t pid, uint64_t time_ns,
+                     const struct intake *intake);
+void linux_kernel_maps(struct host_state *state, uint64_t time_ns, const struct intake *intake);
+
+/* Hands the records of out over and empties it. */
+void inventory_hand(struct buf *out, const struct intake *intake);

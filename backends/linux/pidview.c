@@ -1,0 +1,165 @@
+/*
+ * A PID namespace held for records: the numbers by which those in it know processes and threads,
+ * remembered when they are dead.
+ */
+#include "backends/linux/pidview.h"
+#include "backends/linux/pidns.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/nsfs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef NS_GET_PID_IN_PIDNS
+#define NS_GET_PID_IN_PIDNS _IOR(NSIO, 0x8, int)
+#endif
+
+/* Numbers remembered: SETS × WAYS. In a full set the next to come takes the place of the one that
+ * came first. */
+#define SETS 2048
+#define WAYS 4
+
+struct pid_view {
+    int fd; /* of the namespace */
+    struct ns_id ns;
+    unsigned depth; /* of the namespace, for kernels without the ioctl */
+    bool no_ioctl;
+    struct set {
+        struct {
+            pid_t pid; /* 0: an empty place */
+            pid_t number;
+        } way[WAYS];
+    } set[SETS];
+    uint8_t next[SETS]; /* the way that is given up next */
+};
+
+static struct pid_view *view_new(int fd, const struct ns_id *ns, unsigned depth)
+{
+    struct pid_view *view = calloc(1, sizeof *view);
+    if (view) {
+        view->fd = fd;
+        view->ns = *ns;
+        view->depth = depth;
+    }
+    return view;
+}
+
+int linux_view_open(struct host_state *state, pid_t tid, struct pid_view **view)
+{
+    struct ns_id ns;
+    *view = NULL;
+    if (tid == 0)
+        return 0;
+    int rc = ns_identify(tid, "pid", &ns);
+    if (rc < 0)
+        return rc;
+    if (ns_same(&ns, &state->pidns))
+        return 0;
+    int fd = ns_open(tid, "pid");
+    if (fd < 0)
+        return fd;
+    *view = view_new(fd, &ns, pidns_depth(tid));
+    if (*view)
+        return 0;
+    close(fd);
+    return -ENOMEM;
+}
+
+void linux_view_free(struct pid_view *view)
+{
+    if (!view)
+        return;
+    close(view->fd);
+    free(view);
+}
+
+void linux_view_keep(struct pid_view *view)
+{
+    free(view);
+}
+
+static unsigned set_of(pid_t pid)
+{
+    return (unsigned)pid % SETS;
+}
+
+/* The number that a living process has; 0 when it is dead, or not to be seen from there. */
+static pid_t view_ask(struct pid_view *view, pid_t pid)
+{
+    if (!view->no_ioctl) {
+        int found = ioctl(view->fd, NS_GET_PID_IN_PIDNS, (unsigned long)pid);
+        if (found >= 0 || errno != ENOTTY)
+            return found > 0 ? found : 0;
+        view->no_ioctl = true;
+    }
+    return pidns_number(pid, &view->ns, view->depth);
+}
+
+pid_t linux_view_pid(struct pid_view *view, pid_t pid)
+{
+    struct set *set = &view->set[set_of(pid)];
+    uint8_t *next = &view->next[set_of(pid)];
+    if (pid <= 0)
+        return 0;
+    for (unsigned i = 0; i < WAYS; i++)
+        if (set->way[i].pid == pid)
+            return set->way[i].number;
+    pid_t number = view_ask(view, pid);
+    unsigned place = *next;
+    for (unsigned i = 0; i < WAYS; i++)
+        if (set->way[i].pid == 0)
+            place = i;
+    if (set->way[place].pid)
+        *next = (uint8_t)((*next + 1) % WAYS);
+    /* That it has none is remembered too: it would be asked for with each record. */
+    set->way[place].pid = pid;
+    set->way[place].number = number;
+    return number;
+}
+
+void linux_view_forget(struct pid_view *view, pid_t pid)
+{
+    if (pid <= 0)
+        return;
+    struct set *set = &view->set[set_of(pid)];
+    for (unsigned i = 0; i < WAYS; i++)
+        if (set->way[i].pid == pid)
+            set->way[i].pid = 0;
+}
+
+bool linux_view_same(const struct pid_view *a, const struct pid_view *b)
+{
+    return a == b || (a && b && ns_same(&a->ns, &b->ns));
+}
+
+void linux_view_print(const struct pid_view *view, struct buf *out)
+{
+    buf_printf(out, "%d %ju %ju %u", view->fd, (uintmax_t)view->ns.dev, (uintmax_t)view->ns.ino,
+               view->depth);
+}
+
+int linux_view_adopt(struct host_state *state, const char *printed, struct pid_view **view)
+{
+    int fd;
+    unsigned depth;
+    uintmax_t dev, ino;
+    struct stat st;
+    (void)state;
+    if (sscanf(printed, "%d %ju %ju %u", &fd, &dev, &ino, &depth) != 4)
+        return -EINVAL;
+    const struct ns_id ns = {.dev = (dev_t)dev, .ino = (ino_t)ino};
+    if (fstat(fd, &st) < 0 || !ns_same(&(struct ns_id){.dev = st.st_dev, .ino = st.st_ino}, &ns))
+        return -EINVAL;
+    *view = view_new(fd, &ns, depth);
+    return *view ? 0 : -ENOMEM;
+}
+
+void view_without_ioctl(struct pid_view *view)
+{
+    view->no_ioctl = true;
+}

@@ -1,0 +1,12 @@
+/*
+ * Names for addresses: the function of core/host.h.
+ */
+#pragma once
+
+#include "backends/linux/symbol_files.h"
+
+void linux_names(struct host_state *state, struct log_files *files, uid_t uid, bool kernel_symbols,
+                 struct frame_query *queries, size_t n, uint64_t deadline_ns);
+
+/* symbol_kernel.c: names for those that have no mapping, from /proc/kallsyms. */
+void symbol_kernel(struct frame_query *queries, size_t n);

@@ -1,0 +1,241 @@
+/*
+ * Taking records out of all rings of a recorder in order of time.
+ *
+ * A record of a loss is written only when a later record fits. When a ring was so full that one may
+ * be due, and nothing came since, a clock on that CPU is made to write one record.
+ */
+#include "backends/perf/drain.h"
+
+#include "backends/perf/census.h"
+#include "backends/perf/follow.h"
+#include "backends/perf/group.h"
+#include "backends/perf/sampling.h"
+#include "backends/perf/steps.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum {
+    YOUNG_NS = 10000000, /* what another CPU wrote earlier may still be on its way */
+    /* In a ring that fills up faster than that: longer than any record is on its way. */
+    HASTY_NS = 200000,
+    TELL_BYTES = 16384,     /* the kernel is told of free room in such steps */
+    LARGEST = 8192,         /* no record of a kernel is larger: a path, or a deep call chain */
+    CLOCK_NS = 10000,       /* the shortest period of a clock */
+    CLOCK_SPIN_NS = 100000, /* nearly always enough; then without the CPU, which it may need */
+    CLOCK_WAIT_NS = 100000000,
+    CLOCK_WAIT_US = 100
+};
+
+/* ---- one ring ---- */
+
+static void ring_look(struct ring *ring)
+{
+    const struct record *head;
+
+    if (ring->tail >= ring->head)
+        return;
+    head = (const void *)(ring->data + (ring->tail & (ring->size - 1)));
+    if (head->size < sizeof *head || head->size > ring->head - ring->tail) {
+        ring->tail = ring->head; /* not the kernel's writing: nothing more can be read there */
+        return;
+    }
+    ring->next_ns = kernel_record_time(ring, ring->tail);
+}
+
+static void ring_begin(struct ring *ring)
+{
+    ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+    if (ring->head > ring->doubt_head)
+        ring->doubt = false;
+    ring_look(ring);
+}
+
+/* All that was taken may be written over. */
+static void ring_tell(struct ring *ring)
+{
+    uint64_t head;
+
+    if (ring->tail == ring->told)
+        return;
+    head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+    __atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_RELEASE);
+    if (head - ring->told + LARGEST > ring->size) {
+        ring->doubt = true;
+        ring->doubt_head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+    }
+    ring->told = ring->tail;
+}
+
+static void ring_take(struct recorder *recorder, struct ring *ring, const struct intake *intake)
+{
+    uint64_t at = ring->tail & (ring->size - 1);
+    const struct record *record = (const void *)(ring->data + at);
+    size_t size = record->size, first = ring->size - at < size ? ring->size - at : size;
+
+    memcpy(recorder->scratch, record, first);
+    memcpy(recorder->scratch + first, ring->data, size - first);
+    kernel_record_take(recorder, (void *)recorder->scratch, intake);
+    ring->tail += size;
+    if (ring->tail - ring->told >= TELL_BYTES)
+        ring_tell(ring);
+    ring_look(ring);
+}
+
+/* ---- all rings ---- */
+
+static void rings_begin(struct recorder *recorder)
+{
+    for (unsigned i = 0; i < recorder->n_rings; i++)
+        ring_begin(&recorder->rings[i]);
+}
+
+static bool some_ring_is_half_full(const struct recorder *recorder)
+{
+    for (unsigned i = 0; i < recorder->n_rings; i++)
+        if (recorder->rings[i].head - recorder->rings[i].tail > recorder->rings[i].size / 2)
+            return true;
+    return false;
+}
+
+/* The ring whose next record is the oldest; *next_ns: the oldest of the others. */
+static struct ring *oldest_ring(const struct recorder *recorder, uint64_t *next_ns)
+{
+    struct ring *oldest = NULL;
+
+    *next_ns = UINT64_MAX;
+    for (unsigned i = 0; i < recorder->n_rings; i++) {
+        struct ring *ring = &recorder->rings[i];
+
+        if (ring->tail >= ring->head)
+            continue;
+        if (!oldest || ring->next_ns < oldest->next_ns) {
+            if (oldest)
+                *next_ns = oldest->next_ns;
+            oldest = ring;
+        } else if (ring->next_ns < *next_ns) {
+            *next_ns = ring->next_ns;
+        }
+    }
+    return oldest;
+}
+
+/* What was there at rings_begin() and is not younger than until_ns. */
+static void rings_take(struct recorder *recorder, uint64_t until_ns, const struct intake *intake)
+{
+    struct ring *ring;
+    uint64_t next_ns;
+
+    while ((ring = oldest_ring(recorder, &next_ns)) && ring->next_ns <= until_ns) {
+        uint64_t limit = next_ns < until_ns ? next_ns : until_ns;
+
+        do
+            ring_take(recorder, ring, intake);
+        while (ring->tail < ring->head && ring->next_ns <= limit);
+    }
+    for (unsigned i = 0; i < recorder->n_rings; i++)
+        ring_tell(&recorder->rings[i]);
+}
+
+/* ---- losses that are due ---- */
+
+/* A clock on that CPU that writes one record into the ring. Older kernels do not say what is lost.
+ */
+static int clock_open(const struct ring *ring, bool *says_loss)
+{
+    struct perf_event_attr attr;
+    int fd;
+
+    sampling_ring_attr(&attr, ring->size);
+    attr.config = PERF_COUNT_SW_CPU_CLOCK;
+    attr.exclude_kernel = attr.exclude_hv = 0;
+    attr.sample_period = CLOCK_NS;
+    attr.read_format = PERF_FORMAT_LOST;
+    fd = event_open(&attr, -1, (int)ring->cpu, -1, 0);
+    *says_loss = fd >= 0;
+    attr.read_format = 0;
+    if (fd == -EINVAL)
+        fd = event_open(&attr, -1, (int)ring->cpu, -1, 0);
+    if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, (long)ring->fd))
+        event_close(&fd);
+    return fd;
+}
+
+/* True: something was written since. */
+static bool ring_await(const struct ring *ring)
+{
+    uint64_t begin = census_now_ns(), now = begin;
+
+    while (__atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE) == ring->doubt_head) {
+        now = census_now_ns();
+        if (now > begin + CLOCK_WAIT_NS)
+            return false;
+        if (now > begin + CLOCK_SPIN_NS)
+            usleep(CLOCK_WAIT_US);
+    }
+    return true;
+}
+
+static bool ring_provoke(struct recorder *recorder, struct ring *ring)
+{
+    uint64_t text[2];
+    bool wrote = false, says_loss;
+    int fd = clock_open(ring, &says_loss);
+
+    if (fd < 0)
+        return false;
+    if (!ioctl(fd, PERF_EVENT_IOC_REFRESH, 1))
+        wrote = ring_await(ring);
+    ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+    if (says_loss && read(fd, text, sizeof text) == sizeof text)
+        recorder->own_lost += text[1];
+    event_close(&fd);
+    return wrote;
+}
+
+static bool rings_provoke(struct recorder *recorder)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < recorder->n_rings; i++) {
+        struct ring *ring = &recorder->rings[i];
+
+        if (ring->doubt &&
+            __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE) == ring->doubt_head)
+            any |= ring_provoke(recorder, ring);
+    }
+    return any;
+}
+
+/* Who was born is followed, where the kernel needs that. */
+static void newcomers_open(struct recorder *recorder)
+{
+    pthread_mutex_lock(&recorder->setup);
+    for (const struct origin *origin = recorder->origins; origin; origin = origin->next)
+        if (origin->counter)
+            follow_newcomers(origin->counter->follow);
+    pthread_mutex_unlock(&recorder->setup);
+}
+
+int perf_drain(struct recorder *recorder, bool all, const struct intake *intake)
+{
+    uint64_t now = census_now_ns(), until;
+
+    pthread_mutex_lock(&recorder->lock);
+    rings_begin(recorder);
+    until = now - (some_ring_is_half_full(recorder) ? HASTY_NS : YOUNG_NS);
+    rings_take(recorder, all ? UINT64_MAX : until, intake);
+    if (all && rings_provoke(recorder)) {
+        rings_begin(recorder);
+        rings_take(recorder, UINT64_MAX, intake);
+    }
+    if (recorder->steps)
+        steps_sweep(recorder->steps, intake);
+    recorder_purge(recorder, all ? now : until);
+    pthread_mutex_unlock(&recorder->lock);
+    newcomers_open(recorder);
+    return 0;
+}

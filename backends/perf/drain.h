@@ -1,0 +1,12 @@
+/*
+ * From a record of the kernel's to a record of core's (sample.c), for drain.c.
+ */
+#pragma once
+
+#include "backends/perf/recorder.h"
+
+/* When it was written; at: its place in the ring. */
+uint64_t kernel_record_time(const struct ring *ring, uint64_t at);
+/* Puts what becomes of the record, if anything. It is changed; it has RECORD_SPACE bytes. */
+void kernel_record_take(struct recorder *recorder, struct record *record,
+                        const struct intake *intake);

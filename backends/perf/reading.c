@@ -1,0 +1,306 @@
+/*
+ * Reading a counter: groups are added up for each task, tasks for the counter; groups that lost
+ * their hardware are found out and revived.
+ */
+#include "backends/perf/reading.h"
+
+#include "backends/perf/sampling.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    CHILD_TRIES = 4,
+    GAP_NS = 1000000
+};
+
+/* What the kernel writes for a group with both times. */
+struct group_text {
+    uint64_t n, enabled_ns, running_ns;
+    uint64_t value[SET_MAX + EXTRAS_MAX];
+};
+
+static struct group_last *counter_last(const struct counter *counter, unsigned group)
+{
+    return counter->last ? (void *)(counter->last + group * counter_last_bytes(counter)) : NULL;
+}
+
+static void last_keep(struct group_last *last, const struct group_text *text, unsigned n)
+{
+    __atomic_store_n(&last->enabled_ns, text->enabled_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&last->running_ns, text->running_ns, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < n; i++)
+        __atomic_store_n(&last->value[i], text->value[i], __ATOMIC_RELAXED);
+}
+
+static void last_give(const struct group_last *last, struct group_text *text, unsigned n)
+{
+    text->enabled_ns = __atomic_load_n(&last->enabled_ns, __ATOMIC_RELAXED);
+    text->running_ns = __atomic_load_n(&last->running_ns, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < n; i++)
+        text->value[i] = __atomic_load_n(&last->value[i], __ATOMIC_RELAXED);
+}
+
+/*
+ * The kernel's times of a cgroup's events jump at ENABLE, and go on while disabled (6.18: minutes
+ * that nobody counted). They are taken relative to what they were right after each start.
+ */
+void skew_start(struct counter *counter)
+{
+    struct group_text text;
+
+    for (unsigned i = 0; counter->skew && i < counter->n_groups; i++) {
+        struct skew *skew = &counter->skew[i];
+
+        if (read(counter_fds(counter, i)[0], &text, sizeof text) <= 0)
+            continue;
+        __atomic_store_n(&skew->enabled_ns, text.enabled_ns - skew->kept_enabled_ns,
+                         __ATOMIC_RELAXED);
+        __atomic_store_n(&skew->running_ns, text.running_ns - skew->kept_running_ns,
+                         __ATOMIC_RELAXED);
+    }
+}
+
+/* At a stop: the times stand still from here. */
+void skew_stop(struct counter *counter)
+{
+    struct group_text text;
+
+    for (unsigned i = 0; counter->skew && i < counter->n_groups; i++) {
+        struct skew *skew = &counter->skew[i];
+
+        if (read(counter_fds(counter, i)[0], &text, sizeof text) <= 0)
+            continue;
+        __atomic_store_n(&skew->kept_enabled_ns, text.enabled_ns - skew->enabled_ns,
+                         __ATOMIC_RELAXED);
+        __atomic_store_n(&skew->kept_running_ns, text.running_ns - skew->running_ns,
+                         __ATOMIC_RELAXED);
+    }
+}
+
+static void skew_apply(const struct counter *counter, unsigned group, struct group_text *text)
+{
+    const struct skew *skew = counter->skew ? &counter->skew[group] : NULL;
+
+    if (!skew)
+        return;
+    if (__atomic_load_n(&counter->on, __ATOMIC_ACQUIRE)) {
+        text->enabled_ns -= __atomic_load_n(&skew->enabled_ns, __ATOMIC_RELAXED);
+        text->running_ns -= __atomic_load_n(&skew->running_ns, __ATOMIC_RELAXED);
+    } else {
+        text->enabled_ns = __atomic_load_n(&skew->kept_enabled_ns, __ATOMIC_RELAXED);
+        text->running_ns = __atomic_load_n(&skew->kept_running_ns, __ATOMIC_RELAXED);
+    }
+}
+
+/* 1 read, 0 nothing of it is on the hardware, -EIO. A child that is ending may not match: again. */
+static int group_read(int fd, struct group_text *text, unsigned n)
+{
+    for (int i = 0; i < CHILD_TRIES; i++) {
+        ssize_t got = read(fd, text, sizeof *text);
+
+        if (got >= 0)
+            return got >= (ssize_t)((3 + n) * sizeof(uint64_t)) ? 1 : got ? -EIO : 0;
+        if (errno != ECHILD && errno != EINTR)
+            break;
+    }
+    return -EIO;
+}
+
+/* The same for a pinned group, which may have lost its hardware: tried again once, else as last
+ * known. */
+static int pinned_read(struct counter *counter, unsigned group, struct group_text *text)
+{
+    struct group_last *last = counter_last(counter, group);
+    int leader = counter_fds(counter, group)[0];
+    int rc = group_read(leader, text, counter->members);
+
+    if (!rc && counter_is_on(counter)) {
+        ioctl(leader, PERF_EVENT_IOC_ENABLE, 0);
+        rc = group_read(leader, text, counter->members);
+    }
+    if (rc > 0)
+        last_keep(last, text, counter->members);
+    else if (!rc)
+        last_give(last, text, counter->members);
+    return rc;
+}
+
+/* The time during which a task's groups should have counted. `group`: its first one. */
+static uint64_t witness_read(const struct counter *counter, unsigned group)
+{
+    struct {
+        uint64_t value, enabled_ns, running_ns;
+    } text;
+    int fd = counter_fds(counter, group)[FD_WITNESS(counter->members)];
+
+    return read(fd, &text, sizeof text) == sizeof text ? text.enabled_ns : 0;
+}
+
+/*
+ * Copies in threads and children fail silently and stay off; when the gap has grown ENABLE on the
+ * original revives them.
+ */
+static void gap_revive(struct counter *counter, unsigned group, uint64_t covered, uint64_t running)
+{
+    struct group_last *last = counter_last(counter, group);
+    uint64_t gap = covered > running ? covered - running : 0;
+    uint64_t known = __atomic_load_n(&last->gap_ns, __ATOMIC_RELAXED);
+
+    if (counter->multiplex || gap < known + GAP_NS || !counter_is_on(counter))
+        return;
+    __atomic_store_n(&last->gap_ns, gap, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < counter->spread; i++)
+        ioctl(counter_fds(counter, group + i)[0], PERF_EVENT_IOC_ENABLE, 0);
+}
+
+/* What was found out is forgotten: it is tried again. */
+void verdicts_clear(struct counter *counter)
+{
+    for (unsigned i = 0; counter->hardware && i < counter->n_groups; i++)
+        __atomic_store_n(&counter_last(counter, i)->off, false, __ATOMIC_RELAXED);
+}
+
+/*
+ * A group whose original rests (its task sleeps) reads well, whatever happened to its copies: it is
+ * off when the target ran for a while and the group did not. A read can take long: the time to
+ * compare with next is that of now, not `covered`, when the witness said `witness` and the group
+ * was not read yet.
+ */
+static bool copies_are_off(struct counter *counter, unsigned group, uint64_t covered,
+                           uint64_t running, uint64_t witness)
+{
+    struct group_last *last = counter_last(counter, group);
+    bool off = __atomic_load_n(&last->off, __ATOMIC_RELAXED) != 0;
+
+    if (counter->multiplex || !counter_is_on(counter))
+        return false;
+    if (covered < __atomic_load_n(&last->judged_covered_ns, __ATOMIC_RELAXED) + GAP_NS)
+        return off;
+    off = running <= __atomic_load_n(&last->judged_running_ns, __ATOMIC_RELAXED);
+    covered += witness_read(counter, group) - witness;
+    __atomic_store_n(&last->judged_covered_ns, covered, __ATOMIC_RELAXED);
+    __atomic_store_n(&last->judged_running_ns, running, __ATOMIC_RELAXED);
+    __atomic_store_n(&last->off, off, __ATOMIC_RELAXED);
+    return off;
+}
+
+static uint64_t scaled(uint64_t value, uint64_t enabled, uint64_t running)
+{
+    if (!running || running == enabled)
+        return value;
+    return (uint64_t)((unsigned __int128)value * enabled / running);
+}
+
+/*
+ * One task: its groups are added up. The kernel's time enabled runs on all CPUs, in the group of
+ * each: it is that of any of them.
+ */
+static void task_add(struct group_text *sum, const struct group_text *text, unsigned n)
+{
+    if (text->enabled_ns > sum->enabled_ns)
+        sum->enabled_ns = text->enabled_ns;
+    sum->running_ns += text->running_ns;
+    for (unsigned i = 0; i < n; i++)
+        sum->value[i] += text->value[i];
+}
+
+static void reading_add(const struct counter *counter, struct reading *out,
+                        const struct group_text *text, uint64_t covered_ns)
+{
+    out->covered_ns += covered_ns;
+    out->enabled_ns += text->enabled_ns;
+    out->running_ns += text->running_ns;
+    for (unsigned i = 0; i < counter->n; i++) {
+        unsigned at = counter->order[i];
+        uint64_t value = text->value[counter->extra + i];
+
+        out->value[at] += value;
+        out->estimate[at] += scaled(value, text->enabled_ns, text->running_ns);
+    }
+}
+
+/* All groups of a task, the first one given. 1, 0 when none of them is on the hardware, -EIO. */
+static int task_read(struct counter *counter, unsigned first, struct group_text *sum)
+{
+    struct group_text text;
+    bool any = false;
+
+    memset(sum, 0, offsetof(struct group_text, value) + counter->members * sizeof sum->value[0]);
+    for (unsigned i = first; i < first + counter->spread; i++) {
+        int rc = counter->hardware
+                     ? pinned_read(counter, i, &text)
+                     : group_read(counter_fds(counter, i)[0], &text, counter->members);
+
+        if (rc < 0 || (!rc && !counter->hardware))
+            return -EIO;
+        any |= rc > 0;
+        task_add(sum, &text, counter->members);
+    }
+    return any;
+}
+
+static int hardware_read(struct counter *counter, unsigned first, struct reading *out)
+{
+    struct group_text text;
+    uint64_t witness = witness_read(counter, first), covered = witness;
+    int rc = task_read(counter, first, &text);
+    if (rc < 0)
+        return rc;
+    if (counter->skew) {
+        uint64_t enabled = text.enabled_ns;
+
+        skew_apply(counter, first, &text);
+        covered -= enabled - text.enabled_ns;
+    }
+    if (rc > 0)
+        gap_revive(counter, first, covered, text.running_ns);
+    reading_add(counter, out, &text, covered);
+    return rc > 0 && copies_are_off(counter, first, covered, text.running_ns, witness) ? 0 : rc;
+}
+
+static int software_read(struct counter *counter, unsigned first, struct reading *out)
+{
+    struct group_text text;
+    int rc = task_read(counter, first, &text);
+
+    if (rc < 0)
+        return rc;
+    skew_apply(counter, first, &text);
+    reading_add(counter, out, &text, text.enabled_ns);
+    return rc;
+}
+
+int perf_read(struct counter *counter, struct reading *out)
+{
+    struct timespec now;
+    unsigned off = 0;
+
+    memset(out, 0, offsetof(struct reading, value));
+    memset(out->value, 0, counter->n * sizeof out->value[0]);
+    memset(out->estimate, 0, counter->n * sizeof out->estimate[0]);
+    for (unsigned i = 0; i < counter->n_groups; i += counter->spread) {
+        int rc =
+            counter->hardware ? hardware_read(counter, i, out) : software_read(counter, i, out);
+
+        if (rc < 0)
+            return -EIO;
+        off += rc == 0;
+    }
+    out->off = off && off == counter->n_groups / counter->spread && counter_is_on(counter);
+    out->never_ran = out->enabled_ns && !out->running_ns;
+    out->dropped = counter->covered && counter_dropped(counter);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    out->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return 0;
+}
+
+/* With hardware a third one, at most once in a millisecond of the target's time. */
+unsigned perf_cost(const struct counter *counter)
+{
+    return counter->n_groups + (counter->hardware ? counter->n_groups / counter->spread : 0);
+}

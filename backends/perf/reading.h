@@ -1,0 +1,12 @@
+/*
+ * What starting and stopping a counter has to do with how it is read. perf_read() is in counter.h.
+ */
+#pragma once
+
+#include "backends/perf/counter.h"
+
+/* Before it is started: what was found out about lost hardware is forgotten: it is tried again. */
+void verdicts_clear(struct counter *counter);
+/* After it was started, before it is stopped: the times of a cgroup's events. */
+void skew_start(struct counter *counter);
+void skew_stop(struct counter *counter);

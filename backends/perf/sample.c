@@ -1,0 +1,200 @@
+/*
+ * Records of the kernel's become records of core's: ids are those of the log, losses have one form,
+ * the period stands in every sample, samples of values become steps. What is of no use is left out.
+ */
+#include "backends/perf/drain.h"
+#include "backends/perf/follow.h"
+#include "backends/perf/sampling.h"
+#include "backends/perf/steps.h"
+
+#include <linux/perf_event.h>
+#include <string.h>
+
+enum {
+    TIME_IN_SAMPLE = offsetof(struct record_sample, time),
+    PERIOD_IN_SAMPLE = offsetof(struct record_sample, period),
+    TIME_IN_TAIL = sizeof(struct record_tail) - offsetof(struct record_tail, time)
+};
+
+/* Fields are aligned to 8 bytes, so that none goes around the ring's end. */
+static const void *ring_at(const struct ring *ring, uint64_t at)
+{
+    return ring->data + (at & (ring->size - 1));
+}
+
+uint64_t kernel_record_time(const struct ring *ring, uint64_t at)
+{
+    const struct record *head = ring_at(ring, at);
+    uint64_t offset = TIME_IN_SAMPLE, time = 0;
+
+    if (head->type != PERF_RECORD_SAMPLE)
+        offset = head->size - (uint64_t)TIME_IN_TAIL;
+    if (head->size >= sizeof *head + sizeof(struct record_tail))
+        memcpy(&time, ring_at(ring, at + offset), sizeof time);
+    return time;
+}
+
+static struct record_tail *tail_of(struct record *record)
+{
+    return (void *)((char *)record + record->size - sizeof(struct record_tail));
+}
+
+static void put(struct recorder *recorder, const struct record *record, const struct intake *intake)
+{
+    if (recorder->steps && record->type != RECORD_SAMPLE)
+        steps_follow(recorder->steps, record, intake);
+    intake->put(intake->arg, record);
+}
+
+static uint64_t log_id(const struct id *id)
+{
+    return LOG_ID(id->origin->set, id->place);
+}
+
+/* What the kernel leaves out is put in, behind the CPU: there is room. */
+static void sample_take(struct recorder *recorder, const struct id *id,
+                        struct record_sample *sample, const struct intake *intake)
+{
+    char *period = (char *)&sample->period;
+
+    sample->id = log_id(id);
+    sample->head.misc &= RECORD_MODE | PERF_RECORD_MISC_EXACT_IP;
+    if (!id->says_period) {
+        if (sample->head.size > RECORD_MAX - sizeof sample->period)
+            return;
+        memmove(period + sizeof sample->period, period,
+                sample->head.size - (size_t)PERIOD_IN_SAMPLE);
+        sample->period = id->origin->period;
+        sample->head.size = (uint16_t)(sample->head.size + sizeof sample->period);
+    }
+    put(recorder, &sample->head, intake);
+}
+
+/* The values follow the CPU, in the group's order. */
+static void step_take(struct recorder *recorder, const struct id *id, const struct record *record,
+                      const struct intake *intake)
+{
+    const struct record_sample *sample = (const void *)record;
+    const struct sampled_values *values = (const void *)((const char *)record + PERIOD_IN_SAMPLE);
+    const struct origin *origin = id->origin;
+    uint64_t value[SET_MAX];
+
+    if (!recorder->steps || origin->n != recorder->steps_n ||
+        record->size < (size_t)PERIOD_IN_SAMPLE + sizeof *values +
+                           (origin->extra + origin->n) * sizeof value[0] ||
+        values->n != origin->extra + origin->n)
+        return;
+    for (unsigned i = 0; i < origin->n; i++)
+        value[origin->order[i]] = values->value[origin->extra + i];
+    steps_take(recorder->steps,
+               &(struct steps_sample){.pid = sample->pid,
+                                      .tid = sample->tid,
+                                      .cpu = id->cpu,
+                                      .time = sample->time,
+                                      .root = id->root,
+                                      .set = origin->set,
+                                      .end = id->kind == ID_END,
+                                      .lower = id->kind == ID_FOLLOW,
+                                      .value = value},
+               intake);
+}
+
+static void any_sample_take(struct recorder *recorder, struct record *record,
+                            const struct intake *intake)
+{
+    struct record_sample *sample = (void *)record;
+    const struct id *id;
+
+    if (record->size < (size_t)PERIOD_IN_SAMPLE)
+        return;
+    id = recorder_find_id(recorder, sample->id);
+    if (id && id->kind == ID_EVENT)
+        sample_take(recorder, id, sample, intake);
+    else if (id)
+        step_take(recorder, id, record, intake);
+}
+
+/* Whoever could write next tells it, perhaps an event that is ours no more: it is told all the
+ * same. */
+static void loss_take(struct recorder *recorder, const struct record *record, uint64_t lost,
+                      const struct intake *intake)
+{
+    const struct record_tail *tail = tail_of((struct record *)(uintptr_t)record);
+    const struct id *id = recorder_find_id(recorder, tail->id);
+    uint64_t own = recorder->own_lost < lost ? recorder->own_lost : lost;
+    struct record_lost loss = {
+        .head = {.type = RECORD_LOST, .size = sizeof loss},
+        .id = id ? log_id(id) : 0,
+        .lost = lost - own,
+        .tail = *tail,
+    };
+
+    recorder->own_lost -= own;
+    if (!loss.lost)
+        return;
+    loss.tail.id = loss.id;
+    if (!id) /* told by a part of ours */
+        loss.tail.pid = loss.tail.tid = 0;
+    put(recorder, &loss.head, intake);
+}
+
+/* A child that is not covered is nobody's business: of its end nothing would be told. */
+static bool birth_is_covered(const struct origin *origin, const struct record_task *task)
+{
+    return task->pid == task->ppid ? origin->threads : origin->descendants;
+}
+
+static void event_take(struct recorder *recorder, struct record *record,
+                       const struct intake *intake)
+{
+    struct record_tail *tail = tail_of(record);
+    const struct id *id = recorder_find_id(recorder, tail->id);
+
+    if (!id || (record->type == RECORD_FORK &&
+                !birth_is_covered(id->origin, (struct record_task *)(void *)record)))
+        return;
+    tail->id = log_id(id);
+    record->misc &= (uint16_t)~RECORD_FOUND;
+    if (record->type == RECORD_THROTTLE || record->type == RECORD_UNTHROTTLE) {
+        struct record_throttle *throttle = (void *)record;
+
+        throttle->id = throttle->stream = tail->id;
+    }
+    record_set_time(record, tail->time); /* the kernel took a second time a moment later */
+    if (id->origin->counter)
+        follow_record(id->origin->counter->follow, record, recorder->steps, intake);
+    put(recorder, record, intake);
+}
+
+static uint64_t lost_of(const struct record *record)
+{
+    const uint64_t *word = (const void *)(record + 1);
+
+    return record->type == RECORD_LOST ? word[1] : word[0];
+}
+
+void kernel_record_take(struct recorder *recorder, struct record *record,
+                        const struct intake *intake)
+{
+    if (record->size < sizeof *record + sizeof(struct record_tail) + sizeof(uint64_t))
+        return;
+    switch (record->type) {
+    case PERF_RECORD_SAMPLE:
+        any_sample_take(recorder, record, intake);
+        break;
+    case PERF_RECORD_LOST:
+    case PERF_RECORD_LOST_SAMPLES:
+        loss_take(recorder, record, lost_of(record), intake);
+        break;
+    case PERF_RECORD_COMM:
+    case PERF_RECORD_MMAP2:
+    case PERF_RECORD_FORK:
+    case PERF_RECORD_EXIT:
+    case PERF_RECORD_THROTTLE:
+    case PERF_RECORD_UNTHROTTLE:
+        event_take(recorder, record, intake);
+        break;
+    default:
+        break;
+    }
+}

@@ -1,0 +1,195 @@
+/*
+ * Attrs of events that tell records. All that write into one ring have the same clock, and the same
+ * fields at the same places as far as struct record_sample and struct record_tail go.
+ */
+#include "backends/perf/sampling.h"
+
+#include "backends/perf/group.h"
+#include "backends/perf/tracepoint.h"
+
+#include "core/record.h"
+
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SAMPLE_FIELDS                                                                              \
+    (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU)
+
+void sampling_clock(struct perf_event_attr *attr)
+{
+    attr->use_clockid = 1;
+    attr->clockid = CLOCK_MONOTONIC;
+}
+
+static void tells_attr(struct perf_event_attr *attr)
+{
+    attr->sample_type |= SAMPLE_FIELDS;
+    attr->sample_id_all = 1;
+    sampling_clock(attr);
+    attr->watermark = 1;
+}
+
+void sampling_ring_attr(struct perf_event_attr *attr, uint64_t bytes)
+{
+    *attr = (struct perf_event_attr){
+        .size = sizeof *attr,
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_DUMMY,
+        .exclude_kernel = 1,
+        .exclude_hv = 1,
+        .disabled = 1,
+    };
+    tells_attr(attr);
+    attr->wakeup_watermark = bytes / 2 > UINT32_MAX ? UINT32_MAX : (uint32_t)(bytes / 2);
+}
+
+/*
+ * Asked to say the period, an event that the kernel raises itself forgets to keep it: it samples
+ * every occurrence. Not so with a frequency; and the clocks are driven by a timer.
+ */
+static bool period_can_be_said(const struct perf_event_attr *attr)
+{
+    if (attr->freq)
+        return true;
+    switch (attr->type) {
+    case PERF_TYPE_SOFTWARE:
+        return attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK;
+    case PERF_TYPE_HARDWARE:
+    case PERF_TYPE_HW_CACHE:
+    case PERF_TYPE_RAW:
+        return true;
+    default: /* tracepoints, breakpoints, probes: or a PMU whose samples have a known period */
+        return false;
+    }
+}
+
+bool sampling_says_period(const struct perf_event_attr *attr)
+{
+    return attr->sample_type & PERF_SAMPLE_PERIOD;
+}
+
+void sampling_attr(const struct plan *plan, struct perf_event_attr *attr)
+{
+    tells_attr(attr);
+    attr->freq = plan->freq != 0;
+    if (plan->freq)
+        attr->sample_freq = plan->freq;
+    else
+        attr->sample_period = plan->period;
+    if (period_can_be_said(attr))
+        attr->sample_type |= PERF_SAMPLE_PERIOD;
+    if (!plan->chain_user && !plan->chain_kernel)
+        return;
+    attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
+    attr->exclude_callchain_user = !plan->chain_user;
+    attr->exclude_callchain_kernel = !plan->chain_kernel;
+    attr->sample_max_stack = (uint16_t)(plan->depth > UINT16_MAX ? UINT16_MAX : plan->depth);
+}
+
+void sampling_sideband(struct perf_event_attr *attr)
+{
+    tells_attr(attr);
+    attr->mmap = 1;
+    attr->mmap2 = 1;
+    attr->comm = 1;
+    attr->comm_exec = 1;
+    attr->task = 1;
+}
+
+/* ---- steps ---- */
+
+static pthread_once_t values_once = PTHREAD_ONCE_INIT;
+static bool values_inherit;
+
+static void steps_attr(struct perf_event_attr *attr)
+{
+    attr->size = sizeof *attr;
+    tells_attr(attr);
+    attr->sample_type |= PERF_SAMPLE_READ;
+    attr->sample_period = 1;
+    attr->read_format =
+        PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+}
+
+/* Kernels before 6.12 refuse values in samples of what is inherited. */
+static void values_try(void)
+{
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_CONTEXT_SWITCHES,
+        .disabled = 1,
+        .inherit = 1,
+    };
+    int fd;
+
+    steps_attr(&attr);
+    fd = event_open(&attr, 0, -1, -1, 0);
+    values_inherit = fd >= 0;
+    event_close(&fd);
+}
+
+unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
+                         enum extra extra[EXTRAS_MAX])
+{
+    uint64_t number;
+
+    if (!plan->recorder || plan->sampling)
+        return 0;
+    extra[0] = EXTRA_DUMMY;
+    if (!plan->steps && !plan->lasts)
+        return 1;
+    pthread_once(&values_once, values_try);
+    if (!values_inherit)
+        return 1;
+    /* Ends alone would not do: a thread's values on the CPUs where it was before are not in them.
+     */
+    extra[0] = EXTRA_SWITCH;
+    extra[1] = EXTRA_END;
+    return tracepoint_number(state, "sched", "sched_process_exit", &number) ? 1 : 2;
+}
+
+void sampling_extra_attr(struct backend_state *state, enum extra extra,
+                         struct perf_event_attr *attr)
+{
+    uint64_t number = 0;
+
+    attr->size = sizeof *attr;
+    attr->type = PERF_TYPE_SOFTWARE;
+    attr->config = PERF_COUNT_SW_DUMMY;
+    attr->exclude_kernel = extra == EXTRA_DUMMY;
+    attr->exclude_hv = extra == EXTRA_DUMMY;
+    if (extra == EXTRA_DUMMY) {
+        tells_attr(attr);
+        return;
+    }
+    steps_attr(attr);
+    attr->config = PERF_COUNT_SW_CONTEXT_SWITCHES;
+    if (extra == EXTRA_END && !tracepoint_number(state, "sched", "sched_process_exit", &number)) {
+        attr->type = PERF_TYPE_TRACEPOINT;
+        attr->config = number;
+    }
+}
+
+/* ---- limits ---- */
+
+static uint64_t read_limit(const char *path, uint64_t otherwise)
+{
+    char text[24] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+    if (fd >= 0)
+        close(fd);
+    return n > 0 ? strtoull(text, NULL, 10) : otherwise;
+}
+
+void perf_sample_limits(struct backend_state *state, struct sample_limits *out)
+{
+    (void)state;
+    out->max_freq = read_limit("/proc/sys/kernel/perf_event_max_sample_rate", UINT64_MAX);
+    out->max_frames = (unsigned)read_limit("/proc/sys/kernel/perf_event_max_stack", 127);
+}

@@ -1,0 +1,42 @@
+/*
+ * What makes an event tell records into a ring (recorder.h): samples, the events of our own whose
+ * samples tell steps, births, ends, names and mappings; and what the kernel can and allows.
+ */
+#pragma once
+
+#include "backends/perf/state.h"
+
+struct perf_event_attr;
+
+/* Events of our own at the head of a group whose plan wants steps. */
+enum extra {
+    EXTRA_DUMMY,  /* leads, where samples cannot tell values: it tells births and names */
+    EXTRA_SWITCH, /* leads; at each switch its sample tells the group's values */
+    EXTRA_END     /* its sample does so when a thread ends */
+};
+#define EXTRAS_MAX 2
+
+/* Which ones, in order; their number. The kernel is tried once. */
+unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
+                         enum extra extra[EXTRAS_MAX]);
+/* attr: zeroed. */
+void sampling_extra_attr(struct backend_state *state, enum extra extra,
+                         struct perf_event_attr *attr);
+/* The event samples, as the plan says. */
+void sampling_attr(const struct plan *plan, struct perf_event_attr *attr);
+/* All events of a group must have the clock of those that tell. */
+void sampling_clock(struct perf_event_attr *attr);
+/* Exactly one event of a group tells what happens around the samples. */
+void sampling_sideband(struct perf_event_attr *attr);
+/* The event that owns a ring. */
+void sampling_ring_attr(struct perf_event_attr *attr, uint64_t bytes);
+/* Do its samples say their period themselves? */
+bool sampling_says_period(const struct perf_event_attr *attr);
+
+/* Where the values of a group stand in a sample of an extra; with both times before them. */
+struct sampled_values {
+    uint64_t n, enabled_ns, running_ns;
+    uint64_t value[];
+};
+
+void perf_sample_limits(struct backend_state *state, struct sample_limits *out);

@@ -1,0 +1,300 @@
+/*
+ * How a PMC samples, as it was asked and as it is allowed; and what its log needs for that: a
+ * recording, a number for its set, log=on.
+ */
+#include "core/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FREQ_STANDARD 997 /* no divisor of the rates at which machines do things */
+#define SETS_FREE     16  /* numbers of sets that no quota refuses */
+#define SET_LOOK_BACK 8   /* … among which one is looked for that fits */
+
+/* ---- what can be refused ---- */
+
+static int check_logsize(struct change *change)
+{
+    uint64_t asked = change->want.value[KEY_LOGSIZE], max = log_size_max(change->engine);
+
+    if (!(change->given & GIVEN(KEY_LOGSIZE)) || asked == UINT64_MAX || asked <= max ||
+        settings_same(&change->want, &change->pmc->settings, KEY_LOGSIZE))
+        return 0;
+    return err_set(&change->err, P02,
+                   "logsize=%llu: a log has at most %llu bytes here (the tunables nbuffers × "
+                   "logbuffersize)",
+                   (unsigned long long)asked, (unsigned long long)max);
+}
+
+/* A sampling PMC has a period instead of a count. */
+static int check_no_count(struct change *change)
+{
+    bool counts = (change->given & GIVEN(KEY_COUNT)) &&
+                  !settings_same(&change->want, &change->pmc->settings, KEY_COUNT);
+
+    if (!counts && !(change->put && strcmp(change->file, "count") == 0))
+        return 0;
+    return err_set(&change->err, P31,
+                   "%s samples: it has no count that could be set; period= says how many events "
+                   "lie between two samples",
+                   change->pmc->name);
+}
+
+int check_sampling(struct change *change)
+{
+    const struct backend *backend = change->engine->backend;
+    unsigned recorded = recorded_for(change->effective, &change->want);
+    int rc = check_logsize(change);
+
+    if (rc || !recorded)
+        return rc;
+    if (!backend->recorder_new)
+        return err_set(&change->err, P09, "the backend %s cannot record anything: %s is refused",
+                       backend->name,
+                       recorded & RECORDED_SAMPLES       ? mode_table[change->effective].name
+                       : change->want.value[KEY_LOG_CSW] ? "log-csw=on"
+                                                         : "log-exit=on");
+    if (!(recorded & RECORDED_SAMPLES))
+        return 0;
+    for (unsigned i = 0; change->set && i < change->set->n; i++)
+        if (!change->set->event[i].sampling)
+            return err_set(&change->err, E36,
+                           "\"%s\" cannot be sampled: it raises no interrupt when it has counted "
+                           "enough (its file in events/ says \"sampling no\"); count it instead, "
+                           "or sample cpu-clock",
+                           change->set->event[i].written);
+    return check_no_count(change);
+}
+
+/* ---- how it is sampled ---- */
+
+/*
+ * Events of the processor and clocks come so fast that a small period would bring the machine to a
+ * standstill: for these there is mincount, and what is standard is a rate. Of others (faults,
+ * switches, tracepoints) each occurrence can be wanted.
+ */
+static bool comes_fast(const struct change *change)
+{
+    for (unsigned i = 0; i < change->set->n; i++) {
+        const struct event *event = &change->set->event[i];
+
+        if (change->engine->classes[event->class_index].hardware || strcmp(event->unit, "ns") == 0)
+            return true;
+    }
+    return false;
+}
+
+static void find_rate(const struct change *change, struct sampling *sampling)
+{
+    uint64_t period = change->want.value[KEY_PERIOD], freq = change->want.value[KEY_FREQ];
+    uint64_t least = tunable_u64(&change->engine->tunables, TUNABLE_MINCOUNT);
+    bool fast = comes_fast(change);
+
+    if (period != UINT64_MAX) {
+        sampling->period = fast && period < least ? least : period;
+        sampling->asked = sampling->period != period ? period : 0;
+    } else if (freq != UINT64_MAX || fast) {
+        freq = freq != UINT64_MAX ? freq : FREQ_STANDARD;
+        sampling->freq = freq < change->limits.max_freq ? freq : change->limits.max_freq;
+        sampling->asked = sampling->freq != freq ? freq : 0;
+    } else {
+        sampling->period = 1;
+    }
+}
+
+static void find_depth(const struct change *change, struct sampling *sampling)
+{
+    uint64_t most = tunable_u64(&change->engine->tunables, TUNABLE_CALLCHAINDEPTH);
+    uint64_t asked = change->want.value[KEY_DEPTH];
+
+    if (most > change->limits.max_frames)
+        most = change->limits.max_frames;
+    sampling->depth = (unsigned)(asked < most ? asked : most); /* "default" is the largest */
+    sampling->depth_asked = asked != UINT64_MAX && asked > most ? (unsigned)asked : 0;
+}
+
+/* With counters that stay as they were opened, those decide. */
+static void find_sampling(struct change *change)
+{
+    uint64_t chain = change->want.value[KEY_CALLCHAIN];
+    bool opens = change->new_set || change->reopen || !pmc_live_links(change->pmc);
+
+    change->sampling = change->pmc->sampling;
+    if (change->cause != CAUSE_COMMAND || !opens)
+        return;
+    change->sampling = (struct sampling){.period = 0};
+    if (!change->set || !(change->recorded & RECORDED_SAMPLES))
+        return;
+    find_rate(change, &change->sampling);
+    if (chain == CALLCHAIN_OFF)
+        return;
+    change->sampling.chain_user = chain == CALLCHAIN_ON || chain == CALLCHAIN_USER;
+    change->sampling.chain_kernel =
+        (chain == CALLCHAIN_ON || chain == CALLCHAIN_KERNEL) && change->may_kernel;
+    find_depth(change, &change->sampling);
+}
+
+/* ---- a number for the set ---- */
+
+static bool event_alike(const struct log_event *a, const struct log_event *b)
+{
+    return a && strcmp(a->name, b->name) == 0 && strcmp(a->resolved, b->resolved) == 0 &&
+           a->period == b->period && a->freq == b->freq && a->chains == b->chains;
+}
+
+/* The number of one of the last sets, if that was the same; else 0. */
+static uint64_t number_again(struct log_sets *sets, const struct log_event *events, unsigned n)
+{
+    uint64_t last = log_sets_last(sets);
+
+    for (uint64_t set = last; set > 0 && set + SET_LOOK_BACK > last; set--) {
+        unsigned same = 0;
+
+        while (same < n && log_sets_events(sets, set) == n &&
+               event_alike(log_sets_event(sets, set, same), &events[same]))
+            same++;
+        if (same == n)
+            return set;
+    }
+    return 0;
+}
+
+/* A new one: kept as long as the PMC, so it counts like its log. */
+static int number_new(struct change *change, const struct log_event *events, unsigned n)
+{
+    struct pmc *pmc = change->pmc;
+    int64_t bytes = 64;
+
+    for (unsigned i = 0; i < n; i++)
+        bytes += (int64_t)(sizeof events[i] + strlen(events[i].name) + strlen(events[i].resolved));
+    if (!pmc_keeps_account(pmc))
+        return plan_no_memory(change);
+    if (log_sets_last(pmc->sets) < SETS_FREE)
+        account_add(pmc->account, bytes);
+    else if (!account_charge(pmc->account, bytes))
+        return err_set(
+            &change->err, P11,
+            "max_log_per_user (%llu bytes) leaves nothing for one more set of events "
+            "in the log of %s",
+            (unsigned long long)tunable_u64(&change->engine->tunables, TUNABLE_MAX_LOG_PER_USER),
+            pmc->name);
+    pmc->sets_bytes += (uint64_t)bytes;
+    change->set_number = log_sets_add(pmc->sets, events, n);
+    return change->set_number ? 0 : plan_no_memory(change);
+}
+
+static void event_fill(const struct change *change, unsigned i, struct log_event *out)
+{
+    const struct event *event = &change->set->event[i];
+    struct buf resolved;
+
+    buf_init(&resolved, NULL, 0);
+    plan_event_print(&change->plan[i], &resolved);
+    *out = (struct log_event){
+        .name = event->written,
+        .resolved = resolved.failed ? NULL : strdup(buf_text(&resolved)),
+        .period = change->sampling.period,
+        .freq = change->sampling.freq,
+        .chains = change->sampling.chain_user || change->sampling.chain_kernel,
+        .type = (uint32_t)event->code[0],
+        .config = event->code[1],
+    };
+    buf_free(&resolved);
+}
+
+static int find_number(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    struct log_event events[SET_MAX];
+    unsigned n = 0, filled = 0;
+    int rc = 0;
+
+    change->set_number = pmc->set_number;
+    if (!change->set || (change->set_number && !change->new_set && !change->reopen &&
+                         memcmp(&change->sampling, &pmc->sampling, sizeof pmc->sampling) == 0))
+        return 0;
+    if (!pmc->sets)
+        pmc->sets = log_sets_new();
+    for (n = 0; n < change->set->n; n++) {
+        event_fill(change, n, &events[n]);
+        filled += events[n].resolved != NULL;
+    }
+    if (!pmc->sets || filled < n)
+        rc = plan_no_memory(change);
+    else if (!(change->set_number = number_again(pmc->sets, events, n)))
+        rc = number_new(change, events, n);
+    for (unsigned i = 0; i < n; i++)
+        free(events[i].resolved);
+    return rc;
+}
+
+/* ---- what it is recorded into ---- */
+
+/* Would the PMC's recording do for what is opened now? */
+static bool recording_fits(const struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    bool alone = change->reopen || !pmc_live_links(pmc); /* nothing else uses it */
+
+    if (!pmc->recording || change->new_set || pmc->recorded != change->recorded)
+        return false;
+    if (!alone || change->cause != CAUSE_COMMAND)
+        return true;
+    return pmc->recorded_kernel == change->may_kernel && !pmc->recorded_outside && !change->view;
+}
+
+/* Who may not see the kernel adds no target to a recording that shows it. */
+static int check_kernel_seen(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+
+    if (change->cause != CAUSE_COMMAND || change->new_recording || !change->n_fresh ||
+        !(change->recorded & RECORDED_SAMPLES) || !pmc->recorded_kernel || change->may_kernel)
+        return 0;
+    return err_set(&change->err, P18,
+                   "%s records kernel addresses for who attached its present targets, which needs "
+                   "CAP_PERFMON (or the tunable unprivileged_kernel): detach them first",
+                   pmc->name);
+}
+
+static int check_log_kept(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+
+    if (!change->recorded || change->want.value[KEY_LOG] ||
+        !(change->start || change->start_fresh) || change->cause != CAUSE_COMMAND)
+        return 0;
+    if (change->recorded & RECORDED_SAMPLES)
+        return err_set(&change->err, E09,
+                       "%s samples, which needs a log, and has log=off: write log=on to config, "
+                       "or attach with autostart=off",
+                       pmc->name);
+    return err_set(&change->err, E08,
+                   "%s has %s=on, which needs a log, and log=off: write log=on to config",
+                   pmc->name, change->want.value[KEY_LOG_CSW] ? "log-csw" : "log-exit");
+}
+
+int plan_log(struct change *change)
+{
+    int rc;
+
+    change->recorded = recorded_for(change->effective, &change->want);
+    find_sampling(change);
+    bool fits = recording_fits(change);
+    change->new_recording = change->recorded && change->n_fresh && !fits;
+    change->drops_recording =
+        change->pmc->recording && (change->new_recording || change->new_set || !change->recorded);
+    rc = check_log_kept(change);
+    if (rc == 0)
+        rc = check_kernel_seen(change);
+    if (rc == 0)
+        rc = find_number(change);
+    if (rc)
+        return rc;
+    if (change->recorded && (change->n_fresh || change->start) && !pmc_keeps_log(change->pmc))
+        return plan_no_memory(change);
+    if (change->new_recording && !(change->counted_before = calloc(SET_MAX, sizeof(uint64_t))))
+        return plan_no_memory(change);
+    return 0;
+}

@@ -1,0 +1,42 @@
+/*
+ * Steps and exits that add up: what each process counted, from the steps its threads' switches and
+ * ends told, so that a record of its exit can say how much it was and whether that is exact; and
+ * what is left over, which nobody can be given. Memory only; no lock: its recording has one.
+ */
+#pragma once
+
+#include "core/buf.h"
+#include "core/record.h"
+
+struct exits;
+
+/* n events (0: only ends matter); switches: SWITCH records go on into the log; exits: COUNT records
+ * are made. NULL: no memory. */
+struct exits *exits_new(unsigned n, bool switches, bool exits);
+void exits_free(struct exits *exits); /* NULL allowed */
+/*
+ * A COMM, FORK, EXIT, LOST or SWITCH record as the backend told it (daemon's PIDs); threads that
+ * were there before as COMM records (RECORD_FOUND) of the inventory. Others are passed over.
+ * Appends to out the records that follow from it, in order: the SWITCH itself if switches are
+ * wanted, and a COUNT when the last thread of a process has ended (RECORD_EXACT: every thread's
+ * last step was exact and nothing was lost meanwhile). FORK, EXIT, COMM themselves are not
+ * appended.
+ */
+void exits_take(struct exits *exits, const struct record *record, struct buf *out);
+/*
+ * What the steps do not say. counted: what the PMC counted in all since its count began anew (n
+ * values), after all of it was drained. Appends, where it is not zero, a SWITCH (pid 0,
+ * RECORD_LAST) with counted less all steps so far, and when `over` (no covered process is left) a
+ * COUNT (pid 0) with counted less all COUNTs so far. A thread's first step after a rest lacks what
+ * the rest may have said of it already; so steps never say more than was counted.
+ */
+void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, bool over,
+                struct buf *out);
+/*
+ * The count began anew (reset, count written), behind exits_rest(): sums begin anew; per process
+ * too. Where a rest was left then, each thread's first step may be of before and is not given to
+ * anybody.
+ */
+void exits_reset(struct exits *exits);
+void exits_print(const struct exits *exits, struct buf *out); /* one line, without its end */
+struct exits *exits_scan(const char *text);                   /* NULL: not that, or no memory */

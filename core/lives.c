@@ -1,0 +1,449 @@
+/*
+ * A process is over with its last thread. Threads are known from the records of their births and
+ * names, at the latest from their first step. Only a loss of records leaves somebody behind, who is
+ * found when his number is somebody else's.
+ */
+#include "core/lives.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TABLE_FIRST = 64,
+    UNSEEN_MAX = 1024, /* processes born of which nothing came: perhaps they are not covered */
+    STALE_MAX = 65536  /* processes, once ends may have been lost */
+};
+
+/* ---- tables and lists ---- */
+
+static size_t bucket_of(const struct table *table, uint32_t key)
+{
+    return (key * 2654435769u) & (table->size - 1);
+}
+
+static void *table_find(const struct table *table, uint32_t key)
+{
+    struct node *node = table->size ? table->bucket[bucket_of(table, key)] : NULL;
+
+    while (node && node->key != key)
+        node = node->next;
+    return node;
+}
+
+/* False: there is no room at all. */
+static bool table_grow(struct table *table)
+{
+    struct table bigger = {.size = table->size ? 2 * table->size : TABLE_FIRST, .n = table->n};
+
+    bigger.bucket = calloc(bigger.size, sizeof(struct node *));
+    if (!bigger.bucket)
+        return table->size > 0;
+    for (size_t i = 0; i < table->size; i++) {
+        for (struct node *node = table->bucket[i], *next; node; node = next) {
+            struct node **at = &bigger.bucket[bucket_of(&bigger, node->key)];
+
+            next = node->next;
+            node->next = *at;
+            *at = node;
+        }
+    }
+    free(table->bucket);
+    *table = bigger;
+    return true;
+}
+
+/* False: no memory. */
+static bool table_add(struct table *table, struct node *node)
+{
+    struct node **at;
+
+    if (table->n >= table->size && !table_grow(table))
+        return false;
+    at = &table->bucket[bucket_of(table, node->key)];
+    node->next = *at;
+    *at = node;
+    table->n++;
+    return true;
+}
+
+static void table_remove(struct table *table, struct node *node)
+{
+    struct node **at = &table->bucket[bucket_of(table, node->key)];
+
+    while (*at != node)
+        at = &(*at)->next;
+    *at = node->next;
+    table->n--;
+}
+
+static void list_add(struct process_list *list, struct process *process)
+{
+    process->younger = NULL;
+    process->older = list->youngest;
+    *(list->youngest ? &list->youngest->younger : &list->oldest) = process;
+    list->youngest = process;
+    list->n++;
+}
+
+static void list_remove(struct process_list *list, struct process *process)
+{
+    *(process->older ? &process->older->younger : &list->oldest) = process->younger;
+    *(process->younger ? &process->younger->older : &list->youngest) = process->older;
+    list->n--;
+}
+
+/* ---- ends ---- */
+
+static void thread_free(struct lives *lives, struct thread *thread)
+{
+    *(thread->prev ? &thread->prev->next : &thread->process->threads) = thread->next;
+    if (thread->next)
+        thread->next->prev = thread->prev;
+    table_remove(&lives->threads, &thread->node);
+    free(thread);
+}
+
+static void process_free(struct lives *lives, struct process *process)
+{
+    while (process->threads)
+        thread_free(lives, process->threads);
+    list_remove(process->seen ? &lives->seen : &lives->unseen, process);
+    table_remove(&lives->processes, &process->node);
+    free(process);
+}
+
+bool process_is_exact(const struct lives *lives, const struct process *process)
+{
+    return !process->inexact && process->losses == lives->losses;
+}
+
+static void process_end(struct lives *lives, struct process *process, uint64_t time)
+{
+    lives->ended(lives->arg, process, process->node.key, time);
+    process_free(lives, process);
+}
+
+/* Its number is somebody else's by now, or there are too many: its end was lost. */
+static void process_lost(struct lives *lives, struct process *process, uint64_t time)
+{
+    process->inexact = true;
+    if (process->seen)
+        process_end(lives, process, time);
+    else
+        process_free(lives, process);
+}
+
+static void thread_lost(struct lives *lives, struct thread *thread, uint64_t time)
+{
+    struct process *process = thread->process;
+
+    process->inexact = true;
+    thread_free(lives, thread);
+    if (!process->threads)
+        process_lost(lives, process, time);
+}
+
+/* Those that nobody will miss make room. */
+static void processes_bound(struct lives *lives, uint64_t time)
+{
+    if (lives->unseen.n > UNSEEN_MAX)
+        process_free(lives, lives->unseen.oldest);
+    if (lives->losses && lives->seen.n > STALE_MAX)
+        process_lost(lives, lives->seen.oldest, time);
+}
+
+/* ---- beginnings ---- */
+
+/* born: it is known from its beginning. NULL: no memory. */
+static struct process *process_make(struct lives *lives, uint32_t pid, bool born)
+{
+    struct process *process = calloc(1, sizeof(*process) + lives->n * sizeof(process->value[0]));
+
+    if (!process)
+        return NULL;
+    process->node.key = pid;
+    process->losses = born ? lives->losses : 0;
+    if (!table_add(&lives->processes, &process->node)) {
+        free(process);
+        return NULL;
+    }
+    list_add(&lives->unseen, process);
+    return process;
+}
+
+/* NULL: no memory; then a process without threads goes. */
+static struct thread *thread_make(struct lives *lives, struct process *process, uint32_t tid,
+                                  enum mark mark)
+{
+    struct thread *thread = calloc(1, sizeof(*thread));
+
+    if (thread)
+        thread->node.key = tid;
+    if (!thread || !table_add(&lives->threads, &thread->node)) {
+        free(thread);
+        process->inexact = true;
+        if (!process->threads)
+            process_free(lives, process);
+        return NULL;
+    }
+    thread->process = process;
+    thread->mark = mark;
+    thread->next = process->threads;
+    if (thread->next)
+        thread->next->prev = thread;
+    process->threads = thread;
+    return thread;
+}
+
+static void process_see(struct lives *lives, struct process *process)
+{
+    if (process->seen)
+        return;
+    list_remove(&lives->unseen, process);
+    process->seen = true;
+    list_add(&lives->seen, process);
+}
+
+static struct thread *thread_get(struct lives *lives, uint32_t pid, uint32_t tid, bool found,
+                                 uint64_t time)
+{
+    struct thread *thread = table_find(&lives->threads, tid);
+    struct process *process;
+
+    if (thread && thread->process->node.key != pid) {
+        thread_lost(lives, thread, time);
+        thread = NULL;
+    }
+    process = table_find(&lives->processes, pid);
+    if (!process)
+        process = process_make(lives, pid, found);
+    if (!process)
+        return NULL;
+    process_see(lives, process);
+    return thread ? thread : thread_make(lives, process, tid, lives->strangers);
+}
+
+struct thread *lives_thread(struct lives *lives, uint32_t pid, uint32_t tid, uint64_t time)
+{
+    return thread_get(lives, pid, tid, false, time);
+}
+
+/* ---- records ---- */
+
+static void take_fork(struct lives *lives, const struct record_task *task)
+{
+    struct thread *thread;
+    struct process *process;
+
+    thread_get(lives, task->ppid, task->ptid, false, task->time);
+    thread = task->tid != task->ptid ? table_find(&lives->threads, task->tid) : NULL;
+    if (thread)
+        thread_lost(lives, thread, task->time);
+    process = table_find(&lives->processes, task->pid);
+    if (process && task->pid != task->ppid) {
+        process_lost(lives, process, task->time);
+        process = NULL;
+    }
+    if (!process)
+        process = process_make(lives, task->pid, task->pid != task->ppid);
+    if (process && !table_find(&lives->threads, task->tid))
+        thread_make(lives, process, task->tid, MARK_NONE);
+    processes_bound(lives, task->time);
+}
+
+static void take_exit(struct lives *lives, const struct record_task *task)
+{
+    struct thread *thread = table_find(&lives->threads, task->tid);
+    struct process *process;
+
+    if (thread && thread->process->node.key != task->pid) {
+        thread_lost(lives, thread, task->time);
+        thread = NULL;
+    }
+    process = table_find(&lives->processes, task->pid);
+    if (!process) {
+        lives->ended(lives->arg, NULL, task->pid, task->time);
+        return;
+    }
+    process_see(lives, process);
+    process->inexact |= !thread || !thread->done;
+    if (thread)
+        thread_free(lives, thread);
+    if (!process->threads)
+        process_end(lives, process, task->time);
+}
+
+/* Who executes goes on alone, with the number of its process. */
+static void take_exec(struct lives *lives, struct thread *thread)
+{
+    struct process *process = thread->process;
+    unsigned others = 0;
+
+    for (struct thread *at = process->threads, *next; at; at = next) {
+        next = at->next;
+        if (at == thread)
+            continue;
+        if (others++ == 0 && at->mark > thread->mark)
+            thread->mark = at->mark;
+        thread_free(lives, at);
+    }
+    process->inexact |= others > 1; /* one of them went on, the others' ends were lost */
+    thread->done = false;
+}
+
+static void take_comm(struct lives *lives, const struct record_comm *comm)
+{
+    bool found = comm->head.misc & RECORD_FOUND;
+    struct thread *thread =
+        thread_get(lives, comm->pid, comm->tid, found, record_time(&comm->head));
+
+    if (thread && !found && comm->head.misc & RECORD_EXECUTED)
+        take_exec(lives, thread);
+}
+
+void lives_take(struct lives *lives, const struct record *record)
+{
+    switch ((enum record_type)record->type) {
+    case RECORD_FORK:
+        take_fork(lives, (const struct record_task *)record);
+        break;
+    case RECORD_EXIT:
+        take_exit(lives, (const struct record_task *)record);
+        break;
+    case RECORD_COMM:
+        take_comm(lives, (const struct record_comm *)record);
+        break;
+    case RECORD_LOST:
+        lives->losses += ((const struct record_lost *)record)->lost > 0;
+        break;
+    default:
+        break;
+    }
+}
+
+void lives_mark(struct lives *lives, enum mark old, enum mark mark)
+{
+    for (size_t i = 0; i < lives->threads.size; i++)
+        for (struct node *node = lives->threads.bucket[i]; node; node = node->next)
+            if (((struct thread *)node)->mark == old)
+                ((struct thread *)node)->mark = mark;
+    if (lives->strangers == old)
+        lives->strangers = mark;
+}
+
+void lives_clear(struct lives *lives)
+{
+    while (lives->seen.oldest)
+        process_free(lives, lives->seen.oldest);
+    while (lives->unseen.oldest)
+        process_free(lives, lives->unseen.oldest);
+}
+
+void lives_free(struct lives *lives)
+{
+    lives_clear(lives);
+    free(lives->processes.bucket);
+    free(lives->threads.bucket);
+}
+
+/* ---- for a later worker ---- */
+
+void numbers_print(struct buf *out, const uint64_t *value, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        buf_printf(out, " %" PRIu64, value[i]);
+}
+
+bool numbers_scan(const char **at, uint64_t *value, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        int used = 0;
+
+        if (sscanf(*at, " %" SCNu64 "%n", &value[i], &used) != 1)
+            return false;
+        *at += used;
+    }
+    return true;
+}
+
+/* Each process, oldest first: its numbers, then its threads. */
+static void print_list(const struct lives *lives, const struct process_list *list, struct buf *out)
+{
+    for (const struct process *process = list->oldest; process; process = process->younger) {
+        buf_printf(out, " p %" PRIu32 " %d %d %" PRIu64, process->node.key, process->seen,
+                   process->inexact, process->losses);
+        numbers_print(out, process->value, lives->n);
+        for (const struct thread *thread = process->threads; thread; thread = thread->next)
+            buf_printf(out, " t %" PRIu32 " %d %d", thread->node.key, (int)thread->mark,
+                       thread->done);
+    }
+}
+
+void lives_print(const struct lives *lives, struct buf *out)
+{
+    buf_printf(out, " %" PRIu64 " %d", lives->losses, (int)lives->strangers);
+    print_list(lives, &lives->seen, out);
+    print_list(lives, &lives->unseen, out);
+}
+
+static bool is_mark(int mark)
+{
+    return mark >= MARK_NONE && mark <= MARK_SPANS;
+}
+
+static bool scan_process(struct lives *lives, const char **at, struct process **out)
+{
+    struct process *process;
+    uint32_t pid;
+    uint64_t losses;
+    int seen, inexact, used = 0;
+
+    if (sscanf(*at, " p %" SCNu32 " %d %d %" SCNu64 "%n", &pid, &seen, &inexact, &losses, &used) <
+            4 ||
+        table_find(&lives->processes, pid))
+        return false;
+    *at += used;
+    process = process_make(lives, pid, false);
+    if (!process)
+        return false;
+    if (seen)
+        process_see(lives, process);
+    process->inexact = inexact;
+    process->losses = losses;
+    *out = process;
+    return numbers_scan(at, process->value, lives->n);
+}
+
+static bool scan_thread(struct lives *lives, const char **at, struct process *process)
+{
+    struct thread *thread;
+    uint32_t tid;
+    int mark, done, used = 0;
+
+    if (sscanf(*at, " t %" SCNu32 " %d %d%n", &tid, &mark, &done, &used) < 3 || !process ||
+        !is_mark(mark) || table_find(&lives->threads, tid))
+        return false;
+    *at += used;
+    thread = thread_make(lives, process, tid, (enum mark)mark);
+    if (thread)
+        thread->done = done;
+    return thread != NULL;
+}
+
+bool lives_scan(struct lives *lives, const char *text)
+{
+    struct process *process = NULL;
+    int strangers, used = 0;
+
+    if (sscanf(text, " %" SCNu64 " %d%n", &lives->losses, &strangers, &used) < 2 ||
+        !is_mark(strangers))
+        return false;
+    lives->strangers = (enum mark)strangers;
+    for (text += used; *text == ' ';)
+        if (!(text[1] == 'p' ? scan_process(lives, &text, &process)
+                             : scan_thread(lives, &text, process)))
+            return false;
+    return *text == '\0' || *text == '\n';
+}

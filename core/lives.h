@@ -1,0 +1,76 @@
+/*
+ * The processes of a recording and their threads, as records of births, names, execs and ends tell:
+ * who has ended, and whose end was lost. What each process counted is kept with it, for exits.c.
+ */
+#pragma once
+
+#include "core/record.h"
+
+/* What may be wrong with a thread's next step. */
+enum mark {
+    MARK_NONE,
+    MARK_OWES, /* a rest may have told of it already */
+    MARK_SPANS /* some of it may be of before a reset */
+};
+
+struct node {
+    struct node *next; /* in its bucket */
+    uint32_t key;
+};
+
+struct table {
+    struct node **bucket;
+    size_t size, n; /* size: a power of two, or 0 */
+};
+
+struct thread {
+    struct node node; /* first; the thread's number */
+    struct process *process;
+    struct thread *prev, *next; /* of the process */
+    enum mark mark;
+    bool done; /* its last step was told, and nothing of it is missing */
+};
+
+struct process {
+    struct node node; /* first; the process's number */
+    struct process *older, *younger;
+    struct thread *threads;
+    bool seen; /* something of its own came */
+    bool inexact;
+    uint64_t losses; /* when it was born */
+    uint64_t value[];
+};
+
+struct process_list {
+    struct process *oldest, *youngest;
+    size_t n;
+};
+
+struct lives {
+    unsigned n; /* values of a process */
+    struct table processes, threads;
+    struct process_list seen, unseen;
+    uint64_t losses;     /* LOST records so far */
+    enum mark strangers; /* of threads of whose birth nothing is known */
+    /* Its last thread has ended at this time, or (inexact) its end was lost. NULL: process `pid` of
+     * which nothing else ever came. */
+    void (*ended)(void *arg, const struct process *process, uint32_t pid, uint64_t time);
+    void *arg;
+};
+
+void lives_clear(struct lives *lives); /* everybody is forgotten */
+void lives_free(struct lives *lives);  /* what it has allocated */
+/* COMM, FORK, EXIT and LOST records; others are passed over. */
+void lives_take(struct lives *lives, const struct record *record);
+/* This thread of this process is there at this time. NULL: no memory. */
+struct thread *lives_thread(struct lives *lives, uint32_t pid, uint32_t tid, uint64_t time);
+bool process_is_exact(const struct lives *lives, const struct process *process);
+/* Who has this mark, strangers included, gets another. */
+void lives_mark(struct lives *lives, enum mark old, enum mark mark);
+
+/* One text of words, each with a blank before it; the same again into an empty one. False: not
+ * that, or no memory. */
+void lives_print(const struct lives *lives, struct buf *out);
+bool lives_scan(struct lives *lives, const char *text);
+void numbers_print(struct buf *out, const uint64_t *value, size_t n);
+bool numbers_scan(const char **at, uint64_t *value, size_t n);

@@ -1,0 +1,97 @@
+/*
+ * The log of a PMC: a bounded ring of records that overwrites its oldest, any number of readers
+ * with a position each, and beside it what is needed to understand the records that are still
+ * there: the address spaces and names as they were before the oldest of them. Has its own mutex (a
+ * leaf: taken with or without the engine's lock, nothing is called under it). Reference counted.
+ *
+ * Loss: a record that is overwritten before all readers that have the log open read it (with none
+ * open: before anybody had) counts once in log_stats.lost; each reader is told what it missed,
+ * those that begin late too: what a reader is given and what it is told amount to
+ * log_stats.records.
+ *
+ * Memory: a quarter of what is allowed is for the address spaces, the rest for the records. Both
+ * grow by doubling; while they may not, the oldest goes.
+ */
+#pragma once
+
+#include "core/buf.h"
+#include "core/record.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct log;
+
+struct log_stats {
+    uint64_t bytes;       /* of records held now, the address spaces included */
+    uint64_t memory;      /* bytes allocated now */
+    uint64_t records;     /* ever put, those refused included */
+    uint64_t lost;        /* overwritten unread, or too large for the ring; without those refused */
+    uint64_t maps_lost;   /* facts about address spaces given up for want of room */
+    uint64_t kernel_lost; /* the kernel had no room: sum of RECORD_LOST */
+    uint64_t throttled;   /* RECORD_THROTTLEs */
+    uint64_t hidden;      /* samples of the kernel withheld (log_count_hidden) */
+    uint64_t refused;     /* records that found no memory */
+};
+
+/* Nothing is allocated for records before the first is put. NULL: no memory. */
+struct log *log_new(uint64_t max_bytes);
+struct log *log_ref(struct log *log);
+void log_unref(struct log *log); /* NULL allowed */
+/* From now on it may use so much; it never shrinks below what it holds at this moment. */
+void log_set_max(struct log *log, uint64_t max_bytes);
+/*
+ * Memory is asked for here before it is allocated (grows: more than before) and told of when it is
+ * freed; NULL: everything is granted. Called under the log's mutex: memory only, any thread.
+ */
+void log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), void *arg);
+/* Everything up to max_bytes is allocated and charged now: 0, -EDQUOT, -ENOMEM. */
+int log_reserve(struct log *log);
+
+/*
+ * One record, copied; times never go back (an earlier one is put at the time of the last). 0;
+ * -ENOMEM only while nothing at all could be allocated: then it is counted as refused.
+ */
+int log_put(struct log *log, const struct record *record);
+/* A batch, one lock; ends at the first record that is not well-formed (record_fits). */
+int log_put_all(struct log *log, const void *records, size_t len);
+void log_count_hidden(struct log *log, uint64_t n);
+void log_stats(struct log *log, struct log_stats *out);
+/* Serial of the last record put (0: none yet): grows with each. Cheap, for wake-ups and poll. */
+uint64_t log_last(struct log *log);
+/* Time of the last one put. */
+uint64_t log_last_time(struct log *log);
+
+/* A reader's place. */
+struct log_cursor {
+    struct log *log; /* a reference */
+    uint64_t next;   /* serial of the next record it wants; 1 is the first ever */
+    uint64_t place;  /* of that record in the ring, while it is held */
+    bool begun;      /* it was given the address spaces as of its beginning */
+    struct log_cursor *next_cursor, **link;
+};
+/* At the first record ever: what is no longer held is told as missed. */
+struct log_cursor *log_open(struct log *log); /* NULL: no memory */
+void log_close(struct log_cursor *cursor);    /* NULL allowed */
+
+/*
+ * Appends whole records to out, oldest first, about max bytes at most (at least one record if there
+ * is one), and moves the cursor behind them. First come, for who begins or missed some: COMM and
+ * MAP records (RECORD_FOUND, at the time of the oldest record held) of the address spaces as they
+ * were then, the kernel's among them, and, if records were missed, a RECORD_DROP with their number,
+ * "log". Returns the number of records appended.
+ */
+size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max);
+/* Is there something to take? */
+bool log_ready(const struct log_cursor *cursor);
+
+/*
+ * One cursor as a word and back (it must be put on the same log, or one restored from it, before
+ * more is put there). NULL: not a cursor, or no memory.
+ */
+void log_cursor_print(const struct log_cursor *cursor, struct buf *out);
+struct log_cursor *log_cursor_scan(struct log *log, const char *text);
+/* The whole log as one line of text (hexadecimal contents) and back, for a later worker. Its charge
+ * has to be set again. */
+void log_print(struct log *log, struct buf *out);
+struct log *log_scan(const char *text); /* NULL: not a log, or no memory */

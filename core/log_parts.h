@@ -1,0 +1,50 @@
+/*
+ * What a log is made of, for log.c and log_save.c.
+ */
+#pragma once
+
+#include "core/record.h"
+#include "core/ring.h"
+#include "core/spaces.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LOG_MOST (UINT64_C(1) << 38) /* bytes: what is allowed beyond is not used */
+
+struct log_cursor;
+
+struct log {
+    pthread_mutex_t mutex;
+    unsigned refs;
+
+    uint64_t max_bytes; /* a quarter of it is for the address spaces */
+    bool (*charge)(void *arg, int64_t bytes);
+    void *charge_arg;
+    uint64_t charged; /* so much was granted by charge() */
+    bool reserved;
+
+    struct ring ring;
+    uint64_t grow_place; /* refused once: the next attempt when the head is here */
+    uint64_t first;      /* serial of the oldest record held; last + 1: none is */
+    uint64_t last;       /* of the last one put; also read without the mutex */
+    uint64_t last_time;
+
+    struct spaces *spaces;   /* what was before the oldest record; NULL until there is something */
+    uint64_t spaces_granted; /* bytes that they may use now */
+    uint64_t spaces_changed; /* serial of the last record folded in */
+
+    struct log_cursor *cursors;
+    uint64_t unread; /* serial from which on somebody has not read, if it is known */
+    bool unread_known;
+    uint64_t most_read; /* behind the last record that was ever read */
+
+    uint64_t lost, facts_lost, kernel_lost, throttled, hidden, refused;
+};
+
+/* Room for the record, by growing or giving up old ones. False: it does not fit the empty ring. */
+bool log_make_room(struct log *log, size_t size);
+uint64_t log_ring_max(const struct log *log);
+/* Takes a record that is not, or no longer, in the ring into the address spaces. */
+void log_fold(struct log *log, const struct record *record);

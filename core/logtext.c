@@ -1,0 +1,279 @@
+/*
+ * A log as text: one line per record, "SECONDS.NANOSECONDS TYPE key=value …". Millions of lines are
+ * made here per second, so those of samples are put together in place, without stdio.
+ */
+#include "core/buf.h"
+#include "core/call.h"
+#include "core/form.h"
+#include "core/pen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EVENTS 64 /* of a set whose names are kept printed */
+
+/* ---- the form ---- */
+
+struct text_form {
+    struct event_name {
+        uint64_t id; /* 0: none */
+        struct buf text;
+    } names[EVENTS];
+};
+
+static void *text_begin(void)
+{
+    struct text_form *form = calloc(1, sizeof *form);
+
+    for (unsigned i = 0; form && i < EVENTS; i++)
+        buf_init(&form->names[i].text, NULL, 0);
+    return form;
+}
+
+static void text_end(void *arg)
+{
+    struct text_form *form = arg;
+
+    for (unsigned i = 0; form && i < EVENTS; i++)
+        buf_free(&form->names[i].text);
+    free(form);
+}
+
+static const struct buf *event_name(struct text_form *form, struct log_sets *sets, uint64_t id)
+{
+    struct event_name *name = &form->names[LOG_ID_PLACE(id) % EVENTS];
+    const struct log_event *event;
+
+    if (name->id == id && name->text.len)
+        return &name->text;
+    event = sets ? log_sets_event(sets, LOG_ID_SET(id), LOG_ID_PLACE(id)) : NULL;
+    buf_clear(&name->text);
+    buf_word(&name->text, event ? event->name : "-", event ? strlen(event->name) : 1);
+    name->id = event ? id : 0;
+    return &name->text;
+}
+
+static void text_head(void *arg, const struct log_facts *facts, struct buf *out)
+{
+    struct pen pen;
+
+    (void)arg;
+    pen_begin(&pen, out);
+    put_time(&pen, facts->monotonic_ns);
+    PUT(&pen, " initialize version=" PMCFS_VERSION " machine=");
+    put_text(&pen, facts->machine, strlen(facts->machine));
+    PUT(&pen, " class=");
+    put_text(&pen, facts->class, strlen(facts->class));
+    PUT(&pen, " event=");
+    put_events(&pen, facts->event, strlen(facts->event));
+    PUT(&pen, " realtime=");
+    put_time(&pen, facts->realtime_ns);
+    PUT(&pen, " tsc=");
+    if (facts->tsc)
+        put_u64(&pen, facts->tsc);
+    else
+        PUT(&pen, "-");
+    PUT(&pen, "\n");
+    pen_flush(&pen);
+}
+
+/* ---- samples ---- */
+
+static void put_frames(struct pen *pen, const struct record_sample *sample, uint64_t n)
+{
+    bool kernel = (sample->head.misc & RECORD_MODE) == RECORD_KERNEL, any = false;
+
+    PUT(pen, " ips=");
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t frame = sample->frame[i];
+
+        if (frame >= FRAME_MARKERS) {
+            kernel = frame == FRAME_KERNEL;
+            continue;
+        }
+        pen_make_room(pen);
+        if (any)
+            *pen->p++ = ',';
+        if (kernel)
+            PUT(pen, "k:");
+        put_hex(pen, frame);
+        any = true;
+    }
+    if (!any)
+        PUT(pen, "-");
+}
+
+static uint64_t sample_frames(const struct record_sample *sample)
+{
+    uint64_t room = (sample->head.size - sizeof *sample) / sizeof sample->frame[0];
+
+    return sample->n_frames < room ? sample->n_frames : room;
+}
+
+static void put_sample(struct text_form *form, struct pen *pen, const struct log_facts *facts,
+                       const struct record_sample *sample)
+{
+    bool chain = sample->head.size >= sizeof *sample;
+    const struct buf *name = event_name(form, facts->sets, sample->id);
+
+    put_time(pen, sample->time);
+    if (chain)
+        PUT(pen, " callchain pid=");
+    else
+        PUT(pen, " sample pid=");
+    put_pid(pen, sample->pid);
+    PUT(pen, " tid=");
+    put_pid(pen, sample->tid);
+    PUT(pen, " cpu=");
+    put_cpu(pen, sample->cpu);
+    PUT(pen, " ip=");
+    put_hex(pen, sample->ip);
+    PUT(pen, " event=");
+    if (name->len > (size_t)(pen->room + PEN_ROOM - pen->p) / 2) {
+        pen_flush(pen);
+        buf_add(pen->out, name->data, name->len);
+    } else {
+        pen->p = mempcpy(pen->p, name->data, name->len);
+    }
+    PUT(pen, " period=");
+    put_u64(pen, sample->period);
+    if (chain)
+        put_frames(pen, sample, sample_frames(sample));
+    PUT(pen, "\n");
+}
+
+/* ---- what the system tells ---- */
+
+static void put_comm(struct pen *pen, const struct record_comm *comm)
+{
+    if (comm->head.misc & RECORD_EXECUTED)
+        return; /* `exec` says so */
+    put_begin(pen, record_time(&comm->head),
+              comm->pid == comm->tid ? RECORD_PROCESS : RECORD_THREAD);
+    PUT(pen, " pid=");
+    put_pid(pen, comm->pid);
+    if (comm->pid != comm->tid) {
+        PUT(pen, " tid=");
+        put_pid(pen, comm->tid);
+    }
+    PUT(pen, " name=");
+    put_string(pen, &comm->head, comm->name);
+    PUT(pen, "\n");
+}
+
+static void put_fork(struct pen *pen, const struct record_task *task)
+{
+    put_begin(pen, task->time, task->pid == task->ppid ? RECORD_THREAD : RECORD_FORK);
+    PUT(pen, " pid=");
+    if (task->pid == task->ppid) {
+        put_pid(pen, task->pid);
+        PUT(pen, " tid=");
+        put_pid(pen, task->tid);
+    } else {
+        put_pid(pen, task->ppid);
+        PUT(pen, " child=");
+        put_pid(pen, task->pid);
+    }
+    PUT(pen, "\n");
+}
+
+static void put_map(struct pen *pen, const struct record_map *map)
+{
+    put_begin(pen, record_time(&map->head), RECORD_MAP);
+    PUT(pen, " pid=");
+    put_pid(pen, map->pid);
+    PUT(pen, " start=");
+    put_hex(pen, map->start);
+    PUT(pen, " end=");
+    put_hex(pen, map->start + map->length);
+    PUT(pen, " offset=");
+    put_hex(pen, map->offset);
+    PUT(pen, " path=");
+    put_string(pen, &map->head, map->path);
+    PUT(pen, "\n");
+}
+
+static void put_lost(struct pen *pen, const struct record_lost *lost)
+{
+    put_begin(pen, record_time(&lost->head), RECORD_DROP);
+    PUT(pen, " records=");
+    put_u64(pen, lost->lost);
+    PUT(pen, " where=kernel\n");
+}
+
+static void put_throttle(struct pen *pen, const struct record_throttle *throttle)
+{
+    put_begin(pen, throttle->time, RECORD_DROP);
+    PUT(pen, " records=- where=throttle\n");
+}
+
+/* ---- all of them ---- */
+
+static void put_record(struct text_form *form, struct pen *pen, const struct log_facts *facts,
+                       const struct record *record)
+{
+    switch (record->type) {
+    case RECORD_SAMPLE:
+        put_sample(form, pen, facts, (const struct record_sample *)record);
+        break;
+    case RECORD_COMM:
+        put_comm(pen, (const struct record_comm *)record);
+        break;
+    case RECORD_FORK:
+        put_fork(pen, (const struct record_task *)record);
+        break;
+    case RECORD_MAP:
+        put_map(pen, (const struct record_map *)record);
+        break;
+    case RECORD_LOST:
+        put_lost(pen, (const struct record_lost *)record);
+        break;
+    case RECORD_THROTTLE:
+        put_throttle(pen, (const struct record_throttle *)record);
+        break;
+    case RECORD_EXIT:       /* of a thread; a process's is a COUNT */
+    case RECORD_UNTHROTTLE: /* its beginning was told */
+        break;
+    default:
+        if (record_is_note(record))
+            put_note(pen, (const struct record_note *)record);
+    }
+}
+
+static void text_records(void *form, const struct log_facts *facts, const void *records, size_t len,
+                         struct buf *out)
+{
+    const char *at = records, *end = at + len;
+    struct pen pen;
+
+    pen_begin(&pen, out);
+    for (; at < end; at += ((const struct record *)at)->size) {
+        put_record(form, &pen, facts, (const struct record *)at);
+        if (pen.p > pen.room + PEN_ROOM / 2)
+            pen_flush(&pen);
+    }
+    pen_flush(&pen);
+}
+
+static void text_print(const void *form, struct buf *out)
+{
+    (void)form;
+    buf_char(out, '-');
+}
+
+static void *text_scan(const char *text)
+{
+    (void)text;
+    return text_begin();
+}
+
+const struct log_form form_text = {
+    .name = "text",
+    .batch = 48 << 10,
+    .begin = text_begin,
+    .end = text_end,
+    .head = text_head,
+    .records = text_records,
+    .print = text_print,
+    .scan = text_scan,
+};

@@ -1,0 +1,416 @@
+/*
+ * Life of a recording: made, drained, printed for a later worker, freed.
+ */
+#include "core/recording_state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPACES_BYTES (1 << 20) /* of what is remembered to tell map-outs */
+#define FILES_MAX    256
+
+/* ---- made and freed ---- */
+
+/* Descriptors of mapped files that may be held beside the counters. */
+static unsigned files_max(const struct recording_plan *plan)
+{
+    const unsigned long room = plan->fds_free < plan->fds_quota ? plan->fds_free : plan->fds_quota;
+
+    return room / 4 < FILES_MAX ? (unsigned)(room / 4) : FILES_MAX;
+}
+
+/* What takes memory alone; a later worker's exits come from text. */
+static bool recording_furnish(struct recording *recording)
+{
+    const struct recording_plan *plan = &recording->plan;
+    const bool counts = !plan->samples && (plan->switches || plan->exits);
+
+    if (!recording->exits && counts)
+        recording->exits = exits_new(plan->n, plan->switches, plan->exits);
+    if (!recording->lives && !(counts && plan->exits))
+        recording->lives = exits_new(0, false, true);
+    if (plan->samples) {
+        recording->spaces = spaces_new(SPACES_BYTES);
+        if (plan->host->files_new)
+            recording->files = plan->host->files_new(plan->host_state, files_max(plan));
+    }
+    return (recording->exits || !counts) && (recording->lives || (counts && plan->exits)) &&
+           (recording->spaces || !plan->samples);
+}
+
+/* With everything but its recorder and view. NULL: no memory. */
+static struct recording *recording_bare(const struct recording_plan *plan)
+{
+    struct recording *recording = calloc(1, sizeof(*recording));
+
+    if (!recording)
+        return NULL;
+    recording->plan = *plan;
+    recording->plan.view = NULL;
+    recording->plan.log = log_ref(plan->log);
+    atomic_init(&recording->refs, 1);
+    pthread_mutex_init(&recording->lock, NULL);
+    return recording;
+}
+
+static void recording_free(struct recording *recording)
+{
+    const struct recording_plan *plan = &recording->plan;
+
+    if (recording->recorder && recording->keep)
+        plan->backend->recorder_forget(recording->recorder);
+    else if (recording->recorder)
+        plan->backend->recorder_free(recording->recorder);
+    if (plan->view && recording->keep)
+        plan->host->view_keep(plan->view);
+    else if (plan->view)
+        plan->host->view_free(plan->view);
+    if (recording->files && recording->keep && plan->host->files_keep)
+        plan->host->files_keep(recording->files);
+    else if (recording->files)
+        plan->host->files_free(recording->files);
+    exits_free(recording->exits);
+    exits_free(recording->lives);
+    spaces_free(recording->spaces);
+    buf_free(&recording->batch);
+    buf_free(&recording->scratch);
+    buf_free(&recording->wanted);
+    pthread_mutex_destroy(&recording->lock);
+    log_unref(plan->log);
+    free(recording);
+}
+
+static struct recorder_plan recorder_plan(const struct recording_plan *plan)
+{
+    return (struct recorder_plan){.bytes = plan->bytes,
+                                  .tag = plan->tag,
+                                  .fds_free = plan->fds_free,
+                                  .fds_quota = plan->fds_quota};
+}
+
+int recording_new(const struct recording_plan *plan, struct recording **out, struct err *err)
+{
+    const struct recorder_plan wanted = recorder_plan(plan);
+    struct recording *recording;
+    int rc;
+
+    if (!plan->backend->recorder_new)
+        return err_set(err, P09, "the backend \"%s\" cannot record", plan->backend->name);
+    recording = recording_bare(plan);
+    if (!recording || !recording_furnish(recording)) {
+        if (recording)
+            recording_free(recording);
+        return err_set(err, E32, "no memory for what the counters tell");
+    }
+    rc = plan->backend->recorder_new(plan->backend_state, &wanted, &recording->recorder, err);
+    if (rc != 0) {
+        recording->recorder = NULL;
+        recording_free(recording);
+        return rc;
+    }
+    recording->plan.view = plan->view;
+    *out = recording;
+    return 0;
+}
+
+struct recording *recording_ref(struct recording *recording)
+{
+    atomic_fetch_add(&recording->refs, 1);
+    return recording;
+}
+
+void recording_unref(struct recording *recording)
+{
+    if (recording && atomic_fetch_sub(&recording->refs, 1) == 1)
+        recording_free(recording);
+}
+
+void recording_forget(struct recording *recording)
+{
+    recording->keep = true;
+    recording_unref(recording);
+}
+
+struct recorder *recording_recorder(const struct recording *recording)
+{
+    return recording->recorder;
+}
+
+unsigned recording_fds(const struct recording *recording)
+{
+    struct recorder_facts facts;
+
+    recording->plan.backend->recorder_facts(recording->recorder, &facts);
+    return facts.descriptors + (recording->plan.view != NULL) + atomic_load(&recording->n_files);
+}
+
+/* ---- files ---- */
+
+static void files_counted(struct recording *recording)
+{
+    const struct host *host = recording->plan.host;
+
+    if (recording->files && host->files_count)
+        atomic_store(&recording->n_files, host->files_count(recording->files));
+}
+
+static void files_take_wanted(struct recording *recording)
+{
+    struct buf *wanted = &recording->wanted;
+
+    if (wanted->len == 0)
+        return;
+    for (size_t at = 0; at < wanted->len;) {
+        const struct wanted_file *file = (const struct wanted_file *)(wanted->data + at);
+        const struct record_map *map = (const struct record_map *)(file + 1);
+
+        recording->plan.host->files_take(recording->files, (pid_t)file->pid, file->shown, map);
+        at += sizeof(*file) + map->head.size;
+    }
+    buf_clear(wanted);
+    files_counted(recording);
+}
+
+struct log_files *recording_files(const struct recording *recording)
+{
+    return recording->files;
+}
+
+/* ---- drains ---- */
+
+void recording_hold(struct recording *recording, bool held)
+{
+    atomic_store(&recording->held, held);
+}
+
+bool recording_drain(struct recording *recording, bool all, bool *any)
+{
+    const struct recording_plan *plan = &recording->plan;
+    const struct intake intake = {.put = recording_put, .arg = recording};
+    uint64_t before;
+
+    *any = false;
+    if (all)
+        pthread_mutex_lock(&recording->lock);
+    else if (pthread_mutex_trylock(&recording->lock) != 0)
+        return false;
+    if (atomic_load(&recording->held)) {
+        pthread_mutex_unlock(&recording->lock);
+        return false;
+    }
+    /* what a hold kept back the last time is news too */
+    before = recording->put - (recording->batch.len > 0);
+    plan->backend->drain(recording->recorder, all, &intake);
+    recording_put_hidden(recording);
+    recording_flush(recording);
+    *any = recording->put != before;
+    files_take_wanted(recording);
+    pthread_mutex_unlock(&recording->lock);
+    return true;
+}
+
+void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
+                         struct buf *records)
+{
+    const struct recording_plan *plan = &recording->plan;
+    const struct intake intake = {.put = recording_put_found, .arg = recording};
+    size_t begun;
+
+    pthread_mutex_lock(&recording->lock);
+    begun = recording->batch.len; /* what a hold kept back */
+    if (plan->samples && plan->kernel && !recording->kernel_told && plan->host->kernel_maps) {
+        recording->kernel_told = true;
+        plan->host->kernel_maps(plan->host_state, time_ns, &intake);
+    }
+    plan->host->inventory(plan->host_state, pid, time_ns, &intake);
+    buf_add(records, recording->batch.data + begun, recording->batch.len - begun);
+    recording->batch.len = begun;
+    files_take_wanted(recording);
+    pthread_mutex_unlock(&recording->lock);
+}
+
+struct exits *recording_exits(struct recording *recording)
+{
+    return recording->exits ? recording->exits : recording->lives;
+}
+
+/* ---- for a later worker ---- */
+
+/* "LENGTH:text ", so that the text may be anything. */
+static void print_part(struct buf *out, struct buf *part)
+{
+    buf_u64(out, part->len);
+    buf_char(out, ':');
+    buf_add(out, part->data, part->len);
+    buf_char(out, ' ');
+    out->failed |= part->failed;
+    buf_clear(part);
+}
+
+/* The part at *at, as a text on the heap; NULL: there is none, or no memory. */
+static char *scan_part(const char **at)
+{
+    char *end, *text;
+    const unsigned long len = strtoul(*at, &end, 10);
+
+    if (end == *at || *end != ':' || strlen(end + 1) < len + 1)
+        return NULL;
+    text = strndup(end + 1, len);
+    *at = end + 1 + len + 1;
+    return text;
+}
+
+static void execs_print(const struct recording *recording, struct buf *out)
+{
+    for (unsigned i = 0; i < EXECS_MAX; i++) {
+        const struct exec *exec = &recording->execs[i];
+
+        if (!exec->pid)
+            continue;
+        buf_printf(out, "%" PRIu32 " %" PRIu64 " ", exec->pid, exec->time);
+        for (const char *c = exec->name; *c; c++)
+            buf_printf(out, "%02x", (unsigned char)*c);
+        buf_str(out, ". ");
+    }
+}
+
+static int execs_scan(struct recording *recording, const char *text)
+{
+    struct exec exec;
+    int used;
+
+    while (recording->next_exec < EXECS_MAX &&
+           sscanf(text, "%" SCNu32 " %" SCNu64 " %n", &exec.pid, &exec.time, &used) == 2) {
+        unsigned byte, n = 0;
+
+        memset(exec.name, 0, sizeof(exec.name));
+        for (text += used; n < sizeof(exec.name) - 1 && sscanf(text, "%2x", &byte) == 1; text += 2)
+            exec.name[n++] = (char)byte;
+        if (text[0] != '.' || text[1] != ' ')
+            return -EINVAL;
+        text += 2;
+        recording->execs[recording->next_exec++] = exec;
+    }
+    return *text == '\0' ? 0 : -EINVAL;
+}
+
+void recording_print(struct recording *recording, struct buf *out)
+{
+    const struct recording_plan *plan = &recording->plan;
+    struct buf part;
+
+    buf_init(&part, NULL, 0);
+    pthread_mutex_lock(&recording->lock);
+    if (recording->batch.len > 0) { /* the log is printed after this */
+        log_put_all(plan->log, recording->batch.data, recording->batch.len);
+        buf_clear(&recording->batch);
+    }
+    buf_printf(out, "held=%d told=%d ", atomic_load(&recording->held), recording->kernel_told);
+    plan->backend->recorder_print(recording->recorder, &part);
+    print_part(out, &part);
+    if (plan->view)
+        plan->host->view_print(plan->view, &part);
+    print_part(out, &part);
+    if (recording->exits)
+        exits_print(recording->exits, &part);
+    print_part(out, &part);
+    if (recording->lives)
+        exits_print(recording->lives, &part);
+    print_part(out, &part);
+    execs_print(recording, &part);
+    print_part(out, &part);
+    if (recording->files && plan->host->files_print)
+        plan->host->files_print(recording->files, &part);
+    print_part(out, &part);
+    pthread_mutex_unlock(&recording->lock);
+    buf_free(&part);
+}
+
+enum part {
+    PART_RECORDER,
+    PART_VIEW,
+    PART_EXITS,
+    PART_LIVES,
+    PART_EXECS,
+    PART_FILES,
+    PARTS
+};
+
+static int adopt_exits(struct exits **exits, const char *text)
+{
+    if (*text == '\0')
+        return 0;
+    *exits = exits_scan(text);
+    return *exits ? 0 : -EINVAL;
+}
+
+/* In the place of what was furnished. */
+static int adopt_files(struct recording *recording, const char *text)
+{
+    const struct host *host = recording->plan.host;
+    struct log_files *files = NULL;
+    int rc;
+
+    if (*text == '\0' || !host->files_adopt)
+        return 0;
+    rc = host->files_adopt(recording->plan.host_state, text, &files);
+    if (rc < 0)
+        return rc;
+    if (recording->files)
+        host->files_free(recording->files);
+    recording->files = files;
+    files_counted(recording);
+    return 0;
+}
+
+/* Last what holds descriptors: until then nothing of it is touched. */
+static int adopt_parts(struct recording *recording, char *const part[PARTS])
+{
+    const struct recorder_plan wanted = recorder_plan(&recording->plan);
+    struct recording_plan *plan = &recording->plan;
+    int rc = execs_scan(recording, part[PART_EXECS]);
+
+    if (rc == 0)
+        rc = adopt_exits(&recording->exits, part[PART_EXITS]);
+    if (rc == 0)
+        rc = adopt_exits(&recording->lives, part[PART_LIVES]);
+    if (rc == 0 && !recording_furnish(recording))
+        rc = -ENOMEM;
+    if (rc == 0)
+        rc = adopt_files(recording, part[PART_FILES]);
+    if (rc == 0 && part[PART_VIEW][0] != '\0')
+        rc = plan->host->view_adopt(plan->host_state, part[PART_VIEW], &plan->view);
+    if (rc == 0)
+        rc = plan->backend->recorder_adopt(plan->backend_state, &wanted, part[PART_RECORDER],
+                                           &recording->recorder);
+    return rc;
+}
+
+int recording_adopt(const struct recording_plan *plan, const char *printed, struct recording **out)
+{
+    struct recording *recording = recording_bare(plan);
+    char *part[PARTS] = {NULL};
+    int held, told, used = 0, rc = recording ? 0 : -ENOMEM;
+
+    if (rc == 0 && (sscanf(printed, "held=%d told=%d %n", &held, &told, &used) != 2 || !used))
+        rc = -EINVAL;
+    printed += used;
+    for (unsigned i = 0; rc == 0 && i < PARTS; i++)
+        if (!(part[i] = scan_part(&printed)))
+            rc = -EINVAL;
+    if (rc == 0) {
+        atomic_init(&recording->held, held != 0);
+        recording->kernel_told = told != 0;
+        rc = adopt_parts(recording, part);
+    }
+    for (unsigned i = 0; i < PARTS; i++)
+        free(part[i]);
+    if (rc == 0)
+        *out = recording;
+    else if (recording)
+        recording_free(recording);
+    return rc;
+}

@@ -1,0 +1,59 @@
+/*
+ * Between the parts of a recording (recording.c: its life and drains; recording_put.c: what becomes
+ * of one record). Everything is used under the drain's mutex, unless it says otherwise.
+ */
+#pragma once
+
+#include "core/recording.h"
+#include "core/spaces.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define EXECS_MAX 64
+
+/* A process that executed a program whose path is not known yet. */
+struct exec {
+    uint32_t pid; /* as the daemon knows it; 0: an empty place */
+    uint64_t time;
+    char name[16];
+};
+
+struct recording {
+    atomic_uint refs;
+    struct recording_plan plan;
+    struct recorder *recorder;
+    struct exits *exits; /* what the PMC counted; NULL unless switches or exits are wanted of it */
+    struct exits *lives; /* tells the ends of processes where exits does not; or NULL */
+    struct spaces *spaces; /* with the daemon's PIDs; NULL unless it samples */
+    struct exec execs[EXECS_MAX];
+    unsigned next_exec; /* the place that is used next, whoever is there */
+
+    pthread_mutex_t lock; /* of what comes out of the recorder, and of what is made of it */
+    atomic_bool held;
+    bool kernel_told;
+    struct buf batch;   /* records for the log */
+    struct buf scratch; /* what exits make of a record */
+    uint64_t put;       /* into the batch; not reset */
+    uint64_t dropped;   /* which found no memory on the way, not told yet */
+    uint64_t hidden;    /* samples withheld, not told yet */
+    uint64_t last_time; /* of the last record that came */
+
+    /* Maps whose files shall be held: a struct wanted_file each, with its record. */
+    struct buf wanted;
+    struct log_files *files; /* or NULL; has a lock of its own */
+    atomic_uint n_files;     /* descriptors among them, as last counted */
+    bool keep;               /* descriptors stay open for a later worker */
+};
+
+struct wanted_file {
+    uint32_t pid, shown;
+};
+
+/* For the backend's drain: into the batch, which goes on into the log when it is long. */
+void recording_put(void *arg, const struct record *record);
+/* For the host's inventory: into the batch, nothing else is made of it. */
+void recording_put_found(void *arg, const struct record *record);
+void recording_put_hidden(struct recording *recording);
+/* The batch goes into the log, unless the recording is held. */
+void recording_flush(struct recording *recording);

@@ -1,0 +1,54 @@
+/*
+ * The less frequent half of a ring: growing, and copying out.
+ */
+#include "core/ring.h"
+
+#include <stdlib.h>
+
+void ring_copy(const struct ring *ring, uint64_t place, void *to, size_t len)
+{
+    size_t first;
+
+    if (!len)
+        return;
+    first = ring_together(ring, place);
+    if (first > len)
+        first = len;
+    memcpy(to, ring_at(ring, place), first);
+    memcpy((char *)to + first, ring->data, len - first);
+}
+
+void ring_add_to(const struct ring *ring, uint64_t place, size_t len, struct buf *out)
+{
+    size_t first;
+
+    if (!len)
+        return;
+    first = ring_together(ring, place);
+    if (first > len)
+        first = len;
+    buf_add(out, ring_at(ring, place), first);
+    buf_add(out, ring->data, len - first);
+}
+
+bool ring_grow(struct ring *ring, size_t size)
+{
+    size_t held = ring_held(ring);
+    char *data = malloc(size);
+
+    if (!data)
+        return false;
+    ring_copy(ring, ring->tail, data, held);
+    free(ring->data);
+    ring->data = data;
+    ring->size = size;
+    ring->tail_at = 0;
+    ring->head_at = held < size ? held : 0;
+    return true;
+}
+
+void ring_free(struct ring *ring)
+{
+    free(ring->data);
+    *ring = (struct ring){0};
+}

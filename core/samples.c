@@ -1,0 +1,150 @@
+/*
+ * What else is done with a log: somebody writes a remark into it, somebody reads it folded.
+ */
+#include "core/files.h"
+#include "core/folded.h"
+#include "core/pmc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define SYMBOLS_NS UINT64_C(3000000000) /* so long is waited for the names of frames */
+
+/* ---- WRITELOG ---- */
+
+/* What was counted before it was written stands before it in the log. */
+struct remark {
+    struct work work;
+    struct pmc *pmc; /* a reference */
+    struct recording *recording;
+};
+
+static void remark_run(struct work *work)
+{
+    struct remark *remark = (struct remark *)work;
+    bool any = false;
+
+    recording_drain(remark->recording, true, &any);
+    recording_unref(remark->recording);
+}
+
+static int remark_put(struct call *call, struct pmc *pmc)
+{
+    struct buf record;
+    int rc = -ENOMEM;
+
+    buf_init(&record, NULL, 0);
+    record_add_note(&record, &(struct note){.type = RECORD_USER,
+                                            .time = call->now_ns,
+                                            .cpu = UINT32_MAX,
+                                            .text = call->text,
+                                            .text_len = call->len});
+    if (!record.failed && pmc_keeps_log(pmc))
+        rc = log_put(pmc->log, (const struct record *)record.data);
+    buf_free(&record);
+    if (rc)
+        return err_set(&call->err, X14, "no memory for a record of the log of %s", pmc->name);
+    pmc_wake(pmc);
+    return CALL_DONE;
+}
+
+static int remark_finish(struct call *call, struct work *work)
+{
+    struct remark *remark = (struct remark *)work;
+    struct pmc *pmc = remark->pmc;
+    int rc = pmc_released(pmc) ? err_set(&call->err, P26, "%s was released", pmc->name)
+                               : remark_put(call, pmc);
+
+    pmc_unref(pmc);
+    free(remark);
+    return rc;
+}
+
+int store_samples(struct call *call)
+{
+    struct pmc *pmc = call->pmc;
+
+    if (!pmc->settings.value[KEY_LOG])
+        return err_set(&call->err, E31, "%s keeps no log (log=off): write log=on to config",
+                       pmc->name);
+    if (!pmc->recording || state_table[pmc->state].open)
+        return remark_put(call, pmc);
+    struct remark *remark = calloc(1, sizeof *remark);
+    if (!remark)
+        return err_set(&call->err, X14, "no memory for a record of the log of %s", pmc->name);
+    remark->work = (struct work){remark_run, remark_finish, true};
+    remark->pmc = pmc_ref(pmc);
+    remark->recording = recording_ref(pmc->recording);
+    call->work = &remark->work;
+    return CALL_WORK;
+}
+
+/* ---- samples.folded ---- */
+
+struct folding {
+    struct work work;
+    const struct engine *engine;
+    struct log *log;             /* a reference */
+    struct recording *recording; /* a reference, or NULL */
+    uid_t uid;
+    bool kernel_symbols;
+    uint64_t deadline_ns;
+    struct buf text;
+    int rc;
+};
+
+static void folding_run(struct work *work)
+{
+    struct folding *folding = (struct folding *)work;
+    const struct engine *engine = folding->engine;
+    struct recording *recording = folding->recording;
+    struct log_files *files = NULL;
+    bool any = false;
+
+    if (recording) {
+        recording_drain(recording, true, &any);
+        files = recording_files(recording);
+    }
+    folding->rc = folded_text(folding->log, engine->host, engine->host_state, files, folding->uid,
+                              folding->kernel_symbols, folding->deadline_ns, &folding->text);
+    if (recording)
+        recording_unref(recording);
+    log_unref(folding->log);
+}
+
+static int folding_finish(struct call *call, struct work *work)
+{
+    struct folding *folding = (struct folding *)work;
+    int rc =
+        folding->rc || folding->text.failed ? err_set(&call->err, E32, "no memory") : CALL_DONE;
+
+    if (rc == CALL_DONE && folding->text.len) {
+        buf_free(call->out);
+        *call->out = folding->text;
+    } else {
+        buf_free(&folding->text);
+    }
+    free(folding);
+    return rc;
+}
+
+int show_samples_folded(struct call *call)
+{
+    struct pmc *pmc = call->pmc;
+
+    if (!pmc->log)
+        return CALL_DONE;
+    struct folding *folding = calloc(1, sizeof *folding);
+    if (!folding)
+        return err_set(&call->err, E32, "no memory");
+    folding->work = (struct work){folding_run, folding_finish, true};
+    folding->engine = call->engine;
+    folding->log = log_ref(pmc->log);
+    folding->recording = pmc->recording ? recording_ref(pmc->recording) : NULL;
+    folding->uid = call->rights ? call->rights->uid : call->uid;
+    folding->kernel_symbols = call->rights && call->rights->superuser;
+    folding->deadline_ns = call->now_ns + SYMBOLS_NS;
+    buf_init(&folding->text, NULL, 0);
+    call->work = &folding->work;
+    return CALL_WORK;
+}

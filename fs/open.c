@@ -1,0 +1,199 @@
+/*
+ * Open files come, are polled, and go: open, poll, release.
+ */
+#include "fs/caller.h"
+#include "fs/io.h"
+#include "fs/loop.h"
+#include "fs/ops.h"
+#include "fs/request.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+
+#define ALWAYS_READY (EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM)
+
+/* ---- open and release ---- */
+
+static int open_may(const struct file_row *row, int flags)
+{
+    int mode = flags & O_ACCMODE;
+
+    if ((row->flags & FILE_STREAM) && mode == O_RDWR)
+        return -EINVAL; /* a read that waits would hold the position, and so the writes */
+    if (mode != O_RDONLY && !row->store)
+        return -EACCES; /* the superuser passes the permission bits */
+    if (mode != O_WRONLY && !row->show && !row->stream)
+        return -EACCES;
+    return 0;
+}
+
+static bool open_wants_rights(const struct file_row *row, int flags)
+{
+    return (row->flags & FILE_RIGHTS) || (flags & O_ACCMODE) != O_RDONLY;
+}
+
+static int open_run(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+    const struct file_row *row = rq->node.row;
+
+    if (rq->node.kind == NODE_PMC && !rq->call.pmc)
+        return -ESTALE; /* the kernel looks the name up anew: ENOENT, or its successor */
+    if (!(row->flags & FILE_PLAIN) || (rq->flags & O_ACCMODE) != O_RDONLY) {
+        struct handle *handle = handle_make(&fs->handles, rq->fh);
+        if (!handle)
+            return -ENOMEM;
+        handle->open.rights = rq->rights;
+        rq->rights = NULL;
+    }
+    if (row->flags & FILE_FRESH)
+        fs->metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
+    engine_stat_add(fs->engine, STAT_OPEN_FILES, 1);
+    return CALL_DONE;
+}
+
+/* With the lock. The row, if any, is the caller's to unref. */
+static struct handle *handle_close(struct fs *fs, uint64_t fh)
+{
+    struct handle *handle = handle_find(&fs->handles, fh);
+
+    engine_stat_add(fs->engine, STAT_OPEN_FILES, -1);
+    if (!handle)
+        return NULL;
+    poll_drop(&fs->park, handle);
+    engine_release(fs->engine, &handle->open);
+    handle_remove(&fs->handles, handle);
+    return handle;
+}
+
+/* The opener is gone: no RELEASE will come. */
+static void open_undo(struct fs *fs, uint64_t fh)
+{
+    struct handle *handle;
+    bool last;
+
+    fs_lock(fs);
+    handle = handle_close(fs, fh);
+    last = handle_unref(handle);
+    fs_drain(fs);
+    fs_unlock(fs);
+    if (last)
+        handle_free(handle);
+    loop_kick(fs->loop); /* for the works it may have left */
+}
+
+static void open_reply(struct request *rq, int rc)
+{
+    struct fuse_file_info fi = {
+        .fh = rq->fh,
+        .direct_io = 1,
+        .noflush = 1,
+    };
+
+    if (rc < 0)
+        fuse_reply_err(rq->req, -rc);
+    else if (fuse_reply_open(rq->req, &fi) == -ENOENT)
+        open_undo(rq->fs, rq->fh);
+}
+
+void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct request *rq = op_begin(req, ino);
+    int rc;
+
+    if (!rq)
+        return;
+    rq->fh = ++rq->fs->last_fh;
+    rq->flags = fi->flags;
+    rc = open_may(rq->node.row, fi->flags);
+    if (rc == 0 && open_wants_rights(rq->node.row, fi->flags))
+        rc = caller_rights(rq->fs, &rq->call, &rq->rights);
+    if (rc < 0) {
+        fuse_reply_err(req, -rc);
+        request_free(rq);
+        return;
+    }
+    rq->gone_ok = true;
+    rq->run = open_run;
+    rq->reply = open_reply;
+    request_dispatch(rq);
+}
+
+static int release_run(struct request *rq)
+{
+    handle_close(rq->fs, rq->fh); /* the reference becomes that of the request … */
+    if (rq->handle)
+        rq->handle->refs--; /* … which has one already */
+    rq->call.open = NULL;
+    return CALL_DONE;
+}
+
+void io_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct request *rq = op_begin(req, ino);
+
+    if (!rq)
+        return;
+    rq->fh = fi->fh;
+    rq->gone_ok = true;
+    rq->run = release_run;
+    request_dispatch(rq);
+}
+
+/* ---- poll ---- */
+
+static int poll_run(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+    struct call *call = &rq->call;
+
+    rq->revents = ALWAYS_READY;
+    if (rq->node.kind == NODE_PMC && !call->pmc) {
+        rq->revents = EPOLLHUP | EPOLLIN | EPOLLRDNORM;
+        return CALL_DONE;
+    }
+    if (!rq->node.row->poll)
+        return CALL_DONE;
+    if (!rq->handle) { /* from now on it remembers what it has seen */
+        struct handle *handle = handle_make(&fs->handles, rq->fh);
+        if (!handle)
+            return -ENOMEM;
+        rq->handle = handle_ref(handle);
+        call->open = &handle->open;
+    }
+    rq->revents = rq->node.row->poll(call);
+    if (rq->node.row->stream && rq->handle->text) /* what did not fit into the last reply */
+        rq->revents |= EPOLLIN | EPOLLRDNORM;
+    if (rq->poll)
+        poll_add(&fs->park, rq->handle, rq->node.object, call->wait_until_ns, rq->poll);
+    rq->poll = NULL; /* kept */
+    return CALL_DONE;
+}
+
+static void poll_reply(struct request *rq, int rc)
+{
+    if (rq->poll)
+        fuse_pollhandle_destroy(rq->poll);
+    if (rc < 0)
+        fuse_reply_err(rq->req, -rc);
+    else
+        fuse_reply_poll(rq->req, rq->revents);
+}
+
+void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+             struct fuse_pollhandle *poll)
+{
+    struct request *rq = op_begin(req, ino);
+
+    if (!rq) {
+        if (poll)
+            fuse_pollhandle_destroy(poll);
+        return;
+    }
+    rq->fh = fi->fh;
+    rq->poll = poll;
+    rq->gone_ok = true;
+    rq->run = poll_run;
+    rq->reply = poll_reply;
+    request_dispatch(rq);
+}

@@ -1,0 +1,709 @@
+/*
+ * Sampling and the log as the engine has them: what is refused, what is recorded into what, the
+ * order of what the log is told, drains, memory; with recorders that tell what a test wrote down.
+ */
+#include "tests/unit/unit.h"
+
+#include "core/pmc.h"
+#include "tests/unit/fixture.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static void setup(void)
+{
+    fixture_open("sim_cpus=4 sim_rows=4");
+    recorders_on();
+}
+
+SUITE_SETUP(change_record, setup, fixture_close);
+
+static uint64_t now(void)
+{
+    return fx.host.now_ns;
+}
+
+/* As the main loop does it. */
+static void tick(uint64_t ms)
+{
+    pass_ms(ms);
+    if (engine_deadline(fx.engine) <= now())
+        engine_tick(fx.engine, now());
+    works_run();
+}
+
+static void sampler(const char *name, const char *config)
+{
+    ck_assert_int_eq(pmc_make(name), 0);
+    accepted(name, "config", config);
+}
+
+static const char *sampling_of(const char *config)
+{
+    sampler("x", config);
+    const char *said = value_of("x", "status", "sampling");
+    ck_assert_int_eq(pmc_remove("x"), 0);
+    return said;
+}
+
+static uint64_t charged(uid_t uid)
+{
+    const struct user *user = user_find(fx.engine, uid);
+
+    return user ? user->log : 0;
+}
+
+/* ---- how it samples ---- */
+
+TEST(what_comes_fast_has_a_least_period_and_is_sampled_at_a_rate)
+{
+    ck_assert_str_eq(sampling_of("event=cycles period=10"), "period 1000 (asked 10, mincount)");
+    ck_assert_str_eq(sampling_of("event=task-clock period=10"), "period 1000 (asked 10, mincount)");
+    ck_assert_str_eq(sampling_of("event=cycles period=1000"), "period 1000");
+    ck_assert_str_eq(sampling_of("event=cycles mode=TS"), "freq 997");
+    ck_assert_str_eq(sampling_of("event=task-clock mode=TS"), "freq 997");
+    tune(TUNABLE_MINCOUNT, "50");
+    ck_assert_str_eq(sampling_of("event=cycles period=10"), "period 50 (asked 10, mincount)");
+}
+
+TEST(each_occurrence_of_what_comes_slowly_can_be_sampled)
+{
+    ck_assert_str_eq(sampling_of("event=page-faults period=1"), "period 1");
+    ck_assert_str_eq(sampling_of("event=page-faults mode=TS"), "period 1");
+    ck_assert_str_eq(sampling_of("event=page-faults freq=99"), "freq 99");
+}
+
+TEST(a_rate_above_the_systems_limit_is_lowered_and_said)
+{
+    ck_assert_str_eq(sampling_of("event=cycles freq=100000000"),
+                     "freq 100000 (asked 100000000, the system allows 100000)");
+    fx.max_freq = 500;
+    ck_assert_str_eq(sampling_of("event=cycles mode=TS"),
+                     "freq 500 (asked 997, the system allows 500)");
+}
+
+TEST(a_call_chain_is_as_deep_as_callchaindepth_allows)
+{
+    ck_assert_str_eq(sampling_of("event=cycles freq=99 callchain=on"), "freq 99, depth 127");
+    ck_assert_str_eq(sampling_of("event=cycles freq=99 callchain=user depth=5"),
+                     "freq 99, depth 5");
+    ck_assert_str_eq(sampling_of("event=cycles freq=99 callchain=on depth=500"),
+                     "freq 99, depth 127 (asked 500, callchaindepth)");
+}
+
+TEST(a_counting_pmc_samples_nothing)
+{
+    ck_assert_str_eq(sampling_of("event=cycles"), "-");
+    ck_assert_str_eq(sampling_of("event=cycles log-csw=on"), "-");
+}
+
+TEST(the_counter_is_opened_with_what_was_found)
+{
+    sampler("i", "event=cycles period=7000 callchain=user depth=9 target=100");
+    ck_assert_ptr_nonnull(fx.plan.recorder);
+    ck_true(fx.plan.sampling && !fx.plan.steps && !fx.plan.lasts);
+    ck_assert_uint_eq(fx.plan.period, 7000);
+    ck_assert_uint_eq(fx.plan.freq, 0);
+    ck_true(fx.plan.chain_user && !fx.plan.chain_kernel);
+    ck_assert_uint_eq(fx.plan.depth, 9);
+    ck_assert_uint_eq(fx.plan.set, pmc_of("i")->set_number);
+    const struct log_event *event = log_sets_event(pmc_of("i")->sets, fx.plan.set, 0);
+    ck_assert_str_eq(event->name, "cycles");
+    ck_assert_uint_eq(event->period, 7000);
+    ck_true(event->chains);
+}
+
+TEST(steps_and_ends_are_asked_for_when_counting)
+{
+    sampler("i", "event=cycles log-csw=on target=100");
+    ck_true(fx.plan.recorder && !fx.plan.sampling && fx.plan.steps && fx.plan.lasts);
+    sampler("j", "event=cycles log-exit=on target=100");
+    ck_true(fx.plan.recorder && !fx.plan.sampling && !fx.plan.steps && fx.plan.lasts);
+    sampler("k", "event=cycles target=100");
+    ck_true(!fx.plan.recorder && !fx.plan.steps && !fx.plan.lasts);
+}
+
+TEST(who_may_not_see_the_kernel_gets_no_kernel_frames)
+{
+    as_user(100, 1000);
+    sampler("i", "event=cycles freq=99 callchain=on target=101");
+    ck_true(fx.plan.chain_user && !fx.plan.chain_kernel);
+    ck_true(!pmc_of("i")->recorded_kernel);
+    as_root();
+    sampler("j", "event=cycles freq=99 callchain=on target=101");
+    ck_true(fx.plan.chain_user && fx.plan.chain_kernel);
+    ck_true(pmc_of("j")->recorded_kernel);
+}
+
+/* ---- what is refused ---- */
+
+TEST(what_raises_no_interrupt_is_not_sampled)
+{
+    pmc_with("i", "package", "");
+    refused("i", "config", "mode=SS", EOPNOTSUPP, E36);
+    refused("i", "config", "event=package freq=99", EOPNOTSUPP, E36);
+    ck_says(fx.err, "package");
+}
+
+TEST(a_sampling_pmc_has_no_count)
+{
+    sampler("i", "event=cycles freq=99");
+    ck_assert_str_eq(read_file("i", "count"), "EINVAL");
+    refused("i", "count", "5", EINVAL, P31);
+    refused("i", "config", "count=5", EINVAL, P31);
+    accepted("i", "config", "count=0"); /* as it is */
+}
+
+TEST(sampling_cpus_is_the_superusers_whatever_the_tunable_says)
+{
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true, true};
+    fx.host.n_cgroups = 1;
+    tune(TUNABLE_UNPRIVILEGED_SYSPMCS, "1");
+    as_user(100, 1000);
+    sampler("i", "event=cycles freq=99");
+    refused("i", "target", "cpu0", EPERM, X07);
+    refused("i", "target", "cgroup:/a", EPERM, X07);
+    as_root();
+    accepted("i", "target", "cpu0");
+}
+
+TEST(what_needs_a_log_does_not_start_without_one)
+{
+    sampler("i", "event=cycles freq=99 log=off");
+    refused("i", "target", "100", EDESTADDRREQ, E09);
+    accepted("i", "config", "autostart=off target=100");
+    refused("i", "ctl", "start", EDESTADDRREQ, E09);
+    sampler("j", "event=cycles log-exit=on log=off");
+    refused("j", "target", "100", EDESTADDRREQ, E08);
+    accepted("i", "config", "log=on");
+    accepted("i", "ctl", "start");
+    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
+}
+
+TEST(a_log_is_not_larger_than_the_tunables_say)
+{
+    pmc_with("i", "cycles", "");
+    refused("i", "config", "logsize=8388609", EINVAL, P02);
+    ck_says(fx.err, "8388608");
+    accepted("i", "config", "logsize=8388608");
+}
+
+TEST(without_recorders_nothing_is_recorded)
+{
+    fixture_close();
+    fixture_open("sim_cpus=4 sim_rows=4");
+    recorders_off();
+    pmc_with("i", "cycles", "");
+    refused("i", "config", "period=5000", EOPNOTSUPP, P09);
+    refused("i", "config", "log-csw=on", EOPNOTSUPP, P09);
+    accepted("i", "target", "100");
+    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
+}
+
+TEST(kernel_addresses_are_not_passed_on_with_another_target)
+{
+    as_root();
+    sampler("i", "event=cycles:u freq=99 target=50");
+    as_user(100, 1000);
+    refused("i", "target", "101", EPERM, P18);
+    as_root();
+    accepted("i", "ctl", "detach");
+    as_user(100, 1000);
+    accepted("i", "target", "101");
+    ck_true(!pmc_of("i")->recorded_kernel);
+}
+
+/* ---- what the log is told ---- */
+
+TEST(a_life_is_told_in_order)
+{
+    sampler("i", "event=cycles:u freq=99");
+    accepted("i", "target", "100");
+    tell_sample(now(), 100, 0x11);
+    tick(50);
+    accepted("i", "target", "101");
+    accepted("i", "target", "-100");
+    accepted("i", "ctl", "stop");
+    accepted("i", "ctl", "start");
+    accepted("i", "ctl", "close");
+    ck_assert_str_eq(log_words("i"),
+                     "allocate:sim::cycles:u attach:100 start maps sample:11 attach:101 maps "
+                     "detach:100/command stop start maps stop close");
+}
+
+TEST(a_counting_pmc_tells_the_same_and_no_ends)
+{
+    pmc_with("i", "cycles", "100 101");
+    accepted("i", "target", "-100");
+    fake_kill(&fx.host, 101, true);
+    works_run();
+    ck_assert_str_eq(log_words("i"),
+                     "allocate:sim::cycles attach:100 attach:101 start detach:100/command stop");
+    ck_assert_uint_eq(fx.n_recorders, 0);
+}
+
+TEST(with_log_off_nothing_is_told)
+{
+    sampler("i", "log=off event=cycles target=100");
+    accepted("i", "ctl", "stop");
+    ck_assert_str_eq(log_words("i"), "");
+    ck_assert_ptr_null(pmc_of("i")->log);
+    ck_assert_uint_eq(charged(0), pmc_of("i")->sets_bytes);
+}
+
+TEST(a_log_is_ended_and_begun_again)
+{
+    pmc_with("i", "cycles", "100");
+    refused("i", "config", "log=off", EBUSY, P06);
+    ck_says(fx.err, "close");
+    accepted("i", "ctl", "close");
+    ck_assert_str_eq(read_file("i", "ctl"), "running\n"); /* it needs none */
+    ck_assert_str_eq(value_of("i", "config", "log"), "off");
+    refused("i", "ctl", "close", EINVAL, E14);
+    refused("i", "ctl", "flush", EINVAL, E15);
+    accepted("i", "ctl", "stop");
+    accepted("i", "config", "log=on");
+    accepted("i", "ctl", "flush");
+    accepted("i", "ctl", "start");
+    ck_assert_str_eq(log_words("i"), "allocate:sim::cycles attach:100 start close start");
+}
+
+TEST(closing_stops_what_needs_a_log_and_loses_nothing)
+{
+    sampler("i", "event=cycles freq=99 target=100");
+    tell_sample(now(), 100, 0x22);
+    accepted("i", "ctl", "close");
+    ck_assert_str_eq(read_file("i", "ctl"), "stopped\n");
+    ck_assert_str_eq(log_words("i"),
+                     "allocate:sim::cycles attach:100 start maps sample:22 stop close");
+    refused("i", "ctl", "start", EDESTADDRREQ, E09);
+}
+
+TEST(flush_puts_what_was_recorded_into_the_log)
+{
+    sampler("i", "event=cycles freq=99 target=100");
+    tell_sample(now(), 100, 0x33);
+    ck_assert_ptr_null(strstr(log_words("i"), "sample"));
+    accepted("i", "ctl", "flush");
+    ck_assert_ptr_nonnull(strstr(log_words("i"), "sample:33"));
+    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
+}
+
+TEST(the_end_of_the_last_target_is_told_after_what_it_recorded)
+{
+    sampler("i", "event=cycles freq=99 target=100");
+    tell_sample(now(), 100, 0x44);
+    fake_kill(&fx.host, 100, true);
+    works_run();
+    ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
+    ck_assert_str_eq(log_words("i"),
+                     "allocate:sim::cycles attach:100 start maps sample:44 detach:100/exited stop");
+}
+
+TEST(a_cpu_that_goes_and_comes_is_told)
+{
+    sampler("i", "event=cycles freq=99 target=cpu1,2");
+    fake_cpu(&fx.host, 1, false);
+    works_run();
+    fake_cpu(&fx.host, 1, true);
+    works_run();
+    ck_assert_str_eq(log_words("i"), "allocate:sim::cycles attach:cpu1 attach:cpu2 start maps "
+                                     "detach:cpu1/cpu-offline attach:cpu1");
+}
+
+TEST(a_privileged_program_is_told)
+{
+    as_user(100, 1000);
+    sampler("i", "event=cycles freq=99 target=101");
+    fx.sink.dropped(fx.sink.ctx, pmc_of("i")->links->link[0]->proc->id);
+    fake_find(&fx.host, 101)->uid = 0;
+    works_run();
+    ck_assert_ptr_nonnull(strstr(log_words("i"), "detach:101/exec-privileged stop"));
+}
+
+static void tell_at_start(void)
+{
+    tell_sample(now(), 100, 0x55);
+    fx.sink.ready(fx.sink.ctx, pmc_of("i")->id);
+    works_run(); /* a drain in the middle of the attach */
+}
+
+TEST(what_starts_is_told_before_what_it_records)
+{
+    sampler("i", "event=cycles freq=99");
+    fx.on_start = tell_at_start;
+    accepted("i", "target", "100");
+    works_run();
+    accepted("i", "ctl", "flush");
+    ck_assert_str_eq(log_words("i"), "allocate:sim::cycles attach:100 start maps sample:55");
+}
+
+TEST(what_is_there_is_told_at_each_start)
+{
+    sampler("i", "event=cycles freq=99 autostart=off target=100");
+    ck_assert_str_eq(log_words("i"), "allocate:sim::cycles attach:100");
+    accepted("i", "ctl", "start");
+    accepted("i", "ctl", "stop");
+    accepted("i", "ctl", "start");
+    ck_assert_str_eq(log_words("i"), "allocate:sim::cycles attach:100 start maps stop start maps");
+}
+
+TEST(numbers_are_those_of_who_attached)
+{
+    fake_find(&fx.host, 50)->outside = true;
+    pmc_with("i", "cycles", "10100");
+    ck_assert_str_eq(log_words("i"), "allocate:sim::cycles attach:10100 start");
+}
+
+/* ---- steps and exits add up ---- */
+
+TEST(what_the_steps_do_not_say_comes_at_the_stop)
+{
+    sampler("i", "event=task-clock log-csw=on target=100");
+    tell_note(RECORD_SWITCH, now(), 100, 2000000, 0);
+    pass_ms(5);
+    accepted("i", "ctl", "stop");
+    ck_assert_uint_eq(count_of("i"), 5000000);
+    ck_assert_str_eq(
+        log_words("i"),
+        "allocate:software::task-clock attach:100 start maps csw:2000000 csw:3000000 stop");
+}
+
+TEST(an_initial_count_is_nothing_that_was_counted)
+{
+    sampler("i", "event=task-clock log-csw=on count=77 target=100");
+    pass_ms(5);
+    accepted("i", "ctl", "stop");
+    ck_assert_ptr_nonnull(strstr(log_words("i"), "csw:5000000 stop"));
+}
+
+TEST(a_count_that_begins_anew_is_told_from_there)
+{
+    sampler("i", "event=task-clock log-csw=on target=100");
+    pass_ms(5);
+    accepted("i", "ctl", "stop");
+    accepted("i", "ctl", "reset");
+    accepted("i", "ctl", "start");
+    pass_ms(2);
+    accepted("i", "ctl", "stop");
+    ck_assert_uint_eq(count_of("i"), 2000000);
+    ck_assert_ptr_nonnull(strstr(log_words("i"), "csw:5000000 stop start maps csw:2000000 stop"));
+}
+
+TEST(exits_add_up_when_the_last_process_is_gone)
+{
+    sampler("i", "event=task-clock log-exit=on target=100");
+    pass_ms(5);
+    fake_kill(&fx.host, 100, true);
+    works_run();
+    ck_assert_ptr_nonnull(strstr(log_words("i"), "exit:5000000 detach:100/exited stop"));
+}
+
+TEST(steps_switched_on_later_are_of_what_is_counted_from_then_on)
+{
+    pmc_with("i", "task-clock", "100");
+    pass_ms(5);
+    accepted("i", "ctl", "stop");
+    accepted("i", "config", "log-csw=on");
+    accepted("i", "ctl", "start");
+    pass_ms(3);
+    accepted("i", "ctl", "stop");
+    ck_assert_uint_eq(count_of("i"), 8000000);
+    ck_assert_ptr_nonnull(strstr(log_words("i"), "start maps csw:3000000 stop"));
+}
+
+/* ---- drains ---- */
+
+TEST(what_runs_is_drained_at_each_tick_and_readers_are_woken)
+{
+    struct effect effect;
+    bool woken = false;
+
+    sampler("i", "event=cycles freq=99 target=100");
+    works_run();
+    tell_sample(now(), 100, 0x66);
+    pass_ms(50);
+    ck_assert_uint_le(engine_deadline(fx.engine), now());
+    engine_tick(fx.engine, now());
+    struct work *work = engine_next_work(fx.engine);
+    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+    work->run(work);
+    ck_assert_int_eq(work->finish(&call, work), CALL_DONE);
+    while (engine_next_effect(fx.engine, &effect))
+        woken |= effect.kind == EFFECT_WAKE && effect.id == pmc_of("i")->id;
+    ck_true(woken);
+    ck_assert_ptr_nonnull(strstr(log_words("i"), "sample:66"));
+    ck_assert_str_eq(value_of(NULL, "info/stats", "log_sweeps"), "1");
+}
+
+TEST(nobody_is_woken_for_nothing)
+{
+    struct effect effect;
+
+    sampler("i", "event=cycles freq=99 target=100");
+    works_run();
+    pass_ms(50);
+    engine_tick(fx.engine, now());
+    struct work *work = engine_next_work(fx.engine);
+    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+    work->run(work);
+    work->finish(&call, work);
+    ck_true(!engine_next_effect(fx.engine, &effect));
+    ck_assert_str_eq(value_of(NULL, "info/stats", "log_sweeps"), "0");
+}
+
+TEST(a_full_buffer_is_drained_at_once)
+{
+    sampler("i", "event=cycles freq=99 target=100");
+    tell_sample(now(), 100, 0x77);
+    fx.sink.ready(fx.sink.ctx, pmc_of("i")->id);
+    works_run();
+    ck_assert_ptr_nonnull(strstr(log_words("i"), "sample:77"));
+}
+
+TEST(what_does_not_run_costs_no_tick)
+{
+    sampler("i", "event=cycles freq=99");
+    ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
+    accepted("i", "target", "100");
+    ck_assert_uint_ne(engine_deadline(fx.engine), UINT64_MAX);
+    accepted("i", "ctl", "stop");
+    ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
+    accepted("i", "ctl", "start");
+    ck_assert_int_eq(pmc_remove("i"), 0);
+    ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
+}
+
+TEST(many_are_drained_by_few_works)
+{
+    char name[8];
+    unsigned works = 0;
+
+    for (unsigned i = 0; i < 70; i++) {
+        snprintf(name, sizeof name, "p%u", i);
+        sampler(name, "event=task-clock freq=99 logsize=65536 target=100");
+    }
+    works_run();
+    pass_ms(50);
+    engine_tick(fx.engine, now());
+    for (struct work *work; (work = engine_next_work(fx.engine)); works++) {
+        struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+
+        work->run(work);
+        work->finish(&call, work);
+    }
+    ck_assert_uint_eq(works, 2);
+}
+
+TEST(released_while_it_is_drained)
+{
+    sampler("i", "event=cycles freq=99 target=100");
+    works_run();
+    pass_ms(50);
+    engine_tick(fx.engine, now());
+    struct work *work = engine_next_work(fx.engine);
+    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+    ck_assert_int_eq(pmc_remove("i"), 0);
+    work->run(work);
+    work->finish(&call, work);
+    works_run();
+    ck_assert_uint_eq(fx.n_recorders, 0);
+}
+
+/* ---- recordings ---- */
+
+TEST(settings_open_the_counters_anew_on_the_same_recording)
+{
+    sampler("i", "event=cycles freq=99 target=100");
+    accepted("i", "ctl", "stop");
+    uint64_t set = fx.plan.set;
+    struct recorder *recorder = fx.plan.recorder;
+    accepted("i", "config", "freq=199");
+    ck_assert_ptr_eq(fx.plan.recorder, recorder);
+    ck_assert_uint_eq(fx.plan.freq, 199);
+    ck_assert_uint_ne(fx.plan.set, set);
+    accepted("i", "config", "freq=99");
+    ck_assert_uint_eq(fx.plan.set, set); /* it means the same again */
+    ck_assert_str_eq(log_words("i"), "allocate:sim::cycles attach:100 start maps stop");
+}
+
+TEST(another_event_has_another_recording)
+{
+    sampler("i", "event=cycles freq=99 target=100");
+    accepted("i", "ctl", "stop");
+    accepted("i", "event", "instructions branches");
+    ck_assert_uint_eq(fx.n_recorders, 1);
+    ck_assert_uint_eq(fx.plan.n, 2);
+    accepted("i", "ctl", "start");
+    accepted("i", "ctl", "stop");
+    accepted("i", "config", "freq=off mode=TC");
+    ck_assert_uint_eq(fx.n_recorders, 0);
+    ck_assert_ptr_null(fx.plan.recorder);
+}
+
+TEST(its_descriptors_are_the_pmcs)
+{
+    pmc_with("c", "cycles", "100");
+    unsigned long counting = pmc_of("c")->fds, used = fx.engine->fds_used;
+    sampler("i", "event=cycles freq=99 target=101");
+    ck_assert_uint_eq(pmc_of("i")->fds, counting + 3);
+    ck_assert_int_eq(pmc_remove("i"), 0);
+    works_run();
+    ck_assert_uint_eq(fx.engine->fds_used, used);
+    tune(TUNABLE_MAX_FDS_PER_USER, "3");
+    as_user(100, 1000);
+    sampler("j", "event=cycles freq=99");
+    refused("j", "target", "101", EDQUOT, P11);
+    ck_assert_uint_eq(fx.n_recorders, 0);
+    ck_assert_uint_eq(user_find(fx.engine, 1000)->fds, 0);
+}
+
+TEST(a_change_that_fails_leaves_no_recording)
+{
+    sampler("i", "event=cycles freq=99");
+    uint64_t before = charged(0);
+    fx.fail[FAIL_START] = 1;
+    refused("i", "target", "100", EIO, P14);
+    ck_assert_uint_eq(fx.n_recorders, 0);
+    ck_assert_uint_le(charged(0), before + log_size(fx.engine, &pmc_of("i")->settings));
+    accepted("i", "target", "100");
+    ck_assert_uint_eq(fx.n_recorders, 1);
+}
+
+TEST(buffers_are_an_eighth_of_the_log_within_bounds)
+{
+    sampler("a", "event=cycles freq=99 logsize=65536 target=100");
+    ck_assert_uint_eq(fx.ring_bytes, 16384);
+    sampler("b", "event=task-clock freq=99 logsize=1000000 target=100");
+    ck_assert_uint_eq(fx.ring_bytes, 65536);
+    sampler("c", "event=task-clock freq=99 target=100");
+    ck_assert_uint_eq(fx.ring_bytes, 524288);
+}
+
+/* ---- memory ---- */
+
+TEST(what_needs_a_log_is_given_all_of_it_or_refused)
+{
+    tune(TUNABLE_MAX_LOG_PER_USER, "300000");
+    as_user(100, 1000);
+    sampler("i", "event=cycles freq=99 logsize=100000");
+    accepted("i", "target", "101");
+    uint64_t one = charged(1000);
+    ck_assert_uint_ge(one, 100000 + 4 * 16384);
+    sampler("j", "event=cycles freq=99 logsize=250000");
+    refused("j", "target", "101", EDQUOT, P11);
+    ck_says(fx.err, "max_log_per_user");
+    ck_assert_uint_eq(fx.n_recorders, 1);
+    as_user(200, 2000);
+    sampler("k", "event=cycles freq=99 logsize=200000 target=201");
+    as_user(100, 1000);
+    ck_assert_int_eq(pmc_remove("i"), 0);
+    works_run();
+    ck_assert_uint_lt(charged(1000), one);
+    accepted("j", "config", "logsize=100000 target=101");
+}
+
+TEST(all_that_was_charged_is_given_back)
+{
+    as_user(100, 1000);
+    sampler("i", "event=cycles freq=99 target=101");
+    ck_assert_uint_gt(charged(1000), 0);
+    ck_assert_int_eq(pmc_remove("i"), 0);
+    works_run();
+    ck_assert_uint_eq(charged(1000), 0);
+}
+
+TEST(a_log_somebody_holds_counts_until_it_is_gone)
+{
+    as_user(100, 1000);
+    pmc_with("i", "cycles", "101");
+    struct log *log = log_ref(pmc_of("i")->log);
+    struct log_stats stats;
+    ck_assert_int_eq(pmc_remove("i"), 0);
+    works_run();
+    log_stats(log, &stats);
+    ck_assert_uint_gt(stats.memory, 0);
+    ck_assert_uint_eq(charged(1000), stats.memory);
+    log_unref(log);
+    ck_assert_uint_eq(charged(1000), 0);
+}
+
+TEST(a_log_is_charged_to_its_new_owner)
+{
+    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+
+    pmc_with("i", "cycles", "101");
+    uint64_t bytes = charged(0);
+    call.pmc = pmc_of("i");
+    call.rights = fx.rights;
+    ck_assert_int_eq(engine_chown(&call, 2000, (gid_t)-1), 0);
+    ck_assert_uint_eq(charged(0), 0);
+    ck_assert_uint_eq(charged(2000), bytes);
+}
+
+TEST(a_released_pmcs_log_tells_its_end)
+{
+    sampler("i", "event=cycles freq=99 target=100");
+    struct log *log = log_ref(pmc_of("i")->log);
+    tell_sample(now(), 100, 0x88);
+    ck_assert_int_eq(pmc_remove("i"), 0);
+    works_run();
+    pmc_with("j", "cycles", "");
+    struct log *own = pmc_of("j")->log;
+    pmc_of("j")->log = log;
+    ck_assert_str_eq(log_words("j"), "allocate:sim::cycles attach:100 start maps sample:88 "
+                                     "detach:100/released stop close");
+    pmc_of("j")->log = own;
+    log_unref(log);
+}
+
+/* ---- numbers ---- */
+
+TEST(what_a_log_lost_is_said_everywhere)
+{
+    sampler("i", "event=cycles freq=99 target=100");
+    record_add_lost(&fx.told, now(), 0, 7);
+    tick(50);
+    ck_assert_str_eq(value_of("i", "status", "kernel_lost"), "7");
+    ck_assert_str_eq(value_of(NULL, "info/stats", "kernel_lost"), "7");
+    ck_assert_str_eq(value_of(NULL, "info/stats", "intr_bufferfull"), "7");
+    ck_assert_ptr_nonnull(strstr(read_file(NULL, "metrics.prom"),
+                                 "pmcfs_lost_records_total{instance=\"\",pmc=\"i\"} 7\n"));
+    ck_assert_int_eq(pmc_remove("i"), 0);
+    works_run();
+    ck_assert_str_eq(value_of(NULL, "info/stats", "kernel_lost"), "7");
+}
+
+/* ---- a later worker ---- */
+
+TEST(a_later_worker_goes_on_recording)
+{
+    sampler("i", "event=cycles period=5000 callchain=on target=100");
+    tell_sample(now(), 100, 0x99);
+    tick(50);
+    const char *words = log_words("i");
+    const char *status = read_file("i", "status");
+    uint64_t bytes = charged(0);
+    engine_reload();
+    ck_assert_str_eq(log_words("i"), words);
+    ck_assert_str_eq(read_file("i", "status"), status);
+    ck_assert_uint_eq(charged(0), bytes);
+    ck_assert_ptr_nonnull(fx.plan.recorder);
+    ck_assert_uint_eq(fx.plan.period, 5000);
+    tell_sample(now(), 100, 0xaa);
+    tick(50);
+    ck_assert_ptr_nonnull(strstr(log_words("i"), "sample:aa"));
+    accepted("i", "ctl", "stop");
+    ck_assert_ptr_nonnull(strstr(log_words("i"), "stop"));
+}
+
+TEST(steps_go_on_adding_up_for_a_later_worker)
+{
+    sampler("i", "event=task-clock log-csw=on count=9 target=100");
+    tell_note(RECORD_SWITCH, now(), 100, 2000000, 0);
+    tick(50);
+    engine_reload();
+    pass_ms(5);
+    accepted("i", "ctl", "stop");
+    ck_assert_ptr_nonnull(strstr(log_words("i"), "csw:2000000 csw:53000000 stop"));
+}

@@ -1,0 +1,540 @@
+/*
+ * Steps and exits: what they make of births, ends and steps, and that they add up.
+ */
+#include "core/exits.h"
+
+#include "tests/unit/unit.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static struct exits *exits;
+static struct buf out;  /* records */
+static struct buf text; /* the same as lines */
+static uint64_t now;
+
+static void before(void)
+{
+    exits = exits_new(1, true, true);
+    ck_assert_ptr_nonnull(exits);
+    buf_init(&out, NULL, 0);
+    buf_init(&text, NULL, 0);
+    now = 100;
+}
+
+static void after(void)
+{
+    exits_free(exits);
+    buf_free(&out);
+    buf_free(&text);
+}
+
+SUITE_SETUP(exits, before, after);
+
+/* "csw PID TID VALUE… [last] [exact]", "exit PID VALUE… [exact]". */
+static const char *said(void)
+{
+    buf_clear(&text);
+    for (size_t at = 0; at < out.len;) {
+        const struct record_note *note = (const struct record_note *)(out.data + at);
+        bool step = note->head.type == RECORD_SWITCH;
+
+        ck_true(record_fits(&note->head, out.len - at));
+        ck_true(step || note->head.type == RECORD_COUNT);
+        buf_printf(&text, step ? "csw %u %u" : "exit %u", note->pid, note->tid);
+        for (unsigned i = 0; i < note->n; i++)
+            buf_printf(&text, " %" PRIu64, note->value[i]);
+        if (note->head.misc & RECORD_LAST)
+            buf_str(&text, " last");
+        buf_str(&text, note->head.misc & RECORD_EXACT ? " exact\n" : "\n");
+        at += note->head.size;
+    }
+    buf_clear(&out);
+    return buf_text(&text);
+}
+
+#define ck_said(expected) ck_assert_str_eq(said(), expected)
+
+static void take(struct buf *records)
+{
+    exits_take(exits, (const struct record *)records->data, &out);
+    buf_free(records);
+}
+
+static void task(enum record_type type, uint32_t pid, uint32_t ppid, uint32_t tid, uint32_t ptid)
+{
+    struct buf records;
+
+    buf_init(&records, NULL, 0);
+    record_add_task(&records, type, now++, pid, ppid, tid, ptid);
+    take(&records);
+}
+
+static void birth(uint32_t ppid, uint32_t pid)
+{
+    task(RECORD_FORK, pid, ppid, pid, ppid);
+}
+
+static void thread_birth(uint32_t pid, uint32_t tid)
+{
+    task(RECORD_FORK, pid, pid, tid, pid);
+}
+
+static void end(uint32_t pid, uint32_t tid)
+{
+    task(RECORD_EXIT, pid, 1, tid, 1);
+}
+
+static void name(uint32_t pid, uint32_t tid, unsigned misc)
+{
+    struct buf records;
+
+    buf_init(&records, NULL, 0);
+    record_add_comm(&records, now++, pid, tid, "sh", misc);
+    take(&records);
+}
+
+static void lose(void)
+{
+    struct buf records;
+
+    buf_init(&records, NULL, 0);
+    record_add_lost(&records, now++, 0, 3);
+    take(&records);
+}
+
+static void steps(uint32_t pid, uint32_t tid, unsigned misc, unsigned n, const uint64_t *value)
+{
+    struct buf records;
+
+    buf_init(&records, NULL, 0);
+    record_add_note(&records, &(struct note){.type = RECORD_SWITCH,
+                                             .misc = misc,
+                                             .time = now++,
+                                             .pid = pid,
+                                             .tid = tid,
+                                             .id = LOG_ID(1, 0),
+                                             .n = n,
+                                             .value = value});
+    take(&records);
+}
+
+static void step(uint32_t pid, uint32_t tid, uint64_t value)
+{
+    steps(pid, tid, 0, 1, &value);
+}
+
+/* The last step, which nothing is missing of, and the end. */
+static void last(uint32_t pid, uint32_t tid, uint64_t value)
+{
+    steps(pid, tid, RECORD_LAST | RECORD_EXACT, 1, &value);
+    end(pid, tid);
+}
+
+static void rest(uint64_t counted, bool over)
+{
+    exits_rest(exits, now++, &counted, over, &out);
+}
+
+static void anew(unsigned n, bool switches, bool want_exits)
+{
+    exits_free(exits);
+    exits = exits_new(n, switches, want_exits);
+    ck_assert_ptr_nonnull(exits);
+}
+
+TEST(a_process_counts_what_its_steps_say)
+{
+    step(10, 10, 5);
+    step(10, 10, 7);
+    last(10, 10, 1);
+    ck_said("csw 10 10 5\ncsw 10 10 7\ncsw 10 10 1 last exact\nexit 10 13 exact\n");
+}
+
+TEST(every_event_of_a_set_has_its_sum)
+{
+    anew(3, true, true);
+    steps(10, 10, 0, 3, (uint64_t[]){1, 2, 3});
+    steps(10, 10, RECORD_LAST | RECORD_EXACT, 3, (uint64_t[]){10, 0, 30});
+    end(10, 10);
+    ck_said("csw 10 10 1 2 3\ncsw 10 10 10 0 30 last exact\nexit 10 11 2 33 exact\n");
+}
+
+TEST(a_process_ends_with_its_last_thread)
+{
+    thread_birth(10, 11);
+    thread_birth(10, 12);
+    last(10, 10, 1);
+    last(10, 12, 2);
+    ck_said("csw 10 10 1 last exact\ncsw 10 12 2 last exact\n");
+    last(10, 11, 4);
+    ck_said("csw 10 11 4 last exact\nexit 10 7 exact\n");
+}
+
+TEST(threads_that_were_there_before_are_waited_for)
+{
+    name(10, 10, RECORD_FOUND);
+    name(10, 11, RECORD_FOUND);
+    last(10, 10, 1);
+    ck_said("csw 10 10 1 last exact\n");
+    last(10, 11, 2);
+    ck_said("csw 10 11 2 last exact\nexit 10 3 exact\n");
+}
+
+TEST(children_count_for_themselves)
+{
+    birth(10, 20);
+    step(20, 20, 4);
+    last(20, 20, 1);
+    last(10, 10, 8);
+    ck_said("csw 20 20 4\ncsw 20 20 1 last exact\nexit 20 5 exact\n"
+            "csw 10 10 8 last exact\nexit 10 8 exact\n");
+}
+
+TEST(an_end_without_a_last_step_is_not_exact)
+{
+    step(10, 10, 5);
+    end(10, 10);
+    ck_said("csw 10 10 5\nexit 10 5\n");
+}
+
+TEST(one_thread_without_a_last_step_is_enough_not_to_be_exact)
+{
+    thread_birth(10, 11);
+    end(10, 11);
+    last(10, 10, 5);
+    ck_said("csw 10 10 5 last exact\nexit 10 5\n");
+}
+
+TEST(a_process_that_counted_nothing_has_a_zero)
+{
+    birth(10, 20);
+    last(20, 20, 0);
+    ck_said("csw 20 20 0 last exact\nexit 20 0 exact\n");
+    birth(10, 21);
+    end(21, 21);
+    ck_said("exit 21 0\n");
+}
+
+TEST(an_end_of_somebody_never_heard_of_is_an_end)
+{
+    end(30, 30);
+    ck_said("exit 30 0\n");
+}
+
+TEST(a_loss_makes_who_lived_then_inexact)
+{
+    step(10, 10, 5);
+    lose();
+    birth(10, 20);
+    last(20, 20, 1);
+    last(10, 10, 2);
+    ck_said("csw 10 10 5\ncsw 20 20 1 last exact\nexit 20 1 exact\n"
+            "csw 10 10 2 last exact\nexit 10 7\n");
+}
+
+TEST(who_first_appears_after_a_loss_is_inexact)
+{
+    lose();
+    step(10, 10, 5);
+    last(10, 10, 2);
+    ck_said("csw 10 10 5\ncsw 10 10 2 last exact\nexit 10 7\n");
+}
+
+TEST(a_number_used_again_ends_whose_end_was_lost)
+{
+    birth(10, 20);
+    step(20, 20, 4);
+    lose();
+    birth(10, 20);
+    ck_said("csw 20 20 4\nexit 20 4\n");
+    last(20, 20, 1);
+    ck_said("csw 20 20 1 last exact\nexit 20 1 exact\n");
+}
+
+TEST(a_thread_number_used_again_by_another_process_leaves_the_first)
+{
+    thread_birth(10, 11);
+    step(10, 11, 3);
+    step(20, 11, 5);
+    last(10, 10, 1);
+    ck_said("csw 10 11 3\ncsw 20 11 5\ncsw 10 10 1 last exact\nexit 10 4\n");
+}
+
+TEST(who_executes_takes_the_number_of_its_process)
+{
+    thread_birth(10, 11);
+    step(10, 11, 3);
+    last(10, 10, 1);
+    name(10, 10, RECORD_EXECUTED);
+    step(10, 10, 4);
+    ck_said("csw 10 11 3\ncsw 10 10 1 last exact\ncsw 10 10 4\n");
+    last(10, 10, 2);
+    ck_said("csw 10 10 2 last exact\nexit 10 10 exact\n");
+}
+
+TEST(an_exec_of_a_single_thread_changes_nothing)
+{
+    step(10, 10, 3);
+    name(10, 10, RECORD_EXECUTED);
+    last(10, 10, 2);
+    ck_said("csw 10 10 3\ncsw 10 10 2 last exact\nexit 10 5 exact\n");
+}
+
+TEST(children_that_nobody_covers_are_forgotten)
+{
+    struct buf printed;
+
+    for (uint32_t pid = 100; pid < 100 + 5000; pid++)
+        birth(10, pid);
+    ck_said("");
+    buf_init(&printed, NULL, 0);
+    exits_print(exits, &printed);
+    ck_assert_uint_lt(printed.len, 100000);
+    buf_free(&printed);
+}
+
+TEST(without_switches_only_ends_are_told)
+{
+    anew(1, false, true);
+    step(10, 10, 5);
+    last(10, 10, 1);
+    rest(9, true);
+    ck_said("exit 10 6 exact\nexit 0 3\n");
+}
+
+TEST(without_exits_only_switches_are_told)
+{
+    anew(1, true, false);
+    step(10, 10, 5);
+    last(10, 10, 1);
+    rest(9, true);
+    ck_said("csw 10 10 5\ncsw 10 10 1 last exact\ncsw 0 0 3 last\n");
+}
+
+TEST(without_values_ends_are_told_all_the_same)
+{
+    anew(0, false, true);
+    thread_birth(10, 11);
+    end(10, 10);
+    ck_said("");
+    end(10, 11);
+    rest(0, true);
+    ck_said("exit 10\n");
+}
+
+TEST(what_is_left_is_told_once)
+{
+    step(10, 10, 5);
+    rest(8, false);
+    rest(8, false);
+    ck_said("csw 10 10 5\ncsw 0 0 3 last\n");
+}
+
+TEST(nothing_left_says_nothing)
+{
+    step(10, 10, 5);
+    last(10, 10, 1);
+    rest(6, true);
+    ck_said("csw 10 10 5\ncsw 10 10 1 last exact\nexit 10 6 exact\n");
+}
+
+TEST(what_was_counted_before_the_last_steps_leaves_nothing)
+{
+    step(10, 10, 5);
+    rest(4, true);
+    ck_said("csw 10 10 5\nexit 0 4\n");
+}
+
+TEST(exits_add_up_only_when_all_is_over)
+{
+    step(10, 10, 5);
+    last(10, 10, 1);
+    step(20, 20, 2);
+    rest(10, false);
+    ck_said("csw 10 10 5\ncsw 10 10 1 last exact\nexit 10 6 exact\ncsw 20 20 2\ncsw 0 0 2 last\n");
+    rest(10, true);
+    ck_said("exit 0 4\n");
+}
+
+TEST(a_step_after_a_rest_lacks_what_the_rest_told)
+{
+    step(10, 10, 5);
+    rest(8, false); /* 3 of 10's */
+    ck_said("csw 10 10 5\ncsw 0 0 3 last\n");
+    step(10, 10, 7); /* with them */
+    step(10, 10, 1);
+    rest(13, false);
+    ck_said("csw 10 10 4\ncsw 10 10 1\n");
+}
+
+TEST(who_owes_still_ends_with_all_it_counted)
+{
+    step(10, 10, 5);
+    rest(8, false);
+    last(10, 10, 7);
+    rest(12, true);
+    ck_said("csw 10 10 5\ncsw 0 0 3 last\ncsw 10 10 4 last\nexit 10 12 exact\n");
+}
+
+TEST(who_was_born_after_a_rest_owes_nothing)
+{
+    step(10, 10, 5);
+    rest(8, false);
+    birth(10, 20);
+    last(20, 20, 2);
+    ck_said("csw 10 10 5\ncsw 0 0 3 last\ncsw 20 20 2 last exact\nexit 20 2 exact\n");
+    step(10, 10, 3);
+    rest(10, false);
+    ck_said("");
+}
+
+TEST(a_reset_begins_all_sums_anew)
+{
+    step(10, 10, 5);
+    rest(5, false);
+    exits_reset(exits);
+    step(10, 10, 2);
+    last(10, 10, 1);
+    rest(3, true);
+    ck_said("csw 10 10 5\ncsw 10 10 2\ncsw 10 10 1 last exact\nexit 10 3 exact\n");
+}
+
+TEST(a_step_that_spans_a_reset_is_nobodys)
+{
+    step(10, 10, 5);
+    rest(8, false);
+    exits_reset(exits);
+    birth(10, 20);
+    ck_said("csw 10 10 5\ncsw 0 0 3 last\n");
+    step(10, 10, 4); /* 3 of before */
+    step(10, 10, 2);
+    last(10, 10, 1);
+    last(20, 20, 6);
+    rest(10, true);
+    ck_said("csw 10 10 2\ncsw 10 10 1 last exact\nexit 10 3\n"
+            "csw 20 20 6 last exact\nexit 20 6 exact\ncsw 0 0 1 last\nexit 0 1\n");
+}
+
+TEST(whoever_is_attached_again_after_the_end_begins_anew)
+{
+    step(10, 10, 5);
+    rest(8, true);
+    step(10, 10, 2);
+    last(10, 10, 1);
+    rest(11, true);
+    ck_said("csw 10 10 5\ncsw 0 0 3 last\nexit 0 8\n"
+            "csw 10 10 2\ncsw 10 10 1 last exact\nexit 10 3 exact\n");
+}
+
+TEST(all_is_the_same_for_a_later_worker)
+{
+    struct buf printed, again;
+    struct exits *other;
+
+    buf_init(&printed, NULL, 0);
+    buf_init(&again, NULL, 0);
+    thread_birth(10, 11);
+    step(10, 11, 5);
+    birth(10, 20);
+    lose();
+    birth(10, 21);
+    step(21, 21, 9);
+    rest(15, false);
+    said();
+    exits_print(exits, &printed);
+    other = exits_scan(buf_text(&printed));
+    ck_assert_ptr_nonnull(other);
+    exits_print(other, &again);
+    ck_assert_uint_eq(again.len, printed.len);
+    exits_free(exits);
+    exits = other;
+    step(21, 21, 2); /* 1 of it was told */
+    last(10, 11, 1);
+    last(10, 10, 1);
+    last(21, 21, 0);
+    rest(18, true);
+    ck_said("csw 21 21 1\ncsw 10 11 1 last exact\ncsw 10 10 1 last exact\nexit 10 7\n"
+            "csw 21 21 0 last exact\nexit 21 11 exact\n");
+    buf_free(&printed);
+    buf_free(&again);
+}
+
+TEST(what_is_no_print_is_refused)
+{
+    static const char *const wrong[] = {"",
+                                        "1 1",
+                                        "1 1 1 0 1 5 5 5",
+                                        "1 1 1 0 1 5 5 5 0 9",
+                                        "1 1 1 0 1 0 0 0 0 0 t 1 0 0",
+                                        "1 1 1 0 1 0 0 0 0 0 p 1 1",
+                                        "1 1 1 0 1 0 0 0 0 0 x",
+                                        "999 1 1 0 1"};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        ck_assert_ptr_null(exits_scan(wrong[i]));
+}
+
+/*
+ * Whatever happens, neither steps nor exits say more than was counted, and with the rests they say
+ * just that.
+ */
+static uint64_t sum_of(enum record_type type)
+{
+    uint64_t sum = 0;
+
+    for (size_t at = 0; at < out.len;) {
+        const struct record_note *note = (const struct record_note *)(out.data + at);
+
+        if (note->head.type == type)
+            sum += note->value[0];
+        at += note->head.size;
+    }
+    return sum;
+}
+
+TEST(chance_never_makes_them_say_more_than_was_counted)
+{
+    enum {
+        PEOPLE = 12
+    };
+    uint64_t pending[PEOPLE] = {0}, counted = 0;
+    bool lives[PEOPLE] = {false};
+
+    srand(7);
+    lives[0] = true;
+    for (unsigned i = 0; i < 20000; i++) {
+        unsigned who = (unsigned)rand() % PEOPLE, what = (unsigned)rand() % 16;
+        uint32_t pid = 10 + who;
+
+        if (!lives[who] && what < 4) {
+            birth(10, pid);
+            lives[who] = true;
+        } else if (lives[who] && what < 8) {
+            uint64_t more = (uint64_t)rand() % 9;
+
+            pending[who] += more;
+            counted += more;
+        } else if (lives[who] && what < 12) {
+            step(pid, pid, pending[who]);
+            pending[who] = 0;
+        } else if (lives[who] && who && what == 12) {
+            last(pid, pid, pending[who]);
+            pending[who] = 0;
+            lives[who] = false;
+        } else if (what == 13 && i % 7 == 0) {
+            rest(counted, false);
+            ck_assert_uint_eq(sum_of(RECORD_SWITCH), counted);
+        } else if (what == 14 && i % 31 == 0) {
+            rest(counted, false);
+            exits_reset(exits);
+            buf_clear(&out);
+            counted = 0;
+        }
+        ck_assert_uint_le(sum_of(RECORD_SWITCH), counted);
+        ck_assert_uint_le(sum_of(RECORD_COUNT), counted);
+    }
+    rest(counted, true);
+    ck_assert_uint_eq(sum_of(RECORD_SWITCH), counted);
+    ck_assert_uint_eq(sum_of(RECORD_COUNT), counted);
+}

@@ -1,0 +1,445 @@
+/*
+ * A log as text: the line of every type of record, and that one record is one line.
+ */
+#include "tests/unit/unit.h"
+
+#include "core/form.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SECOND UINT64_C(1000000000)
+
+static struct buf records, text;
+static struct log_sets *sets;
+static void *form;
+
+static void setup(void)
+{
+    buf_init(&records, NULL, 0);
+    buf_init(&text, NULL, 0);
+    form = form_text.begin();
+    sets = log_sets_new();
+}
+
+static void teardown(void)
+{
+    form_text.end(form);
+    log_sets_unref(sets);
+    buf_free(&records);
+    buf_free(&text);
+}
+
+SUITE_SETUP(logtext, setup, teardown);
+
+/* The lines of what was added since the last call. */
+static const char *lines(void)
+{
+    const struct log_facts facts = {.sets = sets};
+
+    buf_clear(&text);
+    form_text.records(form, &facts, records.data, records.len, &text);
+    buf_clear(&records);
+    return buf_text(&text);
+}
+
+#define SAYS(expected) ck_assert_str_eq(lines(), expected)
+
+static void note(struct note note)
+{
+    note.time = 12 * SECOND + 345;
+    if (note.text)
+        note.text_len = strlen(note.text);
+    record_add_note(&records, &note);
+}
+
+#define NOTE_ON(CPU, ...) note((struct note){.cpu = CPU, __VA_ARGS__})
+#define NOTE(...)         NOTE_ON(UINT32_MAX, __VA_ARGS__)
+#define VALUES(...)                                                                                \
+    .value = (const uint64_t[]){__VA_ARGS__},                                                      \
+    .n = sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)
+
+#define SAMPLE(ID)                                                                                 \
+    {                                                                                              \
+        .id = ID, .ip = 0x401136, .pid = 100, .tid = 101, .time = 7 * SECOND + 1, .cpu = 3,        \
+        .period = 1000                                                                             \
+    }
+
+static uint64_t set_of(const char *first, const char *second)
+{
+    const struct log_event events[] = {{.name = (char *)first, .resolved = (char *)first},
+                                       {.name = (char *)second, .resolved = (char *)second}};
+
+    return log_sets_add(sets, events, second ? 2 : 1);
+}
+
+/* The keys of a line, as the table of types has them: "pid tid cpu". */
+static void keys_are(const char *line, const char *word, const char *fields)
+{
+    char key[64], expected[64] = "", *copy = strdup(fields), *save = NULL;
+    const char *at = strchr(line, ' ') + 1;
+    char *field = strtok_r(copy, " ", &save);
+
+    ck_assert_ptr_ne(strstr(at, word), NULL);
+    ck_assert_int_eq(strncmp(at, word, strlen(word)), 0);
+    at += strlen(word);
+    while (*at == ' ') {
+        size_t len = strcspn(at + 1, "=");
+
+        ck_assert_uint_lt(len, sizeof key);
+        memcpy(key, at + 1, len);
+        key[len] = '\0';
+        for (; field; field = strtok_r(NULL, " ", &save)) {
+            bool may = field[0] == '[';
+
+            snprintf(expected, sizeof expected, "%.*s", (int)(strlen(field) - 2 * may),
+                     field + may);
+            if (strcmp(expected, key) == 0)
+                break;
+            ck_assert_msg(may, "%s without %s", line, field);
+        }
+        ck_assert_msg(field, "%s: %s is no field of %s", line, key, word);
+        field = strtok_r(NULL, " ", &save);
+        at += 1 + strcspn(at + 1, " \n");
+    }
+    ck_assert_msg(!field || field[0] == '[', "%s without %s", line, field);
+    ck_assert_str_eq(at, "\n");
+    free(copy);
+}
+
+TEST(the_first_line_says_what_it_is_of)
+{
+    const struct log_facts facts = {
+        .pmc = "p",
+        .machine = "Some CPU @ 2.0GHz",
+        .class = "software",
+        .event = "cpu-clock page-faults,usr",
+        .monotonic_ns = 5 * SECOND + 9,
+        .realtime_ns = 1700000000 * SECOND + 10,
+        .tsc = 4242,
+    };
+    form_text.head(form, &facts, &text);
+    ck_buf(&text,
+           "5.000000009 initialize version=0.1.0 machine=Some\\040CPU\\040@\\0402.0GHz "
+           "class=software event=cpu-clock,page-faults\\054usr realtime=1700000000.000000010 "
+           "tsc=4242\n");
+    keys_are(buf_text(&text), record_table[0].word, record_table[0].fields);
+}
+
+TEST(no_event_and_no_cycle_counter_are_dashes)
+{
+    const struct log_facts facts = {.pmc = "p", .machine = "m", .class = "-", .event = ""};
+
+    form_text.head(form, &facts, &text);
+    ck_buf(&text, "0.000000000 initialize version=0.1.0 machine=m class=- event=- "
+                  "realtime=0.000000000 tsc=-\n");
+}
+
+TEST(a_sample)
+{
+    struct record_sample sample = SAMPLE(LOG_ID(set_of("cpu-clock", NULL), 0));
+
+    record_add_sample(&records, &sample, RECORD_USERMODE, NULL, 0);
+    SAYS("7.000000001 sample pid=100 tid=101 cpu=3 ip=0x401136 event=cpu-clock period=1000\n");
+}
+
+TEST(a_sample_names_its_event_of_its_set)
+{
+    uint64_t first = set_of("cycles", "instructions"), second = set_of("page-faults", NULL);
+    const uint64_t ids[] = {LOG_ID(first, 1), LOG_ID(first, 0), LOG_ID(second, 0),
+                            LOG_ID(first, 0), LOG_ID(99, 0),    LOG_ID(second, 0)};
+    static const char *const names[] = {"instructions", "cycles", "page-faults",
+                                        "cycles",       "-",      "page-faults"};
+
+    for (unsigned i = 0; i < 6; i++) {
+        struct record_sample sample = SAMPLE(ids[i]);
+        char part[64];
+
+        record_add_sample(&records, &sample, RECORD_USERMODE, NULL, 0);
+        snprintf(part, sizeof part, " event=%s period=", names[i]);
+        ck_assert_msg(strstr(lines(), part), "%u: %s", i, buf_text(&text));
+    }
+}
+
+TEST(a_long_name_of_an_event_is_whole)
+{
+    char name[3000];
+
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    struct record_sample sample = SAMPLE(LOG_ID(set_of(name, NULL), 0));
+    record_add_sample(&records, &sample, RECORD_USERMODE, NULL, 0);
+    ck_assert_uint_gt(strlen(lines()), sizeof name);
+    ck_true(strstr(buf_text(&text), name));
+    ck_true(strstr(buf_text(&text), "x period=1000\n"));
+}
+
+TEST(a_call_chain_marks_what_the_kernel_ran)
+{
+    struct record_sample sample = SAMPLE(LOG_ID(set_of("cpu-clock", NULL), 0));
+    const uint64_t frames[] = {FRAME_KERNEL, 0xffffffff81000010, 0xffffffff81000020,
+                               FRAME_USER,   0x401136,           0x401000};
+
+    record_add_sample(&records, &sample, RECORD_KERNEL, frames, 6);
+    SAYS("7.000000001 callchain pid=100 tid=101 cpu=3 ip=0x401136 event=cpu-clock period=1000 "
+         "ips=k:0xffffffff81000010,k:0xffffffff81000020,0x401136,0x401000\n");
+}
+
+TEST(an_empty_call_chain)
+{
+    struct record_sample sample = SAMPLE(LOG_ID(set_of("cpu-clock", NULL), 0));
+    const uint64_t frames[] = {FRAME_USER};
+
+    record_add_sample(&records, &sample, RECORD_USERMODE, frames, 1);
+    ck_true(strstr(lines(), " callchain "));
+    ck_true(strstr(buf_text(&text), " period=1000 ips=-\n"));
+}
+
+TEST(the_longest_call_chain_is_whole)
+{
+    struct record_sample sample = SAMPLE(LOG_ID(set_of("cpu-clock", NULL), 0));
+    uint64_t frames[4000];
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < 4000; i++)
+        frames[i] = 0xffff000000000000 + i;
+    record_add_sample(&records, &sample, RECORD_KERNEL, frames, 4000);
+    for (const char *at = lines(); (at = strstr(at, "k:0xffff00000000")); at++)
+        n++;
+    ck_assert_uint_eq(n, 4000);
+    ck_true(strstr(buf_text(&text), ",k:0xffff000000000f9f\n"));
+}
+
+TEST(allocate)
+{
+    NOTE(.type = RECORD_ALLOCATE, .text = "cycles:u instructions:u");
+    SAYS("12.000000345 allocate event=cycles:u,instructions:u\n");
+}
+
+TEST(attach)
+{
+    NOTE(.type = RECORD_ATTACH, .pid = 1234, .text = "1234");
+    NOTE(.type = RECORD_ATTACH, .pid = 1234, .tid = 1235, .text = "tid:1235");
+    NOTE_ON(0, .type = RECORD_ATTACH, .text = "cpu0");
+    NOTE(.type = RECORD_ATTACH, .text = "cgroup:/a b");
+    SAYS("12.000000345 attach target=1234 pid=1234\n"
+         "12.000000345 attach target=tid:1235 pid=1234 tid=1235\n"
+         "12.000000345 attach target=cpu0 cpu=0\n"
+         "12.000000345 attach target=cgroup:/a\\040b\n");
+}
+
+TEST(detach)
+{
+    NOTE(.type = RECORD_DETACH, .pid = 1234, .text = "1234 exec-privileged");
+    NOTE(.type = RECORD_DETACH, .text = "cgroup:/a b removed");
+    NOTE_ON(2, .type = RECORD_DETACH, .text = "cpu2");
+    SAYS("12.000000345 detach target=1234 pid=1234 reason=exec-privileged\n"
+         "12.000000345 detach target=cgroup:/a\\040b reason=removed\n"
+         "12.000000345 detach target=cpu2 cpu=2 reason=-\n");
+}
+
+TEST(start_stop_and_close)
+{
+    NOTE(.type = RECORD_START);
+    NOTE(.type = RECORD_STOP);
+    NOTE(.type = RECORD_CLOSE);
+    SAYS("12.000000345 start\n12.000000345 stop\n12.000000345 close\n");
+}
+
+TEST(csw)
+{
+    NOTE_ON(1, .type = RECORD_SWITCH, .pid = 10, .tid = 11, VALUES(55));
+    NOTE_ON(1, .type = RECORD_SWITCH, .pid = 10, .tid = 11, VALUES(55, UINT64_MAX));
+    NOTE(.type = RECORD_SWITCH, .pid = 10, .tid = 11, .misc = RECORD_LAST | RECORD_EXACT,
+         VALUES(7));
+    NOTE(.type = RECORD_SWITCH, .misc = RECORD_LAST, VALUES(8));
+    SAYS("12.000000345 csw pid=10 tid=11 cpu=1 count=55\n"
+         "12.000000345 csw pid=10 tid=11 cpu=1 count=55,18446744073709551615\n"
+         "12.000000345 csw pid=10 tid=11 cpu=- count=7 last=yes\n"
+         "12.000000345 csw pid=- tid=- cpu=- count=8 last=yes\n");
+}
+
+TEST(the_values_of_the_largest_set_are_whole)
+{
+    uint64_t values[64];
+
+    memset(values, 0xff, sizeof values);
+    NOTE_ON(1, .type = RECORD_SWITCH, .pid = 10, .tid = 11, .n = 64, .value = values);
+    ck_assert_uint_eq(strlen(lines()), strlen("12.000000345 csw pid=10 tid=11 cpu=1 count=") +
+                                           64 * strlen("18446744073709551615,"));
+}
+
+TEST(exit_)
+{
+    NOTE(.type = RECORD_COUNT, .pid = 10, .misc = RECORD_EXACT, VALUES(99));
+    NOTE(.type = RECORD_COUNT, .pid = 10, VALUES(99, 100));
+    NOTE(.type = RECORD_COUNT, .pid = 10);
+    NOTE(.type = RECORD_COUNT, VALUES(5));
+    SAYS("12.000000345 exit pid=10 count=99 exact=yes\n"
+         "12.000000345 exit pid=10 count=99,100 exact=no\n"
+         "12.000000345 exit pid=10\n"
+         "12.000000345 exit pid=- count=5\n");
+}
+
+TEST(a_process_forks_and_a_thread_is_made)
+{
+    record_add_task(&records, RECORD_FORK, SECOND, 21, 20, 21, 20);
+    record_add_task(&records, RECORD_FORK, SECOND, 20, 20, 22, 20);
+    SAYS("1.000000000 fork pid=20 child=21\n"
+         "1.000000000 thread pid=20 tid=22\n");
+}
+
+TEST(the_end_of_a_thread_has_no_line)
+{
+    record_add_task(&records, RECORD_EXIT, SECOND, 20, 20, 22, 20);
+    SAYS("");
+}
+
+TEST(exec_)
+{
+    record_add_comm(&records, SECOND, 10, 10, "make", RECORD_EXECUTED);
+    NOTE(.type = RECORD_EXEC, .pid = 10, .text = "/usr/bin/ma ke");
+    SAYS("12.000000345 exec pid=10 path=/usr/bin/ma\\040ke\n");
+}
+
+TEST(names_of_processes_and_threads)
+{
+    record_add_comm(&records, SECOND, 10, 10, "make", RECORD_FOUND);
+    record_add_comm(&records, SECOND, 10, 11, "worker 1", RECORD_FOUND);
+    record_add_comm(&records, SECOND, 10, 11, "renamed", 0);
+    NOTE(.type = RECORD_PROCESS, .pid = 10, .text = "make");
+    NOTE(.type = RECORD_THREAD, .pid = 10, .tid = 12, .text = "a");
+    NOTE(.type = RECORD_THREAD, .pid = 10, .tid = 12);
+    SAYS("1.000000000 process pid=10 name=make\n"
+         "1.000000000 thread pid=10 tid=11 name=worker\\0401\n"
+         "1.000000000 thread pid=10 tid=11 name=renamed\n"
+         "12.000000345 process pid=10 name=make\n"
+         "12.000000345 thread pid=10 tid=12 name=a\n"
+         "12.000000345 thread pid=10 tid=12\n");
+}
+
+TEST(map_in)
+{
+    struct map_facts map = {.pid = 10,
+                            .tid = 10,
+                            .start = 0x400000,
+                            .length = 0x1000,
+                            .offset = 0x2000,
+                            .path = "/bin/a b"};
+
+    record_add_map(&records, SECOND, &map, RECORD_FOUND);
+    map.pid = UINT32_MAX;
+    map.path = "[kernel.kallsyms]_text";
+    record_add_map(&records, SECOND, &map, RECORD_KERNEL);
+    SAYS("1.000000000 map-in pid=10 start=0x400000 end=0x401000 offset=0x2000 path=/bin/a\\040b\n"
+         "1.000000000 map-in pid=-1 start=0x400000 end=0x401000 offset=0x2000 "
+         "path=[kernel.kallsyms]_text\n");
+}
+
+TEST(map_out)
+{
+    NOTE(.type = RECORD_UNMAP, .pid = 10, .text = "/bin/a", VALUES(0x400000, 0x401000));
+    NOTE(.type = RECORD_UNMAP, .pid = 10, .text = "/bin/a", VALUES(0x400000, 0x401000, 0));
+    SAYS("12.000000345 map-out pid=10 start=0x400000 end=0x401000 offset=- path=/bin/a\n"
+         "12.000000345 map-out pid=10 start=0x400000 end=0x401000 offset=0x0 path=/bin/a\n");
+}
+
+TEST(drop)
+{
+    struct record_throttle throttle = {.head = {RECORD_THROTTLE, 0, sizeof throttle},
+                                       .time = SECOND};
+
+    NOTE(.type = RECORD_DROP, .text = "log", VALUES(17));
+    record_add_lost(&records, SECOND, 5, 18);
+    buf_add(&records, &throttle, sizeof throttle);
+    throttle.head.type = RECORD_UNTHROTTLE;
+    buf_add(&records, &throttle, sizeof throttle);
+    SAYS("12.000000345 drop records=17 where=log\n"
+         "1.000000000 drop records=18 where=kernel\n"
+         "1.000000000 drop records=- where=throttle\n");
+}
+
+TEST(one_record_is_one_line_whatever_it_contains)
+{
+    NOTE(.type = RECORD_USER, .text = "a\nb=\"c\" \\ \xff\x1b[31m\r\xe2\x80\xa8\xc3\xa4");
+    SAYS("12.000000345 user text=a\\012b\\075\\042c\\042\\040\\134\\040\\377\\033[31m\\015"
+         "\\342\\200\\250\xc3\xa4\n");
+    note((struct note){.type = RECORD_DETACH, .cpu = UINT32_MAX, .text = "a\n9 stop b\n"});
+    SAYS("12.000000345 detach target=a\\0129\\040stop reason=b\\012\n");
+    record_add_comm(&records, SECOND, 1, 1, "x\n1.0 close", 0);
+    SAYS("1.000000000 process pid=1 name=x\\0121.0\\040close\n");
+}
+
+TEST(nuls_inside_a_text_are_escaped)
+{
+    struct note user = {.type = RECORD_USER, .cpu = UINT32_MAX, .text = "a\0b", .text_len = 3};
+
+    record_add_note(&records, &user);
+    SAYS("0.000000000 user text=a\\000b\n");
+}
+
+TEST(a_very_long_text_is_cut_and_marked)
+{
+    char *long_text = malloc(60001);
+
+    memset(long_text, '\n', 60000);
+    long_text[60000] = '\0';
+    NOTE(.type = RECORD_USER, .text = long_text);
+    ck_assert_uint_lt(strlen(lines()), 4 * 32768 + 100);
+    ck_assert_uint_gt(text.len, 4 * 32768);
+    ck_assert_str_eq(buf_text(&text) + text.len - 8, "\\012…\n");
+    /* and not inside a character */
+    for (unsigned i = 0; i < 60000; i += 2)
+        memcpy(long_text + i, "ä", 2);
+    NOTE(.type = RECORD_USER, .text = long_text + 1);
+    ck_true(strstr(lines(), "ää…\n"));
+    free(long_text);
+}
+
+TEST(a_type_of_a_later_version_is_passed_over)
+{
+    NOTE(.type = RECORD_CLOSE + 1, .text = "x");
+    NOTE(.type = RECORD_START);
+    SAYS("12.000000345 start\n");
+}
+
+TEST(the_table_names_the_fields_that_are_printed)
+{
+    struct record_sample sample = SAMPLE(LOG_ID(set_of("cpu-clock", NULL), 0));
+    const uint64_t frame = 0x1000;
+    const uint64_t values[] = {1, 2, 3};
+
+    for (unsigned i = 1; i < record_rows; i++) {
+        const struct record_row *row = &record_table[i];
+        struct map_facts map = {.path = "p"};
+
+        if (row->type == RECORD_SAMPLE)
+            record_add_sample(&records, &sample, RECORD_USERMODE,
+                              strcmp(row->word, "sample") == 0 ? NULL : &frame, 1);
+        else if (row->type == RECORD_FORK)
+            record_add_task(&records, RECORD_FORK, SECOND, 21, 20, 21, 20);
+        else if (row->type == RECORD_MAP)
+            record_add_map(&records, SECOND, &map, 0);
+        else
+            NOTE(.type = row->type, .misc = RECORD_LAST, .pid = 1, .tid = 2, .text = "a b", .n = 3,
+                 .value = values);
+        keys_are(lines(), row->word, row->fields);
+        ck_true(row->help[0] != '\0');
+    }
+}
+
+TEST(a_form_that_was_saved_goes_on)
+{
+    struct record_sample sample = SAMPLE(LOG_ID(set_of("cpu-clock", NULL), 0));
+    struct buf word;
+
+    buf_init(&word, NULL, 0);
+    form_text.print(form, &word);
+    ck_assert_ptr_eq(strchr(buf_text(&word), ' '), NULL);
+    form_text.end(form);
+    form = form_text.scan(buf_text(&word));
+    ck_assert_ptr_ne(form, NULL);
+    record_add_sample(&records, &sample, RECORD_USERMODE, NULL, 0);
+    ck_true(strstr(lines(), " event=cpu-clock "));
+    buf_free(&word);
+}

@@ -1,0 +1,614 @@
+/*
+ * samples.perf: what perf is told first, and what becomes of each record. The numbers are those of
+ * perf's pipe form and of perf_event_attr. tests/mount/perf.sh has perf itself read it.
+ */
+#include "core/form.h"
+#include "tests/unit/unit.h"
+
+#include <stdlib.h>
+
+#define ATTR_BYTES 128
+
+static struct log_sets *sets;
+static struct log_facts facts;
+static struct buf records, out;
+static void *form;
+static size_t at; /* in out */
+
+static void before(void)
+{
+    sets = log_sets_new();
+    facts = (struct log_facts){
+        .pmc = "p",
+        .machine = "A processor",
+        .class = "software",
+        .monotonic_ns = 5000,
+        .realtime_ns = 1700000000000000000,
+        .sets = sets,
+    };
+    buf_init(&records, NULL, 0);
+    buf_init(&out, NULL, 0);
+    form = form_perf.begin();
+    at = 0;
+}
+
+static void after(void)
+{
+    form_perf.end(form);
+    buf_free(&out);
+    buf_free(&records);
+    log_sets_unref(sets);
+}
+
+SUITE_SETUP(perfdata, before, after);
+
+/* ---- what goes in ---- */
+
+static struct log_event event_named(char *name)
+{
+    return (struct log_event){.name = name, .resolved = name, .type = 1, .period = 1};
+}
+
+static uint64_t add_set(struct log_event event)
+{
+    return log_sets_add(sets, &event, 1);
+}
+
+static uint64_t add_plain_set(void)
+{
+    char name[] = "page-faults";
+
+    return add_set(event_named(name));
+}
+
+static uint64_t add_chain_set(void)
+{
+    char name[] = "cpu-clock";
+    struct log_event event = event_named(name);
+
+    event.chains = true;
+    return add_set(event);
+}
+
+static void add_sample(uint64_t id, unsigned mode, const uint64_t *frames, uint64_t n)
+{
+    struct record_sample sample = {
+        .id = id, .ip = 0x1234, .pid = 7, .tid = 8, .time = 6000, .cpu = 3, .period = 99};
+
+    record_add_sample(&records, &sample, mode, frames, n);
+}
+
+static void add_note(enum record_type type, uint64_t value)
+{
+    struct note note = {.type = type,
+                        .time = 6000,
+                        .cpu = UINT32_MAX,
+                        .n = 1,
+                        .value = &value,
+                        .text = "log",
+                        .text_len = 3};
+
+    record_add_note(&records, &note);
+}
+
+/* ---- what comes out ---- */
+
+static void read_head(void)
+{
+    form_perf.head(form, &facts, &out);
+}
+
+static void read_records(void)
+{
+    form_perf.records(form, &facts, records.data, records.len, &out);
+    buf_clear(&records);
+}
+
+static const struct record *next(void)
+{
+    const struct record *record = (const struct record *)(out.data + at);
+
+    if (at == out.len)
+        return NULL;
+    ck_assert_uint_ge(out.len - at, sizeof(*record));
+    ck_assert_uint_ge(record->size, sizeof(*record));
+    ck_assert_uint_eq(record->size % 8, 0);
+    at += record->size;
+    ck_assert_uint_le(at, out.len);
+    return record;
+}
+
+/* The next record of this type; NULL: none. */
+static const struct record *next_of(unsigned type)
+{
+    const struct record *record;
+
+    while ((record = next()) && record->type != type)
+        ;
+    return record;
+}
+
+static uint64_t u64_at(const struct record *record, size_t offset)
+{
+    uint64_t value;
+
+    ck_assert_uint_ge(record->size, offset + sizeof(value));
+    memcpy(&value, (const char *)record + offset, sizeof(value));
+    return value;
+}
+
+static uint32_t u32_at(const struct record *record, size_t offset)
+{
+    uint32_t value;
+
+    ck_assert_uint_ge(record->size, offset + sizeof(value));
+    memcpy(&value, (const char *)record + offset, sizeof(value));
+    return value;
+}
+
+static void read_head_of_pipe(void)
+{
+    read_head();
+    ck_assert_int_eq(memcmp(out.data, "PERFILE2\20\0\0\0\0\0\0\0", 16), 0);
+    at = 16;
+}
+
+/* The head is read past; then the records. */
+static void read_behind_head(void)
+{
+    read_head();
+    at = out.len;
+    read_records();
+}
+
+#define ATTR             64
+#define ROUND            68
+#define UPDATE           78
+#define FEATURE          80
+#define attr(what)       (sizeof(struct record) + ATTR_##what)
+#define ATTR_type        0
+#define ATTR_size        4
+#define ATTR_config      8
+#define ATTR_period      16
+#define ATTR_sample_type 24
+#define ATTR_flags       40
+#define ATTR_id          ATTR_BYTES
+
+#define FLAG_EXCLUDE_USER   (1ull << 4)
+#define FLAG_EXCLUDE_KERNEL (1ull << 5)
+#define FLAG_FREQ           (1ull << 10)
+#define FLAG_SAMPLE_ID_ALL  (1ull << 18)
+#define SAMPLE_FIELDS       0x10187ull /* IDENTIFIER PERIOD CPU TIME TID IP */
+#define SAMPLE_CALLCHAIN    0x20ull
+
+/* ---- what is told first ---- */
+
+TEST(begins_as_a_pipe)
+{
+    add_plain_set();
+    read_head_of_pipe();
+    ck_assert_uint_eq(next()->type, ATTR);
+}
+
+TEST(tells_each_event_with_its_id_and_name)
+{
+    char first[] = "page-faults", second[] = "cpu-clock";
+    struct log_event events[] = {event_named(first), event_named(second)};
+    uint64_t set = log_sets_add(sets, events, 2);
+
+    read_head_of_pipe();
+    for (unsigned place = 0; place < 2; place++) {
+        const struct record *record = next();
+
+        ck_assert_uint_eq(record->type, ATTR);
+        ck_assert_uint_eq(record->size, attr(id) + 8);
+        ck_assert_uint_eq(u32_at(record, attr(size)), ATTR_BYTES);
+        ck_assert_uint_eq(u64_at(record, attr(id)), LOG_ID(set, place));
+        record = next();
+        ck_assert_uint_eq(record->type, UPDATE);
+        ck_assert_uint_eq(u64_at(record, 8), 2);
+        ck_assert_uint_eq(u64_at(record, 16), LOG_ID(set, place));
+        ck_assert_str_eq((const char *)record + 24, events[place].name);
+    }
+}
+
+TEST(tells_the_events_of_all_sets_so_far)
+{
+    add_plain_set();
+    add_chain_set();
+    read_head_of_pipe();
+    ck_assert_uint_eq(u64_at(next_of(ATTR), attr(id)), LOG_ID(1, 0));
+    ck_assert_uint_eq(u64_at(next_of(ATTR), attr(id)), LOG_ID(2, 0));
+    ck_assert_ptr_null(next_of(ATTR));
+}
+
+TEST(says_what_samples_consist_of)
+{
+    add_plain_set();
+    add_chain_set();
+    read_head_of_pipe();
+
+    const struct record *plain = next_of(ATTR), *chains = next_of(ATTR);
+
+    ck_assert_uint_eq(u64_at(plain, attr(sample_type)), SAMPLE_FIELDS);
+    ck_assert_uint_eq(u64_at(chains, attr(sample_type)), SAMPLE_FIELDS | SAMPLE_CALLCHAIN);
+    ck_true(u64_at(plain, attr(flags)) & FLAG_SAMPLE_ID_ALL);
+    ck_true(u64_at(chains, attr(flags)) & FLAG_SAMPLE_ID_ALL);
+}
+
+TEST(says_how_often_it_was_sampled)
+{
+    char name[] = "cpu-clock";
+    struct log_event period = event_named(name), freq = event_named(name);
+
+    period.period = 12345;
+    freq.period = 0;
+    freq.freq = 997;
+    add_set(period);
+    add_set(freq);
+    read_head_of_pipe();
+
+    const struct record *record = next_of(ATTR);
+
+    ck_assert_uint_eq(u64_at(record, attr(period)), 12345);
+    ck_true(!(u64_at(record, attr(flags)) & FLAG_FREQ));
+    record = next_of(ATTR);
+    ck_assert_uint_eq(u64_at(record, attr(period)), 997);
+    ck_true(u64_at(record, attr(flags)) & FLAG_FREQ);
+}
+
+/* perf warns of kernel addresses it cannot resolve, unless none can come. */
+TEST(says_which_mode_is_left_out)
+{
+    static const struct {
+        char resolved[16];
+        uint64_t flags;
+    } table[] = {{"cycles", 0}, {"cycles:u", FLAG_EXCLUDE_KERNEL}, {"cycles:k", FLAG_EXCLUDE_USER}};
+
+    for (unsigned i = 0; i < 3; i++) {
+        char name[] = "cycles", resolved[16];
+        struct log_event event = event_named(name);
+
+        memcpy(resolved, table[i].resolved, sizeof(resolved));
+        event.resolved = resolved;
+        add_set(event);
+    }
+    read_head_of_pipe();
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_uint_eq(u64_at(next_of(ATTR), attr(flags)) &
+                              (FLAG_EXCLUDE_USER | FLAG_EXCLUDE_KERNEL),
+                          table[i].flags);
+}
+
+static void check_type(uint32_t type, uint64_t config, uint32_t told, uint64_t told_config)
+{
+    char name[] = "an event";
+    struct log_event event = event_named(name);
+
+    event.type = type;
+    event.config = config;
+    add_set(event);
+    read_records();
+
+    const struct record *record = next_of(ATTR);
+
+    ck_assert_uint_eq(u32_at(record, attr(type)), told);
+    ck_assert_uint_eq(u64_at(record, attr(config)), told_config);
+    ck_assert_str_eq((const char *)next_of(UPDATE) + 24, name);
+}
+
+TEST(events_that_mean_the_same_everywhere_keep_their_type)
+{
+    check_type(0, 1, 0, 1);             /* instructions */
+    check_type(1, 2, 1, 2);             /* page-faults */
+    check_type(3, 0x10001, 3, 0x10001); /* L1 misses */
+    check_type(4, 0x1c2, 4, 0x1c2);     /* raw */
+}
+
+/* perf 6.1 prints neither address nor symbol for types 2 and from 6, and a blank line for 1/10. */
+TEST(events_that_perf_would_misread_are_told_as_a_clock_of_their_name)
+{
+    check_type(2, 300, 1, 0); /* tracepoint */
+    check_type(5, 0, 1, 0);   /* breakpoint */
+    check_type(11, 3, 1, 0);  /* some PMU */
+    check_type(1, 9, 1, 0);   /* dummy */
+    check_type(1, 10, 1, 0);  /* bpf-output */
+}
+
+/* perf reads no record at all before the first event. */
+TEST(without_a_set_there_is_still_an_event)
+{
+    read_head_of_pipe();
+
+    const struct record *record = next();
+
+    ck_assert_uint_eq(record->type, ATTR);
+    ck_assert_uint_eq(u64_at(record, attr(sample_type)), SAMPLE_FIELDS);
+    ck_assert_str_eq((const char *)next_of(UPDATE) + 24, "dummy");
+}
+
+TEST(tells_the_processor_and_the_time_of_day)
+{
+    read_head_of_pipe();
+
+    const struct record *cpu = next_of(FEATURE), *clock = next_of(FEATURE);
+
+    ck_assert_uint_eq(u64_at(cpu, 8), 8);
+    ck_assert_uint_eq(u32_at(cpu, 16), cpu->size - 20);
+    ck_assert_str_eq((const char *)cpu + 20, "A processor");
+    ck_assert_uint_eq(u64_at(clock, 8), 29);
+    ck_assert_uint_eq(u32_at(clock, 16), 1);
+    ck_assert_uint_eq(u32_at(clock, 20), 1); /* CLOCK_MONOTONIC */
+    ck_assert_uint_eq(u64_at(clock, 24), facts.realtime_ns);
+    ck_assert_uint_eq(u64_at(clock, 32), facts.monotonic_ns);
+}
+
+TEST(names_of_every_length_fill_whole_words)
+{
+    char name[5000];
+
+    for (size_t len = 1; len < sizeof(name); len = len < 20 ? len + 1 : len * 5) {
+        memset(name, 'x', len);
+        name[len] = '\0';
+        facts.machine = name;
+        add_set(event_named(name));
+    }
+    read_head_of_pipe();
+    while (next())
+        ; /* it checks */
+}
+
+/* A PMC that never had an event has a log all the same. */
+TEST(records_before_the_first_set_have_an_event_too)
+{
+    facts.sets = NULL;
+    record_add_comm(&records, 6000, 7, 7, "name", 0);
+    record_tail((struct record *)records.data)->id = LOG_ID(1, 0);
+    read_head_of_pipe();
+    read_records();
+    ck_assert_ptr_nonnull(next_of(ATTR));
+
+    const struct record *comm = next_of(RECORD_COMM);
+
+    ck_assert_ptr_nonnull(comm);
+    ck_assert_uint_eq(record_tail(comm)->id, 0);
+}
+
+TEST(a_head_that_found_no_memory_is_told_anew)
+{
+    add_plain_set();
+    read_head();
+    buf_clear(&out);
+    read_head_of_pipe();
+    ck_assert_uint_eq(u64_at(next_of(ATTR), attr(id)), LOG_ID(1, 0));
+}
+
+/* ---- records ---- */
+
+TEST(a_set_that_came_later_is_told_before_its_records_and_once)
+{
+    add_plain_set();
+    read_behind_head();
+    add_sample(LOG_ID(add_chain_set(), 0), RECORD_USERMODE, NULL, 0);
+    read_records();
+    ck_assert_uint_eq(next()->type, ROUND);
+    ck_assert_uint_eq(next()->type, ROUND);
+    ck_assert_uint_eq(u64_at(next(), attr(id)), LOG_ID(2, 0));
+    ck_assert_uint_eq(next()->type, UPDATE);
+    ck_assert_uint_eq(next()->type, RECORD_SAMPLE);
+    read_records();
+    ck_assert_ptr_null(next_of(ATTR));
+}
+
+TEST(samples_go_through_byte_for_byte)
+{
+    static const uint64_t frames[] = {FRAME_KERNEL, 0xffffffff81000010, FRAME_USER, 0x1234};
+    uint64_t plain = add_plain_set(), chains = add_chain_set();
+    struct buf as_put;
+
+    add_sample(LOG_ID(plain, 0), RECORD_KERNEL, NULL, 0);
+    add_sample(LOG_ID(chains, 0), RECORD_KERNEL, frames, 4);
+    buf_init(&as_put, NULL, 0);
+    buf_add(&as_put, records.data, records.len);
+    read_behind_head();
+    ck_assert_mem_eq(out.data + at, as_put.data, as_put.len);
+    buf_free(&as_put);
+}
+
+TEST(a_chain_where_none_was_announced_is_cut)
+{
+    static const uint64_t frames[] = {FRAME_USER, 0x1234};
+
+    add_sample(LOG_ID(add_plain_set(), 0), RECORD_USERMODE, frames, 2);
+    read_behind_head();
+
+    const struct record *record = next();
+
+    ck_assert_uint_eq(record->type, RECORD_SAMPLE);
+    ck_assert_uint_eq(record->size, SAMPLE_SHORT);
+    ck_assert_uint_eq(((const struct record_sample *)record)->period, 99);
+    ck_assert_uint_eq(next()->type, ROUND);
+}
+
+static void check_one_frame(uint64_t marker)
+{
+    const struct record_sample *sample = (const struct record_sample *)next();
+
+    ck_assert_uint_eq(sample->head.type, RECORD_SAMPLE);
+    ck_assert_uint_eq(sample->head.size, sizeof(*sample) + 16);
+    ck_assert_uint_eq(sample->period, 99);
+    ck_assert_uint_eq(sample->n_frames, 2);
+    ck_assert_uint_eq(sample->frame[0], marker);
+    ck_assert_uint_eq(sample->frame[1], 0x1234);
+}
+
+/* perf script prints a chain's frames, not the address. */
+TEST(without_the_announced_chain_the_address_is_the_chain)
+{
+    uint64_t id = LOG_ID(add_chain_set(), 0), none[1];
+
+    add_sample(id, RECORD_USERMODE, NULL, 0);
+    add_sample(id, RECORD_KERNEL, NULL, 0);
+    add_sample(id, RECORD_USERMODE, none, 0);
+    read_behind_head();
+    check_one_frame(FRAME_USER);
+    check_one_frame(FRAME_KERNEL);
+    check_one_frame(FRAME_USER);
+}
+
+/* perf gives up at an id that it was not told. */
+TEST(a_sample_of_an_unknown_event_is_left_out)
+{
+    uint64_t set = add_plain_set();
+
+    add_sample(LOG_ID(set, 1), RECORD_USERMODE, NULL, 0);
+    add_sample(LOG_ID(set + 1, 0), RECORD_USERMODE, NULL, 0);
+    add_sample(0, RECORD_USERMODE, NULL, 0);
+    read_behind_head();
+    ck_assert_ptr_null(next_of(RECORD_SAMPLE));
+}
+
+TEST(other_records_keep_a_known_id_and_lose_an_unknown_one)
+{
+    uint64_t known = LOG_ID(add_plain_set(), 0), unknown = LOG_ID(77, 0);
+
+    record_add_task(&records, RECORD_FORK, 6000, 10, 7, 10, 7);
+    record_tail((struct record *)records.data)->id = known;
+    record_add_task(&records, RECORD_EXIT, 6000, 10, 7, 10, 7);
+    record_tail((struct record *)(records.data + sizeof(struct record_task)))->id = unknown;
+    read_behind_head();
+
+    const struct record *fork = next(), *exit = next();
+
+    ck_assert_uint_eq(fork->type, RECORD_FORK);
+    ck_assert_uint_eq(record_tail(fork)->id, known);
+    ck_assert_uint_eq(exit->type, RECORD_EXIT);
+    ck_assert_uint_eq(record_tail(exit)->id, 0);
+    ck_assert_uint_eq(record_tail(exit)->time, 6000);
+}
+
+TEST(every_type_of_perfs_goes_through_in_order)
+{
+    struct map_facts map = {.pid = 7, .tid = 7, .start = 0x1000, .length = 0x1000, .path = "/a"};
+    struct record_throttle throttle = {.head = {RECORD_THROTTLE, 0, sizeof(throttle)}};
+    static const unsigned types[] = {RECORD_COMM, RECORD_MAP,      RECORD_FORK, RECORD_EXIT,
+                                     RECORD_LOST, RECORD_THROTTLE, ROUND};
+
+    add_plain_set();
+    record_add_comm(&records, 6000, 7, 7, "name", RECORD_EXECUTED);
+    record_add_map(&records, 6000, &map, RECORD_USERMODE);
+    record_add_task(&records, RECORD_FORK, 6000, 10, 7, 10, 7);
+    record_add_task(&records, RECORD_EXIT, 6000, 10, 7, 10, 7);
+    record_add_lost(&records, 6000, 0, 3);
+    buf_add(&records, &throttle, sizeof(throttle));
+    read_behind_head();
+    for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        ck_assert_uint_eq(next()->type, types[i]);
+}
+
+/* In MMAP2 bit 14 would mean another layout. */
+TEST(only_bits_that_perf_knows_stay)
+{
+    struct map_facts map = {.pid = 7, .tid = 7, .start = 0x1000, .length = 0x1000, .path = "/a"};
+    unsigned all = RECORD_FOUND | 0x4000u | 0x1000u | RECORD_USERMODE;
+
+    add_plain_set();
+    record_add_map(&records, 6000, &map, all);
+    record_add_comm(&records, 6000, 7, 7, "name", all | RECORD_EXECUTED);
+    read_behind_head();
+    ck_assert_uint_eq(next()->misc, RECORD_USERMODE);
+    ck_assert_uint_eq(next()->misc, RECORD_USERMODE | RECORD_EXECUTED);
+}
+
+TEST(the_kernels_own_mapping_is_of_its_mode)
+{
+    struct map_facts map = {.pid = UINT32_MAX,
+                            .start = 0xffffffff81000000,
+                            .length = 0x1000,
+                            .offset = 0xffffffff81000000,
+                            .path = "[kernel.kallsyms]_text"};
+
+    add_plain_set();
+    record_add_map(&records, 6000, &map, RECORD_FOUND);
+    read_behind_head();
+    ck_assert_uint_eq(next()->misc, RECORD_KERNEL);
+}
+
+TEST(notes_do_not_appear)
+{
+    add_plain_set();
+    for (unsigned type = RECORD_ALLOCATE; type <= RECORD_CLOSE; type++)
+        if (type != RECORD_DROP)
+            add_note((enum record_type)type, 1);
+    read_behind_head();
+    ck_assert_uint_eq(next()->type, ROUND);
+    ck_assert_uint_eq(next()->type, ROUND);
+    ck_assert_ptr_null(next());
+}
+
+TEST(a_drop_is_lost_records)
+{
+    add_plain_set();
+    add_note(RECORD_DROP, 42);
+    read_behind_head();
+
+    const struct record_lost *lost = (const struct record_lost *)next();
+
+    ck_assert_uint_eq(lost->head.type, RECORD_LOST);
+    ck_assert_uint_eq(lost->head.size, sizeof(*lost));
+    ck_assert_uint_eq(lost->lost, 42);
+    ck_assert_uint_eq(lost->tail.time, 6000);
+    ck_assert_uint_eq(lost->tail.id, 0);
+}
+
+/* perf shows what came before the round before this one: without the second, live reading lags. */
+TEST(each_batch_ends_in_two_rounds)
+{
+    uint64_t id = LOG_ID(add_plain_set(), 0);
+
+    read_behind_head();
+    for (unsigned batch = 0; batch < 3; batch++) {
+        at = out.len;
+        add_sample(id, RECORD_USERMODE, NULL, 0);
+        read_records();
+        ck_assert_uint_eq(next()->type, RECORD_SAMPLE);
+        for (unsigned i = 0; i < 2; i++) {
+            const struct record *round = next();
+
+            ck_assert_uint_eq(round->type, ROUND);
+            ck_assert_uint_eq(round->size, 8);
+        }
+        ck_assert_ptr_null(next());
+    }
+}
+
+/* ---- for a later worker ---- */
+
+TEST(what_was_told_is_not_told_again_after_a_reload)
+{
+    struct buf printed;
+
+    add_plain_set();
+    add_plain_set();
+    read_head();
+    buf_init(&printed, NULL, 0);
+    form_perf.print(form, &printed);
+    ck_assert_ptr_null(strchr(buf_text(&printed), ' '));
+    form_perf.end(form);
+    form = form_perf.scan(buf_text(&printed));
+    buf_free(&printed);
+    ck_assert_ptr_nonnull(form);
+    add_plain_set();
+    at = out.len;
+    read_records();
+    ck_assert_uint_eq(u64_at(next_of(ATTR), attr(id)), LOG_ID(3, 0));
+    ck_assert_ptr_null(next_of(ATTR));
+}
+
+TEST(a_state_that_is_none_is_refused)
+{
+    ck_assert_ptr_null(form_perf.scan(""));
+    ck_assert_ptr_null(form_perf.scan("x"));
+    ck_assert_ptr_null(form_perf.scan("3x"));
+    ck_assert_ptr_null(form_perf.scan("-1"));
+}

@@ -1,0 +1,245 @@
+/*
+ * Reading a log: what a reader is given, when it waits and when it is over; remarks; what is saved.
+ */
+#include "tests/unit/unit.h"
+
+#include "core/engine.h"
+#include "core/pmc.h"
+#include "core/reader.h"
+#include "tests/unit/fixture.h"
+#include "tests/unit/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+static struct open_file file, other;
+
+/* Sim records nothing; here nothing is attached while something samples. */
+static struct backend backend;
+
+static int no_recorder(struct backend_state *state, const struct recorder_plan *plan,
+                       struct recorder **out, struct err *err)
+{
+    (void)state, (void)plan, (void)out;
+    return err_set(err, P14, "told to fail");
+}
+
+static void limits(struct backend_state *state, struct sample_limits *out)
+{
+    (void)state;
+    *out = (struct sample_limits){.max_freq = UINT64_MAX, .max_frames = 127};
+}
+
+static void recording_can_be_asked_for(void)
+{
+    backend = *fx.engine->backend;
+    backend.recorder_new = no_recorder;
+    backend.sample_limits = limits;
+    fx.engine->backend = &backend;
+}
+
+static void setup(void)
+{
+    fixture_setup();
+    recording_can_be_asked_for();
+    file_open(&file);
+    file_open(&other);
+}
+
+static void teardown(void)
+{
+    file_close(&file);
+    file_close(&other);
+    fixture_close();
+}
+
+SUITE_SETUP(reader, setup, teardown);
+
+static const char *next(struct open_file *open)
+{
+    return read_open(open, "i", "samples");
+}
+
+/* A line begins with its time; what follows is compared. */
+static const char *said(const char *text)
+{
+    const char *blank = strchr(text, ' ');
+
+    return blank ? blank + 1 : text;
+}
+
+#define SAYS(open, expected) ck_assert_str_eq(said(next(open)), expected)
+
+/* Samples, but has not begun: its log is what people write. */
+static void quiet(void)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=cpu-clock mode=process-sampling period=1000000");
+}
+
+static unsigned level(struct open_file *open)
+{
+    struct call call = {.engine = fx.engine, .pmc = pmc_of("i"), .open = open};
+
+    return poll_samples(&call) & EPOLLIN;
+}
+
+TEST(without_an_event_there_is_a_first_line_and_the_end)
+{
+    ck_assert_int_eq(pmc_make("i"), 0);
+    ck_true(strstr(next(&file), " initialize version=0.1.0 machine="));
+    ck_true(strstr(next(&other), " class=- event=- realtime="));
+    ck_assert_str_eq(next(&file), "");
+}
+
+TEST(what_only_counts_ends)
+{
+    pmc_with("i", "page-faults task-clock", "100");
+    ck_true(strstr(next(&file), " class=software event=page-faults,task-clock "));
+    for (unsigned i = 0; i < 3; i++)
+        if (!*next(&file))
+            return;
+    ck_abort_msg("no end");
+}
+
+TEST(a_sampler_that_has_not_begun_waits)
+{
+    quiet();
+    ck_true(strstr(next(&file), " allocate event="));
+    ck_assert_str_eq(next(&file), "WAIT");
+    ck_assert_int_eq(write_file("i", "samples", "hello you"), 0);
+    SAYS(&file, "user text=hello\\040you\n");
+    ck_assert_str_eq(next(&file), "WAIT");
+}
+
+TEST(the_first_line_is_the_same_for_all_and_before_everything)
+{
+    char first[400];
+
+    quiet();
+    pass_ms(5);
+    snprintf(first, sizeof first, "%s", next(&file));
+    pass_ms(7);
+    ck_assert_str_eq(next(&other), first);
+    ck_true(strtod(first, NULL) <= strtod(strchr(first, '\n') + 1, NULL));
+}
+
+TEST(each_has_its_own_place)
+{
+    quiet();
+    next(&file);
+    ck_assert_int_eq(write_file("i", "samples", "a"), 0);
+    SAYS(&file, "user text=a\n");
+    ck_true(strstr(next(&other), " user text=a\n"));
+    ck_assert_int_eq(write_file("i", "samples", "b"), 0);
+    SAYS(&file, "user text=b\n");
+    SAYS(&other, "user text=b\n");
+}
+
+TEST(poll_says_what_a_read_would_find)
+{
+    quiet();
+    ck_assert_uint_eq(level(&file), EPOLLIN);
+    next(&file);
+    ck_assert_uint_eq(level(&file), 0);
+    ck_assert_int_eq(write_file("i", "samples", "a"), 0);
+    ck_assert_uint_eq(level(&file), EPOLLIN);
+    next(&file);
+    ck_assert_uint_eq(level(&file), 0);
+    accepted("i", "config", "log=off");
+    ck_assert_uint_eq(level(&file), EPOLLIN); /* its end */
+}
+
+TEST(with_no_log_remarks_are_refused)
+{
+    quiet();
+    accepted("i", "config", "log=off");
+    refused("i", "samples", "x", EINVAL, E31);
+    ck_true(strstr(next(&file), " initialize "));
+    while (*next(&file))
+        ck_assert_str_ne(next(&file), "WAIT");
+}
+
+TEST(a_log_that_begins_anew_is_followed)
+{
+    quiet();
+    next(&file);
+    accepted("i", "config", "log=off");
+    while (*next(&file))
+        ;
+    accepted("i", "config", "log=on");
+    ck_assert_int_eq(write_file("i", "samples", "again"), 0);
+    ck_true(strstr(next(&file), " user text=again\n"));
+}
+
+TEST(another_remark_for_want_of_a_log_memory_ends)
+{
+    unsigned n = 0;
+
+    for (bool ended = true; ended; n++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "m%u", n);
+        ck_assert_int_eq(pmc_make(name), 0);
+        memory_end_at(n + 1);
+        int rc = write_file(name, "samples", "x");
+        ended = memory_ended();
+        memory_end_at(0);
+        ck_assert_msg(rc == 0 || (rc == ENOMEM && fx.err.id == X14), "%u: %d %s", n, rc,
+                      fx.err.text);
+    }
+    ck_assert_uint_gt(n, 2);
+}
+
+TEST(a_read_without_memory_is_enomem_and_loses_no_record)
+{
+    unsigned n = 0;
+
+    quiet();
+    next(&file);
+    for (bool ended = true; ended; n++) {
+        ck_assert_int_eq(write_file("i", "samples", "x"), 0);
+        memory_end_at(n + 1);
+        const char *text = next(&file);
+        ended = memory_ended();
+        memory_end_at(0);
+        if (!text) /* the fixture's copy of what was read */
+            break;
+        if (strcmp(text, "ENOMEM") == 0)
+            text = next(&file);
+        ck_assert_msg(strstr(text, " user text=x\n"), "%u: %s", n, text);
+    }
+    ck_assert_uint_gt(n, 2);
+}
+
+TEST(a_reader_goes_on_after_a_reload)
+{
+    struct buf line;
+
+    quiet();
+    next(&file);
+    ck_assert_int_eq(write_file("i", "samples", "a"), 0);
+    ck_assert_int_eq(write_file("i", "samples", "b"), 0);
+    buf_init(&line, NULL, 0);
+    open_file_print(&file, &line);
+    file_close(&file);
+    engine_reload();
+    recording_can_be_asked_for();
+    ck_true(open_file_scan(&file, buf_text(&line), fx.engine));
+    buf_free(&line);
+    const char *text = next(&file);
+    ck_true(!strstr(text, "initialize") && !strstr(text, "allocate"));
+    ck_true(strstr(text, " user text=a\n") && strstr(text, " user text=b\n"));
+    ck_assert_str_eq(next(&file), "WAIT");
+}
+
+TEST(what_cannot_be_read_back_is_refused)
+{
+    quiet();
+    for (const char *const *text =
+             (const char *const[]){"", "text", "text 5", "nothing 5 1 - -", "text 5 1", NULL};
+         *text; text++)
+        ck_assert_ptr_eq(log_reader_scan(*text, fx.engine), NULL);
+}

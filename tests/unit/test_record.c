@@ -1,0 +1,282 @@
+/*
+ * Single records: layout, making, checking what comes from outside.
+ */
+#include "core/record.h"
+
+#include "tests/unit/memory.h"
+#include "tests/unit/unit.h"
+
+#include <stdlib.h>
+
+static struct buf out;
+
+static void before(void)
+{
+    buf_init(&out, NULL, 0);
+}
+
+static void after(void)
+{
+    buf_free(&out);
+}
+
+SUITE_SETUP(record, before, after);
+
+static struct record *made(void)
+{
+    ck_true(!out.failed && out.len >= sizeof(struct record));
+    return (struct record *)out.data;
+}
+
+/* A note with n values and a text. */
+static struct record_note *add_note(unsigned n, const char *text)
+{
+    static const uint64_t values[] = {7, 8, 9};
+
+    record_add_note(&out, &(struct note){.type = RECORD_USER,
+                                         .time = 55,
+                                         .pid = 1,
+                                         .tid = 2,
+                                         .cpu = 3,
+                                         .n = n,
+                                         .value = values,
+                                         .text = text,
+                                         .text_len = strlen(text)});
+    return (struct record_note *)made();
+}
+
+static void add_sample(const uint64_t *frames, uint64_t n)
+{
+    const struct record_sample fixed = {
+        .id = LOG_ID(5, 2), .ip = 0x1000, .pid = 10, .tid = 11, .time = 99, .period = 3};
+
+    record_add_sample(&out, &fixed, RECORD_USERMODE, frames, n);
+}
+
+static const struct map_facts libc = {
+    .pid = 10,
+    .tid = 11,
+    .start = 0x7000,
+    .length = 0x1000,
+    .offset = 0x200,
+    .major = 8,
+    .minor = 1,
+    .inode = 1234,
+    .generation = 5,
+    .protection = 5,
+    .flags = 2,
+    .path = "/lib/libc.so.6",
+};
+
+TEST(lies_as_perf_events_lays_it)
+{
+    ck_assert_uint_eq(offsetof(struct record_sample, ip), 16);
+    ck_assert_uint_eq(offsetof(struct record_sample, time), 32);
+    ck_assert_uint_eq(SAMPLE_SHORT, 56);
+    ck_assert_uint_eq(sizeof(struct record_tail), 32);
+    ck_assert_uint_eq(offsetof(struct record_comm, name), 16);
+    ck_assert_uint_eq(sizeof(struct record_lost), 24 + 32);
+    ck_assert_uint_eq(sizeof(struct record_task), 32 + 32);
+    ck_assert_uint_eq(sizeof(struct record_throttle), 32 + 32);
+    ck_assert_uint_eq(offsetof(struct record_map, path), 72);
+}
+
+TEST(a_short_sample_has_no_frames)
+{
+    add_sample(NULL, 7);
+    ck_assert_uint_eq(out.len, SAMPLE_SHORT);
+    ck_assert_uint_eq(made()->size, SAMPLE_SHORT);
+    ck_assert_uint_eq(made()->misc, RECORD_USERMODE);
+    ck_assert_uint_eq(record_time(made()), 99);
+    ck_assert_ptr_null(record_tail(made()));
+    ck_true(record_fits(made(), out.len));
+}
+
+TEST(a_sample_has_its_frames_behind_their_number)
+{
+    const uint64_t frames[] = {FRAME_USER, 0x1000, 0x2000};
+    const struct record_sample *sample;
+
+    add_sample(frames, 3);
+    sample = (const struct record_sample *)made();
+    ck_assert_uint_eq(sample->head.size, SAMPLE_SHORT + 4 * 8);
+    ck_assert_uint_eq(sample->n_frames, 3);
+    ck_assert_uint_eq(sample->frame[2], 0x2000);
+    ck_true(record_fits(made(), out.len));
+}
+
+TEST(a_chain_that_is_too_long_is_cut)
+{
+    uint64_t *frames = calloc(9000, sizeof(*frames));
+
+    add_sample(frames, 9000);
+    ck_assert_uint_eq(made()->size, RECORD_MAX);
+    ck_assert_uint_eq(out.len, RECORD_MAX);
+    ck_true(record_fits(made(), out.len));
+    free(frames);
+}
+
+TEST(a_note_has_values_and_a_text)
+{
+    const struct record_note *note = add_note(2, "nine char");
+
+    ck_assert_uint_eq(note->head.size, sizeof(*note) + 2 * 8 + 16);
+    ck_assert_uint_eq(note->n, 2);
+    ck_assert_uint_eq(note->value[1], 8);
+    ck_assert_uint_eq(note->text_len, 9);
+    ck_assert_int_eq(memcmp(note_text(note), "nine char\0\0\0\0\0\0", 16), 0);
+    ck_assert_uint_eq(record_time(&note->head), 55);
+    ck_true(record_is_note(&note->head) && !record_tail(&note->head));
+    ck_true(record_fits(&note->head, out.len));
+}
+
+TEST(a_text_is_cut_so_that_the_record_fits)
+{
+    char *text = malloc(100000);
+
+    memset(text, 'x', 99999);
+    text[99999] = '\0';
+    ck_assert_uint_eq(add_note(3, text)->head.size, RECORD_MAX);
+    ck_true(record_fits(made(), out.len));
+    buf_clear(&out);
+    record_add_comm(&out, 1, 2, 3, text, 0);
+    ck_assert_uint_eq(made()->size, RECORD_MAX);
+    ck_true(record_fits(made(), out.len));
+    free(text);
+}
+
+TEST(a_name_is_padded_and_has_the_tail_behind_it)
+{
+    const struct record_comm *comm;
+
+    record_add_comm(&out, 77, 10, 11, "12345678", RECORD_EXECUTED);
+    comm = (const struct record_comm *)made();
+    ck_assert_uint_eq(comm->head.size, 16 + 16 + 32);
+    ck_assert_str_eq(comm->name, "12345678");
+    ck_assert_uint_eq(comm->head.misc, RECORD_EXECUTED);
+    ck_assert_uint_eq(record_tail(made())->tid, 11);
+    ck_assert_uint_eq(record_time(made()), 77);
+    ck_true(record_fits(made(), out.len));
+}
+
+TEST(a_mapping_keeps_all_its_facts)
+{
+    const struct record_map *map;
+
+    record_add_map(&out, 5, &libc, RECORD_USERMODE);
+    map = (const struct record_map *)made();
+    ck_assert_uint_eq(map->start, 0x7000);
+    ck_assert_uint_eq(map->length, 0x1000);
+    ck_assert_uint_eq(map->offset, 0x200);
+    ck_assert_uint_eq(map->inode, 1234);
+    ck_assert_uint_eq(map->generation, 5);
+    ck_true(map->major == 8 && map->minor == 1 && map->protection == 5 && map->flags == 2);
+    ck_assert_str_eq(map->path, "/lib/libc.so.6");
+    ck_assert_uint_eq(record_tail(made())->pid, 10);
+    ck_true(record_fits(made(), out.len));
+}
+
+TEST(a_task_has_its_time_twice)
+{
+    const struct record_task *task;
+
+    record_add_task(&out, RECORD_FORK, 5, 11, 10, 11, 10);
+    record_set_time(made(), 8);
+    task = (const struct record_task *)made();
+    ck_assert_uint_eq(task->time, 8);
+    ck_assert_uint_eq(task->tail.time, 8);
+    ck_assert_uint_eq(record_time(made()), 8);
+    ck_true(record_fits(made(), out.len));
+}
+
+TEST(times_can_be_set_in_every_kind)
+{
+    record_add_lost(&out, 1, LOG_ID(1, 0), 12);
+    record_set_time(made(), 4);
+    ck_assert_uint_eq(((struct record_lost *)made())->tail.time, 4);
+    ck_assert_uint_eq(((struct record_lost *)made())->lost, 12);
+    buf_clear(&out);
+    record_set_time(&add_note(1, "x")->head, 6);
+    ck_assert_uint_eq(((struct record_note *)made())->time, 6);
+    buf_clear(&out);
+    add_sample(NULL, 0);
+    record_set_time(made(), 9);
+    ck_assert_uint_eq(((struct record_sample *)made())->time, 9);
+}
+
+TEST(nothing_is_left_of_a_record_when_memory_ends)
+{
+    size_t len;
+
+    add_note(0, "whole");
+    while (out.size - out.len > 80)
+        buf_char(&out, 0);
+    len = out.len;
+    memory_end_at(1); /* there is room for the fixed part only */
+    record_add_map(&out, 1, &libc, 0);
+    memory_end_at(0);
+    ck_true(out.failed);
+    ck_assert_uint_eq(out.len, len);
+}
+
+TEST(what_ends_beyond_the_room_does_not_fit)
+{
+    add_note(2, "text");
+    ck_true(record_fits(made(), out.len) && record_fits(made(), out.len + 8));
+    ck_true(!record_fits(made(), out.len - 1));
+    ck_true(!record_fits(made(), 7));
+}
+
+TEST(sizes_that_cannot_be_do_not_fit)
+{
+    static const uint16_t wrong[] = {0, 4, 7, 8, 16, 57, 60};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        buf_clear(&out);
+        add_sample(NULL, 0);
+        made()->size = wrong[i];
+        ck_assert_msg(!record_fits(made(), out.len), "%u", wrong[i]);
+    }
+}
+
+TEST(a_type_that_is_not_known_does_not_fit)
+{
+    static const uint32_t wrong[] = {0, 1, 8, 11, 0xff, RECORD_CLOSE + 1, UINT32_MAX};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        buf_clear(&out);
+        add_note(1, "text");
+        made()->type = wrong[i];
+        ck_assert_msg(!record_fits(made(), out.len), "%u", wrong[i]);
+    }
+}
+
+TEST(lengths_inside_must_amount_to_the_size)
+{
+    const uint64_t frames[] = {1, 2};
+
+    add_note(2, "text")->text_len = 9;
+    ck_true(!record_fits(made(), out.len));
+    buf_clear(&out);
+    add_note(2, "text")->n = 3;
+    ck_true(!record_fits(made(), out.len));
+    buf_clear(&out);
+    add_sample(frames, 2);
+    ((struct record_sample *)made())->n_frames = UINT64_MAX;
+    ck_true(!record_fits(made(), out.len));
+}
+
+TEST(a_name_without_an_end_does_not_fit)
+{
+    record_add_comm(&out, 1, 2, 3, "1234567", 0);
+    ((struct record_comm *)made())->name[7] = '8';
+    ck_true(!record_fits(made(), out.len));
+}
+
+TEST(a_name_has_room_before_the_tail)
+{
+    record_add_comm(&out, 1, 2, 3, "", 0);
+    ck_true(record_fits(made(), out.len));
+    made()->size -= 8;
+    ck_true(!record_fits(made(), out.len));
+}

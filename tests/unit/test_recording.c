@@ -1,0 +1,325 @@
+/*
+ * What becomes of the records that a backend tells: what of them comes into the log, and how.
+ */
+#include "tests/unit/scripted.h"
+#include "tests/unit/unit.h"
+
+SUITE_SETUP(recording, scripted_setup, scripted_teardown);
+
+/* ---- samples ---- */
+
+TEST(a_sample_comes_into_the_log_as_it_was_told)
+{
+    const struct record_sample *sample;
+
+    record_samples(true);
+    say_sample(5, 100, RECORD_USERMODE, 0x401000);
+    drain();
+    sample = nth(RECORD_SAMPLE, 0);
+    ck_assert_ptr_nonnull(sample);
+    ck_assert_uint_eq(sample->ip, 0x401000);
+    ck_assert_uint_eq(sample->pid, 100);
+    ck_assert_uint_eq(sample->time, 5);
+}
+
+TEST(samples_of_the_kernel_are_withheld_counted_and_told_once_a_drain)
+{
+    const struct record_note *drop;
+    struct log_stats stats;
+
+    record_samples(false);
+    say_sample(1, 100, RECORD_KERNEL, KERNEL);
+    say_sample(2, 100, RECORD_USERMODE, 0x401000);
+    say_sample(3, 100, RECORD_KERNEL, KERNEL);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_SAMPLE), 1);
+    ck_assert_uint_eq(count_type(RECORD_DROP), 1);
+    drop = nth(RECORD_DROP, 0);
+    ck_assert(text_is(drop, "hidden"));
+    ck_assert_uint_eq(drop->value[0], 2);
+    log_stats(sc.log, &stats);
+    ck_assert_uint_eq(stats.hidden, 2);
+}
+
+TEST(an_address_of_the_kernel_is_withheld_whatever_the_mode)
+{
+    record_samples(false);
+    say_sample(1, 100, RECORD_USERMODE, KERNEL);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_SAMPLE), 0);
+}
+
+TEST(who_may_see_the_kernel_has_its_samples_and_frames)
+{
+    const uint64_t frames[] = {FRAME_KERNEL, KERNEL, FRAME_USER, 0x401000};
+    const struct record_sample *sample;
+
+    record_samples(true);
+    say_chain(RECORD_KERNEL, KERNEL, frames, 4);
+    drain();
+    sample = nth(RECORD_SAMPLE, 0);
+    ck_assert_uint_eq(sample->n_frames, 4);
+    ck_assert_uint_eq(sample->frame[1], KERNEL);
+}
+
+TEST(frames_of_the_kernel_are_cut_and_those_of_the_user_stay)
+{
+    const uint64_t frames[] = {FRAME_KERNEL, KERNEL, 0x1234,  FRAME_USER,
+                               0x401000,     KERNEL, 0x402000};
+    const struct record_sample *sample;
+
+    record_samples(false);
+    say_chain(RECORD_USERMODE, 0x401000, frames, 7);
+    say_sample(2, 100, RECORD_USERMODE, 0x403000);
+    drain();
+    sample = nth(RECORD_SAMPLE, 0);
+    ck_assert_uint_eq(sample->n_frames, 3);
+    ck_assert_uint_eq(sample->frame[0], FRAME_USER);
+    ck_assert_uint_eq(sample->frame[1], 0x401000);
+    ck_assert_uint_eq(sample->frame[2], 0x402000);
+    ck_assert(record_fits(&sample->head, sc.taken.len));
+    ck_assert_uint_eq(((const struct record_sample *)nth(RECORD_SAMPLE, 1))->ip, 0x403000);
+}
+
+/* ---- numbers ---- */
+
+TEST(all_numbers_are_those_of_who_attached)
+{
+    const struct record_sample *sample;
+    const struct record_task *task;
+    const struct record_comm *comm;
+    const struct record_map *map;
+
+    record_for_outside();
+    say_sample(1, 100, RECORD_USERMODE, 0x401000);
+    record_add_comm(&sc.script, 2, 100, 1001, "x", 0);
+    record_add_task(&sc.script, RECORD_FORK, 3, 102, 100, 102, 1001);
+    say_map(4, 100, 0x500000, 0x1000, "/lib/a.so");
+    drain();
+    sample = nth(RECORD_SAMPLE, 0);
+    ck_assert_uint_eq(sample->pid, 100 + FAKE_OUTSIDE);
+    ck_assert_uint_eq(sample->tid, 100 + FAKE_OUTSIDE);
+    comm = nth(RECORD_COMM, 0);
+    ck_assert_uint_eq(comm->pid, 100 + FAKE_OUTSIDE);
+    ck_assert_uint_eq(comm->tid, 1001 + FAKE_OUTSIDE);
+    task = nth(RECORD_FORK, 0);
+    ck_assert_uint_eq(task->pid, 102 + FAKE_OUTSIDE);
+    ck_assert_uint_eq(task->ppid, 100 + FAKE_OUTSIDE);
+    ck_assert_uint_eq(task->tid, 102 + FAKE_OUTSIDE);
+    ck_assert_uint_eq(task->ptid, 1001 + FAKE_OUTSIDE);
+    ck_assert_uint_eq(task->tail.pid, 102 + FAKE_OUTSIDE);
+    map = nth(RECORD_MAP, 0);
+    ck_assert_uint_eq(map->pid, 100 + FAKE_OUTSIDE);
+}
+
+TEST(a_number_that_cannot_be_known_is_0)
+{
+    record_for_outside();
+    sc.host.unseen = 101;
+    say_sample(1, 101, RECORD_USERMODE, 0x401000);
+    say_sample(2, NOBODY, RECORD_USERMODE, 0x401000);
+    drain();
+    ck_assert_uint_eq(((const struct record_sample *)nth(RECORD_SAMPLE, 0))->pid, 0);
+    ck_assert_uint_eq(((const struct record_sample *)nth(RECORD_SAMPLE, 1))->pid, 0);
+}
+
+TEST(the_kernels_maps_keep_their_number)
+{
+    record_for_outside();
+    say_map(1, NOBODY, KERNEL, 0x1000, "[module]");
+    drain();
+    ck_assert_uint_eq(((const struct record_map *)nth(RECORD_MAP, 0))->pid, NOBODY);
+}
+
+TEST(who_may_not_see_the_kernel_is_not_told_where_it_lies)
+{
+    struct buf found;
+
+    record_samples(false);
+    say_map(1, NOBODY, KERNEL, 0x1000, "[module]");
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_MAP), 0);
+    buf_init(&found, NULL, 0);
+    recording_inventory(sc.recording, 100, 1, &found);
+    ck_assert_ptr_null(memmem(found.data, found.len, "kallsyms", 8));
+    buf_free(&found);
+}
+
+TEST(the_number_of_an_ended_thread_and_process_is_forgotten)
+{
+    record_for_outside();
+    record_add_comm(&sc.script, 1, 100, 100, "x", 0);
+    record_add_task(&sc.script, RECORD_FORK, 2, 100, 100, 1001, 100);
+    drain();
+    sc.host.forgotten = 0;
+    record_add_task(&sc.script, RECORD_EXIT, 3, 100, 50, 1001, 50);
+    drain();
+    ck_assert_uint_eq(sc.host.forgotten, 1);
+    record_add_task(&sc.script, RECORD_EXIT, 4, 100, 50, 100, 50);
+    drain();
+    ck_assert_uint_eq(sc.host.forgotten, 2);
+}
+
+/* ---- execs and maps ---- */
+
+TEST(an_exec_is_told_with_its_path_before_its_map)
+{
+    record_samples(true);
+    say_exec(1, 100, "cc1");
+    say_sample(2, 100, RECORD_KERNEL, KERNEL);
+    say_map(3, 100, 0x400000, 0x1000, "/usr/lib/gcc/cc1");
+    say_map(4, 100, 0x7f0000, 0x1000, "/lib/ld.so");
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_COMM), 1);
+    ck_assert_uint_eq(count_type(RECORD_EXEC), 1);
+    ck_assert(text_is(nth(RECORD_EXEC, 0), "/usr/lib/gcc/cc1"));
+    ck_assert(comes_before(RECORD_EXEC, RECORD_MAP));
+}
+
+TEST(an_exec_whose_path_does_not_come_is_told_with_its_name)
+{
+    record_samples(true);
+    say_exec(1, 100, "cc1");
+    say_sample(2, 100, RECORD_USERMODE, 0x401000);
+    say_map(3, 100, 0x400000, 0x1000, "/lib/later.so");
+    say_exec(4, 101, "as");
+    record_add_task(&sc.script, RECORD_EXIT, 5, 101, 50, 101, 50);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_EXEC), 2);
+    ck_assert(text_is(nth(RECORD_EXEC, 0), "cc1"));
+    ck_assert(text_is(nth(RECORD_EXEC, 1), "as"));
+    ck_assert(comes_before(RECORD_EXEC, RECORD_SAMPLE));
+}
+
+TEST(what_is_no_file_is_not_the_path_of_an_exec)
+{
+    record_samples(true);
+    say_exec(1, 100, "x");
+    say_map(2, 100, 0x7ff000, 0x1000, "[stack]");
+    say_map(2, 100, 0x7fe000, 0x1000, "//anon");
+    say_map(3, 100, 0x400000, 0x1000, "/bin/x");
+    drain();
+    ck_assert(text_is(nth(RECORD_EXEC, 0), "/bin/x"));
+}
+
+TEST(more_execs_at_once_than_can_be_remembered_are_all_told)
+{
+    record_samples(true);
+    for (uint32_t pid = 1000; pid < 1100; pid++)
+        say_exec(1, pid, "x");
+    for (uint32_t pid = 1000; pid < 1100; pid++)
+        say_map(2, pid, 0x400000, 0x1000, "/bin/x");
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_EXEC), 100);
+}
+
+TEST(a_map_that_takes_the_place_of_others_maps_them_out)
+{
+    const struct record_note *unmap;
+
+    record_samples(true);
+    say_map(1, 100, 0x10000, 0x1000, "/lib/a.so");
+    say_map(2, 100, 0x11000, 0x1000, "/lib/b.so");
+    say_map(2, 101, 0x10000, 0x1000, "/lib/other.so");
+    say_map(3, 100, 0x10800, 0x1000, "/lib/c.so");
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_UNMAP), 2);
+    unmap = nth(RECORD_UNMAP, 0);
+    ck_assert(text_is(unmap, "/lib/a.so"));
+    ck_assert_uint_eq(unmap->pid, 100);
+    ck_assert_uint_eq(unmap->value[0], 0x10000);
+    ck_assert_uint_eq(unmap->value[1], 0x11000);
+    ck_assert(text_is(nth(RECORD_UNMAP, 1), "/lib/b.so"));
+}
+
+TEST(a_map_told_twice_maps_nothing_out)
+{
+    record_samples(true);
+    say_map(1, 100, 0x10000, 0x1000, "/lib/a.so");
+    say_map(2, 100, 0x10000, 0x1000, "/lib/a.so");
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_UNMAP), 0);
+}
+
+TEST(a_pmc_that_only_counts_has_execs_but_no_maps)
+{
+    record_counts(true, false);
+    say_exec(1, 100, "x");
+    say_map(2, 100, 0x400000, 0x1000, "/bin/x");
+    drain();
+    ck_assert(text_is(nth(RECORD_EXEC, 0), "/bin/x"));
+    ck_assert_uint_eq(count_type(RECORD_MAP), 0);
+}
+
+/* ---- steps and ends ---- */
+
+TEST(steps_come_into_the_log_where_they_are_wanted)
+{
+    record_counts(true, false);
+    say_step(1, 100, 100, 7, 0);
+    say_step(2, 100, 100, 2, RECORD_LAST | RECORD_EXACT);
+    record_add_task(&sc.script, RECORD_EXIT, 3, 100, 50, 100, 50);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_SWITCH), 2);
+    ck_assert_uint_eq(((const struct record_note *)nth(RECORD_SWITCH, 0))->value[0], 7);
+    ck_assert_uint_eq(count_type(RECORD_COUNT), 0);
+}
+
+TEST(a_process_that_ends_has_its_count_where_that_is_wanted)
+{
+    const struct record_note *count;
+
+    record_counts(false, true);
+    record_add_comm(&sc.script, 1, 100, 100, "x", 0);
+    say_step(2, 100, 100, 7, 0);
+    say_step(3, 100, 100, 2, RECORD_LAST | RECORD_EXACT);
+    record_add_task(&sc.script, RECORD_EXIT, 3, 100, 50, 100, 50);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_SWITCH), 0);
+    ck_assert_uint_eq(count_type(RECORD_COUNT), 1);
+    count = nth(RECORD_COUNT, 0);
+    ck_assert_uint_eq(count->pid, 100);
+    ck_assert_uint_eq(count->value[0], 9);
+    ck_assert(comes_before(RECORD_EXIT, RECORD_COUNT));
+}
+
+TEST(a_sampled_process_that_ends_is_told_without_a_count)
+{
+    const struct record_note *count;
+
+    record_samples(true);
+    record_add_comm(&sc.script, 1, 100, 100, "x", 0);
+    record_add_task(&sc.script, RECORD_FORK, 2, 100, 100, 1001, 100);
+    record_add_task(&sc.script, RECORD_EXIT, 3, 100, 50, 100, 50);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_COUNT), 0);
+    record_add_task(&sc.script, RECORD_EXIT, 4, 100, 50, 1001, 50);
+    drain();
+    count = nth(RECORD_COUNT, 0);
+    ck_assert_ptr_nonnull(count);
+    ck_assert_uint_eq(count->pid, 100);
+    ck_assert_uint_eq(count->n, 0);
+}
+
+TEST(the_end_of_a_sampled_process_without_a_number_is_not_told)
+{
+    record_for_outside();
+    sc.host.unseen = 101;
+    record_add_comm(&sc.script, 1, 101, 101, "x", 0);
+    record_add_task(&sc.script, RECORD_EXIT, 2, 101, 50, 101, 50);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_EXIT), 1);
+    ck_assert_uint_eq(count_type(RECORD_COUNT), 0);
+}
+
+TEST(losses_are_told_and_counted)
+{
+    struct log_stats stats;
+
+    record_samples(true);
+    record_add_lost(&sc.script, 1, LOG_ID(1, 0), 17);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_LOST), 1);
+    log_stats(sc.log, &stats);
+    ck_assert_uint_eq(stats.kernel_lost, 17);
+}

@@ -1,0 +1,227 @@
+/*
+ * Recordings from their making to their end: drains, holds, inventories, a later worker.
+ */
+#include "tests/unit/scripted.h"
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+
+SUITE_SETUP(recording_life, scripted_setup, scripted_teardown);
+
+/* ---- drains ---- */
+
+TEST(while_it_is_held_nothing_is_drained)
+{
+    bool any;
+
+    record_samples(true);
+    say_sample(1, 100, RECORD_USERMODE, 0x401000);
+    recording_hold(sc.recording, true);
+    ck_assert(!recording_drain(sc.recording, true, &any));
+    ck_assert(!any);
+    ck_assert_uint_eq(log_last(sc.log), 0);
+    recording_hold(sc.recording, false);
+    ck_assert(recording_drain(sc.recording, false, &any));
+    ck_assert(any);
+    ck_assert_uint_eq(log_last(sc.log), 1);
+}
+
+TEST(a_drain_says_whether_there_was_something)
+{
+    bool any = true;
+
+    record_samples(false);
+    ck_assert(recording_drain(sc.recording, false, &any));
+    ck_assert(!any);
+    say_sample(1, 100, RECORD_KERNEL, KERNEL);
+    ck_assert(recording_drain(sc.recording, false, &any));
+    ck_assert(any); /* that one was hidden */
+}
+
+TEST(many_records_come_in_order_and_none_is_missing)
+{
+    record_samples(true);
+    for (uint64_t i = 0; i < 5000; i++)
+        say_sample(i, 100, RECORD_USERMODE, i);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_SAMPLE), 5000);
+    ck_assert_uint_eq(((const struct record_sample *)nth(RECORD_SAMPLE, 4999))->ip, 4999);
+}
+
+/* ---- what was there before ---- */
+
+static unsigned found_types(const struct buf *found, unsigned type, uint32_t pid)
+{
+    unsigned n = 0;
+
+    for (size_t at = 0; at < found->len;) {
+        const struct record *record = (const struct record *)(found->data + at);
+
+        ck_assert(record_fits(record, found->len - at));
+        /* pid is the first field behind the head in both */
+        n += record->type == type && *(const uint32_t *)(record + 1) == pid;
+        at += record->size;
+    }
+    return n;
+}
+
+TEST(an_inventory_has_threads_and_maps_with_the_numbers_of_who_attached)
+{
+    struct buf found;
+
+    record_for_outside();
+    buf_init(&found, NULL, 0);
+    recording_inventory(sc.recording, 101, 9, &found);
+    ck_assert_uint_eq(found_types(&found, RECORD_COMM, 101 + FAKE_OUTSIDE), 2);
+    ck_assert_uint_eq(found_types(&found, RECORD_MAP, 101 + FAKE_OUTSIDE), 1);
+    ck_assert_uint_eq(log_last(sc.log), 0);
+    buf_free(&found);
+}
+
+TEST(the_kernel_is_found_once)
+{
+    struct buf found;
+
+    record_samples(true);
+    buf_init(&found, NULL, 0);
+    recording_inventory(sc.recording, 100, 9, &found);
+    recording_inventory(sc.recording, 0, 10, &found);
+    ck_assert_uint_eq(found_types(&found, RECORD_MAP, NOBODY), 1);
+    ck_assert_uint_eq(found_types(&found, RECORD_MAP, 100), 2);
+    ck_assert_uint_eq(found_types(&found, RECORD_MAP, 101), 1);
+    buf_free(&found);
+}
+
+TEST(what_was_found_is_mapped_out_by_what_comes)
+{
+    struct buf found;
+
+    record_samples(true);
+    buf_init(&found, NULL, 0);
+    recording_inventory(sc.recording, 100, 9, &found);
+    say_map(10, 100, FAKE_MAP_START, 0x1000, "/lib/new.so");
+    drain();
+    ck_assert(text_is(nth(RECORD_UNMAP, 0), FAKE_MAP_PATH));
+    buf_free(&found);
+}
+
+TEST(threads_that_were_found_are_waited_for_before_a_process_has_ended)
+{
+    struct buf found;
+
+    record_samples(true);
+    buf_init(&found, NULL, 0);
+    recording_inventory(sc.recording, 101, 9, &found);
+    record_add_task(&sc.script, RECORD_EXIT, 10, 101, 50, 101, 50);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_COUNT), 0);
+    record_add_task(&sc.script, RECORD_EXIT, 11, 101, 50, 1011, 50);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_COUNT), 1);
+    buf_free(&found);
+}
+
+TEST(an_inventory_of_a_pmc_that_only_counts_has_names_alone)
+{
+    struct buf found;
+
+    record_counts(false, true);
+    buf_init(&found, NULL, 0);
+    recording_inventory(sc.recording, 101, 9, &found);
+    ck_assert_uint_eq(found_types(&found, RECORD_COMM, 101), 2);
+    ck_assert_uint_eq(found_types(&found, RECORD_MAP, 101), 0);
+    buf_free(&found);
+}
+
+/* ---- its life ---- */
+
+TEST(what_the_backend_refuses_is_refused_and_the_view_stays_the_callers)
+{
+    struct recording_plan plan = scripted_plan();
+    struct err err;
+
+    fake_find(&sc.host, 100)->outside = true;
+    ck_assert_int_eq(fake_host.view_open(&sc.host, 100, &plan.view), 0);
+    plan.fds_free = 1;
+    ck_assert_int_eq(recording_new(&plan, &sc.recording, &err), -EMFILE);
+    ck_assert_int_eq(err.id, P10);
+    sc.recording = NULL;
+    fake_host.view_free(plan.view);
+}
+
+TEST(descriptors_are_those_of_recorder_and_view)
+{
+    record_for_outside();
+    ck_assert_uint_eq(recording_fds(sc.recording), 3);
+}
+
+TEST(it_lives_as_long_as_somebody_has_it)
+{
+    struct recording *second;
+
+    record_samples(true);
+    second = recording_ref(sc.recording);
+    recording_unref(sc.recording);
+    ck_assert_uint_eq(sc.n_recorders, 1);
+    sc.recording = second;
+}
+
+/* Printed, forgotten, adopted. */
+static void reload(const struct recording_plan *plan)
+{
+    struct buf text;
+
+    buf_init(&text, NULL, 0);
+    recording_print(sc.recording, &text);
+    ck_assert_ptr_null(strchr(buf_text(&text), '\n'));
+    recording_forget(sc.recording);
+    sc.recording = NULL;
+    ck_assert_int_eq(recording_adopt(plan, buf_text(&text), &sc.recording), 0);
+    buf_free(&text);
+}
+
+TEST(it_goes_on_in_a_later_worker)
+{
+    struct recording_plan plan;
+    struct buf found;
+
+    record_for_outside();
+    buf_init(&found, NULL, 0);
+    recording_inventory(sc.recording, 101, 1, &found);
+    say_exec(2, 100, "two words");
+    drain();
+    plan = scripted_plan();
+    reload(&plan);
+    say_map(3, 100, 0x400000, 0x1000, "/bin/x");
+    record_add_task(&sc.script, RECORD_EXIT, 4, 101, 50, 101, 50);
+    drain();
+    ck_assert(text_is(nth(RECORD_EXEC, 0), "/bin/x"));
+    ck_assert_uint_eq(((const struct record_note *)nth(RECORD_EXEC, 0))->pid, 100 + FAKE_OUTSIDE);
+    ck_assert_uint_eq(count_type(RECORD_COUNT), 0); /* its other thread is remembered */
+    buf_clear(&found);
+    recording_inventory(sc.recording, 100, 5, &found);
+    ck_assert_uint_eq(found_types(&found, RECORD_MAP, NOBODY), 0); /* told already */
+    buf_free(&found);
+}
+
+TEST(an_execs_name_survives_a_later_worker)
+{
+    struct recording_plan plan = scripted_plan();
+
+    record_samples(true);
+    say_exec(2, 100, "two words");
+    drain();
+    reload(&plan);
+    say_sample(3, 100, RECORD_USERMODE, 0x401000);
+    drain();
+    ck_assert(text_is(nth(RECORD_EXEC, 0), "two words"));
+}
+
+TEST(a_text_that_was_not_printed_is_not_adopted)
+{
+    const struct recording_plan plan = scripted_plan();
+
+    ck_assert_int_eq(recording_adopt(&plan, "", &sc.recording), -EINVAL);
+    ck_assert_int_eq(recording_adopt(&plan, "held=0 told=0 ", &sc.recording), -EINVAL);
+    ck_assert_int_eq(recording_adopt(&plan, "held=0 told=0 99:x ", &sc.recording), -EINVAL);
+}

@@ -1,0 +1,382 @@
+/*
+ * Address spaces: what COMM, MAP, FORK and EXIT records amount to.
+ */
+#include "core/spaces.h"
+
+#include "tests/unit/memory.h"
+#include "tests/unit/unit.h"
+
+#define KERNEL UINT32_MAX
+
+static struct spaces *spaces;
+static struct buf records;
+
+static void before(void)
+{
+    buf_init(&records, NULL, 0);
+    spaces = spaces_new(1 << 20);
+}
+
+static void after(void)
+{
+    spaces_free(spaces);
+    buf_free(&records);
+}
+
+SUITE_SETUP(spaces, before, after);
+
+/* Takes what was made, and forgets it: nothing may point there. */
+static void take(void)
+{
+    spaces_take(spaces, (const struct record *)records.data);
+    memset(records.data, 0xee, records.len);
+    buf_clear(&records);
+}
+
+static void name(uint32_t pid, uint32_t tid, const char *text)
+{
+    record_add_comm(&records, 1, pid, tid, text, 0);
+    take();
+}
+
+static void exec(uint32_t pid, const char *text)
+{
+    record_add_comm(&records, 1, pid, pid, text, RECORD_EXECUTED);
+    take();
+}
+
+static void map(uint32_t pid, uint64_t start, uint64_t length, const char *path)
+{
+    record_add_map(
+        &records, 1,
+        &(struct map_facts){.pid = pid, .tid = pid, .start = start, .length = length, .path = path},
+        RECORD_USERMODE);
+    take();
+}
+
+static void fork_of(uint32_t parent, uint32_t child)
+{
+    record_add_task(&records, RECORD_FORK, 1, child, parent, child, parent);
+    take();
+}
+
+static void thread_of(uint32_t pid, uint32_t tid)
+{
+    record_add_task(&records, RECORD_FORK, 1, pid, pid, tid, pid);
+    take();
+}
+
+static void exit_of(uint32_t pid, uint32_t tid)
+{
+    record_add_task(&records, RECORD_EXIT, 1, pid, 1, tid, 1);
+    take();
+}
+
+static const char *path_at(uint32_t pid, uint64_t address)
+{
+    const struct record_map *found = spaces_find(spaces, pid, address);
+
+    return found ? found->path : "-";
+}
+
+/* What is printed, as words: "name 10 10 sh; map 10 10 4096 /bin/sh". */
+static const char *printed(void)
+{
+    static struct buf text;
+    struct buf all;
+    size_t n, seen = 0;
+
+    buf_init(&all, NULL, 0);
+    buf_free(&text);
+    n = spaces_print(spaces, 44, &all);
+    for (size_t at = 0; at < all.len; seen++) {
+        const struct record *record = (const struct record *)(all.data + at);
+        const struct record_tail *tail = record_tail(record);
+
+        ck_true(record_fits(record, all.len - at) && record->misc & RECORD_FOUND);
+        ck_assert_uint_eq(record_time(record), 44);
+        buf_printf(&text, "%s%s %d %d ", at ? "; " : "",
+                   record->type == RECORD_COMM ? "name" : "map", (int)tail->pid, (int)tail->tid);
+        if (record->type == RECORD_COMM)
+            buf_str(&text, ((const struct record_comm *)record)->name);
+        else
+            buf_printf(&text, "%u %s", (unsigned)((const struct record_map *)record)->start,
+                       ((const struct record_map *)record)->path);
+        at += record->size;
+    }
+    ck_assert_uint_eq(n, seen);
+    buf_free(&all);
+    return buf_text(&text);
+}
+
+TEST(finds_the_mapping_that_holds_an_address)
+{
+    map(10, 0x3000, 0x1000, "/b");
+    map(10, 0x1000, 0x1000, "/a");
+    ck_assert_str_eq(path_at(10, 0xfff), "-");
+    ck_assert_str_eq(path_at(10, 0x1000), "/a");
+    ck_assert_str_eq(path_at(10, 0x1fff), "/a");
+    ck_assert_str_eq(path_at(10, 0x2000), "-");
+    ck_assert_str_eq(path_at(10, 0x3fff), "/b");
+    ck_assert_str_eq(path_at(10, 0x4000), "-");
+    ck_assert_str_eq(path_at(11, 0x1000), "-");
+}
+
+TEST(a_new_mapping_replaces_what_it_overlaps)
+{
+    map(10, 0x1000, 0x1000, "/a");
+    map(10, 0x2000, 0x1000, "/b");
+    map(10, 0x3000, 0x1000, "/c");
+    map(10, 0x1800, 0x1000, "/new");
+    ck_assert_str_eq(printed(), "map 10 10 6144 /new; map 10 10 12288 /c");
+    ck_assert_str_eq(path_at(10, 0x1000), "-");
+}
+
+TEST(says_what_a_new_mapping_would_overlap)
+{
+    map(10, 0x1000, 0x1000, "/a");
+    map(10, 0x2000, 0x1000, "/b");
+    ck_assert_str_eq(spaces_overlap(spaces, 10, 0x1fff, 0x5000)->path, "/a");
+    ck_assert_str_eq(spaces_overlap(spaces, 10, 0x2000, 0x2001)->path, "/b");
+    ck_assert_ptr_null(spaces_overlap(spaces, 10, 0x3000, 0x9000));
+    ck_assert_ptr_null(spaces_overlap(spaces, 10, 0, 0x1000));
+}
+
+TEST(a_mapping_may_reach_the_last_address)
+{
+    map(KERNEL, UINT64_MAX - 0xfff, 0x2000, "[kernel]");
+    ck_assert_str_eq(path_at(KERNEL, UINT64_MAX - 1), "[kernel]");
+    map(KERNEL, 0x1000, 0, "[empty]");
+    ck_assert_str_eq(path_at(KERNEL, 0x1000), "-");
+}
+
+TEST(the_kernel_has_its_mappings_too_and_they_come_first)
+{
+    map(10, 0x1000, 0x1000, "/a");
+    map(KERNEL, 0xf000, 0x1000, "[kernel]");
+    ck_assert_str_eq(path_at(KERNEL, 0xf800), "[kernel]");
+    ck_assert_str_eq(printed(), "map -1 -1 61440 [kernel]; map 10 10 4096 /a");
+}
+
+TEST(a_fork_copies_mappings_and_name)
+{
+    name(10, 10, "sh");
+    map(10, 0x1000, 0x1000, "/bin/sh");
+    fork_of(10, 20);
+    ck_assert_str_eq(printed(), "name 10 10 sh; map 10 10 4096 /bin/sh; "
+                                "name 20 20 sh; map 20 20 4096 /bin/sh");
+}
+
+TEST(after_a_fork_each_has_its_own)
+{
+    map(10, 0x1000, 0x1000, "/a");
+    fork_of(10, 20);
+    map(20, 0x2000, 0x1000, "/child");
+    map(10, 0x3000, 0x1000, "/parent");
+    ck_assert_str_eq(path_at(10, 0x2000), "-");
+    ck_assert_str_eq(path_at(20, 0x3000), "-");
+    ck_assert_str_eq(path_at(10, 0x3000), "/parent");
+    ck_assert_str_eq(path_at(20, 0x2000), "/child");
+    exit_of(10, 10);
+    ck_assert_str_eq(path_at(20, 0x1000), "/a");
+}
+
+TEST(a_child_of_who_is_not_known_is_not_known)
+{
+    fork_of(10, 20);
+    ck_assert_str_eq(printed(), "");
+    ck_assert_uint_eq(spaces_bytes(spaces), 0);
+}
+
+TEST(a_pid_that_is_born_again_begins_anew)
+{
+    name(10, 10, "sh");
+    map(20, 0x1000, 0x1000, "/old");
+    fork_of(10, 20);
+    ck_assert_str_eq(printed(), "name 10 10 sh; name 20 20 sh");
+}
+
+TEST(an_exec_clears_the_mappings_and_the_other_threads)
+{
+    name(10, 10, "sh");
+    name(10, 11, "helper");
+    map(10, 0x1000, 0x1000, "/bin/sh");
+    exec(10, "ls");
+    ck_assert_str_eq(printed(), "name 10 10 ls");
+    map(10, 0x5000, 0x1000, "/bin/ls");
+    ck_assert_str_eq(printed(), "name 10 10 ls; map 10 10 20480 /bin/ls");
+}
+
+TEST(another_name_leaves_the_mappings)
+{
+    map(10, 0x1000, 0x1000, "/a");
+    name(10, 10, "renamed");
+    ck_assert_str_eq(printed(), "name 10 10 renamed; map 10 10 4096 /a");
+}
+
+TEST(threads_have_names_of_their_own_or_their_makers)
+{
+    name(10, 10, "main");
+    thread_of(10, 11);
+    thread_of(10, 12);
+    name(10, 12, "worker");
+    name(10, 10, "renamed");
+    ck_assert_str_eq(spaces_name(spaces, 10, 10), "renamed");
+    ck_assert_str_eq(spaces_name(spaces, 10, 11), "main");
+    ck_assert_str_eq(spaces_name(spaces, 10, 12), "worker");
+    ck_assert_str_eq(spaces_name(spaces, 10, 99), "renamed");
+    ck_assert_ptr_null(spaces_name(spaces, 11, 11));
+}
+
+TEST(notes_of_what_was_there_give_names)
+{
+    const struct note process = {
+        .type = RECORD_PROCESS, .pid = 10, .cpu = UINT32_MAX, .text = "sh", .text_len = 2};
+    const struct note thread = {.type = RECORD_THREAD,
+                                .pid = 10,
+                                .tid = 11,
+                                .cpu = UINT32_MAX,
+                                .text = "helper",
+                                .text_len = 6};
+
+    record_add_note(&records, &process);
+    take();
+    record_add_note(&records, &thread);
+    take();
+    ck_assert_str_eq(printed(), "name 10 10 sh; name 10 11 helper");
+}
+
+TEST(a_process_ends_with_its_last_thread)
+{
+    name(10, 10, "main");
+    thread_of(10, 11);
+    map(10, 0x1000, 0x1000, "/a");
+    exit_of(10, 10);
+    ck_assert_str_eq(printed(), "name 10 11 main; map 10 11 4096 /a");
+    exit_of(10, 11);
+    ck_assert_str_eq(printed(), "");
+    ck_assert_uint_eq(spaces_bytes(spaces), 0);
+}
+
+TEST(what_is_printed_makes_the_same_again)
+{
+    struct spaces *again = spaces_new(1 << 20), *first = spaces;
+    struct buf all, text;
+
+    buf_init(&all, NULL, 0);
+    buf_init(&text, NULL, 0);
+    map(KERNEL, 0xf000, 0x1000, "[kernel]");
+    name(10, 10, "main");
+    thread_of(10, 11);
+    map(10, 0x1000, 0x1000, "/a");
+    exit_of(10, 10);
+    spaces_print(spaces, 1, &all);
+    for (size_t at = 0; at < all.len; at += ((const struct record *)(all.data + at))->size)
+        spaces_take(again, (const struct record *)(all.data + at));
+    buf_str(&text, printed());
+    spaces = again;
+    ck_buf(&text, printed());
+    exit_of(10, 11);
+    ck_assert_str_eq(path_at(10, 0x1000), "-");
+    spaces_free(first);
+    buf_free(&all);
+    buf_free(&text);
+}
+
+TEST(what_is_too_much_goes_by_whole_processes_without_news_for_longest)
+{
+    spaces_free(spaces);
+    spaces = spaces_new(2000);
+    map(KERNEL, 0xf000, 0x1000, "[kernel]");
+    for (uint32_t pid = 1; pid <= 100; pid++) {
+        name(pid, pid, "n");
+        map(pid, 0x1000, 0x1000, "/a");
+        ck_assert_uint_le(spaces_bytes(spaces), 2000);
+    }
+    ck_assert_str_eq(path_at(100, 0x1000), "/a");
+    ck_assert_str_eq(path_at(1, 0x1000), "-");
+    ck_assert_ptr_null(spaces_name(spaces, 1, 1));
+    ck_assert_str_eq(path_at(KERNEL, 0xf000), "[kernel]");
+    ck_assert_uint_gt(spaces_lost(spaces), 150);
+}
+
+TEST(news_keep_a_process)
+{
+    spaces_free(spaces);
+    spaces = spaces_new(2000);
+    for (uint32_t pid = 1; pid <= 100; pid++) {
+        name(pid, pid, "n");
+        name(1, 1, "kept");
+    }
+    ck_assert_str_eq(spaces_name(spaces, 1, 1), "kept");
+}
+
+TEST(every_fact_given_up_counts_once)
+{
+    name(10, 10, "a");
+    name(10, 11, "b");
+    map(10, 0x1000, 0x1000, "/a");
+    map(10, 0x2000, 0x1000, "/b");
+    spaces_set_max(spaces, 0);
+    thread_of(99, 99);
+    ck_assert_uint_eq(spaces_lost(spaces), 4);
+    ck_assert_uint_eq(spaces_bytes(spaces), 0);
+}
+
+TEST(need_is_never_less_than_what_is_used)
+{
+    for (uint32_t i = 0; i < 5000; i++) {
+        uint32_t pid = 1 + i % 300;
+        uint64_t used = spaces_bytes(spaces), need;
+
+        if (i % 7 == 0)
+            record_add_task(&records, RECORD_FORK, 1, 1000 + i, pid, 1000 + i, pid);
+        else if (i % 3 == 0)
+            record_add_comm(&records, 1, pid, i, "a name that is rather long, for a name", 0);
+        else
+            record_add_map(&records, 1,
+                           &(struct map_facts){.pid = pid,
+                                               .tid = pid,
+                                               .start = i * 0x1000,
+                                               .length = 0x1000,
+                                               .path = "/a/path"},
+                           0);
+        need = spaces_need(spaces, (const struct record *)records.data);
+        take();
+        ck_assert_uint_le(spaces_bytes(spaces), used + need);
+    }
+}
+
+TEST(many_processes_are_found_again)
+{
+    spaces_set_max(spaces, 64 << 20);
+    for (uint32_t pid = 1; pid <= 3000; pid++)
+        map(pid, 0x1000, 0x1000, "/a");
+    for (uint32_t pid = 1; pid <= 3000; pid++)
+        ck_assert_str_eq(path_at(pid, 0x1000), "/a");
+    for (uint32_t pid = 1; pid <= 3000; pid += 2)
+        exit_of(pid, pid);
+    ck_assert_str_eq(path_at(1, 0x1000), "-");
+    ck_assert_str_eq(path_at(3000, 0x1000), "/a");
+}
+
+TEST(a_fact_without_memory_is_lost_and_counted)
+{
+    struct buf record;
+
+    buf_init(&record, NULL, 0);
+    record_add_map(&record, 1,
+                   &(struct map_facts){.pid = 10, .tid = 10, .start = 1, .length = 1, .path = "/"},
+                   0);
+    for (unsigned n = 1; n <= 4; n++) {
+        memory_end_at(n);
+        spaces_take(spaces, (const struct record *)record.data);
+        memory_end_at(0);
+        ck_assert_uint_eq(spaces_lost(spaces), n);
+        exit_of(10, 10);
+        ck_assert_uint_eq(spaces_bytes(spaces), 0);
+    }
+    spaces_take(spaces, (const struct record *)record.data);
+    ck_assert_str_eq(path_at(10, 1), "/");
+    buf_free(&record);
+}
