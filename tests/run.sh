@@ -7,12 +7,12 @@
 # root, or through sudo, on Debian 12. The builds are in build-tests/; nothing else is left.
 set -u
 
-packages='gcc clang libc6-dev meson ninja-build pkg-config libfuse3-dev libpfm4-dev libinih-dev check
-fuse3 mount util-linux procps python3 mandoc shellcheck bash dash gawk linux-perf
+packages='gcc clang libc6-dev meson ninja-build pkg-config libfuse3-dev libpfm4-dev libinih-dev libdw-dev
+libelf-dev libseccomp-dev check fuse3 mount util-linux procps python3 mandoc shellcheck bash dash gawk linux-perf
 prometheus-node-exporter bubblewrap bsdextrautils'
 
 # Under TSan only what does several things at once: the rest is sequential, and the sanitizer slow.
-tsan_files='concurrent poll series shutdown'
+tsan_files='concurrent poll series shutdown samples'
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 self=$root/tests/run.sh
@@ -188,7 +188,8 @@ build_tsan() { build tsan -Db_sanitize=thread -Ddebug_reload=enabled; }
 # Users 1000 and 1001 of the tests may not be able to reach the checkout.
 copy_programs() {
     mkdir -p "$WORK/bin"
-    cp "$builds/plain/pmcfs" "$builds/plain/tests/io" "$builds/plain/tests/target" "$WORK/bin/" ||
+    cp "$builds/plain/pmcfs" "$builds/plain/tests/io" "$builds/plain/tests/target" \
+        "$builds/plain/tests/hot" "$WORK/bin/" ||
         return 1
     for variant in asan tsan; do
         [ ! -e "$builds/$variant/pmcfs" ] || cp "$builds/$variant/pmcfs" "$WORK/bin/pmcfs-$variant"
@@ -229,14 +230,14 @@ run_everything() {
     command_test sources/scripts 120 sh "$self" --call check_scripts
     command_test sources/manual 60 sh tests/manual.sh "$WORK/bin/pmcfs"
     for kind in plain asan tsan; do
-        for program in unit pool host events attach; do
-            # Compares what threads count of themselves: TSan's own page faults are among it.
-            [ $kind/$program != tsan/attach ] || continue
+        for program in unit pool host symbol events attach record; do
+            # These compare what threads count of themselves: TSan's own page faults are among it.
+            case $kind/$program in tsan/attach | tsan/record) continue ;; esac
             [ ! -x "$builds/$kind/tests/$program" ] ||
                 command_test "$kind/$program" 300 "$builds/$kind/tests/$program"
         done
         [ $kind != tsan ] || continue # they have one thread
-        for program in fuzz_cpus fuzz_scan fuzz_config fuzz_state; do
+        for program in fuzz_cpus fuzz_scan fuzz_record fuzz_config fuzz_state; do
             [ ! -x "$builds/$kind/tests/$program" ] ||
                 command_test "$kind/$program" 300 sh "$self" --call fuzz "$builds/$kind/tests/$program"
         done

@@ -63,11 +63,49 @@ t_e12_e13_e16_e18_names_that_do_not_exist_are_enoent() {
     done
 }
 
-t_e15_flush_and_close_without_a_log() {
+t_e08_log_csw_or_log_exit_without_a_log() {
+    mount_pmcfs
+    target_start p
+    for key in log-csw log-exit; do
+        pmc a event=page-faults log=off $key=on
+        steady EDESTADDRREQ E08 "$M/a/target" "${PID_OF[p]}"
+        accepted "$M/a/config" autostart=off "target=${PID_OF[p]}"
+        steady EDESTADDRREQ E08 "$M/a/ctl" start
+        rmdir "$M/a"
+    done
+}
+
+t_e09_sampling_without_a_log() {
+    mount_pmcfs
+    target_start p
+    pmc a event=cpu-clock freq=99 log=off
+    steady EDESTADDRREQ E09 "$M/a/target" "${PID_OF[p]}"
+    pmc b event=cpu-clock mode=SS log=off autostart=off
+    accepted "$M/b/target" cpu0
+    steady EDESTADDRREQ E09 "$M/b/ctl" start
+    accepted "$M/b/config" log=on
+    accepted "$M/b/ctl" start
+}
+
+t_e02_a_log_that_is_on_is_accepted_as_it_is() {
+    mount_pmcfs
+    target_start p
+    pmc a event=cpu-clock freq=99 "target=${PID_OF[p]}"
+    accepted "$M/a/config" log=on # a setting given the value it has
+}
+
+t_e14_ending_a_log_that_is_not_there() {
+    mount_sim
+    pmc a event=cycles log=off
+    steady EINVAL E14 "$M/a/ctl" close
+}
+
+t_e15_flushing_without_a_log() {
     mount_sim
     pmc a event=cycles log=off
     steady EINVAL E15 "$M/a/ctl" flush
-    steady EINVAL E15 "$M/a/ctl" close
+    accepted "$M/a/config" log=on
+    accepted "$M/a/ctl" flush
 }
 
 t_e17_neither_enabled_nor_disabled() {

@@ -26,14 +26,16 @@ t_switches_take_on_and_off_only() {
     done
 }
 
-t_settings_of_the_log_are_refused_with_a_sentence_for_now() {
+t_settings_of_the_log_take_on_and_off() {
     mount_pmcfs
     pmc a event=page-faults
     for key in log-csw log-exit; do
+        accepted "$M/a/config" $key=on
+        is "$(setting a $key)" on $key
         accepted "$M/a/config" $key=off
-        refused 'EOPNOTSUPP' P09 "$M/a/config" $key=on
-        like "$(cat "$M/a/error")" "$key"
+        is "$(setting a $key)" off $key
     done
+    is "$(cat "$M/a/mode")" process-counting
 }
 
 t_numbers_have_ranges() {
@@ -76,14 +78,38 @@ t_the_mode_follows_the_target_until_written() {
     is "$(cat "$M/b/mode")" process-counting
 }
 
-t_sampling_is_refused_with_a_sentence_for_now() {
+t_period_or_freq_make_it_sampling_and_both_are_refused() {
     mount_pmcfs
-    pmc a event=cpu-clock
-    for text in mode=process-sampling mode=TS mode=SS period=1000 freq=997; do
-        is "$(result write "$M/a/config" $text)" EOPNOTSUPP "$text"
-        like "$(cat "$M/a/error")" '^EOPNOTSUPP P09 config: .*sampl'
+    for text in period=100000 freq=997 mode=TS mode=process-sampling; do
+        pmc a event=cpu-clock
+        accepted "$M/a/config" $text
+        is "$(cat "$M/a/mode")" process-sampling $text
+        rmdir "$M/a"
     done
-    is "$(cat "$M/a/mode")" process-counting
+    pmc b event=cpu-clock period=100000
+    refused EINVAL P07 "$M/b/config" freq=99
+    accepted "$M/b/config" period=off freq=99
+    is "$(status b sampling)" 'freq 99'
+    accepted "$M/b/config" freq=off
+    is "$(cat "$M/b/mode")" process-counting
+    is "$(status b sampling)" -
+}
+
+t_what_is_not_as_it_was_asked_is_said_in_status() {
+    mount_pmcfs
+    pmc a event=cpu-clock period=10
+    is "$(status a sampling)" 'period 1000 (asked 10, mincount)'
+    is "$(setting a period)" 10 # as it was written
+    pmc b event=page-faults period=1
+    is "$(status b sampling)" 'period 1' # what does not storm
+    local most
+    most=$(</proc/sys/kernel/perf_event_max_sample_rate)
+    pmc c event=cpu-clock freq=1000000000
+    is "$(status c sampling)" "freq $most (asked 1000000000, the system allows $most)"
+    pmc d event=cpu-clock mode=TS
+    is "$(status d sampling)" 'freq 997'
+    pmc e event=page-faults mode=TS callchain=on depth=20
+    is "$(status e sampling)" 'period 1, depth 20'
 }
 
 t_settings_out_of_place_name_both() {

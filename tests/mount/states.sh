@@ -220,5 +220,26 @@ t_log_verbs_without_a_log_are_einval() {
     mount_pmcfs
     pmc a event=page-faults log=off
     refused EINVAL E15 "$M/a/ctl" flush
-    refused EINVAL E15 "$M/a/ctl" close
+    refused EINVAL E14 "$M/a/ctl" close
+}
+
+t_close_ends_the_log_stops_what_needs_one_and_log_on_begins_it_again() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    pmc b event=cpu-clock freq=99 "target=${PID_OF[p]}"
+    for name in a b; do
+        refused EBUSY P06 "$M/$name/config" log=off
+        accepted "$M/$name/ctl" close
+        is "$(setting $name log)" off
+    done
+    is "$(cat "$M/a/ctl")" running # it needs none
+    is "$(cat "$M/b/ctl")" stopped
+    refused EDESTADDRREQ E09 "$M/b/ctl" start
+    accepted "$M/b/config" log=on
+    accepted "$M/b/ctl" start
+    is "$(cat "$M/b/ctl")" running
+    accepted "$M/b/ctl" stop
+    is "$(awk '$2 ~ /^(start|stop|close)$/ {print $2}' "$M/b/samples" | xargs)" \
+        'start stop close start stop'
 }

@@ -9,3 +9,5 @@ t_host() { /tests/host; }
 t_attach() { /tests/attach 40; }
 
 t_events() { /tests/events; }
+
+t_record() { /tests/record; }

@@ -1,0 +1,248 @@
+# shellcheck shell=bash disable=SC2016
+# Steps and exits (log-csw, log-exit): they add up to the count.
+
+# sum FILE TYPE [KEY=VALUE]: the counts of all records of a type (with this field).
+sum() {
+    awk -v type="$2" -v only="${3:-}" '
+        $2 == type && (only == "" || index($0 " ", " " only " ")) {
+            for (i = 3; i <= NF; i++)
+                if ($i ~ /^count=/)
+                    sum += substr($i, 7)
+        }
+        END { print sum + 0 }' "$1"
+}
+
+# lines FILE TYPE [KEY=VALUE]: how many there are.
+lines() {
+    awk -v type="$2" -v only="${3:-}" '
+        $2 == type && (only == "" || index($0 " ", " " only " ")) { n++ } END { print n + 0 }' "$1"
+}
+
+# sampled NAME: its whole log, once it has ended.
+sampled() {
+    timeout 60 cat "$M/$1/samples" >"$T/$1.log" || die "samples does not end"
+}
+
+# adds_up NAME: steps and exits say what the count says, and no record was lost.
+adds_up() {
+    sampled "$1"
+    is "$(status "$1" kernel_lost)" 0 "records lost"
+    is "$(sum "$T/$1.log" csw)" "$(count "$1")" "sum of steps"
+    is "$(sum "$T/$1.log" exit)" "$(count "$1")" "sum of exits"
+}
+
+# run NAME COMMAND…: under a PMC with start=exec.
+run() {
+    M=$M sh -c 'echo self >"$M/$0/target" && exec "$@"' "$@"
+}
+
+# The kernel tells a thread's last values at its end (exactly since 6.16).
+ends_are_exact() {
+    python3 -c 'import os, sys; sys.exit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 16))'
+}
+
+t_steps_and_exits_of_a_hundred_short_children_add_up_exactly() {
+    ends_are_exact || skip "the kernel does not tell last values"
+    with_tracefs
+    mount_pmcfs
+    pmc a event=page-faults start=exec descendants=on log-csw=on log-exit=on
+    run a sh -c 'for i in $(seq 100); do sh -c "exit 0"; done'
+    eventually 10 '[[ $(state a) == exited ]]'
+    adds_up a
+    between "$(lines "$T/a.log" exit)" 101 103 "processes"
+    is "$(lines "$T/a.log" exit exact=no)" 0 "exits that are not exact"
+    is "$(lines "$T/a.log" exit pid=-)" 0 "rests"
+    between "$(lines "$T/a.log" csw last=yes)" 101 103 "last steps"
+}
+
+t_children_at_once_add_up_exactly() {
+    ends_are_exact || skip "the kernel does not tell last values"
+    with_tracefs
+    mount_pmcfs
+    pmc a event=page-faults event=context-switches start=exec descendants=on log-exit=on
+    run a sh -c 'for i in $(seq 40); do sh -c "true & true & wait" & done; wait'
+    eventually 10 '[[ $(state a) == exited ]]'
+    sampled a
+    is "$(lines "$T/a.log" exit exact=no)" 0 "exits that are not exact"
+    mapfile -t counts <"$M/a/count"
+    is "$(awk '$2 == "exit" { sub(/.*count=/, ""); split($1, v, ","); a += v[1]; b += v[2] }
+        END { print a, b }' "$T/a.log")" "${counts[*]}" "sums of both events"
+}
+
+t_threads_add_up_and_each_has_its_steps() {
+    ends_are_exact || skip "the kernel does not tell last values"
+    with_tracefs
+    mount_pmcfs
+    target_start p
+    tell p threads 4
+    pmc a event=page-faults log-csw=on log-exit=on "target=${PID_OF[p]}"
+    tell p each 100
+    tell p threads 4
+    tell p each 50
+    tell p end 4
+    target_end p
+    eventually 10 '[[ $(state a) == exited ]]'
+    adds_up a
+    is "$(lines "$T/a.log" exit)" 1 "processes"
+    is "$(lines "$T/a.log" exit exact=yes)" 1 "exact ones"
+    between "$(awk '$2 == "csw" { tid[$4] } END { print length(tid) }' "$T/a.log")" 9 9 "threads"
+}
+
+t_a_thread_that_executes_in_place_of_the_first_is_counted_once() {
+    ends_are_exact || skip "the kernel does not tell last values"
+    with_tracefs
+    mount_pmcfs
+    pmc a event=page-faults start=exec descendants=on log-csw=on log-exit=on
+    run a /usr/bin/python3 -c '
+import os, threading, time
+def other():
+    time.sleep(0.01); bytearray(1 << 20); time.sleep(0.01)
+    os.execv("/bin/sh", ["sh", "-c", ":"])
+threading.Thread(target=other).start()
+time.sleep(100)'
+    eventually 10 '[[ $(state a) == exited ]]'
+    adds_up a
+    is "$(lines "$T/a.log" exit)" 1 "processes"
+    is "$(lines "$T/a.log" exit exact=yes)" 1 "exact ones"
+}
+
+t_a_killed_process_is_exact_too() {
+    ends_are_exact || skip "the kernel does not tell last values"
+    with_tracefs
+    mount_pmcfs
+    target_start p
+    tell p threads 6
+    pmc a event=page-faults log-csw=on log-exit=on "target=${PID_OF[p]}"
+    tell p each 30
+    kill -KILL "${PID_OF[p]}"
+    eventually 10 '[[ $(state a) == exited ]]'
+    adds_up a
+    is "$(lines "$T/a.log" exit exact=yes)" 1 "exact ones"
+}
+
+t_what_is_left_at_a_stop_is_told() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults log-csw=on "target=${PID_OF[p]}"
+    tell p faults 500
+    tell p spin 50
+    ctl a stop
+    sampled a
+    is "$(sum "$T/a.log" csw)" "$(count a)" "sum of steps"
+}
+
+t_steps_go_on_after_a_stop() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults log-csw=on log-exit=on "target=${PID_OF[p]}"
+    for i in 1 2 3; do
+        tell p faults $((i * 100))
+        ctl a stop
+        tell p faults 50
+        ctl a start
+    done
+    tell p faults 7
+    target_end p
+    eventually 10 '[[ $(state a) == exited ]]'
+    adds_up a
+}
+
+t_steps_begin_anew_with_the_count() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults log-csw=on log-exit=on "target=${PID_OF[p]}"
+    tell p faults 500
+    ctl a stop
+    ctl a reset
+    local before
+    before=$(timeout 10 cat "$M/a/samples" | sum /dev/stdin csw)
+    ctl a start
+    tell p faults 60
+    target_end p
+    eventually 10 '[[ $(state a) == exited ]]'
+    sampled a
+    is "$(($(sum "$T/a.log" csw) - before))" "$(count a)" "sum of steps since"
+    is "$(sum "$T/a.log" exit)" "$(count a)" "sum of exits since"
+    between "$(count a)" 60 200
+}
+
+t_what_is_left_at_a_detach_is_told() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults log-csw=on log-exit=on "target=${PID_OF[p]}"
+    tell p faults 500
+    ctl a detach
+    adds_up a
+    is "$(lines "$T/a.log" exit exact=yes)" 0 "processes that ended"
+}
+
+t_one_of_two_targets_detached_leaves_the_other_exact() {
+    ends_are_exact || skip "the kernel does not tell last values"
+    with_tracefs
+    mount_pmcfs
+    target_start p
+    target_start q
+    pmc a event=page-faults log-csw=on log-exit=on "target=${PID_OF[p]}" "target=${PID_OF[q]}"
+    tell p faults 300
+    tell q faults 200
+    attach a "-${PID_OF[p]}"
+    tell q faults 40
+    target_end q
+    eventually 10 '[[ $(state a) == exited ]]'
+    adds_up a
+    is "$(lines "$T/a.log" exit "pid=${PID_OF[q]}")" 1 "exits of the other"
+    is "$(lines "$T/a.log" exit exact=yes)" 1 "exact ones"
+}
+
+t_whoever_is_attached_again_begins_at_zero() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults log-csw=on log-exit=on "target=${PID_OF[p]}"
+    tell p faults 300
+    ctl a detach
+    attach a "${PID_OF[p]}"
+    tell p faults 20
+    target_end p
+    eventually 10 '[[ $(state a) == exited ]]'
+    adds_up a
+}
+
+t_exits_without_steps_have_no_csw() {
+    mount_pmcfs
+    pmc a event=page-faults start=exec descendants=on log-exit=on
+    run a sh -c 'true; sh -c "exit 0"'
+    eventually 10 '[[ $(state a) == exited ]]'
+    sampled a
+    is "$(lines "$T/a.log" csw)" 0 "steps"
+    is "$(sum "$T/a.log" exit)" "$(count a)" "sum of exits"
+}
+
+t_steps_without_exits_have_no_exit() {
+    mount_pmcfs
+    pmc a event=page-faults start=exec descendants=on log-csw=on
+    run a sh -c 'true; sh -c "exit 0"'
+    eventually 10 '[[ $(state a) == exited ]]'
+    sampled a
+    is "$(lines "$T/a.log" exit)" 0 "exits"
+    is "$(sum "$T/a.log" csw)" "$(count a)" "sum of steps"
+}
+
+t_a_clock_adds_up_with_the_rest_and_is_not_called_exact() {
+    mount_pmcfs
+    pmc a event=task-clock start=exec descendants=on log-csw=on log-exit=on
+    run a sh -c 'for i in 1 2 3; do sh -c "exit 0"; done'
+    eventually 10 '[[ $(state a) == exited ]]'
+    adds_up a
+    is "$(lines "$T/a.log" exit exact=yes)" 0 "exact ones"
+}
+
+t_children_of_a_target_without_descendants_have_no_exit() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults log-csw=on log-exit=on "target=${PID_OF[p]}"
+    tell p children 10 50
+    target_end p
+    eventually 10 '[[ $(state a) == exited ]]'
+    adds_up a
+    is "$(awk '$2 == "exit" && $3 != "pid=-"' "$T/a.log" | wc -l)" 1 "processes that ended"
+}

@@ -1,0 +1,484 @@
+# shellcheck shell=bash disable=SC2016,SC2034,SC2046,SC2086,SC1003,SC2119,SC2120
+# The reading rules of `samples`, INTERFACE section 9: what ends, what blocks, who is woken; and what is written
+# into it. What the records are is shown elsewhere.
+
+# A PMC that samples and was never started: a read waits, and only what is written here comes.
+quiet() {
+    pmc "${1:-a}" event=cpu-clock freq=100 "${@:2}"
+}
+
+# A sampler on a running target.
+sampler() {
+    target_start p
+    pmc a event=cpu-clock freq=100 "$@" "target=${PID_OF[p]}"
+}
+
+# Python with base = the PMC's directory, write(file, text), lines(fd): whole lines of one read.
+reading() {
+    {
+        cat <<'P'
+import errno, os, select, signal, sys, threading, time
+base = sys.argv[1] + "/a/"
+def write(name, text):
+    fd = os.open(base + name, os.O_WRONLY)
+    os.write(fd, text if isinstance(text, bytes) else text.encode())
+    os.close(fd)
+def open_log(flags=0): return os.open(base + "samples", os.O_RDONLY | flags)
+def lines(fd, n=1 << 17):
+    got = os.read(fd, n).decode()
+    assert not got or got[-1] == "\n", "a torn line"
+    return got.splitlines()
+def kinds(found): return [line.split(" ")[1] for line in found]
+def again(fd):
+    try:
+        got = os.read(fd, 1 << 17)
+    except BlockingIOError:
+        return True
+    raise SystemExit("read %r, expected EAGAIN" % got)
+def until(fd, kind):
+    found = []
+    while kind not in kinds(found):
+        more = lines(fd)
+        assert more, "the stream ended before " + kind
+        found += more
+    return found
+def later(what, seconds=0.2):
+    t = threading.Timer(seconds, what)
+    t.start()
+    return t
+P
+        cat
+    } >"$T/reading.py"
+    timeout 40 /usr/bin/python3 -B "$T/reading.py" "$M" "$@"
+}
+
+FIRST='^[0-9]+\.[0-9]{9} initialize version=[0-9.]+ machine=[^ ]+ class=[^ ]+ event=[^ ]+ realtime=[0-9]+\.[0-9]{9} tsc=([0-9]+|-)$'
+
+t_the_first_line_is_there_when_nothing_else_is() {
+    mount_pmcfs
+    pmc a
+    timeout 5 cat "$M/a/samples" >"$T/log"
+    like "$(cat "$T/log")" "$FIRST"
+    is "$(wc -l <"$T/log")" 1
+}
+
+t_what_counts_only_ends() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    timeout 5 cat "$M/a/samples" >"$T/log"
+    like "$(head -1 "$T/log")" "$FIRST"
+    like "$(head -1 "$T/log")" ' class=software event=page-faults '
+}
+
+t_the_moment_of_the_first_line_is_one() {
+    mount_pmcfs
+    pmc a
+    read -r line <"$M/a/samples"
+    /usr/bin/python3 - "$line" <<'P'
+import sys, time
+words = sys.argv[1].split()
+mono, real = float(words[0]), float([w for w in words if w.startswith("realtime=")][0][9:])
+off = (time.time() - time.monotonic()) - (real - mono)
+assert abs(off) < 0.01, off
+assert mono <= time.monotonic()
+P
+}
+
+t_a_tree_without_samplers_can_be_searched() {
+    mount_pmcfs
+    target_start p
+    pmc a
+    pmc b event=page-faults "target=${PID_OF[p]}"
+    pmc c event=page-faults
+    timeout 20 grep -r initialize "$M/a" "$M/b" "$M/c" >"$T/found" || [[ $? == 2 ]]
+    is "$(grep -c '/samples:' "$T/found")" 3
+}
+
+t_what_was_never_started_waits() {
+    mount_pmcfs
+    quiet
+    reading <<'P'
+fd = open_log(os.O_NONBLOCK)
+assert kinds(until(fd, "allocate")) == ["initialize", "allocate"]
+assert again(fd)
+P
+}
+
+t_a_read_waits_until_somebody_writes() {
+    mount_pmcfs
+    quiet
+    reading <<'P'
+fd = open_log()
+until(fd, "allocate")
+begin = time.monotonic()
+later(lambda: write("samples", "hello"), 0.3)
+line, = lines(fd)
+assert line.endswith(" user text=hello"), line
+assert time.monotonic() - begin > 0.25
+P
+}
+
+t_log_csw_and_log_exit_wait_too() {
+    mount_pmcfs
+    for key in log-csw log-exit; do
+        pmc a event=task-clock $key=on
+        reading <<'P'
+fd = open_log(os.O_NONBLOCK)
+until(fd, "allocate")
+assert again(fd)
+P
+        rmdir "$M/a"
+    done
+}
+
+t_it_ends_when_the_target_ends() {
+    mount_pmcfs
+    sampler
+    timeout 20 cat "$M/a/samples" >"$T/log" &
+    local reader=$!
+    tell p spin 300
+    target_end p
+    end_within 10 $reader || die "cat did not end by itself"
+    grep -q ' sample pid=' "$T/log"
+    grep -q " exit pid=${PID_OF[p]}" "$T/log"
+}
+
+t_it_ends_when_it_is_stopped_and_goes_on_when_started() {
+    mount_pmcfs
+    sampler
+    reading <<'P'
+fd = open_log()
+until(fd, "start")
+later(lambda: write("ctl", "stop"))
+until(fd, "stop")
+assert lines(fd) == [] and lines(fd) == []
+write("ctl", "start")
+assert "start" in kinds(until(fd, "start"))
+P
+}
+
+t_it_ends_when_it_is_released() {
+    mount_pmcfs
+    quiet
+    timeout 20 cat "$M/a/samples" >"$T/log" &
+    local reader=$!
+    eventually 5 "grep -q allocate $T/log"
+    rmdir "$M/a"
+    end_within 5 $reader || die "cat did not end when the PMC was released"
+    like "$(tail -1 "$T/log")" '^[0-9.]+ close$'
+}
+
+t_what_the_log_held_is_read_after_the_release() {
+    mount_pmcfs
+    quiet
+    [[ $VARIANT != reload ]] || skip "what a released log held does not outlive a reload"
+    reading <<'P'
+fd = open_log()
+os.read(fd, 100)
+for i in range(50):
+    write("samples", "%d" % i)
+os.rmdir(base)
+text = b""
+while True:
+    more = os.read(fd, 500)
+    if not more:
+        break
+    text += more
+assert text.count(b" user text=") == 50, text
+P
+}
+
+t_without_a_log_the_first_line_is_all() {
+    mount_pmcfs
+    quiet a log=off
+    timeout 5 cat "$M/a/samples" >"$T/log"
+    is "$(wc -l <"$T/log")" 1
+    like "$(cat "$T/log")" "$FIRST"
+    refused EINVAL E31 "$M/a/samples" hello
+}
+
+t_a_log_that_was_closed_ends() {
+    mount_pmcfs
+    quiet
+    timeout 20 cat "$M/a/samples" >"$T/log" &
+    local reader=$!
+    eventually 5 "grep -q allocate $T/log"
+    ctl a close
+    end_within 5 $reader || die "cat did not end when the log was closed"
+    like "$(tail -1 "$T/log")" '^[0-9.]+ close$'
+}
+
+t_a_signal_ends_a_blocked_read_at_once() {
+    mount_pmcfs
+    quiet
+    local start rc
+    for signal in INT KILL TERM; do
+        /usr/bin/python3 - "$M" <<'P' &
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+f = open(sys.argv[1] + "/a/samples", "rb", buffering=0)
+while f.read(4096):
+    pass
+P
+        sleep 0.5
+        start=$(date +%s%N)
+        kill -$signal $!
+        rc=0
+        end_within 5 $! 2>/dev/null || rc=$?
+        [[ $rc -gt 128 ]] || die "after $signal: status $rc"
+        between "$((($(date +%s%N) - start) / 1000000))" 0 1500 "ms until the reader was gone"
+    done
+    is "$(state a)" allocated
+}
+
+t_an_interrupted_read_loses_nothing() {
+    mount_pmcfs
+    quiet
+    reading <<'P'
+fd = open_log()
+until(fd, "allocate")
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+def remarks():
+    for i in range(400):
+        write("samples", "remark-%d" % i)
+t = threading.Thread(target=remarks)
+t.start()
+seen = []
+while len(seen) < 400:
+    seen += [line for line in lines(fd) if " user " in line]
+signal.setitimer(signal.ITIMER_REAL, 0)
+t.join()
+assert [s.split("text=remark-")[1] for s in seen] == [str(i) for i in range(400)]
+P
+}
+
+t_poll_select_and_epoll_tell_when_there_is_something() {
+    mount_pmcfs
+    quiet
+    reading <<'P'
+for name in "samples", "samples.perf":
+    fd = os.open(base + name, os.O_RDONLY | os.O_NONBLOCK)
+    p = select.poll()
+    p.register(fd, select.POLLIN)
+    assert p.poll(0), "the beginning"
+    while True:
+        try:
+            assert os.read(fd, 1 << 17)
+        except BlockingIOError:
+            break
+    assert not p.poll(100), name + ": nothing new"
+    e = select.epoll()
+    e.register(fd, select.EPOLLIN)
+    assert not e.poll(0.05)
+    t = later(lambda: write("samples", "x"))
+    assert p.poll(10000)[0][1] & select.POLLIN
+    assert e.poll(10)[0][1] & select.EPOLLIN
+    assert select.select([fd], [], [], 10)[0] == [fd]
+    t.join()
+    assert os.read(fd, 1 << 17)
+    assert not p.poll(50), "read since"
+    e.close()
+    os.close(fd)
+P
+}
+
+t_the_end_wakes_who_polls() {
+    mount_pmcfs
+    sampler
+    reading <<'P'
+fd = open_log(os.O_NONBLOCK)
+p = select.poll()
+p.register(fd, select.POLLIN)
+later(lambda: write("ctl", "stop"))
+while True:
+    assert p.poll(10000), "never woken"
+    try:
+        if not lines(fd):
+            break
+    except BlockingIOError:
+        pass
+P
+}
+
+t_the_rest_of_a_small_read_is_readable() {
+    mount_pmcfs
+    quiet
+    reading <<'P'
+fd = open_log(os.O_NONBLOCK)
+assert os.read(fd, 5)
+p = select.poll()
+p.register(fd, select.POLLIN)
+assert p.poll(0), "the rest of the first line"
+P
+}
+
+t_small_and_large_reads_give_the_same_text() {
+    mount_pmcfs
+    quiet
+    reading <<'P'
+for i in range(200):
+    write("samples", "%d-" % i + "x" * (i * 37 % 3000) + "\n")
+texts = []
+for size in 1, 100, 4096, 1 << 17, 1 << 20:
+    fd, text = open_log(os.O_NONBLOCK), b""
+    while True:
+        try:
+            got = os.read(fd, size if size > 1 or len(text) < 300 else 10000)
+        except BlockingIOError:
+            break
+        assert got
+        text += got
+    texts.append(text)
+    os.close(fd)
+assert all(t == texts[0] for t in texts[1:])
+assert texts[0].count(b" user text=") == 200
+P
+}
+
+t_a_large_read_arrives_in_one_piece() {
+    mount_pmcfs
+    quiet
+    reading <<'P'
+for i in range(100):
+    write("samples", "%d-" % i + "x" * 4000 + "\n")
+fd = open_log(os.O_NONBLOCK)
+got = len(os.read(fd, 1 << 17))
+assert got > 100000, got
+P
+}
+
+t_each_reader_has_its_own_position() {
+    mount_pmcfs
+    quiet
+    reading <<'P'
+early = open_log(os.O_NONBLOCK)
+first = until(early, "allocate")
+write("samples", "one")
+late = open_log(os.O_NONBLOCK)
+assert [line.split("text=")[1] for line in lines(early)] == ["one"]
+assert lines(late) == first + lines(open_log())[len(first):]
+write("samples", "two")
+for fd in early, late:
+    assert [line.split("text=")[1] for line in lines(fd)] == ["two"]
+    assert again(fd)
+P
+}
+
+t_many_readers_all_get_everything() {
+    mount_pmcfs
+    quiet
+    local readers=()
+    for i in {1..8}; do
+        timeout 20 cat "$M/a/samples" >"$T/log$i" &
+        readers+=($!)
+    done
+    for i in {1..20}; do
+        echo "remark $i" >"$M/a/samples"
+    done
+    ctl a close
+    wait "${readers[@]}"
+    for i in {1..8}; do
+        is "$(grep -c ' user text=remark' "$T/log$i")" 20 "remarks that reader $i got"
+    done
+    is "$(sort -u "$T"/log? | wc -l)" "$(wc -l <"$T/log1")" "different lines"
+}
+
+t_a_reader_that_falls_behind_is_told_how_much_it_missed() {
+    mount_pmcfs
+    quiet a logsize=65536
+    reading <<'P'
+fd = open_log(os.O_NONBLOCK)
+until(fd, "allocate")
+for i in range(100):
+    write("samples", "%d-" % i + "x" * 4000 + "\n")
+found = []
+while True:
+    try:
+        found += lines(fd)
+    except BlockingIOError:
+        break
+drops = [line for line in found if line.split()[1] == "drop"]
+users = [line for line in found if line.split()[1] == "user"]
+assert len(drops) == 1 and " where=log" in drops[0], drops
+missed = int(drops[0].split("records=")[1].split()[0])
+assert missed > 0 and missed + len(users) == 100, (missed, len(users))
+assert " text=99-" in users[-1]
+P
+}
+
+t_lines_are_in_the_order_of_time() {
+    mount_pmcfs
+    sampler
+    for i in 1 2 3 4 5; do
+        tell p spin 50
+        echo "remark $i" >"$M/a/samples"
+    done
+    ctl a stop
+    timeout 5 cat "$M/a/samples" >"$T/log"
+    is "$(grep -c ' user ' "$T/log")" 5
+    cut -d' ' -f1 "$T/log" | sort -c -t. -k1,1n -k2,2n
+}
+
+t_a_remark_is_one_line_whatever_it_contains() {
+    mount_pmcfs
+    quiet
+    accepted "$M/a/samples" '1.0 stop\n2.0 close\t"a" b=c \\'
+    printf 'bytes \377\033[2J\302\205 \342\200\250' >"$M/a/samples"
+    reading <<'P'
+found = until(open_log(), "user")
+assert len(found) == 4, found
+assert found[2].endswith(' user text=1.0\\040stop\\0122.0\\040close\\011\\042a\\042\\040b\\075c\\040\\134'), found[2]
+assert found[3].endswith(' user text=bytes\\040\\377\\033[2J\\302\\205\\040\\342\\200\\250'), found[3]
+P
+}
+
+t_a_remark_follows_the_rules_of_all_commands() {
+    mount_pmcfs
+    quiet
+    refused EINVAL P05 "$M/a/samples" '\n'
+    refused EINVAL P05 "$M/a/samples" 'a\0b'
+    is "$(result fill "$M/a/samples" 2000 x)" EINVAL 'cut by an output buffer'
+    is "$(result fill "$M/a/samples" 200000 x)" E2BIG
+    accepted "$M/a/samples" one two 'three\n'
+    : >"$M/a/samples"
+    is "$(timeout 1 cat "$M/a/samples" | sed -n 's/.* user text=//p' | paste -sd,)" one,two,three
+}
+
+t_it_opens_for_one_thing_only() {
+    mount_pmcfs
+    quiet
+    for name in samples samples.perf; do
+        is "$(result open "$M/a/$name" rw)" EINVAL "$name read-write"
+        is "$(result open "$M/a/$name" r)" ok
+    done
+    is "$(result open "$M/a/samples" w)" ok
+    is "$(result open "$M/a/samples" append)" ok
+    is "$(result open "$M/a/samples.perf" w)" EACCES
+    is "$(result open "$M/a/samples.folded" w)" EACCES
+}
+
+t_permissions_are_those_of_the_directory() {
+    mount_pmcfs
+    quiet
+    chmod 755 "$M/a"
+    is "$(result_as $ALICE open "$M/a/samples" r)" ok
+    is "$(result_as $ALICE open "$M/a/samples" w)" EACCES
+    chmod 700 "$M/a"
+    is "$(result_as $ALICE open "$M/a/samples" r)" EACCES
+}
+
+t_a_pmc_that_is_removed_under_its_readers_leaves_nothing() {
+    mount_pmcfs
+    local readers=()
+    for i in {1..5}; do
+        quiet "s$i"
+        timeout 20 cat "$M/s$i/samples" >/dev/null &
+        readers+=($!)
+    done
+    sleep 0.2
+    rmdir "$M"/s?
+    wait "${readers[@]}"
+    eventually 5 '[[ $(stat_value parked) == 0 ]]'
+}
