@@ -47,7 +47,8 @@ static void note_state(struct pmc *pmc, enum record_type type, uint64_t time_ns)
                                 .id = LOG_ID(pmc->set_number, 0)});
 }
 
-static void note_allocated(struct pmc *pmc)
+/* Not after what its counters tell: times in a log do not go back, so those would come later. */
+static void note_allocated(struct pmc *pmc, uint64_t time_ns)
 {
     struct buf text;
     char room[256];
@@ -58,6 +59,7 @@ static void note_allocated(struct pmc *pmc)
         pmc_print_resolved(pmc, i, &text);
     }
     pmc_note(pmc, (struct note){.type = RECORD_ALLOCATE,
+                                .time = time_ns,
                                 .cpu = UINT32_MAX,
                                 .id = LOG_ID(pmc->set_number, 0),
                                 .text = buf_text(&text),
@@ -203,7 +205,7 @@ void record_begin(struct change *change, bool starts)
     struct pmc *pmc = change->pmc;
 
     if (change->new_set)
-        note_allocated(pmc);
+        note_allocated(pmc, change->started_ns);
     for (unsigned i = 0; i < change->n_fresh_planned; i++) {
         const struct link *link = change->fresh[i];
         bool again = change->cause == CAUSE_DROPPED && !link->below;

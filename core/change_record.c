@@ -107,9 +107,12 @@ static void hold(struct change *change, struct recording *recording)
 void record_hold(struct change *change)
 {
     struct recording *recording = change->recording ? change->recording : change->pmc->recording;
+    bool any;
 
-    if (recording && !change->held)
+    if (recording && !change->held) {
+        recording_drain(recording, true, &any); /* what was before the commit's notes stays so */
         hold(change, recording);
+    }
     change->started_ns = change->engine->host->now_ns(change->engine->host_state);
 }
 

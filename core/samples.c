@@ -43,7 +43,10 @@ static int remark_put(struct call *call, struct pmc *pmc)
         rc = log_put(pmc->log, (const struct record *)record.data);
     buf_free(&record);
     if (rc)
-        return err_set(&call->err, X14, "no memory for a record of the log of %s", pmc->name);
+        return err_set(&call->err, X14,
+                       "no memory for a record of the log of %s, or none that max_log_per_user "
+                       "leaves: release other PMCs, or set a smaller logsize for them",
+                       pmc->name);
     pmc_wake(pmc);
     return CALL_DONE;
 }

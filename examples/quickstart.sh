@@ -1,7 +1,7 @@
 #!/bin/sh
 # From nothing to a first table: installs what is missing, builds pmcfs, mounts it on a temporary
-# directory, counts a command from its first instruction to its last and a process that is already
-# running, and takes everything away again. For Debian 12, as root or with sudo.
+# directory, counts a command from its first instruction to its last, counts and samples a process that
+# is already running, and takes everything away again. For Debian 12, as root or with sudo.
 #
 # usage: sh examples/quickstart.sh
 set -eu
@@ -126,9 +126,23 @@ count_running() {
     begin=$(now_ms)
     put busy/target "$busy_pid"
     [ ! -d "$mnt/busy-hw" ] || put busy-hw/target "$busy_pid"
+    mkdir "$mnt/where"
+    put where/config event=cpu-clock freq=997 "target=$busy_pid"
     sleep 1
     values busy >"$work/busy"
     busy_ms=$(($(now_ms) - begin))
+    put where/ctl stop
+    cat "$mnt/where/samples.folded" >"$work/where"
+}
+
+# Lines "program;place N": a sample without a call chain has one place.
+print_places() {
+    say '  Where that gzip was, by samples (perf report -i - <samples.perf tells more):'
+    say ''
+    sort -t ' ' -k 2 -rn "$work/where" | awk '
+        { sub(/^[^;]*;/, ""); sum += $2; if (NR <= 3) { place[NR] = $1; n[NR] = $2 } }
+        END { for (i in n) printf "  %5.1f %%  %s\n", 100 * n[i] / sum, place[i] | "sort -rn" }'
+    say ''
 }
 
 print_table() {
@@ -187,6 +201,7 @@ say 'Counting sort and gzip from their first instruction, then a gzip that runs 
 count_command
 count_running
 print_table
+[ ! -s "$work/where" ] || print_places
 [ -z "$no_pmu" ] || say "  No hardware events: $no_pmu."
 if [ "$bin" = "$root/build" ]; then
     say "To go on: ${sudo:+sudo }mkdir -p /pmc && ${sudo:+sudo }$bin/pmcfs /pmc && cat /pmc/README"

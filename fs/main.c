@@ -143,6 +143,12 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
     fs->engine_sink.cpu(fs->engine_sink.ctx, cpu, online);
 }
 
+static void sink_ready(void *ctx, uint64_t tag)
+{
+    struct fs *fs = ctx;
+    fs->engine_sink.ready(fs->engine_sink.ctx, tag);
+}
+
 /* Without a usable PMU: one line that says so, and why (the backend's own words in info/backend).
  */
 static void say_machine(const struct fs *fs)
@@ -180,7 +186,8 @@ static bool engine_open(struct fs *fs, const struct loop *loop, struct err *err)
                              .exited = sink_exited,
                              .gone = sink_gone,
                              .dropped = sink_dropped,
-                             .cpu = sink_cpu};
+                             .cpu = sink_cpu,
+                             .ready = sink_ready};
     if (fs->host->open(loop, &fs->sink, &fs->host_state, err) < 0)
         return false;
     if (fs->backend->open(words, fs->host, fs->host_state, loop, &fs->sink, &fs->backend_state,

@@ -49,6 +49,11 @@ print_table() {
             tag("Cm " $1 " Er " $2 " Pq " quoted($3))
             text(sentence($4))
         }
+        table == "records" {
+            tag("Cm " $1 ($2 == "" ? "" : " No " quoted($2)))
+            text(sentence($3))
+            text(origin($4))
+        }
         table == "files" {
             tag("Pa " $1 ($2 == "" ? "" : " Pq " $2))
             text(sentence($3))
@@ -80,7 +85,7 @@ replace_table() {
 if [ "$what" = --update ]; then
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
-    for table in settings tunables errors files modes states verbs; do
+    for table in settings tunables errors files modes states verbs records; do
         print_table "$table" >"$work/table"
         replace_table "$table" "$work/table" >"$work/manual"
         cat "$work/manual" >"$manual"

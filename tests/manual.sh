@@ -12,7 +12,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 
-for table in settings tunables errors files modes states verbs; do
+for table in settings tunables errors files modes states verbs records; do
     sh "$here/manual-tables.sh" "$pmcfs" "$table" >"$work/program"
     awk -v table="$table" '
         $0 == ".\\\" end " table { inside = 0 }

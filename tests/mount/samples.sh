@@ -421,6 +421,26 @@ t_lines_are_in_the_order_of_time() {
     cut -d' ' -f1 "$T/log" | sort -c -t. -k1,1n -k2,2n
 }
 
+# Two samples of one clock on one CPU cannot be of one moment.
+t_samples_before_and_after_a_command_keep_their_times() {
+    mount_pmcfs
+    target_start p
+    target_start q
+    printf 'spin 600\n' >&"${IN[p]}"
+    pmc a event=cpu-clock period=1000000 "target=${PID_OF[p]}"
+    for _ in {1..5}; do
+        accepted "$M/a/target" "${PID_OF[q]}"
+        ctl a restart
+        accepted "$M/a/target" "-${PID_OF[q]}"
+    done
+    target_end p
+    target_end q
+    eventually 10 '[[ $(state a) == exited ]]'
+    timeout 10 cat "$M/a/samples" >"$T/log"
+    between "$(grep -c ' sample ' "$T/log")" 50 10000 "samples"
+    is "$(awk '$2 == "sample" { print $1, $5 }' "$T/log" | uniq -d | head -3)" '' "moments of two samples"
+}
+
 t_a_remark_is_one_line_whatever_it_contains() {
     mount_pmcfs
     quiet
