@@ -27,6 +27,10 @@
     X(ids)                                                                                         \
     X(includes)                                                                                    \
     X(log)                                                                                         \
+    X(log_memory)                                                                                  \
+    X(log_readers)                                                                                 \
+    X(log_save)                                                                                    \
+    X(log_sets)                                                                                    \
     X(logtext)                                                                                     \
     X(memory)                                                                                      \
     X(perfdata)                                                                                    \

@@ -1,0 +1,212 @@
+/*
+ * Sets and their quotas, a witness of time, attach without fork records, start at exec, and
+ * counters that are given to a later worker.
+ */
+#include "tests/attach_test.h"
+
+#include "backends/perf/check.h"
+#include "backends/perf/code.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+void test_set(void)
+{
+    struct target target = target_begin();
+    struct plan plan = plan_for(&target);
+    struct counter *counter;
+    struct reading a = {0}, b = {0}, c = {0};
+    long own;
+
+    ask(&target, "t 4\n");
+    plan.n = 2;
+    counter = attach_started(&plan);
+    own = ask(&target, "w\n");
+    perf_read(counter, &a);
+    check((long)a.value[0] == own && a.value[1] > 0 && a.estimate[0] == a.value[0] &&
+              a.covered_ns == a.enabled_ns && a.enabled_ns == a.running_ns,
+          "a set of two", ": %llu %llu", (unsigned long long)a.value[0],
+          (unsigned long long)a.value[1]);
+    perf_stop(counter);
+    ask(&target, "t 2\n");
+    perf_read(counter, &a);
+    ask(&target, "w\n");
+    perf_read(counter, &b);
+    check(a.value[0] == b.value[0] && a.enabled_ns == b.enabled_ns, "stopped stands still", "");
+    perf_start(counter, &err);
+    own = ask(&target, "w\n");
+    perf_read(counter, &c);
+    check((long)(c.value[0] - b.value[0]) == own && c.enabled_ns > b.enabled_ns,
+          "started again continues", ": %ld of %ld", (long)(c.value[0] - b.value[0]), own);
+    perf_free(counter);
+    plan.n = 3;
+    int rc = perf_attach(&state, &plan, &counter, &err);
+    check(rc == -EOPNOTSUPP && !counter, "a refused member has a sentence", ": %s %s",
+          err_table[err.id].id, err.text);
+    plan.n = 1;
+    plan.fds_free = 3;
+    rc = perf_attach(&state, &plan, &counter, &err);
+    check(rc == -EMFILE && err.id == P10, "descriptors", ": %s", err.text);
+    plan.fds_free = ULONG_MAX;
+    plan.fds_quota = 6;
+    rc = perf_attach(&state, &plan, &counter, &err);
+    check(rc == -EDQUOT && err.id == P11 && strstr(err.text, "needs 7 descriptors, quota has 6"),
+          "a quota", ": %s", err.text);
+    plan.fds_quota = 7;
+    rc = perf_attach(&state, &plan, &counter, &err);
+    check(!rc, "only what stays counts against it", ": %s", err.text);
+    if (!rc)
+        perf_free(counter);
+    plan.fds_free = 7 + 10;
+    rc = perf_attach(&state, &plan, &counter, &err);
+    check(rc == -EMFILE && err.id == P10, "what is open for a while counts, too", ": %s", err.text);
+    check(!perf_check_set(&state, plan_events, 2, false, &err), "check_set takes two", "");
+    rc = perf_check_set(&state, plan_events, 3, false, &err);
+    check(rc == -EOPNOTSUPP, "check_set refuses", ": %s %s", err_table[err.id].id, err.text);
+    target_end(&target);
+    plan.fds_free = 100;
+    rc = perf_attach(&state, &plan, &counter, &err);
+    check(rc == -ESRCH, "a dead target", ": %s", err.text);
+}
+
+/* The x86 time stamp counter stands for an event that takes a counter of the processor. */
+void test_hardware(void)
+{
+    struct target target = target_begin();
+    struct plan plan = plan_for(&target);
+    struct event tsc = {.written = (char *)"msr/tsc/", .scale = 1};
+    struct plan_event set[] = {{&events[0], true, true}, {&tsc, true, true}};
+    struct counter *counter;
+    struct reading a = {0};
+    FILE *type = fopen("/sys/bus/event_source/devices/msr/type", "re");
+    unsigned number = 0;
+
+    if (type && fscanf(type, "%u", &number) == 1) {
+        tsc.code[CODE_TYPE] = number;
+        tsc.code[CODE_FLAGS] = CODE_HARDWARE | CODE_NO_EXCLUDE;
+        plan.events = set;
+        plan.n = 2;
+        ask(&target, "t 2\n");
+        counter = attach_started(&plan);
+        long own = ask(&target, "w\n");
+        int rc = perf_read(counter, &a);
+        check(!rc && (long)a.value[0] == own && a.value[1] > a.running_ns / 4 && !a.off &&
+                  perf_cost(counter) == 6 && a.covered_ns > 0 &&
+                  (int64_t)(a.covered_ns - a.running_ns) < 1000000,
+              "with a witness of time", ": %llu covered, %llu running",
+              (unsigned long long)a.covered_ns, (unsigned long long)a.running_ns);
+        perf_free(counter);
+    }
+    if (type)
+        fclose(type);
+    target_end(&target);
+}
+
+/* Without fork records: it works, and says so when it could not be exact. */
+void test_blind(void)
+{
+    struct target target = target_begin();
+    struct plan plan = plan_for(&target);
+    struct sideband *sideband = state.sideband;
+    struct counter *counter;
+    struct counter_facts facts = {0};
+    long off;
+
+    state.sideband = NULL;
+    ask(&target, "t 3\n");
+    counter = attach_started(&plan);
+    ask(&target, "t 2\n");
+    agrees(counter, &target, "w\n", &off);
+    perf_facts_of(counter, &facts);
+    check(off == 0 && !facts.raced, "without a sideband", "");
+    perf_free(counter);
+    plan.deadline_ns = 1;
+    state.sideband = sideband;
+    int rc = perf_attach(&state, &plan, &counter, &err);
+    check(rc == -EAGAIN && err.id == P13 && !counter, "too late", ": %s", err.text);
+    target_end(&target);
+}
+
+void test_exec(void)
+{
+    struct target target = target_begin();
+    struct plan plan = plan_for(&target);
+    struct counter *counter;
+    struct reading a = {0}, b = {0};
+    long own;
+
+    plan.at_exec = true;
+    counter = attach_started(&plan);
+    ask(&target, "m\n");
+    perf_read(counter, &a);
+    ask(&target, "e\n");
+    ask(&target, "m\n");
+    long before = value(counter);
+    own = ask(&target, "m\n");
+    perf_read(counter, &b);
+    check(!a.enabled_ns && !a.value[0] && b.enabled_ns && (long)b.value[0] - before == own,
+          "start at exec", ": %llu faults with the exec", (unsigned long long)before);
+    perf_stop(counter);
+    before = value(counter);
+    ask(&target, "m\n");
+    check(value(counter) == before && !perf_start(counter, &err) && ask(&target, "m\n") > 0 &&
+              value(counter) > before,
+          "stop and start after the exec", "");
+    perf_free(counter);
+    target_end(&target);
+}
+
+void test_adopt(void)
+{
+    struct target target = target_begin();
+    struct plan plan = plan_for(&target);
+    struct counter *counter, *again = NULL;
+    struct counter_facts old, new = {0};
+    struct buf text, second;
+    unsigned fds;
+    long off, before;
+
+    ask(&target, "t 3\n");
+    ask(&target, "f 2\n");
+    plan.descendants = true;
+    plan.n = 2;
+    counter = attach_started(&plan);
+    agrees(counter, &target, "w\n", &off);
+    before = value(counter);
+    perf_facts_of(counter, &old);
+    buf_init(&text, NULL, 0);
+    buf_init(&second, NULL, 0);
+    perf_print(counter, &text);
+    fds = open_fds();
+    perf_forget(counter);
+    check(!perf_adopt(&state, &plan, buf_text(&text), &again) && open_fds() == fds, "adopt", ": %s",
+          buf_text(&text));
+    if (again) {
+        perf_print(again, &second);
+        perf_facts_of(again, &new);
+        check(!strcmp(buf_text(&text), buf_text(&second)), "prints the same again", "");
+        off = value(again) - before;
+        check(off == 0, "keeps its count", ": off by %ld", off);
+        agrees(again, &target, "w\n", &off);
+        check(off == 0 && old.covered == new.covered &&old.descriptors == new.descriptors,
+              "goes on with the same numbers", ": off by %ld", off);
+        ask(&target, "f 1\n");
+        perf_facts_of(again, &new);
+        check(new.covered == old.covered + 1, "and follows new children", ": %u", new.covered);
+        kill(target.pid, SIGKILL);
+        waitpid(target.pid, NULL, 0);
+        for (int i = 0; i < 20 && !gone; i++)
+            pump(50);
+        check(gone == 1, "and tells the end", "");
+        perf_free(again);
+    }
+    gone = 0;
+    check(perf_adopt(&state, &plan, "perf 2 1 0 0 1 1 - 5 -1 900,901,-1,-1", &again) < 0 && !again,
+          "a text of closed descriptors is refused", "");
+    buf_free(&text);
+    buf_free(&second);
+    target_end(&target);
+}

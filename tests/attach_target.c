@@ -1,0 +1,252 @@
+/*
+ * The target of the tests of attach: workers are threads or processes, each told what to do through
+ * its slot, and count their own page faults (getrusage).
+ */
+#include "tests/attach_test.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    WORKERS_MAX = 700,
+    STACK_BYTES = 65536
+};
+
+struct slot {
+    sem_t go;
+    char what; /* w: work, x: end, c: make a thread of your own */
+    bool live, process;
+    pid_t tid;
+    long faults; /* that it counted itself */
+    char *pages;
+};
+
+struct shared {
+    sem_t done;
+    struct slot slot[WORKERS_MAX];
+    unsigned n;     /* made */
+    unsigned ready; /* have touched all that they touch but for work */
+};
+static struct shared *shared;
+
+static long own_faults(void)
+{
+    struct rusage use;
+
+    getrusage(RUSAGE_THREAD, &use);
+    return use.ru_minflt + use.ru_majflt;
+}
+
+/* Of all threads, those that have ended included. */
+static long process_faults(void)
+{
+    struct rusage use;
+
+    getrusage(RUSAGE_SELF, &use);
+    return use.ru_minflt + use.ru_majflt;
+}
+
+static void work(struct slot *slot)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = slot->pages;
+    long before = own_faults();
+
+    for (size_t i = 0; i < PAGES; i++)
+        *(volatile char *)(pages + i * page) = 1;
+    slot->faults += own_faults() - before;
+}
+
+/* Pages given back before the count, so that touching them faults again. */
+static void unwork(struct slot *slot)
+{
+    madvise(slot->pages, PAGES * (size_t)sysconf(_SC_PAGESIZE), MADV_DONTNEED);
+}
+
+static void worker_make(bool process);
+
+static void *worker(void *arg)
+{
+    struct slot *slot = arg;
+
+    slot->tid = (pid_t)syscall(SYS_gettid);
+    work(slot);
+    unwork(slot);
+    slot->faults = 0;
+    sem_post(&slot->go);
+    sem_wait(&slot->go);
+    __atomic_fetch_add(&shared->ready, 1, __ATOMIC_SEQ_CST);
+    for (;;) {
+        sem_wait(&slot->go);
+        if (slot->what == 'w')
+            work(slot), unwork(slot);
+        else if (slot->what == 'c')
+            worker_make(false);
+        else
+            break;
+        sem_post(&shared->done);
+    }
+    slot->live = false;
+    sem_post(&shared->done);
+    return NULL;
+}
+
+static void worker_make(bool process)
+{
+    unsigned at = __atomic_fetch_add(&shared->n, 1, __ATOMIC_SEQ_CST);
+    struct slot *slot = &shared->slot[at % WORKERS_MAX];
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    sem_init(&slot->go, 1, 0);
+    slot->process = process;
+    slot->pages = mmap(NULL, PAGES * (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    slot->live = true;
+    if (process) {
+        if (fork() == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            worker(slot);
+            _exit(0);
+        }
+        return;
+    }
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attr, worker, slot))
+        _exit(3);
+    pthread_attr_destroy(&attr);
+}
+
+/* Tell all live workers (or the first `most`), wait, and give what they counted. */
+static long tell(char what, unsigned most)
+{
+    unsigned told = 0, n = shared->n;
+    long faults = 0;
+
+    for (unsigned i = 0; i < n && told < most; i++) {
+        if (!shared->slot[i].live)
+            continue;
+        shared->slot[i].what = what;
+        sem_post(&shared->slot[i].go);
+        told++;
+    }
+    while (told-- > 0)
+        sem_wait(&shared->done);
+    for (unsigned i = 0; i < n; i++) {
+        faults += shared->slot[i].faults;
+        shared->slot[i].faults = 0;
+    }
+    return faults;
+}
+
+static void settle(void)
+{
+    for (int i = 0; i < 5000 && __atomic_load_n(&shared->ready, __ATOMIC_SEQ_CST) <
+                                    __atomic_load_n(&shared->n, __ATOMIC_SEQ_CST);
+         i++)
+        usleep(1000);
+    usleep(2000);
+}
+
+int target_main(void)
+{
+    struct slot self = {.live = false};
+    char line[64];
+    unsigned n, us;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(30);
+    self.pages = mmap(NULL, PAGES * (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    memset(shared, 0, sizeof *shared);
+    sem_init(&shared->done, 1, 0);
+    work(&self), unwork(&self);
+    printf("0\n");
+    fflush(stdout);
+    while (fgets(line, sizeof line, stdin)) {
+        long faults = 0;
+
+        n = us = 0;
+        if (sscanf(line + 1, "%u %u", &n, &us) < 0)
+            n = 0;
+        switch (line[0]) {
+        case 't':
+        case 'f': /* threads, processes */
+            while (n-- > 0)
+                worker_make(line[0] == 'f');
+            settle();
+            break;
+        case 's':
+        case 'p': /* threads, processes: one every few microseconds, after answering */
+            printf("0\n");
+            fflush(stdout);
+            while (n-- > 0) {
+                struct timespec a, b;
+
+                clock_gettime(CLOCK_MONOTONIC, &a);
+                worker_make(line[0] == 'p');
+                do
+                    clock_gettime(CLOCK_MONOTONIC, &b);
+                while ((b.tv_sec - a.tv_sec) * 1000000000 + b.tv_nsec - a.tv_nsec < us * 1000L);
+            }
+            settle();
+            break;
+        case 'w': /* everybody works */
+            self.faults = 0;
+            faults = tell('w', WORKERS_MAX);
+            work(&self), unwork(&self);
+            faults += self.faults;
+            break;
+        case 'm': /* the main thread alone */
+            self.faults = 0;
+            work(&self), unwork(&self);
+            faults = self.faults;
+            break;
+        case 'x':
+        case 'c': /* n workers end; each of n makes a thread */
+            faults = process_faults();
+            tell(line[0], n);
+            settle();
+            faults = process_faults() - faults;
+            break;
+        case 'e':
+            execl("/proc/self/exe", "attach", "target", (char *)NULL);
+            _exit(4);
+        default:
+            break;
+        }
+        printf("%ld\n", faults);
+        fflush(stdout);
+    }
+    return 0;
+}
+
+long ask(struct target *target, const char *format, ...)
+{
+    char line[64] = "";
+    va_list args;
+
+    va_start(args, format);
+    vfprintf(target->to, format, args);
+    va_end(args);
+    fflush(target->to);
+    return fgets(line, sizeof line, target->from) ? atol(line) : -1;
+}
+
+struct target target_begin(void)
+{
+    return target_start("attach");
+}

@@ -1,0 +1,175 @@
+/*
+ * Results, the machine as far as the backend asks, and processes to observe: what the tests of the
+ * perf backend on real processes share.
+ */
+#include "tests/perf_test.h"
+
+#include "backends/perf/sideband.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+unsigned failed;
+bool tells_all;
+struct err err;
+
+bool check(bool ok, const char *name, const char *format, ...)
+{
+    va_list args;
+
+    printf("%s %s", ok ? "ok" : "not ok", name);
+    if (!ok || tells_all) {
+        va_start(args, format);
+        vprintf(format, args);
+        va_end(args);
+    }
+    printf("\n");
+    fflush(stdout);
+    failed += !ok;
+    return ok;
+}
+
+static void fake_possible(struct host_state *unused, struct cpus *out)
+{
+    (void)unused;
+    for (unsigned i = 0; i < (unsigned)sysconf(_SC_NPROCESSORS_CONF); i++)
+        cpus_add(out, i);
+}
+
+int missing_cpu = -1;
+
+static void fake_online(struct host_state *unused, struct cpus *out)
+{
+    (void)unused;
+    for (unsigned i = 0; i < (unsigned)sysconf(_SC_NPROCESSORS_ONLN); i++)
+        if ((int)i != missing_cpu)
+            cpus_add(out, i);
+}
+
+static const struct host fake_host = {
+    .name = "fake", .cpus_possible = fake_possible, .cpus_online = fake_online};
+
+static struct watched {
+    int fd;
+    void (*fn)(void *arg, uint32_t events);
+    void *arg;
+} watched[256];
+static int epoll = -1;
+unsigned ready, gone;
+
+static int fake_watch(void *ctx, int fd, uint32_t events, void (*fn)(void *, uint32_t), void *arg)
+{
+    (void)ctx;
+    for (unsigned i = 1; i < 256; i++) {
+        if (!watched[i].fn) {
+            struct epoll_event event = {.events = events, .data.u32 = i};
+
+            watched[i] = (struct watched){fd, fn, arg};
+            return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+        }
+    }
+    return -ENOMEM;
+}
+
+static void fake_unwatch(void *ctx, int fd)
+{
+    (void)ctx;
+    epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
+    for (unsigned i = 1; i < 256; i++)
+        if (watched[i].fn && watched[i].fd == fd)
+            watched[i].fn = NULL;
+}
+
+int pump(int ms)
+{
+    struct epoll_event event;
+    int i = 0;
+
+    for (; i < 64 && epoll_wait(epoll, &event, 1, ms) == 1; i++)
+        if (watched[event.data.u32].fn)
+            watched[event.data.u32].fn(watched[event.data.u32].arg, event.events);
+    return i;
+}
+
+static void fake_ready(void *ctx, uint64_t tag)
+{
+    (void)ctx;
+    ready += tag == 7;
+}
+
+static void fake_gone(void *ctx, uint64_t tag)
+{
+    (void)ctx;
+    gone += tag == 7;
+}
+
+static const struct loop fake_loop = {.watch = fake_watch, .unwatch = fake_unwatch};
+static const struct sink fake_sink = {.ready = fake_ready, .gone = fake_gone};
+static struct class_info fake_class = {.name = "software", .width = 64};
+struct backend_state state = {.host = &fake_host,
+                              .loop = &fake_loop,
+                              .sink = &fake_sink,
+                              .classes = &fake_class,
+                              .n_classes = 1};
+
+bool machine_make(void)
+{
+    epoll = epoll_create1(EPOLL_CLOEXEC);
+    return epoll >= 0;
+}
+
+unsigned open_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    unsigned n = 0;
+
+    for (struct dirent *d = readdir(dir); d; d = readdir(dir))
+        n += d->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+long answer(struct target *target)
+{
+    char line[64] = "";
+
+    return fgets(line, sizeof line, target->from) ? atol(line) : -1;
+}
+
+struct target target_start(const char *program)
+{
+    struct target target;
+    int to[2], from[2];
+
+    if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC))
+        exit(2);
+    target.pid = fork();
+    if (target.pid == 0) {
+        dup2(to[0], 0);
+        dup2(from[1], 1);
+        execl("/proc/self/exe", program, "target", (char *)NULL);
+        _exit(127);
+    }
+    close(to[0]);
+    close(from[1]);
+    target.to = fdopen(to[1], "w");
+    target.from = fdopen(from[0], "r");
+    answer(&target);
+    return target;
+}
+
+void target_end(struct target *target)
+{
+    kill(target->pid, SIGKILL);
+    waitpid(target->pid, NULL, 0);
+    fclose(target->to);
+    fclose(target->from);
+}

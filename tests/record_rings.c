@@ -1,0 +1,223 @@
+/*
+ * Rings: full, many times around, half full, drained while counters come and go, and on a CPU that
+ * comes later.
+ */
+#include "tests/record_test.h"
+
+#include "backends/perf/census.h"
+#include "backends/perf/sampling.h"
+
+#include <pthread.h>
+
+/* A ring of one page cannot hold them: what is missing is told, to the last one. */
+void test_losses(bool later)
+{
+    struct target target = target_begin();
+    struct run run = {.n = 0};
+
+    ask(&target, 'c', 1);
+    run_plan(&run, &target);
+    if (recorder_begin_with(&run, page) && run_attach(&run)) {
+        ask(&target, 'p', 1000);
+        perf_stop(run.counter);
+        drain(&run, true);
+        check(lost_of(&run) > 800 && samples_of(&run, 0) + lost_of(&run) == value_at(&run, 0),
+              "lost samples are counted exactly", ": %lu + %lu of %lu", samples_of(&run, 0),
+              lost_of(&run), (unsigned long)value_at(&run, 0));
+        if (later) {
+            perf_start(run.counter, &err);
+            ask(&target, 'p', 30);
+            perf_stop(run.counter);
+            drain(&run, true);
+            check(samples_of(&run, 0) + lost_of(&run) == value_at(&run, 0),
+                  "and none of them twice", ": %lu + %lu of %lu", samples_of(&run, 0),
+                  lost_of(&run), (unsigned long)value_at(&run, 0));
+        }
+    }
+    run_end(&run);
+    target_end(&target);
+}
+
+/* Many times around a small ring, drained while it goes on. */
+void test_around(void)
+{
+    struct target target = target_begin();
+    struct run run = {.n = 0};
+
+    run_plan(&run, &target);
+    run.plan.chain_user = true;
+    run.plan.depth = 3;
+    if (recorder_begin_with(&run, 8 * page) && run_attach(&run)) {
+        for (int i = 0; i < 60; i++) {
+            ask(&target, 'c', (unsigned long)i % 2);
+            ask(&target, 'p', 40);
+            if (i % 3 == 0)
+                drain(&run, false);
+        }
+        perf_stop(run.counter);
+        drain(&run, true);
+        check(samples_of(&run, 0) + lost_of(&run) == value_at(&run, 0) &&
+                  samples_of(&run, 0) >= 2300,
+              "records around the end of a ring", ": %lu + %lu of %lu", samples_of(&run, 0),
+              lost_of(&run), (unsigned long)value_at(&run, 0));
+        check(in_order(&run), "in order over CPUs and drains", "");
+    }
+    run_end(&run);
+    target_end(&target);
+}
+
+void test_young(void)
+{
+    struct target target = target_begin();
+    struct run run = {.n = 0};
+    uint64_t newest = 0, begin;
+
+    run_plan(&run, &target);
+    if (recorder_begin_with(&run, RING) && run_attach(&run)) {
+        ask(&target, 'p', 50);
+        begin = census_now_ns();
+        drain(&run, false);
+        EACH(&run, record)
+        newest = record_time(record);
+        check(newest + 10000000 <= census_now_ns() && newest < begin,
+              "what is young stays where it is", "");
+        drain(&run, true);
+        check(samples_of(&run, 0) >= 50, "but when all is asked for", ": %lu", samples_of(&run, 0));
+    }
+    run_end(&run);
+    target_end(&target);
+}
+
+void test_ready(void)
+{
+    struct target target = target_begin();
+    struct run run = {.n = 0};
+    int rounds;
+
+    run_plan(&run, &target);
+    if (recorder_begin_with(&run, 4 * page) && run_attach(&run)) {
+        ready = 0;
+        ask(&target, 'c', 0);
+        ask(&target, 'p', 20);
+        pump(0);
+        check(ready == 0, "a ring less than half full says nothing", ": %u", ready);
+        ask(&target, 'p', 200);
+        rounds = pump(50);
+        check(ready >= 1 && rounds < 8, "a ring half full wants to be drained, once",
+              ": %u in %d rounds", ready, rounds);
+    }
+    run_end(&run);
+    target_end(&target);
+}
+
+/* What a freed counter had written is taken under its name; a new one has its own. */
+void test_freed(void)
+{
+    struct target target = target_begin();
+    struct run run = {.n = 0};
+    unsigned long first, second, of_second = 0;
+
+    run_plan(&run, &target);
+    if (recorder_begin_with(&run, RING) && run_attach(&run)) {
+        ask(&target, 'p', 40);
+        perf_stop(run.counter);
+        first = value_at(&run, 0);
+        perf_free(run.counter);
+        run.counter = NULL;
+        run.plan.set = SET + 1;
+        if (run_attach(&run)) {
+            ask(&target, 'p', 30);
+            perf_stop(run.counter);
+            second = value_at(&run, 0);
+            drain(&run, true);
+            EACH(&run, record)
+            of_second +=
+                record->type == RECORD_SAMPLE &&
+                ((const struct record_sample *)(const void *)record)->id == LOG_ID(SET + 1, 0);
+            check(samples_of(&run, 0) == first && of_second == second,
+                  "samples of a freed counter keep their name", ": %lu of %lu, %lu of %lu",
+                  samples_of(&run, 0), first, of_second, second);
+            check(run.recorder->n_ids == run.recorder->n_cpus && run.recorder->origins &&
+                      !run.recorder->origins->next,
+                  "then it is forgotten", ": %zu ids", run.recorder->n_ids);
+        }
+    }
+    run_end(&run);
+    target_end(&target);
+}
+
+static void *drain_thread(void *arg)
+{
+    struct run *run = arg;
+
+    while (!__atomic_load_n(&run->over, __ATOMIC_ACQUIRE))
+        drain(run, false);
+    return NULL;
+}
+
+/* Counters come and go while one thread drains. */
+void test_concurrent(void)
+{
+    struct target target = target_begin();
+    struct run run = {.n = 0};
+    unsigned long counted = 0, samples = 0;
+    pthread_t thread;
+
+    run_plan(&run, &target);
+    if (recorder_begin_with(&run, RING)) {
+        pthread_create(&thread, NULL, drain_thread, &run);
+        for (unsigned i = 0; i < 40; i++) {
+            run.plan.set = SET + i;
+            run.plan.deadline_ns = census_now_ns() + 5000000000u;
+            if (perf_attach(&state, &run.plan, &run.counter, &err))
+                break;
+            perf_start(run.counter, &err);
+            ask(&target, 'p', 20);
+            perf_stop(run.counter);
+            counted += value_at(&run, 0);
+            perf_free(run.counter);
+            run.counter = NULL;
+        }
+        __atomic_store_n(&run.over, true, __ATOMIC_RELEASE);
+        pthread_join(thread, NULL);
+        drain(&run, true);
+        for (unsigned i = 0; i < 40; i++)
+            EACH(&run, record)
+        samples += record->type == RECORD_SAMPLE &&
+                   ((const struct record_sample *)(const void *)record)->id == LOG_ID(SET + i, 0);
+        check(samples == counted && counted >= 800 && in_order(&run),
+              "counters come and go while it is drained", ": %lu of %lu", samples, counted);
+        check(run.recorder->n_ids == 0 && !run.recorder->origins, "and all is forgotten", ": %zu",
+              run.recorder->n_ids);
+    }
+    run_end(&run);
+    target_end(&target);
+}
+
+void test_late_cpu(void)
+{
+    struct target target = target_begin();
+    struct run run = {.n = 0};
+    unsigned before = open_fds();
+
+    missing_cpu = 1;
+    ask(&target, 'c', 1);
+    run_plan(&run, &target);
+    if (recorder_begin_with(&run, RING) && run_attach(&run)) {
+        ask(&target, 'p', 40);
+        missing_cpu = -1;
+        recorders_cpu(&state, 1);
+        recorders_cpu(&state, 1);
+        ask(&target, 'p', 30);
+        perf_stop(run.counter);
+        drain(&run, true);
+        check(run.recorder->n_rings == 2 && samples_of(&run, 0) >= 30 && samples_of(&run, 0) < 40 &&
+                  value_at(&run, 0) >= 70,
+              "a CPU that comes online is recorded from then on", ": %lu of %lu",
+              samples_of(&run, 0), (unsigned long)value_at(&run, 0));
+    }
+    missing_cpu = -1;
+    run_end(&run);
+    check(open_fds() == before, "and its ring is closed with the others", "");
+    target_end(&target);
+}

@@ -1,0 +1,104 @@
+/*
+ * What the tests of records share (record*.c, one program): the target's words, a recorder with one
+ * counter, and questions about what came out.
+ */
+#pragma once
+
+#include "tests/perf_test.h"
+
+#include "backends/perf/counter.h"
+#include "backends/perf/recorder.h"
+
+#include <stdint.h>
+
+enum {
+    SET = 5,
+    RING = 256 * 1024
+};
+
+extern size_t page;
+
+/*
+ * record_target.c: told a letter and a number (target_do() says which), it answers with the page
+ * faults that this took. What target_begin() gives does nothing for the first time any more.
+ */
+void target_main(void);
+struct target target_begin(void);
+long ask(struct target *target, char what, unsigned long n);
+
+enum {
+    FAULTS,
+    CLOCK,
+    SWITCHES,
+    INSTRUCTIONS,
+    CYCLES,
+    GETPPID
+};
+extern struct event events[];
+extern struct plan_event plan_events[SET_MAX];
+
+struct run {
+    struct recorder *recorder;
+    struct counter *counter;
+    struct plan plan;
+    char *bytes; /* records, one after the other */
+    size_t n, size;
+    unsigned malformed;
+    bool over; /* atomic: draining ends */
+};
+
+/* Page faults, each of them a sample, of this target. */
+void run_plan(struct run *run, struct target *target);
+/* These are checks. */
+bool recorder_begin_with(struct run *run, uint64_t bytes);
+bool run_attach(struct run *run);
+/* Frees all, and checks that every record was well-formed. */
+void run_end(struct run *run);
+
+void drain(struct run *run, bool all);
+uint64_t value_at(const struct run *run, unsigned place);
+
+const struct record *first_record(const struct run *run);
+const struct record *next_record(const struct run *run, const struct record *record);
+#define EACH(run, record)                                                                          \
+    for (const struct record *record = first_record(run); record; record = next_record(run, record))
+
+unsigned long count_type(const struct run *run, enum record_type type);
+/* Samples of the event at this place. */
+unsigned long samples_of(const struct run *run, unsigned place);
+unsigned long lost_of(const struct run *run);
+bool in_order(const struct run *run);
+
+/* record_samples.c */
+void test_every_fault(void);
+void test_period(void);
+void test_clock(bool freq);
+void test_switches(void);
+void test_tracepoint(void);
+void test_set(void);
+void test_chain(bool user);
+
+/* record_targets.c */
+void test_children(bool descendants);
+void test_facts(void);
+void test_exec(void);
+void test_thread(void);
+void test_cpu(void);
+void test_cgroup(void);
+
+/* record_rings.c */
+void test_losses(bool later);
+void test_around(void);
+void test_young(void);
+void test_ready(void);
+void test_freed(void);
+void test_concurrent(void);
+void test_late_cpu(void);
+
+/* record_steps.c */
+void test_steps(void);
+void test_steps_of_hardware(void);
+
+/* record_hardware.c */
+bool hardware_here(void);
+void test_hardware(void);

@@ -1,0 +1,210 @@
+/*
+ * The memory of a log: when it is taken, how it grows, what it is charged to, and what happens when
+ * there is none.
+ */
+#include "tests/unit/log_fixture.h"
+#include "tests/unit/memory.h"
+
+#include <errno.h>
+
+SUITE_SETUP(log_memory, log_before, log_after);
+
+TEST(uses_no_memory_before_the_first_record)
+{
+    log_set_charge(event_log, within, &limit);
+    ck_assert_uint_eq(stats().memory, 0);
+    ck_assert_int_eq(limit.used, 0);
+    put_samples(1);
+    ck_assert_uint_eq(stats().memory, 1024);
+    ck_assert_int_eq(limit.used, 1024);
+}
+
+TEST(grows_by_doubling_up_to_what_is_allowed)
+{
+    uint64_t memory = 0;
+
+    for (unsigned i = 0; i < 2000; i++) {
+        put_samples(1);
+        ck_true(stats().memory == memory || stats().memory == 2 * memory || memory == 0 ||
+                stats().memory == 48 << 10);
+        memory = stats().memory;
+    }
+    ck_assert_uint_eq(memory, 48 << 10); /* the rest is for the address spaces */
+    ck_assert_uint_ge(stats().bytes, memory - SAMPLE_SHORT);
+}
+
+TEST(wraps_at_its_size_when_growth_is_refused)
+{
+    struct log_cursor *cursor = log_open(event_log);
+    struct seen seen = {0};
+
+    limit.max = 5000;
+    log_set_charge(event_log, within, &limit);
+    put_samples(1000);
+    ck_assert_uint_eq(stats().memory, 4096);
+    ck_assert_int_eq(limit.used, 4096);
+    ck_assert_uint_eq(stats().refused, 0);
+    take_all(cursor, &seen);
+    ck_assert_uint_eq(seen.samples, 4096 / SAMPLE_SHORT);
+    ck_whole(&seen);
+    log_close(cursor);
+}
+
+TEST(does_not_ask_for_memory_at_every_record_once_refused)
+{
+    limit.max = 5000;
+    log_set_charge(event_log, within, &limit);
+    put_samples(10000);
+    ck_assert_uint_lt(limit.asked, 10 + 10000 * SAMPLE_SHORT / 4096);
+}
+
+TEST(grows_again_when_there_is_more)
+{
+    limit.max = 5000;
+    log_set_charge(event_log, within, &limit);
+    put_samples(1000);
+    limit.max = 1 << 20;
+    put_samples(1000);
+    ck_assert_uint_eq(stats().memory, 48 << 10);
+    log_unref(event_log);
+    event_log = NULL;
+    ck_assert_int_eq(limit.used, 0);
+}
+
+TEST(growing_in_the_middle_of_a_lap_keeps_every_record)
+{
+    struct log_cursor *cursor = log_open(event_log);
+    struct seen seen = {0};
+
+    limit.max = 5000;
+    log_set_charge(event_log, within, &limit);
+    put_samples(100);
+    take_all(cursor, &seen);
+    limit.max = 1 << 20;
+    put_samples(500);
+    take_all(cursor, &seen);
+    ck_whole(&seen);
+    ck_assert_uint_eq(seen.samples, 4096 / SAMPLE_SHORT + 500);
+    log_close(cursor);
+}
+
+TEST(refuses_only_while_nothing_could_be_allocated)
+{
+    struct log_cursor *cursor = log_open(event_log);
+    struct seen seen = {0};
+
+    limit.max = 0;
+    log_set_charge(event_log, within, &limit);
+    make_sample();
+    ck_assert_int_eq(put_made(), -ENOMEM);
+    ck_assert_uint_eq(stats().refused, 1);
+    limit.max = 4096;
+    put_samples(1);
+    take_all(cursor, &seen);
+    ck_assert_uint_eq(seen.dropped, 1);
+    ck_assert_uint_eq(seen.samples, 1);
+    ck_assert_uint_eq(stats().lost, 0); /* what was refused is not counted twice */
+    ck_whole(&seen);
+    log_close(cursor);
+}
+
+TEST(memory_that_ends_refuses_the_first_and_wraps_the_others)
+{
+    log_set_charge(event_log, within, &limit);
+    make_sample();
+    memory_end_at(1);
+    ck_assert_int_eq(put_made(), -ENOMEM);
+    memory_end_at(0);
+    ck_assert_int_eq(limit.used, 0);
+    put_samples(1024 / SAMPLE_SHORT);
+    make_sample();
+    memory_end_at(1);
+    ck_assert_int_eq(put_made(), 0);
+    memory_end_at(0);
+    ck_assert_uint_eq(stats().memory, 1024);
+    ck_assert_int_eq(limit.used, 1024);
+}
+
+TEST(a_large_record_has_the_ring_grow_for_it)
+{
+    struct log_cursor *cursor = log_open(event_log);
+    struct seen seen = {0};
+
+    put_samples(1);
+    ck_assert_int_eq(put_user(30000), 0);
+    take_all(cursor, &seen);
+    ck_assert_uint_eq(seen.others, 1);
+    ck_whole(&seen);
+    log_close(cursor);
+}
+
+TEST(more_may_be_allowed_later_and_less_takes_nothing_away)
+{
+    put_samples(MUCH);
+    ck_assert_uint_eq(stats().memory, 48 << 10);
+    log_set_max(event_log, 128 << 10);
+    put_samples(MUCH);
+    ck_assert_uint_eq(stats().memory, 96 << 10);
+    log_set_max(event_log, 4096);
+    put_samples(MUCH);
+    ck_assert_uint_eq(stats().memory, 96 << 10);
+}
+
+TEST(all_of_it_can_be_allocated_at_once)
+{
+    log_set_charge(event_log, within, &limit);
+    ck_assert_int_eq(log_reserve(event_log), 0);
+    ck_assert_uint_eq(stats().memory, 64 << 10);
+    ck_assert_int_eq(limit.used, 64 << 10);
+    put_samples(MUCH);
+    put_map(1, 0x1000, "/a");
+    put_samples(MUCH);
+    ck_assert_int_eq(limit.used, 64 << 10);
+}
+
+TEST(to_allocate_all_at_once_may_be_refused)
+{
+    limit.max = 60 << 10;
+    log_set_charge(event_log, within, &limit);
+    ck_assert_int_eq(log_reserve(event_log), -EDQUOT);
+    log_set_charge(event_log, NULL, NULL);
+    log_anew(64 << 10);
+    memory_end_at(1);
+    ck_assert_int_eq(log_reserve(event_log), -ENOMEM);
+    memory_end_at(0);
+}
+
+TEST(another_charge_is_asked_for_what_is_used_already)
+{
+    struct limit a = {.max = 1 << 20}, b = {.max = 1 << 20};
+
+    log_set_charge(event_log, within, &a);
+    put_samples(100);
+    log_set_charge(event_log, within, &b);
+    ck_assert_int_eq(a.used, 0);
+    ck_assert_int_eq(b.used, 8192);
+    log_unref(event_log);
+    event_log = NULL;
+    ck_assert_int_eq(b.used, 0);
+}
+
+TEST(address_spaces_are_charged_and_bounded)
+{
+    log_set_charge(event_log, within, &limit);
+    for (uint32_t pid = 1; pid < 5000; pid++)
+        put_map(pid, 0x1000, "/a/path/to/a/library.so");
+    ck_assert_uint_eq(stats().memory, 64 << 10);
+    ck_assert_int_eq(limit.used, 64 << 10);
+    ck_assert_uint_le(stats().bytes, 64 << 10);
+    ck_assert_uint_gt(stats().maps_lost, 4000);
+}
+
+TEST(without_memory_for_them_mappings_are_lost_and_counted)
+{
+    limit.max = 4096;
+    log_set_charge(event_log, within, &limit);
+    for (uint32_t pid = 1; pid <= 100; pid++)
+        put_map(pid, 0x1000, "/a");
+    ck_assert_uint_eq(stats().memory, 4096);
+    ck_assert_uint_eq(stats().maps_lost, 100 - 4096 / 112);
+}

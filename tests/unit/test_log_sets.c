@@ -1,0 +1,86 @@
+/*
+ * The numbered sets of events of a log.
+ */
+#include "core/log_sets.h"
+
+#include "tests/unit/memory.h"
+#include "tests/unit/unit.h"
+
+SUITE(log_sets);
+
+static const struct log_event two_events[] = {
+    {.name = (char *)"cycles", .resolved = (char *)"cpu/cycles/u", .freq = 997, .chains = true},
+    {.name = (char *)"a b\n", .resolved = (char *)"", .period = 5, .type = 4, .config = UINT64_MAX},
+};
+
+TEST(sets_are_numbered_and_keep_their_events)
+{
+    struct log_sets *sets = log_sets_new();
+
+    ck_assert_uint_eq(log_sets_last(sets), 0);
+    ck_assert_ptr_null(log_sets_event(sets, 0, 0));
+    ck_assert_uint_eq(log_sets_add(sets, two_events, 2), 1);
+    ck_assert_uint_eq(log_sets_add(sets, two_events, 1), 2);
+    ck_assert_uint_eq(log_sets_last(sets), 2);
+    ck_assert_uint_eq(log_sets_events(sets, 1), 2);
+    ck_assert_uint_eq(log_sets_events(sets, 3), 0);
+    ck_assert_str_eq(log_sets_event(sets, 1, 0)->resolved, "cpu/cycles/u");
+    ck_assert_ptr_ne(log_sets_event(sets, 1, 0)->name, two_events[0].name);
+    ck_assert_ptr_null(log_sets_event(sets, 2, 1));
+    ck_assert_ptr_null(log_sets_event(sets, 3, 0));
+    log_sets_unref(sets);
+}
+
+TEST(sets_are_saved_and_loaded)
+{
+    struct log_sets *sets = log_sets_new(), *again;
+    const struct log_event *event;
+    struct buf text;
+
+    buf_init(&text, NULL, 0);
+    log_sets_add(sets, two_events, 2);
+    log_sets_add(sets, two_events, 0);
+    log_sets_print(sets, &text);
+    ck_assert_ptr_null(strchr(buf_text(&text), '\n'));
+    again = log_sets_scan(buf_text(&text));
+    ck_assert_ptr_nonnull(again);
+    ck_assert_uint_eq(log_sets_last(again), 2);
+    event = log_sets_event(again, 1, 1);
+    ck_assert_str_eq(event->name, "a b\n");
+    ck_assert_str_eq(event->resolved, "");
+    ck_true(event->period == 5 && event->type == 4 && event->config == UINT64_MAX);
+    ck_true(!event->chains && log_sets_event(again, 1, 0)->chains);
+    ck_assert_uint_eq(log_sets_event(again, 1, 0)->freq, 997);
+    log_sets_unref(sets);
+    log_sets_unref(again);
+    buf_free(&text);
+}
+
+TEST(sets_that_cannot_be_read_are_refused)
+{
+    static const char *const wrong[] = {"",
+                                        "x",
+                                        "1",
+                                        "1 1",
+                                        "1 1 61 62 1 1 2 0 0",
+                                        "1 1 6 62 1 1 1 0 0",
+                                        "1 1 00 62 1 1 1 0 0",
+                                        "2 0",
+                                        "1 257"};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        ck_assert_msg(!log_sets_scan(wrong[i]), "%s", wrong[i]);
+}
+
+TEST(a_set_without_memory_has_no_number)
+{
+    struct log_sets *sets = log_sets_new();
+
+    for (unsigned n = 1; n <= 6; n++) {
+        memory_end_at(n);
+        ck_assert_uint_eq(log_sets_add(sets, two_events, 2), 0);
+        memory_end_at(0);
+    }
+    ck_assert_uint_eq(log_sets_add(sets, two_events, 2), 1);
+    log_sets_unref(sets);
+}
