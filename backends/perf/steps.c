@@ -157,7 +157,7 @@ void steps_take(struct steps *steps, const struct steps_sample *sample, const st
     known->lower |= sample->lower;
     known_take(steps, known, sample);
     known->ended |= sample->end;
-    if (!sample->end && some(known->pending, steps->n))
+    if (!sample->end) /* at each, whether or not it counted anything: the switch is told, too */
         known_put(steps, known, sample->time, 0, intake);
 }
 

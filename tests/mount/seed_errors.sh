@@ -91,7 +91,11 @@ t_e02_a_log_that_is_on_is_accepted_as_it_is() {
     mount_pmcfs
     target_start p
     pmc a event=cpu-clock freq=99 "target=${PID_OF[p]}"
+    accepted "$M/a/samples" before
     accepted "$M/a/config" log=on # a setting given the value it has
+    is "$(state a)" running
+    ctl a stop
+    is "$(timeout 10 grep -c ' user text=before$' "$M/a/samples")" 1
 }
 
 t_e14_ending_a_log_that_is_not_there() {
@@ -106,6 +110,14 @@ t_e15_flushing_without_a_log() {
     steady EINVAL E15 "$M/a/ctl" flush
     accepted "$M/a/config" log=on
     accepted "$M/a/ctl" flush
+}
+
+t_e31_a_record_of_the_users_without_a_log() {
+    mount_sim
+    pmc a event=cycles log=off
+    steady EINVAL E31 "$M/a/samples" hello
+    accepted "$M/a/config" log=on
+    accepted "$M/a/samples" hello
 }
 
 t_e17_neither_enabled_nor_disabled() {
@@ -208,6 +220,20 @@ t_e35_the_class_lacks_the_capability() {
     for text in page-faults,edge task-clock,inv page-faults,cmask=1 context-switches,any; do
         steady EOPNOTSUPP E35 "$M/a/event" "$text"
     done
+}
+
+t_e36_what_raises_no_interrupt_is_not_sampled() {
+    mount_sim
+    pmc a event=wide
+    is "$(sed -n 's/^sampling //p' "$M/events/sim/wide")" no
+    for text in period=1000 freq=99 mode=TS; do
+        steady EOPNOTSUPP E36 "$M/a/config" $text
+    done
+    steady EOPNOTSUPP E36 "$M/a/mode" SS
+    pmc b event=cycles freq=99
+    steady EOPNOTSUPP E36 "$M/b/event" wide
+    pmc c
+    steady EOPNOTSUPP E36 "$M/c/config" 'event=package freq=99 target=cpu0'
 }
 
 t_e37_absent_and_offline_cpus() {

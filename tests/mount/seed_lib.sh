@@ -42,3 +42,35 @@ row() {
 
 # The dispositions of the rows as CPU 0 sees them, in their order.
 dispositions() { awk 'NR > 1 && $1 == 0 { print $5 }' "$M/info/rows" | xargs; }
+
+# ---- the log of a PMC ----
+
+# log NAME: all of a log that ends.
+log() { timeout 40 cat "$M/$1/samples" || die "samples of $1 does not end"; }
+
+# so_far NAME: what is in it now, whether or not more comes.
+so_far() { timeout 20 dd "if=$M/$1/samples" iflag=nonblock bs=1M status=none 2>/dev/null || :; }
+
+# of TYPE [KEY=VALUE…]: the lines of this type, with these fields.
+of() {
+    awk -v type="$1" -v fields="${*:2}" 'BEGIN { n = split(fields, want, " ") }
+        $2 == type { for (i = 1; i <= n; i++) if (!index($0 " ", " " want[i] " ")) next; print }'
+}
+
+# line REGEX: the number of the first line that matches; there must be one.
+line() { grep -nm1 -E -- "$1" "$T/log" | cut -d: -f1 | grep . || die "no line $1 in $(cut -c1-200 "$T/log")"; }
+
+# in_order REGEX…: the first lines that match them come in this order.
+in_order() {
+    local regex at before=0
+    for regex in "$@"; do
+        at=$(line "$regex")
+        ((at > before)) || die "$regex comes in line $at, not behind line $before of $(cut -c1-200 "$T/log")"
+        before=$at
+    done
+}
+
+ended() { eventually 10 "[[ \$(state $1) == exited ]]"; }
+
+# run NAME COMMAND…: it, and not the shell before it, is the target.
+run() { sh -c "echo self >'$M/$1/target' && exec \"\$@\"" - "${@:2}"; }

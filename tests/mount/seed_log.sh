@@ -1,0 +1,445 @@
+# shellcheck shell=bash disable=SC2016,SC2034
+# The log and sampling of hwpmc (OP, F, ST, V, T), the records of pmclog (L) and libpctx's events
+# (CX). What FreeBSD's own tests ask of the log beyond them is in seed_tests.sh.
+# shellcheck source=tests/mount/seed_lib.sh
+. "${BASH_SOURCE[0]%/*}/seed_lib.sh"
+
+# ---- operations ----
+
+t_h04_counting_or_sampling_with_either_scope() {
+    mount_pmcfs
+    target_start p
+    tell p spin 10
+    pmc tc event=task-clock mode=TC "target=${PID_OF[p]}"
+    pmc ts event=task-clock mode=TS "target=${PID_OF[p]}"
+    pmc sc event=cpu-clock mode=SC target=cpu0
+    pmc ss event=cpu-clock mode=SS target=cpu0
+    tell p spin 200
+    local name
+    for name in tc ts sc ss; do
+        ctl "$name" stop
+    done
+    is "$(status ts scope) $(status ss scope)" 'process system'
+    for name in tc sc; do
+        between "$(count "$name")" 1 1000000000000
+        is "$(log "$name" | of sample)" ''
+    done
+    for name in ts ss; do
+        is "$(result open "$M/$name/count" r)" ok
+        fails_with EINVAL "cat $M/$name/count"
+        [[ $(log "$name" | of sample) ]] || die "$name has no sample"
+    done
+    is "$(log ts | of sample | grep -vc " pid=${PID_OF[p]} " || :)" 0 'samples of others'
+    is "$(log ss | of sample | grep -vc ' cpu=0 ' || :)" 0 'samples of other CPUs'
+}
+
+t_op01_b12_a_log_begins_ends_and_begins_again() {
+    mount_pmcfs
+    pmc a event=page-faults log=off
+    is "$(result write "$M/a/samples" zero)" EINVAL
+    accepted "$M/a/config" log=on
+    accepted "$M/a/samples" one
+    ctl a close
+    is "$(setting a log)" off
+    is "$(result write "$M/a/samples" two)" EINVAL
+    accepted "$M/a/config" log=on
+    accepted "$M/a/samples" three
+    log a | awk 'NR > 1 { print $2, $3 }' >"$T/log"
+    is "$(xargs <"$T/log")" 'user text=one close user text=three'
+}
+
+t_op02_what_was_recorded_before_a_flush_is_there_after_it() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults log-csw=on "target=${PID_OF[p]}"
+    tell p faults 300
+    tell p sleep 1
+    ctl a flush
+    between "$(so_far a | of csw | sed 's/.* count=//' | paste -sd+ | bc)" 300 2000
+    between "$(status a log_records)" 4 1000
+}
+
+t_op03_b10_a_closed_log_ends_with_its_last_record() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
+    pmc b event=page-faults "target=${PID_OF[p]}"
+    ctl a close
+    ctl b close
+    # What needs a log is stopped, what does not goes on; what was recorded stays.
+    is "$(state a) $(state b)" 'stopped running'
+    local name
+    for name in a b; do
+        log $name >"$T/log"
+        is "$(sed -n '$s/^[^ ]* //p' "$T/log")" close "the last of $name"
+        in_order ' allocate ' ' attach ' ' start$' ' close$'
+    done
+    tell p faults 10
+    target_end p
+    ended b
+    is "$(log b | tail -1 | cut -d' ' -f2)" close 'nothing comes behind it'
+}
+
+t_op04_l13_a_record_of_the_users_has_its_time_and_text() {
+    mount_pmcfs
+    pmc a event=page-faults
+    local before after time
+    before=$(python3 -c 'import time; print(time.monotonic_ns())')
+    accepted "$M/a/samples" 'begin phase=2'
+    after=$(python3 -c 'import time; print(time.monotonic_ns())')
+    like "$(log a | tail -1)" '^[0-9]+\.[0-9]{9} user text=begin\\040phase\\0752$'
+    time=$(log a | tail -1 | cut -d' ' -f1)
+    between "${time/./}" "$before" "$after"
+}
+
+# ---- flags ----
+
+t_f02_f03_l08_l10_steps_and_the_count_at_the_exit() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults log-csw=on log-exit=on "target=${PID_OF[p]}"
+    tell p faults 200
+    tell p sleep 20
+    target_end p
+    ended a
+    log a >"$T/log"
+    local steps
+    steps=$(of csw "pid=${PID_OF[p]}" "tid=${PID_OF[p]}" <"$T/log" | sed 's/.* count=\([0-9]*\).*/\1/')
+    between "$(wc -l <<<"$steps")" 20 100 'steps, one for each time it slept at least'
+    between "$(paste -sd+ <<<"$steps" | bc)" 200 "$(count a)" 'their sum'
+    is "$(of exit "pid=${PID_OF[p]}" <"$T/log" | wc -l)" 1 'exits'
+    like "$(of exit "pid=${PID_OF[p]}" <"$T/log")" ' count=[0-9]+ exact=(yes|no)$'
+}
+
+t_f01_f02_f03_a_pipeline_is_told_process_by_process() {
+    mount_pmcfs
+    pmc a event=page-faults start=exec descendants=on log-exit=on
+    run a sh -c 'echo x | cat | cat >/dev/null; :'
+    ended a
+    log a >"$T/log"
+    between "$(of exit <"$T/log" | grep -vc 'pid=-')" 3 4 'processes that ended'
+    is "$(of fork <"$T/log" | wc -l)" "$(($(of exit <"$T/log" | grep -vc 'pid=-') - 1))" 'forks'
+    is "$(of exit <"$T/log" | sed 's/.* count=\([0-9]*\).*/\1/' | paste -sd+ | bc)" "$(count a)"
+}
+
+# chains NAME: how many frames of each kind its samples of the kernel have, "kernel user" a line.
+chains() {
+    so_far "$1" | of callchain | grep 'ip=0xffffffff' | sed 's/.* ips=//' |
+        awk -F, '{ k = u = 0; for (i = 1; i <= NF; i++) if ($i ~ /^k:/) k++; else if ($i != "-") u++; print k, u }' |
+        sort -u | xargs
+}
+
+t_f04_f05_l04_l16_call_chains_of_the_kernel_of_the_user_and_both() {
+    mount_sim sim_cpus=4,sim_rows=6
+    target_start p
+    local kind
+    for kind in off on user kernel; do
+        pmc $kind event=cycles period=20000 callchain=$kind "target=${PID_OF[p]}"
+    done
+    sleep 0.2
+    for kind in off on user kernel; do
+        ctl $kind stop
+    done
+    is "$(so_far off | of callchain)" '' 'a chain where none was asked for'
+    like "$(so_far off | of sample | sed -n 1p)" \
+        '^[0-9.]+ sample pid=[0-9]+ tid=[0-9]+ cpu=[0-9]+ ip=0x[0-9a-f]+ event=cycles period=20000$'
+    is "$(so_far on | of sample)" '' 'a sample without its chain'
+    is "$(chains on); $(chains user); $(chains kernel)" '2 2; 0 2; 2 0'
+    # One frame is one frame: the deepest first, cut from the far end.
+    pmc deep event=cycles period=20000 callchain=on depth=3 "target=${PID_OF[p]}"
+    sleep 0.2
+    ctl deep stop
+    between "$(so_far deep | of callchain | sed 's/.* ips=//' | awk -F, '{ print NF }' | sort -n | tail -1)" 2 3
+}
+
+# ---- when a log is needed ----
+
+t_st1_what_needs_a_log_to_be_started() {
+    mount_pmcfs
+    target_start p
+    pmc tc event=page-faults log=off autostart=off "target=${PID_OF[p]}"
+    pmc sc event=cpu-clock log=off autostart=off target=cpu0
+    ctl tc start
+    ctl sc start
+    pmc csw event=page-faults log=off autostart=off log-csw=on "target=${PID_OF[p]}"
+    steady EDESTADDRREQ E08 "$M/csw/ctl" start
+    pmc ts event=cpu-clock mode=TS log=off autostart=off "target=${PID_OF[p]}"
+    steady EDESTADDRREQ E09 "$M/ts/ctl" start
+    pmc ss event=cpu-clock mode=SS log=off autostart=off target=cpu0
+    steady EDESTADDRREQ E09 "$M/ss/ctl" restart
+    local name
+    for name in csw ts ss; do
+        accepted "$M/$name/config" log=on
+        ctl $name start
+        is "$(state $name)" running
+    done
+}
+
+t_st1_who_samples_itself_needs_a_log_too() {
+    mount_pmcfs
+    pmc a event=cpu-clock mode=TS log=off
+    steady EDESTADDRREQ E09 "$M/a/target" self
+    accepted "$M/a/config" log=on
+    run a /bin/true
+}
+
+t_x13_log_operations_without_a_log_are_einval_each() {
+    mount_pmcfs
+    pmc a event=page-faults log=off
+    steady EINVAL E15 "$M/a/ctl" flush
+    steady EINVAL E14 "$M/a/ctl" close
+    steady EINVAL E31 "$M/a/samples" hello
+    # A PMC that knows no event yet has a log all the same.
+    pmc b
+    accepted "$M/b/samples" hello
+}
+
+t_x14_an_owner_whose_logs_are_full_is_told_so() {
+    mount_pmcfs -o max_log_per_user=600
+    pmc a event=page-faults
+    is "$(result fill "$M/a/samples" 900 x)" ENOMEM
+    like "$(<"$M/a/error")" '^ENOMEM X14 samples: .*max_log_per_user'
+}
+
+# ---- inventories, values, periods ----
+
+t_st7_l14_l18_l20_what_is_there_is_told_at_the_start_of_system_sampling() {
+    mount_pmcfs
+    target_start p
+    tell p threads 2
+    pmc a event=cpu-clock mode=SS freq=50 target=cpu0
+    so_far a >"$T/log"
+    is "$(of process "pid=${PID_OF[p]}" name=target <"$T/log" | wc -l)" 1 'the process'
+    is "$(of thread "pid=${PID_OF[p]}" <"$T/log" | wc -l)" 2 'its threads'
+    like "$(of map-in "pid=${PID_OF[p]}" <"$T/log")" ' start=0x[0-9a-f]+ end=0x[0-9a-f]+ offset=0x[0-9a-f]+ path=[^ ]*/target($|
+)'
+    like "$(of map-in pid=-1 <"$T/log")" ' path=\[kernel'
+    in_order ' allocate ' ' attach ' ' start$' ' process '
+    # Who comes later is told as it comes.
+    taskset -c 0 sh -c 'echo $$; exec /bin/true' >"$T/pid"
+    eventually 5 'so_far a | grep -q " exec pid=$(<"$T/pid") path=/[^ ]*/true"'
+}
+
+t_st7_the_maps_of_a_process_are_told_at_the_attach_of_a_sampler() {
+    mount_pmcfs
+    target_start p
+    target_start q
+    pmc a event=cpu-clock freq=50 "target=${PID_OF[p]}"
+    so_far a >"$T/log"
+    between "$(of map-in "pid=${PID_OF[p]}" <"$T/log" | wc -l)" 2 100
+    is "$(of map-in "pid=${PID_OF[q]}" <"$T/log")" ''
+    attach a "${PID_OF[q]}"
+    between "$(so_far a | of map-in "pid=${PID_OF[q]}" | wc -l)" 2 100
+}
+
+t_v06_the_rest_of_a_period_is_kept_over_switches() {
+    mount_pmcfs
+    target_start p
+    pmc counted event=page-faults autostart=off "target=tid:${PID_OF[p]}"
+    pmc sampled event=page-faults period=7 autostart=off "target=tid:${PID_OF[p]}"
+    ctl sampled start
+    ctl counted start
+    # Fewer at a time than a period has.
+    for _ in {1..40}; do
+        tell p faults 2
+    done
+    ctl counted stop
+    ctl sampled stop
+    between "$(count counted)" 80 400
+    is "$(log sampled | of sample period=7 | wc -l)" $(($(count counted) / 7)) "samples of $(count counted)"
+}
+
+t_t08_a_small_period_is_raised_and_status_says_so() {
+    mount_pmcfs -o mincount=50000
+    target_start p
+    pmc a event=task-clock period=10 "target=${PID_OF[p]}"
+    is "$(setting a period)" 10
+    like "$(status a sampling)" '^period 50000 \(asked 10, mincount\)'
+    tell p spin 50
+    ctl a stop
+    # 50 ms at one in 50 µs, not in 10 ns.
+    between "$(log a | of sample period=50000 | wc -l)" 100 2000
+    is "$(log a | of sample | grep -vc period=50000 || :)" 0
+    # Later ones are judged by what it is then.
+    accepted "$M/admin/tunables/mincount" 20000
+    accepted "$M/a/config" period=30000
+    unlike "$(status a sampling)" mincount
+    # Each fault may be wanted.
+    pmc b event=page-faults period=1
+    unlike "$(status b sampling)" mincount
+}
+
+# ---- libpctx ----
+
+# A program of threads that executes something that is not there, then something that is.
+changing() {
+    cat >"$T/changing.py" <<'P'
+import os, sys, threading, time
+with open(sys.argv[1] + "/target", "w") as f: f.write("self")
+others = [threading.Thread(target=lambda: time.sleep(20), daemon=True) for _ in range(3)]
+for t in others: t.start()
+for path in "/nonexistent", "/etc/passwd":
+    try: os.execv(path, ["x"])
+    except OSError: pass
+time.sleep(0.01)
+pid = os.fork()
+if pid == 0: os._exit(0)
+os.waitpid(pid, 0)
+os.execv("/bin/sh", ["sh", "-c", "sleep 0.01; :"])
+P
+    timeout 30 /usr/bin/python3 -B "$T/changing.py" "$M/$1"
+    ended "$1"
+    log "$1" >"$T/log"
+}
+
+t_cx3_l07_l09_l11_l12_each_event_has_its_record() {
+    mount_pmcfs
+    pmc a event=page-faults log-csw=on log-exit=on descendants=on
+    changing a
+    local pid
+    pid=$(of attach <"$T/log" | sed 's/.* pid=//')
+    between "$(of thread "pid=$pid" <"$T/log" | wc -l)" 3 3 'threads that were made'
+    is "$(of exec "pid=$pid" <"$T/log" | sed 's/.* path=//; s,.*/,,')" dash 'what was executed'
+    is "$(of fork "pid=$pid" <"$T/log" | wc -l)" 2 'children'
+    is "$(of exit "pid=$pid" <"$T/log" | wc -l)" 1 'its end'
+    is "$(of detach "pid=$pid" reason=exited <"$T/log" | wc -l)" 1
+}
+
+t_cx6_threads_end_before_the_exec_that_succeeds() {
+    ends_are_told || skip 'the kernel does not tell last values'
+    with_tracefs
+    mount_pmcfs
+    pmc a event=page-faults log-csw=on descendants=on
+    changing a
+    local pid
+    pid=$(of attach <"$T/log" | sed 's/.* pid=//')
+    # Those that failed are no events, and all threads went on.
+    is "$(of exec "pid=$pid" <"$T/log" | wc -l)" 1 'execs'
+    is "$(sed "/ exec pid=$pid /q" "$T/log" | of csw "pid=$pid" last=yes | wc -l)" 3 'threads that ended before'
+    [[ $(sed "1,/ exec pid=$pid /d" "$T/log" | of csw "pid=$pid" "tid=$pid") ]] || die 'the one thread does not go on'
+    is "$(sed "1,/ exec pid=$pid /d" "$T/log" | of csw "pid=$pid" last=yes | wc -l)" 1
+}
+
+ends_are_told() {
+    python3 -c 'import os, sys; sys.exit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 16))'
+}
+
+t_cx7_threads_end_before_their_process() {
+    ends_are_told || skip 'the kernel does not tell last values'
+    with_tracefs
+    mount_pmcfs
+    target_start p
+    tell p threads 3
+    pmc a event=page-faults log-csw=on log-exit=on "target=${PID_OF[p]}"
+    tell p each 10
+    target_end p
+    ended a
+    log a >"$T/log"
+    is "$(sed '/ exit pid=/q' "$T/log" | of csw last=yes | wc -l)" 4 'threads that ended before'
+    is "$(sed '1,/ exit pid=/d' "$T/log" | of csw)" '' 'steps behind it'
+    in_order ' csw .* last=yes' ' exit pid=' ' detach .* reason=exited'
+}
+
+t_cx8_a_fork_that_fails_is_none_and_a_child_is_one() {
+    mount_pmcfs
+    pmc a event=page-faults descendants=on log-exit=on
+    chmod 777 "$M/a"
+    # Limits are not for root.
+    as "$ALICE" /usr/bin/python3 -B - "$M/a/target" >"$T/children" <<'P'
+import os, resource, sys
+with open(sys.argv[1], "w") as f: f.write("self")
+def bear():
+    pid = os.fork()
+    if pid == 0: os._exit(0)
+    print(pid, flush=True)
+    os.waitpid(pid, 0)
+for _ in range(3): bear()
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+try: bear()
+except BlockingIOError: print("refused", flush=True)
+P
+    ended a
+    log a >"$T/log"
+    is "$(tail -n 1 "$T/children")" refused
+    is "$(of fork <"$T/log" | sed 's/.*child=//' | xargs)" "$(head -n 3 "$T/children" | xargs)"
+    is "$(of exit <"$T/log" | grep -vc pid=-)" 4
+    is "$(of thread <"$T/log")" ''
+}
+
+# ---- all the records ----
+
+t_l01_l03_l05_l06_l17_the_records_of_a_life() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults event=context-switches log-exit=on "target=${PID_OF[p]}"
+    ctl a stop
+    ctl a start
+    target_end p
+    ended a
+    ctl a close
+    log a >"$T/log"
+    is "$(awk '{ print $2 }' "$T/log" | grep -vx -e process -e thread | xargs)" \
+        'initialize allocate attach start stop start exit detach stop close'
+    like "$(of allocate <"$T/log")" ' allocate event=page-faults,context-switches$'
+    like "$(of attach <"$T/log")" " attach target=${PID_OF[p]} pid=${PID_OF[p]}\$"
+}
+
+t_l07_each_way_to_lose_a_target_has_its_reason() {
+    mount_pmcfs
+    cp "$HELPERS/target" "$T/suid-target"
+    chmod 4755 "$T/suid-target"
+    local way
+    for way in taken-back detached exited exec-privileged; do
+        target_start "$way" "$ALICE"
+        as "$ALICE" mkdir "$M/$way"
+        is "$(result_as "$ALICE" write "$M/$way/config" "event=page-faults period=1 target=${PID_OF[$way]}")" ok
+        case $way in
+        taken-back) attach $way "-${PID_OF[$way]}" ;;
+        detached) ctl $way detach ;;
+        exited) target_end $way ;;
+        exec-privileged) tell $way run "$T/suid-target" ;;
+        esac
+        eventually 5 "[[ \$(cat '$M/$way/target') == '' ]]"
+        eventually 5 "[[ \$(so_far $way | of detach) ]]"
+        so_far $way >"$T/log-$way"
+        is "$(of detach "pid=${PID_OF[$way]}" <"$T/log-$way" | wc -l)" 1 "$way"
+    done
+    is "$(sed -n 's/.* detach .* reason=//p' "$T"/log-{taken-back,detached,exited,exec-privileged} | xargs)" \
+        'command command exited exec-privileged'
+}
+
+t_l14_l15_executable_mappings_come_and_go() {
+    mount_pmcfs
+    pmc a event=cpu-clock freq=50
+    cp "$HELPERS/io" "$T/one"
+    cp "$HELPERS/io" "$T/two"
+    cat >"$T/maps.py" <<'P'
+import mmap, sys
+with open(sys.argv[1] + "/a/target", "w") as f: f.write("self")
+files = [open(name, "rb") for name in sys.argv[2:]]
+# The kernel tells of an end by what takes its place.
+for f in files * 4:
+    mmap.mmap(f.fileno(), 8192, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC).close()
+P
+    timeout 20 /usr/bin/python3 -B "$T/maps.py" "$M" "$T/one" "$T/two"
+    ended a
+    log a >"$T/log"
+    in_order ' map-in .*/one$' ' map-out .*/one$' ' map-in .*/two$' ' map-out .*/two$'
+    is "$(of map-out <"$T/log" | grep -m1 '/one$' | cut -d' ' -f3-)" \
+        "$(of map-in <"$T/log" | grep -m1 '/one$' | cut -d' ' -f3-)"
+}
+
+t_b02_l02_what_no_reader_saw_is_said_to_be_lost() {
+    mount_pmcfs -o logbuffersize=16,nbuffers=2
+    pmc a event=page-faults
+    local i
+    for i in {1..30}; do
+        printf '%02000d\n' "$i" >"$M/a/samples"
+    done
+    log a >"$T/log"
+    local lost
+    lost=$(of drop where=log <"$T/log" | sed 's/.* records=\([0-9]*\).*/\1/')
+    is "$(of drop <"$T/log" | wc -l)" 1
+    is $((lost + $(of user <"$T/log" | wc -l) + $(of allocate <"$T/log" | wc -l))) 31 'lost and read'
+    is "$(status a log_lost)" "$lost"
+}

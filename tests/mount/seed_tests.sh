@@ -1,0 +1,227 @@
+# shellcheck shell=bash disable=SC2016,SC2034
+# The cases of FreeBSD's and illumos' own tests that need sampling or the log, where no id names them.
+# shellcheck source=tests/mount/seed_lib.sh
+. "${BASH_SOURCE[0]%/*}/seed_lib.sh"
+
+t_b09_the_log_goes_into_a_socket() {
+    mount_pmcfs
+    pmc a event=page-faults
+    accepted "$M/a/samples" one
+    timeout 20 /usr/bin/python3 -B - "$M/a/samples" <<'P' >"$T/log"
+import socket, subprocess, sys
+ours, its = socket.socketpair()
+with open(sys.argv[1]) as log:
+    child = subprocess.Popen(["cat"], stdin=log, stdout=its)
+its.close()
+text = b""
+while more := ours.recv(65536):
+    text += more
+assert child.wait() == 0
+sys.stdout.buffer.write(text)
+P
+    is "$(cat "$T/log")" "$(log a)"
+    in_order ' initialize ' ' allocate ' ' user text=one$'
+}
+
+t_b08_the_log_goes_on_when_its_reader_goes() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
+    exec {reader}<"$M/a/samples"
+    head -c 10 <&"$reader" >/dev/null
+    exec {reader}<&-
+    tell p faults 10
+    target_end p
+    ended a
+    log a >"$T/log"
+    in_order ' allocate ' ' start$' ' exit '
+}
+
+t_sg3_x12_x15_b07_a_reader_that_cannot_write_harms_nobody() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
+    fails_with ENOSPC "cat $M/a/samples >/dev/full"
+    is "$(state a) $(cat "$M/a/error")" 'running ok'
+    ctl a flush
+    target_end p
+    ended a
+    log a >"$T/log"
+    in_order ' allocate ' ' start$' ' exit '
+}
+
+t_b11_the_log_ends_well_when_its_owner_exits() {
+    mount_pmcfs
+    target_start p
+    mkdir "$M/a"
+    M=$M P=${PID_OF[p]} bash -c '
+        echo "lifetime=owner event=cpu-clock freq=50 target=$P" >"$M/a/config"
+        read -r' <"$T/p.out" &
+    local owner=$!
+    eventually 5 '[[ $(cat "$M/a/ctl" 2>/dev/null) == running ]]'
+    timeout 20 cat "$M/a/samples" >"$T/log" &
+    local reader=$!
+    eventually 5 "grep -q start '$T/log'"
+    kill -KILL $owner
+    end_within 10 $reader || die 'the reader hangs'
+    is "$(sed -n '$s/^[^ ]* //p' "$T/log")" close
+    [[ ! -e $M/a ]] || die 'it is still there'
+    kill -0 "${PID_OF[p]}" || die 'the target is gone'
+}
+
+t_a_running_sampler_is_released_with_its_targets_alive() {
+    mount_pmcfs
+    target_start p
+    tell p threads 3
+    local before
+    before=$(find "/proc/$DAEMON/fd" | wc -l)
+    for _ in 1 2 3 4 5; do
+        pmc a event=cpu-clock freq=500 callchain=on descendants=on "target=${PID_OF[p]}"
+        tell p spineach 5
+        rmdir "$M/a"
+    done
+    tell p spin 1
+    is "$(stat_value descriptors)" 0
+    between "$(find "/proc/$DAEMON/fd" | wc -l)" 1 $((before + 2))
+}
+
+t_a_live_program_of_many_threads_is_detached_from_its_sampler() {
+    mount_pmcfs
+    target_start p
+    tell p threads 6
+    pmc a event=cpu-clock freq=1000 "target=${PID_OF[p]}"
+    echo 'spineach 200' >&"${IN[p]}"
+    sleep 0.05
+    ctl a detach
+    local samples
+    log a >"$T/log"
+    samples=$(of sample <"$T/log" | wc -l)
+    sleep 0.1
+    is "$(log a | of sample | wc -l)" "$samples" 'samples after the detach'
+    in_order ' start$' ' sample ' ' detach '
+}
+
+t_an_ordinary_exec_keeps_the_sampler_and_tells_the_new_maps() {
+    mount_pmcfs
+    pmc a event=cpu-clock freq=500 start=now
+    run a sh -c 'exec sh -c "i=0; while [ \$i -lt 60000 ]; do i=\$((i+1)); done"'
+    ended a
+    log a >"$T/log"
+    between "$(of exec <"$T/log" | wc -l)" 2 2
+    sed '1,/ exec /d; / sample /q' "$T/log" | of map-in | grep -q '/dash$' || die 'the new maps come too late'
+    in_order ' start$' ' exec ' ' sample ' ' exit '
+}
+
+# ---- programs with rights of their own ----
+
+# As ALICE, a sampler on a process that becomes PROGRAM, by HOW.
+becomes() {
+    as "$ALICE" mkdir "$M/$1"
+    is "$(result_as "$ALICE" write "$M/$1/config" event=page-faults period=1)" ok
+    as "$ALICE" /usr/bin/python3 -B - "$M/$1/target" "$2" "$3" <<'P'
+import ctypes, os, sys
+target, program, how = sys.argv[1:]
+libc = ctypes.CDLL(None)
+pid = os.fork()
+if pid == 0:
+    if how == "traced": libc.ptrace(0, 0, 0, 0)
+    with open(target, "w") as f: f.write("self")
+    if how == "fexecve": os.execve(os.open(program, os.O_RDONLY), [program, "0.4"], {})
+    os.execv(program, [program, "0.4"])
+while True:
+    _, status = os.waitpid(pid, 0)
+    if not os.WIFSTOPPED(status): break
+    libc.ptrace(7, pid, 0, 0) # go on
+sys.exit(os.waitstatus_to_exitcode(status))
+P
+    ended "$1"
+    log "$1" >"$T/log"
+}
+
+# They live long enough to be seen living.
+privileged_programs() {
+    cp /bin/sleep "$T/suid"
+    cp /bin/sleep "$T/sgid"
+    chmod 4755 "$T/suid"
+    chmod 2755 "$T/sgid"
+}
+
+t_exec_of_a_set_id_program_drops_it_once() {
+    mount_pmcfs
+    privileged_programs
+    local program how
+    for program in suid sgid; do
+        for how in exec fexecve; do
+            becomes "$program-$how" "$T/$program" $how
+            is "$(of detach <"$T/log" | sed 's/.* reason=//')" exec-privileged "$program by $how"
+            [[ $(of sample <"$T/log") ]] || die "$program by $how: what was sampled before is gone"
+            rmdir "$M/$program-$how"
+        done
+    done
+    is "$(stat_value processes) $(stat_value descriptors)" '0 0'
+}
+
+t_exec_of_a_set_id_program_that_is_traced_keeps_it() {
+    mount_pmcfs
+    privileged_programs
+    # Who is traced by somebody without rights gains none.
+    becomes traced "$T/suid" traced
+    is "$(of detach <"$T/log" | sed 's/.* reason=//')" exited
+    in_order ' exec .*/suid$' ' exit ' ' detach '
+}
+
+t_a_target_that_was_reaped_cannot_be_detached() {
+    mount_pmcfs
+    target_start p
+    pmc a event=cpu-clock freq=50 "target=${PID_OF[p]}"
+    target_end p
+    ended a
+    steady ESRCH 'E4[45]' "$M/a/target" "-${PID_OF[p]}"
+    is "$(log a | of detach | wc -l)" 1
+}
+
+# ---- FreeBSD's pmctest, illumos' DTrace cpc tests ----
+
+t_a_program_runs_under_every_event_that_can_be_sampled() {
+    mount_pmcfs
+    local file n=0
+    while read -r file; do
+        mkdir "$M/a"
+        accepted "$M/a/config" "event=$(sed -n '1s/^event //p' "$file")" mode=TS period=100000
+        sh -c "echo self >'$M/a/target' && exec /bin/true" || die "$file: $(<"$M/a/error")"
+        ended a
+        log a >"$T/log"
+        in_order ' attach ' ' start$' ' exit ' ' detach '
+        rmdir "$M/a"
+        n=$((n + 1))
+    done < <(grep -lrx 'sampling yes' "$M/events/software")
+    between $n 4 100
+    mount_sim
+    for file in "$M"/events/{sim,generic}/*; do
+        grep -qx 'sampling yes' "$file" || continue
+        pmc a "event=$(sed -n '1s/^event //p' "$file")" mode=SS period=100000 target=all
+        rmdir "$M/a"
+    done
+}
+
+t_every_online_cpu_fires() {
+    mount_pmcfs
+    pmc a event=cpu-clock period=1000000 mode=SS target=all
+    local cpu cpus
+    mapfile -t cpus < <(awk '/^processor/ { print $3 }' /proc/cpuinfo)
+    for cpu in "${cpus[@]}"; do
+        taskset -c "$cpu" /usr/bin/python3 -c 'import time
+while time.process_time() < 0.1: pass'
+    done
+    ctl a stop
+    is "$(log a | of sample | sed 's/.* cpu=\([0-9]*\) .*/\1/' | sort -nu | xargs)" "${cpus[*]}"
+}
+
+t_generic_events_are_sampled() {
+    mount_sim
+    target_start p
+    pmc a event=PAPI_tot_ins period=100000 "target=${PID_OF[p]}"
+    sleep 0.1
+    ctl a stop
+    [[ $(log a | of sample event=PAPI_tot_ins) ]] || die 'no sample'
+}
