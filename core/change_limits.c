@@ -7,8 +7,7 @@
 
 #include <limits.h>
 
-#define FDS_KEPT  64 /* descriptors left for the daemon itself */
-#define FDS_WATCH 2  /* at most, to watch one target: for its end, and for losing its events */
+#define FDS_WATCH 2 /* at most, to watch one target: for its end, and for losing its events */
 
 static unsigned long less(unsigned long from, unsigned long n)
 {

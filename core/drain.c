@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 
-#define BATCH 64 /* PMCs of one work */
+#define BATCH    64       /* PMCs of one work */
+#define FILES_NS 20000000 /* so long its files may take */
 
 void drain_ask(struct pmc *pmc)
 {
@@ -37,6 +38,7 @@ void drain_tick(struct engine *engine, uint64_t now_ns)
 
 struct drain {
     struct work work;
+    const struct engine *engine;
     unsigned n;
     struct drained {
         struct pmc *pmc;             /* a reference */
@@ -45,17 +47,27 @@ struct drain {
     } item[BATCH];
 };
 
+/* After all rings, so that nobody's records wait for somebody else's files; not always the same
+ * recording first. */
+static void files_take(const struct drain *drain)
+{
+    const struct engine *engine = drain->engine;
+    const uint64_t begin = engine->host->now_ns(engine->host_state);
+
+    for (unsigned i = 0; i < drain->n; i++)
+        recording_take_files(drain->item[(begin + i) % drain->n].recording, begin + FILES_NS);
+}
+
 /* A released PMC's reference may be the last: what that frees must not be freed with the lock. */
 static void drain_run(struct work *work)
 {
     struct drain *drain = (struct drain *)work;
 
-    for (unsigned i = 0; i < drain->n; i++) {
-        struct drained *item = &drain->item[i];
-
-        recording_drain(item->recording, false, &item->any);
-        recording_unref(item->recording);
-    }
+    for (unsigned i = 0; i < drain->n; i++)
+        recording_drain(drain->item[i].recording, false, &drain->item[i].any);
+    files_take(drain);
+    for (unsigned i = 0; i < drain->n; i++)
+        recording_unref(drain->item[i].recording);
 }
 
 static int drain_finish(struct call *call, struct work *work)
@@ -76,6 +88,19 @@ static int drain_finish(struct call *call, struct work *work)
     return CALL_DONE;
 }
 
+/* A share of what is left to its owner, and to everybody: others of the batch may take theirs. */
+static unsigned long files_room(const struct pmc *pmc)
+{
+    const struct engine *engine = pmc->engine;
+    const unsigned long used = engine->fds_used + FDS_KEPT;
+    unsigned long room = engine->fd_limit > used ? engine->fd_limit - used : 0;
+    const uint64_t quota = tunable_u64(&engine->tunables, TUNABLE_MAX_FDS_PER_USER);
+
+    if (pmc->user && quota < pmc->user->fds + room)
+        room = quota > pmc->user->fds ? quota - pmc->user->fds : 0;
+    return (room + BATCH - 1) / BATCH;
+}
+
 struct work *drain_work(struct engine *engine)
 {
     struct drain *drain = engine->drains ? calloc(1, sizeof *drain) : NULL;
@@ -91,6 +116,7 @@ struct work *drain_work(struct engine *engine)
             pmc_unref(pmc);
             continue;
         }
+        recording_allow_files(pmc->recording, files_room(pmc));
         pmc->draining = true;
         drain->item[drain->n++] =
             (struct drained){.pmc = pmc, .recording = recording_ref(pmc->recording)};
@@ -99,6 +125,7 @@ struct work *drain_work(struct engine *engine)
         free(drain);
         return NULL;
     }
+    drain->engine = engine;
     drain->work = (struct work){drain_run, drain_finish, true};
     return &drain->work;
 }

@@ -5,6 +5,7 @@
 
 #include "core/change.h"
 #include "core/foreign.h"
+#include "core/rests.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -109,6 +110,7 @@ void engine_free(struct engine *engine)
         work_complete(engine, work);
     while (engine_next_effect(engine, &effect))
         ;
+    rests_free(engine);
     rows_free(engine->rows);
     ids_free(&engine->pmcs);
     ids_free(&engine->procs);

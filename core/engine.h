@@ -67,6 +67,8 @@ void open_file_clear(struct open_file *open);                        /* no lock 
 void open_file_print(const struct open_file *open, struct buf *out); /* one line */
 /* What it reads must have been loaded. */
 bool open_file_scan(struct open_file *open, const char *text, struct engine *engine);
+/* After all were printed (in one order), after all were scanned (in the same). */
+void open_files_settle(struct engine *engine);
 
 /*
  * Count the operation (info/stats syscalls, syscall_errors) and, when it failed, keep its line for

@@ -13,7 +13,7 @@
 enum {
     TABLE_FIRST = 64,
     UNSEEN_MAX = 1024, /* processes born of which nothing came: perhaps they are not covered */
-    STALE_MAX = 65536  /* processes, once ends may have been lost */
+    STALE_MAX = 65536  /* processes, where ends may have been missed */
 };
 
 /* ---- tables and lists ---- */
@@ -150,8 +150,12 @@ static void processes_bound(struct lives *lives, uint64_t time)
 {
     if (lives->unseen.n > UNSEEN_MAX)
         process_free(lives, lives->unseen.oldest);
-    if (lives->losses && lives->seen.n > STALE_MAX)
+    if (lives->seen.n <= STALE_MAX)
+        return;
+    if (lives->losses)
         process_lost(lives, lives->seen.oldest, time);
+    else if (!lives->n) /* who leaves a CPU or a cgroup ends elsewhere, and has nothing to tell */
+        process_free(lives, lives->seen.oldest);
 }
 
 /* ---- beginnings ---- */
@@ -314,6 +318,7 @@ void lives_take(struct lives *lives, const struct record *record)
         break;
     case RECORD_COMM:
         take_comm(lives, (const struct record_comm *)record);
+        processes_bound(lives, record_time(record));
         break;
     case RECORD_LOST:
         lives->losses += ((const struct record_lost *)record)->lost > 0;

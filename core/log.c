@@ -78,6 +78,16 @@ void log_set_max(struct log *log, uint64_t max_bytes)
     pthread_mutex_unlock(&log->mutex);
 }
 
+uint64_t log_max_bytes(struct log *log)
+{
+    uint64_t max_bytes;
+
+    pthread_mutex_lock(&log->mutex);
+    max_bytes = log->max_bytes;
+    pthread_mutex_unlock(&log->mutex);
+    return max_bytes;
+}
+
 void log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), void *arg)
 {
     uint64_t memory;

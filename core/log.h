@@ -40,6 +40,7 @@ struct log *log_ref(struct log *log);
 void log_unref(struct log *log); /* NULL allowed */
 /* From now on it may use so much; it never shrinks below what it holds at this moment. */
 void log_set_max(struct log *log, uint64_t max_bytes);
+uint64_t log_max_bytes(struct log *log);
 /*
  * Memory is asked for here before it is allocated (grows: more than before) and told of when it is
  * freed; NULL: everything is granted. Called under the log's mutex: memory only, any thread.

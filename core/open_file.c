@@ -5,6 +5,7 @@
 
 #include "core/fields.h"
 #include "core/reader.h"
+#include "core/rests.h"
 #include "core/series.h"
 
 #include <stdlib.h>
@@ -46,4 +47,9 @@ bool open_file_scan(struct open_file *open, const char *text, struct engine *eng
     if (*line_rest(&line) != '-')
         open->series = series_scan(line_rest(&line));
     return word_is(label, "series") && (open->series || *line_rest(&line) == '-');
+}
+
+void open_files_settle(struct engine *engine)
+{
+    rests_free(engine);
 }

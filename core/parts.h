@@ -19,6 +19,8 @@
 #define PROC_BUCKETS 1024 /* powers of two */
 #define USER_BUCKETS 256
 
+#define FDS_KEPT 64 /* descriptors left for the daemon itself */
+
 struct engine {
     const struct host *host;
     struct host_state *host_state;
@@ -56,6 +58,7 @@ struct engine {
     uint64_t drain_due_ns;          /* the next tick of all recorders */
     uint64_t drained;               /* drains that found something: hwpmc's log_sweeps */
     struct log_stats released;      /* sums of the logs that are gone */
+    struct rest *rests;             /* logs without a PMC, while open files are saved or loaded */
     unsigned n_polled;              /* PMCs somebody polls */
     uint64_t poll_due_ns;           /* when to look at them next */
     bool poll_asked, poll_looking;  /* a look at those with `poll_asked` is wanted, is under way */

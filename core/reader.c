@@ -6,7 +6,9 @@
 
 #include "core/files.h"
 #include "core/form.h"
+#include "core/hex.h"
 #include "core/pmc.h"
+#include "core/rests.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,8 +26,10 @@
 
 struct log_reader {
     const struct log_form *form;
-    void *state;               /* of the form */
+    void *state; /* of the form */
+    struct engine *engine;
     uint64_t pmc;              /* its id */
+    uid_t uid;                 /* its owner */
     struct log_cursor *cursor; /* NULL: no record was ever put */
     struct log_sets *sets;     /* a reference, or NULL */
     struct buf records;        /* taken, and no text yet: memory had ended */
@@ -35,7 +39,7 @@ struct log_reader {
     uint64_t give_up_ns;       /* the PMC was released: the last record comes before that */
     bool told;                 /* what follows is known */
     struct log_facts facts;
-    char *name, *event; /* of facts; owned */
+    char *name, *class, *event; /* of facts; owned */
     struct buf machine;
 };
 
@@ -43,12 +47,14 @@ static const struct log_form *const forms[] = {&form_text, &form_perf};
 
 /* ---- life ---- */
 
-static struct log_reader *reader_new(const struct log_form *form, uint64_t pmc, const char *state)
+static struct log_reader *reader_new(struct engine *engine, const struct log_form *form,
+                                     uint64_t pmc, const char *state)
 {
     struct log_reader *reader = calloc(1, sizeof *reader);
 
     if (!reader)
         return NULL;
+    reader->engine = engine;
     reader->form = form;
     reader->pmc = pmc;
     buf_init(&reader->machine, NULL, 0);
@@ -61,6 +67,14 @@ static struct log_reader *reader_new(const struct log_form *form, uint64_t pmc, 
     return reader;
 }
 
+static void reader_forget(struct log_reader *reader)
+{
+    free(reader->name);
+    free(reader->class);
+    free(reader->event);
+    reader->name = reader->class = reader->event = NULL;
+}
+
 void log_reader_free(struct log_reader *reader)
 {
     if (!reader)
@@ -70,8 +84,7 @@ void log_reader_free(struct log_reader *reader)
     log_sets_unref(reader->sets);
     buf_free(&reader->machine);
     buf_free(&reader->records);
-    free(reader->name);
-    free(reader->event);
+    reader_forget(reader);
     free(reader);
 }
 
@@ -130,27 +143,33 @@ static bool events_print(const struct pmc *pmc, char **text)
     return *text;
 }
 
+static void reader_tell(struct log_reader *reader)
+{
+    reader->facts.pmc = reader->name;
+    reader->facts.class = reader->class;
+    reader->facts.event = reader->event;
+    reader->told = true;
+}
+
 /* The moment is that of mkdir, which no record is before. */
 static bool reader_learn(struct log_reader *reader, const struct pmc *pmc)
 {
     const struct engine *engine = pmc->engine;
 
+    reader->uid = pmc->uid;
     if (reader->told)
         return true;
-    free(reader->name);
-    free(reader->event);
-    reader->name = reader->event = NULL;
-    if (!(reader->name = strdup(pmc->name)) || !events_print(pmc, &reader->event))
+    reader_forget(reader);
+    reader->name = strdup(pmc->name);
+    reader->class = strdup(pmc->set ? engine->classes[pmc->set->event[0].class_index].name : "-");
+    if (!reader->name || !reader->class || !events_print(pmc, &reader->event))
         return false;
     reader->facts = (struct log_facts){
-        .pmc = reader->name,
-        .class = pmc->set ? engine->classes[pmc->set->event[0].class_index].name : "-",
-        .event = reader->event,
         .monotonic_ns = pmc->made_ns,
         .realtime_ns = pmc->created_ns,
         .tsc = pmc->made_tsc,
     };
-    reader->told = true;
+    reader_tell(reader);
     return true;
 }
 
@@ -273,13 +292,13 @@ static struct log_reader *reader_of(struct call *call, const struct log_form *fo
     struct log_reader *reader = call->open->reader;
 
     if (!reader && call->pmc)
-        reader = call->open->reader = reader_new(form, call->pmc->id, NULL);
+        reader = call->open->reader = reader_new(call->engine, form, call->pmc->id, NULL);
     return reader;
 }
 
 /*
  * Released: the last records are put when all counters are closed, a moment later; it is woken
- * then. After a reload there is no log to wait for.
+ * then.
  */
 static int stream_rest(struct call *call, struct log_reader *reader)
 {
@@ -341,17 +360,43 @@ unsigned poll_samples(struct call *call)
     return level;
 }
 
-/* ---- the saved state: "FORM pmc headed STATE CURSOR", "-" for nothing ---- */
+/*
+ * ---- the saved state: "FORM pmc headed closed STATE PLACE"; PLACE is "-", a cursor, or, of a PMC
+ * that was released, "rest CURSOR NAME CLASS EVENT MONOTONIC REALTIME TSC" and its log ----
+ */
+
+static void text_print(struct buf *out, const char *text)
+{
+    buf_char(out, ' ');
+    hex_print(out, text, strlen(text));
+}
+
+static void reader_rest_print(const struct log_reader *reader, struct buf *out)
+{
+    buf_str(out, "rest ");
+    log_cursor_print(reader->cursor, out);
+    text_print(out, reader->name);
+    text_print(out, reader->class);
+    text_print(out, reader->event);
+    buf_printf(out, " %" PRIu64 " %" PRIu64 " %" PRIu64 " ", reader->facts.monotonic_ns,
+               reader->facts.realtime_ns, reader->facts.tsc);
+    rest_print(reader->engine, reader->pmc, reader->uid, reader->cursor->log, reader->sets, out);
+}
 
 void log_reader_print(const struct log_reader *reader, struct buf *out)
 {
-    buf_printf(out, "%s %" PRIu64 " %d ", reader->form->name, reader->pmc, reader->headed);
+    bool ends = !ids_find(&reader->engine->pmcs, reader->pmc);
+
+    buf_printf(out, "%s %" PRIu64 " %d %d ", reader->form->name, reader->pmc, reader->headed,
+               reader->closed);
     reader->form->print(reader->state, out);
     buf_char(out, ' ');
-    if (reader->cursor)
-        log_cursor_print(reader->cursor, out);
-    else
+    if (!reader->cursor || (ends && (!reader->told || !log_ready(reader->cursor))))
         buf_char(out, '-');
+    else if (ends)
+        reader_rest_print(reader, out);
+    else
+        log_cursor_print(reader->cursor, out);
 }
 
 static const struct log_form *form_named(const char *name)
@@ -362,27 +407,85 @@ static const struct log_form *form_named(const char *name)
     return NULL;
 }
 
-/* Released meanwhile: what its log held is gone with it. */
+/* On the heap; NULL: not a text, or no memory. */
+static char *text_scan(struct scan *scan)
+{
+    struct word word;
+    size_t len;
+    char *text = scan_word(scan, &word) && hex_len(word, &len) ? calloc(len + 1, 1) : NULL;
+
+    if (text && hex_scan(word, text))
+        return text;
+    free(text);
+    return NULL;
+}
+
+static bool number_scan(struct scan *scan, uint64_t *value)
+{
+    struct word word;
+
+    return scan_word(scan, &word) && word_u64(word, false, 0, UINT64_MAX, value);
+}
+
+static bool reader_rest_scan(struct log_reader *reader, const char *text)
+{
+    struct log_facts *facts = &reader->facts;
+    struct scan scan;
+    struct word cursor;
+    struct log *log;
+
+    scan_init(&scan, text, strlen(text));
+    if (!scan_word(&scan, &cursor) || !(reader->name = text_scan(&scan)) ||
+        !(reader->class = text_scan(&scan)) || !(reader->event = text_scan(&scan)) ||
+        !number_scan(&scan, &facts->monotonic_ns) || !number_scan(&scan, &facts->realtime_ns) ||
+        !number_scan(&scan, &facts->tsc) || scan.p == scan.end ||
+        !rest_scan(reader->engine, reader->pmc, scan.p + 1, &log, &reader->sets))
+        return false;
+    reader_tell(reader);
+    char *place = word_dup(cursor);
+    reader->cursor = place ? log_cursor_scan(log, place) : NULL;
+    free(place);
+    log_unref(log);
+    return reader->cursor;
+}
+
+/* Is it one, as far as there is something to read? The PMC may be released before the next read. */
+static bool reader_place_scan(struct log_reader *reader, const char *text)
+{
+    const struct pmc *pmc = ids_find(&reader->engine->pmcs, reader->pmc);
+
+    if (pmc && !reader_learn(reader, pmc))
+        return false;
+    if (pmc && pmc->sets)
+        reader->sets = log_sets_ref(pmc->sets);
+    if (strcmp(text, "-") == 0)
+        return true;
+    if (strncmp(text, "rest ", 5) == 0)
+        return reader_rest_scan(reader, text + 5);
+    if (!pmc || !pmc->log)
+        return true;
+    reader->cursor = log_cursor_scan(pmc->log, text);
+    return reader->cursor;
+}
+
 struct log_reader *log_reader_scan(const char *text, struct engine *engine)
 {
     char name[16], *state = NULL;
     uint64_t id;
-    int headed, used = 0;
+    int headed, closed, used = 0;
     const struct log_form *form;
     struct log_reader *reader = NULL;
 
-    if (sscanf(text, "%15s %" SCNu64 " %d %ms %n", name, &id, &headed, &state, &used) == 4 &&
+    if (sscanf(text, "%15s %" SCNu64 " %d %d %ms %n", name, &id, &headed, &closed, &state, &used) ==
+            5 &&
         used && (form = form_named(name)))
-        reader = reader_new(form, id, state);
+        reader = reader_new(engine, form, id, state);
     free(state);
     if (!reader)
         return NULL;
     reader->headed = headed;
-    const struct pmc *pmc = ids_find(&engine->pmcs, id);
-    if (strcmp(text + used, "-") == 0 || !pmc || !pmc->log)
-        return reader;
-    reader->cursor = log_cursor_scan(pmc->log, text + used);
-    if (reader->cursor)
+    reader->closed = closed;
+    if (reader_place_scan(reader, text + used))
         return reader;
     log_reader_free(reader);
     return NULL;

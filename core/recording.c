@@ -9,17 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPACES_BYTES (1 << 20) /* of what is remembered to tell map-outs */
-#define FILES_MAX    256
+#define SPACES_BYTES    (1 << 20) /* of what is remembered to tell map-outs */
+#define FILES_MAX       256
+#define INVENTORY_LEAST (256 << 10)
+#define FILES_NS        20000000 /* of one drain that waits for it */
 
 /* ---- made and freed ---- */
 
-/* Descriptors of mapped files that may be held beside the counters. */
-static unsigned files_max(const struct recording_plan *plan)
+/* Of the descriptors that are left, for a beginning. */
+static unsigned files_first(const struct recording_plan *plan)
 {
     const unsigned long room = plan->fds_free < plan->fds_quota ? plan->fds_free : plan->fds_quota;
 
-    return room / 4 < FILES_MAX ? (unsigned)(room / 4) : FILES_MAX;
+    return room / 64 < FILES_MAX ? (unsigned)(room / 64) : FILES_MAX;
 }
 
 /* What takes memory alone; a later worker's exits come from text. */
@@ -35,7 +37,7 @@ static bool recording_furnish(struct recording *recording)
     if (plan->samples) {
         recording->spaces = spaces_new(SPACES_BYTES);
         if (plan->host->files_new)
-            recording->files = plan->host->files_new(plan->host_state, files_max(plan));
+            recording->files = plan->host->files_new(plan->host_state, FILES_MAX);
     }
     return (recording->exits || !counts) && (recording->lives || (counts && plan->exits)) &&
            (recording->spaces || !plan->samples);
@@ -52,6 +54,7 @@ static struct recording *recording_bare(const struct recording_plan *plan)
     recording->plan.view = NULL;
     recording->plan.log = log_ref(plan->log);
     atomic_init(&recording->refs, 1);
+    atomic_init(&recording->files_most, files_first(plan));
     pthread_mutex_init(&recording->lock, NULL);
     return recording;
 }
@@ -157,21 +160,52 @@ static void files_counted(struct recording *recording)
         atomic_store(&recording->n_files, host->files_count(recording->files));
 }
 
-static void files_take_wanted(struct recording *recording)
+/* Looking for a file may take long, and who is observed decides how often it is done: what is not
+ * done by then waits for the next time. */
+static void files_take_wanted(struct recording *recording, uint64_t until_ns)
 {
+    const struct recording_plan *plan = &recording->plan;
     struct buf *wanted = &recording->wanted;
+    size_t at = 0;
 
     if (wanted->len == 0)
         return;
-    for (size_t at = 0; at < wanted->len;) {
+    while (at < wanted->len && plan->host->now_ns(plan->host_state) < until_ns) {
         const struct wanted_file *file = (const struct wanted_file *)(wanted->data + at);
         const struct record_map *map = (const struct record_map *)(file + 1);
 
-        recording->plan.host->files_take(recording->files, (pid_t)file->pid, file->shown, map);
+        if (atomic_load(&recording->n_files) >= atomic_load(&recording->files_most)) {
+            at = wanted->len; /* these have no names */
+            break;
+        }
+        plan->host->files_take(recording->files, (pid_t)file->pid, file->shown, map);
+        files_counted(recording);
         at += sizeof(*file) + map->head.size;
     }
-    buf_clear(wanted);
-    files_counted(recording);
+    wanted->len -= at;
+    memmove(wanted->data, wanted->data + at, wanted->len);
+    if (wanted->len == 0)
+        buf_clear(wanted);
+}
+
+void recording_allow_files(struct recording *recording, unsigned long more)
+{
+    const unsigned held = atomic_load(&recording->n_files);
+
+    atomic_store(&recording->files_most,
+                 more < FILES_MAX - held ? held + (unsigned)more : FILES_MAX);
+}
+
+static uint64_t files_until(const struct recording *recording)
+{
+    return recording->plan.host->now_ns(recording->plan.host_state) + FILES_NS;
+}
+
+void recording_take_files(struct recording *recording, uint64_t until_ns)
+{
+    pthread_mutex_lock(&recording->lock);
+    files_take_wanted(recording, until_ns);
+    pthread_mutex_unlock(&recording->lock);
 }
 
 struct log_files *recording_files(const struct recording *recording)
@@ -207,9 +241,18 @@ bool recording_drain(struct recording *recording, bool all, bool *any)
     recording_put_hidden(recording);
     recording_flush(recording);
     *any = recording->put != before;
-    files_take_wanted(recording);
+    if (all)
+        files_take_wanted(recording, files_until(recording));
     pthread_mutex_unlock(&recording->lock);
     return true;
+}
+
+/* More than the log can hold is of no use; how much there is, is up to who is observed. */
+static uint64_t inventory_max(const struct recording *recording)
+{
+    const uint64_t max = log_max_bytes(recording->plan.log);
+
+    return max > INVENTORY_LEAST ? max : INVENTORY_LEAST;
 }
 
 void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
@@ -217,10 +260,12 @@ void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_n
 {
     const struct recording_plan *plan = &recording->plan;
     const struct intake intake = {.put = recording_put_found, .arg = recording};
+    const uint64_t max = inventory_max(recording);
     size_t begun;
 
     pthread_mutex_lock(&recording->lock);
     begun = recording->batch.len; /* what a hold kept back */
+    recording->found_end = begun + (records->len < max ? max - records->len : 0);
     if (plan->samples && plan->kernel && !recording->kernel_told && plan->host->kernel_maps) {
         recording->kernel_told = true;
         plan->host->kernel_maps(plan->host_state, time_ns, &intake);
@@ -228,7 +273,9 @@ void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_n
     plan->host->inventory(plan->host_state, pid, time_ns, &intake);
     buf_add(records, recording->batch.data + begun, recording->batch.len - begun);
     recording->batch.len = begun;
-    files_take_wanted(recording);
+    if (!begun)
+        buf_free(&recording->batch); /* it may have been much */
+    files_take_wanted(recording, files_until(recording));
     pthread_mutex_unlock(&recording->lock);
 }
 

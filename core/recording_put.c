@@ -464,6 +464,10 @@ void recording_put_found(void *arg, const struct record *record)
         return;
     if (record->type == RECORD_COMM)
         account(recording, record);
+    if (recording->batch.len + record->size > recording->found_end) {
+        recording->dropped++;
+        return;
+    }
     if (recording->spaces && (record->type != RECORD_MAP || map->pid != NOBODY))
         spaces_take(recording->spaces, record);
     if (record->type == RECORD_MAP && map->pid != NOBODY)

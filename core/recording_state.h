@@ -33,6 +33,7 @@ struct recording {
     atomic_bool held;
     bool kernel_told;
     struct buf batch;   /* records for the log */
+    size_t found_end;   /* so long may an inventory make the batch */
     struct buf scratch; /* what exits make of a record */
     uint64_t put;       /* into the batch; not reset */
     uint64_t dropped;   /* which found no memory on the way, not told yet */
@@ -43,6 +44,7 @@ struct recording {
     struct buf wanted;
     struct log_files *files; /* or NULL; has a lock of its own */
     atomic_uint n_files;     /* descriptors among them, as last counted */
+    atomic_uint files_most;  /* how many there may be */
     bool keep;               /* descriptors stay open for a later worker */
 };
 

@@ -311,6 +311,20 @@ static void attr_times(struct stat *attr, uint64_t ns)
 }
 
 /*
+ * fstat of a file that is held longer than its PMC: a stream is read to its end, and cat asks
+ * first. Of a directory's name the kernel looks again.
+ */
+static int held_node_attr(struct fs *fs, const struct node *node, struct stat *attr)
+{
+    if (!node->row->stream)
+        return node->row->is ? -ESTALE : -ENODEV;
+    attr->st_mode = S_IFREG;
+    attr->st_nlink = 0;
+    attr_times(attr, fs->started_ns);
+    return 0;
+}
+
+/*
  * A PMC's files have its directory's r and w bits where there is something to read and write. To
  * the group `readers` a PMC that gives its own group nothing is shown as theirs, for a few files.
  */
@@ -321,8 +335,8 @@ static int pmc_node_attr(struct fs *fs, const struct node *node, struct stat *at
     struct pmc_attr of;
     bool readers;
 
-    if (!pmc) /* fstat of a held file; of a directory's name the kernel looks again */
-        return row->is ? -ESTALE : -ENODEV;
+    if (!pmc)
+        return held_node_attr(fs, node, attr);
     engine_pmc_attr(pmc, &of);
     readers = fs->readers != (gid_t)-1 && !(of.mode & 070);
     attr->st_uid = of.uid;

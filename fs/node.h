@@ -30,7 +30,8 @@ bool node_decode(fuse_ino_t ino, struct node *node);
 /* 0, -ENOENT, or what the catalogue answers (CALL_WORK). */
 int node_lookup(struct fs *fs, struct call *call, const struct node *dir, const char *name,
                 struct node *found);
-/* 0, or -ESTALE when its PMC is gone: the kernel then looks the name up anew. */
+/* 0, or, when its PMC is gone, -ESTALE: the kernel then looks the name up anew; of its files that
+ * are no streams -ENODEV. */
 int node_attr(struct fs *fs, const struct node *node, struct stat *attr);
 double node_attr_timeout(const struct node *node);
 /* "count", "cpu0/3", "mincount": for sentences. label has 32 bytes for the latter two. */

@@ -118,6 +118,7 @@ void fs_reload(struct fs *fs)
 
     tunables = *engine_tunables(fs->engine);
     handles_each(&fs->handles, handle_print, &handles);
+    open_files_settle(fs->engine);
     engine_save(fs->engine, &state);
     handles_each(&fs->handles, handle_forget, NULL);
     engine_forget(fs->engine);
@@ -127,6 +128,7 @@ void fs_reload(struct fs *fs)
         err_set(&err, P14, "an open file's line cannot be read back");
         reload_die(&err);
     }
+    open_files_settle(fs->engine);
     engine_stat_add(fs->engine, STAT_RELOADS, 1);
     poll_tell(&fs->park);
     park_expire(&fs->park, UINT64_MAX);

@@ -61,11 +61,12 @@ static void ring_tell(struct ring *ring)
 
     if (ring->tail == ring->told)
         return;
-    head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
-    __atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_RELEASE);
+    __atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_SEQ_CST);
+    /* looked at before, it could get full, and lose, in between */
+    head = __atomic_load_n(&ring->page->data_head, __ATOMIC_SEQ_CST);
     if (head - ring->told + LARGEST > ring->size) {
         ring->doubt = true;
-        ring->doubt_head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+        ring->doubt_head = head;
     }
     ring->told = ring->tail;
 }
@@ -210,13 +211,17 @@ static bool rings_provoke(struct recorder *recorder)
     return any;
 }
 
-/* Who was born is followed, where the kernel needs that. */
-static void newcomers_open(struct recorder *recorder)
+/* Who was born is followed, where the kernel needs that; who walks the origins has one of both
+ * locks, so they are forgotten with both. */
+static void origins_settle(struct recorder *recorder, uint64_t time_ns)
 {
     pthread_mutex_lock(&recorder->setup);
     for (const struct origin *origin = recorder->origins; origin; origin = origin->next)
         if (origin->counter)
             follow_newcomers(origin->counter->follow);
+    pthread_mutex_lock(&recorder->lock);
+    recorder_purge(recorder, time_ns);
+    pthread_mutex_unlock(&recorder->lock);
     pthread_mutex_unlock(&recorder->setup);
 }
 
@@ -234,8 +239,7 @@ int perf_drain(struct recorder *recorder, bool all, const struct intake *intake)
     }
     if (recorder->steps)
         steps_sweep(recorder->steps, intake);
-    recorder_purge(recorder, all ? now : until);
     pthread_mutex_unlock(&recorder->lock);
-    newcomers_open(recorder);
+    origins_settle(recorder, all ? now : until);
     return 0;
 }

@@ -1,7 +1,9 @@
 /*
  * A recorder as one line of text, and back: "rings PID BYTES CPU:FD:ADDRESS… ids KERNEL:LOG:PERIOD:
  * PLACE… steps WORD" (the ids of counters that are freed already; the others come back with them).
- * The mappings of who forgot it stay until they are made again: without any the records would go.
+ * The mappings of who forgot it stay: without any the records would go. In the same process they
+ * are used again: kernels (6.18) charge the locked memory of a second mapping, and never give that
+ * back.
  */
 #include "backends/perf/recorder.h"
 
@@ -75,7 +77,12 @@ static int steps_adopt(struct recorder *recorder, const char *text)
     return recorder->steps ? 0 : -EINVAL;
 }
 
-/* Where the process is still the same, the old mapping goes once the new one is there. */
+/* Is all of it still mapped? */
+static bool is_mapped(uintptr_t address, uint64_t bytes)
+{
+    return msync((void *)address, bytes, MS_ASYNC) == 0;
+}
+
 static int rings_scan(struct recorder *recorder, const char **text, bool same)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -84,14 +91,17 @@ static int rings_scan(struct recorder *recorder, const char **text, bool same)
     int fd, used;
 
     while (sscanf(*text, " %u:%d:%" SCNuPTR "%n", &cpu, &fd, &address, &used) == 3) {
-        int rc = recorder->n_rings == recorder->n_cpus
-                     ? -EINVAL
-                     : ring_map(&recorder->rings[recorder->n_rings], cpu, fd, recorder->ring_bytes);
+        struct ring *ring = &recorder->rings[recorder->n_rings];
+        int rc = 0;
 
+        if (recorder->n_rings == recorder->n_cpus)
+            return -EINVAL;
+        if (same && is_mapped(address, page + recorder->ring_bytes))
+            ring_found(ring, cpu, fd, (void *)address, recorder->ring_bytes);
+        else
+            rc = ring_map(ring, cpu, fd, recorder->ring_bytes);
         if (rc)
             return rc;
-        if (same)
-            munmap((void *)address, page + recorder->ring_bytes);
         recorder->n_rings++;
         *text += used;
     }

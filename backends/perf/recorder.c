@@ -133,23 +133,27 @@ static int ring_event(unsigned cpu, uint64_t bytes)
     return fd == -EACCES || fd == -EPERM ? event_open(&attr, getpid(), (int)cpu, -1, 0) : fd;
 }
 
-int ring_map(struct ring *ring, unsigned cpu, int fd, uint64_t bytes)
+void ring_found(struct ring *ring, unsigned cpu, int fd, void *map, uint64_t bytes)
 {
-    size_t page = page_bytes();
-    char *map = mmap(NULL, page + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-    if (map == MAP_FAILED)
-        return -errno;
     *ring = (struct ring){
         .cpu = cpu,
         .fd = fd,
-        .page = (void *)map,
-        .data = map + page,
+        .page = map,
+        .data = (char *)map + page_bytes(),
         .size = bytes,
     };
     ring->told = ring->tail = ring->page->data_tail;
     ring->doubt_head = ring->page->data_head;
     ring->doubt = ring->doubt_head != 0; /* of an adopted ring it is not known */
+}
+
+int ring_map(struct ring *ring, unsigned cpu, int fd, uint64_t bytes)
+{
+    char *map = mmap(NULL, page_bytes() + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (map == MAP_FAILED)
+        return -errno;
+    ring_found(ring, cpu, fd, map, bytes);
     return 0;
 }
 

@@ -102,9 +102,10 @@ void perf_recorder_free(struct recorder *recorder);
 void recorders_cpu(struct backend_state *state, unsigned cpu);
 
 /* For record_adopt.c: without rings, NULL: no memory; maps the ring of an owner's descriptor (0 or
- * -errno); what follows when all rings are there. */
+ * -errno), or takes it as it is mapped; what follows when all rings are there. */
 struct recorder *recorder_make(struct backend_state *state, const struct recorder_plan *plan);
 int ring_map(struct ring *ring, unsigned cpu, int fd, uint64_t bytes);
+void ring_found(struct ring *ring, unsigned cpu, int fd, void *map, uint64_t bytes);
 void recorder_begin(struct recorder *recorder);
 
 /* The ring of this CPU, or NULL. With setup or lock held. */
@@ -117,5 +118,5 @@ int recorder_add_id(struct recorder *recorder, const struct id *id);
 const struct id *recorder_find_id(const struct recorder *recorder, uint64_t kernel);
 /* It means nothing any more; forgotten with the next purge. With lock held. */
 void recorder_drop_id(struct recorder *recorder, uint64_t kernel);
-/* Forgets the ids of origins closed at or before this. With lock held. */
+/* Forgets the ids of origins closed at or before this. With setup and lock held. */
 void recorder_purge(struct recorder *recorder, uint64_t time_ns);

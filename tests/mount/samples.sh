@@ -172,7 +172,6 @@ t_it_ends_when_it_is_released() {
 t_what_the_log_held_is_read_after_the_release() {
     mount_pmcfs
     quiet
-    [[ $VARIANT != reload ]] || skip "what a released log held does not outlive a reload"
     reading <<'P'
 fd = open_log()
 os.read(fd, 100)

@@ -538,3 +538,30 @@ TEST(chance_never_makes_them_say_more_than_was_counted)
     ck_assert_uint_eq(sum_of(RECORD_SWITCH), counted);
     ck_assert_uint_eq(sum_of(RECORD_COUNT), counted);
 }
+
+/* Who moves to another CPU or cgroup ends where nothing is told of it. */
+TEST(processes_that_end_elsewhere_are_not_kept_for_ever)
+{
+    struct exits *ends = exits_new(0, false, true);
+    struct buf record, printed;
+    size_t once = 0;
+
+    buf_init(&record, NULL, 0);
+    buf_init(&printed, NULL, 0);
+    for (uint32_t pid = 2; pid < 200000; pid++) {
+        buf_clear(&record);
+        record_add_comm(&record, pid, pid, pid, "cc1", RECORD_EXECUTED);
+        exits_take(ends, (const struct record *)record.data, &out);
+        if (pid == 80000) {
+            exits_print(ends, &printed);
+            once = printed.len;
+            buf_clear(&printed);
+        }
+    }
+    exits_print(ends, &printed);
+    ck_assert_uint_lt(printed.len, once + once / 4);
+    ck_assert_uint_eq(out.len, 0);
+    exits_free(ends);
+    buf_free(&record);
+    buf_free(&printed);
+}

@@ -240,6 +240,7 @@ static const struct {
     {"recording_state", 23},
     {"recording.c", 24},
     {"recording_put", 24},
+    {"rests", 59},
     {"reader", 60},
     {"parts", 30},
     {"target", 31},

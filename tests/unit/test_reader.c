@@ -235,11 +235,65 @@ TEST(a_reader_goes_on_after_a_reload)
     ck_assert_str_eq(next(&file), "WAIT");
 }
 
+/* What is read of a file whose PMC was released. */
+static void rest_of(struct open_file *open, struct buf *out)
+{
+    struct call call = {.engine = fx.engine,
+                        .instance = engine_root(fx.engine),
+                        .open = open,
+                        .out = out,
+                        .room = 1 << 17};
+    int rc = stream_samples(&call);
+
+    while (rc == CALL_WORK) {
+        struct work *work = call.work;
+
+        work->run(work);
+        rc = work->finish(&call, work);
+    }
+    ck_assert_int_eq(rc, CALL_DONE);
+}
+
+/* The log of a released PMC is nobody's but its readers': two of them have one all the same. */
+TEST(what_a_released_log_held_is_read_after_a_reload)
+{
+    struct buf line[2];
+
+    quiet();
+    next(&file);
+    next(&other);
+    ck_assert_int_eq(write_file("i", "samples", "a"), 0);
+    ck_assert_int_eq(pmc_remove("i"), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        buf_init(&line[i], NULL, 0);
+        open_file_print(i ? &other : &file, &line[i]);
+    }
+    open_files_settle(fx.engine);
+    ck_assert_uint_lt(line[1].len, line[0].len);
+    file_close(&file);
+    file_close(&other);
+    engine_reload();
+    ck_true(open_file_scan(&file, buf_text(&line[0]), fx.engine));
+    ck_true(open_file_scan(&other, buf_text(&line[1]), fx.engine));
+    open_files_settle(fx.engine);
+    for (unsigned i = 0; i < 2; i++) {
+        buf_free(&line[i]);
+        rest_of(i ? &other : &file, &line[i]);
+        ck_true(strstr(buf_text(&line[i]), " user text=a\n") &&
+                strstr(buf_text(&line[i]), " close\n"));
+        buf_free(&line[i]);
+        rest_of(i ? &other : &file, &line[i]);
+        ck_assert_uint_eq(line[i].len, 0);
+        buf_free(&line[i]);
+    }
+}
+
 TEST(what_cannot_be_read_back_is_refused)
 {
     quiet();
     for (const char *const *text =
-             (const char *const[]){"", "text", "text 5", "nothing 5 1 - -", "text 5 1", NULL};
+             (const char *const[]){"", "text", "text 5", "nothing 5 1 0 - -", "text 5 1 0",
+                                   "text 5 1 0 - rest 1,1 61 61 61 1 2 3 same", NULL};
          *text; text++)
         ck_assert_ptr_eq(log_reader_scan(*text, fx.engine), NULL);
 }
