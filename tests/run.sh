@@ -12,7 +12,7 @@ libelf-dev libseccomp-dev check fuse3 mount util-linux procps python3 mandoc she
 prometheus-node-exporter bubblewrap bsdextrautils'
 
 # Under TSan only what does several things at once: the rest is sequential, and the sanitizer slow.
-tsan_files='concurrent poll series shutdown samples'
+tsan_files='concurrent poll series shutdown samples loss waits'
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 self=$root/tests/run.sh

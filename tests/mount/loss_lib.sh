@@ -1,0 +1,85 @@
+# shellcheck shell=bash disable=SC2034,SC2046,SC2086,SC2119,SC2120
+# What loss.sh and waits.sh share: Python that looks at a mount, PMCs whose records are known, sums of a log.
+
+# Python with base = the mount, write(file, text), number(pmc, key) of status, stat(key) of info/stats;
+# rest(fd): all lines that are there, up to the end or EAGAIN; told(lines, where): the sum of their drops;
+# given(lines): how many of them are records of the log.
+looking() {
+    {
+        cat <<'P'
+import errno, os, re, select, signal, struct, subprocess, sys, threading, time
+base = sys.argv[1] + "/"
+def write(name, text):
+    fd = os.open(base + name, os.O_WRONLY)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+def read(name): return open(base + name).read()
+def values(text): return dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
+def number(pmc, key): return int(values(read(pmc + "/status"))[key])
+def stat(key): return int(values(read("info/stats"))[key])
+def opened(pmc, flags=0, form="samples"): return os.open(base + pmc + "/" + form, os.O_RDONLY | flags)
+def rest_bytes(fd, size=1 << 17):
+    text = b""
+    while True:
+        try:
+            got = os.read(fd, size)
+        except BlockingIOError:
+            return text
+        if not got:
+            return text
+        text += got
+def rest(fd, size=1 << 17): return rest_bytes(fd, size).decode().splitlines()
+def kind(line): return line.split(" ")[1]
+def told(lines, where):
+    return sum(int(re.search(r" records=(\d+)", line)[1]) for line in lines
+               if kind(line) == "drop" and line.endswith(" where=" + where))
+# What was known before a gap is said again in front of its drop, at the time of the drop.
+def given(lines):
+    found = []
+    for line in lines:
+        fact = kind(line) in ("process", "thread", "map-in")
+        if kind(line) == "drop" and line.endswith(" where=log"):
+            while found and found[-1] == (line.split(" ")[0], True):
+                found.pop()
+        elif kind(line) != "initialize":
+            found.append((line.split(" ")[0], fact))
+    return len(found)
+def later(what, seconds=0.2):
+    t = threading.Timer(seconds, what)
+    t.start()
+    return t
+def state_of(pid):
+    with open("/proc/%d/stat" % pid) as f:
+        return f.read().rpartition(")")[2].split()[0]
+P
+        cat
+    } >"$T/looking.py"
+    timeout 50 /usr/bin/python3 -B "$T/looking.py" "$M" "$@"
+}
+
+# A PMC that samples and was never started: a read waits, and only what is written here comes.
+quiet() {
+    pmc "${1:-a}" event=cpu-clock freq=100 "${@:2}"
+}
+
+# Every page fault of target p is a sample; c counts the same ones.
+faults_sampled() {
+    target_start p
+    pmc c event=page-faults "target=${PID_OF[p]}"
+    pmc a event=page-faults period=1 "$@" "target=${PID_OF[p]}"
+}
+
+# log_of NAME: its log up to now, in $T/NAME.log; the PMC is not running.
+log_of() {
+    timeout 40 cat "$M/$1/samples" >"$T/$1.log" || die "samples does not end"
+}
+
+# lines NAME TYPE, dropped NAME WHERE: of its log; how many lines, the sum of what they tell.
+lines() { awk -v type="$2" '$2 == type { n++ } END { print n + 0 }' "$T/$1.log"; }
+dropped() {
+    awk -v where="where=$2" '$2 == "drop" && $4 == where { sub("records=", "", $3); n += $3 } END { print n + 0 }' \
+        "$T/$1.log"
+}
+

@@ -1,0 +1,312 @@
+# shellcheck shell=bash disable=SC2016,SC2034,SC2046,SC2086,SC2119,SC2120
+# What the readers of a log may rely on: waits, ends, the form of reads, and that all of it is given.
+
+# shellcheck source=tests/mount/loss_lib.sh
+. "${BASH_SOURCE[0]%/*}/loss_lib.sh"
+
+# ---- readers that wait ----
+
+t_who_waits_is_asleep_and_any_signal_ends_it() {
+    mount_pmcfs
+    quiet
+    quiet b
+    looking <<'P'
+for form in "a/samples", "a/samples.perf", "b/samples":
+    for sig in signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1:
+        cat = subprocess.Popen(["cat", base + form], stdout=subprocess.PIPE)
+        assert os.read(cat.stdout.fileno(), 100)
+        deadline = time.monotonic() + 10
+        while state_of(cat.pid) != "S":
+            assert time.monotonic() < deadline, state_of(cat.pid)
+        time.sleep(0.05)
+        assert state_of(cat.pid) == "S"
+        cat.send_signal(sig)
+        assert cat.wait(10) == -sig, (form, sig)
+assert stat("parked") == 0
+P
+}
+
+t_twenty_readers_at_once_get_the_same() {
+    mount_pmcfs
+    faults_sampled logsize=4194304
+    local readers=()
+    for i in {1..10}; do
+        timeout 40 cat "$M/a/samples" >"$T/log$i" &
+        readers+=($!)
+        timeout 40 cat "$M/a/samples.perf" >"$T/perf$i" &
+        readers+=($!)
+    done
+    tell p faults 3000
+    sleep 0.1
+    tell p faults 3000
+    ctl a stop
+    wait "${readers[@]}" || die "a reader failed"
+    for i in {1..10}; do
+        cmp "$T/log1" "$T/log$i"
+        between "$(stat -c %s "$T/perf$i")" 200000 2000000 "bytes of perf.data of reader $i"
+    done
+    is "$(($(grep -c ' sample ' "$T/log1") + $(status a kernel_lost)))" "$(count c)"
+    is "$(status a log_lost)" 0
+}
+
+t_a_reader_that_never_reads_holds_nothing_up() {
+    mount_pmcfs
+    faults_sampled logsize=262144
+    looking <<'P'
+idle = [opened("a", os.O_NONBLOCK) for _ in range(200)]
+fd = opened("a", os.O_NONBLOCK)
+lines = rest(fd)
+for i in range(2000):
+    write("a/samples", "%d-" % i + "x" * 500)
+    if i % 100 == 0:
+        lines += rest(fd)
+lines += rest(fd)
+assert told(lines, "log") == 0, "who reads loses nothing"
+assert sum(kind(line) == "user" for line in lines) == 2000
+assert number("a", "log_bytes") <= 262144
+for other in idle[::50]:
+    old = rest(other)
+    assert given(old) + told(old, "log") == number("a", "log_records")
+P
+}
+
+t_the_wait_of_a_poller_ends_with_the_log() {
+    mount_pmcfs
+    quiet
+    looking <<'P'
+fd = opened("a", os.O_NONBLOCK)
+rest(fd)
+poll, epoll = select.poll(), select.epoll()
+poll.register(fd, select.POLLIN)
+epoll.register(fd, select.EPOLLIN)
+assert not poll.poll(50) and not epoll.poll(0.05)
+t = later(lambda: write("a/ctl", "close"))
+assert poll.poll(10000)[0][1] & select.POLLIN
+assert epoll.poll(10)[0][1] & select.EPOLLIN
+t.join()
+assert kind(rest(fd)[-1]) == "close"
+assert os.read(fd, 100) == b"" and poll.poll(0)[0][1] & select.POLLIN, "the end is readable"
+os.rmdir(base + "a")
+assert poll.poll(10000)[0][1] & select.POLLHUP
+assert os.read(fd, 100) == b""
+P
+}
+
+t_notify_wakes_while_it_samples() {
+    mount_pmcfs
+    faults_sampled
+    ctl c stop
+    accepted "$M/c/config" log-exit=on notify=500
+    ctl c start
+    looking <<'P' &
+fd = os.open(base + "c/count", os.O_RDONLY)
+os.pread(fd, 100, 0)
+poll = select.poll()
+poll.register(fd, select.POLLPRI)
+assert not poll.poll(100)
+open(base + "../ready", "w").close()
+assert poll.poll(10000)[0][1] & select.POLLPRI
+P
+    local reader=$!
+    eventually 10 '[[ -e $T/ready ]]'
+    tell p faults 600
+    wait $reader || die "nobody was woken"
+}
+
+# ---- the form of reads ----
+
+t_any_size_of_reads_gives_the_same_bytes() {
+    mount_pmcfs
+    faults_sampled
+    tell p faults 300
+    ctl a stop
+    looking <<'P'
+texts = [rest_bytes(opened("a"), size) for size in (1 << 17, 1, 7, 4096, 1 << 20)]
+assert len(texts[0]) > 10000 and all(text == texts[0] for text in texts[1:]), [len(t) for t in texts]
+def records(data):
+    at = 16
+    while at < len(data):
+        what, _, size = struct.unpack_from("<IHH", data, at)
+        if what != 68: # where one read ended
+            yield data[at:at + size]
+        at += size
+    assert at == len(data)
+streams = [list(records(rest_bytes(opened("a", 0, "samples.perf"), size))) for size in (1 << 17, 1, 7, 4096)]
+assert len(streams[0]) > 100 and all(s == streams[0] for s in streams[1:])
+P
+}
+
+t_head_and_tail_of_a_stream() {
+    mount_pmcfs
+    faults_sampled
+    tell p faults 500
+    local text
+    text=$(head -n 5 "$M/a/samples")
+    is "$(wc -l <<<"$text")" 5
+    like "$text" '^[0-9.]+ initialize '
+    head -c 10 "$M/a/samples" >"$T/ten"
+    is "$(stat -c %s "$T/ten")" 10
+    ctl a stop
+    like "$(tail -n 1 "$M/a/samples")" '^[0-9.]+ stop$'
+    is "$(timeout 10 dd if="$M/a/samples" bs=100 count=1 2>/dev/null | wc -c)" 100
+}
+
+t_a_stream_cannot_be_read_elsewhere() {
+    mount_pmcfs
+    quiet
+    looking <<'P'
+def fails(what):
+    try:
+        what()
+    except OSError as e:
+        return e.errno == errno.ESPIPE
+for form in "samples", "samples.perf":
+    fd = opened("a", os.O_NONBLOCK, form)
+    first = os.read(fd, 20)
+    assert fails(lambda: os.pread(fd, 100, 0)), form + " from the beginning again"
+    assert fails(lambda: os.pread(fd, 100, 21)), form + " ahead"
+    assert len(first + os.read(fd, 1 << 17)) > 60, "and goes on where it was"
+    os.lseek(fd, 0, os.SEEK_SET)
+    assert fails(lambda: os.read(fd, 100)), form + " after a seek back"
+P
+}
+
+# ---- flush, close, log=off ----
+
+t_flush_makes_everything_readable_at_once() {
+    mount_pmcfs
+    faults_sampled
+    looking "${IN[p]}" "${OUT[p]}" <<'P'
+fd = opened("a", os.O_NONBLOCK)
+rest(fd)
+samples = 0
+for i in range(1, 21):
+    os.write(int(sys.argv[2]), b"faults 200\n")
+    assert os.read(int(sys.argv[3]), 100) == b"ok\n"
+    write("a/ctl", "flush")
+    samples += sum(kind(line) == "sample" for line in rest(fd))
+    assert samples + number("a", "kernel_lost") >= 200 * i, (i, samples)
+P
+}
+
+t_without_a_log_flush_close_and_text_are_refused() {
+    mount_pmcfs
+    quiet a log=off
+    refused EINVAL E15 "$M/a/ctl" flush
+    refused EINVAL E14 "$M/a/ctl" close
+    refused EINVAL E31 "$M/a/samples" text
+    target_start p
+    refused EDESTADDRREQ E09 "$M/a/target" "${PID_OF[p]}"
+    is "$(cat "$M/a/target")" ''
+    pmc b event=page-faults log-csw=on log=off
+    refused EDESTADDRREQ E08 "$M/b/target" "${PID_OF[p]}"
+    accepted "$M/b/config" log-csw=off
+    attach b "${PID_OF[p]}"
+}
+
+t_a_log_in_use_is_not_switched_off_but_closed() {
+    mount_pmcfs
+    faults_sampled
+    refused EBUSY P06 "$M/a/config" log=off
+    is "$(state a)" running
+    ctl a close
+    is "$(state a)" stopped
+    is "$(setting a log)" off
+}
+
+t_after_close_the_rest_is_read_and_it_can_begin_anew() {
+    mount_pmcfs
+    faults_sampled
+    looking <<'P' &
+fd = opened("a")
+os.read(fd, 100)
+open(base + "../ready", "w").close()
+while not os.path.exists(base + "../closed"):
+    time.sleep(0.01)
+old = rest(fd)
+assert kind(old[-1]) == "close", old[-1]
+assert sum(kind(line) == "sample" for line in old) >= 100
+assert os.read(fd, 100) == b""
+open(base + "../go", "w").close()
+while not os.path.exists(base + "../again"):
+    time.sleep(0.01)
+new = rest(fd)
+kinds = [kind(line) for line in new]
+assert "start" in kinds and kinds[-1] == "stop" and kinds.count("sample") >= 50, kinds
+assert "close" not in kinds and "initialize" not in kinds
+P
+    local reader=$!
+    eventually 10 '[[ -e $T/ready ]]'
+    tell p faults 100
+    ctl a close
+    touch "$T/closed"
+    eventually 10 '[[ -e $T/go ]]'
+    refused EDESTADDRREQ E09 "$M/a/ctl" start
+    accepted "$M/a/config" log=on
+    ctl a start
+    tell p faults 50
+    ctl a stop
+    touch "$T/again"
+    wait $reader || die "the reader of a log that began anew"
+}
+
+t_close_of_a_pmc_that_only_counts_does_not_stop_it() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    echo remark >"$M/a/samples"
+    ctl a close
+    is "$(state a)" running
+    refused EINVAL E31 "$M/a/samples" another
+    log_of a
+    like "$(tail -n 1 "$T/a.log")" ' close$'
+}
+
+t_who_reads_a_released_log_gets_all_of_it() {
+    mount_pmcfs
+    faults_sampled
+    tell p faults 300
+    local text perf early
+    exec {text}<"$M/a/samples" {perf}<"$M/a/samples.perf" {early}<"$M/a/samples"
+    dd bs=2000 count=1 status=none <&$text >"$T/text"
+    dd bs=2000 count=1 status=none <&$perf >"$T/perf"
+    dd bs=100 count=1 status=none <&$early >"$T/early"
+    ctl a stop
+    local lost
+    lost=$(status a kernel_lost)
+    rmdir "$M/a"
+    timeout 20 cat <&$text >>"$T/text"
+    timeout 20 cat <&$early >>"$T/early"
+    timeout 20 cat <&$perf >>"$T/perf"
+    cmp "$T/text" "$T/early"
+    is "$(($(grep -c ' sample ' "$T/text") + lost))" "$(count c)" "samples"
+    like "$(tail -n 1 "$T/text")" '^[0-9.]+ close$'
+    is "$(perf script -i - -F comm <"$T/perf" 2>/dev/null | grep -c target)" "$(grep -c ' sample ' "$T/text")" \
+        "samples that perf sees"
+    exec {text}<&- {perf}<&- {early}<&-
+}
+
+# ---- series ----
+
+t_what_series_shows_and_skips_is_all_there_was() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults interval=20 "target=${PID_OF[p]}"
+    looking <<'P'
+f = open(base + "a/series", "rb", buffering=0)
+seen, skipped, first = 0, 0, None
+for pause in [0, 0, 0.3, 0, 0.01, 0.17, 0, 0.05] * 4:
+    time.sleep(pause)
+    for line in f.read(4096).decode().splitlines():
+        if line.startswith("# skipped "):
+            skipped += int(line.split()[2])
+        elif not line.startswith("#"):
+            last = float(line.split()[0])
+            if first is None:
+                first, skipped = last, 0
+            else:
+                seen += 1
+assert skipped > 10 and seen > 10, (seen, skipped)
+assert abs(seen + skipped - (last - first) / 0.020) <= 1, (seen, skipped, first, last)
+P
+}
