@@ -40,9 +40,12 @@ struct counter *counter_new(struct backend_state *state, const struct plan *plan
     counter->per_task = shape->per_task;
     counter->sampling = plan->recorder && plan->sampling;
     counter->recorder = plan->recorder;
-    for (unsigned i = 0; counter->sampling && i < shape->n; i++)
+    for (unsigned i = 0; counter->sampling && i < shape->n; i++) {
         if (sampling_says_period(&shape->attr[i]))
             counter->says_period |= 1ull << i;
+        if (sampling_shares_id(&shape->attr[i]))
+            counter->shares_id |= 1ull << i;
+    }
     memcpy(counter->extras, shape->extras, sizeof counter->extras);
     memcpy(counter->order, shape->order, sizeof counter->order);
     __atomic_add_fetch(&state->n_counters, 1, __ATOMIC_RELAXED);

@@ -40,6 +40,7 @@ struct counter {
     uint8_t order[SET_MAX]; /* place among the events of a group -> place in the plan */
     bool sampling;
     uint64_t says_period;      /* bit per member: its samples do */
+    uint64_t shares_id;        /* bit per member: its samples may bear another event's */
     struct recorder *recorder; /* NULL: it only counts */
     struct origin *origin;
     struct follow *follow; /* or NULL */

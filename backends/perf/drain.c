@@ -188,6 +188,8 @@ static bool ring_provoke(struct recorder *recorder, struct ring *ring)
 
     if (fd < 0)
         return false;
+    if (ioctl(fd, PERF_EVENT_IOC_ID, &ring->clock_id))
+        ring->clock_id = 0;
     if (!ioctl(fd, PERF_EVENT_IOC_REFRESH, 1))
         wrote = ring_await(ring);
     ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);

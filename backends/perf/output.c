@@ -69,6 +69,11 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
     memcpy(origin->order, counter->order, sizeof origin->order);
     origin->descendants = !tasks || counter->descendants;
     origin->threads = !tasks || counter->target.kind == TARGET_PROCESS;
+    origin->samples = counter->sampling;
+    origin->chains = counter->sampling && (plan->chain_user || plan->chain_kernel);
+    origin->shares_one = __builtin_popcountll(counter->shares_id) == 1;
+    if (origin->shares_one)
+        origin->shared = counter->order[__builtin_ctzll(counter->shares_id)];
     return origin;
 }
 

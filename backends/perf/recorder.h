@@ -29,6 +29,9 @@ struct origin {
     unsigned extra;  /* of a group's members: those before the set's events */
     uint8_t order[SET_MAX];
     bool descendants, threads; /* whose births are covered */
+    bool samples, chains;      /* its events do, with call chains; of which … */
+    bool shares_one; /* … exactly one, at the place `shared`, may bear a stranger's id */
+    uint8_t shared;
 };
 
 enum id_kind {
@@ -63,6 +66,7 @@ struct ring {
     /* A loss may have happened of which there is no record yet: not if head is beyond this. */
     bool doubt;
     uint64_t doubt_head;
+    uint64_t clock_id; /* of the last clock of drain.c's */
 };
 
 struct recorder {

@@ -51,6 +51,22 @@ static uint64_t log_id(const struct id *id)
     return LOG_ID(id->origin->set, id->place);
 }
 
+/*
+ * A sample that was prepared for somebody else too (sampling_shares_id) may be longer than it was
+ * written: as long as the other's.
+ */
+static void sample_cut(const struct origin *origin, struct record_sample *sample)
+{
+    uint64_t room = (uint64_t)sample->head.size - SAMPLE_SHORT;
+
+    if (sample->head.size <= SAMPLE_SHORT)
+        return;
+    if (!origin->chains)
+        sample->head.size = SAMPLE_SHORT;
+    else if (room >= sizeof(uint64_t) && sample->n_frames < room / sizeof(uint64_t))
+        sample->head.size = (uint16_t)(SAMPLE_SHORT + (1 + sample->n_frames) * sizeof(uint64_t));
+}
+
 /* What the kernel leaves out is put in, behind the CPU: there is room. */
 static void sample_take(struct recorder *recorder, const struct id *id,
                         struct record_sample *sample, const struct intake *intake)
@@ -67,7 +83,66 @@ static void sample_take(struct recorder *recorder, const struct id *id,
         sample->period = id->origin->period;
         sample->head.size = (uint16_t)(sample->head.size + sizeof sample->period);
     }
+    if (id->origin->samples) /* else of a counter closed long ago */
+        sample_cut(id->origin, sample);
     put(recorder, &sample->head, intake);
+}
+
+static bool is_own_clock(const struct recorder *recorder, uint64_t kernel)
+{
+    for (unsigned i = 0; i < recorder->n_rings; i++)
+        if (recorder->rings[i].clock_id == kernel)
+            return true;
+    return false;
+}
+
+/* Of whom a sample with a stranger's id can be: who is open comes first. NULL: of nobody, or it is
+ * not known. */
+static const struct origin *origin_of_stray(const struct recorder *recorder, bool *samples)
+{
+    const struct origin *found = NULL;
+    bool sure = true;
+
+    *samples = false;
+    for (const struct origin *origin = recorder->origins; origin; origin = origin->next) {
+        if (!origin->samples || (found && found->counter && !origin->counter))
+            continue;
+        *samples = true;
+        sure =
+            !found || (origin->counter && !found->counter) || (sure && found->set == origin->set);
+        found = origin;
+    }
+    return found && sure && found->shares_one ? found : NULL;
+}
+
+/*
+ * Nobody else writes into these rings: where one event alone can come with the id of somebody
+ * else's (sampling_shares_id) it is of that event. Else it is said that there was one.
+ */
+static void stray_take(struct recorder *recorder, struct record_sample *sample,
+                       const struct intake *intake)
+{
+    struct record_lost loss = {
+        .head = {.type = RECORD_LOST, .size = sizeof loss},
+        .lost = 1,
+        .tail = {.time = sample->time, .cpu = sample->cpu},
+    };
+    const struct origin *origin;
+    bool samples;
+
+    if (is_own_clock(recorder, sample->id))
+        return;
+    origin = origin_of_stray(recorder, &samples);
+    if (origin) {
+        struct id id = {.origin = (struct origin *)(uintptr_t)origin,
+                        .kind = ID_EVENT,
+                        .place = origin->shared,
+                        .says_period = !origin->period};
+
+        sample_take(recorder, &id, sample, intake);
+    } else if (samples) {
+        put(recorder, &loss.head, intake);
+    }
 }
 
 /* The values follow the CPU, in the group's order. */
@@ -112,6 +187,8 @@ static void any_sample_take(struct recorder *recorder, struct record *record,
         sample_take(recorder, id, sample, intake);
     else if (id)
         step_take(recorder, id, record, intake);
+    else
+        stray_take(recorder, sample, intake);
 }
 
 /* Whoever could write next tells it, perhaps an event that is ours no more: it is told all the

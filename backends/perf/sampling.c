@@ -67,6 +67,12 @@ static bool period_can_be_said(const struct perf_event_attr *attr)
     }
 }
 
+bool sampling_shares_id(const struct perf_event_attr *attr)
+{
+    return attr->type == PERF_TYPE_SOFTWARE && attr->config != PERF_COUNT_SW_CPU_CLOCK &&
+           attr->config != PERF_COUNT_SW_TASK_CLOCK;
+}
+
 bool sampling_says_period(const struct perf_event_attr *attr)
 {
     return attr->sample_type & PERF_SAMPLE_PERIOD;
@@ -168,7 +174,9 @@ void sampling_extra_attr(struct backend_state *state, enum extra extra,
     }
     steps_attr(attr);
     attr->config = PERF_COUNT_SW_CONTEXT_SWITCHES;
-    if (extra == EXTRA_END && !tracepoint_number(state, "sched", "sched_process_exit", &number)) {
+    /* Of tracepoints, where they can be had: their samples have an id of their own. */
+    if (!tracepoint_number(state, "sched",
+                           extra == EXTRA_END ? "sched_process_exit" : "sched_switch", &number)) {
         attr->type = PERF_TYPE_TRACEPOINT;
         attr->config = number;
     }

@@ -1,0 +1,396 @@
+# shellcheck shell=bash disable=SC2016
+# Sampling on the real kernel: how many samples there are, of whom, and where. How the log is read is shown
+# in samples.sh, what steps and exits add up to in csw.sh.
+
+# shellcheck source=tests/mount/sampling_lib.sh
+. "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
+
+# ---- how many ----
+
+# Addresses in the log are made places in the file by its map-in, and compared with nm.
+t_five_seconds_are_five_thousand_samples_in_the_hot_function() {
+    mount_pmcfs
+    local own all
+    hot_start p 5000
+    pmc_on a event=cpu-clock period=1000000
+    hot_run p
+    hot_end p
+    eventually 5 '[[ $(state a) == exited ]]'
+    log a
+    is "$(found a period)" 1000000 "periods"
+    between "$(of a samples)" 4900 5100 "samples"
+    nm -S "$HELPERS/hot" >"$T/symbols"
+    /usr/bin/python3 - "$T/symbols" "$T/a.log" >"$T/inside" <<'P'
+import sys
+symbol = next(l.split() for l in open(sys.argv[1]) if l.split()[-1] == "hot_inner")
+start, size = int(symbol[0], 16), int(symbol[1], 16)
+maps, inside, outside, kernel = [], 0, 0, 0
+for line in open(sys.argv[2]):
+    words = line.split()
+    field = dict(w.split("=", 1) for w in words[2:])
+    if words[1] == "map-in" and field["path"].endswith("/hot"):
+        maps.append([int(field[k], 16) for k in ("start", "end", "offset")])
+    if words[1] == "sample":
+        ip = int(field["ip"], 16)
+        place = [ip - m[0] + m[2] for m in maps if m[0] <= ip < m[1]]
+        if ip >> 63:
+            kernel += 1
+        elif place and start <= place[0] < start + size:
+            inside += 1
+        else:
+            outside += 1
+print(inside * 1000 // (inside + outside), inside * 1000 // (inside + outside + kernel))
+P
+    read -r own all <"$T/inside"
+    between "$own" 990 1000 "thousandths of the program's own in hot_inner"
+    between "$all" 960 1000 "thousandths of all, those of a busy machine's interrupts too"
+}
+
+t_every_page_fault_is_a_sample() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=page-faults period=1
+    pmc_on b event=page-faults
+    tell p faults 3000
+    ctl a stop
+    each_is_a_sample a
+    between "$(value a)" 3000 3100
+    is "$(value a)" "$(count b)" "what another counted"
+    is "$(found a event) $(found a period) $(found a pid)" "page-faults 1 ${PID_OF[p]}"
+}
+
+t_every_switch_is_a_sample() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=context-switches period=1
+    pmc_on b event=context-switches
+    tell p sleep 300
+    ctl a stop
+    ctl b stop
+    each_is_a_sample a
+    between "$(value a)" 300 100000
+    between "$(($(count b) - $(value a)))" 0 2 "more between the two stops"
+}
+
+t_every_system_call_is_a_sample() {
+    with_tracefs
+    mount_pmcfs
+    target_start p
+    pmc_on a event=raw_syscalls:sys_enter period=1
+    pmc_on b event=raw_syscalls:sys_enter
+    tell p sleep 300
+    ctl a stop
+    each_is_a_sample a
+    between "$(value a)" 300 2000
+    is "$(value a)" "$(count b)" "what another counted"
+    is "$(found a event)" raw_syscalls:sys_enter
+}
+
+t_a_period_of_faults_is_kept() {
+    mount_pmcfs
+    target_start p
+    pinned p 0
+    pmc_on a event=page-faults period=10
+    tell p faults 2000
+    ctl a stop
+    log a
+    is "$(found a period)" 10
+    is "$(of a samples)" "$(($(value a) / 10))"
+}
+
+t_a_rate_of_a_clock_is_kept() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=task-clock freq=500
+    tell p spin 2000
+    ctl a stop
+    log a
+    between "$(of a samples)" 930 1070
+    is "$(found a event)" task-clock
+}
+
+# ---- what is said of the rate ----
+
+t_the_status_says_how_it_samples() {
+    mount_pmcfs
+    target_start p
+    pmc a event=cpu-clock mode=process-sampling
+    is "$(status a sampling)" 'freq 997' "what is usual for a clock"
+    accepted "$M/a/config" freq=123
+    is "$(status a sampling)" 'freq 123'
+    accepted "$M/a/config" freq=off period=2000000
+    is "$(status a sampling)" 'period 2000000'
+    accepted "$M/a/event" page-faults
+    accepted "$M/a/config" period=off
+    is "$(status a sampling)" 'period 1' "what is usual for faults"
+    attach a "${PID_OF[p]}"
+    is "$(status a sampling)" 'period 1' "while it runs"
+    pmc b event=page-faults
+    is "$(status b sampling)" - "of who counts"
+}
+
+t_a_period_below_mincount_is_raised_and_said() {
+    mount_pmcfs
+    target_start p
+    echo 500000 >"$M/admin/tunables/mincount"
+    pmc_on a event=cpu-clock period=1000
+    is "$(status a sampling)" 'period 500000 (asked 1000, mincount)'
+    is "$(setting a period)" 1000 "what was asked"
+    tell p spin 200
+    ctl a stop
+    log a
+    is "$(found a period)" 500000
+    between "$(of a samples)" 300 440
+}
+
+t_mincount_is_not_for_events_that_come_slowly() {
+    mount_pmcfs
+    pmc a event=page-faults period=3
+    is "$(status a sampling)" 'period 3'
+}
+
+t_a_rate_beyond_the_limit_is_clamped_and_said() {
+    mount_pmcfs
+    local most
+    most=$(cat /proc/sys/kernel/perf_event_max_sample_rate)
+    target_start p
+    pmc_on a event=page-faults freq=1000000000
+    is "$(status a sampling)" "freq $most (asked 1000000000, the system allows $most)"
+    is "$(state a)" running
+}
+
+t_a_depth_beyond_the_limit_is_clamped_and_said() {
+    mount_pmcfs
+    local most
+    most=$(cat /proc/sys/kernel/perf_event_max_stack)
+    target_start p
+    pmc_on a event=page-faults period=1 callchain=on depth=512
+    is "$(status a sampling)" "period 1, depth $most (asked 512, callchaindepth)"
+    pmc_on b event=page-faults period=1 callchain=on
+    is "$(status b sampling)" "period 1, depth $most"
+}
+
+t_period_and_rate_exclude_each_other() {
+    mount_pmcfs
+    pmc a event=cpu-clock
+    unchanged "$M/a" 'refused EINVAL ".*" "$M/a/config" "period=100000 freq=100"'
+    pmc b event=cpu-clock freq=100
+    unchanged "$M/b" 'refused EINVAL ".*" "$M/b/config" period=100000'
+}
+
+# ---- of whom ----
+
+t_each_sample_of_a_set_names_its_event() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=page-faults event=context-switches event=minor-faults period=1
+    tell p faults 400
+    tell p sleep 50
+    ctl a stop
+    log a
+    is "$(found a event)" "context-switches minor-faults page-faults"
+    for event in page-faults context-switches minor-faults; do
+        is "$(of a samples "event=$event")" "$(value a $event)" "$event"
+    done
+    between "$(value a page-faults)" 400 600
+    between "$(value a context-switches)" 50 5000
+    is "$(status a kernel_lost)" 0
+}
+
+# Each member's copy on each CPU has its own period: the program stays on one.
+t_a_set_of_different_kinds_samples_each() {
+    with_tracefs
+    mount_pmcfs
+    target_start p
+    pinned p 0
+    pmc_on a event=task-clock event=page-faults event=raw_syscalls:sys_enter period=1000
+    tell p faults 5000
+    tell p sleep 1500
+    ctl a stop
+    log a
+    for event in page-faults raw_syscalls:sys_enter; do
+        is "$(of a samples "event=$event")" $(($(value a $event) / 1000)) "$event"
+    done
+    between "$(of a samples event=page-faults)" 5 5
+    between "$(of a samples event=raw_syscalls:sys_enter)" 1 10
+    between "$(of a samples event=task-clock)" 10 1000000
+    is "$(awk -F '\t' 'NR > 2 && $2 == "all" && ($4 == 0 || $4 != $5)' "$M/a/detail")" '' "not always on"
+}
+
+t_threads_present_and_later_are_sampled() {
+    mount_pmcfs
+    target_start p
+    tell p threads 3
+    pmc_on a event=page-faults period=1
+    tell p each 100
+    tell p threads 2
+    tell p each 50
+    ctl a stop
+    each_is_a_sample a
+    is "$(found a pid)" "${PID_OF[p]}"
+    local tids tid n=0
+    tids=$(found a tid)
+    for tid in $tids; do
+        ((tid != PID_OF[p])) || continue
+        between "$(of a samples "tid=$tid")" 50 200 "of thread $tid"
+        n=$((n + 1))
+    done
+    is $n 5 "threads: $tids"
+}
+
+t_a_thread_alone_is_sampled_alone() {
+    mount_pmcfs
+    target_start p
+    tell p threads 2
+    local tid
+    tid=$(find "/proc/${PID_OF[p]}/task" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort -n | tail -n 1)
+    pmc a event=page-faults period=1 "target=tid:$tid"
+    tell p each 100
+    tell p faults 100
+    tell p threads 1
+    tell p each 20
+    ctl a stop
+    each_is_a_sample a
+    is "$(found a tid)" "$tid"
+    between "$(value a)" 120 150
+}
+
+t_descendants_present_and_later_are_sampled() {
+    mount_pmcfs
+    target_start p
+    tell p stay 40
+    local stayer
+    stayer=$(pgrep -P "${PID_OF[p]}")
+    pmc_on a event=page-faults period=1 descendants=on
+    tell p bear
+    tell p faults 70
+    tell p child 300
+    tell p children 5 100
+    tell p bear
+    ctl a stop
+    each_is_a_sample a
+    between "$(of a samples "pid=$stayer")" 80 140 "of the child that was there"
+    is "$(found a pid | wc -w)" 8 "processes"
+    is "$(of a fork "pid=${PID_OF[p]}")" 6 "forks told"
+    is "$(of a exit)" 6 "exits told"
+}
+
+t_children_are_not_sampled_without_descendants() {
+    mount_pmcfs
+    target_start p
+    tell p stay 40
+    pmc_on a event=page-faults period=1
+    tell p bear
+    tell p children 3 200
+    tell p faults 50
+    ctl a stop
+    each_is_a_sample a
+    is "$(found a pid)" "${PID_OF[p]}"
+    between "$(value a)" 50 190
+}
+
+t_a_hundred_children_lose_nothing() {
+    mount_pmcfs
+    pmc a event=page-faults period=1 descendants=on start=exec
+    sh -c 'echo self >"$1/target" && exec sh -c "for i in \$(seq 100); do sh -c \"exit 0\"; done"' - "$M/a"
+    eventually 10 '[[ $(state a) == exited ]]'
+    each_is_a_sample a
+    between "$(found a pid | wc -w)" 101 103 "processes"
+    between "$(of a exec)" 101 103 "execs told"
+}
+
+t_targets_come_and_go_while_it_runs() {
+    mount_pmcfs
+    target_start p
+    target_start q
+    pmc_on a event=page-faults period=1
+    tell p faults 100
+    tell q faults 1000
+    attach a "${PID_OF[q]}"
+    tell q faults 30
+    tell p faults 20
+    attach a "-${PID_OF[p]}"
+    tell p faults 1000
+    tell q faults 200
+    is "$(state a)" running
+    ctl a stop
+    each_is_a_sample a
+    between "$(of a samples "pid=${PID_OF[p]}")" 120 140
+    between "$(of a samples "pid=${PID_OF[q]}")" 230 250
+    is "$(of a attach)/$(of a detach)" 2/1
+}
+
+t_a_target_that_is_attached_again_goes_on() {
+    mount_pmcfs
+    target_start p
+    target_start q
+    pmc_on a event=page-faults period=1
+    attach a "${PID_OF[q]}"
+    for _ in 1 2 3 4 5; do
+        tell p faults 10
+        attach a "-${PID_OF[p]}"
+        tell p faults 500
+        attach a "${PID_OF[p]}"
+        tell p faults 10
+    done
+    ctl a stop
+    each_is_a_sample a
+    between "$(of a samples "pid=${PID_OF[p]}")" 100 150
+}
+
+# ---- of CPUs ----
+
+t_a_cpu_is_sampled_whoever_runs() {
+    (($(nproc) > 1)) || skip "one CPU only"
+    mount_pmcfs
+    target_start p
+    target_start q
+    pinned p 0
+    pinned q 1
+    pmc a event=cpu-clock period=1000000 mode=system-sampling target=cpu0
+    tell p spin 200
+    tell q spin 200
+    ctl a stop
+    log a
+    is "$(found a cpu)" 0
+    between "$(of a samples "pid=${PID_OF[p]}")" 180 220
+    is "$(of a samples "pid=${PID_OF[q]}")" 0 "of who is on the other"
+}
+
+t_all_cpus_are_sampled() {
+    (($(nproc) > 1)) || skip "one CPU only"
+    mount_pmcfs
+    target_start p
+    target_start q
+    pinned p 0
+    pinned q 1
+    pmc a event=cpu-clock freq=1000 target=all
+    is "$(cat "$M/a/mode")" system-sampling
+    tell p spin 300
+    tell q spin 300
+    ctl a stop
+    log a
+    like "$(found a cpu)" '^0 1( |$)'
+    between "$(of a samples "pid=${PID_OF[p]}")" 250 350
+    between "$(of a samples "pid=${PID_OF[q]}")" 250 350
+    like "$(grep " sample pid=${PID_OF[p]} " "$T/a.log" | tail -n 1)" ' cpu=0 '
+}
+
+t_every_fault_of_the_machine_is_a_sample() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults period=1 mode=system-sampling target=all
+    tell p faults 2000
+    ctl a stop
+    each_is_told a
+    between "$(value a)" 2000 100000000
+    (($(status a kernel_lost))) || between "$(of a samples "pid=${PID_OF[p]}")" 2000 2100
+}
+
+t_system_sampling_is_the_superusers() {
+    mount_pmcfs -o unprivileged_syspmcs=1
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" 'event=page-faults mode=system-sampling target=cpu0')" EPERM
+    like "$(cat "$M/a/error")" '^EPERM [A-Z0-9]+ config: .*system-sampling'
+    is "$(result_as "$ALICE" write "$M/a/config" 'event=page-faults mode=system-counting target=cpu0')" ok
+}

@@ -1,0 +1,74 @@
+# shellcheck shell=bash
+# What the sampling*.sh tests share: programs with a hot function, and counting the lines of a log.
+
+# hot_start NAME MS: a hot.c that will be busy for so long; its PID in PID_OF[NAME].
+hot_start() {
+    local in out
+    mkfifo -m 666 "$T/$1.in" "$T/$1.out"
+    "$HELPERS/hot" own "$2" <"$T/$1.in" >"$T/$1.out" &
+    PID_OF[$1]=$!
+    exec {in}>"$T/$1.in" {out}<"$T/$1.out"
+    IN[$1]=$in OUT[$1]=$out
+    read -r -t 10 -u "$out" _ || die "$1 did not start"
+}
+
+# hot_run NAME: it is busy, and says when it has been.
+hot_run() {
+    echo go >&"${IN[$1]}"
+    read -r -t 40 -u "${OUT[$1]}" _ || die "$1 did not end its work"
+}
+
+hot_end() {
+    local in=${IN[$1]} out=${OUT[$1]}
+    exec {in}>&- {out}<&-
+    wait "${PID_OF[$1]}" 2>/dev/null || :
+}
+
+# log NAME: its whole log to $T/NAME.log, once it is stopped or has ended.
+log() {
+    timeout 30 cat "$M/$1/samples" >"$T/$1.log" || die "samples of $1 does not end"
+}
+
+# of NAME TYPE [KEY=VALUE]: how many lines of this type (samples: with and without a call chain).
+of() {
+    awk -v type="$2" -v only="${3:-}" '
+        ($2 == type || type == "samples" && ($2 == "sample" || $2 == "callchain")) &&
+        (only == "" || index($0 " ", " " only " ")) { n++ }
+        END { print n + 0 }' "$T/$1.log"
+}
+
+# What occurs under KEY in the samples, each once, in one line.
+found() {
+    awk -v key="$2=" '$2 == "sample" || $2 == "callchain" {
+        for (i = 3; i <= NF; i++)
+            if (index($i, key) == 1)
+                print substr($i, length(key) + 1) }' "$T/$1.log" | sort -u | paste -sd' '
+}
+
+# value NAME [EVENT]: what was counted while it sampled.
+value() {
+    awk -F '\t' -v event="${2:-}" '
+        $2 == "all" && (event == "" || $1 == event) { print $3; exit }' "$M/$1/detail"
+}
+
+# each_is_a_sample NAME: as many samples as were counted, and nothing was lost.
+each_is_a_sample() {
+    log "$1"
+    is "$(status "$1" kernel_lost)/$(status "$1" log_lost)/$(status "$1" hidden)" 0/0/0 "lost, hidden"
+    is "$(of "$1" samples)" "$(value "$1")" "samples"
+}
+
+# each_is_told NAME: where others may keep the machine so busy that some are lost, they are counted.
+each_is_told() {
+    log "$1"
+    is "$(status "$1" log_lost)/$(status "$1" hidden)" 0/0 "overrun, hidden"
+    local all lost # records of all kinds are among the lost
+    all=$(value "$1") lost=$(status "$1" kernel_lost)
+    between "$(of "$1" samples)" "$((all - (lost < all ? lost : all)))" "$all" "samples, of which $lost may be lost"
+}
+
+# pinned NAME CPU: all its threads stay there.
+pinned() { taskset -apc "$2" "${PID_OF[$1]}" >/dev/null; }
+
+# pmc_on NAME SETTINGS…: on the program p.
+pmc_on() { pmc "$@" "target=${PID_OF[p]}"; }

@@ -1,0 +1,404 @@
+# shellcheck shell=bash disable=SC2016
+# Sampling, continued: call chains, what is hidden from whom, stops and new settings, reloads, ends, and
+# what is left then.
+
+# shellcheck source=tests/mount/sampling_lib.sh
+. "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
+
+# frames NAME: a line per call chain, its frames separated by blanks, the innermost first.
+frames() { sed -n 's/.* callchain .* ips=//p' "$T/$1.log" | tr , ' '; }
+
+# chains NAME AWK-CONDITION: how many call chains it is true of.
+chains() { frames "$1" | awk "$2 { n++ } END { print n + 0 }"; }
+
+# ---- call chains ----
+
+t_a_chain_of_the_program_leads_to_its_main() {
+    mount_pmcfs
+    hot_start p 300
+    pmc_on a event=task-clock period=1000000 callchain=user
+    hot_run p
+    hot_end p
+    eventually 5 '[[ $(state a) == exited ]]'
+    log a
+    between "$(of a callchain)" 250 350
+    is "$(of a sample)" 0 "without a chain"
+    is "$(chains a '/k:/')" 0 "with the kernel"
+    # hot_inner, hot_outer, main and what calls it
+    between "$(chains a 'NF >= 4')" $(($(of a callchain) * 9 / 10)) 350 "of four frames"
+    like "$(frames a | awk '{ print $(NF < 3 ? NF : 3) }' | sort | uniq -c | sort -rn | head -n 1)" ' 0x[0-9a-f]+$'
+}
+
+t_a_chain_of_the_kernel_has_nothing_of_the_program() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=context-switches period=1 callchain=kernel
+    tell p sleep 50
+    ctl a stop
+    each_is_a_sample a
+    between "$(of a callchain)" 50 5000
+    is "$(chains a 'NF < 3')" 0 "of less than three frames"
+    is "$(frames a | tr ' ' '\n' | grep -cv '^k:0xf' || :)" 0 "frames not of the kernel"
+}
+
+t_a_chain_of_both_goes_from_the_kernel_to_the_program() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=context-switches period=1 callchain=on
+    tell p sleep 50
+    ctl a stop
+    each_is_a_sample a
+    is "$(chains a '$1 !~ /^k:0xf/ || $NF !~ /^0x/')" 0 "not from the kernel to the program"
+    is "$(chains a '/ 0x.* k:/')" 0 "that go back"
+}
+
+t_a_chain_is_as_deep_as_asked() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=context-switches period=1 callchain=on depth=2
+    tell p sleep 20
+    ctl a stop
+    is "$(status a sampling)" 'period 1, depth 2'
+    each_is_a_sample a
+    is "$(frames a | awk '{ print NF }' | sort -u | paste -sd' ')" 2
+    accepted "$M/a/config" depth=5
+    ctl a start
+    tell p sleep 20
+    ctl a stop
+    each_is_a_sample a
+    is "$(frames a | awk '{ print NF }' | sort -u | paste -sd' ')" '2 5'
+}
+
+t_samples_without_a_chain_are_no_call_chains() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=context-switches period=1
+    tell p sleep 20
+    ctl a stop
+    each_is_a_sample a
+    is "$(of a callchain)" 0
+}
+
+# ---- what is hidden ----
+
+# alices NAME SETTINGS…: her PMC on her program p.
+alices() {
+    [[ ${PID_OF[p]:-} ]] || target_start p "$ALICE"
+    as "$ALICE" mkdir "$M/$1"
+    is "$(result_as "$ALICE" write "$M/$1/config" "${*:2} target=${PID_OF[p]}")" ok
+}
+
+t_samples_in_the_kernel_are_hidden_and_counted() {
+    mount_pmcfs
+    alices a event=context-switches event=page-faults period=1
+    tell p sleep 100
+    tell p faults 300
+    ctl a stop
+    log a
+    between "$(value a context-switches)" 100 5000
+    is "$(of a samples event=context-switches)" 0 "samples in the kernel"
+    between "$(of a samples event=page-faults)" 300 400
+    is "$(($(of a samples) + $(status a hidden)))" "$(($(value a context-switches) + $(value a page-faults)))" \
+        "seen and hidden"
+    is "$(awk '$2 == "drop" && / where=hidden/ { sub(/.*records=/, ""); n += $1 } END { print n + 0 }' "$T/a.log")" \
+        "$(status a hidden)" "told as hidden"
+    unlike "$(grep -E ' (sample|callchain) ' "$T/a.log")" 'k:|0xffff[0-9a-f]{12}' "addresses of the kernel"
+    unlike "$(cat "$M/a/samples.folded")" '_\[k\]'
+}
+
+t_frames_of_the_kernel_are_cut() {
+    mount_pmcfs
+    alices a event=cpu-clock freq=997 callchain=on
+    pmc b event=cpu-clock freq=997 callchain=on "target=${PID_OF[p]}"
+    tell p spin 200
+    tell p faults 20000
+    ctl a stop
+    ctl b stop
+    log a
+    log b
+    is "$(chains a '/k:/')" 0 "chains with the kernel"
+    between "$(of a callchain)" 100 100000
+    unlike "$(grep -E ' (sample|callchain) ' "$T/a.log")" 'k:|0xffff[0-9a-f]{12}' "addresses of the kernel"
+    between "$(chains b '/k:/')" 1 100000 "that the superuser sees"
+}
+
+t_where_everybody_may_see_the_kernel_nothing_is_hidden() {
+    mount_pmcfs -o unprivileged_kernel=1
+    alices a event=context-switches period=1 callchain=on
+    tell p sleep 50
+    ctl a stop
+    each_is_a_sample a
+    is "$(chains a '/^k:/')" "$(value a)"
+}
+
+t_who_may_not_see_the_kernel_adds_nobody_to_a_recording_that_shows_it() {
+    mount_pmcfs -o dirmode=0777
+    target_start p "$ALICE"
+    target_start q "$ALICE"
+    pmc_on a event=page-faults period=1
+    chown "$ALICE" "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[q]}")" EPERM
+    like "$(cat "$M/a/error")" '^EPERM P18 target: .*kernel'
+    is "$(cat "$M/a/target")" "${PID_OF[p]}"
+    is "$(state a)" running
+    tell q faults 100
+    tell p faults 10
+    ctl a stop
+    log a
+    is "$(of a samples "pid=${PID_OF[q]}")" 0
+}
+
+t_a_recording_begun_by_another_user_does_not_show_the_kernel() {
+    mount_pmcfs -o dirmode=0777
+    target_start p "$ALICE"
+    pmc a event=context-switches event=page-faults period=1
+    chown "$ALICE" "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[p]}")" ok
+    tell p sleep 50
+    tell p faults 50
+    ctl a stop
+    log a
+    is "$(of a samples event=context-switches)" 0 "samples in the kernel"
+    between "$(status a hidden)" 50 5000
+    between "$(of a samples event=page-faults)" 50 200
+}
+
+# ---- stops and settings ----
+
+t_a_stop_and_a_start_keep_the_log() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=page-faults period=1
+    tell p faults 100
+    ctl a stop
+    tell p faults 1000
+    log a
+    between "$(of a samples)" 100 130
+    ctl a start
+    tell p faults 70
+    ctl a stop
+    each_is_a_sample a
+    between "$(of a samples)" 170 230
+    is "$(of a start)/$(of a stop)" 2/2
+    is "$(awk '$2 == "stop" || $2 == "start" { off = $2 == "stop" } off && $2 == "sample"' "$T/a.log")" '' \
+        "samples between a stop and a start"
+}
+
+t_settings_change_while_it_is_stopped() {
+    mount_pmcfs
+    target_start p
+    pinned p 0
+    pmc_on a event=page-faults period=1
+    tell p faults 100
+    for word in period=2 freq=100 callchain=on event=minor-faults; do
+        refused EBUSY '[A-Z0-9]+' "$M/a/config" $word
+    done
+    ctl a stop
+    accepted "$M/a/config" 'period=7 callchain=user'
+    ctl a start
+    tell p faults 700
+    ctl a stop
+    accepted "$M/a/config" 'period=off callchain=off freq=1000 event=task-clock'
+    is "$(status a sampling)" 'freq 1000'
+    ctl a start
+    tell p spin 200
+    ctl a stop
+    log a
+    between "$(of a sample "event=page-faults")" 100 150 "before"
+    between "$(of a callchain "period=7")" 100 110 "then"
+    between "$(of a sample "event=task-clock")" 170 230 "and last"
+    is "$(of a samples)" "$(($(of a sample period=1) + $(of a callchain period=7) + $(of a sample event=task-clock)))"
+}
+
+t_a_setting_that_cannot_be_leaves_it_as_it_was() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=page-faults period=1
+    tell p faults 100
+    ctl a stop
+    unchanged "$M/a" 'refused EINVAL "[A-Z0-9]+" "$M/a/config" "period=5 depth=0"'
+    ctl a start
+    tell p faults 100
+    ctl a stop
+    each_is_a_sample a
+    is "$(found a period)" 1
+}
+
+t_a_reset_forgets_the_count_and_keeps_the_log() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=page-faults period=1
+    tell p faults 100
+    ctl a stop
+    ctl a restart
+    tell p faults 20
+    ctl a stop
+    log a
+    between "$(value a)" 20 50
+    between "$(of a samples)" 120 180
+}
+
+# ---- reloads ----
+
+t_reloads_under_load_lose_nothing() {
+    mount_pmcfs
+    target_start p
+    tell p threads 2
+    pmc_on a event=page-faults period=1 descendants=on
+    timeout 50 cat "$M/a/samples" >"$T/live" &
+    local reader=$!
+    for _ in {1..12}; do
+        echo each 300 >&"${IN[p]}"
+        kill -USR2 "$DAEMON"
+        read -r -t 20 -u "${OUT[p]}" _
+        ctl a flush # so that no buffer of the kernel overruns on a busy machine
+        echo children 3 200 >&"${IN[p]}"
+        kill -USR2 "$DAEMON"
+        read -r -t 20 -u "${OUT[p]}" _
+        ctl a flush
+    done
+    eventually 10 '(($(reloads) > RELOAD_FROM))'
+    ctl a stop
+    end_within 20 $reader || die "the reader that was there all the time did not end"
+    each_is_a_sample a
+    between "$(value a)" 14000 25000
+    is "$(status a gap_ns)/$(status a partial)" 0/no
+    is "$(of a fork)/$(of a exit)" 36/36
+    cut -d' ' -f1 "$T/a.log" | sort -c -t. -k1,1n -k2,2n
+    diff <(tail -n +2 "$T/a.log") <(tail -n +2 "$T/live") >&2
+}
+
+# ---- the end ----
+
+t_the_stream_ends_with_the_last_descendant() {
+    mount_pmcfs
+    mkfifo "$T/first" "$T/last"
+    sh -c 'sh -c "read -r x <$1/last; exec true" - "$1" & read -r x <"$1/first"' - "$T" &
+    local parent=$!
+    eventually 5 "pgrep -P $parent >/dev/null"
+    pmc a event=page-faults period=1 descendants=on "target=$parent"
+    timeout 30 cat "$M/a/samples" >"$T/live" &
+    local reader=$!
+    echo >"$T/first"
+    wait $parent
+    eventually 5 "grep -q ' exit pid=$parent' '$T/live'"
+    is "$(state a)" running
+    kill -0 $reader
+    echo >"$T/last"
+    end_within 10 $reader || die "the stream did not end"
+    is "$(state a)" exited
+    each_is_a_sample a
+    diff <(tail -n +2 "$T/a.log") <(tail -n +2 "$T/live") >&2
+}
+
+t_samples_stay_until_it_is_released() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=page-faults period=1
+    tell p faults 500
+    target_end p
+    eventually 10 '[[ $(state a) == exited ]]'
+    each_is_a_sample a
+    cp "$T/a.log" "$T/first"
+    log a
+    diff <(tail -n +2 "$T/first") <(tail -n +2 "$T/a.log") >&2
+    is "$(awk '{ n += $NF } END { print n }' "$M/a/samples.folded")" "$(value a)" "folded"
+    target_start q
+    attach a "${PID_OF[q]}"
+    tell q faults 100
+    ctl a stop
+    each_is_a_sample a
+    between "$(of a samples "pid=${PID_OF[p]}")" 500 600
+    rmdir "$M/a"
+    [[ ! -e $M/a ]] || die "still there"
+}
+
+t_who_reads_a_released_pmc_gets_the_rest() {
+    [[ $VARIANT != reload ]] || skip "what a released log held does not outlive a reload"
+    mount_pmcfs
+    target_start p
+    pmc_on a event=page-faults period=1
+    pmc_on b event=page-faults
+    local fd
+    mkfifo "$T/go"
+    python a >"$T/a.log" <<'P' &
+import os, sys
+fd = os.open(sys.argv[1] + "/a/samples", os.O_RDONLY)
+text = os.read(fd, 50)
+open("go").read()
+while True:
+    more = os.read(fd, 4000)
+    if not more:
+        break
+    text += more
+print(text.decode(), end="")
+P
+    local reader=$!
+    tell p faults 3000
+    exec {fd}>"$T/go" # it has begun to read
+    rmdir "$M/a"
+    exec {fd}>&-
+    end_within 20 $reader || die "the reader did not end"
+    is "$(of a samples)" "$(count b)"
+    like "$(tail -n 1 "$T/a.log")" '^[0-9.]+ close$'
+}
+
+# ---- steps and exits ----
+
+# A sampling PMC has no count, so there is nothing that steps and exits could add up to.
+t_steps_and_exits_of_a_sampler_have_no_count() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=page-faults period=1 descendants=on log-csw=on log-exit=on
+    tell p children 4 100
+    target_end p
+    eventually 10 '[[ $(state a) == exited ]]'
+    each_is_a_sample a
+    is "$(of a exit)" 5 "exits"
+    is "$(of a csw)" 0 "steps"
+    unlike "$(grep ' exit ' "$T/a.log")" 'count='
+}
+
+# Two PMCs look at the same hundred processes: one samples each fault, one tells their counts.
+t_the_samples_of_each_process_are_its_exact_exit() {
+    python3 -c 'import os, sys; sys.exit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 16))' ||
+        skip "the kernel does not tell last values"
+    with_tracefs
+    mount_pmcfs
+    pmc a event=page-faults period=1 descendants=on start=exec
+    pmc b event=page-faults descendants=on start=exec log-csw=on log-exit=on
+    sh -c 'echo self >"$1/a/target" && echo self >"$1/b/target" &&
+        exec sh -c "for i in \$(seq 100); do sh -c \"exit 0\"; done"' - "$M"
+    eventually 10 '[[ $(state a) == exited && $(state b) == exited ]]'
+    each_is_a_sample a
+    log b
+    awk '$2 == "sample" { print $3 }' "$T/a.log" | sort | uniq -c | awk '{ print $2, "count=" $1 }' >"$T/sampled"
+    awk '$2 == "exit" && $5 == "exact=yes" { print $3, $4 }' "$T/b.log" | sort >"$T/told"
+    between "$(wc -l <"$T/told")" 101 103
+    diff "$T/sampled" "$T/told" >&2
+}
+
+# ---- memory ----
+
+rss_kib() { awk '$1 == "VmRSS:" { print $2 }' "/proc/$DAEMON/status"; }
+
+t_memory_does_not_grow_with_time() {
+    [[ $VARIANT == plain ]] || skip "a sanitizer keeps what was freed, a reload has its state twice for a while"
+    mount_pmcfs
+    pmc a event=task-clock freq=5000 callchain=on descendants=on start=exec logsize=1048576
+    timeout 50 cat "$M/a/samples" >"$T/live" &
+    local reader=$!
+    bash -c 'echo self >"$1/target" && exec bash -c "while ((SECONDS < 21)); do /bin/true; done"' - "$M/a" &
+    local early late
+    eventually 5 '[[ $(state a) == running ]]'
+    sleep 5
+    is "$(state a)" running
+    early=$(rss_kib)
+    sleep 15
+    is "$(state a)" running
+    late=$(rss_kib)
+    between "$late" 1000 $((early + 3000)) "KiB after 20 s, $early after 5 s"
+    end_within 20 $reader || die "the reader did not end"
+    between "$(grep -c ' exec ' "$T/live")" 500 1000000 "programs"
+    between "$(grep -c ' callchain ' "$T/live")" 10000 1000000 "samples"
+}

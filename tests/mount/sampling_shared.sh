@@ -1,0 +1,97 @@
+# shellcheck shell=bash
+# Sampling, continued: several who sample the same event of the same program.
+
+# shellcheck source=tests/mount/sampling_lib.sh
+. "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
+
+# The kernel prepares such a sample once for all who want it, with one's id for all.
+t_all_samplers_of_one_event_get_every_sample() {
+    mount_pmcfs
+    target_start p
+    local name names=(a b c d) event
+    for event in page-faults context-switches; do
+        for name in "${names[@]}"; do
+            pmc_on "$name" event=$event period=1
+        done
+        tell p faults 200
+        tell p sleep 50
+        for name in "${names[@]}"; do
+            ctl "$name" stop
+            each_is_a_sample "$name"
+            is "$(found "$name" event) $(found "$name" period)" "$event 1"
+            between "$(value "$name")" 50 5000
+            rmdir "$M/$name"
+        done
+    done
+}
+
+t_two_samplers_of_one_event_with_different_chains() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=context-switches period=1 callchain=on depth=4
+    pmc_on b event=context-switches period=1
+    pmc_on c event=context-switches period=3 callchain=kernel depth=2
+    tell p sleep 60
+    for name in a b c; do
+        ctl $name stop
+    done
+    each_is_a_sample a
+    each_is_a_sample b
+    log c
+    is "$(of a callchain)/$(of b callchain)/$(of c sample)" "$(value a)/0/0"
+    is "$(found c period)" 3
+    between "$(of c callchain)" $(($(value c) / 3 - 2)) $(($(value c) / 3))
+}
+
+t_a_program_and_a_cpu_are_sampled_for_the_same_event() {
+    with_tracefs
+    mount_pmcfs
+    target_start p
+    pinned p 0
+    pmc_on a event=page-faults period=1
+    pmc s event=page-faults period=1 mode=system-sampling target=cpu0
+    pmc_on b event=page-faults event=raw_syscalls:sys_enter period=1
+    tell p faults 500
+    for name in a s b; do
+        ctl $name stop
+    done
+    each_is_a_sample a
+    each_is_told s
+    log b
+    is "$(of b samples event=page-faults)" "$(value b page-faults)"
+}
+
+t_a_sample_that_could_be_of_two_events_is_told_as_lost() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=page-faults event=context-switches period=1
+    pmc_on b event=page-faults event=context-switches period=1
+    tell p faults 200
+    for name in a b; do
+        ctl $name stop
+        log $name
+        is "$(($(of $name samples) + $(status $name kernel_lost)))" \
+            "$(($(value $name page-faults) + $(value $name context-switches)))" "$name: told and lost"
+    done
+}
+
+t_steps_of_one_program_are_told_to_all_who_ask() {
+    mount_pmcfs
+    target_start p
+    local name
+    for name in a b c; do
+        pmc_on $name event=page-faults log-csw=on
+    done
+    pmc_on d event=context-switches period=1
+    for _ in {1..20}; do
+        tell p faults 20
+    done
+    for name in a b c; do
+        ctl $name stop
+        log $name
+        between "$(of $name csw "pid=${PID_OF[p]}")" 10 1000 "steps of the program"
+        is "$(awk '$2 == "csw" { sub(/.*count=/, ""); n += $1 } END { print n }' "$T/$name.log")" "$(count $name)"
+    done
+    ctl d stop
+    each_is_a_sample d
+}
