@@ -99,6 +99,8 @@ struct plan {
     bool sampling;   /* every event samples by itself, with `period` or `freq` (the other is 0) */
     uint64_t period; /* events per sample */
     uint64_t freq;   /* samples per second, within sample_limits() */
+    /* Clocks count both modes in one (`whole`), but their samples of one mode can be left out. */
+    bool skip_user, skip_kernel;
     bool chain_user, chain_kernel; /* call chains; no kernel frames where not both may be seen */
     unsigned depth;                /* frames at most */
     bool steps, lasts; /* counting: RECORD_SWITCH at each switch-out; at each thread's end */

@@ -64,6 +64,9 @@ int check_sampling(struct change *change)
                            "enough (its file in events/ says \"sampling no\"); count it instead, "
                            "or sample cpu-clock",
                            change->set->event[i].written);
+    if (!change->want.value[KEY_USER] && settings_skip_kernel(&change->want))
+        return err_set(&change->err, P07, "user=off and kernel=off: %s would sample nothing",
+                       change->pmc->name);
     return check_no_count(change);
 }
 

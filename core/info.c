@@ -217,6 +217,27 @@ static void row_pid(struct rows_text *rows, const struct pmc *pmc)
     rows->pids[rows->n++] = (struct row_pid){rows->text.len, pmc->maker, 0, pmc->maker_key};
 }
 
+/* At a rate it is the kernel that finds the reload count. */
+static void row_settings(struct buf *out, const struct pmc *pmc)
+{
+    static const enum key flags[] = {KEY_DESCENDANTS, KEY_CALLCHAIN, KEY_LOG_CSW, KEY_LOG_EXIT};
+    char before = ' ';
+
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        if (!pmc->settings.value[flags[i]])
+            continue;
+        buf_char(out, before);
+        buf_str(out, key_table[flags[i]].name);
+        before = ',';
+    }
+    buf_str(out, before == ' ' ? " - " : " ");
+    if (pmc->sampling.period)
+        buf_u64(out, pmc->sampling.period);
+    else
+        buf_char(out, '-');
+    buf_char(out, '\n');
+}
+
 static void row_owner(struct rows_text *rows, const struct rights *rights, unsigned users,
                       uint64_t oldest)
 {
@@ -244,7 +265,7 @@ static void row_owner(struct rows_text *rows, const struct rights *rights, unsig
             buf_char(out, '+');
         buf_str(out, pmc->set->event[i].written);
     }
-    buf_str(out, pmc->settings.value[KEY_DESCENDANTS] ? " descendants -\n" : " - -\n");
+    row_settings(out, pmc);
 }
 
 static void row_line(struct rows_text *rows, const struct rights *rights, unsigned cpu,

@@ -310,6 +310,20 @@ static void add_drop(struct batch *batch, const struct record_note *note)
     record_add_lost(batch->out, note->time, 0, note->n ? note->value[0] : 0);
 }
 
+/* A sample to which nothing is to be done. */
+static bool goes_as_it_is(struct batch *batch, const struct record *record)
+{
+    const struct record_sample *sample = (const struct record_sample *)record;
+    const struct log_event *event;
+
+    if (record->type != RECORD_SAMPLE || record->misc != misc_of(record) ||
+        !(event = event_of(batch, sample->id)))
+        return false;
+    if (!event->chains)
+        return record->size == SAMPLE_SHORT;
+    return record->size != SAMPLE_SHORT && sample->n_frames > 0;
+}
+
 static void add_record(struct batch *batch, const struct record *record)
 {
     switch ((enum record_type)record->type) {
@@ -339,13 +353,20 @@ static void perfdata_records(void *form, const struct log_facts *facts, const vo
                              size_t len, struct buf *out)
 {
     struct batch batch = {.sets = facts->sets, .out = out};
-    const struct record *record;
+    const char *at = records, *end = at + len, *run = at; /* of samples, copied as one */
 
     add_new_sets(form, facts->sets, out);
-    for (size_t at = 0; at < len; at += record->size) {
-        record = (const struct record *)((const char *)records + at);
+    while (at < end) {
+        const struct record *record = (const struct record *)at;
+
+        at += record->size;
+        if (goes_as_it_is(&batch, record))
+            continue;
+        buf_add(out, run, (size_t)((const char *)record - run));
         add_record(&batch, record);
+        run = at;
     }
+    buf_add(out, run, (size_t)(at - run));
     add_rounds(out);
 }
 

@@ -306,6 +306,8 @@ struct plan link_plan(struct link *link, const struct opening *opening)
         .sampling = !counts,
         .period = sampling->period,
         .freq = sampling->freq,
+        .skip_user = !settings->value[KEY_USER],
+        .skip_kernel = settings_skip_kernel(settings),
         .chain_user = sampling->chain_user,
         .chain_kernel = sampling->chain_kernel,
         .depth = sampling->depth,

@@ -80,6 +80,7 @@ static void recording_free(struct recording *recording)
     spaces_free(recording->spaces);
     buf_free(&recording->batch);
     buf_free(&recording->scratch);
+    buf_free(&recording->kept);
     buf_free(&recording->wanted);
     pthread_mutex_destroy(&recording->lock);
     log_unref(plan->log);
@@ -92,6 +93,20 @@ static struct recorder_plan recorder_plan(const struct recording_plan *plan)
                                   .tag = plan->tag,
                                   .fds_free = plan->fds_free,
                                   .fds_quota = plan->fds_quota};
+}
+
+static void put_nowhere(void *arg, const struct record *record)
+{
+    (void)arg, (void)record;
+}
+
+/* The host takes its time to find the kernel, once: not first when the counters run. */
+static void kernel_find(const struct recording_plan *plan)
+{
+    const struct intake intake = {.put = put_nowhere};
+
+    if (plan->samples && plan->kernel && plan->host->kernel_maps)
+        plan->host->kernel_maps(plan->host_state, 0, &intake);
 }
 
 int recording_new(const struct recording_plan *plan, struct recording **out, struct err *err)
@@ -115,6 +130,7 @@ int recording_new(const struct recording_plan *plan, struct recording **out, str
         return rc;
     }
     recording->plan.view = plan->view;
+    kernel_find(plan);
     *out = recording;
     return 0;
 }
@@ -237,6 +253,7 @@ bool recording_drain(struct recording *recording, bool all, bool *any)
     }
     /* what a hold kept back the last time is news too */
     before = recording->put - (recording->batch.len > 0);
+    recording_put_kept(recording);
     plan->backend->drain(recording->recorder, all, &intake);
     recording_put_hidden(recording);
     recording_flush(recording);
@@ -340,6 +357,7 @@ static int execs_scan(struct recording *recording, const char *text)
             return -EINVAL;
         text += 2;
         recording->execs[recording->next_exec++] = exec;
+        recording->n_execs += exec.pid != 0;
     }
     return *text == '\0' ? 0 : -EINVAL;
 }
@@ -351,6 +369,7 @@ void recording_print(struct recording *recording, struct buf *out)
 
     buf_init(&part, NULL, 0);
     pthread_mutex_lock(&recording->lock);
+    recording_put_kept(recording);
     if (recording->batch.len > 0) { /* the log is printed after this */
         log_put_all(plan->log, recording->batch.data, recording->batch.len);
         buf_clear(&recording->batch);

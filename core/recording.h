@@ -46,10 +46,11 @@ bool recording_drain(struct recording *recording, bool all, bool *any);
  * is reached; those that are left have their turn the next time. System calls.
  */
 void recording_take_files(struct recording *recording, uint64_t until_ns);
-/* While held nothing is drained: what starts is told before what it records. */
+/* While held nothing comes into the log: what starts is told before what it records. */
 void recording_hold(struct recording *recording, bool held);
 /* Names, threads and mappings of a process (0: of all), and, once, of the kernel: records to be
- * put into the log behind `start`. System calls. */
+ * put into the log behind `start`. What comes while it is made is taken, and put by the next drain.
+ * System calls. */
 void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
                          struct buf *records);
 /* Steps and exits so far, for the rest at the end: see exits.h. */

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #define BATCH_BYTES  (64 << 10)
+#define KEPT_BYTES   (16 << 20)
+#define KEPT_NS      20000000 /* between two looks at the counters */
 #define WANTED_BYTES (1 << 20)
 
 #define MODE_HYPERVISOR   3u
@@ -196,12 +198,13 @@ static void exec_tell(struct recording *recording, struct exec *exec, uint64_t t
                                          .text = text,
                                          .text_len = strlen(text)});
     exec->pid = 0;
+    recording->n_execs--;
 }
 
 /* If the path of the last exec was awaited it comes no more. */
 static void exec_settle(struct recording *recording, uint32_t pid, uint64_t time)
 {
-    struct exec *exec = pid ? exec_of(recording, pid) : NULL;
+    struct exec *exec = pid && recording->n_execs ? exec_of(recording, pid) : NULL;
 
     if (exec)
         exec_tell(recording, exec, time, NULL);
@@ -218,6 +221,7 @@ static void exec_remember(struct recording *recording, const struct record_comm 
         exec_tell(recording, exec, time, NULL);
     *exec = (struct exec){.pid = comm->pid, .time = time};
     strncpy(exec->name, comm->name, sizeof(exec->name) - 1);
+    recording->n_execs++;
 }
 
 /* ---- steps, ends of processes ---- */
@@ -455,11 +459,51 @@ void recording_put(void *arg, const struct record *record)
         recording_flush(recording);
 }
 
+/* ---- the inventory, while the counters run ---- */
+
+static void keep(void *arg, const struct record *record)
+{
+    struct recording *recording = arg;
+    const size_t begun = recording->kept.len;
+
+    buf_add(&recording->kept, record, record->size);
+    if (recording->kept.failed) {
+        recording->kept.len = begun;
+        recording->kept.failed = false;
+        recording->dropped++;
+    }
+}
+
+/* The kernel's buffers shall not overflow, however many processes there are. */
+static void keep_what_came(struct recording *recording)
+{
+    const struct recording_plan *plan = &recording->plan;
+    const struct intake intake = {.put = keep, .arg = recording};
+    const uint64_t now_ns = plan->host->now_ns(plan->host_state);
+
+    if (now_ns < recording->keep_ns || recording->kept.len >= KEPT_BYTES)
+        return;
+    recording->keep_ns = now_ns + KEPT_NS;
+    plan->backend->drain(recording->recorder, false, &intake);
+}
+
+void recording_put_kept(struct recording *recording)
+{
+    for (size_t at = 0; at < recording->kept.len;) {
+        const struct record *record = (const struct record *)(recording->kept.data + at);
+
+        recording_put(recording, record);
+        at += record->size;
+    }
+    buf_free(&recording->kept);
+}
+
 void recording_put_found(void *arg, const struct record *record)
 {
     struct recording *recording = arg;
     const struct record_map *map = (const struct record_map *)record;
 
+    keep_what_came(recording);
     if (record->type == RECORD_MAP && !map_is_wanted(recording, map))
         return;
     if (record->type == RECORD_COMM)

@@ -28,6 +28,7 @@ struct recording {
     struct spaces *spaces; /* with the daemon's PIDs; NULL unless it samples */
     struct exec execs[EXECS_MAX];
     unsigned next_exec; /* the place that is used next, whoever is there */
+    unsigned n_execs;   /* places that are not empty */
 
     pthread_mutex_t lock; /* of what comes out of the recorder, and of what is made of it */
     atomic_bool held;
@@ -39,6 +40,9 @@ struct recording {
     uint64_t dropped;   /* which found no memory on the way, not told yet */
     uint64_t hidden;    /* samples withheld, not told yet */
     uint64_t last_time; /* of the last record that came */
+
+    uint64_t keep_ns; /* when it is looked for again */
+    struct buf kept;  /* what came while the inventory is made, as it came: it stands behind that */
 
     /* Maps whose files shall be held: a struct wanted_file each, with its record. */
     struct buf wanted;
@@ -57,5 +61,7 @@ void recording_put(void *arg, const struct record *record);
 /* For the host's inventory: into the batch, nothing else is made of it. */
 void recording_put_found(void *arg, const struct record *record);
 void recording_put_hidden(struct recording *recording);
+/* What was kept is put. */
+void recording_put_kept(struct recording *recording);
 /* The batch goes into the log, unless the recording is held. */
 void recording_flush(struct recording *recording);

@@ -299,6 +299,11 @@ int settings_set(struct settings *settings, enum key key, struct word value, str
     return rc;
 }
 
+bool settings_skip_kernel(const struct settings *settings)
+{
+    return (settings->given & GIVEN(KEY_KERNEL)) && !settings->value[KEY_KERNEL];
+}
+
 bool settings_same(const struct settings *a, const struct settings *b, enum key key)
 {
     if (key == KEY_MODE)

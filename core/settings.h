@@ -106,6 +106,8 @@ enum key key_find(struct word word);
  * with what would have been right, P09 for kgmon and force, E20 for a bad mode.
  */
 int settings_set(struct settings *settings, enum key key, struct word value, struct err *err);
+/* Was the kernel left out by somebody's word, not for want of the right? */
+bool settings_skip_kernel(const struct settings *settings);
 /* Is the key's value the same in both? */
 bool settings_same(const struct settings *a, const struct settings *b, enum key key);
 /* "value" of a plain key, as it would be written. */

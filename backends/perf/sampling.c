@@ -47,6 +47,12 @@ void sampling_ring_attr(struct perf_event_attr *attr, uint64_t bytes)
     attr->wakeup_watermark = bytes / 2 > UINT32_MAX ? UINT32_MAX : (uint32_t)(bytes / 2);
 }
 
+static bool is_clock(const struct perf_event_attr *attr)
+{
+    return attr->type == PERF_TYPE_SOFTWARE &&
+           (attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK);
+}
+
 /*
  * Asked to say the period, an event that the kernel raises itself forgets to keep it: it samples
  * every occurrence. Not so with a frequency; and the clocks are driven by a timer.
@@ -57,7 +63,7 @@ static bool period_can_be_said(const struct perf_event_attr *attr)
         return true;
     switch (attr->type) {
     case PERF_TYPE_SOFTWARE:
-        return attr->config == PERF_COUNT_SW_CPU_CLOCK || attr->config == PERF_COUNT_SW_TASK_CLOCK;
+        return is_clock(attr);
     case PERF_TYPE_HARDWARE:
     case PERF_TYPE_HW_CACHE:
     case PERF_TYPE_RAW:
@@ -69,8 +75,7 @@ static bool period_can_be_said(const struct perf_event_attr *attr)
 
 bool sampling_shares_id(const struct perf_event_attr *attr)
 {
-    return attr->type == PERF_TYPE_SOFTWARE && attr->config != PERF_COUNT_SW_CPU_CLOCK &&
-           attr->config != PERF_COUNT_SW_TASK_CLOCK;
+    return attr->type == PERF_TYPE_SOFTWARE && !is_clock(attr);
 }
 
 bool sampling_says_period(const struct perf_event_attr *attr)
@@ -88,6 +93,10 @@ void sampling_attr(const struct plan *plan, struct perf_event_attr *attr)
         attr->sample_period = plan->period;
     if (period_can_be_said(attr))
         attr->sample_type |= PERF_SAMPLE_PERIOD;
+    if (is_clock(attr)) {
+        attr->exclude_user = plan->skip_user;
+        attr->exclude_kernel = plan->skip_kernel;
+    }
     if (!plan->chain_user && !plan->chain_kernel)
         return;
     attr->sample_type |= PERF_SAMPLE_CALLCHAIN;

@@ -35,6 +35,22 @@ t_a_system_pmc_makes_its_row_standalone() {
     is "$(dispositions)" '4 FREE'
 }
 
+# row_end PMC: the flags and the reload count where it is the oldest.
+row_end() { awk -v pmc="$1" '$1 == 0 && $8 == pmc { print $12, $13 }' "$M/info/rows"; }
+
+t_info_rows_has_flags_and_the_reload_count() {
+    mount_sim
+    pmc a event=cycles period=5000 callchain=on descendants=on
+    pmc b event=cycles log-csw=on log-exit=on
+    pmc c event=cycles freq=100
+    is "$(row_end a)" 'descendants,callchain 5000'
+    is "$(row_end b)" 'log-csw,log-exit -'
+    is "$(row_end c)" '- -'
+    accepted "$M/a/config" period=7000
+    is "$(row_end a)" 'descendants,callchain 7000'
+    is "$(awk 'NF != 13' "$M/info/rows")" ''
+}
+
 t_the_same_event_twice_takes_two_rows() {
     mount_sim
     pmc a event=cycles

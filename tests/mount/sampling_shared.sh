@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sampling, continued: several who sample the same event of the same program.
+# Sampling, continued: several who sample the same event of the same program; one mode of a clock.
 
 # shellcheck source=tests/mount/sampling_lib.sh
 . "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
@@ -94,4 +94,19 @@ t_steps_of_one_program_are_told_to_all_who_ask() {
     done
     ctl d stop
     each_is_a_sample d
+}
+
+t_a_clock_is_sampled_in_one_mode_when_the_other_is_off() {
+    mount_pmcfs
+    for off in kernel user; do
+        pmc $off event=cpu-clock freq=997 start=exec $off=off
+        M=$M sh -c 'echo self >"$M/$1/target" && exec dd if=/dev/zero of=/dev/null bs=64 count=500000' sh $off 2>/dev/null
+        log $off
+        between "$(of $off samples)" 5 100000 "samples with $off=off"
+    done
+    is "$(found kernel ip | tr ' ' '\n' | grep -c '^0xffff')" 0 "in the kernel"
+    is "$(found user ip | tr ' ' '\n' | grep -vc '^0xffff')" 0 "in the program"
+    is "$(status kernel hidden)" 0
+    fails_with EINVAL "echo 'event=cpu-clock freq=99 user=off kernel=off' >'$M/kernel/config'"
+    like "$(cat "$M/kernel/error")" '^EINVAL P07 '
 }
