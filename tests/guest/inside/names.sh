@@ -8,6 +8,7 @@ t_every_spelling_of_instructions_counts_the_same() {
     run p load cpu 1
     for event in instructions:u arm_ac57::INST_RETIRED:u inst_retired:u armv8_pmuv3/inst_retired/u \
         armv8_pmuv3/event=0x8/u armv8_pmuv3/event=0x8,long=1/u r08:u r8,usr instructions,usr \
+        armv8_pmuv3/instructions/u tot_ins:u INST-RETIRED,usr \
         perf::PERF_COUNT_HW_INSTRUCTIONS:u perf::INSTRUCTIONS:u; do
         pmc i "event=$event target=$PID_p"
         is "$(cat "$M/i/event")" "$event" "event as written"
@@ -27,7 +28,8 @@ t_every_spelling_of_cycles_counts_the_same() {
     run p load cpu 1
     pmc one "event=cycles:u target=$PID_p"
     one=$(counted one tell p work $N)
-    for event in arm_ac57::CPU_CYCLES:u armv8_pmuv3/cpu_cycles/u r11:u perf::CYCLES:u; do
+    for event in arm_ac57::CPU_CYCLES:u armv8_pmuv3/cpu_cycles/u r11:u perf::CYCLES:u armv8_pmuv3/cycles/u \
+        PAPI_tot_cyc:u; do
         pmc c "event=$event target=$PID_p"
         near "$(counted c tell p work $N)" "$one" 20 "$event"
         release c
@@ -46,10 +48,38 @@ t_what_is_listed_counts() {
     done
 }
 
+t_what_is_listed_as_generic_counts() {
+    local event
+    mount_pmcfs
+    run p load cpu 1
+    for file in "$M"/events/generic/*; do
+        event=$(sed -n 's/^event //p' "$file")
+        case $event in generic/*clock | generic/*faults | generic/*switches | generic/*migrations) continue ;; esac
+        grep -q '^description .*(here: ' "$file" || die "$event does not say what it is here"
+        pmc e "event=$event target=$PID_p"
+        [ "$(counted e tell p work $N)" -gt 0 ] || die "$event is listed and counts nothing"
+        release e
+    done
+}
+
+t_the_wrong_part_of_a_spelling_is_named() {
+    mount_pmcfs
+    pmc e
+    refused EINVAL "$M/e/event" armv8_pmuv3/inst_retird/ '"inst_retird".*did you mean inst_retired'
+    refused EINVAL "$M/e/event" armv8_pmuv3/evnt=8/ '"evnt".*did you mean event'
+    refused EINVAL "$M/e/event" armv8_pmuv3/event=0x10000/ 'event has 16 bits'
+    refused EINVAL "$M/e/event" armv8_pmuv/cycles/ 'no PMU "armv8_pmuv".*armv8_pmuv3'
+    refused EINVAL "$M/e/event" arm_ac57::INST_RETIRED:uq '"uq"'
+    refused EINVAL "$M/e/event" arm_ac75::INST_RETIRED 'arm_ac75'
+    refused EOPNOTSUPP "$M/e/event" instructions,edge 'edge'
+}
+
 t_what_is_not_here_is_said_to_be_so() {
     mount_pmcfs
     pmc e
     refused EOPNOTSUPP "$M/e/event" branch-misses 'branch-misses'
+    refused EOPNOTSUPP "$M/e/event" PAPI_l1_dcm 'PAPI_l1_dcm \(level 1 data cache misses\)'
+    refused EOPNOTSUPP "$M/e/event" power/energy-pkg/ 'no PMU "power"'
     refused EOPNOTSUPP "$M/e/event" arm_ac57::L1D_CACHE_REFILL 'L1D_CACHE_REFILL'
     refused EINVAL "$M/e/event" arm_ac57::INST_RETIRE 'INST_RETIRED'
 }

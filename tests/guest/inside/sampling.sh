@@ -1,0 +1,465 @@
+# shellcheck shell=dash disable=SC2034,SC2046,SC2086,SC2119,SC2120,SC2154 # PID_p is set by run
+# Sampling by the overflow interrupts of a real PMU.
+
+# shellcheck source=tests/guest/inside/sampling_lib.sh
+. /tests/sampling_lib.sh
+
+# ---- how many, and where ----
+
+# Both PMCs begin and end while the program waits: they differ by a few cycles.
+t_a_period_gives_as_many_samples_as_it_fits_into_the_count() {
+    sampling
+    run p load cpu 1
+    for period in 20000 100000 1000000; do
+        pmc a "event=cycles:u period=$period target=$PID_p"
+        pmc c "event=cycles:u target=$PID_p"
+        tell p work $N
+        ctl a stop
+        log_of a
+        nothing_lost a
+        between "$(taken)" $(($(count c) / period - 1)) $(($(count c) / period + 1)) "samples each $period"
+        is "$(taken " pid=$PID_p tid=$PID_p cpu=1 .* event=cycles:u period=$period\$")" "$(taken)" \
+            "samples of the program"
+        release a c
+    done
+}
+
+t_a_rate_is_kept() {
+    sampling
+    run p load cpu 1
+    for freq in 500 5000; do
+        pmc a "event=cycles:u freq=$freq target=$PID_p"
+        pmc c "event=cycles:u target=$PID_p"
+        tell p work $((200 * MILLION))
+        ctl a stop
+        log_of a
+        nothing_lost a
+        near "$(taken)" $((freq / 5)) 150 "samples in 200 ms"
+        near "$(awk '$2 == "sample" { sub(/.* period=/, ""); sum += $0 } END { printf "%d", sum }' "$T/log")" \
+            "$(count c)" 50 "sum of periods"
+        release a c
+    done
+}
+
+t_addresses_lie_in_the_loop() {
+    sampling
+    run p load cpu 1
+    for event in cycles:u cycles r11:u armv8_pmuv3/cpu_cycles/u PAPI_tot_cyc; do
+        pmc a "event=$event period=$P target=$PID_p"
+        tell p work $N
+        ctl a stop
+        log_of a
+        between "$(in_loop)" $(($(taken) * 9 / 10)) "$(taken)" "$event: samples in the loop"
+        between "$(taken)" $((S - 2)) $((S * 2)) "$event: samples"
+        release a
+    done
+}
+
+t_system_sampling_sees_the_program_on_its_cpu() {
+    sampling
+    run p load cpu 1
+    pmc one "event=cycles:u period=$P target=cpu1"
+    pmc other "event=cycles:u period=$P target=cpu0"
+    tell p work $N
+    ctl one stop
+    ctl other stop
+    log_of one
+    nothing_lost one
+    is "$(taken ' cpu=1 ')" "$(taken)" "samples on CPU 1"
+    between "$(taken " pid=$PID_p ")" $((S - 1)) $((S * 2)) "samples of the program"
+    between "$(in_loop)" $(($(taken " pid=$PID_p ") * 9 / 10)) "$(taken)" "samples in the loop"
+    log_of other
+    is "$(taken ' cpu=0 ')" "$(taken)" "samples on CPU 0"
+    is "$(taken " pid=$PID_p ")" 0 "samples of the program on the other CPU"
+}
+
+t_all_cpus_in_one_log() {
+    sampling
+    run p load cpu 0
+    run q load cpu 1
+    pmc a "event=cycles:u freq=5000 target=all"
+    tell p work $N
+    tell q work $N
+    ctl a stop
+    log_of a
+    nothing_lost a
+    between "$(taken " pid=$PID_p tid=$PID_p cpu=0 ")" 50 500 "of the program on CPU 0"
+    between "$(taken " pid=$PID_q tid=$PID_q cpu=1 ")" 50 500 "of the program on CPU 1"
+    cut -d' ' -f1 "$T/log" | sort -c -t. -k1,1n -k2,2n || die "not in the order of time"
+}
+
+t_a_child_is_sampled_as_itself() {
+    sampling
+    run p load cpu 1
+    pmc a "event=cycles:u period=$P descendants=on target=$PID_p"
+    tell p stay
+    local child=$ANSWER
+    tell p work $N
+    tell p bear $N
+    ctl a stop
+    log_of a
+    nothing_lost a
+    near "$(taken " pid=$PID_p tid=$PID_p ")" $S 50 "samples of the parent"
+    near "$(taken " pid=$child tid=$child ")" $S 50 "samples of the child"
+}
+
+t_a_thread_is_sampled_as_itself() {
+    sampling
+    run p load cpu 1
+    pmc a "event=cycles:u period=$P target=$PID_p"
+    tell p threads 1
+    tell p work $N
+    tell p each $((2 * N))
+    ctl a stop
+    log_of a
+    near "$(taken " pid=$PID_p tid=$PID_p ")" $S 50 "samples of the first thread"
+    near "$(taken)" $((3 * S)) 50 "samples of both"
+}
+
+t_a_set_samples_each_of_its_events_into_one_log() {
+    local values
+    sampling
+    run p load cpu 1
+    for pmc in a c; do
+        pmc $pmc "event=cycles:u event=instructions:u event=r11:u event=cpu-clock"
+        [ $pmc = c ] || accepted "$M/a/config" period=$P
+        attach $pmc "$PID_p"
+    done
+    tell p work $N
+    ctl a stop
+    values=$(count c | xargs)
+    log_of a
+    nothing_lost a
+    for event in cycles:u instructions:u r11:u cpu-clock; do
+        near "$(taken " event=$event period=$P\$")" $((${values%% *} / P)) 30 "samples of $event"
+        values=${values#* }
+    done
+    between "$(in_loop)" $(($(taken) * 9 / 10)) "$(taken)" "samples in the loop"
+}
+
+# One a tick: what was counted meanwhile goes on counting for the next one.
+t_a_general_counter_gives_no_sample_too_many() {
+    sampling
+    run p load cpu 1
+    pmc a "event=instructions:u period=$P target=$PID_p"
+    pmc c "event=instructions:u target=$PID_p"
+    tell p work $((5 * N))
+    ctl a stop
+    log_of a
+    nothing_lost a
+    between "$(taken)" $((5 * N / (4 * MILLION) - 3)) $(($(count c) / P)) samples
+    between "$(in_loop)" $(($(taken) * 9 / 10)) "$(taken)" "samples in the loop"
+}
+
+# 32 bits are 4.3 seconds of cycles. Nobody runs meanwhile, the cycle counter does.
+t_a_period_may_be_longer_than_the_counter_is_wide() {
+    sampling
+    pmc a "event=cycles period=6000000000 target=cpu1"
+    sleep 20
+    ctl a stop
+    log_of a
+    nothing_lost a
+    is "$(taken ' period=6000000000$')" 3 "samples in 20 s"
+}
+
+t_call_chains_reach_from_main_into_the_kernel() {
+    sampling
+    run p load cpu 1
+    pmc a "event=cycles period=20000 callchain=on target=$PID_p"
+    for _ in 1 2 3 4 5 6 7 8; do tell p child 1000; done
+    ctl a stop
+    cat "$M/a/samples.folded" >"$T/folded"
+    like "$(cat "$T/folded")" '^load;_start;.*;main;.*;el0_svc_\[k\];.*_\[k\] [0-9]+$'
+    log_of a
+    like "$(grep ' callchain ' "$T/log")" ' ip=0xffff[0-9a-f]+ .* ips=k:0xffff[0-9a-f,:kx]+,0x4[0-9a-f]+,'
+}
+
+t_the_hot_function_is_named() {
+    sampling
+    run p load cpu 1
+    pmc a "event=cycles:u period=$P target=$PID_p"
+    tell p work $N
+    ctl a stop
+    between "$(sed -n 's/^load;main //p' "$M/a/samples.folded")" $((S * 9 / 10)) $((S * 2)) \
+        "samples in main"
+}
+
+# ---- what a user may see ----
+
+# The interrupt comes late: what was counted in the program is noticed in the kernel.
+t_where_the_kernel_was_is_hidden_from_a_user() {
+    sampling
+    run p as $ALICE load cpu 1
+    USER=$ALICE
+    pmc a "event=instructions:u freq=997 callchain=on target=$PID_p"
+    tell p work $((5 * N))
+    ctl a stop
+    log_of a
+    between "$(grep -c ' callchain ' "$T/log")" 10 100 samples
+    is "$(grep -cE '0x[0-9a-f]{13}' "$T/log")" 0 "addresses in the kernel"
+    between "$(status a hidden)" 1 20 hidden
+    is "$(dropped hidden)" "$(status a hidden)" "what the log tells"
+    is "$(stat intr_ignored)" "$(status a hidden)" "in info/stats"
+    if grep -q '_\[k\]' "$M/a/samples.folded"; then die "the kernel's functions are named"; fi
+}
+
+t_a_user_samples_no_cpu() {
+    sampling unprivileged_syspmcs=1
+    USER=$ALICE
+    pmc a
+    refused EPERM "$M/a/config" "event=cycles period=$P target=cpu1" 'EPERM X07 config: '
+    accepted "$M/a/config" "event=cycles:u freq=100 mode=SS"
+    refused EPERM "$M/a/target" all 'EPERM X07 target: '
+}
+
+# ---- without a log ----
+
+t_sampling_needs_a_log() {
+    sampling
+    run p load cpu 1
+    pmc a "event=cycles period=$P log=off"
+    refused EDESTADDRREQ "$M/a/target" cpu1 'EDESTADDRREQ E09 target: '
+    pmc b "event=cycles:u period=$P log=off autostart=off target=$PID_p"
+    refused EDESTADDRREQ "$M/b/ctl" start 'EDESTADDRREQ E09 ctl: '
+    pmc c "event=cycles:u log-csw=on log=off"
+    refused EDESTADDRREQ "$M/c/target" $PID_p 'EDESTADDRREQ E08 target: '
+    accepted "$M/c/config" "log=on target=$PID_p"
+}
+
+t_what_is_listed_as_sampled_can_be_sampled() {
+    local file event
+    sampling
+    for file in "$M"/events/armv8_pmuv3/* "$M"/events/generic/* "$M"/events/software/*; do
+        event=$(sed -n 's/^event //p' "$file")
+        pmc e
+        if grep -qx 'sampling yes' "$file"; then
+            accepted "$M/e/config" "event=$event period=$P target=self"
+        else
+            refused EOPNOTSUPP "$M/e/config" "event=$event period=$P" 'E36 config: .*cannot be sampled'
+        fi
+        release e
+    done
+}
+
+# ---- losses ----
+
+t_what_the_kernel_lost_is_exact() {
+    local lost
+    sampling
+    run p load cpu 1
+    pmc a "event=cycles:u period=20000 logsize=65536 target=$PID_p"
+    pmc c "event=cycles:u target=$PID_p"
+    kill -STOP $DAEMON
+    tell p work $((2 * N))
+    kill -CONT $DAEMON
+    tell p work $MILLION
+    ctl a stop
+    log_of a
+    lost=$(status a kernel_lost)
+    between "$lost" 100 3000 lost
+    is "$(dropped kernel)" "$lost" "what the log tells"
+    is "$(stat intr_bufferfull)" "$lost" "in info/stats"
+    between "$(($(taken) + lost))" $(($(count c) / 20000 - 1)) $(($(count c) / 20000 + 1)) "samples and losses"
+}
+
+t_throttling_is_told() {
+    sampling
+    run p load cpu 1
+    any_rate 10000
+    pmc a "event=cycles:u period=20000 target=$PID_p"
+    tell p work $((5 * N))
+    ctl a stop
+    any_rate
+    log_of a
+    between "$(status a throttled)" 20 30 "throttled, once a tick"
+    is "$(grep -c ' drop records=- where=throttle$' "$T/log")" "$(status a throttled)" "what the log tells"
+    is "$(stat throttled)" "$(status a throttled)" "in info/stats"
+    between "$(taken)" $((20 * 40)) $((30 * 42)) "samples, 40 a tick"
+}
+
+t_statistics_grow() {
+    local before
+    sampling
+    run p load cpu 1
+    before=$(stat intr_processed)
+    pmc a "event=cycles:u period=$P target=$PID_p"
+    tell p work $((10 * N)) # it is emptied every 50 ms
+    ctl a stop
+    log_of a
+    between $(($(stat intr_processed) - before)) "$(taken)" $(($(taken) + 20)) "interrupts processed"
+    is "$(stat intr_bufferfull)" 0
+    [ "$(stat log_sweeps)" -gt 0 ] || die "no sweeps"
+}
+
+# ---- CPUs that go and come ----
+
+cpu1() {
+    echo "$1" >/sys/devices/system/cpu/cpu1/online
+    eventually 5 grep -qx "online $2" "$M/info/cpus"
+}
+
+# away: of the log, how long nothing was said of CPU 1 between its detach and its attach; how often it was.
+away() {
+    awk '$2 == "detach" && /target=cpu1 .*reason=cpu-offline/ { gone = $1; n++ }
+        $2 == "sample" && / cpu=1 / && gone && !back { print "a sample of a CPU that is away"; exit }
+        $2 == "attach" && /target=cpu1 / && gone { back = $1 }
+        END { printf "%d %d\n", n, (back - gone) * 1000 }' "$T/log"
+}
+
+t_a_cpu_that_goes_and_comes_leaves_a_gap_in_the_log() {
+    sampling
+    run p load cpu 1
+    pmc a "event=cycles:u period=$P target=all"
+    tell p work $N
+    tell p cpu 0
+    cpu1 0 0
+    is "$(state a)" running
+    tell p work $N
+    sleep 0.3
+    cpu1 1 0-1
+    eventually 5 grep -qx "gap_ns [1-9].*" "$M/a/status"
+    tell p cpu 1
+    tell p work $N
+    ctl a stop
+    log_of a
+    between "$(status a gap_ns)" $((300 * MILLION)) $((2000 * MILLION)) gap_ns
+    set -- $(away)
+    is "$1" 1 "times it went"
+    near "$2" $(($(status a gap_ns) / MILLION)) 50 "ms away"
+    near "$(taken " pid=$PID_p .* cpu=1 ")" $((2 * S)) 60 "samples on CPU 1"
+    near "$(taken " pid=$PID_p .* cpu=0 ")" $S 60 "samples on CPU 0"
+}
+
+t_a_log_of_one_cpu_waits_until_it_is_back() {
+    local reader
+    sampling
+    run p load cpu 1
+    pmc a "event=cycles:u period=$P target=cpu1"
+    timeout 60 cat "$M/a/samples" >"$T/log" &
+    reader=$!
+    tell p work $N
+    tell p cpu 0
+    cpu1 0 0
+    refused ENXIO "$M/a/ctl" stop 'E38'
+    tell p work $N
+    cpu1 1 0-1
+    tell p cpu 1
+    tell p work $N
+    ctl a stop
+    wait $reader || die "the reader did not end"
+    near "$(taken " pid=$PID_p ")" $((2 * S)) 60 samples
+}
+
+t_a_process_sampler_does_not_notice() {
+    sampling
+    run p load cpu 1
+    pmc a "event=cycles:u period=$P target=$PID_p"
+    tell p work $N
+    cpu1 0 0
+    tell p work $N
+    cpu1 1 0-1
+    tell p cpu 1
+    tell p work $N
+    ctl a stop
+    log_of a
+    nothing_lost a
+    near "$(taken)" $((3 * S)) 60 samples
+    near "$(taken ' cpu=1 ')" $((2 * S)) 60 "samples on CPU 1"
+}
+
+# Both CPUs have a ring, whichever were there when it began.
+t_a_cpu_that_comes_later_is_recorded() {
+    sampling
+    run p load
+    cpu1 0 0
+    pmc a "event=cycles:u period=$P target=$PID_p"
+    tell p work $N
+    cpu1 1 0-1
+    tell p cpu 1
+    tell p work $N
+    ctl a stop
+    log_of a
+    near "$(taken ' cpu=0 ')" $S 60 "samples on CPU 0"
+    near "$(taken ' cpu=1 ')" $S 60 "samples on CPU 1"
+}
+
+# ---- perf.data ----
+
+# Each record begins with its type, something, and its size, and is a whole number of eight bytes long.
+t_perf_data_has_its_header_and_all_samples() {
+    sampling
+    run p load cpu 1
+    pmc a "event=cycles:u event=instructions:u period=$P target=$PID_p"
+    tell p work $N
+    ctl a stop
+    log_of a
+    is "$(od -A n -t c -N 8 "$M/a/samples.perf" | tr -d ' ')" PERFILE2
+    is "$(od -A n -t d8 -j 8 -N 8 "$M/a/samples.perf" | xargs)" 16
+    od -v -A n -t u2 "$M/a/samples.perf" | xargs -n 4 | awk 'NR < 3 { next }
+        left { left--; next }
+        { n[$1]++; left = $4 / 8 - 1; if ($2 || $4 % 8 || !$4) bad++ }
+        END { print n[64] + 0, n[9] + 0, left + bad }' >"$T/perf"
+    is "$(cat "$T/perf")" "2 $(taken) 0" "attrs, samples, torn records"
+}
+
+# ---- a new worker ----
+
+t_a_reload_goes_on_sampling() {
+    local reader
+    sampling
+    run p load cpu 1
+    pmc a "event=cycles:u period=$P target=$PID_p"
+    pmc c "event=cycles:u target=$PID_p"
+    timeout 100 cat "$M/a/samples" >"$T/read" &
+    reader=$!
+    for n in 1 2 3; do
+        order p work $((5 * N))
+        kill -USR2 $DAEMON
+        answer p
+        eventually 30 grep -qx "reloads $n" "$M/info/stats"
+    done
+    ctl a stop
+    wait $reader || die "the reader did not end"
+    log_of a
+    cmp "$T/log" "$T/read" || die "the reader got something else"
+    nothing_lost a
+    near "$(taken)" $(($(count c) / P)) 20 samples
+    [ "$(count c)" -ge $((15 * N)) ] || die "not all was counted"
+}
+
+t_a_reload_goes_on_sampling_cpus() {
+    sampling
+    run p load cpu 1
+    pmc a "event=cycles:u period=$P target=all"
+    tell p work $N
+    kill -USR2 $DAEMON
+    eventually 30 grep -qx "reloads 1" "$M/info/stats"
+    tell p work $N
+    cpu1 0 0
+    cpu1 1 0-1
+    tell p cpu 1
+    tell p work $N
+    ctl a stop
+    log_of a
+    near "$(taken " pid=$PID_p ")" $((3 * S)) 60 samples
+}
+
+# ---- steps and ends of a set of hardware events ----
+
+t_steps_of_a_set_add_up_and_ends_are_lower_bounds() {
+    sampling
+    run p load cpu 1
+    pmc s "event=instructions:u event=cycles:u descendants=on log-csw=on log-exit=on target=$PID_p"
+    for _ in 1 2 3 4 5; do tell p child $N; done
+    tell p work $N
+    order p quit
+    eventually 20 grep -qx exited "$M/s/ctl"
+    log_of s
+    for type in csw exit; do
+        is "$(awk -v type=$type '$2 == type { sub(/.* count=/, ""); split($1, v, ","); a += v[1]; b += v[2] }
+            END { printf "%d %d", a, b }' "$T/log")" "$(count s | xargs)" "sum of $type"
+    done
+    awk -v most=$((N + N / 20)) -v p="pid=$PID_p" '
+        $2 == "exit" && $3 != p && $3 != "pid=-" { n++; v = $4; sub(/count=/, "", v); if (v + 0 > most) exit 1 }
+        END { if (n != 5) exit 2 }' "$T/log" || die "$(grep ' exit ' "$T/log")"
+}
