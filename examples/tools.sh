@@ -7,7 +7,7 @@
 tool=${0##*/}
 PMC=${PMC:-/pmc}
 tab=$(printf '\t')
-made='' helpers='' serial=0 ticked='' ended='' awaited='' refusal=''
+made='' helpers='' scratch='' serial=0 ticked='' ended='' awaited='' refusal=''
 set -f
 
 fail() {
@@ -126,6 +126,13 @@ finish() {
     done
     # shellcheck disable=SC2086 # names without blanks
     pmc_remove $made
+    [ -z "$scratch" ] || rm -rf "$scratch"
+}
+
+# need_scratch: a directory of the tool's own, in scratch, that goes with it.
+need_scratch() {
+    [ -z "$scratch" ] || return 0
+    scratch=$(mktemp -d) || fail "no temporary directory can be made in ${TMPDIR:-/tmp}"
 }
 
 # The end of what is waited for, by ^C or when the time is up: results are still printed.

@@ -1,0 +1,209 @@
+# shellcheck shell=sh
+# The options of pmcstat, what goes with what, and what is refused: the usage rules of FreeBSD's pmcstat(8).
+# shellcheck disable=SC2034 # pmcstat and tools.sh use what is set here
+usage='pmcstat [-CdEINqTUvW] [-c list|*] [-F|-G|-m file] [-l s] [-n rate] [-O|-R log] [-o file] [-P|-p|-S|-s event]
+       [-t pid|pattern] [-w s] [-z depth] [command ...]'
+usage_status=64 error_status=71
+
+help() {
+    cat <<END
+usage: $usage
+       pmcstat -R log [-IqTv] [-F|-G|-m file] [-a file] [-i lwp] [-k file] [-o file] [-r dir] [-z depth]
+       pmcstat -L | -u event
+What is observed:
+  -p event    count an event of the command and of the processes of -t; repeated: several
+  -s event    count an event on CPUs, a column for each
+  -P event    sample an event of the command and of the processes of -t
+  -S event    sample an event on CPUs
+  command     observed from its first instruction (behind -t: from just before it)
+  -t pid|pattern  observe running processes: one, or those whose command name matches (ERE)
+How; for the -p -s -P -S that follow, and a switch given again is off again:
+  -c list|*   CPUs of -s and -S, as 0,2-3 (default *, all online)
+  -d          -p and -P observe descendants as well
+  -n rate     -P and -S sample every so many events (default: clocks and hardware 997 times a second)
+  -N          -P and -S without call chains
+  -U          accepted: call chains of the kernel always go on in the program
+  -W, -E      -p logs what each thread counted when it leaves a CPU; what each process had at its exit
+  -C          -p and -s print totals, not what came since the line before
+When and where:
+  -w s        print, or with -T show, every s seconds (default 5); fractions are allowed
+  -l s        end after s seconds
+  -o file     print there (default: standard error; with -R: standard output)
+  -O file     store the log as text; one -P or -S in a file *.perf: as perf.data, for perf; -: standard output.
+              Several PMCs are put in the order of time at the end, and told apart by pmc=1, pmc=2 ...
+  -R file     read such a text again; needs no pmcfs
+Without -O and these, the log of -P -S -W -E is printed (a file -: where -o says):
+  -G file     call graph: functions, their callers below them; -z depth: not deeper (default 16)
+  -F file     call tree for KCachegrind
+  -m file     each sampled address with its function's name, start and end (- where unknown);
+              -a file: there each sample with its call chain in lines of source
+  -T          the functions with most samples, again and again; -f threshold=P: from P percent on (default 0.5)
+  -i lwp, -I  of this thread only; addresses, no names
+  -r dir, -k file  programs are below dir; symbols of the kernel (System.map, vmlinux)
+  -L, -u event  list the events; describe one
+  -q, -v      no warnings; say what is observed, and of a log that is read how many samples are unknown
+Names of functions are those of samples.folded; with -O, -R, -m, -i, -I, -k or -r those that readelf and
+addr2line (binutils) find. Events are spelled as in /pmc/events, with hwpmc's qualifiers: instructions,usr or
+r01c2,cmask=2,inv. It ends with the command, with the last process of -t, after -l, or when interrupted.
+PMC=DIR says where pmcfs is mounted (default /pmc).
+END
+}
+
+# ---- options ----
+
+# A line for each -p -s -P -S: kind|cumulative|descendants|cpus|log-csw, log-exit|settings of sampling|event
+counters='' patterns='' pids='' output='' log='' stored='' lists='' described='' quiet='' verbose=''
+cumulative='' descendants=off cpus='*' rate='' chain=on csw='' exits='' interval=5 limit=''
+graph='' tree='' addresses='' sources='' top='' said=''
+
+# was_said LETTERS: the first of them that was is in letter.
+was_said() {
+    letters=$1
+    while [ "$letters" ]; do
+        letter=${letters%"${letters#?}"} letters=${letters#?}
+        case $said in *"$letter"*) return 0 ;; esac
+    done
+    return 1
+}
+
+add_counter() {
+    case $2 in '' | *['| 	
+']*) misuse "-$1 $2: not an event" ;; esac
+    counters="$counters$1|$cumulative|$descendants|$cpus|$csw$exits|callchain=$chain $rate|$2
+"
+}
+
+add_target() {
+    if is_number "$1"; then
+        [ "$1" -gt 0 ] || misuse "-t $1: not a process"
+        pids="$pids $1"
+    else
+        patterns="$patterns$1
+"
+    fi
+}
+
+check_cpus() {
+    case $1 in '*') ;; '' | *[!0-9,-]*) misuse "-c $1: not a list of CPUs like 0,2-3, and not *" ;; esac
+}
+
+set_threshold() {
+    log_threshold=${1#threshold=}
+    [ "$log_threshold" != "$1" ] || misuse "-f $1: only threshold=PERCENT is known here"
+    is_seconds "$log_threshold" || misuse "-f $1: not a number of percent"
+}
+
+# Switches: flip VALUE WHEN-ON WHEN-OFF
+flip() {
+    if [ "$1" = "$2" ]; then echo "$3"; else echo "$2"; fi
+}
+
+# once OPTION VALUE-SO-FAR VALUE
+once() {
+    [ -z "$2" ] || misuse "-$1 is given twice"
+    [ "$3" ] || misuse "-$1 needs the name of a file"
+}
+
+read_options() {
+    while getopts :hp:s:t:c:dCw:l:o:Lu:qvn:P:S:WEO:R:F:G:M:m:NUTD:gk:r:z:a:ef:i:I option; do
+        said=$said$option
+        case $option in
+        h) help && exit 0 ;;
+        p | s | P | S) add_counter "$option" "$OPTARG" ;;
+        t) add_target "$OPTARG" ;;
+        c) check_cpus "$OPTARG" && cpus=$OPTARG ;;
+        d) descendants=$(flip "$descendants" on off) ;;
+        n) need_count -n "$OPTARG" 'a number of events' && rate=period=$OPTARG ;;
+        N) chain=$(flip "$chain" on off) ;;
+        W) csw=$(flip "$csw" 'log-csw=on ' '') ;;
+        E) exits=$(flip "$exits" 'log-exit=on' '') ;;
+        C) cumulative=$(flip "$cumulative" yes '') ;;
+        w) need_seconds -w "$OPTARG" && interval=$OPTARG ;;
+        l) need_seconds -l "$OPTARG" && limit=$OPTARG ;;
+        o) output=$OPTARG ;;
+        O) once O "$log" "$OPTARG" && log=$OPTARG ;;
+        R) once R "$stored" "$OPTARG" && stored=$OPTARG ;;
+        G) once G "$graph" "$OPTARG" && graph=$OPTARG ;;
+        F) once F "$tree" "$OPTARG" && tree=$OPTARG ;;
+        m) once m "$addresses" "$OPTARG" && addresses=$OPTARG ;;
+        a) once a "$sources" "$OPTARG" && sources=$OPTARG ;;
+        z) need_count -z "$OPTARG" 'a depth' && log_depth=$OPTARG ;;
+        i) need_count -i "$OPTARG" 'a thread' && log_lwp=$OPTARG ;;
+        I) log_raw=1 ;;
+        k) log_kernel=$OPTARG ;;
+        r) log_root=${OPTARG%/} ;;
+        f) set_threshold "$OPTARG" ;;
+        L) lists=yes ;;
+        u) described=$OPTARG ;;
+        q) quiet=yes ;;
+        v) verbose=yes ;;
+        T) top=yes ;;
+        U) ;;
+        g | D | e) misuse "-$option is for gprof's files, which are not made: use -G, -F or perf report" ;;
+        M) misuse '-M is for the files of -g, which are not made: see the map-in lines of the log' ;;
+        *) bad_option "$option" "$OPTARG" ;;
+        esac
+    done
+}
+
+check_analysis() {
+    reads=$graph$tree$addresses$top
+    [ -z "$sources" ] || [ "$addresses" ] || misuse '-a needs -m'
+    [ -z "$addresses" ] || [ -z "$graph$tree" ] || misuse '-m does not go with -G and -F'
+    [ -z "$top" ] || [ -z "$graph$tree$addresses$limit$log" ] || misuse '-T does not go with -G, -F, -m, -l and -O'
+    ! was_said z || [ "$graph" ] || misuse '-z needs -G'
+    ! was_said f || [ "$top" ] || misuse '-f needs -T'
+    [ "$reads" ] || ! was_said Ikr || misuse "-$letter needs -G, -F, -m or -T"
+    [ "$reads$stored" ] || ! was_said i || misuse '-i needs -R, -G, -F or -m'
+    [ -z "$top" ] || [ "$stored" ] || ! was_said iIkr || misuse "-$letter with -T needs a stored log: -R"
+}
+
+check_stored() {
+    ! was_said O || misuse '-O and -R exclude each other'
+    ! was_said psPStcdCnNUWElwLu || misuse "-$letter is for observing; -R reads a log"
+    [ $# = 0 ] || misuse '-R reads a log and runs no command'
+}
+
+check_log() {
+    case $log in
+    '') return ;;
+    [./]*) ;;
+    *:*) misuse "-O $log: pmcstat has no network: use -O - with | nc ${log%%:*} ${log##*:}" ;;
+    esac
+    [ "$streams" ] || misuse '-O needs a log: -P, -S, or -W or -E before a -p'
+    is_perf "$log" || return 0
+    case $streams in P | S) ;; *) misuse "-O $log: perf.data holds one -P or one -S" ;; esac
+    ! was_said iIkrm || misuse "-O $log: -m, -i, -I, -k and -r need the log as text"
+}
+
+is_perf() {
+    case $1 in *.perf) ;; *) return 1 ;; esac
+}
+
+# The letters of all counters, and of those whose log is wanted.
+find_kinds() {
+    kinds='' streams=''
+    while IFS='|' read -r kind _ _ _ logs _; do
+        kinds=$kinds$kind
+        case $kind$logs in P* | S* | p?*) streams=$streams$kind ;; esac
+    done <<END
+$counters
+END
+}
+
+check_usage() {
+    find_kinds
+    case $kinds in *[pP]*) process=yes ;; *) process='' ;; esac
+    case $kinds in *[PS]*) sampling=yes ;; *) sampling='' ;; esac
+    case $kinds in *[ps]*) counted=yes ;; *) counted='' ;; esac
+    [ "$counted" ] || ! was_said C || misuse '-C needs a counting PMC: -p or -s'
+    [ "$kinds" ] || ! was_said o || misuse '-o needs a PMC, or -R'
+    [ "$sampling" ] || ! was_said nNUGFmT || misuse "-$letter needs a sampling PMC, -P or -S, or a log: -R"
+    [ "$kinds" ] || misuse 'no event is asked for: -p, -s, -P or -S'
+    case $kinds in *[sS]*) ;; *) ! was_said c || misuse '-c needs a system PMC: -s or -S' ;; esac
+    [ "$process" ] || ! was_said dEt || misuse "-$letter needs a process PMC: -p or -P"
+    case $kinds in *p*) ;; *) ! was_said W || misuse '-W needs a process PMC that counts: -p' ;; esac
+    [ -z "$process" ] || [ "$pids$patterns" ] || [ $# -gt 0 ] || misuse '-p and -P need processes: -t or a command'
+    check_log
+    [ -z "$sampling" ] || [ -z "$counted" ] || [ "$log" ] || misuse 'counting and sampling together need -O'
+}
