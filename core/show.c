@@ -209,8 +209,9 @@ static void status_rows(const struct pmc *pmc, struct buf *out)
 {
     bool any = false;
 
-    buf_str(out, "unit ");
-    buf_str(out, pmc->set && pmc->set->event[0].unit[0] ? pmc->set->event[0].unit : "-");
+    buf_str(out, pmc->set ? "unit" : "unit -");
+    for (unsigned i = 0; pmc->set && i < pmc->set->n; i++)
+        buf_printf(out, " %s", pmc->set->event[i].unit[0] ? pmc->set->event[i].unit : "-");
     buf_str(out, "\nrow ");
     for (unsigned i = 0; pmc->claim && i < pmc->claim->n; i++)
         for (unsigned row = 0; row < 64; row++)

@@ -69,6 +69,10 @@ int breakpoint_parse(struct spec *spec, struct word text, struct err *err)
                        WORD_ARG(address));
     access = word_until(tail, ':', &mods);
     if (!access_scan(access, &type)) {
+        if (access.len > 0 && strchr("rwx", access.p[0]))
+            return err_set(err, CS03,
+                           "\"" WORD_FMT "\" is no access of a breakpoint: r, w, rw or x",
+                           WORD_ARG(access));
         mods = tail;
         type = HW_BREAKPOINT_RW;
     }

@@ -110,6 +110,9 @@ static void load_event(const struct pmus *pmus, struct pmu *pmu, const char *nam
         event.scale = strtod(text, NULL);
     if (!(event.scale > 0))
         event.scale = 1;
+    event.snapshot = pmus_read(pmus, text, sizeof(text), DEVICES "/%s/events/%s.snapshot",
+                               pmu->name, name) > 0 &&
+                     text[0] == '1';
     if (event.name && event.terms) {
         grown[pmu->n_events++] = event;
         return;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define CONSTANT "PERF_COUNT_"
 #define HARDWARE(text, names, id, files, about)                                                    \
     {                                                                                              \
         .name = text, .others = names " PERF_COUNT_HW_" #id, .type = PERF_TYPE_HARDWARE,           \
@@ -37,6 +38,13 @@
 #define CACHE_ALL(text, miss_names, id, about)                                                     \
     CACHE_READS(text, miss_names, id, about), CACHE_WRITES(text, id, about),                       \
         CACHE_PREFETCHES(text, id, about)
+
+/* The kernel takes the event on any processor; on these nothing in it raises it. */
+#if defined(__x86_64__) || defined(__i386__)
+#define NEVER_HERE " (never raised on x86: reads 0)"
+#else
+#define NEVER_HERE ""
+#endif
 
 static const struct generic table[] = {
     HARDWARE("cycles", "cpu-cycles unhalted-cycles", CPU_CYCLES, "cpu-cycles",
@@ -72,9 +80,9 @@ static const struct generic table[] = {
     SOFTWARE("cgroup-switches", "", CGROUP_SWITCHES, SPLIT_KERNEL, false,
              "context switches to a task of another cgroup"),
     SOFTWARE("alignment-faults", "", ALIGNMENT_FAULTS, SPLIT_ASKED, false,
-             "unaligned accesses that the kernel had to finish"),
+             "unaligned accesses that the kernel had to finish" NEVER_HERE),
     SOFTWARE("emulation-faults", "", EMULATION_FAULTS, SPLIT_ASKED, false,
-             "instructions that the kernel had to emulate"),
+             "instructions that the kernel had to emulate" NEVER_HERE),
     SOFTWARE("dummy", "", DUMMY, SPLIT_NEVER, true, "never counts anything"),
     SOFTWARE("bpf-output", "", BPF_OUTPUT, SPLIT_NEVER, true, "what a BPF program puts out"),
 
@@ -129,16 +137,43 @@ const struct generic *generic_by_code(uint32_t type, uint64_t config)
     return NULL;
 }
 
-int generic_parse(struct spec *spec, const struct generic *generic, struct word rest,
-                  struct err *err)
+bool generic_is_hardware(const struct generic *generic)
 {
-    struct word what = {generic->name, strlen(generic->name)};
-    bool software = generic->type == PERF_TYPE_SOFTWARE;
-    int rc = software ? spec_use(spec, pmus_kind(spec->state->pmus, PMU_SOFTWARE), what, err)
-                      : spec_use_core(spec, what, err);
+    return generic->type != PERF_TYPE_SOFTWARE;
+}
 
-    if (rc < 0)
-        return rc;
+/* The constants' names only for who writes one. */
+static void near_others(struct near *near, const char *names)
+{
+    bool constants =
+        near->word.len > 4 && word_alike((struct word){near->word.p, 4}, "PERF", false);
+    struct scan scan;
+    struct word word;
+    char text[64];
+
+    scan_init(&scan, names, strlen(names));
+    while (scan_word(&scan, &word)) {
+        snprintf(text, sizeof(text), "%.*s", (int)word.len, word.p);
+        if (constants || strncmp(text, CONSTANT, strlen(CONSTANT)) != 0)
+            near_offer(near, text);
+    }
+}
+
+void generic_near(struct near *near)
+{
+    const struct generic *generic;
+
+    for (unsigned i = 0; (generic = generic_at(i)); i++) {
+        near_offer(near, generic->name);
+        near_others(near, generic->others);
+    }
+}
+
+/* Where there are several kinds of cores the name says whose: PMU/NAME/. */
+void generic_put(struct spec *spec, const struct generic *generic)
+{
+    bool software = !generic_is_hardware(generic);
+
     spec->type = generic->type;
     spec->config[0] = generic->config;
     if (spec->pmu->extended)
@@ -149,6 +184,22 @@ int generic_parse(struct spec *spec, const struct generic *generic, struct word 
         spec->sampling = !generic->hidden;
     if (software && generic->split == SPLIT_NEVER && !generic->hidden)
         snprintf(spec->unit, sizeof(spec->unit), "ns");
-    snprintf(spec->resolved, sizeof(spec->resolved), "%s", generic->name);
+    if (spec->pmu->extended)
+        snprintf(spec->resolved, sizeof(spec->resolved), "%s/%s/", spec->pmu->name, generic->name);
+    else
+        snprintf(spec->resolved, sizeof(spec->resolved), "%s", generic->name);
+}
+
+int generic_parse(struct spec *spec, const struct generic *generic, struct word rest,
+                  struct err *err)
+{
+    struct word what = {generic->name, strlen(generic->name)};
+    int rc = generic_is_hardware(generic)
+                 ? spec_use_core(spec, what, err)
+                 : spec_use(spec, pmus_kind(spec->state->pmus, PMU_SOFTWARE), what, err);
+
+    if (rc < 0)
+        return rc;
+    generic_put(spec, generic);
     return spec_modifiers(spec, rest, what, err);
 }

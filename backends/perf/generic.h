@@ -22,6 +22,12 @@ const struct generic *generic_find(struct word name);
 const struct generic *generic_by_code(uint32_t type, uint64_t config);
 /* All of them, in order; NULL at the end. */
 const struct generic *generic_at(unsigned index);
+/* The processor's, not the kernel's own. */
+bool generic_is_hardware(const struct generic *generic);
+/* Offers every name and every other name. */
+void generic_near(struct near *near);
 /* rest: what follows the name, modifiers. P09, CS03. */
 int generic_parse(struct spec *spec, const struct generic *generic, struct word rest,
                   struct err *err);
+/* What it means on spec->pmu, which is chosen already. */
+void generic_put(struct spec *spec, const struct generic *generic);

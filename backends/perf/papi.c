@@ -129,8 +129,10 @@ static const struct papi table[] = {
      "hardware interrupts"},
 };
 
-#define N_TABLE (sizeof(table) / sizeof(table[0]))
-#define GENERIC "generic/"
+#define N_TABLE    (sizeof(table) / sizeof(table[0]))
+#define GENERIC    "generic/"
+#define PREFIX     "PAPI_"
+#define INTERRUPTS "interrupts" /* hwpmc's alias */
 
 static bool has_prefix(struct word text, const char *prefix)
 {
@@ -155,8 +157,8 @@ bool papi_is(struct word text)
 {
     struct word mods;
 
-    return has_prefix(text, GENERIC) || has_prefix(text, "PAPI_") ||
-           word_alike(name_of(text, &mods), "interrupts", false);
+    return has_prefix(text, GENERIC) || has_prefix(text, PREFIX) ||
+           word_alike(name_of(text, &mods), INTERRUPTS, false);
 }
 
 const struct papi *papi_find(const char *name)
@@ -169,24 +171,35 @@ const struct papi *papi_find(const char *name)
 
 static const struct papi *papi_alike(struct word name)
 {
-    if (word_alike(name, "interrupts", false))
+    if (word_alike(name, INTERRUPTS, false))
         return papi_find("PAPI_hw_int");
     for (size_t i = 0; i < N_TABLE; i++)
-        if (word_alike(name, table[i].name, true) || word_alike(name, table[i].name + 5, true))
+        if (word_alike(name, table[i].name, true) ||
+            word_alike(name, table[i].name + strlen(PREFIX), true))
             return &table[i];
     return NULL;
 }
 
+void papi_near(struct near *near)
+{
+    size_t skip = has_prefix(near->word, PREFIX) ? 0 : strlen(PREFIX);
+
+    near_offer(near, INTERRUPTS);
+    for (size_t i = 0; i < N_TABLE; i++)
+        near_offer(near, table[i].name + skip);
+}
+
 static int unknown_name(struct word name, struct err *err)
 {
-    const struct generic *generic;
     struct near near;
 
+    if (name.len == 0)
+        return err_set(err, CS01,
+                       "no name behind \"generic/\": generic/instructions; events/generic lists "
+                       "what this machine has");
     near_init(&near, name);
-    for (unsigned i = 0; (generic = generic_at(i)); i++)
-        near_offer(&near, generic->name);
-    for (size_t i = 0; i < N_TABLE; i++)
-        near_offer(&near, table[i].name);
+    papi_near(&near);
+    generic_near(&near);
     return err_set(err, CS01, "no generic event \"" WORD_FMT "\"%s", WORD_ARG(name),
                    near_text(&near));
 }
@@ -233,6 +246,13 @@ int papi_parse(struct spec *spec, struct word text, struct err *err)
                        "known to serve it",
                        papi->name, papi->description);
     return spec_modifiers(spec, mods, name, err);
+}
+
+int papi_parse_bare(struct spec *spec, struct word text, struct err *err)
+{
+    struct word mods;
+
+    return papi_alike(name_of(text, &mods)) ? papi_parse(spec, text, err) : -ENOENT;
 }
 
 static bool counts(struct backend_state *state, const char *text)

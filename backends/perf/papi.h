@@ -17,6 +17,10 @@ struct papi {
 bool papi_is(struct word text);
 /* CS01 no such name, P09 none of the candidates is there. */
 int papi_parse(struct spec *spec, struct word text, struct err *err);
+/* The same without "PAPI_" and "generic/", for a name that means nothing else; -ENOENT: no such. */
+int papi_parse_bare(struct spec *spec, struct word text, struct err *err);
+/* Offers the names, with "PAPI_" or without as the word has it. */
+void papi_near(struct near *near);
 /* By its exact name. */
 const struct papi *papi_find(const char *name);
 /* events/generic: every generic and PAPI name that this machine can count. */

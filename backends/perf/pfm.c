@@ -64,6 +64,21 @@ static bool pmu_info(int index, pfm_pmu_info_t *info)
            strcmp(info->name, "perf_raw") != 0;
 }
 
+/* The next table behind number i (-1: the first), or -1. */
+static int pmu_next(int i, pfm_pmu_info_t *info)
+{
+    while (++i < PFM_PMU_MAX)
+        if (pmu_info(i, info))
+            return i;
+    return -1;
+}
+
+/* PMUs of this machine's hardware: not libpfm4's tables of the kernel's own names. */
+static bool is_hardware(const pfm_pmu_info_t *pmu)
+{
+    return pmu->is_present && pmu->type != PFM_PMU_TYPE_OS_GENERIC;
+}
+
 static bool event_info(int index, pfm_event_info_t *info)
 {
     memset(info, 0, sizeof(*info));
@@ -97,12 +112,6 @@ static size_t begins_with(struct word text, const char *name, const char *ends)
     return text.len == len || strchr(ends, text.p[len]) ? len : 0;
 }
 
-static struct word word_from(struct word text, size_t at)
-{
-    at = at < text.len ? at : text.len;
-    return (struct word){text.p + at, text.len - at};
-}
-
 /* "pmu::" before the event, if there is one. */
 static struct word split_pmu(struct word text, struct word *body)
 {
@@ -134,12 +143,12 @@ static void find_in(const pfm_pmu_info_t *pmu, struct word body, struct found *f
 static bool find_event(struct word pmu_name, struct word body, bool present, struct found *found)
 {
     pfm_pmu_info_t pmu;
-    int i;
 
     found->len = 0;
-    pfm_for_all_pmus(i) if (pmu_info(i, &pmu) && pmu.is_present == present &&
-                            (pmu_name.len == 0 || word_alike(pmu_name, pmu.name, false)))
-        find_in(&pmu, body, found);
+    for (int i = pmu_next(-1, &pmu); i >= 0; i = pmu_next(i, &pmu))
+        if (pmu.is_present == present &&
+            (pmu_name.len == 0 || word_alike(pmu_name, pmu.name, false)))
+            find_in(&pmu, body, found);
     return found->len > 0;
 }
 
@@ -160,15 +169,25 @@ void pfm_near(struct near *near)
 {
     pfm_event_info_t event;
     pfm_pmu_info_t pmu;
-    int i;
 
-    if (pfm_enter())
-        pfm_for_all_pmus(i) if (pmu_info(i, &pmu) && pmu.is_present &&
-                                strcmp(pmu.name, "perf") !=
-                                    0) for (int e = pmu.first_event; e != -1;
-                                            e = pfm_get_event_next(e)) if (event_info(e, &event))
-            near_offer(near, event.name);
+    for (int i = pfm_enter() ? pmu_next(-1, &pmu) : -1; i >= 0; i = pmu_next(i, &pmu))
+        for (int e = is_hardware(&pmu) ? pmu.first_event : -1; e != -1; e = pfm_get_event_next(e))
+            if (event_info(e, &event))
+                near_offer(near, event.name);
     pfm_leave();
+}
+
+bool pfm_has_pmu(struct word name, struct near *near)
+{
+    pfm_pmu_info_t pmu;
+    bool found = false;
+
+    for (int i = pfm_enter() ? pmu_next(-1, &pmu) : -1; i >= 0; i = pmu_next(i, &pmu)) {
+        found |= word_alike(name, pmu.name, false);
+        near_offer(near, pmu.name);
+    }
+    pfm_leave();
+    return found;
 }
 
 /* Settings of a PMC that libpfm4 takes as modifiers. */
@@ -215,15 +234,6 @@ static bool add_text(char name[NAME_BYTES], const char *text, struct word value)
     return more > 0 && used + (size_t)more < NAME_BYTES;
 }
 
-static struct word part_of(struct word text, const char *ends)
-{
-    size_t len = 0;
-
-    while (len < text.len && !strchr(ends, text.p[len]))
-        len++;
-    return (struct word){text.p, len};
-}
-
 /* One unit mask or modifier at the start of *rest: appended to name, taken off rest. */
 static int take_attr(const struct found *found, struct word *rest, char name[NAME_BYTES],
                      struct err *err)
@@ -243,11 +253,11 @@ static int take_attr(const struct found *found, struct word *rest, char name[NAM
         }
     }
     if (longest == 0)
-        return refuse_modifier(found, part_of(*rest, ":."), err);
+        return refuse_modifier(found, word_part(*rest, ":."), err);
     *rest = word_from(*rest, longest);
     bool has_value = rest->len > 0 && rest->p[0] == '=';
     if (has_value) {
-        value = part_of(word_from(*rest, 1), ":.");
+        value = word_part(word_from(*rest, 1), ":.");
         *rest = word_from(*rest, 1 + value.len);
     }
     bool wants = best.type == PFM_ATTR_MOD_INTEGER;
@@ -272,7 +282,7 @@ static int take_parts(struct spec *spec, const struct found *found, struct word 
 
     while (rc == 0 && rest.len > 0) {
         rest = word_from(rest, 1);
-        struct word part = part_of(rest, ":.");
+        struct word part = word_part(rest, ":.");
         if (part.len == 0)
             return err_set(err, CS03, "nothing stands behind the last ':' of \"%s:\"", name);
         if (strspn(part.p, "uk") >= part.len) {
@@ -432,19 +442,13 @@ static void list_pmu(struct backend_state *state, const pfm_pmu_info_t *pmu, str
     }
 }
 
-/* PMUs of this machine's hardware: not libpfm4's tables of the kernel's own names. */
-static bool is_hardware(const pfm_pmu_info_t *pmu)
-{
-    return pmu->is_present && pmu->type != PFM_PMU_TYPE_OS_GENERIC;
-}
-
 void pfm_list(struct backend_state *state, struct catalog *out)
 {
     pfm_pmu_info_t pmu;
-    int i;
 
-    if (pfm_enter())
-        pfm_for_all_pmus(i) if (pmu_info(i, &pmu) && is_hardware(&pmu)) list_pmu(state, &pmu, out);
+    for (int i = pfm_enter() ? pmu_next(-1, &pmu) : -1; i >= 0; i = pmu_next(i, &pmu))
+        if (is_hardware(&pmu))
+            list_pmu(state, &pmu, out);
     pfm_leave();
 }
 
@@ -454,20 +458,15 @@ bool pfm_spelling(struct backend_state *state, const char *class_name, const cha
     pfm_pmu_info_t pmu;
     pfm_event_info_t info;
     bool found = false;
-    int i;
 
-    if (pfm_enter())
-        pfm_for_all_pmus(i)
-        {
-            if (!pmu_info(i, &pmu) || !is_hardware(&pmu))
+    for (int i = pfm_enter() ? pmu_next(-1, &pmu) : -1; i >= 0; i = pmu_next(i, &pmu))
+        for (int e = is_hardware(&pmu) ? pmu.first_event : -1; !found && e != -1;
+             e = pfm_get_event_next(e)) {
+            if (!event_info(e, &info) || strcmp(info.name, event) != 0)
                 continue;
-            for (int e = pmu.first_event; !found && e != -1; e = pfm_get_event_next(e)) {
-                if (!event_info(e, &info) || strcmp(info.name, event) != 0)
-                    continue;
-                struct pmu *class = countable(state, &pmu, &info);
-                found = class && strcmp(class->name, class_name) == 0;
-                snprintf(text, size, "%s::%s", pmu.name, info.name);
-            }
+            struct pmu *class = countable(state, &pmu, &info);
+            found = class && strcmp(class->name, class_name) == 0;
+            snprintf(text, size, "%s::%s", pmu.name, info.name);
         }
     pfm_leave();
     return found;

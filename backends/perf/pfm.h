@@ -20,6 +20,8 @@ int pfm_parse(struct spec *spec, struct word text, struct err *err);
 /* The table (of another processor) that has this event or PMU, or NULL. */
 const char *pfm_elsewhere(struct word text);
 void pfm_near(struct near *near);
+/* Is there a table of this name? Offers all of them where there is not. */
+bool pfm_has_pmu(struct word name, struct near *near);
 /* The PMUs' events that encode and open. */
 void pfm_list(struct backend_state *state, struct catalog *out);
 /* "pmu::EVENT" of an event in class_name by its exact name; false: none. */

@@ -38,6 +38,8 @@ static const struct {
     {"intel_pt", PMU_REFUSED, "writes a trace, it does not count"},
     {"intel_bts", PMU_REFUSED, "writes a trace, it does not count"},
     {"arm_spe*", PMU_REFUSED, "writes a trace, it does not count"},
+    {"ibs_fetch", PMU_REFUSED, "samples single instructions, it does not count"},
+    {"ibs_op", PMU_REFUSED, "samples single instructions, it does not count"},
     {"cs_etm", PMU_REFUSED, "writes a trace, it does not count"},
     {"hisi_ptt*", PMU_REFUSED, "writes a trace, it does not count"},
 };
@@ -175,13 +177,18 @@ static bool pmus_add(struct pmus *pmus, const char *name)
     return true;
 }
 
-/* Core PMUs first, then software, tracepoint, breakpoint; names break ties. */
+/*
+ * Core PMUs first, then software, tracepoint, breakpoint; names break ties. Of several core PMUs
+ * the one with the fixed number is what the kernel itself takes for a name without a PMU.
+ */
 static int pmu_order(const void *a, const void *b)
 {
     const struct pmu *x = a, *y = b;
 
     if (x->kind != y->kind && (x->kind < PMU_MSR || y->kind < PMU_MSR))
         return x->kind < y->kind ? -1 : 1;
+    if (x->kind == PMU_CORE && (x->type == PERF_TYPE_RAW) != (y->type == PERF_TYPE_RAW))
+        return x->type == PERF_TYPE_RAW ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 

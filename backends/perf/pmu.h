@@ -49,6 +49,7 @@ struct pmu_event {
     char *terms; /* "event=0xc0,umask=0x01" */
     char unit[16];
     double scale;
+    bool snapshot; /* the value at the moment of reading, not a count */
 };
 
 struct pmu {

@@ -263,17 +263,24 @@ static unsigned counter_width(const struct pmu *pmu)
 
 static void say_open_error(char *text, size_t size, int error)
 {
-    int paranoid = why_paranoid();
+    struct buf why;
 
-    if (error == EACCES || error == EPERM)
-        snprintf(text, size,
-                 "pmcfs may not open hardware events: kernel.perf_event_paranoid is %d, and "
-                 "it runs without CAP_PERFMON or a seccomp filter forbids perf_event_open",
-                 paranoid);
+    buf_init(&why, NULL, 0);
+    if (error == EACCES || error == EPERM) {
+        why_barriers(&why);
+        snprintf(text, size, "pmcfs may not open hardware events: %s", buf_text(&why));
+    } else if (error == EBUSY) {
+        why_users(&why);
+        snprintf(text, size, "another user holds the hardware counters: %s", buf_text(&why));
+    } else if (error == EOPNOTSUPP)
+        snprintf(text, size, "the kernel has lent the hardware counters to a virtual machine");
+    else if (error == ENOSYS)
+        snprintf(text, size, "this kernel has no perf_event_open, or a seccomp filter hides it");
     else if (error == EMFILE || error == ENFILE)
         snprintf(text, size, "no descriptor was left to try the hardware counters with");
     else
         snprintf(text, size, "the kernel refuses to open cycles (%s)", err_errno_name(error));
+    buf_free(&why);
 }
 
 void probe_core(struct pmu *pmu, bool hybrid)
@@ -327,10 +334,12 @@ void probe_say_no_core(const struct pmus *pmus, char *text, size_t size)
             snprintf(text, size, "%s", pmus->list[i].why);
             return;
         }
-    if (rc == -EACCES || rc == -EPERM)
+    if (rc == -EACCES || rc == -EPERM || rc == -EBUSY || rc == -EOPNOTSUPP || rc == -ENOSYS)
         say_open_error(text, size, -rc);
-    else if (rc == -ENOSYS)
-        snprintf(text, size, "this kernel has no perf_event_open");
+    else if (rc == 0)
+        snprintf(text, size,
+                 "the kernel has a PMU, but %s/sys/bus/event_source/devices does not show it",
+                 pmus->root);
     else if (in_virtual_machine())
         snprintf(text, size,
                  "this virtual machine has no hardware counters: its hypervisor gives it "

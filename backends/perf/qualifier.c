@@ -79,7 +79,8 @@ static int unknown(struct word name, struct err *err)
     for (size_t i = 0; i < N_FIELDS; i++)
         near_offer(&near, fields[i].name);
     return err_set(err, CS03,
-                   "no qualifier \"" WORD_FMT "\"%s: usr, os, edge, inv, any, cmask=N, umask=N",
+                   "no qualifier \"" WORD_FMT "\"%s; there are usr, os, edge, inv, any, cmask=N, "
+                   "umask=N",
                    WORD_ARG(name), near_text(&near));
 }
 

@@ -4,6 +4,7 @@
 #include "backends/perf/spec.h"
 
 #include "backends/perf/breakpoint.h"
+#include "backends/perf/catalog.h"
 #include "backends/perf/code.h"
 #include "backends/perf/generic.h"
 #include "backends/perf/papi.h"
@@ -26,6 +27,21 @@ struct word word_until(struct word text, char c, struct word *rest)
     size_t len = at ? (size_t)(at - text.p) : text.len;
 
     *rest = at ? (struct word){at + 1, text.len - len - 1} : (struct word){text.p + len, 0};
+    return (struct word){text.p, len};
+}
+
+struct word word_from(struct word text, size_t at)
+{
+    at = at < text.len ? at : text.len;
+    return (struct word){text.p + at, text.len - at};
+}
+
+struct word word_part(struct word text, const char *ends)
+{
+    size_t len = 0;
+
+    while (len < text.len && !strchr(ends, text.p[len]))
+        len++;
     return (struct word){text.p, len};
 }
 
@@ -131,14 +147,19 @@ static bool any_terms(struct backend_state *state, struct word text)
 
 static bool any_tsc(struct backend_state *state, struct word text)
 {
+    struct word mods;
+
     (void)state;
-    return word_alike(text, "tsc", false);
+    return word_alike(word_until(text, ':', &mods), "tsc", false);
 }
 
 static int parse_tsc(struct spec *spec, struct word text, struct err *err)
 {
-    (void)text;
-    return terms_parse(spec, (struct word){"msr/tsc/", 8}, err);
+    struct word mods;
+
+    word_until(text, ':', &mods);
+    int rc = terms_parse(spec, (struct word){"msr/tsc/", 8}, err);
+    return rc < 0 ? rc : spec_modifiers(spec, mods, text, err);
 }
 
 static bool any_raw(struct backend_state *state, struct word text)
@@ -162,40 +183,6 @@ static int parse_generic(struct spec *spec, struct word text, struct err *err)
     return generic_parse(spec, generic_find(name), mods, err);
 }
 
-static int unknown_name(struct spec *spec, struct word text, struct err *err)
-{
-    struct word rest, head = word_until(text, ':', &rest);
-    const char *elsewhere = pfm_elsewhere(text);
-    const struct generic *generic;
-    struct near near;
-    bool found;
-
-    if (elsewhere && spec->state->pmus->no_core[0])
-        return spec_use_core(spec, text, err);
-    if (elsewhere)
-        return err_set(err, CS01,
-                       "\"" WORD_FMT "\" is an event of other processors (libpfm4's %s), not "
-                       "of this one",
-                       WORD_ARG(text), elsewhere);
-    near_init(&near,
-              rest.len > 0 && rest.p[0] == ':' ? (struct word){rest.p + 1, rest.len - 1} : head);
-    for (unsigned i = 0; (generic = generic_at(i)); i++)
-        near_offer(&near, generic->name);
-    struct pmu *core = pmus_core(spec->state->pmus);
-    for (unsigned i = 0; core && i < core->n_events; i++)
-        near_offer(&near, core->events[i].name);
-    pfm_near(&near);
-    tracepoint_near(spec->state, text, &near);
-    const char *where = tracefs_where(spec->state, &found);
-    if (near.n == 0 && !found && rest.len > 1 && rest.p[0] != ':')
-        return err_set(err, P09,
-                       "\"" WORD_FMT "\" is no event of the processor; a tracepoint cannot be "
-                       "looked up, for %s",
-                       WORD_ARG(text), where);
-    return err_set(err, CS01, "no event \"" WORD_FMT "\" on this machine%s", WORD_ARG(text),
-                   near_text(&near));
-}
-
 /* The processor's own events: the kernel's files first, which are cheap, then libpfm4. */
 static int parse_processor(struct spec *spec, struct word text, struct err *err)
 {
@@ -203,7 +190,9 @@ static int parse_processor(struct spec *spec, struct word text, struct err *err)
 
     if (rc == -ENOENT)
         rc = pfm_parse(spec, text, err);
-    return rc == -ENOENT ? unknown_name(spec, text, err) : rc;
+    if (rc == -ENOENT)
+        rc = papi_parse_bare(spec, text, err);
+    return rc == -ENOENT ? catalog_unknown(spec, text, err) : rc;
 }
 
 /* Asked in this order; what nobody claims is a name of the processor's. */
@@ -246,8 +235,9 @@ static int check_split(const struct spec *spec, struct word text, struct err *er
     if (spec->split == SPLIT_NEVER)
         return err_set(err, CS03,
                        "\"" WORD_FMT "\" cannot tell user from kernel mode: it would count the "
-                       "whole; write %s",
-                       WORD_ARG(text), spec->resolved);
+                       "whole; write %s%s",
+                       WORD_ARG(text), spec->resolved,
+                       spec->sampling ? ", and to sample one mode user=off or kernel=off" : "");
     return 0;
 }
 
@@ -364,6 +354,10 @@ static int try_event(const struct spec *spec, struct event *event, struct err *e
 #endif
     if (rc == 0)
         return 0;
+    if (rc == -ENOENT && spec->pmu->kind == PMU_CORE)
+        return err_set(err, P09,
+                       "\"%s\" cannot be counted here: %s of this processor does not have it",
+                       spec->resolved, spec->pmu->name);
     attr_of(event, &attr);
     why_refused(&said, &(struct why){.code = -rc, .attr = &attr, .event = spec->resolved});
     /* What pmcfs itself may not do is, for who asks, not to be had on this machine. */

@@ -3,12 +3,20 @@
  */
 #include "backends/perf/terms.h"
 
+#include "backends/perf/generic.h"
+#include "backends/perf/reference.h"
+#include "backends/perf/tracepoint.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+enum {
+    NAMES_BYTES = 160
+};
 
 /* The terms of this form, while they are put together. */
 struct terms {
@@ -97,9 +105,25 @@ static int take_event(struct terms *terms, const struct pmu_event *event)
     return 0;
 }
 
+/* The first few of them, for a sentence. */
+static const char *term_names(const struct pmu *pmu, char text[NAMES_BYTES])
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (unsigned i = 0; i < pmu->n_formats; i++) {
+        const char *name = pmu->formats[i].name;
+        if (used + strlen(name) + 8 > NAMES_BYTES)
+            return strcat(text, " …");
+        used += (size_t)snprintf(text + used, NAMES_BYTES - used, "%s%s", i ? ", " : "", name);
+    }
+    return text;
+}
+
 static int unknown_term(struct terms *terms, struct word name, bool has_value)
 {
     struct pmu *pmu = terms->spec->pmu;
+    char names[NAMES_BYTES];
     struct near near;
 
     near_init(&near, name);
@@ -107,9 +131,14 @@ static int unknown_term(struct terms *terms, struct word name, bool has_value)
         near_offer(&near, pmu->formats[i].name);
     for (unsigned i = 0; !has_value && i < pmu->n_events; i++)
         near_offer(&near, pmu->events[i].name);
+    if (!has_value && pmu->kind == PMU_CORE)
+        generic_near(&near);
+    if (has_value && pmu->n_formats == 0)
+        return err_set(terms->err, CS03, "%s has no term \"" WORD_FMT "\": it has only config=N",
+                       pmu->name, WORD_ARG(name));
     if (has_value)
-        return err_set(terms->err, CS03, "%s has no term \"" WORD_FMT "\"%s", pmu->name,
-                       WORD_ARG(name), near_text(&near));
+        return err_set(terms->err, CS03, "%s has no term \"" WORD_FMT "\"%s; its terms: %s",
+                       pmu->name, WORD_ARG(name), near_text(&near), term_names(pmu, names));
     return err_set(terms->err, CS01, "%s has no event or term \"" WORD_FMT "\"%s", pmu->name,
                    WORD_ARG(name), near_text(&near));
 }
@@ -149,6 +178,36 @@ static const struct {
     {"inherit", "descendants=on"},
 };
 
+/* perf's PMU/cycles/: the kernel's generic event on this PMU. It is a whole event: it stands alone.
+ */
+static int take_generic(struct terms *terms, const struct generic *generic)
+{
+    if (memchr(terms->all.p, ',', terms->all.len))
+        return err_set(terms->err, CS03,
+                       "%s is a generic event: no terms stand beside it between the slashes",
+                       generic->name);
+    generic_put(terms->spec, generic);
+    snprintf(terms->spec->resolved, sizeof(terms->spec->resolved), "%s/%s", terms->spec->pmu->name,
+             generic->name);
+    return 0;
+}
+
+static const struct generic *find_generic(const struct pmu *pmu, struct word name)
+{
+    const struct generic *generic = pmu->kind == PMU_CORE ? generic_find(name) : NULL;
+
+    return generic && generic_is_hardware(generic) ? generic : NULL;
+}
+
+/* What generic_put() writes on hybrid processors means the same when it is read: not the file. */
+static bool is_canonical(const struct terms *terms, struct word name)
+{
+    const struct generic *generic = find_generic(terms->spec->pmu, name);
+
+    return generic && terms->spec->pmu->extended && name.len == terms->all.len &&
+           word_alike(name, generic->name, true);
+}
+
 static int take_term(struct terms *terms, struct word term)
 {
     struct spec *spec = terms->spec;
@@ -167,28 +226,55 @@ static int take_term(struct terms *terms, struct word term)
     for (size_t i = 0; has_value && !format && i < CONFIG_WORDS; i++)
         if (word_is(name, whole_words[i].name))
             format = &whole_words[i];
-    if (event)
+    if (event && !is_canonical(terms, name))
         return take_event(terms, event);
+    if (!format && !has_value && find_generic(spec->pmu, name))
+        return take_generic(terms, find_generic(spec->pmu, name));
     if (!format)
         return unknown_term(terms, name, has_value);
     return take_value(terms, name, value, has_value, format);
 }
 
+/* The core PMUs' names on any machine. */
+static bool is_core_name(struct word name)
+{
+    return word_alike(name, "cpu", false) || word_alike(name, "cpum_cf", false) ||
+           (name.len > 4 && word_alike((struct word){name.p, 4}, "cpu_", false)) ||
+           (name.len > 6 && word_alike((struct word){name.p, 6}, "armv8_", false));
+}
+
 static int unknown_pmu(struct spec *spec, struct word name, struct word text, struct err *err)
 {
     struct pmus *pmus = spec->state->pmus;
+    const char *provider = reference_pmu(name);
+    char typed[SPELLING_MAX];
     struct near near;
+    int len = snprintf(typed, sizeof(typed), "%.*s:x", (int)name.len, name.p);
 
-    if (pmus->no_core[0] && (word_is(name, "cpu") || word_is(name, "cpu_core") ||
-                             word_is(name, "cpu_atom") || word_is(name, "armv8_pmuv3")))
+    if (pmus->no_core[0] && is_core_name(name))
         return spec_use_core(spec, text, err);
     near_init(&near, name);
     for (unsigned i = 0; i < pmus->n; i++)
         if (pmus->list[i].kind != PMU_REFUSED)
             near_offer(&near, pmus->list[i].name);
     near_offer(&near, "generic");
-    return err_set(err, CS01, "no PMU \"" WORD_FMT "\" on this machine%s", WORD_ARG(name),
-                   near_text(&near));
+    if (provider && near.n == 0)
+        return err_set(err, P09,
+                       "\"" WORD_FMT
+                       "\" cannot be counted here: this machine has no PMU \"" WORD_FMT
+                       "\"; it belongs to %s (pmcfs looks for PMUs as it starts)",
+                       WORD_ARG(text), WORD_ARG(name), provider);
+    if (generic_find(name))
+        return err_set(err, CS01,
+                       "\"" WORD_FMT "\" is an event and no PMU: behind it stands ':', as in %s:u",
+                       WORD_ARG(name), generic_find(name)->name);
+    if (tracepoint_is(spec->state, (struct word){typed, (size_t)len}))
+        return err_set(err, CS01,
+                       "\"" WORD_FMT "\" is a system of tracepoints and no PMU: behind it stands "
+                       "':', as in sched:sched_switch",
+                       WORD_ARG(name));
+    return err_set(err, CS01, "no PMU \"" WORD_FMT "\" on this machine%s; info/classes lists them",
+                   WORD_ARG(name), near_text(&near));
 }
 
 static int take_terms(struct terms *terms)
@@ -214,7 +300,7 @@ static int take_terms(struct terms *terms)
 int terms_parse(struct spec *spec, struct word text, struct err *err)
 {
     struct word tail, mods, pmu_name = word_until(text, '/', &tail);
-    struct word inside = word_until(tail, '/', &mods);
+    struct word inside = word_until(tail, '/', &mods), plain = inside;
     struct pmu *pmu = pmus_find(spec->state->pmus, pmu_name);
     struct terms terms = {.spec = spec, .all = inside, .err = err};
 
@@ -224,10 +310,13 @@ int terms_parse(struct spec *spec, struct word text, struct err *err)
         return err_set(err, CS03, "no closing '/' in \"" WORD_FMT "\": pmu/term=value,…/",
                        WORD_ARG(text));
     int rc = spec_use(spec, pmu, text, err);
+    if (inside.len == 0)
+        plain = (struct word){"page-faults", 11};
     if (rc == 0 &&
         (pmu->kind == PMU_SOFTWARE || pmu->kind == PMU_TRACEPOINT || pmu->kind == PMU_BREAKPOINT))
-        return err_set(err, CS01, "events of %s are written by their names alone, without '/'",
-                       pmu->name);
+        return err_set(err, CS01,
+                       "events of %s are written by their names alone, without '/': " WORD_FMT,
+                       pmu->name, WORD_ARG(plain));
     if (rc == 0)
         rc = take_terms(&terms);
     if (rc == 0 && mods.len > 0 && mods.p[0] == ':')

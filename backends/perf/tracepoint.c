@@ -4,6 +4,8 @@
  */
 #include "backends/perf/tracepoint.h"
 
+#include "backends/perf/why.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +16,8 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <unistd.h>
+
+#define LAYOUTS "ftrace" /* a system of the tracers' record layouts: no probe points */
 
 struct tracefs {
     int events;      /* the directory "events", or -1 */
@@ -58,6 +62,20 @@ static bool try_mounts(struct tracefs *tracefs, const char *root)
     return found;
 }
 
+/* Under lockdown the kernel mounts it, and makes no files in it. */
+static void say_empty(struct tracefs *tracefs)
+{
+    char text[LOCKDOWN_BYTES];
+    const char *lockdown = why_lockdown(text);
+
+    if (strcmp(lockdown, "confidentiality") == 0)
+        snprintf(tracefs->where, sizeof(tracefs->where),
+                 "tracefs is empty: the kernel is locked down (confidentiality)");
+    else
+        snprintf(tracefs->where, sizeof(tracefs->where),
+                 "tracefs has no events: this kernel was built without tracepoints");
+}
+
 static bool try_own_mount(struct tracefs *tracefs)
 {
     int error = 0, mount = -1;
@@ -75,6 +93,8 @@ static bool try_own_mount(struct tracefs *tracefs)
         close(fs);
     if (tracefs->events >= 0)
         snprintf(tracefs->where, sizeof(tracefs->where), "own (none is mounted)");
+    else if (mount >= 0)
+        say_empty(tracefs);
     else
         snprintf(tracefs->where, sizeof(tracefs->where),
                  "tracefs is not mounted, and an own mount "
@@ -203,31 +223,56 @@ static bool near_name(void *arg, const char *name)
 
 struct near_system {
     struct near *near;
+    int events;
     const char *system;
 };
 
+/* Judged by the name alone, offered with its system, which is what has to be written. */
 static bool near_tracepoint(void *arg, const char *name)
 {
     struct near_system *offer = arg;
-    char full[400];
+    const struct word word = offer->near->word;
+    char full[400], typed[400];
+    struct near plain;
 
     snprintf(full, sizeof(full), "%s:%s", offer->system, name);
     near_offer(offer->near, full);
+    near_init(&plain, word);
+    near_offer(&plain, name);
+    if (plain.n == 0)
+        return true;
+    int len = snprintf(typed, sizeof(typed), "%s:%.*s", offer->system, (int)word.len, word.p);
+    offer->near->word = (struct word){typed, (size_t)len};
+    near_offer(offer->near, full);
+    offer->near->word = word;
     return true;
 }
 
-void tracepoint_near(struct backend_state *state, struct word text, struct near *near)
+static bool near_in_system(void *arg, const char *system)
 {
-    struct word rest, system = word_until(text, ':', &rest);
+    struct near_system *offer = arg;
+
+    offer->system = system;
+    if (strcmp(system, LAYOUTS) != 0)
+        each_name(offer->events, system, near_tracepoint, offer);
+    return true;
+}
+
+void tracepoint_near(struct backend_state *state, struct near *near)
+{
     const char *where;
-    char found[128];
+    struct near_system offer = {.near = near, .events = tracefs_events(state, &where)};
+
+    if (offer.events >= 0 && near->word.len < sizeof(near->best[0].name))
+        each_name(offer.events, ".", near_in_system, &offer);
+}
+
+void tracepoint_near_systems(struct backend_state *state, struct near *near)
+{
+    const char *where;
     int events = tracefs_events(state, &where);
 
-    if (events < 0 || rest.len == 0)
-        return;
-    if (find_name(events, ".", system, found))
-        each_name(events, found, near_tracepoint, &(struct near_system){near, found});
-    else
+    if (events >= 0)
         each_name(events, ".", near_name, near);
 }
 
@@ -268,11 +313,17 @@ int tracepoint_parse(struct spec *spec, struct word text, struct err *err)
 
     if (events < 0)
         return err_set(err, P09, "\"" WORD_FMT "\" is a tracepoint, but %s", WORD_ARG(text), where);
+    if (word_alike(system, LAYOUTS, true))
+        return err_set(err, P09,
+                       "\"" WORD_FMT "\" cannot be counted: the system " LAYOUTS
+                       " holds the tracers' record layouts, not tracepoints",
+                       WORD_ARG(text));
     if (!find_name(events, ".", system, found_system) ||
         !find_name(events, found_system, name, found_name)) {
-        near_init(&near, (struct word){text.p, (size_t)(name.p + name.len - text.p)});
-        tracepoint_near(spec->state, text, &near);
-        return err_set(err, CS01, "no tracepoint \"" WORD_FMT "\" in \"" WORD_FMT "\"%s",
+        near_init(&near, name);
+        each_name(events, found_system, near_tracepoint,
+                  &(struct near_system){&near, events, found_system});
+        return err_set(err, CS01, "no tracepoint \"" WORD_FMT "\" in the system \"" WORD_FMT "\"%s",
                        WORD_ARG(name), WORD_ARG(system), near_text(&near));
     }
     int rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_TRACEPOINT), text, err);
@@ -305,13 +356,12 @@ static bool list_one(void *arg, const char *name)
     return true;
 }
 
-/* The system "ftrace" holds record layouts of the tracers; they are not probe points. */
 static bool list_system(void *arg, const char *system)
 {
     struct listing *listing = arg;
 
     listing->system = system;
-    if (strcmp(system, "ftrace") != 0)
+    if (strcmp(system, LAYOUTS) != 0)
         each_name(listing->events, system, list_one, listing);
     return true;
 }

@@ -19,8 +19,10 @@ void tracepoint_list(struct backend_state *state, struct catalog *out);
 /* Its number, for a part of the backend that needs it. 0 or -errno. */
 int tracepoint_number(struct backend_state *state, const char *system, const char *name,
                       uint64_t *number);
-/* Offers systems and, where the system is known, its names. */
-void tracepoint_near(struct backend_state *state, struct word text, struct near *near);
+/* Offers SYSTEM:NAME of every tracepoint whose NAME, or SYSTEM:NAME, is like the near's word. */
+void tracepoint_near(struct backend_state *state, struct near *near);
+/* The same for systems: their names alone. */
+void tracepoint_near_systems(struct backend_state *state, struct near *near);
 /* Where tracefs was found, or why it was not: one line for info/backend. Looks for it the first
  * time. */
 const char *tracefs_where(struct backend_state *state, bool *found);

@@ -1,6 +1,7 @@
 /*
  * The table of reasons: the first row that fits gives the sentence. Holes in it: %e the event, %t
- * the target, %p the present value of perf_event_paranoid, %c the errno's name.
+ * the target, %p the present value of perf_event_paranoid, %c the errno's name, %k the kernel's
+ * release, %b what may forbid it (why_barriers), %u who else uses the counters (why_users).
  */
 #include "backends/perf/why.h"
 
@@ -8,19 +9,107 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/perf_event.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
-int why_paranoid(void)
+static bool file_read(const char *path, char *text, size_t size)
 {
-    char text[16] = "";
-    int fd = open("/proc/sys/kernel/perf_event_paranoid", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
 
     if (fd >= 0)
         close(fd);
-    return n > 0 ? atoi(text) : 2;
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+int why_paranoid(void)
+{
+    char text[16];
+
+    return file_read("/proc/sys/kernel/perf_event_paranoid", text, sizeof text) ? atoi(text) : 2;
+}
+
+/* A number behind "NAME:" in what the kernel says of this thread; 0 when it does not say it. */
+static uint64_t status_number(const char *name, int base)
+{
+    char text[4096], *at;
+
+    if (!file_read("/proc/thread-self/status", text, sizeof text))
+        return 0;
+    at = strstr(text, name);
+    return at ? strtoull(at + strlen(name), NULL, base) : 0;
+}
+
+/* Capabilities count in the initial user namespace only, whose map covers every number. */
+static bool is_initial_user_ns(void)
+{
+    char text[64];
+    unsigned long first, outside, n;
+
+    return !file_read("/proc/self/uid_map", text, sizeof text) ||
+           (sscanf(text, "%lu %lu %lu", &first, &outside, &n) == 3 && first == outside &&
+            n == UINT32_MAX);
+}
+
+static bool may_observe(void)
+{
+    const uint64_t either = UINT64_C(1) << CAP_PERFMON | UINT64_C(1) << CAP_SYS_ADMIN;
+
+    return (status_number("\nCapEff:", 16) & either) && is_initial_user_ns();
+}
+
+static bool is_filtered(void)
+{
+    return status_number("\nSeccomp:", 10) == 2;
+}
+
+const char *why_lockdown(char text[LOCKDOWN_BYTES])
+{
+    char *open = NULL, *end = NULL;
+
+    if (file_read("/sys/kernel/security/lockdown", text, LOCKDOWN_BYTES)) {
+        open = strchr(text, '[');
+        end = open ? strchr(open, ']') : NULL;
+    }
+    if (!end)
+        return "";
+    *end = '\0';
+    return open + 1;
+}
+
+void why_barriers(struct buf *out)
+{
+    char text[LOCKDOWN_BYTES];
+    const char *lockdown = why_lockdown(text);
+    bool capable = may_observe(), filtered = is_filtered(), locked = strlen(lockdown) > 4;
+
+    if (!capable)
+        buf_printf(out, "pmcfs lacks CAP_PERFMON, and kernel.perf_event_paranoid is %d",
+                   why_paranoid());
+    if (filtered)
+        buf_printf(out, "%sa seccomp filter is on pmcfs (a container's or a service's)",
+                   capable ? "" : "; ");
+    if (locked)
+        buf_printf(out, "%sthe kernel is locked down (%s)", capable && !filtered ? "" : "; ",
+                   lockdown);
+    if (capable && !filtered && !locked)
+        buf_printf(out, "pmcfs has CAP_PERFMON, so a security module forbids it");
+}
+
+void why_users(struct buf *out)
+{
+    char text[8];
+
+    if (file_read("/proc/sys/kernel/nmi_watchdog", text, sizeof text) && text[0] == '1')
+        buf_str(out, "the kernel's NMI watchdog is one (kernel.nmi_watchdog is 1)");
+    else
+        buf_str(out, "another profiler, a driver or a virtual machine");
 }
 
 static bool is_any(const struct why *why)
@@ -48,17 +137,17 @@ static bool is_cgroup(const struct why *why)
 static bool is_paranoid_3(const struct why *why)
 {
     (void)why;
-    return why_paranoid() >= 3;
+    return why_paranoid() >= 3 && !may_observe();
 }
 
 static bool is_system_wide(const struct why *why)
 {
-    return (is_cpu(why) || is_cgroup(why)) && why_paranoid() >= 1;
+    return (is_cpu(why) || is_cgroup(why)) && why_paranoid() >= 1 && !may_observe();
 }
 
 static bool is_kernel_mode(const struct why *why)
 {
-    return !why->attr->exclude_kernel && why_paranoid() >= 2;
+    return !why->attr->exclude_kernel && why_paranoid() >= 2 && !may_observe();
 }
 
 static bool is_tracepoint(const struct why *why)
@@ -69,6 +158,27 @@ static bool is_tracepoint(const struct why *why)
 static bool is_breakpoint(const struct why *why)
 {
     return why->attr->type == PERF_TYPE_BREAKPOINT;
+}
+
+static bool is_tracepoint_denied(const struct why *why)
+{
+    return is_tracepoint(why) && !may_observe();
+}
+
+static bool is_breakpoint_denied(const struct why *why)
+{
+    return is_breakpoint(why) && !may_observe();
+}
+
+static bool is_seccomp(const struct why *why)
+{
+    (void)why;
+    return is_filtered();
+}
+
+static bool is_software(const struct why *why)
+{
+    return why->attr->type == PERF_TYPE_SOFTWARE;
 }
 
 static bool is_processor(const struct why *why)
@@ -132,28 +242,25 @@ static const struct why_row {
      "\"%e\" cannot be counted together with the events before it: one class has not that many "
      "counters, or they belong to two hardware classes; write fewer, or two PMCs"},
     {EACCES, is_paranoid_3, P14,
-     "the kernel lets nobody without CAP_SYS_ADMIN count \"%e\": kernel.perf_event_paranoid is %p; "
-     "give pmcfs that capability, or set it to 2"},
+     "the kernel lets nobody without CAP_PERFMON (or CAP_SYS_ADMIN) count \"%e\": "
+     "kernel.perf_event_paranoid is %p; give pmcfs that capability, or set it to 2"},
     {EPERM, is_paranoid_3, P14,
-     "the kernel lets nobody without CAP_SYS_ADMIN count \"%e\": kernel.perf_event_paranoid is %p; "
-     "give pmcfs that capability, or set it to 2"},
+     "the kernel lets nobody without CAP_PERFMON (or CAP_SYS_ADMIN) count \"%e\": "
+     "kernel.perf_event_paranoid is %p; give pmcfs that capability, or set it to 2"},
     {EACCES, is_system_wide, P14,
      "pmcfs may not count \"%e\" on %t: kernel.perf_event_paranoid is %p and pmcfs lacks "
      "CAP_PERFMON"},
     {EACCES, is_kernel_mode, P14,
      "pmcfs may not count \"%e\" in kernel mode: kernel.perf_event_paranoid is %p and pmcfs lacks "
      "CAP_PERFMON"},
-    {EPERM, is_tracepoint, P14, "the tracepoint \"%e\" needs CAP_PERFMON, which pmcfs lacks (%c)"},
-    {EPERM, is_breakpoint, P14,
+    {EPERM, is_tracepoint_denied, P14,
+     "the tracepoint \"%e\" needs CAP_PERFMON, which pmcfs lacks (kernel.perf_event_paranoid is "
+     "%p)"},
+    {EPERM, is_breakpoint_denied, P14,
      "a breakpoint at a kernel address (\"%e\") needs CAP_PERFMON, which pmcfs lacks (%c)"},
-    {EACCES, is_task, P14,
-     "the kernel does not let pmcfs observe %t: it lacks CAP_PERFMON, or a security module forbids "
-     "it (kernel.perf_event_paranoid is %p)"},
-    {EPERM, is_any, P14,
-     "the kernel forbids perf_event_open for \"%e\": a security module, or seccomp, stands before "
-     "pmcfs (kernel.perf_event_paranoid is %p)"},
-    {EACCES, is_any, P14,
-     "the kernel forbids \"%e\": a security module, or kernel.perf_event_paranoid, which is %p"},
+    {EACCES, is_task, P14, "the kernel does not let pmcfs observe %t: %b"},
+    {EPERM, is_any, P14, "the kernel forbids perf_event_open for \"%e\": %b"},
+    {EACCES, is_any, P14, "the kernel forbids perf_event_open for \"%e\": %b"},
     {ENOENT, is_cgroup, P09,
      "perf does not know the cgroup hierarchy of %t: the v1 controller perf_event is mounted "
      "instead"},
@@ -162,6 +269,7 @@ static const struct why_row {
      "it"},
     {ENOENT, is_tracepoint, P09,
      "the tracepoint \"%e\" is no longer there: its module was unloaded"},
+    {ENOENT, is_software, P09, "this kernel (%k) is too old for \"%e\": it does not know it"},
     {ENOENT, is_any, P09, "the kernel does not know the event \"%e\" (its PMU is gone)"},
     {ENXIO, is_any, P09, "the hardware behind \"%e\" is absent here"},
     {ENODEV, is_any, P09, "the driver behind \"%e\" is gone"},
@@ -186,14 +294,16 @@ static const struct why_row {
      "have"},
     {EINVAL, is_excluding, P09,
      "the PMU cannot tell user from kernel mode for \"%e\", or has no per-process counting"},
+    {EINVAL, is_check, P09,
+     "the PMU refuses the encoding of \"%e\": it has no such event, or not with these bits"},
     {EINVAL, is_any, P09, "the kernel refuses the encoding of \"%e\" for %t"},
     {ENOSPC, is_breakpoint_check, E19,
      "the processor has not enough breakpoint registers for \"%e\" and the events before it"},
     {ENOSPC, is_breakpoint, E05, "all breakpoint registers of %t are in use"},
     {ENOSPC, is_check, E19, "no counter is left for \"%e\""},
     {ENOSPC, is_any, E05, "no counter is left for \"%e\" on %t"},
-    {EBUSY, is_check, E19, "the PMU of \"%e\" is held by another user"},
-    {EBUSY, is_any, E05, "the PMU of \"%e\" is held exclusively by another user"},
+    {EBUSY, is_check, P09, "another user holds the PMU of \"%e\": %u"},
+    {EBUSY, is_any, E05, "another user holds the PMU of \"%e\" exclusively: %u"},
     {EMFILE, is_any, P10,
      "no descriptor was left while opening \"%e\": raise LimitNOFILE of pmcfs"},
     {ENFILE, is_any, P10, "the whole machine has no descriptor left (fs.file-max)"},
@@ -201,7 +311,8 @@ static const struct why_row {
      "call chains of \"%e\" are to be deeper than kernel.perf_event_max_stack allows"},
     {ENOMEM, is_any, E32, "the kernel had no memory for \"%e\""},
     {E2BIG, is_member, CS08, "the set is larger than the kernel reads at once; leave out \"%e\""},
-    {E2BIG, is_any, P09, "this kernel is too old for a setting of \"%e\""},
+    {E2BIG, is_any, P09, "this kernel (%k) is too old for a setting of \"%e\""},
+    {ENOSYS, is_seccomp, P14, "perf_event_open is hidden from pmcfs: %b"},
     {ENOSYS, is_any, P09, "this kernel was built without perf events"},
     {0, is_any, P14, "the kernel refused \"%e\" on %t unexpectedly: %c"},
 };
@@ -218,6 +329,13 @@ static void target_words(struct buf *out, const struct target_ref *target)
         buf_printf(out, "thread %d", target->tid);
     else
         buf_printf(out, "process %d", target->pid);
+}
+
+static void release_words(struct buf *out)
+{
+    struct utsname name;
+
+    buf_str(out, uname(&name) == 0 ? name.release : "of an unknown release");
 }
 
 static void why_print(struct buf *out, const char *sentence, const struct why *why)
@@ -239,6 +357,15 @@ static void why_print(struct buf *out, const char *sentence, const struct why *w
             break;
         case 'c':
             buf_str(out, err_errno_name(why->code));
+            break;
+        case 'k':
+            release_words(out);
+            break;
+        case 'b':
+            why_barriers(out);
+            break;
+        case 'u':
+            why_users(out);
             break;
         default:
             break;

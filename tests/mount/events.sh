@@ -195,3 +195,201 @@ t_more_breakpoints_than_the_processor_has_are_refused_at_event() {
     refused EINVAL E19 "$M/a/event" "$(printf 'mem:0x%x/8:w ' {4096..5376..64})"
     like "$(cat "$M/a/error")" 'breakpoint registers'
 }
+
+# says TEXT REGEX: it is refused as misspelt, and the sentence matches.
+says() {
+    is "$(result write "$M/a/event" "$1")" EINVAL "$1"
+    like "$(cat "$M/a/error")" "^EINVAL CS0[134] event: .*$2" "$1"
+}
+
+t_the_wrong_part_of_a_spelling_is_named() {
+    mount_pmcfs
+    pmc a
+    says cycels '"cycels".*did you mean cycles'
+    says mgrations '"mgrations".*did you mean migrations'
+    says interupts 'did you mean interrupts'
+    says PERF_COUNT_SW_PAGE_FALTS 'did you mean PERF_COUNT_SW_PAGE_FAULTS'
+    says PAPI_tot_inz '"PAPI_tot_inz".*PAPI_tot_ins'
+    says generic/tot_inz '"tot_inz".*did you mean tot_ins'
+    says generic/ 'no name behind "generic/"'
+    says page-faults,usrr '"usrr".*did you mean usr'
+    says page-faults,cmsk=1 '"cmsk".*did you mean cmask'
+    says page-faults,cmask=two 'cmask takes a number, not "two"'
+    says page-faults:ux 'no modifier "ux"'
+    says page-faults/u '"page-faults" is an event and no PMU.*page-faults:u'
+    says software/page-faults/ "without '/': page-faults"
+    says event=page-faults 'event= belongs into config.*page-faults'
+    says r01c2z '"r01c2z".*16 hexadecimal digits'
+    says mem 'mem:0xADDRESS'
+    says mem:0x1000:rwz '"rwz" is no access'
+    says mem:0x1000/3 '"3" is no length'
+    says sky::INST_RETIRED 'no PMU "sky".*skl'
+    says nopmu/event=1/ 'no PMU "nopmu"'
+}
+
+t_the_wrong_part_of_a_tracepoint_is_named() {
+    with_tracefs
+    mount_pmcfs
+    pmc a
+    says sched:sched_swich '"sched_swich" in the system "sched".*sched:sched_switch'
+    says sched:switch '"switch" in the system "sched".*sched:sched_switch'
+    says shed:sched_switch '"shed".*sched:sched_switch'
+    says sched_switch '"sched_switch".*did you mean sched:sched_switch'
+    says sched.sched_switch 'did you mean sched:sched_switch'
+    says sched/sched_switch '"sched" is a system of tracepoints'
+    says sched:sched_switch:x 'no modifier "x"'
+}
+
+t_the_wrong_part_of_the_pmu_form_is_named() {
+    [[ -e /sys/bus/event_source/devices/msr/events/tsc ]] || skip "no msr PMU in this machine"
+    mount_pmcfs
+    pmc a
+    says mrs/tsc/ 'no PMU "mrs".*did you mean msr'
+    says msr/tcs/ 'msr has no event or term "tcs".*did you mean tsc'
+    says msr/evnt=1/ 'msr has no term "evnt".*did you mean event'
+    says msr/event=1g/ '"1g" is no value for event'
+    says msr/tsc "no closing '/'"
+    says msr/tsc,period=5/ 'it is the setting period=N'
+    says msr/tsc/u 'cannot tell user from kernel mode.*write msr/tsc/'
+    says tsc:u 'cannot tell user from kernel mode.*write msr/tsc/'
+}
+
+t_a_pmu_of_other_machines_is_said_to_be_absent() {
+    mount_pmcfs
+    pmc a
+    for pmu in amd_l3 arm_cmn_0 nvidia_scf_pmu_0; do
+        [[ ! -e /sys/bus/event_source/devices/$pmu ]] || continue
+        refused EOPNOTSUPP P09 "$M/a/event" "$pmu/event=1/"
+        like "$(cat "$M/a/error")" "no PMU \"$pmu\"; it belongs to "
+    done
+}
+
+t_what_traces_instead_of_counting_is_refused() {
+    [[ -e /sys/bus/event_source/devices/uprobe ]] || skip "no uprobe PMU in this machine"
+    mount_pmcfs
+    pmc a
+    refused EOPNOTSUPP P09 "$M/a/event" uprobe/x/
+    [[ ! -e $M/events/uprobe ]] || die 'listed'
+    ! grep -q '^uprobe ' "$M/info/classes" || die 'a class'
+}
+
+t_a_value_with_a_unit_says_so() {
+    mount_sim
+    grep -q '^unit Joules$' "$M"/events/*/package || die 'the simulated PMU has none'
+    local scale
+    scale=$(sed -n 's/^scale //p' "$M"/events/*/package)
+    pmc a event=package target=cpu0
+    like "$(count a)" '^[0-9]+$' 'the raw integer'
+    like "$(status a unit)" 'Joules'
+    like "$(awk -F'\t' '$1 == "package" { print $8, $9; exit }' "$M/a/detail")" "^Joules $scale\$"
+    like "$(grep '^pmcfs_count_total{' "$M/metrics.prom")" 'unit="Joules"'
+    like "$(cut -f 3 "$M/counts")" '^[0-9]+$' 'counts: the raw integer'
+}
+
+t_nanoseconds_are_a_unit() {
+    mount_pmcfs
+    pmc a event=task-clock target=$$
+    like "$(count a)" '^[0-9]+$'
+    like "$(status a unit)" '^ns'
+    like "$(cat "$M/events/software/task-clock")" 'unit ns'
+    like "$(grep '^pmcfs_count_total{' "$M/metrics.prom")" 'unit="ns"'
+}
+
+# The suffixes of generic_events(3CPC).
+generic_names() {
+    printf '%s\n' tot_cyc tot_ins tot_iis br_{ins,cn,ucn,tkn,ntk,prc,msp} bru_idl btac_m ld_ins sr_ins \
+        lst_ins lsu_idl syc_ins csr_{fal,suc,tot} mem_{rcy,wcy,scy} \
+        l{1,2,3}_{dc{a,h,m,r,w},ic{a,h,m,r,w},tc{a,h,m,r,w},ldm,stm} ca_{snp,shr,cln,inv,itv} prf_dm \
+        tlb_{dm,im,sd,tl,tm} fp_{ins,ops,stal} f{ad,ml,dv,sq,ma,nv}_ins fpu_idl fxu_idl int_ins vec_ins \
+        stl_{icy,ccy} ful_{icy,ccy} res_stl hw_int
+}
+
+# counts_or_says_so NAME SPELLING: listed and accepted, or neither, and then the name is in the sentence.
+counts_or_says_so() {
+    case $(result write "$M/a/event" "$2") in
+    ok) [[ -e $M/events/generic/PAPI_$1 ]] || die "$2 counts and is not listed" ;;
+    EOPNOTSUPP)
+        like "$(cat "$M/a/error")" "^EOPNOTSUPP P09 event: PAPI_$1 \(.+\) cannot be counted here: "
+        [[ ! -e $M/events/generic/PAPI_$1 ]] || die "$2 is listed and does not count"
+        ;;
+    *) die "$2: $(cat "$M/a/error")" ;;
+    esac
+}
+
+t_all_generic_names_are_known_with_and_without_their_prefix() {
+    local name
+    mount_pmcfs
+    pmc a
+    is "$(generic_names | wc -l)" 104
+    for name in $(generic_names); do
+        counts_or_says_so "$name" "$name"
+        counts_or_says_so "$name" "PAPI_$name"
+    done
+}
+
+t_a_generic_name_may_be_written_in_several_ways() {
+    local text
+    mount_pmcfs
+    pmc a
+    for text in PAPI-TOT-CYC papi_tot_cyc:u generic/tot_cyc generic/PAPI_tot_cyc Generic/Tot.Cyc/u tot-cyc,usr; do
+        counts_or_says_so tot_cyc "$text"
+    done
+}
+
+# The kernel, as if it forbade perf_event_open to pmcfs.
+forbid_perf() {
+    cat >"$T/filtered" <<'P'
+import ctypes, os, platform, struct, sys
+number = {"x86_64": 298, "aarch64": 241}[platform.machine()]
+def op(code, jt, jf, k):
+    return struct.pack("HBBI", code, jt, jf, k)
+rules = op(0x20, 0, 0, 0) + op(0x15, 0, 1, number) + op(0x06, 0, 0, 0x00050001) + op(0x06, 0, 0, 0x7fff0000)
+keep = ctypes.create_string_buffer(rules)
+class Program(ctypes.Structure):
+    _fields_ = [("n", ctypes.c_ushort), ("rules", ctypes.c_void_p)]
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(22, 2, ctypes.byref(Program(len(rules) // 8, ctypes.addressof(keep))), 0, 0):
+    sys.exit("no filter: errno %d" % ctypes.get_errno())
+os.execv(sys.argv[1], sys.argv[1:])
+P
+    RUN_DAEMON+=(/usr/bin/python3 -I "$T/filtered")
+}
+
+t_a_seccomp_filter_is_named_as_the_reason() {
+    forbid_perf
+    mount_pmcfs
+    pmc a
+    refused EOPNOTSUPP P09 "$M/a/event" page-faults
+    like "$(cat "$M/a/error")" '"page-faults": a seccomp filter is on pmcfs'
+    refused EOPNOTSUPP P09 "$M/a/event" cycles
+    like "$(cat "$M/a/error")" 'a seccomp filter is on pmcfs'
+    like "$(cat "$M/info/backend")" 'hardware_pmu no: .*a seccomp filter is on pmcfs'
+    [[ ! -e $M/events/software/page-faults ]] || die 'listed'
+}
+
+t_lockdown_is_named_as_a_reason() {
+    mount -t tmpfs tmpfs /sys/kernel/security 2>/dev/null || skip 'no place for securityfs'
+    echo 'none integrity [confidentiality]' >/sys/kernel/security/lockdown
+    forbid_perf
+    mount_pmcfs
+    pmc a
+    refused EOPNOTSUPP P09 "$M/a/event" page-faults
+    like "$(cat "$M/a/error")" 'the kernel is locked down \(confidentiality\)'
+}
+
+t_the_value_of_perf_event_paranoid_is_shown() {
+    echo 4 >"$T/paranoid"
+    mount --bind "$T/paranoid" /proc/sys/kernel/perf_event_paranoid || skip 'no sysctl here'
+    mount_pmcfs
+    like "$(cat "$M/info/backend")" 'perf_event_paranoid 4'
+}
+
+t_a_set_has_a_unit_for_each_event() {
+    mount_pmcfs
+    pmc a event=task-clock event=page-faults event=cpu-clock
+    is "$(status a unit)" 'ns - ns'
+    pmc b event=page-faults
+    is "$(status b unit)" '-'
+    mkdir "$M/c"
+    is "$(status c unit)" '-'
+}
