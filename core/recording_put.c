@@ -7,8 +7,6 @@
 #include <string.h>
 
 #define BATCH_BYTES  (64 << 10)
-#define KEPT_BYTES   (16 << 20)
-#define KEPT_NS      20000000 /* between two looks at the counters */
 #define WANTED_BYTES (1 << 20)
 
 #define MODE_HYPERVISOR   3u
@@ -459,51 +457,12 @@ void recording_put(void *arg, const struct record *record)
         recording_flush(recording);
 }
 
-/* ---- the inventory, while the counters run ---- */
-
-static void keep(void *arg, const struct record *record)
-{
-    struct recording *recording = arg;
-    const size_t begun = recording->kept.len;
-
-    buf_add(&recording->kept, record, record->size);
-    if (recording->kept.failed) {
-        recording->kept.len = begun;
-        recording->kept.failed = false;
-        recording->dropped++;
-    }
-}
-
-/* The kernel's buffers shall not overflow, however many processes there are. */
-static void keep_what_came(struct recording *recording)
-{
-    const struct recording_plan *plan = &recording->plan;
-    const struct intake intake = {.put = keep, .arg = recording};
-    const uint64_t now_ns = plan->host->now_ns(plan->host_state);
-
-    if (now_ns < recording->keep_ns || recording->kept.len >= KEPT_BYTES)
-        return;
-    recording->keep_ns = now_ns + KEPT_NS;
-    plan->backend->drain(recording->recorder, false, &intake);
-}
-
-void recording_put_kept(struct recording *recording)
-{
-    for (size_t at = 0; at < recording->kept.len;) {
-        const struct record *record = (const struct record *)(recording->kept.data + at);
-
-        recording_put(recording, record);
-        at += record->size;
-    }
-    buf_free(&recording->kept);
-}
-
 void recording_put_found(void *arg, const struct record *record)
 {
     struct recording *recording = arg;
     const struct record_map *map = (const struct record_map *)record;
 
-    keep_what_came(recording);
+    recording_keep(recording);
     if (record->type == RECORD_MAP && !map_is_wanted(recording, map))
         return;
     if (record->type == RECORD_COMM)

@@ -61,6 +61,8 @@ void recording_put(void *arg, const struct record *record);
 /* For the host's inventory: into the batch, nothing else is made of it. */
 void recording_put_found(void *arg, const struct record *record);
 void recording_put_hidden(struct recording *recording);
+/* While the inventory is made: takes what came, now and then (recording_keep.c). */
+void recording_keep(struct recording *recording);
 /* What was kept is put. */
 void recording_put_kept(struct recording *recording);
 /* The batch goes into the log, unless the recording is held. */

@@ -228,21 +228,6 @@ static void loop_notify_pollers(struct fs *fs)
     }
 }
 
-/* Those who were woken when the turn began; who waits again is for the next one. */
-static void loop_run_ready(struct fs *fs)
-{
-    struct request *rq;
-
-    do {
-        fs_lock(fs);
-        rq = park_next(&fs->park);
-        if (rq)
-            request_again(rq);
-        else
-            fs_unlock(fs);
-    } while (rq);
-}
-
 /* What a burst of PMCs or targets needed goes back to the system. */
 static void memory_trim(void)
 {
@@ -266,7 +251,7 @@ static void loop_turn(struct loop_state *loop)
     fs_run_works(fs); /* unlocks */
 
     loop_notify_pollers(fs);
-    loop_run_ready(fs);
+    fs_run_ready(fs);
 
     fs_lock(fs);
     trim = fs->trim_ns <= now_ns;

@@ -15,6 +15,7 @@
 #define TRIM_AFTER_NS 1000000000
 
 static __thread struct request *spare;
+static __thread bool serves; /* requests that were woken: a slow work of theirs is for others */
 
 struct request *request_new(struct fs *fs, fuse_req_t req)
 {
@@ -67,10 +68,9 @@ void fs_unlock(struct fs *fs)
     pthread_mutex_unlock(&fs->lock);
 }
 
-void fs_drain(struct fs *fs)
+static void effects_take(struct fs *fs)
 {
     struct effect effect;
-    uint64_t deadline_ns;
 
     while (engine_next_effect(fs->engine, &effect)) {
         if (effect.kind == EFFECT_WAKE)
@@ -78,15 +78,30 @@ void fs_drain(struct fs *fs)
         else
             notify_later(fs->notifier, &effect);
     }
+}
+
+/* serving: this thread calls fs_run_ready() at once, so that nobody has to be woken for that. */
+static void drain(struct fs *fs, bool serving)
+{
+    uint64_t deadline_ns;
+    bool ready;
+
+    effects_take(fs);
+    ready = fs->park.ready && !serving;
     deadline_ns = engine_deadline(fs->engine);
     if (deadline_ns > fs->park.deadline_ns)
         deadline_ns = fs->park.deadline_ns;
     if (deadline_ns > fs->trim_ns)
         deadline_ns = fs->trim_ns;
-    if (deadline_ns < fs->armed_ns || fs->park.ready || fs->park.due || fs->attributes_stale) {
+    if (deadline_ns < fs->armed_ns || ready || fs->park.due || fs->attributes_stale) {
         fs->armed_ns = deadline_ns < fs->armed_ns ? deadline_ns : fs->armed_ns;
         loop_kick(fs->loop);
     }
+}
+
+void fs_drain(struct fs *fs)
+{
+    drain(fs, false);
 }
 
 /* With the lock: everything in the call that is a pointer and does not outlive an unlocking. */
@@ -260,7 +275,7 @@ static struct request *request_finish(struct request *rq, int rc)
     work = engine_next_work(fs->engine);
     if (work)
         work_count(fs);
-    fs_drain(fs);
+    drain(fs, !work && (serves || pool_is_here()));
     fs_unlock(fs);
 
     if (rq->req)
@@ -295,7 +310,7 @@ static void request_settle(struct request *rq, int rc)
                 continue;
             if (rq->hears_interrupt) {
                 park_add(&fs->park, rq);
-                fs_drain(fs);
+                drain(fs, serves || pool_is_here());
                 fs_unlock(fs);
                 return;
             }
@@ -309,7 +324,7 @@ static void request_settle(struct request *rq, int rc)
             if (!rq)
                 return;
         }
-        if (rq->call.work->slow && !pool_is_here() && pool_give(fs->pool, rq))
+        if (rq->call.work->slow && (serves || !pool_is_here()) && pool_give(fs->pool, rq))
             return;
         rc = work_run(rq);
     }
@@ -321,14 +336,28 @@ void request_dispatch(struct request *rq)
     request_settle(rq, request_run(rq));
 }
 
-void request_again(struct request *rq)
+void fs_run_ready(struct fs *fs)
 {
-    request_settle(rq, request_run(rq));
+    struct request *rq;
+
+    serves = true;
+    do {
+        fs_lock(fs);
+        rq = park_next(&fs->park);
+        if (rq)
+            request_settle(rq, request_run(rq));
+        else
+            fs_unlock(fs);
+    } while (rq);
+    serves = false;
 }
 
 void request_work(struct request *rq)
 {
+    struct fs *fs = rq->fs;
+
     request_settle(rq, work_run(rq));
+    fs_run_ready(fs);
 }
 
 void request_end(struct request *rq, int rc)

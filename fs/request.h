@@ -71,10 +71,10 @@ void request_thread_end(void);
  * pool.
  */
 void request_dispatch(struct request *rq);
-/* In the pool: run the work of rq without the lock and go on. */
+/* In the pool: run the work of rq without the lock and go on; then serve whom that woke. */
 void request_work(struct request *rq);
-/* The same for a request that was parked and woken: entered with the lock, leaves without. */
-void request_again(struct request *rq);
+/* Without the lock: go on with requests that were parked and woken. */
+void fs_run_ready(struct fs *fs);
 /* A parked request which was taken off (with the lock held; returns without): ends it with rc. */
 void request_end(struct request *rq, int rc);
 

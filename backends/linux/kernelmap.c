@@ -7,6 +7,7 @@
 #include "core/record.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,15 @@ static void text_take(struct text *found, const char *name, uint64_t address)
         found->etext = address;
 }
 
+/* "ADDRESS TYPE NAME": one of a hundred thousand, so without sscanf(). */
+static const char *symbol_read(const char *line, uint64_t *address)
+{
+    char *end;
+
+    *address = strtoull(line, &end, 16);
+    return end != line && end[0] == ' ' && end[1] && end[2] == ' ' ? end + 3 : NULL;
+}
+
 /* The list is in order of address: the end is the last that is needed. Where addresses are hidden
  * all are 0; elsewhere some that are no addresses are. */
 static void text_find(struct text *found)
@@ -54,10 +64,11 @@ static void text_find(struct text *found)
     char *line = NULL;
     size_t size = 0;
     while (file && !found->etext && !hidden && getline(&line, &size, file) > 0) {
-        char name[16];
         uint64_t address;
-        if (sscanf(line, "%" SCNx64 " %*c %15s", &address, name) != 2)
+        const char *name = symbol_read(line, &address);
+        if (!name || name[0] != '_')
             continue;
+        line[strcspn(line, "\t\n")] = '\0';
         hidden = address == 0 && (strcmp(name, "_text") == 0 || strcmp(name, "_stext") == 0);
         text_take(found, name, address);
     }
@@ -66,10 +77,24 @@ static void text_find(struct text *found)
         fclose(file);
 }
 
+/* It stays where it is while the system runs: once found it is known. */
+static void text_known(struct text *out)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct text known;
+    pthread_mutex_lock(&lock);
+    if (!known.etext) {
+        known = (struct text){0};
+        text_find(&known);
+    }
+    *out = known;
+    pthread_mutex_unlock(&lock);
+}
+
 static void text_put(struct buf *out, uint64_t time_ns)
 {
-    struct text found = {0};
-    text_find(&found);
+    struct text found;
+    text_known(&found);
     const uint64_t start = found.text ? found.text : found.stext;
     if (!start || found.etext <= start)
         return;

@@ -211,17 +211,31 @@ static int vma_open(pid_t pid, const struct vma *vma)
     return open(path, O_PATH | O_CLOEXEC);
 }
 
+/*
+ * Ends the line and gives the next, or NULL. sscanf() looks for the end of all that it is given: a
+ * long file would be gone through once for each line.
+ */
+static char *line_end(char *line)
+{
+    char *end = strchr(line, '\n');
+
+    if (!end)
+        return NULL;
+    *end = '\0';
+    return end + 1;
+}
+
 /* A mapping of that process that overlaps the record's and is of its file, from /proc/PID/maps. */
 static bool vma_find(pid_t pid, const struct record_map *map, struct vma *out)
 {
     char *text = text_look(pid, "maps");
     bool found = false;
 
-    for (const char *line = text; line && *line && !found; line = strchr(line, '\n')) {
+    for (char *line = text, *next; line && !found; line = next) {
         unsigned major, minor;
         uint64_t inode;
 
-        line += *line == '\n';
+        next = line_end(line);
         found = sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %*s %x:%x %" SCNu64, &out->start,
                        &out->end, &major, &minor, &inode) == 5 &&
                 major == map->major && minor == map->minor && inode == map->inode &&
@@ -237,15 +251,15 @@ static bool mount_find(pid_t pid, unsigned long id, unsigned device[2], char typ
     char *text = text_look(pid, "mountinfo");
     bool found = false;
 
-    for (const char *line = text; line && *line && !found; line = strchr(line, '\n')) {
+    for (char *line = text, *next; line && !found; line = next) {
         const char *rest;
         unsigned long number;
 
-        line += *line == '\n';
+        next = line_end(line);
         if (sscanf(line, "%lu %*u %u:%u", &number, &device[0], &device[1]) != 3 || number != id)
             continue;
         rest = strstr(line, " - ");
-        found = rest && rest < line + strcspn(line, "\n") && sscanf(rest + 3, "%31s", type) == 1;
+        found = rest && sscanf(rest + 3, "%31s", type) == 1;
     }
     free(text);
     return found;

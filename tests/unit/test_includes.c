@@ -239,6 +239,7 @@ static const struct {
     {"recording.h", 22},
     {"recording_state", 23},
     {"recording.c", 24},
+    {"recording_keep", 24},
     {"recording_put", 24},
     {"rests", 59},
     {"reader", 60},
