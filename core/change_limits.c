@@ -128,9 +128,11 @@ int change_book_found(struct change *change, bool removes)
     change->found++;
     if (++engine->fds_used + kept > engine->fd_limit)
         return err_set(&change->err, P10,
-                       "%lu processes at once need more descriptors than pmcfs may open "
-                       "(%lu are in use or needed, RLIMIT_NOFILE is %lu)",
-                       change->found, (unsigned long)engine->fds_used, engine->fd_limit);
+                       "%lu processes at once need %lu descriptors, pmcfs has %lu left of its %lu "
+                       "(RLIMIT_NOFILE, less what it keeps for itself)",
+                       change->found, change->found,
+                       less(engine->fd_limit, engine->fds_used - change->found + kept),
+                       engine->fd_limit);
     return change->found <= engine->fd_limit / 2 || change->superuser ? 0 : say_half(change);
 }
 

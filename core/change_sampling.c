@@ -64,9 +64,12 @@ int check_sampling(struct change *change)
                            "enough (its file in events/ says \"sampling no\"); count it instead, "
                            "or sample cpu-clock",
                            change->set->event[i].written);
-    if (!change->want.value[KEY_USER] && settings_skip_kernel(&change->want))
-        return err_set(&change->err, P07, "user=off and kernel=off: %s would sample nothing",
-                       change->pmc->name);
+    if (!change->want.value[KEY_USER] &&
+        (settings_skip_kernel(&change->want) || !change->may_kernel))
+        return err_set(
+            &change->err, P07, "user=off and kernel=off%s: %s would have no samples of a clock",
+            change->may_kernel ? "" : ", as without CAP_PERFMON or the tunable unprivileged_kernel",
+            change->pmc->name);
     return check_no_count(change);
 }
 

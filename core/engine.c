@@ -209,7 +209,7 @@ void engine_retune(struct engine *engine, const struct tunables *fresh)
 {
     for (unsigned i = 0; i < TUNABLE_COUNT; i++)
         if (!tunable_row((enum tunable)i)->at_start)
-            engine->tunables.value[i] = fresh->value[i];
+            tunable_put(&engine->tunables, (enum tunable)i, &fresh->value[i]);
     rows_set_strict(engine->rows, tunable_bool(&engine->tunables, TUNABLE_STRICT_ROWS));
 }
 

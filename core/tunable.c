@@ -208,7 +208,7 @@ int tunable_set(struct tunables *tunables, enum tunable which, struct word word,
                        "mount option, and mount again",
                        row->name);
     if (value_read(row, word, &value)) {
-        tunables->value[which] = value;
+        tunable_put(tunables, which, &value);
         return 0;
     }
     buf_init(&note, storage, sizeof(storage));

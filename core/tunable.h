@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum tunable {
     TUNABLE_CALLCHAINDEPTH,
@@ -100,14 +101,25 @@ void tunable_print(const struct tunables *tunables, enum tunable which, struct b
 /* What may be written: "1 to 512", "0 or 1", "octal, within 1777", "less than 64 bytes of text" */
 void tunable_range_print(const struct tunables *tunables, enum tunable which, struct buf *out);
 
+/* Works read them without the engine's lock; a reload of the configuration sets them with it. */
 static inline uint64_t tunable_u64(const struct tunables *tunables, enum tunable which)
 {
-    return tunables->value[which].number;
+    return __atomic_load_n(&tunables->value[which].number, __ATOMIC_RELAXED);
+}
+
+static inline void tunable_put(struct tunables *tunables, enum tunable which,
+                               const struct tunable_value *value)
+{
+    struct tunable_value *own = &tunables->value[which];
+
+    __atomic_store_n(&own->number, value->number, __ATOMIC_RELAXED);
+    own->max = value->max;
+    memcpy(own->text, value->text, sizeof(own->text));
 }
 
 static inline bool tunable_bool(const struct tunables *tunables, enum tunable which)
 {
-    return tunables->value[which].number != 0;
+    return tunable_u64(tunables, which) != 0;
 }
 
 /* Of a group or text; "" is none. */
