@@ -115,6 +115,7 @@ void handle_free(struct handle *handle)
     assert(!handle->poll);
     open_file_clear(&handle->open);
     free(handle->text);
+    free(handle->last);
     free(handle);
 }
 

@@ -27,8 +27,10 @@ struct handle {
     size_t len;   /* of the whole text */
     char *text;   /* owned; kept while somebody may still want the rest, or NULL */
 
-    /* Streams: what did not fit into the last reply. */
-    size_t taken; /* of text */
+    /* Streams: what did not fit into the last reply, and that reply. */
+    size_t taken;    /* of text */
+    char *last;      /* owned; a short last reply, which ended at base, or NULL */
+    size_t last_len; /* of it */
 
     /* park.c: the newest poller. */
     struct fuse_pollhandle *poll;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BACK_MAX   8192 /* of a stream can be read again: what shells and head(1) read at once */
 #define CUT_BEYOND 1024 /* a longer command must end in a newline, or an output buffer cut it */
 
 /* ---- read ---- */
@@ -133,6 +134,41 @@ static bool stream_continue(struct request *rq)
     return true;
 }
 
+/*
+ * Shells, head(1) and less(1) read more of a file than they need and go back: they can, within the
+ * last reply. Nothing else of a stream can be had again.
+ */
+static bool stream_is_elsewhere(const struct request *rq)
+{
+    return rq->handle->base > 0 && rq->off != rq->handle->base;
+}
+
+static int stream_again(struct request *rq)
+{
+    const struct handle *handle = rq->handle;
+    off_t begin = handle->base - (off_t)handle->last_len;
+
+    if (rq->off < begin || rq->off > handle->base)
+        return -ESPIPE;
+    slice_copy(rq, handle->last + (rq->off - begin),
+               at_most(rq->size, (size_t)(handle->base - rq->off)));
+    return CALL_DONE;
+}
+
+static void stream_keep(struct request *rq)
+{
+    struct handle *handle = rq->handle;
+
+    if (rq->slice_len == 0)
+        return;
+    free(handle->last);
+    handle->last = rq->slice_len <= BACK_MAX ? malloc(rq->slice_len) : NULL;
+    handle->last_len = handle->last ? rq->slice_len : 0;
+    if (handle->last)
+        memcpy(handle->last, rq->slice, rq->slice_len);
+    handle->base = rq->off + (off_t)rq->slice_len;
+}
+
 static int read_run(struct request *rq)
 {
     const struct file_row *row = rq->node.row;
@@ -143,8 +179,8 @@ static int read_run(struct request *rq)
         return text_continue(rq) ? CALL_DONE : row->show(&rq->call);
     if (!rq->handle)
         return -EBADF;
-    if (rq->handle->base > 0 && rq->off != rq->handle->base)
-        return -ESPIPE; /* lseek(2) itself may succeed: head(1) and others want that of a file */
+    if (stream_is_elsewhere(rq))
+        return stream_again(rq);
     if (stream_continue(rq))
         return CALL_DONE;
     if (!rq->call.pmc && !(row->flags & FILE_REST)) /* released: a stream ends */
@@ -160,8 +196,8 @@ static int read_done(struct request *rq)
         return err_set(&rq->call.err, E32, "no memory");
     if (!rq->slice)
         rc = rq->node.row->stream ? stream_done(rq) : show_done(rq);
-    if (rc == CALL_DONE && rq->node.row->stream)
-        rq->handle->base = rq->off + (off_t)rq->slice_len;
+    if (rc == CALL_DONE && rq->node.row->stream && !stream_is_elsewhere(rq))
+        stream_keep(rq);
     return rc;
 }
 
