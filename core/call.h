@@ -57,6 +57,8 @@ struct open_file {
     uint64_t holds;        /* PMC serial of lifetime=open, or 0 */
     struct series_cursor *series; /* owned; core/series.c */
     struct log_reader *reader;    /* owned; core/reader.c */
+    struct account *kept;         /* charged with a long text until it is read: open_file_keep() */
+    uint64_t kept_bytes;
 };
 
 struct call {
@@ -112,4 +114,5 @@ typedef int (*show_fn)(struct call *call);  /* appends the whole text to call->o
 typedef int (*store_fn)(struct call *call); /* one complete command in call->text */
 /* Appends what there is, at most one request's worth; nothing and CALL_DONE is end of file. */
 typedef int (*stream_fn)(struct call *call);
+typedef void (*begin_fn)(struct call *call);    /* such a file was opened (call->open) */
 typedef unsigned (*poll_fn)(struct call *call); /* the level: EPOLLIN | EPOLLPRI | EPOLLHUP … */

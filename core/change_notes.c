@@ -186,7 +186,7 @@ void record_end(struct change *change, bool stops, bool over)
 {
     struct pmc *pmc = change->pmc;
 
-    if (stops)
+    if (stops || over) /* who was stopped owes the exits of those that end now */
         put_rest(change, over);
     for (unsigned i = 0; i < change->n_replaced; i++) {
         const char *reason = reason_of(change, &change->replaced[i]);
@@ -228,8 +228,7 @@ void record_last_end(struct change *change)
 
     if (change->engine->forgetting || !pmc->links)
         return;
-    if (runs)
-        put_rest(change, true);
+    put_rest(change, true);
     for (unsigned i = 0; pmc->log && i < pmc->links->n; i++)
         if (!pmc->links->link[i]->ended)
             note_link(pmc, RECORD_DETACH, pmc->links->link[i], "released", 0);

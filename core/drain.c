@@ -1,6 +1,7 @@
 /*
  * Draining: PMCs that run and record are drained at each tick, and when their backend says that a
- * buffer fills; by works of the engine's own, several PMCs each, one at a time for each PMC.
+ * buffer fills; by works of the engine's own, several PMCs of one user each, one at a time for each
+ * user: who makes his own slow makes nobody else's wait.
  */
 #include "core/drain.h"
 
@@ -8,8 +9,9 @@
 
 #include <stdlib.h>
 
-#define BATCH    64       /* PMCs of one work */
-#define FILES_NS 20000000 /* so long its files may take */
+#define BATCH      64       /* PMCs of one work */
+#define FILES_NS   20000000 /* so long its files may take */
+#define FILES_MOST 256      /* that one of them may hold more */
 
 void drain_ask(struct pmc *pmc)
 {
@@ -39,6 +41,8 @@ void drain_tick(struct engine *engine, uint64_t now_ns)
 struct drain {
     struct work work;
     const struct engine *engine;
+    struct user *user;          /* whose they are (a reference); NULL: nobody's */
+    unsigned long fds_promised; /* to all of them */
     unsigned n;
     struct drained {
         struct pmc *pmc;             /* a reference */
@@ -84,21 +88,50 @@ static int drain_finish(struct call *call, struct work *work)
             pmc_wake(pmc);
         pmc_unref(pmc);
     }
+    call->engine->fds_promised -= drain->fds_promised;
+    if (drain->user)
+        drain->user->draining = false;
+    user_unref(call->engine, drain->user);
     free(drain);
     return CALL_DONE;
 }
 
-/* A share of what is left to its owner, and to everybody: others of the batch may take theirs. */
+/* A share of what is left to its owner, and to everybody: others may take theirs meanwhile. */
 static unsigned long files_room(const struct pmc *pmc)
 {
     const struct engine *engine = pmc->engine;
-    const unsigned long used = engine->fds_used + FDS_KEPT;
-    unsigned long room = engine->fd_limit > used ? engine->fd_limit - used : 0;
+    const unsigned long used = engine->fds_used + engine->fds_promised + FDS_KEPT;
+    unsigned long room = engine->fd_limit > used ? engine->fd_limit - used : 0, share;
     const uint64_t quota = tunable_u64(&engine->tunables, TUNABLE_MAX_FDS_PER_USER);
 
     if (pmc->user && quota < pmc->user->fds + room)
         room = quota > pmc->user->fds ? quota - pmc->user->fds : 0;
-    return (room + BATCH - 1) / BATCH;
+    share = (room + BATCH - 1) / BATCH;
+    return share < FILES_MOST ? share : FILES_MOST;
+}
+
+/* The first one says whose they are: somebody's for whom no other work is under way. */
+static bool drain_takes(struct drain *drain, const struct pmc *pmc)
+{
+    if (drain->n)
+        return pmc->user == drain->user;
+    if (!pmc->user)
+        return true;
+    if (pmc->user->draining || !(drain->user = user_get(pmc->engine, pmc->user->uid)))
+        return false;
+    return drain->user->draining = true;
+}
+
+static void drain_add(struct drain *drain, struct pmc *pmc)
+{
+    const unsigned long room = files_room(pmc);
+
+    recording_allow_files(pmc->recording, room);
+    drain->fds_promised += room;
+    pmc->engine->fds_promised += room;
+    pmc->draining = true;
+    drain->item[drain->n++] =
+        (struct drained){.pmc = pmc, .recording = recording_ref(pmc->recording)};
 }
 
 struct work *drain_work(struct engine *engine)
@@ -107,19 +140,17 @@ struct work *drain_work(struct engine *engine)
 
     if (!drain)
         return NULL; /* without memory the next tick asks again */
-    while (engine->drains && drain->n < BATCH) {
-        struct pmc *pmc = engine->drains;
-
-        engine->drains = pmc->next_drain;
-        pmc->drain_asked = false;
-        if (!pmc->recording) {
-            pmc_unref(pmc);
+    for (struct pmc **at = &engine->drains, *pmc; (pmc = *at) && drain->n < BATCH;) {
+        if (pmc->recording && !drain_takes(drain, pmc)) {
+            at = &pmc->next_drain;
             continue;
         }
-        recording_allow_files(pmc->recording, files_room(pmc));
-        pmc->draining = true;
-        drain->item[drain->n++] =
-            (struct drained){.pmc = pmc, .recording = recording_ref(pmc->recording)};
+        *at = pmc->next_drain;
+        pmc->drain_asked = false;
+        if (pmc->recording)
+            drain_add(drain, pmc);
+        else
+            pmc_unref(pmc);
     }
     if (!drain->n) {
         free(drain);

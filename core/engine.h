@@ -63,7 +63,14 @@ int engine_chown(struct call *call, uid_t uid, gid_t gid); /* (uid_t)-1, (gid_t)
 
 /* An open file is closed for the last time (lifetime=open). May queue effects and works. */
 void engine_release(struct engine *engine, struct open_file *open);
-void open_file_clear(struct open_file *open);                        /* no lock needed */
+void open_file_clear(struct open_file *open); /* no lock needed */
+/*
+ * It keeps a text of so many bytes, of max_log_per_user (limit) of uid, in place of what it kept
+ * before. False: more than the user may have, or no memory; nothing changed.
+ */
+bool open_file_keep(struct open_file *open, struct engine *engine, uid_t uid, uint64_t bytes,
+                    uint64_t limit);
+void open_file_let_go(struct open_file *open); /* it keeps nothing any more; no lock needed */
 void open_file_print(const struct open_file *open, struct buf *out); /* one line */
 /* What it reads must have been loaded. */
 bool open_file_scan(struct open_file *open, const char *text, struct engine *engine);

@@ -53,7 +53,7 @@
     X(P01, EINVAL, "config", "not of the form key=value")                                          \
     X(P02, EINVAL, "config", "a value that the setting does not take")                             \
     X(P03, EINVAL, "any", "the command was cut by an output buffer")                               \
-    X(P04, E2BIG, "any", "a command of more than 128 KiB")                                         \
+    X(P04, E2BIG, "any", "a command of more than 128 KiB, or a text too long for the log")         \
     X(P05, EINVAL, "any", "an empty write, or a NUL inside")                                       \
     X(P06, EBUSY, "config", "a setting changed while armed, running or lost")                      \
     X(P07, EINVAL, "config", "a setting that has no place in this mode")                           \

@@ -52,13 +52,13 @@ static void add_count(struct exits *exits, uint64_t time, uint32_t pid, bool exa
         exits->given[i] += value[i];
 }
 
-static void process_ended(void *arg, const struct process *process, uint32_t pid, uint64_t time)
+static void process_ended(void *arg, const struct life *process, uint32_t pid, uint64_t time)
 {
     struct exits *exits = arg;
     uint64_t none[SET_MAX];
 
     if (process) {
-        add_count(exits, time, pid, process_is_exact(&exits->lives, process), process->value);
+        add_count(exits, time, pid, life_is_exact(&exits->lives, process), process->value);
         return;
     }
     memset(none, 0, sizeof(none));
@@ -106,7 +106,7 @@ static void add_switch(struct exits *exits, const struct record_note *note, unsi
 
 static void take_switch(struct exits *exits, const struct record_note *note)
 {
-    struct thread *thread = lives_thread(&exits->lives, note->pid, note->tid, note->time);
+    struct life_thread *thread = lives_thread(&exits->lives, note->pid, note->tid, note->time);
     unsigned n = note->n < exits->n ? note->n : exits->n;
     enum mark mark = thread ? thread->mark : exits->lives.strangers;
 
@@ -178,9 +178,9 @@ void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, boo
     exits->settled = true;
 }
 
-static void processes_zero(const struct process_list *list, size_t bytes)
+static void processes_zero(const struct life_list *list, size_t bytes)
 {
-    for (struct process *process = list->oldest; process; process = process->younger)
+    for (struct life *process = list->oldest; process; process = process->younger)
         memset(process->value, 0, bytes);
 }
 

@@ -197,6 +197,7 @@ static const struct field open_file_fields[] = {
     FIELD(struct open_file, swap),        FIELD(struct open_file, has_seen),
     FIELD(struct open_file, seen_change), FIELD(struct open_file, seen_count),
     FIELD(struct open_file, seen_resets), FIELD(struct open_file, holds),
+    FIELD(struct open_file, kept_bytes),
 };
 const struct saved saved_open_file = SAVED("", open_file_fields);
 
@@ -409,13 +410,6 @@ const char *line_rest(struct scan *line)
     return line->p;
 }
 
-bool line_u64(struct scan *line, uint64_t max, uint64_t *value)
-{
-    struct word word;
-
-    return scan_word(line, &word) && word_u64(word, false, 0, max, value);
-}
-
 /* ---- parts of several records ---- */
 
 void tally_print(const struct tally *tally, unsigned n, struct buf *out)
@@ -433,7 +427,7 @@ bool tally_scan(struct tally *tally, unsigned n, struct scan *line)
     bool fine = saved_scan(&saved_tally, tally, line);
 
     for (unsigned i = 0; fine && i < 2 * n; i++)
-        fine = line_u64(line, UINT64_MAX, &tally->value[i]);
+        fine = scan_u64(line, UINT64_MAX, &tally->value[i]);
     return fine;
 }
 

@@ -61,7 +61,6 @@ bool saved_scan(const struct saved *saved, void *object, struct scan *line);
 /* The rest of a line from its first character that is no blank; the line is NUL-terminated. */
 const char *line_rest(struct scan *line);
 /* One word that is a number. */
-bool line_u64(struct scan *line, uint64_t max, uint64_t *value);
 
 struct tally;
 void tally_print(const struct tally *tally, unsigned n, struct buf *out); /* to the line's end */

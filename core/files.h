@@ -20,6 +20,8 @@ int show_error(struct call *call);
 int stream_series(struct call *call);
 int stream_samples(struct call *call); /* these two also with call->pmc NULL: released */
 int stream_samples_perf(struct call *call);
+void begin_samples(struct call *call);
+void begin_samples_perf(struct call *call);
 int show_samples_folded(struct call *call);
 int store_config(struct call *call);
 int store_event(struct call *call);

@@ -106,7 +106,7 @@ static void records_take(struct folder *folder, const struct buf *batch)
 }
 
 /* What the log holds now; what comes meanwhile may come along, but is not waited for. */
-static int log_fold(struct folder *folder, struct log *log)
+static int folder_fill(struct folder *folder, struct log *log)
 {
     struct log_cursor *cursor = log_open(log);
     uint64_t last = log_last(log);
@@ -338,7 +338,7 @@ int folded_text(struct log *log, const struct host *host, struct host_state *hos
     int rc = -ENOMEM;
 
     if (folder && (folder->spaces = spaces_new(SPACES_BYTES)))
-        rc = log_fold(folder, log);
+        rc = folder_fill(folder, log);
     if (rc == 0)
         rc = parts_name(&folder->stacks, host, host_state, files, uid, kernel_symbols, deadline_ns);
     if (rc == 0)

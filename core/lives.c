@@ -18,14 +18,14 @@ enum {
 
 /* ---- tables and lists ---- */
 
-static size_t bucket_of(const struct table *table, uint32_t key)
+static size_t bucket_of(const struct life_table *table, uint32_t key)
 {
     return (key * 2654435769u) & (table->size - 1);
 }
 
-static void *table_find(const struct table *table, uint32_t key)
+static void *table_find(const struct life_table *table, uint32_t key)
 {
-    struct node *node = table->size ? table->bucket[bucket_of(table, key)] : NULL;
+    struct life_node *node = table->size ? table->bucket[bucket_of(table, key)] : NULL;
 
     while (node && node->key != key)
         node = node->next;
@@ -33,16 +33,16 @@ static void *table_find(const struct table *table, uint32_t key)
 }
 
 /* False: there is no room at all. */
-static bool table_grow(struct table *table)
+static bool table_grow(struct life_table *table)
 {
-    struct table bigger = {.size = table->size ? 2 * table->size : TABLE_FIRST, .n = table->n};
+    struct life_table bigger = {.size = table->size ? 2 * table->size : TABLE_FIRST, .n = table->n};
 
-    bigger.bucket = calloc(bigger.size, sizeof(struct node *));
+    bigger.bucket = calloc(bigger.size, sizeof(struct life_node *));
     if (!bigger.bucket)
         return table->size > 0;
     for (size_t i = 0; i < table->size; i++) {
-        for (struct node *node = table->bucket[i], *next; node; node = next) {
-            struct node **at = &bigger.bucket[bucket_of(&bigger, node->key)];
+        for (struct life_node *node = table->bucket[i], *next; node; node = next) {
+            struct life_node **at = &bigger.bucket[bucket_of(&bigger, node->key)];
 
             next = node->next;
             node->next = *at;
@@ -55,9 +55,9 @@ static bool table_grow(struct table *table)
 }
 
 /* False: no memory. */
-static bool table_add(struct table *table, struct node *node)
+static bool table_add(struct life_table *table, struct life_node *node)
 {
-    struct node **at;
+    struct life_node **at;
 
     if (table->n >= table->size && !table_grow(table))
         return false;
@@ -68,9 +68,9 @@ static bool table_add(struct table *table, struct node *node)
     return true;
 }
 
-static void table_remove(struct table *table, struct node *node)
+static void table_remove(struct life_table *table, struct life_node *node)
 {
-    struct node **at = &table->bucket[bucket_of(table, node->key)];
+    struct life_node **at = &table->bucket[bucket_of(table, node->key)];
 
     while (*at != node)
         at = &(*at)->next;
@@ -78,7 +78,7 @@ static void table_remove(struct table *table, struct node *node)
     table->n--;
 }
 
-static void list_add(struct process_list *list, struct process *process)
+static void list_add(struct life_list *list, struct life *process)
 {
     process->younger = NULL;
     process->older = list->youngest;
@@ -87,7 +87,7 @@ static void list_add(struct process_list *list, struct process *process)
     list->n++;
 }
 
-static void list_remove(struct process_list *list, struct process *process)
+static void list_remove(struct life_list *list, struct life *process)
 {
     *(process->older ? &process->older->younger : &list->oldest) = process->younger;
     *(process->younger ? &process->younger->older : &list->youngest) = process->older;
@@ -96,7 +96,7 @@ static void list_remove(struct process_list *list, struct process *process)
 
 /* ---- ends ---- */
 
-static void thread_free(struct lives *lives, struct thread *thread)
+static void thread_free(struct lives *lives, struct life_thread *thread)
 {
     *(thread->prev ? &thread->prev->next : &thread->process->threads) = thread->next;
     if (thread->next)
@@ -105,7 +105,7 @@ static void thread_free(struct lives *lives, struct thread *thread)
     free(thread);
 }
 
-static void process_free(struct lives *lives, struct process *process)
+static void process_free(struct lives *lives, struct life *process)
 {
     while (process->threads)
         thread_free(lives, process->threads);
@@ -114,19 +114,19 @@ static void process_free(struct lives *lives, struct process *process)
     free(process);
 }
 
-bool process_is_exact(const struct lives *lives, const struct process *process)
+bool life_is_exact(const struct lives *lives, const struct life *process)
 {
     return !process->inexact && process->losses == lives->losses;
 }
 
-static void process_end(struct lives *lives, struct process *process, uint64_t time)
+static void process_end(struct lives *lives, struct life *process, uint64_t time)
 {
     lives->ended(lives->arg, process, process->node.key, time);
     process_free(lives, process);
 }
 
 /* Its number is somebody else's by now, or there are too many: its end was lost. */
-static void process_lost(struct lives *lives, struct process *process, uint64_t time)
+static void process_lost(struct lives *lives, struct life *process, uint64_t time)
 {
     process->inexact = true;
     if (process->seen)
@@ -135,9 +135,9 @@ static void process_lost(struct lives *lives, struct process *process, uint64_t 
         process_free(lives, process);
 }
 
-static void thread_lost(struct lives *lives, struct thread *thread, uint64_t time)
+static void thread_lost(struct lives *lives, struct life_thread *thread, uint64_t time)
 {
-    struct process *process = thread->process;
+    struct life *process = thread->process;
 
     process->inexact = true;
     thread_free(lives, thread);
@@ -161,9 +161,9 @@ static void processes_bound(struct lives *lives, uint64_t time)
 /* ---- beginnings ---- */
 
 /* born: it is known from its beginning. NULL: no memory. */
-static struct process *process_make(struct lives *lives, uint32_t pid, bool born)
+static struct life *process_make(struct lives *lives, uint32_t pid, bool born)
 {
-    struct process *process = calloc(1, sizeof(*process) + lives->n * sizeof(process->value[0]));
+    struct life *process = calloc(1, sizeof(*process) + lives->n * sizeof(process->value[0]));
 
     if (!process)
         return NULL;
@@ -178,10 +178,10 @@ static struct process *process_make(struct lives *lives, uint32_t pid, bool born
 }
 
 /* NULL: no memory; then a process without threads goes. */
-static struct thread *thread_make(struct lives *lives, struct process *process, uint32_t tid,
-                                  enum mark mark)
+static struct life_thread *thread_make(struct lives *lives, struct life *process, uint32_t tid,
+                                       enum mark mark)
 {
-    struct thread *thread = calloc(1, sizeof(*thread));
+    struct life_thread *thread = calloc(1, sizeof(*thread));
 
     if (thread)
         thread->node.key = tid;
@@ -201,7 +201,7 @@ static struct thread *thread_make(struct lives *lives, struct process *process, 
     return thread;
 }
 
-static void process_see(struct lives *lives, struct process *process)
+static void process_see(struct lives *lives, struct life *process)
 {
     if (process->seen)
         return;
@@ -210,11 +210,11 @@ static void process_see(struct lives *lives, struct process *process)
     list_add(&lives->seen, process);
 }
 
-static struct thread *thread_get(struct lives *lives, uint32_t pid, uint32_t tid, bool found,
-                                 uint64_t time)
+static struct life_thread *thread_get(struct lives *lives, uint32_t pid, uint32_t tid, bool found,
+                                      uint64_t time)
 {
-    struct thread *thread = table_find(&lives->threads, tid);
-    struct process *process;
+    struct life_thread *thread = table_find(&lives->threads, tid);
+    struct life *process;
 
     if (thread && thread->process->node.key != pid) {
         thread_lost(lives, thread, time);
@@ -229,7 +229,7 @@ static struct thread *thread_get(struct lives *lives, uint32_t pid, uint32_t tid
     return thread ? thread : thread_make(lives, process, tid, lives->strangers);
 }
 
-struct thread *lives_thread(struct lives *lives, uint32_t pid, uint32_t tid, uint64_t time)
+struct life_thread *lives_thread(struct lives *lives, uint32_t pid, uint32_t tid, uint64_t time)
 {
     return thread_get(lives, pid, tid, false, time);
 }
@@ -238,8 +238,8 @@ struct thread *lives_thread(struct lives *lives, uint32_t pid, uint32_t tid, uin
 
 static void take_fork(struct lives *lives, const struct record_task *task)
 {
-    struct thread *thread;
-    struct process *process;
+    struct life_thread *thread;
+    struct life *process;
 
     thread_get(lives, task->ppid, task->ptid, false, task->time);
     thread = task->tid != task->ptid ? table_find(&lives->threads, task->tid) : NULL;
@@ -259,8 +259,8 @@ static void take_fork(struct lives *lives, const struct record_task *task)
 
 static void take_exit(struct lives *lives, const struct record_task *task)
 {
-    struct thread *thread = table_find(&lives->threads, task->tid);
-    struct process *process;
+    struct life_thread *thread = table_find(&lives->threads, task->tid);
+    struct life *process;
 
     if (thread && thread->process->node.key != task->pid) {
         thread_lost(lives, thread, task->time);
@@ -280,12 +280,12 @@ static void take_exit(struct lives *lives, const struct record_task *task)
 }
 
 /* Who executes goes on alone, with the number of its process. */
-static void take_exec(struct lives *lives, struct thread *thread)
+static void take_exec(struct lives *lives, struct life_thread *thread)
 {
-    struct process *process = thread->process;
+    struct life *process = thread->process;
     unsigned others = 0;
 
-    for (struct thread *at = process->threads, *next; at; at = next) {
+    for (struct life_thread *at = process->threads, *next; at; at = next) {
         next = at->next;
         if (at == thread)
             continue;
@@ -300,7 +300,7 @@ static void take_exec(struct lives *lives, struct thread *thread)
 static void take_comm(struct lives *lives, const struct record_comm *comm)
 {
     bool found = comm->head.misc & RECORD_FOUND;
-    struct thread *thread =
+    struct life_thread *thread =
         thread_get(lives, comm->pid, comm->tid, found, record_time(&comm->head));
 
     if (thread && !found && comm->head.misc & RECORD_EXECUTED)
@@ -331,9 +331,9 @@ void lives_take(struct lives *lives, const struct record *record)
 void lives_mark(struct lives *lives, enum mark old, enum mark mark)
 {
     for (size_t i = 0; i < lives->threads.size; i++)
-        for (struct node *node = lives->threads.bucket[i]; node; node = node->next)
-            if (((struct thread *)node)->mark == old)
-                ((struct thread *)node)->mark = mark;
+        for (struct life_node *node = lives->threads.bucket[i]; node; node = node->next)
+            if (((struct life_thread *)node)->mark == old)
+                ((struct life_thread *)node)->mark = mark;
     if (lives->strangers == old)
         lives->strangers = mark;
 }
@@ -374,13 +374,13 @@ bool numbers_scan(const char **at, uint64_t *value, size_t n)
 }
 
 /* Each process, oldest first: its numbers, then its threads. */
-static void print_list(const struct lives *lives, const struct process_list *list, struct buf *out)
+static void print_list(const struct lives *lives, const struct life_list *list, struct buf *out)
 {
-    for (const struct process *process = list->oldest; process; process = process->younger) {
+    for (const struct life *process = list->oldest; process; process = process->younger) {
         buf_printf(out, " p %" PRIu32 " %d %d %" PRIu64, process->node.key, process->seen,
                    process->inexact, process->losses);
         numbers_print(out, process->value, lives->n);
-        for (const struct thread *thread = process->threads; thread; thread = thread->next)
+        for (const struct life_thread *thread = process->threads; thread; thread = thread->next)
             buf_printf(out, " t %" PRIu32 " %d %d", thread->node.key, (int)thread->mark,
                        thread->done);
     }
@@ -398,9 +398,9 @@ static bool is_mark(int mark)
     return mark >= MARK_NONE && mark <= MARK_SPANS;
 }
 
-static bool scan_process(struct lives *lives, const char **at, struct process **out)
+static bool scan_process(struct lives *lives, const char **at, struct life **out)
 {
-    struct process *process;
+    struct life *process;
     uint32_t pid;
     uint64_t losses;
     int seen, inexact, used = 0;
@@ -421,9 +421,9 @@ static bool scan_process(struct lives *lives, const char **at, struct process **
     return numbers_scan(at, process->value, lives->n);
 }
 
-static bool scan_thread(struct lives *lives, const char **at, struct process *process)
+static bool scan_thread(struct lives *lives, const char **at, struct life *process)
 {
-    struct thread *thread;
+    struct life_thread *thread;
     uint32_t tid;
     int mark, done, used = 0;
 
@@ -439,7 +439,7 @@ static bool scan_thread(struct lives *lives, const char **at, struct process *pr
 
 bool lives_scan(struct lives *lives, const char *text)
 {
-    struct process *process = NULL;
+    struct life *process = NULL;
     int strangers, used = 0;
 
     if (sscanf(text, " %" SCNu64 " %d%n", &lives->losses, &strangers, &used) < 2 ||

@@ -13,48 +13,48 @@ enum mark {
     MARK_SPANS /* some of it may be of before a reset */
 };
 
-struct node {
-    struct node *next; /* in its bucket */
+struct life_node {
+    struct life_node *next; /* in its bucket */
     uint32_t key;
 };
 
-struct table {
-    struct node **bucket;
+struct life_table {
+    struct life_node **bucket;
     size_t size, n; /* size: a power of two, or 0 */
 };
 
-struct thread {
-    struct node node; /* first; the thread's number */
-    struct process *process;
-    struct thread *prev, *next; /* of the process */
+struct life_thread {
+    struct life_node node; /* first; the thread's number */
+    struct life *process;
+    struct life_thread *prev, *next; /* of the process */
     enum mark mark;
     bool done; /* its last step was told, and nothing of it is missing */
 };
 
-struct process {
-    struct node node; /* first; the process's number */
-    struct process *older, *younger;
-    struct thread *threads;
+struct life {
+    struct life_node node; /* first; the process's number */
+    struct life *older, *younger;
+    struct life_thread *threads;
     bool seen; /* something of its own came */
     bool inexact;
     uint64_t losses; /* when it was born */
     uint64_t value[];
 };
 
-struct process_list {
-    struct process *oldest, *youngest;
+struct life_list {
+    struct life *oldest, *youngest;
     size_t n;
 };
 
 struct lives {
     unsigned n; /* values of a process */
-    struct table processes, threads;
-    struct process_list seen, unseen;
+    struct life_table processes, threads;
+    struct life_list seen, unseen;
     uint64_t losses;     /* LOST records so far */
     enum mark strangers; /* of threads of whose birth nothing is known */
     /* Its last thread has ended at this time, or (inexact) its end was lost. NULL: process `pid` of
      * which nothing else ever came. */
-    void (*ended)(void *arg, const struct process *process, uint32_t pid, uint64_t time);
+    void (*ended)(void *arg, const struct life *process, uint32_t pid, uint64_t time);
     void *arg;
 };
 
@@ -63,8 +63,8 @@ void lives_free(struct lives *lives);  /* what it has allocated */
 /* COMM, FORK, EXIT and LOST records; others are passed over. */
 void lives_take(struct lives *lives, const struct record *record);
 /* This thread of this process is there at this time. NULL: no memory. */
-struct thread *lives_thread(struct lives *lives, uint32_t pid, uint32_t tid, uint64_t time);
-bool process_is_exact(const struct lives *lives, const struct process *process);
+struct life_thread *lives_thread(struct lives *lives, uint32_t pid, uint32_t tid, uint64_t time);
+bool life_is_exact(const struct lives *lives, const struct life *process);
 /* Who has this mark, strangers included, gets another. */
 void lives_mark(struct lives *lives, enum mark old, enum mark mark);
 

@@ -31,12 +31,12 @@ static bool load_version(struct loading *load)
 {
     uint64_t version;
 
-    return line_u64(&load->line, 1, &version) && version == 1;
+    return scan_u64(&load->line, 1, &version) && version == 1;
 }
 
 static bool load_serial(struct loading *load)
 {
-    return line_u64(&load->line, UINT64_MAX, &load->engine->next_serial);
+    return scan_u64(&load->line, UINT64_MAX, &load->engine->next_serial);
 }
 
 static bool load_tunable(struct loading *load)
@@ -72,8 +72,8 @@ static bool load_disabled(struct loading *load)
     struct engine *engine = load->engine;
     uint64_t cpu, class, row;
 
-    return line_u64(&load->line, CPUS_MAX - 1, &cpu) && line_u64(&load->line, UINT32_MAX, &class) &&
-           line_u64(&load->line, UINT32_MAX, &row) && cpus_has(&engine->possible, (unsigned)cpu) &&
+    return scan_u64(&load->line, CPUS_MAX - 1, &cpu) && scan_u64(&load->line, UINT32_MAX, &class) &&
+           scan_u64(&load->line, UINT32_MAX, &row) && cpus_has(&engine->possible, (unsigned)cpu) &&
            class < engine->n_classes && row < engine->classes[class].rows &&
            rows_disable(engine->rows, (unsigned)cpu, (unsigned)class, (unsigned)row, NULL) == 0;
 }
@@ -84,7 +84,7 @@ static bool process_adopt(struct loading *load, struct proc *proc, uint64_t *gua
 {
     struct engine *engine = load->engine;
 
-    return saved_scan(&saved_proc, proc, &load->line) && line_u64(&load->line, INT32_MAX, guard) &&
+    return saved_scan(&saved_proc, proc, &load->line) && scan_u64(&load->line, INT32_MAX, guard) &&
            id_sound(proc->id) && !ids_find(&engine->procs, proc->id) &&
            engine->host->process_adopt(engine->host_state, line_rest(&load->line),
                                        &proc->process) == 0 &&
@@ -197,7 +197,7 @@ static bool load_settings(struct loading *load)
     struct word pair, key, value;
     uint64_t given;
 
-    if (!line_u64(&load->line, UINT32_MAX, &given))
+    if (!scan_u64(&load->line, UINT32_MAX, &given))
         return false;
     while (scan_word(&load->line, &pair)) {
         enum key which = word_split(pair, &key, &value) ? key_find(key) : KEYS;
@@ -245,7 +245,7 @@ static bool load_sets(struct loading *load)
 
     uint64_t bytes;
 
-    if (pmc->sets || !line_u64(&load->line, INT64_MAX, &bytes) || !pmc_keeps_account(pmc) ||
+    if (pmc->sets || !scan_u64(&load->line, INT64_MAX, &bytes) || !pmc_keeps_account(pmc) ||
         !(pmc->sets = log_sets_scan(line_rest(&load->line))))
         return false;
     account_add(pmc->account, (int64_t)bytes);
@@ -270,7 +270,7 @@ static bool load_counted(struct loading *load)
                 (pmc->counted_before = calloc(SET_MAX, sizeof *pmc->counted_before));
 
     for (unsigned i = 0; fine && i < load->expected.events; i++)
-        fine = line_u64(&load->line, UINT64_MAX, &pmc->counted_before[i]);
+        fine = scan_u64(&load->line, UINT64_MAX, &pmc->counted_before[i]);
     return fine;
 }
 

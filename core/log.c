@@ -1,7 +1,7 @@
 /*
- * The ring of records, who reads it, and what is kept of the records that were overwritten. Beside
- * the records stand only numbers: a cursor is a serial and a place, the count of what was lost
- * unread needs no more than the smallest serial that some reader wants.
+ * The ring of records, its memory, and what is kept of the records that were overwritten. Beside
+ * the records stand only numbers: the count of what was lost unread needs no more than the smallest
+ * serial that some reader wants.
  */
 #include "core/log.h"
 
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DROP_BYTES  (sizeof(struct record_note) + 2 * sizeof(uint64_t)) /* of one number, "log" */
 #define FIRST_BYTES 1024u /* of the ring, and of the address spaces */
 
 struct log *log_new(uint64_t max_bytes)
@@ -212,6 +213,12 @@ static uint64_t log_unread(struct log *log)
     return log->unread;
 }
 
+/* What stands for a record that was refused was counted with it. */
+static bool is_counted(const struct record *record)
+{
+    return record->type == RECORD_DROP && record->misc & RECORD_REFUSED;
+}
+
 /* Gives up the oldest record; false: there is none. */
 static bool log_overwrite(struct log *log)
 {
@@ -222,34 +229,57 @@ static bool log_overwrite(struct log *log)
     record = (const struct record *)ring_at(&log->ring, log->ring.tail);
     if (spaces_wants(record))
         fold_oldest(log, record);
-    log->lost += log->first >= log_unread(log);
+    log->lost += log->first >= log_unread(log) && !is_counted(record);
     log->first++;
     ring_drop(&log->ring, record->size);
     return true;
 }
 
-bool log_make_room(struct log *log, size_t size)
+/* Can the ring hold it, if need be once it has grown? Nothing is overwritten for the answer. */
+static bool log_fits(struct log *log, size_t size)
 {
-    while (ring_room(&log->ring) < size)
-        if (!log_grow(log, size) && !log_overwrite(log))
+    while (log->ring.size < size)
+        if (!log_grow(log, size))
             return false;
     return true;
 }
 
-/* Putting. */
-
-static void set_time(struct ring *ring, uint64_t place, const struct record *record, uint64_t time)
+/* For what fits. */
+static void log_make_room(struct log *log, size_t size)
 {
-    unsigned second = record_second_time_place(record);
-
-    memcpy(ring_at(ring, place + record_time_place(record)), &time, sizeof(time));
-    if (second)
-        memcpy(ring_at(ring, place + second), &time, sizeof(time));
+    while (ring_room(&log->ring) < size)
+        if (!log_grow(log, size) && !log_overwrite(log))
+            return;
 }
 
-/* It has a serial as if it had been put and overwritten at once: readers are told of it. */
+/* Putting. */
+
+/* Behind what the ring has room for. */
+static void ring_append(struct log *log, const struct record *record)
+{
+    log_make_room(log, record->size);
+    __atomic_store_n(&log->last, log->last + 1, __ATOMIC_RELEASE);
+    ring_put(&log->ring, record, record->size);
+}
+
+static __attribute__((noinline)) void append_later(struct log *log, const struct record *record)
+{
+    uint64_t copy[RECORD_MAX / sizeof(uint64_t)];
+
+    memcpy(copy, record, record->size);
+    record_set_time((struct record *)copy, log->last_time);
+    ring_append(log, (const struct record *)copy);
+}
+
+/*
+ * No ring to speak of: it has a serial as if it had been put and overwritten at once, readers are
+ * told of it.
+ */
 static int record_refuse(struct log *log, const struct record *record)
 {
+    while (log_overwrite(log))
+        ;
+    __atomic_store_n(&log->last, log->last + 1, __ATOMIC_RELEASE);
     log->first++;
     if (spaces_wants(record)) {
         log->spaces_changed = log->last;
@@ -259,6 +289,32 @@ static int record_refuse(struct log *log, const struct record *record)
         log->refused++;
         return -ENOMEM;
     }
+    log->lost++;
+    return 0;
+}
+
+/* What stands in its place is small. What it says of address spaces is given up: it is not their
+ * turn. */
+static int record_replace(struct log *log, const struct record *record)
+{
+    static const uint64_t one = 1;
+    const struct note note = {.type = RECORD_DROP,
+                              .misc = RECORD_REFUSED,
+                              .time = log->last_time,
+                              .cpu = UINT32_MAX,
+                              .n = 1,
+                              .value = &one,
+                              .text = "log",
+                              .text_len = 3};
+    _Alignas(uint64_t) char room[DROP_BYTES];
+    struct buf drop;
+
+    if (log->ring.size < DROP_BYTES)
+        return record_refuse(log, record);
+    buf_init(&drop, room, sizeof(room));
+    record_add_note(&drop, &note);
+    ring_append(log, (const struct record *)drop.data);
+    log->facts_lost += spaces_wants(record);
     log->lost++;
     return 0;
 }
@@ -273,47 +329,66 @@ static void count_told(struct log *log, const struct record *record)
 
 static int put_one(struct log *log, const struct record *record)
 {
-    uint64_t time = record_time(record), place;
-    bool fits = log_make_room(log, record->size);
+    const uint64_t time = record_time(record);
+    const bool late = time < log->last_time;
 
     count_told(log, record);
-    __atomic_store_n(&log->last, log->last + 1, __ATOMIC_RELEASE);
-    if (!fits) {
-        if (time > log->last_time)
-            log->last_time = time;
-        return record_refuse(log, record);
-    }
-    place = log->ring.head;
-    ring_put(&log->ring, record, record->size);
-    if (time < log->last_time)
-        set_time(&log->ring, place, record, log->last_time);
-    else
+    if (!late)
         log->last_time = time;
+    if (!log_fits(log, record->size))
+        return record_replace(log, record);
+    if (late)
+        append_later(log, record);
+    else
+        ring_append(log, record);
     return 0;
 }
 
 int log_put_all(struct log *log, const void *records, size_t len)
 {
-    const char *p = records, *end = p + len;
     int rc = 0;
 
     pthread_mutex_lock(&log->mutex);
-    while ((size_t)(end - p) >= sizeof(struct record)) {
-        const struct record *record = (const struct record *)p;
+    for (size_t at = 0; len - at >= sizeof(struct record);) {
+        const struct record *record = (const struct record *)((const char *)records + at);
 
-        if (!record_fits(record, (size_t)(end - p)))
+        if (!record_fits(record, len - at))
             break;
         if (put_one(log, record) < 0)
             rc = -ENOMEM;
-        p += record->size;
+        at += record->size;
     }
     pthread_mutex_unlock(&log->mutex);
     return rc;
 }
 
+/* What it has it keeps, whatever is allowed now. */
+static uint64_t ring_most(const struct log *log)
+{
+    const uint64_t max = log_ring_max(log);
+
+    return max > log->ring.size ? max : log->ring.size;
+}
+
 int log_put(struct log *log, const struct record *record)
 {
-    return log_put_all(log, record, record->size);
+    int rc = -E2BIG;
+
+    pthread_mutex_lock(&log->mutex);
+    if (record->size <= ring_most(log) && (log_fits(log, record->size) || log->ring.size == 0))
+        rc = put_one(log, record);
+    pthread_mutex_unlock(&log->mutex);
+    return rc;
+}
+
+size_t log_record_max(struct log *log)
+{
+    uint64_t most;
+
+    pthread_mutex_lock(&log->mutex);
+    most = ring_most(log);
+    pthread_mutex_unlock(&log->mutex);
+    return most < RECORD_MAX ? (size_t)most : RECORD_MAX;
 }
 
 void log_count_hidden(struct log *log, uint64_t n)
@@ -353,127 +428,4 @@ uint64_t log_last_time(struct log *log)
     time = log->last_time;
     pthread_mutex_unlock(&log->mutex);
     return time;
-}
-
-/* Readers. */
-
-struct log_cursor *log_open(struct log *log)
-{
-    struct log_cursor *cursor = calloc(1, sizeof(*cursor));
-
-    if (!cursor)
-        return NULL;
-    cursor->log = log_ref(log);
-    cursor->next = 1;
-    pthread_mutex_lock(&log->mutex);
-    cursor->next_cursor = log->cursors;
-    cursor->link = &log->cursors;
-    if (log->cursors)
-        log->cursors->link = &cursor->next_cursor;
-    log->cursors = cursor;
-    log->unread_known = false;
-    pthread_mutex_unlock(&log->mutex);
-    return cursor;
-}
-
-void log_close(struct log_cursor *cursor)
-{
-    if (!cursor)
-        return;
-    struct log *log = cursor->log;
-
-    pthread_mutex_lock(&log->mutex);
-    *cursor->link = cursor->next_cursor;
-    if (cursor->next_cursor)
-        cursor->next_cursor->link = cursor->link;
-    log->unread_known = false;
-    pthread_mutex_unlock(&log->mutex);
-    log_unref(log);
-    free(cursor);
-}
-
-/* What stands before the oldest record, for who begins or missed some. Number of records. */
-static size_t take_missed(struct log_cursor *cursor, struct buf *out)
-{
-    struct log *log = cursor->log;
-    uint64_t missed = log->first - cursor->next, time = log->last_time;
-    size_t n = 0;
-
-    if (log->first <= log->last) {
-        const struct record *oldest = (const struct record *)ring_at(&log->ring, log->ring.tail);
-
-        memcpy(&time, ring_at(&log->ring, log->ring.tail + record_time_place(oldest)),
-               sizeof(time));
-    }
-    if (log->spaces && (!cursor->begun || log->spaces_changed >= cursor->next))
-        n += spaces_print(log->spaces, time, out);
-    record_add_note(out, &(struct note){.type = RECORD_DROP,
-                                        .time = time,
-                                        .cpu = UINT32_MAX,
-                                        .n = 1,
-                                        .value = &missed,
-                                        .text = "log",
-                                        .text_len = 3});
-    return n + 1;
-}
-
-/* Where the records end that go into max bytes from a place on; at least one, if there is one. */
-static uint64_t take_until(const struct log *log, uint64_t place, size_t max, size_t *n)
-{
-    uint64_t end = place;
-
-    while (end < log->ring.head) {
-        size_t size = ((const struct record *)ring_at(&log->ring, end))->size;
-
-        if (end > place && end + size - place > max)
-            break;
-        end += size;
-        ++*n;
-    }
-    return end;
-}
-
-static size_t cursor_take(struct log_cursor *cursor, struct buf *out, size_t max)
-{
-    struct log *log = cursor->log;
-    size_t begun = out->len, n = 0, prologue = 0, used;
-    bool missed = cursor->next < log->first;
-    uint64_t place = missed ? log->ring.tail : cursor->place, end;
-
-    if (missed)
-        prologue = take_missed(cursor, out);
-    used = out->len - begun;
-    end = take_until(log, place, used < max ? max - used : 0, &n);
-    ring_add_to(&log->ring, place, (size_t)(end - place), out);
-    if (out->failed) {
-        out->len = begun;
-        return 0;
-    }
-    cursor->next = (missed ? log->first : cursor->next) + n;
-    cursor->place = end;
-    cursor->begun = true;
-    if (cursor->next > log->most_read)
-        log->most_read = cursor->next;
-    log->unread_known = false;
-    return prologue + n;
-}
-
-size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max)
-{
-    size_t n;
-
-    pthread_mutex_lock(&cursor->log->mutex);
-    n = cursor_take(cursor, out, max);
-    pthread_mutex_unlock(&cursor->log->mutex);
-    return n;
-}
-
-bool log_ready(const struct log_cursor *cursor)
-{
-    bool ready;
-
-    pthread_mutex_lock(&cursor->log->mutex);
-    ready = cursor->next <= cursor->log->last;
-    pthread_mutex_unlock(&cursor->log->mutex);
-    return ready;
 }

@@ -16,6 +16,7 @@
 
 #include "core/buf.h"
 #include "core/record.h"
+#include "core/spaces.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,7 +39,7 @@ struct log_stats {
 struct log *log_new(uint64_t max_bytes);
 struct log *log_ref(struct log *log);
 void log_unref(struct log *log); /* NULL allowed */
-/* From now on it may use so much; it never shrinks below what it holds at this moment. */
+/* From now on it may use so much; the memory that it has it keeps. */
 void log_set_max(struct log *log, uint64_t max_bytes);
 uint64_t log_max_bytes(struct log *log);
 /*
@@ -50,12 +51,17 @@ void log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), v
 int log_reserve(struct log *log);
 
 /*
- * One record, copied; times never go back (an earlier one is put at the time of the last). 0;
- * -ENOMEM only while nothing at all could be allocated: then it is counted as refused.
+ * Records, copied, with one lock; times never go back (an earlier one is put at the time of the
+ * last). Ends at the first one that is not well-formed (record_fits). One that is too large for the
+ * ring overwrites nothing: in its place stands a RECORD_DROP of one, "log" (RECORD_REFUSED), and it
+ * counts as lost. 0; -ENOMEM only while nothing at all could be allocated: then they are counted as
+ * refused.
  */
-int log_put(struct log *log, const struct record *record);
-/* A batch, one lock; ends at the first record that is not well-formed (record_fits). */
 int log_put_all(struct log *log, const void *records, size_t len);
+/* One record, by somebody who can be told: -E2BIG where it is too large, and nothing happens. */
+int log_put(struct log *log, const struct record *record);
+/* Bytes of a record that the ring has room for once it has grown as far as it may. */
+size_t log_record_max(struct log *log);
 void log_count_hidden(struct log *log, uint64_t n);
 void log_stats(struct log *log, struct log_stats *out);
 /* Serial of the last record put (0: none yet): grows with each. Cheap, for wake-ups and poll. */
@@ -69,6 +75,8 @@ struct log_cursor {
     uint64_t next;   /* serial of the next record it wants; 1 is the first ever */
     uint64_t place;  /* of that record in the ring, while it is held */
     bool begun;      /* it was given the address spaces as of its beginning */
+    bool told;       /* it is being given them, so far: */
+    struct spaces_walk walk;
     struct log_cursor *next_cursor, **link;
 };
 /* At the first record ever: what is no longer held is told as missed. */
@@ -78,9 +86,10 @@ void log_close(struct log_cursor *cursor);    /* NULL allowed */
 /*
  * Appends whole records to out, oldest first, about max bytes at most (at least one record if there
  * is one), and moves the cursor behind them. First come, for who begins or missed some: COMM and
- * MAP records (RECORD_FOUND, at the time of the oldest record held) of the address spaces as they
- * were then, the kernel's among them, and, if records were missed, a RECORD_DROP with their number,
- * "log". Returns the number of records appended.
+ * MAP records (RECORD_FOUND) of the address spaces as they were before the oldest record held, the
+ * kernel's among them, and, if records were missed, a RECORD_DROP with their number, "log"; all at
+ * the time of the record that was the oldest when this began, in as many takes as it needs. Returns
+ * the number of records appended.
  */
 size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max);
 /* Is there something to take? */

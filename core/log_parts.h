@@ -43,8 +43,6 @@ struct log {
     uint64_t lost, facts_lost, kernel_lost, throttled, hidden, refused;
 };
 
-/* Room for the record, by growing or giving up old ones. False: it does not fit the empty ring. */
-bool log_make_room(struct log *log, size_t size);
 uint64_t log_ring_max(const struct log *log);
 /* Takes a record that is not, or no longer, in the ring into the address spaces. */
 void log_fold(struct log *log, const struct record *record);

@@ -66,13 +66,6 @@ void log_print(struct log *log, struct buf *out)
     buf_free(&spaces);
 }
 
-static bool scan_number(struct scan *scan, uint64_t *value)
-{
-    struct word word;
-
-    return scan_word(scan, &word) && word_u64(word, false, 0, UINT64_MAX, value);
-}
-
 /* The records of a word, all of them well-formed; their number. *data is on the heap. */
 static bool scan_records(struct scan *scan, char **data, size_t *len, uint64_t *n)
 {
@@ -135,9 +128,9 @@ static bool log_fill(struct log *log, struct scan *scan)
 
     log_numbers(log, number, &n);
     for (unsigned i = 0; i < n; i++)
-        if (!scan_number(scan, number[i]))
+        if (!scan_u64(scan, UINT64_MAX, number[i]))
             return false;
-    if (!scan_number(scan, &reserved) || !scan_number(scan, &facts_lost) ||
+    if (!scan_u64(scan, UINT64_MAX, &reserved) || !scan_u64(scan, UINT64_MAX, &facts_lost) ||
         log->max_bytes > LOG_MOST || log->first < 1 || log->last == UINT64_MAX ||
         log->first > log->last + 1 || log->most_read > log->last + 1)
         return false;
@@ -161,12 +154,16 @@ struct log *log_scan(const char *text)
     return NULL;
 }
 
-/* "SERIAL,BEGUN": its place follows from the serial. */
+/* "SERIAL,BEGUN", its place follows from the serial; a comma and its walk, if it is on one. */
 void log_cursor_print(const struct log_cursor *cursor, struct buf *out)
 {
     pthread_mutex_lock(&cursor->log->mutex);
     buf_u64(out, cursor->next);
     buf_str(out, cursor->begun ? ",1" : ",0");
+    if (cursor->told) {
+        buf_char(out, ',');
+        spaces_walk_print(cursor->log->spaces, &cursor->walk, out);
+    }
     pthread_mutex_unlock(&cursor->log->mutex);
 }
 
@@ -180,10 +177,27 @@ static void cursor_place(struct log_cursor *cursor, uint64_t next)
         cursor->place += ((const struct record *)ring_at(&log->ring, cursor->place))->size;
 }
 
+/* walk NULL: it is not on one. */
+static bool cursor_set(struct log_cursor *cursor, uint64_t next, bool begun, const char *walk)
+{
+    struct log *log = cursor->log;
+    bool good = true;
+
+    pthread_mutex_lock(&log->mutex);
+    cursor_place(cursor, next);
+    cursor->begun = begun;
+    if (walk)
+        good = spaces_walk_scan(log->spaces, walk, &cursor->walk);
+    cursor->told = walk && cursor->next < log->first && log->spaces;
+    log->unread_known = false;
+    pthread_mutex_unlock(&log->mutex);
+    return good;
+}
+
 struct log_cursor *log_cursor_scan(struct log *log, const char *text)
 {
+    const char *comma = strchr(text, ','), *end = comma ? strchrnul(comma + 1, ',') : NULL;
     struct word next_word, begun_word;
-    const char *comma = strchr(text, ',');
     struct log_cursor *cursor;
     uint64_t next;
     bool begun;
@@ -191,16 +205,12 @@ struct log_cursor *log_cursor_scan(struct log *log, const char *text)
     if (!comma)
         return NULL;
     next_word = (struct word){text, (size_t)(comma - text)};
-    begun_word = (struct word){comma + 1, strlen(comma + 1)};
+    begun_word = (struct word){comma + 1, (size_t)(end - comma - 1)};
     if (!word_u64(next_word, false, 1, UINT64_MAX, &next) || !word_bool(begun_word, &begun))
         return NULL;
     cursor = log_open(log);
-    if (!cursor)
-        return NULL;
-    pthread_mutex_lock(&log->mutex);
-    cursor_place(cursor, next);
-    cursor->begun = begun;
-    log->unread_known = false;
-    pthread_mutex_unlock(&log->mutex);
-    return cursor;
+    if (cursor && cursor_set(cursor, next, begun, *end ? end + 1 : NULL))
+        return cursor;
+    log_close(cursor);
+    return NULL;
 }

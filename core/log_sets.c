@@ -12,7 +12,7 @@
 
 #define EVENTS_MAX 256 /* places of LOG_ID */
 
-struct set {
+struct log_set {
     unsigned n;
     struct log_event event[];
 };
@@ -21,10 +21,10 @@ struct log_sets {
     pthread_mutex_t mutex;
     unsigned refs;
     uint64_t n;
-    struct set **set;
+    struct log_set **set;
 };
 
-static void set_free(struct set *set)
+static void set_free(struct log_set *set)
 {
     for (unsigned i = 0; i < set->n; i++) {
         free(set->event[i].name);
@@ -70,9 +70,9 @@ static bool event_dup(struct log_event *to, const struct log_event *from)
 }
 
 /* NULL: no memory. */
-static struct set *set_new(const struct log_event *events, unsigned n)
+static struct log_set *set_new(const struct log_event *events, unsigned n)
 {
-    struct set *set = calloc(1, sizeof(*set) + n * sizeof(set->event[0]));
+    struct log_set *set = calloc(1, sizeof(*set) + n * sizeof(set->event[0]));
 
     if (!set)
         return NULL;
@@ -86,13 +86,13 @@ static struct set *set_new(const struct log_event *events, unsigned n)
 }
 
 /* Takes the set over; its number, or 0: no memory. */
-static uint64_t sets_append(struct log_sets *sets, struct set *set)
+static uint64_t sets_append(struct log_sets *sets, struct log_set *set)
 {
-    struct set **grown;
+    struct log_set **grown;
     uint64_t number = 0;
 
     pthread_mutex_lock(&sets->mutex);
-    grown = realloc(sets->set, (sets->n + 1) * sizeof(struct set *));
+    grown = realloc(sets->set, (sets->n + 1) * sizeof(struct log_set *));
     if (grown) {
         sets->set = grown;
         grown[sets->n++] = set;
@@ -106,7 +106,7 @@ static uint64_t sets_append(struct log_sets *sets, struct set *set)
 
 uint64_t log_sets_add(struct log_sets *sets, const struct log_event *events, unsigned n)
 {
-    struct set *set = n <= EVENTS_MAX ? set_new(events, n) : NULL;
+    struct log_set *set = n <= EVENTS_MAX ? set_new(events, n) : NULL;
 
     return set ? sets_append(sets, set) : 0;
 }
@@ -121,9 +121,9 @@ uint64_t log_sets_last(struct log_sets *sets)
     return n;
 }
 
-static const struct set *set_of(struct log_sets *sets, uint64_t number)
+static const struct log_set *set_of(struct log_sets *sets, uint64_t number)
 {
-    const struct set *set;
+    const struct log_set *set;
 
     pthread_mutex_lock(&sets->mutex);
     set = number > 0 && number <= sets->n ? sets->set[number - 1] : NULL;
@@ -133,14 +133,14 @@ static const struct set *set_of(struct log_sets *sets, uint64_t number)
 
 const struct log_event *log_sets_event(struct log_sets *sets, uint64_t number, unsigned place)
 {
-    const struct set *set = set_of(sets, number);
+    const struct log_set *set = set_of(sets, number);
 
     return set && place < set->n ? &set->event[place] : NULL;
 }
 
 unsigned log_sets_events(struct log_sets *sets, uint64_t number)
 {
-    const struct set *set = set_of(sets, number);
+    const struct log_set *set = set_of(sets, number);
 
     return set ? set->n : 0;
 }
@@ -170,20 +170,13 @@ void log_sets_print(struct log_sets *sets, struct buf *out)
 
     buf_u64(out, n);
     for (uint64_t number = 1; number <= n; number++) {
-        const struct set *set = set_of(sets, number);
+        const struct log_set *set = set_of(sets, number);
 
         buf_char(out, ' ');
         buf_u64(out, set->n);
         for (unsigned i = 0; i < set->n; i++)
             event_print(&set->event[i], out);
     }
-}
-
-static bool scan_number(struct scan *scan, uint64_t max, uint64_t *value)
-{
-    struct word word;
-
-    return scan_word(scan, &word) && word_u64(word, false, 0, max, value);
 }
 
 /* A string on the heap, or NULL. */
@@ -209,9 +202,9 @@ static bool event_scan(struct scan *scan, struct log_event *event)
 
     event->name = scan_string(scan);
     event->resolved = event->name ? scan_string(scan) : NULL;
-    if (!event->resolved || !scan_number(scan, UINT64_MAX, &event->period) ||
-        !scan_number(scan, UINT64_MAX, &event->freq) || !scan_number(scan, 1, &chains) ||
-        !scan_number(scan, UINT32_MAX, &type) || !scan_number(scan, UINT64_MAX, &event->config))
+    if (!event->resolved || !scan_u64(scan, UINT64_MAX, &event->period) ||
+        !scan_u64(scan, UINT64_MAX, &event->freq) || !scan_u64(scan, 1, &chains) ||
+        !scan_u64(scan, UINT32_MAX, &type) || !scan_u64(scan, UINT64_MAX, &event->config))
         return false;
     event->chains = chains;
     event->type = (uint32_t)type;
@@ -221,10 +214,10 @@ static bool event_scan(struct scan *scan, struct log_event *event)
 static bool set_scan(struct log_sets *sets, struct scan *scan)
 {
     uint64_t n;
-    struct set *set;
+    struct log_set *set;
     bool good;
 
-    if (!scan_number(scan, EVENTS_MAX, &n))
+    if (!scan_u64(scan, EVENTS_MAX, &n))
         return false;
     set = calloc(1, sizeof(*set) + n * sizeof(set->event[0]));
     good = set != NULL;
@@ -244,7 +237,7 @@ struct log_sets *log_sets_scan(const char *text)
     uint64_t n = 0;
 
     scan_init(&scan, text, strlen(text));
-    if (sets && scan_number(&scan, UINT64_MAX, &n)) {
+    if (sets && scan_u64(&scan, UINT64_MAX, &n)) {
         while (n > 0 && set_scan(sets, &scan))
             n--;
         if (n == 0)

@@ -1,15 +1,53 @@
 /*
- * What an open file remembers, as one line of text: out and in.
+ * What an open file keeps for its reader is charged to who opened it; and what it remembers, as one
+ * line of text, out and in.
  */
 #include "core/engine.h"
 
 #include "core/fields.h"
+#include "core/instance.h"
 #include "core/reader.h"
 #include "core/rests.h"
 #include "core/series.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* NULL: more than the limit, or no memory. */
+static struct account *charged(struct engine *engine, uid_t uid, uint64_t bytes, uint64_t limit)
+{
+    struct user *user = user_get(engine, uid);
+    struct account *account = user ? account_new(user, limit) : NULL;
+
+    if (account && !account_charge(account, (int64_t)bytes)) {
+        account_end(account);
+        account = NULL;
+    }
+    user_unref(engine, user);
+    return account;
+}
+
+bool open_file_keep(struct open_file *open, struct engine *engine, uid_t uid, uint64_t bytes,
+                    uint64_t limit)
+{
+    struct account *account = bytes ? charged(engine, uid, bytes, limit) : NULL;
+
+    if (bytes && !account)
+        return false;
+    open_file_let_go(open);
+    open->kept = account;
+    open->kept_bytes = bytes;
+    return true;
+}
+
+void open_file_let_go(struct open_file *open)
+{
+    if (open->kept)
+        account_add(open->kept, -(int64_t)open->kept_bytes);
+    account_end(open->kept);
+    open->kept = NULL;
+    open->kept_bytes = 0;
+}
 
 void open_file_print(const struct open_file *open, struct buf *out)
 {
@@ -42,6 +80,9 @@ bool open_file_scan(struct open_file *open, const char *text, struct engine *eng
     fine = held_take(&held, &open->rights) && fine;
     if (!fine || !scan_word(&line, &label))
         return false;
+    if (open->kept_bytes) /* it was granted once */
+        open_file_keep(open, engine, open->rights ? open->rights->uid : 0, open->kept_bytes,
+                       UINT64_MAX);
     if (word_is(label, "log"))
         return (open->reader = log_reader_scan(line_rest(&line), engine)) != NULL;
     if (*line_rest(&line) != '-')

@@ -108,11 +108,6 @@ static void add_text(struct buf *out, const char *text, size_t room)
         buf_char(out, '\0');
 }
 
-static size_t padded(size_t len)
-{
-    return (len + 7) & ~(size_t)7;
-}
-
 /*
  * A PMU's number means another PMU elsewhere, tracepoints are printed with a format that the stream
  * has not, and a few software events are no samples to perf: it would fail, or leave out what it
@@ -163,7 +158,7 @@ static void add_attr(struct buf *out, const struct log_event *event, uint64_t id
 static void add_name(struct buf *out, const struct log_event *event, uint64_t id)
 {
     uint64_t update[] = {UPDATE_NAME, id};
-    size_t room = padded(text_len(event->name) + 1);
+    size_t room = record_padded(text_len(event->name) + 1);
 
     add_head(out, STREAM_UPDATE, sizeof(struct record) + sizeof(update) + room);
     buf_add(out, update, sizeof(update));
@@ -191,7 +186,7 @@ static void add_new_sets(struct perfdata *form, struct log_sets *sets, struct bu
 static void add_feature_cpu(struct buf *out, const char *machine)
 {
     uint64_t feature = FEATURE_CPU;
-    uint32_t room = (uint32_t)(padded(sizeof(room) + text_len(machine) + 1) - sizeof(room));
+    uint32_t room = (uint32_t)(record_padded(sizeof(room) + text_len(machine) + 1) - sizeof(room));
 
     add_head(out, STREAM_FEATURE, sizeof(struct record) + sizeof(feature) + sizeof(room) + room);
     buf_add(out, &feature, sizeof(feature));

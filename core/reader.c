@@ -157,7 +157,7 @@ static bool reader_learn(struct log_reader *reader, const struct pmc *pmc)
     const struct engine *engine = pmc->engine;
 
     reader->uid = pmc->uid;
-    if (reader->told)
+    if (reader->told && reader->headed)
         return true;
     reader_forget(reader);
     reader->name = strdup(pmc->name);
@@ -173,9 +173,9 @@ static bool reader_learn(struct log_reader *reader, const struct pmc *pmc)
     return true;
 }
 
-/* ---- a batch ---- */
+/* ---- a reply ---- */
 
-struct batch {
+struct reply {
     struct work work;
     const struct engine *engine;
     struct log_reader *reader;
@@ -183,16 +183,16 @@ struct batch {
     struct buf text;
 };
 
-static void batch_head(struct batch *batch)
+static void reply_head(struct reply *reply)
 {
-    struct log_reader *reader = batch->reader;
-    const struct engine *engine = batch->engine;
+    struct log_reader *reader = reply->reader;
+    const struct engine *engine = reply->engine;
 
     if (!reader->machine.len)
         engine->host->cpu_name(engine->host_state, &reader->machine);
     reader->facts.machine = buf_text(&reader->machine);
     if (!reader->headed)
-        reader->form->head(reader->state, &reader->facts, &batch->text);
+        reader->form->head(reader->state, &reader->facts, &reply->text);
 }
 
 /* Bytes of records for so much text; what does not fit waits for the next read. */
@@ -202,14 +202,14 @@ static size_t records_for(const struct log_form *form, size_t room)
 }
 
 /* The records from this place on become text. */
-static void batch_form(struct batch *batch, size_t at)
+static void reply_form(struct reply *reply, size_t at)
 {
-    struct log_reader *reader = batch->reader;
+    struct log_reader *reader = reply->reader;
     const char *records = reader->records.data;
     size_t len = reader->records.len;
 
     if (at < len)
-        reader->form->records(reader->state, &reader->facts, records + at, len - at, &batch->text);
+        reader->form->records(reader->state, &reader->facts, records + at, len - at, &reply->text);
     for (size_t size; at < len; at += size) {
         size = ((const struct record *)(records + at))->size;
         reader->closed = ((const struct record *)(records + at))->type == RECORD_CLOSE;
@@ -218,41 +218,41 @@ static void batch_form(struct batch *batch, size_t at)
 
 /* Until the reply is nearly full. Without memory for the text the records are kept for next time.
  */
-static void batch_run(struct work *work)
+static void reply_run(struct work *work)
 {
-    struct batch *batch = (struct batch *)work;
-    struct log_reader *reader = batch->reader;
-    size_t max = records_for(reader->form, batch->room), at;
+    struct reply *reply = (struct reply *)work;
+    struct log_reader *reader = reply->reader;
+    size_t max = records_for(reader->form, reply->room), at;
 
-    batch_head(batch);
-    batch_form(batch, 0); /* what was kept */
+    reply_head(reply);
+    reply_form(reply, 0); /* what was kept */
     if (max < BATCH_LEAST)
         max = BATCH_LEAST;
-    while (max >= BATCH_LEAST && reader->cursor && !batch->text.failed) {
+    while (max >= BATCH_LEAST && reader->cursor && !reply->text.failed) {
         at = reader->records.len;
         if (!log_take(reader->cursor, &reader->records, max))
             break;
-        batch_form(batch, at);
-        max = batch->text.len < batch->room
-                  ? records_for(reader->form, batch->room - batch->text.len)
+        reply_form(reply, at);
+        max = reply->text.len < reply->room
+                  ? records_for(reader->form, reply->room - reply->text.len)
                   : 0;
     }
-    batch->text.failed |= reader->records.failed;
+    reply->text.failed |= reader->records.failed;
     reader->records.failed = false;
-    if (!batch->text.failed)
+    if (!reply->text.failed)
         buf_free(&reader->records);
 }
 
 static int stream_log(struct call *call, const struct log_form *form);
 
 /* The text becomes the reply's. Records without a line are no end of file: then it looks again. */
-static int batch_finish(struct call *call, struct work *work)
+static int reply_finish(struct call *call, struct work *work)
 {
-    struct batch *batch = (struct batch *)work;
-    struct log_reader *reader = batch->reader;
-    struct buf text = batch->text;
+    struct reply *reply = (struct reply *)work;
+    struct log_reader *reader = reply->reader;
+    struct buf text = reply->text;
 
-    free(batch);
+    free(reply);
     reader->busy = false;
     reader->headed |= !text.failed;
     if (text.failed || !text.len) {
@@ -265,23 +265,23 @@ static int batch_finish(struct call *call, struct work *work)
     return CALL_DONE;
 }
 
-/* The first one looks at the machine, and may have all address spaces to tell. */
-static int batch_begin(struct call *call, struct log_reader *reader)
+/* The first one looks at the machine. */
+static int reply_begin(struct call *call, struct log_reader *reader)
 {
-    struct batch *batch = calloc(1, sizeof *batch);
+    struct reply *reply = calloc(1, sizeof *reply);
     struct log_cursor *cursor = reader->cursor;
 
-    if (!batch)
+    if (!reply)
         return err_set(&call->err, E32, "no memory");
-    batch->work = (struct work){batch_run, batch_finish, !reader->headed};
-    batch->engine = call->engine;
-    batch->reader = reader;
-    batch->room = call->room < ROOM_MOST ? call->room : ROOM_MOST;
-    buf_init(&batch->text, NULL, 0);
+    reply->work = (struct work){reply_run, reply_finish, !reader->headed};
+    reply->engine = call->engine;
+    reply->reader = reader;
+    reply->room = call->room < ROOM_MOST ? call->room : ROOM_MOST;
+    buf_init(&reply->text, NULL, 0);
     reader->facts.sets = reader->sets;
     reader->facts.arrived = cursor ? log_last(cursor->log) : 0;
     reader->busy = true;
-    call->work = &batch->work;
+    call->work = &reply->work;
     return CALL_WORK;
 }
 
@@ -327,7 +327,7 @@ static int stream_log(struct call *call, const struct log_form *form)
     if (pmc && (!reader_learn(reader, pmc) || !reader_follow(reader, pmc)))
         return err_set(&call->err, E32, "no memory");
     if (reader->told && reader_ready(reader))
-        return batch_begin(call, reader);
+        return reply_begin(call, reader);
     if (!pmc)
         return stream_rest(call, reader);
     if (!records_come(pmc))
@@ -343,6 +343,25 @@ int stream_samples(struct call *call)
 int stream_samples_perf(struct call *call)
 {
     return stream_log(call, &form_perf);
+}
+
+/* What is released before its first read can still be read. That read tells what went wrong. */
+static void begin_log(struct call *call, const struct log_form *form)
+{
+    struct log_reader *reader = reader_of(call, form);
+
+    if (reader && reader_learn(reader, call->pmc))
+        reader_follow(reader, call->pmc);
+}
+
+void begin_samples(struct call *call)
+{
+    begin_log(call, &form_text);
+}
+
+void begin_samples_perf(struct call *call)
+{
+    begin_log(call, &form_perf);
 }
 
 /* Nothing was read yet: there is a first line. At its end it is readable too, as files are. */
@@ -420,13 +439,6 @@ static char *text_scan(struct scan *scan)
     return NULL;
 }
 
-static bool number_scan(struct scan *scan, uint64_t *value)
-{
-    struct word word;
-
-    return scan_word(scan, &word) && word_u64(word, false, 0, UINT64_MAX, value);
-}
-
 static bool reader_rest_scan(struct log_reader *reader, const char *text)
 {
     struct log_facts *facts = &reader->facts;
@@ -437,8 +449,9 @@ static bool reader_rest_scan(struct log_reader *reader, const char *text)
     scan_init(&scan, text, strlen(text));
     if (!scan_word(&scan, &cursor) || !(reader->name = text_scan(&scan)) ||
         !(reader->class = text_scan(&scan)) || !(reader->event = text_scan(&scan)) ||
-        !number_scan(&scan, &facts->monotonic_ns) || !number_scan(&scan, &facts->realtime_ns) ||
-        !number_scan(&scan, &facts->tsc) || scan.p == scan.end ||
+        !scan_u64(&scan, UINT64_MAX, &facts->monotonic_ns) ||
+        !scan_u64(&scan, UINT64_MAX, &facts->realtime_ns) ||
+        !scan_u64(&scan, UINT64_MAX, &facts->tsc) || scan.p == scan.end ||
         !rest_scan(reader->engine, reader->pmc, scan.p + 1, &log, &reader->sets))
         return false;
     reader_tell(reader);

@@ -8,11 +8,6 @@
 
 static const char padding[8];
 
-static size_t padded(size_t len)
-{
-    return (len + 7) & ~(size_t)7;
-}
-
 struct record_tail *record_tail(const struct record *record)
 {
     if (record_is_note(record) || record->type == RECORD_SAMPLE)
@@ -64,7 +59,7 @@ static bool note_fits(const struct record *record)
 
     return record->size >= sizeof(*note) && record->size == sizeof(*note) +
                                                                 note->n * sizeof(note->value[0]) +
-                                                                padded(note->text_len);
+                                                                record_padded(note->text_len);
 }
 
 bool record_fits(const struct record *record, size_t room)
@@ -103,7 +98,7 @@ static void record_end(struct buf *out, size_t begun)
 static void add_text(struct buf *out, const char *text, size_t len, size_t nuls)
 {
     buf_add(out, text, len);
-    buf_add(out, padding, padded(len + nuls) - len);
+    buf_add(out, padding, record_padded(len + nuls) - len);
 }
 
 static size_t cut(size_t len, size_t max)
@@ -123,7 +118,7 @@ void record_add_note(struct buf *out, const struct note *note)
     size_t values = n * sizeof(note->value[0]), text_len = cut(note->text_len, most - values);
     size_t begun = out->len;
     struct record_note fixed = {
-        .head = head_of(note->type, note->misc, sizeof(fixed) + values + padded(text_len)),
+        .head = head_of(note->type, note->misc, sizeof(fixed) + values + record_padded(text_len)),
         .time = note->time,
         .pid = note->pid,
         .tid = note->tid,
@@ -150,7 +145,7 @@ static void add_with_text(struct buf *out, struct record *fixed, size_t size, co
 {
     size_t len = cut(strlen(text), RECORD_MAX - size - sizeof(*tail) - 1), begun = out->len;
 
-    fixed->size = (uint16_t)(size + padded(len + 1) + sizeof(*tail));
+    fixed->size = (uint16_t)(size + record_padded(len + 1) + sizeof(*tail));
     buf_add(out, fixed, size);
     add_text(out, text, len, 1);
     buf_add(out, tail, sizeof(*tail));
@@ -189,6 +184,22 @@ void record_add_map(struct buf *out, uint64_t time, const struct map_facts *map,
     struct record_tail tail = tail_of(time, map->pid, map->tid);
 
     add_with_text(out, &fixed.head, offsetof(struct record_map, path), map->path, &tail);
+}
+
+void record_add_map_of(struct buf *out, uint64_t time, const struct record_map *map, uint32_t pid,
+                       uint32_t tid, unsigned misc)
+{
+    const size_t begun = out->len;
+    struct record_map *copy;
+
+    buf_add(out, map, map->head.size);
+    if (out->failed)
+        return;
+    copy = (struct record_map *)(out->data + begun);
+    copy->head.misc = (uint16_t)misc;
+    copy->pid = pid;
+    copy->tid = tid;
+    *record_tail(&copy->head) = tail_of(time, pid, tid);
 }
 
 void record_add_lost(struct buf *out, uint64_t time, uint64_t id, uint64_t lost)

@@ -52,6 +52,9 @@ enum record_type {
 /* of COMM, MAP: made by pmcfs from what was there before, not told by the kernel */
 #define RECORD_FOUND 0x8000u
 
+/* of DROP: stands in the place of a record that the log was too small for */
+#define RECORD_REFUSED 4u
+
 #define RECORD_MAX 65528 /* bytes of one record */
 
 struct record {
@@ -59,6 +62,11 @@ struct record {
     uint16_t misc;
     uint16_t size; /* with this head */
 };
+
+static inline size_t record_padded(size_t len)
+{
+    return (len + 7) & ~(size_t)7;
+}
 
 /* Ends every record of perf's types but samples. */
 struct record_tail {
@@ -193,6 +201,9 @@ struct map_facts {
     const char *path;
 };
 void record_add_map(struct buf *out, uint64_t time, const struct map_facts *map, unsigned misc);
+/* A mapping once more, as one of this process, told by this thread. */
+void record_add_map_of(struct buf *out, uint64_t time, const struct record_map *map, uint32_t pid,
+                       uint32_t tid, unsigned misc);
 void record_add_lost(struct buf *out, uint64_t time, uint64_t id, uint64_t lost);
 void record_add_task(struct buf *out, enum record_type type, uint64_t time, uint32_t pid,
                      uint32_t ppid, uint32_t tid, uint32_t ptid);

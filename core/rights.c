@@ -58,12 +58,6 @@ void rights_print(const struct rights *rights, struct buf *out)
     }
 }
 
-static bool number_scan(struct scan *scan, uint64_t max, uint64_t *value)
-{
-    struct word word;
-    return scan_word(scan, &word) && word_u64(word, false, 0, max, value);
-}
-
 static bool groups_scan(struct scan *scan, struct rights *rights)
 {
     struct word word;
@@ -88,9 +82,9 @@ static bool fields_scan(struct scan *scan, struct rights *rights)
 {
     uint64_t uid, gid, superuser, fd;
     struct word word;
-    if (!number_scan(scan, UINT32_MAX, &uid) || !number_scan(scan, UINT32_MAX, &gid) ||
-        !number_scan(scan, UINT64_MAX, &rights->capabilities) ||
-        !number_scan(scan, 1, &superuser) || !scan_word(scan, &word))
+    if (!scan_u64(scan, UINT32_MAX, &uid) || !scan_u64(scan, UINT32_MAX, &gid) ||
+        !scan_u64(scan, UINT64_MAX, &rights->capabilities) || !scan_u64(scan, 1, &superuser) ||
+        !scan_word(scan, &word))
         return false;
     rights->uid = (uid_t)uid;
     rights->gid = (gid_t)gid;

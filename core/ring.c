@@ -5,28 +5,30 @@
 
 #include <stdlib.h>
 
+/* Of len bytes from a place on so many lie before the end of the block. */
+static size_t ring_first(const struct ring *ring, uint64_t place, size_t len)
+{
+    const size_t together = ring_together(ring, place);
+
+    return len < together ? len : together;
+}
+
 void ring_copy(const struct ring *ring, uint64_t place, void *to, size_t len)
 {
-    size_t first;
-
     if (!len)
         return;
-    first = ring_together(ring, place);
-    if (first > len)
-        first = len;
+    const size_t first = ring_first(ring, place, len);
+
     memcpy(to, ring_at(ring, place), first);
     memcpy((char *)to + first, ring->data, len - first);
 }
 
 void ring_add_to(const struct ring *ring, uint64_t place, size_t len, struct buf *out)
 {
-    size_t first;
-
     if (!len)
         return;
-    first = ring_together(ring, place);
-    if (first > len)
-        first = len;
+    const size_t first = ring_first(ring, place, len);
+
     buf_add(out, ring_at(ring, place), first);
     buf_add(out, ring->data, len - first);
 }

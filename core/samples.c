@@ -1,6 +1,7 @@
 /*
  * What else is done with a log: somebody writes a remark into it, somebody reads it folded.
  */
+#include "core/engine.h"
 #include "core/files.h"
 #include "core/folded.h"
 #include "core/pmc.h"
@@ -28,6 +29,24 @@ static void remark_run(struct work *work)
     recording_unref(remark->recording);
 }
 
+/* Too large for what the ring may become, or for what it has become. */
+static int remark_refuse(struct call *call, struct pmc *pmc, size_t size)
+{
+    const size_t most = log_record_max(pmc->log);
+
+    if (size > most)
+        return err_set(
+            &call->err, P04,
+            "a text of %zu bytes: the log of %s (logsize=%llu) has no room for more than "
+            "%zu at once; write less, or set a larger logsize",
+            call->len, pmc->name, (unsigned long long)log_size(pmc->engine, &pmc->settings),
+            most - sizeof(struct record_note));
+    return err_set(&call->err, X14,
+                   "no memory for a record of the log of %s, or none that max_log_per_user "
+                   "leaves: release other PMCs, or set a smaller logsize for them",
+                   pmc->name);
+}
+
 static int remark_put(struct call *call, struct pmc *pmc)
 {
     struct buf record;
@@ -39,16 +58,18 @@ static int remark_put(struct call *call, struct pmc *pmc)
                                             .cpu = UINT32_MAX,
                                             .text = call->text,
                                             .text_len = call->len});
-    if (!record.failed && pmc_keeps_log(pmc))
+    if (!pmc_keeps_log(pmc)) {
+        buf_free(&record);
+        return err_set(&call->err, X14, "no memory for the log of %s", pmc->name);
+    }
+    if (!record.failed)
         rc = log_put(pmc->log, (const struct record *)record.data);
-    buf_free(&record);
     if (rc)
-        return err_set(&call->err, X14,
-                       "no memory for a record of the log of %s, or none that max_log_per_user "
-                       "leaves: release other PMCs, or set a smaller logsize for them",
-                       pmc->name);
-    pmc_wake(pmc);
-    return CALL_DONE;
+        rc = remark_refuse(call, pmc, record.len);
+    else
+        pmc_wake(pmc);
+    buf_free(&record);
+    return rc;
 }
 
 static int remark_finish(struct call *call, struct work *work)
@@ -115,11 +136,27 @@ static void folding_run(struct work *work)
     log_unref(folding->log);
 }
 
+/* What does not fit into this reply is kept until it is read. */
+static int folding_keep(struct call *call, const struct folding *folding)
+{
+    const uint64_t limit = tunable_u64(&call->engine->tunables, TUNABLE_MAX_LOG_PER_USER);
+    const size_t len = folding->text.len;
+
+    if (!call->open ||
+        open_file_keep(call->open, call->engine, folding->uid, len > call->room ? len : 0, limit))
+        return CALL_DONE;
+    return err_set(
+        &call->err, P11,
+        "a text of %zu bytes is kept until it is read, and max_log_per_user leaves uid %u "
+        "less: close other open samples.folded, release a PMC, or set a smaller logsize",
+        len, (unsigned)folding->uid);
+}
+
 static int folding_finish(struct call *call, struct work *work)
 {
     struct folding *folding = (struct folding *)work;
-    int rc =
-        folding->rc || folding->text.failed ? err_set(&call->err, E32, "no memory") : CALL_DONE;
+    int rc = folding->rc || folding->text.failed ? err_set(&call->err, E32, "no memory")
+                                                 : folding_keep(call, folding);
 
     if (rc == CALL_DONE && folding->text.len) {
         buf_free(call->out);

@@ -163,6 +163,13 @@ bool word_u64(struct word word, bool hex, uint64_t min, uint64_t max, uint64_t *
     return true;
 }
 
+bool scan_u64(struct scan *scan, uint64_t max, uint64_t *value)
+{
+    struct word word;
+
+    return scan_word(scan, &word) && word_u64(word, false, 0, max, value);
+}
+
 bool word_bool(struct word word, bool *value)
 {
     static const struct {

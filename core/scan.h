@@ -48,6 +48,8 @@ char *word_dup(struct word word);
  * outside; nothing is said: the caller knows what the number means and names the range.
  */
 bool word_u64(struct word word, bool hex, uint64_t min, uint64_t max, uint64_t *value);
+/* The next word as a decimal number of at most max. */
+bool scan_u64(struct scan *scan, uint64_t max, uint64_t *value);
 /* on/off/yes/no/1/0/true/false. */
 bool word_bool(struct word word, bool *value);
 

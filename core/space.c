@@ -40,12 +40,7 @@ void space_name_free(uint64_t *bytes, char *name)
 
 /* Mappings. */
 
-static uint64_t map_end(const struct record_map *map)
-{
-    return map->length <= UINT64_MAX - map->start ? map->start + map->length : UINT64_MAX;
-}
-
-static void held_unref(uint64_t *bytes, struct held *held)
+static void held_unref(uint64_t *bytes, struct held_map *held)
 {
     if (--held->refs == 0)
         space_free(bytes, held, sizeof(*held) + map_of(held)->head.size);
@@ -53,14 +48,14 @@ static void held_unref(uint64_t *bytes, struct held *held)
 
 static size_t maps_bytes(unsigned size)
 {
-    return sizeof(struct maps) + size * sizeof(struct held *);
+    return sizeof(struct maps) + size * sizeof(struct held_map *);
 }
 
-void process_clear_maps(uint64_t *bytes, struct process *process)
+void space_clear_maps(uint64_t *bytes, struct space *space)
 {
-    struct maps *maps = process->maps;
+    struct maps *maps = space->maps;
 
-    process->maps = NULL;
+    space->maps = NULL;
     if (!maps || --maps->refs > 0)
         return;
     for (unsigned i = 0; i < maps->n; i++)
@@ -68,7 +63,7 @@ void process_clear_maps(uint64_t *bytes, struct process *process)
     space_free(bytes, maps, maps_bytes(maps->size));
 }
 
-void process_share_maps(struct process *child, const struct process *parent)
+void space_share_maps(struct space *child, const struct space *parent)
 {
     child->maps = parent->maps;
     if (child->maps)
@@ -76,9 +71,9 @@ void process_share_maps(struct process *child, const struct process *parent)
 }
 
 /* The process's own mappings with room for one more; NULL: no memory. */
-static struct maps *maps_own(uint64_t *bytes, struct process *process)
+static struct maps *maps_own(uint64_t *bytes, struct space *space)
 {
-    struct maps *old = process->maps, *maps;
+    struct maps *old = space->maps, *maps;
     unsigned n = old ? old->n : 0, size = n < 4 ? 8 : 2 * n;
 
     if (old && old->refs == 1 && n < old->size)
@@ -92,8 +87,8 @@ static struct maps *maps_own(uint64_t *bytes, struct process *process)
         maps->held[maps->n] = old->held[maps->n];
         maps->held[maps->n]->refs++;
     }
-    process_clear_maps(bytes, process);
-    process->maps = maps;
+    space_clear_maps(bytes, space);
+    space->maps = maps;
     return maps;
 }
 
@@ -112,7 +107,7 @@ unsigned maps_search(const struct maps *maps, uint64_t address)
     return low;
 }
 
-static void maps_put(uint64_t *bytes, struct maps *maps, struct held *held)
+static void maps_put(uint64_t *bytes, struct maps *maps, struct held_map *held)
 {
     uint64_t end = map_end(map_of(held));
     unsigned first = maps_search(maps, map_of(held)->start), behind = first;
@@ -120,15 +115,15 @@ static void maps_put(uint64_t *bytes, struct maps *maps, struct held *held)
     while (behind < maps->n && map_of(maps->held[behind])->start < end)
         held_unref(bytes, maps->held[behind++]);
     memmove(&maps->held[first + 1], &maps->held[behind],
-            (maps->n - behind) * sizeof(struct held *));
+            (maps->n - behind) * sizeof(struct held_map *));
     maps->held[first] = held;
     maps->n = maps->n + 1 - (behind - first);
 }
 
-bool process_map(uint64_t *bytes, struct process *process, const struct record_map *map)
+bool space_map(uint64_t *bytes, struct space *space, const struct record_map *map)
 {
-    struct maps *maps = maps_own(bytes, process);
-    struct held *held = maps ? space_alloc(bytes, sizeof(*held) + map->head.size) : NULL;
+    struct maps *maps = maps_own(bytes, space);
+    struct held_map *held = maps ? space_alloc(bytes, sizeof(*held) + map->head.size) : NULL;
 
     if (!held)
         return false;
@@ -140,14 +135,14 @@ bool process_map(uint64_t *bytes, struct process *process, const struct record_m
 
 /* Threads. */
 
-static unsigned thread_place(const struct process *process, uint32_t tid)
+unsigned space_thread_place(const struct space *space, uint32_t tid)
 {
-    unsigned low = 0, high = process->n_threads;
+    unsigned low = 0, high = space->n_threads;
 
     while (low < high) {
         unsigned middle = (low + high) / 2;
 
-        if (process->threads[middle].tid >= tid)
+        if (space->threads[middle].tid >= tid)
             high = middle;
         else
             low = middle + 1;
@@ -155,82 +150,82 @@ static unsigned thread_place(const struct process *process, uint32_t tid)
     return low;
 }
 
-struct thread *thread_find(const struct process *process, uint32_t tid)
+struct space_thread *space_thread(const struct space *space, uint32_t tid)
 {
-    unsigned i = thread_place(process, tid);
+    unsigned i = space_thread_place(space, tid);
 
-    return i < process->n_threads && process->threads[i].tid == tid ? &process->threads[i] : NULL;
+    return i < space->n_threads && space->threads[i].tid == tid ? &space->threads[i] : NULL;
 }
 
-static bool threads_grow(uint64_t *bytes, struct process *process)
+static bool threads_grow(uint64_t *bytes, struct space *space)
 {
-    unsigned size = process->threads_size ? 2 * process->threads_size : 2;
-    struct thread *threads = space_alloc(bytes, size * sizeof(*threads));
+    unsigned size = space->threads_size ? 2 * space->threads_size : 2;
+    struct space_thread *threads = space_alloc(bytes, size * sizeof(*threads));
 
     if (!threads)
         return false;
-    if (process->n_threads)
-        memcpy(threads, process->threads, process->n_threads * sizeof(*threads));
-    space_free(bytes, process->threads, process->threads_size * sizeof(*threads));
-    process->threads = threads;
-    process->threads_size = size;
+    if (space->n_threads)
+        memcpy(threads, space->threads, space->n_threads * sizeof(*threads));
+    space_free(bytes, space->threads, space->threads_size * sizeof(*threads));
+    space->threads = threads;
+    space->threads_size = size;
     return true;
 }
 
-struct thread *thread_make(uint64_t *bytes, struct process *process, uint32_t tid)
+struct space_thread *space_thread_make(uint64_t *bytes, struct space *space, uint32_t tid)
 {
-    unsigned i = thread_place(process, tid);
+    unsigned i = space_thread_place(space, tid);
 
-    if (i < process->n_threads && process->threads[i].tid == tid)
-        return &process->threads[i];
-    if (process->n_threads == process->threads_size && !threads_grow(bytes, process))
+    if (i < space->n_threads && space->threads[i].tid == tid)
+        return &space->threads[i];
+    if (space->n_threads == space->threads_size && !threads_grow(bytes, space))
         return NULL;
-    memmove(&process->threads[i + 1], &process->threads[i],
-            (process->n_threads - i) * sizeof(process->threads[0]));
-    process->n_threads++;
-    process->threads[i] = (struct thread){.tid = tid};
-    return &process->threads[i];
+    memmove(&space->threads[i + 1], &space->threads[i],
+            (space->n_threads - i) * sizeof(space->threads[0]));
+    space->n_threads++;
+    space->threads[i] = (struct space_thread){.tid = tid};
+    return &space->threads[i];
 }
 
-void thread_end(uint64_t *bytes, struct process *process, struct thread *thread)
+void space_thread_end(uint64_t *bytes, struct space *space, struct space_thread *thread)
 {
-    size_t behind = (size_t)(process->threads + process->n_threads - (thread + 1));
+    size_t behind = (size_t)(space->threads + space->n_threads - (thread + 1));
 
     space_name_free(bytes, thread->name);
     memmove(thread, thread + 1, behind * sizeof(*thread));
-    process->n_threads--;
+    space->n_threads--;
 }
 
-const char *thread_name(const struct process *process, uint32_t tid)
+const char *space_thread_name(const struct space *space, uint32_t tid)
 {
-    const struct thread *thread = thread_find(process, tid);
+    const struct space_thread *thread = space_thread(space, tid);
 
-    return thread && thread->name ? thread->name : process->name;
+    return thread && thread->name ? thread->name : space->name;
 }
 
-void process_clear(uint64_t *bytes, struct process *process)
+void space_clear(uint64_t *bytes, struct space *space)
 {
-    while (process->n_threads)
-        thread_end(bytes, process, &process->threads[process->n_threads - 1]);
-    space_free(bytes, process->threads, process->threads_size * sizeof(process->threads[0]));
-    process->threads = NULL;
-    process->threads_size = 0;
-    space_name_free(bytes, process->name);
-    process->name = NULL;
-    process_clear_maps(bytes, process);
+    while (space->n_threads)
+        space_thread_end(bytes, space, &space->threads[space->n_threads - 1]);
+    space_free(bytes, space->threads, space->threads_size * sizeof(space->threads[0]));
+    space->threads = NULL;
+    space->threads_size = 0;
+    space_name_free(bytes, space->name);
+    space->name = NULL;
+    space_clear_maps(bytes, space);
 }
 
-uint64_t process_need(const struct process *process, const struct record *record)
+uint64_t space_need(const struct space *space, const struct record *record)
 {
-    unsigned threads = process ? process->threads_size : 0;
-    unsigned maps = process && process->maps ? process->maps->n : 0;
-    uint64_t need = SPACE_BLOCK(2 * (threads + 1) * sizeof(struct thread));
+    unsigned threads = space ? space->threads_size : 0;
+    unsigned maps = space && space->maps ? space->maps->n : 0;
+    uint64_t need = SPACE_BLOCK(2 * (threads + 1) * sizeof(struct space_thread));
 
     need += 2 * SPACE_BLOCK(SPACE_NAME); /* of the process and of the thread */
-    if (!process)
-        need += SPACE_BLOCK(sizeof(*process));
+    if (!space)
+        need += SPACE_BLOCK(sizeof(*space));
     if (record->type == RECORD_MAP)
-        need +=
-            SPACE_BLOCK(maps_bytes(2 * maps + 8)) + SPACE_BLOCK(sizeof(struct held) + record->size);
+        need += SPACE_BLOCK(maps_bytes(2 * maps + 8)) +
+                SPACE_BLOCK(sizeof(struct held_map) + record->size);
     return need;
 }

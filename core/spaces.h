@@ -36,6 +36,26 @@ uint64_t spaces_need(const struct spaces *spaces, const struct record *record);
 void spaces_take(struct spaces *spaces, const struct record *record);
 /* Everything, as COMM and MAP records (RECORD_FOUND) at that time; returns their number. */
 size_t spaces_print(const struct spaces *spaces, uint64_t time, struct buf *out);
+/*
+ * The same in pieces, while things change: a walk from who is longest without news to who had the
+ * latest. Of whom there are news meanwhile is told again, as it is then; but not for ever: at most
+ * twice what there was when it began.
+ */
+struct spaces_walk {
+    uint64_t time; /* of all that is told; by who begins the walk */
+    bool begun;
+    uint64_t facts;        /* that may still be told */
+    uint64_t kernel, next; /* told is who has a lower number: the kernel (first), all others */
+    uint64_t news;         /* of whom these are, … */
+    uint64_t tid, address; /* … told of it are lower ones */
+};
+/* About max bytes, at least one record. True: something is left. */
+bool spaces_tell(const struct spaces *spaces, struct spaces_walk *walk, size_t max, struct buf *out,
+                 size_t *n);
+/* One word, and the same walk in spaces (or NULL) that were made anew from what was printed. */
+void spaces_walk_print(const struct spaces *spaces, const struct spaces_walk *walk,
+                       struct buf *out);
+bool spaces_walk_scan(const struct spaces *spaces, const char *text, struct spaces_walk *walk);
 uint64_t spaces_bytes(const struct spaces *spaces); /* NULL: 0; this and the next */
 uint64_t spaces_lost(const struct spaces *spaces);  /* facts given up for want of room */
 

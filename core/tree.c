@@ -153,6 +153,7 @@ void open_file_clear(struct open_file *open)
     free(open->swap);
     free(open->series);
     log_reader_free(open->reader);
+    open_file_let_go(open);
     *open = (struct open_file){.cut = false};
 }
 

@@ -110,11 +110,11 @@ static const struct file_row pmc_rows[] = {
                .poll = poll_state, .flags = FILE_RIGHTS | FILE_READERS),
     [11] = PMC("error", "this PMC's last failed operation, and why", .show = show_error),
     [12] = PMC("samples", "a stream: the log as text; text written here is put into it",
-               .stream = stream_samples, .store = store_samples, .poll = poll_samples,
+               .stream = stream_samples, .begin = begin_samples, .store = store_samples,
+               .poll = poll_samples, .flags = FILE_STREAM | FILE_REST),
+    [13] = PMC("samples.perf", "a stream: the log for perf report -i - and perf script -i -",
+               .stream = stream_samples_perf, .begin = begin_samples_perf, .poll = poll_samples,
                .flags = FILE_STREAM | FILE_REST),
-    [13] =
-        PMC("samples.perf", "a stream: the log for perf report -i - and perf script -i -",
-            .stream = stream_samples_perf, .poll = poll_samples, .flags = FILE_STREAM | FILE_REST),
     [14] = PMC("samples.folded", "sampled stacks, folded and counted, for flame graphs",
                .show = show_samples_folded, .flags = FILE_RIGHTS),
 };

@@ -56,6 +56,7 @@ struct file_row {
     show_fn show;
     store_fn store;
     stream_fn stream;
+    begin_fn begin; /* of a stream that is opened for reading, or NULL */
     poll_fn poll;
     const char *help;
 };

@@ -56,6 +56,7 @@ static bool text_continue(struct request *rq)
     if (at + n >= handle->len && !snapshot) {
         free(handle->text);
         handle->text = NULL;
+        open_file_let_go(&handle->open);
     }
     return true;
 }

@@ -45,6 +45,10 @@ static int open_run(struct request *rq)
             return -ENOMEM;
         handle->open.rights = rq->rights;
         rq->rights = NULL;
+        if (row->begin && (rq->flags & O_ACCMODE) == O_RDONLY) {
+            rq->call.open = &handle->open;
+            row->begin(&rq->call);
+        }
     }
     if (row->flags & FILE_FRESH)
         fs->metrics_opened_ns = fs->host->realtime_ns(fs->host_state);

@@ -366,13 +366,14 @@ void request_end(struct request *rq, int rc)
     request_settle(rq, rc);
 }
 
+/* All of them: one that takes long must not be waited for by the next. */
 void fs_run_works(struct fs *fs)
 {
-    struct request *rq = request_new(fs, NULL);
+    struct request *rq;
 
-    if (rq && (rq->call.work = engine_next_work(fs->engine))) {
+    while ((rq = request_new(fs, NULL)) && (rq->call.work = engine_next_work(fs->engine))) {
         request_settle(rq, CALL_WORK);
-        return;
+        fs_lock(fs);
     }
     fs_drain(fs);
     fs_unlock(fs);

@@ -20,8 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TIME 12345
-
+static uint64_t time_ns; /* of the inventory */
 static struct buf found;
 
 static void take(void *arg, const struct record *record)
@@ -32,10 +31,16 @@ static void take(void *arg, const struct record *record)
 
 static const struct intake intake = {.put = take};
 
+static void look_at(pid_t pid, uint64_t when_ns)
+{
+    time_ns = when_ns;
+    buf_clear(&found);
+    host->inventory(state, pid, time_ns, &intake);
+}
+
 static void look(pid_t pid)
 {
-    buf_clear(&found);
-    host->inventory(state, pid, TIME, &intake);
+    look_at(pid, host->now_ns(state));
 }
 
 /* ---- what was found ---- */
@@ -72,7 +77,7 @@ static bool all_well_formed(uint32_t misc)
 {
     size_t left = found.len;
     for (const struct record *r = next(NULL); r; r = next(r)) {
-        if (!record_fits(r, left) || record_time(r) != TIME || (r->misc & misc) != misc)
+        if (!record_fits(r, left) || record_time(r) != time_ns || (r->misc & misc) != misc)
             return false;
         left -= r->size;
     }
@@ -220,10 +225,32 @@ static void test_restless(void)
     reap(pid);
 }
 
+static void test_born_later(void)
+{
+    const uint64_t before_ns = host->now_ns(state);
+    nap_ms(40);
+    pid_t pid = spawn(0, sleeper, NULL);
+    look_at(pid, before_ns);
+    check(found.len == 0, "who was born after that time is somebody else");
+    look(pid);
+    check(comm_of(pid, pid), "and is there now");
+    reap(pid);
+}
+
+/* It began so long ago that there is no time left. */
+static void test_late(void)
+{
+    look_at(0, host->now_ns(state) - 60000000000);
+    const struct record_note *note = (const struct record_note *)next(NULL);
+    check(all_well_formed(0) && note && note->head.type == RECORD_DROP && !next(&note->head) &&
+              note->n == 1 && note->value[0] > 1,
+          "an inventory ends in time, and tells how many processes it left out");
+}
+
 static void test_kernel(void)
 {
     buf_clear(&found);
-    host->kernel_maps(state, TIME, &intake);
+    host->kernel_maps(state, time_ns, &intake);
     check(all_well_formed(RECORD_FOUND | RECORD_KERNEL), "the kernel's maps are well-formed");
     const struct record_map *map = map_of(-1, "[kernel.kallsyms]_text");
     char *kallsyms = proc_text("/proc/kallsyms");
@@ -258,6 +285,26 @@ static void test_view_numbers(struct pid_view *view, pid_t init, pid_t plain, pi
           name);
 }
 
+/* True: of a living process there is no answer, once many numbers were asked for. */
+static bool view_gets_tired(struct pid_view *view, pid_t plain)
+{
+    for (unsigned round = 0; round < 20; round++) {
+        host->view_forget(view, plain);
+        for (pid_t nobody = 1 << 23; nobody < (1 << 23) + 3000; nobody++)
+            host->view_pid(view, nobody);
+        if (host->view_pid(view, plain) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool view_recovers(struct pid_view *view, pid_t plain)
+{
+    for (unsigned i = 0; i < 200 && host->view_pid(view, plain) == 0; i++)
+        nap_ms(10);
+    return host->view_pid(view, plain) == notes[INNER_PLAIN];
+}
+
 static void test_views(void)
 {
     struct pid_view *view, *same = NULL, *own, *adopted = NULL;
@@ -276,6 +323,8 @@ static void test_views(void)
     pidns_to_host(state, init, notes[THREAD], &thread);
     test_view_numbers(view, init, plain, thread, "numbers of processes and threads in a view");
     view_without_ioctl(same);
+    check(view_gets_tired(same, plain), "without the ioctl only so many are looked for at once");
+    check(view_recovers(same, plain), "the others later");
     test_view_numbers(same, init, plain, thread, "the same without the ioctl");
 
     buf_init(&out, NULL, 0);
@@ -308,6 +357,8 @@ void test_records(void)
     test_headless();
     test_everybody();
     test_restless();
+    test_born_later();
+    test_late();
     test_kernel();
     test_views();
     buf_free(&found);

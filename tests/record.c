@@ -9,8 +9,10 @@
 #include "backends/perf/sideband.h"
 #include "backends/perf/tracepoint.h"
 
+#include <errno.h>
 #include <linux/capability.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -19,6 +21,33 @@
 
 size_t page;
 
+static unsigned mappings(void)
+{
+    char line[512];
+    unsigned n = 0;
+    FILE *file = fopen("/proc/self/maps", "re");
+
+    while (file && fgets(line, sizeof line, file))
+        n += strstr(line, "[perf_event]") != NULL;
+    if (file)
+        fclose(file);
+    return n;
+}
+
+/* A text that is damaged behind its rings. */
+static void adopt_damaged(uint64_t bytes, int fd)
+{
+    struct recorder_plan plan = {.bytes = RING, .tag = 7};
+    struct recorder *recorder;
+    char text[100];
+    unsigned fds = open_fds(), mapped = mappings();
+
+    snprintf(text, sizeof text, "rings 1 %llu 0:%d:-1:0 odd", (unsigned long long)bytes, fd);
+    check(perf_recorder_adopt(&state, &plan, text, &recorder) == -EINVAL && !recorder &&
+              open_fds() == fds && mapped > 0 && mappings() == mapped,
+          "what could not be adopted is left as it was", ": %u mappings of %u", mappings(), mapped);
+}
+
 static void test_adopt(void)
 {
     struct target target = target_begin();
@@ -26,7 +55,7 @@ static void test_adopt(void)
     struct recorder_plan again = {.bytes = RING, .tag = 7};
     struct buf recorder, counter;
     unsigned fds;
-    int rc;
+    int rc, ring;
 
     buf_init(&recorder, NULL, 0);
     buf_init(&counter, NULL, 0);
@@ -38,8 +67,11 @@ static void test_adopt(void)
         fds = open_fds();
         perf_print(run.counter, &counter);
         perf_recorder_print(run.recorder, &recorder);
+        ring = run.recorder->rings[0].fd;
+        again.bytes = run.recorder->ring_bytes;
         perf_forget(run.counter);
         perf_recorder_forget(run.recorder);
+        adopt_damaged(again.bytes, ring);
         ask(&target, 'p', 40);
         rc = perf_recorder_adopt(&state, &again, buf_text(&recorder), &run.recorder);
         run.plan.recorder = run.recorder;
@@ -164,6 +196,7 @@ int main(int argc, char **argv)
     if (sysconf(_SC_NPROCESSORS_ONLN) > 1) {
         test_cpu();
         test_late_cpu();
+        test_everywhere();
     }
     test_adopt();
     test_refused();

@@ -1,13 +1,16 @@
 /*
- * Rings: full, many times around, half full, drained while counters come and go, and on a CPU that
- * comes later.
+ * Rings: full, many times around, half full, drained while counters come and go, on a CPU that
+ * comes later, and what they tell of CPUs that are not sampled.
  */
 #include "tests/record_test.h"
 
 #include "backends/perf/census.h"
 #include "backends/perf/sampling.h"
 
+#include <linux/perf_event.h>
 #include <pthread.h>
+#include <string.h>
+#include <sys/ioctl.h>
 
 /* A ring of one page cannot hold them: what is missing is told, to the last one. */
 void test_losses(bool later)
@@ -219,5 +222,57 @@ void test_late_cpu(void)
     missing_cpu = -1;
     run_end(&run);
     check(open_fds() == before, "and its ring is closed with the others", "");
+    target_end(&target);
+}
+
+static unsigned long renamed(const struct run *run, const struct target *target)
+{
+    unsigned long n = 0;
+
+    EACH(run, record)
+    {
+        const struct record_comm *comm = (const void *)record;
+
+        n += record->type == RECORD_COMM && comm->pid == (uint32_t)target->pid &&
+             !strcmp(comm->name, "renamed");
+    }
+    return n;
+}
+
+/* A CPU is sampled; names come from all, also from one that was away: its event is off for good. */
+void test_everywhere(void)
+{
+    struct target target = target_begin();
+    struct run run = {.n = 0};
+    struct recorder_facts facts;
+    unsigned before = open_fds();
+
+    ask(&target, 'c', 1);
+    run_plan(&run, &target);
+    run.plan.target = (struct target_ref){.kind = TARGET_CPU, .cpu = 0, .cgroup_fd = -1};
+    if (recorder_begin_with(&run, RING) && run_attach(&run)) {
+        ask(&target, 'n', 0);
+        perf_stop(run.counter);
+        ask(&target, 'n', 0);
+        drain(&run, true);
+        check(renamed(&run, &target) == 1, "what happens on other CPUs is told, while it is on",
+              ": %lu", renamed(&run, &target));
+        ioctl(recorder_ring(run.recorder, 1)->fd, PERF_EVENT_IOC_DISABLE, 0);
+        recorders_cpu(&state, 1);
+        perf_recorder_facts(run.recorder, &facts);
+        check(facts.descriptors == run.recorder->n_rings, "a CPU returns: nothing is needed yet",
+              ": %u", facts.descriptors);
+        perf_start(run.counter, &err);
+        ioctl(recorder_ring(run.recorder, 1)->fd, PERF_EVENT_IOC_DISABLE, 0);
+        recorders_cpu(&state, 1);
+        ask(&target, 'n', 0);
+        drain(&run, true);
+        perf_recorder_facts(run.recorder, &facts);
+        check(renamed(&run, &target) == 2 && facts.descriptors == run.recorder->n_rings + 1,
+              "a CPU that was away tells again", ": %lu, %u descriptors", renamed(&run, &target),
+              facts.descriptors);
+    }
+    run_end(&run);
+    check(open_fds() == before, "and all is closed", "");
     target_end(&target);
 }

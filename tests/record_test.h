@@ -94,6 +94,7 @@ void test_ready(void);
 void test_freed(void);
 void test_concurrent(void);
 void test_late_cpu(void);
+void test_everywhere(void);
 
 /* record_steps.c */
 void test_steps(void);

@@ -2,6 +2,7 @@
  * Names for addresses, with real processes: what is held, what the helper makes of it, and what a
  * hostile program can do to both. Needs root. The hostile part is in symbol_hostile.c.
  */
+#include "core/folded.h"
 #include "tests/symbol_test.h"
 
 #include <dirent.h>
@@ -92,7 +93,7 @@ static struct mapping *maps_read(pid_t pid)
         struct mapping *mapping = calloc(1, sizeof *mapping);
         mapping->next = first;
         buf_init(&mapping->bytes, NULL, 0);
-        record_add_map(&mapping->bytes, 1, &facts, 0);
+        record_add_map(&mapping->bytes, host->now_ns(state), &facts, 0);
         mapping->record = (void *)mapping->bytes.data;
         first = mapping;
     }
@@ -410,6 +411,34 @@ static void test_identity(void)
     host->files_free(files);
 }
 
+/* The number was somebody else's when the record was made: of the process that has it now nothing
+ * is held for that. */
+static void test_number_used_again(void)
+{
+    struct target target = target_start(0, NULL, path_of("symbol_target"), "code");
+    struct mapping *maps = maps_read(target.pid);
+    unsigned held[2];
+
+    for (unsigned now = 0; now < 2; now++) {
+        struct log_files *files = host->files_new(state, 64);
+
+        for (struct mapping *mapping = maps; mapping; mapping = mapping->next) {
+            struct record *record = (struct record *)mapping->bytes.data;
+
+            if (!folded_map_is_jit(mapping->record))
+                continue;
+            record_set_time(record, record_time(record) - (now ? 0 : 60000000000));
+            host->files_take(files, target.pid, (uint32_t)target.pid, mapping->record);
+            record_set_time(record, record_time(record) + (now ? 0 : 60000000000));
+        }
+        held[now] = host->files_count(files);
+        host->files_free(files);
+    }
+    check(held[0] == 0 && held[1] == 1, "who has a record's number, but is younger, is not meant");
+    target_end(&target);
+    maps_free(maps);
+}
+
 /* What was held by one worker, in the hands of the next. */
 static void test_adopted(void)
 {
@@ -540,6 +569,7 @@ int main(int argc, char **argv)
     test_code_inside();
     test_limit();
     test_identity();
+    test_number_used_again();
     test_split();
     test_adopted();
     test_kernel();

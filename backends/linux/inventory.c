@@ -1,9 +1,11 @@
 /*
  * What processes have before anything is recorded: the name of each thread and the executable
  * mappings, written as the kernel itself writes them in its records. Everything is looked up below
- * one descriptor of /proc/PID: another process with the same number is not mixed in.
+ * one descriptor of /proc/PID: another process with the same number is not mixed in. It takes as
+ * long as there are processes and mappings, up to a limit.
  */
 #include "backends/linux/inventory.h"
+#include "backends/linux/birth.h"
 #include "core/backend.h"
 #include "core/record.h"
 
@@ -22,6 +24,8 @@
 #define MAPS_MAX     16384 /* executable ones */
 #define TASK_EXITING 4     /* PF_EXITING */
 #define ANONYMOUS    "//anon"
+#define SURVEY_NS    3000000000 /* from its time on; then the rest is left out */
+#define LINES_LOOK   64         /* between two looks at the clock */
 
 struct survey {
     pid_t pid;
@@ -29,6 +33,7 @@ struct survey {
     uint64_t time_ns;
     const struct intake *intake;
     struct buf out;
+    uint64_t left; /* processes of which something, or all, was left out */
 };
 
 void inventory_hand(struct buf *out, const struct intake *intake)
@@ -39,6 +44,12 @@ void inventory_hand(struct buf *out, const struct intake *intake)
         at += record->size;
     }
     buf_clear(out);
+}
+
+/* So that all inventories of one start have one limit. */
+static bool survey_is_late(const struct survey *survey)
+{
+    return clock_now_ns() > survey->time_ns + SURVEY_NS;
 }
 
 /* The file as text, cut to the size; false when it cannot be read. */
@@ -52,6 +63,23 @@ static bool text_at(int dir, const char *name, char *text, size_t size)
         return false;
     text[n] = '\0';
     return true;
+}
+
+/* Who was born later is told of by the kernel, if it matters: and who had the number before is not
+ * this one. */
+static bool process_is_it(const struct survey *survey)
+{
+    char text[1024];
+    unsigned long start;
+    if (!text_at(survey->dir, "stat", text, sizeof text))
+        return false;
+    const char *p = strrchr(text, ')');
+    return p &&
+           sscanf(p,
+                  ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                  "%lu",
+                  &start) == 1 &&
+           !born_after(start, survey->time_ns);
 }
 
 /* ---- names ---- */
@@ -173,6 +201,10 @@ static void maps_of(struct survey *survey, pid_t tid)
         return;
     }
     for (unsigned i = 0; i < LINES_MAX && n < MAPS_MAX && getline(&text, &size, file) > 0; i++) {
+        if (i % LINES_LOOK == 0 && survey_is_late(survey)) {
+            survey->left++;
+            break;
+        }
         if (!line_read(text, &line) || line.perms[2] != 'x')
             continue;
         line_put(survey, &line);
@@ -193,7 +225,7 @@ static void survey_process(struct survey *survey)
     survey->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (survey->dir < 0)
         return;
-    if (proc_numbers(survey->dir, "task", &tids, &n) == 0) {
+    if (process_is_it(survey) && proc_numbers(survey->dir, "task", &tids, &n) == 0) {
         for (size_t i = 0; i < n; i++)
             if (thread_name(survey, tids[i]))
                 living = tids[i];
@@ -205,6 +237,29 @@ static void survey_process(struct survey *survey)
     close(survey->dir);
 }
 
+static void survey_unless_late(struct survey *survey)
+{
+    if (survey_is_late(survey))
+        survey->left++;
+    else
+        survey_process(survey);
+}
+
+static void survey_tell_left(struct survey *survey)
+{
+    static const char where[] = "inventory";
+    if (survey->left == 0)
+        return;
+    record_add_note(&survey->out, &(struct note){.type = RECORD_DROP,
+                                                 .time = survey->time_ns,
+                                                 .cpu = UINT32_MAX,
+                                                 .n = 1,
+                                                 .value = &survey->left,
+                                                 .text = where,
+                                                 .text_len = strlen(where)});
+    inventory_hand(&survey->out, survey->intake);
+}
+
 void linux_inventory(struct host_state *state, pid_t pid, uint64_t time_ns,
                      const struct intake *intake)
 {
@@ -214,13 +269,14 @@ void linux_inventory(struct host_state *state, pid_t pid, uint64_t time_ns,
     (void)state;
     buf_init(&survey.out, NULL, 0);
     if (pid) {
-        survey_process(&survey);
+        survey_unless_late(&survey);
     } else if (proc_numbers(AT_FDCWD, "/proc", &pids, &n) == 0) {
         for (size_t i = 0; i < n; i++) {
             survey.pid = pids[i];
-            survey_process(&survey);
+            survey_unless_late(&survey);
         }
         free(pids);
     }
+    survey_tell_left(&survey);
     buf_free(&survey.out);
 }

@@ -24,11 +24,18 @@
 #define SETS 2048
 #define WAYS 4
 
+/* Without the ioctl /proc is read for each number, and how many there are is up to who is in the
+ * namespace: not more than so many in a time like that between two drains. */
+#define READS_MAX 256
+#define READS_NS  50000000
+
 struct pid_view {
     int fd; /* of the namespace */
     struct ns_id ns;
     unsigned depth; /* of the namespace, for kernels without the ioctl */
     bool no_ioctl;
+    unsigned n_reads;
+    uint64_t reads_end_ns; /* then their number begins anew */
     struct set {
         struct {
             pid_t pid; /* 0: an empty place */
@@ -88,16 +95,31 @@ static unsigned set_of(pid_t pid)
     return (unsigned)pid % SETS;
 }
 
-/* The number that a living process has; 0 when it is dead, or not to be seen from there. */
-static pid_t view_ask(struct pid_view *view, pid_t pid)
+static bool view_may_read(struct pid_view *view)
+{
+    const uint64_t now = clock_now_ns();
+    if (now >= view->reads_end_ns) {
+        view->reads_end_ns = now + READS_NS;
+        view->n_reads = 0;
+    }
+    return view->n_reads++ < READS_MAX;
+}
+
+/* The number that a living process has; 0 when it is dead, or not to be seen from there. False: it
+ * cannot be known now. */
+static bool view_ask(struct pid_view *view, pid_t pid, pid_t *number)
 {
     if (!view->no_ioctl) {
         int found = ioctl(view->fd, NS_GET_PID_IN_PIDNS, (unsigned long)pid);
+        *number = found > 0 ? found : 0;
         if (found >= 0 || errno != ENOTTY)
-            return found > 0 ? found : 0;
+            return true;
         view->no_ioctl = true;
     }
-    return pidns_number(pid, &view->ns, view->depth);
+    if (!view_may_read(view))
+        return false;
+    *number = pidns_number(pid, &view->ns, view->depth);
+    return true;
 }
 
 pid_t linux_view_pid(struct pid_view *view, pid_t pid)
@@ -109,7 +131,9 @@ pid_t linux_view_pid(struct pid_view *view, pid_t pid)
     for (unsigned i = 0; i < WAYS; i++)
         if (set->way[i].pid == pid)
             return set->way[i].number;
-    pid_t number = view_ask(view, pid);
+    pid_t number;
+    if (!view_ask(view, pid, &number))
+        return 0;
     unsigned place = *next;
     for (unsigned i = 0; i < WAYS; i++)
         if (set->way[i].pid == 0)

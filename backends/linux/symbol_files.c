@@ -3,6 +3,7 @@
  * who serves one can make the daemon wait.
  */
 #include "backends/linux/symbol_files.h"
+#include "backends/linux/birth.h"
 #include "core/folded.h"
 
 #include <errno.h>
@@ -364,14 +365,15 @@ static bool process_describe(struct held *held, pid_t pid)
     return good && held->inner_pid > 0;
 }
 
-static void process_take(struct log_files *files, pid_t pid, uint32_t shown)
+/* time_ns: when it had that number. */
+static void process_take(struct log_files *files, pid_t pid, uint32_t shown, uint64_t time_ns)
 {
     struct held held = {.kind = SYMBOL_JIT, .shown = shown, .pid = pid};
     uint32_t old = symbol_files_of_process(files, shown);
     struct proc_stat stat;
     char path[32];
 
-    if (proc_stat(pid, 0, &stat) < 0)
+    if (proc_stat(pid, 0, &stat) < 0 || born_after(stat.start, time_ns))
         return;
     held.start = stat.start;
     if (old != SYMBOL_NONE ? files->held[old].pid == pid && files->held[old].start == held.start
@@ -389,7 +391,7 @@ void linux_files_take(struct log_files *files, pid_t pid, uint32_t shown,
     if (map->pid == UINT32_MAX || pid <= 0)
         return;
     if (folded_map_is_jit(map) && shown) /* 0 is whoever cannot be told from others */
-        process_take(files, pid, shown);
+        process_take(files, pid, shown, record_time(&map->head));
     if (map->inode)
         file_take(files, pid, map);
 }

@@ -5,6 +5,7 @@
 #include "backends/perf/counter.h"
 #include "backends/perf/follow.h"
 #include "backends/perf/output.h"
+#include "backends/perf/track.h"
 #include "backends/perf/watch.h"
 
 #include <errno.h>
@@ -261,8 +262,10 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
                       counter->n_groups, state->sink->gone, counter->tag, &rc);
     if (!rc)
         rc = output_begin(counter, plan);
+    if (!rc && counter_is_on(counter))
+        rc = track_begin(counter);
     if (!rc && follow_is_needed(counter, plan))
-        counter->follow = follow_adopted(counter, plan, printed);
+        follow_publish(counter, follow_adopted(counter, plan, printed));
     shape_free(&shape);
     if (rc && counter)
         perf_forget(counter);

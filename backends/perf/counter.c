@@ -9,6 +9,7 @@
 #include "backends/perf/reading.h"
 #include "backends/perf/sampling.h"
 #include "backends/perf/switch.h"
+#include "backends/perf/track.h"
 #include "backends/perf/watch.h"
 
 #include <linux/perf_event.h>
@@ -98,8 +99,10 @@ int perf_start(struct counter *counter, struct err *err)
     verdicts_clear(counter);
     if (!counter->skew)
         counter_set_on(counter, true);
-    if (!armed && counter_switch(counter, true)) {
+    if (track_begin(counter) || (!armed && counter_switch(counter, true))) {
         counter_set_on(counter, was_on);
+        if (!was_on)
+            track_end(counter);
         return err_set(err, P14, "the kernel refused to start a counter of %u tasks or CPUs",
                        counter->n_groups);
     }
@@ -112,11 +115,15 @@ int perf_start(struct counter *counter, struct err *err)
 
 int perf_stop(struct counter *counter)
 {
+    int rc;
+
     if (counter_is_on(counter))
         skew_stop(counter);
     follow_switch(counter->follow, false, false);
     counter_set_on(counter, false);
-    return counter_switch(counter, false);
+    rc = counter_switch(counter, false);
+    track_end(counter);
+    return rc;
 }
 
 static bool counter_scope_is_process(const struct counter *counter)
@@ -201,6 +208,7 @@ static void counter_release(struct counter *counter)
     if (counter->listening)
         sideband_ignore(counter->state->sideband, &counter->listener);
     covered_free(counter->covered);
+    track_end(counter);
     output_end(counter);
     __atomic_sub_fetch(&counter->state->n_counters, 1, __ATOMIC_RELAXED);
     free(counter->tasks);
@@ -214,6 +222,7 @@ void perf_forget(struct counter *counter)
 {
     struct follow *follow = counter->follow;
 
+    track_forget(counter);
     counter_release(counter);
     follow_forget(follow);
 }

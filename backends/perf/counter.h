@@ -43,6 +43,7 @@ struct counter {
     uint64_t shares_id;        /* bit per member: its samples may bear another event's */
     struct recorder *recorder; /* NULL: it only counts */
     struct origin *origin;
+    bool tracks;           /* it is among those for whom every CPU tells (track.h) */
     struct follow *follow; /* or NULL */
     struct counter_task {
         pid_t tid; /* -1: a CPU */

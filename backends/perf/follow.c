@@ -404,6 +404,15 @@ static pid_t process_of(pid_t tid)
     return pid;
 }
 
+void follow_publish(struct counter *counter, struct follow *follow)
+{
+    pthread_mutex_lock(&counter->recorder->setup);
+    pthread_mutex_lock(&counter->recorder->lock);
+    counter->follow = follow;
+    pthread_mutex_unlock(&counter->recorder->lock);
+    pthread_mutex_unlock(&counter->recorder->setup);
+}
+
 struct follow *follow_new(struct counter *counter, const struct plan *plan, unsigned long most_fds)
 {
     struct recorder *recorder = counter->recorder;

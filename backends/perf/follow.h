@@ -22,6 +22,8 @@ bool follow_is_needed(const struct counter *counter, const struct plan *plan);
  * calls; takes the recorder's locks. NULL: no memory.
  */
 struct follow *follow_new(struct counter *counter, const struct plan *plan, unsigned long most_fds);
+/* It is the counter's from now on; a drain may be under way. */
+void follow_publish(struct counter *counter, struct follow *follow);
 /* Closes all; behind output_end(). NULL allowed, here and below. */
 void follow_free(struct follow *follow);
 /* After the counting groups were started, before they are stopped. armed: the start waits for the

@@ -99,7 +99,7 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
     shape->attr[0].disabled = 1;
     shape->attr[0].pinned = shape->hardware && !plan->multiplex;
     shape->attr[0].enable_on_exec = task && plan->at_exec;
-    if (plan->recorder)
+    if (plan->recorder && task) /* of CPUs and cgroups: track.h */
         sampling_sideband(&shape->attr[0]);
     SHAPE_WITNESS(shape)->read_format = times;
     SHAPE_WITNESS(shape)->enable_on_exec = task && plan->at_exec;

@@ -1,9 +1,9 @@
 /*
- * A recorder as one line of text, and back: "rings PID BYTES CPU:FD:ADDRESS… ids KERNEL:LOG:PERIOD:
- * PLACE… steps WORD" (the ids of counters that are freed already; the others come back with them).
- * The mappings of who forgot it stay: without any the records would go. In the same process they
- * are used again: kernels (6.18) charge the locked memory of a second mapping, and never give that
- * back.
+ * A recorder as one line of text, and back: "rings PID BYTES CPU:FD:STAND-IN:ADDRESS… ids
+ * KERNEL:LOG:PERIOD: PLACE… steps WORD" (the ids of counters that are freed already; the others
+ * come back with them). The mappings of who forgot it stay: without any the records would go. In
+ * the same process they are used again: kernels (6.18) charge the locked memory of a second
+ * mapping, and never give that back.
  */
 #include "backends/perf/recorder.h"
 
@@ -25,13 +25,14 @@ void perf_recorder_print(const struct recorder *recorder, struct buf *out)
     for (unsigned i = 0; i < recorder->n_rings; i++) {
         const struct ring *ring = &recorder->rings[i];
 
-        buf_printf(out, " %u:%d:%" PRIuPTR, ring->cpu, ring->fd, (uintptr_t)ring->page);
+        buf_printf(out, " %u:%d:%d:%" PRIuPTR, ring->cpu, ring->fd, ring->stand_in,
+                   (uintptr_t)ring->page);
     }
     buf_str(out, " ids");
     for (size_t i = 0; i < recorder->n_ids; i++) {
         const struct id *id = &recorder->ids[i];
 
-        if (!id->origin->counter && id->kind == ID_EVENT)
+        if (!id->origin->counter && id->origin != &recorder->everywhere && id->kind == ID_EVENT)
             buf_printf(out, " %" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%u", id->kernel, id->origin->set,
                        id->says_period ? 0 : id->origin->period, id->place);
     }
@@ -88,24 +89,39 @@ static int rings_scan(struct recorder *recorder, const char **text, bool same)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uintptr_t address;
     unsigned cpu;
-    int fd, used;
+    int fd, stand_in, used;
 
-    while (sscanf(*text, " %u:%d:%" SCNuPTR "%n", &cpu, &fd, &address, &used) == 3) {
+    while (sscanf(*text, " %u:%d:%d:%" SCNuPTR "%n", &cpu, &fd, &stand_in, &address, &used) == 4) {
         struct ring *ring = &recorder->rings[recorder->n_rings];
         int rc = 0;
 
         if (recorder->n_rings == recorder->n_cpus)
             return -EINVAL;
-        if (same && is_mapped(address, page + recorder->ring_bytes))
+        if (same && is_mapped(address, page + recorder->ring_bytes)) {
             ring_found(ring, cpu, fd, (void *)address, recorder->ring_bytes);
-        else
+            ring->found = true;
+        } else {
             rc = ring_map(ring, cpu, fd, recorder->ring_bytes);
+        }
         if (rc)
             return rc;
+        ring->stand_in = stand_in;
+        recorder->n_stand_ins += stand_in >= 0;
         recorder->n_rings++;
         *text += used;
     }
     return recorder->n_rings ? 0 : -EINVAL;
+}
+
+/* All is as it was before the try. */
+static void rings_leave(struct recorder *recorder)
+{
+    while (recorder->n_rings > 0) {
+        struct ring *ring = &recorder->rings[--recorder->n_rings];
+
+        if (!ring->found)
+            munmap(ring->page, (size_t)sysconf(_SC_PAGESIZE) + ring->size);
+    }
 }
 
 int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan *plan,
@@ -128,10 +144,12 @@ int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan 
         rc = ids_scan(recorder, printed + 4);
     if (!rc)
         rc = steps_adopt(recorder, strstr(printed, " steps "));
-    recorder_begin(recorder);
-    if (rc)
+    if (rc) {
+        rings_leave(recorder);
         perf_recorder_forget(recorder);
-    else
-        *out = recorder;
-    return rc;
+        return rc;
+    }
+    recorder_begin(recorder);
+    *out = recorder;
+    return 0;
 }

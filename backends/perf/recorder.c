@@ -9,6 +9,7 @@
 #include "backends/perf/output.h"
 #include "backends/perf/sampling.h"
 #include "backends/perf/steps.h"
+#include "backends/perf/track.h"
 #include "backends/perf/why.h"
 
 #include <assert.h>
@@ -123,12 +124,13 @@ static size_t page_bytes(void)
  * Without the right to look at a whole CPU the ring belongs to a dummy on our own first thread
  * there: it serves as well, but says EPOLLHUP when that thread has ended.
  */
-static int ring_event(unsigned cpu, uint64_t bytes)
+int ring_event(unsigned cpu, uint64_t bytes)
 {
     struct perf_event_attr attr;
     int fd;
 
     sampling_ring_attr(&attr, bytes);
+    sampling_sideband(&attr);
     fd = event_open(&attr, -1, (int)cpu, -1, 0);
     return fd == -EACCES || fd == -EPERM ? event_open(&attr, getpid(), (int)cpu, -1, 0) : fd;
 }
@@ -138,6 +140,7 @@ void ring_found(struct ring *ring, unsigned cpu, int fd, void *map, uint64_t byt
     *ring = (struct ring){
         .cpu = cpu,
         .fd = fd,
+        .stand_in = -1,
         .page = map,
         .data = (char *)map + page_bytes(),
         .size = bytes,
@@ -173,6 +176,7 @@ static void rings_close(struct recorder *recorder)
         struct ring *ring = &recorder->rings[--recorder->n_rings];
 
         munmap(ring->page, page_bytes() + ring->size);
+        event_close(&ring->stand_in);
         close(ring->fd);
     }
 }
@@ -282,6 +286,8 @@ struct recorder *recorder_make(struct backend_state *state, const struct recorde
         return NULL;
     recorder->state = state;
     recorder->tag = plan->tag;
+    recorder->everywhere = (struct origin){
+        .recorder = recorder, .closed_ns = UINT64_MAX, .descendants = true, .threads = true};
     pthread_mutex_init(&recorder->setup, NULL);
     pthread_mutex_init(&recorder->lock, NULL);
     cpus_init(&possible);
@@ -348,7 +354,7 @@ void perf_recorder_facts(const struct recorder *recorder, struct recorder_facts 
     unsigned n = __atomic_load_n(&recorder->n_rings, __ATOMIC_ACQUIRE);
 
     *out = (struct recorder_facts){
-        .descriptors = n,
+        .descriptors = n + __atomic_load_n(&recorder->n_stand_ins, __ATOMIC_RELAXED),
         .bytes = n * (recorder->ring_bytes + page_bytes()),
     };
 }
@@ -368,22 +374,33 @@ int recorder_redirect(const struct recorder *recorder, int fd, unsigned cpu)
     return ring && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, (long)ring->fd) ? -errno : 0;
 }
 
+static void ring_came(struct recorder *recorder, unsigned cpu)
+{
+    struct ring ring, *place = &recorder->rings[recorder->n_rings];
+
+    if (recorder->n_rings == recorder->n_cpus || ring_open(&ring, cpu, recorder->ring_bytes))
+        return;
+    pthread_mutex_lock(&recorder->lock);
+    *place = ring;
+    __atomic_store_n(&recorder->n_rings, recorder->n_rings + 1, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&recorder->lock);
+    for (struct origin *origin = recorder->origins; origin; origin = origin->next)
+        output_cpu(origin, cpu);
+    ring_watch(recorder, place);
+    track_cpu(recorder, place, false);
+}
+
 /* A ring whose CPU went away goes on serving when it is back: only its own event is dead. */
 static void recorder_cpu(struct recorder *recorder, unsigned cpu)
 {
-    struct ring ring;
+    struct ring *ring;
 
     pthread_mutex_lock(&recorder->setup);
-    if (!recorder_ring(recorder, cpu) && recorder->n_rings < recorder->n_cpus &&
-        !ring_open(&ring, cpu, recorder->ring_bytes)) {
-        pthread_mutex_lock(&recorder->lock);
-        recorder->rings[recorder->n_rings] = ring;
-        __atomic_store_n(&recorder->n_rings, recorder->n_rings + 1, __ATOMIC_RELEASE);
-        pthread_mutex_unlock(&recorder->lock);
-        for (struct origin *origin = recorder->origins; origin; origin = origin->next)
-            output_cpu(origin, cpu);
-        ring_watch(recorder, &recorder->rings[recorder->n_rings - 1]);
-    }
+    ring = recorder_ring(recorder, cpu);
+    if (ring)
+        track_cpu(recorder, ring, true);
+    else
+        ring_came(recorder, cpu);
     pthread_mutex_unlock(&recorder->setup);
 }
 

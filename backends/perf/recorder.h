@@ -51,10 +51,14 @@ struct id {
     bool dropped;
 };
 
+#define STAND_IN_WANTED (-2) /* fd's own died with its CPU */
+
 struct ring {
     unsigned cpu;
     int fd;
+    int stand_in; /* an event in place of fd's own; -1, or … */
     bool watched;
+    bool found; /* its mapping was there before: of who forgot it */
     uintptr_t serial;
     struct perf_event_mmap_page *page; /* mapped with `size` bytes of records behind it */
     char *data;
@@ -73,12 +77,15 @@ struct recorder {
     struct recorder *next; /* in the list of all, for the loop */
     struct backend_state *state;
     uint64_t tag;
-    uint64_t ring_bytes;   /* of records, a power of two */
-    pthread_mutex_t setup; /* rings opened, counters redirected: system calls */
-    pthread_mutex_t lock;  /* what follows, while draining: memory, nearly */
-    struct ring *rings;    /* room for n_cpus */
-    unsigned n_rings;      /* atomic */
-    unsigned n_cpus;       /* possible ones */
+    uint64_t ring_bytes;      /* of records, a power of two */
+    pthread_mutex_t setup;    /* rings opened, counters redirected: system calls */
+    pthread_mutex_t lock;     /* what follows, while draining: memory, nearly */
+    struct ring *rings;       /* room for n_cpus */
+    unsigned n_rings;         /* atomic */
+    unsigned n_cpus;          /* possible ones */
+    unsigned n_stand_ins;     /* atomic */
+    unsigned n_tracks;        /* counters that are on, and need to know what happens everywhere */
+    struct origin everywhere; /* of what the rings' own events tell (track.h) */
     struct origin *origins;
     struct id *ids;
     size_t n_ids, size_ids, n_dropped;
@@ -105,9 +112,11 @@ void perf_recorder_free(struct recorder *recorder);
 /* A CPU came online: all recorders get a ring for it. */
 void recorders_cpu(struct backend_state *state, unsigned cpu);
 
-/* For record_adopt.c: without rings, NULL: no memory; maps the ring of an owner's descriptor (0 or
- * -errno), or takes it as it is mapped; what follows when all rings are there. */
+/* For record_adopt.c and track.c: without rings, NULL: no memory; the event that owns a ring, or
+ * -errno; maps the ring of an owner's descriptor (0 or -errno), or takes it as it is mapped; what
+ * follows when all rings are there. */
 struct recorder *recorder_make(struct backend_state *state, const struct recorder_plan *plan);
+int ring_event(unsigned cpu, uint64_t bytes);
 int ring_map(struct ring *ring, unsigned cpu, int fd, uint64_t bytes);
 void ring_found(struct ring *ring, unsigned cpu, int fd, void *map, uint64_t bytes);
 void recorder_begin(struct recorder *recorder);

@@ -131,6 +131,27 @@ t_what_is_left_at_a_stop_is_told() {
     is "$(sum "$T/a.log" csw)" "$(count a)" "sum of steps"
 }
 
+t_exits_add_up_of_who_ends_while_it_is_stopped() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults descendants=on log-csw=on log-exit=on "target=${PID_OF[p]}"
+    tell p faults 500
+    ctl a stop
+    target_end p
+    eventually 10 '[[ $(state a) == exited ]]'
+    adds_up a
+    target_start q
+    pmc b event=page-faults log-exit=on "target=${PID_OF[q]}"
+    tell q faults 500
+    ctl b stop
+    exec {held}<"$M/b/samples"
+    local counted
+    counted=$(count b)
+    rmdir "$M/b"
+    timeout 10 cat <&$held >"$T/b.log"
+    is "$(sum "$T/b.log" exit)" "$counted" "sum of exits of a released PMC"
+}
+
 t_steps_go_on_after_a_stop() {
     mount_pmcfs
     target_start p

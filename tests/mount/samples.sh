@@ -465,6 +465,17 @@ t_a_remark_follows_the_rules_of_all_commands() {
     is "$(timeout 1 cat "$M/a/samples" | sed -n 's/.* user text=//p' | paste -sd,)" one,two,three
 }
 
+t_a_remark_that_a_small_log_has_no_room_for_is_refused_and_nothing_is_lost() {
+    mount_pmcfs
+    quiet a logsize=4096
+    accepted "$M/a/samples" first
+    is "$(result write "$M/a/samples" "$(printf 'x%.0s' {1..4000})
+")" E2BIG
+    like "$(cat "$M/a/error")" '^E2BIG P04 samples: .*logsize=4096.* no room for more than 3032 '
+    is "$(timeout 1 cat "$M/a/samples" | sed -n 's/.* user text=//p')" first
+    is "$(status a log_lost)" 0
+}
+
 t_it_opens_for_one_thing_only() {
     mount_pmcfs
     quiet

@@ -98,11 +98,13 @@ void see(struct seen *seen, const struct record *record)
     } else if (record->type == RECORD_DROP) {
         seen->wrong += memcmp(note_text((const struct record_note *)record), "log", 4) != 0;
         seen->dropped += ((const struct record_note *)record)->value[0];
-        seen->drops++;
+        if (seen->drops++ == 0)
+            seen->drop_time = record_time(record);
     } else if (record->misc & RECORD_FOUND) {
         if (record->type == RECORD_MAP && !*seen->first_path)
             strncat(seen->first_path, ((const struct record_map *)record)->path, 63);
         seen->found++;
+        seen->found_time = record_time(record);
     } else {
         seen->others++;
     }

@@ -39,6 +39,7 @@ int put_user(size_t len);
 /* What one reader was given. */
 struct seen {
     uint64_t samples, dropped, drops, found, others, last_ip, last_time;
+    uint64_t drop_time, found_time; /* of the first drop, of the last thing found */
     unsigned wrong; /* out of order, or a record that cannot be: ck_…() is not for threads */
     char first_path[64];
 };

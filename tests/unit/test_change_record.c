@@ -1,6 +1,6 @@
 /*
  * Sampling and the log as the engine has them: what is refused, what is recorded into what, the
- * order of what the log is told, drains, memory; with recorders that tell what a test wrote down.
+ * order of what the log is told, memory; with recorders that tell what a test wrote down.
  */
 #include "tests/unit/unit.h"
 
@@ -410,104 +410,6 @@ TEST(steps_switched_on_later_are_of_what_is_counted_from_then_on)
     accepted("i", "ctl", "stop");
     ck_assert_uint_eq(count_of("i"), 8000000);
     ck_assert_ptr_nonnull(strstr(log_words("i"), "start maps csw:3000000 stop"));
-}
-
-/* ---- drains ---- */
-
-TEST(what_runs_is_drained_at_each_tick_and_readers_are_woken)
-{
-    struct effect effect;
-    bool woken = false;
-
-    sampler("i", "event=cycles freq=99 target=100");
-    works_run();
-    tell_sample(now(), 100, 0x66);
-    pass_ms(50);
-    ck_assert_uint_le(engine_deadline(fx.engine), now());
-    engine_tick(fx.engine, now());
-    struct work *work = engine_next_work(fx.engine);
-    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
-    work->run(work);
-    ck_assert_int_eq(work->finish(&call, work), CALL_DONE);
-    while (engine_next_effect(fx.engine, &effect))
-        woken |= effect.kind == EFFECT_WAKE && effect.id == pmc_of("i")->id;
-    ck_true(woken);
-    ck_assert_ptr_nonnull(strstr(log_words("i"), "sample:66"));
-    ck_assert_str_eq(value_of(NULL, "info/stats", "log_sweeps"), "1");
-}
-
-TEST(nobody_is_woken_for_nothing)
-{
-    struct effect effect;
-
-    sampler("i", "event=cycles freq=99 target=100");
-    works_run();
-    pass_ms(50);
-    engine_tick(fx.engine, now());
-    struct work *work = engine_next_work(fx.engine);
-    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
-    work->run(work);
-    work->finish(&call, work);
-    ck_true(!engine_next_effect(fx.engine, &effect));
-    ck_assert_str_eq(value_of(NULL, "info/stats", "log_sweeps"), "0");
-}
-
-TEST(a_full_buffer_is_drained_at_once)
-{
-    sampler("i", "event=cycles freq=99 target=100");
-    tell_sample(now(), 100, 0x77);
-    fx.sink.ready(fx.sink.ctx, pmc_of("i")->id);
-    works_run();
-    ck_assert_ptr_nonnull(strstr(log_words("i"), "sample:77"));
-}
-
-TEST(what_does_not_run_costs_no_tick)
-{
-    sampler("i", "event=cycles freq=99");
-    ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
-    accepted("i", "target", "100");
-    ck_assert_uint_ne(engine_deadline(fx.engine), UINT64_MAX);
-    accepted("i", "ctl", "stop");
-    ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
-    accepted("i", "ctl", "start");
-    ck_assert_int_eq(pmc_remove("i"), 0);
-    ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
-}
-
-TEST(many_are_drained_by_few_works)
-{
-    char name[8];
-    unsigned works = 0;
-
-    for (unsigned i = 0; i < 70; i++) {
-        snprintf(name, sizeof name, "p%u", i);
-        sampler(name, "event=task-clock freq=99 logsize=65536 target=100");
-    }
-    works_run();
-    pass_ms(50);
-    engine_tick(fx.engine, now());
-    for (struct work *work; (work = engine_next_work(fx.engine)); works++) {
-        struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
-
-        work->run(work);
-        work->finish(&call, work);
-    }
-    ck_assert_uint_eq(works, 2);
-}
-
-TEST(released_while_it_is_drained)
-{
-    sampler("i", "event=cycles freq=99 target=100");
-    works_run();
-    pass_ms(50);
-    engine_tick(fx.engine, now());
-    struct work *work = engine_next_work(fx.engine);
-    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
-    ck_assert_int_eq(pmc_remove("i"), 0);
-    work->run(work);
-    work->finish(&call, work);
-    works_run();
-    ck_assert_uint_eq(fx.n_recorders, 0);
 }
 
 /* ---- recordings ---- */

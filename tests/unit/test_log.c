@@ -3,6 +3,8 @@
  */
 #include "tests/unit/log_fixture.h"
 
+#include <errno.h>
+
 #include <stdlib.h>
 
 SUITE_SETUP(log, log_before, log_after);
@@ -133,7 +135,17 @@ TEST(a_mapping_across_the_end_is_not_forgotten)
     log_close(cursor);
 }
 
-TEST(a_record_too_large_for_the_ring_is_lost_with_what_it_displaced)
+static void put_large(void)
+{
+    uint64_t frames[600] = {0};
+
+    numbered++;
+    record_add_sample(&made, &(struct record_sample){.ip = numbered, .time = 10 * numbered}, 0,
+                      frames, 600);
+    ck_assert_int_eq(put_made(), 0);
+}
+
+TEST(a_record_too_large_for_the_ring_displaces_none)
 {
     struct log_cursor *cursor;
     struct seen seen = {0};
@@ -141,12 +153,54 @@ TEST(a_record_too_large_for_the_ring_is_lost_with_what_it_displaced)
     log_anew(4096);
     cursor = log_open(event_log);
     put_samples(5);
-    ck_assert_int_eq(put_user(4000), 0);
-    ck_assert_uint_eq(stats().lost, 6);
+    put_large();
+    ck_assert_uint_eq(stats().lost, 1);
     put_samples(2);
     take_all(cursor, &seen);
-    ck_assert_uint_eq(seen.samples, 2);
+    ck_assert_uint_eq(seen.samples, 7);
+    ck_assert_uint_eq(seen.dropped, 1);
     ck_whole(&seen);
+    log_close(cursor);
+}
+
+TEST(what_was_too_large_is_lost_once)
+{
+    struct log_cursor *cursor;
+    struct seen seen = {0};
+
+    log_anew(4096);
+    cursor = log_open(event_log);
+    for (unsigned i = 0; i < 1000; i++) {
+        put_large();
+        put_samples(i % 3);
+        if (i % 100 == 0)
+            take(cursor, 200, &seen);
+    }
+    take_all(cursor, &seen);
+    ck_whole(&seen);
+    ck_assert_uint_eq(stats().lost, seen.dropped);
+    log_close(cursor);
+}
+
+TEST(who_puts_too_large_a_record_is_told_and_nothing_happens)
+{
+    struct log_cursor *cursor;
+    struct seen seen = {0};
+    const struct note note = {.type = RECORD_USER, .text = "", .text_len = 0};
+
+    log_anew(4096);
+    cursor = log_open(event_log);
+    put_samples(5);
+    ck_assert_uint_eq(log_record_max(event_log), 3072);
+    record_add_note(&made, &note);
+    ck_assert_int_eq(log_put(event_log, (const struct record *)made.data), 0);
+    ((struct record *)made.data)->size = 3080;
+    ck_assert_int_eq(log_put(event_log, (const struct record *)made.data), -E2BIG);
+    ck_assert_uint_eq(stats().records, 6);
+    ck_assert_uint_eq(stats().lost, 0);
+    take_all(cursor, &seen);
+    ck_assert_uint_eq(seen.samples, 5);
+    ck_assert_uint_eq(seen.drops, 0);
     log_close(cursor);
 }
 

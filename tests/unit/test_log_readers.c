@@ -176,6 +176,71 @@ TEST(an_overtaken_reader_gets_the_mappings_only_if_it_missed_some)
     log_close(cursor);
 }
 
+/* Processes with mappings, overwritten: more than one piece. */
+static void put_spaces(uint32_t first, unsigned n)
+{
+    for (uint32_t pid = first; pid < first + n; pid++)
+        for (unsigned i = 0; i < 4; i++)
+            put_map(pid, 0x1000 * (i + 1), "/usr/lib/a");
+    put_samples(1000);
+}
+
+TEST(the_mappings_come_in_pieces)
+{
+    struct log_cursor *cursor;
+    struct seen seen = {0};
+
+    put_spaces(1, 15);
+    cursor = log_open(event_log);
+    while (seen.drops == 0) {
+        ck_assert_uint_gt(take(cursor, 1000, &seen), 0);
+        ck_assert_uint_lt(taken.len, 1300);
+    }
+    ck_assert_uint_eq(seen.found, 60);
+    take_all(cursor, &seen);
+    ck_assert_uint_eq(seen.found, 60);
+    ck_assert_uint_eq(seen.drops, 1);
+    ck_whole(&seen);
+    log_close(cursor);
+}
+
+TEST(a_process_that_changes_between_two_pieces_is_told_as_it_is)
+{
+    struct log_cursor *cursor;
+    struct seen seen = {0};
+
+    put_spaces(1, 10);
+    cursor = log_open(event_log);
+    take(cursor, 1000, &seen);
+    ck_assert_uint_gt(seen.found, 4);
+    put_map(1, 0x8000, "/new");
+    put_map(11, 0x1000, "/child");
+    put_samples(1000);
+    take_all(cursor, &seen);
+    ck_assert_uint_eq(seen.found, 40 + 5 + 1);
+    ck_assert_uint_eq(seen.drop_time, seen.found_time);
+    ck_assert_uint_eq(seen.drops, 1);
+    ck_whole(&seen);
+    log_close(cursor);
+}
+
+TEST(news_that_come_faster_than_pieces_hold_no_reader_up)
+{
+    struct log_cursor *cursor;
+    struct seen seen = {0};
+
+    put_spaces(1, 10);
+    cursor = log_open(event_log);
+    while (seen.drops == 0) {
+        take(cursor, 1, &seen);
+        put_spaces(1, 10);
+    }
+    ck_assert_uint_eq(seen.found, 2 * 40);
+    take_all(cursor, &seen);
+    ck_whole(&seen);
+    log_close(cursor);
+}
+
 TEST(a_take_without_memory_takes_nothing)
 {
     struct log_cursor *cursor = log_open(event_log);

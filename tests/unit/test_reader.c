@@ -174,6 +174,25 @@ TEST(a_log_that_begins_anew_is_followed)
     ck_true(strstr(next(&file), " user text=again\n"));
 }
 
+TEST(a_remark_that_the_log_has_no_room_for_is_refused_and_throws_nothing_away)
+{
+    char text[4001];
+
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 2] = '\n';
+    text[sizeof text - 1] = '\0';
+    quiet();
+    accepted("i", "config", "logsize=4096");
+    accepted("i", "samples", "before");
+    refused("i", "samples", text, E2BIG, P04);
+    write_file("i", "samples", text);
+    ck_true(strstr(fx.err.text, "no room for more than 3032 at once"));
+    ck_true(strstr(next(&file), " user text=before\n"));
+    ck_assert_str_eq(value_of("i", "status", "log_lost"), "0");
+    text[3032] = '\0';
+    accepted("i", "samples", text);
+}
+
 TEST(another_remark_for_want_of_a_log_memory_ends)
 {
     unsigned n = 0;

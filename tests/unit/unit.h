@@ -19,6 +19,7 @@
     X(change_record)                                                                               \
     X(count)                                                                                       \
     X(cpus)                                                                                        \
+    X(drain)                                                                                       \
     X(engine)                                                                                      \
     X(err)                                                                                         \
     X(exits)                                                                                       \
@@ -26,6 +27,7 @@
     X(follow)                                                                                      \
     X(ids)                                                                                         \
     X(includes)                                                                                    \
+    X(kept)                                                                                        \
     X(log)                                                                                         \
     X(log_memory)                                                                                  \
     X(log_readers)                                                                                 \

@@ -1,0 +1,125 @@
+/*
+ * Switching what tells of every CPU.
+ */
+#include "backends/perf/track.h"
+
+#include "backends/perf/counter.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+
+static bool counter_tracks(const struct counter *counter)
+{
+    return counter->origin && counter->sampling &&
+           (counter->target.kind == TARGET_CPU || counter->target.kind == TARGET_CGROUP);
+}
+
+static int ring_teller(const struct ring *ring)
+{
+    return ring->stand_in >= 0 ? ring->stand_in : ring->fd;
+}
+
+static int ring_stand_in(struct recorder *recorder, struct ring *ring)
+{
+    int fd = ring_event(ring->cpu, ring->size), rc;
+
+    if (fd < 0)
+        return fd;
+    rc = recorder_redirect(recorder, fd, ring->cpu);
+    if (rc) {
+        event_close(&fd);
+        return rc;
+    }
+    ring->stand_in = fd;
+    __atomic_add_fetch(&recorder->n_stand_ins, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+/* Nobody else writes with this id, so it need not be known before. */
+static int ring_track(struct recorder *recorder, struct ring *ring)
+{
+    struct id id = {.origin = &recorder->everywhere, .cpu = ring->cpu, .kind = ID_EVENT};
+    int rc = ring->stand_in == STAND_IN_WANTED ? ring_stand_in(recorder, ring) : 0;
+
+    if (rc)
+        return rc == -ENODEV ? 0 : rc; /* it went again */
+    if (ioctl(ring_teller(ring), PERF_EVENT_IOC_ID, &id.kernel))
+        return -errno;
+    rc = recorder_add_id(recorder, &id);
+    if (!rc && ioctl(ring_teller(ring), PERF_EVENT_IOC_ENABLE, 0))
+        rc = -errno;
+    return rc;
+}
+
+static void rings_untrack(const struct recorder *recorder)
+{
+    for (unsigned i = 0; i < recorder->n_rings; i++)
+        ioctl(ring_teller(&recorder->rings[i]), PERF_EVENT_IOC_DISABLE, 0);
+}
+
+/* What they tell is told as of the set that runs. */
+static int rings_track(struct recorder *recorder, uint64_t set)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&recorder->lock);
+    recorder->everywhere.set = set;
+    pthread_mutex_unlock(&recorder->lock);
+    for (unsigned i = 0; i < recorder->n_rings && !rc; i++)
+        rc = ring_track(recorder, &recorder->rings[i]);
+    if (rc)
+        rings_untrack(recorder);
+    return rc;
+}
+
+int track_begin(struct counter *counter)
+{
+    struct recorder *recorder = counter->recorder;
+    int rc = 0;
+
+    if (counter->tracks || !counter_tracks(counter))
+        return 0;
+    pthread_mutex_lock(&recorder->setup);
+    if (!recorder->n_tracks)
+        rc = rings_track(recorder, counter->origin->set);
+    counter->tracks = !rc;
+    recorder->n_tracks += !rc;
+    pthread_mutex_unlock(&recorder->setup);
+    return rc;
+}
+
+void track_end(struct counter *counter)
+{
+    struct recorder *recorder = counter->recorder;
+
+    if (!counter->tracks)
+        return;
+    pthread_mutex_lock(&recorder->setup);
+    counter->tracks = false;
+    if (--recorder->n_tracks == 0)
+        rings_untrack(recorder);
+    pthread_mutex_unlock(&recorder->setup);
+}
+
+void track_forget(struct counter *counter)
+{
+    if (!counter->tracks)
+        return;
+    pthread_mutex_lock(&counter->recorder->setup);
+    counter->tracks = false;
+    counter->recorder->n_tracks--;
+    pthread_mutex_unlock(&counter->recorder->setup);
+}
+
+void track_cpu(struct recorder *recorder, struct ring *ring, bool back)
+{
+    if (back) {
+        if (ring->stand_in >= 0)
+            __atomic_sub_fetch(&recorder->n_stand_ins, 1, __ATOMIC_RELAXED);
+        event_close(&ring->stand_in);
+        ring->stand_in = STAND_IN_WANTED;
+    }
+    if (recorder->n_tracks)
+        ring_track(recorder, ring);
+}

@@ -1,0 +1,88 @@
+# shellcheck shell=bash disable=SC2016
+# Sampling of CPUs and cgroups: what is known of programs that began elsewhere.
+
+# shellcheck source=tests/mount/sampling_lib.sh
+. "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
+
+# hot_start_on CPU NAME: a hot.c that has executed on that CPU, and may run on no other.
+hot_start_on() {
+    mkdir "$T/bin-$2"
+    printf '#!/bin/sh\nexec taskset -c %s "%s" "$@"\n' "$1" "$HELPERS/hot" >"$T/bin-$2/hot"
+    chmod 755 "$T/bin-$2/hot"
+    HELPERS=$T/bin-$2 hot_start "$2" 300
+}
+
+# hottest NAME: the line of samples.folded with most samples of hot.c.
+hottest() { grep -E '(^|;)hot' "$M/$1/samples.folded" | sort -nk2 -t' ' | tail -n 1; }
+
+t_a_program_that_executed_on_another_cpu_has_its_name() {
+    (($(nproc) > 1)) || skip "one CPU only"
+    mount_pmcfs
+    pmc a event=cpu-clock freq=997 callchain=on kernel=off mode=system-sampling target=cpu0
+    hot_start_on 1 p
+    pinned p 0
+    hot_run p
+    ctl a stop
+    log a
+    between "$(of a samples "pid=${PID_OF[p]}")" 100 1000
+    is "$(of a exec "pid=${PID_OF[p]}")" 3 "sh, taskset, hot"
+    like "$(hottest a)" '^hot;(.*;)?main;hot_outer;hot_inner [0-9]+$'
+    hot_end p
+}
+
+t_a_program_that_executed_outside_the_cgroup_has_its_name() {
+    with_cgroup2
+    group=$(mktemp -d "$CGROUP_ROOT/pmcfs-XXXXXX" 2>/dev/null) || skip "cgroups cannot be made here"
+    # A cgroup outlives the namespaces of the test.
+    trap '[[ ! ${PID_OF[p]:-} ]] || kill -KILL "${PID_OF[p]}" 2>/dev/null || :; until rmdir "$group"; do sleep 0.1; done' EXIT
+    mount_pmcfs
+    pmc a event=cpu-clock freq=997 callchain=on kernel=off mode=system-sampling "target=cgroup:${group#"$CGROUP_ROOT"}"
+    hot_start p 300
+    echo "${PID_OF[p]}" >"$group/cgroup.procs"
+    hot_run p
+    ctl a stop
+    log a
+    between "$(of a samples)" 100 1000
+    is "$(of a samples "pid=${PID_OF[p]}")" "$(of a samples)" "samples of the cgroup"
+    like "$(hottest a)" '^hot;(.*;)?main;hot_outer;hot_inner [0-9]+$'
+    hot_end p
+}
+
+t_births_and_ends_on_other_cpus_are_told_once() {
+    (($(nproc) > 1)) || skip "one CPU only"
+    mount_pmcfs
+    pmc a event=cpu-clock event=page-faults freq=99 mode=system-sampling target=cpu0
+    attach a cpu1
+    taskset -c 1 sh -c 'echo $$ >"$1"; /bin/true & echo $! >>"$1"; wait' sh "$T/pids"
+    ctl a stop
+    log a
+    { read -r parent && read -r child; } <"$T/pids"
+    is "$(of a fork "child=$child")" 1 "births"
+    is "$(of a exec "pid=$child")" 1 "programs"
+    is "$(of a exit "pid=$child") $(of a exit "pid=$parent")" '1 1' "ends"
+}
+
+t_who_executed_while_a_cpu_was_not_sampled_has_its_name() {
+    (($(nproc) > 1)) || skip "one CPU only"
+    mount_pmcfs
+    pmc a event=cpu-clock freq=997 callchain=on kernel=off mode=system-sampling target=cpu0
+    ctl a stop
+    hot_start_on 1 p
+    ctl a start
+    hot_start_on 1 q
+    ctl a stop
+    log a
+    is "$(of a exec "pid=${PID_OF[p]}")/$(of a exec "pid=${PID_OF[q]}")" 0/3
+    ctl a start
+    pinned p 0
+    pinned q 0
+    hot_run p
+    hot_run q
+    ctl a stop
+    log a
+    for name in q p; do
+        between "$(of a samples "pid=${PID_OF[$name]}")" 100 1000
+        hot_end $name
+    done
+    is "$(grep -E 'hot_inner [0-9]+$' "$M/a/samples.folded" | grep -cvE '^hot;')" 0 "without a name"
+}

@@ -1,0 +1,181 @@
+/*
+ * Drains: when recordings are drained, by which works, and who waits for whom.
+ */
+#include "tests/unit/unit.h"
+
+#include "core/pmc.h"
+#include "tests/unit/fixture.h"
+
+#include <stdio.h>
+
+static void setup(void)
+{
+    fixture_open("sim_cpus=4 sim_rows=4");
+    recorders_on();
+}
+
+SUITE_SETUP(drain, setup, fixture_close);
+
+static uint64_t now(void)
+{
+    return fx.host.now_ns;
+}
+
+static void sampler(const char *name, const char *config)
+{
+    ck_assert_int_eq(pmc_make(name), 0);
+    accepted(name, "config", config);
+}
+
+TEST(what_runs_is_drained_at_each_tick_and_readers_are_woken)
+{
+    struct effect effect;
+    bool woken = false;
+
+    sampler("i", "event=cycles freq=99 target=100");
+    works_run();
+    tell_sample(now(), 100, 0x66);
+    pass_ms(50);
+    ck_assert_uint_le(engine_deadline(fx.engine), now());
+    engine_tick(fx.engine, now());
+    struct work *work = engine_next_work(fx.engine);
+    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+    work->run(work);
+    ck_assert_int_eq(work->finish(&call, work), CALL_DONE);
+    while (engine_next_effect(fx.engine, &effect))
+        woken |= effect.kind == EFFECT_WAKE && effect.id == pmc_of("i")->id;
+    ck_true(woken);
+    ck_assert_ptr_nonnull(strstr(log_words("i"), "sample:66"));
+    ck_assert_str_eq(value_of(NULL, "info/stats", "log_sweeps"), "1");
+}
+
+TEST(nobody_is_woken_for_nothing)
+{
+    struct effect effect;
+
+    sampler("i", "event=cycles freq=99 target=100");
+    works_run();
+    pass_ms(50);
+    engine_tick(fx.engine, now());
+    struct work *work = engine_next_work(fx.engine);
+    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+    work->run(work);
+    work->finish(&call, work);
+    ck_true(!engine_next_effect(fx.engine, &effect));
+    ck_assert_str_eq(value_of(NULL, "info/stats", "log_sweeps"), "0");
+}
+
+TEST(a_full_buffer_is_drained_at_once)
+{
+    sampler("i", "event=cycles freq=99 target=100");
+    tell_sample(now(), 100, 0x77);
+    fx.sink.ready(fx.sink.ctx, pmc_of("i")->id);
+    works_run();
+    ck_assert_ptr_nonnull(strstr(log_words("i"), "sample:77"));
+}
+
+TEST(what_does_not_run_costs_no_tick)
+{
+    sampler("i", "event=cycles freq=99");
+    ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
+    accepted("i", "target", "100");
+    ck_assert_uint_ne(engine_deadline(fx.engine), UINT64_MAX);
+    accepted("i", "ctl", "stop");
+    ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
+    accepted("i", "ctl", "start");
+    ck_assert_int_eq(pmc_remove("i"), 0);
+    ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
+}
+
+TEST(many_are_drained_by_few_works)
+{
+    char name[8];
+    unsigned works = 0;
+
+    for (unsigned i = 0; i < 70; i++) {
+        snprintf(name, sizeof name, "p%u", i);
+        sampler(name, "event=task-clock freq=99 logsize=65536 target=100");
+    }
+    works_run();
+    pass_ms(50);
+    engine_tick(fx.engine, now());
+    for (struct work *work; (work = engine_next_work(fx.engine)); works++) {
+        struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+
+        work->run(work);
+        work->finish(&call, work);
+    }
+    ck_assert_uint_eq(works, 2);
+}
+
+/* Begun: it runs until it is finished. */
+static struct work *drain_of(const char *name)
+{
+    struct work *work = engine_next_work(fx.engine);
+
+    ck_assert_ptr_nonnull(work);
+    ck_true(pmc_of(name)->draining);
+    return work;
+}
+
+static void drain_end(struct work *work)
+{
+    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+
+    work->run(work);
+    ck_assert_int_eq(work->finish(&call, work), CALL_DONE);
+}
+
+TEST(nobody_waits_for_the_drain_of_another_user)
+{
+    struct work *first, *second;
+
+    sampler("r1", "event=task-clock freq=99 target=100");
+    sampler("r2", "event=task-clock freq=99 target=100");
+    as_user(100, 1000);
+    sampler("a", "event=task-clock freq=99 target=100");
+    works_run();
+    pass_ms(50);
+    engine_tick(fx.engine, now());
+    first = engine_next_work(fx.engine);
+    ck_assert_ptr_nonnull(first);
+    ck_assert_uint_ne(pmc_of("a")->draining, pmc_of("r1")->draining);
+    ck_assert_uint_eq(pmc_of("r1")->draining, pmc_of("r2")->draining);
+    second = engine_next_work(fx.engine);
+    ck_assert_ptr_nonnull(second);
+    ck_true(pmc_of("a")->draining && pmc_of("r1")->draining);
+    drain_end(second);
+    drain_end(first);
+    ck_assert_ptr_null(engine_next_work(fx.engine));
+    ck_assert_uint_eq(fx.engine->fds_promised, 0);
+}
+
+TEST(one_work_at_a_time_drains_for_a_user)
+{
+    struct work *first;
+
+    sampler("i", "event=task-clock freq=99 target=100");
+    sampler("j", "event=task-clock freq=99 target=100");
+    works_run();
+    fx.sink.ready(fx.sink.ctx, pmc_of("i")->id);
+    first = drain_of("i");
+    fx.sink.ready(fx.sink.ctx, pmc_of("j")->id);
+    ck_assert_ptr_null(engine_next_work(fx.engine));
+    drain_end(first);
+    drain_end(drain_of("j"));
+}
+
+TEST(released_while_it_is_drained)
+{
+    sampler("i", "event=cycles freq=99 target=100");
+    works_run();
+    pass_ms(50);
+    engine_tick(fx.engine, now());
+    struct work *work = engine_next_work(fx.engine);
+    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+    ck_assert_int_eq(pmc_remove("i"), 0);
+    work->run(work);
+    work->finish(&call, work);
+    works_run();
+    ck_assert_uint_eq(fx.n_recorders, 0);
+}
