@@ -167,6 +167,14 @@ void commit_recording(struct change *change)
 
 /* ---- in order ---- */
 
+/* A privileged program may end before anybody could look. */
+static const char *reason_of_end(const struct recording *recording, const struct link *link)
+{
+    bool task = link->kind == TARGET_PROCESS || link->kind == TARGET_THREAD;
+
+    return task && recording_left(recording, link->pid) ? "exec-privileged" : "exited";
+}
+
 /* Why it left; NULL: it did not, or nobody asks. */
 static const char *reason_of(const struct change *change, const struct replaced *replaced)
 {
@@ -178,7 +186,8 @@ static const char *reason_of(const struct change *change, const struct replaced 
     if (replaced->successor && replaced->successor->counter)
         return NULL;
     if (change->cause == CAUSE_DEATHS) /* hwpmc says nothing: said where a log is asked for */
-        return change->pmc->recording ? "exited" : NULL;
+        return change->pmc->recording ? reason_of_end(change->pmc->recording, replaced->link)
+                                      : NULL;
     return replaced->renewed || replaced->link->ended ? NULL : "command";
 }
 

@@ -155,18 +155,34 @@ static void process_add(void *arg, pid_t pid)
     grown[processes->n++] = pid;
 }
 
+/*
+ * Nothing stays of who executed meanwhile what the attacher may not observe: asked behind the look,
+ * so that whatever was seen before is what was asked about, or was nobody's any more.
+ */
+static void process_inventory(struct change *change, const struct rights *rights, pid_t pid)
+{
+    const struct engine *engine = change->engine;
+    const size_t begun = change->inventory.len;
+
+    recording_inventory(change->held, pid, change->started_ns, &change->inventory);
+    if (rights && engine->host->may_observe_pid(engine->host_state, rights, pid) < 0)
+        change->inventory.len = begun;
+}
+
 static void link_inventory(struct change *change, const struct link *link)
 {
-    const struct backend *backend = change->engine->backend;
+    const struct engine *engine = change->engine;
     struct processes processes = {.n = 0};
 
-    process_add(&processes, link->pid);
-    if (backend->processes && change->want.value[KEY_DESCENDANTS])
-        backend->processes(link->counter, process_add, &processes);
+    /* When it is dead its number may be somebody else's. When it lived behind the start, whoever
+     * comes to have it is younger than that, and not looked at. */
+    if (link->proc && engine->host->process_alive(link->proc->process))
+        process_inventory(change, link->rights, link->pid);
+    if (engine->backend->processes && change->want.value[KEY_DESCENDANTS])
+        engine->backend->processes(link->counter, process_add, &processes);
     for (unsigned i = 0; i < processes.n; i++)
-        if (i == 0 || processes.pid[i] != link->pid)
-            recording_inventory(change->held, processes.pid[i], change->started_ns,
-                                &change->inventory);
+        if (processes.pid[i] != link->pid)
+            process_inventory(change, link->rights, processes.pid[i]);
     free(processes.pid);
 }
 

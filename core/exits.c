@@ -131,6 +131,11 @@ void exits_take(struct exits *exits, const struct record *record, struct buf *ou
         lives_take(&exits->lives, record);
 }
 
+void exits_leave(struct exits *exits, uint32_t pid)
+{
+    lives_leave(&exits->lives, pid);
+}
+
 /* ---- rests ---- */
 
 /* Counted less what was said; never below zero, whatever came after it was counted. */

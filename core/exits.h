@@ -23,6 +23,9 @@ void exits_free(struct exits *exits); /* NULL allowed */
  * appended.
  */
 void exits_take(struct exits *exits, const struct record *record, struct buf *out);
+/* The system ends the observation of a process that lives: what it counted so far is given to
+ * nobody, it is in the rest. */
+void exits_leave(struct exits *exits, uint32_t pid);
 /*
  * What the steps do not say. counted: what the PMC counted in all since its count began anew (n
  * values), after all of it was drained. Appends, where it is not zero, a SWITCH (pid 0,

@@ -328,6 +328,14 @@ void lives_take(struct lives *lives, const struct record *record)
     }
 }
 
+void lives_leave(struct lives *lives, uint32_t pid)
+{
+    struct life *process = table_find(&lives->processes, pid);
+
+    if (process)
+        process_free(lives, process);
+}
+
 void lives_mark(struct lives *lives, enum mark old, enum mark mark)
 {
     for (size_t i = 0; i < lives->threads.size; i++)

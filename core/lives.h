@@ -65,6 +65,8 @@ void lives_take(struct lives *lives, const struct record *record);
 /* This thread of this process is there at this time. NULL: no memory. */
 struct life_thread *lives_thread(struct lives *lives, uint32_t pid, uint32_t tid, uint64_t time);
 bool life_is_exact(const struct lives *lives, const struct life *process);
+/* It lives, but is observed no more: forgotten without an end. */
+void lives_leave(struct lives *lives, uint32_t pid);
 /* Who has this mark, strangers included, gets another. */
 void lives_mark(struct lives *lives, enum mark old, enum mark mark);
 

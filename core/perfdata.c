@@ -348,7 +348,7 @@ static void perfdata_records(void *form, const struct log_facts *facts, const vo
                              size_t len, struct buf *out)
 {
     struct batch batch = {.sets = facts->sets, .out = out};
-    const char *at = records, *end = at + len, *run = at; /* of samples, copied as one */
+    const char *at = records, *end = len ? at + len : at, *run = at; /* of samples, copied as one */
 
     add_new_sets(form, facts->sets, out);
     while (at < end) {

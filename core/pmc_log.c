@@ -98,10 +98,22 @@ struct recording *pmc_record(struct pmc *pmc, struct recording *recording)
     return before;
 }
 
+/* A CPU that came later has a buffer too. */
+static void charge_recorded(struct pmc *pmc)
+{
+    struct recorder_facts facts = {0};
+
+    pmc->engine->backend->recorder_facts(recording_recorder(pmc->recording), &facts);
+    account_add(pmc->account, (int64_t)(facts.bytes - pmc->recorded_bytes));
+    pmc->recorded_bytes = facts.bytes;
+}
+
 void pmc_record_fds(struct pmc *pmc)
 {
-    if (pmc->recording)
-        hold_recorded(pmc, recording_fds(pmc->recording));
+    if (!pmc->recording)
+        return;
+    hold_recorded(pmc, recording_fds(pmc->recording));
+    charge_recorded(pmc);
 }
 
 void pmc_follow(struct pmc *pmc)

@@ -254,7 +254,8 @@ bool recording_drain(struct recording *recording, bool all, bool *any)
     /* what a hold kept back the last time is news too */
     before = recording->put - (recording->batch.len > 0);
     recording_put_kept(recording);
-    plan->backend->drain(recording->recorder, all, &intake);
+    if (plan->backend->drain(recording->recorder, all, &intake) != 0)
+        recording->dropped++; /* one at least */
     recording_put_hidden(recording);
     recording_flush(recording);
     *any = recording->put != before;
@@ -339,6 +340,7 @@ static void execs_print(const struct recording *recording, struct buf *out)
             buf_printf(out, "%02x", (unsigned char)*c);
         buf_str(out, ". ");
     }
+    recording_left_print(recording, out);
 }
 
 static int execs_scan(struct recording *recording, const char *text)
@@ -359,7 +361,7 @@ static int execs_scan(struct recording *recording, const char *text)
         recording->execs[recording->next_exec++] = exec;
         recording->n_execs += exec.pid != 0;
     }
-    return *text == '\0' ? 0 : -EINVAL;
+    return *recording_left_scan(recording, text) == '\0' ? 0 : -EINVAL;
 }
 
 void recording_print(struct recording *recording, struct buf *out)

@@ -174,11 +174,11 @@ void recording_flush(struct recording *recording)
 
 /* ---- execs ---- */
 
-static struct exec *exec_of(struct recording *recording, uint32_t pid)
+static struct exec *exec_of(const struct recording *recording, uint32_t pid)
 {
     for (unsigned i = 0; i < EXECS_MAX; i++)
         if (recording->execs[i].pid == pid)
-            return &recording->execs[i];
+            return (struct exec *)(uintptr_t)&recording->execs[i];
     return NULL;
 }
 
@@ -220,6 +220,14 @@ static void exec_remember(struct recording *recording, const struct record_comm 
     *exec = (struct exec){.pid = comm->pid, .time = time};
     strncpy(exec->name, comm->name, sizeof(exec->name) - 1);
     recording->n_execs++;
+}
+
+/* Paths may be among what was lost: an end that comes now is an end. */
+static void execs_settle(struct recording *recording)
+{
+    for (unsigned i = 0; i < EXECS_MAX && recording->n_execs; i++)
+        if (recording->execs[i].pid)
+            exec_tell(recording, &recording->execs[i], recording->last_time, NULL);
 }
 
 /* ---- steps, ends of processes ---- */
@@ -394,14 +402,28 @@ static void put_map(struct recording *recording, const struct record *record)
 
 /* ---- the rest ---- */
 
+/* A program that was executed maps something before it can end. */
+static bool end_is_of_observation(const struct recording *recording, const struct record_task *task)
+{
+    return task->head.type == RECORD_EXIT && task->pid == task->tid && task->pid != 0 &&
+           recording->n_execs && exec_of(recording, task->pid);
+}
+
 static void put_task(struct recording *recording, const struct record *record)
 {
     const struct record_task *task = (const struct record_task *)record;
 
+    if (end_is_of_observation(recording, task)) {
+        exec_settle(recording, task->pid, recording->last_time);
+        recording_mark_left(recording, task->pid);
+        return;
+    }
     if (record->type == RECORD_FORK) { /* whoever had the number is dead */
         forget_pid(recording, task->tid);
-        if (task->pid != task->ppid)
+        if (task->pid != task->ppid) {
             forget_pid(recording, task->pid);
+            recording_unmark_left(recording, task->pid);
+        }
     } else if (task->pid == task->tid) {
         exec_settle(recording, task->pid, recording->last_time);
     }
@@ -443,6 +465,7 @@ void recording_put(void *arg, const struct record *record)
         put_map(recording, record);
         break;
     case RECORD_LOST:
+        execs_settle(recording);
         batch_copy(recording, record);
         account(recording, record);
         break;
@@ -465,8 +488,10 @@ void recording_put_found(void *arg, const struct record *record)
     recording_keep(recording);
     if (record->type == RECORD_MAP && !map_is_wanted(recording, map))
         return;
-    if (record->type == RECORD_COMM)
+    if (record->type == RECORD_COMM) {
         account(recording, record);
+        recording_unmark_left(recording, ((const struct record_comm *)record)->pid);
+    }
     if (recording->batch.len + record->size > recording->found_end) {
         recording->dropped++;
         return;

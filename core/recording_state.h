@@ -29,6 +29,9 @@ struct recording {
     struct exec execs[EXECS_MAX];
     unsigned next_exec; /* the place that is used next, whoever is there */
     unsigned n_execs;   /* places that are not empty */
+    /* The last processes that executed a privileged program; any thread may look. 0: nobody. */
+    _Atomic uint32_t left[EXECS_MAX];
+    unsigned next_left;
 
     pthread_mutex_t lock; /* of what comes out of the recorder, and of what is made of it */
     atomic_bool held;
@@ -65,5 +68,11 @@ void recording_put_hidden(struct recording *recording);
 void recording_keep(struct recording *recording);
 /* What was kept is put. */
 void recording_put_kept(struct recording *recording);
+/* recording_left.c: this process executed a privileged program; it is observed again, or is a new
+ * one; for a later worker, and the text behind them. */
+void recording_mark_left(struct recording *recording, uint32_t pid);
+void recording_unmark_left(struct recording *recording, uint32_t pid);
+void recording_left_print(const struct recording *recording, struct buf *out);
+const char *recording_left_scan(struct recording *recording, const char *text);
 /* The batch goes into the log, unless the recording is held. */
 void recording_flush(struct recording *recording);

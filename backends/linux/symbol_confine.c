@@ -60,7 +60,7 @@ static bool limits_set(void)
                limit_set(RLIMIT_MSGQUEUE, 0) && limit_set(RLIMIT_CPU, 20);
 
 #ifndef SANITIZED
-    set = set && limit_set(RLIMIT_AS, (rlim_t)2 << 30);
+    set = set && limit_set(RLIMIT_AS, (rlim_t)512 << 20);
 #endif
     return set;
 }

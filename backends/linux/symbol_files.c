@@ -139,12 +139,14 @@ uint32_t symbol_files_of_map(struct log_files *files, const struct record_map *m
     return found;
 }
 
-uint32_t symbol_files_of_process(struct log_files *files, uint32_t shown)
+uint32_t symbol_files_of_process(struct log_files *files, uint32_t shown, uid_t uid, bool anybodys)
 {
     uint32_t found;
 
     pthread_mutex_lock(&files->lock);
     found = find_process(files, shown);
+    if (found != SYMBOL_NONE && !anybodys && files->held[found].uid != uid)
+        found = SYMBOL_NONE;
     pthread_mutex_unlock(&files->lock);
     return found;
 }
@@ -369,7 +371,7 @@ static bool process_describe(struct held *held, pid_t pid)
 static void process_take(struct log_files *files, pid_t pid, uint32_t shown, uint64_t time_ns)
 {
     struct held held = {.kind = SYMBOL_JIT, .shown = shown, .pid = pid};
-    uint32_t old = symbol_files_of_process(files, shown);
+    uint32_t old = symbol_files_of_process(files, shown, 0, true);
     struct proc_stat stat;
     char path[32];
 

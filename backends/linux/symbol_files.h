@@ -21,7 +21,9 @@ void linux_files_keep(struct log_files *files);
 
 /* A thing held, for as long as `files` lives: SYMBOL_NONE if there is none. */
 uint32_t symbol_files_of_map(struct log_files *files, const struct record_map *map);
-uint32_t symbol_files_of_process(struct log_files *files, uint32_t shown);
+/* What it says of itself is for its own user, and for the superuser: it may have executed a set-id
+ * program before it was looked at. */
+uint32_t symbol_files_of_process(struct log_files *files, uint32_t shown, uid_t uid, bool anybodys);
 /* What to tell the helper, and a descriptor to give it (close). -1: it is not asked any more. */
 int symbol_files_pick(struct log_files *files, uint32_t held, struct symbol_module *out);
 /* A helper ended or hung over it. After a few times it is not asked any more. */

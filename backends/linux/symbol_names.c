@@ -23,6 +23,8 @@ struct wanted {
 
 struct asking {
     struct log_files *files;
+    uid_t uid; /* of who asks */
+    bool superuser;
     struct wanted *wanted;
     size_t n;
     uint32_t *module_of; /* by what is held, +1; 0: not in this round */
@@ -57,19 +59,25 @@ static int held_compare(const void *a, const void *b)
     return p->process < q->process ? -1 : p->process > q->process;
 }
 
+static uint32_t process_of(const struct asking *asking, uint32_t pid)
+{
+    return symbol_files_of_process(asking->files, pid, asking->uid, asking->superuser);
+}
+
 /* What of the things held may know it. A child has its parent's code, and its parent's map of it.
  */
-static void wanted_look(struct log_files *files, struct wanted *wanted)
+static void wanted_look(const struct asking *asking, struct wanted *wanted)
 {
+    struct log_files *files = asking->files;
     const struct record_map *map = wanted->query->map;
 
     wanted->file = symbol_files_of_map(files, map);
     wanted->process = SYMBOL_NONE;
     if (!folded_map_is_jit(map))
         return;
-    wanted->process = symbol_files_of_process(files, wanted->query->pid);
+    wanted->process = process_of(asking, wanted->query->pid);
     if (wanted->process == SYMBOL_NONE)
-        wanted->process = symbol_files_of_process(files, map->pid);
+        wanted->process = process_of(asking, map->pid);
 }
 
 static void wanted_collect(struct asking *asking, struct frame_query *queries, size_t n)
@@ -87,7 +95,7 @@ static void wanted_collect(struct asking *asking, struct frame_query *queries, s
             wanted->file = wanted[-1].file;
             wanted->process = wanted[-1].process;
         } else {
-            wanted_look(asking->files, wanted);
+            wanted_look(asking, wanted);
         }
     }
     for (size_t i = 0; i < asking->n; i++)
@@ -226,6 +234,8 @@ void linux_names(struct host_state *state, struct log_files *files, uid_t uid, b
     if (!files)
         return;
     if (asking_init(&asking, files, n)) {
+        asking.uid = uid;
+        asking.superuser = kernel_symbols;
         wanted_collect(&asking, queries, n);
         for (unsigned i = 0; i < ROUNDS_MAX; i++)
             if (!round_run(state, &asking, uid, deadline_ns))

@@ -46,7 +46,7 @@ static int recorder_drain(struct recorder *recorder, bool all, const struct inta
         at += record->size;
     }
     buf_clear(&sc.script);
-    return 0;
+    return sc.drain_result;
 }
 
 static void recorder_print(const struct recorder *recorder, struct buf *out)

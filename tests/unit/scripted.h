@@ -13,6 +13,7 @@ struct scripted {
     struct host_state host;
     struct sink sink;
     struct buf script; /* what the next drain tells */
+    int drain_result;
     struct log *log;
     struct log_cursor *cursor;
     struct recording *recording;

@@ -242,6 +242,7 @@ static const struct {
     {"recording_state", 23},
     {"recording.c", 24},
     {"recording_keep", 24},
+    {"recording_left", 24},
     {"recording_put", 24},
     {"rests", 59},
     {"reader", 60},

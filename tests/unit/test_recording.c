@@ -4,6 +4,8 @@
 #include "tests/unit/scripted.h"
 #include "tests/unit/unit.h"
 
+#include <errno.h>
+
 SUITE_SETUP(recording, scripted_setup, scripted_teardown);
 
 /* ---- samples ---- */
@@ -211,6 +213,46 @@ TEST(more_execs_at_once_than_can_be_remembered_are_all_told)
         say_map(2, pid, 0x400000, 0x1000, "/bin/x");
     drain();
     ck_assert_uint_eq(count_type(RECORD_EXEC), 100);
+}
+
+/* So the kernel says that it took its events off somebody. */
+TEST(an_end_right_behind_an_exec_is_not_that_of_the_process)
+{
+    record_counts(false, true);
+    say_step(1, 100, 100, 7, 0);
+    say_exec(2, 100, "su");
+    record_add_task(&sc.script, RECORD_EXIT, 3, 100, 50, 100, 50);
+    drain();
+    ck_assert(text_is(nth(RECORD_EXEC, 0), "su"));
+    ck_assert_uint_eq(count_type(RECORD_EXIT) + count_type(RECORD_COUNT), 0);
+    ck_assert(recording_left(sc.recording, 100));
+    ck_assert(!recording_left(sc.recording, 101));
+    record_add_task(&sc.script, RECORD_FORK, 4, 100, 50, 100, 50);
+    drain();
+    ck_assert(!recording_left(sc.recording, 100));
+}
+
+TEST(an_end_behind_the_first_map_or_a_loss_is_the_end)
+{
+    record_samples(true);
+    say_exec(1, 100, "su");
+    say_map(2, 100, 0x400000, 0x1000, "/bin/su");
+    record_add_task(&sc.script, RECORD_EXIT, 3, 100, 50, 100, 50);
+    say_exec(4, 101, "su");
+    record_add_lost(&sc.script, 5, 0, 1);
+    record_add_task(&sc.script, RECORD_EXIT, 6, 101, 50, 101, 50);
+    drain();
+    ck_assert_uint_eq(count_type(RECORD_EXIT), 2);
+    ck_assert(!recording_left(sc.recording, 100) && !recording_left(sc.recording, 101));
+}
+
+TEST(what_the_backend_could_not_tell_is_told_as_dropped)
+{
+    record_samples(true);
+    sc.drain_result = -EIO;
+    drain();
+    sc.drain_result = 0;
+    ck_assert(text_is(nth(RECORD_DROP, 0), "memory"));
 }
 
 TEST(a_map_that_takes_the_place_of_others_maps_them_out)

@@ -1,0 +1,147 @@
+# shellcheck shell=bash disable=SC2016
+# Programs that their user may not observe: the kernel takes the events off, and says "exit" of who lives.
+
+# shellcheck source=tests/mount/sampling_lib.sh
+. "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
+
+# set_id NAME PROGRAM: a copy that is root's when others run it.
+set_id() {
+    cp "$2" "$T/$1"
+    chmod 4755 "$T/$1"
+}
+
+# alices NAME SETTINGS…: a PMC of ALICE's on her program p.
+alices() {
+    as "$ALICE" mkdir "$M/$1"
+    is "$(result_as "$ALICE" write "$M/$1/config" "${*:2} target=${PID_OF[p]}")" ok
+}
+
+# shell_waits SCRIPT: a shell of ALICE's, p, that does this when it is told to; $1: the test's directory.
+shell_waits() {
+    rm -f "$T"/{go,told}
+    mkfifo -m 666 "$T"/{go,told}
+    as "$ALICE" sh -c "echo \$\$ >\"\$1/told\"; read -r _ <\"\$1/go\"; $1" sh "$T" &
+    JOB=$!
+    read -r "PID_OF[p]" <"$T/told"
+}
+shell_goes() { echo >"$T/go"; }
+
+# so_far NAME: what the log holds, to $T/NAME.log, while others may come.
+so_far() {
+    timeout 0.3 cat "$M/$1/samples" >"$T/$1.log" || :
+}
+
+# exits_add_up NAME: what the exits say is the count.
+exits_add_up() {
+    is "$(awk '$2 == "exit" { for (i = 3; i <= NF; i++) if (sub(/^count=/, "", $i)) n += $i } END { print n + 0 }' \
+        "$T/$1.log")" "$(count "$1")" "sum of exits of $1"
+}
+
+t_who_executes_a_privileged_program_has_not_ended() {
+    mount_pmcfs
+    set_id other "$HELPERS/target"
+    target_start p "$ALICE"
+    local pid=${PID_OF[p]} name
+    alices exits event=page-faults log-exit=on
+    alices samples event=page-faults period=1
+    tell p faults 50
+    tell p run "$T/other"
+    for name in exits samples; do
+        eventually 5 "[[ \$(state $name) == exited ]]"
+        log $name
+        is "$(of $name detach "pid=$pid") $(of $name detach reason=exec-privileged)" '1 1' "$name: why it left"
+        is "$(of $name exit "pid=$pid")" 0 "$name: ends of who lives"
+        is "$(of $name exec "pid=$pid")" 1 "$name: programs"
+    done
+    exits_add_up exits
+    kill -0 "$pid"
+}
+
+t_a_privileged_program_that_ends_at_once_is_the_reason() {
+    mount_pmcfs
+    set_id brief /bin/true
+    local i
+    for i in 1 2 3 4 5; do
+        shell_waits 'exec "$1/brief"'
+        alices "a$i" event=page-faults log-exit=on
+        alices "s$i" event=cpu-clock freq=997
+        shell_goes
+        wait "$JOB"
+        for name in "a$i" "s$i"; do
+            eventually 5 "[[ \$(state $name) == exited ]]"
+            log "$name"
+            is "$(sed -n 's/.* reason=//p' "$T/$name.log")" exec-privileged "$name"
+            is "$(of "$name" exit "pid=${PID_OF[p]}")" 0 "$name: ends"
+        done
+        exits_add_up "a$i"
+    done
+}
+
+t_a_program_that_ends_at_once_has_exited() {
+    mount_pmcfs
+    shell_waits 'exec /bin/true'
+    alices a event=page-faults log-exit=on
+    shell_goes
+    wait "$JOB"
+    eventually 5 '[[ $(state a) == exited ]]'
+    log a
+    is "$(sed -n 's/.* reason=//p' "$T/a.log")" exited
+    is "$(of a exit "pid=${PID_OF[p]}")" 1
+    exits_add_up a
+}
+
+t_a_child_that_executes_a_privileged_program_has_not_ended() {
+    mount_pmcfs
+    set_id sleeper /bin/sleep
+    shell_waits '"$1/sleeper" 100 & echo $! >"$1/told"; wait'
+    alices a event=page-faults log-exit=on descendants=on
+    alices s event=page-faults period=1 descendants=on
+    shell_goes
+    read -r child <"$T/told"
+    eventually 5 '[[ $(</proc/$child/comm) == sleeper ]]'
+    for name in a s; do
+        ctl $name stop
+        log $name
+        is "$(of $name fork "child=$child") $(of $name exit "pid=$child")" '1 0' "$name"
+    done
+    kill -KILL "$child"
+    wait "$JOB"
+}
+
+t_the_superuser_goes_on_observing_a_privileged_program() {
+    mount_pmcfs
+    set_id other "$HELPERS/target"
+    target_start p "$ALICE"
+    local pid=${PID_OF[p]}
+    pmc a event=page-faults log-exit=on "target=$pid"
+    pmc s event=page-faults period=1 "target=$pid"
+    tell p faults 50
+    tell p run "$T/other"
+    for name in a s; do
+        eventually 5 "so_far $name; ((\$(of $name attach pid=$pid) == 2))"
+        is "$(of $name exit "pid=$pid")" 0 "$name: ends of who lives"
+        is "$(of $name detach reason=exec-privileged)" 1 "$name"
+    done
+    tell p faults 50
+    target_end p
+    for name in a s; do
+        eventually 5 "[[ \$(state $name) == exited ]]"
+        log $name
+        is "$(of $name exit "pid=$pid") $(of $name detach reason=exited)" '1 1' "$name: its end"
+    done
+    exits_add_up a
+}
+
+t_a_privileged_program_on_a_cpu_has_its_name_and_one_end() {
+    mount_pmcfs
+    set_id other "$HELPERS/hot"
+    pmc a event=cpu-clock freq=997 callchain=on kernel=off mode=system-sampling target=all
+    echo go >"$T/line"
+    shell_waits 'exec "$1/other" own 200 <"$1/line" >/dev/null'
+    shell_goes
+    wait "$JOB"
+    ctl a stop
+    log a
+    is "$(of a exec "pid=${PID_OF[p]}") $(of a exit "pid=${PID_OF[p]}")" '3 1' "setpriv, sh, other; its end"
+    between "$(grep -E '^other;(.*;)?hot_inner [0-9]+$' "$M/a/samples.folded" | awk '{ n += $NF } END { print n + 0 }')" 100 1000
+}
