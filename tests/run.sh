@@ -221,9 +221,9 @@ selected_any() {
 
 run_everything() {
     cd "$root" || return
-    needed_test build/plain 300 sh "$self" --call build_plain
+    needed_test build/plain 900 sh "$self" --call build_plain
     for kind in asan tsan clang; do
-        ! selected_any "$kind" || needed_test "build/$kind" 300 sh "$self" --call "build_$kind"
+        ! selected_any "$kind" || needed_test "build/$kind" 900 sh "$self" --call "build_$kind"
     done
     copy_programs || return
 

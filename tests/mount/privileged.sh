@@ -145,3 +145,36 @@ t_a_privileged_program_on_a_cpu_has_its_name_and_one_end() {
     is "$(of a exec "pid=${PID_OF[p]}") $(of a exit "pid=${PID_OF[p]}")" '3 1' "setpriv, sh, other; its end"
     between "$(grep -E '^other;(.*;)?hot_inner [0-9]+$' "$M/a/samples.folded" | awk '{ n += $NF } END { print n + 0 }')" 100 1000
 }
+
+# Attach and exec at the same moment, again and again: whoever sees the program it has become is not told.
+t_an_exec_during_the_attach_tells_no_address_of_a_set_id_program() {
+    mount_pmcfs
+    set_id privileged /bin/sleep
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" 'event=cpu-clock freq=500')" ok
+    as "$ALICE" /usr/bin/python3 -B -I - "$M/a/target" "$T/privileged" <<'P'
+import os, sys, time
+target, program = sys.argv[1:]
+for i in range(100):
+    ready, go = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(ready, 1)
+        time.sleep((i % 25) * 20e-6)
+        os.execl(program, program, "0.02")
+    fd = os.open(target, os.O_WRONLY)
+    os.write(go, b"x")
+    try:
+        os.write(fd, b"%d\n" % child)
+    except OSError:
+        pass # it is privileged, or has ended
+    for each in fd, ready, go:
+        os.close(each)
+    os.waitpid(child, 0)
+P
+    result_as "$ALICE" write "$M/a/ctl" stop >"$T/stop"
+    log a
+    between "$(of a attach)" 20 1000 "attaches"
+    is "$(grep -c ' map-in .*/privileged$' "$T/a.log")" 0 "maps of the privileged program"
+    is "$(of a process name=privileged)" 0 "processes found to be it"
+}
