@@ -35,6 +35,7 @@ struct task {
     uint64_t begin_ns, end_ns; /* OPEN: the copying began to work between these moments */
     bool sharp;                /* OPEN: whoever was born after end_ns has inherited */
     bool settled;              /* OPEN: it was not making a child all the time since */
+    uint64_t ran_ns;           /* OPEN: its CPU time when it was first seen to run; 0: not yet */
     bool confirmed;            /* OPEN: admit() has said yes since */
     uint64_t next_birth_ns;    /* OPEN: the first FORK record of this creator after end_ns */
     int *fds;                  /* OPEN: its group */
@@ -87,7 +88,15 @@ bool census_lives(const struct census *census, const struct task *task);
  * Could it have begun to make a child before it was opened, and not be through yet? A fork copies
  * the memory of its process between the moment of inheriting and the FORK record.
  */
-bool census_makes_child(const struct census *census, const struct task *task);
+enum birth {
+    BIRTH_NONE,
+    BIRTH_VFORK,   /* it waits, most likely for the exec of a child that it has made */
+    BIRTH_WAITING, /* it is in another such call, and waits */
+    BIRTH_RUNNING  /* it runs, or wants to: nobody can say in which call */
+};
+enum birth census_makes_child(const struct census *census, const struct task *task);
+/* CPU time that it has used; UINT64_MAX: cannot be known. */
+uint64_t census_ran_ns(const struct census *census, const struct task *task);
 /* Is there a FORK record made by this thread in [from, to]? */
 bool census_birth_between(const struct census *census, pid_t tid, uint64_t from, uint64_t to);
 uint64_t census_now_ns(void);

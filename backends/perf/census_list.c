@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,33 +232,55 @@ bool census_complete(struct census *census)
     return complete;
 }
 
-bool census_makes_child(const struct census *census, const struct task *task)
+/* The beginning of one of its files in /proc; its length, -1: it is gone, 0: it is not to be read.
+ */
+static ssize_t task_read(const struct census *census, const struct task *task, const char *file,
+                         char *text, size_t size)
 {
-    static const long births[] = {
-        SYS_clone,
-        SYS_clone3,
-#ifdef SYS_fork
-        SYS_fork,
-        SYS_vfork,
-#endif
-    };
-    char path[TASK_PATH_BYTES], text[32] = "", *end;
+    char path[TASK_PATH_BYTES];
     ssize_t n;
-    long call;
     int fd;
 
-    task_path(census, task, "syscall", path);
+    task_path(census, task, file, path);
     fd = openat(census->task_dir, path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    if (n <= 0)
-        return fd >= 0 || errno == EACCES || errno == EPERM;
-    call = strtol(text, &end, 10);
-    if (end == text)
-        return true; /* "running": who knows what */
-    for (size_t i = 0; i < sizeof births / sizeof births[0]; i++)
-        if (call == births[i])
-            return true;
-    return false;
+    if (fd < 0)
+        return errno == EACCES || errno == EPERM ? 0 : -1;
+    n = read(fd, text, size - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0 ? n : 0;
+}
+
+enum birth census_makes_child(const struct census *census, const struct task *task)
+{
+    char text[64], *end; /* "running", or the call's number and its arguments */
+    ssize_t n = task_read(census, task, "syscall", text, sizeof text);
+    long call = n > 0 ? strtol(text, &end, 10) : 0;
+
+    if (n < 0)
+        return BIRTH_NONE;
+    if (n == 0 || end == text)
+        return BIRTH_RUNNING;
+    switch (call) {
+#ifdef SYS_fork
+    case SYS_vfork:
+        return BIRTH_VFORK;
+    case SYS_fork:
+#endif
+    case SYS_clone3:
+        return BIRTH_WAITING;
+    case SYS_clone:
+        return strtoul(end, NULL, 16) & CLONE_VFORK ? BIRTH_VFORK : BIRTH_WAITING;
+    default:
+        return BIRTH_NONE;
+    }
+}
+
+uint64_t census_ran_ns(const struct census *census, const struct task *task)
+{
+    char text[64], *end;
+    ssize_t n = task_read(census, task, "schedstat", text, sizeof text);
+    uint64_t ran_ns = n > 0 ? strtoull(text, &end, 10) : 0;
+
+    return n > 0 && end != text ? ran_ns : UINT64_MAX;
 }

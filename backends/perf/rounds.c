@@ -20,6 +20,9 @@ enum {
      * none. */
     THREAD_BIRTH_NS = 12000000,
     PROCESS_BIRTH_NS = 20000000, /* the same, with the copying of memory */
+    BIRTH_RUNS_NS = 3000000, /* if whoever runs had so much of a CPU meanwhile; on a loaded machine
+                                a fork that waits takes longer, too */
+    BIRTH_LIMIT_NS = 500000000, /* then nobody knows */
     BIRTH_POLL_US = 50,
     LENIENT_SHARE = 2, /* after this part of the time only a lenient try is left */
 };
@@ -56,6 +59,7 @@ int attach_open_task(struct attach *attach, size_t i)
     attach->fds_used += attach->shape.per_task;
     task->state = TASK_OPEN;
     task->sharp = task->settled = task->confirmed = false;
+    task->ran_ns = 0;
     /* The number could have come to mean a thread of somebody else's. */
     if (!census_lives(&attach->census, task)) {
         attach_close_task(attach, task);
@@ -101,11 +105,36 @@ static int find_doubtful(const struct census *census)
     return -1;
 }
 
+/* It is through with a child that it was making when it was opened. */
+static bool birth_is_over(struct attach *attach, struct task *task)
+{
+    const struct census *census = &attach->census;
+    const uint64_t grace_ns = attach->plan->descendants ? PROCESS_BIRTH_NS : THREAD_BIRTH_NS;
+    const uint64_t now_ns = census_now_ns();
+    const uint64_t since_ns = now_ns > task->end_ns ? now_ns - task->end_ns : 0;
+    enum birth birth;
+    uint64_t ran_ns = 0;
+
+    if (task->next_birth_ns != UINT64_MAX)
+        return true;
+    birth = census_makes_child(census, task);
+    if (birth == BIRTH_RUNNING) {
+        ran_ns = census_ran_ns(census, task);
+        task->ran_ns = task->ran_ns ? task->ran_ns : ran_ns;
+    }
+    if (birth == BIRTH_NONE || since_ns <= grace_ns)
+        return birth == BIRTH_NONE;
+    if (birth == BIRTH_VFORK ||
+        (birth == BIRTH_RUNNING && (ran_ns == UINT64_MAX || ran_ns - task->ran_ns > BIRTH_RUNS_NS)))
+        return true;
+    attach->raced |= since_ns > BIRTH_LIMIT_NS;
+    return since_ns > BIRTH_LIMIT_NS;
+}
+
 /* All tasks that were opened are known to be through with what they made before. */
 static bool births_are_over(struct attach *attach)
 {
     struct census *census = &attach->census;
-    uint64_t grace = attach->plan->descendants ? PROCESS_BIRTH_NS : THREAD_BIRTH_NS;
     bool over = true;
 
     for (size_t i = 0; i < census->n; i++) {
@@ -113,8 +142,7 @@ static bool births_are_over(struct attach *attach)
 
         if (task->state != TASK_OPEN || task->sharp || task->settled || task->dead)
             continue;
-        task->settled = task->next_birth_ns != UINT64_MAX ||
-                        census_now_ns() > task->end_ns + grace || !census_makes_child(census, task);
+        task->settled = birth_is_over(attach, task);
         over &= task->settled;
     }
     return over;

@@ -150,10 +150,16 @@ t_a_long_attach_hears_of_its_writers_signal() {
     attach a "${PID_OF[p1]}"
     local each=$((${EPOCHREALTIME/./} - before))
     attach a "-${PID_OF[p1]}"
-    "$HELPERS/io" write "$M/a/target" "${PID_OF[*]}" >"$T/said" &
-    writer=$!
-    sleep "$(awk "BEGIN { print $each / 1000000 }")"
-    kill -KILL "$writer"
+    for ((;; each /= 2)); do
+        "$HELPERS/io" write "$M/a/target" "${PID_OF[*]}" >"$T/said" &
+        writer=$!
+        sleep "$(awk "BEGIN { print $each / 1000000 }")"
+        ! kill -KILL "$writer" || break
+        ((each > 1000)) || die "every write was over before its writer could be killed"
+        for pid in "${PID_OF[@]}"; do
+            attach a "-$pid"
+        done
+    done
     wait "$writer" 2>/dev/null || :
     is "$(cat "$M/a/target")" ''
 }
