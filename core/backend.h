@@ -209,7 +209,8 @@ struct backend {
 
     /*
      * text is one word of `event`. Fills *out (strings owned by the caller: event_clear). Errors:
-     * CS01 unknown (with near misses), CS03, CS04, P09 known but not to be had here (why), P30.
+     * CS01 unknown, X06 its class (with near misses), CS03, CS04, P09 known but not to be had here
+     * (why), P30.
      */
     int (*resolve)(struct backend_state *state, const char *text, struct event *out,
                    struct err *err);

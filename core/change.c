@@ -476,7 +476,7 @@ int store_ctl(struct call *call)
     if (!scan_word(&scan, &word))
         return err_set(&call->err, P05, "nothing but blanks was written");
     if (scan_word(&scan, &more))
-        return err_set(&call->err, P19, "one verb at a time: \"" WORD_FMT "\" is too much",
+        return err_set(&call->err, X17, "one verb at a time: \"" WORD_FMT "\" is too much",
                        WORD_ARG(more));
     near_init(&near, word);
     for (unsigned i = 1; i < VERBS; i++) {
@@ -484,7 +484,7 @@ int store_ctl(struct call *call)
             return change_verb(call, (enum verb)i);
         near_offer(&near, verb_table[i].name);
     }
-    return err_set(&call->err, P19,
+    return err_set(&call->err, X17,
                    "there is no verb \"" WORD_FMT "\"%s: start, stop, reset, restart, "
                    "flush, close, detach",
                    WORD_ARG(word), near_text(&near));

@@ -49,6 +49,13 @@ static bool key_standard(const struct settings *settings, enum key key)
     return settings_same(settings, &standard, key);
 }
 
+static enum err_id misplaced_id(const struct settings *want, unsigned key)
+{
+    if (key_table[key].place == PLACE_PROCESS)
+        return X05;
+    return key == KEY_CALLCHAIN && want->value[key] == CALLCHAIN_USER ? X04 : P07;
+}
+
 static int check_places(struct change *change)
 {
     const struct mode_row *mode = &mode_table[change->effective];
@@ -64,9 +71,8 @@ static int check_places(struct change *change)
             continue;
         buf_init(&value, room, sizeof room);
         settings_print(want, key, 0, &value);
-        int rc = err_set(&change->err, key_table[key].place == PLACE_PROCESS ? X05 : P07,
-                         "%s=%s has no place in mode %s", key_table[key].name, buf_text(&value),
-                         mode->name);
+        int rc = err_set(&change->err, misplaced_id(want, key), "%s=%s has no place in mode %s",
+                         key_table[key].name, buf_text(&value), mode->name);
         buf_free(&value);
         return rc;
     }

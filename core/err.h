@@ -42,10 +42,13 @@
     X(E04, EBUSY, "admin", "the slot holds a system PMC")                                          \
     X(E15, EINVAL, "ctl", "flush without a log")                                                   \
     X(X02, EINVAL, "ctl", "stopped before it was ever started")                                    \
+    X(X04, EINVAL, "config", "a call chain of the user's in a counting mode")                      \
     X(X05, EINVAL, "config", "descendants, log-csw or log-exit in a system mode")                  \
+    X(X06, EINVAL, "event", "no such class")                                                       \
     X(X07, EPERM, "target", "system scope without the right")                                      \
     X(X08, EPERM, "event", "nothing but disabled slots would fit")                                 \
     X(X09, ESRCH, "target", "the process is exiting")                                              \
+    X(X17, EINVAL, "ctl", "no such verb")                                                          \
     X(CS01, EINVAL, "event", "no such event")                                                      \
     X(CS03, EINVAL, "event", "no such attribute, qualifier or unit mask")                          \
     X(CS04, EINVAL, "event", "an attribute's value is out of range")                               \
@@ -68,7 +71,6 @@
     X(P16, EPERM, "target", "pmcfs does not observe itself")                                       \
     X(P17, EBUSY, "config", "the scope changed while targets are attached")                        \
     X(P18, EPERM, "event, config", "kernel mode without the right")                                \
-    X(P19, EINVAL, "ctl", "no such verb")                                                          \
     X(P20, EAGAIN, "count", "multiplexed, and has not been on the hardware yet")                   \
     X(P21, EIO, "count", "the counter was lost to another user of the hardware")                   \
     X(P22, EINVAL, "mkdir, mv", "an illegal name")                                                 \

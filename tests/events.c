@@ -149,7 +149,7 @@ static const struct bad {
     {ALWAYS, "mem:0x1000:rwx", CS03, "rwx"},
     {ALWAYS, "generic/instuctions", CS01, "instructions"},
     {ALWAYS, "PAPI_tot_inz", CS01, "PAPI_tot_ins"},
-    {ALWAYS, "nosuchpmu/event=1/", CS01, "nosuchpmu"},
+    {ALWAYS, "nosuchpmu/event=1/", X06, "nosuchpmu"},
     {ALWAYS, "software/config=1/", CS01, "names alone"},
     {ALWAYS, "r12345678901234567", CS04, "16 digits"},
     {TRACEFS, "sched:sched_swich", CS01, "sched_switch"},

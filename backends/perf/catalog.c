@@ -110,7 +110,7 @@ static int unknown_elsewhere(struct spec *spec, struct word text, struct word he
     near_init(&near, head);
     if (!has_pmu || pfm_has_pmu(head, &near))
         return -ENOENT;
-    return err_set(err, CS01, "no PMU \"" WORD_FMT "\" in libpfm4's tables%s", WORD_ARG(head),
+    return err_set(err, X06, "no PMU \"" WORD_FMT "\" in libpfm4's tables%s", WORD_ARG(head),
                    near_text(&near));
 }
 

@@ -273,7 +273,7 @@ static int unknown_pmu(struct spec *spec, struct word name, struct word text, st
                        "\"" WORD_FMT "\" is a system of tracepoints and no PMU: behind it stands "
                        "':', as in sched:sched_switch",
                        WORD_ARG(name));
-    return err_set(err, CS01, "no PMU \"" WORD_FMT "\" on this machine%s; info/classes lists them",
+    return err_set(err, X06, "no PMU \"" WORD_FMT "\" on this machine%s; info/classes lists them",
                    WORD_ARG(name), near_text(&near));
 }
 

@@ -7,7 +7,7 @@
 #include "backends/perf/spec.h"
 
 bool terms_is(struct word text); /* has a '/' */
-/* CS01 PMU or event, CS03 term or modifier, CS04 value, P09. */
+/* X06 PMU, CS01 event, CS03 term or modifier, CS04 value, P09. */
 int terms_parse(struct spec *spec, struct word text, struct err *err);
 /* The kernel's event file of this name on a core PMU; -ENOENT and nothing said: there is none. */
 int terms_parse_bare(struct spec *spec, struct word text, struct err *err);

@@ -73,7 +73,7 @@ static int class_range(const struct shape *shape, const struct spelling *spellin
         }
         near_offer(&near, shape->names[c]);
     }
-    return err_set(err, CS01,
+    return err_set(err, X06,
                    "no class \"" WORD_FMT "\" on this simulated machine%s; info/classes "
                    "lists them",
                    WORD_ARG(spelling->class_name), near_text(&near));

@@ -314,7 +314,8 @@ t_x04_user_call_chains_while_counting() {
     pmc a event=cycles mode=TC
     pmc b event=cycles mode=SC
     for name in a b; do
-        steady EINVAL 'P07|X04' "$M/$name/config" callchain=user
+        steady EINVAL X04 "$M/$name/config" callchain=user
+        steady EINVAL P07 "$M/$name/config" callchain=on
     done
 }
 
@@ -329,8 +330,8 @@ t_x05_what_follows_processes_in_a_system_mode() {
 t_x06_no_such_class() {
     mount_sim
     pmc a
-    steady EINVAL CS01 "$M/a/event" nosuch::cycles
-    steady EINVAL CS01 "$M/a/event" nosuch/cycles/
+    steady EINVAL X06 "$M/a/event" nosuch::cycles
+    steady EINVAL X06 "$M/a/event" nosuch/cycles/
     like "$(<"$M/a/error")" 'nosuch'
 }
 
@@ -373,7 +374,7 @@ t_x17_an_unknown_operation() {
     mount_sim
     pmc a event=cycles
     for text in begin 'start now' attach; do
-        steady EINVAL P19 "$M/a/ctl" "$text"
+        steady EINVAL X17 "$M/a/ctl" "$text"
     done
 }
 

@@ -62,8 +62,8 @@ t_stop_before_any_start_is_einval() {
 t_an_unknown_verb_is_einval() {
     mount_pmcfs
     pmc a event=page-faults
-    refused EINVAL P19 "$M/a/ctl" begin
-    refused EINVAL P19 "$M/a/ctl" 'start stop'
+    refused EINVAL X17 "$M/a/ctl" begin
+    refused EINVAL X17 "$M/a/ctl" 'start stop'
 }
 
 t_start_attaches_the_caller_if_it_never_had_a_target() {

@@ -142,7 +142,7 @@ t_error_says_errno_id_file_and_sentence() {
     like "$(cat "$M/a/error")" 'page-falts.*page-faults'
     accepted "$M/a/event" page-faults
     like "$(cat "$M/a/error")" '^EINVAL CS01 event: ' 'error stays until the next failure'
-    refused EINVAL P19 "$M/a/ctl" strat
+    refused EINVAL X17 "$M/a/ctl" strat
     like "$(cat "$M/a/error")" 'strat.*start'
     is "$(cat "$M/info/last_error")" "$(cat "$M/a/error")"
     is "$(wc -l <"$M/a/error")" 1

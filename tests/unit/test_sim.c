@@ -273,7 +273,7 @@ TEST(wrong_spellings_get_a_sentence)
 {
     ck_assert_int_eq(open_with(NULL), 0);
     unresolved("cycels", EINVAL, CS01, "did you mean cycles");
-    unresolved("simm::cycles", EINVAL, CS01, "did you mean sim");
+    unresolved("simm::cycles", EINVAL, X06, "did you mean sim");
     unresolved("software::cycles", EINVAL, CS01, "class \"software\"");
     unresolved("r", EINVAL, CS01, "\"r\"");
     unresolved("rxyz", EINVAL, CS01, "rxyz");
