@@ -14,9 +14,10 @@
 
 SUITE(row_model);
 
-#define N_CPUS 4
-#define N_ROWS 4
-#define N_LIVE 40
+#define N_CPUS  4
+#define N_ROWS  4
+#define N_LIVE  40
+#define MODEL_S 10
 
 static struct rows *rows;
 static struct err err;
@@ -90,12 +91,19 @@ static bool model_allows(const struct claim *claim, unsigned row, bool disabled_
     return model_threads(row) == 0;
 }
 
+/* With row= these are among the rows. */
+static unsigned model_asked(const struct claim *claim)
+{
+    return claim->member[0].asked == ROW_ANY ? 0 : 1u << claim->member[0].asked;
+}
+
 /* Every way to give the members (the second may be absent) rows, each of `needed` bits. */
 static bool model_fits(const struct claim *claim, bool disabled_too)
 {
     for (unsigned a = 1; a < 16; a++) {
         for (unsigned b = 0; b < (claim->n > 1 ? 16u : 1u); b++) {
-            bool fits = (a & b) == 0 && (a & ~claim->member[0].fits) == 0 &&
+            bool fits = (a & b) == 0 && (model_asked(claim) & ~a) == 0 &&
+                        (a & ~claim->member[0].fits) == 0 &&
                         (unsigned)__builtin_popcount(a) == claim->member[0].needed;
 
             if (claim->n > 1)
@@ -122,6 +130,8 @@ static void model_claim(struct claim *claim, uint64_t serial)
     for (unsigned i = 0; i < claim->n; i++)
         claim->member[i] = (struct claim_member){
             .fits = 1 + dice(15), .needed = 1 + (dice(4) == 0), .asked = ROW_ANY};
+    if (claim->n == 1 && dice(4) == 0)
+        claim->member[0].asked = (int)dice(N_ROWS + 1);
 }
 
 static void model_reserve(uint64_t serial)
@@ -138,6 +148,7 @@ static void model_reserve(uint64_t serial)
                   (unsigned long)serial, err.text);
     if (expected == 0 && model.n < N_LIVE) {
         model.live[model.n++] = claim;
+        ck_assert_uint_eq(model_asked(claim) & ~claim->member[0].got, 0);
         for (unsigned i = 0; i < claim->n; i++)
             ck_assert_int_eq(__builtin_popcountll(claim->member[i].got & claim->member[i].fits),
                              (int)claim->member[i].needed);
@@ -202,6 +213,18 @@ static bool model_conflict(void *ctx, uint64_t a, uint64_t b)
     return uid[0] == uid[1];
 }
 
+/* The rows for one of those that a member needs; who asked for a row keeps what it has. */
+static uint64_t model_wants(const struct claim *claim, unsigned member, unsigned k)
+{
+    uint64_t left = claim->member[member].got;
+
+    if (model_asked(claim) == 0)
+        return claim->member[member].fits;
+    while (k-- > 0)
+        left &= left - 1;
+    return left & -left;
+}
+
 /* All process PMCs of this user beside each other: then the search has to find a way, too. */
 static bool model_all_fit(uid_t uid)
 {
@@ -213,7 +236,7 @@ static bool model_all_fit(uid_t uid)
         for (unsigned m = 0; m < model.live[i]->n; m++)
             for (unsigned k = 0; k < model.live[i]->member[m].needed; k++)
                 if (!model.live[i]->system && model.live[i]->uid == uid)
-                    wants[n++].rows = model.live[i]->member[m].fits;
+                    wants[n++].rows = model_wants(model.live[i], m, k);
     for (unsigned i = 0; i < n; i++)
         for (unsigned row = 0; row < N_ROWS; row++)
             if (model_number(row) < 0)
@@ -233,6 +256,9 @@ static void model_arrange(struct claim *claim)
     ck_assert_msg(rc == 0 || rc == -EBUSY, "%s", err.text);
     ck_true(rc == 0 || !possible);
     ck_true(rc != 0 || claim->system || !row_shared(claim));
+    for (unsigned i = 0; i < model.n; i++)
+        ck_true(model_asked(model.live[i]) == 0 || before[i] == got(model.live[i]) ||
+                model.live[i] == claim);
     for (unsigned i = 0; rc != 0 && i < model.n; i++)
         ck_assert_uint_eq(before[i], got(model.live[i]));
 }
@@ -255,10 +281,18 @@ static void model_compare(void)
     ck_assert_int_eq(rows_overcommitted(rows, 0), over);
 }
 
+static uint64_t now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec;
+}
+
 TEST(random_operations_agree_with_a_naive_model)
 {
     static const struct class_info class = {.name = "sim", .rows = N_ROWS, .hardware = true};
-    const clock_t end = clock() + 2 * CLOCKS_PER_SEC;
+    const uint64_t end_s = now_s() + MODEL_S;
     const char *given = getenv("ROW_SEED");
     struct cpus possible;
 
@@ -270,7 +304,7 @@ TEST(random_operations_agree_with_a_naive_model)
     seed = given != NULL ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
     printf("row model: ROW_SEED=%u\n", seed);
     fflush(stdout);
-    for (uint64_t serial = 1; clock() < end; serial++) {
+    for (uint64_t serial = 1; now_s() < end_s; serial++) {
         const unsigned what = dice(12);
 
         if (what < 5)
