@@ -339,7 +339,7 @@ static const struct {
 };
 
 /* spec_resolve() would open these; spec_parse() is what comes before. */
-static void understands_terms(const char *root)
+static void q07_q20_understands_terms(const char *root)
 {
     struct backend_state made = {.pmus = pmus_new(root)};
     struct pmu *cpu = pmus_find(made.pmus, (struct word){"cpu", 3});
@@ -389,7 +389,7 @@ static const struct {
 };
 
 /* libpfm4 reads its environment once. */
-__attribute__((unused)) static void understands_names(const char *root)
+__attribute__((unused)) static void q07_understands_names(const char *root)
 {
     struct backend_state made = {.pmus = pmus_new(root)};
     struct pmu *cpu = pmus_find(made.pmus, (struct word){"cpu", 3});
@@ -470,9 +470,9 @@ int main(void)
     struct err err = {.id = ERR_NONE};
     struct event event;
 
-    apart(understands_terms, "terms of a machine's own files are understood");
+    apart(q07_q20_understands_terms, "terms of a machine's own files are understood");
 #if defined(__x86_64__)
-    apart(understands_names, "names of another processor's table are understood");
+    apart(q07_understands_names, "names of another processor's table are understood");
 #endif
     int rc = perf_backend.open(NULL, NULL, NULL, NULL, NULL, &state, &err);
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every numbered feature of hwpmc, perfmon and cpc in tests/seed-ids has its test, or its reason in pmcfs.8
-# COMPATIBILITY. Prints each with it; exit status 1 when one has nothing, or
+# Every numbered feature of hwpmc, perfmon and cpc in tests/seed-ids has a test that carries its id in its
+# name, or its reason in pmcfs.8 COMPATIBILITY. Prints each with it; exit status 1 when one has nothing, or
 # names a test or a reason that is not there.
 #
 #   sh tests/seed-coverage.sh [RESULTS]
@@ -53,6 +53,20 @@ function ran(names, all, n, i) {
         if (all[i] in run) return 1
     return 0
 }
+# "T03" is in the names …_t03_… and …_t01_to_t08_…
+function carries(name, id,    range, letters, number) {
+    name = "_" tolower(substr(name, index(name, ":") + 1)) "_"
+    id = tolower(id)
+    letters = id
+    sub(/[0-9]+$/, "", letters)
+    number = substr(id, length(letters) + 1)
+    if (index(name, "_" id "_")) return 1
+    if (!match(name, "_" letters "[0-9]+_to_" letters "[0-9]+_")) return 0
+    split(substr(name, RSTART + 1, RLENGTH - 2), range, "_to_")
+    sub(letters, "", range[1])
+    sub(letters, "", range[2])
+    return number + 0 >= range[1] + 0 && number + 0 <= range[2] + 0
+}
 function check(id, item) {
     if (item ~ /^reason: ./) {
         if (!index(compatibility, substr(item, 9)))
@@ -87,8 +101,13 @@ $1 in where { bad($1, "stands there twice") }
     where[$1] = $3
     print $1 "\t" $3
     kinds = " "
+    named = 0
     n = split($3, item, "; ")
-    for (i = 1; i <= n; i++) kinds = kinds check($1, item[i]) " "
+    for (i = 1; i <= n; i++) {
+        kinds = kinds check($1, item[i]) " "
+        named += item[i] !~ /^reason: / && carries(item[i], $1)
+    }
+    if (index(kinds, " test ") && !named) bad($1, "no test of it has it in its name")
     tested += index(kinds, " test ") > 0
     reasoned += kinds ~ /^ (reason )+$/
 }

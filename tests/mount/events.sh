@@ -42,7 +42,7 @@ t_a_processor_event_without_a_pmu_says_why() {
     [[ ! -d $M/events/cpu ]] || die "events/cpu lists what cannot be counted"
 }
 
-t_the_pmu_form_from_the_machines_own_files() {
+t_f09_q20_the_pmu_form_from_the_machines_own_files() {
     [[ -e /sys/bus/event_source/devices/msr/events/tsc ]] || skip "no msr PMU in this machine"
     mount_pmcfs
     pmc a event=msr/tsc/ target=cpu0
@@ -152,7 +152,7 @@ t_a_set_may_mix_software_events_and_tracepoints() {
     is "$(wc -l <"$M/a/count")" 3
 }
 
-t_a_listed_event_says_what_to_write_and_counts() {
+t_op19_a_listed_event_says_what_to_write_and_counts() {
     mount_pmcfs
     for file in "$M"/events/software/*; do
         like "$(head -1 "$file")" '^event [^ ]+$'

@@ -50,7 +50,7 @@ assert text == b"12345\n", text
 P
 }
 
-t_of_two_writes_the_first_read_gives_what_the_second_replaced() {
+t_f08_of_two_writes_the_first_read_gives_what_the_second_replaced() {
     mount_pmcfs
     pmc i event=page-faults count=5
     exchanging <<'P'

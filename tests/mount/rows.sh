@@ -9,7 +9,7 @@ row() {
 
 dispositions() { awk 'NR > 1 && $1 == 0 { print $5 }' "$M/info/rows" | sort | uniq -c | xargs; }
 
-t_info_rows_has_a_line_per_cpu_and_row() {
+t_h05_info_rows_has_a_line_per_cpu_and_row() {
     mount_sim
     is "$(head -1 "$M/info/rows")" 'cpu row name class disposition state users pmc uid pid event flags reload'
     is "$(tail -n +2 "$M/info/rows" | wc -l)" 16
@@ -119,7 +119,7 @@ t_software_events_have_no_rows() {
     is "$(dispositions)" '4 FREE'
 }
 
-t_disabling_a_slot_and_enabling_it() {
+t_op09_disabling_a_slot_and_enabling_it() {
     mount_sim
     is "$(cat "$M/admin/cpu1/0")" enabled
     accepted "$M/admin/cpu1/0" disabled
@@ -194,7 +194,7 @@ P
     is "$(row 0 1 pid)" -
 }
 
-t_sparse_cpus() {
+t_h10_sparse_cpus() {
     mount_sim 'sim_cpus=0-1\,5,sim_rows=2'
     is "$(sed -n 's/^possible //p' "$M/info/cpus")" 0-1,5
     is "$(tail -n +2 "$M/info/rows" | cut -d' ' -f1 | sort -nu | xargs)" '0 1 5'

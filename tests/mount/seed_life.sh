@@ -13,7 +13,7 @@ t_op10_op16_one_command_allocates_configures_attaches_and_starts() {
     between "$(count a)" 10 1000000000000
 }
 
-t_op11_op12_op17_detached_and_stopped_while_running() {
+t_h07_op11_op12_op17_detached_and_stopped_while_running() {
     mount_sim
     target_start p
     target_start q
@@ -74,7 +74,7 @@ t_op15_v05_count_and_config_both_set_the_initial_count() {
     is "$(count a)" 200
 }
 
-t_op18_no_register_number_is_handed_out() {
+t_op18_e33_no_register_number_is_handed_out() {
     mount_sim
     pmc a event=cycles
     is "$(result open "$M/a/rdpmc" r)" ENOENT
@@ -364,7 +364,7 @@ t_t12_processes_of_users() {
     is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[p]}")" ok
 }
 
-t_x18_when_the_daemon_goes_held_files_say_so() {
+t_sg4_x18_when_the_daemon_goes_held_files_say_so() {
     mount_sim
     pmc a event=cycles
     exec {fd}>"$M/a/ctl"

@@ -98,7 +98,7 @@ t_r01_a_row_with_system_pmcs_is_not_for_processes() {
     is "$(dispositions)" 'STANDALONE THREAD'
 }
 
-t_r03_r04_system_pmcs_count_down_and_up() {
+t_r03_r04_ce05_system_pmcs_count_down_and_up() {
     mount_sim 'sim_cpus=0-1\,3,sim_rows=2'
     pmc a row=1 event=cycles target=cpu0
     pmc b row=1 event=cycles target=cpu3
@@ -213,6 +213,31 @@ t_op05_what_getcpuinfo_tells() {
     is "$(sed -n 's/^possible //p' "$M/info/cpus")" '0-1,3'
     like "$(grep '^sim ' "$M/info/classes")" '^sim rows 5 width 48 capabilities [a-z,]+ cpus 0-1,3$'
     [[ $(<"$M/info/cpu") ]] || die 'info/cpu is empty'
+}
+
+t_op06_the_drivers_numbers_follow_what_happens() {
+    mount_pmcfs
+    target_start p
+    local -A before
+    local name
+    for name in intr_processed syscalls syscall_errors buffer_requests log_sweeps; do
+        before[$name]=$(stat_value $name)
+    done
+    pmc a event=page-faults period=1 "target=${PID_OF[p]}"
+    tell p faults 300
+    eventually 5 '((before[log_sweeps] < $(stat_value log_sweeps)))'
+    ctl a stop
+    is "$(result write "$M/a/ctl" nonsense)" EINVAL
+    grew() { echo $(($(stat_value "$1") - before[$1])); }
+    between "$(grew intr_processed)" 300 100000
+    between "$(grew syscalls)" 4 300000
+    between "$(grew syscall_errors)" 1 10
+    between "$(grew buffer_requests)" 300 100000
+    mount_pmcfs -o max_log_per_user=600
+    is "$(stat_value buffer_requests_failed)" 0
+    pmc a event=page-faults
+    is "$(result fill "$M/a/samples" 900 x)" ENOMEM
+    between "$(stat_value buffer_requests_failed)" 1 10
 }
 
 t_op08_what_getpmcinfo_tells() {

@@ -161,6 +161,25 @@ t_exec_of_a_set_id_program_drops_it_once() {
     is "$(stat_value processes) $(stat_value descriptors)" '0 0'
 }
 
+t_a_set_id_program_that_runs_is_not_attached_to() {
+    mount_pmcfs
+    cp "$HELPERS/target" "$T/suid"
+    cp "$HELPERS/target" "$T/sgid"
+    chmod 4755 "$T/suid"
+    chmod 2755 "$T/sgid"
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" event=page-faults)" ok
+    local way
+    BY=(as "$ALICE")
+    for way in suid sgid; do
+        target_start $way "$ALICE"
+        tell $way run "$T/$way"
+        steady EPERM E40 "$M/a/target" "${PID_OF[$way]}"
+    done
+    target_start own "$ALICE"
+    is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[own]}")" ok
+}
+
 t_exec_of_a_set_id_program_that_is_traced_keeps_it() {
     mount_pmcfs
     privileged_programs

@@ -204,7 +204,7 @@ t_autostart_off_waits_for_start() {
     between "$(count a)" 100 100000
 }
 
-t_lifetime_owner_ends_with_the_writer() {
+t_h01_lifetime_owner_ends_with_the_writer() {
     mount_pmcfs
     mkdir "$M/a"
     bash -c "echo event=page-faults lifetime=owner >$M/a/config; [ -d $M/a ] && echo >$T/there; sleep 0.3"

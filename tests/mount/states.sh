@@ -188,7 +188,7 @@ t_counts_are_64_bits_modulo() {
     between "$(count a)" 99 100000
 }
 
-t_counts_go_beyond_the_width_of_the_hardware() {
+t_h11_counts_go_beyond_the_width_of_the_hardware() {
     mount_sim sim_cpus=1,sim_class=narrow:2:32
     pmc a event=r3e8 count=4294967290 target=cpu0
     local last=4294967290 now

@@ -57,12 +57,14 @@ t_pc1_pmccontrol_lists_the_counters_of_every_cpu() {
     mount_sim
     copy_tools
     pmc a event=cycles mode=SC target=cpu2 row=1
+    pmc b event=cycles mode=SS period=5000 target=cpu0 row=2
     tool pmccontrol -l >"$T/list"
     like "$(head -1 "$T/list")" ': CPUs 0-3, with 4 PMCs per CPU$'
     is "$(grep -c '^CPU [0-9]*:$' "$T/list")" 4
     is "$(grep -c '^ *N  NAME  *CLASS  *STATE  *ROW-DISP$' "$T/list")" 4
     is "$(awk '/^ +[0-9]/ && $2 ~ /^sim-/ && $3 == "sim" && $4 == "ENABLED"' "$T/list" | wc -l)" 16
-    is "$(awk '/^CPU/ { cpu = $2 } /pid/ { print cpu, $1, $5, $6, $8 }' "$T/list")" '2: 1 STANDALONE (pid cycles'
+    is "$(awk '/^CPU/ { cpu = $2 } /pid/ { print cpu, $1, $5, $6, $8, $9 }' "$T/list")" \
+        $'0: 2 STANDALONE (pid cycles (5000)\n2: 1 STANDALONE (pid cycles '
 }
 
 t_pc2_pc3_pmccontrol_lists_events_and_statistics() {
@@ -118,7 +120,7 @@ t_p02_p03_pmcstat_counts_a_command_from_its_first_instruction() {
     between "$(tail -1 "$T/out" | tr -d ' ')" $(($(count a) * 9 / 10)) $(($(count a) * 11 / 10))
 }
 
-t_p04_p13_pmcstat_attaches_and_ends_with_the_last_target() {
+t_p04_p10_p13_pmcstat_attaches_and_ends_with_the_last_target() {
     mount_pmcfs
     copy_tools
     target_start p
@@ -144,7 +146,7 @@ t_p04_p13_pmcstat_attaches_and_ends_with_the_last_target() {
     refuses 71 'ESRCH' pmcstat -p page-faults -t 999999
 }
 
-t_p07_p10_pmcstat_switches_are_for_what_comes_after_them() {
+t_p07_pmcstat_switches_are_for_what_comes_after_them() {
     mount_pmcfs
     copy_tools
     tool pmcstat -p page-faults -d -p page-faults -o "$T/out" sh -c 'ls / >/dev/null; ls / >/dev/null; :'

@@ -123,7 +123,7 @@ t_df_and_stat_say_what_it_is() {
     done
 }
 
-t_info_speaks_the_truth() {
+t_op07_t10_info_speaks_the_truth() {
     mount_pmcfs
     is "$(cat "$M/info/version")" "$("$BIN" --version | head -1)
 interface 1"
@@ -137,7 +137,7 @@ value [0-9]+$'
     [[ $(cat "$M/info/cpu") ]] || die "info/cpu is empty"
 }
 
-t_stats_begin_with_hwpmcs_eight() {
+t_op06_t10_stats_begin_with_hwpmcs_eight() {
     mount_pmcfs
     is "$(head -8 "$M/info/stats" | cut -d' ' -f1 | xargs)" "intr_ignored intr_processed intr_bufferfull syscalls syscall_errors buffer_requests buffer_requests_failed log_sweeps"
     local before

@@ -42,7 +42,7 @@ static const char *const commands[][3] = {
     {"j", "target", "999 102"},
 };
 
-TEST(a_command_is_done_or_refused_as_a_whole)
+TEST(e32_ce02_a_command_is_done_or_refused_as_a_whole)
 {
     for (unsigned i = 0; i < sizeof commands / sizeof commands[0]; i++)
         for (unsigned n = 1;; n++) {

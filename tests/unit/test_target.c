@@ -327,7 +327,7 @@ TEST(a_cpu_that_goes_keeps_its_count_and_counts_again)
     refused("j", "target", "cpu0-1", ENXIO, E37);
 }
 
-TEST(with_every_cpu_away_start_and_stop_are_enxio)
+TEST(e38_st5_with_every_cpu_away_start_and_stop_are_enxio)
 {
     pmc_with("i", "cycles", "cpu1");
     pass_ms(1);

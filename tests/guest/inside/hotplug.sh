@@ -29,7 +29,7 @@ t_an_absent_cpu_is_enxio() {
     attach i cpu1
 }
 
-t_cpu_scope_keeps_its_count_and_goes_on() {
+t_e38_x11_st5_cpu_scope_keeps_its_count_and_goes_on() {
     local before
     mount_pmcfs
     run p load
