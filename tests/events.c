@@ -151,6 +151,10 @@ static const struct bad {
     {ALWAYS, "PAPI_tot_inz", CS01, "PAPI_tot_ins"},
     {ALWAYS, "nosuchpmu/event=1/", X06, "nosuchpmu"},
     {ALWAYS, "software/config=1/", CS01, "names alone"},
+#if defined(__x86_64__)
+    {ALWAYS, "alignment-faults", P09, "never raises it"},
+    {ALWAYS, "perf::PERF_COUNT_SW_EMULATION_FAULTS:u", P09, "always read 0"},
+#endif
     {ALWAYS, "r12345678901234567", CS04, "16 digits"},
     {TRACEFS, "sched:sched_swich", CS01, "sched_switch"},
     {TRACEFS, "shced:sched_switch", CS01, "sched"},

@@ -39,12 +39,21 @@
     CACHE_READS(text, miss_names, id, about), CACHE_WRITES(text, id, about),                       \
         CACHE_PREFETCHES(text, id, about)
 
-/* The kernel takes the event on any processor; on these nothing in it raises it. */
+/*
+ * The kernel opens these on any processor, but what raises them is in the code of some alone: on
+ * x86 unaligned accesses are the hardware's, and what the kernel emulates it does not count.
+ */
 #if defined(__x86_64__) || defined(__i386__)
-#define NEVER_HERE " (never raised on x86: reads 0)"
+#define NEVER_HERE "on x86 the kernel never raises it, so it would always read 0"
 #else
-#define NEVER_HERE ""
+#define NEVER_HERE NULL
 #endif
+#define TRAP(text, id, about)                                                                      \
+    {                                                                                              \
+        .name = text, .others = "PERF_COUNT_SW_" #id, .type = PERF_TYPE_SOFTWARE,                  \
+        .config = PERF_COUNT_SW_##id, .split = SPLIT_ASKED, .never = NEVER_HERE,                   \
+        .description = about                                                                       \
+    }
 
 static const struct generic table[] = {
     HARDWARE("cycles", "cpu-cycles unhalted-cycles", CPU_CYCLES, "cpu-cycles",
@@ -79,10 +88,8 @@ static const struct generic table[] = {
              "moves of a task to another CPU"),
     SOFTWARE("cgroup-switches", "", CGROUP_SWITCHES, SPLIT_KERNEL, false,
              "context switches to a task of another cgroup"),
-    SOFTWARE("alignment-faults", "", ALIGNMENT_FAULTS, SPLIT_ASKED, false,
-             "unaligned accesses that the kernel had to finish" NEVER_HERE),
-    SOFTWARE("emulation-faults", "", EMULATION_FAULTS, SPLIT_ASKED, false,
-             "instructions that the kernel had to emulate" NEVER_HERE),
+    TRAP("alignment-faults", ALIGNMENT_FAULTS, "unaligned accesses that the kernel had to finish"),
+    TRAP("emulation-faults", EMULATION_FAULTS, "instructions that the kernel had to emulate"),
     SOFTWARE("dummy", "", DUMMY, SPLIT_NEVER, true, "never counts anything"),
     SOFTWARE("bpf-output", "", BPF_OUTPUT, SPLIT_NEVER, true, "what a BPF program puts out"),
 
@@ -200,6 +207,9 @@ int generic_parse(struct spec *spec, const struct generic *generic, struct word 
 
     if (rc < 0)
         return rc;
+    if (generic->never)
+        return err_set(err, P09, "\"%s\" cannot be counted here: %s", generic->name,
+                       generic->never);
     generic_put(spec, generic);
     return spec_modifiers(spec, rest, what, err);
 }

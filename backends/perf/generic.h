@@ -12,6 +12,7 @@ struct generic {
     uint32_t type;
     uint64_t config;
     enum spec_split split;
+    const char *never;     /* why it would always read 0 here, or NULL */
     bool hidden;           /* never counts anything by itself: not listed */
     const char *raw_names; /* kernel event files with the processor's code for it */
     const char *description;

@@ -42,6 +42,17 @@ t_a_processor_event_without_a_pmu_says_why() {
     [[ ! -d $M/events/cpu ]] || die "events/cpu lists what cannot be counted"
 }
 
+t_what_nothing_in_the_kernel_raises_is_no_event() {
+    [[ $(uname -m) == x86_64 ]] || skip 'other processors raise them'
+    mount_pmcfs
+    pmc a
+    for text in alignment-faults emulation-faults:u generic/alignment-faults; do
+        refused EOPNOTSUPP P09 "$M/a/event" "$text"
+        like "$(cat "$M/a/error")" 'on x86 the kernel never raises it'
+    done
+    ! ls "$M"/events/*/*{alignment,emulation}-faults 2>/dev/null || die 'listed'
+}
+
 t_f09_q20_the_pmu_form_from_the_machines_own_files() {
     [[ -e /sys/bus/event_source/devices/msr/events/tsc ]] || skip "no msr PMU in this machine"
     mount_pmcfs
