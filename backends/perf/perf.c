@@ -14,6 +14,7 @@
 #include "backends/perf/sideband.h"
 #include "backends/perf/spec.h"
 #include "backends/perf/state.h"
+#include "backends/perf/why.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -107,6 +108,7 @@ const struct backend perf_backend = {
     .list = perf_list,
     .describe = perf_describe,
     .foreign = perf_foreign,
+    .holders = perf_holders,
     .attach = perf_attach,
     .start = perf_start,
     .stop = perf_stop,

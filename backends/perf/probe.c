@@ -271,7 +271,11 @@ static void say_open_error(char *text, size_t size, int error)
         snprintf(text, size, "pmcfs may not open hardware events: %s", buf_text(&why));
     } else if (error == EBUSY) {
         why_users(&why);
-        snprintf(text, size, "another user holds the hardware counters: %s", buf_text(&why));
+        snprintf(
+            text, size,
+            "another user held the hardware counters when pmcfs was mounted: %s; mount it again "
+            "when they are free",
+            buf_text(&why));
     } else if (error == EOPNOTSUPP)
         snprintf(text, size, "the kernel has lent the hardware counters to a virtual machine");
     else if (error == ENOSYS)

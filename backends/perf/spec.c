@@ -361,7 +361,10 @@ static int try_event(const struct spec *spec, struct event *event, struct err *e
     attr_of(event, &attr);
     why_refused(&said, &(struct why){.code = -rc, .attr = &attr, .event = spec->resolved});
     /* What pmcfs itself may not do is, for who asks, not to be had on this machine. */
-    return err_set(err, said.id == P14 ? P09 : said.id, "%s", said.text);
+    rc = err_set(err, said.id == P14 ? P09 : said.id, "%s", said.text);
+    if (err)
+        err->held = said.held;
+    return rc;
 }
 
 static void find_rows(const struct spec *spec, struct event *event)
