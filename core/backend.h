@@ -162,7 +162,8 @@ struct backend {
                 const struct loop *loop, const struct sink *sink, struct backend_state **state,
                 struct err *err);
     void (*close)(struct backend_state *state); /* asserts that no counter is left */
-    const struct class_info *(*classes)(struct backend_state *state, unsigned *n); /* (locked) */
+    /* What was there never moves or goes; look() and resolve() may find more. (locked) */
+    const struct class_info *(*classes)(struct backend_state *state, unsigned *n);
     void (*facts)(struct backend_state *state,
                   struct buf *out); /* lines of info/backend after the first */
     void (*cpuref)(struct backend_state *state, struct buf *out);
@@ -218,6 +219,9 @@ struct backend {
      * E19. */
     int (*check_set)(struct backend_state *state, const struct plan_event *events, unsigned n,
                      bool multiplex, struct err *err);
+    /* A number that is another one when list() may say something else than before; cheaper than
+     * that, but slow. There may be more classes then, behind those that were there. NULL: never. */
+    uint64_t (*look)(struct backend_state *state);
     /* Every event that really counts here. Slow the first time. */
     int (*list)(struct backend_state *state, struct catalog *out, struct err *err);
     /* The text of events/CLASS/EVENT (INTERFACE 5). -ENOENT if it is not listed. */

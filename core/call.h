@@ -65,6 +65,7 @@ struct call {
     struct engine *engine;
     struct instance *instance; /* never NULL */
     struct pmc *pmc;  /* the PMC whose file this is, or NULL; looked up by fs before each run */
+    bool looked;      /* the catalogue of events was compared with the machine for this request */
     uint64_t index;   /* tunable, slot (cpu << 16 | row), catalog id */
     const char *file; /* the file's name, for sentences: "event" */
     const char *text; /* stores: the bytes written (valid until the reply) */

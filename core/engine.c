@@ -225,9 +225,21 @@ void engine_stat_add(struct engine *engine, enum statistic which, int64_t n)
 
 /* ---- events/ ---- */
 
+bool engine_renew_classes(struct engine *engine)
+{
+    unsigned n;
+    const struct class_info *classes = engine->backend->classes(engine->backend_state, &n);
+
+    if (n > engine->n_classes && rows_add_classes(engine->rows, classes, n))
+        engine->n_classes = n;
+    return n <= engine->n_classes;
+}
+
 struct listing {
     struct work work;
     struct engine *engine;
+    uint64_t mark; /* of the catalogue that is there, then of this one */
+    bool same;
     struct catalog catalog;
     struct err err;
     int rc;
@@ -236,9 +248,15 @@ struct listing {
 static void listing_run(struct work *work)
 {
     struct listing *listing = (struct listing *)work;
+    const struct backend *backend = listing->engine->backend;
+    struct backend_state *state = listing->engine->backend_state;
+    uint64_t mark = backend->look ? backend->look(state) : 1;
 
-    listing->rc = listing->engine->backend->list(listing->engine->backend_state, &listing->catalog,
-                                                 &listing->err);
+    listing->same = mark == listing->mark;
+    listing->mark = mark;
+    if (listing->same)
+        return;
+    listing->rc = backend->list(state, &listing->catalog, &listing->err);
     if (listing->rc == 0)
         listing->rc = catalog_finish(&listing->catalog);
 }
@@ -249,15 +267,17 @@ static int listing_finish(struct call *call, struct work *work)
     struct engine *engine = listing->engine;
     int rc = listing->rc;
 
-    if (rc) {
+    if (rc)
         call->err = listing->err;
-        catalog_free(&listing->catalog);
-    } else if (engine->has_catalog) { /* somebody was faster */
-        catalog_free(&listing->catalog);
+    if (rc || listing->same || (engine->has_catalog && engine->catalog_mark == listing->mark)) {
+        catalog_free(&listing->catalog); /* somebody was faster, or nothing has changed */
     } else {
+        catalog_free(&engine->catalog);
         engine->catalog = listing->catalog;
+        engine->catalog_mark = listing->mark;
         engine->has_catalog = true;
     }
+    engine_renew_classes(engine);
     free(listing);
     return rc;
 }
@@ -267,17 +287,21 @@ const struct catalog *engine_catalog(struct engine *engine)
     return engine->has_catalog ? &engine->catalog : NULL;
 }
 
-int engine_catalog_load(struct call *call)
+int engine_catalog_load(struct call *call, bool anew)
 {
-    struct listing *listing = call->engine->has_catalog ? NULL : calloc(1, sizeof *listing);
+    struct engine *engine = call->engine;
+    struct listing *listing;
 
-    if (call->engine->has_catalog)
+    if (engine->has_catalog && (!anew || call->looked || !engine->backend->look))
         return CALL_DONE;
+    listing = calloc(1, sizeof *listing);
     if (!listing)
         return err_set(&call->err, E32, "no memory");
     listing->work = (struct work){listing_run, listing_finish, true};
-    listing->engine = call->engine;
+    listing->engine = engine;
+    listing->mark = engine->has_catalog ? engine->catalog_mark : 0;
     catalog_init(&listing->catalog);
+    call->looked = true;
     call->work = &listing->work;
     return CALL_WORK;
 }

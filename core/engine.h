@@ -116,7 +116,9 @@ void engine_set_readers(struct engine *engine, gid_t gid);
 void engine_retune(struct engine *engine, const struct tunables *fresh);
 /* The catalogue of events/, or NULL while it is not loaded: then engine_catalog_load() makes it. */
 const struct catalog *engine_catalog(struct engine *engine);
-int engine_catalog_load(struct call *call); /* CALL_DONE when it is there, else CALL_WORK */
+/* CALL_DONE when it is there, else CALL_WORK. anew: it is compared with the machine, once a
+ * request. */
+int engine_catalog_load(struct call *call, bool anew);
 /* CPUs that exist, and rows per class, for the directory admin/cpuN/ROW. Row numbers run through
  * all classes with rows, in the order of info/classes. */
 const struct cpus *engine_cpus(const struct engine *engine);

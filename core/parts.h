@@ -46,6 +46,7 @@ struct engine {
     struct instance *root;
     struct catalog catalog;
     bool has_catalog;
+    uint64_t catalog_mark; /* backend.look() when it was made; 0: not known */
     bool (*reserved)(const char *name);
     uint64_t stats[STAT_COUNT];
     uint64_t operations, operations_failed; /* hwpmc's syscalls and syscall_errors */
@@ -69,5 +70,7 @@ struct engine {
     bool forgetting;                /* descriptors stay open for a later worker */
 };
 
+/* Classes that the backend found since. False: no memory for all of them. */
+bool engine_renew_classes(struct engine *engine);
 uint64_t engine_serial(struct engine *engine); /* never 0, never the same again */
 void engine_wake(struct engine *engine, uint64_t pmc_id);

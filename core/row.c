@@ -215,6 +215,25 @@ bool rows_retake(struct rows *rows, struct claim *claim)
 
 /* ---- life ---- */
 
+bool rows_add_classes(struct rows *rows, const struct class_info *classes, unsigned n_classes)
+{
+    struct row_class *grown = reallocarray(rows->classes, n_classes + 1, sizeof *grown);
+
+    if (grown == NULL)
+        return false;
+    rows->classes = grown;
+    for (; rows->n_classes < n_classes; rows->n_classes++) {
+        struct row_class *class = &grown[rows->n_classes];
+
+        *class = (struct row_class){.info = &classes[rows->n_classes]};
+        class->n = class->info->rows < MATCH_ROWS ? class->info->rows : MATCH_ROWS;
+        class->slots = calloc(rows->n_cpus + 1, sizeof class->slots[0]);
+        if (class->slots == NULL)
+            return false;
+    }
+    return true;
+}
+
 struct rows *rows_new(const struct class_info *classes, unsigned n_classes,
                       const struct cpus *possible)
 {
@@ -223,23 +242,11 @@ struct rows *rows_new(const struct class_info *classes, unsigned n_classes,
     if (rows == NULL)
         return NULL;
     cpus_init(&rows->possible);
-    rows->classes = calloc(n_classes + 1, sizeof rows->classes[0]);
-    if (rows->classes == NULL || !cpus_copy(&rows->possible, possible)) {
-        rows_free(rows);
-        return NULL;
-    }
     for (int c = cpus_next(possible, 0); c >= 0; c = cpus_next(possible, c + 1))
         rows->n_cpus = (unsigned)c + 1;
-    for (; rows->n_classes < n_classes; rows->n_classes++) {
-        struct row_class *class = &rows->classes[rows->n_classes];
-
-        class->info = &classes[rows->n_classes];
-        class->n = class->info->rows < MATCH_ROWS ? class->info->rows : MATCH_ROWS;
-        class->slots = calloc(rows->n_cpus + 1, sizeof class->slots[0]);
-        if (class->slots == NULL) {
-            rows_free(rows);
-            return NULL;
-        }
+    if (!cpus_copy(&rows->possible, possible) || !rows_add_classes(rows, classes, n_classes)) {
+        rows_free(rows);
+        return NULL;
     }
     return rows;
 }

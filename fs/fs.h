@@ -15,6 +15,8 @@
 
 #define WRITE_MAX (128u << 10) /* the longest command */
 #define TIMEOUT_S 3600.0
+/* Of names below events/, which come and go with drivers and modules. */
+#define EVENT_TIMEOUT_S 1.0
 
 struct fuse_session;
 struct loop_state;

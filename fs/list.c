@@ -43,7 +43,7 @@ static int readdir_run(struct request *rq)
 {
     if (rq->node.kind == NODE_PMC && !rq->call.pmc)
         return -ENOENT; /* as in any directory that was removed */
-    return node_needs_catalog(&rq->node) ? engine_catalog_load(&rq->call) : CALL_DONE;
+    return node_needs_catalog(&rq->node) ? engine_catalog_load(&rq->call, rq->off == 0) : CALL_DONE;
 }
 
 /* One entry at the end of the reply; its length, which is more than `room` if it did not fit. */

@@ -240,12 +240,12 @@ int node_lookup(struct fs *fs, struct call *call, const struct node *dir, const 
         node_make(found, dir->kind, dir->object, number);
         return 0;
     }
-    if (node_needs_catalog(dir)) {
-        int rc = engine_catalog_load(call);
-        if (rc != CALL_DONE)
-            return rc;
-    }
-    return in->find ? in->find(fs, dir, name, found) : -ENOENT;
+    int rc = node_needs_catalog(dir) ? engine_catalog_load(call, false) : CALL_DONE;
+    if (rc == CALL_DONE && in->find)
+        rc = in->find(fs, dir, name, found);
+    if (rc == -ENOENT && node_needs_catalog(dir) && engine_catalog_load(call, true) == CALL_WORK)
+        rc = CALL_WORK;
+    return rc == CALL_DONE && !in->find ? -ENOENT : rc;
 }
 
 /*

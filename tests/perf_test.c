@@ -117,8 +117,7 @@ static struct class_info fake_class = {.name = "software", .width = 64};
 struct backend_state state = {.host = &fake_host,
                               .loop = &fake_loop,
                               .sink = &fake_sink,
-                              .classes = &fake_class,
-                              .n_classes = 1};
+                              .classes = &fake_class};
 
 bool machine_make(void)
 {

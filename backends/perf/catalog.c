@@ -52,13 +52,19 @@ static void list_files(struct backend_state *state, struct pmu *pmu, struct cata
     }
 }
 
+/* PMUs and tracepoints come with modules; the latter also by hand. */
+uint64_t perf_look(struct backend_state *state)
+{
+    return pmus_look(state->pmus) * 3 + tracepoint_look(state);
+}
+
 int perf_list(struct backend_state *state, struct catalog *out, struct err *err)
 {
     struct pmus *pmus = state->pmus;
 
     for (unsigned i = 0; i < pmus->n; i++) {
         struct pmu *pmu = &pmus->list[i];
-        if (pmu->why[0])
+        if (!pmu_is_here(pmu))
             continue;
         if (pmu->kind == PMU_SOFTWARE)
             list_software(state, pmu->name, out);
@@ -123,7 +129,7 @@ static void near_events(struct spec *spec, struct near *near)
     generic_near(near);
     for (unsigned i = 0; i < pmus->n; i++) {
         struct pmu *pmu = &pmus->list[i];
-        if (pmu->why[0])
+        if (!pmu_is_here(pmu))
             continue;
         pmu_load(pmus, pmu);
         for (unsigned e = 0; e < pmu->n_events; e++) {
@@ -269,7 +275,7 @@ static bool find_listed(struct backend_state *state, const char *class_name, con
         return false;
     if (strcmp(class_name, "generic") == 0)
         return find_generic(listed, event);
-    if (!pmu || strcmp(pmu->name, class_name) != 0 || pmu->why[0])
+    if (!pmu || strcmp(pmu->name, class_name) != 0 || !pmu_is_here(pmu))
         return false;
     switch (pmu->kind) {
     case PMU_SOFTWARE:

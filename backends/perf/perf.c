@@ -64,14 +64,13 @@ static int perf_open(const char *options, const struct host *host, struct host_s
         return err_set(err, E32, "no memory for the list of PMUs");
     }
     state->classes = state->pmus->classes;
-    state->n_classes = state->pmus->n_classes;
     *out = state;
     return 0;
 }
 
 static const struct class_info *perf_classes(struct backend_state *state, unsigned *n)
 {
-    *n = state->n_classes;
+    *n = state->pmus->n_classes;
     return state->classes;
 }
 
@@ -105,6 +104,7 @@ const struct backend perf_backend = {
     .cpu = perf_cpu,
     .resolve = spec_resolve,
     .check_set = perf_check_set,
+    .look = perf_look,
     .list = perf_list,
     .describe = perf_describe,
     .foreign = perf_foreign,

@@ -54,6 +54,11 @@ int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *e
     if (pmu->why[0])
         return err_set(err, P09, "\"" WORD_FMT "\" cannot be counted here: %s", WORD_ARG(what),
                        pmu->why);
+    if (pmu->gone)
+        return err_set(err, P09,
+                       "\"" WORD_FMT "\" cannot be counted here: the driver of %s was "
+                       "unloaded",
+                       WORD_ARG(what), pmu->name);
     spec->pmu = pmu;
     spec->type = pmu->type;
     spec->split = pmu->kind == PMU_CORE || pmu->kind == PMU_SOFTWARE || pmu->kind == PMU_BREAKPOINT
@@ -382,12 +387,26 @@ int spec_resolve(struct backend_state *state, const char *text, struct event *ou
     return spec_event(state, text, true, out, err);
 }
 
+/* Drivers come and go: with them names that are not known yet, and numbers that mean another. */
+static int parse_now(struct backend_state *state, const char *text, struct spec *spec,
+                     struct err *err)
+{
+    const unsigned n = state->pmus->n;
+    int rc = spec_parse(state, text, spec, err);
+
+    if (rc == 0 && spec->pmu->kind < PMU_MSR)
+        return 0;
+    pmus_look(state->pmus);
+    return state->pmus->n != n || (rc == 0 && spec->pmu->gone) ? spec_parse(state, text, spec, err)
+                                                               : rc;
+}
+
 int spec_event(struct backend_state *state, const char *text, bool open, struct event *out,
                struct err *err)
 {
     struct event event = {.written = NULL};
     struct spec spec;
-    int rc = spec_parse(state, text, &spec, err);
+    int rc = parse_now(state, text, &spec, err);
 
     memset(out, 0, sizeof(*out));
     if (rc == 0 && open)

@@ -13,9 +13,8 @@ struct backend_state {
     struct host_state *host_state;
     const struct loop *loop;
     const struct sink *sink;
-    struct sideband *sideband; /* counting side: attach.c, counter.c, sideband.c */
-    struct pmus *pmus;         /* naming side: pmu.c, spec.c, pfm.c, tracepoint.c … */
-    struct class_info *classes;
-    unsigned n_classes;
-    unsigned n_counters; /* atomic; perf_backend.close asserts 0 */
+    struct sideband *sideband;  /* counting side: attach.c, counter.c, sideband.c */
+    struct pmus *pmus;          /* naming side: pmu.c, spec.c, pfm.c, tracepoint.c … */
+    struct class_info *classes; /* pmus->classes */
+    unsigned n_counters;        /* atomic; perf_backend.close asserts 0 */
 };

@@ -1,6 +1,7 @@
 /*
- * Finding tracefs and the numbers of tracepoints in it. Where no tracefs is mounted, an own mount
- * without a place in the tree serves: nobody else sees it, and debugfs is not needed.
+ * Finding tracefs and the numbers of tracepoints in it. An own mount without a place in the tree
+ * comes first: it needs nobody's, and keeps nobody from unmounting theirs; what is in it is the
+ * same.
  */
 #include "backends/perf/tracepoint.h"
 
@@ -92,47 +93,51 @@ static bool try_own_mount(struct tracefs *tracefs)
     if (fs >= 0)
         close(fs);
     if (tracefs->events >= 0)
-        snprintf(tracefs->where, sizeof(tracefs->where), "own (none is mounted)");
+        snprintf(tracefs->where, sizeof(tracefs->where), "yes, by a mount of pmcfs's own");
     else if (mount >= 0)
         say_empty(tracefs);
     else
         snprintf(tracefs->where, sizeof(tracefs->where),
-                 "tracefs is not mounted, and an own mount "
-                 "failed with %s: mount -t tracefs tracefs /sys/kernel/tracing",
+                 "tracefs is not mounted, and a mount of pmcfs's own failed with %s: "
+                 "mount -t tracefs tracefs /sys/kernel/tracing",
                  err_errno_name(error));
     return tracefs->events >= 0;
 }
 
-static struct tracefs *tracefs_find(const char *root)
+static void tracefs_find(struct tracefs *tracefs, const char *root)
 {
-    struct tracefs *tracefs = calloc(1, sizeof(*tracefs));
-
-    if (!tracefs)
-        return NULL;
-    tracefs->events = -1;
-    if (try_place(tracefs, root, "/sys/kernel/tracing") ||
-        try_place(tracefs, root, "/sys/kernel/debug/tracing") || try_mounts(tracefs, root))
-        return tracefs;
     if (root[0])
         snprintf(tracefs->where, sizeof(tracefs->where), "there is no tracefs below %.200s", root);
-    else
-        try_own_mount(tracefs);
-    return tracefs;
+    else if (try_own_mount(tracefs))
+        return;
+    if (!try_place(tracefs, root, "/sys/kernel/tracing") &&
+        !try_place(tracefs, root, "/sys/kernel/debug/tracing"))
+        try_mounts(tracefs, root);
 }
 
-/* Looked for once, by whoever needs it first. */
+/* Looked for when it is needed first, and again until it is there. */
 static int tracefs_events(struct backend_state *state, const char **where)
 {
+    static _Thread_local char said[sizeof(((struct tracefs *)0)->where)];
     struct pmus *pmus = state->pmus;
-    static const char no_memory[] = "there was no memory to look for tracefs";
+    int events = -1;
 
+    snprintf(said, sizeof(said), "there was no memory to look for tracefs");
     pthread_mutex_lock(&pmus->lock);
-    if (!pmus->tracefs)
-        pmus->tracefs = tracefs_find(pmus->root);
-    struct tracefs *tracefs = pmus->tracefs;
+    if (!pmus->tracefs) {
+        pmus->tracefs = calloc(1, sizeof(*pmus->tracefs));
+        if (pmus->tracefs)
+            pmus->tracefs->events = -1;
+    }
+    if (pmus->tracefs) {
+        if (pmus->tracefs->events < 0)
+            tracefs_find(pmus->tracefs, pmus->root);
+        events = pmus->tracefs->events;
+        memcpy(said, pmus->tracefs->where, sizeof(said));
+    }
     pthread_mutex_unlock(&pmus->lock);
-    *where = tracefs ? tracefs->where : no_memory;
-    return tracefs ? tracefs->events : -1;
+    *where = said;
+    return events;
 }
 
 const char *tracefs_where(struct backend_state *state, bool *found)
@@ -373,4 +378,39 @@ void tracepoint_list(struct backend_state *state, struct catalog *out)
 
     if (listing.events >= 0)
         each_name(listing.events, ".", list_system, &listing);
+}
+
+/* ---- have they changed? ---- */
+
+/* The first word of each line, or all of it; what cannot be read is the same as nothing. */
+static uint64_t hash_file(int fd, bool words, uint64_t hash)
+{
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+    char *line = NULL;
+    size_t size = 0;
+
+    if (fd >= 0 && !file)
+        close(fd);
+    while (file && getline(&line, &size, file) > 0) {
+        size_t len = words ? strcspn(line, " ") : strlen(line);
+        for (size_t i = 0; i < len; i++)
+            hash = (hash ^ (unsigned char)line[i]) * UINT64_C(0x100000001b3);
+    }
+    free(line);
+    if (file)
+        fclose(file);
+    return hash;
+}
+
+/* They come and go with modules, and as somebody defines some. */
+uint64_t tracepoint_look(struct backend_state *state)
+{
+    const char *where;
+    int events = tracefs_events(state, &where);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325) + (events >= 0);
+
+    if (events < 0)
+        return hash;
+    hash = hash_file(open("/proc/modules", O_RDONLY | O_CLOEXEC), true, hash);
+    return hash_file(openat(events, "../dynamic_events", O_RDONLY | O_CLOEXEC), false, hash);
 }

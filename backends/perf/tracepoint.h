@@ -14,6 +14,9 @@ struct tracefs;
 bool tracepoint_is(struct backend_state *state, struct word text);
 /* CS01, CS03, P09. */
 int tracepoint_parse(struct spec *spec, struct word text, struct err *err);
+/* A number that is another one when tracepoints may have come or gone. Cheap: does not list them.
+ */
+uint64_t tracepoint_look(struct backend_state *state);
 /* All of them that can be counted. */
 void tracepoint_list(struct backend_state *state, struct catalog *out);
 /* Its number, for a part of the backend that needs it. 0 or -errno. */
@@ -23,7 +26,7 @@ int tracepoint_number(struct backend_state *state, const char *system, const cha
 void tracepoint_near(struct backend_state *state, struct near *near);
 /* The same for systems: their names alone. */
 void tracepoint_near_systems(struct backend_state *state, struct near *near);
-/* Where tracefs was found, or why it was not: one line for info/backend. Looks for it the first
- * time. */
+/* Where tracefs was found, or why it was not: one line for info/backend; the thread's own. Looks
+ * for it until it was found. */
 const char *tracefs_where(struct backend_state *state, bool *found);
 void tracefs_free(struct tracefs *tracefs);

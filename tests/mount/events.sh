@@ -347,24 +347,7 @@ t_a_generic_name_may_be_written_in_several_ways() {
     done
 }
 
-# The kernel, as if it forbade perf_event_open to pmcfs.
-forbid_perf() {
-    cat >"$T/filtered" <<'P'
-import ctypes, os, platform, struct, sys
-number = {"x86_64": 298, "aarch64": 241}[platform.machine()]
-def op(code, jt, jf, k):
-    return struct.pack("HBBI", code, jt, jf, k)
-rules = op(0x20, 0, 0, 0) + op(0x15, 0, 1, number) + op(0x06, 0, 0, 0x00050001) + op(0x06, 0, 0, 0x7fff0000)
-keep = ctypes.create_string_buffer(rules)
-class Program(ctypes.Structure):
-    _fields_ = [("n", ctypes.c_ushort), ("rules", ctypes.c_void_p)]
-libc = ctypes.CDLL(None, use_errno=True)
-if libc.prctl(22, 2, ctypes.byref(Program(len(rules) // 8, ctypes.addressof(keep))), 0, 0):
-    sys.exit("no filter: errno %d" % ctypes.get_errno())
-os.execv(sys.argv[1], sys.argv[1:])
-P
-    RUN_DAEMON+=(/usr/bin/python3 -I "$T/filtered")
-}
+forbid_perf() { forbid_call 298 241; }
 
 t_a_seccomp_filter_is_named_as_the_reason() {
     forbid_perf

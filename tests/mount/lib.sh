@@ -237,6 +237,25 @@ with_cgroup2() {
     [[ $CGROUP_ROOT ]] || skip "no cgroup v2 mounted"
 }
 
+# forbid_call NUMBER NUMBER: the kernel, as if it forbade pmcfs this system call (of x86-64, arm64).
+forbid_call() {
+    cat >"$T/filtered" <<'P'
+import ctypes, os, platform, struct, sys
+number = int(sys.argv[{"x86_64": 1, "aarch64": 2}[platform.machine()]])
+def op(code, jt, jf, k):
+    return struct.pack("HBBI", code, jt, jf, k)
+rules = op(0x20, 0, 0, 0) + op(0x15, 0, 1, number) + op(0x06, 0, 0, 0x00050001) + op(0x06, 0, 0, 0x7fff0000)
+keep = ctypes.create_string_buffer(rules)
+class Program(ctypes.Structure):
+    _fields_ = [("n", ctypes.c_ushort), ("rules", ctypes.c_void_p)]
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(22, 2, ctypes.byref(Program(len(rules) // 8, ctypes.addressof(keep))), 0, 0):
+    sys.exit("no filter: errno %d" % ctypes.get_errno())
+os.execv(sys.argv[3], sys.argv[3:])
+P
+    RUN_DAEMON+=(/usr/bin/python3 -I "$T/filtered" "$1" "$2")
+}
+
 # ---- the variant with SIGUSR2 ----
 
 reloads() {

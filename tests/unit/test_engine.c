@@ -103,7 +103,7 @@ TEST(the_catalogue_is_made_once)
     for (unsigned i = 0; i < 2; i++) {
         memset(&held[i], 0, sizeof held[i]);
         held[i].call = (struct call){.engine = fx.engine, .instance = engine_root(fx.engine)};
-        held[i].rc = engine_catalog_load(&held[i].call);
+        held[i].rc = engine_catalog_load(&held[i].call, false);
         ck_assert_int_eq(held[i].rc, CALL_WORK);
         held_run(&held[i]);
     }
