@@ -423,66 +423,73 @@ static void writes(const char *argument)
     together(8, write_one, argument);
 }
 
+enum {
+    PROCESSES = 4,
+    EACH = 60 /* of 256 PMCs and 64 events on one process */
+};
+
 static void *series_one(void *arg)
 {
     char path[4096], text[4096];
     unsigned n = (unsigned)(uintptr_t)arg;
-    int fd = control ? open("/proc/self/stat", O_RDONLY)
-                     : open(file_of(path, sizeof(path), n, "series"), O_RDONLY);
+    int fd = control ? -1 : open(file_of(path, sizeof(path), n, "series"), O_RDONLY);
 
     while (goes_on()) {
         if (control)
             sleep_us(1000);
-        if (pread(fd, text, sizeof(text), 0) < 0 && read(fd, text, sizeof(text)) <= 0)
+        else if (read(fd, text, sizeof(text)) <= 0)
             break;
     }
     return NULL;
 }
 
-enum {
-    MANY = 240
-};
+static void series_some(const char *argument)
+{
+    pthread_t thread[EACH];
+
+    (void)argument;
+    for (unsigned i = 0; !control && i < EACH; i++)
+        pmc_make(i, "event=page-faults interval=1 target=tid:self");
+    for (uintptr_t i = 0; i < EACH; i++)
+        thread[i] = thread_make(series_one, (void *)i);
+    for (unsigned i = 0; i < EACH; i++)
+        pthread_join(thread[i], NULL);
+    for (unsigned i = 0; !control && i < EACH; i++)
+        pmc_drop(i);
+}
 
 static void series(const char *argument)
 {
-    pthread_t last = {0};
+    together(PROCESSES, series_some, argument);
+}
+
+static void polls_some(const char *argument)
+{
+    struct pollfd polled[EACH];
+    char path[4096], text[64];
 
     (void)argument;
-    for (unsigned i = 0; !control && i < MANY; i++)
-        pmc_make(i, i % 4 ? "event=page-faults interval=1 target=tid:self"
-                          : "event=page-faults interval=1 target=self");
-    for (uintptr_t i = 0; i < MANY; i++)
-        last = thread_make(series_one, (void *)i);
-    pthread_join(last, NULL);
-    for (unsigned i = 0; !control && i < MANY; i++)
+    for (unsigned i = 0; i < EACH; i++) {
+        if (!control)
+            pmc_make(i, "event=page-faults notify=1 target=self");
+        polled[i].fd = open(control ? "/proc/self/mounts" : file_of(path, sizeof(path), i, "count"),
+                            O_RDONLY | O_CLOEXEC);
+        polled[i].events = POLLPRI;
+    }
+    while (goes_on()) {
+        free(memset(malloc(1 << 20), 1, 1 << 20)); /* faults */
+        poll(polled, EACH, 1);
+        for (unsigned i = 0; !control && i < EACH; i++)
+            if (pread(polled[i].fd, text, sizeof(text), 0) < 0)
+                break;
+    }
+    for (unsigned i = 0; !control && i < EACH; i++)
         pmc_drop(i);
 }
 
 static void polls(const char *argument)
 {
-    static struct pollfd polled[MANY];
-    char path[4096], text[64];
-
-    (void)argument;
-    for (unsigned i = 0; i < MANY; i++) {
-        if (control) {
-            polled[i] = (struct pollfd){open("/proc/self/mounts", O_RDONLY), POLLPRI, 0};
-            continue;
-        }
-        pmc_make(i, i < 60 ? "event=page-faults notify=1 target=tid:self"
-                           : "event=page-faults notify=1");
-        polled[i] =
-            (struct pollfd){open(file_of(path, sizeof(path), i, "count"), O_RDONLY), POLLPRI, 0};
-    }
-    while (goes_on()) {
-        free(memset(malloc(1 << 20), 1, 1 << 20)); /* faults */
-        poll(polled, MANY, 1);
-        for (unsigned i = 0; i < MANY; i++)
-            if (pread(polled[i].fd, text, sizeof(text), 0) < 0)
-                break;
-    }
-    for (unsigned i = 0; !control && i < MANY; i++)
-        pmc_drop(i);
+    together(PROCESSES, polls_some, argument);
 }
 
 static void *burn(void *arg)
