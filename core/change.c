@@ -89,6 +89,8 @@ static void change_free(struct change *change)
 
 /* ---- the stages ---- */
 
+#define PARSED_AT_ONCE 1024 /* bytes; longer commands without the lock: up to milliseconds */
+
 #define RELEASED "the PMC was released meanwhile"
 
 int change_goes_on(struct change *change)
@@ -112,6 +114,9 @@ static void change_run(struct work *work)
     struct change *change = (struct change *)work;
 
     switch (change->stage) {
+    case STAGE_PARSE:
+        change->rc = change_parse(change, change->text, change->len, &change->err);
+        break;
     case STAGE_PREPARE:
         change_prepare(change);
         break;
@@ -214,6 +219,11 @@ static int change_finish(struct call *call, struct work *work)
     }
     if (pmc_released(change->pmc))
         return next_stage(call, change, change_abandon(change));
+    if (change->stage == STAGE_PARSE && change->rc == 0) {
+        change->rc = change_words(change, &change->err);
+        if (change->rc == 0)
+            return next_stage(call, change, STAGE_PREPARE);
+    }
     if (change->stage == STAGE_PREPARE && change->rc == 0) {
         change->rc = change_check(change);
         if (change->rc == 0)
@@ -282,6 +292,13 @@ int change_command(struct call *call, const char *file)
     if (!change)
         return err_set(&call->err, E32, "no memory");
     change->file = file;
+    if (call->len > PARSED_AT_ONCE) {
+        change->text = call->text;
+        change->len = call->len;
+        rc = change_begin(call, change, true);
+        change->stage = STAGE_PARSE;
+        return rc;
+    }
     rc = change_parse(change, call->text, call->len, &call->err);
     if (rc == 0)
         rc = change_words(change, &call->err);

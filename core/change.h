@@ -71,6 +71,7 @@ struct change {
     struct work work;
     enum cause cause;
     enum stage {
+        STAGE_PARSE, /* of a long command */
         STAGE_PREPARE,
         STAGE_APPLY,
         STAGE_CLEAN
@@ -82,6 +83,8 @@ struct change {
     pid_t tid;
     struct open_file *open;
     const char *file;
+    const char *text; /* STAGE_PARSE: the command; as long as the request lives */
+    size_t len;
     const atomic_bool *interrupted; /* nobody waits for the answer any more; or NULL */
 
     /* what was asked */

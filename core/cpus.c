@@ -128,6 +128,25 @@ static bool number_scan(const char **p, const char *end, unsigned *number)
     return *p > start;
 }
 
+/* By words: one short command can name thousands of ranges. */
+static bool range_add(struct cpus *cpus, unsigned first, unsigned last)
+{
+    unsigned from = first / WORD_BITS, to = last / WORD_BITS;
+
+    if (!cpus_grow(cpus, to + 1))
+        return false;
+    for (unsigned i = from; i <= to; i++) {
+        uint64_t bits = ~UINT64_C(0);
+
+        if (i == from)
+            bits &= ~UINT64_C(0) << first % WORD_BITS;
+        if (i == to)
+            bits &= ~UINT64_C(0) >> (WORD_BITS - 1 - last % WORD_BITS);
+        cpus->bits[i] |= bits;
+    }
+    return true;
+}
+
 /* Adds the "3" or "0-3" at *p, which moves behind it. */
 static int range_scan(struct cpus *cpus, const char **p, const char *end)
 {
@@ -143,10 +162,7 @@ static int range_scan(struct cpus *cpus, const char **p, const char *end)
     }
     if (last >= CPUS_MAX)
         return -ERANGE;
-    for (unsigned cpu = first; cpu <= last; cpu++)
-        if (!cpus_add(cpus, cpu))
-            return -ENOMEM;
-    return 0;
+    return range_add(cpus, first, last) ? 0 : -ENOMEM;
 }
 
 int cpus_parse(struct cpus *cpus, struct word list)

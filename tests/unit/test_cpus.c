@@ -33,6 +33,9 @@ TEST(reads_and_prints_lists)
     check_parse("5-5,4-6,4", 0, "4-6");
     check_parse("63-64,127,128,8191", 0, "63-64,127-128,8191");
     check_parse("0-8191", 0, "0-8191");
+    check_parse("1-62,64-126,130-300", 0, "1-62,64-126,130-300");
+    check_parse("60-64", 0, "60-64");
+    check_parse("63-191", 0, "63-191");
 }
 
 TEST(refuses_what_is_no_list)
