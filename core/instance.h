@@ -34,6 +34,7 @@ struct user {
     unsigned refs;
     unsigned pmcs;               /* on the tree */
     bool draining;               /* a work drains PMCs of his */
+    bool looking;                /* a look at PMCs of his is under way, for pollers */
     _Atomic unsigned long fds;   /* descriptors of links, as accounted and booked */
     _Atomic unsigned long links; /* links that have some, the same */
     _Atomic uint64_t log;        /* bytes of his logs and their buffers; lives on while there are */

@@ -62,7 +62,8 @@ struct engine {
     struct rest *rests;             /* logs without a PMC, while open files are saved or loaded */
     unsigned n_polled;              /* PMCs somebody polls */
     uint64_t poll_due_ns;           /* when to look at them next */
-    bool poll_asked, poll_looking;  /* a look at those with `poll_asked` is wanted, is under way */
+    bool poll_asked;                /* a look at those with `poll_asked` is wanted */
+    bool poll_looking;              /* one at nobody's PMCs is under way */
     gid_t readers;                  /* group of the tunable readers, or -1 */
     unsigned long fd_limit;         /* RLIMIT_NOFILE */
     _Atomic unsigned long fds_used; /* by counters, processes and guards, as accounted and booked */

@@ -41,22 +41,32 @@ static void poll_ask(struct pmc *pmc)
     pmc->engine->poll_asked = true;
 }
 
-/* What it costs to know decides whether it is known at once. */
-static void poll_look(struct pmc *pmc, uint64_t now_ns)
+/* What it costs to know decides whether it is known at once; left: what may be spent on that. */
+static void poll_look(struct pmc *pmc, uint64_t now_ns, unsigned *left)
 {
+    unsigned cost = count_cost(pmc);
     struct total total;
 
-    if (count_cost(pmc) > COST_SMALL)
+    if (cost > *left) {
         poll_ask(pmc);
-    else if (count_now(pmc, &total, NULL) == 0) /* wakes by itself when the state changes */
+        return;
+    }
+    *left -= cost;
+    if (count_now(pmc, &total, NULL) == 0) /* wakes by itself when the state changes */
         polled_is(pmc, count_shown(pmc, total.tally, 0), now_ns);
 }
 
-/* A look, and the end of it whatever becomes of it. */
+/* A look at what is one user's, and the end of it whatever becomes of it. */
 struct polling {
     struct work work;
     struct work *look;
+    struct user *user; /* a reference, or NULL: nobody's */
 };
+
+static bool *looking_at(struct engine *engine, struct user *user)
+{
+    return user ? &user->looking : &engine->poll_looking;
+}
 
 static void polling_run(struct work *work)
 {
@@ -74,7 +84,9 @@ static int polling_finish(struct call *call, struct work *work)
         call->work = work;
         return CALL_WORK;
     }
-    call->engine->poll_looking = false;
+    *looking_at(call->engine, polling->user) = false;
+    call->engine->poll_asked = true; /* what was asked for meanwhile */
+    user_unref(call->engine, polling->user);
     free(polling);
     return CALL_DONE;
 }
@@ -92,31 +104,47 @@ static int look_polled(struct call *call, struct look *look)
     return CALL_DONE;
 }
 
-struct work *poll_work(struct engine *engine)
+/*
+ * The PMCs that are asked for, of the first user at whose no look is under way: nobody waits for a
+ * look at another's thousands of threads.
+ */
+static unsigned asked_take(struct engine *engine, struct pmc **pmcs)
 {
-    struct call call = {.engine = engine, .instance = engine->root};
-    struct polling *polling;
-    struct pmc **pmcs;
     uint64_t id = 0;
     unsigned n = 0;
 
-    if (!engine->poll_asked || engine->poll_looking)
-        return NULL;
-    engine->poll_asked = false; /* without memory the next tick asks again */
-    polling = calloc(1, sizeof *polling);
-    pmcs = calloc(engine->pmcs.n + 1, sizeof(struct pmc *));
-    for (struct pmc *pmc; pmcs && (pmc = ids_next(&engine->pmcs, id, &id));) {
-        if (pmc->poll_asked && pmc->set)
-            pmcs[n++] = pmc;
+    engine->poll_asked = false;
+    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
+        if (!pmc->poll_asked || *looking_at(engine, pmc->user))
+            continue;
+        if (n && pmc->user != pmcs[0]->user) {
+            engine->poll_asked = true;
+            continue;
+        }
         pmc->poll_asked = false;
+        if (pmc->set)
+            pmcs[n++] = pmc;
     }
-    if (!polling || !n || look_begin(&call, pmcs, n, true, false, look_polled) != CALL_WORK) {
+    return n;
+}
+
+struct work *poll_work(struct engine *engine)
+{
+    struct call call = {.engine = engine, .instance = engine->root};
+    struct polling *polling = engine->poll_asked ? calloc(1, sizeof *polling) : NULL;
+    struct pmc **pmcs = polling ? calloc(engine->pmcs.n + 1, sizeof(struct pmc *)) : NULL;
+    unsigned n = pmcs ? asked_take(engine, pmcs) : 0;
+
+    /* Without memory the next tick asks again. */
+    if (!n || look_begin(&call, pmcs, n, true, false, look_polled) != CALL_WORK) {
         free(pmcs);
         free(polling);
         return NULL;
     }
+    if (pmcs[0]->user)
+        polling->user = user_get(engine, pmcs[0]->user->uid);
     free(pmcs);
-    engine->poll_looking = true;
+    *looking_at(engine, polling->user) = true;
     polling->look = call.work;
     polling->work = (struct work){polling_run, polling_finish, call.work->slow};
     return &polling->work;
@@ -132,8 +160,10 @@ uint64_t engine_deadline(const struct engine *engine)
     return polls < drains ? polls : drains;
 }
 
+/* A few looks at once; all that is polled may be thousands of system calls. */
 void engine_tick(struct engine *engine, uint64_t now_ns)
 {
+    unsigned left = COST_SMALL;
     uint64_t id = 0;
 
     drain_tick(engine, now_ns);
@@ -145,7 +175,7 @@ void engine_tick(struct engine *engine, uint64_t now_ns)
         bool finds_out = is_notified(pmc) || !state_table[pmc->state].open;
 
         if (pmc->pollers && pmc->set && !pmc->busy && finds_out)
-            poll_look(pmc, now_ns);
+            poll_look(pmc, now_ns, &left);
     }
 }
 
@@ -196,6 +226,7 @@ unsigned poll_count(struct call *call)
     unsigned level = EPOLLIN | EPOLLRDNORM;
     uint64_t notify = pmc->settings.value[KEY_NOTIFY];
     bool costly = count_cost(pmc) > COST_SMALL;
+    unsigned left = COST_SMALL;
 
     if (!open || !pmc->set || !is_notified(pmc))
         return level;
@@ -203,7 +234,7 @@ unsigned poll_count(struct call *call)
     bool fresh = known && call->now_ns - pmc->polled_ns < notify_ns(pmc->engine);
     if (!pmc->busy && !(costly && fresh)) {
         pmc->poll_tells |= costly;
-        poll_look(pmc, call->now_ns);
+        poll_look(pmc, call->now_ns, &left);
         known = pmc->polled_ns && pmc->polled_resets == pmc->resets;
     }
     if (!known || (costly && !fresh && !open->has_seen))
