@@ -36,6 +36,7 @@ struct handle {
     struct fuse_pollhandle *poll;
     uint64_t polled_id; /* the object polled */
     uint64_t due_ns;    /* to be notified at the latest then; 0: no limit */
+    uid_t poll_uid;     /* among whose waiting requests it is counted while it is in a list */
     struct handle *poll_next, **poll_link;
 };
 

@@ -168,8 +168,11 @@ static int poll_run(struct request *rq)
     rq->revents = rq->node.row->poll(call);
     if (rq->node.row->stream && rq->handle->text) /* what did not fit into the last reply */
         rq->revents |= EPOLLIN | EPOLLRDNORM;
-    if (rq->poll)
-        poll_add(&fs->park, rq->handle, rq->node.object, call->wait_until_ns, rq->poll);
+    if (rq->poll) {
+        int rc = poll_add(&fs->park, rq->handle, rq);
+        if (rc)
+            return rc;
+    }
     rq->poll = NULL; /* kept */
     return CALL_DONE;
 }

@@ -8,6 +8,17 @@
 #include <assert.h>
 #include <stdlib.h>
 
+/*
+ * Timed waits of one user end no faster than one in PACE_NS, but for a few that may come at once: a
+ * line each millisecond of every PMC would take a CPU, and everybody else's requests queue up
+ * behind them.
+ */
+enum {
+    PACE_NS = 200000,
+    PACE_AT_ONCE = 8,
+    PACE_AHEAD_NS = 250000000 /* nobody is put off for longer */
+};
+
 static unsigned bucket_of(uint64_t id)
 {
     return (unsigned)(id % PARK_BUCKETS);
@@ -27,7 +38,13 @@ void park_free(struct park *park)
     free(park->users);
 }
 
-static struct park_user *user_of(struct park *park, uid_t uid)
+/* One that has nothing waits for nothing, and its last moments are past. */
+static bool user_is_free(const struct park_user *user, uint64_t now_ns)
+{
+    return user->waiting == 0 && user->paced_ns <= now_ns;
+}
+
+static struct park_user *user_of(struct park *park, uid_t uid, uint64_t now_ns)
 {
     struct park_user *users;
 
@@ -35,7 +52,7 @@ static struct park_user *user_of(struct park *park, uid_t uid)
         if (park->users[i].uid == uid)
             return &park->users[i];
     for (size_t i = 0; i < park->n_users; i++)
-        if (park->users[i].waiting == 0) {
+        if (user_is_free(&park->users[i], now_ns)) {
             park->users[i].uid = uid;
             return &park->users[i];
         }
@@ -47,14 +64,12 @@ static struct park_user *user_of(struct park *park, uid_t uid)
     return &users[park->n_users++];
 }
 
-int park_admit(struct park *park, struct request *rq)
+/* Counts one more that waits among its user's. */
+static int user_charge(struct park *park, struct request *rq)
 {
     uint64_t limit = tunable_u64(engine_tunables(park->fs->engine), TUNABLE_MAX_WAITING_PER_USER);
-    struct park_user *user;
+    struct park_user *user = user_of(park, rq->call.uid, rq->call.now_ns);
 
-    if (rq->charged)
-        return CALL_WAIT;
-    user = user_of(park, rq->call.uid);
     if (!user)
         return err_set(&rq->call.err, E32, "no memory");
     if (user->waiting >= limit)
@@ -63,6 +78,37 @@ int park_admit(struct park *park, struct request *rq)
                        "(tunable max_waiting_per_user)",
                        (unsigned)rq->call.uid, (unsigned long long)user->waiting);
     user->waiting++;
+    return 0;
+}
+
+/* Of somebody who was charged, so that the entry is there. */
+static void user_discharge(struct park *park, uid_t uid)
+{
+    user_of(park, uid, 0)->waiting--;
+}
+
+/* When a wait until this moment (0: none) really ends. */
+static uint64_t user_pace(struct park *park, const struct request *rq)
+{
+    uint64_t until_ns = rq->call.wait_until_ns, moment_ns;
+    struct park_user *user = user_of(park, rq->call.uid, rq->call.now_ns);
+
+    if (!until_ns || !user)
+        return until_ns;
+    if (user->paced_ns < rq->call.now_ns)
+        user->paced_ns = rq->call.now_ns;
+    if (user->paced_ns < rq->call.now_ns + PACE_AHEAD_NS)
+        user->paced_ns += PACE_NS;
+    moment_ns = user->paced_ns - PACE_AT_ONCE * PACE_NS;
+    return until_ns > moment_ns ? until_ns : moment_ns;
+}
+
+int park_admit(struct park *park, struct request *rq)
+{
+    int rc = rq->charged ? 0 : user_charge(park, rq);
+
+    if (rc)
+        return rc;
     rq->charged = true;
     return CALL_WAIT;
 }
@@ -70,7 +116,7 @@ int park_admit(struct park *park, struct request *rq)
 void park_leave(struct park *park, struct request *rq)
 {
     if (rq->charged)
-        user_of(park, rq->call.uid)->waiting--;
+        user_discharge(park, rq->call.uid);
     rq->charged = false;
 }
 
@@ -83,6 +129,7 @@ void park_add(struct park *park, struct request *rq)
     if (rq->next)
         rq->next->link = &rq->next;
     *head = rq;
+    rq->call.wait_until_ns = user_pace(park, rq);
     if (rq->call.wait_until_ns && rq->call.wait_until_ns < park->deadline_ns)
         park->deadline_ns = rq->call.wait_until_ns;
     engine_stat_add(park->fs->engine, STAT_PARKED, 1);
@@ -215,21 +262,26 @@ void park_expire(struct park *park, uint64_t now_ns)
     park->deadline_ns = deadline_ns;
 }
 
-void poll_add(struct park *park, struct handle *handle, uint64_t id, uint64_t due_ns,
-              struct fuse_pollhandle *poll)
+int poll_add(struct park *park, struct handle *handle, struct request *rq)
 {
+    int rc = handle->poll_link ? 0 : user_charge(park, rq);
+
+    if (rc)
+        return rc;
     if (handle->poll)
         fuse_pollhandle_destroy(handle->poll);
-    handle->poll = poll;
-    handle->due_ns = due_ns;
-    if (due_ns)
-        park->deadline_ns = earlier(park->deadline_ns, due_ns);
+    handle->poll = rq->poll;
+    handle->due_ns = user_pace(park, rq);
+    if (handle->due_ns)
+        park->deadline_ns = earlier(park->deadline_ns, handle->due_ns);
     if (handle->poll_link)
-        return;
-    handle->polled_id = id;
-    if (!poll_any(park, id))
-        engine_polled(park->fs->engine, id, true);
-    poll_link(&park->polled[bucket_of(id)], handle);
+        return 0;
+    handle->poll_uid = rq->call.uid;
+    handle->polled_id = rq->node.object;
+    if (!poll_any(park, handle->polled_id))
+        engine_polled(park->fs->engine, handle->polled_id, true);
+    poll_link(&park->polled[bucket_of(handle->polled_id)], handle);
+    return 0;
 }
 
 void poll_drop(struct park *park, struct handle *handle)
@@ -239,6 +291,7 @@ void poll_drop(struct park *park, struct handle *handle)
     fuse_pollhandle_destroy(handle->poll);
     handle->poll = NULL;
     poll_unlink(handle);
+    user_discharge(park, handle->poll_uid);
     if (!poll_any(park, handle->polled_id))
         engine_polled(park->fs->engine, handle->polled_id, false);
 }
@@ -251,6 +304,7 @@ struct fuse_pollhandle *poll_next(struct park *park)
     if (!handle)
         return NULL;
     poll_unlink(handle);
+    user_discharge(park, handle->poll_uid);
     poll = handle->poll;
     handle->poll = NULL;
     return poll;

@@ -25,7 +25,8 @@ struct park {
     uint64_t deadline_ns;                  /* no request's and no poller's moment is earlier */
     struct park_user {
         uid_t uid;
-        uint64_t waiting;
+        uint64_t waiting;  /* requests and pollers */
+        uint64_t paced_ns; /* the moment that its next timed wait is given, if it is not past */
     } * users;
     size_t n_users;
 };
@@ -37,7 +38,10 @@ void park_free(struct park *park); /* asserts that nobody waits */
 int park_admit(struct park *park, struct request *rq);
 /* Takes it from the count again; once, before the reply. */
 void park_leave(struct park *park, struct request *rq);
-/* Until call.wait_for is woken or call.wait_until_ns has come. */
+/*
+ * Until call.wait_for is woken or call.wait_until_ns has come, which is moved when moments of the
+ * same user come too close together.
+ */
 void park_add(struct park *park, struct request *rq);
 /* Takes the request of req off, if it is parked or ready; NULL: it is not. */
 struct request *park_take(struct park *park, fuse_req_t req);
@@ -49,11 +53,11 @@ void park_expire(struct park *park, uint64_t now_ns);
 struct request *park_next(struct park *park);
 
 /*
- * The newest poller of a handle, until id is woken or due_ns (0: never) has come; the one before is
- * dropped.
+ * The newest poller of a handle, until the node's object is woken or
+ * call.wait_until_ns has come; the one before is dropped. It counts among the waiting requests of
+ * who polls: 0, or P11 when that user has too many, and then it is not kept.
  */
-void poll_add(struct park *park, struct handle *handle, uint64_t id, uint64_t due_ns,
-              struct fuse_pollhandle *poll);
+int poll_add(struct park *park, struct handle *handle, struct request *rq);
 void poll_drop(struct park *park, struct handle *handle);
 /* The next poller to notify and destroy, without the lock; NULL: none. */
 struct fuse_pollhandle *poll_next(struct park *park);
