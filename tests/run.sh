@@ -189,7 +189,7 @@ build_tsan() { build tsan -Db_sanitize=thread -Ddebug_reload=enabled; }
 copy_programs() {
     mkdir -p "$WORK/bin"
     cp "$builds/plain/pmcfs" "$builds/plain/tests/io" "$builds/plain/tests/target" \
-        "$builds/plain/tests/hot" "$WORK/bin/" ||
+        "$builds/plain/tests/hot" "$builds/plain/tests/hang" "$WORK/bin/" ||
         return 1
     for variant in asan tsan; do
         [ ! -e "$builds/$variant/pmcfs" ] || cp "$builds/$variant/pmcfs" "$WORK/bin/pmcfs-$variant"

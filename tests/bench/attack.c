@@ -6,12 +6,10 @@
  *   attack victim SECONDS COUNT TARGET PID   a pread of COUNT each ms, now and then PID is attached
  *                                            and detached; a line "read NS" or "attach NS" for each
  *   attack threads N                         becomes a process with N idle threads; says "ready"
- *   attack hang MOUNTPOINT                   a file system with one program that never can be read
  *   attack WHAT SECONDS ROOT ARGUMENT        see the table at the end
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <fuse_lowlevel.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <pthread.h>
@@ -163,51 +161,6 @@ static int threads(unsigned n)
     fflush(stdout);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     pause();
-    return 0;
-}
-
-static void hang_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-    struct stat attr = {
-        .st_ino = ino, .st_nlink = 1, .st_size = 1 << 20, .st_mode = S_IFREG | 0755};
-
-    (void)fi;
-    if (ino == FUSE_ROOT_ID)
-        attr.st_mode = S_IFDIR | 0755;
-    fuse_reply_attr(req, &attr, 1000);
-}
-
-static void hang_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
-{
-    struct fuse_entry_param entry = {
-        .ino = 2,
-        .attr_timeout = 1000,
-        .entry_timeout = 1000,
-        .attr = {.st_ino = 2, .st_nlink = 1, .st_size = 1 << 20, .st_mode = S_IFREG | 0755},
-    };
-
-    (void)parent, (void)name;
-    fuse_reply_entry(req, &entry);
-}
-
-static void hang_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
-                      struct fuse_file_info *fi)
-{
-    (void)req, (void)ino, (void)size, (void)off, (void)fi; /* no answer, ever */
-}
-
-static int hang(const char *mountpoint)
-{
-    static const struct fuse_lowlevel_ops ops = {
-        .getattr = hang_getattr, .lookup = hang_lookup, .read = hang_read};
-    char *argv[] = {"hang", "-oallow_other", NULL};
-    struct fuse_args args = FUSE_ARGS_INIT(2, argv);
-    struct fuse_session *session = fuse_session_new(&args, &ops, sizeof(ops), NULL);
-
-    if (!session || fuse_session_mount(session, mountpoint) != 0)
-        die(mountpoint);
-    fuse_session_loop(session);
-    fuse_session_unmount(session);
     return 0;
 }
 
@@ -558,8 +511,6 @@ int main(int argc, char **argv)
 
     if (argc == 3 && strcmp(argv[1], "threads") == 0)
         return threads((unsigned)atoi(argv[2]));
-    if (argc == 3 && strcmp(argv[1], "hang") == 0)
-        return hang(argv[2]);
     if (argc < 5)
         return 2;
     until_ns = now_ns() + (uint64_t)(atof(argv[2]) * 1e9);

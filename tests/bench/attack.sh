@@ -28,14 +28,13 @@ clean() {
     trap - EXIT INT TERM HUP
     umount -l "$work/hang" 2>/dev/null || :
     umount -l "$mnt" 2>/dev/null || :
-    rm -f "$work/tool" "$work"/*.ns "$work"/*.ready "$work/log"
+    rm -f "$work/tool" "$work/hang.bin" "$work"/*.ns "$work"/*.ready "$work/log"
     rmdir "$mnt" "$work/hang" "$work" 2>/dev/null || :
 }
 trap clean EXIT
 trap 'exit 1' INT TERM HUP
 
 die() { printf 'attack: %s\n' "$*" >&2; exit 1; }
-tool() { "$work/tool" "$@"; }
 as() { uid=$1; shift; exec setpriv --reuid "$uid" --regid "$uid" --clear-groups -- "$@"; }
 
 # until_there COMMAND…
@@ -48,14 +47,15 @@ until_there() {
     done
 }
 
+cc -std=gnu11 -O2 -D_GNU_SOURCE "$here/attack.c" -o "$work/tool" -lpthread
 # shellcheck disable=SC2046
-cc -std=gnu11 -O2 -D_GNU_SOURCE -DFUSE_USE_VERSION=314 "$here/attack.c" -o "$work/tool" \
-    $(pkg-config --cflags --libs fuse3) -lpthread
+cc -std=gnu11 -O2 -D_GNU_SOURCE -DFUSE_USE_VERSION=314 "$here/../mount/hang.c" -o "$work/hang.bin" \
+    $(pkg-config --cflags --libs fuse3)
 mkdir "$mnt" "$work/hang"
 "$build/pmcfs" -f "$mnt" >"$work/log" 2>&1 &
 daemon=$!
 until_there test -e "$mnt/info/version"
-tool hang "$work/hang" &
+"$work/hang.bin" "$work/hang" >"$work/log" &
 until_there mountpoint -q "$work/hang"
 (as 1001 "$work/tool" threads "$threads" >"$work/many.ready") &
 many=$!

@@ -5,7 +5,7 @@
  *   io write FILE TEXT…    open for writing, one write(2) for each TEXT (\n \t \0 \\ are
  * understood) io fd N TEXT…          the same on an inherited descriptor io open FILE MODE      r,
  * w, rw, append, create io fill FILE BYTES C   one write of BYTES times the character C io rename
- * FROM TO      mv(1) has opinions of its own
+ * FROM TO      mv(1) has opinions of its own io read FILE [nonblock]  reads to its end or an error
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -67,6 +67,17 @@ static int write_fill(int fd, size_t bytes, int c)
     return outcome(n);
 }
 
+static int read_all(const char *file, int flags)
+{
+    char text[65536];
+    int fd = open(file, O_RDONLY | O_CLOEXEC | flags);
+    ssize_t n = fd < 0 ? -1 : 1;
+
+    while (n > 0)
+        n = read(fd, text, sizeof(text));
+    return outcome(n);
+}
+
 static int open_mode(const char *file, const char *mode)
 {
     static const struct {
@@ -90,6 +101,8 @@ int main(int argc, char **argv)
 {
     int fd;
 
+    if (argc >= 3 && strcmp(argv[1], "read") == 0)
+        return read_all(argv[2], argc > 3 ? O_NONBLOCK : 0);
     if (argc < 4)
         return 2;
     if (strcmp(argv[1], "fd") == 0)

@@ -1,0 +1,84 @@
+/*
+ * A file system that fails who uses it: MOUNTPOINT/program can be looked up, opened and mapped, but
+ * what is read of it never comes, and once somebody has looked for MOUNTPOINT/silent nothing is
+ * answered at all. Says "asked" when something was left without an answer.
+ *
+ *   hang MOUNTPOINT
+ */
+#include <fuse_lowlevel.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    PROGRAM = 2 /* its inode; 1 is the root's */
+};
+
+static bool silent;
+
+static void no_answer(void)
+{
+    if (write(1, "asked\n", 6) < 0)
+        _exit(1);
+}
+
+static struct stat attr_of(fuse_ino_t ino)
+{
+    struct stat attr = {.st_ino = ino, .st_nlink = 1, .st_mode = S_IFDIR | 0755};
+
+    if (ino == PROGRAM) {
+        attr.st_mode = S_IFREG | 0755;
+        attr.st_size = 1 << 20;
+    }
+    return attr;
+}
+
+static void hang_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct stat attr = attr_of(ino);
+
+    (void)fi;
+    if (silent)
+        no_answer();
+    else
+        fuse_reply_attr(req, &attr, 0);
+}
+
+static void hang_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    struct fuse_entry_param entry = {.ino = PROGRAM, .attr = attr_of(PROGRAM)};
+
+    (void)parent;
+    if (silent)
+        no_answer();
+    else
+        fuse_reply_entry(req, &entry);
+    silent = silent || strcmp(name, "silent") == 0;
+}
+
+static void hang_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+                      struct fuse_file_info *fi)
+{
+    (void)req, (void)ino, (void)size, (void)off, (void)fi;
+    no_answer();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct fuse_lowlevel_ops ops = {
+        .getattr = hang_getattr, .lookup = hang_lookup, .read = hang_read};
+    char *words[] = {argv[0], (char[]){"-oallow_other"}, NULL};
+    struct fuse_args args = FUSE_ARGS_INIT(2, words);
+    struct fuse_session *session;
+
+    if (argc != 2)
+        return 2;
+    session = fuse_session_new(&args, &ops, sizeof(ops), NULL);
+    if (!session || fuse_session_mount(session, argv[1]) != 0)
+        return 1;
+    fuse_session_loop(session);
+    fuse_session_unmount(session);
+    return 0;
+}

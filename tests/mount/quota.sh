@@ -1,0 +1,323 @@
+# shellcheck shell=bash disable=SC2016,SC2034
+# A user at a limit is told so, and nobody else is the worse for it; INTERFACE section 10, quotas.
+
+ALICES=(setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups --)
+
+# started PROGRAM: the last job has become it
+started() {
+    STARTED=$!
+    eventually 10 "[[ \$(</proc/$STARTED/comm) == $1 ]]"
+}
+
+# users NAME USER [SETTINGS]: a PMC made by USER
+users() {
+    as "$2" mkdir "$M/$1"
+    (($# == 2)) || is "$(result_as "$2" write "$M/$1/config" "${*:3}") $(<"$M/$1/error")" "ok ok" "settings of $1"
+}
+
+# What every user can do as long as others have only used up what is theirs.
+bob_goes_on() {
+    users bobs "$BOB" event=page-faults
+    is "$(result_as "$BOB" write "$M/bobs/target" "${PID_OF[bob]}")" ok "bob attaches"
+    tell bob faults 100
+    between "$(as "$BOB" cat "$M/bobs/count")" 100 1000 "bob's count"
+    as "$BOB" rmdir "$M/bobs"
+}
+
+# hang_start: a file system that does not answer, in $T/hang
+hang_start() {
+    mkdir -m 755 "$T/hang"
+    "$HELPERS/hang" "$T/hang" >"$T/asked" &
+    eventually 10 'mountpoint -q "$T/hang"'
+}
+
+# FILE N: N threads that read FILE to where it blocks. Says "started"; at a line, what was refused (as
+# soon as three were); ends at the next.
+waiters='
+import errno, os, sys, threading, time
+path, n, refused = sys.argv[1], int(sys.argv[2]), []
+threading.stack_size(65536)
+def wait(fd):
+    try:
+        while os.read(fd, 65536): pass
+    except OSError as e:
+        refused.append(errno.errorcode[e.errno])
+for _ in range(n):
+    threading.Thread(target=wait, args=(os.open(path, os.O_RDONLY),), daemon=True).start()
+print("started", flush=True)
+sys.stdin.readline()
+until = time.monotonic() + 10
+while len(refused) < 3 and time.monotonic() < until: time.sleep(0.01)
+print(" ".join(refused), flush=True)
+sys.stdin.readline()
+os._exit(0)'
+
+# ---- waits ----
+
+t_a_thousand_blocked_readers_are_as_many_as_one_may_have() {
+    mount_pmcfs
+    target_start alice "$ALICE"
+    target_start bob "$BOB"
+    users a "$ALICE" event=page-faults period=1000000 "target=${PID_OF[alice]}"
+    users b "$BOB" event=page-faults period=1 "target=${PID_OF[bob]}"
+    coproc WAITERS { as "$ALICE" /usr/bin/python3 -B -I -c "$waiters" "$M/a/samples" 1003; }
+    local line in=${WAITERS[1]} out=${WAITERS[0]} waiters=$WAITERS_PID
+    read -r -t 30 -u "$out" line
+    is "$line" started
+    eventually 20 '(($(stat_value parked) >= 1000))'
+    is "$(result_as "$ALICE" read "$M/a/samples")" EDQUOT
+    is "$(stat_value parked)" 1000
+    echo >&"$in"
+    read -r -t 20 -u "$out" line
+    is "$line" 'EDQUOT EDQUOT EDQUOT'
+
+    # Others wait, and are woken.
+    timeout 20 setpriv --reuid "$BOB" --regid "$BOB" --clear-groups -- cat "$M/b/samples" >"$T/bobs" &
+    local reader=$!
+    eventually 10 '(($(stat_value parked) == 1001))'
+    tell bob faults 10
+    eventually 10 'grep -q " sample " "$T/bobs"'
+    as "$BOB" rmdir "$M/b"
+    wait "$reader"
+    bob_goes_on
+
+    # They end, and there is room again.
+    echo >&"$in"
+    wait "$waiters" || :
+    eventually 20 '(($(stat_value parked) == 0))'
+    is "$(result_as "$ALICE" read "$M/a/samples" nonblock)" EAGAIN
+}
+
+t_pollers_are_among_those_who_wait() {
+    mount_pmcfs -o max_waiting_per_user=3
+    for n in 1 2 3 4; do users "a$n" "$ALICE" event=page-faults; done
+    users b "$BOB" event=page-faults
+    is "$(as "$ALICE" /usr/bin/python3 -B -I - "$M" <<'P'
+import os, select, sys
+def polled(names):
+    p, fds = select.poll(), [os.open(sys.argv[1] + "/" + n + "/ctl", os.O_RDONLY) for n in names]
+    for fd in fds: p.register(fd, select.POLLPRI)
+    events = [e for _, e in p.poll(200)]
+    for fd in fds: os.close(fd)
+    return events
+print(polled(["a1", "a2", "a3"]), polled(["a1", "a2", "a3", "a4"]) == [select.POLLERR], polled(["a2", "a3", "a4"]))
+P
+    )" '[] True []'
+}
+
+# ---- what a target covers ----
+
+t_more_descendants_than_one_target_may_cover() {
+    mount_pmcfs -o max_covered_per_pmc=3
+    target_start alice "$ALICE"
+    target_start bob "$BOB"
+    users a "$ALICE" event=page-faults descendants=on
+    "${ALICES[@]}" dash -c 'for i in 1 2 3 4; do sleep 60 & done; wait' &
+    started dash
+    eventually 10 '[[ $(pgrep -c -x -P $STARTED sleep) == 4 ]]'
+    is "$(result_as "$ALICE" write "$M/a/target" "$STARTED")" EDQUOT
+    like "$(cat "$M/a/error")" '^EDQUOT P11 target: .*descendants .max_covered_per_pmc'
+    is "$(cat "$M/a/target")" ''
+    is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[alice]}")" ok
+    bob_goes_on
+}
+
+# ---- at every limit at once ----
+
+t_a_user_at_every_limit_is_alone_with_it() {
+    mount_pmcfs -o max_pmcs_per_user=4,max_fds_per_user=8,max_events_per_process=3,max_log_per_user=1500000,max_waiting_per_user=2
+    target_start alice "$ALICE"
+    target_start bob "$BOB"
+    local waiting=()
+    "${ALICES[@]}" sleep 60 &
+    started sleep
+    users e "$ALICE" event=page-faults event=task-clock event=minor-faults "target=${PID_OF[alice]}"
+    users s "$ALICE" event=page-faults period=1000000 logsize=1000000 "target=$STARTED"
+    users t "$ALICE" event=page-faults period=1000000 logsize=1000000
+    users f "$ALICE" event=page-faults
+    for _ in 1 2; do
+        as "$ALICE" cat "$M/s/samples" >/dev/null &
+        waiting+=($!)
+    done
+    eventually 10 '(($(stat_value parked) == 2))'
+
+    fails_with EDQUOT "as $ALICE mkdir $M/more"
+    is "$(result_as "$ALICE" write "$M/f/target" "${PID_OF[alice]}")" EDQUOT 'events on one process'
+    like "$(cat "$M/f/error")" 'max_events_per_process is 3'
+    is "$(result_as "$ALICE" write "$M/t/target" "$STARTED")" EDQUOT 'log'
+    like "$(cat "$M/t/error")" '^EDQUOT P11 '
+    is "$(result_as "$ALICE" read "$M/s/samples")" EDQUOT 'waiting'
+
+    bob_goes_on
+    users s2 "$BOB" event=page-faults period=1 logsize=1000000 "target=${PID_OF[bob]}"
+    tell bob faults 10
+    eventually 10 'grep -q " sample " < <(timeout 1 cat "$M/s2/samples")'
+    as "$ALICE" rmdir "$M/s"
+    wait "${waiting[@]}"
+    is "$(result_as "$ALICE" write "$M/t/target" "${PID_OF[alice]}")" EDQUOT 'events on one process'
+}
+
+# ---- owners that change ----
+
+t_charges_follow_the_owner_however_often_it_changes() {
+    mount_pmcfs -o max_fds_per_user=2,max_pmcs_per_user=2
+    target_start alice "$ALICE"
+    target_start bob "$BOB"
+    users a "$ALICE" event=page-faults "target=${PID_OF[alice]}"
+    users b "$ALICE" event=page-faults
+    (for _ in {1..100}; do chown "$BOB" "$M/a"; chown "$ALICE" "$M/a"; done) 2>/dev/null &
+    local changing=$!
+    for _ in {1..20}; do
+        result_as "$ALICE" write "$M/b/target" "${PID_OF[alice]}" >/dev/null
+        result_as "$ALICE" write "$M/b/target" "-${PID_OF[alice]}" >/dev/null
+    done
+    wait "$changing"
+    chown "$ALICE" "$M/a"
+    # Two descriptors, and not one more or less.
+    is "$(result_as "$ALICE" write "$M/b/target" "${PID_OF[alice]}")" ok
+    fails_with EDQUOT "as $ALICE mkdir $M/c"
+    bob_goes_on
+    as "$ALICE" rmdir "$M/a"
+    as "$ALICE" rmdir "$M/b"
+    is "$(cat "$M/counts")" ''
+}
+
+# ---- hostile targets ----
+
+t_a_target_stuck_in_exec_holds_nothing_up() {
+    mount_pmcfs
+    hang_start
+    target_start alice "$ALICE"
+    target_start bob "$BOB"
+    users a "$ALICE" event=page-faults
+    users s "$ALICE" event=cpu-clock freq=99 callchain=on
+    users d "$ALICE" event=page-faults descendants=on log-exit=on
+    echo "run $T/hang/program" >&"${IN[alice]}"
+    eventually 10 '[[ -s $T/asked ]]'
+    for n in a s d; do
+        is "$(result_as "$ALICE" write "$M/$n/target" "${PID_OF[alice]}")" ok "attach of $n"
+    done
+    bob_goes_on
+    as "$ALICE" cat "$M"/{a,d}/{count,detail,status} >/dev/null
+    kill -KILL "${PID_OF[alice]}"
+    for n in a s d; do eventually 10 "[[ \$(state $n) == exited ]]"; done
+    for n in a s d; do as "$ALICE" rmdir "$M/$n"; done
+}
+
+t_a_program_whose_file_system_does_not_answer_is_sampled() {
+    mount_pmcfs
+    hang_start
+    target_start bob "$BOB"
+    "${ALICES[@]}" /usr/bin/python3 -B -I -c '
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+fd = os.open(sys.argv[1] + "/program", os.O_RDONLY)
+assert libc.mmap(None, 1 << 20, 5, 2, fd, 0) != ctypes.c_void_p(-1).value
+while True: pass' "$T/hang" &
+    started python3
+    eventually 10 'grep -q hang/program "/proc/$STARTED/maps"'
+    timeout -s KILL 5 ls "$T/hang/silent" >/dev/null || :
+    ! timeout -s KILL 2 ls "$T/hang/program" >/dev/null || die "it still answers"
+    local asked
+    asked=$(<"$T/asked")
+    users s "$ALICE" event=cpu-clock freq=199 callchain=on "target=$STARTED"
+    eventually 20 'grep -q " callchain " < <(timeout 1 cat "$M/s/samples")'
+    grep -q 'map-in .*hang/program' < <(timeout 2 cat "$M/s/samples")
+    timeout 20 setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- cat "$M/s/samples.folded" >"$T/folded"
+    [[ -s $T/folded ]]
+    bob_goes_on
+    kill -KILL "$STARTED"
+    as "$ALICE" rmdir "$M/s"
+    is "$(<"$T/asked")" "$asked" 'what was asked of the file system'
+}
+
+t_a_huge_sparse_program_is_sampled() {
+    mount_pmcfs
+    target_start bob "$BOB"
+    cp "$HELPERS/hot" "$T/huge"
+    truncate -s 1T "$T/huge" || skip 'no sparse files of 1 TiB here'
+    mkfifo -m 666 "$T/orders"
+    "${ALICES[@]}" "$T/huge" own 3000 <"$T/orders" >"$T/said" &
+    exec {orders}>"$T/orders"
+    started huge
+    users s "$ALICE" event=cpu-clock freq=199 callchain=on "target=$STARTED"
+    echo >&"$orders"
+    eventually 20 'grep -q " callchain " < <(timeout 1 cat "$M/s/samples")'
+    timeout 30 setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- cat "$M/s/samples.folded" >"$T/folded"
+    grep -q '^huge;' "$T/folded"
+    bob_goes_on
+    between "$(awk '/^VmRSS/ { print $2 }' "/proc/$DAEMON/status")" 1 1000000 "KiB resident"
+}
+
+t_a_fork_bomb_under_descendants_is_somebody_elses_trouble() {
+    mount_pmcfs
+    target_start bob "$BOB"
+    users a "$ALICE" event=page-faults descendants=on log-exit=on
+    as "$ALICE" bash -c 'echo $$ >"$0/a/target"
+        for i in {1..8}; do (until ((SECONDS >= 4)); do (: & : & wait); done) & done; wait' "$M" &
+    local bomb=$!
+    sleep 1
+    for _ in 1 2 3; do bob_goes_on; done
+    wait "$bomb"
+    eventually 20 '[[ $(state a) == exited ]]'
+    (($(status a log_records) > 100)) || die "nothing was logged"
+    as "$ALICE" rmdir "$M/a"
+    is "$(cat "$M/counts")" ''
+}
+
+# ---- long commands ----
+
+# 128 KiB are taken apart without the lock; what is wrong in them is said as ever.
+t_long_commands_are_checked_like_short_ones() {
+    mount_pmcfs
+    target_start bob "$BOB"
+    users a "$ALICE" event=page-faults
+    local many
+    many=$(printf 'interval=%s ' {1..9000})
+    is "$(result_as "$ALICE" write "$M/a/config" "$many\n")" ok
+    is "$(setting a interval)" 9000
+    unchanged "$M/a" 'is "$(result_as "$ALICE" write "$M/a/config" "${many}intervall=1\n")" EINVAL'
+    like "$(cat "$M/a/error")" '^EINVAL E24 config: .*"intervall"'
+    many=$(printf 'cpu0-8191,%s ' {0..2000})
+    unchanged "$M/a" 'is "$(result_as "$ALICE" write "$M/a/target" "$many\n")" EINVAL'
+    like "$(cat "$M/a/error")" '^EINVAL [A-Z0-9]+ target: .*cpu0-8191,'
+    is "$(result_as "$ALICE" write "$M/a/target" "$(printf '0%.0s ' {1..2000})\n")" EINVAL
+    is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[bob]} $(printf '%2000s' '')\n")" EPERM
+    bob_goes_on
+}
+
+# ---- series and polls on a timer ----
+
+# 100 series with a line each millisecond would be 100,000 lines a second.
+t_series_of_one_user_are_paced_together() {
+    mount_pmcfs
+    as "$ALICE" /usr/bin/python3 -B -I - "$M" <<'P'
+import os, sys, threading, time
+root, here, lines, skipped = sys.argv[1], [], [], []
+def follow(fd, until):
+    own = b""
+    while time.monotonic() < until: own += os.read(fd, 65536)
+    for line in own.split(b"\n"):
+        if line.startswith(b"# skipped"): skipped.append(int(line.split()[2]))
+        elif line and line[:1] != b"#": lines.append(line)
+def process():
+    for i in range(50):
+        path = "%s/s%d.%d" % (root, os.getpid(), i)
+        os.mkdir(path)
+        open(path + "/config", "w").write("event=page-faults interval=1 target=tid:self")
+        here.append(os.open(path + "/series", os.O_RDONLY))
+    begin = time.monotonic()
+    readers = [threading.Thread(target=follow, args=(fd, begin + 2)) for fd in here]
+    [r.start() for r in readers]
+    [r.join() for r in readers]
+    return len(lines), sum(skipped), time.monotonic() - begin
+child = os.fork()
+n, missed, seconds = process()
+assert 0 < n <= 5000 * seconds + 100, (n, seconds)
+assert missed > n, (n, missed)
+if child == 0: os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+P
+}
