@@ -287,37 +287,3 @@ t_long_commands_are_checked_like_short_ones() {
     is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[bob]} $(printf '%2000s' '')\n")" EPERM
     bob_goes_on
 }
-
-# ---- series and polls on a timer ----
-
-# 100 series with a line each millisecond would be 100,000 lines a second.
-t_series_of_one_user_are_paced_together() {
-    mount_pmcfs
-    as "$ALICE" /usr/bin/python3 -B -I - "$M" <<'P'
-import os, sys, threading, time
-root, here, lines, skipped = sys.argv[1], [], [], []
-def follow(fd, until):
-    own = b""
-    while time.monotonic() < until: own += os.read(fd, 65536)
-    for line in own.split(b"\n"):
-        if line.startswith(b"# skipped"): skipped.append(int(line.split()[2]))
-        elif line and line[:1] != b"#": lines.append(line)
-def process():
-    for i in range(50):
-        path = "%s/s%d.%d" % (root, os.getpid(), i)
-        os.mkdir(path)
-        open(path + "/config", "w").write("event=page-faults interval=1 target=tid:self")
-        here.append(os.open(path + "/series", os.O_RDONLY))
-    begin = time.monotonic()
-    readers = [threading.Thread(target=follow, args=(fd, begin + 2)) for fd in here]
-    [r.start() for r in readers]
-    [r.join() for r in readers]
-    return len(lines), sum(skipped), time.monotonic() - begin
-child = os.fork()
-n, missed, seconds = process()
-assert 0 < n <= 5000 * seconds + 100, (n, seconds)
-assert missed > n, (n, missed)
-if child == 0: os._exit(0)
-assert os.waitpid(child, 0)[1] == 0
-P
-}
