@@ -7,7 +7,7 @@
 set -eu
 
 packages='gcc meson ninja-build pkg-config libfuse3-dev fuse3 libpfm4-dev libinih-dev libdw-dev
-libelf-dev libseccomp-dev'
+libelf-dev libseccomp-dev libcap-ng-dev'
 root=$(cd "$(dirname "$0")/.." && pwd)
 work='' mnt='' busy_pid='' mounted='' no_pmu=''
 

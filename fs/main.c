@@ -2,6 +2,7 @@
  * pmcfs: the order of start and stop. The only file here that names a backend.
  */
 #include "backends/backends.h"
+#include "fs/confine.h"
 #include "fs/loop.h"
 #include "fs/mount.h"
 #include "fs/notify.h"
@@ -297,6 +298,10 @@ static bool fs_serve(struct fs *fs, const struct mount_settings *place, int read
 
     if (!session_open(fs, place))
         return false;
+    if (tunable_bool(engine_tunables(fs->engine), TUNABLE_SECCOMP) && !confine_calls()) {
+        mount_end(place);
+        return false;
+    }
     notifier_session(fs->notifier, fs->session);
     fs->serve = serve_init(fs) ? serve_start(fs, n) : NULL;
     if (!fs->serve) {
@@ -361,6 +366,15 @@ static int pmcfs_run(int ready_fd)
     return served ? 0 : 1;
 }
 
+static int background_run(void)
+{
+    int ready_fd = options.foreground ? -1 : background_begin();
+
+    if (chdir("/") < 0)
+        say(LOG_WARNING, "cannot change to /: %s", strerror(errno));
+    return pmcfs_run(ready_fd);
+}
+
 static int text_out(struct buf *text, int status)
 {
     fwrite(text->data, 1, text->len, status == 0 ? stdout : stderr);
@@ -394,7 +408,7 @@ static int questions_answer(void)
 int main(int argc, char **argv)
 {
     struct mount_settings place;
-    int status, ready_fd = -1;
+    int status;
 
     symbol_helper(argc, argv);
     descriptors_plug();
@@ -422,11 +436,8 @@ int main(int argc, char **argv)
         descriptors_raise();
         signal(SIGPIPE, SIG_IGN);
         umask(022);
-        if (!options.foreground)
-            ready_fd = background_begin();
-        if (chdir("/") < 0)
-            say(LOG_WARNING, "cannot change to /: %s", strerror(errno));
-        status = pmcfs_run(ready_fd);
+        capabilities_tell();
+        status = confine_process() ? background_run() : 1;
     }
     options_free(&options);
     return status;

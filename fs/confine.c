@@ -1,0 +1,151 @@
+/*
+ * Capabilities, core dumps, tracing. Two sets of capabilities: what the daemon uses is effective
+ * all the time; what container engines give by default is besides permitted, because the kernel can
+ * be asked about an opener's capabilities only by who holds them.
+ */
+#include "fs/confine.h"
+
+#include "fs/say.h"
+
+#include <cap-ng.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <syslog.h>
+
+#define NEVER (-1)
+
+/* What is used. The last two only at start: they do not stay effective. */
+static const struct {
+    int capability;
+    int instead; /* with this one it is not missed, or NEVER */
+    bool at_start;
+    const char *without;
+} used[] = {
+    {CAP_SYS_ADMIN, NEVER, false,
+     "the tree cannot be mounted or unmounted by pmcfs itself, nobody of another user namespace "
+     "can attach, names in samples.folded are missing, and where kernel.perf_event_paranoid is "
+     "above 2, as Debian can set it, nothing is counted"},
+    {CAP_PERFMON, CAP_SYS_ADMIN, false,
+     "whole CPUs, kernel mode, tracepoints and processes of others than root are not counted, as "
+     "kernel.perf_event_paranoid says"},
+    {CAP_CHECKPOINT_RESTORE, CAP_SYS_ADMIN, false, "names in samples.folded are missing"},
+    {CAP_SYS_PTRACE, NEVER, false,
+     "only processes of root can be attached to, and by root alone; nobody else's container or "
+     "namespace is told apart"},
+    {CAP_SETUID, NEVER, false, "only root can attach, and names in samples.folded are missing"},
+    {CAP_SETGID, NEVER, false, "only root can attach, and names in samples.folded are missing"},
+    {CAP_DAC_READ_SEARCH, NEVER, false,
+     "names of programs that root may not read by permission bits are missing in samples.folded"},
+    {CAP_SYS_CHROOT, NEVER, false, "names in samples.folded are missing"},
+    {CAP_KILL, NEVER, false, "a helper for names that hangs cannot be ended"},
+    {CAP_IPC_LOCK, NEVER, false,
+     "all samplers together have the memory of kernel.perf_event_mlock_kb and RLIMIT_MEMLOCK"},
+    {CAP_SYSLOG, NEVER, false, "names of kernel functions are missing in samples.folded"},
+    {CAP_SETPCAP, NEVER, true, "the bounding set stays as it is"},
+    {CAP_SYS_RESOURCE, NEVER, true, NULL /* said with the number, if that is small */},
+};
+
+/* What a process has in a container unless its engine was told otherwise. */
+static const int usual[] = {
+    CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,           CAP_FSETID,      CAP_KILL,
+    CAP_SETGID, CAP_SETUID,       CAP_SETPCAP,          CAP_SETFCAP,     CAP_NET_RAW,
+    CAP_MKNOD,  CAP_SYS_CHROOT,   CAP_NET_BIND_SERVICE, CAP_AUDIT_WRITE,
+};
+
+#define N_USED  (sizeof used / sizeof *used)
+#define N_USUAL (sizeof usual / sizeof *usual)
+
+static bool has(int capability)
+{
+    return capng_have_capability(CAPNG_PERMITTED, (unsigned)capability) != 0;
+}
+
+static bool is_used(int capability)
+{
+    for (size_t i = 0; i < N_USED; i++)
+        if (used[i].capability == capability)
+            return true;
+    return false;
+}
+
+static void without(int capability, const char *what)
+{
+    say(LOG_WARNING, "without CAP_%s: %s", capng_capability_to_name((unsigned)capability), what);
+}
+
+/* Every thread of every target takes a descriptor. */
+static void descriptors_tell(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < 1 << 20)
+        say(LOG_WARNING,
+            "without CAP_SYS_RESOURCE: no more than %llu descriptors, one for each event and "
+            "thread or CPU",
+            (unsigned long long)limit.rlim_max);
+}
+
+void capabilities_tell(void)
+{
+    capng_get_caps_process();
+    for (size_t i = 0; i < N_USED; i++) {
+        int instead = used[i].instead;
+
+        if (has(used[i].capability) || (instead != NEVER && has(instead)))
+            continue;
+        if (used[i].without)
+            without(used[i].capability, used[i].without);
+        else
+            descriptors_tell();
+    }
+    for (size_t i = 0; i < N_USUAL; i++)
+        if (!has(usual[i]) && !is_used(usual[i]))
+            without(usual[i], "to a process that has it only who has CAP_SYS_PTRACE can attach");
+}
+
+/* Sets are gathered first: capng_clear() forgets what there was. */
+static bool capabilities_drop(void)
+{
+    uint64_t effective = 0, permitted = 0;
+
+    capng_get_caps_process();
+    for (size_t i = 0; i < N_USED; i++)
+        if (has(used[i].capability) && !used[i].at_start)
+            effective |= UINT64_C(1) << used[i].capability;
+    for (size_t i = 0; i < N_USUAL; i++)
+        if (has(usual[i]))
+            permitted |= UINT64_C(1) << usual[i];
+    permitted |= effective;
+    capng_clear(CAPNG_SELECT_ALL);
+    for (unsigned capability = 0; capability < 64; capability++) {
+        if (permitted >> capability & 1)
+            capng_update(CAPNG_ADD, CAPNG_PERMITTED | CAPNG_BOUNDING_SET, capability);
+        if (effective >> capability & 1)
+            capng_update(CAPNG_ADD, CAPNG_EFFECTIVE, capability);
+    }
+    return capng_apply(CAPNG_SELECT_ALL) == 0;
+}
+
+/*
+ * A limit of 0 says nothing to a handler behind a pipe (core(5)); 1 is what the kernel takes as "no
+ * handler either".
+ */
+static bool core_forbid(void)
+{
+    struct rlimit one = {1, 1}, none = {0, 0};
+
+    return setrlimit(RLIMIT_CORE, &one) == 0 || setrlimit(RLIMIT_CORE, &none) == 0;
+}
+
+bool confine_process(void)
+{
+    if (capabilities_drop() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && core_forbid() &&
+        prctl(PR_SET_DUMPABLE, 0) == 0)
+        return true;
+    say(LOG_ERR, "cannot give up the rights that pmcfs does not use: %s", strerror(errno));
+    return false;
+}

@@ -1,0 +1,23 @@
+/*
+ * What the daemon itself may do: capabilities, core dumps, being traced, system calls. Everything
+ * else about rights is the opener's, in core/access.h and backends/linux.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+/* A line for each capability that was not given: what is refused without it. */
+void capabilities_tell(void);
+
+/*
+ * For good, and before there is a second thread: keeps the capabilities that are used, no more can
+ * be gained by executing anything, no core dumps, no tracing by others than the superuser. False
+ * after having said why not.
+ */
+bool confine_process(void);
+
+/*
+ * For good, for all threads and all that they start, once the tree is mounted: no system calls but
+ * those that are used. False after having said why not.
+ */
+bool confine_calls(void);
