@@ -8,6 +8,7 @@
 #include "fs/say.h"
 
 #include <cap-ng.h>
+#include <ctype.h>
 #include <errno.h>
 #include <linux/capability.h>
 #include <stddef.h>
@@ -34,12 +35,12 @@ static const struct {
      "kernel.perf_event_paranoid says"},
     {CAP_CHECKPOINT_RESTORE, CAP_SYS_ADMIN, false, "names in samples.folded are missing"},
     {CAP_SYS_PTRACE, NEVER, false,
-     "only processes of root can be attached to, and by root alone; nobody else's container or "
-     "namespace is told apart"},
+     "nobody but root, with no capability that pmcfs lacks, can do more than look at the tree (the "
+     "others get EIO)"},
     {CAP_SETUID, NEVER, false, "only root can attach, and names in samples.folded are missing"},
     {CAP_SETGID, NEVER, false, "only root can attach, and names in samples.folded are missing"},
     {CAP_DAC_READ_SEARCH, NEVER, false,
-     "names of programs that root may not read by permission bits are missing in samples.folded"},
+     "names in samples.folded are missing for programs of others than root"},
     {CAP_SYS_CHROOT, NEVER, false, "names in samples.folded are missing"},
     {CAP_KILL, NEVER, false, "a helper for names that hangs cannot be ended"},
     {CAP_IPC_LOCK, NEVER, false,
@@ -74,7 +75,12 @@ static bool is_used(int capability)
 
 static void without(int capability, const char *what)
 {
-    say(LOG_WARNING, "without CAP_%s: %s", capng_capability_to_name((unsigned)capability), what);
+    char name[32] = "";
+    const char *lower = capng_capability_to_name((unsigned)capability);
+
+    for (size_t i = 0; lower && lower[i] && i + 1 < sizeof name; i++)
+        name[i] = (char)toupper((unsigned char)lower[i]);
+    say(LOG_WARNING, "without CAP_%s: %s", name, what);
 }
 
 /* Every thread of every target takes a descriptor. */

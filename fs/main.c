@@ -45,6 +45,21 @@ static void descriptors_plug(void)
         close(fd);
 }
 
+/* What who started us left open is neither kept nor passed on; one of them may be the mount. */
+static void descriptors_forget(const char *mountpoint)
+{
+    unsigned mount;
+
+    if (sscanf(mountpoint, "/dev/fd/%u", &mount) != 1 || mount < 3) {
+        close_range(3, ~0U, 0);
+        return;
+    }
+    if (mount > 3)
+        close_range(3, mount - 1, 0);
+    close_range(mount + 1, ~0U, 0);
+    fcntl((int)mount, F_SETFD, FD_CLOEXEC);
+}
+
 /* Every thread of every target takes a descriptor. */
 static void descriptors_raise(void)
 {
@@ -433,6 +448,7 @@ int main(int argc, char **argv)
     } else {
         readme_place(options.mountpoint);
         environment_clean();
+        descriptors_forget(options.mountpoint);
         descriptors_raise();
         signal(SIGPIPE, SIG_IGN);
         umask(022);

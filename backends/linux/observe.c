@@ -120,11 +120,22 @@ static bool ids_are(const char *status, const char *key, unsigned id, bool *mixe
     return real == id && effective == id && saved == id;
 }
 
+/* Capabilities that a status names, of those that nobody can be asked about for pmcfs. */
+static bool beyond_pmcfs(uint64_t capabilities)
+{
+    char *status = proc_task_text(getpid(), "status");
+    const char *own = status ? proc_field(status, "CapPrm") : NULL;
+    bool beyond = own && (capabilities & ~strtoull(own, NULL, 16));
+    free(status);
+    return beyond;
+}
+
 static const char *reason_of(const struct host_state *state, const struct rights *rights, pid_t pid,
                              const char *status)
 {
     bool mixed = false;
-    const char *capabilities = proc_field(status, "CapPrm");
+    const char *permitted = proc_field(status, "CapPrm");
+    uint64_t capabilities = permitted ? strtoull(permitted, NULL, 16) : 0;
     if (!ids_are(status, "Uid", rights->uid, &mixed))
         return mixed ? "it runs a set-user-ID program or has changed its user"
                      : "it runs as another user";
@@ -133,8 +144,10 @@ static const char *reason_of(const struct host_state *state, const struct rights
                      : "it runs with another group id";
     if (rights->userns_fd >= 0 || !is_home(state, pid))
         return "it lives in another user namespace, or has capabilities that you lack";
-    if (capabilities && (strtoull(capabilities, NULL, 16) & ~rights->capabilities))
+    if (capabilities & ~rights->capabilities)
         return "it has capabilities that you lack";
+    if (beyond_pmcfs(capabilities))
+        return "it has capabilities that pmcfs has given up, and you lack CAP_SYS_PTRACE";
     return "it is not dumpable: it has changed its user, runs a program that you may not read, or "
            "protects itself";
 }

@@ -1,0 +1,208 @@
+# shellcheck shell=bash disable=SC2016,SC2034,SC2054,SC2154
+# What the daemon itself may do: capabilities, core dumps, tracing, descriptors, system calls.
+
+# Bits of capabilities, as include/uapi/linux/capability.h numbers them.
+declare -A BIT=([chown]=0 [dac_override]=1 [dac_read_search]=2 [fowner]=3 [fsetid]=4 [kill]=5 [setgid]=6
+    [setuid]=7 [setpcap]=8 [net_bind_service]=10 [net_raw]=13 [ipc_lock]=14 [sys_chroot]=18
+    [sys_ptrace]=19 [sys_admin]=21 [mknod]=27 [audit_write]=29 [setfcap]=31 [syslog]=34 [perfmon]=38
+    [checkpoint_restore]=40)
+USED='sys_admin perfmon checkpoint_restore sys_ptrace setuid setgid dac_read_search sys_chroot kill
+ipc_lock syslog'
+USUAL='chown dac_override fowner fsetid kill setgid setuid setpcap setfcap net_raw mknod sys_chroot
+net_bind_service audit_write'
+
+# mask NAME…: as /proc/PID/status prints it, of those that there are for anybody here.
+mask() {
+    local name set=0
+    for name in "$@"; do set=$((set | 1 << BIT[$name])); done
+    printf '%016x' $((set & 16#$(proc_value CapBnd /proc/self/status)))
+}
+
+proc_value() { sed -n "s/^$1:[[:space:]]*//p" "$2"; }
+
+# of_all_threads KEY: the values of all threads, each once.
+of_all_threads() {
+    cat /proc/"$DAEMON"/task/*/status | sed -n "s/^$1:[[:space:]]*//p" | sort -u
+}
+
+with_filter() {
+    [[ $VARIANT != [at]san ]] || skip "a sanitizer's look for leaks cannot run behind a filter"
+    mount_pmcfs -o seccomp=1 "$@"
+    is "$(of_all_threads Seccomp)" 2
+}
+
+t_every_thread_has_the_capabilities_that_are_used() {
+    mount_pmcfs
+    target_start p "$ALICE"
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    # shellcheck disable=SC2086 # words are wanted
+    {
+        is "$(of_all_threads CapEff)" "$(mask $USED)" effective
+        is "$(of_all_threads CapPrm)" "$(mask $USED $USUAL)" permitted
+        is "$(of_all_threads CapBnd)" "$(mask $USED $USUAL)" bounding
+    }
+    is "$(of_all_threads CapInh) $(of_all_threads CapAmb)" '0000000000000000 0000000000000000'
+    is "$(of_all_threads NoNewPrivs)" 1
+}
+
+t_the_background_daemon_has_no_more() {
+    M=$T/d
+    mkdir "$M"
+    "$BIN" "$M" 2>"$T/said"
+    DAEMON=$(pgrep -f "pmcfs.* $M\$" | head -1)
+    # shellcheck disable=SC2086 # words are wanted
+    is "$(of_all_threads CapPrm) $(of_all_threads NoNewPrivs)" "$(mask $USED $USUAL) 1"
+    umount "$M"
+    DAEMON=0
+}
+
+# An opener's capabilities that pmcfs has given up are not asked about: never more than the kernel's answer.
+t_an_opener_with_capabilities_that_pmcfs_gave_up() {
+    mount_pmcfs
+    local names usual
+    names=${USUAL//[[:space:]]/,+}
+    usual=(setpriv --bounding-set="-all,+$names")
+    "${usual[@]}" sleep 60 &
+    PID_OF[usual]=$!
+    setpriv --bounding-set="-all,+$names,+net_admin" -- sleep 60 &
+    PID_OF[more]=$!
+    pmc a event=page-faults
+    is "$(result_by "${usual[@]}" -- write "$M/a/target" "${PID_OF[usual]}")" ok 'as in a container'
+    is "$(result_by "${usual[@]}" -- write "$M/a/target" "${PID_OF[more]}")" EPERM 'who has more'
+    like "$(cat "$M/a/error")" 'it has capabilities that you lack$'
+    is "$(result_by setpriv --bounding-set="-all,+$names,+net_admin" -- write "$M/a/target" "${PID_OF[more]}")" EPERM
+    like "$(cat "$M/a/error")" 'capabilities that pmcfs has given up, and you lack CAP_SYS_PTRACE$'
+    attach a "${PID_OF[more]}"
+    kill "${PID_OF[usual]}" "${PID_OF[more]}"
+}
+
+t_it_dumps_no_core() {
+    mount_pmcfs
+    between "$(awk '/^Max core file size/ { print $5 }' "/proc/$DAEMON/limits")" 0 1 'limit, soft'
+    between "$(awk '/^Max core file size/ { print $6 }' "/proc/$DAEMON/limits")" 0 1 'limit, hard'
+}
+
+# Neither has CAP_SYS_PTRACE, and who looks has all that pmcfs has: only that it is not dumpable is left.
+t_who_cannot_trace_everybody_cannot_trace_it() {
+    local less=(setpriv --bounding-set=-sys_ptrace --)
+    RUN_DAEMON+=("${less[@]}")
+    mount_pmcfs
+    "${less[@]}" sleep 60 &
+    local other=$!
+    eventually 5 "[[ \$(cat /proc/$other/comm) == sleep ]]"
+    "${less[@]}" readlink "/proc/$other/ns/pid" >/dev/null || die 'who looks sees nobody at all'
+    ! "${less[@]}" readlink "/proc/$DAEMON/ns/pid" >/dev/null || die 'pmcfs can be traced'
+    kill $other
+}
+
+t_no_descriptor_outlives_an_exec() {
+    exec 20>"$T/inherited"
+    mount_pmcfs
+    exec 20>&-
+    unlike "$(readlink /proc/"$DAEMON"/fd/*)" inherited 'of who started it'
+    target_start p "$ALICE"
+    pmc a event=page-faults event=task-clock "target=${PID_OF[p]}"
+    pmc b event=cpu-clock freq=997 callchain=on descendants=on "target=${PID_OF[p]}"
+    pmc c event=context-switches target=all interval=10
+    timeout 0.3 cat "$M/b/samples" "$M/c/series" >/dev/null || :
+    local fd seen=0
+    for fd in /proc/"$DAEMON"/fdinfo/*; do
+        ((${fd##*/} > 2)) || continue
+        ((8#$(proc_value flags "$fd" || echo 0) & 8#2000000)) ||
+            die "without CLOEXEC: $(readlink "${fd/fdinfo/fd}")"
+        seen=$((seen + 1))
+    done
+    ((seen > 10)) || die "only $seen descriptors"
+}
+
+t_a_missing_capability_is_said_and_the_rest_is_served() {
+    RUN_DAEMON+=(setpriv --bounding-set=-syslog,-sys_chroot,-net_raw --)
+    mount_pmcfs
+    grep -q 'without CAP_SYSLOG: names of kernel functions are missing' "$T/daemon"
+    grep -q 'without CAP_SYS_CHROOT: names in samples.folded are missing' "$T/daemon"
+    grep -q 'without CAP_NET_RAW: .* attach$' "$T/daemon"
+    is "$(grep -c 'without CAP_SYS_PTRACE' "$T/daemon")" 0
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    tell p faults 20
+    between "$(count a)" 20 1000
+}
+
+t_what_is_missing_is_said_before_the_background() {
+    mkdir "$T/d"
+    setpriv --bounding-set=-ipc_lock -- "$BIN" "$T/d" 2>"$T/said"
+    is "$(grep -c 'without CAP_IPC_LOCK: all samplers together have' "$T/said")" 1
+    umount "$T/d"
+}
+
+# Of those that are not root the kernel cannot be asked then: a sentence, and no wrong answer.
+t_without_setuid_others_than_root_are_refused() {
+    RUN_DAEMON+=(setpriv --bounding-set=-setuid --)
+    mount_pmcfs
+    grep -q 'without CAP_SETUID: only root can attach' "$T/daemon"
+    target_start p "$ALICE"
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" "event=page-faults target=${PID_OF[p]}")" EPERM
+    like "$(as "$ALICE" cat "$M/a/error")" 'pmcfs lacks the capabilities to ask the kernel in your name$'
+    pmc b event=page-faults "target=${PID_OF[p]}"
+}
+
+t_without_the_option_calls_are_not_filtered() {
+    mount_pmcfs
+    is "$(of_all_threads Seccomp)" "$(proc_value Seccomp /proc/self/status)"
+}
+
+t_the_filter_is_on_all_threads() {
+    with_filter
+    is "$(of_all_threads Seccomp)" 2
+    is "$(result write "$M/admin/tunables/seccomp" 0)" EPERM
+}
+
+t_counting_behind_the_filter() {
+    with_filter
+    target_start p "$ALICE"
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" "event=page-faults descendants=on target=${PID_OF[p]}")" ok
+    tell p faults 50
+    between "$(as "$ALICE" cat "$M/a/count")" 50 1000
+    pmc all event=context-switches target=all
+    [[ $(count all) -gt 0 ]]
+    # In a user namespace a helper asks.
+    unshare --user --map-root-user sh -c "sleep 60 & mkdir $M/ns &&
+        echo event=page-faults >$M/ns/config && echo \$! >$M/ns/target; echo \$? >$T/rc; kill \$!"
+    is "$(cat "$T/rc")" 0 "attaching in a user namespace: $(cat "$M/ns/error")"
+}
+
+t_names_behind_the_filter() {
+    with_filter
+    pmc p event=cpu-clock freq=997 callchain=on kernel=on
+    sh -c 'echo self >"$1/p/target"; exec "$2/hot" own' sh "$M" "$HELPERS" < <(
+        echo go
+        sleep 0.3
+    ) >/dev/null
+    like "$(cat "$M/p/samples.folded")" ';hot_outer;hot_inner '
+    grep -q ' callchain ' "$M/p/samples"
+    perf script -i - <"$M/p/samples.perf" 2>/dev/null | grep -c hot_inner >/dev/null
+}
+
+t_a_cgroup_behind_the_filter() {
+    with_cgroup2
+    with_filter
+    local path=/pmcfs-daemon-$$
+    mkdir "$CGROUP_ROOT$path" 2>/dev/null || skip "cgroups cannot be made here"
+    trap 'rmdir "$CGROUP_ROOT/pmcfs-daemon-$$"' EXIT
+    pmc a event=page-faults "target=cgroup:$path"
+    sh -c 'echo $$ >"$1/cgroup.procs"; ls / >/dev/null' sh "$CGROUP_ROOT$path"
+    [[ $(count a) -gt 0 ]]
+    rmdir "$M/a"
+}
+
+t_hangup_readers_and_umount_behind_the_filter() {
+    echo 'mincount = 500' >"$T/conf"
+    with_filter -c "$T/conf"
+    printf 'mincount = 700\nreaders = daemon\n' >"$T/conf"
+    kill -HUP "$DAEMON"
+    eventually 5 '[[ $(cat "$M/admin/tunables/mincount") == 700 ]]'
+    eventually 5 '[[ $(cat "$M/admin/tunables/readers") == daemon ]]'
+    unmount_pmcfs
+}
