@@ -31,8 +31,8 @@ static const struct {
      "can attach, names in samples.folded are missing, and where kernel.perf_event_paranoid is "
      "above 2, as Debian can set it, nothing is counted"},
     {CAP_PERFMON, CAP_SYS_ADMIN, false,
-     "whole CPUs, kernel mode, tracepoints and processes of others than root are not counted, as "
-     "kernel.perf_event_paranoid says"},
+     "as kernel.perf_event_paranoid says, whole CPUs, kernel mode, tracepoints, the kernel's own "
+     "events (faults, switches) and processes of others than root are not counted"},
     {CAP_CHECKPOINT_RESTORE, CAP_SYS_ADMIN, false, "names in samples.folded are missing"},
     {CAP_SYS_PTRACE, NEVER, false,
      "nobody but root, with no capability that pmcfs lacks, can do more than look at the tree (the "
