@@ -21,7 +21,7 @@
 static const int allowed[] = {
     /* memory */
     SCMP_SYS(brk), SCMP_SYS(madvise), SCMP_SYS(mmap), SCMP_SYS(mmap2), SCMP_SYS(mprotect),
-    SCMP_SYS(mremap), SCMP_SYS(munmap),
+    SCMP_SYS(mremap), SCMP_SYS(msync), SCMP_SYS(munmap),
     /* files */
     SCMP_SYS(access), SCMP_SYS(close), SCMP_SYS(close_range), SCMP_SYS(dup), SCMP_SYS(dup2),
     SCMP_SYS(dup3), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(fadvise64), SCMP_SYS(fcntl),

@@ -197,6 +197,25 @@ t_a_cgroup_behind_the_filter() {
     rmdir "$M/a"
 }
 
+# What finds its buffers again maps none of them twice.
+t_reloads_behind_the_filter() {
+    with_filter
+    target_start p
+    pmc a event=page-faults period=1 callchain=on "target=${PID_OF[p]}"
+    tell p faults 20
+    local before after
+    before=$(grep -c 'anon_inode:.perf_event' "/proc/$DAEMON/maps")
+    ((before > 0)) || die 'no buffer is mapped'
+    for after in 1 2 3; do
+        kill -USR2 "$DAEMON"
+        eventually 5 "((\$(reloads) >= RELOAD_FROM + $after))"
+    done
+    is "$(grep -c 'anon_inode:.perf_event' "/proc/$DAEMON/maps")" "$before" 'buffers'
+    tell p faults 20
+    ctl a stop
+    between "$(grep -c ' callchain ' "$M/a/samples")" 40 1000
+}
+
 t_hangup_readers_and_umount_behind_the_filter() {
     echo 'mincount = 500' >"$T/conf"
     with_filter -c "$T/conf"
