@@ -1,0 +1,77 @@
+# shellcheck shell=bash disable=SC2034
+# What the tests of rights share: actors with other user ids, capabilities and user namespaces.
+
+# uid 0 with nothing else; with what containers usually leave it.
+POWERLESS=(setpriv --bounding-set=-all --inh-caps=-all)
+KEPT=+chown,+dac_override,+fsetid,+fowner,+mknod,+net_raw,+setgid,+setuid,+setfcap,+setpcap
+KEPT+=,+net_bind_service,+sys_chroot,+kill,+audit_write
+CONTAINED=(setpriv --inh-caps=-all --bounding-set "-all,$KEPT")
+
+# with CAPABILITY: uid 1000 that has this one.
+with() { WITH=(setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups --inh-caps "+$1" --ambient-caps "+$1"); }
+
+# alices NAME [SETTINGS]: a PMC made by alice
+alices() {
+    as "$ALICE" mkdir "$M/$1"
+    (($# == 1)) || is "$(result_as "$ALICE" write "$M/$1/config" "${*:2}")" ok "settings of $1"
+}
+
+# target_by NAME COMMAND…: what COMMAND ends up as, a target.c to talk to; PID_OF[NAME] as we see it.
+target_by() {
+    local in out
+    mkfifo -m 666 "$T/$1.in" "$T/$1.out"
+    "${@:2}" <"$T/$1.in" >"$T/$1.out" &
+    PID_OF[$1]=$!
+    exec {in}>"$T/$1.in" {out}<"$T/$1.out"
+    IN[$1]=$in OUT[$1]=$out
+    read -r -t 10 -u "$out" _ || die "target $1 did not start"
+}
+
+# set_id NAME PROGRAM [MODE]: a copy that is root's when others run it.
+set_id() {
+    cp "$2" "$T/$1"
+    chmod "${3:-4755}" "$T/$1"
+}
+
+# A user namespace of alice's: a target that is root in it with all capabilities (boxed) or without any
+# (bare); INSIDE runs a command as that root, INSIDE_BARE without capabilities.
+user_namespace() {
+    as "$ALICE" unshare --user --map-root-user true 2>/dev/null || skip "no user namespaces for users here"
+    target_by boxed setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- \
+        unshare --user --map-root-user "$HELPERS/target"
+    INSIDE=(as "$ALICE" nsenter --user --preserve-credentials --target "${PID_OF[boxed]}")
+    INSIDE_BARE=("${INSIDE[@]}" "${POWERLESS[@]}")
+    target_by bare setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- \
+        nsenter --user --preserve-credentials --target "${PID_OF[boxed]}" "${POWERLESS[@]}" "$HELPERS/target"
+}
+
+# may COMMAND… -- NAME: the target may be attached to PMC a by COMMAND; refused it is with E40 and why.
+may() {
+    is "$(result_by "${@:1:$#-1}" write "$M/a/target" "${PID_OF[${!#}]}")" ok "attach to ${!#} by $1"
+    is "$(cat "$M/a/target")" "${PID_OF[${!#}]}"
+    tell "${!#}" faults 100
+    between "$(count a)" 100 100000
+    ctl a detach
+    ctl a reset
+}
+may_not() {
+    is "$(result_by "${@:1:$#-1}" write "$M/a/target" "${PID_OF[${!#}]}")" EPERM "attach to ${!#}"
+    like "$(cat "$M/a/error")" "^EPERM E40 target: .*${PID_OF[${!#}]}"
+    is "$(cat "$M/a/target")" ''
+}
+
+# cgroup_make: one of the test's own, gone with it; its directory in GROUP, its name in GROUP_NAME.
+cgroup_make() {
+    with_cgroup2
+    GROUP=$(mktemp -d "$CGROUP_ROOT/pmcfs-XXXXXX" 2>/dev/null) || skip "cgroups cannot be made here"
+    GROUP_NAME=${GROUP#"$CGROUP_ROOT"}
+    trap cgroup_remove EXIT # it outlives the namespaces of the test
+}
+cgroup_remove() {
+    local member
+    umount -q "$GROUP"/* 2>/dev/null || :
+    find "$GROUP" -name cgroup.procs -exec cat {} + | while read -r member; do
+        echo "$member" >"$CGROUP_ROOT/cgroup.procs"
+    done
+    find "$GROUP" -depth -type d -exec rmdir {} + || :
+}
