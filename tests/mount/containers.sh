@@ -1,0 +1,178 @@
+# shellcheck shell=bash disable=SC2016,SC2034,SC2154
+# The whole tree in a container: its PIDs, its user namespace, its rights.
+
+# shellcheck source=tests/mount/boxes_lib.sh
+. "${BASH_SOURCE[0]%/*}/boxes_lib.sh"
+
+t_numbers_are_the_containers_own() {
+    need_boxes
+    mount_pmcfs
+    box_start one "$M" "${ROOTLESS[@]}" -- as "$ALICE"
+    inside one 'target_start p; mkdir /pmc/a; echo page-faults >/pmc/a/event; echo $p >/pmc/a/target; cat /pmc/a/error'
+    is "$STATUS $ANSWER" '0 ok'
+    inside one 'tell p faults 100; echo $p; cat /pmc/a/target /pmc/a/count; grep -o "pid:[0-9]*" /pmc/a/detail'
+    mapfile -t lines <<<"$ANSWER"
+    is "${lines[1]}" "${lines[0]}" 'target as read inside'
+    between "${lines[2]}" 100 1000
+    is "${lines[3]}" "pid:${lines[0]}"
+    # The same process has another number outside.
+    local outside
+    outside=$(cat "$M/a/target")
+    [[ $outside != "${lines[0]}" ]] || die 'the numbers are the same'
+    is "$(awk '/^NSpid:/ { print $NF }' "/proc/$outside/status")" "${lines[0]}"
+}
+
+t_self_is_the_writer_in_the_container() {
+    need_boxes
+    mount_pmcfs
+    box_start one "$M" "${ROOTLESS[@]}" -- as "$ALICE"
+    inside one 'mkdir /pmc/a; echo page-faults >/pmc/a/event; echo self >/pmc/a/target; cat /pmc/a/target; echo $$'
+    is "${ANSWER%%$'\n'*}" "${ANSWER##*$'\n'}"
+    inside one 'mkdir /pmc/c && echo event=page-faults start=exec descendants=on >/pmc/c/config
+        sh -c "echo self >/pmc/c/target && exec sh -c \"/bin/true; /bin/true; :\""; cat /pmc/c/count'
+    between "$ANSWER" 100 100000
+}
+
+t_the_hosts_numbers_mean_nothing_in_a_container() {
+    need_boxes
+    mount_pmcfs
+    target_start p "$ALICE"
+    for _ in {1..20}; do true & done
+    target_start q "$ALICE"
+    box_start one "$M" "${ROOTLESS[@]}" -- as "$ALICE"
+    inside one 'mkdir /pmc/a; echo page-faults >/pmc/a/event'
+    [[ ${PID_OF[q]} -gt 15 ]]
+    for word in "${PID_OF[q]}" "tid:${PID_OF[q]}" "$DAEMON$DAEMON"; do
+        says one ESRCH "result write /pmc/a/target $word"
+        inside one 'cat /pmc/a/error'
+        like "$ANSWER" '^ESRCH E44 target: '
+    done
+    is "$(cat "$M/a/target")" ''
+}
+
+t_samples_have_the_numbers_of_who_attached() {
+    need_boxes
+    mount_pmcfs
+    box_start one "$M" "${ROOTLESS[@]}" -- as "$ALICE"
+    inside one 'target_start p; mkdir /pmc/a; echo event=page-faults period=1 log-exit=on descendants=on >/pmc/a/config
+        echo $p >/pmc/a/target; tell p faults 100; tell p child 50; echo stop >/pmc/a/ctl; echo $p'
+    local pid=$ANSWER numbers
+    [[ $pid -lt 20 ]]
+    inside one "grep -c ' sample pid=$pid tid=$pid ' /pmc/a/samples"
+    between "$ANSWER" 100 1000
+    inside one 'cat /pmc/a/samples'
+    numbers=$(grep -oE ' (pid|tid|child)=[0-9]+' <<<"$ANSWER" | sed 's/.*=//' | sort -un | xargs)
+    inside one 'echo $BASHPID; sh -c "echo \$\$"'
+    local highest=${ANSWER##*$'\n'}
+    for number in $numbers; do
+        ((number <= highest)) || die "$number is not of the container, which has come to $highest"
+    done
+    # The host reads the same numbers: the log is who attached's.
+    between "$(grep -c " sample pid=$pid " "$M/a/samples")" 100 1000
+    ! grep -q "pid=$(cat "$M/a/target") " "$M/a/samples" || die "the host's number is in the log"
+}
+
+t_the_host_samples_a_container_with_the_hosts_numbers() {
+    need_boxes
+    mount_pmcfs
+    box_start one "$M" "${ROOTLESS[@]}" -- as "$ALICE"
+    inside one 'target_start p; echo $p'
+    local pid
+    for pid in $(pgrep -x target); do
+        [[ $(awk '/^NSpid:/ { print $NF }' "/proc/$pid/status") != "$ANSWER" ]] || break
+    done
+    pmc a event=page-faults period=1 "target=$pid"
+    inside one 'tell p faults 100'
+    ctl a stop
+    between "$(grep -c " sample pid=$pid tid=$pid " "$M/a/samples")" 100 1000
+}
+
+t_root_of_a_rootless_container_is_its_user() {
+    need_boxes
+    mount_sim
+    target_start mine "$ALICE"
+    pmc roots event=cycles
+    box_start one "$M" "${ROOTLESS[@]}" -- as "$ALICE"
+    says one 0 'id -u'
+    inside one 'mkdir /pmc/a; echo cycles >/pmc/a/event; stat -c %u /pmc/a'
+    is "$ANSWER" 0
+    is "$(stat -c %u "$M/a")" "$ALICE"
+    says one EPERM 'result write /pmc/a/target cpu0'
+    says one EPERM 'result write /pmc/a/event cycles:k'
+    says one EACCES 'result write /pmc/admin/tunables/mincount 1'
+    says one EACCES 'result write /pmc/admin/cpu0/1 disabled'
+    fails_inside one EACCES 'cat /pmc/roots/count'
+    fails_inside one EPERM 'rmdir /pmc/roots'
+    says one '' 'grep roots /pmc/counts /pmc/metrics.prom'
+}
+
+t_uid_0_of_a_container_observes_its_processes_and_is_no_superuser() {
+    need_boxes
+    mount_sim
+    box_start one "$M" "${ROOTFUL[@]}"
+    inside one 'target_start p; setpriv --reuid 1000 --regid 1000 --clear-groups sleep 100 & alices=$!
+        mkdir /pmc/a; echo page-faults >/pmc/a/event'
+    says one ok 'result write /pmc/a/target $p'
+    inside one 'tell p faults 100; cat /pmc/a/count'
+    between "$ANSWER" 1 100000
+    # Not by the kernel's check: without CAP_SYS_PTRACE uid 0 observes no other user.
+    says one EPERM 'result write /pmc/a/target $alices'
+    inside one 'echo detach >/pmc/a/ctl'
+    says one EPERM 'result write /pmc/a/target cpu0'
+    says one EPERM 'result write /pmc/a/event cycles:k'
+    says one EPERM 'result write /pmc/admin/tunables/mincount 1'
+    says one EPERM 'result write /pmc/admin/cpu0/1 disabled'
+}
+
+t_the_whole_tree_in_a_privileged_container_is_the_superusers() {
+    need_boxes
+    mount_sim
+    box_start one "$M" "${PRIVILEGED[@]}"
+    inside one 'mkdir /pmc/a; echo page-faults >/pmc/a/event'
+    says one ok 'result write /pmc/a/target cpu0'
+    says one ok 'result write /pmc/admin/tunables/mincount 1'
+}
+
+t_an_owner_in_a_container_that_ends_releases_its_pmcs() {
+    need_boxes
+    mount_pmcfs
+    box_start one "$M" "${ROOTLESS[@]}" -- as "$ALICE"
+    inside one 'mkdir /pmc/a; sh -c "echo event=page-faults lifetime=owner >/pmc/a/config; test -d /pmc/a"'
+    is "$STATUS" 0
+    eventually 5 '[[ ! -e $M/a ]]'
+    inside one 'mkdir /pmc/b; echo event=page-faults lifetime=owner target=self >/pmc/b/config; cat /pmc/b/ctl'
+    is "$ANSWER" running
+    box_end one
+    eventually 5 '[[ ! -e $M/b ]]'
+}
+
+t_two_containers_of_one_user_do_not_observe_each_other() {
+    need_boxes
+    mount_pmcfs
+    box_start one "$M" "${ROOTLESS[@]}" -- as "$ALICE"
+    box_start two "$M" "${ROOTLESS[@]}" -- as "$ALICE"
+    inside one 'target_start p; mkdir /pmc/a; echo page-faults >/pmc/a/event; echo $p >/pmc/a/target; echo $p'
+    local pid=$ANSWER
+    # The number names nobody there, or a process of its own; and a PMC's targets read as nothing.
+    inside two "cat /pmc/a/target; grep -o 'pid:[0-9]*' /pmc/a/detail"
+    unlike "$ANSWER" "(^|[^0-9])$pid(\$|[^0-9])" 'numbers of another namespace'
+    inside two "mkdir /pmc/b; echo page-faults >/pmc/b/event; result write /pmc/b/target $pid"
+    like "$ANSWER" '^(ESRCH|ok)$'
+    inside one 'tell p faults 1000'
+    inside two 'cat /pmc/b/count'
+    between "$ANSWER" 0 900
+}
+
+t_a_shell_in_a_container_pastes_the_readme() {
+    need_boxes
+    mount_pmcfs
+    box_start one "$M" "${ROOTLESS[@]}" -- as "$ALICE"
+    inside one 'target_start p; PID=$p
+        mkdir /pmc/i && echo page-faults > /pmc/i/event && echo $PID > /pmc/i/target
+        tell p faults 10; cat /pmc/i/count && rmdir /pmc/i'
+    is "$STATUS" 0
+    between "$ANSWER" 10 1000
+    inside one 'mkdir /pmc/p && echo event=cpu-clock freq=997 callchain=on > /pmc/p/config
+        echo $p > /pmc/p/target; tell p spin 300; echo stop >/pmc/p/ctl; cat /pmc/p/samples.folded; rmdir /pmc/p'
+    like "$ANSWER" '^target;.* [0-9]+'
+}
