@@ -178,3 +178,43 @@ P
     is "$(grep -c ' map-in .*/privileged$' "$T/a.log")" 0 "maps of the privileged program"
     is "$(of a process name=privileged)" 0 "processes found to be it"
 }
+
+t_every_kind_of_privileged_program_is_observed_no_further() {
+    mount_pmcfs
+    local kind pid before
+    for kind in 4755 2755 711 caps; do
+        set_id "other$kind" "$HELPERS/target"
+        chmod "${kind/caps/755}" "$T/other$kind"
+        [[ $kind != caps ]] || setcap cap_net_raw+ep "$T/other$kind" 2>/dev/null || continue
+        target_start "p$kind" "$ALICE"
+        pid=${PID_OF[p$kind]}
+        tell "p$kind" run "$HELPERS/target" # setpriv may read everything to the last
+        PID_OF[p]=$pid
+        alices "a$kind" event=page-faults
+        tell "p$kind" faults 100
+        before=$(count "a$kind")
+        tell "p$kind" run "$T/other$kind"
+        tell "p$kind" faults 5000
+        eventually 5 "[[ \$(state a$kind) == exited ]]"
+        between "$(count "a$kind")" "$before" $((before + 2000)) "$kind: its count stays"
+        is "$(result_as "$ALICE" write "$M/a$kind/target" "-$pid")" ESRCH "$kind"
+        like "$(cat "$M/a$kind/error")" '^ESRCH E45 '
+        is "$(result_as "$ALICE" write "$M/a$kind/target" "$pid")" EPERM "$kind: again"
+    done
+}
+
+t_who_may_still_observe_it_goes_on() {
+    mount_pmcfs
+    set_id other "$HELPERS/target"
+    target_start p "$ALICE"
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_by setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups --inh-caps +sys_ptrace \
+        --ambient-caps +sys_ptrace -- write "$M/a/config" "event=page-faults target=${PID_OF[p]}")" ok
+    tell p run "$T/other"
+    eventually 5 '[[ $(status a partial) == yes ]]'
+    local before
+    before=$(count a)
+    tell p faults 1000
+    between "$(count a)" $((before + 1000)) $((before + 2000))
+    is "$(state a)" running
+}
