@@ -90,3 +90,17 @@ t_unprivileged_system_scope_when_allowed() {
     USER=$ALICE pmc i 'event=instructions target=cpu1'
     between "$(counted i tell p work $N)" $N $((N * 5))
 }
+
+t_a_kernel_thread_is_not_hers() {
+    mount_pmcfs
+    kthread=$(sed -n 's/^\([0-9]*\) (kthreadd) .*/\1/p' /proc/[0-9]*/stat)
+    is "$(cat "/proc/$kthread/cmdline")" ''
+    USER=$ALICE pmc i event=context-switches
+    USER=$ALICE
+    refused EPERM "$M/i/target" "$kthread"
+    refused EPERM "$M/i/target" "tid:$kthread"
+    is "$(cat "$M/i/target")" ''
+    USER=
+    accepted "$M/i/target" "$kthread"
+    is "$(cat "$M/i/target")" "$kthread"
+}
