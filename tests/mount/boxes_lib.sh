@@ -70,6 +70,7 @@ fails_inside() {
 # box_end NAME: its processes go with it.
 box_end() {
     local in=${BOX_IN[$1]} out=${BOX_OUT[$1]}
+    printf 'exit\0' >&"$in"
     exec {in}>&- {out}<&-
 }
 

@@ -379,7 +379,7 @@ t_dirmode_bounds_what_mkdir_asks_for_and_not_chmod() {
     accepted "$M/admin/tunables/dirmode" 0777
     (umask 0 && as "$ALICE" mkdir "$M/d")
     as "$BOB" cat "$M/d/status" >/dev/null
-    is "$(stat -c %a "$M/d/event" "$M/d/status" "$M/d/samples.perf" | xargs)" '666 444 444' 'w only where there is something to write'
+    is "$(stat -c %a "$M/d/event" "$M/d/status" "$M/d/samples.perf" | xargs)" '666 444 444' 'w where one writes'
     as "$ALICE" chmod 705 "$M/d"
     is "$(stat -c %a "$M/d/event" "$M/d/status" | xargs)" '604 404'
 }
@@ -433,12 +433,13 @@ t_a_cgroup_is_for_who_could_move_processes_there() {
     chown "$ALICE" "$GROUP/cgroup.procs"
     is "$(result_as "$ALICE" write "$M/a/target" "cgroup:$GROUP_NAME")" ok
     alices b
-    is "$(result_as "$ALICE" write "$M/b/config" "event=page-faults period=1 mode=SS target=cgroup:$GROUP_NAME")" EPERM
+    local sampled="event=page-faults period=1 mode=SS"
+    is "$(result_as "$ALICE" write "$M/b/config" "$sampled target=cgroup:$GROUP_NAME")" EPERM
     is "$(result_as "$ALICE" write "$M/b/config" "event=page-faults target=cgroup:/")" EPERM
     accepted "$M/admin/tunables/unprivileged_syspmcs" 1
     is "$(result_as "$ALICE" write "$M/b/config" "event=page-faults target=cgroup:/")" ok
     alices c
-    is "$(result_as "$ALICE" write "$M/c/config" "event=page-faults period=1 mode=SS target=cgroup:/")" EPERM
+    is "$(result_as "$ALICE" write "$M/c/config" "$sampled target=cgroup:/")" EPERM
 }
 
 t_cgroups_are_named_from_the_writers_own_root() {
