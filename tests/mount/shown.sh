@@ -26,6 +26,7 @@ silent_about() {
 # A PMC of alice's of which everything can be told: telling is its name, its program, its text.
 telling_start() {
     cp "$HELPERS/target" "$T/tellingprogram"
+    echo 31413 >/proc/sys/kernel/ns_last_pid # a number that means nothing else
     target_by p setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- "$T/tellingprogram"
     alices tellingname event=Page_Faults log-exit=on count=7654321 "target=${PID_OF[p]}"
     alices tellingrow event=cycles row=1 "target=${PID_OF[p]}"
