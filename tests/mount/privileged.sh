@@ -174,7 +174,7 @@ for i in range(100):
 P
     result_as "$ALICE" write "$M/a/ctl" stop >"$T/stop"
     log a
-    between "$(of a attach)" 20 1000 "attaches"
+    between "$(of a attach)" 5 1000 "attaches"
     is "$(grep -c ' map-in .*/privileged$' "$T/a.log")" 0 "maps of the privileged program"
     is "$(of a process name=privileged)" 0 "processes found to be it"
 }
