@@ -213,6 +213,22 @@ static uint64_t log_unread(struct log *log)
     return log->unread;
 }
 
+static __attribute__((noinline)) bool losses_copied(const struct log *log, uint64_t place,
+                                                    size_t size, struct losses *losses)
+{
+    uint64_t record[LOSS_MOST / sizeof(uint64_t)];
+
+    ring_copy(&log->ring, place, record, size);
+    return losses_take(losses, (const struct record *)record);
+}
+
+bool log_losses_at(const struct log *log, uint64_t place, struct losses *losses)
+{
+    const struct record *record = (const struct record *)ring_at(&log->ring, place);
+
+    return losses_want(record) && losses_copied(log, place, record->size, losses);
+}
+
 /* What stands for a record that was refused was counted with it. */
 static bool is_counted(const struct record *record)
 {
@@ -229,7 +245,8 @@ static bool log_overwrite(struct log *log)
     record = (const struct record *)ring_at(&log->ring, log->ring.tail);
     if (spaces_wants(record))
         fold_oldest(log, record);
-    log->lost += log->first >= log_unread(log) && !is_counted(record);
+    if (!log_losses_at(log, log->ring.tail, &log->passed))
+        log->lost += log->first >= log_unread(log) && !is_counted(record);
     log->first++;
     ring_drop(&log->ring, record->size);
     return true;
@@ -285,12 +302,11 @@ static int record_refuse(struct log *log, const struct record *record)
         log->spaces_changed = log->last;
         log_fold(log, record);
     }
-    if (log->ring.size == 0) {
-        log->refused++;
-        return -ENOMEM;
+    if (!losses_take(&log->passed, record)) {
+        log->refused += log->ring.size == 0;
+        log->lost += log->ring.size > 0;
     }
-    log->lost++;
-    return 0;
+    return log->ring.size == 0 ? -ENOMEM : 0;
 }
 
 /* What stands in its place is small. What it says of address spaces is given up: it is not their
@@ -319,20 +335,12 @@ static int record_replace(struct log *log, const struct record *record)
     return 0;
 }
 
-static void count_told(struct log *log, const struct record *record)
-{
-    if (record->type == RECORD_LOST)
-        log->kernel_lost += ((const struct record_lost *)record)->lost;
-    else if (record->type == RECORD_THROTTLE)
-        log->throttled++;
-}
-
 static int put_one(struct log *log, const struct record *record)
 {
     const uint64_t time = record_time(record);
     const bool late = time < log->last_time;
 
-    count_told(log, record);
+    losses_take(&log->told, record);
     if (!late)
         log->last_time = time;
     if (!log_fits(log, record->size))
@@ -404,11 +412,11 @@ void log_stats(struct log *log, struct log_stats *out)
     *out = (struct log_stats){
         .bytes = ring_held(&log->ring) + spaces_bytes(log->spaces),
         .memory = log_memory(log),
-        .records = log->last,
+        .records = log->last - log->told.records,
         .lost = log->lost,
         .maps_lost = log->facts_lost + spaces_lost(log->spaces),
-        .kernel_lost = log->kernel_lost,
-        .throttled = log->throttled,
+        .kernel_lost = log->told.lost[LOSS_KERNEL],
+        .throttled = log->told.lost[LOSS_THROTTLE],
         .hidden = log->hidden,
         .refused = log->refused,
     };

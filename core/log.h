@@ -7,7 +7,8 @@
  * Loss: a record that is overwritten before all readers that have the log open read it (with none
  * open: before anybody had) counts once in log_stats.lost; each reader is told what it missed,
  * those that begin late too: what a reader is given and what it is told amount to
- * log_stats.records.
+ * log_stats.records. Records that tell of losses (losses.h) are none themselves: what overwritten
+ * ones stood for is told again, in one for each kind.
  *
  * Memory: a quarter of what is allowed is for the address spaces, the rest for the records. Both
  * grow by doubling; while they may not, the oldest goes.
@@ -15,6 +16,7 @@
 #pragma once
 
 #include "core/buf.h"
+#include "core/losses.h"
 #include "core/record.h"
 #include "core/spaces.h"
 
@@ -26,7 +28,7 @@ struct log;
 struct log_stats {
     uint64_t bytes;       /* of records held now, the address spaces included */
     uint64_t memory;      /* bytes allocated now */
-    uint64_t records;     /* ever put, those refused included */
+    uint64_t records;     /* ever put, those refused included; not those of losses */
     uint64_t lost;        /* overwritten unread, or too large for the ring; without those refused */
     uint64_t maps_lost;   /* facts about address spaces given up for want of room */
     uint64_t kernel_lost; /* the kernel had no room: sum of RECORD_LOST */
@@ -71,11 +73,12 @@ uint64_t log_last_time(struct log *log);
 
 /* A reader's place. */
 struct log_cursor {
-    struct log *log; /* a reference */
-    uint64_t next;   /* serial of the next record it wants; 1 is the first ever */
-    uint64_t place;  /* of that record in the ring, while it is held */
-    bool begun;      /* it was given the address spaces as of its beginning */
-    bool told;       /* it is being given them, so far: */
+    struct log *log;   /* a reference */
+    uint64_t next;     /* serial of the next record it wants; 1 is the first ever */
+    uint64_t place;    /* of that record in the ring, while it is held */
+    struct losses had; /* by all records before that one: it was given them, or told of them */
+    bool begun;        /* it was given the address spaces as of its beginning */
+    bool told;         /* it is being given them, so far: */
     struct spaces_walk walk;
     struct log_cursor *next_cursor, **link;
 };
@@ -87,9 +90,9 @@ void log_close(struct log_cursor *cursor);    /* NULL allowed */
  * Appends whole records to out, oldest first, about max bytes at most (at least one record if there
  * is one), and moves the cursor behind them. First come, for who begins or missed some: COMM and
  * MAP records (RECORD_FOUND) of the address spaces as they were before the oldest record held, the
- * kernel's among them, and, if records were missed, a RECORD_DROP with their number, "log"; all at
- * the time of the record that was the oldest when this began, in as many takes as it needs. Returns
- * the number of records appended.
+ * kernel's among them, and, if records were missed, a RECORD_DROP with their number, "log", and
+ * what those of losses among them stood for; all at the time of the record that was the oldest when
+ * this began, in as many takes as it needs. Returns the number of records appended.
  */
 size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max);
 /* Is there something to take? */

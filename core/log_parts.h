@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "core/losses.h"
 #include "core/record.h"
 #include "core/ring.h"
 #include "core/spaces.h"
@@ -40,9 +41,14 @@ struct log {
     bool unread_known;
     uint64_t most_read; /* behind the last record that was ever read */
 
-    uint64_t lost, facts_lost, kernel_lost, throttled, hidden, refused;
+    struct losses told;   /* by records that were ever put */
+    struct losses passed; /* by those that were overwritten */
+
+    uint64_t lost, facts_lost, hidden, refused;
 };
 
 uint64_t log_ring_max(const struct log *log);
+/* Adds what the record at a place in the ring tells of losses; false: it is of something else. */
+bool log_losses_at(const struct log *log, uint64_t place, struct losses *losses);
 /* Takes a record that is not, or no longer, in the ring into the address spaces. */
 void log_fold(struct log *log, const struct record *record);

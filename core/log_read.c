@@ -57,6 +57,25 @@ static uint64_t log_first_time(const struct log *log)
     return time;
 }
 
+/* What was missed before the oldest record: records, and losses that some of them told. */
+static size_t tell_missed(const struct log_cursor *cursor, struct buf *out)
+{
+    const struct log *log = cursor->log;
+    const uint64_t time = cursor->walk.time;
+    const uint64_t told_losses = log->passed.records - cursor->had.records;
+    const uint64_t missed = log->first - cursor->next - told_losses;
+
+    if (missed > 0)
+        record_add_note(out, &(struct note){.type = RECORD_DROP,
+                                            .time = time,
+                                            .cpu = UINT32_MAX,
+                                            .n = 1,
+                                            .value = &missed,
+                                            .text = "log",
+                                            .text_len = 3});
+    return (missed > 0) + losses_tell(&log->passed, &cursor->had, time, out);
+}
+
 /*
  * What stands before the oldest record, for who begins or missed some: a piece of it, or the last
  * one and what was missed, all at the time when it began. Number of records.
@@ -64,7 +83,6 @@ static uint64_t log_first_time(const struct log *log)
 static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max)
 {
     struct log *log = cursor->log;
-    uint64_t missed = log->first - cursor->next;
     size_t n = 0;
 
     if (!cursor->told) {
@@ -75,26 +93,23 @@ static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max
         cursor->told = spaces_tell(log->spaces, &cursor->walk, max, out, &n);
     if (cursor->told)
         return n;
-    record_add_note(out, &(struct note){.type = RECORD_DROP,
-                                        .time = cursor->walk.time,
-                                        .cpu = UINT32_MAX,
-                                        .n = 1,
-                                        .value = &missed,
-                                        .text = "log",
-                                        .text_len = 3});
-    return n + 1;
+    return n + tell_missed(cursor, out);
 }
 
-/* Where the records end that go into max bytes from a place on; at least one, if there is one. */
-static uint64_t take_until(const struct log *log, uint64_t place, size_t max, size_t *n)
+/* Where the records end that go into max bytes from a place on; at least one, if there is one.
+ * Their number, and the losses that they tell, are added. */
+static uint64_t take_until(const struct log *log, uint64_t place, size_t max, size_t *n,
+                           struct losses *losses)
 {
     uint64_t end = place;
 
     while (end < log->ring.head) {
-        size_t size = ((const struct record *)ring_at(&log->ring, end))->size;
+        const struct record *record = (const struct record *)ring_at(&log->ring, end);
+        size_t size = record->size;
 
         if (end > place && end + size - place > max)
             break;
+        log_losses_at(log, end, losses);
         end += size;
         ++*n;
     }
@@ -106,14 +121,16 @@ static size_t take_records(struct log_cursor *cursor, uint64_t serial, uint64_t 
                            struct buf *out)
 {
     struct log *log = cursor->log;
+    struct losses had = cursor->next < log->first ? log->passed : cursor->had;
     size_t n = 0;
-    const uint64_t end = take_until(log, place, max, &n);
+    const uint64_t end = take_until(log, place, max, &n, &had);
 
     ring_add_to(&log->ring, place, (size_t)(end - place), out);
     if (out->failed)
         return 0;
     cursor->next = serial + n;
     cursor->place = end;
+    cursor->had = had;
     cursor->begun = true;
     if (cursor->next > log->most_read)
         log->most_read = cursor->next;

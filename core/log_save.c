@@ -14,9 +14,9 @@
 /* What is saved as it is. */
 static void log_numbers(struct log *log, uint64_t *number[], unsigned *n)
 {
-    uint64_t *all[] = {&log->max_bytes,      &log->first,     &log->last,   &log->last_time,
-                       &log->spaces_changed, &log->most_read, &log->lost,   &log->facts_lost,
-                       &log->kernel_lost,    &log->throttled, &log->hidden, &log->refused};
+    uint64_t *all[] = {&log->max_bytes,      &log->first,     &log->last, &log->last_time,
+                       &log->spaces_changed, &log->most_read, &log->lost, &log->facts_lost,
+                       &log->hidden,         &log->refused};
 
     *n = sizeof(all) / sizeof(all[0]);
     memcpy(number, all, sizeof(all));
@@ -51,6 +51,10 @@ void log_print(struct log *log, struct buf *out)
         buf_u64(out, *number[i]);
         buf_char(out, ' ');
     }
+    losses_print(&log->told, out);
+    buf_char(out, ' ');
+    losses_print(&log->passed, out);
+    buf_char(out, ' ');
     buf_u64(out, log->reserved);
     buf_char(out, ' ');
     /* What could not be printed of the address spaces counts as given up, with what was before. */
@@ -121,6 +125,16 @@ static bool scan_ring(struct log *log, struct scan *scan)
     return good;
 }
 
+static bool scan_losses(struct log *log, struct scan *scan)
+{
+    struct word told, passed;
+
+    return scan_word(scan, &told) && scan_word(scan, &passed) && losses_scan(&log->told, told) &&
+           losses_scan(&log->passed, passed) &&
+           losses_follow(&log->told, &log->passed, log->last + 1 - log->first) &&
+           log->passed.records < log->first;
+}
+
 static bool log_fill(struct log *log, struct scan *scan)
 {
     uint64_t *number[NUMBERS_MAX], reserved, facts_lost;
@@ -130,9 +144,9 @@ static bool log_fill(struct log *log, struct scan *scan)
     for (unsigned i = 0; i < n; i++)
         if (!scan_u64(scan, UINT64_MAX, number[i]))
             return false;
-    if (!scan_u64(scan, UINT64_MAX, &reserved) || !scan_u64(scan, UINT64_MAX, &facts_lost) ||
-        log->max_bytes > LOG_MOST || log->first < 1 || log->last == UINT64_MAX ||
-        log->first > log->last + 1 || log->most_read > log->last + 1)
+    if (log->max_bytes > LOG_MOST || log->first < 1 || log->last == UINT64_MAX ||
+        log->first > log->last + 1 || log->most_read > log->last + 1 || !scan_losses(log, scan) ||
+        !scan_u64(scan, UINT64_MAX, &reserved) || !scan_u64(scan, UINT64_MAX, &facts_lost))
         return false;
     log->facts_lost += facts_lost;
     if (!scan_spaces(log, scan) || !scan_ring(log, scan))
@@ -154,12 +168,14 @@ struct log *log_scan(const char *text)
     return NULL;
 }
 
-/* "SERIAL,BEGUN", its place follows from the serial; a comma and its walk, if it is on one. */
+/* "SERIAL,BEGUN,LOSSES", its place follows from the serial; a comma and its walk, if it is on one.
+ */
 void log_cursor_print(const struct log_cursor *cursor, struct buf *out)
 {
     pthread_mutex_lock(&cursor->log->mutex);
     buf_u64(out, cursor->next);
-    buf_str(out, cursor->begun ? ",1" : ",0");
+    buf_str(out, cursor->begun ? ",1," : ",0,");
+    losses_print(&cursor->had, out);
     if (cursor->told) {
         buf_char(out, ',');
         spaces_walk_print(cursor->log->spaces, &cursor->walk, out);
@@ -167,26 +183,52 @@ void log_cursor_print(const struct log_cursor *cursor, struct buf *out)
     pthread_mutex_unlock(&cursor->log->mutex);
 }
 
-static void cursor_place(struct log_cursor *cursor, uint64_t next)
+/* had: by what is no longer held; of the rest it is known. False: it cannot be. */
+static bool cursor_place(struct log_cursor *cursor, uint64_t next, const struct losses *had)
 {
     struct log *log = cursor->log;
 
     cursor->next = next <= log->last ? next : log->last + 1;
     cursor->place = log->ring.tail;
-    for (uint64_t serial = log->first; serial < cursor->next; serial++)
+    cursor->had = cursor->next < log->first ? *had : log->passed;
+    for (uint64_t serial = log->first; serial < cursor->next; serial++) {
+        log_losses_at(log, cursor->place, &cursor->had);
         cursor->place += ((const struct record *)ring_at(&log->ring, cursor->place))->size;
+    }
+    return cursor->next >= log->first ||
+           losses_follow(&log->passed, had, log->first - cursor->next);
 }
 
-/* walk NULL: it is not on one. */
-static bool cursor_set(struct log_cursor *cursor, uint64_t next, bool begun, const char *walk)
+struct cursor_words {
+    struct word next, begun, losses;
+    const char *walk; /* NULL: it is not on one */
+};
+
+static bool cursor_words(const char *text, struct cursor_words *words)
+{
+    struct word *const word[] = {&words->next, &words->begun, &words->losses};
+    const char *end = text;
+
+    for (unsigned i = 0; i < 3; i++, text = end + 1) {
+        end = strchrnul(text, ',');
+        *word[i] = (struct word){text, (size_t)(end - text)};
+        if (!*end && i < 2)
+            return false;
+    }
+    words->walk = *end ? end + 1 : NULL;
+    return true;
+}
+
+static bool cursor_set(struct log_cursor *cursor, uint64_t next, bool begun,
+                       const struct losses *had, const char *walk)
 {
     struct log *log = cursor->log;
-    bool good = true;
+    bool good;
 
     pthread_mutex_lock(&log->mutex);
-    cursor_place(cursor, next);
+    good = cursor_place(cursor, next, had);
     cursor->begun = begun;
-    if (walk)
+    if (good && walk)
         good = spaces_walk_scan(log->spaces, walk, &cursor->walk);
     cursor->told = walk && cursor->next < log->first && log->spaces;
     log->unread_known = false;
@@ -196,20 +238,17 @@ static bool cursor_set(struct log_cursor *cursor, uint64_t next, bool begun, con
 
 struct log_cursor *log_cursor_scan(struct log *log, const char *text)
 {
-    const char *comma = strchr(text, ','), *end = comma ? strchrnul(comma + 1, ',') : NULL;
-    struct word next_word, begun_word;
+    struct cursor_words words;
     struct log_cursor *cursor;
+    struct losses had;
     uint64_t next;
     bool begun;
 
-    if (!comma)
-        return NULL;
-    next_word = (struct word){text, (size_t)(comma - text)};
-    begun_word = (struct word){comma + 1, (size_t)(end - comma - 1)};
-    if (!word_u64(next_word, false, 1, UINT64_MAX, &next) || !word_bool(begun_word, &begun))
+    if (!cursor_words(text, &words) || !word_u64(words.next, false, 1, UINT64_MAX, &next) ||
+        !word_bool(words.begun, &begun) || !losses_scan(&had, words.losses))
         return NULL;
     cursor = log_open(log);
-    if (cursor && cursor_set(cursor, next, begun, *end ? end + 1 : NULL))
+    if (cursor && cursor_set(cursor, next, begun, &had, words.walk))
         return cursor;
     log_close(cursor);
     return NULL;

@@ -302,7 +302,8 @@ static void add_fact(struct batch *batch, const struct record *record)
 
 static void add_drop(struct batch *batch, const struct record_note *note)
 {
-    record_add_lost(batch->out, note->time, 0, note->n ? note->value[0] : 0);
+    if (note->n)
+        record_add_lost(batch->out, note->time, 0, note->value[0]);
 }
 
 /* A sample to which nothing is to be done. */

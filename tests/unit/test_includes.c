@@ -219,6 +219,7 @@ static const struct {
     {"row", 22},
     {"row_choose", 22},
     {"row_arrange", 22},
+    {"losses", 18},
     {"log.h", 20},
     {"settings", 21},
     {"log_sets", 18},

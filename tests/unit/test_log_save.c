@@ -137,9 +137,24 @@ TEST(what_was_allocated_at_once_is_so_again_after_the_load)
 
 TEST(what_is_no_cursor_is_refused)
 {
-    static const char *const wrong[] = {
-        "",    "1",     ",1",   "1,",      "0,1",           "x,1",
-        "1,2", "1,1,1", "1,1,", "1,1,1,2", "1,1,1,2,3,4,5", "1,1,1,x,3,4"};
+    static const char *const wrong[] = {"",
+                                        "1",
+                                        ",1",
+                                        "1,",
+                                        "1,1",
+                                        "1,1,",
+                                        "1,1,1",
+                                        "0,1,0:0:0:0:0:0",
+                                        "x,1,0:0:0:0:0:0",
+                                        "1,2,0:0:0:0:0:0",
+                                        "1,1,0:0:0:0:0",
+                                        "1,1,0:0:0:0:0:",
+                                        "1,1,0:0:0:0:0:0:0",
+                                        "1,1,0:0:0:0:0:0,",
+                                        "1,1,0:0:0:0:0:0,1",
+                                        "1,1,0:0:0:0:0:0,1,2",
+                                        "1,1,0:0:0:0:0:0,1,2,3,4,5",
+                                        "1,1,0:0:0:0:0:0,1,x,3,4"};
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         ck_assert_ptr_null(log_cursor_scan(event_log, wrong[i]));
@@ -154,7 +169,7 @@ TEST(what_is_no_log_is_refused)
     put_samples(20);
     put_map(1, 0x1000, "/a");
     log_print(event_log, &text);
-    for (size_t len = 0; len < text.len; len += len < 40 ? 1 : 55) {
+    for (size_t len = 0; len < text.len; len += len < 70 ? 1 : 55) {
         copy = strndup(text.data, len);
         ck_assert_msg(!log_scan(copy), "%zu", len);
         free(copy);

@@ -31,6 +31,7 @@
     X(log)                                                                                         \
     X(log_memory)                                                                                  \
     X(log_readers)                                                                                 \
+    X(log_losses)                                                                                  \
     X(log_save)                                                                                    \
     X(log_sets)                                                                                    \
     X(logtext)                                                                                     \
