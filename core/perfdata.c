@@ -10,10 +10,11 @@
 #include <string.h>
 
 /* Records of the stream itself. */
-#define STREAM_ATTR    64
-#define STREAM_ROUND   68
-#define STREAM_UPDATE  78
-#define STREAM_FEATURE 80
+#define STREAM_LOST_SAMPLES 13
+#define STREAM_ATTR         64
+#define STREAM_ROUND        68
+#define STREAM_UPDATE       78
+#define STREAM_FEATURE      80
 
 #define UPDATE_NAME   2
 #define FEATURE_CPU   8  /* the processor's name */
@@ -300,10 +301,41 @@ static void add_fact(struct batch *batch, const struct record *record)
     buf_add(batch->out, &id, sizeof(id));
 }
 
+/*
+ * perf counts a LOST as one piece, whatever its number, and perf script shows when it came; the
+ * number itself it adds up, for perf report, from LOST_SAMPLES. perf record writes both too.
+ */
+static void add_lost_samples(struct batch *batch, uint64_t time, uint64_t id, uint64_t lost)
+{
+    const struct record_tail tail = {.time = time, .id = event_of(batch, id) ? id : 0};
+
+    add_head(batch->out, STREAM_LOST_SAMPLES, sizeof(struct record) + sizeof(lost) + sizeof(tail));
+    buf_add(batch->out, &lost, sizeof(lost));
+    buf_add(batch->out, &tail, sizeof(tail));
+}
+
+static void add_lost(struct batch *batch, const struct record_lost *lost)
+{
+    add_fact(batch, &lost->head);
+    add_lost_samples(batch, lost->tail.time, lost->tail.id, lost->lost);
+}
+
+/* Processes are no samples. */
+static bool drop_has_samples(const struct record_note *note)
+{
+    static const char processes[] = "inventory";
+
+    return note->text_len != sizeof(processes) - 1 ||
+           memcmp(note_text(note), processes, note->text_len) != 0;
+}
+
 static void add_drop(struct batch *batch, const struct record_note *note)
 {
-    if (note->n)
-        record_add_lost(batch->out, note->time, 0, note->value[0]);
+    if (!note->n)
+        return;
+    record_add_lost(batch->out, note->time, 0, note->value[0]);
+    if (drop_has_samples(note))
+        add_lost_samples(batch, note->time, 0, note->value[0]);
 }
 
 /* A sample to which nothing is to be done. */
@@ -325,6 +357,9 @@ static void add_record(struct batch *batch, const struct record *record)
     switch ((enum record_type)record->type) {
     case RECORD_SAMPLE:
         add_sample(batch, (const struct record_sample *)record);
+        break;
+    case RECORD_LOST:
+        add_lost(batch, (const struct record_lost *)record);
         break;
     case RECORD_DROP:
         add_drop(batch, (const struct record_note *)record);

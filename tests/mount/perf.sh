@@ -223,6 +223,7 @@ t_what_a_reader_missed_is_said() {
         sed -n 1p >"$T/most"
     like "$(cat "$T/said")" 'Processed .* lost [0-9]+ chunks'
     like "$(cat "$T/most")" ' burn$'
+    is "$(perf_reads report --stdio <"$T/perf.data" | sed -n 's/^# Total Lost Samples: //p')" "$((lost))" "in perf report"
     kill "$HOT"
 }
 

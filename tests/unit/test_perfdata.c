@@ -162,6 +162,7 @@ static void read_behind_head(void)
 }
 
 #define ATTR             64
+#define LOST_SAMPLES     13
 #define ROUND            68
 #define UPDATE           78
 #define FEATURE          80
@@ -491,8 +492,8 @@ TEST(every_type_of_perfs_goes_through_in_order)
 {
     struct map_facts map = {.pid = 7, .tid = 7, .start = 0x1000, .length = 0x1000, .path = "/a"};
     struct record_throttle throttle = {.head = {RECORD_THROTTLE, 0, sizeof(throttle)}};
-    static const unsigned types[] = {RECORD_COMM, RECORD_MAP,      RECORD_FORK, RECORD_EXIT,
-                                     RECORD_LOST, RECORD_THROTTLE, ROUND};
+    static const unsigned types[] = {RECORD_COMM, RECORD_MAP,   RECORD_FORK,     RECORD_EXIT,
+                                     RECORD_LOST, LOST_SAMPLES, RECORD_THROTTLE, ROUND};
 
     add_plain_set();
     record_add_comm(&records, 6000, 7, 7, "name", RECORD_EXECUTED);
@@ -559,6 +560,50 @@ TEST(a_drop_is_lost_records)
     ck_assert_uint_eq(lost->lost, 42);
     ck_assert_uint_eq(lost->tail.time, 6000);
     ck_assert_uint_eq(lost->tail.id, 0);
+}
+
+/* perf adds up only these. */
+TEST(lost_records_are_lost_samples)
+{
+    const uint64_t id = LOG_ID(add_plain_set(), 0);
+
+    record_add_lost(&records, 6000, id, 3);
+    read_behind_head();
+    ck_assert_uint_eq(next()->type, RECORD_LOST);
+
+    const struct record *samples = next();
+
+    ck_assert_uint_eq(samples->type, LOST_SAMPLES);
+    ck_assert_uint_eq(samples->size, 8 + 8 + sizeof(struct record_tail));
+    ck_assert_uint_eq(*(const uint64_t *)(samples + 1), 3);
+    ck_assert_uint_eq(record_tail(samples)->time, 6000);
+    ck_assert_uint_eq(record_tail(samples)->id, id);
+}
+
+TEST(processes_that_were_not_looked_at_are_no_samples)
+{
+    static const uint64_t n = 4;
+
+    add_plain_set();
+    record_add_note(&records, &(struct note){.type = RECORD_DROP,
+                                             .time = 6000,
+                                             .n = 1,
+                                             .value = &n,
+                                             .text = "inventory",
+                                             .text_len = 9});
+    read_behind_head();
+    ck_assert_uint_eq(next()->type, RECORD_LOST);
+    ck_assert_uint_eq(next()->type, ROUND);
+}
+
+TEST(a_drop_without_a_number_is_no_loss)
+{
+    add_plain_set();
+    record_add_note(
+        &records,
+        &(struct note){.type = RECORD_DROP, .time = 6000, .text = "throttle", .text_len = 8});
+    read_behind_head();
+    ck_assert_uint_eq(next()->type, ROUND);
 }
 
 /* perf shows what came before the round before this one: without the second, live reading lags. */
