@@ -238,7 +238,28 @@ uint64_t space_facts(const struct space *space)
     return n + (space->name != NULL);
 }
 
-/* The process longest without news; the kernel last of all. False: there is none. */
+static bool give_up_maps(struct spaces *spaces, struct space *space)
+{
+    if (!space || !space->maps)
+        return false;
+    spaces->lost += space->maps->n;
+    space_clear_maps(&spaces->bytes, space);
+    return true;
+}
+
+/* But for the kernel. */
+static bool is_last(const struct space *space)
+{
+    const struct space *newer = space->newer;
+
+    return !newer || (newer->pid == SPACE_KERNEL && !newer->newer);
+}
+
+/*
+ * The process longest without news; the kernel last of all. Of one alone first the mappings, its
+ * own and then the kernel's: names are small, and a log that is too small for mappings has room for
+ * them. False: there is none.
+ */
 static bool give_up_oldest(struct spaces *spaces)
 {
     struct space *space = spaces->oldest;
@@ -247,6 +268,9 @@ static bool give_up_oldest(struct spaces *spaces)
         space = space->newer;
     if (!space)
         return false;
+    if (is_last(space) &&
+        (give_up_maps(spaces, space) || give_up_maps(spaces, space_of(spaces, SPACE_KERNEL))))
+        return true;
     spaces->lost += space_facts(space);
     space_remove(spaces, space);
     return true;

@@ -324,6 +324,19 @@ t_a_log_stays_within_its_size() {
     is "$(setting a logsize)" 100000
 }
 
+# Its mappings do not fit.
+t_the_smallest_log_keeps_the_name_of_a_program() {
+    mount_pmcfs
+    faults_sampled logsize=4096
+    tell p faults 2000
+    ctl a stop
+    log_of a
+    between "$(dropped a log)" 1000 3000
+    is "$(sed -n 's/.* process //p' "$T/a.log")" "pid=${PID_OF[p]} name=target"
+    is "$(perf script -i - -F comm <"$M/a/samples.perf" 2>/dev/null | sort -u | tr -d ' ')" target "in perf script"
+    is "$(cut -d';' -f1 "$M/a/samples.folded" | sort -u)" target "in samples.folded"
+}
+
 t_an_open_reader_keeps_little_whatever_the_log_knows() {
     mount_pmcfs
     pmc a event=page-faults period=1 logsize=4000000

@@ -300,6 +300,22 @@ TEST(what_is_too_much_goes_by_whole_processes_without_news_for_longest)
     ck_assert_uint_gt(spaces_lost(spaces), 150);
 }
 
+TEST(the_last_process_keeps_its_name_when_mappings_are_too_much)
+{
+    for (unsigned order = 0; order < 2; order++) {
+        spaces_free(spaces);
+        spaces = spaces_new(1000);
+        name(10, 10, "a");
+        for (unsigned i = 1; i <= 50; i++) {
+            map(order ? 10 : KERNEL, 0x1000 * i, 0x1000, "/a");
+            map(order ? KERNEL : 10, 0x1000 * i, 0x1000, "/a");
+            ck_assert_uint_le(spaces_bytes(spaces), 1000);
+        }
+        ck_assert_str_eq(spaces_name(spaces, 10, 10), "a");
+        ck_assert_uint_gt(spaces_lost(spaces), 80);
+    }
+}
+
 TEST(news_keep_a_process)
 {
     spaces_free(spaces);
