@@ -11,6 +11,9 @@
 #define RING_MIN 16384
 #define RING_MAX 524288
 
+#define LOG_FIRST                                                                                  \
+    65536 /* bytes of a log that a start has for sure; the rest comes as it is needed */
+
 static uint64_t ring_bytes(uint64_t log_bytes)
 {
     uint64_t bytes = RING_MIN;
@@ -87,7 +90,7 @@ int record_open(struct change *change)
     if (rc || !change->recorded || !starts || change->cause != CAUSE_COMMAND)
         return rc;
     log_set_max(change->pmc->log, log_size(change->engine, &change->want));
-    rc = log_reserve(change->pmc->log);
+    rc = log_reserve(change->pmc->log, LOG_FIRST);
     if (rc == -EDQUOT)
         return say_quota(change, "the log");
     return rc ? err_set(&change->err, E32, "no memory for the log") : 0;

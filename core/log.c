@@ -66,9 +66,14 @@ void log_unref(struct log *log)
     free(log);
 }
 
+static uint64_t ring_part(uint64_t bytes)
+{
+    return (bytes - bytes / 4) & ~UINT64_C(7);
+}
+
 uint64_t log_ring_max(const struct log *log)
 {
-    return (log->max_bytes - log->max_bytes / 4) & ~UINT64_C(7);
+    return ring_part(log->max_bytes);
 }
 
 void log_set_max(struct log *log, uint64_t max_bytes)
@@ -133,7 +138,8 @@ static bool log_grow(struct log *log, size_t size)
 
     if (log->ring.size >= max || (log->ring.head < log->grow_place && size <= log->ring.size))
         return false;
-    if (ring_to(log, want < max ? want : max) == 0)
+    log->short_of = ring_to(log, want < max ? want : max);
+    if (log->short_of == 0)
         return true;
     log->grow_place = log->ring.head + log->ring.size;
     return false;
@@ -146,18 +152,21 @@ static bool spaces_make(struct log *log)
     return log->spaces != NULL;
 }
 
-int log_reserve(struct log *log)
+int log_reserve(struct log *log, uint64_t bytes)
 {
     int rc = 0;
 
     pthread_mutex_lock(&log->mutex);
-    if (log->ring.size < log_ring_max(log))
-        rc = ring_to(log, log_ring_max(log));
+    if (bytes > log->max_bytes)
+        bytes = log->max_bytes;
+    if (log->ring.size < ring_part(bytes))
+        rc = ring_to(log, ring_part(bytes));
     if (rc == 0 && !spaces_make(log))
         rc = -ENOMEM;
-    if (rc == 0 && log->spaces_granted < log->max_bytes / 4 && !spaces_to(log, log->max_bytes / 4))
+    if (rc == 0 && log->spaces_granted < bytes / 4 && !spaces_to(log, bytes / 4))
         rc = -EDQUOT;
-    log->reserved = rc == 0;
+    if (rc == 0 && log->reserved < bytes)
+        log->reserved = bytes;
     pthread_mutex_unlock(&log->mutex);
     return rc;
 }
@@ -419,6 +428,7 @@ void log_stats(struct log *log, struct log_stats *out)
         .throttled = log->told.lost[LOSS_THROTTLE],
         .hidden = log->hidden,
         .refused = log->refused,
+        .short_of = log->short_of,
     };
     pthread_mutex_unlock(&log->mutex);
 }

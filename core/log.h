@@ -35,6 +35,7 @@ struct log_stats {
     uint64_t throttled;   /* RECORD_THROTTLEs */
     uint64_t hidden;      /* samples of the kernel withheld (log_count_hidden) */
     uint64_t refused;     /* records that found no memory */
+    int short_of;         /* -EDQUOT, -ENOMEM: the ring could not grow when it last should; or 0 */
 };
 
 /* Nothing is allocated for records before the first is put. NULL: no memory. */
@@ -49,8 +50,8 @@ uint64_t log_max_bytes(struct log *log);
  * freed; NULL: everything is granted. Called under the log's mutex: memory only, any thread.
  */
 void log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), void *arg);
-/* Everything up to max_bytes is allocated and charged now: 0, -EDQUOT, -ENOMEM. */
-int log_reserve(struct log *log);
+/* So much of max_bytes is allocated and charged now: 0, -EDQUOT, -ENOMEM. */
+int log_reserve(struct log *log, uint64_t bytes);
 
 /*
  * Records, copied, with one lock; times never go back (an earlier one is put at the time of the

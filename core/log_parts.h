@@ -23,11 +23,12 @@ struct log {
     uint64_t max_bytes; /* a quarter of it is for the address spaces */
     bool (*charge)(void *arg, int64_t bytes);
     void *charge_arg;
-    uint64_t charged; /* so much was granted by charge() */
-    bool reserved;
+    uint64_t charged;  /* so much was granted by charge() */
+    uint64_t reserved; /* so much of max_bytes was allocated at once */
 
     struct ring ring;
     uint64_t grow_place; /* refused once: the next attempt when the head is here */
+    int short_of;        /* why; 0: it was not */
     uint64_t first;      /* serial of the oldest record held; last + 1: none is */
     uint64_t last;       /* of the last one put; also read without the mutex */
     uint64_t last_time;

@@ -152,7 +152,7 @@ static bool log_fill(struct log *log, struct scan *scan)
     if (!scan_spaces(log, scan) || !scan_ring(log, scan))
         return false;
     if (reserved)
-        log_reserve(log);
+        log_reserve(log, reserved);
     return true;
 }
 

@@ -237,6 +237,18 @@ static void status_log(const struct pmc *pmc, struct buf *out)
     status_number(out, "hidden", stats.hidden);
 }
 
+/* What keeps the log from growing to its logsize, "-": nothing does. */
+static void status_room(const struct pmc *pmc, struct buf *out)
+{
+    struct log_stats stats;
+
+    pmc_log_stats(pmc, &stats);
+    status_line(out, "log_short",
+                stats.short_of == -EDQUOT ? "max_log_per_user"
+                : stats.short_of          ? "memory"
+                                          : "-");
+}
+
 /* "period 1000 (asked 10, mincount)", "freq 997", "-": as it is, and what is not as it was asked.
  */
 static void status_sampling(const struct pmc *pmc, struct buf *out)
@@ -299,6 +311,7 @@ static int print_status(struct call *call, struct look *look)
     status_number(out, "gap_ns", gap_ns);
     status_number(out, "left_out", pmc->left_out);
     status_sampling(pmc, out);
+    status_room(pmc, out);
     return CALL_DONE;
 }
 

@@ -331,7 +331,7 @@ t_the_smallest_log_keeps_the_name_of_a_program() {
     tell p faults 2000
     ctl a stop
     log_of a
-    between "$(dropped a log)" 1000 3000
+    between "$(dropped a log)" 100 3000
     is "$(sed -n 's/.* process //p' "$T/a.log")" "pid=${PID_OF[p]} name=target"
     is "$(perf script -i - -F comm <"$M/a/samples.perf" 2>/dev/null | sort -u | tr -d ' ')" target "in perf script"
     is "$(cut -d';' -f1 "$M/a/samples.folded" | sort -u)" target "in samples.folded"
@@ -391,36 +391,64 @@ t_the_tunables_limit_a_log() {
     between "$(status b log_bytes)" 30000 65536 "of the usual size"
 }
 
+# At a start it has 65536 bytes and the buffers; the rest it takes as records come.
 t_logs_are_charged_to_their_owner() {
-    mount_pmcfs -o max_log_per_user=3000000
+    mount_pmcfs -o max_log_per_user=1000000
     target_start p $ALICE
-    local descriptors sentence
-    for i in 1 2 3; do
-        as $ALICE mkdir "$M/a$i"
-        is "$(result_as $ALICE write "$M/a$i/config" "event=cpu-clock freq=100 logsize=1000000 autostart=off")" ok
+    local n descriptors
+    for n in {1..16}; do
+        as $ALICE mkdir "$M/a$n"
+        is "$(result_as $ALICE write "$M/a$n/config" "event=cpu-clock freq=100 logsize=1000000 autostart=off")" ok
+        descriptors=$(stat_value descriptors)
+        [[ $(result_as $ALICE write "$M/a$n/config" "autostart=on target=${PID_OF[p]}") == ok ]] || break
     done
-    descriptors=$(stat_value descriptors)
-    is "$(result_as $ALICE write "$M/a1/config" "autostart=on target=${PID_OF[p]}")" ok
-    is "$(result_as $ALICE write "$M/a2/config" "autostart=on target=${PID_OF[p]}")" ok
-    is "$(result_as $ALICE write "$M/a3/config" "autostart=on target=${PID_OF[p]}")" EDQUOT
-    sentence=$(<"$M/a3/error")
-    like "$sentence" '^EDQUOT P11 config: .*a3.*logsize 1000000.*max_log_per_user .3000000'
-    is "$(cat "$M/a3/target")" '' "targets of what was refused"
-    is "$(state a3)" allocated
+    between "$n" 2 15 "the PMC that was refused"
+    like "$(<"$M/a$n/error")" \
+        "^EDQUOT P11 config: .*a$n.*logsize 1000000.*max_log_per_user .1000000"
+    is "$(cat "$M/a$n/target")" '' "targets of what was refused"
+    is "$(state "a$n")" allocated
+    is "$(stat_value descriptors)" "$descriptors"
     mkdir "$M/root"
     is "$(result write "$M/root/config" "event=cpu-clock freq=100 logsize=1000000 target=${PID_OF[p]}")" ok
     as $ALICE rmdir "$M/a1"
-    is "$(result_as $ALICE write "$M/a3/config" "autostart=on target=${PID_OF[p]}")" ok
-    as $ALICE rmdir "$M/a2" "$M/a3"
-    rmdir "$M/root"
-    eventually 5 "[[ \$(stat_value descriptors) == $descriptors ]]"
+    is "$(result_as $ALICE write "$M/a$n/config" "autostart=on target=${PID_OF[p]}")" ok
+}
+
+# Each log may become 8 MiB.
+t_a_user_may_have_many_samplers() {
+    mount_pmcfs -o max_log_per_user=100000000
+    target_start p $ALICE
+    for i in {1..15}; do
+        as $ALICE mkdir "$M/a$i"
+        is "$(result_as $ALICE write "$M/a$i/config" "event=cpu-clock freq=100 target=${PID_OF[p]}")" ok "sampler $i"
+    done
+}
+
+# What the quota leaves is used, the oldest goes, and status says why.
+t_a_log_that_may_not_grow_overwrites_its_oldest() {
+    mount_pmcfs -o max_log_per_user=600000
+    faults_sampled logsize=1000000
+    is "$(status a log_short)" -
+    looking "${IN[p]}" "${OUT[p]}" <<'P'
+fd = opened("a")
+for i in range(40):
+    os.write(int(sys.argv[2]), b"faults 500\n")
+    assert os.read(int(sys.argv[3]), 100) == b"ok\n"
+    write("a/ctl", "flush")
+write("a/ctl", "stop")
+lines = rest(fd)
+assert 50000 < number("a", "log_bytes") < 600000
+assert told(lines, "log") > 1000
+assert given(lines) + told(lines, "log") == number("a", "log_records")
+assert values(read("a/status"))["log_short"] == "max_log_per_user"
+P
 }
 
 t_an_attach_refused_for_its_log_leaves_nothing() {
-    mount_pmcfs -o max_log_per_user=1000000
+    mount_pmcfs -o max_log_per_user=500000
     target_start p
-    quiet a logsize=2000000
-    local descriptors rss
+    quiet a logsize=8000000
+    local descriptors
     descriptors=$(stat_value descriptors)
     for _ in {1..20}; do
         refused EDQUOT P11 "$M/a/target" "${PID_OF[p]}"
@@ -433,13 +461,19 @@ t_an_attach_refused_for_its_log_leaves_nothing() {
 }
 
 t_a_log_outlives_its_pmc_and_so_does_its_charge() {
-    mount_pmcfs -o max_log_per_user=3000000
+    mount_pmcfs -o max_log_per_user=550000
     target_start p
-    quiet a logsize=2000000 "target=${PID_OF[p]}"
+    quiet a logsize=500000 "target=${PID_OF[p]}"
+    local long
+    long=$(printf 'x%.0s' {1..30000})
+    for i in {1..15}; do
+        accepted "$M/a/samples" "$long\n"
+    done
+    is "$(status a log_short)" -
     exec {held}<"$M/a/samples"
     read -r -u $held _
     rmdir "$M/a"
-    quiet b logsize=2000000
+    quiet b logsize=1000000
     if [[ $VARIANT != reload ]]; then
         refused EDQUOT P11 "$M/b/target" "${PID_OF[p]}"
     fi

@@ -153,7 +153,7 @@ TEST(more_may_be_allowed_later_and_less_takes_nothing_away)
 TEST(all_of_it_can_be_allocated_at_once)
 {
     log_set_charge(event_log, within, &limit);
-    ck_assert_int_eq(log_reserve(event_log), 0);
+    ck_assert_int_eq(log_reserve(event_log, UINT64_MAX), 0);
     ck_assert_uint_eq(stats().memory, 64 << 10);
     ck_assert_int_eq(limit.used, 64 << 10);
     put_samples(MUCH);
@@ -162,15 +162,49 @@ TEST(all_of_it_can_be_allocated_at_once)
     ck_assert_int_eq(limit.used, 64 << 10);
 }
 
+TEST(what_is_allocated_at_once_grows_as_it_is_needed)
+{
+    log_set_charge(event_log, within, &limit);
+    ck_assert_int_eq(log_reserve(event_log, 16 << 10), 0);
+    ck_assert_uint_eq(stats().memory, 16 << 10);
+    ck_assert_int_eq(limit.used, 16 << 10);
+    put_samples(MUCH);
+    ck_assert_uint_eq(stats().memory, 52 << 10); /* no more mappings than before */
+    ck_assert_int_eq(log_reserve(event_log, 16 << 10), 0);
+    ck_assert_uint_eq(stats().memory, 52 << 10);
+    ck_assert_int_eq(stats().short_of, 0);
+}
+
+TEST(what_may_not_grow_wraps_and_says_why)
+{
+    struct log_cursor *cursor = log_open(event_log);
+    struct seen seen = {0};
+
+    limit.max = 30 << 10;
+    log_set_charge(event_log, within, &limit);
+    ck_assert_int_eq(log_reserve(event_log, 16 << 10), 0);
+    put_samples(1000);
+    ck_assert_uint_eq(stats().memory, 28 << 10);
+    ck_assert_int_eq(stats().short_of, -EDQUOT);
+    take_all(cursor, &seen);
+    ck_assert_uint_gt(seen.dropped, 0);
+    ck_whole(&seen);
+    limit.max = 1 << 20;
+    put_samples(1000);
+    ck_assert_uint_eq(stats().memory, 52 << 10);
+    ck_assert_int_eq(stats().short_of, 0);
+    log_close(cursor);
+}
+
 TEST(to_allocate_all_at_once_may_be_refused)
 {
     limit.max = 60 << 10;
     log_set_charge(event_log, within, &limit);
-    ck_assert_int_eq(log_reserve(event_log), -EDQUOT);
+    ck_assert_int_eq(log_reserve(event_log, UINT64_MAX), -EDQUOT);
     log_set_charge(event_log, NULL, NULL);
     log_anew(64 << 10);
     memory_end_at(1);
-    ck_assert_int_eq(log_reserve(event_log), -ENOMEM);
+    ck_assert_int_eq(log_reserve(event_log, UINT64_MAX), -ENOMEM);
     memory_end_at(0);
 }
 

@@ -127,7 +127,7 @@ TEST(what_was_read_before_the_load_is_not_lost_after_it)
 
 TEST(what_was_allocated_at_once_is_so_again_after_the_load)
 {
-    ck_assert_int_eq(log_reserve(event_log), 0);
+    ck_assert_int_eq(log_reserve(event_log, 64 << 10), 0);
     put_samples(3);
     save_and_load();
     ck_assert_uint_eq(stats().memory, 64 << 10);
