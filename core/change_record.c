@@ -11,8 +11,7 @@
 #define RING_MIN 16384
 #define RING_MAX 524288
 
-#define LOG_FIRST                                                                                  \
-    65536 /* bytes of a log that a start has for sure; the rest comes as it is needed */
+#define LOG_FIRST 65536 /* bytes that a start has for sure; the rest comes as it is needed */
 
 static uint64_t ring_bytes(uint64_t log_bytes)
 {
