@@ -227,6 +227,17 @@ static bool attaches(const struct change *change)
 
 #define NEEDS_KERNEL "needs CAP_PERFMON (or the tunable unprivileged_kernel)"
 
+/* Asked for neither mode. Of what is counted whole, too: it would count everything instead. */
+static bool counts_nothing(const struct change *change, const struct plan_event *plan)
+{
+    const struct event *event = plan->event;
+
+    if (!event->whole)
+        return !plan->user && !plan->kernel;
+    return event->user == SAID_NOTHING && event->kernel == SAID_NOTHING &&
+           !change->want.value[KEY_USER] && !change->kernel;
+}
+
 /* Kernel mode, and system scope, with the rights of who opened the file. */
 static int check_rights(struct change *change)
 {
@@ -241,8 +252,12 @@ static int check_rights(struct change *change)
          */
         bool kernel = plan->event->whole ? plan->event->kernel == SAID_ON : plan->kernel;
 
-        if (!plan->user && !plan->kernel)
-            return err_set(&change->err, P07, "user=off and kernel=off: \"%s\" would count nothing",
+        if (counts_nothing(change, plan))
+            return err_set(&change->err, P07,
+                           "user=off and kernel=off%s: \"%s\" would count nothing",
+                           change->may_kernel ? ""
+                                              : ", as without CAP_PERFMON or the tunable "
+                                                "unprivileged_kernel",
                            plan->event->written);
         if (change->may_kernel || (!kernel && !plan->event->needs_kernel))
             continue;

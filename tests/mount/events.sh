@@ -387,3 +387,21 @@ t_a_set_has_a_unit_for_each_event() {
     mkdir "$M/c"
     is "$(status c unit)" '-'
 }
+
+t_neither_mode_is_refused_for_every_event() {
+    mount_pmcfs
+    pmc a
+    for text in page-faults context-switches task-clock minor-faults; do
+        refused EINVAL P07 "$M/a/config" "event=$text user=off kernel=off"
+        like "$(cat "$M/a/error")" "user=off and kernel=off: .$text. would count nothing"
+    done
+    accepted "$M/a/config" event=page-faults
+    refused EINVAL P07 "$M/a/config" 'kernel=off user=off'
+    # One of them is accepted and nothing to faults; the spelling tells them apart, whatever is set.
+    accepted "$M/a/config" user=off
+    refused EINVAL P07 "$M/a/config" kernel=off
+    accepted "$M/a/config" 'event=page-faults:u user=off kernel=off'
+    as "$ALICE" mkdir "$M/b"
+    is "$(result_as "$ALICE" write "$M/b/config" 'event=page-faults user=off')" EINVAL
+    like "$(cat "$M/b/error")" '^EINVAL P07 config: .*as without CAP_PERFMON'
+}

@@ -59,7 +59,7 @@ TEST(descriptors_at_the_limit_stay_there)
     refused("k", "target", "102", EDQUOT, P11);
     refused("i", "target", "103", EDQUOT, P11);
     accepted("i", "ctl", "stop");
-    accepted("i", "config", "user=off"); /* opens it anew in place of the old one */
+    accepted("i", "config", "multiplex=on"); /* opens it anew in place of the old one */
     accepted("j", "target", "-102");
     accepted("k", "target", "102");
 }
@@ -107,13 +107,13 @@ TEST(self_is_asked_about_like_any_other)
     refused("i", "config", "target=self", EPERM, E40);
     refused("i", "ctl", "start", EPERM, E40);
     accepted("j", "ctl", "stop");
-    refused("j", "config", "user=off", EPERM, E40); /* opened anew: the same */
+    refused("j", "config", "multiplex=on", EPERM, E40); /* opened anew: the same */
     fake_find(&fx.host, 100)->uid = 1000;
-    accepted("j", "config", "user=off");
+    accepted("j", "config", "multiplex=on");
     accepted("i", "ctl", "start");
     as_root();
     fake_find(&fx.host, 100)->uid = 2000;
-    accepted("j", "config", "user=on");
+    accepted("j", "config", "multiplex=off");
 }
 
 TEST(self_alone_where_others_are_not_to_be_observed)
@@ -123,9 +123,9 @@ TEST(self_alone_where_others_are_not_to_be_observed)
     pmc_with("i", "task-clock", "self");
     refused("i", "target", "101", EPERM, E40);
     accepted("i", "ctl", "stop");
-    accepted("i", "config", "user=off");
+    accepted("i", "config", "multiplex=on");
     as_user(101, 1000);
-    refused("i", "config", "user=on", EPERM, E40);
+    refused("i", "config", "multiplex=off", EPERM, E40);
 }
 
 TEST(nobody_but_the_superuser_holds_more_than_half)
@@ -139,7 +139,7 @@ TEST(nobody_but_the_superuser_holds_more_than_half)
     accepted("i", "target", "102");
     refused("i", "target", "103", EDQUOT, P11);
     accepted("i", "ctl", "stop");
-    accepted("i", "config", "user=off");
+    accepted("i", "config", "multiplex=on");
     accepted("i", "target", "-101");
     accepted("i", "target", "103");
     as_root();

@@ -95,6 +95,8 @@ static const struct {
     {"target=x7", EINVAL, E27, "x7"},
     {"event=cycles count=1,2", EINVAL, P02, "2 values"},
     {"event=cycles user=off kernel=off", EINVAL, P07, "nothing"},
+    {"event=page-faults user=off kernel=off", EINVAL, P07, "nothing"},
+    {"event=task-clock kernel=off user=off", EINVAL, P07, "nothing"},
     {"event=cycles row=9", EINVAL, E19, "row"},
     {"interval=5 user=on nonsense=1", EINVAL, E24, "nonsense"},
 };
