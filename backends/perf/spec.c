@@ -261,6 +261,9 @@ int spec_parse(struct backend_state *state, const char *text, struct spec *spec,
     if (head.p[head.len - 1] == ':')
         return err_set(err, CS03, "nothing stands behind the last ':' of \"" WORD_FMT "\"",
                        WORD_ARG(head));
+    if (whole.p[whole.len - 1] == ',')
+        return err_set(err, CS03, "nothing stands behind the last ',' of \"" WORD_FMT "\"",
+                       WORD_ARG(whole));
     int rc = qualifiers_parse(qualifier_text, &qualifiers, err);
     if (rc < 0)
         return rc;

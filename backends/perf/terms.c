@@ -297,26 +297,49 @@ static int take_terms(struct terms *terms)
     return rc;
 }
 
+/* Their files in events/ lie in a directory of that name, but slashes are not for them. */
+static bool is_named_alone(const struct pmu *pmu)
+{
+    return pmu->kind == PMU_SOFTWARE || pmu->kind == PMU_TRACEPOINT || pmu->kind == PMU_BREAKPOINT;
+}
+
+static struct word named_alone_example(const struct pmu *pmu)
+{
+    const char *example = pmu->kind == PMU_SOFTWARE     ? "page-faults"
+                          : pmu->kind == PMU_TRACEPOINT ? "sched:sched_switch"
+                                                        : "mem:0x1234:rw";
+
+    return (struct word){example, strlen(example)};
+}
+
+/* pmu/term, as the path of the event's file in events/ suggests it. */
+static int unclosed(const struct pmu *pmu, struct word tail, struct word text, struct err *err)
+{
+    struct word mods, inside = word_until(tail, ':', &mods);
+
+    if (inside.len == 0)
+        return err_set(err, CS03, "no closing '/' in \"" WORD_FMT "\": %s/term=value,…/",
+                       WORD_ARG(text), pmu->name);
+    return err_set(err, CS03, "no closing '/' in \"" WORD_FMT "\": write %s/" WORD_FMT "/" WORD_FMT,
+                   WORD_ARG(text), pmu->name, WORD_ARG(inside), WORD_ARG(mods));
+}
+
 int terms_parse(struct spec *spec, struct word text, struct err *err)
 {
     struct word tail, mods, pmu_name = word_until(text, '/', &tail);
-    struct word inside = word_until(tail, '/', &mods), plain = inside;
+    struct word inside = word_until(tail, '/', &mods);
     struct pmu *pmu = pmus_find(spec->state->pmus, pmu_name);
     struct terms terms = {.spec = spec, .all = inside, .err = err};
 
     if (!pmu)
         return unknown_pmu(spec, pmu_name, text, err);
-    if (inside.len == tail.len)
-        return err_set(err, CS03, "no closing '/' in \"" WORD_FMT "\": pmu/term=value,…/",
-                       WORD_ARG(text));
     int rc = spec_use(spec, pmu, text, err);
-    if (inside.len == 0)
-        plain = (struct word){"page-faults", 11};
-    if (rc == 0 &&
-        (pmu->kind == PMU_SOFTWARE || pmu->kind == PMU_TRACEPOINT || pmu->kind == PMU_BREAKPOINT))
+    if (rc == 0 && is_named_alone(pmu))
         return err_set(err, CS01,
                        "events of %s are written by their names alone, without '/': " WORD_FMT,
-                       pmu->name, WORD_ARG(plain));
+                       pmu->name, WORD_ARG(inside.len > 0 ? inside : named_alone_example(pmu)));
+    if (rc == 0 && inside.len == tail.len)
+        return unclosed(pmu, tail, text, err);
     if (rc == 0)
         rc = take_terms(&terms);
     if (rc == 0 && mods.len > 0 && mods.p[0] == ':')

@@ -167,6 +167,8 @@ int spelling_parse(struct spelling *spelling, const char *text, struct err *err)
     modifiers = spelling_split(spelling, (struct word){text, strlen(text)}, &tail);
     if (spelling->name.len == 0)
         return err_set(err, CS01, "\"%s\" names no event", text);
+    if (text[strlen(text) - 1] == ',')
+        return err_set(err, CS03, "nothing stands behind the last ',' of \"%s\"", text);
     rc = modifiers_parse(spelling, modifiers, err);
     while (rc == 0 && tail.len > 0)
         rc = qualifier_parse(spelling, word_cut(&tail, ','), err);

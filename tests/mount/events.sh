@@ -259,7 +259,8 @@ t_the_wrong_part_of_the_pmu_form_is_named() {
     says msr/tcs/ 'msr has no event or term "tcs".*did you mean tsc'
     says msr/evnt=1/ 'msr has no term "evnt".*did you mean event'
     says msr/event=1g/ '"1g" is no value for event'
-    says msr/tsc "no closing '/'"
+    says msr/tsc "no closing '/'.*: write msr/tsc/\$"
+    says msr/tsc:u "no closing '/'.*: write msr/tsc/u\$"
     says msr/tsc,period=5/ 'it is the setting period=N'
     says msr/tsc/u 'cannot tell user from kernel mode.*write msr/tsc/'
     says tsc:u 'cannot tell user from kernel mode.*write msr/tsc/'
@@ -404,4 +405,27 @@ t_neither_mode_is_refused_for_every_event() {
     as "$ALICE" mkdir "$M/b"
     is "$(result_as "$ALICE" write "$M/b/config" 'event=page-faults user=off')" EINVAL
     like "$(cat "$M/b/error")" '^EINVAL P07 config: .*as without CAP_PERFMON'
+}
+
+t_a_comma_with_nothing_behind_it_is_refused() {
+    mount_pmcfs
+    pmc a
+    for text in page-faults, page-faults,usr, page-faults:u,; do
+        says "$text" "nothing stands behind the last ','"
+    done
+    mount_sim
+    pmc a
+    for text in cycles, cycles,usr, sim/cycles/,; do
+        says "$text" "nothing stands behind the last ','"
+    done
+}
+
+# As `ls events/software` suggests them.
+t_the_path_of_an_event_is_answered_with_its_spelling() {
+    mount_pmcfs
+    pmc a
+    says software/page-faults 'by their names alone.*: page-faults$'
+    says software/page-faults:u 'by their names alone.*: page-faults:u$'
+    says software/ 'by their names alone.*: page-faults$'
+    says tracepoint/ 'by their names alone.*: sched:sched_switch$'
 }
