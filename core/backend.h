@@ -85,6 +85,7 @@ struct plan {
     bool at_exec; /* armed from the attach on: each task begins at its next exec */
     bool multiplex;
     uint64_t deadline_ns;    /* give up (P13) after this moment (CLOCK_MONOTONIC) */
+    unsigned long attach_ms; /* the tunable that set it, for the sentence */
     unsigned max_covered;    /* processes, with descendants */
     unsigned long fds_free;  /* descriptors it may open, those of the attach itself included (P10
                               * beyond); 0: none, ULONG_MAX: no limit */

@@ -105,7 +105,7 @@ int change_goes_on(struct change *change)
         return 0;
     return err_set(&change->err, P13,
                    "finding and attaching the targets took longer than attach_ms "
-                   "(%llu): nothing was attached; write fewer at a time",
+                   "(%llu): nothing was attached; write fewer at a time, or raise attach_ms",
                    (unsigned long long)change->attach_ns / 1000000);
 }
 

@@ -96,6 +96,7 @@ static int open_counter(struct change *change, struct link *link)
     int rc;
 
     plan.deadline_ns = change->deadline_ns;
+    plan.attach_ms = change->attach_ns / 1000000;
     plan.max_covered = change->max_covered;
     plan.fds_free = change->fds_free;
     plan.fds_quota = change->fds_quota;

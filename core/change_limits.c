@@ -128,11 +128,11 @@ int change_book_found(struct change *change, bool removes)
     change->found++;
     if (++engine->fds_used + kept > engine->fd_limit)
         return err_set(&change->err, P10,
-                       "%lu processes at once need %lu descriptors, pmcfs has %lu left of its %lu "
-                       "(RLIMIT_NOFILE, less what it keeps for itself)",
-                       change->found, change->found,
+                       "needs %lu descriptor%s to hold the target%s, has %lu: pmcfs may have %lu "
+                       "(RLIMIT_NOFILE, of which it keeps %lu for itself), and others use the rest",
+                       change->found, change->found == 1 ? "" : "s", change->found == 1 ? "" : "s",
                        less(engine->fd_limit, engine->fds_used - change->found + kept),
-                       engine->fd_limit);
+                       engine->fd_limit, kept);
     return change->found <= engine->fd_limit / 2 || change->superuser ? 0 : say_half(change);
 }
 

@@ -12,23 +12,30 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 int attach_in_time(const struct attach *attach)
 {
+    size_t open = 0;
+
     if (!attach->plan->deadline_ns || census_now_ns() < attach->plan->deadline_ns)
         return 0;
-    return err_set(
-        attach->err, P13,
-        "attaching to process %d took longer than attach_ms: it makes threads faster than "
-        "they can be opened, or is held up in an exec",
-        attach->plan->target.pid);
+    for (size_t i = 0; i < attach->census.n; i++)
+        open += attach->census.tasks[i].state == TASK_OPEN;
+    return err_set(attach->err, P13,
+                   "attaching to process %d took longer than attach_ms (%lu): %zu of its %zu "
+                   "threads were open, %u event%s each; nothing was attached; a larger attach_ms "
+                   "helps, unless it makes threads without end or is held up in an exec",
+                   attach->plan->target.pid, attach->plan->attach_ms, open, attach->census.n,
+                   attach->plan->n, attach->plan->n == 1 ? "" : "s");
 }
 
 int attach_fits(const struct attach *attach, size_t groups, size_t others)
 {
     unsigned long stay = attach->fds_used + groups * attach->shape.per_task, need = stay + others;
+    char more[64] = "";
 
     if (stay > attach->plan->fds_quota)
         return err_set(attach->err, P11,
@@ -36,9 +43,11 @@ int attach_fits(const struct attach *attach, size_t groups, size_t others)
                        attach->plan->fds_quota);
     if (need <= attach->plan->fds_free)
         return 0;
-    return err_set(attach->err, P10, "needs %lu descriptors, has %lu: %zu tasks or CPUs, %u each",
+    if (others)
+        snprintf(more, sizeof(more), ", and %zu while it looks at them", others);
+    return err_set(attach->err, P10, "needs %lu descriptors, has %lu: %zu tasks or CPUs, %u each%s",
                    need, attach->plan->fds_free, groups + attach->fds_used / attach->shape.per_task,
-                   attach->shape.per_task);
+                   attach->shape.per_task, more);
 }
 
 int attach_refused(const struct attach *attach, int code, const struct perf_event_attr *failed)

@@ -195,10 +195,19 @@ t_few_descriptors_are_emfile_with_both_numbers_before_anything_is_opened() {
     tell p threads 200
     pmc a event=page-faults event=context-switches
     refused EMFILE P10 "$M/a/target" "${PID_OF[p]}"
-    like "$(cat "$M/a/error")" 'needs [0-9]+ descriptors, has [0-9]+'
+    like "$(cat "$M/a/error")" 'needs [0-9]+ descriptors, has [0-9]+: 201 tasks or CPUs, 2 each, and 42 '
     is "$(cat "$M/a/target")" ''
     target_start q
     attach a "${PID_OF[q]}"
+}
+
+t_no_descriptor_for_a_target_is_emfile_with_both_numbers() {
+    RUN_DAEMON=(prlimit --nofile=64:64 setpriv --bounding-set=-sys_resource --)
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults
+    refused EMFILE P10 "$M/a/target" "${PID_OF[p]}"
+    like "$(cat "$M/a/error")" 'needs 1 descriptor to hold the target, has 0: pmcfs may have 64 '
 }
 
 t_the_limit_of_descriptors_is_raised() {
