@@ -10,6 +10,7 @@
 #include "fs/options.h"
 #include "fs/pool.h"
 #include "fs/readme.h"
+#include "fs/remount.h"
 #include "fs/request.h"
 #include "fs/say.h"
 #include "fs/serve.h"
@@ -443,6 +444,8 @@ int main(int argc, char **argv)
     if (geteuid() != 0) {
         say(LOG_ERR, "cannot mount on \"%s\": pmcfs has to be started by root", options.mountpoint);
         status = 1;
+    } else if (options.remount) {
+        status = remount(&options);
     } else if (!mount_prepare(&place)) {
         status = 1;
     } else {

@@ -35,8 +35,7 @@ static bool is_inherited(const struct mount_settings *settings, int *fd)
     return sscanf(settings->mountpoint, "/dev/fd/%d%c", fd, &end) == 1;
 }
 
-/* Is another pmcfs at work there? Asks the tree itself, as any user would. */
-static bool is_pmcfs(const char *path)
+bool mount_is_pmcfs(const char *path)
 {
     char name[4096 + 16], text[6] = "";
     int fd;
@@ -76,7 +75,7 @@ bool mount_prepare(const struct mount_settings *settings)
         say(LOG_ERR, "cannot mount on \"%s\": it is not a directory", path);
         return false;
     }
-    if (statfs_now.f_type == FUSE_MAGIC && is_pmcfs(path)) {
+    if (statfs_now.f_type == FUSE_MAGIC && mount_is_pmcfs(path)) {
         say(LOG_ERR, "pmcfs is mounted on \"%s\" already; unmount it first, or take another place",
             path);
         return false;

@@ -25,47 +25,52 @@ enum {
 };
 
 /*
- * mount(8)'s own options: a flag for mount(2), or nothing. Those always set cannot be taken back.
+ * mount(8)'s own options: flags for mount(2) to be set and to be cleared, or nothing. Those always
+ * set cannot be taken back.
  */
+#define ATIME (MS_NOATIME | MS_RELATIME | MS_STRICTATIME)
 static const struct {
     const char *name;
-    unsigned long flag;
+    unsigned long set, clear;
 } mount_words[] = {
-    {"rw", 0},
-    {"ro", MS_RDONLY},
-    {"dev", 0},
-    {"nodev", 0},
-    {"suid", 0},
-    {"nosuid", 0},
-    {"exec", 0},
-    {"noexec", 0},
-    {"async", 0},
-    {"sync", 0},
-    {"dirsync", 0},
-    {"atime", 0},
-    {"noatime", MS_NOATIME},
-    {"diratime", 0},
-    {"nodiratime", MS_NODIRATIME},
-    {"relatime", 0},
-    {"norelatime", 0},
-    {"strictatime", 0},
-    {"lazytime", 0},
-    {"defaults", 0},
-    {"auto", 0},
-    {"noauto", 0},
-    {"nofail", 0},
-    {"_netdev", 0},
-    {"user", 0},
-    {"nouser", 0},
-    {"users", 0},
-    {"owner", 0},
-    {"group", 0},
-    {"allow_other", 0},
-    {"default_permissions", 0},
-    {"subtype", 0},
-    {"comment", 0},
-    {"remount", 0},
+    {"rw", 0, MS_RDONLY},
+    {"ro", MS_RDONLY, 0},
+    {"dev", 0, 0},
+    {"nodev", 0, 0},
+    {"suid", 0, 0},
+    {"nosuid", 0, 0},
+    {"exec", 0, 0},
+    {"noexec", 0, 0},
+    {"async", 0, 0},
+    {"sync", 0, 0},
+    {"dirsync", 0, 0},
+    {"atime", MS_RELATIME, ATIME},
+    {"noatime", MS_NOATIME, ATIME},
+    {"diratime", 0, MS_NODIRATIME},
+    {"nodiratime", MS_NODIRATIME, 0},
+    {"relatime", MS_RELATIME, ATIME},
+    {"norelatime", 0, 0},
+    {"strictatime", MS_STRICTATIME, ATIME},
+    {"lazytime", 0, 0},
+    {"defaults", 0, 0},
+    {"auto", 0, 0},
+    {"noauto", 0, 0},
+    {"nofail", 0, 0},
+    {"_netdev", 0, 0},
+    {"user", 0, 0},
+    {"nouser", 0, 0},
+    {"users", 0, 0},
+    {"owner", 0, 0},
+    {"group", 0, 0},
+    {"allow_other", 0, 0},
+    {"default_permissions", 0, 0},
+    {"subtype", 0, 0},
+    {"comment", 0, 0},
+    {"remount", 0, 0},
 };
+
+/* What the kernel shows of a FUSE mount and mount(8) hands back for a remount. */
+static const char *const kernel_words[] = {"user_id", "group_id", "max_read", "seclabel"};
 
 static const struct option long_options[] = {
     {"foreground", no_argument, NULL, 'f'},
@@ -241,19 +246,26 @@ static bool mount_word(struct options *options, struct word key, struct word val
         return true;
     for (size_t i = 0; i < sizeof mount_words / sizeof mount_words[0]; i++)
         if (word_is(key, mount_words[i].name)) {
-            options->mount_flags |= mount_words[i].flag;
+            options->mount_flags &= ~mount_words[i].clear;
+            options->mount_flags |= mount_words[i].set;
             return true;
         }
+    for (size_t i = 0; options->remount && i < sizeof kernel_words / sizeof kernel_words[0]; i++)
+        if (word_is(key, kernel_words[i]))
+            return true;
     return false;
 }
 
-static int word_apply(struct options *options, const char *text)
+static int word_apply(struct options *options, struct option_word *option)
 {
+    const char *text = option->text;
     struct word word = {text, strlen(text)}, key = word, value = {"", 0};
     struct near near;
 
     word_split(word, &key, &value);
-    if (mount_word(options, key, value) || key_set(options, "-o", key, value))
+    option->of_mount = mount_word(options, key, value);
+    /* Of a mount that is there all others are compared (remount.c). */
+    if (option->of_mount || options->remount || key_set(options, "-o", key, value))
         return 0;
     say(LOG_ERR, "-o %s: no such option%s", text, unknown_near(&near, key));
     return EXIT_USAGE;
@@ -262,7 +274,7 @@ static int word_apply(struct options *options, const char *text)
 static int words_apply(struct options *options)
 {
     for (struct option_word *word = options->words; word; word = word->next) {
-        int rc = word_apply(options, word->text);
+        int rc = word_apply(options, word);
         if (rc != 0)
             return rc;
     }
@@ -288,6 +300,7 @@ static bool words_add(struct options *options, const char *text)
         word->text[n] = '\0';
         if (*text == ',')
             text++;
+        options->remount |= strcmp(word->text, "remount") == 0;
         *options->words_end = word;
         options->words_end = &word->next;
     }
@@ -402,8 +415,10 @@ int options_read(struct options *options, uint64_t callchain_max, int argc, char
     rc = command_line_read(options, argc, argv);
     if (rc != 0 || options->help || options->version || options->print_tables)
         return rc;
-    conf_resolve(options);
-    rc = conf_read(options);
+    if (!options->remount) {
+        conf_resolve(options);
+        rc = conf_read(options);
+    }
     if (rc == 0)
         rc = words_apply(options);
     if (rc == 0)
