@@ -213,7 +213,6 @@ static bool engine_open(struct fs *fs, const struct loop *loop, struct err *err)
     if (engine_start(fs->engine, fs->host, fs->host_state, fs->backend, fs->backend_state, err) < 0)
         return false;
     engine_probe(fs->engine);
-    say_machine(fs);
     return true;
 }
 
@@ -326,6 +325,7 @@ static bool fs_serve(struct fs *fs, const struct mount_settings *place, int read
         mount_end(place);
         return false;
     }
+    say_machine(fs);
     background_ready(ready_fd);
     loop_run(fs->loop, on_hangup);
     fs_stop(fs, place);
