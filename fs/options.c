@@ -85,18 +85,28 @@ static const struct option long_options[] = {
 
 void options_help(struct buf *out)
 {
-    buf_str(out, "usage: pmcfs [options] [SOURCE] MOUNTPOINT\n"
-                 "Mounts the machine's performance counters as files.\n\n"
-                 "  -f, --foreground      stay in the foreground, messages to stderr\n"
-                 "  -o KEY=VALUE[,...]    a tunable, backend=perf|sim, or an option of mount(8)\n"
-                 "  -c, --config FILE     read FILE instead of " CONF_DEFAULT "\n"
-                 "      --check           say what is wrong with the configuration, and end\n"
-                 "      --version         print the version\n"
-                 "      --help            print this\n\n"
-                 "tunables:\n");
+    struct tunables tunables;
+
+    buf_str(out,
+            "usage: pmcfs [options] [SOURCE] MOUNTPOINT\n"
+            "Mounts the machine's performance counters as files.\n\n"
+            "  -f, --foreground      stay in the foreground, messages to stderr\n"
+            "  -o KEY=VALUE[,...]    a tunable, backend=perf|sim, or an option of mount(8)\n"
+            "  -c, --config FILE     read FILE instead of " CONF_DEFAULT "\n"
+            "      --check           say what is wrong with the configuration, and end\n"
+            "      --print-tables T  print the table T: settings, tunables, conf, errors, files,\n"
+            "                        modes, states, verbs, records or help\n"
+            "  -V, --version         print the version\n"
+            "  -h, --help            print this\n\n"
+            "tunables (default; what is allowed):\n");
+    tunables_init(&tunables);
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const struct tunable_row *row = tunable_row((enum tunable)i);
-        buf_printf(out, "  %-24s %s\n", row->name, row->help);
+        buf_printf(out, "  %-24s %s (", row->name, row->help);
+        tunable_print(&tunables, (enum tunable)i, out);
+        buf_str(out, "; ");
+        tunable_range_print(&tunables, (enum tunable)i, out);
+        buf_str(out, ")\n");
     }
 }
 
@@ -104,11 +114,15 @@ void options_help(struct buf *out)
 
 static void complain(struct options *options, const char *where, const char *sentence)
 {
+    /* --check uses nothing, and does not say what a mount would use instead. */
+    const char *instead = options->check ? strstr(sentence, "; using ") : NULL;
+    int len = (int)(instead ? (size_t)(instead - sentence) : strlen(sentence));
+
     options->complaints++;
     if (options->at.line > 0)
-        say(LOG_WARNING, "%s:%u: %s", where, options->at.line, sentence);
+        say(LOG_WARNING, "%s:%u: %.*s", where, options->at.line, len, sentence);
     else
-        say(LOG_WARNING, "%s: %s", where, sentence);
+        say(LOG_WARNING, "%s: %.*s", where, len, sentence);
 }
 
 static const char *unknown_near(struct near *near, struct word key)
@@ -178,18 +192,29 @@ static bool key_set(struct options *options, const char *where, struct word key,
         complain(options, where, err.text);
     else if (which == TUNABLE_READERS)
         readers_check(options, where);
+    else if (which == TUNABLE_LOGBUFFERSIZE || which == TUNABLE_NBUFFERS) {
+        options->log_at.where = where;
+        options->log_at.line = options->at.line;
+    }
     return true;
 }
 
 /* ---- the configuration file ---- */
 
-static char *conf_line(char *text, int size, void *stream)
-{
-    struct options *options = ((void **)stream)[0];
-    char *line = fgets(text, size, ((void **)stream)[1]);
+struct conf_stream {
+    struct options *options;
+    FILE *file;
+};
 
-    if (line)
-        options->at.line++;
+/* A line that is nothing is complained about where it stands, before what comes after it. */
+static char *conf_line(char *text, int size, void *arg)
+{
+    struct conf_stream *stream = arg;
+    struct options *options = stream->options;
+    char *line = fgets(text, size, stream->file);
+
+    if (line && ++options->at.line == options->at.wrong)
+        complain(options, options->conf, "neither \"key = value\" nor a [section]");
     return line;
 }
 
@@ -201,6 +226,9 @@ static int conf_key(void *user, const char *section, const char *name, const cha
     char sentence[512];
 
     if (section[0] != '\0' && strcmp(section, "pmcfs") != 0) {
+        if (strncmp(section, options->at.section, sizeof options->at.section - 1) == 0)
+            return 1; /* one complaint for all its keys */
+        snprintf(options->at.section, sizeof options->at.section, "%s", section);
         snprintf(sentence, sizeof sentence, "no such section [%s]: there is [pmcfs] only", section);
         complain(options, options->conf, sentence);
     } else if (!key_set(options, options->conf, key, (struct word){value, strlen(value)})) {
@@ -210,11 +238,35 @@ static int conf_key(void *user, const char *section, const char *name, const cha
     return 1;
 }
 
+static int key_pass(void *user, const char *section, const char *name, const char *value)
+{
+    (void)user, (void)section, (void)name, (void)value;
+    return 1;
+}
+
+/* Once for the first line that inih cannot read, which it tells at the end; once for the rest. */
+static void conf_parse(struct options *options, struct buf *text)
+{
+    struct conf_stream stream = {options, fmemopen(text->data, text->len, "r")};
+
+    if (!stream.file)
+        return;
+    memset(&options->at, 0, sizeof options->at);
+    int wrong = ini_parse_stream(conf_line, &stream, key_pass, options);
+    rewind(stream.file);
+    options->at.line = 0;
+    options->at.wrong = wrong > 0 ? (unsigned)wrong : 0;
+    ini_parse_stream(conf_line, &stream, conf_key, options);
+    options->at.line = 0;
+    fclose(stream.file);
+}
+
 static int conf_read(struct options *options)
 {
     FILE *file = options->conf ? fopen(options->conf, "re") : NULL;
-    void *stream[2] = {options, file};
-    int wrong;
+    char chunk[4096];
+    struct buf text;
+    size_t n;
 
     if (!options->conf)
         return 0;
@@ -224,15 +276,13 @@ static int conf_read(struct options *options)
         say(LOG_ERR, "cannot read the configuration \"%s\": %s", options->conf, strerror(errno));
         return EXIT_FAILURE_SAID;
     }
-    options->at.line = 0;
-    wrong = ini_parse_stream(conf_line, stream, conf_key, options);
+    buf_init(&text, NULL, 0);
+    while ((n = fread(chunk, 1, sizeof chunk, file)) > 0)
+        buf_add(&text, chunk, n);
     fclose(file);
-    options->at.line = 0;
-    if (wrong > 0) {
-        options->at.line = (unsigned)wrong;
-        complain(options, options->conf, "neither \"key = value\" nor a [section]");
-        options->at.line = 0;
-    }
+    if (text.len > 0)
+        conf_parse(options, &text);
+    buf_free(&text);
     return 0;
 }
 
@@ -399,8 +449,11 @@ static void tunables_finish(struct options *options)
 {
     struct err err = {0};
 
-    if (tunables_settle(&options->tunables, &err) < 0)
-        complain(options, options->conf ? options->conf : "-o", err.text);
+    if (tunables_settle(&options->tunables, &err) == 0)
+        return;
+    options->at.line = options->log_at.line; /* the one of the two that was read last */
+    complain(options, options->log_at.where, err.text);
+    options->at.line = 0;
 }
 
 int options_read(struct options *options, uint64_t callchain_max, int argc, char **argv)

@@ -27,9 +27,15 @@ struct options {
         bool of_mount; /* one of mount(8)'s, not of pmcfs */
         struct option_word *next;
     } * words, **words_end;
-    struct { /* of the file as it was last read: -o comes after it */
+    struct { /* of the file as it is read, else line 0: -o comes after it */
         unsigned line;
+        unsigned wrong;   /* first line that is no configuration at all, or 0 */
+        char section[64]; /* the last one that does not exist */
     } at;
+    struct { /* where the size of logs was last set */
+        const char *where;
+        unsigned line;
+    } log_at;
 };
 
 /*

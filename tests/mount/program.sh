@@ -20,7 +20,7 @@ unmount_and_wait() {
 t_version_and_help() {
     like "$("$BIN" --version)" '^pmcfs [0-9]+\.[0-9]+\.[0-9]+'
     "$BIN" --help >"$T/help"
-    for word in -f -o -c --check --version --help; do
+    for word in -f -o -c --check --print-tables -V --version -h --help 'attach_ms .*(5000; 10 to 60000)'; do
         grep -qe "$word" "$T/help" || die "--help does not mention $word"
     done
 }
@@ -48,7 +48,10 @@ t_a_failure_to_mount_is_one_sentence_and_1() {
     rc=0
     mkdir "$T/dir"
     as "$ALICE" "$BIN" "$T/dir" >"$T/said" 2>&1 || rc=$?
-    is "$rc" 1
+    is "$rc $(wc -l <"$T/said")" "1 1"
+    rc=0
+    setpriv --bounding-set=-all "$BIN" "$T/dir" >"$T/said" 2>&1 || rc=$?
+    is "$rc $(wc -l <"$T/said")" "1 1" "without capabilities: $(cat "$T/said")"
 }
 
 t_it_returns_when_the_tree_is_usable() {
@@ -94,6 +97,50 @@ t_through_mount_8() {
     unmount_and_wait "$T/d"
     mount -t fuse.pmcfs -o rw,nofail,noauto,_netdev,x-systemd.automount,mincount=77,allow_other,default_permissions pmcfs "$T/d"
     is "$(cat "$T/d/admin/tunables/mincount")" 77
+    unmount_and_wait "$T/d"
+}
+
+# flags_of DIRECTORY: of the mount, without those that are always there.
+flags_of() { findmnt -no OPTIONS "$1" | sed 's/,nosuid,nodev,noexec//; s/,user_id.*//'; }
+
+t_a_remount_changes_the_mounts_own_flags() {
+    installed
+    mkdir "$T/d"
+    mount -t fuse.pmcfs -o mincount=77,noatime pmcfs "$T/d"
+    is "$(flags_of "$T/d")" rw,noatime
+    mount -o remount,ro "$T/d"
+    is "$(flags_of "$T/d")" ro,noatime
+    ! mkdir "$T/d/a" 2>/dev/null || die "written to"
+    mount -o remount,rw,relatime "$T/d"
+    is "$(flags_of "$T/d")" rw,relatime
+    mkdir "$T/d/a"
+    # As fstab would have it: what is as it was is no change.
+    echo "pmcfs $T/d fuse.pmcfs mincount=77,dirmode=700,backend=perf,nofail 0 0" >"$T/fstab"
+    mount -T "$T/fstab" -o remount,ro "$T/d"
+    is "$(flags_of "$T/d")" ro,relatime
+    [[ $(findmnt -no OPTIONS "$T/d") == *nosuid,nodev,noexec* ]]
+    unmount_and_wait "$T/d"
+}
+
+t_a_remount_does_not_change_pmcfss_own_options() {
+    installed
+    mkdir "$T/d" "$T/other"
+    mount -t fuse.pmcfs pmcfs "$T/d"
+    for option in mincount=5 threads=2 backend=sim sim_cpus=4 mincount=nonsense; do
+        ! mount -o "remount,ro,$option" "$T/d" 2>"$T/said" || die "accepted $option"
+        like "$(cat "$T/said")" "$option: a remount does not change pmcfs's own options"
+    done
+    ! mount -o remount,ro,nonsense "$T/d" 2>"$T/said" || die "accepted"
+    like "$(cat "$T/said")" 'nonsense: no such option'
+    is "$(flags_of "$T/d")" rw,relatime
+    local rc=0
+    "$BIN" -o remount,ro "$T/other" >"$T/said" 2>&1 || rc=$?
+    is "$rc $(wc -l <"$T/said")" '1 1'
+    like "$(cat "$T/said")" 'no pmcfs is mounted there'
+    rc=0
+    setpriv --bounding-set=-all "$BIN" -o remount,ro "$T/d" >"$T/said" 2>&1 || rc=$?
+    is "$rc" 1
+    like "$(cat "$T/said")" 'only the superuser can'
     unmount_and_wait "$T/d"
 }
 
@@ -145,6 +192,23 @@ t_check_names_file_and_line() {
     grep -q "$T/conf:4: .*notify_ms" "$T/said"
     sed -i 3,4d "$T/conf"
     "$BIN" --check -c "$T/conf"
+}
+
+t_check_goes_from_line_to_line_and_names_a_section_once() {
+    printf 'notify_ms = 0\n[other]\na = 1\nb = 2\nnothing\n[pmcfs]\nnonsense = 1\n' >"$T/conf"
+    ! "$BIN" --check -c "$T/conf" >"$T/said" 2>&1 || die "accepted"
+    is "$(sed "s#.*$T/conf:\([0-9]*\): .*#\1#" "$T/said" | tr '\n' ' ')" '1 3 5 7 ' "lines: $(cat "$T/said")"
+    ! grep using "$T/said" || die "--check uses nothing"
+}
+
+t_too_large_a_log_is_complained_about_where_it_was_set() {
+    mkdir "$T/d"
+    printf '# comment\nnbuffers = 1000\n' >"$T/conf"
+    ! "$BIN" --check -c "$T/conf" >"$T/said" 2>&1 || die "accepted"
+    like "$(cat "$T/said")" "$T/conf:2: .*nbuffers=1000 is more than 32 MiB$"
+    echo >"$T/conf"
+    mount_pmcfs -c "$T/conf" -o nbuffers=1000
+    like "$(cat "$T/daemon")" ' -o: .*nbuffers=1000 is more than 32 MiB; using 256 and 32'
 }
 
 t_a_backend_that_does_not_exist_is_a_usage_error() {
