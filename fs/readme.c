@@ -48,8 +48,8 @@ static const char page[] =
     "  rmdir @/p\n"
     "\n"
     "What can be counted here: ls @/events. Why something was refused: cat @/NAME/error,\n"
-    "or @/info/last_error. Each write(2) is one command, applied whole or not at all.\n"
-    "The manual is pmcfs(8).\n"
+    "or @/info/last_error (the echo of dash says \"I/O error\" whatever the reason is).\n"
+    "Each write(2) is one command, applied whole or not at all. The manual is pmcfs(8).\n"
     "\n"
     "Files (r: can be read, w: can be written):\n"
     "\n";
