@@ -405,7 +405,7 @@ static int questions_answer(void)
 
     buf_init(&text, NULL, 0);
     if (options.help) {
-        options_help(&text);
+        tables_print("help", &text);
     } else if (options.version) {
         buf_printf(&text, "pmcfs %s\ninterface %d\nlibfuse %s\n", PMCFS_VERSION, PMCFS_INTERFACE,
                    fuse_pkgversion());

@@ -17,8 +17,6 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#define CONF_DEFAULT "/etc/pmcfs.conf"
-
 enum {
     EXIT_FAILURE_SAID = 1,
     EXIT_USAGE = 2
@@ -82,33 +80,6 @@ static const struct option long_options[] = {
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
-
-void options_help(struct buf *out)
-{
-    struct tunables tunables;
-
-    buf_str(out,
-            "usage: pmcfs [options] [SOURCE] MOUNTPOINT\n"
-            "Mounts the machine's performance counters as files.\n\n"
-            "  -f, --foreground      stay in the foreground, messages to stderr\n"
-            "  -o KEY=VALUE[,...]    a tunable, backend=perf|sim, or an option of mount(8)\n"
-            "  -c, --config FILE     read FILE instead of " CONF_DEFAULT "\n"
-            "      --check           say what is wrong with the configuration, and end\n"
-            "      --print-tables T  print the table T: settings, tunables, conf, errors, files,\n"
-            "                        modes, states, verbs, records or help\n"
-            "  -V, --version         print the version\n"
-            "  -h, --help            print this\n\n"
-            "tunables (default; what is allowed):\n");
-    tunables_init(&tunables);
-    for (int i = 0; i < TUNABLE_COUNT; i++) {
-        const struct tunable_row *row = tunable_row((enum tunable)i);
-        buf_printf(out, "  %-24s %s (", row->name, row->help);
-        tunable_print(&tunables, (enum tunable)i, out);
-        buf_str(out, "; ");
-        tunable_range_print(&tunables, (enum tunable)i, out);
-        buf_str(out, ")\n");
-    }
-}
 
 /* ---- one key, wherever it stands ---- */
 

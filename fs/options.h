@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 
+#define CONF_DEFAULT "/etc/pmcfs.conf"
+
 struct options {
     bool foreground, check, help, version;
     bool remount;             /* -o remount: remount.c; no configuration is read */
@@ -47,5 +49,3 @@ int options_read(struct options *options, uint64_t callchain_max, int argc, char
 void options_free(struct options *options);
 /* Once more, for SIGHUP: the tunables that file and -o would give now. */
 void options_reread(struct options *options, struct tunables *tunables);
-/* --help. */
-void options_help(struct buf *out);

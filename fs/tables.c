@@ -106,6 +106,30 @@ static void print_records(struct buf *out)
                    record_table[i].help, record_table[i].seed);
 }
 
+static void print_help(struct buf *out)
+{
+    buf_str(out,
+            "usage: pmcfs [options] [SOURCE] MOUNTPOINT\n"
+            "Mounts the machine's performance counters as files.\n\n"
+            "  -f, --foreground      stay in the foreground, messages to stderr\n"
+            "  -o KEY=VALUE[,...]    a tunable, backend=perf|sim, or an option of mount(8)\n"
+            "  -c, --config FILE     read FILE instead of " CONF_DEFAULT "\n"
+            "      --check           say what is wrong with the configuration, and end\n"
+            "      --print-tables T  print the table T: settings, tunables, conf, errors, files,\n"
+            "                        modes, states, verbs, records or help\n"
+            "  -V, --version         print the version\n"
+            "  -h, --help            print this\n\n"
+            "tunables (default; what is allowed):\n");
+    for (int i = 0; i < TUNABLE_COUNT; i++) {
+        const struct tunable_row *row = tunable_row((enum tunable)i);
+        buf_printf(out, "  %-24s %s (", row->name, row->help);
+        tunable_standard((enum tunable)i, out);
+        buf_str(out, "; ");
+        tunable_range((enum tunable)i, out);
+        buf_str(out, ")\n");
+    }
+}
+
 static const struct {
     const char *name;
     void (*print)(struct buf *out);
@@ -113,7 +137,7 @@ static const struct {
     {"files", files_print},   {"tunables", print_tunables}, {"conf", print_conf},
     {"errors", print_errors}, {"settings", print_settings}, {"modes", print_modes},
     {"states", print_states}, {"verbs", print_verbs},       {"records", print_records},
-    {"help", options_help},
+    {"help", print_help},
 };
 
 bool tables_print(const char *what, struct buf *out)

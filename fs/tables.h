@@ -1,5 +1,5 @@
 /*
- * pmcfs --print-tables WHAT: the program's own tables, for documents and tests that compare them.
+ * pmcfs --print-tables WHAT, and --help: the program's own tables, for documents and tests that compare them.
  */
 #pragma once
 

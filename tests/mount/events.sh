@@ -410,12 +410,12 @@ t_neither_mode_is_refused_for_every_event() {
 t_a_comma_with_nothing_behind_it_is_refused() {
     mount_pmcfs
     pmc a
-    for text in page-faults, page-faults,usr, page-faults:u,; do
+    for text in 'page-faults,' 'page-faults,usr,' 'page-faults:u,'; do
         says "$text" "nothing stands behind the last ','"
     done
     mount_sim
     pmc a
-    for text in cycles, cycles,usr, sim/cycles/,; do
+    for text in 'cycles,' 'cycles,usr,' 'sim/cycles/,'; do
         says "$text" "nothing stands behind the last ','"
     done
 }
