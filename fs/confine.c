@@ -95,6 +95,12 @@ static void descriptors_tell(void)
             (unsigned long long)limit.rlim_max);
 }
 
+bool capability_held(int capability)
+{
+    capng_get_caps_process();
+    return has(capability);
+}
+
 void capabilities_tell(void)
 {
     capng_get_caps_process();

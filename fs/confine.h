@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+/* Asks anew. */
+bool capability_held(int capability);
 /* A line for each capability that was not given: what is refused without it. */
 void capabilities_tell(void);
 

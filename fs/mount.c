@@ -3,6 +3,7 @@
  */
 #include "fs/mount.h"
 
+#include "fs/confine.h"
 #include "fs/fs.h"
 #include "fs/request.h"
 #include "fs/say.h"
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +52,17 @@ bool mount_is_pmcfs(const char *path)
     return strcmp(text, "pmcfs") == 0;
 }
 
+static int mount_refused(const char *path, int code)
+{
+    if (code == EPERM)
+        say(LOG_ERR, "cannot mount on \"%s\": only the superuser can (CAP_SYS_ADMIN)", path);
+    else if (code == ENODEV)
+        say(LOG_ERR, "cannot mount on \"%s\": this kernel has no FUSE (modprobe fuse)", path);
+    else
+        say(LOG_ERR, "cannot mount on \"%s\": %s", path, strerror(code));
+    return -1;
+}
+
 bool mount_prepare(const struct mount_settings *settings)
 {
     const char *path = settings->mountpoint;
@@ -59,6 +72,8 @@ bool mount_prepare(const struct mount_settings *settings)
 
     if (is_inherited(settings, &fd))
         return true;
+    if (!capability_held(CAP_SYS_ADMIN)) /* before anything is said of the others */
+        return mount_refused(path, EPERM) == 0;
     /* statfs asks the daemon each time; stat may be answered from the kernel's memory */
     while (statfs(path, &statfs_now) < 0 || stat(path, &status) < 0) {
         if (errno != ENOTCONN) {
@@ -88,17 +103,6 @@ static bool mount_identify(const char *path, struct statx *status)
 {
     return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE | STATX_MNT_ID,
                  status) == 0;
-}
-
-static int mount_refused(const char *path, int code)
-{
-    if (code == EPERM)
-        say(LOG_ERR, "cannot mount on \"%s\": only the superuser can (CAP_SYS_ADMIN)", path);
-    else if (code == ENODEV)
-        say(LOG_ERR, "cannot mount on \"%s\": this kernel has no FUSE (modprobe fuse)", path);
-    else
-        say(LOG_ERR, "cannot mount on \"%s\": %s", path, strerror(code));
-    return -1;
 }
 
 int mount_make(const struct mount_settings *settings)
