@@ -198,7 +198,7 @@ static uint64_t scaled(uint64_t value, uint64_t enabled, uint64_t running)
 
 /*
  * One task: its groups are added up. The kernel's time enabled runs on all CPUs, in the group of
- * each: it is that of any of them.
+ * each: it is that of any of them, while no copy has ended (spread_enabled).
  */
 static void task_add(struct group_text *sum, const struct group_text *text, unsigned n)
 {
@@ -222,6 +222,22 @@ static void reading_add(const struct counter *counter, struct reading *out,
         out->value[at] += value;
         out->estimate[at] += scaled(value, text->enabled_ns, text->running_ns);
     }
+}
+
+/*
+ * When a thread or child ends, the kernel (6.18, and those before) adds to its origin what its
+ * groups of other CPUs had at their last change of state: none of the sums has the whole time any
+ * more. Without hardware a group runs whenever its task does on its CPU; with hardware the witness
+ * has no CPU, so it has the time. It was read before the groups.
+ */
+static uint64_t spread_enabled(const struct counter *counter, const struct group_text *sum,
+                               uint64_t witness)
+{
+    uint64_t enabled = counter->hardware ? witness : sum->enabled_ns;
+
+    if (counter->spread == 1)
+        return sum->enabled_ns;
+    return enabled > sum->running_ns ? enabled : sum->running_ns;
 }
 
 /* All groups of a task, the first one given. 1, 0 when none of them is on the hardware, -EIO. */
@@ -251,6 +267,7 @@ static int hardware_read(struct counter *counter, unsigned first, struct reading
     int rc = task_read(counter, first, &text);
     if (rc < 0)
         return rc;
+    text.enabled_ns = spread_enabled(counter, &text, witness);
     if (counter->skew) {
         uint64_t enabled = text.enabled_ns;
 
@@ -270,6 +287,7 @@ static int software_read(struct counter *counter, unsigned first, struct reading
 
     if (rc < 0)
         return rc;
+    text.enabled_ns = spread_enabled(counter, &text, 0);
     skew_apply(counter, first, &text);
     reading_add(counter, out, &text, text.enabled_ns);
     return rc;

@@ -187,6 +187,24 @@ t_steps_begin_anew_with_the_count() {
     between "$(count a)" 60 200
 }
 
+# Each CPU has groups of its own: what ends on one leaves less time to the groups of the others.
+t_times_are_whole_after_children_on_every_cpu() {
+    with_tracefs
+    mount_pmcfs
+    local key value enabled running estimate
+    for key in log-csw log-exit; do
+        pmc $key event=task-clock event=page-faults start=exec descendants=on $key=on
+        run $key sh -c 'for cpu in $(seq 0 $(($(nproc) - 1))); do
+            taskset -c "$cpu" sh -c "i=0; while [ \$i -lt 20000 ]; do i=\$((i + 1)); done"; done'
+        eventually 10 "[[ \$(state $key) == exited ]]"
+        read -r value enabled running estimate < <(awk -F'\t' \
+            '$1 == "task-clock" && $2 == "all" { print $3, $4, $5, $6 }' "$M/$key/detail")
+        is "$enabled $estimate" "$running $value" "$key: enabled_ns and estimate"
+        is "$(status $key covered_ns)" "$running" "$key: covered_ns"
+        is "$(awk -F'\t' '$1 == "page-faults" && $2 == "all" { print $3 - $6 }' "$M/$key/detail")" 0 "faults"
+    done
+}
+
 t_what_is_left_at_a_detach_is_told() {
     mount_pmcfs
     target_start p
