@@ -183,19 +183,10 @@ void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, boo
     exits->settled = true;
 }
 
-static void processes_zero(const struct life_list *list, size_t bytes)
-{
-    for (struct life *process = list->oldest; process; process = process->younger)
-        memset(process->value, 0, bytes);
-}
-
 void exits_reset(struct exits *exits)
 {
-    size_t bytes = exits->n * sizeof(uint64_t);
-
-    processes_zero(&exits->lives.seen, bytes);
-    processes_zero(&exits->lives.unseen, bytes);
-    memset(exits->told, 0, 3 * bytes);
+    lives_reset(&exits->lives);
+    memset(exits->told, 0, 3 * exits->n * sizeof(exits->told[0]));
     if (!exits->settled)
         lives_mark(&exits->lives, MARK_NONE, MARK_SPANS);
     lives_mark(&exits->lives, MARK_OWES, exits->settled ? MARK_NONE : MARK_SPANS);

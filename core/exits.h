@@ -24,14 +24,15 @@ void exits_free(struct exits *exits); /* NULL allowed */
  */
 void exits_take(struct exits *exits, const struct record *record, struct buf *out);
 /* The system ends the observation of a process that lives: what it counted so far is given to
- * nobody, it is in the rest. */
+ * nobody, it is in the rest. When it is observed again its exit is not exact. */
 void exits_leave(struct exits *exits, uint32_t pid);
 /*
  * What the steps do not say. counted: what the PMC counted in all since its count began anew (n
  * values), after all of it was drained. Appends, where it is not zero, a SWITCH (pid 0,
  * RECORD_LAST) with counted less all steps so far, and when `over` (no covered process is left) a
- * COUNT (pid 0) with counted less all COUNTs so far. A thread's first step after a rest lacks what
- * the rest may have said of it already; so steps never say more than was counted.
+ * COUNT (pid 0) with counted less all COUNTs so far: as with exits_leave(), of everybody who is
+ * left. A thread's first step after a rest lacks what the rest may have said of it already; so
+ * steps never say more than was counted.
  */
 void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, bool over,
                 struct buf *out);

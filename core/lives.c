@@ -13,7 +13,8 @@
 enum {
     TABLE_FIRST = 64,
     UNSEEN_MAX = 1024, /* processes born of which nothing came: perhaps they are not covered */
-    STALE_MAX = 65536  /* processes, where ends may have been missed */
+    STALE_MAX = 65536, /* processes, where ends may have been missed */
+    PARTED_MAX = 4096
 };
 
 /* ---- tables and lists ---- */
@@ -158,6 +159,48 @@ static void processes_bound(struct lives *lives, uint64_t time)
         process_free(lives, lives->seen.oldest);
 }
 
+/* ---- those that go without an end ---- */
+
+static void parted_add(struct lives *lives, uint32_t pid)
+{
+    struct life_node *node;
+
+    if (!lives->n || lives->parted_many || table_find(&lives->parted, pid))
+        return;
+    node = lives->parted.n < PARTED_MAX ? calloc(1, sizeof(*node)) : NULL;
+    if (node)
+        node->key = pid;
+    if (!node || !table_add(&lives->parted, node)) {
+        free(node);
+        lives->parted_many = true;
+    }
+}
+
+/* It is here again, or is another one. Was it there before? */
+static bool parted_take(struct lives *lives, uint32_t pid)
+{
+    struct life_node *node = table_find(&lives->parted, pid);
+
+    if (node)
+        table_remove(&lives->parted, node);
+    free(node);
+    return node || lives->parted_many;
+}
+
+static void parted_clear(struct lives *lives)
+{
+    for (size_t i = 0; i < lives->parted.size; i++)
+        while (lives->parted.bucket[i])
+            parted_take(lives, lives->parted.bucket[i]->key);
+    lives->parted_many = false;
+}
+
+static void process_part(struct lives *lives, struct life *process)
+{
+    parted_add(lives, process->node.key);
+    process_free(lives, process);
+}
+
 /* ---- beginnings ---- */
 
 /* born: it is known from its beginning. NULL: no memory. */
@@ -221,8 +264,13 @@ static struct life_thread *thread_get(struct lives *lives, uint32_t pid, uint32_
         thread = NULL;
     }
     process = table_find(&lives->processes, pid);
-    if (!process)
+    if (!process) {
+        bool parted = parted_take(lives, pid);
+
         process = process_make(lives, pid, found);
+        if (process)
+            process->inexact = parted;
+    }
     if (!process)
         return NULL;
     process_see(lives, process);
@@ -250,8 +298,10 @@ static void take_fork(struct lives *lives, const struct record_task *task)
         process_lost(lives, process, task->time);
         process = NULL;
     }
-    if (!process)
+    if (!process) {
+        parted_take(lives, task->pid);
         process = process_make(lives, task->pid, task->pid != task->ppid);
+    }
     if (process && !table_find(&lives->threads, task->tid))
         thread_make(lives, process, task->tid, MARK_NONE);
     processes_bound(lives, task->time);
@@ -333,7 +383,7 @@ void lives_leave(struct lives *lives, uint32_t pid)
     struct life *process = table_find(&lives->processes, pid);
 
     if (process)
-        process_free(lives, process);
+        process_part(lives, process);
 }
 
 void lives_mark(struct lives *lives, enum mark old, enum mark mark)
@@ -349,14 +399,29 @@ void lives_mark(struct lives *lives, enum mark old, enum mark mark)
 void lives_clear(struct lives *lives)
 {
     while (lives->seen.oldest)
-        process_free(lives, lives->seen.oldest);
+        process_part(lives, lives->seen.oldest);
     while (lives->unseen.oldest)
         process_free(lives, lives->unseen.oldest);
+}
+
+static void values_zero(const struct lives *lives, const struct life_list *list)
+{
+    for (struct life *process = list->oldest; process; process = process->younger)
+        memset(process->value, 0, lives->n * sizeof(process->value[0]));
+}
+
+void lives_reset(struct lives *lives)
+{
+    values_zero(lives, &lives->seen);
+    values_zero(lives, &lives->unseen);
+    parted_clear(lives);
 }
 
 void lives_free(struct lives *lives)
 {
     lives_clear(lives);
+    parted_clear(lives);
+    free(lives->parted.bucket);
     free(lives->processes.bucket);
     free(lives->threads.bucket);
 }
@@ -381,7 +446,7 @@ bool numbers_scan(const char **at, uint64_t *value, size_t n)
     return true;
 }
 
-/* Each process, oldest first: its numbers, then its threads. */
+/* Each process, oldest first: its numbers, then its threads. Behind those that parted. */
 static void print_list(const struct lives *lives, const struct life_list *list, struct buf *out)
 {
     for (const struct life *process = list->oldest; process; process = process->younger) {
@@ -396,7 +461,10 @@ static void print_list(const struct lives *lives, const struct life_list *list, 
 
 void lives_print(const struct lives *lives, struct buf *out)
 {
-    buf_printf(out, " %" PRIu64 " %d", lives->losses, (int)lives->strangers);
+    buf_printf(out, " %" PRIu64 " %d %d", lives->losses, (int)lives->strangers, lives->parted_many);
+    for (size_t i = 0; i < lives->parted.size; i++)
+        for (const struct life_node *node = lives->parted.bucket[i]; node; node = node->next)
+            buf_printf(out, " l %" PRIu32, node->key);
     print_list(lives, &lives->seen, out);
     print_list(lives, &lives->unseen, out);
 }
@@ -429,6 +497,18 @@ static bool scan_process(struct lives *lives, const char **at, struct life **out
     return numbers_scan(at, process->value, lives->n);
 }
 
+static bool scan_parted(struct lives *lives, const char **at)
+{
+    uint32_t pid;
+    int used = 0;
+
+    if (sscanf(*at, " l %" SCNu32 "%n", &pid, &used) < 1)
+        return false;
+    *at += used;
+    parted_add(lives, pid);
+    return true;
+}
+
 static bool scan_thread(struct lives *lives, const char **at, struct life *process)
 {
     struct life_thread *thread;
@@ -448,13 +528,17 @@ static bool scan_thread(struct lives *lives, const char **at, struct life *proce
 bool lives_scan(struct lives *lives, const char *text)
 {
     struct life *process = NULL;
-    int strangers, used = 0;
+    int strangers, many, used = 0;
 
-    if (sscanf(text, " %" SCNu64 " %d%n", &lives->losses, &strangers, &used) < 2 ||
+    if (sscanf(text, " %" SCNu64 " %d %d%n", &lives->losses, &strangers, &many, &used) < 3 ||
         !is_mark(strangers))
         return false;
     lives->strangers = (enum mark)strangers;
-    for (text += used; *text == ' ';)
+    for (text += used; text[0] == ' ' && text[1] == 'l';)
+        if (!scan_parted(lives, &text))
+            return false;
+    lives->parted_many |= many != 0;
+    while (*text == ' ')
         if (!(text[1] == 'p' ? scan_process(lives, &text, &process)
                              : scan_thread(lives, &text, process)))
             return false;

@@ -49,6 +49,8 @@ struct life_list {
 struct lives {
     unsigned n; /* values of a process */
     struct life_table processes, threads;
+    struct life_table parted; /* who counted, and may do so again: what it counted is not known */
+    bool parted_many;         /* more than there is room for: it may be anybody */
     struct life_list seen, unseen;
     uint64_t losses;     /* LOST records so far */
     enum mark strangers; /* of threads of whose birth nothing is known */
@@ -58,14 +60,16 @@ struct lives {
     void *arg;
 };
 
-void lives_clear(struct lives *lives); /* everybody is forgotten */
+/* Everybody is forgotten, without an end; who comes again is not exact. */
+void lives_clear(struct lives *lives);
+void lives_reset(struct lives *lives); /* values are zero, what was forgotten does not matter */
 void lives_free(struct lives *lives);  /* what it has allocated */
 /* COMM, FORK, EXIT and LOST records; others are passed over. */
 void lives_take(struct lives *lives, const struct record *record);
 /* This thread of this process is there at this time. NULL: no memory. */
 struct life_thread *lives_thread(struct lives *lives, uint32_t pid, uint32_t tid, uint64_t time);
 bool life_is_exact(const struct lives *lives, const struct life *process);
-/* It lives, but is observed no more: forgotten without an end. */
+/* It lives, but is observed no more: forgotten as by lives_clear(). */
 void lives_leave(struct lives *lives, uint32_t pid);
 /* Who has this mark, strangers included, gets another. */
 void lives_mark(struct lives *lives, enum mark old, enum mark mark);

@@ -132,6 +132,21 @@ t_the_superuser_goes_on_observing_a_privileged_program() {
     exits_add_up a
 }
 
+t_who_is_observed_again_after_a_privileged_program_is_not_exact() {
+    mount_pmcfs
+    set_id other "$HELPERS/target"
+    target_start p "$ALICE"
+    pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
+    tell p faults 50
+    tell p run "$T/other"
+    eventually 5 "so_far a; ((\$(of a attach pid=${PID_OF[p]}) == 2))"
+    target_end p
+    eventually 5 '[[ $(state a) == exited ]]'
+    log a
+    is "$(of a exit "pid=${PID_OF[p]}") $(of a exit exact=yes)" '1 0' "its end, exact ones"
+    is "$(status a partial)" yes
+}
+
 t_a_privileged_program_on_a_cpu_has_its_name_and_one_end() {
     mount_pmcfs
     set_id other "$HELPERS/hot"

@@ -416,7 +416,7 @@ TEST(a_step_that_spans_a_reset_is_nobodys)
             "csw 20 20 6 last exact\nexit 20 6 exact\ncsw 0 0 1 last\nexit 0 1\n");
 }
 
-TEST(whoever_is_attached_again_after_the_end_begins_anew)
+TEST(whoever_is_attached_again_after_the_end_begins_anew_and_is_not_exact)
 {
     step(10, 10, 5);
     rest(8, true);
@@ -424,7 +424,47 @@ TEST(whoever_is_attached_again_after_the_end_begins_anew)
     last(10, 10, 1);
     rest(11, true);
     ck_said("csw 10 10 5\ncsw 0 0 3 last\nexit 0 8\n"
-            "csw 10 10 2\ncsw 10 10 1 last exact\nexit 10 3 exact\n");
+            "csw 10 10 2\ncsw 10 10 1 last exact\nexit 10 3\n");
+}
+
+TEST(who_left_and_is_observed_again_is_not_exact)
+{
+    step(10, 10, 5);
+    exits_leave(exits, 10);
+    name(10, 10, RECORD_FOUND);
+    last(10, 10, 1);
+    rest(6, true);
+    ck_said("csw 10 10 5\ncsw 10 10 1 last exact\nexit 10 1\nexit 0 5\n");
+}
+
+TEST(whose_number_was_that_of_one_who_left_is_exact)
+{
+    step(10, 10, 5);
+    exits_leave(exits, 10);
+    birth(20, 10);
+    last(10, 10, 1);
+    ck_said("csw 10 10 5\ncsw 10 10 1 last exact\nexit 10 1 exact\n");
+}
+
+TEST(who_left_before_a_reset_is_exact_again)
+{
+    step(10, 10, 5);
+    rest(5, true);
+    exits_reset(exits);
+    name(10, 10, RECORD_FOUND);
+    last(10, 10, 1);
+    ck_said("csw 10 10 5\nexit 0 5\ncsw 10 10 1 last exact\nexit 10 1 exact\n");
+}
+
+TEST(more_left_than_are_remembered_and_nobody_who_comes_is_exact)
+{
+    for (uint32_t pid = 10; pid < 6000; pid++)
+        step(pid, pid, 1);
+    rest(5990, true);
+    said();
+    name(5990, 5990, RECORD_FOUND);
+    last(5990, 5990, 1);
+    ck_said("csw 5990 5990 1 last exact\nexit 5990 1\n");
 }
 
 TEST(all_is_the_same_for_a_later_worker)
@@ -441,6 +481,8 @@ TEST(all_is_the_same_for_a_later_worker)
     birth(10, 21);
     step(21, 21, 9);
     rest(15, false);
+    birth(10, 22);
+    exits_leave(exits, 22);
     said();
     exits_print(exits, &printed);
     other = exits_scan(buf_text(&printed));
@@ -450,11 +492,13 @@ TEST(all_is_the_same_for_a_later_worker)
     exits_free(exits);
     exits = other;
     step(21, 21, 2); /* 1 of it was told */
+    last(22, 22, 0);
     last(10, 11, 1);
     last(10, 10, 1);
     last(21, 21, 0);
     rest(18, true);
-    ck_said("csw 21 21 1\ncsw 10 11 1 last exact\ncsw 10 10 1 last exact\nexit 10 7\n"
+    ck_said("csw 21 21 1\ncsw 22 22 0 last exact\nexit 22 0\ncsw 10 11 1 last exact\ncsw 10 10 1 "
+            "last exact\nexit 10 7\n"
             "csw 21 21 0 last exact\nexit 21 11 exact\n");
     buf_free(&printed);
     buf_free(&again);
@@ -466,9 +510,11 @@ TEST(what_is_no_print_is_refused)
                                         "1 1",
                                         "1 1 1 0 1 5 5 5",
                                         "1 1 1 0 1 5 5 5 0 9",
-                                        "1 1 1 0 1 0 0 0 0 0 t 1 0 0",
-                                        "1 1 1 0 1 0 0 0 0 0 p 1 1",
-                                        "1 1 1 0 1 0 0 0 0 0 x",
+                                        "1 1 1 0 1 0 0 0 0 0",
+                                        "1 1 1 0 1 0 0 0 0 0 0 t 1 0 0",
+                                        "1 1 1 0 1 0 0 0 0 0 0 p 1 1",
+                                        "1 1 1 0 1 0 0 0 0 0 0 l x",
+                                        "1 1 1 0 1 0 0 0 0 0 0 x",
                                         "999 1 1 0 1"};
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
