@@ -167,12 +167,12 @@ void commit_recording(struct change *change)
 
 /* ---- in order ---- */
 
-/* A privileged program may end before anybody could look. */
+/* A privileged program may end before anybody could look. recording: or NULL. */
 static const char *reason_of_end(const struct recording *recording, const struct link *link)
 {
     bool task = link->kind == TARGET_PROCESS || link->kind == TARGET_THREAD;
 
-    return task && recording_left(recording, link->pid) ? "exec-privileged" : "exited";
+    return task && recording && recording_left(recording, link->pid) ? "exec-privileged" : "exited";
 }
 
 /* Why it left; NULL: it did not, or nobody asks. */
@@ -185,9 +185,8 @@ static const char *reason_of(const struct change *change, const struct replaced 
                                                                               : NULL;
     if (replaced->successor && replaced->successor->counter)
         return NULL;
-    if (change->cause == CAUSE_DEATHS) /* hwpmc says nothing: said where a log is asked for */
-        return change->pmc->recording ? reason_of_end(change->pmc->recording, replaced->link)
-                                      : NULL;
+    if (change->cause == CAUSE_DEATHS)
+        return reason_of_end(change->pmc->recording, replaced->link);
     return replaced->renewed || replaced->link->ended ? NULL : "command";
 }
 

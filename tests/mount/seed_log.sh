@@ -408,6 +408,21 @@ t_l07_each_way_to_lose_a_target_has_its_reason() {
         'command command exited exec-privileged'
 }
 
+t_l07_a_plain_counting_pmc_tells_which_target_has_exited() {
+    mount_pmcfs
+    target_start p
+    target_start q
+    pmc a event=page-faults "target=${PID_OF[p]}" "target=${PID_OF[q]}"
+    target_end p
+    eventually 5 '[[ $(so_far a | of detach) ]]'
+    is "$(so_far a | of detach "pid=${PID_OF[p]}" reason=exited | wc -l)" 1 'the first'
+    target_end q
+    eventually 5 '[[ $(state a) == exited ]]'
+    so_far a >"$T/log"
+    is "$(of detach "pid=${PID_OF[q]}" reason=exited <"$T/log" | wc -l) $(of detach <"$T/log" | wc -l)" '1 2'
+    is "$(tail -1 "$T/log" | cut -d ' ' -f 2)" stop
+}
+
 t_l14_l15_executable_mappings_come_and_go() {
     mount_pmcfs
     pmc a event=cpu-clock freq=50

@@ -231,14 +231,15 @@ TEST(a_life_is_told_in_order)
                      "detach:100/command stop start maps stop close");
 }
 
-TEST(a_counting_pmc_tells_the_same_and_no_ends)
+TEST(a_counting_pmc_tells_the_same)
 {
     pmc_with("i", "cycles", "100 101");
     accepted("i", "target", "-100");
     fake_kill(&fx.host, 101, true);
     works_run();
     ck_assert_str_eq(log_words("i"),
-                     "allocate:sim::cycles attach:100 attach:101 start detach:100/command stop");
+                     "allocate:sim::cycles attach:100 attach:101 start detach:100/command "
+                     "detach:101/exited stop");
     ck_assert_uint_eq(fx.n_recorders, 0);
 }
 

@@ -454,6 +454,7 @@ TEST(a_removed_cgroup_is_exited)
     fx.host.cgroup[1].alive = false;
     ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
     ck_assert_uint_eq(count_of("i"), count);
+    ck_true(strstr(log_words("i"), "/exited stop"));
 }
 
 TEST(a_cpu_that_comes_opens_the_cgroup_anew)
