@@ -109,6 +109,20 @@ static void number(struct buf *out, const char *name, const char *type, const ch
     buf_char(out, '\n');
 }
 
+/* A set may have an event twice: the later ones are told apart by how many came before. */
+static void event_labels(struct buf *out, const struct set *set, unsigned at)
+{
+    const char *written = set->event[at].written;
+    unsigned before = 0;
+
+    for (unsigned i = 0; i < at; i++)
+        before += strcmp(set->event[i].written, written) == 0;
+    buf_char(out, ',');
+    label(out, "event", written);
+    if (before)
+        buf_printf(out, ",index=\"%u\"", before);
+}
+
 static void print_values(struct look *look, struct buf *out)
 {
     family(out, "pmcfs_count_total", "counter", "Events counted by a PMC.");
@@ -117,8 +131,7 @@ static void print_values(struct look *look, struct buf *out)
 
         for (unsigned i = 0; item_valid(item) && i < item->set->n; i++) {
             sample_begin(out, "pmcfs_count_total", item);
-            buf_char(out, ',');
-            label(out, "event", item->set->event[i].written);
+            event_labels(out, item->set, i);
             buf_char(out, ',');
             label(out, "unit", item->set->event[i].unit);
             buf_char(out, ',');

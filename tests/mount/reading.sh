@@ -91,6 +91,7 @@ b	page-faults	0	0	0	allocated'
 
 t_metrics_are_valid_exposition_text() {
     mount_pmcfs
+    pmc twice event=page-faults event=page-faults event=page_faults event=page-faults count=1,2,3,4
     target_start p
     pmc a event=page-faults event=context-switches "target=${PID_OF[p]}"
     pmc b event=task-clock target=cpu0
@@ -121,6 +122,11 @@ for line in open(sys.argv[1] + "/metrics.prom"):
         seen.add((name, m.group(2)))
 P
     grep -q '^pmcfs_count_total{instance="",pmc="a",event="page-faults",unit="",scope="process"} [0-9]' "$M/metrics.prom"
+    is "$(sed -n 's/^pmcfs_count_total{instance="",pmc="twice",//p' "$M/metrics.prom")" \
+        'event="page-faults",unit="",scope="process"} 1
+event="page-faults",index="1",unit="",scope="process"} 2
+event="page_faults",unit="",scope="process"} 3
+event="page-faults",index="2",unit="",scope="process"} 4'
     for name in pmcfs_enabled_seconds_total pmcfs_running_seconds_total pmcfs_partial \
         pmcfs_lost_records_total pmcfs_state; do
         grep -q "^$name{.*pmc=\"b\"" "$M/metrics.prom" || die "no $name of b"
