@@ -111,6 +111,8 @@ static int print_config(struct call *call, struct look *look)
     for (unsigned key = 0; key < KEYS; key++) {
         if (!key_is_shown(pmc, key))
             continue;
+        if (key == KEY_MODE && !(pmc->settings.given & GIVEN(KEY_MODE)))
+            buf_str(call->out, "# "); /* it follows: a copy is to follow too */
         buf_str(call->out, key_table[key].name);
         buf_char(call->out, '=');
         if (key == KEY_KERNEL)

@@ -78,6 +78,26 @@ t_the_mode_follows_the_target_until_written() {
     is "$(cat "$M/b/mode")" process-counting
 }
 
+t_a_mode_that_follows_is_not_pinned_by_a_copy() {
+    mount_pmcfs
+    pmc a event=page-faults
+    pmc b
+    is "$(grep mode "$M/a/config")" '# mode=process-counting'
+    cat "$M/a/config" >"$M/b/config"
+    cat "$M/a/config" >"$M/a/config"
+    is "$(cat "$M/b/mode")" process-counting
+    local name
+    for name in a b; do
+        accepted "$M/$name/target" cpu0
+        is "$(cat "$M/$name/mode") $(grep mode "$M/$name/config")" 'system-counting # mode=system-counting'
+    done
+    pmc c event=page-faults mode=TC
+    pmc d
+    is "$(grep mode "$M/c/config")" mode=process-counting
+    cat "$M/c/config" >"$M/d/config"
+    refused EINVAL E22 "$M/d/target" cpu0
+}
+
 t_period_or_freq_make_it_sampling_and_both_are_refused() {
     mount_pmcfs
     for text in period=100000 freq=997 mode=TS mode=process-sampling; do
