@@ -265,7 +265,19 @@ static bool takes_long(const struct pmc *pmc)
     return pmc->links->n > COST_SMALL || count_cost(pmc) > COST_SMALL;
 }
 
-/* Busy: run the request again later. Held through another descriptor (lifetime=open): refused. */
+int change_refuse_held(struct call *call)
+{
+    const struct pmc *pmc = call->pmc;
+
+    if (pmc->held_by && (!call->open || call->open->holds != pmc->id))
+        return err_set(&call->err, P29,
+                       "lifetime=open: %s is held through another descriptor until that "
+                       "is closed",
+                       pmc->name);
+    return 0;
+}
+
+/* Busy: run the request again later. */
 static int change_may_begin(struct call *call)
 {
     struct pmc *pmc = call->pmc;
@@ -274,12 +286,7 @@ static int change_may_begin(struct call *call)
         call->wait_for = pmc->id;
         return CALL_WAIT;
     }
-    if (pmc->held_by && (!call->open || call->open->holds != pmc->id))
-        return err_set(&call->err, P29,
-                       "lifetime=open: %s is held through another descriptor until that "
-                       "is closed",
-                       pmc->name);
-    return 0;
+    return change_refuse_held(call);
 }
 
 int change_command(struct call *call, const char *file)

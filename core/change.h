@@ -187,6 +187,8 @@ struct change {
 int change_command(struct call *call, const char *file);
 int change_verb(struct call *call, enum verb verb);
 int change_put(struct call *call);
+/* P29: its PMC is held through another descriptor (lifetime=open). */
+int change_refuse_held(struct call *call);
 /* A work for a PMC on the pending list, or NULL when there is nothing to do (or it is busy). */
 struct work *change_pending(struct pmc *pmc);
 /*

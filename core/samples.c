@@ -1,6 +1,7 @@
 /*
  * What else is done with a log: somebody writes a remark into it, somebody reads it folded.
  */
+#include "core/change.h"
 #include "core/engine.h"
 #include "core/files.h"
 #include "core/folded.h"
@@ -87,7 +88,10 @@ static int remark_finish(struct call *call, struct work *work)
 int store_samples(struct call *call)
 {
     struct pmc *pmc = call->pmc;
+    int rc = change_refuse_held(call);
 
+    if (rc)
+        return rc;
     if (!pmc->settings.value[KEY_LOG])
         return err_set(&call->err, E31, "%s keeps no log (log=off): write log=on to config",
                        pmc->name);

@@ -252,6 +252,7 @@ t_lifetime_open_ends_with_the_last_descriptor() {
     refused EBUSY P29 "$M/a/config" count=4
     refused EBUSY P29 "$M/a/ctl" start
     is "$(count a)" 0
+    refused EBUSY P29 "$M/a/samples" 'a remark'
     echo count=5 >&"$copy"
     is "$(count a)" 5
     exec {copy}>&-
