@@ -39,6 +39,16 @@ static bool claim_cpus(const struct change *change, struct claim *claim)
     return ok;
 }
 
+static int refuse_row(struct change *change)
+{
+    const struct event *event = &change->set->event[0];
+
+    return err_set(&change->err, E19,
+                   "row=%llu: \"%s\" is of class \"%s\", which has no rows: write row=any",
+                   (unsigned long long)change->want.value[KEY_ROW], event->written,
+                   change->engine->classes[event->class_index].name);
+}
+
 /* The claim that the set will need, unreserved; NULL: it needs no rows (yet). */
 static int make_claim(struct change *change, struct claim **out)
 {
@@ -49,6 +59,9 @@ static int make_claim(struct change *change, struct claim **out)
     *out = NULL;
     for (unsigned i = 0; change->set && i < change->set->n; i++)
         n += change->set->event[i].rows != 0;
+    if (n == 0 && change->set && change->want.value[KEY_ROW] != UINT64_MAX &&
+        (change->new_set || !change->pmc->set || (change->given & GIVEN(KEY_ROW))))
+        return refuse_row(change);
     if (n == 0 || change->want.value[KEY_MULTIPLEX])
         return 0;
     claim = calloc(1, sizeof *claim);

@@ -104,6 +104,23 @@ t_a_given_row_is_asked_for() {
     refused EINVAL 'E19|P02' "$M/c/config" 'row=77 event=cycles'
 }
 
+t_a_given_row_of_a_class_without_rows_is_refused() {
+    mount_sim
+    local text
+    pmc a
+    for text in 'row=3 event=page-faults' 'event=page-faults row=3' 'event=page-faults multiplex=on row=0'; do
+        unchanged "$M/a" "refused EINVAL E19 '$M/a/config' '$text'"
+        like "$(cat "$M/a/error")" '"page-faults" is of class "software", which has no rows'
+    done
+    accepted "$M/a/config" 'row=any event=page-faults'
+    unchanged "$M/a" 'refused EINVAL E19 "$M/a/config" row=3'
+    pmc b row=2
+    unchanged "$M/b" 'refused EINVAL E19 "$M/b/event" page-faults'
+    accepted "$M/b/event" 'page-faults cycles' # the row is for those that have rows
+    is "$(row 0 2 disposition)" THREAD
+    unchanged "$M/b" 'refused EINVAL E19 "$M/b/event" page-faults'
+}
+
 t_a_set_is_all_or_nothing() {
     mount_sim
     pmc a

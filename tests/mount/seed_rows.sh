@@ -85,7 +85,7 @@ t_r01_r02_process_pmcs_count_up_and_down() {
     rmdir "$M/a2"
     is "$(row 3 1 disposition) $(row 3 1 users)" 'THREAD 2'
     rmdir "$M/a1"
-    accepted "$M/a3/event" page-faults
+    accepted "$M/a3/config" 'row=any event=page-faults'
     is "$(dispositions)" 'FREE FREE'
 }
 
