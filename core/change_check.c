@@ -56,6 +56,38 @@ static enum err_id misplaced_id(const struct settings *want, unsigned key)
     return key == KEY_CALLCHAIN && want->value[key] == CALLCHAIN_USER ? X04 : P07;
 }
 
+static int refuse_counts(struct change *change)
+{
+    const unsigned n = change->want.n_counts, events = change->set->n;
+    const bool given = change->given & GIVEN(KEY_COUNT);
+
+    return err_set(&change->err, P02,
+                   "count: %u value%s%s for %u event%s: write %u number%s, separated by commas%s",
+                   n, n == 1 ? "" : "s", given ? "" : ", written before,", events,
+                   events == 1 ? "" : "s", events, events == 1 ? "" : "s",
+                   given ? "" : ", in one command to config with event=");
+}
+
+/* One initial value for each event. Those of an earlier set stay, as far as they go. */
+static int check_counts(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    struct settings *want = &change->want;
+    bool put = change->put && strcmp(change->file, "count") == 0;
+
+    if (!change->set || want->n_counts == change->set->n)
+        return 0;
+    if (change->given & GIVEN(KEY_COUNT)) /* the value it has is accepted */
+        return !put && !change->new_set && settings_same(want, &pmc->settings, KEY_COUNT)
+                   ? 0
+                   : refuse_counts(change);
+    if (!pmc->set && !key_standard(want, KEY_COUNT))
+        return refuse_counts(change);
+    if (want->n_counts > change->set->n)
+        want->n_counts = change->set->n;
+    return 0;
+}
+
 static int check_places(struct change *change)
 {
     const struct mode_row *mode = &mode_table[change->effective];
@@ -80,12 +112,7 @@ static int check_places(struct change *change)
         return err_set(&change->err, P07,
                        "period and freq exclude each other: take one back with "
                        "\"period=off\" or \"freq=off\"");
-    if (change->set && want->n_counts > change->set->n && !(change->given & GIVEN(KEY_COUNT)))
-        change->want.n_counts = change->set->n; /* those of an earlier set */
-    if (change->set && want->n_counts > change->set->n)
-        return err_set(&change->err, P02, "count: %u values for %u event%s", want->n_counts,
-                       change->set->n, change->set->n == 1 ? "" : "s");
-    return 0;
+    return check_counts(change);
 }
 
 /* ---- mode and events ---- */

@@ -270,6 +270,16 @@ t_kernel_mode_of_what_is_counted_whole_needs_the_right_too() {
     is "$(result_as "$ALICE" write "$M/a/target" self)" ok
 }
 
+t_a_set_has_one_initial_value_for_each_event() {
+    mount_pmcfs
+    pmc a event=page-faults event=task-clock count=5,6
+    unchanged "$M/a" 'refused EINVAL P02 "$M/a/config" count=7'
+    unchanged "$M/a" 'refused EINVAL P02 "$M/a/count" 7'
+    like "$(cat "$M/a/error")" '1 value for 2 events: write 2 numbers'
+    accepted "$M/a/count" 7,8
+    is "$(count a | xargs)" '7 8'
+}
+
 t_initial_values_beyond_a_smaller_set_are_dropped() {
     mount_pmcfs
     pmc a event=page-faults event=task-clock count=5,6

@@ -132,12 +132,30 @@ TEST(a_set_is_one_line_per_event)
     ck_assert_str_eq(read_file("s", "count"), "1000000\n2000000\n2\n");
     ck_assert_str_eq(read_file("s", "event"), "cycles\ninstructions\npage-faults\n");
     accepted("s", "ctl", "stop");
-    accepted("s", "count", "1,2");
+    accepted("s", "count", "1,2,0");
     ck_assert_str_eq(read_file("s", "count"), "1\n2\n0\n");
     accepted("s", "config", "event=branches event=cycles");
     ck_assert_str_eq(read_file("s", "event"), "branches\ncycles\n");
     ck_assert_str_eq(read_file("s", "count"), "1\n2\n");
     refused("s", "config", "count=1,2,3", EINVAL, P02);
+}
+
+TEST(a_set_has_one_number_for_each_event)
+{
+    pmc_with("s", "cycles instructions", "");
+    refused("s", "count", "7", EINVAL, P02);
+    ck_true(strstr(read_file("s", "error"), "1 value for 2 events: write 2 numbers"));
+    refused("s", "count", "0", EINVAL, P02);
+    refused("s", "config", "count=7", EINVAL, P02);
+    refused("s", "config", "event=branches event=cycles count=0", EINVAL, P02);
+    accepted("s", "config", "count=0"); /* as it is */
+    ck_assert_str_eq(read_file("s", "count"), "0\n0\n");
+    ck_assert_int_eq(pmc_make("t"), 0);
+    accepted("t", "config", "count=7");
+    refused("t", "event", "cycles instructions", EINVAL, P02);
+    ck_true(strstr(read_file("t", "error"), "1 value, written before, for 2 events"));
+    accepted("t", "config", "event=cycles event=instructions count=7,8");
+    ck_assert_str_eq(read_file("t", "count"), "7\n8\n");
 }
 
 TEST(a_set_has_at_most_64_events)
