@@ -84,6 +84,8 @@ static int drain_finish(struct call *call, struct work *work)
         pmc->draining = false;
         pmc_record_fds(pmc);
         call->engine->drained += drain->item[i].any;
+        if (pmc->instance)
+            pmc->instance->drained += drain->item[i].any;
         if (drain->item[i].any)
             pmc_wake(pmc);
         pmc_unref(pmc);

@@ -195,6 +195,7 @@ struct row_pid {
 struct rows_text {
     struct work work;
     struct engine *engine;
+    const struct instance *from; /* whose file it is; while the lines are made */
     pid_t tid;       /* who reads */
     struct buf text; /* without the numbers */
     struct row_pid *pids;
@@ -238,23 +239,23 @@ static void row_settings(struct buf *out, const struct pmc *pmc)
     buf_char(out, '\n');
 }
 
-static void row_owner(struct rows_text *rows, const struct rights *rights, unsigned users,
-                      uint64_t oldest)
+static void row_owner(struct rows_text *rows, const struct rights *rights,
+                      const struct slot_view *view)
 {
-    const struct pmc *pmc = oldest ? ids_find(&rows->engine->pmcs, oldest) : NULL;
+    const struct pmc *pmc = view->oldest ? ids_find(&rows->engine->pmcs, view->oldest) : NULL;
     struct buf *out = &rows->text;
 
-    buf_u64(out, users);
+    buf_u64(out, view->users);
     if (!pmc) {
         buf_str(out, " - - - - - -\n");
         return;
     }
-    if (!access_read(pmc, rights)) {
+    if (!access_read(pmc, rows->from, rights)) {
         buf_str(out, " other other other other - -\n");
         return;
     }
     buf_char(out, ' ');
-    buf_str(out, pmc->name);
+    pmc_print_path(pmc, rows->from, out);
     buf_char(out, ' ');
     buf_u64(out, pmc->uid);
     buf_char(out, ' ');
@@ -273,9 +274,9 @@ static void row_line(struct rows_text *rows, const struct rights *rights, unsign
 {
     const struct engine *engine = rows->engine;
     struct buf *out = &rows->text;
-    uint64_t oldest = 0;
-    unsigned users = rows_users(engine->rows, cpu, class_index, row, &oldest);
+    struct slot_view view;
 
+    rows_view(engine->rows, rows->from->id, cpu, class_index, row, &view);
     buf_u64(out, cpu);
     buf_char(out, ' ');
     buf_u64(out, number);
@@ -286,11 +287,11 @@ static void row_line(struct rows_text *rows, const struct rights *rights, unsign
     buf_char(out, ' ');
     buf_str(out, engine->classes[class_index].name);
     buf_char(out, ' ');
-    buf_str(out, disposition_name(rows_disposition(engine->rows, class_index, row)));
+    buf_str(out, disposition_name(view.disposition));
     buf_char(out, ' ');
-    buf_str(out, slot_name(rows_slot(engine->rows, cpu, class_index, row)));
+    buf_str(out, slot_name(view.state));
     buf_char(out, ' ');
-    row_owner(rows, rights, users, oldest);
+    row_owner(rows, rights, &view);
 }
 
 static void rows_lines(struct rows_text *rows, const struct rights *rights)
@@ -373,6 +374,7 @@ int show_info_rows(struct call *call)
     if (!rows)
         return err_set(&call->err, E32, "no memory");
     rows->engine = call->engine;
+    rows->from = call->instance;
     rows->tid = call->tid;
     buf_init(&rows->text, NULL, 0);
     rows_lines(rows, call->rights);
@@ -382,37 +384,70 @@ int show_info_rows(struct call *call)
 }
 
 /* Of all logs, also of those that are gone. */
-static void log_sums(struct engine *engine, struct log_stats *sums)
+static void log_sums(struct ids *pmcs, const struct log_stats *released, struct log_stats *sums)
 {
     struct log_stats stats;
     uint64_t id = 0;
 
-    *sums = engine->released;
-    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
+    *sums = *released;
+    for (struct pmc *pmc; (pmc = ids_next(pmcs, id, &id));) {
         pmc_log_stats(pmc, &stats);
         log_add(sums, &stats);
     }
 }
 
-int show_info_stats(struct call *call)
+static void print_logs(struct buf *out, const struct log_stats *logs)
 {
-    struct engine *engine = call->engine;
+    fact(out, "log_lost", logs->lost + logs->refused);
+    fact(out, "kernel_lost", logs->kernel_lost);
+    fact(out, "throttled", logs->throttled);
+    fact(out, "hidden", logs->hidden);
+}
+
+/* hwpmc's eight, with what comes nearest. */
+static void print_eight(struct buf *out, const struct log_stats *logs, uint64_t operations,
+                        uint64_t failed, uint64_t drained)
+{
+    fact(out, "intr_ignored", logs->hidden);
+    fact(out, "intr_processed", logs->records);
+    fact(out, "intr_bufferfull", logs->kernel_lost);
+    fact(out, "syscalls", operations);
+    fact(out, "syscall_errors", failed);
+    fact(out, "buffer_requests", logs->records + logs->refused);
+    fact(out, "buffer_requests_failed", logs->refused);
+    fact(out, "log_sweeps", drained);
+}
+
+static int show_stats_inside(struct call *call)
+{
+    struct instance *instance = call->instance;
     struct buf *out = call->out;
     struct log_stats logs;
 
-    log_sums(engine, &logs);
-    fact(out, "intr_ignored", logs.hidden); /* hwpmc's eight, with what comes nearest */
-    fact(out, "intr_processed", logs.records);
-    fact(out, "intr_bufferfull", logs.kernel_lost);
-    fact(out, "syscalls", engine->operations);
-    fact(out, "syscall_errors", engine->operations_failed);
-    fact(out, "buffer_requests", logs.records + logs.refused);
-    fact(out, "buffer_requests_failed", logs.refused);
-    fact(out, "log_sweeps", engine->drained);
+    log_sums(&instance->pmcs, &instance->released, &logs);
+    print_eight(out, &logs, instance->operations, instance->operations_failed, instance->drained);
+    fact(out, "pmcs", instance->n);
+    fact(out, "descriptors", instance->share->fds);
+    fact(out, "attaches", instance->attaches);
+    fact(out, "attaches_raced", instance->attaches_raced);
+    print_logs(out, &logs);
+    return CALL_DONE;
+}
+
+int show_info_stats(struct call *call)
+{
     static const char *const names[STAT_COUNT] = {
         [STAT_REQUESTS] = "requests", [STAT_PARKED] = "parked",   [STAT_OPEN_FILES] = "open_files",
         [STAT_WORKS] = "works",       [STAT_RELOADS] = "reloads",
     };
+    struct engine *engine = call->engine;
+    struct buf *out = call->out;
+    struct log_stats logs;
+
+    if (!instance_is_root(call->instance))
+        return show_stats_inside(call);
+    log_sums(&engine->pmcs, &engine->released, &logs);
+    print_eight(out, &logs, engine->operations, engine->operations_failed, engine->drained);
     for (unsigned i = 0; i < STAT_COUNT; i++)
         fact(out, names[i], engine->stats[i]);
     fact(out, "pmcs", engine->pmcs.n);
@@ -421,10 +456,8 @@ int show_info_stats(struct call *call)
     fact(out, "descriptors_limit", engine->fd_limit);
     fact(out, "attaches", engine->attaches);
     fact(out, "attaches_raced", engine->attaches_raced);
-    fact(out, "log_lost", logs.lost + logs.refused);
-    fact(out, "kernel_lost", logs.kernel_lost);
-    fact(out, "throttled", logs.throttled);
-    fact(out, "hidden", logs.hidden);
+    print_logs(out, &logs);
+    fact(out, "instances", engine->instances.n);
     return CALL_DONE;
 }
 

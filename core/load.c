@@ -138,8 +138,7 @@ static bool pmc_fill(struct loading *load, struct pmc *pmc)
     struct links *links = links_new(rest->links);
     struct tally *base = tally_new(rest->events);
     pmc->set = rest->events ? set_new(rest->events) : NULL;
-    if (!links || !base || (rest->events && !pmc->set) ||
-        !ids_add(&load->engine->pmcs, pmc->id, pmc)) {
+    if (!links || !base || (rest->events && !pmc->set)) {
         free(links);
         free(base);
         return false;
@@ -152,13 +151,18 @@ static bool pmc_fill(struct loading *load, struct pmc *pmc)
     return true;
 }
 
+/* "INSTANCE NAME", and the rest. */
 static struct pmc *pmc_named(struct loading *load)
 {
     struct word word;
-    char *name = scan_word(&load->line, &word) ? word_dup(word) : NULL;
-    bool fits = name && name_legal(name, NULL) && !instance_find(load->engine->root, name);
-    struct pmc *pmc = fits ? pmc_new(load->engine->root, name) : NULL;
+    uint64_t id;
+    bool fits = scan_u64(&load->line, INSTANCE_ID_MAX, &id) && scan_word(&load->line, &word);
+    struct instance *instance = fits ? engine_instance(load->engine, id) : NULL;
+    char *name = instance ? word_dup(word) : NULL;
+    struct pmc *pmc = NULL;
 
+    if (name && name_legal(name, NULL) && !instance_find(instance, name))
+        pmc = pmc_new(instance, name);
     free(name);
     return pmc;
 }
@@ -172,12 +176,8 @@ static bool load_pmc(struct loading *load)
     load->events = load->links = 0;
     if (!pmc)
         return false;
-    if (!pmc_fill(load, pmc) || !pmc_charge(pmc, pmc->uid)) {
-        if (ids_find(&engine->pmcs, pmc->id) == pmc)
-            ids_remove(&engine->pmcs, pmc->id);
-        instance_remove(engine->root, pmc);
-        pmc->instance = NULL;
-        pmc_unref(pmc);
+    if (!pmc_fill(load, pmc) || !pmc_put_on(pmc, pmc->id, pmc->uid)) {
+        pmc_drop(pmc);
         return false;
     }
     load->pmc = pmc;
@@ -374,12 +374,52 @@ static bool load_counter(struct loading *load)
 static bool load_error(struct loading *load)
 {
     struct last_error error = {.line = NULL};
-    bool fine = saved_scan(&saved_error, &error, &load->line);
+    struct instance *instance = NULL;
+    uint64_t id;
+    bool fine = scan_u64(&load->line, INSTANCE_ID_MAX, &id) &&
+                (instance = engine_instance(load->engine, id)) &&
+                saved_scan(&saved_error, &error, &load->line);
 
     if (fine && error.line)
-        instance_set_error(load->engine->root, error.uid, error.when, error.line);
+        instance_set_error(instance, error.uid, error.when, error.line);
     free(error.line);
     return fine;
+}
+
+/* ---- instances ---- */
+
+static bool instance_sound(const struct engine *engine, const struct instance *instance)
+{
+    bool fine = instance->id > 0 && instance->id <= INSTANCE_ID_MAX && instance->name &&
+                name_legal(instance->name, NULL) && !instance_by_name(engine, instance->name) &&
+                !ids_find(&engine->instances, instance->id);
+
+    for (unsigned i = 0; i < LIMITS; i++)
+        fine = fine && instance->limit[i] <= limit_max((enum limit)i);
+    return fine;
+}
+
+static bool load_instance(struct loading *load)
+{
+    struct engine *engine = load->engine;
+    struct instance read = {.name = NULL}, *made = NULL;
+    uint64_t holder;
+
+    if (saved_scan(&saved_instance, &read, &load->line) &&
+        scan_u64(&load->line, UINT64_MAX, &holder) && instance_sound(engine, &read))
+        made = instance_make(engine, read.id, read.name);
+    free(read.name);
+    if (!made)
+        return false;
+    instance_fill(made, &read);
+    struct proc *proc = ids_find(&engine->procs, holder);
+    if (proc) {
+        proc_ref(proc);
+        instance_hold(made, proc);
+    }
+    if (engine->next_instance <= made->id)
+        engine->next_instance = made->id + 1;
+    return true;
 }
 
 /* ---- the whole ---- */
@@ -396,6 +436,7 @@ static const struct {
     {"catalog", false, load_catalog},
     {"disabled", false, load_disabled},
     {"process", false, load_process},
+    {"instance", false, load_instance},
     {"pmc", false, load_pmc},
     {"settings", true, load_settings},
     {"event", true, load_event},

@@ -289,6 +289,9 @@ static const struct {
     {"engine", 70},
     {"queue", 71},
     {"sinks", 71},
+    {"admin_instance", 71},
+    {"instances.h", 70},
+    {"instances.c", 71},
     {"tree", 71},
 };
 
