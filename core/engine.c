@@ -204,6 +204,11 @@ struct pmc *engine_pmc_next(struct instance *instance, uint64_t after)
     return ids_next(&instance->pmcs, after, &id);
 }
 
+struct instance *engine_pmc_instance(const struct pmc *pmc)
+{
+    return pmc->instance;
+}
+
 void engine_pmc_attr(const struct pmc *pmc, struct pmc_attr *attr)
 {
     *attr = (struct pmc_attr){
