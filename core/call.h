@@ -94,7 +94,7 @@ struct call {
 
 /* What the engine wants done after its lock is dropped. */
 enum effect_kind {
-    EFFECT_WAKE,   /* run parked requests waiting for id again; tell its pollers */
+    EFFECT_WAKE,    /* run parked requests waiting for id again; tell its pollers */
     EFFECT_REMOVED, /* a PMC was released by pmcfs itself: entry `name` of instance id is gone */
     EFFECT_INSTANCE /* instance `name` is gone; id 1: by pmcfs itself, 0: by rmdir */
 };

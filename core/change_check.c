@@ -246,8 +246,7 @@ static int check_rights(struct change *change)
 
     if ((change->given & GIVEN(KEY_KERNEL)) && change->want.value[KEY_KERNEL] &&
         !change->may_kernel && !settings_same(&change->want, &change->pmc->settings, KEY_KERNEL))
-        return err_set(&change->err, P18, "kernel=on: kernel mode, which %s",
-                       needs_kernel(change));
+        return err_set(&change->err, P18, "kernel=on: kernel mode, which %s", needs_kernel(change));
     for (unsigned i = 0; counts && change->set && i < change->set->n; i++) {
         const struct plan_event *plan = &change->plan[i];
         /* What is counted whole is counted for everybody, unless its spelling asks for kernel mode.

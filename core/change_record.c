@@ -46,8 +46,7 @@ static int say_quota(struct change *change, const char *what)
                      "%s of %s (logsize %llu) would be more than %s leaves: set a smaller logsize, "
                      "or release other PMCs",
                      what, change->pmc->name,
-                     (unsigned long long)log_size(change->engine, &change->want),
-                     buf_text(&limit));
+                     (unsigned long long)log_size(change->engine, &change->want), buf_text(&limit));
     buf_free(&limit);
     return rc;
 }

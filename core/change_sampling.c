@@ -173,9 +173,9 @@ static int say_quota(struct change *change)
 
     buf_init(&limit, room, sizeof room);
     account_print_limit(change->pmc->account, &limit);
-    int rc = err_set(&change->err, P11,
-                     "%s leaves nothing for one more set of events in the log of %s",
-                     buf_text(&limit), change->pmc->name);
+    int rc =
+        err_set(&change->err, P11, "%s leaves nothing for one more set of events in the log of %s",
+                buf_text(&limit), change->pmc->name);
     buf_free(&limit);
     return rc;
 }

@@ -204,6 +204,13 @@ struct pmc *engine_pmc_next(struct instance *instance, uint64_t after)
     return ids_next(&instance->pmcs, after, &id);
 }
 
+struct pmc *engine_pmc_after(struct engine *engine, uint64_t after)
+{
+    uint64_t id;
+
+    return ids_next(&engine->pmcs, after, &id);
+}
+
 struct instance *engine_pmc_instance(const struct pmc *pmc)
 {
     return pmc->instance;

@@ -61,6 +61,7 @@ struct pmc *engine_pmc(struct engine *engine, uint64_t id); /* NULL: released */
 struct pmc *engine_pmc_named(struct instance *instance, const char *name);
 /* In order of serials: the first PMC of the instance with id > after, or NULL (readdir). */
 struct pmc *engine_pmc_next(struct instance *instance, uint64_t after);
+struct pmc *engine_pmc_after(struct engine *engine, uint64_t after); /* of all instances */
 void engine_pmc_attr(const struct pmc *pmc, struct pmc_attr *attr);
 struct instance *engine_pmc_instance(const struct pmc *pmc); /* NULL: released */
 size_t engine_pmc_count(const struct engine *engine);

@@ -196,8 +196,8 @@ struct rows_text {
     struct work work;
     struct engine *engine;
     const struct instance *from; /* whose file it is; while the lines are made */
-    pid_t tid;       /* who reads */
-    struct buf text; /* without the numbers */
+    pid_t tid;                   /* who reads */
+    struct buf text;             /* without the numbers */
     struct row_pid *pids;
     size_t n, size;
 };

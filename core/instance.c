@@ -310,9 +310,9 @@ void user_unref(struct engine *engine, struct user *user)
 /* ---- what logs take ---- */
 
 struct account {
-    struct user *user, *share;    /* share: of its instance, or NULL */
-    uint64_t limit, share_limit;  /* of all the user's, and the instance's, accounts */
-    uint64_t bytes;               /* of this one */
+    struct user *user, *share;   /* share: of its instance, or NULL */
+    uint64_t limit, share_limit; /* of all the user's, and the instance's, accounts */
+    uint64_t bytes;              /* of this one */
     bool ended, share_refused;
 };
 
@@ -340,7 +340,8 @@ static bool leaves(uint64_t used, uint64_t limit, int64_t bytes)
 
 static bool account_grants(struct account *account, int64_t bytes)
 {
-    account->share_refused = account->share && !leaves(account->share->log, account->share_limit, bytes);
+    account->share_refused =
+        account->share && !leaves(account->share->log, account->share_limit, bytes);
     return !account->share_refused && leaves(account->user->log, account->limit, bytes);
 }
 

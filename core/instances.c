@@ -204,7 +204,8 @@ static int binding_finish(struct call *call, struct work *work)
             binding->proc->watched = false;
             while (binding->proc->held)
                 instance_let_go(binding->proc->held);
-            binding->rc = err_set(&binding->err, P14, "the end of your PID namespace cannot be watched");
+            binding->rc =
+                err_set(&binding->err, P14, "the end of your PID namespace cannot be watched");
         }
         return binding_end(call, binding, binding->rc);
     }

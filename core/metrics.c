@@ -223,8 +223,8 @@ static void print_health(struct call *call)
                    instance->operations_failed, instance->attaches_raced);
         return;
     }
-    print_work(out, engine->pmcs.n, engine->fds_used, engine->operations,
-               engine->operations_failed, engine->attaches_raced);
+    print_work(out, engine->pmcs.n, engine->fds_used, engine->operations, engine->operations_failed,
+               engine->attaches_raced);
     number(out, "pmcfs_descriptors_limit", "gauge", "Descriptors that pmcfs may open.",
            engine->fd_limit);
     number(out, "pmcfs_instances", "gauge", "Instances.", engine->instances.n);

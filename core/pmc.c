@@ -174,7 +174,8 @@ void pmc_hold_fds(struct pmc *pmc, long n)
 bool pmc_put_on(struct pmc *pmc, uint64_t id, uid_t uid)
 {
     struct engine *engine = pmc->engine;
-    bool known = ids_add(&engine->pmcs, id, pmc), listed = known && ids_add(&pmc->instance->pmcs, id, pmc);
+    bool known = ids_add(&engine->pmcs, id, pmc),
+         listed = known && ids_add(&pmc->instance->pmcs, id, pmc);
 
     pmc->id = id;
     if (listed && pmc_charge(pmc, uid))

@@ -133,10 +133,10 @@ void proc_adopted(struct proc *proc);
 void proc_ref(struct proc *proc);
 /* NULL; or, when this was the last reference, the proc for proc_destroy() without the lock. */
 struct proc *proc_unref(struct engine *engine, struct proc *proc);
-void proc_destroy(struct engine *engine, struct proc *proc); /* NULL allowed */
+void proc_destroy(struct engine *engine, struct proc *proc);   /* NULL allowed */
 void procs_destroy(struct engine *engine, struct proc *procs); /* all that were buried */
-void proc_bury(struct engine *engine, struct proc *proc);    /* with the lock, for later; the same */
-void link_set_proc(struct link *link, struct proc *proc);    /* takes a reference */
+void proc_bury(struct engine *engine, struct proc *proc); /* with the lock, for later; the same */
+void link_set_proc(struct link *link, struct proc *proc); /* takes a reference */
 void link_leave_proc(struct link *link); /* off the proc's list; the reference stays */
 
 /* "pid:1234" "tid:1234" "cpu:3" "cgroup:/a" (detail) or "1234" "tid:1234" "cpu3" … (target,

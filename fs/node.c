@@ -307,7 +307,8 @@ int node_lookup(struct fs *fs, struct call *call, const struct node *dir, const 
 static fuse_ino_t node_parent(struct fs *fs, const struct node *dir)
 {
     static const unsigned above[DIR_KINDS] = {
-        [DIR_CLASS] = 4, [DIR_CPU] = 5, [DIR_TUNABLES] = 5, [DIR_LIMITS] = 5, [DIR_LIMIT] = NODE_LIMITS,
+        [DIR_CLASS] = 4,           [DIR_CPU] = 5, [DIR_TUNABLES] = 5, [DIR_LIMITS] = 5,
+        [DIR_LIMIT] = NODE_LIMITS,
     };
     unsigned number = above[dir->row->is];
     struct pmc *pmc = dir->kind == NODE_PMC ? engine_pmc(fs->engine, dir->object) : NULL;

@@ -31,8 +31,7 @@ int attach_fits(const struct attach *attach, size_t groups, size_t others)
     unsigned long stay = attach->fds_used + groups * attach->shape.per_task, need = stay + others;
 
     if (stay > attach->plan->fds_quota)
-        return err_set(attach->err, P11,
-                       "needs %lu descriptors, quota has %lu left (%s)", stay,
+        return err_set(attach->err, P11, "needs %lu descriptors, quota has %lu left (%s)", stay,
                        attach->plan->fds_quota, attach->plan->fds_limit);
     if (need <= attach->plan->fds_free)
         return 0;
