@@ -30,6 +30,7 @@ struct fixture {
     struct sink sink;
     const char *options;
     pid_t tid; /* who writes and reads from now on */
+    uint64_t instance; /* through which instance; 0: the root */
     struct rights *rights;
     bool lazy;      /* the engine's own works wait until works_run() */
     int rc;         /* of the last operation, negative errno */
