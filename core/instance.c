@@ -66,22 +66,6 @@ uint64_t limit_max(enum limit limit)
     return limit_table[limit].words[0] ? 1 : limit_table[limit].max;
 }
 
-void instance_fill(struct instance *instance, const struct instance *from)
-{
-    instance->uid = from->uid;
-    instance->gid = from->gid;
-    instance->mode = from->mode;
-    instance->made_ns = from->made_ns;
-    instance->changed_ns = from->changed_ns;
-    memcpy(instance->limit, from->limit, sizeof instance->limit);
-    instance->operations = from->operations;
-    instance->operations_failed = from->operations_failed;
-    instance->attaches = from->attaches;
-    instance->attaches_raced = from->attaches_raced;
-    instance->drained = from->drained;
-    instance->released = from->released;
-}
-
 void instance_free(struct instance *instance)
 {
     if (!instance)
@@ -154,7 +138,7 @@ void instance_remove(struct instance *instance, struct pmc *pmc)
 
 struct instance *instance_by_name(const struct engine *engine, const char *name)
 {
-    for (size_t i = 0; i < engine->instances.used; i++) {
+    for (size_t i = engine->instances.first; i < engine->instances.used; i++) {
         struct instance *instance = engine->instances.slots[i].object;
 
         if (instance && strcmp(instance->name, name) == 0)

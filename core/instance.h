@@ -57,8 +57,6 @@ struct instance {
 struct instance *instance_new(struct engine *engine, uint64_t id);
 /* One that is not the root; the name is copied. NULL: no memory. */
 struct instance *instance_make(struct engine *engine, uint64_t id, const char *name);
-/* What is saved of it, but for its number and name. */
-void instance_fill(struct instance *instance, const struct instance *from);
 void instance_free(struct instance *instance); /* asserts that it has no PMC */
 static inline bool instance_is_root(const struct instance *instance)
 {

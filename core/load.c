@@ -5,6 +5,7 @@
 #include "core/engine.h"
 
 #include "core/fields.h"
+#include "core/instance_save.h"
 #include "core/pmc.h"
 
 #include <errno.h>
@@ -386,40 +387,9 @@ static bool load_error(struct loading *load)
     return fine;
 }
 
-/* ---- instances ---- */
-
-static bool instance_sound(const struct engine *engine, const struct instance *instance)
-{
-    bool fine = instance->id > 0 && instance->id <= INSTANCE_ID_MAX && instance->name &&
-                name_legal(instance->name, NULL) && !instance_by_name(engine, instance->name) &&
-                !ids_find(&engine->instances, instance->id);
-
-    for (unsigned i = 0; i < LIMITS; i++)
-        fine = fine && instance->limit[i] <= limit_max((enum limit)i);
-    return fine;
-}
-
 static bool load_instance(struct loading *load)
 {
-    struct engine *engine = load->engine;
-    struct instance read = {.name = NULL}, *made = NULL;
-    uint64_t holder;
-
-    if (saved_scan(&saved_instance, &read, &load->line) &&
-        scan_u64(&load->line, UINT64_MAX, &holder) && instance_sound(engine, &read))
-        made = instance_make(engine, read.id, read.name);
-    free(read.name);
-    if (!made)
-        return false;
-    instance_fill(made, &read);
-    struct proc *proc = ids_find(&engine->procs, holder);
-    if (proc) {
-        proc_ref(proc);
-        instance_hold(made, proc);
-    }
-    if (engine->next_instance <= made->id)
-        engine->next_instance = made->id + 1;
-    return true;
+    return instance_scan(load->engine, &load->line);
 }
 
 /* ---- the whole ---- */

@@ -5,6 +5,7 @@
 #include "core/engine.h"
 
 #include "core/fields.h"
+#include "core/instance_save.h"
 #include "core/pmc.h"
 
 #include <inttypes.h>
@@ -164,17 +165,6 @@ static void save_processes(struct engine *engine, struct buf *out)
     }
 }
 
-static void save_instances(struct engine *engine, struct buf *out)
-{
-    uint64_t id = 0;
-
-    for (struct instance *one; (one = ids_next(&engine->instances, id, &id));) {
-        saved_begin(&saved_instance, out);
-        saved_print(&saved_instance, one, out);
-        buf_printf(out, " %" PRIu64 "\n", one->holder ? one->holder->id : 0);
-    }
-}
-
 static void save_errors(const struct instance *instance, struct buf *out)
 {
     for (size_t i = 0; i < instance->n_errors; i++) {
@@ -198,7 +188,7 @@ void engine_save(struct engine *engine, struct buf *out)
         buf_str(out, "catalog\n");
     save_rows(engine, out);
     save_processes(engine, out);
-    save_instances(engine, out);
+    instances_print(engine, out);
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)
         save_pmc(engine, out, pmc);
     save_errors(engine->root, out);

@@ -249,6 +249,8 @@ static const struct {
     {"parts", 30},
     {"target", 31},
     {"instance.h", 31},
+    {"instance_save", 64},
+    {"info_rows", 71},
     {"pmc", 40},
     {"pmc_log", 41},
     {"instance.c", 41},
