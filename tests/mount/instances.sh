@@ -76,7 +76,9 @@ t_only_the_superuser_makes_and_removes_one() {
     done
     is "$(ls "$M/instances")" one
     setpriv --bounding-set=-all,+perfmon --inh-caps=-all mkdir "$M/instances/two"
+    stat "$M/instances/one" "$M/admin/instances/one/ctl" >/dev/null
     rmdir "$M/instances/one" "$M/instances/two"
+    eventually 5 '[[ ! -e $M/instances/one && ! -e $M/admin/instances/one ]]'
     is "$(list "$M/instances" "$M/admin/instances")" ''
 }
 
@@ -154,10 +156,17 @@ t_rmdir_wants_it_empty_and_release_does_not() {
     is "$(result write "$M/admin/instances/one/ctl" free)" EINVAL
     like "$(cat "$M/info/last_error")" '^EINVAL P19 ctl: .*"free".* release'
     is "$(result_by "${POWERLESS[@]}" -- write "$M/admin/instances/one/ctl" release)" EPERM
+    # Names that the kernel knows are told to it.
+    stat "$M/instances/one" "$M/instances/one/a" "$M/admin/instances/one/ctl" >/dev/null
     accepted "$M/admin/instances/one/ctl" release
     is "$(list "$M/instances" "$M/admin/instances")" ''
+    eventually 5 '[[ ! -e $M/instances/one && ! -e $M/admin/instances/one ]]'
     eventually 5 '[[ $(stat_value pmcs) == 0 && $(stat_value descriptors) == 0 ]]'
     is "$(stat_value instances)" 0
+    instance empty
+    stat "$M/instances/empty/info/rows" >/dev/null
+    accepted "$M/admin/instances/empty/ctl" release
+    eventually 5 '[[ ! -e $M/instances/empty ]]'
     instance one
     [[ ! -e $M/instances/one/a && ! -e $M/instances/one/b ]]
 }
