@@ -114,11 +114,11 @@ int store_instance_ctl(struct call *call)
     int rc = instance ? only_superuser(call) : say_gone(call);
 
     if (rc == 0)
-        rc = one_word(call, P19, &word);
+        rc = one_word(call, X17, &word);
     if (rc)
         return rc;
     if (!word_is(word, "release"))
-        return err_set(&call->err, P19,
+        return err_set(&call->err, X17,
                        "an instance has no verb \"" WORD_FMT "\": write release, which releases "
                        "its PMCs and removes it",
                        WORD_ARG(word));
