@@ -575,3 +575,31 @@ t_a_binding_survives_a_reload() {
     echo >&"${IN[one]}"
     eventually 10 '[[ $(ls "$M/instances") == "" ]]'
 }
+
+t_they_come_and_go_under_their_users() {
+    mount_sim
+    target_start p "$ALICE"
+    local end=$((SECONDS + 4)) worker
+    # One makes and releases, the others use what is there; each may find it gone at any moment.
+    for worker in 1 2 3; do
+        while ((SECONDS < end)); do
+            as "$ALICE" mkdir "$M/instances/one/a$worker"
+            "$HELPERS/io" write "$M/instances/one/a$worker/config" "event=cycles target=${PID_OF[p]}"
+            cat "$M"/instances/one/{counts,metrics.prom,info/rows,info/stats} "$M/counts" "$M/info/rows"
+            ls -lR "$M/instances" "$M/admin/instances"
+            as "$ALICE" rmdir "$M/instances/one/a$worker"
+        done >/dev/null 2>&1 &
+        PID_OF[worker$worker]=$!
+    done
+    while ((SECONDS < end)); do
+        mkdir "$M/instances/one"
+        chown "$ALICE" "$M/instances/one"
+        sleep 0.05
+        "$HELPERS/io" write "$M/admin/instances/one/ctl" release >/dev/null
+    done
+    for worker in 1 2 3; do wait "${PID_OF[worker$worker]}" || :; done
+    eventually 10 '[[ $(stat_value pmcs) == 0 && $(stat_value descriptors) == 0 ]]'
+    is "$(stat_value instances)" 0
+    target_end p
+    eventually 5 '[[ $(stat_value processes) == 0 ]]'
+}
