@@ -119,6 +119,7 @@ struct binding {
     struct engine *engine;
     uint64_t instance;
     pid_t tid;
+    bool found;
     struct process *process; /* found; to be freed unless a proc took it */
     struct proc *proc;       /* a reference of the work's own */
     bool watch;
@@ -149,25 +150,26 @@ static void binding_run(struct work *work)
     struct binding *binding = (struct binding *)work;
     const struct host *host = binding->engine->host;
 
-    if (!binding->proc) {
+    if (!binding->found) {
         binding->rc = find_first(binding);
         return;
     }
     if (binding->process)
         host->process_free(binding->process);
-    binding->process = NULL;
     if (binding->watch)
         binding->rc = host->process_watch(binding->proc->process, binding->proc->id);
 }
 
-/* Somebody was faster, or nothing is to be bound: what was found is freed without the lock. */
-static bool binding_hold(struct binding *binding, struct instance *instance)
+/* Holds the instance, unless somebody was faster. Without memory: rc, as for what follows. */
+static void binding_hold(struct binding *binding, struct instance *instance)
 {
     bool taken;
     struct proc *proc = proc_get(binding->engine, binding->process, &taken);
 
-    if (!proc)
-        return false;
+    if (!proc) {
+        binding->rc = err_set(&binding->err, E32, "no memory");
+        return;
+    }
     if (taken)
         binding->process = NULL;
     proc_ref(proc);
@@ -178,12 +180,22 @@ static bool binding_hold(struct binding *binding, struct instance *instance)
         proc_ref(proc);
         instance_hold(instance, proc);
     }
-    return true;
 }
 
-static int binding_end(struct call *call, struct binding *binding, int rc)
+/* Its end would not be told. */
+static void binding_lose(struct binding *binding)
+{
+    binding->proc->watched = false;
+    while (binding->proc->held)
+        instance_let_go(binding->proc->held);
+    binding->rc = err_set(&binding->err, P14, "the end of your PID namespace cannot be watched: %s",
+                          err_errno_name(binding->rc));
+}
+
+static int binding_end(struct call *call, struct binding *binding)
 {
     struct engine *engine = binding->engine;
+    int rc = binding->rc;
 
     if (rc)
         call->err = binding->err;
@@ -197,25 +209,16 @@ static int binding_end(struct call *call, struct binding *binding, int rc)
 static int binding_finish(struct call *call, struct work *work)
 {
     struct binding *binding = (struct binding *)work;
-    struct instance *instance = engine_instance(binding->engine, binding->instance);
 
-    if (binding->rc || !binding->process) {
-        if (binding->rc && binding->proc) { /* found, but not watched */
-            binding->proc->watched = false;
-            while (binding->proc->held)
-                instance_let_go(binding->proc->held);
-            binding->rc =
-                err_set(&binding->err, P14, "the end of your PID namespace cannot be watched");
-        }
-        return binding_end(call, binding, binding->rc);
-    }
-    if (binding_hold(binding, instance)) {
-        call->work = work;
+    if (!binding->found && binding->process) {
+        binding->found = true;
+        binding_hold(binding, engine_instance(binding->engine, binding->instance));
+        call->work = work; /* what no proc took is freed without the lock */
         return CALL_WORK;
     }
-    binding->rc = -ENOMEM;
-    err_set(&binding->err, E32, "no memory");
-    return binding_end(call, binding, binding->rc);
+    if (binding->watch && binding->rc)
+        binding_lose(binding);
+    return binding_end(call, binding);
 }
 
 int instance_bind(struct call *call)
