@@ -3,6 +3,7 @@
  */
 #include "core/access.h"
 
+#include "core/instance.h"
 #include "core/pmc.h"
 
 #include <linux/capability.h>
@@ -13,16 +14,23 @@ bool access_superuser(const struct rights *rights)
     return rights && rights->superuser;
 }
 
-bool access_kernel(const struct engine *engine, const struct rights *rights)
+/* The tunable at the root; in an instance what its administrator allows takes the tunable's place.
+ */
+static bool allowed(const struct instance *instance, enum tunable which, enum limit limit)
 {
-    return access_superuser(rights) ||
-           tunable_u64(&engine->tunables, TUNABLE_UNPRIVILEGED_KERNEL) != 0;
+    return instance_is_root(instance) ? tunable_bool(&instance->engine->tunables, which)
+                                      : instance->limit[limit] != 0;
 }
 
-bool access_system(const struct engine *engine, const struct rights *rights)
+bool access_kernel(const struct instance *instance, const struct rights *rights)
+{
+    return access_superuser(rights) || allowed(instance, TUNABLE_UNPRIVILEGED_KERNEL, LIMIT_KERNEL);
+}
+
+bool access_system(const struct instance *instance, const struct rights *rights)
 {
     return access_superuser(rights) ||
-           tunable_u64(&engine->tunables, TUNABLE_UNPRIVILEGED_SYSPMCS) != 0;
+           allowed(instance, TUNABLE_UNPRIVILEGED_SYSPMCS, LIMIT_SYSTEM);
 }
 
 bool access_foreign(const struct engine *engine, const struct rights *rights)
@@ -40,18 +48,26 @@ static bool reads_all(const struct engine *engine, const struct rights *rights)
     return engine->readers != (gid_t)-1 && rights_in_group(rights, engine->readers);
 }
 
-bool access_read(const struct pmc *pmc, const struct rights *rights)
+/* Has the mode the bits, of S_IROTH | S_IXOTH, for who is this uid and in these groups? */
+static bool mode_grants(mode_t mode, uid_t uid, gid_t gid, mode_t need, const struct rights *rights)
 {
-    if (!rights)
+    if (rights->uid == uid)
+        need <<= 6;
+    else if (rights_in_group(rights, gid))
+        need <<= 3;
+    return (mode & need) == need;
+}
+
+/* What path lookup and open of NAME/count would say. */
+bool access_read(const struct pmc *pmc, const struct instance *from, const struct rights *rights)
+{
+    const struct instance *in = pmc->instance;
+
+    if (!rights || (in != from && !instance_is_root(from)))
         return false;
     if (reads_all(pmc->engine, rights))
         return true;
-    /* What path lookup and open of NAME/count would say: search and read of the directory's bits.
-     */
-    mode_t need = S_IROTH | S_IXOTH;
-    if (rights->uid == pmc->uid)
-        need = S_IRUSR | S_IXUSR;
-    else if (rights_in_group(rights, pmc->gid))
-        need = S_IRGRP | S_IXGRP;
-    return (pmc->mode & need) == need;
+    if (in != from && !mode_grants(in->mode, in->uid, in->gid, S_IXOTH, rights))
+        return false;
+    return mode_grants(pmc->mode, pmc->uid, pmc->gid, S_IROTH | S_IXOTH, rights);
 }

@@ -90,6 +90,7 @@ struct plan {
     unsigned long fds_free;  /* descriptors it may open, those of the attach itself included (P10
                               * beyond); 0: none, ULONG_MAX: no limit */
     unsigned long fds_quota; /* descriptors that may stay (P11 beyond); as fds_free */
+    const char *fds_limit;   /* the name of what fds_quota is left of, for that sentence */
     int (*admit)(void *arg, pid_t pid);
     void *admit_arg;
     uint64_t tag; /* for sink.gone() */
@@ -115,6 +116,7 @@ struct recorder_plan {
     uint64_t bytes; /* of each CPU's buffer; rounded down to what is possible, at least a page */
     uint64_t tag;   /* for sink.ready() */
     unsigned long fds_free, fds_quota; /* as in struct plan */
+    const char *fds_limit;
 };
 
 struct recorder_facts { /* (locked): no system calls */

@@ -55,6 +55,7 @@ struct open_file {
     uint64_t seen_count;   /* the count then (notify) */
     uint64_t seen_resets;  /* the PMC's resets then: seen_count is of another count otherwise */
     uint64_t holds;        /* PMC serial of lifetime=open, or 0 */
+    uint64_t instance;     /* of the file */
     struct series_cursor *series; /* owned; core/series.c */
     struct log_reader *reader;    /* owned; core/reader.c */
     struct account *kept;         /* charged with a long text until it is read: open_file_keep() */
@@ -63,7 +64,7 @@ struct open_file {
 
 struct call {
     struct engine *engine;
-    struct instance *instance; /* never NULL */
+    struct instance *instance; /* NULL: removed while a work of this call was under way */
     struct pmc *pmc;  /* the PMC whose file this is, or NULL; looked up by fs before each run */
     bool looked;      /* the catalogue of events was compared with the machine for this request */
     uint64_t index;   /* tunable, slot (cpu << 16 | row), catalog id */
@@ -88,12 +89,14 @@ struct call {
         *interrupted;   /* nobody waits for the answer any more; NULL: cannot be known */
     pid_t maker;        /* mkdir: the requester's process, as host->caller_pid(); else 0 */
     uint64_t maker_key; /* mkdir: its host->pid_key() */
+    bool bound;         /* mkdir: whether its PID namespace holds the instance has been settled */
 };
 
 /* What the engine wants done after its lock is dropped. */
 enum effect_kind {
-    EFFECT_WAKE,   /* run parked requests waiting for id again; tell its pollers */
-    EFFECT_REMOVED /* a PMC was released by pmcfs itself: entry `name` of instance id is gone */
+    EFFECT_WAKE,    /* run parked requests waiting for id again; tell its pollers */
+    EFFECT_REMOVED, /* a PMC was released by pmcfs itself: entry `name` of instance id is gone */
+    EFFECT_INSTANCE /* instance `name` is gone; id 1: by pmcfs itself, 0: by rmdir */
 };
 struct effect {
     enum effect_kind kind;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Below 2^52 with a margin, so that ids stepped aside after a collision fit too. */
-#define HASH_RANGE ((UINT64_C(1) << 52) - (UINT64_C(1) << 24))
+/* Below 2^28 with a margin, so that ids stepped aside after a collision fit too. */
+#define HASH_RANGE ((UINT64_C(1) << CATALOG_ID_BITS) - (UINT64_C(1) << 24))
 
 void catalog_init(struct catalog *catalog)
 {

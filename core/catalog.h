@@ -7,11 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define CATALOG_ID_BITS 28 /* a node's number has those of an instance beside them */
+
 struct catalog {
     struct catalog_entry {
         const char *class_name; /* interned in the catalog */
         char *event;            /* file name below events/CLASS: no '/', owned */
-        uint64_t id; /* stable 52-bit hash of "class/event", unique in the catalog, not 0 */
+        uint64_t id; /* stable 28-bit hash of "class/event", unique in the catalog, not 0 */
     } * entries;     /* sorted by class, then event, after catalog_finish() */
     size_t n, size;
     struct catalog_class {

@@ -250,8 +250,11 @@ static int change_begin(struct call *call, struct change *change, bool slow)
     change->open = call->open;
     change->interrupted = call->interrupted;
     change->attach_ns = tunable_u64(&call->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
-    change->may_kernel = access_kernel(change->engine, call->rights);
-    change->may_system = access_system(change->engine, call->rights);
+    change->inside = change->pmc->share != NULL;
+    if (!pmc_released(change->pmc)) {
+        change->may_kernel = access_kernel(change->pmc->instance, call->rights);
+        change->may_system = access_system(change->pmc->instance, call->rights);
+    }
     change->may_foreign = access_foreign(change->engine, call->rights);
     change->superuser = access_superuser(call->rights);
     change->pmc->busy = change;

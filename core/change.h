@@ -89,6 +89,7 @@ struct change {
 
     /* what was asked */
     bool may_kernel, may_system, may_foreign, superuser; /* of the opener, when the change began */
+    bool inside;                                         /* an instance: nobody is superuser */
     struct settings want; /* the PMC's settings with the given ones replaced */
     uint32_t given;       /* keys of this command */
     char **names;         /* events as written */
@@ -110,17 +111,23 @@ struct change {
     struct claim *before;       /* what the PMC's claim held before it was released for that */
     struct plan_event *plan;    /* of set */
     struct user *user;          /* whose descriptors are booked (a reference), or NULL */
+    struct user *share;         /* … and of which instance */
     unsigned long booked;       /* descriptors, until they are those of the links */
     unsigned long booked_links; /* links of the user, until they are the PMC's */
-    unsigned long found;     /* processes held while they are looked at, among engine->fds_used */
-    unsigned long fds_free;  /* what may be opened: ULONG_MAX no limit, 0 none */
-    unsigned long fds_quota; /* what max_fds_per_user leaves; ULONG_MAX: no limit */
-    unsigned long fds_limit; /* of the user, with what leaves; ULONG_MAX: none */
-    unsigned long fds_half;  /* the same of half of all, with what watches the targets */
-    bool fds_halved;         /* fds_quota is what that leaves */
-    uint64_t cpus_serial;    /* the engine's when this was planned */
-    uint64_t attach_ns;      /* how long finding and attaching all targets may take */
-    uint64_t deadline_ns;    /* when that is over */
+    unsigned long found;       /* processes held while they are looked at, among engine->fds_used */
+    unsigned long fds_free;    /* what may be opened: ULONG_MAX no limit, 0 none */
+    unsigned long fds_quota;   /* what max_fds_per_user leaves; ULONG_MAX: no limit */
+    unsigned long fds_limit;   /* of the user, with what leaves; ULONG_MAX: none */
+    unsigned long fds_half;    /* the same of half of all, with what watches the targets */
+    unsigned long share_limit; /* of the instance, with what leaves; ULONG_MAX: none */
+    enum {
+        QUOTA_USER,
+        QUOTA_HALF,
+        QUOTA_SHARE
+    } fds_whose;          /* which of them leaves fds_quota, the least */
+    uint64_t cpus_serial; /* the engine's when this was planned */
+    uint64_t attach_ns;   /* how long finding and attaching all targets may take */
+    uint64_t deadline_ns; /* when that is over */
     unsigned max_covered;
     bool start, stop, read; /* what to do with the links that stay */
     bool again;             /* links are opened anew though nothing of them changed */
@@ -209,7 +216,8 @@ int change_check(struct change *change);
 bool change_cpus_differ(const struct pmc *pmc);
 /* The descriptors are booked, or given back: they are the links' now, or closed. */
 void change_unbook(struct change *change);
-int change_book_opened(struct change *change); /* without the lock: P11 */
+const char *change_quota_name(const struct change *change); /* of the limit behind fds_quota */
+int change_book_opened(struct change *change);              /* without the lock: P11 */
 void use_descriptors(unsigned long *left, unsigned n);
 /* One more process is held while it is looked at, perhaps to be taken back; without the lock: P10,
  * P11. */

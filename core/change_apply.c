@@ -100,6 +100,7 @@ static int open_counter(struct change *change, struct link *link)
     plan.max_covered = change->max_covered;
     plan.fds_free = change->fds_free;
     plan.fds_quota = change->fds_quota;
+    plan.fds_limit = change_quota_name(change);
     plan.admit = admit;
     plan.admit_arg = &admission;
     rc = engine->backend->attach(engine->backend_state, &plan, &link->counter, &change->err);
@@ -152,12 +153,11 @@ static int attach(struct change *change, struct link *link)
     return 0;
 }
 
-/* The backend knows one quota, not which of the two it is. */
 static void explain_quota(struct change *change)
 {
     char said[sizeof change->err.text];
 
-    if (change->err.id != P11 || !change->fds_halved)
+    if (change->err.id != P11 || change->fds_whose != QUOTA_HALF)
         return;
     memcpy(said, change->err.text, sizeof said);
     err_set(&change->err, P11,

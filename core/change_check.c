@@ -235,6 +235,14 @@ static int check_system(struct change *change)
                 !change->pmc->links->link[i]->ended;
     if (!cpus || (samples ? change->superuser : change->may_system))
         return 0;
+    if (samples && change->inside)
+        return err_set(&change->err, X07,
+                       "mode system-sampling sees what everybody does: it is not to be had in an "
+                       "instance, for CPUs or for cgroups");
+    if (change->inside)
+        return err_set(&change->err, X07,
+                       "whole CPUs are not counted through this instance: its administrator "
+                       "would have to set its system_scope to 1");
     if (samples)
         return err_set(&change->err, X07,
                        "mode system-sampling sees what everybody does: it needs CAP_PERFMON, "
@@ -252,7 +260,11 @@ static bool attaches(const struct change *change)
     return false;
 }
 
-#define NEEDS_KERNEL "needs CAP_PERFMON (or the tunable unprivileged_kernel)"
+static const char *needs_kernel(const struct change *change)
+{
+    return change->inside ? "the administrator of this instance does not allow (kernel_mode is 0)"
+                          : "needs CAP_PERFMON (or the tunable unprivileged_kernel)";
+}
 
 /* Asked for neither mode. Of what is counted whole, too: it would count everything instead. */
 static bool counts_nothing(const struct change *change, const struct plan_event *plan)
@@ -272,7 +284,7 @@ static int check_rights(struct change *change)
 
     if ((change->given & GIVEN(KEY_KERNEL)) && change->want.value[KEY_KERNEL] &&
         !change->may_kernel && !settings_same(&change->want, &change->pmc->settings, KEY_KERNEL))
-        return err_set(&change->err, P18, "kernel=on " NEEDS_KERNEL);
+        return err_set(&change->err, P18, "kernel=on: kernel mode, which %s", needs_kernel(change));
     for (unsigned i = 0; counts && change->set && i < change->set->n; i++) {
         const struct plan_event *plan = &change->plan[i];
         /* What is counted whole is counted for everybody, unless its spelling asks for kernel mode.
@@ -288,8 +300,8 @@ static int check_rights(struct change *change)
                            plan->event->written);
         if (change->may_kernel || (!kernel && !plan->event->needs_kernel))
             continue;
-        return err_set(&change->err, P18, "\"%s\" counts kernel mode, which " NEEDS_KERNEL "%s",
-                       plan->event->written,
+        return err_set(&change->err, P18, "\"%s\" counts kernel mode, which %s%s",
+                       plan->event->written, needs_kernel(change),
                        !kernel              ? ""
                        : plan->event->whole ? ": write it without :k or os"
                                             : ": write it with :u, or kernel=off");

@@ -119,6 +119,8 @@ static void commit_links(struct change *change)
         pmc_hold_fds(pmc, link->facts.descriptors);
         change->engine->attaches++;
         change->engine->attaches_raced += link->facts.raced;
+        pmc->instance->attaches++;
+        pmc->instance->attaches_raced += link->facts.raced;
         pmc->raced |= link->facts.raced;
         pmc->left_out += link->facts.left_out;
         pmc->had_target = true;

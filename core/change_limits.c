@@ -21,6 +21,8 @@ static void book(struct change *change, unsigned long n)
     change->engine->fds_used += more;
     if (change->user)
         change->user->fds += more;
+    if (change->share)
+        change->share->fds += more;
     change->booked = n;
 }
 
@@ -31,7 +33,13 @@ void change_unbook(struct change *change)
         change->user->links -= change->booked_links;
     change->booked_links = 0;
     user_unref(change->engine, change->user);
-    change->user = NULL;
+    user_unref(change->engine, change->share);
+    change->user = change->share = NULL;
+}
+
+const char *change_quota_name(const struct change *change)
+{
+    return change->fds_whose == QUOTA_SHARE ? "this instance's max_fds" : "max_fds_per_user";
 }
 
 /* What a user holds in all. What watches a process that several of his PMCs count is taken for
@@ -51,8 +59,8 @@ static int say_half(struct change *change)
         change->engine->fd_limit);
 }
 
-/* Without the lock. The limit of each user holds for all his changes together, whoever was first.
- */
+/* Without the lock. The limit of each user, and of the instance, holds for all changes together,
+ * whoever was first. */
 int change_book_opened(struct change *change)
 {
     unsigned long opened = 0;
@@ -65,6 +73,11 @@ int change_book_opened(struct change *change)
     book(change, opened);
     if (!change->n_fresh || !change->user)
         return 0;
+    if (change->share && change->share->fds > change->share_limit)
+        return err_set(&change->err, P11,
+                       "this instance would have %lu descriptors, with what others of its "
+                       "commands open at this moment: its max_fds allows %lu here",
+                       (unsigned long)change->share->fds, change->share_limit);
     if (held_by(change->user) > change->fds_half)
         return say_half(change);
     if (change->user->fds <= change->fds_limit)
@@ -74,6 +87,22 @@ int change_book_opened(struct change *change)
                    "open at this moment: max_fds_per_user allows %lu here",
                    (unsigned)change->user->uid, (unsigned long)change->user->fds,
                    change->fds_limit);
+}
+
+/* The instance's own. */
+static void limit_share(struct change *change, unsigned long leaving)
+{
+    uint64_t limit = change->pmc->instance->limit[LIMIT_FDS];
+    unsigned long left;
+
+    if (!change->share || !limit)
+        return;
+    change->share_limit = limit + leaving;
+    left = less(change->share_limit, change->share->fds);
+    if (left < change->fds_quota) {
+        change->fds_quota = left;
+        change->fds_whose = QUOTA_SHARE;
+    }
 }
 
 /* Those of the owner's, for a command of somebody else than the superuser; what leaves does not
@@ -93,9 +122,11 @@ static void limit_user(struct change *change)
     change->fds_quota = less(change->fds_limit, change->user->fds);
     change->fds_half = change->engine->fd_limit / 2 + leaving + FDS_WATCH * links;
     left = less(change->fds_half, held_by(change->user));
-    change->fds_halved = left < change->fds_quota;
-    if (change->fds_halved)
+    if (left < change->fds_quota) {
         change->fds_quota = left;
+        change->fds_whose = QUOTA_HALF;
+    }
+    limit_share(change, leaving);
 }
 
 void plan_limits(struct change *change)
@@ -104,13 +135,14 @@ void plan_limits(struct change *change)
     unsigned long least = change->set ? change->n_fresh * change->set->n : 0;
 
     change->fds_free = less(engine->fd_limit, engine->fds_used + FDS_KEPT);
-    change->fds_limit = change->fds_half = change->fds_quota = ULONG_MAX;
+    change->fds_limit = change->fds_half = change->fds_quota = change->share_limit = ULONG_MAX;
     if (!change->n_fresh)
         return;
     if ((change->user = change->pmc->user)) {
         change->user->refs++;
         change->user->links += change->booked_links = change->n_fresh;
     }
+    change->share = user_ref(change->pmc->share);
     limit_user(change);
     if (least > change->fds_quota) /* it will be refused: nobody else for it */
         least = change->fds_quota;

@@ -39,13 +39,18 @@ struct opening change_opening(const struct change *change)
 
 static int say_quota(struct change *change, const char *what)
 {
-    const struct engine *engine = change->engine;
+    struct buf limit;
+    char room[96];
 
-    return err_set(&change->err, P11,
-                   "%s of %s (logsize %llu) would be more than max_log_per_user (%llu bytes of all "
-                   "the owner's logs) leaves: set a smaller logsize, or release other PMCs",
-                   what, change->pmc->name, (unsigned long long)log_size(engine, &change->want),
-                   (unsigned long long)tunable_u64(&engine->tunables, TUNABLE_MAX_LOG_PER_USER));
+    buf_init(&limit, room, sizeof room);
+    account_print_limit(change->pmc->account, &limit);
+    int rc = err_set(&change->err, P11,
+                     "%s of %s (logsize %llu) would be more than %s leaves: set a smaller logsize, "
+                     "or release other PMCs",
+                     what, change->pmc->name,
+                     (unsigned long long)log_size(change->engine, &change->want), buf_text(&limit));
+    buf_free(&limit);
+    return rc;
 }
 
 /* The buffers' memory is the owner's. */
@@ -73,6 +78,7 @@ static int make_recording(struct change *change)
     plan.view = change->view;
     plan.fds_free = change->fds_free;
     plan.fds_quota = change->fds_quota;
+    plan.fds_limit = change_quota_name(change);
     rc = recording_new(&plan, &change->recording, &change->err);
     if (rc)
         return rc;

@@ -166,6 +166,20 @@ static uint64_t number_again(struct log_sets *sets, const struct log_event *even
     return 0;
 }
 
+static int say_quota(struct change *change)
+{
+    struct buf limit;
+    char room[96];
+
+    buf_init(&limit, room, sizeof room);
+    account_print_limit(change->pmc->account, &limit);
+    int rc =
+        err_set(&change->err, P11, "%s leaves nothing for one more set of events in the log of %s",
+                buf_text(&limit), change->pmc->name);
+    buf_free(&limit);
+    return rc;
+}
+
 /* A new one: kept as long as the PMC, so it counts like its log. */
 static int number_new(struct change *change, const struct log_event *events, unsigned n)
 {
@@ -179,12 +193,7 @@ static int number_new(struct change *change, const struct log_event *events, uns
     if (log_sets_last(pmc->sets) < SETS_FREE)
         account_add(pmc->account, bytes);
     else if (!account_charge(pmc->account, bytes))
-        return err_set(
-            &change->err, P11,
-            "max_log_per_user (%llu bytes) leaves nothing for one more set of events "
-            "in the log of %s",
-            (unsigned long long)tunable_u64(&change->engine->tunables, TUNABLE_MAX_LOG_PER_USER),
-            pmc->name);
+        return say_quota(change);
     pmc->sets_bytes += (uint64_t)bytes;
     change->set_number = log_sets_add(pmc->sets, events, n);
     return change->set_number ? 0 : plan_no_memory(change);

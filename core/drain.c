@@ -84,6 +84,8 @@ static int drain_finish(struct call *call, struct work *work)
         pmc->draining = false;
         pmc_record_fds(pmc);
         call->engine->drained += drain->item[i].any;
+        if (pmc->instance)
+            pmc->instance->drained += drain->item[i].any;
         if (drain->item[i].any)
             pmc_wake(pmc);
         pmc_unref(pmc);
@@ -96,7 +98,16 @@ static int drain_finish(struct call *call, struct work *work)
     return CALL_DONE;
 }
 
-/* A share of what is left to its owner, and to everybody: others may take theirs meanwhile. */
+/* What a quota leaves of that. */
+static unsigned long room_within(unsigned long room, uint64_t quota, unsigned long used)
+{
+    if (quota >= used + room)
+        return room;
+    return quota > used ? quota - used : 0;
+}
+
+/* A share of what is left to its owner, its instance, and to everybody: others may take theirs
+ * meanwhile. */
 static unsigned long files_room(const struct pmc *pmc)
 {
     const struct engine *engine = pmc->engine;
@@ -104,8 +115,10 @@ static unsigned long files_room(const struct pmc *pmc)
     unsigned long room = engine->fd_limit > used ? engine->fd_limit - used : 0, share;
     const uint64_t quota = tunable_u64(&engine->tunables, TUNABLE_MAX_FDS_PER_USER);
 
-    if (pmc->user && quota < pmc->user->fds + room)
-        room = quota > pmc->user->fds ? quota - pmc->user->fds : 0;
+    if (pmc->user)
+        room = room_within(room, quota, pmc->user->fds);
+    if (pmc->instance && pmc->instance->limit[LIMIT_FDS])
+        room = room_within(room, pmc->instance->limit[LIMIT_FDS], pmc->share->fds);
     share = (room + BATCH - 1) / BATCH;
     return share < FILES_MOST ? share : FILES_MOST;
 }

@@ -34,6 +34,8 @@ struct engine *engine_new(const struct tunables *tunables)
     ids_init(&engine->pmcs);
     ids_init(&engine->procs);
     ids_init(&engine->links);
+    ids_init(&engine->instances);
+    engine->next_instance = 1;
     cpus_init(&engine->possible);
     cpus_init(&engine->online);
     cpus_init(&engine->news);
@@ -106,6 +108,8 @@ void engine_free(struct engine *engine)
         pmc_take_off(pmc);
         work_complete(engine, change_release(pmc));
     }
+    for (struct instance *instance; (instance = ids_next(&engine->instances, 0, &id));)
+        instance_release(instance, false);
     for (struct work *work; (work = engine_next_work(engine));)
         work_complete(engine, work);
     while (engine_next_effect(engine, &effect))
@@ -115,6 +119,7 @@ void engine_free(struct engine *engine)
     ids_free(&engine->pmcs);
     ids_free(&engine->procs);
     ids_free(&engine->links);
+    ids_free(&engine->instances);
     cpus_free(&engine->possible);
     cpus_free(&engine->online);
     cpus_free(&engine->news);
@@ -148,7 +153,38 @@ uint64_t instance_id(const struct instance *instance)
 
 struct instance *engine_instance(struct engine *engine, uint64_t id)
 {
-    return id == 0 ? engine->root : NULL;
+    return id == 0 ? engine->root : ids_find(&engine->instances, id);
+}
+
+struct instance *engine_instance_named(struct engine *engine, const char *name)
+{
+    return instance_by_name(engine, name);
+}
+
+struct instance *engine_instance_next(struct engine *engine, uint64_t after)
+{
+    uint64_t id;
+
+    return ids_next(&engine->instances, after, &id);
+}
+
+void engine_instance_attr(const struct instance *instance, struct instance_attr *attr)
+{
+    *attr = (struct instance_attr){
+        .id = instance->id,
+        .name = instance->name,
+        .uid = instance->uid,
+        .gid = instance->gid,
+        .mode = instance->mode,
+        .changed_ns = instance->changed_ns,
+        .pmcs = instance->n,
+        .max_pmcs = instance->limit[LIMIT_PMCS],
+    };
+}
+
+size_t engine_instance_count(const struct engine *engine)
+{
+    return engine->instances.n;
 }
 
 struct pmc *engine_pmc(struct engine *engine, uint64_t id)
@@ -163,12 +199,21 @@ struct pmc *engine_pmc_named(struct instance *instance, const char *name)
 
 struct pmc *engine_pmc_next(struct instance *instance, uint64_t after)
 {
-    uint64_t id = after;
-    struct pmc *pmc;
+    uint64_t id;
 
-    while ((pmc = ids_next(&instance->engine->pmcs, id, &id)) && pmc->instance != instance)
-        ;
-    return pmc;
+    return ids_next(&instance->pmcs, after, &id);
+}
+
+struct pmc *engine_pmc_after(struct engine *engine, uint64_t after)
+{
+    uint64_t id;
+
+    return ids_next(&engine->pmcs, after, &id);
+}
+
+struct instance *engine_pmc_instance(const struct pmc *pmc)
+{
+    return pmc->instance;
 }
 
 void engine_pmc_attr(const struct pmc *pmc, struct pmc_attr *attr)

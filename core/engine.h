@@ -31,6 +31,21 @@ void engine_free(struct engine *engine);
 struct instance *engine_root(struct engine *engine);
 uint64_t instance_id(const struct instance *instance);                /* the root is 0 */
 struct instance *engine_instance(struct engine *engine, uint64_t id); /* NULL: none */
+/* Those below instances/, not the root. Next: in order of serials, the first with id > after. */
+struct instance *engine_instance_named(struct engine *engine, const char *name);
+struct instance *engine_instance_next(struct engine *engine, uint64_t after);
+size_t engine_instance_count(const struct engine *engine);
+struct instance_attr {
+    uint64_t id; /* below 2^24, never used again */
+    const char *name;
+    uid_t uid;
+    gid_t gid;
+    mode_t mode;         /* with the sticky bit */
+    uint64_t changed_ns; /* CLOCK_REALTIME */
+    size_t pmcs;
+    uint64_t max_pmcs; /* 0: none of its own */
+};
+void engine_instance_attr(const struct instance *instance, struct instance_attr *attr);
 
 struct pmc_attr {
     uint64_t id; /* serial: never used again */
@@ -46,7 +61,9 @@ struct pmc *engine_pmc(struct engine *engine, uint64_t id); /* NULL: released */
 struct pmc *engine_pmc_named(struct instance *instance, const char *name);
 /* In order of serials: the first PMC of the instance with id > after, or NULL (readdir). */
 struct pmc *engine_pmc_next(struct instance *instance, uint64_t after);
+struct pmc *engine_pmc_after(struct engine *engine, uint64_t after); /* of all instances */
 void engine_pmc_attr(const struct pmc *pmc, struct pmc_attr *attr);
+struct instance *engine_pmc_instance(const struct pmc *pmc); /* NULL: released */
 size_t engine_pmc_count(const struct engine *engine);
 
 /* Names that no PMC may have: the root's own files, metrics.*, counts, self. Set once by fs. */
@@ -60,6 +77,11 @@ int engine_rmdir(struct call *call, const char *name); /* PMCRELEASE; may be CAL
 int engine_rename(struct call *call, const char *from, const char *to);
 int engine_chmod(struct call *call, mode_t mode);          /* call->pmc */
 int engine_chown(struct call *call, uid_t uid, gid_t gid); /* (uid_t)-1, (gid_t)-1: unchanged */
+/* The same for instances; made and removed by the superuser (call->rights). */
+int engine_mkinstance(struct call *call, const char *name, mode_t mode, uint64_t *id);
+int engine_rminstance(struct call *call, const char *name);
+int engine_chmod_instance(struct call *call, mode_t mode); /* call->instance */
+int engine_chown_instance(struct call *call, uid_t uid, gid_t gid);
 
 /* An open file is closed for the last time (lifetime=open). May queue effects and works. */
 void engine_release(struct engine *engine, struct open_file *open);

@@ -85,6 +85,8 @@
     X(P31, EINVAL, "count", "a sampling PMC's count is neither read nor written")                  \
     X(P32, EPERM, "admin", "this tunable is fixed at start")                                       \
     X(P33, ENOENT, "target", "no such cgroup")                                                     \
+    X(P34, ENOSPC, "mkdir", "as many instances as there may be")                                   \
+    X(P35, ENOTEMPTY, "rmdir", "the instance has PMCs")                                            \
     X(E08, EDESTADDRREQ, "ctl", "log-csw or log-exit started with log=off")                        \
     X(E09, EDESTADDRREQ, "ctl", "sampling started with log=off")                                   \
     X(E14, EINVAL, "ctl", "close without a log")                                                   \

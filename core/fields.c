@@ -181,9 +181,33 @@ static const struct field counts_fields[] = {
     FIELD(struct engine, released.throttled),
     FIELD(struct engine, released.hidden),
     FIELD(struct engine, released.refused),
+    FIELD(struct engine, next_instance),
     ARRAY(struct engine, stats),
 };
 const struct saved saved_counts = SAVED("counts", counts_fields);
+
+static const struct field instance_fields[] = {
+    FIELD(struct instance, id),
+    FIELD(struct instance, name),
+    FIELD(struct instance, uid),
+    FIELD(struct instance, gid),
+    FIELD(struct instance, mode),
+    FIELD(struct instance, made_ns),
+    FIELD(struct instance, changed_ns),
+    ARRAY(struct instance, limit),
+    FIELD(struct instance, operations),
+    FIELD(struct instance, operations_failed),
+    FIELD(struct instance, attaches),
+    FIELD(struct instance, attaches_raced),
+    FIELD(struct instance, drained),
+    FIELD(struct instance, released.records),
+    FIELD(struct instance, released.lost),
+    FIELD(struct instance, released.kernel_lost),
+    FIELD(struct instance, released.throttled),
+    FIELD(struct instance, released.hidden),
+    FIELD(struct instance, released.refused),
+};
+const struct saved saved_instance = SAVED("instance", instance_fields);
 
 static const struct field error_fields[] = {
     FIELD(struct last_error, uid),
@@ -197,7 +221,7 @@ static const struct field open_file_fields[] = {
     FIELD(struct open_file, swap),        FIELD(struct open_file, has_seen),
     FIELD(struct open_file, seen_change), FIELD(struct open_file, seen_count),
     FIELD(struct open_file, seen_resets), FIELD(struct open_file, holds),
-    FIELD(struct open_file, kept_bytes),
+    FIELD(struct open_file, kept_bytes),  FIELD(struct open_file, instance),
 };
 const struct saved saved_open_file = SAVED("", open_file_fields);
 

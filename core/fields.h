@@ -37,7 +37,8 @@ struct saved {
 };
 
 extern const struct saved saved_pmc, saved_pmc_rest, saved_event, saved_tally, saved_claim,
-    saved_member, saved_link, saved_held, saved_proc, saved_counts, saved_error, saved_open_file;
+    saved_member, saved_link, saved_held, saved_proc, saved_counts, saved_error, saved_open_file,
+    saved_instance;
 
 /* What a PMC, and a link or an open file, have only by pointer. */
 struct pmc_rest {

@@ -60,3 +60,8 @@ int show_tunable(struct call *call);
 int store_tunable(struct call *call);
 int show_slot(struct call *call);
 int store_slot(struct call *call);
+/* admin/instances/NAME: call->index is the instance's id, call->file which of its limits it is */
+int show_limit(struct call *call);
+int store_limit(struct call *call);
+int show_instance_ctl(struct call *call);
+int store_instance_ctl(struct call *call);

@@ -5,6 +5,7 @@
 #include "core/engine.h"
 
 #include "core/fields.h"
+#include "core/instance_save.h"
 #include "core/pmc.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ static bool load_version(struct loading *load)
 {
     uint64_t version;
 
-    return scan_u64(&load->line, 1, &version) && version == 1;
+    return scan_u64(&load->line, 1, &version) && version == 2;
 }
 
 static bool load_serial(struct loading *load)
@@ -138,8 +139,7 @@ static bool pmc_fill(struct loading *load, struct pmc *pmc)
     struct links *links = links_new(rest->links);
     struct tally *base = tally_new(rest->events);
     pmc->set = rest->events ? set_new(rest->events) : NULL;
-    if (!links || !base || (rest->events && !pmc->set) ||
-        !ids_add(&load->engine->pmcs, pmc->id, pmc)) {
+    if (!links || !base || (rest->events && !pmc->set)) {
         free(links);
         free(base);
         return false;
@@ -152,13 +152,18 @@ static bool pmc_fill(struct loading *load, struct pmc *pmc)
     return true;
 }
 
+/* "INSTANCE NAME", and the rest. */
 static struct pmc *pmc_named(struct loading *load)
 {
     struct word word;
-    char *name = scan_word(&load->line, &word) ? word_dup(word) : NULL;
-    bool fits = name && name_legal(name, NULL) && !instance_find(load->engine->root, name);
-    struct pmc *pmc = fits ? pmc_new(load->engine->root, name) : NULL;
+    uint64_t id;
+    bool fits = scan_u64(&load->line, INSTANCE_ID_MAX, &id) && scan_word(&load->line, &word);
+    struct instance *instance = fits ? engine_instance(load->engine, id) : NULL;
+    char *name = instance ? word_dup(word) : NULL;
+    struct pmc *pmc = NULL;
 
+    if (name && name_legal(name, NULL) && !instance_find(instance, name))
+        pmc = pmc_new(instance, name);
     free(name);
     return pmc;
 }
@@ -172,12 +177,8 @@ static bool load_pmc(struct loading *load)
     load->events = load->links = 0;
     if (!pmc)
         return false;
-    if (!pmc_fill(load, pmc) || !pmc_charge(pmc, pmc->uid)) {
-        if (ids_find(&engine->pmcs, pmc->id) == pmc)
-            ids_remove(&engine->pmcs, pmc->id);
-        instance_remove(engine->root, pmc);
-        pmc->instance = NULL;
-        pmc_unref(pmc);
+    if (!pmc_fill(load, pmc) || !pmc_put_on(pmc, pmc->id, pmc->uid)) {
+        pmc_drop(pmc);
         return false;
     }
     load->pmc = pmc;
@@ -374,12 +375,21 @@ static bool load_counter(struct loading *load)
 static bool load_error(struct loading *load)
 {
     struct last_error error = {.line = NULL};
-    bool fine = saved_scan(&saved_error, &error, &load->line);
+    struct instance *instance = NULL;
+    uint64_t id;
+    bool fine = scan_u64(&load->line, INSTANCE_ID_MAX, &id) &&
+                (instance = engine_instance(load->engine, id)) &&
+                saved_scan(&saved_error, &error, &load->line);
 
     if (fine && error.line)
-        instance_set_error(load->engine->root, error.uid, error.when, error.line);
+        instance_set_error(instance, error.uid, error.when, error.line);
     free(error.line);
     return fine;
+}
+
+static bool load_instance(struct loading *load)
+{
+    return instance_scan(load->engine, &load->line);
 }
 
 /* ---- the whole ---- */
@@ -396,6 +406,7 @@ static const struct {
     {"catalog", false, load_catalog},
     {"disabled", false, load_disabled},
     {"process", false, load_process},
+    {"instance", false, load_instance},
     {"pmc", false, load_pmc},
     {"settings", true, load_settings},
     {"event", true, load_event},

@@ -13,15 +13,16 @@
 /* A look at every PMC that the reader may read; one without an event has no line. */
 static int look_all(struct call *call, int (*print)(struct call *call, struct look *look))
 {
-    struct engine *engine = call->engine;
-    struct pmc **pmcs = calloc(engine->pmcs.n + 1, sizeof(struct pmc *));
+    bool all = instance_is_root(call->instance);
+    struct ids *from = all ? &call->engine->pmcs : &call->instance->pmcs;
+    struct pmc **pmcs = calloc(from->n + 1, sizeof(struct pmc *));
     uint64_t id = 0;
     unsigned n = 0;
 
     if (!pmcs)
         return err_set(&call->err, E32, "no memory");
-    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)
-        if (access_read(pmc, call->rights))
+    for (struct pmc *pmc; (pmc = ids_next(from, id, &id));)
+        if (access_read(pmc, call->instance, call->rights))
             pmcs[n++] = pmc;
     int rc = look_begin(call, pmcs, n, true, false, print);
     free(pmcs);
@@ -35,15 +36,23 @@ static bool item_valid(const struct looked *item)
     return item->set && !item->failed && !pmc_released(item->pmc) && item->pmc->set == item->set;
 }
 
+/* The instance was removed while it was looked at. */
+static int say_gone(struct call *call)
+{
+    return err_set(&call->err, P26, "the instance of this file was removed");
+}
+
 static int print_counts(struct call *call, struct look *look)
 {
     struct buf *out = call->out;
 
+    if (!call->instance)
+        return say_gone(call);
     for (unsigned p = 0; p < look->n; p++) {
         const struct looked *item = &look->item[p];
 
         for (unsigned i = 0; item_valid(item) && i < item->set->n; i++) {
-            buf_str(out, item->pmc->name);
+            pmc_print_path(item->pmc, call->instance, out);
             buf_char(out, '\t');
             buf_str(out, item->set->event[i].written);
             buf_char(out, '\t');
@@ -92,10 +101,16 @@ static void label(struct buf *out, const char *name, const char *value)
     buf_char(out, '"');
 }
 
-static void sample_begin(struct buf *out, const char *name, const struct looked *item)
+/* Inside, the instance is as nameless as the root. */
+static void sample_begin(const struct call *call, const char *name, const struct looked *item)
 {
+    const struct instance *in = item->pmc->instance;
+    struct buf *out = call->out;
+
     buf_str(out, name);
-    buf_str(out, "{instance=\"\",");
+    buf_char(out, '{');
+    label(out, "instance", in == call->instance ? "" : in->name);
+    buf_char(out, ',');
     label(out, "pmc", item->pmc->name);
 }
 
@@ -123,14 +138,16 @@ static void event_labels(struct buf *out, const struct set *set, unsigned at)
         buf_printf(out, ",index=\"%u\"", before);
 }
 
-static void print_values(struct look *look, struct buf *out)
+static void print_values(const struct call *call, struct look *look)
 {
+    struct buf *out = call->out;
+
     family(out, "pmcfs_count_total", "counter", "Events counted by a PMC.");
     for (unsigned p = 0; p < look->n; p++) {
         const struct looked *item = &look->item[p];
 
         for (unsigned i = 0; item_valid(item) && i < item->set->n; i++) {
-            sample_begin(out, "pmcfs_count_total", item);
+            sample_begin(call, "pmcfs_count_total", item);
             event_labels(out, item->set, i);
             buf_char(out, ',');
             label(out, "unit", item->set->event[i].unit);
@@ -190,38 +207,55 @@ static const struct per_pmc {
     {"pmcfs_state", "gauge", "1 for the present state of a PMC.", value_state},
 };
 
+static void print_work(struct buf *out, uint64_t pmcs, uint64_t descriptors, uint64_t operations,
+                       uint64_t failed, uint64_t raced)
+{
+    number(out, "pmcfs_pmcs", "gauge", "PMCs allocated.", pmcs);
+    number(out, "pmcfs_descriptors", "gauge", "Descriptors held by counters and processes.",
+           descriptors);
+    number(out, "pmcfs_operations_total", "counter", "Operations on the tree.", operations);
+    number(out, "pmcfs_operations_failed_total", "counter", "Operations that were refused.",
+           failed);
+    number(out, "pmcfs_attaches_raced_total", "counter",
+           "Attaches during which a thread may have been missed.", raced);
+}
+
 static void print_health(struct call *call)
 {
     const struct engine *engine = call->engine;
+    const struct instance *instance = call->instance;
+    bool inside = !instance_is_root(instance);
     struct buf *out = call->out;
 
     family(out, "pmcfs_info", "gauge", "Version and backend.");
     buf_str(out, "pmcfs_info{version=\"" PMCFS_VERSION "\",");
     label(out, "backend", engine->backend->name);
     buf_str(out, "} 1\n");
-    number(out, "pmcfs_pmcs", "gauge", "PMCs allocated.", engine->pmcs.n);
-    number(out, "pmcfs_descriptors", "gauge", "Descriptors held by counters and processes.",
-           engine->fds_used);
+    if (inside) {
+        print_work(out, instance->n, instance->share->fds, instance->operations,
+                   instance->operations_failed, instance->attaches_raced);
+        return;
+    }
+    print_work(out, engine->pmcs.n, engine->fds_used, engine->operations, engine->operations_failed,
+               engine->attaches_raced);
     number(out, "pmcfs_descriptors_limit", "gauge", "Descriptors that pmcfs may open.",
            engine->fd_limit);
-    number(out, "pmcfs_operations_total", "counter", "Operations on the tree.", engine->operations);
-    number(out, "pmcfs_operations_failed_total", "counter", "Operations that were refused.",
-           engine->operations_failed);
-    number(out, "pmcfs_attaches_raced_total", "counter",
-           "Attaches during which a thread may have been missed.", engine->attaches_raced);
+    number(out, "pmcfs_instances", "gauge", "Instances.", engine->instances.n);
 }
 
 static int print_metrics(struct call *call, struct look *look)
 {
     struct buf *out = call->out;
 
-    print_values(look, out);
+    if (!call->instance)
+        return say_gone(call);
+    print_values(call, look);
     for (unsigned f = 0; f < sizeof per_pmc / sizeof per_pmc[0]; f++) {
         family(out, per_pmc[f].name, per_pmc[f].type, per_pmc[f].help);
         for (unsigned p = 0; p < look->n; p++) {
             if (!item_valid(&look->item[p]))
                 continue;
-            sample_begin(out, per_pmc[f].name, &look->item[p]);
+            sample_begin(call, per_pmc[f].name, &look->item[p]);
             per_pmc[f].value(&look->item[p], out);
             buf_char(out, '\n');
         }

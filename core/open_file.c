@@ -14,12 +14,16 @@
 #include <string.h>
 
 /* NULL: more than the limit, or no memory. */
-static struct account *charged(struct engine *engine, uid_t uid, uint64_t bytes, uint64_t limit)
+static struct account *charged(struct engine *engine, uid_t uid, uint64_t instance, uint64_t bytes,
+                               uint64_t limit)
 {
     struct user *user = user_get(engine, uid);
-    struct account *account = user ? account_new(user, limit) : NULL;
+    struct account *account =
+        user ? account_new(user, limit, engine_instance(engine, instance)) : NULL;
 
-    if (account && !account_charge(account, (int64_t)bytes)) {
+    if (account && limit == UINT64_MAX) { /* it was granted once */
+        account_add(account, (int64_t)bytes);
+    } else if (account && !account_charge(account, (int64_t)bytes)) {
         account_end(account);
         account = NULL;
     }
@@ -30,7 +34,7 @@ static struct account *charged(struct engine *engine, uid_t uid, uint64_t bytes,
 bool open_file_keep(struct open_file *open, struct engine *engine, uid_t uid, uint64_t bytes,
                     uint64_t limit)
 {
-    struct account *account = bytes ? charged(engine, uid, bytes, limit) : NULL;
+    struct account *account = bytes ? charged(engine, uid, open->instance, bytes, limit) : NULL;
 
     if (bytes && !account)
         return false;

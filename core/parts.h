@@ -42,8 +42,12 @@ struct engine {
     struct ids procs; /* watched processes */
     struct ids links; /* by tag, for sink.gone() */
     struct proc *proc_by_key[PROC_BUCKETS];
-    struct user *users[USER_BUCKETS];
+    struct user *users[USER_BUCKETS + 1]; /* the last are what instances have */
     struct instance *root;
+    struct ids instances;     /* all others */
+    uint64_t next_instance;   /* their serials: never 0, never the same again */
+    struct instance *removed; /* of which the kernel is to be told after the lock */
+    struct proc *dead_procs;  /* to be destroyed without the lock */
     struct catalog catalog;
     bool has_catalog;
     uint64_t catalog_mark; /* backend.look() when it was made; 0: not known */

@@ -53,11 +53,11 @@ bool name_legal(const char *name, struct err *err)
     size_t len = strlen(name);
 
     if (len == 0) {
-        err_set(err, P22, "a PMC's name has at least one byte");
+        err_set(err, P22, "a name has at least one byte");
         return false;
     }
     if (len > NAME_LEN_MAX) {
-        err_set(err, P24, "a PMC's name has at most %d bytes, this one has %zu", NAME_LEN_MAX, len);
+        err_set(err, P24, "a name has at most %d bytes, this one has %zu", NAME_LEN_MAX, len);
         return false;
     }
     for (size_t i = 0; i < len; i++) {
@@ -66,7 +66,7 @@ bool name_legal(const char *name, struct err *err)
 
         if (!letter && (i == 0 || !strchr("._:@+-", c))) {
             err_set(err, P22,
-                    "\"%s\": a PMC's name has the bytes A-Z a-z 0-9 . _ : @ + - and begins with a "
+                    "\"%s\": a name has the bytes A-Z a-z 0-9 . _ : @ + - and begins with a "
                     "letter or digit",
                     text_shown(name));
             return false;
@@ -90,6 +90,7 @@ struct pmc *pmc_new(struct instance *instance, const char *name)
     if (!pmc->name || !pmc->links || !pmc->base)
         goto fail;
     pmc->instance = instance;
+    pmc->share = user_ref(instance->share);
     if (instance_add(instance, pmc))
         return pmc;
     pmc->instance = NULL;
@@ -124,6 +125,7 @@ void pmc_unref(struct pmc *pmc)
     account_end(pmc->account);
     free(pmc->counted_before);
     user_unref(pmc->engine, pmc->user);
+    user_unref(pmc->engine, pmc->share);
     set_unref(pmc->set);
     settings_clear(&pmc->settings);
     free(pmc->base);
@@ -161,15 +163,45 @@ void pmc_hold_fds(struct pmc *pmc, long n)
     pmc->fds += (unsigned long)n;
     pmc->fds_links += (unsigned long)links;
     pmc->engine->fds_used += (unsigned long)n;
+    if (pmc->share)
+        pmc->share->fds += (unsigned long)n;
     if (!pmc->user)
         return;
     pmc->user->fds += (unsigned long)n;
     pmc->user->links += (unsigned long)links;
 }
 
-void pmc_take_off(struct pmc *pmc)
+bool pmc_put_on(struct pmc *pmc, uint64_t id, uid_t uid)
+{
+    struct engine *engine = pmc->engine;
+    bool known = ids_add(&engine->pmcs, id, pmc),
+         listed = known && ids_add(&pmc->instance->pmcs, id, pmc);
+
+    pmc->id = id;
+    if (listed && pmc_charge(pmc, uid))
+        return true;
+    if (known)
+        ids_remove(&engine->pmcs, id);
+    if (listed)
+        ids_remove(&pmc->instance->pmcs, id);
+    return false;
+}
+
+void pmc_drop(struct pmc *pmc)
 {
     instance_remove(pmc->instance, pmc);
+    pmc->instance = NULL;
+    pmc_unref(pmc);
+}
+
+void pmc_take_off(struct pmc *pmc)
+{
+    struct log_stats stats;
+
+    pmc_log_stats(pmc, &stats);
+    log_add(&pmc->instance->released, &stats);
+    instance_remove(pmc->instance, pmc);
+    ids_remove(&pmc->instance->pmcs, pmc->id);
     ids_remove(&pmc->engine->pmcs, pmc->id);
     pmc->engine->n_polled -= pmc->pollers != 0;
     pmc->pollers = 0;
@@ -277,6 +309,16 @@ void pmc_print_resolved(const struct pmc *pmc, unsigned i, struct buf *out)
     struct plan_event plan = pmc_plan_event(&pmc->set->event[i], &pmc->settings, pmc->kernel);
 
     plan_event_print(&plan, out);
+}
+
+void pmc_print_path(const struct pmc *pmc, const struct instance *from, struct buf *out)
+{
+    if (pmc->instance != from) {
+        buf_str(out, "instances/");
+        buf_str(out, pmc->instance->name);
+        buf_char(out, '/');
+    }
+    buf_str(out, pmc->name);
 }
 
 struct plan link_plan(struct link *link, const struct opening *opening)

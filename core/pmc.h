@@ -84,6 +84,7 @@ struct pmc {
     uint64_t vanished_from; /* the instance's id */
     struct pmc *next_told;
     struct user *user;       /* for whom it counts (a reference); NULL while it is loaded */
+    struct user *share;      /* of its instance (a reference); NULL: of the root */
     unsigned long fds;       /* descriptors of its links */
     unsigned long fds_links; /* links that have some */
     enum pmc_state state;
@@ -156,6 +157,9 @@ static inline unsigned pmc_events(const struct pmc *pmc)
     return pmc->set ? pmc->set->n : 0;
 }
 
+/* A new one gets its number, and counts for this user. False: no memory; then pmc_drop(). */
+bool pmc_put_on(struct pmc *pmc, uint64_t id, uid_t uid);
+void pmc_drop(struct pmc *pmc); /* one that pmc_put_on() has not put on the tree */
 /* It counts for this user from now on. False: no memory, it stays where it was. */
 bool pmc_charge(struct pmc *pmc, uid_t uid);
 /* Descriptors of one of its links, opened or closed (negative). */
@@ -175,6 +179,8 @@ unsigned pmc_live_links(const struct pmc *pmc);
 /* What a member counts: the event's own modifiers win over user= and kernel=. */
 struct plan_event pmc_plan_event(const struct event *event, const struct settings *settings,
                                  bool kernel);
+/* As it is found from there: "i", or from the root "instances/NAME/i". */
+void pmc_print_path(const struct pmc *pmc, const struct instance *from, struct buf *out);
 /* The resolved form with what is really counted: "cycles:u". */
 void pmc_print_resolved(const struct pmc *pmc, unsigned i, struct buf *out);
 

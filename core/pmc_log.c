@@ -35,7 +35,7 @@ bool pmc_keeps_account(struct pmc *pmc)
     uint64_t limit = tunable_u64(&pmc->engine->tunables, TUNABLE_MAX_LOG_PER_USER);
 
     if (!pmc->account && pmc->user)
-        pmc->account = account_new(pmc->user, limit);
+        pmc->account = account_new(pmc->user, limit, pmc->instance);
     return pmc->account;
 }
 
@@ -80,6 +80,8 @@ static void hold_recorded(struct pmc *pmc, unsigned fds)
     pmc->fds += more;
     if (pmc->user)
         pmc->user->fds += more;
+    if (pmc->share)
+        pmc->share->fds += more;
     pmc->recorded_fds = fds;
 }
 

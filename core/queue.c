@@ -21,12 +21,26 @@ void engine_wake(struct engine *engine, uint64_t pmc_id)
         pmc_wake(pmc);
 }
 
+/* After those of its PMCs. */
+static bool next_removed(struct engine *engine, struct effect *effect)
+{
+    struct instance *instance = engine->removed;
+
+    if (!instance)
+        return false;
+    engine->removed = instance->next_removed;
+    *effect = (struct effect){.kind = EFFECT_INSTANCE, .id = instance->vanished};
+    strncpy(effect->name, instance->name, sizeof effect->name - 1);
+    instance_free(instance);
+    return true;
+}
+
 bool engine_next_effect(struct engine *engine, struct effect *effect)
 {
     struct pmc *pmc = engine->told;
 
     if (!pmc)
-        return false;
+        return next_removed(engine, effect);
     if (pmc->vanished) {
         *effect = (struct effect){.kind = EFFECT_REMOVED, .id = pmc->vanished_from};
         strncpy(effect->name, pmc->name, sizeof effect->name - 1);
@@ -45,12 +59,13 @@ bool engine_next_effect(struct engine *engine, struct effect *effect)
     return true;
 }
 
-/* ---- garbage: links whose last reader is gone ---- */
+/* ---- garbage: links whose last reader is gone, processes nobody holds ---- */
 
 struct garbage {
     struct work work;
     struct engine *engine;
     struct link *dead;
+    struct proc *procs;
 };
 
 static void garbage_run(struct work *work)
@@ -58,6 +73,7 @@ static void garbage_run(struct work *work)
     struct garbage *garbage = (struct garbage *)work;
 
     links_destroy(garbage->engine, garbage->dead);
+    procs_destroy(garbage->engine, garbage->procs);
 }
 
 static int garbage_finish(struct call *call, struct work *work)
@@ -69,12 +85,15 @@ static int garbage_finish(struct call *call, struct work *work)
 
 static struct work *garbage_work(struct engine *engine)
 {
-    struct garbage *garbage = engine->dead ? calloc(1, sizeof *garbage) : NULL;
+    bool any = engine->dead || engine->dead_procs;
+    struct garbage *garbage = any ? calloc(1, sizeof *garbage) : NULL;
 
     if (!garbage)
         return NULL;
-    *garbage = (struct garbage){{garbage_run, garbage_finish, true}, engine, engine->dead};
+    *garbage = (struct garbage){
+        {garbage_run, garbage_finish, true}, engine, engine->dead, engine->dead_procs};
     engine->dead = NULL;
+    engine->dead_procs = NULL;
     return &garbage->work;
 }
 

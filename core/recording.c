@@ -92,7 +92,8 @@ static struct recorder_plan recorder_plan(const struct recording_plan *plan)
     return (struct recorder_plan){.bytes = plan->bytes,
                                   .tag = plan->tag,
                                   .fds_free = plan->fds_free,
-                                  .fds_quota = plan->fds_quota};
+                                  .fds_quota = plan->fds_quota,
+                                  .fds_limit = plan->fds_limit};
 }
 
 static void put_nowhere(void *arg, const struct record *record)

@@ -25,6 +25,7 @@ struct recording_plan {
     bool kernel;           /* samples of the kernel may be seen; else they are hidden, chains cut */
     struct pid_view *view; /* of who attaches; taken over on success */
     unsigned long fds_free, fds_quota;
+    const char *fds_limit;
 };
 
 /* System calls. 0, or what the backend's recorder_new refuses. */

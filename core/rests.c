@@ -79,7 +79,7 @@ void rest_print(struct engine *engine, uint64_t pmc, uid_t uid, struct log *log,
 static bool rest_charge(struct engine *engine, uid_t uid, struct log *log)
 {
     struct user *user = user_get(engine, uid);
-    struct account *account = user ? account_new(user, UINT64_MAX) : NULL;
+    struct account *account = user ? account_new(user, UINT64_MAX, NULL) : NULL;
 
     if (account)
         log_set_charge(log, account_charge, account);

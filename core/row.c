@@ -385,24 +385,54 @@ enum slot_state rows_slot(const struct rows *rows, unsigned cpu, unsigned class_
     return (class->slots[cpu].foreign & row_bit(row)) != 0 ? SLOT_FOREIGN : SLOT_ENABLED;
 }
 
+/* Does the claim hold the row, as seen from the CPU? */
+static bool claim_is_on(const struct claim *claim, unsigned cpu, unsigned row)
+{
+    return (claim_got(claim) & row_bit(row)) != 0 &&
+           (!claim->system || cpus_has(&claim->cpus, cpu));
+}
+
 unsigned rows_users(const struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
                     uint64_t *oldest)
 {
-    const struct row_class *class = class_of(rows, class_index, row);
-    unsigned n = 0;
+    struct slot_view view;
 
-    *oldest = 0;
+    rows_view(rows, 0, cpu, class_index, row, &view);
+    *oldest = view.oldest;
+    return view.users;
+}
+
+/* What is not the instance's own. */
+static void view_narrow(const struct row_class *class, unsigned cpu, unsigned row, bool threads,
+                        bool takes, struct slot_view *view)
+{
+    if (view->disposition == ROW_THREAD && !threads)
+        view->disposition = ROW_FREE;
+    if (view->state == SLOT_ENABLED && !takes && (class->slots[cpu].taken & row_bit(row)) != 0)
+        view->state = SLOT_FOREIGN;
+}
+
+void rows_view(const struct rows *rows, uint64_t instance, unsigned cpu, unsigned class_index,
+               unsigned row, struct slot_view *view)
+{
+    const struct row_class *class = class_of(rows, class_index, row);
+    bool threads = false, takes = false;
+
+    *view = (struct slot_view){.disposition = rows_disposition(rows, class_index, row),
+                               .state = rows_slot(rows, cpu, class_index, row)};
     for (unsigned i = 0; class != NULL && i < class->n_claims; i++) {
         const struct claim *claim = class->claims[i];
 
-        if ((claim_got(claim) & row_bit(row)) == 0 ||
-            (claim->system && !cpus_has(&claim->cpus, cpu)))
+        if (!claim_is_on(claim, cpu, row) || (instance && claim->instance != instance))
             continue;
-        n++;
-        if (*oldest == 0 || claim->pmc < *oldest)
-            *oldest = claim->pmc;
+        view->users++;
+        if (view->oldest == 0 || claim->pmc < view->oldest)
+            view->oldest = claim->pmc;
+        threads |= !claim->system;
+        takes |= claim->system;
     }
-    return n;
+    if (class != NULL && instance && cpus_has(&rows->possible, cpu))
+        view_narrow(class, cpu, row, threads, takes, view);
 }
 
 bool rows_overcommitted(const struct rows *rows, unsigned class_index)

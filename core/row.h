@@ -97,6 +97,18 @@ enum slot_state rows_slot(const struct rows *rows, unsigned cpu, unsigned class_
 /* PMCs on the slot as seen from cpu: their number, and the oldest's serial (0: none). */
 unsigned rows_users(const struct rows *rows, unsigned cpu, unsigned class_index, unsigned row,
                     uint64_t *oldest);
+/*
+ * A slot as an instance sees it. The root (0) sees all; for the others what is not theirs is free,
+ * or foreign where a system PMC has it.
+ */
+struct slot_view {
+    enum disposition disposition;
+    enum slot_state state;
+    unsigned users;
+    uint64_t oldest;
+};
+void rows_view(const struct rows *rows, uint64_t instance, unsigned cpu, unsigned class_index,
+               unsigned row, struct slot_view *view);
 bool rows_overcommitted(const struct rows *rows, unsigned class_index);
 /* While a state is loaded: take exactly claim->member[].got again. False: taken already. */
 bool rows_retake(struct rows *rows, struct claim *claim);

@@ -42,10 +42,11 @@ static int remark_refuse(struct call *call, struct pmc *pmc, size_t size)
             "%zu at once; write less, or set a larger logsize",
             call->len, pmc->name, (unsigned long long)log_size(pmc->engine, &pmc->settings),
             most - sizeof(struct record_note));
-    return err_set(&call->err, X14,
-                   "no memory for a record of the log of %s, or none that max_log_per_user "
-                   "leaves: release other PMCs, or set a smaller logsize for them",
-                   pmc->name);
+    return err_set(
+        &call->err, X14,
+        "no memory for a record of the log of %s, or none that max_log_per_user "
+        "(or the instance's max_log) leaves: release other PMCs, or set a smaller logsize for them",
+        pmc->name);
 }
 
 static int remark_put(struct call *call, struct pmc *pmc)
@@ -151,8 +152,9 @@ static int folding_keep(struct call *call, const struct folding *folding)
         return CALL_DONE;
     return err_set(
         &call->err, P11,
-        "a text of %zu bytes is kept until it is read, and max_log_per_user leaves uid %u "
-        "less: close other open samples.folded, release a PMC, or set a smaller logsize",
+        "a text of %zu bytes is kept until it is read, and max_log_per_user (or the instance's "
+        "max_log) leaves uid %u less: close other open samples.folded, release a PMC, or set a "
+        "smaller logsize",
         len, (unsigned)folding->uid);
 }
 

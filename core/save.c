@@ -5,6 +5,7 @@
 #include "core/engine.h"
 
 #include "core/fields.h"
+#include "core/instance_save.h"
 #include "core/pmc.h"
 
 #include <inttypes.h>
@@ -112,7 +113,7 @@ static void save_pmc(struct engine *engine, struct buf *out, const struct pmc *p
     struct pmc_rest rest = {pmc->owner ? pmc->owner->id : 0, pmc_events(pmc), pmc->links->n};
 
     saved_begin(&saved_pmc, out);
-    buf_char(out, ' ');
+    buf_printf(out, " %" PRIu64 " ", pmc->instance->id);
     buf_str(out, pmc->name); /* made of nothing that would have to be escaped */
     saved_print(&saved_pmc, pmc, out);
     saved_print(&saved_pmc_rest, &rest, out);
@@ -164,11 +165,12 @@ static void save_processes(struct engine *engine, struct buf *out)
     }
 }
 
-static void save_errors(const struct engine *engine, struct buf *out)
+static void save_errors(const struct instance *instance, struct buf *out)
 {
-    for (size_t i = 0; i < engine->root->n_errors; i++) {
+    for (size_t i = 0; i < instance->n_errors; i++) {
         saved_begin(&saved_error, out);
-        saved_print(&saved_error, &engine->root->errors[i], out);
+        buf_printf(out, " %" PRIu64, instance->id);
+        saved_print(&saved_error, &instance->errors[i], out);
         buf_char(out, '\n');
     }
 }
@@ -177,7 +179,7 @@ void engine_save(struct engine *engine, struct buf *out)
 {
     uint64_t id = 0;
 
-    buf_printf(out, "pmcfs-state 1\nserial %" PRIu64 "\n", engine->next_serial);
+    buf_printf(out, "pmcfs-state 2\nserial %" PRIu64 "\n", engine->next_serial);
     save_tunables(engine, out);
     saved_begin(&saved_counts, out);
     saved_print(&saved_counts, engine, out);
@@ -186,7 +188,11 @@ void engine_save(struct engine *engine, struct buf *out)
         buf_str(out, "catalog\n");
     save_rows(engine, out);
     save_processes(engine, out);
+    instances_print(engine, out);
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)
         save_pmc(engine, out, pmc);
-    save_errors(engine, out);
+    save_errors(engine->root, out);
+    id = 0;
+    for (struct instance *one; (one = ids_next(&engine->instances, id, &id));)
+        save_errors(one, out);
 }

@@ -98,7 +98,8 @@ static int print_target(struct call *call, struct look *look)
 static void print_kernel(const struct call *call, const struct pmc *pmc)
 {
     bool decided = pmc->set || (pmc->settings.given & GIVEN(KEY_KERNEL));
-    bool on = decided ? pmc->settings.value[KEY_KERNEL] : access_kernel(pmc->engine, call->rights);
+    bool on =
+        decided ? pmc->settings.value[KEY_KERNEL] : access_kernel(pmc->instance, call->rights);
 
     buf_str(call->out, on ? "on" : "off");
 }

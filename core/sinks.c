@@ -18,6 +18,8 @@ static void sink_exited(void *ctx, uint64_t tag)
     for (struct pmc *pmc = proc->owned; pmc; pmc = pmc->next_owned)
         if (!pmc_released(pmc))
             pmc_vanish(pmc);
+    while (proc->held) /* the first process of a PID namespace is its last */
+        instance_release(proc->held, true);
 }
 
 static void sink_gone(void *ctx, uint64_t tag)

@@ -313,7 +313,7 @@ struct proc *proc_unref(struct engine *engine, struct proc *proc)
     assert(proc->refs > 0);
     if (--proc->refs > 0)
         return NULL;
-    assert(!proc->links && !proc->owned);
+    assert(!proc->links && !proc->owned && !proc->held);
     engine->host->process_unwatch(proc->process);
     ids_remove(&engine->procs, proc->id);
     if (proc->prev_same)
@@ -336,6 +336,24 @@ void proc_destroy(struct engine *engine, struct proc *proc)
     else
         engine->host->process_free(proc->process);
     free(proc);
+}
+
+void procs_destroy(struct engine *engine, struct proc *procs)
+{
+    while (procs) {
+        struct proc *proc = procs;
+
+        procs = proc->next_dead;
+        proc_destroy(engine, proc);
+    }
+}
+
+void proc_bury(struct engine *engine, struct proc *proc)
+{
+    if (!proc)
+        return;
+    proc->next_dead = engine->dead_procs;
+    engine->dead_procs = proc;
 }
 
 void link_set_proc(struct link *link, struct proc *proc)

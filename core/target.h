@@ -35,7 +35,7 @@ struct proc {
     struct process *process;
     uint64_t key;
     pid_t tid;     /* 0, or the one thread that is meant: not shared with the process's */
-    unsigned refs; /* links, and PMCs owned by it */
+    unsigned refs; /* links, and PMCs and instances that end with it */
     bool dead;
     struct guard *guard; /* tells when the system takes all events off it; or NULL */
     bool guarded;        /* there is one that has told nothing (or a change under way sets it) */
@@ -44,6 +44,7 @@ struct proc {
     struct proc *next_same, **prev_same; /* in engine->proc_by_key */
     struct proc *next_dead;              /* list of those to be destroyed */
     struct pmc *owned;                   /* PMCs with lifetime=owner, through pmc.next_owned */
+    struct instance *held;               /* with lifetime=namespace, through next_held */
 };
 
 /* What a link counted up to some moment. value has the set's n entries, then n estimates. */
@@ -132,8 +133,10 @@ void proc_adopted(struct proc *proc);
 void proc_ref(struct proc *proc);
 /* NULL; or, when this was the last reference, the proc for proc_destroy() without the lock. */
 struct proc *proc_unref(struct engine *engine, struct proc *proc);
-void proc_destroy(struct engine *engine, struct proc *proc); /* NULL allowed */
-void link_set_proc(struct link *link, struct proc *proc);    /* takes a reference */
+void proc_destroy(struct engine *engine, struct proc *proc);   /* NULL allowed */
+void procs_destroy(struct engine *engine, struct proc *procs); /* all that were buried */
+void proc_bury(struct engine *engine, struct proc *proc); /* with the lock, for later; the same */
+void link_set_proc(struct link *link, struct proc *proc); /* takes a reference */
 void link_leave_proc(struct link *link); /* off the proc's list; the reference stays */
 
 /* "pid:1234" "tid:1234" "cpu:3" "cgroup:/a" (detail) or "1234" "tid:1234" "cpu3" … (target,

@@ -4,6 +4,7 @@
 #include "core/engine.h"
 
 #include "core/change.h"
+#include "core/instances.h"
 #include "core/reader.h"
 #include "core/series.h"
 
@@ -18,6 +19,11 @@ static int check_user_limit(struct call *call, uid_t uid)
 
     if (!user || user->pmcs < each)
         return 0;
+    if (!instance_is_root(call->instance))
+        return err_set(&call->err, P11,
+                       "uid %u has as many PMCs as max_pmcs_per_user allows (%llu), those that it "
+                       "has elsewhere included",
+                       (unsigned)uid, (unsigned long long)each);
     return err_set(&call->err, P11, "uid %u has %u PMCs: max_pmcs_per_user is %llu", (unsigned)uid,
                    user->pmcs, (unsigned long long)each);
 }
@@ -27,7 +33,14 @@ static int check_limits(struct call *call, bool superuser)
 {
     const struct tunables *tunables = &call->engine->tunables;
     uint64_t all = tunable_u64(tunables, TUNABLE_MAX_PMCS);
+    uint64_t here = call->instance->limit[LIMIT_PMCS];
 
+    if (here && call->instance->n >= here)
+        return err_set(&call->err, P11, "this instance has %zu PMCs: its max_pmcs is %llu",
+                       call->instance->n, (unsigned long long)here);
+    if (call->engine->pmcs.n >= all && !instance_is_root(call->instance))
+        return err_set(&call->err, P12, "there are as many PMCs as max_pmcs allows in all (%llu)",
+                       (unsigned long long)all);
     if (call->engine->pmcs.n >= all)
         return err_set(&call->err, P12, "there are %zu PMCs: max_pmcs is %llu",
                        call->engine->pmcs.n, (unsigned long long)all);
@@ -53,18 +66,15 @@ int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
 
     if (rc == 0)
         rc = check_limits(call, call->rights && call->rights->superuser);
+    if (rc == 0)
+        rc = instance_bind(call);
     if (rc)
         return rc;
     struct pmc *pmc = pmc_new(call->instance, name);
     if (!pmc)
         return err_set(&call->err, E32, "no memory");
-    pmc->id = engine_serial(engine);
-    if (!pmc_charge(pmc, call->uid) || !ids_add(&engine->pmcs, pmc->id, pmc)) {
-        if (pmc->user)
-            pmc->user->pmcs--;
-        instance_remove(call->instance, pmc);
-        pmc->instance = NULL;
-        pmc_unref(pmc);
+    if (!pmc_put_on(pmc, engine_serial(engine), call->uid)) {
+        pmc_drop(pmc);
         return err_set(&call->err, E32, "no memory");
     }
     pmc->gid = call->gid;
@@ -165,8 +175,11 @@ void engine_finished(struct call *call, int rc, bool record)
     char room[800];
 
     engine->operations++;
-    if (rc < 0)
-        engine->operations_failed++;
+    engine->operations_failed += rc < 0;
+    if (call->instance) {
+        call->instance->operations++;
+        call->instance->operations_failed += rc < 0;
+    }
     if (call->err.id == ERR_NONE || !record)
         return;
     buf_init(&line, room, sizeof room);
@@ -179,6 +192,7 @@ void engine_finished(struct call *call, int rc, bool record)
     buf_str(&line, call->err.text);
     if (call->pmc)
         pmc_set_error(call->pmc, buf_text(&line));
-    instance_set_error(call->instance, uid, call->now_ns, buf_text(&line));
+    if (call->instance)
+        instance_set_error(call->instance, uid, call->now_ns, buf_text(&line));
     buf_free(&line);
 }

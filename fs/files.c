@@ -38,13 +38,13 @@ static const struct file_row instance_rows[] = {
            .name = "admin",
            .mode = 0755,
            .flags = FILE_ROOT_ONLY,
-           .help = "for the administrator: rows, tunables"},
+           .help = "for the administrator: rows, tunables, instances"},
     [6] = {.in = DIR_ROOT,
            .is = DIR_INSTANCES,
            .name = "instances",
            .mode = 0711,
            .flags = FILE_ROOT_ONLY,
-           .help = "subtrees for containers (none in this version)"},
+           .help = "subtrees for containers; mkdir makes one"},
     [7] = {.in = DIR_ROOT,
            .name = "counts",
            .mode = 0444,
@@ -57,6 +57,12 @@ static const struct file_row instance_rows[] = {
            .flags = FILE_RIGHTS | FILE_SNAPSHOT | FILE_FRESH,
            .show = show_metrics,
            .help = "the same for Prometheus"},
+    [9] = {.in = DIR_INSTANCES, /* for the tables only: it is [1] of its own number */
+           .is = DIR_ROOT,
+           .any = "NAME",
+           .mode = 01755,
+           .flags = FILE_ROOT_ONLY,
+           .help = "an instance: README, info, events, counts, metrics.prom and PMCs of its own"},
     [16] = INFO("version", show_info_version, "the version of pmcfs and of this interface"),
     [17] = INFO("backend", show_info_backend, "what counts, and what it found here"),
     [18] = INFO("cpu", show_info_cpu, "the processor's name"),
@@ -81,6 +87,11 @@ static const struct file_row instance_rows[] = {
             .show = show_probe,
             .store = store_probe,
             .help = "slots that others hold; write 1 to look again"},
+    [35] = {.in = DIR_ADMIN,
+            .is = DIR_LIMITS,
+            .name = "instances",
+            .mode = 0555,
+            .help = "what those inside of each instance may have"},
 };
 
 static const struct file_row pmc_rows[] = {
@@ -155,6 +166,32 @@ static const struct file_row tunable_rows[] = {
            .help = "its value"},
 };
 
+#define LIMIT(NAME, HELP)                                                                          \
+    {                                                                                              \
+        .in = DIR_LIMIT, .name = NAME, .mode = 0644, .show = show_limit, .store = store_limit,     \
+        .help = HELP                                                                               \
+    }
+
+static const struct file_row limit_rows[] = {
+    [1] = {.in = DIR_LIMITS,
+           .is = DIR_LIMIT,
+           .any = "NAME",
+           .mode = 0555,
+           .help = "of one instance, one value a file"},
+    [2] = LIMIT("max_pmcs", "PMCs in it; 0: no limit of its own"),
+    [3] = LIMIT("max_fds", "descriptors held for its PMCs; 0: no limit of its own"),
+    [4] = LIMIT("max_log", "bytes of the logs of its PMCs; 0: no limit of its own"),
+    [5] = LIMIT("system_scope", "1: those inside may count whole CPUs"),
+    [6] = LIMIT("kernel_mode", "1: those inside may count and sample kernel mode"),
+    [7] = LIMIT("lifetime", "mount, or namespace: it ends with the PID namespace that uses it"),
+    [8] = {.in = DIR_LIMIT,
+           .name = "ctl",
+           .mode = 0644,
+           .show = show_instance_ctl,
+           .store = store_instance_ctl,
+           .help = "active; write release: its PMCs are released, and it is removed"},
+};
+
 #define TABLE(T)                                                                                   \
     {                                                                                              \
         T, sizeof T / sizeof T[0]                                                                  \
@@ -165,7 +202,7 @@ static const struct {
 } tables[NODE_KINDS] = {
     [NODE_INSTANCE] = TABLE(instance_rows), [NODE_PMC] = TABLE(pmc_rows),
     [NODE_EVENT] = TABLE(event_rows),       [NODE_SLOT] = TABLE(slot_rows),
-    [NODE_TUNABLE] = TABLE(tunable_rows),
+    [NODE_TUNABLE] = TABLE(tunable_rows),   [NODE_LIMIT] = TABLE(limit_rows),
 };
 
 const struct file_row *file_row(enum node_kind kind, unsigned number)
@@ -182,7 +219,7 @@ unsigned file_rows(enum node_kind kind)
 
 enum node_kind file_kind(enum dir_kind dir)
 {
-    return dir == DIR_PMC ? NODE_PMC : NODE_INSTANCE;
+    return dir == DIR_PMC ? NODE_PMC : dir == DIR_LIMIT ? NODE_LIMIT : NODE_INSTANCE;
 }
 
 const struct file_row *file_next(enum dir_kind dir, unsigned after, unsigned *number)
@@ -218,27 +255,45 @@ bool file_reserved(const char *name)
            strcmp(name, "self") == 0;
 }
 
-/* "info/rows", "NAME/count", "admin/cpuN/ROW": the path of a row from the root. */
-static void row_path_print(const struct file_row *row, struct buf *out)
+/* The row of the directory that it is in; NULL: the root's. */
+static const struct file_row *row_above(const struct file_row *row)
 {
+    if (row->in == DIR_ROOT || row->in == DIR_NONE)
+        return NULL;
     for (int kind = 0; kind < NODE_KINDS; kind++)
         for (unsigned i = 1; i < tables[kind].n; i++) {
             const struct file_row *dir = file_row((enum node_kind)kind, i);
-            if (dir && dir->is == row->in && row->in != DIR_ROOT && row->in != DIR_NONE) {
-                row_path_print(dir, out);
-                buf_char(out, '/');
-                break;
-            }
+            if (dir && dir->is == row->in)
+                return dir;
         }
+    return NULL;
+}
+
+/* "info/rows", "NAME/count", "admin/cpuN/ROW": the path of a row from the root. */
+static void row_path_print(const struct file_row *row, struct buf *out)
+{
+    const struct file_row *above = row_above(row);
+
+    if (above) {
+        row_path_print(above, out);
+        buf_char(out, '/');
+    }
     buf_str(out, row->name ? row->name : row->any);
 }
 
-void files_print(struct buf *out)
+static bool row_is_root_only(const struct file_row *row)
+{
+    while (row && !(row->flags & FILE_ROOT_ONLY))
+        row = row_above(row);
+    return row != NULL;
+}
+
+void files_print(bool inside, struct buf *out)
 {
     for (int kind = 0; kind < NODE_KINDS; kind++)
         for (unsigned i = 1; i < tables[kind].n; i++) {
             const struct file_row *row = file_row((enum node_kind)kind, i);
-            if (!row || row->in == DIR_NONE)
+            if (!row || row->in == DIR_NONE || (inside && row_is_root_only(row)))
                 continue;
             row_path_print(row, out);
             buf_str(out, row->is ? "/\t" : "\t");

@@ -18,6 +18,7 @@ enum node_kind {
     NODE_EVENT,
     NODE_SLOT,
     NODE_TUNABLE,
+    NODE_LIMIT, /* what is below admin/instances */
     NODE_KINDS
 };
 
@@ -31,6 +32,8 @@ enum dir_kind {
     DIR_CPU,
     DIR_TUNABLES,
     DIR_INSTANCES,
+    DIR_LIMITS, /* admin/instances */
+    DIR_LIMIT,  /* … /NAME */
     DIR_PMC,
     DIR_KINDS
 };
@@ -75,5 +78,5 @@ const struct file_row *file_next(enum dir_kind dir, unsigned after, unsigned *nu
 enum node_kind file_kind(enum dir_kind dir);
 /* Names that no PMC may have. */
 bool file_reserved(const char *name);
-/* One line per row, tab separated: path, mode, help. */
-void files_print(struct buf *out);
+/* One line per row, tab separated: path, mode, help. inside: those that instances have. */
+void files_print(bool inside, struct buf *out);

@@ -13,7 +13,7 @@
 
 static int opendir_run(struct request *rq)
 {
-    return rq->node.kind == NODE_PMC && !rq->call.pmc ? -ESTALE : CALL_DONE;
+    return rq->gone ? -ESTALE : CALL_DONE;
 }
 
 static void opendir_reply(struct request *rq, int rc)
@@ -41,7 +41,7 @@ void list_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 static int readdir_run(struct request *rq)
 {
-    if (rq->node.kind == NODE_PMC && !rq->call.pmc)
+    if (rq->gone)
         return -ENOENT; /* as in any directory that was removed */
     return node_needs_catalog(&rq->node) ? engine_catalog_load(&rq->call, rq->off == 0) : CALL_DONE;
 }
@@ -73,6 +73,8 @@ static int readdir_done(struct request *rq)
     uint64_t cookie = (uint64_t)rq->off;
     struct node_entry entry;
 
+    if (rq->gone) /* meanwhile */
+        return -ENOENT;
     free(rq->text);
     rq->slice_len = 0;
     rq->text = malloc(rq->size);

@@ -202,7 +202,7 @@ static void attributes_forget_all(struct fs *fs)
         struct pmc *pmc;
 
         fs_lock(fs);
-        pmc = engine_pmc_next(engine_root(fs->engine), id);
+        pmc = engine_pmc_after(fs->engine, id);
         if (pmc)
             engine_pmc_attr(pmc, &attr);
         fs_unlock(fs);

@@ -36,6 +36,26 @@ static void node_make(struct node *node, enum node_kind kind, uint64_t object, u
         .kind = kind, .object = object, .number = number, .row = file_row(kind, number)};
 }
 
+uint64_t node_instance(const struct node *node)
+{
+    if (node->kind == NODE_EVENT)
+        return node->object >> CATALOG_ID_BITS;
+    return node->kind == NODE_INSTANCE ? node->object : 0;
+}
+
+uint64_t node_index(const struct node *node)
+{
+    if (node->kind == NODE_EVENT)
+        return node->object & ((UINT64_C(1) << CATALOG_ID_BITS) - 1);
+    return node->object;
+}
+
+/* Each instance has its own: a directory is below one other only. */
+static void node_make_event(struct node *node, const struct node *dir, uint64_t id, unsigned number)
+{
+    node_make(node, NODE_EVENT, node_instance(dir) << CATALOG_ID_BITS | id, number);
+}
+
 /* Decimal without sign or leading zeros, as it is printed. */
 static bool number_parse(const char *text, uint64_t *value)
 {
@@ -86,10 +106,9 @@ static int class_find(struct fs *fs, const struct node *dir, const char *name, s
 {
     const struct catalog_class *class = catalog_class(engine_catalog(fs->engine), name);
 
-    (void)dir;
     if (!class)
         return -ENOENT;
-    node_make(found, NODE_EVENT, class->id, NODE_DIR);
+    node_make_event(found, dir, class->id, NODE_DIR);
     return 0;
 }
 
@@ -98,11 +117,10 @@ static bool class_next(struct fs *fs, const struct node *dir, uint64_t after,
 {
     const struct catalog *catalog = engine_catalog(fs->engine);
 
-    (void)dir;
     if (after >= catalog->n_classes)
         return false;
     entry->name = catalog->classes[after].name;
-    node_make(&entry->node, NODE_EVENT, catalog->classes[after].id, NODE_DIR);
+    node_make_event(&entry->node, dir, catalog->classes[after].id, NODE_DIR);
     *order = after + 1;
     return true;
 }
@@ -110,12 +128,12 @@ static bool class_next(struct fs *fs, const struct node *dir, uint64_t after,
 static int event_find(struct fs *fs, const struct node *dir, const char *name, struct node *found)
 {
     const struct catalog *catalog = engine_catalog(fs->engine);
-    const struct catalog_class *class = catalog_class_by_id(catalog, dir->object);
+    const struct catalog_class *class = catalog_class_by_id(catalog, node_index(dir));
     const struct catalog_entry *event = class ? catalog_event(catalog, class, name) : NULL;
 
     if (!event)
         return -ENOENT;
-    node_make(found, NODE_EVENT, event->id, 2);
+    node_make_event(found, dir, event->id, 2);
     return 0;
 }
 
@@ -123,14 +141,14 @@ static bool event_next(struct fs *fs, const struct node *dir, uint64_t after,
                        struct node_entry *entry, uint64_t *order)
 {
     const struct catalog *catalog = engine_catalog(fs->engine);
-    const struct catalog_class *class = catalog_class_by_id(catalog, dir->object);
+    const struct catalog_class *class = catalog_class_by_id(catalog, node_index(dir));
     const struct catalog_entry *event;
 
     if (!class || after >= class->n)
         return false;
     event = &catalog->entries[class->first + after];
     entry->name = event->event;
-    node_make(&entry->node, NODE_EVENT, event->id, 2);
+    node_make_event(&entry->node, dir, event->id, 2);
     *order = after + 1;
     return true;
 }
@@ -213,10 +231,47 @@ static bool tunable_next(struct fs *fs, const struct node *dir, uint64_t after,
     return true;
 }
 
+/* Instances are in two directories: as themselves, and what is set for them. */
+static enum node_kind instances_kind(const struct node *dir)
+{
+    return dir->row->is == DIR_LIMITS ? NODE_LIMIT : NODE_INSTANCE;
+}
+
+static int instance_find(struct fs *fs, const struct node *dir, const char *name,
+                         struct node *found)
+{
+    struct instance *instance = engine_instance_named(fs->engine, name);
+
+    if (!instance)
+        return -ENOENT;
+    node_make(found, instances_kind(dir), instance_id(instance), NODE_DIR);
+    return 0;
+}
+
+static bool instance_next(struct fs *fs, const struct node *dir, uint64_t after,
+                          struct node_entry *entry, uint64_t *order)
+{
+    struct instance *instance = engine_instance_next(fs->engine, after);
+    struct instance_attr attr;
+
+    if (!instance)
+        return false;
+    engine_instance_attr(instance, &attr);
+    entry->name = attr.name;
+    node_make(&entry->node, instances_kind(dir), attr.id, NODE_DIR);
+    *order = attr.id;
+    return true;
+}
+
 static const struct objects objects[DIR_KINDS] = {
-    [DIR_ROOT] = {pmc_find, pmc_next},      [DIR_EVENTS] = {class_find, class_next},
-    [DIR_CLASS] = {event_find, event_next}, [DIR_ADMIN] = {cpu_find, cpu_next},
-    [DIR_CPU] = {slot_find, slot_next},     [DIR_TUNABLES] = {tunable_named, tunable_next},
+    [DIR_ROOT] = {pmc_find, pmc_next},
+    [DIR_EVENTS] = {class_find, class_next},
+    [DIR_CLASS] = {event_find, event_next},
+    [DIR_ADMIN] = {cpu_find, cpu_next},
+    [DIR_CPU] = {slot_find, slot_next},
+    [DIR_TUNABLES] = {tunable_named, tunable_next},
+    [DIR_INSTANCES] = {instance_find, instance_next},
+    [DIR_LIMITS] = {instance_find, instance_next},
 };
 
 bool node_needs_catalog(const struct node *dir)
@@ -248,23 +303,21 @@ int node_lookup(struct fs *fs, struct call *call, const struct node *dir, const 
     return rc == CALL_DONE && !in->find ? -ENOENT : rc;
 }
 
-/*
- * The directory above: of a PMC and whatever is at the root, the root. Only for its number in "..".
- */
-static fuse_ino_t node_parent(const struct node *dir)
+/* The directory above, for its number in "..". */
+static fuse_ino_t node_parent(struct fs *fs, const struct node *dir)
 {
-    static const struct {
-        enum node_kind kind;
-        unsigned number;
-    } above[DIR_KINDS] = {
-        [DIR_CLASS] = {NODE_INSTANCE, 4},
-        [DIR_CPU] = {NODE_INSTANCE, 5},
-        [DIR_TUNABLES] = {NODE_INSTANCE, 5},
+    static const unsigned above[DIR_KINDS] = {
+        [DIR_CLASS] = 4,           [DIR_CPU] = 5, [DIR_TUNABLES] = 5, [DIR_LIMITS] = 5,
+        [DIR_LIMIT] = NODE_LIMITS,
     };
-    unsigned number = above[dir->row->is].number;
+    unsigned number = above[dir->row->is];
+    struct pmc *pmc = dir->kind == NODE_PMC ? engine_pmc(fs->engine, dir->object) : NULL;
 
-    return node_id(NODE_INSTANCE, dir->kind == NODE_INSTANCE ? dir->object : 0,
-                   number ? number : NODE_DIR);
+    if (pmc)
+        return node_id(NODE_INSTANCE, instance_id(engine_pmc_instance(pmc)), NODE_DIR);
+    if (dir->row->is == DIR_ROOT && dir->object)
+        return node_id(NODE_INSTANCE, 0, NODE_INSTANCES);
+    return node_id(NODE_INSTANCE, node_instance(dir), number ? number : NODE_DIR);
 }
 
 bool node_next(struct fs *fs, const struct node *dir, uint64_t cookie, struct node_entry *entry)
@@ -279,7 +332,7 @@ bool node_next(struct fs *fs, const struct node *dir, uint64_t cookie, struct no
         entry->cookie = cookie + 1;
         entry->node = *dir;
         if (cookie == 1)
-            node_decode(node_parent(dir), &entry->node);
+            node_decode(node_parent(fs, dir), &entry->node);
         return true;
     }
     if (cookie < COOKIE_DYNAMIC)
@@ -356,42 +409,71 @@ static int pmc_node_attr(struct fs *fs, const struct node *node, struct stat *at
     return 0;
 }
 
-static nlink_t dir_links(struct fs *fs, const struct file_row *row)
+/* 1: not told. What admin/instances has changes by what is done elsewhere. */
+static nlink_t dir_links(struct fs *fs, const struct node *dir, size_t pmcs)
 {
-    const struct file_row *below;
+    const struct file_row *row = dir->row, *below;
     nlink_t links = 2;
     unsigned number = 0;
 
     while ((below = file_next(row->is, number, &number)))
-        if (below->is)
+        if (below->is && row_is_here(dir, below))
             links++;
     if (row->is == DIR_ROOT)
-        links += (nlink_t)engine_pmc_count(fs->engine);
+        links += (nlink_t)pmcs;
+    else if (row->is == DIR_INSTANCES)
+        links += (nlink_t)engine_instance_count(fs->engine);
     else if (row->is == DIR_ADMIN)
         links += cpus_count(engine_cpus(fs->engine));
     else if (row->is == DIR_EVENTS && engine_catalog(fs->engine))
         links += (nlink_t)engine_catalog(fs->engine)->n_classes;
-    return links;
+    return row->is == DIR_LIMITS ? 1 : links;
+}
+
+/* Its directory is that of who has it; the files in it are pmcfs's own. */
+static void instance_node_attr(const struct node *node, const struct instance_attr *of,
+                               struct stat *attr)
+{
+    if (node->number != NODE_DIR)
+        return;
+    attr->st_mode = S_IFDIR | of->mode;
+    attr->st_uid = of->uid;
+    attr->st_gid = of->gid;
+    attr_times(attr, of->changed_ns);
+}
+
+/* -ENODEV, -ESTALE: the instance that it is of, or for, was removed. */
+static int gone_node_attr(const struct node *node)
+{
+    return node->row->is ? -ESTALE : -ENODEV;
 }
 
 int node_attr(struct fs *fs, const struct node *node, struct stat *attr)
 {
     const struct file_row *row = node->row;
     const struct tunables *tunables = engine_tunables(fs->engine);
+    uint64_t id = node->kind == NODE_LIMIT ? node->object : node_instance(node);
+    const struct instance *instance = engine_instance(fs->engine, id);
+    struct instance_attr of;
 
     *attr = (struct stat){.st_ino = node_id(node->kind, node->object, node->number),
                           .st_nlink = 1,
                           .st_blksize = 4096};
     if (node->kind == NODE_PMC)
         return pmc_node_attr(fs, node, attr);
+    if (!instance)
+        return gone_node_attr(node);
+    engine_instance_attr(instance, &of);
     attr->st_mode = (row->is ? S_IFDIR : S_IFREG) | row->mode;
     if (row->is)
-        attr->st_nlink = dir_links(fs, row);
+        attr->st_nlink = dir_links(fs, node, of.pmcs);
     if (row->is == DIR_ROOT)
         attr->st_mode = S_IFDIR | (mode_t)tunable_u64(tunables, TUNABLE_ROOTMODE);
     if (node->kind == NODE_TUNABLE && tunable_row((enum tunable)node->object)->at_start)
         attr->st_mode &= ~(mode_t)0222;
     attr_times(attr, row->flags & FILE_FRESH ? fs->metrics_opened_ns : fs->started_ns);
+    if (node->kind == NODE_INSTANCE && node->object)
+        instance_node_attr(node, &of, attr);
     return 0;
 }
 

@@ -14,15 +14,20 @@
 
 struct fs;
 
-#define NODE_DIR 1 /* number of a directory itself in its node id */
+#define NODE_DIR       1  /* number of a directory itself in its node id */
+#define NODE_INSTANCES 6  /* of the root's instances/ */
+#define NODE_LIMITS    35 /* … and admin/instances/ */
 
 struct node {
     enum node_kind kind;
-    uint64_t object; /* a serial; a catalogue id; cpu << 16 | row; a tunable */
+    uint64_t object; /* a serial; instance << 28 | catalogue id; cpu << 16 | row; a tunable */
     unsigned number; /* of its row */
     const struct file_row *row;
 };
 
+/* The instance that it is of by its number; 0: the root, or that of its PMC. No lock. */
+uint64_t node_instance(const struct node *node);
+uint64_t node_index(const struct node *node); /* for call->index. No lock. */
 /* No lock. */
 fuse_ino_t node_id(enum node_kind kind, uint64_t object, unsigned number);
 /* False: no such id was ever given out. No lock. */

@@ -25,11 +25,24 @@ struct notifier {
     bool ending;
 };
 
+/* What the kernel does not know it ignores. */
+static void entry_forget(struct fuse_session *session, uint64_t instance, unsigned number,
+                         const char *name)
+{
+    fuse_lowlevel_notify_inval_entry(session, node_id(NODE_INSTANCE, instance, number), name,
+                                     strlen(name));
+}
+
 static void errand_run(const struct effect *effect, struct fuse_session *session)
 {
-    if (effect->kind == EFFECT_REMOVED && session) /* not known to the kernel: ignored */
-        fuse_lowlevel_notify_inval_entry(session, node_id(NODE_INSTANCE, effect->id, NODE_DIR),
-                                         effect->name, strlen(effect->name));
+    if (!session)
+        return;
+    if (effect->kind == EFFECT_REMOVED)
+        entry_forget(session, effect->id, NODE_DIR, effect->name);
+    if (effect->kind == EFFECT_INSTANCE && effect->id)
+        entry_forget(session, 0, NODE_INSTANCES, effect->name);
+    if (effect->kind == EFFECT_INSTANCE)
+        entry_forget(session, 0, NODE_LIMITS, effect->name);
 }
 
 static void *notifier_main(void *arg)

@@ -37,13 +37,14 @@ static int open_run(struct request *rq)
     struct fs *fs = rq->fs;
     const struct file_row *row = rq->node.row;
 
-    if (rq->node.kind == NODE_PMC && !rq->call.pmc)
+    if (rq->gone)
         return -ESTALE; /* the kernel looks the name up anew: ENOENT, or its successor */
     if (!(row->flags & FILE_PLAIN) || (rq->flags & O_ACCMODE) != O_RDONLY) {
         struct handle *handle = handle_make(&fs->handles, rq->fh);
         if (!handle)
             return -ENOMEM;
         handle->open.rights = rq->rights;
+        handle->open.instance = instance_id(rq->call.instance);
         rq->rights = NULL;
         if (row->begin && (rq->flags & O_ACCMODE) == O_RDONLY) {
             rq->call.open = &handle->open;
@@ -152,7 +153,7 @@ static int poll_run(struct request *rq)
     struct call *call = &rq->call;
 
     rq->revents = ALWAYS_READY;
-    if (rq->node.kind == NODE_PMC && !call->pmc) {
+    if (rq->gone) {
         rq->revents = EPOLLHUP | EPOLLIN | EPOLLRDNORM;
         return CALL_DONE;
     }

@@ -31,7 +31,7 @@ struct request *op_begin(fuse_req_t req, fuse_ino_t ino)
     rq->reply = op_reply_err;
     caller_fill(&rq->call, req);
     rq->call.file = node_label(&rq->node, rq->label);
-    rq->call.index = node.object;
+    rq->call.index = node_index(&node);
     return rq;
 }
 
@@ -72,7 +72,7 @@ static void entry_reply(struct request *rq, int rc)
 
 static int lookup_run(struct request *rq)
 {
-    if (rq->node.kind == NODE_PMC && !rq->call.pmc)
+    if (rq->gone)
         return -ESTALE;
     return node_lookup(rq->fs, &rq->call, &rq->node, rq->text, &rq->found);
 }
@@ -128,33 +128,41 @@ static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi
 #define SET_MODE  FUSE_SET_ATTR_MODE
 #define SET_OWNER (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)
 
+static bool is_instance(const struct node *node)
+{
+    return node->kind == NODE_INSTANCE && node->object && node->number == NODE_DIR;
+}
+
 /*
  * The kernel has checked who may do this. Sizes and times are accepted and mean nothing; modes are
- * the directory's to have, owners the PMC's.
+ * the directory's to have, owners the PMC's or the instance's.
  */
 static int setattr_run(struct request *rq)
 {
     struct call *call = &rq->call;
+    uid_t uid = rq->to_set & FUSE_SET_ATTR_UID ? rq->attr.st_uid : (uid_t)-1;
+    gid_t gid = rq->to_set & FUSE_SET_ATTR_GID ? rq->attr.st_gid : (gid_t)-1;
+    bool instance = is_instance(&rq->node);
     int rc = CALL_DONE;
 
     if (!(rq->to_set & (SET_MODE | SET_OWNER)))
         return CALL_DONE;
-    if (!call->pmc)
-        return err_set(&call->err, P25, "it belongs to the tree: only PMCs change mode or owner");
+    if (!call->pmc && !instance)
+        return err_set(&call->err, P25,
+                       "it belongs to the tree: only PMCs and instances change mode or owner");
     if ((rq->to_set & SET_MODE) && !rq->node.row->is)
         return err_set(&call->err, P25, "a file's mode is that of its directory: chmod that");
     if (rq->to_set & SET_MODE)
-        rc = engine_chmod(call, rq->attr.st_mode & 07777);
+        rc = (instance ? engine_chmod_instance : engine_chmod)(call, rq->attr.st_mode & 07777);
     if (rc == CALL_DONE && (rq->to_set & SET_OWNER))
-        rc = engine_chown(call, rq->to_set & FUSE_SET_ATTR_UID ? rq->attr.st_uid : (uid_t)-1,
-                          rq->to_set & FUSE_SET_ATTR_GID ? rq->attr.st_gid : (gid_t)-1);
+        rc = (instance ? engine_chown_instance : engine_chown)(call, uid, gid);
     return rc;
 }
 
 /* What else has changed with it is told first, so that access follows at once. */
 static void setattr_reply(struct request *rq, int rc)
 {
-    if (rc == CALL_DONE && (rq->to_set & (SET_MODE | SET_OWNER)))
+    if (rc == CALL_DONE && (rq->to_set & (SET_MODE | SET_OWNER)) && rq->node.kind == NODE_PMC)
         attributes_forget(rq->fs, NODE_PMC, rq->node.object);
     attr_reply(rq, rc);
 }
@@ -181,20 +189,33 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 static int mkdir_run(struct request *rq)
 {
     struct call *call = &rq->call;
+    bool instance = rq->node.row->is == DIR_INSTANCES;
+    mode_t mode = rq->attr.st_mode & 07777;
     uint64_t id;
     int rc;
 
-    if (rq->node.row->is == DIR_INSTANCES)
-        return err_set(&call->err, P25, "instances are not available in this version");
-    if (rq->node.row->is != DIR_ROOT)
-        return err_set(&call->err, P25, "directories are made at the root only: each is a PMC");
-    rc = engine_mkdir(call, rq->text, rq->attr.st_mode & 07777, &id);
+    if (instance)
+        rc = engine_mkinstance(call, rq->text, mode, &id);
+    else if (rq->node.row->is == DIR_ROOT)
+        rc = engine_mkdir(call, rq->text, mode, &id);
+    else
+        return err_set(&call->err, P25,
+                       "directories are made at the root (each is a PMC) and in instances/ only");
     if (rc == CALL_DONE)
-        rq->found = (struct node){.kind = NODE_PMC,
-                                  .object = id,
-                                  .number = NODE_DIR,
-                                  .row = file_row(NODE_PMC, NODE_DIR)};
+        node_decode(node_id(instance ? NODE_INSTANCE : NODE_PMC, id, NODE_DIR), &rq->found);
     return rc;
+}
+
+/* When the answer took a work (whose PID namespace is it?) nothing is made yet. */
+static int mkdir_done(struct request *rq)
+{
+    int rc = CALL_DONE;
+
+    if (!rq->found.row)
+        rc = rq->gone ? -ESTALE : mkdir_run(rq);
+    if (rc == CALL_WORK)
+        rc = err_set(&rq->call.err, P14, "mkdir has to be tried again");
+    return rc < 0 ? rc : op_entry(rq);
 }
 
 static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
@@ -215,7 +236,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
     rq->call.file = "mkdir";
     rq->counted = true;
     rq->run = mkdir_run;
-    rq->done = op_entry;
+    rq->done = mkdir_done;
     rq->reply = entry_reply;
     request_dispatch(rq);
 }
@@ -231,6 +252,8 @@ static int rmdir_run(struct request *rq)
 {
     unsigned number;
 
+    if (rq->node.row->is == DIR_INSTANCES)
+        return engine_rminstance(&rq->call, rq->text);
     if (rq->node.row->is != DIR_ROOT || file_named(DIR_ROOT, rq->text, &number))
         return refuse(rq);
     return engine_rmdir(&rq->call, rq->text);
@@ -239,9 +262,17 @@ static int rmdir_run(struct request *rq)
 static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     struct request *rq = op_begin(req, parent);
+    int rc = 0;
 
     if (!rq || !op_keep(rq, &rq->text, name))
         return;
+    if (rq->node.row->is == DIR_INSTANCES)
+        rc = caller_rights(rq->fs, &rq->call, &rq->rights);
+    if (rc < 0) {
+        fuse_reply_err(req, -rc);
+        request_free(rq);
+        return;
+    }
     rq->call.file = "rmdir";
     rq->counted = true;
     rq->run = rmdir_run;
@@ -252,6 +283,11 @@ static int rename_run(struct request *rq)
 {
     unsigned number;
 
+    if (rq->node.row->is == DIR_INSTANCES)
+        return err_set(&rq->call.err, P25, "an instance keeps its name");
+    if (rq->node.row->is == DIR_ROOT && rq->found.row->is == DIR_ROOT &&
+        rq->found.object != rq->node.object)
+        return err_set(&rq->call.err, P25, "a PMC stays in the instance that it was made in");
     if (rq->node.row->is != DIR_ROOT || rq->found.row->is != DIR_ROOT ||
         rq->found.object != rq->node.object || file_named(DIR_ROOT, rq->text, &number))
         return refuse(rq);
@@ -321,12 +357,21 @@ static void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const 
     op_refuse(req, newparent, "ln");
 }
 
+/* Of an instance: what it has, and may have, itself. */
 static int statfs_run(struct request *rq)
 {
     struct fs *fs = rq->fs;
     uint64_t max = tunable_u64(engine_tunables(fs->engine), TUNABLE_MAX_PMCS);
     size_t n = engine_pmc_count(fs->engine);
+    struct instance_attr of;
 
+    if (!rq->call.instance)
+        return -ESTALE;
+    if (instance_id(rq->call.instance)) {
+        engine_instance_attr(rq->call.instance, &of);
+        n = of.pmcs;
+        max = of.max_pmcs ? of.max_pmcs : max;
+    }
     rq->statvfs = (struct statvfs){.f_bsize = 4096,
                                    .f_frsize = 4096,
                                    .f_files = max,
@@ -338,8 +383,10 @@ static int statfs_run(struct request *rq)
 
 static void statfs_reply(struct request *rq, int rc)
 {
-    (void)rc;
-    fuse_reply_statfs(rq->req, &rq->statvfs);
+    if (rc < 0)
+        fuse_reply_err(rq->req, -rc);
+    else
+        fuse_reply_statfs(rq->req, &rq->statvfs);
 }
 
 static void op_statfs(fuse_req_t req, fuse_ino_t ino)

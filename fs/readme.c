@@ -33,7 +33,7 @@ static const char page[] =
     "  sh -c 'echo self > @/c/target && exec ls -R /usr/share/doc > /dev/null'\n"
     "  cat @/c/count; rmdir @/c\n"
     "\n"
-    "Two events counted together, on one CPU (as the superuser):\n"
+    "Two events counted together, on one CPU (for who may count whole CPUs):\n"
     "\n"
     "  mkdir @/s && echo context-switches page-faults > @/s/event && echo cpu0 > @/s/target\n"
     "  paste @/s/event @/s/count\n"
@@ -54,13 +54,13 @@ static const char page[] =
     "Files (r: can be read, w: can be written):\n"
     "\n";
 
-static void table_print(struct buf *out)
+static void table_print(bool inside, struct buf *out)
 {
     struct buf rows;
     const char *line;
 
     buf_init(&rows, NULL, 0);
-    files_print(&rows);
+    files_print(inside, &rows);
     for (line = buf_text(&rows); *line;) {
         const char *access = strchr(line, '\t');
         const char *help = strchr(access + 1, '\t');
@@ -76,15 +76,18 @@ static void table_print(struct buf *out)
 
 int readme_show(struct call *call)
 {
+    bool inside = instance_id(call->instance) != 0;
+    const char *where = inside ? "/pmc" : place; /* where containers have it, by custom */
+
     for (const char *p = page; *p;) {
         size_t n = strcspn(p, "@");
         buf_add(call->out, p, n);
         p += n;
         if (*p == '@') {
-            buf_str(call->out, place);
+            buf_str(call->out, where);
             p++;
         }
     }
-    table_print(call->out);
+    table_print(inside, call->out);
     return CALL_DONE;
 }

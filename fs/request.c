@@ -104,21 +104,49 @@ void fs_drain(struct fs *fs)
     drain(fs, false);
 }
 
-/* With the lock: everything in the call that is a pointer and does not outlive an unlocking. */
+/* The PMC of a node, and the instance: of a PMC that was released that of the open file. */
+static void objects_refresh(struct request *rq)
+{
+    struct engine *engine = rq->fs->engine;
+    struct call *call = &rq->call;
+    const struct node *node = &rq->node;
+
+    call->pmc = NULL;
+    call->instance = engine_instance(engine, node_instance(node));
+    rq->gone = !call->instance;
+    if (node->kind == NODE_PMC) {
+        call->pmc = engine_pmc(engine, node->object);
+        rq->gone = !call->pmc;
+        call->instance = call->pmc    ? engine_pmc_instance(call->pmc)
+                         : call->open ? engine_instance(engine, call->open->instance)
+                                      : NULL;
+        if (call->pmc && call->open)
+            call->open->instance = instance_id(call->instance);
+    }
+    if (node->kind == NODE_LIMIT)
+        rq->gone = !engine_instance(engine, node->object);
+}
+
+/*
+ * With the lock: everything in the call that is a pointer and does not outlive an unlocking. HERE
+ * is said that through an instance nobody is the superuser: what is opened, made or removed in one
+ * is so with the other rights only.
+ */
 static void request_refresh(struct request *rq)
 {
     struct fs *fs = rq->fs;
     struct call *call = &rq->call;
 
     call->engine = fs->engine;
-    call->instance = engine_root(fs->engine);
-    call->pmc = rq->node.kind == NODE_PMC ? engine_pmc(fs->engine, rq->node.object) : NULL;
     call->now_ns = fs->host->now_ns(fs->host_state);
     if (rq->fh && !rq->handle) {
         struct handle *handle = handle_find(&fs->handles, rq->fh);
         rq->handle = handle ? handle_ref(handle) : NULL;
     }
     call->open = rq->handle ? &rq->handle->open : NULL;
+    objects_refresh(rq);
+    if (rq->rights && (!call->instance || instance_id(call->instance)))
+        rq->rights->superuser = false;
     call->rights = call->open ? call->open->rights : rq->rights;
 }
 
@@ -135,8 +163,10 @@ static int request_run(struct request *rq)
     if (!rq->ran)
         engine_stat_add(rq->fs->engine, STAT_REQUESTS, 1);
     rq->ran = true;
-    if (rq->node.kind == NODE_PMC && !call->pmc && !rq->gone_ok)
-        return err_set(&call->err, P26, "the PMC of this file was released");
+    if (rq->gone && !rq->gone_ok)
+        return err_set(&call->err, P26, "the %s of this file was %s",
+                       rq->node.kind == NODE_PMC ? "PMC" : "instance",
+                       rq->node.kind == NODE_PMC ? "released" : "removed");
     return rq->run(rq);
 }
 

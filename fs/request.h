@@ -22,7 +22,8 @@ struct request {
     int (*done)(struct request *rq); /* with the lock, once run ended in CALL_DONE; may be NULL */
     void (*reply)(struct request *rq, int rc); /* without the lock; the last thing done */
     struct node node;                          /* whose PMC is looked up before each run */
-    bool gone_ok;                              /* run also when that PMC has been released */
+    bool gone_ok;                              /* run also when what it is of is gone */
+    bool gone;             /* its PMC was released, or its instance; looked at before each run */
     bool counted;          /* an operation of the user's: statistics and last error */
     bool is_read;          /* its failures are not recorded, but for EIO */
     struct handle *handle; /* a reference, or NULL */

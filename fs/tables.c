@@ -42,6 +42,11 @@ static void print_tunables(struct buf *out)
     }
 }
 
+static void print_files(struct buf *out)
+{
+    files_print(false, out);
+}
+
 static void print_conf(struct buf *out)
 {
     buf_str(out,
@@ -134,7 +139,7 @@ static const struct {
     const char *name;
     void (*print)(struct buf *out);
 } tables[] = {
-    {"files", files_print},   {"tunables", print_tunables}, {"conf", print_conf},
+    {"files", print_files},   {"tunables", print_tunables}, {"conf", print_conf},
     {"errors", print_errors}, {"settings", print_settings}, {"modes", print_modes},
     {"states", print_states}, {"verbs", print_verbs},       {"records", print_records},
     {"help", print_help},

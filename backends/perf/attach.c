@@ -38,9 +38,8 @@ int attach_fits(const struct attach *attach, size_t groups, size_t others)
     char more[64] = "";
 
     if (stay > attach->plan->fds_quota)
-        return err_set(attach->err, P11,
-                       "needs %lu descriptors, quota has %lu left (max_fds_per_user)", stay,
-                       attach->plan->fds_quota);
+        return err_set(attach->err, P11, "needs %lu descriptors, quota has %lu left (%s)", stay,
+                       attach->plan->fds_quota, attach->plan->fds_limit);
     if (need <= attach->plan->fds_free)
         return 0;
     if (others)

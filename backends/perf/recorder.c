@@ -249,8 +249,8 @@ static int recorder_fits(const struct recorder *recorder, const struct recorder_
     if (need > plan->fds_quota)
         return err_set(err, P11,
                        "the buffers of records need %lu descriptors, quota has %lu left "
-                       "(max_fds_per_user)",
-                       need, plan->fds_quota);
+                       "(%s)",
+                       need, plan->fds_quota, plan->fds_limit);
     if (need > plan->fds_free)
         return err_set(err, P10, "the buffers of records need %lu descriptors, pmcfs has %lu left",
                        need, plan->fds_free);

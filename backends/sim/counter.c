@@ -210,8 +210,8 @@ static int check_plan(struct backend_state *state, const struct plan *plan, unsi
         rc =
             err_set(err, P10, "needs %u descriptors, %lu may be used", descriptors, plan->fds_free);
     if (rc == 0 && descriptors > plan->fds_quota)
-        rc = err_set(err, P11, "needs %u descriptors, quota has %lu left (max_fds_per_user)",
-                     descriptors, plan->fds_quota);
+        rc = err_set(err, P11, "needs %u descriptors, quota has %lu left (%s)", descriptors,
+                     plan->fds_quota, plan->fds_limit);
     return rc;
 }
 

@@ -387,8 +387,8 @@ int sim_recorder_new(struct backend_state *state, const struct recorder_plan *pl
     if (cpus > plan->fds_quota)
         return err_set(err, P11,
                        "a buffer for each CPU needs %u descriptors, quota has %lu left "
-                       "(max_fds_per_user)",
-                       cpus, plan->fds_quota);
+                       "(%s)",
+                       cpus, plan->fds_quota, plan->fds_limit);
     *out = recorder_make(state, plan);
     return *out ? 0 : err_set(err, E32, "no memory for buffers");
 }

@@ -5,6 +5,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
+#include "core/instance.h"
 #include "tests/unit/fixture.h"
 
 #include <stdlib.h>
@@ -12,6 +13,21 @@
 
 static char *saved;
 static size_t saved_len;
+
+/* With a PMC and a sentence, bound to the namespace of who made the PMC. */
+static void make_instance(void)
+{
+    struct call call = {.engine = fx.engine, .rights = fx.rights};
+
+    engine_mkinstance(&call, "i", 0755, &fx.instance);
+    engine_instance(fx.engine, fx.instance)->limit[LIMIT_LIFETIME] = 1;
+    fake_find(&fx.host, 201)->outside = true;
+    as_user(201, 2000);
+    pmc_with("e", "cycles:u", "10201");
+    write_file("e", "config", "nonsense");
+    as_root();
+    fx.instance = 0;
+}
 
 /* One state with everything in it. */
 static void make_saved(void)
@@ -30,6 +46,7 @@ static void make_saved(void)
     pmc_make("d");
     write_file("d", "config", "count=5,6 lifetime=owner nonsense");
     write_file("d", "config", "count=5,6 lifetime=owner");
+    make_instance();
     pass_ms(3);
     works_run();
     buf_init(&text, NULL, 0);

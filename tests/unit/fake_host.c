@@ -184,7 +184,9 @@ static int process_open(struct host_state *state, pid_t tid, uint64_t number, bo
 
     if (tid == 0 || !asker)
         return err_set(err, P15, "the writer cannot be seen");
-    if (number && asker->outside)
+    if (number == 1 && asker->outside)
+        number = FAKE_FIRST;
+    else if (number && asker->outside)
         number = number > FAKE_OUTSIDE ? number - FAKE_OUTSIDE : UINT64_MAX / 2;
     if (number == 0)
         number = (uint64_t)tid;

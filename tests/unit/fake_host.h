@@ -1,7 +1,7 @@
 /*
  * A machine made of numbers: a clock that stands still, processes, callers, CPUs and cgroups.
  * Numbers of processes mean the same to everybody but callers with `outside` set, who see them
- * 10000 higher.
+ * 10000 higher, and FAKE_FIRST as 1.
  */
 #pragma once
 
@@ -11,6 +11,7 @@
 #define FAKE_CGROUPS   8
 #define FAKE_SELF      1 /* the process number of "pmcfs itself" */
 #define FAKE_OUTSIDE   10000
+#define FAKE_FIRST     200 /* the first process of those outside */
 
 struct fake_process {
     pid_t pid;

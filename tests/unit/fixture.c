@@ -433,9 +433,14 @@ static const struct file *file_find(bool of_pmc, const char *name)
     return file;
 }
 
+static struct instance *here(void)
+{
+    return engine_instance(fx.engine, fx.instance);
+}
+
 struct pmc *pmc_of(const char *name)
 {
-    return engine_pmc_named(engine_root(fx.engine), name);
+    return engine_pmc_named(here(), name);
 }
 
 /* ---- requests ---- */
@@ -445,7 +450,7 @@ static void held_init(struct held *held)
     memset(held, 0, sizeof *held);
     held->call = (struct call){
         .engine = fx.engine,
-        .instance = engine_root(fx.engine),
+        .instance = here(),
         .rights = fx.rights,
         .uid = fx.rights->uid,
         .gid = fx.rights->gid,
@@ -483,6 +488,7 @@ int held_step(struct held *held)
 
     held->call.now_ns = fx.host.now_ns;
     held->call.pmc = held->pmc ? engine_pmc(fx.engine, held->pmc) : NULL;
+    held->call.instance = here();
     held->call.work = NULL;
     held->ran = false;
     held->rc = work->finish(&held->call, work);
@@ -632,6 +638,11 @@ int pmc_make(const char *name)
     held.call.maker = fake_host.caller_pid(&fx.host, fx.tid);
     held.call.maker_key = fake_host.pid_key(&fx.host, fx.tid);
     held.rc = engine_mkdir(&held.call, name, 0777, &id);
+    while (held.rc == CALL_WORK) { /* a PID namespace is bound first */
+        held_run(&held);
+        if (held_step(&held) == CALL_DONE)
+            held.rc = engine_mkdir(&held.call, name, 0777, &id);
+    }
     return held_finish(&held);
 }
 

@@ -29,7 +29,8 @@ struct fixture {
     struct backend_state *sim;
     struct sink sink;
     const char *options;
-    pid_t tid; /* who writes and reads from now on */
+    pid_t tid;         /* who writes and reads from now on */
+    uint64_t instance; /* through which instance; 0: the root */
     struct rights *rights;
     bool lazy;      /* the engine's own works wait until works_run() */
     int rc;         /* of the last operation, negative errno */

@@ -250,6 +250,8 @@ static const struct {
     {"parts", 30},
     {"target", 31},
     {"instance.h", 31},
+    {"instance_save", 64},
+    {"info_rows", 71},
     {"pmc", 40},
     {"pmc_log", 41},
     {"instance.c", 41},
@@ -290,6 +292,9 @@ static const struct {
     {"engine", 70},
     {"queue", 71},
     {"sinks", 71},
+    {"admin_instance", 71},
+    {"instances.h", 70},
+    {"instances.c", 71},
     {"tree", 71},
 };
 

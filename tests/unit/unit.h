@@ -27,6 +27,7 @@
     X(follow)                                                                                      \
     X(ids)                                                                                         \
     X(includes)                                                                                    \
+    X(instance)                                                                                    \
     X(kept)                                                                                        \
     X(log)                                                                                         \
     X(log_memory)                                                                                  \

@@ -1,0 +1,210 @@
+/*
+ * info/rows: who holds which row, as an instance sees it. Numbers of processes are asked for
+ * without the lock.
+ */
+#include "core/access.h"
+#include "core/engine.h"
+#include "core/files.h"
+#include "core/pmc.h"
+
+#include <stdlib.h>
+
+/* A process in the text: where its number belongs, and the number once it is known. */
+struct row_pid {
+    size_t at;
+    pid_t pid, shown;
+    uint64_t key;
+};
+
+#define ROWS_SOON 8 /* PIDs, above which it is slow */
+
+struct rows_text {
+    struct work work;
+    struct engine *engine;
+    const struct instance *from; /* whose file it is; while the lines are made */
+    pid_t tid;                   /* who reads */
+    struct buf text;             /* without the numbers */
+    struct row_pid *pids;
+    size_t n, size;
+};
+
+static void row_pid(struct rows_text *rows, const struct pmc *pmc)
+{
+    if (rows->n == rows->size) {
+        size_t size = rows->size ? 2 * rows->size : 64;
+        struct row_pid *grown = realloc(rows->pids, size * sizeof *grown);
+
+        if (!grown) {
+            rows->text.failed = true;
+            return;
+        }
+        rows->pids = grown;
+        rows->size = size;
+    }
+    rows->pids[rows->n++] = (struct row_pid){rows->text.len, pmc->maker, 0, pmc->maker_key};
+}
+
+/* At a rate it is the kernel that finds the reload count. */
+static void row_settings(struct buf *out, const struct pmc *pmc)
+{
+    static const enum key flags[] = {KEY_DESCENDANTS, KEY_CALLCHAIN, KEY_LOG_CSW, KEY_LOG_EXIT};
+    char before = ' ';
+
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        if (!pmc->settings.value[flags[i]])
+            continue;
+        buf_char(out, before);
+        buf_str(out, key_table[flags[i]].name);
+        before = ',';
+    }
+    buf_str(out, before == ' ' ? " - " : " ");
+    if (pmc->sampling.period)
+        buf_u64(out, pmc->sampling.period);
+    else
+        buf_char(out, '-');
+    buf_char(out, '\n');
+}
+
+static void row_owner(struct rows_text *rows, const struct rights *rights,
+                      const struct slot_view *view)
+{
+    const struct pmc *pmc = view->oldest ? ids_find(&rows->engine->pmcs, view->oldest) : NULL;
+    struct buf *out = &rows->text;
+
+    buf_u64(out, view->users);
+    if (!pmc) {
+        buf_str(out, " - - - - - -\n");
+        return;
+    }
+    if (!access_read(pmc, rows->from, rights)) {
+        buf_str(out, " other other other other - -\n");
+        return;
+    }
+    buf_char(out, ' ');
+    pmc_print_path(pmc, rows->from, out);
+    buf_char(out, ' ');
+    buf_u64(out, pmc->uid);
+    buf_char(out, ' ');
+    row_pid(rows, pmc);
+    buf_char(out, ' ');
+    for (unsigned i = 0; i < pmc_events(pmc); i++) {
+        if (i)
+            buf_char(out, '+');
+        buf_str(out, pmc->set->event[i].written);
+    }
+    row_settings(out, pmc);
+}
+
+static void row_line(struct rows_text *rows, const struct rights *rights, unsigned cpu,
+                     unsigned class_index, unsigned row, unsigned number)
+{
+    const struct engine *engine = rows->engine;
+    struct buf *out = &rows->text;
+    struct slot_view view;
+
+    rows_view(engine->rows, rows->from->id, cpu, class_index, row, &view);
+    buf_u64(out, cpu);
+    buf_char(out, ' ');
+    buf_u64(out, number);
+    buf_char(out, ' ');
+    buf_str(out, engine->classes[class_index].name);
+    buf_char(out, '-');
+    buf_u64(out, row);
+    buf_char(out, ' ');
+    buf_str(out, engine->classes[class_index].name);
+    buf_char(out, ' ');
+    buf_str(out, disposition_name(view.disposition));
+    buf_char(out, ' ');
+    buf_str(out, slot_name(view.state));
+    buf_char(out, ' ');
+    row_owner(rows, rights, &view);
+}
+
+static void rows_lines(struct rows_text *rows, const struct rights *rights)
+{
+    const struct engine *engine = rows->engine;
+
+    buf_str(&rows->text,
+            "cpu row name class disposition state users pmc uid pid event flags reload\n");
+    for (int cpu = cpus_next(&engine->online, 0); cpu >= 0;
+         cpu = cpus_next(&engine->online, cpu + 1)) {
+        unsigned number = 0;
+
+        for (unsigned i = 0; i < engine->n_classes; i++) {
+            const struct class_info *class = &engine->classes[i];
+            bool here = !cpus_count(&class->cpus) || cpus_has(&class->cpus, (unsigned)cpu);
+
+            for (unsigned row = 0; here && row < class->rows; row++)
+                row_line(rows, rights, (unsigned)cpu, i, row, number + row);
+            number += class->rows;
+        }
+    }
+}
+
+/* The same process in a line before: system PMCs stand once for each CPU. */
+static const struct row_pid *row_pid_before(const struct rows_text *rows, size_t i)
+{
+    const struct row_pid *pid = &rows->pids[i];
+
+    while (i-- > 0)
+        if (rows->pids[i].pid == pid->pid && rows->pids[i].key == pid->key)
+            return &rows->pids[i];
+    return NULL;
+}
+
+static void rows_run(struct work *work)
+{
+    struct rows_text *rows = (struct rows_text *)work;
+    const struct host *host = rows->engine->host;
+    struct host_state *state = rows->engine->host_state;
+
+    for (size_t i = 0; i < rows->n; i++) {
+        struct row_pid *pid = &rows->pids[i];
+        const struct row_pid *before = row_pid_before(rows, i);
+
+        if (before)
+            pid->shown = before->shown;
+        else if (pid->key && host->pid_key(state, pid->pid) == pid->key)
+            pid->shown = host->process_seen_by(state, rows->tid, pid->pid);
+    }
+}
+
+static int rows_finish(struct call *call, struct work *work)
+{
+    struct rows_text *rows = (struct rows_text *)work;
+    int rc = rows->text.failed ? err_set(&call->err, E32, "no memory") : CALL_DONE;
+    size_t at = 0;
+
+    for (size_t i = 0; rc == CALL_DONE && i < rows->n; i++) {
+        const struct row_pid *pid = &rows->pids[i];
+
+        buf_add(call->out, rows->text.data + at, pid->at - at);
+        at = pid->at;
+        if (pid->shown)
+            buf_i64(call->out, pid->shown);
+        else
+            buf_char(call->out, '-'); /* gone, or not of the reader's PID namespace */
+    }
+    if (rc == CALL_DONE)
+        buf_add(call->out, rows->text.data + at, rows->text.len - at);
+    buf_free(&rows->text);
+    free(rows->pids);
+    free(rows);
+    return rc;
+}
+
+int show_info_rows(struct call *call)
+{
+    struct rows_text *rows = calloc(1, sizeof *rows);
+
+    if (!rows)
+        return err_set(&call->err, E32, "no memory");
+    rows->engine = call->engine;
+    rows->from = call->instance;
+    rows->tid = call->tid;
+    buf_init(&rows->text, NULL, 0);
+    rows_lines(rows, call->rights);
+    rows->work = (struct work){rows_run, rows_finish, rows->n > ROWS_SOON};
+    call->work = &rows->work;
+    return CALL_WORK;
+}

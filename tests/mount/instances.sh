@@ -1,0 +1,605 @@
+# shellcheck shell=bash disable=SC2012,SC2016,SC2034,SC2164
+# instances/, INTERFACE section 10: a subtree for a container, its limits, its end. What a container
+# sees of it is another file's subject.
+
+ADMIN_ERROR='EPERM E39 '
+
+# uid 0 with nothing else
+POWERLESS=(setpriv --bounding-set=-all --inh-caps=-all)
+
+# instance NAME [USER]: made, and given to that user. Its directory is then $M/instances/NAME.
+instance() {
+    mkdir "$M/instances/$1"
+    [[ -z ${2:-} ]] || chown "$2:$2" "$M/instances/$1"
+}
+
+# list DIRECTORY…: their entries, in one line.
+list() { find "$@" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort | xargs; }
+
+# limit NAME WHICH VALUE
+limit() { accepted "$M/admin/instances/$1/$2" "$3"; }
+
+# inside NAME USER PMC [SETTINGS…]: the user makes a PMC in the instance.
+inside() {
+    as "$2" mkdir "$M/instances/$1/$3"
+    (($# == 3)) || is "$(result_as "$2" write "$M/instances/$1/$3/config" "${*:4}")" ok "$3: ${*:4}"
+}
+
+# quota_says NAME USER REGEX: that user's last error there is EDQUOT with that sentence.
+quota_says() {
+    like "$(as "$2" cat "$M/instances/$1/info/last_error")" "^EDQUOT P11 .*$3"
+}
+
+# pid_from N: the next process has a number that stands in no text by chance.
+pid_from() {
+    echo "$1" 2>/dev/null >/proc/sys/kernel/ns_last_pid || skip 'numbers of processes cannot be chosen'
+}
+
+t_mkdir_makes_a_subtree_and_what_is_set_for_it() {
+    mount_sim
+    instance one
+    is "$(list "$M/instances/one")" 'README counts events info metrics.prom'
+    is "$(list "$M/instances/one/info")" "$(list "$M/info")"
+    is "$(list "$M/admin/instances")" one
+    is "$(list "$M/admin/instances/one")" 'ctl kernel_mode lifetime max_fds max_log max_pmcs system_scope'
+    is "$(cat "$M"/admin/instances/one/{ctl,kernel_mode,lifetime,max_fds,max_log,max_pmcs,system_scope} | xargs)" \
+        'active 0 mount 0 0 0 0'
+    is "$(stat -c %a "$M/instances" "$M/admin/instances" "$M/admin/instances/one" "$M/admin/instances/one/ctl" | xargs)" \
+        '711 555 555 644'
+    is "$(stat -c '%a %u %g' "$M/instances/one")" '1755 0 0'
+    is "$(stat_value instances)" 1
+    mkdir "$M/instances/one/a"
+    is "$(list "$M/instances/one/a")" \
+        'config count ctl detail error event mode samples samples.folded samples.perf series status target'
+    is "$(stat -c %h "$M/instances/one")" 5
+}
+
+t_its_mode_is_mkdirs_with_the_sticky_bit() {
+    mount_sim
+    (umask 0 && mkdir -m 770 "$M/instances/one")
+    is "$(stat -c %a "$M/instances/one")" 1770
+    chmod 0 "$M/instances/one"
+    is "$(stat -c %a "$M/instances/one")" 1000
+    chmod 7777 "$M/instances/one"
+    is "$(stat -c %a "$M/instances/one")" 1777
+}
+
+t_only_the_superuser_makes_and_removes_one() {
+    mount_sim
+    instance one
+    fails_with EACCES "as $ALICE mkdir $M/instances/two"
+    for command in 'mkdir two' 'rmdir one'; do
+        # shellcheck disable=SC2086 # two words
+        set -- $command
+        fails_with EPERM "${POWERLESS[*]} $1 $M/instances/$2"
+        like "$(cat "$M/info/last_error")" "^$ADMIN_ERROR$1: only the superuser"
+    done
+    is "$(ls "$M/instances")" one
+    setpriv --bounding-set=-all,+perfmon --inh-caps=-all mkdir "$M/instances/two"
+    stat "$M/instances/one" "$M/admin/instances/one/ctl" >/dev/null
+    rmdir "$M/instances/one" "$M/instances/two"
+    eventually 5 '[[ ! -e $M/instances/one && ! -e $M/admin/instances/one ]]'
+    is "$(list "$M/instances" "$M/admin/instances")" ''
+}
+
+t_names_are_as_those_of_pmcs() {
+    mount_sim
+    for name in info self a.b:c@d+e-f _; do
+        case $name in
+        _) fails_with EINVAL "mkdir $M/instances/$name" ;;
+        *) instance "$name" ;;
+        esac
+    done
+    fails_with EINVAL "mkdir '$M/instances/a b'"
+    like "$(cat "$M/info/last_error")" '^EINVAL P22 mkdir: '
+    fails_with ENAMETOOLONG "mkdir $M/instances/$(printf 'x%.0s' {1..129})"
+    instance "$(printf 'x%.0s' {1..128})"
+    is "$(python <<<'import os, sys
+try: os.mkdir(sys.argv[1] + "/instances/info")
+except OSError as e: print(e.errno)')" 17
+}
+
+t_chown_gives_it_away_and_chmod_is_its_owners() {
+    mount_sim
+    instance one "$ALICE"
+    is "$(stat -c '%u %g' "$M/instances/one")" "$ALICE $ALICE"
+    fails_with EPERM "as $BOB chmod 777 $M/instances/one"
+    fails_with EPERM "as $ALICE chown $BOB $M/instances/one"
+    fails_with EACCES "as $BOB mkdir $M/instances/one/b"
+    inside one "$ALICE" a event=cycles
+    as "$ALICE" chmod 700 "$M/instances/one"
+    is "$(stat -c %a "$M/instances/one")" 1700
+    fails_with EACCES "as $BOB cat $M/instances/one/counts"
+    is "$(as "$ALICE" cut -f 1 "$M/instances/one/counts")" a
+}
+
+t_a_pmc_in_it_is_removed_by_its_owner_and_the_instances() {
+    mount_sim
+    instance one "$ALICE"
+    as "$ALICE" chmod 777 "$M/instances/one"
+    inside one "$BOB" b
+    inside one 1002 c
+    inside one "$ALICE" a
+    fails_with EPERM "as $BOB rmdir $M/instances/one/a"
+    fails_with EPERM "as $BOB mv $M/instances/one/c $M/instances/one/d"
+    fails_with EPERM "as 1002 rmdir $M/instances/one/b"
+    as "$BOB" mv "$M/instances/one/b" "$M/instances/one/e"
+    as "$BOB" rmdir "$M/instances/one/e"
+    as "$ALICE" rmdir "$M/instances/one/c"
+    is "$(as "$ALICE" ls -d "$M"/instances/one/[a-e])" "$M/instances/one/a"
+}
+
+t_it_keeps_its_name_and_its_pmcs() {
+    mount_sim
+    instance one
+    instance two
+    mkdir "$M/instances/one/a" "$M/b"
+    is "$(result rename "$M/instances/one" "$M/instances/three")" EPERM
+    like "$(cat "$M/info/last_error")" '^EPERM P25 mv: an instance keeps its name'
+    is "$(result rename "$M/instances/one/a" "$M/a")" EPERM
+    like "$(cat "$M/instances/one/info/last_error")" '^EPERM P25 mv: a PMC stays in the instance'
+    is "$(result rename "$M/instances/one/a" "$M/instances/two/a")" EPERM
+    is "$(result rename "$M/b" "$M/instances/two/b")" EPERM
+    is "$(result rename "$M/instances/one/a" "$M/instances/one/c")" ok
+    fails_with EPERM "mkdir $M/instances/one/info/x"
+    fails_with EPERM "touch $M/admin/instances/one/x"
+    fails_with EPERM "mkdir $M/admin/instances/x"
+    fails_with EPERM "chmod 666 $M/admin/instances/one"
+}
+
+t_rmdir_wants_it_empty_and_release_does_not() {
+    mount_sim
+    instance one
+    mkdir "$M/instances/one/a" "$M/instances/one/b"
+    fails_with ENOTEMPTY "rmdir $M/instances/one"
+    like "$(cat "$M/info/last_error")" '^ENOTEMPTY P35 rmdir: instance one has 2 PMCs: .*"release"'
+    is "$(result write "$M/admin/instances/one/ctl" free)" EINVAL
+    like "$(cat "$M/info/last_error")" '^EINVAL X17 ctl: .*"free".* release'
+    is "$(result_by "${POWERLESS[@]}" -- write "$M/admin/instances/one/ctl" release)" EPERM
+    # Names that the kernel knows are told to it.
+    stat "$M/instances/one" "$M/instances/one/a" "$M/admin/instances/one/ctl" >/dev/null
+    accepted "$M/admin/instances/one/ctl" release
+    is "$(list "$M/instances" "$M/admin/instances")" ''
+    eventually 5 '[[ ! -e $M/instances/one && ! -e $M/admin/instances/one ]]'
+    eventually 5 '[[ $(stat_value pmcs) == 0 && $(stat_value descriptors) == 0 ]]'
+    is "$(stat_value instances)" 0
+    instance empty
+    stat "$M/instances/empty/info/rows" >/dev/null
+    accepted "$M/admin/instances/empty/ctl" release
+    eventually 5 '[[ ! -e $M/instances/empty ]]'
+    instance one
+    [[ ! -e $M/instances/one/a && ! -e $M/instances/one/b ]]
+}
+
+t_what_is_held_of_a_released_one_is_gone() {
+    mount_sim
+    instance one
+    mkdir "$M/instances/one/a"
+    result write "$M/instances/one/a/config" "event=cycles target=$$" >/dev/null
+    # shellcheck disable=SC2094
+    exec 5<"$M/instances/one/a/count" 6<"$M/instances/one/info/rows" 7<"$M/admin/instances/one/ctl" \
+        8<"$M/instances/one/counts" 9>"$M/instances/one/a/ctl"
+    cd "$M/instances/one/a"
+    accepted "$M/admin/instances/one/ctl" release
+    for fd in 5 6 7 8; do fails_with ENODEV "cat <&$fd"; done
+    is "$("$HELPERS/io" fd 9 stop || :)" ENODEV
+    like "$(ls . 2>&1 || :)" '(Stale file handle|No such file or directory)'
+    cd "$M/instances"
+    like "$(ls one 2>&1 || :)" 'No such file or directory'
+    cd "$T"
+    exec 5<&- 6<&- 7<&- 8<&- 9<&-
+}
+
+t_limits_are_read_by_all_and_written_by_the_superuser() {
+    mount_sim
+    instance one "$ALICE"
+    is "$(as "$ALICE" cat "$M/admin/instances/one/max_pmcs")" 0
+    fails_with EACCES "as $ALICE sh -c 'echo 5 >$M/admin/instances/one/max_pmcs'"
+    is "$(result_by "${POWERLESS[@]}" -- write "$M/admin/instances/one/max_pmcs" 5)" EPERM
+    like "$(cat "$M/info/last_error")" "^${ADMIN_ERROR}max_pmcs: only the superuser"
+    is "$(cat "$M/admin/instances/one/max_pmcs")" 0
+    limit one max_pmcs 5
+    is "$(cat "$M/admin/instances/one/max_pmcs")" 5
+    for pair in max_pmcs=-1 max_pmcs=x max_fds=99999999999 max_log=1k system_scope=2 kernel_mode=on lifetime=forever; do
+        is "$(result write "$M/admin/instances/one/${pair%=*}" "${pair#*=}")" EINVAL "$pair"
+        like "$(cat "$M/info/last_error")" "^EINVAL P27 ${pair%=*}: ${pair%=*} cannot be \"${pair#*=}\": allowed is "
+    done
+    is "$(result write "$M/admin/instances/one/max_fds" '1 2')" EINVAL
+    is "$(result write "$M/admin/instances/one/max_fds" ' ')" EINVAL
+    is "$(cat "$M"/admin/instances/one/{kernel_mode,lifetime,max_fds,max_log,max_pmcs,system_scope} | xargs)" '0 mount 0 0 5 0'
+}
+
+t_max_pmcs_is_edquot_and_others_go_on() {
+    mount_sim sim_cpus=2,sim_rows=4,max_pmcs_per_user=4
+    instance one "$ALICE"
+    instance two "$ALICE"
+    limit one max_pmcs 2
+    inside one "$ALICE" a
+    inside one "$ALICE" b
+    fails_with EDQUOT "as $ALICE mkdir $M/instances/one/c"
+    quota_says one "$ALICE" 'this instance has 2 PMCs: its max_pmcs is 2'
+    inside two "$ALICE" a
+    as "$ALICE" mkdir "$M/r"
+    fails_with EDQUOT "as $ALICE mkdir $M/instances/two/b"
+    quota_says two "$ALICE" 'max_pmcs_per_user'
+    as "$ALICE" rmdir "$M/instances/one/a" "$M/r"
+    inside one "$ALICE" c
+    limit one max_pmcs 0
+    as "$ALICE" chmod 777 "$M/instances/one"
+    inside one "$BOB" d
+}
+
+t_max_fds_is_edquot_and_others_go_on() {
+    mount_sim
+    target_start p "$ALICE"
+    target_start q "$BOB"
+    instance one "$ALICE"
+    instance two "$BOB"
+    limit one max_fds 1
+    inside one "$ALICE" a "event=page-faults target=${PID_OF[p]}"
+    inside one "$ALICE" b event=page-faults
+    is "$(result_as "$ALICE" write "$M/instances/one/b/target" "${PID_OF[p]}")" EDQUOT
+    quota_says one "$ALICE" "this instance's max_fds"
+    inside two "$BOB" a "event=page-faults target=${PID_OF[q]}"
+    as "$ALICE" mkdir "$M/r"
+    is "$(result_as "$ALICE" write "$M/r/config" "event=page-faults target=${PID_OF[p]}")" ok
+    as "$ALICE" rmdir "$M/instances/one/a"
+    eventually 5 '[[ $(result_as "$ALICE" write "$M/instances/one/b/target" "${PID_OF[p]}") == ok ]]'
+}
+
+t_max_log_is_edquot_and_others_go_on() {
+    mount_sim
+    target_start p "$ALICE"
+    instance one "$ALICE"
+    instance two "$ALICE"
+    limit one max_log 100000
+    inside one "$ALICE" a event=cycles period=100000 logsize=8192
+    is "$(result_as "$ALICE" write "$M/instances/one/a/config" "logsize=4000000 target=${PID_OF[p]}")" EDQUOT
+    quota_says one "$ALICE" "this instance's max_log \(100000 bytes"
+    inside two "$ALICE" a "event=cycles period=100000 logsize=4000000 target=${PID_OF[p]}"
+}
+
+t_whole_cpus_are_counted_where_system_scope_is_1() {
+    mount_sim sim_cpus=2,sim_rows=4,unprivileged_syspmcs=1
+    instance one "$ALICE"
+    inside one "$ALICE" a event=cycles
+    is "$(result_as "$ALICE" write "$M/instances/one/a/target" cpu0)" EPERM
+    like "$(as "$ALICE" cat "$M/instances/one/a/error")" '^EPERM X07 target: .*system_scope'
+    limit one system_scope 1
+    accepted "$M/admin/tunables/unprivileged_syspmcs" 0
+    is "$(result_as "$ALICE" write "$M/instances/one/a/target" cpu0)" ok
+    as "$ALICE" mkdir "$M/r"
+    is "$(result_as "$ALICE" write "$M/r/config" 'event=cycles target=cpu1')" EPERM
+    inside one "$ALICE" s 'event=cycles period=100000'
+    is "$(result_as "$ALICE" write "$M/instances/one/s/target" cpu0)" EPERM 'sampling CPUs'
+}
+
+t_kernel_mode_is_counted_where_kernel_mode_is_1() {
+    mount_sim sim_cpus=2,sim_rows=4,unprivileged_kernel=1
+    instance one "$ALICE"
+    as "$ALICE" mkdir "$M/instances/one/a"
+    is "$(result_as "$ALICE" write "$M/instances/one/a/event" cycles:k)" EPERM
+    like "$(as "$ALICE" cat "$M/instances/one/a/error")" '^EPERM P18 event: .*kernel_mode'
+    is "$(result_as "$ALICE" write "$M/instances/one/a/config" 'event=cycles kernel=on')" EPERM
+    is "$(as "$ALICE" grep kernel= "$M/instances/one/a/config")" kernel=off
+    limit one kernel_mode 1
+    is "$(result_as "$ALICE" write "$M/instances/one/a/event" cycles:k)" ok
+    is "$(as "$ALICE" sed -n 's/^event //p' "$M/instances/one/a/status")" sim::cycles:k
+}
+
+t_nobody_is_the_superuser_through_it() {
+    mount_sim sim_cpus=2,sim_rows=4,max_pmcs_per_user=3
+    instance one
+    mkdir "$M/instances/one/a" "$M/r"
+    is "$(result write "$M/instances/one/a/event" cycles:k)" EPERM 'kernel mode'
+    is "$(result write "$M/instances/one/a/config" 'event=cycles target=cpu0')" EPERM 'whole CPUs'
+    limit one system_scope 1
+    is "$(result write "$M/instances/one/a/config" 'event=cycles period=100000 target=cpu0')" EPERM 'sampling CPUs'
+    is "$(result write "$M/r/config" 'event=cycles:k target=cpu0')" ok 'at the root it is'
+    mkdir "$M/instances/one/b"
+    fails_with EDQUOT "mkdir $M/instances/one/c"
+    mkdir "$M/s" "$M/t"
+    # A descriptor, too: rights are those of the open.
+    exec 5>"$M/instances/one/b/config"
+    is "$("$HELPERS/io" fd 5 'event=cycles:k' || :)" EPERM
+    exec 5>&-
+    accepted "$M/admin/tunables/unprivileged_proc_debug" 0
+    target_start p "$ALICE"
+    is "$(result write "$M/instances/one/b/config" "event=cycles:u target=${PID_OF[p]}")" EPERM 'others than self'
+}
+
+t_an_attach_is_the_kernels_to_allow() {
+    mount_pmcfs
+    target_start mine "$ALICE"
+    target_start other "$BOB"
+    instance one "$ALICE"
+    inside one "$ALICE" a event=page-faults
+    is "$(result_as "$ALICE" write "$M/instances/one/a/target" "${PID_OF[other]}")" EPERM
+    is "$(result_as "$ALICE" write "$M/instances/one/a/target" "${PID_OF[mine]}")" ok
+}
+
+# Two instances with 54321's PMCs and the root's, the third is looked at: what it says in all its files.
+all_of() {
+    (
+        cd "$M/instances/$1"
+        find .
+        find . ! -name 'samples*' ! -path './events/*' -type f -exec grep -asH '' {} + || :
+    )
+}
+
+t_nothing_of_others_is_seen() {
+    mount_sim sim_cpus=2,sim_rows=3
+    pid_from 31300
+    target_start secret 54321
+    like "${PID_OF[secret]}" '^313'
+    local pid=${PID_OF[secret]}
+    instance secret_one 54321
+    instance own "$ALICE"
+    limit secret_one system_scope 1
+    limit own system_scope 1
+    inside secret_one 54321 secret_pmc "event=cycles target=$pid"
+    inside secret_one 54321 secret_cpus "event=instructions target=all"
+    pmc secret_root event=cycles "target=cpu0"
+    chmod 777 "$M/secret_root"
+    chmod 777 "$M/instances/secret_one"
+    result_as 54321 write "$M/instances/secret_one/secret_pmc/target" 99999999 >/dev/null
+    target_start mine "$ALICE"
+    inside own "$ALICE" a "event=cycles target=${PID_OF[mine]}"
+    # Refusals that have to do with others: rows that are taken, a process that is not one's own.
+    inside own "$ALICE" b event=cycles
+    result_as "$ALICE" write "$M/instances/own/b/target" cpu0 >"$T/refused"
+    for n in 1 2 3; do
+        inside own "$ALICE" "c$n"
+        result_as "$ALICE" write "$M/instances/own/c$n/config" "event=cycles target=${PID_OF[mine]}" >>"$T/refused"
+    done
+    result_as "$ALICE" write "$M/instances/own/c1/target" "$pid" >>"$T/refused"
+    grep -q E "$T/refused" || die 'nothing was refused'
+    all_of own >"$T/said"
+    grep -q 'counts:a.cycles' "$T/said"
+    result_as "$ALICE" write "$M/instances/own/b/event" nonsense >/dev/null
+    (as "$ALICE" cat "$M/instances/own/info/last_error" "$M"/instances/own/*/error) >>"$T/said"
+    # What alice wrote stands in her own sentences.
+    sed -i "/E40 .*process $pid/d" "$T/said"
+    if grep -anE "secret|54321|\b$pid\b" "$T/said"; then die 'something of others'; fi
+    grep -q secret_root "$M/counts"
+    grep -q 'instances/secret_one/secret_pmc' "$M/counts"
+}
+
+t_rows_of_others_are_foreign_where_they_are_taken_and_else_free() {
+    mount_sim sim_cpus=2,sim_rows=2
+    instance one
+    instance two
+    limit two system_scope 1
+    pmc r event=cycles row=0 target=cpu0
+    mkdir "$M/instances/two/t"
+    accepted "$M/instances/two/t/config" "event=cycles row=1 target=$$"
+    is "$(awk '{ print $1, $2, $5, $6, $7, $8, $9 }' "$M/instances/one/info/rows" | tail -4)" \
+        '0 0 STANDALONE foreign 0 - -
+0 1 FREE enabled 0 - -
+1 0 STANDALONE enabled 0 - -
+1 1 FREE enabled 0 - -'
+    is "$(awk '{ print $1, $2, $5, $6, $7, $8, $9 }' "$M/info/rows" | tail -4)" \
+        '0 0 STANDALONE enabled 1 r 0
+0 1 THREAD enabled 1 instances/two/t 0
+1 0 STANDALONE enabled 0 - -
+1 1 THREAD enabled 1 instances/two/t 0'
+    is "$(awk '$2 == 1 && $1 == 0 { print $5, $6, $7, $8 }' "$M/instances/two/info/rows")" 'THREAD enabled 1 t'
+}
+
+t_a_row_is_shared_within_an_instance_only() {
+    mount_sim sim_cpus=1,sim_rows=2,strict_rows=1
+    instance one
+    instance two
+    mkdir "$M/a" "$M/instances/one/a" "$M/instances/two/a"
+    for pmc in "$M/a" "$M/instances/one/a" "$M/instances/two/a"; do
+        accepted "$pmc/config" 'event=cycles row=0'
+        sleep 300 &
+        accepted "$pmc/target" $!
+    done
+    mkdir "$M/instances/one/b"
+    sleep 300 &
+    is "$(result write "$M/instances/one/b/config" "event=cycles row=0 target=$!")" EINVAL 'strict_rows'
+}
+
+t_the_roots_tables_have_what_the_reader_may_read() {
+    mount_sim sim_cpus=2,sim_rows=4,dirmode=0777
+    target_start p "$ALICE"
+    instance one "$ALICE"
+    inside one "$ALICE" a "event=cycles target=${PID_OF[p]}"
+    is "$(cut -f 1,2 "$M/counts")" "$(printf 'instances/one/a\tcycles')"
+    grep -q '^pmcfs_count_total{instance="one",pmc="a",event="cycles",unit="",scope="process"} [0-9]' "$M/metrics.prom"
+    grep -q '^pmcfs_state{instance="one",pmc="a",state="running"} 1' "$M/metrics.prom"
+    grep -q '^pmcfs_count_total{instance="",pmc="a",event="cycles",unit="",scope="process"} [0-9]' "$M/instances/one/metrics.prom"
+    is "$(cut -f 1,2 "$M/instances/one/counts")" "$(printf 'a\tcycles')"
+    as "$ALICE" chmod 755 "$M/instances/one/a"
+    is "$(as "$BOB" cut -f 1 "$M/counts")" instances/one/a
+    as "$ALICE" chmod 700 "$M/instances/one"
+    is "$(as "$BOB" cat "$M/counts")" '' 'the way to it is closed'
+    is "$(as "$ALICE" cut -f 1 "$M/counts")" instances/one/a
+    as "$ALICE" chmod 755 "$M/instances/one"
+    as "$ALICE" chmod 700 "$M/instances/one/a"
+    is "$(as "$BOB" cat "$M/counts" "$M/instances/one/counts")" ''
+}
+
+t_statistics_are_those_of_the_instance() {
+    mount_sim
+    instance one
+    mkdir "$M/a" "$M/b" "$M/instances/one/a"
+    result write "$M/a/event" nonsense >/dev/null
+    is "$(sed -n 's/^pmcs //p' "$M/instances/one/info/stats")" 1
+    is "$(sed -n 's/^syscall_errors //p' "$M/instances/one/info/stats")" 0
+    is "$(grep -cE '^(requests|works|parked|open_files|reloads|processes|descriptors_limit|instances) ' "$M/instances/one/info/stats" || :)" 0
+    is "$(head -8 "$M/instances/one/info/stats" | cut -d ' ' -f 1)" "$(head -8 "$M/info/stats" | cut -d ' ' -f 1)"
+    is "$(tail -1 "$M/info/stats")" 'instances 1'
+    is "$(stat -f -c '%c %d' "$M/instances/one")" '100000 99999'
+}
+
+t_last_errors_are_of_one_instance() {
+    mount_sim
+    instance one
+    instance two
+    mkdir "$M/instances/one/a"
+    is "$(result write "$M/instances/one/a/event" nonsense)" EINVAL
+    like "$(cat "$M/instances/one/info/last_error")" '^EINVAL CS01 event: '
+    is "$(cat "$M/instances/two/info/last_error" "$M/info/last_error")" 'ok
+ok'
+}
+
+t_a_directory_is_in_one_place_only() {
+    mount_sim
+    instance one
+    instance two
+    mkdir "$M/instances/one/a"
+    cd "$M/instances/one/events/software"
+    for dir in "$M" "$M/instances/two"; do
+        ls -R "$dir/events" "$dir/info" >/dev/null
+        is "$(pwd -P)" "$M/instances/one/events/software"
+        [[ ! . -ef $dir/events/software ]] || die 'one number for two directories'
+    done
+    is "$(head -1 page-faults)" 'event page-faults'
+    is "$(stat -c %i ..)" "$(stat -c %i "$M/instances/one/events")"
+    cd "$M/instances/one/a"
+    is "$(pwd -P)" "$M/instances/one/a"
+    cd "$T"
+    is "$(ls -aiU "$M/instances/one/a" | awk '$2 == ".." { print $1 }')" "$(stat -c %i "$M/instances/one")"
+    is "$(ls -aiU "$M/instances/one" | awk '$2 == ".." { print $1 }')" "$(stat -c %i "$M/instances")"
+}
+
+t_the_readme_is_the_instances() {
+    mount_sim
+    instance one
+    is "$(grep -cE '^  (admin|instances)/' "$M/instances/one/README" || :)" 0
+    grep -qE '^  admin/instances/NAME/max_pmcs +rw' "$M/README"
+    grep -qE '^  instances/NAME/ ' "$M/README"
+    grep -q ' mkdir /pmc/i ' "$M/instances/one/README"
+}
+
+t_it_survives_a_reload() {
+    mount_sim
+    target_start p "$ALICE"
+    instance gone
+    instance one "$ALICE"
+    as "$ALICE" chmod 750 "$M/instances/one"
+    local limits=(max_pmcs=7 max_fds=70 max_log=700000 system_scope=1 kernel_mode=1 lifetime=namespace) pair
+    for pair in "${limits[@]}"; do limit one "${pair%=*}" "${pair#*=}"; done
+    rmdir "$M/instances/gone"
+    inside one "$ALICE" a "event=cycles target=${PID_OF[p]}"
+    result_as "$ALICE" write "$M/instances/one/a/event" nonsense >/dev/null
+    local inode before reloads
+    inode=$(stat -c %i "$M/instances/one")
+    before=$(as "$ALICE" cat "$M/instances/one/info/last_error" "$M/instances/one/a/config")
+    exec 5<"$M/instances/one/a/ctl"
+    reloads=$(reloads)
+    kill -USR2 "$DAEMON"
+    eventually 5 '(($(reloads) > reloads))'
+    is "$(stat -c '%a %u %g %i' "$M/instances/one")" "1750 $ALICE $ALICE $inode"
+    for pair in "${limits[@]}"; do is "$(cat "$M/admin/instances/one/${pair%=*}")" "${pair#*=}"; done
+    is "$(as "$ALICE" cat "$M/instances/one/info/last_error" "$M/instances/one/a/config")" "$before"
+    is "$(cat <&5)" running
+    exec 5<&-
+    instance two
+    (($(stat -c %i "$M/instances/two") > inode)) || die 'a number was used again'
+    is "$(result_as "$ALICE" write "$M/instances/one/a/event" instructions)" EBUSY
+    accepted "$M/admin/instances/one/ctl" release
+    is "$(ls "$M/instances")" two
+}
+
+# namespace NAME 'SHELL': a PID namespace whose first process does that in the instance, and waits for a line
+# of the pipe to end. Its answer is in ANSWER.
+namespace() {
+    local in out
+    mkfifo "$T/$1.in" "$T/$1.out"
+    unshare --pid --fork --mount-proc --kill-child bash -c "cd '$M/instances/$1'; $2; echo ready; read -r _ || :" \
+        <"$T/$1.in" >"$T/$1.out" &
+    exec {in}>"$T/$1.in" {out}<"$T/$1.out"
+    IN[$1]=$in OUT[$1]=$out PID_OF[$1]=$!
+    read -r -t 20 -u "$out" ANSWER || die "nothing from the namespace of $1"
+}
+
+t_with_lifetime_namespace_it_ends_with_it() {
+    mount_sim
+    instance one
+    instance two
+    limit one lifetime namespace
+    limit two lifetime namespace
+    mkdir "$M/instances/one/outside"
+    namespace one 'mkdir a && echo event=cycles target=self >a/config; sh -c "mkdir b"'
+    is "$ANSWER" ready
+    namespace two 'mkdir a'
+    is "$(ls -d "$M"/instances/*/[ab] | wc -l)" 3
+    exec 5<"$M/instances/one/b/ctl"
+    echo >&"${IN[one]}"
+    eventually 10 '[[ $(ls "$M/instances") == two && $(ls "$M/admin/instances") == two ]]'
+    fails_with ENODEV 'cat <&5'
+    exec 5<&-
+    eventually 5 '[[ $(stat_value pmcs) == 1 ]]'
+    echo >&"${IN[two]}"
+    eventually 10 '[[ $(ls "$M/instances") == "" ]]'
+}
+
+t_the_daemons_own_namespace_binds_nothing() {
+    mount_sim
+    instance one
+    limit one lifetime namespace
+    bash -c "mkdir $M/instances/one/a"
+    namespace one 'echo nothing is made'
+    echo >&"${IN[one]}"
+    wait "${PID_OF[one]}" || :
+    is "$(ls -d "$M/instances/one/a")" "$M/instances/one/a"
+    is "$(cat "$M/admin/instances/one/lifetime")" namespace
+}
+
+t_lifetime_can_be_taken_back() {
+    mount_sim
+    instance one
+    limit one lifetime namespace
+    namespace one 'mkdir a'
+    limit one lifetime mount
+    echo >&"${IN[one]}"
+    wait "${PID_OF[one]}" || :
+    sleep 0.2
+    is "$(ls -d "$M/instances/one/a")" "$M/instances/one/a"
+    is "$(stat_value instances)" 1
+}
+
+t_a_binding_survives_a_reload() {
+    mount_sim
+    instance one
+    limit one lifetime namespace
+    namespace one 'mkdir a'
+    local reloads
+    reloads=$(reloads)
+    kill -USR2 "$DAEMON"
+    eventually 5 '(($(reloads) > reloads))'
+    is "$(ls "$M/instances")" one
+    echo >&"${IN[one]}"
+    eventually 10 '[[ $(ls "$M/instances") == "" ]]'
+}
+
+t_they_come_and_go_under_their_users() {
+    mount_sim
+    target_start p "$ALICE"
+    local end=$((SECONDS + 4)) worker
+    # One makes and releases, the others use what is there; each may find it gone at any moment.
+    for worker in 1 2 3; do
+        while ((SECONDS < end)); do
+            as "$ALICE" mkdir "$M/instances/one/a$worker"
+            "$HELPERS/io" write "$M/instances/one/a$worker/config" "event=cycles target=${PID_OF[p]}"
+            cat "$M"/instances/one/{counts,metrics.prom,info/rows,info/stats} "$M/counts" "$M/info/rows"
+            ls -lR "$M/instances" "$M/admin/instances"
+            as "$ALICE" rmdir "$M/instances/one/a$worker"
+        done >/dev/null 2>&1 &
+        PID_OF[worker$worker]=$!
+    done
+    while ((SECONDS < end)); do
+        mkdir "$M/instances/one"
+        chown "$ALICE" "$M/instances/one"
+        sleep 0.05
+        "$HELPERS/io" write "$M/admin/instances/one/ctl" release >/dev/null
+    done
+    for worker in 1 2 3; do wait "${PID_OF[worker$worker]}" || :; done
+    eventually 10 '[[ $(stat_value pmcs) == 0 && $(stat_value descriptors) == 0 ]]'
+    is "$(stat_value instances)" 0
+    target_end p
+    eventually 5 '[[ $(stat_value processes) == 0 ]]'
+}

@@ -1,0 +1,446 @@
+/*
+ * Instances: who makes them, what those inside may have and see, their end, out and in.
+ */
+#include "tests/unit/unit.h"
+
+#include "core/pmc.h"
+#include "tests/unit/fixture.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+SUITE_SETUP(instance, fixture_setup, fixture_close);
+
+static struct call call_here(const char *file, const char *text)
+{
+    fx.err = (struct err){.id = ERR_NONE};
+    return (struct call){.engine = fx.engine,
+                         .instance = engine_root(fx.engine),
+                         .rights = fx.rights,
+                         .uid = fx.rights->uid,
+                         .gid = fx.rights->gid,
+                         .file = file,
+                         .text = text,
+                         .len = text ? strlen(text) : 0};
+}
+
+/* A positive errno or 0; its number is in *id. */
+static int make(const char *name, uint64_t *id)
+{
+    struct call call = call_here("mkdir", NULL);
+    int rc = engine_mkinstance(&call, name, 0750, id);
+
+    fx.err = call.err;
+    return -rc;
+}
+
+static uint64_t made(const char *name)
+{
+    uint64_t id;
+
+    ck_assert_int_eq(make(name, &id), 0);
+    return id;
+}
+
+static int removed(const char *name)
+{
+    struct call call = call_here("rmdir", NULL);
+    int rc = engine_rminstance(&call, name);
+
+    fx.err = call.err;
+    return -rc;
+}
+
+static int limit(uint64_t id, const char *file, const char *text)
+{
+    struct call call = call_here(file, text);
+
+    call.index = id;
+    int rc = strcmp(file, "ctl") == 0 ? store_instance_ctl(&call) : store_limit(&call);
+    fx.err = call.err;
+    return -rc;
+}
+
+static const char *limit_of(uint64_t id, const char *file)
+{
+    static char text[64];
+    struct call call = call_here(file, NULL);
+    struct buf out;
+
+    buf_init(&out, NULL, 0);
+    call.index = id;
+    call.out = &out;
+    if (show_limit(&call) == 0)
+        snprintf(text, sizeof text, "%.*s", (int)out.len - 1, buf_text(&out));
+    else
+        strcpy(text, "refused");
+    buf_free(&out);
+    return text;
+}
+
+/* From now on this user, through this instance. */
+static void enter(uint64_t id, pid_t tid, uid_t uid)
+{
+    fx.instance = id;
+    as_user(tid, uid);
+}
+
+static void leave(void)
+{
+    fx.instance = 0;
+    as_root();
+}
+
+TEST(they_are_the_superusers_to_make_and_remove)
+{
+    uint64_t id;
+
+    as_user(100, 1000);
+    ck_assert_int_eq(make("a", &id), EPERM);
+    ck_assert_int_eq(fx.err.id, E39);
+    as_root();
+    ck_assert_int_eq(make("a", &id), 0);
+    ck_assert_int_eq(make("a", &id), EEXIST);
+    ck_assert_int_eq(make(".a", &id), EINVAL);
+    as_user(100, 1000);
+    ck_assert_int_eq(removed("a"), EPERM);
+    ck_assert_int_eq(limit(id, "max_pmcs", "1"), EPERM);
+    ck_assert_int_eq(limit(id, "ctl", "release"), EPERM);
+    as_root();
+    ck_assert_int_eq(removed("b"), ENOENT);
+    ck_assert_int_eq(removed("a"), 0);
+}
+
+TEST(there_is_a_bound_and_numbers_are_never_used_again)
+{
+    char name[16];
+    uint64_t id, last = 0;
+
+    for (unsigned i = 0; i < INSTANCES_MAX; i++) {
+        snprintf(name, sizeof name, "i%u", i);
+        id = made(name);
+        ck_assert_uint_gt(id, last);
+        last = id;
+    }
+    ck_assert_int_eq(make("more", &id), ENOSPC);
+    ck_assert_int_eq(fx.err.id, P34);
+    ck_assert_int_eq(removed("i7"), 0);
+    ck_assert_uint_eq(made("i7"), last + 1);
+    ck_assert_int_eq(removed("i7"), 0);
+    fx.engine->next_instance = INSTANCE_ID_MAX + 1;
+    ck_assert_int_eq(make("more", &id), ENOSPC);
+}
+
+TEST(limits_take_their_range_and_nothing_else)
+{
+    uint64_t id = made("a");
+
+    ck_assert_str_eq(limit_of(id, "max_pmcs"), "0");
+    ck_assert_str_eq(limit_of(id, "lifetime"), "mount");
+    ck_assert_int_eq(limit(id, "max_pmcs", "10000001"), EINVAL);
+    ck_says(fx.err, "0 (no limit of its own) to 10000000");
+    ck_assert_int_eq(limit(id, "system_scope", "yes"), EINVAL);
+    ck_says(fx.err, "allowed is 0 or 1");
+    ck_assert_int_eq(limit(id, "lifetime", "names"), EINVAL);
+    ck_assert_int_eq(limit(id, "ctl", "stop"), EINVAL);
+    ck_assert_int_eq(limit(id, "max_log", "9223372036854775807"), 0);
+    ck_assert_str_eq(limit_of(id, "max_log"), "9223372036854775807");
+    ck_assert_int_eq(removed("a"), 0);
+    ck_assert_str_eq(limit_of(id, "max_log"), "refused");
+    ck_assert_int_eq(limit(id, "max_log", "1"), ENODEV);
+}
+
+TEST(each_limit_is_of_its_instance_and_says_so)
+{
+    uint64_t a = made("a"), b = made("b");
+
+    ck_assert_int_eq(limit(a, "max_pmcs", "2"), 0);
+    ck_assert_int_eq(limit(a, "max_fds", "1"), 0);
+    enter(a, 100, 1000);
+    pmc_with("x", "page-faults", "101");
+    ck_assert_int_eq(pmc_make("y"), 0);
+    ck_assert_int_eq(pmc_make("z"), EDQUOT);
+    ck_says(fx.err, "its max_pmcs is 2");
+    accepted("y", "event", "page-faults");
+    refused("y", "target", "102", EDQUOT, P11);
+    ck_says(fx.err, "this instance's max_fds");
+    ck_assert_int_eq(pmc_remove("x"), 0);
+    accepted("y", "target", "102");
+    enter(b, 100, 1000);
+    pmc_with("x", "page-faults", "101 102");
+    leave();
+}
+
+TEST(the_log_is_of_the_instances_too)
+{
+    uint64_t a = made("a"), b = made("b");
+
+    recorders_on();
+    ck_assert_int_eq(limit(a, "max_log", "100000"), 0);
+    enter(a, 100, 1000);
+    ck_assert_int_eq(pmc_make("x"), 0);
+    ck_assert_int_eq(
+        write_file("x", "config", "event=cycles period=1000 logsize=1000000 target=101"), EDQUOT);
+    ck_says(fx.err, "this instance's max_log (100000 bytes");
+    enter(b, 100, 1000);
+    ck_assert_int_eq(pmc_make("x"), 0);
+    accepted("x", "config", "event=cycles period=1000 logsize=1000000 target=101");
+    ck_assert_uint_gt(pmc_of("x")->share->log, 65536); /* it grows */
+    struct user *share = user_ref(pmc_of("x")->share);
+    ck_assert_int_eq(pmc_remove("x"), 0);
+    ck_assert_uint_eq(share->log, 0);
+    ck_assert_uint_eq(share->fds, 0);
+    user_unref(fx.engine, share);
+    leave();
+    recorders_off();
+}
+
+TEST(whole_cpus_and_the_kernel_are_the_instances_to_allow)
+{
+    uint64_t a = made("a");
+
+    tune(TUNABLE_UNPRIVILEGED_SYSPMCS, "1");
+    tune(TUNABLE_UNPRIVILEGED_KERNEL, "1");
+    enter(a, 100, 1000);
+    pmc_with("x", "cycles:u", "");
+    refused("x", "target", "cpu0", EPERM, X07);
+    ck_says(fx.err, "system_scope");
+    refused("x", "event", "cycles:k", EPERM, P18);
+    ck_says(fx.err, "kernel_mode");
+    leave();
+    ck_assert_int_eq(limit(a, "system_scope", "1"), 0);
+    ck_assert_int_eq(limit(a, "kernel_mode", "1"), 0);
+    tune(TUNABLE_UNPRIVILEGED_SYSPMCS, "0");
+    tune(TUNABLE_UNPRIVILEGED_KERNEL, "0");
+    enter(a, 100, 1000);
+    accepted("x", "event", "cycles:k");
+    accepted("x", "target", "cpu0");
+    ck_assert_int_eq(pmc_make("s"), 0);
+    refused("s", "config", "event=cycles:u period=100000 target=cpu1", EPERM, X07);
+    leave();
+}
+
+TEST(what_others_have_is_free_or_foreign)
+{
+    uint64_t a = made("a"), b = made("b");
+
+    ck_assert_int_eq(pmc_make("r"), 0);
+    accepted("r", "config", "event=cycles row=0 target=cpu0");
+    enter(b, 100, 1000);
+    ck_assert_int_eq(pmc_make("t"), 0);
+    accepted("t", "config", "event=cycles row=1 target=101");
+    enter(a, 100, 1000);
+    const char *rows = read_file(NULL, "info/rows");
+    ck_true(strstr(rows, "0 0 sim-0 sim STANDALONE foreign 0 - - - - - -\n"));
+    ck_true(strstr(rows, "0 1 sim-1 sim FREE enabled 0 - - - - - -\n"));
+    leave();
+    rows = read_file(NULL, "info/rows");
+    ck_true(strstr(rows, "0 0 sim-0 sim STANDALONE enabled 1 r 0 "));
+    ck_true(strstr(rows, "0 1 sim-1 sim THREAD enabled 1 instances/b/t 1000 "));
+}
+
+TEST(tables_of_the_root_have_all_and_of_an_instance_its_own)
+{
+    uint64_t a = made("a");
+
+    pmc_with("r", "page-faults", "");
+    enter(a, 100, 1000);
+    pmc_with("x", "page-faults", "");
+    ck_assert_str_eq(read_file(NULL, "counts"), "x\tpage-faults\t0\t0\t0\tallocated\n");
+    ck_true(strstr(read_file(NULL, "metrics.prom"), "pmcfs_pmcs 1\n"));
+    ck_assert_str_eq(value_of(NULL, "info/stats", "pmcs"), "1");
+    leave();
+    ck_assert_str_eq(read_file(NULL, "counts"), "r\tpage-faults\t0\t0\t0\tallocated\n"
+                                                "instances/a/x\tpage-faults\t0\t0\t0\tallocated\n");
+    ck_true(strstr(read_file(NULL, "metrics.prom"), "{instance=\"a\",pmc=\"x\",event="));
+    ck_assert_str_eq(value_of(NULL, "info/stats", "instances"), "1");
+    as_user(100, 1000);
+    ck_assert_str_eq(read_file(NULL, "counts"), "") /* 0750: no way for others */;
+    as_root();
+}
+
+/* "a/x a/y I:a ": what the kernel is told. */
+static const char *effects(void)
+{
+    static char text[256];
+    struct effect effect;
+    int n = 0;
+
+    text[0] = '\0';
+    while (engine_next_effect(fx.engine, &effect))
+        if (effect.kind == EFFECT_REMOVED)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%llu/%s ",
+                          (unsigned long long)effect.id, effect.name);
+        else if (effect.kind == EFFECT_INSTANCE)
+            n += snprintf(text + n, sizeof text - (size_t)n, "%s%s ", effect.id ? "vanished " : "",
+                          effect.name);
+    return text;
+}
+
+TEST(release_takes_everything_and_the_kernel_is_told)
+{
+    uint64_t a = made("a");
+
+    ck_assert_uint_eq(a, 1);
+    enter(a, 100, 1000);
+    pmc_with("x", "cycles", "101");
+    ck_assert_int_eq(pmc_make("y"), 0);
+    leave();
+    ck_assert_int_eq(removed("a"), ENOTEMPTY);
+    ck_says(fx.err, "2 PMCs");
+    ck_says(fx.err, "release");
+    while (*effects())
+        ;
+    ck_assert_int_eq(limit(a, "ctl", "release"), 0);
+    ck_assert_str_eq(effects(), "1/y 1/x vanished a ");
+    works_run();
+    ck_assert_uint_eq(fx.engine->pmcs.n, 0);
+    ck_assert_uint_eq(fx.host.n_handles, 0);
+    ck_assert_uint_eq(fx.engine->fds_used, 0);
+    ck_assert_ptr_eq(engine_instance(fx.engine, a), NULL);
+    made("b");
+    ck_assert_int_eq(removed("b"), 0);
+    ck_assert_str_eq(effects(), "b ");
+}
+
+/* ---- lifetime=namespace ---- */
+
+static uint64_t bound(void)
+{
+    uint64_t a = made("a");
+
+    ck_assert_int_eq(limit(a, "lifetime", "namespace"), 0);
+    fake_find(&fx.host, 201)->outside = true;
+    enter(a, 201, 2000);
+    ck_assert_int_eq(pmc_make("x"), 0);
+    leave();
+    return a;
+}
+
+TEST(it_ends_with_the_first_process_of_a_namespace)
+{
+    uint64_t a = bound();
+
+    enter(a, 201, 2000);
+    ck_assert_int_eq(pmc_make("y"), 0);
+    leave();
+    ck_assert_uint_eq(fx.host.n_handles, 1);
+    fake_kill(&fx.host, 201, true);
+    works_run();
+    ck_assert_ptr_nonnull(engine_instance(fx.engine, a));
+    fake_kill(&fx.host, FAKE_FIRST, true);
+    works_run();
+    ck_assert_ptr_null(engine_instance(fx.engine, a));
+    ck_assert_uint_eq(fx.engine->pmcs.n, 0);
+    ck_assert_uint_eq(fx.host.n_handles, 0);
+}
+
+TEST(a_binding_is_shared_with_targets_and_survives_them)
+{
+    uint64_t a = bound(), b;
+
+    pmc_with("r", "page-faults", "200");
+    ck_assert_int_eq(pmc_remove("r"), 0);
+    ck_assert_uint_eq(fx.host.n_handles, 1);
+    b = made("b");
+    ck_assert_int_eq(limit(b, "lifetime", "namespace"), 0);
+    enter(b, 201, 2000);
+    ck_assert_int_eq(pmc_make("x"), 0);
+    leave();
+    engine_reload();
+    ck_assert_uint_eq(fx.host.n_handles, 1);
+    ck_assert_int_eq(limit(b, "lifetime", "mount"), 0);
+    fake_kill(&fx.host, FAKE_FIRST, true);
+    works_run();
+    ck_assert_ptr_null(engine_instance(fx.engine, a));
+    ck_assert_ptr_nonnull(engine_instance(fx.engine, b));
+    ck_assert_uint_eq(fx.host.n_handles, 0);
+}
+
+TEST(nobody_is_bound_who_is_where_pmcfs_is)
+{
+    uint64_t a = made("a");
+
+    ck_assert_int_eq(limit(a, "lifetime", "namespace"), 0);
+    enter(a, 100, 1000);
+    ck_assert_int_eq(pmc_make("x"), 0);
+    ck_assert_ptr_null(engine_instance(fx.engine, a)->holder);
+    enter(a, 0, 1000);
+    ck_assert_int_eq(pmc_make("y"), EPERM);
+    ck_assert_int_eq(fx.err.id, P15);
+    leave();
+}
+
+/* ---- out and in ---- */
+
+TEST(everything_of_it_is_loaded_again)
+{
+    static const char *const limits[][2] = {{"max_pmcs", "5"},     {"max_fds", "50"},
+                                            {"max_log", "500000"}, {"system_scope", "1"},
+                                            {"kernel_mode", "1"},  {"lifetime", "namespace"}};
+    uint64_t gone = made("gone"), a = made("a"), b = made("b");
+    struct call call = call_here("chown", NULL);
+    struct instance_attr attr;
+
+    ck_assert_int_eq(removed("gone"), 0);
+    call.instance = engine_instance(fx.engine, a);
+    ck_assert_int_eq(engine_chown_instance(&call, 1000, 1001), 0);
+    ck_assert_int_eq(engine_chmod_instance(&call, 0711), 0);
+    for (unsigned i = 0; i < sizeof limits / sizeof limits[0]; i++)
+        ck_assert_int_eq(limit(a, limits[i][0], limits[i][1]), 0);
+    enter(a, 100, 1000);
+    pmc_with("x", "cycles page-faults", "101");
+    ck_assert_int_eq(write_file("x", "event", "nonsense"), EINVAL);
+    leave();
+    pmc_with("x", "instructions", "102");
+    engine_reload();
+
+    engine_instance_attr(engine_instance(fx.engine, a), &attr);
+    ck_assert_str_eq(attr.name, "a");
+    ck_assert_uint_eq(attr.uid, 1000);
+    ck_assert_uint_eq(attr.gid, 1001);
+    ck_assert_uint_eq(attr.mode, 01711);
+    for (unsigned i = 0; i < sizeof limits / sizeof limits[0]; i++)
+        ck_assert_str_eq(limit_of(a, limits[i][0]), limits[i][1]);
+    ck_assert_ptr_null(engine_instance(fx.engine, gone));
+    ck_assert_uint_gt(made("c"), b);
+    enter(a, 100, 1000);
+    ck_assert_str_eq(read_file("x", "event"), "cycles\npage-faults\n");
+    ck_true(strstr(read_file(NULL, "info/last_error"), "EINVAL CS01 "));
+    ck_assert_uint_eq(pmc_of("x")->claim->instance, a);
+    ck_assert_uint_gt(pmc_of("x")->share->fds, 0);
+    ck_assert_uint_eq(pmc_of("x")->share->fds, pmc_of("x")->fds);
+    leave();
+    ck_assert_str_eq(read_file("x", "event"), "instructions\n");
+    ck_assert_str_eq(read_file(NULL, "info/last_error"), "ok\n");
+}
+
+TEST(a_state_that_does_not_fit_is_refused)
+{
+    static const char *const bad[] = {
+        "pmcfs-state 1\nerror 3 uid=1 when=1 line=x\n",
+        "pmcfs-state 1\npmc 3 a id=5\n",
+        "pmcfs-state 1\ninstance id=0\n",
+    };
+    struct buf text;
+
+    made("a");
+    buf_init(&text, NULL, 0);
+    engine_save(fx.engine, &text);
+    char *line = strdup(strstr(buf_text(&text), "instance id=1 "));
+    buf_free(&text);
+    *strchr(line, '\n') = '\0';
+    char twice[4096];
+    snprintf(twice, sizeof twice, "pmcfs-state 1\n%s\n%s\n", line, line);
+    free(line);
+    for (unsigned i = 0; i <= sizeof bad / sizeof bad[0]; i++) {
+        const char *state = i < sizeof bad / sizeof bad[0] ? bad[i] : twice;
+        struct err err = {0};
+
+        fixture_close();
+        fixture_setup();
+        ck_assert_int_eq(engine_load(fx.engine, state, strlen(state), &err), -EINVAL);
+        ck_says(err, "line ");
+    }
+}
