@@ -223,6 +223,7 @@ void use_descriptors(unsigned long *left, unsigned n);
  * P11. */
 int change_book_found(struct change *change, bool removes);
 void change_unbook_found(struct change *change);
+int change_may_count_cgroup(const struct change *change, int fd); /* without the lock: 0, -EPERM */
 void change_rows_back(struct change *change); /* the PMC's old claim, as far as still to be had */
 /* Before anything is looked up: a word of the scope that the PMC cannot have (E22, E26). */
 int change_words(struct change *change, struct err *err);

@@ -53,8 +53,7 @@ static int observable(struct change *change, const struct link *link)
     if (!link->recheck || change->superuser)
         return 0;
     if (link->kind == TARGET_CGROUP) {
-        if (change->may_system ||
-            engine->host->cgroup_may_move(engine->host_state, change->rights, link->cgroup_fd) == 0)
+        if (change_may_count_cgroup(change, link->cgroup_fd) == 0)
             return 0;
         return err_set(&change->err, X07,
                        "cgroup:%s is counted for the superuser and for who may write "

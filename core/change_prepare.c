@@ -95,6 +95,22 @@ static void unescape(char *text)
     *to = '\0';
 }
 
+/*
+ * A container that shares the host's cgroup namespace names the host's cgroups, and the bits of
+ * cgroup.procs are about uid 0 of both.
+ */
+int change_may_count_cgroup(const struct change *change, int fd)
+{
+    const struct engine *engine = change->engine;
+
+    if (change->may_system)
+        return 0;
+    if (!instance_is_root(change->pmc->instance) &&
+        engine->host->cgroup_is_home(engine->host_state, change->tid))
+        return -EPERM;
+    return engine->host->cgroup_may_move(engine->host_state, change->rights, fd);
+}
+
 static int find_cgroup(struct change *change, struct wanted *wanted)
 {
     struct engine *engine = change->engine;
@@ -107,13 +123,12 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
     int rc = engine->host->cgroup_open(engine->host_state, change->tid, path, &wanted->cgroup_fd,
                                        &wanted->cgroup, &change->err);
     free(path);
-    if (rc || word->remove || change->may_system)
+    if (rc || word->remove || change_may_count_cgroup(change, wanted->cgroup_fd) == 0)
         return rc;
-    if (engine->host->cgroup_may_move(engine->host_state, change->rights, wanted->cgroup_fd) == 0)
-        return 0;
     return err_set(&change->err, X07,
                    WORD_FMT ": a cgroup is counted for the superuser and for who may "
-                            "write its cgroup.procs",
+                            "write its cgroup.procs; through an instance, from a cgroup namespace "
+                            "of one's own",
                    WORD_ARG(word->word));
 }
 

@@ -274,6 +274,12 @@ int linux_cgroup_may_move(struct host_state *state, const struct rights *rights,
     return opener_do(rights, false, procs_open, &fd) == 0 ? 0 : -EPERM;
 }
 
+bool linux_cgroup_is_home(const struct host_state *state, pid_t tid)
+{
+    struct ns_id ns;
+    return tid == 0 || ns_identify(tid, "cgroup", &ns) < 0 || ns_same(&ns, &state->cgroupns);
+}
+
 /* The inode of a v2 cgroup is its id, which is not used again while the machine runs. */
 uint64_t linux_cgroup_key(int fd)
 {

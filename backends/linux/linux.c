@@ -150,6 +150,7 @@ const struct host linux_host = {
     .names = linux_names,
     .cgroup_open = linux_cgroup_open,
     .cgroup_may_move = linux_cgroup_may_move,
+    .cgroup_is_home = linux_cgroup_is_home,
     .cgroup_key = linux_cgroup_key,
     .cgroup_alive = linux_cgroup_alive,
     .process_print = linux_process_print,

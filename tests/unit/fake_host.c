@@ -490,6 +490,12 @@ static int cgroup_may_move(struct host_state *state, const struct rights *rights
     return i < state->n_cgroups && state->cgroup[i].writable ? 0 : -EPERM;
 }
 
+static bool cgroup_is_home(const struct host_state *state, pid_t tid)
+{
+    (void)tid;
+    return !state->cgroups_are_others;
+}
+
 static bool cgroup_alive(int fd)
 {
     uint64_t i = cgroup_key(fd);
@@ -533,6 +539,7 @@ const struct host fake_host = {
     .names = names,
     .cgroup_open = cgroup_open,
     .cgroup_may_move = cgroup_may_move,
+    .cgroup_is_home = cgroup_is_home,
     .cgroup_key = cgroup_key,
     .cgroup_alive = cgroup_alive,
     .process_print = process_print,

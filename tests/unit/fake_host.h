@@ -35,6 +35,7 @@ struct host_state {
     unsigned n_processes;
     struct fake_cgroup cgroup[FAKE_CGROUPS];
     unsigned n_cgroups;
+    bool cgroups_are_others; /* callers have a cgroup namespace of their own */
     struct cpus possible, online;
     const struct sink *sink;
     unsigned n_handles; /* struct process that exist */

@@ -221,6 +221,29 @@ TEST(whole_cpus_and_the_kernel_are_the_instances_to_allow)
     leave();
 }
 
+TEST(cgroups_are_counted_from_a_namespace_of_ones_own)
+{
+    uint64_t a = made("a");
+
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true, true};
+    fx.host.n_cgroups = 1;
+    enter(a, 100, 1000);
+    pmc_with("x", "page-faults", "");
+    refused("x", "target", "cgroup:/a", EPERM, X07);
+    ck_says(fx.err, "namespace");
+    fx.host.cgroups_are_others = true;
+    accepted("x", "target", "cgroup:/a");
+    accepted("x", "target", "-cgroup:/a");
+    fx.host.cgroup[0].writable = false;
+    refused("x", "target", "cgroup:/a", EPERM, X07);
+    leave();
+    ck_assert_int_eq(limit(a, "system_scope", "1"), 0);
+    enter(a, 100, 1000);
+    fx.host.cgroups_are_others = false;
+    accepted("x", "target", "cgroup:/a");
+    leave();
+}
+
 TEST(what_others_have_is_free_or_foreign)
 {
     uint64_t a = made("a"), b = made("b");
