@@ -1,0 +1,332 @@
+# shellcheck shell=bash disable=SC2016,SC2034,SC2154
+# Containers that see an instance as their /pmc: apart from each other, from the host, and without its rights.
+
+# shellcheck source=tests/mount/boxes_lib.sh
+. "${BASH_SOURCE[0]%/*}/boxes_lib.sh"
+# shellcheck source=tests/mount/rights_lib.sh
+. "${BASH_SOURCE[0]%/*}/rights_lib.sh"
+
+# instance NAME [USER]: made by the superuser, given to USER.
+instance() {
+    mkdir "$M/instances/$1"
+    [[ ! ${2:-} ]] || chown "$2:$2" "$M/instances/$1"
+}
+
+# limit NAME FILE VALUE
+limit() { accepted "$M/admin/instances/$1/$2" "$3"; }
+
+# boxes_start: one and two, each with its instance; root inside is uid 1000 outside, in both.
+boxes_start() {
+    local name
+    for name in one two; do
+        instance $name "$ALICE"
+        box_start $name "$M/instances/$name" "${ROOTLESS[@]}" -- as "$ALICE"
+        inside $name 'target_start p; echo $p'
+        is "$STATUS" 0
+    done
+}
+
+# pmc_inside BOX NAME SETTINGS…: in the container; $p is its program there.
+pmc_inside() {
+    inside "$1" "mkdir /pmc/$2 && echo ${*:3} >/pmc/$2/config || cat /pmc/$2/error"
+    is "$STATUS $ANSWER" '0 ' "$1: $2 with ${*:3}"
+}
+
+# all_inside BOX: what every file of its /pmc says, in ANSWER.
+all_inside() {
+    inside "$1" 'find /pmc -type d; find /pmc -path "*/samples*" -prune -o -type f -print | while read -r file; do
+        timeout 5 cat "$file" 2>/dev/null; done'
+}
+
+t_an_instance_looks_like_the_tree() {
+    need_boxes
+    mount_pmcfs
+    boxes_start
+    says one 'README counts events info metrics.prom' 'ls /pmc | xargs'
+    for name in admin instances; do
+        inside one "test -e /pmc/$name"
+        is "$STATUS" 1 "$name inside"
+    done
+    inside one 'cat /pmc/info/version /pmc/README; ls /pmc/events/software'
+    is "$STATUS" 0
+    like "$ANSWER" $'\n''page-faults'
+}
+
+t_each_counts_its_own_processes_under_the_same_names() {
+    need_boxes
+    mount_pmcfs
+    boxes_start
+    for name in one two; do
+        pmc_inside $name i 'event=page-faults target=$p'
+    done
+    inside one 'tell p faults 1000; cat /pmc/i/count'
+    between "$ANSWER" 1000 2000 'one'
+    inside two 'tell p faults 10; cat /pmc/i/count'
+    between "$ANSWER" 10 900 'two'
+    inside one 'cat /pmc/counts; cat /pmc/metrics.prom'
+    is "$(grep -c $'^i\t' <<<"$ANSWER")" 1
+    is "$(grep -c '^pmcfs_count_total{instance="",pmc="i",' <<<"$ANSWER")" 1
+    is "$(grep -c '^pmcfs_count_total{' <<<"$ANSWER")" 1
+    for name in one two; do
+        is "$(grep -c "^pmcfs_count_total{instance=\"$name\",pmc=\"i\"," "$M/metrics.prom")" 1 "$name at the host"
+        is "$(cut -f 1 "$M/counts" | grep -cx "instances/$name/i")" 1 "$name at the host"
+    done
+}
+
+t_nothing_of_the_host_or_the_other_container_is_in_any_file() {
+    need_boxes
+    mount_sim
+    boxes_start
+    as "$ALICE" mkdir "$M/tellinghost"
+    result_as "$ALICE" write "$M/tellinghost/config" 'event=CYCLES row=0' >"$T/said"
+    pmc_inside one tellingname 'event=CYCLES target=$p'
+    inside one 'echo tellingerror >/pmc/tellingname/config; echo tellingtext >/pmc/tellingname/samples
+        cat /pmc/info/last_error'
+    like "$ANSWER" tellingerror
+    all_inside two
+    for word in telling CYCLES; do
+        ! grep -F "$word" <<<"$ANSWER" || die "the other container reads $word"
+    done
+    says two ok 'cat /pmc/info/last_error'
+    ! grep -E '\b(one|two)\b' <<<"$(grep instance= <<<"$ANSWER")" || die 'names of instances'
+    all_inside one
+    ! grep -F tellinghost <<<"$ANSWER" || die 'the container reads the name of a PMC of the host'
+    grep -qF tellingname <<<"$ANSWER"
+    unlike "$(cat "$M/info/last_error"; as "$ALICE" cat "$M/info/last_error")" telling
+}
+
+t_neither_names_processes_outside_of_it() {
+    need_boxes
+    mount_pmcfs
+    target_start host "$ALICE"
+    boxes_start
+    pmc_inside one a event=page-faults
+    # As high as the host's numbers are here, none in the container has been given.
+    local number
+    number=$(cat /proc/sys/kernel/ns_last_pid)
+    for word in "$number" "tid:$number" "$((number - 1))"; do
+        says one ESRCH "result write /pmc/a/target $word"
+    done
+    # And a number of the other's is one's own process or none.
+    inside two 'target_start q; echo $q'
+    says one ESRCH "result write /pmc/a/target $ANSWER"
+    says one '' 'cat /pmc/a/target'
+}
+
+t_a_container_does_not_reach_others_pmcs_by_any_path() {
+    need_boxes
+    mount_pmcfs
+    boxes_start
+    pmc roots event=page-faults
+    pmc_inside one a event=page-faults
+    for path in /pmc/../roots /pmc/../instances/two /pmc/a/../../two /pmc/a/../../instances/two \
+        /pmc/instances/two /pmc/roots; do
+        inside two "ls $path"
+        ((STATUS)) || die "two reads $path: $ANSWER"
+    done
+    for path in /pmc/a /pmc/a/count; do
+        fails_inside two ENOENT "cat $path"
+    done
+    # Nor is anything moved from one to the other, by the host's user of both.
+    like "$(result_as "$ALICE" rename "$M/instances/one/a" "$M/instances/two/a")" '^E(XDEV|PERM)$'
+    like "$(result_as "$ALICE" rename "$M/instances/one/a" "$M/a")" '^E(XDEV|PERM)$'
+    like "$(result rename "$M/roots" "$M/instances/one/roots")" '^E(XDEV|PERM)$'
+    for command in "mkdir $M/instances/three" "rmdir $M/instances/one" "mv $M/instances/one $M/instances/three"; do
+        # shellcheck disable=SC2086 # words are wanted
+        ! as "$ALICE" $command 2>"$T/said" || die "done: $command"
+        grep -qE 'Permission denied|not permitted' "$T/said"
+    done
+    like "$(result_as "$ALICE" write "$M/admin/instances/one/max_pmcs" 5)" '^E(ACCES|PERM)$'
+}
+
+t_nobody_is_the_superuser_through_an_instance() {
+    need_boxes
+    mount_sim
+    instance one
+    box_start one "$M/instances/one" "${PRIVILEGED[@]}"
+    says one '1 1' 'set -- $(grep CapEff /proc/self/status); echo $((0x$2 >> 38 & 1)) $((0x$2 >> 21 & 1))'
+    inside one 'mkdir /pmc/a; echo page-faults >/pmc/a/event'
+    for text in target=cpu0 target=all event=cycles:k kernel=on 'mode=SS freq=99 target=cpu0'; do
+        says one EPERM "result write /pmc/a/config '$text'"
+    done
+    # The host's superuser, through the same directory: not either.
+    is "$(result write "$M/instances/one/a/target" cpu0)" EPERM
+    limit one system_scope 1
+    says one ok 'result write /pmc/a/target cpu0'
+    inside one 'mkdir /pmc/b'
+    says one EPERM 'result write /pmc/b/event cycles:k'
+    limit one kernel_mode 1
+    says one ok 'result write /pmc/b/event cycles:k'
+    # What the tunables open outside is not opened inside.
+    limit one system_scope 0
+    accepted "$M/admin/tunables/unprivileged_syspmcs" 1
+    inside one 'mkdir /pmc/c; echo page-faults >/pmc/c/event'
+    says one EPERM 'result write /pmc/c/target cpu1'
+}
+
+t_users_in_a_container_are_users() {
+    need_boxes
+    mount_pmcfs
+    instance one
+    chmod 1777 "$M/instances/one"
+    box_start one "$M/instances/one" "${ROOTFUL[@]}"
+    inside one 'user() { setpriv --reuid $1 --regid $1 --clear-groups "${@:2}"; }
+        user 1000 mkdir /pmc/a; user 1000 sh -c "echo page-faults >/pmc/a/event"; mkdir /pmc/roots'
+    is "$STATUS" 0
+    fails_inside one EPERM 'user 1001 rmdir /pmc/a'
+    fails_inside one EACCES 'user 1001 cat /pmc/a/count'
+    fails_inside one EPERM 'user 1000 rmdir /pmc/roots'
+    inside one 'setpriv --reuid 1001 --regid 1001 --clear-groups sleep 100 & other=$!
+        setpriv --reuid 1000 --regid 1000 --clear-groups sleep 100 & own=$!; sleep 0.2'
+    says one EPERM 'user 1000 /helpers/io write /pmc/a/target $other'
+    says one ok 'user 1000 /helpers/io write /pmc/a/target $own'
+    inside one 'user 1000 rmdir /pmc/a && rmdir /pmc/roots'
+    is "$STATUS" 0
+}
+
+t_not_root_inside_either() {
+    need_boxes
+    mount_pmcfs
+    instance one "$ALICE"
+    box_start one "$M/instances/one" --unshare-user -- as "$ALICE"
+    says one 1000 'id -u'
+    inside one 'target_start p; mkdir /pmc/i && echo page-faults >/pmc/i/event && echo $p >/pmc/i/target
+        tell p faults 100; cat /pmc/i/count; rmdir /pmc/i'
+    is "$STATUS" 0
+    between "$ANSWER" 100 1000
+}
+
+t_the_limits_of_one_are_not_those_of_the_other() {
+    need_boxes
+    mount_pmcfs
+    boxes_start
+    limit one max_pmcs 2
+    inside one 'mkdir /pmc/a /pmc/b'
+    is "$STATUS" 0
+    fails_inside one EDQUOT 'mkdir /pmc/c'
+    inside one 'cat /pmc/info/last_error'
+    like "$ANSWER" '^EDQUOT [A-Z0-9]+ .*max_pmcs'
+    inside two 'mkdir /pmc/a /pmc/b /pmc/c'
+    is "$STATUS" 0
+    as "$ALICE" mkdir "$M/outside"
+    limit two max_fds 1
+    inside two 'echo page-faults >/pmc/a/event'
+    says two EDQUOT 'result write /pmc/a/target $p'
+    inside one 'echo page-faults >/pmc/a/event'
+    says one ok 'result write /pmc/a/target $p'
+    limit two max_fds 0
+    says two ok 'result write /pmc/a/target $p'
+}
+
+t_an_instance_that_lives_as_long_as_its_container() {
+    need_boxes
+    mount_pmcfs
+    boxes_start
+    limit one lifetime namespace
+    pmc_inside one i 'event=page-faults target=$p'
+    pmc_inside two i 'event=page-faults target=$p'
+    box_end one
+    eventually 10 '[[ ! -e $M/instances/one && ! -e $M/admin/instances/one ]]'
+    box_end two
+    sleep 0.2
+    [[ -d $M/instances/two/i ]]
+}
+
+t_an_instance_is_released_under_its_container() {
+    need_boxes
+    mount_pmcfs
+    boxes_start
+    pmc_inside one i 'event=page-faults target=$p'
+    inside one 'exec 5</pmc/i/count'
+    limit one ctl release
+    eventually 5 "[[ ! -e \$M/instances/one ]]"
+    inside one 'cat <&5'
+    ((STATUS)) || die 'a held file is read'
+    inside one 'mkdir /pmc/j'
+    ((STATUS)) || die 'made in a released instance'
+    # Its successor of the same name is another one.
+    instance one "$ALICE"
+    inside one 'mkdir /pmc/j'
+    ((STATUS)) || die 'the old container reaches the new instance'
+    pmc_inside two i event=page-faults
+}
+
+t_samples_of_a_container_are_its_own() {
+    need_boxes
+    mount_pmcfs
+    boxes_start
+    pmc_inside one s 'event=page-faults period=1 target=$p'
+    inside one 'tell p faults 100; echo stop >/pmc/s/ctl; echo $p'
+    local number=$ANSWER
+    inside one "grep -c ' sample pid=$number tid=$number ' /pmc/s/samples"
+    between "$ANSWER" 100 1000
+    inside one 'cat /pmc/s/samples.folded'
+    like "$ANSWER" '^target;'
+    inside one 'cat /pmc/s/samples.perf | head -c 8'
+    is "$ANSWER" PERFILE2
+}
+
+t_the_lines_of_the_readme_work_inside() {
+    need_boxes
+    mount_pmcfs
+    boxes_start
+    inside one 'PID=$p; mkdir /pmc/i && echo page-faults > /pmc/i/event && echo $PID > /pmc/i/target
+        cat /pmc/i/count && rmdir /pmc/i'
+    is "$STATUS" 0 "$ANSWER"
+    inside one 'mkdir /pmc/c && echo event=task-clock start=exec descendants=on > /pmc/c/config
+        sh -c "echo self > /pmc/c/target && exec sh -c \"/bin/true; :\""; cat /pmc/c/count; rmdir /pmc/c'
+    is "$STATUS" 0 "$ANSWER"
+    between "$ANSWER" 1 1000000000
+}
+
+t_rows_of_others_have_no_names() {
+    need_boxes
+    mount_sim sim_cpus=1,sim_rows=2
+    boxes_start
+    pmc_inside one tellingname 'event=cycles target=$p row=0'
+    inside two 'cat /pmc/info/rows'
+    unlike "$ANSWER" "telling|one|(^| )$ALICE "
+    pmc_inside two i 'event=cycles target=$p'
+    inside two 'cat /pmc/info/rows'
+    like "$ANSWER" ' i '
+    grep -q tellingname "$M/info/rows"
+}
+
+t_the_hosts_cgroups_are_not_a_containers() {
+    need_boxes
+    with_cgroup2
+    mount_pmcfs
+    instance one
+    instance two
+    box_start one "$M/instances/one" "${ROOTFUL[@]}"
+    box_start two "$M/instances/two" "${PRIVILEGED[@]}"
+    for name in one two; do
+        inside $name 'mkdir /pmc/a; echo event=context-switches mode=SC >/pmc/a/config'
+        says $name EPERM 'result write /pmc/a/target cgroup:/'
+        says $name '' 'cat /pmc/a/target'
+    done
+    limit one system_scope 1
+    says one ok 'result write /pmc/a/target cgroup:/'
+}
+
+t_a_container_counts_the_cgroup_it_was_given() {
+    need_boxes
+    cgroup_make
+    mount_pmcfs
+    instance one "$ALICE"
+    mkdir "$GROUP/below"
+    chown -R "$ALICE" "$GROUP"
+    box_start one "$M/instances/one" "${ROOTLESS[@]}" -- sh -c \
+        'echo $$ >"$0/cgroup.procs"; n=$1; shift
+        exec unshare --cgroup setpriv --reuid "$n" --regid "$n" --clear-groups -- "$@"' \
+        "$GROUP" "$ALICE"
+    inside one 'target_start p; mkdir /pmc/a; echo page-faults >/pmc/a/event'
+    says one ok 'result write /pmc/a/target cgroup:/'
+    says one cgroup:/ 'cat /pmc/a/target'
+    inside one 'tell p faults 1000; cat /pmc/a/count'
+    between "$ANSWER" 1000 100000
+    for word in cgroup:/.. "cgroup:$GROUP_NAME" cgroup:/../below; do
+        inside one "result write /pmc/a/target $word"
+        like "$ANSWER" '^(ENOENT|EINVAL)$' "$word"
+    done
+}
