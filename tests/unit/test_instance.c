@@ -442,9 +442,9 @@ TEST(everything_of_it_is_loaded_again)
 TEST(a_state_that_does_not_fit_is_refused)
 {
     static const char *const bad[] = {
-        "pmcfs-state 1\nerror 3 uid=1 when=1 line=x\n",
-        "pmcfs-state 1\npmc 3 a id=5\n",
-        "pmcfs-state 1\ninstance id=0\n",
+        "pmcfs-state 2\nerror 3 uid=1 when=1 line=x\n",
+        "pmcfs-state 2\npmc 3 a id=5\n",
+        "pmcfs-state 2\ninstance id=0\n",
     };
     struct buf text;
 
@@ -455,7 +455,7 @@ TEST(a_state_that_does_not_fit_is_refused)
     buf_free(&text);
     *strchr(line, '\n') = '\0';
     char twice[4096];
-    snprintf(twice, sizeof twice, "pmcfs-state 1\n%s\n%s\n", line, line);
+    snprintf(twice, sizeof twice, "pmcfs-state 2\n%s\n%s\n", line, line);
     free(line);
     for (unsigned i = 0; i <= sizeof bad / sizeof bad[0]; i++) {
         const char *state = i < sizeof bad / sizeof bad[0] ? bad[i] : twice;

@@ -303,11 +303,11 @@ TEST(a_bad_line_is_named)
     static const char *const bad[] = {
         "pmcfs-state 2\n",
         "what 1\n",
-        "pmcfs-state 1\nserial x\n",
-        "pmcfs-state 1\nbase 1\n",
-        "pmcfs-state 1\ndisabled 99 0 0\n",
-        "pmcfs-state 1\nprocess 5 0 nonsense\n",
-        "pmcfs-state 1\npmc a 1\n",
+        "pmcfs-state 2\nserial x\n",
+        "pmcfs-state 2\nbase 1\n",
+        "pmcfs-state 2\ndisabled 99 0 0\n",
+        "pmcfs-state 2\nprocess 5 0 nonsense\n",
+        "pmcfs-state 2\npmc a 1\n",
     };
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct err err = {0};
