@@ -32,7 +32,7 @@ static bool load_version(struct loading *load)
 {
     uint64_t version;
 
-    return scan_u64(&load->line, 1, &version) && version == 2;
+    return scan_u64(&load->line, 2, &version) && version == 2;
 }
 
 static bool load_serial(struct loading *load)
