@@ -301,7 +301,8 @@ TEST(tunables_and_disabled_rows_stay)
 TEST(a_bad_line_is_named)
 {
     static const char *const bad[] = {
-        "pmcfs-state 2\n",
+        "pmcfs-state 1\n",
+        "pmcfs-state 3\n",
         "what 1\n",
         "pmcfs-state 2\nserial x\n",
         "pmcfs-state 2\nbase 1\n",
