@@ -348,6 +348,14 @@ static bool account_take(struct account *account, int64_t bytes, bool asks)
     return granted;
 }
 
+const char *account_limit_name(const struct account *account)
+{
+    pthread_mutex_lock(&accounts);
+    bool shares = account->share_refused;
+    pthread_mutex_unlock(&accounts);
+    return shares ? "max_log" : "max_log_per_user";
+}
+
 void account_print_limit(const struct account *account, struct buf *out)
 {
     pthread_mutex_lock(&accounts);

@@ -104,6 +104,8 @@ struct account;
 struct account *account_new(struct user *user, uint64_t limit, const struct instance *instance);
 /* "max_log_per_user (…)", or the instance's max_log if that refused the last charge. */
 void account_print_limit(const struct account *account, struct buf *out);
+/* "max_log_per_user", or "max_log" if that refused the last charge. */
+const char *account_limit_name(const struct account *account);
 /* For log_set_charge(): bytes more (or less); false: more than the user may have. */
 bool account_charge(void *account, int64_t bytes);
 void account_add(struct account *account, int64_t bytes); /* the same, without a question */

@@ -196,6 +196,20 @@ TEST(the_log_is_of_the_instances_too)
     recorders_off();
 }
 
+TEST(the_limit_that_keeps_a_log_small_is_named)
+{
+    uint64_t a = made("a");
+
+    ck_assert_int_eq(limit(a, "max_log", "3000"), 0);
+    enter(a, 100, 1000);
+    pmc_with("x", "page-faults", "");
+    for (unsigned i = 0; i < 400; i++)
+        write_file("x", "samples", "a remark that takes some room in the log");
+    ck_assert_str_eq(value_of("x", "status", "log_short"), "max_log");
+    ck_assert_uint_le(pmc_of("x")->share->log, 3000);
+    leave();
+}
+
 TEST(whole_cpus_and_the_kernel_are_the_instances_to_allow)
 {
     uint64_t a = made("a");
