@@ -466,6 +466,8 @@ static int cgroup_open(struct host_state *state, pid_t tid, const char *path, in
         *fd = memfd_create("cgroup", MFD_CLOEXEC);
         must(*fd >= 0 && ftruncate(*fd, (off_t)i) == 0, "no memfd");
         *name = strdup(path);
+        if (state->on_cgroup)
+            state->on_cgroup();
         if (*name)
             return 0;
         close(*fd);

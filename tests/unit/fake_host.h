@@ -36,6 +36,7 @@ struct host_state {
     struct fake_cgroup cgroup[FAKE_CGROUPS];
     unsigned n_cgroups;
     bool cgroups_are_others; /* callers have a cgroup namespace of their own */
+    void (*on_cgroup)(void); /* called after one was opened */
     struct cpus possible, online;
     const struct sink *sink;
     unsigned n_handles; /* struct process that exist */

@@ -258,6 +258,28 @@ TEST(cgroups_are_counted_from_a_namespace_of_ones_own)
     leave();
 }
 
+static void remove_x(void)
+{
+    fx.host.on_cgroup = NULL;
+    ck_assert_int_eq(pmc_remove("x"), 0);
+}
+
+/* It has no instance any more when its cgroup's rights are asked for. */
+TEST(a_pmc_is_released_while_its_cgroup_is_looked_at)
+{
+    uint64_t a = made("a");
+
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true, true};
+    fx.host.n_cgroups = 1;
+    fx.host.cgroups_are_others = true;
+    enter(a, 100, 1000);
+    pmc_with("x", "page-faults", "");
+    fx.host.on_cgroup = remove_x;
+    ck_assert_int_eq(write_file("x", "target", "cgroup:/a"), ENODEV);
+    leave();
+    ck_assert_int_eq(removed("a"), 0);
+}
+
 TEST(what_others_have_is_free_or_foreign)
 {
     uint64_t a = made("a"), b = made("b");
