@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,6 +47,7 @@ static struct change *change_new(struct pmc *pmc, enum cause cause)
     cpus_init(&change->unnamed);
     buf_init(&change->inventory, NULL, 0);
     change->pmc = pmc_ref(pmc);
+    snprintf(change->name, sizeof change->name, "%s", pmc->name);
     change->cpus_serial = pmc->engine->cpus_serial;
     change->effective = pmc->effective;
     change->kernel = pmc->kernel;

@@ -78,6 +78,7 @@ struct change {
     } stage;
     struct engine *engine;
     struct pmc *pmc;             /* a reference */
+    char name[NAME_LEN_MAX + 1]; /* as it was then: for sentences made without the lock */
     const struct rights *rights; /* the opener's; as long as the request lives */
     uid_t uid;                   /* of the writer */
     pid_t tid;

@@ -262,7 +262,7 @@ static int look_at_kept(struct change *change)
         if (kept->now && look(backend, kept->link, kept->now, n))
             return err_set(&change->err, P14,
                            "a counter of %s could not be read, so nothing was changed",
-                           change->pmc->name);
+                           change->name);
     }
     return 0;
 }

@@ -47,7 +47,7 @@ static int say_quota(struct change *change, const char *what)
     int rc = err_set(&change->err, P11,
                      "%s of %s (logsize %llu) would be more than %s leaves: set a smaller logsize, "
                      "or release other PMCs",
-                     what, change->pmc->name,
+                     what, change->name,
                      (unsigned long long)log_size(change->engine, &change->want), buf_text(&limit));
     buf_free(&limit);
     return rc;
