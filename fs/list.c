@@ -1,6 +1,7 @@
 /*
  * Listing directories. Cookies are the order of entries, which never changes: none is skipped or
- * shown twice while others come and go.
+ * shown twice while others come and go. But in events/, when a driver or module brings or takes
+ * some meanwhile.
  */
 #include "fs/list.h"
 

@@ -165,6 +165,7 @@ static int poll_run(struct request *rq)
             return -ENOMEM;
         rq->handle = handle_ref(handle);
         call->open = &handle->open;
+        call->open->instance = instance_id(call->instance);
     }
     rq->revents = rq->node.row->poll(call);
     if (rq->node.row->stream && rq->handle->text) /* what did not fit into the last reply */
