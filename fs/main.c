@@ -3,6 +3,7 @@
  */
 #include "backends/backends.h"
 #include "fs/confine.h"
+#include "fs/device.h"
 #include "fs/loop.h"
 #include "fs/mount.h"
 #include "fs/notify.h"
@@ -231,7 +232,6 @@ static bool session_open(struct fs *fs, const struct mount_settings *place)
 {
     char *arguments[] = {(char *)"pmcfs", NULL};
     struct fuse_args args = FUSE_ARGS_INIT(1, arguments);
-    char device[32];
     int fd;
 
     fs->session = fuse_session_new(&args, &fs_ops, sizeof fs_ops, fs);
@@ -243,8 +243,7 @@ static bool session_open(struct fs *fs, const struct mount_settings *place)
     fd = mount_make(place);
     if (fd < 0)
         return false;
-    snprintf(device, sizeof device, "/dev/fd/%d", fd);
-    if (fuse_session_mount(fs->session, device) < 0) {
+    if (!device_use(fs->session, fd)) {
         say(LOG_ERR, "cannot serve the FUSE descriptor %d", fd);
         close(fd);
         return false;

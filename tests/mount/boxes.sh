@@ -330,3 +330,22 @@ t_a_container_counts_the_cgroup_it_was_given() {
         like "$ANSWER" '^(ENOENT|EINVAL)$' "$word"
     done
 }
+
+t_no_file_handle_leads_out_of_it() {
+    local major minor
+    IFS=.- read -r major minor _ < <(uname -r)
+    ((major * 1000 + minor >= 6009)) || skip 'before Linux 6.9 FUSE cannot refuse file handles'
+    mount_sim
+    instance one
+    mkdir "$T/box"
+    mount --bind "$M/instances/one" "$T/box"
+    # The root of every FUSE mount is inode 1, generation 0.
+    is "$(python "$T/box" <<'P'
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+fd = libc.open_by_handle_at(os.open(sys.argv[2], os.O_RDONLY), struct.pack("=IiIII", 12, 0x81, 0, 1, 0), os.O_RDONLY)
+print(os.listdir(fd) if fd >= 0 else os.strerror(ctypes.get_errno()))
+P
+    )" 'Stale file handle'
+    umount "$T/box"
+}
