@@ -105,7 +105,8 @@ int change_may_count_cgroup(const struct change *change, int fd)
 
     if (change->may_system)
         return 0;
-    if (change->inside && engine->host->cgroup_is_home(engine->host_state, change->tid))
+    if (change->inside &&
+        engine->host->cgroup_is_home(engine->host_state, change->tid, change->rights))
         return -EPERM;
     return engine->host->cgroup_may_move(engine->host_state, change->rights, fd);
 }

@@ -7,12 +7,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/magic.h>
+#include <linux/nsfs.h>
 #include <linux/openat2.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -274,10 +277,36 @@ int linux_cgroup_may_move(struct host_state *state, const struct rights *rights,
     return opener_do(rights, false, procs_open, &fd) == 0 ? 0 : -EPERM;
 }
 
-bool linux_cgroup_is_home(const struct host_state *state, pid_t tid)
+static bool passes_as_root(const struct rights *rights)
+{
+    return rights->uid == 0 ||
+           (rights->userns_fd < 0 && (rights->capabilities & UINT64_C(1) << CAP_DAC_OVERRIDE));
+}
+
+/*
+ * Everybody can make a cgroup namespace in a user namespace made for it, and its root is then the
+ * cgroup that one is in, whoever else is in it. One that belongs to the daemon's user namespace
+ * was made by who administers the machine.
+ */
+static bool is_of_our_userns(const struct host_state *state, pid_t tid)
+{
+    struct stat st;
+    int ns = ns_open(tid, "cgroup");
+    int owner = ns >= 0 ? ioctl(ns, NS_GET_USERNS) : -1;
+    bool known = owner >= 0 && fstat(owner, &st) == 0;
+    if (ns >= 0)
+        close(ns);
+    if (owner >= 0)
+        close(owner);
+    return known && ns_same(&(struct ns_id){.dev = st.st_dev, .ino = st.st_ino}, &state->userns);
+}
+
+bool linux_cgroup_is_home(const struct host_state *state, pid_t tid, const struct rights *rights)
 {
     struct ns_id ns;
-    return tid == 0 || ns_identify(tid, "cgroup", &ns) < 0 || ns_same(&ns, &state->cgroupns);
+    if (tid == 0 || ns_identify(tid, "cgroup", &ns) < 0 || ns_same(&ns, &state->cgroupns))
+        return true;
+    return passes_as_root(rights) && !is_of_our_userns(state, tid);
 }
 
 /* The inode of a v2 cgroup is its id, which is not used again while the machine runs. */

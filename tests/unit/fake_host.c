@@ -492,9 +492,9 @@ static int cgroup_may_move(struct host_state *state, const struct rights *rights
     return i < state->n_cgroups && state->cgroup[i].writable ? 0 : -EPERM;
 }
 
-static bool cgroup_is_home(const struct host_state *state, pid_t tid)
+static bool cgroup_is_home(const struct host_state *state, pid_t tid, const struct rights *rights)
 {
-    (void)tid;
+    (void)tid, (void)rights;
     return !state->cgroups_are_others;
 }
 
