@@ -133,7 +133,13 @@ bind_set() {
     for group in $(value_of "groups_$set_number"); do
         group=$(printf '%s\n' "$group" | tr '|' ' ')
         [ -z "$debug" ] || printf '%s: %s %s %s\n' "$tool" "$group" "$(value_of "levels_$set_number")" "$*" >&2
-        pmc_new "$group $(value_of "levels_$set_number") $*" || return 1
+        settings="$(value_of "levels_$set_number") $*"
+        # Events that no counter is needed for have none to be asked for.
+        pmc_new "$group $settings" ||
+            case $group/$refusal in
+            row=*'has no rows'*) pmc_new "${group#row=* } $settings" ;;
+            *) false ;;
+            esac || return 1
         bound="$bound $new"
     done
 }
