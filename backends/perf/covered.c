@@ -10,14 +10,14 @@
 
 enum {
     UNPLACED = 128,
-    DROP_NS = 1000000
+    DROP_NS = 100000000 /* from the EXEC to the EXIT: it may lose its CPU in between */
 };
 
 struct covered {
     struct covered_slot {
         pid_t pid;        /* 0 never used */
         int threads;      /* 0: gone, the slot may be used again for the same number */
-        bool suspect;     /* its first thread's EXIT came right after an exec */
+        bool suspect;     /* its first thread's EXIT came soon after an exec */
         uint64_t exec_ns; /* its last exec */
         uint64_t image;   /* when covered_image() was called; 0 not known */
     } * slots;

@@ -22,7 +22,7 @@ void covered_doubt(struct covered *covered);
 bool covered_has(const struct covered *covered, pid_t pid);
 
 /*
- * Who lost its events to the exec of a privileged program: EXEC directly followed by EXIT, while
+ * Who lost its events to the exec of a privileged program: EXEC soon followed by EXIT, while
  * the process lives. Whether it does is found out without the lock: suspects, look, verdicts.
  */
 struct covered_suspect {
