@@ -3,13 +3,20 @@
  * standard input and answers each with one line, so that a test knows what happened between two
  * reads.
  *
- *   work N      the main thread executes N instructions       threads K   K more threads, idle
- *   each N      every other thread executes N                 child N     a child executes N and
- * ends stay        a child that stays; its PID                   bear N      …and executes N begin
- * N     the child that stays executes N, unwaited     finish      wait for that spin        a
- * thread that executes until…                 halt        …this; how many it executed cpu N from
- * now on on this CPU only                  exec        run this program again run FILE    exec FILE
- * instead                             quit        end
+ *   work N      the main thread executes N instructions
+ *   threads K   K more threads, idle
+ *   each N      every other thread executes N
+ *   child N     a child executes N and ends
+ *   stay        a child that stays; its PID
+ *   bear N      the child that stays executes N
+ *   begin N     the same, unwaited
+ *   finish      wait for that
+ *   spin        a thread that executes until...
+ *   halt        ...this; how many it executed
+ *   cpu N       from now on on this CPU only
+ *   exec        run this program again
+ *   run FILE    exec FILE instead
+ *   quit        end
  *
  * Answers are "ok" or the number asked for. Started with "cpu N" as arguments it obeys that first.
  */

@@ -3,6 +3,17 @@
 
 N=$((5 * MILLION))
 
+# least PMC: the least of three counts of the same work. The emulator now and then counts in user mode what
+# is executed elsewhere: never too few.
+least() {
+    local least='' one
+    for _ in 1 2 3; do
+        one=$(counted "$1" tell p work $N)
+        [ -n "$least" ] && [ "$least" -le "$one" ] || least=$one
+    done
+    echo "$least"
+}
+
 t_every_spelling_of_instructions_counts_the_same() {
     mount_pmcfs
     run p load cpu 1
@@ -12,12 +23,12 @@ t_every_spelling_of_instructions_counts_the_same() {
         perf::PERF_COUNT_HW_INSTRUCTIONS:u perf::INSTRUCTIONS:u; do
         pmc i "event=$event target=$PID_p"
         is "$(cat "$M/i/event")" "$event" "event as written"
-        near "$(counted i tell p work $N)" $N 10 "$event"
+        near "$(least i)" $N 2 "$event"
         release i
     done
     for event in generic/instructions PAPI_tot_ins PAPI_TOT_INS; do
         pmc i "event=$event kernel=off target=$PID_p"
-        near "$(counted i tell p work $N)" $N 10 "$event"
+        near "$(least i)" $N 2 "$event"
         release i
     done
 }
@@ -27,11 +38,11 @@ t_every_spelling_of_cycles_counts_the_same() {
     mount_pmcfs
     run p load cpu 1
     pmc one "event=cycles:u target=$PID_p"
-    one=$(counted one tell p work $N)
+    one=$(least one)
     for event in arm_ac57::CPU_CYCLES:u armv8_pmuv3/cpu_cycles/u r11:u perf::CYCLES:u armv8_pmuv3/cycles/u \
         PAPI_tot_cyc:u; do
         pmc c "event=$event target=$PID_p"
-        near "$(counted c tell p work $N)" "$one" 20 "$event"
+        near "$(least c)" "$one" 20 "$event"
         release c
     done
 }
