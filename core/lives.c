@@ -3,10 +3,8 @@
  * names, at the latest from their first step. Only a loss of records leaves somebody behind, who is
  * found when his number is somebody else's.
  */
-#include "core/lives.h"
+#include "core/lives_parts.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +22,7 @@ static size_t bucket_of(const struct life_table *table, uint32_t key)
     return (key * 2654435769u) & (table->size - 1);
 }
 
-static void *table_find(const struct life_table *table, uint32_t key)
+void *life_find(const struct life_table *table, uint32_t key)
 {
     struct life_node *node = table->size ? table->bucket[bucket_of(table, key)] : NULL;
 
@@ -161,11 +159,11 @@ static void processes_bound(struct lives *lives, uint64_t time)
 
 /* ---- those that go without an end ---- */
 
-static void parted_add(struct lives *lives, uint32_t pid)
+void life_part_add(struct lives *lives, uint32_t pid)
 {
     struct life_node *node;
 
-    if (!lives->n || lives->parted_many || table_find(&lives->parted, pid))
+    if (!lives->n || lives->parted_many || life_find(&lives->parted, pid))
         return;
     node = lives->parted.n < PARTED_MAX ? calloc(1, sizeof(*node)) : NULL;
     if (node)
@@ -179,7 +177,7 @@ static void parted_add(struct lives *lives, uint32_t pid)
 /* It is here again, or is another one. Was it there before? */
 static bool parted_take(struct lives *lives, uint32_t pid)
 {
-    struct life_node *node = table_find(&lives->parted, pid);
+    struct life_node *node = life_find(&lives->parted, pid);
 
     if (node)
         table_remove(&lives->parted, node);
@@ -197,14 +195,13 @@ static void parted_clear(struct lives *lives)
 
 static void process_part(struct lives *lives, struct life *process)
 {
-    parted_add(lives, process->node.key);
+    life_part_add(lives, process->node.key);
     process_free(lives, process);
 }
 
 /* ---- beginnings ---- */
 
-/* born: it is known from its beginning. NULL: no memory. */
-static struct life *process_make(struct lives *lives, uint32_t pid, bool born)
+struct life *life_make(struct lives *lives, uint32_t pid, bool born)
 {
     struct life *process = calloc(1, sizeof(*process) + lives->n * sizeof(process->value[0]));
 
@@ -220,9 +217,8 @@ static struct life *process_make(struct lives *lives, uint32_t pid, bool born)
     return process;
 }
 
-/* NULL: no memory; then a process without threads goes. */
-static struct life_thread *thread_make(struct lives *lives, struct life *process, uint32_t tid,
-                                       enum mark mark)
+struct life_thread *life_thread_make(struct lives *lives, struct life *process, uint32_t tid,
+                                     enum mark mark)
 {
     struct life_thread *thread = calloc(1, sizeof(*thread));
 
@@ -244,7 +240,7 @@ static struct life_thread *thread_make(struct lives *lives, struct life *process
     return thread;
 }
 
-static void process_see(struct lives *lives, struct life *process)
+void life_see(struct lives *lives, struct life *process)
 {
     if (process->seen)
         return;
@@ -256,25 +252,25 @@ static void process_see(struct lives *lives, struct life *process)
 static struct life_thread *thread_get(struct lives *lives, uint32_t pid, uint32_t tid, bool found,
                                       uint64_t time)
 {
-    struct life_thread *thread = table_find(&lives->threads, tid);
+    struct life_thread *thread = life_find(&lives->threads, tid);
     struct life *process;
 
     if (thread && thread->process->node.key != pid) {
         thread_lost(lives, thread, time);
         thread = NULL;
     }
-    process = table_find(&lives->processes, pid);
+    process = life_find(&lives->processes, pid);
     if (!process) {
         bool parted = parted_take(lives, pid);
 
-        process = process_make(lives, pid, found);
+        process = life_make(lives, pid, found);
         if (process)
             process->inexact = parted;
     }
     if (!process)
         return NULL;
-    process_see(lives, process);
-    return thread ? thread : thread_make(lives, process, tid, lives->strangers);
+    life_see(lives, process);
+    return thread ? thread : life_thread_make(lives, process, tid, lives->strangers);
 }
 
 struct life_thread *lives_thread(struct lives *lives, uint32_t pid, uint32_t tid, uint64_t time)
@@ -290,38 +286,38 @@ static void take_fork(struct lives *lives, const struct record_task *task)
     struct life *process;
 
     thread_get(lives, task->ppid, task->ptid, false, task->time);
-    thread = task->tid != task->ptid ? table_find(&lives->threads, task->tid) : NULL;
+    thread = task->tid != task->ptid ? life_find(&lives->threads, task->tid) : NULL;
     if (thread)
         thread_lost(lives, thread, task->time);
-    process = table_find(&lives->processes, task->pid);
+    process = life_find(&lives->processes, task->pid);
     if (process && task->pid != task->ppid) {
         process_lost(lives, process, task->time);
         process = NULL;
     }
     if (!process) {
         parted_take(lives, task->pid);
-        process = process_make(lives, task->pid, task->pid != task->ppid);
+        process = life_make(lives, task->pid, task->pid != task->ppid);
     }
-    if (process && !table_find(&lives->threads, task->tid))
-        thread_make(lives, process, task->tid, MARK_NONE);
+    if (process && !life_find(&lives->threads, task->tid))
+        life_thread_make(lives, process, task->tid, MARK_NONE);
     processes_bound(lives, task->time);
 }
 
 static void take_exit(struct lives *lives, const struct record_task *task)
 {
-    struct life_thread *thread = table_find(&lives->threads, task->tid);
+    struct life_thread *thread = life_find(&lives->threads, task->tid);
     struct life *process;
 
     if (thread && thread->process->node.key != task->pid) {
         thread_lost(lives, thread, task->time);
         thread = NULL;
     }
-    process = table_find(&lives->processes, task->pid);
+    process = life_find(&lives->processes, task->pid);
     if (!process) {
         lives->ended(lives->arg, NULL, task->pid, task->time);
         return;
     }
-    process_see(lives, process);
+    life_see(lives, process);
     process->inexact |= !thread || !thread->done;
     if (thread)
         thread_free(lives, thread);
@@ -380,7 +376,7 @@ void lives_take(struct lives *lives, const struct record *record)
 
 void lives_leave(struct lives *lives, uint32_t pid)
 {
-    struct life *process = table_find(&lives->processes, pid);
+    struct life *process = life_find(&lives->processes, pid);
 
     if (process)
         process_part(lives, process);
@@ -424,123 +420,4 @@ void lives_free(struct lives *lives)
     free(lives->parted.bucket);
     free(lives->processes.bucket);
     free(lives->threads.bucket);
-}
-
-/* ---- for a later worker ---- */
-
-void numbers_print(struct buf *out, const uint64_t *value, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        buf_printf(out, " %" PRIu64, value[i]);
-}
-
-bool numbers_scan(const char **at, uint64_t *value, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        int used = 0;
-
-        if (sscanf(*at, " %" SCNu64 "%n", &value[i], &used) != 1)
-            return false;
-        *at += used;
-    }
-    return true;
-}
-
-/* Each process, oldest first: its numbers, then its threads. Behind those that parted. */
-static void print_list(const struct lives *lives, const struct life_list *list, struct buf *out)
-{
-    for (const struct life *process = list->oldest; process; process = process->younger) {
-        buf_printf(out, " p %" PRIu32 " %d %d %" PRIu64, process->node.key, process->seen,
-                   process->inexact, process->losses);
-        numbers_print(out, process->value, lives->n);
-        for (const struct life_thread *thread = process->threads; thread; thread = thread->next)
-            buf_printf(out, " t %" PRIu32 " %d %d", thread->node.key, (int)thread->mark,
-                       thread->done);
-    }
-}
-
-void lives_print(const struct lives *lives, struct buf *out)
-{
-    buf_printf(out, " %" PRIu64 " %d %d", lives->losses, (int)lives->strangers, lives->parted_many);
-    for (size_t i = 0; i < lives->parted.size; i++)
-        for (const struct life_node *node = lives->parted.bucket[i]; node; node = node->next)
-            buf_printf(out, " l %" PRIu32, node->key);
-    print_list(lives, &lives->seen, out);
-    print_list(lives, &lives->unseen, out);
-}
-
-static bool is_mark(int mark)
-{
-    return mark >= MARK_NONE && mark <= MARK_SPANS;
-}
-
-static bool scan_process(struct lives *lives, const char **at, struct life **out)
-{
-    struct life *process;
-    uint32_t pid;
-    uint64_t losses;
-    int seen, inexact, used = 0;
-
-    if (sscanf(*at, " p %" SCNu32 " %d %d %" SCNu64 "%n", &pid, &seen, &inexact, &losses, &used) <
-            4 ||
-        table_find(&lives->processes, pid))
-        return false;
-    *at += used;
-    process = process_make(lives, pid, false);
-    if (!process)
-        return false;
-    if (seen)
-        process_see(lives, process);
-    process->inexact = inexact;
-    process->losses = losses;
-    *out = process;
-    return numbers_scan(at, process->value, lives->n);
-}
-
-static bool scan_parted(struct lives *lives, const char **at)
-{
-    uint32_t pid;
-    int used = 0;
-
-    if (sscanf(*at, " l %" SCNu32 "%n", &pid, &used) < 1)
-        return false;
-    *at += used;
-    parted_add(lives, pid);
-    return true;
-}
-
-static bool scan_thread(struct lives *lives, const char **at, struct life *process)
-{
-    struct life_thread *thread;
-    uint32_t tid;
-    int mark, done, used = 0;
-
-    if (sscanf(*at, " t %" SCNu32 " %d %d%n", &tid, &mark, &done, &used) < 3 || !process ||
-        !is_mark(mark) || table_find(&lives->threads, tid))
-        return false;
-    *at += used;
-    thread = thread_make(lives, process, tid, (enum mark)mark);
-    if (thread)
-        thread->done = done;
-    return thread != NULL;
-}
-
-bool lives_scan(struct lives *lives, const char *text)
-{
-    struct life *process = NULL;
-    int strangers, many, used = 0;
-
-    if (sscanf(text, " %" SCNu64 " %d %d%n", &lives->losses, &strangers, &many, &used) < 3 ||
-        !is_mark(strangers))
-        return false;
-    lives->strangers = (enum mark)strangers;
-    for (text += used; text[0] == ' ' && text[1] == 'l';)
-        if (!scan_parted(lives, &text))
-            return false;
-    lives->parted_many |= many != 0;
-    while (*text == ' ')
-        if (!(text[1] == 'p' ? scan_process(lives, &text, &process)
-                             : scan_thread(lives, &text, process)))
-            return false;
-    return *text == '\0' || *text == '\n';
 }
