@@ -14,8 +14,7 @@
 
 #include <stdatomic.h>
 
-#define NAME_LEN_MAX 128
-#define DRAIN_NS     50000000 /* between two drains of a PMC that records */
+#define DRAIN_NS 50000000 /* between two drains of a PMC that records */
 
 enum pmc_state {
     PMC_NEW,

@@ -161,8 +161,12 @@ static void gap_revive(struct counter *counter, unsigned group, uint64_t covered
 /* What was found out is forgotten: it is tried again. */
 void verdicts_clear(struct counter *counter)
 {
-    for (unsigned i = 0; counter->hardware && i < counter->n_groups; i++)
-        __atomic_store_n(&counter_last(counter, i)->off, false, __ATOMIC_RELAXED);
+    for (unsigned i = 0; counter->hardware && i < counter->n_groups; i++) {
+        struct group_last *last = counter_last(counter, i);
+
+        if (last)
+            __atomic_store_n(&last->off, false, __ATOMIC_RELAXED);
+    }
 }
 
 /*
