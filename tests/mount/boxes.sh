@@ -366,3 +366,43 @@ P
     )" 'Stale file handle'
     umount "$T/box"
 }
+
+# podman_runs NAME COMMAND…: in a container of podman's with the host's programs and instance NAME as its /pmc. Its
+# limits are named because podman's own are more than everybody has who runs it.
+podman_runs() {
+    local name=$1 root=$T/podman run status=0
+    shift
+    run=$(mktemp -d /tmp/pmcfs.XXXXXX) # of less than 50 bytes
+    mkdir -p "$root"/rootfs/{usr,proc,dev,sys,tmp,pmc,etc,run,var}
+    for link in bin lib lib64; do
+        ln -sfn "usr/$link" "$root/rootfs/$link"
+    done
+    timeout 60 podman --root "$run/storage" --runroot "$run/run" --storage-driver vfs --cgroup-manager cgroupfs \
+        --events-backend file --runtime "$(command -v runc || command -v crun)" \
+        run --rm --network none --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 \
+        -v /usr:/usr:ro -v "$M/instances/$name:/pmc" --rootfs "$root/rootfs" "$@" || status=$?
+    rm -rf "$run"
+    return $status
+}
+
+t_podman_gives_an_instance_to_root_without_more_rights() {
+    mount_pmcfs
+    instance one
+    instance two
+    mkdir "$M/mine" "$M/instances/two/theirs"
+    podman_runs one true >"$T/first" 2>&1 || skip "podman does not run here: $(tail -n 1 "$T/first")"
+    podman_runs one sh -c '
+        id -u
+        ls /pmc | xargs
+        mkdir /pmc/i && echo page-faults >/pmc/i/event && echo self >/pmc/i/target
+        cat /pmc/i/target /pmc/counts
+        echo "event=page-faults target=cpu0" >/pmc/i/config || cat /pmc/i/error
+        mkdir /pmc/s && echo "event=page-faults target=cpu0" >/pmc/s/config || cat /pmc/s/error
+        grep -rl -e mine -e theirs /pmc --include="[a-z]*" --exclude="samples*" --exclude-dir=events' \
+        >"$T/said" 2>"$T/complaints" || :
+    is "$(sed -n 1,3p "$T/said" | xargs)" '0 README counts events info metrics.prom 1' 'root, what is there, self'
+    grep -q $'^i\tpage-faults\t[0-9]*\t' "$T/said"
+    grep -q '^EPERM X07 config: ' "$T/said"
+    is "$(grep '^/pmc' "$T/said")" '' 'files that name others'
+    grep -q $'^instances/one/i\tpage-faults\t' "$M/counts"
+}
