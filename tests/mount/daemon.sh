@@ -205,6 +205,8 @@ t_reloads_behind_the_filter() {
     pmc a event=page-faults period=1 callchain=on "target=${PID_OF[p]}"
     tell p faults 20
     local before after
+    sleep 0.3                     # other reloads are over,
+    cat "$M/info/stats" >/dev/null # none is under way
     before=$(grep -c 'anon_inode:.perf_event' "/proc/$DAEMON/maps")
     ((before > 0)) || die 'no buffer is mapped'
     for after in 1 2 3; do
