@@ -1,6 +1,8 @@
 /*
  * The texts of admin/: tunables, the probe for what others hold, slots to be enabled and disabled.
  */
+#include "core/admin.h"
+
 #include "core/access.h"
 #include "core/files.h"
 #include "core/foreign.h"
@@ -23,17 +25,17 @@ int show_tunable(struct call *call)
     return CALL_DONE;
 }
 
-static int only_superuser(struct call *call)
+int admin_may(struct call *call, const char *what)
 {
     if (access_superuser(call->rights))
         return 0;
     return err_set(&call->err, E39,
                    "only the superuser (CAP_PERFMON or CAP_SYS_ADMIN in the initial user "
-                   "namespace) administers rows and tunables");
+                   "namespace) administers %s",
+                   what);
 }
 
-/* several: the cause of the refusal when there is more than one. */
-static int one_word(struct call *call, enum err_id several, struct word *word)
+int admin_word(struct call *call, enum err_id several, struct word *word)
 {
     struct word more;
     struct scan scan;
@@ -51,10 +53,10 @@ int store_tunable(struct call *call)
 {
     enum tunable which = (enum tunable)call->index;
     struct word word;
-    int rc = only_superuser(call);
+    int rc = admin_may(call, "rows and tunables");
 
     if (rc == 0)
-        rc = one_word(call, P27, &word);
+        rc = admin_word(call, P27, &word);
     if (rc == 0)
         rc = tunable_set(&call->engine->tunables, which, word, false, &call->err);
     if (rc == 0 && which == TUNABLE_STRICT_ROWS)
@@ -73,10 +75,10 @@ int show_probe(struct call *call)
 int store_probe(struct call *call)
 {
     struct word word;
-    int rc = only_superuser(call);
+    int rc = admin_may(call, "rows and tunables");
 
     if (rc == 0)
-        rc = one_word(call, P27, &word);
+        rc = admin_word(call, P27, &word);
     if (rc)
         return rc;
     if (!word_is(word, "1"))
@@ -119,7 +121,7 @@ int store_slot(struct call *call)
 {
     unsigned cpu, class_index, row;
     struct word word;
-    int rc = only_superuser(call);
+    int rc = admin_may(call, "rows and tunables");
 
     if (rc)
         return rc;
@@ -127,7 +129,7 @@ int store_slot(struct call *call)
         return -ENOENT;
     if (!cpus_has(&call->engine->online, cpu))
         return err_set(&call->err, E34, "CPU %u is offline", cpu);
-    if ((rc = one_word(call, E17, &word)))
+    if ((rc = admin_word(call, E17, &word)))
         return rc;
     if (word_is(word, "disabled"))
         return rows_disable(call->engine->rows, cpu, class_index, row, &call->err);

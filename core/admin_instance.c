@@ -1,11 +1,10 @@
 /*
  * The files of admin/instances/NAME: the limits of an instance, and its release.
  */
-#include "core/access.h"
+#include "core/admin.h"
 #include "core/engine.h"
 #include "core/files.h"
 #include "core/instance.h"
-#include "core/scan.h"
 
 #include <string.h>
 
@@ -38,29 +37,6 @@ int show_limit(struct call *call)
     return CALL_DONE;
 }
 
-static int only_superuser(struct call *call)
-{
-    if (access_superuser(call->rights))
-        return 0;
-    return err_set(&call->err, E39,
-                   "only the superuser (CAP_PERFMON or CAP_SYS_ADMIN in the initial user "
-                   "namespace) administers instances");
-}
-
-static int one_word(struct call *call, enum err_id several, struct word *word)
-{
-    struct word more;
-    struct scan scan;
-
-    scan_init(&scan, call->text, call->len);
-    if (!scan_word(&scan, word))
-        return err_set(&call->err, P05, "nothing but blanks was written");
-    if (scan_word(&scan, &more))
-        return err_set(&call->err, several, "one word, not more: \"" WORD_FMT "\" is too much",
-                       WORD_ARG(more));
-    return 0;
-}
-
 static int refuse_value(struct call *call, const struct limit_row *row, struct word word)
 {
     if (row->words[0])
@@ -85,10 +61,10 @@ int store_limit(struct call *call)
     int limit = find_limit(call);
     struct word word;
     uint64_t value;
-    int rc = instance && limit < LIMITS ? only_superuser(call) : say_gone(call);
+    int rc = instance && limit < LIMITS ? admin_may(call, "instances") : say_gone(call);
 
     if (rc == 0)
-        rc = one_word(call, P27, &word);
+        rc = admin_word(call, P27, &word);
     if (rc)
         return rc;
     if (!value_read(&limit_table[limit], word, &value))
@@ -111,10 +87,10 @@ int store_instance_ctl(struct call *call)
 {
     struct instance *instance = engine_instance(call->engine, call->index);
     struct word word;
-    int rc = instance ? only_superuser(call) : say_gone(call);
+    int rc = instance ? admin_may(call, "instances") : say_gone(call);
 
     if (rc == 0)
-        rc = one_word(call, X17, &word);
+        rc = admin_word(call, X17, &word);
     if (rc)
         return rc;
     if (!word_is(word, "release"))
