@@ -170,7 +170,10 @@ t_an_exec_during_the_attach_tells_no_address_of_a_set_id_program() {
     as "$ALICE" /usr/bin/python3 -B -I - "$M/a/target" "$T/privileged" <<'P'
 import os, sys, time
 target, program = sys.argv[1:]
-for i in range(100):
+i = attached = 0
+# On a loaded machine most attaches come too late: as many races as it takes.
+while i < 100 or (attached < 20 and i < 800):
+    i += 1
     ready, go = os.pipe()
     child = os.fork()
     if child == 0:
@@ -181,6 +184,7 @@ for i in range(100):
     os.write(go, b"x")
     try:
         os.write(fd, b"%d\n" % child)
+        attached += 1
     except OSError:
         pass # it is privileged, or has ended
     for each in fd, ready, go:
@@ -189,7 +193,7 @@ for i in range(100):
 P
     result_as "$ALICE" write "$M/a/ctl" stop >"$T/stop"
     log a
-    between "$(of a attach)" 5 1000 "attaches"
+    between "$(of a attach)" 20 1000 "attaches"
     is "$(grep -c ' map-in .*/privileged$' "$T/a.log")" 0 "maps of the privileged program"
     is "$(of a process name=privileged)" 0 "processes found to be it"
 }
