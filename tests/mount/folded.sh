@@ -3,13 +3,7 @@
 
 # hot_start NAME COMMAND…: a hot.c (or a copy of it) that waits to be told; its PID in PID_OF[NAME].
 hot_start() {
-    local in out
-    mkfifo -m 666 "$T/$1.in" "$T/$1.out"
-    "${@:2}" <"$T/$1.in" >"$T/$1.out" &
-    PID_OF[$1]=$!
-    exec {in}>"$T/$1.in" {out}<"$T/$1.out"
-    IN[$1]=$in OUT[$1]=$out
-    read -r -t 10 -u "$out" _ || die "$1 did not start"
+    talker_start "$1" "${@:2}"
 }
 
 # hot_run NAME: it is busy, and says when it has been.

@@ -177,19 +177,26 @@ stat_value() { sed -n "s/^$1 //p" "$M/info/stats"; }
 
 # ---- programs ----
 
-# target_start NAME [USER]: a target.c to talk to; its PID in PID_OF[NAME].
-target_start() {
-    local in out line
+# talker_start NAME COMMAND…: it obeys lines and answers with lines, the first of them in GREETING; PID_OF[NAME]
+# is that of COMMAND.
+talker_start() {
+    local in out
     mkfifo -m 666 "$T/$1.in" "$T/$1.out"
-    if [[ ${2:-} ]]; then
-        as "$2" "$HELPERS/target" <"$T/$1.in" >"$T/$1.out" &
-    else
-        "$HELPERS/target" <"$T/$1.in" >"$T/$1.out" &
-    fi
+    "${@:2}" <"$T/$1.in" >"$T/$1.out" &
+    PID_OF[$1]=$!
     exec {in}>"$T/$1.in" {out}<"$T/$1.out"
     IN[$1]=$in OUT[$1]=$out
-    read -r -t 10 -u "$out" line || die "target $1 did not start"
-    PID_OF[$1]=${line#ready }
+    read -r -t 10 -u "$out" GREETING || die "$1 did not start"
+}
+
+# target_start NAME [USER]: a target.c to talk to; its PID in PID_OF[NAME].
+target_start() {
+    if [[ ${2:-} ]]; then
+        talker_start "$1" as "$2" "$HELPERS/target"
+    else
+        talker_start "$1" "$HELPERS/target"
+    fi
+    PID_OF[$1]=${GREETING#ready }
 }
 
 # tell NAME WORDS…: its answer is in ANSWER.

@@ -18,13 +18,7 @@ alices() {
 
 # target_by NAME COMMAND…: what COMMAND ends up as, a target.c to talk to; PID_OF[NAME] as we see it.
 target_by() {
-    local in out
-    mkfifo -m 666 "$T/$1.in" "$T/$1.out"
-    "${@:2}" <"$T/$1.in" >"$T/$1.out" &
-    PID_OF[$1]=$!
-    exec {in}>"$T/$1.in" {out}<"$T/$1.out"
-    IN[$1]=$in OUT[$1]=$out
-    read -r -t 10 -u "$out" _ || die "target $1 did not start"
+    talker_start "$1" "${@:2}"
 }
 
 # set_id NAME PROGRAM [MODE]: a copy that is root's when others run it.
