@@ -11,7 +11,7 @@ t_the_kernel_itself_refuses_users_here() {
 
 t_a_user_counts_her_own_process() {
     mount_pmcfs
-    run p as $ALICE load cpu 1
+    run p as $ALICE load cpu 0
     USER=$ALICE pmc i "event=instructions target=$PID_p"
     near "$(counted i tell p work $N)" $N 10
     like "$(status i event)" ':u$' "resolved event"
@@ -29,8 +29,8 @@ t_the_kernels_mode_is_not_hers() {
 
 t_another_users_process_is_not_hers() {
     mount_pmcfs
-    run p as $BOB load cpu 1
-    run r load cpu 1
+    run p as $BOB load cpu 0
+    run r load cpu 0
     USER=$ALICE
     pmc i event=instructions:u
     refused EPERM "$M/i/target" "$PID_p"
@@ -40,8 +40,8 @@ t_another_users_process_is_not_hers() {
 
 t_root_counts_everybody() {
     mount_pmcfs
-    run p as $ALICE load cpu 1
-    run q as $BOB load cpu 1
+    run p as $ALICE load cpu 0
+    run q as $BOB load cpu 0
     pmc i "event=instructions:u target=$PID_p target=$PID_q"
     tell p work $N
     tell q work $N
@@ -50,7 +50,7 @@ t_root_counts_everybody() {
 
 t_what_is_hers_is_hidden_from_him() {
     mount_pmcfs
-    run p as $ALICE load cpu 1
+    run p as $ALICE load cpu 0
     USER=$ALICE pmc i "event=instructions target=$PID_p"
     ! as $BOB cat "$M/i/count" 2>/dev/null || die "bob reads it"
     ! as $BOB rmdir "$M/i" 2>/dev/null || die "bob releases it"
@@ -63,8 +63,8 @@ t_what_is_hers_is_hidden_from_him() {
 
 t_each_user_has_all_counters_for_a_process() {
     mount_pmcfs
-    run p as $ALICE load cpu 1
-    run q as $BOB load cpu 1
+    run p as $ALICE load cpu 0
+    run q as $BOB load cpu 0
     for n in 1 2 3 4 5 6; do
         USER=$ALICE pmc a$n "event=instructions target=$PID_p"
         USER=$BOB pmc b$n "event=instructions target=$PID_q"

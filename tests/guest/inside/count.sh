@@ -5,7 +5,7 @@ N=$((20 * MILLION))
 
 t_instructions_of_a_known_loop() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc i "event=instructions:u target=$PID_p"
     near "$(counted i tell p work $N)" $N 1
     near "$(counted i tell p work $N)" $N 1 "once more"
@@ -13,14 +13,14 @@ t_instructions_of_a_known_loop() {
 
 t_cycles_are_plausible() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc c "event=cycles:u target=$PID_p"
     between "$(counted c tell p work $N)" $((N / 10)) $((N * 10))
 }
 
 t_a_set_is_read_together() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc s
     accepted "$M/s/event" 'cycles:u instructions:u instructions:u'
     attach s "$PID_p"
@@ -36,7 +36,7 @@ t_a_set_is_read_together() {
 t_an_interrupted_run_of_reads_never_decreases() {
     local last=0 now
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc i "event=instructions:u target=$PID_p"
     order p work $((5 * N))
     for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -51,7 +51,7 @@ t_an_interrupted_run_of_reads_never_decreases() {
 
 t_stopped_it_does_not_count() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc i "event=instructions:u target=$PID_p"
     ctl i stop
     is "$(counted i tell p work $N)" 0

@@ -24,7 +24,7 @@ adds_up() {
 
 t_instructions_of_a_thread_that_was_there_are_told() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc i "event=instructions:u log-csw=on log-exit=on target=$PID_p"
     tell p work $N
     tell p work $N
@@ -37,7 +37,7 @@ t_instructions_of_a_thread_that_was_there_are_told() {
 t_a_child_that_stays_is_told_from_the_next_look_on() {
     local child
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc i "event=instructions:u descendants=on log-csw=on log-exit=on target=$PID_p"
     tell p stay
     child=$ANSWER
@@ -52,7 +52,7 @@ t_a_child_that_stays_is_told_from_the_next_look_on() {
 
 t_short_children_are_never_told_more_than_they_counted() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc i "event=instructions:u descendants=on log-csw=on log-exit=on target=$PID_p"
     for _ in 1 2 3 4 5 6 7 8 9 10; do
         tell p child $MILLION
@@ -87,7 +87,7 @@ t_threads_are_told_one_by_one() {
 
 t_stopped_nothing_is_told() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc i "event=instructions:u log-csw=on log-exit=on target=$PID_p"
     tell p work $N
     ctl i stop
@@ -102,7 +102,7 @@ t_stopped_nothing_is_told() {
 # Counters that others need are not taken from them.
 t_following_takes_no_counter_from_anybody() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc a "event=instructions:u log-csw=on target=$PID_p"
     for i in 1 2 3 4 5; do
         pmc b$i "event=r0$((i + 2)) target=$PID_p"

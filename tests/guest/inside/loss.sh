@@ -17,8 +17,8 @@ missing_is_true() {
 
 t_a_childs_counter_taken_for_15_ms() {
     mount_pmcfs
-    run h hold here 1
-    run p load cpu 1
+    run h hold here 0
+    run p load cpu 0
     tell p stay
     pmc i "event=instructions:u descendants=on target=$PID_p"
     tell p child $MS
@@ -36,8 +36,8 @@ t_a_childs_counter_taken_for_15_ms() {
 
 t_a_threads_counter_taken_for_15_ms() {
     mount_pmcfs
-    run h hold here 1
-    run p load cpu 1
+    run h hold here 0
+    run p load cpu 0
     pmc i "event=instructions:u target=$PID_p"
     tell p threads 1
     order h flash 6 15 30 "$M/i/count"
@@ -50,8 +50,8 @@ t_a_threads_counter_taken_for_15_ms() {
 
 t_the_targets_own_counter_taken_for_15_ms() {
     mount_pmcfs
-    run h hold here 1
-    run p load cpu 1
+    run h hold here 0
+    run p load cpu 0
     pmc i "event=instructions:u target=$PID_p"
     order h flash 6 15 30 "$M/i/count"
     tell p work $N
@@ -63,8 +63,8 @@ t_the_targets_own_counter_taken_for_15_ms() {
 
 t_what_is_lost_is_said_everywhere_until_reset() {
     mount_pmcfs
-    run h hold here 1
-    run p load cpu 1
+    run h hold here 0
+    run p load cpu 0
     pmc i "event=instructions:u target=$PID_p"
     order h flash 6 15 30 "$M/i/count"
     tell p work $N
@@ -83,8 +83,8 @@ t_what_is_lost_is_said_everywhere_until_reset() {
 lost_and_back() {
     local before
     mount_pmcfs
-    run h hold cpu 1
-    run p load cpu 1
+    run h hold cpu 0
+    run p load cpu 0
     pmc i "event=instructions:u target=$PID_p"
     tell p threads 1
     tell p "$1" $((5 * MS))
@@ -114,8 +114,8 @@ t_the_same_of_a_thread_born_later() { lost_and_back each; }
 
 t_start_tries_again_at_once() {
     mount_pmcfs
-    run h hold cpu 1
-    run p load cpu 1
+    run h hold cpu 0
+    run p load cpu 0
     pmc i "event=instructions:u target=$PID_p"
     tell h take 7
     tell p work $((20 * MS))

@@ -5,7 +5,7 @@ N=$((600 * MILLION))
 
 t_nothing_is_shared_unasked() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     for n in 1 2 3 4 5 6; do pmc i$n "event=instructions:u target=$PID_p"; done
     pmc i7 event=instructions:u
     refused EBUSY "$M/i7/target" "$PID_p"
@@ -18,7 +18,7 @@ t_nothing_is_shared_unasked() {
 t_more_events_than_counters_give_estimates() {
     local line
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     for n in 1 2 3 4 5 6 7 8 9 10; do pmc i$n "event=instructions:u multiplex=on target=$PID_p"; done
     is "$(dispositions)" '7 FREE' "rows"
     tell p work $N
@@ -35,7 +35,7 @@ t_more_events_than_counters_give_estimates() {
 
 t_no_estimate_is_not_zero() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc i 'event=instructions:u multiplex=on'
     attach i "$PID_p"
     if value=$(cat "$M/i/count" 2>&1); then die "it gave $value before it ran"; fi

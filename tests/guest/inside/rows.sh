@@ -23,7 +23,7 @@ all_count() {
 
 t_as_many_as_the_machine_has_cycles_first() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     all_with 1
     all_count
     is "$(dispositions)" '7 THREAD'
@@ -31,22 +31,22 @@ t_as_many_as_the_machine_has_cycles_first() {
 
 t_as_many_as_the_machine_has_cycles_last() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     all_with 7
     all_count
 }
 
 t_as_many_as_the_machine_has_cycles_between() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     all_with 4
     all_count
 }
 
 t_one_more_is_busy_at_attach() {
     mount_pmcfs
-    run p load cpu 1
-    run q load cpu 1
+    run p load cpu 0
+    run q load cpu 0
     all_with 7
     pmc more event=instructions:u
     refused EBUSY "$M/more/target" "$PID_p" 'EBUSY E05 target: '
@@ -56,7 +56,7 @@ t_one_more_is_busy_at_attach() {
 
 t_one_more_is_refused_at_the_event_with_strict_rows() {
     mount_pmcfs strict_rows=1
-    run p load cpu 1
+    run p load cpu 0
     all_with 1
     pmc more
     refused EINVAL "$M/more/event" instructions:u 'EINVAL E19 event: '
@@ -73,7 +73,7 @@ t_cycles_take_their_own_row_first() {
 
 t_released_in_any_order_all_are_free() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     all_with 3
     release r4 r1 r7 r2
     is "$(dispositions)" '4 FREE 3 THREAD'
@@ -86,7 +86,7 @@ t_released_in_any_order_all_are_free() {
 t_many_processes_each_with_all_counters() {
     mount_pmcfs
     for process in p q s; do
-        run $process load cpu 1
+        run $process load cpu 0
         eval "pid=\$PID_$process"
         for n in 1 2 3 4 5 6; do pmc "$process$n" "event=instructions:u target=$pid"; done
         pmc "${process}7" "event=cycles:u target=$pid"
@@ -139,14 +139,14 @@ t_system_scope_uses_every_counter_of_each_cpu() {
     done
     pmc more mode=SC
     refused EINVAL "$M/more/config" 'event=instructions target=cpu0' 'E19'
-    run p load cpu 1
+    run p load cpu 0
     tell p work $N
     for n in 1 2 3 4 5 6; do between "$(count c1.$n)" $N $((N * 50)) c1.$n; done
 }
 
 t_an_event_that_needs_two_rows() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     for n in 1 2 3; do
         pmc w$n "event=armv8_pmuv3/event=0x8,long=1/u target=$PID_p"
         like "$(status w$n row)" '^[0-5],[0-5]$'
@@ -165,7 +165,7 @@ t_an_event_that_needs_two_rows() {
 
 t_a_pmc_moves_at_attach() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     all_with 7
     pmc other event=instructions:u
     release r5
@@ -187,7 +187,7 @@ t_a_given_row() {
 
 t_a_set_of_all_counters_and_no_more() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     six='instructions:u instructions:u instructions:u instructions:u instructions:u instructions:u'
     pmc s
     refused EINVAL "$M/s/event" "$six instructions:u" 'E19 event: '

@@ -5,11 +5,11 @@ N=$((5 * MILLION))
 
 t_threads_present_and_later() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     tell p threads 3
     pmc i "event=instructions:u target=$PID_p"
     near "$(counted i tell p each $N)" $((3 * N)) 10
-    run q load cpu 1
+    run q load cpu 0
     pmc j "event=instructions:u target=$PID_q"
     tell q threads 4
     near "$(counted j tell q each $N)" $((4 * N)) 10
@@ -17,7 +17,7 @@ t_threads_present_and_later() {
 
 t_one_thread_alone() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     tell p threads 2
     pmc i "event=instructions:u target=tid:$PID_p"
     tell p each $N
@@ -27,7 +27,7 @@ t_one_thread_alone() {
 
 t_children_only_with_descendants() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc with "event=instructions:u descendants=on target=$PID_p"
     pmc without "event=instructions:u target=$PID_p"
     tell p child $N
@@ -37,7 +37,7 @@ t_children_only_with_descendants() {
 
 t_a_child_that_lives_before_the_attach() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     tell p stay
     pmc i "event=instructions:u descendants=on target=$PID_p"
     near "$(counted i tell p bear $N)" $N 10
@@ -47,8 +47,8 @@ t_a_child_that_lives_before_the_attach() {
 
 t_several_targets() {
     mount_pmcfs
-    run p load cpu 1
-    run q load cpu 1
+    run p load cpu 0
+    run q load cpu 0
     pmc i event=instructions:u
     attach i "$PID_p $PID_q"
     tell p work $N
@@ -61,7 +61,7 @@ t_several_targets() {
 
 t_a_count_stays_when_the_target_exits() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc i "event=instructions:u target=$PID_p"
     tell p work $N
     order p quit
@@ -71,7 +71,7 @@ t_a_count_stays_when_the_target_exits() {
 
 t_from_exec_on() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc i "event=instructions:u start=exec target=$PID_p"
     tell p work $N
     is "$(state i)" armed
@@ -89,7 +89,7 @@ t_one_cpu() {
 
 t_all_cpus() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc i "event=instructions:u target=all"
     between "$(counted i tell p work $N)" $N $((3 * N))
 }

@@ -6,7 +6,7 @@ N=$((10 * MILLION))
 # The text of VALUE + N is compared, not computed: a shell's numbers are signed.
 t_initial_counts_near_and_beyond_the_width() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc i "event=instructions:u"
     for initial in 4294967295 4294960000 281474976710655 9007199254740993; do
         accepted "$M/i/count" $initial
@@ -23,7 +23,7 @@ t_initial_counts_near_and_beyond_the_width() {
 
 t_modulo_two_to_the_64() {
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc i "event=instructions:u count=18446744073709551615 target=$PID_p"
     tell p work $N
     near "$(count i)" $N 5
@@ -32,7 +32,7 @@ t_modulo_two_to_the_64() {
 t_more_than_the_hardware_can_hold() {
     local much=$((4400 * MILLION))
     mount_pmcfs
-    run p load cpu 1
+    run p load cpu 0
     pmc s
     accepted "$M/s/event" 'cycles:u instructions:u'
     attach s "$PID_p"
