@@ -9,6 +9,11 @@
 
 #define KERNEL_HALF ((uint64_t)1 << 55) /* set in kernel addresses of x86-64 and arm64 alike */
 
+bool breakpoint_in_kernel(uint64_t address)
+{
+    return (address & KERNEL_HALF) != 0;
+}
+
 bool breakpoint_is(struct word text)
 {
     return text.len >= 4 && word_alike((struct word){text.p, 4}, "mem:", false);
@@ -89,7 +94,7 @@ int breakpoint_parse(struct spec *spec, struct word text, struct err *err)
     spec->config[1] = at;
     spec->config[2] = bytes;
     spec->bp_type = type;
-    spec->needs_kernel = (at & KERNEL_HALF) != 0;
+    spec->needs_kernel = breakpoint_in_kernel(at);
     snprintf(spec->resolved, sizeof(spec->resolved), "mem:0x%llx/%llu:%s", (unsigned long long)at,
              (unsigned long long)bytes, access_name(type));
     return spec_modifiers(spec, mods, text, err);

@@ -6,6 +6,7 @@
  */
 #include "backends/perf/why.h"
 
+#include "backends/perf/breakpoint.h"
 #include "backends/perf/holders.h"
 
 #include "core/buf.h"
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,6 +181,21 @@ static bool is_breakpoint(const struct why *why)
     return why->attr->type == PERF_TYPE_BREAKPOINT;
 }
 
+static bool is_breakpoint_in_kernel(const struct why *why)
+{
+    return is_breakpoint(why) && breakpoint_in_kernel(why->attr->bp_addr);
+}
+
+static bool is_breakpoint_hidden(const struct why *why)
+{
+    return is_breakpoint_in_kernel(why) && why->attr->exclude_kernel;
+}
+
+static bool is_breakpoint_code(const struct why *why)
+{
+    return is_breakpoint_in_kernel(why) && why->attr->bp_type == HW_BREAKPOINT_X;
+}
+
 static bool is_tracepoint_denied(const struct why *why)
 {
     return is_tracepoint(why) && !may_observe();
@@ -308,6 +325,12 @@ static const struct why_row {
     {EINVAL, is_processor, P09,
      "the PMU refuses the encoding of \"%e\": reserved bits, or a combination that it does not "
      "have"},
+    {EINVAL, is_breakpoint_hidden, P09,
+     "the breakpoint \"%e\" is at a kernel address, where only kernel mode comes: kernel=on"},
+    {EINVAL, is_breakpoint_code, P09,
+     "this kernel lets no breakpoint stop at its code at \"%e\": it has no kprobes, or they may "
+     "not "
+     "stop there either"},
     {EINVAL, is_breakpoint, P09,
      "the processor refuses the breakpoint \"%e\": address not aligned, or a length it does not "
      "have"},

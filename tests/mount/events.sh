@@ -207,6 +207,17 @@ t_more_breakpoints_than_the_processor_has_are_refused_at_event() {
     like "$(cat "$M/a/error")" 'breakpoint registers'
 }
 
+t_a_breakpoint_in_the_kernel_is_refused_with_its_reason() {
+    mount_pmcfs
+    target_start p
+    pmc a
+    [[ $(result write "$M/a/event" mem:0xffffffff81000000/4:rw:k) == ok ]] || skip 'no breakpoints here'
+    refused EOPNOTSUPP P09 "$M/a/config" "event=mem:0xffffffff81000000/4:rw:u target=${PID_OF[p]}"
+    like "$(cat "$M/a/error")" 'kernel address.*kernel=on'
+    refused EOPNOTSUPP P09 "$M/a/config" "event=mem:0xffffffff81000001/4:rw kernel=on target=${PID_OF[p]}"
+    like "$(cat "$M/a/error")" 'not aligned'
+}
+
 # says TEXT REGEX: it is refused as misspelt, and the sentence matches.
 says() {
     is "$(result write "$M/a/event" "$1")" EINVAL "$1"
