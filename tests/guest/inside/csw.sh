@@ -85,6 +85,31 @@ t_threads_are_told_one_by_one() {
     between "$(awk '$2 == "csw" { tid[$4] } END { for (t in tid) n++; print n }' "$T/log")" 5 6 "threads with steps"
 }
 
+# The kernel credits an ended child's time on other CPUs up to their last change of state only.
+t_children_that_wandered_over_the_cpus_leave_no_gap() {
+    local child
+    mount_pmcfs
+    run p load cpu 0
+    pmc i "event=instructions:u descendants=on log-csw=on log-exit=on target=$PID_p"
+    for _ in 1 2 3; do
+        tell p stay
+        child=$ANSWER
+        for cpus in 2 1 2 1; do
+            taskset -p $cpus "$child" >/dev/null
+            tell p bear $((5 * MILLION))
+        done
+        kill -9 "$child"
+    done
+    order p quit
+    adds_up i
+    between "$(count i)" $((60 * MILLION)) $((66 * MILLION))
+    is "$(status i partial)" no
+    # of all: enabled and running
+    # shellcheck disable=SC2046 # words are wanted
+    set -- $(awk '$2 == "all" { print $4, $5 }' "$M/i/detail")
+    between "$1" "$2" $(($2 + 2 * MILLION)) "time enabled"
+}
+
 t_stopped_nothing_is_told() {
     mount_pmcfs
     run p load cpu 0
