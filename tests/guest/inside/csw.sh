@@ -87,14 +87,14 @@ t_threads_are_told_one_by_one() {
 
 # The kernel credits an ended child's time on other CPUs up to their last change of state only.
 t_children_that_wandered_over_the_cpus_leave_no_gap() {
-    local child
+    local child order cpus
     mount_pmcfs
     run p load cpu 0
     pmc i "event=instructions:u descendants=on log-csw=on log-exit=on target=$PID_p"
-    for _ in 1 2 3; do
+    for order in "2 1 2 1" "1 2 1 2" "2 1 2 1" "1 2 1 2"; do
         tell p stay
         child=$ANSWER
-        for cpus in 2 1 2 1; do
+        for cpus in $order; do
             taskset -p $cpus "$child" >/dev/null
             tell p bear $((5 * MILLION))
         done
@@ -102,7 +102,7 @@ t_children_that_wandered_over_the_cpus_leave_no_gap() {
     done
     order p quit
     adds_up i
-    between "$(count i)" $((60 * MILLION)) $((66 * MILLION))
+    between "$(count i)" $((80 * MILLION)) $((88 * MILLION))
     is "$(status i partial)" no
     # of all: enabled and running
     # shellcheck disable=SC2046 # words are wanted
