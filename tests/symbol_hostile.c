@@ -329,9 +329,10 @@ static bool has_only_its_files(pid_t pid)
     return dir && entries == 0 && others == 0;
 }
 
-/* Does this to the first helper, once that has given up its rights. */
+/* Does this to the first helper, once that has given up its rights (early: at once). */
 struct meeting {
     int signal;
+    bool early; /* it has not yet heard what to do */
     _Atomic bool confined, alone, met, over;
 };
 
@@ -342,11 +343,11 @@ static void *meet(void *arg)
     while (!meeting->over && !meeting->met) {
         pid_t pid = helper_find();
 
-        if (!pid || !is_confined(pid)) {
+        if (!pid || (!meeting->early && !is_confined(pid))) {
             usleep(1000);
             continue;
         }
-        meeting->confined = true;
+        meeting->confined = !meeting->early;
         meeting->alone = has_only_its_files(pid);
         if (meeting->signal)
             kill(pid, meeting->signal);
@@ -394,12 +395,16 @@ static void test_busy(void)
 {
     static const struct {
         int signal;
+        bool early;
         const char *name;
-    } cases[] = {{0, "is slow"}, {SIGKILL, "is killed"}, {SIGSTOP, "is stopped"}};
+    } cases[] = {{0, false, "is slow"},
+                 {SIGKILL, false, "is killed"},
+                 {SIGSTOP, false, "is stopped"},
+                 {SIGKILL, true, "is killed before it read any"}};
 
     slow_write(path_of("slow"));
-    for (size_t i = 0; i < 3; i++) {
-        struct meeting meeting = {.signal = cases[i].signal};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct meeting meeting = {.signal = cases[i].signal, .early = cases[i].early};
         unsigned ms;
         bool right = busy_ask(&meeting, &ms);
 

@@ -27,6 +27,7 @@ struct asking {
     bool superuser;
     struct wanted *wanted;
     size_t n;
+    bool retried;        /* a helper had ended over no file */
     uint32_t *module_of; /* by what is held, +1; 0: not in this round */
     uint32_t n_held;
     /* one round */
@@ -193,8 +194,14 @@ static bool round_end(struct asking *asking, const struct symbol_job *job, int r
     }
     if (rc == 0)
         return asking->n_queries == QUERIES_MAX;
-    if (rc != -EIO || job->blamed == SYMBOL_NONE)
+    if (rc != -EIO)
         return false;
+    if (job->blamed == SYMBOL_NONE) {
+        bool retry = !asking->retried;
+
+        asking->retried = true;
+        return retry;
+    }
     symbol_files_blame(asking->files, asking->held[job->blamed]);
     for (uint32_t i = job->n_heard; i < asking->n_queries; i++)
         if (asking->queries[i].module == job->blamed || asking->queries[i].other == job->blamed)
