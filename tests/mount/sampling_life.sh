@@ -66,7 +66,8 @@ t_a_chain_is_as_deep_as_asked() {
     tell p sleep 20
     ctl a stop
     each_is_a_sample a
-    is "$(frames a | awk '{ print NF }' | sort -u | paste -sd' ')" '2 5'
+    # A switch that was not asked for has few frames in the kernel.
+    is "$(frames a | awk 'NF > n { n = NF } END { print n }')" 5
 }
 
 t_samples_without_a_chain_are_no_call_chains() {
