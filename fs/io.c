@@ -223,6 +223,7 @@ void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
     rq->call.room = size;
     rq->counted = true;
     rq->is_read = true;
+    rq->patient = true;
     rq->gone_ok = rq->node.row->stream != NULL;
     rq->run = read_run;
     rq->done = read_done;
@@ -353,6 +354,7 @@ void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
         group_look_up(rq);
     rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
     rq->counted = true;
+    rq->patient = true;
     rq->run = write_run;
     rq->done = write_done;
     rq->reply = write_reply;

@@ -262,6 +262,8 @@ static void loop_turn(struct loop_state *loop)
     deadline_ns = engine_deadline(fs->engine);
     if (fs->park.deadline_ns < deadline_ns)
         deadline_ns = fs->park.deadline_ns;
+    if (fs->share.deadline_ns < deadline_ns)
+        deadline_ns = fs->share.deadline_ns;
     if (fs->trim_ns < deadline_ns)
         deadline_ns = fs->trim_ns;
     fs->armed_ns = deadline_ns;

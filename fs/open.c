@@ -119,6 +119,7 @@ void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         return;
     }
     rq->gone_ok = true;
+    rq->patient = true;
     rq->run = open_run;
     rq->reply = open_reply;
     request_dispatch(rq);
@@ -202,6 +203,7 @@ void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
     rq->fh = fi->fh;
     rq->poll = poll;
     rq->gone_ok = true;
+    rq->patient = true;
     rq->run = poll_run;
     rq->reply = poll_reply;
     request_dispatch(rq);

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define TRIM_AFTER_NS 1000000000
 
@@ -91,6 +92,8 @@ static void drain(struct fs *fs, bool serving)
     deadline_ns = engine_deadline(fs->engine);
     if (deadline_ns > fs->park.deadline_ns)
         deadline_ns = fs->park.deadline_ns;
+    if (deadline_ns > fs->share.deadline_ns)
+        deadline_ns = fs->share.deadline_ns;
     if (deadline_ns > fs->trim_ns)
         deadline_ns = fs->trim_ns;
     if (deadline_ns < fs->armed_ns || ready || fs->park.due || fs->attributes_stale) {
@@ -264,13 +267,23 @@ static void work_count(struct fs *fs)
     engine_stat_add(fs->engine, STAT_WORKS, 1);
 }
 
+static uint64_t thread_ns(void)
+{
+    struct timespec used;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
 /* Without the lock. Runs the work where we are; returns with the lock and the work's answer. */
 static int work_run(struct request *rq)
 {
     struct fs *fs = rq->fs;
     struct work *work = rq->call.work;
+    uint64_t began_ns = thread_ns();
 
     work->run(work);
+    rq->worked_ns += thread_ns() - began_ns;
     pthread_mutex_lock(&fs->lock); /* also while a reload waits for this very work */
     if (--fs->works == 0)
         pthread_cond_broadcast(&fs->changed);
@@ -299,6 +312,8 @@ static struct request *request_finish(struct request *rq, int rc)
     }
     if (fs->trim_ns == UINT64_MAX && (rq->counted ? !rq->is_read : !rq->req))
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
+    if (rq->req)
+        share_charge(&fs->share, rq, fs->host->now_ns(fs->host_state));
     park_leave(&fs->park, rq);
     handle = rq->handle;
     last = handle_unref(handle);
@@ -360,25 +375,49 @@ static void request_settle(struct request *rq, int rc)
     }
 }
 
+/* Entered with the lock, leaves without. */
+static void request_start(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+
+    if (share_admit(&fs->share, rq, fs->host->now_ns(fs->host_state))) {
+        request_settle(rq, request_run(rq));
+    } else {
+        drain(fs, false);
+        fs_unlock(fs);
+    }
+}
+
 void request_dispatch(struct request *rq)
 {
     fs_lock(rq->fs);
-    request_settle(rq, request_run(rq));
+    request_start(rq);
+}
+
+/* With the lock: one that was held comes before who was woken. Leaves without. */
+static bool ready_run(struct fs *fs)
+{
+    uint64_t now_ns = fs->stopping ? UINT64_MAX : fs->host->now_ns(fs->host_state);
+    struct request *rq = share_next(&fs->share, now_ns);
+
+    if (rq)
+        request_settle(rq, request_run(rq));
+    else if ((rq = park_next(&fs->park)))
+        request_start(rq);
+    else
+        fs_unlock(fs);
+    return rq != NULL;
 }
 
 void fs_run_ready(struct fs *fs)
 {
-    struct request *rq;
+    bool any;
 
     serves = true;
     do {
         fs_lock(fs);
-        rq = park_next(&fs->park);
-        if (rq)
-            request_settle(rq, request_run(rq));
-        else
-            fs_unlock(fs);
-    } while (rq);
+        any = ready_run(fs);
+    } while (any);
     serves = false;
 }
 

@@ -23,9 +23,10 @@ struct request {
     void (*reply)(struct request *rq, int rc); /* without the lock; the last thing done */
     struct node node;                          /* whose PMC is looked up before each run */
     bool gone_ok;                              /* run also when what it is of is gone */
-    bool gone;             /* its PMC was released, or its instance; looked at before each run */
-    bool counted;          /* an operation of the user's: statistics and last error */
-    bool is_read;          /* its failures are not recorded, but for EIO */
+    bool gone;    /* its PMC was released, or its instance; looked at before each run */
+    bool counted; /* an operation of the user's: statistics and last error */
+    bool patient; /* may be held back: nobody else waits for it, not in the kernel either */
+    bool is_read; /* its failures are not recorded, but for EIO */
     struct handle *handle; /* a reference, or NULL */
     struct rights *rights; /* captured for this request alone; owned */
     struct call call;
@@ -49,14 +50,16 @@ struct request {
     char label[32];
 
     /* the life of the request */
-    bool ran; /* once at least */
+    bool ran;                            /* once at least */
+    uint64_t worked_ns;                  /* CPU time of its works */
+    uint64_t held_until_ns, reserved_ns; /* see share.c */
     bool hears_interrupt;
     bool charged;                           /* counted among its user's waiting requests */
     bool no_group;                          /* what is written to `readers` is none */
     gid_t group;                            /* … or this one */
     atomic_bool interrupted;                /* set only while listed in fs->slow */
     struct request *slow_next, **slow_link; /* in fs->slow; slow_link NULL: not */
-    struct request *next, **link;           /* parked, ready, or in the pool's queue */
+    struct request *next, **link;           /* parked, ready, held, or in the pool's queue */
     struct buf out;
     char storage[4096]; /* first block of out; not zeroed */
 };

@@ -105,6 +105,66 @@ P
     )" '[] True []'
 }
 
+# ---- the daemon's time ----
+
+# Sixteen threads that read a count without a pause; says "fast", ends at a line.
+flood='
+import os, sys, threading
+fd = os.open(sys.argv[1], os.O_RDONLY)
+def read():
+    while True:
+        if not os.pread(fd, 100, 0).endswith(b"\n"): os.write(1, b"short\n"); return
+for _ in range(16): threading.Thread(target=read, daemon=True).start()
+print("fast", flush=True)
+sys.stdin.readline()
+os._exit(0)'
+
+# flood_start: alice reads a/count as fast as she can; flooder, and TO_FLOOD to end it
+flood_start() {
+    users a "$ALICE" event=page-faults target=self
+    coproc FLOOD { as "$ALICE" /usr/bin/python3 -B -I -c "$flood" "$M/a/count"; }
+    flooder=$FLOOD_PID
+    TO_FLOOD=${FLOOD[1]} OF_FLOOD=${FLOOD[0]}
+    local line
+    read -r -t 30 -u "$OF_FLOOD" line
+    is "$line" fast
+}
+
+t_who_asks_all_the_time_waits_while_others_ask() {
+    mount_pmcfs
+    users b "$BOB" event=page-faults target=self
+    flood_start
+    sleep 0.3 # nobody else has asked for so long
+    local held alone later
+    held=$(stat_value held_back) # this asks, too, and matters for 100 ms
+    sleep 0.7
+    alone=$(stat_value held_back)
+    for _ in {1..35}; do
+        as "$BOB" cat "$M/b/count" >"$T/count"
+        sleep 0.02
+    done
+    later=$(stat_value held_back)
+    ((later - alone > 2 * (alone - held) + 10)) || die "held back: $held, alone $alone, with others $later"
+    is "$(cat "$T/count")" "$(as "$BOB" cat "$M/b/count")" "bob's count"
+    echo >&"$TO_FLOOD"
+    wait "$flooder" || die "a read was short"
+}
+
+t_a_held_request_hears_of_signals_and_of_the_end() {
+    mount_pmcfs
+    users b "$BOB" event=page-faults target=self
+    flood_start
+    for _ in {1..20}; do as "$BOB" cat "$M/b/count" >"$T/count"; done
+    kill -KILL "$(pgrep -P "$flooder" -x python3 || echo "$flooder")"
+    eventually 2 '[[ ! -d /proc/$flooder ]]'
+    wait "$flooder" || :
+    as "$ALICE" rmdir "$M/a"
+    flood_start
+    for _ in {1..20}; do as "$BOB" cat "$M/b/count" >"$T/count"; done
+    unmount_pmcfs
+    kill -KILL "$flooder" 2>/dev/null || :
+}
+
 # ---- what a target covers ----
 
 t_more_descendants_than_one_target_may_cover() {

@@ -1,0 +1,38 @@
+/*
+ * What users take of the daemon's time. Nobody is limited who is alone; as long as somebody else
+ * asks too, requests of who took more than his share are held back until that is made up for. All
+ * with the engine's lock held.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct fs;
+struct request;
+
+struct share {
+    struct fs *fs;
+    uint64_t deadline_ns; /* the moment of the first that is held; UINT64_MAX: none is */
+    struct share_user {
+        uid_t uid;
+        uint64_t paid_ns; /* the moment from which on he has taken no more than his share */
+        struct request *held, *held_last; /* in the order in which they came */
+    } * users;
+    size_t n_users;
+    struct share_asker {
+        uid_t uid;
+        uint64_t time_ns; /* of his last request */
+    } askers[2];          /* the last two users who asked, the last one first */
+};
+
+void share_init(struct share *share, struct fs *fs);
+void share_free(struct share *share); /* asserts that nothing is held */
+/* May it be run now? Else it is held; only one that is `patient` is. */
+bool share_admit(struct share *share, struct request *rq, uint64_t now_ns);
+/* Before its reply: what it took with the lock and in works. */
+void share_charge(struct share *share, const struct request *rq, uint64_t now_ns);
+/* The next one whose moment has come (now_ns UINT64_MAX: any), taken off; NULL: none. */
+struct request *share_next(struct share *share, uint64_t now_ns);
