@@ -15,7 +15,7 @@ enum {
     CREDIT_NS = 20000000,    /* of debt: 5 ms of a CPU at once */
     HELD_NS = 50000000,      /* at most */
     GRAIN_NS = 250000,       /* those held end together, so that main is not woken for each */
-    REQUEST_NS = 8000,       /* outside of the lock: the kernel's part, and the reply */
+    REQUEST_NS = 20000,      /* outside of the lock: waking, the kernel's part, the reply */
     ALONE_NS = 100000000,    /* who has not asked for so long does not ask */
     FIRST_NS = 20000 * SHARE /* what a held one is taken for until it is known */
 };
