@@ -355,6 +355,7 @@ void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
     rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
     rq->counted = true;
     rq->patient = true;
+    rq->is_command = true;
     rq->run = write_run;
     rq->done = write_done;
     rq->reply = write_reply;

@@ -200,6 +200,8 @@ static void request_interrupted(fuse_req_t req, void *data)
         return;
     fs_lock(fs);
     rq = park_take(&fs->park, req);
+    if (!rq)
+        rq = share_take(&fs->share, req);
     if (rq)
         request_end(rq, -EINTR);
     else
@@ -375,17 +377,41 @@ static void request_settle(struct request *rq, int rc)
     }
 }
 
+/* CALL_WAIT, or what a request that is to be held is told instead. With the lock. */
+static int request_may_be_held(struct request *rq)
+{
+    if (!share_is_long(rq))
+        return CALL_WAIT;
+    return fuse_req_interrupted(rq->req) ? -EINTR : park_admit(&rq->fs->park, rq);
+}
+
 /* Entered with the lock, leaves without. */
 static void request_start(struct request *rq)
 {
     struct fs *fs = rq->fs;
+    uint64_t now_ns = fs->host->now_ns(fs->host_state);
+    bool owes = share_owes(&fs->share, rq, now_ns);
+    int rc;
 
-    if (share_admit(&fs->share, rq, fs->host->now_ns(fs->host_state))) {
-        request_settle(rq, request_run(rq));
-    } else {
-        drain(fs, false);
+    if (owes && share_is_long(rq)) {
         fs_unlock(fs);
+        request_hear(rq);
+        fs_lock(fs);
+        owes = !fs->stopping;
     }
+    if (!owes) {
+        request_settle(rq, request_run(rq));
+        return;
+    }
+    request_refresh(rq);
+    rc = request_may_be_held(rq);
+    if (rc != CALL_WAIT) {
+        request_settle(rq, rc);
+        return;
+    }
+    share_hold(&fs->share, rq, now_ns);
+    drain(fs, false);
+    fs_unlock(fs);
 }
 
 void request_dispatch(struct request *rq)
@@ -394,15 +420,21 @@ void request_dispatch(struct request *rq)
     request_start(rq);
 }
 
-/* With the lock: one that was held comes before who was woken. Leaves without. */
+/*
+ * One that was held comes before who was woken. Not fs_lock(): a reload waits for works, and they
+ * perhaps for this thread of the pool. Main goes on with what is ready when it is over.
+ */
 static bool ready_run(struct fs *fs)
 {
     uint64_t now_ns = fs->stopping ? UINT64_MAX : fs->host->now_ns(fs->host_state);
-    struct request *rq = share_next(&fs->share, now_ns);
+    struct request *rq = NULL;
 
+    pthread_mutex_lock(&fs->lock);
+    if (!fs->reloading)
+        rq = share_next(&fs->share, now_ns);
     if (rq)
         request_settle(rq, request_run(rq));
-    else if ((rq = park_next(&fs->park)))
+    else if (!fs->reloading && (rq = park_next(&fs->park)))
         request_start(rq);
     else
         fs_unlock(fs);
@@ -414,10 +446,9 @@ void fs_run_ready(struct fs *fs)
     bool any;
 
     serves = true;
-    do {
-        fs_lock(fs);
+    do
         any = ready_run(fs);
-    } while (any);
+    while (any);
     serves = false;
 }
 

@@ -23,10 +23,11 @@ struct request {
     void (*reply)(struct request *rq, int rc); /* without the lock; the last thing done */
     struct node node;                          /* whose PMC is looked up before each run */
     bool gone_ok;                              /* run also when what it is of is gone */
-    bool gone;    /* its PMC was released, or its instance; looked at before each run */
-    bool counted; /* an operation of the user's: statistics and last error */
-    bool patient; /* may be held back: nobody else waits for it, not in the kernel either */
-    bool is_read; /* its failures are not recorded, but for EIO */
+    bool gone;       /* its PMC was released, or its instance; looked at before each run */
+    bool counted;    /* an operation of the user's: statistics and last error */
+    bool patient;    /* may be held back: nobody else waits for it, not in the kernel either */
+    bool is_command; /* a write */
+    bool is_read;    /* its failures are not recorded, but for EIO */
     struct handle *handle; /* a reference, or NULL */
     struct rights *rights; /* captured for this request alone; owned */
     struct call call;

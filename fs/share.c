@@ -1,7 +1,8 @@
 /*
  * A user's debt is a moment: each request moves it on by four times what it took. He has some
- * credit, so that a command that reads many files is not held; and nothing is held for long, nor
- * what could keep others waiting in the kernel (a directory's lock).
+ * credit, so that a command that reads many files is not held; and nothing is held that could keep
+ * others waiting in the kernel (a directory's lock). Commands can take long and are in a line of
+ * their own: who attaches to a large process reads on.
  */
 #include "fs/share.h"
 
@@ -11,14 +12,15 @@
 #include <stdlib.h>
 
 enum {
-    SHARE = 4,               /* one in so many of a CPU's time */
-    CREDIT_NS = 20000000,    /* of debt: 5 ms of a CPU at once */
-    HELD_NS = 50000000,      /* at most */
-    GRAIN_NS = 250000,       /* those held end together, so that main is not woken for each */
-    REQUEST_NS = 20000,      /* outside of the lock: waking, the kernel's part, the reply */
-    ALONE_NS = 100000000,    /* who has not asked for so long does not ask */
-    FIRST_NS = 20000 * SHARE /* what a held one is taken for until it is known */
+    SHARE = 4,            /* one in so many of a CPU's time */
+    CREDIT_NS = 20000000, /* of debt: 5 ms of a CPU at once */
+    GRAIN_NS = 250000,    /* those held end together, so that main is not woken for each */
+    REQUEST_NS = 20000,   /* outside of the lock: waking, the kernel's part, the reply */
+    ALONE_NS = 100000000  /* who has not asked for so long does not ask */
 };
+
+/* By kind of line: nobody is held for longer. */
+static const uint64_t held_max_ns[2] = {50000000, 5000000000};
 
 void share_init(struct share *share, struct fs *fs)
 {
@@ -28,13 +30,13 @@ void share_init(struct share *share, struct fs *fs)
 void share_free(struct share *share)
 {
     for (size_t i = 0; i < share->n_users; i++)
-        assert(!share->users[i].held);
+        assert(!share->users[i].lines[0].held && !share->users[i].lines[1].held);
     free(share->users);
 }
 
-static bool user_is_free(const struct share_user *user, uint64_t now_ns)
+static bool line_is_free(const struct share_line *line, uint64_t now_ns)
 {
-    return !user->held && user->paid_ns + CREDIT_NS <= now_ns;
+    return !line->held && line->paid_ns + CREDIT_NS <= now_ns;
 }
 
 /* NULL: no memory. An entry of somebody who owes nothing is as good as a new one. */
@@ -43,10 +45,12 @@ static struct share_user *user_of(struct share *share, uid_t uid, uint64_t now_n
     struct share_user *user = NULL, *users;
 
     for (size_t i = 0; i < share->n_users; i++) {
-        if (share->users[i].uid == uid)
-            return &share->users[i];
-        if (!user && user_is_free(&share->users[i], now_ns))
-            user = &share->users[i];
+        struct share_user *one = &share->users[i];
+
+        if (one->uid == uid)
+            return one;
+        if (!user && line_is_free(&one->lines[0], now_ns) && line_is_free(&one->lines[1], now_ns))
+            user = one;
     }
     if (!user) {
         users = reallocarray(share->users, share->n_users + 1, sizeof *users);
@@ -57,6 +61,13 @@ static struct share_user *user_of(struct share *share, uid_t uid, uint64_t now_n
     }
     *user = (struct share_user){.uid = uid};
     return user;
+}
+
+static struct share_line *line_of(struct share *share, const struct request *rq, uint64_t now_ns)
+{
+    struct share_user *user = user_of(share, rq->call.uid, now_ns);
+
+    return user ? &user->lines[rq->is_command] : NULL;
 }
 
 /* Notes that he asks. Does somebody else, too? */
@@ -70,56 +81,93 @@ static bool others_ask(struct share *share, uid_t uid, uint64_t now_ns)
     return last[1].time_ns + ALONE_NS > now_ns;
 }
 
-static void user_hold(struct share *share, struct share_user *user, struct request *rq,
-                      uint64_t now_ns)
+bool share_owes(struct share *share, struct request *rq, uint64_t now_ns)
 {
-    uint64_t until_ns = user->paid_ns > now_ns ? user->paid_ns : now_ns;
+    bool others = others_ask(share, rq->call.uid, now_ns);
+    const struct share_line *line;
 
-    if (until_ns > now_ns + HELD_NS)
-        until_ns = now_ns + HELD_NS;
+    if (!rq->patient || share->fs->stopping)
+        return false;
+    line = line_of(share, rq, now_ns);
+    return line && (line->held || (others && line->paid_ns > now_ns));
+}
+
+bool share_is_long(const struct request *rq)
+{
+    return rq->is_command;
+}
+
+/* It is taken to cost what the last one did, until it is known. */
+void share_hold(struct share *share, struct request *rq, uint64_t now_ns)
+{
+    struct share_line *line = line_of(share, rq, now_ns);
+    uint64_t until_ns = line->paid_ns > now_ns ? line->paid_ns : now_ns;
+
+    if (until_ns > now_ns + held_max_ns[rq->is_command])
+        until_ns = now_ns + held_max_ns[rq->is_command];
     rq->held_until_ns = (until_ns / GRAIN_NS + 1) * GRAIN_NS;
     if (rq->held_until_ns < share->deadline_ns)
         share->deadline_ns = rq->held_until_ns;
-    rq->reserved_ns += FIRST_NS;
-    user->paid_ns += FIRST_NS;
+    rq->reserved_ns += line->last_ns * SHARE;
+    line->paid_ns += line->last_ns * SHARE;
     rq->next = NULL;
-    if (user->held)
-        user->held_last->next = rq;
+    if (line->held)
+        line->held_last->next = rq;
     else
-        user->held = rq;
-    user->held_last = rq;
+        line->held = rq;
+    line->held_last = rq;
     engine_stat_add(share->fs->engine, STAT_HELD_BACK, 1);
 }
 
-bool share_admit(struct share *share, struct request *rq, uint64_t now_ns)
+static struct request *line_take(struct share_line *line, fuse_req_t req)
 {
-    bool others = others_ask(share, rq->call.uid, now_ns);
-    struct share_user *user;
+    struct request *before = NULL, *rq = line->held;
 
-    if (!rq->patient || share->fs->stopping)
-        return true;
-    user = user_of(share, rq->call.uid, now_ns);
-    if (!user || (!user->held && (!others || user->paid_ns <= now_ns)))
-        return true;
-    user_hold(share, user, rq, now_ns);
-    return false;
+    while (rq && rq->req != req) {
+        before = rq;
+        rq = rq->next;
+    }
+    if (!rq)
+        return NULL;
+    if (before)
+        before->next = rq->next;
+    else
+        line->held = rq->next;
+    if (line->held_last == rq)
+        line->held_last = before;
+    rq->next = NULL;
+    return rq;
+}
+
+struct request *share_take(struct share *share, fuse_req_t req)
+{
+    for (size_t i = 0; i < share->n_users; i++)
+        for (unsigned kind = 0; kind < 2; kind++) {
+            struct request *rq = line_take(&share->users[i].lines[kind], req);
+
+            if (rq)
+                return rq;
+        }
+    return NULL;
 }
 
 void share_charge(struct share *share, const struct request *rq, uint64_t now_ns)
 {
-    struct share_user *user = user_of(share, rq->call.uid, now_ns);
+    struct share_line *line = line_of(share, rq, now_ns);
+    const uint64_t most_ns = now_ns + held_max_ns[rq->is_command];
     uint64_t took_ns = rq->worked_ns + REQUEST_NS;
 
-    if (!user)
+    if (!line)
         return;
     if (now_ns > rq->call.now_ns)
         took_ns += now_ns - rq->call.now_ns;
-    if (user->paid_ns + CREDIT_NS < now_ns)
-        user->paid_ns = now_ns - CREDIT_NS;
-    user->paid_ns += took_ns * SHARE;
-    user->paid_ns -= rq->reserved_ns;
-    if (user->paid_ns > now_ns + HELD_NS)
-        user->paid_ns = now_ns + HELD_NS;
+    line->last_ns = took_ns;
+    if (line->paid_ns + CREDIT_NS < now_ns)
+        line->paid_ns = now_ns - CREDIT_NS;
+    line->paid_ns += took_ns * SHARE;
+    line->paid_ns -= rq->reserved_ns;
+    if (line->paid_ns > most_ns)
+        line->paid_ns = most_ns;
 }
 
 struct request *share_next(struct share *share, uint64_t now_ns)
@@ -128,15 +176,12 @@ struct request *share_next(struct share *share, uint64_t now_ns)
 
     if (now_ns < share->deadline_ns)
         return NULL;
-    for (size_t i = 0; i < share->n_users; i++) {
-        struct share_user *user = &share->users[i];
-        struct request *rq = user->held;
+    for (size_t i = 0; i < 2 * share->n_users; i++) {
+        struct share_line *line = &share->users[i / 2].lines[i % 2];
+        struct request *rq = line->held;
 
-        if (rq && rq->held_until_ns <= now_ns) {
-            user->held = rq->next;
-            rq->next = NULL;
-            return rq;
-        }
+        if (rq && rq->held_until_ns <= now_ns)
+            return line_take(line, rq->req);
         if (rq && rq->held_until_ns < deadline_ns)
             deadline_ns = rq->held_until_ns;
     }

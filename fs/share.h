@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <fuse_lowlevel.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,8 +19,11 @@ struct share {
     uint64_t deadline_ns; /* the moment of the first that is held; UINT64_MAX: none is */
     struct share_user {
         uid_t uid;
-        uint64_t paid_ns; /* the moment from which on he has taken no more than his share */
-        struct request *held, *held_last; /* in the order in which they came */
+        struct share_line {
+            uint64_t paid_ns; /* the moment from which on he has taken no more than his share */
+            uint64_t last_ns; /* what the last one took */
+            struct request *held, *held_last; /* in the order in which they came */
+        } lines[2];                           /* of commands (writes), and of all others */
     } * users;
     size_t n_users;
     struct share_asker {
@@ -30,8 +34,13 @@ struct share {
 
 void share_init(struct share *share, struct fs *fs);
 void share_free(struct share *share); /* asserts that nothing is held */
-/* May it be run now? Else it is held; only one that is `patient` is. */
-bool share_admit(struct share *share, struct request *rq, uint64_t now_ns);
+/* Has it to wait? Only one that is `patient` has. */
+bool share_owes(struct share *share, struct request *rq, uint64_t now_ns);
+/* It waits. One that can wait for long has to hear of interrupts (share_take). */
+void share_hold(struct share *share, struct request *rq, uint64_t now_ns);
+bool share_is_long(const struct request *rq);
+/* Takes the request of req off, if it is held; NULL: it is not. */
+struct request *share_take(struct share *share, fuse_req_t req);
 /* Before its reply: what it took with the lock and in works. */
 void share_charge(struct share *share, const struct request *rq, uint64_t now_ns);
 /* The next one whose moment has come (now_ns UINT64_MAX: any), taken off; NULL: none. */

@@ -150,6 +150,37 @@ t_who_asks_all_the_time_waits_while_others_ask() {
     wait "$flooder" || die "a read was short"
 }
 
+# 200 threads that write the longest commands, to a file each (the kernel takes one write at a time of a
+# file); says "fast".
+commands='
+import os, sys, threading
+text = b"1234567 " * (16 << 10)
+def write(fd):
+    while True:
+        try: os.write(fd, text[:-1] + b"\n")
+        except OSError: pass
+for i in range(200):
+    os.mkdir(sys.argv[1] + "/a%d" % i)
+    fd = os.open(sys.argv[1] + "/a%d/target" % i, os.O_WRONLY)
+    threading.Thread(target=write, args=[fd], daemon=True).start()
+print("fast", flush=True)
+sys.stdin.readline()'
+
+t_a_held_command_hears_of_signals() {
+    mount_pmcfs
+    users b "$BOB" event=page-faults target=self
+    coproc FLOOD { exec "${ALICES[@]}" /usr/bin/python3 -B -I -c "$commands" "$M"; }
+    local line flooder=$FLOOD_PID flood=${FLOOD[0]} held
+    read -r -t 30 -u "$flood" line
+    is "$line" fast
+    held=$(stat_value held_back)
+    eventually 20 'as "$BOB" cat "$M/b/count" >"$T/count" && (($(stat_value held_back) > held + 100))'
+    kill -KILL "$flooder"
+    end_within 2 "$flooder" || is $? 137 "the end of who was held"
+    eventually 5 '(($(stat_value parked) == 0))'
+    is "$(result_as "$ALICE" write "$M/a0/event" page-faults)" ok "alice, later"
+}
+
 t_a_held_request_hears_of_signals_and_of_the_end() {
     mount_pmcfs
     users b "$BOB" event=page-faults target=self
