@@ -230,7 +230,7 @@ run_everything() {
     command_test sources/scripts 120 sh "$self" --call check_scripts
     command_test sources/manual 60 sh tests/manual.sh "$WORK/bin/pmcfs"
     for kind in plain asan tsan; do
-        for program in unit pool confine host symbol events machines attach record; do
+        for program in unit pool share confine host symbol events machines attach record; do
             # These compare what threads count of themselves: TSan's own page faults are among it.
             case $kind/$program in tsan/attach | tsan/record) continue ;; esac
             [ ! -x "$builds/$kind/tests/$program" ] ||

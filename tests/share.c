@@ -1,0 +1,176 @@
+/*
+ * Users' shares alone, with a clock that stands until it is moved: who is held, for how long, and
+ * in which order. Prints "ok NAME" or "not ok NAME" for each.
+ */
+#include "fs/share.h"
+
+#include "fs/request.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    ALICE = 1000,
+    BOB,
+    MS = 1000000
+};
+
+static struct fs fs;
+static uint64_t now_ns = (uint64_t)1000 * MS;
+static uint64_t n_held;
+static int n_failures;
+
+static void check(bool good, const char *name)
+{
+    n_failures += !good;
+    printf("%s %s\n", good ? "ok" : "not ok", name);
+}
+
+/* What shares call. */
+void engine_stat_add(struct engine *engine, enum statistic stat, int64_t n)
+{
+    (void)engine;
+    n_held += stat == STAT_HELD_BACK ? (uint64_t)n : 0;
+}
+
+static struct request request_of(uid_t uid, bool is_command)
+{
+    struct request rq;
+
+    memset(&rq, 0, sizeof rq);
+    rq.fs = &fs;
+    rq.call.uid = uid;
+    rq.patient = true;
+    rq.is_command = is_command;
+    return rq;
+}
+
+/* Runs it if it may, and it takes so long. */
+static bool asks(uid_t uid, bool is_command, uint64_t took_ns)
+{
+    struct request rq = request_of(uid, is_command);
+    bool owes = share_owes(&fs.share, &rq, now_ns);
+
+    if (owes)
+        return false;
+    rq.call.now_ns = now_ns;
+    rq.worked_ns = took_ns;
+    share_charge(&fs.share, &rq, now_ns);
+    return true;
+}
+
+static void begin(void)
+{
+    memset(&fs, 0, sizeof fs);
+    share_init(&fs.share, &fs);
+    now_ns += (uint64_t)100000 * MS;
+}
+
+static void test_alone(void)
+{
+    bool all = true;
+
+    begin();
+    asks(BOB, false, 0);
+    now_ns += (uint64_t)101 * MS;
+    for (unsigned i = 0; i < 1000; i++)
+        all &= asks(ALICE, false, 10 * MS);
+    check(all, "who is alone is never held");
+    asks(BOB, false, 0);
+    check(!asks(ALICE, false, 0), "what was taken alone is owed when somebody else asks");
+    now_ns += 51 * MS;
+    check(asks(ALICE, false, 0), "for 50 ms at most");
+    share_free(&fs.share);
+}
+
+static void test_share(void)
+{
+    unsigned ran = 0;
+
+    begin();
+    for (unsigned i = 0; i < 100000; i++) { /* a second */
+        now_ns += 10000;
+        if (i % 100 == 0)
+            asks(BOB, false, 0);
+        ran += asks(ALICE, false, 80000); /* and 20,000 for the request */
+    }
+    check(ran >= 2400 && ran <= 2650, "a quarter of a CPU for who asks all the time");
+    check(asks(BOB, false, 0), "who asks little is not held");
+    share_free(&fs.share);
+}
+
+static void test_lines(void)
+{
+    struct request lookup = request_of(ALICE, false), command;
+
+    begin();
+    asks(BOB, false, 0);
+    check(asks(ALICE, true, (uint64_t)500 * MS), "a long command runs");
+    asks(BOB, false, 0);
+    check(!asks(ALICE, true, 0), "the next one waits");
+    check(asks(ALICE, false, 0), "reads go on meanwhile");
+    command = request_of(ALICE, true);
+    check(share_is_long(&command) && !share_is_long(&lookup), "only commands are held for long");
+    asks(ALICE, false, (uint64_t)50 * MS);
+    asks(BOB, false, 0);
+    lookup.patient = false;
+    check(!share_owes(&fs.share, &lookup, now_ns), "what is not patient is not held");
+    share_free(&fs.share);
+}
+
+static void test_order(void)
+{
+    struct request first = request_of(ALICE, true), second = first, third = first, bobs;
+    int a, b, c;
+
+    begin();
+    bobs = request_of(BOB, true);
+    first.req = (fuse_req_t)(void *)&a;
+    second.req = (fuse_req_t)(void *)&b;
+    third.req = (fuse_req_t)(void *)&c;
+    asks(BOB, false, 0);
+    asks(ALICE, true, (uint64_t)100 * MS);
+    share_hold(&fs.share, &first, now_ns);
+    share_hold(&fs.share, &second, now_ns);
+    share_hold(&fs.share, &third, now_ns);
+    check(n_held == 3, "each that is held is counted");
+    now_ns += (uint64_t)101 * MS; /* bob asks no more */
+    check(share_owes(&fs.share, &third, now_ns), "nobody overtakes who is held");
+    check(!share_owes(&fs.share, &bobs, now_ns), "others are not in that line");
+    check(!share_next(&fs.share, now_ns), "none before its moment");
+    check(fs.share.deadline_ns > now_ns && fs.share.deadline_ns != UINT64_MAX, "main is to wake");
+    check(share_take(&fs.share, second.req) == &second && !share_take(&fs.share, second.req),
+          "one that is interrupted is taken off");
+    now_ns = fs.share.deadline_ns;
+    check(share_next(&fs.share, now_ns) == &first && !share_next(&fs.share, now_ns),
+          "one after the other, each as far away as the last one was long");
+    check(share_next(&fs.share, UINT64_MAX) == &third, "at the end all of them");
+    check(!share_next(&fs.share, UINT64_MAX) && fs.share.deadline_ns == UINT64_MAX, "then none");
+    share_free(&fs.share);
+}
+
+static void test_limits(void)
+{
+    struct request rq = request_of(ALICE, true);
+
+    begin();
+    asks(BOB, false, 0);
+    asks(ALICE, true, (uint64_t)1000000 * MS);
+    share_hold(&fs.share, &rq, now_ns);
+    check(rq.held_until_ns > now_ns && rq.held_until_ns <= now_ns + (uint64_t)5001 * MS,
+          "nobody is held for more than 5 s");
+    fs.stopping = true;
+    check(!share_owes(&fs.share, &rq, now_ns), "at the end of the mount nobody is held");
+    check(share_next(&fs.share, UINT64_MAX) == &rq, "and who was goes on");
+    share_free(&fs.share);
+}
+
+int main(void)
+{
+    test_alone();
+    test_share();
+    test_lines();
+    test_order();
+    test_limits();
+    return n_failures > 0;
+}
