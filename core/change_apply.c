@@ -267,6 +267,14 @@ static int look_at_kept(struct change *change)
     return 0;
 }
 
+/* Of the dead too where they record: a backend that has all of what is off can tell what is
+ * missing. */
+static bool stops_who_leaves(const struct change *change)
+{
+    return change->cause == CAUSE_COMMAND || change->cause == CAUSE_DROPPED ||
+           (change->cause == CAUSE_DEATHS && change->pmc->recording);
+}
+
 /*
  * Links that leave are stopped first, so that nobody reads more than what remains; one that cannot
  * be read leaves what was seen of it.
@@ -282,7 +290,7 @@ int change_stop(struct change *change)
 
         if (!replaced->link->counter)
             continue;
-        if (change->cause == CAUSE_COMMAND || change->cause == CAUSE_DROPPED) {
+        if (stops_who_leaves(change)) {
             backend->stop(replaced->link->counter);
             replaced->stopped = true;
         }

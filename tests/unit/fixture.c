@@ -108,10 +108,19 @@ static void told_facts(const struct recorder *recorder, struct recorder_facts *o
     *out = (struct recorder_facts){.descriptors = 3, .bytes = 4 * recorder->bytes};
 }
 
+static unsigned n_stops; /* of counters */
+
+static int counted_stop(struct counter *counter)
+{
+    n_stops++;
+    return sim_backend.stop(counter);
+}
+
 static int told_drain(struct recorder *recorder, bool all, const struct intake *intake)
 {
     (void)recorder, (void)all;
     fx.n_drains++;
+    fx.n_stopped = n_stops;
     for (size_t at = 0; at < fx.told.len;) {
         const struct record *record = (const struct record *)(fx.told.data + at);
 
@@ -167,6 +176,8 @@ void recorders_on(void)
     backend.recorder_forget = told_free;
     backend.recorder_free = told_free;
     backend.sample_limits = told_limits;
+    backend.stop = counted_stop;
+    n_stops = 0;
     backend.adopt = counting_adopt;
     fx.max_freq = 100000;
 }

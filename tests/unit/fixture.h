@@ -44,6 +44,7 @@ struct fixture {
     struct buf told;                /* records that the next drain hands over (recorders_on) */
     unsigned n_recorders;           /* that exist */
     unsigned n_drains;
+    unsigned n_stopped;     /* counters, before the last drain */
     uint64_t ring_bytes;    /* of each CPU's buffer of the last recorder */
     struct plan plan;       /* of the last attach */
     uint64_t max_freq;      /* sample_limits() says so */

@@ -231,6 +231,18 @@ TEST(a_life_is_told_in_order)
                      "detach:100/command stop start maps stop close");
 }
 
+/* What is off has told all there was, so it can be seen what is missing. */
+TEST(a_recorded_target_that_ended_is_stopped_before_the_last_records_are_taken)
+{
+    sampler("i", "event=cycles:u period=5000 target=100");
+    tick(50);
+    ck_assert_uint_eq(fx.n_stopped, 0);
+    fake_kill(&fx.host, 100, true);
+    works_run();
+    ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
+    ck_assert_uint_eq(fx.n_stopped, 1);
+}
+
 TEST(a_counting_pmc_tells_the_same)
 {
     pmc_with("i", "cycles", "100 101");
