@@ -182,6 +182,12 @@ int main(int argc, char **argv)
     test_chain(false);
     test_losses(false);
     test_losses(true);
+    test_untold();
+    test_untold_of_two();
+    test_untold_of_a_period();
+    test_untold_after_losses();
+    test_untold_adopted(true);
+    test_untold_adopted(false);
     test_around();
     test_young();
     test_ready();

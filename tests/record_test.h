@@ -96,6 +96,13 @@ void test_concurrent(void);
 void test_late_cpu(void);
 void test_everywhere(void);
 
+/* record_untold.c */
+void test_untold(void);
+void test_untold_of_two(void);
+void test_untold_of_a_period(void);
+void test_untold_after_losses(void);
+void test_untold_adopted(bool sums);
+
 /* record_steps.c */
 void test_steps(void);
 void test_steps_of_hardware(void);

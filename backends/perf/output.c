@@ -5,6 +5,7 @@
 
 #include "backends/perf/census.h"
 #include "backends/perf/sampling.h"
+#include "backends/perf/settle.h"
 #include "backends/perf/steps.h"
 
 #include <errno.h>
@@ -74,6 +75,7 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
     origin->shares_one = __builtin_popcountll(counter->shares_id) == 1;
     if (origin->shares_one)
         origin->shared = counter->order[__builtin_ctzll(counter->shares_id)];
+    origin->exact = settle_fits(counter, plan);
     return origin;
 }
 
@@ -107,6 +109,7 @@ int output_begin(struct counter *counter, const struct plan *plan)
     pthread_mutex_lock(&recorder->lock);
     counter->origin->next = recorder->origins;
     recorder->origins = counter->origin;
+    settle_begin(counter);
     rc = steps_make(recorder, counter, plan);
     pthread_mutex_unlock(&recorder->lock);
     for (unsigned i = 0; i < counter->n_groups && !rc; i++) {

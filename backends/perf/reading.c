@@ -321,6 +321,20 @@ int perf_read(struct counter *counter, struct reading *out)
     return 0;
 }
 
+int counter_total(const struct counter *counter, uint64_t *total)
+{
+    struct group_text text;
+
+    *total = 0;
+    for (unsigned i = 0; i < counter->n_groups; i++) {
+        if (group_read(counter_fds(counter, i)[0], &text, counter->members) <= 0)
+            return -EIO;
+        for (unsigned k = counter->extra; k < counter->members; k++)
+            *total += text.value[k];
+    }
+    return 0;
+}
+
 /* With hardware a third one, at most once in a millisecond of the target's time. */
 unsigned perf_cost(const struct counter *counter)
 {

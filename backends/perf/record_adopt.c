@@ -1,13 +1,14 @@
 /*
  * A recorder as one line of text, and back: "rings PID BYTES CPU:FD:STAND-IN:ADDRESS… ids
- * KERNEL:LOG:PERIOD: PLACE… steps WORD" (the ids of counters that are freed already; the others
- * come back with them). The mappings of who forgot it stay: without any the records would go. In
- * the same process they are used again: kernels (6.18) charge the locked memory of a second
- * mapping, and never give that back.
+ * KERNEL:LOG:PERIOD:PLACE… sums COUNTED:KNOWN steps WORD" (the ids of counters that are freed
+ * already; the others come back with them; without sums none are known). The mappings of who forgot
+ * it stay: without any the records would go. In the same process they are used again: kernels
+ * (6.18) charge the locked memory of a second mapping, and never give that back.
  */
 #include "backends/perf/recorder.h"
 
 #include "backends/perf/census.h"
+#include "backends/perf/settle.h"
 #include "backends/perf/steps.h"
 
 #include <errno.h>
@@ -36,6 +37,7 @@ void perf_recorder_print(const struct recorder *recorder, struct buf *out)
             buf_printf(out, " %" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%u", id->kernel, id->origin->set,
                        id->says_period ? 0 : id->origin->period, id->place);
     }
+    settle_print(recorder, out);
     if (recorder->steps) {
         buf_str(out, " steps ");
         steps_print(recorder->steps, out);
@@ -142,6 +144,8 @@ int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan 
         rc = -EINVAL;
     if (!rc)
         rc = ids_scan(recorder, printed + 4);
+    if (!rc)
+        settle_scan(recorder, printed);
     if (!rc)
         rc = steps_adopt(recorder, strstr(printed, " steps "));
     if (rc) {

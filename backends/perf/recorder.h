@@ -32,6 +32,9 @@ struct origin {
     bool samples, chains;      /* its events do, with call chains; of which … */
     bool shares_one; /* … exactly one, at the place `shared`, may bear a stranger's id */
     uint8_t shared;
+    bool exact;   /* each occurrence of its events is a sample (settle.h) … */
+    bool rests;   /* … and none comes now */
+    bool closing; /* its counter was read for the last time */
 };
 
 enum id_kind {
@@ -73,6 +76,14 @@ struct ring {
     uint64_t clock_id; /* of the last clock of drain.c's */
 };
 
+/* settle.h. Samples since the recorder was made. */
+struct settle {
+    uint64_t closed; /* counted by counters that are closed */
+    uint64_t known;  /* taken, or told as lost */
+    bool unknown;    /* what was known before: not adopted */
+    bool due;        /* something may have been counted since both were even */
+};
+
 struct recorder {
     struct recorder *next; /* in the list of all, for the loop */
     struct backend_state *state;
@@ -91,8 +102,9 @@ struct recorder {
     size_t n_ids, size_ids, n_dropped;
     uint32_t *table; /* hash: kernel's id -> index in ids, plus 1 */
     size_t table_size;
-    char *scratch;       /* RECORD_SPACE: the kernel's pages may only be read */
-    uint64_t own_lost;   /* records of drain.c's clocks among those of which LOST will tell */
+    char *scratch;     /* RECORD_SPACE: the kernel's pages may only be read */
+    uint64_t own_lost; /* records of drain.c's clocks among those of which LOST will tell */
+    struct settle settle;
     struct steps *steps; /* NULL: nobody asked for steps yet */
     unsigned steps_n;
 };

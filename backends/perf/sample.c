@@ -85,6 +85,7 @@ static void sample_take(struct recorder *recorder, const struct id *id,
     }
     if (id->origin->samples) /* else of a counter closed long ago */
         sample_cut(id->origin, sample);
+    recorder->settle.known++;
     put(recorder, &sample->head, intake);
 }
 
@@ -141,6 +142,7 @@ static void stray_take(struct recorder *recorder, struct record_sample *sample,
 
         sample_take(recorder, &id, sample, intake);
     } else if (samples) {
+        recorder->settle.known++;
         put(recorder, &loss.head, intake);
     }
 }
@@ -212,6 +214,7 @@ static void loss_take(struct recorder *recorder, const struct record *record, ui
     loss.tail.id = loss.id;
     if (!id) /* told by a part of ours */
         loss.tail.pid = loss.tail.tid = 0;
+    recorder->settle.known += loss.lost;
     put(recorder, &loss.head, intake);
 }
 

@@ -75,6 +75,31 @@ t_a_sample_that_could_be_of_two_events_is_told_as_lost() {
     done
 }
 
+# Kernels forget samples now and then where events come and go beside them: these are told as lost.
+t_samples_beside_events_that_come_and_go_are_given_or_told() {
+    mount_pmcfs
+    target_start p
+    target_start d
+    pinned p 0
+    local name
+    for _ in {1..4}; do
+        pmc_on a event=page-faults period=1
+        pmc s event=page-faults period=1 logsize=8000000 mode=system-sampling target=cpu0
+        echo "disturb 0 100" >&"${IN[d]}"
+        for _ in {1..3}; do
+            tell p faults 3000
+        done
+        read -r -t 10 -u "${OUT[d]}" _ || die "d does not answer"
+        for name in a s; do
+            ctl $name stop
+        done
+        each_is_told s
+        each_is_told a
+        is "$(($(of a samples) + $(status a kernel_lost)))" "$(value a)" "samples and losses"
+        rmdir "$M/a" "$M/s"
+    done
+}
+
 t_steps_of_one_program_are_told_to_all_who_ask() {
     mount_pmcfs
     target_start p

@@ -9,18 +9,22 @@
  *   stay N        a child touches N pages and stays           bear        …and has touched N more
  *   sleep N       the main thread sleeps N times (switches)   exec        run this program again
  *   usage         page faults of this process so far (getrusage)
+ *   disturb CPU MS  for so long an event is enabled and disabled there
  *   run FILE      exec FILE instead                           quit        end
  * Answers are "ok", or the number asked for. It ends with its standard input, too.
  */
+#include <linux/perf_event.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -196,6 +200,33 @@ static long page_faults(void)
     return usage.ru_minflt + usage.ru_majflt;
 }
 
+static void disturb_cpu(unsigned long cpu, unsigned long ms)
+{
+    struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+                                   .size = sizeof(attr),
+                                   .config = PERF_COUNT_SW_PAGE_FAULTS,
+                                   .sample_period = 1,
+                                   .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TIME,
+                                   .disabled = 1};
+    struct timespec now;
+    unsigned long long start;
+    int fd = (int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, 0);
+
+    if (fd < 0)
+        exit(6);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    start = (unsigned long long)now.tv_sec * 1000ULL + (unsigned long long)now.tv_nsec / 1000000;
+    do {
+        for (int i = 0; i < 100; i++) {
+            ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
+            ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+        }
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((unsigned long long)now.tv_sec * 1000ULL + (unsigned long long)now.tv_nsec / 1000000 <
+             start + ms);
+    close(fd);
+}
+
 /* stdio would read ahead what belongs to the program after exec. */
 static bool read_line(char *line, size_t size)
 {
@@ -234,6 +265,8 @@ static void obey(const char *line)
         start_stayer(a);
     else if (strcmp(word, "bear") == 0)
         bear_stayer();
+    else if (strcmp(word, "disturb") == 0)
+        disturb_cpu(a, b);
     else if (strcmp(word, "sleep") == 0)
         while (a-- > 0)
             usleep(1000);
