@@ -100,6 +100,22 @@ t_samples_beside_events_that_come_and_go_are_given_or_told() {
     done
 }
 
+# …and where its own is switched on and off while it occurs.
+t_samples_at_a_stop_are_given_or_told() {
+    mount_pmcfs
+    target_start p
+    pmc_on a event=page-faults period=1
+    echo "faults 60000" >&"${IN[p]}"
+    for _ in {1..40}; do
+        ctl a stop
+        ctl a start
+    done
+    read -r -t 20 -u "${OUT[p]}" _ || die "p does not answer"
+    ctl a stop
+    log a
+    is "$(($(of a samples) + $(status a kernel_lost)))" "$(value a)" "samples and losses"
+}
+
 t_steps_of_one_program_are_told_to_all_who_ask() {
     mount_pmcfs
     target_start p
