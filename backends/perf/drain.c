@@ -28,7 +28,7 @@ enum {
     LARGEST = 8192,         /* no record of a kernel is larger: a path, or a deep call chain */
     CLOCK_NS = 10000,       /* the shortest period of a clock */
     CLOCK_SPIN_NS = 100000, /* nearly always enough; then without the CPU, which it may need */
-    CLOCK_WAIT_NS = 100000000,
+    CLOCK_WAIT_NS = 1000000000, /* a virtual CPU can be away for long */
     CLOCK_WAIT_US = 100
 };
 
