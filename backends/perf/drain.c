@@ -24,10 +24,10 @@ enum {
     YOUNG_NS = 10000000, /* what another CPU wrote earlier may still be on its way */
     /* In a ring that fills up faster than that: longer than any record is on its way. */
     HASTY_NS = 200000,
-    TELL_BYTES = 16384,     /* the kernel is told of free room in such steps */
-    LARGEST = 8192,         /* no record of a kernel is larger: a path, or a deep call chain */
-    CLOCK_NS = 10000,       /* the shortest period of a clock */
-    CLOCK_SPIN_NS = 100000, /* nearly always enough; then without the CPU, which it may need */
+    TELL_BYTES = 16384,         /* the kernel is told of free room in such steps */
+    LARGEST = 8192,             /* no record of a kernel is larger: a path, or a deep call chain */
+    CLOCK_NS = 10000,           /* the shortest period of a clock */
+    CLOCK_SPIN_NS = 100000,     /* nearly always enough; then without the CPU, which it may need */
     CLOCK_WAIT_NS = 1000000000, /* a virtual CPU can be away for long */
     CLOCK_WAIT_US = 100
 };
