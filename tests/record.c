@@ -185,6 +185,7 @@ int main(int argc, char **argv)
     test_untold();
     test_untold_of_two();
     test_untold_of_a_period();
+    test_untold_of_a_threads_period();
     test_untold_after_losses();
     test_untold_adopted(true);
     test_untold_adopted(false);

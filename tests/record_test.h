@@ -100,6 +100,7 @@ void test_everywhere(void);
 void test_untold(void);
 void test_untold_of_two(void);
 void test_untold_of_a_period(void);
+void test_untold_of_a_threads_period(void);
 void test_untold_after_losses(void);
 void test_untold_adopted(bool sums);
 

@@ -5,6 +5,7 @@
 #include "tests/record_test.h"
 
 #include <linux/perf_event.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
@@ -118,8 +119,36 @@ void test_untold_of_a_period(void)
         ask(&target, 'p', 300);
         drain_stopped(&run);
         check(!lost_of(&run) && samples_of(&run, 0) >= 29,
-              "where not each occurrence is a sample nothing is said", ": %lu, %lu lost",
-              samples_of(&run, 0), lost_of(&run));
+              "of a process where not each occurrence is a sample nothing is said",
+              ": %lu, %lu lost", samples_of(&run, 0), lost_of(&run));
+    }
+    run_end(&run);
+    target_end(&target);
+}
+
+/* On one CPU, so that there is one rest of a period. */
+void test_untold_of_a_threads_period(void)
+{
+    struct target target = target_begin();
+    struct run run = {.n = 0};
+    cpu_set_t first;
+
+    CPU_ZERO(&first);
+    CPU_SET(0, &first);
+    sched_setaffinity(target.pid, sizeof first, &first);
+    run_plan(&run, &target);
+    run.plan.target.kind = TARGET_THREAD;
+    run.plan.target.tid = target.pid;
+    run.plan.period = 10;
+    if (recorder_begin_with(&run, RING) && run_attach(&run)) {
+        ask(&target, 'p', 95);
+        ask_unheard(&run, &target, 300);
+        ask(&target, 'p', 98);
+        drain_stopped(&run);
+        uint64_t counted = value_at(&run, 0);
+        check(lost_of(&run) >= 29 && samples_of(&run, 0) >= 18 && all_is_told(&run, counted / 10),
+              "of one thread it is known how many periods there were", ": %lu and %lu of %lu / 10",
+              samples_of(&run, 0), lost_of(&run), (unsigned long)counted);
     }
     run_end(&run);
     target_end(&target);

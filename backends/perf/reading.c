@@ -321,7 +321,7 @@ int perf_read(struct counter *counter, struct reading *out)
     return 0;
 }
 
-int counter_total(const struct counter *counter, uint64_t *total)
+int counter_total(const struct counter *counter, uint64_t period, uint64_t *total)
 {
     struct group_text text;
 
@@ -330,7 +330,7 @@ int counter_total(const struct counter *counter, uint64_t *total)
         if (group_read(counter_fds(counter, i)[0], &text, counter->members) <= 0)
             return -EIO;
         for (unsigned k = counter->extra; k < counter->members; k++)
-            *total += text.value[k];
+            *total += text.value[k] / period;
     }
     return 0;
 }

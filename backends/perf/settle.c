@@ -16,13 +16,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The events that the kernel raises itself, one at a time, are those that may share ids. */
+/* The events that the kernel raises itself, one at a time, are those that may share ids. What
+ * threads that are gone left of a period is not known. */
 bool settle_fits(const struct counter *counter, const struct plan *plan)
 {
     uint64_t all = UINT64_MAX >> (64 - counter->n);
+    bool is_whole = plan->period == 1 || counter->target.kind != TARGET_PROCESS;
 
-    return counter->sampling && !counter->hardware && !counter->extra && !plan->freq &&
-           plan->period == 1 && counter->shares_id == all;
+    return counter->sampling && !counter->hardware && !counter->extra && !plan->freq && is_whole &&
+           counter->shares_id == all;
 }
 
 /* Armed, it may begin before it is started. */
@@ -64,7 +66,7 @@ void settle_close(struct counter *counter)
     if (!counter->origin || !counter->origin->exact)
         return;
     pthread_mutex_lock(&recorder->lock);
-    if (!counter_total(counter, &counted))
+    if (!counter_total(counter, counter->origin->period, &counted))
         recorder->settle.closed += counted;
     counter->origin->closing = true;
     pthread_mutex_unlock(&recorder->lock);
@@ -84,7 +86,7 @@ bool settle_look(struct recorder *recorder, uint64_t *counted)
             return false;
         if (origin->closing)
             continue;
-        if (counter_total(origin->counter, &more))
+        if (counter_total(origin->counter, origin->period, &more))
             return false;
         *counted += more;
     }

@@ -1,22 +1,22 @@
 /*
  * Samples that the kernel loses without a word. While any event is enabled or disabled on a CPU a
  * software event there may count an occurrence and write neither its sample nor a loss (seen on
- * 6.18, once in some 30,000 times). Where every occurrence is to be a sample the counters say how
- * many there must be: when all of a recorder's are off, and its rings were taken to the end, what
- * is missing is told as one loss.
+ * 6.18, once in some 30,000 times). Where every occurrence is to be a sample, or every so many of
+ * one event alone (a thread, a CPU), the counters say how many there must be: when all of a
+ * recorder's are off, and its rings were taken to the end, what is missing is told as one loss.
  *
  * Known is the sum over all counters of a recorder. Nothing is claimed while one of them is on; of
- * periods other than 1, of frequencies, clocks, tracepoints and hardware; of a recorder for as long
- * as one of its counters samples these; of what was counted before a state was adopted that does
- * not have the sums. Where the kernel reports losses it includes records other than samples: so
- * many untold ones of the same run are taken for reported.
+ * other periods of processes, of frequencies, clocks, tracepoints and hardware; of a recorder for
+ * as long as one of its counters samples these; of what was counted before a state was adopted that
+ * does not have the sums. Where the kernel reports losses it includes records other than samples:
+ * so many untold ones of the same run are taken for reported.
  */
 #pragma once
 
 #include "backends/perf/counter.h"
 #include "backends/perf/recorder.h"
 
-/* Is each occurrence of its events a sample? */
+/* Do its counters say how many samples there are? */
 bool settle_fits(const struct counter *counter, const struct plan *plan);
 /* Its origin is made, and not known yet to others: may it count, from now on or already? With lock.
  */
