@@ -40,18 +40,9 @@ struct handle {
     struct handle *poll_next, **poll_link;
 };
 
-/* The length of a text that was delivered whole through a number without a row: its end of file. */
-struct handle_end {
-    uint64_t fh;
-    size_t len;
-};
-
-#define HANDLE_ENDS 256
-
 struct handles {
     struct handle **buckets;
     size_t n, size; /* size is a power of two */
-    struct handle_end ends[HANDLE_ENDS];
 };
 
 bool handles_init(struct handles *handles);

@@ -39,13 +39,6 @@ static bool text_continue(struct request *rq)
     bool snapshot = (rq->node.row->flags & FILE_SNAPSHOT) != 0;
     size_t at, n;
 
-    if (!handle) {
-        const struct handle_end *end = &rq->fs->handles.ends[rq->fh % HANDLE_ENDS];
-        if (rq->off == 0 || end->fh != rq->fh || (size_t)rq->off < end->len)
-            return false;
-        slice_copy(rq, "", 0);
-        return true;
-    }
     if (!handle->has_text || handle->written || (rq->off <= handle->base && !snapshot))
         return false;
     at = (size_t)(rq->off - handle->base);
@@ -67,16 +60,6 @@ static void text_keep(struct request *rq, off_t base, bool whole)
     struct handle *handle = rq->handle;
     bool keep = !whole || (rq->node.row->flags & FILE_SNAPSHOT);
 
-    if (!handle && whole) {
-        rq->fs->handles.ends[rq->fh % HANDLE_ENDS] = (struct handle_end){rq->fh, rq->out.len};
-        return;
-    }
-    if (!handle) {
-        handle = handle_make(&rq->fs->handles, rq->fh);
-        if (!handle)
-            return; /* the rest will be of a newer text */
-        rq->handle = handle_ref(handle);
-    }
     free(handle->text);
     handle->text = keep ? malloc(rq->out.len + 1) : NULL;
     if (handle->text)
@@ -89,7 +72,7 @@ static void text_keep(struct request *rq, off_t base, bool whole)
 
 static int show_done(struct request *rq)
 {
-    off_t base = rq->handle && rq->handle->written ? rq->off : 0;
+    off_t base = rq->handle->written ? rq->off : 0;
     size_t at = at_most((size_t)(rq->off - base), rq->out.len);
     size_t n = at_most(rq->size, rq->out.len - at);
 
@@ -176,10 +159,10 @@ static int read_run(struct request *rq)
 
     rq->slice = NULL;
     rq->slice_len = 0;
+    if (!request_remembers(rq))
+        return err_set(&rq->call.err, E32, "no memory");
     if (!row->stream)
         return text_continue(rq) ? CALL_DONE : row->show(&rq->call);
-    if (!rq->handle)
-        return -EBADF;
     if (stream_is_elsewhere(rq))
         return stream_again(rq);
     if (stream_continue(rq))

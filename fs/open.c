@@ -160,14 +160,8 @@ static int poll_run(struct request *rq)
     }
     if (!rq->node.row->poll)
         return CALL_DONE;
-    if (!rq->handle) { /* from now on it remembers what it has seen */
-        struct handle *handle = handle_make(&fs->handles, rq->fh);
-        if (!handle)
-            return -ENOMEM;
-        rq->handle = handle_ref(handle);
-        call->open = &handle->open;
-        call->open->instance = instance_id(call->instance);
-    }
+    if (!request_remembers(rq))
+        return -ENOMEM;
     rq->revents = rq->node.row->poll(call);
     if (rq->node.row->stream && rq->handle->text) /* what did not fit into the last reply */
         rq->revents |= EPOLLIN | EPOLLRDNORM;

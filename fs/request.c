@@ -153,6 +153,18 @@ static void request_refresh(struct request *rq)
     call->rights = call->open ? call->open->rights : rq->rights;
 }
 
+bool request_remembers(struct request *rq)
+{
+    struct handle *handle = rq->handle ? NULL : handle_make(&rq->fs->handles, rq->fh);
+
+    if (handle) {
+        rq->handle = handle_ref(handle);
+        rq->call.open = &handle->open;
+        rq->call.open->instance = instance_id(rq->call.instance);
+    }
+    return rq->handle;
+}
+
 static int request_run(struct request *rq)
 {
     struct call *call = &rq->call;

@@ -23,6 +23,25 @@ t_a_held_descriptor_gives_a_fresh_value_at_each_pread() {
     between "$(pread)" $((before + 500)) $((before + 900))
 }
 
+t_a_text_ends_where_it_ended_however_many_others_are_read() {
+    mount_pmcfs
+    pmc a event=page-faults count=5
+    python <<'P'
+import os, sys
+path = sys.argv[1] + "/a/count"
+fd = os.open(path, os.O_RDONLY)
+assert os.read(fd, 100) == b"5\n"
+with open(path, "w") as f:
+    f.write("1234567")
+for i in range(1000):
+    with open(path) as f:
+        assert f.read() == "1234567\n"
+rest = os.read(fd, 100)
+assert rest == b"", rest
+assert os.pread(fd, 100, 0) == b"1234567\n"
+P
+}
+
 t_texts_read_in_small_pieces_are_one_text() {
     mount_pmcfs
     target_start p
