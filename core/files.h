@@ -22,6 +22,7 @@ int stream_samples(struct call *call); /* these two also with call->pmc NULL: re
 int stream_samples_perf(struct call *call);
 void begin_samples(struct call *call);
 void begin_samples_perf(struct call *call);
+void begin_state(struct call *call); /* ctl, status, target */
 int show_samples_folded(struct call *call);
 int store_config(struct call *call);
 int store_event(struct call *call);

@@ -193,6 +193,13 @@ void engine_polled(struct engine *engine, uint64_t pmc_id, bool polled)
 
 /* ---- levels ---- */
 
+/* What changes before the first read, or the first poll, is told too. */
+void begin_state(struct call *call)
+{
+    call->open->has_seen = true;
+    call->open->seen_change = call->pmc->change;
+}
+
 unsigned poll_state(struct call *call)
 {
     struct open_file *open = call->open;

@@ -59,7 +59,7 @@ struct file_row {
     show_fn show;
     store_fn store;
     stream_fn stream;
-    begin_fn begin; /* of a stream that is opened for reading, or NULL */
+    begin_fn begin; /* of what is opened for reading, or NULL */
     poll_fn poll;
     const char *help;
 };

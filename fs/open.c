@@ -46,7 +46,7 @@ static int open_run(struct request *rq)
         handle->open.rights = rq->rights;
         handle->open.instance = instance_id(rq->call.instance);
         rq->rights = NULL;
-        if (row->begin && (rq->flags & O_ACCMODE) == O_RDONLY) {
+        if (row->begin && (rq->flags & O_ACCMODE) != O_WRONLY) {
             rq->call.open = &handle->open;
             row->begin(&rq->call);
         }
