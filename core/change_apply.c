@@ -12,8 +12,7 @@
 
 struct admission {
     const struct change *change;
-    bool everything; /* the superuser attaches, or attached */
-    const struct rights *rights;
+    const struct rights *rights; /* of who attaches, or attached; NULL: the superuser's */
 };
 
 /* A process found below the target: may the opener observe it, and is it somebody else's target? */
@@ -30,8 +29,6 @@ static int admit(void *arg, pid_t pid)
     for (unsigned i = 0; i < change->n_fresh; i++)
         if (change->fresh[i]->pid == pid)
             return 0;
-    if (admission->everything)
-        return 1;
     rc = engine->host->may_observe_pid(engine->host_state, admission->rights, pid);
     return rc == 0 ? 1 : rc == -ESRCH ? 0 : -EPERM; /* one that has ended is not left out */
 }
@@ -87,8 +84,9 @@ static int open_counter(struct change *change, struct link *link)
     bool command = change->cause == CAUSE_COMMAND && !link->again;
     struct admission admission = {
         .change = change,
-        .everything = command ? change->superuser : !link->rights,
-        .rights = command ? change->rights : link->rights,
+        .rights = !command            ? link->rights
+                  : change->superuser ? NULL
+                                      : change->rights,
     };
     struct opening opening = change_opening(change);
     struct plan plan = link_plan(link, &opening);

@@ -110,7 +110,7 @@ struct host {
     int (*may_observe)(struct host_state *state, const struct rights *rights,
                        const struct process *process, struct err *err);
     /* The same for a number of the daemon's namespace (descendants found at attach): 0, -EPERM,
-     * -ESRCH. */
+     * -ESRCH. rights NULL: the superuser's, refused is only the daemon itself. */
     int (*may_observe_pid)(struct host_state *state, const struct rights *rights, pid_t pid);
     /* Its first thread has ended (or is just ending), others may live. NULL: cannot be known. */
     bool (*process_headless)(const struct process *process);

@@ -237,6 +237,8 @@ int linux_process_may_observe(struct host_state *state, const struct rights *rig
 
 int linux_process_may_observe_pid(struct host_state *state, const struct rights *rights, pid_t pid)
 {
+    if (!rights)
+        return pid == state->self ? -EPERM : 0;
     int rc = observe_check(state, rights, pid, 0);
     return rc == 0 || rc == -ESRCH ? rc : -EPERM;
 }

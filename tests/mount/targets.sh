@@ -219,6 +219,20 @@ t_pmcfs_itself_is_refused() {
     refused EPERM P16 "$M/a/target" "tid:$(ls "/proc/$DAEMON/task" | tail -1)"
 }
 
+t_pmcfs_is_left_out_below_the_superusers_target() {
+    mkdir "$T/below"
+    dash -c '"$@" & wait' dash "$BIN" -f "$T/below" >>"$T/daemon" 2>&1 &
+    local parent=$!
+    M=$T/below
+    eventually 20 '[[ -e $M/info/version ]]'
+    pmc a event=context-switches descendants=on "target=$parent"
+    is "$(status a left_out)" 1
+    for _ in {1..200}; do cat "$M/info/version" >"$T/version"; done
+    between "$(count a)" 0 20 'switches of who only waits'
+    umount "$M"
+    wait "$parent"
+}
+
 t_the_count_stays_after_death() {
     mount_pmcfs
     target_start p
