@@ -257,7 +257,8 @@ static void on_hangup(struct fs *fs)
 {
     struct tunables fresh;
 
-    options_reread(&options, &fresh);
+    if (!options_reread(&options, &fresh))
+        return; /* what was written since stays, too */
     fs_lock(fs);
     engine_retune(fs->engine, &fresh);
     fs->attributes_stale = true;

@@ -232,29 +232,34 @@ static void conf_parse(struct options *options, struct buf *text)
     fclose(stream.file);
 }
 
+static int conf_unreadable(const struct options *options)
+{
+    say(LOG_ERR, "cannot read the configuration \"%s\": %s", options->conf, strerror(errno));
+    return EXIT_FAILURE_SAID;
+}
+
 static int conf_read(struct options *options)
 {
     FILE *file = options->conf ? fopen(options->conf, "re") : NULL;
     char chunk[4096];
     struct buf text;
+    int rc = 0;
     size_t n;
 
     if (!options->conf)
         return 0;
-    if (!file) {
-        if (errno == ENOENT && !options->conf_given)
-            return 0;
-        say(LOG_ERR, "cannot read the configuration \"%s\": %s", options->conf, strerror(errno));
-        return EXIT_FAILURE_SAID;
-    }
+    if (!file)
+        return errno == ENOENT && !options->conf_given ? 0 : conf_unreadable(options);
     buf_init(&text, NULL, 0);
     while ((n = fread(chunk, 1, sizeof chunk, file)) > 0)
         buf_add(&text, chunk, n);
-    fclose(file);
-    if (text.len > 0)
+    if (ferror(file)) /* a directory, for one */
+        rc = conf_unreadable(options);
+    else if (text.len > 0)
         conf_parse(options, &text);
+    fclose(file);
     buf_free(&text);
-    return 0;
+    return rc;
 }
 
 /* ---- -o ---- */
@@ -403,17 +408,21 @@ static int command_line_read(struct options *options, int argc, char **argv)
     return rc != 0 ? rc : places_read(options, argc - optind, argv + optind);
 }
 
+/* Absolute, for the background; links stay: who sets them anew sends SIGHUP. */
 static void conf_resolve(struct options *options)
 {
-    char *path;
+    char *here, *path = NULL;
 
     if (!options->conf)
         options->conf = strdup(CONF_DEFAULT);
-    path = options->conf ? realpath(options->conf, NULL) : NULL;
-    if (!path)
+    if (!options->conf || options->conf[0] == '/')
         return;
-    free(options->conf);
-    options->conf = path;
+    here = getcwd(NULL, 0);
+    if (here && asprintf(&path, "%s/%s", here, options->conf) > 0) {
+        free(options->conf);
+        options->conf = path;
+    }
+    free(here);
 }
 
 static void tunables_finish(struct options *options)
@@ -450,19 +459,22 @@ int options_read(struct options *options, uint64_t callchain_max, int argc, char
     return rc == 0 && options->no_backend ? EXIT_USAGE : rc;
 }
 
-void options_reread(struct options *options, struct tunables *tunables)
+bool options_reread(struct options *options, struct tunables *tunables)
 {
     struct tunables before = options->tunables;
+    bool done;
 
     tunables_init(&options->tunables);
     for (int i = 0; i < TUNABLE_COUNT; i++)
         tunable_limit(&options->tunables, (enum tunable)i, before.value[i].max);
     buf_clear(&options->backend_words);
-    if (conf_read(options) == 0 && words_apply(options) == 0)
+    done = conf_read(options) == 0 && words_apply(options) == 0;
+    if (done)
         tunables_finish(options);
     else
         options->tunables = before;
     *tunables = options->tunables;
+    return done;
 }
 
 void options_free(struct options *options)

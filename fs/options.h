@@ -47,5 +47,6 @@ struct options {
  */
 int options_read(struct options *options, uint64_t callchain_max, int argc, char **argv);
 void options_free(struct options *options);
-/* Once more, for SIGHUP: the tunables that file and -o would give now. */
-void options_reread(struct options *options, struct tunables *tunables);
+/* Once more, for SIGHUP: the tunables that file and -o would give now. False, after having said
+ * why: the file cannot be read. */
+bool options_reread(struct options *options, struct tunables *tunables);

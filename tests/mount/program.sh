@@ -252,6 +252,43 @@ t_sighup_reads_the_writable_tunables_again() {
     eventually 5 '[[ $(cat "$M/admin/tunables/mincount") == 700 ]]'
 }
 
+t_a_configuration_that_cannot_be_read_is_a_failure() {
+    mkdir "$T/d" "$T/conf"
+    local rc
+    for conf in "$T/conf" "$T/none"; do
+        rc=0
+        "$BIN" -c "$conf" "$T/d" >"$T/said" 2>&1 || rc=$?
+        is "$rc $(wc -l <"$T/said")" '1 1' "status with $conf"
+        like "$(cat "$T/said")" "cannot read the configuration .$conf.: "
+    done
+    ! mountpoint -q "$T/d" || die mounted
+}
+
+t_sighup_follows_a_link_to_another_configuration() {
+    mkdir "$T/one" "$T/two"
+    echo 'mincount = 500' >"$T/one/conf"
+    echo 'mincount = 700' >"$T/two/conf"
+    ln -s one/conf "$T/conf"
+    mount_pmcfs -c "$T/conf"
+    is "$(cat "$M/admin/tunables/mincount")" 500
+    ln -sfn two/conf "$T/conf"
+    rm "$T/one/conf"
+    kill -HUP "$DAEMON"
+    eventually 5 '[[ $(cat "$M/admin/tunables/mincount") == 700 ]]'
+}
+
+t_sighup_changes_nothing_where_the_configuration_cannot_be_read() {
+    echo 'mincount = 500' >"$T/conf"
+    mount_pmcfs -c "$T/conf"
+    accepted "$M/admin/tunables/attach_ms" 4000
+    rm "$T/conf"
+    kill -HUP "$DAEMON"
+    eventually 5 'grep -q "cannot read the configuration" "$T/daemon"'
+    sleep 0.2
+    is "$(cat "$M/admin/tunables/mincount" "$M/admin/tunables/attach_ms" | xargs)" '500 4000'
+    ! grep 'was read again' "$T/daemon" || die 'it was not'
+}
+
 t_few_descriptors_are_emfile_with_both_numbers_before_anything_is_opened() {
     RUN_DAEMON=(prlimit --nofile=200:200 setpriv --bounding-set=-sys_resource --)
     mount_pmcfs
