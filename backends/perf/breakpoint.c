@@ -19,15 +19,30 @@ bool breakpoint_is(struct word text)
     return text.len >= 4 && word_alike((struct word){text.p, 4}, "mem:", false);
 }
 
+/* 0: no access. */
+static uint32_t access_bit(char letter)
+{
+    switch (letter) {
+    case 'r':
+    case 'R':
+        return HW_BREAKPOINT_R;
+    case 'w':
+    case 'W':
+        return HW_BREAKPOINT_W;
+    case 'x':
+    case 'X':
+        return HW_BREAKPOINT_X;
+    default:
+        return 0;
+    }
+}
+
 /* "rw" and the like; false when it is something else. */
 static bool access_scan(struct word word, uint32_t *type)
 {
     *type = 0;
     for (size_t i = 0; i < word.len; i++) {
-        uint32_t bit = word.p[i] == 'r'   ? HW_BREAKPOINT_R
-                       : word.p[i] == 'w' ? HW_BREAKPOINT_W
-                       : word.p[i] == 'x' ? HW_BREAKPOINT_X
-                                          : 0;
+        uint32_t bit = access_bit(word.p[i]);
         if (!bit || *type & bit)
             return false;
         *type |= bit;
@@ -74,7 +89,7 @@ int breakpoint_parse(struct spec *spec, struct word text, struct err *err)
                        WORD_ARG(address));
     access = word_until(tail, ':', &mods);
     if (!access_scan(access, &type)) {
-        if (access.len > 0 && strchr("rwx", access.p[0]))
+        if (access.len > 0 && access_bit(access.p[0]))
             return err_set(err, CS03,
                            "\"" WORD_FMT "\" is no access of a breakpoint: r, w, rw or x",
                            WORD_ARG(access));

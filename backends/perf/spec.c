@@ -214,11 +214,25 @@ static const struct {
     {tracepoint_is, tracepoint_parse},  /* sched:sched_switch */
 };
 
+/* Takes the prefix off the text. */
+static bool take_prefix(struct word *text, const char *prefix)
+{
+    size_t len = strlen(prefix);
+
+    if (text->len <= len || !word_alike((struct word){text->p, len}, prefix, false))
+        return false;
+    *text = word_from(*text, len);
+    return true;
+}
+
 static int parse_spelling(struct spec *spec, struct word text, struct err *err)
 {
-    /* "perf::NAME" is libpfm4's way to write the kernel's own names and tracepoints. */
-    if (text.len > 6 && word_alike((struct word){text.p, 6}, "perf::", false))
-        text = (struct word){text.p + 6, text.len - 6};
+    struct word raw = text;
+
+    /* libpfm4's ways to write the kernel's own names and tracepoints, and numbers. */
+    if (take_prefix(&raw, "perf_raw::") && raw_is(raw))
+        return raw_parse(spec, raw, err);
+    take_prefix(&text, "perf::");
     for (size_t i = 0; i < sizeof(spellings) / sizeof(spellings[0]); i++)
         if (spellings[i].is(spec->state, text))
             return spellings[i].parse(spec, text, err);

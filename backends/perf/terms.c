@@ -224,7 +224,7 @@ static int take_term(struct terms *terms, struct word term)
                            "%s",
                            WORD_ARG(name), settings[i].instead);
     for (size_t i = 0; has_value && !format && i < CONFIG_WORDS; i++)
-        if (word_is(name, whole_words[i].name))
+        if (word_alike(name, whole_words[i].name, false))
             format = &whole_words[i];
     if (event && !is_canonical(terms, name))
         return take_event(terms, event);

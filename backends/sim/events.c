@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define GENERIC "generic"
+#define PREFIX  "PAPI_"
 
 /* rHEX: as many events a millisecond as the number says. */
 static const struct sim_event raw_event = {
@@ -37,10 +38,12 @@ struct found {
     uint64_t raw;
 };
 
+/* A generic name with its prefix and without. */
 static bool name_is(const struct sim_event *event, struct word name)
 {
     return word_alike(name, event->name, true) ||
-           (event->generic != NULL && word_alike(name, event->generic, true));
+           (event->generic != NULL && (word_alike(name, event->generic, true) ||
+                                       word_alike(name, event->generic + strlen(PREFIX), true)));
 }
 
 static bool raw_read(struct word name, uint64_t *raw)

@@ -40,15 +40,16 @@ static int modifiers_parse(struct spelling *spelling, struct word text, struct e
 {
     for (size_t i = 0; i < text.len; i++) {
         const char c = text.p[i];
+        const bool user = c == 'u' || c == 'U', kernel = c == 'k' || c == 'K';
 
         if (c == ':')
             continue;
-        if (c != 'u' && c != 'k')
+        if (!user && !kernel)
             return err_set(err, CS03,
                            "no modifier \"%c\" in \"" WORD_FMT "\": the simulated PMU "
                            "has u (user mode) and k (kernel mode)",
                            c, WORD_ARG(text));
-        said_set(spelling, c == 'u', c == 'k');
+        said_set(spelling, user, kernel);
     }
     return 0;
 }
@@ -167,8 +168,9 @@ int spelling_parse(struct spelling *spelling, const char *text, struct err *err)
     modifiers = spelling_split(spelling, (struct word){text, strlen(text)}, &tail);
     if (spelling->name.len == 0)
         return err_set(err, CS01, "\"%s\" names no event", text);
-    if (text[strlen(text) - 1] == ',')
-        return err_set(err, CS03, "nothing stands behind the last ',' of \"%s\"", text);
+    if (strchr(",:", text[strlen(text) - 1]) != NULL)
+        return err_set(err, CS03, "nothing stands behind the last '%c' of \"%s\"",
+                       text[strlen(text) - 1], text);
     rc = modifiers_parse(spelling, modifiers, err);
     while (rc == 0 && tail.len > 0)
         rc = qualifier_parse(spelling, word_cut(&tail, ','), err);

@@ -36,10 +36,40 @@ t_a_processor_event_without_a_pmu_says_why() {
     [[ ! -d /sys/bus/event_source/devices/cpu ]] || skip "this machine has a PMU"
     mount_pmcfs
     pmc a
-    for text in cycles instructions instructions:u r01c2 perf::PERF_COUNT_HW_CPU_CYCLES cycles,usr; do
+    for text in cycles instructions instructions:u r01c2 perf_raw::r01c2 perf::PERF_COUNT_HW_CPU_CYCLES cycles,usr; do
         refused EOPNOTSUPP P09 "$M/a/event" $text
     done
     [[ ! -d $M/events/cpu ]] || die "events/cpu lists what cannot be counted"
+}
+
+# resolved TEXT: what becomes of it, in status.
+resolved() {
+    accepted "$M/a/event" "$1"
+    is "$(cat "$M/a/event")" "$1" 'reads back as written'
+    status a event
+}
+
+t_upper_and_lower_case_are_alike_in_every_spelling() {
+    mount_pmcfs
+    pmc a
+    is "$(resolved Perf::Page_Faults:U)" page-faults:u
+    is "$(resolved Generic/PAGE.FAULTS,Usr)" page-faults:u
+    if [[ -e /sys/bus/event_source/devices/msr/events/tsc ]]; then
+        is "$(resolved MSR/TSC/)" msr/tsc/
+        is "$(resolved MSR/Event=0X0/)" msr/event=0x0/
+        is "$(resolved msr/CONFIG=0/)" msr/config=0x0/
+    fi
+    if [[ $(result write "$M/a/event" mem:0x1000:rw) == ok ]]; then
+        is "$(resolved MEM:0X1000/4:RW:U)" mem:0x1000/4:rw:u
+        is "$(resolved mem:0x1000:X)" mem:0x1000/8:x
+    fi
+    mount_sim
+    pmc a
+    is "$(resolved SIM::Cycles:U)" sim::cycles:u
+    is "$(resolved Sim/CYCLES/K)" sim::cycles:k
+    is "$(resolved CYCLES,USR,Edge)" sim::cycles,edge:u
+    is "$(resolved R01C2)" sim::r1c2
+    is "$(resolved Papi-Tot.Cyc)" sim::cycles
 }
 
 t_what_nothing_in_the_kernel_raises_is_no_event() {
@@ -195,6 +225,11 @@ t_generic_names_map_to_what_this_machine_has() {
     for file in "$M"/events/generic/*; do
         pmc a "event=$(sed -n '1s/^event //p' "$file")"
         rmdir "$M/a"
+    done
+    pmc a
+    for text in PAPI_tot_ins tot_ins generic/tot_ins generic/PAPI_tot_ins generic/instructions; do
+        accepted "$M/a/event" "$text"
+        is "$(status a event)" sim::instructions "$text"
     done
 }
 
@@ -418,17 +453,19 @@ t_neither_mode_is_refused_for_every_event() {
     like "$(cat "$M/b/error")" '^EINVAL P07 config: .*as without CAP_PERFMON'
 }
 
-t_a_comma_with_nothing_behind_it_is_refused() {
+t_a_comma_or_colon_with_nothing_behind_it_is_refused() {
     mount_pmcfs
     pmc a
     for text in 'page-faults,' 'page-faults,usr,' 'page-faults:u,'; do
         says "$text" "nothing stands behind the last ','"
     done
+    says page-faults: "nothing stands behind the last ':'"
     mount_sim
     pmc a
     for text in 'cycles,' 'cycles,usr,' 'sim/cycles/,'; do
         says "$text" "nothing stands behind the last ','"
     done
+    says cycles: "nothing stands behind the last ':'"
 }
 
 # As `ls events/software` suggests them.
