@@ -5,6 +5,8 @@
 #include "backends/linux/cgroup.h"
 #include "backends/linux/opener.h"
 
+#include "core/scan.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -216,14 +218,14 @@ static int walk_failed(struct err *err, int rc, const char *path)
         return err_set(err, P09, "cgroup targets need openat2, Linux 5.6 or later");
     case -EMFILE:
     case -ENFILE:
-        return err_set(err, P10, "no file descriptor left for cgroup %s", path);
+        return err_set(err, P10, "no file descriptor left for cgroup %s", text_shown(path));
     case -ENOMEM:
-        return err_set(err, E32, "no memory for cgroup %s", path);
+        return err_set(err, E32, "no memory for cgroup %s", text_shown(path));
     case -ENOTDIR:
-        return err_set(err, P33, "%s is a file, not a cgroup", path);
+        return err_set(err, P33, "%s is a file, not a cgroup", text_shown(path));
     }
     return err_set(err, P33, "no cgroup %s, read from the root of your cgroup namespace (v2)",
-                   path);
+                   text_shown(path));
 }
 
 int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int *fd, char **name,
@@ -238,7 +240,7 @@ int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int
         return err_set(err, P33,
                        "cgroup %s: '..' is not taken; name it from the root, as in "
                        "/proc/PID/cgroup",
-                       path);
+                       text_shown(path));
     }
     char *root = root_of(state, tid);
     if (!root) {
@@ -246,7 +248,7 @@ int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int
         return err_set(err, P15,
                        "your cgroup root cannot be seen from where pmcfs runs, so that %s "
                        "has no meaning to it",
-                       path);
+                       text_shown(path));
     }
     int rc = cgroup_walk(root, normal);
     free(root);

@@ -277,9 +277,8 @@ int events_check_set(struct backend_state *state, const struct plan_event *event
         return 0;
     return err_set(err, E19,
                    "no row left for all %u events together: they need %u of class "
-                   "\"%s\", which has %u",
-                   n, needed, state->shape.names[first->class_index],
-                   state->shape.classes[first->class_index].rows);
+                   "\"%s\", of which %u can count them",
+                   n, needed, state->shape.names[first->class_index], filled);
 }
 
 /* ---- lists ---- */

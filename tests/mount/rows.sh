@@ -102,6 +102,8 @@ t_a_given_row_is_asked_for() {
     refused EINVAL E19 "$M/b/target" cpu0
     pmc c
     refused EINVAL 'E19|P02' "$M/c/config" 'row=77 event=cycles'
+    refused EINVAL E19 "$M/c/config" 'row=1 event=cycles event=instructions'
+    like "$(cat "$M/c/error")" 'row=1 is one row.*2 events'
 }
 
 t_a_given_row_of_a_class_without_rows_is_refused() {

@@ -181,6 +181,8 @@ t_a_cgroup_with_those_below_it() {
     between "$(count a)" 1000 2000
     refused ENOENT P33 "$M/a/target" cgroup:/pmcfs-no-such
     refused 'EINVAL' 'E27|P33' "$M/a/target" 'cgroup:../..'
+    refused ENOENT P33 "$M/a/target" 'cgroup:/pmcfs\\040no\\012such'
+    like "$(cat "$M/a/error")" 'cgroup /pmcfs\\040no\\012such,'
 }
 
 t_no_such_process() {
