@@ -15,6 +15,13 @@ struct admission {
     const struct rights *rights; /* of who attaches, or attached; NULL: the superuser's */
 };
 
+/* The process is a target of its own: counted once. Of one with a thread for a target the other
+ * threads are left out. */
+static int apart(const struct link *link)
+{
+    return link->kind == TARGET_THREAD ? -EPERM : 0;
+}
+
 /* A process found below the target: may the opener observe it, and is it somebody else's target? */
 static int admit(void *arg, pid_t pid)
 {
@@ -25,10 +32,10 @@ static int admit(void *arg, pid_t pid)
 
     for (unsigned i = 0; i < change->n_kept; i++)
         if (!change->kept[i].link->ended && change->kept[i].link->pid == pid)
-            return 0;
+            return apart(change->kept[i].link);
     for (unsigned i = 0; i < change->n_fresh; i++)
         if (change->fresh[i]->pid == pid)
-            return 0;
+            return apart(change->fresh[i]);
     rc = engine->host->may_observe_pid(engine->host_state, admission->rights, pid);
     return rc == 0 ? 1 : rc == -ESRCH ? 0 : -EPERM; /* one that has ended is not left out */
 }

@@ -413,6 +413,20 @@ t_a_cpu_is_meant_by_name_by_all_or_by_both() {
     refused EINVAL E28 "$M/a/target" -cpu0
 }
 
+t_the_other_threads_of_a_thread_below_are_told_to_be_left_out() {
+    mount_pmcfs
+    target_start p
+    tell p stay 10
+    local parent=${PID_OF[p]} child
+    child=$(cat "/proc/$parent/task/$parent/children")
+    pmc a event=page-faults descendants=on "target=tid:${child% }"
+    is "$(status a left_out)" 0
+    attach a "$parent"
+    is "$(status a left_out)" 1
+    pmc b event=page-faults descendants=on "target=${child% }" "target=$parent"
+    is "$(status b left_out)" 0
+}
+
 t_words_written_twice_cost_nothing() {
     mount_pmcfs
     pmc a event=page-faults
