@@ -9,6 +9,8 @@ t_every_spelling_of_instructions_counts_the_same() {
     for event in instructions:u arm_ac57::INST_RETIRED:u inst_retired:u armv8_pmuv3/inst_retired/u \
         armv8_pmuv3/event=0x8/u armv8_pmuv3/event=0x8,long=1/u r08:u r8,usr perf_raw::r0008:u instructions,usr \
         armv8_pmuv3/instructions/u tot_ins:u INST-RETIRED,usr \
+        ARMV8_PMUV3/Inst-Retired/,usr ARM-AC57::Inst.Retired,usr generic/instructions,usr \
+        Generic/Tot_Ins/u papi.tot.ins,usr perf::INSTRUCTIONS,usr armv8_pmuv3/CONFIG=0x8/,usr \
         perf::PERF_COUNT_HW_INSTRUCTIONS:u perf::INSTRUCTIONS:u; do
         pmc i "event=$event target=$PID_p"
         is "$(cat "$M/i/event")" "$event" "event as written"
