@@ -126,6 +126,10 @@ static int event_find(const struct shape *shape, const struct spelling *spelling
             if (!table_is_of(shape, c, event) || (generic && event->generic == NULL))
                 continue;
             near_offer(&near, event->name);
+            if (event->generic != NULL) {
+                near_offer(&near, event->generic);
+                near_offer(&near, event->generic + strlen(PREFIX));
+            }
             if (!name_is(event, spelling->name))
                 continue;
             *found = (struct found){.event = event, .class_index = c};

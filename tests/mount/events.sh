@@ -231,6 +231,8 @@ t_generic_names_map_to_what_this_machine_has() {
         accepted "$M/a/event" "$text"
         is "$(status a event)" sim::instructions "$text"
     done
+    says PAPI_tot_inz 'did you mean PAPI_tot_ins'
+    says generic/tot_inz 'did you mean tot_ins'
 }
 
 t_more_breakpoints_than_the_processor_has_are_refused_at_event() {
