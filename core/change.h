@@ -189,6 +189,7 @@ struct change {
     int rc;
     struct err err;
     struct err note; /* said in `error` though the command worked */
+    bool brief;      /* … and ends in the words of targets that were passed over */
 };
 
 /* Begin: answers CALL_WORK, CALL_WAIT when the PMC is busy, or an errno. */
@@ -209,8 +210,9 @@ struct work *change_deaths(struct pmc *pmc);
 
 /* Between two targets, without the lock: -EINTR, P26 or P13 when there is no use in going on. */
 int change_goes_on(struct change *change);
-/* A target has exited: what change->err says is kept for the note, with what others said. */
-void change_pass_over(struct change *change);
+/* A target has exited: what change->err says is kept for the note, with what others said; of many,
+ * the word as it was written (empty: not known). */
+void change_pass_over(struct change *change, struct word word);
 
 /* change_check.c and the files of plan.h, with the lock: everything that can be refused. */
 int change_check(struct change *change);

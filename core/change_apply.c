@@ -182,7 +182,7 @@ static int attach_all(struct change *change)
         if (rc == 0)
             rc = attach(change, link);
         if (rc == -ESRCH && (change->n_fresh > 1 || link->again)) {
-            change_pass_over(change);
+            change_pass_over(change, (struct word){"", 0});
             attached += link->again; /* nobody asked for it */
             continue;
         }

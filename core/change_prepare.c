@@ -12,6 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
+enum {
+    REASONS_BYTES = 80 /* of the reasons for passing targets over; then their words must do */
+};
+
 static int resolve_names(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
@@ -28,14 +32,19 @@ static int resolve_names(struct change *change)
     return 0;
 }
 
-void change_pass_over(struct change *change)
+void change_pass_over(struct change *change, struct word word)
 {
     struct err before = change->note;
+    bool brief = word.len > 0 && strlen(before.text) >= REASONS_BYTES;
 
     if (before.id == ERR_NONE)
         change->note = change->err;
-    else
+    else if (!brief)
         err_set(&change->note, before.id, "%s; %s", before.text, change->err.text);
+    else
+        err_set(&change->note, before.id, "%s%s" WORD_FMT, before.text,
+                change->brief ? " " : "; passed over too: ", WORD_ARG(word));
+    change->brief = brief;
     change->err = (struct err){.id = ERR_NONE};
 }
 
@@ -164,7 +173,7 @@ static int find_targets(struct change *change)
             rc = find_process(change, wanted);
         if (rc == -ESRCH && !wanted->word.remove && change->n_wanted > 1) {
             wanted->passed = true;
-            change_pass_over(change);
+            change_pass_over(change, wanted->word.word);
             passed++;
             continue;
         }

@@ -82,6 +82,20 @@ t_the_dead_among_several_are_passed_over_and_named() {
     refused ESRCH E44 "$M/a/target" '4194001 4194002'
 }
 
+t_many_dead_are_all_named() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults
+    accepted "$M/a/target" "$(echo {4194001..4194020} "${PID_OF[p]}" {4194021..4194040})"
+    is "$(cat "$M/a/target")" "${PID_OF[p]}"
+    for dead in {4194001..4194040}; do
+        like "$(cat "$M/a/error")" "^ESRCH E44 target: .*$dead"
+    done
+    unlike "$(cat "$M/a/error")" "[ :]${PID_OF[p]}( |\$)"
+    refused ESRCH E44 "$M/a/target" "$(echo {4194001..4194040})"
+    like "$(cat "$M/a/error")" '4194001.*4194040$'
+}
+
 t_any_other_reason_refuses_the_whole_command() {
     mount_pmcfs
     target_start p
