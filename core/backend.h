@@ -61,11 +61,18 @@ struct target_ref {
     enum target_kind kind;
     pid_t pid;                /* process and thread: in the daemon's namespace */
     pid_t tid;                /* thread only */
+    pid_t said;               /* how who asks for it knows it, for sentences; 0: as above */
     unsigned cpu;             /* CPU only */
     int cgroup_fd;            /* cgroup only; the counter makes its own copy if it needs one */
     bool (*alive)(void *arg); /* process and thread: still the one that was named? */
     void *alive_arg;
 };
+
+/* The number of a process or thread in sentences. */
+static inline pid_t target_said(const struct target_ref *target)
+{
+    return target->said ? target->said : target->kind == TARGET_THREAD ? target->tid : target->pid;
+}
 
 struct plan_event {
     const struct event *event;

@@ -40,6 +40,17 @@ static int admit(void *arg, pid_t pid)
     return rc == 0 ? 1 : rc == -ESRCH ? 0 : -EPERM; /* one that has ended is not left out */
 }
 
+/* As who commands it knows the process or thread; 0: not at all. */
+static pid_t number_said(const struct change *change, const struct link *link)
+{
+    const struct engine *engine = change->engine;
+
+    if (link->said || link->kind > TARGET_THREAD || change->cause != CAUSE_COMMAND)
+        return link->said;
+    return engine->host->process_seen_by(engine->host_state, change->tid,
+                                         link->kind == TARGET_THREAD ? link->tid : link->pid);
+}
+
 /* It is the process of who writes. */
 static bool is_own(const struct change *change, const struct link *link)
 {
@@ -68,7 +79,7 @@ static int observable(struct change *change, const struct link *link)
         return err_set(&change->err, E40,
                        "process %d: unprivileged_proc_debug is 0: only the superuser "
                        "observes other processes, everybody else only self",
-                       (int)link->pid);
+                       (int)number_said(change, link));
     return engine->host->may_observe(engine->host_state, change->rights, link->proc->process,
                                      &change->err);
 }
@@ -99,6 +110,7 @@ static int open_counter(struct change *change, struct link *link)
     struct plan plan = link_plan(link, &opening);
     int rc;
 
+    plan.target.said = number_said(change, link);
     plan.deadline_ns = change->deadline_ns;
     plan.attach_ms = change->attach_ns / 1000000;
     plan.max_covered = change->max_covered;

@@ -113,6 +113,7 @@ static int want_process(struct change *change, struct wanted *wanted)
     link_set_proc(link, proc);
     link->pid = wanted->pid;
     link->tid = wanted->tid;
+    link->said = wanted->word.self ? 0 : (pid_t)wanted->word.number;
     if (!plan_watch(change, proc, link->kind == TARGET_PROCESS) ||
         (!change->superuser && !(link->rights = rights_copy(change->rights))))
         return plan_no_memory(change);

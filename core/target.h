@@ -71,6 +71,7 @@ struct link {
     struct link *next_of_proc, **prev_of_proc;
     struct proc *last; /* to be destroyed with the link, which held it last */
     pid_t pid, tid;    /* daemon's namespace; kept after the end for the texts */
+    pid_t said;        /* the number that the command under way wrote; 0: self, or none */
     unsigned cpu;
     bool from_all; /* only `all` means it (else its name does, and `all` may): goes with -all */
     bool offline;  /* its CPU is away: the count stands */

@@ -28,8 +28,8 @@ int attach_in_time(const struct attach *attach)
                    "attaching to process %d took longer than attach_ms (%lu): %zu of its %zu "
                    "threads were open, %u event%s each; nothing was attached; a larger attach_ms "
                    "helps, unless it makes threads without end or is held up in an exec",
-                   attach->plan->target.pid, attach->plan->attach_ms, open, attach->census.n,
-                   attach->plan->n, attach->plan->n == 1 ? "" : "s");
+                   target_said(&attach->plan->target), attach->plan->attach_ms, open,
+                   attach->census.n, attach->plan->n, attach->plan->n == 1 ? "" : "s");
 }
 
 int attach_fits(const struct attach *attach, size_t groups, size_t others)
@@ -180,7 +180,8 @@ static int attach_process(struct attach *attach, struct counter *counter)
         return rc;
     rc = attach_tries(attach);
     if (!rc && (!attach->fds_used || (target->alive && !target->alive(target->alive_arg)))) {
-        rc = err_set(attach->err, X09, "process %d ended while it was being attached", target->pid);
+        rc = err_set(attach->err, X09, "process %d ended while it was being attached",
+                     target_said(target));
         attach_close_all(attach);
     }
     if (!rc) {
@@ -234,7 +235,7 @@ static int attach_thread(struct attach *attach, struct counter *counter)
         rc = attach_tid(attach, counter, target->tid);
     if (!rc && (!census_lives(&held, &(struct task){.tid = target->tid, .pid = target->pid}) ||
                 (target->alive && !target->alive(target->alive_arg))))
-        rc = err_set(attach->err, X09, "thread %d has just ended", target->tid);
+        rc = err_set(attach->err, X09, "thread %d has just ended", target_said(target));
     if (!rc)
         rc = attach_watch(attach, counter);
     census_close(&held);

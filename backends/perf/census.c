@@ -51,7 +51,7 @@ static void census_take(void *arg, const struct side_record *records, size_t n, 
 
 static int census_gone(const struct census *census, struct err *err)
 {
-    return err_set(err, X09, "process %d has just ended", census->plan->target.pid);
+    return err_set(err, X09, "process %d has just ended", target_said(&census->plan->target));
 }
 
 int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
@@ -194,7 +194,7 @@ int census_ask(struct census *census, pid_t pid, enum task_state *state, struct 
     census->left_out += answer < 0;
     if (answer > 0 && plan->max_covered && ++census->covered > plan->max_covered)
         return err_set(err, P11, "process %d has more than %u descendants (max_covered_per_pmc)",
-                       plan->target.pid, plan->max_covered);
+                       target_said(&plan->target), plan->max_covered);
     return 0;
 }
 

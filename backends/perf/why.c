@@ -368,9 +368,9 @@ static void target_words(struct buf *out, const struct target_ref *target)
     else if (target->kind == TARGET_CGROUP)
         buf_str(out, "the cgroup");
     else if (target->kind == TARGET_THREAD)
-        buf_printf(out, "thread %d", target->tid);
+        buf_printf(out, "thread %d", target_said(target));
     else
-        buf_printf(out, "process %d", target->pid);
+        buf_printf(out, "process %d", target_said(target));
 }
 
 static void release_words(struct buf *out)

@@ -205,7 +205,7 @@ static int check_plan(struct backend_state *state, const struct plan *plan, unsi
     if (rc == 0 && target->kind == TARGET_CPU)
         rc = check_cpu(&state->shape, plan, err);
     if (rc == 0 && target->alive && !target->alive(target->alive_arg))
-        rc = err_set(err, E44, "no process %d", (int)target->pid);
+        rc = err_set(err, E44, "no process %d", (int)target_said(target));
     if (rc == 0 && descriptors > plan->fds_free)
         rc =
             err_set(err, P10, "needs %u descriptors, %lu may be used", descriptors, plan->fds_free);

@@ -386,6 +386,18 @@ t_a_number_is_one_of_the_writers_namespace() {
     is "$(cat "$T/inside")" 1
 }
 
+t_a_refusal_names_a_process_by_the_writers_number() {
+    mount_pmcfs -o max_covered_per_pmc=1
+    pmc a event=page-faults descendants=on
+    unshare --pid --fork --kill-child --mount-proc bash -c "
+        sleep 60 & sleep 60 &
+        for word in \$\$ self; do
+            echo \$word >$M/a/target && exit 1
+            cat $M/a/error
+        done" >"$T/inside" 2>"$T/said"
+    is "$(grep -c 'process 1 has more than 1 descendants' "$T/inside")" 2
+}
+
 t_attaching_to_a_program_that_keeps_making_threads_is_exact_or_says_so() {
     mount_pmcfs
     /usr/bin/python3 -c '
