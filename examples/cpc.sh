@@ -156,18 +156,18 @@ control_bound() {
     done
 }
 
-# sample all|cpu: of the bound set, "time NS", then per target "CPU-or-all RUNNING_NS VALUE…". The numbers
-# are copied as text: awk would round the large ones.
+# sample all|cpu|tid NAMES: of these PMCs "time NS", then per target "number-or-all RUNNING_NS VALUE…". The
+# numbers are copied as text: awk would round the large ones.
 sample() {
     files=
-    for name in $bound; do files="$files $name/detail"; done
+    for name in $2; do files="$files $name/detail"; done
     # shellcheck disable=SC2086 # words are wanted
     (cd "$PMC" && awk -F "$tab" -v want="$1" '
         FNR == 1 { split($0, word, " "); if (NR == 1) print "time", word[3]; next }
         FNR == 2 || (want == "all") != ($2 == "all") { next }
         {
             target = $2
-            sub(/^cpu:/, "", target)
+            sub(/^(cpu|tid):/, "", target)
             if (!(target in values)) { order[++targets] = target; values[target] = $5 }
             values[target] = values[target] " " $3
         }
@@ -181,14 +181,17 @@ now_ns() {
     sed -n '1s/^# time_ns \([0-9]*\).*/\1/p' "$PMC/$1/detail"
 }
 
+# What is computed for each row comes back in result: a subshell costs a process.
+
 # seconds NS: with three decimals
 seconds() {
-    printf '%d.%03d' $(($1 / 1000000000)) $(($1 / 1000000 % 1000))
+    result=$(($1 / 1000000 % 1000 + 1000))
+    result=$(($1 / 1000000000)).${result#1}
 }
 
 # ticks NS: cycles of the time stamp counter in that time
 ticks() {
-    echo $(($1 * tick_mhz / 1000))
+    result=$(($1 * tick_mhz / 1000))
 }
 
 # add_up "NUMBERS" "NUMBERS": their sums; the shorter one counts as zeros. subtract: their differences.
@@ -196,22 +199,37 @@ add_up() { combine 1 "$@"; }
 subtract() { combine -1 "$@"; }
 combine() {
     sign=$1 right=$3 result=''
-    for number in $2; do
+    for term in $2; do
         # shellcheck disable=SC2086 # words are wanted
         set -- $right
-        result="$result $((number + sign * ${1:-0}))"
+        result="$result${result:+ }$((term + sign * ${1:-0}))"
         [ $# = 0 ] || shift
         right=$*
     done
-    echo "$result"
 }
 
-# The titles of the values: the counters of the one set, or as many as the widest has.
-pic_titles() {
+# get VARIABLE: a numbered one, in result; empty where it was never set
+get() {
+    eval "result=\${$1-}"
+}
+
+# put_row FORMAT "WORDS" "VALUES" [COMMENT]: a line in one write; each value has its column.
+put_row() {
+    format=$1 comment=${4:+" # $4"}
+    for cell in $3; do format="$format %12s"; done
+    # shellcheck disable=SC2086 # words are wanted
+    set -- $2 $3 "$comment"
+    # shellcheck disable=SC2059 # it is one
+    printf "$format%s\n" "$@" 2>/dev/null || unwritable
+}
+
+# put_header FORMAT "TITLES": and those of the values: the counters of the one set, or as many as the widest has.
+put_header() {
+    columns=$1 titles=$2 shown=''
     if [ "$specs" = 1 ]; then
-        shown=$pics_1
+        for number in $pics_1; do shown="$shown pic$number"; done
     else
-        shown='' most=0 number=1
+        most=0 number=1
         while [ $number -le "$specs" ]; do
             # shellcheck disable=SC2046 # words are wanted
             set -- $(value_of "pics_$number")
@@ -219,9 +237,10 @@ pic_titles() {
             number=$((number + 1))
         done
         number=0
-        while [ $number -lt $most ]; do shown="$shown $number" number=$((number + 1)); done
+        while [ $number -lt $most ]; do shown="$shown pic$number" number=$((number + 1)); done
     fi
-    for number in $shown; do printf ' %12s' "pic$number"; done
+    [ -z "$tick" ] || columns="$columns %12s" titles="$titles tick"
+    put_row "$columns" "$titles" "$shown"
 }
 
 # Before the first line: does each set fit at all?

@@ -74,10 +74,12 @@ add_counter() {
 }
 
 add_target() {
-    if is_number "$1"; then
-        [ "$1" -gt 0 ] || misuse "-t $1: not a process"
+    if is_number "${1:-0}"; then
+        [ "${1:-0}" -gt 0 ] || misuse "-t $1: not a process"
         pids="$pids $1"
     else
+        PATTERN=$1 awk 'BEGIN { exit "" ~ ENVIRON["PATTERN"] && 0 }' 2>/dev/null ||
+            misuse "-t $1: neither a process nor a pattern"
         patterns="$patterns$1
 "
     fi

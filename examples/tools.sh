@@ -20,6 +20,11 @@ misuse() {
     exit "$usage_status"
 }
 
+# Nobody reads any more, which a shell that ignores SIGPIPE learns from a write, or a disk is full.
+unwritable() {
+    fail 'the output cannot be written'
+}
+
 # The refusals of getopts, which was called with a silent option string.
 bad_option() {
     if [ "$1" = : ]; then
@@ -33,8 +38,9 @@ need_tree() {
         fail "$PMC is not a mounted pmcfs: mount it there, or say where it is with PMC=DIR"
 }
 
+# One that a shell can count with.
 is_number() {
-    case $1 in '' | *[!0-9]*) return 1 ;; esac
+    case $1 in '' | *[!0-9]* | ???????????????????*) return 1 ;; esac
 }
 
 # Decimal fractions as sleep(1) takes them.
@@ -108,7 +114,9 @@ pmc_new() {
     new=$tool-$$-$serial
     made="$made $new"
     mkdir "$PMC/$new" 2>/dev/null || fail "no PMC can be made: $(reason "$PMC/info/version")"
-    try_put "$PMC/$new/config" "lifetime=owner $*"
+    try_put "$PMC/$new/config" "lifetime=owner $*" && return 0
+    rmdir "$PMC/$new" 2>/dev/null
+    return 1
 }
 
 pmc_remove() {
@@ -120,7 +128,7 @@ pmc_remove() {
 # ---- the end ----
 
 finish() {
-    trap '' INT TERM HUP USR1 USR2
+    trap '' INT TERM HUP PIPE USR1 USR2
     for pid in $helpers; do
         kill "$pid" 2>/dev/null
     done
@@ -144,6 +152,7 @@ end_now() {
 trap finish EXIT
 trap end_now INT USR2
 trap 'exit 143' TERM
+trap 'exit 141' PIPE
 trap 'exit 129' HUP
 trap 'ticked=yes; tick' USR1
 
@@ -182,8 +191,8 @@ pause() {
     await "$!"
 }
 
-# launch NAMES COMMAND…: a child that makes itself the target of these PMCs and becomes the command. With
-# start=exec they count from its first instruction. Its PID is in child. fd 4 is the tool's own input, which
+# launch NAMES COMMAND…: a child that makes itself the target of these PMCs, of NAME/tid: with its one thread
+# alone, and becomes the command. With start=exec they count from its first instruction. Its PID is in child. fd 4 is the tool's own input, which
 # a shell takes from what it starts in the background.
 launch() {
     names=$1
@@ -192,7 +201,7 @@ launch() {
     exec 4<&0
     (
         for name in $names; do
-            put "$PMC/$name/target" self
+            case $name in */*) put "$PMC/${name%/*}/target" "${name#*/}self" ;; *) put "$PMC/$name/target" self ;; esac
         done
         exec "$@" 3>&-
     ) <&4 4<&- &
@@ -201,16 +210,19 @@ launch() {
     exec 4<&-
 }
 
-# stand_by PID…: a child, in watcher, that ends when all these processes have ended: the stream of values
-# of a PMC on them does.
-stand_by() {
-    pmc_new event=context-switches interval=3600000 || fail "$refusal"
-    put "$PMC/$new/target" "$*"
-    stand_by_pmc "$new"
+# never_began NAME: the command did not become a target of this PMC, or could not be executed. Its shell has said
+# why.
+never_began() {
+    case $(cat "$PMC/$1/ctl") in
+    new | allocated) ;;
+    exited) grep -qx 'enabled_ns 0' "$PMC/$1/status" ;;
+    *) return 1 ;;
+    esac
 }
 
-# stand_by_pmc NAME: the same on a PMC that has an interval.
-stand_by_pmc() {
+# stand_by NAME: a child, in watcher, that ends when all targets of this PMC have ended: its stream of values
+# does. It has an interval.
+stand_by() {
     cat "$PMC/$1/series" >/dev/null 2>&1 3>&- &
     watcher=$!
     helpers="$helpers $watcher"

@@ -152,7 +152,23 @@ t_p15_pmcstat_writes_a_log_to_standard_output() {
     refuses 71 'cannot be written' pmcstat -P cpu-clock -O "$T/no/log" true
 }
 
-t_p16_pmcstat_reads_a_log_without_the_tree() {
+t_b07_pmcstat_ends_when_its_log_cannot_be_written() {
+    mount_pmcfs
+    copy_tools
+    mkdir "$T/full"
+    mount -t tmpfs -o size=64k tmpfs "$T/full"
+    local rc kinds
+    for kinds in '-n 1 -P page-faults' '-n 1 -P page-faults -P cpu-clock'; do
+        rc=0
+        # shellcheck disable=SC2086 # words are wanted
+        TMPDIR=$T/full timeout 20 "$T/bin/pmcstat" $kinds -O "$T/full/log" "$HELPERS/target" \
+            < <(for _ in {1..600}; do echo child 1000; done) >/dev/null 2>"$T/err" || rc=$?
+        is "$rc $(tail -1 "$T/err")" "71 pmcstat: -O $T/full/log: the log cannot be written" "$kinds"
+        is "$(pmcs)" ''
+    done
+}
+
+t_p16_b13_pmcstat_reads_a_log_without_the_tree() {
     stored_log
     PMC=$T/none tool pmcstat -R "$T/stored" >"$T/again"
     cmp "$T/stored" "$T/again"

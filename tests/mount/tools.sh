@@ -259,17 +259,169 @@ t_cputrack_counts_a_command_and_a_process() {
     like "$(awk '{ print $4 }' "$T/out" | tr '\n' ' ')" '^event exec init_lwp (tick ){2,4}fini_lwp exit $'
     like "$(grep exec "$T/out")" "# 'sleep 1'$"
     is "$(awk '$4 == "tick" { sum += $5 } $4 == "exit" { print ($5 >= sum && $5 > 20) }' "$T/out")" 1
+    is "$(awk '$4 != "event" { print $2 == $3 || $4 == "exit" && $3 == "-" }' "$T/out" | sort -u)" 1 'one process of one thread'
     target_start p
-    tool cputrack -T 0.3 -N 2 -o "$T/out" -c page-faults -p "${PID_OF[p]}" &
-    eventually 5 '[[ $(pmcs | wc -l) -ge 2 ]]'
-    sleep 0.1
+    tool cputrack -T 0.5 -N 2 -o "$T/out" -c page-faults -p "${PID_OF[p]}" &
+    eventually 5 '[[ $(lwps) == "tid:${PID_OF[p]}" ]]'
     tell p faults 1000
     wait $!
     is "$(head -1 "$T/out" | tr -s ' ')" ' time lwp event pic0'
+    is "$(awk '$3 == "tick" { print $2 }' "$T/out" | uniq -c | tr -s ' ')" " 2 ${PID_OF[p]}"
     between "$(awk '$3 == "tick" { s += $4 } END { print s }' "$T/out")" 1000 1300
     kill -0 "${PID_OF[p]}" || die 'the process did not go on'
     as "$ALICE" "$T/bin/cputrack" -n -T 0 -c page-faults ls / >"$T/out"
     like "$(tail -1 "$T/out" | tr -s ' ')" '^ [0-9.]+ - exit [0-9]+$'
+}
+
+# lwps: the threads that cputrack counts one by one.
+lwps() { cat "$M"/cputrack-*/target 2>/dev/null | grep tid: | paste -sd ' '; }
+
+# values EVENT [LWP]: of these rows; -f is on.
+values() { awk -v event="$1" -v lwp="${2:-}" '$4 == event && (lwp == "" || $3 == lwp) { print $5 }' "$T/out"; }
+
+t_cputrack_has_rows_for_each_thread() {
+    mount_pmcfs
+    copy_tools
+    target_start p
+    tell p threads 2
+    tool cputrack -T 0.5 -N 4 -v -c page-faults,sys -p "${PID_OF[p]}" >"$T/out" &
+    local tool=$! first second later
+    eventually 5 '[[ $(lwps | wc -w) == 3 ]]'
+    tell p faults 3000
+    tell p each 500
+    tell p threads 1
+    eventually 5 '[[ $(lwps | wc -w) == 4 ]]'
+    read -r first second later < <(cd "/proc/${PID_OF[p]}/task" && printf '%s\n' * | sort -n | tail -3 | xargs)
+    tell p each 200
+    tell p end 3
+    wait $tool
+    is "$(awk '$3 == "init_lwp" { print $2, $4 }' "$T/out" | xargs)" "${PID_OF[p]} 0 $first 0 $second 0 $later 0"
+    is "$(awk '$3 == "lwp_create" { print $2 }' "$T/out")" "$later" 'born later'
+    sum() { awk -v lwp="$1" '$2 == lwp && $3 == "tick" { s += $4 } END { print s + 0 }' "$T/out"; }
+    between "$(sum "${PID_OF[p]}")" 3000 3300 'what the first thread counted'
+    for lwp in "$first" "$second" "$later"; do
+        # Ticks are differences, lwp_exit is all of it.
+        ended=$(awk -v lwp="$lwp" '$2 == lwp && $3 == "lwp_exit" { print $4 }' "$T/out")
+        between "$ended" $((lwp == later ? 200 : 700)) $((lwp == later ? 300 : 800))
+        is "$(awk -v lwp="$lwp" '$2 == lwp && $3 == "fini_lwp" { print $4 }' "$T/out")" "$ended"
+        between "$(sum "$lwp")" 0 "$ended"
+    done
+    is "$(awk '$3 == "exit"' "$T/out")" '' 'it goes on'
+}
+
+t_cputrack_follows_children_and_what_they_execute() {
+    mount_pmcfs
+    copy_tools
+    cat >"$T/parent.py" <<'P'
+import mmap, os, sys, threading, time
+def touch(pages):
+    m = mmap.mmap(-1, pages * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    m.madvise(mmap.MADV_NOHUGEPAGE)
+    for i in range(pages): m[i * 4096] = 1
+def bear(pages, program=None):
+    pid = os.fork()
+    if pid == 0:
+        touch(pages)
+        if program: os.execv(program, [program])
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return pid
+touch(9000)
+children = bear(5000), bear(2000, "/bin/true")
+thread = threading.Thread(target=lambda: (time.sleep(0.5), touch(1000), time.sleep(0.2)))
+thread.start()
+print(os.getpid(), *children, thread.native_id, flush=True)
+thread.join()
+P
+    tool cputrack -nfe -T 0 -o "$T/out" -c page-faults,sys /usr/bin/python3 "$T/parent.py" >"$T/numbers"
+    local parent one two thread
+    read -r parent one two thread <"$T/numbers"
+    is "$(awk '$4 == "fork" { print $2, $3, $(NF - 1), $NF }' "$T/out" | xargs)" "$parent - # $one $parent - # $two"
+    is "$(awk '$4 == "exec" { print $2, $NF }' "$T/out" | tr -d "'" | xargs)" "$parent $T/parent.py $two $(readlink -f /bin/true)"
+    is "$(awk '$4 == "exit" { print $2 }' "$T/out" | xargs)" "$one $two $parent"
+    between "$(awk -v p="$one" '$2 == p && $4 == "exit" { print $5 }' "$T/out")" 5000 5900
+    between "$(awk -v p="$two" '$2 == p && $4 == "exit" { print $5 }' "$T/out")" 2000 2900
+    between "$(awk -v p="$parent" '$2 == p && $4 == "exit" { print $5 }' "$T/out")" 10000 14000
+    is "$(awk '$4 == "lwp_create" { print $2, $3 }' "$T/out")" "$parent $thread"
+    between "$(values lwp_exit "$thread")" 1000 1100
+    is "$(awk '$4 == "tick"' "$T/out")" '' 'no samples with -T 0'
+    # And where sets take turns.
+    tool cputrack -f -T 0.2 -c page-faults,sys -c context-switches,sys /usr/bin/python3 "$T/parent.py" >"$T/numbers"
+    mv "$T/numbers" "$T/out"
+    is "$(awk '$4 == "exit" && /page-faults/ { s += $5 } END { print (s > 9000) }' "$T/out")" 1
+    between "$(awk '$4 == "tick" { print $NF }' "$T/out" | sort -u | wc -l)" 2 2
+}
+
+t_cputrack_says_when_there_are_no_counters_for_threads() {
+    mount_sim sim_cpus=2,sim_rows=2
+    copy_tools
+    tool cputrack -T 0.3 -N 2 -c cycles,loads sleep 5 >"$T/out" 2>"$T/err"
+    like "$(cat "$T/err")" '^cputrack: no rows of single LWPs: .*E(05|19)\)$'
+    is "$(awk 'NR > 1 { print $2, $3 }' "$T/out" | sort -u)" '- tick'
+    is "$(awk 'NR > 1 && NF != 5' "$T/out")" ''
+    # A counter that is asked for is the process's; others do for its threads.
+    tool cputrack -T 0.3 -N 2 -c pic1=cycles sleep 5 >"$T/out" 2>"$T/err"
+    is "$(cat "$T/err")" ''
+    is "$(awk 'NR > 1 { print ($2 ~ /^[0-9]+$/), $3 }' "$T/out" | sort -u)" '1 tick'
+}
+
+t_what_cannot_be_executed_is_an_error() {
+    mount_pmcfs
+    copy_tools
+    printf '#!/nonexistent\n' >"$T/program"
+    chmod +x "$T/program"
+    local how rc
+    for how in '71 pmcstat -p page-faults' '71 pmcstat -P page-faults -o /dev/null' '1 cputrack -n -c page-faults'; do
+        rc=0
+        # shellcheck disable=SC2086 # words are wanted
+        tool ${how#* } "$T/program" >"$T/out" 2>"$T/err" || rc=$?
+        is "$rc $(cat "$T/out")" "${how%% *} " "$how"
+        like "$(cat "$T/err")" 'program: not found$'
+        is "$(pmcs)" ''
+    done
+}
+
+t_wrong_words_are_refused_in_one_sentence() {
+    mount_pmcfs
+    copy_tools
+    local words
+    for words in '' 0; do
+        refuses 64 'not a process' pmcstat -t "$words" -p page-faults
+    done
+    refuses 64 'neither a process nor a pattern' pmcstat -t '(' -p page-faults
+    refuses 64 'not a number of events above 0' pmcstat -n 99999999999999999999 -P cpu-clock true
+    refuses 1 '-o /nonexistent/f: cannot be written' cputrack -o /nonexistent/f -c page-faults true
+    for words in 'cputrack -N 99999999999999999999 -c page-faults true' 'cpustat -c page-faults 1 99999999999999999999'; do
+        # shellcheck disable=SC2086 # words are wanted
+        refuses 2 'not a number of samples above 0' $words
+    done
+}
+
+t_tools_end_when_nobody_reads() {
+    mount_pmcfs
+    copy_tools
+    cat >"$T/closed.py" <<'P'
+import os, signal, subprocess, sys
+handler = signal.SIG_DFL if sys.argv[1] == "default" else signal.SIG_IGN
+r, w = os.pipe()
+os.close(r)
+child = subprocess.Popen(sys.argv[2:], stdout=w, stderr=subprocess.PIPE, restore_signals=False,
+                         preexec_fn=lambda: signal.signal(signal.SIGPIPE, handler))
+os.close(w)
+said = child.communicate(timeout=8)[1].decode().strip().split(": ", 1)
+print(child.returncode, said[-1])
+P
+    local words
+    for words in 'cpustat -c page-faults 0.2' 'cputrack -T 0.2 -c page-faults sleep 30' \
+        'pmcstat -w 0.2 -s page-faults -o /dev/stdout' 'perfmon -l 1000 -c true page-faults'; do
+        # shellcheck disable=SC2086 # words are wanted
+        is "$(python3 "$T/closed.py" default "$T/bin/"$words)" '141 ' "$words"
+        # shellcheck disable=SC2086 # words are wanted
+        like "$(python3 "$T/closed.py" ignored "$T/bin/"$words)" '^(1|71) the output cannot be written$' "$words"
+        eventually 3 '[[ -z $(pmcs) ]]'
+        eventually 3 '! pgrep -f "$T/bin/"'
+    done
+    ! pgrep -fx 'sleep 30' || die 'a command is left'
 }
 
 t_cputrack_adds_up_sets_that_take_turns() {

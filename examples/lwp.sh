@@ -1,0 +1,431 @@
+# shellcheck shell=sh
+# The rows of cputrack: what happens to processes is read from the log of one PMC on them, what single threads
+# count from PMCs on each. Sourced after cpc.sh.
+# shellcheck disable=SC2154,SC2034 # what cputrack, cpc.sh and tools.sh set and read, also by eval
+
+# lwps: yes where threads have rows of their own. threads: the PMCs on single threads, of the bound set; later:
+# those of them that take who is born now. alive, processes: the threads and processes that were seen and have
+# not ended. unseen: threads that ended before they could be counted alone.
+# Of thread N: process_N; last_N, its values at the last look; since_N; sums_SET_N, all of them.
+lwps=yes threads='' later='' alive='' processes='' unseen='' ended='' settled=''
+
+# member WORD LIST
+member() {
+    case " $2 " in *" ${1:-/} "*) ;; *) return 1 ;; esac
+}
+
+# without WORD LIST: in result
+without() {
+    result=
+    for word in $2; do
+        [ "$word" = "$1" ] || result="$result $word"
+    done
+}
+
+# ---- PMCs on threads ----
+
+# bind_threads N SETTING…: adds to threads. A counter that picN= asks for is the process's.
+bind_threads() {
+    bound_before=$bound groups=$(value_of "groups_$1")
+    eval "groups_$1=\$(printf '%s\n' \"\$groups\" | sed 's/row=[0-9]*|//g')"
+    bind_set "$@"
+    fits=$?
+    later=$bound threads="$threads $bound" bound=$bound_before
+    eval "groups_$1=\$groups"
+    return $fits
+}
+
+unbind_threads() {
+    # shellcheck disable=SC2086 # words are wanted
+    pmc_remove $threads
+    threads=''
+}
+
+no_lwps() {
+    printf '%s: no rows of single LWPs: %s\n' "$tool" "$refusal" >&2
+    lwps=''
+    unbind_threads
+}
+
+# Do the counters suffice for a process and, besides, for each of its threads? This shell has to try it.
+check_lwps() {
+    number=1
+    while [ "$lwps" ] && [ $number -le "$specs" ]; do
+        if ! bind_set $number autostart=off target=self || ! bind_threads $number autostart=off target=tid:self; then
+            no_lwps
+        fi
+        unbind_threads
+        unbind
+        number=$((number + 1))
+    done
+}
+
+# is_new PID TID: not for who was seen before.
+is_new() {
+    ! member "$2" "$alive" || return 1
+    alive="$alive $2"
+    member "$1" "$processes" || processes="$processes $1"
+    eval "process_$2=\$1 last_$2= since_$2="
+    set_number=1
+    while [ $set_number -le "$specs" ]; do
+        eval "sums_${set_number}_$2="
+        set_number=$((set_number + 1))
+    done
+}
+
+# count_thread TID
+count_thread() {
+    [ "$lwps" ] || return 0
+    for name in $later; do
+        try_put "$PMC/$name/target" "tid:$1" && continue
+        case $refusal in
+        *ESRCH*) unseen="$unseen $1" ;;
+        *) no_lwps ;;
+        esac
+        return 0
+    done
+}
+
+# ---- values ----
+
+# add_to VARIABLE "NUMBERS"
+add_to() {
+    get "$1"
+    add_up "$2" "$result"
+    eval "$1=\$result"
+}
+
+# look: brings the sums of all threads up to date.
+look() {
+    [ "$lwps" ] && [ "$threads" ] || return 0
+    while read -r thread rest; do
+        [ "$thread" != time ] || elapsed=$((rest - begin_ns))
+        member "$thread" "$alive" || continue
+        get "last_$thread"
+        subtract "$rest" "$result"
+        eval "last_$thread=\$rest since_$thread=\$result"
+        add_to "sums_${current}_$thread" "$result"
+    done <<END
+$(sample tid "$threads")
+END
+}
+
+# look_at_all: the same for the processes together; what came since is in since.
+look_at_all() {
+    [ "$bound" ] || return 0
+    while read -r target rest; do
+        case $target in
+        time) elapsed=$((rest - begin_ns)) ;;
+        all)
+            subtract "$rest" "$previous"
+            since=$result previous=$rest
+            add_to "sums_$current" "$since"
+            ;;
+        esac
+    done <<END
+$(sample all "$bound")
+END
+}
+
+# exits: what the bound set's logs say so far that processes counted, "PID VALUE…" a line. One log ends, or has
+# no more now.
+exits() {
+    for name in $bound; do
+        try_put "$PMC/$name/ctl" flush
+        dd "if=$PMC/$name/samples" iflag=nonblock bs=64k status=none 2>/dev/null
+    done | awk '$2 == "exit" {
+        sub(/^pid=/, "", $3); sub(/^count=/, "", $4); gsub(/,/, " ", $4)
+        if (!($3 in values)) order[++n] = $3
+        values[$3] = values[$3] " " $4
+    } END { for (i = 1; i <= n; i++) print order[i] values[order[i]] }'
+}
+
+# settle: before a set is unbound, what each process has had of it. Those that go on have no exit yet: they are
+# given what their threads have counted, and the rest is left to no process.
+settle() {
+    control_bound detach
+    while read -r word rest; do
+        [ -z "$word" ] || add_to "left_${current}_${word#-}" "$rest"
+    done <<END
+$(exits)
+END
+    for thread in $alive $ended; do
+        get "process_$thread"
+        ! member "$result" "$processes" || give "$result" "$thread"
+    done
+    ended='' settled=yes
+}
+
+# give PROCESS THREAD
+give() {
+    get "last_$2"
+    values=${result#* }
+    [ "$values" ] || return 0
+    add_to "left_${current}_$1" "$values"
+    get "left_${current}_"
+    subtract "$result" "$values"
+    eval "left_${current}_=\$result"
+}
+
+# ---- rows ----
+
+# print_row NS PID LWP EVENT RUNNING_NS|- "VALUES" [COMMENT]
+print_row() {
+    seconds "$1"
+    row=$result format=%7s
+    [ "$follow" = off ] || row="$row $2" format="$format %7s"
+    row="$row $3 $4" format="$format %7s %10s" result=$5
+    if [ "$tick" ]; then
+        case $5 in *[0-9]) ticks "$5" ;; esac
+        row="$row $result" format="$format %12s"
+    fi
+    result=${7-}
+    [ "$result" ] || [ "$specs" = 1 ] || get "spec_$current"
+    put_row "$format" "$row" "$6" "$result" >&3
+}
+
+# print_numbers NS PID LWP EVENT "RUNNING_NS VALUES"
+print_numbers() {
+    print_row "$1" "$2" "$3" "$4" "${5%% *}" "${5#* }"
+}
+
+# each_pic WORD: as many of them as the bound set has counters, in result
+each_pic() {
+    get "pics_$current"
+    word=$1
+    # shellcheck disable=SC2086 # words are wanted
+    set -- $result
+    result=
+    while [ $# -gt 0 ]; do
+        result="$result $word"
+        shift
+    done
+}
+
+# each_set FUNCTION WORD…: with each of the sets as the current one
+each_set() {
+    bound_set=$current current=1
+    while [ $current -le "$specs" ]; do
+        "$@"
+        current=$((current + 1))
+    done
+    current=$bound_set
+}
+
+# print_begin NS PID TID EVENT
+print_begin() {
+    [ "$lwps" ] || return 0
+    each_pic 0
+    print_row "$1" "$2" "$3" "$4" 0 "$result"
+}
+
+# print_thread NS TID EVENT: all that it counted of a set
+print_thread() {
+    get "process_$2"
+    process=$result
+    if member "$2" "$unseen"; then
+        each_pic -
+        result="-$result"
+    else
+        each_pic 0
+        numbers="0$result"
+        get "sums_${current}_$2"
+        add_up "$numbers" "$result"
+    fi
+    print_numbers "$1" "$process" "$2" "$3" "$result"
+}
+
+# print_process NS PID: all that it, or without -f all of it, counted of a set. Of a set that never had its turn
+# there is nothing to say.
+print_process() {
+    if [ "$follow" = off ]; then
+        get "sums_$current"
+    else
+        get "left_${current}_$2"
+        if [ "$current" = "$bound_set" ] && [ -z "$settled" ]; then
+            add_up "$(exits | sed -n "s/^$2 //p")" "$result"
+        fi
+        result=${result:+"- $result"}
+    fi
+    [ -z "$result" ] || print_numbers "$1" "$2" - exit "$result"
+}
+
+# print_rest: what could be given to no process: exits add up to all.
+print_rest() {
+    get "left_${current}_"
+    case $result in *[1-9]*) print_numbers "$elapsed" - - exit "- $result" ;; esac
+}
+
+# print_ticks: what came since the row before; where sets take turns, what each has had so far
+print_ticks() {
+    if [ -z "$lwps" ]; then
+        look_at_all
+        result=$since
+        [ "$specs" = 1 ] || get "sums_$current"
+        print_numbers "$elapsed" "$pid" - tick "$result"
+        return
+    fi
+    for thread in $alive; do
+        ! member "$thread" "$unseen" || continue
+        get "process_$thread"
+        process=$result
+        if [ "$specs" = 1 ]; then get "since_$thread"; else get "sums_${current}_$thread"; fi
+        # Who was born since the look is in the next row.
+        [ -z "$result" ] || print_numbers "$elapsed" "$process" "$thread" tick "$result"
+    done
+}
+
+# ---- the log ----
+
+# field KEY: of the record in fields; in value
+field() {
+    value=" $fields"
+    value=${value#*" $1="}
+    value=${value%% *}
+}
+
+# thread_begins NS PID TID: those that were there when the log began have been made before.
+thread_begins() {
+    is_new "$2" "$3" || return 0
+    count_thread "$3"
+    [ "$stamp" = "$started" ] || [ "$3" = "$2" ] || print_begin "$1" "$2" "$3" lwp_create
+    [ -z "$verbose" ] || print_begin "$1" "$2" "$3" init_lwp
+}
+
+# thread_ends NS TID: a first thread ends with its process, whose exit has a row.
+thread_ends() {
+    if [ "$lwps" ]; then
+        [ -z "$verbose" ] || each_set print_thread "$1" "$2" fini_lwp
+        get "process_$2"
+        [ "$2" = "$result" ] || each_set print_thread "$1" "$2" lwp_exit
+    fi
+    without "$2" "$alive"
+    alive=$result ended="$ended $2"
+}
+
+# Threads that ended, with the time that their PMC's log has.
+end_threads() {
+    [ "$lwps" ] && [ "$threads" ] || return 0
+    targets=$(cd "$PMC" && for name in $threads; do cat "$name/target"; done | tr '\n' ' ')
+    gone=
+    for thread in $alive; do
+        get "process_$thread"
+        [ "$thread" = "$result" ] || member "tid:$thread" "$targets" || gone="$gone $thread"
+    done
+    [ "$gone" ] || return 0
+    while read -r when thread; do
+        member "$thread" "$gone" || continue
+        without "$thread" "$gone"
+        gone=$result
+        since_begin "$when"
+        thread_ends "$result" "$thread"
+    done <<END
+$(for name in $threads; do
+        sed -n 's/ detach target=tid:\([0-9]*\) .*reason=exited.*/ \1/p' "$PMC/$name/samples"
+    done | sort -s -k 1,1n)
+END
+    for thread in $gone; do thread_ends "$elapsed" "$thread"; done
+}
+
+# threads_of PROCESS: in members, each behind a blank
+threads_of() {
+    members=
+    for thread in $alive; do
+        get "process_$thread"
+        [ "$result" != "$1" ] || members="$members $thread"
+    done
+}
+
+process_ends() {
+    member "$2" "$processes" || return 0
+    threads_of "$2"
+    case $verbose/$members in
+    yes/* | */*\ *\ *) look && end_threads ;;
+    esac
+    [ "$follow" = on ] || look_at_all
+    threads_of "$2"
+    for thread in $members; do thread_ends "$1" "$thread"; done
+    each_set print_process "$1" "$2"
+    without "$2" "$processes"
+    processes=$result
+}
+
+# A tick is a remark in the log: what happened before it has been read.
+tick_now() {
+    [ "$bound" ] || return 0
+    look
+    end_threads
+    is_positive "$interval" || return 0
+    print_ticks
+    [ "$specs" = 1 ] || start_next_set
+    samples=$((samples + 1))
+    [ "$samples" = "$count" ] || return 0
+    released=yes
+}
+
+start_next_set() {
+    [ -z "$lwps" ] || look_at_all
+    [ "$follow" = off ] || settle
+    unbind
+    unbind_threads
+    current=$((current % specs + 1)) previous='' settled='' words=''
+    for process in $processes; do words="$words target=$process"; done
+    # When the last one has just ended the sums stay as they are; its exit comes next.
+    # shellcheck disable=SC2086 # words are wanted
+    bind_set $current "descendants=$follow" $exit_records $words || case $refusal in
+    *ESRCH*) unbind && return ;;
+    *) fail "-c $(value_of "spec_$current"): $refusal" ;;
+    esac
+    [ "$lwps" ] || return 0
+    words=
+    for thread in $alive; do eval "last_$thread=''" && words="$words target=tid:$thread"; done
+    # shellcheck disable=SC2086 # words are wanted
+    bind_threads $current $words || case $refusal in *ESRCH*) ;; *) no_lwps ;; esac
+}
+
+# since_begin SECONDS.NANOSECONDS: in nanoseconds, in result
+since_begin() {
+    result=$((${1%.*}${1#*.} - begin_ns))
+    [ $result -ge 0 ] || result=0
+}
+
+# follow_log: reads it to its end, or until there were as many samples as asked for.
+follow_log() {
+    started='' executed=''
+    while read -r stamp type fields; do
+        since_begin "$stamp"
+        at=$result
+        case $type in
+        start) started=$stamp ;;
+        process) field pid && thread_begins $at "$value" "$value" ;;
+        thread) field tid && thread=$value && field pid && thread_begins $at "$value" "$thread" ;;
+        fork) [ "$follow" = off ] || fork_now $at ;;
+        exec) exec_now $at ;;
+        exit) field pid && process_ends $at "$value" ;;
+        user) [ "$fields" != text=tick ] || tick_now ;;
+        esac
+        [ -z "$released" ] || return 0
+    done
+    # Whoever removed the PMCs wants no rows; of a command that never began there are none.
+    [ -d "$PMC/$events" ] && [ "$executed$given" ] || return 0
+    look
+    end_threads
+    [ "$follow" = off ] || settle
+    for process in $processes; do process_ends "$elapsed" "$process"; done
+    [ "$follow" = off ] || each_set print_rest
+}
+
+fork_now() {
+    field pid && parent=$value && field child
+    print_row "$1" "$parent" - fork - '' "$value"
+    thread_begins "$1" "$value" "$value"
+}
+
+# The first one of a command is where counting begins.
+exec_now() {
+    field pid && process=$value && field path
+    if [ -z "$executed$given" ]; then program=$command; else program=$value; fi
+    [ -z "$exec_rows" ] || print_row "$1" "$process" "$process" exec - '' "'$program'"
+    [ -n "$executed$given" ] || [ -z "$verbose" ] || print_begin "$1" "$process" "$process" init_lwp
+    executed=yes
+}
