@@ -275,6 +275,8 @@ static const struct {
     {"cpu/format/edge", "config:18\n"},
     {"cpu/format/inv", "config:23\n"},
     {"cpu/format/cmask", "config:24-31\n"},
+    {"cpu/format/any", "config:21\n"},
+    {"cpu/format/offcore_rsp", "config1:0-63\n"},
     {"cpu/format/ldlat", "config1:0-15\n"},
     {"cpu/format/frontend", "config2:0-23\n"},
     {"cpu/events/instructions", "event=0xc0\n"},
@@ -331,6 +333,16 @@ static const struct {
      "instructions,edge=1,inv=1,cmask=0x2",
      {0x28400c0, 0, 0}},
     {"r01c2,umask=4", ERR_NONE, "r1c2,umask=0x4", {0x4c2, 0, 0}},
+    {"r01c2,mask=4", ERR_NONE, "r1c2,umask=0x4", {0x4c2, 0, 0}},
+    {"r01c2,unitmask=0x1f", ERR_NONE, "r1c2,umask=0x1f", {0x1fc2, 0, 0}},
+    {"instructions,count=2,inv", ERR_NONE, "instructions,inv=1,cmask=0x2", {0x28000c0, 0, 0}},
+    {"instructions,threshold=2", ERR_NONE, "instructions,cmask=0x2", {0x20000c0, 0, 0}},
+    {"instructions,any", ERR_NONE, "instructions,any=1", {0x2000c0, 0, 0}},
+    {"instructions,anythread,usr", ERR_NONE, "instructions,any=1", {0x2000c0, 0, 0}},
+    {"r1b7,rsp=0x10003", ERR_NONE, "r1b7,rsp=0x10003", {0x1b7, 0x10003, 0}},
+    {"instructions,count=256", CS04, "8 bits", {0}},
+    {"instructions,count", CS04, "takes a number", {0}},
+    {"instructions,any=2", CS04, "takes no value", {0}},
     {"mem-loads:u", ERR_NONE, "cpu/mem-loads/", {0x1cd, 3, 0}},
     {"power/energy-pkg/", ERR_NONE, "power/energy-pkg/", {2, 0, 0}},
     {"uncore_imc/reads,core=3/", ERR_NONE, "uncore_imc/reads,core=0x3/", {0x30000, 0, 0}},
@@ -348,7 +360,7 @@ static const struct {
 };
 
 /* spec_resolve() would open these; spec_parse() is what comes before. */
-static void q07_q20_understands_terms(const char *root)
+static void q06_q07_q08_q14_q16_q18_q20_understands_terms(const char *root)
 {
     struct backend_state made = {.pmus = pmus_new(root)};
     struct pmu *cpu = pmus_find(made.pmus, (struct word){"cpu", 3});
@@ -421,6 +433,66 @@ __attribute__((unused)) static void q07_understands_names(const char *root)
     pmus_free(made.pmus);
 }
 
+/* What hwpmc's qualifiers of other processors are in their tables. */
+static const struct other {
+    const char *table, *text, *resolved;
+    uint64_t config[2];
+} others[] = {
+    {"amd64_fam10h_barcelona",
+     "DISPATCHED_FPU,mask=ops_add+ops_multiply",
+     "amd64_fam10h_barcelona::DISPATCHED_FPU:OPS_ADD:OPS_MULTIPLY",
+     {0x300, 0}},
+    {"amd64_fam10h_barcelona",
+     "DISPATCHED_FPU:OPS_ADD,count=2,inv",
+     "amd64_fam10h_barcelona::DISPATCHED_FPU:OPS_ADD,inv=1,cmask=0x2",
+     {0x2800100, 0}},
+    {"amd64_k7",
+     "DATA_CACHE_REFILLS_FROM_SYSTEM,unitmask=modified+owned",
+     "amd64_k7::DATA_CACHE_REFILLS_FROM_SYSTEM:MODIFIED:OWNED",
+     {0x1843, 0}},
+    {"core", "L2_LINES_IN,umask=self+prefetch", "core::L2_LINES_IN:SELF:PREFETCH", {0x5024, 0}},
+    {"core",
+     "L2_LD,umask=both_cores+any+m_state",
+     "core::L2_LD:BOTH_CORES:ANY:M_STATE",
+     {0xf829, 0}},
+    {"core", "BUS_HITM_DRV,umask=all_agents", "core::BUS_HITM_DRV:ALL_AGENTS", {0x207b, 0}},
+    {"core", "EXT_SNOOP,umask=all_agents+hitm", "core::EXT_SNOOP:ALL_AGENTS:HITM", {0x2877, 0}},
+    {"core", "CMP_SNOOP,umask=both_cores+share", "core::CMP_SNOOP:BOTH_CORES:SHARE", {0xc178, 0}},
+    {"nhm",
+     "OFFCORE_RESPONSE_0,rsp=dmnd_data_rd+local_dram",
+     "nhm::OFFCORE_RESPONSE_0:DMND_DATA_RD:LOCAL_DRAM",
+     {0x1b7, 0x4001}},
+    {"netburst",
+     "EXECUTION_EVENT:cmpl:thr=3,mask=nbogus0+nbogus1",
+     "netburst::execution_event:cmpl:thr=3:NBOGUS0:NBOGUS1",
+     {0x48000605003fb000, 0}},
+};
+
+static const char *table;
+
+static void in_other_tables(const char *root)
+{
+    struct backend_state made = {.pmus = pmus_new(root)};
+    struct pmu *cpu = pmus_find(made.pmus, (struct word){"cpu", 3});
+
+    cpu->why[0] = made.pmus->no_core[0] = '\0';
+    setenv("LIBPFM_FORCE_PMU", table, 1);
+    for (const struct other *row = others; row < others + sizeof(others) / sizeof(others[0]);
+         row++) {
+        struct spec spec;
+        struct err err = {.id = ERR_NONE};
+        if (strcmp(row->table, table) != 0)
+            continue;
+        int rc = spec_parse(&made, row->text, &spec, &err);
+        bool ok = rc == 0 && strcmp(spec.resolved, row->resolved) == 0 &&
+                  memcmp(spec.config, row->config, sizeof(row->config)) == 0;
+        check(ok, "%s of %s: %s (0x%llx, 0x%llx)", row->text, table,
+              rc < 0 ? err.text : spec.resolved, (unsigned long long)spec.config[0],
+              (unsigned long long)spec.config[1]);
+    }
+    pmus_free(made.pmus);
+}
+
 /* Runs one of the above on a fixture, in a process of its own. */
 static void apart(void (*run)(const char *root), const char *what)
 {
@@ -440,6 +512,16 @@ static void apart(void (*run)(const char *root), const char *what)
     check(child > 0 && waitpid(child, &status, 0) == child && status == 0, "%s", what);
     snprintf(command, sizeof(command), "rm -r %s", root);
     check(system(command) == 0, "the made-up sysfs is gone");
+}
+
+__attribute__((unused)) static void q06_to_q18_understands_other_tables(void)
+{
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (table && strcmp(table, others[i].table) == 0)
+            continue;
+        table = others[i].table;
+        apart(in_other_tables, "qualifiers as in the tables of other processors");
+    }
 }
 
 static void classes_make_sense(void)
@@ -545,9 +627,11 @@ int main(void)
     struct err err = {.id = ERR_NONE};
     struct event event;
 
-    apart(q07_q20_understands_terms, "terms of a machine's own files are understood");
+    apart(q06_q07_q08_q14_q16_q18_q20_understands_terms,
+          "terms of a machine's own files are understood");
 #if defined(__x86_64__)
     apart(q07_understands_names, "names of another processor's table are understood");
+    q06_to_q18_understands_other_tables();
 #endif
     int rc = perf_backend.open(NULL, NULL, NULL, NULL, NULL, &state, &err);
 

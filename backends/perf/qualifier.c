@@ -22,9 +22,11 @@ static const struct {
     {"anythread", QUALIFIER_ANY, false, {"any"}},
     {"cmask", QUALIFIER_CMASK, true, {"cmask", "threshold"}},
     {"count", QUALIFIER_CMASK, true, {"cmask", "threshold"}},
+    {"threshold", QUALIFIER_CMASK, true, {"cmask", "threshold"}},
     {"umask", QUALIFIER_UMASK, true, {"umask", "unitmask"}},
     {"unitmask", QUALIFIER_UMASK, true, {"umask", "unitmask"}},
     {"mask", QUALIFIER_UMASK, true, {"umask", "unitmask"}},
+    {"rsp", QUALIFIER_RSP, true, {"offcore_rsp"}},
 };
 
 #define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
@@ -53,7 +55,7 @@ static int take_field(struct qualifiers *out, size_t i, struct word value, bool 
 {
     uint64_t number = 1;
 
-    if (fields[i].number && fields[i].field == QUALIFIER_UMASK && value.len > 0 &&
+    if ((fields[i].field == QUALIFIER_UMASK || fields[i].field == QUALIFIER_RSP) && value.len > 0 &&
         !word_u64(value, true, 0, UINT64_MAX, &number)) {
         out->umasks = value;
         return 0;

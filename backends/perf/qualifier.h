@@ -1,5 +1,5 @@
 /*
- * hwpmc's qualifiers behind a spelling: ,usr ,os ,edge ,inv ,any ,cmask=N ,umask=N.
+ * hwpmc's qualifiers behind a spelling: ,usr ,os ,edge ,inv ,any ,cmask=N ,umask=N ,rsp=N.
  */
 #pragma once
 
@@ -11,6 +11,7 @@ enum qualifier_field {
     QUALIFIER_ANY,
     QUALIFIER_CMASK,
     QUALIFIER_UMASK,
+    QUALIFIER_RSP,
     QUALIFIER_FIELDS
 };
 
@@ -18,7 +19,7 @@ struct qualifiers {
     bool usr, os;
     bool has[QUALIFIER_FIELDS];
     uint64_t value[QUALIFIER_FIELDS];
-    struct word umasks; /* umask=a+b: unit masks by name */
+    struct word umasks; /* umask=a+b, rsp=a+b: unit masks by name */
 };
 
 /* Splits text at the first comma that is no separator of terms. */

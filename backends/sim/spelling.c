@@ -67,7 +67,8 @@ enum qualifier {
 static const struct {
     const char *name;
     enum qualifier kind;
-} qualifiers[] = {{"usr", USR}, {"os", OS}, {"edge", EDGE}, {"inv", INV}, {"cmask", CMASK}};
+} qualifiers[] = {{"usr", USR}, {"os", OS},       {"edge", EDGE},
+                  {"inv", INV}, {"cmask", CMASK}, {"count", CMASK}};
 
 static int qualifier_apply(struct spelling *spelling, enum qualifier kind, struct word word,
                            struct word value, struct err *err)
@@ -78,8 +79,7 @@ static int qualifier_apply(struct spelling *spelling, enum qualifier kind, struc
 
     if (kind == CMASK) {
         if (!has_value || !word_u64(value, true, 0, 255, &n))
-            return err_set(err, CS04, "\"" WORD_FMT "\": cmask=N takes a number 0-255",
-                           WORD_ARG(word));
+            return err_set(err, CS04, "\"" WORD_FMT "\": it takes a number 0-255", WORD_ARG(word));
         spelling->cmask = (unsigned)n;
         spelling->qualified = true;
         return 0;
