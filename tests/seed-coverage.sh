@@ -14,7 +14,7 @@ work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 
 # The prefix of the ids, how many there are, and how many digits their numbers have.
-ids='H 12 2, OP 19 2, F 9 2, Q 20 2, SG 4 1, T 12 2, R 8 2, E 45 2, X 21 2, ST 7 1, V 8 2, P 28 2, PC 6 1,
+ids='H 12 2, OP 19 2, F 9 2, Q 20 2, SG 4 1, T 12 2, R 8 2, E 45 2, X 21 2, L 20 2, B 13 2, ST 7 1, V 8 2, P 28 2, PC 6 1,
 PM 16 2, C 22 2, CF 24 2, CX 9 1, CS 11 2, CE 12 2'
 
 # "PLACE:FUNCTION NAME-IN-THE-RESULTS…" for every test there is: one of the names must have run.

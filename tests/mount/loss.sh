@@ -84,7 +84,7 @@ t_statistics_keep_what_a_released_log_lost() {
 # ---- the kernel's buffer overruns ----
 
 # Nobody empties it while the daemon stands.
-t_what_the_kernel_lost_is_told_exactly() {
+t_b05_what_the_kernel_lost_is_told_exactly() {
     mount_pmcfs
     faults_sampled
     kill -STOP $DAEMON

@@ -71,7 +71,7 @@ t_c10_cf17_cf18_cf19_cf20_bound_to_a_thread_a_process_or_a_cpu() {
     done
 }
 
-t_c11_ce04_counting_a_cpu_and_its_threads_at_once() {
+t_c11_ce04_ce11_counting_a_cpu_and_its_threads_at_once() {
     mount_sim
     target_start p
     pmc thread event=cycles "target=tid:${PID_OF[p]}"
@@ -323,6 +323,13 @@ t_cs08_requests_that_contradict_each_other() {
     pmc a event=left::cycles
     steady EINVAL CS08 "$M/a/event" 'left::cycles right::cycles'
     accepted "$M/a/event" 'left::cycles page-faults'
+}
+
+t_cs11_hypervisor_mode_is_refused_by_name() {
+    mount_pmcfs
+    pmc a
+    steady EINVAL CS03 "$M/a/event" page-faults:h
+    steady EINVAL E24 "$M/a/config" hypervisor=on
 }
 
 t_ce07_a_cpu_that_is_not_online() {

@@ -56,6 +56,23 @@ t_e10_attached_already() {
     steady EEXIST E10 "$M/b/target" cpu1
 }
 
+t_e11_a_bad_address_is_refused_by_the_kernel() {
+    mount_sim
+    pmc a event=cycles
+    local before
+    before=$(world)
+    timeout 20 /usr/bin/python3 -B - "$M"/a/{config,event,mode,target,ctl,count} <<'P'
+import ctypes, errno, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for name in sys.argv[1:]:
+    fd = os.open(name, os.O_RDWR)
+    for call in libc.write, libc.read:
+        assert call(fd, ctypes.c_void_p(8), 100) == -1, (name, call)
+        assert ctypes.get_errno() == errno.EFAULT, (name, ctypes.get_errno())
+P
+    is "$(world)" "$before"
+}
+
 t_e12_e13_e16_e18_names_that_do_not_exist_are_enoent() {
     mount_sim 'sim_cpus=0-1\,3,sim_rows=2'
     for file in nopmc/config nopmc/ctl nopmc/target nopmc/count admin/cpu2/0 admin/cpu4/0 \

@@ -194,7 +194,7 @@ t_x13_log_operations_without_a_log_are_einval_each() {
     accepted "$M/b/samples" hello
 }
 
-t_x14_an_owner_whose_logs_are_full_is_told_so() {
+t_x14_b04_an_owner_whose_logs_are_full_is_told_so() {
     mount_pmcfs -o max_log_per_user=600
     pmc a event=page-faults
     is "$(result fill "$M/a/samples" 900 x)" ENOMEM
@@ -327,7 +327,7 @@ ends_are_told() {
     python3 -c 'import os, sys; sys.exit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 16))'
 }
 
-t_cx7_threads_end_before_their_process() {
+t_cx7_l19_threads_end_before_their_process() {
     ends_are_told || skip 'the kernel does not tell last values'
     with_tracefs
     mount_pmcfs

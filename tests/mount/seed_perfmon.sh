@@ -9,6 +9,12 @@ t_pm01_a_group_may_read_and_without_a_pmu_it_says_so() {
     mkdir "$M/a"
     chmod 750 "$M/a"
     is "$(stat -c %a "$M/a" "$M/a/count" "$M/a/config" | xargs)" '750 640 640'
+    accepted "$M/a/config" event=page-faults count=7
+    accepted "$M/admin/tunables/rootmode" 0755
+    chgrp "$BOB" "$M/a"
+    is "$(as "$BOB" cat "$M/a/count" "$M/a/ctl" | xargs)" '7 allocated' 'the group reads'
+    is "$(result_as "$BOB" write "$M/a/ctl" start)" EACCES 'the group does not write'
+    fails_with EACCES "as $ALICE cat $M/a/count"
     if [[ $(cat "$M/info/npmc") == 0 ]]; then
         like "$(sed -n 's/^hardware_pmu //p' "$M/info/backend")" '^no: .+'
         grep -q 'no usable PMU' "$T/daemon"
@@ -113,6 +119,7 @@ t_pm11_pm13_pm15_a_counter_that_is_not_set_up() {
 t_pm11_start_resumes_the_kept_value() {
     mount_sim
     pmc a event=cycles target=cpu0
+    sleep 0.3 # more than comes between a start and the next read
     ctl a stop
     local kept
     kept=$(count a)

@@ -85,7 +85,7 @@ t_a_running_sampler_is_released_with_its_targets_alive() {
     between "$(find "/proc/$DAEMON/fd" | wc -l)" 1 $((before + 2))
 }
 
-t_a_live_program_of_many_threads_is_detached_from_its_sampler() {
+t_b06_a_live_program_of_many_threads_is_detached_from_its_sampler() {
     mount_pmcfs
     target_start p
     tell p threads 6

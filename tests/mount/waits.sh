@@ -192,7 +192,7 @@ P
 
 # ---- flush, close, log=off ----
 
-t_flush_makes_everything_readable_at_once() {
+t_b03_flush_makes_everything_readable_at_once() {
     mount_pmcfs
     faults_sampled
     looking "${IN[p]}" "${OUT[p]}" <<'P'
