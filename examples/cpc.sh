@@ -157,7 +157,7 @@ control_bound() {
 }
 
 # sample all|cpu|tid NAMES: of these PMCs "time NS", then per target "number-or-all RUNNING_NS VALUE…". The
-# numbers are copied as text: awk would round the large ones.
+# numbers are copied as text: awk would round the large ones. Nothing where the tree has ended.
 sample() {
     files=
     for name in $2; do files="$files $name/detail"; done
@@ -171,14 +171,19 @@ sample() {
             if (!(target in values)) { order[++targets] = target; values[target] = $5 }
             values[target] = values[target] " " $3
         }
-        END { for (i = 1; i <= targets; i++) print order[i], values[order[i]] }' $files) ||
-        fail "the tree at $PMC has ended"
+        END { for (i = 1; i <= targets; i++) print order[i], values[order[i]] }' $files) 2>/dev/null
 }
 
+tree_ended() {
+    fail "the tree at $PMC has ended"
+}
+
+# now_ns: in result
 now_ns() {
     # shellcheck disable=SC2086 # the first of the words
     set -- $bound
-    sed -n '1s/^# time_ns \([0-9]*\).*/\1/p' "$PMC/$1/detail"
+    result=$(sed -n '1s/^# time_ns \([0-9]*\).*/\1/p' "$PMC/$1/detail" 2>/dev/null)
+    [ "$result" ] || tree_ended
 }
 
 # What is computed for each row comes back in result: a subshell costs a process.

@@ -406,8 +406,10 @@ follow_log() {
         esac
         [ -z "$released" ] || return 0
     done
-    # Whoever removed the PMCs wants no rows; of a command that never began there are none.
-    [ -d "$PMC/$events" ] && [ "$executed$given" ] || return 0
+    # Nobody wants rows when cputrack has been killed; of a command that never began there are none.
+    kill -0 "$$" 2>/dev/null || return 0
+    [ -d "$PMC/$events" ] || tree_ended
+    [ "$executed$given" ] || return 0
     look
     end_threads
     [ "$follow" = off ] || settle

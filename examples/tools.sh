@@ -213,7 +213,7 @@ launch() {
 # never_began NAME: the command did not become a target of this PMC, or could not be executed. Its shell has said
 # why.
 never_began() {
-    case $(cat "$PMC/$1/ctl") in
+    case $(cat "$PMC/$1/ctl" 2>/dev/null) in
     new | allocated) ;;
     exited) grep -qx 'enabled_ns 0' "$PMC/$1/status" ;;
     *) return 1 ;;

@@ -397,6 +397,25 @@ t_wrong_words_are_refused_in_one_sentence() {
     done
 }
 
+t_tools_end_with_the_tree() {
+    local words pid rc
+    for words in '1 cpustat -c cycles 0.2' '1 cpustat -c cycles -c loads 0.2' '1 cputrack -T 0.2 -c cycles sleep 30' \
+        '71 pmcstat -w 0.2 -s cycles'; do
+        mount_sim
+        copy_tools
+        # shellcheck disable=SC2086 # words are wanted
+        tool ${words#* } >/dev/null 2>"$T/err" &
+        pid=$!
+        eventually 5 '[[ $(cat "$M"/*-*-*/ctl) == *running* ]]'
+        sleep 0.5
+        unmount_pmcfs
+        rc=0
+        end_within 5 $pid || rc=$?
+        is "$rc" "${words%% *}" "$words"
+        like "$(tail -1 "$T/err")" ': the tree at .* has ended$' "$words"
+    done
+}
+
 t_tools_end_when_nobody_reads() {
     mount_pmcfs
     copy_tools
