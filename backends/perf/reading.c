@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 enum {
-    CHILD_TRIES = 4,
+    CHILD_TRIES = 12,
+    CHILD_SPINS = 4,        /* of these at once */
+    CHILD_PAUSE_NS = 50000, /* then the first pause; each is twice as long, 13 ms in all */
     GAP_NS = 1000000
 };
 
@@ -97,10 +99,21 @@ static void skew_apply(const struct counter *counter, unsigned group, struct gro
     }
 }
 
-/* 1 read, 0 nothing of it is on the hardware, -EIO. A child that is ending may not match: again. */
+/* A child that is just being given its copies, or is ending, has lost its CPU: it needs one. */
+static void pause_for_child(int tried)
+{
+    const struct timespec pause = {.tv_nsec = (long)CHILD_PAUSE_NS << (tried - CHILD_SPINS)};
+
+    nanosleep(&pause, NULL);
+}
+
+/* 1 read, 0 nothing of it is on the hardware, -EIO. A child that is being born or is ending may not
+ * match: again. */
 static int group_read(int fd, struct group_text *text, unsigned n)
 {
     for (int i = 0; i < CHILD_TRIES; i++) {
+        if (i >= CHILD_SPINS)
+            pause_for_child(i);
         ssize_t got = read(fd, text, sizeof *text);
 
         if (got >= 0)
