@@ -161,6 +161,7 @@ control_bound() {
 sample() {
     files=
     for name in $2; do files="$files $name/detail"; done
+    [ "$files" ] || return 0
     # shellcheck disable=SC2086 # words are wanted
     (cd "$PMC" && awk -F "$tab" -v want="$1" '
         FNR == 1 { split($0, word, " "); if (NR == 1) print "time", word[3]; next }
@@ -211,6 +212,7 @@ combine() {
         [ $# = 0 ] || shift
         right=$*
     done
+    for term in $right; do result="$result${result:+ }$((sign * term))"; done
 }
 
 # get VARIABLE: a numbered one, in result; empty where it was never set

@@ -6,7 +6,8 @@
 # lwps: yes where threads have rows of their own. threads: the PMCs on single threads, of the bound set; later:
 # those of them that take who is born now. alive, processes: the threads and processes that were seen and have
 # not ended. unseen: threads that ended before they could be counted alone.
-# Of thread N: process_N; last_N, its values at the last look; since_N; sums_SET_N, all of them.
+# Of thread N: process_N; last_N, its values at the last look; since_N, those since its last row; sums_SET_N, all
+# of them.
 lwps=yes threads='' later='' alive='' processes='' unseen='' ended='' settled=''
 
 # member WORD LIST
@@ -97,14 +98,16 @@ add_to() {
 
 # look: brings the sums of all threads up to date.
 look() {
-    [ "$lwps" ] && [ "$threads" ] || return 0
+    [ "$lwps" ] || return 0
     while read -r thread rest; do
         [ "$thread" != time ] || elapsed=$((rest - begin_ns))
         member "$thread" "$alive" || continue
         get "last_$thread"
         subtract "$rest" "$result"
-        eval "last_$thread=\$rest since_$thread=\$result"
-        add_to "sums_${current}_$thread" "$result"
+        difference=$result
+        eval "last_$thread=\$rest"
+        add_to "since_$thread" "$difference"
+        add_to "sums_${current}_$thread" "$difference"
     done <<END
 $(sample tid "$threads")
 END
@@ -112,7 +115,6 @@ END
 
 # look_at_all: the same for the processes together; what came since is in since.
 look_at_all() {
-    [ "$bound" ] || return 0
     while read -r target rest; do
         case $target in
         time) elapsed=$((rest - begin_ns)) ;;
@@ -272,6 +274,7 @@ print_ticks() {
         if [ "$specs" = 1 ]; then get "since_$thread"; else get "sums_${current}_$thread"; fi
         # Who was born since the look is in the next row.
         [ -z "$result" ] || print_numbers "$elapsed" "$process" "$thread" tick "$result"
+        eval "since_$thread="
     done
 }
 
@@ -303,15 +306,16 @@ thread_ends() {
     alive=$result ended="$ended $2"
 }
 
-# Threads that ended, with the time that their PMC's log has.
-end_threads() {
-    [ "$lwps" ] && [ "$threads" ] || return 0
+# look_for_ends: a look, and rows of threads that had ended before, with the time that their PMC's log has.
+look_for_ends() {
+    [ "$lwps" ] || return 0
     targets=$(cd "$PMC" && for name in $threads; do cat "$name/target"; done | tr '\n' ' ')
     gone=
     for thread in $alive; do
         get "process_$thread"
         [ "$thread" = "$result" ] || member "tid:$thread" "$targets" || gone="$gone $thread"
     done
+    look
     [ "$gone" ] || return 0
     while read -r when thread; do
         member "$thread" "$gone" || continue
@@ -340,7 +344,7 @@ process_ends() {
     member "$2" "$processes" || return 0
     threads_of "$2"
     case $verbose/$members in
-    yes/* | */*\ *\ *) look && end_threads ;;
+    yes/* | */*\ *\ *) look_for_ends ;;
     esac
     [ "$follow" = on ] || look_at_all
     threads_of "$2"
@@ -352,9 +356,8 @@ process_ends() {
 
 # A tick is a remark in the log: what happened before it has been read.
 tick_now() {
-    [ "$bound" ] || return 0
-    look
-    end_threads
+    [ "$bound" ] && [ "$executed$given" ] || return 0
+    look_for_ends
     is_positive "$interval" || return 0
     print_ticks
     [ "$specs" = 1 ] || start_next_set
@@ -410,8 +413,7 @@ follow_log() {
     kill -0 "$$" 2>/dev/null || return 0
     [ -d "$PMC/$events" ] || tree_ended
     [ "$executed$given" ] || return 0
-    look
-    end_threads
+    look_for_ends
     [ "$follow" = off ] || settle
     for process in $processes; do process_ends "$elapsed" "$process"; done
     [ "$follow" = off ] || each_set print_rest
