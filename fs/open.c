@@ -142,6 +142,7 @@ void io_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         return;
     rq->fh = fi->fh;
     rq->gone_ok = true;
+    rq->nobodys = true;
     rq->run = release_run;
     request_dispatch(rq);
 }

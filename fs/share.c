@@ -83,13 +83,13 @@ static bool others_ask(struct share *share, uid_t uid, uint64_t now_ns)
 
 bool share_owes(struct share *share, struct request *rq, uint64_t now_ns)
 {
-    bool others = others_ask(share, rq->call.uid, now_ns);
+    bool others = !rq->nobodys && others_ask(share, rq->call.uid, now_ns);
     const struct share_line *line;
 
-    if (!rq->patient || share->fs->stopping)
+    if (!others || !rq->patient || share->fs->stopping)
         return false;
     line = line_of(share, rq, now_ns);
-    return line && (line->held || (others && line->paid_ns > now_ns));
+    return line && (line->held || line->paid_ns > now_ns);
 }
 
 bool share_is_long(const struct request *rq)
@@ -151,9 +151,10 @@ struct request *share_take(struct share *share, fuse_req_t req)
     return NULL;
 }
 
-void share_charge(struct share *share, const struct request *rq, uint64_t now_ns)
+/* What was reserved goes first: it may be more than he owes by now. */
+void share_charge(struct share *share, struct request *rq, uint64_t now_ns)
 {
-    struct share_line *line = line_of(share, rq, now_ns);
+    struct share_line *line = rq->nobodys ? NULL : line_of(share, rq, now_ns);
     const uint64_t most_ns = now_ns + held_max_ns[rq->is_command];
     uint64_t took_ns = rq->worked_ns + REQUEST_NS;
 
@@ -162,29 +163,29 @@ void share_charge(struct share *share, const struct request *rq, uint64_t now_ns
     if (now_ns > rq->call.now_ns)
         took_ns += now_ns - rq->call.now_ns;
     line->last_ns = took_ns;
+    line->paid_ns -= rq->reserved_ns < line->paid_ns ? rq->reserved_ns : line->paid_ns;
     if (line->paid_ns + CREDIT_NS < now_ns)
         line->paid_ns = now_ns - CREDIT_NS;
     line->paid_ns += took_ns * SHARE;
-    line->paid_ns -= rq->reserved_ns;
     if (line->paid_ns > most_ns)
         line->paid_ns = most_ns;
+    rq->worked_ns = rq->reserved_ns = 0;
 }
 
 struct request *share_next(struct share *share, uint64_t now_ns)
 {
-    uint64_t deadline_ns = UINT64_MAX;
+    struct share_line *first = NULL;
 
     if (now_ns < share->deadline_ns)
         return NULL;
+    share->deadline_ns = UINT64_MAX;
     for (size_t i = 0; i < 2 * share->n_users; i++) {
         struct share_line *line = &share->users[i / 2].lines[i % 2];
-        struct request *rq = line->held;
 
-        if (rq && rq->held_until_ns <= now_ns)
-            return line_take(line, rq->req);
-        if (rq && rq->held_until_ns < deadline_ns)
-            deadline_ns = rq->held_until_ns;
+        if (line->held && line->held->held_until_ns < share->deadline_ns) {
+            share->deadline_ns = line->held->held_until_ns;
+            first = line;
+        }
     }
-    share->deadline_ns = deadline_ns;
-    return NULL;
+    return first && share->deadline_ns <= now_ns ? line_take(first, first->held->req) : NULL;
 }

@@ -36,12 +36,12 @@ void share_init(struct share *share, struct fs *fs);
 void share_free(struct share *share); /* asserts that nothing is held */
 /* Has it to wait? Only one that is `patient` has. */
 bool share_owes(struct share *share, struct request *rq, uint64_t now_ns);
-/* It waits. One that can wait for long has to hear of interrupts (share_take). */
+/* It waits, as it has to. One that can wait for long has to hear of interrupts (share_take). */
 void share_hold(struct share *share, struct request *rq, uint64_t now_ns);
 bool share_is_long(const struct request *rq);
 /* Takes the request of req off, if it is held; NULL: it is not. */
 struct request *share_take(struct share *share, fuse_req_t req);
-/* Before its reply: what it took with the lock and in works. */
-void share_charge(struct share *share, const struct request *rq, uint64_t now_ns);
-/* The next one whose moment has come (now_ns UINT64_MAX: any), taken off; NULL: none. */
+/* Before its reply, and before it is parked: what it took with the lock and in works since. */
+void share_charge(struct share *share, struct request *rq, uint64_t now_ns);
+/* The one whose moment came first (now_ns UINT64_MAX: any), taken off; NULL: none. */
 struct request *share_next(struct share *share, uint64_t now_ns);

@@ -134,8 +134,10 @@ static void test_order(void)
     share_hold(&fs.share, &second, now_ns);
     share_hold(&fs.share, &third, now_ns);
     check(n_held == 3, "each that is held is counted");
-    now_ns += (uint64_t)101 * MS; /* bob asks no more */
+    asks(BOB, false, 0);
     check(share_owes(&fs.share, &third, now_ns), "nobody overtakes who is held");
+    now_ns += (uint64_t)101 * MS; /* bob asks no more */
+    check(!share_owes(&fs.share, &third, now_ns), "but who is alone, or he would never be let go");
     check(!share_owes(&fs.share, &bobs, now_ns), "others are not in that line");
     check(!share_next(&fs.share, now_ns), "none before its moment");
     check(fs.share.deadline_ns > now_ns && fs.share.deadline_ns != UINT64_MAX, "main is to wake");
@@ -146,6 +148,84 @@ static void test_order(void)
           "one after the other, each as far away as the last one was long");
     check(share_next(&fs.share, UINT64_MAX) == &third, "at the end all of them");
     check(!share_next(&fs.share, UINT64_MAX) && fs.share.deadline_ns == UINT64_MAX, "then none");
+    share_free(&fs.share);
+}
+
+/* Nobody's line comes first because it was there first. */
+static void test_users(void)
+{
+    struct request alices = request_of(ALICE, false), bobs = request_of(BOB, false);
+    int a, b;
+
+    begin();
+    alices.req = (fuse_req_t)(void *)&a;
+    bobs.req = (fuse_req_t)(void *)&b;
+    asks(ALICE, false, 20 * MS);
+    asks(BOB, false, 10 * MS);
+    share_hold(&fs.share, &alices, now_ns);
+    share_hold(&fs.share, &bobs, now_ns);
+    now_ns += 100 * MS;
+    check(share_next(&fs.share, now_ns) == &bobs && share_next(&fs.share, now_ns) == &alices,
+          "of several users the one whose moment came first");
+    share_free(&fs.share);
+}
+
+static void test_nobodys(void)
+{
+    struct request close = request_of(0, false);
+    bool alone = true;
+
+    begin();
+    close.nobodys = true;
+    for (unsigned i = 0; i < 1000; i++) {
+        share_owes(&fs.share, &close, now_ns);
+        close.worked_ns = 10 * MS;
+        share_charge(&fs.share, &close, now_ns);
+        alone &= asks(ALICE, false, 10 * MS);
+    }
+    check(alone, "what is nobody's is no other user");
+    check(asks(0, false, 0), "and is not paid by who has that number");
+    share_free(&fs.share);
+}
+
+/* Once it is parked, and when it is answered. */
+static void test_parts(void)
+{
+    struct request rq = request_of(ALICE, false);
+
+    begin();
+    asks(BOB, false, 0);
+    rq.call.now_ns = now_ns;
+    rq.worked_ns = 8 * MS;
+    share_charge(&fs.share, &rq, now_ns);
+    check(!asks(ALICE, false, 0), "who is parked has paid, or owes");
+    now_ns += 12 * MS + MS;
+    asks(BOB, false, 0);
+    rq.call.now_ns = now_ns;
+    share_charge(&fs.share, &rq, now_ns);
+    check(asks(ALICE, false, 0), "nothing is paid twice");
+    share_free(&fs.share);
+}
+
+/* Two are taken for as long as the one before, for more than the clock has run. */
+static void test_reserved(void)
+{
+    struct request first = request_of(ALICE, true), second = first;
+    int a, b;
+
+    begin();
+    first.req = (fuse_req_t)(void *)&a;
+    second.req = (fuse_req_t)(void *)&b;
+    asks(ALICE, true, now_ns);
+    share_hold(&fs.share, &first, now_ns);
+    share_hold(&fs.share, &second, now_ns);
+    share_next(&fs.share, UINT64_MAX);
+    share_next(&fs.share, UINT64_MAX);
+    first.call.now_ns = second.call.now_ns = now_ns;
+    share_charge(&fs.share, &first, now_ns);
+    share_charge(&fs.share, &second, now_ns);
+    asks(BOB, true, 0);
+    check(asks(ALICE, true, 0), "what was reserved and not needed is not owed");
     share_free(&fs.share);
 }
 
@@ -171,6 +251,10 @@ int main(void)
     test_share();
     test_lines();
     test_order();
+    test_users();
+    test_nobodys();
+    test_parts();
+    test_reserved();
     test_limits();
     return n_failures > 0;
 }

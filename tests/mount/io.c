@@ -2,13 +2,20 @@
  * One system call on one file, exactly as asked, its errno printed by name: what a shell cannot do
  * or does not say. Exit status 0 and "ok", or 1 and "ENAME".
  *
- *   io write FILE TEXT…    open for writing, one write(2) for each TEXT (\n \t \0 \\ are
- * understood) io fd N TEXT…          the same on an inherited descriptor io open FILE MODE      r,
- * w, rw, append, create io fill FILE BYTES C   one write of BYTES times the character C io rename
- * FROM TO      mv(1) has opinions of its own io read FILE [nonblock]  reads to its end or an error
+ *   io write FILE TEXT…    open for writing, one write(2) for each TEXT (escapes: \n \t \0 \\)
+ *   io fd N TEXT…          the same on an inherited descriptor
+ *   io open FILE MODE      r, w, rw, append, create
+ *   io fill FILE BYTES C   one write of BYTES times the character C
+ *   io rename FROM TO      mv(1) has opinions of its own
+ *   io read FILE [nonblock]  reads to its end or an error
+ *   io flood FILE N        N threads open, read and close it all the time: says "fast"; at a line
+ *                          of its input "ok", unless a read gave no whole line
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +85,43 @@ static int read_all(const char *file, int flags)
     return outcome(n);
 }
 
+static atomic_bool short_read;
+
+static void *flood_run(void *file)
+{
+    char text[65536];
+    int fd;
+
+    while ((fd = open(file, O_RDONLY | O_CLOEXEC)) >= 0) {
+        ssize_t n = read(fd, text, sizeof(text));
+
+        if (n <= 0 || text[n - 1] != '\n')
+            short_read = true;
+        close(fd);
+    }
+    short_read = true;
+    return NULL;
+}
+
+static int flood(char *file, unsigned long n)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 256 << 10);
+    while (n-- > 0)
+        if (pthread_create(&thread, &attr, flood_run, file) != 0)
+            return 2;
+    puts("fast");
+    fflush(stdout);
+    getchar();
+    if (!short_read)
+        puts("ok");
+    fflush(stdout);
+    _exit(short_read);
+}
+
 static int open_mode(const char *file, const char *mode)
 {
     static const struct {
@@ -111,6 +155,8 @@ int main(int argc, char **argv)
         return open_mode(argv[2], argv[3]);
     if (strcmp(argv[1], "rename") == 0)
         return outcome(rename(argv[2], argv[3]));
+    if (strcmp(argv[1], "flood") == 0)
+        return flood(argv[2], strtoul(argv[3], NULL, 10));
     fd = open(argv[2], O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return outcome(-1);

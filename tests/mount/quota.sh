@@ -107,22 +107,10 @@ P
 
 # ---- the daemon's time ----
 
-# Sixteen threads that read a count without a pause; says "fast", ends at a line.
-flood='
-import os, sys, threading
-fd = os.open(sys.argv[1], os.O_RDONLY)
-def read():
-    while True:
-        if not os.pread(fd, 100, 0).endswith(b"\n"): os.write(1, b"short\n"); return
-for _ in range(16): threading.Thread(target=read, daemon=True).start()
-print("fast", flush=True)
-sys.stdin.readline()
-os._exit(0)'
-
-# flood_start: alice reads a/count as fast as she can; flooder, and TO_FLOOD to end it
+# flood_start FILE N SETTINGS: alice reads a/FILE as fast as she can; flooder, and TO_FLOOD to end it
 flood_start() {
-    users a "$ALICE" event=page-faults target=self
-    coproc FLOOD { as "$ALICE" /usr/bin/python3 -B -I -c "$flood" "$M/a/count"; }
+    users a "$ALICE" event=page-faults "${@:3}"
+    coproc FLOOD { exec "${ALICES[@]}" "$HELPERS/io" flood "$M/a/$1" "$2"; }
     flooder=$FLOOD_PID
     TO_FLOOD=${FLOOD[1]} OF_FLOOD=${FLOOD[0]}
     local line
@@ -133,7 +121,7 @@ flood_start() {
 t_who_asks_all_the_time_waits_while_others_ask() {
     mount_pmcfs
     users b "$BOB" event=page-faults target=self
-    flood_start
+    flood_start count 16 target=self
     sleep 0.3 # nobody else has asked for so long
     local held alone later
     held=$(stat_value held_back) # this asks, too, and matters for 100 ms
@@ -184,13 +172,13 @@ t_a_held_command_hears_of_signals() {
 t_a_held_request_hears_of_signals_and_of_the_end() {
     mount_pmcfs
     users b "$BOB" event=page-faults target=self
-    flood_start
+    flood_start count 16 target=self
     for _ in {1..20}; do as "$BOB" cat "$M/b/count" >"$T/count"; done
-    kill -KILL "$(pgrep -P "$flooder" -x python3 || echo "$flooder")"
+    kill -KILL "$flooder"
     eventually 2 '[[ ! -d /proc/$flooder ]]'
     wait "$flooder" || :
     as "$ALICE" rmdir "$M/a"
-    flood_start
+    flood_start count 16 target=self
     for _ in {1..20}; do as "$BOB" cat "$M/b/count" >"$T/count"; done
     unmount_pmcfs
     kill -KILL "$flooder" 2>/dev/null || :
@@ -336,7 +324,7 @@ t_a_huge_sparse_program_is_sampled() {
     users s "$ALICE" event=cpu-clock freq=199 callchain=on "target=$STARTED"
     echo >&"$orders"
     eventually 20 'grep -q " callchain " < <(timeout 1 cat "$M/s/samples")'
-    timeout 30 setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- cat "$M/s/samples.folded" >"$T/folded"
+    timeout 20 setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- cat "$M/s/samples.folded" >"$T/folded"
     grep -q '^huge;' "$T/folded"
     bob_goes_on
     between "$(awk '/^VmRSS/ { print $2 }' "/proc/$DAEMON/status")" 1 1000000 "KiB resident"
