@@ -259,14 +259,7 @@ static void loop_turn(struct loop_state *loop)
         fs->trim_ns = UINT64_MAX;
     stale = fs->attributes_stale;
     fs->attributes_stale = false;
-    deadline_ns = engine_deadline(fs->engine);
-    if (fs->park.deadline_ns < deadline_ns)
-        deadline_ns = fs->park.deadline_ns;
-    if (fs->share.deadline_ns < deadline_ns)
-        deadline_ns = fs->share.deadline_ns;
-    if (fs->trim_ns < deadline_ns)
-        deadline_ns = fs->trim_ns;
-    fs->armed_ns = deadline_ns;
+    deadline_ns = fs->armed_ns = fs_deadline(fs);
     fs_unlock(fs);
     loop_arm(loop, deadline_ns);
     if (trim)

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #define TRIM_AFTER_NS 1000000000
+#define SERVE_NS      5000000 /* so long who was held is served; then main looks at the rest */
 
 static __thread struct request *spare;
 static __thread bool serves; /* requests that were woken: a slow work of theirs is for others */
@@ -81,6 +82,22 @@ static void effects_take(struct fs *fs)
     }
 }
 
+static uint64_t now_of(const struct fs *fs)
+{
+    return fs->host->now_ns(fs->host_state);
+}
+
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+uint64_t fs_deadline(const struct fs *fs)
+{
+    return earlier(earlier(engine_deadline(fs->engine), fs->park.deadline_ns),
+                   earlier(fs->share.deadline_ns, fs->trim_ns));
+}
+
 /* serving: this thread calls fs_run_ready() at once, so that nobody has to be woken for that. */
 static void drain(struct fs *fs, bool serving)
 {
@@ -89,15 +106,9 @@ static void drain(struct fs *fs, bool serving)
 
     effects_take(fs);
     ready = fs->park.ready && !serving;
-    deadline_ns = engine_deadline(fs->engine);
-    if (deadline_ns > fs->park.deadline_ns)
-        deadline_ns = fs->park.deadline_ns;
-    if (deadline_ns > fs->share.deadline_ns)
-        deadline_ns = fs->share.deadline_ns;
-    if (deadline_ns > fs->trim_ns)
-        deadline_ns = fs->trim_ns;
+    deadline_ns = fs_deadline(fs);
     if (deadline_ns < fs->armed_ns || ready || fs->park.due || fs->attributes_stale) {
-        fs->armed_ns = deadline_ns < fs->armed_ns ? deadline_ns : fs->armed_ns;
+        fs->armed_ns = earlier(deadline_ns, fs->armed_ns);
         loop_kick(fs->loop);
     }
 }
@@ -141,7 +152,7 @@ static void request_refresh(struct request *rq)
     struct call *call = &rq->call;
 
     call->engine = fs->engine;
-    call->now_ns = fs->host->now_ns(fs->host_state);
+    call->now_ns = now_of(fs);
     if (rq->fh && !rq->handle) {
         struct handle *handle = handle_find(&fs->handles, rq->fh);
         rq->handle = handle ? handle_ref(handle) : NULL;
@@ -235,14 +246,23 @@ static int request_may_wait(struct request *rq)
 }
 
 /*
- * Before the first time it is parked or given to the pool. Without the lock: libfuse may call back
- * at once, holding its own.
+ * Before the first time it is parked, held for long or given to the pool. Without the lock: libfuse
+ * may call back at once, holding its own.
  */
 static void request_hear(struct request *rq)
 {
     if (!rq->hears_interrupt)
         fuse_req_interrupt_func(rq->req, request_interrupted, rq->fs);
     rq->hears_interrupt = true;
+}
+
+/* With the lock, which it lets go of meanwhile. Then not fs_lock(): a reload waits for works, and
+ * they perhaps for this thread of the pool. */
+static void request_hear_between(struct request *rq)
+{
+    fs_unlock(rq->fs);
+    request_hear(rq);
+    pthread_mutex_lock(&rq->fs->lock);
 }
 
 /* With the lock, before and after a slow work. */
@@ -327,7 +347,7 @@ static struct request *request_finish(struct request *rq, int rc)
     if (fs->trim_ns == UINT64_MAX && (rq->counted ? !rq->is_read : !rq->req))
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
     if (rq->req)
-        share_charge(&fs->share, rq, fs->host->now_ns(fs->host_state));
+        share_charge(&fs->share, rq, now_of(fs));
     park_leave(&fs->park, rq);
     handle = rq->handle;
     last = handle_unref(handle);
@@ -368,14 +388,13 @@ static void request_settle(struct request *rq, int rc)
             if (rc != CALL_WAIT)
                 continue;
             if (rq->hears_interrupt) {
+                share_charge(&fs->share, rq, now_of(fs));
                 park_add(&fs->park, rq);
                 drain(fs, serves || pool_is_here());
                 fs_unlock(fs);
                 return;
             }
-            fs_unlock(fs);
-            request_hear(rq);
-            fs_lock(fs);
+            request_hear_between(rq);
             rc = request_run(rq);
             continue;
         } else {
@@ -387,6 +406,18 @@ static void request_settle(struct request *rq, int rc)
             return;
         rc = work_run(rq);
     }
+}
+
+/* Is it to be held? With the lock, which it may let go of for a moment. */
+static bool request_owes(struct request *rq)
+{
+    struct share *share = &rq->fs->share;
+    bool owes = share_owes(share, rq, now_of(rq->fs));
+
+    if (!owes || rq->hears_interrupt || !share_is_long(rq))
+        return owes;
+    request_hear_between(rq);
+    return share_owes(share, rq, now_of(rq->fs));
 }
 
 /* CALL_WAIT, or what a request that is to be held is told instead. With the lock. */
@@ -401,17 +432,9 @@ static int request_may_be_held(struct request *rq)
 static void request_start(struct request *rq)
 {
     struct fs *fs = rq->fs;
-    uint64_t now_ns = fs->host->now_ns(fs->host_state);
-    bool owes = share_owes(&fs->share, rq, now_ns);
     int rc;
 
-    if (owes && share_is_long(rq)) {
-        fs_unlock(fs);
-        request_hear(rq);
-        fs_lock(fs);
-        owes = !fs->stopping;
-    }
-    if (!owes) {
+    if (!request_owes(rq)) {
         request_settle(rq, request_run(rq));
         return;
     }
@@ -421,7 +444,7 @@ static void request_start(struct request *rq)
         request_settle(rq, rc);
         return;
     }
-    share_hold(&fs->share, rq, now_ns);
+    share_hold(&fs->share, rq, rq->call.now_ns);
     drain(fs, false);
     fs_unlock(fs);
 }
@@ -433,34 +456,49 @@ void request_dispatch(struct request *rq)
 }
 
 /*
- * One that was held comes before who was woken. Not fs_lock(): a reload waits for works, and they
- * perhaps for this thread of the pool. Main goes on with what is ready when it is over.
+ * One whose moment had come by then. Here and below not fs_lock(): a reload waits for works, and
+ * they perhaps for this thread of the pool. Main goes on with what is ready when it is over.
  */
-static bool ready_run(struct fs *fs)
+static bool held_run(struct fs *fs, uint64_t then_ns)
 {
-    uint64_t now_ns = fs->stopping ? UINT64_MAX : fs->host->now_ns(fs->host_state);
     struct request *rq = NULL;
 
     pthread_mutex_lock(&fs->lock);
     if (!fs->reloading)
-        rq = share_next(&fs->share, now_ns);
+        rq = share_next(&fs->share, fs->stopping ? UINT64_MAX : then_ns);
     if (rq)
         request_settle(rq, request_run(rq));
-    else if (!fs->reloading && (rq = park_next(&fs->park)))
+    else
+        fs_unlock(fs);
+    return rq != NULL;
+}
+
+static bool woken_run(struct fs *fs)
+{
+    struct request *rq = NULL;
+
+    pthread_mutex_lock(&fs->lock);
+    if (!fs->reloading)
+        rq = park_next(&fs->park);
+    if (rq)
         request_start(rq);
     else
         fs_unlock(fs);
     return rq != NULL;
 }
 
+/* In turn; and whoever keeps asking keeps nobody here: what is left is due, so that main, which
+ * does not sleep then, comes back to it. */
 void fs_run_ready(struct fs *fs)
 {
+    const uint64_t begun_ns = now_of(fs);
     bool any;
 
     serves = true;
-    do
-        any = ready_run(fs);
-    while (any);
+    do {
+        any = (fs->stopping || now_of(fs) < begun_ns + SERVE_NS) && held_run(fs, begun_ns);
+        any |= woken_run(fs);
+    } while (any);
     serves = false;
 }
 

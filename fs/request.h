@@ -84,7 +84,7 @@ void request_dispatch(struct request *rq);
 bool request_remembers(struct request *rq);
 /* In the pool: run the work of rq without the lock and go on; then serve whom that woke. */
 void request_work(struct request *rq);
-/* Without the lock: go on with requests that were parked and woken. */
+/* Without the lock: go on with requests that were parked and woken, or held long enough. */
 void fs_run_ready(struct fs *fs);
 /* A parked request which was taken off (with the lock held; returns without): ends it with rc. */
 void request_end(struct request *rq, int rc);
@@ -94,5 +94,7 @@ void fs_lock(struct fs *fs);
 void fs_unlock(struct fs *fs);
 /* With the lock: pass on what the engine wants done, and wake main if it has to look. */
 void fs_drain(struct fs *fs);
+/* With the lock: when main has to look next; UINT64_MAX: not by itself. */
+uint64_t fs_deadline(const struct fs *fs);
 /* Entered with the lock, leaves without: run a work of the engine's own, if there is one. */
 void fs_run_works(struct fs *fs);

@@ -138,6 +138,42 @@ t_who_asks_all_the_time_waits_while_others_ask() {
     wait "$flooder" || die "a read was short"
 }
 
+# So many are held that there is always one whose moment has come.
+t_who_asks_all_the_time_stops_nothing_for_others() {
+    mount_pmcfs
+    target_start bob "$BOB"
+    users b "$BOB" event=page-faults interval=20 "target=${PID_OF[bob]}"
+    local pids
+    mapfile -t pids < <(as "$ALICE" bash -c 'for _ in {1..48}; do sleep 90 >/dev/null & echo $!; done')
+    flood_start config 1500 "${pids[@]/#/target=}"
+    sleep 1.5
+    is "$(timeout 20 setpriv --reuid "$BOB" --regid "$BOB" --clear-groups -- head -n 50 "$M/b/series" | wc -l)" 50 \
+        "lines of bob's series"
+    kill -KILL "$flooder"
+    wait "$flooder" || :
+    kill "${pids[@]}"
+}
+
+t_who_wakes_many_of_his_own_pays_for_each() {
+    mount_pmcfs
+    target_start alice "$ALICE"
+    users a "$ALICE" event=page-faults period=1000000 logsize=1000000 "target=${PID_OF[alice]}"
+    users b "$BOB" event=page-faults target=self
+    coproc WAITERS { exec "${ALICES[@]}" /usr/bin/python3 -B -I -c "$waiters" "$M/a/samples" 400; }
+    local line waiters=$WAITERS_PID out=${WAITERS[0]} held
+    read -r -t 30 -u "$out" line
+    is "$line" started
+    eventually 20 '(($(stat_value parked) >= 400))'
+    held=$(stat_value held_back)
+    for _ in {1..20}; do
+        is "$(result_as "$ALICE" write "$M/a/config" logsize=1000000)" ok
+        as "$BOB" cat "$M/b/count" >"$T/count"
+    done
+    (($(stat_value held_back) > held + 400)) || die "held back: $held before, $(stat_value held_back) behind"
+    kill -KILL "$waiters"
+    wait "$waiters" || :
+}
+
 # 200 threads that write the longest commands, to a file each (the kernel takes one write at a time of a
 # file); says "fast".
 commands='
