@@ -433,11 +433,17 @@ static bool any_link(const struct pmc *pmc, bool (*is)(const struct pmc *, const
     return false;
 }
 
+/* What recorded is drained to its end, which waits for the kernel. */
+static struct work *deaths_change(struct pmc *pmc)
+{
+    return own_change(pmc, CAUSE_DEATHS, pmc->recording || takes_long(pmc));
+}
+
 struct work *change_deaths(struct pmc *pmc)
 {
     if (pmc->busy || pmc_released(pmc) || !any_link(pmc, link_dead))
         return NULL;
-    return own_change(pmc, CAUSE_DEATHS, takes_long(pmc));
+    return deaths_change(pmc);
 }
 
 struct work *change_pending(struct pmc *pmc)
@@ -449,7 +455,7 @@ struct work *change_pending(struct pmc *pmc)
     if (any_link(pmc, link_dropped)) /* a process of it executed a privileged program */
         return own_change(pmc, CAUSE_DROPPED, true);
     if (any_link(pmc, link_dead))
-        return own_change(pmc, CAUSE_DEATHS, takes_long(pmc));
+        return deaths_change(pmc);
     if (change_cpus_differ(pmc))
         return own_change(pmc, CAUSE_CPUS, true);
     return NULL;

@@ -109,6 +109,7 @@ static void told_facts(const struct recorder *recorder, struct recorder_facts *o
 }
 
 static unsigned n_stops; /* of counters */
+static bool runs_slow;   /* a work of the engine's own that is slow */
 
 static int counted_stop(struct counter *counter)
 {
@@ -121,6 +122,7 @@ static int told_drain(struct recorder *recorder, bool all, const struct intake *
     (void)recorder, (void)all;
     fx.n_drains++;
     fx.n_stopped = n_stops;
+    fx.in_pool = runs_slow;
     for (size_t at = 0; at < fx.told.len;) {
         const struct record *record = (const struct record *)(fx.told.data + at);
 
@@ -706,7 +708,9 @@ void works_run(void)
         while (rc == CALL_WORK) {
             work = call.work;
             call.now_ns = fx.host.now_ns;
+            runs_slow = work->slow;
             work->run(work);
+            runs_slow = false;
             rc = work->finish(&call, work);
         }
     }

@@ -44,7 +44,8 @@ struct fixture {
     struct buf told;                /* records that the next drain hands over (recorders_on) */
     unsigned n_recorders;           /* that exist */
     unsigned n_drains;
-    unsigned n_stopped;     /* counters, before the last drain */
+    unsigned n_stopped;     /* counters, before the last drain … */
+    bool in_pool;           /* … and was that in a slow work of the engine's own? */
     uint64_t ring_bytes;    /* of each CPU's buffer of the last recorder */
     struct plan plan;       /* of the last attach */
     uint64_t max_freq;      /* sample_limits() says so */

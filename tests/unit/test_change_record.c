@@ -241,6 +241,7 @@ TEST(a_recorded_target_that_ended_is_stopped_before_the_last_records_are_taken)
     works_run();
     ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
     ck_assert_uint_eq(fx.n_stopped, 1);
+    ck_assert_msg(fx.in_pool, "nobody else waits while the kernel is waited for");
 }
 
 TEST(a_counting_pmc_tells_the_same)
