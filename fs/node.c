@@ -1,5 +1,5 @@
 /*
- * Node ids, lookup, listing and attributes.
+ * Node ids, lookup and listing.
  */
 #include "fs/node.h"
 
@@ -279,7 +279,7 @@ bool node_needs_catalog(const struct node *dir)
     return dir->row->is == DIR_EVENTS || dir->row->is == DIR_CLASS;
 }
 
-static bool row_is_here(const struct node *dir, const struct file_row *row)
+bool node_has(const struct node *dir, const struct file_row *row)
 {
     return dir->kind != NODE_INSTANCE || dir->object == 0 || !(row->flags & FILE_ROOT_ONLY);
 }
@@ -291,7 +291,7 @@ int node_lookup(struct fs *fs, struct call *call, const struct node *dir, const 
     unsigned number;
     const struct file_row *row = file_named(dir->row->is, name, &number);
 
-    if (row && row_is_here(dir, row)) {
+    if (row && node_has(dir, row)) {
         node_make(found, dir->kind, dir->object, number);
         return 0;
     }
@@ -338,7 +338,7 @@ bool node_next(struct fs *fs, const struct node *dir, uint64_t cookie, struct no
     if (cookie < COOKIE_DYNAMIC)
         do
             row = file_next(dir->row->is, number > 0 ? number : (unsigned)cookie - 2, &number);
-        while (row && !row_is_here(dir, row));
+        while (row && !node_has(dir, row));
     if (row) {
         entry->name = row->name;
         entry->cookie = number + 2;
@@ -352,136 +352,6 @@ bool node_next(struct fs *fs, const struct node *dir, uint64_t cookie, struct no
     return true;
 }
 
-static struct timespec timespec_of(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
-                             .tv_nsec = (long)(ns % 1000000000)};
-}
-
-static void attr_times(struct stat *attr, uint64_t ns)
-{
-    attr->st_atim = attr->st_mtim = attr->st_ctim = timespec_of(ns);
-}
-
-/*
- * fstat of a file that is held longer than its PMC: a stream is read to its end, and cat asks
- * first. Of a directory's name the kernel looks again.
- */
-static int held_node_attr(struct fs *fs, const struct node *node, struct stat *attr)
-{
-    if (!node->row->stream)
-        return node->row->is ? -ESTALE : -ENODEV;
-    attr->st_mode = S_IFREG;
-    attr->st_nlink = 0;
-    attr_times(attr, fs->started_ns);
-    return 0;
-}
-
-/*
- * A PMC's files have its directory's r and w bits where there is something to read and write. To
- * the group `readers` a PMC that gives its own group nothing is shown as theirs, for a few files.
- */
-static int pmc_node_attr(struct fs *fs, const struct node *node, struct stat *attr)
-{
-    struct pmc *pmc = engine_pmc(fs->engine, node->object);
-    const struct file_row *row = node->row;
-    struct pmc_attr of;
-    bool readers;
-
-    if (!pmc)
-        return held_node_attr(fs, node, attr);
-    engine_pmc_attr(pmc, &of);
-    readers = fs->readers != (gid_t)-1 && !(of.mode & 070);
-    attr->st_uid = of.uid;
-    attr->st_gid = of.gid;
-    attr_times(attr, of.changed_ns);
-    if (row->is) {
-        attr->st_mode = S_IFDIR | (of.mode & 07777);
-        attr->st_nlink = 2;
-    } else {
-        attr->st_mode = S_IFREG | (row->show || row->stream ? of.mode & 0444 : 0) |
-                        (row->store ? of.mode & 0222 : 0);
-    }
-    if (readers && (row->is || (row->flags & FILE_READERS))) {
-        attr->st_gid = fs->readers;
-        attr->st_mode |= row->is ? 0010 : 0040;
-    }
-    return 0;
-}
-
-/* 1: not told. What admin/instances has changes by what is done elsewhere. */
-static nlink_t dir_links(struct fs *fs, const struct node *dir, size_t pmcs)
-{
-    const struct file_row *row = dir->row, *below;
-    nlink_t links = 2;
-    unsigned number = 0;
-
-    while ((below = file_next(row->is, number, &number)))
-        if (below->is && row_is_here(dir, below))
-            links++;
-    if (row->is == DIR_ROOT)
-        links += (nlink_t)pmcs;
-    else if (row->is == DIR_INSTANCES)
-        links += (nlink_t)engine_instance_count(fs->engine);
-    else if (row->is == DIR_ADMIN)
-        links += cpus_count(engine_cpus(fs->engine));
-    else if (row->is == DIR_EVENTS && engine_catalog(fs->engine))
-        links += (nlink_t)engine_catalog(fs->engine)->n_classes;
-    return row->is == DIR_LIMITS ? 1 : links;
-}
-
-/* Its directory is that of who has it; the files in it are pmcfs's own. */
-static void instance_node_attr(const struct node *node, const struct instance_attr *of,
-                               struct stat *attr)
-{
-    if (node->number != NODE_DIR)
-        return;
-    attr->st_mode = S_IFDIR | of->mode;
-    attr->st_uid = of->uid;
-    attr->st_gid = of->gid;
-    attr_times(attr, of->changed_ns);
-}
-
-/* -ENODEV, -ESTALE: the instance that it is of, or for, was removed. */
-static int gone_node_attr(const struct node *node)
-{
-    return node->row->is ? -ESTALE : -ENODEV;
-}
-
-int node_attr(struct fs *fs, const struct node *node, struct stat *attr)
-{
-    const struct file_row *row = node->row;
-    const struct tunables *tunables = engine_tunables(fs->engine);
-    uint64_t id = node->kind == NODE_LIMIT ? node->object : node_instance(node);
-    const struct instance *instance = engine_instance(fs->engine, id);
-    struct instance_attr of;
-
-    *attr = (struct stat){.st_ino = node_id(node->kind, node->object, node->number),
-                          .st_nlink = 1,
-                          .st_blksize = 4096};
-    if (node->kind == NODE_PMC)
-        return pmc_node_attr(fs, node, attr);
-    if (!instance)
-        return gone_node_attr(node);
-    engine_instance_attr(instance, &of);
-    attr->st_mode = (row->is ? S_IFDIR : S_IFREG) | row->mode;
-    if (row->is)
-        attr->st_nlink = dir_links(fs, node, of.pmcs);
-    if (row->is == DIR_ROOT)
-        attr->st_mode = S_IFDIR | (mode_t)tunable_u64(tunables, TUNABLE_ROOTMODE);
-    if (node->kind == NODE_TUNABLE && tunable_row((enum tunable)node->object)->at_start)
-        attr->st_mode &= ~(mode_t)0222;
-    attr_times(attr, row->flags & FILE_FRESH ? fs->metrics_opened_ns : fs->started_ns);
-    if (node->kind == NODE_INSTANCE && node->object)
-        instance_node_attr(node, &of, attr);
-    return 0;
-}
-
-double node_attr_timeout(const struct node *node)
-{
-    return node->row->flags & FILE_FRESH ? 0 : TIMEOUT_S;
-}
-
 const char *node_label(const struct node *node, char *label)
 {
     if (node->kind == NODE_TUNABLE)
@@ -491,12 +361,4 @@ const char *node_label(const struct node *node, char *label)
     snprintf(label, 32, "cpu%u/%u", (unsigned)(node->object >> 16 & 0xffff),
              (unsigned)(node->object & 0xffff));
     return label;
-}
-
-/* Takes no lock in the kernel, unlike names, so it may be done before the reply to chmod. */
-void attributes_forget(struct fs *fs, enum node_kind kind, uint64_t object)
-{
-    for (unsigned number = NODE_DIR; number < file_rows(kind); number++)
-        if (file_row(kind, number))
-            fuse_lowlevel_notify_inval_inode(fs->session, node_id(kind, object, number), -1, 0);
 }

@@ -53,6 +53,8 @@ struct node_entry {
     char scratch[32];
 };
 bool node_next(struct fs *fs, const struct node *dir, uint64_t cookie, struct node_entry *entry);
+/* Is this row of the directory's kind there? An instance has less than the root. */
+bool node_has(const struct node *dir, const struct file_row *row);
 /* Does the directory need the catalogue of events? */
 bool node_needs_catalog(const struct node *dir);
 
