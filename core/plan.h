@@ -1,8 +1,8 @@
 /*
- * Between the parts of a change (change_parse.c, change_prepare.c, and of its second stage
- * change_check.c, change_links.c, change_targets.c, change_rows.c, change_limits.c). Unless it says
- * otherwise with the engine's lock, on a change that is not applied yet. 0 or -errno with the
- * sentence in change->err.
+ * Between the parts of a change (change.c, change_command.c, change_parse.c, change_prepare.c, and
+ * of its second stage change_check.c, change_links.c, change_targets.c, change_rows.c,
+ * change_limits.c). Unless it says otherwise with the engine's lock, on a change that is not
+ * applied yet. 0 or -errno with the sentence in change->err.
  */
 #pragma once
 
@@ -17,6 +17,13 @@ static inline bool wanted_is_system(const struct wanted *wanted)
 {
     return wanted->word.kind == TARGET_CPU || wanted->word.kind == TARGET_CGROUP;
 }
+
+/* change.c. NULL: no memory. */
+struct change *change_new(struct pmc *pmc, enum cause cause);
+void change_free(struct change *change);
+/* The PMC is busy with it from now on: CALL_WORK. slow: for the pool. */
+int change_begin(struct call *call, struct change *change, bool slow);
+bool change_takes_long(const struct pmc *pmc); /* to read its counters, or to close them */
 
 int change_parse(struct change *change, const char *text, size_t len, struct err *err);
 void change_prepare(struct change *change); /* stage one, without the lock; sets change->rc */

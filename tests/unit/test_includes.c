@@ -278,6 +278,7 @@ static const struct {
     {"drain", 59},
     {"change_parse", 53},
     {"change_prepare", 53},
+    {"change_command", 53},
     {"change.c", 53},
     {"foreign", 60},
     {"deaths", 60},
