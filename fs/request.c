@@ -4,6 +4,7 @@
  */
 #include "fs/request.h"
 
+#include "fs/interrupt.h"
 #include "fs/loop.h"
 #include "fs/notify.h"
 #include "fs/pool.h"
@@ -196,41 +197,6 @@ static int request_run(struct request *rq)
     return rq->run(rq);
 }
 
-/* Tells a request with a slow work. Not fs_lock(): a reload waits for works, this one perhaps. */
-static bool slow_interrupt(struct fs *fs, fuse_req_t req)
-{
-    struct request *rq;
-
-    pthread_mutex_lock(&fs->lock);
-    for (rq = fs->slow; rq && rq->req != req; rq = rq->slow_next)
-        ;
-    if (rq)
-        rq->interrupted = true;
-    pthread_mutex_unlock(&fs->lock);
-    return rq != NULL;
-}
-
-/*
- * libfuse calls this with its request's lock held; the request may be anywhere on its way. One that
- * is parked ends at once; one with a slow work when the work ends, which may look.
- */
-static void request_interrupted(fuse_req_t req, void *data)
-{
-    struct fs *fs = data;
-    struct request *rq;
-
-    if (slow_interrupt(fs, req))
-        return;
-    fs_lock(fs);
-    rq = park_take(&fs->park, req);
-    if (!rq)
-        rq = share_take(&fs->share, req);
-    if (rq)
-        request_end(rq, -EINTR);
-    else
-        fs_unlock(fs);
-}
-
 /* CALL_WAIT, or what a request that wants to wait is told instead. With the lock. */
 static int request_may_wait(struct request *rq)
 {
@@ -243,56 +209,6 @@ static int request_may_wait(struct request *rq)
     if (rq->hears_interrupt && fuse_req_interrupted(rq->req))
         return -EINTR;
     return park_admit(&rq->fs->park, rq);
-}
-
-/*
- * Before the first time it is parked, held for long or given to the pool. Without the lock: libfuse
- * may call back at once, holding its own.
- */
-static void request_hear(struct request *rq)
-{
-    if (!rq->hears_interrupt)
-        fuse_req_interrupt_func(rq->req, request_interrupted, rq->fs);
-    rq->hears_interrupt = true;
-}
-
-/* With the lock, which it lets go of meanwhile. Then not fs_lock(): a reload waits for works, and
- * they perhaps for this thread of the pool. */
-static void request_hear_between(struct request *rq)
-{
-    fs_unlock(rq->fs);
-    request_hear(rq);
-    pthread_mutex_lock(&rq->fs->lock);
-}
-
-/* With the lock, before and after a slow work. */
-static void slow_enter(struct request *rq)
-{
-    struct request **head = &rq->fs->slow;
-
-    rq->slow_next = *head;
-    rq->slow_link = head;
-    if (*head)
-        (*head)->slow_link = &rq->slow_next;
-    *head = rq;
-}
-
-/* Without the lock; libfuse knew before it called back, so nothing between is missed. */
-static void slow_hear(struct request *rq)
-{
-    request_hear(rq);
-    if (fuse_req_interrupted(rq->req))
-        rq->interrupted = true;
-}
-
-static void slow_leave(struct request *rq)
-{
-    if (!rq->slow_link)
-        return;
-    *rq->slow_link = rq->slow_next;
-    if (rq->slow_next)
-        rq->slow_next->slow_link = rq->slow_link;
-    rq->slow_link = NULL;
 }
 
 static void work_count(struct fs *fs)
@@ -321,7 +237,7 @@ static int work_run(struct request *rq)
     pthread_mutex_lock(&fs->lock); /* also while a reload waits for this very work */
     if (--fs->works == 0)
         pthread_cond_broadcast(&fs->changed);
-    slow_leave(rq);
+    interrupt_slow_end(rq);
     request_refresh(rq);
     rq->call.work = NULL;
     return work->finish(&rq->call, work);
@@ -379,10 +295,10 @@ static void request_settle(struct request *rq, int rc)
             bool heard = rq->req && rq->call.work->slow;
             work_count(fs);
             if (heard)
-                slow_enter(rq);
+                interrupt_slow_begin(rq);
             fs_unlock(fs);
             if (heard)
-                slow_hear(rq);
+                interrupt_slow_hear(rq);
         } else if (rc == CALL_WAIT && rq->req) {
             rc = request_may_wait(rq);
             if (rc != CALL_WAIT)
@@ -394,7 +310,7 @@ static void request_settle(struct request *rq, int rc)
                 fs_unlock(fs);
                 return;
             }
-            request_hear_between(rq);
+            interrupt_hear_between(rq);
             rc = request_run(rq);
             continue;
         } else {
@@ -416,7 +332,7 @@ static bool request_owes(struct request *rq)
 
     if (!owes || rq->hears_interrupt || !share_is_long(rq))
         return owes;
-    request_hear_between(rq);
+    interrupt_hear_between(rq);
     return share_owes(share, rq, now_of(rq->fs));
 }
 

@@ -86,7 +86,7 @@ bool request_remembers(struct request *rq);
 void request_work(struct request *rq);
 /* Without the lock: go on with requests that were parked and woken, or held long enough. */
 void fs_run_ready(struct fs *fs);
-/* A parked request which was taken off (with the lock held; returns without): ends it with rc. */
+/* One that was parked or held, taken off (with the lock; returns without): ends it with rc. */
 void request_end(struct request *rq, int rc);
 
 /* Waits while a reload is under way. */
