@@ -11,87 +11,7 @@
 
 #define MODE_HYPERVISOR   3u
 #define FRAME_HYPERVISOR  ((uint64_t)-32)
-#define NOBODY            UINT32_MAX /* of a task that is gone; in maps the kernel */
 #define KERNEL_HALF(addr) ((addr) >> 63 != 0)
-
-/* ---- numbers ---- */
-
-static uint32_t shown_pid(const struct recording *recording, uint32_t pid)
-{
-    const struct recording_plan *plan = &recording->plan;
-
-    if (pid == 0 || pid == NOBODY)
-        return 0;
-    return plan->view ? (uint32_t)plan->host->view_pid(plan->view, (pid_t)pid) : pid;
-}
-
-static void forget_pid(const struct recording *recording, uint32_t pid)
-{
-    const struct recording_plan *plan = &recording->plan;
-
-    if (plan->view && pid != 0 && pid != NOBODY)
-        plan->host->view_forget(plan->view, (pid_t)pid);
-}
-
-static void translate_body(const struct recording *recording, struct record *record)
-{
-    switch ((enum record_type)record->type) {
-    case RECORD_SAMPLE: {
-        struct record_sample *sample = (struct record_sample *)record;
-
-        sample->pid = shown_pid(recording, sample->pid);
-        sample->tid = shown_pid(recording, sample->tid);
-        break;
-    }
-    case RECORD_COMM: {
-        struct record_comm *comm = (struct record_comm *)record;
-
-        comm->pid = shown_pid(recording, comm->pid);
-        comm->tid = shown_pid(recording, comm->tid);
-        break;
-    }
-    case RECORD_FORK:
-    case RECORD_EXIT: {
-        struct record_task *task = (struct record_task *)record;
-
-        task->pid = shown_pid(recording, task->pid);
-        task->tid = shown_pid(recording, task->tid);
-        task->ppid = shown_pid(recording, task->ppid);
-        task->ptid = shown_pid(recording, task->ptid);
-        break;
-    }
-    case RECORD_MAP: {
-        struct record_map *map = (struct record_map *)record;
-
-        if (map->pid == NOBODY)
-            break;
-        map->pid = shown_pid(recording, map->pid);
-        map->tid = shown_pid(recording, map->tid);
-        break;
-    }
-    default:
-        break;
-    }
-}
-
-/* All numbers of a record that lies in the batch. */
-static void translate(const struct recording *recording, struct record *record)
-{
-    struct record_tail *tail = record_tail(record);
-
-    if (record_is_note(record)) {
-        struct record_note *note = (struct record_note *)record;
-
-        note->pid = shown_pid(recording, note->pid);
-        note->tid = shown_pid(recording, note->tid);
-        return;
-    }
-    translate_body(recording, record);
-    if (tail) {
-        tail->pid = shown_pid(recording, tail->pid);
-        tail->tid = shown_pid(recording, tail->tid);
-    }
-}
 
 /* ---- the batch ---- */
 
@@ -119,7 +39,7 @@ static void batch_copy(struct recording *recording, const struct record *record)
     buf_add(&recording->batch, record, record->size);
     copy = batch_added(recording, begun);
     if (copy)
-        translate(recording, copy);
+        recording_translate(recording, copy);
 }
 
 /* note's numbers are the daemon's. */
@@ -131,7 +51,7 @@ static void batch_note(struct recording *recording, const struct note *note)
     record_add_note(&recording->batch, note);
     added = batch_added(recording, begun);
     if (added)
-        translate(recording, added);
+        recording_translate(recording, added);
 }
 
 /* How many records were left out, and why. */
@@ -235,7 +155,8 @@ static void execs_settle(struct recording *recording)
 /* An end without a count says nothing of a process that has no number there. */
 static bool end_is_idle(const struct recording *recording, const struct record_note *note)
 {
-    return note->head.type == RECORD_COUNT && note->n == 0 && shown_pid(recording, note->pid) == 0;
+    return note->head.type == RECORD_COUNT && note->n == 0 &&
+           recording_shown_pid(recording, note->pid) == 0;
 }
 
 /* The records that exits made of one. The end of a process is the end of its number. */
@@ -250,7 +171,7 @@ static void take_told(struct recording *recording, bool wanted)
         if (wanted && !end_is_idle(recording, note))
             batch_copy(recording, record);
         if (record->type == RECORD_COUNT)
-            forget_pid(recording, note->pid);
+            recording_forget_pid(recording, note->pid);
         at += record->size;
     }
     if (told->failed)
@@ -363,7 +284,8 @@ static bool is_file(const struct record_map *map)
 
 static void want_file(struct recording *recording, const struct record_map *map)
 {
-    const struct wanted_file wanted = {.pid = map->pid, .shown = shown_pid(recording, map->pid)};
+    const struct wanted_file wanted = {.pid = map->pid,
+                                       .shown = recording_shown_pid(recording, map->pid)};
     struct buf *all = &recording->wanted;
     const size_t begun = all->len;
 
@@ -419,9 +341,9 @@ static void put_task(struct recording *recording, const struct record *record)
         return;
     }
     if (record->type == RECORD_FORK) { /* whoever had the number is dead */
-        forget_pid(recording, task->tid);
+        recording_forget_pid(recording, task->tid);
         if (task->pid != task->ppid) {
-            forget_pid(recording, task->pid);
+            recording_forget_pid(recording, task->pid);
             recording_unmark_left(recording, task->pid);
         }
     } else if (task->pid == task->tid) {
@@ -432,7 +354,7 @@ static void put_task(struct recording *recording, const struct record *record)
     batch_copy(recording, record);
     account(recording, record);
     if (record->type == RECORD_EXIT && task->tid != task->pid)
-        forget_pid(recording, task->tid);
+        recording_forget_pid(recording, task->tid);
 }
 
 static void put_comm(struct recording *recording, const struct record *record)

@@ -1,6 +1,7 @@
 /*
  * Between the parts of a recording (recording.c: its life and drains; recording_put.c: what becomes
- * of one record). Everything is used under the drain's mutex, unless it says otherwise.
+ * of one record; recording_pids.c: its numbers). Everything is used under the drain's mutex, unless
+ * it says otherwise.
  */
 #pragma once
 
@@ -11,6 +12,7 @@
 #include <stdatomic.h>
 
 #define EXECS_MAX 64
+#define NOBODY    UINT32_MAX /* of a task that is gone; in maps the kernel */
 
 /* A process that executed a program whose path is not known yet. */
 struct exec {
@@ -76,3 +78,8 @@ void recording_left_print(const struct recording *recording, struct buf *out);
 const char *recording_left_scan(struct recording *recording, const char *text);
 /* The batch goes into the log, unless the recording is held. */
 void recording_flush(struct recording *recording);
+/* As the attacher knows it; 0: not at all, or NOBODY. */
+uint32_t recording_shown_pid(const struct recording *recording, uint32_t pid);
+void recording_forget_pid(const struct recording *recording, uint32_t pid); /* who had it is gone */
+/* All numbers of a record that lies in the batch. */
+void recording_translate(const struct recording *recording, struct record *record);

@@ -247,6 +247,7 @@ static const struct {
     {"recording.c", 24},
     {"recording_keep", 24},
     {"recording_left", 24},
+    {"recording_pids", 24},
     {"recording_put", 24},
     {"rests", 59},
     {"reader.h", 59},
