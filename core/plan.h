@@ -1,8 +1,8 @@
 /*
  * Between the parts of a change (change.c, change_command.c, change_parse.c, change_prepare.c, and
- * of its second stage change_check.c, change_links.c, change_targets.c, change_rows.c,
- * change_limits.c). Unless it says otherwise with the engine's lock, on a change that is not
- * applied yet. 0 or -errno with the sentence in change->err.
+ * of its second stage change_check.c, change_settings.c, change_links.c, change_targets.c,
+ * change_rows.c, change_limits.c). Unless it says otherwise with the engine's lock, on a change
+ * that is not applied yet. 0 or -errno with the sentence in change->err.
  */
 #pragma once
 
@@ -55,6 +55,10 @@ int plan_lifetime(struct change *change);
 
 /* change_rows.c: after the links are planned. */
 int plan_rows(struct change *change);
+
+/* change_settings.c: is there one that cannot change in this state; one that is out of place? */
+int check_open(struct change *change);
+int check_places(struct change *change);
 
 /* change_sampling.c. Events that can be sampled, the log's size; then, once it is known what
  * starts, how they are sampled, and what the log needs. */

@@ -276,6 +276,7 @@ static const struct {
     {"change_record", 52},
     {"change_notes", 52},
     {"change_sampling", 53},
+    {"change_settings", 53},
     {"drain", 59},
     {"change_parse", 53},
     {"change_prepare", 53},
