@@ -1,6 +1,5 @@
 /*
- * The kernel as an oracle (reference: groups of enabled, flexible events are checked against the
- * real counters when they are opened, whoever else uses them). A leader must be enabled for that.
+ * Does a PMU count, and if not, why: cycles are opened, and run for a moment.
  */
 #include "backends/perf/probe.h"
 
@@ -10,18 +9,15 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 #endif
 
-#define GROUP_MAX   64
 #define SPIN_ROUNDS 200000
 
 int probe_open(const struct perf_event_attr *attr, int cpu)
@@ -36,27 +32,7 @@ int probe_open(const struct perf_event_attr *attr, int cpu)
     return 0;
 }
 
-/* A thread that sleeps, so that events on it are never put on the hardware. */
-struct parked {
-    pthread_t thread;
-    pid_t tid;
-    sem_t ready, leave;
-};
-
-static void *parked_run(void *arg)
-{
-    struct parked *parked = arg;
-
-    parked->tid = (pid_t)syscall(SYS_gettid);
-    sem_post(&parked->ready);
-    while (sem_wait(&parked->leave) < 0) {
-        /* interrupted by a signal */
-    }
-    return NULL;
-}
-
-/* Signals are for the main loop: a helper thread must take none. */
-static bool thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
+bool probe_thread(pthread_t *thread, void *(*run)(void *), void *arg)
 {
     sigset_t all, old;
 
@@ -67,63 +43,7 @@ static bool thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
     return rc == 0;
 }
 
-static bool parked_start(struct parked *parked)
-{
-    sem_init(&parked->ready, 0, 0);
-    sem_init(&parked->leave, 0, 0);
-    if (!thread_start(&parked->thread, parked_run, parked))
-        return false;
-    while (sem_wait(&parked->ready) < 0) {
-        /* interrupted by a signal */
-    }
-    return true;
-}
-
-static void parked_stop(struct parked *parked)
-{
-    sem_post(&parked->leave);
-    pthread_join(parked->thread, NULL);
-    sem_destroy(&parked->ready);
-    sem_destroy(&parked->leave);
-}
-
-/* A group on a parked thread, growing while the kernel accepts. */
-struct group {
-    pid_t tid;
-    unsigned n;
-    int fd[GROUP_MAX];
-};
-
-static bool group_add(struct group *group, const struct perf_event_attr *attr)
-{
-    struct perf_event_attr copy = *attr;
-
-    if (group->n == GROUP_MAX)
-        return false;
-    copy.disabled = 0;
-    int fd = event_open(&copy, group->tid, -1, group->n > 0 ? group->fd[0] : -1, 0);
-    if (fd < 0)
-        return false;
-    group->fd[group->n++] = fd;
-    return true;
-}
-
-static unsigned group_fill(struct group *group, const struct perf_event_attr *attr, unsigned max)
-{
-    unsigned added = 0;
-
-    while (added < max && group_add(group, attr))
-        added++;
-    return added;
-}
-
-static void group_clear(struct group *group)
-{
-    while (group->n > 0)
-        close(group->fd[--group->n]);
-}
-
-static void filler_attr(const struct pmu *pmu, struct perf_event_attr *attr)
+void probe_filler(const struct pmu *pmu, struct perf_event_attr *attr)
 {
     memset(attr, 0, sizeof(*attr));
     attr->size = sizeof(*attr);
@@ -133,28 +53,11 @@ static void filler_attr(const struct pmu *pmu, struct perf_event_attr *attr)
     attr->exclude_hv = 1;
 }
 
-static void generic_attr(const struct pmu *pmu, uint64_t which, struct perf_event_attr *attr)
+void probe_generic(const struct pmu *pmu, uint64_t which, struct perf_event_attr *attr)
 {
-    filler_attr(pmu, attr);
+    probe_filler(pmu, attr);
     attr->type = PERF_TYPE_HARDWARE;
     attr->config = which | (pmu->extended ? (uint64_t)pmu->type << 32 : 0);
-}
-
-/* General counters first; then the generic events that still fit have a counter of their own. */
-static void count_counters(struct pmu *pmu, struct group *group)
-{
-    static const uint64_t fixed[] = {PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_HW_INSTRUCTIONS,
-                                     PERF_COUNT_HW_REF_CPU_CYCLES};
-    struct perf_event_attr attr;
-
-    filler_attr(pmu, &attr);
-    pmu->general = group_fill(group, &attr, GROUP_MAX - PMU_FIXED);
-    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
-        generic_attr(pmu, fixed[i], &attr);
-        if (group_add(group, &attr))
-            pmu->fixed_event[pmu->fixed++] = fixed[i];
-    }
-    group_clear(group);
 }
 
 /* An event without a counter of its own. Branches have none anywhere; instructions have none on
@@ -167,7 +70,7 @@ static bool choose_filler(struct pmu *pmu)
     struct perf_event_attr attr;
 
     for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++) {
-        generic_attr(pmu, candidates[i], &attr);
+        probe_generic(pmu, candidates[i], &attr);
         pmu->filler_type = attr.type;
         pmu->filler_config = attr.config;
         if (probe_open(&attr, -1) == 0)
@@ -227,11 +130,11 @@ static void *core_test_run(void *arg)
     if (cpus_count(&pmu->cpus) > 0)
         stay_on(pmu);
     pmu->extended = test->hybrid;
-    generic_attr(pmu, PERF_COUNT_HW_CPU_CYCLES, &attr);
+    probe_generic(pmu, PERF_COUNT_HW_CPU_CYCLES, &attr);
     int rc = probe_open(&attr, -1);
     if (rc < 0 && pmu->extended) {
         pmu->extended = false;
-        generic_attr(pmu, PERF_COUNT_HW_CPU_CYCLES, &attr);
+        probe_generic(pmu, PERF_COUNT_HW_CPU_CYCLES, &attr);
         rc = probe_open(&attr, -1);
     }
     test->error = -rc;
@@ -290,10 +193,9 @@ static void say_open_error(char *text, size_t size, int error)
 void probe_core(struct pmu *pmu, bool hybrid)
 {
     struct core_test test = {.pmu = pmu, .hybrid = hybrid};
-    struct parked parked;
     pthread_t thread;
 
-    if (!thread_start(&thread, core_test_run, &test)) {
+    if (!probe_thread(&thread, core_test_run, &test)) {
         snprintf(pmu->why, sizeof(pmu->why), "no thread could be made to try %s", pmu->name);
         return;
     }
@@ -305,12 +207,8 @@ void probe_core(struct pmu *pmu, bool hybrid)
                  "%s can be opened but counts nothing (a virtual machine "
                  "whose PMU is only pretended?)",
                  pmu->name);
-    if (pmu->why[0] || !choose_filler(pmu) || !parked_start(&parked))
-        return;
-    struct group group = {.tid = parked.tid};
-    count_counters(pmu, &group);
-    parked_stop(&parked);
-    pmu->width = counter_width(pmu);
+    if (!pmu->why[0] && choose_filler(pmu) && probe_counters(pmu))
+        pmu->width = counter_width(pmu);
 }
 
 static bool in_virtual_machine(void)
@@ -354,83 +252,6 @@ void probe_say_no_core(const struct pmus *pmus, char *text, size_t size)
                  "a processor it does not know)");
 }
 
-/* The own counter of attr: its index among pmu->fixed, or -1. The group holds every general
- * counter. */
-static int find_fixed(const struct pmu *pmu, struct group *group,
-                      const struct perf_event_attr *attr)
-{
-    struct perf_event_attr filler, own;
-    int found = -1;
-
-    filler_attr(pmu, &filler);
-    group_fill(group, &filler, pmu->general);
-    bool has = group_add(group, attr);
-    group_clear(group);
-    for (unsigned i = 0; has && found < 0 && i < pmu->fixed; i++) {
-        generic_attr(pmu, pmu->fixed_event[i], &own);
-        group_fill(group, &filler, pmu->general);
-        group_add(group, &own);
-        if (!group_add(group, attr))
-            found = (int)i;
-        group_clear(group);
-    }
-    return found;
-}
-
-/* How many general counters one attr takes; its own counter, if it has one, is filled first. */
-static unsigned general_cost(const struct pmu *pmu, struct group *group,
-                             const struct perf_event_attr *attr, int fixed)
-{
-    struct perf_event_attr filler, own;
-    unsigned beside = 0;
-
-    if (fixed >= 0) {
-        generic_attr(pmu, pmu->fixed_event[fixed], &own);
-        group_add(group, &own);
-    }
-    bool fits = group_add(group, attr);
-    filler_attr(pmu, &filler);
-    if (fits)
-        beside = group_fill(group, &filler, pmu->general);
-    group_clear(group);
-    return fits && beside < pmu->general ? pmu->general - beside : 0;
-}
-
-static uint64_t low_bits(unsigned n)
-{
-    return n >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1;
-}
-
-void probe_rows(const struct pmu *pmu, const struct perf_event_attr *attr, uint64_t *rows,
-                unsigned *needed)
-{
-    struct perf_event_attr copy = *attr;
-    struct parked parked;
-
-    *rows = 0;
-    *needed = 0;
-    if (pmu->general + pmu->fixed == 0 || !parked_start(&parked))
-        return;
-    struct group group = {.tid = parked.tid};
-    copy.sample_period = 0;
-    int fixed = find_fixed(pmu, &group, &copy);
-    unsigned cost = general_cost(pmu, &group, &copy, fixed);
-    unsigned alone = group_fill(&group, &copy, pmu->general + pmu->fixed);
-    group_clear(&group);
-    parked_stop(&parked);
-
-    alone = fixed >= 0 && alone > 0 ? alone - 1 : alone;
-    *needed = cost > 1 && fixed < 0 ? cost : 1;
-    if (cost == 1)
-        *rows = low_bits(alone < pmu->general ? alone : pmu->general);
-    else if (cost > 1 && fixed < 0)
-        *rows = low_bits(pmu->general);
-    if (fixed >= 0)
-        *rows |= (uint64_t)1 << (pmu->general + (unsigned)fixed);
-    if (!*rows)
-        *needed = 0;
-}
-
 #if defined(__aarch64__)
 /* Loads, stores and arithmetic, as cores of Arm's number them: a loop cannot leave them all at
  * zero. */
@@ -443,7 +264,7 @@ static void *vendor_test_run(void *arg)
     if (cpus_count(&pmu->cpus) > 0)
         stay_on(pmu);
     for (size_t i = 0; !pmu->vendor_counts && i < sizeof(codes) / sizeof(codes[0]); i++) {
-        filler_attr(pmu, &attr);
+        probe_filler(pmu, &attr);
         attr.type = pmu->type;
         attr.config = codes[i];
         pmu->vendor_counts = counts_something(&attr);
@@ -456,7 +277,7 @@ static bool vendor_counts(struct pmus *pmus, struct pmu *pmu)
     pthread_t thread;
 
     pthread_mutex_lock(&pmus->lock);
-    if (!pmu->vendor_tried && thread_start(&thread, vendor_test_run, pmu)) {
+    if (!pmu->vendor_tried && probe_thread(&thread, vendor_test_run, pmu)) {
         pthread_join(thread, NULL);
         pmu->vendor_tried = true;
     }

@@ -6,6 +6,8 @@
 
 #include "backends/perf/pmu.h"
 
+#include <pthread.h>
+
 struct perf_event_attr;
 
 /*
@@ -26,3 +28,11 @@ void probe_rows(const struct pmu *pmu, const struct perf_event_attr *attr, uint6
 const char *probe_lacks(struct pmus *pmus, struct pmu *pmu, uint64_t code);
 /* Can it be opened, disabled, on this thread (cpu < 0) or on a CPU? 0 or -errno. */
 int probe_open(const struct perf_event_attr *attr, int cpu);
+
+/* Between probe.c and probe_rows.c. Fills general, fixed and fixed_event; false: no thread. */
+bool probe_counters(struct pmu *pmu);
+/* An event of the PMU without a counter of its own; one of the kernel's generic ones. */
+void probe_filler(const struct pmu *pmu, struct perf_event_attr *attr);
+void probe_generic(const struct pmu *pmu, uint64_t which, struct perf_event_attr *attr);
+/* One that takes no signals: these are for the main loop. */
+bool probe_thread(pthread_t *thread, void *(*run)(void *), void *arg);
