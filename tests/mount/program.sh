@@ -100,6 +100,24 @@ t_through_mount_8() {
     unmount_and_wait "$T/d"
 }
 
+# All that mount(8) lists as independent of the file system, also where it would not hand them on.
+t_the_options_of_mount_8_are_known() {
+    for option in async sync atime noatime diratime nodiratime relatime norelatime strictatime nostrictatime \
+        lazytime nolazytime dirsync auto noauto defaults dev nodev exec noexec suid nosuid iversion noiversion \
+        mand nomand loud silent symfollow nosymfollow _netdev nofail user nouser users nousers owner noowner \
+        group nogroup rw ro remount x-systemd.automount X-mount.mkdir; do
+        "$BIN" --check -o "$option" >"$T/said" 2>&1 || die "$option: $(cat "$T/said")"
+        [[ ! -s $T/said ]] || die "$option: $(cat "$T/said")"
+    done
+    installed
+    mkdir "$T/d"
+    mount -t fuse.pmcfs -o nosymfollow,silent,mand,iversion pmcfs "$T/d"
+    is "$(flags_of "$T/d")" rw,relatime,nosymfollow
+    mount -o remount,ro "$T/d"
+    is "$(flags_of "$T/d")" ro,relatime,nosymfollow
+    unmount_and_wait "$T/d"
+}
+
 # flags_of DIRECTORY: of the mount, without those that are always there.
 flags_of() { findmnt -no OPTIONS "$1" | sed 's/,nosuid,nodev,noexec//; s/,user_id.*//'; }
 
