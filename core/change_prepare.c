@@ -54,8 +54,8 @@ static int explain_self(struct change *change)
     struct err said = change->err;
 
     return err_set(&change->err, E40,
-                   "%s (self is asked about like any other: a process that is not "
-                   "dumpable, or has other rights than who opened the file, is refused)",
+                   "%s (self is who opened the file and has these rights; any other writer is "
+                   "asked about like any process)",
                    said.text);
 }
 

@@ -27,6 +27,8 @@ struct rights {
     uint64_t capabilities; /* effective set */
     bool superuser;        /* CAP_PERFMON or CAP_SYS_ADMIN in the initial user namespace */
     int userns_fd;         /* its user namespace, or -1 when that is the daemon's */
+    /* Who opened for writing, and the program's file: it may observe itself. 0: not known. */
+    uint64_t opener, program_dev, program_ino;
 };
 
 /* A process (or one thread) somebody named, held so that its number cannot come to mean another. */
@@ -90,6 +92,8 @@ struct host {
      * *out is made with malloc; free with rights_free(). 0 or -ENOMEM/-EIO.
      */
     int (*rights)(struct host_state *state, pid_t tid, uid_t uid, gid_t gid, struct rights **out);
+    /* Notes in them which process that is. NULL: cannot be known. */
+    void (*opener)(struct host_state *state, pid_t tid, struct rights *rights);
 
     /*
      * Hold the process that `number` means in the PID namespace of the requesting thread `tid`.
@@ -106,7 +110,10 @@ struct host {
     uint64_t (*process_key)(const struct process *process); /* equal iff the same process (start
                                                                time mixed in) (locked) */
     bool (*process_alive)(const struct process *process);   /* not a zombie, number not reused */
-    /* The kernel's ptrace read check as the opener: 0, or E40, E44. */
+    /*
+     * The kernel's ptrace read check as the opener, which passes it for itself while it has these
+     * rights and runs that program: 0, or E40, E44.
+     */
     int (*may_observe)(struct host_state *state, const struct rights *rights,
                        const struct process *process, struct err *err);
     /* The same for a number of the daemon's namespace (descendants found at attach): 0, -EPERM,

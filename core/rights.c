@@ -5,6 +5,7 @@
 #include "core/scan.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,8 @@ void rights_print(const struct rights *rights, struct buf *out)
     buf_u64(out, rights->capabilities);
     buf_str(out, rights->superuser ? " 1 " : " 0 ");
     buf_i64(out, rights->userns_fd);
+    buf_printf(out, " %" PRIu64 " %" PRIu64 " %" PRIu64, rights->opener, rights->program_dev,
+               rights->program_ino);
     for (unsigned i = 0; i < rights->n_groups; i++) {
         buf_char(out, ' ');
         buf_u64(out, rights->groups[i]);
@@ -94,6 +97,10 @@ static bool fields_scan(struct scan *scan, struct rights *rights)
             return false;
         rights->userns_fd = (int)fd;
     }
+    if (!scan_u64(scan, UINT64_MAX, &rights->opener) ||
+        !scan_u64(scan, UINT64_MAX, &rights->program_dev) ||
+        !scan_u64(scan, UINT64_MAX, &rights->program_ino))
+        return false;
     return groups_scan(scan, rights);
 }
 

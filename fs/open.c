@@ -118,6 +118,8 @@ void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         request_free(rq);
         return;
     }
+    if ((fi->flags & O_ACCMODE) != O_RDONLY && rq->fs->host->opener)
+        rq->fs->host->opener(rq->fs->host_state, rq->call.tid, rq->rights);
     rq->gone_ok = true;
     rq->patient = true;
     rq->run = open_run;

@@ -3,10 +3,14 @@
  * number cannot come to mean another while we look.
  */
 #include "backends/linux/caller.h"
+#include "backends/linux/process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef CAP_PERFMON
@@ -70,6 +74,34 @@ int linux_caller_rights(struct host_state *state, pid_t tid, uid_t uid, gid_t gi
     }
     *out = rights;
     return 0;
+}
+
+/* The file that a process executes; what the kernel knows of it, without asking its file system. */
+static bool program_find(pid_t pid, struct rights *rights)
+{
+    struct statx file;
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO, &file) < 0)
+        return false;
+    rights->program_dev = (uint64_t)file.stx_dev_major << 32 | file.stx_dev_minor;
+    rights->program_ino = file.stx_ino;
+    return true;
+}
+
+void linux_caller_opener(struct host_state *state, pid_t tid, struct rights *rights)
+{
+    pid_t pid = linux_caller_pid(state, tid);
+    if (pid && program_find(pid, rights))
+        rights->opener = linux_pid_key(state, pid);
+}
+
+bool caller_is_opener(struct host_state *state, const struct rights *rights, pid_t pid)
+{
+    struct rights now;
+    return rights->opener && linux_pid_key(state, pid) == rights->opener &&
+           program_find(pid, &now) && now.program_dev == rights->program_dev &&
+           now.program_ino == rights->program_ino;
 }
 
 pid_t linux_caller_pid(struct host_state *state, pid_t tid)

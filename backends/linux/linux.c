@@ -115,6 +115,7 @@ const struct host linux_host = {
     .cpus_possible = host_cpus_possible,
     .cpus_online = host_cpus_online,
     .rights = linux_caller_rights,
+    .opener = linux_caller_opener,
     .process_open = linux_process_open,
     .process_free = linux_process_free,
     .process_pid = linux_process_pid,

@@ -5,6 +5,7 @@
  * CAP_SYS_PTRACE, and unlike maps it is also right for what has no memory any more.
  */
 #include "backends/linux/observe.h"
+#include "backends/linux/caller.h"
 #include "backends/linux/opener.h"
 
 #include <errno.h>
@@ -88,7 +89,50 @@ static bool is_home(const struct host_state *state, pid_t pid)
     return ns_identify(pid, "user", &ns) == 0 && ns_same(&ns, &state->userns);
 }
 
-int observe_check(const struct host_state *state, const struct rights *rights, pid_t pid, pid_t tid)
+/* Do the three (real, effective, saved) ids of a status line equal id? */
+static bool ids_are(const char *status, const char *key, unsigned id, bool *mixed)
+{
+    unsigned real, effective, saved;
+    const char *p = proc_field(status, key);
+    if (!p || sscanf(p, "%u %u %u", &real, &effective, &saved) != 3)
+        return false;
+    *mixed = real != effective || real != saved;
+    return real == id && effective == id && saved == id;
+}
+
+/* Has the thread the ids of the opener in all three places, and nothing to regain? */
+static bool has_rights_of(const struct rights *rights, pid_t tid)
+{
+    bool mixed;
+    char *status = proc_task_text(tid, "status");
+    const char *permitted = status ? proc_field(status, "CapPrm") : NULL;
+    bool has = permitted && ids_are(status, "Uid", rights->uid, &mixed) &&
+               ids_are(status, "Gid", rights->gid, &mixed) &&
+               !(strtoull(permitted, NULL, 16) & ~rights->capabilities);
+    free(status);
+    return has;
+}
+
+/*
+ * To the kernel nobody is forbidden to observe itself, dumpable or not. A descriptor may have been
+ * inherited from somebody else, or from before an exec or a change of rights: that is another.
+ */
+static bool is_itself(struct host_state *state, const struct rights *rights, pid_t pid)
+{
+    char path[32];
+    pid_t *tids;
+    size_t n;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    if (!caller_is_opener(state, rights, pid) || proc_numbers(AT_FDCWD, path, &tids, &n) < 0)
+        return false;
+    bool same = n > 0;
+    for (size_t i = 0; same && i < n; i++)
+        same = has_rights_of(rights, tids[i]);
+    free(tids);
+    return same;
+}
+
+int observe_check(struct host_state *state, const struct rights *rights, pid_t pid, pid_t tid)
 {
     struct check check;
     if (pid == state->self)
@@ -106,18 +150,7 @@ int observe_check(const struct host_state *state, const struct rights *rights, p
             rc = proc_alive(pid) ? -EPERM : -ESRCH;
     }
     check_free(&check);
-    return rc;
-}
-
-/* Do the three (real, effective, saved) ids of a status line equal id? */
-static bool ids_are(const char *status, const char *key, unsigned id, bool *mixed)
-{
-    unsigned real, effective, saved;
-    const char *p = proc_field(status, key);
-    if (!p || sscanf(p, "%u %u %u", &real, &effective, &saved) != 3)
-        return false;
-    *mixed = real != effective || real != saved;
-    return real == id && effective == id && saved == id;
+    return rc == -EPERM && is_itself(state, rights, pid) ? 0 : rc;
 }
 
 /* Capabilities that a status names, of those that nobody can be asked about for pmcfs. */

@@ -97,6 +97,73 @@ t_self_needs_no_right() {
     attach a "${PID_OF[mine]}"
 }
 
+# acting_as 'PYTHON': with become(user), write(file or descriptor, text), child(function), the tree in M.
+acting_as() {
+    python "$T/io" <<P
+import errno, os, sys
+M, io = sys.argv[1:]
+def become(user):
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+def write(file, text):
+    fd = file if isinstance(file, int) else os.open(file, os.O_WRONLY)
+    try:
+        os.write(fd, str(text).encode())
+        return "ok"
+    except OSError as e:
+        return errno.errorcode[e.errno]
+def child(does):
+    ours, its = os.pipe()
+    if os.fork() == 0:
+        os.write(its, does().encode())
+        os._exit(0)
+    os.close(its)
+    os.wait()
+    return os.read(ours, 99).decode()
+$1
+P
+}
+
+# A process that has changed its user is not dumpable; who may observe it but itself?
+t_who_opened_is_its_own_self() {
+    mount_pmcfs
+    for name in a b c d; do alices $name event=page-faults; done
+    is "$(acting_as '
+become(1000)
+print(write(M + "/a/target", "self"), write(M + "/b/ctl", "start"), write(M + "/c/target", os.getpid()),
+    write(M + "/d/target", "tid:self"))
+bytearray(b"x" * 4096 * 500)
+for name in "abcd": print(int(open(M + "/" + name + "/count").read()) >= 500)
+print(write(M + "/a/ctl", "stop"), write(M + "/a/config", "descendants=on"), write(M + "/a/ctl", "start"))' |
+        xargs)" 'ok ok ok ok True True True True ok ok ok'
+}
+
+t_who_inherited_the_descriptor_is_not_the_openers_self() {
+    mount_pmcfs
+    alices a event=page-faults
+    cp "$HELPERS/io" "$T/io"
+    chmod 711 "$T/io"
+    is "$(acting_as '
+def opened_before():
+    os.setgroups([]); os.setegid(1000); os.seteuid(1000)
+    fd = os.open(M + "/a/target", os.O_WRONLY)
+    early = write(fd, "self") # it can become root again
+    os.seteuid(0); os.setegid(0)
+    become(1000)
+    return early + " " + child(lambda: write(fd, "self")) + " " + write(fd, "self")
+print(child(opened_before))
+def executes():
+    become(1000)
+    fd = os.open(M + "/a/target", os.O_WRONLY)
+    os.set_inheritable(fd, True)
+    os.execv(io, [io, "fd", str(fd), "self"])
+sys.stdout.flush()
+if os.fork() == 0: executes()
+os.wait()' | xargs)" 'EPERM EPERM ok EPERM'
+    like "$(cat "$M/a/error")" '^EPERM E40 target: .*self is who opened the file'
+}
+
 t_system_scope_is_for_the_superuser_unless_allowed() {
     mount_pmcfs
     alices a event=context-switches
