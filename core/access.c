@@ -3,6 +3,7 @@
  */
 #include "core/access.h"
 
+#include "core/engine.h"
 #include "core/instance.h"
 #include "core/pmc.h"
 
@@ -56,6 +57,11 @@ static bool mode_grants(mode_t mode, uid_t uid, gid_t gid, mode_t need, const st
     else if (rights_in_group(rights, gid))
         need <<= 3;
     return (mode & need) == need;
+}
+
+bool engine_may_read(const struct pmc *pmc, const struct rights *rights)
+{
+    return access_read(pmc, pmc->instance, rights);
 }
 
 /* What path lookup and open of NAME/count would say. */

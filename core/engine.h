@@ -63,6 +63,8 @@ struct pmc *engine_pmc_named(struct instance *instance, const char *name);
 struct pmc *engine_pmc_next(struct instance *instance, uint64_t after);
 struct pmc *engine_pmc_after(struct engine *engine, uint64_t after); /* of all instances */
 void engine_pmc_attr(const struct pmc *pmc, struct pmc_attr *attr);
+/* By its permission bits and the group `readers`: its count and what belongs to that. */
+bool engine_may_read(const struct pmc *pmc, const struct rights *rights);
 struct instance *engine_pmc_instance(const struct pmc *pmc); /* NULL: released */
 size_t engine_pmc_count(const struct engine *engine);
 

@@ -123,13 +123,14 @@ int engine_rename(struct call *call, const char *from, const char *to)
     return CALL_DONE;
 }
 
-/* The readers' way in is shown as the group's x: `chmod u+x` hands it back, and did not mean it. */
+/* The readers' way in is shown as an x: `chmod u+x` hands it back, and did not mean it. */
 int engine_chmod(struct call *call, mode_t mode)
 {
     struct pmc *pmc = call->pmc;
+    mode_t shown = pmc->mode & 077 ? 07 : 070;
 
-    if (call->engine->readers != (gid_t)-1 && !(pmc->mode & 070) && (mode & 070) == 010)
-        mode &= ~(mode_t)010;
+    if (call->engine->readers != (gid_t)-1 && !(pmc->mode & shown) && (mode & shown & ~0111u) == 0)
+        mode &= ~shown;
     pmc->mode = mode & 0777;
     return CALL_DONE;
 }

@@ -39,7 +39,7 @@ struct fs {
     uint64_t trim_ns;  /* when it gives free memory back; UINT64_MAX: nothing has changed since */
     bool attributes_stale; /* main tells the kernel to ask again for all attributes */
     uint64_t metrics_opened_ns;
-    gid_t readers;           /* (gid_t)-1: none */
+    gid_t readers;           /* (gid_t)-1: none; fs_set_readers() */
     struct sink engine_sink; /* of the present engine */
 
     /* fixed before the first thread */
@@ -59,4 +59,5 @@ struct fs {
     _Atomic uint64_t last_fh;
     atomic_bool stopping; /* requests do not wait any more */
     atomic_bool initialised;
+    atomic_bool had_readers; /* bits that were shown for them may still be remembered */
 };

@@ -299,8 +299,7 @@ static int write_done(struct request *rq)
     if (rq->handle)
         rq->handle->written = true;
     if (is_tunable(rq, TUNABLE_READERS)) {
-        rq->fs->readers = rq->group;
-        engine_set_readers(rq->fs->engine, rq->group);
+        fs_set_readers(rq->fs, rq->group);
         rq->fs->attributes_stale = true;
     }
     return CALL_DONE;

@@ -179,6 +179,14 @@ bool group_find(const char *name, gid_t *gid)
     return true;
 }
 
+void fs_set_readers(struct fs *fs, gid_t gid)
+{
+    fs->readers = gid;
+    if (gid != (gid_t)-1)
+        fs->had_readers = true;
+    engine_set_readers(fs->engine, gid);
+}
+
 void readers_resolve(struct fs *fs)
 {
     char name[sizeof((struct tunable_value *)0)->text];
@@ -190,7 +198,6 @@ void readers_resolve(struct fs *fs)
     if (!group_find(name, &gid))
         say(LOG_WARNING, "readers: there is no group \"%s\": nobody gains by it", name);
     fs_lock(fs);
-    fs->readers = gid;
-    engine_set_readers(fs->engine, gid);
+    fs_set_readers(fs, gid);
     fs_unlock(fs);
 }

@@ -35,5 +35,7 @@ void mount_end(const struct mount_settings *settings);
  * list of groups, so no lock.
  */
 bool group_find(const char *name, gid_t *gid);
-/* The number of the group in the tunable `readers`, for fs and engine. Takes the lock. */
+/* For fs and engine. With the lock. */
+void fs_set_readers(struct fs *fs, gid_t gid);
+/* The number of the group in the tunable `readers`, set. Takes the lock. */
 void readers_resolve(struct fs *fs);

@@ -33,20 +33,35 @@ static int held_node_attr(struct fs *fs, const struct node *node, struct stat *a
 }
 
 /*
- * A PMC's files have its directory's r and w bits where there is something to read and write. To
- * the group `readers` a PMC that gives its own group nothing is shown as theirs, for a few files.
+ * To the group `readers` a PMC that is its owner's alone is shown as theirs, for a few files.
+ * Another is shown as everybody's, and an open of these looks who it is; what others could not
+ * reach before stays closed.
  */
+static void readers_attr(const struct fs *fs, const struct file_row *row, mode_t mode,
+                         struct stat *attr)
+{
+    bool theirs = row->is || (row->flags & FILE_READERS), as_others = mode & 077;
+    mode_t bit = row->is ? 01 : 04;
+
+    if (as_others && !row->is && !(mode & 01))
+        attr->st_mode &= ~(mode_t)07;
+    if (!theirs)
+        return;
+    attr->st_mode |= as_others ? bit : bit << 3;
+    if (!as_others)
+        attr->st_gid = fs->readers;
+}
+
+/* A PMC's files have its directory's r and w bits where there is something to read and write. */
 static int pmc_node_attr(struct fs *fs, const struct node *node, struct stat *attr)
 {
     struct pmc *pmc = engine_pmc(fs->engine, node->object);
     const struct file_row *row = node->row;
     struct pmc_attr of;
-    bool readers;
 
     if (!pmc)
         return held_node_attr(fs, node, attr);
     engine_pmc_attr(pmc, &of);
-    readers = fs->readers != (gid_t)-1 && !(of.mode & 070);
     attr->st_uid = of.uid;
     attr->st_gid = of.gid;
     attr_times(attr, of.changed_ns);
@@ -57,10 +72,8 @@ static int pmc_node_attr(struct fs *fs, const struct node *node, struct stat *at
         attr->st_mode = S_IFREG | (row->show || row->stream ? of.mode & 0444 : 0) |
                         (row->store ? of.mode & 0222 : 0);
     }
-    if (readers && (row->is || (row->flags & FILE_READERS))) {
-        attr->st_gid = fs->readers;
-        attr->st_mode |= row->is ? 0010 : 0040;
-    }
+    if (fs->readers != (gid_t)-1)
+        readers_attr(fs, row, of.mode, attr);
     return 0;
 }
 

@@ -27,9 +27,18 @@ static int open_may(const struct file_row *row, int flags)
     return 0;
 }
 
-static bool open_wants_rights(const struct file_row *row, int flags)
+static bool open_wants_rights(const struct fs *fs, const struct file_row *row, int flags)
 {
-    return (row->flags & FILE_RIGHTS) || (flags & O_ACCMODE) != O_RDONLY;
+    return (row->flags & FILE_RIGHTS) || (flags & O_ACCMODE) != O_RDONLY ||
+           ((row->flags & FILE_READERS) && fs->had_readers);
+}
+
+/* It may be shown as readable by everybody for the sake of the group `readers`. */
+static bool open_is_not_theirs(const struct request *rq)
+{
+    return rq->fs->had_readers && (rq->node.row->flags & FILE_READERS) &&
+           (rq->flags & O_ACCMODE) != O_WRONLY && rq->rights &&
+           !engine_may_read(rq->call.pmc, rq->rights);
 }
 
 static int open_run(struct request *rq)
@@ -39,6 +48,8 @@ static int open_run(struct request *rq)
 
     if (rq->gone)
         return -ESTALE; /* the kernel looks the name up anew: ENOENT, or its successor */
+    if (open_is_not_theirs(rq))
+        return -EACCES;
     if (!(row->flags & FILE_PLAIN) || (rq->flags & O_ACCMODE) != O_RDONLY) {
         struct handle *handle = handle_make(&fs->handles, rq->fh);
         if (!handle)
@@ -111,7 +122,7 @@ void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     rq->fh = ++rq->fs->last_fh;
     rq->flags = fi->flags;
     rc = open_may(rq->node.row, fi->flags);
-    if (rc == 0 && open_wants_rights(rq->node.row, fi->flags))
+    if (rc == 0 && open_wants_rights(rq->fs, rq->node.row, fi->flags))
         rc = caller_rights(rq->fs, &rq->call, &rq->rights);
     if (rc < 0) {
         fuse_reply_err(req, -rc);

@@ -110,6 +110,43 @@ t_a_change_of_some_bits_leaves_the_readers_their_way() {
     eventually 5 '[[ $(stat -c %a "$M/a") == 700 ]]'
 }
 
+t_readers_read_what_is_shared_with_another_group_too() {
+    mount_pmcfs -o "readers=$BOB,dirmode=0777"
+    local file mode
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/event" page-faults)" ok
+    # of MODE: as the group of the PMC, as a reader, as neither
+    of() {
+        as "$ALICE" chmod "$1" "$M/a"
+        for file in count detail status; do
+            setpriv --reuid 1003 --regid 1003 --groups "$ALICE" -- cat "$M/a/$file" >/dev/null
+            as "$BOB" cat "$M/a/$file" >/dev/null
+            fails_with EACCES "as 1002 cat $M/a/$file"
+        done
+        for file in config event target ctl samples error; do
+            fails_with EACCES "as $BOB cat $M/a/$file"
+            fails_with EACCES "as 1002 cat $M/a/$file"
+        done
+        for file in event ctl count; do
+            is "$(result_as "$BOB" write "$M/a/$file" x) $(result_as 1002 write "$M/a/$file" x)" 'EACCES EACCES'
+        done
+        is "$(as "$BOB" cut -f 1 "$M/counts") $(as 1002 cut -f 1 "$M/counts")" 'a '
+    }
+    for mode in 750 u-w u+w 754 770 776; do of $mode; done
+    as "$ALICE" chmod 705 "$M/a"
+    as "$BOB" ls "$M/a" >/dev/null
+    as 1002 cat "$M/a/count" >/dev/null
+    fails_with EACCES "setpriv --reuid 1003 --regid 1003 --groups $ALICE -- cat $M/a/count"
+    as "$ALICE" chmod 776 "$M/a"
+    # What a former reader still remembers is looked at all the same.
+    exec {held}<"$M/a"
+    accepted "$M/admin/tunables/readers" -
+    fails_with EACCES "as $BOB cat /dev/fd/$held/count"
+    eventually 5 '[[ $(stat -c %a "$M/a" "$M/a/count" | xargs) == "776 666" ]]'
+    as "$ALICE" chmod 755 "$M/a"
+    as 1002 cat "$M/a/count" "$M/a/config" >/dev/null
+}
+
 t_readers_takes_effect_when_it_is_written() {
     mount_pmcfs
     mkdir -m 700 "$M/a"
