@@ -83,12 +83,12 @@ static void without(int capability, const char *what)
     say(LOG_WARNING, "without CAP_%s: %s", name, what);
 }
 
-/* Every thread of every target takes a descriptor. */
+/* Every thread of every target takes one; enough for 64 events of 256 threads are not few. */
 static void descriptors_tell(void)
 {
     struct rlimit limit;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < 1 << 20)
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < 16384)
         say(LOG_WARNING,
             "without CAP_SYS_RESOURCE: no more than %llu descriptors, one for each event and "
             "thread or CPU",

@@ -329,6 +329,17 @@ t_no_descriptor_for_a_target_is_emfile_with_both_numbers() {
     like "$(cat "$M/a/error")" 'needs 1 descriptor to hold the target, has 0: pmcfs may have 64 '
 }
 
+t_few_descriptors_are_said_at_the_start_and_enough_are_not() {
+    local limit
+    mkdir "$T/d"
+    for limit in 1000 20000; do
+        prlimit --nofile=$limit:$limit setpriv --bounding-set=-sys_resource -- "$BIN" "$T/d" 2>"$T/said$limit"
+        unmount_and_wait "$T/d"
+    done
+    like "$(cat "$T/said1000")" 'without CAP_SYS_RESOURCE: no more than 1000 descriptors'
+    is "$(grep -c descriptors "$T/said20000" || :)" 0
+}
+
 t_the_limit_of_descriptors_is_raised() {
     RUN_DAEMON=(prlimit --nofile=64:4096 --)
     mount_pmcfs
