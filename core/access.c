@@ -7,7 +7,6 @@
 #include "core/instance.h"
 #include "core/pmc.h"
 
-#include <linux/capability.h>
 #include <sys/stat.h>
 
 bool access_superuser(const struct rights *rights)
@@ -42,16 +41,15 @@ bool access_foreign(const struct engine *engine, const struct rights *rights)
 
 static bool reads_all(const struct engine *engine, const struct rights *rights)
 {
-    const uint64_t dac = (UINT64_C(1) << CAP_DAC_OVERRIDE) | (UINT64_C(1) << CAP_DAC_READ_SEARCH);
-
-    if (rights->userns_fd < 0 && (rights->superuser || (rights->capabilities & dac)))
-        return true;
-    return engine->readers != (gid_t)-1 && rights_in_group(rights, engine->readers);
+    return (rights->userns_fd < 0 && rights->superuser) ||
+           (engine->readers != (gid_t)-1 && rights_in_group(rights, engine->readers));
 }
 
-/* Has the mode the bits, of S_IROTH | S_IXOTH, for who is this uid and in these groups? */
+/* Has the mode the bits, of S_IROTH | S_IXOTH, for who has these rights? */
 static bool mode_grants(mode_t mode, uid_t uid, gid_t gid, mode_t need, const struct rights *rights)
 {
+    if (rights_pass_bits(rights, uid, gid))
+        return true;
     if (rights->uid == uid)
         need <<= 6;
     else if (rights_in_group(rights, gid))

@@ -19,6 +19,12 @@ struct host_state;
  * What the process that opened a file (or made the request, for mkdir and the like) may do.
  * Captured once, kept as long as the file is open. Owned by whoever captured it.
  */
+struct id_range {
+    uint32_t first, count; /* 0: none */
+};
+
+#define MAPPED_MAX 8 /* ranges that are remembered; ids of others are taken for not mapped */
+
 struct rights {
     uid_t uid; /* fs uid, in the daemon's user namespace */
     gid_t gid;
@@ -27,6 +33,8 @@ struct rights {
     uint64_t capabilities; /* effective set */
     bool superuser;        /* CAP_PERFMON or CAP_SYS_ADMIN in the initial user namespace */
     int userns_fd;         /* its user namespace, or -1 when that is the daemon's */
+    /* The ids that its user namespace knows, in the daemon's: its capabilities reach that far. */
+    struct id_range uids[MAPPED_MAX], gids[MAPPED_MAX];
     /* Who opened for writing, and the program's file: it may observe itself. 0: not known. */
     uint64_t opener, program_dev, program_ino;
 };
@@ -223,5 +231,7 @@ struct rights *rights_scan(const char *text);
 /* Frees the memory only (the descriptor is named by a printed form). */
 void rights_forget(struct rights *rights);
 /* A copy with a namespace descriptor of its own; NULL: no memory, no descriptor. */
+/* Do its capabilities pass over the permission bits of what this user and this group have? */
+bool rights_pass_bits(const struct rights *rights, uid_t uid, gid_t gid);
 struct rights *rights_copy(const struct rights *rights);
 bool rights_in_group(const struct rights *rights, gid_t gid);

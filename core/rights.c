@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,6 +45,41 @@ struct rights *rights_copy(const struct rights *rights)
     return copy;
 }
 
+static bool range_has(const struct id_range ranges[MAPPED_MAX], uint32_t id)
+{
+    for (int i = 0; i < MAPPED_MAX; i++)
+        if (id - ranges[i].first < ranges[i].count && id >= ranges[i].first)
+            return true;
+    return false;
+}
+
+bool rights_pass_bits(const struct rights *rights, uid_t uid, gid_t gid)
+{
+    const uint64_t dac = (UINT64_C(1) << CAP_DAC_OVERRIDE) | (UINT64_C(1) << CAP_DAC_READ_SEARCH);
+
+    if (!(rights->capabilities & dac))
+        return false;
+    return rights->userns_fd < 0 || (range_has(rights->uids, uid) && range_has(rights->gids, gid));
+}
+
+static void ranges_print(const struct id_range ranges[MAPPED_MAX], struct buf *out)
+{
+    for (int i = 0; i < MAPPED_MAX; i++)
+        buf_printf(out, " %" PRIu32 " %" PRIu32, ranges[i].first, ranges[i].count);
+}
+
+static bool ranges_scan(struct scan *scan, struct id_range ranges[MAPPED_MAX])
+{
+    uint64_t first, count;
+
+    for (int i = 0; i < MAPPED_MAX; i++) {
+        if (!scan_u64(scan, UINT32_MAX, &first) || !scan_u64(scan, UINT32_MAX, &count))
+            return false;
+        ranges[i] = (struct id_range){(uint32_t)first, (uint32_t)count};
+    }
+    return true;
+}
+
 void rights_print(const struct rights *rights, struct buf *out)
 {
     buf_u64(out, rights->uid);
@@ -55,6 +91,10 @@ void rights_print(const struct rights *rights, struct buf *out)
     buf_i64(out, rights->userns_fd);
     buf_printf(out, " %" PRIu64 " %" PRIu64 " %" PRIu64, rights->opener, rights->program_dev,
                rights->program_ino);
+    if (rights->userns_fd >= 0) {
+        ranges_print(rights->uids, out);
+        ranges_print(rights->gids, out);
+    }
     for (unsigned i = 0; i < rights->n_groups; i++) {
         buf_char(out, ' ');
         buf_u64(out, rights->groups[i]);
@@ -100,6 +140,9 @@ static bool fields_scan(struct scan *scan, struct rights *rights)
     if (!scan_u64(scan, UINT64_MAX, &rights->opener) ||
         !scan_u64(scan, UINT64_MAX, &rights->program_dev) ||
         !scan_u64(scan, UINT64_MAX, &rights->program_ino))
+        return false;
+    if (rights->userns_fd >= 0 &&
+        !(ranges_scan(scan, rights->uids) && ranges_scan(scan, rights->gids)))
         return false;
     return groups_scan(scan, rights);
 }

@@ -379,8 +379,23 @@ void test_rights(void)
     check(nobody->uid == 77 && nobody->gid == 78 && nobody->n_groups == 0 &&
               nobody->capabilities == 0 && !nobody->superuser,
           "a requester that is not visible");
+    const struct rights *remapped = actor_named("remapped root")->rights;
+    check(rights_pass_bits(remapped, 100000, 165535) &&
+              !rights_pass_bits(remapped, 99999, 100000) &&
+              !rights_pass_bits(remapped, 100000, 165536) && !rights_pass_bits(remapped, 1000, 0) &&
+              !rights_pass_bits(actor_named("remapped bare")->rights, 100000, 100000) &&
+              !rights_pass_bits(actor_named("bare root")->rights, 0, 0) &&
+              rights_pass_bits(mine, 1, 2),
+          "capabilities pass over bits as far as ids are mapped");
     struct buf out;
     buf_init(&out, NULL, 0);
+    rights_print(remapped, &out);
+    read = rights_scan(buf_text(&out));
+    check(read && rights_pass_bits(read, 100000, 165535) &&
+              !rights_pass_bits(read, 100000, 165536) && read->n_groups == 0,
+          "and do so when printed and read");
+    rights_forget(read);
+    buf_clear(&out);
     host->opener(state, getpid(), mine);
     rights_print(mine, &out);
     read = rights_scan(buf_text(&out));

@@ -7,9 +7,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -36,6 +38,17 @@ static int groups_read(const char *status, struct rights *rights)
     return p ? 0 : -EIO;
 }
 
+/* Lines of "inside outside count": what is outside, in our user namespace. */
+static void ranges_read(pid_t tid, const char *map, struct id_range ranges[MAPPED_MAX])
+{
+    char *text = proc_task_text(tid, map), *rest = NULL;
+    int n = 0;
+    for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line && n < MAPPED_MAX;
+         line = strtok_r(NULL, "\n", &rest), n++)
+        sscanf(line, "%*u %" SCNu32 " %" SCNu32, &ranges[n].first, &ranges[n].count);
+    free(text);
+}
+
 static int rights_read(const struct host_state *state, pid_t tid, struct rights *rights)
 {
     const uint64_t super = 1ULL << CAP_PERFMON | 1ULL << CAP_SYS_ADMIN;
@@ -54,6 +67,8 @@ static int rights_read(const struct host_state *state, pid_t tid, struct rights 
         rights->superuser = (rights->capabilities & super) != 0;
         return 0;
     }
+    ranges_read(tid, "uid_map", rights->uids);
+    ranges_read(tid, "gid_map", rights->gids);
     rights->userns_fd = ns_open(tid, "user");
     return rights->userns_fd < 0 ? -EIO : 0;
 }

@@ -124,6 +124,53 @@ t_uid_0_of_a_container_observes_its_processes_and_is_no_superuser() {
     says one EPERM 'result write /pmc/admin/cpu0/1 disabled'
 }
 
+# many_users 'SHELL': as root of a user namespace that has the users 100000 to 165535 of the host as 0 to 65535.
+many_users() {
+    python "$1" <<'P'
+import ctypes, os, sys
+made, mapped = os.pipe(), os.pipe()
+pid = os.fork()
+if pid == 0:
+    assert ctypes.CDLL(None).unshare(0x10000000) == 0
+    os.write(made[1], b"x")
+    os.read(mapped[0], 1)
+    os.setgroups([])
+    os.setresgid(0, 0, 0)
+    os.setresuid(0, 0, 0)
+    os.execv("/bin/sh", ["sh", "-c", sys.argv[2], "sh", sys.argv[1]])
+os.read(made[0], 1)
+for which in "uid_map", "gid_map":
+    with open("/proc/%d/%s" % (pid, which), "w") as file:
+        file.write("0 100000 65536")
+os.write(mapped[1], b"x")
+sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+P
+}
+
+# What the kernel lets it read stands in the tables, too: PMCs of all of its users, and of no others.
+t_root_of_a_container_with_many_users_reads_what_they_have() {
+    mount_pmcfs
+    mkdir -m 755 "$M/instances/one"
+    chown 100000:100000 "$M/instances/one"
+    chmod 1777 "$M/instances/one"
+    as 100033 mkdir "$M/instances/one/w" "$M/w"
+    as "$ALICE" mkdir "$M/instances/one/a" "$M/a"
+    for pmc in instances/one/w instances/one/a w a; do accepted "$M/$pmc/event" page-faults; done
+    local readable='for n; do cat "$n/count" >/dev/null 2>&1 && echo "$n"; done'
+    for dir in "$M" "$M/instances/one"; do
+        is "$(many_users "cd '$dir'; set -- a w; $readable")" w
+        is "$(many_users "cut -f 1 '$dir/counts'" | grep -v /)" w
+        is "$(many_users "grep -c '^pmcfs_count_total{instance=\"\",' '$dir/metrics.prom'")" 1
+    done
+    is "$(many_users "cut -f 1 '$M/counts'" | xargs)" 'instances/one/w w'
+    chmod 1700 "$M/instances/one"
+    is "$(many_users "cut -f 1 '$M/counts'" | xargs)" 'instances/one/w w'
+    chown 0:0 "$M/instances/one"
+    is "$(many_users "cut -f 1 '$M/counts'" | xargs)" w
+    is "$(many_users "setpriv --reuid 33 --regid 33 --clear-groups cut -f 1 '$M/counts'")" w
+    is "$(many_users "setpriv --reuid 34 --regid 34 --clear-groups cut -f 1 '$M/counts'")" ''
+}
+
 t_the_whole_tree_in_a_privileged_container_is_the_superusers() {
     need_boxes
     mount_sim
