@@ -222,7 +222,7 @@ static struct frame_query part_query(const struct part *part)
 
 /* Every part gets its text. */
 static int parts_name(struct stacks *stacks, const struct host *host, struct host_state *state,
-                      struct log_files *files, uid_t uid, bool kernel_symbols, uint64_t deadline_ns)
+                      struct log_files *files, const struct frame_asker *asker)
 {
     struct frame_query *queries = calloc(stacks->n_parts + 1, sizeof(*queries)), *query = queries;
     int rc = 0;
@@ -233,8 +233,7 @@ static int parts_name(struct stacks *stacks, const struct host *host, struct hos
         if (is_wanted(&stacks->parts[i]))
             *query++ = part_query(&stacks->parts[i]);
     if (query > queries && host->names)
-        host->names(state, files, uid, kernel_symbols, queries, (size_t)(query - queries),
-                    deadline_ns);
+        host->names(state, files, asker, queries, (size_t)(query - queries));
     query = queries;
     for (uint32_t i = 0; i < stacks->n_parts; i++) {
         struct part *part = &stacks->parts[i];
@@ -331,8 +330,7 @@ static void lines_add(struct buf *out, struct stacks *stacks)
 }
 
 int folded_text(struct log *log, const struct host *host, struct host_state *host_state,
-                struct log_files *files, uid_t uid, bool kernel_symbols, uint64_t deadline_ns,
-                struct buf *out)
+                struct log_files *files, const struct frame_asker *asker, struct buf *out)
 {
     struct folder *folder = calloc(1, sizeof(*folder));
     int rc = -ENOMEM;
@@ -340,7 +338,7 @@ int folded_text(struct log *log, const struct host *host, struct host_state *hos
     if (folder && (folder->spaces = spaces_new(SPACES_BYTES)))
         rc = folder_fill(folder, log);
     if (rc == 0)
-        rc = parts_name(&folder->stacks, host, host_state, files, uid, kernel_symbols, deadline_ns);
+        rc = parts_name(&folder->stacks, host, host_state, files, asker);
     if (rc == 0)
         rc = parts_rank(&folder->stacks);
     if (rc == 0)

@@ -13,12 +13,11 @@
 /*
  * The text for what the log holds now, in order of its lines; what was too much for memory stands
  * in a last line "[too-many-stacks] N", so that all counts add up to the samples held. System calls
- * and waiting (names, until deadline_ns): in a work. files NULL: none were held; they must live as
+ * and waiting (names): in a work. files NULL: none were held; they must live as
  * long as this runs, and may be added to meanwhile. 0 or -ENOMEM.
  */
 int folded_text(struct log *log, const struct host *host, struct host_state *host_state,
-                struct log_files *files, uid_t uid, bool kernel_symbols, uint64_t deadline_ns,
-                struct buf *out);
+                struct log_files *files, const struct frame_asker *asker, struct buf *out);
 
 /* Is what is mapped here no file that others see? Then code in it was made by the program. */
 bool folded_map_is_jit(const struct record_map *map);

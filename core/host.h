@@ -9,6 +9,7 @@
 #include "core/cpus.h"
 #include "core/err.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -76,6 +77,19 @@ struct frame_query {
     uint64_t address;             /* as sampled */
     char *name;                   /* answered, on the heap; NULL: not to be had */
 };
+
+/* Who wants names, and for how long he waits. */
+struct frame_asker {
+    uid_t uid;
+    bool superuser; /* names of the kernel, too */
+    uint64_t deadline_ns;
+    const atomic_bool *interrupted; /* he waits no more; NULL: cannot be known */
+};
+
+static inline bool frame_asker_is_gone(const struct frame_asker *asker)
+{
+    return asker->interrupted && atomic_load(asker->interrupted);
+}
 
 struct host {
     const char *name;
@@ -181,9 +195,9 @@ struct host {
      * stands in the records (0: not known); system calls, which wait while the process changes its
      * address space, as long as it likes: never on behalf of two users at once; one caller at a
      * time, names and files_count may run meanwhile. names: answered by a helper process without
-     * rights, one per call (so never for two users), that may die or hang: after deadline_ns what
-     * is missing stays NULL. files NULL: none are held. Never waits for another's helper. Slow: in
-     * a work.
+     * rights, one per call (so never for two users), that may die or hang: what is missing when
+     * its asker no longer waits stays NULL. files NULL: none are held. Never waits for another's
+     * helper. Slow: in a work.
      */
     struct log_files *(*files_new)(struct host_state *state, unsigned max); /* NULL: no memory */
     void (*files_take)(struct log_files *files, pid_t pid, uint32_t shown,
@@ -194,8 +208,8 @@ struct host {
     void (*files_print)(const struct log_files *files, struct buf *out);
     int (*files_adopt)(struct host_state *state, const char *printed, struct log_files **files);
     void (*files_keep)(struct log_files *files); /* frees the memory, keeps the descriptors */
-    void (*names)(struct host_state *state, struct log_files *files, uid_t uid, bool kernel_symbols,
-                  struct frame_query *queries, size_t n, uint64_t deadline_ns);
+    void (*names)(struct host_state *state, struct log_files *files,
+                  const struct frame_asker *asker, struct frame_query *queries, size_t n);
 
     /*
      * Open a cgroup (v2) directory named by `path` as the requester tid sees it: beneath its cgroup

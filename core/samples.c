@@ -115,9 +115,7 @@ struct folding {
     const struct engine *engine;
     struct log *log;             /* a reference */
     struct recording *recording; /* a reference, or NULL */
-    uid_t uid;
-    bool kernel_symbols;
-    uint64_t deadline_ns;
+    struct frame_asker asker;
     struct buf text;
     int rc;
 };
@@ -134,8 +132,8 @@ static void folding_run(struct work *work)
         recording_drain(recording, true, &any);
         files = recording_files(recording);
     }
-    folding->rc = folded_text(folding->log, engine->host, engine->host_state, files, folding->uid,
-                              folding->kernel_symbols, folding->deadline_ns, &folding->text);
+    folding->rc = folded_text(folding->log, engine->host, engine->host_state, files,
+                              &folding->asker, &folding->text);
     if (recording)
         recording_unref(recording);
     log_unref(folding->log);
@@ -147,23 +145,28 @@ static int folding_keep(struct call *call, const struct folding *folding)
     const uint64_t limit = tunable_u64(&call->engine->tunables, TUNABLE_MAX_LOG_PER_USER);
     const size_t len = folding->text.len;
 
-    if (!call->open ||
-        open_file_keep(call->open, call->engine, folding->uid, len > call->room ? len : 0, limit))
+    if (!call->open || open_file_keep(call->open, call->engine, folding->asker.uid,
+                                      len > call->room ? len : 0, limit))
         return CALL_DONE;
     return err_set(
         &call->err, P11,
         "a text of %zu bytes is kept until it is read, and max_log_per_user (or the instance's "
         "max_log) leaves uid %u less: close other open samples.folded, release a PMC, or set a "
         "smaller logsize",
-        len, (unsigned)folding->uid);
+        len, (unsigned)folding->asker.uid);
 }
 
 static int folding_finish(struct call *call, struct work *work)
 {
     struct folding *folding = (struct folding *)work;
-    int rc = folding->rc || folding->text.failed ? err_set(&call->err, E32, "no memory")
-                                                 : folding_keep(call, folding);
+    int rc;
 
+    if (frame_asker_is_gone(&folding->asker))
+        rc = -EINTR; /* nobody is left who would read it */
+    else if (folding->rc || folding->text.failed)
+        rc = err_set(&call->err, E32, "no memory");
+    else
+        rc = folding_keep(call, folding);
     if (rc == CALL_DONE && folding->text.len) {
         buf_free(call->out);
         *call->out = folding->text;
@@ -187,9 +190,12 @@ int show_samples_folded(struct call *call)
     folding->engine = call->engine;
     folding->log = log_ref(pmc->log);
     folding->recording = pmc->recording ? recording_ref(pmc->recording) : NULL;
-    folding->uid = call->rights ? call->rights->uid : call->uid;
-    folding->kernel_symbols = call->rights && call->rights->superuser;
-    folding->deadline_ns = call->now_ns + SYMBOLS_NS;
+    folding->asker = (struct frame_asker){
+        .uid = call->rights ? call->rights->uid : call->uid,
+        .superuser = call->rights && call->rights->superuser,
+        .deadline_ns = call->now_ns + SYMBOLS_NS,
+        .interrupted = call->interrupted,
+    };
     buf_init(&folding->text, NULL, 0);
     call->work = &folding->work;
     return CALL_WORK;

@@ -432,7 +432,7 @@ static int print_detail(struct call *call, struct look *look)
         for (unsigned i = 0; i < pmc->set->n; i++) {
             const struct event *event = &pmc->set->event[i];
 
-            buf_word(out, event->written, strlen(event->written));
+            buf_str(out, event->written);
             buf_char(out, '\t');
             if (l < item->links->n)
                 link_print(item->links->link[l], item->shown[l], true, out);

@@ -198,7 +198,9 @@ uint64_t said(const struct target *target, const char *name)
 
 void names_ask(struct log_files *files, struct frame_query *queries, size_t n, unsigned ms)
 {
-    host->names(state, files, 0, false, queries, n, host->now_ns(state) + (uint64_t)ms * 1000000);
+    const struct frame_asker asker = {.deadline_ns = host->now_ns(state) + (uint64_t)ms * 1000000};
+
+    host->names(state, files, &asker, queries, n);
 }
 
 char *name_of(struct log_files *files, const struct mapping *maps, pid_t pid, uint64_t address)
@@ -502,6 +504,35 @@ static bool kernel_symbol(uint64_t *address, char name[128])
     return found;
 }
 
+/* Nobody waits: no helper is asked, no file is blamed. */
+static void test_gone(void)
+{
+    atomic_bool gone = true;
+    struct frame_asker asker = {.deadline_ns = host->now_ns(state) + 60000000000,
+                                .interrupted = &gone};
+    struct log_files *files = host->files_new(state, 64);
+    struct target target = target_start(0, NULL, path_of("symbol_target"), NULL);
+    struct mapping *maps = maps_take(files, target.pid);
+    struct frame_query query = {.map = map_of(maps, said(&target, "hidden_work")),
+                                .pid = (uint32_t)target.pid,
+                                .address = said(&target, "hidden_work")};
+
+    host->names(state, files, &asker, &query, 1);
+    check(!query.name, "who waits no more gets no name");
+    check(name_is(files, maps, &target, "hidden_work", "hidden_work"), "the next one does");
+    target_end(&target);
+    maps_free(maps);
+    host->files_free(files);
+}
+
+static void kernel_ask(struct frame_query *query, bool superuser)
+{
+    const struct frame_asker asker = {.superuser = superuser,
+                                      .deadline_ns = host->now_ns(state) + 1000000000};
+
+    host->names(state, NULL, &asker, query, 1);
+}
+
 static void test_kernel(void)
 {
     struct frame_query query = {0};
@@ -512,13 +543,13 @@ static void test_kernel(void)
         return;
     }
     query.address += 9;
-    host->names(state, NULL, 0, false, &query, 1, host->now_ns(state) + 1000000000);
+    kernel_ask(&query, false);
     check(!query.name, "no kernel symbols where they are not allowed");
-    host->names(state, NULL, 0, true, &query, 1, host->now_ns(state) + 1000000000);
+    kernel_ask(&query, true);
     check(query.name && strcmp(query.name, name) == 0, "a kernel symbol");
     free(query.name);
     query = (struct frame_query){.address = 0x1000};
-    host->names(state, NULL, 0, true, &query, 1, host->now_ns(state) + 1000000000);
+    kernel_ask(&query, true);
     check(!query.name, "what is no address of the kernel has no name there");
 }
 
@@ -572,6 +603,7 @@ int main(int argc, char **argv)
     test_number_used_again();
     test_split();
     test_adopted();
+    test_gone();
     test_kernel();
     test_hostile();
     host->close(state);

@@ -20,6 +20,7 @@
 #define LEFTOVERS_MAX      32
 #define LEFTOVERS_PER_USER 2
 #define END_MS             200
+#define LOOK_MS            50 /* does anybody still want to know? */
 
 struct symbol_leftovers {
     pthread_mutex_t lock;
@@ -34,6 +35,7 @@ struct helper {
     pid_t pid;
     int socket;
     uint64_t deadline_ns;
+    const struct frame_asker *asker;
     size_t at, len; /* of what was received */
     char data[1 << 14];
 };
@@ -119,13 +121,15 @@ static int helper_spawn(int socket, pid_t *pid)
     return -rc;
 }
 
-static int helper_start(struct helper *helper, uint64_t deadline_ns)
+static int helper_start(struct helper *helper, const struct frame_asker *asker,
+                        uint64_t deadline_ns)
 {
     int ends[2], rc;
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return -errno;
     helper->socket = ends[0];
+    helper->asker = asker;
     helper->deadline_ns = deadline_ns;
     helper->at = helper->len = 0;
     rc = helper_spawn(ends[1], &helper->pid);
@@ -158,12 +162,13 @@ static bool helper_wait(const struct helper *helper, short events)
     struct pollfd wait = {.fd = helper->socket, .events = events};
 
     for (;;) {
-        uint64_t now = clock_now_ns();
+        uint64_t now = clock_now_ns(), left_ms;
         int n;
 
-        if (now >= helper->deadline_ns)
+        if (now >= helper->deadline_ns || frame_asker_is_gone(helper->asker))
             return false;
-        n = poll(&wait, 1, (int)((helper->deadline_ns - now) / 1000000 % 1000000 + 1));
+        left_ms = (helper->deadline_ns - now) / 1000000 + 1;
+        n = poll(&wait, 1, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
         if (n > 0)
             return true;
         if (n < 0 && errno != EINTR)
@@ -287,12 +292,12 @@ int symbol_ask(struct host_state *state, struct symbol_job *job, uint64_t deadli
 
     job->n_heard = 0;
     job->blamed = SYMBOL_NONE;
-    if (!leftovers_allow(state->leftovers, job->uid))
+    if (!leftovers_allow(state->leftovers, job->asker->uid))
         return -EAGAIN;
-    rc = helper_start(&helper, deadline_ns);
+    rc = helper_start(&helper, job->asker, deadline_ns);
     if (rc < 0)
         return rc;
     heard = request_send(&helper, job) && answers_take(&helper, job);
-    helper_end(&helper, state->leftovers, job->uid);
+    helper_end(&helper, state->leftovers, job->asker->uid);
     return heard ? 0 : -EIO;
 }

@@ -12,7 +12,7 @@ struct symbol_leftovers *symbol_leftovers_new(void); /* NULL: no memory */
 void symbol_leftovers_free(struct symbol_leftovers *leftovers);
 
 struct symbol_job {
-    uid_t uid;
+    const struct frame_asker *asker; /* how long he waits is given with each ask */
     struct symbol_request size;
     const struct symbol_module *modules;
     const int *fds;

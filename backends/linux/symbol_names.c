@@ -23,8 +23,7 @@ struct wanted {
 
 struct asking {
     struct log_files *files;
-    uid_t uid; /* of who asks */
-    bool superuser;
+    const struct frame_asker *asker;
     struct wanted *wanted;
     size_t n;
     bool retried;        /* a helper had ended over no file */
@@ -62,7 +61,8 @@ static int held_compare(const void *a, const void *b)
 
 static uint32_t process_of(const struct asking *asking, uint32_t pid)
 {
-    return symbol_files_of_process(asking->files, pid, asking->uid, asking->superuser);
+    return symbol_files_of_process(asking->files, pid, asking->asker->uid,
+                                   asking->asker->superuser);
 }
 
 /* What of the things held may know it. A child has its parent's code, and its parent's map of it.
@@ -194,7 +194,7 @@ static bool round_end(struct asking *asking, const struct symbol_job *job, int r
     }
     if (rc == 0)
         return asking->n_queries == QUERIES_MAX;
-    if (rc != -EIO)
+    if (rc != -EIO || frame_asker_is_gone(job->asker))
         return false;
     if (job->blamed == SYMBOL_NONE) {
         bool retry = !asking->retried;
@@ -210,11 +210,10 @@ static bool round_end(struct asking *asking, const struct symbol_job *job, int r
 }
 
 /* Each helper gets half of the time that is left: one that hangs leaves some for the next. */
-static bool round_run(struct host_state *state, struct asking *asking, uid_t uid,
-                      uint64_t deadline_ns)
+static bool round_run(struct host_state *state, struct asking *asking)
 {
-    uint64_t now = clock_now_ns();
-    struct symbol_job job = {.uid = uid,
+    const uint64_t now = clock_now_ns(), deadline_ns = asking->asker->deadline_ns;
+    struct symbol_job job = {.asker = asking->asker,
                              .modules = asking->modules,
                              .fds = asking->fds,
                              .queries = asking->queries,
@@ -231,21 +230,20 @@ static bool round_run(struct host_state *state, struct asking *asking, uid_t uid
     return round_end(asking, &job, rc);
 }
 
-void linux_names(struct host_state *state, struct log_files *files, uid_t uid, bool kernel_symbols,
-                 struct frame_query *queries, size_t n, uint64_t deadline_ns)
+void linux_names(struct host_state *state, struct log_files *files, const struct frame_asker *asker,
+                 struct frame_query *queries, size_t n)
 {
     struct asking asking;
 
-    if (kernel_symbols)
+    if (asker->superuser)
         symbol_kernel(queries, n);
     if (!files)
         return;
     if (asking_init(&asking, files, n)) {
-        asking.uid = uid;
-        asking.superuser = kernel_symbols;
+        asking.asker = asker;
         wanted_collect(&asking, queries, n);
         for (unsigned i = 0; i < ROUNDS_MAX; i++)
-            if (!round_run(state, &asking, uid, deadline_ns))
+            if (!round_run(state, &asking))
                 break;
     }
     asking_free(&asking);

@@ -5,8 +5,8 @@
 
 #include "backends/linux/symbol_files.h"
 
-void linux_names(struct host_state *state, struct log_files *files, uid_t uid, bool kernel_symbols,
-                 struct frame_query *queries, size_t n, uint64_t deadline_ns);
+void linux_names(struct host_state *state, struct log_files *files, const struct frame_asker *asker,
+                 struct frame_query *queries, size_t n);
 
 /* symbol_kernel.c: names for those that have no mapping, from /proc/kallsyms. */
 void symbol_kernel(struct frame_query *queries, size_t n);

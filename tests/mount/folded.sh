@@ -194,3 +194,37 @@ t_nothing_was_sampled_is_an_empty_text() {
     pmc c event=page-faults
     is "$(folded c)" ''
 }
+
+# helper_stop: the next helper of the daemon's, stopped in its work; its PID in `helper`.
+helper_stop() {
+    for _ in {1..500}; do
+        for helper in $(cat "/proc/$DAEMON/task/"*/children 2>/dev/null); do
+            kill -STOP "$helper" 2>/dev/null && return
+        done
+        kill -0 "$reader" 2>/dev/null || return 1
+    done
+    return 1
+}
+
+t_a_reader_whose_helper_hangs_hears_of_signals() {
+    mount_pmcfs
+    sampler p
+    hot_start own "$HELPERS/hot" own
+    attach p "${PID_OF[own]}"
+    hot_run own
+    hot_end own
+    eventually 5 '[[ $(state p) == exited ]]'
+    local reader helper began state=
+    for _ in {1..50}; do # some end before they can be stopped
+        cat "$M/p/samples.folded" >"$T/folded" &
+        reader=$!
+        helper_stop && sleep 0.1 && read -r _ _ state _ <"/proc/$helper/stat" && [[ $state == T ]] && break
+        wait "$reader"
+    done
+    is "$state" T "the helper's state"
+    began=${EPOCHREALTIME/./}
+    kill -KILL "$reader"
+    wait "$reader" 2>/dev/null || :
+    between $(((${EPOCHREALTIME/./} - began) / 1000)) 0 900 "ms until the reader had ended"
+    like "$(folded p)" 'hot_inner' # nothing is held against its file
+}

@@ -438,15 +438,13 @@ static int view_adopt(struct host_state *state, const char *printed, struct pid_
     return strcmp(printed, "outside") == 0 ? view_hold(state, view) : -EINVAL;
 }
 
-static void names(struct host_state *state, struct log_files *files, uid_t uid, bool kernel_symbols,
-                  struct frame_query *queries, size_t n, uint64_t deadline_ns)
+static void names(struct host_state *state, struct log_files *files,
+                  const struct frame_asker *asker, struct frame_query *queries, size_t n)
 {
     (void)files;
-    (void)uid;
-    (void)deadline_ns;
     for (size_t i = 0; i < n; i++) {
         const char *name =
-            state->name && (queries[i].map || kernel_symbols) ? state->name(&queries[i]) : NULL;
+            state->name && (queries[i].map || asker->superuser) ? state->name(&queries[i]) : NULL;
 
         queries[i].name = name ? strdup(name) : NULL;
     }

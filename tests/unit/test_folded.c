@@ -114,10 +114,11 @@ static const char *name_of(const struct frame_query *query)
 
 static void fold(bool kernel_symbols)
 {
+    const struct frame_asker asker = {.superuser = kernel_symbols,
+                                      .deadline_ns = fake_host.now_ns(&state) + 1000000000};
+
     buf_clear(&text);
-    ck_assert_int_eq(folded_text(book, &fake_host, &state, NULL, 0, kernel_symbols,
-                                 fake_host.now_ns(&state) + 1000000000, &text),
-                     0);
+    ck_assert_int_eq(folded_text(book, &fake_host, &state, NULL, &asker, &text), 0);
 }
 
 static void program(void)
@@ -325,6 +326,7 @@ TEST(too_many_stacks_are_counted_in_a_line_of_their_own)
 
 TEST(memory_that_ends_is_said_and_nothing_is_left)
 {
+    const struct frame_asker asker = {.superuser = true, .deadline_ns = 1};
     bool ended = true;
 
     program();
@@ -334,7 +336,7 @@ TEST(memory_that_ends_is_said_and_nothing_is_left)
     for (unsigned n = 1; ended; n++) {
         buf_free(&text);
         memory_end_at(n);
-        int rc = folded_text(book, &fake_host, &state, NULL, 0, true, 1, &text);
+        int rc = folded_text(book, &fake_host, &state, NULL, &asker, &text);
         ended = memory_ended();
         memory_end_at(0);
         ck_true(rc == -ENOMEM || rc == 0);
