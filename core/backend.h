@@ -252,8 +252,9 @@ struct backend {
                   struct err *err);
     int (*start)(struct counter *counter, struct err *err); /* continues; or arms (at_exec) */
     int (*stop)(struct counter *counter);
-    /* 0, or -EIO. Fields as above. Cheap when cost() is small. */
-    int (*read)(struct counter *counter, struct reading *out);
+    /* 0, or -EIO. Fields as above. Cheap when cost() is small. Not `patient`: -EAGAIN where the
+     * kernel has to be waited for, up to some milliseconds. */
+    int (*read)(struct counter *counter, struct reading *out, bool patient);
     unsigned (*cost)(const struct counter *counter); /* system calls of one read (locked) */
     void (*facts_of)(const struct counter *counter, struct counter_facts *out); /* (locked) */
     /* fn for every process known to be covered: the target itself, and those below it. */

@@ -256,7 +256,7 @@ static int look(const struct backend *backend, const struct link *link, struct t
                 unsigned n)
 {
     struct reading reading;
-    int rc = backend->read(link->counter, &reading);
+    int rc = backend->read(link->counter, &reading, true);
 
     if (rc == 0)
         tally_take(out, &reading, n);

@@ -64,6 +64,8 @@ int count_now(struct pmc *pmc, struct total *total, struct err *err)
     struct reading reading;
     struct tally *sum = total->tally = (struct tally *)total->room;
 
+    if (count_cost(pmc) > COST_SMALL)
+        return -EAGAIN;
     memcpy(sum, pmc->base, TALLY_SIZE(n));
     for (unsigned i = 0; i < pmc->links->n; i++) {
         struct link *link = pmc->links->link[i];
@@ -73,8 +75,9 @@ int count_now(struct pmc *pmc, struct total *total, struct err *err)
             tally_add(sum, link->base, n);
             continue;
         }
-        if (backend->read(link->counter, &reading) != 0)
-            return count_failed(pmc, err);
+        int rc = backend->read(link->counter, &reading, false);
+        if (rc)
+            return rc == -EAGAIN ? rc : count_failed(pmc, err);
         tally_take(link->seen, &reading, n);
         if (reading.dropped)
             link_lost_below(link);
@@ -129,7 +132,7 @@ static bool looked_take(struct looked *item)
     item->set = set_ref(pmc->set);
     item->epoch = pmc->epoch;
     item->change = pmc->change;
-    item->failed = false;
+    item->failed = item->hurried = false;
     item->base = malloc(TALLY_SIZE(n));
     item->total = tally_new(n);
     item->link = calloc(item->links->n + 1, sizeof(struct tally *));
@@ -157,8 +160,10 @@ static void looked_read(const struct look *look, struct looked *item)
                 engine->host_state, look->tid, link->kind == TARGET_THREAD ? link->tid : link->pid);
         if (!look->counts || item->failed || !link_live(link))
             continue;
-        item->failed = engine->backend->read(link->counter, &reading) != 0;
-        if (!item->failed)
+        int rc = engine->backend->read(link->counter, &reading, look->work.slow);
+        item->failed = rc != 0;
+        item->hurried = rc == -EAGAIN;
+        if (rc == 0)
             tally_take(item->link[i], &reading, n);
     }
 }
@@ -230,8 +235,9 @@ static int look_finish(struct call *call, struct work *work)
     for (unsigned i = 0; look->counts && i < look->n; i++) {
         struct looked *item = &look->item[i];
 
-        if (item->epoch == item->pmc->epoch || pmc_released(item->pmc))
+        if ((item->epoch == item->pmc->epoch && !item->hurried) || pmc_released(item->pmc))
             continue;
+        look->work.slow |= item->hurried;
         looked_clear(item, look->engine); /* bases were set anew meanwhile */
         if (!looked_take(item)) {
             look_free(look);

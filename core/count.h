@@ -18,8 +18,8 @@ struct total {
 
 unsigned count_cost(const struct pmc *pmc); /* system calls */
 /*
- * Under the lock; for PMCs that are cheap. Notes armed -> running, running <-> lost. 0, or an errno
- * when a counter could not be read: then nothing of it is known.
+ * Under the lock. Notes armed -> running, running <-> lost. -EAGAIN: what it costs is for a look
+ * (look_begin); or another errno when a counter could not be read: then nothing of it is known.
  */
 int count_now(struct pmc *pmc, struct total *total, struct err *err);
 bool tally_partial(const struct tally *tally);
@@ -39,7 +39,8 @@ struct looked {
     pid_t *shown;        /* per link: PID as the reader knows it */
     struct tally *total;
     bool partial, off;
-    bool failed; /* one of its counters could not be read: there is no total */
+    bool failed;  /* one of its counters could not be read: there is no total */
+    bool hurried; /* … because the kernel would have to be waited for */
 };
 
 struct look {

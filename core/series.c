@@ -193,9 +193,9 @@ int stream_series(struct call *call)
         call->wait_until_ns = cursor->due_ns;
         return call->nonblock ? -EAGAIN : CALL_WAIT;
     }
-    if (count_cost(pmc) > COST_SMALL)
-        return look_begin(call, &call->pmc, 1, true, false, series_look);
     int rc = count_now(pmc, &total, &call->err);
+    if (rc == -EAGAIN)
+        return look_begin(call, &call->pmc, 1, true, false, series_look);
     return rc ? rc : series_step(call, pmc, total.tally, call->now_ns);
 }
 

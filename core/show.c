@@ -169,9 +169,9 @@ static int look_ctl(struct call *call)
 
     if (pmc->state != PMC_ARMED && pmc->state != PMC_RUNNING && pmc->state != PMC_LOST)
         return print_ctl(call, pmc);
-    if (count_cost(pmc) > COST_SMALL)
-        return look_begin(call, &call->pmc, 1, true, false, print_ctl_look);
     int rc = count_now(pmc, &total, &call->err);
+    if (rc == -EAGAIN)
+        return look_begin(call, &call->pmc, 1, true, false, print_ctl_look);
     return rc ? rc : print_ctl(call, pmc);
 }
 
@@ -384,9 +384,9 @@ int show_count(struct call *call)
         return no_event(call);
     if (mode_table[pmc->effective].sampling)
         return err_set(&call->err, P31, "%s samples: it has records, not a count", pmc->name);
-    if (count_cost(pmc) > COST_SMALL)
-        return look_begin(call, &call->pmc, 1, true, false, print_count_look);
     int rc = count_now(pmc, &total, &call->err);
+    if (rc == -EAGAIN)
+        return look_begin(call, &call->pmc, 1, true, false, print_count_look);
     if (rc == 0)
         rc = count_refused(call, pmc, total.tally);
     if (rc == 0)

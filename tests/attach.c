@@ -65,7 +65,7 @@ long value(struct counter *counter)
 {
     struct reading reading;
 
-    return counter && !perf_read(counter, &reading) ? (long)reading.value[0] : -1;
+    return counter && !perf_read(counter, &reading, true) ? (long)reading.value[0] : -1;
 }
 
 bool agrees(struct counter *counter, struct target *target, const char *what, long *off)

@@ -205,19 +205,19 @@ void test_dropped(mode_t mode, bool drops)
     struct plan plan = plan_for(&target);
     plan.descendants = true;
     struct counter *counter = attach_started(&plan);
-    perf_read(counter, &reading);
+    perf_read(counter, &reading, true);
     check(!reading.dropped, "not dropped yet", "");
     if (write(go[1], "x", 1) != 1)
         exit(2);
     for (int i = 0; i < 40 && !reading.dropped; i++) {
         usleep(5000);
-        perf_read(counter, &reading);
+        perf_read(counter, &reading, true);
     }
     perf_facts_of(counter, &facts);
     check(reading.dropped == drops && facts.covered == (drops ? 1 : 2),
           drops ? "a child that was dropped is told" : "an exec like any other is not",
           ": %u covered", facts.covered);
-    perf_read(counter, &reading);
+    perf_read(counter, &reading, true);
     check(reading.dropped == drops, "and again", "");
     perf_free(counter);
     kill(target.pid, SIGKILL);
@@ -265,7 +265,7 @@ void test_cpu(void)
     plan.target = (struct target_ref){.kind = TARGET_CPU, .cpu = 0, .cgroup_fd = -1};
     counter = attach_started(&plan);
     usleep(20000);
-    perf_read(counter, &reading);
+    perf_read(counter, &reading, true);
     check(reading.enabled_ns > 15000000 && !perf_covers(counter, getpid()), "cpu target", "");
     perf_free(counter);
     plan.target.cpu = 4000;

@@ -25,20 +25,20 @@ void test_set(void)
     plan.n = 2;
     counter = attach_started(&plan);
     own = ask(&target, "w\n");
-    perf_read(counter, &a);
+    perf_read(counter, &a, true);
     check((long)a.value[0] == own && a.value[1] > 0 && a.estimate[0] == a.value[0] &&
               a.covered_ns == a.enabled_ns && a.enabled_ns == a.running_ns,
           "a set of two", ": %llu %llu", (unsigned long long)a.value[0],
           (unsigned long long)a.value[1]);
     perf_stop(counter);
     ask(&target, "t 2\n");
-    perf_read(counter, &a);
+    perf_read(counter, &a, true);
     ask(&target, "w\n");
-    perf_read(counter, &b);
+    perf_read(counter, &b, true);
     check(a.value[0] == b.value[0] && a.enabled_ns == b.enabled_ns, "stopped stands still", "");
     perf_start(counter, &err);
     own = ask(&target, "w\n");
-    perf_read(counter, &c);
+    perf_read(counter, &c, true);
     check((long)(c.value[0] - b.value[0]) == own && c.enabled_ns > b.enabled_ns,
           "started again continues", ": %ld of %ld", (long)(c.value[0] - b.value[0]), own);
     perf_free(counter);
@@ -92,7 +92,7 @@ void test_hardware(void)
         ask(&target, "t 2\n");
         counter = attach_started(&plan);
         long own = ask(&target, "w\n");
-        int rc = perf_read(counter, &a);
+        int rc = perf_read(counter, &a, true);
         check(!rc && (long)a.value[0] == own && a.value[1] > a.running_ns / 4 && !a.off &&
                   perf_cost(counter) == 6 && a.covered_ns > 0 &&
                   (int64_t)(a.covered_ns - a.running_ns) < 1000000,
@@ -144,12 +144,12 @@ void test_exec(void)
     plan.at_exec = true;
     counter = attach_started(&plan);
     ask(&target, "m\n");
-    perf_read(counter, &a);
+    perf_read(counter, &a, true);
     ask(&target, "e\n");
     ask(&target, "m\n");
     long before = value(counter);
     own = ask(&target, "m\n");
-    perf_read(counter, &b);
+    perf_read(counter, &b, true);
     check(!a.enabled_ns && !a.value[0] && b.enabled_ns && (long)b.value[0] - before == own,
           "start at exec", ": %llu faults with the exec", (unsigned long long)before);
     perf_stop(counter);

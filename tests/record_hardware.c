@@ -112,10 +112,10 @@ static void test_overflow_set(void)
         ask(&target, 'c', 1);
         ask(&target, 'i', 5000000);
         ask(&target, 'f', 10);
-        perf_read(run.counter, &now);
+        perf_read(run.counter, &now, true);
         perf_stop(run.counter);
         drain(&run, true);
-        perf_read(run.counter, &now);
+        perf_read(run.counter, &now, true);
         check(samples_of(&run, 0) >= 50 && samples_of(&run, 1) >= 50 &&
                   periods_of(&run, 0) <= now.value[0] &&
                   periods_of(&run, 0) + 6 * 200000 >= now.value[0],
@@ -157,19 +157,19 @@ static void test_lost_hardware(void)
     if (recorder_begin_with(&run, RING) && run_attach(&run)) {
         ask(&target, 'i', 1000000);
         ask(&target, 't', 10);
-        perf_read(run.counter, &found);
+        perf_read(run.counter, &found, true);
         counters_take(fds, 0);
         ask(&target, 'i', 1000000);
-        perf_read(run.counter, &lost);
+        perf_read(run.counter, &lost, true);
         check(lost.off && lost.covered_ns > lost.running_ns + lost.covered_ns / 4 &&
                   lost.value[0] < found.value[0] * 5 / 4,
               "hardware lost on one CPU is seen", ": off %d, %lu of %lu ns", lost.off,
               (unsigned long)lost.running_ns, (unsigned long)lost.covered_ns);
         for (unsigned i = 0; i < 6; i++)
             event_close(&fds[i]);
-        perf_read(run.counter, &lost);
+        perf_read(run.counter, &lost, true);
         ask(&target, 'i', 2000000);
-        perf_read(run.counter, &found);
+        perf_read(run.counter, &found, true);
         check(!found.off && found.value[0] > lost.value[0] + 4000000,
               "and comes back with the next read", ": off %d, %lu more", found.off,
               (unsigned long)(found.value[0] - lost.value[0]));

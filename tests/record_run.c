@@ -102,7 +102,7 @@ uint64_t value_at(const struct run *run, unsigned place)
 {
     struct reading now;
 
-    return perf_read(run->counter, &now) ? UINT64_MAX : now.value[place];
+    return perf_read(run->counter, &now, true) ? UINT64_MAX : now.value[place];
 }
 
 void run_plan(struct run *run, struct target *target)

@@ -89,7 +89,8 @@ static bool counter_is_armed(struct counter *counter)
 {
     struct reading now;
 
-    return counter->at_exec && (!counter->begun || perf_read(counter, &now) || !now.enabled_ns);
+    return counter->at_exec &&
+           (!counter->begun || perf_read(counter, &now, true) || !now.enabled_ns);
 }
 
 int perf_start(struct counter *counter, struct err *err)

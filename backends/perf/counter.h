@@ -92,7 +92,7 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
                 struct err *err); /* attach.c */
 int perf_start(struct counter *counter, struct err *err);
 int perf_stop(struct counter *counter);
-int perf_read(struct counter *counter, struct reading *out);
+int perf_read(struct counter *counter, struct reading *out, bool patient);
 unsigned perf_cost(const struct counter *counter);
 /* fn for every process known to be covered; memory only. */
 void perf_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);

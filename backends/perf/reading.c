@@ -108,10 +108,12 @@ static void pause_for_child(int tried)
 }
 
 /* 1 read, 0 nothing of it is on the hardware, -EIO. A child that is being born or is ending may not
- * match: again. */
-static int group_read(int fd, struct group_text *text, unsigned n)
+ * match: again; -EAGAIN for who is not patient. */
+static int group_read(int fd, struct group_text *text, unsigned n, bool patient)
 {
     for (int i = 0; i < CHILD_TRIES; i++) {
+        if (i >= CHILD_SPINS && !patient)
+            return -EAGAIN;
         if (i >= CHILD_SPINS)
             pause_for_child(i);
         ssize_t got = read(fd, text, sizeof *text);
@@ -126,15 +128,16 @@ static int group_read(int fd, struct group_text *text, unsigned n)
 
 /* The same for a pinned group, which may have lost its hardware: tried again once, else as last
  * known. */
-static int pinned_read(struct counter *counter, unsigned group, struct group_text *text)
+static int pinned_read(struct counter *counter, unsigned group, struct group_text *text,
+                       bool patient)
 {
     struct group_last *last = counter_last(counter, group);
     int leader = counter_fds(counter, group)[0];
-    int rc = group_read(leader, text, counter->members);
+    int rc = group_read(leader, text, counter->members, patient);
 
     if (!rc && counter_is_on(counter)) {
         ioctl(leader, PERF_EVENT_IOC_ENABLE, 0);
-        rc = group_read(leader, text, counter->members);
+        rc = group_read(leader, text, counter->members, patient);
     }
     if (rc > 0)
         last_keep(last, text, counter->members);
@@ -258,7 +261,7 @@ static uint64_t spread_enabled(const struct counter *counter, const struct group
 }
 
 /* All groups of a task, the first one given. 1, 0 when none of them is on the hardware, -EIO. */
-static int task_read(struct counter *counter, unsigned first, struct group_text *sum)
+static int task_read(struct counter *counter, unsigned first, struct group_text *sum, bool patient)
 {
     struct group_text text;
     bool any = false;
@@ -266,10 +269,12 @@ static int task_read(struct counter *counter, unsigned first, struct group_text 
     memset(sum, 0, offsetof(struct group_text, value) + counter->members * sizeof sum->value[0]);
     for (unsigned i = first; i < first + counter->spread; i++) {
         int rc = counter->hardware
-                     ? pinned_read(counter, i, &text)
-                     : group_read(counter_fds(counter, i)[0], &text, counter->members);
+                     ? pinned_read(counter, i, &text, patient)
+                     : group_read(counter_fds(counter, i)[0], &text, counter->members, patient);
 
-        if (rc < 0 || (!rc && !counter->hardware))
+        if (rc < 0)
+            return rc;
+        if (!rc && !counter->hardware)
             return -EIO;
         any |= rc > 0;
         task_add(sum, &text, counter->members);
@@ -277,11 +282,11 @@ static int task_read(struct counter *counter, unsigned first, struct group_text 
     return any;
 }
 
-static int hardware_read(struct counter *counter, unsigned first, struct reading *out)
+static int hardware_read(struct counter *counter, unsigned first, struct reading *out, bool patient)
 {
     struct group_text text;
     uint64_t witness = witness_read(counter, first), covered = witness;
-    int rc = task_read(counter, first, &text);
+    int rc = task_read(counter, first, &text, patient);
     if (rc < 0)
         return rc;
     text.enabled_ns = spread_enabled(counter, &text, witness);
@@ -297,10 +302,10 @@ static int hardware_read(struct counter *counter, unsigned first, struct reading
     return rc > 0 && copies_are_off(counter, first, covered, text.running_ns, witness) ? 0 : rc;
 }
 
-static int software_read(struct counter *counter, unsigned first, struct reading *out)
+static int software_read(struct counter *counter, unsigned first, struct reading *out, bool patient)
 {
     struct group_text text;
-    int rc = task_read(counter, first, &text);
+    int rc = task_read(counter, first, &text, patient);
 
     if (rc < 0)
         return rc;
@@ -310,7 +315,7 @@ static int software_read(struct counter *counter, unsigned first, struct reading
     return rc;
 }
 
-int perf_read(struct counter *counter, struct reading *out)
+int perf_read(struct counter *counter, struct reading *out, bool patient)
 {
     struct timespec now;
     unsigned off = 0;
@@ -319,11 +324,11 @@ int perf_read(struct counter *counter, struct reading *out)
     memset(out->value, 0, counter->n * sizeof out->value[0]);
     memset(out->estimate, 0, counter->n * sizeof out->estimate[0]);
     for (unsigned i = 0; i < counter->n_groups; i += counter->spread) {
-        int rc =
-            counter->hardware ? hardware_read(counter, i, out) : software_read(counter, i, out);
+        int rc = counter->hardware ? hardware_read(counter, i, out, patient)
+                                   : software_read(counter, i, out, patient);
 
         if (rc < 0)
-            return -EIO;
+            return rc;
         off += rc == 0;
     }
     out->off = off && off == counter->n_groups / counter->spread && counter_is_on(counter);
@@ -340,7 +345,7 @@ int counter_total(const struct counter *counter, uint64_t period, uint64_t *tota
 
     *total = 0;
     for (unsigned i = 0; i < counter->n_groups; i++) {
-        if (group_read(counter_fds(counter, i)[0], &text, counter->members) <= 0)
+        if (group_read(counter_fds(counter, i)[0], &text, counter->members, true) <= 0)
             return -EIO;
         for (unsigned k = counter->extra; k < counter->members; k++)
             *total += text.value[k] / period;

@@ -134,8 +134,9 @@ int counter_stop(struct counter *counter)
 
 /* ---- values ---- */
 
-int counter_read(struct counter *counter, struct reading *out)
+int counter_read(struct counter *counter, struct reading *out, bool patient)
 {
+    (void)patient; /* there is nothing to wait for */
     bool lost;
 
     pthread_mutex_lock(&counter->lock);

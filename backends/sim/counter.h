@@ -17,7 +17,7 @@ int counter_attach(struct backend_state *state, const struct plan *plan, struct 
                    struct err *err);
 int counter_start(struct counter *counter, struct err *err);
 int counter_stop(struct counter *counter);
-int counter_read(struct counter *counter, struct reading *out);
+int counter_read(struct counter *counter, struct reading *out, bool patient);
 unsigned counter_cost(const struct counter *counter);
 void counter_facts(const struct counter *counter, struct counter_facts *out);
 bool counter_covers(struct counter *counter, pid_t pid);

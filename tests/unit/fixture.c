@@ -280,10 +280,12 @@ static int failing_start(struct counter *counter, struct err *err)
     return rc;
 }
 
-static int failing_read(struct counter *counter, struct reading *out)
+static int failing_read(struct counter *counter, struct reading *out, bool patient)
 {
     __atomic_add_fetch(&fx.n_reads, 1, __ATOMIC_RELAXED);
-    return fails(FAIL_READ) ? -EIO : sim_backend.read(counter, out);
+    if (fx.reads_wait && !patient)
+        return -EAGAIN;
+    return fails(FAIL_READ) ? -EIO : sim_backend.read(counter, out, patient);
 }
 
 /* ---- life ---- */

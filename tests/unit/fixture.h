@@ -39,6 +39,7 @@ struct fixture {
     enum err_id fail_id;            /* of an attach; ERR_NONE: P14 */
     const atomic_bool *interrupted; /* of the next requests */
     unsigned n_reads;               /* of counters */
+    bool reads_wait;                /* they need somebody patient */
     void (*on_attach)(void);        /* called after a counter was opened */
     unsigned n_guards;              /* that exist */
     struct buf told;                /* records that the next drain hands over (recorders_on) */

@@ -266,6 +266,22 @@ TEST(a_failed_read_is_an_error_and_no_number)
                      "m\ttask-clock\t12000000\t12000000\t12000000\trunning\n");
 }
 
+TEST(what_has_to_be_waited_for_is_read_by_a_work_of_its_own)
+{
+    pmc_with("i", "task-clock", "100");
+    pmc_with("m", "task-clock", many);
+    pass_ms(1);
+    fx.reads_wait = true;
+    ck_assert_uint_eq(count_of("i"), 1000000);
+    ck_assert_uint_eq(count_of("m"), 12000000);
+    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
+    ck_assert_str_eq(read_file(NULL, "counts"),
+                     "i\ttask-clock\t1000000\t1000000\t1000000\trunning\n"
+                     "m\ttask-clock\t12000000\t12000000\t12000000\trunning\n");
+    accepted("i", "ctl", "restart");
+    ck_assert_uint_eq(count_of("i"), 0);
+}
+
 TEST(a_failed_read_leaves_the_count_alone)
 {
     pmc_with("i", "task-clock", "100");

@@ -122,7 +122,7 @@ static struct reading read_of(struct counter *counter)
 {
     struct reading reading;
 
-    ck_assert_int_eq(sim_backend.read(counter, &reading), 0);
+    ck_assert_int_eq(sim_backend.read(counter, &reading, true), 0);
     return reading;
 }
 
@@ -633,7 +633,7 @@ static void *read_often(void *arg)
     for (unsigned i = 0; i < 2000; i++) {
         struct reading reading;
 
-        sim_backend.read(arg, &reading);
+        sim_backend.read(arg, &reading, true);
         if (reading.value[0] < last)
             return arg;
         last = reading.value[0];

@@ -276,7 +276,7 @@ TEST(as_many_samples_as_the_value_has_periods)
     sample("branch-misses", 77);
     now_ns += 12345678;
     drain();
-    sim_backend.read(counter, &reading);
+    sim_backend.read(counter, &reading, true);
     ck_assert_uint_eq(count_type(RECORD_SAMPLE), reading.value[0] / 77);
 }
 
@@ -503,7 +503,7 @@ TEST(steps_with_the_last_add_up_to_the_count)
     now_ns += 33 * MS + 333;
     target_lives = false;
     drain();
-    sim_backend.read(counter, &reading);
+    sim_backend.read(counter, &reading, true);
     ck_assert_uint_eq(count_type(RECORD_SWITCH), 4);
     last = nth(RECORD_SWITCH, 3);
     ck_assert_uint_eq(last->head.misc, RECORD_LAST | RECORD_EXACT);
@@ -680,7 +680,7 @@ TEST(printed_recorder_and_counter_go_on_without_a_gap)
     plan.period = CYCLES;
     start(&plan);
     now_ns += 5 * MS + 5;
-    sim_backend.read(counter, &reading); /* samples lie in the buffers now */
+    sim_backend.read(counter, &reading, true); /* samples lie in the buffers now */
     buf_init(&text, NULL, 0);
     buf_init(&own, NULL, 0);
     sim_backend.recorder_print(recorder, &text);
