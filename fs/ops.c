@@ -274,6 +274,7 @@ static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
         return;
     }
     rq->call.file = "rmdir";
+    rq->hurried = true;
     rq->counted = true;
     rq->run = rmdir_run;
     request_dispatch(rq);

@@ -26,6 +26,7 @@ struct request {
     bool gone;       /* its PMC was released, or its instance; looked at before each run */
     bool counted;    /* an operation of the user's: statistics and last error */
     bool patient;    /* may be held back: nobody else waits for it, not in the kernel either */
+    bool hurried;    /* others wait for it in the kernel: for the lock of its directory */
     bool is_command; /* a write */
     bool is_read;    /* its failures are not recorded, but for EIO */
     bool nobodys;    /* the kernel's: it does not say for which user */

@@ -14,6 +14,7 @@
 enum {
     ALICE = 1000,
     BOB,
+    CAROL,
     WORKS = 100
 };
 
@@ -21,7 +22,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     unsigned started, running, most, done;
-    uid_t order[WORKS + 10]; /* whose works began, in this order */
+    uid_t order[WORKS + 20]; /* whose works began, in this order */
     unsigned allowed;        /* works that may end */
 } seen = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -41,9 +42,9 @@ void request_work(struct request *rq)
     if (++seen.running > seen.most)
         seen.most = seen.running;
     pthread_cond_broadcast(&seen.changed);
-    while (rq->call.uid == ALICE && seen.allowed == 0)
+    while (rq->call.uid != BOB && !rq->hurried && seen.allowed == 0)
         pthread_cond_wait(&seen.changed, &seen.lock);
-    if (rq->call.uid == ALICE)
+    if (rq->call.uid != BOB && !rq->hurried)
         seen.allowed--;
     seen.running--;
     seen.done++;
@@ -56,14 +57,20 @@ void request_thread_end(void)
 {
 }
 
-static void give(struct pool *pool, uid_t uid)
+static void give_one(struct pool *pool, uid_t uid, bool hurried)
 {
     struct request *rq = calloc(1, sizeof *rq);
 
     rq->req = (fuse_req_t)rq; /* somebody's: not NULL */
     rq->call.uid = uid;
+    rq->hurried = hurried;
     if (!pool_give(pool, rq))
         abort();
+}
+
+static void give(struct pool *pool, uid_t uid)
+{
+    give_one(pool, uid, false);
 }
 
 /* Until a counter is there; false after 10 s. */
@@ -104,13 +111,22 @@ int main(void)
     for (unsigned i = 0; i < 4; i++)
         give(pool, BOB);
     check(reaches(&seen.done, 5), "nor are more of them");
-    allow(WORKS);
-    check(reaches(&seen.done, WORKS + 5), "all are done in the end");
-    check(seen.most <= 8, "never more than eight at once");
+    give_one(pool, ALICE, true);
+    check(reaches(&seen.done, 6), "one that keeps others waiting is not behind its own user's");
+    for (unsigned i = 0; i < 4; i++)
+        give(pool, CAROL);
+    check(reaches(&seen.running, 8), "all threads are taken");
+    give_one(pool, ALICE, true);
+    give_one(pool, BOB, true);
+    check(reaches(&seen.done, 8), "and such a one waits for none of them");
+    check(seen.most == 9, "it has one of its own");
+    allow(WORKS + 4);
+    check(reaches(&seen.done, WORKS + 12), "all are done in the end");
+    check(seen.most <= 9, "never more than eight at once, and one of those");
     for (unsigned i = 0; i < 3; i++)
         give(pool, ALICE);
     allow(3);
     pool_free(pool);
-    check(seen.done == WORKS + 8, "what is queued at the end is done before it");
+    check(seen.done == WORKS + 15, "what is queued at the end is done before it");
     return n_failures != 0;
 }
