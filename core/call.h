@@ -29,6 +29,7 @@ struct call;
 struct engine;
 struct instance;
 struct pmc;
+struct user;
 
 /*
  * A slow part. run() is called without the engine's lock and touches only what the work owns;
@@ -47,6 +48,8 @@ struct work {
  */
 struct open_file {
     struct rights *rights; /* of who opened it; owned */
+    struct user *holder;   /* charged with the user namespace in them; NULL: it is the daemon's */
+    struct user *share;    /* the same, of the instance; or NULL */
     bool cut;              /* a command was cut: everything else written here is refused */
     bool swapped;          /* swap holds what the last write to count replaced */
     char *swap;            /* owned, NUL-terminated */

@@ -89,6 +89,13 @@ int engine_chown_instance(struct call *call, uid_t uid, gid_t gid);
 void engine_release(struct engine *engine, struct open_file *open);
 void open_file_clear(struct open_file *open); /* no lock needed */
 /*
+ * call->open was opened in call->instance with these rights: they may hold a user namespace, which
+ * is a descriptor of the opener's. 0; or P10, P11, E32, and it has no rights. engine_release(), or
+ * open_file_forget() before all is loaded anew, gives it back.
+ */
+int open_file_hold(struct call *call, struct rights *rights);
+void open_file_forget(struct engine *engine, struct open_file *open);
+/*
  * It keeps a text of so many bytes, of max_log_per_user (limit) of uid, in place of what it kept
  * before. False: more than the user may have, or no memory; nothing changed.
  */

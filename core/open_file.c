@@ -53,6 +53,80 @@ void open_file_let_go(struct open_file *open)
     open->kept_bytes = 0;
 }
 
+/* ---- the user namespace of who opened it ---- */
+
+/* NULL: no memory. */
+static struct user *holder_charge(struct engine *engine, struct open_file *open,
+                                  const struct instance *instance, uid_t uid)
+{
+    struct user *user = user_get(engine, uid);
+
+    if (!user)
+        return NULL;
+    open->holder = user;
+    open->share = user_ref(instance ? instance->share : NULL);
+    engine->fds_used++;
+    user->fds++;
+    if (open->share)
+        open->share->fds++;
+    return user;
+}
+
+void open_file_forget(struct engine *engine, struct open_file *open)
+{
+    if (!open->holder)
+        return;
+    engine->fds_used--;
+    open->holder->fds--;
+    if (open->share)
+        open->share->fds--;
+    user_unref(engine, open->holder);
+    user_unref(engine, open->share);
+    open->holder = open->share = NULL;
+}
+
+/* Whoever is in another namespace is not the superuser. */
+static int holder_check(struct call *call)
+{
+    const struct engine *engine = call->engine;
+    const struct user *user = call->open->holder, *share = call->open->share;
+    const uint64_t most = tunable_u64(&engine->tunables, TUNABLE_MAX_FDS_PER_USER);
+    const uint64_t limit = call->instance->limit[LIMIT_FDS];
+
+    if (engine->fds_used + FDS_KEPT > engine->fd_limit)
+        return err_set(&call->err, P10,
+                       "needs a descriptor for your user namespace, and pmcfs has none left");
+    if (share && limit && share->fds > limit)
+        return err_set(&call->err, P11,
+                       "files opened from another user namespace take a descriptor each, and this "
+                       "instance's max_fds is %llu",
+                       (unsigned long long)limit);
+    if (user->fds > most || user->fds > engine->fd_limit / 2)
+        return err_set(&call->err, P11,
+                       "files opened from another user namespace take a descriptor each, and uid "
+                       "%u has as many as one may have (max_fds_per_user is %llu)",
+                       (unsigned)user->uid, (unsigned long long)most);
+    return 0;
+}
+
+int open_file_hold(struct call *call, struct rights *rights)
+{
+    int rc = 0;
+
+    if (rights && rights->userns_fd >= 0) {
+        if (!holder_charge(call->engine, call->open, call->instance, rights->uid))
+            return err_set(&call->err, E32, "no memory");
+        rc = holder_check(call);
+    }
+    if (rc)
+        open_file_forget(call->engine, call->open);
+    else
+        call->open->rights = rights;
+    return rc;
+}
+
+/* ---- what it remembers ---- */
+
 void open_file_print(const struct open_file *open, struct buf *out)
 {
     struct held held = {.proc = 0};
@@ -84,7 +158,9 @@ bool open_file_scan(struct open_file *open, const char *text, struct engine *eng
     fine = held_take(&held, &open->rights) && fine;
     if (!fine || !scan_word(&line, &label))
         return false;
-    if (open->kept_bytes) /* it was granted once */
+    if (open->rights && open->rights->userns_fd >= 0) /* these were granted once */
+        holder_charge(engine, open, engine_instance(engine, open->instance), open->rights->uid);
+    if (open->kept_bytes)
         open_file_keep(open, engine, open->rights ? open->rights->uid : 0, open->kept_bytes,
                        UINT64_MAX);
     if (word_is(label, "log"))

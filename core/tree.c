@@ -161,6 +161,7 @@ void engine_release(struct engine *engine, struct open_file *open)
     open->holds = 0;
     if (pmc)
         pmc_vanish(pmc);
+    open_file_forget(engine, open);
 }
 
 void open_file_clear(struct open_file *open)

@@ -41,6 +41,18 @@ static bool open_is_not_theirs(const struct request *rq)
            !engine_may_read(rq->call.pmc, rq->rights);
 }
 
+/* Its user is told why, as of an operation that failed. */
+static int open_refused(struct request *rq, struct handle *handle, int rc)
+{
+    handle_remove(&rq->fs->handles, handle);
+    handle_free(handle);
+    rq->call.open = NULL;
+    rq->call.rights = rq->rights;
+    rq->call.file = "open";
+    rq->counted = true;
+    return rc;
+}
+
 static int open_run(struct request *rq)
 {
     struct fs *fs = rq->fs;
@@ -52,15 +64,18 @@ static int open_run(struct request *rq)
         return -EACCES;
     if (!(row->flags & FILE_PLAIN) || (rq->flags & O_ACCMODE) != O_RDONLY) {
         struct handle *handle = handle_make(&fs->handles, rq->fh);
+        int rc;
+
         if (!handle)
             return -ENOMEM;
-        handle->open.rights = rq->rights;
+        rq->call.open = &handle->open;
         handle->open.instance = instance_id(rq->call.instance);
+        rc = open_file_hold(&rq->call, rq->rights);
+        if (rc < 0)
+            return open_refused(rq, handle, rc);
         rq->rights = NULL;
-        if (row->begin && (rq->flags & O_ACCMODE) != O_WRONLY) {
-            rq->call.open = &handle->open;
+        if (row->begin && (rq->flags & O_ACCMODE) != O_WRONLY)
             row->begin(&rq->call);
-        }
     }
     if (row->flags & FILE_FRESH)
         fs->metrics_opened_ns = fs->host->realtime_ns(fs->host_state);

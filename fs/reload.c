@@ -54,7 +54,7 @@ static void handle_print(struct handle *handle, void *arg)
 /* The descriptors that the rights name stay open: the printed line names them again. */
 static void handle_forget(struct handle *handle, void *arg)
 {
-    (void)arg;
+    open_file_forget(arg, &handle->open);
     if (handle->open.rights)
         rights_forget(handle->open.rights);
     handle->open.rights = NULL;
@@ -120,7 +120,7 @@ void fs_reload(struct fs *fs)
     handles_each(&fs->handles, handle_print, &handles);
     open_files_settle(fs->engine);
     engine_save(fs->engine, &state);
-    handles_each(&fs->handles, handle_forget, NULL);
+    handles_each(&fs->handles, handle_forget, fs->engine);
     engine_forget(fs->engine);
     if (!engine_replace(fs, &state, &tunables, &err))
         reload_die(&err);

@@ -272,6 +272,39 @@ t_a_user_at_every_limit_is_alone_with_it() {
     is "$(result_as "$ALICE" write "$M/t/target" "${PID_OF[alice]}")" EDQUOT 'events on one process'
 }
 
+# An open file of somebody in another user namespace holds that namespace: a descriptor of pmcfs.
+t_open_files_from_another_user_namespace_are_descriptors_of_ones_own() {
+    as "$ALICE" unshare --user --map-root-user true 2>/dev/null || skip "no user namespaces for users here"
+    mount_pmcfs -o max_fds_per_user=20
+    target_start bob "$BOB"
+    users a "$ALICE" event=page-faults
+    local before during
+    before=$(stat_value descriptors)
+    coproc OPENER { as "$ALICE" unshare --user --map-root-user /usr/bin/python3 -B -I -c '
+import errno, os, sys
+fds = []
+try:
+    for _ in range(1000): fds.append(os.open(sys.argv[1] + "/a/ctl", os.O_WRONLY))
+except OSError as e: print(len(fds), errno.errorcode[e.errno], flush=True)
+sys.stdin.readline()
+for fd in fds: os.close(fd)
+os.close(os.open(sys.argv[1] + "/a/ctl", os.O_WRONLY))
+print("ok", flush=True)
+sys.stdin.readline()' "$M"; }
+    local line in=${OPENER[1]} out=${OPENER[0]}
+    read -r -t 30 -u "$out" line
+    is "$line" '20 EDQUOT'
+    like "$(as "$ALICE" cat "$M/a/error")" '^EDQUOT P11 open: .*user namespace.*max_fds_per_user'
+    during=$(stat_value descriptors)
+    is $((during - before)) 20 'descriptors'
+    bob_goes_on
+    echo >&"$in"
+    read -r -t 30 -u "$out" line
+    is "$line" ok
+    eventually 10 '(($(stat_value descriptors) == before))'
+    echo >&"$in"
+}
+
 # ---- owners that change ----
 
 t_charges_follow_the_owner_however_often_it_changes() {
