@@ -192,12 +192,12 @@ struct host {
      * Symbols. Files that living processes have mapped are held open through /proc/PID/map_files
      * (never by a path that somebody wrote), one descriptor per file, max at most, so that names
      * can be had when the processes are gone. files_take: pid as the daemon knows it; shown as it
-     * stands in the records (0: not known); system calls, which wait while the process changes its
-     * address space, as long as it likes: never on behalf of two users at once; one caller at a
-     * time, names and files_count may run meanwhile. names: answered by a helper process without
-     * rights, one per call (so never for two users), that may die or hang: what is missing when
-     * its asker no longer waits stays NULL. files NULL: none are held. Never waits for another's
-     * helper. Slow: in a work.
+     * stands in the records (0: not known); waits a moment for a process that changes its address
+     * space, and goes without then: not on behalf of two users at once; one caller at a time, names
+     * and files_count may run meanwhile. names: answered by a helper process without rights, one
+     * per call (so never for two users), that may die or hang: what is missing when its asker no
+     * longer waits stays NULL. files NULL: none are held. Never waits for another's helper. Slow:
+     * in a work.
      */
     struct log_files *(*files_new)(struct host_state *state, unsigned max); /* NULL: no memory */
     void (*files_take)(struct log_files *files, pid_t pid, uint32_t shown,

@@ -16,8 +16,6 @@ struct row_pid {
     uint64_t key;
 };
 
-#define ROWS_SOON 8 /* PIDs, above which it is slow */
-
 struct rows_text {
     struct work work;
     struct engine *engine;
@@ -204,7 +202,7 @@ int show_info_rows(struct call *call)
     rows->tid = call->tid;
     buf_init(&rows->text, NULL, 0);
     rows_lines(rows, call->rights);
-    rows->work = (struct work){rows_run, rows_finish, rows->n > ROWS_SOON};
+    rows->work = (struct work){rows_run, rows_finish, rows->n > 0};
     call->work = &rows->work;
     return CALL_WORK;
 }

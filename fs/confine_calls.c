@@ -54,7 +54,8 @@ static const int allowed[] = {
     SCMP_SYS(sched_getparam), SCMP_SYS(sched_getscheduler), SCMP_SYS(sched_setaffinity),
     SCMP_SYS(sched_yield), SCMP_SYS(set_robust_list), SCMP_SYS(set_thread_area),
     SCMP_SYS(set_tid_address), SCMP_SYS(set_tls), SCMP_SYS(sysinfo), SCMP_SYS(time),
-    SCMP_SYS(times), SCMP_SYS(uname),
+    SCMP_SYS(timer_create), SCMP_SYS(timer_settime), SCMP_SYS(timer_settime64), SCMP_SYS(times),
+    SCMP_SYS(uname),
     /* processes and signals */
     SCMP_SYS(execve), SCMP_SYS(fork), SCMP_SYS(getpgrp), SCMP_SYS(getpid), SCMP_SYS(getppid),
     SCMP_SYS(kill), SCMP_SYS(pidfd_open), SCMP_SYS(pidfd_send_signal), SCMP_SYS(rt_sigaction),

@@ -315,7 +315,7 @@ void test_threads(void)
     check(wrong == 0, "threads ask for different openers at once");
 }
 
-static int hang(void *arg)
+static long hang(void *arg)
 {
     (void)arg;
     for (;;)
@@ -323,7 +323,7 @@ static int hang(void *arg)
     return 0;
 }
 
-static int answer_seven(void *arg)
+static long answer_seven(void *arg)
 {
     (void)arg;
     return -7;

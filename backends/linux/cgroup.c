@@ -263,7 +263,7 @@ int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int
 }
 
 /* With the opener's credentials, raw system calls only. */
-static int procs_open(void *arg)
+static long procs_open(void *arg)
 {
     const int *fd = arg;
     long procs = syscall(SYS_openat, *fd, "cgroup.procs", O_WRONLY | O_CLOEXEC | O_NOFOLLOW);

@@ -6,9 +6,11 @@
  */
 #include "backends/linux/inventory.h"
 #include "backends/linux/birth.h"
+#include "backends/look.h"
 #include "core/backend.h"
 #include "core/record.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -25,7 +27,7 @@
 #define TASK_EXITING 4     /* PF_EXITING */
 #define ANONYMOUS    "//anon"
 #define SURVEY_NS    3000000000 /* from its time on; then the rest is left out */
-#define LINES_LOOK   64         /* between two looks at the clock */
+#define MAPS_ROOM    65536      /* read at once; longer than any line */
 
 struct survey {
     pid_t pid;
@@ -52,27 +54,17 @@ static bool survey_is_late(const struct survey *survey)
     return clock_now_ns() > survey->time_ns + SURVEY_NS;
 }
 
-/* The file as text, cut to the size; false when it cannot be read. */
-static bool text_at(int dir, const char *name, char *text, size_t size)
-{
-    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-    if (fd >= 0)
-        close(fd);
-    if (n < 0)
-        return false;
-    text[n] = '\0';
-    return true;
-}
-
 /* Who was born later is told of by the kernel, if it matters: and who had the number before is not
  * this one. */
-static bool process_is_it(const struct survey *survey)
+static bool process_is_it(struct survey *survey)
 {
     char text[1024];
     unsigned long start;
-    if (!text_at(survey->dir, "stat", text, sizeof text))
+    const ssize_t n = look_file(survey->dir, "stat", text, sizeof text);
+    if (n < 0) {
+        survey->left += n == -ETIME;
         return false;
+    }
     const char *p = strrchr(text, ')');
     return p &&
            sscanf(p,
@@ -89,11 +81,24 @@ static bool thread_lives(const struct survey *survey, pid_t tid)
     char path[64], text[1024], state;
     unsigned flags;
     snprintf(path, sizeof path, "task/%d/stat", tid);
-    if (!text_at(survey->dir, path, text, sizeof text))
+    if (look_file(survey->dir, path, text, sizeof text) < 0)
         return false;
     const char *p = strrchr(text, ')');
     return p && sscanf(p, ") %c %*s %*s %*s %*s %*s %u", &state, &flags) == 2 && state != 'Z' &&
            state != 'X' && !(flags & TASK_EXITING);
+}
+
+/* The file as text, cut to the size; false when it cannot be read. */
+static bool text_at(int dir, const char *name, char *text, size_t size)
+{
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n < 0)
+        return false;
+    text[n] = '\0';
+    return true;
 }
 
 static bool thread_name(struct survey *survey, pid_t tid)
@@ -123,7 +128,6 @@ struct line {
 static bool line_read(char *text, struct line *line)
 {
     int used = 0;
-    text[strcspn(text, "\n")] = '\0';
     if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 "%n", &line->start,
                &line->end, line->perms, &line->offset, &line->major, &line->minor, &line->inode,
                &used) != 7)
@@ -137,7 +141,7 @@ static void path_exact(const struct survey *survey, const struct line *line, cha
 {
     char name[64];
     snprintf(name, sizeof name, "map_files/%" PRIx64 "-%" PRIx64, line->start, line->end);
-    ssize_t n = readlinkat(survey->dir, name, path, PATH_MAX - 1);
+    ssize_t n = look_link(survey->dir, name, path, PATH_MAX - 1);
     if (n >= 0) {
         path[n] = '\0';
         return;
@@ -185,33 +189,51 @@ static void line_put(struct survey *survey, const struct line *line)
     inventory_hand(&survey->out, survey->intake);
 }
 
+struct lines {
+    char *text;
+    size_t len;
+    unsigned n, n_maps;
+};
+
+/* Takes the whole lines; what is left is moved to the front. False: these are enough. */
+static bool lines_put(struct survey *survey, struct lines *lines)
+{
+    char *at = lines->text, *end;
+    struct line line;
+
+    while ((end = memchr(at, '\n', lines->len)) && lines->n++ < LINES_MAX &&
+           lines->n_maps < MAPS_MAX) {
+        *end++ = '\0';
+        if (line_read(at, &line) && line.perms[2] == 'x') {
+            line_put(survey, &line);
+            lines->n_maps++;
+        }
+        lines->len -= (size_t)(end - at);
+        at = end;
+    }
+    memmove(lines->text, at, lines->len);
+    return !end && lines->len < MAPS_ROOM;
+}
+
 /* The process has what any of its living threads has; its first may be dead. */
 static void maps_of(struct survey *survey, pid_t tid)
 {
-    char path[64], *text = NULL;
-    size_t size = 0;
-    unsigned n = 0;
-    struct line line;
+    struct lines lines = {.text = malloc(MAPS_ROOM)};
+    const uint64_t until_ns = survey->time_ns + SURVEY_NS;
+    ssize_t n = 1;
+    char path[64];
     snprintf(path, sizeof path, "task/%d/maps", tid);
-    int fd = openat(survey->dir, path, O_RDONLY | O_CLOEXEC);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
-    if (!file) {
-        if (fd >= 0)
-            close(fd);
-        return;
+    int fd = lines.text ? look_open(survey->dir, path, O_RDONLY) : -1;
+    while (fd >= 0 && n > 0 && !survey_is_late(survey)) {
+        n = look_read(fd, lines.text + lines.len, MAPS_ROOM - lines.len, until_ns);
+        lines.len += n > 0 ? (size_t)n : 0;
+        if (n > 0 && !lines_put(survey, &lines))
+            n = 0;
     }
-    for (unsigned i = 0; i < LINES_MAX && n < MAPS_MAX && getline(&text, &size, file) > 0; i++) {
-        if (i % LINES_LOOK == 0 && survey_is_late(survey)) {
-            survey->left++;
-            break;
-        }
-        if (!line_read(text, &line) || line.perms[2] != 'x')
-            continue;
-        line_put(survey, &line);
-        n++;
-    }
-    free(text);
-    fclose(file);
+    survey->left += fd == -ETIME || n == -ETIME || (fd >= 0 && n > 0);
+    if (fd >= 0)
+        close(fd);
+    free(lines.text);
 }
 
 /* ---- processes ---- */

@@ -24,7 +24,7 @@ struct check {
 };
 
 /* With the opener's credentials, raw system calls only. */
-static int check_run(void *arg)
+static long check_run(void *arg)
 {
     const struct check *check = arg;
     bool passed = false;
@@ -65,7 +65,8 @@ static int check_init(struct check *check, pid_t pid, pid_t tid)
         if (tid && tids[i] != tid)
             continue;
         /* An exited leader has lost its memory, and with it what its threads' memory protects. */
-        if (tids[i] == pid && (proc_stat(pid, pid, &stat) < 0 || proc_stat_dead(&stat)))
+        rc = tids[i] == pid ? proc_stat(pid, pid, &stat) : -1;
+        if (proc_is_gone(rc) || (rc == 0 && proc_stat_dead(&stat)))
             continue;
         snprintf(check->paths[check->n++], sizeof *check->paths, "task/%d/ns/pid", tids[i]);
     }
@@ -82,11 +83,12 @@ static void check_free(struct check *check)
     free(check->paths);
 }
 
-/* Does the process live in the daemon's user namespace? */
-static bool is_home(const struct host_state *state, pid_t pid)
+/* Does the process live in the daemon's user namespace? Or -ETIME. */
+static int is_home(const struct host_state *state, pid_t pid)
 {
     struct ns_id ns;
-    return ns_identify(pid, "user", &ns) == 0 && ns_same(&ns, &state->userns);
+    const int rc = ns_look(pid, "user", &ns);
+    return rc == 0 ? ns_same(&ns, &state->userns) : rc == -ETIME ? rc : 0;
 }
 
 /* Do the three (real, effective, saved) ids of a status line equal id? */
@@ -139,12 +141,12 @@ int observe_check(struct host_state *state, const struct rights *rights, pid_t p
         return -EPERM;
     int rc = check_init(&check, pid, tid);
     if (rc == 0) {
-        bool apart = !is_home(state, pid);
-        rc = opener_do(rights, apart, check_run, &check);
+        int home = is_home(state, pid);
+        rc = home < 0 ? home : opener_do(rights, !home, check_run, &check);
         /* It may have entered a namespace since it was looked at, where this thread's uid has
          * weight. */
-        if (rc == 0 && !apart && !is_home(state, pid))
-            rc = opener_do(rights, true, check_run, &check);
+        if (rc == 0 && home && (home = is_home(state, pid)) <= 0)
+            rc = home < 0 ? home : opener_do(rights, true, check_run, &check);
         /* The opener may not even be shown its directory (hidepid); who exits looks refused. */
         if ((rc == -ESRCH || rc == -EPERM) && !tid)
             rc = proc_alive(pid) ? -EPERM : -ESRCH;

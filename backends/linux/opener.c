@@ -4,6 +4,8 @@
  */
 #include "backends/linux/opener.h"
 
+#include "backends/look.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -128,12 +130,12 @@ static bool own_restore(const struct own *own)
            now.inheritable == own->capabilities.inheritable;
 }
 
-static int do_here(const struct rights *rights, int (*fn)(void *arg), void *arg)
+static int do_here(const struct rights *rights, long (*fn)(void *arg), void *arg)
 {
     struct own own;
     int rc = own_read(&own, rights);
     if (rc == 0) {
-        rc = opener_take(rights, &own) ? fn(arg) : -ENOTSUP;
+        rc = opener_take(rights, &own) ? (int)look_at(fn, arg) : -ENOTSUP;
         /* A thread left with somebody else's rights would serve the next request with them. */
         if (!own_restore(&own))
             abort();
@@ -207,7 +209,7 @@ static int helper_collect(pid_t pid, int pidfd)
  * no handlers of other libraries run. Signals are blocked, so that the daemon's handlers do not run
  * in it.
  */
-static int do_apart(const struct rights *rights, int (*fn)(void *arg), void *arg)
+static int do_apart(const struct rights *rights, long (*fn)(void *arg), void *arg)
 {
     int pidfd = -1;
     sigset_t all, before;
@@ -217,7 +219,7 @@ static int do_apart(const struct rights *rights, int (*fn)(void *arg), void *arg
     if (pid == 0) {
         int rc = helper_take(rights);
         if (rc == 0)
-            rc = fn(arg);
+            rc = (int)fn(arg);
         syscall(SYS_exit_group, (long)-rc);
         __builtin_unreachable();
     }
@@ -225,7 +227,7 @@ static int do_apart(const struct rights *rights, int (*fn)(void *arg), void *arg
     return pid < 0 ? -EAGAIN : helper_collect(pid, pidfd);
 }
 
-int opener_do(const struct rights *rights, bool apart, int (*fn)(void *arg), void *arg)
+int opener_do(const struct rights *rights, bool apart, long (*fn)(void *arg), void *arg)
 {
     return apart || rights->userns_fd >= 0 ? do_apart(rights, fn, arg) : do_here(rights, fn, arg);
 }

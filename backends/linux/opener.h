@@ -9,13 +9,13 @@
 
 /*
  * Run fn with fs ids, groups and effective capabilities of the opener, in its user namespace.
- * Without `apart` and with the daemon's user namespace that is done on the current thread, which is
- * given back exactly as it was; else in a forked process, which also takes the opener's effective
- * uid.
+ * Without `apart` and with the daemon's user namespace the current thread takes them, looks
+ * (look.h), and is given back exactly as it was; else a forked process does, which also takes the
+ * opener's effective uid.
  *
  * fn may use raw system calls only (no heap, no locks, no stdio): in the forked process other
  * threads' locks are never released. It returns 0 or -errno. Result: that of fn; -ENOTSUP when the
- * daemon may not take these credentials; -ETIME when fn took longer than two seconds; -EAGAIN
- * without a process.
+ * daemon may not take these credentials; -ETIME when fn waited longer than LOOK_MS, or there two
+ * seconds; -EAGAIN without a process.
  */
-int opener_do(const struct rights *rights, bool apart, int (*fn)(void *arg), void *arg);
+int opener_do(const struct rights *rights, bool apart, long (*fn)(void *arg), void *arg);

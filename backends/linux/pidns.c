@@ -3,6 +3,7 @@
  * otherwise the NSpid lines of /proc do: one column for each namespace from /proc's own downward.
  */
 #include "backends/linux/pidns.h"
+#include "backends/look.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +50,9 @@ static unsigned columns_of(pid_t tid, pid_t columns[DEPTH_MAX])
 /* Is the namespace `up` levels above that of tid the one meant? */
 static bool ancestor_is(pid_t tid, unsigned up, const struct ns_id *ns)
 {
-    int fd = ns_open(tid, "pid");
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/ns/pid", tid);
+    int fd = look_open(AT_FDCWD, path, O_RDONLY);
     for (; fd >= 0 && up > 0; up--) {
         int parent = ioctl(fd, NS_GET_PARENT);
         close(fd);

@@ -3,6 +3,7 @@
  * identity of namespaces.
  */
 #include "backends/linux/proc.h"
+#include "backends/look.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -90,14 +91,14 @@ pid_t proc_tgid(pid_t tid)
 int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out)
 {
     unsigned flags = 0;
-    char path[64];
+    char path[64], text[1024];
     if (tid)
         snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
     else
         snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    char *text = proc_text(path);
-    if (!text)
-        return -errno;
+    const ssize_t len = look_file(AT_FDCWD, path, text, sizeof text);
+    if (len < 0)
+        return (int)len;
     /* The command's name, second field, may contain blanks and brackets: count from the last one.
      */
     const char *p = strrchr(text, ')');
@@ -106,7 +107,6 @@ int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out)
                        "%*s %lu",
                        &out->state, &flags, &out->start)
               : 0;
-    free(text);
     out->exiting = n == 3 && (flags & TASK_EXITING);
     return n == 3 ? 0 : -ESRCH;
 }
@@ -188,6 +188,23 @@ int ns_identify(pid_t tid, const char *which, struct ns_id *out)
         return -errno;
     *out = (struct ns_id){.dev = st.st_dev, .ino = st.st_ino};
     return 0;
+}
+
+struct ns_question {
+    pid_t tid;
+    const char *which;
+    struct ns_id *out;
+};
+
+static long identify_run(void *arg)
+{
+    const struct ns_question *question = arg;
+    return ns_identify(question->tid, question->which, question->out);
+}
+
+int ns_look(pid_t tid, const char *which, struct ns_id *out)
+{
+    return (int)look_at(identify_run, &(struct ns_question){tid, which, out});
 }
 
 int ns_open(pid_t tid, const char *which)

@@ -31,7 +31,7 @@ const char *proc_field(const char *text, const char *key);
 
 /* The process of a thread, or 0 and errno. */
 pid_t proc_tgid(pid_t tid);
-/* tid 0 means the leader. 0 or -errno. */
+/* tid 0 means the leader. 0 or -errno; -ETIME: it is executing a program (look.h). */
 int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out);
 /* Does this result (-errno) say that the process is gone, and not that we could not look? */
 bool proc_is_gone(int rc);
@@ -44,8 +44,10 @@ bool proc_alive(pid_t pid);
  */
 int proc_numbers(int dirfd, const char *path, pid_t **out, size_t *n);
 
-/* which: "pid", "user", "cgroup". 0 or -errno. */
+/* Of who makes a request: which is "pid", "user", "cgroup". 0 or -errno. */
 int ns_identify(pid_t tid, const char *which, struct ns_id *out);
+/* The same of anybody, who may be executing a program: -ETIME. */
+int ns_look(pid_t tid, const char *which, struct ns_id *out);
 /* A descriptor of the namespace, or -errno. */
 int ns_open(pid_t tid, const char *which);
 bool ns_same(const struct ns_id *a, const struct ns_id *b);

@@ -5,6 +5,7 @@
 #include "backends/linux/process.h"
 #include "backends/linux/observe.h"
 #include "backends/linux/pidns.h"
+#include "backends/look.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -103,6 +104,11 @@ static int hold_failed(struct err *err, int rc, uint64_t number, bool thread)
                        what, number);
     case -ESRCH:
         return err_set(err, E44, "no %s %" PRIu64 " in your PID namespace", what, number);
+    case -ETIME:
+        return err_set(err, P13,
+                       "%s %" PRIu64 " is executing a program, and was not through with that for "
+                       "%d ms: try again",
+                       what, number, LOOK_MS);
     }
     return err_set(err, P14, "the kernel did not give a descriptor of %s %" PRIu64 ": %s", what,
                    number, err_errno_name(rc));
@@ -230,6 +236,9 @@ int linux_process_may_observe(struct host_state *state, const struct rights *rig
                        process->number ? process->number : (uint64_t)process->pid);
     if (rc == 0)
         return 0;
+    if (rc == -ETIME)
+        return hold_failed(err, rc, process->number ? process->number : (uint64_t)process->pid,
+                           false);
     return err_set(err, E40, "you may not observe process %" PRIu64 ": %s",
                    process->number ? process->number : (uint64_t)process->pid,
                    observe_reason(state, rights, process->pid, rc));

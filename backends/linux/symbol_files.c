@@ -1,9 +1,10 @@
 /*
  * Files and roots held by O_PATH descriptors: the file system is not asked for anything, so nobody
- * who serves one can make the daemon wait.
+ * who serves one can make the daemon wait; nor can the process (look.h).
  */
 #include "backends/linux/symbol_files.h"
 #include "backends/linux/birth.h"
+#include "backends/look.h"
 #include "core/folded.h"
 
 #include <errno.h>
@@ -180,19 +181,16 @@ static char *text_look(pid_t pid, const char *name)
 {
     const uint64_t until = clock_now_ns() + LOOK_NS;
     char path[64], *text = malloc(LOOK_BYTES + 1), *end;
-    size_t len = 0;
-    ssize_t n = 1;
+    ssize_t len = 0;
     int fd;
 
     snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
-    fd = text ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    while (fd >= 0 && n > 0 && len < LOOK_BYTES && clock_now_ns() < until) {
-        n = read(fd, text + len, LOOK_BYTES - len);
-        len += n > 0 ? (size_t)n : 0;
-    }
-    if (fd >= 0)
+    fd = text ? look_open(AT_FDCWD, path, O_RDONLY) : -1;
+    if (fd >= 0) {
+        len = look_read(fd, text, LOOK_BYTES, until);
         close(fd);
-    end = len > 0 ? memrchr(text, '\n', len) : NULL;
+    }
+    end = len > 0 ? memrchr(text, '\n', (size_t)len) : NULL;
     if (end) {
         *end = '\0';
         return text;
@@ -211,7 +209,7 @@ static int vma_open(pid_t pid, const struct vma *vma)
 
     snprintf(path, sizeof path, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, pid, vma->start,
              vma->end);
-    return open(path, O_PATH | O_CLOEXEC);
+    return look_open(AT_FDCWD, path, O_PATH);
 }
 
 /*
@@ -318,6 +316,8 @@ static int file_hold(pid_t pid, const struct record_map *map)
     int fd = vma_open(pid, &vma);
     enum verdict verdict = fd >= 0 ? file_compare(pid, fd, map) : FILE_UNSURE;
 
+    if (fd == -ETIME)
+        return -1;
     if (verdict == FILE_UNSURE) {
         /* Mappings are split, joined and replaced; what stands in maps has the record's numbers. */
         if (fd >= 0)
@@ -382,7 +382,7 @@ static void process_take(struct log_files *files, pid_t pid, uint32_t shown, uin
                            : files->n >= files->max)
         return;
     snprintf(path, sizeof path, "/proc/%d/root", pid);
-    held.fd = process_describe(&held, pid) ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    held.fd = process_describe(&held, pid) ? look_open(AT_FDCWD, path, O_PATH | O_DIRECTORY) : -1;
     if (held.fd >= 0)
         held_add(files, old, &held);
 }

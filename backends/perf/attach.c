@@ -16,12 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-int attach_in_time(const struct attach *attach)
+static int attach_late(const struct attach *attach)
 {
     size_t open = 0;
 
-    if (!attach->plan->deadline_ns || census_now_ns() < attach->plan->deadline_ns)
-        return 0;
     for (size_t i = 0; i < attach->census.n; i++)
         open += attach->census.tasks[i].state == TASK_OPEN;
     return err_set(attach->err, P13,
@@ -30,6 +28,13 @@ int attach_in_time(const struct attach *attach)
                    "helps, unless it makes threads without end or is held up in an exec",
                    target_said(&attach->plan->target), attach->plan->attach_ms, open,
                    attach->census.n, attach->plan->n, attach->plan->n == 1 ? "" : "s");
+}
+
+int attach_in_time(const struct attach *attach)
+{
+    if (!attach->plan->deadline_ns || census_now_ns() < attach->plan->deadline_ns)
+        return 0;
+    return attach_late(attach);
 }
 
 int attach_fits(const struct attach *attach, size_t groups, size_t others)
@@ -59,6 +64,8 @@ int attach_refused(const struct attach *attach, int code, const struct perf_even
                       .target = &attach->plan->target,
                       .member = at > 0 && at < shape->members};
 
+    if (code == -ETIME)
+        return attach_late(attach);
     if (at < shape->extra)
         why.event = "the event that tells switches and ends";
     else if (at < shape->members)
@@ -302,12 +309,14 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
     struct counter *counter = NULL;
     int rc = -ENOMEM;
 
+    event_patience(plan->deadline_ns);
     if (!shape_make(&attach.shape, state, plan, first_cpu(state)))
         counter = counter_new(state, plan, &attach.shape);
     if (!counter)
         rc = err_set(err, E32, "no memory for a counter");
     else
         rc = attach_kind[plan->target.kind](&attach, counter);
+    event_patience(0);
     if (!rc && output_begin(counter, plan))
         rc = err_set(err, E32, "no memory, or no way, to record what %u tasks or CPUs tell",
                      counter->n_groups);

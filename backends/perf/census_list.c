@@ -1,6 +1,7 @@
 /*
  * What /proc says about the tasks of a target: who is there, who is still there, who is in a fork.
  */
+#include "backends/look.h"
 #include "backends/perf/census.h"
 
 #include <dirent.h>
@@ -166,17 +167,12 @@ static bool leader_is_back(DIR *dir, pid_t tid)
 {
     char path[32], text[128], *state;
     ssize_t n;
-    int fd;
 
     for (int i = 0; i < 10; i++) {
         snprintf(path, sizeof path, "%d/stat", tid);
-        fd = openat(dirfd(dir), path, O_RDONLY | O_CLOEXEC);
-        n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-        if (fd >= 0)
-            close(fd);
+        n = look_file(dirfd(dir), path, text, sizeof text);
         if (n <= 0)
-            return false;
-        text[n] = '\0';
+            return n == -ETIME;
         state = strrchr(text, ')');
         if (!state || !state[1] || state[2] == 'Z' || state[2] == 'X')
             return false;
@@ -239,16 +235,10 @@ static ssize_t task_read(const struct census *census, const struct task *task, c
 {
     char path[TASK_PATH_BYTES];
     ssize_t n;
-    int fd;
 
     task_path(census, task, file, path);
-    fd = openat(census->task_dir, path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == EACCES || errno == EPERM ? 0 : -1;
-    n = read(fd, text, size - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0 ? n : 0;
+    n = look_file(census->task_dir, path, text, size);
+    return n == -ENOENT || n == -ESRCH ? -1 : n > 0 ? n : 0;
 }
 
 enum birth census_makes_child(const struct census *census, const struct task *task)

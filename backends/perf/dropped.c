@@ -2,6 +2,7 @@
  * Has a covered descendant lost its events to the exec of a privileged program? The records tell
  * who may have (covered.c); whether it lives is seen in /proc.
  */
+#include "backends/look.h"
 #include "backends/perf/counter.h"
 
 #include <errno.h>
@@ -22,16 +23,11 @@ static enum suspect_life life_of(pid_t pid)
     char path[32], text[256], *state;
     unsigned flags;
     ssize_t n;
-    int fd;
 
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
+    n = look_file(AT_FDCWD, path, text, sizeof text);
     if (n <= 0)
-        return fd < 0 && (errno == EMFILE || errno == ENFILE) ? SUSPECT_ENDS : SUSPECT_DEAD;
-    text[n] = '\0';
+        return n == -EMFILE || n == -ENFILE || n == -ETIME ? SUSPECT_ENDS : SUSPECT_DEAD;
     state = strrchr(text, ')');
     if (!state || sscanf(state, ") %*c %*d %*d %*d %*d %*d %u", &flags) != 1)
         return SUSPECT_ENDS;
@@ -91,13 +87,25 @@ bool counter_dropped(const struct counter *counter)
     return dropped;
 }
 
+struct image {
+    char path[32];
+    struct statx of;
+};
+
+/* As the kernel knows it: who serves the file may not answer. */
+static long image_run(void *arg)
+{
+    struct image *image = arg;
+
+    return statx(AT_FDCWD, image->path, AT_STATX_DONT_SYNC, STATX_INO, &image->of);
+}
+
 uint64_t counter_image(pid_t pid)
 {
-    struct stat image;
-    char path[32];
+    struct image image;
 
-    snprintf(path, sizeof path, "/proc/%d/exe", pid);
-    return stat(path, &image) ? 0 : image.st_ino;
+    snprintf(image.path, sizeof image.path, "/proc/%d/exe", pid);
+    return look_at(image_run, &image) ? 0 : image.of.stx_ino;
 }
 
 /* Files of what executes a privileged program belong to root. */

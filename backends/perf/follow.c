@@ -148,17 +148,17 @@ struct followed *followed_make(const struct follow *follow, pid_t pid, pid_t tid
     return followed;
 }
 
-/* With the recorder's setup. */
-static void follow_open(struct follow *follow, pid_t pid, pid_t tid, bool begun)
+/* With the recorder's setup. False: it is executing a program, and has kept us waiting. */
+static bool follow_open(struct follow *follow, pid_t pid, pid_t tid, bool begun)
 {
     struct followed *followed;
     int rc = 0;
 
     if (follow->n_fds + follow_each(follow) > follow->most_fds)
-        return;
+        return true;
     followed = followed_make(follow, pid, tid);
     if (!followed)
-        return;
+        return true;
     followed->begun = begun;
     for (unsigned i = 0; i < follow->n_cpus && !rc; i++)
         rc = group_of(follow, followed, i);
@@ -170,7 +170,7 @@ static void follow_open(struct follow *follow, pid_t pid, pid_t tid, bool begun)
         pthread_mutex_unlock(&follow->counter->recorder->lock);
         followed_close(follow, followed);
         free(followed);
-        return;
+        return rc != -ETIME;
     }
     pthread_mutex_lock(&follow->lock);
     if (follow->on && begun)
@@ -178,6 +178,7 @@ static void follow_open(struct follow *follow, pid_t pid, pid_t tid, bool begun)
     followed_link(follow, followed);
     follow->n_fds += follow_each(follow);
     pthread_mutex_unlock(&follow->lock);
+    return true;
 }
 
 void follow_newcomers(struct follow *follow)
@@ -194,7 +195,8 @@ void follow_newcomers(struct follow *follow)
     follow->n_births = follow->size_births = 0;
     pthread_mutex_unlock(&follow->lock);
     for (size_t i = 0; i < n; i++)
-        follow_open(follow, births[i].pid, births[i].tid, births[i].begun);
+        if (!follow_open(follow, births[i].pid, births[i].tid, births[i].begun))
+            break; /* others would, too */
     free(births);
 }
 

@@ -10,31 +10,11 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* Opening may find the leader riding on a child for a moment: the kernel swaps equal contexts. */
 enum {
     SWAPPED_TRIES = 16
 };
-
-int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group,
-               unsigned long flags)
-{
-    long fd;
-
-    do
-        fd = syscall(SYS_perf_event_open, attr, pid, cpu, group, flags | PERF_FLAG_FD_CLOEXEC);
-    while (fd < 0 && errno == EINTR);
-    return fd < 0 ? -errno : (int)fd;
-}
-
-void event_close(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
 
 static bool plan_is_hardware(const struct plan_event *event)
 {

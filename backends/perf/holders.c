@@ -4,12 +4,15 @@
  */
 #include "backends/perf/holders.h"
 
+#include "backends/look.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,23 +31,41 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+struct look {
+    int proc, fd;
+    unsigned n;
+};
+
+static long events_run(void *arg)
+{
+    struct look *look = arg;
+    int fd = look->fd =
+        (int)syscall(SYS_openat, look->proc, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    char link[sizeof EVENT_LINK];
+    _Alignas(struct dirent64) char room[4096];
+    long len;
+
+    while (fd >= 0 && (len = syscall(SYS_getdents64, fd, room, sizeof room)) > 0)
+        for (long at = 0; at < len;) {
+            const struct dirent64 *entry = (const struct dirent64 *)(room + at);
+
+            at += entry->d_reclen;
+            look->n += syscall(SYS_readlinkat, fd, entry->d_name, link, sizeof link) ==
+                           sizeof EVENT_LINK - 1 &&
+                       memcmp(link, EVENT_LINK, sizeof EVENT_LINK - 1) == 0;
+        }
+    return 0;
+}
+
 /* Descriptors of perf events of the process whose directory in /proc this is. */
 static unsigned events_of(int proc)
 {
-    int fd = openat(proc, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    char link[sizeof EVENT_LINK];
-    struct dirent *entry;
-    unsigned n = 0;
+    struct look look = {.proc = proc, .fd = -1};
 
-    if (fd >= 0 && !dir)
-        close(fd);
-    while (dir && (entry = readdir(dir)))
-        n += readlinkat(fd, entry->d_name, link, sizeof link) == sizeof EVENT_LINK - 1 &&
-             memcmp(link, EVENT_LINK, sizeof EVENT_LINK - 1) == 0;
-    if (dir)
-        closedir(dir);
-    return n;
+    look_at(events_run, &look);
+    if (look.fd >= 0)
+        close(look.fd);
+    return look.n;
 }
 
 static void print_name(int proc, const char *pid, struct buf *out)

@@ -120,6 +120,8 @@ static bool tids_settle(const struct tids *now, const struct tids *before)
             continue;
         int fd = event_open(&attr, now->tid[i], -1, -1, 0);
         any = true;
+        if (fd == -ETIME) /* it makes no child; and who else may keep us waiting, nobody knows */
+            break;
         event_close(&fd);
     }
     return any;

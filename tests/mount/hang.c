@@ -1,6 +1,7 @@
 /*
  * A file system that fails who uses it: MOUNTPOINT/program can be looked up, opened and mapped, but
- * what is read of it never comes, and once somebody has looked for MOUNTPOINT/silent nothing is
+ * what is read of it never comes; MOUNTPOINT/kept can be opened, and is never closed: an exec that
+ * closes it stays where it is, for good. Once somebody has looked for MOUNTPOINT/silent nothing is
  * answered at all. Says "asked" when something was left without an answer.
  *
  *   hang MOUNTPOINT
@@ -13,7 +14,8 @@
 #include <unistd.h>
 
 enum {
-    PROGRAM = 2 /* its inode; 1 is the root's */
+    PROGRAM = 2, /* inodes; 1 is the root's */
+    KEPT
 };
 
 static bool silent;
@@ -28,7 +30,7 @@ static struct stat attr_of(fuse_ino_t ino)
 {
     struct stat attr = {.st_ino = ino, .st_nlink = 1, .st_mode = S_IFDIR | 0755};
 
-    if (ino == PROGRAM) {
+    if (ino != FUSE_ROOT_ID) {
         attr.st_mode = S_IFREG | 0755;
         attr.st_size = 1 << 20;
     }
@@ -48,7 +50,8 @@ static void hang_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *
 
 static void hang_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    struct fuse_entry_param entry = {.ino = PROGRAM, .attr = attr_of(PROGRAM)};
+    const fuse_ino_t ino = strcmp(name, "kept") == 0 ? KEPT : PROGRAM;
+    struct fuse_entry_param entry = {.ino = ino, .attr = attr_of(ino)};
 
     (void)parent;
     if (silent)
@@ -65,10 +68,19 @@ static void hang_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
     no_answer();
 }
 
+static void hang_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    (void)fi;
+    if (ino == KEPT)
+        no_answer();
+    else
+        fuse_reply_err(req, 0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct fuse_lowlevel_ops ops = {
-        .getattr = hang_getattr, .lookup = hang_lookup, .read = hang_read};
+        .getattr = hang_getattr, .lookup = hang_lookup, .read = hang_read, .flush = hang_flush};
     char *words[] = {argv[0], (char[]){"-oallow_other"}, NULL};
     struct fuse_args args = FUSE_ARGS_INIT(2, words);
     struct fuse_session *session;

@@ -40,7 +40,7 @@ test=$!
 (
     sleep "$LIMIT"
     echo "no end after $LIMIT s; what hangs:" >>"$T/output"
-    ps -e -o pid,ppid,stat,wchan:24,args >>"$T/output"
+    timeout -s KILL 5 ps -e -o pid,ppid,stat,wchan:24,args >>"$T/output"
     kill -KILL $test
 ) &
 watchdog=$!

@@ -415,6 +415,77 @@ t_a_fork_bomb_under_descendants_is_somebody_elses_trouble() {
     is "$(cat "$M/counts")" ''
 }
 
+# What a process has mapped is told, and events are opened on it, when it is not executing a program: one
+# that never gets through with that. It says "ready", and at a line it is: STUCK.
+stuck='
+import mmap, os, sys
+fd = os.open(sys.argv[1] + "/kept", os.O_RDONLY)
+print("ready", flush=True)
+sys.stdin.readline()
+maps = []
+for path in sorted(os.listdir("/usr/bin"))[:50]:
+    try:
+        with open("/usr/bin/" + path, "rb") as f: maps.append(mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ | mmap.PROT_EXEC, flags=mmap.MAP_PRIVATE))
+    except OSError: pass
+os.execv("/bin/sleep", ["sleep", "60"])'
+
+stuck_start() {
+    coproc STUCK_IN_EXEC { exec "${ALICES[@]}" /usr/bin/python3 -B -I -c "$stuck" "$T/hang"; }
+    local line
+    STUCK=$STUCK_IN_EXEC_PID TO_STUCK=${STUCK_IN_EXEC[1]}
+    read -r -t 30 -u "${STUCK_IN_EXEC[0]}" line
+    is "$line" ready
+}
+
+t_an_exec_that_never_ends_holds_nothing_up() {
+    mount_pmcfs
+    hang_start
+    target_start alice "$ALICE"
+    target_start bob "$BOB"
+    stuck_start
+    users s "$ALICE" event=cpu-clock freq=997
+    users a "$ALICE" event=page-faults
+    users d "$ALICE" event=page-faults descendants=on log-csw=on log-exit=on
+    is "$(result_as "$ALICE" write "$M/s/target" "$STUCK ${PID_OF[alice]}")" ok
+    is "$(result_as "$ALICE" write "$M/d/target" "${PID_OF[alice]}")" ok
+    echo >&"$TO_STUCK"
+    eventually 10 '[[ -s $T/asked ]]'
+
+    # Its log goes on, and an attach ends in time.
+    tell alice spin 300
+    eventually 10 'grep -q "sample pid=${PID_OF[alice]} " < <(timeout 1 cat "$M/s/samples")'
+    is "$(result_as "$ALICE" write "$M/a/target" "$STUCK")" EAGAIN
+    like "$(cat "$M/a/error")" '^EAGAIN P13 target: process [0-9]+ is executing a program'
+    users sys 0 event=cpu-clock freq=99
+    attach sys all
+    is "$(result_as "$ALICE" write "$M/d/ctl" stop) $(result_as "$ALICE" write "$M/d/ctl" start)" 'ok ok'
+    is "$(result_as "$ALICE" write "$M/s/ctl" stop) $(result_as "$ALICE" write "$M/s/ctl" start)" 'ok ok'
+    bob_goes_on
+    users s2 "$BOB" event=cpu-clock freq=997 "target=${PID_OF[bob]}"
+    tell bob spin 300
+    eventually 10 'grep -q " sample " < <(timeout 1 cat "$M/s2/samples")'
+    as "$ALICE" cat "$M"/{a,d,s}/{count,detail,status} >/dev/null || :
+    for n in a s d; do as "$ALICE" timeout 5 rmdir "$M/$n"; done
+    unmount_pmcfs
+}
+
+t_rows_are_told_whatever_their_makers_do() {
+    mount_sim
+    hang_start
+    "${ALICES[@]}" /usr/bin/python3 -B -I -c '
+import os, sys
+fd = os.open(sys.argv[1] + "/kept", os.O_RDONLY)
+os.mkdir(sys.argv[2] + "/a")
+with open(sys.argv[2] + "/a/event", "w") as f: f.write("cycles")
+os.execv("/bin/sleep", ["sleep", "60"])' "$T/hang" "$M" &
+    eventually 10 '[[ -s $T/asked ]]'
+    for _ in {1..8}; do
+        timeout 5 cat "$M/info/rows" >"$T/rows"
+        grep -q " a $ALICE - cycles " "$T/rows" || die "$(<"$T/rows")"
+    done
+    as "$ALICE" rmdir "$M/a"
+}
+
 # ---- long commands ----
 
 # 128 KiB are taken apart without the lock; what is wrong in them is said as ever.

@@ -1,0 +1,34 @@
+/*
+ * Looking at a process in /proc: the kernel answers most questions only when the process is not
+ * executing a program, or changing its address space, and who is observed can make that last for
+ * ever (an exec closes a file, and who serves that does not answer). So it is asked by a process of
+ * its own, which shares memory and descriptors with the daemon, and is killed when it takes too
+ * long. What does not wait is asked directly: status, comm, task, cgroup, and whoever waits for an
+ * answer of ours, for he executes nothing meanwhile.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define LOOK_MS 100
+
+/*
+ * fn(arg), with this thread's credentials. It makes system calls and has nothing that would be lost
+ * with it: no memory of its own, no locks, no descriptor that arg does not name. What it answers;
+ * -ETIME when it has waited for LOOK_MS; -EAGAIN without a process.
+ */
+long look_at(long (*fn)(void *arg), void *arg);
+
+/* openat(2), with CLOEXEC. A descriptor or -errno. */
+int look_open(int dir, const char *path, int flags);
+/*
+ * Reads until there is no more, the room is full, or until_ns (CLOCK_MONOTONIC) has passed: bytes,
+ * 0 at the end, or -errno; after -ETIME what was read is lost.
+ */
+ssize_t look_read(int fd, char *text, size_t size, uint64_t until_ns);
+/* A file of /proc, cut to the room and NUL-terminated: its length, or -errno. */
+ssize_t look_file(int dir, const char *path, char *text, size_t size);
+/* readlinkat(2). */
+ssize_t look_link(int dir, const char *path, char *text, size_t size);
