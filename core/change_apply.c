@@ -30,6 +30,8 @@ static int admit(void *arg, pid_t pid)
     const struct engine *engine = change->engine;
     int rc;
 
+    if (engine->host->now_ns(engine->host_state) >= change->deadline_ns)
+        return -EPERM; /* the attach is over in any case */
     for (unsigned i = 0; i < change->n_kept; i++)
         if (!change->kept[i].link->ended && change->kept[i].link->pid == pid)
             return apart(change->kept[i].link);

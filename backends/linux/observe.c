@@ -53,6 +53,7 @@ static int check_init(struct check *check, pid_t pid, pid_t tid)
     struct proc_stat stat;
     pid_t *tids = NULL;
     size_t n = 0;
+    bool late = false;
     snprintf(path, sizeof path, "/proc/%d", pid);
     *check = (struct check){.dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)};
     if (check->dirfd < 0)
@@ -68,12 +69,13 @@ static int check_init(struct check *check, pid_t pid, pid_t tid)
         rc = tids[i] == pid ? proc_stat(pid, pid, &stat) : -1;
         if (proc_is_gone(rc) || (rc == 0 && proc_stat_dead(&stat)))
             continue;
+        late |= rc == -ETIME;
         snprintf(check->paths[check->n++], sizeof *check->paths, "task/%d/ns/pid", tids[i]);
     }
     free(tids);
     if (!check->paths)
         return -ENOMEM;
-    return check->n > 0 ? 0 : -ESRCH;
+    return late ? -ETIME : check->n > 0 ? 0 : -ESRCH;
 }
 
 static void check_free(struct check *check)

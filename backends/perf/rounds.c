@@ -249,7 +249,7 @@ static int rescan_blindly(struct attach *attach)
     for (int i = 0; i < 2; i++)
         attach->raced |= !census_complete(&attach->census);
     confirm_descendants(attach);
-    return 0;
+    return attach_in_time(attach);
 }
 
 /* One whole attach. *again: something could not be decided. */

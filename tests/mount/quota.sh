@@ -469,6 +469,27 @@ t_an_exec_that_never_ends_holds_nothing_up() {
     unmount_pmcfs
 }
 
+t_children_that_never_end_an_exec_are_asked_about_in_time() {
+    mount_pmcfs -o attach_ms=1000
+    hang_start
+    coproc PARENT { exec "${ALICES[@]}" /usr/bin/python3 -B -I -c '
+import os, sys
+fd = os.open(sys.argv[1] + "/kept", os.O_RDONLY)
+for _ in range(40):
+    if os.fork() == 0: os.execv("/bin/sleep", ["sleep", "60"])
+print("ready", flush=True)
+sys.stdin.readline()' "$T/hang"; }
+    local line parent=$PARENT_PID began
+    read -r -t 30 -u "${PARENT[0]}" line
+    eventually 10 '(($(wc -l <"$T/asked") == 40))'
+    users a "$ALICE" event=page-faults descendants=on
+    began=$EPOCHSECONDS
+    is "$(result_as "$ALICE" write "$M/a/target" "$parent")" EAGAIN
+    between $((EPOCHSECONDS - began)) 0 4 'seconds'
+    like "$(cat "$M/a/error")" '^EAGAIN P13 target: .*attach_ms'
+    as "$ALICE" rmdir "$M/a"
+}
+
 t_rows_are_told_whatever_their_makers_do() {
     mount_sim
     hang_start
