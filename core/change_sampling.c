@@ -27,18 +27,19 @@ static int check_logsize(struct change *change)
                    (unsigned long long)asked, (unsigned long long)max);
 }
 
-/* A sampling PMC has a period instead of a count. */
+/* A sampling PMC has a period instead of a count: an earlier one is over. */
 static int check_no_count(struct change *change)
 {
-    bool counts = (change->given & GIVEN(KEY_COUNT)) &&
-                  !settings_same(&change->want, &change->pmc->settings, KEY_COUNT);
+    struct settings *want = &change->want;
+    bool counts = (change->given & GIVEN(KEY_COUNT)) && !settings_standard(want, KEY_COUNT);
 
-    if (!counts && !(change->put && strcmp(change->file, "count") == 0))
-        return 0;
-    return err_set(&change->err, P31,
-                   "%s samples: it has no count that could be set; period= says how many events "
-                   "lie between two samples",
-                   change->pmc->name);
+    if (counts || (change->put && strcmp(change->file, "count") == 0))
+        return err_set(&change->err, P31,
+                       "%s samples: it has no count that could be set; period= says how many "
+                       "events lie between two samples",
+                       change->pmc->name);
+    want->n_counts = 0;
+    return 0;
 }
 
 int check_sampling(struct change *change)

@@ -34,14 +34,6 @@ int check_open(struct change *change)
     return 0;
 }
 
-static bool key_standard(const struct settings *settings, enum key key)
-{
-    struct settings standard;
-
-    settings_init(&standard);
-    return settings_same(settings, &standard, key);
-}
-
 static enum err_id misplaced_id(const struct settings *want, unsigned key)
 {
     if (key_table[key].place == PLACE_PROCESS)
@@ -74,7 +66,7 @@ static int check_counts(struct change *change)
         return !put && !change->new_set && settings_same(want, &pmc->settings, KEY_COUNT)
                    ? 0
                    : refuse_counts(change);
-    if (!pmc->set && !key_standard(want, KEY_COUNT))
+    if (!pmc->set && !settings_standard(want, KEY_COUNT))
         return refuse_counts(change);
     if (want->n_counts > change->set->n)
         want->n_counts = change->set->n;
@@ -92,7 +84,7 @@ int check_places(struct change *change)
         struct buf value;
         char room[64];
 
-        if (!misplaced || key_standard(want, key))
+        if (!misplaced || settings_standard(want, key))
             continue;
         buf_init(&value, room, sizeof room);
         settings_print(want, key, 0, &value);

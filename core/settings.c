@@ -38,11 +38,11 @@ const struct key_row key_table[KEYS] = {
                    "begin at once, or at each target's own next exec", "pctx_create"},
     [KEY_COUNT] = {"count", "N, or N,M… for a set", "0", PLACE_ANY, false, "initial value",
                    "SETCOUNT, cpc_request_preset"},
-    [KEY_PERIOD] = {"period", "N events", "off", PLACE_SAMPLING, true,
+    [KEY_PERIOD] = {"period", "N events, off", "off", PLACE_SAMPLING, true,
                     "sample every N events; of the processor's events and clocks, which come fast, "
                     "not below the tunable mincount",
                     "SETCOUNT"},
-    [KEY_FREQ] = {"freq", "N per second",
+    [KEY_FREQ] = {"freq", "N per second, off",
                   "997 for clocks and the processor's events, else every one", PLACE_SAMPLING, true,
                   "sample at about this rate, within the system's limit", ""},
     [KEY_USER] = {"user", "on, off", "on", PLACE_ANY, true, "count in user mode",
@@ -51,7 +51,7 @@ const struct key_row key_table[KEYS] = {
                     "count in kernel mode", "PMCF_OS, CPC_COUNT_SYSTEM"},
     [KEY_CALLCHAIN] = {"callchain", "off, on, user, kernel", "off", PLACE_SAMPLING, true,
                        "record call chains", "PMC_F_CALLCHAIN, PMC_F_USERCALLCHAIN"},
-    [KEY_DEPTH] = {"depth", "N", "callchaindepth", PLACE_SAMPLING, true,
+    [KEY_DEPTH] = {"depth", "N, default", "callchaindepth", PLACE_SAMPLING, true,
                    "frames of a call chain, within callchaindepth", ""},
     [KEY_DESCENDANTS] = {"descendants", "on, off", "off", PLACE_PROCESS, true,
                          "follow the targets' children, present and later", "PMC_F_DESCENDANTS"},
@@ -70,7 +70,7 @@ const struct key_row key_table[KEYS] = {
     [KEY_INTERVAL] = {"interval", "milliseconds, off", "off", PLACE_ANY, false,
                       "the step of series", "cpustat, cputrack"},
     [KEY_LOG] = {"log", "on, off", "on", PLACE_ANY, false, "keep a log", "CONFIGURELOG"},
-    [KEY_LOGSIZE] = {"logsize", "bytes", "nbuffers × logbuffersize", PLACE_ANY, false,
+    [KEY_LOGSIZE] = {"logsize", "bytes, default", "nbuffers × logbuffersize", PLACE_ANY, false,
                      "size of this PMC's log, within the default", "nbuffers × logbuffersize"},
     [KEY_NOTIFY] = {"notify", "N, off", "off", PLACE_ANY, false,
                     "poll on count tells once N more were counted", "CPC_OVF_NOTIFY_EMT"},
@@ -314,6 +314,14 @@ bool settings_same(const struct settings *a, const struct settings *b, enum key 
         if ((i < a->n_counts ? a->counts[i] : 0) != (i < b->n_counts ? b->counts[i] : 0))
             return false;
     return true;
+}
+
+bool settings_standard(const struct settings *settings, enum key key)
+{
+    struct settings standard;
+
+    settings_init(&standard);
+    return settings_same(settings, &standard, key);
 }
 
 void settings_print(const struct settings *settings, enum key key, unsigned n_events,

@@ -110,6 +110,8 @@ int settings_set(struct settings *settings, enum key key, struct word value, str
 bool settings_skip_kernel(const struct settings *settings);
 /* Is the key's value the same in both? */
 bool settings_same(const struct settings *a, const struct settings *b, enum key key);
+/* Has the key the value that it has when nobody says anything? Not for KEY_MODE. */
+bool settings_standard(const struct settings *settings, enum key key);
 /* "value" of a plain key, as it would be written. */
 void settings_print(const struct settings *settings, enum key key, unsigned n_events,
                     struct buf *out);

@@ -55,13 +55,10 @@ int show_error(struct call *call)
     return CALL_DONE;
 }
 
-static bool key_is_shown(const struct pmc *pmc, enum key key)
+/* All that have a value, the default too: a copy takes the place of what was there. */
+static bool key_is_shown(enum key key)
 {
-    if (key == KEY_EVENT || key == KEY_TARGET || key == KEY_LIFETIME || key == KEY_FORCE)
-        return false;
-    /* Numbers that were never given: there is no word for "the default" that could be written. */
-    bool number = key == KEY_PERIOD || key == KEY_FREQ || key == KEY_DEPTH || key == KEY_LOGSIZE;
-    return !number || pmc->settings.value[key] != UINT64_MAX;
+    return key != KEY_EVENT && key != KEY_TARGET && key != KEY_LIFETIME && key != KEY_FORCE;
 }
 
 /* nameless: those too whose number the reader's PID namespace does not have. */
@@ -110,7 +107,7 @@ static int print_config(struct call *call, struct look *look)
 
     print_event_words(pmc, "event=", call->out);
     for (unsigned key = 0; key < KEYS; key++) {
-        if (!key_is_shown(pmc, key))
+        if (!key_is_shown(key))
             continue;
         if (key == KEY_MODE && !(pmc->settings.given & GIVEN(KEY_MODE)))
             buf_str(call->out, "# "); /* it follows: a copy is to follow too */

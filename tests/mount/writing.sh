@@ -199,6 +199,25 @@ t_config_reads_back_as_it_is_written() {
     is "$(sed 's/=.*//' "$M/a/config" | grep -v '^event$' | sort | uniq -d)" ""
 }
 
+t_a_copy_of_config_takes_the_place_of_what_was_there() {
+    mount_pmcfs
+    target_start p
+    pmc counted event=page-faults event=context-switches count=3,4 log-exit=on notify=7 interval=50
+    pmc sampled event=cpu-clock period=50000 callchain=user depth=20 logsize=65536
+    pmc rated event=cpu-clock freq=99 log=off
+    pmc plain event=task-clock "target=${PID_OF[p]}"
+    local from onto
+    for from in counted sampled rated plain; do
+        for onto in counted sampled rated plain; do
+            pmc b
+            grep -v ^target= "$M/$onto/config" >"$M/b/config"
+            cat "$M/$from/config" >"$M/b/config" || die "$from onto $onto: $(cat "$M/b/error")"
+            is "$(cat "$M/b/config")" "$(cat "$M/$from/config")" "$from onto $onto"
+            rmdir "$M/b"
+        done
+    done
+}
+
 t_a_count_is_written_back_as_it_reads() {
     mount_pmcfs
     pmc a event=page-faults event=task-clock count=5,6

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static void setup(void)
 {
@@ -152,6 +153,20 @@ TEST(a_sampling_pmc_has_no_count)
     refused("i", "count", "5", EINVAL, P31);
     refused("i", "config", "count=5", EINVAL, P31);
     accepted("i", "config", "count=0"); /* as it is */
+}
+
+TEST(what_comes_to_sample_has_no_count_left)
+{
+    char *config;
+
+    sampler("i", "event=cycles count=5");
+    accepted("i", "config", "freq=99");
+    ck_assert_str_eq(value_of("i", "config", "count"), "0");
+    config = strdup(read_file("i", "config"));
+    sampler("j", "event=instructions count=6");
+    accepted("j", "config", config); /* as it reads, whatever was there */
+    ck_assert_str_eq(read_file("j", "config"), config);
+    free(config);
 }
 
 TEST(sampling_cpus_is_the_superusers_whatever_the_tunable_says)
