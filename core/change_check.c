@@ -42,7 +42,7 @@ int change_effective(struct change *change)
         change->effective = change->want.mode;
     } else {
         /* Without targets, too, it stays what it is until something else is asked for. */
-        bool asked = change->new_set || asks_process(change);
+        bool asked = change->new_set || asks_process(change) || takes_mode_back(change);
         system = asks_system(change) || ((attached || !asked) && mode_table[pmc->effective].system);
         if (attached && !change->new_set)
             system = mode_table[pmc->effective].system;

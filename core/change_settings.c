@@ -5,6 +5,19 @@
 
 #include <string.h>
 
+bool takes_mode_back(const struct change *change)
+{
+    return change->pmc->settings.given & ~change->want.given & GIVEN(KEY_MODE);
+}
+
+static bool key_changes(const struct change *change, enum key key)
+{
+    if (key == KEY_EVENT)
+        return change->new_set;
+    return key != KEY_TARGET && (!settings_same(&change->want, &change->pmc->settings, key) ||
+                                 (key == KEY_MODE && takes_mode_back(change)));
+}
+
 int check_open(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -16,11 +29,7 @@ int check_open(struct change *change)
         return err_set(&change->err, E06, "%s is %s: stop it before its count is written",
                        pmc->name, state->name);
     for (unsigned key = 0; key < KEYS; key++) {
-        bool changes = key == KEY_EVENT ? change->new_set
-                                        : key != KEY_TARGET &&
-                                              !settings_same(&change->want, &pmc->settings, key);
-
-        if (!(change->given & GIVEN(key)) || !changes)
+        if (!(change->given & GIVEN(key)) || !key_changes(change, key))
             continue;
         if (key == KEY_LOG)
             return err_set(&change->err, P06,

@@ -59,6 +59,8 @@ int plan_rows(struct change *change);
 /* change_settings.c: is there one that cannot change in this state; one that is out of place? */
 int check_open(struct change *change);
 int check_places(struct change *change);
+/* Was a mode written once, and is it to follow again (mode=auto)? */
+bool takes_mode_back(const struct change *change);
 
 /* change_sampling.c. Events that can be sampled, the log's size; then, once it is known what
  * starts, how they are sampled, and what the log needs. */

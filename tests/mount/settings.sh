@@ -82,20 +82,45 @@ t_a_mode_that_follows_is_not_pinned_by_a_copy() {
     mount_pmcfs
     pmc a event=page-faults
     pmc b
-    is "$(grep mode "$M/a/config")" '# mode=process-counting'
+    is "$(setting a mode)" auto
     cat "$M/a/config" >"$M/b/config"
     cat "$M/a/config" >"$M/a/config"
     is "$(cat "$M/b/mode")" process-counting
     local name
     for name in a b; do
         accepted "$M/$name/target" cpu0
-        is "$(cat "$M/$name/mode") $(grep mode "$M/$name/config")" 'system-counting # mode=system-counting'
+        is "$(cat "$M/$name/mode") $(setting $name mode)" 'system-counting auto'
     done
     pmc c event=page-faults mode=TC
     pmc d
-    is "$(grep mode "$M/c/config")" mode=process-counting
+    is "$(setting c mode)" process-counting
     cat "$M/c/config" >"$M/d/config"
     refused EINVAL E22 "$M/d/target" cpu0
+}
+
+t_a_mode_is_taken_back_and_follows_again() {
+    mount_pmcfs
+    target_start p
+    local mode
+    for mode in SC SS TS TC; do
+        pmc a event=cpu-clock mode=$mode
+        pmc b event=page-faults
+        cat "$M/b/config" >"$M/a/config"
+        is "$(setting a mode) $(cat "$M/a/mode")" 'auto process-counting' "after $mode"
+        accepted "$M/a/target" cpu0
+        is "$(cat "$M/a/mode")" system-counting
+        rmdir "$M/a" "$M/b"
+    done
+    pmc c event=cpu-clock mode=TS "target=${PID_OF[p]}"
+    refused EBUSY P06 "$M/c/mode" auto
+    ctl c stop
+    accepted "$M/c/mode" Auto
+    is "$(cat "$M/c/mode" "$M/c/ctl" "$M/c/target" | xargs)" "process-counting allocated ${PID_OF[p]}"
+    accepted "$M/c/mode" auto
+    accepted "$M/c/config" 'mode=SC mode=auto'
+    ctl c start
+    accepted "$M/c/mode" auto
+    is "$(state c)" running
 }
 
 t_period_or_freq_make_it_sampling_and_both_are_refused() {
