@@ -81,7 +81,7 @@ static int parse_config(struct change *change, struct scan *scan, struct err *er
         if (key == KEYS)
             return key_unknown(name, err);
         if (value.len == 0)
-            return err_set(err, P02, "%s= has no value: %s", key_table[key].name,
+            return err_set(err, P02, "%s= has no value: %s (pmcfs(8))", key_table[key].name,
                            key_table[key].values);
         if (key == KEY_EVENT)
             rc = add_name(change, value, err);

@@ -55,10 +55,9 @@ static int refuse_counts(struct change *change)
     const unsigned n = change->want.n_counts, events = change->set->n;
     const bool given = change->given & GIVEN(KEY_COUNT);
 
-    return err_set(&change->err, P02,
-                   "count: %u value%s%s for %u event%s: write %u number%s, separated by commas%s",
-                   n, n == 1 ? "" : "s", given ? "" : ", written before,", events,
-                   events == 1 ? "" : "s", events, events == 1 ? "" : "s",
+    return err_set(&change->err, P02, "count: %u value%s%s for %u event%s: write %u number%s%s", n,
+                   n == 1 ? "" : "s", given ? "" : ", written before,", events,
+                   events == 1 ? "" : "s", events, events == 1 ? "" : "s, separated by commas",
                    given ? "" : ", in one command to config with event=");
 }
 

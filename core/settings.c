@@ -259,8 +259,8 @@ static int value_refused(enum key key, struct word value, struct err *err)
         return err_set(err, P02, "%s=" WORD_FMT ": must be a number from %llu to %llu, or \"%s\"",
                        key_table[key].name, WORD_ARG(value), (unsigned long long)shape->min,
                        (unsigned long long)shape->max, shape->off);
-    return err_set(err, P02, "%s=" WORD_FMT ": must be one of %s", key_table[key].name,
-                   WORD_ARG(value), key_table[key].values);
+    return err_set(err, P02, "%s=" WORD_FMT ": must be %s%s", key_table[key].name, WORD_ARG(value),
+                   strchr(key_table[key].values, ',') ? "one of " : "", key_table[key].values);
 }
 
 static int mode_unknown(struct word value, struct err *err)

@@ -228,7 +228,7 @@ static int command_check(struct request *rq)
                        "an earlier command through this open file was cut: "
                        "open it again");
     if (len > WRITE_MAX)
-        return err_set(&call->err, P04, "a command of %zu bytes: at most %u are taken", len,
+        return err_set(&call->err, P04, "a command has at most %u bytes, this one has more",
                        WRITE_MAX);
     if (len > CUT_BEYOND && text[len - 1] != '\n') {
         if (call->open)

@@ -83,7 +83,7 @@ t_more_than_128_kib_is_e2big() {
     mount_pmcfs
     pmc a event=page-faults
     is "$(result fill "$M/a/config" 131073 '#')" E2BIG
-    like "$(cat "$M/a/error")" '^E2BIG P04 config: '
+    is "$(cat "$M/a/error")" 'E2BIG P04 config: a command has at most 131072 bytes, this one has more'
     is "$(result fill "$M/a/config" 1048576 '#')" E2BIG
     python <<'P'
 import os, sys
@@ -146,6 +146,17 @@ t_error_says_errno_id_file_and_sentence() {
     like "$(cat "$M/a/error")" 'strat.*start'
     is "$(cat "$M/info/last_error")" "$(cat "$M/a/error")"
     is "$(wc -l <"$M/a/error")" 1
+}
+
+t_sentences_fit_one_of_a_kind_as_well_as_several() {
+    mount_pmcfs
+    pmc a event=page-faults
+    refused EINVAL P02 "$M/a/count" 1,2
+    like "$(cat "$M/a/error")" '2 values for 1 event: write 1 number$'
+    refused EINVAL P02 "$M/a/config" kgmon=maybe
+    like "$(cat "$M/a/error")" 'kgmon=maybe: must be off$'
+    refused EINVAL P02 "$M/a/config" event=
+    like "$(cat "$M/a/error")" 'see EVENTS \(pmcfs\(8\)\)$'
 }
 
 t_foreign_bytes_in_a_sentence_are_escaped() {
