@@ -65,6 +65,10 @@ int change_effective(struct change *change)
 /* A process where CPUs are counted, or the other way round. */
 static int refuse_scope(const struct change *change, const struct mode_row *mode, struct err *err)
 {
+    const char *or_auto = change->want.given & GIVEN(KEY_MODE) && !pmc_live_links(change->pmc)
+                              ? "; or write mode=auto to config, and the mode follows its targets"
+                              : "";
+
     for (unsigned i = 0; i < change->n_wanted; i++) {
         const struct wanted *wanted = &change->wanted[i];
 
@@ -73,12 +77,12 @@ static int refuse_scope(const struct change *change, const struct mode_row *mode
         if (mode->system)
             return err_set(err, E26,
                            "\"" WORD_FMT "\" is a process, but %s counts in mode %s: "
-                           "its targets are CPUs (cpu0, all) or a cgroup",
-                           WORD_ARG(wanted->word.word), change->pmc->name, mode->name);
+                           "its targets are CPUs (cpu0, all) or a cgroup%s",
+                           WORD_ARG(wanted->word.word), change->pmc->name, mode->name, or_auto);
         return err_set(err, E22,
                        "\"" WORD_FMT "\" is no process, but %s counts in mode %s: its "
-                       "targets are PIDs",
-                       WORD_ARG(wanted->word.word), change->pmc->name, mode->name);
+                       "targets are PIDs%s",
+                       WORD_ARG(wanted->word.word), change->pmc->name, mode->name, or_auto);
     }
     return 0;
 }

@@ -113,8 +113,6 @@ static int print_config(struct call *call, struct look *look)
         buf_char(call->out, '=');
         if (key == KEY_KERNEL)
             print_kernel(call, pmc);
-        else if (key == KEY_MODE && !(pmc->settings.given & GIVEN(KEY_MODE)))
-            buf_str(call->out, MODE_AUTO); /* a copy is to follow too */
         else
             settings_print(&pmc->settings, key, pmc_events(pmc), call->out);
         buf_char(call->out, '\n');

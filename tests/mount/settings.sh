@@ -78,24 +78,19 @@ t_the_mode_follows_the_target_until_written() {
     is "$(cat "$M/b/mode")" process-counting
 }
 
-t_a_mode_that_follows_is_not_pinned_by_a_copy() {
+t_a_copy_has_the_mode_as_it_is_and_auto_lets_it_follow() {
     mount_pmcfs
     pmc a event=page-faults
     pmc b
-    is "$(setting a mode)" auto
+    is "$(setting a mode)" process-counting
     cat "$M/a/config" >"$M/b/config"
-    cat "$M/a/config" >"$M/a/config"
-    is "$(cat "$M/b/mode")" process-counting
-    local name
-    for name in a b; do
-        accepted "$M/$name/target" cpu0
-        is "$(cat "$M/$name/mode") $(setting $name mode)" 'system-counting auto'
-    done
-    pmc c event=page-faults mode=TC
-    pmc d
-    is "$(setting c mode)" process-counting
-    cat "$M/c/config" >"$M/d/config"
-    refused EINVAL E22 "$M/d/target" cpu0
+    is "$(setting b mode)" process-counting
+    refused EINVAL E22 "$M/b/target" cpu0
+    like "$(cat "$M/b/error")" 'mode=auto'
+    accepted "$M/b/config" mode=auto
+    accepted "$M/a/target" cpu0
+    accepted "$M/b/target" cpu0
+    is "$(setting a mode) $(setting b mode)" 'system-counting system-counting'
 }
 
 t_a_mode_is_taken_back_and_follows_again() {
@@ -106,7 +101,8 @@ t_a_mode_is_taken_back_and_follows_again() {
         pmc a event=cpu-clock mode=$mode
         pmc b event=page-faults
         cat "$M/b/config" >"$M/a/config"
-        is "$(setting a mode) $(cat "$M/a/mode")" 'auto process-counting' "after $mode"
+        is "$(setting a mode) $(cat "$M/a/mode")" 'process-counting process-counting' "after $mode"
+        accepted "$M/a/mode" auto
         accepted "$M/a/target" cpu0
         is "$(cat "$M/a/mode")" system-counting
         rmdir "$M/a" "$M/b"
