@@ -33,14 +33,15 @@ static int held_node_attr(struct fs *fs, const struct node *node, struct stat *a
 }
 
 /*
- * To the group `readers` a PMC that is its owner's alone is shown as theirs, for a few files.
- * Another is shown as everybody's, and an open of these looks who it is; what others could not
- * reach before stays closed.
+ * To the group `readers` a PMC that is its owner's alone, or theirs, is shown as theirs, for a few
+ * files. Another is shown as everybody's, and an open of these looks who it is; what others could
+ * not reach before stays closed.
  */
 static void readers_attr(const struct fs *fs, const struct file_row *row, mode_t mode,
                          struct stat *attr)
 {
-    bool theirs = row->is || (row->flags & FILE_READERS), as_others = mode & 077;
+    bool theirs = row->is || (row->flags & FILE_READERS);
+    bool as_others = (mode & 077) && attr->st_gid != fs->readers;
     mode_t bit = row->is ? 01 : 04;
 
     if (as_others && !row->is && !(mode & 01))

@@ -1,5 +1,6 @@
 /*
- * pmcfs --print-tables WHAT, and --help: the program's own tables, for documents and tests that compare them.
+ * pmcfs --print-tables WHAT, and --help: the program's own tables, for documents and tests that
+ * compare them.
  */
 #pragma once
 
