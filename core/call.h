@@ -91,7 +91,7 @@ struct call {
     const atomic_bool
         *interrupted;   /* nobody waits for the answer any more; NULL: cannot be known */
     pid_t maker;        /* mkdir: the requester's process, as host->caller_pid(); else 0 */
-    uint64_t maker_key; /* mkdir: its host->pid_key() */
+    uint64_t maker_key; /* mkdir: its host->caller_key() */
     bool bound;         /* mkdir: whether its PID namespace holds the instance has been settled */
 };
 

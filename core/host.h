@@ -158,6 +158,8 @@ struct host {
     /* The same number as long as pid (daemon's namespace) means the same living process; 0: none.
      */
     uint64_t (*pid_key)(struct host_state *state, pid_t pid);
+    /* The same of who makes a request (caller_pid()), and waits for its answer. */
+    uint64_t (*caller_key)(struct host_state *state, pid_t pid);
     /* Frames the kernel records of a call chain at most; UINT64_MAX: unknown. Also before open().
      */
     uint64_t (*callchain_max)(void);

@@ -20,7 +20,7 @@ void caller_fill(struct call *call, fuse_req_t req)
 void caller_maker(struct fs *fs, struct call *call)
 {
     call->maker = fs->host->caller_pid(fs->host_state, call->tid);
-    call->maker_key = call->maker ? fs->host->pid_key(fs->host_state, call->maker) : 0;
+    call->maker_key = call->maker ? fs->host->caller_key(fs->host_state, call->maker) : 0;
 }
 
 int caller_rights(struct fs *fs, struct call *call, struct rights **rights)

@@ -4,6 +4,7 @@
  */
 #include "backends/linux/caller.h"
 #include "backends/linux/process.h"
+#include "backends/look.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -92,31 +93,40 @@ int linux_caller_rights(struct host_state *state, pid_t tid, uid_t uid, gid_t gi
 }
 
 /* The file that a process executes; what the kernel knows of it, without asking its file system. */
-static bool program_find(pid_t pid, struct rights *rights)
+struct program {
+    pid_t pid;
+    uint64_t dev, ino;
+};
+
+static long program_find(void *arg)
 {
+    struct program *program = arg;
     struct statx file;
     char path[32];
-    snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    snprintf(path, sizeof path, "/proc/%d/exe", program->pid);
     if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO, &file) < 0)
-        return false;
-    rights->program_dev = (uint64_t)file.stx_dev_major << 32 | file.stx_dev_minor;
-    rights->program_ino = file.stx_ino;
-    return true;
+        return -errno;
+    program->dev = (uint64_t)file.stx_dev_major << 32 | file.stx_dev_minor;
+    program->ino = file.stx_ino;
+    return 0;
 }
 
 void linux_caller_opener(struct host_state *state, pid_t tid, struct rights *rights)
 {
-    pid_t pid = linux_caller_pid(state, tid);
-    if (pid && program_find(pid, rights))
-        rights->opener = linux_pid_key(state, pid);
+    struct program program = {.pid = linux_caller_pid(state, tid)};
+    if (!program.pid || program_find(&program) < 0)
+        return;
+    rights->program_dev = program.dev;
+    rights->program_ino = program.ino;
+    rights->opener = linux_caller_key(state, program.pid);
 }
 
 bool caller_is_opener(struct host_state *state, const struct rights *rights, pid_t pid)
 {
-    struct rights now;
+    struct program now = {.pid = pid};
     return rights->opener && linux_pid_key(state, pid) == rights->opener &&
-           program_find(pid, &now) && now.program_dev == rights->program_dev &&
-           now.program_ino == rights->program_ino;
+           look_at(program_find, &now) == 0 && now.dev == rights->program_dev &&
+           now.ino == rights->program_ino;
 }
 
 pid_t linux_caller_pid(struct host_state *state, pid_t tid)

@@ -130,6 +130,7 @@ const struct host linux_host = {
     .process_seen_by = linux_process_seen_by,
     .caller_pid = linux_caller_pid,
     .pid_key = linux_pid_key,
+    .caller_key = linux_caller_key,
     .callchain_max = host_callchain_max,
     .inventory = linux_inventory,
     .kernel_maps = linux_kernel_maps,

@@ -88,19 +88,10 @@ pid_t proc_tgid(pid_t tid)
     return tgid;
 }
 
-int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out)
+/* The command's name, second field, may contain blanks and brackets: count from the last one. */
+static int stat_scan(const char *text, struct proc_stat *out)
 {
     unsigned flags = 0;
-    char path[64], text[1024];
-    if (tid)
-        snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
-    else
-        snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    const ssize_t len = look_file(AT_FDCWD, path, text, sizeof text);
-    if (len < 0)
-        return (int)len;
-    /* The command's name, second field, may contain blanks and brackets: count from the last one.
-     */
     const char *p = strrchr(text, ')');
     int n = p ? sscanf(p,
                        ") %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
@@ -109,6 +100,25 @@ int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out)
               : 0;
     out->exiting = n == 3 && (flags & TASK_EXITING);
     return n == 3 ? 0 : -ESRCH;
+}
+
+int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out)
+{
+    char path[64], text[1024];
+    if (tid)
+        snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
+    else
+        snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    const ssize_t len = look_file(AT_FDCWD, path, text, sizeof text);
+    return len < 0 ? (int)len : stat_scan(text, out);
+}
+
+int proc_caller_stat(pid_t pid, struct proc_stat *out)
+{
+    char *text = proc_task_text(pid, "stat");
+    int rc = text ? stat_scan(text, out) : -errno;
+    free(text);
+    return rc;
 }
 
 bool proc_is_gone(int rc)

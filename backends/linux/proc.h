@@ -33,6 +33,8 @@ const char *proc_field(const char *text, const char *key);
 pid_t proc_tgid(pid_t tid);
 /* tid 0 means the leader. 0 or -errno; -ETIME: it is executing a program (look.h). */
 int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out);
+/* The same of the leader of who makes a request. */
+int proc_caller_stat(pid_t pid, struct proc_stat *out);
 /* Does this result (-errno) say that the process is gone, and not that we could not look? */
 bool proc_is_gone(int rc);
 bool proc_stat_dead(const struct proc_stat *stat);

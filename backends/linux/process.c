@@ -284,6 +284,11 @@ void linux_process_unwatch(struct process *process)
         loop->unwatch(loop->ctx, process->pidfd);
 }
 
+static uint64_t key_of(pid_t pid, const struct proc_stat *stat)
+{
+    return stat->start << 22 ^ (uint64_t)pid;
+}
+
 uint64_t linux_pid_key(struct host_state *state, pid_t pid)
 {
     struct proc_stat stat;
@@ -291,7 +296,15 @@ uint64_t linux_pid_key(struct host_state *state, pid_t pid)
     (void)state;
     if (pid <= 0 || proc_stat(pid, 0, &stat) < 0 || !proc_alive(pid))
         return 0;
-    return stat.start << 22 ^ (uint64_t)pid;
+    return key_of(pid, &stat);
+}
+
+uint64_t linux_caller_key(struct host_state *state, pid_t pid)
+{
+    struct proc_stat stat;
+
+    (void)state;
+    return pid > 0 && proc_caller_stat(pid, &stat) == 0 ? key_of(pid, &stat) : 0;
 }
 
 pid_t linux_process_seen_by(struct host_state *state, pid_t tid, pid_t pid)

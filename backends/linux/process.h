@@ -20,6 +20,7 @@ bool linux_process_headless(const struct process *process);
 int linux_process_watch(struct process *process, uint64_t tag);
 void linux_process_unwatch(struct process *process);
 uint64_t linux_pid_key(struct host_state *state, pid_t pid);
+uint64_t linux_caller_key(struct host_state *state, pid_t pid);
 pid_t linux_process_seen_by(struct host_state *state, pid_t tid, pid_t pid);
 void linux_process_print(const struct process *process, struct buf *out);
 int linux_process_adopt(struct host_state *state, const char *printed, struct process **out);

@@ -528,6 +528,7 @@ const struct host fake_host = {
     .process_seen_by = process_seen_by,
     .caller_pid = caller_pid,
     .pid_key = pid_key,
+    .caller_key = pid_key,
     .inventory = inventory,
     .kernel_maps = kernel_maps,
     .view_open = view_open,
