@@ -198,9 +198,8 @@ t_nothing_was_sampled_is_an_empty_text() {
 # helper_stop: the next helper of the daemon's, stopped in its work; its PID in `helper`.
 helper_stop() {
     for _ in {1..500}; do
-        for helper in $(cat "/proc/$DAEMON/task/"*/children 2>/dev/null); do
-            kill -STOP "$helper" 2>/dev/null && return
-        done
+        read -r helper _ < <(cat "/proc/$DAEMON/task/"*/children 2>/dev/null) || : # no newline
+        [[ $helper ]] && kill -STOP "$helper" 2>/dev/null && return
         kill -0 "$reader" 2>/dev/null || return 1
     done
     return 1
