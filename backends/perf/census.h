@@ -45,6 +45,7 @@ struct census {
     struct backend_state *state;
     const struct plan *plan;
     int task_dir; /* /proc/PID/task of the target: cannot come to mean another process */
+    int look_fd;  /* of a look */
     struct task *tasks;
     size_t n, size;
     int *table; /* hash: tid -> newest task, -1 none */
@@ -94,9 +95,10 @@ enum birth {
     BIRTH_WAITING, /* it is in another such call, and waits */
     BIRTH_RUNNING  /* it runs, or wants to: nobody can say in which call */
 };
-enum birth census_makes_child(const struct census *census, const struct task *task);
+/* In a look (look.h), both: look_fd is what has to be closed when it was ended. */
+enum birth census_makes_child(struct census *census, const struct task *task);
 /* CPU time that it has used; UINT64_MAX: cannot be known. */
-uint64_t census_ran_ns(const struct census *census, const struct task *task);
+uint64_t census_ran_ns(struct census *census, const struct task *task);
 /* Is there a FORK record made by this thread in [from, to]? */
 bool census_birth_between(const struct census *census, pid_t tid, uint64_t from, uint64_t to);
 uint64_t census_now_ns(void);

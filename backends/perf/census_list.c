@@ -229,19 +229,25 @@ bool census_complete(struct census *census)
 }
 
 /* The beginning of one of its files in /proc; its length, -1: it is gone, 0: it is not to be read.
- */
-static ssize_t task_read(const struct census *census, const struct task *task, const char *file,
+ * In a look: raw calls only. */
+static ssize_t task_read(struct census *census, const struct task *task, const char *file,
                          char *text, size_t size)
 {
     char path[TASK_PATH_BYTES];
     ssize_t n;
 
     task_path(census, task, file, path);
-    n = look_file(census->task_dir, path, text, size);
-    return n == -ENOENT || n == -ESRCH ? -1 : n > 0 ? n : 0;
+    census->look_fd = openat(census->task_dir, path, O_RDONLY | O_CLOEXEC);
+    if (census->look_fd < 0)
+        return errno == ENOENT || errno == ESRCH ? -1 : 0;
+    n = read(census->look_fd, text, size - 1);
+    close(census->look_fd);
+    census->look_fd = -1;
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0 ? n : 0;
 }
 
-enum birth census_makes_child(const struct census *census, const struct task *task)
+enum birth census_makes_child(struct census *census, const struct task *task)
 {
     char text[64], *end; /* "running", or the call's number and its arguments */
     ssize_t n = task_read(census, task, "syscall", text, sizeof text);
@@ -266,7 +272,7 @@ enum birth census_makes_child(const struct census *census, const struct task *ta
     }
 }
 
-uint64_t census_ran_ns(const struct census *census, const struct task *task)
+uint64_t census_ran_ns(struct census *census, const struct task *task)
 {
     char text[64], *end;
     ssize_t n = task_read(census, task, "schedstat", text, sizeof text);

@@ -4,6 +4,7 @@
  * found out everything is closed and begun again, and after some tries what is left is marked
  * `raced`.
  */
+#include "backends/look.h"
 #include "backends/perf/attach.h"
 
 #include <errno.h>
@@ -108,7 +109,7 @@ static int find_doubtful(const struct census *census)
 /* It is through with a child that it was making when it was opened. */
 static bool birth_is_over(struct attach *attach, struct task *task)
 {
-    const struct census *census = &attach->census;
+    struct census *census = &attach->census;
     const uint64_t grace_ns = attach->plan->descendants ? PROCESS_BIRTH_NS : THREAD_BIRTH_NS;
     const uint64_t now_ns = census_now_ns();
     const uint64_t since_ns = now_ns > task->end_ns ? now_ns - task->end_ns : 0;
@@ -131,9 +132,10 @@ static bool birth_is_over(struct attach *attach, struct task *task)
     return since_ns > BIRTH_LIMIT_NS;
 }
 
-/* All tasks that were opened are known to be through with what they made before. */
-static bool births_are_over(struct attach *attach)
+/* In a look: one for all of them. */
+static long births_run(void *arg)
 {
+    struct attach *attach = arg;
     struct census *census = &attach->census;
     bool over = true;
 
@@ -146,6 +148,19 @@ static bool births_are_over(struct attach *attach)
         over &= task->settled;
     }
     return over;
+}
+
+/* All tasks that were opened are known to be through with what they made before. */
+static bool births_are_over(struct attach *attach)
+{
+    struct census *census = &attach->census;
+    long over;
+
+    census->look_fd = -1;
+    over = look_at(births_run, attach);
+    if (census->look_fd >= 0)
+        close(census->look_fd);
+    return over > 0;
 }
 
 /* Waits for that. 1 when newcomers turned up, 0 when all is over, or an error. */
