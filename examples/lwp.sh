@@ -411,7 +411,8 @@ follow_log() {
     done
     # Nobody wants rows when cputrack has been killed; of a command that never began there are none.
     kill -0 "$$" 2>/dev/null || return 0
-    [ -d "$PMC/$events" ] || tree_ended
+    # A log ends with what it tells of, or with the tree, whose directory may be there for a moment yet.
+    case $(cat "$PMC/$events/ctl" 2>/dev/null) in running | '') tree_ended ;; esac
     [ "$executed$given" ] || return 0
     look_for_ends
     [ "$follow" = off ] || settle
