@@ -56,7 +56,9 @@ static void add_pid(void *arg, pid_t pid)
         pids->list[pids->n++] = pid;
 }
 
-/* What the covered processes execute, to be compared with what they execute when they are adopted.
+/*
+ * What the covered processes execute, to be compared with what they execute when they are adopted.
+ * Before the last look at the records: an exec that was over when the image was noted has left its.
  */
 static void note_images(const struct counter *counter)
 {
@@ -85,10 +87,8 @@ void perf_print(const struct counter *counter, struct buf *out)
 {
     buf_printf(out, "perf %u %u %u %u %u %u ", counter->n, counter->n_groups, counter->raced,
                counter->left_out, __atomic_load_n(&counter->on, __ATOMIC_RELAXED), counter->begun);
-    if (counter->covered) {
-        counter_dropped(counter); /* what is suspected is not written down */
+    if (counter->covered)
         note_images(counter);
-    }
     if (!counter->covered) {
         buf_str(out, "-");
     } else if (counter->listening) {
@@ -147,7 +147,18 @@ static bool group_scan(struct counter *counter, unsigned group, const char **tex
            next_number(text, &skew->kept_enabled_ns) && next_number(text, &skew->kept_running_ns);
 }
 
-/* A process that ended or executed a privileged program while nobody listened left no record. */
+/* Has it lost its events while nobody listened? image is what it executed before; 0 not known. */
+static bool dropped_unheard(const struct counter *counter, pid_t pid, uint64_t image)
+{
+    const uint64_t now = image && pid != counter->target.pid ? counter_image(pid) : 0;
+
+    return now && now != image && counter_is_private(pid);
+}
+
+/*
+ * A process that ended or executed a privileged program while nobody listened left no record. One
+ * without threads was suspected.
+ */
 static void cover_prune(struct counter *counter, const char *text)
 {
     char *end;
@@ -160,13 +171,12 @@ static void cover_prune(struct counter *counter, const char *text)
         char path[32];
 
         snprintf(path, sizeof path, "/proc/%ld", pid);
-        uint64_t now = counter_image((pid_t)pid);
-        bool lives = !access(path, F_OK);
-        bool dropped = image && now && now != image && pid != counter->target.pid &&
-                       counter_is_private((pid_t)pid);
+        bool gone = access(path, F_OK);
+        bool dropped =
+            threads ? dropped_unheard(counter, (pid_t)pid, image) : counter_lives((pid_t)pid);
         if (dropped)
             covered_drop(counter->covered);
-        if (!lives || dropped)
+        if (gone || dropped)
             covered_thread(counter->covered, (pid_t)pid, -(int)threads);
     }
 }

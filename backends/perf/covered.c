@@ -287,14 +287,14 @@ void covered_print(const struct covered *covered, struct buf *out)
     buf_str(out, covered->doubt ? "?" : "");
     buf_str(out, covered->dropped ? "!" : "");
     for (size_t i = 0; i < covered->size; i++) {
-        if (covered->slots[i].threads > 0) {
+        if (covered->slots[i].threads > 0 || covered->slots[i].suspect) {
             buf_printf(out, "%s%d:%d:%" PRIu64, between, covered->slots[i].pid,
                        covered->slots[i].threads, covered->slots[i].image);
             between = ",";
         }
     }
-    if (!covered->n)
-        buf_printf(out, "%s-", between);
+    if (!*between)
+        buf_char(out, '-');
 }
 
 bool covered_scan(struct covered *covered, const char *text)
@@ -315,7 +315,7 @@ bool covered_scan(struct covered *covered, const char *text)
 
         if (*end == ':')
             strtoull(end + 1, &end, 10);
-        if (threads < 1 || !covered_thread(covered, (pid_t)pid, (int)threads))
+        if (threads < 0 || (threads && !covered_thread(covered, (pid_t)pid, (int)threads)))
             return false;
         text = *end == ',' ? end + 1 : end;
     }

@@ -49,8 +49,8 @@ bool covered_dropped(const struct covered *covered);
 void covered_each(const struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg);
 unsigned covered_count(const struct covered *covered);
 /*
- * "PID:THREADS:IMAGE,…" or "-"; before it "?" when in doubt, "!" when some were dropped.
- * covered_scan() puts it into an empty set, without the images.
+ * "PID:THREADS:IMAGE,…" or "-"; before it "?" when in doubt, "!" when some were dropped. Suspects
+ * have no threads. covered_scan() puts it into an empty set, without images and suspects.
  */
 void covered_print(const struct covered *covered, struct buf *out);
 bool covered_scan(struct covered *covered, const char *text);
