@@ -2,10 +2,12 @@
  * A load to be sampled: one process per usable CPU, pinned, that calls functions in each other for
  * some seconds. Prints the rounds that all made together, and the CPU time they took in ms: fewer
  * rounds, more disturbance. With -t it runs a command and writes to FILE the CPU time in ms that it
- * took with all its children, exactly.
+ * took with all its children, exactly. With -f it prints what a page fault takes at best, in ns:
+ * who samples each adds what a sample costs, without any timer.
  *
  * usage: burn SECONDS
  *        burn -t FILE COMMAND ARGUMENT…
+ *        burn -f
  */
 #include <sched.h>
 #include <stdint.h>
@@ -108,6 +110,35 @@ static int load(double seconds, const cpu_set_t *allowed)
     return 0;
 }
 
+static int faults(void)
+{
+    enum {
+        TRIES = 15,
+        ROUNDS = 100,
+        PAGES = 256
+    };
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory =
+        mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t best_ns = UINT64_MAX;
+
+    if (memory == MAP_FAILED || madvise(memory, PAGES * page, MADV_NOHUGEPAGE))
+        return 1;
+    for (unsigned try = 0; try < TRIES; try++) {
+        uint64_t start_ns = now_ns(), ns;
+
+        for (unsigned round = 0; round < ROUNDS; round++) {
+            for (unsigned i = 0; i < PAGES; i++)
+                *(volatile char *)(memory + i * page) = 1;
+            madvise(memory, PAGES * page, MADV_DONTNEED);
+        }
+        ns = now_ns() - start_ns;
+        best_ns = ns < best_ns ? ns : best_ns;
+    }
+    printf("%llu\n", (unsigned long long)(best_ns / ROUNDS / PAGES));
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     double seconds = argc == 2 ? atof(argv[1]) : 0;
@@ -115,8 +146,10 @@ int main(int argc, char **argv)
 
     if (argc > 3 && strcmp(argv[1], "-t") == 0)
         return timed(argv[2], argv + 3);
+    if (argc == 2 && strcmp(argv[1], "-f") == 0)
+        return faults();
     if (seconds > 0 && sched_getaffinity(0, sizeof allowed, &allowed) == 0)
         return load(seconds, &allowed);
-    fprintf(stderr, "usage: burn SECONDS\n       burn -t FILE COMMAND ARGUMENT...\n");
+    fputs("usage: burn SECONDS\n       burn -t FILE COMMAND ARGUMENT...\n       burn -f\n", stderr);
     return 2;
 }

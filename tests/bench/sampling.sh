@@ -1,9 +1,14 @@
 #!/bin/sh
 # Compares sampling through pmcfs with perf record: the same event, rate, buffers and load, turn about
-# in one run; only the ratios mean anything. Nothing is asserted. Needs root, perf, and about three
-# minutes for each round.
+# in one run; only the ratios mean anything. Nothing is asserted. Needs root, perf, about four minutes
+# for each round and three for the turns of each kind.
 #
-# usage: tests/bench/sampling.sh [BUILD-DIRECTORY]   SECONDS_EACH=20 RATE=10000 ROUNDS=1 in the environment
+# How much the load is slowed down wants many short turns: a virtual machine may get one timer interrupt
+# for a sample or two, as it happens, for seconds on end, and that is more than what is compared. What a
+# sample costs whom it is taken of shows better where there is one of each page fault.
+#
+# usage: tests/bench/sampling.sh [BUILD-DIRECTORY]
+# in the environment: SECONDS_EACH=20 RATE=10000 ROUNDS=1 TURNS=20 CHAINS="off on"
 set -eu
 
 # Mounts are nobody else's business, and end with this process.
@@ -14,7 +19,9 @@ fi
 
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "${1:-$here/../../build}" && pwd)
-each=${SECONDS_EACH:-20} rate=${RATE:-10000} rounds=${ROUNDS:-1}
+each=${SECONDS_EACH:-20} rate=${RATE:-10000} rounds=${ROUNDS:-1} turns=${TURNS:-20} settings=${CHAINS:-off on}
+# What burns, and what is sampled, until a stage says otherwise.
+burning=$each their_event="-e cpu-clock -F $rate" our_event="event=cpu-clock freq=$rate"
 work=$(mktemp -d /tmp/pmcfs-sampling.XXXXXX)
 mnt=$work/mnt daemon='' other=''
 
@@ -50,36 +57,64 @@ result() {
             n, ms, s, lost, 100 * (1 - r / b), 100 * (1 - r / rc / (b / bc)) }'
 }
 
+timer_interrupts() {
+    awk '$1 == "LOC:" || $2 ~ /timer/ { for (i = 2; i <= NF; i++) n += $i } END { printf "%d", n }' /proc/interrupts
+}
+
+# Sets load and, of its time, interrupts.
+burn_sampled() {
+    interrupts=$(timer_interrupts)
+    load=$(burn "$burning")
+    interrupts=$(($(timer_interrupts) - interrupts))
+}
+
+# load_with_perf OPTIONS...: sets ms and load. It samples from "enable" to "stop", as pmcfs does from
+# start to stop.
+load_with_perf() {
+    # shellcheck disable=SC2086 # words are wanted
+    burn -t "$work/ms" perf record -q -a $their_event -m 128 "$@" -o "$work/data" -D -1 \
+        --control "fifo:$work/ctl,$work/ack" >/dev/null 2>"$work/err" &
+    other=$!
+    exec 3>"$work/ctl" 4<"$work/ack"
+    echo enable >&3
+    read -r _ <&4
+    burn_sampled
+    echo stop >&3
+    wait "$other" || { cat "$work/err" >&2; exit 1; }
+    other=
+    exec 3>&- 4<&-
+    ms=$(cat "$work/ms")
+}
+
 # with_perf NAME OPTIONS...: sets ms. Without -B -N perf looks through its file at the end.
 with_perf() {
     name=$1
     shift
-    burn -t "$work/ms" perf record -q -a -e cpu-clock -F "$rate" -m 128 "$@" -o "$work/data" -- \
-        sleep "$each" >/dev/null 2>"$work/err" &
-    other=$!
-    load=$(burn "$each")
-    wait "$other" || { cat "$work/err" >&2; exit 1; }
-    other=
-    ms=$(cat "$work/ms")
+    load_with_perf "$@"
     found=$(samples_of "$work/data")
     result "$name" "$ms" "${found% *}" "${found#* }" "$load"
 }
 
-# with_pmcfs SETTINGS...: sets ms; the daemon's and the reader's CPU time, from mkdir to rmdir
-with_pmcfs() {
+# load_with_pmcfs SETTINGS...: sets load, ms and lost; the daemon's and the reader's CPU time, from mkdir
+# to rmdir
+load_with_pmcfs() {
     before=$(daemon_ms)
     mkdir "$mnt/b"
-    echo "event=cpu-clock mode=SS freq=$rate autostart=off target=all $*" >"$mnt/b/config"
+    echo "$our_event mode=SS autostart=off target=all $*" >"$mnt/b/config"
     burn -t "$work/ms" cat "$mnt/b/samples.perf" >"$work/data" &
     other=$!
     echo start >"$mnt/b/ctl"
-    load=$(burn "$each")
+    burn_sampled
     echo stop >"$mnt/b/ctl"
     wait "$other"
     other=
     lost=$(awk '$1 == "log_lost" || $1 == "kernel_lost" { n += $2 } END { print n }' "$mnt/b/status")
     rmdir "$mnt/b"
     ms=$(sum "$(cat "$work/ms") + $(daemon_ms) - $before")
+}
+
+with_pmcfs() {
+    load_with_pmcfs "$@"
     found=$(samples_of - <"$work/data")
     result pmcfs "$ms" "${found% *}" "$lost" "$load"
 }
@@ -96,6 +131,57 @@ side_by_side() {
     ratio 'CPU time: pmcfs / perf record' "$ms" "$theirs" '<= 1'
     ratio '          pmcfs / perf record -B -N' "$ms" "$least" reported
     echo "  resident: $(resident_kb) kB"
+}
+
+# ---- what the load says of it, turn about ----
+
+# turn NAME COMMAND…: "NAME ROUNDS BARE-ROUNDS INTERRUPTS" is added to what is told of the turns
+turn() {
+    name=$1
+    shift
+    "$@"
+    echo "$name ${load% *} ${bare% *} $interrupts" >>"$work/turns"
+}
+
+turn_about() {
+    burning=2 turned=0
+    : >"$work/turns"
+    while [ "$turned" -lt "$turns" ]; do
+        bare=$(burn "$burning")
+        turn perf load_with_perf "$@"
+        turn least load_with_perf -B -N "$@"
+        turn pmcfs load_with_pmcfs callchain="$chains"
+        turned=$((turned + 1))
+    done
+    burning=$each
+    awk -v per="$((2 * rate * $(nproc)))" '
+        { x = 100 * (1 - $2 / $3); n[$1]++; s[$1] += x; q[$1] += x * x; i[$1] += $4 / per }
+        function told(who, name) {
+            m[who] = s[who] / n[who]; e[who] = sqrt((q[who] / n[who] - m[who] ^ 2) / (n[who] - 1))
+            printf "  %-22s load slower by %5.1f +- %.1f %%, %.2f timer interrupts for a sample\n",
+                name, m[who], e[who], i[who] / n[who] }
+        END { told("perf", "perf record"); told("least", "perf record -B -N"); told("pmcfs", "pmcfs")
+            printf "  %-54s %+5.1f +- %.1f   <= 1\n", "slow-down of the load: pmcfs - perf record",
+                m["pmcfs"] - m["perf"], sqrt(e["pmcfs"] ^ 2 + e["perf"] ^ 2) }' "$work/turns"
+}
+
+# ---- what a sample costs who is sampled ----
+
+least_of() { awk -v a="$1" -v b="$2" 'BEGIN { print a < b ? a : b }'; }
+
+sample_cost() {
+    burning=-f their_event='-e page-faults -c 1' our_event='event=page-faults period=1'
+    bare=$(burn -f) theirs=999999 ours=999999
+    for _ in 1 2 3; do
+        load_with_perf -B -N "$@"
+        theirs=$(least_of "$theirs" "$load")
+        load_with_pmcfs callchain="$chains"
+        ours=$(least_of "$ours" "$load")
+        bare=$(least_of "$bare" "$(burn -f)")
+    done
+    burning=$each their_event="-e cpu-clock -F $rate" our_event="event=cpu-clock freq=$rate"
+    awk -v p="$((ours - bare))" -v t="$((theirs - bare))" -v r="$rate" 'BEGIN {
+        printf "  a sample takes %d ns with pmcfs, %d with perf record: at %d Hz slower by %+.2f %%\n", p, t, r, (p - t) * r / 1e7 }'
 }
 
 # ---- text: lines per second of CPU time, the load apart ----
@@ -130,6 +216,7 @@ text_side_by_side() {
 }
 
 mkdir "$mnt"
+mkfifo "$work/ctl" "$work/ack"
 cc -O2 -fno-omit-frame-pointer -D_GNU_SOURCE "$here/burn.c" -o "$work/burn"
 "$build/pmcfs" -f -o backend=perf "$mnt" >"$work/log" 2>&1 &
 daemon=$!
@@ -141,9 +228,9 @@ done
 echo "$rate Hz on each of $(nproc) CPUs for $each s; kernel $(uname -r); load $(cut -d' ' -f1 /proc/loadavg)"
 round=1
 while [ "$round" -le "$rounds" ]; do
-    for chains in off on; do
+    for chains in $settings; do
         option=
-        [ $chains = off ] || option=-g
+        [ "$chains" = off ] || option=-g
         echo "round $round, call chains $chains"
         # shellcheck disable=SC2086 # no word or one
         side_by_side $option
@@ -152,4 +239,15 @@ while [ "$round" -le "$rounds" ]; do
         text_side_by_side $option
     done
     round=$((round + 1))
+done
+[ "$turns" -gt 1 ] || exit 0
+for chains in $settings; do
+    option=
+    [ "$chains" = off ] || option=-g
+    echo "each page fault sampled, call chains $chains"
+    # shellcheck disable=SC2086
+    sample_cost $option
+    echo "$turns turns, call chains $chains"
+    # shellcheck disable=SC2086
+    turn_about $option
 done
