@@ -7,6 +7,7 @@
 #include "backends/linux/observe.h"
 #include "backends/linux/caller.h"
 #include "backends/linux/opener.h"
+#include "backends/look.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,41 +22,61 @@ struct check {
     int dirfd;         /* /proc/PID: never that of a later process */
     char (*paths)[32]; /* task/TID/ns/pid */
     size_t n;
+    size_t leader; /* which is its; n: none */
 };
+
+/*
+ * An exited leader has lost its memory, and with it what its threads' memory protects: where the
+ * answer depends on it, it is one of these instead of 0, -EPERM or -ESRCH.
+ */
+enum {
+    ONLY_LEADER_PASSED = -ECHILD,
+    ONLY_LEADER_REFUSED = -EACCES
+};
+
+/* 1 passed, 0 gone, -1 refused. */
+static int path_check(const struct check *check, const char *path)
+{
+    char target[64];
+    struct stat st;
+    if (syscall(SYS_readlinkat, check->dirfd, path, target, sizeof target) >= 0)
+        return 1;
+    if (errno == ENOENT || errno == ESRCH)
+        return 0;
+    /* A thread that exits meanwhile is refused as well; then the link is gone. */
+    if (syscall(SYS_newfstatat, check->dirfd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+        (errno == ENOENT || errno == ESRCH))
+        return 0;
+    return -1;
+}
 
 /* With the opener's credentials, raw system calls only. */
 static long check_run(void *arg)
 {
     const struct check *check = arg;
-    bool passed = false;
+    int leader = 0, others = 0;
     for (size_t i = 0; i < check->n; i++) {
-        char target[64];
-        struct stat st;
-        const char *path = check->paths[i];
-        if (syscall(SYS_readlinkat, check->dirfd, path, target, sizeof target) >= 0) {
-            passed = true;
-            continue;
-        }
-        if (errno == ENOENT || errno == ESRCH)
-            continue;
-        /* A thread that exits meanwhile is refused as well; then the link is gone. */
-        if (syscall(SYS_newfstatat, check->dirfd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
-            (errno == ENOENT || errno == ESRCH))
-            continue;
-        return -EPERM;
+        const int passed = path_check(check, check->paths[i]);
+        if (i == check->leader)
+            leader = passed;
+        else if (passed < 0)
+            return -EPERM;
+        else
+            others |= passed;
     }
-    return passed ? 0 : -ESRCH;
+    if (leader < 0)
+        return others ? ONLY_LEADER_REFUSED : -EPERM;
+    return others ? 0 : leader ? ONLY_LEADER_PASSED : -ESRCH;
 }
 
 static int check_init(struct check *check, pid_t pid, pid_t tid)
 {
     char path[32];
-    struct proc_stat stat;
     pid_t *tids = NULL;
     size_t n = 0;
-    bool late = false;
     snprintf(path, sizeof path, "/proc/%d", pid);
-    *check = (struct check){.dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    *check =
+        (struct check){.dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), .leader = SIZE_MAX};
     if (check->dirfd < 0)
         return errno == ENOENT ? -ESRCH : -errno;
     int rc = proc_numbers(check->dirfd, "task", &tids, &n);
@@ -65,17 +86,14 @@ static int check_init(struct check *check, pid_t pid, pid_t tid)
     for (size_t i = 0; check->paths && i < n; i++) {
         if (tid && tids[i] != tid)
             continue;
-        /* An exited leader has lost its memory, and with it what its threads' memory protects. */
-        rc = tids[i] == pid ? proc_stat(pid, pid, &stat) : -1;
-        if (proc_is_gone(rc) || (rc == 0 && proc_stat_dead(&stat)))
-            continue;
-        late |= rc == -ETIME;
+        if (tids[i] == pid)
+            check->leader = check->n;
         snprintf(check->paths[check->n++], sizeof *check->paths, "task/%d/ns/pid", tids[i]);
     }
     free(tids);
     if (!check->paths)
         return -ENOMEM;
-    return late ? -ETIME : check->n > 0 ? 0 : -ESRCH;
+    return check->n > 0 ? 0 : -ESRCH;
 }
 
 static void check_free(struct check *check)
@@ -85,12 +103,33 @@ static void check_free(struct check *check)
     free(check->paths);
 }
 
-/* Does the process live in the daemon's user namespace? Or -ETIME. */
-static int is_home(const struct host_state *state, pid_t pid)
+/* As the daemon: in which user namespace does it live, and does its leader? */
+struct life {
+    const struct check *check;
+    struct ns_id userns;
+    int fd; /* to be closed by who asks */
+    char stat[1024];
+};
+
+static long life_run(void *arg)
 {
-    struct ns_id ns;
-    const int rc = ns_look(pid, "user", &ns);
-    return rc == 0 ? ns_same(&ns, &state->userns) : rc == -ETIME ? rc : 0;
+    struct life *life = arg;
+    struct stat st;
+    if (syscall(SYS_newfstatat, life->check->dirfd, "ns/user", &st, 0) == 0)
+        life->userns = (struct ns_id){.dev = st.st_dev, .ino = st.st_ino};
+    life->fd = (int)syscall(SYS_openat, life->check->dirfd, "stat", O_RDONLY | O_CLOEXEC, 0);
+    if (life->fd < 0)
+        return -errno;
+    return syscall(SYS_read, life->fd, life->stat, sizeof life->stat - 1) < 0 ? -errno : 0;
+}
+
+static int life_look(struct life *life, const struct check *check)
+{
+    *life = (struct life){.check = check, .fd = -1};
+    const int rc = (int)look_at(life_run, life);
+    if (life->fd >= 0)
+        close(life->fd);
+    return rc == -ETIME ? rc : 0;
 }
 
 /* Do the three (real, effective, saved) ids of a status line equal id? */
@@ -136,23 +175,45 @@ static bool is_itself(struct host_state *state, const struct rights *rights, pid
     return same;
 }
 
+static int leader_decides(const struct life *life, int rc)
+{
+    struct proc_stat stat;
+    const bool dead = proc_stat_scan(life->stat, &stat) < 0 || proc_stat_dead(&stat);
+    if (rc == ONLY_LEADER_PASSED)
+        return dead ? -ESRCH : 0;
+    return rc == ONLY_LEADER_REFUSED ? dead ? 0 : -EPERM : rc;
+}
+
+/*
+ * It is asked with this thread's uid, which has weight in other user namespaces: so what lives in
+ * one after that is asked about apart. Nobody comes back from there.
+ */
+static int check_ask(struct host_state *state, const struct rights *rights,
+                     const struct check *check)
+{
+    struct life life;
+    int rc = opener_do(rights, false, check_run, (void *)check);
+    if (rc == -ESRCH || rc == -ETIME)
+        return rc;
+    const int looked = life_look(&life, check);
+    if (looked < 0)
+        return looked;
+    if (rights->userns_fd < 0 && !ns_same(&life.userns, &state->userns))
+        rc = opener_do(rights, true, check_run, (void *)check);
+    return leader_decides(&life, rc);
+}
+
 int observe_check(struct host_state *state, const struct rights *rights, pid_t pid, pid_t tid)
 {
     struct check check;
     if (pid == state->self)
         return -EPERM;
     int rc = check_init(&check, pid, tid);
-    if (rc == 0) {
-        int home = is_home(state, pid);
-        rc = home < 0 ? home : opener_do(rights, !home, check_run, &check);
-        /* It may have entered a namespace since it was looked at, where this thread's uid has
-         * weight. */
-        if (rc == 0 && home && (home = is_home(state, pid)) <= 0)
-            rc = home < 0 ? home : opener_do(rights, true, check_run, &check);
-        /* The opener may not even be shown its directory (hidepid); who exits looks refused. */
-        if ((rc == -ESRCH || rc == -EPERM) && !tid)
-            rc = proc_alive(pid) ? -EPERM : -ESRCH;
-    }
+    if (rc == 0)
+        rc = check_ask(state, rights, &check);
+    /* The opener may not even be shown its directory (hidepid); who exits looks refused. */
+    if ((rc == -ESRCH || rc == -EPERM) && !tid)
+        rc = proc_alive(pid) ? -EPERM : -ESRCH;
     check_free(&check);
     return rc == -EPERM && is_itself(state, rights, pid) ? 0 : rc;
 }
@@ -171,6 +232,7 @@ static const char *reason_of(const struct host_state *state, const struct rights
                              const char *status)
 {
     bool mixed = false;
+    struct ns_id ns;
     const char *permitted = proc_field(status, "CapPrm");
     uint64_t capabilities = permitted ? strtoull(permitted, NULL, 16) : 0;
     if (!ids_are(status, "Uid", rights->uid, &mixed))
@@ -179,7 +241,7 @@ static const char *reason_of(const struct host_state *state, const struct rights
     if (!ids_are(status, "Gid", rights->gid, &mixed))
         return mixed ? "it runs a set-group-ID program or has changed its group"
                      : "it runs with another group id";
-    if (rights->userns_fd >= 0 || !is_home(state, pid))
+    if (rights->userns_fd >= 0 || ns_look(pid, "user", &ns) < 0 || !ns_same(&ns, &state->userns))
         return "it lives in another user namespace, or has capabilities that you lack";
     if (capabilities & ~rights->capabilities)
         return "it has capabilities that you lack";

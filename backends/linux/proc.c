@@ -89,7 +89,7 @@ pid_t proc_tgid(pid_t tid)
 }
 
 /* The command's name, second field, may contain blanks and brackets: count from the last one. */
-static int stat_scan(const char *text, struct proc_stat *out)
+int proc_stat_scan(const char *text, struct proc_stat *out)
 {
     unsigned flags = 0;
     const char *p = strrchr(text, ')');
@@ -110,13 +110,13 @@ int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out)
     else
         snprintf(path, sizeof path, "/proc/%d/stat", pid);
     const ssize_t len = look_file(AT_FDCWD, path, text, sizeof text);
-    return len < 0 ? (int)len : stat_scan(text, out);
+    return len < 0 ? (int)len : proc_stat_scan(text, out);
 }
 
 int proc_caller_stat(pid_t pid, struct proc_stat *out)
 {
     char *text = proc_task_text(pid, "stat");
-    int rc = text ? stat_scan(text, out) : -errno;
+    int rc = text ? proc_stat_scan(text, out) : -errno;
     free(text);
     return rc;
 }

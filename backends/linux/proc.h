@@ -31,6 +31,8 @@ const char *proc_field(const char *text, const char *key);
 
 /* The process of a thread, or 0 and errno. */
 pid_t proc_tgid(pid_t tid);
+/* The text of a stat file: 0 or -ESRCH. */
+int proc_stat_scan(const char *text, struct proc_stat *out);
 /* tid 0 means the leader. 0 or -errno; -ETIME: it is executing a program (look.h). */
 int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out);
 /* The same of the leader of who makes a request. */

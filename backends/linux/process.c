@@ -114,29 +114,34 @@ static int hold_failed(struct err *err, int rc, uint64_t number, bool thread)
                    number, err_errno_name(rc));
 }
 
-/*
- * Since Linux 6.9 the inode of a pidfd is the process, for as long as the machine runs. Before, the
- * number and the start time: numbers do not come round within its tick of 10 ms.
+/* Since Linux 6.9 the inode of a pidfd is the process, for as long as the machine runs. 0 before.
  */
-static uint64_t key_make(const struct process *process)
+static uint64_t pidfd_inode(int pidfd)
 {
     struct statfs fs;
     struct stat st;
-    if (fstatfs(process->pidfd, &fs) == 0 && fs.f_type == PIDFS_MAGIC &&
-        fstat(process->pidfd, &st) == 0)
+    if (fstatfs(pidfd, &fs) == 0 && fs.f_type == PIDFS_MAGIC && fstat(pidfd, &st) == 0)
         return st.st_ino;
-    return process->start << 22 ^ (uint64_t)process->pid;
+    return 0;
+}
+
+/* Before that, the number and the start time: numbers do not come round within a tick of 10 ms. */
+static uint64_t key_make(const struct process *process)
+{
+    const uint64_t inode = pidfd_inode(process->pidfd);
+    return inode ? inode : process->start << 22 ^ (uint64_t)process->pid;
 }
 
 /* Fills what is known only of a living process. -ESRCH: it, or the thread, has exited. */
 static int process_inspect(struct process *process)
 {
-    struct proc_stat stat;
-    int rc = proc_stat(process->pid, 0, &stat);
-    if (rc == 0) {
+    struct proc_stat stat = {0};
+    int rc = 0;
+    if (!pidfd_inode(process->pidfd)) {
+        rc = proc_stat(process->pid, 0, &stat);
         process->start = stat.start;
-        process->key = key_make(process);
     }
+    process->key = key_make(process);
     if (rc == 0 && process->tid) {
         rc = proc_stat(process->pid, process->tid, &stat);
         process->thread_start = stat.start;
