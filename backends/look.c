@@ -5,6 +5,8 @@
  */
 #include "backends/look.h"
 
+#include "core/spent.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -86,6 +88,7 @@ static void look_collect(pid_t pid, int pidfd)
 {
     struct pollfd wait = {.fd = pidfd, .events = POLLIN};
     unsigned waited = 0;
+    struct rusage usage;
 
     for (unsigned i = 0; i < LOOKS_MAX && waited < LOOKS && poll(&wait, 1, LOOK_MS / LOOKS) == 0;
          i++)
@@ -93,7 +96,8 @@ static void look_collect(pid_t pid, int pidfd)
     if (poll(&wait, 1, 0) == 0)
         kill(pid, SIGKILL);
     close(pidfd);
-    waitpid(pid, NULL, __WALL);
+    if (wait4(pid, NULL, __WALL, &usage) == pid)
+        spent_add(&usage);
 }
 
 /* Signals wait: the daemon's handlers are not to run in it, and nothing interrupts the wait. Its

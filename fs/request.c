@@ -4,6 +4,7 @@
  */
 #include "fs/request.h"
 
+#include "core/spent.h"
 #include "fs/interrupt.h"
 #include "fs/loop.h"
 #include "fs/notify.h"
@@ -217,12 +218,13 @@ static void work_count(struct fs *fs)
     engine_stat_add(fs->engine, STAT_WORKS, 1);
 }
 
+/* With what was done for it elsewhere. */
 static uint64_t thread_ns(void)
 {
     struct timespec used;
 
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec + spent_ns();
 }
 
 /* Without the lock. Runs the work where we are; returns with the lock and the work's answer. */

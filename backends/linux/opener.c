@@ -5,6 +5,7 @@
 #include "backends/linux/opener.h"
 
 #include "backends/look.h"
+#include "core/spent.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -195,10 +196,12 @@ static int helper_collect(pid_t pid, int pidfd)
     if (!ended)
         kill(pid, SIGKILL); /* our own child, not collected yet: the number is still its */
     close(pidfd);
+    struct rusage usage;
     int status = 0;
-    while (waitpid(pid, &status, __WALL) < 0)
+    while (wait4(pid, &status, __WALL, &usage) < 0)
         if (errno != EINTR)
             return -EAGAIN;
+    spent_add(&usage);
     if (!ended)
         return -ETIME;
     return WIFEXITED(status) ? -WEXITSTATUS(status) : -EAGAIN;
