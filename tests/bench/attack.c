@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -283,6 +284,29 @@ static void bomb(const char *argument)
         pmc_drop(0);
 }
 
+/* What pmcfs does, done by the user himself; of the sampled ones it has a ring. */
+static void event_of(pid_t pid, bool sampled)
+{
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_SOFTWARE,
+        .size = sizeof(attr),
+        .config = sampled ? PERF_COUNT_SW_CPU_CLOCK : PERF_COUNT_SW_PAGE_FAULTS,
+        .sample_type = sampled ? PERF_SAMPLE_IP | PERF_SAMPLE_CALLCHAIN : 0,
+        .freq = sampled,
+        .sample_freq = sampled ? 99 : 0,
+        .exclude_kernel = 1,
+    };
+    size_t size = 129 * (size_t)sysconf(_SC_PAGESIZE);
+    int fd = (int)syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    void *ring = fd >= 0 && sampled ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                                    : MAP_FAILED;
+
+    if (ring != MAP_FAILED)
+        munmap(ring, size);
+    if (fd >= 0)
+        close(fd);
+}
+
 static void exec_stuck(const char *program)
 {
     char pid[32];
@@ -302,7 +326,7 @@ static void exec_stuck(const char *program)
 
         snprintf(pid, sizeof(pid), "%d", (int)stuck[i % 16]);
         if (control)
-            sleep_us(100);
+            event_of(stuck[i % 16], i % 2);
         else if (file_write(file_of(path, sizeof(path), i % 16, "target"), pid) < 0)
             file_write(file_of(path, sizeof(path), i % 16, "ctl"), "detach");
     }
