@@ -210,12 +210,13 @@ launch() {
     exec 4<&-
 }
 
-# never_began NAME: the command did not become a target of this PMC, or could not be executed. Its shell has said
-# why.
+# never_began NAME: the command, which has ended, did not become a target of this PMC, or could not be executed.
+# Its shell has said why. With descendants the tree may hear of the end a moment later: what waited for an exec
+# then still does, while time counts from the exec on at once.
 never_began() {
     case $(cat "$PMC/$1/ctl" 2>/dev/null) in
     new | allocated) ;;
-    exited) grep -qx 'enabled_ns 0' "$PMC/$1/status" ;;
+    armed | exited) grep -qx 'enabled_ns 0' "$PMC/$1/status" ;;
     *) return 1 ;;
     esac
 }

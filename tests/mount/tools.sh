@@ -373,12 +373,26 @@ t_what_cannot_be_executed_is_an_error() {
     printf '#!/nonexistent\n' >"$T/program"
     chmod +x "$T/program"
     local how rc
-    for how in '71 pmcstat -p page-faults' '71 pmcstat -P page-faults -o /dev/null' '1 cputrack -n -c page-faults'; do
+    for how in '71 pmcstat -p page-faults' '71 pmcstat -P page-faults -o /dev/null' '1 cputrack -n -c page-faults' \
+        '71 pmcstat -d -p page-faults' '71 pmcstat -d -P page-faults -o /dev/null' '1 cputrack -fn -c page-faults'; do
         rc=0
         # shellcheck disable=SC2086 # words are wanted
         tool ${how#* } "$T/program" >"$T/out" 2>"$T/err" || rc=$?
         is "$rc $(cat "$T/out")" "${how%% *} " "$how"
         like "$(cat "$T/err")" 'program: not found$'
+        is "$(pmcs)" ''
+    done
+}
+
+t_the_shortest_commands_have_begun() {
+    mount_pmcfs
+    copy_tools
+    local how
+    for how in 'pmcstat -p page-faults' 'pmcstat -d -p page-faults' 'cputrack -n -c page-faults' 'cputrack -fn -c page-faults' \
+        'perfmon -l 3 -c exit page-faults'; do
+        # shellcheck disable=SC2086 # words are wanted
+        case $how in perfmon*) tool $how ;; *) tool $how /bin/true ;; esac >"$T/out" 2>"$T/err" ||
+            die "$how: $(cat "$T/err")"
         is "$(pmcs)" ''
     done
 }
