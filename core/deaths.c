@@ -55,6 +55,26 @@ static void mark_dead(struct deaths *deaths)
     deaths->n = 0;
 }
 
+/*
+ * The engine is ending links by itself already: a text made now would tell of the dead as if they
+ * lived. Commands are not waited for: they may take long, and until their commit all is as it was.
+ */
+static bool deaths_under_way(const struct pmc *pmc)
+{
+    if (!pmc->busy || pmc->busy->cause == CAUSE_COMMAND)
+        return false;
+    for (unsigned i = 0; i < pmc->links->n; i++)
+        if (link_dead(pmc, pmc->links->link[i]))
+            return true;
+    return false;
+}
+
+static int deaths_wait(struct call *call, const struct pmc *pmc)
+{
+    call->wait_for = pmc->id;
+    return CALL_WAIT;
+}
+
 static int deaths_end(struct call *call, struct deaths *deaths)
 {
     int (*show)(struct call *) = deaths->show;
@@ -63,7 +83,10 @@ static int deaths_end(struct call *call, struct deaths *deaths)
 
     free(deaths);
     call->err = (struct err){.id = ERR_NONE};
-    rc = pmc_released(pmc) ? err_set(&call->err, P26, "the PMC was released") : show(call);
+    if (pmc_released(pmc))
+        rc = err_set(&call->err, P26, "the PMC was released");
+    else
+        rc = deaths_under_way(pmc) ? deaths_wait(call, pmc) : show(call);
     pmc_unref(pmc);
     return rc;
 }
@@ -95,8 +118,10 @@ int deaths_then(struct call *call, int (*show)(struct call *call))
 
     for (unsigned i = 0; i < links->n && !wanted; i++)
         wanted = link_asked(pmc, links->link[i]) || link_dead(pmc, links->link[i]);
-    if (!wanted || pmc->busy)
+    if (!wanted)
         return show(call);
+    if (deaths_under_way(pmc))
+        return deaths_wait(call, pmc);
     struct deaths *deaths = calloc(1, sizeof *deaths + links->n * sizeof deaths->asked[0]);
     if (!deaths)
         return err_set(&call->err, E32, "no memory");
