@@ -139,10 +139,13 @@ t_p04_p10_p13_pmcstat_attaches_and_ends_with_the_last_target() {
     # The first column is what came in each interval, the second all so far.
     is "$(awk 'NR > 1 { if ($2 < last) print; last = $2; sum += $1 } END { print (sum >= last && last >= 1500) }' "$T/out")" 1
     refuses 71 'no process has such a name' pmcstat -p page-faults -t '^no-such-name$'
-    "$T/pmcfsgoal" < <(sleep 1) >/dev/null &
-    sleep 0.2
-    tool pmcstat -p page-faults -t '^pmcfsgo.l$' -w 10 2>"$T/out"
-    is "$(wc -l <"$T/out")" 2
+    talker_start goal "$T/pmcfsgoal"
+    tool pmcstat -p page-faults -t '^pmcfsgo.l$' -w 20 2>"$T/out" &
+    pid=$!
+    eventually 5 '[[ $(cat "$M"/pmcstat-*/target 2>/dev/null) == "${PID_OF[goal]}" ]]'
+    target_end goal
+    end_within 5 "$pid" || rc=$?
+    is "$rc $(wc -l <"$T/out")" '0 2'
     refuses 71 'ESRCH' pmcstat -p page-faults -t 999999
 }
 
@@ -284,7 +287,7 @@ t_cputrack_has_rows_for_each_thread() {
     copy_tools
     target_start p
     tell p threads 2
-    tool cputrack -T 0.5 -N 4 -v -c page-faults,sys -p "${PID_OF[p]}" >"$T/out" &
+    env --default-signal=INT "$T/bin/cputrack" -T 0.5 -v -c page-faults,sys -p "${PID_OF[p]}" >"$T/out" &
     local tool=$! first second later
     eventually 5 '[[ $(lwps | wc -w) == 3 ]]'
     tell p faults 3000
@@ -294,6 +297,11 @@ t_cputrack_has_rows_for_each_thread() {
     read -r first second later < <(cd "/proc/${PID_OF[p]}/task" && printf '%s\n' * | sort -n | tail -3 | xargs)
     tell p each 200
     tell p end 3
+    # It prints as it goes: what was told above is all there before it is interrupted.
+    eventually 10 'awk -v p="${PID_OF[p]}" "\$3 == \"fini_lwp\" { n++ } \$2 == p && \$3 == \"tick\" { s += \$4 }
+        END { exit !(n == 3 && s >= 3000) }" "$T/out"'
+    is "$(awk '$3 == "exit"' "$T/out")" '' 'it goes on'
+    kill -INT $tool
     wait $tool
     is "$(awk '$3 == "init_lwp" { print $2, $4 }' "$T/out" | xargs)" "${PID_OF[p]} 0 $first 0 $second 0 $later 0"
     is "$(awk '$3 == "lwp_create" { print $2 }' "$T/out")" "$later" 'born later'
@@ -306,7 +314,6 @@ t_cputrack_has_rows_for_each_thread() {
         is "$(awk -v lwp="$lwp" '$2 == lwp && $3 == "fini_lwp" { print $4 }' "$T/out")" "$ended"
         between "$(sum "$lwp")" 0 "$ended"
     done
-    is "$(awk '$3 == "exit"' "$T/out")" '' 'it goes on'
 }
 
 t_cputrack_follows_children_and_what_they_execute() {
@@ -485,10 +492,10 @@ t_pm04_perfmon_takes_numbers_in_any_base() {
     mount_sim
     copy_tools
     for event in 192 0xc0 0300; do
-        tool perfmon -e -i -m 0x2 -u -l 1 -s 1 $event >/dev/null &
-        eventually 5 '[[ $(pmcs) ]]'
+        env --default-signal=INT "$T/bin/perfmon" -e -i -m 0x2 -u -l 1 -s 30 $event >/dev/null &
         eventually 5 '[[ $(cat "$M"/perfmon-*/event 2>/dev/null) == rc0,cmask=2,edge,inv ]]'
         is "$(sed -n '/^user\|^kernel/p' "$M"/perfmon-*/config | tr '\n' ' ')" 'user=on kernel=off '
+        kill -INT $!
         wait $!
     done
     refuses 1 'between 0 and 255' perfmon -m 256 1
