@@ -53,7 +53,7 @@ const struct key_row key_table[KEYS] = {
                     "count in kernel mode", "PMCF_OS, CPC_COUNT_SYSTEM"},
     [KEY_CALLCHAIN] = {"callchain", "off, on, user, kernel", "off", PLACE_SAMPLING, true,
                        "record call chains", "PMC_F_CALLCHAIN, PMC_F_USERCALLCHAIN"},
-    [KEY_DEPTH] = {"depth", "N, default", "callchaindepth", PLACE_SAMPLING, true,
+    [KEY_DEPTH] = {"depth", "N, default", "callchaindepth", PLACE_ANY, true,
                    "frames of a call chain, within callchaindepth", ""},
     [KEY_DESCENDANTS] = {"descendants", "on, off", "off", PLACE_PROCESS, true,
                          "follow the targets' children, present and later", "PMC_F_DESCENDANTS"},

@@ -153,6 +153,21 @@ t_what_is_not_as_it_was_asked_is_said_in_status() {
     is "$(status e sampling)" 'period 1, depth 20'
 }
 
+t_depth_is_taken_in_every_mode_and_holds_when_it_samples() {
+    mount_pmcfs
+    pmc a event=page-faults mode=TC depth=5
+    is "$(setting a depth)" 5
+    accepted "$M/a/config" mode=auto
+    accepted "$M/a/config" 'period=1 callchain=on'
+    is "$(status a sampling)" 'period 1, depth 5'
+    accepted "$M/a/config" 'period=off callchain=off'
+    is "$(cat "$M/a/mode")" process-counting
+    is "$(setting a depth)" 5
+    pmc b depth=7
+    accepted "$M/b/event" page-faults
+    is "$(setting b depth)" 7
+}
+
 t_settings_out_of_place_name_both() {
     mount_pmcfs
     pmc a event=page-faults mode=SC
