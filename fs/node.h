@@ -39,6 +39,7 @@ int node_lookup(struct fs *fs, struct call *call, const struct node *dir, const 
  * are no streams -ENODEV. */
 int node_attr(struct fs *fs, const struct node *node, struct stat *attr);
 double node_attr_timeout(const struct node *node);
+double node_entry_timeout(const struct node *node); /* how long its name holds. No lock. */
 /* "count", "cpu0/3", "mincount": for sentences. label has 32 bytes for the latter two. */
 const char *node_label(const struct node *node, char *label);
 

@@ -151,6 +151,20 @@ double node_attr_timeout(const struct node *node)
     return node->row->flags & FILE_FRESH ? 0 : TIMEOUT_S;
 }
 
+/*
+ * The names of an instance are asked for each time: a release is a write to another file, and the
+ * kernel, which is told of it only afterwards, would still show them when the write has returned.
+ */
+double node_entry_timeout(const struct node *node)
+{
+    bool instance = node->number == NODE_DIR &&
+                    (node->kind == NODE_LIMIT || (node->kind == NODE_INSTANCE && node->object));
+
+    if (instance)
+        return 0;
+    return node->kind == NODE_EVENT ? EVENT_TIMEOUT_S : TIMEOUT_S;
+}
+
 /* Takes no lock in the kernel, unlike names, so it may be done before the reply to chmod. */
 void attributes_forget(struct fs *fs, enum node_kind kind, uint64_t object)
 {

@@ -58,7 +58,7 @@ int op_entry(struct request *rq)
     entry->ino = node_id(rq->found.kind, rq->found.object, rq->found.number);
     entry->generation = 1;
     entry->attr_timeout = node_attr_timeout(&rq->found);
-    entry->entry_timeout = rq->found.kind == NODE_EVENT ? EVENT_TIMEOUT_S : TIMEOUT_S;
+    entry->entry_timeout = node_entry_timeout(&rq->found);
     return node_attr(rq->fs, &rq->found, &entry->attr);
 }
 

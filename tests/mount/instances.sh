@@ -171,6 +171,21 @@ t_rmdir_wants_it_empty_and_release_does_not() {
     [[ ! -e $M/instances/one/a && ! -e $M/instances/one/b ]]
 }
 
+t_the_name_of_a_released_one_is_gone_when_the_write_returns() {
+    mount_sim
+    for _ in {1..30}; do
+        instance one
+        mkdir "$M/instances/one/a"
+        # What is open keeps the names in the kernel.
+        exec 5<"$M/instances/one/a/config" 6<"$M/admin/instances/one/max_pmcs"
+        printf release >"$M/admin/instances/one/ctl"
+        [[ ! -e $M/instances/one/a ]] || die 'its PMC is still there'
+        [[ ! -e $M/instances/one ]] || die 'it is still there'
+        [[ ! -e $M/admin/instances/one ]] || die 'its limits are still there'
+        exec 5<&- 6<&-
+    done
+}
+
 t_what_is_held_of_a_released_one_is_gone() {
     mount_sim
     instance one
