@@ -138,8 +138,6 @@ int node_attr(struct fs *fs, const struct node *node, struct stat *attr)
         attr->st_nlink = dir_links(fs, node, of.pmcs);
     if (row->is == DIR_ROOT)
         attr->st_mode = S_IFDIR | (mode_t)tunable_u64(tunables, TUNABLE_ROOTMODE);
-    if (node->kind == NODE_TUNABLE && tunable_row((enum tunable)node->object)->at_start)
-        attr->st_mode &= ~(mode_t)0222;
     attr_times(attr, row->flags & FILE_FRESH ? fs->metrics_opened_ns : fs->started_ns);
     if (node->kind == NODE_INSTANCE && node->object)
         instance_node_attr(node, &of, attr);

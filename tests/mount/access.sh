@@ -18,6 +18,14 @@ t_modes_of_the_tree() {
     is "$(stat -c %a "$M/a/config" "$M/a/count" "$M/a/status" "$M/a/ctl" | xargs)" '600 600 400 600'
 }
 
+t_the_files_of_admin_are_all_of_one_mode_and_a_fixed_tunable_is_refused_at_write() {
+    mount_sim
+    mkdir "$M/instances/one"
+    is "$(find "$M/admin" -type f -printf '%m %u %g\n' | sort -u)" '644 root root'
+    is "$(result write "$M/admin/tunables/callchaindepth" 5)" EPERM
+    like "$(cat "$M/info/last_error")" '^EPERM P32 callchaindepth: '
+}
+
 t_any_user_makes_a_pmc_and_only_its_owner_removes_it() {
     mount_pmcfs
     alices a
