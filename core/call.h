@@ -63,6 +63,7 @@ struct open_file {
     struct log_reader *reader;    /* owned; core/reader.c */
     struct account *kept;         /* charged with a long text until it is read: open_file_keep() */
     uint64_t kept_bytes;
+    uid_t kept_uid; /* whom */
 };
 
 struct call {

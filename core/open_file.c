@@ -41,6 +41,7 @@ bool open_file_keep(struct open_file *open, struct engine *engine, uid_t uid, ui
     open_file_let_go(open);
     open->kept = account;
     open->kept_bytes = bytes;
+    open->kept_uid = uid;
     return true;
 }
 
@@ -161,8 +162,7 @@ bool open_file_scan(struct open_file *open, const char *text, struct engine *eng
     if (open->rights && open->rights->userns_fd >= 0) /* these were granted once */
         holder_charge(engine, open, engine_instance(engine, open->instance), open->rights->uid);
     if (open->kept_bytes)
-        open_file_keep(open, engine, open->rights ? open->rights->uid : 0, open->kept_bytes,
-                       UINT64_MAX);
+        open_file_keep(open, engine, open->kept_uid, open->kept_bytes, UINT64_MAX);
     if (word_is(label, "log"))
         return (open->reader = log_reader_scan(line_rest(&line), engine)) != NULL;
     if (*line_rest(&line) != '-')

@@ -14,6 +14,8 @@
 
 #define BACK_MAX   8192 /* of a stream can be read again: what shells and head(1) read at once */
 #define CUT_BEYOND 1024 /* a longer command must end in a newline, or an output buffer cut it */
+#define KEPT_FREE  4096 /* a text not longer than that is kept for nothing */
+#define KEPT_ROOM  (UINT64_C(16) << 20) /* besides logs: who has filled his reads on */
 
 /* ---- read ---- */
 
@@ -32,6 +34,13 @@ static void slice_copy(struct request *rq, const char *from, size_t n)
     rq->slice_len = rq->out.failed ? 0 : n;
 }
 
+static void text_forget(struct handle *handle)
+{
+    free(handle->text);
+    handle->text = NULL;
+    open_file_let_go(&handle->open);
+}
+
 /* Is this the rest of a text that was begun? Then the reply is made. */
 static bool text_continue(struct request *rq)
 {
@@ -46,28 +55,42 @@ static bool text_continue(struct request *rq)
         return false;
     n = at < handle->len ? at_most(rq->size, handle->len - at) : 0;
     slice_copy(rq, n > 0 ? handle->text + at : "", n);
-    if (at + n >= handle->len && !snapshot) {
-        free(handle->text);
-        handle->text = NULL;
-        open_file_let_go(&handle->open);
-    }
+    if (at + n >= handle->len && !snapshot)
+        text_forget(handle);
     return true;
 }
 
-/* Remember what somebody may ask for next: the rest, or that there is none. */
-static void text_keep(struct request *rq, off_t base, bool whole)
+/* A long one is charged like a log to who opened the file; samples.folded has been. */
+static bool text_charge(struct request *rq)
+{
+    struct open_file *open = &rq->handle->open;
+    const struct engine *engine = rq->fs->engine;
+    const uint64_t limit = tunable_u64(engine_tunables(engine), TUNABLE_MAX_LOG_PER_USER);
+    const uid_t uid = open->rights ? open->rights->uid : rq->call.uid;
+
+    return rq->out.len <= KEPT_FREE || open->kept_bytes == rq->out.len ||
+           open_file_keep(open, rq->fs->engine, uid, rq->out.len, limit + KEPT_ROOM);
+}
+
+/* Remember what somebody may ask for next: the rest, or that there is none. False: that is more
+ * than he may have. */
+static bool text_keep(struct request *rq, off_t base, bool whole)
 {
     struct handle *handle = rq->handle;
     bool keep = !whole || (rq->node.row->flags & FILE_SNAPSHOT);
+    bool fits = keep && text_charge(rq);
 
+    if (!fits || rq->out.len <= KEPT_FREE)
+        text_forget(handle);
     free(handle->text);
-    handle->text = keep ? malloc(rq->out.len + 1) : NULL;
+    handle->text = fits ? malloc(rq->out.len + 1) : NULL;
     if (handle->text)
         memcpy(handle->text, rq->out.data, rq->out.len);
-    handle->has_text = true;
+    handle->has_text = whole || handle->text;
     handle->written = false;
     handle->base = base;
     handle->len = rq->out.len;
+    return fits || whole;
 }
 
 static int show_done(struct request *rq)
@@ -76,7 +99,12 @@ static int show_done(struct request *rq)
     size_t at = at_most((size_t)(rq->off - base), rq->out.len);
     size_t n = at_most(rq->size, rq->out.len - at);
 
-    text_keep(rq, base, at + n == rq->out.len);
+    if (!text_keep(rq, base, at + n == rq->out.len))
+        return err_set(
+            &rq->call.err, P11,
+            "a text of %zu bytes is kept until it is read, and max_log_per_user (or the "
+            "instance's max_log) leaves less: close other open files, or read it at once",
+            rq->out.len);
     rq->slice = rq->out.len > 0 ? rq->out.data + at : "";
     rq->slice_len = n;
     return CALL_DONE;

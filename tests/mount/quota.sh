@@ -527,3 +527,42 @@ t_long_commands_are_checked_like_short_ones() {
     is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[bob]} $(printf '%2000s' '')\n")" EPERM
     bob_goes_on
 }
+
+# Texts that were begun and are not read on: opened until one more is refused. Prints how many bytes are kept
+# then, what else he can read, and whether all is well once they are closed.
+begun='
+import os, sys
+tree, name = sys.argv[1:]
+size = len(open(tree + "/" + name, "rb").read())
+held, said = [], "none"
+while said == "none" and len(held) < 400:
+    held.append(os.open(tree + "/" + name, os.O_RDONLY))
+    try: os.read(held[-1], 1)
+    except OSError as e: said = os.strerror(e.errno)
+line = os.open(tree + "/p1/config", os.O_RDONLY)
+piece = os.read(line, 5).decode() + os.read(line, 1).decode()
+for fd in held: os.close(fd)
+fd = os.open(tree + "/" + name, os.O_RDONLY)
+rest, whole = os.read(fd, 100), 100
+while rest:
+    rest = os.read(fd, 65536)
+    whole += len(rest)
+print(size * (len(held) - 1), said, piece, whole - size, sep=";")'
+
+t_texts_that_are_not_read_to_their_end_are_charged() {
+    mount_pmcfs -o max_log_per_user=0
+    local n kept said piece rest events
+    events=$(printf 'page-faults %.0s' {1..64})
+    for n in {1..60}; do
+        users "p$n" "$ALICE"
+        is "$(result_as "$ALICE" write "$M/p$n/event" "$events")" ok
+    done
+    for n in metrics.prom counts; do
+        IFS=';' read -r kept said piece rest < <("${ALICES[@]}" /usr/bin/python3 -B -I -c "$begun" "$M" "$n")
+        is "$said" "${STRERROR[EDQUOT]}" "one more $n"
+        between "$kept" 10000000 16777216 "bytes kept of $n"
+        is "$piece" 'event=' 'a short text in pieces'
+        between "${rest#-}" 0 1000 "$n in pieces, when the others are closed: difference"
+    done
+    like "$(as "$BOB" dd if="$M/metrics.prom" bs=100 2>/dev/null)" 'pmcfs_instances 0$'
+}
