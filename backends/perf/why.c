@@ -332,8 +332,8 @@ static const struct why_row {
      "not "
      "stop there either"},
     {EINVAL, is_breakpoint, P09,
-     "the processor refuses the breakpoint \"%e\": address not aligned, or a length it does not "
-     "have"},
+     "the processor refuses the breakpoint \"%e\": address not aligned, or a length or kind of "
+     "access it does not have (x86 has no reads without writes: rw)"},
     {EINVAL, is_excluding, P09,
      "the PMU cannot tell user from kernel mode for \"%e\", or has no per-process counting"},
     {EINVAL, is_check, P09,

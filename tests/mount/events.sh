@@ -235,6 +235,15 @@ t_generic_names_map_to_what_this_machine_has() {
     says generic/tot_inz 'did you mean tot_ins'
 }
 
+t_a_breakpoint_of_a_kind_that_the_processor_lacks_says_so() {
+    mount_pmcfs
+    mkdir "$M/a"
+    [[ $(result write "$M/a/event" mem:0x1000:rw) == ok ]] || skip 'no breakpoints here'
+    [[ $(uname -m) == x86_64 ]] || skip 'only x86 is known to lack one'
+    refused EOPNOTSUPP P09 "$M/a/event" mem:0x1000:r
+    like "$(cat "$M/a/error")" 'kind of access .*: rw'
+}
+
 t_more_breakpoints_than_the_processor_has_are_refused_at_event() {
     mount_pmcfs
     target_start p
