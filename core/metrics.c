@@ -196,15 +196,17 @@ static void value_state(const struct looked *item, struct buf *out)
 static const struct per_pmc {
     const char *name, *type, *help;
     void (*value)(const struct looked *item, struct buf *out);
+    bool always; /* also when there is no count, or when it cannot be read */
 } per_pmc[] = {
     {"pmcfs_enabled_seconds_total", "counter",
-     "Time during which a PMC was enabled, over all threads and CPUs.", value_enabled},
+     "Time during which a PMC was enabled, over all threads and CPUs.", value_enabled, false},
     {"pmcfs_running_seconds_total", "counter",
-     "Time that a PMC was on the hardware, over all threads and CPUs.", value_running},
+     "Time that a PMC was on the hardware, over all threads and CPUs.", value_running, false},
     {"pmcfs_partial", "gauge",
-     "1 if a PMC missed time on the hardware: its count is a lower bound.", value_partial},
-    {"pmcfs_lost_records_total", "counter", "Records of a PMC's log that were lost.", value_lost},
-    {"pmcfs_state", "gauge", "1 for the present state of a PMC.", value_state},
+     "1 if a PMC missed time on the hardware: its count is a lower bound.", value_partial, false},
+    {"pmcfs_lost_records_total", "counter", "Records of a PMC's log that were lost.", value_lost,
+     true},
+    {"pmcfs_state", "gauge", "1 for the present state of a PMC.", value_state, true},
 };
 
 static void print_work(struct buf *out, uint64_t pmcs, uint64_t descriptors, uint64_t operations,
@@ -253,10 +255,12 @@ static int print_metrics(struct call *call, struct look *look)
     for (unsigned f = 0; f < sizeof per_pmc / sizeof per_pmc[0]; f++) {
         family(out, per_pmc[f].name, per_pmc[f].type, per_pmc[f].help);
         for (unsigned p = 0; p < look->n; p++) {
-            if (!item_valid(&look->item[p]))
+            const struct looked *item = &look->item[p];
+
+            if (per_pmc[f].always ? pmc_released(item->pmc) : !item_valid(item))
                 continue;
-            sample_begin(call, per_pmc[f].name, &look->item[p]);
-            per_pmc[f].value(&look->item[p], out);
+            sample_begin(call, per_pmc[f].name, item);
+            per_pmc[f].value(item, out);
             buf_char(out, '\n');
         }
     }

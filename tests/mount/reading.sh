@@ -154,6 +154,13 @@ event="page-faults",index="2",unit="",scope="process"} 4'
     is "$(grep -c 'pid:\|cpu:' "$M/metrics.prom" || :)" 0
 }
 
+t_the_state_of_a_pmc_is_among_the_metrics_before_it_has_an_event() {
+    mount_pmcfs
+    mkdir "$M/a"
+    is "$(grep 'pmc="a"' "$M/metrics.prom")" 'pmcfs_lost_records_total{instance="",pmc="a"} 0
+pmcfs_state{instance="",pmc="a",state="new"} 1'
+}
+
 t_one_open_of_the_metrics_is_one_text() {
     mount_pmcfs
     target_start p
