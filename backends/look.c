@@ -119,7 +119,7 @@ long look_at(long (*fn)(void *arg), void *arg)
     pid = clone(look_main, stack + STACK_BYTES, CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_PIDFD,
                 &look, &pidfd);
     if (pid < 0)
-        look.answer = -EAGAIN;
+        look.answer = errno == EMFILE || errno == ENFILE ? -errno : -EAGAIN;
     else
         look_collect(pid, pidfd);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -32,6 +32,10 @@ static int attach_late(const struct attach *attach)
 
 int attach_in_time(const struct attach *attach)
 {
+    const int rc = census_saw_all(&attach->census, attach->err);
+
+    if (rc)
+        return rc;
     if (!attach->plan->deadline_ns || census_now_ns() < attach->plan->deadline_ns)
         return 0;
     return attach_late(attach);

@@ -28,7 +28,7 @@ void attach_close_all(struct attach *attach);
 int attach_tries(struct attach *attach);
 /* Close it if it is open, and open it so that whoever it makes is decided (sharp.c). */
 int attach_open_sharp(struct attach *attach, size_t i);
-/* 0, or P13 when the plan's deadline has passed. */
+/* 0; P13 when the plan's deadline has passed, P10 when somebody may not have been seen. */
 int attach_in_time(const struct attach *attach);
 /* 0, or P11 when `groups` more groups exceed the owner's quota, P10 when with `others`, which are
  * closed again, they exceed what the process has left. */

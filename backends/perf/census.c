@@ -54,6 +54,16 @@ static int census_gone(const struct census *census, struct err *err)
     return err_set(err, X09, "process %d has just ended", target_said(&census->plan->target));
 }
 
+int census_saw_all(const struct census *census, struct err *err)
+{
+    if (!census->starved)
+        return 0;
+    return err_set(err, P10,
+                   "no descriptor was left to look at the threads of process %d: raise LimitNOFILE "
+                   "of pmcfs",
+                   target_said(&census->plan->target));
+}
+
 int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
                 struct err *err)
 {
@@ -64,6 +74,9 @@ int census_open(struct census *census, struct backend_state *state, const struct
     census->listener = (struct side_listener){.take = census_take, .arg = census};
     snprintf(path, sizeof path, "/proc/%d/task", target->pid);
     census->task_dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    census->starved = census->task_dir < 0 && (errno == EMFILE || errno == ENFILE);
+    if (census->starved)
+        return census_saw_all(census, err);
     /* Asked after the directory is held: from here on it cannot be another process. */
     if (census->task_dir < 0 || (target->alive && !target->alive(target->alive_arg))) {
         if (census->task_dir >= 0)

@@ -64,11 +64,15 @@ struct census {
     size_t n_linked; /* EXIT and EXEC records before this have been looked at */
     bool undecided;  /* something happened that cannot be told apart: begin again */
     bool failed;     /* memory ended */
+    bool starved;    /* something could not be looked at for want of a descriptor */
 };
 
-/* 0; X09 or E44 when the process is gone; P13… never. Listens to the sideband if it can be had. */
+/* 0; P10; X09 or E44 when the process is gone; P13… never. Listens to the sideband if it can be
+ * had. */
 int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
                 struct err *err);
+/* P10: somebody may not have been seen, because a descriptor was missing to look; or 0. */
+int census_saw_all(const struct census *census, struct err *err);
 /* Frees the tasks (not their descriptors) and stops listening. */
 void census_close(struct census *census);
 /* Forget all tasks and records: begin again. The tasks' groups are closed already. */

@@ -20,9 +20,16 @@ enum {
     TASK_PATH_BYTES = 64
 };
 
+/* After a call that gave no descriptor: is that so because there is none? Then nobody knows who was
+ * not seen. */
+static void note_starved(struct census *census)
+{
+    census->starved |= errno == EMFILE || errno == ENFILE;
+}
+
 /* A directory stream of /proc/PID/task, through the target's own directory where it is the target.
  */
-static DIR *task_dir_open(const struct census *census, pid_t pid)
+static DIR *task_dir_open(struct census *census, pid_t pid)
 {
     char path[40];
     DIR *dir;
@@ -35,7 +42,9 @@ static DIR *task_dir_open(const struct census *census, pid_t pid)
         fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     }
     dir = fd < 0 ? NULL : fdopendir(fd);
-    if (!dir && fd >= 0)
+    if (fd < 0)
+        note_starved(census);
+    else if (!dir)
         close(fd);
     return dir;
 }
@@ -76,7 +85,7 @@ static int list_process(struct census *census, pid_t pid, enum task_state state,
     return rc ? rc : census->failed ? err_set(err, E32, "no memory for the list of threads") : 0;
 }
 
-static size_t children_read(DIR *dir, pid_t tid, char **text)
+static size_t children_read(struct census *census, DIR *dir, pid_t tid, char **text)
 {
     char name[32];
     size_t len = 0, size = 0;
@@ -85,8 +94,10 @@ static size_t children_read(DIR *dir, pid_t tid, char **text)
     *text = NULL;
     snprintf(name, sizeof name, "%d/children", tid);
     fd = openat(dirfd(dir), name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
+        note_starved(census);
         return 0;
+    }
     for (;;) {
         if (len + 512 > size) {
             char *bigger = realloc(*text, size = 2 * size + 4096);
@@ -111,7 +122,7 @@ static int list_children(struct census *census, DIR *dir, pid_t tid, struct err 
     char *text, *at, *end;
     int rc = 0;
 
-    children_read(dir, tid, &text);
+    children_read(census, dir, tid, &text);
     for (at = text; at && !rc; at = end) {
         pid_t pid = (pid_t)strtol(at, &end, 10);
         enum task_state state;
@@ -172,7 +183,7 @@ static bool leader_is_back(DIR *dir, pid_t tid)
         snprintf(path, sizeof path, "%d/stat", tid);
         n = look_file(dirfd(dir), path, text, sizeof text);
         if (n <= 0)
-            return n == -ETIME;
+            return n != 0 && n != -ENOENT && n != -ESRCH;
         state = strrchr(text, ')');
         if (!state || !state[1] || state[2] == 'Z' || state[2] == 'X')
             return false;
@@ -238,8 +249,10 @@ static ssize_t task_read(struct census *census, const struct task *task, const c
 
     task_path(census, task, file, path);
     census->look_fd = openat(census->task_dir, path, O_RDONLY | O_CLOEXEC);
-    if (census->look_fd < 0)
+    if (census->look_fd < 0) {
+        note_starved(census);
         return errno == ENOENT || errno == ESRCH ? -1 : 0;
+    }
     n = read(census->look_fd, text, size - 1);
     close(census->look_fd);
     census->look_fd = -1;

@@ -27,7 +27,7 @@ static enum suspect_life life_of(pid_t pid)
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     n = look_file(AT_FDCWD, path, text, sizeof text);
     if (n <= 0)
-        return n == -EMFILE || n == -ENFILE || n == -ETIME ? SUSPECT_ENDS : SUSPECT_DEAD;
+        return n == 0 || n == -ENOENT || n == -ESRCH ? SUSPECT_DEAD : SUSPECT_ENDS;
     state = strrchr(text, ')');
     if (!state || sscanf(state, ") %*c %*d %*d %*d %*d %*d %u", &flags) != 1)
         return SUSPECT_ENDS;

@@ -158,6 +158,7 @@ static bool births_are_over(struct attach *attach)
 
     census->look_fd = -1;
     over = look_at(births_run, attach);
+    census->starved |= over == -EMFILE || over == -ENFILE;
     if (census->look_fd >= 0)
         close(census->look_fd);
     return over > 0;
@@ -307,6 +308,7 @@ int attach_tries(struct attach *attach)
     for (int i = 1; again && !rc; i++) {
         attach->lenient = i >= TRIES_MAX || (deadline && census_now_ns() > begin + share);
         rc = attach_try(attach, &again);
+        rc = rc ? rc : census_saw_all(&attach->census, attach->err);
         if (rc || again) {
             attach_close_all(attach);
             census_clear(&attach->census);

@@ -329,6 +329,32 @@ t_no_descriptor_for_a_target_is_emfile_with_both_numbers() {
     like "$(cat "$M/a/error")" 'needs 1 descriptor to hold the target, has 0: pmcfs may have 64 '
 }
 
+# However few there are: nobody below the target is missed without a word, and it is not said to have ended.
+t_nobody_is_missed_for_want_of_a_descriptor() {
+    mount_pmcfs
+    local free got used said=0
+    bash -c 'for _ in 1 2 3; do (sleep 101 & wait) & done; wait' &
+    eventually 10 "((\$(pgrep -c -f ^sleep.101) == 3))"
+    pmc a event=page-faults descendants=on
+    attach a "$!"
+    ctl a detach
+    used=$(find "/proc/$DAEMON/fd" -mindepth 1 | wc -l)
+    for free in {0..30}; do
+        prlimit --pid "$DAEMON" --nofile=$((used + free)):
+        got=$(result write "$M/a/target" "$!")
+        prlimit --pid "$DAEMON" --nofile=20000:
+        if [[ $got == ok ]]; then
+            is "$(status a threads)" 7 "covered with $free descriptors"
+            ctl a detach
+        else
+            is "$got" EMFILE "attaching with $free descriptors"
+            like "$(cat "$M/a/error")" '^EMFILE P10 target: .*descriptor'
+            said=$((said + 1))
+        fi
+    done
+    between "$said" 10 31 'refused'
+}
+
 t_few_descriptors_are_said_at_the_start_and_enough_are_not() {
     local limit
     mkdir "$T/d"
