@@ -162,7 +162,7 @@ t_b07_pmcstat_ends_when_its_log_cannot_be_written() {
         rc=0
         # shellcheck disable=SC2086 # words are wanted
         TMPDIR=$T/full timeout 20 "$T/bin/pmcstat" $kinds -O "$T/full/log" "$HELPERS/target" \
-            < <(for _ in {1..600}; do echo child 1000; done) >/dev/null 2>"$T/err" || rc=$?
+            < <(for _ in {1..6000}; do echo child 1000; done) >/dev/null 2>"$T/err" || rc=$?
         is "$rc $(tail -1 "$T/err")" "71 pmcstat: -O $T/full/log: the log cannot be written" "$kinds"
         is "$(pmcs)" ''
     done
