@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FREQ_STANDARD 997 /* no divisor of the rates at which machines do things */
-#define SETS_FREE     16  /* numbers of sets that no quota refuses */
-#define SET_LOOK_BACK 8   /* … among which one is looked for that fits */
+#define FREQ_STANDARD  997   /* no divisor of the rates at which machines do things */
+#define CLOCK_LEAST_NS 10000 /* the kernel's own, whatever the period */
+#define SETS_FREE      16    /* numbers of sets that no quota refuses */
+#define SET_LOOK_BACK  8     /* … among which one is looked for that fits */
 
 /* ---- what can be refused ---- */
 
@@ -81,12 +82,17 @@ int check_sampling(struct change *change)
  * standstill: for these there is mincount, and what is standard is a rate. Of others (faults,
  * switches, tracepoints) each occurrence can be wanted.
  */
+static bool is_clock(const struct event *event)
+{
+    return strcmp(event->unit, "ns") == 0;
+}
+
 static bool comes_fast(const struct change *change)
 {
     for (unsigned i = 0; i < change->set->n; i++) {
         const struct event *event = &change->set->event[i];
 
-        if (change->engine->classes[event->class_index].hardware || strcmp(event->unit, "ns") == 0)
+        if (change->engine->classes[event->class_index].hardware || is_clock(event))
             return true;
     }
     return false;
@@ -140,6 +146,55 @@ static void find_sampling(struct change *change)
     change->sampling.chain_kernel =
         (chain == CALLCHAIN_ON || chain == CALLCHAIN_KERNEL) && change->may_kernel;
     find_depth(change, &change->sampling);
+}
+
+/* ---- clocks ---- */
+
+/* Samples a second that a thread's clocks take of it. */
+static uint64_t clock_rate(const struct set *set, const struct sampling *sampling)
+{
+    uint64_t each = sampling->freq, rate = 0;
+
+    if (sampling->period)
+        each = 1000000000 / (sampling->period > CLOCK_LEAST_NS ? sampling->period : CLOCK_LEAST_NS);
+    for (unsigned i = 0; set && i < set->n; i++)
+        rate += is_clock(&set->event[i]) ? each : 0;
+    return rate;
+}
+
+/* With that of a change under way, which others do not see yet. */
+static uint64_t clock_rate_of(const struct pmc *pmc)
+{
+    const struct change *busy = pmc->busy;
+    uint64_t rate = pmc_live_links(pmc) ? clock_rate(pmc->set, &pmc->sampling) : 0;
+    uint64_t soon = busy && busy->n_fresh_planned ? clock_rate(busy->set, &busy->sampling) : 0;
+
+    return rate > soon ? rate : soon;
+}
+
+/*
+ * A clock's samples come whatever the thread does, each by an interrupt: a few hundred thousand a
+ * second leave a CPU no time for anything else, and the kernel limits each clock for itself only.
+ * No thread is counted twice by a PMC, however many targets it has.
+ */
+static int check_clocks(struct change *change)
+{
+    struct engine *engine = change->engine;
+    const uint64_t limit = tunable_u64(&engine->tunables, TUNABLE_MAX_CLOCK_PER_USER);
+    const struct user *user = change->pmc->user;
+    uint64_t rate = clock_rate(change->set, &change->sampling), id = 0;
+
+    if (!rate || !change->n_fresh || change->cause != CAUSE_COMMAND || change->superuser || !user)
+        return 0;
+    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)
+        rate += pmc != change->pmc && pmc->user == user ? clock_rate_of(pmc) : 0;
+    if (rate <= limit)
+        return 0;
+    return err_set(&change->err, P11,
+                   "the clocks of uid %u's PMCs would take %llu samples a second of one thread: "
+                   "max_clock_per_user allows %llu; take a longer period (nanoseconds) or a lower "
+                   "freq",
+                   (unsigned)user->uid, (unsigned long long)rate, (unsigned long long)limit);
 }
 
 /* ---- a number for the set ---- */
@@ -304,6 +359,8 @@ int plan_log(struct change *change)
     rc = check_log_kept(change);
     if (rc == 0)
         rc = check_kernel_seen(change);
+    if (rc == 0)
+        rc = check_clocks(change);
     if (rc == 0)
         rc = find_number(change);
     if (rc)
