@@ -1,5 +1,5 @@
 /*
- * A user's debt is a moment: each request moves it on by four times what it took. He has some
+ * A user's debt is a moment: each request moves it on by eight times what it took. He has some
  * credit, so that a command that reads many files is not held; and nothing is held that could keep
  * others waiting in the kernel (a directory's lock). Commands can take long and are in a line of
  * their own: who attaches to a large process reads on.
@@ -12,15 +12,19 @@
 #include <stdlib.h>
 
 enum {
-    SHARE = 4,            /* one in so many of a CPU's time */
-    CREDIT_NS = 20000000, /* of debt: 5 ms of a CPU at once */
+    SHARE = 8,            /* one in so many of a CPU's time */
+    CREDIT_NS = 40000000, /* of debt: 5 ms of a CPU at once */
     GRAIN_NS = 250000,    /* those held end together, so that main is not woken for each */
     REQUEST_NS = 20000,   /* outside of the lock: waking, the kernel's part, the reply */
     ALONE_NS = 100000000  /* who has not asked for so long does not ask */
 };
 
-/* By kind of line: nobody is held for longer. */
-static const uint64_t held_max_ns[2] = {50000000, 5000000000};
+/*
+ * By kind of line, what is owed at most for what has been done. Nobody is held for longer, but for
+ * those before him in his own line, if he hears of a signal meanwhile.
+ */
+static const uint64_t owed_max_ns[2] = {50000000, 5000000000};
+#define HELD_MAX_NS UINT64_C(5000000000)
 
 void share_init(struct share *share, struct fs *fs)
 {
@@ -97,25 +101,38 @@ bool share_is_long(const struct request *rq)
     return rq->is_command;
 }
 
+/* In the order of their moments; most come last. */
+static void line_add(struct share_line *line, struct request *rq)
+{
+    struct request **at = &line->held;
+
+    if (line->held && line->held_last->held_until_ns <= rq->held_until_ns)
+        at = &line->held_last->next;
+    while (*at && (*at)->held_until_ns <= rq->held_until_ns)
+        at = &(*at)->next;
+    rq->next = *at;
+    *at = rq;
+    if (!rq->next)
+        line->held_last = rq;
+}
+
 /* It is taken to cost what the last one did, until it is known. */
 void share_hold(struct share *share, struct request *rq, uint64_t now_ns)
 {
     struct share_line *line = line_of(share, rq, now_ns);
+    const bool hears = rq->is_command || rq->hears_interrupt;
+    const uint64_t most_ns = hears ? HELD_MAX_NS : owed_max_ns[rq->is_command];
     uint64_t until_ns = line->paid_ns > now_ns ? line->paid_ns : now_ns;
 
-    if (until_ns > now_ns + held_max_ns[rq->is_command])
-        until_ns = now_ns + held_max_ns[rq->is_command];
+    if (until_ns > now_ns + most_ns)
+        until_ns = now_ns + most_ns;
     rq->held_until_ns = (until_ns / GRAIN_NS + 1) * GRAIN_NS;
     if (rq->held_until_ns < share->deadline_ns)
         share->deadline_ns = rq->held_until_ns;
     rq->reserved_ns += line->last_ns * SHARE;
+    line->reserved_ns += line->last_ns * SHARE;
     line->paid_ns += line->last_ns * SHARE;
-    rq->next = NULL;
-    if (line->held)
-        line->held_last->next = rq;
-    else
-        line->held = rq;
-    line->held_last = rq;
+    line_add(line, rq);
     engine_stat_add(share->fs->engine, STAT_HELD_BACK, 1);
 }
 
@@ -155,18 +172,19 @@ struct request *share_take(struct share *share, fuse_req_t req)
 void share_charge(struct share *share, struct request *rq, uint64_t now_ns)
 {
     struct share_line *line = rq->nobodys ? NULL : line_of(share, rq, now_ns);
-    const uint64_t most_ns = now_ns + held_max_ns[rq->is_command];
-    uint64_t took_ns = rq->worked_ns + REQUEST_NS;
+    uint64_t took_ns = rq->worked_ns + REQUEST_NS, most_ns;
 
     if (!line)
         return;
     if (now_ns > rq->call.now_ns)
         took_ns += now_ns - rq->call.now_ns;
     line->last_ns = took_ns;
+    line->reserved_ns -= rq->reserved_ns < line->reserved_ns ? rq->reserved_ns : line->reserved_ns;
     line->paid_ns -= rq->reserved_ns < line->paid_ns ? rq->reserved_ns : line->paid_ns;
     if (line->paid_ns + CREDIT_NS < now_ns)
         line->paid_ns = now_ns - CREDIT_NS;
     line->paid_ns += took_ns * SHARE;
+    most_ns = now_ns + owed_max_ns[rq->is_command] + line->reserved_ns;
     if (line->paid_ns > most_ns)
         line->paid_ns = most_ns;
     rq->worked_ns = rq->reserved_ns = 0;

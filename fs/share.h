@@ -20,9 +20,10 @@ struct share {
     struct share_user {
         uid_t uid;
         struct share_line {
-            uint64_t paid_ns; /* the moment from which on he has taken no more than his share */
-            uint64_t last_ns; /* what the last one took */
-            struct request *held, *held_last; /* in the order in which they came */
+            uint64_t paid_ns;     /* the moment from which on he has taken no more than his share */
+            uint64_t last_ns;     /* what the last one took */
+            uint64_t reserved_ns; /* of paid_ns, for those that are held */
+            struct request *held, *held_last; /* in the order of their moments */
         } lines[2];                           /* of commands (writes), and of all others */
     } * users;
     size_t n_users;
