@@ -129,17 +129,31 @@ $(sample all "$bound")
 END
 }
 
-# exits: what the bound set's logs say so far that processes counted, "PID VALUE…" a line. One log ends, or has
-# no more now.
+# exits: what the bound set's logs say so far that processes counted, "PID VALUE…" a line, 0 where a log says
+# nothing of it. One log ends, or has no more now.
 exits() {
     for name in $bound; do
+        echo '= log'
         try_put "$PMC/$name/ctl" flush
         dd "if=$PMC/$name/samples" iflag=nonblock bs=64k status=none 2>/dev/null
-    done | awk '$2 == "exit" {
-        sub(/^pid=/, "", $3); sub(/^count=/, "", $4); gsub(/,/, " ", $4)
-        if (!($3 in values)) order[++n] = $3
-        values[$3] = values[$3] " " $4
-    } END { for (i = 1; i <= n; i++) print order[i] values[order[i]] }'
+    done | awk '$1 == "=" { log_number++ }
+    $2 == "exit" {
+        sub(/^pid=/, "", $3); sub(/^count=/, "", $4)
+        width[log_number] = gsub(/,/, " ", $4) + 1
+        if (!($3 in seen)) order[++n] = $3
+        seen[$3]
+        values[$3, log_number] = $4
+    }
+    END {
+        for (i = 1; i <= n; i++) {
+            printf "%s", order[i]
+            for (j = 1; j <= log_number; j++) {
+                if ((order[i], j) in values) printf " %s", values[order[i], j]
+                else for (k = 0; k < width[j]; k++) printf " 0"
+            }
+            print ""
+        }
+    }'
 }
 
 # settle: before a set is unbound, what each process has had of it. Those that go on have no exit yet: they are

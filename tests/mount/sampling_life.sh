@@ -391,7 +391,7 @@ t_memory_does_not_grow_with_time() {
     pmc a event=task-clock freq=5000 callchain=on descendants=on start=exec logsize=1048576
     timeout 50 cat "$M/a/samples" >"$T/live" &
     local reader=$!
-    bash -c 'echo self >"$1/target" && exec bash -c "while ((SECONDS < 21)); do /bin/true; done"' - "$M/a" &
+    bash -c 'echo self >"$1/target" && exec bash -c "while [[ ! -e \$0 ]]; do /bin/true; done" "$2"' - "$M/a" "$T/over" &
     local early late
     eventually 5 '[[ $(state a) == running ]]'
     sleep 5
@@ -400,6 +400,7 @@ t_memory_does_not_grow_with_time() {
     sleep 15
     is "$(state a)" running
     late=$(rss_kib)
+    : >"$T/over"
     between "$late" 1000 $((early + 3000)) "KiB after 20 s, $early after 5 s"
     end_within 20 $reader || die "the reader did not end"
     between "$(grep -c ' exec ' "$T/live")" 500 1000000 "programs"
