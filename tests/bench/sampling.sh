@@ -3,9 +3,10 @@
 # in one run; only the ratios mean anything. Nothing is asserted. Needs root, perf, about four minutes
 # for each round and three for the turns of each kind.
 #
-# How much the load is slowed down wants many short turns: a virtual machine may get one timer interrupt
-# for a sample or two, as it happens, for seconds on end, and that is more than what is compared. What a
-# sample costs whom it is taken of shows better where there is one of each page fault.
+# How much the load is slowed down wants many short turns, and a machine that does nothing else: one run
+# differs from the next by more than what is compared. There is about one timer interrupt for a sample
+# then; more means that somebody else samples, too. What a sample costs whom it is taken of shows better
+# where there is one of each page fault, which takes no timer.
 #
 # usage: tests/bench/sampling.sh [BUILD-DIRECTORY]
 # in the environment: SECONDS_EACH=20 RATE=10000 ROUNDS=1 TURNS=20 CHAINS="off on"
