@@ -17,8 +17,7 @@
 /*
  * fn(arg), with this thread's credentials. It makes system calls and has nothing that would be lost
  * with it: no memory of its own, no locks, no descriptor that arg does not name. What it answers;
- * -ETIME when it has waited for LOOK_MS; without a process -EMFILE, -ENFILE,
- * or -EAGAIN.
+ * -ETIME when it has waited for LOOK_MS; without a process -EMFILE, -ENFILE or -EAGAIN.
  */
 long look_at(long (*fn)(void *arg), void *arg);
 

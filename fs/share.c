@@ -20,11 +20,10 @@ enum {
 };
 
 /*
- * By kind of line, what is owed at most for what has been done. Nobody is held for longer, but for
- * those before him in his own line, if he hears of a signal meanwhile.
+ * By kind of line, what is owed at most for what has been done. Nobody is held for longer, but
+ * other requests that hear of signals as long as commands, for those before them in their line.
  */
 static const uint64_t owed_max_ns[2] = {50000000, 5000000000};
-#define HELD_MAX_NS UINT64_C(5000000000)
 
 void share_init(struct share *share, struct fs *fs)
 {
@@ -120,8 +119,7 @@ static void line_add(struct share_line *line, struct request *rq)
 void share_hold(struct share *share, struct request *rq, uint64_t now_ns)
 {
     struct share_line *line = line_of(share, rq, now_ns);
-    const bool hears = rq->is_command || rq->hears_interrupt;
-    const uint64_t most_ns = hears ? HELD_MAX_NS : owed_max_ns[rq->is_command];
+    const uint64_t most_ns = owed_max_ns[rq->is_command || rq->hears_interrupt];
     uint64_t until_ns = line->paid_ns > now_ns ? line->paid_ns : now_ns;
 
     if (until_ns > now_ns + most_ns)

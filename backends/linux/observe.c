@@ -193,7 +193,7 @@ static int check_ask(struct host_state *state, const struct rights *rights,
 {
     struct life life;
     int rc = opener_do(rights, false, check_run, (void *)check);
-    if (rc == -ESRCH || rc == -ETIME)
+    if (rc == -ETIME)
         return rc;
     const int looked = life_look(&life, check);
     if (looked < 0)

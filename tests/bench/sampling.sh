@@ -216,6 +216,11 @@ text_side_by_side() {
         "$(sum "$their_lines / $theirs")" '>= 3'
 }
 
+# with_chains STAGE: with the option of perf that goes with $chains
+with_chains() {
+    if [ "$chains" = off ]; then "$1"; else "$1" -g; fi
+}
+
 mkdir "$mnt"
 mkfifo "$work/ctl" "$work/ack"
 cc -O2 -fno-omit-frame-pointer -D_GNU_SOURCE "$here/burn.c" -o "$work/burn"
@@ -230,25 +235,17 @@ echo "$rate Hz on each of $(nproc) CPUs for $each s; kernel $(uname -r); load $(
 round=1
 while [ "$round" -le "$rounds" ]; do
     for chains in $settings; do
-        option=
-        [ "$chains" = off ] || option=-g
         echo "round $round, call chains $chains"
-        # shellcheck disable=SC2086 # no word or one
-        side_by_side $option
+        with_chains side_by_side
         echo "round $round, call chains $chains, as text"
-        # shellcheck disable=SC2086
-        text_side_by_side $option
+        with_chains text_side_by_side
     done
     round=$((round + 1))
 done
 [ "$turns" -gt 1 ] || exit 0
 for chains in $settings; do
-    option=
-    [ "$chains" = off ] || option=-g
     echo "each page fault sampled, call chains $chains"
-    # shellcheck disable=SC2086
-    sample_cost $option
+    with_chains sample_cost
     echo "$turns turns, call chains $chains"
-    # shellcheck disable=SC2086
-    turn_about $option
+    with_chains turn_about
 done
