@@ -1,10 +1,12 @@
 #!/bin/sh
 # Installs what is missing, builds, runs every test; the last line is "N passed, M failed, K skipped".
 #
-#   sh tests/run.sh [-k] [PATTERN]
+#   sh tests/run.sh [-k] [-n] [quick | PATTERN]
 #
-# PATTERN (grep -E) selects tests by their names; -k keeps the directory with what they wrote. Runs as
-# root, or through sudo, on Debian 12. The builds are in build-tests/; nothing else is left.
+# quick is for each commit: it leaves out the slow tests and all variants but one. PATTERN (grep -E) selects
+# tests by their names. -k keeps the directory with what they wrote, -n installs nothing. Runs as root, or
+# through sudo, on Debian 12. The builds are in build-tests/, what the emulated machine needs in
+# ~/.cache/pmcfs-guest; packages that were missing stay installed. tests/README.md says more.
 set -u
 
 packages='gcc clang libc6-dev meson ninja-build pkg-config libfuse3-dev libpfm4-dev libinih-dev libdw-dev
@@ -13,6 +15,7 @@ prometheus-node-exporter bubblewrap bsdextrautils podman runc'
 
 # Under TSan only what does several things at once: the rest is sequential, and the sanitizer slow.
 tsan_files='concurrent poll series shutdown samples loss waits'
+tsan_suites='count log_readers sim'
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 self=$root/tests/run.sh
@@ -66,15 +69,13 @@ needed_test() {
 }
 
 selected() {
-    [ -z "${PATTERN-}" ] || echo "$1" | grep -qE -e "$PATTERN"
+    [ -z "$PATTERN" ] || echo "$1" | grep -qE -e "$PATTERN"
 }
 
 # mount_test VARIANT FILE FUNCTION: in its own mount and PID namespace, so that nothing is left behind.
 mount_test() {
-    VARIANT=$1 HELPERS=$WORK/bin LIMIT=60 BIN=$WORK/bin/pmcfs
-    case $VARIANT in
-    asan | tsan) LIMIT=150 BIN=$WORK/bin/pmcfs-$VARIANT ;;
-    esac
+    VARIANT=$1 HELPERS=$WORK/bin BIN=$WORK/bin/pmcfs-$1 LIMIT=150
+    [ "$VARIANT" != plain ] || LIMIT=60
     export VARIANT BIN HELPERS LIMIT
     name=$VARIANT/$(basename "$2" .sh)/${3#t_}
     dir=$WORK/$name
@@ -89,59 +90,88 @@ mount_test() {
     [ $status != 0 ] || rm -rf "$dir"
 }
 
-# list_mount_tests VARIANT…: "VARIANT FILE FUNCTION" for every mount test that is selected.
+# list_mount_tests: "VARIANT/GROUP/NAME|HOW|mount_test VARIANT FILE FUNCTION" for every mount test that is
+# wanted; HOW is wide or alone. A line "#@ WORDS" above a function says: slow (takes more than half a second),
+# alone (not beside other tests), plain (only in the build that users have: sanitizers and reloads disturb it),
+# reload (only where SIGUSR2 makes the daemon save, free and load its state).
 list_mount_tests() {
-    for variant in "$@"; do
-        for file in tests/mount/*.sh tests/clients/*.sh; do
-            group=$(basename "$file" .sh)
-            case "$variant $tsan_files " in
-            "tsan "*"$group"*) ;;
-            tsan*) continue ;;
-            esac
-            sed -n 's/^\(t_[a-z0-9_]*\)() {.*/\1/p' "$file" | while read -r function; do
-                selected "$variant/$group/${function#t_}" && echo "$variant $file $function"
-            done
+    awk -v pattern="$PATTERN" -v quick="$QUICK" -v tsan_files=" $tsan_files " '
+    function offer(variant, name) {
+        name = variant "/" group "/" substr(function_name, 3)
+        if (pattern == "" || name ~ pattern)
+            print name "|" (tags ~ / alone / ? "alone" : "wide") "|mount_test " variant " " FILENAME " " function_name
+    }
+    FNR == 1 { group = FILENAME; sub(/.*\//, "", group); sub(/\.sh$/, "", group); tags = " " }
+    /^#@ / { tags = substr($0, 3) " "; next }
+    /^t_[a-z0-9_]*\(\) \{/ {
+        function_name = $0
+        sub(/\(.*/, "", function_name)
+        if (tags !~ / plain /) {
+            if (!quick || tags !~ / (slow|alone) /) offer("asan")
+            if (!quick && index(tsan_files, " " group " ")) offer("tsan")
+        }
+        if (!quick && tags !~ / reload / && (tags !~ / slow / || tags ~ / plain / || pattern != ""))
+            offer("plain")
+    }
+    { tags = " " }' tests/mount/*.sh tests/clients/*.sh
+}
+
+# list_programs: the same for programs without a mount. Those of the backends compare what threads count of
+# themselves; TSan would be among it.
+list_programs() {
+    echo "sources/scripts|wide|command_test sources/scripts 300 sh $self --call check_scripts"
+    echo "sources/manual|wide|command_test sources/manual 60 sh tests/manual.sh $WORK/bin/pmcfs-plain"
+    for program in attach record unit host symbol events machines pool share confine; do
+        echo "asan/$program|wide|command_test asan/$program 600 $builds/asan/tests/$program"
+    done
+    [ "$QUICK" ] || for program in fuzz_cpus fuzz_scan fuzz_record fuzz_config fuzz_state; do
+        echo "asan/$program|wide|command_test asan/$program 300 sh $self --call fuzz $builds/asan/tests/$program"
+    done
+    [ "$QUICK" ] || {
+        echo "tsan/unit|wide|command_test tsan/unit 300 $builds/tsan/tests/unit $tsan_suites"
+        for program in pool share machines; do
+            echo "tsan/$program|wide|command_test tsan/$program 300 $builds/tsan/tests/$program"
         done
+    }
+    for program in unit attach record events host; do # when they are asked for by name
+        [ -z "$PATTERN" ] || echo "plain/$program|wide|command_test plain/$program 300 $builds/plain/tests/$program"
     done
 }
 
-# Three tests at once on two busy CPUs: what failed is run once more, alone. It counts then, and it is
-# said: a test that needs this twice is to be mended.
-again_alone() {
-    grep '^fail [a-z]*/[a-z_]*/' "$WORK/results" | while read -r _ name _; do
-        variant=${name%%/*} function=t_${name##*/}
-        file=${name#*/}
-        file=$(ls tests/mount/"${file%%/*}.sh" tests/clients/"${file%%/*}.sh" 2>/dev/null)
-        case $variant in plain | reload | asan | tsan) ;; *) continue ;; esac
-        [ "$file" ] || continue
-        sed -i "\\#^fail $name #d" "$WORK/results"
-        echo "once more, alone: $name"
-        rm -rf "${WORK:?}/$name"
-        mount_test "$variant" "$file" "$function"
-    done
+# list_wanted: all of it, the longest first.
+list_wanted() {
+    {
+        list_programs | while IFS='|' read -r name rest; do
+            ! selected "$name" || echo "$name|$rest"
+        done
+        list_mount_tests
+    }
 }
 
-# Tests on a real PMU report by themselves, in one boot of an emulated machine: ok, not ok and what it
-# said, skip.
-guest_tests() {
-    last=$(date +%s)
-    sh tests/guest/run.sh "$builds/guest" "$PATTERN" | while IFS= read -r line; do
-        now=$(date +%s)
-        case $line in
-        'ok '*) echo "pass ${line#ok } $((now - last))" >>"$WORK/results" ;;
-        'not ok '*)
-            echo "fail ${line#not ok } $((now - last))" >>"$WORK/results"
-            echo "FAILED ${line#not ok }. It said:"
-            ;;
-        'skip '*)
-            name=${line#skip }
-            echo "skip ${name%% *} 0" >>"$WORK/results"
-            echo "skipped ${name%% *}: ${name#* }"
-            ;;
-        *) echo "$line" ;;
-        esac
+# run_list HOW AT-ONCE: the tests of $WORK/list that are run so.
+run_list() {
+    grep "^[^|]*|$1|" "$WORK/list" | cut -d '|' -f 3 | xargs -r -L 1 -P "$2" sh "$self" --call
+}
+
+# What is going on, for whoever waits.
+tell_progress() {
+    all=$(wc -l <"$WORK/list") last=
+    while sleep 10; do
+        now="$(grep -cE '^[a-z]+ (plain|asan|tsan|sources)/' "$WORK/results") of $all done"
+        [ "$now" = "$last" ] || echo "$now, $(grep -c '^fail' "$WORK/results") failed"
         last=$now
     done
+}
+
+# Tests on a real PMU report by themselves, in one boot of an emulated machine: ok, not ok and then what it
+# said, skip. The machine is one thread with a clock of its own, so that others beside it do not matter.
+guest_tests() {
+    sh tests/guest/run.sh "$builds/guest" "$PATTERN" >"$WORK/guest" 2>&1
+    awk -v results="$WORK/results" '
+    /^ok / { print "pass " $2 " 0" >>results; next }
+    /^not ok / { print "fail " $3 " 0" >>results; print "FAILED " $3 ". It said:"; next }
+    /^skip / { name = $2; sub(/^skip [^ ]* /, ""); print "skip " name " 0" >>results; print "skipped " name ": " $0; next }
+    { print }' "$WORK/guest"
 }
 
 # ---- builds ----
@@ -180,27 +210,27 @@ build() {
     ninja -C "$dir"
 }
 
-build_plain() { build plain --werror -Ddebug_reload=enabled; }
-build_clang() { CC=clang build clang --werror; }
-build_asan() { build asan -Db_sanitize=address,undefined -Ddebug_reload=enabled; }
-build_tsan() { build tsan -Db_sanitize=thread -Ddebug_reload=enabled; }
+# plain is what users build. By clang, so that its warnings are heard, too.
+build_plain() { build plain --werror; }
+build_asan() { build asan -Db_sanitize=address,undefined -Doptimization=1 -Ddebug_reload=enabled; }
+build_tsan() { CC=clang build tsan --werror -Db_sanitize=thread -Db_lundef=false -Ddebug_reload=enabled; }
 
 # Users 1000 and 1001 of the tests may not be able to reach the checkout.
 copy_programs() {
     mkdir -p "$WORK/bin"
-    cp "$builds/plain/pmcfs" "$builds/plain/tests/io" "$builds/plain/tests/target" \
-        "$builds/plain/tests/hot" "$builds/plain/tests/hang" "$WORK/bin/" ||
-        return 1
-    for variant in asan tsan; do
+    for program in io target hot hang; do
+        cp "$builds/plain/tests/$program" "$WORK/bin/" || return
+    done
+    for variant in plain asan tsan; do
         [ ! -e "$builds/$variant/pmcfs" ] || cp "$builds/$variant/pmcfs" "$WORK/bin/pmcfs-$variant"
     done
 }
 
-# fuzz PROGRAM: a short run from each of some fixed seeds.
+# fuzz PROGRAM: a short run from each of some fixed seeds, and one from a new one.
 fuzz() {
-    for seed in 1 2 3 4; do
+    for seed in 1 2 3 4 "$(date +%s)"; do
         echo "seed $seed"
-        "$1" $seed 3000 || return
+        "$1" "$seed" 3000 || return
     done
 }
 
@@ -209,44 +239,43 @@ fuzz() {
 check_scripts() {
     cd "$root" || return 1
     shellcheck -x tests/run.sh .ci/run || return 1
-    find examples tests -name '*.sh' ! -path tests/run.sh -exec shellcheck -x {} +
+    find examples tests -name '*.sh' ! -path tests/run.sh -print0 | xargs -0 -n 4 -P "$(nproc)" shellcheck -x
 }
 
 # ---- the whole ----
 
-# Is anything wanted of this build?
-selected_any() {
-    selected "build/$1" || selected "$1/unit" || [ "$(list_mount_tests "$1")" ]
+# timed WHAT COMMAND…
+timed() {
+    echo "$1"
+    began=$(date +%s)
+    shift
+    "$@" && echo "    $(($(date +%s) - began)) s"
+}
+
+build_wanted() {
+    for kind in plain asan tsan; do
+        # The tests' own programs are from plain.
+        [ $kind = plain ] || grep -q "^$kind/" "$WORK/list" || continue
+        timed "building $kind" needed_test "build/$kind" 900 sh "$self" --call "build_$kind"
+        ! grep -q "^fail build/" "$WORK/results" || return
+    done
 }
 
 run_everything() {
     cd "$root" || return
-    needed_test build/plain 900 sh "$self" --call build_plain
-    for kind in asan tsan clang; do
-        ! selected_any "$kind" || needed_test "build/$kind" 900 sh "$self" --call "build_$kind"
-    done
-    copy_programs || return
-
-    command_test sources/scripts 120 sh "$self" --call check_scripts
-    command_test sources/manual 60 sh tests/manual.sh "$WORK/bin/pmcfs"
-    for kind in plain asan tsan; do
-        for program in unit pool share confine host symbol events machines attach record; do
-            # These compare what threads count of themselves: TSan's own page faults are among it.
-            case $kind/$program in tsan/attach | tsan/record) continue ;; esac
-            [ ! -x "$builds/$kind/tests/$program" ] ||
-                command_test "$kind/$program" 300 "$builds/$kind/tests/$program"
-        done
-        [ $kind != tsan ] || continue # they have one thread
-        for program in fuzz_cpus fuzz_scan fuzz_record fuzz_config fuzz_state; do
-            [ ! -x "$builds/$kind/tests/$program" ] ||
-                command_test "$kind/$program" 300 sh "$self" --call fuzz "$builds/$kind/tests/$program"
-        done
-    done
-    list_mount_tests plain reload asan tsan |
-        xargs -r -L 1 -P $(($(nproc) + 1)) sh "$self" --call mount_test
-    again_alone
-    guest_tests
-    if [ "$PATTERN" ] || grep -q '^skip guest' "$WORK/results"; then
+    export CK_FORK=no
+    list_wanted >"$WORK/list"
+    build_wanted && copy_programs || return
+    [ "$QUICK" ] || guest_tests &
+    guest=$!
+    echo "$(wc -l <"$WORK/list") tests, $(grep -c '|alone|' "$WORK/list") of them alone, later"
+    tell_progress &
+    ticker=$!
+    run_list wide $(($(nproc) * 3))
+    kill $ticker
+    ! kill -0 $guest 2>/dev/null || timed "waiting for the emulated machine" wait $guest
+    timed "$(grep -c '|alone|' "$WORK/list") tests alone" run_list alone 1
+    if [ "$PATTERN$QUICK" ] || grep -q '^skip guest' "$WORK/results"; then
         command_test sources/seed 60 sh tests/seed-coverage.sh
     else
         command_test sources/seed 60 sh tests/seed-coverage.sh "$WORK/results"
@@ -263,17 +292,18 @@ esac
 
 [ "$(id -u)" = 0 ] || exec sudo sh "$self" "$@"
 
-keep=
-if [ "${1-}" = -k ]; then
-    keep=yes
+keep='' install=yes
+while [ "${1-}" = -k ] || [ "${1-}" = -n ]; do
+    if [ "$1" = -k ]; then keep=yes; else install=; fi
     shift
-fi
-PATTERN=${1-}
+done
+PATTERN=${1-} QUICK=
+[ "$PATTERN" != quick ] || PATTERN='' QUICK=yes
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/pmcfs-tests.XXXXXX") || exit 1
-export WORK PATTERN
+export WORK PATTERN QUICK
 chmod 755 "$WORK"
 : >"$WORK/results"
-needed_test install 900 sh "$self" --call install_packages
+[ -z "$install" ] || needed_test install 900 sh "$self" --call install_packages
 
 # One namespace around everything: who interrupts this script ends it all.
 unshare --mount --pid --fork --kill-child --mount-proc --propagation private \

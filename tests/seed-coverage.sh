@@ -23,7 +23,7 @@ list_tests() {
         group=$(basename "$file" .sh)
         case $file in
         */guest/*) sed -n "s,^t_\([a-z0-9_]*\)() {.*,guest/$group:t_\1 guest/$group/\1,p" "$file" ;;
-        *) sed -n "s,^t_\([a-z0-9_]*\)() {.*,$group:t_\1 plain/$group/\1 reload/$group/\1 asan/$group/\1,p" "$file" ;;
+        *) sed -n "s,^t_\([a-z0-9_]*\)() {.*,$group:t_\1 asan/$group/\1 plain/$group/\1,p" "$file" ;;
         esac
     done
     for file in "$here"/unit/test_*.c; do

@@ -134,7 +134,7 @@ build_all() {
     if [ ! -e "$BUILD/meson/build.ninja" ]; then
         rm -rf "$BUILD/meson"
         meson setup "$BUILD/meson" "$ROOT" --cross-file "$BUILD/arm64.ini" --werror \
-            -Dbuildtype=debugoptimized || return
+            -Ddebug_reload=enabled || return
     fi
     ninja -C "$BUILD/meson" && build_programs
 }
@@ -159,7 +159,7 @@ prepare_kernel() {
     KERNEL=$CACHE/kernel/$kernel
 }
 
-# pack PATTERN: the initramfs. Libraries are taken whole: they are few.
+# pack FILE: the initramfs, with the names of the tests that are to run. Libraries are taken whole: they are few.
 pack() {
     tree=$BUILD/tree
     rm -rf "$tree"
@@ -181,7 +181,7 @@ pack() {
             cpio -pd --quiet "$tree/source") || return
     printf '%s:x:%d:%d::/root:/bin/sh\n' root 0 0 alice 1000 1000 bob 1001 1001 >"$tree/etc/passwd"
     printf '%s:x:%d:\n' root 0 alice 1000 bob 1001 >"$tree/etc/group"
-    printf '%s\n' "$1" >"$tree/tests/selected"
+    cp "$1" "$tree/tests/selected"
     (cd "$tree" && find . | cpio -o -H newc --quiet) | gzip -1 >"$BUILD/machine.img"
 }
 
@@ -189,5 +189,5 @@ pack() {
 boot() {
     timeout -k 5 "$1" qemu-system-aarch64 -M virt -cpu cortex-a57 -smp 2 -m 1024 -nic none -nographic \
         -no-reboot -icount shift=0,sleep=off -kernel "$KERNEL" -initrd "$BUILD/machine.img" \
-        -append "console=ttyAMA0 quiet panic=-1 oops=panic print-fatal-signals=1" </dev/null 2>&1 | tr -d '\r'
+        -append "console=ttyAMA0 quiet panic=-1 oops=panic print-fatal-signals=1" </dev/null 2>&1 | stdbuf -o0 tr -d '\r'
 }

@@ -22,12 +22,16 @@ console=$BUILD/console
 # shellcheck source=tests/guest/machine.sh
 . "$ROOT/tests/guest/machine.sh"
 
-# Every function t_NAME of inside/FILE.sh is the test guest/FILE/NAME.
+# Every function t_NAME of inside/FILE.sh is the test guest/FILE/NAME; below a line "#@ asked" it is run only
+# when a pattern asks for it.
 list_tests() {
-    for file in "$ROOT"/tests/guest/inside/*.sh; do
-        group=$(basename "$file" .sh)
-        sed -n "s,^t_\([a-z0-9_]*\)() {.*,guest/$group/\1,p" "$file"
-    done | grep -E -e "$PATTERN"
+    awk -v all="$PATTERN" '
+    FNR == 1 { group = FILENAME; sub(/.*\//, "", group); sub(/\.sh$/, "", group) }
+    /^t_[a-z0-9_]*\(\) \{/ && (all != "" || last !~ /^#@ asked/) {
+        sub(/\(.*/, "")
+        print "guest/" group "/" substr($0, 3)
+    }
+    { last = $0 }' "$ROOT"/tests/guest/inside/*.sh | grep -E -e "$PATTERN"
 }
 
 skip_all() {
@@ -93,5 +97,6 @@ stage fetch $MACHINE
 stage unpack "$BUILD/machine" $DEBS
 stage prepare_kernel
 stage build_all
-stage pack "$PATTERN"
+list_tests >"$BUILD/selected"
+stage pack "$BUILD/selected"
 boot "${SECONDS_MAX:-900}" | tee "$console" | report

@@ -289,6 +289,7 @@ t_the_superusers_pmc_goes_on_after_a_set_uid_program_and_says_what_it_missed() {
     is "$(status a partial)" no
 }
 
+#@ alone
 t_the_end_of_the_first_thread_is_no_exec() {
     mount_pmcfs
     python3 -c 'import threading, ctypes, mmap, time

@@ -208,6 +208,7 @@ buffers() {
 }
 
 # What finds its buffers again maps none of them twice.
+#@ reload
 t_reloads_behind_the_filter() {
     with_filter
     target_start p

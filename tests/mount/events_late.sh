@@ -100,6 +100,7 @@ t_a_core_pmu_that_comes_later_says_what_to_do() {
     [[ ! -e $M/events/cpum_cf ]] || die 'listed'
 }
 
+#@ alone
 t_tracefs_can_be_unmounted_and_mounted_while_tracepoints_count() {
     with_tracefs
     mount_pmcfs

@@ -65,6 +65,7 @@ t_perf_stat_beside_us_says_the_same() {
     is "$ours" "$(sed -n 's/^\([0-9]*\),.*page-faults.*/\1/p' "$T/perf")"
 }
 
+#@ alone
 t_task_clock_is_the_cpu_time_of_the_threads() {
     mount_pmcfs
     target_start p

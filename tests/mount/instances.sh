@@ -489,6 +489,7 @@ t_the_readme_is_the_instances() {
     grep -q ' mkdir /pmc/i ' "$M/instances/one/README"
 }
 
+#@ reload
 t_it_survives_a_reload() {
     mount_sim
     target_start p "$ALICE"
@@ -577,6 +578,7 @@ t_lifetime_can_be_taken_back() {
     is "$(stat_value instances)" 1
 }
 
+#@ reload
 t_a_binding_survives_a_reload() {
     mount_sim
     instance one

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # What the tests on a real mount are written with. one.sh sources it and then the file of the test.
 #
-# Given: BIN (pmcfs), HELPERS (io, target), T (this test's own directory), VARIANT (plain, reload, asan,
+# Given: BIN (pmcfs), HELPERS (io, target), T (this test's own directory), VARIANT (plain, asan,
 # tsan). Every test runs in its own mount and PID namespace: what it leaves behind goes with it.
 
 ALICE=1000
@@ -264,7 +264,7 @@ P
     RUN_DAEMON+=(/usr/bin/python3 -I "$T/filtered" "$1" "$2")
 }
 
-# ---- the variant with SIGUSR2 ----
+# ---- SIGUSR2: the variant asan ----
 
 reloads() {
     local lines line
@@ -276,6 +276,6 @@ reloads() {
 
 # Before every simple command of a test: let the daemon save, free and load its whole state.
 reload_before_step() {
-    [[ $VARIANT == reload && ${BASH_SOURCE[1]} == "$TEST_FILE" && $DAEMON != 0 ]] || return 0
+    [[ $VARIANT == asan && ${BASH_SOURCE[1]} == "$TEST_FILE" && $DAEMON != 0 ]] || return 0
     kill -USR2 "$DAEMON" 2>/dev/null || :
 }

@@ -27,7 +27,7 @@ run_test() {
     trap reload_before_step DEBUG
     "$FUNCTION"
     trap - DEBUG
-    if [[ $VARIANT == reload && $DAEMON != 0 ]]; then
+    if [[ $VARIANT == asan && $DAEMON != 0 ]]; then
         eventually 5 "((\$(reloads) > RELOAD_FROM))"
     fi
     for dir in "${!DAEMON_OF[@]}"; do

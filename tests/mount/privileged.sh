@@ -147,6 +147,7 @@ t_who_is_observed_again_after_a_privileged_program_is_not_exact() {
     is "$(status a partial)" yes
 }
 
+#@ alone
 t_a_privileged_program_on_a_cpu_has_its_name_and_one_end() {
     mount_pmcfs
     set_id other "$HELPERS/hot"

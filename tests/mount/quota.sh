@@ -154,6 +154,7 @@ t_who_asks_all_the_time_stops_nothing_for_others() {
     kill "${pids[@]}"
 }
 
+#@ alone
 t_who_wakes_many_of_his_own_pays_for_each() {
     mount_pmcfs
     target_start alice "$ALICE"

@@ -17,6 +17,7 @@ per_time() {
 }
 
 # Addresses in the log are made places in the file by its map-in, and compared with nm.
+#@ alone
 t_five_seconds_are_five_thousand_samples_in_the_hot_function() {
     mount_pmcfs
     local own all
@@ -140,6 +141,7 @@ t_the_status_says_how_it_samples() {
     is "$(status b sampling)" - "of who counts"
 }
 
+#@ alone
 t_a_period_below_mincount_is_raised_and_said() {
     mount_pmcfs
     target_start p

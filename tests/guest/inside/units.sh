@@ -1,8 +1,10 @@
 # shellcheck shell=dash
 # The unit tests and the programs on one backend, on this architecture: nothing may depend on another.
 
+#@ asked
 t_unit() { PMCFS_SOURCE=/source /tests/unit; }
 
+#@ asked
 t_host() { /tests/host; }
 
 # Fewer races than elsewhere: each takes a second here.
