@@ -3,6 +3,7 @@
  */
 #include "fs/options.h"
 
+#include "fs/conf.h"
 #include "fs/mount.h"
 #include "fs/say.h"
 
@@ -245,32 +246,24 @@ static void conf_parse(struct options *options, struct buf *text)
     fclose(stream.file);
 }
 
-static int conf_unreadable(const struct options *options)
-{
-    say(LOG_ERR, "cannot read the configuration \"%s\": %s", options->conf, strerror(errno));
-    return EXIT_FAILURE_SAID;
-}
-
 static int conf_read(struct options *options)
 {
-    FILE *file = options->conf ? fopen(options->conf, "re") : NULL;
-    char chunk[4096];
+    const char *why;
     struct buf text;
-    int rc = 0;
-    size_t n;
+    int rc;
 
     if (!options->conf)
         return 0;
-    if (!file)
-        return errno == ENOENT && !options->conf_given ? 0 : conf_unreadable(options);
     buf_init(&text, NULL, 0);
-    while ((n = fread(chunk, 1, sizeof chunk, file)) > 0)
-        buf_add(&text, chunk, n);
-    if (ferror(file)) /* a directory, for one */
-        rc = conf_unreadable(options);
-    else if (text.len > 0)
+    rc = conf_load(options->conf, &text, &why);
+    if (rc == -ENOENT && !options->conf_given) {
+        rc = 0;
+    } else if (rc) {
+        say(LOG_ERR, "cannot read the configuration \"%s\": %s", options->conf, why);
+        rc = EXIT_FAILURE_SAID;
+    } else if (text.len > 0) {
         conf_parse(options, &text);
-    fclose(file);
+    }
     buf_free(&text);
     return rc;
 }

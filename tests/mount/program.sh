@@ -212,6 +212,23 @@ t_check_names_file_and_line() {
     "$BIN" --check -c "$T/conf"
 }
 
+t_the_configuration_is_a_regular_file_of_bounded_size() {
+    mkfifo "$T/fifo"
+    mkdir "$T/d" "$T/pmc"
+    truncate -s 2M "$T/huge"
+    local what why
+    for what in "fifo:it is no regular file" "d:it is a directory" "huge:it is longer than 1 MiB"; do
+        why=${what#*:} what=$T/${what%%:*}
+        for arguments in --check "-f $T/pmc"; do
+            # shellcheck disable=SC2086
+            ! timeout 30 "$BIN" -c "$what" $arguments >"$T/said" 2>&1 || die "accepted: $what"
+            like "$(<"$T/said")" "cannot read the configuration \"$what\": $why"
+        done
+    done
+    ! timeout 30 "$BIN" --check -c /dev/zero >"$T/said" 2>&1 || die 'accepted: a device'
+    like "$(<"$T/said")" 'it is no regular file'
+}
+
 t_check_goes_from_line_to_line_and_names_a_section_once() {
     printf 'notify_ms = 0\n[other]\na = 1\nb = 2\nnothing\n[pmcfs]\nnonsense = 1\n' >"$T/conf"
     ! "$BIN" --check -c "$T/conf" >"$T/said" 2>&1 || die "accepted"
