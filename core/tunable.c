@@ -85,7 +85,7 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
                                       MANY, "reads and polls of one user that wait",
                                       "waits begun from then on"},
     [TUNABLE_MAX_COVERED_PER_PMC] = {"max_covered_per_pmc", TUNABLE_NUMBER, false, false, 10000, 1,
-                                     MANY, "processes one target covers with its descendants",
+                                     MANY, "processes at and below one target, those left out included",
                                      NEW_TARGETS},
     [TUNABLE_ATTACH_MS] = {"attach_ms", TUNABLE_NUMBER, false, false, 5000, 10, 60000,
                            "milliseconds after which attaching gives up", NEW_TARGETS},

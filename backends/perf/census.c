@@ -96,7 +96,7 @@ void census_clear(struct census *census)
     census->table = NULL;
     census->table_size = 0;
     census->n = census->n_processes = census->n_linked = census->n_records = 0;
-    census->covered = census->left_out = 0;
+    census->looked_at = census->left_out = 0;
     census->undecided = false;
     if (census->listening) {
         sideband_lock(census->state->sideband);
@@ -177,14 +177,11 @@ int census_add(struct census *census, const struct task *task)
     return (int)census->n++;
 }
 
-bool census_add_process(struct census *census, pid_t pid)
+bool census_add_process(struct census *census, pid_t pid, enum task_state state)
 {
-    for (size_t i = 0; i < census->n_processes; i++)
-        if (census->processes[i] == pid)
-            return false;
     if (census->n_processes == census->size_processes) {
         size_t size = census->size_processes ? 2 * census->size_processes : 16;
-        pid_t *p = realloc(census->processes, size * sizeof *p);
+        struct listed *p = realloc(census->processes, size * sizeof *p);
 
         if (!p) {
             census->failed = true;
@@ -193,7 +190,7 @@ bool census_add_process(struct census *census, pid_t pid)
         census->processes = p;
         census->size_processes = size;
     }
-    census->processes[census->n_processes++] = pid;
+    census->processes[census->n_processes++] = (struct listed){pid, state};
     return true;
 }
 
@@ -205,8 +202,10 @@ int census_ask(struct census *census, pid_t pid, enum task_state *state, struct 
 
     *state = answer > 0 ? TASK_WAITING : answer < 0 ? TASK_OUT_ALONE : TASK_OUT;
     census->left_out += answer < 0;
-    if (answer > 0 && plan->max_covered && ++census->covered > plan->max_covered)
-        return err_set(err, P11, "process %d has more than %u descendants (max_covered_per_pmc)",
+    if (++census->looked_at > plan->max_covered && plan->max_covered)
+        return err_set(err, P11,
+                       "process %d has more than %u descendants (max_covered_per_pmc), those "
+                       "included that may not be observed",
                        target_said(&plan->target), plan->max_covered);
     return 0;
 }

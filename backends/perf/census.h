@@ -50,9 +50,12 @@ struct census {
     size_t n, size;
     int *table; /* hash: tid -> newest task, -1 none */
     size_t table_size;
-    pid_t *processes; /* those listed, the target first */
+    struct listed {
+        pid_t pid;
+        enum task_state state; /* of its threads, as admit() said */
+    } * processes;             /* those to be listed, or listed, the target first */
     size_t n_processes, size_processes;
-    unsigned covered; /* processes taken */
+    unsigned looked_at; /* processes, with those that are left out */
     unsigned left_out;
     struct side_listener listener;
     bool listening;
@@ -112,7 +115,8 @@ uint64_t census_now_ns(void);
 int census_find(struct census *census, pid_t tid);
 /* Its index, or -1 and `failed`. */
 int census_add(struct census *census, const struct task *task);
-/* False when it is in the list already, or (`failed`) memory ended. */
-bool census_add_process(struct census *census, pid_t pid);
-/* What admit() says, put into the state of a process's tasks. 0 or P11. */
+/* It is to be listed. False: memory ended (`failed`). */
+bool census_add_process(struct census *census, pid_t pid, enum task_state state);
+/* What admit() says, put into the state of a process's tasks. 0, or P11: too many were asked about.
+ */
 int census_ask(struct census *census, pid_t pid, enum task_state *state, struct err *err);

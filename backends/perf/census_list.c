@@ -61,28 +61,20 @@ static pid_t task_dir_next(DIR *dir)
     return 0;
 }
 
-static int list_children(struct census *census, DIR *dir, pid_t tid, struct err *err);
-
-/* Threads of one process, and its children behind it in the list of processes. */
-static int list_process(struct census *census, pid_t pid, enum task_state state, struct err *err)
+/* Then what is listed does not matter any more: the attach is refused. */
+static bool is_late(const struct census *census)
 {
-    DIR *dir = task_dir_open(census, pid);
-    int rc = 0;
+    return census->plan->deadline_ns && census_now_ns() >= census->plan->deadline_ns;
+}
 
-    for (pid_t tid; dir && !rc && (tid = task_dir_next(dir));) {
-        if (census_find(census, tid) < 0)
-            census_add(census, &(struct task){.tid = tid,
-                                              .pid = pid,
-                                              .state = state,
-                                              .parent = -1,
-                                              .root = -1,
-                                              .asked = true});
-        if (census->plan->descendants)
-            rc = list_children(census, dir, tid, err);
-    }
-    if (dir)
-        closedir(dir);
-    return rc ? rc : census->failed ? err_set(err, E32, "no memory for the list of threads") : 0;
+static void add_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state)
+{
+    census_add(census, &(struct task){.tid = tid,
+                                      .pid = pid,
+                                      .state = state,
+                                      .parent = -1,
+                                      .root = -1,
+                                      .asked = true});
 }
 
 static size_t children_read(struct census *census, DIR *dir, pid_t tid, char **text)
@@ -117,6 +109,7 @@ static size_t children_read(struct census *census, DIR *dir, pid_t tid, char **t
     return len;
 }
 
+/* Of one thread: behind all others in the list of processes. */
 static int list_children(struct census *census, DIR *dir, pid_t tid, struct err *err)
 {
     char *text, *at, *end;
@@ -129,27 +122,50 @@ static int list_children(struct census *census, DIR *dir, pid_t tid, struct err 
 
         if (end == at || pid <= 0)
             break;
-        if (!census_add_process(census, pid))
+        if (census_find(census, pid) >= 0)
             continue;
         rc = census_ask(census, pid, &state, err);
-        if (!rc && state == TASK_OUT)
-            census->n_processes--; /* nothing below it is looked at */
-        else if (!rc)
-            rc = list_process(census, pid, state, err);
+        if (rc)
+            break;
+        add_listed(census, pid, pid, state);
+        if (state != TASK_OUT) /* else nothing below it is looked at */
+            census_add_process(census, pid, state);
     }
     free(text);
     return rc;
 }
 
-int census_list(struct census *census, struct err *err)
+/* Threads of one process, and who its children are. */
+static int list_process(struct census *census, size_t i, struct err *err)
 {
+    const struct listed process = census->processes[i];
+    DIR *dir = task_dir_open(census, process.pid);
     int rc = 0;
 
-    census->covered = 1;
+    for (pid_t tid; dir && !rc && !is_late(census) && (tid = task_dir_next(dir));) {
+        if (census_find(census, tid) < 0)
+            add_listed(census, tid, process.pid, process.state);
+        if (census->plan->descendants)
+            rc = list_children(census, dir, tid, err);
+    }
+    if (dir)
+        closedir(dir);
+    return rc ? rc : census->failed ? err_set(err, E32, "no memory for the list of threads") : 0;
+}
+
+int census_list(struct census *census, struct err *err)
+{
+    size_t listed = 1;
+    int rc = 0;
+
+    census->looked_at = 1;
+    if (!census_add_process(census, census->plan->target.pid, TASK_WAITING))
+        return err_set(err, E32, "no memory for the list of threads");
     /* Twice: a list of threads can skip one while others end. */
     for (int i = 0; i < 2 && !rc; i++) {
-        census_add_process(census, census->plan->target.pid);
-        rc = list_process(census, census->plan->target.pid, TASK_WAITING, err);
+        rc = list_process(census, 0, err);
+        for (; listed < census->n_processes && !rc; listed++)
+            rc = list_process(census, listed, err);
     }
     return rc;
 }
@@ -235,7 +251,7 @@ bool census_complete(struct census *census)
     bool complete = true;
 
     for (size_t i = 0; i < census->n_processes; i++)
-        complete &= process_complete(census, census->processes[i]);
+        complete &= process_complete(census, census->processes[i].pid);
     return complete;
 }
 

@@ -204,7 +204,6 @@ static void leave_process_out(struct attach *attach, pid_t pid)
         task->state = TASK_OUT_ALONE;
     }
     census->left_out++;
-    census->covered--;
 }
 
 /*

@@ -1,0 +1,47 @@
+# shellcheck shell=bash disable=SC2154
+# What lies below a target, however deep it goes and whoever may observe it.
+
+# shellcheck source=tests/mount/rights_lib.sh
+. "${BASH_SOURCE[0]%/*}/rights_lib.sh"
+
+# chain N DUMPABLE: a process of alice's (CHAIN) with a child, which has a child, N in all; with
+# DUMPABLE 0 she may not observe them.
+chain() {
+    chmod 777 "$T"
+    rm -f "$T/chained"
+    setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- /usr/bin/python3 -c "
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+for i in range($1):
+    if os.fork():
+        break
+    libc.prctl(4, $2)
+else:
+    open('$T/chained', 'w').close()
+time.sleep(600)" &
+    CHAIN=$!
+    eventually 60 '[[ -e $T/chained ]]'
+}
+
+t_those_that_may_not_be_observed_are_counted_too() {
+    mount_pmcfs -o max_covered_per_pmc=100
+    alices a event=page-faults descendants=on
+    chain 90 0
+    is "$(result_as "$ALICE" write "$M/a/target" "$CHAIN")" ok
+    is "$(status a left_out)" 90
+    as "$ALICE" rmdir "$M/a"
+    alices a event=page-faults descendants=on
+    chain 300 0
+    is "$(result_as "$ALICE" write "$M/a/target" "$CHAIN")" EDQUOT
+    like "$(cat "$M/a/error")" '^EDQUOT P11 target: .*more than 100 descendants .max_covered_per_pmc'
+    is "$(cat "$M/a/target")" ''
+}
+
+t_a_long_chain_is_covered_to_its_end() {
+    mount_pmcfs
+    alices a event=page-faults descendants=on
+    chain 600 1
+    is "$(result_as "$ALICE" write "$M/a/target" "$CHAIN")" ok
+    is "$(status a threads)" 601
+    as "$ALICE" rmdir "$M/a"
+}
