@@ -183,7 +183,7 @@ static void commit_reset(struct change *change)
         kept->link->gap_ns = 0;
         kept->link->missed = false;
     }
-    pmc->missed = false;
+    pmc_miss_nothing(pmc);
     change->forget_ended = true;
     commit_initial(change, pmc->base);
     pmc->epoch++;
@@ -234,7 +234,7 @@ static void commit_set(struct change *change)
     pmc->state = PMC_ALLOCATED;
     pmc->had_target = false;
     pmc->first_start_ns = pmc->started_ns = 0;
-    pmc->missed = false;
+    pmc_miss_nothing(pmc);
     pmc->raced = false;
     pmc->left_out = 0;
     pmc->epoch++;

@@ -60,7 +60,7 @@ int count_now(struct pmc *pmc, struct total *total, struct err *err)
 {
     const struct backend *backend = pmc->engine->backend;
     unsigned n = pmc_events(pmc), live = 0, off = 0;
-    bool missed = pmc->missed, ran = false;
+    bool missed = pmc_missed(pmc), ran = false;
     struct reading reading;
     struct tally *sum = total->tally = (struct tally *)total->room;
 
@@ -186,7 +186,7 @@ static void looked_sum(struct looked *item)
     bool ran = false;
 
     memcpy(item->total, item->base, TALLY_SIZE(n));
-    item->partial = item->pmc->missed;
+    item->partial = pmc_missed(item->pmc);
     for (unsigned i = 0; i < item->links->n; i++) {
         struct link *link = item->links->link[i];
 

@@ -57,6 +57,7 @@ static const struct field pmc_fields[] = {
     FIELD(struct pmc, left_out),
     FIELD(struct pmc, raced),
     FIELD(struct pmc, missed),
+    FIELD(struct pmc, throttled),
     FIELD(struct pmc, error),
     FIELD(struct pmc, set_number),
     FIELD(struct pmc, sampling.period),

@@ -108,6 +108,7 @@ struct pmc {
     unsigned left_out;     /* descendants left out, of all attaches */
     bool raced;
     bool missed; /* a target that was taken back had missed something; until reset */
+    uint64_t throttled; /* what log_stats.throttled was then */
     unsigned pollers;
     uint64_t polled_count;  /* count at the last look for pollers */
     uint64_t polled_ns;     /* when that was; 0: never */
@@ -214,6 +215,13 @@ struct recording_plan pmc_recording_plan(const struct pmc *pmc, unsigned n, unsi
 /* It runs and records, or not (any more): it is drained at each tick. */
 void pmc_follow(struct pmc *pmc);
 void pmc_log_stats(const struct pmc *pmc, struct log_stats *out); /* zeros without a log */
+/*
+ * Since the last reset: was it paused for sampling too often (the kernel's times go on meanwhile,
+ * its counts do not); was it, or has a target taken back missed something? And: begin anew.
+ */
+bool pmc_paused(const struct pmc *pmc);
+bool pmc_missed(const struct pmc *pmc);
+void pmc_miss_nothing(struct pmc *pmc);
 void log_add(struct log_stats *to, const struct log_stats *from);
 
 /* Put it on the engine's list of PMCs that need a look (change_pending). */

@@ -148,6 +148,30 @@ void pmc_log_stats(const struct pmc *pmc, struct log_stats *out)
         log_stats(pmc->log, out);
 }
 
+static uint64_t pmc_throttled(const struct pmc *pmc)
+{
+    struct log_stats stats;
+
+    pmc_log_stats(pmc, &stats);
+    return stats.throttled;
+}
+
+bool pmc_paused(const struct pmc *pmc)
+{
+    return pmc_throttled(pmc) != pmc->throttled;
+}
+
+bool pmc_missed(const struct pmc *pmc)
+{
+    return pmc->missed || pmc_paused(pmc);
+}
+
+void pmc_miss_nothing(struct pmc *pmc)
+{
+    pmc->missed = false;
+    pmc->throttled = pmc_throttled(pmc);
+}
+
 void log_add(struct log_stats *to, const struct log_stats *from)
 {
     to->records += from->records;

@@ -435,7 +435,8 @@ static int print_detail(struct call *call, struct look *look)
                 buf_str(out, "all");
             if (l < item->links->n)
                 detail_line(out, pmc, event, i, item->link[l],
-                            item->links->link[l]->missed || tally_partial(item->link[l]));
+                            item->links->link[l]->missed || pmc_paused(pmc) ||
+                                tally_partial(item->link[l]));
             else
                 detail_line(out, pmc, event, i, item->total, item->partial);
         }

@@ -37,6 +37,7 @@ struct counter *counter_new(struct backend_state *state, const struct plan *plan
     counter->n = shape->n;
     counter->extra = shape->extra;
     counter->members = shape->members;
+    counter->together = shape->together;
     counter->stride = shape->stride;
     counter->spread = shape->spread;
     counter->per_task = shape->per_task;

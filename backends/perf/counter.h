@@ -32,6 +32,7 @@ struct counter {
     unsigned n;       /* events */
     unsigned extra;   /* events of our own before them in a group */
     unsigned members; /* of a group: both */
+    unsigned together; /* of those, one group of the kernel's: see struct shape */
     unsigned stride;  /* descriptors of a group: members, witness, watch */
     unsigned spread;  /* groups of a task, one after the other; they have one witness */
     unsigned n_groups;

@@ -33,6 +33,18 @@ static void shape_order(struct shape *shape, const struct plan *plan)
     shape->hardware = plan_is_hardware(&plan->events[shape->order[0]]);
 }
 
+/* Those that take counters of the processor; where nothing samples, all. */
+static unsigned shape_together(const struct shape *shape, const struct plan *plan)
+{
+    unsigned n = 0;
+
+    if (!plan->recorder || !plan->sampling)
+        return shape->members;
+    while (n < plan->n && plan_is_hardware(&plan->events[shape->order[n]]))
+        n++;
+    return n ? n : 1;
+}
+
 static void attr_dummy(struct perf_event_attr *attr)
 {
     *attr = (struct perf_event_attr){
@@ -76,9 +88,13 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
         attr->inherit_thread = shape->inherit && !plan->descendants;
         attr->read_format = times | PERF_FORMAT_GROUP;
     }
-    shape->attr[0].disabled = 1;
     shape->attr[0].pinned = shape->hardware && !plan->multiplex;
-    shape->attr[0].enable_on_exec = task && plan->at_exec;
+    for (unsigned i = 0; i < shape->members; i++) {
+        const bool leads = i == 0 || i >= shape->together;
+
+        shape->attr[i].disabled = leads;
+        shape->attr[i].enable_on_exec = leads && task && plan->at_exec;
+    }
     if (plan->recorder && task) /* of CPUs and cgroups: track.h */
         sampling_sideband(&shape->attr[0]);
     SHAPE_WITNESS(shape)->read_format = times;
@@ -139,6 +155,7 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
         return -ENOMEM;
     }
     shape_order(shape, plan);
+    shape->together = shape_together(shape, plan);
     shape_attrs(shape, state, plan);
     shape->per_task = shape->members * shape->spread + shape->hardware + shape->watch;
     return 0;
@@ -175,12 +192,12 @@ static int group_try(const struct shape *shape, pid_t pid, int cpu, bool first, 
     for (unsigned i = 0; i < shape->stride; i++)
         fds[i] = -1;
     for (unsigned i = 0; i < shape->stride; i++) {
-        bool member = i < shape->members;
+        bool member = i > 0 && i < shape->together;
         int on = place_cpu(shape, i, cpu, first);
 
         if (on < -1)
             continue;
-        fds[i] = event_open(&shape->attr[i], pid, on, member && i ? fds[0] : -1, shape->flags);
+        fds[i] = event_open(&shape->attr[i], pid, on, member ? fds[0] : -1, shape->flags);
         if (fds[i] < 0) {
             int rc = fds[i];
 

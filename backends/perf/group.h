@@ -28,8 +28,14 @@ struct shape {
     unsigned n;       /* events */
     unsigned extra;   /* events of our own before them: enum extra (sampling.h) */
     unsigned members; /* of a group: both */
-    unsigned stride;  /* descriptors kept for a group: members, witness, watch */
-    unsigned spread;  /* groups of a task */
+    /*
+     * The first of them are one group of the kernel's; each one behind them is a group of its own.
+     * When a member samples too often the kernel (6.16 and later) pauses its whole group, and a
+     * tracepoint that is scheduled while it is paused counts no more (6.18).
+     */
+    unsigned together;
+    unsigned stride; /* descriptors kept for a group: members, witness, watch */
+    unsigned spread; /* groups of a task */
     int *cpu;         /* of those, -1: wherever it runs */
     bool hardware;    /* something in it takes counters of the processor */
     bool inherit;

@@ -108,8 +108,8 @@ static void pause_for_child(int tried)
 }
 
 /* 1 read, 0 nothing of it is on the hardware, -EIO. A child that is being born or is ending may not
- * match: again; -EAGAIN for who is not patient. */
-static int group_read(int fd, struct group_text *text, unsigned n, bool patient)
+ * match: again; -EAGAIN without patience. */
+static int one_read(int fd, struct group_text *text, unsigned n, bool patient)
 {
     for (int i = 0; i < CHILD_TRIES; i++) {
         if (i >= CHILD_SPINS && !patient)
@@ -126,6 +126,22 @@ static int group_read(int fd, struct group_text *text, unsigned n, bool patient)
     return -EIO;
 }
 
+/* The same with the members behind it that are groups of their own. */
+static int group_read(const struct counter *counter, unsigned group, struct group_text *text,
+                      bool patient)
+{
+    const int *fds = counter_fds(counter, group);
+    int rc = one_read(fds[0], text, counter->together, patient);
+
+    for (unsigned i = counter->together; rc > 0 && i < counter->members; i++) {
+        struct group_text own;
+
+        rc = one_read(fds[i], &own, 1, patient);
+        text->value[i] = own.value[0];
+    }
+    return rc;
+}
+
 /* The same for a pinned group, which may have lost its hardware: tried again once, else as last
  * known. */
 static int pinned_read(struct counter *counter, unsigned group, struct group_text *text,
@@ -133,11 +149,11 @@ static int pinned_read(struct counter *counter, unsigned group, struct group_tex
 {
     struct group_last *last = counter_last(counter, group);
     int leader = counter_fds(counter, group)[0];
-    int rc = group_read(leader, text, counter->members, patient);
+    int rc = group_read(counter, group, text, patient);
 
     if (!rc && counter_is_on(counter)) {
         ioctl(leader, PERF_EVENT_IOC_ENABLE, 0);
-        rc = group_read(leader, text, counter->members, patient);
+        rc = group_read(counter, group, text, patient);
     }
     if (rc > 0)
         last_keep(last, text, counter->members);
@@ -268,9 +284,8 @@ static int task_read(struct counter *counter, unsigned first, struct group_text 
 
     memset(sum, 0, offsetof(struct group_text, value) + counter->members * sizeof sum->value[0]);
     for (unsigned i = first; i < first + counter->spread; i++) {
-        int rc = counter->hardware
-                     ? pinned_read(counter, i, &text, patient)
-                     : group_read(counter_fds(counter, i)[0], &text, counter->members, patient);
+        int rc = counter->hardware ? pinned_read(counter, i, &text, patient)
+                                   : group_read(counter, i, &text, patient);
 
         if (rc < 0)
             return rc;
@@ -345,7 +360,7 @@ int counter_total(const struct counter *counter, uint64_t period, uint64_t *tota
 
     *total = 0;
     for (unsigned i = 0; i < counter->n_groups; i++) {
-        if (group_read(counter_fds(counter, i)[0], &text, counter->members, true) <= 0)
+        if (group_read(counter, i, &text, true) <= 0)
             return -EIO;
         for (unsigned k = counter->extra; k < counter->members; k++)
             *total += text.value[k] / period;
@@ -353,8 +368,9 @@ int counter_total(const struct counter *counter, uint64_t period, uint64_t *tota
     return 0;
 }
 
-/* With hardware a third one, at most once in a millisecond of the target's time. */
+/* With hardware another one, at most once in a millisecond of the target's time. */
 unsigned perf_cost(const struct counter *counter)
 {
-    return counter->n_groups + (counter->hardware ? counter->n_groups / counter->spread : 0);
+    return counter->n_groups * (1 + counter->members - counter->together) +
+           (counter->hardware ? counter->n_groups / counter->spread : 0);
 }

@@ -34,6 +34,9 @@ static int groups_switch(const struct counter *counter, bool on)
             ioctl(witness, request, 0);
         if (ioctl(fds[0], request, 0))
             rc = -EIO;
+        for (unsigned k = counter->together; k < counter->members; k++)
+            if (ioctl(fds[k], request, 0))
+                rc = -EIO;
         if (on && witness >= 0)
             ioctl(witness, request, 0);
     }

@@ -241,17 +241,24 @@ t_steps_still_add_up_when_the_kernel_lost_some() {
 
 # ---- throttled ----
 
-#@ alone
-t_throttling_is_told() {
-    local rate=/proc/sys/kernel/perf_event_max_sample_rate
-    RATE_BEFORE=$(<$rate)
-    mount_pmcfs
+# That tracepoint counts nanoseconds: with a period of 1 the kernel pauses it at once, whatever its limit.
+throttled_start() {
+    with_tracefs
+    [[ -e /sys/kernel/tracing/events/sched/sched_stat_runtime ]] || skip "no sched:sched_stat_runtime"
+    mount_pmcfs -o mincount=1
     target_start p
-    pmc a event=cpu-clock period=10000 "target=${PID_OF[p]}"
-    trap 'echo "$RATE_BEFORE" >/proc/sys/kernel/perf_event_max_sample_rate' EXIT
-    echo 2000 2>/dev/null >$rate || skip "the kernel's highest sample rate cannot be set here"
-    tell p spin 200
-    echo "$RATE_BEFORE" >$rate
+    pmc a event=sched:sched_stat_runtime "$@" period=1 "target=${PID_OF[p]}"
+}
+
+throttled_run() {
+    tell p spin 100
+    tell p sleep 300
+    tell p faults 500
+}
+
+t_throttling_is_told() {
+    throttled_start
+    throttled_run
     ctl a stop
     log_of a
     local throttled
@@ -260,6 +267,46 @@ t_throttling_is_told() {
     is "$(grep -c ' drop records=- where=throttle$' "$T/a.log")" "$throttled" "what the log tells"
     is "$(stat_value throttled)" "$throttled" "in info/stats"
     grep -q ' sample ' "$T/a.log"
+}
+
+t_a_throttled_count_is_partial_until_reset() {
+    throttled_start
+    throttled_run
+    eventually 5 '[[ $(status a partial) == yes ]]'
+    ctl a stop
+    is "$(status a partial)" yes "when it is stopped"
+    is "$(awk -F '\t' 'NR > 2 { print $7 }' "$M/a/detail" | xargs)" "yes yes" detail
+    is "$(grep -c '^pmcfs_partial{.*} 1$' "$M/metrics.prom")" 1 metrics.prom
+    ctl a reset
+    is "$(status a partial)" no "after reset"
+    # One that was paused while it left its CPU is dead for the kernel (6.18) until it is opened again.
+    ctl a detach
+    ctl a reset
+    attach a "${PID_OF[p]}"
+    throttled_run
+    ctl a stop
+    is "$(status a partial)" yes "throttled again"
+}
+
+t_a_throttled_event_of_a_set_holds_up_no_other() {
+    throttled_start event=page-faults event=raw_syscalls:sys_enter
+    pmc b event=page-faults event=raw_syscalls:sys_enter "target=${PID_OF[p]}"
+    local a b
+    a=$(detail_of a) b=$(detail_of b)
+    throttled_run
+    like "$(status a throttled)" '^[1-9]' "times throttled"
+    is "$(growth "$a" "$(detail_of a)")" "$(growth "$b" "$(detail_of b)")" "counts of its neighbours in the set"
+}
+
+# detail_of NAME: page faults and system calls.  growth BEFORE AFTER
+detail_of() {
+    awk -F '\t' '$2 == "all" && ($1 == "page-faults" || $1 == "raw_syscalls:sys_enter") { print $3 }' "$M/$1/detail" | xargs
+}
+
+growth() {
+    # shellcheck disable=SC2086 # words are wanted
+    set -- $1 $2
+    echo "$(($3 - $1)) $(($4 - $2))"
 }
 
 # ---- hidden ----
