@@ -186,6 +186,8 @@ struct backend {
      */
     int (*guard)(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
     void (*unguard)(struct guard *guard);
+    /* Was it that? Also of a process that has ended since. With guard. */
+    bool (*guard_left)(const struct guard *guard);
     /* For a later worker: its descriptor; the same again with that descriptor; freed but for that.
      */
     int (*guard_fd)(const struct guard *guard);

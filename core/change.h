@@ -144,6 +144,7 @@ struct change {
         struct link *ended; /* takes its place with the final count; NULL: its count is folded */
         bool dropped;       /* its count is dropped too */
         bool renewed;       /* its target is opened anew by another link */
+        bool left;          /* it ended, and a privileged program had ended its observation */
         bool stopped;       /* by this change */
         struct link *successor; /* a fresh link that carries its count on (a CPU came back) */
     } * replaced;

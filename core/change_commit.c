@@ -44,6 +44,7 @@ static void settle_watching(struct change *change)
             continue;
         change->engine->fds_used += before ? 0 : 1;
         proc->guard = watching->made;
+        proc->left = false;
         watching->made = before; /* freed with the change */
     }
 }
@@ -57,6 +58,17 @@ static void tally_since(struct tally *last, const struct link *link, unsigned n)
         memcpy(last, link->base, TALLY_SIZE(n)); /* ended or offline: base is its final count */
 }
 
+/* A privileged program may end before anybody could look: what it did is not in the count. */
+static bool ended_unobserved(const struct change *change, const struct link *link)
+{
+    const struct recording *recording = change->pmc->recording;
+
+    if (change->cause != CAUSE_DEATHS || link->kind > TARGET_THREAD)
+        return false;
+    return (link->proc && proc_left(link->proc)) ||
+           (recording && recording_left(recording, link->pid));
+}
+
 static void commit_replaced(struct change *change, struct replaced *replaced)
 {
     struct pmc *pmc = change->pmc;
@@ -68,6 +80,9 @@ static void commit_replaced(struct change *change, struct replaced *replaced)
     if (replaced->unread)
         memcpy(replaced->last, link_seen(replaced->link), TALLY_SIZE(n));
     tally_since(replaced->last, replaced->link, n);
+    replaced->left = ended_unobserved(change, replaced->link);
+    if (after && replaced->left)
+        after->dropped = after->missed = true;
     if (after)
         after->missed |= replaced->unread || replaced->last->dropped;
     if (replaced->ended) {

@@ -167,14 +167,6 @@ void commit_recording(struct change *change)
 
 /* ---- in order ---- */
 
-/* A privileged program may end before anybody could look. recording: or NULL. */
-static const char *reason_of_end(const struct recording *recording, const struct link *link)
-{
-    bool task = link->kind == TARGET_PROCESS || link->kind == TARGET_THREAD;
-
-    return task && recording && recording_left(recording, link->pid) ? "exec-privileged" : "exited";
-}
-
 /* Why it left; NULL: it did not, or nobody asks. */
 static const char *reason_of(const struct change *change, const struct replaced *replaced)
 {
@@ -186,7 +178,7 @@ static const char *reason_of(const struct change *change, const struct replaced 
     if (replaced->successor && replaced->successor->counter)
         return NULL;
     if (change->cause == CAUSE_DEATHS)
-        return reason_of_end(change->pmc->recording, replaced->link);
+        return replaced->left ? "exec-privileged" : "exited";
     return replaced->renewed || replaced->link->ended ? NULL : "command";
 }
 

@@ -167,6 +167,7 @@ static const struct field proc_fields[] = {
     FIELD(struct proc, id),
     FIELD(struct proc, dead),
     FIELD(struct proc, guarded),
+    FIELD(struct proc, left),
 };
 const struct saved saved_proc = SAVED("process", proc_fields);
 

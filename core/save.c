@@ -156,6 +156,7 @@ static void save_processes(struct engine *engine, struct buf *out)
     uint64_t id = 0;
 
     for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));) {
+        proc->left = proc_left(proc); /* what the guard's ring holds ends with this process */
         saved_begin(&saved_proc, out);
         saved_print(&saved_proc, proc, out);
         buf_printf(out, " %d ", proc->guard ? engine->backend->guard_fd(proc->guard) : 0);

@@ -303,6 +303,13 @@ struct proc *proc_get(struct engine *engine, struct process *process, bool *take
     return proc;
 }
 
+bool proc_left(const struct proc *proc)
+{
+    const struct engine *engine = proc->engine;
+
+    return proc->left || (proc->guard && engine->backend->guard_left(proc->guard));
+}
+
 void proc_ref(struct proc *proc)
 {
     proc->refs++;

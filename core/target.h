@@ -39,6 +39,7 @@ struct proc {
     bool dead;
     struct guard *guard; /* tells when the system takes all events off it; or NULL */
     bool guarded;        /* there is one that has told nothing (or a change under way sets it) */
+    bool left;           /* the last one told of an exec; see proc_left() */
     bool watched;        /* the host was asked to tell its end (or a change under way will) */
     struct link *links;  /* list through link.next_of_proc */
     struct proc *next_same, **prev_same; /* in engine->proc_by_key */
@@ -132,6 +133,8 @@ struct proc *proc_get(struct engine *engine, struct process *process, bool *take
 /* A loaded one, found by its number already, is found by its process now; the host watches it. */
 void proc_adopted(struct proc *proc);
 void proc_ref(struct proc *proc);
+/* Did a privileged program take the events off it? Of one that has ended, too. */
+bool proc_left(const struct proc *proc);
 /* NULL; or, when this was the last reference, the proc for proc_destroy() without the lock. */
 struct proc *proc_unref(struct engine *engine, struct proc *proc);
 void proc_destroy(struct engine *engine, struct proc *proc);   /* NULL allowed */

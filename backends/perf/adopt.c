@@ -269,7 +269,7 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
     if (!rc && shape.watch && counter->n_groups)
         counter->watch =
             watch_new(state, counter->fds + FD_WATCH(counter->members), counter->stride,
-                      counter->n_groups, state->sink->gone, counter->tag, &rc);
+                      counter->n_groups, false, state->sink->gone, counter->tag, &rc);
     if (!rc)
         rc = output_begin(counter, plan);
     if (!rc && counter_is_on(counter))

@@ -146,7 +146,7 @@ static int attach_watch(struct attach *attach, struct counter *counter)
     if (attach->shape.watch && counter->n_groups)
         counter->watch =
             watch_new(attach->state, counter->fds + FD_WATCH(counter->members), counter->stride,
-                      counter->n_groups, attach->state->sink->gone, counter->tag, &rc);
+                      counter->n_groups, false, attach->state->sink->gone, counter->tag, &rc);
     if (rc)
         return err_set(attach->err, P14,
                        "the end of the target cannot be watched: %s (locked memory "

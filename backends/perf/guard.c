@@ -1,6 +1,9 @@
 /*
  * A dummy event with a ring on the process's first thread: when it is taken off, poll says HUP.
- * That also happens when the process dies, or another thread executes a program; who is told looks.
+ * That also happens when the process dies, or another thread executes a program. The engine looks
+ * whether it lives; of one that died since, the ring tells. Written backward, it holds the newest
+ * records: the kernel takes the events off right behind the exec's, before the new program maps
+ * anything.
  */
 #include "backends/perf/guard.h"
 
@@ -9,6 +12,7 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <poll.h>
 #include <stdlib.h>
 
 struct guard {
@@ -25,7 +29,7 @@ int perf_guard_adopt(struct backend_state *state, int fd, uint64_t tag, struct g
     if (!guard)
         return rc;
     guard->fd = fd;
-    guard->watch = watch_new(state, &guard->fd, 1, 1, state->sink->dropped, tag, &rc);
+    guard->watch = watch_new(state, &guard->fd, 1, 1, true, state->sink->dropped, tag, &rc);
     if (!guard->watch) {
         free(guard);
         return rc;
@@ -40,10 +44,14 @@ int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guar
         .type = PERF_TYPE_SOFTWARE,
         .size = sizeof attr,
         .config = PERF_COUNT_SW_DUMMY,
-        .disabled = 1,
         .exclude_kernel = 1,
         .exclude_hv = 1,
+        .comm = 1,
+        .comm_exec = 1,
+        .mmap = 1,
+        .write_backward = 1,
         .watermark = 1,
+        .wakeup_watermark = UINT32_MAX,
     };
     int fd = event_open(&attr, pid, -1, -1, 0), rc;
 
@@ -54,6 +62,14 @@ int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guar
     if (rc)
         event_close(&fd);
     return rc;
+}
+
+bool perf_guard_left(const struct guard *guard)
+{
+    struct pollfd poll_fd = {.fd = guard->fd};
+
+    return poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & POLLHUP) &&
+           watch_last_is_exec(guard->watch);
 }
 
 int perf_guard_fd(const struct guard *guard)

@@ -90,6 +90,7 @@ const struct backend perf_backend = {
     .cpuref = perf_cpuref,
     .guard = perf_guard,
     .unguard = perf_unguard,
+    .guard_left = perf_guard_left,
     .guard_fd = perf_guard_fd,
     .guard_adopt = perf_guard_adopt,
     .guard_forget = perf_guard_forget,

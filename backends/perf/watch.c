@@ -74,10 +74,12 @@ static void watch_hup(void *arg, uint32_t events)
 }
 
 /* One ring for all: without a ring poll says POLLHUP at once, dead or alive. */
-static int watch_map(struct watch *watch)
+static int watch_map(struct watch *watch, bool newest)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    void *map = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, watch->fds[0].fd, 0);
+    int rights = newest ? PROT_READ : PROT_READ | PROT_WRITE; /* the kernel writes over what may not
+                                                                 be written */
+    void *map = mmap(NULL, 2 * page, rights, MAP_SHARED, watch->fds[0].fd, 0);
 
     if (map == MAP_FAILED)
         return -errno;
@@ -126,7 +128,7 @@ static void watch_drop(struct watch *watch)
 }
 
 struct watch *watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
-                        void (*tell)(void *ctx, uint64_t tag), uint64_t tag, int *rc)
+                        bool newest, void (*tell)(void *ctx, uint64_t tag), uint64_t tag, int *rc)
 {
     struct watch *watch = calloc(1, sizeof *watch + n * sizeof watch->fds[0]);
 
@@ -141,7 +143,7 @@ struct watch *watch_new(struct backend_state *state, const int *fds, unsigned st
             watch->fds[watch->n++] =
                 (struct watched_fd){.fd = fds[(size_t)i * stride], .alive = true};
     watch->left = watch->n;
-    *rc = watch->n ? watch_map(watch) : -ENOENT;
+    *rc = watch->n ? watch_map(watch, newest) : -ENOENT;
     if (*rc) {
         watch_drop(watch);
         return NULL;
@@ -158,6 +160,25 @@ struct watch *watch_new(struct backend_state *state, const int *fds, unsigned st
     watch_unlist(watch);
     watch_drop(watch);
     return NULL;
+}
+
+static const struct perf_event_header *record_at(const struct watch *watch, uint64_t at)
+{
+    const struct perf_event_mmap_page *page = watch->map;
+
+    return (const void *)((const char *)watch->map + page->data_offset +
+                          (at & (page->data_size - 1)));
+}
+
+bool watch_last_is_exec(const struct watch *watch)
+{
+    const struct perf_event_mmap_page *page = watch->map;
+    const uint64_t head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE);
+    const struct perf_event_header *record = record_at(watch, head);
+
+    if (record->type == PERF_RECORD_EXIT)
+        record = record_at(watch, head + record->size);
+    return record->type == PERF_RECORD_COMM && (record->misc & PERF_RECORD_MISC_COMM_EXEC);
 }
 
 void watch_free(struct watch *watch)

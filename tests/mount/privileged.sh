@@ -77,6 +77,57 @@ t_a_privileged_program_that_ends_at_once_is_the_reason() {
     done
 }
 
+# From its exec to its end such a program may take less than a millisecond.
+t_a_privileged_program_that_ends_at_once_is_told_by_what_only_counts() {
+    mount_pmcfs
+    set_id brief /bin/true
+    local i
+    as "$ALICE" mkdir "$M/a" "$M/d"
+    is "$(result_as "$ALICE" write "$M/a/config" 'event=page-faults start=exec')" ok
+    is "$(result_as "$ALICE" write "$M/d/config" 'event=page-faults descendants=on')" ok
+    for i in {1..20}; do
+        as "$ALICE" sh -c 'echo self >"$1/a/target" && echo self >"$1/d/target" && exec "$2/brief"' sh "$M" "$T"
+        for name in a d; do
+            eventually 5 "[[ \$(state $name) == exited ]]"
+            is "$(status $name partial)" yes "$name, run $i"
+            is "$(result_as "$ALICE" write "$M/$name/ctl" reset)" ok
+            is "$(status $name partial)" no "$name, run $i, after reset"
+        done
+    done
+    for name in a d; do
+        log $name
+        is "$(of $name detach) $(of $name detach reason=exec-privileged)" '20 20' "$name"
+    done
+}
+
+t_a_child_that_was_privileged_and_ended_at_once_makes_the_count_partial() {
+    mount_pmcfs
+    set_id brief /bin/true
+    local i
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" 'event=page-faults start=exec descendants=on')" ok
+    for i in {1..20}; do
+        as "$ALICE" sh -c 'echo self >"$1/a/target" && exec sh -c "$2/brief; :"' sh "$M" "$T"
+        eventually 5 '[[ $(state a) == exited ]]'
+        is "$(status a partial)" yes "run $i"
+        is "$(result_as "$ALICE" write "$M/a/ctl" reset)" ok
+    done
+}
+
+t_programs_that_end_at_once_are_counted_whole() {
+    mount_pmcfs
+    local i
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" 'event=page-faults start=exec descendants=on')" ok
+    for i in {1..20}; do
+        as "$ALICE" sh -c 'echo self >"$1/a/target" && exec sh -c "/bin/true; /bin/true; exec /bin/true"' sh "$M"
+        eventually 5 '[[ $(state a) == exited ]]'
+        is "$(status a partial)" no "run $i"
+    done
+    log a
+    is "$(of a detach) $(of a detach reason=exited)" '20 20'
+}
+
 t_a_program_that_ends_at_once_has_exited() {
     mount_pmcfs
     shell_waits 'exec /bin/true'
