@@ -48,8 +48,12 @@ struct work {
  */
 struct open_file {
     struct rights *rights; /* of who opened it; owned */
-    struct user *holder;   /* charged with the user namespace in them; NULL: it is the daemon's */
-    struct user *share;    /* the same, of the instance; or NULL */
+    struct user *payer;    /* the user among whose open files it counts; NULL: not counted */
+    struct user *share;    /* of its instance: charged with the user namespace in `rights`; or NULL */
+    struct account *account; /* charged with the memory that it takes, of the payer's */
+    uint64_t charged;        /* bytes */
+    uint64_t kept_bytes;     /* of them, texts that fs keeps for the reader: open_file_keep() */
+    uid_t payer_uid;         /* for a later worker */
     bool cut;              /* a command was cut: everything else written here is refused */
     bool swapped;          /* swap holds what the last write to count replaced */
     char *swap;            /* owned, NUL-terminated */
@@ -61,9 +65,6 @@ struct open_file {
     uint64_t instance;     /* of the file */
     struct series_cursor *series; /* owned; core/series.c */
     struct log_reader *reader;    /* owned; core/reader.c */
-    struct account *kept;         /* charged with a long text until it is read: open_file_keep() */
-    uint64_t kept_bytes;
-    uid_t kept_uid; /* whom */
 };
 
 struct call {

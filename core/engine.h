@@ -89,19 +89,20 @@ int engine_chown_instance(struct call *call, uid_t uid, gid_t gid);
 void engine_release(struct engine *engine, struct open_file *open);
 void open_file_clear(struct open_file *open); /* no lock needed */
 /*
- * call->open was opened in call->instance with these rights: they may hold a user namespace, which
- * is a descriptor of the opener's. 0; or P10, P11, E32, and it has no rights. engine_release(), or
- * open_file_forget() before all is loaded anew, gives it back.
+ * From now on something is remembered for call->open, opened in call->instance with these rights
+ * (NULL: those of any process of call->uid): it counts among that user's open files, its memory is
+ * charged, and the user namespace that rights may hold is a descriptor of that user's. 0; or P10,
+ * P11, E32, and it has no rights. engine_release(), or open_file_forget() before all is loaded
+ * anew, gives it back.
  */
 int open_file_hold(struct call *call, struct rights *rights);
 void open_file_forget(struct engine *engine, struct open_file *open);
 /*
- * It keeps a text of so many bytes, of max_log_per_user (limit) of uid, in place of what it kept
- * before. False: more than the user may have, or no memory; nothing changed.
+ * Charges the memory that call->open takes by now, and so many bytes of texts that are kept for its
+ * reader in place of those before. 0; or P11: the user (or the instance) may have no more, and
+ * nothing changed. Fewer bytes than before are never refused.
  */
-bool open_file_keep(struct open_file *open, struct engine *engine, uid_t uid, uint64_t bytes,
-                    uint64_t limit);
-void open_file_let_go(struct open_file *open); /* it keeps nothing any more; no lock needed */
+int open_file_keep(struct call *call, uint64_t bytes);
 void open_file_print(const struct open_file *open, struct buf *out); /* one line */
 /* What it reads must have been loaded. */
 bool open_file_scan(struct open_file *open, const char *text, struct engine *engine);

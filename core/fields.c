@@ -223,7 +223,7 @@ static const struct field open_file_fields[] = {
     FIELD(struct open_file, swap),        FIELD(struct open_file, has_seen),
     FIELD(struct open_file, seen_change), FIELD(struct open_file, seen_count),
     FIELD(struct open_file, seen_resets), FIELD(struct open_file, holds),
-    FIELD(struct open_file, kept_bytes),  FIELD(struct open_file, kept_uid),
+    FIELD(struct open_file, kept_bytes),  FIELD(struct open_file, payer_uid),
     FIELD(struct open_file, instance),
 };
 const struct saved saved_open_file = SAVED("", open_file_fields);

@@ -22,15 +22,14 @@ struct log_facts {
 struct log_form {
     const char *name;
     size_t batch; /* bytes of records per request that fit a reply of 128 KiB, about */
-    void *(*begin)(void);
-    void (*end)(void *form); /* NULL allowed */
-    /* What stands before everything; called once, before the first records. */
-    void (*head)(void *form, const struct log_facts *facts, struct buf *out);
+    /*
+     * What stands before everything; called once, before the first records. A reader keeps nothing
+     * for its form but `told`: the number of sets that the form has told so far.
+     */
+    void (*head)(uint64_t *told, const struct log_facts *facts, struct buf *out);
     /* Whole records, in order. */
-    void (*records)(void *form, const struct log_facts *facts, const void *records, size_t len,
+    void (*records)(uint64_t *told, const struct log_facts *facts, const void *records, size_t len,
                     struct buf *out);
-    void (*print)(const void *form, struct buf *out); /* one word, for the saved state */
-    void *(*scan)(const char *text);
 };
 extern const struct log_form form_text; /* logtext.c */
 extern const struct log_form form_perf; /* perfdata.c */

@@ -287,11 +287,14 @@ void user_unref(struct engine *engine, struct user *user)
 {
     if (!user || --user->refs > 0)
         return;
-    assert(user->pmcs == 0 && user->fds == 0 && user->links == 0);
+    assert(user->pmcs == 0 && user->fds == 0 && user->links == 0 && user->opens == 0);
     users_sweep(engine, user_bucket(user));
 }
 
-/* ---- what logs take ---- */
+/* ---- what logs and open files take ---- */
+
+#define OPEN_ROOM      (UINT64_C(16) << 20)
+#define OPEN_ROOM_HERE (UINT64_C(64) << 10)
 
 struct account {
     struct user *user, *share;   /* share: of its instance, or NULL */
@@ -314,6 +317,16 @@ struct account *account_new(struct user *user, uint64_t limit, const struct inst
         account->share = instance->share;
     if (instance && instance->limit[LIMIT_LOG])
         account->share_limit = instance->limit[LIMIT_LOG];
+    return account;
+}
+
+struct account *account_new_open(struct user *user, uint64_t limit, const struct instance *instance)
+{
+    const uint64_t more = limit < UINT64_MAX - OPEN_ROOM ? OPEN_ROOM : 0;
+    struct account *account = account_new(user, limit + more, instance);
+
+    if (account && account->share_limit < UINT64_MAX / 2)
+        account->share_limit += account->share_limit / 4 + OPEN_ROOM_HERE;
     return account;
 }
 

@@ -81,6 +81,7 @@ struct user {
     uint64_t instance; /* whose share this is; 0: a user's */
     unsigned refs;
     unsigned pmcs;               /* on the tree */
+    unsigned opens;              /* open files that pmcfs remembers something for */
     bool draining;               /* a work drains PMCs of his */
     bool looking;                /* a look at PMCs of his is under way, for pollers */
     _Atomic unsigned long fds;   /* descriptors of links, as accounted and booked */
@@ -102,6 +103,12 @@ void users_free(
 struct account;
 /* instance NULL, or the root: the user's alone. NULL: no memory. */
 struct account *account_new(struct user *user, uint64_t limit, const struct instance *instance);
+/*
+ * The same for an open file: beyond what logs may take there is 16 MiB for each user, and a quarter
+ * more (and 64 KiB) for an instance, so that a log that has filled its limit can still be read.
+ */
+struct account *account_new_open(struct user *user, uint64_t limit,
+                                 const struct instance *instance);
 /* "max_log_per_user (…)", or the instance's max_log if that refused the last charge. */
 void account_print_limit(const struct account *account, struct buf *out);
 /* "max_log_per_user", or "max_log" if that refused the last charge. */

@@ -96,6 +96,11 @@ void log_close(struct log_cursor *cursor);    /* NULL allowed */
  * this began, in as many takes as it needs. Returns the number of records appended.
  */
 size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max);
+/*
+ * Puts the cursor back where it was when it was copied: what it has taken since is taken again, or,
+ * where it was overwritten meanwhile, told as missed.
+ */
+void log_back(struct log_cursor *cursor, const struct log_cursor *copy);
 /* Is there something to take? */
 bool log_ready(const struct log_cursor *cursor);
 

@@ -170,6 +170,19 @@ size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max)
     return n;
 }
 
+void log_back(struct log_cursor *cursor, const struct log_cursor *copy)
+{
+    pthread_mutex_lock(&cursor->log->mutex);
+    cursor->next = copy->next;
+    cursor->place = copy->place;
+    cursor->had = copy->had;
+    cursor->begun = copy->begun;
+    cursor->told = copy->told;
+    cursor->walk = copy->walk;
+    cursor->log->unread_known = false;
+    pthread_mutex_unlock(&cursor->log->mutex);
+}
+
 bool log_ready(const struct log_cursor *cursor)
 {
     bool ready;

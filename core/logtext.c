@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENTS 64 /* of a set whose names are kept printed */
+#define EVENTS 16 /* of a set whose names are kept printed */
 
 /* ---- the form ---- */
 
@@ -21,22 +21,10 @@ struct text_form {
     } names[EVENTS];
 };
 
-static void *text_begin(void)
+static void text_end(struct text_form *form)
 {
-    struct text_form *form = calloc(1, sizeof *form);
-
-    for (unsigned i = 0; form && i < EVENTS; i++)
-        buf_init(&form->names[i].text, NULL, 0);
-    return form;
-}
-
-static void text_end(void *arg)
-{
-    struct text_form *form = arg;
-
-    for (unsigned i = 0; form && i < EVENTS; i++)
+    for (unsigned i = 0; i < EVENTS; i++)
         buf_free(&form->names[i].text);
-    free(form);
 }
 
 static const struct buf *event_name(struct text_form *form, struct log_sets *sets, uint64_t id)
@@ -53,11 +41,11 @@ static const struct buf *event_name(struct text_form *form, struct log_sets *set
     return &name->text;
 }
 
-static void text_head(void *arg, const struct log_facts *facts, struct buf *out)
+static void text_head(uint64_t *told, const struct log_facts *facts, struct buf *out)
 {
     struct pen pen;
 
-    (void)arg;
+    (void)told;
     pen_begin(&pen, out);
     put_time(&pen, facts->monotonic_ns);
     PUT(&pen, " initialize version=" PMCFS_VERSION " machine=");
@@ -240,40 +228,27 @@ static void put_record(struct text_form *form, struct pen *pen, const struct log
     }
 }
 
-static void text_records(void *form, const struct log_facts *facts, const void *records, size_t len,
-                         struct buf *out)
+static void text_records(uint64_t *told, const struct log_facts *facts, const void *records,
+                         size_t len, struct buf *out)
 {
     const char *at = records, *end = at + len;
+    struct text_form form = {.names[0].id = 0};
     struct pen pen;
 
+    (void)told;
     pen_begin(&pen, out);
     for (; at < end; at += ((const struct record *)at)->size) {
-        put_record(form, &pen, facts, (const struct record *)at);
+        put_record(&form, &pen, facts, (const struct record *)at);
         if (pen.p > pen.room + PEN_ROOM / 2)
             pen_flush(&pen);
     }
     pen_flush(&pen);
-}
-
-static void text_print(const void *form, struct buf *out)
-{
-    (void)form;
-    buf_char(out, '-');
-}
-
-static void *text_scan(const char *text)
-{
-    (void)text;
-    return text_begin();
+    text_end(&form);
 }
 
 const struct log_form form_text = {
     .name = "text",
     .batch = 48 << 10,
-    .begin = text_begin,
-    .end = text_end,
     .head = text_head,
     .records = text_records,
-    .print = text_print,
-    .scan = text_scan,
 };

@@ -10,87 +10,112 @@
 #include "core/rests.h"
 #include "core/series.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* NULL: more than the limit, or no memory. */
-static struct account *charged(struct engine *engine, uid_t uid, uint64_t instance, uint64_t bytes,
-                               uint64_t limit)
-{
-    struct user *user = user_get(engine, uid);
-    struct account *account =
-        user ? account_new(user, limit, engine_instance(engine, instance)) : NULL;
+#define OPEN_BYTES 512 /* of the row itself, its account, and what allocating them takes */
 
-    if (account && limit == UINT64_MAX) { /* it was granted once */
-        account_add(account, (int64_t)bytes);
-    } else if (account && !account_charge(account, (int64_t)bytes)) {
-        account_end(account);
-        account = NULL;
-    }
-    user_unref(engine, user);
-    return account;
+/* ---- memory ---- */
+
+static uint64_t open_file_bytes(const struct open_file *open)
+{
+    uint64_t bytes = OPEN_BYTES;
+
+    if (open->rights)
+        bytes += sizeof *open->rights + open->rights->n_groups * sizeof *open->rights->groups;
+    if (open->reader)
+        bytes += log_reader_bytes(open->reader);
+    if (open->series)
+        bytes += series_bytes(open->series);
+    return bytes + (open->swap ? strlen(open->swap) + 1 : 0);
 }
 
-bool open_file_keep(struct open_file *open, struct engine *engine, uid_t uid, uint64_t bytes,
-                    uint64_t limit)
+/* Without a question where it `was_granted` once, or where it is less than before. */
+static bool open_file_charge(struct open_file *open, uint64_t kept, bool was_granted)
 {
-    struct account *account = bytes ? charged(engine, uid, open->instance, bytes, limit) : NULL;
+    const uint64_t bytes = open_file_bytes(open) + kept;
+    const int64_t more = (int64_t)(bytes - open->charged);
 
-    if (bytes && !account)
+    if (open->account && (was_granted || kept < open->kept_bytes))
+        account_add(open->account, more);
+    else if (open->account && !account_charge(open->account, more))
         return false;
-    open_file_let_go(open);
-    open->kept = account;
-    open->kept_bytes = bytes;
-    open->kept_uid = uid;
+    open->charged = bytes;
+    open->kept_bytes = kept;
     return true;
 }
 
-void open_file_let_go(struct open_file *open)
+int open_file_keep(struct call *call, uint64_t bytes)
 {
-    if (open->kept)
-        account_add(open->kept, -(int64_t)open->kept_bytes);
-    account_end(open->kept);
-    open->kept = NULL;
-    open->kept_bytes = 0;
+    struct buf limit;
+    char room[160];
+
+    if (open_file_charge(call->open, bytes, false))
+        return 0;
+    buf_init(&limit, room, sizeof room);
+    account_print_limit(call->open->account, &limit);
+    err_set(&call->err, P11,
+            "%llu bytes would have to be kept for this open file, and %s leaves less: close other "
+            "open files, release a PMC, or set a smaller logsize",
+            (unsigned long long)(open_file_bytes(call->open) + bytes), buf_text(&limit));
+    buf_free(&limit);
+    return -EDQUOT;
 }
 
-/* ---- the user namespace of who opened it ---- */
+/* ---- the user to whom it is charged ---- */
 
-/* NULL: no memory. */
-static struct user *holder_charge(struct engine *engine, struct open_file *open,
-                                  const struct instance *instance, uid_t uid)
+/* A namespace is a descriptor. */
+static bool has_fd(const struct rights *rights)
 {
+    return rights && rights->userns_fd >= 0;
+}
+
+static bool payer_set(struct engine *engine, struct open_file *open, uid_t uid)
+{
+    const uint64_t limit = tunable_u64(&engine->tunables, TUNABLE_MAX_LOG_PER_USER);
+    const struct instance *instance = engine_instance(engine, open->instance);
     struct user *user = user_get(engine, uid);
 
-    if (!user)
-        return NULL;
-    open->holder = user;
+    open->account = user ? account_new_open(user, limit, instance) : NULL;
+    if (!open->account) {
+        user_unref(engine, user);
+        return false;
+    }
+    open->payer = user;
+    open->payer_uid = uid;
+    user->opens++;
+    if (!has_fd(open->rights))
+        return true;
     open->share = user_ref(instance ? instance->share : NULL);
     engine->fds_used++;
     user->fds++;
     if (open->share)
         open->share->fds++;
-    return user;
+    return true;
 }
 
 void open_file_forget(struct engine *engine, struct open_file *open)
 {
-    if (!open->holder)
+    if (!open->payer)
         return;
-    engine->fds_used--;
-    open->holder->fds--;
+    open->payer->opens--;
+    if (has_fd(open->rights)) {
+        engine->fds_used--;
+        open->payer->fds--;
+    }
     if (open->share)
         open->share->fds--;
-    user_unref(engine, open->holder);
+    user_unref(engine, open->payer);
     user_unref(engine, open->share);
-    open->holder = open->share = NULL;
+    open->payer = open->share = NULL;
 }
 
 /* Whoever is in another namespace is not the superuser. */
-static int holder_check(struct call *call)
+static int fd_check(struct call *call)
 {
     const struct engine *engine = call->engine;
-    const struct user *user = call->open->holder, *share = call->open->share;
+    const struct user *user = call->open->payer, *share = call->open->share;
     const uint64_t most = tunable_u64(&engine->tunables, TUNABLE_MAX_FDS_PER_USER);
     const uint64_t limit = call->instance->limit[LIMIT_FDS];
 
@@ -110,19 +135,35 @@ static int holder_check(struct call *call)
     return 0;
 }
 
+static int payer_check(struct call *call)
+{
+    const struct user *user = call->open->payer;
+    const uint64_t most = tunable_u64(&call->engine->tunables, TUNABLE_MAX_OPEN_PER_USER);
+
+    if (user->opens > most)
+        return err_set(&call->err, P11,
+                       "uid %u has as many files open as one may have "
+                       "(max_open_per_user is %llu): close some",
+                       (unsigned)user->uid, (unsigned long long)most);
+    return has_fd(call->open->rights) ? fd_check(call) : 0;
+}
+
 int open_file_hold(struct call *call, struct rights *rights)
 {
-    int rc = 0;
+    struct open_file *open = call->open;
+    int rc;
 
-    if (rights && rights->userns_fd >= 0) {
-        if (!holder_charge(call->engine, call->open, call->instance, rights->uid))
-            return err_set(&call->err, E32, "no memory");
-        rc = holder_check(call);
+    open->rights = rights;
+    if (payer_set(call->engine, open, rights ? rights->uid : call->uid)) {
+        rc = payer_check(call);
+        rc = rc ? rc : open_file_keep(call, 0);
+        if (!rc)
+            return 0;
+        open_file_forget(call->engine, open);
+    } else {
+        rc = err_set(&call->err, E32, "no memory");
     }
-    if (rc)
-        open_file_forget(call->engine, call->open);
-    else
-        call->open->rights = rights;
+    open->rights = NULL;
     return rc;
 }
 
@@ -159,15 +200,14 @@ bool open_file_scan(struct open_file *open, const char *text, struct engine *eng
     fine = held_take(&held, &open->rights) && fine;
     if (!fine || !scan_word(&line, &label))
         return false;
-    if (open->rights && open->rights->userns_fd >= 0) /* these were granted once */
-        holder_charge(engine, open, engine_instance(engine, open->instance), open->rights->uid);
-    if (open->kept_bytes)
-        open_file_keep(open, engine, open->kept_uid, open->kept_bytes, UINT64_MAX);
+    const uint64_t kept = open->kept_bytes;
     if (word_is(label, "log"))
-        return (open->reader = log_reader_scan(line_rest(&line), engine)) != NULL;
-    if (*line_rest(&line) != '-')
-        open->series = series_scan(line_rest(&line));
-    return word_is(label, "series") && (open->series || *line_rest(&line) == '-');
+        fine = (open->reader = log_reader_scan(line_rest(&line), engine)) != NULL;
+    else if (*line_rest(&line) != '-')
+        fine = (open->series = series_scan(line_rest(&line))) != NULL;
+    if (!fine || !payer_set(engine, open, open->payer_uid))
+        return false;
+    return open_file_charge(open, kept, true);
 }
 
 void open_files_settle(struct engine *engine)

@@ -4,7 +4,6 @@
  * and name of each event.
  */
 #include "core/form.h"
-#include "core/scan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,10 +65,6 @@ struct stream_attr {
 };
 _Static_assert(sizeof(struct stream_attr) == 128, "PERF_ATTR_SIZE_VER7");
 
-struct perfdata {
-    uint64_t sets; /* so many have been told */
-};
-
 /* One call for records. */
 struct batch {
     struct log_sets *sets;
@@ -77,11 +72,6 @@ struct batch {
     uint64_t id; /* the last one asked about, and what it is */
     const struct log_event *event;
 };
-
-static void *perfdata_begin(void)
-{
-    return calloc(1, sizeof(struct perfdata));
-}
 
 /* ---- what is told of events and machine ---- */
 
@@ -172,15 +162,15 @@ static void add_event(struct buf *out, const struct log_event *event, uint64_t i
     add_name(out, event, id);
 }
 
-static void add_new_sets(struct perfdata *form, struct log_sets *sets, struct buf *out)
+static void add_new_sets(uint64_t *told, struct log_sets *sets, struct buf *out)
 {
     uint64_t last = sets ? log_sets_last(sets) : 0;
 
-    while (form->sets < last) {
-        unsigned n = log_sets_events(sets, ++form->sets);
+    while (*told < last) {
+        unsigned n = log_sets_events(sets, ++*told);
 
         for (unsigned place = 0; place < n; place++)
-            add_event(out, log_sets_event(sets, form->sets, place), LOG_ID(form->sets, place));
+            add_event(out, log_sets_event(sets, *told, place), LOG_ID(*told, place));
     }
 }
 
@@ -209,16 +199,15 @@ static void add_feature_clock(struct buf *out, const struct log_facts *facts)
     buf_add(out, moment, sizeof(moment));
 }
 
-static void perfdata_head(void *arg, const struct log_facts *facts, struct buf *out)
+static void perfdata_head(uint64_t *told, const struct log_facts *facts, struct buf *out)
 {
     static const uint64_t size = 16;
-    struct perfdata *form = arg;
 
-    form->sets = 0;
+    *told = 0;
     buf_add(out, "PERFILE2", 8);
     buf_add(out, &size, sizeof(size));
-    add_new_sets(form, facts->sets, out);
-    if (form->sets == 0) { /* without any perf does not even understand a name */
+    add_new_sets(told, facts->sets, out);
+    if (*told == 0) { /* without any perf does not even understand a name */
         char name[] = "dummy", resolved[] = "dummy:u";
         struct log_event dummy = {.name = name, .resolved = resolved, .type = TYPE_SOFTWARE};
 
@@ -380,13 +369,13 @@ static void add_rounds(struct buf *out)
     add_head(out, STREAM_ROUND, sizeof(struct record));
 }
 
-static void perfdata_records(void *form, const struct log_facts *facts, const void *records,
+static void perfdata_records(uint64_t *told, const struct log_facts *facts, const void *records,
                              size_t len, struct buf *out)
 {
     struct batch batch = {.sets = facts->sets, .out = out};
     const char *at = records, *end = len ? at + len : at, *run = at; /* of samples, copied as one */
 
-    add_new_sets(form, facts->sets, out);
+    add_new_sets(told, facts->sets, out);
     while (at < end) {
         const struct record *record = (const struct record *)at;
 
@@ -401,36 +390,9 @@ static void perfdata_records(void *form, const struct log_facts *facts, const vo
     add_rounds(out);
 }
 
-/* ---- for a later worker ---- */
-
-static void perfdata_print(const void *arg, struct buf *out)
-{
-    const struct perfdata *form = arg;
-
-    buf_u64(out, form->sets);
-}
-
-static void *perfdata_scan(const char *text)
-{
-    struct word word = {text, strlen(text)};
-    struct perfdata *form;
-    uint64_t sets;
-
-    if (!word_u64(word, false, 0, UINT64_MAX, &sets))
-        return NULL;
-    form = perfdata_begin();
-    if (form)
-        form->sets = sets;
-    return form;
-}
-
 const struct log_form form_perf = {
     .name = "perf",
     .batch = BATCH_BYTES,
-    .begin = perfdata_begin,
-    .end = free,
     .head = perfdata_head,
     .records = perfdata_records,
-    .print = perfdata_print,
-    .scan = perfdata_scan,
 };

@@ -4,6 +4,7 @@
  */
 #include "core/reader_state.h"
 
+#include "core/engine.h"
 #include "core/files.h"
 #include "core/pmc.h"
 
@@ -14,15 +15,14 @@
 
 #define ROOM_OF_BATCH (128u << 10) /* what a form's batch is meant for */
 #define ROOM_MOST     (256u << 10)
-#define BATCH_LEAST   4096    /* bytes of records, however little is asked for */
+#define BATCH_LEAST   512     /* bytes of records that are taken at once; else one */
 #define BUSY_NS       1000000 /* two reads of one open file at once: the second looks again */
 
 #define LAST_NS UINT64_C(2000000000) /* so long may it take to close the counters of a PMC */
 
 /* ---- life ---- */
 
-struct log_reader *log_reader_new(struct engine *engine, const struct log_form *form, uint64_t pmc,
-                                  const char *state)
+struct log_reader *log_reader_new(struct engine *engine, const struct log_form *form, uint64_t pmc)
 {
     struct log_reader *reader = calloc(1, sizeof *reader);
 
@@ -32,12 +32,6 @@ struct log_reader *log_reader_new(struct engine *engine, const struct log_form *
     reader->form = form;
     reader->pmc = pmc;
     buf_init(&reader->machine, NULL, 0);
-    buf_init(&reader->records, NULL, 0);
-    reader->state = state ? form->scan(state) : form->begin();
-    if (!reader->state) {
-        free(reader);
-        return NULL;
-    }
     return reader;
 }
 
@@ -53,11 +47,9 @@ void log_reader_free(struct log_reader *reader)
 {
     if (!reader)
         return;
-    reader->form->end(reader->state);
     log_close(reader->cursor);
     log_sets_unref(reader->sets);
     buf_free(&reader->machine);
-    buf_free(&reader->records);
     reader_forget(reader);
     free(reader);
 }
@@ -84,7 +76,7 @@ static bool reader_follow(struct log_reader *reader, const struct pmc *pmc)
 
 static bool reader_ready(const struct log_reader *reader)
 {
-    return !reader->headed || reader->records.len || (reader->cursor && log_ready(reader->cursor));
+    return !reader->headed || (reader->cursor && log_ready(reader->cursor));
 }
 
 /* ---- what may come ---- */
@@ -149,13 +141,39 @@ bool log_reader_learn(struct log_reader *reader, const struct pmc *pmc)
 
 /* ---- a reply ---- */
 
+/* The reader's place, to which it goes back when it cannot be given what it took. */
+struct place {
+    struct log_cursor cursor;
+    uint64_t told_sets;
+    bool closed;
+};
+
 struct reply {
     struct work work;
     const struct engine *engine;
     struct log_reader *reader;
-    size_t room; /* bytes of text that are asked for */
-    struct buf text;
+    struct place begun; /* before this reply */
+    size_t room;        /* bytes of text that are asked for */
+    struct buf records, text;
+    bool failed; /* memory ended */
 };
+
+static struct place place_of(const struct log_reader *reader)
+{
+    return (struct place){
+        .cursor = reader->cursor ? *reader->cursor : (struct log_cursor){.log = NULL},
+        .told_sets = reader->told_sets,
+        .closed = reader->closed,
+    };
+}
+
+static void place_back(struct log_reader *reader, const struct place *place)
+{
+    if (place->cursor.log)
+        log_back(reader->cursor, &place->cursor);
+    reader->told_sets = place->told_sets;
+    reader->closed = place->closed;
+}
 
 static void reply_head(struct reply *reply)
 {
@@ -166,73 +184,109 @@ static void reply_head(struct reply *reply)
         engine->host->cpu_name(engine->host_state, &reader->machine);
     reader->facts.machine = buf_text(&reader->machine);
     if (!reader->headed)
-        reader->form->head(reader->state, &reader->facts, &reply->text);
+        reader->form->head(&reader->told_sets, &reader->facts, &reply->text);
 }
 
-/* Bytes of records for so much text; what does not fit waits for the next read. */
+/* Bytes of records for so much text. */
 static size_t records_for(const struct log_form *form, size_t room)
 {
     return (size_t)((uint64_t)room * form->batch / ROOM_OF_BATCH);
 }
 
-/* The records from this place on become text. */
-static void reply_form(struct reply *reply, size_t at)
+/* The records that were taken become text. */
+static void reply_form(struct reply *reply)
 {
     struct log_reader *reader = reply->reader;
-    const char *records = reader->records.data;
-    size_t len = reader->records.len;
+    const char *records = reply->records.data;
+    size_t len = reply->records.len;
 
-    if (at < len)
-        reader->form->records(reader->state, &reader->facts, records + at, len - at, &reply->text);
-    for (size_t size; at < len; at += size) {
+    reader->form->records(&reader->told_sets, &reader->facts, records, len, &reply->text);
+    for (size_t at = 0, size; at < len; at += size) {
         size = ((const struct record *)(records + at))->size;
         reader->closed = ((const struct record *)(records + at))->type == RECORD_CLOSE;
     }
 }
 
-/* Until the reply is nearly full. Without memory for the text the records are kept for next time.
+/*
+ * About max bytes of records, or one (max 1). False: there are none, or their text does not fit and
+ * was not made. One record does not have to fit, if there is no text before it.
  */
+static bool reply_take(struct reply *reply, size_t max)
+{
+    struct log_reader *reader = reply->reader;
+    const struct place before = place_of(reader);
+    const size_t begun = reply->text.len;
+
+    buf_clear(&reply->records);
+    if (!log_take(reader->cursor, &reply->records, max)) {
+        reply->failed |= reply->records.failed;
+        return false;
+    }
+    reply_form(reply);
+    reply->failed |= reply->text.failed;
+    if (!reply->failed && (reply->text.len <= reply->room || (max == 1 && begun == 0)))
+        return true;
+    place_back(reader, &before);
+    reply->text.len = begun;
+    return false;
+}
+
+/* Many records at once while their text fits, then one by one: the reply ends at a whole line. */
 static void reply_run(struct work *work)
 {
     struct reply *reply = (struct reply *)work;
     struct log_reader *reader = reply->reader;
-    size_t max = records_for(reader->form, reply->room), at;
+    bool many = true;
 
     reply_head(reply);
-    reply_form(reply, 0); /* what was kept */
-    if (max < BATCH_LEAST)
-        max = BATCH_LEAST;
-    while (max >= BATCH_LEAST && reader->cursor && !reply->text.failed) {
-        at = reader->records.len;
-        if (!log_take(reader->cursor, &reader->records, max))
+    reply->failed = reply->text.failed;
+    while (reader->cursor && !reply->failed &&
+           (!reply->text.len || reply->text.len < reply->room)) {
+        size_t max = records_for(reader->form, reply->room - reply->text.len);
+
+        many &= max >= BATCH_LEAST;
+        if (reply_take(reply, many ? max : 1))
+            continue;
+        if (!many)
             break;
-        reply_form(reply, at);
-        max = reply->text.len < reply->room
-                  ? records_for(reader->form, reply->room - reply->text.len)
-                  : 0;
+        many = false;
     }
-    reply->text.failed |= reader->records.failed;
-    reader->records.failed = false;
-    if (!reply->text.failed)
-        buf_free(&reader->records);
+    buf_free(&reply->records);
+    reply->text.failed = false;
 }
 
 static int stream_log(struct call *call, const struct log_form *form);
+
+/* No memory; or one record's text is longer than what is read, and the rest may not be kept. */
+static int reply_refuse(struct call *call, struct log_reader *reader, struct reply *reply, int rc)
+{
+    place_back(reader, &reply->begun);
+    buf_free(&reply->text);
+    free(reply);
+    return rc == -ENOMEM ? err_set(&call->err, E32, "no memory") : rc;
+}
 
 /* The text becomes the reply's. Records without a line are no end of file: then it looks again. */
 static int reply_finish(struct call *call, struct work *work)
 {
     struct reply *reply = (struct reply *)work;
     struct log_reader *reader = reply->reader;
-    struct buf text = reply->text;
+    const size_t len = reply->text.len;
+    int rc = 0;
 
-    free(reply);
     reader->busy = false;
-    reader->headed |= !text.failed;
-    if (text.failed || !text.len) {
-        bool failed = text.failed;
+    if (reply->failed && !len)
+        rc = -ENOMEM;
+    else if (len > call->room)
+        rc = open_file_keep(call, len - call->room);
+    if (rc)
+        return reply_refuse(call, reader, reply, rc);
+    reader->headed = true;
+    struct buf text = reply->text;
+    free(reply);
+    if (!len) {
         buf_free(&text);
-        return failed ? err_set(&call->err, E32, "no memory") : stream_log(call, reader->form);
+        return stream_log(call, reader->form);
     }
     buf_free(call->out);
     *call->out = text;
@@ -251,6 +305,8 @@ static int reply_begin(struct call *call, struct log_reader *reader)
     reply->engine = call->engine;
     reply->reader = reader;
     reply->room = call->room < ROOM_MOST ? call->room : ROOM_MOST;
+    reply->begun = place_of(reader);
+    buf_init(&reply->records, NULL, 0);
     buf_init(&reply->text, NULL, 0);
     reader->facts.sets = reader->sets;
     reader->facts.arrived = cursor ? log_last(cursor->log) : 0;
@@ -266,7 +322,7 @@ static struct log_reader *reader_of(struct call *call, const struct log_form *fo
     struct log_reader *reader = call->open->reader;
 
     if (!reader && call->pmc)
-        reader = call->open->reader = log_reader_new(call->engine, form, call->pmc->id, NULL);
+        reader = call->open->reader = log_reader_new(call->engine, form, call->pmc->id);
     return reader;
 }
 
@@ -336,6 +392,16 @@ void begin_samples(struct call *call)
 void begin_samples_perf(struct call *call)
 {
     begin_log(call, &form_perf);
+}
+
+size_t log_reader_bytes(const struct log_reader *reader)
+{
+    const char *const texts[] = {reader->name, reader->class, reader->event};
+    size_t bytes = sizeof *reader + sizeof *reader->cursor + reader->machine.size;
+
+    for (unsigned i = 0; i < 3; i++)
+        bytes += texts[i] ? strlen(texts[i]) + 1 : 0;
+    return bytes;
 }
 
 /* Nothing was read yet: there is a first line. At its end it is readable too, as files are. */

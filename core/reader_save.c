@@ -1,5 +1,5 @@
 /*
- * An open log for a later worker: "FORM pmc headed closed STATE PLACE"; PLACE is "-", a cursor, or,
+ * An open log for a later worker: "FORM pmc headed closed SETS PLACE"; PLACE is "-", a cursor, or,
  * of a PMC that was released, "rest CURSOR NAME CLASS EVENT MONOTONIC REALTIME TSC" and its log.
  */
 #include "core/reader_state.h"
@@ -39,7 +39,7 @@ void log_reader_print(const struct log_reader *reader, struct buf *out)
 
     buf_printf(out, "%s %" PRIu64 " %d %d ", reader->form->name, reader->pmc, reader->headed,
                reader->closed);
-    reader->form->print(reader->state, out);
+    buf_u64(out, reader->told_sets);
     buf_char(out, ' ');
     if (!reader->cursor || (ends && (!reader->told || !log_ready(reader->cursor))))
         buf_char(out, '-');
@@ -114,20 +114,20 @@ static bool reader_place_scan(struct log_reader *reader, const char *text)
 
 struct log_reader *log_reader_scan(const char *text, struct engine *engine)
 {
-    char name[16], *state = NULL;
-    uint64_t id;
+    char name[16];
+    uint64_t id, told;
     int headed, closed, used = 0;
     const struct log_form *form;
     struct log_reader *reader = NULL;
 
-    if (sscanf(text, "%15s %" SCNu64 " %d %d %ms %n", name, &id, &headed, &closed, &state, &used) ==
-            5 &&
+    if (sscanf(text, "%15s %" SCNu64 " %d %d %" SCNu64 " %n", name, &id, &headed, &closed, &told,
+               &used) == 5 &&
         used && (form = form_named(name)))
-        reader = log_reader_new(engine, form, id, state);
-    free(state);
+        reader = log_reader_new(engine, form, id);
     if (!reader)
         return NULL;
     reader->headed = headed;
+    reader->told_sets = told;
     reader->closed = closed;
     if (reader_place_scan(reader, text + used))
         return reader;

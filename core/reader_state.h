@@ -15,13 +15,12 @@ struct pmc;
 
 struct log_reader {
     const struct log_form *form;
-    void *state; /* of the form */
     struct engine *engine;
     uint64_t pmc;              /* its id */
     uid_t uid;                 /* its owner */
     struct log_cursor *cursor; /* NULL: no record was ever put */
     struct log_sets *sets;     /* a reference, or NULL */
-    struct buf records;        /* taken, and no text yet: memory had ended */
+    uint64_t told_sets;        /* by the form */
     bool headed;               /* it has had what stands before everything */
     bool busy;                 /* a batch is under way without the lock */
     bool closed;               /* the last record it took was the log's last */
@@ -32,10 +31,8 @@ struct log_reader {
     struct buf machine;
 };
 
-/* At the beginning, or (state) where the form had printed that. NULL: no memory, or not readable.
- */
-struct log_reader *log_reader_new(struct engine *engine, const struct log_form *form, uint64_t pmc,
-                                  const char *state);
+/* At the beginning. NULL: no memory. */
+struct log_reader *log_reader_new(struct engine *engine, const struct log_form *form, uint64_t pmc);
 /* What the first line says of the PMC, until that was given. False: no memory. */
 bool log_reader_learn(struct log_reader *reader, const struct pmc *pmc);
 /* Its name, class and event are known. */

@@ -139,34 +139,15 @@ static void folding_run(struct work *work)
     log_unref(folding->log);
 }
 
-/* What does not fit into this reply is kept until it is read. */
-static int folding_keep(struct call *call, const struct folding *folding)
-{
-    const uint64_t limit = tunable_u64(&call->engine->tunables, TUNABLE_MAX_LOG_PER_USER);
-    const size_t len = folding->text.len;
-
-    if (!call->open || open_file_keep(call->open, call->engine, folding->asker.uid,
-                                      len > call->room ? len : 0, limit))
-        return CALL_DONE;
-    return err_set(
-        &call->err, P11,
-        "a text of %zu bytes is kept until it is read, and max_log_per_user (or the instance's "
-        "max_log) leaves uid %u less: close other open samples.folded, release a PMC, or set a "
-        "smaller logsize",
-        len, (unsigned)folding->asker.uid);
-}
-
 static int folding_finish(struct call *call, struct work *work)
 {
     struct folding *folding = (struct folding *)work;
-    int rc;
+    int rc = CALL_DONE;
 
     if (frame_asker_is_gone(&folding->asker))
         rc = -EINTR; /* nobody is left who would read it */
     else if (folding->rc || folding->text.failed)
         rc = err_set(&call->err, E32, "no memory");
-    else
-        rc = folding_keep(call, folding);
     if (rc == CALL_DONE && folding->text.len) {
         buf_free(call->out);
         *call->out = folding->text;

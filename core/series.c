@@ -211,6 +211,11 @@ unsigned poll_series(struct call *call)
     return EPOLLIN | EPOLLRDNORM;
 }
 
+size_t series_bytes(const struct series_cursor *cursor)
+{
+    return sizeof *cursor + cursor->n * sizeof cursor->last[0];
+}
+
 void series_print(const struct series_cursor *cursor, struct buf *out)
 {
     buf_printf(out, "%d %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %u", cursor->begun, cursor->ended,

@@ -8,6 +8,7 @@
 #include "core/buf.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Where one reader is. */
@@ -21,5 +22,6 @@ struct series_cursor {
     uint64_t last[]; /* values at the line before */
 };
 
+size_t series_bytes(const struct series_cursor *cursor);
 void series_print(const struct series_cursor *cursor, struct buf *out); /* for the saved state */
 struct series_cursor *series_scan(const char *text);

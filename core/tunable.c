@@ -79,8 +79,15 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
          "PMCs, all together; the superuser's are not limited",
          NEW_TARGETS},
     [TUNABLE_MAX_LOG_PER_USER] = {"max_log_per_user", TUNABLE_NUMBER, false, false, 256 << 20, 0,
-                                  INT64_MAX, "bytes of the logs of one user's PMCs",
-                                  "logs begun from then on"},
+                                  INT64_MAX,
+                                  "bytes of the logs of one user's PMCs; open files and texts "
+                                  "that are kept for them have 16 MiB more",
+                                  "logs begun and files opened from then on"},
+    [TUNABLE_MAX_OPEN_PER_USER] =
+        {"max_open_per_user", TUNABLE_NUMBER, false, false, 16384, 1, MANY,
+         "open files of one user that pmcfs remembers something for: all but those opened only for "
+         "reading and not read yet",
+         "files opened from then on"},
     [TUNABLE_MAX_WAITING_PER_USER] = {"max_waiting_per_user", TUNABLE_NUMBER, false, false, 1000, 1,
                                       MANY, "reads and polls of one user that wait",
                                       "waits begun from then on"},

@@ -14,8 +14,6 @@
 
 #define BACK_MAX   8192 /* of a stream can be read again: what shells and head(1) read at once */
 #define CUT_BEYOND 1024 /* a longer command must end in a newline, or an output buffer cut it */
-#define KEPT_FREE  4096 /* a text not longer than that is kept for nothing */
-#define KEPT_ROOM  (UINT64_C(16) << 20) /* besides logs: who has filled his reads on */
 
 /* ---- read ---- */
 
@@ -34,11 +32,25 @@ static void slice_copy(struct request *rq, const char *from, size_t n)
     rq->slice_len = rq->out.failed ? 0 : n;
 }
 
-static void text_forget(struct handle *handle)
+/* Texts that the open file keeps, and `more`: 0, or P11. */
+static int text_charge(struct request *rq, size_t more)
 {
+    const struct handle *handle = rq->handle;
+
+    return open_file_keep(&rq->call,
+                          (handle->text ? handle->len : 0) + (handle->last ? handle->last_len : 0) +
+                              more);
+}
+
+static void text_forget(struct request *rq)
+{
+    struct handle *handle = rq->handle;
+
+    if (!handle->text)
+        return;
     free(handle->text);
     handle->text = NULL;
-    open_file_let_go(&handle->open);
+    text_charge(rq, 0);
 }
 
 /* Is this the rest of a text that was begun? Then the reply is made. */
@@ -56,41 +68,34 @@ static bool text_continue(struct request *rq)
     n = at < handle->len ? at_most(rq->size, handle->len - at) : 0;
     slice_copy(rq, n > 0 ? handle->text + at : "", n);
     if (at + n >= handle->len && !snapshot)
-        text_forget(handle);
+        text_forget(rq);
     return true;
 }
 
-/* A long one is charged like a log to who opened the file; samples.folded has been. */
-static bool text_charge(struct request *rq)
-{
-    struct open_file *open = &rq->handle->open;
-    const struct engine *engine = rq->fs->engine;
-    const uint64_t limit = tunable_u64(engine_tunables(engine), TUNABLE_MAX_LOG_PER_USER);
-    const uid_t uid = open->rights ? open->rights->uid : rq->call.uid;
-
-    return rq->out.len <= KEPT_FREE || open->kept_bytes == rq->out.len ||
-           open_file_keep(open, rq->fs->engine, uid, rq->out.len, limit + KEPT_ROOM);
-}
-
-/* Remember what somebody may ask for next: the rest, or that there is none. False: that is more
- * than he may have. */
-static bool text_keep(struct request *rq, off_t base, bool whole)
+/*
+ * Remember what somebody may ask for next: the rest, or that there is none. P11: that is more than
+ * the user may have; a text that was read whole is not kept then.
+ */
+static int text_keep(struct request *rq, off_t base, bool whole)
 {
     struct handle *handle = rq->handle;
     bool keep = !whole || (rq->node.row->flags & FILE_SNAPSHOT);
-    bool fits = keep && text_charge(rq);
+    int rc = 0;
 
-    if (!fits || rq->out.len <= KEPT_FREE)
-        text_forget(handle);
-    free(handle->text);
-    handle->text = fits ? malloc(rq->out.len + 1) : NULL;
+    text_forget(rq);
+    if (keep)
+        rc = text_charge(rq, rq->out.len);
+    if (keep && !rc)
+        handle->text = malloc(rq->out.len + 1);
     if (handle->text)
         memcpy(handle->text, rq->out.data, rq->out.len);
     handle->has_text = whole || handle->text;
     handle->written = false;
     handle->base = base;
     handle->len = rq->out.len;
-    return fits || whole;
+    if (keep && !handle->text)
+        text_charge(rq, 0);
+    return whole ? 0 : rc;
 }
 
 static int show_done(struct request *rq)
@@ -98,34 +103,33 @@ static int show_done(struct request *rq)
     off_t base = rq->handle->written ? rq->off : 0;
     size_t at = at_most((size_t)(rq->off - base), rq->out.len);
     size_t n = at_most(rq->size, rq->out.len - at);
+    int rc = text_keep(rq, base, at + n == rq->out.len);
 
-    if (!text_keep(rq, base, at + n == rq->out.len))
-        return err_set(
-            &rq->call.err, P11,
-            "a text of %zu bytes is kept until it is read, and max_log_per_user (or the "
-            "instance's max_log) leaves less: close other open files, or read it at once",
-            rq->out.len);
     rq->slice = rq->out.len > 0 ? rq->out.data + at : "";
     rq->slice_len = n;
-    return CALL_DONE;
+    return rc;
 }
 
-/* What did not fit into the reply comes first the next time. */
+/*
+ * A reply ends at a whole line. Only of one that is longer than the reply the rest is kept, and
+ * comes first the next time.
+ */
 static int stream_done(struct request *rq)
 {
     struct handle *handle = rq->handle;
-    size_t n = at_most(rq->size, rq->out.len);
+    size_t n = at_most(rq->size, rq->out.len), rest = rq->out.len - n;
+    int rc = rest ? text_charge(rq, rest) : 0;
 
     rq->slice = n > 0 ? rq->out.data : "";
     rq->slice_len = n;
-    if (n == rq->out.len)
-        return CALL_DONE;
-    handle->len = rq->out.len - n;
+    if (rc || !rest)
+        return rc;
+    handle->len = rest;
     handle->taken = 0;
-    handle->text = malloc(handle->len);
+    handle->text = malloc(rest);
     if (!handle->text)
         return err_set(&rq->call.err, E32, "no memory");
-    memcpy(handle->text, rq->out.data + n, handle->len);
+    memcpy(handle->text, rq->out.data + n, rest);
     return CALL_DONE;
 }
 
@@ -139,10 +143,8 @@ static bool stream_continue(struct request *rq)
     n = at_most(rq->size, handle->len - handle->taken);
     slice_copy(rq, handle->text + handle->taken, n);
     handle->taken += n;
-    if (handle->taken == handle->len) {
-        free(handle->text);
-        handle->text = NULL;
-    }
+    if (handle->taken == handle->len)
+        text_forget(rq);
     return true;
 }
 
@@ -167,6 +169,7 @@ static int stream_again(struct request *rq)
     return CALL_DONE;
 }
 
+/* Where it may not be kept there is no going back. */
 static void stream_keep(struct request *rq)
 {
     struct handle *handle = rq->handle;
@@ -174,21 +177,28 @@ static void stream_keep(struct request *rq)
     if (rq->slice_len == 0)
         return;
     free(handle->last);
-    handle->last = rq->slice_len <= BACK_MAX ? malloc(rq->slice_len) : NULL;
+    handle->last = NULL;
+    if (rq->slice_len <= BACK_MAX && text_charge(rq, rq->slice_len) == 0)
+        handle->last = malloc(rq->slice_len);
+    else
+        text_charge(rq, 0);
     handle->last_len = handle->last ? rq->slice_len : 0;
     if (handle->last)
         memcpy(handle->last, rq->slice, rq->slice_len);
+    rq->call.err.id = ERR_NONE;
     handle->base = rq->off + (off_t)rq->slice_len;
 }
 
 static int read_run(struct request *rq)
 {
     const struct file_row *row = rq->node.row;
+    int rc;
 
     rq->slice = NULL;
     rq->slice_len = 0;
-    if (!request_remembers(rq))
-        return err_set(&rq->call.err, E32, "no memory");
+    rc = request_remembers(rq);
+    if (rc)
+        return rc;
     if (!row->stream)
         return text_continue(rq) ? CALL_DONE : row->show(&rq->call);
     if (stream_is_elsewhere(rq))

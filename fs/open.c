@@ -44,6 +44,7 @@ static bool open_is_not_theirs(const struct request *rq)
 /* Its user is told why, as of an operation that failed. */
 static int open_refused(struct request *rq, struct handle *handle, int rc)
 {
+    engine_release(rq->fs->engine, &handle->open);
     handle_remove(&rq->fs->handles, handle);
     handle_free(handle);
     rq->call.open = NULL;
@@ -76,6 +77,9 @@ static int open_run(struct request *rq)
         rq->rights = NULL;
         if (row->begin && (rq->flags & O_ACCMODE) != O_WRONLY)
             row->begin(&rq->call);
+        rc = open_file_keep(&rq->call, 0);
+        if (rc < 0)
+            return open_refused(rq, handle, rc);
     }
     if (row->flags & FILE_FRESH)
         fs->metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
@@ -181,6 +185,7 @@ static int poll_run(struct request *rq)
 {
     struct fs *fs = rq->fs;
     struct call *call = &rq->call;
+    int rc;
 
     rq->revents = ALWAYS_READY;
     if (rq->gone) {
@@ -189,16 +194,14 @@ static int poll_run(struct request *rq)
     }
     if (!rq->node.row->poll)
         return CALL_DONE;
-    if (!request_remembers(rq))
-        return -ENOMEM;
+    rc = request_remembers(rq);
+    if (rc)
+        return rc;
     rq->revents = rq->node.row->poll(call);
     if (rq->node.row->stream && rq->handle->text) /* what did not fit into the last reply */
         rq->revents |= EPOLLIN | EPOLLRDNORM;
-    if (rq->poll) {
-        int rc = poll_add(&fs->park, rq->handle, rq);
-        if (rc)
-            return rc;
-    }
+    if (rq->poll && (rc = poll_add(&fs->park, rq->handle, rq)))
+        return rc;
     rq->poll = NULL; /* kept */
     return CALL_DONE;
 }

@@ -166,16 +166,26 @@ static void request_refresh(struct request *rq)
     call->rights = call->open ? call->open->rights : rq->rights;
 }
 
-bool request_remembers(struct request *rq)
+int request_remembers(struct request *rq)
 {
     struct handle *handle = rq->handle ? NULL : handle_make(&rq->fs->handles, rq->fh);
+    int rc;
 
-    if (handle) {
-        rq->handle = handle_ref(handle);
-        rq->call.open = &handle->open;
-        rq->call.open->instance = instance_id(rq->call.instance);
+    if (rq->handle)
+        return 0;
+    if (!handle)
+        return err_set(&rq->call.err, E32, "no memory");
+    rq->call.open = &handle->open;
+    rq->call.open->instance = instance_id(rq->call.instance);
+    rc = open_file_hold(&rq->call, NULL);
+    if (rc < 0) {
+        rq->call.open = NULL;
+        handle_remove(&rq->fs->handles, handle);
+        handle_free(handle);
+        return rc;
     }
-    return rq->handle;
+    rq->handle = handle_ref(handle);
+    return 0;
 }
 
 static int request_run(struct request *rq)

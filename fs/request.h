@@ -80,9 +80,9 @@ void request_thread_end(void);
 void request_dispatch(struct request *rq);
 /*
  * With the lock: the open file of rq gets a row, if it has none: from now on it remembers what it
- * has read. False: no memory.
+ * has read. 0; or P11, E32.
  */
-bool request_remembers(struct request *rq);
+int request_remembers(struct request *rq);
 /* In the pool: run the work of rq without the lock and go on; then serve whom that woke. */
 void request_work(struct request *rq);
 /* Without the lock: go on with requests that were parked and woken, or held long enough. */

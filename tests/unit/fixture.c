@@ -471,6 +471,7 @@ static void held_init(struct held *held)
         .gid = fx.rights->gid,
         .tid = fx.tid,
         .out = &held->out,
+        .room = 1 << 17,
         .interrupted = fx.interrupted,
         .now_ns = fx.host.now_ns,
     };

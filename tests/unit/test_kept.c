@@ -1,33 +1,25 @@
 /*
- * A text that is read in pieces is kept for its reader, and charged to who opened it.
+ * What an open file takes of memory, and texts that are kept for its reader, are charged to the
+ * user who opened it, and to the instance.
  */
 #include "tests/unit/unit.h"
 
-#include "core/files.h"
-#include "core/pmc.h"
+#include "core/engine.h"
+#include "core/instance.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+#define MIB (UINT64_C(1) << 20)
 
 static void setup(void)
 {
     fixture_open("sim_cpus=4 sim_rows=4");
-    recorders_on();
 }
 
 SUITE_SETUP(kept, setup, fixture_close);
-
-static uint64_t now(void)
-{
-    return fx.host.now_ns;
-}
-
-static void sampler(const char *name, const char *config)
-{
-    ck_assert_int_eq(pmc_make(name), 0);
-    accepted(name, "config", config);
-}
 
 static uint64_t charged(uid_t uid)
 {
@@ -36,74 +28,98 @@ static uint64_t charged(uid_t uid)
     return user ? user->log : 0;
 }
 
-static int fold(struct open_file *open, size_t room)
+static struct call call_of(struct open_file *open)
 {
-    struct buf out;
-    struct call call = {.engine = fx.engine,
-                        .instance = engine_root(fx.engine),
-                        .pmc = pmc_of("i"),
-                        .open = open,
-                        .rights = fx.rights,
-                        .out = &out,
-                        .room = room};
-
-    buf_init(&out, NULL, 0);
-    int rc = show_samples_folded(&call);
-    while (rc == CALL_WORK) {
-        struct work *work = call.work;
-
-        work->run(work);
-        rc = work->finish(&call, work);
-    }
-    buf_free(&out);
-    return rc < 0 ? rc : (int)open->kept_bytes;
+    return (struct call){.engine = fx.engine, .instance = engine_root(fx.engine), .open = open};
 }
 
-static void folded_sampler(void)
+/* Opened by uid 7, who is in so many groups. */
+static int opened(struct open_file *open, unsigned groups)
 {
-    sampler("i", "event=cycles freq=99 logsize=65536 target=100");
-    for (unsigned ip = 0x100; ip < 0x200; ip++)
-        tell_sample(now(), 100, ip);
-    accepted("i", "ctl", "stop");
+    struct call call = call_of(open);
+    struct rights *rights = fake_rights(7, false);
+    int rc;
+
+    *open = (struct open_file){.cut = false};
+    rights->n_groups = groups;
+    rights->groups = calloc(groups + 1, sizeof *rights->groups);
+    rc = open_file_hold(&call, rights);
+    if (rc)
+        rights_free(rights);
+    return rc;
 }
 
-TEST(a_text_that_is_kept_is_charged_to_who_opened_it)
+static void closed(struct open_file *open)
+{
+    engine_release(fx.engine, open);
+    open_file_clear(open);
+}
+
+static int keep(struct open_file *open, uint64_t bytes)
+{
+    struct call call = call_of(open);
+
+    return open_file_keep(&call, bytes);
+}
+
+TEST(an_open_file_is_charged_until_it_is_closed)
 {
     struct open_file file;
-    uint64_t before;
 
-    folded_sampler();
-    file_open(&file);
-    before = charged(0);
-    ck_assert_int_eq(fold(&file, 1 << 17), 0);
-    ck_assert_int_gt(fold(&file, 5), 5);
-    ck_assert_uint_eq(charged(0), before + file.kept_bytes);
-    ck_assert_int_eq(fold(&file, 1 << 17), 0);
-    ck_assert_uint_eq(charged(0), before);
-    fold(&file, 5);
-    ck_assert_uint_gt(charged(0), before);
-    file_close(&file);
-    ck_assert_uint_eq(charged(0), before);
+    ck_assert_int_eq(opened(&file, 0), 0);
+    const uint64_t one = charged(7);
+    ck_assert_uint_gt(one, 0);
+    ck_assert_int_eq(keep(&file, 5000), 0);
+    ck_assert_uint_eq(charged(7), one + 5000);
+    ck_assert_int_eq(keep(&file, 10), 0);
+    ck_assert_uint_eq(charged(7), one + 10);
+    closed(&file);
+    ck_assert_uint_eq(charged(7), 0);
 }
 
-TEST(who_may_keep_no_more_is_told)
+TEST(the_groups_of_an_opener_are_charged)
 {
     struct open_file file, other;
-    char limit[32];
 
-    folded_sampler();
-    file_open(&file);
-    file_open(&other);
-    const int len = fold(&file, 5);
+    ck_assert_int_eq(opened(&file, 0), 0);
+    const uint64_t one = charged(7);
+    ck_assert_int_eq(opened(&other, 65536), 0);
+    ck_assert_uint_ge(charged(7), 2 * one + 65536 * sizeof(gid_t));
+    closed(&other);
+    ck_assert_uint_eq(charged(7), one);
+    closed(&file);
+}
 
-    snprintf(limit, sizeof limit, "%llu", (unsigned long long)charged(0) + 5);
-    tune(TUNABLE_MAX_LOG_PER_USER, limit);
-    ck_assert_int_eq(fold(&other, 5), -EDQUOT);
-    ck_assert_int_eq(fold(&other, 1 << 17), 0); /* nothing is kept */
-    ck_assert_int_eq((int)file.kept_bytes, len);
-    file_close(&file);
-    ck_assert_int_eq(fold(&other, 5), len);
-    file_close(&other);
+TEST(beyond_the_limit_nothing_is_kept)
+{
+    struct open_file file, other;
+
+    tune(TUNABLE_MAX_LOG_PER_USER, "0");
+    ck_assert_int_eq(opened(&file, 0), 0);
+    ck_assert_int_eq(opened(&other, 0), 0);
+    ck_assert_int_eq(keep(&file, 15 * MIB), 0);
+    ck_assert_int_eq(keep(&other, 2 * MIB), -EDQUOT);
+    ck_assert_uint_eq(other.kept_bytes, 0);
+    ck_assert_int_eq(keep(&file, 0), 0);
+    ck_assert_int_eq(keep(&other, 2 * MIB), 0);
+    closed(&file);
+    closed(&other);
+    ck_assert_uint_eq(charged(7), 0);
+}
+
+TEST(only_so_many_files_are_open)
+{
+    struct open_file file[3];
+
+    tune(TUNABLE_MAX_OPEN_PER_USER, "2");
+    ck_assert_int_eq(opened(&file[0], 0), 0);
+    ck_assert_int_eq(opened(&file[1], 0), 0);
+    ck_assert_int_eq(opened(&file[2], 0), -EDQUOT);
+    closed(&file[2]);
+    closed(&file[1]);
+    ck_assert_int_eq(opened(&file[2], 0), 0);
+    closed(&file[0]);
+    closed(&file[2]);
 }
 
 TEST(what_is_kept_is_charged_in_the_next_worker)
@@ -111,18 +127,18 @@ TEST(what_is_kept_is_charged_in_the_next_worker)
     struct open_file file;
     struct buf line;
 
-    folded_sampler();
-    file_open(&file);
-    fold(&file, 5);
-    const uint64_t before = charged(0);
+    ck_assert_int_eq(opened(&file, 3), 0);
+    ck_assert_int_eq(keep(&file, 5000), 0);
+    const uint64_t before = charged(7);
     buf_init(&line, NULL, 0);
     open_file_print(&file, &line);
+    open_file_forget(fx.engine, &file);
     open_file_clear(&file);
     engine_reload();
     file = (struct open_file){.cut = false};
     ck_true(open_file_scan(&file, buf_text(&line), fx.engine));
     buf_free(&line);
-    ck_assert_uint_eq(charged(0), before);
-    file_close(&file);
-    ck_assert_uint_lt(charged(0), before);
+    ck_assert_uint_eq(charged(7), before);
+    closed(&file);
+    ck_assert_uint_eq(charged(7), 0);
 }

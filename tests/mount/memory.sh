@@ -1,0 +1,171 @@
+# shellcheck shell=bash disable=SC2016,SC2034
+# What open files make pmcfs remember is charged to their user and bounded; INTERFACE section 10.
+
+ALICES=(setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups --)
+
+# opens TREE N FILE: N times FILE of a PMC whose log has one long remark is opened, read and left half read.
+# Prints how many were opened, what refused one more, and by how many MiB the daemon grew.
+opens='
+import os, resource, sys
+tree, n, name, daemon = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+def resident():
+    with open(f"/proc/{daemon}/status") as f: return int([l for l in f if "VmRSS" in l][0].split()[1])
+with open(tree + "/p/samples", "wb", 0) as f: f.write(b"\1" * 65000 + b"\n")
+before, held, said = resident(), [], "none"
+try:
+    while len(held) < n:
+        held.append(os.open(tree + "/p/" + name, os.O_RDONLY | os.O_NONBLOCK))
+        os.read(held[-1], 65536)
+        os.read(held[-1], 1)
+except OSError as e: said = os.strerror(e.errno)
+print(len(held), said, (resident() - before) >> 10, sep=";")'
+opens() {
+    ulimit -n 20000
+    IFS=';' read -r OPENED SAID GREW < <("${ALICES[@]}" /usr/bin/python3 -B -I -c "$opens" "$@" "$DAEMON")
+    [[ $VARIANT != asan ]] || GREW=0 # it counts what is freed, too
+}
+
+# box LIMIT: an instance for ALICE, with that max_log
+box() {
+    mkdir "$M/instances/box"
+    chown "$ALICE:$ALICE" "$M/instances/box"
+    accepted "$M/admin/instances/box/max_log" "$1"
+}
+
+t_streams_that_are_half_read_are_charged_to_their_user() {
+    mount_pmcfs -o max_log_per_user=1000000
+    as "$ALICE" mkdir "$M/p"
+    opens "$M" 3000 samples
+    is "$SAID" "${STRERROR[EDQUOT]}" "opened $OPENED"
+    between "$OPENED" 50 250 'streams half read'
+    between "$GREW" 0 60 'MiB more'
+    like "$(as "$BOB" head -n 1 "$M/counts"; echo well)" 'well$'
+    like "$(as "$ALICE" head -n 1 "$M/p/samples")" ' initialize ' 'once they are closed'
+}
+
+t_streams_that_are_half_read_are_charged_to_their_instance() {
+    mount_pmcfs
+    box 1000000
+    as "$ALICE" mkdir "$M/instances/box/p"
+    opens "$M/instances/box" 1000 samples
+    is "$SAID" "${STRERROR[EDQUOT]}" "opened $OPENED"
+    between "$OPENED" 3 20 'streams half read'
+    between "$GREW" 0 8 'MiB more'
+    like "$(as "$ALICE" head -n 1 "$M/instances/box/p/samples")" ' initialize ' 'once they are closed'
+}
+
+t_many_open_streams_take_little() {
+    mount_pmcfs
+    as "$ALICE" mkdir "$M/p"
+    is "$(result_as "$ALICE" write "$M/p/event" page-faults)" ok
+    opens "$M" 10000 series
+    is "$OPENED $SAID" '10000 none'
+    between "$GREW" 0 30 'MiB more'
+}
+
+# Opens of the same file, until one is refused: their number and the sentence.
+t_so_many_files_are_open_and_no_more() {
+    mount_pmcfs -o max_open_per_user=20
+    as "$ALICE" mkdir "$M/p"
+    accepted "$M/p/config" event=page-faults
+    is "$("${ALICES[@]}" /usr/bin/python3 -B -I -c '
+import os, sys
+held, said = [], "none"
+try:
+    while len(held) < 100: held.append(os.open(sys.argv[1] + "/p/samples", os.O_RDONLY))
+except OSError as e: said = os.strerror(e.errno)
+print(len(held), said)' "$M")" "20 ${STRERROR[EDQUOT]}"
+    like "$(cat "$M/p/error")" '^EDQUOT P11 open: uid [0-9]+ has as many files open as one may have .max_open_per_user is 20.: close some'
+    is "$(as "$ALICE" cat "$M/p/count")" 0 'once they are closed'
+    is "$("${ALICES[@]}" /usr/bin/python3 -B -I -c '
+import os, sys
+held, said = [], "none"
+try:
+    while len(held) < 100:
+        held.append(os.open(sys.argv[1] + "/p/count", os.O_RDONLY))
+        os.read(held[-1], 100)
+except OSError as e: said = os.strerror(e.errno)
+print(len(held), said)' "$M")" "21 ${STRERROR[EDQUOT]}" 'of files that are read'
+}
+
+t_the_groups_of_an_opener_are_charged() {
+    mount_pmcfs -o max_log_per_user=0
+    as "$ALICE" mkdir "$M/p"
+    ulimit -n 20000
+    local said
+    said=$(/usr/bin/python3 -B -I -c '
+import os, sys
+os.setgroups(range(100000, 165536))
+os.setresgid(*[int(sys.argv[2])] * 3)
+os.setresuid(*[int(sys.argv[2])] * 3)
+held, said = [], "none"
+try:
+    while len(held) < 1000: held.append(os.open(sys.argv[1] + "/p/config", os.O_WRONLY))
+except OSError as e: said = os.strerror(e.errno)
+print(len(held), said)' "$M" "$ALICE")
+    between "${said%% *}" 50 70 "$said"
+    like "$said" "${STRERROR[EDQUOT]}"
+}
+
+# ---- replies end at a whole line ----
+
+# remarks PMC: lines of many lengths, which make more than one reply
+remarks() {
+    python3 -c '
+import sys
+with open(sys.argv[1], "wb", 0) as f:
+    for n in range(1500): f.write(b"%d-" % n + b"\2" * (n * 37 % 600) + b"\n")' "$M/$1/samples"
+}
+
+t_a_log_reads_the_same_in_pieces_of_any_size() {
+    mount_pmcfs
+    mkdir "$M/p"
+    remarks p
+    local size whole
+    cat "$M/p/samples" >"$T/whole"
+    is "$(grep -c ' user text=[0-9]*-' "$T/whole")" 1500
+    for size in 7 100 1000 4096 5000 65536 131072; do
+        cmp "$T/whole" <(dd if="$M/p/samples" bs="$size" 2>/dev/null) || die "in pieces of $size"
+    done
+    cp "$M/p/samples" "$T/copy"
+    cmp "$T/whole" "$T/copy"
+    cmp <(cat "$T/whole" "$T/whole") <(cat "$M/p/samples" "$M/p/samples")
+    cmp <(head -n 3 "$T/whole") <(head -n 3 "$M/p/samples")
+    cmp "$T/whole" <(while read -r line; do printf '%s\n' "$line"; done <"$M/p/samples")
+    is "$(dd if="$M/p/samples.perf" bs=100 status=none | head -c 8)" PERFILE2
+}
+
+t_a_reply_ends_at_a_line() {
+    mount_pmcfs
+    mkdir "$M/p"
+    remarks p
+    is "$(/usr/bin/python3 -B -I -c '
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+ends = set()
+while True:
+    piece = os.read(fd, 8000)
+    if not piece: break
+    ends.add(piece[-1:])
+print(ends)' "$M/p/samples")" "{b'\\n'}"
+}
+
+# The line stays where it is: who reads with more room has it all the same.
+t_a_line_that_may_not_be_kept_is_not_lost() {
+    mount_pmcfs
+    box 100000
+    as "$ALICE" mkdir "$M/instances/box/p"
+    is "$("${ALICES[@]}" /usr/bin/python3 -B -I -c '
+import os, sys
+path = sys.argv[1]
+with open(path, "wb", 0) as f: f.write(b"\1" * 3000 + b"\n")
+held, said = [], "none"
+while said == "none" and len(held) < 1000:
+    held.append(os.open(path, os.O_RDONLY))
+    try:
+        os.read(held[-1], 1000)
+        os.read(held[-1], 10)
+    except OSError as e: said = os.strerror(e.errno)
+line = os.read(held[-1], 65536)
+print(said, line.count(b"\\001"), line[-1:])' "$M/instances/box/p/samples")" "${STRERROR[EDQUOT]} 3000 b'\\n'"
+}
