@@ -81,14 +81,25 @@ static int check_counts(struct change *change)
     return 0;
 }
 
+static bool has_processes(const struct change *change, const struct mode_row *mode)
+{
+    bool any = pmc_live_links(change->pmc) > 0;
+
+    for (unsigned i = 0; i < change->n_wanted; i++)
+        any |= !change->wanted[i].word.remove;
+    return any && !mode->system;
+}
+
 int check_places(struct change *change)
 {
     const struct mode_row *mode = &mode_table[change->effective];
     const struct settings *want = &change->want;
+    const bool processes = has_processes(change, mode);
 
     for (unsigned key = 0; key < KEYS; key++) {
         bool misplaced = (key_table[key].place == PLACE_SAMPLING && !mode->sampling) ||
-                         (key_table[key].place == PLACE_PROCESS && mode->system);
+                         (key_table[key].place == PLACE_PROCESS && mode->system) ||
+                         (key_table[key].place == PLACE_CPUS && processes);
         struct buf value;
         char room[64];
 

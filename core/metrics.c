@@ -1,6 +1,7 @@
 /*
  * The tables of many PMCs: counts, and metrics.prom (Prometheus text format 0.0.4). Only PMCs that
- * the reader may read; one family after the other, no label per target or CPU.
+ * the reader may read; one family after the other. No label per process or thread, and one per CPU
+ * only where metrics=cpu asks for it.
  */
 #include "core/access.h"
 #include "core/count.h"
@@ -101,17 +102,26 @@ static void label(struct buf *out, const char *name, const char *value)
     buf_char(out, '"');
 }
 
-/* Inside, the instance is as nameless as the root. */
+static void label_next(struct buf *out, const char *name, const char *value)
+{
+    buf_char(out, ',');
+    label(out, name, value);
+}
+
 static void sample_begin(const struct call *call, const char *name, const struct looked *item)
 {
-    const struct instance *in = item->pmc->instance;
-    struct buf *out = call->out;
+    buf_str(call->out, name);
+    buf_char(call->out, '{');
+    label(call->out, "pmc", item->pmc->name);
+}
 
-    buf_str(out, name);
-    buf_char(out, '{');
-    label(out, "instance", in == call->instance ? "" : in->name);
-    buf_char(out, ',');
-    label(out, "pmc", item->pmc->name);
+/* Inside, the instance is as nameless as the root. (Prometheus's own label is `instance`.) */
+static void label_subtree(const struct call *call, const struct looked *item)
+{
+    const struct instance *in = item->pmc->instance;
+
+    if (in != call->instance)
+        label_next(call->out, "subtree", in->name);
 }
 
 static void number(struct buf *out, const char *name, const char *type, const char *help,
@@ -132,30 +142,84 @@ static void event_labels(struct buf *out, const struct set *set, unsigned at)
 
     for (unsigned i = 0; i < at; i++)
         before += strcmp(set->event[i].written, written) == 0;
-    buf_char(out, ',');
-    label(out, "event", written);
+    label_next(out, "event", written);
     if (before)
         buf_printf(out, ",index=\"%u\"", before);
 }
 
-static void print_values(const struct call *call, struct look *look)
+/* One line; cpu -1: it is of no single CPU. */
+static void print_value(const struct call *call, const struct looked *item, unsigned i, int cpu,
+                        uint64_t value)
 {
+    const struct event *event = &item->set->event[i];
     struct buf *out = call->out;
 
-    family(out, "pmcfs_count_total", "counter", "Events counted by a PMC.");
+    sample_begin(call, "pmcfs_count_total", item);
+    event_labels(out, item->set, i);
+    label_next(out, "scope", mode_table[item->pmc->effective].system ? "system" : "process");
+    label_subtree(call, item);
+    if (event->unit[0])
+        label_next(out, "unit", event->unit);
+    if (cpu >= 0)
+        buf_printf(out, ",cpu=\"%d\"", cpu);
+    buf_str(out, "} ");
+    buf_u64(out, value);
+    buf_char(out, '\n');
+}
+
+/* What all links on this CPU counted, one that was taken back and is there again included. */
+static uint64_t cpu_value(const struct looked *item, unsigned cpu, unsigned i)
+{
+    uint64_t sum = 0;
+
+    for (unsigned l = 0; l < item->links->n; l++)
+        if (item->links->link[l]->kind == TARGET_CPU && item->links->link[l]->cpu == cpu)
+            sum += count_shown(item->pmc, item->link[l], i);
+    return sum;
+}
+
+static bool cpu_is_first(const struct links *links, unsigned at)
+{
+    for (unsigned l = 0; l < at; l++)
+        if (links->link[l]->kind == TARGET_CPU && links->link[l]->cpu == links->link[at]->cpu)
+            return false;
+    return links->link[at]->kind == TARGET_CPU;
+}
+
+/*
+ * A line per CPU; what is of none (the initial value, cgroups, CPUs that were taken back) has one
+ * without the label, so that the lines add up to the count.
+ */
+static void print_cpus(const struct call *call, const struct looked *item, unsigned i)
+{
+    uint64_t rest = count_shown(item->pmc, item->total, i);
+    bool any = false;
+
+    for (unsigned l = 0; l < item->links->n; l++) {
+        unsigned cpu = item->links->link[l]->cpu;
+
+        if (!cpu_is_first(item->links, l))
+            continue;
+        uint64_t value = cpu_value(item, cpu, i);
+        print_value(call, item, i, (int)cpu, value);
+        rest -= value;
+        any = true;
+    }
+    if (rest || !any)
+        print_value(call, item, i, -1, rest);
+}
+
+static void print_values(const struct call *call, struct look *look)
+{
+    family(call->out, "pmcfs_count_total", "counter", "Events counted by a PMC.");
     for (unsigned p = 0; p < look->n; p++) {
         const struct looked *item = &look->item[p];
 
         for (unsigned i = 0; item_valid(item) && i < item->set->n; i++) {
-            sample_begin(call, "pmcfs_count_total", item);
-            event_labels(out, item->set, i);
-            buf_char(out, ',');
-            label(out, "unit", item->set->event[i].unit);
-            buf_char(out, ',');
-            label(out, "scope", mode_table[item->pmc->effective].system ? "system" : "process");
-            buf_str(out, "} ");
-            buf_u64(out, count_shown(item->pmc, item->total, i));
-            buf_char(out, '\n');
+            if (item->pmc->settings.value[KEY_METRICS] == METRICS_CPU)
+                print_cpus(call, item, i);
+            else
+                print_value(call, item, i, -1, count_shown(item->pmc, item->total, i));
         }
     }
 }
@@ -188,8 +252,7 @@ static void value_lost(const struct looked *item, struct buf *out)
 
 static void value_state(const struct looked *item, struct buf *out)
 {
-    buf_char(out, ',');
-    label(out, "state", state_table[item->pmc->state].name);
+    label_next(out, "state", state_table[item->pmc->state].name);
     buf_str(out, "} 1");
 }
 
@@ -260,6 +323,7 @@ static int print_metrics(struct call *call, struct look *look)
             if (per_pmc[f].always ? pmc_released(item->pmc) : !item_valid(item))
                 continue;
             sample_begin(call, per_pmc[f].name, item);
+            label_subtree(call, item);
             per_pmc[f].value(item, out);
             buf_char(out, '\n');
         }

@@ -76,6 +76,8 @@ const struct key_row key_table[KEYS] = {
                      "size of this PMC's log, within the default", "nbuffers × logbuffersize"},
     [KEY_NOTIFY] = {"notify", "N, off", "off", PLACE_ANY, false,
                     "poll on count tells once N more were counted", "CPC_OVF_NOTIFY_EMT"},
+    [KEY_METRICS] = {"metrics", "sum, cpu", "sum", PLACE_CPUS, false,
+                     "lines of metrics.prom: one for the PMC, or one for each CPU it counts", ""},
     [KEY_LIFETIME] = {"lifetime", "mount, owner, open", "mount", PLACE_ANY, false,
                       "released with the mount, the writing process, or the open file",
                       "owner process"},
@@ -116,6 +118,7 @@ static const struct shape_row {
     [KEY_LOG] = {SHAPE_SWITCH, 0, 1, 1, NULL},
     [KEY_LOGSIZE] = {SHAPE_OFF_NUMBER, 4096, UINT64_C(1) << 40, UINT64_MAX, "default"},
     [KEY_NOTIFY] = {SHAPE_OFF_NUMBER, 1, INT64_MAX, UINT64_MAX, "off"},
+    [KEY_METRICS] = {SHAPE_WORDS, 0, 1, METRICS_SUM, NULL},
     [KEY_LIFETIME] = {SHAPE_WORDS, 0, 2, LIFETIME_MOUNT, NULL},
 };
 

@@ -54,6 +54,7 @@ enum key {
     KEY_LOG,
     KEY_LOGSIZE,
     KEY_NOTIFY,
+    KEY_METRICS,
     KEY_LIFETIME,
     KEY_TARGET,
     KEYS
@@ -64,6 +65,10 @@ enum {
     CALLCHAIN_ON,
     CALLCHAIN_USER,
     CALLCHAIN_KERNEL
+};
+enum {
+    METRICS_SUM,
+    METRICS_CPU
 };
 enum {
     LIFETIME_MOUNT,
@@ -78,6 +83,7 @@ struct key_row {
     enum {
         PLACE_ANY,
         PLACE_PROCESS,
+        PLACE_CPUS, /* not once there are processes: the mode follows the targets */
         PLACE_SAMPLING
     } place;    /* modes in which it means something */
     bool opens; /* a change opens the counters anew */

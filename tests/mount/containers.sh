@@ -160,7 +160,7 @@ t_root_of_a_container_with_many_users_reads_what_they_have() {
     for dir in "$M" "$M/instances/one"; do
         is "$(many_users "cd '$dir'; set -- a w; $readable")" w
         is "$(many_users "cut -f 1 '$dir/counts'" | grep -v /)" w
-        is "$(many_users "grep -c '^pmcfs_count_total{instance=\"\",' '$dir/metrics.prom'")" 1
+        is "$(many_users "grep -c '^pmcfs_count_total{.*scope=.process.} ' '$dir/metrics.prom'")" 1
     done
     is "$(many_users "cut -f 1 '$M/counts'" | xargs)" 'instances/one/w w'
     chmod 1700 "$M/instances/one"

@@ -422,9 +422,9 @@ t_the_roots_tables_have_what_the_reader_may_read() {
     instance one "$ALICE"
     inside one "$ALICE" a "event=cycles target=${PID_OF[p]}"
     is "$(cut -f 1,2 "$M/counts")" "$(printf 'instances/one/a\tcycles')"
-    grep -q '^pmcfs_count_total{instance="one",pmc="a",event="cycles",unit="",scope="process"} [0-9]' "$M/metrics.prom"
-    grep -q '^pmcfs_state{instance="one",pmc="a",state="running"} 1' "$M/metrics.prom"
-    grep -q '^pmcfs_count_total{instance="",pmc="a",event="cycles",unit="",scope="process"} [0-9]' "$M/instances/one/metrics.prom"
+    grep -q '^pmcfs_count_total{pmc="a",event="cycles",scope="process",subtree="one"} [0-9]' "$M/metrics.prom"
+    grep -q '^pmcfs_state{pmc="a",subtree="one",state="running"} 1' "$M/metrics.prom"
+    grep -q '^pmcfs_count_total{pmc="a",event="cycles",scope="process"} [0-9]' "$M/instances/one/metrics.prom"
     is "$(cut -f 1,2 "$M/instances/one/counts")" "$(printf 'a\tcycles')"
     as "$ALICE" chmod 755 "$M/instances/one/a"
     is "$(as "$BOB" cut -f 1 "$M/counts")" instances/one/a

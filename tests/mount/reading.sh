@@ -140,12 +140,13 @@ for line in open(sys.argv[1] + "/metrics.prom"):
             last = name
         seen.add((name, m.group(2)))
 P
-    grep -q '^pmcfs_count_total{instance="",pmc="a",event="page-faults",unit="",scope="process"} [0-9]' "$M/metrics.prom"
-    is "$(sed -n 's/^pmcfs_count_total{instance="",pmc="twice",//p' "$M/metrics.prom")" \
-        'event="page-faults",unit="",scope="process"} 1
-event="page-faults",index="1",unit="",scope="process"} 2
-event="page_faults",unit="",scope="process"} 3
-event="page-faults",index="2",unit="",scope="process"} 4'
+    grep -q '^pmcfs_count_total{pmc="a",event="page-faults",scope="process"} [0-9]' "$M/metrics.prom"
+    grep -q '^pmcfs_count_total{pmc="b",event="task-clock",scope="system",unit="ns"} [0-9]' "$M/metrics.prom"
+    is "$(sed -n 's/^pmcfs_count_total{pmc="twice",//p' "$M/metrics.prom")" \
+        'event="page-faults",scope="process"} 1
+event="page-faults",index="1",scope="process"} 2
+event="page_faults",scope="process"} 3
+event="page-faults",index="2",scope="process"} 4'
     for name in pmcfs_enabled_seconds_total pmcfs_running_seconds_total pmcfs_partial \
         pmcfs_lost_records_total pmcfs_state; do
         grep -q "^$name{.*pmc=\"b\"" "$M/metrics.prom" || die "no $name of b"
@@ -154,11 +155,83 @@ event="page-faults",index="2",unit="",scope="process"} 4'
     is "$(grep -c 'pid:\|cpu:' "$M/metrics.prom" || :)" 0
 }
 
+# What Prometheus's own libraries and tools say of it: its parser, and promtool where it is installed.
+t_metrics_please_prometheus() {
+    mount_pmcfs
+    mkdir "$M/instances/web"
+    pmc a event=page-faults event=task-clock target=cpu0 metrics=cpu
+    pmc instances/web/b event=page-faults 'count=7'
+    python <<'P'
+import sys
+from prometheus_client.parser import text_string_to_metric_families
+samples = {}
+for family in text_string_to_metric_families(open(sys.argv[1] + "/metrics.prom").read()):
+    assert family.documentation and family.type in ("counter", "gauge"), family
+    for sample in family.samples:
+        key = (sample.name, tuple(sorted(sample.labels.items())))
+        assert key not in samples, "twice: %s" % (key,)
+        assert all(sample.labels.values()), "an empty label: %s" % (key,)
+        assert not {"instance", "job"} & set(sample.labels), "a label of Prometheus: %s" % (key,)
+        assert (family.type == "counter") == sample.name.endswith("_total"), sample.name
+        samples[key] = sample.value
+label = {"pmc": "b", "event": "page-faults", "scope": "process", "subtree": "web"}
+assert samples["pmcfs_count_total", tuple(sorted(label.items()))] == 7
+P
+    [[ ! $(type -P promtool) ]] || is "$(promtool check metrics <"$M/metrics.prom" 2>&1)" ''
+}
+
+# lines_of PMC EVENT: the label cpu and the value of each line, "-" for no label.
+lines_of() {
+    sed -n "s/^pmcfs_count_total{pmc=\"$1\",event=\"$2\",scope=\"system\"} /- /p
+        s/^pmcfs_count_total{pmc=\"$1\",event=\"$2\",scope=\"system\",cpu=\"\([0-9]*\)\"} /\1 /p" "$M/metrics.prom"
+}
+
+t_metrics_of_each_cpu() {
+    mount_pmcfs -o backend=sim,sim_cpus=4,sim_rows=4
+    cpus_of() { lines_of "$@" | cut -d ' ' -f 1 | xargs; }
+    added() { lines_of a cycles | awk '{n += $2} END {printf "%d\n", n}'; }
+    pmc a event=cycles event=page-faults
+    accepted "$M/a/config" 'metrics=cpu' # before it is known what it counts
+    accepted "$M/a/target" 'cpu0 cpu2-3'
+    pmc b event=cycles target=all
+    accepted "$M/a/ctl" stop
+    is "$(cpus_of a cycles)" '0 2 3'
+    is "$(cpus_of a page-faults)" '0 2 3'
+    is "$(cpus_of b cycles)" -
+    is "$(added)" "$(head -n 1 "$M/a/count")"
+    is "$(grep -c '^pmcfs_enabled_seconds_total{pmc="a"}' "$M/metrics.prom")" 1
+    # What is of no CPU any more has a line without the label: they add up all the same.
+    accepted "$M/a/target" -cpu2
+    is "$(cpus_of a cycles)" '0 3 -'
+    is "$(added)" "$(head -n 1 "$M/a/count")"
+    accepted "$M/a/target" cpu2
+    is "$(cpus_of a cycles)" '0 3 2 -'
+    cp "$M/a/config" "$T/config"
+    mkdir "$M/c"
+    accepted "$M/c/config" "$(cat "$T/config")"$'\n'
+    is "$(cpus_of c cycles)" '0 3 2'
+    accepted "$M/a/config" metrics=sum
+    is "$(cpus_of a cycles)" -
+}
+
+t_metrics_of_each_cpu_have_no_place_where_there_are_processes() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    ctl a stop
+    refused EINVAL P07 "$M/a/config" metrics=cpu
+    like "$(cat "$M/a/error")" 'metrics=cpu has no place in mode process-counting'
+    pmc b event=page-faults metrics=cpu
+    refused EINVAL P07 "$M/b/target" "${PID_OF[p]}"
+    is "$(cat "$M/b/target")" ''
+    accepted "$M/b/target" cpu0
+}
+
 t_the_state_of_a_pmc_is_among_the_metrics_before_it_has_an_event() {
     mount_pmcfs
     mkdir "$M/a"
-    is "$(grep 'pmc="a"' "$M/metrics.prom")" 'pmcfs_lost_records_total{instance="",pmc="a"} 0
-pmcfs_state{instance="",pmc="a",state="new"} 1'
+    is "$(grep 'pmc="a"' "$M/metrics.prom")" 'pmcfs_lost_records_total{pmc="a"} 0
+pmcfs_state{pmc="a",state="new"} 1'
 }
 
 t_one_open_of_the_metrics_is_one_text() {

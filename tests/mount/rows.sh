@@ -245,7 +245,7 @@ t_lost_hardware_is_seen() {
     fails_with EIO "cat $M/a/count"
     is "$(state a)" lost
     like "$(cat "$M/a/error")" '^EIO P21 count: '
-    grep -qx 'pmcfs_state{instance="",pmc="a",state="lost"} 1' "$M/metrics.prom"
+    grep -qx 'pmcfs_state{pmc="a",state="lost"} 1' "$M/metrics.prom"
     like "$(status a partial)" '^(1|yes)$'
     grep -q 'cpu:0' "$M/a/detail"
     ctl a start

@@ -238,6 +238,8 @@ TEST(words_mean_their_place_in_the_table)
         {KEY_CALLCHAIN, "on", CALLCHAIN_ON},
         {KEY_CALLCHAIN, "user", CALLCHAIN_USER},
         {KEY_CALLCHAIN, "kernel", CALLCHAIN_KERNEL},
+        {KEY_METRICS, "sum", METRICS_SUM},
+        {KEY_METRICS, "cpu", METRICS_CPU},
         {KEY_LIFETIME, "mount", LIFETIME_MOUNT},
         {KEY_LIFETIME, "owner", LIFETIME_OWNER},
         {KEY_LIFETIME, "open", LIFETIME_OPEN},
