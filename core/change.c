@@ -45,6 +45,7 @@ void change_free(struct change *change)
     for (unsigned i = 0; i < change->n_names; i++)
         free(change->names[i]);
     free(change->names);
+    free(change->metrics);
     for (unsigned i = 0; i < change->n_wanted; i++) {
         target_word_clear(&change->wanted[i].word);
         free(change->wanted[i].cgroup);

@@ -95,6 +95,7 @@ struct change {
     uint32_t given;       /* keys of this command */
     char **names;         /* events as written */
     unsigned n_names;
+    char *metrics; /* those that named some of them, as written, or NULL */
     struct wanted *wanted;
     unsigned n_wanted;
     bool additive; /* targets attached already are left as they are (config) */

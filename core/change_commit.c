@@ -199,6 +199,7 @@ static void commit_reset(struct change *change)
         kept->link->missed = false;
     }
     pmc_miss_nothing(pmc);
+    pmc->ran_ns = 0;
     change->forget_ended = true;
     commit_initial(change, pmc->base);
     pmc->epoch++;
@@ -242,13 +243,18 @@ static void commit_set(struct change *change)
 
     set_unref(pmc->set);
     pmc->set = set_ref(change->set);
+    if (change->n_names) {
+        free(pmc->metrics);
+        pmc->metrics = change->metrics;
+        change->metrics = NULL;
+    }
     free(pmc->base);
     pmc->base = change->base;
     change->base = NULL;
     commit_initial(change, pmc->base);
     pmc->state = PMC_ALLOCATED;
     pmc->had_target = false;
-    pmc->first_start_ns = pmc->started_ns = 0;
+    pmc->first_start_ns = pmc->started_ns = pmc->ran_ns = 0;
     pmc_miss_nothing(pmc);
     pmc->raced = false;
     pmc->left_out = 0;
@@ -287,6 +293,8 @@ static void commit_state(struct change *change, enum pmc_state after)
     struct pmc *pmc = change->pmc;
     uint64_t now = change->engine->host->now_ns(change->engine->host_state);
 
+    if (state_table[after].open)
+        pmc->ran_ns = pmc_elapsed_ns(pmc, now);
     if (starts_run(change, after)) {
         pmc->started_ns = now;
         pmc->epoch++; /* what was read before says nothing about this run */

@@ -1,6 +1,7 @@
 /*
  * The text of a command becomes a struct change: settings, names of events, words of targets.
  */
+#include "core/metric.h"
 #include "core/plan.h"
 
 #include <errno.h>
@@ -49,6 +50,50 @@ static int add_name(struct change *change, struct word word, struct err *err)
     return 0;
 }
 
+/* An event that a metric needs: once, whoever asked for it. */
+static int add_needed(void *arg, const char *name, struct err *err)
+{
+    struct change *change = arg;
+
+    for (unsigned i = 0; i < change->n_names; i++)
+        if (strcmp(change->names[i], name) == 0)
+            return 0;
+    return add_name(change, (struct word){name, strlen(name)}, err);
+}
+
+/* An event, or the events of a metric, whose word is kept beside them. */
+static int add_event(struct change *change, struct word word, struct err *err)
+{
+    struct word before;
+    struct scan scan;
+    struct buf words;
+    unsigned n = 0;
+
+    if (!metric_is(word))
+        return add_name(change, word, err);
+    int rc = check_name(word, err);
+    if (rc == 0)
+        rc = metric_events(word, add_needed, change, err);
+    if (rc)
+        return rc;
+    buf_init(&words, NULL, 0);
+    scan_init(&scan, change->metrics ? change->metrics : "",
+              change->metrics ? strlen(change->metrics) : 0);
+    for (; scan_word(&scan, &before); n++) {
+        if (before.len == word.len && memcmp(before.p, word.p, word.len) == 0)
+            continue;
+        buf_add(&words, before.p, before.len);
+        buf_char(&words, ' ');
+    }
+    buf_add(&words, word.p, word.len);
+    free(change->metrics);
+    change->metrics = words.failed ? NULL : strdup(buf_text(&words));
+    buf_free(&words);
+    if (n >= SET_MAX)
+        return err_set(err, P28, "a set has at most %d metrics", SET_MAX);
+    return change->metrics ? 0 : err_set(err, E32, "no memory");
+}
+
 static int add_target(struct change *change, struct word word, struct err *err)
 {
     struct wanted *grown = plan_room(change->wanted, change->n_wanted, sizeof *grown);
@@ -84,7 +129,7 @@ static int parse_config(struct change *change, struct scan *scan, struct err *er
             return err_set(err, P02, "%s= has no value: %s (pmcfs(8))", key_table[key].name,
                            key_table[key].values);
         if (key == KEY_EVENT)
-            rc = add_name(change, value, err);
+            rc = add_event(change, value, err);
         else if (key == KEY_TARGET)
             rc = add_target(change, value, err);
         else
@@ -101,7 +146,7 @@ static int parse_words(struct change *change, struct scan *scan, struct err *err
 
     while (rc == 0 && scan_word(scan, &word)) {
         if (strcmp(change->file, "event") == 0)
-            rc = add_name(change, word, err);
+            rc = add_event(change, word, err);
         else
             rc = add_target(change, word, err);
     }

@@ -196,7 +196,9 @@ static bool same_names(const struct change *change)
 {
     const struct set *set = change->pmc->set;
 
-    if (!set || set->n != change->n_names)
+    if (!set || set->n != change->n_names ||
+        strcmp(change->pmc->metrics ? change->pmc->metrics : "",
+               change->metrics ? change->metrics : "") != 0)
         return false;
     for (unsigned i = 0; i < set->n; i++)
         if (strcmp(set->event[i].written, change->names[i]) != 0)

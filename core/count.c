@@ -21,6 +21,24 @@ uint64_t count_shown(const struct pmc *pmc, const struct tally *tally, unsigned 
     return tally->value[pmc->settings.value[KEY_MULTIPLEX] ? pmc_events(pmc) + i : i];
 }
 
+void count_for_metrics(const struct pmc *pmc, const struct tally *tally, const uint64_t *last,
+                       uint64_t now_ns, struct counted *out)
+{
+    const struct settings *settings = &pmc->settings;
+
+    for (unsigned i = 0; i < pmc_events(pmc); i++) {
+        uint64_t from = last ? last[i] : i < settings->n_counts ? settings->counts[i] : 0;
+
+        out->events[i] = pmc_plan_event(&pmc->set->event[i], settings, pmc->kernel);
+        out->value[i] = (int64_t)(count_shown(pmc, tally, i) - from);
+    }
+    out->reading = (struct metric_reading){.events = out->events,
+                                           .value = out->value,
+                                           .n = pmc_events(pmc),
+                                           .enabled_ns = tally->enabled_ns,
+                                           .elapsed_ns = pmc_elapsed_ns(pmc, now_ns)};
+}
+
 unsigned count_cost(const struct pmc *pmc)
 {
     unsigned cost = 0;

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "core/metric.h"
 #include "core/pmc.h"
 
 #define COST_SMALL 8 /* system calls that a read may make under the lock */
@@ -25,6 +26,16 @@ int count_now(struct pmc *pmc, struct total *total, struct err *err);
 bool tally_partial(const struct tally *tally);
 /* The value that `count` shows of event i: raw, or the estimate with multiplex=on. */
 uint64_t count_shown(const struct pmc *pmc, const struct tally *tally, unsigned i);
+
+/* What was counted since the initial value, or since `last` (a value for each event), for metrics;
+ * enabled_ns and elapsed_ns are those of the whole. */
+struct counted {
+    struct metric_reading reading;
+    struct plan_event events[SET_MAX];
+    int64_t value[SET_MAX];
+};
+void count_for_metrics(const struct pmc *pmc, const struct tally *tally, const uint64_t *last,
+                       uint64_t now_ns, struct counted *out);
 
 /* One PMC of a look. */
 struct looked {

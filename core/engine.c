@@ -5,6 +5,7 @@
 
 #include "core/change.h"
 #include "core/foreign.h"
+#include "core/metric.h"
 #include "core/rests.h"
 
 #include <assert.h>
@@ -302,6 +303,8 @@ static void listing_run(struct work *work)
     if (listing->same)
         return;
     listing->rc = backend->list(state, &listing->catalog, &listing->err);
+    if (listing->rc == 0)
+        metrics_list(backend, state, &listing->catalog);
     if (listing->rc == 0)
         listing->rc = catalog_finish(&listing->catalog);
 }

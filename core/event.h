@@ -33,6 +33,7 @@ struct event {
     bool whole;           /* raised by the kernel itself: user and kernel cannot be told apart */
     bool needs_kernel;    /* counting it at all needs the right to kernel mode (tracepoints) */
     enum event_said user, kernel;
+    char generic[32];                /* the kernel's generic name of what it counts, or "" */
     char unit[16];                   /* "" when it is a plain count */
     double scale;                    /* value * scale is in unit; 1 without one */
     uint64_t code[EVENT_CODE_WORDS]; /* the backend's own encoding; the first two are what

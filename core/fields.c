@@ -52,6 +52,8 @@ static const struct field pmc_fields[] = {
     FIELD(struct pmc, change),
     FIELD(struct pmc, first_start_ns),
     FIELD(struct pmc, started_ns),
+    FIELD(struct pmc, ran_ns),
+    FIELD(struct pmc, metrics),
     FIELD(struct pmc, wants_all),
     FIELD(struct pmc, held_by),
     FIELD(struct pmc, left_out),
@@ -85,6 +87,7 @@ const struct saved saved_pmc_rest = SAVED("", pmc_rest_fields);
 static const struct field event_fields[] = {
     FIELD(struct event, written),
     FIELD(struct event, resolved),
+    CHARS(struct event, generic),
     CHARS(struct event, unit),
     FIELD(struct event, scale),
     FIELD(struct event, class_index),

@@ -15,6 +15,7 @@ int show_target(struct call *call);
 int show_ctl(struct call *call);
 int show_count(struct call *call);
 int show_detail(struct call *call);
+int show_ratios(struct call *call);
 int show_status(struct call *call);
 int show_error(struct call *call);
 int stream_series(struct call *call);

@@ -3,6 +3,7 @@
  */
 #include "core/engine.h"
 #include "core/files.h"
+#include "core/metric.h"
 #include "core/pmc.h"
 
 #include <errno.h>
@@ -290,8 +291,11 @@ static void description_run(struct work *work)
 {
     struct description *d = (struct description *)work;
 
-    d->rc =
-        d->engine->backend->describe(d->engine->backend_state, d->class_name, d->event, &d->text);
+    if (strcmp(d->class_name, METRIC_CLASS) == 0)
+        d->rc = metric_describe(d->event, &d->text);
+    else
+        d->rc =
+            d->engine->backend->describe(d->engine->backend_state, d->class_name, d->event, &d->text);
 }
 
 static int description_finish(struct call *call, struct work *work)

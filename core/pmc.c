@@ -127,6 +127,7 @@ void pmc_unref(struct pmc *pmc)
     user_unref(pmc->engine, pmc->user);
     user_unref(pmc->engine, pmc->share);
     set_unref(pmc->set);
+    free(pmc->metrics);
     settings_clear(&pmc->settings);
     free(pmc->base);
     free(pmc->error);
@@ -246,6 +247,13 @@ void pmc_changed(struct pmc *pmc)
     pmc->change++;
     pmc->changed_ns = pmc->engine->host->realtime_ns(pmc->engine->host_state);
     pmc_wake(pmc);
+}
+
+uint64_t pmc_elapsed_ns(const struct pmc *pmc, uint64_t now_ns)
+{
+    bool runs = !state_table[pmc->state].open && now_ns > pmc->started_ns;
+
+    return pmc->ran_ns + (runs ? now_ns - pmc->started_ns : 0);
 }
 
 void pmc_set_state(struct pmc *pmc, enum pmc_state state)

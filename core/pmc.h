@@ -93,6 +93,7 @@ struct pmc {
     uint64_t change;         /* grows with each change of state or targets */
     uint64_t first_start_ns; /* CLOCK_MONOTONIC of the first start, 0: never */
     uint64_t started_ns;     /* of the present run; series' steps count from here */
+    uint64_t ran_ns;         /* from start to stop, of the runs before this one */
     struct settings settings;
     enum mode effective;   /* settings.mode, or what was asked otherwise */
     bool kernel;           /* kernel mode is counted, for events that say nothing */
@@ -101,6 +102,7 @@ struct pmc {
     uint64_t cpus_serial;  /* `all`: the engine's when it was looked at */
     uint64_t cpus_refused; /* following the CPUs failed at this one: not again before the next */
     struct set *set;       /* NULL: new */
+    char *metrics;         /* words "metric/…" of `event` that named its events, or NULL */
     struct links *links;   /* never NULL; shared empty one at first */
     struct tally *base;    /* initial values, plus what forgotten links counted */
     struct claim *claim;   /* NULL: holds no rows */
@@ -176,6 +178,7 @@ void pmc_wake(struct pmc *pmc);
 void pmc_changed(struct pmc *pmc);
 void pmc_set_state(struct pmc *pmc, enum pmc_state state);
 unsigned pmc_live_links(const struct pmc *pmc);
+uint64_t pmc_elapsed_ns(const struct pmc *pmc, uint64_t now_ns); /* while it was started */
 /* What a member counts: the event's own modifiers win over user= and kernel=. */
 struct plan_event pmc_plan_event(const struct event *event, const struct settings *settings,
                                  bool kernel);

@@ -61,6 +61,8 @@ static struct series_cursor *cursor_of(struct open_file *open, const struct pmc 
         cursor->ended = before->ended;
         cursor->pmc_start = before->pmc_start;
         cursor->resets = before->resets;
+        cursor->enabled_ns = before->enabled_ns;
+        cursor->elapsed_ns = before->elapsed_ns;
     }
     if (cursor) {
         free(before);
@@ -77,6 +79,26 @@ static uint64_t next_due(const struct pmc *pmc, uint64_t now_ns)
     return pmc->started_ns + (since / step + 1) * step;
 }
 
+/* A column for each metric of `event`: its word, or what it comes to in this reading. */
+static void metric_columns(struct call *call, const struct pmc *pmc,
+                           const struct metric_reading *reading)
+{
+    struct scan scan;
+    struct word word;
+
+    scan_init(&scan, pmc->metrics ? pmc->metrics : "", pmc->metrics ? strlen(pmc->metrics) : 0);
+    while (scan_word(&scan, &word)) {
+        double value = 0;
+        bool known = reading && metric_value(word, reading, &value);
+
+        buf_char(call->out, '\t');
+        if (reading)
+            metric_print(known, value, call->out);
+        else
+            buf_add(call->out, word.p, word.len);
+    }
+}
+
 static void columns(struct call *call, const struct pmc *pmc)
 {
     buf_str(call->out, "# seconds");
@@ -84,12 +106,31 @@ static void columns(struct call *call, const struct pmc *pmc)
         buf_char(call->out, '\t');
         buf_str(call->out, pmc->set->event[i].written);
     }
+    metric_columns(call, pmc, NULL);
     buf_char(call->out, '\n');
 }
 
-static void line(struct call *call, const struct pmc *pmc, struct series_cursor *cursor,
-                 const struct tally *tally, uint64_t now_ns)
+/* What the step since the line before comes to. */
+static void metrics_step(struct call *call, const struct pmc *pmc, struct series_cursor *cursor,
+                         const struct tally *tally, bool partial, uint64_t now_ns)
 {
+    struct counted counted;
+
+    count_for_metrics(pmc, tally, cursor->last, now_ns, &counted);
+    counted.reading.enabled_ns -= cursor->enabled_ns;
+    counted.reading.elapsed_ns -= cursor->elapsed_ns;
+    cursor->enabled_ns = tally->enabled_ns;
+    cursor->elapsed_ns = pmc_elapsed_ns(pmc, now_ns);
+    metric_columns(call, pmc, &counted.reading);
+    if (pmc->metrics && partial)
+        buf_str(call->out, "\tpartial");
+}
+
+static void line(struct call *call, const struct pmc *pmc, struct series_cursor *cursor,
+                 const struct tally *tally, bool partial, uint64_t now_ns)
+{
+    uint64_t last[SET_MAX];
+
     buf_seconds(call->out, now_ns - pmc->first_start_ns);
     for (unsigned i = 0; i < cursor->n; i++) {
         uint64_t value = count_shown(pmc, tally, i);
@@ -99,8 +140,10 @@ static void line(struct call *call, const struct pmc *pmc, struct series_cursor 
             buf_i64(call->out, (int64_t)(value - cursor->last[i]));
         else
             buf_u64(call->out, value - cursor->last[i]);
-        cursor->last[i] = value;
+        last[i] = value;
     }
+    metrics_step(call, pmc, cursor, tally, partial, now_ns);
+    memcpy(cursor->last, last, cursor->n * sizeof last[0]);
     buf_char(call->out, '\n');
 }
 
@@ -118,6 +161,12 @@ static void sequence_begin(struct call *call, const struct pmc *pmc, struct seri
         else if (cursor->resets != pmc->resets) /* it saw the count begin anew */
             cursor->last[i] = i < settings->n_counts ? settings->counts[i] : 0;
     }
+    if (!cursor->begun) {
+        cursor->enabled_ns = tally->enabled_ns;
+        cursor->elapsed_ns = pmc_elapsed_ns(pmc, now_ns);
+    } else if (cursor->resets != pmc->resets) {
+        cursor->enabled_ns = cursor->elapsed_ns = 0;
+    }
     cursor->begun = true;
     cursor->ended = false;
     cursor->pmc_start = pmc->started_ns;
@@ -126,13 +175,13 @@ static void sequence_begin(struct call *call, const struct pmc *pmc, struct seri
 }
 
 /* What the present values mean for this reader. */
-static int series_step(struct call *call, struct pmc *pmc, const struct tally *tally,
+static int series_step(struct call *call, struct pmc *pmc, const struct tally *tally, bool partial,
                        uint64_t now_ns)
 {
     struct series_cursor *cursor = call->open->series;
 
     if (rest_is_due(pmc, cursor)) {
-        line(call, pmc, cursor, tally, now_ns); /* so that the lines add up */
+        line(call, pmc, cursor, tally, partial, now_ns); /* so that the lines add up */
         cursor->ended = true;
         return CALL_DONE;
     }
@@ -147,7 +196,7 @@ static int series_step(struct call *call, struct pmc *pmc, const struct tally *t
         buf_u64(call->out, skipped);
         buf_char(call->out, '\n');
     }
-    line(call, pmc, cursor, tally, now_ns);
+    line(call, pmc, cursor, tally, partial, now_ns);
     cursor->due_ns = next_due(pmc, now_ns);
     return CALL_DONE;
 }
@@ -158,7 +207,7 @@ static int series_look(struct call *call, struct look *look)
 
     if (item->pmc->set != item->set)
         return CALL_DONE; /* end of file: it counts something else now */
-    return series_step(call, item->pmc, item->total, look->time_ns);
+    return series_step(call, item->pmc, item->total, item->partial, look->time_ns);
 }
 
 /* End of file; who never had a line is given the columns before it. */
@@ -196,7 +245,7 @@ int stream_series(struct call *call)
     int rc = count_now(pmc, &total, &call->err);
     if (rc == -EAGAIN)
         return look_begin(call, &call->pmc, 1, true, false, series_look);
-    return rc ? rc : series_step(call, pmc, total.tally, call->now_ns);
+    return rc ? rc : series_step(call, pmc, total.tally, total.partial, call->now_ns);
 }
 
 unsigned poll_series(struct call *call)
@@ -218,8 +267,9 @@ size_t series_bytes(const struct series_cursor *cursor)
 
 void series_print(const struct series_cursor *cursor, struct buf *out)
 {
-    buf_printf(out, "%d %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %u", cursor->begun, cursor->ended,
-               cursor->pmc_start, cursor->resets, cursor->due_ns, cursor->n);
+    buf_printf(out, "%d %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u",
+               cursor->begun, cursor->ended, cursor->pmc_start, cursor->resets, cursor->due_ns,
+               cursor->enabled_ns, cursor->elapsed_ns, cursor->n);
     for (unsigned i = 0; i < cursor->n; i++)
         buf_printf(out, " %" PRIu64, cursor->last[i]);
 }
@@ -227,11 +277,11 @@ void series_print(const struct series_cursor *cursor, struct buf *out)
 struct series_cursor *series_scan(const char *text)
 {
     int begun, ended, used = 0;
-    uint64_t start, resets, due;
+    uint64_t start, resets, due, enabled, elapsed;
     unsigned n;
 
-    if (sscanf(text, "%d %d %" SCNu64 " %" SCNu64 " %" SCNu64 " %u%n", &begun, &ended, &start,
-               &resets, &due, &n, &used) != 6 ||
+    if (sscanf(text, "%d %d %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %u%n",
+               &begun, &ended, &start, &resets, &due, &enabled, &elapsed, &n, &used) != 8 ||
         n > SET_MAX)
         return NULL;
     struct series_cursor *cursor = cursor_new(n);
@@ -242,6 +292,8 @@ struct series_cursor *series_scan(const char *text)
     cursor->pmc_start = start;
     cursor->resets = resets;
     cursor->due_ns = due;
+    cursor->enabled_ns = enabled;
+    cursor->elapsed_ns = elapsed;
     for (unsigned i = 0; i < n; i++) {
         int more = 0;
 

@@ -18,6 +18,7 @@ struct series_cursor {
     uint64_t pmc_start; /* the run that its lines belong to (pmc.started_ns) */
     uint64_t resets;    /* pmc.resets then: last[] is of another count otherwise */
     uint64_t due_ns;    /* of the next line */
+    uint64_t enabled_ns, elapsed_ns; /* at the line before; for metrics */
     unsigned n;
     uint64_t last[]; /* values at the line before */
 };

@@ -35,6 +35,17 @@ static void print_event_words(const struct pmc *pmc, const char *before, struct 
     }
 }
 
+/* Behind the events that they named, which they do not name again: what is copied is the same. */
+static void print_metric_words(const struct pmc *pmc, struct buf *out)
+{
+    struct scan scan;
+    struct word word;
+
+    scan_init(&scan, pmc->metrics ? pmc->metrics : "", pmc->metrics ? strlen(pmc->metrics) : 0);
+    while (scan_word(&scan, &word))
+        buf_printf(out, "event=" WORD_FMT "\n", WORD_ARG(word));
+}
+
 int show_event(struct call *call)
 {
     print_event_words(call->pmc, "", call->out);
@@ -106,6 +117,7 @@ static int print_config(struct call *call, struct look *look)
     const struct pmc *pmc = look->item[0].pmc;
 
     print_event_words(pmc, "event=", call->out);
+    print_metric_words(pmc, call->out);
     for (unsigned key = 0; key < KEYS; key++) {
         if (!key_is_shown(key))
             continue;
@@ -442,6 +454,23 @@ static int print_detail(struct call *call, struct look *look)
         }
     }
     return CALL_DONE;
+}
+
+static int print_ratios(struct call *call, struct look *look)
+{
+    const struct looked *item = &look->item[0];
+    struct counted counted;
+
+    count_for_metrics(item->pmc, item->total, NULL, look->time_ns, &counted);
+    metrics_print(&counted.reading, item->partial, call->out);
+    return CALL_DONE;
+}
+
+int show_ratios(struct call *call)
+{
+    if (!call->pmc->set)
+        return no_event(call);
+    return look_begin(call, &call->pmc, 1, true, false, print_ratios);
 }
 
 int show_detail(struct call *call)

@@ -127,6 +127,8 @@ static const struct file_row pmc_rows[] = {
     [13] = PMC("samples.perf", "a stream: the log for perf report -i - and perf script -i -",
                .stream = stream_samples_perf, .begin = begin_samples_perf, .poll = poll_samples,
                .flags = FILE_STREAM | FILE_REST),
+    [15] = PMC("metrics", "what follows from the counts: ratios, and rates per second",
+               .show = show_ratios),
     [14] = PMC("samples.folded", "sampled stacks, folded and counted, for flame graphs",
                .show = show_samples_folded, .flags = FILE_RIGHTS),
 };

@@ -144,6 +144,16 @@ const struct generic *generic_by_code(uint32_t type, uint64_t config)
     return NULL;
 }
 
+const struct generic *generic_by_file(const char *file)
+{
+    const struct generic *generic;
+
+    for (unsigned i = 0; (generic = generic_at(i)); i++)
+        if (generic->raw_names && among((struct word){file, strlen(file)}, generic->raw_names))
+            return generic;
+    return NULL;
+}
+
 bool generic_is_hardware(const struct generic *generic)
 {
     return generic->type != PERF_TYPE_SOFTWARE;
@@ -186,6 +196,7 @@ void generic_put(struct spec *spec, const struct generic *generic)
     if (spec->pmu->extended)
         spec->config[0] |= (uint64_t)spec->pmu->type << 32;
     spec->split = generic->split;
+    spec->generic = generic->name;
     spec->raw_name = generic->raw_names;
     if (software)
         spec->sampling = !generic->hidden;

@@ -21,6 +21,8 @@ struct generic {
 /* By any of its names, "PERF_COUNT_…" included. NULL: none. */
 const struct generic *generic_find(struct word name);
 const struct generic *generic_by_code(uint32_t type, uint64_t config);
+/* By the kernel's event file that has the processor's code for it. NULL: none. */
+const struct generic *generic_by_file(const char *file);
 /* All of them, in order; NULL at the end. */
 const struct generic *generic_at(unsigned index);
 /* The processor's, not the kernel's own. */

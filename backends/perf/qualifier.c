@@ -141,6 +141,7 @@ static int put_field(struct spec *spec, size_t i, uint64_t value, struct err *er
     const struct pmu_format *format = NULL;
     size_t used = strlen(spec->resolved);
 
+    spec->generic = NULL; /* a part of it */
     for (size_t f = 0; !format && f < 3 && fields[i].formats[f]; f++)
         format = pmu_format(pmus, spec->pmu,
                             (struct word){fields[i].formats[f], strlen(fields[i].formats[f])});

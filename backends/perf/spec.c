@@ -324,6 +324,7 @@ static void fill_event(const struct spec *spec, struct event *event)
     event->needs_kernel = spec->needs_kernel;
     event->user = spec->user;
     event->kernel = spec->kernel;
+    snprintf(event->generic, sizeof(event->generic), "%s", spec->generic ? spec->generic : "");
     memcpy(event->unit, spec->unit, sizeof(event->unit));
     event->scale = spec->scale;
     event->code[CODE_TYPE] = spec->type;

@@ -33,6 +33,7 @@ struct spec {
     char unit[16];
     double scale;
     char resolved[RESOLVED_MAX]; /* without qualifiers and privilege */
+    const char *generic;  /* the kernel's name of it that all machines share, or NULL */
     const char *raw_name; /* a kernel event file with the code of a generic event; may be NULL */
 };
 

@@ -101,6 +101,10 @@ static int take_event(struct terms *terms, const struct pmu_event *event)
                        event->name, spec->pmu->name, WORD_ARG(open));
     memcpy(spec->unit, event->unit, sizeof(spec->unit));
     spec->scale = event->scale;
+    if (!memchr(terms->all.p, ',', terms->all.len)) {
+        const struct generic *generic = generic_by_file(event->name);
+        spec->generic = generic && spec->pmu->kind == PMU_CORE ? generic->name : event->name;
+    }
     say_resolved(spec, "%s", event->name);
     return 0;
 }

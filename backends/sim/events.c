@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -211,6 +212,8 @@ static int event_fill(const struct shape *shape, const struct found *found,
                  [SIM_INVERT] = spelling->invert,
                  [SIM_CMASK] = spelling->cmask}};
     strcpy(out->unit, event->unit);
+    if (event != &raw_event && !spelling->qualified)
+        snprintf(out->generic, sizeof out->generic, "%s", event->name);
     if (out->written != NULL && out->resolved != NULL)
         return 0;
     event_clear(out);

@@ -264,6 +264,7 @@ static const struct {
     {"pmc_log", 41},
     {"instance.c", 41},
     {"access", 50},
+    {"metric", 14},
     {"count", 50},
     {"change.h", 51},
     {"plan", 52},

@@ -1,0 +1,51 @@
+/*
+ * Metrics: what follows from the counts of a set, and the words "metric/NAME" in `event` that stand
+ * for the events which one needs.
+ */
+#pragma once
+
+#include "core/backend.h"
+#include "core/scan.h"
+
+struct metric {
+    const char *name;
+    const char *numerator;  /* a generic name; with ":u" or ":uk" counted in just these modes */
+    const char *divisor;    /* the same, or METRIC_ENABLED, METRIC_ELAPSED */
+    double scale;           /* of numerator / divisor */
+    const char *unit;       /* "-": a plain ratio */
+    const char *description;
+    bool leader; /* the divisor has to be the first of the set */
+};
+
+#define METRIC_CLASS   "metric"
+#define METRIC_ENABLED "enabled_ns" /* all tasks and CPUs added, as detail has it */
+#define METRIC_ELAPSED "elapsed_ns" /* of the clock on the wall, since the start */
+
+const struct metric *metric_at(unsigned index); /* NULL at the end */
+/* Is the word one of "metric/…"? */
+bool metric_is(struct word word);
+/*
+ * "metric/NAME", with modifiers and qualifiers behind it that are meant for each of its events.
+ * Calls add() for each of them; CS01 with near misses, CS03, or what add() answers.
+ */
+int metric_events(struct word word, int (*add)(void *arg, const char *name, struct err *err),
+                  void *arg, struct err *err);
+
+/* One reading of a set, or the step between two. */
+struct metric_reading {
+    const struct plan_event *events;
+    const int64_t *value;
+    unsigned n;
+    uint64_t enabled_ns, elapsed_ns;
+};
+/* The value of the word; false: a divisor is 0, or it has no such events any more. */
+bool metric_value(struct word word, const struct metric_reading *reading, double *value);
+/* All that its events allow: "name value unit" lines, with " partial" behind each. */
+void metrics_print(const struct metric_reading *reading, bool partial, struct buf *out);
+/* "0.813", or "-". */
+void metric_print(bool known, double value, struct buf *out);
+
+/* events/metric: those whose events this machine can count one by one. */
+void metrics_list(const struct backend *backend, struct backend_state *state,
+                  struct catalog *out);
+int metric_describe(const char *name, struct buf *out); /* -ENOENT */

@@ -1,0 +1,139 @@
+# shellcheck shell=bash disable=SC2016
+# What follows from the counts: NAME/metrics, metric/NAME in event, events/metric.
+
+sim() { mount_pmcfs -o backend=sim,sim_cpus=4,sim_rows=8; }
+
+# metric PMC NAME: its value, in millionths.
+metric() { awk -v name="$2" '$1 == name {printf "%.0f\n", 1000000 * $2}' "$M/$1/metrics"; }
+metric_names() { cut -d ' ' -f 1 "$M/$1/metrics" | xargs; }
+listed() { find "$M/events/metric" -type f -printf '%f\n' | sort; }
+metric_values() { cut -d ' ' -f 2 "$M/$1/metrics" | sort -u | xargs; }
+
+t_a_metric_stands_for_the_set_that_it_needs() {
+    sim
+    pmc a
+    accepted "$M/a/event" metric/ipc
+    is "$(cat "$M/a/event")" $'instructions\ncycles'
+    is "$(paste "$M/a/event" "$M/a/count")" $'instructions\t0\ncycles\t0'
+    accepted "$M/a/event" 'page-faults Metric/CPI:u metric/ipc:u' # events of two metrics stand once
+    is "$(xargs <"$M/a/event")" 'page-faults cycles:u instructions:u'
+    accepted "$M/a/config" $'event=metric/ipc,usr event=cycles count=1,2,3\n'
+    is "$(xargs <"$M/a/event")" 'instructions,usr cycles,usr cycles'
+    refused EINVAL CS01 "$M/a/event" metric/ip
+    like "$(cat "$M/a/error")" 'did you mean ipc'
+    refused EINVAL CS01 "$M/a/event" metric/
+    refused EINVAL CS03 "$M/a/event" metric/ghz:u # it says itself in which mode
+    is "$(xargs <"$M/a/event")" 'instructions,usr cycles,usr cycles'
+}
+
+t_a_copied_config_has_the_same_metrics() {
+    sim
+    pmc a event=metric/ipc event=page-faults event=metric/branch-miss-ratio
+    is "$(grep event= "$M/a/config" | xargs)" \
+        'event=instructions event=cycles event=page-faults event=branch-misses event=branches event=metric/ipc event=metric/branch-miss-ratio'
+    pmc b
+    cat "$M/a/config" >"$M/b/config"
+    cmp "$M/a/config" "$M/b/config"
+    like "$(cat "$M/b/series")" $'branches\tmetric/ipc\tmetric/branch-miss-ratio'
+    accepted "$M/b/config" 'mode=SC' # another change keeps them
+    like "$(cat "$M/b/config")" 'event=metric/ipc'
+    accepted "$M/b/event" cycles
+    ! grep metric/ "$M/b/config" "$M/b/series"
+}
+
+t_metrics_follow_from_plain_events_too() {
+    sim
+    pmc a event=PAPI_tot_ins event=cycles event=task-clock event=page-faults
+    is "$(metric_names a)" 'ipc cpi ghz cpus-used faults-per-s PAPI_tot_ins/s cycles/s task-clock/s page-faults/s'
+    is "$(metric_values a)" - 'nothing was counted'
+    accepted "$M/a/target" $$
+    eventually 5 '[[ $(head -n 1 "$M/a/count") -gt 100000000 ]]'
+    accepted "$M/a/ctl" stop
+    is "$(cut -d ' ' -f 1,2 "$M/a/metrics" | head -n 3 | xargs)" 'ipc 2.000000 cpi 0.500000 ghz 1.000000'
+    between "$(metric a faults-per-s)" 1900000000 2100000000
+    is "$(metric a faults-per-s)" "$(metric a page-faults/s)"
+    is "$(grep -c partial "$M/a/metrics" || :)" 0
+}
+
+t_what_is_not_the_event_itself_gives_no_metric() {
+    sim
+    pmc a event=instructions,cmask=2 event=cycles
+    is "$(metric_names a)" 'instructions,cmask=2/s cycles/s'
+    pmc b event=instructions:u event=cycles:k # of two modes
+    is "$(metric_names b)" 'instructions:u/s cycles:k/s'
+    pmc c event=instructions:u event=cycles:u event=instructions:k event=cycles:k
+    is "$(metric_names c | cut -d ' ' -f 1-4)" 'ipc:u ipc:k cpi:u cpi:k'
+    pmc d event=instructions:u event=cycles:u
+    is "$(metric_names d | cut -d ' ' -f 1,2)" 'ipc cpi'
+    pmc e event=metric/user-share target=$$
+    eventually 5 '[[ $(head -n 1 "$M/e/count") -gt 1000000 ]]'
+    between "$(metric e user-share)" 740000 760000
+}
+
+t_metrics_leave_the_initial_count_out() {
+    sim
+    pmc a event=instructions event=cycles count=1000000000000,5 target=$$
+    eventually 5 '[[ $(tail -n 1 "$M/a/count") -gt 100000000 ]]'
+    between "$(metric a ipc)" 1999999 2000001
+}
+
+t_series_has_a_column_for_each_metric() {
+    sim
+    pmc a event=metric/ipc event=task-clock event=metric/cpus-used interval=50 target=$$
+    timeout 10 head -n 4 "$M/a/series" >"$T/series"
+    is "$(head -n 1 "$T/series")" $'# seconds\tinstructions\tcycles\ttask-clock\tmetric/ipc\tmetric/cpus-used'
+    is "$(grep -v '#' "$T/series" | cut -f 5 | sort -u)" 2.000000
+    awk -F '\t' '!/#/ && ($6 < 0.99 || $6 > 1.01) {print "cpus-used", $6; bad = 1} END {exit bad}' "$T/series"
+}
+
+t_events_metric_lists_what_can_be_computed_here() {
+    sim
+    is "$(listed | xargs)" \
+        'branch-miss-ratio branch-mpki cache-miss-ratio cpi cpus-used faults-per-s ghz ipc switches-per-s user-share'
+    for name in $(listed); do
+        pmc a "$(sed -n 's/^event /event=/p' "$M/events/metric/$name")"
+        is "$(cut -d ' ' -f 1 "$M/events/metric/$name" | xargs)" 'event description formula needs unit'
+        is "$(xargs <"$M/a/event")" "$(sed -n 's/^needs //p' "$M/events/metric/$name")" "$name"
+        grep -q "^$name - $(sed -n 's/^unit //p' "$M/events/metric/$name")$" "$M/a/metrics"
+        rmdir "$M/a"
+    done
+}
+
+t_a_metric_of_the_processor_without_a_pmu() {
+    mount_pmcfs
+    [[ ! -e $M/events/generic/cycles ]] || skip 'there is a PMU'
+    pmc a
+    refused EOPNOTSUPP P09 "$M/a/event" metric/ipc
+    is "$(listed | xargs)" 'cpus-used faults-per-s migrations-per-s switches-per-s'
+    fails_with ENOENT "cat $M/events/metric/ipc"
+    pmc b
+    fails_with ENODATA "cat $M/b/metrics"
+}
+
+t_cpus_that_a_program_used() {
+    mount_pmcfs
+    target_start p
+    pmc a event=metric/cpus-used event=metric/faults-per-s "target=${PID_OF[p]}"
+    sleep 0.5
+    tell p spin 300
+    tell p faults 1000
+    accepted "$M/a/ctl" stop
+    # At most the time that it took by the clock, and not before it was attached.
+    local used elapsed
+    used=$(metric a cpus-used)
+    between "$used" 1000 500000
+    elapsed=$(($(head -n 1 "$M/a/count") * 1000 / used))
+    between "$elapsed" 800000 60000000 'microseconds by the clock'
+    sleep 0.3
+    is "$(metric a cpus-used)" "$used" 'stopped: nothing goes on'
+    local rate
+    [[ $(tail -n 1 "$M/a/detail" | cut -f 1,2) == $'page-faults\tall' ]]
+    rate=$(tail -n 1 "$M/a/detail" | awk -F '\t' '{printf "%.0f\n", $3 / $4 * 1e15}')
+    between "$(metric a faults-per-s)" $((rate - 2)) $((rate + 2))
+    accepted "$M/a/ctl" start
+    sleep 0.2
+    accepted "$M/a/ctl" stop
+    [[ $(metric a cpus-used) -lt $used ]] || die 'a second run adds to the time'
+    accepted "$M/a/ctl" reset
+    is "$(metric_values a)" - 'reset'
+}
