@@ -9,6 +9,3 @@
 extern const struct backend perf_backend; /* backends/perf */
 extern const struct backend sim_backend;  /* backends/sim */
 extern const struct host linux_host;      /* backends/linux */
-
-/* First thing in main(): if this process is a helper of linux_host, it does not return. */
-void symbol_helper(int argc, char **argv);

@@ -1,6 +1,6 @@
 /*
- * From samples to lines: samples are resolved with the mappings of their moment, names are asked
- * for all at once, and only then parts have a text and lines an order.
+ * From samples to lines: samples are resolved with the mappings of their moment; then each part
+ * gets its text, once, and lines get their order.
  */
 #include "core/folded.h"
 #include "core/spaces.h"
@@ -21,17 +21,16 @@ struct folder {
     uint32_t parts[FRAMES_MAX + 2]; /* of one sample */
 };
 
-bool folded_map_is_jit(const struct record_map *map)
+/* Is a file mapped here that others can see? Else the program made the code itself. */
+static bool map_has_file(const struct record_map *map)
 {
     static const char *const made[] = {
         "//anon", "[anon", "/anon_hugepage", "/memfd:", "/dev/zero", "[heap", "[stack"};
 
-    if (!map->path[0])
-        return true;
     for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++)
         if (strncmp(map->path, made[i], strlen(made[i])) == 0)
-            return true;
-    return false;
+            return false;
+    return map->path[0] != '\0';
 }
 
 /* ---- samples ---- */
@@ -53,22 +52,21 @@ static uint32_t comm_part(struct folder *folder, const struct record_sample *sam
     return stacks_comm(&folder->stacks, p);
 }
 
-/* What is not known is one thing, wherever it is: chains without frame pointers go astray. */
-static uint32_t frame_part(struct folder *folder, uint32_t pid, uint64_t address, bool kernel,
-                           bool caller)
+static uint32_t frame_part(struct folder *folder, uint32_t pid, uint64_t address, bool kernel)
 {
-    const struct record_map *map = spaces_find(folder->spaces, kernel ? UINT32_MAX : pid, address);
+    const struct record_map *map = kernel ? NULL : spaces_find(folder->spaces, pid, address);
 
     if (kernel)
-        return stacks_frame(&folder->stacks, PART_KERNEL, map, 0, address, caller);
-    if (!map)
-        return stacks_frame(&folder->stacks, PART_USER, NULL, 0, 0, false);
-    return stacks_frame(&folder->stacks, PART_USER, map, pid, address, caller);
+        return stacks_frame(&folder->stacks, PART_KERNEL, NULL, 0, address);
+    if (!map || !map_has_file(map))
+        return stacks_frame(&folder->stacks, PART_CODE, NULL, pid, address);
+    return stacks_frame(&folder->stacks, PART_FILE, map->path, 0,
+                        address - map->start + map->offset);
 }
 
 static void sample_take(struct folder *folder, const struct record_sample *sample)
 {
-    bool chain = sample->head.size > SAMPLE_SHORT, caller = false;
+    bool chain = sample->head.size > SAMPLE_SHORT;
     bool kernel = (sample->head.misc & RECORD_MODE) == RECORD_KERNEL;
     uint64_t n = chain ? sample->n_frames : 0;
     uint32_t *end = folder->parts + FRAMES_MAX + 2, *at = end;
@@ -79,15 +77,13 @@ static void sample_take(struct folder *folder, const struct record_sample *sampl
 
         if (frame >= FRAME_MARKERS) {
             kernel = frame == FRAME_KERNEL;
-            caller = false; /* each mode begins with where it was left */
             continue;
         }
-        *--at = frame_part(folder, sample->pid, frame, kernel, caller);
-        caller = true;
+        *--at = frame_part(folder, sample->pid, frame, kernel);
     }
     if (at == end)
         *--at = frame_part(folder, sample->pid, sample->ip,
-                           (sample->head.misc & RECORD_MODE) == RECORD_KERNEL, false);
+                           (sample->head.misc & RECORD_MODE) == RECORD_KERNEL);
     *--at = comm_part(folder, sample);
     stacks_count(&folder->stacks, at, (uint32_t)(end - at));
 }
@@ -126,128 +122,75 @@ static int folder_fill(struct folder *folder, struct log *log)
     return failed ? -ENOMEM : 0;
 }
 
-/* ---- names ---- */
+/* ---- texts ---- */
 
-/* The daemon's word for a mapping: its file's name, or what the kernel calls it without brackets.
- */
-static void module_add(struct buf *out, const char *path, bool kernel)
+/* Text of a program, in which ';' would part frames and a blank would end the stack. */
+static void escaped_add(struct buf *out, const char *text)
 {
-    static const char deleted[] = " (deleted)";
-    const char *slash = strrchr(path, '/');
-    size_t len = strlen(path);
-
-    if (!*path || strncmp(path, "//anon", 6) == 0) {
-        buf_str(out, "anon");
-        return;
-    }
-    if (*path == '[') {
-        path++;
-        len = strcspn(path, "]");
-    } else {
-        path = slash && slash[1] ? slash + 1 : path;
-        len = strlen(path);
-        if (!kernel && len > sizeof(deleted) - 1 &&
-            strcmp(path + len - (sizeof(deleted) - 1), deleted) == 0)
-            len -= sizeof(deleted) - 1;
-    }
-    buf_word(out, path, len);
-}
-
-static void place_add(struct buf *out, const struct part *part)
-{
-    const struct record_map *map = part->map;
-    bool kernel = part->kind == PART_KERNEL;
-
-    if (!map && !kernel) {
-        buf_str(out, "[unknown]");
-        return;
-    }
-    buf_char(out, '[');
-    if (map)
-        module_add(out, map->path, kernel);
-    else
-        buf_str(out, "kernel");
-    if (map && (strcmp(map->path, "[vdso]") == 0 || strcmp(map->path, "[vsyscall]") == 0)) {
-        buf_char(out, ']');
-        return;
-    }
-    buf_printf(out, "+0x%llx]",
-               (unsigned long long)(part->address - (map ? map->start : 0) +
-                                    (map && !kernel && !folded_map_is_jit(map) ? map->offset : 0)));
-}
-
-/* ';' parts frames. */
-static void escaped_add(struct buf *out, const struct buf *text)
-{
-    for (size_t i = 0; i < text->len; i++)
-        if (text->data[i] == ';')
+    for (size_t len; *text; text += len) {
+        len = strcspn(text, ";");
+        buf_word(out, text, len);
+        if (text[len] == ';') {
             buf_str(out, "\\073");
-        else
-            buf_char(out, text->data[i]);
+            len++;
+        }
+    }
 }
 
-static char *part_text(const struct part *part, const char *name)
+/* "[vdso]", which is no file but has a name, stands without its own brackets. */
+static void path_add(struct buf *out, const char *path)
 {
-    struct buf plain, out;
-    char *text;
+    char name[32];
 
-    buf_init(&plain, NULL, 0);
+    if (*path == '[' && strlen(path) < sizeof(name)) {
+        strcpy(name, path + 1);
+        name[strcspn(name, "]")] = '\0';
+        path = name;
+    }
+    escaped_add(out, path);
+}
+
+static void part_add(struct buf *out, const struct part *part)
+{
+    const unsigned long long address = part->address;
+
+    switch (part->kind) {
+    case PART_COMM:
+        escaped_add(out, part->text);
+        return;
+    case PART_FILE:
+        buf_char(out, '[');
+        path_add(out, part->path);
+        buf_printf(out, "+0x%llx]", address);
+        return;
+    case PART_CODE:
+        buf_printf(out, "[%u:0x%llx]", (unsigned)part->pid, address);
+        return;
+    case PART_KERNEL:
+        buf_printf(out, "[kernel+0x%llx]", address);
+        return;
+    }
+}
+
+static int parts_print(struct stacks *stacks)
+{
+    struct buf out;
+    bool failed = false;
+
     buf_init(&out, NULL, 0);
-    if (name)
-        buf_word(&plain, name, strlen(name));
-    else
-        place_add(&plain, part);
-    escaped_add(&out, &plain);
-    if (part->kind == PART_KERNEL)
-        buf_str(&out, "_[k]");
-    else if (name && part->map && folded_map_is_jit(part->map))
-        buf_str(&out, "_[j]");
-    text = plain.failed || out.failed ? NULL : strdup(buf_text(&out));
-    buf_free(&plain);
-    buf_free(&out);
-    return text;
-}
-
-static bool is_wanted(const struct part *part)
-{
-    return part->kind == PART_KERNEL || (part->kind == PART_USER && part->map);
-}
-
-static struct frame_query part_query(const struct part *part)
-{
-    return (struct frame_query){.map = part->kind == PART_USER ? part->map : NULL,
-                                .pid = part->pid,
-                                .address = part->address - part->caller};
-}
-
-/* Every part gets its text. */
-static int parts_name(struct stacks *stacks, const struct host *host, struct host_state *state,
-                      struct log_files *files, const struct frame_asker *asker)
-{
-    struct frame_query *queries = calloc(stacks->n_parts + 1, sizeof(*queries)), *query = queries;
-    int rc = 0;
-
-    if (!queries)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < stacks->n_parts; i++)
-        if (is_wanted(&stacks->parts[i]))
-            *query++ = part_query(&stacks->parts[i]);
-    if (query > queries && host->names)
-        host->names(state, files, asker, queries, (size_t)(query - queries));
-    query = queries;
     for (uint32_t i = 0; i < stacks->n_parts; i++) {
         struct part *part = &stacks->parts[i];
-        char *name = is_wanted(part) ? query->name : NULL;
-        char *text = part_text(part, part->kind == PART_COMM ? part->text : name);
+        char *text;
 
-        query += is_wanted(part);
-        free(name);
+        buf_clear(&out);
+        part_add(&out, part);
+        text = out.failed ? NULL : strdup(buf_text(&out));
+        failed |= !text;
         free(part->text);
         part->text = text;
-        rc = text ? rc : -ENOMEM;
     }
-    free(queries);
-    return rc;
+    buf_free(&out);
+    return failed ? -ENOMEM : 0;
 }
 
 /* ---- lines ---- */
@@ -329,8 +272,7 @@ static void lines_add(struct buf *out, struct stacks *stacks)
         buf_printf(out, "[too-many-stacks] %llu\n", (unsigned long long)stacks->cut);
 }
 
-int folded_text(struct log *log, const struct host *host, struct host_state *host_state,
-                struct log_files *files, const struct frame_asker *asker, struct buf *out)
+int folded_text(struct log *log, struct buf *out)
 {
     struct folder *folder = calloc(1, sizeof(*folder));
     int rc = -ENOMEM;
@@ -338,7 +280,7 @@ int folded_text(struct log *log, const struct host *host, struct host_state *hos
     if (folder && (folder->spaces = spaces_new(SPACES_BYTES)))
         rc = folder_fill(folder, log);
     if (rc == 0)
-        rc = parts_name(&folder->stacks, host, host_state, files, asker);
+        rc = parts_print(&folder->stacks);
     if (rc == 0)
         rc = parts_rank(&folder->stacks);
     if (rc == 0)

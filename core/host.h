@@ -64,32 +64,8 @@ struct sink {
     void (*ready)(void *ctx, uint64_t tag); /* backend: a recorder wants to be drained */
 };
 
-struct intake;    /* core/backend.h */
-struct pid_view;  /* how a PID namespace knows processes */
-struct log_files; /* files that were mapped, held open for their symbols */
-
-struct record_map; /* core/record.h */
-
-/* An address for which a name is wanted. map NULL: a kernel address. */
-struct frame_query {
-    const struct record_map *map; /* of the process, when it was sampled */
-    uint32_t pid;                 /* as files_take() was told */
-    uint64_t address;             /* as sampled */
-    char *name;                   /* answered, on the heap; NULL: not to be had */
-};
-
-/* Who wants names, and for how long he waits. */
-struct frame_asker {
-    uid_t uid;
-    bool superuser; /* names of the kernel, too */
-    uint64_t deadline_ns;
-    const atomic_bool *interrupted; /* he waits no more; NULL: cannot be known */
-};
-
-static inline bool frame_asker_is_gone(const struct frame_asker *asker)
-{
-    return asker->interrupted && atomic_load(asker->interrupted);
-}
+struct intake;   /* core/backend.h */
+struct pid_view; /* how a PID namespace knows processes */
 
 struct host {
     const char *name;
@@ -189,29 +165,6 @@ struct host {
     void (*view_print)(const struct pid_view *view, struct buf *out);
     int (*view_adopt)(struct host_state *state, const char *printed, struct pid_view **view);
     void (*view_keep)(struct pid_view *view); /* frees the memory, keeps the descriptor */
-
-    /*
-     * Symbols. Files that living processes have mapped are held open through /proc/PID/map_files
-     * (never by a path that somebody wrote), one descriptor per file, max at most, so that names
-     * can be had when the processes are gone. files_take: pid as the daemon knows it; shown as it
-     * stands in the records (0: not known); waits a moment for a process that changes its address
-     * space, and goes without then: not on behalf of two users at once; one caller at a time, names
-     * and files_count may run meanwhile. names: answered by a helper process without rights, one
-     * per call (so never for two users), that may die or hang: what is missing when its asker no
-     * longer waits stays NULL. files NULL: none are held. Never waits for another's helper. Slow:
-     * in a work.
-     */
-    struct log_files *(*files_new)(struct host_state *state, unsigned max); /* NULL: no memory */
-    void (*files_take)(struct log_files *files, pid_t pid, uint32_t shown,
-                       const struct record_map *map);
-    void (*files_free)(struct log_files *files);            /* NULL allowed */
-    unsigned (*files_count)(const struct log_files *files); /* descriptors held */
-    /* For a later worker; a descriptor for each of them in the text, which has no blank. */
-    void (*files_print)(const struct log_files *files, struct buf *out);
-    int (*files_adopt)(struct host_state *state, const char *printed, struct log_files **files);
-    void (*files_keep)(struct log_files *files); /* frees the memory, keeps the descriptors */
-    void (*names)(struct host_state *state, struct log_files *files,
-                  const struct frame_asker *asker, struct frame_query *queries, size_t n);
 
     /*
      * Open a cgroup (v2) directory named by `path` as the requester tid sees it: beneath its cgroup

@@ -71,7 +71,6 @@ struct engine {
     gid_t readers;                  /* group of the tunable readers, or -1 */
     unsigned long fd_limit;         /* RLIMIT_NOFILE */
     _Atomic unsigned long fds_used; /* by counters, processes and guards, as accounted and booked */
-    unsigned long fds_promised;     /* of what is left, to drains under way */
     bool forgetting;                /* descriptors stay open for a later worker */
 };
 

@@ -212,7 +212,7 @@ void pmc_note(struct pmc *pmc, struct note note);
 /* The recording takes the place of the PMC's, which the caller frees without the lock; its
  * descriptors and memory (charged already) are the PMC's. */
 struct recording *pmc_record(struct pmc *pmc, struct recording *recording);
-void pmc_record_fds(struct pmc *pmc); /* it may hold more files than before */
+void pmc_record_fds(struct pmc *pmc); /* a CPU that came later has a buffer too */
 /* For a recording of n events; kernel, view, bytes and limits are the caller's to add. */
 struct recording_plan pmc_recording_plan(const struct pmc *pmc, unsigned n, unsigned recorded);
 /* It runs and records, or not (any more): it is drained at each tick. */

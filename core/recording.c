@@ -10,19 +10,9 @@
 #include <string.h>
 
 #define SPACES_BYTES    (1 << 20) /* of what is remembered to tell map-outs */
-#define FILES_MAX       256
 #define INVENTORY_LEAST (256 << 10)
-#define FILES_NS        20000000 /* of one drain that waits for it */
 
 /* ---- made and freed ---- */
-
-/* Of the descriptors that are left, for a beginning. */
-static unsigned files_first(const struct recording_plan *plan)
-{
-    const unsigned long room = plan->fds_free < plan->fds_quota ? plan->fds_free : plan->fds_quota;
-
-    return room / 64 < FILES_MAX ? (unsigned)(room / 64) : FILES_MAX;
-}
 
 /* What takes memory alone; a later worker's exits come from text. */
 static bool recording_furnish(struct recording *recording)
@@ -34,11 +24,8 @@ static bool recording_furnish(struct recording *recording)
         recording->exits = exits_new(plan->n, plan->switches, plan->exits);
     if (!recording->lives && !(counts && plan->exits))
         recording->lives = exits_new(0, false, true);
-    if (plan->samples) {
+    if (plan->samples)
         recording->spaces = spaces_new(SPACES_BYTES);
-        if (plan->host->files_new)
-            recording->files = plan->host->files_new(plan->host_state, FILES_MAX);
-    }
     return (recording->exits || !counts) && (recording->lives || (counts && plan->exits)) &&
            (recording->spaces || !plan->samples);
 }
@@ -54,7 +41,6 @@ static struct recording *recording_bare(const struct recording_plan *plan)
     recording->plan.view = NULL;
     recording->plan.log = log_ref(plan->log);
     atomic_init(&recording->refs, 1);
-    atomic_init(&recording->files_most, files_first(plan));
     pthread_mutex_init(&recording->lock, NULL);
     return recording;
 }
@@ -71,17 +57,12 @@ static void recording_free(struct recording *recording)
         plan->host->view_keep(plan->view);
     else if (plan->view)
         plan->host->view_free(plan->view);
-    if (recording->files && recording->keep && plan->host->files_keep)
-        plan->host->files_keep(recording->files);
-    else if (recording->files)
-        plan->host->files_free(recording->files);
     exits_free(recording->exits);
     exits_free(recording->lives);
     spaces_free(recording->spaces);
     buf_free(&recording->batch);
     buf_free(&recording->scratch);
     buf_free(&recording->kept);
-    buf_free(&recording->wanted);
     pthread_mutex_destroy(&recording->lock);
     log_unref(plan->log);
     free(recording);
@@ -164,70 +145,7 @@ unsigned recording_fds(const struct recording *recording)
     struct recorder_facts facts;
 
     recording->plan.backend->recorder_facts(recording->recorder, &facts);
-    return facts.descriptors + (recording->plan.view != NULL) + atomic_load(&recording->n_files);
-}
-
-/* ---- files ---- */
-
-static void files_counted(struct recording *recording)
-{
-    const struct host *host = recording->plan.host;
-
-    if (recording->files && host->files_count)
-        atomic_store(&recording->n_files, host->files_count(recording->files));
-}
-
-/* Looking for a file may take long, and who is observed decides how often it is done: what is not
- * done by then waits for the next time. */
-static void files_take_wanted(struct recording *recording, uint64_t until_ns)
-{
-    const struct recording_plan *plan = &recording->plan;
-    struct buf *wanted = &recording->wanted;
-    size_t at = 0;
-
-    if (wanted->len == 0)
-        return;
-    while (at < wanted->len && plan->host->now_ns(plan->host_state) < until_ns) {
-        const struct wanted_file *file = (const struct wanted_file *)(wanted->data + at);
-        const struct record_map *map = (const struct record_map *)(file + 1);
-
-        if (atomic_load(&recording->n_files) >= atomic_load(&recording->files_most)) {
-            at = wanted->len; /* these have no names */
-            break;
-        }
-        plan->host->files_take(recording->files, (pid_t)file->pid, file->shown, map);
-        files_counted(recording);
-        at += sizeof(*file) + map->head.size;
-    }
-    wanted->len -= at;
-    memmove(wanted->data, wanted->data + at, wanted->len);
-    if (wanted->len == 0)
-        buf_clear(wanted);
-}
-
-void recording_allow_files(struct recording *recording, unsigned long more)
-{
-    const unsigned held = atomic_load(&recording->n_files);
-
-    atomic_store(&recording->files_most,
-                 more < FILES_MAX - held ? held + (unsigned)more : FILES_MAX);
-}
-
-static uint64_t files_until(const struct recording *recording)
-{
-    return recording->plan.host->now_ns(recording->plan.host_state) + FILES_NS;
-}
-
-void recording_take_files(struct recording *recording, uint64_t until_ns)
-{
-    pthread_mutex_lock(&recording->lock);
-    files_take_wanted(recording, until_ns);
-    pthread_mutex_unlock(&recording->lock);
-}
-
-struct log_files *recording_files(const struct recording *recording)
-{
-    return recording->files;
+    return facts.descriptors + (recording->plan.view != NULL);
 }
 
 /* ---- drains ---- */
@@ -260,8 +178,6 @@ bool recording_drain(struct recording *recording, bool all, bool *any)
     recording_put_hidden(recording);
     recording_flush(recording);
     *any = recording->put != before;
-    if (all)
-        files_take_wanted(recording, files_until(recording));
     pthread_mutex_unlock(&recording->lock);
     return true;
 }
@@ -294,7 +210,6 @@ void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_n
     recording->batch.len = begun;
     if (!begun)
         buf_free(&recording->batch); /* it may have been much */
-    files_take_wanted(recording, files_until(recording));
     pthread_mutex_unlock(&recording->lock);
 }
 
@@ -391,9 +306,6 @@ void recording_print(struct recording *recording, struct buf *out)
     print_part(out, &part);
     execs_print(recording, &part);
     print_part(out, &part);
-    if (recording->files && plan->host->files_print)
-        plan->host->files_print(recording->files, &part);
-    print_part(out, &part);
     pthread_mutex_unlock(&recording->lock);
     buf_free(&part);
 }
@@ -404,7 +316,6 @@ enum part {
     PART_EXITS,
     PART_LIVES,
     PART_EXECS,
-    PART_FILES,
     PARTS
 };
 
@@ -414,25 +325,6 @@ static int adopt_exits(struct exits **exits, const char *text)
         return 0;
     *exits = exits_scan(text);
     return *exits ? 0 : -EINVAL;
-}
-
-/* In the place of what was furnished. */
-static int adopt_files(struct recording *recording, const char *text)
-{
-    const struct host *host = recording->plan.host;
-    struct log_files *files = NULL;
-    int rc;
-
-    if (*text == '\0' || !host->files_adopt)
-        return 0;
-    rc = host->files_adopt(recording->plan.host_state, text, &files);
-    if (rc < 0)
-        return rc;
-    if (recording->files)
-        host->files_free(recording->files);
-    recording->files = files;
-    files_counted(recording);
-    return 0;
 }
 
 /* Last what holds descriptors: until then nothing of it is touched. */
@@ -448,8 +340,6 @@ static int adopt_parts(struct recording *recording, char *const part[PARTS])
         rc = adopt_exits(&recording->lives, part[PART_LIVES]);
     if (rc == 0 && !recording_furnish(recording))
         rc = -ENOMEM;
-    if (rc == 0)
-        rc = adopt_files(recording, part[PART_FILES]);
     if (rc == 0 && part[PART_VIEW][0] != '\0')
         rc = plan->host->view_adopt(plan->host_state, part[PART_VIEW], &plan->view);
     if (rc == 0)

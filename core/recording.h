@@ -42,11 +42,6 @@ unsigned recording_fds(const struct recording *recording); /* memory only */
  * is held (recording_hold). *any: something was put.
  */
 bool recording_drain(struct recording *recording, bool all, bool *any);
-/*
- * Behind drains that are not of all: files of what was mapped are held for symbols, until this time
- * is reached; those that are left have their turn the next time. System calls.
- */
-void recording_take_files(struct recording *recording, uint64_t until_ns);
 /* While held nothing comes into the log: what starts is told before what it records. */
 void recording_hold(struct recording *recording, bool held);
 /* Names, threads and mappings of a process (0: of all), and, once, of the kernel: records to be
@@ -59,10 +54,6 @@ void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_n
 bool recording_left(const struct recording *recording, pid_t pid);
 /* Steps and exits so far, for the rest at the end: see exits.h. */
 struct exits *recording_exits(struct recording *recording);
-/* So many descriptors more may be held for symbols from now on. Memory only. */
-void recording_allow_files(struct recording *recording, unsigned long more);
-/* Files held open for symbols, or NULL; safe to use beside a drain. */
-struct log_files *recording_files(const struct recording *recording);
 
 void recording_print(struct recording *recording, struct buf *out);
 int recording_adopt(const struct recording_plan *plan, const char *printed, struct recording **out);

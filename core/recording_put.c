@@ -7,7 +7,6 @@
 #include <string.h>
 
 #define BATCH_BYTES  (64 << 10)
-#define WANTED_BYTES (1 << 20)
 
 #define MODE_HYPERVISOR   3u
 #define FRAME_HYPERVISOR  ((uint64_t)-32)
@@ -282,23 +281,6 @@ static bool is_file(const struct record_map *map)
     return map->path[0] == '/' && map->path[1] != '/';
 }
 
-static void want_file(struct recording *recording, const struct record_map *map)
-{
-    const struct wanted_file wanted = {.pid = map->pid,
-                                       .shown = recording_shown_pid(recording, map->pid)};
-    struct buf *all = &recording->wanted;
-    const size_t begun = all->len;
-
-    if (!recording->files || begun + map->head.size > WANTED_BYTES)
-        return; /* code that a program made itself has no file, but may have names all the same */
-    buf_add(all, &wanted, sizeof(wanted));
-    buf_add(all, map, map->head.size);
-    if (all->failed) {
-        all->len = begun;
-        all->failed = false;
-    }
-}
-
 /* To whom may this map be shown? A PMC that does not sample has no use for it. */
 static bool map_is_wanted(const struct recording *recording, const struct record_map *map)
 {
@@ -317,7 +299,6 @@ static void put_map(struct recording *recording, const struct record *record)
     if (map->pid != NOBODY) {
         put_unmaps(recording, map);
         spaces_take(recording->spaces, record);
-        want_file(recording, map);
     }
     batch_copy(recording, record);
 }
@@ -420,7 +401,5 @@ void recording_put_found(void *arg, const struct record *record)
     }
     if (recording->spaces && (record->type != RECORD_MAP || map->pid != NOBODY))
         spaces_take(recording->spaces, record);
-    if (record->type == RECORD_MAP && map->pid != NOBODY)
-        want_file(recording, map);
     batch_copy(recording, record);
 }

@@ -49,16 +49,7 @@ struct recording {
     uint64_t keep_ns; /* when it is looked for again */
     struct buf kept;  /* what came while the inventory is made, as it came: it stands behind that */
 
-    /* Maps whose files shall be held: a struct wanted_file each, with its record. */
-    struct buf wanted;
-    struct log_files *files; /* or NULL; has a lock of its own */
-    atomic_uint n_files;     /* descriptors among them, as last counted */
-    atomic_uint files_most;  /* how many there may be */
-    bool keep;               /* descriptors stay open for a later worker */
-};
-
-struct wanted_file {
-    uint32_t pid, shown;
+    bool keep; /* descriptors stay open for a later worker */
 };
 
 /* For the backend's drain: into the batch, which goes on into the log when it is long. */

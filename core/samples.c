@@ -10,8 +10,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define SYMBOLS_NS UINT64_C(3000000000) /* so long is waited for the names of frames */
-
 /* ---- WRITELOG ---- */
 
 /* What was counted before it was written stands before it in the log. */
@@ -112,10 +110,10 @@ int store_samples(struct call *call)
 
 struct folding {
     struct work work;
-    const struct engine *engine;
-    struct log *log;             /* a reference */
-    struct recording *recording; /* a reference, or NULL */
-    struct frame_asker asker;
+    struct log *log;                /* a reference */
+    struct recording *recording;    /* a reference, or NULL */
+    uid_t uid;                      /* of the reader */
+    const atomic_bool *interrupted; /* nobody waits any more; NULL: cannot be known */
     struct buf text;
     int rc;
 };
@@ -123,19 +121,12 @@ struct folding {
 static void folding_run(struct work *work)
 {
     struct folding *folding = (struct folding *)work;
-    const struct engine *engine = folding->engine;
-    struct recording *recording = folding->recording;
-    struct log_files *files = NULL;
     bool any = false;
 
-    if (recording) {
-        recording_drain(recording, true, &any);
-        files = recording_files(recording);
-    }
-    folding->rc = folded_text(folding->log, engine->host, engine->host_state, files,
-                              &folding->asker, &folding->text);
-    if (recording)
-        recording_unref(recording);
+    if (folding->recording)
+        recording_drain(folding->recording, true, &any);
+    folding->rc = folded_text(folding->log, &folding->text);
+    recording_unref(folding->recording);
     log_unref(folding->log);
 }
 
@@ -144,8 +135,8 @@ static int folding_finish(struct call *call, struct work *work)
     struct folding *folding = (struct folding *)work;
     int rc = CALL_DONE;
 
-    if (frame_asker_is_gone(&folding->asker))
-        rc = -EINTR; /* nobody is left who would read it */
+    if (folding->interrupted && atomic_load(folding->interrupted))
+        rc = -EINTR; /* nobody would read it */
     else if (folding->rc || folding->text.failed)
         rc = err_set(&call->err, E32, "no memory");
     if (rc == CALL_DONE && folding->text.len) {
@@ -168,15 +159,10 @@ int show_samples_folded(struct call *call)
     if (!folding)
         return err_set(&call->err, E32, "no memory");
     folding->work = (struct work){folding_run, folding_finish, true};
-    folding->engine = call->engine;
     folding->log = log_ref(pmc->log);
     folding->recording = pmc->recording ? recording_ref(pmc->recording) : NULL;
-    folding->asker = (struct frame_asker){
-        .uid = call->rights ? call->rights->uid : call->uid,
-        .superuser = call->rights && call->rights->superuser,
-        .deadline_ns = call->now_ns + SYMBOLS_NS,
-        .interrupted = call->interrupted,
-    };
+    folding->uid = call->rights ? call->rights->uid : call->uid;
+    folding->interrupted = call->interrupted;
     buf_init(&folding->text, NULL, 0);
     call->work = &folding->work;
     return CALL_WORK;

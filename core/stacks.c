@@ -1,5 +1,5 @@
 /*
- * Three tables of things kept once: mappings, parts, stacks; each is a row of numbered things and a
+ * Three tables of things kept once: paths, parts, stacks; each is a row of numbered things and a
  * hash table of their numbers.
  */
 #include "core/stacks.h"
@@ -10,7 +10,7 @@
 #define PARTS_MAX  (1u << 17)
 #define STACKS_MAX (1u << 16)
 #define IDS_MAX    (1u << 21)
-#define MAPS_MAX   (1u << 16)
+#define PATHS_MAX  (1u << 16)
 
 struct stack_slot {
     uint64_t hash;
@@ -95,36 +95,40 @@ static void table_put(struct stack_table *table, uint64_t hash, uint32_t number)
     table->n++;
 }
 
-/* ---- mappings ---- */
+/* ---- paths ---- */
 
-static bool map_same(const struct stacks *stacks, uint32_t number, const void *key)
+static uint64_t text_hash(const char *text)
 {
-    const struct record_map *a = stacks->maps[number], *b = key;
+    uint64_t hash = 1;
 
-    return a->pid == b->pid && a->start == b->start && a->length == b->length &&
-           a->offset == b->offset && a->major == b->major && a->minor == b->minor &&
-           a->inode == b->inode && a->generation == b->generation && strcmp(a->path, b->path) == 0;
+    for (const char *p = text; *p; p++)
+        hash = mix(hash, (unsigned char)*p);
+    return hash;
 }
 
-static uint32_t map_intern(struct stacks *stacks, const struct record_map *map)
+static bool path_same(const struct stacks *stacks, uint32_t number, const void *key)
 {
-    uint64_t hash = mix(mix(mix(0, map->pid), map->start), map->inode);
-    uint32_t number = table_find(&stacks->map_table, hash, stacks, map_same, map);
-    struct record_map *copy;
+    return strcmp(stacks->paths[number], key) == 0;
+}
 
-    if (number != STACKS_NONE || stacks->n_maps == MAPS_MAX ||
-        !room_make(stacks, &stacks->maps, &stacks->room_maps, stacks->n_maps + 1,
-                   sizeof(struct record_map *), &stacks->map_table))
+static uint32_t path_intern(struct stacks *stacks, const char *path)
+{
+    uint64_t hash = text_hash(path);
+    uint32_t number = table_find(&stacks->path_table, hash, stacks, path_same, path);
+    char *copy;
+
+    if (number != STACKS_NONE || stacks->n_paths == PATHS_MAX ||
+        !room_make(stacks, &stacks->paths, &stacks->room_paths, stacks->n_paths + 1, sizeof(char *),
+                   &stacks->path_table))
         return number;
-    copy = malloc(map->head.size);
+    copy = strdup(path);
     if (!copy) {
         stacks->failed = true;
         return STACKS_NONE;
     }
-    memcpy(copy, map, map->head.size);
-    stacks->maps[stacks->n_maps] = copy;
-    table_put(&stacks->map_table, hash, stacks->n_maps);
-    return stacks->n_maps++;
+    stacks->paths[stacks->n_paths] = copy;
+    table_put(&stacks->path_table, hash, stacks->n_paths);
+    return stacks->n_paths++;
 }
 
 /* ---- parts ---- */
@@ -137,8 +141,7 @@ static bool part_same(const struct stacks *stacks, uint32_t number, const void *
         return false;
     if (a->kind == PART_COMM)
         return strcmp(a->text, b->text) == 0;
-    return a->caller == b->caller && a->map == b->map && a->pid == b->pid &&
-           a->address == b->address;
+    return a->path == b->path && a->pid == b->pid && a->address == b->address;
 }
 
 /* Without memory for its text there is no part; nothing else of `part` is on the heap. */
@@ -165,26 +168,23 @@ static uint32_t part_intern(struct stacks *stacks, const struct part *part, uint
 uint32_t stacks_comm(struct stacks *stacks, const char *name)
 {
     struct part part = {.kind = PART_COMM, .text = (char *)(uintptr_t)name};
-    uint64_t hash = 1;
 
-    for (const char *p = name; *p; p++)
-        hash = mix(hash, (unsigned char)*p);
-    return part_intern(stacks, &part, hash);
+    return part_intern(stacks, &part, text_hash(name));
 }
 
-uint32_t stacks_frame(struct stacks *stacks, enum part_kind kind, const struct record_map *map,
-                      uint32_t pid, uint64_t address, bool caller)
+uint32_t stacks_frame(struct stacks *stacks, enum part_kind kind, const char *path, uint32_t pid,
+                      uint64_t address)
 {
-    struct part part = {.kind = kind, .caller = caller, .pid = pid, .address = address};
+    struct part part = {.kind = kind, .pid = pid, .address = address};
 
-    if (map) {
-        uint32_t number = map_intern(stacks, map);
+    if (path) {
+        uint32_t number = path_intern(stacks, path);
 
         if (number == STACKS_NONE)
             return STACKS_NONE;
-        part.map = stacks->maps[number];
+        part.path = stacks->paths[number];
     }
-    return part_intern(stacks, &part, mix(mix(mix(kind, pid), address), (uintptr_t)part.map));
+    return part_intern(stacks, &part, mix(mix(mix(kind, pid), address), (uintptr_t)part.path));
 }
 
 /* ---- stacks ---- */
@@ -242,14 +242,14 @@ void stacks_free(struct stacks *stacks)
 {
     for (uint32_t i = 0; i < stacks->n_parts; i++)
         free(stacks->parts[i].text);
-    for (uint32_t i = 0; i < stacks->n_maps; i++)
-        free(stacks->maps[i]);
+    for (uint32_t i = 0; i < stacks->n_paths; i++)
+        free(stacks->paths[i]);
     free(stacks->parts);
     free(stacks->stacks);
-    free(stacks->maps);
+    free(stacks->paths);
     free(stacks->ids);
     free(stacks->part_table.slots);
     free(stacks->stack_table.slots);
-    free(stacks->map_table.slots);
+    free(stacks->path_table.slots);
     *stacks = (struct stacks){0};
 }

@@ -4,27 +4,26 @@
  */
 #pragma once
 
-#include "core/record.h"
-
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define STACKS_NONE UINT32_MAX
 
 enum part_kind {
     PART_COMM,
-    PART_USER,
-    PART_KERNEL
+    PART_FILE,  /* code of a file: its path, and the place in it */
+    PART_CODE,  /* code without a file: the process, and the address */
+    PART_KERNEL /* the address */
 };
 
 struct part {
     enum part_kind kind;
-    bool caller; /* the address is behind a call, which may be the last thing in its function */
-    const struct record_map *map; /* a copy; NULL: none was known */
     uint32_t pid;
-    uint64_t address;
-    char *text;    /* COMM: the name as it is; frames: for the owner; on the heap */
-    uint32_t rank; /* for the owner */
+    const char *path; /* FILE */
+    uint64_t address; /* FILE: the offset in the file */
+    char *text;       /* COMM: the name as it is; frames: for the owner; on the heap */
+    uint32_t rank;    /* for the owner */
 };
 
 struct stack {
@@ -41,11 +40,11 @@ struct stack_table {
 struct stacks {
     struct part *parts;
     struct stack *stacks;
-    struct record_map **maps;
+    char **paths;
     uint32_t *ids; /* of parts */
-    uint32_t n_parts, n_stacks, n_maps, n_ids;
-    uint32_t room_parts, room_stacks, room_maps, room_ids;
-    struct stack_table part_table, stack_table, map_table;
+    uint32_t n_parts, n_stacks, n_paths, n_ids;
+    uint32_t room_parts, room_stacks, room_paths, room_ids;
+    struct stack_table part_table, stack_table, path_table;
     uint64_t cut; /* samples there was no room for */
     bool failed;  /* memory ended */
 };
@@ -54,7 +53,7 @@ struct stacks {
 void stacks_free(struct stacks *stacks);
 /* The number of a part, STACKS_NONE where there is no room for another one. */
 uint32_t stacks_comm(struct stacks *stacks, const char *name);
-uint32_t stacks_frame(struct stacks *stacks, enum part_kind kind, const struct record_map *map,
-                      uint32_t pid, uint64_t address, bool caller);
+uint32_t stacks_frame(struct stacks *stacks, enum part_kind kind, const char *path, uint32_t pid,
+                      uint64_t address);
 /* One sample. A part STACKS_NONE: it is counted as cut. */
 void stacks_count(struct stacks *stacks, const uint32_t *parts, uint32_t n);

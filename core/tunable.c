@@ -100,8 +100,6 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
                            "milliseconds between two looks at a count that is polled", AT_ONCE},
     [TUNABLE_THREADS] = {"threads", TUNABLE_NUMBER, true, false, 4, 1, 64,
                          "threads that answer requests", "the next mount"},
-    [TUNABLE_SECCOMP] = {"seccomp", TUNABLE_BOOL, true, false, 0, 0, 1,
-                         "pmcfs can make only those system calls that it uses", "the next mount"},
 };
 
 static void value_reset(struct tunables *tunables, enum tunable which)

@@ -75,9 +75,7 @@ BEGIN {
 }
 $2 == "map-in" {
     fields()
-    if (field["pid"] == "-1") {
-        if (field["path"] ~ /_text$/) kernel_text = address(field["start"])
-    } else
+    if (field["pid"] != "-1")
         map_add(space, address(field["start"]), address(field["end"]), address(field["offset"]),
             field["path"])
     next
@@ -125,8 +123,8 @@ function elf_load(image,    path, command, part) {
     }
     close(command)
 }
-# The kernel may lie elsewhere than in the list: then by so much as its text does.
-function kernel_load(    command, i, text) {
+# The kernel may lie elsewhere than in the list: then by so much as its text does here.
+function kernel_load(    command, i, text, line, word) {
     if ("kernel" in symbols) return
     symbols["kernel"] = 0
     command = quoted(kernel)
@@ -144,8 +142,11 @@ function kernel_load(    command, i, text) {
             sized["kernel", i] = from["kernel", i + 1] - from["kernel", i]
         else
             sized["kernel", i] = sized["kernel", i + 1]
-    if (kernel != "/proc/kallsyms" && text && kernel_text)
-        for (i = 1; i <= symbols["kernel"]; i++) from["kernel", i] += kernel_text - text
+    if (kernel == "/proc/kallsyms" || !text) return
+    command = "grep -m 1 -E \" _s?text$\" /proc/kallsyms 2>/dev/null"
+    if ((command | getline line) > 0 && split(line, word, " ") && address(word[1]))
+        for (i = 1; i <= symbols["kernel"]; i++) from["kernel", i] += address(word[1]) - text
+    close(command)
 }
 # The number of the symbol that covers an address of an image, or 0. Of several at one address the first
 # with a size.

@@ -42,7 +42,7 @@ Without -O and these, the log of -P -S -W -E is printed (a file -: where -o says
   -r dir, -k file  programs are below dir; symbols of the kernel (System.map, vmlinux)
   -L, -u event  list the events; describe one
   -q, -v      no warnings; say what is observed, and of a log that is read how many samples are unknown
-Names of functions are those of samples.folded; with -O, -R, -m, -i, -I, -k or -r those that readelf and
+Names of functions are those of pmc-names; with -O, -R, -m, -i, -I, -k or -r those that readelf and
 addr2line (binutils) find. Events are spelled as in /pmc/events, with hwpmc's qualifiers: instructions,usr or
 r01c2,cmask=2,inv. It ends with the command, with the last process of -t, after -l, or when interrupted.
 PMC=DIR says where pmcfs is mounted (default /pmc).

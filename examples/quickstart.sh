@@ -6,8 +6,8 @@
 # usage: sh examples/quickstart.sh
 set -eu
 
-packages='gcc meson ninja-build pkg-config libfuse3-dev fuse3 libpfm4-dev libinih-dev libdw-dev
-libelf-dev libseccomp-dev libcap-ng-dev'
+packages='gcc meson ninja-build pkg-config libfuse3-dev fuse3 libpfm4-dev libinih-dev libcap-ng-dev
+libdw-dev'
 root=$(cd "$(dirname "$0")/.." && pwd)
 work='' mnt='' busy_pid='' mounted='' no_pmu=''
 

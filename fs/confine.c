@@ -28,24 +28,24 @@ static const struct {
 } used[] = {
     {CAP_SYS_ADMIN, NEVER, false,
      "the tree cannot be mounted or unmounted by pmcfs itself, nobody of another user namespace "
-     "can attach, names in samples.folded are missing, and where kernel.perf_event_paranoid is "
-     "above 2, as Debian can set it, nothing is counted"},
+     "can attach, and where kernel.perf_event_paranoid is above 2, as Debian can set it, nothing "
+     "is "
+     "counted"},
     {CAP_PERFMON, CAP_SYS_ADMIN, false,
      "as kernel.perf_event_paranoid says, whole CPUs, kernel mode, tracepoints, the kernel's own "
      "events (faults, switches) and processes of others than root are not counted"},
-    {CAP_CHECKPOINT_RESTORE, CAP_SYS_ADMIN, false, "names in samples.folded are missing"},
     {CAP_SYS_PTRACE, NEVER, false,
      "nobody but root, with no capability that pmcfs lacks, can do more than look at the tree (the "
      "others get EIO)"},
-    {CAP_SETUID, NEVER, false, "only root can attach, and names in samples.folded are missing"},
-    {CAP_SETGID, NEVER, false, "only root can attach, and names in samples.folded are missing"},
+    {CAP_SETUID, NEVER, false, "only root can attach"},
+    {CAP_SETGID, NEVER, false, "only root can attach"},
     {CAP_DAC_READ_SEARCH, NEVER, false,
-     "names in samples.folded are missing for programs of others than root"},
-    {CAP_SYS_CHROOT, NEVER, false, "names in samples.folded are missing"},
-    {CAP_KILL, NEVER, false, "a helper for names that hangs cannot be ended"},
+     "nothing is mounted below a directory that its permission bits close to root, nor is a "
+     "configuration there read again"},
+    {CAP_KILL, NEVER, false,
+     "a process that asks the kernel on behalf of another user namespace, and hangs, is not ended"},
     {CAP_IPC_LOCK, NEVER, false,
      "all samplers together have the memory of kernel.perf_event_mlock_kb and RLIMIT_MEMLOCK"},
-    {CAP_SYSLOG, NEVER, false, "names of kernel functions are missing in samples.folded"},
     {CAP_SETPCAP, NEVER, true, "the bounding set stays as it is"},
     {CAP_SYS_RESOURCE, NEVER, true, NULL /* said with the number, if that is small */},
 };

@@ -1,5 +1,5 @@
 /*
- * What the daemon itself may do: capabilities, core dumps, being traced, system calls. Everything
+ * What the daemon itself may do: capabilities, core dumps, being traced. Everything
  * else about rights is the opener's, in core/access.h and backends/linux.
  */
 #pragma once
@@ -17,9 +17,3 @@ void capabilities_tell(void);
  * after having said why not.
  */
 bool confine_process(void);
-
-/*
- * For good, for all threads and all that they start, once the tree is mounted: no system calls but
- * those that are used. False after having said why not.
- */
-bool confine_calls(void);

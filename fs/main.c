@@ -11,7 +11,6 @@
 #include "fs/options.h"
 #include "fs/pool.h"
 #include "fs/readme.h"
-#include "fs/remount.h"
 #include "fs/request.h"
 #include "fs/say.h"
 #include "fs/serve.h"
@@ -314,10 +313,6 @@ static bool fs_serve(struct fs *fs, const struct mount_settings *place, int read
 
     if (!session_open(fs, place))
         return false;
-    if (tunable_bool(engine_tunables(fs->engine), TUNABLE_SECCOMP) && !confine_calls()) {
-        mount_end(place);
-        return false;
-    }
     notifier_session(fs->notifier, fs->session);
     fs->serve = serve_init(fs) ? serve_start(fs, n) : NULL;
     if (!fs->serve) {
@@ -428,7 +423,6 @@ int main(int argc, char **argv)
     struct mount_settings place;
     int status;
 
-    symbol_helper(argc, argv);
     descriptors_plug();
     mallopt(M_ARENA_MAX, 2); /* one for each of a dozen threads would keep what a burst needed */
     /* Replies of streams are not given back to the system one by one; the main loop sees to it. */
@@ -446,8 +440,6 @@ int main(int argc, char **argv)
     if (geteuid() != 0) {
         say(LOG_ERR, "cannot mount on \"%s\": pmcfs has to be started by root", options.mountpoint);
         status = 1;
-    } else if (options.remount) {
-        status = remount(&options);
     } else if (!mount_prepare(&place)) {
         status = 1;
     } else {

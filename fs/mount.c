@@ -37,7 +37,8 @@ static bool is_inherited(const struct mount_settings *settings, int *fd)
     return sscanf(settings->mountpoint, "/dev/fd/%d%c", fd, &end) == 1;
 }
 
-bool mount_is_pmcfs(const char *path)
+/* Is a pmcfs at work there? Asks the tree itself, as any user would. */
+static bool mount_is_pmcfs(const char *path)
 {
     char name[4096 + 16], text[6] = "";
     int fd;

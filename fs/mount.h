@@ -23,8 +23,6 @@ struct mount_settings {
  * message. False after having said why not.
  */
 bool mount_prepare(const struct mount_settings *settings);
-/* Is a pmcfs at work there? Asks the tree itself, as any user would. */
-bool mount_is_pmcfs(const char *path);
 /* Opens /dev/fuse and mounts it: the descriptor, or -1 after having said why not. */
 int mount_make(const struct mount_settings *settings);
 /* Unmounts, lazily, if the mount that mount_make() made is still the one on top. */

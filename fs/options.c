@@ -78,11 +78,7 @@ static const struct {
     {"default_permissions", 0, 0},
     {"subtype", 0, 0},
     {"comment", 0, 0},
-    {"remount", 0, 0},
 };
-
-/* What the kernel shows of a FUSE mount and mount(8) hands back for a remount. */
-static const char *const kernel_words[] = {"user_id", "group_id", "max_read", "seclabel"};
 
 static const struct option long_options[] = {
     {"foreground", no_argument, NULL, 'f'},
@@ -282,22 +278,16 @@ static bool mount_word(struct options *options, struct word key, struct word val
             options->mount_flags |= mount_words[i].set;
             return true;
         }
-    for (size_t i = 0; options->remount && i < sizeof kernel_words / sizeof kernel_words[0]; i++)
-        if (word_is(key, kernel_words[i]))
-            return true;
     return false;
 }
 
-static int word_apply(struct options *options, struct option_word *option)
+static int word_apply(struct options *options, const char *text)
 {
-    const char *text = option->text;
     struct word word = {text, strlen(text)}, key = word, value = {"", 0};
     struct near near;
 
     word_split(word, &key, &value);
-    option->of_mount = mount_word(options, key, value);
-    /* Of a mount that is there all others are compared (remount.c). */
-    if (option->of_mount || options->remount || key_set(options, "-o", key, value))
+    if (mount_word(options, key, value) || key_set(options, "-o", key, value))
         return 0;
     say(LOG_ERR, "-o %s: no such option%s", text, unknown_near(&near, key));
     return EXIT_USAGE;
@@ -306,7 +296,7 @@ static int word_apply(struct options *options, struct option_word *option)
 static int words_apply(struct options *options)
 {
     for (struct option_word *word = options->words; word; word = word->next) {
-        int rc = word_apply(options, word);
+        int rc = word_apply(options, word->text);
         if (rc != 0)
             return rc;
     }
@@ -454,10 +444,14 @@ int options_read(struct options *options, uint64_t callchain_max, int argc, char
     rc = command_line_read(options, argc, argv);
     if (rc != 0 || options->help || options->version || options->print_tables)
         return rc;
-    if (!options->remount) {
-        conf_resolve(options);
-        rc = conf_read(options);
+    if (options->remount) {
+        say(LOG_ERR,
+            "a mount of pmcfs cannot be remounted: unmount it and mount it again, or write "
+            "to its admin/tunables");
+        return EXIT_FAILURE_SAID;
     }
+    conf_resolve(options);
+    rc = conf_read(options);
     if (rc == 0)
         rc = words_apply(options);
     if (rc == 0)

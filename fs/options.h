@@ -12,7 +12,7 @@
 
 struct options {
     bool foreground, check, help, version;
-    bool remount;             /* -o remount: remount.c; no configuration is read */
+    bool remount;             /* -o remount, which is refused */
     const char *print_tables; /* what to print, or NULL */
     char *conf;               /* file read, or NULL; owned */
     bool conf_given;          /* by -c: it has to exist */
@@ -26,7 +26,6 @@ struct options {
     bool no_backend;     /* a backend was named that does not exist */
     struct option_word { /* of -o, in order */
         char *text;
-        bool of_mount; /* one of mount(8)'s, not of pmcfs */
         struct option_word *next;
     } * words, **words_end;
     struct { /* of the file as it is read, else line 0: -o comes after it */

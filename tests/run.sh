@@ -10,7 +10,7 @@
 set -u
 
 packages='gcc clang libc6-dev meson ninja-build pkg-config libfuse3-dev libpfm4-dev libinih-dev libdw-dev
-libelf-dev libseccomp-dev libcap-ng-dev check fuse3 mount util-linux procps python3 mandoc shellcheck bash dash gawk linux-perf
+libcap-ng-dev check fuse3 mount util-linux procps python3 mandoc shellcheck bash dash gawk linux-perf
 prometheus-node-exporter python3-prometheus-client bubblewrap bsdextrautils podman runc'
 
 # Under TSan only what does several things at once: the rest is sequential, and the sanitizer slow.
@@ -121,7 +121,7 @@ list_mount_tests() {
 list_programs() {
     echo "sources/scripts|wide|command_test sources/scripts 300 sh $self --call check_scripts"
     echo "sources/manual|wide|command_test sources/manual 60 sh tests/manual.sh $WORK/bin/pmcfs-plain"
-    for program in attach record unit host symbol events machines pool share confine; do
+    for program in attach record unit host events machines pool share; do
         echo "asan/$program|wide|command_test asan/$program 600 $builds/asan/tests/$program"
     done
     [ "$QUICK" ] || for program in fuzz_cpus fuzz_scan fuzz_record fuzz_config fuzz_state; do
@@ -222,7 +222,9 @@ copy_programs() {
         cp "$builds/plain/tests/$program" "$WORK/bin/" || return
     done
     for variant in plain asan tsan; do
-        [ ! -e "$builds/$variant/pmcfs" ] || cp "$builds/$variant/pmcfs" "$WORK/bin/pmcfs-$variant"
+        [ -e "$builds/$variant/pmcfs" ] || continue
+        cp "$builds/$variant/pmcfs" "$WORK/bin/pmcfs-$variant"
+        cp "$builds/$variant/examples/pmc-names/pmc-names" "$WORK/bin/pmc-names-$variant"
     done
 }
 

@@ -9,8 +9,6 @@
 #include "backends/linux/inventory.h"
 #include "backends/linux/pidview.h"
 #include "backends/linux/process.h"
-#include "backends/linux/symbol_ask.h"
-#include "backends/linux/symbol_names.h"
 #include "core/backend.h"
 
 #include <errno.h>
@@ -52,10 +50,6 @@ static int host_open(const struct loop *loop, const struct sink *sink, struct ho
         ns_identify(state->self, "cgroup", &state->cgroupns);
         rc = host_cpus_open(state, err);
     }
-    if (rc == 0 && !(state->leftovers = symbol_leftovers_new())) {
-        host_cpus_close(state);
-        rc = err_set(err, E32, "no memory for the host");
-    }
     if (rc < 0) {
         free(state);
         return rc;
@@ -67,7 +61,6 @@ static int host_open(const struct loop *loop, const struct sink *sink, struct ho
 static void host_close(struct host_state *state)
 {
     host_cpus_close(state);
-    symbol_leftovers_free(state->leftovers);
     free(state);
 }
 
@@ -142,14 +135,6 @@ const struct host linux_host = {
     .view_print = linux_view_print,
     .view_adopt = linux_view_adopt,
     .view_keep = linux_view_keep,
-    .files_new = linux_files_new,
-    .files_take = linux_files_take,
-    .files_free = linux_files_free,
-    .files_count = linux_files_count,
-    .files_print = linux_files_print,
-    .files_adopt = linux_files_adopt,
-    .files_keep = linux_files_keep,
-    .names = linux_names,
     .cgroup_open = linux_cgroup_open,
     .cgroup_may_move = linux_cgroup_may_move,
     .cgroup_is_home = linux_cgroup_is_home,

@@ -7,8 +7,7 @@
 #include "backends/linux/proc.h"
 #include "core/host.h"
 
-struct host_cpus;        /* cpus.h */
-struct symbol_leftovers; /* symbol_ask.h */
+struct host_cpus; /* cpus.h */
 
 struct host_state {
     const struct loop *loop; /* both live until close(); loop may be NULL: nothing is watched */
@@ -19,5 +18,4 @@ struct host_state {
     struct ns_id cgroupns; /* all 0 on a kernel without cgroups */
     struct host_cpus *cpus;
     struct host_clock clock;
-    struct symbol_leftovers *leftovers;
 };

@@ -7,8 +7,8 @@
 # instructions countable: one is a nanosecond of virtual time, and idle time costs nothing.
 
 DEVELOPMENT='libc6 libc6-dev linux-libc-dev libgcc-s1 libfuse3-3 libfuse3-dev libpfm4 libpfm4-dev libinih1 libinih-dev check
-libsubunit0 libsubunit-dev zlib1g zlib1g-dev liblzma5 liblzma-dev libbz2-1.0 libelf1 libelf-dev libdw1 libdw-dev
-libseccomp2 libseccomp-dev libcap-ng0 libcap-ng-dev'
+libsubunit0 libsubunit-dev zlib1g zlib1g-dev liblzma5 liblzma-dev libbz2-1.0
+libcap-ng0 libcap-ng-dev'
 MACHINE='busybox-static'
 
 # cannot REASON: what is missing is this machine's, not pmcfs's.
@@ -166,7 +166,7 @@ pack() {
     mkdir -p "$tree/lib/aarch64-linux-gnu" "$tree/bin" "$tree/tests" "$tree/proc" "$tree/sys" "$tree/dev" \
         "$tree/tmp" "$tree/etc" "$tree/root" "$tree/run" || return
     cp -P "$BUILD"/sysroot/lib/aarch64-linux-gnu/*.so* \
-        "$BUILD"/sysroot/usr/lib/aarch64-linux-gnu/lib*.so.* "$BUILD"/sysroot/usr/lib/aarch64-linux-gnu/libdw-0*.so "$BUILD"/sysroot/usr/lib/aarch64-linux-gnu/libelf-0*.so "$tree/lib/aarch64-linux-gnu/" &&
+        "$BUILD"/sysroot/usr/lib/aarch64-linux-gnu/lib*.so.* "$tree/lib/aarch64-linux-gnu/" &&
         cp -P "$BUILD"/sysroot/lib/ld-linux-aarch64.so.1 "$tree/lib/" &&
         cp "$BUILD/machine/bin/busybox" "$BUILD/load" "$BUILD/hold" "$BUILD/as" \
             "$BUILD/meson/pmcfs" "$BUILD/meson/tests/io" "$tree/bin/" || return

@@ -1,13 +1,11 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2054,SC2154
-# What the daemon itself may do: capabilities, core dumps, tracing, descriptors, system calls.
+# What the daemon itself may do: capabilities, core dumps, tracing, descriptors.
 
 # Bits of capabilities, as include/uapi/linux/capability.h numbers them.
 declare -A BIT=([chown]=0 [dac_override]=1 [dac_read_search]=2 [fowner]=3 [fsetid]=4 [kill]=5 [setgid]=6
     [setuid]=7 [setpcap]=8 [net_bind_service]=10 [net_raw]=13 [ipc_lock]=14 [sys_chroot]=18
-    [sys_ptrace]=19 [sys_admin]=21 [mknod]=27 [audit_write]=29 [setfcap]=31 [syslog]=34 [perfmon]=38
-    [checkpoint_restore]=40)
-USED='sys_admin perfmon checkpoint_restore sys_ptrace setuid setgid dac_read_search sys_chroot kill
-ipc_lock syslog'
+    [sys_ptrace]=19 [sys_admin]=21 [mknod]=27 [audit_write]=29 [setfcap]=31 [perfmon]=38)
+USED='sys_admin perfmon sys_ptrace setuid setgid dac_read_search kill ipc_lock'
 USUAL='chown dac_override fowner fsetid kill setgid setuid setpcap setfcap net_raw mknod sys_chroot
 net_bind_service audit_write'
 
@@ -23,12 +21,6 @@ proc_value() { sed -n "s/^$1:[[:space:]]*//p" "$2"; }
 # of_all_threads KEY: the values of all threads, each once.
 of_all_threads() {
     cat /proc/"$DAEMON"/task/*/status | sed -n "s/^$1:[[:space:]]*//p" | sort -u
-}
-
-with_filter() {
-    [[ $VARIANT != [at]san ]] || skip "a sanitizer's look for leaks cannot run behind a filter"
-    mount_pmcfs -o seccomp=1 "$@"
-    is "$(of_all_threads Seccomp)" 2
 }
 
 t_every_thread_has_the_capabilities_that_are_used() {
@@ -117,10 +109,9 @@ t_no_descriptor_outlives_an_exec() {
 }
 
 t_a_missing_capability_is_said_and_the_rest_is_served() {
-    RUN_DAEMON+=(setpriv --bounding-set=-syslog,-sys_chroot,-net_raw --)
+    RUN_DAEMON+=(setpriv --bounding-set=-ipc_lock,-net_raw --)
     mount_pmcfs
-    grep -q 'without CAP_SYSLOG: names of kernel functions are missing' "$T/daemon"
-    grep -q 'without CAP_SYS_CHROOT: names in samples.folded are missing' "$T/daemon"
+    grep -q 'without CAP_IPC_LOCK: all samplers together have' "$T/daemon"
     grep -q 'without CAP_NET_RAW: .* attach$' "$T/daemon"
     is "$(grep -c 'without CAP_SYS_PTRACE' "$T/daemon")" 0
     target_start p
@@ -148,91 +139,12 @@ t_without_setuid_others_than_root_are_refused() {
     pmc b event=page-faults "target=${PID_OF[p]}"
 }
 
-t_without_the_option_calls_are_not_filtered() {
-    mount_pmcfs
-    is "$(of_all_threads Seccomp)" "$(proc_value Seccomp /proc/self/status)"
-}
-
-t_the_filter_is_on_all_threads() {
-    with_filter
-    is "$(of_all_threads Seccomp)" 2
-    is "$(result write "$M/admin/tunables/seccomp" 0)" EPERM
-}
-
-t_counting_behind_the_filter() {
-    with_filter
-    target_start p "$ALICE"
-    as "$ALICE" mkdir "$M/a"
-    is "$(result_as "$ALICE" write "$M/a/config" "event=page-faults descendants=on target=${PID_OF[p]}")" ok
-    tell p faults 50
-    between "$(as "$ALICE" cat "$M/a/count")" 50 1000
-    pmc all event=context-switches target=all
-    [[ $(count all) -gt 0 ]]
-    # In a user namespace a helper asks.
-    unshare --user --map-root-user sh -c "sleep 60 & mkdir $M/ns &&
-        echo event=page-faults >$M/ns/config && echo \$! >$M/ns/target; echo \$? >$T/rc; kill \$!"
-    is "$(cat "$T/rc")" 0 "attaching in a user namespace: $(cat "$M/ns/error")"
-}
-
-t_names_behind_the_filter() {
-    with_filter
-    pmc p event=cpu-clock freq=997 callchain=on kernel=on
-    sh -c 'echo self >"$1/p/target"; exec "$2/hot" own' sh "$M" "$HELPERS" < <(
-        echo go
-        sleep 0.3
-    ) >/dev/null
-    like "$(cat "$M/p/samples.folded")" ';hot_outer;hot_inner '
-    grep -q ' callchain ' "$M/p/samples"
-    perf script -i - <"$M/p/samples.perf" 2>/dev/null | grep -c hot_inner >/dev/null
-}
-
-t_a_cgroup_behind_the_filter() {
-    with_cgroup2
-    with_filter
-    local path=/pmcfs-daemon-$$
-    mkdir "$CGROUP_ROOT$path" 2>/dev/null || skip "cgroups cannot be made here"
-    trap 'rmdir "$CGROUP_ROOT/pmcfs-daemon-$$"' EXIT
-    pmc a event=page-faults "target=cgroup:$path"
-    sh -c 'echo $$ >"$1/cgroup.procs"; ls / >/dev/null' sh "$CGROUP_ROOT$path"
-    [[ $(count a) -gt 0 ]]
-    rmdir "$M/a"
-}
-
-# How many of a log's buffers are mapped; what watches for ends comes and goes, and is smaller.
-buffers() {
-    local range rest n=0
-    while read -r range rest; do
-        ((0x${range#*-} - 0x${range%-*} <= 65536)) || n=$((n + 1))
-    done < <(grep 'anon_inode:.perf_event' "/proc/$DAEMON/maps")
-    echo $n
-}
-
-# What finds its buffers again maps none of them twice.
-#@ reload
-t_reloads_behind_the_filter() {
-    with_filter
-    target_start p
-    pmc a event=page-faults period=1 callchain=on "target=${PID_OF[p]}"
-    tell p faults 20
-    local before after
-    before=$(buffers)
-    ((before > 0)) || die 'no buffer is mapped'
-    for after in 1 2 3; do
-        kill -USR2 "$DAEMON"
-        eventually 5 "((\$(reloads) >= RELOAD_FROM + $after))"
-    done
-    is "$(buffers)" "$before" 'buffers'
-    tell p faults 20
-    ctl a stop
-    between "$(grep -c ' callchain ' "$M/a/samples")" 40 1000
-}
-
-t_hangup_readers_and_umount_behind_the_filter() {
-    echo 'mincount = 500' >"$T/conf"
-    with_filter -c "$T/conf"
-    printf 'mincount = 700\nreaders = daemon\n' >"$T/conf"
-    kill -HUP "$DAEMON"
-    eventually 5 '[[ $(cat "$M/admin/tunables/mincount") == 700 ]]'
-    eventually 5 '[[ $(cat "$M/admin/tunables/readers") == daemon ]]'
-    unmount_pmcfs
+# The permission bits on the way to the mountpoint are not root's.
+t_it_mounts_below_a_directory_of_a_user() {
+    mkdir -p "$T/home/m"
+    chown "$ALICE" "$T/home"
+    chmod 700 "$T/home"
+    "$BIN" "$T/home/m" 2>"$T/said"
+    grep -q interface "$T/home/m/info/version"
+    umount "$T/home/m"
 }

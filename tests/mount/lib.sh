@@ -190,6 +190,14 @@ talker_start() {
     read -r -t 10 -u "$out" GREETING || die "$1 did not start"
 }
 
+names_program() {
+    echo "$HELPERS/pmc-names-$VARIANT"
+}
+
+# names [DIRECTORY]: samples.folded with names. names_as USER [DIRECTORY]
+names() { "$(names_program)" "$@"; }
+names_as() { as "$1" "$(names_program)" "${@:2}"; }
+
 # target_start NAME [USER]: a target.c to talk to; its PID in PID_OF[NAME].
 target_start() {
     if [[ ${2:-} ]]; then

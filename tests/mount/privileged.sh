@@ -210,7 +210,7 @@ t_a_privileged_program_on_a_cpu_has_its_name_and_one_end() {
     ctl a stop
     log a
     is "$(of a exec "pid=${PID_OF[p]}") $(of a exit "pid=${PID_OF[p]}")" '3 1' "setpriv, sh, other; its end"
-    between "$(grep -E '^other;(.*;)?hot_inner [0-9]+$' "$M/a/samples.folded" | awk '{ n += $NF } END { print n + 0 }')" 100 1000
+    between "$(grep -E '^other;(.*;)?hot_inner [0-9]+$' <(names "$M/a") | awk '{ n += $NF } END { print n + 0 }')" 100 1000
 }
 
 # Attach and exec at the same moment, again and again: whoever sees the program it has become is not told.

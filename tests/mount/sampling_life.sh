@@ -104,7 +104,7 @@ t_samples_in_the_kernel_are_hidden_and_counted() {
     is "$(awk '$2 == "drop" && / where=hidden/ { sub(/.*records=/, ""); n += $1 } END { print n + 0 }' "$T/a.log")" \
         "$(status a hidden)" "told as hidden"
     unlike "$(grep -E ' (sample|callchain) ' "$T/a.log")" 'k:|0xffff[0-9a-f]{12}' "addresses of the kernel"
-    unlike "$(cat "$M/a/samples.folded")" '_\[k\]'
+    unlike "$(cat "$M/a/samples.folded")" '\[kernel'
 }
 
 t_frames_of_the_kernel_are_cut() {

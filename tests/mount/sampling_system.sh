@@ -12,8 +12,8 @@ hot_start_on() {
     HELPERS=$T/bin-$2 hot_start "$2" 300
 }
 
-# hottest NAME: the line of samples.folded with most samples of hot.c.
-hottest() { grep -E '(^|;)hot' "$M/$1/samples.folded" | sort -nk2 -t' ' | tail -n 1; }
+# hottest NAME: the stack with most samples of hot.c.
+hottest() { names "$M/$1" | grep -E '(^|;)hot' | sort -nk2 -t' ' | tail -n 1; }
 
 t_a_program_that_executed_on_another_cpu_has_its_name() {
     (($(nproc) > 1)) || skip "one CPU only"
@@ -84,5 +84,5 @@ t_who_executed_while_a_cpu_was_not_sampled_has_its_name() {
         between "$(of a samples "pid=${PID_OF[$name]}")" 100 1000
         hot_end $name
     done
-    is "$(grep -E 'hot_inner [0-9]+$' "$M/a/samples.folded" | grep -cvE '^hot;')" 0 "without a name"
+    is "$(grep -E 'hot_inner [0-9]+$' <(names "$M/a") | grep -cvE '^hot;')" 0 "without a name"
 }

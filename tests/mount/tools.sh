@@ -12,7 +12,7 @@ copy_tools() {
     export PMC=$M
 }
 
-tool() { "$T/bin/$1" "${@:2}"; }
+tool() { PATH=$PATH:$HELPERS "$T/bin/$1" "${@:2}"; }
 
 # refuses STATUS REGEX TOOL WORDS…: its first line is a sentence like that, and nothing is left.
 refuses() {

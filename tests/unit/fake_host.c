@@ -438,19 +438,6 @@ static int view_adopt(struct host_state *state, const char *printed, struct pid_
     return strcmp(printed, "outside") == 0 ? view_hold(state, view) : -EINVAL;
 }
 
-static void names(struct host_state *state, struct log_files *files,
-                  const struct frame_asker *asker, struct frame_query *queries, size_t n)
-{
-    (void)files;
-    for (size_t i = 0; i < n; i++) {
-        const char *name =
-            state->name && (queries[i].map || asker->superuser) ? state->name(&queries[i]) : NULL;
-
-        queries[i].name = name ? strdup(name) : NULL;
-    }
-    __atomic_add_fetch(&state->n_names, (unsigned)n, __ATOMIC_RELAXED);
-}
-
 /* ---- cgroups: a descriptor is an empty file whose length is its place in the table ---- */
 
 static struct host_state *cgroup_state;
@@ -539,7 +526,6 @@ const struct host fake_host = {
     .view_print = view_print,
     .view_adopt = view_adopt,
     .view_keep = view_free,
-    .names = names,
     .cgroup_open = cgroup_open,
     .cgroup_may_move = cgroup_may_move,
     .cgroup_is_home = cgroup_is_home,

@@ -47,10 +47,8 @@ struct host_state {
     unsigned n_opened; /* processes opened ever */
     unsigned observed; /* questions asked by may_observe */
     uint64_t next_key;
-    unsigned n_views;                                     /* struct pid_view that exist */
-    unsigned forgotten;                                   /* numbers taken out of views */
-    const char *(*name)(const struct frame_query *query); /* names of addresses; NULL: none */
-    unsigned n_names;                                     /* addresses that were asked about */
+    unsigned n_views;   /* struct pid_view that exist */
+    unsigned forgotten; /* numbers taken out of views */
 };
 
 /* What every process has mapped for execution, and the kernel. */

@@ -1,0 +1,91 @@
+/*
+ * Names of C++ and Rust. The C++ library's own demangler is taken where that library is installed;
+ * Rust's older names are C++ names with a hash behind and words for signs. Rust's newer ones (_R…)
+ * stay as they are.
+ */
+#include "examples/pmc-names/names.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MANGLED_MAX 1024 /* longer ones make texts without end */
+
+typedef char *demangle_fn(const char *name, char *buffer, size_t *length, int *status);
+
+static demangle_fn *library(void)
+{
+    static bool looked;
+    static demangle_fn *found;
+    void *handle;
+
+    if (looked)
+        return found;
+    looked = true;
+    handle = dlopen("libstdc++.so.6", RTLD_LAZY);
+    if (handle)
+        *(void **)&found = dlsym(handle, "__cxa_demangle");
+    return found;
+}
+
+static const struct {
+    const char *word, *sign;
+} rust_words[] = {
+    {"$LT$", "<"},  {"$GT$", ">"},  {"$LP$", "("},  {"$RP$", ")"},   {"$C$", ","},   {"$RF$", "&"},
+    {"$BP$", "*"},  {"$u20$", " "}, {"$u27$", "'"}, {"$u5b$", "["},  {"$u5d$", "]"}, {"$u7b$", "{"},
+    {"$u7d$", "}"}, {"$u3b$", ";"}, {"$u2b$", "+"}, {"$u22$", "\""}, {"..", "::"},
+};
+
+/* "…::h" and 16 digits. */
+static bool is_rust(const char *name, size_t len)
+{
+    if (len < 20 || strncmp(name + len - 19, "::h", 3) != 0)
+        return false;
+    for (size_t i = len - 16; i < len; i++)
+        if (!isxdigit((unsigned char)name[i]) || isupper((unsigned char)name[i]))
+            return false;
+    return true;
+}
+
+/* In place: no sign is longer than its word. */
+static void rust_clean(char *name)
+{
+    char *to = name;
+
+    for (const char *from = name; *from;) {
+        size_t word = 0, n = sizeof rust_words / sizeof *rust_words;
+
+        while (word < n && strncmp(from, rust_words[word].word, strlen(rust_words[word].word)) != 0)
+            word++;
+        if (word == n) {
+            /* what begins with a sign has this before it */
+            if (from[0] == '_' && from[1] == '$' && (to == name || to[-1] == ':'))
+                from++;
+            else
+                *to++ = *from++;
+            continue;
+        }
+        to = stpcpy(to, rust_words[word].sign);
+        from += strlen(rust_words[word].word);
+    }
+    *to = '\0';
+}
+
+char *demangled(const char *symbol)
+{
+    demangle_fn *demangle;
+    char *name;
+    size_t len;
+    int status;
+
+    if (strncmp(symbol, "_Z", 2) != 0 || strlen(symbol) > MANGLED_MAX || !(demangle = library()))
+        return NULL;
+    name = demangle(symbol, NULL, NULL, &status);
+    len = name ? strlen(name) : 0;
+    if (is_rust(name ? name : "", len)) {
+        name[len - 19] = '\0';
+        rust_clean(name);
+    }
+    return name;
+}

@@ -1,0 +1,229 @@
+/*
+ * Which file a path means: the processes that mapped it are in the PMC's log and among its targets,
+ * and a process of another mount namespace has another tree.
+ */
+#include "examples/pmc-names/names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MAPPED_MAX  65536
+#define TARGETS_MAX 256
+
+struct mapped {
+    char *path; /* as the log has it, unescaped */
+    uint32_t pid;
+};
+
+static struct {
+    struct mapped *mapped;
+    size_t n_mapped;
+    uint32_t target[TARGETS_MAX];
+    unsigned n_targets;
+} places;
+
+/* ---- the log ---- */
+
+void text_plain(char *text)
+{
+    char *to = text;
+
+    for (const char *p = text; *p; to++) {
+        if (p[0] == '\\' && p[1] >= '0' && p[1] <= '3' && p[2] >= '0' && p[2] <= '7' &&
+            p[3] >= '0' && p[3] <= '7') {
+            *to = (char)((p[1] - '0') << 6 | (p[2] - '0') << 3 | (p[3] - '0'));
+            p += 4;
+        } else {
+            *to = *p++;
+        }
+    }
+    *to = '\0';
+}
+
+static void mapped_add(uint32_t pid, char *path)
+{
+    struct mapped *larger;
+
+    text_plain(path);
+    for (size_t i = places.n_mapped; i > 0; i--)
+        if (places.mapped[i - 1].pid == pid && strcmp(places.mapped[i - 1].path, path) == 0)
+            return;
+    if (places.n_mapped == MAPPED_MAX)
+        return;
+    if ((places.n_mapped & (places.n_mapped - 1)) == 0) {
+        larger =
+            realloc(places.mapped, (places.n_mapped ? 2 * places.n_mapped : 1) * sizeof *larger);
+        if (!larger)
+            return;
+        places.mapped = larger;
+    }
+    path = strdup(path);
+    if (path)
+        places.mapped[places.n_mapped++] = (struct mapped){path, pid};
+}
+
+/* "TIME map-in pid=1 start=… end=… offset=… path=/a" */
+static void log_line(char *line)
+{
+    char *path = strstr(line, " path=/"), *pid = strstr(line, " map-in pid=");
+
+    if (!path || !pid || pid > path)
+        return;
+    path += strlen(" path=");
+    path[strcspn(path, " \n")] = '\0';
+    mapped_add((uint32_t)strtoul(pid + strlen(" map-in pid="), NULL, 10), path);
+}
+
+/* "1234", "tid:1234" (of which /proc shows the process as well), "cpu:3". */
+static void target_line(char *line)
+{
+    const char *number = strncmp(line, "tid:", 4) == 0 ? line + 4 : line;
+    unsigned long pid = strtoul(number, NULL, 10);
+
+    if (pid > 0 && places.n_targets < TARGETS_MAX)
+        places.target[places.n_targets++] = (uint32_t)pid;
+}
+
+/* A log that can still grow ends where it would be waited for. */
+static void lines_read(const char *directory, const char *name, void (*take)(char *line))
+{
+    char *path = NULL, *line = NULL;
+    size_t size = 0;
+    FILE *file;
+    int fd;
+
+    if (asprintf(&path, "%s/%s", directory, name) < 0)
+        return;
+    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    while (file && getline(&line, &size, file) > 0)
+        take(line);
+    if (file)
+        fclose(file);
+    else if (fd >= 0)
+        close(fd);
+    free(line);
+    free(path);
+}
+
+void places_read(const char *directory)
+{
+    lines_read(directory, "target", target_line);
+    lines_read(directory, "samples", log_line);
+}
+
+/* ---- files ---- */
+
+/* Takes the descriptor if it is not that of a regular file. */
+static int regular(int fd)
+{
+    struct stat status;
+
+    if (fd >= 0 && (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Links lead to what they mean for the process, not out of its tree. */
+static int root_open(uint32_t pid, const char *path)
+{
+    const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+                                 .resolve = RESOLVE_IN_ROOT};
+    char root[32];
+    int dir, fd;
+
+    snprintf(root, sizeof root, "/proc/%" PRIu32 "/root", pid);
+    dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return -1;
+    fd = regular((int)syscall(SYS_openat2, dir, path, &how, sizeof how));
+    close(dir);
+    return fd;
+}
+
+static int process_open(uint32_t pid, const char *path, char **name, char **root)
+{
+    int fd = root_open(pid, path);
+
+    if (fd < 0)
+        return -1;
+    if (asprintf(root, "/proc/%" PRIu32 "/root", pid) >= 0 &&
+        asprintf(name, "%s%s", *root, path) >= 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+int place_open(const char *path, char **name, char **root)
+{
+    int fd = -1;
+
+    for (size_t i = 0; i < places.n_mapped && fd < 0; i++)
+        if (strcmp(places.mapped[i].path, path) == 0)
+            fd = process_open(places.mapped[i].pid, path, name, root);
+    for (unsigned i = 0; i < places.n_targets && fd < 0; i++)
+        fd = process_open(places.target[i], path, name, root);
+    if (fd >= 0)
+        return fd;
+    *name = strdup(path);
+    *root = strdup("");
+    return regular(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+}
+
+/* The process's number for itself, and its user. */
+static bool process_facts(uint32_t pid, uint32_t *inner, uid_t *uid)
+{
+    char path[32], *line = NULL, *last;
+    size_t size = 0;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/status", pid);
+    file = fopen(path, "re");
+    *inner = pid;
+    while (file && getline(&line, &size, file) > 0) {
+        if (strncmp(line, "Uid:", 4) == 0)
+            *uid = (uid_t)strtoul(line + 4, NULL, 10);
+        last = strncmp(line, "NSpid:", 6) == 0 ? strrchr(line, '\t') : NULL;
+        if (last)
+            *inner = (uint32_t)strtoul(last, NULL, 10);
+    }
+    free(line);
+    if (file)
+        fclose(file);
+    return file != NULL;
+}
+
+/* Anybody can write into /tmp. */
+FILE *place_open_map(uint32_t pid)
+{
+    uid_t uid = geteuid();
+    struct stat status;
+    uint32_t inner;
+    char path[64];
+    int fd = -1;
+
+    if (process_facts(pid, &inner, &uid)) {
+        snprintf(path, sizeof path, "/tmp/perf-%" PRIu32 ".map", inner);
+        fd = root_open(pid, path);
+    }
+    if (fd < 0) {
+        snprintf(path, sizeof path, "/tmp/perf-%" PRIu32 ".map", pid);
+        fd = regular(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+    }
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &status) == 0 &&
+        (status.st_uid == uid || status.st_uid == 0 || status.st_uid == geteuid()))
+        return fdopen(fd, "r");
+    close(fd);
+    return NULL;
+}

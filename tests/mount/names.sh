@@ -1,0 +1,214 @@
+# shellcheck shell=bash disable=SC2016,SC2154
+# pmc-names: names for the places of samples.folded, with the rights of who runs it.
+
+# hot_start NAME COMMAND…: a hot.c (or a copy of it) that waits to be told; its PID in PID_OF[NAME].
+hot_start() {
+    talker_start "$1" "${@:2}"
+}
+
+# hot_run NAME: it is busy, and says when it has been.
+hot_run() {
+    echo go >&"${IN[$1]}"
+    read -r -t 30 -u "${OUT[$1]}" _ || die "$1 did not end its work"
+}
+
+hot_end() {
+    local in=${IN[$1]} out=${OUT[$1]}
+    exec {in}>&- {out}<&-
+    wait "${PID_OF[$1]}" 2>/dev/null || :
+}
+
+# The stack with most samples, with names.
+hottest() { names "$M/$1" | awk '$NF > most { most = $NF; line = $0 } END { print line }'; }
+
+sampler() {
+    pmc "$1" event=cpu-clock freq=997 callchain=on kernel=off "${@:2}"
+}
+
+# profiled COMMAND…: it is busy under p; it lives until `hot_end own`.
+profiled() {
+    mount_pmcfs
+    sampler p descendants=on
+    hot_start own "$@" own
+    attach p "${PID_OF[own]}"
+    hot_run own
+}
+
+t_the_hot_function_is_on_top() {
+    profiled "$HELPERS/hot"
+    like "$(hottest p)" '^hot;(.*;)?main;hot_outer;hot_inner [0-9]+$'
+    is "$(names "$M/p")" "$(names <"$M/p/samples.folded")" 'as a filter'
+    is "$(names "$M/p" | awk '{ n += $NF } END { print n }')" \
+        "$(awk '{ n += $NF } END { print n }' "$M/p/samples.folded")" 'samples'
+    hot_end own
+    like "$(hottest p)" '^hot;(.*;)?main;hot_outer;hot_inner [0-9]+$' "after its end"
+}
+
+t_stacks_that_differ_in_addresses_alone_are_one_line() {
+    printf 'a;b;[/no/such+0x1] 2\na;[1:0x10] 5\na;b;[/no/such+0x1] 3\nx 1\n' | names >"$T/out"
+    is "$(cat "$T/out")" $'a;[1:0x10] 5\na;b;[/no/such+0x1] 5\nx 1'
+    profiled "$HELPERS/hot"
+    is "$(names "$M/p" | sed 's/ [0-9]*$//' | sort | uniq -d)" ''
+    hot_end own
+}
+
+t_a_stripped_program_has_places() {
+    strip -o "$T/bare" "$HELPERS/hot"
+    profiled "$T/bare"
+    like "$(hottest p)" "^bare;(.*;)?\[$T/bare\+0x[0-9a-f]+\] [0-9]+\$"
+    hot_end own
+}
+
+t_a_separate_debug_file_has_the_names() {
+    mkdir "$T/bin" "$T/bin/.debug"
+    cp "$HELPERS/hot" "$T/bin/split"
+    objcopy --only-keep-debug "$T/bin/split" "$T/bin/.debug/split.debug"
+    strip "$T/bin/split"
+    objcopy --add-gnu-debuglink="$T/bin/.debug/split.debug" "$T/bin/split"
+    profiled "$T/bin/split"
+    like "$(hottest p)" '^split;(.*;)?main;hot_outer;hot_inner [0-9]+$'
+    hot_end own
+}
+
+t_a_debug_file_is_found_by_its_build_id() {
+    local id
+    id=$(readelf -nW "$HELPERS/hot" | sed -n 's/.*Build ID: //p')
+    [[ $id ]] || skip 'the linker gives no build-ids here'
+    mkdir -p /usr/lib/debug
+    mount -t tmpfs tmpfs /usr/lib/debug # in this test's mount namespace alone
+    mkdir -p "/usr/lib/debug/.build-id/${id:0:2}"
+    objcopy --only-keep-debug "$HELPERS/hot" "/usr/lib/debug/.build-id/${id:0:2}/${id:2}.debug"
+    strip -o "$T/bare" "$HELPERS/hot"
+    profiled "$T/bare"
+    like "$(hottest p)" '^bare;(.*;)?main;hot_outer;hot_inner [0-9]+$'
+    hot_end own
+}
+
+# renamed FROM TO…: $T/renamed is the hot program with other symbols.
+renamed() {
+    local words=()
+    while (($#)); do
+        words+=(--redefine-sym "$1=$2")
+        shift 2
+    done
+    objcopy "${words[@]}" "$HELPERS/hot" "$T/renamed"
+}
+
+t_names_of_cpp_and_rust_are_as_in_the_source() {
+    ldconfig -p | grep -q 'libstdc++.so.6' || skip 'no C++ library'
+    renamed hot_inner _ZN5store5Shelf3putEi hot_outer \
+        '_ZN44_$LT$store..Shelf$u20$as$u20$core..Clone$GT$5clone17h0123456789abcdefE'
+    profiled "$T/renamed"
+    like "$(hottest p)" ';<store::Shelf\\040as\\040core::Clone>::clone;store::Shelf::put\(int\) [0-9]+$'
+    hot_end own
+}
+
+t_a_hostile_name_does_not_break_a_line() {
+    renamed hot_inner $'in;ner\n1 \e[2J\\\xff' hot_outer '[/etc/passwd+0x1]'
+    profiled "$T/renamed"
+    like "$(hottest p)" ';\[/etc/passwd\+0x1\];in\\073ner\\0121\\040\\033\[2J\\134\\377 [0-9]+$'
+    is "$(names "$M/p" | grep -cvE '^[^ ]+ [0-9]+$' || :)" 0 'lines that are not STACK N'
+    hot_end own
+}
+
+t_made_code_has_the_names_that_its_program_tells() {
+    mount_pmcfs
+    sampler p
+    hot_start made "$HELPERS/hot" made
+    attach p "${PID_OF[made]}"
+    hot_run made
+    like "$(hottest p)" ';made\\073by\\040a\\075program_\[j\] [0-9]+$'
+    # A list that somebody else wrote is not believed.
+    chown "$BOB" "/tmp/perf-${PID_OF[made]}.map"
+    like "$(hottest p)" ";\[${PID_OF[made]}:0x[0-9a-f]+\] [0-9]+\$" "another user's"
+    rm "/tmp/perf-${PID_OF[made]}.map"
+    mkfifo "/tmp/perf-${PID_OF[made]}.map"
+    like "$(hottest p)" ";\[${PID_OF[made]}:0x[0-9a-f]+\] [0-9]+\$" "a pipe"
+    rm "/tmp/perf-${PID_OF[made]}.map"
+    hot_end made
+}
+
+t_a_container_brings_its_own_programs() {
+    mkdir "$T/box"
+    profiled unshare --mount sh -c \
+        'mount -t tmpfs none "$1/box" && cp "$2" "$1/box/boxed" && exec "$1/box/boxed" own' sh "$T" "$HELPERS/hot"
+    [[ ! -e $T/box/boxed ]] || die "the program is here too"
+    like "$(hottest p)" '^boxed;(.*;)?hot_outer;hot_inner [0-9]+$'
+    like "$(names <"$M/p/samples.folded")" "boxed;.*\[$T/box/boxed\+0x" 'without the directory'
+    hot_end own
+}
+
+# The same path is another program there.
+t_a_program_of_bubblewrap_is_its_own() {
+    type bwrap >/dev/null 2>&1 || skip 'no bubblewrap'
+    renamed hot_inner wrong_inner
+    mkdir "$T/here" "$T/there"
+    mv "$T/renamed" "$T/here/prog"
+    cp "$HELPERS/hot" "$T/there/prog"
+    bwrap --ro-bind / / true 2>/dev/null || skip 'bubblewrap does not work here'
+    profiled bwrap --dev-bind / / --bind "$T/there" "$T/here" "$T/here/prog"
+    like "$(names "$M/p")" ';hot_inner [0-9]+'
+    unlike "$(names "$M/p")" 'wrong_inner'
+    hot_end own
+}
+
+t_the_kernels_functions_are_named() {
+    [[ $(head -n 1 /proc/kallsyms) != 0000000000000000* ]] || skip "the kernel tells nobody its addresses"
+    mount_pmcfs
+    pmc p event=cpu-clock freq=997 callchain=on kernel=on descendants=on
+    hot_start reads sh -c 'echo ready; read -r go; dd if=/dev/zero of=/dev/null bs=1M count=4000 2>/dev/null
+        echo done; read -r end'
+    attach p "${PID_OF[reads]}"
+    hot_run reads
+    like "$(names "$M/p")" ';[a-z_0-9]*read[a-z_0-9]*_\[k\];'
+    hot_end reads
+}
+
+t_an_ordinary_user_has_names_of_ones_own_programs() {
+    mount_pmcfs
+    hot_start own setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- "$HELPERS/hot" own
+    as "$ALICE" mkdir "$M/p"
+    is "$(result_as "$ALICE" write "$M/p/config" 'event=cpu-clock freq=997 callchain=on')" ok
+    is "$(result_as "$ALICE" write "$M/p/target" "${PID_OF[own]}")" ok
+    hot_run own
+    like "$(names_as "$ALICE" "$M/p" | sort -nk2 -t' ' | tail -n 1)" ';hot_outer;hot_inner [0-9]+$'
+    unlike "$(names_as "$ALICE" "$M/p")" '_\[k\]'
+    ! names_as "$BOB" "$M/p" 2>"$T/said" || die "bob reads alice's"
+    like "$(cat "$T/said")" 'Permission denied'
+    hot_end own
+}
+
+# Programs cut short and with bytes changed cost names, nothing else.
+t_spoilt_files_cost_their_names_only() {
+    local i size places
+    size=$(stat -c %s "$HELPERS/hot")
+    places=$(nm "$HELPERS/hot" | awk '$2 ~ /[tT]/ { printf ";[%s/bad+0x%s]", "'"$T"'", substr($1, 9) }')
+    for i in {1..60}; do
+        cp "$HELPERS/hot" "$T/bad"
+        /usr/bin/python3 - "$T/bad" "$i" "$size" <<'P'
+import os, random, sys
+path, seed, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+chance = random.Random(seed)
+with open(path, "r+b") as f:
+    for _ in range(chance.choice((1, 10, 300))):
+        f.seek(chance.choice((chance.randrange(64), chance.randrange(size), max(0, size - 1 - chance.randrange(2500)))))
+        f.write(bytes([chance.randrange(256)]))
+if seed % 3 == 0:
+    os.truncate(path, chance.randrange(size))
+P
+        echo "bad$places 1" | timeout 20 "$(names_program)" >"$T/out" 2>"$T/said" || die "seed $i: $? $(cat "$T/said")"
+        like "$(cat "$T/out")" '^bad;[^ ]* 1$' "seed $i"
+    done
+}
+
+t_help_and_wrong_calls() {
+    like "$(names --help)" '^usage: pmc-names \[PMC\]'
+    is "$(names -h)" "$(names --help)"
+    local rc=0
+    names --nonsense 2>/dev/null || rc=$?
+    is "$rc" 2
+    rc=0
+    names "$T/nowhere" 2>"$T/said" || rc=$?
+    is "$rc" 1
+    like "$(cat "$T/said")" 'nowhere/samples.folded: No such file'
+}
