@@ -69,12 +69,10 @@ static bool is_late(const struct census *census)
 
 static void add_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state)
 {
-    census_add(census, &(struct task){.tid = tid,
-                                      .pid = pid,
-                                      .state = state,
-                                      .parent = -1,
-                                      .root = -1,
-                                      .asked = true});
+    census_add(
+        census,
+        &(struct task){
+            .tid = tid, .pid = pid, .state = state, .parent = -1, .root = -1, .asked = true});
 }
 
 static size_t children_read(struct census *census, DIR *dir, pid_t tid, char **text)

@@ -40,8 +40,8 @@ t_those_that_may_not_be_observed_are_counted_too() {
 t_a_long_chain_is_covered_to_its_end() {
     mount_pmcfs
     alices a event=page-faults descendants=on
-    chain 600 1
+    chain 250 1
     is "$(result_as "$ALICE" write "$M/a/target" "$CHAIN")" ok
-    is "$(status a threads)" 601
+    is "$(status a threads)" 251
     as "$ALICE" rmdir "$M/a"
 }
