@@ -221,12 +221,17 @@ struct backend {
     void (*cpu)(struct backend_state *state, unsigned cpu, bool online);
 
     /*
-     * text is one word of `event`. Fills *out (strings owned by the caller: event_clear). Errors:
-     * CS01 unknown, X06 its class (with near misses), CS03, CS04, P09 known but not to be had here
-     * (why), P30.
+     * text is one word of `event`. Fills *out (strings owned by the caller: event_clear) with what
+     * it means and which rights it needs. The event is not opened: whether it can be is told by
+     * verify() to those that have the rights. Errors: CS01 unknown, X06 its class (with near
+     * misses), CS03, CS04, P09 known but not to be had here (why), P30. After an error, too,
+     * out->needs_kernel says that what was found out is for those with that right.
      */
     int (*resolve)(struct backend_state *state, const char *text, struct event *out,
                    struct err *err);
+    /* Asks the system whether it can be counted here, and fills in its rows. NULL: every event
+     * that resolve() knows can be. Errors: P09 (why), E32. */
+    int (*verify)(struct backend_state *state, struct event *event, struct err *err);
     /* May these be one set? Their classes and the kernel's own check on an idle thread. CS08 or
      * E19. */
     int (*check_set)(struct backend_state *state, const struct plan_event *events, unsigned n,

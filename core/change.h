@@ -230,6 +230,12 @@ int change_book_found(struct change *change, bool removes);
 void change_unbook_found(struct change *change);
 int change_may_count_cgroup(const struct change *change, int fd); /* without the lock: 0, -EPERM */
 void change_rows_back(struct change *change); /* the PMC's old claim, as far as still to be had */
+/*
+ * Kernel mode, whole CPUs, and what else the events of the plan need, with the rights of who opened
+ * the file. Without the lock too: a new set is not shown to the system before.
+ */
+int change_rights(struct change *change);
+int change_refuse_kernel(struct change *change, const char *event, const char *instead);
 /* Before anything is looked up: a word of the scope that the PMC cannot have (E22, E26). */
 int change_words(struct change *change, struct err *err);
 /* Which mode follows from what is asked and what is there. */

@@ -166,6 +166,12 @@ static const char *needs_kernel(const struct change *change)
                           : "needs CAP_PERFMON (or the tunable unprivileged_kernel)";
 }
 
+int change_refuse_kernel(struct change *change, const char *event, const char *instead)
+{
+    return err_set(&change->err, P18, "\"%s\" counts kernel mode, which %s%s", event,
+                   needs_kernel(change), instead);
+}
+
 /* Asked for neither mode. Of what is counted whole, too: it would count everything instead. */
 static bool counts_nothing(const struct change *change, const struct plan_event *plan)
 {
@@ -177,36 +183,68 @@ static bool counts_nothing(const struct change *change, const struct plan_event 
            !change->want.value[KEY_USER] && !change->kernel;
 }
 
-/* Kernel mode, and system scope, with the rights of who opened the file. */
+/* What the system asks for beyond the right to kernel mode. */
+static int check_beside(struct change *change, const struct event *event)
+{
+    if (event->needs_superuser && !change->superuser)
+        return err_set(&change->err, X07, "\"%s\" tells more than what its target does: %s",
+                       event->written,
+                       change->inside ? "it is not to be had in an instance"
+                                      : "it needs CAP_PERFMON, whatever the tunables say");
+    if (event->scope & EVENT_PROCESS || change->may_system)
+        return 0;
+    return err_set(&change->err, X07, "\"%s\" is counted for whole CPUs alone, which %s",
+                   event->written,
+                   change->inside ? "the administrator of this instance does not allow "
+                                    "(system_scope is 0)"
+                                  : "needs CAP_PERFMON (or the tunable unprivileged_syspmcs)");
+}
+
+static int check_event_rights(struct change *change, const struct plan_event *plan)
+{
+    /* What is counted whole is counted for everybody, unless its spelling asks for kernel mode. */
+    bool kernel = plan->event->whole ? plan->event->kernel == SAID_ON : plan->kernel;
+
+    if (counts_nothing(change, plan))
+        return err_set(&change->err, P07, "user=off and kernel=off%s: \"%s\" would count nothing",
+                       change->may_kernel ? ""
+                                          : ", as without CAP_PERFMON or the tunable "
+                                            "unprivileged_kernel",
+                       plan->event->written);
+    if (change->may_kernel || (!kernel && !plan->event->needs_kernel))
+        return check_beside(change, plan->event);
+    return change_refuse_kernel(change, plan->event->written,
+                                plan->event->needs_kernel ? ""
+                                : plan->event->whole      ? ": write it without :k or os"
+                                                          : ": write it with :u, or kernel=off");
+}
+
+/* Of a PMC that its owner was given, kernel=on may stay as it is. */
+static int check_kernel_on(struct change *change)
+{
+    bool asks = change->given & GIVEN(KEY_KERNEL) && change->want.value[KEY_KERNEL] &&
+                !settings_same(&change->want, &change->pmc->settings, KEY_KERNEL);
+
+    return !asks || change->may_kernel
+               ? 0
+               : err_set(&change->err, P18, "kernel=on: kernel mode, which %s",
+                         needs_kernel(change));
+}
+
+int change_rights(struct change *change)
+{
+    int rc = check_kernel_on(change);
+
+    for (unsigned i = 0; !rc && i < change->set->n; i++)
+        rc = check_event_rights(change, &change->plan[i]);
+    return rc;
+}
+
 static int check_rights(struct change *change)
 {
     bool counts = change->new_set || change->reopen || attaches(change);
 
-    if ((change->given & GIVEN(KEY_KERNEL)) && change->want.value[KEY_KERNEL] &&
-        !change->may_kernel && !settings_same(&change->want, &change->pmc->settings, KEY_KERNEL))
-        return err_set(&change->err, P18, "kernel=on: kernel mode, which %s", needs_kernel(change));
-    for (unsigned i = 0; counts && change->set && i < change->set->n; i++) {
-        const struct plan_event *plan = &change->plan[i];
-        /* What is counted whole is counted for everybody, unless its spelling asks for kernel mode.
-         */
-        bool kernel = plan->event->whole ? plan->event->kernel == SAID_ON : plan->kernel;
-
-        if (counts_nothing(change, plan))
-            return err_set(&change->err, P07,
-                           "user=off and kernel=off%s: \"%s\" would count nothing",
-                           change->may_kernel ? ""
-                                              : ", as without CAP_PERFMON or the tunable "
-                                                "unprivileged_kernel",
-                           plan->event->written);
-        if (change->may_kernel || (!kernel && !plan->event->needs_kernel))
-            continue;
-        return err_set(&change->err, P18, "\"%s\" counts kernel mode, which %s%s",
-                       plan->event->written, needs_kernel(change),
-                       !kernel              ? ""
-                       : plan->event->whole ? ": write it without :k or os"
-                                            : ": write it with :u, or kernel=off");
-    }
-    return 0;
+    return counts && change->set ? change_rights(change) : check_kernel_on(change);
 }
 
 static int check_set_needed(struct change *change)

@@ -24,12 +24,27 @@ static int resolve_names(struct change *change)
     if (!change->set)
         return err_set(&change->err, E32, "no memory");
     for (unsigned i = 0; i < change->n_names; i++) {
-        int rc = backend->resolve(change->engine->backend_state, change->names[i],
-                                  &change->set->event[i], &change->err);
+        struct event *event = &change->set->event[i];
+        int rc =
+            backend->resolve(change->engine->backend_state, change->names[i], event, &change->err);
+
+        if (rc && event->needs_kernel && !change->may_kernel)
+            return change_refuse_kernel(change, change->names[i], "");
         if (rc)
             return rc;
     }
     return 0;
+}
+
+/* What a refusal of the system would tell is for those who have the rights to the event. */
+static int verify_events(struct change *change)
+{
+    const struct backend *backend = change->engine->backend;
+    int rc = change_rights(change);
+
+    for (unsigned i = 0; !rc && backend->verify && i < change->set->n; i++)
+        rc = backend->verify(change->engine->backend_state, &change->set->event[i], &change->err);
+    return rc;
 }
 
 void change_pass_over(struct change *change, struct word word)
@@ -218,8 +233,10 @@ static int plan_set(struct change *change)
         return err_set(&change->err, E32, "no memory");
     for (unsigned i = 0; i < change->set->n; i++)
         change->plan[i] = pmc_plan_event(&change->set->event[i], &change->want, change->kernel);
-    return backend->check_set(change->engine->backend_state, change->plan, change->set->n,
-                              change->want.value[KEY_MULTIPLEX], &change->err);
+    int rc = verify_events(change);
+    return rc ? rc
+              : backend->check_set(change->engine->backend_state, change->plan, change->set->n,
+                                   change->want.value[KEY_MULTIPLEX], &change->err);
 }
 
 /* May those who attached still observe what the process runs now? */

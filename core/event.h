@@ -32,6 +32,7 @@ struct event {
     bool sampling;        /* raises interrupts, so that it can be sampled */
     bool whole;           /* raised by the kernel itself: user and kernel cannot be told apart */
     bool needs_kernel;    /* counting it at all needs the right to kernel mode (tracepoints) */
+    bool needs_superuser; /* … with more rights still: it is for the superuser alone */
     enum event_said user, kernel;
     char generic[32];                /* the kernel's generic name of what it counts, or "" */
     char unit[16];                   /* "" when it is a plain count */

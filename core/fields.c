@@ -97,6 +97,7 @@ static const struct field event_fields[] = {
     FIELD(struct event, sampling),
     FIELD(struct event, whole),
     FIELD(struct event, needs_kernel),
+    FIELD(struct event, needs_superuser),
     BELOW(struct event, user, SAID_ON + 1),
     BELOW(struct event, kernel, SAID_ON + 1),
     ARRAY(struct event, code),

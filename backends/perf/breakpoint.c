@@ -7,11 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KERNEL_HALF ((uint64_t)1 << 55) /* set in kernel addresses of x86-64 and arm64 alike */
+/* Programs have none of the addresses from here on; not all of them are the kernel's. */
+#define USER_END ((uint64_t)1 << (sizeof(long) == 8 ? 55 : 31))
 
 bool breakpoint_in_kernel(uint64_t address)
 {
-    return (address & KERNEL_HALF) != 0;
+    return address >= USER_END;
 }
 
 bool breakpoint_is(struct word text)
@@ -109,7 +110,7 @@ int breakpoint_parse(struct spec *spec, struct word text, struct err *err)
     spec->config[1] = at;
     spec->config[2] = bytes;
     spec->bp_type = type;
-    spec->needs_kernel = breakpoint_in_kernel(at);
+    spec->needs_kernel = at > USER_END - bytes;
     snprintf(spec->resolved, sizeof(spec->resolved), "mem:0x%llx/%llu:%s", (unsigned long long)at,
              (unsigned long long)bytes, access_name(type));
     return spec_modifiers(spec, mods, text, err);

@@ -289,11 +289,23 @@ static bool find_listed(struct backend_state *state, const char *class_name, con
     }
 }
 
+static int resolve_one(struct backend_state *state, const char *text, bool open,
+                       struct event *event)
+{
+    int rc = spec_resolve(state, text, event, NULL);
+
+    if (rc == 0 && open)
+        rc = spec_verify(state, event, NULL);
+    if (rc < 0)
+        event_clear(event);
+    return rc;
+}
+
 /* An event that is only complete with a unit mask is shown with the first that makes it so. */
 static int resolve_listed(struct backend_state *state, struct listed *listed, struct event *event)
 {
     char text[SPELLING_MAX + 64], masks[4096], *save = NULL;
-    int rc = spec_event(state, listed->spelling, !listed->trusted, event, NULL);
+    int rc = resolve_one(state, listed->spelling, !listed->trusted, event);
 
     if (rc == 0)
         return 0;
@@ -304,7 +316,7 @@ static int resolve_listed(struct backend_state *state, struct listed *listed, st
         if (len == 0)
             continue;
         snprintf(text, sizeof(text), "%s:%.*s", listed->spelling, len > 60 ? 60 : len, line + 6);
-        rc = spec_resolve(state, text, event, NULL);
+        rc = resolve_one(state, text, true, event);
         if (rc == 0)
             snprintf(listed->spelling, sizeof(listed->spelling), "%.*s", SPELLING_MAX - 1, text);
     }
@@ -340,8 +352,9 @@ static void print_event(const struct event *event, const struct listed *listed, 
                                               : "cpu",
                event->sampling ? "yes" : "no", event->unit[0] ? event->unit : "-", event->scale);
     print_rows(event, out);
-    buf_printf(out, "encoding type=%u config=0x%llx", (unsigned)event->code[CODE_TYPE],
-               (unsigned long long)event->code[CODE_CONFIG]);
+    buf_printf(out, "encoding type=%u", (unsigned)event->code[CODE_TYPE]);
+    if (event->code[CODE_TYPE] != PERF_TYPE_TRACEPOINT) /* tracefs tells the number to few */
+        buf_printf(out, " config=0x%llx", (unsigned long long)event->code[CODE_CONFIG]);
     for (int i = CODE_CONFIG1; i <= CODE_CONFIG3; i++)
         if (event->code[i])
             buf_printf(out, " config%d=0x%llx", i - CODE_CONFIG,

@@ -104,6 +104,7 @@ const struct backend perf_backend = {
     .sample_limits = perf_sample_limits,
     .cpu = perf_cpu,
     .resolve = spec_resolve,
+    .verify = spec_verify,
     .check_set = perf_check_set,
     .look = perf_look,
     .list = perf_list,

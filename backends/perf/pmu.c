@@ -41,6 +41,7 @@ static const struct {
     {"ibs_fetch", PMU_REFUSED, "samples single instructions, it does not count"},
     {"ibs_op", PMU_REFUSED, "samples single instructions, it does not count"},
     {"cs_etm", PMU_REFUSED, "writes a trace, it does not count"},
+    {"trace_imc", PMU_REFUSED, "writes a trace, it does not count"},
     {"hisi_ptt*", PMU_REFUSED, "writes a trace, it does not count"},
 };
 

@@ -7,6 +7,7 @@
 #include "backends/perf/catalog.h"
 #include "backends/perf/code.h"
 #include "backends/perf/generic.h"
+#include "backends/perf/needs.h"
 #include "backends/perf/papi.h"
 #include "backends/perf/pfm.h"
 #include "backends/perf/probe.h"
@@ -321,7 +322,8 @@ static void fill_event(const struct spec *spec, struct event *event)
                                                                     : EVENT_CPU;
     event->sampling = spec->sampling;
     event->whole = spec->split != SPLIT_ALWAYS && !(spec->split == SPLIT_ASKED && one_mode);
-    event->needs_kernel = spec->needs_kernel;
+    event->needs_kernel = spec->needs_kernel || needs_kernel(spec);
+    event->needs_superuser = needs_superuser(spec);
     event->user = spec->user;
     event->kernel = spec->kernel;
     snprintf(event->generic, sizeof(event->generic), "%s", spec->generic ? spec->generic : "");
@@ -343,15 +345,27 @@ static void attr_of(const struct event *event, struct perf_event_attr *attr)
     code_to_attr(event, event->user != SAID_OFF, kernel, attr);
 }
 
-int spec_try(const struct spec *spec, struct event *event)
+/* Of a driver that was loaded anew the class is the same: the one that is there. */
+static struct pmu *pmu_of(const struct backend_state *state, const struct event *event)
 {
-    int cpu = event->class_index == NO_CLASS ? -1 : cpus_next(&spec->pmu->cpus, 0);
+    struct pmu *pmu = NULL;
+
+    for (unsigned i = 0; i < state->pmus->n; i++)
+        if (state->pmus->list[i].class_index == event->class_index &&
+            (!pmu || !state->pmus->list[i].gone))
+            pmu = &state->pmus->list[i];
+    return pmu;
+}
+
+/* 0 or -errno of opening it, disabled, on this thread or its CPU. Drops exclude_guest if refused.
+ */
+static int event_try(const struct pmu *pmu, struct event *event)
+{
+    bool on_cpu = event->code[CODE_FLAGS] & CODE_CPU_ONLY;
+    int cpu = on_cpu ? cpus_next(&pmu->cpus, 0) : -1;
     struct perf_event_attr attr;
 
-    fill_event(spec, event);
     attr_of(event, &attr);
-    if (!(event->code[CODE_FLAGS] & CODE_CPU_ONLY))
-        cpu = -1;
     int rc = probe_open(&attr, cpu);
     if ((rc == -EINVAL || rc == -EOPNOTSUPP) && attr.exclude_guest) {
         attr.exclude_guest = 0;
@@ -364,25 +378,23 @@ int spec_try(const struct spec *spec, struct event *event)
                          : rc; /* breakpoints in use by others now: that is for the attach to say */
 }
 
-static int try_event(const struct spec *spec, struct event *event, struct err *err)
+int spec_try(const struct spec *spec, struct event *event)
+{
+    fill_event(spec, event);
+    return event_try(spec->pmu, event);
+}
+
+static int say_refused(const struct pmu *pmu, const struct event *event, int rc, struct err *err)
 {
     struct perf_event_attr attr;
     struct err said;
-    int rc = spec_try(spec, event);
 
-#ifndef PERF_ATTR_SIZE_VER8
-    if (spec->config[3])
-        return err_set(err, P09, "\"%s\" needs config3, which this build does not know",
-                       spec->resolved);
-#endif
-    if (rc == 0)
-        return 0;
-    if (rc == -ENOENT && spec->pmu->kind == PMU_CORE)
+    if (rc == -ENOENT && pmu->kind == PMU_CORE)
         return err_set(err, P09,
                        "\"%s\" cannot be counted here: %s of this processor does not have it",
-                       spec->resolved, spec->pmu->name);
+                       event->resolved, pmu->name);
     attr_of(event, &attr);
-    why_refused(&said, &(struct why){.code = -rc, .attr = &attr, .event = spec->resolved});
+    why_refused(&said, &(struct why){.code = -rc, .attr = &attr, .event = event->resolved});
     /* What pmcfs itself may not do is, for who asks, not to be had on this machine. */
     rc = err_set(err, said.id == P14 ? P09 : said.id, "%s", said.text);
     if (err)
@@ -390,19 +402,30 @@ static int try_event(const struct spec *spec, struct event *event, struct err *e
     return rc;
 }
 
-static void find_rows(const struct spec *spec, struct event *event)
+static void find_rows(struct pmu *pmu, struct event *event)
 {
     struct perf_event_attr attr;
 
-    if (spec->pmu->kind != PMU_CORE)
+    if (pmu->kind != PMU_CORE)
         return;
     code_to_attr(event, true, false, &attr);
-    probe_rows(spec->pmu, &attr, &event->rows, &event->rows_needed);
+    probe_rows(pmu, &attr, &event->rows, &event->rows_needed);
 }
 
-int spec_resolve(struct backend_state *state, const char *text, struct event *out, struct err *err)
+int spec_verify(struct backend_state *state, struct event *event, struct err *err)
 {
-    return spec_event(state, text, true, out, err);
+    struct pmu *pmu = pmu_of(state, event);
+    int rc = event_try(pmu, event);
+
+#ifndef PERF_ATTR_SIZE_VER8
+    if (event->code[CODE_CONFIG3])
+        return err_set(err, P09, "\"%s\" needs config3, which this build does not know",
+                       event->resolved);
+#endif
+    if (rc < 0)
+        return say_refused(pmu, event, rc, err);
+    find_rows(pmu, event);
+    return 0;
 }
 
 /* Drivers come and go: with them names that are not known yet, and numbers that mean another. */
@@ -419,21 +442,16 @@ static int parse_now(struct backend_state *state, const char *text, struct spec 
                                                                : rc;
 }
 
-int spec_event(struct backend_state *state, const char *text, bool open, struct event *out,
-               struct err *err)
+int spec_resolve(struct backend_state *state, const char *text, struct event *out, struct err *err)
 {
     struct event event = {.written = NULL};
     struct spec spec;
     int rc = parse_now(state, text, &spec, err);
 
-    memset(out, 0, sizeof(*out));
-    if (rc == 0 && open)
-        rc = try_event(&spec, &event, err);
-    else if (rc == 0)
-        fill_event(&spec, &event);
+    *out = (struct event){.needs_kernel = spec.needs_kernel};
     if (rc < 0)
         return rc;
-    find_rows(&spec, &event);
+    fill_event(&spec, &event);
     event.written = strdup(text);
     event.resolved = strdup(spec.resolved);
     if (!event.written || !event.resolved) {

@@ -1,7 +1,7 @@
 /*
  * Every way to write an event (INTERFACE 5), and what it means before it becomes a struct event.
  * Each spelling has a parser that fills a struct spec; spec_resolve() chooses it, applies the
- * qualifiers, asks the kernel whether it can be opened, and makes the event.
+ * qualifiers and makes the event; spec_verify() asks the kernel whether it can be opened.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ struct spec {
     uint64_t config[CONFIG_WORDS];
     uint32_t bp_type;
     enum spec_split split;
-    bool needs_kernel;
+    bool needs_kernel; /* said by its spelling; needs.h has what follows from its PMU */
     bool sampling;
     enum event_said user, kernel;
     char unit[16];
@@ -37,13 +37,10 @@ struct spec {
     const char *raw_name; /* a kernel event file with the code of a generic event; may be NULL */
 };
 
-/* For backend.resolve. */
+/* For backend.resolve and backend.verify. */
 int spec_resolve(struct backend_state *state, const char *text, struct event *out, struct err *err);
+int spec_verify(struct backend_state *state, struct event *event, struct err *err);
 
-/* The same; without opening it once (tracepoints: that takes 20 ms), for texts about many events.
- */
-int spec_event(struct backend_state *state, const char *text, bool open, struct event *out,
-               struct err *err);
 /* What it means, without rows: 0 means that it is a spelling of this machine. */
 int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err);
 /* 0 or -errno of opening it, disabled, on this thread or its CPU. Drops exclude_guest if refused.

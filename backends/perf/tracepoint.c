@@ -316,6 +316,7 @@ int tracepoint_parse(struct spec *spec, struct word text, struct err *err)
     struct near near;
     int events = tracefs_events(spec->state, &where);
 
+    spec->needs_kernel = true; /* also to be told that there is no such tracepoint */
     if (events < 0)
         return err_set(err, P09, "\"" WORD_FMT "\" is a tracepoint, but %s", WORD_ARG(text), where);
     if (word_alike(system, LAYOUTS, true))
@@ -340,7 +341,6 @@ int tracepoint_parse(struct spec *spec, struct word text, struct err *err)
                        "counted",
                        WORD_ARG(text));
     spec->split = SPLIT_KERNEL;
-    spec->needs_kernel = true;
     snprintf(spec->resolved, sizeof(spec->resolved), "%s:%s", found_system, found_name);
     return spec_modifiers(spec, mods, text, err);
 }

@@ -33,13 +33,24 @@ static bool fails(enum failing kind)
 static int failing_resolve(struct backend_state *state, const char *text, struct event *out,
                            struct err *err)
 {
-    return fails(FAIL_RESOLVE) ? err_set(err, CS01, "told to fail")
-                               : sim_backend.resolve(state, text, out, err);
+    int rc = fails(FAIL_RESOLVE) ? err_set(err, CS01, "told to fail")
+                                 : sim_backend.resolve(state, text, out, err);
+
+    out->needs_superuser = fx.restricted;
+    return rc;
+}
+
+static int counting_verify(struct backend_state *state, struct event *event, struct err *err)
+{
+    (void)state, (void)event, (void)err;
+    fx.verified++;
+    return 0;
 }
 
 static int failing_check_set(struct backend_state *state, const struct plan_event *events,
                              unsigned n, bool multiplex, struct err *err)
 {
+    fx.verified++;
     return fails(FAIL_CHECK_SET) ? err_set(err, E19, "told to fail")
                                  : sim_backend.check_set(state, events, n, multiplex, err);
 }
@@ -326,6 +337,7 @@ void fixture_open(const char *options)
     buf_init(&fx.told, NULL, 0);
     backend = sim_backend;
     backend.resolve = failing_resolve;
+    backend.verify = counting_verify;
     backend.check_set = failing_check_set;
     backend.attach = failing_attach;
     backend.start = failing_start;

@@ -36,7 +36,9 @@ struct fixture {
     int rc;         /* of the last operation, negative errno */
     struct err err; /* its sentence */
     unsigned fail[FAIL_KINDS];
-    enum err_id fail_id;            /* of an attach; ERR_NONE: P14 */
+    bool restricted;     /* every event is for the superuser */
+    unsigned verified;   /* how often the backend was asked whether it can count something */
+    enum err_id fail_id; /* of an attach; ERR_NONE: P14 */
     const atomic_bool *interrupted; /* of the next requests */
     unsigned n_reads;               /* of counters */
     bool reads_wait;                /* they need somebody patient */

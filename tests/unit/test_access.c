@@ -96,6 +96,27 @@ TEST(kernel_mode_needs_the_right)
     ck_assert_str_eq(value_of("i", "config", "kernel"), "on");
 }
 
+TEST(nothing_is_verified_before_the_rights)
+{
+    as_user(100, 1000);
+    ck_assert_int_eq(pmc_make("a"), 0);
+    refused("a", "event", "instructions:k", EPERM, P18);
+    refused("a", "event", "cycles:u instructions:k", EPERM, P18);
+    refused("a", "config", "event=cycles kernel=on", EPERM, P18);
+    fx.restricted = true;
+    refused("a", "event", "cycles:u", EPERM, X07);
+    tune(TUNABLE_UNPRIVILEGED_KERNEL, "1");
+    tune(TUNABLE_UNPRIVILEGED_SYSPMCS, "1");
+    refused("a", "event", "cycles", EPERM, X07);
+    ck_assert_uint_eq(fx.verified, 0);
+    fx.restricted = false;
+    accepted("a", "event", "cycles");
+    ck_assert_uint_eq(fx.verified, 2); /* the event, and the set */
+    fx.restricted = true;
+    as_root();
+    accepted("a", "event", "instructions");
+}
+
 TEST(a_copy_of_a_new_pmc_pins_no_mode)
 {
     ck_assert_int_eq(pmc_make("a"), 0);
