@@ -275,10 +275,17 @@ const char *log_words(const char *name)
     return kept[at++ % 4];
 }
 
+static bool nobody_left(const struct guard *guard)
+{
+    (void)guard;
+    return false;
+}
+
 void guards_on(void)
 {
     backend.guard = counted_guard;
     backend.unguard = counted_unguard;
+    backend.guard_left = nobody_left;
 }
 
 static int failing_start(struct counter *counter, struct err *err)
