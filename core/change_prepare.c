@@ -5,6 +5,7 @@
 #include "core/plan.h"
 
 #include "core/access.h"
+#include "core/metric.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -30,6 +31,10 @@ static int resolve_names(struct change *change)
 
         if (rc && event->needs_kernel && !change->may_kernel)
             return change_refuse_kernel(change, change->names[i], "");
+        if (rc && change->err.id == CS01 && metric_needs(change->names[i]))
+            return err_set(&change->err, P09,
+                           "\"%s\" cannot be counted here: this machine has no such event",
+                           change->names[i]);
         if (rc)
             return rc;
     }

@@ -294,8 +294,8 @@ static void description_run(struct work *work)
     if (strcmp(d->class_name, METRIC_CLASS) == 0)
         d->rc = metric_describe(d->event, &d->text);
     else
-        d->rc =
-            d->engine->backend->describe(d->engine->backend_state, d->class_name, d->event, &d->text);
+        d->rc = d->engine->backend->describe(d->engine->backend_state, d->class_name, d->event,
+                                             &d->text);
 }
 
 static int description_finish(struct call *call, struct work *work)

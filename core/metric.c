@@ -13,11 +13,22 @@ enum {
     NAME_BYTES = 64
 };
 
-#define RATIO(name, numerator, divisor, about) {name, numerator, divisor, 1, "-", about, false}
+#define RATIO(name, numerator, divisor, about)                                                     \
+    {                                                                                              \
+        name, numerator, divisor, 1, "-", about, false                                             \
+    }
 #define MPKI(name, misses, about)                                                                  \
-    {name, misses, "instructions", 1000, "1/1000-instructions", about, false}
-#define SLOTS(name, part, about) {name, part, "slots", 1, "-", about, true}
-#define PER_SECOND(name, event, about) {name, event, METRIC_ENABLED, 1e9, "1/s", about, false}
+    {                                                                                              \
+        name, misses, "instructions", 1000, "1/1000-instructions", about, false                    \
+    }
+#define SLOTS(name, part, about)                                                                   \
+    {                                                                                              \
+        name, part, "slots", 1, "-", about, true                                                   \
+    }
+#define PER_SECOND(name, event, about)                                                             \
+    {                                                                                              \
+        name, event, METRIC_ENABLED, 1e9, "1/s", about, false                                      \
+    }
 
 static const struct metric table[] = {
     RATIO("ipc", "instructions", "cycles", "instructions per cycle"),
@@ -47,8 +58,9 @@ static const struct metric table[] = {
     RATIO("user-share", "cycles:u", "cycles:uk", "part of the cycles in user mode"),
     PER_SECOND("faults-per-s", "page-faults", "page faults per second of enabled time"),
     PER_SECOND("switches-per-s", "context-switches", "context switches per second of enabled time"),
-    PER_SECOND("migrations-per-s", "cpu-migrations", "moves to another CPU per second of enabled "
-                                                     "time"),
+    PER_SECOND("migrations-per-s", "cpu-migrations",
+               "moves to another CPU per second of enabled "
+               "time"),
 };
 
 const struct metric *metric_at(unsigned index)
@@ -121,6 +133,20 @@ int metric_events(struct word word, int (*add)(void *arg, const char *name, stru
     return rc;
 }
 
+bool metric_needs(const char *event)
+{
+    const size_t len = strcspn(event, ":,");
+
+    for (unsigned i = 0; metric_at(i); i++)
+        for (int k = 0; k < 2; k++) {
+            const char *operand = k ? table[i].divisor : table[i].numerator;
+
+            if (strcspn(operand, ":") == len && memcmp(operand, event, len) == 0)
+                return true;
+        }
+    return false;
+}
+
 /* ---- computing ---- */
 
 /* How a member counts, as it is written behind a name. */
@@ -152,7 +178,7 @@ static const struct plan_event *member(const struct metric_reading *reading, con
 static double value_of(const struct metric_reading *reading, const char *operand,
                        const struct plan_event *found)
 {
-    return found ? (double)reading->value[found - reading->events]
+    return found                                  ? (double)reading->value[found - reading->events]
            : strcmp(operand, METRIC_ENABLED) == 0 ? (double)reading->enabled_ns
                                                   : (double)reading->elapsed_ns;
 }
@@ -234,8 +260,8 @@ bool metric_value(struct word word, const struct metric_reading *reading, double
 
     for (unsigned m = 0; metric && m < 3; m++) {
         const struct word mode = {modes[m], strlen(modes[m])};
-        bool asked = behind.len == 0 || (behind.len == mode.len &&
-                                         memcmp(behind.p, mode.p, mode.len) == 0);
+        bool asked =
+            behind.len == 0 || (behind.len == mode.len && memcmp(behind.p, mode.p, mode.len) == 0);
 
         if (asked && compute(metric, reading, modes[m], &result))
             break;
@@ -261,8 +287,7 @@ static int counts_here(void *arg, const char *name, struct err *err)
 
     if (rc)
         return rc;
-    const struct class_info *class =
-        &here->backend->classes(here->state, &n)[event.class_index];
+    const struct class_info *class = &here->backend->classes(here->state, &n)[event.class_index];
     event_clear(&event);
     if (!class->hardware)
         return 0;

@@ -9,10 +9,10 @@
 
 struct metric {
     const char *name;
-    const char *numerator;  /* a generic name; with ":u" or ":uk" counted in just these modes */
-    const char *divisor;    /* the same, or METRIC_ENABLED, METRIC_ELAPSED */
-    double scale;           /* of numerator / divisor */
-    const char *unit;       /* "-": a plain ratio */
+    const char *numerator; /* a generic name; with ":u" or ":uk" counted in just these modes */
+    const char *divisor;   /* the same, or METRIC_ENABLED, METRIC_ELAPSED */
+    double scale;          /* of numerator / divisor */
+    const char *unit;      /* "-": a plain ratio */
     const char *description;
     bool leader; /* the divisor has to be the first of the set */
 };
@@ -31,6 +31,9 @@ bool metric_is(struct word word);
 int metric_events(struct word word, int (*add)(void *arg, const char *name, struct err *err),
                   void *arg, struct err *err);
 
+/* Is it an event that a metric needs: known, whether or not this machine has it? */
+bool metric_needs(const char *event);
+
 /* One reading of a set, or the step between two. */
 struct metric_reading {
     const struct plan_event *events;
@@ -46,6 +49,5 @@ void metrics_print(const struct metric_reading *reading, bool partial, struct bu
 void metric_print(bool known, double value, struct buf *out);
 
 /* events/metric: those whose events this machine can count one by one. */
-void metrics_list(const struct backend *backend, struct backend_state *state,
-                  struct catalog *out);
+void metrics_list(const struct backend *backend, struct backend_state *state, struct catalog *out);
 int metric_describe(const char *name, struct buf *out); /* -ENOENT */

@@ -222,9 +222,8 @@ TEST(tables_show_what_the_reader_may_read)
     ck_true(strstr(read_file(NULL, "info/rows"), " other other other other - -\n"));
     engine_set_readers(fx.engine, 1000);
     ck_true(strstr(read_file(NULL, "counts"), "r\tcycles\t"));
-    ck_true(strstr(read_file(NULL, "metrics.prom"),
-                   "pmcfs_count_total{pmc=\"r\",event="
-                   "\"cycles\",scope=\"process\"} 0\n"));
+    ck_true(strstr(read_file(NULL, "metrics.prom"), "pmcfs_count_total{pmc=\"r\",event="
+                                                    "\"cycles\",scope=\"process\"} 0\n"));
 }
 
 TEST(rows_are_administered_by_the_superuser)

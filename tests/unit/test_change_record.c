@@ -599,8 +599,8 @@ TEST(what_a_log_lost_is_said_everywhere)
     ck_assert_str_eq(value_of("i", "status", "kernel_lost"), "7");
     ck_assert_str_eq(value_of(NULL, "info/stats", "kernel_lost"), "7");
     ck_assert_str_eq(value_of(NULL, "info/stats", "intr_bufferfull"), "7");
-    ck_assert_ptr_nonnull(strstr(read_file(NULL, "metrics.prom"),
-                                 "pmcfs_lost_records_total{pmc=\"i\"} 7\n"));
+    ck_assert_ptr_nonnull(
+        strstr(read_file(NULL, "metrics.prom"), "pmcfs_lost_records_total{pmc=\"i\"} 7\n"));
     ck_assert_int_eq(pmc_remove("i"), 0);
     works_run();
     ck_assert_str_eq(value_of(NULL, "info/stats", "kernel_lost"), "7");

@@ -312,7 +312,8 @@ TEST(tables_of_the_root_have_all_and_of_an_instance_its_own)
     leave();
     ck_assert_str_eq(read_file(NULL, "counts"), "r\tpage-faults\t0\t0\t0\tallocated\n"
                                                 "instances/a/x\tpage-faults\t0\t0\t0\tallocated\n");
-    ck_true(strstr(read_file(NULL, "metrics.prom"), "{pmc=\"x\",event=\"page-faults\",scope=\"process\",subtree=\"a\"} 0\n"));
+    ck_true(strstr(read_file(NULL, "metrics.prom"),
+                   "{pmc=\"x\",event=\"page-faults\",scope=\"process\",subtree=\"a\"} 0\n"));
     ck_assert_str_eq(value_of(NULL, "info/stats", "instances"), "1");
     as_user(100, 1000);
     ck_assert_str_eq(read_file(NULL, "counts"), "") /* 0750: no way for others */;
