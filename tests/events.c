@@ -153,7 +153,9 @@ static const struct bad {
     {ALWAYS, "page-faults:", CS03, "':'"},
     {ALWAYS, "page-faults:x", CS03, "\"x\""},
     {ALWAYS, "page-faults:usr", CS03, "\"usr\""},
-    {ALWAYS, "page-faults:p", CS03, "precise"},
+    {ALWAYS, "page-faults:p", P09, "software has none"},
+    {ALWAYS, "page-faults,precise", P09, "software has none"},
+    {ALWAYS, "page-faults:pppp", CS03, "p, pp, ppp"},
     {ALWAYS, "page-faults,bogus", CS03, "bogus"},
     {ALWAYS, "page-faults,cmask=2", E35, "cmask"},
     {ALWAYS, "page-faults,cmask=two", CS04, "two"},
@@ -418,6 +420,13 @@ static const struct {
     {"L2_RQSTS:MISS=1", CS04, "no value", 0, SAID_NOTHING},
     {"L2_RQSTS:MISS:period=1000", CS03, "period=N", 0, SAID_NOTHING},
     {"L2_RQSTS:MISS:h", CS03, "hypervisor", 0, SAID_NOTHING},
+    {"INST_RETIRED:ANY_P:precise=1:u", ERR_NONE, "skl::INST_RETIRED:ANY_P:p", 0xc0, SAID_ON},
+    {"INST_RETIRED:ANY_P:upp", ERR_NONE, "skl::INST_RETIRED:ANY_P:pp", 0xc0, SAID_ON},
+    {"INST_RETIRED:ANY_P:P", ERR_NONE, "skl::INST_RETIRED:ANY_P:pp", 0xc0, SAID_NOTHING},
+    {"L2_RQSTS:MISS,cmask=2,precise", ERR_NONE, "skl::L2_RQSTS:MISS,cmask=0x2,precise=1", 0x2003f24,
+     SAID_NOTHING},
+    {"INST_RETIRED:ANY_P:ppp", P09, "levels up to 2", 0, SAID_NOTHING},
+    {"INST_RETIRED:ANY_P:precise=3", P09, "levels up to 2", 0, SAID_NOTHING},
     {"L2_RQSTS:MISS::u", CS03, "':'", 0, SAID_NOTHING},
     {"hsw::INST_RETIRED", CS01, "other processors", 0, SAID_NOTHING},
 };
@@ -429,6 +438,7 @@ __attribute__((unused)) static void q07_understands_names(const char *root)
     struct pmu *cpu = pmus_find(made.pmus, (struct word){"cpu", 3});
 
     cpu->why[0] = made.pmus->no_core[0] = '\0';
+    cpu->precise = 2;
     setenv("LIBPFM_FORCE_PMU", "skl", 1);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct spec spec;

@@ -19,6 +19,7 @@ void code_to_attr(const struct event *event, bool user, bool kernel, struct perf
 #ifdef PERF_ATTR_SIZE_VER8
     attr->config3 = event->code[CODE_CONFIG3];
 #endif
+    attr->precise_ip = event->code[CODE_PRECISE] & 3;
     attr->bp_type = (uint32_t)event->code[CODE_BP_TYPE];
     attr->exclude_guest = (flags & CODE_EXCLUDE_GUEST) != 0;
     if (flags & CODE_NO_EXCLUDE)

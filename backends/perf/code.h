@@ -13,7 +13,8 @@ enum {
     CODE_CONFIG2,
     CODE_CONFIG3,
     CODE_BP_TYPE,
-    CODE_FLAGS
+    CODE_FLAGS,
+    CODE_PRECISE
 };
 
 enum code_flag {

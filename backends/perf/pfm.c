@@ -6,6 +6,7 @@
 
 #include "backends/perf/generic.h"
 #include "backends/perf/probe.h"
+#include "backends/perf/qualifier.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -199,7 +200,6 @@ static const struct {
     {"cpu", "is a target: cpuN"},
     {"pinned", "is always so, unless multiplex=on"},
     {"excl", "is not offered: other users of the counters would starve"},
-    {"precise", "cannot be chosen"},
     {"hw_smpl", "cannot be chosen"},
     {"mg", "cannot be chosen: guests are never counted"},
     {"mh", "cannot be chosen: the host alone is always counted"},
@@ -285,8 +285,9 @@ static int take_parts(struct spec *spec, const struct found *found, struct word 
         struct word part = word_part(rest, ":.");
         if (part.len == 0)
             return err_set(err, CS03, "nothing stands behind the last ':' of \"%s:\"", name);
-        if (strspn(part.p, "uk") >= part.len) {
-            rc = spec_modifiers(spec, part, part, err);
+        bool precise = qualifier_precise(part, &spec->precise); /* libpfm4 has it, too */
+        if (precise || spec_is_modifier(part)) {
+            rc = precise ? 0 : spec_modifiers(spec, part, part, err);
             rest = word_from(rest, part.len);
         } else {
             rc = take_attr(found, &rest, name, err);

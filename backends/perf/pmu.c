@@ -100,7 +100,7 @@ static bool pmu_has(const struct pmus *pmus, const struct pmu *pmu, const char *
     return access(full, F_OK) == 0;
 }
 
-static unsigned core_capabilities(const struct pmus *pmus, const struct pmu *pmu)
+static unsigned core_capabilities(const struct pmus *pmus, struct pmu *pmu)
 {
     static const struct {
         const char *file;
@@ -119,13 +119,14 @@ static unsigned core_capabilities(const struct pmus *pmus, const struct pmu *pmu
             all |= files[i].capability;
     if (pmu->interrupt)
         all |= CAP_INTERRUPT;
-    if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/caps/max_precise", pmu->name) > 0 &&
-        atoi(text) > 0)
+    if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/caps/max_precise", pmu->name) > 0)
+        pmu->precise = (unsigned)strtoul(text, NULL, 10);
+    if (pmu->precise)
         all |= CAP_PRECISE;
     return all;
 }
 
-static unsigned capabilities_of(const struct pmus *pmus, const struct pmu *pmu)
+static unsigned capabilities_of(const struct pmus *pmus, struct pmu *pmu)
 {
     switch (pmu->kind) {
     case PMU_CORE:

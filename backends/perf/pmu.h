@@ -69,6 +69,7 @@ struct pmu {
 
     /* Core PMUs, found by probe_core(). */
     bool interrupt;   /* raises overflow interrupts */
+    unsigned precise; /* the highest level of precise samples; 0: it has none */
     bool extended;    /* generic events carry the type in the upper half of config (hybrid) */
     unsigned general; /* counters that count any event: rows 0…general-1 */
     unsigned fixed;   /* counters for one event each: the rows after them */

@@ -78,12 +78,25 @@ static int unknown(struct word name, struct err *err)
     near_init(&near, name);
     near_offer(&near, "usr");
     near_offer(&near, "os");
+    near_offer(&near, "precise");
     for (size_t i = 0; i < N_FIELDS; i++)
         near_offer(&near, fields[i].name);
     return err_set(err, CS03,
                    "no qualifier \"" WORD_FMT "\"%s; there are usr, os, edge, inv, any, cmask=N, "
-                   "umask=N",
+                   "umask=N, precise",
                    WORD_ARG(name), near_text(&near));
+}
+
+bool qualifier_precise(struct word word, unsigned *level)
+{
+    struct word value, name = word_until(word, '=', &value);
+    uint64_t number = 1;
+
+    if (!word_alike(name, "precise", false) ||
+        (name.len < word.len && !word_u64(value, false, 0, PRECISE_MAX, &number)))
+        return false;
+    *level = (unsigned)number;
+    return true;
 }
 
 static int take_qualifier(struct qualifiers *out, struct word word, struct err *err)
@@ -97,6 +110,12 @@ static int take_qualifier(struct qualifiers *out, struct word word, struct err *
         *(name.len == 3 ? &out->usr : &out->os) = true;
         return 0;
     }
+    if (qualifier_precise(word, &out->precise))
+        return 0;
+    if (word_alike(name, "precise", false))
+        return err_set(err, CS04,
+                       "qualifier precise takes a level from 0 to %d, not \"" WORD_FMT "\"",
+                       PRECISE_MAX, WORD_ARG(value));
     for (size_t i = 0; i < N_FIELDS; i++)
         if (word_alike(name, fields[i].name, false))
             return take_field(out, i, value, has_value, err);
@@ -169,6 +188,8 @@ int qualifiers_apply(struct spec *spec, const struct qualifiers *qualifiers, str
     bool done[QUALIFIER_FIELDS] = {false};
     int rc = 0;
 
+    if (qualifiers->precise)
+        spec->precise = qualifiers->precise;
     if (qualifiers->usr || qualifiers->os) {
         /* Together with modifiers of the spelling they add up. */
         bool user = qualifiers->usr || spec->user == SAID_ON;

@@ -1,5 +1,5 @@
 /*
- * hwpmc's qualifiers behind a spelling: ,usr ,os ,edge ,inv ,any ,cmask=N ,umask=N ,rsp=N.
+ * hwpmc's qualifiers behind a spelling: ,usr ,os ,edge ,inv ,any ,cmask=N ,umask=N ,rsp=N ,precise.
  */
 #pragma once
 
@@ -17,6 +17,7 @@ enum qualifier_field {
 
 struct qualifiers {
     bool usr, os;
+    unsigned precise; /* level, or 0 */
     bool has[QUALIFIER_FIELDS];
     uint64_t value[QUALIFIER_FIELDS];
     struct word umasks; /* umask=a+b, rsp=a+b: unit masks by name */
@@ -26,5 +27,7 @@ struct qualifiers {
 struct word qualifiers_split(struct word text, struct word *qualifiers);
 /* CS03 unknown or out of place, CS04 value. */
 int qualifiers_parse(struct word text, struct qualifiers *out, struct err *err);
+/* "precise" or "precise=LEVEL"; false: something else, or no such level. */
+bool qualifier_precise(struct word word, unsigned *level);
 /* Onto a parsed spec. E35: the class lacks it. */
 int qualifiers_apply(struct spec *spec, const struct qualifiers *qualifiers, struct err *err);

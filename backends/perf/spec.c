@@ -81,7 +81,12 @@ int spec_use_core(struct spec *spec, struct word what, struct err *err)
     return spec_use(spec, core, what, err);
 }
 
-/* One modifier between two colons: letters of u and k. */
+bool spec_is_modifier(struct word part)
+{
+    return strspn(part.p, "ukpP") >= part.len;
+}
+
+/* One modifier between two colons: letters of u, k and p. */
 static int take_modifier(struct spec *spec, struct word part, struct word what, struct err *err)
 {
     static const struct {
@@ -89,8 +94,6 @@ static int take_modifier(struct spec *spec, struct word part, struct word what, 
         const char *why;
     } others[] = {
         {'h', "hypervisor mode is counted with the kernel's"},
-        {'p', "precise levels cannot be chosen"},
-        {'P', "precise levels cannot be chosen"},
         {'G', "guests are never counted"},
         {'H', "the host alone is always counted"},
         {'D', "hardware events are always pinned, unless multiplex=on"},
@@ -104,6 +107,15 @@ static int take_modifier(struct spec *spec, struct word part, struct word what, 
             spec->user = SAID_ON;
         } else if (letter == 'k' || letter == 'K') {
             spec->kernel = SAID_ON;
+        } else if (letter == 'p' && spec->precise < PRECISE_MAX) {
+            spec->precise++;
+        } else if (letter == 'p' || (letter == 'P' && spec->precise)) {
+            return err_set(err, CS03,
+                           "modifier \"" WORD_FMT "\" of \"" WORD_FMT "\": precise "
+                           "levels are p, pp, ppp, or P, the highest there is",
+                           WORD_ARG(part), WORD_ARG(what));
+        } else if (letter == 'P') {
+            spec->precise = PRECISE_MOST;
         } else {
             for (size_t o = 0; o < sizeof(others) / sizeof(others[0]); o++)
                 if (letter == others[o].letter && part.len <= 3)
@@ -111,7 +123,7 @@ static int take_modifier(struct spec *spec, struct word part, struct word what, 
                                    WORD_ARG(what), others[o].why);
             return err_set(err, CS03,
                            "no modifier \"" WORD_FMT "\" behind \"" WORD_FMT "\": u (user "
-                           "mode), k (kernel mode)",
+                           "mode), k (kernel mode), p, pp, ppp (precise samples)",
                            WORD_ARG(part), WORD_ARG(what));
         }
     }
@@ -261,6 +273,34 @@ static int check_split(const struct spec *spec, struct word text, struct err *er
     return 0;
 }
 
+/* Samples that stand where their event was: where the PMU has them, up to its highest level. */
+static int check_precise(struct spec *spec, bool qualified, struct err *err)
+{
+    const unsigned most = spec->pmu->kind == PMU_CORE ? spec->pmu->precise : 0;
+    const size_t used = strlen(spec->resolved);
+
+    if (!spec->precise)
+        return 0;
+    if (!most)
+        return err_set(err, P09, "precise samples of \"%s\" are not to be had here: %s has none%s",
+                       spec->resolved, spec->pmu->name,
+                       spec->pmu->kind == PMU_CORE ? " (caps/max_precise)" : "");
+    if (spec->precise == PRECISE_MOST)
+        spec->precise = most < PRECISE_MAX ? most : PRECISE_MAX;
+    if (spec->precise > most)
+        return err_set(err, P09,
+                       "precise samples of level %u of \"%s\" are not to be had here: %s has "
+                       "levels up to %u (caps/max_precise)",
+                       spec->precise, spec->resolved, spec->pmu->name, most);
+    if (qualified) /* behind which no modifier stands */
+        snprintf(spec->resolved + used, sizeof(spec->resolved) - used, ",precise=%u",
+                 spec->precise);
+    else
+        snprintf(spec->resolved + used, sizeof(spec->resolved) - used, ":%.*s", (int)spec->precise,
+                 "ppp");
+    return 0;
+}
+
 int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err)
 {
     struct word qualifier_text, whole = {text, strlen(text)};
@@ -291,6 +331,9 @@ int spec_parse(struct backend_state *state, const char *text, struct spec *spec,
     rc = parse_spelling(spec, (struct word){name, (size_t)len}, err);
     if (rc == 0)
         rc = qualifiers_apply(spec, &qualifiers, err);
+    const bool fields = rc == 0 && strchr(spec->resolved, ',') && !strchr(spec->resolved, '/');
+    if (rc == 0)
+        rc = check_precise(spec, fields, err);
     return rc < 0 ? rc : check_split(spec, head, err);
 }
 
@@ -336,6 +379,7 @@ static void fill_event(const struct spec *spec, struct event *event)
     event->code[CODE_CONFIG3] = spec->config[3];
     event->code[CODE_BP_TYPE] = spec->bp_type;
     event->code[CODE_FLAGS] = flags_of(pmu);
+    event->code[CODE_PRECISE] = spec->precise;
 }
 
 static void attr_of(const struct event *event, struct perf_event_attr *attr)

@@ -10,7 +10,9 @@
 
 enum {
     SPELLING_MAX = 512,
-    RESOLVED_MAX = 1024
+    RESOLVED_MAX = 1024,
+    PRECISE_MAX = 3,
+    PRECISE_MOST = 4 /* the highest level there is */
 };
 
 enum spec_split { /* can user and kernel mode be told apart? */
@@ -30,10 +32,11 @@ struct spec {
     bool needs_kernel; /* said by its spelling; needs.h has what follows from its PMU */
     bool sampling;
     enum event_said user, kernel;
+    unsigned precise; /* the level of precise samples that is asked for; PRECISE_MOST; 0: none */
     char unit[16];
     double scale;
     char resolved[RESOLVED_MAX]; /* without qualifiers and privilege */
-    const char *generic;  /* the kernel's name of it that all machines share, or NULL */
+    const char *generic;         /* the kernel's name of it that all machines share, or NULL */
     const char *raw_name; /* a kernel event file with the code of a generic event; may be NULL */
 };
 
@@ -53,8 +56,11 @@ int spec_try(const struct spec *spec, struct event *event);
 int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *err);
 /* The core PMU, or P09 saying why there is none. */
 int spec_use_core(struct spec *spec, struct word what, struct err *err);
-/* Modifiers behind the name: "u", "k", "uk", also separated by ':'. Empty is fine. */
+/* Modifiers behind the name: "u", "k", "uk", "up", "ppp", "P", also separated by ':'. Empty is
+ * fine. */
 int spec_modifiers(struct spec *spec, struct word text, struct word what, struct err *err);
+/* Is it letters that spec_modifiers() takes? */
+bool spec_is_modifier(struct word part);
 /* The word before the first `c`, and what follows it (empty when there is none). */
 struct word word_until(struct word text, char c, struct word *rest);
 /* What begins at `at`; empty behind the end. */

@@ -44,6 +44,9 @@ static int modifiers_parse(struct spelling *spelling, struct word text, struct e
 
         if (c == ':')
             continue;
+        if (c == 'p' || c == 'P')
+            return err_set(err, P09, "\"" WORD_FMT "\": the simulated PMU has no precise samples",
+                           WORD_ARG(text));
         if (!user && !kernel)
             return err_set(err, CS03,
                            "no modifier \"%c\" in \"" WORD_FMT "\": the simulated PMU "
@@ -105,6 +108,9 @@ static int qualifier_parse(struct spelling *spelling, struct word word, struct e
     struct near near;
 
     word_split(word, &key, &value);
+    if (word_alike(key, "precise", false))
+        return err_set(err, P09, "\"" WORD_FMT "\": the simulated PMU has no precise samples",
+                       WORD_ARG(word));
     near_init(&near, key);
     for (size_t i = 0; i < sizeof qualifiers / sizeof qualifiers[0]; i++) {
         if (word_alike(key, qualifiers[i].name, true))
