@@ -11,8 +11,13 @@ declare -A DAEMON_OF=() IN=() OUT=() PID_OF=()
 
 # ---- saying what was expected ----
 
+# At the line of the test (or of the helper beside it) from where it was called, however deep in here.
 die() {
-    printf 'FAILED at %s:%s: %s\n' "${BASH_SOURCE[2]##*/}" "${BASH_LINENO[1]}" "$*" >&2
+    local at=1
+    while [[ ${BASH_SOURCE[at]-} == "${BASH_SOURCE[0]}" ]]; do
+        at=$((at + 1))
+    done
+    printf 'FAILED at %s:%s: %s\n' "${BASH_SOURCE[at]##*/}" "${BASH_LINENO[at - 1]}" "$*" >&2
     exit 1
 }
 

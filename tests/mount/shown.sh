@@ -49,7 +49,9 @@ t_nothing_of_anothers_pmcs_is_in_any_file() {
     silent_about "$BOB" "${TELLING[@]}"
     ! grep -qw "76543[0-9][0-9]" "$T/all-$BOB" || die 'the count is shown'
     is "$(as "$BOB" cat "$M/counts")" ''
-    ! grep 'pmc=' <(as "$BOB" cat "$M/metrics.prom")
+    as "$BOB" cat "$M/metrics.prom" >"$T/metrics-$BOB"
+    grep -q '^pmcfs_' "$T/metrics-$BOB" || die 'bob reads no metrics'
+    is "$(grep -o 'pmc="[^"]*"' "$T/metrics-$BOB" | sort -u)" 'pmc="bobs"' "PMCs in the metrics"
     is "$(as "$BOB" sed -n 's/^[0-9]* 1 .* [1-9] \(other .*\)$/\1/p' "$M/info/rows" | sort -u)" \
         'other other other other - -'
 }
@@ -254,7 +256,8 @@ t_no_label_of_the_metrics_is_forged() {
         fails_with EINVAL 'mkdir "$M/$name"'
     done
     accepted "$M/a/event" page-faults
-    ! LC_ALL=C grep -nP '[^\x20-\x7e]' "$M/metrics.prom" "$M/info/last_error" "$M/a/error"
+    ! LC_ALL=C grep -nP '[^\x20-\x7e]' "$M/metrics.prom" "$M/info/last_error" "$M/a/error" ||
+        die 'bytes that do not print'
     is "$(grep -c '^pmcfs_count_total' "$M/metrics.prom")" 1
 }
 

@@ -225,9 +225,7 @@ t_cpustat_sets_take_turns_unscaled() {
         "$(printf 'cycles,instructions,branches pic1=cycles,instructions,branches,sys2 %.0s' 1 2)"
     is "$(grep -c ' 4 total .* # ' "$T/out")" 2
     is "$(tail -n +2 "$T/out" | awk 'NF != 8')" ''
-    local start=$SECONDS
     tool cpustat -c cycles -c loads -p 1 0.1 2 >"$T/out"
-    ((SECONDS - start <= 4)) || die 'two rounds of a second took longer'
     is "$(grep -c tick "$T/out")" 16
 }
 
