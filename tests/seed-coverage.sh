@@ -1,7 +1,8 @@
 #!/bin/sh
-# Every numbered feature of hwpmc, perfmon and cpc in tests/seed-ids has a test that carries its id in its
-# name, or its reason in pmcfs.8 COMPATIBILITY. Prints each with it; exit status 1 when one has nothing, or
-# names a test or a reason that is not there.
+# Every numbered feature of hwpmc, perfmon and cpc in tests/seed-ids has a test, one of which carries its id
+# in its name, or its reason in pmcfs.8 COMPATIBILITY. Prints each with it, `sim` before what is shown on the
+# simulated machine only (there no event is counted: its tests show what is made of counts), and how many
+# there are of each kind; exit status 1 when one has nothing, or names a test or a reason that is not there.
 #
 #   sh tests/seed-coverage.sh [RESULTS]
 #
@@ -35,17 +36,46 @@ list_tests() {
     done
 }
 
+# "FILE:FUNCTION" of the tests of mount/ that mount the simulated machine and no other, themselves or in what
+# they call.
+list_simulated() {
+    awk '
+    FNR == 1 { file = FILENAME; sub(/.*\//, "", file); sub(/\.sh$/, "", file); name = "" }
+    /^[a-z0-9_]+\(\) \{/ { name = $1; sub(/\(.*/, "", name); key = name ~ /^t_/ ? file ":" name : name }
+    name != "" { body[key] = body[key] " " $0 }
+    /^}/ { name = "" }
+    END {
+        for (key in body)
+            if (key !~ /:/ && key !~ /^mount_/) {
+                if (body[key] ~ /mount_sim/) sim[key] = 1
+                if (body[key] ~ /mount_pmcfs/) real[key] = 1
+            }
+        for (key in body) {
+            if (key !~ /:/) continue
+            on_sim = body[key] ~ /mount_sim|backend=sim/
+            on_real = body[key] ~ /mount_pmcfs/ && body[key] !~ /backend=sim/
+            n = split(body[key], word, /[^a-z0-9_]+/)
+            for (i = 1; i <= n; i++) {
+                on_sim = on_sim || word[i] in sim
+                on_real = on_real || word[i] in real
+            }
+            if (on_sim && !on_real) print key
+        }
+    }' "$here"/mount/*.sh
+}
+
 # The section as its reader sees it, in one line.
 mandoc -T ascii "$here/../pmcfs.8" | col -b |
     sed -n '/^COMPATIBILITY/,/^ERROR IDS/p' | tr -s ' \t\n' ' ' >"$work/compatibility"
 list_tests >"$work/tests"
+list_simulated >"$work/simulated"
 : >"$work/results"
 if [ $# -gt 0 ]; then
     cp "$1" "$work/results" || exit 2
 fi
 
 awk -F'\t' -v ids="$ids" -v checked=$# -v tests="$work/tests" -v results="$work/results" \
-    -v manual="$work/compatibility" '
+    -v manual="$work/compatibility" -v simulated="$work/simulated" '
 function bad(id, text) { print "seed-coverage: " id ": " text; failed++ }
 function ran(names, all, n, i) {
     n = split(names, all, " ")
@@ -68,20 +98,21 @@ function carries(name, id,    range, letters, number) {
     return number + 0 >= range[1] + 0 && number + 0 <= range[2] + 0
 }
 function check(id, item) {
-    if (item ~ /^reason: ./) {
-        if (!index(compatibility, substr(item, 9)))
-            bad(id, "pmcfs.8 COMPATIBILITY does not say \"" substr(item, 9) "\"")
-        return "reason"
+    if (match(item, /^(reason|deviates): /)) {
+        if (!index(compatibility, substr(item, RLENGTH + 1)))
+            bad(id, "pmcfs.8 COMPATIBILITY does not say \"" substr(item, RLENGTH + 1) "\"")
+        return substr(item, 1, RLENGTH - 2)
     }
     if (!(item in test)) bad(id, "there is no test " item)
     else if (checked && !ran(test[item])) bad(id, item " did not run")
-    return "test"
+    return item in sim || item ~ /^unit\// ? "sim" : "test"
 }
 BEGIN {
     while ((getline line < tests) > 0) {
         split(line, word, " ")
         test[word[1]] = substr(line, length(word[1]) + 2)
     }
+    while ((getline line < simulated) > 0) sim[line] = 1
     while ((getline line < results) > 0) {
         split(line, word, " ")
         if (word[1] == "pass" || word[1] == "fail") run[word[2]] = 1
@@ -99,22 +130,26 @@ NF != 3 || $3 == "" { bad($1, "is not ID, what, where"); next }
 $1 in where { bad($1, "stands there twice") }
 {
     where[$1] = $3
-    print $1 "\t" $3
     kinds = " "
     named = 0
     n = split($3, item, "; ")
     for (i = 1; i <= n; i++) {
         kinds = kinds check($1, item[i]) " "
-        named += item[i] !~ /^reason: / && carries(item[i], $1)
+        named += item[i] !~ /^(reason|deviates): / && carries(item[i], $1)
     }
-    if (index(kinds, " test ") && !named) bad($1, "no test of it has it in its name")
-    tested += index(kinds, " test ") > 0
-    reasoned += kinds ~ /^ (reason )+$/
+    shown = kinds ~ / (test|sim) /
+    if (shown && !named) bad($1, "no test of it has it in its name")
+    if (index(kinds, " deviates ")) deviate++
+    else if (shown) tested++
+    else reasoned++
+    on_sim = shown && !index(kinds, " test ")
+    only_sim += on_sim && !index(kinds, " deviates ")
+    print $1 "\t" (on_sim ? "sim " : "") $3
 }
 END {
     for (i = 1; i <= all; i++)
         if (!(order[i] in where)) bad(order[i], "has neither a test nor a reason")
-    printf "%d ids: %d with a test, %d with a reason only; %d wrong\n", all,
-        tested, reasoned, failed
+    printf "%d ids: %d shown by a test, %d of them on the simulated machine only; %d deviate; " \
+        "%d with a reason only; %d wrong\n", all, tested, only_sim, deviate, reasoned, failed
     exit failed > 0
 }' "$here/seed-ids"

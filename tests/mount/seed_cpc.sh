@@ -234,7 +234,28 @@ t_c21_cs09_ce03_what_needs_a_privilege() {
 t_cf02_cf04_cf05_counters_name_and_reference() {
     mount_sim sim_cpus=2,sim_rows=6
     is "$(cat "$M/info/npmc")" 6
-    [[ $(cat "$M/info/cpu") && $(cat "$M/info/cpuref") ]] || die 'no name or no reference'
+    [[ $(cat "$M/info/cpu") ]] || die 'no name'
+    like "$(cat "$M/info/cpuref")" '^simulated PMU: .* pmcfs\(8\)$'
+}
+
+t_cf05_the_reference_names_the_documents_of_this_processor() {
+    mount_pmcfs
+    local text
+    text=$(cat "$M/info/cpuref")
+    case $(sed -n 's/^vendor_id[^:]*: //p' /proc/cpuinfo | head -1) in
+    GenuineIntel) like "$text" 'Intel' ;;
+    AuthenticAMD) like "$text" "^AMD .*"$'\n'"AMD64 Architecture Programmer's Manual, Volume 2" ;;
+    esac
+    like "$text" 'software events and tracepoints: perf_event_open\(2\), perf-list\(1\)$'
+}
+
+t_cf08_attributes_of_the_machines_own_events_are_listed() {
+    mount_sim
+    is "$(sed -n 's/^attr //p' "$M/events/sim/cycles")" \
+        $'u user mode\nk kernel mode\ncmask 0-255\ninv 0-1\nedge 0-1'
+    mount_pmcfs
+    [[ -e /sys/bus/event_source/devices/msr/format/event && -e $M/events/msr/tsc ]] || skip 'no msr PMU'
+    is "$(grep ^attr "$M/events/msr/tsc")" 'attr event integer 64 bits'
 }
 
 t_cf06_cf07_cf09_events_of_all_and_of_one_counter() {

@@ -74,6 +74,30 @@ t_op15_v05_count_and_config_both_set_the_initial_count() {
     is "$(count a)" 200
 }
 
+# The kernel fills a buffer of 256 fresh pages for dd, which touches none of them itself.
+t_q01_q02_pm05_faults_in_the_program_and_in_the_kernel_are_told_apart() {
+    mount_pmcfs
+    local mode size
+    local -A faults
+    target_start p
+    for mode in usr os; do
+        pmc $mode "event=page-faults,$mode" "target=${PID_OF[p]}"
+    done
+    tell p faults 500
+    between "$(count usr)" 500 520 'in user mode'
+    between "$(count os)" 0 5 'in the kernel'
+    for mode in usr os; do
+        for size in 4k 1024k; do
+            pmc $mode$size "event=page-faults,$mode" start=exec
+            sh -c 'echo self >"$1/target" && exec dd if=/dev/zero of=/dev/null bs="$2" count=1' sh \
+                "$M/$mode$size" $size 2>/dev/null
+            faults[$mode$size]=$(count $mode$size)
+        done
+    done
+    between $((faults[os1024k] - faults[os4k])) 240 270 'in the kernel for dd'
+    between $((faults[usr1024k] - faults[usr4k] + 20)) 0 40 'in dd itself'
+}
+
 t_op18_e33_no_register_number_is_handed_out() {
     mount_sim
     pmc a event=cycles

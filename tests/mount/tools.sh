@@ -82,6 +82,9 @@ t_pc4_pc5_pmccontrol_disables_and_enables_from_left_to_right() {
     is "$(cat "$M"/admin/cpu{0,1}/{0,1,2} | tr '\n' ' ')" 'disabled enabled enabled disabled disabled enabled '
     tool pmccontrol -e '*'
     is "$(cat "$M"/admin/cpu*/* | sort -u)" enabled
+    tool pmccontrol -d 2
+    tool pmccontrol -c 1 -e 2
+    is "$(cat "$M"/admin/cpu{0,1,2,3}/2 | xargs)" 'disabled enabled disabled disabled' 'that CPU alone'
 }
 
 t_pc6_pmccontrol_refuses() {
