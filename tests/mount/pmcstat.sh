@@ -312,6 +312,35 @@ t_p28_pmcstat_tells_what_it_could_not_resolve() {
     is "$(cat "$T/said")" 'pmcstat: P/cpu-clock is cpu-clock sampling: freq 997, depth 127'
 }
 
+t_p28_pmcstat_counts_samples_without_a_function() {
+    mount_pmcfs
+    copy_tools
+    strip -o "$T/stripped" "$HELPERS/hot"
+    echo go | tool pmcstat -P cpu-clock -O "$T/stored" "$T/stripped" own 300 >"$T/hot.out"
+    tool pmcstat -R "$T/stored" -v -G /dev/null 2>"$T/said"
+    /usr/bin/python3 - "$T/stored" >"$T/places" <<'P'
+import sys
+maps, inside, total = [], 0, 0
+for line in open(sys.argv[1]):
+    words = line.split()
+    field = dict(w.split("=", 1) for w in words[2:] if "=" in w)
+    if words[1] == "map-in" and field["path"].endswith("/stripped"):
+        maps.append([int(field[k], 16) for k in ("start", "end")])
+    if words[1] in ("sample", "callchain"):
+        total += 1
+        inside += any(start <= int(field["ip"], 16) < end for start, end in maps)
+print(inside, total)
+P
+    local inside all
+    read -r inside all <"$T/places"
+    ((inside * 2 > all)) || die "only $inside of $all samples are in the program"
+    between "$(sed -n 's/^#samples.unknown-function //p' "$T/said")" "$inside" "$all"
+    # A program that has its names is known.
+    echo go | tool pmcstat -P cpu-clock -O "$T/named" "$HELPERS/hot" own 300 >"$T/hot.out"
+    tool pmcstat -R "$T/named" -v -G /dev/null 2>"$T/said"
+    between "$(sed -n 's/^#samples.unknown-function //p' "$T/said")" 0 $((inside / 2))
+}
+
 t_p28_pmcstat_warns_of_what_was_lost() {
     mount_pmcfs -o logbuffersize=4,nbuffers=4
     copy_tools
