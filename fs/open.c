@@ -198,6 +198,8 @@ static int poll_run(struct request *rq)
     if (rc)
         return rc;
     rq->revents = rq->node.row->poll(call);
+    if (rq->node.row->store) /* a write never waits; io_uring asks this before it writes */
+        rq->revents |= EPOLLOUT | EPOLLWRNORM;
     if (rq->node.row->stream && rq->handle->text) /* what did not fit into the last reply */
         rq->revents |= EPOLLIN | EPOLLRDNORM;
     if (rq->poll && (rc = poll_add(&fs->park, rq->handle, rq)))

@@ -20,6 +20,8 @@
 #define CAP_PERFMON 38
 #endif
 
+#define SHARERS_MAX 64
+
 static int groups_read(const char *status, struct rights *rights)
 {
     const char *p = proc_field(status, "Groups");
@@ -50,6 +52,90 @@ static void ranges_read(pid_t tid, const char *map, struct id_range ranges[MAPPE
     free(text);
 }
 
+/* The fourth id of a line: that for files, which a request is made with. */
+static bool fs_id_is(const char *status, const char *key, unsigned id)
+{
+    unsigned fs;
+    const char *p = proc_field(status, key);
+    return p && sscanf(p, "%*u %*u %*u %u", &fs) == 1 && fs == id;
+}
+
+/* Capabilities and groups of a status text, added to none. */
+static int status_read(const char *status, struct rights *rights)
+{
+    const char *effective = proc_field(status, "CapEff");
+    if (!effective)
+        return -EIO;
+    rights->capabilities = strtoull(effective, NULL, 16);
+    return groups_read(status, rights);
+}
+
+static void rights_drop(struct rights *rights)
+{
+    rights->capabilities = 0;
+    rights->n_groups = 0;
+}
+
+static void rights_intersect(struct rights *rights, const struct rights *with)
+{
+    unsigned n = 0;
+    rights->capabilities &= with->capabilities;
+    for (unsigned i = 0; i < rights->n_groups; i++) {
+        bool shared = false;
+        for (unsigned j = 0; j < with->n_groups && !shared; j++)
+            shared = rights->groups[i] == with->groups[j];
+        if (shared)
+            rights->groups[n++] = rights->groups[i];
+    }
+    rights->n_groups = n;
+}
+
+/*
+ * An io_uring worker has the credentials that its maker had then, and works for any thread of the
+ * process: it has what all of them have now. Of very many that is not found out.
+ */
+static void rights_share(pid_t tgid, struct rights *rights)
+{
+    char path[32];
+    pid_t *tids = NULL;
+    size_t n = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", tgid);
+    if (proc_numbers(AT_FDCWD, path, &tids, &n) < 0 || n > SHARERS_MAX)
+        rights_drop(rights);
+    for (size_t i = 0; i < n && (rights->capabilities || rights->n_groups); i++) {
+        struct rights other = {.groups = NULL};
+        char *status = proc_task_text(tids[i], "status");
+        if (status && status_read(status, &other) == 0)
+            rights_intersect(rights, &other);
+        else
+            rights_drop(rights);
+        free(other.groups);
+        free(status);
+    }
+    free(tids);
+}
+
+/*
+ * Whoever asks may do so for another. The kernel's own threads have all rights and no memory; one
+ * with other ids acts with credentials that are not shown (a file system above this one, a
+ * personality of io_uring); and then there are io_uring's workers.
+ */
+static void rights_limit(pid_t tid, const char *status, struct rights *rights)
+{
+    struct proc_stat stat;
+    const char *field = proc_field(status, "Tgid");
+    const pid_t tgid = field ? (pid_t)strtol(field, NULL, 10) : 0;
+    if (!proc_field(status, "VmSize") || !fs_id_is(status, "Uid", rights->uid) ||
+        !fs_id_is(status, "Gid", rights->gid))
+        rights_drop(rights);
+    if (tgid == tid || (!rights->capabilities && !rights->n_groups))
+        return; /* a worker is never its process's first thread */
+    if (proc_caller_stat(tid, &stat) < 0)
+        rights_drop(rights);
+    else if (stat.io_worker)
+        rights_share(tgid, rights);
+}
+
 static int rights_read(const struct host_state *state, pid_t tid, struct rights *rights)
 {
     const uint64_t super = 1ULL << CAP_PERFMON | 1ULL << CAP_SYS_ADMIN;
@@ -57,12 +143,11 @@ static int rights_read(const struct host_state *state, pid_t tid, struct rights 
     char *status = proc_task_text(tid, "status");
     if (!status)
         return errno == ENOMEM ? -ENOMEM : -EIO;
-    const char *effective = proc_field(status, "CapEff");
-    int rc = groups_read(status, rights);
-    if (effective)
-        rights->capabilities = strtoull(effective, NULL, 16);
+    int rc = status_read(status, rights);
+    if (rc == 0)
+        rights_limit(tid, status, rights);
     free(status);
-    if (rc < 0 || !effective || ns_identify(tid, "user", &ns) < 0)
+    if (rc < 0 || ns_identify(tid, "user", &ns) < 0)
         return rc < 0 ? rc : -EIO;
     if (ns_same(&ns, &state->userns)) {
         rights->superuser = (rights->capabilities & super) != 0;
@@ -127,6 +212,18 @@ bool caller_is_opener(struct host_state *state, const struct rights *rights, pid
     return rights->opener && linux_pid_key(state, pid) == rights->opener &&
            look_at(program_find, &now) == 0 && now.dev == rights->program_dev &&
            now.ino == rights->program_ino;
+}
+
+/* A worker has the namespaces of its making, too: those of its process's first thread then. */
+pid_t caller_thread(pid_t tid)
+{
+    struct proc_stat stat;
+    const pid_t tgid = tid ? proc_tgid(tid) : 0;
+    if (tgid == tid)
+        return tid;
+    if (tgid == 0 || proc_caller_stat(tid, &stat) < 0)
+        return 0;
+    return stat.io_worker ? tgid : tid;
 }
 
 pid_t linux_caller_pid(struct host_state *state, pid_t tid)

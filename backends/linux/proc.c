@@ -14,7 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TASK_EXITING 4 /* PF_EXITING */
+#define TASK_EXITING   4    /* PF_EXITING */
+#define TASK_IO_WORKER 0x10 /* PF_IO_WORKER */
 
 /* Files of /proc have no size: grow until read() says that it was the end. */
 char *proc_text(const char *path)
@@ -99,6 +100,7 @@ int proc_stat_scan(const char *text, struct proc_stat *out)
                        &out->state, &flags, &out->start)
               : 0;
     out->exiting = n == 3 && (flags & TASK_EXITING);
+    out->io_worker = n == 3 && (flags & TASK_IO_WORKER);
     return n == 3 ? 0 : -ESRCH;
 }
 

@@ -1,0 +1,56 @@
+# shellcheck shell=bash
+# Requests that come through io_uring, from its workers: they have the credentials of their making.
+
+need_uring() {
+    ("$HELPERS/uring") || skip "the kernel forbids io_uring"
+}
+
+# uring STEP…: its lines
+uring() { "$HELPERS/uring" "$@" | paste -s -d' '; }
+
+t_everything_goes_through_io_uring() {
+    need_uring
+    mount_pmcfs
+    is "$(uring mkdir "$M/u" open "$M/u/event" w write page-faults close open "$M/u/target" w write self close \
+        mode "$M/u/event" open "$M/u/event" r read close)" 'ok ok ok ok ok ok ok 100600 ok page-faults ok'
+    is "$(uring open "$M/u/ctl" r read rmdir "$M/u" open "$M/u/ctl" r)" 'ok exited ok ENOENT'
+    is "$(as "$ALICE" "$HELPERS/uring" mkdir "$M/v" open "$M/v/config" w write 'event=task-clock target=cpu0' \
+        rmdir "$M/v" | paste -s -d' ')" 'ok ok EPERM ok'
+}
+
+# A worker that was the superuser's goes on to be there after that has given up its rights.
+t_a_worker_has_no_more_rights_than_its_process() {
+    need_uring
+    mount_pmcfs
+    as "$ALICE" mkdir "$M/a"
+    as "$ALICE" sh -c "echo task-clock >$M/a/event"
+    mkdir "$M/r"
+    echo task-clock >"$M/r/event"
+    is "$(uring open "$M/r/target" w write cpu0 close)" 'ok ok ok' 'the superuser'
+    ctl r detach
+    is "$(uring workers become "$ALICE" none open "$M/a/target" w write cpu0)" 'ok EPERM' 'another user since'
+    is "$(uring workers become 0 none open "$M/r/target" w write cpu0)" 'ok EPERM' 'without capabilities since'
+    is "$(cat "$M/a/target" "$M/r/target")" ''
+}
+
+t_a_personality_has_no_rights_of_who_uses_it() {
+    need_uring
+    mount_pmcfs
+    as "$ALICE" mkdir "$M/a"
+    as "$ALICE" sh -c "echo task-clock >$M/a/event"
+    mkdir "$M/r"
+    echo task-clock >"$M/r/event"
+    # uid 0 with all capabilities, for a thread that has none of them any more
+    is "$(uring personality become "$ALICE" none open "$M/r/target" w write cpu0)" 'ok EPERM'
+    is "$(cat "$M/r/target")" ''
+}
+
+t_a_worker_has_no_groups_that_its_process_gave_up() {
+    need_uring
+    mount_pmcfs -o readers=1234
+    pmc private event=page-faults
+    chmod 700 "$M/private"
+    local user=(setpriv --reuid "$ALICE" --regid "$ALICE" --groups 1234 --inh-caps +setgid --ambient-caps +setgid)
+    like "$("${user[@]}" "$HELPERS/uring" workers open "$M/counts" r read)" private
+    is "$("${user[@]}" "$HELPERS/uring" workers regroup 1235 open "$M/counts" r read)" ok
+}
