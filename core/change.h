@@ -228,7 +228,7 @@ void use_descriptors(unsigned long *left, unsigned n);
  * P11. */
 int change_book_found(struct change *change, bool removes);
 void change_unbook_found(struct change *change);
-int change_may_count_cgroup(const struct change *change, int fd); /* without the lock: 0, -EPERM */
+int change_refuse_system(struct change *change); /* -EPERM, and why */
 void change_rows_back(struct change *change); /* the PMC's old claim, as far as still to be had */
 /*
  * Kernel mode, whole CPUs, and what else the events of the plan need, with the rights of who opened

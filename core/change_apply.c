@@ -69,14 +69,6 @@ static int observable(struct change *change, const struct link *link)
 
     if (!link->recheck || change->superuser)
         return 0;
-    if (link->kind == TARGET_CGROUP) {
-        if (change_may_count_cgroup(change, link->cgroup_fd) == 0)
-            return 0;
-        return err_set(&change->err, X07,
-                       "cgroup:%s is counted for the superuser and for who may write "
-                       "its cgroup.procs",
-                       link->cgroup);
-    }
     if (!change->may_foreign && !is_own(change, link))
         return err_set(&change->err, E40,
                        "process %d: unprivileged_proc_debug is 0: only the superuser "

@@ -119,37 +119,29 @@ static int check_scope(struct change *change)
     return refuse_scope(change, mode, &change->err);
 }
 
-/* System scope: for CPUs that are attached now or opened anew. A cgroup was checked when it was
- * opened; but who samples must be the superuser for that too. */
+/* System scope, of targets that are attached now or opened anew. */
 static int check_system(struct change *change)
 {
-    bool cpus = false;
+    const bool samples = change->effective == SYSTEM_SAMPLING;
+    bool opens = false;
 
-    bool samples = change->effective == SYSTEM_SAMPLING;
-
+    if (!mode_table[change->effective].system || (samples ? change->superuser : change->may_system))
+        return 0;
     for (unsigned i = 0; i < change->n_wanted; i++)
-        cpus |= (samples || change->wanted[i].word.kind == TARGET_CPU) &&
-                !change->wanted[i].word.remove;
+        opens |= !change->wanted[i].word.remove;
     for (unsigned i = 0; change->reopen && i < change->pmc->links->n; i++)
-        cpus |= (samples || change->pmc->links->link[i]->kind == TARGET_CPU) &&
-                !change->pmc->links->link[i]->ended;
-    if (!cpus || (samples ? change->superuser : change->may_system))
+        opens |= !change->pmc->links->link[i]->ended;
+    if (!opens)
         return 0;
     if (samples && change->inside)
         return err_set(&change->err, X07,
                        "mode system-sampling sees what everybody does: it is not to be had in an "
                        "instance, for CPUs or for cgroups");
-    if (change->inside)
-        return err_set(&change->err, X07,
-                       "whole CPUs are not counted through this instance: its administrator "
-                       "would have to set its system_scope to 1");
     if (samples)
         return err_set(&change->err, X07,
                        "mode system-sampling sees what everybody does: it needs CAP_PERFMON, "
                        "whatever unprivileged_syspmcs says, for CPUs and for cgroups");
-    return err_set(&change->err, X07,
-                   "system scope needs CAP_PERFMON, or the tunable "
-                   "unprivileged_syspmcs=1");
+    return change_refuse_system(change);
 }
 
 static bool attaches(const struct change *change)

@@ -4,6 +4,8 @@
  */
 #include "core/plan.h"
 
+#include "core/access.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -166,7 +168,7 @@ int plan_reopen(struct change *change)
         if (!link->ended && !fresh)
             return plan_no_memory(change);
         if (fresh)
-            fresh->recheck = fresh->kind != TARGET_CPU;
+            fresh->recheck = fresh->kind <= TARGET_THREAD;
         replaced->renewed = fresh != NULL;
     }
     return 0;
@@ -313,13 +315,18 @@ bool change_cpus_differ(const struct pmc *pmc)
     return pmc->wants_all && (pmc->cpus_stale || engine->cpus_came > pmc->cpus_serial);
 }
 
-/* Its CPU went, or came (or both: it missed something), or one came that its cgroup is not counted
- * on. */
+/*
+ * Its CPU went, or came (or both: it missed something), or one came that its cgroup is not counted
+ * on. The cgroup is opened anew in the name of its attacher, if that may still count cgroups.
+ */
 static int plan_moved(struct change *change, struct link *link)
 {
-    struct replaced *replaced = plan_replace(change, link);
+    struct replaced *replaced;
 
-    if (!replaced)
+    if (link->kind == TARGET_CGROUP && link->rights &&
+        !access_system(change->pmc->instance, link->rights))
+        return change_refuse_system(change);
+    if (!(replaced = plan_replace(change, link)))
         return plan_no_memory(change);
     if (link->kind == TARGET_CGROUP || cpus_has(&change->engine->online, link->cpu)) {
         if (!(replaced->successor = plan_successor(change, link, true)))

@@ -124,41 +124,32 @@ static void unescape(char *text)
     *to = '\0';
 }
 
-/*
- * A container that shares the host's cgroup namespace names the host's cgroups, and the bits of
- * cgroup.procs are about uid 0 of both.
- */
-int change_may_count_cgroup(const struct change *change, int fd)
+int change_refuse_system(struct change *change)
 {
-    const struct engine *engine = change->engine;
-
-    if (change->may_system)
-        return 0;
-    if (change->inside &&
-        engine->host->cgroup_is_home(engine->host_state, change->tid, change->rights))
-        return -EPERM;
-    return engine->host->cgroup_may_move(engine->host_state, change->rights, fd);
+    return err_set(&change->err, X07,
+                   change->inside
+                       ? "whole CPUs and cgroups are not counted through this instance: its "
+                         "administrator would have to set its system_scope to 1"
+                       : "system scope, CPUs and cgroups, needs CAP_PERFMON, or the tunable "
+                         "unprivileged_syspmcs=1");
 }
 
 static int find_cgroup(struct change *change, struct wanted *wanted)
 {
     struct engine *engine = change->engine;
     const struct target_word *word = &wanted->word;
-    char *path = strndup(word->path, word->path_len);
+    char *path;
 
+    if (!change->may_system && !word->remove)
+        return change_refuse_system(change);
+    path = strndup(word->path, word->path_len);
     if (!path)
         return err_set(&change->err, E32, "no memory");
     unescape(path);
     int rc = engine->host->cgroup_open(engine->host_state, change->tid, path, &wanted->cgroup_fd,
                                        &wanted->cgroup, &change->err);
     free(path);
-    if (rc || word->remove || change_may_count_cgroup(change, wanted->cgroup_fd) == 0)
-        return rc;
-    return err_set(&change->err, X07,
-                   WORD_FMT ": a cgroup is counted for the superuser and for who may "
-                            "write its cgroup.procs; through an instance, from a cgroup namespace "
-                            "of one's own",
-                   WORD_ARG(word->word));
+    return rc;
 }
 
 /* -PID of nobody: was it a target? The PMC is busy: its links stay. */

@@ -139,6 +139,8 @@ static int want_cgroup(struct change *change, struct wanted *wanted)
     link->cgroup = wanted->cgroup;
     wanted->cgroup_fd = -1;
     wanted->cgroup = NULL;
+    if (!change->superuser && !(link->rights = rights_copy(change->rights)))
+        return plan_no_memory(change);
     return 0;
 }
 

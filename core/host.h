@@ -173,14 +173,6 @@ struct host {
      */
     int (*cgroup_open)(struct host_state *state, pid_t tid, const char *path, int *fd, char **name,
                        struct err *err);
-    /* Could the opener move processes there (write cgroup.procs)? 0 or -EPERM. */
-    int (*cgroup_may_move)(struct host_state *state, const struct rights *rights, int fd);
-    /*
-     * Does tid name cgroups from the daemon's own root, or is it not known from where? Or, for an
-     * opener to whom root's files are open, from where it was when somebody without rights made
-     * the namespace.
-     */
-    bool (*cgroup_is_home)(const struct host_state *state, pid_t tid, const struct rights *rights);
     /* Stable identity of an open cgroup, and whether it still exists. */
     uint64_t (*cgroup_key)(int fd);
     bool (*cgroup_alive)(int fd);

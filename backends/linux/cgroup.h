@@ -8,7 +8,5 @@
 /* The functions of core/host.h. */
 int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int *fd, char **name,
                       struct err *err);
-int linux_cgroup_may_move(struct host_state *state, const struct rights *rights, int fd);
-bool linux_cgroup_is_home(const struct host_state *state, pid_t tid, const struct rights *rights);
 uint64_t linux_cgroup_key(int fd);
 bool linux_cgroup_alive(int fd);

@@ -89,7 +89,7 @@ static void same_after_reload(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fixture_open("sim_cpus=2 sim_rows=2");
-    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true, true};
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true};
     fx.host.n_cgroups = 1;
     while (size > 0) {
         const uint8_t *end = memchr(data, '\n', size);

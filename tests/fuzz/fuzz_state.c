@@ -35,7 +35,7 @@ static void make_saved(void)
     struct buf text;
 
     fixture_open("sim_cpus=2 sim_rows=4");
-    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true, true};
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true};
     fx.host.n_cgroups = 1;
     pmc_with("a", "cycles page-faults", "100 101 tid:1091");
     fake_kill(&fx.host, 101, true);

@@ -423,23 +423,19 @@ t_readers_read_counts_and_write_nothing() {
 
 # ---- cgroups ----
 
-t_a_cgroup_is_for_who_could_move_processes_there() {
+t_a_cgroup_is_for_who_may_count_cpus() {
     cgroup_make
     chmod 755 "$GROUP"
+    chown "$ALICE" "$GROUP/cgroup.procs" # a set-user-ID program of alice's would run there
     mount_pmcfs
     alices a event=context-switches
     is "$(result_as "$ALICE" write "$M/a/target" "cgroup:$GROUP_NAME")" EPERM
-    like "$(cat "$M/a/error")" '^EPERM X07 target: .*cgroup.procs'
-    chown "$ALICE" "$GROUP/cgroup.procs"
-    is "$(result_as "$ALICE" write "$M/a/target" "cgroup:$GROUP_NAME")" ok
-    alices b
-    local sampled="event=page-faults period=1 mode=SS"
-    is "$(result_as "$ALICE" write "$M/b/config" "$sampled target=cgroup:$GROUP_NAME")" EPERM
-    is "$(result_as "$ALICE" write "$M/b/config" "event=page-faults target=cgroup:/")" EPERM
+    like "$(cat "$M/a/error")" '^EPERM X07 target: .*unprivileged_syspmcs'
+    is "$(result_as "$ALICE" write "$M/a/target" cgroup:/there/is/none)" EPERM
     accepted "$M/admin/tunables/unprivileged_syspmcs" 1
-    is "$(result_as "$ALICE" write "$M/b/config" "event=page-faults target=cgroup:/")" ok
+    is "$(result_as "$ALICE" write "$M/a/target" "cgroup:$GROUP_NAME")" ok
     alices c
-    is "$(result_as "$ALICE" write "$M/c/config" "$sampled target=cgroup:/")" EPERM
+    is "$(result_as "$ALICE" write "$M/c/config" "event=page-faults period=1 mode=SS target=cgroup:/")" EPERM
 }
 
 t_cgroups_are_named_from_the_writers_own_root() {
@@ -461,6 +457,38 @@ t_cgroups_are_named_from_the_writers_own_root() {
     accepted "$M/a/ctl" detach
     is "$(inside cgroup:/)" ok
     [[ $(cat "$M/a/detail") != *"$GROUP_NAME"* ]] || die 'names from outside'
+}
+
+# Between two cgroups, one of which has the other's whole name below the same root, for as long as it is asked.
+t_the_root_of_a_namespace_is_known_whoever_moves() {
+    cgroup_make
+    mkdir -p "$GROUP/victim" "$GROUP/box/p/q" "$GROUP/box$GROUP_NAME/box/p/q"
+    mount_pmcfs
+    pmc a event=context-switches
+    sh -c 'echo $$ >"$1/cgroup.procs"; shift; exec unshare --cgroup "$@"' sh "$GROUP/box" python3 -I - "$M/a/target" \
+        "cgroup:$GROUP_NAME/victim" "$GROUP/box/p/q/cgroup.procs" "$GROUP/box$GROUP_NAME/box/p/q/cgroup.procs" <<'P'
+import os, sys, time
+target, word, p, q = sys.argv[1:]
+fd = os.open(target, os.O_WRONLY)
+me = os.getpid()
+mover = os.fork()
+if mover == 0:
+    places = os.open(p, os.O_WRONLY), os.open(q, os.O_WRONLY)
+    while os.getppid() == me:
+        for place in places:
+            os.write(place, b"%d" % me)
+    os._exit(0)
+end = time.monotonic() + 4
+won = False
+while time.monotonic() < end and not won:
+    try:
+        won = os.write(fd, word.encode()) > 0
+    except OSError:
+        pass
+os.kill(mover, 9)
+sys.exit(won)
+P
+    is "$(cat "$M/a/target")" ''
 }
 
 t_cgroup_paths_follow_nothing() {

@@ -471,20 +471,6 @@ static uint64_t cgroup_key(int fd)
     return size >= 0 ? (uint64_t)size : UINT64_MAX;
 }
 
-static int cgroup_may_move(struct host_state *state, const struct rights *rights, int fd)
-{
-    uint64_t i = cgroup_key(fd);
-
-    (void)rights;
-    return i < state->n_cgroups && state->cgroup[i].writable ? 0 : -EPERM;
-}
-
-static bool cgroup_is_home(const struct host_state *state, pid_t tid, const struct rights *rights)
-{
-    (void)tid, (void)rights;
-    return !state->cgroups_are_others;
-}
-
 static bool cgroup_alive(int fd)
 {
     uint64_t i = cgroup_key(fd);
@@ -527,8 +513,6 @@ const struct host fake_host = {
     .view_adopt = view_adopt,
     .view_keep = view_free,
     .cgroup_open = cgroup_open,
-    .cgroup_may_move = cgroup_may_move,
-    .cgroup_is_home = cgroup_is_home,
     .cgroup_key = cgroup_key,
     .cgroup_alive = cgroup_alive,
     .process_print = process_print,

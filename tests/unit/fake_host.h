@@ -26,7 +26,6 @@ struct fake_process {
 struct fake_cgroup {
     const char *path;
     bool alive;
-    bool writable; /* cgroup.procs, for everybody */
 };
 
 struct host_state {
@@ -35,7 +34,6 @@ struct host_state {
     unsigned n_processes;
     struct fake_cgroup cgroup[FAKE_CGROUPS];
     unsigned n_cgroups;
-    bool cgroups_are_others; /* callers have a cgroup namespace of their own */
     void (*on_cgroup)(void); /* called after one was opened */
     struct cpus possible, online;
     const struct sink *sink;

@@ -171,7 +171,7 @@ TEST(what_comes_to_sample_has_no_count_left)
 
 TEST(sampling_cpus_is_the_superusers_whatever_the_tunable_says)
 {
-    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true, true};
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true};
     fx.host.n_cgroups = 1;
     tune(TUNABLE_UNPRIVILEGED_SYSPMCS, "1");
     as_user(100, 1000);

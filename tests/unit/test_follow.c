@@ -399,7 +399,7 @@ TEST(a_cpu_that_comes_during_the_first_attach)
 
         fixture_close();
         fixture_open(NULL);
-        fx.host.cgroup[0] = (struct fake_cgroup){"/a", true, true};
+        fx.host.cgroup[0] = (struct fake_cgroup){"/a", true};
         fx.host.n_cgroups = 1;
         fake_cpu(&fx.host, 3, false);
         works_run();

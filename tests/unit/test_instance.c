@@ -235,26 +235,54 @@ TEST(whole_cpus_and_the_kernel_are_the_instances_to_allow)
     leave();
 }
 
-TEST(cgroups_are_counted_from_a_namespace_of_ones_own)
+TEST(cgroups_are_counted_where_cpus_are)
 {
     uint64_t a = made("a");
 
-    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true, true};
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true};
     fx.host.n_cgroups = 1;
+    tune(TUNABLE_UNPRIVILEGED_SYSPMCS, "1");
     enter(a, 100, 1000);
     pmc_with("x", "page-faults", "");
     refused("x", "target", "cgroup:/a", EPERM, X07);
-    ck_says(fx.err, "namespace");
-    fx.host.cgroups_are_others = true;
-    accepted("x", "target", "cgroup:/a");
-    accepted("x", "target", "-cgroup:/a");
-    fx.host.cgroup[0].writable = false;
-    refused("x", "target", "cgroup:/a", EPERM, X07);
+    ck_says(fx.err, "system_scope");
+    refused("x", "target", "cgroup:/none", EPERM, X07);
     leave();
     ck_assert_int_eq(limit(a, "system_scope", "1"), 0);
     enter(a, 100, 1000);
-    fx.host.cgroups_are_others = false;
     accepted("x", "target", "cgroup:/a");
+    leave();
+}
+
+/* CPU 3 leaves and returns. */
+static void cpu_flaps(void)
+{
+    fake_cpu(&fx.host, 3, false);
+    works_run();
+    fake_cpu(&fx.host, 3, true);
+    works_run();
+    pass_ms(1);
+}
+
+TEST(a_cgroup_is_asked_about_again_when_a_cpu_returns)
+{
+    uint64_t a = made("a");
+    const struct link *link;
+
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true};
+    fx.host.n_cgroups = 1;
+    ck_assert_int_eq(limit(a, "system_scope", "1"), 0);
+    enter(a, 100, 1000);
+    pmc_with("x", "cycles", "cgroup:/a");
+    link = pmc_of("x")->links->link[0];
+    cpu_flaps();
+    ck_true(pmc_of("x")->links->link[0] != link);
+    link = pmc_of("x")->links->link[0];
+    leave();
+    ck_assert_int_eq(limit(a, "system_scope", "0"), 0);
+    enter(a, 100, 1000);
+    cpu_flaps();
+    ck_true(pmc_of("x")->links->link[0] == link);
     leave();
 }
 
@@ -264,14 +292,14 @@ static void remove_x(void)
     ck_assert_int_eq(pmc_remove("x"), 0);
 }
 
-/* It has no instance any more when its cgroup's rights are asked for. */
+/* It has no instance any more when its cgroup was found. */
 TEST(a_pmc_is_released_while_its_cgroup_is_looked_at)
 {
     uint64_t a = made("a");
 
-    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true, true};
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true};
     fx.host.n_cgroups = 1;
-    fx.host.cgroups_are_others = true;
+    ck_assert_int_eq(limit(a, "system_scope", "1"), 0);
     enter(a, 100, 1000);
     pmc_with("x", "page-faults", "");
     fx.host.on_cgroup = remove_x;

@@ -13,7 +13,7 @@ SUITE_SETUP(memory, fixture_setup, fixture_close);
 
 static void prepare(void)
 {
-    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true, true};
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true};
     fx.host.n_cgroups = 1;
     pmc_with("i", "cycles page-faults", "100 101");
     pmc_with("j", "instructions", "100");

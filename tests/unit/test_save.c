@@ -14,8 +14,8 @@
 static void setup(void)
 {
     fixture_open("sim_cpus=4 sim_rows=4 sim_fixed=1 sim_lose_after_ms=400");
-    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true, true};
-    fx.host.cgroup[1] = (struct fake_cgroup){"/a b\\c", true, true};
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a", true};
+    fx.host.cgroup[1] = (struct fake_cgroup){"/a b\\c", true};
     fx.host.n_cgroups = 2;
 }
 

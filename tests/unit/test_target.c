@@ -392,8 +392,8 @@ TEST(following_a_cpu_that_cannot_be_opened_is_given_up)
 
 TEST(a_cgroup_is_written_as_it_reads_back)
 {
-    fx.host.cgroup[0] = (struct fake_cgroup){"/a b=c\\9\\", true, true};
-    fx.host.cgroup[1] = (struct fake_cgroup){"/\\040", true, true};
+    fx.host.cgroup[0] = (struct fake_cgroup){"/a b=c\\9\\", true};
+    fx.host.cgroup[1] = (struct fake_cgroup){"/\\040", true};
     fx.host.n_cgroups = 2;
     pmc_with("i", "task-clock", "cgroup:/a\\040b\\075c\\9\\");
     ck_assert_str_eq(read_file("i", "target"), "cgroup:/a\\040b\\075c\\1349\\134\n");
@@ -405,10 +405,10 @@ TEST(a_cgroup_is_written_as_it_reads_back)
 
 static void cgroups(void)
 {
-    fx.host.cgroup[0] = (struct fake_cgroup){"/", true, false};
-    fx.host.cgroup[1] = (struct fake_cgroup){"/a", true, true};
-    fx.host.cgroup[2] = (struct fake_cgroup){"/a/b", true, false};
-    fx.host.cgroup[3] = (struct fake_cgroup){"/ab", true, true};
+    fx.host.cgroup[0] = (struct fake_cgroup){"/", true};
+    fx.host.cgroup[1] = (struct fake_cgroup){"/a", true};
+    fx.host.cgroup[2] = (struct fake_cgroup){"/a/b", true};
+    fx.host.cgroup[3] = (struct fake_cgroup){"/ab", true};
     fx.host.n_cgroups = 4;
 }
 
@@ -431,18 +431,20 @@ TEST(a_cgroup_is_a_system_target)
     ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
 }
 
-TEST(who_may_write_cgroup_procs_may_count_and_stop_it)
+TEST(a_cgroup_is_for_who_may_count_cpus)
 {
     cgroups();
     as_user(100, 1000);
     pmc_with("i", "cycles:u", "");
-    refused("i", "target", "cgroup:/a/b", EPERM, X07);
+    refused("i", "target", "cgroup:/a", EPERM, X07);
+    tune(TUNABLE_UNPRIVILEGED_SYSPMCS, "1");
     accepted("i", "target", "cgroup:/a");
     accepted("i", "ctl", "stop");
     accepted("i", "config", "multiplex=on");
-    fx.host.cgroup[1].writable = false;
+    tune(TUNABLE_UNPRIVILEGED_SYSPMCS, "0");
     refused("i", "config", "multiplex=off", EPERM, X07);
     accepted("i", "ctl", "start");
+    accepted("i", "target", "-cgroup:/a");
 }
 
 TEST(a_removed_cgroup_is_exited)
