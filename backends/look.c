@@ -84,7 +84,7 @@ static bool look_waits(pid_t pid)
 }
 
 /* Our own child, not collected yet: the number is still its. */
-static void look_collect(pid_t pid, int pidfd)
+bool look_collect(pid_t pid, int pidfd, int *status)
 {
     struct pollfd wait = {.fd = pidfd, .events = POLLIN};
     unsigned waited = 0;
@@ -93,11 +93,14 @@ static void look_collect(pid_t pid, int pidfd)
     for (unsigned i = 0; i < LOOKS_MAX && waited < LOOKS && poll(&wait, 1, LOOK_MS / LOOKS) == 0;
          i++)
         waited += look_waits(pid);
-    if (poll(&wait, 1, 0) == 0)
+    const bool ended = poll(&wait, 1, 0) != 0;
+    if (!ended)
         kill(pid, SIGKILL);
     close(pidfd);
-    if (wait4(pid, NULL, __WALL, &usage) == pid)
+    *status = SIGKILL;
+    if (wait4(pid, status, __WALL, &usage) == pid)
         spent_add(&usage);
+    return ended;
 }
 
 /* Signals wait: the daemon's handlers are not to run in it, and nothing interrupts the wait. Its
@@ -107,7 +110,7 @@ long look_at(long (*fn)(void *arg), void *arg)
     struct look look = {.fn = fn, .arg = arg, .parent = getpid(), .answer = -ETIME};
     char *stack = HERE ? NULL : malloc(STACK_BYTES);
     sigset_t all, before;
-    int pidfd = -1;
+    int pidfd = -1, status;
     pid_t pid;
 
     if (HERE)
@@ -121,7 +124,7 @@ long look_at(long (*fn)(void *arg), void *arg)
     if (pid < 0)
         look.answer = errno == EMFILE || errno == ENFILE ? -errno : -EAGAIN;
     else
-        look_collect(pid, pidfd);
+        look_collect(pid, pidfd, &status);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     free(stack);
     return look.answer;

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -20,6 +21,11 @@
  * -ETIME when it has waited for LOOK_MS; without a process -EMFILE, -ENFILE or -EAGAIN.
  */
 long look_at(long (*fn)(void *arg), void *arg);
+/*
+ * Waits for a child of clone() without an exit signal, for LOOK_MS while it does not run, kills it
+ * then (false), and closes the pidfd. *status as wait(2) has it.
+ */
+bool look_collect(pid_t pid, int pidfd, int *status);
 
 /* openat(2), with CLOEXEC. A descriptor or -errno. */
 int look_open(int dir, const char *path, int flags);

@@ -192,14 +192,14 @@ static int check_ask(struct host_state *state, const struct rights *rights,
                      const struct check *check)
 {
     struct life life;
-    int rc = opener_do(rights, false, check_run, (void *)check);
+    int rc = opener_do(rights, false, check->dirfd, check_run, (void *)check);
     if (rc == -ETIME)
         return rc;
     const int looked = life_look(&life, check);
     if (looked < 0)
         return looked;
     if (rights->userns_fd < 0 && !ns_same(&life.userns, &state->userns))
-        rc = opener_do(rights, true, check_run, (void *)check);
+        rc = opener_do(rights, true, check->dirfd, check_run, (void *)check);
     return leader_decides(&life, rc);
 }
 

@@ -5,12 +5,10 @@
 #include "backends/linux/opener.h"
 
 #include "backends/look.h"
-#include "core/spent.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,10 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-#define HELPER_LIMIT_MS 2000
 
 #ifndef CLONE_PIDFD
 #define CLONE_PIDFD 0x1000
@@ -171,40 +166,44 @@ static int helper_take(const struct rights *rights)
     return capabilities_set(&set) < 0 ? -ENOTSUP : 0;
 }
 
-static uint64_t now_ms(void)
+/*
+ * Who owns the namespace may stop it there, or send it whatever else: so it holds no descriptor of
+ * the daemon's (that of the mount would keep everybody waiting) but what it asks with.
+ */
+static bool helper_drop(int a, int b)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+    const unsigned low = (unsigned)(a < b ? a : b), high = (unsigned)(a < b ? b : a);
+    return (low == 0 || syscall(SYS_close_range, 0, low - 1, 0) == 0) &&
+           (high - low < 2 || syscall(SYS_close_range, low + 1, high - 1, 0) == 0) &&
+           syscall(SYS_close_range, high + 1, ~0U, 0) == 0;
 }
 
-static bool helper_ended(int pidfd)
+/* It ends with the thread that waits for it; a change of credentials takes that back. */
+static bool helper_bind(pid_t daemon)
 {
-    uint64_t deadline = now_ms() + HELPER_LIMIT_MS;
-    struct pollfd wait = {.fd = pidfd, .events = POLLIN};
-    for (;;) {
-        uint64_t now = now_ms();
-        int n = poll(&wait, 1, now < deadline ? (int)(deadline - now) : 0);
-        if (n > 0 || (n == 0 && now >= deadline) || (n < 0 && errno != EINTR))
-            return n > 0;
-    }
+    return syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
+           syscall(SYS_getppid) == daemon;
 }
 
-static int helper_collect(pid_t pid, int pidfd)
+struct helper {
+    const struct rights *rights;
+    pid_t daemon;
+    int fd;
+    long (*fn)(void *arg);
+    void *arg;
+};
+
+static int helper_run(const struct helper *helper)
 {
-    bool ended = helper_ended(pidfd);
-    if (!ended)
-        kill(pid, SIGKILL); /* our own child, not collected yet: the number is still its */
-    close(pidfd);
-    struct rusage usage;
-    int status = 0;
-    while (wait4(pid, &status, __WALL, &usage) < 0)
-        if (errno != EINTR)
-            return -EAGAIN;
-    spent_add(&usage);
-    if (!ended)
-        return -ETIME;
-    return WIFEXITED(status) ? -WEXITSTATUS(status) : -EAGAIN;
+    const int userns = helper->rights->userns_fd;
+    if (!helper_bind(helper->daemon) || !helper_drop(helper->fd, userns < 0 ? helper->fd : userns))
+        return -ENOTSUP;
+    const int rc = helper_take(helper->rights);
+    if (rc < 0)
+        return rc;
+    if (!helper_drop(helper->fd, helper->fd))
+        return -ENOTSUP;
+    return helper_bind(helper->daemon) ? (int)helper->fn(helper->arg) : -EAGAIN;
 }
 
 /*
@@ -212,25 +211,27 @@ static int helper_collect(pid_t pid, int pidfd)
  * no handlers of other libraries run. Signals are blocked, so that the daemon's handlers do not run
  * in it.
  */
-static int do_apart(const struct rights *rights, long (*fn)(void *arg), void *arg)
+static int do_apart(const struct helper *helper)
 {
-    int pidfd = -1;
+    int pidfd = -1, status;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     pid_t pid = (pid_t)syscall(SYS_clone, (unsigned long)CLONE_PIDFD, NULL, &pidfd, NULL, NULL);
     if (pid == 0) {
-        int rc = helper_take(rights);
-        if (rc == 0)
-            rc = (int)fn(arg);
-        syscall(SYS_exit_group, (long)-rc);
+        syscall(SYS_exit_group, (long)-helper_run(helper));
         __builtin_unreachable();
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return pid < 0 ? -EAGAIN : helper_collect(pid, pidfd);
+    if (pid < 0)
+        return -EAGAIN;
+    if (!look_collect(pid, pidfd, &status))
+        return -ETIME;
+    return WIFEXITED(status) ? -WEXITSTATUS(status) : -EAGAIN;
 }
 
-int opener_do(const struct rights *rights, bool apart, long (*fn)(void *arg), void *arg)
+int opener_do(const struct rights *rights, bool apart, int fd, long (*fn)(void *arg), void *arg)
 {
-    return apart || rights->userns_fd >= 0 ? do_apart(rights, fn, arg) : do_here(rights, fn, arg);
+    const struct helper helper = {rights, getpid(), fd, fn, arg};
+    return apart || rights->userns_fd >= 0 ? do_apart(&helper) : do_here(rights, fn, arg);
 }

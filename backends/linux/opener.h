@@ -13,9 +13,9 @@
  * (look.h), and is given back exactly as it was; else a forked process does, which also takes the
  * opener's effective uid.
  *
- * fn may use raw system calls only (no heap, no locks, no stdio): in the forked process other
+ * fn uses no descriptor but fd, which is all that the forked process keeps, and may use raw system calls only (no heap, no locks, no stdio): in the forked process other
  * threads' locks are never released. It returns 0 or -errno. Result: that of fn; -ENOTSUP when the
- * daemon may not take these credentials; -ETIME when fn waited longer than LOOK_MS, or there two
- * seconds; -EAGAIN without a process.
+ * daemon may not take these credentials; -ETIME when fn waited longer than LOOK_MS, or was
+ * stopped for so long; -EAGAIN without a process.
  */
-int opener_do(const struct rights *rights, bool apart, long (*fn)(void *arg), void *arg);
+int opener_do(const struct rights *rights, bool apart, int fd, long (*fn)(void *arg), void *arg);
