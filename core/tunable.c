@@ -11,19 +11,14 @@
 #define AT_ONCE       "at once"
 #define NEW_PMCS      "PMCs made from then on"
 #define NEW_TARGETS   "targets attached from then on"
-#define NONE          "none, kept for hwpmc's sake"
 #define MANY          1000000000 /* of things in memory: more is a typing error */
 #define LOG_BYTES_MAX (UINT64_C(32) << 20)
 
-/* Indexed by enum tunable. Defaults and ranges of the first ten are hwpmc's present ones. */
+/* Indexed by enum tunable. Defaults and ranges of the first six are hwpmc's present ones. */
 static const struct tunable_row rows[TUNABLE_COUNT] = {
     [TUNABLE_CALLCHAINDEPTH] =
         {"callchaindepth", TUNABLE_NUMBER, true, true, 127, 1, 512,
          "frames recorded of a call chain, where the PMC's depth= does not say", NEW_TARGETS},
-    [TUNABLE_DEBUGFLAGS] = {"debugflags", TUNABLE_TEXT, false, false, 0, 0, 0,
-                            "which parts tell what they do", NONE},
-    [TUNABLE_HASHSIZE] = {"hashsize", TUNABLE_NUMBER, true, false, 1024, 1, MANY,
-                          "rows of the tables of owners and processes", NONE},
     [TUNABLE_LOGBUFFERSIZE] =
         {"logbuffersize", TUNABLE_NUMBER, true, false, 256, 1, 16384, "KiB of one log buffer",
          "largest and usual logsize, with nbuffers: their product, at most 32 MiB"},
@@ -31,13 +26,9 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
         {"mincount", TUNABLE_NUMBER, false, false, 1000, 1, INT64_MAX,
          "smallest period= of the processor's events and of clocks; a smaller one is raised to it",
          "periods set from then on"},
-    [TUNABLE_MTXPOOLSIZE] = {"mtxpoolsize", TUNABLE_NUMBER, true, false, 2048, 1, MANY,
-                             "size of the pool of spin mutexes", NONE},
     [TUNABLE_NBUFFERS] =
         {"nbuffers", TUNABLE_NUMBER, true, false, 32, 1, MANY, "log buffers of a PMC",
          "largest and usual logsize, with logbuffersize: their product, at most 32 MiB"},
-    [TUNABLE_NSAMPLES] = {"nsamples", TUNABLE_NUMBER, true, false, 256, 1, 65535,
-                          "samples a CPU keeps until they are collected", NONE},
     [TUNABLE_UNPRIVILEGED_PROC_DEBUG] = {"unprivileged_proc_debug", TUNABLE_BOOL, false, false, 1,
                                          0, 1,
                                          "others than the superuser may attach to more than `self`",
@@ -160,7 +151,7 @@ static bool mode_read(struct word word, uint64_t max, uint64_t *number)
     return !(bits & ~max);
 }
 
-static bool text_read(struct word word, bool blanks, char *text, size_t size)
+static bool group_read(struct word word, char *text, size_t size)
 {
     size_t len = word_is(word, "-") ? 0 : word.len;
     size_t step;
@@ -169,7 +160,7 @@ static bool text_read(struct word word, bool blanks, char *text, size_t size)
         return false;
     for (size_t i = 0; i < len; i += step) {
         step = utf8_printable(word.p + i, len - i);
-        if (!step || (!blanks && strchr(" :,", word.p[i])))
+        if (!step || strchr(" :,", word.p[i]))
             return false;
     }
     if (len)
@@ -194,8 +185,7 @@ static bool value_read(const struct tunable_row *row, struct word word, struct t
     case TUNABLE_MODE:
         return mode_read(word, value->max, &value->number);
     case TUNABLE_GROUP:
-    case TUNABLE_TEXT:
-        return text_read(word, row->type == TUNABLE_TEXT, value->text, sizeof(value->text));
+        return group_read(word, value->text, sizeof(value->text));
     }
     return false;
 }
@@ -269,7 +259,6 @@ void tunable_print(const struct tunables *tunables, enum tunable which, struct b
         buf_printf(out, "%04o", (unsigned)value->number);
         break;
     case TUNABLE_GROUP:
-    case TUNABLE_TEXT:
         buf_str(out, value->text[0] ? value->text : "-");
         break;
     }
@@ -293,9 +282,6 @@ void tunable_range_print(const struct tunables *tunables, enum tunable which, st
         break;
     case TUNABLE_GROUP:
         buf_str(out, "a group's name or number, or -");
-        break;
-    case TUNABLE_TEXT:
-        buf_printf(out, "less than %zu bytes of text, or -", sizeof(value->text));
         break;
     }
 }

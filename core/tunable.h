@@ -15,13 +15,9 @@
 
 enum tunable {
     TUNABLE_CALLCHAINDEPTH,
-    TUNABLE_DEBUGFLAGS,
-    TUNABLE_HASHSIZE,
     TUNABLE_LOGBUFFERSIZE,
     TUNABLE_MINCOUNT,
-    TUNABLE_MTXPOOLSIZE,
     TUNABLE_NBUFFERS,
-    TUNABLE_NSAMPLES,
     TUNABLE_UNPRIVILEGED_PROC_DEBUG,
     TUNABLE_UNPRIVILEGED_SYSPMCS,
     TUNABLE_UNPRIVILEGED_KERNEL,
@@ -49,7 +45,6 @@ enum tunable_type {
     TUNABLE_BOOL,  /* printed as 0 or 1 */
     TUNABLE_MODE,  /* permission bits, octal */
     TUNABLE_GROUP, /* a group's name or number; "-" or nothing: none */
-    TUNABLE_TEXT   /* likewise, and blanks are allowed */
 };
 
 struct tunable_row {

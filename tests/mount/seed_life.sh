@@ -336,22 +336,20 @@ P
     done
 }
 
-t_t01_to_t08_by_option_and_by_file() {
-    printf '%s\n' 'callchaindepth = 31' 'mincount = 77' 'nsamples = 512' 'hashsize = none' >"$T/conf"
-    mount_pmcfs -c "$T/conf" -o logbuffersize=64,nbuffers=16,mtxpoolsize=0,nsamples=1024
+t_t01_t04_t06_by_option_and_by_file() {
+    printf '%s\n' 'callchaindepth = 31' 'mincount = none' 'logbuffersize = 32' >"$T/conf"
+    mount_pmcfs -c "$T/conf" -o logbuffersize=64,nbuffers=0
     local pair name
-    for pair in callchaindepth=31 mincount=77 nsamples=1024 hashsize=1024 logbuffersize=64 nbuffers=16 \
-        mtxpoolsize=2048; do
+    for pair in callchaindepth=31 mincount=1000 logbuffersize=64 nbuffers=32; do
         is "$(head -1 "$M/admin/tunables/${pair%=*}")" "${pair#*=}" "$pair"
     done
     # A bad one is told and its default taken.
-    grep -q 'hashsize' "$T/daemon" || die 'no word about hashsize'
-    grep -q 'mtxpoolsize' "$T/daemon" || die 'no word about mtxpoolsize'
-    for name in callchaindepth hashsize logbuffersize mtxpoolsize nbuffers nsamples; do
+    grep -q 'mincount' "$T/daemon" || die 'no word about mincount'
+    grep -q 'nbuffers' "$T/daemon" || die 'no word about nbuffers'
+    for name in callchaindepth logbuffersize nbuffers; do
         is "$(result write "$M/admin/tunables/$name" 32)" EPERM "$name"
         like "$(cat "$M/info/last_error")" "^EPERM P32 $name: "
     done
-    accepted "$M/admin/tunables/debugflags" proc=csw
     accepted "$M/admin/tunables/mincount" 5
 }
 
@@ -362,7 +360,7 @@ t_t06_buffers_too_large_together_get_their_defaults() {
 }
 
 t_t08_t11_t12_sighup_takes_them_from_the_file() {
-    printf '%s\n' 'mincount = 5' 'unprivileged_syspmcs = 1' 'unprivileged_proc_debug = 0' 'hashsize = 7' >"$T/conf"
+    printf '%s\n' 'mincount = 5' 'unprivileged_syspmcs = 1' 'unprivileged_proc_debug = 0' 'nbuffers = 7' >"$T/conf"
     : >"$T/empty"
     cp "$T/empty" "$T/used"
     mount_pmcfs -c "$T/used"
@@ -370,7 +368,7 @@ t_t08_t11_t12_sighup_takes_them_from_the_file() {
     kill -HUP "$DAEMON"
     eventually 5 '[[ $(<"$M/admin/tunables/mincount") == 5 ]]'
     is "$(cat "$M/admin/tunables/unprivileged_syspmcs" "$M/admin/tunables/unprivileged_proc_debug" | xargs)" '1 0'
-    is "$(head -1 "$M/admin/tunables/hashsize")" 1024 'fixed at start'
+    is "$(head -1 "$M/admin/tunables/nbuffers")" 32 'fixed at start'
 }
 
 t_t11_system_pmcs_of_users() {

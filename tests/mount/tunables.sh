@@ -3,7 +3,7 @@
 
 t_all_tunables_are_there_with_their_defaults() {
     mount_pmcfs
-    for name in callchaindepth debugflags hashsize logbuffersize mtxpoolsize nbuffers nsamples mincount \
+    for name in callchaindepth logbuffersize nbuffers mincount \
         unprivileged_syspmcs unprivileged_proc_debug unprivileged_kernel strict_rows rootmode dirmode \
         readers max_pmcs max_pmcs_per_user max_events_per_process max_fds_per_user max_clock_per_user max_log_per_user max_open_per_user \
         max_waiting_per_user max_covered_per_pmc attach_ms notify_ms threads; do
@@ -27,9 +27,20 @@ t_a_write_out_of_range_names_the_range() {
 }
 
 t_what_is_fixed_at_start_is_read_only() {
-    mount_pmcfs -o hashsize=2048
-    is "$(head -1 "$M/admin/tunables/hashsize")" 2048
-    is "$(result write "$M/admin/tunables/hashsize" 4096)" EPERM
+    mount_pmcfs -o nbuffers=16
+    is "$(head -1 "$M/admin/tunables/nbuffers")" 16
+    is "$(result write "$M/admin/tunables/nbuffers" 32)" EPERM
+}
+
+# hwpmc's sizes of tables that there are none of, and what was pmcfs's own once.
+t_those_without_effect_are_not_there() {
+    mount_pmcfs
+    local name
+    for name in debugflags hashsize mtxpoolsize nsamples seccomp; do
+        [[ ! -e $M/admin/tunables/$name ]] || die "$name is there"
+        ! "$BIN" --check -o "$name=1" 2>"$T/said" || die "$name is taken"
+        like "$(cat "$T/said")" "$name=1: no such option"
+    done
 }
 
 t_mount_options_set_them_and_a_bad_one_does_not_prevent_the_mount() {

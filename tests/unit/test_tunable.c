@@ -159,11 +159,10 @@ TEST(texts_are_bounded)
 
     memset(text, 'x', sizeof(text) - 1);
     text[64] = '\0';
-    ck_assert_int_eq(set("debugflags", text, false), -EINVAL);
+    ck_assert_int_eq(set("readers", text, false), -EINVAL);
     text[63] = '\0';
-    ck_assert_int_eq(set("debugflags", text, false), 0);
-    check_value("debugflags", text);
-    ck_assert_int_eq(set("debugflags", "mod=all sys", false), 0);
+    ck_assert_int_eq(set("readers", text, false), 0);
+    check_value("readers", text);
 }
 
 TEST(log_buffers_too_large_together_get_their_defaults)
@@ -175,13 +174,6 @@ TEST(log_buffers_too_large_together_get_their_defaults)
     ck_assert_int_eq(tunables_settle(&tunables, &err), -EINVAL);
     check_value("logbuffersize", "256");
     check_value("nbuffers", "32");
-}
-
-TEST(those_without_use_say_so)
-{
-    ck_assert_str_eq(tunable_row(TUNABLE_HASHSIZE)->effect, "none, kept for hwpmc's sake");
-    ck_assert_str_eq(tunable_row(TUNABLE_MTXPOOLSIZE)->effect, "none, kept for hwpmc's sake");
-    ck_assert_str_eq(tunable_row(TUNABLE_THREADS)->effect, "the next mount");
 }
 
 TEST(a_limit_stays_within_the_range)
