@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define FREQ_STANDARD  997   /* no divisor of the rates at which machines do things */
-#define CLOCK_LEAST_NS 10000 /* the kernel's own, whatever the period */
+#define CLOCK_LEAST_NS 100000
+#define CLOCK_MOST_HZ  (1000000000 / CLOCK_LEAST_NS)
 #define SETS_FREE      16    /* numbers of sets that no quota refuses */
 #define SET_LOOK_BACK  8     /* … among which one is looked for that fits */
 
@@ -87,29 +88,44 @@ static bool is_clock(const struct event *event)
     return strcmp(event->unit, "ns") == 0;
 }
 
-static bool comes_fast(const struct change *change)
+static bool has_clock(const struct change *change)
 {
-    for (unsigned i = 0; i < change->set->n; i++) {
-        const struct event *event = &change->set->event[i];
-
-        if (change->engine->classes[event->class_index].hardware || is_clock(event))
+    for (unsigned i = 0; i < change->set->n; i++)
+        if (is_clock(&change->set->event[i]))
             return true;
-    }
     return false;
 }
 
+static bool comes_fast(const struct change *change)
+{
+    for (unsigned i = 0; i < change->set->n; i++) {
+        if (change->engine->classes[change->set->event[i].class_index].hardware)
+            return true;
+    }
+    return has_clock(change);
+}
+
+/*
+ * A clock's samples come whatever the thread does, each by an interrupt: at 100 kHz they leave a CPU
+ * no time for anything else.
+ */
 static void find_rate(const struct change *change, struct sampling *sampling)
 {
     uint64_t period = change->want.value[KEY_PERIOD], freq = change->want.value[KEY_FREQ];
     uint64_t least = tunable_u64(&change->engine->tunables, TUNABLE_MINCOUNT);
-    bool fast = comes_fast(change);
+    uint64_t most = change->limits.max_freq;
+    bool fast = comes_fast(change), slowed = has_clock(change) && !change->superuser;
 
     if (period != UINT64_MAX) {
+        sampling->slowed = slowed && least <= CLOCK_LEAST_NS && period < CLOCK_LEAST_NS;
+        least = sampling->slowed ? CLOCK_LEAST_NS : least;
         sampling->period = fast && period < least ? least : period;
         sampling->asked = sampling->period != period ? period : 0;
     } else if (freq != UINT64_MAX || fast) {
         freq = freq != UINT64_MAX ? freq : FREQ_STANDARD;
-        sampling->freq = freq < change->limits.max_freq ? freq : change->limits.max_freq;
+        sampling->slowed = slowed && most >= CLOCK_MOST_HZ && freq > CLOCK_MOST_HZ;
+        most = sampling->slowed ? CLOCK_MOST_HZ : most;
+        sampling->freq = freq < most ? freq : most;
         sampling->asked = sampling->freq != freq ? freq : 0;
     } else {
         sampling->period = 1;
@@ -146,55 +162,6 @@ static void find_sampling(struct change *change)
     change->sampling.chain_kernel =
         (chain == CALLCHAIN_ON || chain == CALLCHAIN_KERNEL) && change->may_kernel;
     find_depth(change, &change->sampling);
-}
-
-/* ---- clocks ---- */
-
-/* Samples a second that a thread's clocks take of it. */
-static uint64_t clock_rate(const struct set *set, const struct sampling *sampling)
-{
-    uint64_t each = sampling->freq, rate = 0;
-
-    if (sampling->period)
-        each = 1000000000 / (sampling->period > CLOCK_LEAST_NS ? sampling->period : CLOCK_LEAST_NS);
-    for (unsigned i = 0; set && i < set->n; i++)
-        rate += is_clock(&set->event[i]) ? each : 0;
-    return rate;
-}
-
-/* With that of a change under way, which others do not see yet. */
-static uint64_t clock_rate_of(const struct pmc *pmc)
-{
-    const struct change *busy = pmc->busy;
-    uint64_t rate = pmc_live_links(pmc) ? clock_rate(pmc->set, &pmc->sampling) : 0;
-    uint64_t soon = busy && busy->n_fresh_planned ? clock_rate(busy->set, &busy->sampling) : 0;
-
-    return rate > soon ? rate : soon;
-}
-
-/*
- * A clock's samples come whatever the thread does, each by an interrupt: a few hundred thousand a
- * second leave a CPU no time for anything else, and the kernel limits each clock for itself only.
- * No thread is counted twice by a PMC, however many targets it has.
- */
-static int check_clocks(struct change *change)
-{
-    struct engine *engine = change->engine;
-    const uint64_t limit = tunable_u64(&engine->tunables, TUNABLE_MAX_CLOCK_PER_USER);
-    const struct user *user = change->pmc->user;
-    uint64_t rate = clock_rate(change->set, &change->sampling), id = 0;
-
-    if (!rate || !change->n_fresh || change->cause != CAUSE_COMMAND || change->superuser || !user)
-        return 0;
-    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)
-        rate += pmc != change->pmc && pmc->user == user ? clock_rate_of(pmc) : 0;
-    if (rate <= limit)
-        return 0;
-    return err_set(&change->err, P11,
-                   "the clocks of uid %u's PMCs would take %llu samples a second of one thread: "
-                   "max_clock_per_user allows %llu; take a longer period (nanoseconds) or a lower "
-                   "freq",
-                   (unsigned)user->uid, (unsigned long long)rate, (unsigned long long)limit);
 }
 
 /* ---- a number for the set ---- */
@@ -359,8 +326,6 @@ int plan_log(struct change *change)
     rc = check_log_kept(change);
     if (rc == 0)
         rc = check_kernel_seen(change);
-    if (rc == 0)
-        rc = check_clocks(change);
     if (rc == 0)
         rc = find_number(change);
     if (rc)

@@ -65,6 +65,7 @@ static const struct field pmc_fields[] = {
     FIELD(struct pmc, sampling.period),
     FIELD(struct pmc, sampling.freq),
     FIELD(struct pmc, sampling.asked),
+    FIELD(struct pmc, sampling.slowed),
     FIELD(struct pmc, sampling.chain_user),
     FIELD(struct pmc, sampling.chain_kernel),
     FIELD(struct pmc, sampling.depth),

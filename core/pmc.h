@@ -47,6 +47,7 @@ void set_unref(struct set *set);
 struct sampling {
     uint64_t period, freq; /* one of them; both 0: it only counts */
     uint64_t asked;        /* what period or freq was to be, where it is another; 0 */
+    bool slowed;           /* … because it is a clock, and not the superuser's */
     bool chain_user, chain_kernel;
     unsigned depth;       /* frames at most */
     unsigned depth_asked; /* where that is more; 0 */

@@ -42,11 +42,13 @@ const struct key_row key_table[KEYS] = {
                    "SETCOUNT, cpc_request_preset"},
     [KEY_PERIOD] = {"period", "N events, off", "off", PLACE_SAMPLING, true,
                     "sample every N events; of the processor's events and clocks, which come fast, "
-                    "not below the tunable mincount",
+                    "not below the tunable mincount; of clocks, for others than the superuser, not "
+                    "below 100000",
                     "SETCOUNT"},
     [KEY_FREQ] = {"freq", "N per second, off",
                   "997 for clocks and the processor's events, else every one", PLACE_SAMPLING, true,
-                  "sample at about this rate, within the system's limit", ""},
+                  "sample at about this rate, within the system's limit; clocks, for others "
+                  "than the superuser, at most 10000 times", ""},
     [KEY_USER] = {"user", "on, off", "on", PLACE_ANY, true, "count in user mode",
                   "PMCF_USR, CPC_COUNT_USER"},
     [KEY_KERNEL] = {"kernel", "on, off", "on for who may, else off", PLACE_ANY, true,

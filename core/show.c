@@ -272,7 +272,10 @@ static void status_sampling(const struct pmc *pmc, struct buf *out)
         buf_printf(out, "period %llu", (unsigned long long)sampling->period);
     else
         buf_char(out, '-');
-    if (sampling->asked && sampling->freq)
+    if (sampling->slowed)
+        buf_printf(out, " (asked %llu, a clock and not the superuser's)",
+                   (unsigned long long)sampling->asked);
+    else if (sampling->asked && sampling->freq)
         buf_printf(out, " (asked %llu, the system allows %llu)",
                    (unsigned long long)sampling->asked, (unsigned long long)sampling->freq);
     else if (sampling->asked)

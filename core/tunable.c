@@ -64,11 +64,6 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
          "descriptors pmcfs holds for one user's PMCs (events × threads, or × CPUs; the superuser "
          "may attach more), and for files that he opened from another user namespace",
          NEW_TARGETS},
-    [TUNABLE_MAX_CLOCK_PER_USER] =
-        {"max_clock_per_user", TUNABLE_NUMBER, false, false, 100000, 0, MANY,
-         "samples a second that clocks (cpu-clock, task-clock) take of one thread for one user's "
-         "PMCs, all together; the superuser's are not limited",
-         NEW_TARGETS},
     [TUNABLE_MAX_LOG_PER_USER] = {"max_log_per_user", TUNABLE_NUMBER, false, false, 256 << 20, 0,
                                   INT64_MAX,
                                   "bytes of the logs of one user's PMCs; open files and texts "

@@ -110,6 +110,27 @@ t_a_period_of_faults_is_kept() {
     is "$(of a samples)" "$(($(value a) / 10))"
 }
 
+t_a_clock_is_not_faster_than_100_us_but_for_the_superuser() {
+    mount_pmcfs
+    target_start p "$ALICE"
+    local event
+    for event in cpu-clock task-clock; do
+        is "$(as "$ALICE" mkdir "$M/$event"; result_as "$ALICE" write "$M/$event/config" "event=$event period=10000 target=${PID_OF[p]}")" ok
+        is "$(status "$event" sampling)" "period 100000 (asked 10000, a clock and not the superuser's)"
+        is "$(result_as "$ALICE" write "$M/$event/target" "-${PID_OF[p]}")" ok
+        is "$(result_as "$ALICE" write "$M/$event/config" "period=off freq=50000 target=${PID_OF[p]}")" ok
+        like "$(status "$event" sampling)" '^freq (10000|[0-9]{1,4}) .asked 50000, '
+        is "$(result_as "$ALICE" write "$M/$event/target" "-${PID_OF[p]}")" ok
+        is "$(result_as "$ALICE" write "$M/$event/config" "freq=off period=100000 target=${PID_OF[p]}")" ok
+        is "$(status "$event" sampling)" 'period 100000'
+    done
+    pmc root event=cpu-clock period=20000 "target=${PID_OF[p]}"
+    is "$(status root sampling)" 'period 20000'
+    # Other events are as fast as they come.
+    is "$(as "$ALICE" mkdir "$M/f"; result_as "$ALICE" write "$M/f/config" "event=page-faults period=1 target=${PID_OF[p]}")" ok
+    is "$(status f sampling)" 'period 1'
+}
+
 t_a_rate_of_a_clock_is_kept() {
     mount_pmcfs
     target_start p

@@ -5,13 +5,13 @@ t_all_tunables_are_there_with_their_defaults() {
     mount_pmcfs
     for name in callchaindepth logbuffersize nbuffers mincount \
         unprivileged_syspmcs unprivileged_proc_debug unprivileged_kernel strict_rows rootmode dirmode \
-        readers max_pmcs max_pmcs_per_user max_events_per_process max_fds_per_user max_clock_per_user max_log_per_user max_open_per_user \
+        readers max_pmcs max_pmcs_per_user max_events_per_process max_fds_per_user max_log_per_user max_open_per_user \
         max_waiting_per_user max_covered_per_pmc attach_ms notify_ms threads; do
         cat "$M/admin/tunables/$name" >>"$T/values" || die "no $name"
     done
     for pair in callchaindepth=127 unprivileged_syspmcs=0 unprivileged_proc_debug=1 unprivileged_kernel=0 \
         strict_rows=0 rootmode=1777 dirmode=0700 max_pmcs_per_user=256 max_events_per_process=64 \
-        max_covered_per_pmc=10000 max_clock_per_user=100000 max_open_per_user=16384 notify_ms=20 mincount=1000; do
+        max_covered_per_pmc=10000 max_open_per_user=16384 notify_ms=20 mincount=1000; do
         is "$(head -1 "$M/admin/tunables/${pair%=*}")" "${pair#*=}" "${pair%=*}"
     done
 }
@@ -61,33 +61,6 @@ t_max_pmcs_is_enospc_and_per_user_edquot() {
     like "$(cat "$M/info/last_error")" '^ENOSPC P12 '
     rmdir "$M/a1"
     as "$ALICE" mkdir "$M/a4"
-}
-
-t_max_clock_per_user_is_the_sum_of_his_clocks_and_not_for_the_superuser() {
-    mount_pmcfs -o max_clock_per_user=50000
-    target_start p "$ALICE"
-    target_start q "$BOB"
-    for i in 1 2 3; do as "$ALICE" sh -c "mkdir $M/a$i; echo event=cpu-clock period=50000 >$M/a$i/config"; done
-    for i in 1 2; do is "$(result_as "$ALICE" write "$M/a$i/target" "${PID_OF[p]}")" ok; done
-    is "$(result_as "$ALICE" write "$M/a3/target" "${PID_OF[p]}")" EDQUOT
-    like "$(cat "$M/a3/error")" '^EDQUOT P11 target: .* 60000 samples .*max_clock_per_user allows 50000'
-    is "$(cat "$M/a3/target")" ''
-    # More targets of one PMC are more threads, not more samples of one.
-    target_start r "$ALICE"
-    is "$(result_as "$ALICE" write "$M/a1/target" "${PID_OF[r]}")" ok
-    is "$(result_as "$ALICE" write "$M/a3/config" period=100000)" ok
-    is "$(result_as "$ALICE" write "$M/a3/target" "${PID_OF[p]}")" ok
-    # While it is attached, too; and nothing changes then.
-    is "$(result_as "$ALICE" write "$M/a3/ctl" stop)" ok
-    is "$(result_as "$ALICE" write "$M/a3/config" period=99990)" EDQUOT
-    is "$(setting a3 period)" 100000
-    as "$BOB" sh -c "mkdir $M/b; echo event=task-clock period=20000 target=${PID_OF[q]} >$M/b/config"
-    pmc root event=cpu-clock period=10000 "target=${PID_OF[q]}"
-    rmdir "$M/a1"
-    is "$(result_as "$ALICE" write "$M/a3/config" period=50000)" ok
-    accepted "$M/admin/tunables/max_clock_per_user" 1000
-    is "$(result_as "$ALICE" write "$M/a2/target" "-${PID_OF[p]}")" ok
-    is "$(result_as "$ALICE" write "$M/a2/target" "${PID_OF[p]}")" EDQUOT
 }
 
 t_max_events_per_process_is_not_for_the_superuser() {
