@@ -220,8 +220,10 @@ struct backend {
     /* A CPU came or went (may be NULL). */
     void (*cpu)(struct backend_state *state, unsigned cpu, bool online);
 
+    /* Is that, before a '=' if there is one, a qualifier (usr, cmask)? It may be called anywhere. */
+    bool (*is_qualifier)(struct word name);
     /*
-     * text is one word of `event`. Fills *out (strings owned by the caller: event_clear) with what
+     * text is one event. Fills *out (strings owned by the caller: event_clear) with what
      * it means and which rights it needs. The event is not opened: whether it can be is told by
      * verify() to those that have the rights. Errors: CS01 unknown, X06 its class (with near
      * misses), CS03, CS04, P09 known but not to be had here (why), P30. After an error, too,

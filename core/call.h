@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 #define PMCFS_VERSION   "0.1.0"
-#define PMCFS_INTERFACE 1
+#define PMCFS_INTERFACE 2
 
 #define NAME_LEN_MAX 128 /* of a PMC */
 
@@ -54,7 +54,8 @@ struct open_file {
     uint64_t charged;        /* bytes */
     uint64_t kept_bytes;     /* of them, texts that fs keeps for the reader: open_file_keep() */
     uid_t payer_uid;         /* for a later worker */
-    bool cut;              /* a command was cut: everything else written here is refused */
+    bool refused;          /* a command was refused: so is everything else written here */
+    uint64_t began;        /* the PMC's number of the set that was begun here; 0: none */
     bool swapped;          /* swap holds what the last write to count replaced */
     char *swap;            /* owned, NUL-terminated */
     bool has_seen;         /* `seen_change` and `seen_count` are set */
@@ -83,6 +84,7 @@ struct call {
     gid_t gid;
     pid_t tid; /* the requesting thread in the daemon's PID namespace; 0: not visible */
     bool nonblock;
+    bool append; /* written through a file opened with O_APPEND */
     uint64_t now_ns;
     struct buf *out; /* shows and streams: text is appended */
     size_t room;     /* streams: bytes that the reader takes; what is more is kept for it */

@@ -233,6 +233,7 @@ int change_begin(struct call *call, struct change *change, bool slow)
     change->uid = call->uid;
     change->tid = call->tid;
     change->open = call->open;
+    change->append = call->append;
     change->interrupted = call->interrupted;
     change->attach_ns = tunable_u64(&call->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
     change->inside = change->pmc->share != NULL;

@@ -96,6 +96,8 @@ struct change {
     char **names;         /* events as written */
     unsigned n_names;
     char *metrics; /* those that named some of them, as written, or NULL */
+    bool append; /* written through a file opened with O_APPEND */
+    bool joins;  /* the names join the set that is there */
     struct wanted *wanted;
     unsigned n_wanted;
     bool additive; /* targets attached already are left as they are (config) */

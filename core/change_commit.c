@@ -343,6 +343,16 @@ static void commit_settings(struct change *change)
     }
 }
 
+/* What is written next through this open file joins the set that it began. */
+static void commit_began(struct change *change)
+{
+    if (change->n_names == 0 || change->joins)
+        return;
+    change->pmc->began++;
+    if (change->open)
+        change->open->began = change->pmc->began;
+}
+
 static void commit_claim(struct change *change)
 {
     struct pmc *pmc = change->pmc;
@@ -384,6 +394,7 @@ void change_commit(struct change *change)
     record_end(change, !state_table[pmc->state].open && state_table[after].open,
                after == PMC_EXITED);
     commit_settings(change);
+    commit_began(change);
     commit_recording(change);
     if (!idle)
         commit_state(change, after);

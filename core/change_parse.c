@@ -94,6 +94,69 @@ static int add_event(struct change *change, struct word word, struct err *err)
     return change->metrics ? 0 : err_set(err, E32, "no memory");
 }
 
+/* ---- commas ---- */
+
+static const char *find(const char *from, const char *end, char c)
+{
+    return from < end ? memchr(from, c, (size_t)(end - from)) : NULL;
+}
+
+/* generic/cycles, mem:0x1234/4: a slash that opens nothing. */
+static bool slash_is_single(struct word before)
+{
+    return word_alike(before, "generic", false) || word_alike(before, "metric", false) ||
+           find(before.p, before.p + before.len, ':');
+}
+
+/* Behind the terms of cpu/event=0xc0,umask=1/, whose commas are theirs; else where it begins. */
+static const char *behind_terms(const char *begin, const char *end)
+{
+    const char *slash = find(begin, end, '/'), *comma = find(begin, end, ',');
+    const char *second = slash ? find(slash + 1, end, '/') : NULL;
+
+    if (!second || (comma && comma < slash) ||
+        slash_is_single((struct word){begin, (size_t)(slash - begin)}))
+        return begin;
+    return second + 1;
+}
+
+static bool is_qualifier(const struct change *change, const char *begin, const char *end)
+{
+    const char *comma = find(begin, end, ',');
+    struct word word = {begin, (size_t)((comma ? comma : end) - begin)};
+    const char *equals = find(begin, begin + word.len, '=');
+
+    if (equals)
+        word.len = (size_t)(equals - begin);
+    return word.len == 0 || change->engine->backend->is_qualifier(word);
+}
+
+/* A comma before a qualifier belongs to the event, any other begins the next one. */
+static struct word first_event(const struct change *change, struct word text)
+{
+    const char *end = text.p + text.len;
+    const char *comma = find(behind_terms(text.p, end), end, ',');
+
+    while (comma && is_qualifier(change, comma + 1, end))
+        comma = find(comma + 1, end, ',');
+    return comma ? (struct word){text.p, (size_t)(comma - text.p)} : text;
+}
+
+static int add_names(struct change *change, struct word text, struct err *err)
+{
+    const char *end = text.p + text.len;
+    int rc = 0;
+
+    while (rc == 0 && text.p < end) {
+        struct word name = first_event(change, text);
+
+        rc = add_event(change, name, err);
+        text.p = name.p + name.len + 1;
+        text.len = text.p < end ? (size_t)(end - text.p) : 0;
+    }
+    return rc;
+}
+
 static int add_target(struct change *change, struct word word, struct err *err)
 {
     struct wanted *grown = plan_room(change->wanted, change->n_wanted, sizeof *grown);
@@ -129,7 +192,7 @@ static int parse_config(struct change *change, struct scan *scan, struct err *er
             return err_set(err, P02, "%s= has no value: %s (pmcfs(8))", key_table[key].name,
                            key_table[key].values);
         if (key == KEY_EVENT)
-            rc = add_event(change, value, err);
+            rc = add_names(change, value, err);
         else if (key == KEY_TARGET)
             rc = add_target(change, value, err);
         else
@@ -146,7 +209,7 @@ static int parse_words(struct change *change, struct scan *scan, struct err *err
 
     while (rc == 0 && scan_word(scan, &word)) {
         if (strcmp(change->file, "event") == 0)
-            rc = add_event(change, word, err);
+            rc = add_names(change, word, err);
         else
             rc = add_target(change, word, err);
     }

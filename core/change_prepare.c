@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -203,6 +204,85 @@ static int find_targets(struct change *change)
     return 0;
 }
 
+static void names_free(char **names, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        free(names[i]);
+    free(names);
+}
+
+static bool name_is_among(char *const *names, unsigned n, const char *name)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* The names that are there come first; of a metric's, those that are there already stay as they are. */
+static bool join_before(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    const unsigned n = pmc_events(pmc);
+    char **all = calloc(n + change->n_names, sizeof *all);
+    unsigned end = n;
+
+    for (unsigned i = 0; all && i < n; i++)
+        if (!(all[i] = strdup(pmc->set->event[i].written))) {
+            names_free(all, i);
+            return false;
+        }
+    for (unsigned i = 0; all && i < change->n_names; i++) {
+        if (change->metrics && name_is_among(all, n, change->names[i]))
+            free(change->names[i]);
+        else
+            all[end++] = change->names[i];
+    }
+    if (!all)
+        return false;
+    free(change->names);
+    change->names = all;
+    change->n_names = end;
+    return true;
+}
+
+static int join_metrics(struct change *change)
+{
+    const char *before = change->pmc->metrics;
+    char *both;
+
+    if (change->n_names > SET_MAX)
+        return err_set(&change->err, P28, "a set has at most %d events", SET_MAX);
+    if (!before)
+        return 0;
+    if (asprintf(&both, "%s%s%s", before, change->metrics ? " " : "",
+                 change->metrics ? change->metrics : "") < 0)
+        return err_set(&change->err, E32, "no memory");
+    free(change->metrics);
+    change->metrics = both;
+    return 0;
+}
+
+/*
+ * The first names written through an open file begin a set, later ones join it: bash writes line by
+ * line. Opened to append, the first join what is there.
+ */
+static int join_names(struct change *change)
+{
+    const struct pmc *pmc = change->pmc; /* busy: its set stays */
+    const uint64_t began = change->open ? change->open->began : 0;
+
+    if (change->n_names == 0 || (!change->append && !began))
+        return 0;
+    if (!change->append && began != pmc->began)
+        return err_set(&change->err, P19,
+                       "another writer has begun a set of %s since the first event was written "
+                       "here: open the file again, or write all events with one write(2)",
+                       change->name);
+    change->joins = true;
+    return join_before(change) ? join_metrics(change) : err_set(&change->err, E32, "no memory");
+}
+
 static bool same_names(const struct change *change)
 {
     const struct set *set = change->pmc->set;
@@ -281,6 +361,8 @@ void change_prepare(struct change *change)
     change->rc = ask_recording(change);
     if (change->cause == CAUSE_DROPPED)
         ask_dropped(change);
+    if (change->rc == 0)
+        change->rc = join_names(change);
     if (change->rc == 0 && change->n_names && !same_names(change)) {
         change->new_set = true;
         change->rc = resolve_names(change);

@@ -111,9 +111,10 @@ void open_files_settle(struct engine *engine);
 
 /*
  * Count the operation (info/stats syscalls, syscall_errors) and, when it failed, keep its line for
- * `error` and `info/last_error`. record: false for failing reads other than EIO.
+ * `error` and `info/last_error`. record: false for failing reads other than EIO, and for what is
+ * asked of attributes. command: something was written; when that worked `error` says so.
  */
-void engine_finished(struct call *call, int rc, bool record);
+void engine_finished(struct call *call, int rc, bool record, bool command);
 
 /* ---- what the engine wants done after the lock is dropped ---- */
 

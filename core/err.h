@@ -72,6 +72,7 @@
     X(P16, EPERM, "target", "pmcfs does not observe itself")                                       \
     X(P17, EBUSY, "config", "the scope changed while targets are attached")                        \
     X(P18, EPERM, "event, config", "kernel mode without the right")                                \
+    X(P19, EBUSY, "event, config", "another writer has begun a set meanwhile")                     \
     X(P20, EAGAIN, "count", "multiplexed, and has not been on the hardware yet")                   \
     X(P21, EIO, "count", "the counter was lost to another user of the hardware")                   \
     X(P22, EINVAL, "mkdir, mv", "an illegal name")                                                 \
@@ -83,7 +84,7 @@
     X(P28, EINVAL, "event, config", "too many events in the set")                                  \
     X(P29, EBUSY, "any", "lifetime=open: another descriptor holds this PMC")                       \
     X(P30, EINVAL, "event, mode, target", "an event that cannot be counted in this scope")         \
-    X(P31, EINVAL, "count", "a sampling PMC's count is neither read nor written")                  \
+    X(P31, EINVAL, "count", "the count of a sampling PMC is written")                               \
     X(P32, EPERM, "admin", "this tunable is fixed at start")                                       \
     X(P33, ENOENT, "target", "no such cgroup")                                                     \
     X(P34, ENOSPC, "mkdir", "as many instances as there may be")                                   \

@@ -61,6 +61,7 @@ static const struct field pmc_fields[] = {
     FIELD(struct pmc, missed),
     FIELD(struct pmc, throttled),
     FIELD(struct pmc, error),
+    FIELD(struct pmc, began),
     FIELD(struct pmc, set_number),
     FIELD(struct pmc, sampling.period),
     FIELD(struct pmc, sampling.freq),
@@ -224,12 +225,12 @@ static const struct field error_fields[] = {
 const struct saved saved_error = SAVED("error", error_fields);
 
 static const struct field open_file_fields[] = {
-    FIELD(struct open_file, cut),         FIELD(struct open_file, swapped),
-    FIELD(struct open_file, swap),        FIELD(struct open_file, has_seen),
-    FIELD(struct open_file, seen_change), FIELD(struct open_file, seen_count),
-    FIELD(struct open_file, seen_resets), FIELD(struct open_file, holds),
-    FIELD(struct open_file, kept_bytes),  FIELD(struct open_file, payer_uid),
-    FIELD(struct open_file, instance),
+    FIELD(struct open_file, refused),     FIELD(struct open_file, began),
+    FIELD(struct open_file, swapped),     FIELD(struct open_file, swap),
+    FIELD(struct open_file, has_seen),    FIELD(struct open_file, seen_change),
+    FIELD(struct open_file, seen_count),  FIELD(struct open_file, seen_resets),
+    FIELD(struct open_file, holds),       FIELD(struct open_file, kept_bytes),
+    FIELD(struct open_file, payer_uid),   FIELD(struct open_file, instance),
 };
 const struct saved saved_open_file = SAVED("", open_file_fields);
 

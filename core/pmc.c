@@ -276,9 +276,9 @@ unsigned pmc_live_links(const struct pmc *pmc)
 
 void pmc_set_error(struct pmc *pmc, const char *line)
 {
-    char *copy = strdup(line);
+    char *copy = line ? strdup(line) : NULL;
 
-    if (!copy)
+    if (line && !copy)
         return;
     free(pmc->error);
     pmc->error = copy;

@@ -104,10 +104,11 @@ struct pmc {
     uint64_t cpus_refused; /* following the CPUs failed at this one: not again before the next */
     struct set *set;       /* NULL: new */
     char *metrics;         /* words "metric/…" of `event` that named its events, or NULL */
+    uint64_t began;        /* commands that began a set anew: later ones join it */
     struct links *links;   /* never NULL; shared empty one at first */
     struct tally *base;    /* initial values, plus what forgotten links counted */
     struct claim *claim;   /* NULL: holds no rows */
-    char *error;           /* line of the last failure, or NULL */
+    char *error;           /* line of the last command, or NULL: it worked */
     unsigned left_out;     /* descendants left out, of all attaches */
     bool raced;
     bool missed; /* a target that was taken back had missed something; until reset */
@@ -241,7 +242,7 @@ bool link_dead(const struct pmc *pmc, const struct link *link);
 /* For backends, as long as the link's counter exists: arg is the link. CPUs always are. */
 bool link_target_alive(void *arg);
 
-/* The line for `error`: "ERRNO ID FILE: sentence". */
+/* The line for `error`: "ERRNO ID FILE: sentence"; NULL: the last command worked. */
 void pmc_set_error(struct pmc *pmc, const char *line);
 /* lifetime=owner: takes a reference that the caller has; gives the proc to destroy, or NULL. */
 void pmc_own(struct pmc *pmc, struct proc *proc);

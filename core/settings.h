@@ -31,9 +31,11 @@ extern const struct mode_row mode_table[MODE_COUNT];
 #define MODE_AUTO "auto" /* as if no mode had been written: it follows what is asked */
 bool mode_parse(struct word word, enum mode *mode);
 
+/* In the order in which config is read, and can be written back line by line. */
 enum key {
-    KEY_EVENT,
+    KEY_MULTIPLEX,
     KEY_MODE,
+    KEY_EVENT,
     KEY_AUTOSTART,
     KEY_START,
     KEY_COUNT,
@@ -48,7 +50,6 @@ enum key {
     KEY_LOG_EXIT,
     KEY_KGMON,
     KEY_FORCE,
-    KEY_MULTIPLEX,
     KEY_ROW,
     KEY_INTERVAL,
     KEY_LOG,

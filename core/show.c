@@ -116,9 +116,11 @@ static int print_config(struct call *call, struct look *look)
 {
     const struct pmc *pmc = look->item[0].pmc;
 
-    print_event_words(pmc, "event=", call->out);
-    print_metric_words(pmc, call->out);
     for (unsigned key = 0; key < KEYS; key++) {
+        if (key == KEY_EVENT) {
+            print_event_words(pmc, "event=", call->out);
+            print_metric_words(pmc, call->out);
+        }
         if (!key_is_shown(key))
             continue;
         buf_str(call->out, key_table[key].name);

@@ -173,10 +173,10 @@ void open_file_clear(struct open_file *open)
     if (open->account)
         account_add(open->account, -(int64_t)open->charged);
     account_end(open->account);
-    *open = (struct open_file){.cut = false};
+    *open = (struct open_file){.refused = false};
 }
 
-void engine_finished(struct call *call, int rc, bool record)
+void engine_finished(struct call *call, int rc, bool record, bool command)
 {
     struct engine *engine = call->engine;
     uid_t uid = call->rights ? call->rights->uid : call->uid;
@@ -189,6 +189,8 @@ void engine_finished(struct call *call, int rc, bool record)
         call->instance->operations++;
         call->instance->operations_failed += rc < 0;
     }
+    if (command && call->pmc && rc >= 0)
+        pmc_set_error(call->pmc, NULL);
     if (call->err.id == ERR_NONE || !record)
         return;
     buf_init(&line, room, sizeof room);

@@ -46,7 +46,8 @@ enum file_flag {
     FILE_SNAPSHOT = 16, /* one open is one text */
     FILE_READERS = 32,  /* the group `readers` may read it */
     FILE_FRESH = 64,    /* the kernel asks for its attributes each time */
-    FILE_REST = 128     /* a stream that has something to say after the release: call->pmc NULL */
+    FILE_REST = 128,    /* a stream that has something to say after the release: call->pmc NULL */
+    FILE_GOES_ON = 256  /* writes of one open belong together: what follows a refused one is, too */
 };
 
 struct file_row {

@@ -243,7 +243,7 @@ void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
     rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
     rq->call.room = size;
     rq->counted = true;
-    rq->is_read = true;
+    rq->is_quiet = true;
     rq->patient = true;
     rq->gone_ok = rq->node.row->stream != NULL;
     rq->run = read_run;
@@ -261,16 +261,14 @@ static int command_check(struct request *rq)
     const char *text = rq->text;
     size_t len = rq->size;
 
-    if (call->open && call->open->cut)
-        return err_set(&call->err, P03,
-                       "an earlier command through this open file was cut: "
-                       "open it again");
+    if (call->open && call->open->refused)
+        return -EINVAL; /* `error` says why the earlier one was */
     if (len > WRITE_MAX)
         return err_set(&call->err, P04, "a command has at most %u bytes, this one has more",
                        WRITE_MAX);
     if (len > CUT_BEYOND && text[len - 1] != '\n') {
         if (call->open)
-            call->open->cut = true;
+            call->open->refused = true;
         return err_set(&call->err, P03,
                        "%zu bytes without a newline at the end: cut by an output "
                        "buffer, so nothing is applied; write it with one write(2)",
@@ -373,6 +371,7 @@ void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
     if (is_tunable(rq, TUNABLE_READERS))
         group_look_up(rq);
     rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
+    rq->call.append = (fi->flags & O_APPEND) != 0;
     rq->counted = true;
     rq->patient = true;
     rq->is_command = true;

@@ -133,9 +133,19 @@ static bool is_instance(const struct node *node)
     return node->kind == NODE_INSTANCE && node->object && node->number == NODE_DIR;
 }
 
+/* Editors ask for the mode that the file had before they wrote it. */
+static bool mode_is_there(const struct request *rq)
+{
+    struct stat is;
+
+    return !rq->node.row->is && node_attr(rq->fs, &rq->node, &is) == 0 &&
+           (rq->attr.st_mode & 07777) == (is.st_mode & 07777);
+}
+
 /*
- * The kernel has checked who may do this. Sizes and times are accepted and mean nothing; modes are
- * the directory's to have, owners the PMC's or the instance's.
+ * The kernel has checked who may do this. Times are accepted and mean nothing; modes are the
+ * directory's to have, owners the PMC's or the instance's. A size says that what is written next
+ * through this open file begins anew.
  */
 static int setattr_run(struct request *rq)
 {
@@ -145,6 +155,12 @@ static int setattr_run(struct request *rq)
     bool instance = is_instance(&rq->node);
     int rc = CALL_DONE;
 
+    if ((rq->to_set & FUSE_SET_ATTR_SIZE) && call->open) {
+        call->open->refused = false;
+        call->open->began = 0;
+    }
+    if ((rq->to_set & SET_MODE) && mode_is_there(rq))
+        rq->to_set &= ~SET_MODE;
     if (!(rq->to_set & (SET_MODE | SET_OWNER)))
         return CALL_DONE;
     if (!call->pmc && !instance)
@@ -172,11 +188,13 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
 {
     struct request *rq = op_begin(req, ino);
 
-    (void)fi;
     if (!rq)
         return;
+    if (fi && !(to_set & (SET_MODE | SET_OWNER)))
+        rq->fh = fi->fh;
     rq->attr = *attr;
     rq->to_set = to_set;
+    rq->is_quiet = true;
     rq->counted = (to_set & (SET_MODE | SET_OWNER)) != 0;
     if (rq->node.row->is)
         rq->call.file = to_set & SET_MODE ? "chmod" : "chown";

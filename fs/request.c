@@ -270,9 +270,12 @@ static struct request *request_finish(struct request *rq, int rc)
         rc = rq->done(rq);
     if (rq->counted) {
         bool said = rq->call.err.id != ERR_NONE;
-        engine_finished(&rq->call, rc, said && (!rq->is_read || rc == -EIO));
+        if (rc < 0 && said && rq->is_command && rq->call.open &&
+            (rq->node.row->flags & FILE_GOES_ON))
+            rq->call.open->refused = true;
+        engine_finished(&rq->call, rc, said && (!rq->is_quiet || rc == -EIO), rq->is_command);
     }
-    if (fs->trim_ns == UINT64_MAX && (rq->counted ? !rq->is_read : !rq->req))
+    if (fs->trim_ns == UINT64_MAX && (rq->counted ? !rq->is_quiet : !rq->req))
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
     if (rq->req)
         share_charge(&fs->share, rq, now_of(fs));

@@ -28,7 +28,7 @@ struct request {
     bool patient;    /* may be held back: nobody else waits for it, not in the kernel either */
     bool hurried;    /* others wait for it in the kernel: for the lock of its directory */
     bool is_command; /* a write */
-    bool is_read;    /* its failures are not recorded, but for EIO */
+    bool is_quiet;   /* reads and attributes: failures are not recorded, but for EIO */
     bool nobodys;    /* the kernel's: it does not say for which user */
     struct handle *handle; /* a reference, or NULL */
     struct rights *rights; /* captured for this request alone; owned */

@@ -8,6 +8,7 @@
 #include "backends/perf/foreign.h"
 #include "backends/perf/guard.h"
 #include "backends/perf/pfm.h"
+#include "backends/perf/qualifier.h"
 #include "backends/perf/recorder.h"
 #include "backends/perf/reference.h"
 #include "backends/perf/sampling.h"
@@ -103,6 +104,7 @@ const struct backend perf_backend = {
     .recorder_free = perf_recorder_free,
     .sample_limits = perf_sample_limits,
     .cpu = perf_cpu,
+    .is_qualifier = qualifier_is,
     .resolve = spec_resolve,
     .verify = spec_verify,
     .check_set = perf_check_set,

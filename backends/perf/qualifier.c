@@ -50,6 +50,14 @@ struct word qualifiers_split(struct word text, struct word *qualifiers)
     return (struct word){text.p, (size_t)((comma ? comma : end) - text.p)};
 }
 
+bool qualifier_is(struct word name)
+{
+    for (size_t i = 0; i < N_FIELDS; i++)
+        if (word_alike(name, fields[i].name, false))
+            return true;
+    return word_alike(name, "usr", false) || word_alike(name, "os", false);
+}
+
 static int take_field(struct qualifiers *out, size_t i, struct word value, bool has_value,
                       struct err *err)
 {

@@ -25,6 +25,7 @@ struct qualifiers {
 
 /* Splits text at the first comma that is no separator of terms. */
 struct word qualifiers_split(struct word text, struct word *qualifiers);
+bool qualifier_is(struct word name);
 /* CS03 unknown or out of place, CS04 value. */
 int qualifiers_parse(struct word text, struct qualifiers *out, struct err *err);
 /* "precise" or "precise=LEVEL"; false: something else, or no such level. */

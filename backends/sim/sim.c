@@ -7,6 +7,7 @@
 #include "backends/sim/counter.h"
 #include "backends/sim/events.h"
 #include "backends/sim/recorder.h"
+#include "backends/sim/spelling.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -105,6 +106,7 @@ const struct backend sim_backend = {
     .recorder_forget = sim_recorder_free,
     .recorder_free = sim_recorder_free,
     .sample_limits = sim_sample_limits,
+    .is_qualifier = spelling_has_qualifier,
     .resolve = events_resolve,
     .check_set = events_check_set,
     .list = events_list,

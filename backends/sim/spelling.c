@@ -73,6 +73,14 @@ static const struct {
 } qualifiers[] = {{"usr", USR}, {"os", OS},       {"edge", EDGE},
                   {"inv", INV}, {"cmask", CMASK}, {"count", CMASK}};
 
+bool spelling_has_qualifier(struct word name)
+{
+    for (size_t i = 0; i < sizeof qualifiers / sizeof qualifiers[0]; i++)
+        if (word_alike(name, qualifiers[i].name, true))
+            return true;
+    return false;
+}
+
 static int qualifier_apply(struct spelling *spelling, enum qualifier kind, struct word word,
                            struct word value, struct err *err)
 {

@@ -16,5 +16,6 @@ struct spelling {
     bool qualified; /* edge, inv or cmask was said */
 };
 
+bool spelling_has_qualifier(struct word name); /* usr, cmask, … */
 /* 0; CS01 without a name, CS03 unknown modifier or qualifier, CS04 its value. */
 int spelling_parse(struct spelling *spelling, const char *text, struct err *err);

@@ -542,7 +542,8 @@ static int held_end(struct held *held)
     said = call->err.id != ERR_NONE;
     if (held->rc == CALL_WAIT)
         return CALL_WAIT;
-    engine_finished(call, held->rc, said && (!held->is_read || held->rc == -EIO));
+    engine_finished(call, held->rc, said && (!held->is_read || held->rc == -EIO),
+                    !held->is_read);
     if (!fx.lazy)
         works_run();
     return -held->rc;

@@ -135,7 +135,7 @@ TEST(what_is_kept_is_charged_in_the_next_worker)
     open_file_forget(fx.engine, &file);
     open_file_clear(&file);
     engine_reload();
-    file = (struct open_file){.cut = false};
+    file = (struct open_file){.refused = false};
     ck_true(open_file_scan(&file, buf_text(&line), fx.engine));
     buf_free(&line);
     ck_assert_uint_eq(charged(7), before);

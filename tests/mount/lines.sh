@@ -1,0 +1,226 @@
+# shellcheck shell=bash disable=SC2016,SC2094
+# Several writes of one open belong together (INTERFACE section 3): bash and others write line by line.
+
+# in_every_shell 'SHELL TEXT': run by each, with the directory of PMC a as $1; every time on a fresh a.
+in_every_shell() {
+    local shell
+    for shell in bash dash zsh ksh 'busybox sh'; do
+        mkdir "$M/a"
+        # shellcheck disable=SC2086 # busybox sh is two words
+        $shell -c "$1" x "$M/a" 2>/dev/null && SAID=ok || SAID=failed
+        "${@:2}" "$shell: $1"
+        rmdir "$M/a"
+    done
+}
+
+counts_both() {
+    is "$SAID $(xargs <"$M/a/event") $(cat "$M/a/error")" 'ok page-faults context-switches ok' "$1"
+    is "$(wc -l <"$M/a/count")" 2 "$1"
+}
+
+t_lines_are_one_set_in_every_shell() {
+    mount_pmcfs
+    in_every_shell 'printf "page-faults\ncontext-switches\n" >$1/event' counts_both
+    in_every_shell 'printf "page-faults\n"  >$1/event && printf "context-switches\n" >>$1/event' counts_both
+    in_every_shell '{ echo page-faults; echo context-switches; } >$1/event' counts_both
+    in_every_shell 'for e in page-faults context-switches; do echo $e; done >$1/event' counts_both
+    in_every_shell 'printf "event=page-faults\nevent=context-switches\nstart=exec\n" >$1/config' counts_both
+    in_every_shell '(echo start=exec; echo event=page-faults; echo count=5; echo event=context-switches) >$1/config' \
+        counts_both
+    mkdir "$M/a"
+    bash -c 'echo -e "page-faults\ncontext-switches" >$1/event' x "$M/a"
+    SAID=ok counts_both 'echo -e'
+}
+
+t_lines_are_one_set_in_every_language() {
+    mount_pmcfs
+    mkdir "$M/a"
+    python <<'P'
+import sys
+with open(sys.argv[1] + "/a/event", "w", buffering=1) as f:
+    f.write("page-faults\n")
+    f.write("context-switches\n")
+P
+    SAID=ok counts_both python
+    perl -e '$| = 1; open F, ">", $ARGV[0] or die; select F; $| = 1; print "page-faults\n"; print "context-switches\n";
+        close F or die' "$M/a/event"
+    SAID=ok counts_both perl
+    python <<'P'
+import sys
+with open(sys.argv[1] + "/a/event", "w") as f:
+    f.write("page-faults\n")
+with open(sys.argv[1] + "/a/event", "a") as f:
+    f.write("context-switches\n")
+P
+    SAID=ok counts_both 'python, appending'
+    [[ ! $(command -v node) ]] || node -e 'const fs = require("fs"), fd = fs.openSync(process.argv[1], "w");
+        fs.writeSync(fd, "page-faults\n"); fs.writeSync(fd, "context-switches\n")' "$M/a/event"
+    SAID=ok counts_both node
+}
+
+refused_whole() {
+    is "$SAID $(cat "$M/a/event")" "failed " "$1"
+    like "$(cat "$M/a/error")" '^EINVAL (CS01|E24) ' "$1"
+}
+
+# None of them may count fewer events than were asked for and say that it worked.
+t_what_follows_a_refused_line_is_refused_too() {
+    mount_pmcfs
+    in_every_shell '{ echo page-falts; echo context-switches; } >$1/event' refused_whole
+    in_every_shell '{ echo evnt=page-faults; echo event=context-switches; } >$1/config' refused_whole
+    pmc a event=task-clock
+    python "$$" <<'P'
+import os, sys
+def write(fd, text):
+    try:
+        return os.write(fd, text) > 0
+    except OSError:
+        return False
+fd = os.open(sys.argv[1] + "/a/config", os.O_WRONLY)
+assert not write(fd, b"event=page-falts\n")
+assert not write(fd, b"target=%d\n" % int(sys.argv[2]))
+os.ftruncate(fd, 0)
+assert write(fd, b"event=page-faults\n"), "ftruncate begins anew"
+fd = os.open(sys.argv[1] + "/a/target", os.O_WRONLY)
+assert not write(fd, b"4194000\n")
+assert write(fd, b"self\n"), "elsewhere each write stands for itself"
+P
+    is "$(cat "$M/a/event")" page-faults
+}
+
+t_appending_joins_the_set_that_is_there() {
+    mount_pmcfs
+    pmc a event=page-faults count=7
+    echo context-switches >>"$M/a/event"
+    echo event=task-clock log=off >>"$M/a/config"
+    is "$(xargs <"$M/a/event") $(count a | xargs)" 'page-faults context-switches task-clock 7 0 0'
+    echo cpu-migrations >"$M/a/event"
+    is "$(cat "$M/a/event")" cpu-migrations
+}
+
+t_a_joined_set_is_checked_like_a_whole_one() {
+    mount_sim
+    mkdir "$M/a"
+    is "$(result write "$M/a/event" 'cycles\n' 'loads\n' 'loads\n' 'loads\n')" EINVAL
+    like "$(cat "$M/a/error")" '^EINVAL (E19|CS08) event: '
+    is "$(xargs <"$M/a/event")" 'cycles loads loads'
+    is "$(result write "$M/a/event" 'cycles\n' 'no-such-thing\n')" EINVAL
+    is "$(cat "$M/a/event")" cycles
+}
+
+t_a_set_begun_by_another_writer_meanwhile_is_not_joined() {
+    mount_pmcfs
+    mkdir "$M/a"
+    python <<'P'
+import errno, os, sys
+event = sys.argv[1] + "/a/event"
+one, other = (os.open(event, os.O_WRONLY) for i in range(2))
+os.write(one, b"page-faults\n")
+os.write(other, b"task-clock\n")
+try:
+    os.write(one, b"context-switches\n")
+    raise SystemExit("joined a set of somebody else's")
+except OSError as e:
+    assert e.errno == errno.EBUSY, e
+assert open(event).read() == "task-clock\n"
+os.write(os.open(event, os.O_WRONLY | os.O_APPEND), b"page-faults\n")
+os.write(other, b"cpu-migrations\n")
+assert open(event).read().split() == ["task-clock", "page-faults", "cpu-migrations"]
+P
+    like "$(cat "$M/a/error")" '^ok$'
+}
+
+# copies_of NAME: its config is written line by line to a fresh PMC.
+copies_of() {
+    local how
+    for how in 'echo "$(cat a/config)" >b/config' 'while read -r l; do echo $l; done <a/config >b/config' \
+        'cat a/config >b/config' 'tee b/config <a/config' 'dd bs=1k if=a/config of=b/config'; do
+        mkdir "$M/b"
+        bash -c "cd $M; mv $1 a; $how; rc=\$?; mv a $1; exit \$rc" >"$T/out" 2>&1 ||
+            die "$1: $how: $(cat "$T/out" "$M/b/error")"
+        diff "$M/$1/config" "$M/b/config" >"$T/out" || die "$1: $how: $(cat "$T/out")"
+        rmdir "$M/b"
+    done
+}
+
+t_a_copy_of_config_may_be_written_line_by_line() {
+    mount_pmcfs
+    target_start p
+    pmc counted event=page-faults event=context-switches count=3,4 log-exit=on notify=7 interval=50 descendants=on
+    pmc sampled event=cpu-clock period=50000 callchain=user depth=20 logsize=65536
+    pmc both event=cpu-clock event=page-faults mode=process-sampling freq=99 "target=${PID_OF[p]}"
+    pmc cpus event=task-clock event=page-faults target=cpu0
+    pmc armed event=page-faults event=task-clock start=exec "target=${PID_OF[p]}"
+    local from
+    for from in counted sampled both cpus armed; do
+        copies_of "$from"
+    done
+}
+
+t_a_copy_line_by_line_of_what_shares_the_rows() {
+    mount_sim sim_cpus=2,sim_rows=2
+    pmc a multiplex=on event=cycles event=instructions event=cycles event=loads user=off count=1,2,3,4
+    copies_of a
+    pmc r event=instructions row=1 mode=system-counting
+    copies_of r
+}
+
+# ---- commas ----
+
+t_a_comma_begins_the_next_event_but_before_a_qualifier() {
+    mount_sim
+    mkdir "$M/a"
+    echo cycles,instructions >"$M/a/event"
+    is "$(cat "$M/a/event")" 'cycles
+instructions'
+    echo cycles,os,cmask=2,inv,edge,instructions:u loads >"$M/a/event"
+    is "$(xargs <"$M/a/event")" 'cycles,os,cmask=2,inv,edge instructions:u loads'
+    echo event=cycles,usr,loads count=1,2 >"$M/a/config"
+    is "$(xargs <"$M/a/event") $(count a | xargs)" 'cycles,usr loads 1 2'
+    refused EINVAL CS03 "$M/a/event" cycles,
+    refused EINVAL CS0. "$M/a/event" cycles,,loads
+    refused EINVAL 'CS01|X06' "$M/a/event" ,loads
+}
+
+t_commas_between_the_slashes_are_the_events_own() {
+    mount_pmcfs
+    mkdir "$M/a"
+    echo page-faults,context-switches >"$M/a/event"
+    is "$(xargs <"$M/a/event")" 'page-faults context-switches'
+    echo generic/page-faults,task-clock >"$M/a/event"
+    is "$(xargs <"$M/a/event")" 'generic/page-faults task-clock'
+    refused EINVAL CS01 "$M/a/event" page-faults,page-falts
+    result write "$M/a/event" 'nosuch/event=0xc0,umask=1/u,page-falts' >"$T/said"
+    unlike "$(cat "$M/a/error")" 'umask. on this'
+    [[ -d /sys/bus/event_source/devices/msr ]] || return 0
+    echo msr/tsc/,page-faults >"$M/a/event"
+    is "$(xargs <"$M/a/event")" 'msr/tsc/ page-faults'
+}
+
+# ---- error ----
+
+t_error_is_that_of_the_last_command() {
+    mount_pmcfs
+    pmc a
+    refused EINVAL CS01 "$M/a/event" page-falts
+    refused EINVAL X17 "$M/a/ctl" strat
+    accepted "$M/a/event" page-faults
+    is "$(cat "$M/a/error")" ok
+    like "$(cat "$M/info/last_error")" '^EINVAL X17 ctl: ' 'stays until the next failure'
+    chmod "$(stat -c %a "$M/a/event")" "$M/a/event" || die "chmod to the mode that is there"
+    ! chmod 777 "$M/a/event" 2>/dev/null || die "a file's mode was changed"
+    touch "$M/a/event"
+    chown 0 "$M/a/event"
+    is "$(cat "$M/a/error")" ok
+    like "$(cat "$M/info/last_error")" '^EINVAL X17 ctl: '
+}
+
+t_an_editor_leaves_the_reason_in_error() {
+    mount_pmcfs
+    pmc a event=task-clock
+    ! vim.tiny -es -u NONE -c ':%s/.*/page-falts/' -c ':w!' -c ':q!' "$M/a/event" || die "vim saw no error"
+    like "$(cat "$M/a/error")" '^EINVAL CS01 event: .*page-falts'
+    vim.tiny -es -u NONE -c ':%s/.*/page-faults/' -c ':w!' -c ':q!' "$M/a/event" || die "vim: $(cat "$M/a/error")"
+    is "$(cat "$M/a/event" "$M/a/error")" 'page-faults
+ok'
+}
