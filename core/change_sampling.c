@@ -29,7 +29,7 @@ static int check_logsize(struct change *change)
                    (unsigned long long)asked, (unsigned long long)max);
 }
 
-/* A sampling PMC has a period instead of a count: an earlier one is over. */
+/* A sampling PMC has a period instead of an initial count: an earlier one is over. */
 static int check_no_count(struct change *change)
 {
     struct settings *want = &change->want;
@@ -37,7 +37,7 @@ static int check_no_count(struct change *change)
 
     if (counts || (change->put && strcmp(change->file, "count") == 0))
         return err_set(&change->err, P31,
-                       "%s samples: it has no count that could be set; period= says how many "
+                       "%s samples: its count cannot be set; period= says how many "
                        "events lie between two samples",
                        change->pmc->name);
     want->n_counts = 0;

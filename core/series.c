@@ -25,6 +25,12 @@ static bool goes_on(const struct pmc *pmc)
     return pmc->state == PMC_RUNNING || pmc->state == PMC_ARMED || pmc->state == PMC_LOST;
 }
 
+/* As in samples, before the first start something may still come. */
+static bool not_yet(const struct pmc *pmc)
+{
+    return pmc->state == PMC_ALLOCATED && !pmc->first_start_ns;
+}
+
 /* The reader is in the middle of the lines of the present run. */
 static bool same_run(const struct pmc *pmc, const struct series_cursor *cursor)
 {
@@ -235,6 +241,10 @@ int stream_series(struct call *call)
     if (!cursor)
         return err_set(&call->err, E32, "no memory");
     bool no_interval = pmc->settings.value[KEY_INTERVAL] == UINT64_MAX;
+    if (!no_interval && not_yet(pmc) && !rest_is_due(pmc, cursor)) {
+        call->wait_for = pmc->id;
+        return call->nonblock ? -EAGAIN : CALL_WAIT;
+    }
     if ((no_interval || !goes_on(pmc)) && !rest_is_due(pmc, cursor))
         return nothing_comes(call, cursor, no_interval);
     if (same_run(pmc, cursor) && call->now_ns < cursor->due_ns) {
@@ -257,6 +267,8 @@ unsigned poll_series(struct call *call)
         call->wait_until_ns = cursor->due_ns;
         return 0;
     }
+    if (pmc->settings.value[KEY_INTERVAL] != UINT64_MAX && not_yet(pmc))
+        return 0;
     return EPOLLIN | EPOLLRDNORM;
 }
 

@@ -394,8 +394,6 @@ int show_count(struct call *call)
     }
     if (!pmc->set)
         return no_event(call);
-    if (mode_table[pmc->effective].sampling)
-        return err_set(&call->err, P31, "%s samples: it has records, not a count", pmc->name);
     int rc = count_now(pmc, &total, &call->err);
     if (rc == -EAGAIN)
         return look_begin(call, &call->pmc, 1, true, false, print_count_look);

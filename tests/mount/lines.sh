@@ -159,8 +159,9 @@ t_a_copy_of_config_may_be_written_line_by_line() {
 
 t_a_copy_line_by_line_of_what_shares_the_rows() {
     mount_sim sim_cpus=2,sim_rows=2
-    pmc a multiplex=on event=cycles event=instructions event=cycles event=loads user=off count=1,2,3,4
+    pmc a multiplex=on event=cycles event=loads user=off count=1,2
     copies_of a
+    rmdir "$M/a"
     pmc r event=instructions row=1 mode=system-counting
     copies_of r
 }

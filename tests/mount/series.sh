@@ -93,9 +93,11 @@ assert os.read(fd, 4096)
 P
 }
 
-t_it_ends_at_once_when_nothing_is_running() {
+t_it_ends_at_once_when_it_is_stopped() {
     mount_pmcfs
-    pmc a event=page-faults interval=50
+    target_start p
+    pmc a event=page-faults interval=50 "target=${PID_OF[p]}"
+    ctl a stop
     timeout 5 cat "$M/a/series" >"$T/series"
     like "$(cat "$T/series")" '^#'
 }
@@ -165,4 +167,37 @@ t_each_reader_has_its_own_position() {
     done
     wait "${readers[@]}" || die "a reader did not get its lines"
     is "$(grep -vhc '^#' "$T"/series? | sort -u)" 3
+}
+
+t_a_series_with_an_interval_waits_for_the_first_start_and_ends_with_its_target() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults interval=50 autostart=off "target=${PID_OF[p]}"
+    timeout 30 cat "$M/a/series" >"$T/series" &
+    local reader=$!
+    is "$(result read "$M/a/series" nonblock)" EAGAIN
+    ! timeout 1 cat "$M/a/series" >"$T/more" || die "it ended before the first start"
+    ctl a start
+    eventually 20 '[[ $(wc -l <"$T/series") -ge 3 ]]'
+    accepted "$M/a/target" "-${PID_OF[p]}"
+    wait "$reader" || die "no end when the target was taken back"
+    like "$(sed -n 1p "$T/series")" '^# seconds.page-faults$'
+    pmc c event=page-faults interval=50 start=exec
+    timeout 30 cat "$M/c/series" >"$T/series" &
+    reader=$!
+    sh -c "echo self >$M/c/target && exec sleep 0.3"
+    wait "$reader" || die "no end when the command was over"
+    pmc none event=page-faults
+    like "$(timeout 10 cat "$M/none/series")" 'no interval is set'
+}
+
+t_the_count_of_a_sampling_pmc_is_the_number_of_events() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults period=1 "target=${PID_OF[p]}"
+    tell p faults 100
+    between "$(count a)" 100 100000
+    ctl a stop
+    refused EINVAL P31 "$M/a/count" 0
+    refused EINVAL P31 "$M/a/config" count=5
 }

@@ -140,11 +140,10 @@ TEST(a_new_start_is_another_run)
     ck_assert_str_eq(next(), "");
 }
 
-TEST(nothing_is_attached_ends_it)
+TEST(before_the_first_start_it_waits)
 {
     started("event=page-faults interval=10");
-    ck_assert_str_eq(next(), "# seconds\tpage-faults\n");
-    ck_assert_str_eq(next(), "");
+    ck_assert_str_eq(next(), "WAIT");
 }
 
 TEST(no_event_is_enodata)
@@ -159,7 +158,7 @@ TEST(another_event_is_another_sequence)
     next();
     accepted("i", "ctl", "stop");
     accepted("i", "event", "page-faults task-clock");
-    ck_assert_str_eq(next(), "");
+    ck_assert_str_eq(next(), "WAIT");
     accepted("i", "ctl", "start");
     pass_ms(10);
     ck_assert_str_eq(next(), "# seconds\tpage-faults\ttask-clock\n");
