@@ -59,7 +59,7 @@ build_in() {
 
 build() {
     say 'Building pmcfs.'
-    bin=$root/build
+    bin=$root/build-quickstart # not build: who installs chooses the prefix of that
     build_in "$bin" && return
     bin=$work/build
     build_in "$bin" || die "the build failed: $(grep -i -m 1 error "$work/log" || tail -n 1 "$work/log")"

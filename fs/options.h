@@ -6,9 +6,8 @@
 
 #include "core/tunable.h"
 
+#include <pmcfs-paths.h> /* CONF_DEFAULT: where this build is installed */
 #include <stdbool.h>
-
-#define CONF_DEFAULT "/etc/pmcfs.conf"
 
 struct options {
     bool foreground, check, help, version;
