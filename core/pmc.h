@@ -111,7 +111,7 @@ struct pmc {
     char *error;           /* line of the last command, or NULL: it worked */
     unsigned left_out;     /* descendants left out, of all attaches */
     bool raced;
-    bool missed; /* a target that was taken back had missed something; until reset */
+    bool missed;        /* a target that was taken back had missed something; until reset */
     uint64_t throttled; /* what log_stats.throttled was then */
     unsigned pollers;
     uint64_t polled_count;  /* count at the last look for pollers */

@@ -27,14 +27,14 @@ struct counter {
     struct target_ref target; /* alive and alive_arg are not kept */
     uint64_t tag;
     bool hardware, descendants, at_exec, multiplex;
-    bool on;          /* atomic: started, not stopped */
-    bool begun;       /* started at least once */
-    unsigned n;       /* events */
-    unsigned extra;   /* events of our own before them in a group */
-    unsigned members; /* of a group: both */
+    bool on;           /* atomic: started, not stopped */
+    bool begun;        /* started at least once */
+    unsigned n;        /* events */
+    unsigned extra;    /* events of our own before them in a group */
+    unsigned members;  /* of a group: both */
     unsigned together; /* of those, one group of the kernel's: see struct shape */
-    unsigned stride;  /* descriptors of a group: members, witness, watch */
-    unsigned spread;  /* groups of a task, one after the other; they have one witness */
+    unsigned stride;   /* descriptors of a group: members, witness, watch */
+    unsigned spread;   /* groups of a task, one after the other; they have one witness */
     unsigned n_groups;
     unsigned per_task;      /* descriptors really open for a task */
     uint8_t extras[2];      /* enum extra (sampling.h) */

@@ -77,8 +77,8 @@ static void watch_hup(void *arg, uint32_t events)
 static int watch_map(struct watch *watch, bool newest)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    int rights = newest ? PROT_READ : PROT_READ | PROT_WRITE; /* the kernel writes over what may not
-                                                                 be written */
+    /* Of a ring that may not be written the kernel overwrites the oldest records. */
+    int rights = newest ? PROT_READ : PROT_READ | PROT_WRITE;
     void *map = mmap(NULL, 2 * page, rights, MAP_SHARED, watch->fds[0].fd, 0);
 
     if (map == MAP_FAILED)
