@@ -90,7 +90,7 @@ void engine_release(struct engine *engine, struct open_file *open);
 void open_file_clear(struct open_file *open); /* no lock needed */
 /*
  * From now on something is remembered for call->open, opened in call->instance with these rights
- * (NULL: those of any process of call->uid): it counts among that user's open files, its memory is
+ * (or NULL: nothing depends on them). It counts among the open files of call->payer, its memory is
  * charged, and the user namespace that rights may hold is a descriptor of that user's. 0; or P10,
  * P11, E32, and it has no rights. engine_release(), or open_file_forget() before all is loaded
  * anew, gives it back.

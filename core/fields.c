@@ -35,6 +35,7 @@
 static const struct field pmc_fields[] = {
     FIELD(struct pmc, id),
     FIELD(struct pmc, uid),
+    FIELD(struct pmc, payer),
     FIELD(struct pmc, gid),
     FIELD(struct pmc, mode),
     FIELD(struct pmc, maker),

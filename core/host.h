@@ -27,7 +27,8 @@ struct id_range {
 #define MAPPED_MAX 8 /* ranges that are remembered; ids of others are taken for not mapped */
 
 struct rights {
-    uid_t uid; /* fs uid, in the daemon's user namespace */
+    uid_t uid;   /* fs uid, in the daemon's user namespace */
+    uid_t payer; /* whose quotas it uses: see linux_caller_rights() */
     gid_t gid;
     unsigned n_groups;
     gid_t *groups;         /* supplementary groups; owned */

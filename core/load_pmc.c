@@ -66,7 +66,7 @@ bool load_pmc(struct loading *load)
     load->events = load->links = 0;
     if (!pmc)
         return false;
-    if (!pmc_fill(load, pmc) || !pmc_put_on(pmc, pmc->id, pmc->uid)) {
+    if (!pmc_fill(load, pmc) || !pmc_put_on(pmc, pmc->id, pmc->uid, pmc->payer)) {
         pmc_drop(pmc);
         return false;
     }

@@ -154,7 +154,7 @@ int open_file_hold(struct call *call, struct rights *rights)
     int rc;
 
     open->rights = rights;
-    if (payer_set(call->engine, open, rights ? rights->uid : call->uid)) {
+    if (payer_set(call->engine, open, call->payer)) {
         rc = payer_check(call);
         rc = rc ? rc : open_file_keep(call, 0);
         if (!rc)

@@ -135,9 +135,9 @@ void pmc_unref(struct pmc *pmc)
     free(pmc);
 }
 
-bool pmc_charge(struct pmc *pmc, uid_t uid)
+bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer)
 {
-    struct user *user = user_get(pmc->engine, uid), *before = pmc->user;
+    struct user *user = user_get(pmc->engine, payer), *before = pmc->user;
 
     if (!user)
         return false;
@@ -154,6 +154,7 @@ bool pmc_charge(struct pmc *pmc, uid_t uid)
     }
     pmc->user = user;
     pmc->uid = uid;
+    pmc->payer = payer;
     return true;
 }
 
@@ -172,14 +173,14 @@ void pmc_hold_fds(struct pmc *pmc, long n)
     pmc->user->links += (unsigned long)links;
 }
 
-bool pmc_put_on(struct pmc *pmc, uint64_t id, uid_t uid)
+bool pmc_put_on(struct pmc *pmc, uint64_t id, uid_t uid, uid_t payer)
 {
     struct engine *engine = pmc->engine;
     bool known = ids_add(&engine->pmcs, id, pmc),
          listed = known && ids_add(&pmc->instance->pmcs, id, pmc);
 
     pmc->id = id;
-    if (listed && pmc_charge(pmc, uid))
+    if (listed && pmc_charge(pmc, uid, payer))
         return true;
     if (known)
         ids_remove(&engine->pmcs, id);

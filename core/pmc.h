@@ -66,6 +66,7 @@ struct pmc {
     uint64_t id;
     char *name;
     uid_t uid;
+    uid_t payer; /* the user to whom it is charged: the uid, but for subordinate ones */
     gid_t gid;
     mode_t mode;
     pid_t maker;        /* the process that made it, as the daemon knows it; 0: not known */
@@ -162,10 +163,10 @@ static inline unsigned pmc_events(const struct pmc *pmc)
 }
 
 /* A new one gets its number, and counts for this user. False: no memory; then pmc_drop(). */
-bool pmc_put_on(struct pmc *pmc, uint64_t id, uid_t uid);
+bool pmc_put_on(struct pmc *pmc, uint64_t id, uid_t uid, uid_t payer);
 void pmc_drop(struct pmc *pmc); /* one that pmc_put_on() has not put on the tree */
 /* It counts for this user from now on. False: no memory, it stays where it was. */
-bool pmc_charge(struct pmc *pmc, uid_t uid);
+bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer);
 /* Descriptors of one of its links, opened or closed (negative). */
 void pmc_hold_fds(struct pmc *pmc, long n);
 

@@ -122,7 +122,7 @@ bool log_reader_learn(struct log_reader *reader, const struct pmc *pmc)
 {
     const struct engine *engine = pmc->engine;
 
-    reader->uid = pmc->uid;
+    reader->uid = pmc->payer;
     if (reader->told && reader->headed)
         return true;
     reader_forget(reader);

@@ -84,6 +84,8 @@ void rights_print(const struct rights *rights, struct buf *out)
 {
     buf_u64(out, rights->uid);
     buf_char(out, ' ');
+    buf_u64(out, rights->payer);
+    buf_char(out, ' ');
     buf_u64(out, rights->gid);
     buf_char(out, ' ');
     buf_u64(out, rights->capabilities);
@@ -123,13 +125,15 @@ static bool groups_scan(struct scan *scan, struct rights *rights)
 
 static bool fields_scan(struct scan *scan, struct rights *rights)
 {
-    uint64_t uid, gid, superuser, fd;
+    uint64_t uid, payer, gid, superuser, fd;
     struct word word;
-    if (!scan_u64(scan, UINT32_MAX, &uid) || !scan_u64(scan, UINT32_MAX, &gid) ||
+    if (!scan_u64(scan, UINT32_MAX, &uid) || !scan_u64(scan, UINT32_MAX, &payer) ||
+        !scan_u64(scan, UINT32_MAX, &gid) ||
         !scan_u64(scan, UINT64_MAX, &rights->capabilities) || !scan_u64(scan, 1, &superuser) ||
         !scan_word(scan, &word))
         return false;
     rights->uid = (uid_t)uid;
+    rights->payer = (uid_t)payer;
     rights->gid = (gid_t)gid;
     rights->superuser = superuser == 1;
     if (!word_is(word, "-1")) {

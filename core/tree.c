@@ -44,7 +44,7 @@ static int check_limits(struct call *call, bool superuser)
     if (call->engine->pmcs.n >= all)
         return err_set(&call->err, P12, "there are %zu PMCs: max_pmcs is %llu",
                        call->engine->pmcs.n, (unsigned long long)all);
-    return superuser ? 0 : check_user_limit(call, call->uid);
+    return superuser ? 0 : check_user_limit(call, call->payer);
 }
 
 static int check_name(struct call *call, const char *name)
@@ -73,7 +73,7 @@ int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
     struct pmc *pmc = pmc_new(call->instance, name);
     if (!pmc)
         return err_set(&call->err, E32, "no memory");
-    if (!pmc_put_on(pmc, engine_serial(engine), call->uid)) {
+    if (!pmc_put_on(pmc, engine_serial(engine), call->uid, call->payer)) {
         pmc_drop(pmc);
         return err_set(&call->err, E32, "no memory");
     }
@@ -138,12 +138,14 @@ int engine_chmod(struct call *call, mode_t mode)
 int engine_chown(struct call *call, uid_t uid, gid_t gid)
 {
     bool to_self = call->rights && call->rights->superuser && uid == call->uid;
-    bool counts = uid != (uid_t)-1 && uid != call->pmc->uid && !to_self;
-    int rc = counts ? check_user_limit(call, uid) : 0;
+    bool mapped = call->rights && call->rights->userns_fd >= 0; /* to an id of its namespace */
+    uid_t payer = mapped ? call->payer : uid;
+    bool counts = uid != (uid_t)-1 && payer != call->pmc->payer && !to_self;
+    int rc = counts ? check_user_limit(call, payer) : 0;
 
     if (rc)
         return rc;
-    if (uid != (uid_t)-1 && !pmc_charge(call->pmc, uid))
+    if (uid != (uid_t)-1 && !pmc_charge(call->pmc, uid, payer))
         return err_set(&call->err, E32, "no memory");
     if (gid != (gid_t)-1)
         call->pmc->gid = gid;

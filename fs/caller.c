@@ -12,7 +12,7 @@ void caller_fill(struct call *call, fuse_req_t req)
 {
     const struct fuse_ctx *ctx = fuse_req_ctx(req);
 
-    call->uid = ctx->uid;
+    call->uid = call->payer = ctx->uid;
     call->gid = ctx->gid;
     call->tid = ctx->pid;
 }
@@ -32,5 +32,6 @@ int caller_rights(struct fs *fs, struct call *call, struct rights **rights)
     if (rc < 0)
         return err_set(&call->err, P14, "cannot find out the rights of thread %d: %s",
                        (int)call->tid, strerror(-rc));
+    call->payer = (*rights)->payer;
     return 0;
 }

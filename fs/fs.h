@@ -56,7 +56,7 @@ struct fs {
     const char *mountpoint;
     uint64_t started_ns; /* CLOCK_REALTIME */
 
-    _Atomic uint64_t last_fh;
+    _Atomic uint64_t last_fh, n_open; /* open files: their last number, and how many there are */
     atomic_bool stopping; /* requests do not wait any more */
     atomic_bool initialised;
     atomic_bool had_readers; /* bits that were shown for them may still be remembered */

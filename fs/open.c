@@ -10,6 +10,12 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
+/*
+ * A file that remembers nothing before its first read is charged to who reads it then, by uid, which
+ * takes no look at the opener; from so many open files on it is charged like all others.
+ */
+#define MANY_OPEN 4096
+
 #define ALWAYS_READY (EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM)
 
 /* ---- open and release ---- */
@@ -63,7 +69,7 @@ static int open_run(struct request *rq)
         return -ESTALE; /* the kernel looks the name up anew: ENOENT, or its successor */
     if (open_is_not_theirs(rq))
         return -EACCES;
-    if (!(row->flags & FILE_PLAIN) || (rq->flags & O_ACCMODE) != O_RDONLY) {
+    if (rq->remembers) {
         struct handle *handle = handle_make(&fs->handles, rq->fh);
         int rc;
 
@@ -84,6 +90,7 @@ static int open_run(struct request *rq)
     if (row->flags & FILE_FRESH)
         fs->metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
     engine_stat_add(fs->engine, STAT_OPEN_FILES, 1);
+    fs->n_open++;
     return CALL_DONE;
 }
 
@@ -93,6 +100,7 @@ static struct handle *handle_close(struct fs *fs, uint64_t fh)
     struct handle *handle = handle_find(&fs->handles, fh);
 
     engine_stat_add(fs->engine, STAT_OPEN_FILES, -1);
+    fs->n_open--;
     if (!handle)
         return NULL;
     poll_drop(&fs->park, handle);
@@ -134,15 +142,23 @@ static void open_reply(struct request *rq, int rc)
 void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     struct request *rq = op_begin(req, ino);
+    bool wants;
     int rc;
 
     if (!rq)
         return;
     rq->fh = ++rq->fs->last_fh;
     rq->flags = fi->flags;
+    rq->remembers = !(rq->node.row->flags & FILE_PLAIN) || (fi->flags & O_ACCMODE) != O_RDONLY ||
+                    rq->fs->n_open >= MANY_OPEN;
+    wants = open_wants_rights(rq->fs, rq->node.row, fi->flags);
     rc = open_may(rq->node.row, fi->flags);
-    if (rc == 0 && open_wants_rights(rq->fs, rq->node.row, fi->flags))
+    if (rc == 0 && (wants || rq->remembers))
         rc = caller_rights(rq->fs, &rq->call, &rq->rights);
+    if (!wants) { /* only to know the payer */
+        rights_free(rq->rights);
+        rq->rights = NULL;
+    }
     if (rc < 0) {
         fuse_reply_err(req, -rc);
         request_free(rq);

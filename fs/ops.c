@@ -201,6 +201,11 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     rq->run = setattr_run;
     rq->done = attr_run;
     rq->reply = setattr_reply;
+    if ((to_set & FUSE_SET_ATTR_UID) && caller_rights(rq->fs, &rq->call, &rq->rights) < 0) {
+        fuse_reply_err(req, EIO);
+        request_free(rq);
+        return;
+    }
     request_dispatch(rq);
 }
 

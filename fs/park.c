@@ -68,7 +68,7 @@ static struct park_user *user_of(struct park *park, uid_t uid, uint64_t now_ns)
 static int user_charge(struct park *park, struct request *rq)
 {
     uint64_t limit = tunable_u64(engine_tunables(park->fs->engine), TUNABLE_MAX_WAITING_PER_USER);
-    struct park_user *user = user_of(park, rq->call.uid, rq->call.now_ns);
+    struct park_user *user = user_of(park, rq->call.payer, rq->call.now_ns);
 
     if (!user)
         return err_set(&rq->call.err, E32, "no memory");
@@ -76,7 +76,7 @@ static int user_charge(struct park *park, struct request *rq)
         return err_set(&rq->call.err, P11,
                        "user %u has %llu requests that wait already "
                        "(tunable max_waiting_per_user)",
-                       (unsigned)rq->call.uid, (unsigned long long)user->waiting);
+                       (unsigned)user->uid, (unsigned long long)user->waiting);
     user->waiting++;
     return 0;
 }
@@ -91,7 +91,7 @@ static void user_discharge(struct park *park, uid_t uid)
 static uint64_t user_pace(struct park *park, const struct request *rq)
 {
     uint64_t until_ns = rq->call.wait_until_ns, moment_ns;
-    struct park_user *user = user_of(park, rq->call.uid, rq->call.now_ns);
+    struct park_user *user = user_of(park, rq->call.payer, rq->call.now_ns);
 
     if (!until_ns || !user)
         return until_ns;
@@ -110,13 +110,14 @@ int park_admit(struct park *park, struct request *rq)
     if (rc)
         return rc;
     rq->charged = true;
+    rq->payer = rq->call.payer;
     return CALL_WAIT;
 }
 
 void park_leave(struct park *park, struct request *rq)
 {
     if (rq->charged)
-        user_discharge(park, rq->call.uid);
+        user_discharge(park, rq->payer);
     rq->charged = false;
 }
 
@@ -276,7 +277,7 @@ int poll_add(struct park *park, struct handle *handle, struct request *rq)
         park->deadline_ns = earlier(park->deadline_ns, handle->due_ns);
     if (handle->poll_link)
         return 0;
-    handle->poll_uid = rq->call.uid;
+    handle->poll_uid = rq->call.payer;
     handle->polled_id = rq->node.object;
     if (!poll_any(park, handle->polled_id))
         engine_polled(park->fs->engine, handle->polled_id, true);

@@ -50,7 +50,7 @@ struct pool *pool_new(void)
 /* The engine's own works are nobody's. */
 static uint64_t owner_of(const struct request *rq)
 {
-    return rq->req ? rq->call.uid : UINT64_MAX;
+    return rq->req ? rq->call.payer : UINT64_MAX;
 }
 
 static unsigned running_of(const struct pool *pool, uint64_t owner)

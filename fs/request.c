@@ -160,6 +160,8 @@ static void request_refresh(struct request *rq)
         rq->handle = handle ? handle_ref(handle) : NULL;
     }
     call->open = rq->handle ? &rq->handle->open : NULL;
+    if (call->open && call->open->payer)
+        call->payer = call->open->payer_uid;
     objects_refresh(rq);
     if (rq->rights && (!call->instance || instance_id(call->instance)))
         rq->rights->superuser = false;

@@ -39,6 +39,7 @@ struct request {
     off_t off;
     size_t size;
     int flags;          /* of fuse_file_info */
+    bool remembers;     /* open: from the beginning */
     bool plus;          /* readdirplus */
     char *text, *text2; /* owned: bytes written, names */
     struct stat attr;
@@ -57,7 +58,8 @@ struct request {
     uint64_t worked_ns;                  /* CPU time of its works */
     uint64_t held_until_ns, reserved_ns; /* see share.c */
     bool hears_interrupt;
-    bool charged;                           /* counted among its user's waiting requests */
+    bool charged;                           /* counted among the waiting requests of … */
+    uid_t payer;                            /* … this user */
     bool no_group;                          /* what is written to `readers` is none */
     gid_t group;                            /* … or this one */
     atomic_bool interrupted;                /* set only while listed in fs->slow */

@@ -10,9 +10,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/capability.h>
+#include <linux/nsfs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,15 +78,15 @@ static void rights_drop(struct rights *rights)
     rights->n_groups = 0;
 }
 
+/* The kernel keeps groups sorted. */
 static void rights_intersect(struct rights *rights, const struct rights *with)
 {
     unsigned n = 0;
     rights->capabilities &= with->capabilities;
-    for (unsigned i = 0; i < rights->n_groups; i++) {
-        bool shared = false;
-        for (unsigned j = 0; j < with->n_groups && !shared; j++)
-            shared = rights->groups[i] == with->groups[j];
-        if (shared)
+    for (unsigned i = 0, j = 0; i < rights->n_groups; i++) {
+        while (j < with->n_groups && with->groups[j] < rights->groups[i])
+            j++;
+        if (j < with->n_groups && with->groups[j] == rights->groups[i])
             rights->groups[n++] = rights->groups[i];
     }
     rights->n_groups = n;
@@ -116,7 +118,7 @@ static void rights_share(pid_t tgid, struct rights *rights)
 }
 
 /*
- * Whoever asks may do so for another. The kernel's own threads have all rights and no memory; one
+ * A thread may ask on behalf of another. The kernel's own threads have all rights and no memory; one
  * with other ids acts with credentials that are not shown (a file system above this one, a
  * personality of io_uring); and then there are io_uring's workers.
  */
@@ -134,6 +136,35 @@ static void rights_limit(pid_t tid, const char *status, struct rights *rights)
         rights_drop(rights);
     else if (stat.io_worker)
         rights_share(tgid, rights);
+}
+
+/*
+ * All ids of a user namespace that an ordinary user made are that user's (the subordinate ones, too):
+ * the payer is the owner of the outermost one. In one that root made, for a container, its ids were
+ * given out by root, and each pays for itself.
+ */
+static uid_t userns_payer(const struct host_state *state, int userns_fd, uid_t uid)
+{
+    int fd = fcntl(userns_fd, F_DUPFD_CLOEXEC, 0), parent;
+    uid_t owner = 0;
+
+    while (fd >= 0 && (parent = ioctl(fd, NS_GET_PARENT)) >= 0) {
+        struct stat s;
+        bool ours = fstat(parent, &s) < 0 ||
+                    ns_same(&(struct ns_id){s.st_dev, s.st_ino}, &state->userns);
+
+        if (ours) {
+            close(parent);
+            break;
+        }
+        close(fd);
+        fd = parent;
+    }
+    if (fd < 0 || ioctl(fd, NS_GET_OWNER_UID, &owner) < 0)
+        owner = 0;
+    if (fd >= 0)
+        close(fd);
+    return owner ? owner : uid;
 }
 
 static int rights_read(const struct host_state *state, pid_t tid, struct rights *rights)
@@ -156,7 +187,10 @@ static int rights_read(const struct host_state *state, pid_t tid, struct rights 
     ranges_read(tid, "uid_map", rights->uids);
     ranges_read(tid, "gid_map", rights->gids);
     rights->userns_fd = ns_open(tid, "user");
-    return rights->userns_fd < 0 ? -EIO : 0;
+    if (rights->userns_fd < 0)
+        return -EIO;
+    rights->payer = userns_payer(state, rights->userns_fd, rights->uid);
+    return 0;
 }
 
 int linux_caller_rights(struct host_state *state, pid_t tid, uid_t uid, gid_t gid,
@@ -165,7 +199,7 @@ int linux_caller_rights(struct host_state *state, pid_t tid, uid_t uid, gid_t gi
     struct rights *rights = calloc(1, sizeof *rights);
     if (!rights)
         return -ENOMEM;
-    rights->uid = uid;
+    rights->uid = rights->payer = uid;
     rights->gid = gid;
     rights->userns_fd = -1;
     int rc = tid ? rights_read(state, tid, rights) : 0;

@@ -169,3 +169,47 @@ while said == "none" and len(held) < 1000:
 line = os.read(held[-1], 65536)
 print(said, line.count(b"\\001"), line[-1:])' "$M/instances/box/p/samples")" "${STRERROR[EDQUOT]} 3000 b'\\n'"
 }
+
+# ---- subordinate ids ----
+
+# Each of four ids of a user namespace makes PMCs until one is refused. MAPPER: the user that makes the namespace.
+ids='
+import ctypes, os, sys
+tree, maker = sys.argv[1], int(sys.argv[2])
+ready, mapped = os.pipe(), os.pipe()
+pid = os.fork()
+if pid == 0:
+    os.setgroups([]); os.setresgid(maker, maker, maker); os.setresuid(maker, maker, maker)
+    libc = ctypes.CDLL(None)
+    libc.prctl(4, 1, 0, 0, 0)
+    if libc.unshare(0x10000000): os._exit(1)
+    os.write(ready[1], b"x"); os.read(mapped[0], 1)
+    for inner in range(4):
+        if os.fork() == 0:
+            os.setresgid(inner, inner, inner); os.setresuid(inner, inner, inner)
+            made, said = 0, ""
+            try:
+                for i in range(10):
+                    os.mkdir(f"{tree}/s{inner}_{i}"); made += 1
+            except OSError as e: said = e.strerror
+            print(made, said, flush=True)
+            os._exit(0)
+        os.wait()
+    os._exit(0)
+os.read(ready[0], 1)
+for ids in "uid", "gid":
+    with open(f"/proc/{pid}/{ids}_map", "w") as f: f.write(f"0 {maker} 1\n1 {100000 + maker} 65536\n")
+os.write(mapped[1], b"x"); os.waitpid(pid, 0)'
+
+t_subordinate_ids_are_charged_to_the_user_who_has_them() {
+    mount_pmcfs -o max_pmcs_per_user=5
+    is "$(/usr/bin/python3 -B -I -c "$ids" "$M" "$ALICE" | tr '\n' ' ')" \
+        "5 ${STRERROR[EDQUOT]} 0 ${STRERROR[EDQUOT]} 0 ${STRERROR[EDQUOT]} 0 ${STRERROR[EDQUOT]} "
+    as "$BOB" mkdir "$M/b"
+}
+
+t_ids_that_root_gave_to_a_container_pay_each_for_itself() {
+    mount_pmcfs -o max_pmcs_per_user=5
+    is "$(/usr/bin/python3 -B -I -c "$ids" "$M" 0 | tail -n 2 | tr '\n' ' ')" \
+        "5 ${STRERROR[EDQUOT]} 5 ${STRERROR[EDQUOT]} "
+}

@@ -113,7 +113,7 @@ struct rights *fake_rights(uid_t uid, bool superuser)
 {
     struct rights *rights = calloc(1, sizeof *rights);
 
-    *rights = (struct rights){.uid = uid, .gid = uid, .superuser = superuser, .userns_fd = -1};
+    *rights = (struct rights){.uid = uid, .payer = uid, .gid = uid, .superuser = superuser, .userns_fd = -1};
     return rights;
 }
 

@@ -487,6 +487,7 @@ static void held_init(struct held *held)
         .instance = here(),
         .rights = fx.rights,
         .uid = fx.rights->uid,
+        .payer = fx.rights->payer,
         .gid = fx.rights->gid,
         .tid = fx.tid,
         .out = &held->out,

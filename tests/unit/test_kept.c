@@ -30,7 +30,7 @@ static uint64_t charged(uid_t uid)
 
 static struct call call_of(struct open_file *open)
 {
-    return (struct call){.engine = fx.engine, .instance = engine_root(fx.engine), .open = open};
+    return (struct call){.engine = fx.engine, .instance = engine_root(fx.engine), .payer = 7, .open = open};
 }
 
 /* Opened by uid 7, who is in so many groups. */
