@@ -123,7 +123,9 @@ enum statistic {
     STAT_COUNT
 };
 
-typedef int (*show_fn)(struct call *call);  /* appends the whole text to call->out */
+typedef int (*show_fn)(struct call *call); /* appends the whole text to call->out */
+/* Of engine, pmc and instance alone: the text is not longer. Cheap: no look at any counter. */
+typedef uint64_t (*bound_fn)(const struct call *call);
 typedef int (*store_fn)(struct call *call); /* one complete command in call->text */
 /* Appends what there is, at most one request's worth; nothing and CALL_DONE is end of file. */
 typedef int (*stream_fn)(struct call *call);

@@ -7,6 +7,15 @@
 
 #include "core/call.h"
 
+/* How many bytes the text may have, for rows whose text may be longer than a page: bound_fn. */
+uint64_t bound_pmc(const struct call *call);
+uint64_t bound_log(const struct call *call); /* samples, samples.perf, samples.folded */
+uint64_t bound_series(const struct call *call);
+uint64_t bound_counts(const struct call *call); /* metrics.prom too */
+uint64_t bound_rows(const struct call *call);
+uint64_t bound_classes(const struct call *call); /* what has a line for each class, or CPU */
+uint64_t bound_event(const struct call *call);
+
 /* of a PMC (call->pmc) */
 int show_config(struct call *call);
 int show_event(struct call *call);

@@ -45,7 +45,7 @@ enum file_flag {
     FILE_STREAM = 8,    /* cannot be sought in, nor be opened for both */
     FILE_SNAPSHOT = 16, /* one open is one text */
     FILE_READERS = 32,  /* the group `readers` may read it */
-    FILE_FRESH = 64,    /* the kernel asks for its attributes each time */
+    FILE_FRESH = 64,    /* its mtime is the last open */
     FILE_REST = 128,    /* a stream that has something to say after the release: call->pmc NULL */
     FILE_GOES_ON = 256  /* writes of one open belong together: what follows a refused one is, too */
 };
@@ -58,6 +58,7 @@ struct file_row {
     mode_t mode;      /* permission bits; those of a PMC's files come from its directory */
     unsigned flags;
     show_fn show;
+    bound_fn bound; /* of a text that may be longer than a page; else NULL */
     store_fn store;
     stream_fn stream;
     begin_fn begin; /* of what is opened for reading, or NULL */

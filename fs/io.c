@@ -231,10 +231,24 @@ static void read_reply(struct request *rq, int rc)
         fuse_reply_buf(rq->req, rq->slice, rq->slice_len);
 }
 
+/*
+ * Reads of files opened with direct_io name the owner of its locks; those that fill the page cache
+ * do not, and are of sendfile(2), splice(2) and mmap(2). The cache cannot hold a text whose size is
+ * not the one shown: a reply that is shorter makes it the size for those that come later, or is
+ * filled up with NULs when somebody asks for the attributes meanwhile. sendfile's EINVAL is what
+ * its users know, and they read instead.
+ */
+static bool read_is_direct(const struct fuse_file_info *fi)
+{
+    return fi->lock_owner != 0;
+}
+
 void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
-    struct request *rq = op_begin(req, ino);
+    struct request *rq = read_is_direct(fi) ? op_begin(req, ino) : NULL;
 
+    if (!read_is_direct(fi))
+        fuse_reply_err(req, EINVAL);
     if (!rq)
         return;
     rq->fh = fi->fh;
@@ -250,6 +264,68 @@ void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
     rq->done = read_done;
     rq->reply = read_reply;
     request_dispatch(rq);
+}
+
+/* ---- lseek ---- */
+
+/* What is open for writing alone is not read for that. */
+static bool end_may_be_read(const struct request *rq)
+{
+    const struct call *call = &rq->call;
+
+    return !call->rights || !call->pmc || engine_may_read(call->pmc, call->rights);
+}
+
+/* The text is made, and what is read behind its start afterwards is of the same. */
+static int end_run(struct request *rq)
+{
+    const struct file_row *row = rq->node.row;
+
+    rq->slice = "";
+    if (row->stream)
+        return -ESPIPE; /* it has none: tail(1) then reads it from its start */
+    if (!row->bound || !end_may_be_read(rq))
+        return CALL_DONE;
+    if (!request_remembers(rq))
+        return err_set(&rq->call.err, E32, "no memory");
+    if (rq->handle->has_text && !rq->handle->written)
+        return CALL_DONE;
+    rq->slice = NULL;
+    return row->show(&rq->call);
+}
+
+static int end_done(struct request *rq)
+{
+    const struct handle *handle = rq->handle;
+    int rc = node_attr(rq->fs, &rq->node, &rq->attr);
+
+    if (rc == CALL_DONE && !rq->slice)
+        rc = show_done(rq);
+    if (rc == CALL_DONE && handle && handle->has_text && rq->node.row->bound)
+        rq->attr.st_size = handle->base + (off_t)handle->len;
+    if (rq->attr.st_size == 0)
+        rq->attr.st_size = 1; /* of an empty file sendfile would give nothing, in silence */
+    return rc;
+}
+
+void io_end(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct request *rq = op_begin(req, ino);
+
+    if (!rq)
+        return;
+    rq->fh = fi->fh;
+    rq->run = end_run;
+    rq->done = end_done;
+    rq->reply = op_reply_attr;
+    request_dispatch(rq);
+}
+
+/* No file has holes. grep(1) and cp(1) look for them, and would learn a size from an answer. */
+void io_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
+{
+    (void)ino, (void)off, (void)whence, (void)fi;
+    fuse_reply_err(req, EINVAL);
 }
 
 /* ---- write ---- */

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 
+#define PAGE 4096 /* the size of what is shorter */
+
 static struct timespec timespec_of(uint64_t ns)
 {
     return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
@@ -28,6 +30,7 @@ static int held_node_attr(struct fs *fs, const struct node *node, struct stat *a
         return node->row->is ? -ESTALE : -ENODEV;
     attr->st_mode = S_IFREG;
     attr->st_nlink = 0;
+    attr->st_size = PAGE;
     attr_times(attr, fs->started_ns);
     return 0;
 }
@@ -53,6 +56,22 @@ static void readers_attr(const struct fs *fs, const struct file_row *row, mode_t
         attr->st_gid = fs->readers;
 }
 
+/*
+ * Never less than the text: some readers ask for no more than the size. A power of two, and the
+ * block is as large: then wc -c and tail -c read, and do not believe it.
+ */
+static off_t text_size(struct fs *fs, const struct node *node, struct pmc *pmc,
+                       struct instance *instance)
+{
+    struct call call = {.engine = fs->engine, .pmc = pmc, .instance = instance};
+    uint64_t bound = node->row->bound ? node->row->bound(&call) : 0;
+    off_t size = PAGE;
+
+    while ((uint64_t)size < bound)
+        size *= 2;
+    return size;
+}
+
 /* A PMC's files have its directory's r and w bits where there is something to read and write. */
 static int pmc_node_attr(struct fs *fs, const struct node *node, struct stat *attr)
 {
@@ -72,6 +91,7 @@ static int pmc_node_attr(struct fs *fs, const struct node *node, struct stat *at
     } else {
         attr->st_mode = S_IFREG | (row->show || row->stream ? of.mode & 0444 : 0) |
                         (row->store ? of.mode & 0222 : 0);
+        attr->st_size = attr->st_blksize = text_size(fs, node, pmc, NULL);
     }
     if (fs->readers != (gid_t)-1)
         readers_attr(fs, row, of.mode, attr);
@@ -122,12 +142,12 @@ int node_attr(struct fs *fs, const struct node *node, struct stat *attr)
     const struct file_row *row = node->row;
     const struct tunables *tunables = engine_tunables(fs->engine);
     uint64_t id = node->kind == NODE_LIMIT ? node->object : node_instance(node);
-    const struct instance *instance = engine_instance(fs->engine, id);
+    struct instance *instance = engine_instance(fs->engine, id);
     struct instance_attr of;
 
     *attr = (struct stat){.st_ino = node_id(node->kind, node->object, node->number),
                           .st_nlink = 1,
-                          .st_blksize = 4096};
+                          .st_blksize = PAGE};
     if (node->kind == NODE_PMC)
         return pmc_node_attr(fs, node, attr);
     if (!instance)
@@ -136,6 +156,8 @@ int node_attr(struct fs *fs, const struct node *node, struct stat *attr)
     attr->st_mode = (row->is ? S_IFDIR : S_IFREG) | row->mode;
     if (row->is)
         attr->st_nlink = dir_links(fs, node, of.pmcs);
+    else
+        attr->st_size = attr->st_blksize = text_size(fs, node, NULL, instance);
     if (row->is == DIR_ROOT)
         attr->st_mode = S_IFDIR | (mode_t)tunable_u64(tunables, TUNABLE_ROOTMODE);
     attr_times(attr, row->flags & FILE_FRESH ? fs->metrics_opened_ns : fs->started_ns);
@@ -144,9 +166,12 @@ int node_attr(struct fs *fs, const struct node *node, struct stat *attr)
     return 0;
 }
 
+/*
+ * What can be longer than a page grows: the kernel is to ask each time, for its end too.
+ */
 double node_attr_timeout(const struct node *node)
 {
-    return node->row->flags & FILE_FRESH ? 0 : TIMEOUT_S;
+    return node->row->bound ? 0 : TIMEOUT_S;
 }
 
 /*

@@ -99,7 +99,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
     request_dispatch(rq);
 }
 
-static void attr_reply(struct request *rq, int rc)
+void op_reply_attr(struct request *rq, int rc)
 {
     if (rc < 0)
         fuse_reply_err(rq->req, -rc);
@@ -114,14 +114,15 @@ static int attr_run(struct request *rq)
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct request *rq = op_begin(req, ino);
+    struct request *rq = fi ? NULL : op_begin(req, ino);
 
-    (void)fi;
+    if (fi)
+        io_end(req, ino, fi);
     if (!rq)
         return;
     rq->gone_ok = true;
     rq->run = attr_run;
-    rq->reply = attr_reply;
+    rq->reply = op_reply_attr;
     request_dispatch(rq);
 }
 
@@ -180,7 +181,7 @@ static void setattr_reply(struct request *rq, int rc)
 {
     if (rc == CALL_DONE && (rq->to_set & (SET_MODE | SET_OWNER)) && rq->node.kind == NODE_PMC)
         attributes_forget(rq->fs, NODE_PMC, rq->node.object);
-    attr_reply(rq, rc);
+    op_reply_attr(rq, rc);
 }
 
 static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
@@ -466,12 +467,14 @@ static void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 /*
  * What is agreed with the kernel for the life of the mount; a later worker must agree to exactly
  * the same. max_write leaves room above the longest command, so that one too long arrives as such.
+ * Without atomic_o_trunc the size that the kernel knows of a file written with `>` stays what it is
+ * told, and does not become 0.
  */
 static const struct {
     unsigned want, max_write;
 } init_settings = {
-    .want = FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
-            FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_ASYNC_READ,
+    .want = FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
+            FUSE_CAP_ASYNC_READ,
     .max_write = 2 * WRITE_MAX,
 };
 
@@ -500,6 +503,7 @@ const struct fuse_lowlevel_ops fs_ops = {
     .symlink = op_symlink,
     .link = op_link,
     .open = io_open,
+    .lseek = io_lseek,
     .read = io_read,
     .write = io_write,
     .poll = io_poll,

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#define README_MAX 8192
+
 static const char *place = "/pmc";
 
 void readme_place(const char *mountpoint)
@@ -90,4 +92,10 @@ int readme_show(struct call *call)
     }
     table_print(inside, call->out);
     return CALL_DONE;
+}
+
+uint64_t readme_bound(const struct call *call)
+{
+    (void)call;
+    return README_MAX;
 }

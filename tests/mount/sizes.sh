@@ -1,0 +1,212 @@
+# shellcheck shell=bash
+# Files show a size: never less than their text, so that who asks for no more than that gets all, and who
+# copies with sendfile(2) does not find them empty.
+
+# as_read FILE: everybody gets what read(2) gives. Of a stream that has ended, or a text that stays.
+as_read() {
+    local file=$1 got
+    cat "$file" >"$T/text"
+    (($(stat -c %s "$file") >= $(wc -c <"$T/text"))) || die "$file shows a size of $(stat -c %s "$file")"
+    (($(stat -c %s "$file") % 4096 == 0)) || die "$file shows a size of $(stat -c %s "$file")"
+    for how in "busybox cat FILE" "cp FILE got" "busybox cp FILE got" "copyfile" "dd status=none bs=7 if=FILE" \
+        "tail -n 3 FILE" "tail -n +3 FILE" "tail -c 30 FILE" "busybox tail -n 3 FILE" "head -n -2 FILE" "tac FILE" \
+        "wc -c FILE" "wc -l FILE" "busybox wc -c FILE" "grep -n e FILE" "sort FILE" "gawk {print\$1} FILE" "readlines"; do
+        for of in "$T/text" "$file"; do
+            rm -f got
+            case $how in
+            copyfile) python "$of" -c 2>&1 <<<'import shutil, sys; shutil.copyfile(sys.argv[2], "got")' ;;
+            readlines) python "$of" <<<'import sys; print(sum(map(len, open(sys.argv[2]))))' ;;
+            *) (${how//FILE/$of} 2>&1 || :) | sed "s#$of##" ;;
+            esac >out
+            [[ ! -e got ]] || mv got out
+            [[ $of == "$file" ]] || mv out expected
+        done
+        cmp -s out expected || die "$how of $file: '$(head -c 200 out)', expected '$(head -c 200 expected)'"
+    done
+}
+
+t_texts_are_the_same_to_everybody() {
+    mount_sim
+    pmc a 'event=page-faults autostart=off'
+    pmc s 'event=cycles event=instructions autostart=off target=cpu0-3'
+    for file in README counts info/{version,classes,cpus,rows,backend} a/{config,event,mode,target,ctl,count,status,error} \
+        s/{config,target,status} admin/tunables/mincount; do
+        as_read "$M/$file"
+    done
+    is "$(stat -c %s "$M"/a/{config,event,mode,target,ctl,count,detail,status,error,series,samples} | sort -u)" 4096
+}
+
+t_size_is_never_less_than_the_text() {
+    mount_pmcfs
+    local file size
+    pmc one event=page-faults
+    for file in "$M"/{README,counts,metrics.prom} "$M"/info/* "$M"/one/{config,event,target,detail,status,count} \
+        "$M"/events/*/*; do
+        size=$(stat -c %s "$file")
+        between "$(wc -c <"$file")" 0 "$size" "$file, which shows $size"
+    done
+}
+
+# Sets of many events, of many targets.
+t_long_texts_have_longer_sizes() {
+    mount_pmcfs
+    local events=() pids=() file
+    for ((i = 0; i < 64; i++)); do events+=(event=perf::PERF_COUNT_SW_PAGE_FAULTS); done
+    for ((i = 0; i < 12; i++)); do
+        sleep 1000 &
+        pids+=($!)
+    done
+    pmc many
+    accepted "$M/many/config" "${events[*]} autostart=off\n"
+    attach many "${pids[@]}"
+    for file in config event target status count; do
+        as_read "$M/many/$file"
+    done
+    between "$(wc -c <"$M/many/detail")" 40000 "$(stat -c %s "$M/many/detail")"
+    as_read "$M/counts"
+    is "$(tail -n 1 "$M/many/detail" | cut -f 2)" all
+    kill "${pids[@]}"
+}
+
+t_what_is_made_meanwhile_is_read() {
+    mount_sim
+    exec 7<"$M/counts" 8<"$M/info/rows"
+    stat "$M/counts" "$M/info/rows" >"$T/stat"
+    for ((i = 0; i < 1000; i++)); do
+        pmc "p$i" event=page-faults autostart=off
+    done
+    is "$(busybox cat <&7 | wc -l)" 1000
+    is "$(busybox cat <&8 | wc -l)" 17
+    as_read "$M/counts"
+    between "$(wc -c <"$M/metrics.prom")" 100000 "$(stat -c %s "$M/metrics.prom")"
+}
+
+# The kernel keeps the size that it knows; a text that was shorter once must not cut one that is longer later.
+t_copies_follow_the_text() {
+    mount_sim
+    pmc a 'event=cycles autostart=off'
+    for value in 7 123456 99 1000000000; do
+        echo "$value" >"$M/a/count"
+        is "$(busybox cat "$M/a/count")" "$value"
+        is "$(busybox cat "$M/a/config" | md5sum)" "$(cat "$M/a/config" | md5sum)"
+        echo instructions >"$M/a/event"
+        is "$(busybox cat "$M/a/event")" instructions
+        echo cycles >"$M/a/event"
+        is "$(busybox cat "$M/a/event" "$M/a/ctl")" $'cycles\nallocated'
+    done
+}
+
+t_copies_are_right_while_others_ask_for_the_size() {
+    mount_sim
+    pmc a 'event=cycles autostart=off'
+    python <<'P'
+import os, shutil, sys, time
+path = sys.argv[1] + "/a/count"
+child = os.fork()
+while not child:
+    os.stat(path)
+    with open(path) as f:
+        f.seek(0, 2)
+try:
+    for i in range(3000):
+        shutil.copyfile(path, "got")
+        with open("got", "rb") as f:
+            assert f.read() == b"0\n", i
+    with open(path, "rb") as f, open("got", "wb") as to:
+        try:
+            n = os.sendfile(to.fileno(), f.fileno(), None, 4096)
+            assert n == 2, n # a kernel whose sendfile reads
+        except OSError as e:
+            assert e.errno == 22, e
+finally:
+    os.kill(child, 9)
+P
+}
+
+t_truncating_changes_neither_text_nor_size() {
+    mount_sim
+    pmc a 'event=cycles autostart=off'
+    : >"$M/a/event"
+    truncate -s 0 "$M/a/event"
+    is "$(stat -c %s "$M/a/event")" 4096
+    truncate -s 5 "$M/a/event"
+    is "$(stat -c %s "$M/a/event")" 4096
+    is "$(busybox cat "$M/a/event")" cycles
+    echo instructions >>"$M/a/event"
+    is "$(busybox tail -n 1 "$M/a/event")" instructions
+    is "$(stat -c %s "$M/a/event")" 4096
+    echo hello >>"$M/a/samples"
+    like "$(busybox cat "$M/a/samples")" 'user text=hello'
+}
+
+t_an_end_is_where_the_text_ends() {
+    mount_sim
+    pmc a 'event=cycles autostart=off'
+    python <<'P'
+import os, sys
+def opened(name, flags=os.O_RDONLY): return os.open(sys.argv[1] + "/" + name, flags)
+fd = opened("README")
+end = os.lseek(fd, 0, os.SEEK_END)
+os.lseek(fd, -5, os.SEEK_END)
+tail = os.read(fd, 100)
+text = os.pread(fd, 1 << 20, 0)
+assert len(text) == end and text.endswith(tail) and len(tail) == 5, (len(text), end, tail)
+for whence in os.SEEK_DATA, os.SEEK_HOLE:
+    try:
+        sys.exit("sought: %d" % os.lseek(fd, 0, whence))
+    except OSError as e:
+        assert e.errno == 22, e
+try:
+    sys.exit("a stream ends at %d" % os.lseek(opened("a/samples"), 0, os.SEEK_END))
+except OSError as e:
+    assert e.errno == 29, e
+P
+    # What may be written only does not say how long it is.
+    mkdir "$M/w"
+    chmod 300 "$M/w"
+    chown $ALICE "$M/w"
+    is "$(as $ALICE /usr/bin/python3 -c 'import os, sys
+print(os.lseek(os.open(sys.argv[1], os.O_WRONLY), 0, os.SEEK_END))' "$M/w/config")" 4096
+}
+
+# Longer than any size that is shown at first.
+t_streams_are_copied_whole() {
+    mount_pmcfs
+    sh -c 'while :; do :; done' &
+    local hot=$!
+    pmc p "event=cpu-clock freq=997 callchain=on target=$hot"
+    sleep 1
+    ctl p stop
+    kill $hot
+    eventually 10 'grep -q detach "$M/p/samples"'
+    for file in samples samples.folded series; do
+        as_read "$M/p/$file"
+    done
+    cp "$M/p/samples.perf" cp
+    busybox cat "$M/p/samples.perf" >cat
+    cmp cp cat
+    between "$(wc -c <"$M/p/samples")" 4097 100000000
+    is "$(cat "$M/p/samples" "$M/p/samples" | wc -l)" "$(($(wc -l <"$M/p/samples") * 2))"
+    like "$(perf report -i "$M/p/samples.perf" 2>&1 </dev/null)" "of event 'cpu-clock'"
+}
+
+# A box with nothing but busybox in it.
+t_busybox_alone_reads_and_copies() {
+    mount_sim
+    mkdir "$M/instances/web"
+    local said
+    said=$(bwrap --unshare-pid --dir /tmp --proc /proc --dev /dev \
+        --ro-bind "$(command -v busybox)" /busybox --ro-bind-try /lib /lib --ro-bind-try /lib64 /lib64 \
+        --ro-bind-try /usr/lib /usr/lib --bind "$M/instances/web" /pmc /busybox sh -c '
+        set -e
+        alias cat="/busybox cat" cp="/busybox cp"
+        /busybox mkdir /pmc/i
+        echo cycles >/pmc/i/event
+        echo 17 >/pmc/i/count
+        /busybox cat /pmc/i/count /pmc/i/event
+        /busybox cp /pmc/i/config /tmp/config
+        /busybox cmp /tmp/config /pmc/i/config
+        /busybox cp /pmc/README /tmp/README
+        /busybox tail -n 1 /tmp/README' 2>&1) || die "$said"
+    like "$said" $'^17\ncycles\n  .*rw? '
+}
