@@ -1,0 +1,113 @@
+# shellcheck shell=bash
+# The examples of README.md, of the manual and of the tree's own README, pasted into a shell on a terminal.
+
+# What is not pasted, by a word of the block, and why.
+PASTED_NOT='
+examples/quickstart.sh  installs packages
+meson setup             builds
+podman                  wants an image, and an administrator who chose a limit
+examples/               has a test of its own
+pmcfs /pmc              mounts: the test has mounted
+flamegraph.pl           is not of Debian'
+
+# blocks FILE: those that are to be pasted, a NUL after each.
+blocks() {
+    /usr/bin/python3 -I - "$1" "$PASTED_NOT" <<'P'
+import re, sys
+text = open(sys.argv[1]).read()
+if sys.argv[1].endswith(".8"):
+    text = text[text.index(".Sh EXAMPLES"):]
+    found = re.findall(r"^\.Bd -literal[^\n]*\n(.*?)^\.Ed", text, re.S | re.M)
+    found = [b.replace("\\e", "\\").replace("\\&", "").replace("\\(aq", "'").replace("\\-", "-") for b in found]
+elif sys.argv[1].endswith(".md"):
+    found = re.findall(r"^```sh\n(.*?)^```", text, re.S | re.M)
+else: # the tree's
+    found = re.findall(r"(?:^  \S[^\n]*\n)+", text[:text.index("\nFiles (")], re.M)
+without = [re.split(r"  +", line)[0] for line in sys.argv[2].splitlines() if line]
+kept = [b for b in found if not any(word in b for word in without)]
+assert len(kept) >= 4, found
+sys.stdout.write("".join(b + "\0" for b in kept))
+P
+}
+
+# paste_into SHELL BLOCK: what a terminal shows; every line is typed when the shell asks for it. A line that is to
+# print something does.
+paste_into() {
+    /usr/bin/python3 -I - "$1" "$2" <<'P'
+import os, pty, re, select, sys, time
+shell, block = sys.argv[1:]
+pid, fd = pty.fork()
+if not pid:
+    os.environ.update(PS1="@" + "@ ", PS2="", TERM="dumb", HOME="/nonexistent")
+    os.execvp(shell, [shell] + ["--norc", "--noprofile", "--noediting"] * (shell == "bash") + ["-i"])
+said = b""
+def until(prompts):
+    global said
+    end = time.time() + 40
+    while said.count(b"@@ ") < prompts:
+        if time.time() > end or not select.select([fd], [], [], 1)[0] and time.time() > end:
+            sys.exit("no prompt after: " + said.decode(errors="replace"))
+        try:
+            said += os.read(fd, 65536)
+        except OSError:
+            sys.exit("the shell has ended: " + said.decode(errors="replace"))
+until(1)
+for i, line in enumerate(block.strip().splitlines()):
+    os.write(fd, line.strip().encode() + b"\n")
+    until(i + 2)
+os.write(fd, b"exit\n")
+text = said.decode(errors="replace").replace("\r", "")
+for part in text.split("@@ ")[1:]:
+    line, *shown = part.split("\n")
+    if re.match("(cat|paste|grep|timeout|sort|perf|ls) ", line) and not "".join(shown).strip() and " > " not in line:
+        sys.exit("nothing was printed by '%s': %s" % (line, text))
+print(text)
+P
+}
+
+# pasted SHELL FILE: each block says something, and nothing of what shells and tools say when they fail.
+pasted() {
+    local block said
+    cat "$2" >/dev/null
+    while IFS= read -r -d '' block; do
+        block=${block//\/pmc/$M}
+        said=$(paste_into "$1" "$block") || die "$1, pasting '$block': $said"
+        if [[ $block == *pagefaults* ]]; then # what is refused there is to be
+            like "$said" 'EINVAL CS01 event: no event .pagefaults.'
+            said=${said//echo: /}
+            said=${said//write error: Invalid argument/}
+            said=${said//I\/O error/}
+        fi
+        unlike "$said" '(: (not found|No such|cannot|error)|I/O error|rror: |Terminated|Killed|Usage:|ermission denied)' \
+            "$1, pasting '$block'"
+        (($(grep -avc '@@ ' <<<"$said") > 0)) || die "$1, pasting '$block', said only: $said"
+        is "$(cd "$M" && echo *)" 'README admin counts events info instances metrics.prom' "left by '$block'"
+    done < <(blocks "$2")
+}
+
+t_readme_in_bash() {
+    mount_pmcfs
+    pasted bash "${TEST_FILE%/tests/*}/README.md"
+}
+
+t_readme_in_dash() {
+    mount_pmcfs
+    pasted dash "${TEST_FILE%/tests/*}/README.md"
+}
+
+t_manual_in_bash() {
+    mount_pmcfs
+    pasted bash "${TEST_FILE%/tests/*}/pmcfs.8"
+}
+
+t_manual_in_dash() {
+    mount_pmcfs
+    pasted dash "${TEST_FILE%/tests/*}/pmcfs.8"
+}
+
+t_page_of_the_tree_in_both() {
+    mount_pmcfs
+    sed "s#$M#/pmc#g" "$M/README" >page
+    pasted bash "$T/page"
+    pasted dash "$T/page"
+}
