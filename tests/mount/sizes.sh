@@ -8,7 +8,7 @@ as_read() {
     cat "$file" >"$T/text"
     (($(stat -c %s "$file") >= $(wc -c <"$T/text"))) || die "$file shows a size of $(stat -c %s "$file")"
     (($(stat -c %s "$file") % 4096 == 0)) || die "$file shows a size of $(stat -c %s "$file")"
-    for how in "busybox cat FILE" "cp FILE got" "busybox cp FILE got" "copyfile" "dd status=none bs=7 if=FILE" \
+    for how in "busybox cat FILE" "cp FILE got" "busybox cp FILE got" "copyfile" "dd status=none bs=700 if=FILE" \
         "tail -n 3 FILE" "tail -n +3 FILE" "tail -c 30 FILE" "busybox tail -n 3 FILE" "head -n -2 FILE" "tac FILE" \
         "wc -c FILE" "wc -l FILE" "busybox wc -c FILE" "grep -n e FILE" "sort FILE" "gawk {print\$1} FILE" "readlines"; do
         for of in "$T/text" "$file"; do
@@ -164,8 +164,8 @@ P
     # What may be written only does not say how long it is.
     mkdir "$M/w"
     chmod 300 "$M/w"
-    chown $ALICE "$M/w"
-    is "$(as $ALICE /usr/bin/python3 -c 'import os, sys
+    chown "$ALICE" "$M/w"
+    is "$(as "$ALICE" /usr/bin/python3 -c 'import os, sys
 print(os.lseek(os.open(sys.argv[1], os.O_WRONLY), 0, os.SEEK_END))' "$M/w/config")" 4096
 }
 
