@@ -16,7 +16,7 @@ blocks() {
 import re, sys
 text = open(sys.argv[1]).read()
 if sys.argv[1].endswith(".8"):
-    text = text[text.index(".Sh EXAMPLES"):]
+    text = re.split(r"^\.Ss Examples\n", text, flags=re.M)[1].split("\n.S")[0]
     found = re.findall(r"^\.Bd -literal[^\n]*\n(.*?)^\.Ed", text, re.S | re.M)
     found = [b.replace("\\e", "\\").replace("\\&", "").replace("\\(aq", "'").replace("\\-", "-") for b in found]
 elif sys.argv[1].endswith(".md"):

@@ -178,13 +178,13 @@ t_streams_are_copied_whole() {
     sleep 1
     ctl p stop
     kill $hot
-    eventually 10 'grep -q detach "$M/p/samples"'
+    eventually 10 "grep -q detach '$M/p/samples'"
     for file in samples samples.folded series; do
         as_read "$M/p/$file"
     done
-    cp "$M/p/samples.perf" cp
-    busybox cat "$M/p/samples.perf" >cat
-    cmp cp cat
+    cp "$M/p/samples.perf" "$T/copied"
+    busybox cat "$M/p/samples.perf" >"$T/read"
+    cmp "$T/copied" "$T/read"
     between "$(wc -c <"$M/p/samples")" 4097 100000000
     is "$(cat "$M/p/samples" "$M/p/samples" | wc -l)" "$(($(wc -l <"$M/p/samples") * 2))"
     like "$(perf report -i "$M/p/samples.perf" 2>&1 </dev/null)" "of event 'cpu-clock'"
