@@ -285,8 +285,12 @@ static int counts_here(void *arg, const char *name, struct err *err)
     unsigned n;
     int rc = here->backend->resolve(here->state, name, &event, err);
 
-    if (rc)
+    if (rc == 0 && here->backend->verify)
+        rc = here->backend->verify(here->state, &event, err);
+    if (rc) {
+        event_clear(&event);
         return rc;
+    }
     const struct class_info *class = &here->backend->classes(here->state, &n)[event.class_index];
     event_clear(&event);
     if (!class->hardware)

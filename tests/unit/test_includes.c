@@ -287,6 +287,7 @@ static const struct {
     {"foreign", 60},
     {"deaths", 60},
     {"poll", 60},
+    {"bound", 60},
     {"series", 60},
     {"logtext", 60},
     {"perfdata", 60},
