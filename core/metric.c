@@ -15,19 +15,15 @@ enum {
 
 #define RATIO(name, numerator, divisor, about)                                                     \
     {                                                                                              \
-        name, numerator, divisor, 1, "-", about, false                                             \
+        name, numerator, divisor, 1, "-", about                                                    \
     }
 #define MPKI(name, misses, about)                                                                  \
     {                                                                                              \
-        name, misses, "instructions", 1000, "1/1000-instructions", about, false                    \
-    }
-#define SLOTS(name, part, about)                                                                   \
-    {                                                                                              \
-        name, part, "slots", 1, "-", about, true                                                   \
+        name, misses, "instructions", 1000, "1/1000-instructions", about                           \
     }
 #define PER_SECOND(name, event, about)                                                             \
     {                                                                                              \
-        name, event, METRIC_ENABLED, 1e9, "1/s", about, false                                      \
+        name, event, METRIC_ENABLED, 1e9, "1/s", about                                             \
     }
 
 static const struct metric table[] = {
@@ -47,14 +43,9 @@ static const struct metric table[] = {
           "part of the cycles in which no instruction was issued"),
     RATIO("backend-stalls", "stalled-cycles-backend", "cycles",
           "part of the cycles in which nothing could be retired"),
-    SLOTS("retiring", "topdown-retiring", "part of the pipeline's slots that did useful work"),
-    SLOTS("bad-speculation", "topdown-bad-spec", "part of the slots lost to wrong predictions"),
-    SLOTS("frontend-bound", "topdown-fe-bound", "part of the slots for which nothing was fetched"),
-    SLOTS("backend-bound", "topdown-be-bound", "part of the slots that waited for resources"),
     {"ghz", "cycles:uk", "task-clock", 1, "GHz",
-     "cycles per nanosecond on the CPU; of whole CPUs, idle time included", false},
-    {"cpus-used", "task-clock", METRIC_ELAPSED, 1, "CPUs", "CPUs that were busy, on average",
-     false},
+     "cycles per nanosecond on the CPU; of whole CPUs, idle time included"},
+    {"cpus-used", "task-clock", METRIC_ELAPSED, 1, "CPUs", "CPUs that were busy, on average"},
     RATIO("user-share", "cycles:u", "cycles:uk", "part of the cycles in user mode"),
     PER_SECOND("faults-per-s", "page-faults", "page faults per second of enabled time"),
     PER_SECOND("switches-per-s", "context-switches", "context switches per second of enabled time"),
@@ -119,7 +110,7 @@ int metric_events(struct word word, int (*add)(void *arg, const char *name, stru
     if (!metric)
         return metric_unknown(name, err);
     for (int i = 0; rc == 0 && i < 2; i++) {
-        const char *operand = (i == 1) != metric->leader ? metric->divisor : metric->numerator;
+        const char *operand = i == 1 ? metric->divisor : metric->numerator;
         char text[2 * NAME_BYTES];
 
         if (is_time(operand))

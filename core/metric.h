@@ -14,7 +14,6 @@ struct metric {
     double scale;          /* of numerator / divisor */
     const char *unit;      /* "-": a plain ratio */
     const char *description;
-    bool leader; /* the divisor has to be the first of the set */
 };
 
 #define METRIC_CLASS   "metric"

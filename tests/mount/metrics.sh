@@ -23,7 +23,7 @@ t_a_metric_stands_for_the_set_that_it_needs() {
     like "$(cat "$M/a/error")" 'did you mean ipc'
     refused EINVAL CS01 "$M/a/event" metric/
     refused EINVAL CS03 "$M/a/event" metric/ghz:u # it says itself in which mode
-    refused EOPNOTSUPP P09 "$M/a/event" metric/retiring
+    refused EOPNOTSUPP P09 "$M/a/event" metric/frontend-stalls
     is "$(xargs <"$M/a/event")" 'instructions,usr cycles,usr cycles'
 }
 

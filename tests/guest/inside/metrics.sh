@@ -33,7 +33,6 @@ t_metrics_that_this_processor_has() {
     done
     pmc a
     refused EOPNOTSUPP "$M/a/event" metric/branch-mpki P09
-    refused EOPNOTSUPP "$M/a/event" metric/retiring P09
 }
 
 t_precise_samples_this_processor_has_not() {
