@@ -251,9 +251,6 @@ struct backend {
      * NULL: nobody else can. */
     uint64_t (*foreign)(struct backend_state *state, unsigned class_index, unsigned cpu,
                         uint64_t own);
-    /* Who these others may be, as far as it can be seen: a clause. names: processes by their names,
-     * for the superuser alone; slow. NULL: nobody else can. */
-    void (*holders)(struct backend_state *state, bool names, struct buf *out);
 
     /* Opened, complete, stopped. Errors: E44/X09 gone, E37 CPU, P09, P10, P13, P14, E05 (hardware
      * full). */

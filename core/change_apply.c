@@ -361,25 +361,10 @@ void change_apply(struct change *change)
         turn_back(change);
 }
 
-/* Only now it is known who asks, and nobody waits for the lock. */
-static void tell_holders(struct change *change)
-{
-    const struct engine *engine = change->engine;
-    struct err said = change->err;
-    struct buf who;
-
-    buf_init(&who, NULL, 0);
-    engine->backend->holders(engine->backend_state, change->superuser, &who);
-    err_set(&change->err, said.id, "%s; who it may be: %s", said.text, buf_text(&who));
-    buf_free(&who);
-}
-
 void change_clean(struct change *change)
 {
     struct engine *engine = change->engine;
 
-    if (change->rc && change->err.held && engine->backend->holders)
-        tell_holders(change);
     links_destroy(engine, change->dead);
     change->dead = NULL;
     recording_leave(change->recording, false); /* of a change that failed */

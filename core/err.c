@@ -67,7 +67,6 @@ int err_set(struct err *err, enum err_id id, const char *format, ...)
     if ((size_t)len >= sizeof(raw))
         len = sizeof(raw) - 1;
     err->id = id;
-    err->held = false;
     text_copy(err->text, sizeof(err->text), raw, (size_t)len);
     errno = saved;
     return -err_table[id].code;

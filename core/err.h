@@ -116,7 +116,6 @@ extern const struct err_row err_table[ERR_COUNT];
 
 struct err {
     enum err_id id; /* ERR_NONE: nothing has failed */
-    bool held;      /* because somebody else holds counters: backend.holders says who */
     char text[512]; /* the sentence: no newline, no final stop; other people's bytes escaped */
 };
 

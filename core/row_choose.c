@@ -240,18 +240,6 @@ static int claim_check_asked(const struct row_class *class, const struct claim *
     return 0;
 }
 
-static bool any_foreign(const struct rows *rows, const struct claim *claim, const struct cpus *cpus,
-                        uint64_t set)
-{
-    const struct row_class *class = &rows->classes[claim->class_index];
-
-    cpus = claim->system ? cpus : &rows->possible;
-    for (int c = cpus_next(cpus, 0); c >= 0; c = cpus_next(cpus, c + 1))
-        if (cpus_has(&rows->possible, (unsigned)c) && (class->slots[c].foreign & set) != 0)
-            return true;
-    return false;
-}
-
 /* Why nothing could be chosen. disabled: with disabled slots it could. */
 static int claim_refuse(const struct rows *rows, const struct claim *claim, const struct cpus *cpus,
                         const char *what, bool disabled, struct err *err)
@@ -273,8 +261,6 @@ static int claim_refuse(const struct rows *rows, const struct claim *claim, cons
         rc = err_set(err, E19, "no row left for \"%s\": it needs %u of class \"%s\", and %s", what,
                      claim_needed(claim), class->info->name,
                      set == 0 ? "none can count it" : buf_text(&buf));
-    if (err != NULL)
-        err->held = !disabled && any_foreign(rows, claim, cpus, set);
     buf_free(&buf);
     return rc;
 }

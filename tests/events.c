@@ -12,13 +12,10 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -579,72 +576,6 @@ static void tells_facts(void)
     buf_free(&text);
 }
 
-/* Another process with an event, and how it may be spoken of. */
-static void names_holders(void)
-{
-    struct perf_event_attr attr = {.size = sizeof(attr),
-                                   .type = PERF_TYPE_SOFTWARE,
-                                   .config = PERF_COUNT_SW_DUMMY,
-                                   .exclude_kernel = 1,
-                                   .exclude_hv = 1};
-    char name[40], ready;
-    struct buf text;
-    int to[2], from[2];
-
-    if (pipe(to) < 0 || pipe(from) < 0)
-        return;
-    pid_t child = fork();
-    if (child == 0) {
-        prctl(PR_SET_NAME, "a\nhold er");
-        ready = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0) >= 0 ? 'y' : 'n';
-        close(to[1]);
-        _exit(write(from[1], &ready, 1) != 1 || read(to[0], &ready, 1) != 0);
-    }
-    close(to[0]);
-    check(child > 0 && read(from[0], &ready, 1) == 1 && ready == 'y', "somebody has an event");
-    buf_init(&text, NULL, 0);
-    perf_backend.holders(state, true, &text);
-    snprintf(name, sizeof(name), "a?hold?er PID %d (1)", (int)child);
-    check(strstr(buf_text(&text), name) != NULL, "\"%s\" is named: %s", name, buf_text(&text));
-    snprintf(name, sizeof(name), "PID %d ", (int)getpid());
-    check(!strstr(buf_text(&text), name), "and nobody else");
-    buf_clear(&text);
-    perf_backend.holders(state, false, &text);
-    check(text.len > 0 && !strstr(buf_text(&text), "PID"), "others are not told: %s",
-          buf_text(&text));
-    buf_free(&text);
-    close(to[1]);
-    close(from[0]);
-    close(from[1]);
-    waitpid(child, NULL, 0);
-}
-
-/* Where there are no other processes: a process in namespaces of its own. */
-static void alone(void (*run)(void))
-{
-    int status = 1;
-
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        if (unshare(CLONE_NEWNS | CLONE_NEWPID) < 0)
-            _exit(1);
-        pid_t first = fork();
-        if (first == 0) {
-            if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-                mount("proc", "/proc", "proc", 0, NULL) < 0)
-                _exit(1);
-            failures = 0;
-            run();
-            fflush(stdout);
-            _exit(failures > 0);
-        }
-        _exit(first < 0 || waitpid(first, &status, 0) != first || status != 0);
-    }
-    check(child > 0 && waitpid(child, &status, 0) == child && status == 0,
-          "it could be looked at in namespaces of its own");
-}
-
 int main(void)
 {
     struct err err = {.id = ERR_NONE};
@@ -677,7 +608,6 @@ int main(void)
         if (have(bad[i].need))
             refused(&bad[i]);
     lists();
-    alone(names_holders);
     perf_backend.close(state);
     return failures > 0;
 }

@@ -112,7 +112,6 @@ const struct backend perf_backend = {
     .list = perf_list,
     .describe = perf_describe,
     .foreign = perf_foreign,
-    .holders = perf_holders,
     .attach = perf_attach,
     .start = perf_start,
     .stop = perf_stop,

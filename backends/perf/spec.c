@@ -440,10 +440,7 @@ static int say_refused(const struct pmu *pmu, const struct event *event, int rc,
     attr_of(event, &attr);
     why_refused(&said, &(struct why){.code = -rc, .attr = &attr, .event = event->resolved});
     /* What pmcfs itself may not do is, for who asks, not to be had on this machine. */
-    rc = err_set(err, said.id == P14 ? P09 : said.id, "%s", said.text);
-    if (err)
-        err->held = said.held;
-    return rc;
+    return err_set(err, said.id == P14 ? P09 : said.id, "%s", said.text);
 }
 
 static void find_rows(struct pmu *pmu, struct event *event)

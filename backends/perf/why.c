@@ -1,13 +1,11 @@
 /*
  * The table of reasons: the first row that fits gives the sentence. Holes in it: %e the event, %t
  * the target, %p the present value of perf_event_paranoid, %c the errno's name, %k the kernel's
- * release, %b what may forbid it (why_barriers). Who else uses the counters is added where it is
- * known who asks (perf_holders).
+ * release, %b what may forbid it (why_barriers).
  */
 #include "backends/perf/why.h"
 
 #include "backends/perf/breakpoint.h"
-#include "backends/perf/holders.h"
 
 #include "core/buf.h"
 
@@ -115,22 +113,6 @@ void why_users(struct buf *out)
         buf_str(out, "the kernel's NMI watchdog is one (kernel.nmi_watchdog is 1)");
     else
         buf_str(out, "another user of perf, a driver or a virtual machine");
-}
-
-void perf_holders(struct backend_state *state, bool names, struct buf *out)
-{
-    struct buf found;
-
-    (void)state;
-    why_users(out);
-    if (!names)
-        return;
-    buf_init(&found, NULL, 0);
-    if (holders_print(&found) > 0)
-        buf_printf(out, "; processes with perf events open: %s", buf_text(&found));
-    else
-        buf_str(out, "; no process that pmcfs can see has perf events open");
-    buf_free(&found);
 }
 
 static bool is_any(const struct why *why)
@@ -344,7 +326,7 @@ static const struct why_row {
     {ENOSPC, is_breakpoint, E05, "all breakpoint registers of %t are in use"},
     {ENOSPC, is_check, E19, "no counter is left for \"%e\""},
     {ENOSPC, is_any, E05, "no counter is left for \"%e\" on %t"},
-    {EBUSY, is_check, P09, "another user holds the PMU of \"%e\""},
+    {EBUSY, is_check, P09, "another user of perf, a driver or the kernel holds the PMU of \"%e\""},
     {EBUSY, is_any, E05, "another user holds the PMU of \"%e\" exclusively"},
     {EMFILE, is_any, P10,
      "no descriptor was left while opening \"%e\": raise LimitNOFILE of pmcfs"},
@@ -424,8 +406,6 @@ int why_refused(struct err *err, const struct why *why)
     buf_init(&text, storage, sizeof storage);
     why_print(&text, row->sentence, why);
     rc = err_set(err, row->id, "%s", buf_text(&text));
-    if (err)
-        err->held = why->code == EBUSY;
     buf_free(&text);
     return rc;
 }

@@ -29,8 +29,6 @@ int why_refused(struct err *err, const struct why *why);
 void why_barriers(struct buf *out);
 /* Who else uses the counters, as far as it can be seen: "the kernel's NMI watchdog …". A clause. */
 void why_users(struct buf *out);
-/* For backend.holders. */
-void perf_holders(struct backend_state *state, bool names, struct buf *out);
 /* none, integrity or confidentiality; "" when it cannot be seen. */
 const char *why_lockdown(char text[LOCKDOWN_BYTES]);
 /* /proc/sys/kernel/perf_event_paranoid; 2 when it cannot be read. */

@@ -56,19 +56,6 @@ t_the_start_disturbs_nobody_who_holds_everything() {
     accepted "$M/s/event" 'cycles:u instructions:u'
 }
 
-t_who_it_is_is_told_to_the_superuser_alone() {
-    run h hold cpu 1
-    tell h take 7
-    mount_pmcfs
-    pmc a
-    refused EINVAL "$M/a/event" instructions:u \
-        "E19 event: no row left .*foreign on cpu1.*; who it may be: another user of perf.* hold PID $PID_h \(7\)"
-    USER=$ALICE
-    as $ALICE mkdir "$M/b"
-    refused EINVAL "$M/b/event" instructions:u 'E19 event: .*; who it may be: another user of perf'
-    ! grep -E 'PID|hold ' "$M/b/error" || die "alice is told"
-}
-
 t_its_slots_are_foreign() {
     mount_pmcfs
     is "$(rows state 1 | sort | uniq -c | xargs)" '7 enabled'
