@@ -250,7 +250,6 @@ static bool is_core_name(struct word name)
 static int unknown_pmu(struct spec *spec, struct word name, struct word text, struct err *err)
 {
     struct pmus *pmus = spec->state->pmus;
-    const char *provider = reference_pmu(name);
     char typed[SPELLING_MAX];
     struct near near;
     int len = snprintf(typed, sizeof(typed), "%.*s:x", (int)name.len, name.p);
@@ -262,12 +261,12 @@ static int unknown_pmu(struct spec *spec, struct word name, struct word text, st
         if (pmus->list[i].kind != PMU_REFUSED)
             near_offer(&near, pmus->list[i].name);
     near_offer(&near, "generic");
-    if (provider && near.n == 0)
+    if (near.n == 0 && reference_has_pmu(name))
         return err_set(err, P09,
                        "\"" WORD_FMT
                        "\" cannot be counted here: this machine has no PMU \"" WORD_FMT
-                       "\"; it belongs to %s (pmcfs looks for PMUs as it starts)",
-                       WORD_ARG(text), WORD_ARG(name), provider);
+                       "\": other machines have it, or a kernel module that is not loaded",
+                       WORD_ARG(text), WORD_ARG(name));
     if (generic_find(name))
         return err_set(err, CS01,
                        "\"" WORD_FMT "\" is an event and no PMU: behind it stands ':', as in %s:u",

@@ -329,7 +329,7 @@ t_a_pmu_of_other_machines_is_said_to_be_absent() {
     for pmu in amd_l3 arm_cmn_0 nvidia_scf_pmu_0; do
         [[ ! -e /sys/bus/event_source/devices/$pmu ]] || continue
         refused EOPNOTSUPP P09 "$M/a/event" "$pmu/event=1/"
-        like "$(cat "$M/a/error")" "no PMU \"$pmu\"; it belongs to "
+        like "$(cat "$M/a/error")" "no PMU \"$pmu\": other machines have it"
     done
 }
 
