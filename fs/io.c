@@ -280,14 +280,16 @@ static bool end_may_be_read(const struct request *rq)
 static int end_run(struct request *rq)
 {
     const struct file_row *row = rq->node.row;
+    int rc;
 
     rq->slice = "";
     if (row->stream)
         return -ESPIPE; /* it has none: tail(1) then reads it from its start */
     if (!row->bound || !end_may_be_read(rq))
         return CALL_DONE;
-    if (!request_remembers(rq))
-        return err_set(&rq->call.err, E32, "no memory");
+    rc = request_remembers(rq);
+    if (rc < 0)
+        return rc;
     if (rq->handle->has_text && !rq->handle->written)
         return CALL_DONE;
     rq->slice = NULL;

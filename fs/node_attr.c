@@ -72,6 +72,12 @@ static off_t text_size(struct fs *fs, const struct node *node, struct pmc *pmc,
     return size;
 }
 
+static void attr_size(struct stat *attr, off_t size)
+{
+    attr->st_size = size;
+    attr->st_blksize = (blksize_t)size;
+}
+
 /* A PMC's files have its directory's r and w bits where there is something to read and write. */
 static int pmc_node_attr(struct fs *fs, const struct node *node, struct stat *attr)
 {
@@ -91,7 +97,7 @@ static int pmc_node_attr(struct fs *fs, const struct node *node, struct stat *at
     } else {
         attr->st_mode = S_IFREG | (row->show || row->stream ? of.mode & 0444 : 0) |
                         (row->store ? of.mode & 0222 : 0);
-        attr->st_size = attr->st_blksize = text_size(fs, node, pmc, NULL);
+        attr_size(attr, text_size(fs, node, pmc, NULL));
     }
     if (fs->readers != (gid_t)-1)
         readers_attr(fs, row, of.mode, attr);
@@ -157,7 +163,7 @@ int node_attr(struct fs *fs, const struct node *node, struct stat *attr)
     if (row->is)
         attr->st_nlink = dir_links(fs, node, of.pmcs);
     else
-        attr->st_size = attr->st_blksize = text_size(fs, node, NULL, instance);
+        attr_size(attr, text_size(fs, node, NULL, instance));
     if (row->is == DIR_ROOT)
         attr->st_mode = S_IFDIR | (mode_t)tunable_u64(tunables, TUNABLE_ROOTMODE);
     attr_times(attr, row->flags & FILE_FRESH ? fs->metrics_opened_ns : fs->started_ns);

@@ -62,7 +62,7 @@ static void give_one(struct pool *pool, uid_t uid, bool hurried)
     struct request *rq = calloc(1, sizeof *rq);
 
     rq->req = (fuse_req_t)rq; /* somebody's: not NULL */
-    rq->call.uid = uid;
+    rq->call.uid = rq->call.payer = uid;
     rq->hurried = hurried;
     if (!pool_give(pool, rq))
         abort();

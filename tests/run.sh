@@ -221,6 +221,7 @@ copy_programs() {
     for program in io target hot hang uring; do
         cp "$builds/plain/tests/$program" "$WORK/bin/" || return
     done
+    cp "$builds/plain/examples/pmc-names/pmc-names" "$WORK/bin/"
     for variant in plain asan tsan; do
         [ -e "$builds/$variant/pmcfs" ] || continue
         cp "$builds/$variant/pmcfs" "$WORK/bin/pmcfs-$variant"

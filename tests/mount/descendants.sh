@@ -20,11 +20,12 @@ else:
     open('$T/chained', 'w').close()
 time.sleep(600)" &
     CHAIN=$!
+    # shellcheck disable=SC2016 # it is looked for each time
     eventually 60 '[[ -e $T/chained ]]'
 }
 
 t_those_that_may_not_be_observed_are_counted_too() {
-    mount_pmcfs -o max_covered_per_pmc=100
+    mount_pmcfs -o max_covered_per_pmc=100,attach_ms=60000
     alices a event=page-faults descendants=on
     chain 90 0
     is "$(result_as "$ALICE" write "$M/a/target" "$CHAIN")" ok
@@ -38,7 +39,7 @@ t_those_that_may_not_be_observed_are_counted_too() {
 }
 
 t_a_long_chain_is_covered_to_its_end() {
-    mount_pmcfs
+    mount_pmcfs -o attach_ms=60000
     alices a event=page-faults descendants=on
     chain 250 1
     is "$(result_as "$ALICE" write "$M/a/target" "$CHAIN")" ok

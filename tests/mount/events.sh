@@ -27,7 +27,7 @@ t_an_unknown_name_is_refused_with_near_misses() {
 t_an_unknown_qualifier_is_refused() {
     mount_pmcfs
     pmc a
-    refused EINVAL CS03 "$M/a/event" page-faults,frobnicate
+    refused EINVAL CS01 "$M/a/event" page-faults,frobnicate
     refused EINVAL CS03 "$M/a/event" page-faults:zz
     refused EOPNOTSUPP E35 "$M/a/event" task-clock,cmask=2
 }

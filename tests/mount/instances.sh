@@ -50,7 +50,7 @@ t_mkdir_makes_a_subtree_and_what_is_set_for_it() {
     is "$(stat_value instances)" 1
     mkdir "$M/instances/one/a"
     is "$(list "$M/instances/one/a")" \
-        'config count ctl detail error event mode samples samples.folded samples.perf series status target'
+        'config count ctl detail error event metrics mode samples samples.folded samples.perf series status target'
     is "$(stat -c %h "$M/instances/one")" 5
 }
 

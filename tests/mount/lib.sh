@@ -195,7 +195,7 @@ talker_start() {
     read -r -t 10 -u "$out" GREETING || die "$1 did not start"
 }
 
-names_program() {
+names_program() { # with sanitizers, where the daemon has them
     echo "$HELPERS/pmc-names-$VARIANT"
 }
 

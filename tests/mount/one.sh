@@ -3,7 +3,7 @@
 # PID namespace (run.sh sees to it), so nothing survives it. Exit status 0 passed, 77 skipped, else failed.
 # Environment: BIN, HELPERS, VARIANT, LIMIT (seconds).
 set -uo pipefail
-export LC_ALL=C
+export LC_ALL=C PATH=$PATH:$HELPERS
 TEST_FILE=$1 FUNCTION=$2 T=$3
 chmod 755 "$T"
 cd "$T" || exit 1
