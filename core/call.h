@@ -116,7 +116,6 @@ struct effect {
 enum statistic {
     STAT_REQUESTS,
     STAT_PARKED,
-    STAT_HELD_BACK,
     STAT_OPEN_FILES,
     STAT_WORKS,
     STAT_RELOADS,

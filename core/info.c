@@ -235,8 +235,8 @@ static int show_stats_inside(struct call *call)
 int show_info_stats(struct call *call)
 {
     static const char *const names[STAT_COUNT] = {
-        [STAT_REQUESTS] = "requests",     [STAT_PARKED] = "parked", [STAT_HELD_BACK] = "held_back",
-        [STAT_OPEN_FILES] = "open_files", [STAT_WORKS] = "works",   [STAT_RELOADS] = "reloads",
+        [STAT_REQUESTS] = "requests", [STAT_PARKED] = "parked",   [STAT_OPEN_FILES] = "open_files",
+        [STAT_WORKS] = "works",       [STAT_RELOADS] = "reloads",
     };
     struct engine *engine = call->engine;
     struct buf *out = call->out;

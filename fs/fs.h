@@ -7,7 +7,6 @@
 #include "core/engine.h"
 #include "fs/handle.h"
 #include "fs/park.h"
-#include "fs/share.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,7 +33,6 @@ struct fs {
     struct request *slow; /* with a work in the pool: they hear of interrupts */
     struct handles handles;
     struct park park;
-    struct share share;
     uint64_t armed_ns; /* when main wakes by itself */
     uint64_t trim_ns;  /* when it gives free memory back; UINT64_MAX: nothing has changed since */
     bool attributes_stale; /* main tells the kernel to ask again for all attributes */

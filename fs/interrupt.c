@@ -34,8 +34,6 @@ static void request_interrupted(fuse_req_t req, void *data)
         return;
     fs_lock(fs);
     rq = park_take(&fs->park, req);
-    if (!rq)
-        rq = share_take(&fs->share, req);
     if (rq)
         request_end(rq, -EINTR);
     else

@@ -1,13 +1,13 @@
 /*
- * Requests that can take long hear of interrupts: those that are parked or held end at once, those
- * with a slow work are told, and may look (call.interrupted).
+ * Requests that can take long hear of interrupts: those that are parked end at once, those with a
+ * slow work are told, and may look (call.interrupted).
  */
 #pragma once
 
 struct request;
 
-/* Before the first time it is parked, held for long or given to the pool. Without the lock: libfuse
- * may call back at once, holding its own. */
+/* Before the first time it is parked or given to the pool. Without the lock: libfuse may call back
+ * at once, holding its own. */
 void interrupt_hear(struct request *rq);
 /* The same with the lock, which it lets go of meanwhile. */
 void interrupt_hear_between(struct request *rq);

@@ -258,7 +258,6 @@ void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
     rq->call.room = size;
     rq->counted = true;
     rq->is_quiet = true;
-    rq->patient = true;
     rq->gone_ok = rq->node.row->stream != NULL;
     rq->run = read_run;
     rq->done = read_done;
@@ -451,7 +450,6 @@ void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
     rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
     rq->call.append = (fi->flags & O_APPEND) != 0;
     rq->counted = true;
-    rq->patient = true;
     rq->is_command = true;
     rq->run = write_run;
     rq->done = write_done;

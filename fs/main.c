@@ -300,7 +300,6 @@ static void fs_free(struct fs *fs)
     engine_close(fs);
     notifier_free(fs->notifier);
     park_free(&fs->park);
-    share_free(&fs->share);
     loop_free(fs->loop);
     if (fs->session)
         fuse_session_destroy(fs->session);
@@ -341,7 +340,6 @@ static bool fs_init(struct fs *fs)
     pthread_mutex_init(&fs->lock, NULL);
     pthread_cond_init(&fs->changed, NULL);
     park_init(&fs->park, fs);
-    share_init(&fs->share, fs);
     fs->loop = loop_new();
     if (fs->loop)
         loop_bind(fs->loop, fs);

@@ -167,7 +167,6 @@ void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     if ((fi->flags & O_ACCMODE) != O_RDONLY && rq->fs->host->opener)
         rq->fs->host->opener(rq->fs->host_state, rq->call.tid, rq->rights);
     rq->gone_ok = true;
-    rq->patient = true;
     rq->run = open_run;
     rq->reply = open_reply;
     request_dispatch(rq);
@@ -190,7 +189,6 @@ void io_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         return;
     rq->fh = fi->fh;
     rq->gone_ok = true;
-    rq->nobodys = true;
     rq->run = release_run;
     request_dispatch(rq);
 }
@@ -247,7 +245,6 @@ void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
     rq->fh = fi->fh;
     rq->poll = poll;
     rq->gone_ok = true;
-    rq->patient = true;
     rq->run = poll_run;
     rq->reply = poll_reply;
     request_dispatch(rq);

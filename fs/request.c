@@ -4,7 +4,6 @@
  */
 #include "fs/request.h"
 
-#include "core/spent.h"
 #include "fs/interrupt.h"
 #include "fs/loop.h"
 #include "fs/notify.h"
@@ -13,10 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define TRIM_AFTER_NS 1000000000
-#define SERVE_NS      5000000 /* so long who was held is served; then main looks at the rest */
 
 static __thread struct request *spare;
 static __thread bool serves; /* requests that were woken: a slow work of theirs is for others */
@@ -96,8 +93,7 @@ static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 
 uint64_t fs_deadline(const struct fs *fs)
 {
-    return earlier(earlier(engine_deadline(fs->engine), fs->park.deadline_ns),
-                   earlier(fs->share.deadline_ns, fs->trim_ns));
+    return earlier(earlier(engine_deadline(fs->engine), fs->park.deadline_ns), fs->trim_ns);
 }
 
 /* serving: this thread calls fs_run_ready() at once, so that nobody has to be woken for that. */
@@ -230,24 +226,13 @@ static void work_count(struct fs *fs)
     engine_stat_add(fs->engine, STAT_WORKS, 1);
 }
 
-/* With what was done for it elsewhere. */
-static uint64_t thread_ns(void)
-{
-    struct timespec used;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec + spent_ns();
-}
-
 /* Without the lock. Runs the work where we are; returns with the lock and the work's answer. */
 static int work_run(struct request *rq)
 {
     struct fs *fs = rq->fs;
     struct work *work = rq->call.work;
-    uint64_t began_ns = thread_ns();
 
     work->run(work);
-    rq->worked_ns += thread_ns() - began_ns;
     pthread_mutex_lock(&fs->lock); /* also while a reload waits for this very work */
     if (--fs->works == 0)
         pthread_cond_broadcast(&fs->changed);
@@ -279,8 +264,6 @@ static struct request *request_finish(struct request *rq, int rc)
     }
     if (fs->trim_ns == UINT64_MAX && (rq->counted ? !rq->is_quiet : !rq->req))
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
-    if (rq->req)
-        share_charge(&fs->share, rq, now_of(fs));
     park_leave(&fs->park, rq);
     handle = rq->handle;
     last = handle_unref(handle);
@@ -321,7 +304,6 @@ static void request_settle(struct request *rq, int rc)
             if (rc != CALL_WAIT)
                 continue;
             if (rq->hears_interrupt) {
-                share_charge(&fs->share, rq, now_of(fs));
                 park_add(&fs->park, rq);
                 drain(fs, serves || pool_is_here());
                 fs_unlock(fs);
@@ -341,71 +323,16 @@ static void request_settle(struct request *rq, int rc)
     }
 }
 
-/* Is it to be held? With the lock, which it may let go of for a moment. */
-static bool request_owes(struct request *rq)
-{
-    struct share *share = &rq->fs->share;
-    bool owes = share_owes(share, rq, now_of(rq->fs));
-
-    if (!owes || rq->hears_interrupt || !share_is_long(rq))
-        return owes;
-    interrupt_hear_between(rq);
-    return share_owes(share, rq, now_of(rq->fs));
-}
-
-/* CALL_WAIT, or what a request that is to be held is told instead. With the lock. */
-static int request_may_be_held(struct request *rq)
-{
-    if (!share_is_long(rq))
-        return CALL_WAIT;
-    return fuse_req_interrupted(rq->req) ? -EINTR : park_admit(&rq->fs->park, rq);
-}
-
-/* Entered with the lock, leaves without. */
-static void request_start(struct request *rq)
-{
-    struct fs *fs = rq->fs;
-    int rc;
-
-    if (!request_owes(rq)) {
-        request_settle(rq, request_run(rq));
-        return;
-    }
-    request_refresh(rq);
-    rc = request_may_be_held(rq);
-    if (rc != CALL_WAIT) {
-        request_settle(rq, rc);
-        return;
-    }
-    share_hold(&fs->share, rq, rq->call.now_ns);
-    drain(fs, false);
-    fs_unlock(fs);
-}
-
 void request_dispatch(struct request *rq)
 {
     fs_lock(rq->fs);
-    request_start(rq);
+    request_settle(rq, request_run(rq));
 }
 
 /*
- * One whose moment had come by then. Here and below not fs_lock(): a reload waits for works, and
- * they perhaps for this thread of the pool. Main goes on with what is ready when it is over.
+ * Here and below not fs_lock(): a reload waits for works, and they perhaps for this thread of the
+ * pool. Main goes on with what is ready when it is over.
  */
-static bool held_run(struct fs *fs, uint64_t then_ns)
-{
-    struct request *rq = NULL;
-
-    pthread_mutex_lock(&fs->lock);
-    if (!fs->reloading)
-        rq = share_next(&fs->share, fs->stopping ? UINT64_MAX : then_ns);
-    if (rq)
-        request_settle(rq, request_run(rq));
-    else
-        fs_unlock(fs);
-    return rq != NULL;
-}
-
 static bool woken_run(struct fs *fs)
 {
     struct request *rq = NULL;
@@ -414,24 +341,17 @@ static bool woken_run(struct fs *fs)
     if (!fs->reloading)
         rq = park_next(&fs->park);
     if (rq)
-        request_start(rq);
+        request_settle(rq, request_run(rq));
     else
         fs_unlock(fs);
     return rq != NULL;
 }
 
-/* In turn; and whoever keeps asking keeps nobody here: what is left is due, so that main, which
- * does not sleep then, comes back to it. */
 void fs_run_ready(struct fs *fs)
 {
-    const uint64_t begun_ns = now_of(fs);
-    bool any;
-
     serves = true;
-    do {
-        any = (fs->stopping || now_of(fs) < begun_ns + SERVE_NS) && held_run(fs, begun_ns);
-        any |= woken_run(fs);
-    } while (any);
+    while (woken_run(fs))
+        ;
     serves = false;
 }
 

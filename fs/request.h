@@ -25,11 +25,9 @@ struct request {
     bool gone_ok;                              /* run also when what it is of is gone */
     bool gone;       /* its PMC was released, or its instance; looked at before each run */
     bool counted;    /* an operation of the user's: statistics and last error */
-    bool patient;    /* may be held back: nobody else waits for it, not in the kernel either */
     bool hurried;    /* others wait for it in the kernel: for the lock of its directory */
     bool is_command; /* a write */
     bool is_quiet;   /* reads and attributes: failures are not recorded, but for EIO */
-    bool nobodys;    /* the kernel's: it does not say for which user */
     struct handle *handle; /* a reference, or NULL */
     struct rights *rights; /* captured for this request alone; owned */
     struct call call;
@@ -54,9 +52,7 @@ struct request {
     char label[32];
 
     /* the life of the request */
-    bool ran;                            /* once at least */
-    uint64_t worked_ns;                  /* CPU time of its works */
-    uint64_t held_until_ns, reserved_ns; /* see share.c */
+    bool ran; /* once at least */
     bool hears_interrupt;
     bool charged;                           /* counted among the waiting requests of … */
     uid_t payer;                            /* … this user */
@@ -64,7 +60,7 @@ struct request {
     gid_t group;                            /* … or this one */
     atomic_bool interrupted;                /* set only while listed in fs->slow */
     struct request *slow_next, **slow_link; /* in fs->slow; slow_link NULL: not */
-    struct request *next, **link;           /* parked, ready, held, or in the pool's queue */
+    struct request *next, **link;           /* parked, ready, or in the pool's queue */
     struct buf out;
     char storage[4096]; /* first block of out; not zeroed */
 };
@@ -87,9 +83,9 @@ void request_dispatch(struct request *rq);
 int request_remembers(struct request *rq);
 /* In the pool: run the work of rq without the lock and go on; then serve whom that woke. */
 void request_work(struct request *rq);
-/* Without the lock: go on with requests that were parked and woken, or held long enough. */
+/* Without the lock: go on with requests that were parked and woken. */
 void fs_run_ready(struct fs *fs);
-/* One that was parked or held, taken off (with the lock; returns without): ends it with rc. */
+/* One that was parked, taken off (with the lock; returns without): ends it with rc. */
 void request_end(struct request *rq, int rc);
 
 /* Waits while a reload is under way. */

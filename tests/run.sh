@@ -121,7 +121,7 @@ list_mount_tests() {
 list_programs() {
     echo "sources/scripts|wide|command_test sources/scripts 300 sh $self --call check_scripts"
     echo "sources/manual|wide|command_test sources/manual 60 sh tests/manual.sh $WORK/bin/pmcfs-plain"
-    for program in attach record unit host events machines pool share; do
+    for program in attach record unit host events machines pool; do
         echo "asan/$program|wide|command_test asan/$program 600 $builds/asan/tests/$program"
     done
     [ "$QUICK" ] || for program in fuzz_cpus fuzz_scan fuzz_record fuzz_config fuzz_state; do
@@ -129,7 +129,7 @@ list_programs() {
     done
     [ "$QUICK" ] || {
         echo "tsan/unit|wide|command_test tsan/unit 300 $builds/tsan/tests/unit $tsan_suites"
-        for program in pool share machines; do
+        for program in pool machines; do
             echo "tsan/$program|wide|command_test tsan/$program 300 $builds/tsan/tests/$program"
         done
     }
