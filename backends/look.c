@@ -5,8 +5,6 @@
  */
 #include "backends/look.h"
 
-#include "core/spent.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -88,7 +86,6 @@ bool look_collect(pid_t pid, int pidfd, int *status)
 {
     struct pollfd wait = {.fd = pidfd, .events = POLLIN};
     unsigned waited = 0;
-    struct rusage usage;
 
     for (unsigned i = 0; i < LOOKS_MAX && waited < LOOKS && poll(&wait, 1, LOOK_MS / LOOKS) == 0;
          i++)
@@ -98,8 +95,7 @@ bool look_collect(pid_t pid, int pidfd, int *status)
         kill(pid, SIGKILL);
     close(pidfd);
     *status = SIGKILL;
-    if (wait4(pid, status, __WALL, &usage) == pid)
-        spent_add(&usage);
+    waitpid(pid, status, __WALL);
     return ended;
 }
 

@@ -198,7 +198,6 @@ static const struct {
     int level;
 } levels[] = {
     {"utf8", 0},
-    {"spent", 0},
     {"err", 1},
     {"buf", 2},
     {"scan", 3},
