@@ -8,17 +8,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/*
- * Timed waits of one user end no faster than one in PACE_NS, but for a few that may come at once: a
- * line each millisecond of every PMC would take a CPU, and everybody else's requests queue up
- * behind them.
- */
-enum {
-    PACE_NS = 200000,
-    PACE_AT_ONCE = 8,
-    PACE_AHEAD_NS = 250000000 /* nobody is put off for longer */
-};
-
 static unsigned bucket_of(uint64_t id)
 {
     return (unsigned)(id % PARK_BUCKETS);
@@ -38,37 +27,33 @@ void park_free(struct park *park)
     free(park->users);
 }
 
-/* One that has nothing waits for nothing, and its last moments are past. */
-static bool user_is_free(const struct park_user *user, uint64_t now_ns)
+/* An entry of which nothing waits serves another user. */
+static struct park_user *user_of(struct park *park, uid_t uid)
 {
-    return user->waiting == 0 && user->paced_ns <= now_ns;
-}
+    struct park_user *user = NULL, *users;
 
-static struct park_user *user_of(struct park *park, uid_t uid, uint64_t now_ns)
-{
-    struct park_user *users;
-
-    for (size_t i = 0; i < park->n_users; i++)
+    for (size_t i = 0; i < park->n_users; i++) {
         if (park->users[i].uid == uid)
             return &park->users[i];
-    for (size_t i = 0; i < park->n_users; i++)
-        if (user_is_free(&park->users[i], now_ns)) {
-            park->users[i].uid = uid;
-            return &park->users[i];
-        }
-    users = reallocarray(park->users, park->n_users + 1, sizeof *users);
-    if (!users)
-        return NULL;
-    park->users = users;
-    users[park->n_users] = (struct park_user){.uid = uid};
-    return &users[park->n_users++];
+        if (park->users[i].waiting == 0)
+            user = &park->users[i];
+    }
+    if (!user) {
+        users = reallocarray(park->users, park->n_users + 1, sizeof *users);
+        if (!users)
+            return NULL;
+        park->users = users;
+        user = &users[park->n_users++];
+    }
+    *user = (struct park_user){.uid = uid};
+    return user;
 }
 
 /* Counts one more that waits among its user's. */
 static int user_charge(struct park *park, struct request *rq)
 {
     uint64_t limit = tunable_u64(engine_tunables(park->fs->engine), TUNABLE_MAX_WAITING_PER_USER);
-    struct park_user *user = user_of(park, rq->call.payer, rq->call.now_ns);
+    struct park_user *user = user_of(park, rq->call.payer);
 
     if (!user)
         return err_set(&rq->call.err, E32, "no memory");
@@ -84,23 +69,7 @@ static int user_charge(struct park *park, struct request *rq)
 /* Of somebody who was charged, so that the entry is there. */
 static void user_discharge(struct park *park, uid_t uid)
 {
-    user_of(park, uid, 0)->waiting--;
-}
-
-/* When a wait until this moment (0: none) really ends. */
-static uint64_t user_pace(struct park *park, const struct request *rq)
-{
-    uint64_t until_ns = rq->call.wait_until_ns, moment_ns;
-    struct park_user *user = user_of(park, rq->call.payer, rq->call.now_ns);
-
-    if (!until_ns || !user)
-        return until_ns;
-    if (user->paced_ns < rq->call.now_ns)
-        user->paced_ns = rq->call.now_ns;
-    if (user->paced_ns < rq->call.now_ns + PACE_AHEAD_NS)
-        user->paced_ns += PACE_NS;
-    moment_ns = user->paced_ns - PACE_AT_ONCE * PACE_NS;
-    return until_ns > moment_ns ? until_ns : moment_ns;
+    user_of(park, uid)->waiting--;
 }
 
 int park_admit(struct park *park, struct request *rq)
@@ -130,7 +99,6 @@ void park_add(struct park *park, struct request *rq)
     if (rq->next)
         rq->next->link = &rq->next;
     *head = rq;
-    rq->call.wait_until_ns = user_pace(park, rq);
     if (rq->call.wait_until_ns && rq->call.wait_until_ns < park->deadline_ns)
         park->deadline_ns = rq->call.wait_until_ns;
     engine_stat_add(park->fs->engine, STAT_PARKED, 1);
@@ -272,7 +240,7 @@ int poll_add(struct park *park, struct handle *handle, struct request *rq)
     if (handle->poll)
         fuse_pollhandle_destroy(handle->poll);
     handle->poll = rq->poll;
-    handle->due_ns = user_pace(park, rq);
+    handle->due_ns = rq->call.wait_until_ns;
     if (handle->due_ns)
         park->deadline_ns = earlier(park->deadline_ns, handle->due_ns);
     if (handle->poll_link)

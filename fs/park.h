@@ -25,8 +25,7 @@ struct park {
     uint64_t deadline_ns;                  /* no request's and no poller's moment is earlier */
     struct park_user {
         uid_t uid;
-        uint64_t waiting;  /* requests and pollers */
-        uint64_t paced_ns; /* the moment that its next timed wait is given, if it is not past */
+        uint64_t waiting; /* requests and pollers */
     } * users;
     size_t n_users;
 };
@@ -38,10 +37,7 @@ void park_free(struct park *park); /* asserts that nobody waits */
 int park_admit(struct park *park, struct request *rq);
 /* Takes it from the count again; once, before the reply. */
 void park_leave(struct park *park, struct request *rq);
-/*
- * Until call.wait_for is woken or call.wait_until_ns has come, which is moved when moments of the
- * same user come too close together.
- */
+/* Until call.wait_for is woken or call.wait_until_ns (0: never) has come. */
 void park_add(struct park *park, struct request *rq);
 /* Takes the request of req off, if it is parked or ready; NULL: it is not. */
 struct request *park_take(struct park *park, fuse_req_t req);
