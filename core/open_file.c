@@ -99,6 +99,10 @@ void open_file_forget(struct engine *engine, struct open_file *open)
 {
     if (!open->payer)
         return;
+    account_add(open->account, -(int64_t)open->charged);
+    account_end(open->account);
+    open->account = NULL;
+    open->charged = 0;
     open->payer->opens--;
     if (has_fd(open->rights)) {
         engine->fds_used--;

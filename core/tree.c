@@ -172,9 +172,6 @@ void open_file_clear(struct open_file *open)
     free(open->swap);
     free(open->series);
     log_reader_free(open->reader);
-    if (open->account)
-        account_add(open->account, -(int64_t)open->charged);
-    account_end(open->account);
     *open = (struct open_file){.refused = false};
 }
 

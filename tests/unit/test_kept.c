@@ -77,6 +77,19 @@ TEST(an_open_file_is_charged_until_it_is_closed)
     ck_assert_uint_eq(charged(7), 0);
 }
 
+/* What is left of it is freed without the lock, perhaps after the engine and its users. */
+TEST(nothing_is_charged_for_a_released_file_that_is_freed_later)
+{
+    struct open_file file;
+
+    ck_assert_int_eq(opened(&file, 3), 0);
+    ck_assert_int_eq(keep(&file, 5000), 0);
+    engine_release(fx.engine, &file);
+    ck_assert_ptr_null(user_find(fx.engine, 7));
+    engine_reload();
+    open_file_clear(&file);
+}
+
 TEST(the_groups_of_an_opener_are_charged)
 {
     struct open_file file, other;

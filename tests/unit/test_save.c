@@ -252,7 +252,7 @@ TEST(a_descriptor_remembers)
     ck_assert_uint_eq(again.seen_resets, 7);
     ck_assert_str_eq(read_open(&again, "a", "count"), "0\n0\n");
     ck_assert_str_eq(read_open(&again, "a", "count"), "1\n2\n");
-    open_file_clear(&again);
+    file_close(&again);
     ck_true(!open_file_scan(&again, "0 0 0 1 2 3 -", fx.engine));
     open_file_clear(&again);
     buf_free(&one);
