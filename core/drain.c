@@ -38,7 +38,7 @@ void drain_tick(struct engine *engine, uint64_t now_ns)
 
 struct drain {
     struct work work;
-    struct user *user; /* whose they are (a reference); NULL: nobody's */
+    struct user *user; /* whose they are (a reference) */
     unsigned n;
     struct drained {
         struct pmc *pmc;             /* a reference */
@@ -74,22 +74,20 @@ static int drain_finish(struct call *call, struct work *work)
             pmc_wake(pmc);
         pmc_unref(pmc);
     }
-    if (drain->user)
-        drain->user->draining = false;
+    drain->user->draining = false;
     user_unref(call->engine, drain->user);
     free(drain);
     return CALL_DONE;
 }
 
-/* The first one says whose they are: somebody's for whom no other work is under way. */
+/* All are of one user, for whom no other work is under way: the first one says of which. */
 static bool drain_takes(struct drain *drain, const struct pmc *pmc)
 {
     if (drain->n)
         return pmc->user == drain->user;
-    if (!pmc->user)
-        return true;
-    if (pmc->user->draining || !(drain->user = user_get(pmc->engine, pmc->user->uid)))
+    if (pmc->user->draining)
         return false;
+    drain->user = user_ref(pmc->user);
     return drain->user->draining = true;
 }
 

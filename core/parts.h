@@ -67,7 +67,6 @@ struct engine {
     unsigned n_polled;              /* PMCs somebody polls */
     uint64_t poll_due_ns;           /* when to look at them next */
     bool poll_asked;                /* a look at those with `poll_asked` is wanted */
-    bool poll_looking;              /* one at nobody's PMCs is under way */
     gid_t readers;                  /* group of the tunable readers, or -1 */
     unsigned long fd_limit;         /* RLIMIT_NOFILE */
     _Atomic unsigned long fds_used; /* by counters, processes and guards, as accounted and booked */

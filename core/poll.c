@@ -60,13 +60,8 @@ static void poll_look(struct pmc *pmc, uint64_t now_ns, unsigned *left)
 struct polling {
     struct work work;
     struct work *look;
-    struct user *user; /* a reference, or NULL: nobody's */
+    struct user *user; /* a reference */
 };
-
-static bool *looking_at(struct engine *engine, struct user *user)
-{
-    return user ? &user->looking : &engine->poll_looking;
-}
 
 static void polling_run(struct work *work)
 {
@@ -84,7 +79,7 @@ static int polling_finish(struct call *call, struct work *work)
         call->work = work;
         return CALL_WORK;
     }
-    *looking_at(call->engine, polling->user) = false;
+    polling->user->looking = false;
     call->engine->poll_asked = true; /* what was asked for meanwhile */
     user_unref(call->engine, polling->user);
     free(polling);
@@ -115,7 +110,7 @@ static unsigned asked_take(struct engine *engine, struct pmc **pmcs)
 
     engine->poll_asked = false;
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
-        if (!pmc->poll_asked || *looking_at(engine, pmc->user))
+        if (!pmc->poll_asked || pmc->user->looking)
             continue;
         if (n && pmc->user != pmcs[0]->user) {
             engine->poll_asked = true;
@@ -141,10 +136,9 @@ struct work *poll_work(struct engine *engine)
         free(polling);
         return NULL;
     }
-    if (pmcs[0]->user)
-        polling->user = user_get(engine, pmcs[0]->user->uid);
+    polling->user = user_ref(pmcs[0]->user);
+    polling->user->looking = true;
     free(pmcs);
-    *looking_at(engine, polling->user) = true;
     polling->look = call.work;
     polling->work = (struct work){polling_run, polling_finish, call.work->slow};
     return &polling->work;
