@@ -405,41 +405,6 @@ enum {
     EACH = 60 /* of 256 PMCs and 64 events on one process */
 };
 
-static void *series_one(void *arg)
-{
-    char path[4096], text[4096];
-    unsigned n = (unsigned)(uintptr_t)arg;
-    int fd = control ? -1 : open(file_of(path, sizeof(path), n, "series"), O_RDONLY);
-
-    while (goes_on()) {
-        if (control)
-            sleep_us(1000);
-        else if (read(fd, text, sizeof(text)) <= 0)
-            break;
-    }
-    return NULL;
-}
-
-static void series_some(const char *argument)
-{
-    pthread_t thread[EACH];
-
-    (void)argument;
-    for (unsigned i = 0; !control && i < EACH; i++)
-        pmc_make(i, "event=page-faults interval=1 target=tid:self");
-    for (uintptr_t i = 0; i < EACH; i++)
-        thread[i] = thread_make(series_one, (void *)i);
-    for (unsigned i = 0; i < EACH; i++)
-        pthread_join(thread[i], NULL);
-    for (unsigned i = 0; !control && i < EACH; i++)
-        pmc_drop(i);
-}
-
-static void series(const char *argument)
-{
-    together(PROCESSES, series_some, argument);
-}
-
 static void polls_some(const char *argument)
 {
     struct pollfd polled[EACH];
@@ -469,53 +434,6 @@ static void polls(const char *argument)
     together(PROCESSES, polls_some, argument);
 }
 
-static void *burn(void *arg)
-{
-    while (goes_on())
-        ;
-    return arg;
-}
-
-static char counted[4096];
-
-static void *read_one(void *arg)
-{
-    char text[4096];
-    int fd = open(control ? "/proc/self/stat" : counted, O_RDONLY | O_CLOEXEC);
-
-    while (goes_on() && pread(fd, text, sizeof(text), 0) >= 0)
-        ;
-    return arg;
-}
-
-/* Of a process with seven busy threads: as much as is read under the lock, and it runs elsewhere.
- */
-static void reads(const char *argument)
-{
-    pid_t busy = fork();
-    char config[64];
-
-    (void)argument;
-    if (busy == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (unsigned i = 0; i < 6; i++)
-            thread_make(burn, NULL);
-        burn(NULL);
-        _exit(0);
-    }
-    sleep_us(50000);
-    if (!control) {
-        snprintf(config, sizeof(config), "event=task-clock target=%d", (int)busy);
-        pmc_make(0, config);
-        file_of(counted, sizeof(counted), 0, "count");
-    }
-    for (unsigned i = 0; i < 16; i++)
-        thread_make(read_one, NULL);
-    waitpid(busy, NULL, 0);
-    if (!control)
-        pmc_drop(0);
-}
-
 int main(int argc, char **argv)
 {
     static const struct {
@@ -528,9 +446,7 @@ int main(int argc, char **argv)
         {"exec", exec_stuck}, /* of the program ARGUMENT, which never can be read */
         {"lookups", lookups}, /* of names that are not there */
         {"writes", writes},   /* of 10 MB */
-        {"series", series},   /* a line each ms of every PMC a user may have */
-        {"polls", polls},     /* of as many counts */
-        {"reads", reads},     /* of the dearest count that is read under the lock */
+        {"polls", polls},     /* of the counts of nearly all PMCs that a user may have */
     };
 
     if (argc == 3 && strcmp(argv[1], "threads") == 0)
