@@ -102,6 +102,13 @@ struct host {
      */
     int (*process_open)(struct host_state *state, pid_t tid, uint64_t number, bool thread,
                         struct process **out, struct err *err);
+    /*
+     * Hold the first process of the container that the requester tid is in: of the outermost PID
+     * namespace below the daemon's, whatever it has nested in that since. NULL when it is in the
+     * daemon's own. Errors: P15 requester not visible; else as process_open().
+     */
+    int (*process_first)(struct host_state *state, pid_t tid, struct process **out,
+                         struct err *err);
     void (*process_free)(struct process *process);
     pid_t (*process_pid)(
         const struct process *process); /* tgid, in the daemon's namespace (locked) */

@@ -130,19 +130,15 @@ struct binding {
 /* Leaves process NULL when the namespace is the daemon's own: then nothing is bound. */
 static int find_first(struct binding *binding)
 {
-    const struct host *host = binding->engine->host;
-    struct host_state *state = binding->engine->host_state;
-    struct pid_view *view = NULL;
-    int rc = binding->tid && host->view_open ? host->view_open(state, binding->tid, &view) : 0;
+    struct engine *engine = binding->engine;
+    int rc = engine->host->process_first(engine->host_state, binding->tid, &binding->process,
+                                         &binding->err);
 
-    if (!binding->tid || rc < 0)
-        return err_set(&binding->err, P15,
-                       "the instance's life is that of a PID namespace (lifetime=namespace), and "
-                       "yours cannot be seen from where pmcfs runs");
-    if (!view)
-        return 0;
-    host->view_free(view);
-    return host->process_open(state, binding->tid, 1, false, &binding->process, &binding->err);
+    return binding->err.id != P15
+               ? rc
+               : err_set(&binding->err, P15,
+                         "the instance's life is that of a PID namespace (lifetime=namespace), "
+                         "and yours cannot be seen from where pmcfs runs");
 }
 
 static void binding_run(struct work *work)

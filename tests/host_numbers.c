@@ -139,6 +139,10 @@ void test_pid_namespaces(void)
               host->process_seen_by(state, init, getpid()) == 0 &&
               host->process_seen_by(state, 0, plain) == plain,
           "numbers as a container sees them");
+    pid_t a, b, own;
+    check(pidns_first(state, init, &a) == 0 && a == init && pidns_first(state, nested, &b) == 0 &&
+              b == init && pidns_first(state, getpid(), &own) == 0 && own == 0,
+          "a container's first process, asked from within it at any depth");
     check(translations_agree(init) && translations_agree(nested),
           "the search agrees with the kernel");
     reap(init);

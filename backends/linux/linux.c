@@ -110,6 +110,7 @@ const struct host linux_host = {
     .rights = linux_caller_rights,
     .opener = linux_caller_opener,
     .process_open = linux_process_open,
+    .process_first = linux_process_first,
     .process_free = linux_process_free,
     .process_pid = linux_process_pid,
     .process_tid = linux_process_tid,

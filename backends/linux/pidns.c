@@ -149,6 +149,50 @@ int pidns_to_host(const struct host_state *state, pid_t tid, pid_t number, pid_t
     return found < 0 && failed == ENOTTY ? pidns_scan(tid, number, out) : -ESRCH;
 }
 
+/* The namespace just below the daemon's in which that of tid lies, or is: 0 or -errno. */
+static int outermost_find(const struct host_state *state, pid_t tid, struct ns_id *found)
+{
+    int fd = ns_open(tid, "pid"), rc = fd < 0 ? fd : -EAGAIN;
+    while (rc == -EAGAIN) {
+        struct stat st, above = {0};
+        int parent = ioctl(fd, NS_GET_PARENT);
+        if (parent < 0 || fstat(fd, &st) < 0 || fstat(parent, &above) < 0)
+            rc = -errno;
+        else if (ns_same(&(struct ns_id){.dev = above.st_dev, .ino = above.st_ino}, &state->pidns))
+            rc = 0;
+        if (rc == 0)
+            *found = (struct ns_id){.dev = st.st_dev, .ino = st.st_ino};
+        close(fd);
+        fd = parent;
+    }
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+int pidns_first(const struct host_state *state, pid_t tid, pid_t *out)
+{
+    struct ns_id ns;
+    const unsigned depth = pidns_depth(state->self) + 1;
+    pid_t *pids;
+    size_t n;
+    *out = 0;
+    if (ns_identify(tid, "pid", &ns) < 0)
+        return -EPERM;
+    if (ns_same(&ns, &state->pidns))
+        return 0;
+    int rc = outermost_find(state, tid, &ns);
+    if (rc == 0)
+        rc = proc_numbers(AT_FDCWD, "/proc", &pids, &n);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; *out == 0 && i < n; i++)
+        if (number_in(pids[i], &ns, depth, 1))
+            *out = pids[i];
+    free(pids);
+    return *out ? 0 : -ESRCH;
+}
+
 pid_t pidns_column(pid_t tid, pid_t pid)
 {
     struct ns_id ns;

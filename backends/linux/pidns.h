@@ -14,6 +14,12 @@ int pidns_to_host(const struct host_state *state, pid_t tid, pid_t number, pid_t
 /* The same by searching /proc, for kernels without the ioctl: slow, with the same answers. */
 int pidns_scan(pid_t tid, pid_t number, pid_t *out);
 
+/*
+ * The first process of the outermost PID namespace below the daemon's of those that thread tid is
+ * in; 0 when tid is in the daemon's own. 0 or -errno, -EPERM: tid cannot be looked at.
+ */
+int pidns_first(const struct host_state *state, pid_t tid, pid_t *out);
+
 /* The number by which thread tid knows the process pid of the daemon's namespace, or 0. */
 pid_t pidns_from_host(const struct host_state *state, pid_t tid, pid_t pid);
 /* The same without the ioctl. */

@@ -191,6 +191,24 @@ int linux_process_open(struct host_state *state, pid_t tid, uint64_t number, boo
     return 0;
 }
 
+/* Found again once it is held: the number has meant it all the time. */
+int linux_process_first(struct host_state *state, pid_t tid, struct process **out, struct err *err)
+{
+    pid_t first, again;
+    int rc = tid ? pidns_first(state, tid, &first) : -EPERM;
+    *out = NULL;
+    if (rc < 0)
+        return hold_failed(err, rc, 1, false);
+    if (first == 0)
+        return 0;
+    rc = linux_process_open(state, state->self, (uint64_t)first, false, out, err);
+    if (rc < 0 || (pidns_first(state, tid, &again) == 0 && again == first))
+        return rc;
+    linux_process_free(*out);
+    *out = NULL;
+    return hold_failed(err, -ESRCH, 1, false);
+}
+
 void linux_process_free(struct process *process)
 {
     if (process)

@@ -8,6 +8,7 @@
 /* The functions of core/host.h. */
 int linux_process_open(struct host_state *state, pid_t tid, uint64_t number, bool thread,
                        struct process **out, struct err *err);
+int linux_process_first(struct host_state *state, pid_t tid, struct process **out, struct err *err);
 void linux_process_free(struct process *process);
 pid_t linux_process_pid(const struct process *process);
 pid_t linux_process_tid(const struct process *process);

@@ -553,6 +553,22 @@ t_with_lifetime_namespace_it_ends_with_it() {
     eventually 10 '[[ $(ls "$M/instances") == "" ]]'
 }
 
+# A namespace that somebody in the container makes and ends is not what the instance is bound to.
+t_a_namespace_within_a_container_does_not_end_its_instance() {
+    mount_sim
+    instance one
+    instance two
+    limit one lifetime namespace
+    limit two lifetime namespace
+    namespace one 'unshare --pid --fork unshare --pid --fork sh -c "mkdir a; :"'
+    namespace two 'mkdir a'
+    echo >&"${IN[two]}"
+    eventually 10 '[[ $(ls "$M/instances") == one ]]'
+    is "$(ls -d "$M/instances/one/a")" "$M/instances/one/a"
+    echo >&"${IN[one]}"
+    eventually 10 '[[ $(ls "$M/instances") == "" ]]'
+}
+
 t_the_daemons_own_namespace_binds_nothing() {
     mount_sim
     instance one

@@ -113,7 +113,8 @@ struct rights *fake_rights(uid_t uid, bool superuser)
 {
     struct rights *rights = calloc(1, sizeof *rights);
 
-    *rights = (struct rights){.uid = uid, .payer = uid, .gid = uid, .superuser = superuser, .userns_fd = -1};
+    *rights = (struct rights){
+        .uid = uid, .payer = uid, .gid = uid, .superuser = superuser, .userns_fd = -1};
     return rights;
 }
 
@@ -184,9 +185,7 @@ static int process_open(struct host_state *state, pid_t tid, uint64_t number, bo
 
     if (tid == 0 || !asker)
         return err_set(err, P15, "the writer cannot be seen");
-    if (number == 1 && asker->outside)
-        number = FAKE_FIRST;
-    else if (number && asker->outside)
+    if (number && asker->outside)
         number = number > FAKE_OUTSIDE ? number - FAKE_OUTSIDE : UINT64_MAX / 2;
     if (number == 0)
         number = (uint64_t)tid;
@@ -196,6 +195,22 @@ static int process_open(struct host_state *state, pid_t tid, uint64_t number, bo
     if (found->pid == FAKE_SELF)
         return err_set(err, P16, "pmcfs does not observe itself");
     *out = hold(state, found->pid, thread ? task : 0, found->key);
+    return *out ? 0 : err_set(err, E32, "no memory");
+}
+
+static int process_first(struct host_state *state, pid_t tid, struct process **out, struct err *err)
+{
+    const struct fake_process *asker = fake_find(state, tid), *first;
+
+    *out = NULL;
+    if (tid == 0 || !asker)
+        return err_set(err, P15, "the writer cannot be seen");
+    if (!asker->outside)
+        return 0;
+    first = fake_find(state, FAKE_FIRST);
+    if (!first || !first->alive)
+        return err_set(err, E44, "process 1 has exited");
+    *out = hold(state, first->pid, 0, first->key);
     return *out ? 0 : err_set(err, E32, "no memory");
 }
 
@@ -488,6 +503,7 @@ const struct host fake_host = {
     .cpus_possible = cpus_possible,
     .cpus_online = cpus_online,
     .process_open = process_open,
+    .process_first = process_first,
     .process_free = process_free,
     .process_pid = process_pid,
     .process_tid = process_tid,
