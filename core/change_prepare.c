@@ -141,7 +141,7 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
     const struct target_word *word = &wanted->word;
     char *path;
 
-    if (!change->may_system && !word->remove)
+    if (!change->may_system) /* to take one back, too: whether it exists would be told */
         return change_refuse_system(change);
     path = strndup(word->path, word->path_len);
     if (!path)

@@ -432,8 +432,14 @@ t_a_cgroup_is_for_who_may_count_cpus() {
     is "$(result_as "$ALICE" write "$M/a/target" "cgroup:$GROUP_NAME")" EPERM
     like "$(cat "$M/a/error")" '^EPERM X07 target: .*unprivileged_syspmcs'
     is "$(result_as "$ALICE" write "$M/a/target" cgroup:/there/is/none)" EPERM
+    is "$(result_as "$ALICE" write "$M/a/target" "-cgroup:$GROUP_NAME")" EPERM
+    is "$(result_as "$ALICE" write "$M/a/target" -cgroup:/there/is/none)" EPERM
     accepted "$M/admin/tunables/unprivileged_syspmcs" 1
     is "$(result_as "$ALICE" write "$M/a/target" "cgroup:$GROUP_NAME")" ok
+    accepted "$M/admin/tunables/unprivileged_syspmcs" 0
+    is "$(result_as "$ALICE" write "$M/a/target" "-cgroup:$GROUP_NAME")" EPERM
+    is "$(result_as "$ALICE" write "$M/a/ctl" detach)" ok
+    is "$(cat "$M/a/target")" ''
     alices c
     is "$(result_as "$ALICE" write "$M/c/config" "event=page-faults period=1 mode=SS target=cgroup:/")" EPERM
 }
