@@ -66,7 +66,7 @@
     X(P11, EDQUOT, "any", "the owner's quota is used up")                                          \
     X(P12, ENOSPC, "mkdir", "max_pmcs reached")                                                    \
     X(P13, EAGAIN, "target",                                                                       \
-      "attaching took longer than attach_ms, or it is just executing a program")                   \
+      "attaching took longer than attach_ms, or the kernel did not answer about it in time")                   \
     X(P14, EIO, "any", "the kernel refused unexpectedly")                                          \
     X(P15, EPERM, "target", "the writer's processes cannot be seen by pmcfs")                      \
     X(P16, EPERM, "target", "pmcfs does not observe itself")                                       \

@@ -260,8 +260,11 @@ int linux_process_may_observe(struct host_state *state, const struct rights *rig
     if (rc == 0)
         return 0;
     if (rc == -ETIME)
-        return hold_failed(err, rc, process->number ? process->number : (uint64_t)process->pid,
-                           false);
+        return err_set(err, P13,
+                       "the kernel did not answer within %d ms whether you may observe process "
+                       "%" PRIu64 ": it is executing a program, or what asks for you was stopped "
+                       "in your user namespace: try again",
+                       LOOK_MS, process->number ? process->number : (uint64_t)process->pid);
     return err_set(err, E40, "you may not observe process %" PRIu64 ": %s",
                    process->number ? process->number : (uint64_t)process->pid,
                    observe_reason(state, rights, process->pid, rc));
