@@ -135,7 +135,7 @@ void buf_printf(struct buf *buf, const char *format, ...)
     }
 }
 
-void buf_word(struct buf *buf, const char *text, size_t len)
+static void add_escaped(struct buf *buf, const char *text, size_t len, const char *also)
 {
     size_t step;
 
@@ -144,13 +144,23 @@ void buf_word(struct buf *buf, const char *text, size_t len)
         size_t shown = utf8_printable(text + i, len - i);
 
         step = shown ? shown : 1;
-        if (shown && !(shown == 1 && strchr(" \\='\"", text[i]))) {
+        if (shown && !(shown == 1 && strchr(also, text[i]))) {
             buf_add(buf, text + i, shown);
         } else {
             utf8_octal(octal, text[i]);
             buf_add(buf, octal, sizeof(octal));
         }
     }
+}
+
+void buf_word(struct buf *buf, const char *text, size_t len)
+{
+    add_escaped(buf, text, len, " \\='\"");
+}
+
+void buf_quoted(struct buf *buf, const char *text, size_t len)
+{
+    add_escaped(buf, text, len, "\\\"");
 }
 
 void buf_seconds(struct buf *buf, uint64_t ns)

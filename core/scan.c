@@ -106,7 +106,7 @@ const char *word_shown(struct word word)
 
     buf_init(&shown, texts[next], sizeof texts[next]);
     next = (next + 1) % SHOWN_AT_ONCE;
-    buf_word(&shown, word.p, word.len > SHOWN_MAX ? cut_at(word, SHOWN_MAX) : word.len);
+    buf_quoted(&shown, word.p, word.len > SHOWN_MAX ? cut_at(word, SHOWN_MAX) : word.len);
     if (word.len > SHOWN_MAX)
         buf_str(&shown, CUT);
     return buf_text(&shown); /* no byte becomes more than four: it is still in texts */

@@ -35,8 +35,9 @@ bool word_is(struct word word, const char *text);
 /* Alike but for case, with '-' and '_' (and, if dots, '.') the same character. */
 bool word_alike(struct word word, const char *text, bool dots);
 /*
- * As it is shown: blanks, control bytes, '\', '=', quotes and what is not UTF-8 as \ooo, so that no
- * two words look alike; behind 200 bytes "…". Overwritten by the thread's fourth call after this.
+ * As it stands between quotes in a sentence: as it was written, but for '"', '\', control bytes and
+ * what is not UTF-8, which become \ooo, so that it stays one line and no two words look alike; behind
+ * 200 bytes "…". Overwritten by the thread's fourth call after this.
  */
 const char *word_shown(struct word word);
 const char *text_shown(const char *text);

@@ -180,14 +180,42 @@ static int cgroup_walk(const struct host_state *state, pid_t tid, const char *pa
     return fd == -EXDEV ? -ENOENT : fd;
 }
 
+/* Behind the mountpoint, as in the path of a cgroup's directory; NULL: it is none. */
+static const char *behind_mount(const char *path)
+{
+    static const char usual[] = "/sys/fs/cgroup";
+    char *mount = mount_find();
+    size_t len = mount ? strlen(mount) : 0;
+
+    if (len == 0 || strncmp(path, mount, len) != 0)
+        len = strncmp(path, usual, sizeof usual - 1) == 0 ? sizeof usual - 1 : 0;
+    free(mount);
+    return len == 0 || (path[len] && path[len] != '/') ? NULL : path[len] ? path + len : "/";
+}
+
+static int no_cgroup(struct err *err, const char *path)
+{
+    const char *behind = behind_mount(path);
+
+    if (behind)
+        return err_set(err, P33,
+                       "no cgroup \"%s\": its path is that of /proc/PID/cgroup, without the "
+                       "mountpoint; write cgroup:%s",
+                       text_shown(path), text_shown(behind));
+    return err_set(err, P33, "no cgroup \"%s\", read from the root of your cgroup namespace (v2)",
+                   text_shown(path));
+}
+
 static int walk_failed(struct err *err, int rc, const char *path)
 {
+    const char *shown = text_shown(path);
+
     switch (rc) {
     case -EXDEV:
         return err_set(err, P15,
-                       "your cgroup root cannot be seen from where pmcfs runs, so that %s "
+                       "your cgroup root cannot be seen from where pmcfs runs, so that \"%s\" "
                        "has no meaning to it",
-                       text_shown(path));
+                       shown);
     case -ENODEV:
         return err_set(err, P09,
                        "no cgroup v2 hierarchy is mounted here, so that there are no cgroup "
@@ -196,14 +224,13 @@ static int walk_failed(struct err *err, int rc, const char *path)
         return err_set(err, P09, "cgroup targets need openat2, Linux 5.6 or later");
     case -EMFILE:
     case -ENFILE:
-        return err_set(err, P10, "no file descriptor left for cgroup %s", text_shown(path));
+        return err_set(err, P10, "no file descriptor left for cgroup \"%s\"", shown);
     case -ENOMEM:
-        return err_set(err, E32, "no memory for cgroup %s", text_shown(path));
+        return err_set(err, E32, "no memory for cgroup \"%s\"", shown);
     case -ENOTDIR:
-        return err_set(err, P33, "%s is a file, not a cgroup", text_shown(path));
+        return err_set(err, P33, "\"%s\" is a file, not a cgroup", shown);
     }
-    return err_set(err, P33, "no cgroup %s, read from the root of your cgroup namespace (v2)",
-                   text_shown(path));
+    return no_cgroup(err, path);
 }
 
 int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int *fd, char **name,
@@ -216,7 +243,7 @@ int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int
     if (!legal) {
         free(normal);
         return err_set(err, P33,
-                       "cgroup %s: '..' is not taken; name it from the root, as in "
+                       "cgroup \"%s\": '..' is not taken; name it from the root, as in "
                        "/proc/PID/cgroup",
                        text_shown(path));
     }

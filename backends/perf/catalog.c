@@ -18,8 +18,7 @@
 #include <string.h>
 
 enum {
-    NEAR_LEAST = 3,    /* what is like a shorter word was hardly meant */
-    MODIFIERS_MOST = 3 /* "u:k": more behind ':' is a unit mask or a tracepoint's name */
+    NEAR_LEAST = 3 /* what is like a shorter word was hardly meant */
 };
 
 static bool opens(struct backend_state *state, const char *spelling)
@@ -144,17 +143,44 @@ static void near_events(struct spec *spec, struct near *near)
     papi_near(near);
 }
 
-static int say_unknown(struct spec *spec, struct word name, bool tracepoint, struct near *near,
-                       struct err *err)
+static int say_unknown(struct spec *spec, struct word name, struct near *near, struct err *err)
 {
     const char *no_core = spec->state->pmus->no_core;
 
     return err_set(
-        err, CS01, "no event%s \"" WORD_FMT "\" on this machine%s%s",
-        tracepoint ? " and no system of tracepoints" : "", WORD_ARG(name), near_text(near),
+        err, CS01, "no event \"" WORD_FMT "\" on this machine%s%s", WORD_ARG(name), near_text(near),
         near->n == 0 && no_core[0]
             ? "; it has no hardware counters, so no processor's own name is known (info/backend)"
             : "");
+}
+
+/*
+ * GROUP:NAME, which nobody knows. To be told that it is no tracepoint is for those who may count
+ * them; a misspelt event of the processor is told to everybody.
+ */
+static int unknown_tracepoint(struct spec *spec, struct word text, struct near *near,
+                              struct err *err)
+{
+    struct word rest, mods, group = word_until(text, ':', &rest),
+                            name = word_until(rest, ':', &mods);
+    bool found;
+    const char *where = tracefs_where(spec->state, &found);
+
+    spec->needs_kernel = near->n == 0 || near->best[0].distance > group.len / 3;
+    near->word = text;
+    tracepoint_near(spec->state, near);
+    near->word = group;
+    if (near->n == 0)
+        tracepoint_near_systems(spec->state, near);
+    if (near->n == 0 && !found)
+        return err_set(err, P09,
+                       "\"" WORD_FMT "\" is no event of the processor; a tracepoint cannot be "
+                       "looked up, for %s",
+                       WORD_ARG(text), where);
+    return err_set(err, CS01,
+                   "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT
+                   "\" is defined, and no event \"" WORD_FMT "\" on this machine%s",
+                   WORD_ARG(name), WORD_ARG(group), WORD_ARG(group), near_text(near));
 }
 
 int catalog_unknown(struct spec *spec, struct word text, struct err *err)
@@ -164,8 +190,6 @@ int catalog_unknown(struct spec *spec, struct word text, struct err *err)
     struct word name =
         has_pmu ? word_until((struct word){rest.p + 1, rest.len - 1}, ':', &behind) : head;
     struct near near;
-    bool found;
-    const char *where = tracefs_where(spec->state, &found);
     int rc = unknown_shape(text, head, err);
 
     if (rc == -ENOENT)
@@ -175,18 +199,13 @@ int catalog_unknown(struct spec *spec, struct word text, struct err *err)
     near_init(&near, name);
     if (name.len >= NEAR_LEAST)
         near_events(spec, &near);
+    if (!has_pmu && !spec_is_modifier(word_until(rest, ':', &behind)))
+        return unknown_tracepoint(spec, text, &near, err);
     near.word = text;
     if (text.len >= NEAR_LEAST && !has_pmu)
         tracepoint_near(spec->state, &near);
     near.word = name;
-    if (near.n == 0 && rest.len > 0 && !has_pmu)
-        tracepoint_near_systems(spec->state, &near);
-    if (near.n == 0 && !found && rest.len > 1 && !has_pmu)
-        return err_set(err, P09,
-                       "\"" WORD_FMT "\" is no event of the processor; a tracepoint cannot be "
-                       "looked up, for %s",
-                       WORD_ARG(text), where);
-    return say_unknown(spec, name, rest.len > MODIFIERS_MOST && !has_pmu && found, &near, err);
+    return say_unknown(spec, name, &near, err);
 }
 
 /* ---- one file ---- */

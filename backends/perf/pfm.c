@@ -141,29 +141,16 @@ static void find_in(const pfm_pmu_info_t *pmu, struct word body, struct found *f
     }
 }
 
-static bool find_event(struct word pmu_name, struct word body, bool present, struct found *found)
+/* Of the PMUs that are here. */
+static bool find_event(struct word pmu_name, struct word body, struct found *found)
 {
     pfm_pmu_info_t pmu;
 
     found->len = 0;
     for (int i = pmu_next(-1, &pmu); i >= 0; i = pmu_next(i, &pmu))
-        if (pmu.is_present == present &&
-            (pmu_name.len == 0 || word_alike(pmu_name, pmu.name, false)))
+        if (pmu.is_present && (pmu_name.len == 0 || word_alike(pmu_name, pmu.name, false)))
             find_in(&pmu, body, found);
     return found->len > 0;
-}
-
-const char *pfm_elsewhere(struct word text)
-{
-    struct word body, pmu_name = split_pmu(text, &body);
-    static _Thread_local char name[64];
-    struct found found;
-
-    name[0] = '\0';
-    if (pfm_enter() && find_event(pmu_name, body, false, &found))
-        snprintf(name, sizeof(name), "%s", found.pmu.name);
-    pfm_leave();
-    return name[0] ? name : NULL;
 }
 
 void pfm_near(struct near *near)
@@ -296,6 +283,31 @@ static int take_parts(struct spec *spec, const struct found *found, struct word 
     return rc;
 }
 
+const char *pfm_elsewhere(struct word text)
+{
+    struct word body, pmu_name = split_pmu(text, &body);
+    static _Thread_local char name[64];
+    struct spec spec = {.pmu = NULL};
+    pfm_pmu_info_t pmu;
+
+    name[0] = '\0';
+    for (int i = pfm_enter() ? pmu_next(-1, &pmu) : -1; i >= 0 && !name[0]; i = pmu_next(i, &pmu)) {
+        struct found found = {.len = 0};
+        char parts[NAME_BYTES] = "";
+        if (pmu.is_present || (pmu_name.len > 0 && !word_alike(pmu_name, pmu.name, false)))
+            continue;
+        find_in(&pmu, body, &found);
+        if (found.len == 0)
+            continue;
+        /* A:B may as well be a tracepoint: not every word stands behind an event. */
+        if (pmu_name.len > 0 ||
+            take_parts(&spec, &found, word_from(body, found.len), parts, NULL) == 0)
+            snprintf(name, sizeof(name), "%s", pmu.name);
+    }
+    pfm_leave();
+    return name[0] ? name : NULL;
+}
+
 static int encode(const char *name, struct perf_event_attr *attr)
 {
     pfm_perf_encode_arg_t arg = {.attr = attr, .size = sizeof(arg)};
@@ -379,7 +391,7 @@ static int parse_locked(struct spec *spec, struct word text, struct err *err)
     struct found found;
     char name[NAME_BYTES];
 
-    if (!find_event(pmu_name, body, true, &found))
+    if (!find_event(pmu_name, body, &found))
         return -ENOENT;
     snprintf(name, sizeof(name), "%s::%s", found.pmu.name, found.event.name);
     int rc = take_parts(spec, &found, word_from(body, found.len), name, err);
@@ -489,7 +501,7 @@ void pfm_describe(const char *spelling, struct buf *description, struct buf *att
     pfm_event_attr_info_t attr;
     struct found found;
 
-    if (pfm_enter() && find_event(pmu_name, body, true, &found)) {
+    if (pfm_enter() && find_event(pmu_name, body, &found)) {
         buf_str(description, found.event.desc);
         for (int i = 0; i < found.event.nattrs; i++)
             if (attr_info(&found.event, i, &attr) && attr_is_ours(&attr) &&

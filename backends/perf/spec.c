@@ -313,6 +313,11 @@ int spec_parse(struct backend_state *state, const char *text, struct spec *spec,
         return err_set(err, CS01, "an event without a name");
     if (whole.len >= SPELLING_MAX)
         return err_set(err, CS01, "an event's spelling has at most %d bytes", SPELLING_MAX - 1);
+    if (strpbrk(text, "*?["))
+        return err_set(err, CS01,
+                       "\"" WORD_FMT "\" is a pattern, and patterns (globs) are not supported: "
+                       "write each event by its name, as events/ lists them",
+                       WORD_ARG(whole));
     if (head.p[head.len - 1] == ':')
         return err_set(err, CS03, "nothing stands behind the last ':' of \"" WORD_FMT "\"",
                        WORD_ARG(head));

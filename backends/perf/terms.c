@@ -5,7 +5,6 @@
 
 #include "backends/perf/generic.h"
 #include "backends/perf/reference.h"
-#include "backends/perf/tracepoint.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -250,9 +249,8 @@ static bool is_core_name(struct word name)
 static int unknown_pmu(struct spec *spec, struct word name, struct word text, struct err *err)
 {
     struct pmus *pmus = spec->state->pmus;
-    char typed[SPELLING_MAX];
+    struct word rest, head = word_until(name, ':', &rest);
     struct near near;
-    int len = snprintf(typed, sizeof(typed), "%.*s:x", (int)name.len, name.p);
 
     if (pmus->no_core[0] && is_core_name(name))
         return spec_use_core(spec, text, err);
@@ -267,16 +265,18 @@ static int unknown_pmu(struct spec *spec, struct word name, struct word text, st
                        "\" cannot be counted here: this machine has no PMU \"" WORD_FMT
                        "\": other machines have it, or a kernel module that is not loaded",
                        WORD_ARG(text), WORD_ARG(name));
-    if (generic_find(name))
+    if (generic_find(head))
         return err_set(err, CS01,
                        "\"" WORD_FMT "\" is an event and no PMU: behind it stands ':', as in %s:u",
-                       WORD_ARG(name), generic_find(name)->name);
-    if (tracepoint_is(spec->state, (struct word){typed, (size_t)len}))
-        return err_set(err, CS01,
-                       "\"" WORD_FMT "\" is a system of tracepoints and no PMU: behind it stands "
-                       "':', as in sched:sched_switch",
+                       WORD_ARG(head), generic_find(head)->name);
+    if (rest.len > 0)
+        return err_set(err, CS03,
+                       "filters of tracepoints are not supported: write \"" WORD_FMT "\" alone, "
+                       "which counts it whenever it is hit",
                        WORD_ARG(name));
-    return err_set(err, X06, "no PMU \"" WORD_FMT "\" on this machine%s; info/classes lists them",
+    return err_set(err, X06,
+                   "no PMU \"" WORD_FMT "\" on this machine%s; info/classes lists them, and a "
+                   "tracepoint is written GROUP:NAME",
                    WORD_ARG(name), near_text(&near));
 }
 

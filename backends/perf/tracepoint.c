@@ -329,7 +329,8 @@ int tracepoint_parse(struct spec *spec, struct word text, struct err *err)
         near_init(&near, name);
         each_name(events, found_system, near_tracepoint,
                   &(struct near_system){&near, events, found_system});
-        return err_set(err, CS01, "no tracepoint \"" WORD_FMT "\" in the system \"" WORD_FMT "\"%s",
+        return err_set(err, CS01,
+                       "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT "\" is defined%s",
                        WORD_ARG(name), WORD_ARG(system), near_text(&near));
     }
     int rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_TRACEPOINT), text, err);

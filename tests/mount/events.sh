@@ -280,7 +280,7 @@ t_the_wrong_part_of_a_spelling_is_named() {
     says PAPI_tot_inz '"PAPI_tot_inz".*PAPI_tot_ins'
     says generic/tot_inz '"tot_inz".*did you mean tot_ins'
     says generic/ 'no name behind "generic/"'
-    says page-faults,usrr '"usrr".*did you mean usr'
+    says page-faults,usrr 'no event "usrr"'
     says page-faults,cmsk=1 '"cmsk".*did you mean cmask'
     says page-faults,cmask=two 'cmask takes a number, not "two"'
     says page-faults:ux 'no modifier "ux"'
@@ -299,13 +299,34 @@ t_the_wrong_part_of_a_tracepoint_is_named() {
     with_tracefs
     mount_pmcfs
     pmc a
-    says sched:sched_swich '"sched_swich" in the system "sched".*sched:sched_switch'
-    says sched:switch '"switch" in the system "sched".*sched:sched_switch'
+    says sched:sched_swich 'no tracepoint "sched_swich" in group "sched" is defined.*sched:sched_switch'
+    says sched:switch '"switch" in group "sched".*sched:sched_switch'
     says shed:sched_switch '"shed".*sched:sched_switch'
     says sched_switch '"sched_switch".*did you mean sched:sched_switch'
     says sched.sched_switch 'did you mean sched:sched_switch'
-    says sched/sched_switch '"sched" is a system of tracepoints'
+    says sched/sched_switch 'no PMU "sched".*a tracepoint is written GROUP:NAME'
     says sched:sched_switch:x 'no modifier "x"'
+}
+
+t_a_tracepoint_that_is_not_defined_is_said_to_be_that() {
+    with_tracefs
+    mount_pmcfs
+    pmc a
+    says probe:nosuch 'no tracepoint "nosuch" in group "probe" is defined'
+    says probe:x 'no tracepoint "x" in group "probe" is defined'
+    says nosuch:bar:u 'no tracepoint "bar" in group "nosuch" is defined'
+    unlike "$(cat "$M/a/error")" 'hardware'
+}
+
+t_patterns_and_filters_are_not_supported() {
+    mount_pmcfs
+    pmc a
+    for pattern in 'sched:*' 'sched:sched_sw*' 'sched:sched_sw?tch' 'page-[f]aults' '*:*'; do
+        says "$pattern" 'is a pattern, and patterns \(globs\) are not supported'
+    done
+    for filter in 'sched:sched_switch/pid==1/' 'sched:sched_switch/filter=pid==1/' 'nosuch:x/a=1/'; do
+        says "$filter" "filters of tracepoints are not supported: write \"${filter%%/*}\" alone"
+    done
 }
 
 t_the_wrong_part_of_the_pmu_form_is_named() {

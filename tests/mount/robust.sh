@@ -138,6 +138,20 @@ t_words_in_sentences_do_not_look_alike() {
     like "$(cat "$M/info/last_error")" '"x\\042\\134y"'
 }
 
+t_words_stand_in_sentences_as_they_were_written() {
+    mount_pmcfs
+    mkdir "$M/a"
+    refused EINVAL '.*' "$M/a/event" 'page-faults,cmask=a=b'
+    like "$(cat "$M/a/error")" '"a=b"'
+    is "$(cat "$M/info/last_error")" "$(cat "$M/a/error")"
+    [[ $(result write "$M/a/event" 'cpu/event=0x3c,nosuch=1/') != ok ]]
+    like "$(cat "$M/a/error")" '"(cpu/event=0x3c,nosuch=1/|nosuch)"'
+    refused EINVAL E24 "$M/a/config" "what'is=it"
+    like "$(cat "$M/a/error")" "\"what'is\""
+    fails_with EINVAL "mkdir '$M/a b=c'"
+    like "$(cat "$M/info/last_error")" '"a b=c"'
+}
+
 # The answer comes when the work looks the next time, and nothing is attached.
 t_a_long_attach_hears_of_its_writers_signal() {
     mount_pmcfs

@@ -66,9 +66,15 @@ t_tracepoints_are_not_looked_up_for_those_who_may_not_count_them() {
     [[ -e $M/events/tracepoint/sched:sched_switch ]] || skip 'no tracepoints here'
     alices a
     local told
-    told=$(answers "$M/a" sched:sched_switch sched:nosuch sched:sched_switch:u sched:sched_swich)
+    told=$(answers "$M/a" sched:sched_switch sched:nosuch sched:sched_switch:u sched:sched_swich \
+        nosuch:sched_switch probe:x foo:bar foo:bar:u)
     is "$(wc -l <<<"$told")" 1 "different answers: $told"
     like "$told" '^EPERM EPERM P18 event: WORD counts kernel mode'
+    # Neither by the form of a PMU's event, nor by a pattern or filter.
+    for how in /x /x/ ':*' ':sched_switch/a==1/'; do
+        is "$(answers "$M/a" "sched$how" | sed 's/sched/GROUP/')" \
+            "$(answers "$M/a" "nosys$how" | sed 's/nosys/GROUP/')" "$how"
+    done
     mkdir "$M/r"
     refused EINVAL CS01 "$M/r/event" sched:nosuch
 }
