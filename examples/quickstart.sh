@@ -6,6 +6,13 @@
 # usage: sh examples/quickstart.sh
 set -eu
 
+case ${1-} in
+-h | --help)
+    sed -n '2,/^set /s/^# \{0,1\}//p' "$0"
+    exit 0
+    ;;
+esac
+
 packages='gcc meson ninja-build pkg-config libfuse3-dev fuse3 libpfm4-dev libinih-dev libcap-ng-dev
 libdw-dev'
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -9,6 +9,8 @@ PMC=${PMC:-/pmc}
 tab=$(printf '\t')
 made='' helpers='' scratch='' serial=0 ticked='' ended='' awaited='' refusal=''
 set -f
+# This is a part of the tool: its words are those of the tool.
+[ "${1-}" != --help ] || set -- -h
 
 fail() {
     printf '%s: %s\n' "$tool" "$*" >&2
