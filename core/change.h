@@ -238,6 +238,8 @@ void change_rows_back(struct change *change); /* the PMC's old claim, as far as 
  */
 int change_rights(struct change *change);
 int change_refuse_kernel(struct change *change, const char *event, const char *instead);
+/* Behind the others (NULL: none), unless it is among them. P28, E32. No lock needed. */
+int change_add_metric(char **words, struct word word, struct err *err);
 /* Before anything is looked up: a word of the scope that the PMC cannot have (E22, E26). */
 int change_words(struct change *change, struct err *err);
 /* Which mode follows from what is asked and what is there. */

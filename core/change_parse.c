@@ -5,6 +5,7 @@
 #include "core/plan.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,37 +55,36 @@ static int add_needed(void *arg, const char *name, struct err *err)
     return add_name(change, (struct word){name, strlen(name)}, err);
 }
 
+int change_add_metric(char **words, struct word word, struct err *err)
+{
+    const char *text = *words ? *words : "";
+    struct word before;
+    struct scan scan;
+    unsigned n = 0;
+    char *more;
+
+    scan_init(&scan, text, strlen(text));
+    for (; scan_word(&scan, &before); n++)
+        if (before.len == word.len && memcmp(before.p, word.p, word.len) == 0)
+            return 0;
+    if (n == SET_MAX)
+        return err_set(err, P28, "a set has at most %d metrics", SET_MAX);
+    if (asprintf(&more, "%s%s" WORD_FMT, text, n ? " " : "", WORD_ARG(word)) < 0)
+        return err_set(err, E32, "no memory");
+    free(*words);
+    *words = more;
+    return 0;
+}
+
 /* An event, or the events of a metric, whose word is kept beside them. */
 static int add_event(struct change *change, struct word word, struct err *err)
 {
-    struct word before;
-    struct scan scan;
-    struct buf words;
-    unsigned n = 0;
-
     if (!metric_is(word))
         return add_name(change, word, err);
     int rc = check_name(word, err);
     if (rc == 0)
         rc = metric_events(word, add_needed, change, err);
-    if (rc)
-        return rc;
-    buf_init(&words, NULL, 0);
-    scan_init(&scan, change->metrics ? change->metrics : "",
-              change->metrics ? strlen(change->metrics) : 0);
-    for (; scan_word(&scan, &before); n++) {
-        if (before.len == word.len && memcmp(before.p, word.p, word.len) == 0)
-            continue;
-        buf_add(&words, before.p, before.len);
-        buf_char(&words, ' ');
-    }
-    buf_add(&words, word.p, word.len);
-    free(change->metrics);
-    change->metrics = words.failed ? NULL : strdup(buf_text(&words));
-    buf_free(&words);
-    if (n >= SET_MAX)
-        return err_set(err, P28, "a set has at most %d metrics", SET_MAX);
-    return change->metrics ? 0 : err_set(err, E32, "no memory");
+    return rc ? rc : change_add_metric(&change->metrics, word, err);
 }
 
 /* ---- commas ---- */

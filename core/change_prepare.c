@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -248,19 +247,20 @@ static bool join_before(struct change *change)
 
 static int join_metrics(struct change *change)
 {
-    const char *before = change->pmc->metrics;
-    char *both;
+    const char *before = change->pmc->metrics, *now = change->metrics ? change->metrics : "";
+    char *both = before ? strdup(before) : NULL;
+    int rc = before && !both ? err_set(&change->err, E32, "no memory") : 0;
+    struct word word;
+    struct scan scan;
 
     if (change->n_names > SET_MAX)
-        return err_set(&change->err, P28, "a set has at most %d events", SET_MAX);
-    if (!before)
-        return 0;
-    if (asprintf(&both, "%s%s%s", before, change->metrics ? " " : "",
-                 change->metrics ? change->metrics : "") < 0)
-        return err_set(&change->err, E32, "no memory");
+        rc = err_set(&change->err, P28, "a set has at most %d events", SET_MAX);
+    scan_init(&scan, now, strlen(now));
+    while (rc == 0 && scan_word(&scan, &word))
+        rc = change_add_metric(&both, word, &change->err);
     free(change->metrics);
     change->metrics = both;
-    return 0;
+    return rc;
 }
 
 /*

@@ -42,6 +42,15 @@ t_a_copied_config_has_the_same_metrics() {
     ! grep metric/ "$M/b/config" "$M/b/series"
 }
 
+t_a_metric_that_is_appended_again_stands_once() {
+    sim
+    pmc a event=metric/ipc
+    for metric in metric/ipc metric/cpi metric/ipc; do
+        echo "$metric" >>"$M/a/event"
+    done
+    is "$(grep event= "$M/a/config" | xargs)" 'event=instructions event=cycles event=metric/ipc event=metric/cpi'
+}
+
 t_metrics_follow_from_plain_events_too() {
     sim
     pmc a event=PAPI_tot_ins event=cycles event=task-clock event=page-faults
