@@ -159,7 +159,8 @@ run_list() {
 again_alone() {
     grep -E '^fail (asan|plain|tsan)/[a-z_]*/' "$WORK/results" | while read -r _ name _; do
         command=$(grep "^$name|" "$WORK/list" | cut -d '|' -f 3)
-        [ "$command" ] && ! ls "$WORK/$name"/report* >/dev/null 2>&1 || continue
+        [ "$command" ] || continue
+        ! ls "$WORK/$name"/report* >/dev/null 2>&1 || continue
         sed -i "\\#^fail $name #d" "$WORK/results"
         echo "once more, alone: $name"
         rm -rf "${WORK:?}/$name"
