@@ -58,6 +58,19 @@ assert "interval=70" in open(sys.argv[1] + "/a/config").read()
 P
 }
 
+# They look for the end of the file first.
+t_tools_that_append_seek_to_the_end() {
+    mount_pmcfs
+    pmc a event=page-faults
+    echo context-switches | tee -a "$M/a/event" >/dev/null
+    /usr/bin/python3 -c "open('$M/a/event', 'a').write('task-clock')"
+    is "$(xargs <"$M/a/event")" 'page-faults context-switches task-clock'
+    dd of="$M/a/config" oflag=append conv=notrunc status=none <<<'interval=50'
+    is "$(setting a interval)" 50
+    tail -c 12 "$M/a/event" >"$T/end"
+    is "$(cat "$T/end")" "$(cat "$M/a/event" | tail -c 12)"
+}
+
 t_an_error_is_the_result_of_the_write() {
     mount_pmcfs
     pmc a
