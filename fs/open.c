@@ -113,15 +113,13 @@ static struct handle *handle_close(struct fs *fs, uint64_t fh)
 static void open_undo(struct fs *fs, uint64_t fh)
 {
     struct handle *handle;
-    bool last;
 
     fs_lock(fs);
     handle = handle_close(fs, fh);
-    last = handle_unref(handle);
+    if (handle_unref(handle))
+        handle_free(handle);
     fs_drain(fs);
     fs_unlock(fs);
-    if (last)
-        handle_free(handle);
     loop_kick(fs->loop); /* for the works it may have left */
 }
 

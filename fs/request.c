@@ -249,9 +249,7 @@ static int work_run(struct request *rq)
 static struct request *request_finish(struct request *rq, int rc)
 {
     struct fs *fs = rq->fs;
-    struct handle *handle;
     struct work *work;
-    bool last;
 
     if (rc == CALL_DONE && rq->done)
         rc = rq->done(rq);
@@ -265,8 +263,8 @@ static struct request *request_finish(struct request *rq, int rc)
     if (fs->trim_ns == UINT64_MAX && (rq->counted ? !rq->is_quiet : !rq->req))
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
     park_leave(&fs->park, rq);
-    handle = rq->handle;
-    last = handle_unref(handle);
+    if (handle_unref(rq->handle)) /* with the lock: what it frees is charged to the engine's users */
+        handle_free(rq->handle);
     work = engine_next_work(fs->engine);
     if (work)
         work_count(fs);
@@ -275,8 +273,6 @@ static struct request *request_finish(struct request *rq, int rc)
 
     if (rq->req)
         rq->reply(rq, rc);
-    if (last)
-        handle_free(handle);
     request_free(rq);
     if (!work)
         return NULL;
