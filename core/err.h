@@ -14,10 +14,16 @@
  * EDESTADDRREQ.
  */
 #define ERR_LIST(X)                                                                                \
+    X(E03, EBUSY, "admin", "the row is in use by process PMCs")                                    \
+    X(E04, EBUSY, "admin", "the slot holds a system PMC")                                          \
     X(E05, EBUSY, "target", "another PMC on the same row already covers the process")              \
     X(E06, EBUSY, "count", "written while the PMC runs")                                           \
     X(E07, EBUSY, "config", "the initial count is set while the PMC runs")                         \
+    X(E08, EDESTADDRREQ, "ctl", "log-csw or log-exit started with log=off")                        \
+    X(E09, EDESTADDRREQ, "ctl", "sampling started with log=off")                                   \
     X(E10, EEXIST, "target", "this PMC is already attached to this target")                        \
+    X(E14, EINVAL, "ctl", "close without a log")                                                   \
+    X(E15, EINVAL, "ctl", "flush without a log")                                                   \
     X(E17, EINVAL, "admin", "neither enabled nor disabled")                                        \
     X(E19, EINVAL, "event", "no row left that can count the event")                                \
     X(E20, EINVAL, "mode", "no such mode")                                                         \
@@ -28,9 +34,11 @@
     X(E26, EINVAL, "target", "a process for a system-scope PMC")                                   \
     X(E27, EINVAL, "target", "an illegal process number or word")                                  \
     X(E28, EINVAL, "target", "taken back, but not attached")                                       \
+    X(E31, EINVAL, "samples", "text for the log written with log=off")                             \
     X(E32, ENOMEM, "any", "no memory")                                                             \
     X(E34, ENXIO, "admin", "the CPU is absent or offline")                                         \
     X(E35, EOPNOTSUPP, "event", "the class lacks the capability")                                  \
+    X(E36, EOPNOTSUPP, "event, mode", "an event that raises no interrupt cannot be sampled")       \
     X(E37, ENXIO, "target", "the CPU is absent or offline")                                        \
     X(E38, ENXIO, "ctl", "start or stop with every CPU of the PMC offline")                        \
     X(E39, EPERM, "admin", "not the superuser")                                                    \
@@ -38,9 +46,6 @@
     X(E43, ESRCH, "ctl", "started after it lost all its targets")                                  \
     X(E44, ESRCH, "target", "no such process")                                                     \
     X(E45, ESRCH, "target", "the process is not observed any more")                                \
-    X(E03, EBUSY, "admin", "the row is in use by process PMCs")                                    \
-    X(E04, EBUSY, "admin", "the slot holds a system PMC")                                          \
-    X(E15, EINVAL, "ctl", "flush without a log")                                                   \
     X(X02, EINVAL, "ctl", "stopped before it was ever started")                                    \
     X(X04, EINVAL, "config", "a call chain of the user's in a counting mode")                      \
     X(X05, EINVAL, "config", "descendants, log-csw or log-exit in a system mode")                  \
@@ -48,6 +53,7 @@
     X(X07, EPERM, "target", "system scope without the right")                                      \
     X(X08, EPERM, "event", "nothing but disabled slots would fit")                                 \
     X(X09, ESRCH, "target", "the process is exiting")                                              \
+    X(X14, ENOMEM, "samples", "no memory for a record of the log")                                 \
     X(X17, EINVAL, "ctl", "no such verb")                                                          \
     X(CS01, EINVAL, "event", "no such event")                                                      \
     X(CS03, EINVAL, "event", "no such attribute, qualifier or unit mask")                          \
@@ -84,17 +90,11 @@
     X(P28, EINVAL, "event, config", "too many events in the set")                                  \
     X(P29, EBUSY, "any", "lifetime=open: another descriptor holds this PMC")                       \
     X(P30, EINVAL, "event, mode, target", "an event that cannot be counted in this scope")         \
-    X(P31, EINVAL, "count", "the count of a sampling PMC is written")                               \
+    X(P31, EINVAL, "count", "the count of a sampling PMC is written")                              \
     X(P32, EPERM, "admin", "this tunable is fixed at start")                                       \
     X(P33, ENOENT, "target", "no such cgroup")                                                     \
     X(P34, ENOSPC, "mkdir", "as many instances as there may be")                                   \
-    X(P35, ENOTEMPTY, "rmdir", "the instance has PMCs")                                            \
-    X(E08, EDESTADDRREQ, "ctl", "log-csw or log-exit started with log=off")                        \
-    X(E09, EDESTADDRREQ, "ctl", "sampling started with log=off")                                   \
-    X(E14, EINVAL, "ctl", "close without a log")                                                   \
-    X(E31, EINVAL, "samples", "text for the log written with log=off")                             \
-    X(E36, EOPNOTSUPP, "event, mode", "an event that raises no interrupt cannot be sampled")       \
-    X(X14, ENOMEM, "samples", "no memory for a record of the log")
+    X(P35, ENOTEMPTY, "rmdir", "the instance has PMCs")
 
 enum err_id {
     ERR_NONE,

@@ -66,7 +66,7 @@ list_simulated() {
 
 # The section as its reader sees it, in one line.
 mandoc -T ascii "$here/../pmcfs.8" | col -b |
-    sed -n '/^COMPATIBILITY/,/^ERROR IDS/p' | tr -s ' \t\n' ' ' >"$work/compatibility"
+    sed -n '/^COMPATIBILITY/,/^SEE ALSO/p' | tr -s ' \t\n' ' ' >"$work/compatibility"
 list_tests >"$work/tests"
 list_simulated >"$work/simulated"
 : >"$work/results"

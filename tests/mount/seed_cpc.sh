@@ -6,7 +6,7 @@
 t_c01_cf01_x16_the_version_is_there_to_be_compared() {
     mount_sim
     like "$(cat "$M/info/version")" '^pmcfs [0-9]+\.[0-9]+\.[0-9]+
-interface 1$'
+interface 2$'
 }
 
 t_c02_c05_a_set_is_assigned_as_a_whole_or_not_at_all() {
