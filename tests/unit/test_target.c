@@ -444,7 +444,8 @@ TEST(a_cgroup_is_for_who_may_count_cpus)
     tune(TUNABLE_UNPRIVILEGED_SYSPMCS, "0");
     refused("i", "config", "multiplex=off", EPERM, X07);
     accepted("i", "ctl", "start");
-    accepted("i", "target", "-cgroup:/a");
+    refused("i", "target", "-cgroup:/a", EPERM, X07);
+    accepted("i", "ctl", "detach");
 }
 
 TEST(a_removed_cgroup_is_exited)
