@@ -1,0 +1,28 @@
+# shellcheck shell=bash
+# What is installed is what runs: configuration, manuals, unit and pmc-names in their places.
+
+#@ slow plain
+t_the_installed_program_reads_the_installed_configuration() {
+    local prefix=$T/usr source=${TEST_FILE%/tests/*}
+    meson setup --prefix="$prefix" --buildtype=plain -Dtests=false "$T/build" "$source" >"$T/said" 2>&1 ||
+        die "meson: $(tail -3 "$T/said")"
+    ninja -C "$T/build" install >"$T/said" 2>&1 || die "ninja: $(tail -3 "$T/said")"
+    for file in sbin/pmcfs etc/pmcfs.conf share/man/man8/pmcfs.8 lib/systemd/system/pmcfs.service; do
+        [[ -f $prefix/$file ]] || die "$file is not installed"
+    done
+    grep -q "^ExecStart=$prefix/sbin/pmcfs " "$prefix/lib/systemd/system/pmcfs.service" ||
+        die "the unit starts another program: $(grep Exec "$prefix/lib/systemd/system/pmcfs.service")"
+    if [[ -e $T/build/examples/pmc-names/pmc-names ]]; then
+        [[ -x $prefix/bin/pmc-names && -f $prefix/share/man/man1/pmc-names.1 ]] || die 'pmc-names is not installed'
+    fi
+    like "$("$prefix/sbin/pmcfs" --help)" "$prefix/etc/pmcfs.conf" 'the help names the configuration'
+    "$prefix/sbin/pmcfs" --check || die 'the installed configuration is refused'
+    echo 'mincount = 4321' >>"$prefix/etc/pmcfs.conf"
+    BIN=$prefix/sbin/pmcfs
+    mount_pmcfs
+    is "$(cat "$M/admin/tunables/mincount")" 4321
+    unmount_pmcfs
+    echo 'nonsense = 1' >>"$prefix/etc/pmcfs.conf"
+    ! "$BIN" --check >"$T/said" 2>&1 || die 'a wrong configuration was accepted'
+    grep -q "^[^ ]*pmcfs: $prefix/etc/pmcfs.conf:[0-9]*: .*nonsense" "$T/said" || die "$(cat "$T/said")"
+}
