@@ -28,7 +28,7 @@ struct id_range {
 
 struct rights {
     uid_t uid;   /* fs uid, in the daemon's user namespace */
-    uid_t payer; /* whose quotas it uses: see linux_caller_rights() */
+    uid_t payer; /* the uid whose quotas it uses: see linux_caller_rights() */
     gid_t gid;
     unsigned n_groups;
     gid_t *groups;         /* supplementary groups; owned */
@@ -168,7 +168,6 @@ struct host {
      * caller at a time. */
     pid_t (*view_pid)(struct pid_view *view, pid_t pid);
     void (*view_forget)(struct pid_view *view, pid_t pid);
-    bool (*view_same)(const struct pid_view *a, const struct pid_view *b); /* NULLs allowed */
     /* One descriptor in the text. */
     void (*view_print)(const struct pid_view *view, struct buf *out);
     int (*view_adopt)(struct host_state *state, const char *printed, struct pid_view **view);

@@ -132,7 +132,6 @@ const struct host linux_host = {
     .view_free = linux_view_free,
     .view_pid = linux_view_pid,
     .view_forget = linux_view_forget,
-    .view_same = linux_view_same,
     .view_print = linux_view_print,
     .view_adopt = linux_view_adopt,
     .view_keep = linux_view_keep,

@@ -156,11 +156,6 @@ void linux_view_forget(struct pid_view *view, pid_t pid)
             set->way[i].pid = 0;
 }
 
-bool linux_view_same(const struct pid_view *a, const struct pid_view *b)
-{
-    return a == b || (a && b && ns_same(&a->ns, &b->ns));
-}
-
 void linux_view_print(const struct pid_view *view, struct buf *out)
 {
     buf_printf(out, "%d %ju %ju %u", view->fd, (uintmax_t)view->ns.dev, (uintmax_t)view->ns.ino,

@@ -437,11 +437,6 @@ static void view_forget(struct pid_view *view, pid_t pid)
     __atomic_add_fetch(&view->state->forgotten, 1, __ATOMIC_RELAXED);
 }
 
-static bool view_same(const struct pid_view *a, const struct pid_view *b)
-{
-    return !a == !b;
-}
-
 static void view_print(const struct pid_view *view, struct buf *out)
 {
     (void)view;
@@ -524,7 +519,6 @@ const struct host fake_host = {
     .view_free = view_free,
     .view_pid = view_pid,
     .view_forget = view_forget,
-    .view_same = view_same,
     .view_print = view_print,
     .view_adopt = view_adopt,
     .view_keep = view_free,
