@@ -110,6 +110,13 @@ static int show_done(struct request *rq)
     return rc;
 }
 
+static void last_forget(struct handle *handle)
+{
+    free(handle->last);
+    handle->last = NULL;
+    handle->last_len = 0;
+}
+
 /*
  * A reply ends at a whole line. Only of one that is longer than the reply the rest is kept, and
  * comes first the next time.
@@ -118,8 +125,12 @@ static int stream_done(struct request *rq)
 {
     struct handle *handle = rq->handle;
     size_t n = at_most(rq->size, rq->out.len), rest = rq->out.len - n;
-    int rc = rest ? text_charge(rq, rest) : 0;
+    int rc = 0;
 
+    if (rest) {
+        last_forget(handle); /* stream_keep() has another; the rest was admitted in its place */
+        rc = text_charge(rq, rest);
+    }
     rq->slice = n > 0 ? rq->out.data : "";
     rq->slice_len = n;
     if (rc || !rest)
@@ -176,8 +187,7 @@ static void stream_keep(struct request *rq)
 
     if (rq->slice_len == 0)
         return;
-    free(handle->last);
-    handle->last = NULL;
+    last_forget(handle);
     if (rq->slice_len <= BACK_MAX && text_charge(rq, rq->slice_len) == 0)
         handle->last = malloc(rq->slice_len);
     else
