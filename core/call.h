@@ -82,7 +82,7 @@ struct call {
         *rights; /* the opener's; NULL where the files table does not ask for them */
     uid_t uid;   /* the requester's fs ids */
     gid_t gid;
-    uid_t payer; /* whose quotas are used: of the open file, else the requester's */
+    uid_t payer; /* the uid whose quotas are used: of the open file, else the requester's */
     pid_t tid; /* the requesting thread in the daemon's PID namespace; 0: not visible */
     bool nonblock;
     bool append; /* written through a file opened with O_APPEND */

@@ -233,8 +233,8 @@ void change_unbook_found(struct change *change);
 int change_refuse_system(struct change *change); /* -EPERM, and why */
 void change_rows_back(struct change *change); /* the PMC's old claim, as far as still to be had */
 /*
- * Kernel mode, whole CPUs, and what else the events of the plan need, with the rights of who opened
- * the file. Without the lock too: a new set is not shown to the system before.
+ * Kernel mode, whole CPUs, and what else the events of the plan need, with the rights of the
+ * opener. Without the lock too: a new set is not shown to the system before.
  */
 int change_rights(struct change *change);
 int change_refuse_kernel(struct change *change, const char *event, const char *instead);

@@ -44,7 +44,7 @@ static int add_name(struct change *change, struct word word, struct err *err)
     return 0;
 }
 
-/* An event that a metric needs: once, whoever asked for it. */
+/* An event that a metric needs: once, however many do. */
 static int add_needed(void *arg, const char *name, struct err *err)
 {
     struct change *change = arg;

@@ -38,7 +38,7 @@ void drain_tick(struct engine *engine, uint64_t now_ns)
 
 struct drain {
     struct work work;
-    struct user *user; /* whose they are (a reference) */
+    struct user *user; /* the payer of the PMCs (a reference) */
     unsigned n;
     struct drained {
         struct pmc *pmc;             /* a reference */

@@ -84,7 +84,7 @@ struct link {
     uint64_t cpus_serial;  /* the engine's when it was planned: what moved since it has not seen */
     bool stale;            /* cgroup, loaded: a CPU had come, its counter is to be opened anew */
     bool armed;            /* opened for start=exec: it begins at the target's next exec */
-    struct rights *rights; /* of who attached; NULL: the superuser's (not of a CPU) */
+    struct rights *rights; /* of the attacher; NULL: the superuser's (not of a CPU) */
     bool dropped;          /* the system took the events off the living process; ended for that */
     bool below;            /* … not off the process, but off a descendant of it */
     bool refused;          /* who attached may not observe it any more */

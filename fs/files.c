@@ -233,7 +233,8 @@ unsigned file_rows(enum node_kind kind)
     return tables[kind].n;
 }
 
-enum node_kind file_kind(enum dir_kind dir)
+/* The kind whose numbers the named files of a directory have. */
+static enum node_kind file_kind(enum dir_kind dir)
 {
     return dir == DIR_PMC ? NODE_PMC : dir == DIR_LIMIT ? NODE_LIMIT : NODE_INSTANCE;
 }

@@ -76,8 +76,6 @@ unsigned file_rows(enum node_kind kind);
 const struct file_row *file_named(enum dir_kind dir, const char *name, unsigned *number);
 /* The first named row of a directory with a number > after; NULL: no more. */
 const struct file_row *file_next(enum dir_kind dir, unsigned after, unsigned *number);
-/* The kind whose numbers the named files of a directory have. */
-enum node_kind file_kind(enum dir_kind dir);
 /* Names that no PMC may have. */
 bool file_reserved(const char *name);
 /* One line per row, tab separated: path, mode, help. inside: those that instances have. */

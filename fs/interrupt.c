@@ -40,7 +40,7 @@ static void request_interrupted(fuse_req_t req, void *data)
         fs_unlock(fs);
 }
 
-void interrupt_hear(struct request *rq)
+static void interrupt_hear(struct request *rq)
 {
     if (!rq->hears_interrupt)
         fuse_req_interrupt_func(rq->req, request_interrupted, rq->fs);

@@ -6,10 +6,8 @@
 
 struct request;
 
-/* Before the first time it is parked or given to the pool. Without the lock: libfuse may call back
- * at once, holding its own. */
-void interrupt_hear(struct request *rq);
-/* The same with the lock, which it lets go of meanwhile. */
+/* Before the first time it is parked or given to the pool. With the lock, which it lets go of
+ * meanwhile: libfuse may call back at once, holding its own. */
 void interrupt_hear_between(struct request *rq);
 
 /* Around a slow work: with the lock; then without it; with the lock. */

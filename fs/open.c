@@ -11,7 +11,7 @@
 #include <sys/epoll.h>
 
 /*
- * A file that remembers nothing before its first read is charged to who reads it then, by uid, which
+ * A file that remembers nothing before its first read is charged to its reader then, by uid, which
  * takes no look at the opener; from so many open files on it is charged like all others.
  */
 #define MANY_OPEN 4096

@@ -12,6 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The reply of operations that answer with an errno only. */
+static void op_reply_err(struct request *rq, int rc)
+{
+    fuse_reply_err(rq->req, rc < 0 ? -rc : 0);
+}
+
 struct request *op_begin(fuse_req_t req, fuse_ino_t ino)
 {
     struct fs *fs = fuse_req_userdata(req);
@@ -33,11 +39,6 @@ struct request *op_begin(fuse_req_t req, fuse_ino_t ino)
     rq->call.file = node_label(&rq->node, rq->label);
     rq->call.index = node_index(&node);
     return rq;
-}
-
-void op_reply_err(struct request *rq, int rc)
-{
-    fuse_reply_err(rq->req, rc < 0 ? -rc : 0);
 }
 
 /* A copy of a name; without memory the request is answered and NULL given. */
@@ -144,7 +145,7 @@ static bool mode_is_there(const struct request *rq)
 }
 
 /*
- * The kernel has checked who may do this. Times are accepted and mean nothing; modes are the
+ * The kernel has checked the right to do this. Times are accepted and mean nothing; modes are the
  * directory's to have, owners the PMC's or the instance's. A size says that what is written next
  * through this open file begins anew.
  */

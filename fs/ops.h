@@ -11,8 +11,6 @@ extern const struct fuse_lowlevel_ops fs_ops;
 struct request;
 /* A request on a node, or NULL after having answered why not. */
 struct request *op_begin(fuse_req_t req, fuse_ino_t ino);
-/* The reply of operations that answer with an errno only. */
-void op_reply_err(struct request *rq, int rc);
 /* The reply of operations that answer with rq->attr. */
 void op_reply_attr(struct request *rq, int rc);
 /* With the lock: rq->entry describes rq->found. 0 or -ESTALE. */

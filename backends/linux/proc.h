@@ -36,7 +36,7 @@ pid_t proc_tgid(pid_t tid);
 int proc_stat_scan(const char *text, struct proc_stat *out);
 /* tid 0 means the leader. 0 or -errno; -ETIME: it is executing a program (look.h). */
 int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out);
-/* The same of a thread, or of the leader, of who makes a request. */
+/* The same of a thread, or of the leader, of a requester. */
 int proc_caller_stat(pid_t pid, struct proc_stat *out);
 /* Does this result (-errno) say that the process is gone, and not that we could not look? */
 bool proc_is_gone(int rc);

@@ -133,7 +133,7 @@ static int list_children(struct census *census, DIR *dir, pid_t tid, struct err 
     return rc;
 }
 
-/* Threads of one process, and who its children are. */
+/* Threads of one process, and its children. */
 static int list_process(struct census *census, size_t i, struct err *err)
 {
     const struct listed process = census->processes[i];

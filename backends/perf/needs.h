@@ -1,6 +1,6 @@
 /*
  * Which rights the kernel asks for an event beyond those to its target and mode. The kernel would
- * not refuse it to pmcfs, which has them all: core asks who writes it, before it is opened.
+ * not refuse it to pmcfs, which has them all: core asks for the rights of its writer before it is opened.
  */
 #pragma once
 
