@@ -172,7 +172,6 @@ struct backend {
                 const struct loop *loop, const struct sink *sink, struct backend_state **state,
                 struct err *err);
     void (*close)(struct backend_state *state); /* asserts that no counter is left */
-    /* What was there never moves or goes; look() and resolve() may find more. (locked) */
     const struct class_info *(*classes)(struct backend_state *state, unsigned *n);
     void (*facts)(struct backend_state *state,
                   struct buf *out); /* lines of info/backend after the first */
@@ -220,7 +219,8 @@ struct backend {
     /* A CPU came or went (may be NULL). */
     void (*cpu)(struct backend_state *state, unsigned cpu, bool online);
 
-    /* Is that, before a '=' if there is one, a qualifier (usr, cmask)? It may be called anywhere. */
+    /* Is that, before a '=' if there is one, a qualifier (usr, cmask)? It may be called anywhere.
+     */
     bool (*is_qualifier)(struct word name);
     /*
      * text is one event. Fills *out (strings owned by the caller: event_clear) with what
@@ -239,7 +239,7 @@ struct backend {
     int (*check_set)(struct backend_state *state, const struct plan_event *events, unsigned n,
                      bool multiplex, struct err *err);
     /* A number that is another one when list() may say something else than before; cheaper than
-     * that, but slow. There may be more classes then, behind those that were there. NULL: never. */
+     * that, but slow. NULL: never. */
     uint64_t (*look)(struct backend_state *state);
     /* Every event that really counts here. Slow the first time. */
     int (*list)(struct backend_state *state, struct catalog *out, struct err *err);

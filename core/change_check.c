@@ -388,9 +388,6 @@ static int check_command(struct change *change)
     };
     int rc = 0;
 
-    if (change->new_set &&
-        !engine_renew_classes(change->engine)) /* it may be of a class that came */
-        return plan_no_memory(change);
     find_reopen(change);
     if (change->pmc->set && !change->new_set && (change->given & GIVEN(KEY_COUNT)) &&
         !settings_same(&change->want, &change->pmc->settings, KEY_COUNT))

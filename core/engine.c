@@ -271,16 +271,6 @@ void engine_stat_add(struct engine *engine, enum statistic which, int64_t n)
 
 /* ---- events/ ---- */
 
-bool engine_renew_classes(struct engine *engine)
-{
-    unsigned n;
-    const struct class_info *classes = engine->backend->classes(engine->backend_state, &n);
-
-    if (n > engine->n_classes && rows_add_classes(engine->rows, classes, n))
-        engine->n_classes = n;
-    return n <= engine->n_classes;
-}
-
 struct listing {
     struct work work;
     struct engine *engine;
@@ -325,7 +315,6 @@ static int listing_finish(struct call *call, struct work *work)
         engine->catalog_mark = listing->mark;
         engine->has_catalog = true;
     }
-    engine_renew_classes(engine);
     free(listing);
     return rc;
 }

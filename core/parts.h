@@ -73,7 +73,5 @@ struct engine {
     bool forgetting;                /* descriptors stay open for a later worker */
 };
 
-/* Classes that the backend found since. False: no memory for all of them. */
-bool engine_renew_classes(struct engine *engine);
 uint64_t engine_serial(struct engine *engine); /* never 0, never the same again */
 void engine_wake(struct engine *engine, uint64_t pmc_id);

@@ -215,15 +215,14 @@ bool rows_retake(struct rows *rows, struct claim *claim)
 
 /* ---- life ---- */
 
-bool rows_add_classes(struct rows *rows, const struct class_info *classes, unsigned n_classes)
+static bool rows_make_classes(struct rows *rows, const struct class_info *classes,
+                              unsigned n_classes)
 {
-    struct row_class *grown = reallocarray(rows->classes, n_classes + 1, sizeof *grown);
-
-    if (grown == NULL)
+    rows->classes = calloc(n_classes + 1, sizeof *rows->classes);
+    if (rows->classes == NULL)
         return false;
-    rows->classes = grown;
     for (; rows->n_classes < n_classes; rows->n_classes++) {
-        struct row_class *class = &grown[rows->n_classes];
+        struct row_class *class = &rows->classes[rows->n_classes];
 
         *class = (struct row_class){.info = &classes[rows->n_classes]};
         class->n = class->info->rows < MATCH_ROWS ? class->info->rows : MATCH_ROWS;
@@ -244,7 +243,7 @@ struct rows *rows_new(const struct class_info *classes, unsigned n_classes,
     cpus_init(&rows->possible);
     for (int c = cpus_next(possible, 0); c >= 0; c = cpus_next(possible, c + 1))
         rows->n_cpus = (unsigned)c + 1;
-    if (!cpus_copy(&rows->possible, possible) || !rows_add_classes(rows, classes, n_classes)) {
+    if (!cpus_copy(&rows->possible, possible) || !rows_make_classes(rows, classes, n_classes)) {
         rows_free(rows);
         return NULL;
     }

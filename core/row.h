@@ -49,8 +49,6 @@ enum disposition {
 /* Copies nothing of classes: the array must live as long. possible: CPU numbers that exist. */
 struct rows *rows_new(const struct class_info *classes, unsigned n_classes,
                       const struct cpus *possible);
-/* There are more now: n of the same array. False: no memory, perhaps not all are there. */
-bool rows_add_classes(struct rows *rows, const struct class_info *classes, unsigned n_classes);
 void rows_free(struct rows *rows); /* asserts that no claim is left */
 
 /* strict: R01 as in hwpmc (tunable strict_rows). */

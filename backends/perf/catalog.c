@@ -51,12 +51,6 @@ static void list_files(struct backend_state *state, struct pmu *pmu, struct cata
     }
 }
 
-/* PMUs and tracepoints come with modules; the latter also by hand. */
-uint64_t perf_look(struct backend_state *state)
-{
-    return pmus_look(state->pmus) * 3 + tracepoint_look(state);
-}
-
 int perf_list(struct backend_state *state, struct catalog *out, struct err *err)
 {
     struct pmus *pmus = state->pmus;

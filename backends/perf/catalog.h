@@ -5,8 +5,6 @@
 
 #include "backends/perf/spec.h"
 
-/* For backend.look. */
-uint64_t perf_look(struct backend_state *state);
 int perf_list(struct backend_state *state, struct catalog *out, struct err *err);
 /* Says which part of a spelling that nobody claimed is wrong, with near misses. CS01, X06, P09. */
 int catalog_unknown(struct spec *spec, struct word text, struct err *err);

@@ -15,6 +15,7 @@
 #include "backends/perf/sideband.h"
 #include "backends/perf/spec.h"
 #include "backends/perf/state.h"
+#include "backends/perf/tracepoint.h"
 #include "backends/perf/why.h"
 
 #include <assert.h>
@@ -108,7 +109,7 @@ const struct backend perf_backend = {
     .resolve = spec_resolve,
     .verify = spec_verify,
     .check_set = perf_check_set,
-    .look = perf_look,
+    .look = tracepoint_look,
     .list = perf_list,
     .describe = perf_describe,
     .foreign = perf_foreign,

@@ -142,13 +142,12 @@ static unsigned capabilities_of(const struct pmus *pmus, struct pmu *pmu)
 }
 
 /* One directory of sysfs; false: it is no PMU. */
-static bool pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name, ino_t ino)
+static bool pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
 {
     char text[4096];
     bool has_cpus = false, has_mask = false;
 
     memset(pmu, 0, sizeof(*pmu));
-    pmu->ino = ino;
     pmu->class_index = NO_CLASS;
     cpus_init(&pmu->cpus);
     if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/type", name) <= 0)
@@ -171,16 +170,12 @@ static bool pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name,
 
 static bool pmus_add(struct pmus *pmus, const struct dirent *entry)
 {
-    if (pmus->n + PMUS_LATE >= pmus->size) {
-        unsigned size = pmus->n + 2 * PMUS_LATE;
-        struct pmu *grown = realloc(pmus->list, size * sizeof(*grown));
+    struct pmu *grown = reallocarray(pmus->list, pmus->n + 1, sizeof(*grown));
 
-        if (!grown)
-            return false;
-        pmus->list = grown;
-        pmus->size = size;
-    }
-    pmus->n += pmu_read(pmus, &pmus->list[pmus->n], entry->d_name, entry->d_ino);
+    if (!grown)
+        return false;
+    pmus->list = grown;
+    pmus->n += pmu_read(pmus, &grown[pmus->n], entry->d_name);
     return true;
 }
 
@@ -232,8 +227,7 @@ static bool pmus_add_fixed(struct pmus *pmus)
     const unsigned n = sizeof(fixed) / sizeof(fixed[0]);
 
     free(pmus->list);
-    pmus->size = n + PMUS_LATE;
-    pmus->list = calloc(pmus->size, sizeof(*pmus->list));
+    pmus->list = calloc(n, sizeof(*pmus->list));
     if (!pmus->list)
         return false;
     for (unsigned i = 0; i < n; i++) {
@@ -309,7 +303,7 @@ static bool pmus_make_classes(struct pmus *pmus)
 {
     bool ok;
 
-    pmus->classes = calloc(pmus->size, sizeof(*pmus->classes));
+    pmus->classes = calloc(pmus->n + 1, sizeof(*pmus->classes));
     ok = pmus->classes != NULL;
     for (unsigned i = 0; ok && i < pmus->n; i++)
         ok = pmus_make_class(pmus, &pmus->list[i]);
@@ -388,114 +382,27 @@ struct pmu *pmus_kind(struct pmus *pmus, enum pmu_kind kind)
 struct pmu *pmus_by_type(struct pmus *pmus, uint32_t type)
 {
     for (unsigned i = 0; i < pmus->n; i++)
-        if (pmus->list[i].type == type && !pmus->list[i].gone)
+        if (pmus->list[i].type == type)
             return &pmus->list[i];
     return NULL;
 }
 
 struct pmu *pmus_find(struct pmus *pmus, struct word name)
 {
-    struct pmu *gone = NULL;
-
-    for (unsigned i = 0; i < pmus->n; i++) {
-        struct pmu *pmu = &pmus->list[i];
-        if (!word_is(name, pmu->name))
-            continue;
-        if (!pmu->gone)
-            return pmu;
-        gone = pmu;
-    }
     for (unsigned i = 0; i < pmus->n; i++)
-        if (word_alike(name, pmus->list[i].name, true) && !pmus->list[i].gone)
+        if (word_is(name, pmus->list[i].name))
             return &pmus->list[i];
-    return gone;
+    for (unsigned i = 0; i < pmus->n; i++)
+        if (word_alike(name, pmus->list[i].name, true))
+            return &pmus->list[i];
+    return NULL;
 }
 
-/* ---- what came or went since ---- */
-
-static struct pmu *pmus_named(struct pmus *pmus, const char *name)
+bool pmu_stays(const struct pmus *pmus, const struct pmu *pmu)
 {
-    return pmus_find(pmus, (struct word){name, strlen(name)});
-}
+    char text[16];
 
-/* A driver that was loaded anew keeps its class; its number may be another. */
-static void pmus_add_late(struct pmus *pmus, const struct dirent *entry)
-{
-    struct pmu *before = pmus_named(pmus, entry->d_name), *pmu = &pmus->list[pmus->n];
-
-    if (before && strcmp(before->name, entry->d_name) != 0)
-        before = NULL;
-    if (pmus->n == pmus->size || !pmu_read(pmus, pmu, entry->d_name, entry->d_ino))
-        return;
-    if (pmu->kind == PMU_CORE)
-        snprintf(pmu->why, sizeof(pmu->why),
-                 "%s came after pmcfs was mounted; mount it again to use it", pmu->name);
-    else
-        pmu_settle(pmus, pmu, false);
-    if (before && before->class_index != NO_CLASS && !pmu->why[0])
-        pmu->class_index = before->class_index;
-    else if (!pmus_make_class(pmus, pmu))
-        return; /* no memory: its name leaks, once */
-    pmus->n++;
-}
-
-/* Is this the PMU that is known by its name? */
-static bool pmu_stays(struct pmu *pmu, const struct dirent *entry)
-{
-    if (pmu->gone || strcmp(pmu->name, entry->d_name) != 0)
-        return false;
-    if (!pmu->ino)
-        pmu->ino = entry->d_ino;
-    return pmu->ino == entry->d_ino;
-}
-
-static uint64_t entry_hash(const struct dirent *entry)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ entry->d_ino;
-
-    for (const char *p = entry->d_name; *p; p++)
-        hash = (hash ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-static void pmus_compare(struct pmus *pmus, DIR *dir, uint64_t *mark)
-{
-    const unsigned n = pmus->n;
-    bool *stays = calloc(n + 1, sizeof(*stays));
-    struct dirent *entry;
-
-    /* Who went first: the same name may have come again. */
-    while (stays && (entry = readdir(dir)))
-        for (unsigned i = 0; i < n; i++)
-            stays[i] |= pmu_stays(&pmus->list[i], entry);
-    for (unsigned i = 0; stays && i < n; i++)
-        if (!stays[i] && pmus->list[i].ino)
-            pmus->list[i].gone = true;
-    free(stays);
-    rewinddir(dir);
-    while ((entry = readdir(dir))) {
-        bool known = entry->d_name[0] == '.';
-
-        *mark += known ? 0 : entry_hash(entry); /* in whatever order */
-        for (unsigned i = 0; !known && i < pmus->n; i++)
-            known = pmu_stays(&pmus->list[i], entry);
-        if (!known)
-            pmus_add_late(pmus, entry);
-    }
-}
-
-uint64_t pmus_look(struct pmus *pmus)
-{
-    uint64_t mark = 1;
-    char path[512];
-
-    snprintf(path, sizeof(path), "%s" DEVICES, pmus->root);
-    pthread_mutex_lock(&pmus->lock);
-    DIR *dir = opendir(path);
-    if (dir) {
-        pmus_compare(pmus, dir, &mark);
-        closedir(dir);
-    }
-    pthread_mutex_unlock(&pmus->lock);
-    return mark;
+    return pmu->kind < PMU_MSR ||
+           (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/type", pmu->name) > 0 &&
+            strtoul(text, NULL, 10) == pmu->type);
 }

@@ -1,7 +1,7 @@
 /*
  * The PMUs that the kernel offers (/sys/bus/event_source/devices): what each can count, where, and
- * how its config words are made. Types and CPUs are read at open, those of drivers that are loaded
- * later when somebody looks; formats and events when first needed.
+ * how its config words are made. Types and CPUs are read at open, formats and events when first
+ * needed.
  */
 #pragma once
 
@@ -9,10 +9,8 @@
 #include "core/scan.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 struct tracefs;
 
@@ -21,7 +19,6 @@ enum {
     FORMAT_RANGES = 8,
     PMU_FIXED = 4,
     PMU_ROWS = 64,
-    PMUS_LATE = 32, /* that may come after the others */
     NO_CLASS = 0xffff
 };
 
@@ -58,8 +55,6 @@ struct pmu_event {
 struct pmu {
     char *name;
     uint32_t type;
-    ino_t ino; /* of its link in sysfs: another one when its driver was loaded anew; 0: none */
-    atomic_bool gone; /* its driver was unloaded */
     enum pmu_kind kind;
     struct cpus cpus;     /* empty: every CPU */
     bool package;         /* one CPU stands for several */
@@ -89,28 +84,24 @@ struct pmu {
 
 struct pmus {
     char *root;       /* before /sys and /proc; "" but in tests */
-    struct pmu *list; /* core PMUs first, late ones last; never moves */
-    atomic_uint n;
-    unsigned size;
-    char no_core[256];          /* why there is no core PMU, "" when there is one */
-    struct class_info *classes; /* never moves; room for `size` */
-    atomic_uint n_classes;
-    pthread_mutex_t lock; /* loading, looking, and tracefs */
+    struct pmu *list; /* core PMUs first */
+    unsigned n;
+    char no_core[256]; /* why there is no core PMU, "" when there is one */
+    struct class_info *classes;
+    unsigned n_classes;
+    pthread_mutex_t lock; /* loading, and tracefs */
     struct tracefs *tracefs;
 };
 
 /* Finds all PMUs below root and what the core PMUs really have. NULL: no memory. */
 struct pmus *pmus_new(const char *root);
 void pmus_free(struct pmus *pmus);
-/*
- * Looks for PMUs that came or went since. A number that is another one when any did; whether more
- * are there now shows in n, n_classes. Thread-safe.
- */
-uint64_t pmus_look(struct pmus *pmus);
+/* Has its name still the number that it had? Another driver may have got that. */
+bool pmu_stays(const struct pmus *pmus, const struct pmu *pmu);
 /* Can anything of it be counted? */
 static inline bool pmu_is_here(const struct pmu *pmu)
 {
-    return !pmu->why[0] && !pmu->gone;
+    return !pmu->why[0];
 }
 /* The first core PMU that counts, or NULL. */
 struct pmu *pmus_core(struct pmus *pmus);

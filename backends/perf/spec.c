@@ -55,11 +55,6 @@ int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *e
     if (pmu->why[0])
         return err_set(err, P09, "\"" WORD_FMT "\" cannot be counted here: %s", WORD_ARG(what),
                        pmu->why);
-    if (pmu->gone)
-        return err_set(err, P09,
-                       "\"" WORD_FMT "\" cannot be counted here: the driver of %s was "
-                       "unloaded",
-                       WORD_ARG(what), pmu->name);
     spec->pmu = pmu;
     spec->type = pmu->type;
     spec->split = pmu->kind == PMU_CORE || pmu->kind == PMU_SOFTWARE || pmu->kind == PMU_BREAKPOINT
@@ -394,15 +389,12 @@ static void attr_of(const struct event *event, struct perf_event_attr *attr)
     code_to_attr(event, event->user != SAID_OFF, kernel, attr);
 }
 
-/* Of a driver that was loaded anew the class is the same: the one that is there. */
 static struct pmu *pmu_of(const struct backend_state *state, const struct event *event)
 {
-    struct pmu *pmu = NULL;
+    struct pmu *pmu = state->pmus->list;
 
-    for (unsigned i = 0; i < state->pmus->n; i++)
-        if (state->pmus->list[i].class_index == event->class_index &&
-            (!pmu || !state->pmus->list[i].gone))
-            pmu = &state->pmus->list[i];
+    while (pmu->class_index != event->class_index)
+        pmu++;
     return pmu;
 }
 
@@ -468,31 +460,22 @@ int spec_verify(struct backend_state *state, struct event *event, struct err *er
         return err_set(err, P09, "\"%s\" needs config3, which this build does not know",
                        event->resolved);
 #endif
+    if (!pmu_stays(state->pmus, pmu))
+        return err_set(err, P09,
+                       "\"%s\" cannot be counted here: the driver of %s was unloaded, or loaded "
+                       "anew since pmcfs was mounted; mount it again",
+                       event->resolved, pmu->name);
     if (rc < 0)
         return say_refused(pmu, event, rc, err);
     find_rows(pmu, event);
     return 0;
 }
 
-/* Drivers come and go: with them names that are not known yet, and numbers that mean another. */
-static int parse_now(struct backend_state *state, const char *text, struct spec *spec,
-                     struct err *err)
-{
-    const unsigned n = state->pmus->n;
-    int rc = spec_parse(state, text, spec, err);
-
-    if (rc == 0 && spec->pmu->kind < PMU_MSR)
-        return 0;
-    pmus_look(state->pmus);
-    return state->pmus->n != n || (rc == 0 && spec->pmu->gone) ? spec_parse(state, text, spec, err)
-                                                               : rc;
-}
-
 int spec_resolve(struct backend_state *state, const char *text, struct event *out, struct err *err)
 {
     struct event event = {.written = NULL};
     struct spec spec;
-    int rc = parse_now(state, text, &spec, err);
+    int rc = spec_parse(state, text, &spec, err);
 
     *out = (struct event){.needs_kernel = spec.needs_kernel};
     if (rc < 0)
