@@ -5,6 +5,8 @@
  */
 #include "backends/look.h"
 
+#include "backends/stat.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -64,8 +66,8 @@ static int look_main(void *arg)
 /* Or has it, on a busy machine, not come to run? */
 static bool look_waits(pid_t pid)
 {
-    char path[32], text[64];
-    const char *state = NULL;
+    char path[32], text[512];
+    struct proc_stat stat;
     ssize_t n;
     int fd;
 
@@ -74,11 +76,8 @@ static bool look_waits(pid_t pid)
     n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     if (fd >= 0)
         close(fd);
-    if (n > 0) {
-        text[n] = '\0';
-        state = strrchr(text, ')');
-    }
-    return !state || state[2] != 'R';
+    text[n > 0 ? n : 0] = '\0';
+    return proc_stat_scan(text, &stat) < 0 || stat.state != 'R';
 }
 
 /* Our own child, not collected yet: the number is still its. */

@@ -21,13 +21,13 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define COMM_BYTES   16 /* the kernel's, with its NUL */
-#define LINES_MAX    1000000
-#define MAPS_MAX     16384 /* executable ones */
-#define TASK_EXITING 4     /* PF_EXITING */
-#define ANONYMOUS    "//anon"
-#define SURVEY_NS    3000000000 /* from its time on; then the rest is left out */
-#define MAPS_ROOM    65536      /* read at once; longer than any line */
+#define COMM_BYTES 16 /* the kernel's, with its NUL */
+#define LINES_MAX  1000000
+#define MAPS_MAX   16384 /* executable ones */
+
+#define ANONYMOUS "//anon"
+#define SURVEY_NS 3000000000 /* from its time on; then the rest is left out */
+#define MAPS_ROOM 65536      /* read at once; longer than any line */
 
 struct survey {
     pid_t pid;
@@ -58,34 +58,22 @@ static bool survey_is_late(const struct survey *survey)
  * this one. */
 static bool process_is_it(struct survey *survey)
 {
-    char text[1024];
-    unsigned long start;
-    const ssize_t n = look_file(survey->dir, "stat", text, sizeof text);
-    if (n < 0) {
-        survey->left += n == -ETIME;
-        return false;
-    }
-    const char *p = strrchr(text, ')');
-    return p &&
-           sscanf(p,
-                  ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-                  "%lu",
-                  &start) == 1 &&
-           !born_after(start, survey->time_ns);
+    struct proc_stat stat;
+    int rc = proc_stat_at(survey->dir, "stat", &stat);
+
+    survey->left += rc == -ETIME;
+    return rc == 0 && !born_after(stat.start, survey->time_ns);
 }
 
 /* ---- names ---- */
 
 static bool thread_lives(const struct survey *survey, pid_t tid)
 {
-    char path[64], text[1024], state;
-    unsigned flags;
+    char path[64];
+    struct proc_stat stat;
+
     snprintf(path, sizeof path, "task/%d/stat", tid);
-    if (look_file(survey->dir, path, text, sizeof text) < 0)
-        return false;
-    const char *p = strrchr(text, ')');
-    return p && sscanf(p, ") %c %*s %*s %*s %*s %*s %u", &state, &flags) == 2 && state != 'Z' &&
-           state != 'X' && !(flags & TASK_EXITING);
+    return proc_stat_at(survey->dir, path, &stat) == 0 && !proc_stat_dead(&stat) && !stat.exiting;
 }
 
 /* The file as text, cut to the size; false when it cannot be read. */

@@ -14,9 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TASK_EXITING   4    /* PF_EXITING */
-#define TASK_IO_WORKER 0x10 /* PF_IO_WORKER */
-
 /* Files of /proc have no size: grow until read() says that it was the end. */
 char *proc_text(const char *path)
 {
@@ -89,30 +86,15 @@ pid_t proc_tgid(pid_t tid)
     return tgid;
 }
 
-/* The command's name, second field, may contain blanks and brackets: count from the last one. */
-int proc_stat_scan(const char *text, struct proc_stat *out)
-{
-    unsigned flags = 0;
-    const char *p = strrchr(text, ')');
-    int n = p ? sscanf(p,
-                       ") %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-                       "%*s %lu",
-                       &out->state, &flags, &out->start)
-              : 0;
-    out->exiting = n == 3 && (flags & TASK_EXITING);
-    out->io_worker = n == 3 && (flags & TASK_IO_WORKER);
-    return n == 3 ? 0 : -ESRCH;
-}
-
 int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out)
 {
-    char path[64], text[1024];
+    char path[64];
+
     if (tid)
         snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
     else
         snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    const ssize_t len = look_file(AT_FDCWD, path, text, sizeof text);
-    return len < 0 ? (int)len : proc_stat_scan(text, out);
+    return proc_stat_at(AT_FDCWD, path, out);
 }
 
 int proc_caller_stat(pid_t pid, struct proc_stat *out)
@@ -121,16 +103,6 @@ int proc_caller_stat(pid_t pid, struct proc_stat *out)
     int rc = text ? proc_stat_scan(text, out) : -errno;
     free(text);
     return rc;
-}
-
-bool proc_is_gone(int rc)
-{
-    return rc == -ENOENT || rc == -ESRCH;
-}
-
-bool proc_stat_dead(const struct proc_stat *stat)
-{
-    return stat->state == 'Z' || stat->state == 'X';
 }
 
 bool proc_alive(pid_t pid)

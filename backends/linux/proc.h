@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include "backends/stat.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,13 +15,6 @@
 struct ns_id {
     dev_t dev;
     ino_t ino;
-};
-
-struct proc_stat {
-    char state;     /* R S D T t I; Z and X: has exited */
-    bool exiting;   /* in the kernel's exit already, whatever the state says */
-    bool io_worker; /* a thread that io_uring made */
-    uint64_t start; /* clock ticks since boot */
 };
 
 /* The whole file, NUL-terminated (free), or NULL and errno. */
@@ -32,15 +27,10 @@ const char *proc_field(const char *text, const char *key);
 
 /* The process of a thread, or 0 and errno. */
 pid_t proc_tgid(pid_t tid);
-/* The text of a stat file: 0 or -ESRCH. */
-int proc_stat_scan(const char *text, struct proc_stat *out);
 /* tid 0 means the leader. 0 or -errno; -ETIME: it is executing a program (look.h). */
 int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out);
 /* The same of a thread, or of the leader, of a requester. */
 int proc_caller_stat(pid_t pid, struct proc_stat *out);
-/* Does this result (-errno) say that the process is gone, and not that we could not look? */
-bool proc_is_gone(int rc);
-bool proc_stat_dead(const struct proc_stat *stat);
 /* Has the process a thread that is not dead or exiting? */
 bool proc_alive(pid_t pid);
 /*

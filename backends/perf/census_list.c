@@ -3,6 +3,7 @@
  */
 #include "backends/look.h"
 #include "backends/perf/census.h"
+#include "backends/stat.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -190,16 +191,15 @@ bool census_lives(const struct census *census, const struct task *task)
 /* A leader that was gone when it was to be opened, and is there: an exec gave its number away. */
 static bool leader_is_back(DIR *dir, pid_t tid)
 {
-    char path[32], text[128], *state;
-    ssize_t n;
+    char path[32];
+    struct proc_stat stat;
 
     for (int i = 0; i < 10; i++) {
         snprintf(path, sizeof path, "%d/stat", tid);
-        n = look_file(dirfd(dir), path, text, sizeof text);
-        if (n <= 0)
-            return n != 0 && n != -ENOENT && n != -ESRCH;
-        state = strrchr(text, ')');
-        if (!state || !state[1] || state[2] == 'Z' || state[2] == 'X')
+        int rc = proc_stat_at(dirfd(dir), path, &stat);
+        if (rc < 0)
+            return !proc_is_gone(rc);
+        if (proc_stat_dead(&stat))
             return false;
         usleep(200);
     }

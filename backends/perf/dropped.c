@@ -4,6 +4,7 @@
  */
 #include "backends/look.h"
 #include "backends/perf/counter.h"
+#include "backends/stat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,27 +14,22 @@
 #include <unistd.h>
 
 enum {
-    SUSPECTS = 32,
-    TASK_EXITING = 4 /* PF_EXITING */
+    SUSPECTS = 32
 };
 
 /* The first thread's, as /proc says. Between its EXIT record and its end it is PF_EXITING. */
 static enum suspect_life life_of(pid_t pid)
 {
-    char path[32], text[256], *state;
-    unsigned flags;
-    ssize_t n;
+    char path[32];
+    struct proc_stat stat;
 
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    n = look_file(AT_FDCWD, path, text, sizeof text);
-    if (n <= 0)
-        return n == 0 || n == -ENOENT || n == -ESRCH ? SUSPECT_DEAD : SUSPECT_ENDS;
-    state = strrchr(text, ')');
-    if (!state || sscanf(state, ") %*c %*d %*d %*d %*d %*d %u", &flags) != 1)
-        return SUSPECT_ENDS;
-    if (state[2] == 'Z' || state[2] == 'X')
+    int rc = proc_stat_at(AT_FDCWD, path, &stat);
+    if (rc < 0)
+        return proc_is_gone(rc) ? SUSPECT_DEAD : SUSPECT_ENDS;
+    if (proc_stat_dead(&stat))
         return SUSPECT_DEAD;
-    return flags & TASK_EXITING ? SUSPECT_ENDS : SUSPECT_LIVES;
+    return stat.exiting ? SUSPECT_ENDS : SUSPECT_LIVES;
 }
 
 bool counter_lives(pid_t pid)
