@@ -94,7 +94,8 @@
     X(P32, EPERM, "admin", "this tunable is fixed at start")                                       \
     X(P33, ENOENT, "target", "no such cgroup")                                                     \
     X(P34, ENOSPC, "mkdir", "as many instances as there may be")                                   \
-    X(P35, ENOTEMPTY, "rmdir", "the instance has PMCs")
+    X(P35, ENOTEMPTY, "rmdir", "the instance has PMCs")                                            \
+    X(P36, EINVAL, "any", "an earlier write of this open was refused")
 
 enum err_id {
     ERR_NONE,

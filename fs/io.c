@@ -349,7 +349,9 @@ static int command_check(struct request *rq)
     size_t len = rq->size;
 
     if (call->open && call->open->refused)
-        return -EINVAL; /* `error` says why the earlier one was */
+        return err_set(&call->err, P36,
+                       "nothing of it was taken, for an earlier write of this open was refused: "
+                       "error says why; write all of it again");
     if (len > WRITE_MAX)
         return err_set(&call->err, P04, "a command has at most %u bytes, this one has more",
                        WRITE_MAX);

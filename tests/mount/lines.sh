@@ -68,6 +68,10 @@ t_what_follows_a_refused_line_is_refused_too() {
     mount_pmcfs
     in_every_shell '{ echo page-falts; echo context-switches; } >$1/event' refused_whole
     in_every_shell '{ echo evnt=page-faults; echo event=context-switches; } >$1/config' refused_whole
+    mkdir "$M/b"
+    fails_with EINVAL "{ echo event=nonsense; echo event=page-faults; } >$M/b/config"
+    like "$(cat "$M/b/error")" '^EINVAL CS01 config: no event "nonsense"'
+    like "$(cat "$M/info/last_error")" '^EINVAL P36 config: .* earlier write of this open was refused'
     pmc a event=task-clock
     python "$$" <<'P'
 import os, sys
