@@ -145,6 +145,7 @@ for part in parts:
 P
 }
 
+#@ alone plain
 t_others_go_on_while_a_namespaces_owner_stops_what_asks_there() {
     as "$ALICE" unshare --user --map-root-user true 2>/dev/null || skip "no user namespaces for users here"
     mount_pmcfs
@@ -152,6 +153,7 @@ t_others_go_on_while_a_namespaces_owner_stops_what_asks_there() {
     like "$(cat "$M"/a?/error)" 'EAGAIN P13 target: the kernel did not answer .* stopped in your user namespace'
 }
 
+#@ alone plain
 t_a_killed_daemon_ends_the_mount_whatever_is_stopped() {
     as "$ALICE" unshare --user --map-root-user true 2>/dev/null || skip "no user namespaces for users here"
     mount_pmcfs
