@@ -1,6 +1,5 @@
 /*
- * Functions of programs and libraries, from their own symbol tables or from separate debug files:
- * elfutils looks for those by build-id and by debug link.
+ * Functions of programs and libraries, from their own symbol tables or from separate debug files.
  */
 #include "examples/pmc-names/names.h"
 
@@ -13,9 +12,7 @@
 #define FILES_MAX 64 /* open at once */
 
 static struct file {
-    char *path;
-    char *debug; /* where debug files are looked for */
-    Dwfl_Callbacks callbacks;
+    struct found found;
     Dwfl *dwfl;
     Dwfl_Module *module; /* NULL: it cannot be read */
 } files[FILES_MAX];
@@ -24,43 +21,43 @@ static void file_close(struct file *file)
 {
     if (file->dwfl)
         dwfl_end(file->dwfl);
-    free(file->path);
-    free(file->debug);
+    free(file->found.path);
+    free(file->found.root);
     *file = (struct file){0};
 }
 
 static Dwfl_Module *module_report(struct file *file, const char *name, int fd)
 {
+    static char path[] = ":/usr/lib/debug", *store = path;
+    static const Dwfl_Callbacks callbacks = {.find_debuginfo = debug_find,
+                                             .section_address = dwfl_offline_section_address,
+                                             .debuginfo_path = &store};
     Dwfl_Module *module;
+    void **data;
 
-    file->callbacks = (Dwfl_Callbacks){.find_debuginfo = dwfl_standard_find_debuginfo,
-                                       .section_address = dwfl_offline_section_address,
-                                       .debuginfo_path = &file->debug};
-    file->dwfl = dwfl_begin(&file->callbacks);
-    if (!file->dwfl) {
-        close(fd);
+    file->dwfl = dwfl_begin(&callbacks);
+    module = file->dwfl ? dwfl_report_offline(file->dwfl, name, name, fd) : NULL;
+    if (!module) {
+        close(fd); /* else it is elfutils' */
         return NULL;
     }
-    module = dwfl_report_offline(file->dwfl, name, name, fd);
-    if (!module)
-        close(fd); /* else it is elfutils' */
+    dwfl_module_info(module, &data, NULL, NULL, NULL, NULL, NULL, NULL);
+    *data = &file->found;
     return dwfl_report_end(file->dwfl, NULL, NULL) == 0 ? module : NULL;
 }
 
 static void file_open(struct file *file, const char *path)
 {
-    char *name = NULL, *root = NULL;
+    char *name = NULL;
     int fd;
 
-    file->path = strdup(path);
-    fd = place_open(path, &name, &root);
-    if (fd >= 0 && asprintf(&file->debug, "+:.debug:%s/usr/lib/debug%s", root,
-                            *root ? ":/usr/lib/debug" : "") >= 0)
+    file->found.path = strdup(path);
+    fd = place_open(path, &name, &file->found.root);
+    if (fd >= 0 && file->found.path && name && file->found.root)
         file->module = module_report(file, name, fd);
     else if (fd >= 0)
         close(fd);
     free(name);
-    free(root);
 }
 
 /* Each file once, of many the latest ones. */
@@ -70,7 +67,7 @@ static struct file *file_of(const char *path)
     struct file *file;
 
     for (unsigned i = 0; i < FILES_MAX; i++)
-        if (files[i].path && strcmp(files[i].path, path) == 0)
+        if (files[i].found.path && strcmp(files[i].found.path, path) == 0)
             return &files[i];
     file = &files[next++ % FILES_MAX];
     file_close(file);

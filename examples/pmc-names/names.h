@@ -6,6 +6,7 @@
 
 #include "core/buf.h"
 
+#include <elfutils/libdwfl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,11 +17,21 @@
  */
 void places_read(const char *directory); /* of a PMC; once, or never: then only the own root */
 void text_plain(char *text);             /* with \ooo as the bytes that it means, in place */
-/* Open, regular, not waiting: the descriptor, or -1. *name: under what it was found, *root the
+/* A regular file, open for reading, or -1; nothing else is opened. *name: under what it was found, *root the
  * root it is below ("" for the own); both to be freed. */
 int place_open(const char *path, char **name, char **root);
+/* The same in one tree, and no link leads out of it; root "": the own one. */
+int place_open_below(const char *root, const char *path);
 /* The process's perf-PID.map, if it is its user's, the reader's or root's. NULL: none. */
 FILE *place_open_map(uint32_t pid);
+
+/* debug.c: a callback of elfutils. The module's user data is where its file was found. */
+struct found {
+    char *path; /* as the process knows it */
+    char *root;
+};
+int debug_find(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+               const char *file, const char *link, GElf_Word crc, char **debug);
 
 /* file.c: the function at this offset of a file, as its symbol table has it; NULL: not known. It
  * stands until the next call. */

@@ -16,6 +16,7 @@
 
 #define MAPPED_MAX  65536
 #define TARGETS_MAX 256
+#define MAP_MAX     (256 << 20) /* bytes of a perf-PID.map, which is kept in memory */
 
 struct mapped {
     char *path; /* as the log has it, unescaped */
@@ -121,33 +122,47 @@ void places_read(const char *directory)
 
 /* ---- files ---- */
 
-/* Takes the descriptor if it is not that of a regular file. */
-static int regular(int fd)
+/*
+ * What was found (an O_PATH descriptor, which is taken), if it is a regular file. A device or a pipe
+ * is not opened at all: that alone may do something. A file of /proc or the like, of no size, may
+ * give away what it has to whom reads it first.
+ */
+static int found_open(int found)
 {
     struct stat status;
+    char path[32];
+    int fd = -1;
 
-    if (fd >= 0 && (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))) {
-        close(fd);
+    if (found < 0)
         return -1;
-    }
+    snprintf(path, sizeof path, "/proc/self/fd/%d", found);
+    if (fstat(found, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0)
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    close(found);
     return fd;
 }
 
-/* Links lead to what they mean for the process, not out of its tree. */
-static int root_open(uint32_t pid, const char *path)
+int place_open_below(const char *root, const char *path)
 {
-    const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-                                 .resolve = RESOLVE_IN_ROOT};
-    char root[32];
+    const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
     int dir, fd;
 
-    snprintf(root, sizeof root, "/proc/%" PRIu32 "/root", pid);
+    if (!*root)
+        return found_open(open(path, O_PATH | O_CLOEXEC));
     dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
         return -1;
-    fd = regular((int)syscall(SYS_openat2, dir, path, &how, sizeof how));
+    fd = found_open((int)syscall(SYS_openat2, dir, path, &how, sizeof how));
     close(dir);
     return fd;
+}
+
+static int root_open(uint32_t pid, const char *path)
+{
+    char root[32];
+
+    snprintf(root, sizeof root, "/proc/%" PRIu32 "/root", pid);
+    return place_open_below(root, path);
 }
 
 static int process_open(uint32_t pid, const char *path, char **name, char **root)
@@ -176,7 +191,7 @@ int place_open(const char *path, char **name, char **root)
         return fd;
     *name = strdup(path);
     *root = strdup("");
-    return regular(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    return place_open_below("", path);
 }
 
 /* The process's number for itself, and its user. */
@@ -217,11 +232,11 @@ FILE *place_open_map(uint32_t pid)
     }
     if (fd < 0) {
         snprintf(path, sizeof path, "/tmp/perf-%" PRIu32 ".map", pid);
-        fd = regular(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+        fd = found_open(open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW));
     }
     if (fd < 0)
         return NULL;
-    if (fstat(fd, &status) == 0 &&
+    if (fstat(fd, &status) == 0 && status.st_size <= MAP_MAX &&
         (status.st_uid == uid || status.st_uid == 0 || status.st_uid == geteuid()))
         return fdopen(fd, "r");
     close(fd);

@@ -201,6 +201,38 @@ P
     done
 }
 
+# A pipe tells whether somebody opened it: who writes into it waits for that.
+t_nothing_but_regular_files_is_opened() {
+    local at writer
+    cp "$HELPERS/hot" "$T/linked"
+    objcopy --only-keep-debug "$T/linked" "$T/pipe"
+    strip --remove-section=.note.gnu.build-id "$T/linked"
+    objcopy --add-gnu-debuglink="$T/pipe" "$T/linked"
+    at=$(nm "$HELPERS/hot" | awk '$3 == "hot_inner" { print substr($1, 9) }')
+    like "$(echo "x;[$T/linked+0x$at] 1" | "$(names_program)")" '^x;hot_inner 1$' 'the debug file'
+    rm "$T/pipe"
+    mkfifo "$T/pipe"
+    (echo >"$T/pipe" && : >"$T/opened") 2>/dev/null &
+    writer=$!
+    is "$(echo "x;[$T/linked+0x$at];[$T/pipe+0x1] 1" | timeout 20 "$(names_program)")" \
+        "x;[$T/linked+0x$at];[$T/pipe+0x1] 1" 'by link and by name'
+    kill -0 "$writer" 2>/dev/null || die 'the pipe was opened'
+    [[ ! -e $T/opened ]] || die 'the pipe was opened'
+    kill "$writer"
+    wait "$writer" || :
+}
+
+# What is kept of it is bounded: none of a list of 1 TiB.
+t_a_list_of_made_code_without_end_is_not_read() {
+    sleep 100 &
+    echo '1000 10 made' >"/tmp/perf-$!.map"
+    is "$(echo "x;[$!:0x1004] 1" | "$(names_program)")" 'x;made_[j] 1' 'a list'
+    truncate -s 1T "/tmp/perf-$!.map"
+    is "$(ulimit -v 1000000 && echo "x;[$!:0x1004] 1" | "$(names_program)")" "x;[$!:0x1004] 1" 'one of 1 TiB'
+    rm "/tmp/perf-$!.map"
+    kill "$!"
+}
+
 t_help_and_wrong_calls() {
     like "$(names --help)" '^usage: pmc-names \[PMC\]'
     is "$(names -h)" "$(names --help)"

@@ -1,0 +1,102 @@
+/*
+ * Separate debug files, by build-id and by debug link. A link is a name that the program brings, in
+ * a directory that may be its maker's: it is looked for below the root of the program, and opened
+ * like it, which elfutils itself would not do.
+ */
+#include "examples/pmc-names/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STORE    "/usr/lib/debug"
+#define READ_MAX ((off_t)1 << 30) /* bytes: of a larger file no sum is made */
+
+/* The sum that a debug link has of its file. */
+static uint32_t sum_add(uint32_t sum, const unsigned char *data, ssize_t n)
+{
+    sum = ~sum;
+    for (ssize_t i = 0; i < n; i++) {
+        sum ^= data[i];
+        for (int bit = 0; bit < 8; bit++)
+            sum = sum >> 1 ^ (sum & 1 ? 0xedb88320u : 0);
+    }
+    return ~sum;
+}
+
+static bool sum_is(int fd, uint32_t wanted)
+{
+    static unsigned char data[65536];
+    struct stat status;
+    uint32_t sum = 0;
+    off_t at = 0;
+
+    if (fstat(fd, &status) < 0 || status.st_size > READ_MAX)
+        return false;
+    for (ssize_t n; at < READ_MAX && (n = pread(fd, data, sizeof data, at)) > 0; at += n)
+        sum = sum_add(sum, data, n);
+    return sum == wanted;
+}
+
+static int build_id_open(const char *root, const unsigned char *id, int len)
+{
+    struct buf path;
+
+    buf_init(&path, NULL, 0);
+    buf_printf(&path, STORE "/.build-id/%02x/", id[0]);
+    for (int i = 1; i < len; i++)
+        buf_printf(&path, "%02x", id[i]);
+    buf_str(&path, ".debug");
+    int fd = path.failed ? -1 : place_open_below(root, buf_text(&path));
+    buf_free(&path);
+    return fd;
+}
+
+/* BEFORE, the directory of the program, BEHIND, and the name that the link has. */
+static int link_open(const struct found *found, const char *root, const char *before,
+                     const char *behind, const char *link, uint32_t sum)
+{
+    const char *slash = strrchr(found->path, '/');
+    char *path;
+    int fd;
+
+    if (!slash || strchr(link, '/') ||
+        asprintf(&path, "%s%.*s%s/%s", before, (int)(slash - found->path), found->path, behind,
+                 link) < 0)
+        return -1;
+    fd = place_open_below(root, path);
+    free(path);
+    if (fd < 0 || sum_is(fd, sum))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static int link_find(const struct found *found, const char *link, uint32_t sum)
+{
+    int fd = link_open(found, found->root, "", "", link, sum);
+
+    if (fd < 0)
+        fd = link_open(found, found->root, "", "/.debug", link, sum);
+    if (fd < 0)
+        fd = link_open(found, found->root, STORE, "", link, sum);
+    return fd < 0 && *found->root ? link_open(found, "", STORE, "", link, sum) : fd;
+}
+
+/* What is left, the own store and what DEBUGINFOD_URLS says, is elfutils'. */
+int debug_find(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+               const char *file, const char *link, GElf_Word crc, char **debug)
+{
+    const struct found *found = *data;
+    const unsigned char *id;
+    GElf_Addr at;
+    const int len = dwfl_module_build_id(module, &id, &at);
+    int fd = len > 1 && *found->root ? build_id_open(found->root, id, len) : -1;
+
+    (void)file;
+    if (fd < 0 && link)
+        fd = link_find(found, link, crc);
+    return fd < 0 ? dwfl_standard_find_debuginfo(module, data, name, base, NULL, NULL, 0, debug)
+                  : fd;
+}
