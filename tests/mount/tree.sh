@@ -161,7 +161,8 @@ t_every_file_can_be_read_and_the_walk_ends() {
     timeout 40 find "$M" -path "$M/events" -prune -o -type f -exec cat {} + >"$T/all"
     timeout 40 find "$M/events/software" -type f -exec cat {} + >>"$T/all"
     timeout 40 grep -r page-faults "$M/a" "$M/counts" >/dev/null
-    timeout 40 tar -cf "$T/tar" -C "$M" a info admin README
+    # 1: that files are shorter than they show, as sysfs's are.
+    timeout 40 tar -cf "$T/tar" -C "$M" a info admin README 2>/dev/null || (($? == 1))
 }
 
 t_listing_while_others_come_and_go_shows_each_once() {
