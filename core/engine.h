@@ -111,8 +111,8 @@ void open_files_settle(struct engine *engine);
 
 /*
  * Count the operation (info/stats syscalls, syscall_errors) and, when it failed, keep its line for
- * `error` and `info/last_error`. record: false for failing reads other than EIO, and for what is
- * asked of attributes. command: something was written; when that worked `error` says so.
+ * `info/last_error`. record: false for failing reads other than EIO, and for what is asked of
+ * attributes. command: something was written; `error` is of that (and of EIO), worked or not.
  */
 void engine_finished(struct call *call, int rc, bool record, bool command);
 

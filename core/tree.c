@@ -200,7 +200,8 @@ void engine_finished(struct call *call, int rc, bool record, bool command)
     buf_str(&line, call->file ? call->file : "tree");
     buf_str(&line, ": ");
     buf_str(&line, call->err.text);
-    if (call->pmc && call->err.id != P36) /* the reason stays: that of the earlier write */
+    /* After P36 the reason stays: that of the earlier write. */
+    if (call->pmc && (command || rc == -EIO) && call->err.id != P36)
         pmc_set_error(call->pmc, buf_text(&line));
     if (call->instance)
         instance_set_error(call->instance, uid, call->now_ns, buf_text(&line));

@@ -68,7 +68,23 @@ t_tools_that_append_seek_to_the_end() {
     dd of="$M/a/config" oflag=append conv=notrunc status=none <<<'interval=50'
     is "$(setting a interval)" 50
     tail -c 12 "$M/a/event" >"$T/end"
-    is "$(cat "$T/end")" "$(cat "$M/a/event" | tail -c 12)"
+    cat "$M/a/event" >"$T/whole"
+    is "$(cat "$T/end")" "$(tail -c 12 "$T/whole")"
+}
+
+t_error_is_of_commands_and_not_of_files_made_by_hand() {
+    mount_pmcfs
+    pmc a
+    refused EINVAL CS01 "$M/a/event" nosuch
+    fails_with EPERM "rm -f $M/a/count"
+    fails_with EPERM "touch $M/a/new"
+    fails_with EEXIST "/usr/bin/python3 -c 'import os; os.rename(\"$M/a\", \"$M/self\")'"
+    fails_with EINVAL ": <>$M/a/samples"
+    like "$(cat "$M/a/error")" '^EINVAL CS01 event: '
+    like "$(cat "$M/info/last_error")" '^EEXIST P23 mv: '
+    accepted "$M/a/event" page-faults
+    fails_with EPERM "rm -f $M/a/count"
+    is "$(cat "$M/a/error")" ok
 }
 
 t_an_error_is_the_result_of_the_write() {
