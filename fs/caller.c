@@ -35,3 +35,12 @@ int caller_rights(struct fs *fs, struct call *call, struct rights **rights)
     call->payer = (*rights)->payer;
     return 0;
 }
+
+void caller_payer(struct fs *fs, struct call *call)
+{
+    struct rights *rights = NULL;
+
+    if (caller_rights(fs, call, &rights) < 0)
+        call->err.id = ERR_NONE;
+    rights_free(rights);
+}

@@ -18,3 +18,5 @@ void caller_maker(struct fs *fs, struct call *call);
  * sentence. *rights is the caller's (rights_free()).
  */
 int caller_rights(struct fs *fs, struct call *call, struct rights **rights);
+/* Only the payer, where the file asks for no rights: the user itself, where that cannot be known. */
+void caller_payer(struct fs *fs, struct call *call);

@@ -151,12 +151,10 @@ void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
                     rq->fs->n_open >= MANY_OPEN;
     wants = open_wants_rights(rq->fs, rq->node.row, fi->flags);
     rc = open_may(rq->node.row, fi->flags);
-    if (rc == 0 && (wants || rq->remembers))
+    if (rc == 0 && wants)
         rc = caller_rights(rq->fs, &rq->call, &rq->rights);
-    if (!wants) { /* only to know the payer */
-        rights_free(rq->rights);
-        rq->rights = NULL;
-    }
+    else if (rc == 0 && rq->remembers)
+        caller_payer(rq->fs, &rq->call);
     if (rc < 0) {
         fuse_reply_err(req, -rc);
         request_free(rq);

@@ -86,7 +86,7 @@ int main(int argc, char **argv)
         return target_main();
     if (argc > 1 && !strcmp(argv[1], "sleep"))
         return (int)sleep(3);
-    alarm(120);
+    alarm(600);
     signal(SIGPIPE, SIG_IGN);
     machine_make();
     tells_all = true;

@@ -183,7 +183,7 @@ int target_main(void)
     unsigned n, us;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(30);
+    alarm(300);
     program_populate();
     self.pages = mmap(NULL, PAGES * (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -161,7 +161,7 @@ int main(int argc, char **argv)
         target_main();
         return 0;
     }
-    alarm(120);
+    alarm(600);
     signal(SIGPIPE, SIG_IGN);
     machine_make();
     state.pmus = pmus_new("");

@@ -114,7 +114,7 @@ void target_main(void)
     unsigned long n;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(60);
+    alarm(300);
     printf("0\n");
     fflush(stdout);
     while (scanf(" %c %lu", &what, &n) == 2) {
