@@ -17,8 +17,8 @@
  */
 void places_read(const char *directory); /* of a PMC; once, or never: then only the own root */
 void text_plain(char *text);             /* with \ooo as the bytes that it means, in place */
-/* A regular file, open for reading, or -1; nothing else is opened. *name: under what it was found, *root the
- * root it is below ("" for the own); both to be freed. */
+/* A regular file, open for reading, or -1; nothing else is opened. *name: under what it was found,
+ * *root the root it is below ("" for the own); both to be freed. */
 int place_open(const char *path, char **name, char **root);
 /* The same in one tree, and no link leads out of it; root "": the own one. */
 int place_open_below(const char *root, const char *path);

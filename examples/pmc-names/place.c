@@ -73,9 +73,9 @@ static void mapped_add(uint32_t pid, char *path)
 /* "TIME map-in pid=1 start=… end=… offset=… path=/a" */
 static void log_line(char *line)
 {
-    char *path = strstr(line, " path=/"), *pid = strstr(line, " map-in pid=");
+    char *path = strstr(line, " path=/"), *pid = line + strcspn(line, " ");
 
-    if (!path || !pid || pid > path)
+    if (!path || strncmp(pid, " map-in pid=", strlen(" map-in pid=")) != 0)
         return;
     path += strlen(" path=");
     path[strcspn(path, " \n")] = '\0';
@@ -123,9 +123,9 @@ void places_read(const char *directory)
 /* ---- files ---- */
 
 /*
- * What was found (an O_PATH descriptor, which is taken), if it is a regular file. A device or a pipe
- * is not opened at all: that alone may do something. A file of /proc or the like, of no size, may
- * give away what it has to whom reads it first.
+ * What was found (an O_PATH descriptor, which is taken), if it is a regular file. A device or a
+ * pipe is not opened at all: that alone may do something. A file of /proc or the like, of no size,
+ * may give away what it has to whom reads it first.
  */
 static int found_open(int found)
 {

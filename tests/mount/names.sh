@@ -222,6 +222,25 @@ t_nothing_but_regular_files_is_opened() {
     wait "$writer" || :
 }
 
+# Anybody who may write to a log puts remarks in it.
+t_a_remark_is_no_map() {
+    local at boxed
+    mkdir "$T/box" "$T/pmc"
+    cp "$HELPERS/hot" "$T/box/boxed"
+    /usr/bin/python3 -c 'import os, sys, time; os.chroot(sys.argv[1]); print(); sys.stdout.close(); time.sleep(100)' \
+        "$T/box" >"$T/ready" &
+    boxed=$!
+    eventually 20 "[[ -s $T/ready ]]"
+    at=$(nm "$HELPERS/hot" | awk '$3 == "hot_inner" { print substr($1, 9) }')
+    echo "x;[/boxed+0x$at] 1" >"$T/pmc/samples.folded"
+    : >"$T/pmc/target"
+    echo "1.0 map-in pid=$boxed start=0x0 end=0x1 offset=0x0 path=/boxed" >"$T/pmc/samples"
+    is "$(names "$T/pmc")" 'x;hot_inner 1' 'mapped'
+    echo "1.0 user text= map-in pid=$boxed path=/boxed" >"$T/pmc/samples"
+    is "$(names "$T/pmc")" "x;[/boxed+0x$at] 1" 'a remark'
+    kill "$boxed"
+}
+
 # What is kept of it is bounded: none of a list of 1 TiB.
 t_a_list_of_made_code_without_end_is_not_read() {
     sleep 100 &
