@@ -100,6 +100,8 @@ t_a_privileged_program_that_ends_at_once_is_told_by_what_only_counts() {
     done
 }
 
+# A reload between its records forgets it.
+#@ plain
 t_a_child_that_was_privileged_and_ended_at_once_makes_the_count_partial() {
     mount_pmcfs
     set_id brief /bin/true

@@ -404,7 +404,7 @@ t_an_exec_that_never_ends_holds_nothing_up() {
     tell alice spin 300
     eventually 10 'grep -q "sample pid=${PID_OF[alice]} " < <(timeout 1 cat "$M/s/samples")'
     is "$(result_as "$ALICE" write "$M/a/target" "$STUCK")" EAGAIN
-    like "$(cat "$M/a/error")" '^EAGAIN P13 target: process [0-9]+ is executing a program'
+    like "$(cat "$M/a/error")" '^EAGAIN P13 target: the kernel did not answer within 100 ms whether you may observe process [0-9]+: it is executing a program'
     users sys 0 event=cpu-clock freq=99
     attach sys all
     is "$(result_as "$ALICE" write "$M/d/ctl" stop) $(result_as "$ALICE" write "$M/d/ctl" start)" 'ok ok'
