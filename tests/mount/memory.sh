@@ -75,7 +75,7 @@ try:
     while len(held) < 100: held.append(os.open(sys.argv[1] + "/p/samples", os.O_RDONLY))
 except OSError as e: said = os.strerror(e.errno)
 print(len(held), said)' "$M")" "20 ${STRERROR[EDQUOT]}"
-    like "$(cat "$M/p/error")" '^EDQUOT P11 open: uid [0-9]+ has as many files open as one may have .max_open_per_user is 20.: close some'
+    like "$(as "$ALICE" cat "$M/info/last_error")" '^EDQUOT P11 open: uid [0-9]+ has as many files open as one may have .max_open_per_user is 20.: close some'
     is "$(as "$ALICE" cat "$M/p/count")" 0 'once they are closed'
     is "$("${ALICES[@]}" /usr/bin/python3 -B -I -c '
 import os, sys
