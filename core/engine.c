@@ -292,11 +292,7 @@ static void listing_run(struct work *work)
     listing->mark = mark;
     if (listing->same)
         return;
-    listing->rc = backend->list(state, &listing->catalog, &listing->err);
-    if (listing->rc == 0)
-        metrics_list(backend, state, &listing->catalog);
-    if (listing->rc == 0)
-        listing->rc = catalog_finish(&listing->catalog);
+    listing->rc = events_list_all(backend, state, &listing->catalog, &listing->err);
 }
 
 static int listing_finish(struct call *call, struct work *work)

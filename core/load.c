@@ -6,6 +6,7 @@
 
 #include "core/instance_save.h"
 #include "core/load_state.h"
+#include "core/metric.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -52,8 +53,7 @@ static bool load_catalog(struct loading *load)
     struct engine *engine = load->engine;
 
     engine->has_catalog =
-        engine->backend->list(engine->backend_state, &engine->catalog, NULL) == 0 &&
-        catalog_finish(&engine->catalog) == 0;
+        events_list_all(engine->backend, engine->backend_state, &engine->catalog, NULL) == 0;
     return true;
 }
 

@@ -305,6 +305,16 @@ void metrics_list(const struct backend *backend, struct backend_state *state, st
     }
 }
 
+int events_list_all(const struct backend *backend, struct backend_state *state,
+                    struct catalog *out, struct err *err)
+{
+    int rc = backend->list(state, out, err);
+
+    if (rc == 0)
+        metrics_list(backend, state, out);
+    return rc ? rc : catalog_finish(out);
+}
+
 static int add_word(void *arg, const char *name, struct err *err)
 {
     (void)err;

@@ -49,4 +49,9 @@ void metric_print(bool known, double value, struct buf *out);
 
 /* events/metric: those whose events this machine can count one by one. */
 void metrics_list(const struct backend *backend, struct backend_state *state, struct catalog *out);
+/*
+ * The whole of events/: what the backend lists, and the metrics. 0, or a negative errno with a sentence (err may be NULL).
+ */
+int events_list_all(const struct backend *backend, struct backend_state *state,
+                    struct catalog *out, struct err *err);
 int metric_describe(const char *name, struct buf *out); /* -ENOENT */

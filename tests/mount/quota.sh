@@ -243,7 +243,7 @@ sys.stdin.readline()' "$M"; }
     local line in=${OPENER[1]} out=${OPENER[0]}
     read -r -t 30 -u "$out" line
     is "$line" '20 EDQUOT'
-    like "$(as "$ALICE" cat "$M/a/error")" '^EDQUOT P11 open: .*user namespace.*max_fds_per_user'
+    like "$(as "$ALICE" cat "$M/info/last_error")" '^EDQUOT P11 open: .*user namespace.*max_fds_per_user'
     during=$(stat_value descriptors)
     is $((during - before)) 20 'descriptors'
     bob_goes_on

@@ -307,7 +307,7 @@ t_cs02_no_such_counter() {
 t_cs03_unknown_attribute() {
     mount_sim
     pmc a event=cycles
-    steady EINVAL CS03 "$M/a/event" cycles,pc
+    steady EINVAL CS03 "$M/a/event" cycles,pc=1
     steady EINVAL CS03 "$M/a/event" cycles:z
     steady EINVAL CS03 "$M/a/event" 'loads cycles,colour=2'
 }

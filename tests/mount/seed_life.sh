@@ -293,7 +293,7 @@ t_q_names_have_one_separator_and_no_case() {
 t_q_software_events_and_the_time_stamp_take_no_qualifier_that_they_lack() {
     mount_pmcfs
     pmc a event=page-faults
-    steady EINVAL CS03 "$M/a/event" page-faults,frobnicate
+    steady EINVAL CS03 "$M/a/event" page-faults,frobnicate=1
     steady EOPNOTSUPP E35 "$M/a/event" page-faults,inv
     [[ -e /sys/bus/event_source/devices/msr/events/tsc ]] || return 0
     steady EINVAL 'CS03|E35' "$M/a/event" msr/tsc/,usr

@@ -25,8 +25,8 @@ t_h04_counting_or_sampling_with_either_scope() {
         is "$(log "$name" | of sample)" ''
     done
     for name in ts ss; do
-        is "$(result open "$M/$name/count" r)" ok
-        fails_with EINVAL "cat $M/$name/count"
+        between "$(count "$name")" 1 1000000000000
+        is "$(result write "$M/$name/count" 5)" EINVAL
         [[ $(log "$name" | of sample) ]] || die "$name has no sample"
     done
     is "$(log ts | of sample | grep -vc " pid=${PID_OF[p]} " || :)" 0 'samples of others'

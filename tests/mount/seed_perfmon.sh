@@ -85,9 +85,9 @@ t_pm06_pm07_pm08_edge_inverted_and_counter_mask() {
 t_pm09_other_flag_bits_are_refused_by_name() {
     mount_sim
     pmc a event=cycles
-    steady EINVAL CS03 "$M/a/event" r01c2,int
+    steady EINVAL CS01 "$M/a/event" r01c2,int
     like "$(<"$M/a/error")" '"int"'
-    steady EINVAL CS03 "$M/a/event" r01c2,pc
+    steady EINVAL CS01 "$M/a/event" r01c2,pc
 }
 
 t_pm10_the_configuration_reads_back_exactly() {
