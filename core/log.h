@@ -96,6 +96,8 @@ void log_close(struct log_cursor *cursor);    /* NULL allowed */
  * this began, in as many takes as it needs. Returns the number of records appended.
  */
 size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max);
+/* A copy of the cursor, for log_back(). */
+struct log_cursor log_place(const struct log_cursor *cursor);
 /*
  * Puts the cursor back where it was when it was copied: what it has taken since is taken again, or,
  * where it was overwritten meanwhile, told as missed.

@@ -170,6 +170,16 @@ size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max)
     return n;
 }
 
+struct log_cursor log_place(const struct log_cursor *cursor)
+{
+    struct log_cursor copy;
+
+    pthread_mutex_lock(&cursor->log->mutex);
+    copy = *cursor;
+    pthread_mutex_unlock(&cursor->log->mutex);
+    return copy;
+}
+
 void log_back(struct log_cursor *cursor, const struct log_cursor *copy)
 {
     pthread_mutex_lock(&cursor->log->mutex);

@@ -161,7 +161,7 @@ struct reply {
 static struct place place_of(const struct log_reader *reader)
 {
     return (struct place){
-        .cursor = reader->cursor ? *reader->cursor : (struct log_cursor){.log = NULL},
+        .cursor = reader->cursor ? log_place(reader->cursor) : (struct log_cursor){.log = NULL},
         .told_sets = reader->told_sets,
         .closed = reader->closed,
     };

@@ -165,7 +165,7 @@ static bool stream_continue(struct request *rq)
  */
 static bool stream_is_elsewhere(const struct request *rq)
 {
-    return rq->handle->base > 0 && rq->off != rq->handle->base;
+    return rq->off != rq->handle->base;
 }
 
 static int stream_again(struct request *rq)

@@ -54,9 +54,8 @@ static const char page[] =
     "metric/NAME. Why something was refused: cat @/NAME/error, or @/info/last_error (the echo\n"
     "of dash says \"I/O error\" whatever the reason is).\n"
     "\n"
-    "Each write(2) is one command, applied whole or not at all. Later writes of one open, a\n"
-    "line each, go on: their events join the set; after a refused one none is taken. Files\n"
-    "show a size of at least their text's. The manual is pmcfs(8): man pmcfs.\n"
+    "Each write(2) is one command, applied whole or not at all; later writes of one open, a\n"
+    "line each, join their events to the set. The manual is pmcfs(8): man pmcfs.\n"
     "\n"
     "Files (r: can be read, w: can be written):\n"
     "\n";

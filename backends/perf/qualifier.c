@@ -55,7 +55,8 @@ bool qualifier_is(struct word name)
     for (size_t i = 0; i < N_FIELDS; i++)
         if (word_alike(name, fields[i].name, false))
             return true;
-    return word_alike(name, "usr", false) || word_alike(name, "os", false);
+    return word_alike(name, "usr", false) || word_alike(name, "os", false) ||
+           word_alike(name, "precise", false);
 }
 
 static int take_field(struct qualifiers *out, size_t i, struct word value, bool has_value,

@@ -43,7 +43,8 @@ t_cp_and_tar_and_grep_read_the_tree() {
     pmc a event=page-faults target=self
     timeout 20 cp -r "$M/a" "$T/copy" 2>"$T/said" || die "cp: $(cat "$T/said")"
     cmp <(cat "$M/a/event") "$T/copy/event"
-    timeout 20 tar -cf "$T/tar" -C "$M" a info admin
+    # It finds less than the size says, and so ends with 1, as on sysfs.
+    timeout 20 tar -cf "$T/tar" -C "$M" a info admin 2>/dev/null || is $? 1 'tar'
     timeout 20 grep -rq page-faults "$M/a"
     fails_with EPERM "timeout 20 rm -r $M/a"
     is "$(cat "$M/a/event")" page-faults

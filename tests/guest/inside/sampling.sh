@@ -394,7 +394,7 @@ t_perf_data_has_its_header_and_all_samples() {
     ctl a stop
     log_of a
     is "$(od -A n -t c -N 8 "$M/a/samples.perf" | tr -d ' ')" PERFILE2
-    is "$(od -A n -t d8 -j 8 -N 8 "$M/a/samples.perf" | xargs)" 16
+    is "$(od -A n -t d8 -N 16 "$M/a/samples.perf" | xargs | cut -d ' ' -f 2)" 16
     od -v -A n -t u2 "$M/a/samples.perf" | xargs -n 4 | awk 'NR < 3 { next }
         left { left--; next }
         { n[$1]++; left = $4 / 8 - 1; if ($2 || $4 % 8 || !$4) bad++ }
