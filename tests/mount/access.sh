@@ -289,7 +289,7 @@ t_the_superusers_pmc_goes_on_after_a_set_uid_program_and_says_what_it_missed() {
     is "$(status a partial)" no
 }
 
-#@ alone
+#@ alone slow
 t_the_end_of_the_first_thread_is_no_exec() {
     mount_pmcfs
     python3 -c 'import threading, ctypes, mmap, time
@@ -386,6 +386,7 @@ t_a_child_that_runs_a_set_uid_program_after_its_parents_end_is_told() {
     eventually 5 '[[ $(status a partial) == yes ]]'
 }
 
+#@ slow
 t_programs_that_end_at_once_are_nothing_lost() {
     mount_pmcfs
     pmc a event=page-faults descendants=on
@@ -456,6 +457,7 @@ t_an_owner_at_his_limit_is_given_no_more() {
     chown "$ALICE" "$M/b"
 }
 
+#@ slow
 t_one_user_does_not_hold_all_descriptors() {
     RUN_DAEMON+=(prlimit --nofile=200:200 setpriv --bounding-set=-sys_resource --)
     mount_pmcfs -o max_events_per_process=1000

@@ -73,6 +73,7 @@ t_each_counts_its_own_processes_under_the_same_names() {
     done
 }
 
+#@ slow
 t_nothing_of_the_host_or_the_other_container_is_in_any_file() {
     need_boxes
     mount_sim

@@ -32,6 +32,7 @@ t_readers_while_a_pmc_is_changed() {
     like "$(state a)" '^(allocated|stopped|exited)$'
 }
 
+#@ slow
 t_pmcs_come_and_go_while_they_are_read() {
     LOOPS=()
     mount_pmcfs
@@ -45,6 +46,7 @@ t_pmcs_come_and_go_while_they_are_read() {
     is "$(cat "$M/counts")" ''
 }
 
+#@ slow
 t_targets_die_while_they_are_attached() {
     LOOPS=()
     mount_pmcfs
@@ -61,6 +63,7 @@ t_targets_die_while_they_are_attached() {
     [[ $n -gt 0 ]] || die "nothing counted"
 }
 
+#@ slow
 t_many_clients_of_every_kind() {
     mount_pmcfs
     python <<'P'

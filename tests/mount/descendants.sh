@@ -24,6 +24,7 @@ time.sleep(600)" &
     eventually 60 '[[ -e $T/chained ]]'
 }
 
+#@ slow
 t_those_that_may_not_be_observed_are_counted_too() {
     mount_pmcfs -o max_covered_per_pmc=100,attach_ms=60000
     alices a event=page-faults descendants=on
@@ -38,6 +39,7 @@ t_those_that_may_not_be_observed_are_counted_too() {
     is "$(cat "$M/a/target")" ''
 }
 
+#@ slow
 t_a_long_chain_is_covered_to_its_end() {
     mount_pmcfs -o attach_ms=60000
     alices a event=page-faults descendants=on

@@ -193,6 +193,7 @@ t_a_set_may_mix_software_events_and_tracepoints() {
     is "$(wc -l <"$M/a/count")" 3
 }
 
+#@ slow
 t_op19_a_listed_event_says_what_to_write_and_counts() {
     mount_pmcfs
     for file in "$M"/events/software/*; do
@@ -207,6 +208,7 @@ t_op19_a_listed_event_says_what_to_write_and_counts() {
     done
 }
 
+#@ slow
 t_every_listed_event_of_every_class_can_be_written() {
     mount_pmcfs
     mkdir "$M/a"
@@ -406,6 +408,7 @@ counts_or_says_so() {
     esac
 }
 
+#@ slow
 t_all_generic_names_are_known_with_and_without_their_prefix() {
     local name
     mount_pmcfs

@@ -609,6 +609,7 @@ t_a_binding_survives_a_reload() {
     eventually 10 '[[ $(ls "$M/instances") == "" ]]'
 }
 
+#@ slow
 t_they_come_and_go_under_their_users() {
     mount_sim
     target_start p "$ALICE"

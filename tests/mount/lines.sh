@@ -18,6 +18,7 @@ counts_both() {
     is "$(wc -l <"$M/a/count")" 2 "$1"
 }
 
+#@ slow
 t_lines_are_one_set_in_every_shell() {
     mount_pmcfs
     in_every_shell 'printf "page-faults\ncontext-switches\n" >$1/event' counts_both
@@ -64,6 +65,7 @@ refused_whole() {
 }
 
 # None of them may count fewer events than were asked for and say that it worked.
+#@ slow
 t_what_follows_a_refused_line_is_refused_too() {
     mount_pmcfs
     in_every_shell '{ echo page-falts; echo context-switches; } >$1/event' refused_whole
@@ -147,6 +149,7 @@ copies_of() {
     done
 }
 
+#@ slow
 t_a_copy_of_config_may_be_written_line_by_line() {
     mount_pmcfs
     target_start p

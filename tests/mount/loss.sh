@@ -33,6 +33,7 @@ assert missed["never"] == number("a", "log_lost") == stat("log_lost"), missed
 P
 }
 
+#@ slow
 t_what_nobody_read_is_lost_once_whoever_opens_it_later() {
     mount_pmcfs
     quiet a logsize=65536
@@ -136,6 +137,7 @@ P
 }
 
 # perf.data has it too.
+#@ slow
 t_perf_data_has_the_losses_that_were_overwritten() {
     mount_pmcfs
     faults_sampled logsize=16384
@@ -161,6 +163,7 @@ assert sorted(lost) == sorted([told(text, "log"), told(text, "kernel")]), lost
 P
 }
 
+#@ slow
 t_what_the_kernel_lost_of_many_threads_is_told_exactly() {
     mount_pmcfs
     target_start p
@@ -219,6 +222,7 @@ assert samples + lost == int(read("c/count")), (samples, lost)
 P
 }
 
+#@ slow
 t_steps_still_add_up_when_the_kernel_lost_some() {
     with_tracefs
     mount_pmcfs
@@ -361,6 +365,7 @@ t_a_log_has_no_memory_before_it_has_records() {
     [[ $VARIANT == [at]san ]] || between "$((after - before + 10000))" 0 14000 "KiB more than 10000 for 30 logs of 8 MiB"
 }
 
+#@ slow
 t_a_log_stays_within_its_size() {
     mount_pmcfs
     faults_sampled logsize=100000
@@ -385,6 +390,7 @@ t_the_smallest_log_keeps_the_name_of_a_program() {
     is "$(cut -d';' -f1 "$M/a/samples.folded" | sort -u)" target "in samples.folded"
 }
 
+#@ slow
 t_an_open_reader_keeps_little_whatever_the_log_knows() {
     mount_pmcfs
     pmc a event=page-faults period=1 logsize=4000000
@@ -440,6 +446,7 @@ t_the_tunables_limit_a_log() {
 }
 
 # At a start it has 65536 bytes and the buffers; the rest it takes as records come.
+#@ slow
 t_logs_are_charged_to_their_owner() {
     mount_pmcfs -o max_log_per_user=1000000
     target_start p $ALICE
@@ -463,6 +470,7 @@ t_logs_are_charged_to_their_owner() {
 }
 
 # Each log may become 8 MiB.
+#@ slow
 t_a_user_may_have_many_samplers() {
     mount_pmcfs -o max_log_per_user=100000000
     target_start p $ALICE
@@ -531,6 +539,7 @@ t_a_log_outlives_its_pmc_and_so_does_its_charge() {
 
 # Locked memory is counted for each real user: as one of its own the daemon has what perf_event_mlock_kb
 # says, whatever others have locked.
+#@ slow
 t_locked_memory_that_is_not_to_be_had_is_said() {
     RUN_DAEMON+=(prlimit --memlock=0 setpriv --ruid 54321 --bounding-set=-ipc_lock --inh-caps=-ipc_lock)
     mount_pmcfs

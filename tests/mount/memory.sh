@@ -54,6 +54,7 @@ t_streams_that_are_half_read_are_charged_to_their_instance() {
     like "$(as "$ALICE" head -n 1 "$M/instances/box/p/samples")" ' initialize ' 'once they are closed'
 }
 
+#@ slow
 t_many_open_streams_take_little() {
     mount_pmcfs
     as "$ALICE" mkdir "$M/p"
@@ -88,6 +89,7 @@ except OSError as e: said = os.strerror(e.errno)
 print(len(held), said)' "$M")" "21 ${STRERROR[EDQUOT]}" 'of files that are read'
 }
 
+#@ slow
 t_the_groups_of_an_opener_are_charged() {
     mount_pmcfs -o max_log_per_user=0
     as "$ALICE" mkdir "$M/p"
@@ -117,6 +119,7 @@ with open(sys.argv[1], "wb", 0) as f:
     for n in range(1500): f.write(b"%d-" % n + b"\2" * (n * 37 % 600) + b"\n")' "$M/$1/samples"
 }
 
+#@ slow
 t_a_log_reads_the_same_in_pieces_of_any_size() {
     mount_pmcfs
     mkdir "$M/p"

@@ -34,6 +34,7 @@ profiled() {
     hot_run own
 }
 
+#@ slow
 t_the_hot_function_is_on_top() {
     profiled "$HELPERS/hot"
     like "$(hottest p)" '^hot;(.*;)?main;hot_outer;hot_inner [0-9]+$'
@@ -179,6 +180,7 @@ t_an_ordinary_user_has_names_of_ones_own_programs() {
 }
 
 # Programs cut short and with bytes changed cost names, nothing else.
+#@ slow
 t_spoilt_files_cost_their_names_only() {
     local i size places
     size=$(stat -c %s "$HELPERS/hot")

@@ -85,21 +85,25 @@ pasted() {
     done < <(blocks "$2")
 }
 
+#@ slow
 t_readme_in_bash() {
     mount_pmcfs
     pasted bash "${TEST_FILE%/tests/*}/README.md"
 }
 
+#@ slow
 t_readme_in_dash() {
     mount_pmcfs
     pasted dash "${TEST_FILE%/tests/*}/README.md"
 }
 
+#@ slow
 t_manual_in_bash() {
     mount_pmcfs
     pasted bash "${TEST_FILE%/tests/*}/pmcfs.8"
 }
 
+#@ slow
 t_manual_in_dash() {
     mount_pmcfs
     pasted dash "${TEST_FILE%/tests/*}/pmcfs.8"

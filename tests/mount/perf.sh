@@ -40,6 +40,7 @@ report() {
     perf_reads report --stdio --no-children -g none | sed -nE 's/^ +([0-9]+)\.[0-9]+% +(.*[^ ]) *$/\1 \2/p'
 }
 
+#@ slow
 t_the_hot_function_is_found_in_a_program_that_ran_before() {
     mount_pmcfs
     hot_start
@@ -98,6 +99,7 @@ t_perf_reads_while_it_is_written() {
     kill "$HOT"
 }
 
+#@ slow
 t_the_example_of_the_interface() {
     mount_pmcfs
     hot_start
@@ -168,6 +170,7 @@ t_a_tracepoint_is_shown_under_its_name() {
     perf_reads report --stdio <"$M/p/samples.perf" | grep -q "of event 'sched:sched_switch'"
 }
 
+#@ slow
 t_settings_that_changed_in_between() {
     mount_pmcfs
     hot_start
@@ -203,6 +206,7 @@ t_children_and_what_they_execute_are_known() {
     like "$line" '^[0-9]+ +hot +hot +\[\.\] burn$'
 }
 
+#@ slow
 t_what_a_reader_missed_is_said() {
     mount_pmcfs
     hot_start

@@ -18,6 +18,7 @@ stored_log() {
 # lines FILE TYPE: how many records there are of a type (a regex).
 lines() { awk -v type="^($2)$" '$2 ~ type { n++ } END { print n + 0 }' "$1"; }
 
+#@ slow
 t_p02_p03_p17_pmcstat_prints_the_log_of_a_command_that_it_samples() {
     mount_pmcfs
     copy_tools
@@ -120,6 +121,7 @@ t_p11_p12_pmcstat_logs_steps_and_exits_that_add_up() {
     is "$(lines "$T/out" csw)" 0
 }
 
+#@ slow
 t_p15_pmcstat_stores_several_logs_in_the_order_of_time() {
     mount_pmcfs
     copy_tools
@@ -188,6 +190,7 @@ graph_is() {
     like "$(sed -n 5p "$1")" '^  100\.0%  \[[0-9]+\] +main$'
 }
 
+#@ slow
 t_p19_pmcstat_prints_the_callers_of_functions() {
     mount_pmcfs
     copy_tools
@@ -202,6 +205,7 @@ t_p19_pmcstat_prints_the_callers_of_functions() {
     between "$(tool pmcstat -R "$T/stored" -z 2 -G - | grep -c '^ ')" 1 1000
 }
 
+#@ slow
 t_p19_pmcstat_prints_call_chains_in_lines_of_source() {
     stored_log
     tool pmcstat -R "$T/stored" -m "$T/pcs" -a "$T/chains"
@@ -210,6 +214,7 @@ t_p19_pmcstat_prints_call_chains_in_lines_of_source() {
         '^0x[0-9a-f]+ hot_inner .*hot\.c:[0-9]+.*,0x[0-9a-f]+ hot_outer .*hot\.c:[0-9]+.*,0x[0-9a-f]+ main .*hot\.c:[0-9]+'
 }
 
+#@ slow
 t_p20_pmcstat_prints_a_call_tree_for_kcachegrind() {
     stored_log
     tool pmcstat -R "$T/stored" -F "$T/tree"
@@ -220,6 +225,7 @@ t_p20_pmcstat_prints_a_call_tree_for_kcachegrind() {
         if (f == "fn=hot_outer" && c == "cfn=hot_inner") print $2 }' "$T/tree")" $(($(lines "$T/stored" callchain) * 8 / 10)) 1000
 }
 
+#@ slow
 t_p21_pmcstat_prints_sampled_addresses_with_their_functions() {
     stored_log -N
     tool pmcstat -R "$T/stored" -m "$T/pcs"
@@ -234,6 +240,7 @@ t_p21_pmcstat_prints_sampled_addresses_with_their_functions() {
     between "$(grep -c ' hot_inner ' "$T/pcs")" 100 1000
 }
 
+#@ slow
 t_p23_pmcstat_finds_names_where_it_is_told() {
     mount_pmcfs
     copy_tools
@@ -246,6 +253,7 @@ t_p23_pmcstat_finds_names_where_it_is_told() {
     like "$(tool pmcstat -R "$T/stored" -r "$T/root" -I -G - | sed -n 3p)" '  0x[0-9a-f]+ @ .*/mine$'
 }
 
+#@ slow
 t_p23_pmcstat_takes_the_kernels_names_from_a_list() {
     [[ $(head -n 1 /proc/kallsyms) != 0000000000000000* ]] || skip 'the kernel tells nobody its addresses'
     mount_pmcfs
@@ -284,6 +292,7 @@ t_p24_pmcstat_reads_one_thread() {
     ((all < $(lines "$T/stored" callchain))) || die 'there was one thread only'
 }
 
+#@ slow
 t_p25_p26_pmcstat_shows_the_top_again_and_again() {
     mount_pmcfs
     copy_tools
@@ -298,6 +307,7 @@ t_p25_p26_pmcstat_shows_the_top_again_and_again() {
     is "$(tool pmcstat -R "$T/stored" -T -f threshold=50 | wc -l)" 3
 }
 
+#@ slow
 t_p28_pmcstat_tells_what_it_could_not_resolve() {
     stored_log
     tool pmcstat -R "$T/stored" -v -G /dev/null 2>"$T/said"
@@ -312,6 +322,7 @@ t_p28_pmcstat_tells_what_it_could_not_resolve() {
     is "$(cat "$T/said")" 'pmcstat: P/cpu-clock is cpu-clock sampling: freq 997, depth 127'
 }
 
+#@ slow
 t_p28_pmcstat_counts_samples_without_a_function() {
     mount_pmcfs
     copy_tools
@@ -341,6 +352,7 @@ P
     between "$(sed -n 's/^#samples.unknown-function //p' "$T/said")" 0 $((inside / 2))
 }
 
+#@ slow
 t_p28_pmcstat_warns_of_what_was_lost() {
     mount_pmcfs -o logbuffersize=4,nbuffers=4
     copy_tools
@@ -350,6 +362,7 @@ t_p28_pmcstat_warns_of_what_was_lost() {
     is "$(cat "$T/hot.err")" ''
 }
 
+#@ slow
 t_mawk_and_gawk_read_a_log_alike() {
     command -v mawk >/dev/null || skip 'there is no mawk'
     stored_log
@@ -406,6 +419,7 @@ t_p06_p11_p12_p15_p16_pmcstat_usage_rules() {
     refuses 71 'CS01' pmcstat -P nosuch true
 }
 
+#@ slow
 t_pmcstat_leaves_nothing_behind_when_a_signal_ends_its_sampling() {
     mount_pmcfs
     copy_tools

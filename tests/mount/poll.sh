@@ -164,6 +164,7 @@ P
 }
 
 # The stream is ready for who has not read yet; then when its line is due, and not before.
+#@ slow
 t_series_is_readable_when_its_line_is_due() {
     mount_pmcfs
     target_start p

@@ -57,6 +57,7 @@ t_who_executes_a_privileged_program_has_not_ended() {
     kill -0 "$pid"
 }
 
+#@ slow
 t_a_privileged_program_that_ends_at_once_is_the_reason() {
     mount_pmcfs
     set_id brief /bin/true
@@ -78,6 +79,7 @@ t_a_privileged_program_that_ends_at_once_is_the_reason() {
 }
 
 # From its exec to its end such a program may take less than a millisecond.
+#@ slow
 t_a_privileged_program_that_ends_at_once_is_told_by_what_only_counts() {
     mount_pmcfs
     set_id brief /bin/true
@@ -216,6 +218,7 @@ t_a_privileged_program_on_a_cpu_has_its_name_and_one_end() {
 }
 
 # Attach and exec at the same moment, again and again: whoever sees the program it has become is not told.
+#@ slow
 t_an_exec_during_the_attach_tells_no_address_of_a_set_id_program() {
     mount_pmcfs
     set_id privileged /bin/sleep

@@ -101,6 +101,7 @@ t_through_mount_8() {
 }
 
 # All that mount(8) lists as independent of the file system, also where it would not hand them on.
+#@ slow
 t_the_options_of_mount_8_are_known() {
     for option in async sync atime noatime diratime nodiratime relatime norelatime strictatime nostrictatime \
         lazytime nolazytime dirsync auto noauto defaults dev nodev exec noexec suid nosuid iversion noiversion \
@@ -372,6 +373,7 @@ t_a_bind_mount_shows_the_same() {
     umount "$T/bound"
 }
 
+#@ slow
 t_descriptors_are_not_passed_on_and_none_leak() {
     mount_pmcfs
     target_start p

@@ -54,6 +54,7 @@ os._exit(0)'
 
 # ---- waits ----
 
+#@ slow
 t_a_thousand_blocked_readers_are_as_many_as_one_may_have() {
     mount_pmcfs
     target_start alice "$ALICE"
@@ -118,6 +119,7 @@ flood_start() {
     is "$line" fast
 }
 
+#@ slow
 t_a_user_that_asks_all_the_time_stops_nothing_for_others() {
     mount_pmcfs
     target_start bob "$BOB"
@@ -149,6 +151,7 @@ for i in range(200):
 print("fast", flush=True)
 sys.stdin.readline()'
 
+#@ slow
 t_a_flood_of_long_commands_ends_with_its_process() {
     mount_pmcfs
     target_start bob "$BOB"
@@ -188,6 +191,7 @@ t_more_descendants_than_one_target_may_cover() {
 
 # ---- at every limit at once ----
 
+#@ slow
 t_a_user_at_every_limit_is_alone_with_it() {
     mount_pmcfs -o max_pmcs_per_user=4,max_fds_per_user=8,max_events_per_process=3,max_log_per_user=1500000,max_waiting_per_user=2
     target_start alice "$ALICE"
@@ -256,6 +260,7 @@ sys.stdin.readline()' "$M"; }
 
 # ---- owners that change ----
 
+#@ slow
 t_charges_follow_the_owner_however_often_it_changes() {
     mount_pmcfs -o max_fds_per_user=2,max_pmcs_per_user=2
     target_start alice "$ALICE"
@@ -301,6 +306,7 @@ t_a_target_stuck_in_exec_holds_nothing_up() {
     for n in a s d; do as "$ALICE" rmdir "$M/$n"; done
 }
 
+#@ slow
 t_a_program_whose_file_system_does_not_answer_is_sampled() {
     mount_pmcfs
     hang_start
@@ -348,6 +354,7 @@ t_a_huge_sparse_program_is_sampled() {
     between "$(awk '/^VmRSS/ { print $2 }' "/proc/$DAEMON/status")" 1 1000000 "KiB resident"
 }
 
+#@ slow
 t_a_fork_bomb_under_descendants_is_somebody_elses_trouble() {
     mount_pmcfs
     target_start bob "$BOB"
@@ -386,6 +393,7 @@ stuck_start() {
     is "$line" ready
 }
 
+#@ slow
 t_an_exec_that_never_ends_holds_nothing_up() {
     mount_pmcfs
     hang_start
@@ -496,6 +504,7 @@ while rest:
     whole += len(rest)
 print(size * (len(held) - 1), said, piece, whole - size, sep=";")'
 
+#@ slow
 t_texts_that_are_not_read_to_their_end_are_charged() {
     mount_pmcfs -o max_log_per_user=0
     local n kept said piece rest events

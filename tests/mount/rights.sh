@@ -466,6 +466,7 @@ t_cgroups_are_named_from_the_writers_own_root() {
 }
 
 # Between two cgroups, one of which has the other's whole name below the same root, for as long as it is asked.
+#@ slow
 t_the_root_of_a_namespace_is_known_whoever_moves() {
     cgroup_make
     mkdir -p "$GROUP/victim" "$GROUP/box/p/q" "$GROUP/box$GROUP_NAME/box/p/q"

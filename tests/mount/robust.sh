@@ -1,6 +1,7 @@
 # shellcheck shell=bash disable=SC2016,SC2034
 # Bad input and large numbers: no crash, no leak, no hang.
 
+#@ slow
 t_random_bytes_into_every_writable_file() {
     mount_pmcfs
     SEED=${PMCFS_SEED:-$RANDOM$RANDOM}
@@ -61,6 +62,7 @@ for _ in range(500):
 P
 }
 
+#@ slow
 t_ten_thousand_pmcs() {
     mount_pmcfs -o max_pmcs_per_user=20000
     python <<'P'
@@ -81,6 +83,7 @@ P
     is "$(cat "$M/counts")" ''
 }
 
+#@ slow
 t_memory_and_descriptors_are_flat() {
     mount_pmcfs
     storm() {
@@ -178,6 +181,7 @@ t_a_long_attach_hears_of_its_writers_signal() {
     is "$(cat "$M/a/target")" ''
 }
 
+#@ slow
 t_what_a_burst_needed_is_given_back() {
     mount_pmcfs -o max_pmcs_per_user=20000
     resident() { awk '/^VmRSS/ { print $2 }' "/proc/$DAEMON/status"; }

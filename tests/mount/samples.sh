@@ -419,6 +419,7 @@ t_lines_are_in_the_order_of_time() {
 }
 
 # Two samples of one clock on one CPU cannot be of one moment.
+#@ slow
 t_samples_before_and_after_a_command_keep_their_times() {
     mount_pmcfs
     target_start p

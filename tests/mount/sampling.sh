@@ -17,7 +17,7 @@ per_time() {
 }
 
 # Addresses in the log are made places in the file by its map-in, and compared with nm.
-#@ alone
+#@ alone slow
 t_five_seconds_are_five_thousand_samples_in_the_hot_function() {
     mount_pmcfs
     local own all
@@ -110,6 +110,7 @@ t_a_period_of_faults_is_kept() {
     is "$(of a samples)" "$(($(value a) / 10))"
 }
 
+#@ slow
 t_a_clock_is_not_faster_than_100_us_but_for_the_superuser() {
     mount_pmcfs
     target_start p "$ALICE"
@@ -131,6 +132,7 @@ t_a_clock_is_not_faster_than_100_us_but_for_the_superuser() {
     is "$(status f sampling)" 'period 1'
 }
 
+#@ slow
 t_a_rate_of_a_clock_is_kept() {
     mount_pmcfs
     target_start p
@@ -234,6 +236,7 @@ t_each_sample_of_a_set_names_its_event() {
 }
 
 # Each member's copy on each CPU has its own period: the program stays on one.
+#@ slow
 t_a_set_of_different_kinds_samples_each() {
     with_tracefs
     mount_pmcfs
@@ -395,6 +398,7 @@ t_a_cpu_is_sampled_whoever_runs() {
     is "$(of a samples "pid=${PID_OF[q]}")" 0 "of who is on the other"
 }
 
+#@ slow
 t_all_cpus_are_sampled() {
     (($(nproc) > 1)) || skip "one CPU only"
     mount_pmcfs

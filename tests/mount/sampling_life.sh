@@ -241,7 +241,7 @@ t_a_reset_forgets_the_count_and_keeps_the_log() {
 
 # ---- reloads ----
 
-#@ reload
+#@ reload slow
 t_reloads_under_load_lose_nothing() {
     mount_pmcfs
     target_start p

@@ -5,6 +5,7 @@
 . "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
 
 # The kernel prepares such a sample once for all who want it, with one's id for all.
+#@ slow
 t_all_samplers_of_one_event_get_every_sample() {
     mount_pmcfs
     target_start p
@@ -43,6 +44,7 @@ t_two_samplers_of_one_event_with_different_chains() {
     between "$(of c callchain)" $(($(value c) / 3 - 2)) $(($(value c) / 3))
 }
 
+#@ slow
 t_a_program_and_a_cpu_are_sampled_for_the_same_event() {
     with_tracefs
     mount_pmcfs
@@ -76,6 +78,7 @@ t_a_sample_that_could_be_of_two_events_is_told_as_lost() {
 }
 
 # Kernels forget samples now and then where events come and go beside them: these are told as lost.
+#@ slow
 t_samples_beside_events_that_come_and_go_are_given_or_told() {
     mount_pmcfs
     target_start p
@@ -101,6 +104,7 @@ t_samples_beside_events_that_come_and_go_are_given_or_told() {
 }
 
 # …and where its own is switched on and off while it occurs.
+#@ slow
 t_samples_at_a_stop_are_given_or_told() {
     mount_pmcfs
     target_start p
@@ -116,6 +120,7 @@ t_samples_at_a_stop_are_given_or_told() {
     is "$(($(of a samples) + $(status a kernel_lost)))" "$(value a)" "samples and losses"
 }
 
+#@ slow
 t_steps_of_one_program_are_told_to_all_who_ask() {
     mount_pmcfs
     target_start p

@@ -62,6 +62,7 @@ t_births_and_ends_on_other_cpus_are_told_once() {
     is "$(of a exit "pid=$child") $(of a exit "pid=$parent")" '1 1' "ends"
 }
 
+#@ slow
 t_who_executed_while_a_cpu_was_not_sampled_has_its_name() {
     (($(nproc) > 1)) || skip "one CPU only"
     mount_pmcfs

@@ -17,6 +17,7 @@ answers() {
     done | sort -u
 }
 
+#@ slow
 t_kernel_addresses_are_refused_in_one_way() {
     mount_pmcfs
     local told words=() at kind

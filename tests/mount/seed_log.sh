@@ -154,6 +154,7 @@ t_f04_f05_l04_l16_call_chains_of_the_kernel_of_the_user_and_both() {
 
 # ---- when a log is needed ----
 
+#@ slow
 t_st1_what_needs_a_log_to_be_started() {
     mount_pmcfs
     target_start p

@@ -230,6 +230,7 @@ t_a_target_that_was_reaped_cannot_be_detached() {
 
 # ---- FreeBSD's pmctest, illumos' DTrace cpc tests ----
 
+#@ slow
 t_a_program_runs_under_every_event_that_can_be_sampled() {
     mount_pmcfs
     local file n=0

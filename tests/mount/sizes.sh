@@ -25,6 +25,7 @@ as_read() {
     done
 }
 
+#@ slow
 t_texts_are_the_same_to_everybody() {
     mount_sim
     pmc a 'event=page-faults autostart=off'
@@ -36,6 +37,7 @@ t_texts_are_the_same_to_everybody() {
     is "$(stat -c %s "$M"/a/{config,event,mode,target,ctl,count,detail,status,error,series,samples} | sort -u)" 4096
 }
 
+#@ slow
 t_size_is_never_less_than_the_text() {
     mount_pmcfs
     pmc one event=page-faults
@@ -52,6 +54,7 @@ P
 }
 
 # Sets of many events, of many targets.
+#@ slow
 t_long_texts_have_longer_sizes() {
     mount_pmcfs
     local events=() pids=() file
@@ -72,6 +75,7 @@ t_long_texts_have_longer_sizes() {
     kill "${pids[@]}"
 }
 
+#@ slow
 t_what_is_made_meanwhile_is_read() {
     mount_sim
     exec 7<"$M/counts" 8<"$M/info/rows"
@@ -100,6 +104,7 @@ t_copies_follow_the_text() {
     done
 }
 
+#@ slow
 t_copies_are_right_while_others_ask_for_the_size() {
     mount_sim
     pmc a 'event=cycles autostart=off'
@@ -174,6 +179,7 @@ print(os.lseek(os.open(sys.argv[1], os.O_WRONLY), 0, os.SEEK_END))' "$M/w/config
 }
 
 # Longer than any size that is shown at first.
+#@ slow
 t_streams_are_copied_whole() {
     mount_pmcfs
     sh -c 'while :; do :; done' &

@@ -39,6 +39,7 @@ ended_by() {
     eventually 3 '[[ -z $(pmcs) ]]'
 }
 
+#@ slow
 t_tools_are_plain_sh_and_explain_themselves() {
     mount_sim
     copy_tools
@@ -205,6 +206,7 @@ t_pmcstat_usage_rules_of_counting() {
     refuses 71 'no such program' pmcstat -p page-faults no-such-program
 }
 
+#@ slow
 t_tools_leave_nothing_behind_when_a_signal_ends_them() {
     mount_pmcfs
     copy_tools
@@ -266,6 +268,7 @@ t_cpc_specifications_and_what_is_wrong_with_them() {
     refuses 1 'ESRCH' cputrack -c cycles -p 999999
 }
 
+#@ slow
 t_cputrack_counts_a_command_and_a_process() {
     mount_pmcfs
     copy_tools
@@ -434,6 +437,7 @@ t_wrong_words_are_refused_in_one_sentence() {
     done
 }
 
+#@ slow
 t_tools_end_with_the_tree() {
     local words pid rc
     for words in '1 cpustat -c cycles 0.2' '1 cpustat -c cycles -c loads 0.2' '1 cputrack -T 0.2 -c cycles sleep 30' \
@@ -453,6 +457,7 @@ t_tools_end_with_the_tree() {
     done
 }
 
+#@ slow
 t_tools_end_when_nobody_reads() {
     mount_pmcfs
     copy_tools

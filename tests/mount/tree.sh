@@ -165,6 +165,7 @@ t_every_file_can_be_read_and_the_walk_ends() {
     timeout 40 tar -cf "$T/tar" -C "$M" a info admin README 2>/dev/null || (($? == 1))
 }
 
+#@ slow
 t_listing_while_others_come_and_go_shows_each_once() {
     mount_pmcfs
     for i in {1..300}; do mkdir "$M/p$i"; done

@@ -121,6 +121,7 @@ t_a_change_of_some_bits_leaves_the_readers_their_way() {
     eventually 5 '[[ $(stat -c %a "$M/a") == 700 ]]'
 }
 
+#@ slow
 t_readers_read_what_is_shared_with_another_group_too() {
     mount_pmcfs -o "readers=$BOB,dirmode=0777"
     local file mode

@@ -29,6 +29,7 @@ t_two_events_on_one_cpu() {
 page-faults	[0-9]+$'
 }
 
+#@ slow
 t_the_examples_of_readme_work_as_they_stand() {
     mount_pmcfs
     sed -n '/What can be counted/q; s/^  //p' "$M/README" >"$T/examples"

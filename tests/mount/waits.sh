@@ -115,6 +115,7 @@ P
 
 # ---- the form of reads ----
 
+#@ slow
 t_any_size_of_reads_gives_the_same_bytes() {
     mount_pmcfs
     faults_sampled
@@ -152,6 +153,7 @@ t_head_and_tail_of_a_stream() {
 }
 
 # They read more than they need of what can be sought in, and go back.
+#@ slow
 t_shells_and_tools_read_a_stream_line_by_line() {
     mount_pmcfs
     faults_sampled
@@ -307,6 +309,7 @@ t_who_reads_a_released_log_gets_all_of_it() {
 
 # ---- series ----
 
+#@ slow
 t_what_series_shows_and_skips_is_all_there_was() {
     mount_pmcfs
     target_start p
