@@ -5,6 +5,7 @@
  */
 #include "backends/backends.h"
 #include "backends/perf/code.h"
+#include "backends/perf/pfm.h"
 #include "backends/perf/pmu.h"
 #include "backends/perf/spec.h"
 #include "core/backend.h"
@@ -428,6 +429,22 @@ static const struct {
     {"hsw::INST_RETIRED", CS01, "other processors", 0, SAID_NOTHING},
 };
 
+/* The lines of events/CLASS/EVENT that its table gives. */
+static void cf08_lists_unit_masks_and_attributes(void)
+{
+    struct buf about, lines;
+
+    buf_init(&about, NULL, 0);
+    buf_init(&lines, NULL, 0);
+    pfm_describe("skl::L2_RQSTS", &about, &lines);
+    check(strstr(buf_text(&lines), "umask MISS ") && strstr(buf_text(&lines), "\numask PF_HIT "),
+          "the unit masks of skl::L2_RQSTS are listed");
+    check(strstr(buf_text(&lines), "\nattr c integer ") && strstr(buf_text(&lines), "\nattr e boolean "),
+          "and its attributes");
+    buf_free(&about);
+    buf_free(&lines);
+}
+
 /* libpfm4 reads its environment once. */
 __attribute__((unused)) static void q07_understands_names(const char *root)
 {
@@ -450,6 +467,7 @@ __attribute__((unused)) static void q07_understands_names(const char *root)
         check(ok, "%s: %s (0x%llx)", names[i].text, rc < 0 ? err.text : spec.resolved,
               (unsigned long long)spec.config[0]);
     }
+    cf08_lists_unit_masks_and_attributes();
     pmus_free(made.pmus);
 }
 
