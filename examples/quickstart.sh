@@ -56,17 +56,17 @@ install_missing() {
         die "the packages$missing could not be installed: $(tail -n 1 "$work/log")"
 }
 
-# build_in DIRECTORY: leaves DIRECTORY/pmcfs
+# build_in DIRECTORY: leaves DIRECTORY/pmcfs, which README's `ninja -C build install` installs: with its prefix
 build_in() {
     if [ ! -f "$1/build.ninja" ]; then
-        meson setup -Dtests=false "$1" "$root" >"$work/log" 2>&1 || return 1
+        meson setup --prefix=/usr -Dtests=false "$1" "$root" >"$work/log" 2>&1 || return 1
     fi
-    ninja -C "$1" pmcfs >"$work/log" 2>&1
+    ninja -C "$1" >"$work/log" 2>&1
 }
 
 build() {
     say 'Building pmcfs.'
-    bin=$root/build-quickstart # not build: who installs chooses the prefix of that
+    bin=$root/build
     build_in "$bin" && return
     bin=$work/build
     build_in "$bin" || die "the build failed: $(grep -i -m 1 error "$work/log" || tail -n 1 "$work/log")"
