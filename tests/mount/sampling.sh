@@ -55,7 +55,7 @@ P
     read -r own all <"$T/inside"
     between "$own" 990 1000 "thousandths of the program's own in hot_inner"
     # The others of all are a busy machine's interrupts.
-    between "$all" 500 1000 "thousandths of all"
+    between "$all" 960 1000 "thousandths of all"
 }
 
 t_every_page_fault_is_a_sample() {
