@@ -48,7 +48,7 @@ struct work {
  */
 struct open_file {
     struct rights *rights; /* of who opened it; owned */
-    struct user *payer;    /* the user among whose open files it counts; NULL: not counted */
+    struct user *payer;    /* it is one of this user's open files; NULL: not counted */
     struct user *share;    /* of its instance: charged with the user namespace in `rights`; or NULL */
     struct account *account; /* charged with the memory that it takes, of the payer's */
     uint64_t charged;        /* bytes */
@@ -82,7 +82,7 @@ struct call {
         *rights; /* the opener's; NULL where the files table does not ask for them */
     uid_t uid;   /* the requester's fs ids */
     gid_t gid;
-    uid_t payer; /* the uid whose quotas are used: of the open file, else the requester's */
+    uid_t payer; /* quotas are those of this uid: of the open file, else the requester's */
     pid_t tid; /* the requesting thread in the daemon's PID namespace; 0: not visible */
     bool nonblock;
     bool append; /* written through a file opened with O_APPEND */

@@ -76,7 +76,7 @@ int change_add_metric(char **words, struct word word, struct err *err)
     return 0;
 }
 
-/* An event, or the events of a metric, whose word is kept beside them. */
+/* An event, or the events of a metric; the word of a metric is kept beside them. */
 static int add_event(struct change *change, struct word word, struct err *err)
 {
     if (!metric_is(word))

@@ -10,6 +10,6 @@ int linux_caller_rights(struct host_state *state, pid_t tid, uid_t uid, gid_t gi
 void linux_caller_opener(struct host_state *state, pid_t tid, struct rights *rights);
 /* Is pid the process that these are noted of, with the program that it had then? */
 bool caller_is_opener(struct host_state *state, const struct rights *rights, pid_t pid);
-/* The thread whose cgroup namespace counts; 0: unknown. */
+/* The thread with the cgroup namespace that counts; 0: unknown. */
 pid_t caller_thread(pid_t tid);
 pid_t linux_caller_pid(struct host_state *state, pid_t tid);
