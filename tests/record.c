@@ -168,18 +168,6 @@ int main(int argc, char **argv)
     state.sideband = sideband_new(&state);
     tracefs_where(&state, &(bool){false}); /* is held open */
     before = open_fds();
-    test_every_fault();
-    test_period();
-    test_clock(false);
-    test_clock(true);
-    test_switches();
-    test_tracepoint();
-    test_set();
-    test_children(true);
-    test_children(false);
-    test_facts();
-    test_chain(true);
-    test_chain(false);
     test_losses(false);
     test_losses(true);
     test_untold();
@@ -194,14 +182,9 @@ int main(int argc, char **argv)
     test_ready();
     test_freed();
     test_concurrent();
-    test_exec();
-    test_thread();
-    test_cgroup();
-    test_steps();
     if (hardware_here())
         test_hardware();
     if (sysconf(_SC_NPROCESSORS_ONLN) > 1) {
-        test_cpu();
         test_late_cpu();
         test_everywhere();
     }

@@ -185,7 +185,6 @@ void test_hardware(void)
     test_overflow(INSTRUCTIONS, true);
     test_overflow(CYCLES, true);
     test_overflow_set();
-    test_steps_of_hardware();
     if (emulator_here())
         test_lost_hardware();
 }

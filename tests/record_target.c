@@ -3,9 +3,6 @@
  */
 #include "tests/record_test.h"
 
-#include "backends/perf/census.h"
-
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -27,14 +24,6 @@ static void touch(unsigned long pages)
     munmap(p, pages * page + page);
 }
 
-static void burn(unsigned long us)
-{
-    uint64_t until = census_now_ns() + us * 1000;
-
-    while (census_now_ns() < until)
-        ;
-}
-
 static void *touch_thread(void *arg)
 {
     touch((unsigned long)(uintptr_t)arg);
@@ -48,14 +37,6 @@ static void on_cpu(unsigned long cpu)
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
     sched_setaffinity(0, sizeof set, &set);
-}
-
-static void map_program(void)
-{
-    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-
-    munmap(mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0), page);
-    close(fd);
 }
 
 static void target_do(char what, unsigned long n)
@@ -83,22 +64,12 @@ static void target_do(char what, unsigned long n)
         while (n-- > 0)
             usleep(1);
         break;
-    case 'b':
-        burn(n);
-        break;
     case 'c':
         on_cpu(n);
         break;
     case 'i': /* some instructions */
         for (volatile unsigned long i = n; i > 0; i--)
             ;
-        break;
-    case 'y': /* system calls */
-        while (n-- > 0)
-            getppid();
-        break;
-    case 'm':
-        map_program();
         break;
     case 'n':
         prctl(PR_SET_NAME, "renamed");
@@ -120,8 +91,6 @@ void target_main(void)
     while (scanf(" %c %lu", &what, &n) == 2) {
         struct rusage before, after;
 
-        if (what == 'e')
-            execl("/proc/self/exe", "record", "target", (char *)NULL);
         getrusage(RUSAGE_SELF, &before);
         target_do(what, n);
         getrusage(RUSAGE_SELF, &after);

@@ -69,23 +69,6 @@ unsigned long samples_of(const struct run *run, unsigned place);
 unsigned long lost_of(const struct run *run);
 bool in_order(const struct run *run);
 
-/* record_samples.c */
-void test_every_fault(void);
-void test_period(void);
-void test_clock(bool freq);
-void test_switches(void);
-void test_tracepoint(void);
-void test_set(void);
-void test_chain(bool user);
-
-/* record_targets.c */
-void test_children(bool descendants);
-void test_facts(void);
-void test_exec(void);
-void test_thread(void);
-void test_cpu(void);
-void test_cgroup(void);
-
 /* record_rings.c */
 void test_losses(bool later);
 void test_around(void);
@@ -103,10 +86,6 @@ void test_untold_of_a_period(void);
 void test_untold_of_a_threads_period(void);
 void test_untold_after_losses(void);
 void test_untold_adopted(bool sums);
-
-/* record_steps.c */
-void test_steps(void);
-void test_steps_of_hardware(void);
 
 /* record_hardware.c */
 bool hardware_here(void);

@@ -7,9 +7,6 @@ alices() {
     (($# == 1)) || result_as "$ALICE" write "$M/$1/config" "${*:2}" >/dev/null
 }
 
-# uid 0 with nothing else
-POWERLESS=(setpriv --bounding-set=-all --inh-caps=-all)
-
 t_modes_of_the_tree() {
     mount_pmcfs
     is "$(stat -c %a "$M" "$M/info" "$M/info/stats" "$M/events" "$M/admin" "$M/admin/tunables/mincount" "$M/counts" | xargs)" '1777 555 444 555 755 644 444'
@@ -24,17 +21,6 @@ t_the_files_of_admin_are_all_of_one_mode_and_a_fixed_tunable_is_refused_at_write
     is "$(find "$M/admin" -type f -printf '%m %u %g\n' | sort -u)" '644 root root'
     is "$(result write "$M/admin/tunables/callchaindepth" 5)" EPERM
     like "$(cat "$M/info/last_error")" '^EPERM P32 callchaindepth: '
-}
-
-t_any_user_makes_a_pmc_and_only_its_owner_removes_it() {
-    mount_pmcfs
-    alices a
-    fails_with EPERM "as $BOB rmdir $M/a"
-    fails_with EPERM "as $BOB mv $M/a $M/b"
-    as "$ALICE" mv "$M/a" "$M/b"
-    as "$ALICE" rmdir "$M/b"
-    alices a
-    rmdir "$M/a"
 }
 
 t_others_cannot_look_into_it_until_the_owner_says_so() {
@@ -61,48 +47,6 @@ t_chmod_and_chown_are_for_who_may() {
     fails_with EACCES "as $ALICE cat $M/a/count"
     chown "$ALICE" "$M/a/count"
     is "$(stat -c %u "$M/a")" "$ALICE" 'chown of a file is that of the PMC'
-}
-
-t_attach_to_ones_own_process_and_not_to_anothers() {
-    mount_pmcfs
-    target_start mine "$ALICE"
-    target_start bobs "$BOB"
-    target_start roots
-    alices a event=page-faults
-    is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[mine]}")" ok
-    for name in bobs roots; do
-        is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[$name]}")" EPERM
-        like "$(cat "$M/a/error")" "^EPERM E40 target: .*${PID_OF[$name]}"
-    done
-    is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[mine]} ${PID_OF[bobs]}")" EPERM
-    attach a "${PID_OF[bobs]}"
-}
-
-t_rights_are_those_of_who_opened_the_file() {
-    mount_pmcfs
-    target_start bobs "$BOB"
-    alices a event=page-faults
-    exec {held}>"$M/a/target"
-    is "$(result_as "$ALICE" fd "$held" "${PID_OF[bobs]}")" ok "opened by root, written by alice"
-}
-
-t_a_set_uid_writer_cannot_act_with_its_rights() {
-    mount_pmcfs
-    target_start bobs "$BOB"
-    alices a event=page-faults
-    cp "$HELPERS/io" "$T/suid-io"
-    chmod 4755 "$T/suid-io"
-    is "$(as "$ALICE" sh -c "exec 5>$M/a/target; $T/suid-io fd 5 ${PID_OF[bobs]}")" EPERM
-    like "$(cat "$M/a/error")" '^EPERM E40 '
-}
-
-t_self_needs_no_right() {
-    mount_pmcfs -o unprivileged_proc_debug=0
-    target_start mine "$ALICE"
-    alices a event=page-faults
-    is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[mine]}")" EPERM
-    is "$(result_as "$ALICE" write "$M/a/target" self)" ok
-    attach a "${PID_OF[mine]}"
 }
 
 # acting_as 'PYTHON': with become(user), write(file or descriptor, text), child(function), the tree in M.
@@ -172,48 +116,6 @@ os.wait()' | xargs)" 'EPERM EPERM ok EPERM'
     like "$(cat "$M/a/error")" '^EPERM E40 target: .*self is who opened the file'
 }
 
-t_system_scope_is_for_the_superuser_unless_allowed() {
-    mount_pmcfs
-    alices a event=context-switches
-    for word in cpu0 all; do
-        is "$(result_as "$ALICE" write "$M/a/target" $word)" EPERM
-        like "$(cat "$M/a/error")" '^EPERM X07 target: '
-    done
-    accepted "$M/admin/tunables/unprivileged_syspmcs" 1
-    is "$(result_as "$ALICE" write "$M/a/target" cpu0)" ok
-}
-
-t_superuser_is_a_capability_and_not_uid_0() {
-    mount_pmcfs
-    target_start bobs "$BOB"
-    pmc a event=task-clock
-    is "$(result_by "${POWERLESS[@]}" -- write "$M/a/target" "${PID_OF[bobs]}")" EPERM
-    is "$(result_by "${POWERLESS[@]}" -- write "$M/a/target" cpu0)" EPERM
-    alices b event=page-faults
-    is "$(result_by setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups --inh-caps +perfmon --ambient-caps +perfmon -- write "$M/b/target" cpu0)" ok
-}
-
-t_root_of_a_user_namespace_is_not_the_superuser() {
-    as "$ALICE" unshare --user --map-root-user true 2>/dev/null || skip "no user namespaces for users here"
-    mount_pmcfs
-    target_start bobs "$BOB"
-    alices a event=page-faults
-    for word in cpu0 "${PID_OF[bobs]}"; do
-        is "$(result_by as "$ALICE" unshare --user --map-root-user -- write "$M/a/target" "$word")" EPERM
-    done
-    is "$(result_by as "$ALICE" unshare --user --map-root-user -- write "$M/a/target" self)" ok
-}
-
-t_kernel_mode_with_unprivileged_kernel() {
-    mount_sim
-    alices a
-    is "$(result_as "$ALICE" write "$M/a/event" cycles:k)" EPERM
-    pmc b
-    is "$(result_by "${POWERLESS[@]}" -- write "$M/b/event" cycles:k)" EPERM
-    accepted "$M/admin/tunables/unprivileged_kernel" 1
-    is "$(result_as "$ALICE" write "$M/a/event" cycles:k)" ok
-}
-
 t_descendants_one_may_not_observe_are_left_out() {
     mount_pmcfs
     # A process of alice whose child is bob's: made by root, which then becomes alice.
@@ -229,64 +131,6 @@ os.execv("/bin/sleep", ["sleep", "100"])' &
     alices a event=page-faults descendants=on
     is "$(result_as "$ALICE" write "$M/a/target" $!)" ok
     grep -q '^left_out 1' "$M/a/status" || grep -qi 'left.out.*1' "$M/a/status"
-}
-
-t_settings_of_a_stopped_pmc_are_checked_with_the_writers_rights() {
-    mount_pmcfs
-    target_start bobs "$BOB"
-    alices a event=page-faults
-    attach a "${PID_OF[bobs]}"
-    ctl a stop
-    is "$(result_as "$ALICE" write "$M/a/event" task-clock)" EPERM
-    is "$(cat "$M/a/event")" page-faults
-    accepted "$M/a/event" task-clock
-}
-
-t_a_covered_process_that_runs_a_set_uid_program_is_lost() {
-    mount_pmcfs
-    target_start p "$ALICE"
-    cp "$HELPERS/target" "$T/suid-target"
-    chmod 4755 "$T/suid-target"
-    alices a event=page-faults
-    result_as "$ALICE" write "$M/a/target" "${PID_OF[p]}"
-    tell p faults 100
-    local before
-    before=$(count a)
-    tell p run "$T/suid-target"
-    tell p faults 5000
-    between "$(count a)" "$before" $((before + 4000))
-    eventually 5 '[[ $(state a) == exited ]]'
-    is "$(result_as "$ALICE" write "$M/a/target" "-${PID_OF[p]}")" ESRCH
-    like "$(cat "$M/a/error")" '^ESRCH E45 '
-}
-
-t_the_group_of_readers_reads_every_count() {
-    mount_pmcfs -o "readers=$BOB"
-    alices a event=page-faults
-    for file in count detail status; do
-        as "$BOB" cat "$M/a/$file" >/dev/null
-    done
-    grep -q ^a <(as "$BOB" cat "$M/counts")
-    fails_with EACCES "as $BOB cat $M/a/config"
-}
-
-t_the_superusers_pmc_goes_on_after_a_set_uid_program_and_says_what_it_missed() {
-    mount_pmcfs
-    target_start p "$ALICE"
-    cp "$HELPERS/target" "$T/suid-target"
-    chmod 4755 "$T/suid-target"
-    pmc a event=page-faults
-    attach a "${PID_OF[p]}"
-    is "$(status a partial)" no
-    tell p run "$T/suid-target"
-    eventually 5 '[[ $(status a partial) == yes ]]'
-    local before
-    before=$(count a)
-    tell p faults 5000
-    between "$(count a)" $((before + 5000)) $((before + 6000))
-    is "$(state a)" running
-    ctl a restart
-    is "$(status a partial)" no
 }
 
 #@ alone slow
@@ -314,8 +158,7 @@ ctypes.CDLL(None).syscall(60, 0)' &
 
 # A process of alice with a child, each in the role of a program to talk to: the child runs what $T/go names.
 parent_and_child() {
-    cp "$HELPERS/target" "$T/suid-target"
-    chmod 4755 "$T/suid-target"
+    set_id suid-target "$HELPERS/target"
     mkfifo -m 666 "$T/child.in" "$T/child.out"
     setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- /usr/bin/python3 -c '
 import os, sys, time
@@ -373,36 +216,6 @@ t_a_child_that_runs_a_set_uid_program_is_left_out_for_others() {
     is "$(state a)" running
 }
 
-t_a_child_that_runs_a_set_uid_program_after_its_parents_end_is_told() {
-    mount_pmcfs
-    parent_and_child
-    pmc a event=page-faults descendants=on
-    attach a "$PARENT"
-    kill -9 "$PARENT"
-    wait "$PARENT" || :
-    tell child faults 1000
-    is "$(status a partial)" no
-    tell child run "$T/suid-target"
-    eventually 5 '[[ $(status a partial) == yes ]]'
-}
-
-#@ slow
-t_programs_that_end_at_once_are_nothing_lost() {
-    mount_pmcfs
-    pmc a event=page-faults descendants=on
-    setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- \
-        bash -c 'read -r; for _ in {1..200}; do /bin/true; done; read -r' < <(sleep 1; echo; sleep 8) &
-    attach a $!
-    sleep 1
-    for _ in {1..40}; do
-        count a >"$T/last"
-        sleep 0.05
-    done
-    is "$(status a partial)" no
-    is "$(stat_value attaches)" 1
-    (($(count a) > 5000))
-}
-
 t_the_quota_of_descriptors_is_of_those_that_stay() {
     mount_pmcfs -o max_fds_per_user=5
     target_start p "$ALICE"
@@ -436,17 +249,6 @@ t_a_privileged_program_is_not_its_writers_self() {
     is "$(result_as "$ALICE" write "$M/a/ctl" start)" ok
 }
 
-t_a_privileged_program_does_not_open_its_own_counter_anew() {
-    mount_pmcfs
-    alices a event=page-faults
-    cp "$HELPERS/io" "$T/suid-io"
-    chmod 4755 "$T/suid-io"
-    # Refused; or its exec was seen before, and there is no target any more.
-    like "$(as "$ALICE" sh -c "exec 5>$M/a/config; echo self >$M/a/target; echo stop >$M/a/ctl
-        exec $T/suid-io fd 5 descendants=on")" '^(EPERM|ok)$'
-    is "$(stat_value attaches)" 1
-}
-
 t_an_owner_at_his_limit_is_given_no_more() {
     mount_pmcfs -o max_pmcs_per_user=1
     alices a
@@ -478,8 +280,7 @@ t_one_user_does_not_hold_all_descriptors() {
 t_what_was_missed_is_said_everywhere_until_reset() {
     mount_pmcfs
     target_start p "$ALICE"
-    cp "$HELPERS/target" "$T/suid-target"
-    chmod 4755 "$T/suid-target"
+    set_id suid-target "$HELPERS/target"
     pmc a event=page-faults
     attach a "${PID_OF[p]}"
     tell p run "$T/suid-target"

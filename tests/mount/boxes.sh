@@ -6,15 +6,6 @@
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"
 
-# instance NAME [USER]: made by the superuser, given to USER.
-instance() {
-    mkdir "$M/instances/$1"
-    [[ ! ${2:-} ]] || chown "$2:$2" "$M/instances/$1"
-}
-
-# limit NAME FILE VALUE
-limit() { accepted "$M/admin/instances/$1/$2" "$3"; }
-
 # boxes_start: one and two, each with its instance; root inside is uid 1000 outside, in both.
 boxes_start() {
     local name
@@ -140,31 +131,6 @@ t_a_container_does_not_reach_others_pmcs_by_any_path() {
     like "$(result_as "$ALICE" write "$M/admin/instances/one/max_pmcs" 5)" '^E(ACCES|PERM)$'
 }
 
-t_nobody_is_the_superuser_through_an_instance() {
-    need_boxes
-    mount_sim
-    instance one
-    box_start one "$M/instances/one" "${PRIVILEGED[@]}"
-    says one '1 1' 'set -- $(grep CapEff /proc/self/status); echo $((0x$2 >> 38 & 1)) $((0x$2 >> 21 & 1))'
-    inside one 'mkdir /pmc/a; echo page-faults >/pmc/a/event'
-    for text in target=cpu0 target=all event=cycles:k kernel=on 'mode=SS freq=99 target=cpu0'; do
-        says one EPERM "result write /pmc/a/config '$text'"
-    done
-    # The host's superuser, through the same directory: not either.
-    is "$(result write "$M/instances/one/a/target" cpu0)" EPERM
-    limit one system_scope 1
-    says one ok 'result write /pmc/a/target cpu0'
-    inside one 'mkdir /pmc/b'
-    says one EPERM 'result write /pmc/b/event cycles:k'
-    limit one kernel_mode 1
-    says one ok 'result write /pmc/b/event cycles:k'
-    # What the tunables open outside is not opened inside.
-    limit one system_scope 0
-    accepted "$M/admin/tunables/unprivileged_syspmcs" 1
-    inside one 'mkdir /pmc/c; echo page-faults >/pmc/c/event'
-    says one EPERM 'result write /pmc/c/target cpu1'
-}
-
 t_users_in_a_container_are_users() {
     need_boxes
     mount_pmcfs
@@ -183,114 +149,6 @@ t_users_in_a_container_are_users() {
     says one ok 'user 1000 /helpers/io write /pmc/a/target $own'
     inside one 'user 1000 rmdir /pmc/a && rmdir /pmc/roots'
     is "$STATUS" 0
-}
-
-t_not_root_inside_either() {
-    need_boxes
-    mount_pmcfs
-    instance one "$ALICE"
-    box_start one "$M/instances/one" --unshare-user -- as "$ALICE"
-    says one 1000 'id -u'
-    inside one 'target_start p; mkdir /pmc/i && echo page-faults >/pmc/i/event && echo $p >/pmc/i/target
-        tell p faults 100; cat /pmc/i/count; rmdir /pmc/i'
-    is "$STATUS" 0
-    between "$ANSWER" 100 1000
-}
-
-t_the_limits_of_one_are_not_those_of_the_other() {
-    need_boxes
-    mount_pmcfs
-    boxes_start
-    limit one max_pmcs 2
-    inside one 'mkdir /pmc/a /pmc/b'
-    is "$STATUS" 0
-    fails_inside one EDQUOT 'mkdir /pmc/c'
-    inside one 'cat /pmc/info/last_error'
-    like "$ANSWER" '^EDQUOT [A-Z0-9]+ .*max_pmcs'
-    inside two 'mkdir /pmc/a /pmc/b /pmc/c'
-    is "$STATUS" 0
-    as "$ALICE" mkdir "$M/outside"
-    limit two max_fds 1
-    inside two 'echo page-faults >/pmc/a/event'
-    says two EDQUOT 'result write /pmc/a/target $p'
-    inside one 'echo page-faults >/pmc/a/event'
-    says one ok 'result write /pmc/a/target $p'
-    limit two max_fds 0
-    says two ok 'result write /pmc/a/target $p'
-}
-
-t_an_instance_that_lives_as_long_as_its_container() {
-    need_boxes
-    mount_pmcfs
-    boxes_start
-    limit one lifetime namespace
-    pmc_inside one i 'event=page-faults target=$p'
-    pmc_inside two i 'event=page-faults target=$p'
-    box_end one
-    eventually 10 '[[ ! -e $M/instances/one && ! -e $M/admin/instances/one ]]'
-    box_end two
-    sleep 0.2
-    [[ -d $M/instances/two/i ]]
-}
-
-t_an_instance_is_released_under_its_container() {
-    need_boxes
-    mount_pmcfs
-    boxes_start
-    pmc_inside one i 'event=page-faults target=$p'
-    inside one 'exec 5</pmc/i/count'
-    limit one ctl release
-    eventually 5 "[[ ! -e \$M/instances/one ]]"
-    inside one 'cat <&5'
-    ((STATUS)) || die 'a held file is read'
-    inside one 'mkdir /pmc/j'
-    ((STATUS)) || die 'made in a released instance'
-    # Its successor of the same name is another one.
-    instance one "$ALICE"
-    inside one 'mkdir /pmc/j'
-    ((STATUS)) || die 'the old container reaches the new instance'
-    pmc_inside two i event=page-faults
-}
-
-t_samples_of_a_container_are_its_own() {
-    need_boxes
-    mount_pmcfs
-    boxes_start
-    pmc_inside one s 'event=page-faults period=1 target=$p'
-    inside one 'tell p faults 100; echo stop >/pmc/s/ctl; echo $p'
-    local number=$ANSWER
-    inside one "grep -c ' sample pid=$number tid=$number ' /pmc/s/samples"
-    between "$ANSWER" 100 1000
-    inside one 'cat /pmc/s/samples.folded'
-    like "$ANSWER" '^target;'
-    inside one 'cat /pmc/s/samples.perf | head -c 8'
-    is "$ANSWER" PERFILE2
-}
-
-t_the_lines_of_the_readme_work_inside() {
-    need_boxes
-    mount_pmcfs
-    boxes_start
-    inside one 'PID=$p; mkdir /pmc/i && echo page-faults > /pmc/i/event && echo $PID > /pmc/i/target
-        cat /pmc/i/count && rmdir /pmc/i'
-    is "$STATUS" 0 "$ANSWER"
-    inside one 'mkdir /pmc/c && echo event=task-clock start=exec descendants=on > /pmc/c/config
-        sh -c "echo self > /pmc/c/target && exec sh -c \"/bin/true; :\""; cat /pmc/c/count; rmdir /pmc/c'
-    is "$STATUS" 0 "$ANSWER"
-    between "$ANSWER" 1 1000000000
-}
-
-t_rows_of_others_have_no_names() {
-    need_boxes
-    mount_sim sim_cpus=1,sim_rows=2
-    boxes_start
-    pmc_inside one tellingname 'event=cycles target=$p row=0'
-    inside two 'cat /pmc/info/rows'
-    unlike "$ANSWER" "telling|one|(^| )$ALICE "
-    pmc_inside two i 'event=cycles target=$p'
-    inside two 'cat /pmc/info/rows'
-    like "$ANSWER" ' i '
-    grep -q tellingname "$M/info/rows"
 }
 
 t_the_hosts_cgroups_are_not_a_containers() {

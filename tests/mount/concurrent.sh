@@ -18,34 +18,6 @@ wait_loops() {
     done
 }
 
-t_readers_while_a_pmc_is_changed() {
-    LOOPS=()
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults
-    for_ms 2000 'cat "$M/a/count" "$M/a/detail" "$M/a/status" "$M/counts"'
-    for_ms 2000 'cat "$M/a/config" "$M/metrics.prom" "$M/info/rows" "$M/info/stats"'
-    for_ms 2000 'echo "${PID_OF[p]}" >"$M/a/target"; echo stop >"$M/a/ctl"; echo "task-clock page-faults" >"$M/a/event"; echo start >"$M/a/ctl"; echo detach >"$M/a/ctl"'
-    for_ms 2000 'echo page-faults >"$M/a/event"; echo reset >"$M/a/ctl"; echo 5 >"$M/a/count"'
-    wait_loops
-    ctl a detach
-    like "$(state a)" '^(allocated|stopped|exited)$'
-}
-
-#@ slow
-t_pmcs_come_and_go_while_they_are_read() {
-    LOOPS=()
-    mount_pmcfs
-    for_ms 2000 'mkdir "$M/a"; echo "event=page-faults target=self" >"$M/a/config"; rmdir "$M/a"'
-    for_ms 2000 'mkdir "$M/a"; mv "$M/a" "$M/b"; rmdir "$M/b"'
-    for_ms 2000 'cat "$M/a/count" "$M/b/count" "$M/counts"; ls -l "$M"'
-    for_ms 2000 'cat "$M"/*/status "$M/metrics.prom"; find "$M" -maxdepth 2'
-    wait_loops
-    rmdir "$M/a" 2>/dev/null || :
-    rmdir "$M/b" 2>/dev/null || :
-    is "$(cat "$M/counts")" ''
-}
-
 #@ slow
 t_targets_die_while_they_are_attached() {
     LOOPS=()

@@ -152,22 +152,6 @@ t_exits_add_up_of_who_ends_while_it_is_stopped() {
     is "$(sum "$T/b.log" exit)" "$counted" "sum of exits of a released PMC"
 }
 
-t_steps_go_on_after_a_stop() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults log-csw=on log-exit=on "target=${PID_OF[p]}"
-    for i in 1 2 3; do
-        tell p faults $((i * 100))
-        ctl a stop
-        tell p faults 50
-        ctl a start
-    done
-    tell p faults 7
-    target_end p
-    eventually 10 '[[ $(state a) == exited ]]'
-    adds_up a
-}
-
 t_steps_begin_anew_with_the_count() {
     mount_pmcfs
     target_start p
@@ -244,26 +228,6 @@ t_whoever_is_attached_again_begins_at_zero() {
     target_end p
     eventually 10 '[[ $(state a) == exited ]]'
     adds_up a
-}
-
-t_exits_without_steps_have_no_csw() {
-    mount_pmcfs
-    pmc a event=page-faults start=exec descendants=on log-exit=on
-    run a sh -c 'true; sh -c "exit 0"'
-    eventually 10 '[[ $(state a) == exited ]]'
-    sampled a
-    is "$(lines "$T/a.log" csw)" 0 "steps"
-    is "$(sum "$T/a.log" exit)" "$(count a)" "sum of exits"
-}
-
-t_steps_without_exits_have_no_exit() {
-    mount_pmcfs
-    pmc a event=page-faults start=exec descendants=on log-csw=on
-    run a sh -c 'true; sh -c "exit 0"'
-    eventually 10 '[[ $(state a) == exited ]]'
-    sampled a
-    is "$(lines "$T/a.log" exit)" 0 "exits"
-    is "$(sum "$T/a.log" csw)" "$(count a)" "sum of steps"
 }
 
 t_a_clock_adds_up_with_the_rest_and_is_not_called_exact() {

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # One descriptor for both on `count`: what a write replaced is read back, INTERFACE section 8.
 
-t_a_shell_reads_what_its_write_replaced() {
+t_sg1_a_shell_reads_what_its_write_replaced() {
     mount_pmcfs
     pmc i event=page-faults count=5
     exec 9<>"$M/i/count"

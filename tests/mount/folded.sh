@@ -1,28 +1,10 @@
 # shellcheck shell=bash disable=SC2016,SC2154
 # samples.folded: stacks of real programs, as places in files, in made code and in the kernel.
 
-# hot_start NAME COMMAND…: a hot.c (or a copy of it) that waits to be told; its PID in PID_OF[NAME].
-hot_start() {
-    talker_start "$1" "${@:2}"
-}
-
-# hot_run NAME: it is busy, and says when it has been.
-hot_run() {
-    echo go >&"${IN[$1]}"
-    read -r -t 30 -u "${OUT[$1]}" _ || die "$1 did not end its work"
-}
-
-hot_end() {
-    local in=${IN[$1]} out=${OUT[$1]}
-    exec {in}>&- {out}<&-
-    wait "${PID_OF[$1]}" 2>/dev/null || :
-}
-
 folded() { cat "$M/$1/samples.folded"; }
 
-# The line with most samples, and the sum of all.
+# The line with most samples.
 hottest() { folded "$1" | awk '$NF > most { most = $NF; line = $0 } END { print line }'; }
-samples_of() { folded "$1" | awk '{ sum += $NF } END { print sum + 0 }'; }
 
 sampler() {
     pmc "$1" event=cpu-clock freq=997 callchain=on kernel=off "${@:2}"
@@ -31,7 +13,7 @@ sampler() {
 t_a_frame_is_a_place_in_a_file() {
     mount_pmcfs
     sampler p
-    hot_start own "$HELPERS/hot" own
+    talker_start own "$HELPERS/hot" own
     attach p "${PID_OF[own]}"
     hot_run own
     like "$(hottest p)" "^hot;(\[/[^;]*;)*(\[$HELPERS/hot\+0x[0-9a-f]+\];?){3} [0-9]+\$"
@@ -49,22 +31,10 @@ t_a_frame_is_a_place_in_a_file() {
     like "$(hottest p)" "\[$HELPERS/hot\+0x[0-9a-f]+\] [0-9]+\$" "after its end"
 }
 
-t_the_counts_are_the_samples_of_the_log() {
-    mount_pmcfs
-    sampler p
-    hot_start own "$HELPERS/hot" own
-    attach p "${PID_OF[own]}"
-    hot_run own
-    hot_end own
-    eventually 5 '[[ $(state p) == exited ]]'
-    between "$(samples_of p)" 50 100000
-    is "$(samples_of p)" "$(grep -cE '^[0-9.]+ (sample|callchain) ' "$M/p/samples")"
-}
-
 t_without_a_call_chain_there_is_one_frame() {
     mount_pmcfs
     sampler p callchain=off
-    hot_start own "$HELPERS/hot" own
+    talker_start own "$HELPERS/hot" own
     attach p "${PID_OF[own]}"
     hot_run own
     like "$(hottest p)" "^hot;\[$HELPERS/hot\+0x[0-9a-f]+\] [0-9]+\$"
@@ -75,7 +45,7 @@ t_without_a_call_chain_there_is_one_frame() {
 t_a_child_that_has_ended_has_places() {
     mount_pmcfs
     sampler p descendants=on
-    hot_start parent "$HELPERS/hot" child
+    talker_start parent "$HELPERS/hot" child
     attach p "${PID_OF[parent]}"
     hot_run parent
     like "$(hottest p)" "^hotchild;.*\[$HELPERS/hot\+0x[0-9a-f]+\] [0-9]+\$"
@@ -85,7 +55,7 @@ t_a_child_that_has_ended_has_places() {
 t_code_that_a_program_made_is_process_and_address() {
     mount_pmcfs
     sampler p
-    hot_start made "$HELPERS/hot" made
+    talker_start made "$HELPERS/hot" made
     attach p "${PID_OF[made]}"
     hot_run made
     like "$(hottest p)" ";\[${PID_OF[made]}:0x[0-9a-f]+\] [0-9]+\$"
@@ -96,7 +66,7 @@ t_a_path_cannot_break_a_line() {
     mount_pmcfs
     sampler p
     cp "$HELPERS/hot" "$T/a;b c"
-    hot_start odd "$T/a;b c" own
+    talker_start odd "$T/a;b c" own
     attach p "${PID_OF[odd]}"
     hot_run odd
     like "$(hottest p)" "^a\\\\073b\\\\040c;.*;\[$T/a\\\\073b\\\\040c\+0x[0-9a-f]+\] [0-9]+\$"
@@ -107,7 +77,7 @@ t_a_path_cannot_break_a_line() {
 t_the_kernels_frames_are_addresses() {
     mount_pmcfs
     pmc p event=cpu-clock freq=997 callchain=on kernel=on
-    hot_start reads sh -c 'echo ready; read -r go; dd if=/dev/zero of=/dev/null bs=1M count=4000 2>/dev/null
+    talker_start reads sh -c 'echo ready; read -r go; dd if=/dev/zero of=/dev/null bs=1M count=4000 2>/dev/null
         echo done; read -r end'
     accepted "$M/p/config" descendants=on
     attach p "${PID_OF[reads]}"
@@ -119,7 +89,7 @@ t_the_kernels_frames_are_addresses() {
 t_no_file_of_a_program_is_opened() {
     mount_pmcfs
     sampler p
-    hot_start own "$HELPERS/hot" own
+    talker_start own "$HELPERS/hot" own
     attach p "${PID_OF[own]}"
     hot_run own
     folded p >/dev/null
@@ -131,7 +101,7 @@ t_no_file_of_a_program_is_opened() {
 t_a_text_is_read_in_pieces_even_without_a_log() {
     mount_pmcfs
     sampler p
-    hot_start own "$HELPERS/hot" own
+    talker_start own "$HELPERS/hot" own
     attach p "${PID_OF[own]}"
     hot_run own
     hot_end own

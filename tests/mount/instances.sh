@@ -4,20 +4,8 @@
 
 ADMIN_ERROR='EPERM E39 '
 
-# uid 0 with nothing else
-POWERLESS=(setpriv --bounding-set=-all --inh-caps=-all)
-
-# instance NAME [USER]: made, and given to that user. Its directory is then $M/instances/NAME.
-instance() {
-    mkdir "$M/instances/$1"
-    [[ -z ${2:-} ]] || chown "$2:$2" "$M/instances/$1"
-}
-
 # list DIRECTORY…: their entries, in one line.
 list() { find "$@" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort | xargs; }
-
-# limit NAME WHICH VALUE
-limit() { accepted "$M/admin/instances/$1/$2" "$3"; }
 
 # inside NAME USER PMC [SETTINGS…]: the user makes a PMC in the instance.
 inside() {
@@ -321,16 +309,6 @@ t_nobody_is_the_superuser_through_it() {
     accepted "$M/admin/tunables/unprivileged_proc_debug" 0
     target_start p "$ALICE"
     is "$(result write "$M/instances/one/b/config" "event=cycles:u target=${PID_OF[p]}")" EPERM 'others than self'
-}
-
-t_an_attach_is_the_kernels_to_allow() {
-    mount_pmcfs
-    target_start mine "$ALICE"
-    target_start other "$BOB"
-    instance one "$ALICE"
-    inside one "$ALICE" a event=page-faults
-    is "$(result_as "$ALICE" write "$M/instances/one/a/target" "${PID_OF[other]}")" EPERM
-    is "$(result_as "$ALICE" write "$M/instances/one/a/target" "${PID_OF[mine]}")" ok
 }
 
 # Two instances with 54321's PMCs and the root's, the third is looked at: what it says in all its files.

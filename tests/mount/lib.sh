@@ -227,6 +227,18 @@ target_end() {
     wait "${PID_OF[$1]}" 2>/dev/null || :
 }
 
+# A hot.c that talker_start has started waits. hot_run NAME: it is busy, and says when it has been.
+hot_run() {
+    echo go >&"${IN[$1]}"
+    read -r -t 40 -u "${OUT[$1]}" _ || die "$1 did not end its work"
+}
+
+hot_end() {
+    local in=${IN[$1]} out=${OUT[$1]}
+    exec {in}>&- {out}<&-
+    wait "${PID_OF[$1]}" 2>/dev/null || :
+}
+
 # Page faults of a process as the kernel accounts them.
 faults_of() {
     local line
@@ -241,12 +253,26 @@ as() {
     setpriv --reuid "$1" --regid "$1" --clear-groups -- "${@:2}"
 }
 
-python() { /usr/bin/python3 -B -I - "$M" "$@"; }
+# uid 0 with nothing else
+# shellcheck disable=SC2034
+POWERLESS=(setpriv --bounding-set=-all --inh-caps=-all)
 
-need_pmu() {
-    [[ -d /sys/bus/event_source/devices/cpu || -d /sys/bus/event_source/devices/cpu_core ||
-        -n $(ls -d /sys/bus/event_source/devices/armv8* 2>/dev/null) ]] || skip "no PMU in this machine"
+# set_id NAME PROGRAM [MODE]: a copy, $T/NAME, that is root's when others run it.
+set_id() {
+    cp "$2" "$T/$1"
+    chmod "${3:-4755}" "$T/$1"
 }
+
+# instance NAME [USER]: made, and given to that user; its directory is $M/instances/NAME.
+instance() {
+    mkdir "$M/instances/$1"
+    [[ ! ${2:-} ]] || chown "$2:$2" "$M/instances/$1"
+}
+
+# limit INSTANCE WHICH VALUE
+limit() { accepted "$M/admin/instances/$1/$2" "$3"; }
+
+python() { /usr/bin/python3 -B -I - "$M" "$@"; }
 
 with_tracefs() {
     [[ -e /sys/kernel/tracing/events ]] || mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null ||

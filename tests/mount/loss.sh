@@ -34,7 +34,7 @@ P
 }
 
 #@ slow
-t_what_nobody_read_is_lost_once_whoever_opens_it_later() {
+t_b02_l02_what_nobody_read_is_lost_once_whoever_opens_it_later() {
     mount_pmcfs
     quiet a logsize=65536
     for i in {1..200}; do
@@ -184,44 +184,6 @@ t_what_the_kernel_lost_of_many_threads_is_told_exactly() {
     is "$(($(lines a callchain) + $(status a kernel_lost)))" "$(count c)" "samples and losses"
 }
 
-t_what_the_kernel_lost_of_a_tracepoint_is_told_exactly() {
-    with_tracefs
-    mount_pmcfs
-    target_start p
-    pmc c event=syscalls:sys_enter_clock_nanosleep "target=${PID_OF[p]}"
-    pmc a event=syscalls:sys_enter_clock_nanosleep period=1 logsize=65536 "target=${PID_OF[p]}"
-    kill -STOP $DAEMON
-    tell p sleep 800
-    kill -CONT $DAEMON
-    ctl a stop
-    log_of a
-    is "$(count c)" 800
-    between "$(status a kernel_lost)" 1 800
-    is "$(($(lines a sample) + $(dropped a kernel)))" 800 "samples and losses"
-}
-
-t_perf_data_has_the_same_losses() {
-    mount_pmcfs
-    faults_sampled
-    kill -STOP $DAEMON
-    tell p faults 30000
-    kill -CONT $DAEMON
-    ctl a stop
-    looking <<'P'
-data = rest_bytes(opened("a", 0, "samples.perf"))
-at, samples, lost = 16, 0, 0
-while at < len(data):
-    what, _, size = struct.unpack_from("<IHH", data, at)
-    assert size >= 8, (at, what, size)
-    samples += what == 9
-    if what == 2:
-        lost += struct.unpack_from("<Q", data, at + 16)[0]
-    at += size
-assert lost == number("a", "kernel_lost") > 0, lost
-assert samples + lost == int(read("c/count")), (samples, lost)
-P
-}
-
 #@ slow
 t_steps_still_add_up_when_the_kernel_lost_some() {
     with_tracefs
@@ -338,17 +300,6 @@ t_hidden_samples_are_told_exactly() {
     is "$((hidden + $(dropped a kernel)))" "$(count c)" "hidden, and all there were"
 }
 
-t_what_alice_may_not_see_root_sees() {
-    mount_pmcfs
-    target_start p
-    pmc a event=context-switches period=1 "target=${PID_OF[p]}"
-    tell p sleep 100
-    ctl a stop
-    log_of a
-    is "$(status a hidden)" 0
-    between "$(lines a sample)" 100 200
-}
-
 # ---- sizes and quotas ----
 
 t_a_log_has_no_memory_before_it_has_records() {
@@ -390,47 +341,6 @@ t_the_smallest_log_keeps_the_name_of_a_program() {
     is "$(cut -d';' -f1 "$M/a/samples.folded" | sort -u)" target "in samples.folded"
 }
 
-#@ slow
-t_an_open_reader_keeps_little_whatever_the_log_knows() {
-    mount_pmcfs
-    pmc a event=page-faults period=1 logsize=4000000
-    looking "$DAEMON" "$VARIANT" <<'P'
-child = subprocess.Popen([sys.executable, "-c", r"""
-import mmap, os, resource
-resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
-fd = os.open("/bin/true", os.O_RDONLY)
-kept = [mmap.mmap(fd, 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC) for _ in range(2500)]
-m = mmap.mmap(-1, 4096 * 1000)
-print("ready", flush=True)
-while input():
-    for i in range(0, 4096 * 1000, 4096):
-        m[i] = 1
-    m.madvise(mmap.MADV_DONTNEED)
-    print("done", flush=True)
-"""], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-child.stdout.readline()
-write("a/target", "%d" % child.pid)
-while number("a", "log_lost") < 5000:
-    child.stdin.write("go\n")
-    child.stdout.readline()
-    write("a/ctl", "flush")
-write("a/ctl", "stop")
-def rss():
-    return int(re.search(r"VmRSS:\s+(\d+)", open("/proc/%s/status" % sys.argv[2]).read())[1])
-before = rss()
-held = [opened("a", os.O_NONBLOCK) for _ in range(100)]
-first = [os.read(fd, 1) for fd in held]
-more = rss() - before
-assert more < 10000 or sys.argv[3] in ("asan", "tsan"), "%d KiB for 100 readers" % more
-found = (first[7] + rest_bytes(held[7], 5000)).decode().splitlines()
-maps = sum(kind(line) == "map-in" for line in found)
-assert maps >= 2500, maps
-assert given(found) + told(found, "log") == number("a", "log_records")
-child.kill()
-child.wait()
-P
-}
-
 t_the_tunables_limit_a_log() {
     mount_pmcfs -o nbuffers=4,logbuffersize=16
     pmc a event=cpu-clock freq=100
@@ -469,17 +379,6 @@ t_logs_are_charged_to_their_owner() {
     is "$(result_as $ALICE write "$M/a$n/config" "autostart=on target=${PID_OF[p]}")" ok
 }
 
-# Each log may become 8 MiB.
-#@ slow
-t_a_user_may_have_many_samplers() {
-    mount_pmcfs -o max_log_per_user=100000000
-    target_start p $ALICE
-    for i in {1..15}; do
-        as $ALICE mkdir "$M/a$i"
-        is "$(result_as $ALICE write "$M/a$i/config" "event=cpu-clock freq=100 target=${PID_OF[p]}")" ok "sampler $i"
-    done
-}
-
 # What the quota leaves is used, the oldest goes, and status says why.
 t_a_log_that_may_not_grow_overwrites_its_oldest() {
     mount_pmcfs -o max_log_per_user=600000
@@ -498,22 +397,6 @@ assert told(lines, "log") > 1000
 assert given(lines) + told(lines, "log") == number("a", "log_records")
 assert values(read("a/status"))["log_short"] == "max_log_per_user"
 P
-}
-
-t_an_attach_refused_for_its_log_leaves_nothing() {
-    mount_pmcfs -o max_log_per_user=500000
-    target_start p
-    quiet a logsize=8000000
-    local descriptors
-    descriptors=$(stat_value descriptors)
-    for _ in {1..20}; do
-        refused EDQUOT P11 "$M/a/target" "${PID_OF[p]}"
-    done
-    is "$(stat_value descriptors)" "$descriptors"
-    is "$(state a)" allocated
-    accepted "$M/a/config" logsize=300000
-    attach a "${PID_OF[p]}"
-    is "$(state a)" running
 }
 
 t_a_log_outlives_its_pmc_and_so_does_its_charge() {

@@ -119,25 +119,6 @@ with open(sys.argv[1], "wb", 0) as f:
     for n in range(1500): f.write(b"%d-" % n + b"\2" * (n * 37 % 600) + b"\n")' "$M/$1/samples"
 }
 
-#@ slow
-t_a_log_reads_the_same_in_pieces_of_any_size() {
-    mount_pmcfs
-    mkdir "$M/p"
-    remarks p
-    local size whole
-    cat "$M/p/samples" >"$T/whole"
-    is "$(grep -c ' user text=[0-9]*-' "$T/whole")" 1500
-    for size in 7 100 1000 4096 5000 65536 131072; do
-        cmp "$T/whole" <(dd if="$M/p/samples" bs="$size" 2>/dev/null) || die "in pieces of $size"
-    done
-    cp "$M/p/samples" "$T/copy"
-    cmp "$T/whole" "$T/copy"
-    cmp <(cat "$T/whole" "$T/whole") <(cat "$M/p/samples" "$M/p/samples")
-    cmp <(head -n 3 "$T/whole") <(head -n 3 "$M/p/samples")
-    cmp "$T/whole" <(while read -r line; do printf '%s\n' "$line"; done <"$M/p/samples")
-    is "$(dd if="$M/p/samples.perf" bs=100 status=none | head -c 8)" PERFILE2
-}
-
 t_a_reply_ends_at_a_line() {
     mount_pmcfs
     mkdir "$M/p"

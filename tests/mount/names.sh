@@ -1,23 +1,6 @@
 # shellcheck shell=bash disable=SC2016,SC2154
 # pmc-names: names for the places of samples.folded, with the rights of who runs it.
 
-# hot_start NAME COMMAND…: a hot.c (or a copy of it) that waits to be told; its PID in PID_OF[NAME].
-hot_start() {
-    talker_start "$1" "${@:2}"
-}
-
-# hot_run NAME: it is busy, and says when it has been.
-hot_run() {
-    echo go >&"${IN[$1]}"
-    read -r -t 30 -u "${OUT[$1]}" _ || die "$1 did not end its work"
-}
-
-hot_end() {
-    local in=${IN[$1]} out=${OUT[$1]}
-    exec {in}>&- {out}<&-
-    wait "${PID_OF[$1]}" 2>/dev/null || :
-}
-
 # The stack with most samples, with names.
 hottest() { names "$M/$1" | awk '$NF > most { most = $NF; line = $0 } END { print line }'; }
 
@@ -29,7 +12,7 @@ sampler() {
 profiled() {
     mount_pmcfs
     sampler p descendants=on
-    hot_start own "$@" own
+    talker_start own "$@" own
     attach p "${PID_OF[own]}"
     hot_run own
 }
@@ -115,7 +98,7 @@ t_a_hostile_name_does_not_break_a_line() {
 t_made_code_has_the_names_that_its_program_tells() {
     mount_pmcfs
     sampler p
-    hot_start made "$HELPERS/hot" made
+    talker_start made "$HELPERS/hot" made
     attach p "${PID_OF[made]}"
     hot_run made
     like "$(hottest p)" ';made\\073by\\040a\\075program_\[j\] [0-9]+$'
@@ -157,7 +140,7 @@ t_the_kernels_functions_are_named() {
     [[ $(head -n 1 /proc/kallsyms) != 0000000000000000* ]] || skip "the kernel tells nobody its addresses"
     mount_pmcfs
     pmc p event=cpu-clock freq=997 callchain=on kernel=on descendants=on
-    hot_start reads sh -c 'echo ready; read -r go; dd if=/dev/zero of=/dev/null bs=1M count=4000 2>/dev/null
+    talker_start reads sh -c 'echo ready; read -r go; dd if=/dev/zero of=/dev/null bs=1M count=4000 2>/dev/null
         echo done; read -r end'
     attach p "${PID_OF[reads]}"
     hot_run reads
@@ -167,7 +150,7 @@ t_the_kernels_functions_are_named() {
 
 t_an_ordinary_user_has_names_of_ones_own_programs() {
     mount_pmcfs
-    hot_start own setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- "$HELPERS/hot" own
+    talker_start own setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- "$HELPERS/hot" own
     as "$ALICE" mkdir "$M/p"
     is "$(result_as "$ALICE" write "$M/p/config" 'event=cpu-clock freq=997 callchain=on')" ok
     is "$(result_as "$ALICE" write "$M/p/target" "${PID_OF[own]}")" ok

@@ -99,34 +99,6 @@ t_perf_reads_while_it_is_written() {
     kill "$HOT"
 }
 
-#@ slow
-t_the_example_of_the_interface() {
-    mount_pmcfs
-    hot_start
-    local PID=$HOT
-    mkdir "$M/p" && echo event=cpu-clock freq=997 callchain=on >"$M/p/config"
-    echo "$PID" >"$M/p/target"
-    { timeout 2 cat "$M/p/samples.perf" || :; } | perf_reads report --stdio >"$T/table"
-    grep -q "of event 'cpu-clock'" "$T/table"
-    grep -qE '%.* hot +hot +\[\.\] burn' "$T/table"
-    kill "$HOT"
-}
-
-t_two_readers_get_the_same() {
-    mount_pmcfs
-    hot_start
-    pmc p event=cpu-clock freq=997 callchain=on "target=$HOT"
-    sampled p 50
-    ctl p stop
-    cat "$M/p/samples.perf" >"$T/a" &
-    local first=$!
-    cat "$M/p/samples.perf" >"$T/b"
-    wait $first
-    cmp "$T/a" "$T/b"
-    between "$(perf_samples "$T/a" | wc -l)" 50 100000
-    kill "$HOT"
-}
-
 t_a_reader_from_the_beginning_and_a_late_one_have_the_same_samples() {
     mount_pmcfs
     hot_start

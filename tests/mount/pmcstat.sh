@@ -154,22 +154,6 @@ t_p15_pmcstat_writes_a_log_to_standard_output() {
     refuses 71 'cannot be written' pmcstat -P cpu-clock -O "$T/no/log" true
 }
 
-t_b07_pmcstat_ends_when_its_log_cannot_be_written() {
-    mount_pmcfs
-    copy_tools
-    mkdir "$T/full"
-    mount -t tmpfs -o size=64k tmpfs "$T/full"
-    local rc kinds
-    for kinds in '-n 1 -P page-faults' '-n 1 -P page-faults -P cpu-clock'; do
-        rc=0
-        # shellcheck disable=SC2086 # words are wanted
-        TMPDIR=$T/full timeout 20 "$T/bin/pmcstat" $kinds -O "$T/full/log" "$HELPERS/target" \
-            < <(for _ in {1..6000}; do echo child 1000; done) >/dev/null 2>"$T/err" || rc=$?
-        is "$rc $(tail -1 "$T/err")" "71 pmcstat: -O $T/full/log: the log cannot be written" "$kinds"
-        is "$(pmcs)" ''
-    done
-}
-
 t_p16_b13_pmcstat_reads_a_log_without_the_tree() {
     stored_log
     PMC=$T/none tool pmcstat -R "$T/stored" >"$T/again"
@@ -432,18 +416,4 @@ t_pmcstat_leaves_nothing_behind_when_a_signal_ends_its_sampling() {
     ended_by KILL 137 pmcstat -S cpu-clock -O "$T/stored"
     eventually 5 '! pgrep -f "$M/pmcstat"'
     ! pgrep -fx 'sleep 30' || die 'a command is left'
-}
-
-t_two_pmcs_sample_the_same_event_at_the_same_moment() {
-    mount_pmcfs
-    copy_tools
-    target_start p
-    taskset -pc 0 "${PID_OF[p]}" # on each CPU a period begins anew
-    tool pmcstat -n 10 -P page-faults -n 50 -P page-faults -t "${PID_OF[p]}" -O "$T/stored" &
-    eventually 10 '[[ $(cat "$M"/pmcstat-*-[12]/ctl 2>/dev/null | paste -sd " ") == "running running" ]]'
-    tell p faults 1000
-    target_end p
-    wait $!
-    between "$(grep -c 'callchain pmc=1 .* period=10 ' "$T/stored")" 100 130
-    between "$(grep -c 'callchain pmc=2 .* period=50 ' "$T/stored")" 20 26
 }

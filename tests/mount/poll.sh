@@ -57,20 +57,7 @@ for name in ("ctl", "status", "target"):
 P
 }
 
-t_the_death_of_the_last_target_is_noticed() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults "target=${PID_OF[p]}"
-    polling "${PID_OF[p]}" <<'P'
-fd = os.open(root + "/a/ctl", os.O_RDONLY)
-assert os.pread(fd, 100, 0) == b"running\n"
-later(lambda: os.kill(int(sys.argv[2]), 9))
-assert wait(fd, 10000) & select.POLLPRI
-assert os.pread(fd, 100, 0) == b"exited\n"
-P
-}
-
-t_count_tells_when_notify_more_were_seen() {
+t_c16_ce08_count_tells_when_notify_more_were_seen() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults notify=1000 "target=${PID_OF[p]}"
@@ -107,21 +94,6 @@ assert not wait(fd, 100), "read since"
 P
 }
 
-t_what_changed_before_the_first_read_is_told() {
-    mount_pmcfs
-    pmc a event=page-faults
-    polling <<'P'
-for name, how in ("ctl", os.O_RDONLY), ("status", os.O_RDONLY), ("target", os.O_RDWR):
-    for verb in ("start", "stop"):
-        fd = os.open(root + "/a/" + name, how)
-        put("a/ctl", verb)
-        assert wait(fd, 10000) & select.POLLPRI, name + ": " + verb
-        os.pread(fd, 4096, 0)
-        assert not wait(fd, 50), name + ": read since"
-        os.close(fd)
-P
-}
-
 t_release_is_pollhup() {
     mount_pmcfs
     pmc a event=page-faults notify=10
@@ -133,34 +105,6 @@ for fd in fds:
     while not wait(fd, 10000) & select.POLLHUP:
         pass
 P
-}
-
-t_epoll_and_select_work_too() {
-    mount_pmcfs
-    pmc a event=page-faults
-    polling <<'P'
-fd = os.open(root + "/a/ctl", os.O_RDONLY)
-os.pread(fd, 100, 0)
-e = select.epoll()
-e.register(fd, select.EPOLLPRI)
-assert not e.poll(0.05)
-later(lambda: put("a/ctl", "start"))
-assert e.poll(10)[0][1] & select.EPOLLPRI
-assert select.select([], [], [fd], 10)[2] == [fd]
-P
-}
-
-t_a_poller_can_be_killed() {
-    mount_pmcfs
-    pmc a event=page-faults
-    polling <<'P' &
-fd = os.open(root + "/a/ctl", os.O_RDONLY)
-os.pread(fd, 100, 0)
-wait(fd, 100000)
-P
-    sleep 0.5
-    kill -KILL $!
-    end_within 3 $! || [[ $? != 124 ]] || die "a poller that cannot be killed"
 }
 
 # The stream is ready for who has not read yet; then when its line is due, and not before.

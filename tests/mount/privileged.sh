@@ -4,12 +4,6 @@
 # shellcheck source=tests/mount/sampling_lib.sh
 . "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
 
-# set_id NAME PROGRAM: a copy that is root's when others run it.
-set_id() {
-    cp "$2" "$T/$1"
-    chmod 4755 "$T/$1"
-}
-
 # alices NAME SETTINGS…: a PMC of ALICE's on her program p.
 alices() {
     as "$ALICE" mkdir "$M/$1"
@@ -187,21 +181,6 @@ t_the_superuser_goes_on_observing_a_privileged_program() {
     exits_add_up a
 }
 
-t_who_is_observed_again_after_a_privileged_program_is_not_exact() {
-    mount_pmcfs
-    set_id other "$HELPERS/target"
-    target_start p "$ALICE"
-    pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
-    tell p faults 50
-    tell p run "$T/other"
-    eventually 5 "so_far a; ((\$(of a attach pid=${PID_OF[p]}) == 2))"
-    target_end p
-    eventually 5 '[[ $(state a) == exited ]]'
-    log a
-    is "$(of a exit "pid=${PID_OF[p]}") $(of a exit exact=yes)" '1 0' "its end, exact ones"
-    is "$(status a partial)" yes
-}
-
 #@ alone
 t_a_privileged_program_on_a_cpu_has_its_name_and_one_end() {
     mount_pmcfs
@@ -255,7 +234,7 @@ P
     is "$(of a process name=privileged)" 0 "processes found to be it"
 }
 
-t_every_kind_of_privileged_program_is_observed_no_further() {
+t_e45_every_kind_of_privileged_program_is_observed_no_further() {
     mount_pmcfs
     local kind pid before
     for kind in 4755 2755 711 caps; do

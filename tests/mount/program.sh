@@ -248,14 +248,6 @@ t_the_sample_configuration_is_all_defaults() {
     "$BIN" --check -c "$T/conf"
 }
 
-t_sighup_reads_the_writable_tunables_again() {
-    echo 'mincount = 500' >"$T/conf"
-    mount_pmcfs -c "$T/conf"
-    echo 'mincount = 700' >"$T/conf"
-    kill -HUP "$DAEMON"
-    eventually 5 '[[ $(cat "$M/admin/tunables/mincount") == 700 ]]'
-}
-
 t_a_configuration_that_cannot_be_read_is_a_failure() {
     mkdir "$T/d" "$T/conf"
     local rc
@@ -371,21 +363,4 @@ t_a_bind_mount_shows_the_same() {
     mount --bind "$M/a" "$T/bound"
     is "$(cat "$T/bound/count")" 5
     umount "$T/bound"
-}
-
-#@ slow
-t_descriptors_are_not_passed_on_and_none_leak() {
-    mount_pmcfs
-    target_start p
-    once() {
-        for _ in {1..20}; do
-            pmc a event=page-faults event=task-clock "target=${PID_OF[p]}"
-            cat "$M/a/detail" >/dev/null
-            rmdir "$M/a"
-        done
-        find "/proc/$DAEMON/fd" -type l | wc -l
-    }
-    local first
-    first=$(once)
-    between "$(once)" 1 "$first" "descriptors"
 }

@@ -151,27 +151,6 @@ for i in range(200):
 print("fast", flush=True)
 sys.stdin.readline()'
 
-#@ slow
-t_a_flood_of_long_commands_ends_with_its_process() {
-    mount_pmcfs
-    target_start bob "$BOB"
-    coproc FLOOD { exec "${ALICES[@]}" /usr/bin/python3 -B -I -c "$commands" "$M"; }
-    local line flooder=$FLOOD_PID flood=${FLOOD[0]}
-    read -r -t 30 -u "$flood" line
-    is "$line" fast
-    bob_goes_on
-    kill -KILL "$flooder"
-    end_within 20 "$flooder" || is $? 137 "the end of the flood"
-    is "$(result_as "$ALICE" write "$M/a0/event" page-faults)" ok "alice, later"
-}
-
-t_the_mount_ends_while_it_is_asked_all_the_time() {
-    mount_pmcfs
-    flood_start count 16 target=self
-    unmount_pmcfs
-    kill -KILL "$flooder" 2>/dev/null || :
-}
-
 # ---- what a target covers ----
 
 t_more_descendants_than_one_target_may_cover() {

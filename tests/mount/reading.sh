@@ -248,21 +248,6 @@ t_one_open_of_the_metrics_is_one_text() {
     between "$(stat -L -c %Y "$M/metrics.prom")" "$before" "$(date +%s)" mtime
 }
 
-t_foreign_text_in_metrics_and_counts_is_escaped() {
-    mount_pmcfs
-    mkdir "$M/a:b@c"
-    echo page-faults >"$M/a:b@c/event"
-    grep -q '^a:b@c	page-faults	' "$M/counts"
-}
-
-t_a_multiplexed_count_is_eagain_until_it_ran() {
-    mount_sim
-    target_start p
-    pmc a event=cycles multiplex=on autostart=off "target=${PID_OF[p]}"
-    like "$(result open "$M/a/count" r; cat "$M/a/count" 2>&1 || :)" 'ok
-([0-9]+|.*temporarily unavailable)'
-}
-
 t_writing_to_what_only_speaks_is_refused() {
     mount_pmcfs
     pmc a event=page-faults

@@ -145,7 +145,7 @@ time.sleep(100)' >"$T/ready" &
     may_not as "$ALICE" -- mixed
 }
 
-t_neither_zombies_nor_the_daemon_are_targets_for_anybody() {
+t_x09_neither_zombies_nor_the_daemon_are_targets_for_anybody() {
     mount_pmcfs
     /usr/bin/python3 -c '
 import os, sys, time
@@ -283,7 +283,7 @@ t_no_other_capability_makes_the_superuser() {
     is "$(result_by "${WITH[@]}" -- write "$M/a/target" "${PID_OF[bobs]}")" ok
 }
 
-t_administration_is_checked_again_at_the_write() {
+t_e39_administration_is_checked_again_at_the_write() {
     mount_sim
     for file in admin/tunables/mincount admin/cpu0/0 admin/probe; do
         text=1
@@ -295,7 +295,7 @@ t_administration_is_checked_again_at_the_write() {
     done
 }
 
-t_only_the_owner_and_the_superuser_release_and_rename() {
+t_h02_only_the_owner_and_the_superuser_release_and_rename() {
     mount_pmcfs
     mkdir -m 777 "$M/a"
     chown "$ALICE:$ALICE" "$M/a"
@@ -313,7 +313,7 @@ t_only_the_owner_and_the_superuser_release_and_rename() {
 
 # ---- tunables: what each value opens, and what not ----
 
-t_unprivileged_proc_debug() {
+t_t12_unprivileged_proc_debug() {
     mount_pmcfs
     target_start mine "$ALICE"
     target_start bobs "$BOB"
@@ -333,7 +333,7 @@ t_unprivileged_proc_debug() {
     is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[bobs]}")" EPERM
 }
 
-t_unprivileged_syspmcs_opens_cpus_and_not_kernel_mode_nor_samples() {
+t_t11_x07_unprivileged_syspmcs_opens_cpus_and_not_kernel_mode_nor_samples() {
     mount_sim
     target_start bobs "$BOB"
     alices a event=cycles
@@ -350,7 +350,7 @@ t_unprivileged_syspmcs_opens_cpus_and_not_kernel_mode_nor_samples() {
     is "$(cat "$M/a/target")" cpu0
 }
 
-t_unprivileged_kernel_opens_kernel_mode_and_nothing_else() {
+t_c21_cs09_ce03_unprivileged_kernel_opens_kernel_mode_and_nothing_else() {
     mount_sim
     target_start mine "$ALICE"
     target_start bobs "$BOB"
@@ -397,7 +397,7 @@ t_rootmode_is_who_may_make_pmcs() {
     as "$ALICE" rmdir "$M/b"
 }
 
-t_readers_read_counts_and_write_nothing() {
+t_pm13_readers_read_counts_and_write_nothing() {
     mount_pmcfs -o "readers=$BOB"
     target_start mine "$ALICE"
     alices a event=page-faults "target=${PID_OF[mine]}"

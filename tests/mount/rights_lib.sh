@@ -1,8 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # What the tests of rights share: actors with other user ids, capabilities and user namespaces.
 
-# uid 0 with nothing else; with what containers usually leave it.
-POWERLESS=(setpriv --bounding-set=-all --inh-caps=-all)
+# uid 0 with what containers usually leave it.
 KEPT=+chown,+dac_override,+fsetid,+fowner,+mknod,+net_raw,+setgid,+setuid,+setfcap,+setpcap
 KEPT+=,+net_bind_service,+sys_chroot,+kill,+audit_write
 CONTAINED=(setpriv --inh-caps=-all --bounding-set "-all,$KEPT")
@@ -19,12 +18,6 @@ alices() {
 # target_by NAME COMMAND…: what COMMAND ends up as, a target.c to talk to; PID_OF[NAME] as we see it.
 target_by() {
     talker_start "$1" "${@:2}"
-}
-
-# set_id NAME PROGRAM [MODE]: a copy that is root's when others run it.
-set_id() {
-    cp "$2" "$T/$1"
-    chmod "${3:-4755}" "$T/$1"
 }
 
 # A user namespace of alice's: a target that is root in it with all capabilities (boxed) or without any

@@ -113,19 +113,6 @@ P
     between "$(find "/proc/$DAEMON/fd" -type l | wc -l)" 1 "$fds" "descriptors"
 }
 
-t_commands_cut_where_programs_cut_them() {
-    mount_pmcfs
-    pmc a event=page-faults
-    # A list of 3000 numbers through pipes that cut at 4096 and 8192 bytes.
-    for block in 4096 8192; do
-        seq 4190000 4193000 | xargs >"$T/list"
-        ! dd if="$T/list" of="$M/a/target" bs=$block 2>"$T/said" || die "a cut list was accepted"
-        grep -q 'Invalid argument' "$T/said"
-        like "$(cat "$M/a/error")" '^EINVAL P03 target: '
-    done
-    is "$(cat "$M/a/target")" ''
-}
-
 # What somebody wrote cannot be taken for something else, nor move the reader's terminal.
 t_words_in_sentences_do_not_look_alike() {
     mount_pmcfs
@@ -139,20 +126,6 @@ t_words_in_sentences_do_not_look_alike() {
     unlike "$(cat "$M/a/error")" $'\xff'
     fails_with EINVAL "mkdir '$M/x\"\\y'"
     like "$(cat "$M/info/last_error")" '"x\\042\\134y"'
-}
-
-t_words_stand_in_sentences_as_they_were_written() {
-    mount_pmcfs
-    mkdir "$M/a"
-    refused EINVAL '.*' "$M/a/event" 'page-faults,cmask=a=b'
-    like "$(cat "$M/a/error")" '"a=b"'
-    is "$(cat "$M/info/last_error")" "$(cat "$M/a/error")"
-    [[ $(result write "$M/a/event" 'cpu/event=0x3c,nosuch=1/') != ok ]]
-    like "$(cat "$M/a/error")" '"(cpu/event=0x3c,nosuch=1/|nosuch)"'
-    refused EINVAL E24 "$M/a/config" "what'is=it"
-    like "$(cat "$M/a/error")" "\"what'is\""
-    fails_with EINVAL "mkdir '$M/a b=c'"
-    like "$(cat "$M/info/last_error")" '"a b=c"'
 }
 
 # The answer comes when the work looks the next time, and nothing is attached.

@@ -54,14 +54,6 @@ P
 
 FIRST='^[0-9]+\.[0-9]{9} initialize version=[0-9.]+ machine=[^ ]+ class=[^ ]+ event=[^ ]+ realtime=[0-9]+\.[0-9]{9} tsc=([0-9]+|-)$'
 
-t_the_first_line_is_there_when_nothing_else_is() {
-    mount_pmcfs
-    pmc a
-    timeout 5 cat "$M/a/samples" >"$T/log"
-    like "$(cat "$T/log")" "$FIRST"
-    is "$(wc -l <"$T/log")" 1
-}
-
 t_what_counts_only_ends() {
     mount_pmcfs
     target_start p
@@ -93,16 +85,6 @@ t_a_tree_without_samplers_can_be_searched() {
     pmc c event=page-faults
     timeout 20 grep -r initialize "$M/a" "$M/b" "$M/c" >"$T/found" || [[ $? == 2 ]]
     is "$(grep -c '/samples:' "$T/found")" 3
-}
-
-t_what_was_never_started_waits() {
-    mount_pmcfs
-    quiet
-    reading <<'P'
-fd = open_log(os.O_NONBLOCK)
-assert kinds(until(fd, "allocate")) == ["initialize", "allocate"]
-assert again(fd)
-P
 }
 
 t_a_read_waits_until_somebody_writes() {
@@ -158,17 +140,6 @@ assert "start" in kinds(until(fd, "start"))
 P
 }
 
-t_it_ends_when_it_is_released() {
-    mount_pmcfs
-    quiet
-    timeout 20 cat "$M/a/samples" >"$T/log" &
-    local reader=$!
-    eventually 5 "grep -q allocate $T/log"
-    rmdir "$M/a"
-    end_within 5 $reader || die "cat did not end when the PMC was released"
-    like "$(tail -1 "$T/log")" '^[0-9.]+ close$'
-}
-
 t_what_the_log_held_is_read_after_the_release() {
     mount_pmcfs
     quiet
@@ -195,38 +166,6 @@ t_without_a_log_the_first_line_is_all() {
     is "$(wc -l <"$T/log")" 1
     like "$(cat "$T/log")" "$FIRST"
     refused EINVAL E31 "$M/a/samples" hello
-}
-
-t_a_log_that_was_closed_ends() {
-    mount_pmcfs
-    quiet
-    timeout 20 cat "$M/a/samples" >"$T/log" &
-    local reader=$!
-    eventually 5 "grep -q allocate $T/log"
-    ctl a close
-    end_within 5 $reader || die "cat did not end when the log was closed"
-    like "$(tail -1 "$T/log")" '^[0-9.]+ close$'
-}
-
-t_a_signal_ends_a_blocked_read_at_once() {
-    mount_pmcfs
-    quiet
-    local rc
-    for signal in INT KILL TERM; do
-        /usr/bin/python3 - "$M" <<'P' &
-import signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-f = open(sys.argv[1] + "/a/samples", "rb", buffering=0)
-while f.read(4096):
-    pass
-P
-        sleep 0.5
-        kill -$signal $!
-        rc=0
-        end_within 20 $! 2>/dev/null || rc=$? # nothing else would ever end it
-        [[ $rc -gt 128 ]] || die "after $signal: status $rc"
-    done
-    is "$(state a)" allocated
 }
 
 t_an_interrupted_read_loses_nothing() {
@@ -281,24 +220,6 @@ for name in "samples", "samples.perf":
 P
 }
 
-t_the_end_wakes_who_polls() {
-    mount_pmcfs
-    sampler
-    reading <<'P'
-fd = open_log(os.O_NONBLOCK)
-p = select.poll()
-p.register(fd, select.POLLIN)
-later(lambda: write("ctl", "stop"))
-while True:
-    assert p.poll(10000), "never woken"
-    try:
-        if not lines(fd):
-            break
-    except BlockingIOError:
-        pass
-P
-}
-
 t_the_rest_of_a_small_read_is_readable() {
     mount_pmcfs
     quiet
@@ -308,41 +229,6 @@ assert os.read(fd, 5)
 p = select.poll()
 p.register(fd, select.POLLIN)
 assert p.poll(0), "the rest of the first line"
-P
-}
-
-t_small_and_large_reads_give_the_same_text() {
-    mount_pmcfs
-    quiet
-    reading <<'P'
-for i in range(200):
-    write("samples", "%d-" % i + "x" * (i * 37 % 3000) + "\n")
-texts = []
-for size in 1, 100, 4096, 1 << 17, 1 << 20:
-    fd, text = open_log(os.O_NONBLOCK), b""
-    while True:
-        try:
-            got = os.read(fd, size if size > 1 or len(text) < 300 else 10000)
-        except BlockingIOError:
-            break
-        assert got
-        text += got
-    texts.append(text)
-    os.close(fd)
-assert all(t == texts[0] for t in texts[1:])
-assert texts[0].count(b" user text=") == 200
-P
-}
-
-t_a_large_read_arrives_in_one_piece() {
-    mount_pmcfs
-    quiet
-    reading <<'P'
-for i in range(100):
-    write("samples", "%d-" % i + "x" * 4000 + "\n")
-fd = open_log(os.O_NONBLOCK)
-got = len(os.read(fd, 1 << 17))
-assert got > 100000, got
 P
 }
 
@@ -360,48 +246,6 @@ write("samples", "two")
 for fd in early, late:
     assert [line.split("text=")[1] for line in lines(fd)] == ["two"]
     assert again(fd)
-P
-}
-
-t_many_readers_all_get_everything() {
-    mount_pmcfs
-    quiet
-    local readers=()
-    for i in {1..8}; do
-        timeout 20 cat "$M/a/samples" >"$T/log$i" &
-        readers+=($!)
-    done
-    for i in {1..20}; do
-        echo "remark $i" >"$M/a/samples"
-    done
-    ctl a close
-    wait "${readers[@]}"
-    for i in {1..8}; do
-        is "$(grep -c ' user text=remark' "$T/log$i")" 20 "remarks that reader $i got"
-    done
-    is "$(sort -u "$T"/log? | wc -l)" "$(wc -l <"$T/log1")" "different lines"
-}
-
-t_a_reader_that_falls_behind_is_told_how_much_it_missed() {
-    mount_pmcfs
-    quiet a logsize=65536
-    reading <<'P'
-fd = open_log(os.O_NONBLOCK)
-until(fd, "allocate")
-for i in range(100):
-    write("samples", "%d-" % i + "x" * 4000 + "\n")
-found = []
-while True:
-    try:
-        found += lines(fd)
-    except BlockingIOError:
-        break
-drops = [line for line in found if line.split()[1] == "drop"]
-users = [line for line in found if line.split()[1] == "user"]
-assert len(drops) == 1 and " where=log" in drops[0], drops
-missed = int(drops[0].split("records=")[1].split()[0])
-assert missed > 0 and missed + len(users) == 100, (missed, len(users))
-assert " text=99-" in users[-1]
 P
 }
 
@@ -486,28 +330,4 @@ t_it_opens_for_one_thing_only() {
     is "$(result open "$M/a/samples" append)" ok
     is "$(result open "$M/a/samples.perf" w)" EACCES
     is "$(result open "$M/a/samples.folded" w)" EACCES
-}
-
-t_permissions_are_those_of_the_directory() {
-    mount_pmcfs
-    quiet
-    chmod 755 "$M/a"
-    is "$(result_as $ALICE open "$M/a/samples" r)" ok
-    is "$(result_as $ALICE open "$M/a/samples" w)" EACCES
-    chmod 700 "$M/a"
-    is "$(result_as $ALICE open "$M/a/samples" r)" EACCES
-}
-
-t_a_pmc_that_is_removed_under_its_readers_leaves_nothing() {
-    mount_pmcfs
-    local readers=()
-    for i in {1..5}; do
-        quiet "s$i"
-        timeout 20 cat "$M/s$i/samples" >/dev/null &
-        readers+=($!)
-    done
-    sleep 0.2
-    rmdir "$M"/s?
-    wait "${readers[@]}"
-    eventually 5 '[[ $(stat_value parked) == 0 ]]'
 }

@@ -71,45 +71,6 @@ t_every_page_fault_is_a_sample() {
     is "$(found a event) $(found a period) $(found a pid)" "page-faults 1 ${PID_OF[p]}"
 }
 
-t_every_switch_is_a_sample() {
-    mount_pmcfs
-    target_start p
-    pmc_on a event=context-switches period=1
-    pmc_on b event=context-switches
-    tell p sleep 300
-    ctl a stop
-    ctl b stop
-    each_is_a_sample a
-    between "$(value a)" 300 100000
-    between "$(($(count b) - $(value a)))" 0 2 "more between the two stops"
-}
-
-t_every_system_call_is_a_sample() {
-    with_tracefs
-    mount_pmcfs
-    target_start p
-    pmc_on a event=raw_syscalls:sys_enter period=1
-    pmc_on b event=raw_syscalls:sys_enter
-    tell p sleep 300
-    ctl a stop
-    each_is_a_sample a
-    between "$(value a)" 300 2000
-    is "$(value a)" "$(count b)" "what another counted"
-    is "$(found a event)" raw_syscalls:sys_enter
-}
-
-t_a_period_of_faults_is_kept() {
-    mount_pmcfs
-    target_start p
-    pinned p 0
-    pmc_on a event=page-faults period=10
-    tell p faults 2000
-    ctl a stop
-    log a
-    is "$(found a period)" 10
-    is "$(of a samples)" "$(($(value a) / 10))"
-}
-
 #@ slow
 t_a_clock_is_not_faster_than_100_us_but_for_the_superuser() {
     mount_pmcfs
@@ -147,56 +108,6 @@ t_a_rate_of_a_clock_is_kept() {
 
 # ---- what is said of the rate ----
 
-t_the_status_says_how_it_samples() {
-    mount_pmcfs
-    target_start p
-    pmc a event=cpu-clock mode=process-sampling
-    is "$(status a sampling)" 'freq 997' "what is usual for a clock"
-    accepted "$M/a/config" freq=123
-    is "$(status a sampling)" 'freq 123'
-    accepted "$M/a/config" freq=off period=2000000
-    is "$(status a sampling)" 'period 2000000'
-    accepted "$M/a/event" page-faults
-    accepted "$M/a/config" period=off
-    is "$(status a sampling)" 'period 1' "what is usual for faults"
-    attach a "${PID_OF[p]}"
-    is "$(status a sampling)" 'period 1' "while it runs"
-    pmc b event=page-faults
-    is "$(status b sampling)" - "of who counts"
-}
-
-#@ alone
-t_a_period_below_mincount_is_raised_and_said() {
-    mount_pmcfs
-    target_start p
-    echo 500000 >"$M/admin/tunables/mincount"
-    pmc_on a event=cpu-clock period=1000
-    is "$(status a sampling)" 'period 500000 (asked 1000, mincount)'
-    is "$(setting a period)" 1000 "what was asked"
-    tell p spin 200
-    ctl a stop
-    log a
-    is "$(found a period)" 500000
-    # A timer that comes late on a busy machine misses some; one in 1000 ns would give 20 times as many.
-    between "$(of a samples)" $(($(value a) / 500000 / 2)) $(($(value a) / 500000 + 1))
-}
-
-t_mincount_is_not_for_events_that_come_slowly() {
-    mount_pmcfs
-    pmc a event=page-faults period=3
-    is "$(status a sampling)" 'period 3'
-}
-
-t_a_rate_beyond_the_limit_is_clamped_and_said() {
-    mount_pmcfs
-    local most
-    most=$(cat /proc/sys/kernel/perf_event_max_sample_rate)
-    target_start p
-    pmc_on a event=page-faults freq=1000000000
-    is "$(status a sampling)" "freq $most (asked 1000000000, the system allows $most)"
-    is "$(state a)" running
-}
-
 t_a_depth_beyond_the_limit_is_clamped_and_said() {
     mount_pmcfs
     local most
@@ -206,14 +117,6 @@ t_a_depth_beyond_the_limit_is_clamped_and_said() {
     is "$(status a sampling)" "period 1, depth $most (asked 512, callchaindepth)"
     pmc_on b event=page-faults period=1 callchain=on
     is "$(status b sampling)" "period 1, depth $most"
-}
-
-t_period_and_rate_exclude_each_other() {
-    mount_pmcfs
-    pmc a event=cpu-clock
-    unchanged "$M/a" 'refused EINVAL ".*" "$M/a/config" "period=100000 freq=100"'
-    pmc b event=cpu-clock freq=100
-    unchanged "$M/b" 'refused EINVAL ".*" "$M/b/config" period=100000'
 }
 
 # ---- of whom ----
@@ -316,20 +219,6 @@ t_descendants_present_and_later_are_sampled() {
     is "$(of a exit)" 6 "exits told"
 }
 
-t_children_are_not_sampled_without_descendants() {
-    mount_pmcfs
-    target_start p
-    tell p stay 40
-    pmc_on a event=page-faults period=1
-    tell p bear
-    tell p children 3 200
-    tell p faults 50
-    ctl a stop
-    each_is_a_sample a
-    is "$(found a pid)" "${PID_OF[p]}"
-    between "$(value a)" 50 190
-}
-
 t_a_hundred_children_lose_nothing() {
     mount_pmcfs
     pmc a event=page-faults period=1 descendants=on start=exec
@@ -361,24 +250,6 @@ t_targets_come_and_go_while_it_runs() {
     is "$(of a attach)/$(of a detach)" 2/1
 }
 
-t_a_target_that_is_attached_again_goes_on() {
-    mount_pmcfs
-    target_start p
-    target_start q
-    pmc_on a event=page-faults period=1
-    attach a "${PID_OF[q]}"
-    for _ in 1 2 3 4 5; do
-        tell p faults 10
-        attach a "-${PID_OF[p]}"
-        tell p faults 500
-        attach a "${PID_OF[p]}"
-        tell p faults 10
-    done
-    ctl a stop
-    each_is_a_sample a
-    between "$(of a samples "pid=${PID_OF[p]}")" 100 150
-}
-
 # ---- of CPUs ----
 
 t_a_cpu_is_sampled_whoever_runs() {
@@ -398,26 +269,6 @@ t_a_cpu_is_sampled_whoever_runs() {
     is "$(of a samples "pid=${PID_OF[q]}")" 0 "of who is on the other"
 }
 
-#@ slow
-t_all_cpus_are_sampled() {
-    (($(nproc) > 1)) || skip "one CPU only"
-    mount_pmcfs
-    target_start p
-    target_start q
-    pinned p 0
-    pinned q 1
-    pmc a event=cpu-clock freq=1000 target=all
-    is "$(cat "$M/a/mode")" system-sampling
-    tell p spin 300
-    tell q spin 300
-    ctl a stop
-    log a
-    like "$(found a cpu)" '^0 1( |$)'
-    between "$(of a samples "pid=${PID_OF[p]}")" 250 350
-    between "$(of a samples "pid=${PID_OF[q]}")" 250 350
-    like "$(grep " sample pid=${PID_OF[p]} " "$T/a.log" | tail -n 1)" ' cpu=0 '
-}
-
 t_every_fault_of_the_machine_is_a_sample() {
     mount_pmcfs
     target_start p
@@ -427,12 +278,4 @@ t_every_fault_of_the_machine_is_a_sample() {
     each_is_told a
     between "$(value a)" 2000 100000000
     (($(status a kernel_lost))) || between "$(of a samples "pid=${PID_OF[p]}")" 2000 2100
-}
-
-t_system_sampling_is_the_superusers() {
-    mount_pmcfs -o unprivileged_syspmcs=1
-    as "$ALICE" mkdir "$M/a"
-    is "$(result_as "$ALICE" write "$M/a/config" 'event=page-faults mode=system-sampling target=cpu0')" EPERM
-    like "$(cat "$M/a/error")" '^EPERM [A-Z0-9]+ config: .*system-sampling'
-    is "$(result_as "$ALICE" write "$M/a/config" 'event=page-faults mode=system-counting target=cpu0')" ok
 }

@@ -6,18 +6,6 @@ hot_start() {
     talker_start "$1" "$HELPERS/hot" own "$2"
 }
 
-# hot_run NAME: it is busy, and says when it has been.
-hot_run() {
-    echo go >&"${IN[$1]}"
-    read -r -t 40 -u "${OUT[$1]}" _ || die "$1 did not end its work"
-}
-
-hot_end() {
-    local in=${IN[$1]} out=${OUT[$1]}
-    exec {in}>&- {out}<&-
-    wait "${PID_OF[$1]}" 2>/dev/null || :
-}
-
 # log NAME: its whole log to $T/NAME.log, once it is stopped or has ended.
 log() {
     timeout 30 cat "$M/$1/samples" >"$T/$1.log" || die "samples of $1 does not end"

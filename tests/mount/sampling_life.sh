@@ -70,16 +70,6 @@ t_a_chain_is_as_deep_as_asked() {
     is "$(frames a | awk 'NF > n { n = NF } END { print n }')" 5
 }
 
-t_samples_without_a_chain_are_no_call_chains() {
-    mount_pmcfs
-    target_start p
-    pmc_on a event=context-switches period=1
-    tell p sleep 20
-    ctl a stop
-    each_is_a_sample a
-    is "$(of a callchain)" 0
-}
-
 # ---- what is hidden ----
 
 # alices NAME SETTINGS…: her PMC on her program p.
@@ -87,24 +77,6 @@ alices() {
     [[ ${PID_OF[p]:-} ]] || target_start p "$ALICE"
     as "$ALICE" mkdir "$M/$1"
     is "$(result_as "$ALICE" write "$M/$1/config" "${*:2} target=${PID_OF[p]}")" ok
-}
-
-t_samples_in_the_kernel_are_hidden_and_counted() {
-    mount_pmcfs
-    alices a event=context-switches event=page-faults period=1
-    tell p sleep 100
-    tell p faults 300
-    ctl a stop
-    log a
-    between "$(value a context-switches)" 100 5000
-    is "$(of a samples event=context-switches)" 0 "samples in the kernel"
-    between "$(of a samples event=page-faults)" 300 400
-    is "$(($(of a samples) + $(status a hidden)))" "$(($(value a context-switches) + $(value a page-faults)))" \
-        "seen and hidden"
-    is "$(awk '$2 == "drop" && / where=hidden/ { sub(/.*records=/, ""); n += $1 } END { print n + 0 }' "$T/a.log")" \
-        "$(status a hidden)" "told as hidden"
-    unlike "$(grep -E ' (sample|callchain) ' "$T/a.log")" 'k:|0xffff[0-9a-f]{12}' "addresses of the kernel"
-    unlike "$(cat "$M/a/samples.folded")" '\[kernel'
 }
 
 t_frames_of_the_kernel_are_cut() {
@@ -211,20 +183,6 @@ t_settings_change_while_it_is_stopped() {
     is "$(of a samples)" "$(($(of a sample period=1) + $(of a callchain period=7) + $(of a sample event=task-clock)))"
 }
 
-t_a_setting_that_cannot_be_leaves_it_as_it_was() {
-    mount_pmcfs
-    target_start p
-    pmc_on a event=page-faults period=1
-    tell p faults 100
-    ctl a stop
-    unchanged "$M/a" 'refused EINVAL "[A-Z0-9]+" "$M/a/config" "period=5 depth=0"'
-    ctl a start
-    tell p faults 100
-    ctl a stop
-    each_is_a_sample a
-    is "$(found a period)" 1
-}
-
 t_a_reset_forgets_the_count_and_keeps_the_log() {
     mount_pmcfs
     target_start p
@@ -313,36 +271,6 @@ t_samples_stay_until_it_is_released() {
     between "$(of a samples "pid=${PID_OF[p]}")" 500 600
     rmdir "$M/a"
     [[ ! -e $M/a ]] || die "still there"
-}
-
-#@ plain
-t_who_reads_a_released_pmc_gets_the_rest() {
-    mount_pmcfs
-    target_start p
-    pmc_on a event=page-faults period=1
-    pmc_on b event=page-faults
-    local fd
-    mkfifo "$T/go"
-    python a >"$T/a.log" <<'P' &
-import os, sys
-fd = os.open(sys.argv[1] + "/a/samples", os.O_RDONLY)
-text = os.read(fd, 50)
-open("go").read()
-while True:
-    more = os.read(fd, 4000)
-    if not more:
-        break
-    text += more
-print(text.decode(), end="")
-P
-    local reader=$!
-    tell p faults 3000
-    exec {fd}>"$T/go" # it has begun to read
-    rmdir "$M/a"
-    exec {fd}>&-
-    end_within 20 $reader || die "the reader did not end"
-    is "$(of a samples)" "$(count b)"
-    like "$(tail -n 1 "$T/a.log")" '^[0-9.]+ close$'
 }
 
 # ---- steps and exits ----

@@ -120,28 +120,6 @@ t_samples_at_a_stop_are_given_or_told() {
     is "$(($(of a samples) + $(status a kernel_lost)))" "$(value a)" "samples and losses"
 }
 
-#@ slow
-t_steps_of_one_program_are_told_to_all_who_ask() {
-    mount_pmcfs
-    target_start p
-    local name
-    for name in a b c; do
-        pmc_on $name event=page-faults log-csw=on
-    done
-    pmc_on d event=context-switches period=1
-    for _ in {1..20}; do
-        tell p faults 20
-    done
-    for name in a b c; do
-        ctl $name stop
-        log $name
-        between "$(of $name csw "pid=${PID_OF[p]}")" 10 1000 "steps of the program"
-        is "$(awk '$2 == "csw" { sub(/.*count=/, ""); n += $1 } END { print n }' "$T/$name.log")" "$(count $name)"
-    done
-    ctl d stop
-    each_is_a_sample d
-}
-
 t_a_clock_is_sampled_in_one_mode_when_the_other_is_off() {
     mount_pmcfs
     for off in kernel user; do

@@ -3,13 +3,7 @@
 # shellcheck source=tests/mount/seed_lib.sh
 . "${BASH_SOURCE[0]%/*}/seed_lib.sh"
 
-t_c01_cf01_x16_the_version_is_there_to_be_compared() {
-    mount_sim
-    like "$(cat "$M/info/version")" '^pmcfs [0-9]+\.[0-9]+\.[0-9]+
-interface 2$'
-}
-
-t_c02_c05_a_set_is_assigned_as_a_whole_or_not_at_all() {
+t_c02_c05_cf11_cs05_ce06_a_set_is_assigned_as_a_whole_or_not_at_all() {
     mount_sim 'sim_cpus=0-1\,3,sim_rows=3,sim_fixed=1'
     pmc a
     # `loads` fits even rows only, `fixed-instructions` the fixed one: a greedy choice would fail.
@@ -19,13 +13,6 @@ t_c02_c05_a_set_is_assigned_as_a_whole_or_not_at_all() {
     pmc a event=cycles
     steady EINVAL E19 "$M/a/event" 'cycles loads loads loads'
     steady EINVAL E19 "$M/a/event" 'cycles cycles cycles cycles'
-}
-
-t_c03_c06_cf12_cf14_values_in_the_order_of_the_requests() {
-    mount_sim
-    pmc a event=instructions event=r01c2 event=cycles count=7,8,9
-    is "$(xargs <"$M/a/event") $(xargs <"$M/a/count")" 'instructions r01c2 cycles 7 8 9'
-    is "$(setting a event | xargs) $(setting a count)" 'instructions r01c2 cycles 7,8,9'
 }
 
 t_c04_cf08_attributes_are_listed_and_the_counter_is_pinned() {
@@ -102,17 +89,6 @@ t_c12_c22_a_cpu_is_counted_whole_by_a_reader_that_is_elsewhere() {
     is "$(grep ^Cpus_allowed: /proc/self/status)" "$affinity"
 }
 
-t_c13_values_are_64_bits_at_any_width() {
-    mount_sim sim_cpus=2,sim_class=tiny:2:8
-    pmc a event=r3e8 count=12345678901234567890 mode=SC
-    is "$(count a)" 12345678901234567890
-    attach a cpu0
-    like "$(count a)" '^1234567890'
-    ctl a stop
-    accepted "$M/a/count" 18446744073709551615
-    is "$(count a)" 18446744073709551615
-}
-
 t_c14_a_threads_counter_is_not_inherited() {
     mount_pmcfs
     target_start p
@@ -122,17 +98,6 @@ t_c14_a_threads_counter_is_not_inherited() {
     before=$(count a)
     tell p each 500
     between "$(($(count a) - before))" 0 100
-}
-
-t_c15_cf21_cf22_presets_are_loaded_again_by_restart() {
-    mount_sim
-    pmc a event=cycles event=instructions count=18446744073709551516,1000 mode=SC
-    is "$(xargs <"$M/a/count")" '18446744073709551516 1000'
-    accepted "$M/a/config" count=5,6
-    attach a cpu0
-    ctl a stop
-    ctl a reset
-    is "$(xargs <"$M/a/count")" '5 6'
 }
 
 t_cf22_a_restart_loads_the_preset_and_goes_on() {
@@ -146,26 +111,6 @@ t_cf22_a_restart_loads_the_preset_and_goes_on() {
     between "$(count a)" 1000000 1001000
     tell p faults 2000
     between "$(count a)" 1002000 1004000
-}
-
-t_c16_ce08_what_notifies_goes_on_counting() {
-    mount_sim
-    pmc a event=cycles notify=1000 target=cpu0
-    /usr/bin/python3 -B - "$M/a/count" <<'P'
-import os, select, sys
-fd = os.open(sys.argv[1], os.O_RDONLY)
-before = int(os.pread(fd, 100, 0))
-p = select.poll()
-p.register(fd, select.POLLPRI)
-assert p.poll(5000), "no notice"
-first, second = int(os.pread(fd, 100, 0)), int(os.pread(fd, 100, 0))
-assert first - before >= 1000 and second > first, (before, first, second)
-P
-}
-
-t_c17_cf03_capabilities_of_a_class() {
-    mount_sim
-    like "$(sed -n 's/^sim .*capabilities \([^ ]*\) .*/\1/p' "$M/info/classes")" '^interrupt,user,system'
 }
 
 t_c18_cf24_the_target_opens_its_own_window() {
@@ -201,43 +146,6 @@ P
     between "$(count a)" 300 700
 }
 
-t_c19_exec_of_an_ordinary_program_keeps_the_counter() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults "target=${PID_OF[p]}"
-    tell p exec
-    is "$(state a) $(cat "$M/a/target")" "running ${PID_OF[p]}"
-    local before
-    before=$(count a)
-    tell p faults 500
-    between "$(($(count a) - before))" 500 1500 'counted after the exec'
-}
-
-t_c20_cf10_errno_id_and_sentence() {
-    mount_sim
-    pmc a
-    steady EINVAL CS01 "$M/a/event" cycels
-    like "$(<"$M/a/error")" '^EINVAL CS01 event: .*"cycels".*'
-    is "$(cat "$M/info/last_error")" "$(cat "$M/a/error")"
-}
-
-t_c21_cs09_ce03_what_needs_a_privilege() {
-    mount_sim
-    as "$ALICE" mkdir "$M/a"
-    BY=(as "$ALICE")
-    steady EPERM P18 "$M/a/event" cycles:k
-    steady EPERM P18 "$M/a/event" cycles,os
-    steady EPERM P18 "$M/a/config" 'event=cycles kernel=on'
-    steady EPERM X07 "$M/a/config" 'event=cycles target=cpu0'
-}
-
-t_cf02_cf04_cf05_counters_name_and_reference() {
-    mount_sim sim_cpus=2,sim_rows=6
-    is "$(cat "$M/info/npmc")" 6
-    [[ $(cat "$M/info/cpu") ]] || die 'no name'
-    like "$(cat "$M/info/cpuref")" '^simulated PMU: .* pmcfs\(8\)$'
-}
-
 t_cf05_the_reference_names_the_documents_of_this_processor() {
     mount_pmcfs
     local text
@@ -266,15 +174,6 @@ t_cf06_cf07_cf09_events_of_all_and_of_one_counter() {
     is "$(sed -n '/^event=\|^count=/p' "$M/a/config" | xargs)" 'event=cycles event=loads count=3,4'
 }
 
-t_cf11_sets_come_and_go() {
-    mount_sim
-    pmc a event=cycles event=loads
-    rmdir "$M/a"
-    [[ ! -e $M/a ]] || die 'still there'
-    pmc a event=loads
-    is "$(wc -l <"$M/a/count")" 1
-}
-
 t_cf23_one_read_is_one_sample_of_the_whole_set() {
     mount_sim
     pmc a event=cycles event=cycles event=cycles target=cpu0
@@ -285,11 +184,11 @@ t_cf23_one_read_is_one_sample_of_the_whole_set() {
     done
 }
 
-t_cs01_ce01_no_such_event() {
+t_cs01_ce01_pm09_no_such_event() {
     mount_sim
     pmc a event=cycles
     local text
-    for text in nosuch sim::nosuch PAPI_nosuch generic/nosuch 'cycles nosuch'; do
+    for text in nosuch sim::nosuch PAPI_nosuch generic/nosuch 'cycles nosuch' r01c2,int r01c2,pc; do
         steady EINVAL CS01 "$M/a/event" "$text"
     done
 }
@@ -304,28 +203,6 @@ t_cs02_no_such_counter() {
     steady EINVAL P02 "$M/a/config" 'event=cycles row=-1'
 }
 
-t_cs03_unknown_attribute() {
-    mount_sim
-    pmc a event=cycles
-    steady EINVAL CS03 "$M/a/event" cycles,pc=1
-    steady EINVAL CS03 "$M/a/event" cycles:z
-    steady EINVAL CS03 "$M/a/event" 'loads cycles,colour=2'
-}
-
-t_cs04_an_attribute_out_of_range() {
-    mount_sim
-    pmc a event=cycles
-    steady EINVAL CS04 "$M/a/event" cycles,cmask=256
-    steady EINVAL CS04 "$M/a/event" cycles,inv=2
-}
-
-t_cs05_ce06_not_enough_counters() {
-    mount_sim sim_cpus=2,sim_rows=2
-    pmc a event=cycles
-    steady EINVAL E19 "$M/a/event" 'cycles cycles cycles'
-    steady EINVAL E19 "$M/a/event" 'wide cycles'
-}
-
 t_cs06_that_counter_cannot_count_that_event() {
     mount_sim
     pmc a event=cycles
@@ -337,7 +214,8 @@ t_cs07_illegal_flags() {
     mount_sim
     pmc a event=cycles
     local text
-    for text in notify=x notify=-1 user=maybe kernel=2 start=soon lifetime=short; do
+    for text in notify=x notify=-1 user=maybe kernel=2 start=soon lifetime=short interval=0 interval=1x row=many \
+        count=-1 count=x count=18446744073709551616 count=1,2 logsize=none depth=0; do
         steady EINVAL P02 "$M/a/config" $text
     done
 }
@@ -356,40 +234,7 @@ t_cs11_hypervisor_mode_is_refused_by_name() {
     steady EINVAL E24 "$M/a/config" hypervisor=on
 }
 
-t_ce07_a_cpu_that_is_not_online() {
-    mount_sim 'sim_cpus=0-1\,3,sim_offline=3'
-    pmc a event=cycles mode=SC
-    steady ENXIO E37 "$M/a/target" cpu3
-}
-
-t_ce09_cx9_no_such_thread_and_no_right() {
-    mount_sim
-    target_start bobs "$BOB"
-    as "$ALICE" mkdir "$M/a"
-    is "$(result_as "$ALICE" write "$M/a/config" event=cycles)" ok
-    BY=(as "$ALICE")
-    steady ESRCH E44 "$M/a/target" tid:4194001
-    steady EPERM E40 "$M/a/target" "tid:${PID_OF[bobs]}"
-    steady EPERM P16 "$M/a/target" "$DAEMON"
-}
-
-t_ce10_ce12_verbs_of_what_is_not_bound() {
-    mount_sim
-    pmc a event=cycles mode=SC
-    steady EINVAL X02 "$M/a/ctl" stop
-    steady EINVAL E23 "$M/a/ctl" start
-    steady EINVAL P02 "$M/a/config" count=1,2
-}
-
-t_cx1_cx5_a_command_from_its_first_instruction() {
-    mount_pmcfs
-    pmc a event=page-faults start=exec
-    sh -c "echo self >$M/a/target && exec /bin/true"
-    eventually 5 '[[ $(state a) == exited ]]'
-    between "$(count a)" 10 2000
-}
-
-t_cx2_a_running_process_goes_on_without_us() {
+t_cx2_cx5_a_running_process_goes_on_without_us() {
     mount_sim
     target_start p
     pmc a event=cycles "target=${PID_OF[p]}"
@@ -398,17 +243,4 @@ t_cx2_a_running_process_goes_on_without_us() {
     pmc a event=cycles "target=${PID_OF[p]}"
     unmount_pmcfs
     tell p faults 1
-}
-
-t_cx4_ticks_come_in_their_interval_and_end_with_the_process() {
-    mount_sim
-    target_start p
-    pmc a event=cycles interval=20 "target=${PID_OF[p]}"
-    cat "$M/a/series" >"$T/series" &
-    local reader=$!
-    eventually 5 '((4 < $(wc -l <"$T/series")))'
-    target_end p
-    end_within 5 $reader
-    like "$(sed -n 1p "$T/series")" '^#'
-    like "$(sed -n 3p "$T/series")" '^[0-9.]+[[:blank:]]+[0-9]+$'
 }

@@ -3,8 +3,6 @@
 
 # Who does the writing in `steady`: empty, or a command such as as $ALICE.
 BY=()
-# shellcheck disable=SC2034 # root's uid without its rights, for BY
-POWERLESS=(setpriv --bounding-set=-all --inh-caps=-all)
 
 # Everything a refused command could have changed.
 world() {

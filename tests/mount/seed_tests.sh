@@ -69,22 +69,6 @@ t_b11_the_log_ends_well_when_its_owner_exits() {
     kill -0 "${PID_OF[p]}" || die 'the target is gone'
 }
 
-t_a_running_sampler_is_released_with_its_targets_alive() {
-    mount_pmcfs
-    target_start p
-    tell p threads 3
-    local before
-    before=$(find "/proc/$DAEMON/fd" | wc -l)
-    for _ in 1 2 3 4 5; do
-        pmc a event=cpu-clock freq=500 callchain=on descendants=on "target=${PID_OF[p]}"
-        tell p spineach 5
-        rmdir "$M/a"
-    done
-    tell p spin 1
-    is "$(stat_value descriptors)" 0
-    between "$(find "/proc/$DAEMON/fd" | wc -l)" 1 $((before + 2))
-}
-
 t_b06_a_live_program_of_many_threads_is_detached_from_its_sampler() {
     mount_pmcfs
     target_start p
@@ -143,91 +127,6 @@ P
 
 # ---- programs with rights of their own ----
 
-# As ALICE, a sampler on a process that becomes PROGRAM, by HOW.
-becomes() {
-    as "$ALICE" mkdir "$M/$1"
-    is "$(result_as "$ALICE" write "$M/$1/config" event=page-faults period=1)" ok
-    as "$ALICE" /usr/bin/python3 -B - "$M/$1/target" "$2" "$3" <<'P'
-import ctypes, os, sys
-target, program, how = sys.argv[1:]
-libc = ctypes.CDLL(None)
-pid = os.fork()
-if pid == 0:
-    if how == "traced": libc.ptrace(0, 0, 0, 0)
-    with open(target, "w") as f: f.write("self")
-    if how == "fexecve": os.execve(os.open(program, os.O_RDONLY), [program, "0.4"], {})
-    os.execv(program, [program, "0.4"])
-while True:
-    _, status = os.waitpid(pid, 0)
-    if not os.WIFSTOPPED(status): break
-    libc.ptrace(7, pid, 0, 0) # go on
-sys.exit(os.waitstatus_to_exitcode(status))
-P
-    ended "$1"
-    log "$1" >"$T/log"
-}
-
-# They live long enough to be seen living.
-privileged_programs() {
-    cp /bin/sleep "$T/suid"
-    cp /bin/sleep "$T/sgid"
-    chmod 4755 "$T/suid"
-    chmod 2755 "$T/sgid"
-}
-
-t_exec_of_a_set_id_program_drops_it_once() {
-    mount_pmcfs
-    privileged_programs
-    local program how
-    for program in suid sgid; do
-        for how in exec fexecve; do
-            becomes "$program-$how" "$T/$program" $how
-            is "$(of detach <"$T/log" | sed 's/.* reason=//')" exec-privileged "$program by $how"
-            [[ $(of sample <"$T/log") ]] || die "$program by $how: what was sampled before is gone"
-            rmdir "$M/$program-$how"
-        done
-    done
-    is "$(stat_value processes) $(stat_value descriptors)" '0 0'
-}
-
-t_a_set_id_program_that_runs_is_not_attached_to() {
-    mount_pmcfs
-    cp "$HELPERS/target" "$T/suid"
-    cp "$HELPERS/target" "$T/sgid"
-    chmod 4755 "$T/suid"
-    chmod 2755 "$T/sgid"
-    as "$ALICE" mkdir "$M/a"
-    is "$(result_as "$ALICE" write "$M/a/config" event=page-faults)" ok
-    local way
-    BY=(as "$ALICE")
-    for way in suid sgid; do
-        target_start $way "$ALICE"
-        tell $way run "$T/$way"
-        steady EPERM E40 "$M/a/target" "${PID_OF[$way]}"
-    done
-    target_start own "$ALICE"
-    is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[own]}")" ok
-}
-
-t_exec_of_a_set_id_program_that_is_traced_keeps_it() {
-    mount_pmcfs
-    privileged_programs
-    # Who is traced by somebody without rights gains none.
-    becomes traced "$T/suid" traced
-    is "$(of detach <"$T/log" | sed 's/.* reason=//')" exited
-    in_order ' exec .*/suid$' ' exit ' ' detach '
-}
-
-t_a_target_that_was_reaped_cannot_be_detached() {
-    mount_pmcfs
-    target_start p
-    pmc a event=cpu-clock freq=50 "target=${PID_OF[p]}"
-    target_end p
-    ended a
-    steady ESRCH 'E4[45]' "$M/a/target" "-${PID_OF[p]}"
-    is "$(log a | of detach | wc -l)" 1
-}
-
 # ---- FreeBSD's pmctest, illumos' DTrace cpc tests ----
 
 #@ slow
@@ -264,13 +163,4 @@ while time.process_time() < 0.1: pass'
     done
     ctl a stop
     is "$(log a | of sample | sed 's/.* cpu=\([0-9]*\) .*/\1/' | sort -nu | xargs)" "${cpus[*]}"
-}
-
-t_generic_events_are_sampled() {
-    mount_sim
-    target_start p
-    pmc a event=PAPI_tot_ins period=100000 "target=${PID_OF[p]}"
-    sleep 0.1
-    ctl a stop
-    [[ $(log a | of sample event=PAPI_tot_ins) ]] || die 'no sample'
 }

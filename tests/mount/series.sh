@@ -51,7 +51,7 @@ t_values_are_those_since_the_line_before() {
     between "$sum" 2000 "$total"
 }
 
-t_it_ends_when_the_last_target_ends() {
+t_cx4_it_ends_when_the_last_target_ends() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults interval=50 "target=${PID_OF[p]}"
@@ -116,28 +116,6 @@ try:
 except OSError as e:
     assert e.errno == errno.EAGAIN, e
 P
-}
-
-t_a_signal_ends_a_blocked_read_at_once() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults interval=60000 "target=${PID_OF[p]}"
-    local rc
-    for signal in INT KILL TERM; do
-        /usr/bin/python3 - "$M" <<'P' &
-import signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-f = open(sys.argv[1] + "/a/series", "rb", buffering=0)
-while f.read(4096):
-    pass
-P
-        sleep 0.5
-        kill -$signal $!
-        rc=0
-        end_within 20 $! 2>/dev/null || rc=$? # nothing else would ever end it
-        [[ $rc -gt 128 ]] || die "after $signal: status $rc"
-    done
-    [[ $(cat "$M/a/count") -ge 0 ]]
 }
 
 t_a_slow_reader_is_told_what_it_missed() {

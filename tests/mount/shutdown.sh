@@ -1,11 +1,6 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2164
 # SIGTERM in every situation: the tree goes, readers end, the daemon exits with 0 (unmount_pmcfs asks).
 
-t_sigterm_when_idle() {
-    mount_pmcfs
-    unmount_pmcfs
-}
-
 t_sigterm_with_running_pmcs() {
     mount_pmcfs
     target_start p
@@ -42,7 +37,7 @@ t_sigterm_with_blocked_readers() {
     done
 }
 
-t_sigterm_with_held_files() {
+t_sg4_x18_sigterm_with_held_files() {
     mount_pmcfs
     pmc a event=page-faults
     exec {count}<"$M/a/count" {ctl}>"$M/a/ctl" {stats}<"$M/info/stats"

@@ -75,20 +75,6 @@ t_long_texts_have_longer_sizes() {
     kill "${pids[@]}"
 }
 
-#@ slow
-t_what_is_made_meanwhile_is_read() {
-    mount_sim
-    exec 7<"$M/counts" 8<"$M/info/rows"
-    stat "$M/counts" "$M/info/rows" >"$T/stat"
-    for ((i = 0; i < 1000; i++)); do
-        pmc "p$i" event=page-faults autostart=off
-    done
-    is "$(busybox cat - <&7 | wc -l)" 1000
-    is "$(busybox cat - <&8 | wc -l)" 17
-    as_read "$M/counts"
-    between "$(wc -c <"$M/metrics.prom")" 100000 "$(stat -c %s "$M/metrics.prom")"
-}
-
 # The kernel keeps the size that it knows; a text that was shorter once must not cut one that is longer later.
 t_copies_follow_the_text() {
     mount_sim
@@ -102,50 +88,6 @@ t_copies_follow_the_text() {
         echo cycles >"$M/a/event"
         is "$(busybox cat "$M/a/event" "$M/a/ctl")" $'cycles\nallocated'
     done
-}
-
-#@ slow
-t_copies_are_right_while_others_ask_for_the_size() {
-    mount_sim
-    pmc a 'event=cycles autostart=off'
-    python <<'P'
-import os, shutil, sys, time
-path = sys.argv[1] + "/a/count"
-child = os.fork()
-while not child:
-    os.stat(path)
-    with open(path) as f:
-        f.seek(0, 2)
-try:
-    for i in range(3000):
-        shutil.copyfile(path, "got")
-        with open("got", "rb") as f:
-            assert f.read() == b"0\n", i
-    with open(path, "rb") as f, open("got", "wb") as to:
-        try:
-            n = os.sendfile(to.fileno(), f.fileno(), None, 4096)
-            assert n == 2, n # a kernel whose sendfile reads
-        except OSError as e:
-            assert e.errno == 22, e
-finally:
-    os.kill(child, 9)
-P
-}
-
-t_truncating_changes_neither_text_nor_size() {
-    mount_sim
-    pmc a 'event=cycles autostart=off'
-    : >"$M/a/event"
-    truncate -s 0 "$M/a/event"
-    is "$(stat -c %s "$M/a/event")" 4096
-    truncate -s 5 "$M/a/event"
-    is "$(stat -c %s "$M/a/event")" 4096
-    is "$(busybox cat "$M/a/event")" cycles
-    echo instructions >>"$M/a/event"
-    is "$(busybox tail -n 1 "$M/a/event")" instructions
-    is "$(stat -c %s "$M/a/event")" 4096
-    echo hello >>"$M/a/samples"
-    like "$(busybox cat "$M/a/samples")" 'user text=hello'
 }
 
 t_an_end_is_where_the_text_ends() {

@@ -54,16 +54,6 @@ t_tools_are_plain_sh_and_explain_themselves() {
     like "$(PMC=$T tool pmcstat -s cycles 2>&1 || :)" 'not a mounted pmcfs'
 }
 
-t_help_is_printed_on_request() {
-    mount_sim
-    copy_tools
-    local name
-    for name in $TOOLS quickstart.sh; do
-        is "$(sh "$T/bin/$name" --help 2>&1)" "$(sh "$T/bin/$name" -h 2>/dev/null)" "$name --help"
-        like "$(sh "$T/bin/$name" --help)" "usage: (sh examples/)?$name" "$name --help"
-    done
-}
-
 t_pc1_pmccontrol_lists_the_counters_of_every_cpu() {
     mount_sim
     copy_tools
@@ -483,16 +473,6 @@ P
         eventually 3 '! pgrep -f "$T/bin/"'
     done
     ! pgrep -fx 'sleep 30' || die 'a command is left'
-}
-
-t_cputrack_adds_up_sets_that_take_turns() {
-    mount_pmcfs
-    copy_tools
-    tool cputrack -T 0.2 -c page-faults,sys -c task-clock,context-switches,sys \
-        sh -c 'i=0; while [ $i -lt 12 ]; do sleep 0.1; i=$((i + 1)); done' >"$T/out"
-    is "$(awk '/tick/ && !/# (page-faults|task-clock,context-switches),sys$/' "$T/out")" ''
-    is "$(awk '/tick.*page-faults/ { if ($4 < last) print; last = $4 }' "$T/out")" ''
-    is "$(grep -c ' exit .* # ' "$T/out")" 2
 }
 
 t_pm16_perfmon_counts_in_a_loop() {

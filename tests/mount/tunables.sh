@@ -26,12 +26,6 @@ t_a_write_out_of_range_names_the_range() {
     is "$(cat "$M/admin/tunables/notify_ms")" 50
 }
 
-t_what_is_fixed_at_start_is_read_only() {
-    mount_pmcfs -o nbuffers=16
-    is "$(head -1 "$M/admin/tunables/nbuffers")" 16
-    is "$(result write "$M/admin/tunables/nbuffers" 32)" EPERM
-}
-
 # hwpmc's sizes of tables that there are none of, and what was pmcfs's own once.
 t_those_without_effect_are_not_there() {
     mount_pmcfs
@@ -41,14 +35,6 @@ t_those_without_effect_are_not_there() {
         ! "$BIN" --check -o "$name=1" 2>"$T/said" || die "$name is taken"
         like "$(cat "$T/said")" "$name=1: no such option"
     done
-}
-
-t_mount_options_set_them_and_a_bad_one_does_not_prevent_the_mount() {
-    mount_pmcfs -o mincount=5000,strict_rows=banana,callchaindepth=9999
-    is "$(cat "$M/admin/tunables/mincount")" 5000
-    is "$(cat "$M/admin/tunables/strict_rows")" 0
-    grep -q 'strict_rows.*banana' "$T/daemon"
-    [[ $(head -1 "$M/admin/tunables/callchaindepth") -gt 64 ]] || die "not the maximum"
 }
 
 t_max_pmcs_is_enospc_and_per_user_edquot() {
@@ -70,16 +56,6 @@ t_max_events_per_process_is_not_for_the_superuser() {
     for i in 1 2; do is "$(result_as "$ALICE" write "$M/a$i/target" "${PID_OF[p]}")" ok; done
     is "$(result_as "$ALICE" write "$M/a3/target" "${PID_OF[p]}")" EDQUOT
     for i in 1 2 3; do pmc r$i event=page-faults "target=${PID_OF[p]}"; done
-}
-
-t_rootmode_and_dirmode() {
-    mount_pmcfs -o rootmode=0755,dirmode=0750
-    is "$(stat -c %a "$M")" 755
-    fails_with EACCES "as $ALICE mkdir $M/a"
-    (umask 0 && mkdir "$M/a")
-    is "$(stat -c %a "$M/a")" 750
-    accepted "$M/admin/tunables/rootmode" 1777
-    as "$ALICE" mkdir "$M/b"
 }
 
 t_callchaindepth_is_within_the_kernels_limit() {

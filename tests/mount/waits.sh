@@ -92,27 +92,6 @@ assert os.read(fd, 100) == b""
 P
 }
 
-t_notify_wakes_while_it_samples() {
-    mount_pmcfs
-    faults_sampled
-    ctl c stop
-    accepted "$M/c/config" log-exit=on notify=500
-    ctl c start
-    looking <<'P' &
-fd = os.open(base + "c/count", os.O_RDONLY)
-os.pread(fd, 100, 0)
-poll = select.poll()
-poll.register(fd, select.POLLPRI)
-assert not poll.poll(100)
-open(base + "../ready", "w").close()
-assert poll.poll(10000)[0][1] & select.POLLPRI
-P
-    local reader=$!
-    eventually 10 '[[ -e $T/ready ]]'
-    tell p faults 600
-    wait $reader || die "nobody was woken"
-}
-
 # ---- the form of reads ----
 
 #@ slow
@@ -194,7 +173,7 @@ P
 
 # ---- flush, close, log=off ----
 
-t_b03_flush_makes_everything_readable_at_once() {
+t_op02_b03_flush_makes_everything_readable_at_once() {
     mount_pmcfs
     faults_sampled
     looking "${IN[p]}" "${OUT[p]}" <<'P'
@@ -208,31 +187,6 @@ for i in range(1, 21):
     samples += sum(kind(line) == "sample" for line in rest(fd))
     assert samples + number("a", "kernel_lost") >= 200 * i, (i, samples)
 P
-}
-
-t_without_a_log_flush_close_and_text_are_refused() {
-    mount_pmcfs
-    quiet a log=off
-    refused EINVAL E15 "$M/a/ctl" flush
-    refused EINVAL E14 "$M/a/ctl" close
-    refused EINVAL E31 "$M/a/samples" text
-    target_start p
-    refused EDESTADDRREQ E09 "$M/a/target" "${PID_OF[p]}"
-    is "$(cat "$M/a/target")" ''
-    pmc b event=page-faults log-csw=on log=off
-    refused EDESTADDRREQ E08 "$M/b/target" "${PID_OF[p]}"
-    accepted "$M/b/config" log-csw=off
-    attach b "${PID_OF[p]}"
-}
-
-t_a_log_in_use_is_not_switched_off_but_closed() {
-    mount_pmcfs
-    faults_sampled
-    refused EBUSY P06 "$M/a/config" log=off
-    is "$(state a)" running
-    ctl a close
-    is "$(state a)" stopped
-    is "$(setting a log)" off
 }
 
 t_after_close_the_rest_is_read_and_it_can_begin_anew() {
@@ -269,18 +223,6 @@ P
     ctl a stop
     touch "$T/again"
     wait $reader || die "the reader of a log that began anew"
-}
-
-t_close_of_a_pmc_that_only_counts_does_not_stop_it() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults "target=${PID_OF[p]}"
-    echo remark >"$M/a/samples"
-    ctl a close
-    is "$(state a)" running
-    refused EINVAL E31 "$M/a/samples" another
-    log_of a
-    like "$(tail -n 1 "$T/a.log")" ' close$'
 }
 
 t_who_reads_a_released_log_gets_all_of_it() {

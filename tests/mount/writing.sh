@@ -150,17 +150,7 @@ assert read("target") == "", read("target")
 P
 }
 
-t_a_refused_command_changes_nothing() {
-    mount_pmcfs
-    pmc a event=page-faults count=42
-    unchanged "$M/a" 'refused EINVAL E24 "$M/a/config" "count=43 nonsense=1"'
-    unchanged "$M/a" 'refused EINVAL P02 "$M/a/config" "event=context-switches kernel=maybe"'
-    unchanged "$M/a" 'refused EINVAL CS01 "$M/a/config" "count=44 event=no-such-thing"'
-    unchanged "$M/a" 'refused ESRCH E44 "$M/a/config" "count=45 target=4194000"'
-    is "$(count a)" 42
-}
-
-t_error_says_errno_id_file_and_sentence() {
+t_c20_cf10_error_says_errno_id_file_and_sentence() {
     mount_pmcfs
     pmc a
     is "$(cat "$M/a/error")" ok
@@ -192,13 +182,6 @@ t_foreign_bytes_in_a_sentence_are_escaped() {
     is "$(wc -l <"$M/a/error")" 1
     ! grep -qP '[\x00-\x08\x0b-\x1f\x7f-\xff]' "$M/a/error" || die "raw bytes: $(od -c "$M/a/error")"
     grep -qF '\001' "$M/a/error"
-}
-
-t_failing_reads_are_not_recorded() {
-    mount_pmcfs
-    pmc a
-    fails_with ENODATA "cat $M/a/count"
-    is "$(cat "$M/a/error")" ok
 }
 
 t_config_takes_blanks_newlines_comments_and_either_dash() {
@@ -262,13 +245,4 @@ t_a_count_is_written_back_as_it_reads() {
     accepted "$M/a/count" 1,2
     cat "$T/count" >"$M/a/count"
     is "$(count a | xargs)" "5 6"
-}
-
-t_names_with_odd_bytes_are_no_events() {
-    mount_pmcfs
-    pmc a
-    for name in 'page"faults' "page'faults" 'page\faults' $'page\x01faults' $'page-f\xc3\xa4ults' $'\xff'; do
-        refused EINVAL CS01 "$M/a/event" "$name"
-    done
-    like "$(cat "$M/a/error")" '\\377'
 }

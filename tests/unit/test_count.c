@@ -14,53 +14,6 @@
 
 SUITE_SETUP(count, fixture_setup, fixture_close);
 
-TEST(readable_as_soon_as_there_is_an_event)
-{
-    ck_assert_int_eq(pmc_make("i"), 0);
-    ck_assert_str_eq(read_file("i", "count"), "ENODATA");
-    ck_assert_str_eq(read_file("i", "detail"), "ENODATA");
-    accepted("i", "config", "count=41");
-    accepted("i", "event", "task-clock");
-    ck_assert_str_eq(read_file("i", "count"), "41\n");
-    accepted("i", "target", "100");
-    pass_ms(1);
-    ck_assert_str_eq(read_file("i", "count"), "1000041\n");
-}
-
-TEST(stop_keeps_and_start_continues)
-{
-    pmc_with("i", "task-clock", "100");
-    pass_ms(1);
-    accepted("i", "ctl", "stop");
-    pass_ms(5);
-    ck_assert_uint_eq(count_of("i"), 1000000);
-    accepted("i", "ctl", "start");
-    pass_ms(1);
-    ck_assert_uint_eq(count_of("i"), 2000000);
-    ck_assert_str_eq(value_of("i", "status", "enabled_ns"), "2000000");
-}
-
-TEST(written_counts_act_at_once)
-{
-    pmc_with("i", "task-clock", "100 101");
-    pass_ms(1);
-    accepted("i", "ctl", "stop");
-    accepted("i", "count", "5");
-    ck_assert_str_eq(read_file("i", "count"), "5\n");
-    ck_assert_str_eq(value_of("i", "config", "count"), "5");
-    accepted("i", "config", "count=7");
-    ck_assert_str_eq(read_file("i", "count"), "7\n");
-    accepted("i", "ctl", "start");
-    pass_ms(1);
-    ck_assert_uint_eq(count_of("i"), 2000007);
-    accepted("i", "ctl", "stop");
-    accepted("i", "ctl", "reset");
-    ck_assert_uint_eq(count_of("i"), 7);
-    refused("i", "count", "1,2", EINVAL, P02);
-    refused("i", "count", "1 2", EINVAL, P02);
-    refused("i", "count", "", EINVAL, P02);
-}
-
 TEST(a_count_and_a_setting_in_one_command)
 {
     pmc_with("i", "task-clock", "100 101");
@@ -125,39 +78,6 @@ TEST(reset_and_restart_begin_anew)
     ck_assert_uint_eq(count_of("i"), 2000000);
 }
 
-TEST(a_set_is_one_line_per_event)
-{
-    pmc_with("s", "cycles instructions page-faults", "100");
-    pass_ms(1);
-    ck_assert_str_eq(read_file("s", "count"), "1000000\n2000000\n2\n");
-    ck_assert_str_eq(read_file("s", "event"), "cycles\ninstructions\npage-faults\n");
-    accepted("s", "ctl", "stop");
-    accepted("s", "count", "1,2,0");
-    ck_assert_str_eq(read_file("s", "count"), "1\n2\n0\n");
-    accepted("s", "config", "event=branches event=cycles");
-    ck_assert_str_eq(read_file("s", "event"), "branches\ncycles\n");
-    ck_assert_str_eq(read_file("s", "count"), "1\n2\n");
-    refused("s", "config", "count=1,2,3", EINVAL, P02);
-}
-
-TEST(a_set_has_one_number_for_each_event)
-{
-    pmc_with("s", "cycles instructions", "");
-    refused("s", "count", "7", EINVAL, P02);
-    ck_true(strstr(read_file("s", "error"), "1 value for 2 events: write 2 numbers"));
-    refused("s", "count", "0", EINVAL, P02);
-    refused("s", "config", "count=7", EINVAL, P02);
-    refused("s", "config", "event=branches event=cycles count=0", EINVAL, P02);
-    accepted("s", "config", "count=0"); /* as it is */
-    ck_assert_str_eq(read_file("s", "count"), "0\n0\n");
-    ck_assert_int_eq(pmc_make("t"), 0);
-    accepted("t", "config", "count=7");
-    refused("t", "event", "cycles instructions", EINVAL, P02);
-    ck_true(strstr(read_file("t", "error"), "1 value, written before, for 2 events"));
-    accepted("t", "config", "event=cycles event=instructions count=7,8");
-    ck_assert_str_eq(read_file("t", "count"), "7\n8\n");
-}
-
 TEST(a_set_has_at_most_64_events)
 {
     char text[2000] = "";
@@ -188,41 +108,6 @@ TEST(multiplexed_counts_are_estimates)
     ck_assert_uint_eq(count_of("i"), 4000005);
     accepted("i", "count", "9");
     ck_assert_uint_eq(count_of("i"), 9);
-}
-
-TEST(lost_is_eio_and_start_brings_it_back)
-{
-    fixture_close();
-    fixture_open("sim_cpus=4 sim_rows=4 sim_lose_after_ms=10");
-    pmc_with("i", "cycles", "100");
-    pass_ms(9);
-    ck_assert_uint_eq(count_of("i"), 9000000);
-    pass_ms(9);
-    ck_assert_str_eq(read_file("i", "count"), "EIO");
-    ck_assert_int_eq(fx.err.id, P21);
-    ck_assert_str_eq(read_file("i", "ctl"), "lost\n");
-    ck_true(strstr(read_file("i", "error"),
-                   "EIO P21 count: ")); /* failing reads are not recorded but this */
-    ck_true(strstr(read_file("i", "detail"), "\tall\t10000000\t18000000\t10000000\t"));
-    ck_assert_str_eq(value_of("i", "status", "partial"), "yes");
-    accepted("i", "ctl", "start");
-    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
-    pass_ms(1);
-    ck_assert_uint_eq(count_of("i"), 11000000);
-    ck_assert_str_eq(value_of("i", "status", "partial"), "yes"); /* until reset */
-    accepted("i", "ctl", "restart");
-    ck_assert_str_eq(value_of("i", "status", "partial"), "no");
-}
-
-TEST(armed_runs_from_the_exec_on)
-{
-    ck_assert_int_eq(pmc_make("i"), 0);
-    accepted("i", "config", "event=task-clock start=exec target=100");
-    ck_assert_str_eq(read_file("i", "ctl"), "armed\n");
-    ck_assert_uint_eq(count_of("i"), 0);
-    pass_ms(3);
-    ck_assert_uint_eq(count_of("i"), 2000000);
-    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
 }
 
 TEST(armed_is_of_the_counters_not_of_what_was_before)
@@ -550,22 +435,6 @@ TEST(poll_tells_of_notify_more)
     ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM | EPOLLPRI);
     read_open(&open, "i", "count");
     ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
-    file_close(&open);
-}
-
-TEST(poll_tells_of_a_change_of_state)
-{
-    struct open_file open;
-
-    pmc_with("i", "page-faults", "100");
-    file_open(&open);
-    read_open(&open, "i", "ctl");
-    ck_assert_uint_eq(level(poll_state, &open), EPOLLIN | EPOLLRDNORM);
-    fake_kill(&fx.host, 100, true);
-    works_run();
-    ck_assert_uint_eq(level(poll_state, &open), EPOLLIN | EPOLLRDNORM | EPOLLPRI);
-    read_open(&open, "i", "ctl");
-    ck_assert_uint_eq(level(poll_state, &open), EPOLLIN | EPOLLRDNORM);
     file_close(&open);
 }
 

@@ -92,26 +92,6 @@ static void leave(void)
     as_root();
 }
 
-TEST(they_are_the_superusers_to_make_and_remove)
-{
-    uint64_t id;
-
-    as_user(100, 1000);
-    ck_assert_int_eq(make("a", &id), EPERM);
-    ck_assert_int_eq(fx.err.id, E39);
-    as_root();
-    ck_assert_int_eq(make("a", &id), 0);
-    ck_assert_int_eq(make("a", &id), EEXIST);
-    ck_assert_int_eq(make(".a", &id), EINVAL);
-    as_user(100, 1000);
-    ck_assert_int_eq(removed("a"), EPERM);
-    ck_assert_int_eq(limit(id, "max_pmcs", "1"), EPERM);
-    ck_assert_int_eq(limit(id, "ctl", "release"), EPERM);
-    as_root();
-    ck_assert_int_eq(removed("b"), ENOENT);
-    ck_assert_int_eq(removed("a"), 0);
-}
-
 TEST(there_is_a_bound_and_numbers_are_never_used_again)
 {
     char name[16];
@@ -130,46 +110,6 @@ TEST(there_is_a_bound_and_numbers_are_never_used_again)
     ck_assert_int_eq(removed("i7"), 0);
     fx.engine->next_instance = INSTANCE_ID_MAX + 1;
     ck_assert_int_eq(make("more", &id), ENOSPC);
-}
-
-TEST(limits_take_their_range_and_nothing_else)
-{
-    uint64_t id = made("a");
-
-    ck_assert_str_eq(limit_of(id, "max_pmcs"), "0");
-    ck_assert_str_eq(limit_of(id, "lifetime"), "mount");
-    ck_assert_int_eq(limit(id, "max_pmcs", "10000001"), EINVAL);
-    ck_says(fx.err, "0 (no limit of its own) to 10000000");
-    ck_assert_int_eq(limit(id, "system_scope", "yes"), EINVAL);
-    ck_says(fx.err, "allowed is 0 or 1");
-    ck_assert_int_eq(limit(id, "lifetime", "names"), EINVAL);
-    ck_assert_int_eq(limit(id, "ctl", "stop"), EINVAL);
-    ck_assert_int_eq(limit(id, "max_log", "9223372036854775807"), 0);
-    ck_assert_str_eq(limit_of(id, "max_log"), "9223372036854775807");
-    ck_assert_int_eq(removed("a"), 0);
-    ck_assert_str_eq(limit_of(id, "max_log"), "refused");
-    ck_assert_int_eq(limit(id, "max_log", "1"), ENODEV);
-}
-
-TEST(each_limit_is_of_its_instance_and_says_so)
-{
-    uint64_t a = made("a"), b = made("b");
-
-    ck_assert_int_eq(limit(a, "max_pmcs", "2"), 0);
-    ck_assert_int_eq(limit(a, "max_fds", "1"), 0);
-    enter(a, 100, 1000);
-    pmc_with("x", "page-faults", "101");
-    ck_assert_int_eq(pmc_make("y"), 0);
-    ck_assert_int_eq(pmc_make("z"), EDQUOT);
-    ck_says(fx.err, "its max_pmcs is 2");
-    accepted("y", "event", "page-faults");
-    refused("y", "target", "102", EDQUOT, P11);
-    ck_says(fx.err, "this instance's max_fds");
-    ck_assert_int_eq(pmc_remove("x"), 0);
-    accepted("y", "target", "102");
-    enter(b, 100, 1000);
-    pmc_with("x", "page-faults", "101 102");
-    leave();
 }
 
 TEST(the_log_is_of_the_instances_too)
@@ -207,31 +147,6 @@ TEST(the_limit_that_keeps_a_log_small_is_named)
         write_file("x", "samples", "a remark that takes some room in the log");
     ck_assert_str_eq(value_of("x", "status", "log_short"), "max_log");
     ck_assert_uint_le(pmc_of("x")->share->log, 3000);
-    leave();
-}
-
-TEST(whole_cpus_and_the_kernel_are_the_instances_to_allow)
-{
-    uint64_t a = made("a");
-
-    tune(TUNABLE_UNPRIVILEGED_SYSPMCS, "1");
-    tune(TUNABLE_UNPRIVILEGED_KERNEL, "1");
-    enter(a, 100, 1000);
-    pmc_with("x", "cycles:u", "");
-    refused("x", "target", "cpu0", EPERM, X07);
-    ck_says(fx.err, "system_scope");
-    refused("x", "event", "cycles:k", EPERM, P18);
-    ck_says(fx.err, "kernel_mode");
-    leave();
-    ck_assert_int_eq(limit(a, "system_scope", "1"), 0);
-    ck_assert_int_eq(limit(a, "kernel_mode", "1"), 0);
-    tune(TUNABLE_UNPRIVILEGED_SYSPMCS, "0");
-    tune(TUNABLE_UNPRIVILEGED_KERNEL, "0");
-    enter(a, 100, 1000);
-    accepted("x", "event", "cycles:k");
-    accepted("x", "target", "cpu0");
-    ck_assert_int_eq(pmc_make("s"), 0);
-    refused("s", "config", "event=cycles:u period=100000 target=cpu1", EPERM, X07);
     leave();
 }
 
@@ -306,46 +221,6 @@ TEST(a_pmc_is_released_while_its_cgroup_is_looked_at)
     ck_assert_int_eq(write_file("x", "target", "cgroup:/a"), ENODEV);
     leave();
     ck_assert_int_eq(removed("a"), 0);
-}
-
-TEST(what_others_have_is_free_or_foreign)
-{
-    uint64_t a = made("a"), b = made("b");
-
-    ck_assert_int_eq(pmc_make("r"), 0);
-    accepted("r", "config", "event=cycles row=0 target=cpu0");
-    enter(b, 100, 1000);
-    ck_assert_int_eq(pmc_make("t"), 0);
-    accepted("t", "config", "event=cycles row=1 target=101");
-    enter(a, 100, 1000);
-    const char *rows = read_file(NULL, "info/rows");
-    ck_true(strstr(rows, "0 0 sim-0 sim STANDALONE foreign 0 - - - - - -\n"));
-    ck_true(strstr(rows, "0 1 sim-1 sim FREE enabled 0 - - - - - -\n"));
-    leave();
-    rows = read_file(NULL, "info/rows");
-    ck_true(strstr(rows, "0 0 sim-0 sim STANDALONE enabled 1 r 0 "));
-    ck_true(strstr(rows, "0 1 sim-1 sim THREAD enabled 1 instances/b/t 1000 "));
-}
-
-TEST(tables_of_the_root_have_all_and_of_an_instance_its_own)
-{
-    uint64_t a = made("a");
-
-    pmc_with("r", "page-faults", "");
-    enter(a, 100, 1000);
-    pmc_with("x", "page-faults", "");
-    ck_assert_str_eq(read_file(NULL, "counts"), "x\tpage-faults\t0\t0\t0\tallocated\n");
-    ck_true(strstr(read_file(NULL, "metrics.prom"), "pmcfs_pmcs 1\n"));
-    ck_assert_str_eq(value_of(NULL, "info/stats", "pmcs"), "1");
-    leave();
-    ck_assert_str_eq(read_file(NULL, "counts"), "r\tpage-faults\t0\t0\t0\tallocated\n"
-                                                "instances/a/x\tpage-faults\t0\t0\t0\tallocated\n");
-    ck_true(strstr(read_file(NULL, "metrics.prom"),
-                   "{pmc=\"x\",event=\"page-faults\",scope=\"process\",subtree=\"a\"} 0\n"));
-    ck_assert_str_eq(value_of(NULL, "info/stats", "instances"), "1");
-    as_user(100, 1000);
-    ck_assert_str_eq(read_file(NULL, "counts"), "") /* 0750: no way for others */;
-    as_root();
 }
 
 /* "a/x a/y I:a ": what the kernel is told. */

@@ -114,28 +114,6 @@ static int recpu(struct claim *claim, const char *list)
 
 /* ---- dispositions ---- */
 
-TEST(process_pmc_makes_row_thread_and_system_pmc_standalone)
-{
-    struct claim *a = claim_make(1, ALL4), *b = claim_on("0-3", ALL4);
-
-    takes_row(a, 0);
-    takes_row(b, 1);
-    ck_assert_int_eq(rows_disposition(rows, 0, 0), ROW_THREAD);
-    ck_assert_int_eq(rows_number(rows, 0, 0), 1);
-    ck_assert_int_eq(rows_disposition(rows, 0, 1), ROW_STANDALONE);
-    ck_assert_int_eq(rows_number(rows, 0, 1), -4);
-    rows_release(rows, a);
-    rows_release(rows, b);
-    ck_assert_int_eq(rows_disposition(rows, 0, 0), ROW_FREE);
-    ck_assert_int_eq(rows_disposition(rows, 0, 1), ROW_FREE);
-}
-
-TEST(same_event_twice_gets_two_rows)
-{
-    takes_row(claim_make(1, ALL4), 0);
-    takes_row(claim_make(1, ALL4), 1);
-}
-
 TEST(other_owner_shares_the_thread_row)
 {
     struct claim *b = claim_make(1, ALL4);
@@ -154,39 +132,6 @@ TEST(owner_with_all_rows_gets_the_one_with_fewest)
     takes_row(claim_make(1, ALL4), 0);
     takes_row(claim_make(1, 3), 1);
     takes_row(claim_make(1, ALL4), 2);
-}
-
-TEST(strict_rows_refuses_as_hwpmc)
-{
-    rows_set_strict(rows, true);
-    takes_row(claim_make(1, 1), 0);
-    refused(reserve(claim_make(1, 1)), EINVAL, E19);
-    ck_says(err, "strict_rows");
-    takes_row(claim_make(2, 1), 0);
-}
-
-TEST(exhaust_then_release_reverse)
-{
-    for (unsigned round = 0; round < 2; round++) {
-        struct claim *held[4];
-
-        for (unsigned i = 0; i < 4; i++)
-            takes_row(held[i] = claim_on("0", ALL4), i);
-        refused(reserve(claim_on("0", ALL4)), EINVAL, E19);
-        for (unsigned i = 4; i-- > 0;)
-            rows_release(rows, held[i]);
-        for (unsigned row = 0; row < 4; row++)
-            ck_assert_int_eq(rows_disposition(rows, 0, row), ROW_FREE);
-    }
-}
-
-TEST(scopes_do_not_mix_on_a_row)
-{
-    for (unsigned i = 0; i < 4; i++)
-        takes_row(claim_on("2", ALL4), i);
-    refused(reserve(claim_make(1, ALL4)), EINVAL, E19);
-    ck_says(err, "row 0 is STANDALONE (taken on cpu2)");
-    takes_row(claim_on("3", ALL4), 0);
 }
 
 TEST(system_pmc_needs_its_slot_on_every_cpu)
@@ -261,35 +206,7 @@ TEST(set_is_reserved_whole_or_not_at_all)
         ck_assert_int_eq(rows_number(rows, 0, row), 0);
 }
 
-TEST(asked_row_is_taken_or_refused)
-{
-    struct claim *a = claim_make(1, ALL4), *b = claim_make(1, 3), *c = claim_make(1, ALL4);
-
-    a->member[0].asked = 2;
-    takes_row(a, 2);
-    b->member[0].asked = 2;
-    refused(reserve(b), EINVAL, E19);
-    ck_says(err, "row=2");
-    c->member[0].asked = 4;
-    refused(reserve(c), EINVAL, E19);
-    ck_says(err, "rows 0-3");
-}
-
 /* ---- administration ---- */
-
-TEST(disabled_slot_makes_row_standalone_until_enabled)
-{
-    ck_assert_int_eq(rows_disable(rows, 1, 0, 0, &err), 0);
-    ck_assert_int_eq(rows_disable(rows, 1, 0, 0, &err), 0);
-    ck_assert_int_eq(rows_number(rows, 0, 0), -1);
-    takes_row(claim_make(1, ALL4), 1);
-    takes_row(claim_on("0,2-3", ALL4), 0);
-    refused(reserve(claim_make(1, 1)), EINVAL, E19);
-    ck_says(err, "taken on cpu0");
-    ck_assert_int_eq(rows_enable(rows, 1, 0, 0, &err), 0);
-    ck_assert_int_eq(rows_enable(rows, 1, 0, 0, &err), 0);
-    ck_assert_int_eq(rows_number(rows, 0, 0), -3);
-}
 
 TEST(disabled_slots_are_skipped_and_named_when_nothing_else_fits)
 {
@@ -299,19 +216,6 @@ TEST(disabled_slots_are_skipped_and_named_when_nothing_else_fits)
     ck_says(err, "row 0 is disabled on cpu1");
     takes_row(claim_on("2", 3), 0);
     refused(reserve(claim_on("2", 1)), EINVAL, E19);
-}
-
-TEST(slots_in_use_are_not_administered)
-{
-    takes_row(claim_make(1, 1), 0);
-    takes_row(claim_on("1", 2), 1);
-    refused(rows_disable(rows, 3, 0, 0, &err), EBUSY, E03);
-    ck_assert_int_eq(rows_enable(rows, 3, 0, 0, &err), 0);
-    refused(rows_disable(rows, 1, 0, 1, &err), EBUSY, E04);
-    refused(rows_enable(rows, 1, 0, 1, &err), EBUSY, E04);
-    ck_assert_int_eq(rows_disable(rows, 2, 0, 1, &err), 0);
-    refused(rows_disable(rows, N_CPUS, 0, 0, &err), EINVAL, E21);
-    refused(rows_disable(rows, 0, 0, 4, &err), EINVAL, E19);
 }
 
 TEST(foreign_slots_are_booked_but_never_on_a_thread_row)

@@ -133,31 +133,6 @@ TEST(what_a_key_does_not_take_changes_nothing)
         refused("i", "config", bad[i].text, bad[i].code, bad[i].id);
 }
 
-TEST(dash_and_underscore_and_comments_and_blanks)
-{
-    ck_assert_int_eq(pmc_make("i"), 0);
-    accepted("i", "config",
-             "log_csw=off\t Log-Exit=off # the rest=is a comment\n  interval=5\n\n#\n");
-    ck_assert_str_eq(value_of("i", "config", "interval"), "5");
-    accepted("i", "config", "");
-    accepted("i", "config", "# nothing");
-}
-
-TEST(modes_have_short_words)
-{
-    static const char *const words[] = {"TC", "tc", "process-counting", "process_counting"};
-
-    ck_assert_int_eq(pmc_make("i"), 0);
-    for (unsigned i = 0; i < 4; i++) {
-        accepted("i", "mode", words[i]);
-        ck_assert_str_eq(read_file("i", "mode"), "process-counting\n");
-    }
-    accepted("i", "mode", "SC");
-    ck_assert_str_eq(read_file("i", "mode"), "system-counting\n");
-    refused("i", "mode", "SC TC", EINVAL, E20);
-    refused("i", "mode", " ", EINVAL, P05);
-}
-
 TEST(settings_print_what_settings_set_reads)
 {
     struct settings a, b;
@@ -196,18 +171,6 @@ TEST(config_read_back_gives_the_same_settings_and_targets)
     accepted("b", "config", first);
     ck_assert_str_eq(read_file("b", "config"), first);
     accepted("b", "config", first); /* attached already: left as it is */
-    ck_assert_str_eq(read_file("b", "config"), first);
-}
-
-TEST(a_system_config_reads_back_too)
-{
-    char first[4096];
-
-    pmc_with("a", "cycles", "cpu0-1");
-    accepted("a", "target", "all");
-    ck_assert_int_eq(pmc_make("b"), 0);
-    snprintf(first, sizeof first, "%s", read_file("a", "config"));
-    accepted("b", "config", first);
     ck_assert_str_eq(read_file("b", "config"), first);
 }
 

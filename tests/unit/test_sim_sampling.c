@@ -243,43 +243,6 @@ TEST(a_period_gives_its_samples_at_even_times)
     }
 }
 
-TEST(samples_do_not_depend_on_when_they_are_taken_out)
-{
-    struct buf all;
-
-    open_with(NULL, BUFFER);
-    sample("cycles", 333333);
-    buf_init(&all, NULL, 0);
-    for (unsigned i = 0; i < 7; i++) {
-        now_ns += 3 * MS + 7;
-        drain();
-        buf_add(&all, taken.data, taken.len);
-    }
-    sim_backend.free(counter);
-    counter = NULL;
-    event_clear(&event[0]);
-    now_ns = BEGIN;
-    sample("cycles", 333333);
-    now_ns += 7 * (3 * MS + 7);
-    drain();
-    ck_assert_uint_gt(taken.len, 0);
-    ck_assert_uint_eq(all.len, taken.len);
-    ck_assert_int_eq(memcmp(all.data, taken.data, all.len), 0);
-    buf_free(&all);
-}
-
-TEST(as_many_samples_as_the_value_has_periods)
-{
-    struct reading reading;
-
-    open_with(NULL, BUFFER);
-    sample("branch-misses", 77);
-    now_ns += 12345678;
-    drain();
-    sim_backend.read(counter, &reading, true);
-    ck_assert_uint_eq(count_type(RECORD_SAMPLE), reading.value[0] / 77);
-}
-
 TEST(a_frequency_gives_so_many_samples_a_second_with_what_was_counted_between)
 {
     struct plan plan;
@@ -294,27 +257,6 @@ TEST(a_frequency_gives_so_many_samples_a_second_with_what_was_counted_between)
     ck_assert_uint_eq(count_type(RECORD_SAMPLE), 100);
     ck_assert_uint_eq(sample_at(50)->period, CYCLES);
     ck_assert_uint_eq(sample_at(50)->time, BEGIN + 51 * MS);
-}
-
-TEST(a_sample_says_whose_it_is_and_of_which_event)
-{
-    struct plan plan;
-    const struct record_sample *first, *second;
-
-    open_with(NULL, BUFFER);
-    plan = plan_for("cycles", "task-clock");
-    plan.sampling = true;
-    plan.period = CYCLES;
-    start(&plan);
-    now_ns += MS;
-    drain();
-    ck_assert_uint_eq(count_type(RECORD_SAMPLE), 2);
-    first = sample_at(0);
-    second = sample_at(1);
-    ck_assert_uint_eq(first->id, LOG_ID(3, 0));
-    ck_assert_uint_eq(second->id, LOG_ID(3, 1));
-    ck_assert_uint_eq(first->pid, 100);
-    ck_assert_uint_eq(first->tid, 100);
 }
 
 TEST(addresses_lie_in_the_mapping_that_is_told_first)
@@ -346,76 +288,6 @@ TEST(a_fourth_of_the_samples_is_of_the_kernel)
     for (unsigned i = 0; i < 40; i++)
         kernel += (sample_at(i)->head.misc & RECORD_MODE) == RECORD_KERNEL;
     ck_assert_uint_eq(kernel, 10);
-}
-
-TEST(a_task_goes_from_cpu_to_cpu_and_its_samples_stay_in_order)
-{
-    bool seen[4] = {false};
-
-    open_with(NULL, BUFFER);
-    sample("cycles", CYCLES);
-    now_ns += 40 * MS;
-    drain();
-    ck_assert(in_order());
-    for (unsigned i = 0; i < 40; i++)
-        seen[sample_at(i)->cpu] = true;
-    ck_assert(seen[0] && seen[1] && seen[2] && seen[3]);
-}
-
-TEST(a_cpus_samples_are_of_that_cpu)
-{
-    struct plan plan;
-
-    open_with(NULL, BUFFER);
-    plan = plan_for("cycles", NULL);
-    plan.target = (struct target_ref){.kind = TARGET_CPU, .cpu = 2};
-    plan.sampling = true;
-    plan.period = CYCLES;
-    start(&plan);
-    now_ns += 40 * MS;
-    drain();
-    ck_assert_uint_eq(count_type(RECORD_SAMPLE), 40);
-    for (unsigned i = 0; i < 40; i++)
-        ck_assert_uint_eq(sample_at(i)->cpu, 2);
-}
-
-TEST(nothing_is_recorded_while_it_is_stopped)
-{
-    open_with(NULL, BUFFER);
-    sample("cycles", CYCLES);
-    now_ns += 2 * MS;
-    sim_backend.stop(counter);
-    now_ns += 50 * MS;
-    sim_backend.start(counter, &err);
-    now_ns += MS;
-    drain();
-    ck_assert_uint_eq(count_type(RECORD_SAMPLE), 3);
-    ck_assert_uint_eq(sample_at(2)->time, BEGIN + 53 * MS);
-    ck_assert_uint_eq(count_type(RECORD_MAP), 1);
-}
-
-TEST(multiplexed_it_samples_half_as_often)
-{
-    struct plan plan;
-
-    open_with(NULL, BUFFER);
-    plan = plan_for("cycles", NULL);
-    plan.multiplex = plan.sampling = true;
-    plan.period = CYCLES;
-    start(&plan);
-    now_ns += 10 * MS;
-    drain();
-    ck_assert_uint_eq(count_type(RECORD_SAMPLE), 5);
-    ck_assert_uint_eq(sample_at(4)->time, BEGIN + 10 * MS);
-}
-
-TEST(lost_hardware_takes_no_samples)
-{
-    open_with("sim_lose_after_ms=3", BUFFER);
-    sample("cycles", CYCLES);
-    now_ns += 10 * MS;
-    drain();
-    ck_assert_uint_eq(count_type(RECORD_SAMPLE), 3);
 }
 
 /* ---- chains ---- */
@@ -450,23 +322,6 @@ TEST(chains_have_the_frames_of_both_modes)
         ck_assert_uint_eq(record->n_frames, in_kernel ? 6 : 3);
     }
     ck_assert(kernel);
-}
-
-TEST(chains_of_user_mode_have_no_frames_of_the_kernel)
-{
-    open_with(NULL, BUFFER);
-    sample_chains(true, false, 127);
-    for (unsigned i = 0; i < 4; i++)
-        for (uint64_t f = 1; f < sample_at(i)->n_frames; f++)
-            ck_assert_uint_lt(sample_at(i)->frame[f], SIM_TEXT + SIM_TEXT_BYTES);
-}
-
-TEST(chains_are_no_deeper_than_asked_for)
-{
-    open_with(NULL, BUFFER);
-    sample_chains(true, true, 1);
-    for (unsigned i = 0; i < 4; i++)
-        ck_assert_uint_eq(sample_at(i)->n_frames, 2); /* a marker and a frame */
 }
 
 /* ---- steps ---- */
@@ -513,41 +368,6 @@ TEST(steps_with_the_last_add_up_to_the_count)
     ck_assert_uint_eq(steps_sum(1), reading.value[1]);
 }
 
-TEST(where_only_the_last_step_is_wanted_it_is_the_whole)
-{
-    const struct record_note *step;
-
-    open_with(NULL, BUFFER);
-    count_steps(false, true);
-    now_ns += 25 * MS;
-    target_lives = false;
-    drain();
-    ck_assert_uint_eq(count_type(RECORD_SWITCH), 1);
-    step = nth(RECORD_SWITCH, 0);
-    ck_assert_uint_eq(step->value[0], 25 * CYCLES);
-    ck_assert_uint_eq(count_type(RECORD_EXIT), 1);
-}
-
-TEST(an_exec_is_told_with_its_map_before_its_samples)
-{
-    struct plan plan;
-    const struct record_comm *comm;
-
-    open_with(NULL, BUFFER);
-    plan = plan_for("cycles", NULL);
-    plan.at_exec = plan.sampling = true;
-    plan.period = CYCLES;
-    start(&plan);
-    now_ns += 3 * MS;
-    drain();
-    comm = (const struct record_comm *)taken.data;
-    ck_assert_uint_eq(comm->head.type, RECORD_COMM);
-    ck_assert_uint_eq(comm->head.misc & RECORD_EXECUTED, RECORD_EXECUTED);
-    ck_assert_uint_eq(count_type(RECORD_MAP), 1);
-    ck_assert_uint_eq(count_type(RECORD_SAMPLE), 2);
-    ck_assert_uint_eq(sample_at(0)->time, BEGIN + 2 * MS);
-}
-
 /* ---- limits ---- */
 
 TEST(what_does_not_fit_is_lost_and_told)
@@ -590,80 +410,7 @@ TEST(an_event_that_samples_too_often_is_throttled_until_the_next_slice)
     ck_assert(in_order());
 }
 
-TEST(limits_are_those_of_the_options)
-{
-    struct sample_limits limits;
-
-    open_with("sim_max_freq=5000", BUFFER);
-    sim_backend.sample_limits(sim, &limits);
-    ck_assert_uint_eq(limits.max_freq, 5000);
-    ck_assert_uint_eq(limits.max_frames, 127);
-}
-
-TEST(buffers_need_a_descriptor_for_each_cpu)
-{
-    struct recorder_plan plan = buffers(BUFFER);
-    struct recorder_facts facts;
-    struct recorder *none;
-
-    open_with("sim_cpus=8 sim_offline=7", 5000);
-    sim_backend.recorder_facts(recorder, &facts);
-    ck_assert_uint_eq(facts.descriptors, 7);
-    ck_assert_uint_eq(facts.bytes, 7 * 4096);
-    plan.fds_free = 6;
-    ck_assert_int_eq(sim_backend.recorder_new(sim, &plan, &none, &err), -EMFILE);
-    plan.fds_free = 7;
-    plan.fds_quota = 6;
-    ck_assert_int_eq(sim_backend.recorder_new(sim, &plan, &none, &err), -EDQUOT);
-}
-
-TEST(some_event_raises_no_interrupt)
-{
-    open_with(NULL, BUFFER);
-    ck_assert(!plan_for("wide", "cycles").events[0].event->sampling);
-    ck_assert(event[1].sampling);
-}
-
 /* ---- readiness ---- */
-
-TEST(a_buffer_that_is_half_full_is_told_once_until_it_is_drained)
-{
-    open_with("sim_cpus=1", 4096);
-    sample("cycles", CYCLES / 10);
-    now_ns += MS;
-    watched.fn(watched.arg, 1);
-    ck_assert_uint_eq(n_ready, 0);
-    now_ns += 5 * MS;
-    watched.fn(watched.arg, 1);
-    watched.fn(watched.arg, 1);
-    ck_assert_uint_eq(n_ready, 1);
-    ck_assert_uint_eq(ready_tag, 77);
-    drain();
-    now_ns += 6 * MS;
-    watched.fn(watched.arg, 1);
-    ck_assert_uint_eq(n_ready, 2);
-}
-
-TEST(two_counters_of_one_recorder_are_told_in_order)
-{
-    struct counter *other = NULL;
-    struct plan plan;
-
-    open_with(NULL, BUFFER);
-    sample("cycles", 300000);
-    event_clear(&event[0]);
-    plan = plan_for("instructions", NULL);
-    plan.target.pid = 101;
-    plan.sampling = true;
-    plan.period = 700000;
-    ck_assert_int_eq(sim_backend.attach(sim, &plan, &other, &err), 0);
-    sim_backend.start(other, &err);
-    now_ns += 10 * MS;
-    drain();
-    ck_assert(in_order());
-    ck_assert_uint_eq(count_type(RECORD_SAMPLE), 33 + 28);
-    sim_backend.free(other);
-}
 
 /* ---- a later worker ---- */
 

@@ -11,20 +11,6 @@
 
 SUITE_SETUP(target, fixture_setup, fixture_close);
 
-TEST(illegal_words_are_refused)
-{
-    static const char *const words[] = {
-        "0",      "x",     "-",     "2147483649", "99999999999999999999", "1.5", "+5",
-        "tid:",   "tid:x", "tid:0", "cgroup:",    "cgroup:rel",           "cpu", "cpux",
-        "cpu3-1", "cpu0-", "--5",   "self2"};
-    pmc_with("i", "cycles", "");
-    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++)
-        refused("i", "target", words[i], EINVAL, E27);
-    refused("i", "target", "cpu8192", EINVAL, E21);
-    refused("i", "target", "cpu7", EINVAL, E21);
-    refused("i", "target", "  ", EINVAL, P05);
-}
-
 TEST(the_order_of_targets_and_their_values)
 {
     pmc_with("i", "task-clock", "101 100 tid:1091");
@@ -37,18 +23,6 @@ TEST(the_order_of_targets_and_their_values)
     pass_ms(1);
     ck_assert_str_eq(read_file("i", "target"), "100\ntid:1091\n");
     ck_assert_uint_eq(count_of("i"), 8000000);
-}
-
-TEST(attached_already_is_eexist_but_twice_in_one_command_is_once)
-{
-    pmc_with("i", "cycles", "100 100 100");
-    ck_assert_str_eq(read_file("i", "target"), "100\n");
-    refused("i", "target", "100", EEXIST, E10);
-    refused("i", "target", "101 100", EEXIST, E10);
-    refused("i", "target", "tid:100", EEXIST, E10);
-    ck_says(fx.err, "covered already");
-    accepted("i", "config", "target=100 target=101");
-    ck_assert_str_eq(read_file("i", "target"), "100\n101\n");
 }
 
 TEST(a_thread_and_its_process_are_not_counted_both)
@@ -182,26 +156,6 @@ TEST(one_process_costs_one_handle_however_many_PMCs)
     ck_assert_uint_eq(fx.host.n_handles, before);
     ck_assert_str_eq(read_file("a", "ctl"), "exited\n");
     ck_assert_str_eq(read_file("c", "ctl"), "exited\n");
-}
-
-TEST(process_and_system_words_do_not_mix)
-{
-    pmc_with("i", "cycles", "100");
-    refused("i", "target", "cpu0", EINVAL, E22);
-    refused("i", "target", "all", EINVAL, E22);
-    refused("i", "mode", "SC", EBUSY, P06);
-    accepted("i", "ctl", "stop");
-    refused("i", "mode", "SC", EBUSY, P17);
-    refused("i", "event", "package", EBUSY, P17);
-    pmc_with("s", "instructions", "cpu0");
-    refused("s", "target", "100", EINVAL, E26);
-    refused("s", "target", "self", EINVAL, E26);
-    pmc_with("t", "package", "");
-    ck_assert_str_eq(read_file("t", "mode"), "system-counting\n");
-    refused("t", "ctl", "start", EINVAL, E23);
-    refused("t", "target", "100", EINVAL, E26);
-    refused("t", "mode", "TC", EINVAL, P30);
-    accepted("t", "target", "cpu1");
 }
 
 TEST(lists_of_cpus)
@@ -390,19 +344,6 @@ TEST(following_a_cpu_that_cannot_be_opened_is_given_up)
     ck_assert_uint_eq(count_of("i"), 6000000); /* 0, 1 and, tried again, 3 */
 }
 
-TEST(a_cgroup_is_written_as_it_reads_back)
-{
-    fx.host.cgroup[0] = (struct fake_cgroup){"/a b=c\\9\\", true};
-    fx.host.cgroup[1] = (struct fake_cgroup){"/\\040", true};
-    fx.host.n_cgroups = 2;
-    pmc_with("i", "task-clock", "cgroup:/a\\040b\\075c\\9\\");
-    ck_assert_str_eq(read_file("i", "target"), "cgroup:/a\\040b\\075c\\1349\\134\n");
-    accepted("i", "target", "-cgroup:/a\\040b\\075c\\1349\\134");
-    accepted("i", "config", "target=cgroup:/\\134040");
-    ck_assert_str_eq(read_file("i", "target"), "cgroup:/\\134040\n");
-    refused("i", "target", "cgroup:/\\000", ENOENT, P33); /* no name can contain that */
-}
-
 static void cgroups(void)
 {
     fx.host.cgroup[0] = (struct fake_cgroup){"/", true};
@@ -429,23 +370,6 @@ TEST(a_cgroup_is_a_system_target)
     accepted("i", "target", "cgroup:/ab");
     accepted("i", "target", "-cgroup:/ab -cgroup:/a/b");
     ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
-}
-
-TEST(a_cgroup_is_for_who_may_count_cpus)
-{
-    cgroups();
-    as_user(100, 1000);
-    pmc_with("i", "cycles:u", "");
-    refused("i", "target", "cgroup:/a", EPERM, X07);
-    tune(TUNABLE_UNPRIVILEGED_SYSPMCS, "1");
-    accepted("i", "target", "cgroup:/a");
-    accepted("i", "ctl", "stop");
-    accepted("i", "config", "multiplex=on");
-    tune(TUNABLE_UNPRIVILEGED_SYSPMCS, "0");
-    refused("i", "config", "multiplex=off", EPERM, X07);
-    accepted("i", "ctl", "start");
-    refused("i", "target", "-cgroup:/a", EPERM, X07);
-    accepted("i", "ctl", "detach");
 }
 
 TEST(a_removed_cgroup_is_exited)
