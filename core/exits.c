@@ -6,9 +6,9 @@
 
 #include "core/event.h"
 #include "core/lives.h"
+#include "core/scan.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -193,7 +193,7 @@ void exits_reset(struct exits *exits)
     exits->settled = true;
 }
 
-/* ---- made, freed, printed ---- */
+/* ---- made, freed, begun anew ---- */
 
 struct exits *exits_new(unsigned n, bool switches, bool want_exits)
 {
@@ -229,30 +229,20 @@ void exits_free(struct exits *exits)
 
 void exits_print(const struct exits *exits, struct buf *out)
 {
-    buf_printf(out, "%u %d %d %" PRIu64 " %d", exits->n, exits->switches, exits->exits, exits->id,
-               exits->settled);
-    numbers_print(out, exits->told, 3 * (size_t)exits->n);
-    lives_print(&exits->lives, out);
+    for (unsigned i = 0; i < 3 * exits->n; i++)
+        buf_printf(out, "%" PRIu64 " ", exits->told[i]);
 }
 
-struct exits *exits_scan(const char *text)
+bool exits_resume(struct exits *exits, const char *sums)
 {
-    struct exits *exits;
-    unsigned n;
-    uint64_t id;
-    int switches, want_exits, settled, used = 0;
+    struct scan scan;
 
-    if (sscanf(text, "%u %d %d %" SCNu64 " %d%n", &n, &switches, &want_exits, &id, &settled,
-               &used) < 5)
-        return NULL;
-    exits = exits_new(n, switches, want_exits);
-    if (!exits)
-        return NULL;
-    exits->id = id;
-    exits->settled = settled;
-    text += used;
-    if (numbers_scan(&text, exits->told, 3 * (size_t)n) && lives_scan(&exits->lives, text))
-        return exits;
-    exits_free(exits);
-    return NULL;
+    scan_init(&scan, sums, strlen(sums));
+    for (unsigned i = 0; i < 3 * exits->n; i++)
+        if (!scan_u64(&scan, UINT64_MAX, &exits->told[i]))
+            return false;
+    exits->settled = false;
+    exits->lives.parted_many = true;
+    exits->lives.strangers = MARK_OWES;
+    return true;
 }

@@ -42,5 +42,9 @@ void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, boo
  * anybody.
  */
 void exits_reset(struct exits *exits);
-void exits_print(const struct exits *exits, struct buf *out); /* one line, without its end */
-struct exits *exits_scan(const char *text);                   /* NULL: not that, or no memory */
+/*
+ * For a later worker: the sums of what was told. A new one that goes on with them does not know the
+ * processes that are there: their exits are not exact. False: they are not of so many events.
+ */
+void exits_print(const struct exits *exits, struct buf *out);
+bool exits_resume(struct exits *exits, const char *sums);

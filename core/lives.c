@@ -3,7 +3,7 @@
  * names, at the latest from their first step. Only a loss of records leaves somebody behind, who is
  * found when his number is somebody else's.
  */
-#include "core/lives_parts.h"
+#include "core/lives.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static size_t bucket_of(const struct life_table *table, uint32_t key)
     return (key * 2654435769u) & (table->size - 1);
 }
 
-void *life_find(const struct life_table *table, uint32_t key)
+static void *life_find(const struct life_table *table, uint32_t key)
 {
     struct life_node *node = table->size ? table->bucket[bucket_of(table, key)] : NULL;
 
@@ -159,7 +159,7 @@ static void processes_bound(struct lives *lives, uint64_t time)
 
 /* ---- those that go without an end ---- */
 
-void life_part_add(struct lives *lives, uint32_t pid)
+static void life_part_add(struct lives *lives, uint32_t pid)
 {
     struct life_node *node;
 
@@ -201,7 +201,7 @@ static void process_part(struct lives *lives, struct life *process)
 
 /* ---- beginnings ---- */
 
-struct life *life_make(struct lives *lives, uint32_t pid, bool born)
+static struct life *life_make(struct lives *lives, uint32_t pid, bool born)
 {
     struct life *process = calloc(1, sizeof(*process) + lives->n * sizeof(process->value[0]));
 
@@ -217,8 +217,8 @@ struct life *life_make(struct lives *lives, uint32_t pid, bool born)
     return process;
 }
 
-struct life_thread *life_thread_make(struct lives *lives, struct life *process, uint32_t tid,
-                                     enum mark mark)
+static struct life_thread *life_thread_make(struct lives *lives, struct life *process, uint32_t tid,
+                                            enum mark mark)
 {
     struct life_thread *thread = calloc(1, sizeof(*thread));
 
@@ -240,7 +240,7 @@ struct life_thread *life_thread_make(struct lives *lives, struct life *process, 
     return thread;
 }
 
-void life_see(struct lives *lives, struct life *process)
+static void life_see(struct lives *lives, struct life *process)
 {
     if (process->seen)
         return;
@@ -313,8 +313,9 @@ static void take_exit(struct lives *lives, const struct record_task *task)
         thread = NULL;
     }
     process = life_find(&lives->processes, task->pid);
-    if (!process) {
-        lives->ended(lives->arg, NULL, task->pid, task->time);
+    if (!process) { /* of its threads the first one stands for it */
+        if (task->tid == task->pid)
+            lives->ended(lives->arg, NULL, task->pid, task->time);
         return;
     }
     life_see(lives, process);

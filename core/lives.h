@@ -73,10 +73,3 @@ bool life_is_exact(const struct lives *lives, const struct life *process);
 void lives_leave(struct lives *lives, uint32_t pid);
 /* Who has this mark, strangers included, gets another. */
 void lives_mark(struct lives *lives, enum mark old, enum mark mark);
-
-/* One text of words, each with a blank before it; the same again into an empty one. False: not
- * that, or no memory. */
-void lives_print(const struct lives *lives, struct buf *out);
-bool lives_scan(struct lives *lives, const char *text);
-void numbers_print(struct buf *out, const uint64_t *value, size_t n);
-bool numbers_scan(const char **at, uint64_t *value, size_t n);

@@ -161,6 +161,32 @@ static void serial_above(struct engine *engine, struct ids *ids)
             engine->next_serial = id + 1;
 }
 
+/* ---- what moved meanwhile ---- */
+
+static void inventory_add(void *arg, pid_t pid)
+{
+    struct pmc *pmc = arg;
+    struct buf known; /* to the log */
+
+    buf_init(&known, NULL, 0);
+    recording_inventory(pmc->recording, pid, 0, &known);
+    buf_free(&known);
+}
+
+/* What its recording knew of the processes that it records is found in the system again. */
+static void recording_begin(struct engine *engine, struct pmc *pmc)
+{
+    if (!pmc->recording || pmc->state != PMC_RUNNING)
+        return;
+    if (mode_table[pmc->effective].system) {
+        inventory_add(pmc, 0);
+        return;
+    }
+    for (unsigned i = 0; i < pmc->links->n; i++)
+        if (link_live(pmc->links->link[i]) && engine->backend->processes)
+            engine->backend->processes(pmc->links->link[i]->counter, inventory_add, pmc);
+}
+
 /* Whatever was read: serials are new, and no process is held for nobody. */
 static void engine_settle(struct engine *engine)
 {
@@ -169,6 +195,9 @@ static void engine_settle(struct engine *engine)
     serial_above(engine, &engine->procs);
     serial_above(engine, &engine->pmcs);
     serial_above(engine, &engine->links);
+    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)
+        recording_begin(engine, pmc);
+    id = 0;
     for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));) {
         if (proc->refs)
             continue;

@@ -174,7 +174,7 @@ static bool load_recording(struct loading *load)
     plan.kernel = pmc->recorded_kernel;
     if (pmc->recording || !pmc->log || !pmc->recorded || !pmc->counted_before ||
         !engine->backend->recorder_new ||
-        recording_adopt(&plan, line_rest(&load->line), &recording) != 0)
+        recording_adopt(&plan, pmc->first_start_ns > 0, line_rest(&load->line), &recording) != 0)
         return false;
     pmc_record(pmc, recording);
     account_add(pmc->account, (int64_t)pmc->recorded_bytes);

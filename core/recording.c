@@ -14,15 +14,15 @@
 
 /* ---- made and freed ---- */
 
-/* What takes memory alone; a later worker's exits come from text. */
+/* What takes memory alone. */
 static bool recording_furnish(struct recording *recording)
 {
     const struct recording_plan *plan = &recording->plan;
     const bool counts = !plan->samples && (plan->switches || plan->exits);
 
-    if (!recording->exits && counts)
+    if (counts)
         recording->exits = exits_new(plan->n, plan->switches, plan->exits);
-    if (!recording->lives && !(counts && plan->exits))
+    if (!(counts && plan->exits))
         recording->lives = exits_new(0, false, true);
     if (plan->samples)
         recording->spaces = spaces_new(SPACES_BYTES);
@@ -244,42 +244,6 @@ static char *scan_part(const char **at)
     return text;
 }
 
-static void execs_print(const struct recording *recording, struct buf *out)
-{
-    for (unsigned i = 0; i < EXECS_MAX; i++) {
-        const struct exec *exec = &recording->execs[i];
-
-        if (!exec->pid)
-            continue;
-        buf_printf(out, "%" PRIu32 " %" PRIu64 " ", exec->pid, exec->time);
-        for (const char *c = exec->name; *c; c++)
-            buf_printf(out, "%02x", (unsigned char)*c);
-        buf_str(out, ". ");
-    }
-    recording_left_print(recording, out);
-}
-
-static int execs_scan(struct recording *recording, const char *text)
-{
-    struct exec exec;
-    int used;
-
-    while (recording->next_exec < EXECS_MAX &&
-           sscanf(text, "%" SCNu32 " %" SCNu64 " %n", &exec.pid, &exec.time, &used) == 2) {
-        unsigned byte, n = 0;
-
-        memset(exec.name, 0, sizeof(exec.name));
-        for (text += used; n < sizeof(exec.name) - 1 && sscanf(text, "%2x", &byte) == 1; text += 2)
-            exec.name[n++] = (char)byte;
-        if (text[0] != '.' || text[1] != ' ')
-            return -EINVAL;
-        text += 2;
-        recording->execs[recording->next_exec++] = exec;
-        recording->n_execs += exec.pid != 0;
-    }
-    return *recording_left_scan(recording, text) == '\0' ? 0 : -EINVAL;
-}
-
 void recording_print(struct recording *recording, struct buf *out)
 {
     const struct recording_plan *plan = &recording->plan;
@@ -288,11 +252,8 @@ void recording_print(struct recording *recording, struct buf *out)
     buf_init(&part, NULL, 0);
     pthread_mutex_lock(&recording->lock);
     recording_put_kept(recording);
-    if (recording->batch.len > 0) { /* the log is printed after this */
-        log_put_all(plan->log, recording->batch.data, recording->batch.len);
-        buf_clear(&recording->batch);
-    }
-    buf_printf(out, "held=%d told=%d ", atomic_load(&recording->held), recording->kernel_told);
+    recording_put_hidden(recording);
+    recording_flush(recording); /* the log is printed after this */
     plan->backend->recorder_print(recording->recorder, &part);
     print_part(out, &part);
     if (plan->view)
@@ -301,11 +262,6 @@ void recording_print(struct recording *recording, struct buf *out)
     if (recording->exits)
         exits_print(recording->exits, &part);
     print_part(out, &part);
-    if (recording->lives)
-        exits_print(recording->lives, &part);
-    print_part(out, &part);
-    execs_print(recording, &part);
-    print_part(out, &part);
     pthread_mutex_unlock(&recording->lock);
     buf_free(&part);
 }
@@ -313,33 +269,19 @@ void recording_print(struct recording *recording, struct buf *out)
 enum part {
     PART_RECORDER,
     PART_VIEW,
-    PART_EXITS,
-    PART_LIVES,
-    PART_EXECS,
+    PART_SUMS,
     PARTS
 };
-
-static int adopt_exits(struct exits **exits, const char *text)
-{
-    if (*text == '\0')
-        return 0;
-    *exits = exits_scan(text);
-    return *exits ? 0 : -EINVAL;
-}
 
 /* Last what holds descriptors: until then nothing of it is touched. */
 static int adopt_parts(struct recording *recording, char *const part[PARTS])
 {
     const struct recorder_plan wanted = recorder_plan(&recording->plan);
     struct recording_plan *plan = &recording->plan;
-    int rc = execs_scan(recording, part[PART_EXECS]);
+    int rc = recording_furnish(recording) ? 0 : -ENOMEM;
 
-    if (rc == 0)
-        rc = adopt_exits(&recording->exits, part[PART_EXITS]);
-    if (rc == 0)
-        rc = adopt_exits(&recording->lives, part[PART_LIVES]);
-    if (rc == 0 && !recording_furnish(recording))
-        rc = -ENOMEM;
+    if (rc == 0 && recording->exits && !exits_resume(recording->exits, part[PART_SUMS]))
+        rc = -EINVAL;
     if (rc == 0 && part[PART_VIEW][0] != '\0')
         rc = plan->host->view_adopt(plan->host_state, part[PART_VIEW], &plan->view);
     if (rc == 0)
@@ -348,21 +290,18 @@ static int adopt_parts(struct recording *recording, char *const part[PARTS])
     return rc;
 }
 
-int recording_adopt(const struct recording_plan *plan, const char *printed, struct recording **out)
+int recording_adopt(const struct recording_plan *plan, bool told, const char *printed,
+                    struct recording **out)
 {
     struct recording *recording = recording_bare(plan);
     char *part[PARTS] = {NULL};
-    int held, told, used = 0, rc = recording ? 0 : -ENOMEM;
+    int rc = recording ? 0 : -ENOMEM;
 
-    if (rc == 0 && (sscanf(printed, "held=%d told=%d %n", &held, &told, &used) != 2 || !used))
-        rc = -EINVAL;
-    printed += used;
     for (unsigned i = 0; rc == 0 && i < PARTS; i++)
         if (!(part[i] = scan_part(&printed)))
             rc = -EINVAL;
     if (rc == 0) {
-        atomic_init(&recording->held, held != 0);
-        recording->kernel_told = told != 0;
+        recording->kernel_told = told;
         rc = adopt_parts(recording, part);
     }
     for (unsigned i = 0; i < PARTS; i++)

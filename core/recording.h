@@ -55,6 +55,11 @@ bool recording_left(const struct recording *recording, pid_t pid);
 /* Steps and exits so far, for the rest at the end: see exits.h. */
 struct exits *recording_exits(struct recording *recording);
 
+/*
+ * For a later worker. Its recording begins anew: the processes that it records are there already
+ * (recording_inventory), and what it says of those is not exact. told: so is the kernel.
+ */
 void recording_print(struct recording *recording, struct buf *out);
-int recording_adopt(const struct recording_plan *plan, const char *printed, struct recording **out);
+int recording_adopt(const struct recording_plan *plan, bool told, const char *printed,
+                    struct recording **out);
 void recording_forget(struct recording *recording); /* frees memory, keeps descriptors */

@@ -5,9 +5,6 @@
  */
 #include "core/recording_state.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 /* What they counted is given to nobody. */
 void recording_mark_left(struct recording *recording, uint32_t pid)
 {
@@ -32,24 +29,4 @@ bool recording_left(const struct recording *recording, pid_t pid)
         if (atomic_load(&recording->left[i]) == (uint32_t)pid)
             return true;
     return false;
-}
-
-/* "!PID " each. */
-void recording_left_print(const struct recording *recording, struct buf *out)
-{
-    for (unsigned i = 0; i < EXECS_MAX; i++)
-        if (atomic_load(&recording->left[i]))
-            buf_printf(out, "!%" PRIu32 " ", atomic_load(&recording->left[i]));
-}
-
-const char *recording_left_scan(struct recording *recording, const char *text)
-{
-    uint32_t pid;
-    int used;
-
-    while (recording->next_left < EXECS_MAX && sscanf(text, "!%" SCNu32 " %n", &pid, &used) == 1) {
-        atomic_init(&recording->left[recording->next_left++], pid);
-        text += used;
-    }
-    return text;
 }

@@ -62,11 +62,9 @@ void recording_keep(struct recording *recording);
 /* What was kept is put. */
 void recording_put_kept(struct recording *recording);
 /* recording_left.c: this process executed a privileged program; it is observed again, or is a new
- * one; for a later worker, and the text behind them. */
+ * one. */
 void recording_mark_left(struct recording *recording, uint32_t pid);
 void recording_unmark_left(struct recording *recording, uint32_t pid);
-void recording_left_print(const struct recording *recording, struct buf *out);
-const char *recording_left_scan(struct recording *recording, const char *text);
 /* The batch goes into the log, unless the recording is held. */
 void recording_flush(struct recording *recording);
 /* As the attacher knows it; 0: not at all, or NOBODY. */

@@ -207,7 +207,7 @@ void test_adopt(void)
         perf_free(again);
     }
     gone = 0;
-    check(perf_adopt(&state, &plan, "perf 2 1 0 0 1 1 - 5 -1 900,901,-1,-1", &again) < 0 && !again,
+    check(perf_adopt(&state, &plan, "perf 2 1 0 0 1 1 0 0 5 -1 900,901,-1,-1", &again) < 0 && !again,
           "a text of closed descriptors is refused", "");
     buf_free(&text);
     buf_free(&second);

@@ -85,7 +85,7 @@ void test_untold_of_two(void);
 void test_untold_of_a_period(void);
 void test_untold_of_a_threads_period(void);
 void test_untold_after_losses(void);
-void test_untold_adopted(bool sums);
+void test_untold_adopted(void);
 
 /* record_hardware.c */
 bool hardware_here(void);

@@ -182,8 +182,8 @@ void test_untold_after_losses(void)
     target_end(&target);
 }
 
-/* Forgotten and adopted, by who knows the sums or by who does not. */
-void test_untold_adopted(bool sums)
+/* Forgotten and adopted: the sums are not known. */
+void test_untold_adopted(void)
 {
     struct target target = target_begin();
     struct run run = {.n = 0};
@@ -202,20 +202,14 @@ void test_untold_adopted(bool sums)
         again.bytes = run.recorder->ring_bytes;
         perf_forget(run.counter);
         perf_recorder_forget(run.recorder);
-        char *at = strstr(buf_text(&recorder), " sums ");
-        if (at && !sums)
-            *at = '\0';
-        bool ok = check(at && !perf_recorder_adopt(&state, &again, recorder.data, &run.recorder),
-                        "adopted", ": %s", recorder.data);
+        bool ok = check(!perf_recorder_adopt(&state, &again, buf_text(&recorder), &run.recorder),
+                        "adopted", ": %s", buf_text(&recorder));
         run.counter = NULL;
         run.plan.recorder = run.recorder;
         if (ok && check(!perf_adopt(&state, &run.plan, buf_text(&counter), &run.counter),
                         "and its counter", "")) {
             drain_stopped(&run);
-            if (sums)
-                check_told(&run, 30, "who adopts the sums tells what is missing");
-            else
-                check(!lost_of(&run), "without them nothing is claimed", ": %lu", lost_of(&run));
+            check(!lost_of(&run), "without the sums nothing is claimed", ": %lu", lost_of(&run));
             uint64_t before = lost_of(&run);
             perf_start(run.counter, &err);
             ask_unheard(&run, &target, 10);

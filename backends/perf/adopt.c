@@ -1,13 +1,16 @@
 /*
- * A counter as one line of text, and back: "perf KIND FLAGS raced left_out on begun covered
- * groups…". The descriptors stay open under their numbers; rings and watches are made again.
+ * A counter as one line of text, and back: "perf EVENTS GROUPS raced left_out on begun dropped
+ * follows groups…". The descriptors stay open under their numbers. What moves with each record or
+ * reading is found anew: processes that are covered, threads that are followed, what a group lacks.
  */
 #include "backends/perf/counter.h"
 #include "backends/perf/follow.h"
 #include "backends/perf/output.h"
+#include "backends/perf/steps.h"
 #include "backends/perf/track.h"
 #include "backends/perf/watch.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,25 +19,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static uint64_t *last_words(const struct counter *counter, unsigned group, size_t *n)
-{
-    *n = sizeof(struct group_last) / sizeof(uint64_t) + counter->members;
-    return counter->last ? (uint64_t *)(void *)counter->last + group * *n : NULL;
-}
-
-/* " TID CPU FD,FD,… [LAST,LAST,…]" */
+/* " TID CPU FD,FD,…" */
 static void group_print(const struct counter *counter, unsigned group, struct buf *out)
 {
-    size_t n_last;
-    const uint64_t *last = last_words(counter, group, &n_last);
-
     buf_printf(out, " %d %d", counter->tasks[group].tid, counter->tasks[group].cpu);
     for (unsigned i = 0; i < counter->stride; i++)
         buf_printf(out, "%c%d", i ? ',' : ' ', counter_fds(counter, group)[i]);
-    for (size_t i = 0; last && i < n_last; i++) {
-        buf_char(out, i ? ',' : ' ');
-        buf_u64(out, __atomic_load_n(&last[i], __ATOMIC_RELAXED));
-    }
     if (counter->skew) {
         const struct skew *skew = &counter->skew[group];
 
@@ -43,66 +33,15 @@ static void group_print(const struct counter *counter, unsigned group, struct bu
     }
 }
 
-struct pids {
-    pid_t *list;
-    size_t n, size;
-};
-
-static void add_pid(void *arg, pid_t pid)
-{
-    struct pids *pids = arg;
-
-    if (pids->n < pids->size)
-        pids->list[pids->n++] = pid;
-}
-
-/*
- * What the covered processes execute, to be compared with what they execute when they are adopted.
- * Before the last look at the records: an exec that was over when the image was noted has left its.
- */
-static void note_images(const struct counter *counter)
-{
-    struct counter_facts facts;
-    struct pids pids = {.n = 0};
-
-    perf_facts_of(counter, &facts);
-    pids.size = facts.covered;
-    pids.list = calloc(pids.size + 1, sizeof *pids.list);
-    if (!pids.list || !counter->listening) {
-        free(pids.list);
-        return;
-    }
-    perf_processes(counter, add_pid, &pids);
-    for (size_t i = 0; i < pids.n; i++) {
-        uint64_t image = counter_image(pids.list[i]);
-
-        sideband_lock(counter->state->sideband);
-        covered_image(counter->covered, pids.list[i], image);
-        sideband_unlock(counter->state->sideband);
-    }
-    free(pids.list);
-}
-
 void perf_print(const struct counter *counter, struct buf *out)
 {
-    buf_printf(out, "perf %u %u %u %u %u %u ", counter->n, counter->n_groups, counter->raced,
-               counter->left_out, __atomic_load_n(&counter->on, __ATOMIC_RELAXED), counter->begun);
-    if (counter->covered)
-        note_images(counter);
-    if (!counter->covered) {
-        buf_str(out, "-");
-    } else if (counter->listening) {
-        sideband_drain(counter->state->sideband);
-        sideband_lock(counter->state->sideband);
-        covered_print(counter->covered, out);
-        sideband_unlock(counter->state->sideband);
-    } else {
-        covered_print(counter->covered, out);
-    }
+    const bool dropped = counter->covered && counter_dropped(counter);
+
+    buf_printf(out, "perf %u %u %u %u %u %u %u %lu", counter->n, counter->n_groups, counter->raced,
+               counter->left_out, __atomic_load_n(&counter->on, __ATOMIC_RELAXED), counter->begun,
+               dropped, follow_most(counter->follow));
     for (unsigned i = 0; i < counter->n_groups; i++)
         group_print(counter, i, out);
-    buf_str(out, " follow ");
-    follow_print(counter->follow, out);
 }
 
 /* The next number of the text; false when there is none. ' ' and ',' separate. */
@@ -122,8 +61,6 @@ static bool next_number(const char **text, uint64_t *value)
 
 static bool group_scan(struct counter *counter, unsigned group, const char **text)
 {
-    size_t n_last;
-    uint64_t *last = last_words(counter, group, &n_last);
     uint64_t value;
 
     if (!next_number(text, &value))
@@ -137,9 +74,6 @@ static bool group_scan(struct counter *counter, unsigned group, const char **tex
             return false;
         counter_fds(counter, group)[i] = (int)value;
     }
-    for (size_t i = 0; last && i < n_last; i++)
-        if (!next_number(text, &last[i]))
-            return false;
     if (!counter->skew)
         return true;
     struct skew *skew = &counter->skew[group];
@@ -147,44 +81,83 @@ static bool group_scan(struct counter *counter, unsigned group, const char **tex
            next_number(text, &skew->kept_enabled_ns) && next_number(text, &skew->kept_running_ns);
 }
 
-/* Has it lost its events while nobody listened? image is what it executed before; 0 not known. */
-static bool dropped_unheard(const struct counter *counter, pid_t pid, uint64_t image)
-{
-    const uint64_t now = image && pid != counter->target.pid ? counter_image(pid) : 0;
+/* ---- the processes that are covered ---- */
 
-    return now && now != image && counter_is_private(pid);
+struct found {
+    struct covered *covered;
+    pid_t *pids; /* to be looked at, or looked at already */
+    size_t n;
+    bool complete;
+};
+
+static void found_add(struct found *found, pid_t pid)
+{
+    pid_t *grown;
+
+    for (size_t i = 0; i < found->n; i++)
+        if (found->pids[i] == pid)
+            return;
+    grown = realloc(found->pids, (found->n + 1) * sizeof *grown);
+    found->complete &= grown != NULL;
+    if (!grown)
+        return;
+    found->pids = grown;
+    grown[found->n++] = pid;
 }
 
-/*
- * A process that ended or executed a privileged program while nobody listened left no record. One
- * without threads was suspected.
- */
-static void cover_prune(struct counter *counter, const char *text)
+static void found_children(struct found *found, pid_t pid, pid_t tid)
 {
-    char *end;
+    char path[64];
+    FILE *file;
+    pid_t child;
 
-    while (*text == '?' || *text == '!')
-        text++;
-    for (long pid; (pid = strtol(text, &end, 10)) > 0 && *end == ':'; text = end + (*end == ',')) {
-        long threads = strtol(end + 1, &end, 10);
-        uint64_t image = *end == ':' ? strtoull(end + 1, &end, 10) : 0;
-        char path[32];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, tid);
+    file = fopen(path, "re");
+    while (file && fscanf(file, "%d", &child) == 1)
+        found_add(found, child);
+    if (file)
+        fclose(file);
+}
 
-        snprintf(path, sizeof path, "/proc/%ld", pid);
-        bool gone = access(path, F_OK);
-        bool dropped =
-            threads ? dropped_unheard(counter, (pid_t)pid, image) : counter_lives((pid_t)pid);
-        if (dropped)
-            covered_drop(counter->covered);
-        if (gone || dropped)
-            covered_thread(counter->covered, (pid_t)pid, -(int)threads);
+static void found_look(struct found *found, pid_t pid)
+{
+    char path[32];
+    DIR *dir;
+
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    dir = opendir(path);
+    for (struct dirent *d; dir && (d = readdir(dir));) {
+        pid_t tid = (pid_t)strtol(d->d_name, NULL, 10);
+
+        if (tid <= 0)
+            continue;
+        found->complete &= covered_thread(found->covered, pid, 1);
+        found_children(found, pid, tid);
     }
+    if (dir)
+        closedir(dir);
 }
 
-static int covered_adopt(struct counter *counter, const char *text)
+/* The target, the processes that were there when it was attached, and those below them. */
+static bool covered_find(struct counter *counter)
+{
+    struct found found = {.covered = counter->covered, .complete = true};
+
+    found_add(&found, counter->target.pid);
+    for (unsigned i = 0; i < counter->n_groups; i += counter->spread)
+        if (counter->tasks[i].tid > 0)
+            found_add(&found, task_process(counter->tasks[i].tid));
+    for (size_t i = 0; i < found.n; i++)
+        if (found.pids[i] > 0)
+            found_look(&found, found.pids[i]);
+    free(found.pids);
+    return found.complete;
+}
+
+static int covered_adopt(struct counter *counter, bool dropped)
 {
     struct sideband *sideband = counter->state->sideband;
-    bool ok;
+    bool complete;
 
     counter->covered = covered_new(counter->target.pid);
     if (!counter->covered)
@@ -194,27 +167,27 @@ static int covered_adopt(struct counter *counter, const char *text)
     counter->listening = sideband && !sideband_listen(sideband, &counter->listener);
     if (counter->listening)
         sideband_lock(sideband);
-    ok = covered_scan(counter->covered, text);
-    cover_prune(counter, text);
-    if (!counter->listening)
+    complete = covered_find(counter);
+    if (!complete || !counter->listening)
         covered_doubt(counter->covered);
-    else
+    if (dropped)
+        covered_drop(counter->covered);
+    if (counter->listening)
         sideband_unlock(sideband);
-    return ok ? 0 : -EINVAL;
+    return 0;
 }
 
-static int counter_scan(struct counter *counter, const char *text)
+static int counter_scan(struct counter *counter, const char *text, uint64_t *follows)
 {
-    uint64_t head[6];
-    const char *covered;
+    uint64_t head[8];
 
     if (strncmp(text, "perf ", 5))
         return -EINVAL;
     text += 5;
-    for (size_t i = 0; i < 6; i++)
+    for (size_t i = 0; i < sizeof head / sizeof head[0]; i++)
         if (!next_number(&text, &head[i]))
             return -EINVAL;
-    if (head[0] != counter->n || head[1] > 1u << 24 || head[1] % counter->spread || *text != ' ')
+    if (head[0] != counter->n || head[1] > 1u << 24 || head[1] % counter->spread)
         return -EINVAL;
     if (!counter_make_groups(counter, (unsigned)head[1]))
         return -ENOMEM;
@@ -222,12 +195,11 @@ static int counter_scan(struct counter *counter, const char *text)
     counter->left_out = (unsigned)head[3];
     counter->on = head[4];
     counter->begun = head[5];
-    covered = ++text;
-    text += strcspn(text, " ");
+    *follows = head[7];
     for (unsigned i = 0; i < counter->n_groups; i++)
         if (!group_scan(counter, i, &text))
             return -EINVAL;
-    return counter->descendants ? covered_adopt(counter, covered) : 0;
+    return counter->descendants ? covered_adopt(counter, head[6]) : 0;
 }
 
 /* They must be what the text says: open descriptors, each. */
@@ -241,19 +213,19 @@ static bool descriptors_are_open(const struct counter *counter)
     return true;
 }
 
-/* Without it steps end here; the count goes on. */
-static struct follow *follow_adopted(struct counter *counter, const struct plan *plan,
-                                     const char *printed)
+static void recorder_begun(struct recorder *recorder)
 {
-    const char *text = strstr(printed, " follow ");
-
-    return text ? follow_adopt(counter, plan, text + strlen(" follow ")) : NULL;
+    pthread_mutex_lock(&recorder->lock);
+    if (recorder->steps)
+        steps_begun(recorder->steps);
+    pthread_mutex_unlock(&recorder->lock);
 }
 
 int perf_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
                struct counter **out)
 {
     struct counter *counter = NULL;
+    uint64_t follows = 0;
     struct shape shape;
     int rc = shape_make(&shape, state, plan, -1);
 
@@ -263,7 +235,7 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
     if (!counter)
         rc = -ENOMEM;
     if (!rc)
-        rc = counter_scan(counter, printed);
+        rc = counter_scan(counter, printed, &follows);
     if (!rc && !descriptors_are_open(counter))
         rc = -EBADF;
     if (!rc && shape.watch && counter->n_groups)
@@ -272,10 +244,12 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
                       counter->n_groups, false, state->sink->gone, counter->tag, &rc);
     if (!rc)
         rc = output_begin(counter, plan);
+    if (!rc && counter->recorder)
+        recorder_begun(counter->recorder);
     if (!rc && counter_is_on(counter))
         rc = track_begin(counter);
     if (!rc && follow_is_needed(counter, plan))
-        follow_publish(counter, follow_adopted(counter, plan, printed));
+        follow_publish(counter, follow_again(counter, plan, follows));
     shape_free(&shape);
     if (rc && counter)
         perf_forget(counter);

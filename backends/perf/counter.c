@@ -86,7 +86,7 @@ static void counter_set_on(struct counter *counter, bool on)
 }
 
 /* Armed at attach by enable_on_exec; a first start has nothing to do. */
-static bool counter_is_armed(struct counter *counter)
+bool counter_is_armed(struct counter *counter)
 {
     struct reading now;
 
@@ -230,7 +230,7 @@ void perf_forget(struct counter *counter)
 
     track_forget(counter);
     counter_release(counter);
-    follow_forget(follow);
+    follow_free(follow);
 }
 
 void perf_free(struct counter *counter)

@@ -80,12 +80,10 @@ static inline bool counter_is_on(const struct counter *counter)
 {
     return __atomic_load_n(&counter->on, __ATOMIC_ACQUIRE);
 }
+/* It waits for its target's exec still. System calls. */
+bool counter_is_armed(struct counter *counter);
 /* Has a covered descendant lost its events since the attach? With descendants. */
 bool counter_dropped(const struct counter *counter);
-/* Tells programs apart that a process executes; 0: not known. */
-uint64_t counter_image(pid_t pid);
-/* Does the system keep the process from being observed by its own user (or is it root's)? */
-bool counter_is_private(pid_t pid);
 /* Is this process there, and not about to end? */
 bool counter_lives(pid_t pid);
 

@@ -4,7 +4,6 @@
  */
 #include "backends/perf/covered.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +18,6 @@ struct covered {
         int threads;      /* 0: gone, the slot may be used again for the same number */
         bool suspect;     /* its first thread's EXIT came soon after an exec */
         uint64_t exec_ns; /* its last exec */
-        uint64_t image;   /* when covered_image() was called; 0 not known */
     } * slots;
     size_t size; /* a power of two */
     size_t used; /* slots with a number, gone ones included */
@@ -175,14 +173,6 @@ void covered_judge(struct covered *covered, const struct covered_suspect *suspec
     covered->dropped |= life == SUSPECT_LIVES;
 }
 
-void covered_image(struct covered *covered, pid_t pid, uint64_t image)
-{
-    struct covered_slot *slot = slot_of(covered->slots, covered->size, pid);
-
-    if (slot->pid == pid)
-        slot->image = image;
-}
-
 void covered_drop(struct covered *covered)
 {
     covered->dropped = true;
@@ -278,46 +268,4 @@ void covered_each(const struct covered *covered, void (*fn)(void *arg, pid_t pid
 unsigned covered_count(const struct covered *covered)
 {
     return covered->n;
-}
-
-void covered_print(const struct covered *covered, struct buf *out)
-{
-    const char *between = "";
-
-    buf_str(out, covered->doubt ? "?" : "");
-    buf_str(out, covered->dropped ? "!" : "");
-    for (size_t i = 0; i < covered->size; i++) {
-        if (covered->slots[i].threads > 0 || covered->slots[i].suspect) {
-            buf_printf(out, "%s%d:%d:%" PRIu64, between, covered->slots[i].pid,
-                       covered->slots[i].threads, covered->slots[i].image);
-            between = ",";
-        }
-    }
-    if (!*between)
-        buf_char(out, '-');
-}
-
-bool covered_scan(struct covered *covered, const char *text)
-{
-    char *end;
-
-    if (*text == '?') {
-        covered->doubt = true;
-        text++;
-    }
-    if (*text == '!') {
-        covered->dropped = true;
-        text++;
-    }
-    while (*text >= '0' && *text <= '9') {
-        long pid = strtol(text, &end, 10);
-        long threads = *end == ':' ? strtol(end + 1, &end, 10) : 0;
-
-        if (*end == ':')
-            strtoull(end + 1, &end, 10);
-        if (threads < 0 || (threads && !covered_thread(covered, (pid_t)pid, (int)threads)))
-            return false;
-        text = *end == ',' ? end + 1 : end;
-    }
-    return *text == '\0' || *text == ' ' || *text == '-';
 }

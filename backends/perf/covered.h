@@ -5,7 +5,6 @@
 #pragma once
 
 #include "backends/perf/sideband.h"
-#include "core/buf.h"
 
 struct covered;
 
@@ -40,17 +39,9 @@ unsigned covered_suspects(const struct covered *covered, struct covered_suspect 
 /* After the rings were drained since the look. */
 void covered_judge(struct covered *covered, const struct covered_suspect *suspect,
                    enum suspect_life life);
-/* What a process executes, for covered_print(); any number but 0. */
-void covered_image(struct covered *covered, pid_t pid, uint64_t image);
 /* Found out otherwise: some process lost its events, and may live on. */
 void covered_drop(struct covered *covered);
 /* Did any? Stays true. */
 bool covered_dropped(const struct covered *covered);
 void covered_each(const struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg);
 unsigned covered_count(const struct covered *covered);
-/*
- * "PID:THREADS:IMAGE,…" or "-"; before it "?" when in doubt, "!" when some were dropped. Suspects
- * have no threads. covered_scan() puts it into an empty set, without images and suspects.
- */
-void covered_print(const struct covered *covered, struct buf *out);
-bool covered_scan(struct covered *covered, const char *text);

@@ -2,16 +2,11 @@
  * Has a covered descendant lost its events to the exec of a privileged program? The records tell
  * who may have (covered.c); whether it lives is seen in /proc.
  */
-#include "backends/look.h"
 #include "backends/perf/counter.h"
 #include "backends/stat.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum {
     SUSPECTS = 32
@@ -81,35 +76,4 @@ bool counter_dropped(const struct counter *counter)
     if (counter->listening)
         sideband_unlock(sideband);
     return dropped;
-}
-
-struct image {
-    char path[32];
-    struct statx of;
-};
-
-/* As the kernel knows it: who serves the file may not answer. */
-static long image_run(void *arg)
-{
-    struct image *image = arg;
-
-    return statx(AT_FDCWD, image->path, AT_STATX_DONT_SYNC, STATX_INO, &image->of);
-}
-
-uint64_t counter_image(pid_t pid)
-{
-    struct image image;
-
-    snprintf(image.path, sizeof image.path, "/proc/%d/exe", pid);
-    return look_at(image_run, &image) ? 0 : image.of.stx_ino;
-}
-
-/* Files of what executes a privileged program belong to root. */
-bool counter_is_private(pid_t pid)
-{
-    struct stat text;
-    char path[32];
-
-    snprintf(path, sizeof path, "/proc/%d/io", pid);
-    return !stat(path, &text) && text.st_uid == 0;
 }

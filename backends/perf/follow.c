@@ -4,11 +4,11 @@
 #include "backends/perf/follow.h"
 
 #include "backends/perf/code.h"
-#include "backends/perf/follow_parts.h"
 #include "backends/perf/recorder.h"
 #include "backends/perf/sampling.h"
 #include "backends/perf/steps.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/perf_event.h>
@@ -20,7 +20,36 @@
 #include <unistd.h>
 
 enum {
+    FOLLOW_BUCKETS = 256,
     BIRTHS_MAX = 4096 /* between two drains */
+};
+
+struct followed {
+    struct followed *next; /* of the same bucket */
+    pid_t pid, tid;
+    uint64_t root;
+    bool begun; /* it counts when the PMC is on: no exec is waited for */
+    int fds[];  /* for each CPU: the leader, the events */
+};
+
+struct birth {
+    pid_t pid, tid;
+    bool begun;
+};
+
+struct follow {
+    struct counter *counter;
+    struct perf_event_attr *attr; /* the leader, the events in the group's order */
+    unsigned members, n_cpus;
+    int *cpu;
+    uint64_t set;
+    unsigned long most_fds;
+    pthread_mutex_t lock; /* of what follows */
+    bool on, armed;
+    struct followed *bucket[FOLLOW_BUCKETS];
+    unsigned n_fds;
+    struct birth *births;
+    size_t n_births, size_births;
 };
 
 bool follow_is_needed(const struct counter *counter, const struct plan *plan)
@@ -48,7 +77,7 @@ static struct followed **followed_at(struct follow *follow, pid_t tid)
     return at;
 }
 
-void followed_link(struct follow *follow, struct followed *followed)
+static void followed_link(struct follow *follow, struct followed *followed)
 {
     struct followed **at = bucket_of(follow, followed->tid);
 
@@ -64,7 +93,7 @@ static struct birth *birth_of(struct follow *follow, pid_t tid)
     return NULL;
 }
 
-unsigned follow_each(const struct follow *follow)
+static unsigned follow_each(const struct follow *follow)
 {
     return follow->members * follow->n_cpus;
 }
@@ -108,7 +137,7 @@ static int group_learn(const struct follow *follow, struct followed *followed, u
     return recorder_add_id(follow->counter->recorder, &id);
 }
 
-int followed_learn(const struct follow *follow, struct followed *followed)
+static int followed_learn(const struct follow *follow, struct followed *followed)
 {
     int rc = 0;
 
@@ -135,7 +164,7 @@ static void followed_switch(const struct follow *follow, struct followed *follow
               on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
 }
 
-struct followed *followed_make(const struct follow *follow, pid_t pid, pid_t tid)
+static struct followed *followed_make(const struct follow *follow, pid_t pid, pid_t tid)
 {
     unsigned n = follow_each(follow);
     struct followed *followed = malloc(sizeof *followed + n * sizeof followed->fds[0]);
@@ -202,7 +231,7 @@ void follow_newcomers(struct follow *follow)
 
 /* ---- records ---- */
 
-void follow_add_birth(struct follow *follow, const struct birth *birth)
+static void follow_add_birth(struct follow *follow, const struct birth *birth)
 {
     if (follow->n_births == follow->size_births) {
         size_t size = follow->size_births ? 2 * follow->size_births : 16;
@@ -365,7 +394,28 @@ static void follow_attrs(struct follow *follow, const struct plan *plan)
     }
 }
 
-struct follow *follow_make(struct counter *counter, const struct plan *plan, unsigned long most_fds)
+void follow_free(struct follow *follow)
+{
+    if (!follow)
+        return;
+    for (size_t i = 0; i < FOLLOW_BUCKETS; i++) {
+        while (follow->bucket[i]) {
+            struct followed *followed = follow->bucket[i];
+
+            follow->bucket[i] = followed->next;
+            followed_close(follow, followed);
+            free(followed);
+        }
+    }
+    pthread_mutex_destroy(&follow->lock);
+    free(follow->births);
+    free(follow->attr);
+    free(follow->cpu);
+    free(follow);
+}
+
+static struct follow *follow_make(struct counter *counter, const struct plan *plan,
+                                  unsigned long most_fds)
 {
     struct follow *follow = calloc(1, sizeof *follow);
 
@@ -380,7 +430,7 @@ struct follow *follow_make(struct counter *counter, const struct plan *plan, uns
     follow->cpu = calloc(counter->recorder->n_cpus + 1, sizeof *follow->cpu);
     pthread_mutex_init(&follow->lock, NULL);
     if (!follow->attr || !follow->cpu) {
-        follow_forget(follow);
+        follow_free(follow);
         return NULL;
     }
     for (unsigned i = 0; i < counter->recorder->n_rings; i++)
@@ -389,8 +439,7 @@ struct follow *follow_make(struct counter *counter, const struct plan *plan, uns
     return follow;
 }
 
-/* 0: it is gone. */
-static pid_t process_of(pid_t tid)
+pid_t task_process(pid_t tid)
 {
     char path[40], line[128];
     pid_t pid = 0;
@@ -423,7 +472,7 @@ struct follow *follow_new(struct counter *counter, const struct plan *plan, unsi
     pthread_mutex_lock(&recorder->setup);
     follow = follow_make(counter, plan, most_fds);
     for (unsigned i = 0; follow && i < counter->n_groups; i += counter->spread) {
-        pid_t tid = counter->tasks[i].tid, pid = process_of(tid);
+        pid_t tid = counter->tasks[i].tid, pid = task_process(tid);
 
         if (pid)
             follow_open(follow, pid, tid, !plan->at_exec);
@@ -432,31 +481,51 @@ struct follow *follow_new(struct counter *counter, const struct plan *plan, unsi
     return follow;
 }
 
-void follow_forget(struct follow *follow)
-{
-    if (!follow)
-        return;
-    for (size_t i = 0; i < FOLLOW_BUCKETS; i++) {
-        while (follow->bucket[i]) {
-            struct followed *followed = follow->bucket[i];
+struct again {
+    struct follow *follow;
+    bool begun;
+};
 
-            follow->bucket[i] = followed->next;
-            free(followed);
-        }
+static void process_again(void *arg, pid_t pid)
+{
+    const struct again *again = arg;
+    char path[32];
+    DIR *dir;
+
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    dir = opendir(path);
+    for (struct dirent *d; dir && (d = readdir(dir));) {
+        pid_t tid = (pid_t)strtol(d->d_name, NULL, 10);
+
+        if (tid > 0)
+            follow_open(again->follow, pid, tid, again->begun);
     }
-    pthread_mutex_destroy(&follow->lock);
-    free(follow->births);
-    free(follow->attr);
-    free(follow->cpu);
-    free(follow);
+    if (dir)
+        closedir(dir);
 }
 
-void follow_free(struct follow *follow)
+struct follow *follow_again(struct counter *counter, const struct plan *plan,
+                            unsigned long most_fds)
 {
-    if (!follow)
-        return;
-    for (size_t i = 0; i < FOLLOW_BUCKETS; i++)
-        for (struct followed *followed = follow->bucket[i]; followed; followed = followed->next)
-            followed_close(follow, followed);
-    follow_forget(follow);
+    struct recorder *recorder = counter->recorder;
+    struct again again = {.begun = !plan->at_exec || !counter_is_armed(counter)};
+
+    pthread_mutex_lock(&recorder->setup);
+    again.follow = follow_make(counter, plan, most_fds);
+    if (again.follow) {
+        again.follow->on = counter_is_on(counter);
+        again.follow->armed = !again.begun;
+        if (counter->target.kind == TARGET_THREAD)
+            follow_open(again.follow, task_process(counter->target.tid), counter->target.tid,
+                        again.begun);
+        else
+            perf_processes(counter, process_again, &again);
+    }
+    pthread_mutex_unlock(&recorder->setup);
+    return again.follow;
+}
+
+unsigned long follow_most(const struct follow *follow)
+{
+    return follow ? follow->most_fds : 0;
 }

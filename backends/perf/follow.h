@@ -22,6 +22,10 @@ bool follow_is_needed(const struct counter *counter, const struct plan *plan);
  * calls; takes the recorder's locks. NULL: no memory.
  */
 struct follow *follow_new(struct counter *counter, const struct plan *plan, unsigned long most_fds);
+/* The same for a counter that was adopted, perhaps switched on: the threads of all processes that
+ * it covers now, which begin anew. */
+struct follow *follow_again(struct counter *counter, const struct plan *plan,
+                            unsigned long most_fds);
 /* It is the counter's from now on; a drain may be under way. */
 void follow_publish(struct counter *counter, struct follow *follow);
 /* Closes all; behind output_end(). NULL allowed, here and below. */
@@ -38,8 +42,6 @@ void follow_record(struct follow *follow, const struct record *record, struct st
 /* At the end of a drain, with the recorder's setup, without its lock: threads born are opened. */
 void follow_newcomers(struct follow *follow);
 unsigned follow_fds(struct follow *follow); /* open now; memory only */
-
-/* For a later worker: one word, "-" for NULL; the same again (behind output_begin()). */
-void follow_print(struct follow *follow, struct buf *out);
-struct follow *follow_adopt(struct counter *counter, const struct plan *plan, const char *text);
-void follow_forget(struct follow *follow); /* frees memory, keeps descriptors */
+/* The process of a thread; 0: it is gone. */
+pid_t task_process(pid_t tid);
+unsigned long follow_most(const struct follow *follow); /* most_fds */

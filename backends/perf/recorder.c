@@ -342,8 +342,7 @@ void perf_recorder_free(struct recorder *recorder)
     recorder_release(recorder);
 }
 
-/* The mapping stays: with the last one the records would go. */
-void perf_recorder_forget(struct recorder *recorder)
+void recorder_forget(struct recorder *recorder)
 {
     recorder_unlist(recorder);
     recorder_release(recorder);

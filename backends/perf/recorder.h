@@ -61,7 +61,6 @@ struct ring {
     int fd;
     int stand_in; /* an event in place of fd's own; -1, or … */
     bool watched;
-    bool found; /* its mapping was there before: of who forgot it */
     uintptr_t serial;
     struct perf_event_mmap_page *page; /* mapped with `size` bytes of records behind it */
     char *data;
@@ -126,12 +125,13 @@ void recorders_cpu(struct backend_state *state, unsigned cpu);
 
 /* For record_adopt.c and track.c: without rings, NULL: no memory; the event that owns a ring, or
  * -errno; maps the ring of an owner's descriptor (0 or -errno), or takes it as it is mapped; what
- * follows when all rings are there. */
+ * follows when all rings are there; freed, but for its rings. */
 struct recorder *recorder_make(struct backend_state *state, const struct recorder_plan *plan);
 int ring_event(unsigned cpu, uint64_t bytes);
 int ring_map(struct ring *ring, unsigned cpu, int fd, uint64_t bytes);
 void ring_found(struct ring *ring, unsigned cpu, int fd, void *map, uint64_t bytes);
 void recorder_begin(struct recorder *recorder);
+void recorder_forget(struct recorder *recorder);
 
 /* The ring of this CPU, or NULL. With setup or lock held. */
 struct ring *recorder_ring(const struct recorder *recorder, unsigned cpu);

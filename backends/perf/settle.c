@@ -136,22 +136,3 @@ void settle_tell(struct recorder *recorder, uint64_t counted, const struct intak
     settle->unknown = false;
     settle->due = false;
 }
-
-void settle_print(const struct recorder *recorder, struct buf *out)
-{
-    if (!recorder->settle.unknown)
-        buf_printf(out, " sums %" PRIu64 ":%" PRIu64, recorder->settle.closed,
-                   recorder->settle.known);
-}
-
-void settle_scan(struct recorder *recorder, const char *text)
-{
-    struct settle *settle = &recorder->settle;
-    const char *sums = strstr(text, " sums ");
-
-    settle->unknown =
-        !sums || sscanf(sums, " sums %" SCNu64 ":%" SCNu64, &settle->closed, &settle->known) != 2;
-    if (settle->unknown)
-        settle->closed = settle->known = 0;
-    settle->due = true;
-}

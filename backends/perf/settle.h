@@ -35,7 +35,3 @@ bool settle_look(struct recorder *recorder, uint64_t *counted);
 bool settle_misses(const struct recorder *recorder, uint64_t counted);
 bool settle_wait(void);
 void settle_tell(struct recorder *recorder, uint64_t counted, const struct intake *intake);
-
-/* " sums COUNTED:KNOWN" and back, from anywhere in the text. */
-void settle_print(const struct recorder *recorder, struct buf *out);
-void settle_scan(struct recorder *recorder, const char *text);

@@ -277,6 +277,11 @@ struct steps *steps_new(unsigned n, uint64_t through, bool children)
     return steps;
 }
 
+void steps_begun(struct steps *steps)
+{
+    steps->losses++;
+}
+
 bool steps_fit(const struct steps *steps, unsigned n, uint64_t through, bool children)
 {
     return steps->n == n && steps->through == through && steps->children == children;

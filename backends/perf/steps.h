@@ -51,6 +51,8 @@ uint64_t steps_through(const struct plan *plan);
 /* Was it made with just this? */
 bool steps_fit(const struct steps *steps, unsigned n, uint64_t through, bool children);
 
+/* Threads of whose birth nothing is told from now on may have counted before. */
+void steps_begun(struct steps *steps);
 /* A sample of a switch or an end, in order of time. Puts a RECORD_SWITCH when something was
  * counted. */
 void steps_take(struct steps *steps, const struct steps_sample *sample,
@@ -64,7 +66,3 @@ void steps_follow(struct steps *steps, const struct record *record, const struct
 /* At the end of a drain: after losses, threads that are not there any more are forgotten. Looks at
  * /proc/PID/task. */
 void steps_sweep(struct steps *steps, const struct intake *intake);
-
-/* One word, for a later worker; and the same again, *n its events. NULL: not that, or no memory. */
-void steps_print(const struct steps *steps, struct buf *out);
-struct steps *steps_scan(const char *text, unsigned *n);

@@ -27,6 +27,8 @@ struct counter {
     bool at_exec, multiplex, hardware; /* hardware: a member can be lost */
     unsigned descriptors;              /* as many as the kernel's counters would need */
     struct counter *next;              /* of its recorder's */
+    uint64_t number;
+    struct counter *forgotten; /* the next one that nobody has */
 
     pthread_mutex_t lock; /* of the rest: reads come from any thread */
     bool on, dead, execed;
@@ -230,6 +232,7 @@ static struct counter *counter_new(struct backend_state *state, const struct pla
     if (counter == NULL)
         return NULL;
     counter->state = state;
+    counter->number = __atomic_add_fetch(&state->last_number, 1, __ATOMIC_RELAXED);
     counter->target = plan->target;
     counter->at_exec = plan->at_exec;
     counter->multiplex = plan->multiplex;
@@ -315,44 +318,58 @@ bool counter_covers(struct counter *counter, pid_t pid)
     return covers;
 }
 
+/* ---- for a later worker: the simulated machine knows its counters by their numbers ---- */
+
 void counter_print(const struct counter *counter, struct buf *out)
 {
-    /* the counter is not changed, but a read of another thread may be changing it */
-    pthread_mutex_t *lock = (pthread_mutex_t *)&counter->lock;
+    buf_printf(out, "sim %" PRIu64, counter->number);
+}
 
-    pthread_mutex_lock(lock);
-    buf_printf(out,
-               "sim on=%d dead=%d execed=%d begun=%d exec_at=%" PRIu64 " lose_at=%" PRIu64
-               " last=%" PRIu64 " covered=%" PRIu64 " running=%" PRIu64 " ",
-               counter->on, counter->dead, counter->execed, counter->begun, counter->exec_at_ns,
-               counter->lose_at_ns, counter->last_ns, counter->covered_ns, counter->running_ns);
-    tape_print(&counter->tape, out);
-    pthread_mutex_unlock(lock);
+void counter_forget(struct counter *counter)
+{
+    struct backend_state *state = counter->state;
+
+    pthread_mutex_lock(&counter->lock);
+    counter->target.alive = NULL;
+    pthread_mutex_unlock(&counter->lock);
+    counter->forgotten = state->forgotten;
+    state->forgotten = counter;
+    __atomic_sub_fetch(&state->n_counters, 1, __ATOMIC_RELAXED);
 }
 
 int counter_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
                   struct counter **out)
 {
-    struct counter *counter = counter_new(state, plan);
-    int on, dead, execed, begun, used = 0;
+    struct counter **at = &state->forgotten, *counter;
+    uint64_t number;
 
-    if (counter == NULL)
-        return -ENOMEM;
-    if (sscanf(printed,
-               "sim on=%d dead=%d execed=%d begun=%d exec_at=%" SCNu64 " lose_at=%" SCNu64
-               " last=%" SCNu64 " covered=%" SCNu64 " running=%" SCNu64 " %n",
-               &on, &dead, &execed, &begun, &counter->exec_at_ns, &counter->lose_at_ns,
-               &counter->last_ns, &counter->covered_ns, &counter->running_ns, &used) != 9 ||
-        !tape_scan(&counter->tape, printed + used)) {
-        counter->tape.recorder = NULL; /* it has not joined */
-        counter_free(counter);
+    if (sscanf(printed, "sim %" SCNu64, &number) != 1)
         return -EINVAL;
+    while ((counter = *at) && counter->number != number)
+        at = &counter->forgotten;
+    if (!counter || counter->tape.n != plan->n)
+        return -EINVAL;
+    *at = counter->forgotten;
+    pthread_mutex_lock(&counter->lock);
+    counter->target = plan->target;
+    pthread_mutex_unlock(&counter->lock);
+    if (counter->tape.recorder != plan->recorder) {
+        recorder_leave(counter->tape.recorder, counter);
+        counter->tape.recorder = plan->recorder;
+        recorder_join(plan->recorder, counter);
     }
-    counter->begun = begun != 0;
-    counter->on = on != 0;
-    counter->dead = dead != 0;
-    counter->execed = execed != 0;
-    recorder_join(plan->recorder, counter);
+    __atomic_add_fetch(&state->n_counters, 1, __ATOMIC_RELAXED);
     *out = counter;
     return 0;
+}
+
+void sim_counters_close(struct backend_state *state)
+{
+    while (state->forgotten) {
+        struct counter *counter = state->forgotten;
+
+        state->forgotten = counter->forgotten;
+        __atomic_add_fetch(&state->n_counters, 1, __ATOMIC_RELAXED);
+        counter_free(counter);
+    }
 }

@@ -29,4 +29,6 @@ void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_
 void counter_look(struct counter *counter, uint64_t now);
 /* The next in its recorder's list; the recorder's. */
 struct counter **counter_next(struct counter *counter);
-void counter_free(struct counter *counter); /* forget() too: there is nothing but memory */
+void counter_forget(struct counter *counter); /* it counts on; */
+void sim_counters_close(struct backend_state *state); /* … so long */
+void counter_free(struct counter *counter);

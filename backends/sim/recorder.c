@@ -7,7 +7,6 @@
 
 #include "backends/sim/counter.h"
 #include "backends/sim/sim.h"
-#include "core/hex.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -26,6 +25,7 @@ struct recorder {
     struct recorder *next; /* of the list of all */
     uintptr_t serial;
     uint64_t tag, bytes;
+    bool forgotten;
     int timer; /* -1: nobody looks by itself */
 
     pthread_mutex_t lock; /* of the list */
@@ -398,68 +398,42 @@ void sim_sample_limits(struct backend_state *state, struct sample_limits *out)
     *out = (struct sample_limits){.max_freq = state->shape.max_freq, .max_frames = MAX_FRAMES};
 }
 
-/* ---- for a later worker ---- */
+/* ---- for a later worker: the simulated machine knows its buffers by their numbers ---- */
 
 void sim_recorder_print(const struct recorder *recorder, struct buf *out)
 {
-    /* not changed, but a look of another thread may be changing it */
-    pthread_mutex_t *lock = (pthread_mutex_t *)&recorder->queue_lock;
-    const size_t bytes = recorder->n_cpus * sizeof recorder->used[0];
-
-    pthread_mutex_lock(lock);
-    hex_print(out, recorder->used, bytes);
-    buf_char(out, ' ');
-    hex_print(out, recorder->lost, bytes);
-    buf_char(out, ' ');
-    hex_print(out, recorder->queue.data, recorder->queue.len);
-    pthread_mutex_unlock(lock);
+    buf_u64(out, recorder->serial);
 }
 
-static bool queue_scan(struct recorder *recorder, struct word word)
+void sim_recorder_forget(struct recorder *recorder)
 {
-    size_t len;
-    char *data;
-    bool good;
-
-    if (!hex_len(word, &len))
-        return false;
-    data = malloc(len + 1);
-    good = data && hex_scan(word, data);
-    for (size_t at = 0; good && at < len;) {
-        const struct record *record = (const struct record *)(data + at);
-
-        good = record_fits(record, len - at);
-        at += good ? record->size : 0;
-    }
-    if (good)
-        buf_add(&recorder->queue, data, len);
-    free(data);
-    return good && !recorder->queue.failed;
-}
-
-static bool numbers_scan(struct word word, uint64_t *to, unsigned n)
-{
-    size_t len;
-
-    return hex_len(word, &len) && len == n * sizeof to[0] && hex_scan(word, to);
+    recorder->forgotten = true;
 }
 
 int sim_recorder_adopt(struct backend_state *state, const struct recorder_plan *plan,
                        const char *printed, struct recorder **out)
 {
-    struct recorder *recorder = recorder_make(state, plan);
-    struct word used, lost, queue;
-    struct scan scan;
+    const uintptr_t serial = strtoul(printed, NULL, 10);
+    struct recorder *recorder;
 
-    if (!recorder)
-        return -ENOMEM;
-    scan_init(&scan, printed, strlen(printed));
-    if (!scan_word(&scan, &used) || !numbers_scan(used, recorder->used, recorder->n_cpus) ||
-        !scan_word(&scan, &lost) || !numbers_scan(lost, recorder->lost, recorder->n_cpus) ||
-        !scan_word(&scan, &queue) || !queue_scan(recorder, queue)) {
-        sim_recorder_free(recorder);
+    pthread_mutex_lock(&recorders_lock);
+    for (recorder = recorders; recorder; recorder = recorder->next)
+        if (recorder->serial == serial && recorder->state == state && recorder->forgotten)
+            break;
+    if (recorder)
+        recorder->forgotten = false;
+    pthread_mutex_unlock(&recorders_lock);
+    if (!recorder || recorder->tag != plan->tag)
         return -EINVAL;
-    }
     *out = recorder;
     return 0;
+}
+
+void sim_recorders_close(struct backend_state *state)
+{
+    for (struct recorder *recorder = recorders, *next; recorder; recorder = next) {
+        next = recorder->next;
+        if (recorder->state == state && recorder->forgotten)
+            sim_recorder_free(recorder);
+    }
 }

@@ -17,7 +17,9 @@ int sim_drain(struct recorder *recorder, bool all, const struct intake *intake);
 void sim_recorder_print(const struct recorder *recorder, struct buf *out);
 int sim_recorder_adopt(struct backend_state *state, const struct recorder_plan *plan,
                        const char *printed, struct recorder **out);
-void sim_recorder_free(struct recorder *recorder); /* forget() too: there is nothing but memory */
+void sim_recorder_forget(struct recorder *recorder); /* it goes on; */
+void sim_recorders_close(struct backend_state *state); /* … so long */
+void sim_recorder_free(struct recorder *recorder);
 void sim_sample_limits(struct backend_state *state, struct sample_limits *out);
 
 /* The counter's records go there; recorder NULL: nothing is done. */

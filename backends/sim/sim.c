@@ -40,6 +40,8 @@ static void sim_close(struct backend_state *state)
 {
     if (state == NULL)
         return;
+    sim_counters_close(state);
+    sim_recorders_close(state);
     assert(__atomic_load_n(&state->n_counters, __ATOMIC_RELAXED) == 0);
     sim_shape_free(&state->shape);
     free(state);
@@ -103,7 +105,7 @@ const struct backend sim_backend = {
     .drain = sim_drain,
     .recorder_print = sim_recorder_print,
     .recorder_adopt = sim_recorder_adopt,
-    .recorder_forget = sim_recorder_free,
+    .recorder_forget = sim_recorder_forget,
     .recorder_free = sim_recorder_free,
     .sample_limits = sim_sample_limits,
     .is_qualifier = spelling_has_qualifier,
@@ -121,6 +123,6 @@ const struct backend sim_backend = {
     .covers = counter_covers,
     .print = counter_print,
     .adopt = counter_adopt,
-    .forget = counter_free,
+    .forget = counter_forget,
     .free = counter_free,
 };

@@ -15,4 +15,6 @@ struct backend_state {
     const struct sink *sink;
     struct shape shape;
     unsigned n_counters; /* atomic; sim_backend.close asserts 0 */
+    uint64_t last_number; /* of a counter; atomic */
+    struct counter *forgotten;
 };

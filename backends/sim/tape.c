@@ -347,29 +347,3 @@ void tape_end(struct tape *tape, uint64_t time, uint64_t on)
 }
 
 /* ---- for a later worker ---- */
-
-void tape_print(const struct tape *tape, struct buf *out)
-{
-    buf_printf(out, "slice=%" PRIu64, tape->slice);
-    for (unsigned i = 0; i < tape->n; i++)
-        buf_printf(out, " %" PRIu64 ",%" PRIu64 ",%d", tape->stepped[i], tape->taken[i],
-                   tape->throttled[i]);
-}
-
-bool tape_scan(struct tape *tape, const char *text)
-{
-    int used = 0;
-
-    if (sscanf(text, "slice=%" SCNu64 "%n", &tape->slice, &used) != 1)
-        return false;
-    for (unsigned i = 0; i < tape->n; i++) {
-        int throttled;
-
-        text += used;
-        if (sscanf(text, " %" SCNu64 ",%" SCNu64 ",%d%n", &tape->stepped[i], &tape->taken[i],
-                   &throttled, &used) != 3)
-            return false;
-        tape->throttled[i] = throttled != 0;
-    }
-    return true;
-}

