@@ -38,29 +38,6 @@ t_another_users_process_is_not_hers() {
     refused EPERM "$M/i/target" cpu1
 }
 
-t_root_counts_everybody() {
-    mount_pmcfs
-    run p as $ALICE load cpu 0
-    run q as $BOB load cpu 0
-    pmc i "event=instructions:u target=$PID_p target=$PID_q"
-    tell p work $N
-    tell q work $N
-    near "$(count i)" $((2 * N)) 10
-}
-
-t_what_is_hers_is_hidden_from_him() {
-    mount_pmcfs
-    run p as $ALICE load cpu 0
-    USER=$ALICE pmc i "event=instructions target=$PID_p"
-    ! as $BOB cat "$M/i/count" 2>/dev/null || die "bob reads it"
-    ! as $BOB rmdir "$M/i" 2>/dev/null || die "bob releases it"
-    is "$(as $BOB cat "$M/counts")" '' "bob's counts"
-    as $BOB grep -q ' THREAD .* other ' "$M/info/rows" || die "row not shown as other: $(as $BOB cat "$M/info/rows")"
-    ! as $BOB grep -q instructions "$M/info/rows" || die "bob sees what alice counts"
-    as $ALICE cat "$M/i/count" >/dev/null
-    cat "$M/i/count" >/dev/null
-}
-
 t_each_user_has_all_counters_for_a_process() {
     mount_pmcfs
     run p as $ALICE load cpu 0
@@ -75,20 +52,6 @@ t_each_user_has_all_counters_for_a_process() {
         near "$(count a$n)" $N 50 a$n
         near "$(count b$n)" $N 50 b$n
     done
-}
-
-t_administration_is_roots() {
-    mount_pmcfs
-    USER=$ALICE
-    refused EACCES "$M/admin/cpu1/0" disabled
-    refused EACCES "$M/admin/probe" 1
-}
-
-t_unprivileged_system_scope_when_allowed() {
-    mount_pmcfs unprivileged_syspmcs=1
-    run p load cpu 1
-    USER=$ALICE pmc i 'event=instructions target=cpu1'
-    between "$(counted i tell p work $N)" $N $((N * 5))
 }
 
 t_a_kernel_thread_is_not_hers() {

@@ -48,14 +48,3 @@ t_an_interrupted_run_of_reads_never_decreases() {
     answer p
     near "$(count i)" $((5 * N)) 20
 }
-
-t_stopped_it_does_not_count() {
-    mount_pmcfs
-    run p load cpu 0
-    pmc i "event=instructions:u target=$PID_p"
-    ctl i stop
-    is "$(counted i tell p work $N)" 0
-    ctl i start
-    near "$(counted i tell p work $N)" $N 1
-    is "$(status i partial)" no
-}

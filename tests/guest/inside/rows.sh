@@ -71,18 +71,6 @@ t_cycles_take_their_own_row_first() {
     is "$(status i row)" 0
 }
 
-t_released_in_any_order_all_are_free() {
-    mount_pmcfs
-    run p load cpu 0
-    all_with 3
-    release r4 r1 r7 r2
-    is "$(dispositions)" '4 FREE 3 THREAD'
-    release r6 r3 r5
-    is "$(dispositions)" '7 FREE'
-    all_with 1
-    all_count
-}
-
 t_many_processes_each_with_all_counters() {
     mount_pmcfs
     for process in p q s; do
@@ -100,35 +88,6 @@ t_many_processes_each_with_all_counters() {
         near "$(count s$n)" $((3 * N)) 50 s$n
     done
     is "$(dispositions)" '7 THREAD'
-}
-
-t_thread_rows_are_not_for_system_scope() {
-    mount_pmcfs
-    run p load cpu 1
-    all_with 1
-    pmc sys mode=SC
-    refused EINVAL "$M/sys/config" 'event=instructions:u target=cpu1' 'EINVAL E19 config: '
-    release r3
-    accepted "$M/sys/config" 'event=instructions:u target=cpu1'
-    is "$(dispositions 1)" '1 STANDALONE 6 THREAD'
-    tell p work $N
-    between "$(count sys)" $N $((N * 10))
-}
-
-t_standalone_rows_are_not_for_processes() {
-    mount_pmcfs
-    run p load cpu 1
-    for n in 1 2 3 4 5 6; do pmc s$n 'event=instructions:u mode=SC target=cpu1'; done
-    pmc s7 'event=cycles:u mode=SC target=cpu0'
-    is "$(dispositions)" '7 STANDALONE'
-    pmc mine
-    refused EINVAL "$M/mine/event" instructions:u 'EINVAL E19 event: '
-    release s2
-    accepted "$M/mine/event" instructions:u
-    attach mine "$PID_p"
-    tell p work $N
-    near "$(count mine)" $N 10
-    for n in 1 3 4 5 6; do between "$(count s$n)" $N $((N * 20)) s$n; done
 }
 
 t_system_scope_uses_every_counter_of_each_cpu() {
@@ -175,16 +134,6 @@ t_a_pmc_moves_at_attach() {
     near "$(count r1)" $N 20
 }
 
-t_a_given_row() {
-    mount_pmcfs
-    pmc i 'row=3 event=instructions:u'
-    is "$(status i row)" 3
-    pmc c 'row=2 event=cycles'
-    is "$(status c row)" 2
-    pmc none row=6
-    refused EINVAL "$M/none/event" instructions
-}
-
 t_a_set_of_all_counters_and_no_more() {
     mount_pmcfs
     run p load cpu 0
@@ -195,15 +144,6 @@ t_a_set_of_all_counters_and_no_more() {
     attach s "$PID_p"
     tell p work $N
     for value in $(count s); do between "$value" $((N / 10)) $((N * 10)) member; done
-}
-
-t_a_disabled_row_is_skipped() {
-    mount_pmcfs
-    accepted "$M/admin/cpu1/0" disabled
-    pmc i 'event=instructions:u mode=SC target=cpu1'
-    is "$(status i row)" 1
-    like "$(rows state 1 | xargs)" '^disabled enabled'
-    accepted "$M/admin/cpu1/0" enabled
 }
 
 t_what_is_said_of_rows_and_classes() {

@@ -55,24 +55,6 @@ t_addresses_lie_in_the_loop() {
     done
 }
 
-t_system_sampling_sees_the_program_on_its_cpu() {
-    sampling
-    run p load cpu 1
-    pmc one "event=cycles:u period=$P target=cpu1"
-    pmc other "event=cycles:u period=$P target=cpu0"
-    tell p work $N
-    ctl one stop
-    ctl other stop
-    log_of one
-    nothing_lost one
-    is "$(taken ' cpu=1 ')" "$(taken)" "samples on CPU 1"
-    between "$(taken " pid=$PID_p ")" $((S - 1)) $((S * 2)) "samples of the program"
-    between "$(in_loop)" $(($(taken " pid=$PID_p ") * 9 / 10)) "$(taken)" "samples in the loop"
-    log_of other
-    is "$(taken ' cpu=0 ')" "$(taken)" "samples on CPU 0"
-    is "$(taken " pid=$PID_p ")" 0 "samples of the program on the other CPU"
-}
-
 t_all_cpus_in_one_log() {
     sampling
     run p load cpu 0
@@ -86,34 +68,6 @@ t_all_cpus_in_one_log() {
     between "$(taken " pid=$PID_p tid=$PID_p cpu=0 ")" 50 500 "of the program on CPU 0"
     between "$(taken " pid=$PID_q tid=$PID_q cpu=1 ")" 50 500 "of the program on CPU 1"
     cut -d' ' -f1 "$T/log" | sort -c -t. -k1,1n -k2,2n || die "not in the order of time"
-}
-
-t_a_child_is_sampled_as_itself() {
-    sampling
-    run p load cpu 1
-    pmc a "event=cycles:u period=$P descendants=on target=$PID_p"
-    tell p stay
-    local child=$ANSWER
-    tell p work $N
-    tell p bear $N
-    ctl a stop
-    log_of a
-    nothing_lost a
-    near "$(taken " pid=$PID_p tid=$PID_p ")" $S 50 "samples of the parent"
-    near "$(taken " pid=$child tid=$child ")" $S 50 "samples of the child"
-}
-
-t_a_thread_is_sampled_as_itself() {
-    sampling
-    run p load cpu 1
-    pmc a "event=cycles:u period=$P target=$PID_p"
-    tell p threads 1
-    tell p work $N
-    tell p each $((2 * N))
-    ctl a stop
-    log_of a
-    near "$(taken " pid=$PID_p tid=$PID_p ")" $S 50 "samples of the first thread"
-    near "$(taken)" $((3 * S)) 50 "samples of both"
 }
 
 t_a_set_samples_each_of_its_events_into_one_log() {
@@ -174,16 +128,6 @@ t_call_chains_reach_from_main_into_the_kernel() {
     like "$(grep ' callchain ' "$T/log")" ' ip=0xffff[0-9a-f]+ .* ips=k:0xffff[0-9a-f,:kx]+,0x4[0-9a-f]+,'
 }
 
-t_the_hot_program_is_named() {
-    sampling
-    run p load cpu 1
-    pmc a "event=cycles:u period=$P target=$PID_p"
-    tell p work $N
-    ctl a stop
-    between "$(awk '/^load;[[]\/[^;]*\/load[+]0x/ { n += $NF } END { print n + 0 }' "$M/a/samples.folded")" $((S * 9 / 10)) $((S * 2)) \
-        "samples in the program"
-}
-
 # ---- what a user may see ----
 
 # The interrupt comes late: what was counted in the program is noticed in the kernel.
@@ -203,28 +147,7 @@ t_where_the_kernel_was_is_hidden_from_a_user() {
     if grep -q '_\[k\]' "$M/a/samples.folded"; then die "the kernel's functions are named"; fi
 }
 
-t_a_user_samples_no_cpu() {
-    sampling unprivileged_syspmcs=1
-    USER=$ALICE
-    pmc a
-    refused EPERM "$M/a/config" "event=cycles period=$P target=cpu1" 'EPERM X07 config: '
-    accepted "$M/a/config" "event=cycles:u freq=100 mode=SS"
-    refused EPERM "$M/a/target" all 'EPERM X07 target: '
-}
-
 # ---- without a log ----
-
-t_sampling_needs_a_log() {
-    sampling
-    run p load cpu 1
-    pmc a "event=cycles period=$P log=off"
-    refused EDESTADDRREQ "$M/a/target" cpu1 'EDESTADDRREQ E09 target: '
-    pmc b "event=cycles:u period=$P log=off autostart=off target=$PID_p"
-    refused EDESTADDRREQ "$M/b/ctl" start 'EDESTADDRREQ E09 ctl: '
-    pmc c "event=cycles:u log-csw=on log=off"
-    refused EDESTADDRREQ "$M/c/target" $PID_p 'EDESTADDRREQ E08 target: '
-    accepted "$M/c/config" "log=on target=$PID_p"
-}
 
 t_what_is_listed_as_sampled_can_be_sampled() {
     local file event
@@ -275,20 +198,6 @@ t_throttling_is_told() {
     is "$(grep -c ' drop records=- where=throttle$' "$T/log")" "$(status a throttled)" "what the log tells"
     is "$(stat throttled)" "$(status a throttled)" "in info/stats"
     between "$(taken)" $((20 * 40)) $((30 * 42)) "samples, 40 a tick"
-}
-
-t_statistics_grow() {
-    local before
-    sampling
-    run p load cpu 1
-    before=$(stat intr_processed)
-    pmc a "event=cycles:u period=$P target=$PID_p"
-    tell p work $((10 * N)) # it is emptied every 50 ms
-    ctl a stop
-    log_of a
-    between $(($(stat intr_processed) - before)) "$(taken)" $(($(taken) + 20)) "interrupts processed"
-    is "$(stat intr_bufferfull)" 0
-    [ "$(stat log_sweeps)" -gt 0 ] || die "no sweeps"
 }
 
 # ---- CPUs that go and come ----
@@ -350,23 +259,6 @@ t_a_log_of_one_cpu_waits_until_it_is_back() {
     near "$(taken " pid=$PID_p ")" $((2 * S)) 60 samples
 }
 
-t_a_process_sampler_does_not_notice() {
-    sampling
-    run p load cpu 1
-    pmc a "event=cycles:u period=$P target=$PID_p"
-    tell p work $N
-    cpu1 0 0
-    tell p work $N
-    cpu1 1 0-1
-    tell p cpu 1
-    tell p work $N
-    ctl a stop
-    log_of a
-    nothing_lost a
-    near "$(taken)" $((3 * S)) 60 samples
-    near "$(taken ' cpu=1 ')" $((2 * S)) 60 "samples on CPU 1"
-}
-
 # Both CPUs have a ring, whichever were there when it began.
 t_a_cpu_that_comes_later_is_recorded() {
     sampling
@@ -384,23 +276,6 @@ t_a_cpu_that_comes_later_is_recorded() {
 }
 
 # ---- perf.data ----
-
-# Each record begins with its type, something, and its size, and is a whole number of eight bytes long.
-t_perf_data_has_its_header_and_all_samples() {
-    sampling
-    run p load cpu 1
-    pmc a "event=cycles:u event=instructions:u period=$P target=$PID_p"
-    tell p work $N
-    ctl a stop
-    log_of a
-    is "$(od -A n -t c -N 8 "$M/a/samples.perf" | tr -d ' ')" PERFILE2
-    is "$(od -A n -t d8 -N 16 "$M/a/samples.perf" | xargs | cut -d ' ' -f 2)" 16
-    od -v -A n -t u2 "$M/a/samples.perf" | xargs -n 4 | awk 'NR < 3 { next }
-        left { left--; next }
-        { n[$1]++; left = $4 / 8 - 1; if ($2 || $4 % 8 || !$4) bad++ }
-        END { print n[64] + 0, n[9] + 0, left + bad }' >"$T/perf"
-    is "$(cat "$T/perf")" "2 $(taken) 0" "attrs, samples, torn records"
-}
 
 # ---- a new worker ----
 
@@ -425,23 +300,6 @@ t_a_reload_goes_on_sampling() {
     nothing_lost a
     near "$(taken)" $(($(count c) / P)) 20 samples
     [ "$(count c)" -ge $((15 * N)) ] || die "not all was counted"
-}
-
-t_a_reload_goes_on_sampling_cpus() {
-    sampling
-    run p load cpu 1
-    pmc a "event=cycles:u period=$P target=all"
-    tell p work $N
-    kill -USR2 $DAEMON
-    eventually 30 grep -qx "reloads 1" "$M/info/stats"
-    tell p work $N
-    cpu1 0 0
-    cpu1 1 0-1
-    tell p cpu 1
-    tell p work $N
-    ctl a stop
-    log_of a
-    near "$(taken " pid=$PID_p ")" $((3 * S)) 60 samples
 }
 
 # ---- steps and ends of a set of hardware events ----
