@@ -259,7 +259,7 @@ static int look_finish(struct call *call, struct work *work)
         looked_clear(item, look->engine); /* bases were set anew meanwhile */
         if (!looked_take(item)) {
             look_free(look);
-            return err_set(&call->err, E32, "no memory");
+            return err_nomem(&call->err);
         }
         again = true;
     }
@@ -281,7 +281,7 @@ int look_begin(struct call *call, struct pmc *const *pmcs, unsigned n, bool coun
     unsigned cost = 0;
 
     if (!look)
-        return err_set(&call->err, E32, "no memory");
+        return err_nomem(&call->err);
     look->engine = call->engine;
     look->tid = call->tid;
     look->counts = counts;
@@ -296,7 +296,7 @@ int look_begin(struct call *call, struct pmc *const *pmcs, unsigned n, bool coun
     }
     if (!ok) {
         look_free(look);
-        return err_set(&call->err, E32, "no memory");
+        return err_nomem(&call->err);
     }
     look->work = (struct work){.run = look_run, .finish = look_finish, .slow = cost > 100};
     call->work = &look->work;

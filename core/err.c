@@ -72,6 +72,11 @@ int err_set(struct err *err, enum err_id id, const char *format, ...)
     return -err_table[id].code;
 }
 
+int err_nomem(struct err *err)
+{
+    return err_set(err, E32, "no memory");
+}
+
 const char *err_errno_name(int code)
 {
     static _Thread_local char number[16];

@@ -128,5 +128,8 @@ struct err {
 int err_set(struct err *err, enum err_id id, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* No memory: E32, -ENOMEM. */
+int err_nomem(struct err *err);
+
 /* "EINVAL" for EINVAL (sign ignored); "E999" style number for an unknown one. Static storage. */
 const char *err_errno_name(int code);

@@ -44,7 +44,7 @@ static void lookup_run(struct work *work)
 static int lookup_finish(struct call *call, struct work *work)
 {
     struct lookup *lookup = (struct lookup *)work;
-    int rc = lookup->text.failed ? err_set(&call->err, E32, "no memory") : CALL_DONE;
+    int rc = lookup->text.failed ? err_nomem(&call->err) : CALL_DONE;
 
     buf_add(call->out, lookup->text.data, lookup->text.len);
     buf_free(&lookup->text);
@@ -58,7 +58,7 @@ static int lookup_begin(struct call *call,
     struct lookup *lookup = calloc(1, sizeof *lookup);
 
     if (!lookup)
-        return err_set(&call->err, E32, "no memory");
+        return err_nomem(&call->err);
     lookup->work = (struct work){lookup_run, lookup_finish, false};
     lookup->engine = call->engine;
     lookup->print = print;
@@ -323,7 +323,7 @@ int show_catalog_event(struct call *call)
         d->event = strdup(entry->event);
     if (!d || !d->event) {
         free(d);
-        return err_set(&call->err, E32, "no memory");
+        return err_nomem(&call->err);
     }
     memcpy(d->class_name, entry->class_name, len + 1);
     d->work = (struct work){description_run, description_finish, false};

@@ -170,7 +170,7 @@ static void rows_run(struct work *work)
 static int rows_finish(struct call *call, struct work *work)
 {
     struct rows_text *rows = (struct rows_text *)work;
-    int rc = rows->text.failed ? err_set(&call->err, E32, "no memory") : CALL_DONE;
+    int rc = rows->text.failed ? err_nomem(&call->err) : CALL_DONE;
     size_t at = 0;
 
     for (size_t i = 0; rc == CALL_DONE && i < rows->n; i++) {
@@ -196,7 +196,7 @@ int show_info_rows(struct call *call)
     struct rows_text *rows = calloc(1, sizeof *rows);
 
     if (!rows)
-        return err_set(&call->err, E32, "no memory");
+        return err_nomem(&call->err);
     rows->engine = call->engine;
     rows->from = call->instance;
     rows->tid = call->tid;

@@ -21,7 +21,7 @@ static int look_all(struct call *call, int (*print)(struct call *call, struct lo
     unsigned n = 0;
 
     if (!pmcs)
-        return err_set(&call->err, E32, "no memory");
+        return err_nomem(&call->err);
     for (struct pmc *pmc; (pmc = ids_next(from, id, &id));)
         if (access_read(pmc, call->instance, call->rights))
             pmcs[n++] = pmc;

@@ -239,7 +239,7 @@ int stream_series(struct call *call)
         return err_set(&call->err, P08, "%s has no event yet: write one to event", pmc->name);
     cursor = cursor_of(call->open, pmc);
     if (!cursor)
-        return err_set(&call->err, E32, "no memory");
+        return err_nomem(&call->err);
     bool no_interval = pmc->settings.value[KEY_INTERVAL] == UINT64_MAX;
     if (!no_interval && not_yet(pmc) && !rest_is_due(pmc, cursor)) {
         call->wait_for = pmc->id;

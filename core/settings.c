@@ -194,7 +194,7 @@ static int counts_set(struct settings *settings, struct word value, struct err *
     }
     uint64_t *copy = malloc(n * sizeof *copy);
     if (!copy)
-        return err_set(err, E32, "no memory");
+        return err_nomem(err);
     memcpy(copy, counts, n * sizeof *copy);
     free(settings->counts);
     settings->counts = copy;

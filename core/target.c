@@ -33,7 +33,7 @@ static int cpus_word(struct target_word *out, struct word list, struct err *err)
         return err_set(err, E21, "\"" WORD_FMT "\": no machine has a CPU of that number (below %u)",
                        WORD_ARG(out->word), CPUS_MAX);
     if (rc == -ENOMEM)
-        return err_set(err, E32, "no memory");
+        return err_nomem(err);
     if (rc != 0 || cpus_count(&out->cpus) == 0)
         return err_set(err, E27, "\"" WORD_FMT "\" is no list of CPUs: write cpu0, cpu0-3,6 or all",
                        WORD_ARG(out->word));

@@ -68,7 +68,7 @@ int perf_list(struct backend_state *state, struct catalog *out, struct err *err)
     }
     pfm_list(state, out);
     papi_list(state, out);
-    return out->failed ? err_set(err, E32, "no memory for the list of events") : 0;
+    return out->failed ? err_nomem(err) : 0;
 }
 
 /* ---- a name that nobody has ---- */

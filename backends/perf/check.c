@@ -128,7 +128,7 @@ int perf_check_set(struct backend_state *state, const struct plan_event *events,
     sem_init(&parked.ready, 0, 0);
     sem_init(&parked.done, 0, 0);
     if (pthread_create(&thread, NULL, parked_run, &parked)) {
-        rc = err_set(err, E32, "no memory for a thread to try the set on");
+        rc = err_nomem(err);
     } else {
         while (sem_wait(&parked.ready))
             ;

@@ -63,7 +63,7 @@ static int perf_open(const char *options, const struct host *host, struct host_s
     if (!state || !state->pmus || !state->sideband) {
         if (state)
             perf_close(state);
-        return err_set(err, E32, "no memory for the list of PMUs");
+        return err_nomem(err);
     }
     state->classes = state->pmus->classes;
     *out = state;

@@ -485,7 +485,7 @@ int spec_resolve(struct backend_state *state, const char *text, struct event *ou
     event.resolved = strdup(spec.resolved);
     if (!event.written || !event.resolved) {
         event_clear(&event);
-        return err_set(err, E32, "no memory for the event \"%.200s\"", text);
+        return err_nomem(err);
     }
     *out = event;
     return 0;

@@ -265,7 +265,7 @@ int counter_attach(struct backend_state *state, const struct plan *plan, struct 
         return rc;
     *out = counter_new(state, plan);
     if (*out == NULL)
-        return err_set(err, E32, "no memory for a counter");
+        return err_nomem(err);
     recorder_join(plan->recorder, *out);
     return 0;
 }

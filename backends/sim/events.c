@@ -217,7 +217,7 @@ static int event_fill(const struct shape *shape, const struct found *found,
     if (out->written != NULL && out->resolved != NULL)
         return 0;
     event_clear(out);
-    return err_set(err, E32, "no memory for event \"%s\"", text);
+    return err_nomem(err);
 }
 
 int events_resolve(struct backend_state *state, const char *text, struct event *out,
@@ -309,7 +309,7 @@ int events_list(struct backend_state *state, struct catalog *out, struct err *er
         }
     }
     rc = catalog_finish(out);
-    return rc == 0 ? 0 : err_set(err, E32, "no memory for the list of events");
+    return rc == 0 ? 0 : err_nomem(err);
 }
 
 /* What to write: the bare name means the first class that has it. */

@@ -390,7 +390,7 @@ int sim_recorder_new(struct backend_state *state, const struct recorder_plan *pl
                        "(%s)",
                        cpus, plan->fds_quota, plan->fds_limit);
     *out = recorder_make(state, plan);
-    return *out ? 0 : err_set(err, E32, "no memory for buffers");
+    return *out ? 0 : err_nomem(err);
 }
 
 void sim_sample_limits(struct backend_state *state, struct sample_limits *out)

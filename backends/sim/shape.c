@@ -34,7 +34,7 @@ static int cpus_set(struct draft *draft, struct word value, struct err *err)
         cpus_free(cpus);
         for (unsigned cpu = 0; cpu < n; cpu++)
             if (!cpus_add(cpus, cpu))
-                return err_set(err, E32, "no memory for %u simulated CPUs", (unsigned)n);
+                return err_nomem(err);
         return 0;
     }
     if (cpus_parse(cpus, value) != 0 || cpus_count(cpus) == 0)
@@ -199,7 +199,7 @@ static int class_parse(struct shape *shape, struct word text, struct err *err)
         return refuse(err, "sim_class", text, "CPUs are a list, as 0-1,3");
     cpus_init(&outside);
     if (!cpus_copy(&outside, &class->cpus))
-        return err_set(err, E32, "no memory for a list of CPUs");
+        return err_nomem(err);
     cpus_keep(&outside, &shape->possible);
     bits = cpus_count(&outside);
     cpus_free(&outside);
@@ -239,7 +239,7 @@ static int online_make(struct draft *draft, struct err *err)
     int rc = 0;
 
     if (!cpus_copy(&shape->online, &shape->possible))
-        return err_set(err, E32, "no memory for a list of CPUs");
+        return err_nomem(err);
     if (draft->offline.len == 0)
         return 0;
     cpus_init(&gone);

@@ -21,7 +21,7 @@ static int sim_open(const char *options, const struct host *host, struct host_st
 
     /* the host tells of deaths, and CPUs neither come nor go: only buffers fill by themselves */
     if (sim == NULL)
-        return err_set(err, E32, "no memory for the simulated PMU");
+        return err_nomem(err);
     sim->host = host;
     sim->host_state = host_state;
     sim->loop = loop;

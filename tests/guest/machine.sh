@@ -8,7 +8,7 @@
 
 DEVELOPMENT='libc6 libc6-dev linux-libc-dev libgcc-s1 libfuse3-3 libfuse3-dev libpfm4 libpfm4-dev libinih1 libinih-dev check
 libsubunit0 libsubunit-dev zlib1g zlib1g-dev liblzma5 liblzma-dev libbz2-1.0
-libcap-ng0 libcap-ng-dev'
+libcap-ng0 libcap-ng-dev uthash-dev'
 MACHINE='busybox-static'
 
 # cannot REASON: what is missing is this machine's, not pmcfs's.

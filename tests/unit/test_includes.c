@@ -198,6 +198,8 @@ static const struct {
     int level;
 } levels[] = {
     {"utf8", 0},
+    {"hash", 0},
+    {"vec", 0},
     {"err", 1},
     {"buf", 2},
     {"scan", 3},

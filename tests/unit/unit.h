@@ -17,6 +17,7 @@
     X(catalog)                                                                                     \
     X(change)                                                                                      \
     X(change_record)                                                                               \
+    X(containers)                                                                                  \
     X(count)                                                                                       \
     X(cpus)                                                                                        \
     X(drain)                                                                                       \
