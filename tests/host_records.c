@@ -237,10 +237,10 @@ static void test_born_later(void)
     reap(pid);
 }
 
-/* It began so long ago that there is no time left. */
+/* It began so long ago that there is no time left; a machine may be up for less than a minute. */
 static void test_late(void)
 {
-    look_at(0, host->now_ns(state) - 60000000000);
+    look_at(0, host->now_ns(state) - 4000000000);
     const struct record_note *note = (const struct record_note *)next(NULL);
     check(all_well_formed(0) && note && note->head.type == RECORD_DROP && !next(&note->head) &&
               note->n == 1 && note->value[0] > 1,
