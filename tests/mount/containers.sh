@@ -72,21 +72,6 @@ t_samples_have_the_numbers_of_who_attached() {
     ! grep -q "pid=$(cat "$M/a/target") " "$M/a/samples" || die "the host's number is in the log"
 }
 
-t_the_host_samples_a_container_with_the_hosts_numbers() {
-    need_boxes
-    mount_pmcfs
-    box_start one "$M" "${ROOTLESS[@]}" -- as "$ALICE"
-    inside one 'target_start p; echo $p'
-    local pid
-    for pid in $(pgrep -x target); do
-        [[ $(awk '/^NSpid:/ { print $NF }' "/proc/$pid/status") != "$ANSWER" ]] || break
-    done
-    pmc a event=page-faults period=1 "target=$pid"
-    inside one 'tell p faults 100'
-    ctl a stop
-    between "$(grep -c " sample pid=$pid tid=$pid " "$M/a/samples")" 100 1000
-}
-
 t_root_of_a_rootless_container_is_its_user() {
     need_boxes
     mount_sim

@@ -41,29 +41,6 @@ resolved() {
     status a event
 }
 
-t_upper_and_lower_case_are_alike_in_every_spelling() {
-    mount_pmcfs
-    pmc a
-    is "$(resolved Perf::Page_Faults:U)" page-faults:u
-    is "$(resolved Generic/PAGE.FAULTS,Usr)" page-faults:u
-    if [[ -e /sys/bus/event_source/devices/msr/events/tsc ]]; then
-        is "$(resolved MSR/TSC/)" msr/tsc/
-        is "$(resolved MSR/Event=0X0/)" msr/event=0x0/
-        is "$(resolved msr/CONFIG=0/)" msr/config=0x0/
-    fi
-    if [[ $(result write "$M/a/event" mem:0x1000:rw) == ok ]]; then
-        is "$(resolved MEM:0X1000/4:RW:U)" mem:0x1000/4:rw:u
-        is "$(resolved mem:0x1000:X)" mem:0x1000/8:x
-    fi
-    mount_sim
-    pmc a
-    is "$(resolved SIM::Cycles:U)" sim::cycles:u
-    is "$(resolved Sim/CYCLES/K)" sim::cycles:k
-    is "$(resolved CYCLES,USR,Edge)" sim::cycles,edge:u
-    is "$(resolved R01C2)" sim::r1c2
-    is "$(resolved Papi-Tot.Cyc)" sim::cycles
-}
-
 t_what_nothing_in_the_kernel_raises_is_no_event() {
     [[ $(uname -m) == x86_64 ]] || skip 'other processors raise them'
     mount_pmcfs
@@ -411,16 +388,6 @@ t_the_value_of_perf_event_paranoid_is_shown() {
     mount --bind "$T/paranoid" /proc/sys/kernel/perf_event_paranoid || skip 'no sysctl here'
     mount_pmcfs
     like "$(cat "$M/info/backend")" 'perf_event_paranoid 4'
-}
-
-t_a_set_has_a_unit_for_each_event() {
-    mount_pmcfs
-    pmc a event=task-clock event=page-faults event=cpu-clock
-    is "$(status a unit)" 'ns - ns'
-    pmc b event=page-faults
-    is "$(status b unit)" '-'
-    mkdir "$M/c"
-    is "$(status c unit)" '-'
 }
 
 t_neither_mode_is_refused_for_every_event() {

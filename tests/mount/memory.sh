@@ -119,21 +119,6 @@ with open(sys.argv[1], "wb", 0) as f:
     for n in range(1500): f.write(b"%d-" % n + b"\2" * (n * 37 % 600) + b"\n")' "$M/$1/samples"
 }
 
-t_a_reply_ends_at_a_line() {
-    mount_pmcfs
-    mkdir "$M/p"
-    remarks p
-    is "$(/usr/bin/python3 -B -I -c '
-import os, sys
-fd = os.open(sys.argv[1], os.O_RDONLY)
-ends = set()
-while True:
-    piece = os.read(fd, 8000)
-    if not piece: break
-    ends.add(piece[-1:])
-print(ends)' "$M/p/samples")" "{b'\\n'}"
-}
-
 # The line stays where it is: who reads with more room has it all the same.
 t_a_line_that_may_not_be_kept_is_not_lost() {
     mount_pmcfs

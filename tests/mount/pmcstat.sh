@@ -346,22 +346,6 @@ t_p28_pmcstat_warns_of_what_was_lost() {
     is "$(cat "$T/hot.err")" ''
 }
 
-#@ slow
-t_mawk_and_gawk_read_a_log_alike() {
-    command -v mawk >/dev/null || skip 'there is no mawk'
-    stored_log
-    for awk in mawk gawk; do
-        mkdir "$T/$awk"
-        ln -s "$(command -v $awk)" "$T/$awk/awk"
-        for option in -G -F -m; do
-            PATH=$T/$awk:$PATH tool pmcstat -R "$T/stored" $option -
-        done >"$T/$awk.out"
-        PATH=$T/$awk:$PATH tool pmcstat -R "$T/stored" -T >>"$T/$awk.out"
-    done
-    between "$(wc -l <"$T/gawk.out")" 100 100000
-    cmp "$T/mawk.out" "$T/gawk.out"
-}
-
 t_p18_p22_pmcstat_says_what_to_use_instead() {
     mount_pmcfs
     copy_tools

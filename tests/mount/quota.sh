@@ -135,22 +135,6 @@ t_a_user_that_asks_all_the_time_stops_nothing_for_others() {
     kill "${pids[@]}"
 }
 
-# 200 threads that write the longest commands, to a file each (the kernel takes one write at a time of a
-# file); says "fast".
-commands='
-import os, sys, threading
-text = b"1234567 " * (16 << 10)
-def write(fd):
-    while True:
-        try: os.write(fd, text[:-1] + b"\n")
-        except OSError: pass
-for i in range(200):
-    os.mkdir(sys.argv[1] + "/a%d" % i)
-    fd = os.open(sys.argv[1] + "/a%d/target" % i, os.O_WRONLY)
-    threading.Thread(target=write, args=[fd], daemon=True).start()
-print("fast", flush=True)
-sys.stdin.readline()'
-
 # ---- what a target covers ----
 
 t_more_descendants_than_one_target_may_cover() {

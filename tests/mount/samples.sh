@@ -140,25 +140,6 @@ assert "start" in kinds(until(fd, "start"))
 P
 }
 
-t_what_the_log_held_is_read_after_the_release() {
-    mount_pmcfs
-    quiet
-    reading <<'P'
-fd = open_log()
-os.read(fd, 100)
-for i in range(50):
-    write("samples", "%d" % i)
-os.rmdir(base)
-text = b""
-while True:
-    more = os.read(fd, 500)
-    if not more:
-        break
-    text += more
-assert text.count(b" user text=") == 50, text
-P
-}
-
 t_without_a_log_the_first_line_is_all() {
     mount_pmcfs
     quiet a log=off
@@ -229,23 +210,6 @@ assert os.read(fd, 5)
 p = select.poll()
 p.register(fd, select.POLLIN)
 assert p.poll(0), "the rest of the first line"
-P
-}
-
-t_each_reader_has_its_own_position() {
-    mount_pmcfs
-    quiet
-    reading <<'P'
-early = open_log(os.O_NONBLOCK)
-first = until(early, "allocate")
-write("samples", "one")
-late = open_log(os.O_NONBLOCK)
-assert [line.split("text=")[1] for line in lines(early)] == ["one"]
-assert lines(late) == first + lines(open_log())[len(first):]
-write("samples", "two")
-for fd in early, late:
-    assert [line.split("text=")[1] for line in lines(fd)] == ["two"]
-    assert again(fd)
 P
 }
 

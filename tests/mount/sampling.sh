@@ -182,23 +182,6 @@ t_threads_present_and_later_are_sampled() {
     is $n 5 "threads: $tids"
 }
 
-t_a_thread_alone_is_sampled_alone() {
-    mount_pmcfs
-    target_start p
-    tell p threads 2
-    local tid
-    tid=$(find "/proc/${PID_OF[p]}/task" -mindepth 1 -maxdepth 1 -printf '%f\n' | sort -n | tail -n 1)
-    pmc a event=page-faults period=1 "target=tid:$tid"
-    tell p each 100
-    tell p faults 100
-    tell p threads 1
-    tell p each 20
-    ctl a stop
-    each_is_a_sample a
-    is "$(found a tid)" "$tid"
-    between "$(value a)" 120 150
-}
-
 t_descendants_present_and_later_are_sampled() {
     mount_pmcfs
     target_start p

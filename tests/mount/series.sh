@@ -118,22 +118,6 @@ except OSError as e:
 P
 }
 
-t_a_slow_reader_is_told_what_it_missed() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults interval=20 "target=${PID_OF[p]}"
-    python <<'P'
-import sys, time
-f = open(sys.argv[1] + "/a/series", "rb", buffering=0)
-f.read(4096), f.read(4096)
-time.sleep(0.5)
-text = b""
-for _ in range(3):
-    text += f.read(4096)
-assert b"# skipped " in text, text
-P
-}
-
 t_each_reader_has_its_own_position() {
     mount_pmcfs
     target_start p

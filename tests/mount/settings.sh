@@ -38,21 +38,6 @@ t_modes_have_long_and_short_names() {
     refused EINVAL E20 "$M/a/mode" sampling
 }
 
-t_a_copy_has_the_mode_as_it_is_and_auto_lets_it_follow() {
-    mount_pmcfs
-    pmc a event=page-faults
-    pmc b
-    is "$(setting a mode)" process-counting
-    cat "$M/a/config" >"$M/b/config"
-    is "$(setting b mode)" process-counting
-    refused EINVAL E22 "$M/b/target" cpu0
-    like "$(cat "$M/b/error")" 'mode=auto'
-    accepted "$M/b/config" mode=auto
-    accepted "$M/a/target" cpu0
-    accepted "$M/b/target" cpu0
-    is "$(setting a mode) $(setting b mode)" 'system-counting system-counting'
-}
-
 t_a_mode_is_taken_back_and_follows_again() {
     mount_pmcfs
     target_start p

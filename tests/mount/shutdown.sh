@@ -158,25 +158,6 @@ t_sigint_during_reloads() {
     tell p faults 1
 }
 
-# The second one changes nothing, whenever it comes.
-t_sigterm_again_and_again() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults interval=60000 "target=${PID_OF[p]}"
-    cat "$M/a/series" >/dev/null 2>&1 &
-    sleep 0.2
-    local rc=0
-    for _ in {1..20}; do
-        kill -TERM "$DAEMON" 2>/dev/null || break
-        sleep 0.002
-    done
-    end_within 20 "$DAEMON" || rc=$?
-    is "$rc" 0
-    ! mountpoint -q "$M" || die "still mounted"
-    unset "DAEMON_OF[$M]"
-    DAEMON=0
-}
-
 # With somebody who still waits for the dead one, and somebody whose directory it is.
 t_a_new_mount_over_the_stale_one() {
     mount_pmcfs

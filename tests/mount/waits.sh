@@ -189,42 +189,6 @@ for i in range(1, 21):
 P
 }
 
-t_after_close_the_rest_is_read_and_it_can_begin_anew() {
-    mount_pmcfs
-    faults_sampled
-    looking <<'P' &
-fd = opened("a")
-os.read(fd, 100)
-open(base + "../ready", "w").close()
-while not os.path.exists(base + "../closed"):
-    time.sleep(0.01)
-old = rest(fd)
-assert kind(old[-1]) == "close", old[-1]
-assert sum(kind(line) == "sample" for line in old) >= 100
-assert os.read(fd, 100) == b""
-open(base + "../go", "w").close()
-while not os.path.exists(base + "../again"):
-    time.sleep(0.01)
-new = rest(fd)
-kinds = [kind(line) for line in new]
-assert "start" in kinds and kinds[-1] == "stop" and kinds.count("sample") >= 50, kinds
-assert "close" not in kinds and "initialize" not in kinds
-P
-    local reader=$!
-    eventually 10 '[[ -e $T/ready ]]'
-    tell p faults 100
-    ctl a close
-    touch "$T/closed"
-    eventually 10 '[[ -e $T/go ]]'
-    refused EDESTADDRREQ E09 "$M/a/ctl" start
-    accepted "$M/a/config" log=on
-    ctl a start
-    tell p faults 50
-    ctl a stop
-    touch "$T/again"
-    wait $reader || die "the reader of a log that began anew"
-}
-
 t_who_reads_a_released_log_gets_all_of_it() {
     mount_pmcfs
     faults_sampled

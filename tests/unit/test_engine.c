@@ -70,22 +70,6 @@ TEST(a_death_wakes_who_waits_and_a_removal_is_told)
     ck_true(woken && removed);
 }
 
-TEST(operations_are_counted)
-{
-    unsigned long before = strtoul(value_of(NULL, "info/stats", "syscall_errors"), NULL, 10);
-
-    ck_assert_int_eq(pmc_make("-"), EINVAL);
-    ck_assert_uint_eq(strtoul(value_of(NULL, "info/stats", "syscall_errors"), NULL, 10),
-                      before + 1);
-    ck_assert_str_eq(value_of(NULL, "info/stats", "pmcs"), "0");
-    pmc_with("i", "cycles", "100 101");
-    ck_assert_str_eq(value_of(NULL, "info/stats", "processes"), "2");
-    ck_assert_str_eq(value_of(NULL, "info/stats", "descriptors"),
-                     "4"); /* 2 counters, 2 processes */
-    ck_assert_int_eq(pmc_remove("i"), 0);
-    ck_assert_str_eq(value_of(NULL, "info/stats", "descriptors"), "0");
-}
-
 TEST(descriptors_come_back_after_refusals)
 {
     pmc_with("i", "cycles page-faults", "100");
@@ -110,30 +94,4 @@ TEST(the_catalogue_is_made_once)
     ck_assert_int_eq(held_step(&held[1]), 0);
     ck_assert_int_eq(held_step(&held[0]), 0);
     ck_assert_ptr_ne(engine_catalog(fx.engine), NULL);
-}
-
-TEST(info_says_what_there_is)
-{
-    ck_assert_str_eq(read_file(NULL, "info/npmc"), "4\n");
-    ck_assert_str_eq(read_file(NULL, "info/cpus"), "possible 0-3\nonline 0-3\n");
-    ck_true(strncmp(read_file(NULL, "info/backend"), "sim\n", 4) == 0);
-    ck_true(strncmp(read_file(NULL, "info/version"), "pmcfs ", 6) == 0);
-    ck_true(strstr(read_file(NULL, "info/classes"), "sim rows 4 "));
-}
-
-TEST(an_owner_at_his_limit_is_given_no_more)
-{
-    struct call call = {
-        .engine = fx.engine, .instance = engine_root(fx.engine), .rights = fx.rights};
-
-    tune(TUNABLE_MAX_PMCS_PER_USER, "1");
-    ck_assert_int_eq(pmc_make("a"), 0);
-    ck_assert_int_eq(pmc_make("b"), 0);
-    call.pmc = pmc_of("a");
-    ck_assert_int_eq(engine_chown(&call, 1000, (gid_t)-1), 0);
-    ck_assert_int_eq(engine_chown(&call, 1000, 1000), 0);
-    call.pmc = pmc_of("b");
-    ck_assert_int_eq(engine_chown(&call, 1000, (gid_t)-1), -EDQUOT);
-    ck_assert_int_eq(call.err.id, P11);
-    ck_assert_int_eq(engine_chown(&call, 0, (gid_t)-1), 0);
 }

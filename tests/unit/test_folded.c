@@ -97,12 +97,6 @@ static void program(void)
     map(PID, 0x10000, 0x3000, "/usr/bin/prog");
 }
 
-TEST(an_empty_log_is_an_empty_text)
-{
-    fold();
-    ck_buf(&text, "");
-}
-
 TEST(a_sample_without_chain_is_its_name_and_one_frame)
 {
     program();
@@ -133,26 +127,6 @@ TEST(equal_stacks_are_counted_and_lines_are_in_order)
                   "prog;[/usr/bin/prog+0x3300];[/usr/bin/prog+0x3100] 3\n");
 }
 
-TEST(code_without_a_file_is_process_and_address)
-{
-    program();
-    map(PID, 0x20000, 0x20000, "//anon");
-    map(PID, 0x60000, 0, "[heap]");
-    map(PID, 0x70000, 0, "/memfd:code (deleted)");
-    CHAIN(PID, RECORD_USERMODE, FRAME_USER, 0x20010, 0x60004, 0x70004, 0x99999);
-    fold();
-    ck_buf(&text, "prog;[100:0x99999];[100:0x70004];[100:0x60004];[100:0x20010] 1\n");
-}
-
-TEST(a_path_cannot_break_a_line)
-{
-    program();
-    map(PID, 0x30000, 0, "/opt/a b;c/lib\n\\d;e.so (deleted)");
-    sample(PID, RECORD_USERMODE, 0x30004, NULL, 0);
-    fold();
-    ck_buf(&text, "prog;[/opt/a\\040b\\073c/lib\\012\\134d\\073e.so\\040(deleted)+0x4] 1\n");
-}
-
 TEST(code_of_the_kernel_in_a_process_has_its_name)
 {
     program();
@@ -160,17 +134,6 @@ TEST(code_of_the_kernel_in_a_process_has_its_name)
     sample(PID, RECORD_USERMODE, 0x40004, NULL, 0);
     fold();
     ck_buf(&text, "prog;[vdso+0x4] 1\n");
-}
-
-TEST(frames_of_the_kernel_are_addresses)
-{
-    program();
-    map(UINT32_MAX, KERNEL, KERNEL, "[kernel.kallsyms]_text");
-    CHAIN(PID, RECORD_KERNEL, FRAME_KERNEL, KERNEL + 0x10, KERNEL + 0x20, FRAME_USER, 0x10100);
-    sample(PID, RECORD_KERNEL, KERNEL + 0x10, NULL, 0);
-    fold();
-    ck_buf(&text, "prog;[/usr/bin/prog+0x3100];[kernel+0xffffffff81000020];"
-                  "[kernel+0xffffffff81000010] 1\nprog;[kernel+0xffffffff81000010] 1\n");
 }
 
 TEST(a_chain_of_nothing_is_the_address_of_the_sample)

@@ -281,24 +281,6 @@ static uint64_t bound(void)
     return a;
 }
 
-TEST(it_ends_with_the_first_process_of_a_namespace)
-{
-    uint64_t a = bound();
-
-    enter(a, 201, 2000);
-    ck_assert_int_eq(pmc_make("y"), 0);
-    leave();
-    ck_assert_uint_eq(fx.host.n_handles, 1);
-    fake_kill(&fx.host, 201, true);
-    works_run();
-    ck_assert_ptr_nonnull(engine_instance(fx.engine, a));
-    fake_kill(&fx.host, FAKE_FIRST, true);
-    works_run();
-    ck_assert_ptr_null(engine_instance(fx.engine, a));
-    ck_assert_uint_eq(fx.engine->pmcs.n, 0);
-    ck_assert_uint_eq(fx.host.n_handles, 0);
-}
-
 TEST(a_binding_is_shared_with_targets_and_survives_them)
 {
     uint64_t a = bound(), b;

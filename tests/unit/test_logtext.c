@@ -125,23 +125,6 @@ TEST(the_first_line_says_what_it_is_of)
     keys_are(buf_text(&text), record_table[0].word, record_table[0].fields);
 }
 
-TEST(no_event_and_no_cycle_counter_are_dashes)
-{
-    const struct log_facts facts = {.pmc = "p", .machine = "m", .class = "-", .event = ""};
-
-    form_text.head(&told, &facts, &text);
-    ck_buf(&text, "0.000000000 initialize version=0.1.0 machine=m class=- event=- "
-                  "realtime=0.000000000 tsc=-\n");
-}
-
-TEST(a_sample)
-{
-    struct record_sample sample = SAMPLE(LOG_ID(set_of("cpu-clock", NULL), 0));
-
-    record_add_sample(&records, &sample, RECORD_USERMODE, NULL, 0);
-    SAYS("7.000000001 sample pid=100 tid=101 cpu=3 ip=0x401136 event=cpu-clock period=1000\n");
-}
-
 TEST(a_sample_names_its_event_of_its_set)
 {
     uint64_t first = set_of("cycles", "instructions"), second = set_of("page-faults", NULL);
@@ -184,16 +167,6 @@ TEST(a_call_chain_marks_what_the_kernel_ran)
          "ips=k:0xffffffff81000010,k:0xffffffff81000020,0x401136,0x401000\n");
 }
 
-TEST(an_empty_call_chain)
-{
-    struct record_sample sample = SAMPLE(LOG_ID(set_of("cpu-clock", NULL), 0));
-    const uint64_t frames[] = {FRAME_USER};
-
-    record_add_sample(&records, &sample, RECORD_USERMODE, frames, 1);
-    ck_true(strstr(lines(), " callchain "));
-    ck_true(strstr(buf_text(&text), " period=1000 ips=-\n"));
-}
-
 TEST(the_longest_call_chain_is_whole)
 {
     struct record_sample sample = SAMPLE(LOG_ID(set_of("cpu-clock", NULL), 0));
@@ -209,12 +182,6 @@ TEST(the_longest_call_chain_is_whole)
     ck_true(strstr(buf_text(&text), ",k:0xffff000000000f9f\n"));
 }
 
-TEST(allocate)
-{
-    NOTE(.type = RECORD_ALLOCATE, .text = "cycles:u instructions:u");
-    SAYS("12.000000345 allocate event=cycles:u,instructions:u\n");
-}
-
 TEST(attach)
 {
     NOTE(.type = RECORD_ATTACH, .pid = 1234, .text = "1234");
@@ -225,24 +192,6 @@ TEST(attach)
          "12.000000345 attach target=tid:1235 pid=1234 tid=1235\n"
          "12.000000345 attach target=cpu0 cpu=0\n"
          "12.000000345 attach target=cgroup:/a\\040b\n");
-}
-
-TEST(detach)
-{
-    NOTE(.type = RECORD_DETACH, .pid = 1234, .text = "1234 exec-privileged");
-    NOTE(.type = RECORD_DETACH, .text = "cgroup:/a b removed");
-    NOTE_ON(2, .type = RECORD_DETACH, .text = "cpu2");
-    SAYS("12.000000345 detach target=1234 pid=1234 reason=exec-privileged\n"
-         "12.000000345 detach target=cgroup:/a\\040b reason=removed\n"
-         "12.000000345 detach target=cpu2 cpu=2 reason=-\n");
-}
-
-TEST(start_stop_and_close)
-{
-    NOTE(.type = RECORD_START);
-    NOTE(.type = RECORD_STOP);
-    NOTE(.type = RECORD_CLOSE);
-    SAYS("12.000000345 start\n12.000000345 stop\n12.000000345 close\n");
 }
 
 TEST(csw)
@@ -280,25 +229,10 @@ TEST(exit_)
          "12.000000345 exit pid=- count=5\n");
 }
 
-TEST(a_process_forks_and_a_thread_is_made)
-{
-    record_add_task(&records, RECORD_FORK, SECOND, 21, 20, 21, 20);
-    record_add_task(&records, RECORD_FORK, SECOND, 20, 20, 22, 20);
-    SAYS("1.000000000 fork pid=20 child=21\n"
-         "1.000000000 thread pid=20 tid=22\n");
-}
-
 TEST(the_end_of_a_thread_has_no_line)
 {
     record_add_task(&records, RECORD_EXIT, SECOND, 20, 20, 22, 20);
     SAYS("");
-}
-
-TEST(exec_)
-{
-    record_add_comm(&records, SECOND, 10, 10, "make", RECORD_EXECUTED);
-    NOTE(.type = RECORD_EXEC, .pid = 10, .text = "/usr/bin/ma ke");
-    SAYS("12.000000345 exec pid=10 path=/usr/bin/ma\\040ke\n");
 }
 
 TEST(names_of_processes_and_threads)
@@ -333,14 +267,6 @@ TEST(map_in)
     SAYS("1.000000000 map-in pid=10 start=0x400000 end=0x401000 offset=0x2000 path=/bin/a\\040b\n"
          "1.000000000 map-in pid=-1 start=0x400000 end=0x401000 offset=0x2000 "
          "path=[kernel.kallsyms]_text\n");
-}
-
-TEST(map_out)
-{
-    NOTE(.type = RECORD_UNMAP, .pid = 10, .text = "/bin/a", VALUES(0x400000, 0x401000));
-    NOTE(.type = RECORD_UNMAP, .pid = 10, .text = "/bin/a", VALUES(0x400000, 0x401000, 0));
-    SAYS("12.000000345 map-out pid=10 start=0x400000 end=0x401000 offset=- path=/bin/a\n"
-         "12.000000345 map-out pid=10 start=0x400000 end=0x401000 offset=0x0 path=/bin/a\n");
 }
 
 TEST(drop)

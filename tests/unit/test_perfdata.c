@@ -77,19 +77,6 @@ static void add_sample(uint64_t id, unsigned mode, const uint64_t *frames, uint6
     record_add_sample(&records, &sample, mode, frames, n);
 }
 
-static void add_note(enum record_type type, uint64_t value)
-{
-    struct note note = {.type = type,
-                        .time = 6000,
-                        .cpu = UINT32_MAX,
-                        .n = 1,
-                        .value = &value,
-                        .text = "log",
-                        .text_len = 3};
-
-    record_add_note(&records, &note);
-}
-
 /* ---- what comes out ---- */
 
 static void read_head(void)
@@ -212,16 +199,6 @@ TEST(tells_each_event_with_its_id_and_name)
     }
 }
 
-TEST(tells_the_events_of_all_sets_so_far)
-{
-    add_plain_set();
-    add_chain_set();
-    read_head_of_pipe();
-    ck_assert_uint_eq(u64_at(next_of(ATTR), attr(id)), LOG_ID(1, 0));
-    ck_assert_uint_eq(u64_at(next_of(ATTR), attr(id)), LOG_ID(2, 0));
-    ck_assert_ptr_null(next_of(ATTR));
-}
-
 TEST(says_what_samples_consist_of)
 {
     add_plain_set();
@@ -234,27 +211,6 @@ TEST(says_what_samples_consist_of)
     ck_assert_uint_eq(u64_at(chains, attr(sample_type)), SAMPLE_FIELDS | SAMPLE_CALLCHAIN);
     ck_true(u64_at(plain, attr(flags)) & FLAG_SAMPLE_ID_ALL);
     ck_true(u64_at(chains, attr(flags)) & FLAG_SAMPLE_ID_ALL);
-}
-
-TEST(says_how_often_it_was_sampled)
-{
-    char name[] = "cpu-clock";
-    struct log_event period = event_named(name), freq = event_named(name);
-
-    period.period = 12345;
-    freq.period = 0;
-    freq.freq = 997;
-    add_set(period);
-    add_set(freq);
-    read_head_of_pipe();
-
-    const struct record *record = next_of(ATTR);
-
-    ck_assert_uint_eq(u64_at(record, attr(period)), 12345);
-    ck_true(!(u64_at(record, attr(flags)) & FLAG_FREQ));
-    record = next_of(ATTR);
-    ck_assert_uint_eq(u64_at(record, attr(period)), 997);
-    ck_true(u64_at(record, attr(flags)) & FLAG_FREQ);
 }
 
 /* perf warns of kernel addresses it cannot resolve, unless none can come. */
@@ -325,53 +281,6 @@ TEST(without_a_set_there_is_still_an_event)
     ck_assert_uint_eq(record->type, ATTR);
     ck_assert_uint_eq(u64_at(record, attr(sample_type)), SAMPLE_FIELDS);
     ck_assert_str_eq((const char *)next_of(UPDATE) + 24, "dummy");
-}
-
-TEST(tells_the_processor_and_the_time_of_day)
-{
-    read_head_of_pipe();
-
-    const struct record *cpu = next_of(FEATURE), *clock = next_of(FEATURE);
-
-    ck_assert_uint_eq(u64_at(cpu, 8), 8);
-    ck_assert_uint_eq(u32_at(cpu, 16), cpu->size - 20);
-    ck_assert_str_eq((const char *)cpu + 20, "A processor");
-    ck_assert_uint_eq(u64_at(clock, 8), 29);
-    ck_assert_uint_eq(u32_at(clock, 16), 1);
-    ck_assert_uint_eq(u32_at(clock, 20), 1); /* CLOCK_MONOTONIC */
-    ck_assert_uint_eq(u64_at(clock, 24), facts.realtime_ns);
-    ck_assert_uint_eq(u64_at(clock, 32), facts.monotonic_ns);
-}
-
-TEST(names_of_every_length_fill_whole_words)
-{
-    char name[5000];
-
-    for (size_t len = 1; len < sizeof(name); len = len < 20 ? len + 1 : len * 5) {
-        memset(name, 'x', len);
-        name[len] = '\0';
-        facts.machine = name;
-        add_set(event_named(name));
-    }
-    read_head_of_pipe();
-    while (next())
-        ; /* it checks */
-}
-
-/* A PMC that never had an event has a log all the same. */
-TEST(records_before_the_first_set_have_an_event_too)
-{
-    facts.sets = NULL;
-    record_add_comm(&records, 6000, 7, 7, "name", 0);
-    record_tail((struct record *)records.data)->id = LOG_ID(1, 0);
-    read_head_of_pipe();
-    read_records();
-    ck_assert_ptr_nonnull(next_of(ATTR));
-
-    const struct record *comm = next_of(RECORD_COMM);
-
-    ck_assert_ptr_nonnull(comm);
-    ck_assert_uint_eq(record_tail(comm)->id, 0);
 }
 
 TEST(a_head_that_found_no_memory_is_told_anew)
@@ -532,77 +441,6 @@ TEST(the_kernels_own_mapping_is_of_its_mode)
     record_add_map(&records, 6000, &map, RECORD_FOUND);
     read_behind_head();
     ck_assert_uint_eq(next()->misc, RECORD_KERNEL);
-}
-
-TEST(notes_do_not_appear)
-{
-    add_plain_set();
-    for (unsigned type = RECORD_ALLOCATE; type <= RECORD_CLOSE; type++)
-        if (type != RECORD_DROP)
-            add_note((enum record_type)type, 1);
-    read_behind_head();
-    ck_assert_uint_eq(next()->type, ROUND);
-    ck_assert_uint_eq(next()->type, ROUND);
-    ck_assert_ptr_null(next());
-}
-
-TEST(a_drop_is_lost_records)
-{
-    add_plain_set();
-    add_note(RECORD_DROP, 42);
-    read_behind_head();
-
-    const struct record_lost *lost = (const struct record_lost *)next();
-
-    ck_assert_uint_eq(lost->head.type, RECORD_LOST);
-    ck_assert_uint_eq(lost->head.size, sizeof(*lost));
-    ck_assert_uint_eq(lost->lost, 42);
-    ck_assert_uint_eq(lost->tail.time, 6000);
-    ck_assert_uint_eq(lost->tail.id, 0);
-}
-
-/* perf adds up only these. */
-TEST(lost_records_are_lost_samples)
-{
-    const uint64_t id = LOG_ID(add_plain_set(), 0);
-
-    record_add_lost(&records, 6000, id, 3);
-    read_behind_head();
-    ck_assert_uint_eq(next()->type, RECORD_LOST);
-
-    const struct record *samples = next();
-
-    ck_assert_uint_eq(samples->type, LOST_SAMPLES);
-    ck_assert_uint_eq(samples->size, 8 + 8 + sizeof(struct record_tail));
-    ck_assert_uint_eq(*(const uint64_t *)(samples + 1), 3);
-    ck_assert_uint_eq(record_tail(samples)->time, 6000);
-    ck_assert_uint_eq(record_tail(samples)->id, id);
-}
-
-TEST(processes_that_were_not_looked_at_are_no_samples)
-{
-    static const uint64_t n = 4;
-
-    add_plain_set();
-    record_add_note(&records, &(struct note){.type = RECORD_DROP,
-                                             .time = 6000,
-                                             .n = 1,
-                                             .value = &n,
-                                             .text = "inventory",
-                                             .text_len = 9});
-    read_behind_head();
-    ck_assert_uint_eq(next()->type, RECORD_LOST);
-    ck_assert_uint_eq(next()->type, ROUND);
-}
-
-TEST(a_drop_without_a_number_is_no_loss)
-{
-    add_plain_set();
-    record_add_note(
-        &records,
-        &(struct note){.type = RECORD_DROP, .time = 6000, .text = "throttle", .text_len = 8});
-    read_behind_head();
-    ck_assert_uint_eq(next()->type, ROUND);
 }
 
 /* perf shows what came before the round before this one: without the second, live reading lags. */

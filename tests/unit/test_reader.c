@@ -62,14 +62,6 @@ static const char *next(struct open_file *open)
     return read_open(open, "i", "samples");
 }
 
-/* A line begins with its time; what follows is compared. */
-static const char *said(const char *text)
-{
-    const char *blank = strchr(text, ' ');
-
-    return blank ? blank + 1 : text;
-}
-
 #define SAYS(open, expected) ck_assert_str_eq(said(next(open)), expected)
 
 /* Samples, but has not begun: its log is what people write. */
@@ -86,34 +78,6 @@ static unsigned level(struct open_file *open)
     return poll_samples(&call) & EPOLLIN;
 }
 
-TEST(without_an_event_there_is_a_first_line_and_the_end)
-{
-    ck_assert_int_eq(pmc_make("i"), 0);
-    ck_true(strstr(next(&file), " initialize version=0.1.0 machine="));
-    ck_true(strstr(next(&other), " class=- event=- realtime="));
-    ck_assert_str_eq(next(&file), "");
-}
-
-TEST(what_only_counts_ends)
-{
-    pmc_with("i", "page-faults task-clock", "100");
-    ck_true(strstr(next(&file), " class=software event=page-faults,task-clock "));
-    for (unsigned i = 0; i < 3; i++)
-        if (!*next(&file))
-            return;
-    ck_abort_msg("no end");
-}
-
-TEST(a_sampler_that_has_not_begun_waits)
-{
-    quiet();
-    ck_true(strstr(next(&file), " allocate event="));
-    ck_assert_str_eq(next(&file), "WAIT");
-    ck_assert_int_eq(write_file("i", "samples", "hello you"), 0);
-    SAYS(&file, "user text=hello\\040you\n");
-    ck_assert_str_eq(next(&file), "WAIT");
-}
-
 TEST(the_first_line_is_the_same_for_all_and_before_everything)
 {
     char first[400];
@@ -124,18 +88,6 @@ TEST(the_first_line_is_the_same_for_all_and_before_everything)
     pass_ms(7);
     ck_assert_str_eq(next(&other), first);
     ck_true(strtod(first, NULL) <= strtod(strchr(first, '\n') + 1, NULL));
-}
-
-TEST(each_has_its_own_place)
-{
-    quiet();
-    next(&file);
-    ck_assert_int_eq(write_file("i", "samples", "a"), 0);
-    SAYS(&file, "user text=a\n");
-    ck_true(strstr(next(&other), " user text=a\n"));
-    ck_assert_int_eq(write_file("i", "samples", "b"), 0);
-    SAYS(&file, "user text=b\n");
-    SAYS(&other, "user text=b\n");
 }
 
 TEST(poll_says_what_a_read_would_find)
@@ -150,16 +102,6 @@ TEST(poll_says_what_a_read_would_find)
     ck_assert_uint_eq(level(&file), 0);
     accepted("i", "config", "log=off");
     ck_assert_uint_eq(level(&file), EPOLLIN); /* its end */
-}
-
-TEST(with_no_log_remarks_are_refused)
-{
-    quiet();
-    accepted("i", "config", "log=off");
-    refused("i", "samples", "x", EINVAL, E31);
-    ck_true(strstr(next(&file), " initialize "));
-    while (*next(&file))
-        ck_assert_str_ne(next(&file), "WAIT");
 }
 
 TEST(a_log_that_begins_anew_is_followed)

@@ -36,29 +36,6 @@ static void started(const char *config)
     accepted("i", "config", config);
 }
 
-TEST(without_an_interval_it_says_how_and_ends)
-{
-    pmc_with("i", "page-faults", "100");
-    ck_true(strstr(next(), "# seconds\tpage-faults\n# no interval is set: "));
-    ck_assert_str_eq(next(), "");
-}
-
-TEST(a_line_each_interval)
-{
-    started("event=page-faults event=task-clock interval=10 target=100");
-    ck_assert_str_eq(next(), "# seconds\tpage-faults\ttask-clock\n");
-    ck_assert_str_eq(next(), "WAIT");
-    pass_ms(9);
-    ck_assert_str_eq(next(), "WAIT");
-    pass_ms(1);
-    ck_assert_str_eq(next(), "0.010000000\t20\t10000000\n");
-    pass_ms(35);
-    ck_assert_str_eq(next(), "# skipped 2\n0.045000000\t70\t35000000\n");
-    ck_assert_str_eq(next(), "WAIT");
-    pass_ms(5);
-    ck_assert_str_eq(next(), "0.050000000\t10\t5000000\n");
-}
-
 TEST(the_lines_add_up_at_the_end)
 {
     started("event=page-faults interval=10 target=100");
@@ -138,18 +115,6 @@ TEST(a_new_start_is_another_run)
     pass_ms(1);
     ck_assert_str_eq(next(), "0.021000000\t8\n");
     ck_assert_str_eq(next(), "");
-}
-
-TEST(before_the_first_start_it_waits)
-{
-    started("event=page-faults interval=10");
-    ck_assert_str_eq(next(), "WAIT");
-}
-
-TEST(no_event_is_enodata)
-{
-    ck_assert_int_eq(pmc_make("i"), 0);
-    ck_assert_str_eq(next(), "ENODATA");
 }
 
 TEST(another_event_is_another_sequence)

@@ -25,18 +25,6 @@ TEST(the_order_of_targets_and_their_values)
     ck_assert_uint_eq(count_of("i"), 8000000);
 }
 
-TEST(a_thread_and_its_process_are_not_counted_both)
-{
-    pmc_with("i", "cycles", "tid:1091");
-    refused("i", "target", "109", EEXIST, E10);
-    accepted("i", "target", "tid:1092");
-    pmc_with("j", "cycles:u", "");
-    refused("j", "target", "tid:1091 109", EEXIST, E10);
-    refused("j", "target", "109 tid:1091", EEXIST, E10);
-    accepted("j", "target", "1091"); /* a thread's number stands for its process */
-    ck_assert_str_eq(read_file("j", "target"), "109\n");
-}
-
 TEST(taking_back_keeps_the_count)
 {
     pmc_with("i", "task-clock", "100 101");
@@ -58,21 +46,6 @@ TEST(taking_back_keeps_the_count)
     ck_assert_uint_eq(count_of("i"), 3000000);
 }
 
-TEST(dead_targets_are_passed_over_and_named)
-{
-    fake_kill(&fx.host, 101, false);
-    fake_kill(&fx.host, 102, false);
-    pmc_with("i", "cycles", "");
-    refused("i", "target", "101", ESRCH, E44);
-    refused("i", "target", "101 102", ESRCH, E44);
-    accepted("i", "target", "101 100 102");
-    ck_assert_str_eq(read_file("i", "target"), "100\n");
-    ck_true(strstr(read_file("i", "error"), "101 has exited"));
-    ck_true(strstr(read_file("i", "error"), "102 has exited"));
-    ck_true(strncmp(read_file("i", "error"), "ESRCH E44 target: ", 18) == 0);
-    refused("i", "target", "103 101 200x", EINVAL, E27);
-}
-
 TEST(who_may_observe_is_asked_as_the_opener)
 {
     as_user(100, 1000);
@@ -87,17 +60,6 @@ TEST(who_may_observe_is_asked_as_the_opener)
     accepted("i", "target", "-100 tid:self");
     fx.tid = 0;
     refused("i", "target", "self", EPERM, P15);
-}
-
-TEST(numbers_are_those_of_the_writers_namespace)
-{
-    fake_find(&fx.host, 100)->outside = true;
-    as_user(100, 1000);
-    pmc_with("i", "cycles", "10101");
-    ck_assert_str_eq(read_file("i", "target"), "10101\n");
-    ck_assert_int_eq(write_file("i", "target", "102"), ESRCH);
-    as_user(105, 1000);
-    ck_assert_str_eq(read_file("i", "target"), "101\n");
 }
 
 TEST(a_number_given_again_is_another_process)

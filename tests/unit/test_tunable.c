@@ -66,13 +66,6 @@ TEST(every_row_is_complete_and_its_default_is_accepted)
     }
 }
 
-TEST(names_may_have_either_dash)
-{
-    ck_assert_int_eq(tunable_find(unit_word("max-pmcs")), TUNABLE_MAX_PMCS);
-    ck_assert_int_eq(tunable_find(unit_word("max_pmcs")), TUNABLE_MAX_PMCS);
-    ck_assert_int_eq(tunable_find(unit_word("max_pmc")), -1);
-}
-
 TEST(a_number_out_of_range_is_refused_and_the_range_named)
 {
     ck_assert_int_eq(set("attach_ms", "9", false), -EINVAL);
@@ -83,23 +76,6 @@ TEST(a_number_out_of_range_is_refused_and_the_range_named)
     check_value("attach_ms", "5000");
     ck_assert_int_eq(set("attach_ms", "60000", false), 0);
     check_value("attach_ms", "60000");
-}
-
-TEST(a_tunable_fixed_at_start_is_not_writable)
-{
-    ck_assert_int_eq(set("threads", "8", false), -EPERM);
-    ck_assert_int_eq(err.id, P32);
-    check_value("threads", "4");
-    ck_assert_int_eq(set("threads", "8", true), 0);
-    check_value("threads", "8");
-}
-
-TEST(at_start_a_bad_value_becomes_the_default_and_says_so)
-{
-    set("max_pmcs", "5", true);
-    ck_assert_int_eq(set("max_pmcs", "none", true), -EINVAL);
-    check_value("max_pmcs", "100000");
-    ck_says(err, "using 100000");
 }
 
 TEST(at_start_a_bad_callchaindepth_becomes_the_maximum)
@@ -163,17 +139,6 @@ TEST(texts_are_bounded)
     text[63] = '\0';
     ck_assert_int_eq(set("readers", text, false), 0);
     check_value("readers", text);
-}
-
-TEST(log_buffers_too_large_together_get_their_defaults)
-{
-    set("logbuffersize", "16384", true);
-    set("nbuffers", "2", true);
-    ck_assert_int_eq(tunables_settle(&tunables, &err), 0);
-    set("nbuffers", "3", true);
-    ck_assert_int_eq(tunables_settle(&tunables, &err), -EINVAL);
-    check_value("logbuffersize", "256");
-    check_value("nbuffers", "32");
 }
 
 TEST(a_limit_stays_within_the_range)
