@@ -7,8 +7,6 @@
 
 #include <stdlib.h>
 
-#define PARSED_AT_ONCE 1024 /* bytes; longer commands without the lock: up to milliseconds */
-
 const struct verb_row verb_table[VERBS] = {
     [VERB_START] = {"start", "begin or continue; attaches the caller if there never was a target",
                     "PMCSTART, PMIOSTART, cpc_enable"},
@@ -33,107 +31,110 @@ int change_refuse_held(struct call *call)
     return 0;
 }
 
-/* Busy: run the request again later. */
-static int change_may_begin(struct call *call)
+/* Busy: run the request again later. On success *out is a change with nothing asked yet. */
+static int command_new(struct call *call, struct change **out)
 {
     struct pmc *pmc = call->pmc;
+    int rc;
 
     if (pmc->busy) {
         call->wait_for = pmc->id;
         return CALL_WAIT;
     }
-    return change_refuse_held(call);
+    rc = change_refuse_held(call);
+    if (rc)
+        return rc;
+    *out = change_new(pmc, CAUSE_COMMAND);
+    return *out ? 0 : err_set(&call->err, E32, "no memory");
 }
 
-int change_command(struct call *call, const char *file)
+static int change_command(struct call *call, const char *file)
 {
-    int rc = change_may_begin(call);
+    struct change *change;
+    int rc = command_new(call, &change);
 
     if (rc)
         return rc;
-    struct change *change = change_new(call->pmc, CAUSE_COMMAND);
-    if (!change)
-        return err_set(&call->err, E32, "no memory");
     change->file = file;
-    if (call->len > PARSED_AT_ONCE) {
-        change->text = call->text;
-        change->len = call->len;
-        rc = change_begin(call, change, true);
-        change->stage = STAGE_PARSE;
-        return rc;
-    }
-    rc = change_parse(change, call->text, call->len, &call->err);
-    if (rc == 0)
-        rc = change_words(change, &call->err);
-    if (rc) {
-        change_free(change);
-        return rc;
-    }
-    return change_begin(call, change, change->n_names || change->n_wanted || change->pmc->links->n);
+    change->text = call->text;
+    change->len = call->len;
+    return change_begin(call, change, true);
 }
 
-int change_verb(struct call *call, enum verb verb)
+/* A start attaches the caller if the PMC never had a target. */
+static bool attach_self(struct desired *desired)
 {
     static const struct target_word self = {.word = {"self", 4}, .self = true};
-    struct pmc *pmc = call->pmc;
-    int rc = change_may_begin(call);
+
+    desired->targets = calloc(1, sizeof *desired->targets);
+    if (!desired->targets)
+        return false;
+    desired->n_targets = 1;
+    desired->targets[0] = (struct wanted){.word = self, .cgroup_fd = -1};
+    return true;
+}
+
+static int change_verb(struct call *call, enum verb verb)
+{
+    const struct pmc *pmc = call->pmc;
+    bool starts = verb == VERB_START || verb == VERB_RESTART;
+    struct change *change;
+    int rc = command_new(call, &change);
 
     if (rc)
         return rc;
-    struct change *change = change_new(pmc, CAUSE_COMMAND);
-    if (!change)
+    change->desired.verb = verb;
+    if (starts && pmc->set && !pmc->had_target && !mode_table[pmc->effective].system &&
+        !attach_self(&change->desired)) {
+        change_free(change);
         return err_set(&call->err, E32, "no memory");
-    change->verb = verb;
-    bool starts = verb == VERB_START || verb == VERB_RESTART;
-    if (starts && pmc->set && !pmc->had_target && !mode_table[pmc->effective].system) {
-        change->wanted = calloc(1, sizeof *change->wanted);
-        if (!change->wanted) {
-            change_free(change);
-            return err_set(&call->err, E32, "no memory");
-        }
-        change->n_wanted = 1;
-        change->wanted[0] = (struct wanted){.word = self, .cgroup_fd = -1};
     }
     return change_begin(call, change, true);
 }
 
 /* Values as they are read, a line for each event, or separated by commas. */
-int change_put(struct call *call)
+static int parse_count(struct call *call, struct settings *settings)
 {
     struct word word;
     struct scan scan;
     struct buf values;
     char room[256];
-    int rc = change_may_begin(call);
+    int rc;
 
-    if (rc)
-        return rc;
     buf_init(&values, room, sizeof room);
     scan_init(&scan, call->text, call->len);
     while (scan_word(&scan, &word)) {
         buf_str(&values, values.len ? "," : "");
         buf_add(&values, word.p, word.len);
     }
-    if (values.len == 0)
-        return err_set(&call->err, P02,
-                       "write one number, or for a set one for each event: 0, or 0,100, "
-                       "or a line for each as it is read");
-    struct change *change = values.failed ? NULL : change_new(call->pmc, CAUSE_COMMAND);
-    if (!change) {
-        buf_free(&values);
-        return err_set(&call->err, E32, "no memory");
-    }
-    change->file = "count";
-    change->put = true;
-    change->given = GIVEN(KEY_COUNT);
-    word = (struct word){buf_text(&values), values.len};
-    rc = settings_set(&change->want, KEY_COUNT, word, &call->err);
+    if (values.failed)
+        rc = err_set(&call->err, E32, "no memory");
+    else if (values.len == 0)
+        rc = err_set(&call->err, P02,
+                     "write one number, or for a set one for each event: 0, or 0,100, or a line "
+                     "for each as it is read");
+    else
+        rc = settings_set(settings, KEY_COUNT, (struct word){buf_text(&values), values.len},
+                          &call->err);
     buf_free(&values);
-    if (rc) {
-        change_free(change);
+    return rc;
+}
+
+int store_count(struct call *call)
+{
+    struct change *change;
+    int rc = command_new(call, &change);
+
+    if (rc)
         return rc;
-    }
-    return change_begin(call, change, change_takes_long(change->pmc));
+    change->file = "count";
+    change->desired.put = true;
+    change->desired.given = GIVEN(KEY_COUNT);
+    rc = parse_count(call, &change->desired.settings);
+    if (rc == 0)
+        return change_begin(call, change, call->pmc->links->n > 0);
+    change_free(change);
+    return rc;
 }
 
 /* ---- the files ---- */
@@ -156,11 +157,6 @@ int store_mode(struct call *call)
 int store_target(struct call *call)
 {
     return change_command(call, "target");
-}
-
-int store_count(struct call *call)
-{
-    return change_put(call);
 }
 
 int store_ctl(struct call *call)

@@ -1,5 +1,5 @@
 /*
- * The text of a command becomes a struct change: settings, names of events, words of targets.
+ * The text of a command becomes a desired value: settings, names of events, words of targets.
  */
 #include "core/metric.h"
 #include "core/plan.h"
@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define HASH_NONFATAL_OOM 1 /* a word that is not remembered is found to be attached later */
+#include <uthash.h>
 
 /* Backends hand names on to parsers and files: none has to think of bytes that no name contains. */
 static int check_name(struct word word, struct err *err)
@@ -24,23 +27,23 @@ static int check_name(struct word word, struct err *err)
     return 0;
 }
 
-static int add_name(struct change *change, struct word word, struct err *err)
+static int add_name(struct change *change, struct word word)
 {
-    if (change->n_names == SET_MAX)
-        return err_set(err, P28, "a set has at most %d events", SET_MAX);
-    int rc = check_name(word, err);
+    if (change->desired.n_names == SET_MAX)
+        return err_set(&change->err, P28, "a set has at most %d events", SET_MAX);
+    int rc = check_name(word, &change->err);
     if (rc)
         return rc;
-    char **grown = realloc(change->names, (change->n_names + 1) * sizeof *grown);
+    char **grown = realloc(change->desired.names, (change->desired.n_names + 1) * sizeof *grown);
     char *copy = word_dup(word);
     if (grown)
-        change->names = grown;
+        change->desired.names = grown;
     if (!grown || !copy) {
         free(copy);
-        return err_set(err, E32, "no memory");
+        return err_set(&change->err, E32, "no memory");
     }
-    change->names[change->n_names++] = copy;
-    change->given |= GIVEN(KEY_EVENT);
+    change->desired.names[change->desired.n_names++] = copy;
+    change->desired.given |= GIVEN(KEY_EVENT);
     return 0;
 }
 
@@ -49,10 +52,11 @@ static int add_needed(void *arg, const char *name, struct err *err)
 {
     struct change *change = arg;
 
-    for (unsigned i = 0; i < change->n_names; i++)
-        if (strcmp(change->names[i], name) == 0)
+    (void)err; /* the change's */
+    for (unsigned i = 0; i < change->desired.n_names; i++)
+        if (strcmp(change->desired.names[i], name) == 0)
             return 0;
-    return add_name(change, (struct word){name, strlen(name)}, err);
+    return add_name(change, (struct word){name, strlen(name)});
 }
 
 int change_add_metric(char **words, struct word word, struct err *err)
@@ -77,14 +81,14 @@ int change_add_metric(char **words, struct word word, struct err *err)
 }
 
 /* An event, or the events of a metric; the word of a metric is kept beside them. */
-static int add_event(struct change *change, struct word word, struct err *err)
+static int add_event(struct change *change, struct word word)
 {
     if (!metric_is(word))
-        return add_name(change, word, err);
-    int rc = check_name(word, err);
+        return add_name(change, word);
+    int rc = check_name(word, &change->err);
     if (rc == 0)
-        rc = metric_events(word, add_needed, change, err);
-    return rc ? rc : change_add_metric(&change->metrics, word, err);
+        rc = metric_events(word, add_needed, change, &change->err);
+    return rc ? rc : change_add_metric(&change->desired.metrics, word, &change->err);
 }
 
 /* ---- commas ---- */
@@ -136,7 +140,7 @@ static struct word first_event(const struct change *change, struct word text)
     return comma ? (struct word){text.p, (size_t)(comma - text.p)} : text;
 }
 
-static int add_names(struct change *change, struct word text, struct err *err)
+static int add_names(struct change *change, struct word text)
 {
     const char *end = text.p + text.len;
     int rc = 0;
@@ -144,146 +148,131 @@ static int add_names(struct change *change, struct word text, struct err *err)
     while (rc == 0 && text.p < end) {
         struct word name = first_event(change, text);
 
-        rc = add_event(change, name, err);
+        rc = add_event(change, name);
         text.p = name.p + name.len + 1;
         text.len = text.p < end ? (size_t)(end - text.p) : 0;
     }
     return rc;
 }
 
-static int add_target(struct change *change, struct word word, struct err *err)
+static int add_target(struct change *change, struct word word)
 {
-    struct wanted *grown = plan_room(change->wanted, change->n_wanted, sizeof *grown);
+    struct wanted *grown =
+        plan_room(change->desired.targets, change->desired.n_targets, sizeof *grown);
 
     if (!grown)
-        return err_set(err, E32, "no memory");
-    change->wanted = grown;
-    grown += change->n_wanted;
+        return err_set(&change->err, E32, "no memory");
+    change->desired.targets = grown;
+    grown += change->desired.n_targets;
     *grown = (struct wanted){.cgroup_fd = -1};
-    change->given |= GIVEN(KEY_TARGET);
-    int rc = target_parse(&grown->word, word, err);
+    change->desired.given |= GIVEN(KEY_TARGET);
+    int rc = target_parse(&grown->word, word, &change->err);
     if (rc == 0)
-        change->n_wanted++;
+        change->desired.n_targets++;
     else
         target_word_clear(&grown->word);
     return rc;
 }
 
-static int parse_config(struct change *change, struct scan *scan, struct err *err)
+static int parse_config(struct change *change, struct scan *scan)
 {
     struct word word, name, value;
     int rc = 0;
 
-    change->additive = true;
+    change->desired.additive = true;
     while (rc == 0 && scan_setting(scan, &word)) {
         if (!word_split(word, &name, &value))
-            return err_set(err, P01, "\"" WORD_FMT "\" is not of the form key=value",
+            return err_set(&change->err, P01, "\"" WORD_FMT "\" is not of the form key=value",
                            WORD_ARG(word));
         enum key key = key_find(name);
         if (key == KEYS)
-            return key_unknown(name, err);
+            return key_unknown(name, &change->err);
         if (value.len == 0)
-            return err_set(err, P02, "%s= has no value: %s (pmcfs(8))", key_table[key].name,
-                           key_table[key].values);
+            return err_set(&change->err, P02, "%s= has no value: %s (pmcfs(8))",
+                           key_table[key].name, key_table[key].values);
         if (key == KEY_EVENT)
-            rc = add_names(change, value, err);
+            rc = add_names(change, value);
         else if (key == KEY_TARGET)
-            rc = add_target(change, value, err);
+            rc = add_target(change, value);
         else
-            rc = settings_set(&change->want, key, value, err);
-        change->given |= GIVEN(key);
+            rc = settings_set(&change->desired.settings, key, value, &change->err);
+        change->desired.given |= GIVEN(key);
     }
     return rc;
 }
 
-static int parse_words(struct change *change, struct scan *scan, struct err *err)
+static int parse_words(struct change *change, struct scan *scan)
 {
     struct word word;
     int rc = 0;
 
     while (rc == 0 && scan_word(scan, &word)) {
         if (strcmp(change->file, "event") == 0)
-            rc = add_names(change, word, err);
+            rc = add_names(change, word);
         else
-            rc = add_target(change, word, err);
+            rc = add_target(change, word);
     }
-    if (rc == 0 && change->n_names + change->n_wanted == 0)
-        rc = err_set(err, P05, "nothing but blanks was written");
+    if (rc == 0 && change->desired.n_names + change->desired.n_targets == 0)
+        rc = err_set(&change->err, P05, "nothing but blanks was written");
     return rc;
 }
 
-static int parse_mode(struct change *change, struct scan *scan, struct err *err)
+static int parse_mode(struct change *change, struct scan *scan)
 {
     struct word word, more;
 
     if (!scan_word(scan, &word))
-        return err_set(err, P05, "nothing but blanks was written");
+        return err_set(&change->err, P05, "nothing but blanks was written");
     if (scan_word(scan, &more))
-        return err_set(err, E20, "one mode, not more: \"" WORD_FMT "\" is too much",
+        return err_set(&change->err, E20, "one mode, not more: \"" WORD_FMT "\" is too much",
                        WORD_ARG(more));
-    change->given |= GIVEN(KEY_MODE);
-    return settings_set(&change->want, KEY_MODE, word, err);
+    change->desired.given |= GIVEN(KEY_MODE);
+    return settings_set(&change->desired.settings, KEY_MODE, word, &change->err);
 }
 
 /* ---- words written twice ---- */
 
-static int word_order(const void *a, const void *b)
-{
-    const struct wanted *one = *(struct wanted *const *)a, *other = *(struct wanted *const *)b;
-    size_t len =
-        one->word.word.len < other->word.word.len ? one->word.word.len : other->word.word.len;
-    int order = memcmp(one->word.word.p, other->word.word.p, len);
-
-    if (order == 0 && one->word.word.len != other->word.word.len)
-        order = one->word.word.len < other->word.word.len ? -1 : 1;
-    if (order == 0)
-        order = one < other ? -1 : one > other;
-    return order;
-}
+struct seen {
+    UT_hash_handle hh;
+};
 
 /* Before anything is opened for them: each word once, where it stood first. */
-static int drop_doubles(struct change *change, struct err *err)
+static int drop_doubles(struct change *change)
 {
-    struct wanted **sorted = malloc((change->n_wanted + 1) * sizeof(struct wanted *));
-    struct wanted *before = NULL;
+    struct desired *desired = &change->desired;
+    struct seen *table = NULL, *seen = calloc(desired->n_targets, sizeof *seen), *found;
     unsigned n = 0;
 
-    if (!sorted)
-        return err_set(err, E32, "no memory");
-    for (unsigned i = 0; i < change->n_wanted; i++)
-        sorted[i] = &change->wanted[i];
-    qsort(sorted, change->n_wanted, sizeof(struct wanted *), word_order);
-    for (unsigned i = 0; i < change->n_wanted; i++) {
-        struct word word = sorted[i]->word.word;
+    if (!seen)
+        return change_no_memory(change);
+    for (unsigned i = 0; i < desired->n_targets; i++) {
+        struct word word = desired->targets[i].word.word;
 
-        if (before && before->word.word.len == word.len &&
-            memcmp(before->word.word.p, word.p, word.len) == 0)
-            sorted[i]->passed = true;
-        else
-            before = sorted[i];
+        HASH_FIND(hh, table, word.p, word.len, found);
+        if (found) {
+            target_word_clear(&desired->targets[i].word);
+            continue;
+        }
+        HASH_ADD_KEYPTR(hh, table, word.p, word.len, &seen[i]);
+        desired->targets[n++] = desired->targets[i];
     }
-    free(sorted);
-    for (unsigned i = 0; i < change->n_wanted; i++) {
-        if (change->wanted[i].passed)
-            target_word_clear(&change->wanted[i].word);
-        else
-            change->wanted[n++] = change->wanted[i];
-    }
-    change->n_wanted = n;
+    desired->n_targets = n;
+    HASH_CLEAR(hh, table);
+    free(seen);
     return 0;
 }
 
-int change_parse(struct change *change, const char *text, size_t len, struct err *err)
+int change_parse(struct change *change)
 {
     struct scan scan;
     int rc;
 
-    scan_init(&scan, text, len);
+    scan_init(&scan, change->text, change->len);
     if (strcmp(change->file, "mode") == 0)
-        return parse_mode(change, &scan, err);
+        return parse_mode(change, &scan);
     if (strcmp(change->file, "config") == 0)
-        rc = parse_config(change, &scan, err);
+        rc = parse_config(change, &scan);
     else
-        rc = parse_words(change, &scan, err);
-    return rc || change->n_wanted < 2 ? rc : drop_doubles(change, err);
+        rc = parse_words(change, &scan);
+    return rc || change->desired.n_targets < 2 ? rc : drop_doubles(change);
 }

@@ -1,11 +1,13 @@
 /*
- * What a change records, without the lock: a recording for counters that are opened, what is there
- * when they start, what they told until they stopped.
+ * What a change has to do with the log. Without the lock: a recording for counters that are opened,
+ * what is there when they start, what they told until they stopped. With it, at the swap: what
+ * ends, what the steps of the run do not say, and what begins.
  */
-#include "core/change.h"
+#include "core/plan.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Of each CPU's buffer: a power of two, an eighth of the log or so. */
 #define RING_MIN 16384
@@ -24,16 +26,18 @@ static uint64_t ring_bytes(uint64_t log_bytes)
 
 struct opening change_opening(const struct change *change)
 {
-    struct recording *recording = change->recording ? change->recording : change->pmc->recording;
+    const struct recordal *log = &change->log;
 
     return (struct opening){
-        .events = change->plan,
-        .n = change->set->n,
-        .settings = &change->want,
-        .sampling = &change->sampling,
-        .set = change->set_number,
-        .recording = change->recorded ? recording : NULL,
-        .recorded = change->recorded,
+        .events = change->desired.events,
+        .n = change->desired.set->n,
+        .settings = &change->desired.settings,
+        .sampling = &log->sampling,
+        .set = log->set_number,
+        .recording = !log->recorded ? NULL
+                     : log->made    ? log->made
+                                    : change->pmc->recording,
+        .recorded = log->recorded,
     };
 }
 
@@ -48,98 +52,70 @@ static int say_quota(struct change *change, const char *what)
                      "%s of %s (logsize %llu) would be more than %s leaves: set a smaller logsize, "
                      "or release other PMCs",
                      what, change->name,
-                     (unsigned long long)log_size(change->engine, &change->want), buf_text(&limit));
+                     (unsigned long long)log_size(change->engine, &change->desired.settings),
+                     buf_text(&limit));
     buf_free(&limit);
     return rc;
-}
-
-/* The buffers' memory is the owner's. */
-static int charge_recording(struct change *change)
-{
-    struct recorder_facts facts = {0};
-
-    change->engine->backend->recorder_facts(recording_recorder(change->recording), &facts);
-    use_descriptors(&change->fds_free, recording_fds(change->recording));
-    use_descriptors(&change->fds_quota, recording_fds(change->recording));
-    if (!account_charge(change->pmc->account, (int64_t)facts.bytes))
-        return say_quota(change, "the buffers for what the counters tell");
-    change->recording_bytes = facts.bytes;
-    return 0;
 }
 
 static int make_recording(struct change *change)
 {
     const struct engine *engine = change->engine;
-    struct recording_plan plan = pmc_recording_plan(change->pmc, change->set->n, change->recorded);
-    int rc;
+    struct recordal *log = &change->log;
+    struct recorder_facts facts = {0};
+    struct recording_plan plan =
+        pmc_recording_plan(change->pmc, change->desired.set->n, log->recorded);
 
-    plan.bytes = ring_bytes(log_size(engine, &change->want));
-    plan.kernel = change->may_kernel;
-    plan.view = change->view;
-    plan.fds_free = change->fds_free;
-    plan.fds_quota = change->fds_quota;
-    plan.fds_limit = change_quota_name(change);
-    rc = recording_new(&plan, &change->recording, &change->err);
+    plan.bytes = ring_bytes(log_size(engine, &change->desired.settings));
+    plan.kernel = change->asker.may_kernel;
+    plan.view = log->view;
+    plan.fds_free = fds_free(engine);
+    plan.fds_quota = change->quota.left;
+    plan.fds_limit = change->quota.name;
+    int rc = recording_new(&plan, &log->made, &change->err);
     if (rc)
         return rc;
-    change->recorded_outside = change->view != NULL;
-    change->view = NULL; /* the recording's now */
-    return charge_recording(change);
+    log->outside = log->view != NULL;
+    log->view = NULL; /* the recording's now */
+    quota_spend(change, recording_fds(log->made));
+    engine->backend->recorder_facts(recording_recorder(log->made), &facts);
+    if (!account_charge(change->pmc->account, (int64_t)facts.bytes)) /* it is the owner's */
+        return say_quota(change, "the buffers for what the counters tell");
+    log->bytes = facts.bytes;
+    return 0;
 }
 
 int record_open(struct change *change)
 {
-    bool starts = change->start || change->start_fresh;
-    int rc = change->new_recording ? make_recording(change) : 0;
+    bool starts = change->diff.start || change->diff.start_fresh;
+    int rc = change->log.anew ? make_recording(change) : 0;
 
-    if (rc || !change->recorded || !starts || change->cause != CAUSE_COMMAND)
+    if (rc || !change->log.recorded || !starts || change->cause != CAUSE_COMMAND)
         return rc;
-    log_set_max(change->pmc->log, log_size(change->engine, &change->want));
+    log_set_max(change->pmc->log, log_size(change->engine, &change->desired.settings));
     rc = log_reserve(change->pmc->log, LOG_FIRST);
     if (rc == -EDQUOT)
         return say_quota(change, "the log");
     return rc ? err_set(&change->err, E32, "no memory for the log") : 0;
 }
 
-/* ---- held: the commit tells first ---- */
-
-static void hold(struct change *change, struct recording *recording)
-{
-    bool any;
-
-    recording_hold(recording, true);
-    recording_drain(recording, true, &any); /* nothing, once a drain under way is over */
-    change->held = recording;
-}
-
+/*
+ * All that was recorded up to now goes into the log before what the swap tells it. What comes from
+ * now on waits: what starts is told before what it records.
+ */
 void record_hold(struct change *change)
 {
-    struct recording *recording = change->recording ? change->recording : change->pmc->recording;
+    struct recordal *log = &change->log;
     bool any;
 
-    if (recording && !change->held) {
-        recording_drain(recording, true, &any); /* what was before the commit's notes stays so */
-        hold(change, recording);
+    if (change->pmc->recording)
+        recording_drain(change->pmc->recording, true, &any);
+    log->held = log->made ? log->made : change->pmc->recording;
+    if (log->held) {
+        recording_hold(log->held, true);
+        recording_drain(log->held, true, &any); /* nothing, once a drain under way is over */
     }
-    change->started_ns = change->engine->host->now_ns(change->engine->host_state);
-}
-
-void record_unhold(struct change *change)
-{
-    if (change->held)
-        recording_hold(change->held, false);
-    change->held = NULL;
-}
-
-void record_ended(struct change *change)
-{
-    struct recording *recording = change->pmc->recording;
-    bool any;
-
-    if (!recording || change->held)
-        return;
-    recording_drain(recording, true, &any);
-    hold(change, recording);
+    log->held_ns = change->engine->host->now_ns(change->engine->host_state);
 }
 
 /* ---- what is there when it starts ---- */
@@ -152,11 +128,8 @@ struct processes {
 static void process_add(void *arg, pid_t pid)
 {
     struct processes *processes = arg;
-    unsigned n = processes->n;
-    pid_t *grown = processes->pid;
+    pid_t *grown = plan_room(processes->pid, processes->n, sizeof *grown);
 
-    if ((n & (n - 1)) == 0)
-        grown = realloc(grown, (n ? 2 * (size_t)n : 1) * sizeof *grown);
     if (!grown)
         return;
     processes->pid = grown;
@@ -170,11 +143,11 @@ static void process_add(void *arg, pid_t pid)
 static void process_inventory(struct change *change, const struct rights *rights, pid_t pid)
 {
     const struct engine *engine = change->engine;
-    const size_t begun = change->inventory.len;
+    const size_t begun = change->log.inventory.len;
 
-    recording_inventory(change->held, pid, change->started_ns, &change->inventory);
+    recording_inventory(change->log.held, pid, change->log.held_ns, &change->log.inventory);
     if (rights && engine->host->may_observe_pid(engine->host_state, rights, pid) < 0)
-        change->inventory.len = begun;
+        change->log.inventory.len = begun;
 }
 
 static void link_inventory(struct change *change, const struct link *link)
@@ -186,7 +159,7 @@ static void link_inventory(struct change *change, const struct link *link)
      * comes to have it is younger than that, and not looked at. */
     if (link->proc && engine->host->process_alive(link->proc->process))
         process_inventory(change, link->rights, link->pid);
-    if (engine->backend->processes && change->want.value[KEY_DESCENDANTS])
+    if (engine->backend->processes && change->desired.settings.value[KEY_DESCENDANTS])
         engine->backend->processes(link->counter, process_add, &processes);
     for (unsigned i = 0; i < processes.n; i++)
         if (processes.pid[i] != link->pid)
@@ -197,32 +170,229 @@ static void link_inventory(struct change *change, const struct link *link)
 /* While it is stopped nobody tells of new mappings: what is there is told at each start. */
 void record_begun(struct change *change)
 {
-    bool system = mode_table[change->effective].system, any = false;
+    const struct difference *diff = &change->diff;
+    bool system = mode_table[change->desired.settings.mode].system, any = false;
 
-    if (!change->held)
-        return;
-    for (unsigned i = 0; i < change->n_fresh && change->start_fresh; i++) {
-        any |= change->fresh[i]->counter != NULL;
-        if (change->fresh[i]->counter && !system)
-            link_inventory(change, change->fresh[i]);
+    for (unsigned i = 0; change->log.held && i < diff->n_fates + diff->n_fresh; i++) {
+        const struct fate *fate = i < diff->n_fates ? &diff->fates[i] : NULL;
+        const struct link *link = fate ? fate->link : diff->fresh[i - diff->n_fates];
+
+        if (!link->counter || !(fate ? fate->started : diff->start_fresh))
+            continue;
+        any = true;
+        if (!system)
+            link_inventory(change, link);
     }
-    for (unsigned i = 0; i < change->n_kept; i++) {
-        any |= change->kept[i].started;
-        if (change->kept[i].started && !system && link_live(change->kept[i].link))
-            link_inventory(change, change->kept[i].link);
-    }
-    bool told = change->cause != CAUSE_COMMAND; /* all there is was told when it began */
-    if (any && system && !told)
-        recording_inventory(change->held, 0, change->started_ns, &change->inventory);
+    if (any && system && change->cause == CAUSE_COMMAND) /* else it was told when it began */
+        recording_inventory(change->log.held, 0, change->log.held_ns, &change->log.inventory);
 }
 
-/* ---- the end of a PMC ---- */
+/* ---- notes ---- */
 
-void record_last_run(struct change *change)
+/* "1234", "tid:5", "cpu0" or "cgroup:/a b", and the reason. */
+static void note_link(struct pmc *pmc, enum record_type type, const struct link *link,
+                      const char *reason, uint64_t time_ns)
 {
-    struct err said = change->err;
+    struct buf text;
+    char room[256];
 
-    change_stop(change);
-    change->err = said; /* nobody asked for this reading */
-    record_ended(change);
+    buf_init(&text, room, sizeof room);
+    if (link->kind == TARGET_CGROUP) {
+        buf_str(&text, "cgroup:");
+        buf_str(&text, link->cgroup); /* as it is: who prints the note escapes it */
+    } else {
+        link_print(link, link->kind == TARGET_THREAD ? link->shown_tid : link->shown_pid, false,
+                   &text);
+    }
+    if (reason) {
+        buf_char(&text, ' ');
+        buf_str(&text, reason);
+    }
+    pmc_note(pmc, (struct note){.type = type,
+                                .time = time_ns,
+                                .pid = (uint32_t)link->shown_pid,
+                                .tid = (uint32_t)link->shown_tid,
+                                .cpu = link->kind == TARGET_CPU ? link->cpu : UINT32_MAX,
+                                .id = LOG_ID(pmc->set_number, 0),
+                                .text = buf_text(&text),
+                                .text_len = text.len});
+    buf_free(&text);
+}
+
+static void note_state(struct pmc *pmc, enum record_type type, uint64_t time_ns)
+{
+    pmc_note(pmc, (struct note){.type = type,
+                                .time = time_ns,
+                                .cpu = UINT32_MAX,
+                                .id = LOG_ID(pmc->set_number, 0)});
+}
+
+/* Not after what its counters tell: times in a log do not go back, so those would come later. */
+static void note_allocated(struct pmc *pmc, uint64_t time_ns)
+{
+    struct buf text;
+    char room[256];
+
+    buf_init(&text, room, sizeof room);
+    for (unsigned i = 0; i < pmc_events(pmc); i++) {
+        buf_str(&text, i ? " " : "");
+        pmc_print_resolved(pmc, i, &text);
+    }
+    pmc_note(pmc, (struct note){.type = RECORD_ALLOCATE,
+                                .time = time_ns,
+                                .cpu = UINT32_MAX,
+                                .id = LOG_ID(pmc->set_number, 0),
+                                .text = buf_text(&text),
+                                .text_len = text.len});
+    buf_free(&text);
+}
+
+/* ---- what the steps do not say ---- */
+
+static void put_rest(struct change *change, bool over)
+{
+    struct pmc *pmc = change->pmc;
+    uint64_t counted[SET_MAX];
+    struct buf records;
+
+    if (!pmc->recording || !pmc->counted_before ||
+        !(pmc->recorded & (RECORDED_SWITCHES | RECORDED_EXITS)))
+        return;
+    for (unsigned i = 0; i < pmc_events(pmc); i++)
+        counted[i] = change->diff.total->value[i] - pmc->counted_before[i];
+    buf_init(&records, NULL, 0);
+    exits_rest(recording_exits(pmc->recording), change->log.held_ns, counted, over, &records);
+    pmc_put(pmc, &records);
+    buf_free(&records);
+}
+
+/* The total at this moment, as far as it is not what live counters have read since they were
+ * opened. */
+static void count_before(struct pmc *pmc)
+{
+    unsigned n = pmc_events(pmc);
+
+    memcpy(pmc->counted_before, pmc->base->value, n * sizeof *pmc->counted_before);
+    for (unsigned l = 0; l < pmc->links->n; l++) {
+        const struct link *link = pmc->links->link[l];
+
+        for (unsigned i = 0; i < n; i++)
+            pmc->counted_before[i] +=
+                link_live(link) ? -link->base->value[i] : link->base->value[i];
+    }
+}
+
+/* The count begins anew, with what was just read. */
+static void begin_anew(struct pmc *pmc)
+{
+    for (unsigned i = 0; i < pmc_events(pmc); i++)
+        pmc->counted_before[i] = i < pmc->settings.n_counts ? pmc->settings.counts[i] : 0;
+    if (pmc->recorded & (RECORDED_SWITCHES | RECORDED_EXITS))
+        exits_reset(recording_exits(pmc->recording));
+}
+
+void record_swap(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    struct recordal *log = &change->log;
+    const enum verb verb = change->desired.verb;
+
+    if (log->made) {
+        log->old = pmc_record(pmc, log->made);
+        log->made = NULL;
+        free(pmc->counted_before);
+        pmc->counted_before = log->counted_before;
+        log->counted_before = NULL;
+        pmc->recorded = log->recorded;
+        pmc->recorded_kernel = change->asker.may_kernel;
+        pmc->recorded_outside = log->outside;
+        count_before(pmc);
+    } else if (log->drops) {
+        log->old = pmc_record(pmc, NULL);
+        pmc->recorded = 0;
+    } else if (pmc->recording &&
+               (change->desired.put || verb == VERB_RESET || verb == VERB_RESTART)) {
+        begin_anew(pmc);
+    }
+    if (change->cause == CAUSE_COMMAND) {
+        pmc->set_number = log->set_number;
+        pmc->sampling = log->sampling;
+    }
+    if (pmc->log)
+        log_set_max(pmc->log, log_size(change->engine, &pmc->settings));
+}
+
+/* ---- in order ---- */
+
+/* Why it left; NULL: it did not, or nobody asks. */
+static const char *reason_of(const struct change *change, const struct fate *fate)
+{
+    const struct link *link = fate->link;
+
+    if (fate->kind == FATE_KEPT)
+        return NULL;
+    if (change->cause == CAUSE_DROPPED)
+        return link->below ? NULL : "exec-privileged";
+    if (change->cause == CAUSE_CPUS)
+        return link->kind == TARGET_CPU && !link->offline ? "cpu-offline" : NULL;
+    if (fate->kind == FATE_RENEWED && fate->next->counter)
+        return NULL;
+    if (change->cause == CAUSE_DEATHS)
+        return fate->unobserved ? "exec-privileged" : "exited";
+    return link->ended || link->offline ? NULL : "command";
+}
+
+void record_end(struct change *change, bool stops, enum pmc_state after)
+{
+    struct pmc *pmc = change->pmc;
+    const bool over = after == PMC_EXITED;
+
+    if (stops || over) /* what was stopped owes the exits of those that end now */
+        put_rest(change, over);
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        const char *reason = reason_of(change, &change->diff.fates[i]);
+
+        if (reason)
+            note_link(pmc, RECORD_DETACH, change->diff.fates[i].link, reason, change->log.held_ns);
+    }
+    if (stops)
+        note_state(pmc, RECORD_STOP, change->log.held_ns);
+    if (pmc->settings.value[KEY_LOG] && !change->desired.settings.value[KEY_LOG] && pmc->log)
+        note_state(pmc, RECORD_CLOSE, change->log.held_ns);
+}
+
+void record_begin(struct change *change, bool starts)
+{
+    struct pmc *pmc = change->pmc;
+
+    if (change->desired.new_set)
+        note_allocated(pmc, change->log.held_ns);
+    for (unsigned i = 0; i < change->diff.n_fresh; i++) {
+        const struct link *link = change->diff.fresh[i];
+        bool again = change->cause == CAUSE_DROPPED && !link->below;
+        bool returned = change->cause == CAUSE_CPUS && link->kind == TARGET_CPU;
+
+        if (link->counter && (!link->renews || again || returned))
+            note_link(pmc, RECORD_ATTACH, link, NULL, change->log.held_ns);
+    }
+    if (starts)
+        note_state(pmc, RECORD_START, change->log.held_ns);
+    pmc_put(pmc, &change->log.inventory);
+}
+
+void record_last_end(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    bool runs = !state_table[pmc->state].open;
+
+    if (change->engine->forgetting || !pmc->links)
+        return;
+    put_rest(change, true);
+    for (unsigned i = 0; pmc->log && i < pmc->links->n; i++)
+        if (!pmc->links->link[i]->ended)
+            note_link(pmc, RECORD_DETACH, pmc->links->link[i], "released", 0);
+    if (runs)
+        note_state(pmc, RECORD_STOP, 0);
+    if (pmc->log)
+        note_state(pmc, RECORD_CLOSE, 0);
 }

@@ -1,31 +1,29 @@
 /*
- * The rows of a change: the claim that its set will need, taken in place of the old one, and moved
- * at attach so that no two PMCs on one row cover one process.
+ * The rows of a change: the claim that its set will need takes the place of the old one, and is
+ * moved at attach so that no two PMCs on one row cover one process.
  */
 #include "core/plan.h"
 
-#include <errno.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- the claim ---- */
 
 /* The CPUs of all links afterwards. `all` and cgroups keep slots for the CPUs that are to come. */
 static bool claim_cpus(const struct change *change, struct claim *claim)
 {
-    const struct class_info *class = &change->engine->classes[claim->class_index];
+    const struct difference *diff = &change->diff;
+    const struct cpus *class = &change->engine->classes[claim->class_index].cpus;
     bool ok = true, whole_machine = false;
 
-    for (unsigned i = 0; i < change->n_fresh; i++) {
-        if (change->fresh[i]->kind == TARGET_CPU)
-            ok &= cpus_add(&claim->cpus, change->fresh[i]->cpu);
-        whole_machine |= change->fresh[i]->kind == TARGET_CGROUP;
-    }
-    for (unsigned i = 0; i < change->n_replaced; i++)
-        if (change->replaced[i].ended && change->replaced[i].ended->offline)
-            ok &= cpus_add(&claim->cpus, change->replaced[i].ended->cpu);
-    for (unsigned i = 0; i < change->pmc->links->n; i++) {
-        const struct link *link = change->pmc->links->link[i];
+    for (unsigned i = 0; i < diff->n_fates + diff->n_fresh; i++) {
+        const struct fate *fate = i < diff->n_fates ? &diff->fates[i] : NULL;
+        const struct link *link = !fate                     ? diff->fresh[i - diff->n_fates]
+                                  : fate->kind == FATE_ENDS ? fate->next
+                                                            : fate->link;
 
-        if (link->ended || plan_leaves(change, link))
+        if (link->ended || (fate && (fate->kind == FATE_LEAVES || fate->kind == FATE_RENEWED)))
             continue;
         if (link->kind == TARGET_CPU)
             ok &= cpus_add(&claim->cpus, link->cpu);
@@ -33,91 +31,101 @@ static bool claim_cpus(const struct change *change, struct claim *claim)
     }
     if (whole_machine)
         ok &= cpus_copy(&claim->cpus, &change->engine->possible);
-    else if (claim->system && change->wants_all)
-        ok &= cpus_add_all(&claim->cpus,
-                           cpus_count(&class->cpus) ? &class->cpus : &change->engine->possible);
+    else if (claim->system && change->desired.wants_all)
+        ok &= cpus_add_all(&claim->cpus, cpus_count(class) ? class : &change->engine->possible);
     return ok;
 }
 
-static int refuse_row(struct change *change)
+static void claim_free(struct claim *claim)
 {
-    const struct event *event = &change->set->event[0];
+    if (claim)
+        cpus_free(&claim->cpus);
+    free(claim);
+}
 
+static int check_row(struct change *change)
+{
+    const struct desired *desired = &change->desired;
+    const struct event *event = &desired->set->event[0];
+
+    if (desired->settings.value[KEY_ROW] == UINT64_MAX ||
+        (!desired->new_set && change->pmc->set && !(desired->given & GIVEN(KEY_ROW))))
+        return 0;
     return err_set(&change->err, E19,
                    "row=%llu: \"%s\" is of class \"%s\", which has no rows: write row=any",
-                   (unsigned long long)change->want.value[KEY_ROW], event->written,
+                   (unsigned long long)desired->settings.value[KEY_ROW], event->written,
                    change->engine->classes[event->class_index].name);
 }
 
-/* The claim that the set will need, unreserved; NULL: it needs no rows (yet). */
-static int make_claim(struct change *change, struct claim **out)
+static void claim_members(const struct change *change, struct claim *claim)
 {
-    bool system = mode_table[change->effective].system;
-    struct claim *claim;
-    unsigned n = 0;
+    const uint64_t row = change->desired.settings.value[KEY_ROW];
 
-    *out = NULL;
-    for (unsigned i = 0; change->set && i < change->set->n; i++)
-        n += change->set->event[i].rows != 0;
-    if (n == 0 && change->set && change->want.value[KEY_ROW] != UINT64_MAX &&
-        (change->new_set || !change->pmc->set || (change->given & GIVEN(KEY_ROW))))
-        return refuse_row(change);
-    if (n == 0 || change->want.value[KEY_MULTIPLEX])
-        return 0;
-    claim = calloc(1, sizeof *claim);
-    if (!claim)
-        return plan_no_memory(change);
-    claim->pmc = change->pmc->id;
-    claim->instance = change->pmc->instance->id;
-    claim->uid = change->pmc->uid;
-    claim->system = system;
-    cpus_init(&claim->cpus);
-    for (unsigned i = 0; i < change->set->n; i++) {
-        const struct event *event = &change->set->event[i];
+    for (unsigned i = 0; i < change->desired.set->n; i++) {
+        const struct event *event = &change->desired.set->event[i];
 
         if (!event->rows)
             continue;
-        uint64_t row = change->want.value[KEY_ROW];
         claim->class_index = event->class_index;
-        claim->member[claim->n++] = (struct claim_member){
-            .fits = event->rows,
-            .needed = event->rows_needed,
-            .asked = row == UINT64_MAX ? ROW_ANY : (int)row,
-        };
+        claim->member[claim->n++] =
+            (struct claim_member){.fits = event->rows,
+                                  .needed = event->rows_needed,
+                                  .asked = row == UINT64_MAX ? ROW_ANY : (int)row};
     }
-    if (!claim_cpus(change, claim)) {
-        cpus_free(&claim->cpus);
-        free(claim);
-        return plan_no_memory(change);
-    }
-    if (system && cpus_count(&claim->cpus) == 0) {
-        cpus_free(&claim->cpus);
-        free(claim);
-        return 0;
-    }
-    *out = claim;
-    return 0;
 }
 
-/* Do a and b cover, or are they about to cover, one process? Of fresh links no counter is looked
- * at. */
-static bool covers_link(struct engine *engine, const struct pmc *pmc, const struct link *link,
-                        bool fresh, const struct link *other)
+/* The claim that the set will need, unreserved; NULL: it needs no rows (yet). */
+static int claim_make(struct change *change, struct claim **out)
+{
+    const struct set *set = change->desired.set;
+    const struct pmc *pmc = change->pmc;
+    unsigned n = 0;
+
+    *out = NULL;
+    for (unsigned i = 0; set && i < set->n; i++)
+        n += set->event[i].rows != 0;
+    if (set && n == 0)
+        return check_row(change);
+    if (n == 0 || change->desired.settings.value[KEY_MULTIPLEX])
+        return 0;
+    struct claim *claim = calloc(1, sizeof *claim);
+    if (!claim)
+        return change_no_memory(change);
+    claim->pmc = pmc->id;
+    claim->instance = pmc->instance->id;
+    claim->uid = pmc->uid;
+    claim->system = mode_table[change->desired.settings.mode].system;
+    cpus_init(&claim->cpus);
+    claim_members(change, claim);
+    bool ok = claim_cpus(change, claim);
+    if (ok && (!claim->system || cpus_count(&claim->cpus))) {
+        *out = claim;
+        return 0;
+    }
+    claim_free(claim);
+    return ok ? 0 : change_no_memory(change);
+}
+
+/* ---- who covers what ---- */
+
+/* Do the two cover, or are they about to cover, one process? */
+static bool covers_link(struct engine *engine, const struct link *link, bool descendants,
+                        const struct link *other)
 {
     if (link->ended || other->ended || link->kind > TARGET_THREAD || other->kind > TARGET_THREAD)
         return false;
     if (link->pid == other->pid)
         return link->kind == TARGET_PROCESS || other->kind == TARGET_PROCESS ||
                link->tid == other->tid;
-    return pmc->settings.value[KEY_DESCENDANTS] && !fresh && link->counter &&
-           engine->backend->covers(link->counter, other->pid);
+    return descendants && link->counter && engine->backend->covers(link->counter, other->pid);
 }
 
-/* The links of a PMC: those it has, and those of the change under way. */
+/* The links of a PMC; of the one that changes, those that it will have. */
 struct view {
     const struct pmc *pmc;
-    struct link *const *link[2];
-    unsigned n[2];
+    const struct difference *diff; /* NULL: another one */
+    bool descendants;
+    unsigned n;
 };
 
 /* A PMC that was released, but holds its rows until its counters are closed; NULL: already at that.
@@ -133,43 +141,59 @@ static const struct pmc *pmc_leaving(struct engine *engine, uint64_t pmc_id)
     return NULL;
 }
 
-static struct view view_of(struct engine *engine, uint64_t id)
+static struct view view_of(const struct change *change, uint64_t id)
 {
-    const struct pmc *pmc = ids_find(&engine->pmcs, id);
+    const struct pmc *pmc = ids_find(&change->engine->pmcs, id);
 
+    if (pmc == change->pmc)
+        return (struct view){
+            .pmc = pmc,
+            .diff = &change->diff,
+            .descendants = change->desired.settings.value[KEY_DESCENDANTS],
+            .n = change->diff.n_fates + change->diff.n_fresh,
+        };
     if (!pmc)
-        pmc = pmc_leaving(engine, id);
-    struct view view = {.pmc = pmc};
+        pmc = pmc_leaving(change->engine, id);
+    if (!pmc)
+        return (struct view){.pmc = NULL};
+    return (struct view){
+        .pmc = pmc, .descendants = pmc->settings.value[KEY_DESCENDANTS], .n = pmc->links->n};
+}
 
-    if (!pmc)
-        return view;
-    view.link[0] = pmc->links->link;
-    view.n[0] = pmc->links->n;
-    if (pmc->busy) {
-        view.link[1] = pmc->busy->fresh;
-        view.n[1] = pmc->busy->n_fresh;
-    }
-    return view;
+/* NULL: one that leaves. */
+static const struct link *view_link(const struct view *view, unsigned i)
+{
+    const struct difference *diff = view->diff;
+
+    if (!diff)
+        return view->pmc->links->link[i];
+    if (i >= diff->n_fates)
+        return diff->fresh[i - diff->n_fates];
+    return diff->fates[i].kind == FATE_KEPT ? diff->fates[i].link : NULL;
 }
 
 static bool conflict(void *ctx, uint64_t a, uint64_t b)
 {
-    struct engine *engine = ctx;
-    struct view va = view_of(engine, a), vb = view_of(engine, b);
+    const struct change *change = ctx;
+    struct view va = view_of(change, a), vb = view_of(change, b);
 
     if (!va.pmc || !vb.pmc)
         return true; /* its counters are being closed: on what, nobody knows any more */
-    for (unsigned x = 0; x < 4; x++) {
-        unsigned s = x / 2, t = x % 2;
+    for (unsigned i = 0; i < va.n; i++) {
+        const struct link *one = view_link(&va, i);
 
-        for (unsigned i = 0; i < va.n[s]; i++)
-            for (unsigned j = 0; j < vb.n[t]; j++)
-                if (covers_link(engine, va.pmc, va.link[s][i], s == 1, vb.link[t][j]) ||
-                    covers_link(engine, vb.pmc, vb.link[t][j], t == 1, va.link[s][i]))
-                    return true;
+        for (unsigned j = 0; one && j < vb.n; j++) {
+            const struct link *other = view_link(&vb, j);
+
+            if (other && (covers_link(change->engine, one, va.descendants, other) ||
+                          covers_link(change->engine, other, vb.descendants, one)))
+                return true;
+        }
     }
     return false;
 }
+
+/* ---- one takes the place of the other ---- */
 
 static bool claim_alike(const struct claim *a, const struct claim *b)
 {
@@ -184,89 +208,47 @@ static bool claim_alike(const struct claim *a, const struct claim *b)
     return true;
 }
 
-static void claim_free(struct claim *claim)
+static int claim_arrange(struct change *change, struct claim *claim, bool look)
 {
-    if (claim)
-        cpus_free(&claim->cpus);
-    free(claim);
+    if (!claim || claim->system || !change->diff.n_fresh)
+        return 0;
+    return (look ? rows_arrange_try : rows_arrange)(change->engine->rows, claim, conflict, change,
+                                                    &change->err);
 }
 
-/* The PMC's claim as it was; true if its rows are held again (or were never let go). */
-static bool rows_hold(struct change *change)
+int change_rows(struct change *change, bool look)
 {
-    struct claim *claim = change->pmc->claim;
-
-    if (claim->pmc)
-        return true;
-    memcpy(claim->member, change->before->member, sizeof claim->member);
-    claim->n = change->before->n;
-    claim->pmc = change->before->pmc;
-    if (rows_retake(change->engine->rows, claim))
-        return true;
-    claim->pmc = 0;
-    return false;
-}
-
-void change_rows_back(struct change *change)
-{
-    struct pmc *pmc = change->pmc;
-
-    if (!change->before)
-        return;
-    if (!rows_hold(change)) {
-        claim_free(pmc->claim); /* taken meanwhile: it counts on without a row */
-        pmc->claim = NULL;
-    }
-    free(change->before);
-    change->before = NULL;
-}
-
-/*
- * Rows of the old claim are free for the new one. Afterwards they are held too, as far as both can
- * be, so that nobody takes them while the change may still fail; else change_rows_back() takes them
- * again.
- */
-static bool rows_aside(struct change *change)
-{
-    struct claim *claim = change->pmc->claim;
-
-    if (!claim)
-        return true;
-    change->before = malloc(sizeof *claim);
-    if (!change->before)
-        return false;
-    *change->before = *claim;
-    rows_release(change->engine->rows, claim);
-    return true;
-}
-
-int plan_rows(struct change *change)
-{
-    struct engine *engine = change->engine;
-    struct pmc *pmc = change->pmc;
-    struct claim *claim;
-    int rc = make_claim(change, &claim);
+    struct rows *rows = change->engine->rows;
+    struct claim *old = change->pmc->claim, *claim, before = {.pmc = 0};
+    int rc = claim_make(change, &claim);
 
     if (rc)
         return rc;
-    if (claim_alike(claim, pmc->claim) && !change->new_set) {
+    if (claim_alike(claim, old) && !change->desired.new_set) {
         claim_free(claim);
-        claim = pmc->claim;
-    } else {
-        rc = rows_aside(change) ? 0 : plan_no_memory(change);
-        if (rc == 0 && claim)
-            rc = rows_reserve(engine->rows, claim, change->set->event[0].written, &change->err);
-        if (rc) {
-            change_rows_back(change);
-            claim_free(claim);
-            return rc;
-        }
-        change->claim = claim;
-        change->new_claim = true;
+        return claim_arrange(change, old, look);
     }
-    if (claim && !claim->system && change->n_fresh)
-        rc = rows_arrange(engine->rows, claim, conflict, engine, &change->err);
-    if (rc == 0 && change->new_claim && change->before)
-        rows_hold(change);
+    if (old) {
+        before = *old;
+        rows_release(rows, old);
+    }
+    if (claim)
+        rc = rows_reserve(rows, claim, change->desired.set->event[0].written, &change->err);
+    if (rc == 0)
+        rc = claim_arrange(change, claim, look);
+    if (rc == 0 && !look) {
+        claim_free(old);
+        change->pmc->claim = claim;
+        return 0;
+    }
+    if (claim)
+        rows_release(rows, claim);
+    claim_free(claim);
+    if (old) { /* nothing else happened meanwhile: they are to be had */
+        *old = before;
+        bool retaken = rows_retake(rows, old);
+        assert(retaken);
+        (void)retaken;
+    }
     return rc;
 }

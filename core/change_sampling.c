@@ -8,20 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FREQ_STANDARD  997   /* no divisor of the rates at which machines do things */
+#define FREQ_STANDARD  997 /* no divisor of the rates at which machines do things */
 #define CLOCK_LEAST_NS 100000
 #define CLOCK_MOST_HZ  (1000000000 / CLOCK_LEAST_NS)
-#define SETS_FREE      16    /* numbers of sets that no quota refuses */
-#define SET_LOOK_BACK  8     /* … among which one is looked for that fits */
+#define SETS_FREE      16 /* numbers of sets that no quota refuses */
+#define SET_LOOK_BACK  8  /* … among which one is looked for that fits */
 
 /* ---- what can be refused ---- */
 
 static int check_logsize(struct change *change)
 {
-    uint64_t asked = change->want.value[KEY_LOGSIZE], max = log_size_max(change->engine);
+    uint64_t asked = change->desired.settings.value[KEY_LOGSIZE],
+             max = log_size_max(change->engine);
 
-    if (!(change->given & GIVEN(KEY_LOGSIZE)) || asked == UINT64_MAX || asked <= max ||
-        settings_same(&change->want, &change->pmc->settings, KEY_LOGSIZE))
+    if (!(change->desired.given & GIVEN(KEY_LOGSIZE)) || asked == UINT64_MAX || asked <= max ||
+        settings_same(&change->desired.settings, &change->pmc->settings, KEY_LOGSIZE))
         return 0;
     return err_set(&change->err, P02,
                    "logsize=%llu: a log has at most %llu bytes here (the tunables nbuffers × "
@@ -32,10 +33,10 @@ static int check_logsize(struct change *change)
 /* A sampling PMC has a period instead of an initial count: an earlier one is over. */
 static int check_no_count(struct change *change)
 {
-    struct settings *want = &change->want;
-    bool counts = (change->given & GIVEN(KEY_COUNT)) && !settings_standard(want, KEY_COUNT);
+    struct settings *want = &change->desired.settings;
+    bool counts = (change->desired.given & GIVEN(KEY_COUNT)) && !settings_standard(want, KEY_COUNT);
 
-    if (counts || (change->put && strcmp(change->file, "count") == 0))
+    if (counts || (change->desired.put && strcmp(change->file, "count") == 0))
         return err_set(&change->err, P31,
                        "%s samples: its count cannot be set; period= says how many "
                        "events lie between two samples",
@@ -47,7 +48,7 @@ static int check_no_count(struct change *change)
 int check_sampling(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
-    unsigned recorded = recorded_for(change->effective, &change->want);
+    unsigned recorded = recorded_for(change->desired.settings.mode, &change->desired.settings);
     int rc = check_logsize(change);
 
     if (rc || !recorded)
@@ -55,24 +56,26 @@ int check_sampling(struct change *change)
     if (!backend->recorder_new)
         return err_set(&change->err, P09, "the backend %s cannot record anything: %s is refused",
                        backend->name,
-                       recorded & RECORDED_SAMPLES       ? mode_table[change->effective].name
-                       : change->want.value[KEY_LOG_CSW] ? "log-csw=on"
-                                                         : "log-exit=on");
+                       recorded & RECORDED_SAMPLES ? mode_table[change->desired.settings.mode].name
+                       : change->desired.settings.value[KEY_LOG_CSW] ? "log-csw=on"
+                                                                     : "log-exit=on");
     if (!(recorded & RECORDED_SAMPLES))
         return 0;
-    for (unsigned i = 0; change->set && i < change->set->n; i++)
-        if (!change->set->event[i].sampling)
+    for (unsigned i = 0; change->desired.set && i < change->desired.set->n; i++)
+        if (!change->desired.set->event[i].sampling)
             return err_set(&change->err, E36,
                            "\"%s\" cannot be sampled: it raises no interrupt when it has counted "
                            "enough (its file in events/ says \"sampling no\"); count it instead, "
                            "or sample cpu-clock",
-                           change->set->event[i].written);
-    if (!change->want.value[KEY_USER] &&
-        (settings_skip_kernel(&change->want) || !change->may_kernel))
-        return err_set(
-            &change->err, P07, "user=off and kernel=off%s: %s would have no samples of a clock",
-            change->may_kernel ? "" : ", as without CAP_PERFMON or the tunable unprivileged_kernel",
-            change->pmc->name);
+                           change->desired.set->event[i].written);
+    if (!change->desired.settings.value[KEY_USER] &&
+        (settings_skip_kernel(&change->desired.settings) || !change->asker.may_kernel))
+        return err_set(&change->err, P07,
+                       "user=off and kernel=off%s: %s would have no samples of a clock",
+                       change->asker.may_kernel
+                           ? ""
+                           : ", as without CAP_PERFMON or the tunable unprivileged_kernel",
+                       change->pmc->name);
     return check_no_count(change);
 }
 
@@ -90,31 +93,32 @@ static bool is_clock(const struct event *event)
 
 static bool has_clock(const struct change *change)
 {
-    for (unsigned i = 0; i < change->set->n; i++)
-        if (is_clock(&change->set->event[i]))
+    for (unsigned i = 0; i < change->desired.set->n; i++)
+        if (is_clock(&change->desired.set->event[i]))
             return true;
     return false;
 }
 
 static bool comes_fast(const struct change *change)
 {
-    for (unsigned i = 0; i < change->set->n; i++) {
-        if (change->engine->classes[change->set->event[i].class_index].hardware)
+    for (unsigned i = 0; i < change->desired.set->n; i++) {
+        if (change->engine->classes[change->desired.set->event[i].class_index].hardware)
             return true;
     }
     return has_clock(change);
 }
 
 /*
- * A clock's samples come whatever the thread does, each by an interrupt: at 100 kHz they leave a CPU
- * no time for anything else.
+ * A clock's samples come whatever the thread does, each by an interrupt: at 100 kHz they leave a
+ * CPU no time for anything else.
  */
 static void find_rate(const struct change *change, struct sampling *sampling)
 {
-    uint64_t period = change->want.value[KEY_PERIOD], freq = change->want.value[KEY_FREQ];
+    uint64_t period = change->desired.settings.value[KEY_PERIOD],
+             freq = change->desired.settings.value[KEY_FREQ];
     uint64_t least = tunable_u64(&change->engine->tunables, TUNABLE_MINCOUNT);
-    uint64_t most = change->limits.max_freq;
-    bool fast = comes_fast(change), slowed = has_clock(change) && !change->superuser;
+    uint64_t most = change->log.limits.max_freq;
+    bool fast = comes_fast(change), slowed = has_clock(change) && !change->asker.superuser;
 
     if (period != UINT64_MAX) {
         sampling->slowed = slowed && least <= CLOCK_LEAST_NS && period < CLOCK_LEAST_NS;
@@ -135,10 +139,10 @@ static void find_rate(const struct change *change, struct sampling *sampling)
 static void find_depth(const struct change *change, struct sampling *sampling)
 {
     uint64_t most = tunable_u64(&change->engine->tunables, TUNABLE_CALLCHAINDEPTH);
-    uint64_t asked = change->want.value[KEY_DEPTH];
+    uint64_t asked = change->desired.settings.value[KEY_DEPTH];
 
-    if (most > change->limits.max_frames)
-        most = change->limits.max_frames;
+    if (most > change->log.limits.max_frames)
+        most = change->log.limits.max_frames;
     sampling->depth = (unsigned)(asked < most ? asked : most); /* "default" is the largest */
     sampling->depth_asked = asked != UINT64_MAX && asked > most ? (unsigned)asked : 0;
 }
@@ -146,22 +150,22 @@ static void find_depth(const struct change *change, struct sampling *sampling)
 /* With counters that stay as they were opened, those decide. */
 static void find_sampling(struct change *change)
 {
-    uint64_t chain = change->want.value[KEY_CALLCHAIN];
-    bool opens = change->new_set || change->reopen || !pmc_live_links(change->pmc);
+    uint64_t chain = change->desired.settings.value[KEY_CALLCHAIN];
+    bool opens = change->desired.new_set || change->diff.reopen || !pmc_live_links(change->pmc);
 
-    change->sampling = change->pmc->sampling;
+    change->log.sampling = change->pmc->sampling;
     if (change->cause != CAUSE_COMMAND || !opens)
         return;
-    change->sampling = (struct sampling){.period = 0};
-    if (!change->set || !(change->recorded & RECORDED_SAMPLES))
+    change->log.sampling = (struct sampling){.period = 0};
+    if (!change->desired.set || !(change->log.recorded & RECORDED_SAMPLES))
         return;
-    find_rate(change, &change->sampling);
+    find_rate(change, &change->log.sampling);
     if (chain == CALLCHAIN_OFF)
         return;
-    change->sampling.chain_user = chain == CALLCHAIN_ON || chain == CALLCHAIN_USER;
-    change->sampling.chain_kernel =
-        (chain == CALLCHAIN_ON || chain == CALLCHAIN_KERNEL) && change->may_kernel;
-    find_depth(change, &change->sampling);
+    change->log.sampling.chain_user = chain == CALLCHAIN_ON || chain == CALLCHAIN_USER;
+    change->log.sampling.chain_kernel =
+        (chain == CALLCHAIN_ON || chain == CALLCHAIN_KERNEL) && change->asker.may_kernel;
+    find_depth(change, &change->log.sampling);
 }
 
 /* ---- a number for the set ---- */
@@ -212,29 +216,29 @@ static int number_new(struct change *change, const struct log_event *events, uns
     for (unsigned i = 0; i < n; i++)
         bytes += (int64_t)(sizeof events[i] + strlen(events[i].name) + strlen(events[i].resolved));
     if (!pmc_keeps_account(pmc))
-        return plan_no_memory(change);
+        return change_no_memory(change);
     if (log_sets_last(pmc->sets) < SETS_FREE)
         account_add(pmc->account, bytes);
     else if (!account_charge(pmc->account, bytes))
         return say_quota(change);
     pmc->sets_bytes += (uint64_t)bytes;
-    change->set_number = log_sets_add(pmc->sets, events, n);
-    return change->set_number ? 0 : plan_no_memory(change);
+    change->log.set_number = log_sets_add(pmc->sets, events, n);
+    return change->log.set_number ? 0 : change_no_memory(change);
 }
 
 static void event_fill(const struct change *change, unsigned i, struct log_event *out)
 {
-    const struct event *event = &change->set->event[i];
+    const struct event *event = &change->desired.set->event[i];
     struct buf resolved;
 
     buf_init(&resolved, NULL, 0);
-    plan_event_print(&change->plan[i], &resolved);
+    plan_event_print(&change->desired.events[i], &resolved);
     *out = (struct log_event){
         .name = event->written,
         .resolved = resolved.failed ? NULL : strdup(buf_text(&resolved)),
-        .period = change->sampling.period,
-        .freq = change->sampling.freq,
-        .chains = change->sampling.chain_user || change->sampling.chain_kernel,
+        .period = change->log.sampling.period,
+        .freq = change->log.sampling.freq,
+        .chains = change->log.sampling.chain_user || change->log.sampling.chain_kernel,
         .type = (uint32_t)event->code[0],
         .config = event->code[1],
     };
@@ -248,19 +252,20 @@ static int find_number(struct change *change)
     unsigned n = 0, filled = 0;
     int rc = 0;
 
-    change->set_number = pmc->set_number;
-    if (!change->set || (change->set_number && !change->new_set && !change->reopen &&
-                         memcmp(&change->sampling, &pmc->sampling, sizeof pmc->sampling) == 0))
+    change->log.set_number = pmc->set_number;
+    if (!change->desired.set ||
+        (change->log.set_number && !change->desired.new_set && !change->diff.reopen &&
+         memcmp(&change->log.sampling, &pmc->sampling, sizeof pmc->sampling) == 0))
         return 0;
     if (!pmc->sets)
         pmc->sets = log_sets_new();
-    for (n = 0; n < change->set->n; n++) {
+    for (n = 0; n < change->desired.set->n; n++) {
         event_fill(change, n, &events[n]);
         filled += events[n].resolved != NULL;
     }
     if (!pmc->sets || filled < n)
-        rc = plan_no_memory(change);
-    else if (!(change->set_number = number_again(pmc->sets, events, n)))
+        rc = change_no_memory(change);
+    else if (!(change->log.set_number = number_again(pmc->sets, events, n)))
         rc = number_new(change, events, n);
     for (unsigned i = 0; i < n; i++)
         free(events[i].resolved);
@@ -273,13 +278,14 @@ static int find_number(struct change *change)
 static bool recording_fits(const struct change *change)
 {
     const struct pmc *pmc = change->pmc;
-    bool alone = change->reopen || !pmc_live_links(pmc); /* nothing else uses it */
+    bool alone = change->diff.reopen || !pmc_live_links(pmc); /* nothing else uses it */
 
-    if (!pmc->recording || change->new_set || pmc->recorded != change->recorded)
+    if (!pmc->recording || change->desired.new_set || pmc->recorded != change->log.recorded)
         return false;
     if (!alone || change->cause != CAUSE_COMMAND)
         return true;
-    return pmc->recorded_kernel == change->may_kernel && !pmc->recorded_outside && !change->view;
+    return pmc->recorded_kernel == change->asker.may_kernel && !pmc->recorded_outside &&
+           !change->log.view;
 }
 
 /* Who may not see the kernel adds no target to a recording that shows it. */
@@ -287,8 +293,9 @@ static int check_kernel_seen(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
 
-    if (change->cause != CAUSE_COMMAND || change->new_recording || !change->n_fresh ||
-        !(change->recorded & RECORDED_SAMPLES) || !pmc->recorded_kernel || change->may_kernel)
+    if (change->cause != CAUSE_COMMAND || change->log.anew || !change->diff.n_fresh ||
+        !(change->log.recorded & RECORDED_SAMPLES) || !pmc->recorded_kernel ||
+        change->asker.may_kernel)
         return 0;
     return err_set(&change->err, P18,
                    "%s records kernel addresses for who attached its present targets, which needs "
@@ -300,29 +307,29 @@ static int check_log_kept(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
 
-    if (!change->recorded || change->want.value[KEY_LOG] ||
-        !(change->start || change->start_fresh) || change->cause != CAUSE_COMMAND)
+    if (!change->log.recorded || change->desired.settings.value[KEY_LOG] ||
+        !(change->diff.start || change->diff.start_fresh) || change->cause != CAUSE_COMMAND)
         return 0;
-    if (change->recorded & RECORDED_SAMPLES)
+    if (change->log.recorded & RECORDED_SAMPLES)
         return err_set(&change->err, E09,
                        "%s samples, which needs a log, and has log=off: write log=on to config, "
                        "or attach with autostart=off",
                        pmc->name);
     return err_set(&change->err, E08,
                    "%s has %s=on, which needs a log, and log=off: write log=on to config",
-                   pmc->name, change->want.value[KEY_LOG_CSW] ? "log-csw" : "log-exit");
+                   pmc->name, change->desired.settings.value[KEY_LOG_CSW] ? "log-csw" : "log-exit");
 }
 
 int plan_log(struct change *change)
 {
     int rc;
 
-    change->recorded = recorded_for(change->effective, &change->want);
+    change->log.recorded = recorded_for(change->desired.settings.mode, &change->desired.settings);
     find_sampling(change);
     bool fits = recording_fits(change);
-    change->new_recording = change->recorded && change->n_fresh && !fits;
-    change->drops_recording =
-        change->pmc->recording && (change->new_recording || change->new_set || !change->recorded);
+    change->log.anew = change->log.recorded && change->diff.n_fresh && !fits;
+    change->log.drops = change->pmc->recording &&
+                        (change->log.anew || change->desired.new_set || !change->log.recorded);
     rc = check_log_kept(change);
     if (rc == 0)
         rc = check_kernel_seen(change);
@@ -330,9 +337,10 @@ int plan_log(struct change *change)
         rc = find_number(change);
     if (rc)
         return rc;
-    if (change->recorded && (change->n_fresh || change->start) && !pmc_keeps_log(change->pmc))
-        return plan_no_memory(change);
-    if (change->new_recording && !(change->counted_before = calloc(SET_MAX, sizeof(uint64_t))))
-        return plan_no_memory(change);
+    if (change->log.recorded && (change->diff.n_fresh || change->diff.start) &&
+        !pmc_keeps_log(change->pmc))
+        return change_no_memory(change);
+    if (change->log.anew && !(change->log.counted_before = calloc(SET_MAX, sizeof(uint64_t))))
+        return change_no_memory(change);
     return 0;
 }

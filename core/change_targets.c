@@ -37,22 +37,22 @@ static bool link_matches(const struct engine *engine, const struct link *link,
            engine->backend->covers(link->counter, wanted->pid);
 }
 
-static struct link *find_link(struct change *change, const struct wanted *wanted, bool overlaps)
+static struct fate *find_fate(struct change *change, const struct wanted *wanted, bool overlaps)
 {
-    for (unsigned i = 0; i < change->pmc->links->n; i++) {
-        struct link *link = change->pmc->links->link[i];
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        struct fate *fate = &change->diff.fates[i];
 
-        if (!plan_leaves(change, link) && link_matches(change->engine, link, wanted, overlaps))
-            return link;
+        if (fate->kind == FATE_KEPT && link_matches(change->engine, fate->link, wanted, overlaps))
+            return fate;
     }
     return NULL;
 }
 
 static const struct link *in_fresh(const struct change *change, const struct wanted *wanted)
 {
-    for (unsigned i = 0; i < change->n_fresh; i++)
-        if (link_matches(change->engine, change->fresh[i], wanted, true))
-            return change->fresh[i];
+    for (unsigned i = 0; i < change->diff.n_fresh; i++)
+        if (link_matches(change->engine, change->diff.fresh[i], wanted, true))
+            return change->diff.fresh[i];
     return NULL;
 }
 
@@ -71,84 +71,81 @@ static int refuse_attached(struct change *change, const struct wanted *wanted,
 static int check_load(struct change *change, const struct proc *proc, const struct link *fresh)
 {
     uint64_t limit = tunable_u64(&change->engine->tunables, TUNABLE_MAX_EVENTS_PER_PROCESS);
-    uint64_t n = change->set->n;
+    uint64_t n = change->desired.set->n;
 
     for (const struct link *link = proc->links; link; link = link->next_of_proc)
         n += link == fresh ? 0 : pmc_events(link->pmc);
-    if (change->superuser || n <= limit)
+    if (change->asker.superuser || n <= limit)
         return 0;
     return err_set(&change->err, P11, "%llu events on one process: max_events_per_process is %llu",
                    (unsigned long long)n, (unsigned long long)limit);
 }
 
-static int want_process(struct change *change, struct wanted *wanted)
-{
-    bool taken;
+#define THERE 1 /* it is, and that is all right */
 
-    if (wanted->passed)
-        return 0;
-    const struct link *attached = find_link(change, wanted, true),
-                      *fresh = in_fresh(change, wanted);
+/* Is it attached, or about to be? 0: no; THERE; or refused. */
+static int check_attached(struct change *change, const struct wanted *wanted)
+{
+    const struct fate *attached = find_fate(change, wanted, true);
+    const struct link *fresh = in_fresh(change, wanted);
+
     if (fresh) /* written twice; or a process and one of its threads */
         return link_matches(change->engine, fresh, wanted, false)
-                   ? 0
+                   ? THERE
                    : refuse_attached(change, wanted, fresh);
-    if (attached)
-        return change->additive ? 0 : refuse_attached(change, wanted, attached);
-    struct proc *proc = proc_get(change->engine, wanted->process, &taken);
-    if (!proc)
-        return plan_no_memory(change);
+    if (!attached)
+        return 0;
+    return change->desired.additive ? THERE : refuse_attached(change, wanted, attached->link);
+}
+
+/* A fresh link's rights are the asker's. */
+static int take_rights(struct change *change, struct link *link)
+{
+    if (change->asker.superuser || (link->rights = rights_copy(change->asker.rights)))
+        return 0;
+    return change_no_memory(change);
+}
+
+static int want_process(struct change *change, struct wanted *wanted)
+{
     struct link *link = plan_fresh(change, wanted->word.kind);
+    bool taken;
+    struct proc *proc = link ? proc_get(change->engine, wanted->process, &taken) : NULL;
+
+    if (!proc)
+        return change_no_memory(change);
     if (taken)
         wanted->process = NULL;
-    if (!link) {
-        proc_ref(proc);
-        proc = proc_unref(change->engine, proc);
-        if (proc) {
-            proc->next_dead = change->dead_procs;
-            change->dead_procs = proc;
-        }
-        return plan_no_memory(change);
-    }
     link_set_proc(link, proc);
     link->pid = wanted->pid;
     link->tid = wanted->tid;
     link->said = wanted->word.self ? 0 : (pid_t)wanted->word.number;
-    if (!plan_watch(change, proc, link->kind == TARGET_PROCESS) ||
-        (!change->superuser && !(link->rights = rights_copy(change->rights))))
-        return plan_no_memory(change);
-    return check_load(change, proc, link);
+    int rc = plan_watch(change, proc);
+    plan_guard(change, link);
+    if (rc == 0)
+        rc = take_rights(change, link);
+    return rc ? rc : check_load(change, proc, link);
 }
 
 static int want_cgroup(struct change *change, struct wanted *wanted)
 {
-    const struct link *attached = find_link(change, wanted, true),
-                      *fresh = in_fresh(change, wanted);
-
-    if (fresh)
-        return link_matches(change->engine, fresh, wanted, false)
-                   ? 0
-                   : refuse_attached(change, wanted, fresh);
-    if (attached)
-        return change->additive ? 0 : refuse_attached(change, wanted, attached);
     struct link *link = plan_fresh(change, TARGET_CGROUP);
+
     if (!link)
-        return plan_no_memory(change);
+        return change_no_memory(change);
     link->cgroup_fd = wanted->cgroup_fd;
     link->cgroup_key = change->engine->host->cgroup_key(wanted->cgroup_fd);
     link->cgroup = wanted->cgroup;
     wanted->cgroup_fd = -1;
     wanted->cgroup = NULL;
-    if (!change->superuser && !(link->rights = rights_copy(change->rights)))
-        return plan_no_memory(change);
-    return 0;
+    return take_rights(change, link);
 }
 
 static const struct class_info *set_class(const struct change *change)
 {
-    for (unsigned i = 0; i < change->set->n; i++) {
+    for (unsigned i = 0; i < change->desired.set->n; i++) {
         const struct class_info *class =
-            &change->engine->classes[change->set->event[i].class_index];
+            &change->engine->classes[change->desired.set->event[i].class_index];
 
         if (class->hardware || cpus_count(&class->cpus) > 0)
             return class;
@@ -156,18 +153,23 @@ static const struct class_info *set_class(const struct change *change)
     return NULL;
 }
 
-static struct link *cpu_link(const struct change *change, unsigned cpu)
+static struct fate *cpu_kept(const struct change *change, unsigned cpu)
 {
-    for (unsigned i = 0; i < change->pmc->links->n; i++) {
-        struct link *link = change->pmc->links->link[i];
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        struct fate *fate = &change->diff.fates[i];
 
-        if (link->kind == TARGET_CPU && link->cpu == cpu && !link->ended &&
-            !plan_leaves(change, link))
-            return link;
+        if (fate->kind == FATE_KEPT && fate->link->kind == TARGET_CPU && fate->link->cpu == cpu &&
+            !fate->link->ended)
+            return fate;
     }
-    for (unsigned i = 0; i < change->n_fresh; i++)
-        if (change->fresh[i]->kind == TARGET_CPU && change->fresh[i]->cpu == cpu)
-            return change->fresh[i];
+    return NULL;
+}
+
+static struct link *cpu_fresh(const struct change *change, unsigned cpu)
+{
+    for (unsigned i = 0; i < change->diff.n_fresh; i++)
+        if (change->diff.fresh[i]->kind == TARGET_CPU && change->diff.fresh[i]->cpu == cpu)
+            return change->diff.fresh[i];
     return NULL;
 }
 
@@ -204,27 +206,39 @@ static int check_cpu(struct change *change, const struct target_word *word, unsi
     return 0;
 }
 
-/* Is it meant by its name, and not only by `all`, as far as the change has come? */
-static bool is_named(const struct change *change, const struct link *link)
+/* A CPU is meant by its name, or by `all` alone (from_all); then it goes with -all. */
+static int want_cpu(struct change *change, const struct target_word *word, unsigned cpu)
 {
-    return cpus_has(&change->named, link->cpu) ||
-           (!link->from_all && !cpus_has(&change->unnamed, link->cpu));
-}
+    struct link *link = cpu_fresh(change, cpu);
+    struct fate *kept = link ? NULL : cpu_kept(change, cpu);
+    int rc = 0;
 
-static int name_cpu(struct change *change, const struct link *link)
-{
-    cpus_remove(&change->unnamed, link->cpu);
-    return is_named(change, link) || cpus_add(&change->named, link->cpu) ? 0
-                                                                         : plan_no_memory(change);
-}
+    if (link) {
+        link->from_all &= word->all;
+        return 0;
+    }
+    if (kept) {
+        bool taken_back = kept->from_all && !kept->link->from_all;
 
-/* It leaves, unless `all` means it too. */
-static int unname_cpu(struct change *change, struct link *link)
-{
-    cpus_remove(&change->named, link->cpu);
-    if (change->wants_all)
-        return cpus_add(&change->unnamed, link->cpu) ? 0 : plan_no_memory(change);
-    return plan_replace(change, link) ? 0 : plan_no_memory(change);
+        if (!word->all && (change->desired.additive || taken_back))
+            kept->from_all = false; /* it may even be offline now */
+        if (word->all || change->desired.additive || taken_back)
+            return 0;
+        rc = check_cpu(change, word, cpu);
+        return rc ? rc
+                  : err_set(&change->err, E10, "\"" WORD_FMT "\": CPU %u is attached already",
+                            WORD_ARG(word->word), cpu);
+    }
+    if (!word->all)
+        rc = check_cpu(change, word, cpu);
+    if (rc)
+        return rc;
+    link = plan_fresh(change, TARGET_CPU);
+    if (!link)
+        return change_no_memory(change);
+    link->cpu = cpu;
+    link->from_all = word->all;
+    return 0;
 }
 
 int plan_want_cpus(struct change *change, const struct target_word *word)
@@ -233,34 +247,14 @@ int plan_want_cpus(struct change *change, const struct target_word *word)
     const struct cpus *list = word->all ? &change->engine->online : &word->cpus;
     int rc = 0;
 
-    if (word->all && change->wants_all)
-        return change->additive ? 0 : err_set(&change->err, E10, "\"all\" is attached already");
-    for (int cpu = cpus_next(list, 0); rc == 0 && cpu >= 0; cpu = cpus_next(list, cpu + 1)) {
-        struct link *link = cpu_link(change, (unsigned)cpu);
-
-        if (word->all && class && cpus_count(&class->cpus) > 0 &&
-            !cpus_has(&class->cpus, (unsigned)cpu))
-            continue;
-        if (link && !word->all && (change->additive || cpus_has(&change->unnamed, (unsigned)cpu))) {
-            rc = name_cpu(change, link); /* it may even be offline now */
-            continue;
-        }
-        if (!word->all)
-            rc = check_cpu(change, word, (unsigned)cpu);
-        if (rc == 0 && link && !word->all && link->counter)
-            rc = err_set(&change->err, E10, "\"" WORD_FMT "\": CPU %d is attached already",
-                         WORD_ARG(word->word), cpu);
-        if (rc == 0 && link && !word->all && !link->counter)
-            link->from_all = false; /* of this command */
-        if (rc || link)
-            continue;
-        link = plan_fresh(change, TARGET_CPU);
-        if (!link)
-            return plan_no_memory(change);
-        link->cpu = (unsigned)cpu;
-        link->from_all = word->all;
-    }
-    change->wants_all |= word->all;
+    if (word->all && change->desired.wants_all)
+        return change->desired.additive ? 0
+                                        : err_set(&change->err, E10, "\"all\" is attached already");
+    for (int cpu = cpus_next(list, 0); rc == 0 && cpu >= 0; cpu = cpus_next(list, cpu + 1))
+        if (!word->all || !class || !cpus_count(&class->cpus) ||
+            cpus_has(&class->cpus, (unsigned)cpu))
+            rc = want_cpu(change, word, (unsigned)cpu);
+    change->desired.wants_all |= word->all;
     return rc;
 }
 
@@ -288,18 +282,23 @@ static int refuse_unattached(struct change *change, const struct wanted *wanted)
                    WORD_ARG(wanted->word.word));
 }
 
+static int leave(struct change *change, struct fate *fate)
+{
+    return plan_leave(fate, pmc_events(change->pmc)) ? 0 : change_no_memory(change);
+}
+
 static int unwant_all(struct change *change, const struct wanted *wanted)
 {
-    int rc = change->wants_all ? 0 : refuse_unattached(change, wanted);
+    int rc = change->desired.wants_all ? 0 : refuse_unattached(change, wanted);
 
-    for (unsigned i = 0; rc == 0 && i < change->pmc->links->n; i++) {
-        struct link *link = change->pmc->links->link[i];
+    for (unsigned i = 0; rc == 0 && i < change->diff.n_fates; i++) {
+        struct fate *fate = &change->diff.fates[i];
 
-        if (link->kind == TARGET_CPU && !link->ended && !is_named(change, link) &&
-            !plan_leaves(change, link) && !plan_replace(change, link))
-            rc = plan_no_memory(change);
+        if (fate->kind == FATE_KEPT && fate->link->kind == TARGET_CPU && !fate->link->ended &&
+            fate->from_all)
+            rc = leave(change, fate);
     }
-    change->wants_all = false;
+    change->desired.wants_all = false;
     return rc;
 }
 
@@ -311,79 +310,79 @@ static int unwant_cpus(struct change *change, const struct wanted *wanted)
     if (wanted->word.all)
         return unwant_all(change, wanted);
     for (int cpu = cpus_next(cpus, 0); rc == 0 && cpu >= 0; cpu = cpus_next(cpus, cpu + 1)) {
-        struct link *link = cpu_link(change, (unsigned)cpu);
+        struct fate *fate = cpu_kept(change, (unsigned)cpu);
 
-        rc = link && is_named(change, link) ? unname_cpu(change, link)
-                                            : refuse_unattached(change, wanted);
+        if (!fate || fate->from_all)
+            rc = refuse_unattached(change, wanted);
+        else if (change->desired.wants_all) /* which means it too */
+            fate->from_all = true;
+        else
+            rc = leave(change, fate);
     }
     return rc;
 }
 
 static int unwant(struct change *change, const struct wanted *wanted)
 {
-    struct link *link = NULL;
+    struct fate *fate = NULL;
 
     if (wanted->word.kind == TARGET_CPU)
         return unwant_cpus(change, wanted);
     if (wanted->word.kind == TARGET_CGROUP || wanted->process)
-        link = find_link(change, wanted, false);
-    if (!link)
-        return refuse_unattached(change, wanted);
-    return plan_replace(change, link) ? 0 : plan_no_memory(change);
+        fate = find_fate(change, wanted, false);
+    return fate ? leave(change, fate) : refuse_unattached(change, wanted);
+}
+
+static int want(struct change *change, struct wanted *wanted)
+{
+    int rc;
+
+    if (wanted->passed)
+        return 0;
+    if (wanted->word.kind == TARGET_CPU)
+        return plan_want_cpus(change, &wanted->word);
+    rc = check_attached(change, wanted);
+    if (rc)
+        return rc == THERE ? 0 : rc;
+    return wanted->word.kind == TARGET_CGROUP ? want_cgroup(change, wanted)
+                                              : want_process(change, wanted);
 }
 
 /* CPUs and cgroups in one PMC would count threads twice. */
 static int check_mixture(struct change *change)
 {
-    bool cpu = false, cgroup = false;
+    const struct difference *diff = &change->diff;
+    unsigned kinds = 0;
 
-    for (unsigned i = 0; i < change->n_fresh; i++) {
-        cpu |= change->fresh[i]->kind == TARGET_CPU;
-        cgroup |= change->fresh[i]->kind == TARGET_CGROUP;
-    }
-    for (unsigned i = 0; i < change->pmc->links->n; i++) {
-        const struct link *link = change->pmc->links->link[i];
-
-        if (link->ended || plan_leaves(change, link))
-            continue;
-        cpu |= link->kind == TARGET_CPU;
-        cgroup |= link->kind == TARGET_CGROUP;
-    }
-    if (cpu && cgroup)
-        return err_set(&change->err, P30,
-                       "one PMC counts CPUs or cgroups, not both: a thread would be "
-                       "counted twice");
-    return 0;
+    for (unsigned i = 0; i < diff->n_fresh; i++)
+        kinds |= 1u << diff->fresh[i]->kind;
+    for (unsigned i = 0; i < diff->n_fates; i++)
+        if (diff->fates[i].kind == FATE_KEPT && !diff->fates[i].link->ended)
+            kinds |= 1u << diff->fates[i].link->kind;
+    if (!(kinds & 1u << TARGET_CPU) || !(kinds & 1u << TARGET_CGROUP))
+        return 0;
+    return err_set(&change->err, P30,
+                   "one PMC counts CPUs or cgroups, not both: a thread would be counted twice");
 }
 
 int plan_targets(struct change *change)
 {
+    struct desired *desired = &change->desired;
+    struct difference *diff = &change->diff;
     int rc = 0;
 
-    for (unsigned i = 0; rc == 0 && i < change->n_wanted; i++)
-        if (change->wanted[i].word.remove)
-            rc = unwant(change, &change->wanted[i]);
-    if (change->verb == VERB_DETACH) {
-        for (unsigned i = 0; rc == 0 && i < change->pmc->links->n; i++)
-            if (!change->pmc->links->link[i]->ended &&
-                !plan_replace(change, change->pmc->links->link[i]))
-                rc = plan_no_memory(change);
-        change->wants_all = false;
-    }
-    if (rc == 0 && change->reopen && (change->new_set || pmc_live_links(change->pmc)))
+    for (unsigned i = 0; rc == 0 && i < desired->n_targets; i++)
+        if (desired->targets[i].word.remove)
+            rc = unwant(change, &desired->targets[i]);
+    for (unsigned i = 0; rc == 0 && desired->verb == VERB_DETACH && i < diff->n_fates; i++)
+        if (!diff->fates[i].link->ended)
+            rc = leave(change, &diff->fates[i]);
+    desired->wants_all &= desired->verb != VERB_DETACH;
+    if (rc == 0 && diff->reopen)
         rc = plan_reopen(change);
-    for (unsigned i = 0; rc == 0 && i < change->n_wanted; i++) {
-        struct wanted *wanted = &change->wanted[i];
-
-        if (wanted->word.remove)
-            continue;
-        if (wanted->word.kind == TARGET_CPU)
-            rc = plan_want_cpus(change, &wanted->word);
-        else if (wanted->word.kind == TARGET_CGROUP)
-            rc = want_cgroup(change, wanted);
-        else
-            rc = want_process(change, wanted);
-    }
+    for (unsigned i = 0; rc == 0 && i < desired->n_targets; i++)
+        if (!desired->targets[i].word.remove)
+            rc = want(change, &desired->targets[i]);
     if (rc == 0)
         rc = plan_uncovered(change);
     return rc ? rc : check_mixture(change);
@@ -398,10 +397,10 @@ int plan_lifetime(struct change *change)
         return 0;
     struct proc *proc = proc_get(change->engine, change->writer, &taken);
     if (!proc)
-        return plan_no_memory(change);
+        return change_no_memory(change);
     proc_ref(proc);
     if (taken)
         change->writer = NULL;
     change->owner = proc;
-    return plan_watch(change, proc, false) ? 0 : plan_no_memory(change);
+    return plan_watch(change, proc);
 }

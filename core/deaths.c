@@ -61,7 +61,7 @@ static void mark_dead(struct deaths *deaths)
  */
 static bool deaths_under_way(const struct pmc *pmc)
 {
-    if (!pmc->busy || pmc->busy->cause == CAUSE_COMMAND)
+    if (!pmc->busy || change_is_command(pmc->busy))
         return false;
     for (unsigned i = 0; i < pmc->links->n; i++)
         if (link_dead(pmc, pmc->links->link[i]))

@@ -16,6 +16,7 @@
 #include "core/row_state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define CHAIN_MAX 32
 #define STEPS_MAX 20000
@@ -256,6 +257,32 @@ static bool search_run(struct search *s, const struct claim *claim)
         free(s->nodes[i].known);
     free(s->nodes);
     return done;
+}
+
+int rows_arrange_try(struct rows *rows, struct claim *claim,
+                     bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx,
+                     struct err *err)
+{
+    const struct row_class *class = &rows->classes[claim->class_index];
+    struct claim_member(*before)[SET_MAX] = calloc(class->n_claims + 1, sizeof before[0]);
+    int rc;
+
+    if (!before)
+        return err_set(err, E32, "no memory to arrange the rows of class \"%s\"",
+                       class->info->name);
+    for (unsigned i = 0; i < class->n_claims; i++)
+        memcpy(before[i], class->claims[i]->member, sizeof before[i]);
+    rc = rows_arrange(rows, claim, conflict, ctx, err);
+    for (unsigned i = 0; i < class->n_claims && rc == 0; i++) {
+        if (class->claims[i]->system)
+            continue;
+        claim_unbook(rows, class->claims[i]);
+        memcpy(class->claims[i]->member, before[i], sizeof before[i]);
+        claim_book(rows, class->claims[i]);
+    }
+    foreign_settle(rows, &rows->classes[claim->class_index]);
+    free(before);
+    return rc;
 }
 
 int rows_arrange(struct rows *rows, struct claim *claim,

@@ -38,9 +38,9 @@ struct proc {
     unsigned refs; /* links, and PMCs and instances that end with it */
     bool dead;
     struct guard *guard; /* tells when the system takes all events off it; or NULL */
-    bool guarded;        /* there is one that has told nothing (or a change under way sets it) */
+    bool guarded;        /* there is one that has told nothing (or a change under way makes it) */
     bool left;           /* the last one told of an exec; see proc_left() */
-    bool watched;        /* the host was asked to tell its end (or a change under way will) */
+    bool watched;        /* the host was asked to tell its end */
     struct link *links;  /* list through link.next_of_proc */
     struct proc *next_same, **prev_same; /* in engine->proc_by_key */
     struct proc *next_dead;              /* list of those to be destroyed */
@@ -91,6 +91,8 @@ struct link {
     bool asked;            /* attaching again failed once: the second time it is given up */
     unsigned drops;        /* how often it was told that the events are off */
     bool missed;           /* attached again after that: something was not counted */
+    bool guards;           /* the change under way makes a guard for its proc */
+    struct guard *guard;   /* … this one, until it is the proc's */
     bool recheck;          /* opened anew: may the writer observe the process? */
     bool again;            /* opened anew as it was, with the rights of who attached */
     bool renews;           /* it takes the place of another link on the same target */

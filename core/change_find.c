@@ -1,0 +1,367 @@
+/*
+ * The first part of a change, without the lock: the command is parsed, names are resolved,
+ * processes and cgroups found, and the kernel asked whether the asker may observe them.
+ */
+#include "core/metric.h"
+#include "core/plan.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REASONS_BYTES 80 /* of the reasons for passing targets over; then their words must do */
+
+/* ---- events ---- */
+
+static bool name_is_among(char *const *names, unsigned n, const char *name)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* The names that are there come first; of a metric's, those that are there already stay as they
+ * are. */
+static bool join_before(struct desired *desired, const struct pmc *pmc)
+{
+    const unsigned n = pmc_events(pmc);
+    char **all = calloc(n + desired->n_names, sizeof *all);
+    unsigned end = 0;
+
+    for (; all && end < n; end++)
+        if (!(all[end] = strdup(pmc->set->event[end].written)))
+            break;
+    if (!all || end < n) {
+        while (end > 0)
+            free(all[--end]);
+        free(all);
+        return false;
+    }
+    for (unsigned i = 0; i < desired->n_names; i++) {
+        if (desired->metrics && name_is_among(all, n, desired->names[i]))
+            free(desired->names[i]);
+        else
+            all[end++] = desired->names[i];
+    }
+    free(desired->names);
+    desired->names = all;
+    desired->n_names = end;
+    return true;
+}
+
+static int join_metrics(struct change *change)
+{
+    struct desired *desired = &change->desired;
+    const char *before = change->pmc->metrics, *now = desired->metrics ? desired->metrics : "";
+    char *both = before ? strdup(before) : NULL;
+    int rc = before && !both ? change_no_memory(change) : 0;
+    struct word word;
+    struct scan scan;
+
+    if (desired->n_names > SET_MAX)
+        rc = err_set(&change->err, P28, "a set has at most %d events", SET_MAX);
+    scan_init(&scan, now, strlen(now));
+    while (rc == 0 && scan_word(&scan, &word))
+        rc = change_add_metric(&both, word, &change->err);
+    free(desired->metrics);
+    desired->metrics = both;
+    return rc;
+}
+
+/*
+ * The first names written through an open file begin a set, later ones join it: bash writes line by
+ * line. Opened to append, the first join what is there.
+ */
+static int join_names(struct change *change)
+{
+    const struct pmc *pmc = change->pmc; /* busy: its set stays */
+    const struct asker *asker = &change->asker;
+    const uint64_t began = asker->open ? asker->open->began : 0;
+
+    if (change->desired.n_names == 0 || (!asker->append && !began))
+        return 0;
+    if (!asker->append && began != pmc->began)
+        return err_set(&change->err, P19,
+                       "another writer has begun a set of %s since the first event was written "
+                       "here: open the file again, or write all events with one write(2)",
+                       change->name);
+    change->desired.joins = true;
+    return join_before(&change->desired, pmc) ? join_metrics(change) : change_no_memory(change);
+}
+
+static bool same_names(const struct desired *desired, const struct pmc *pmc)
+{
+    const struct set *set = pmc->set;
+
+    if (!set || set->n != desired->n_names ||
+        strcmp(pmc->metrics ? pmc->metrics : "", desired->metrics ? desired->metrics : "") != 0)
+        return false;
+    for (unsigned i = 0; i < set->n; i++)
+        if (strcmp(set->event[i].written, desired->names[i]) != 0)
+            return false;
+    return true;
+}
+
+static int resolve_name(struct change *change, const char *name, struct event *event)
+{
+    const struct engine *engine = change->engine;
+    int rc = engine->backend->resolve(engine->backend_state, name, event, &change->err);
+
+    if (rc && event->needs_kernel && !change->asker.may_kernel)
+        return refuse_kernel(change, name, "");
+    if (rc && change->err.id == CS01 && metric_needs(name))
+        return err_set(&change->err, P09,
+                       "\"%s\" cannot be counted here: this machine has no such event", name);
+    return rc;
+}
+
+/*
+ * What the system says of an event or a set is for those with the rights to it: these are asked
+ * first. Then: do the events fit together?
+ */
+static int verify_set(struct change *change)
+{
+    const struct backend *backend = change->engine->backend;
+    struct backend_state *state = change->engine->backend_state;
+    struct desired *desired = &change->desired;
+    int rc = change_desire_set(change);
+
+    if (rc == 0)
+        rc = check_event_rights(change);
+    for (unsigned i = 0; !rc && backend->verify && i < desired->set->n; i++)
+        rc = backend->verify(state, &desired->set->event[i], &change->err);
+    return rc ? rc
+              : backend->check_set(state, desired->events, desired->set->n,
+                                   desired->settings.value[KEY_MULTIPLEX], &change->err);
+}
+
+static int find_set(struct change *change)
+{
+    struct desired *desired = &change->desired;
+    int rc = join_names(change);
+
+    if (rc || desired->n_names == 0 || same_names(desired, change->pmc))
+        return rc;
+    desired->new_set = true;
+    desired->set = set_new(desired->n_names);
+    if (!desired->set)
+        return change_no_memory(change);
+    for (unsigned i = 0; rc == 0 && i < desired->n_names; i++)
+        rc = resolve_name(change, desired->names[i], &desired->set->event[i]);
+    return rc ? rc : verify_set(change);
+}
+
+/* ---- targets ---- */
+
+void change_pass_over(struct change *change, struct word word)
+{
+    struct err before = change->note;
+
+    if (before.id == ERR_NONE)
+        change->note = change->err;
+    else if (word.len == 0 || strlen(before.text) < REASONS_BYTES)
+        err_set(&change->note, before.id, "%s; %s", before.text, change->err.text);
+    else
+        err_set(&change->note, before.id, "%s, " WORD_FMT, before.text, WORD_ARG(word));
+    change->err = (struct err){.id = ERR_NONE};
+}
+
+static int find_process(struct change *change, struct wanted *wanted)
+{
+    struct engine *engine = change->engine;
+    const struct host *host = engine->host;
+    const struct asker *asker = &change->asker;
+    const struct target_word *word = &wanted->word;
+    int rc = host->process_open(engine->host_state, asker->tid, word->self ? 0 : word->number,
+                                word->kind == TARGET_THREAD, &wanted->process, &change->err);
+    if (rc == 0)
+        rc = quota_found(change, word->remove);
+    if (rc)
+        return rc;
+    wanted->pid = host->process_pid(wanted->process);
+    wanted->tid = host->process_tid(wanted->process);
+    if (word->remove || asker->superuser)
+        return 0;
+    if (!asker->may_foreign && !(word->self && asker->rights && asker->uid == asker->rights->uid))
+        return err_set(&change->err, E40,
+                       WORD_FMT ": unprivileged_proc_debug is 0: only the superuser observes "
+                                "other processes, everybody else only self",
+                       WORD_ARG(word->word));
+    rc = host->may_observe(engine->host_state, asker->rights, wanted->process, &change->err);
+    if (rc != -EPERM || !word->self)
+        return rc;
+    /* A privileged program can be made to write "self" into a descriptor of somebody else's. */
+    struct err said = change->err;
+    return err_set(&change->err, E40,
+                   "%s (self is the process that opened the file and has these rights; any other "
+                   "writer is asked about like any process)",
+                   said.text);
+}
+
+/* A name as it reads back: \040 is a blank. */
+static void unescape(char *text)
+{
+    char *to = text;
+
+    for (const char *from = text; *from; to++) {
+        unsigned value = 0;
+        int digits = 0;
+
+        while (from[0] == '\\' && digits < 3 && from[1 + digits] >= '0' && from[1 + digits] <= '7')
+            value = 8 * value + (unsigned)(from[1 + digits++] - '0');
+        bool escape = digits == 3 && value > 0 && value < 256;
+        *to = escape ? (char)value : *from;
+        from += escape ? 4 : 1;
+    }
+    *to = '\0';
+}
+
+static int find_cgroup(struct change *change, struct wanted *wanted)
+{
+    struct engine *engine = change->engine;
+
+    if (!change->asker.may_system) /* to take one back, too: whether it exists would be told */
+        return refuse_system(change);
+    char *path = strndup(wanted->word.path, wanted->word.path_len);
+    if (!path)
+        return change_no_memory(change);
+    unescape(path);
+    int rc = engine->host->cgroup_open(engine->host_state, change->asker.tid, path,
+                                       &wanted->cgroup_fd, &wanted->cgroup, &change->err);
+    free(path);
+    return rc;
+}
+
+/* -PID of nobody: was it a target? The PMC is busy: its links stay. */
+static bool has_exited(const struct change *change, const struct target_word *word)
+{
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        struct link *link = change->diff.fates[i].link;
+
+        if (link->kind == word->kind &&
+            (uint64_t)(link->tid ? link->tid : link->pid) == word->number &&
+            (link->ended || !link_target_alive(link)))
+            return true;
+    }
+    return false;
+}
+
+static int find_target(struct change *change, struct wanted *wanted)
+{
+    int rc = 0;
+
+    if (wanted->word.kind == TARGET_CGROUP)
+        rc = find_cgroup(change, wanted);
+    else if (wanted->word.kind != TARGET_CPU)
+        rc = find_process(change, wanted);
+    if (rc != -ESRCH)
+        return rc;
+    if (wanted->word.remove && !wanted->word.self) {
+        wanted->exited = has_exited(change, &wanted->word);
+        return 0; /* the plan says what it was */
+    }
+    if (wanted->word.remove || change->desired.n_targets == 1)
+        return rc;
+    wanted->passed = true;
+    change_pass_over(change, wanted->word.word);
+    return 0;
+}
+
+static int find_targets(struct change *change)
+{
+    struct desired *desired = &change->desired;
+    unsigned passed = 0;
+    int rc = 0;
+
+    for (unsigned i = 0; rc == 0 && i < desired->n_targets; i++) {
+        rc = change_goes_on(change);
+        if (rc == 0)
+            rc = find_target(change, &desired->targets[i]);
+        passed += desired->targets[i].passed;
+    }
+    if (rc || passed == 0 || passed < desired->n_targets)
+        return rc;
+    change->err = change->note;
+    return -ESRCH;
+}
+
+/* ---- what else is to be known ---- */
+
+/* Whose PIDs are meant, and what the system allows: for what may come to be recorded. */
+static int ask_recording(struct change *change)
+{
+    const struct engine *engine = change->engine;
+    const struct settings *settings = &change->desired.settings;
+    int rc = 0;
+
+    change->log.limits = (struct sample_limits){.max_freq = UINT64_MAX, .max_frames = UINT_MAX};
+    if (!recorded_for(settings->mode, settings) &&
+        !recorded_for(change->pmc->effective, settings) &&
+        settings->value[KEY_PERIOD] == UINT64_MAX && settings->value[KEY_FREQ] == UINT64_MAX)
+        return 0;
+    if (engine->backend->sample_limits)
+        engine->backend->sample_limits(engine->backend_state, &change->log.limits);
+    if (engine->host->view_open)
+        rc = engine->host->view_open(engine->host_state, change->asker.tid, &change->log.view);
+    if (rc == 0 || rc == -ESRCH)
+        return 0;
+    return err_set(&change->err, P15,
+                   "the PID namespace of the writer, whose numbers the log is to have, cannot be "
+                   "seen: %s",
+                   err_errno_name(rc));
+}
+
+static int find_command(struct change *change)
+{
+    const struct engine *engine = change->engine;
+    const struct desired *desired = &change->desired;
+    int rc = change->text ? change_parse(change) : 0;
+
+    if (rc == 0)
+        rc = check_words(change);
+    if (rc == 0)
+        rc = ask_recording(change);
+    if (rc == 0)
+        rc = find_set(change);
+    change->deadline_ns = engine->host->now_ns(engine->host_state) + change->attach_ns;
+    if (rc == 0)
+        rc = find_targets(change);
+    if (rc == 0 && (desired->given & GIVEN(KEY_LIFETIME)) &&
+        desired->settings.value[KEY_LIFETIME] == LIFETIME_OWNER)
+        rc = engine->host->process_open(engine->host_state, change->asker.tid, 0, false,
+                                        &change->writer, &change->err);
+    return rc;
+}
+
+/* May those who attached still observe what the process runs now? */
+static void ask_verdicts(struct change *change)
+{
+    const struct engine *engine = change->engine;
+    const struct host *host = engine->host;
+
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        const struct link *link = change->diff.fates[i].link;
+        struct verdict *verdict = &change->diff.fates[i].verdict;
+
+        if (!verdict->asked || verdict->below)
+            continue; /* of a descendant the backend asks when it finds it */
+        verdict->headless = host->process_headless && host->process_headless(link->proc->process);
+        verdict->refused =
+            !verdict->headless && link->rights &&
+            host->may_observe(engine->host_state, link->rights, link->proc->process, NULL) != 0;
+    }
+}
+
+void change_find(struct change *change)
+{
+    const struct engine *engine = change->engine;
+
+    if (change->cause == CAUSE_COMMAND) {
+        change->rc = find_command(change);
+        return;
+    }
+    change->deadline_ns = engine->host->now_ns(engine->host_state) + change->attach_ns;
+    ask_verdicts(change);
+}

@@ -1,0 +1,149 @@
+/*
+ * The second part of a change, with the lock: what is desired is settled, refused if it cannot be,
+ * and compared with what is there. Each cause has its own way to say what it wants.
+ */
+#include "core/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+bool change_attaches(const struct change *change)
+{
+    for (unsigned i = 0; i < change->desired.n_targets; i++)
+        if (!change->desired.targets[i].word.remove)
+            return true;
+    return false;
+}
+
+int change_desire_set(struct change *change)
+{
+    struct desired *desired = &change->desired;
+    const struct settings *settings = &desired->settings;
+    /* for a set that is opened, what was written once holds, not only what was written now */
+    bool opens = desired->new_set || change->diff.reopen;
+
+    if (desired->events)
+        return 0;
+    if (!desired->set)
+        desired->set = set_ref(change->pmc->set);
+    if (!desired->set)
+        return 0;
+    if ((opens ? settings->given : desired->given) & GIVEN(KEY_KERNEL))
+        desired->kernel = settings->value[KEY_KERNEL];
+    else if (opens)
+        desired->kernel = change->asker.may_kernel;
+    desired->events = calloc(desired->set->n, sizeof *desired->events);
+    if (!desired->events)
+        return change_no_memory(change);
+    for (unsigned i = 0; i < desired->set->n; i++)
+        desired->events[i] = pmc_plan_event(&desired->set->event[i], settings, desired->kernel);
+    return 0;
+}
+
+static int plan_command(struct change *change)
+{
+    static int (*const steps[])(struct change *) = {check_command, plan_targets, check_system,
+                                                    plan_lifetime};
+    int rc = 0;
+
+    for (unsigned i = 0; rc == 0 && i < sizeof steps / sizeof steps[0]; i++)
+        rc = steps[i](change);
+    return rc;
+}
+
+/* When the log is still read, it is told what was recorded up to now. */
+static int plan_release(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+
+    change->diff.stop = change->diff.read = pmc->recording && !change->engine->forgetting;
+    return 0;
+}
+
+/* A reset forgets targets that have ended. */
+static int plan_forget(struct change *change)
+{
+    struct difference *diff = &change->diff;
+    const enum verb verb = change->desired.verb;
+
+    for (unsigned i = 0; i < diff->n_fates && (verb == VERB_RESET || verb == VERB_RESTART); i++)
+        if (diff->fates[i].link->ended && diff->fates[i].kind == FATE_KEPT &&
+            !plan_leave(&diff->fates[i], pmc_events(change->pmc)))
+            return change_no_memory(change);
+    return 0;
+}
+
+/* What is attached now, does it begin now? */
+static void plan_start(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    const bool open = state_table[pmc->state].open;
+    struct difference *diff = &change->diff;
+
+    if (change->cause != CAUSE_COMMAND)
+        diff->start_fresh = !open;
+    else if (change->desired.verb)
+        return;
+    else if (!open)
+        diff->start_fresh = true;
+    else if (change_attaches(change) && change->desired.settings.value[KEY_AUTOSTART] &&
+             (change->desired.new_set || pmc->state == PMC_NEW || pmc->state == PMC_ALLOCATED ||
+              pmc->state == PMC_EXITED))
+        diff->start = diff->start_fresh = diff->n_fresh > 0; /* those attached earlier, too */
+}
+
+/* The memory that the swap takes. */
+static int plan_room_for_all(struct change *change)
+{
+    struct difference *diff = &change->diff;
+    const struct set *set = change->desired.set;
+    const unsigned n = pmc_events(change->pmc);
+
+    for (unsigned i = 0; i < diff->n_fates; i++) {
+        struct fate *fate = &diff->fates[i];
+
+        if (diff->read && !fate->last && link_live(fate->link) && !(fate->last = tally_new(n)))
+            return change_no_memory(change);
+    }
+    diff->links = links_new(diff->n_fates + diff->n_fresh);
+    diff->total = tally_new(n);
+    diff->base = change->desired.new_set ? tally_new(set->n) : NULL;
+    return diff->links && diff->total && (diff->base || !change->desired.new_set)
+               ? 0
+               : change_no_memory(change);
+}
+
+int change_plan(struct change *change)
+{
+    static int (*const plans[])(struct change *) = {
+        [CAUSE_COMMAND] = plan_command, [CAUSE_DEATHS] = plan_deaths,
+        [CAUSE_DROPPED] = plan_dropped, [CAUSE_CPUS] = plan_cpus,
+        [CAUSE_RELEASE] = plan_release,
+    };
+    struct difference *diff = &change->diff;
+    int rc;
+
+    if (pmc_released(change->pmc) && change->cause != CAUSE_RELEASE)
+        return -ENODEV; /* the decision says so */
+    change->cpus_serial = change->engine->cpus_serial;
+    rc = plans[change->cause](change);
+    if (rc == 0)
+        rc = plan_forget(change);
+    if (rc == 0 && (diff->n_fresh || change->desired.new_set))
+        rc = change_rows(change, true);
+    diff->read |= change->desired.put;
+    plan_start(change);
+    if (rc == 0 && change->cause != CAUSE_RELEASE)
+        rc = plan_log(change);
+    if (rc == 0)
+        rc = plan_room_for_all(change);
+    for (unsigned i = 0; i < diff->n_fresh; i++)
+        diff->fresh[i]->armed = change->desired.settings.value[KEY_START] && diff->start_fresh &&
+                                !diff->fresh[i]->again;
+    if (rc == 0)
+        quota_find(change);
+    if (change->cause != CAUSE_RELEASE)
+        return rc;
+    diff->stop &= rc == 0; /* without memory the log is not told */
+    return 0;
+}
