@@ -168,18 +168,13 @@ struct log *log_scan(const char *text)
     return NULL;
 }
 
-/* "SERIAL,BEGUN,LOSSES", its place follows from the serial; a comma and its walk, if it is on one.
- */
+/* "SERIAL,BEGUN,LOSSES": its place follows from the serial; a walk that it was on begins anew. */
 void log_cursor_print(const struct log_cursor *cursor, struct buf *out)
 {
     pthread_mutex_lock(&cursor->log->mutex);
     buf_u64(out, cursor->next);
     buf_str(out, cursor->begun ? ",1," : ",0,");
     losses_print(&cursor->had, out);
-    if (cursor->told) {
-        buf_char(out, ',');
-        spaces_walk_print(cursor->log->spaces, &cursor->walk, out);
-    }
     pthread_mutex_unlock(&cursor->log->mutex);
 }
 
@@ -201,7 +196,6 @@ static bool cursor_place(struct log_cursor *cursor, uint64_t next, const struct 
 
 struct cursor_words {
     struct word next, begun, losses;
-    const char *walk; /* NULL: it is not on one */
 };
 
 static bool cursor_words(const char *text, struct cursor_words *words)
@@ -212,15 +206,14 @@ static bool cursor_words(const char *text, struct cursor_words *words)
     for (unsigned i = 0; i < 3; i++, text = end + 1) {
         end = strchrnul(text, ',');
         *word[i] = (struct word){text, (size_t)(end - text)};
-        if (!*end && i < 2)
+        if (!*end != (i == 2))
             return false;
     }
-    words->walk = *end ? end + 1 : NULL;
     return true;
 }
 
 static bool cursor_set(struct log_cursor *cursor, uint64_t next, bool begun,
-                       const struct losses *had, const char *walk)
+                       const struct losses *had)
 {
     struct log *log = cursor->log;
     bool good;
@@ -228,9 +221,6 @@ static bool cursor_set(struct log_cursor *cursor, uint64_t next, bool begun,
     pthread_mutex_lock(&log->mutex);
     good = cursor_place(cursor, next, had);
     cursor->begun = begun;
-    if (good && walk)
-        good = spaces_walk_scan(log->spaces, walk, &cursor->walk);
-    cursor->told = walk && cursor->next < log->first && log->spaces;
     log->unread_known = false;
     pthread_mutex_unlock(&log->mutex);
     return good;
@@ -248,7 +238,7 @@ struct log_cursor *log_cursor_scan(struct log *log, const char *text)
         !word_bool(words.begun, &begun) || !losses_scan(&had, words.losses))
         return NULL;
     cursor = log_open(log);
-    if (cursor && cursor_set(cursor, next, begun, &had, words.walk))
+    if (cursor && cursor_set(cursor, next, begun, &had))
         return cursor;
     log_close(cursor);
     return NULL;

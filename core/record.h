@@ -38,7 +38,10 @@ enum record_type {
     RECORD_THREAD,  /* pid, tid; text: name. Was there before, or was born */
     RECORD_USER,    /* text */
     RECORD_DROP,    /* value[0]: records lost; text: where ("log", "kernel", "maps", …) */
-    RECORD_CLOSE
+    RECORD_CLOSE,
+    /* Only from a backend to a recording: value[0]: which groups tell it, then what this thread
+     * counted in them on this CPU so far; RECORD_LAST: at its end, RECORD_EXACT: that was all */
+    RECORD_VALUES
 };
 
 /* misc of perf's types */
@@ -48,7 +51,7 @@ enum record_type {
 #define RECORD_EXECUTED 0x2000u /* of COMM */
 /* misc of notes */
 #define RECORD_LAST  1u /* of SWITCH: the thread has ended, or nobody can be given the rest */
-#define RECORD_EXACT 2u /* of COUNT; of SWITCH with LAST: nothing of the thread is missing */
+#define RECORD_EXACT 2u /* of COUNT, and of VALUES with LAST: nothing is missing */
 /* of COMM, MAP: made by pmcfs from what was there before, not told by the kernel */
 #define RECORD_FOUND 0x8000u
 

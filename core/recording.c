@@ -9,41 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPACES_BYTES    (1 << 20) /* of what is remembered to tell map-outs */
 #define INVENTORY_LEAST (256 << 10)
 
 /* ---- made and freed ---- */
-
-/* What takes memory alone. */
-static bool recording_furnish(struct recording *recording)
-{
-    const struct recording_plan *plan = &recording->plan;
-    const bool counts = !plan->samples && (plan->switches || plan->exits);
-
-    if (counts)
-        recording->exits = exits_new(plan->n, plan->switches, plan->exits);
-    if (!(counts && plan->exits))
-        recording->lives = exits_new(0, false, true);
-    if (plan->samples)
-        recording->spaces = spaces_new(SPACES_BYTES);
-    return (recording->exits || !counts) && (recording->lives || (counts && plan->exits)) &&
-           (recording->spaces || !plan->samples);
-}
-
-/* With everything but its recorder and view. NULL: no memory. */
-static struct recording *recording_bare(const struct recording_plan *plan)
-{
-    struct recording *recording = calloc(1, sizeof(*recording));
-
-    if (!recording)
-        return NULL;
-    recording->plan = *plan;
-    recording->plan.view = NULL;
-    recording->plan.log = log_ref(plan->log);
-    atomic_init(&recording->refs, 1);
-    pthread_mutex_init(&recording->lock, NULL);
-    return recording;
-}
 
 static void recording_free(struct recording *recording)
 {
@@ -58,14 +26,31 @@ static void recording_free(struct recording *recording)
     else if (plan->view)
         plan->host->view_free(plan->view);
     exits_free(recording->exits);
-    exits_free(recording->lives);
-    spaces_free(recording->spaces);
     buf_free(&recording->batch);
     buf_free(&recording->scratch);
-    buf_free(&recording->kept);
     pthread_mutex_destroy(&recording->lock);
     log_unref(plan->log);
     free(recording);
+}
+
+/* With everything but its recorder and view. NULL: no memory. */
+static struct recording *recording_bare(const struct recording_plan *plan)
+{
+    struct recording *recording = calloc(1, sizeof(*recording));
+
+    if (!recording)
+        return NULL;
+    recording->plan = *plan;
+    recording->plan.view = NULL;
+    recording->plan.log = log_ref(plan->log);
+    atomic_init(&recording->refs, 1);
+    pthread_mutex_init(&recording->lock, NULL);
+    recording->exits = plan->samples ? exits_new(0, false, true)
+                                     : exits_new(plan->n, plan->switches, plan->exits);
+    if (recording->exits)
+        return recording;
+    recording_free(recording);
+    return NULL;
 }
 
 static struct recorder_plan recorder_plan(const struct recording_plan *plan)
@@ -100,11 +85,8 @@ int recording_new(const struct recording_plan *plan, struct recording **out, str
     if (!plan->backend->recorder_new)
         return err_set(err, P09, "the backend \"%s\" cannot record", plan->backend->name);
     recording = recording_bare(plan);
-    if (!recording || !recording_furnish(recording)) {
-        if (recording)
-            recording_free(recording);
+    if (!recording)
         return err_set(err, E32, "no memory for what the counters tell");
-    }
     rc = plan->backend->recorder_new(plan->backend_state, &wanted, &recording->recorder, err);
     if (rc != 0) {
         recording->recorder = NULL;
@@ -172,7 +154,6 @@ bool recording_drain(struct recording *recording, bool all, bool *any)
     }
     /* what a hold kept back the last time is news too */
     before = recording->put - (recording->batch.len > 0);
-    recording_put_kept(recording);
     if (plan->backend->drain(recording->recorder, all, &intake) != 0)
         recording->dropped++; /* one at least */
     recording_put_hidden(recording);
@@ -215,7 +196,7 @@ void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_n
 
 struct exits *recording_exits(struct recording *recording)
 {
-    return recording->exits ? recording->exits : recording->lives;
+    return recording->exits;
 }
 
 /* ---- for a later worker ---- */
@@ -251,7 +232,6 @@ void recording_print(struct recording *recording, struct buf *out)
 
     buf_init(&part, NULL, 0);
     pthread_mutex_lock(&recording->lock);
-    recording_put_kept(recording);
     recording_put_hidden(recording);
     recording_flush(recording); /* the log is printed after this */
     plan->backend->recorder_print(recording->recorder, &part);
@@ -259,8 +239,7 @@ void recording_print(struct recording *recording, struct buf *out)
     if (plan->view)
         plan->host->view_print(plan->view, &part);
     print_part(out, &part);
-    if (recording->exits)
-        exits_print(recording->exits, &part);
+    exits_print(recording->exits, &part);
     print_part(out, &part);
     pthread_mutex_unlock(&recording->lock);
     buf_free(&part);
@@ -278,10 +257,8 @@ static int adopt_parts(struct recording *recording, char *const part[PARTS])
 {
     const struct recorder_plan wanted = recorder_plan(&recording->plan);
     struct recording_plan *plan = &recording->plan;
-    int rc = recording_furnish(recording) ? 0 : -ENOMEM;
+    int rc = exits_resume(recording->exits, part[PART_SUMS]) ? 0 : -EINVAL;
 
-    if (rc == 0 && recording->exits && !exits_resume(recording->exits, part[PART_SUMS]))
-        rc = -EINVAL;
     if (rc == 0 && part[PART_VIEW][0] != '\0')
         rc = plan->host->view_adopt(plan->host_state, part[PART_VIEW], &plan->view);
     if (rc == 0)

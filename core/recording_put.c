@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-#define BATCH_BYTES  (64 << 10)
+#define BATCH_BYTES (64 << 10)
+#define MAPS_BYTES  (1 << 20) /* remembered to tell map-outs, with the tasks themselves */
 
 #define MODE_HYPERVISOR   3u
 #define FRAME_HYPERVISOR  ((uint64_t)-32)
@@ -93,60 +94,86 @@ void recording_flush(struct recording *recording)
 
 /* ---- execs ---- */
 
-static struct exec *exec_of(const struct recording *recording, uint32_t pid)
-{
-    for (unsigned i = 0; i < EXECS_MAX; i++)
-        if (recording->execs[i].pid == pid)
-            return (struct exec *)(uintptr_t)&recording->execs[i];
-    return NULL;
-}
-
 /* The exec is told with what is known of its program. */
-static void exec_tell(struct recording *recording, struct exec *exec, uint64_t time,
-                      const char *path)
+static void exec_tell(struct recording *recording, struct process *process, const char *path)
 {
-    const char *text = path ? path : exec->name;
+    const char *text = path ? path : process->name ? process->name : "";
 
     batch_note(recording, &(struct note){.type = RECORD_EXEC,
-                                         .time = time,
-                                         .pid = exec->pid,
-                                         .tid = exec->pid,
+                                         .time = recording->last_time,
+                                         .pid = process->pid,
+                                         .tid = process->pid,
                                          .cpu = UINT32_MAX,
                                          .text = text,
                                          .text_len = strlen(text)});
-    exec->pid = 0;
+    process->executed = false;
     recording->n_execs--;
 }
 
-/* If the path of the last exec was awaited it comes no more. */
-static void exec_settle(struct recording *recording, uint32_t pid, uint64_t time)
+/* The process, if the path of its last exec is awaited. */
+static struct process *exec_of(const struct recording *recording, uint32_t pid)
 {
-    struct exec *exec = pid && recording->n_execs ? exec_of(recording, pid) : NULL;
+    struct process *process =
+        recording->n_execs ? tasks_process(exits_tasks(recording->exits), pid) : NULL;
 
-    if (exec)
-        exec_tell(recording, exec, time, NULL);
+    return process && process->executed ? process : NULL;
 }
 
-static void exec_remember(struct recording *recording, const struct record_comm *comm)
+/* If the path of the last exec was awaited it comes no more. */
+static void exec_settle(struct recording *recording, uint32_t pid)
 {
-    const uint64_t time = recording->last_time;
-    struct exec *exec;
+    struct process *process = exec_of(recording, pid);
 
-    exec_settle(recording, comm->pid, time);
-    exec = &recording->execs[recording->next_exec++ % EXECS_MAX];
-    if (exec->pid)
-        exec_tell(recording, exec, time, NULL);
-    *exec = (struct exec){.pid = comm->pid, .time = time};
-    strncpy(exec->name, comm->name, sizeof(exec->name) - 1);
-    recording->n_execs++;
+    if (process)
+        exec_tell(recording, process, NULL);
 }
 
 /* Paths may be among what was lost: an end that comes now is an end. */
 static void execs_settle(struct recording *recording)
 {
-    for (unsigned i = 0; i < EXECS_MAX && recording->n_execs; i++)
-        if (recording->execs[i].pid)
-            exec_tell(recording, &recording->execs[i], recording->last_time, NULL);
+    struct process *process;
+
+    TAILQ_FOREACH(process, &exits_tasks(recording->exits)->by_news, by_news)
+    if (process->executed)
+        exec_tell(recording, process, NULL);
+    recording->n_execs = 0;
+}
+
+/* ---- processes that live on unobserved ---- */
+
+/*
+ * They executed a program which they may not be observed in. The kernel takes the events off them
+ * and says that they ended, though they live: right behind the exec, before anything of the new
+ * program is mapped, which is how such an end is told from others. A program that was executed maps
+ * something before it can end.
+ */
+static bool end_is_of_observation(const struct recording *recording, const struct record_task *task)
+{
+    return task->head.type == RECORD_EXIT && task->pid == task->tid && task->pid != 0 &&
+           exec_of(recording, task->pid);
+}
+
+static void unmark_left(struct recording *recording, uint32_t pid)
+{
+    for (unsigned i = 0; i < LEFT_MAX; i++)
+        if (atomic_load(&recording->left[i]) == pid)
+            atomic_store(&recording->left[i], 0);
+}
+
+/* What it counted is given to no process. */
+static void mark_left(struct recording *recording, uint32_t pid)
+{
+    exits_leave(recording->exits, pid);
+    unmark_left(recording, pid);
+    atomic_store(&recording->left[recording->next_left++ % LEFT_MAX], pid);
+}
+
+bool recording_left(const struct recording *recording, pid_t pid)
+{
+    for (unsigned i = 0; i < LEFT_MAX; i++)
+        if (atomic_load(&recording->left[i]) == (uint32_t)pid)
+            return true;
+    return false;
 }
 
 /* ---- steps, ends of processes ---- */
@@ -158,36 +185,22 @@ static bool end_is_idle(const struct recording *recording, const struct record_n
            recording_shown_pid(recording, note->pid) == 0;
 }
 
-/* The records that exits made of one. The end of a process is the end of its number. */
-static void take_told(struct recording *recording, bool wanted)
+/* The tasks are told, and what follows from it is put. */
+static void account(struct recording *recording, const struct record *record)
 {
     struct buf *told = &recording->scratch;
 
+    exits_take(recording->exits, record, told);
     for (size_t at = 0; at < told->len;) {
-        const struct record *record = (const struct record *)(told->data + at);
-        const struct record_note *note = (const struct record_note *)record;
+        const struct record *next = (const struct record *)(told->data + at);
 
-        if (wanted && !end_is_idle(recording, note))
-            batch_copy(recording, record);
-        if (record->type == RECORD_COUNT)
-            recording_forget_pid(recording, note->pid);
-        at += record->size;
+        if (!end_is_idle(recording, (const struct record_note *)next))
+            batch_copy(recording, next);
+        at += next->size;
     }
     if (told->failed)
         recording->dropped++;
     buf_clear(told);
-}
-
-static void account(struct recording *recording, const struct record *record)
-{
-    if (recording->exits) {
-        exits_take(recording->exits, record, &recording->scratch);
-        take_told(recording, true);
-    }
-    if (recording->lives && record->type != RECORD_SWITCH) {
-        exits_take(recording->lives, record, &recording->scratch);
-        take_told(recording, recording->plan.samples);
-    }
 }
 
 /* ---- samples ---- */
@@ -226,7 +239,7 @@ static void put_sample(struct recording *recording, const struct record *record)
 
     /* the kernel itself runs for a while before the first map */
     if (mode == RECORD_USERMODE)
-        exec_settle(recording, sample->pid, sample->time);
+        exec_settle(recording, sample->pid);
     if (!recording->plan.kernel && mode_is_hidden(mode, sample->ip)) {
         recording->hidden++;
         return;
@@ -267,7 +280,8 @@ static void put_unmaps(struct recording *recording, const struct record_map *map
     uint64_t from = map->start;
 
     while (from < end) {
-        const struct record_map *old = spaces_overlap(recording->spaces, map->pid, from, end);
+        const struct record_map *old =
+            tasks_overlap(exits_tasks(recording->exits), map->pid, from, end);
 
         if (!old || map_same(old, map))
             return;
@@ -287,65 +301,80 @@ static bool map_is_wanted(const struct recording *recording, const struct record
     return recording->plan.samples && (map->pid != NOBODY || recording->plan.kernel);
 }
 
+/* It is remembered, to tell map-outs. */
+static void map_keep(struct recording *recording, const struct record *record)
+{
+    account(recording, record);
+    tasks_bound_maps(exits_tasks(recording->exits), MAPS_BYTES);
+}
+
 static void put_map(struct recording *recording, const struct record *record)
 {
     const struct record_map *map = (const struct record_map *)record;
-    struct exec *exec = is_file(map) && map->pid ? exec_of(recording, map->pid) : NULL;
+    struct process *process = is_file(map) ? exec_of(recording, map->pid) : NULL;
 
-    if (exec)
-        exec_tell(recording, exec, recording->last_time, map->path);
+    if (process)
+        exec_tell(recording, process, map->path);
     if (!map_is_wanted(recording, map))
         return;
     if (map->pid != NOBODY) {
         put_unmaps(recording, map);
-        spaces_take(recording->spaces, record);
+        map_keep(recording, record);
     }
     batch_copy(recording, record);
 }
 
 /* ---- the rest ---- */
 
-/* A program that was executed maps something before it can end. */
-static bool end_is_of_observation(const struct recording *recording, const struct record_task *task)
-{
-    return task->head.type == RECORD_EXIT && task->pid == task->tid && task->pid != 0 &&
-           recording->n_execs && exec_of(recording, task->pid);
-}
-
-static void put_task(struct recording *recording, const struct record *record)
+static void put_birth(struct recording *recording, const struct record *record)
 {
     const struct record_task *task = (const struct record_task *)record;
 
-    if (end_is_of_observation(recording, task)) {
-        exec_settle(recording, task->pid, recording->last_time);
-        recording_mark_left(recording, task->pid);
-        return;
+    recording_forget_pid(recording, task->tid); /* the task that had the number is dead */
+    if (task->pid != task->ppid) {
+        recording_forget_pid(recording, task->pid);
+        unmark_left(recording, task->pid);
     }
-    if (record->type == RECORD_FORK) { /* whoever had the number is dead */
-        recording_forget_pid(recording, task->tid);
-        if (task->pid != task->ppid) {
-            recording_forget_pid(recording, task->pid);
-            recording_unmark_left(recording, task->pid);
-        }
-    } else if (task->pid == task->tid) {
-        exec_settle(recording, task->pid, recording->last_time);
-    }
-    if (recording->spaces)
-        spaces_take(recording->spaces, record);
     batch_copy(recording, record);
     account(recording, record);
-    if (record->type == RECORD_EXIT && task->tid != task->pid)
+}
+
+/* The end of a process is the end of its number. */
+static void put_end(struct recording *recording, const struct record *record)
+{
+    const struct record_task *task = (const struct record_task *)record;
+    const bool left = end_is_of_observation(recording, task);
+
+    if (task->pid == task->tid)
+        exec_settle(recording, task->pid);
+    if (left) {
+        mark_left(recording, task->pid);
+        return;
+    }
+    batch_copy(recording, record);
+    account(recording, record);
+    if (task->tid != task->pid)
         recording_forget_pid(recording, task->tid);
+    if (!tasks_process(exits_tasks(recording->exits), task->pid))
+        recording_forget_pid(recording, task->pid);
 }
 
 static void put_comm(struct recording *recording, const struct record *record)
 {
+    const struct record_comm *comm = (const struct record_comm *)record;
+    struct process *process;
+
     if (record->misc & RECORD_EXECUTED)
-        exec_remember(recording, (const struct record_comm *)record);
-    if (recording->spaces)
-        spaces_take(recording->spaces, record);
+        exec_settle(recording, comm->pid);
     batch_copy(recording, record);
     account(recording, record);
+    process = record->misc & RECORD_EXECUTED
+                  ? tasks_process(exits_tasks(recording->exits), comm->pid)
+                  : NULL;
+    if (!process)
+        return;
+    process->executed = true;
+    recording->n_execs++;
 }
 
 void recording_put(void *arg, const struct record *record)
@@ -361,8 +390,10 @@ void recording_put(void *arg, const struct record *record)
         put_comm(recording, record);
         break;
     case RECORD_FORK:
+        put_birth(recording, record);
+        break;
     case RECORD_EXIT:
-        put_task(recording, record);
+        put_end(recording, record);
         break;
     case RECORD_MAP:
         put_map(recording, record);
@@ -372,8 +403,12 @@ void recording_put(void *arg, const struct record *record)
         batch_copy(recording, record);
         account(recording, record);
         break;
-    case RECORD_SWITCH:
+    case RECORD_VALUES:
         account(recording, record);
+        break;
+    case RECORD_THROTTLE:
+        account(recording, record);
+        batch_copy(recording, record);
         break;
     default:
         batch_copy(recording, record);
@@ -388,18 +423,17 @@ void recording_put_found(void *arg, const struct record *record)
     struct recording *recording = arg;
     const struct record_map *map = (const struct record_map *)record;
 
-    recording_keep(recording);
     if (record->type == RECORD_MAP && !map_is_wanted(recording, map))
         return;
     if (record->type == RECORD_COMM) {
         account(recording, record);
-        recording_unmark_left(recording, ((const struct record_comm *)record)->pid);
+        unmark_left(recording, ((const struct record_comm *)record)->pid);
     }
     if (recording->batch.len + record->size > recording->found_end) {
         recording->dropped++;
         return;
     }
-    if (recording->spaces && (record->type != RECORD_MAP || map->pid != NOBODY))
-        spaces_take(recording->spaces, record);
+    if (record->type == RECORD_MAP && map->pid != NOBODY)
+        map_keep(recording, record);
     batch_copy(recording, record);
 }

@@ -11,28 +11,17 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define EXECS_MAX 64
+#define LEFT_MAX 64
 #define NOBODY    UINT32_MAX /* of a task that is gone; in maps the kernel */
-
-/* A process that executed a program whose path is not known yet. */
-struct exec {
-    uint32_t pid; /* as the daemon knows it; 0: an empty place */
-    uint64_t time;
-    char name[16];
-};
 
 struct recording {
     atomic_uint refs;
     struct recording_plan plan;
     struct recorder *recorder;
-    struct exits *exits; /* what the PMC counted; NULL unless switches or exits are wanted of it */
-    struct exits *lives; /* tells the ends of processes where exits does not; or NULL */
-    struct spaces *spaces; /* with the daemon's PIDs; NULL unless it samples */
-    struct exec execs[EXECS_MAX];
-    unsigned next_exec; /* the place that is used next, whoever is there */
-    unsigned n_execs;   /* places that are not empty */
-    /* The last processes that executed a privileged program; any thread may look. 0: nobody. */
-    _Atomic uint32_t left[EXECS_MAX];
+    struct exits *exits; /* the tasks; what each counted, or (it samples) their ends alone */
+    unsigned n_execs;    /* processes that executed a program whose path is not known yet */
+    /* The last processes that executed a privileged program; any thread may look. 0: none. */
+    _Atomic uint32_t left[LEFT_MAX];
     unsigned next_left;
 
     pthread_mutex_t lock; /* of what comes out of the recorder, and of what is made of it */
@@ -46,9 +35,6 @@ struct recording {
     uint64_t hidden;    /* samples withheld, not told yet */
     uint64_t last_time; /* of the last record that came */
 
-    uint64_t keep_ns; /* when it is looked for again */
-    struct buf kept;  /* what came while the inventory is made, as it came: it stands behind that */
-
     bool keep; /* descriptors stay open for a later worker */
 };
 
@@ -57,14 +43,6 @@ void recording_put(void *arg, const struct record *record);
 /* For the host's inventory: into the batch, nothing else is made of it. */
 void recording_put_found(void *arg, const struct record *record);
 void recording_put_hidden(struct recording *recording);
-/* While the inventory is made: takes what came, now and then (recording_keep.c). */
-void recording_keep(struct recording *recording);
-/* What was kept is put. */
-void recording_put_kept(struct recording *recording);
-/* recording_left.c: this process executed a privileged program; it is observed again, or is a new
- * one. */
-void recording_mark_left(struct recording *recording, uint32_t pid);
-void recording_unmark_left(struct recording *recording, uint32_t pid);
 /* The batch goes into the log, unless the recording is held. */
 void recording_flush(struct recording *recording);
 /* As the attacher knows it; 0: not at all, or NOBODY. */

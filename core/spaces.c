@@ -1,258 +1,39 @@
 /*
- * All processes by number. What is too much goes whole processes at a time, those longest without
- * news first, the kernel last.
+ * Room for address spaces, questions about them, and what is known of them as records again. What
+ * is too much goes whole processes at a time, those longest without news first, the kernel last.
  */
 #include "core/spaces.h"
 
-#include "core/space.h"
-
 #include <stdlib.h>
-#include <string.h>
 
-static struct space **bucket_of(const struct spaces *spaces, uint32_t pid)
+/* ---- room ---- */
+
+/* Names and mappings. */
+static uint64_t process_facts(const struct process *process)
 {
-    return &spaces->buckets[(pid * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (spaces->n_buckets - 1)];
+    uint64_t n = process->maps ? process->maps->n : 0;
+    const struct task *task;
+
+    TAILQ_FOREACH(task, &process->threads, along)
+    n += task->name != NULL;
+    return n + (process->name != NULL);
 }
 
-struct space *space_of(const struct spaces *spaces, uint32_t pid)
+static bool give_up_maps(struct spaces *spaces, struct process *process)
 {
-    struct space *space = *bucket_of(spaces, pid);
-
-    while (space && space->pid != pid)
-        space = space->next;
-    return space;
-}
-
-static void list_remove(struct spaces *spaces, struct space *space)
-{
-    *(space->older ? &space->older->newer : &spaces->oldest) = space->newer;
-    *(space->newer ? &space->newer->older : &spaces->newest) = space->older;
-}
-
-static void list_append(struct spaces *spaces, struct space *space)
-{
-    space->older = spaces->newest;
-    space->newer = NULL;
-    space->news = ++spaces->news;
-    *(spaces->newest ? &spaces->newest->newer : &spaces->oldest) = space;
-    spaces->newest = space;
-}
-
-static size_t buckets_bytes(const struct spaces *spaces)
-{
-    return spaces->n_buckets * sizeof(spaces->buckets[0]);
-}
-
-static void buckets_free(struct spaces *spaces)
-{
-    if (spaces->buckets != spaces->first_buckets)
-        space_free(&spaces->bytes, spaces->buckets, buckets_bytes(spaces));
-}
-
-static void bucket_add(struct spaces *spaces, struct space *space)
-{
-    struct space **bucket = bucket_of(spaces, space->pid);
-
-    space->next = *bucket;
-    *bucket = space;
-}
-
-/* Twice as many; without memory the chains get longer. */
-static void buckets_grow(struct spaces *spaces)
-{
-    struct space **buckets = space_alloc(&spaces->bytes, 2 * buckets_bytes(spaces));
-
-    if (!buckets)
-        return;
-    buckets_free(spaces);
-    spaces->buckets = buckets;
-    spaces->n_buckets *= 2;
-    for (struct space *space = spaces->oldest; space; space = space->newer)
-        bucket_add(spaces, space);
-}
-
-static struct space *space_new(struct spaces *spaces, uint32_t pid)
-{
-    struct space *space = space_alloc(&spaces->bytes, sizeof(*space));
-
-    if (!space)
-        return NULL;
-    if (spaces->n_spaces >= spaces->n_buckets)
-        buckets_grow(spaces);
-    space->pid = pid;
-    bucket_add(spaces, space);
-    list_append(spaces, space);
-    spaces->n_spaces++;
-    return space;
-}
-
-static void space_remove(struct spaces *spaces, struct space *space)
-{
-    struct space **link = bucket_of(spaces, space->pid);
-
-    while (*link != space)
-        link = &(*link)->next;
-    *link = space->next;
-    list_remove(spaces, space);
-    spaces->n_spaces--;
-    space_clear(&spaces->bytes, space);
-    space_free(&spaces->bytes, space, sizeof(*space));
-}
-
-/* The process with this thread, of which there is news; NULL: no memory. */
-static struct space *space_told(struct spaces *spaces, uint32_t pid, uint32_t tid)
-{
-    struct space *space = space_of(spaces, pid);
-
-    if (!space)
-        space = space_new(spaces, pid);
-    if (!space)
-        return NULL;
-    list_remove(spaces, space);
-    list_append(spaces, space);
-    return space_thread_make(&spaces->bytes, space, tid) ? space : NULL;
-}
-
-/* What each type says. False: no memory for it. */
-
-static bool take_name(struct spaces *spaces, uint32_t pid, uint32_t tid, const char *text,
-                      size_t len)
-{
-    struct space *space = space_told(spaces, pid, tid);
-    char *name = space ? space_name(&spaces->bytes, text, len) : NULL, **place;
-
-    if (!name)
+    if (!process || !process->maps)
         return false;
-    place = tid == pid ? &space->name : &space_thread(space, tid)->name;
-    space_name_free(&spaces->bytes, *place);
-    *place = name;
-    return true;
-}
-
-static bool take_comm(struct spaces *spaces, const struct record_comm *comm)
-{
-    struct space *space = space_of(spaces, comm->pid);
-
-    if (space && comm->head.misc & RECORD_EXECUTED)
-        space_clear(&spaces->bytes, space); /* its other threads have ended too */
-    return take_name(spaces, comm->pid, comm->tid, comm->name, strlen(comm->name));
-}
-
-static bool take_note(struct spaces *spaces, const struct record_note *note)
-{
-    uint32_t tid = note->head.type == RECORD_PROCESS || !note->tid ? note->pid : note->tid;
-
-    return take_name(spaces, note->pid, tid, note_text(note), note->text_len);
-}
-
-static bool take_map(struct spaces *spaces, const struct record_map *map)
-{
-    struct space *space;
-
-    if (map->length == 0)
-        return true;
-    space = space_told(spaces, map->pid, map->tid);
-    return space && space_map(&spaces->bytes, space, map);
-}
-
-static bool take_thread(struct spaces *spaces, const struct record_task *task)
-{
-    struct space *space = space_told(spaces, task->pid, task->tid);
-    const char *name = space ? space_thread_name(space, task->ptid) : NULL;
-    struct space_thread *thread;
-
-    if (!space || !name || task->tid == task->pid)
-        return space != NULL;
-    thread = space_thread(space, task->tid);
-    if (!thread->name)
-        thread->name = space_name(&spaces->bytes, name, SPACE_NAME);
-    return thread->name != NULL;
-}
-
-static bool take_child(struct spaces *spaces, const struct space *parent,
-                       const struct record_task *task)
-{
-    struct space *child = space_told(spaces, task->pid, task->tid);
-    const char *name = space_thread_name(parent, task->ptid);
-
-    if (!child)
-        return false;
-    space_share_maps(child, parent);
-    if (name)
-        child->name = space_name(&spaces->bytes, name, SPACE_NAME);
-    return !name || child->name;
-}
-
-/* A child of an unknown parent is not known either, until something is told of it. */
-static bool take_fork(struct spaces *spaces, const struct record_task *task)
-{
-    struct space *parent = space_of(spaces, task->ppid), *before;
-
-    if (task->pid == task->ppid)
-        return !parent || take_thread(spaces, task);
-    before = space_of(spaces, task->pid);
-    if (before)
-        space_remove(spaces, before);
-    return !parent || take_child(spaces, parent, task);
-}
-
-static bool take_exit(struct spaces *spaces, const struct record_task *task)
-{
-    struct space *space = space_of(spaces, task->pid);
-    struct space_thread *thread = space ? space_thread(space, task->tid) : NULL;
-
-    if (thread)
-        space_thread_end(&spaces->bytes, space, thread);
-    if (space && space->n_threads == 0)
-        space_remove(spaces, space);
-    return true;
-}
-
-static bool take(struct spaces *spaces, const struct record *record)
-{
-    switch ((enum record_type)record->type) {
-    case RECORD_COMM:
-        return take_comm(spaces, (const struct record_comm *)record);
-    case RECORD_MAP:
-        return take_map(spaces, (const struct record_map *)record);
-    case RECORD_FORK:
-        return take_fork(spaces, (const struct record_task *)record);
-    case RECORD_EXIT:
-        return take_exit(spaces, (const struct record_task *)record);
-    case RECORD_PROCESS:
-    case RECORD_THREAD:
-        return take_note(spaces, (const struct record_note *)record);
-    default:
-        return true;
-    }
-}
-
-/* Room. */
-
-uint64_t space_facts(const struct space *space)
-{
-    uint64_t n = space->maps ? space->maps->n : 0;
-
-    for (unsigned i = 0; i < space->n_threads; i++)
-        n += space->threads[i].name != NULL;
-    return n + (space->name != NULL);
-}
-
-static bool give_up_maps(struct spaces *spaces, struct space *space)
-{
-    if (!space || !space->maps)
-        return false;
-    spaces->lost += space->maps->n;
-    space_clear_maps(&spaces->bytes, space);
+    spaces->lost += process->maps->n;
+    maps_drop(&spaces->tasks.bytes, &process->maps);
     return true;
 }
 
 /* But for the kernel. */
-static bool is_last(const struct space *space)
+static bool is_last(const struct process *process)
 {
-    const struct space *newer = space->newer;
+    const struct process *newer = TAILQ_NEXT(process, by_news);
 
-    return !newer || (newer->pid == SPACE_KERNEL && !newer->newer);
+    return !newer || (newer->pid == TASKS_KERNEL && !TAILQ_NEXT(newer, by_news));
 }
 
 /*
@@ -262,40 +43,41 @@ static bool is_last(const struct space *space)
  */
 static bool give_up_oldest(struct spaces *spaces)
 {
-    struct space *space = spaces->oldest;
+    struct process *process = TAILQ_FIRST(&spaces->tasks.by_news);
 
-    if (space && space->pid == SPACE_KERNEL && space->newer)
-        space = space->newer;
-    if (!space)
+    if (process && process->pid == TASKS_KERNEL && TAILQ_NEXT(process, by_news))
+        process = TAILQ_NEXT(process, by_news);
+    if (!process)
         return false;
-    if (is_last(space) &&
-        (give_up_maps(spaces, space) || give_up_maps(spaces, space_of(spaces, SPACE_KERNEL))))
+    if (is_last(process) &&
+        (give_up_maps(spaces, process) ||
+         give_up_maps(spaces, tasks_process(&spaces->tasks, TASKS_KERNEL))))
         return true;
-    spaces->lost += space_facts(space);
-    space_remove(spaces, space);
+    spaces->lost += process_facts(process);
+    tasks_drop(&spaces->tasks, process);
     return true;
 }
 
 void spaces_take(struct spaces *spaces, const struct record *record)
 {
-    if (!take(spaces, record))
+    if (!tasks_take(&spaces->tasks, record))
         spaces->lost++;
-    while (spaces->bytes > spaces->max_bytes && give_up_oldest(spaces))
+    while (spaces_bytes(spaces) > spaces->max_bytes && give_up_oldest(spaces))
         ;
 }
 
 uint64_t spaces_need(const struct spaces *spaces, const struct record *record)
 {
-    /* COMM, MAP and FORK begin alike; notes have the PID elsewhere. */
-    uint32_t pid = record_is_note(record) ? ((const struct record_note *)record)->pid
-                                          : ((const struct record_comm *)record)->pid;
-    uint64_t need;
+    const struct record_map *map = (const struct record_map *)record;
+    uint64_t need = tasks_need(&spaces->tasks);
 
     if (!spaces_wants(record) || record->type == RECORD_EXIT)
         return 0;
-    need = space_need(space_of(spaces, pid), record);
-    if (spaces->n_spaces >= spaces->n_buckets)
-        need += SPACE_BLOCK(2 * buckets_bytes(spaces));
+    if (record->type == RECORD_MAP) {
+        const struct process *process = tasks_process(&spaces->tasks, map->pid);
+
+        need += maps_need(process ? process->maps : NULL, record);
+    }
     return need;
 }
 
@@ -305,19 +87,15 @@ struct spaces *spaces_new(uint64_t max_bytes)
 
     if (!spaces)
         return NULL;
+    tasks_init(&spaces->tasks);
     spaces->max_bytes = max_bytes;
-    spaces->buckets = spaces->first_buckets;
-    spaces->n_buckets = SPACE_BUCKETS;
     return spaces;
 }
 
 void spaces_free(struct spaces *spaces)
 {
-    if (!spaces)
-        return;
-    while (spaces->oldest)
-        space_remove(spaces, spaces->oldest);
-    buckets_free(spaces);
+    if (spaces)
+        tasks_free(&spaces->tasks);
     free(spaces);
 }
 
@@ -328,7 +106,7 @@ void spaces_set_max(struct spaces *spaces, uint64_t max_bytes)
 
 uint64_t spaces_bytes(const struct spaces *spaces)
 {
-    return spaces ? spaces->bytes : 0;
+    return spaces ? tasks_bytes(&spaces->tasks) : 0;
 }
 
 uint64_t spaces_lost(const struct spaces *spaces)
@@ -336,13 +114,25 @@ uint64_t spaces_lost(const struct spaces *spaces)
     return spaces ? spaces->lost : 0;
 }
 
-/* Asking. */
-
-const struct record_map *spaces_overlap(const struct spaces *spaces, uint32_t pid, uint64_t start,
-                                        uint64_t end)
+void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes)
 {
-    const struct space *space = space_of(spaces, pid);
-    const struct maps *maps = space ? space->maps : NULL;
+    const struct process *last = TAILQ_LAST(&tasks->by_news, process_list);
+    struct process *oldest;
+
+    while (tasks->bytes > max_bytes && (oldest = TAILQ_FIRST(&tasks->by_news)) != last) {
+        maps_drop(&tasks->bytes, &oldest->maps);
+        TAILQ_REMOVE(&tasks->by_news, oldest, by_news);
+        TAILQ_INSERT_TAIL(&tasks->by_news, oldest, by_news);
+    }
+}
+
+/* ---- asking ---- */
+
+const struct record_map *tasks_overlap(const struct tasks *tasks, uint32_t pid, uint64_t start,
+                                       uint64_t end)
+{
+    const struct process *process = tasks_process(tasks, pid);
+    const struct maps *maps = process ? process->maps : NULL;
     unsigned i = maps_search(maps, start);
 
     return maps && i < maps->n && map_of(maps->held[i])->start < end ? map_of(maps->held[i]) : NULL;
@@ -351,12 +141,88 @@ const struct record_map *spaces_overlap(const struct spaces *spaces, uint32_t pi
 const struct record_map *spaces_find(const struct spaces *spaces, uint32_t pid, uint64_t address)
 {
     /* The last address is in no mapping: its end could not be told. */
-    return address < UINT64_MAX ? spaces_overlap(spaces, pid, address, address + 1) : NULL;
+    return address < UINT64_MAX ? tasks_overlap(&spaces->tasks, pid, address, address + 1) : NULL;
 }
 
 const char *spaces_name(const struct spaces *spaces, uint32_t pid, uint32_t tid)
 {
-    const struct space *space = space_of(spaces, pid);
+    const struct process *process = tasks_process(&spaces->tasks, pid);
+    const struct task *task = process ? tasks_find(&spaces->tasks, tid) : NULL;
 
-    return space ? space_thread_name(space, tid) : NULL;
+    return process ? task_name(process, task && task->process == process ? task : NULL) : NULL;
+}
+
+/* ---- telling ---- */
+
+/* The next one to be told: the kernel before all others. NULL: none is left. */
+static const struct process *walk_next(const struct spaces *spaces, const struct spaces_walk *walk,
+                                       const struct process *from)
+{
+    const struct process *kernel = tasks_process(&spaces->tasks, TASKS_KERNEL);
+
+    if (kernel && kernel->news >= walk->kernel)
+        return kernel;
+    while (from && (from == kernel || from->news < walk->next))
+        from = TAILQ_NEXT(from, by_news);
+    return from;
+}
+
+static void walk_begin(const struct spaces *spaces, struct spaces_walk *walk)
+{
+    const struct process *process;
+
+    walk->begun = true;
+    TAILQ_FOREACH(process, &spaces->tasks.by_news, by_news)
+    walk->facts += 2 * process_facts(process);
+}
+
+/* Names first: an exec is not among them, so nothing that follows is taken back. Their number. */
+static size_t tell_process(const struct process *process, uint64_t time, struct buf *out)
+{
+    const struct maps *maps = process->maps;
+    uint32_t pid = process->pid, tid = pid;
+    const struct task *task = TAILQ_FIRST(&process->threads);
+    size_t n = 0;
+
+    if (task)
+        tid = task->tid; /* perhaps the process's first thread has ended */
+    for (; task; task = TAILQ_NEXT(task, along)) {
+        const char *name = task_name(process, task);
+
+        if (!name)
+            continue;
+        record_add_comm(out, time, pid, task->tid, name, RECORD_FOUND);
+        n++;
+    }
+    for (unsigned i = 0; maps && i < maps->n; i++, n++)
+        record_add_map_of(out, time, map_of(maps->held[i]), pid, tid,
+                          (map_of(maps->held[i])->head.misc & RECORD_MODE) | RECORD_FOUND);
+    return n;
+}
+
+bool spaces_tell(const struct spaces *spaces, struct spaces_walk *walk, size_t max, struct buf *out,
+                 size_t *n)
+{
+    const struct process *oldest = TAILQ_FIRST(&spaces->tasks.by_news), *at = oldest;
+    const size_t begun = out->len;
+
+    if (!walk->begun)
+        walk_begin(spaces, walk);
+    for (*n = 0; (at = walk_next(spaces, walk, at)) && (*n == 0 || out->len - begun < max);) {
+        *n += tell_process(at, walk->time, out);
+        *(at->pid == TASKS_KERNEL ? &walk->kernel : &walk->next) = at->news + 1;
+        if (at->pid == TASKS_KERNEL)
+            at = oldest;
+    }
+    walk->facts -= *n < walk->facts ? *n : walk->facts;
+    return at && walk->facts;
+}
+
+size_t spaces_print(const struct spaces *spaces, uint64_t time, struct buf *out)
+{
+    struct spaces_walk walk = {.time = time};
+    size_t n;
+
+    spaces_tell(spaces, &walk, SIZE_MAX, out, &n);
+    return n;
 }

@@ -170,12 +170,6 @@ int main(int argc, char **argv)
     before = open_fds();
     test_losses(false);
     test_losses(true);
-    test_untold();
-    test_untold_of_two();
-    test_untold_of_a_period();
-    test_untold_of_a_threads_period();
-    test_untold_after_losses();
-    test_untold_adopted();
     test_around();
     test_young();
     test_ready();

@@ -79,13 +79,6 @@ void test_concurrent(void);
 void test_late_cpu(void);
 void test_everywhere(void);
 
-/* record_untold.c */
-void test_untold(void);
-void test_untold_of_two(void);
-void test_untold_of_a_period(void);
-void test_untold_of_a_threads_period(void);
-void test_untold_after_losses(void);
-void test_untold_adopted(void);
 
 /* record_hardware.c */
 bool hardware_here(void);

@@ -6,7 +6,6 @@
 #include "backends/perf/counter.h"
 #include "backends/perf/follow.h"
 #include "backends/perf/output.h"
-#include "backends/perf/steps.h"
 #include "backends/perf/track.h"
 #include "backends/perf/watch.h"
 
@@ -213,14 +212,6 @@ static bool descriptors_are_open(const struct counter *counter)
     return true;
 }
 
-static void recorder_begun(struct recorder *recorder)
-{
-    pthread_mutex_lock(&recorder->lock);
-    if (recorder->steps)
-        steps_begun(recorder->steps);
-    pthread_mutex_unlock(&recorder->lock);
-}
-
 int perf_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
                struct counter **out)
 {
@@ -244,12 +235,10 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
                       counter->n_groups, false, state->sink->gone, counter->tag, &rc);
     if (!rc)
         rc = output_begin(counter, plan);
-    if (!rc && counter->recorder)
-        recorder_begun(counter->recorder);
     if (!rc && counter_is_on(counter))
         rc = track_begin(counter);
     if (!rc && follow_is_needed(counter, plan))
-        follow_publish(counter, follow_again(counter, plan, follows));
+        follow_begin(counter, plan, follows);
     shape_free(&shape);
     if (rc && counter)
         perf_forget(counter);

@@ -325,7 +325,7 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
         rc = err_set(err, E32, "no memory, or no way, to record what %u tasks or CPUs tell",
                      counter->n_groups);
     if (!rc && follow_is_needed(counter, plan))
-        follow_publish(counter, follow_new(counter, plan, attach_spare(&attach) / 4));
+        follow_begin(counter, plan, attach_spare(&attach) / 4);
     shape_free(&attach.shape);
     if (rc && counter)
         perf_free(counter);

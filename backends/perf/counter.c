@@ -8,7 +8,6 @@
 #include "backends/perf/output.h"
 #include "backends/perf/reading.h"
 #include "backends/perf/sampling.h"
-#include "backends/perf/settle.h"
 #include "backends/perf/switch.h"
 #include "backends/perf/track.h"
 #include "backends/perf/watch.h"
@@ -100,7 +99,6 @@ int perf_start(struct counter *counter, struct err *err)
 
     counter->begun = true;
     verdicts_clear(counter);
-    settle_wake(counter);
     if (!counter->skew)
         counter_set_on(counter, true);
     if (track_begin(counter) || (!armed && counter_switch(counter, true))) {
@@ -126,8 +124,6 @@ int perf_stop(struct counter *counter)
     follow_switch(counter->follow, false, false);
     counter_set_on(counter, false);
     rc = counter_switch(counter, false);
-    if (!rc)
-        settle_rest(counter);
     track_end(counter);
     return rc;
 }
@@ -239,7 +235,6 @@ void perf_free(struct counter *counter)
     struct follow *follow = counter->follow;
 
     counter_unwatch(counter); /* watches end before their descriptors do */
-    settle_close(counter);
     while (n-- > 0)
         event_close(&counter->fds[n]);
     counter_release(counter); /* and no record comes any more */

@@ -2,8 +2,7 @@
  * Taking records out of all rings of a recorder in order of time.
  *
  * A record of a loss is written only when a later record fits. When a ring was so full that one may
- * be due, and nothing came since, a clock on that CPU is made to write one record. What was never
- * to be told is found by counting (settle.h).
+ * be due, and nothing came since, a clock on that CPU is made to write one record.
  */
 #include "backends/perf/drain.h"
 
@@ -11,8 +10,6 @@
 #include "backends/perf/follow.h"
 #include "backends/perf/group.h"
 #include "backends/perf/sampling.h"
-#include "backends/perf/settle.h"
-#include "backends/perf/steps.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -215,40 +212,18 @@ static bool rings_provoke(struct recorder *recorder)
     return any;
 }
 
-static bool some_loss_is_due(const struct recorder *recorder)
-{
-    for (unsigned i = 0; i < recorder->n_rings; i++)
-        if (recorder->rings[i].doubt)
-            return true;
-    return false;
-}
-
 /* With lock. */
 static void rings_take_all(struct recorder *recorder, const struct intake *intake)
 {
-    uint64_t counted = 0;
-    bool settles = settle_look(recorder, &counted), due;
-
     rings_begin(recorder);
     rings_take(recorder, UINT64_MAX, intake);
-    due = some_loss_is_due(recorder);
-    if (rings_provoke(recorder)) {
-        rings_begin(recorder);
-        due = some_loss_is_due(recorder); /* of small rings it is not known again at the end */
-        rings_take(recorder, UINT64_MAX, intake);
-    }
-    if (!settles || due)
+    if (!rings_provoke(recorder))
         return;
-    if (settle_misses(recorder, counted)) {
-        if (!settle_wait() || !settle_look(recorder, &counted))
-            return;
-        rings_begin(recorder);
-        rings_take(recorder, UINT64_MAX, intake);
-    }
-    settle_tell(recorder, counted, intake);
+    rings_begin(recorder);
+    rings_take(recorder, UINT64_MAX, intake);
 }
 
-/* Who was born is followed, where the kernel needs that; who walks the origins has one of both
+/* Threads born are followed, where the kernel needs that. The origins are walked with one of both
  * locks, so they are forgotten with both. */
 static void origins_settle(struct recorder *recorder, uint64_t time_ns)
 {
@@ -274,8 +249,6 @@ int perf_drain(struct recorder *recorder, bool all, const struct intake *intake)
         until -= some_ring_is_half_full(recorder) ? HASTY_NS : YOUNG_NS;
         rings_take(recorder, until, intake);
     }
-    if (recorder->steps)
-        steps_sweep(recorder->steps, intake);
     pthread_mutex_unlock(&recorder->lock);
     origins_settle(recorder, until);
     return 0;

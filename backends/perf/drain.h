@@ -7,6 +7,8 @@
 
 /* When it was written; at: its place in the ring. */
 uint64_t kernel_record_time(const struct ring *ring, uint64_t at);
+/* Puts a RECORD_VALUES. */
+void values_put(const struct note *note, const struct intake *intake);
 /* Puts what becomes of the record, if anything. It is changed; it has RECORD_SPACE bytes. */
 void kernel_record_take(struct recorder *recorder, struct record *record,
                         const struct intake *intake);

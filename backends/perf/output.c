@@ -5,8 +5,7 @@
 
 #include "backends/perf/census.h"
 #include "backends/perf/sampling.h"
-#include "backends/perf/settle.h"
-#include "backends/perf/steps.h"
+#include "backends/perf/code.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -54,6 +53,28 @@ static int group_output(const struct counter *counter, unsigned group, uint64_t 
     return rc;
 }
 
+/* It counts nothing in the kernel between the sample of a thread's end and that end: faults,
+ * switches, and everything that is counted in user mode only. */
+static bool event_is_whole(const struct plan_event *plan)
+{
+    const uint64_t *code = plan->event->code;
+
+    if (code[CODE_FLAGS] & CODE_NO_EXCLUDE)
+        return false;
+    if (code[CODE_TYPE] != PERF_TYPE_SOFTWARE)
+        return !plan->kernel && code[CODE_TYPE] != PERF_TYPE_TRACEPOINT;
+    return code[CODE_CONFIG] != PERF_COUNT_SW_CPU_CLOCK &&
+           code[CODE_CONFIG] != PERF_COUNT_SW_TASK_CLOCK;
+}
+
+static bool all_is_whole(const struct plan *plan)
+{
+    for (unsigned i = 0; i < plan->n; i++)
+        if (!event_is_whole(&plan->events[i]))
+            return false;
+    return true;
+}
+
 static struct origin *origin_make(struct counter *counter, const struct plan *plan)
 {
     struct origin *origin = calloc(1, sizeof *origin);
@@ -75,30 +96,15 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
     origin->shares_one = __builtin_popcountll(counter->shares_id) == 1;
     if (origin->shares_one)
         origin->shared = counter->order[__builtin_ctzll(counter->shares_id)];
-    origin->exact = settle_fits(counter, plan);
+    origin->whole = all_is_whole(plan);
     return origin;
-}
-
-/* With lock held. Another set begins anew. */
-static int steps_make(struct recorder *recorder, const struct counter *counter,
-                      const struct plan *plan)
-{
-    uint64_t through = steps_through(plan);
-
-    if (!counter->extra ||
-        (recorder->steps && steps_fit(recorder->steps, counter->n, through, counter->descendants)))
-        return 0;
-    steps_free(recorder->steps);
-    recorder->steps = steps_new(counter->n, through, counter->descendants);
-    recorder->steps_n = counter->n;
-    return recorder->steps ? 0 : -ENOMEM;
 }
 
 int output_begin(struct counter *counter, const struct plan *plan)
 {
     struct recorder *recorder = counter->recorder;
     uint64_t root = 0;
-    int rc;
+    int rc = 0;
 
     if (!recorder)
         return 0;
@@ -109,8 +115,6 @@ int output_begin(struct counter *counter, const struct plan *plan)
     pthread_mutex_lock(&recorder->lock);
     counter->origin->next = recorder->origins;
     recorder->origins = counter->origin;
-    settle_begin(counter);
-    rc = steps_make(recorder, counter, plan);
     pthread_mutex_unlock(&recorder->lock);
     for (unsigned i = 0; i < counter->n_groups && !rc; i++) {
         if (i % counter->spread == 0)

@@ -156,7 +156,6 @@ int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan 
     rc = sscanf(printed, "rings %" SCNu64 "%n", &recorder->ring_bytes, &used) == 1 ? 0 : -EINVAL;
     if (!rc)
         rc = rings_scan(recorder, printed + used);
-    recorder->settle.unknown = recorder->settle.due = true;
     if (rc) {
         perf_recorder_forget(recorder);
         return rc;

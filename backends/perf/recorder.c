@@ -8,7 +8,6 @@
 #include "backends/perf/group.h"
 #include "backends/perf/output.h"
 #include "backends/perf/sampling.h"
-#include "backends/perf/steps.h"
 #include "backends/perf/track.h"
 #include "backends/perf/why.h"
 
@@ -259,7 +258,6 @@ static int recorder_fits(const struct recorder *recorder, const struct recorder_
 
 static void recorder_release(struct recorder *recorder)
 {
-    steps_free(recorder->steps);
     while (recorder->origins) {
         struct origin *origin = recorder->origins;
 

@@ -15,7 +15,6 @@
 
 struct counter;
 struct perf_event_mmap_page;
-struct steps; /* steps.h */
 
 /* What the records of one counter mean. Lives as long as records of it may come. */
 struct origin {
@@ -32,16 +31,13 @@ struct origin {
     bool samples, chains;      /* its events do, with call chains; of which … */
     bool shares_one; /* … exactly one, at the place `shared`, may bear a stranger's id */
     uint8_t shared;
-    bool exact;   /* each occurrence of its events is a sample (settle.h) … */
-    bool rests;   /* … and none comes now */
-    bool closing; /* its counter was read for the last time */
+    bool whole; /* what its events count at the end of a thread is told with the end (output.c) */
 };
 
 enum id_kind {
     ID_EVENT,  /* samples are samples of the event `place` of the plan */
     ID_SWITCH, /* samples tell a group's values when its thread left the CPU */
-    ID_END,    /* the same when its thread ended */
-    ID_FOLLOW  /* as SWITCH, of who follows a single thread (follow.h) */
+    ID_END     /* the same when its thread ended */
 };
 
 struct id {
@@ -75,14 +71,6 @@ struct ring {
     uint64_t clock_id; /* of the last clock of drain.c's */
 };
 
-/* settle.h. Samples since the recorder was made. */
-struct settle {
-    uint64_t closed; /* counted by counters that are closed */
-    uint64_t known;  /* taken, or told as lost */
-    bool unknown;    /* what was known before: not adopted */
-    bool due;        /* something may have been counted since both were even */
-};
-
 struct recorder {
     struct recorder *next; /* in the list of all, for the loop */
     struct backend_state *state;
@@ -103,9 +91,6 @@ struct recorder {
     size_t table_size;
     char *scratch;     /* RECORD_SPACE: the kernel's pages may only be read */
     uint64_t own_lost; /* records of drain.c's clocks among those of which LOST will tell */
-    struct settle settle;
-    struct steps *steps; /* NULL: nobody asked for steps yet */
-    unsigned steps_n;
 };
 
 /* Room for a record of the largest size, and what is put into it. */

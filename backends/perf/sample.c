@@ -5,7 +5,6 @@
 #include "backends/perf/drain.h"
 #include "backends/perf/follow.h"
 #include "backends/perf/sampling.h"
-#include "backends/perf/steps.h"
 
 #include <linux/perf_event.h>
 #include <string.h>
@@ -39,13 +38,6 @@ static struct record_tail *tail_of(struct record *record)
     return (void *)((char *)record + record->size - sizeof(struct record_tail));
 }
 
-static void put(struct recorder *recorder, const struct record *record, const struct intake *intake)
-{
-    if (recorder->steps && record->type != RECORD_SAMPLE)
-        steps_follow(recorder->steps, record, intake);
-    intake->put(intake->arg, record);
-}
-
 static uint64_t log_id(const struct id *id)
 {
     return LOG_ID(id->origin->set, id->place);
@@ -68,8 +60,8 @@ static void sample_cut(const struct origin *origin, struct record_sample *sample
 }
 
 /* What the kernel leaves out is put in, behind the CPU: there is room. */
-static void sample_take(struct recorder *recorder, const struct id *id,
-                        struct record_sample *sample, const struct intake *intake)
+static void sample_take(const struct id *id, struct record_sample *sample,
+                        const struct intake *intake)
 {
     char *period = (char *)&sample->period;
 
@@ -85,8 +77,7 @@ static void sample_take(struct recorder *recorder, const struct id *id,
     }
     if (id->origin->samples) /* else of a counter closed long ago */
         sample_cut(id->origin, sample);
-    recorder->settle.known++;
-    put(recorder, &sample->head, intake);
+    intake->put(intake->arg, &sample->head);
 }
 
 static bool is_own_clock(const struct recorder *recorder, uint64_t kernel)
@@ -140,39 +131,49 @@ static void stray_take(struct recorder *recorder, struct record_sample *sample,
                         .place = origin->shared,
                         .says_period = !origin->period};
 
-        sample_take(recorder, &id, sample, intake);
+        sample_take(&id, sample, intake);
     } else if (samples) {
-        recorder->settle.known++;
-        put(recorder, &loss.head, intake);
+        intake->put(intake->arg, &loss.head);
     }
 }
 
+void values_put(const struct note *note, const struct intake *intake)
+{
+    uint64_t room[(sizeof(struct record_note) / sizeof(uint64_t)) + 1 + SET_MAX];
+    struct note values = *note;
+    struct buf record;
+
+    values.type = RECORD_VALUES;
+    buf_init(&record, (char *)room, sizeof room);
+    record_add_note(&record, &values);
+    intake->put(intake->arg, (const struct record *)record.data);
+    buf_free(&record);
+}
+
 /* The values follow the CPU, in the group's order. */
-static void step_take(struct recorder *recorder, const struct id *id, const struct record *record,
-                      const struct intake *intake)
+static void values_take(const struct id *id, const struct record *record,
+                        const struct intake *intake)
 {
     const struct record_sample *sample = (const void *)record;
     const struct sampled_values *values = (const void *)((const char *)record + PERIOD_IN_SAMPLE);
     const struct origin *origin = id->origin;
-    uint64_t value[SET_MAX];
+    uint64_t value[1 + SET_MAX];
 
-    if (!recorder->steps || origin->n != recorder->steps_n ||
-        record->size < (size_t)PERIOD_IN_SAMPLE + sizeof *values +
+    if (record->size < (size_t)PERIOD_IN_SAMPLE + sizeof *values +
                            (origin->extra + origin->n) * sizeof value[0] ||
         values->n != origin->extra + origin->n)
         return;
+    value[0] = id->root;
     for (unsigned i = 0; i < origin->n; i++)
-        value[origin->order[i]] = values->value[origin->extra + i];
-    steps_take(recorder->steps,
-               &(struct steps_sample){.pid = sample->pid,
-                                      .tid = sample->tid,
-                                      .cpu = id->cpu,
-                                      .time = sample->time,
-                                      .root = id->root,
-                                      .set = origin->set,
-                                      .end = id->kind == ID_END,
-                                      .lower = id->kind == ID_FOLLOW,
-                                      .value = value},
+        value[1 + origin->order[i]] = values->value[origin->extra + i];
+    values_put(&(struct note){.misc = id->kind == ID_END ? RECORD_LAST | (origin->whole ? RECORD_EXACT : 0) : 0,
+                              .time = sample->time,
+                              .pid = sample->pid,
+                              .tid = sample->tid,
+                              .cpu = id->cpu,
+                              .id = LOG_ID(origin->set, 0),
+                              .n = 1 + origin->n,
+                              .value = value},
                intake);
 }
 
@@ -186,9 +187,9 @@ static void any_sample_take(struct recorder *recorder, struct record *record,
         return;
     id = recorder_find_id(recorder, sample->id);
     if (id && id->kind == ID_EVENT)
-        sample_take(recorder, id, sample, intake);
+        sample_take(id, sample, intake);
     else if (id)
-        step_take(recorder, id, record, intake);
+        values_take(id, record, intake);
     else
         stray_take(recorder, sample, intake);
 }
@@ -214,8 +215,7 @@ static void loss_take(struct recorder *recorder, const struct record *record, ui
     loss.tail.id = loss.id;
     if (!id) /* told by a part of ours */
         loss.tail.pid = loss.tail.tid = 0;
-    recorder->settle.known += loss.lost;
-    put(recorder, &loss.head, intake);
+    intake->put(intake->arg, &loss.head);
 }
 
 /* A child that is not covered is nobody's business: of its end nothing would be told. */
@@ -242,8 +242,8 @@ static void event_take(struct recorder *recorder, struct record *record,
     }
     record_set_time(record, tail->time); /* the kernel took a second time a moment later */
     if (id->origin->counter)
-        follow_record(id->origin->counter->follow, record, recorder->steps, intake);
-    put(recorder, record, intake);
+        follow_record(id->origin->counter->follow, record, intake);
+    intake->put(intake->arg, record);
 }
 
 static uint64_t lost_of(const struct record *record)

@@ -277,6 +277,7 @@ void counter_free(struct counter *counter)
     recorder_leave(counter->tape.recorder, counter);
     __atomic_sub_fetch(&counter->state->n_counters, 1, __ATOMIC_RELAXED);
     pthread_mutex_destroy(&counter->lock);
+    tape_free(&counter->tape);
     free(counter);
 }
 

@@ -20,6 +20,7 @@ void tape_init(struct tape *tape, struct backend_state *state, const struct plan
 {
     const struct target_ref *target = &plan->target;
     const bool task = target->kind == TARGET_PROCESS || target->kind == TARGET_THREAD;
+    static uint64_t sources;
 
     *tape = (struct tape){.recorder = plan->recorder,
                           .shape = &state->shape,
@@ -38,6 +39,7 @@ void tape_init(struct tape *tape, struct backend_state *state, const struct plan
                                                                           : 0),
                           .cpu = target->kind == TARGET_CPU ? (int)target->cpu : -1,
                           .factor = 1,
+                          .source = __atomic_add_fetch(&sources, 1, __ATOMIC_RELAXED),
                           .n = plan->n};
 }
 
@@ -250,26 +252,45 @@ static void stretch_samples(struct tape *tape, const struct stretch *stretch)
 
 /* ---- steps ---- */
 
-static void step_put(struct tape *tape, uint64_t time, uint64_t on, unsigned misc)
+/* What was counted on this CPU; NULL: no memory. */
+static uint64_t *values_on(struct tape *tape, unsigned cpu)
 {
-    uint64_t step[SET_MAX];
-    const unsigned cpu = cpu_at(tape, time - 1); /* the slice that ends */
+    const size_t n = (cpu + 1) * (size_t)tape->n, had = tape->n_cpus * (size_t)tape->n;
 
+    if (cpu >= tape->n_cpus) {
+        uint64_t *more = realloc(tape->on_cpu, n * sizeof *more);
+
+        if (!more)
+            return NULL;
+        memset(more + had, 0, (n - had) * sizeof *more);
+        tape->on_cpu = more;
+        tape->n_cpus = cpu + 1;
+    }
+    return tape->on_cpu + cpu * (size_t)tape->n;
+}
+
+static void values_put(struct tape *tape, uint64_t time, uint64_t on, unsigned misc)
+{
+    const unsigned cpu = cpu_at(tape, time - 1); /* the slice that ends */
+    uint64_t told[1 + SET_MAX] = {tape->source}, *here = values_on(tape, cpu);
+
+    if (!here)
+        return;
     for (unsigned i = 0; i < tape->n; i++) {
         const uint64_t value = tally_value(&tape->tally[i], on / tape->factor);
 
-        step[i] = value - tape->stepped[i];
+        told[1 + i] = here[i] += value - tape->stepped[i];
         tape->stepped[i] = value;
     }
-    record_add_note(recorder_open(tape->recorder), &(struct note){.type = RECORD_SWITCH,
+    record_add_note(recorder_open(tape->recorder), &(struct note){.type = RECORD_VALUES,
                                                                   .misc = misc,
                                                                   .time = time,
                                                                   .pid = tape->pid,
                                                                   .tid = tape->tid,
                                                                   .cpu = cpu,
                                                                   .id = LOG_ID(tape->set, 0),
-                                                                  .n = tape->n,
-                                                                  .value = step});
+                                                                  .n = 1 + tape->n,
+                                                                  .value = told});
     recorder_shut(tape->recorder, cpu);
 }
 
@@ -306,7 +327,7 @@ void tape_run(struct tape *tape, uint64_t from, uint64_t until, uint64_t before)
                                                     .high = after / tape->factor,
                                                     .before = before});
         if (tape->steps && to == end)
-            step_put(tape, to, after, 0);
+            values_put(tape, to, after, 0);
         before = after;
         from = to;
     }
@@ -341,9 +362,14 @@ void tape_end(struct tape *tape, uint64_t time, uint64_t on)
     if (!tape->recorder || tape->pid == 0)
         return;
     if (tape->steps || tape->lasts)
-        step_put(tape, time, on, RECORD_LAST | RECORD_EXACT);
+        values_put(tape, time, on, RECORD_LAST | RECORD_EXACT);
     record_add_task(recorder_open(tape->recorder), RECORD_EXIT, time, tape->pid, 1, tape->tid, 1);
     recorder_shut(tape->recorder, cpu_at(tape, time));
+}
+
+void tape_free(struct tape *tape)
+{
+    free(tape->on_cpu);
 }
 
 /* ---- for a later worker ---- */

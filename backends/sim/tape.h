@@ -27,7 +27,10 @@ struct tape {
     unsigned n;
     struct tally tally[SET_MAX];
 
+    uint64_t source;           /* of the values: a number of its own */
     uint64_t stepped[SET_MAX]; /* values at the last step */
+    uint64_t *on_cpu; /* n for each of n_cpus: as much of them as there */
+    unsigned n_cpus;
     uint64_t slice;            /* the one that `taken` is of */
     uint64_t taken[SET_MAX];   /* samples in it */
     bool throttled[SET_MAX];
@@ -40,3 +43,4 @@ void tape_begin(struct tape *tape, uint64_t time, bool executed);
 void tape_run(struct tape *tape, uint64_t from, uint64_t until, uint64_t before);
 /* The task has ended; `on` is its time on in all. */
 void tape_end(struct tape *tape, uint64_t time, uint64_t on);
+void tape_free(struct tape *tape); /* what it has allocated */

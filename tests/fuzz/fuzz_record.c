@@ -138,7 +138,7 @@ static void ask_spaces(const struct spaces *spaces, const uint8_t *data)
     const struct record_map *map = spaces_find(spaces, data[1] % 8, data[3]);
 
     FUZZ_CHECK(!map || (map->start <= data[3] && data[3] - map->start < map->length));
-    map = spaces_overlap(spaces, data[1] % 8, data[3], data[3] + data[4] % 16u);
+    map = tasks_overlap(&spaces->tasks, data[1] % 8, data[3], data[3] + data[4] % 16u);
     FUZZ_CHECK(!map || map->start < data[3] + data[4] % 16u);
     spaces_name(spaces, data[1] % 8, data[2] % 16);
     FUZZ_CHECK(spaces_bytes(spaces) <= SPACES_BYTES);

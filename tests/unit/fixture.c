@@ -202,13 +202,16 @@ void recorders_off(void)
 
 void tell_note(enum record_type type, uint64_t time_ns, pid_t pid, uint64_t value, unsigned misc)
 {
+    const uint64_t values[] = {time_ns, value}; /* groups of its own each time */
+    const bool two = type == RECORD_VALUES;
+
     record_add_note(&fx.told, &(struct note){.type = type,
                                              .misc = misc,
                                              .time = time_ns,
                                              .pid = (uint32_t)pid,
                                              .tid = (uint32_t)pid,
-                                             .n = 1,
-                                             .value = &value});
+                                             .n = two ? 2 : 1,
+                                             .value = two ? values : &value});
 }
 
 void tell_sample(uint64_t time_ns, pid_t pid, uint64_t ip)

@@ -191,14 +191,15 @@ void say_exec(uint64_t time, uint32_t pid, const char *name)
 
 void say_step(uint64_t time, uint32_t pid, uint32_t tid, uint64_t step, unsigned misc)
 {
-    const struct note note = {.type = RECORD_SWITCH,
+    const uint64_t value[] = {time, step}; /* groups of its own each time */
+    const struct note note = {.type = RECORD_VALUES,
                               .misc = misc,
                               .time = time,
                               .pid = pid,
                               .tid = tid,
                               .cpu = 0,
-                              .n = 1,
-                              .value = &step};
+                              .n = 2,
+                              .value = value};
 
     record_add_note(&sc.script, &note);
 }

@@ -389,7 +389,7 @@ TEST(numbers_are_those_of_who_attached)
 TEST(what_the_steps_do_not_say_comes_at_the_stop)
 {
     sampler("i", "event=task-clock log-csw=on target=100");
-    tell_note(RECORD_SWITCH, now(), 100, 2000000, 0);
+    tell_note(RECORD_VALUES, now(), 100, 2000000, 0);
     pass_ms(5);
     accepted("i", "ctl", "stop");
     ck_assert_uint_eq(count_of("i"), 5000000);
@@ -632,7 +632,7 @@ TEST(a_later_worker_goes_on_recording)
 TEST(steps_go_on_adding_up_for_a_later_worker)
 {
     sampler("i", "event=task-clock log-csw=on count=9 target=100");
-    tell_note(RECORD_SWITCH, now(), 100, 2000000, 0);
+    tell_note(RECORD_VALUES, now(), 100, 2000000, 0);
     tick(50);
     engine_reload();
     pass_ms(5);

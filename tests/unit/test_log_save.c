@@ -88,30 +88,6 @@ TEST(readers_go_on_in_a_loaded_log)
     log_close(cursor);
 }
 
-TEST(mappings_in_pieces_go_on_in_a_loaded_log)
-{
-    struct log_cursor *cursor;
-    struct seen seen = {0};
-
-    put_map(UINT32_MAX, 0xf000, "[kernel]");
-    put_map(UINT32_MAX, 0xff000, "[module]");
-    for (uint32_t pid = 20; pid > 0; pid--) {
-        record_add_comm(&made, 10 * numbered, pid, pid, "name", 0);
-        put_map(pid, 0x1000, "/a");
-        put_map(pid, 0x2000, "/b");
-    }
-    put_samples(1000);
-    cursor = log_open(event_log);
-    while (seen.drops == 0) {
-        take(cursor, 1, &seen);
-        cursor = over(cursor);
-    }
-    ck_assert_uint_eq(seen.found, 2 + 20 * 3);
-    take_all(cursor, &seen);
-    ck_whole(&seen);
-    log_close(cursor);
-}
-
 TEST(what_was_read_before_the_load_is_not_lost_after_it)
 {
     struct log_cursor *cursor = log_open(event_log);

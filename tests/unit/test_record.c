@@ -241,7 +241,7 @@ TEST(sizes_that_cannot_be_do_not_fit)
 
 TEST(a_type_that_is_not_known_does_not_fit)
 {
-    static const uint32_t wrong[] = {0, 1, 8, 11, 0xff, RECORD_CLOSE + 1, UINT32_MAX};
+    static const uint32_t wrong[] = {0, 1, 8, 11, 0xff, RECORD_VALUES + 1, UINT32_MAX};
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         buf_clear(&out);

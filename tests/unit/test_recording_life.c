@@ -50,28 +50,6 @@ TEST(many_records_come_in_order_and_none_is_missing)
 
 /* ---- what was there before ---- */
 
-/* However long it takes, the backend's buffers do not overflow meanwhile. */
-TEST(what_comes_during_the_inventory_is_taken_and_stands_behind_it)
-{
-    struct buf found;
-
-    record_samples(true);
-    recording_hold(sc.recording, true);
-    say_sample(7, 100, RECORD_USERMODE, 0x401000);
-    record_add_task(&sc.script, RECORD_EXIT, 8, 100, 50, 100, 50);
-    buf_init(&found, NULL, 0);
-    recording_inventory(sc.recording, 100, 1, &found);
-    ck_assert_uint_eq(sc.script.len, 0);
-    ck_assert_ptr_null(memmem(found.data, found.len, &(uint64_t){0x401000}, 8));
-    recording_hold(sc.recording, false);
-    log_put_all(sc.log, found.data, found.len);
-    drain();
-    ck_assert_uint_eq(count_type(RECORD_SAMPLE), 1);
-    ck_assert(comes_before(RECORD_MAP, RECORD_SAMPLE));
-    ck_assert_uint_eq(count_type(RECORD_COUNT), 1); /* of who was found, and has ended */
-    buf_free(&found);
-}
-
 static unsigned found_types(const struct buf *found, unsigned type, uint32_t pid)
 {
     unsigned n = 0;
