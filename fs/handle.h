@@ -32,6 +32,11 @@ struct handle {
     char *last;      /* owned; a short last reply, which ended at base, or NULL */
     size_t last_len; /* of it */
 
+    /* io_uring: its last read, at this offset, had a reply that was so much shorter. */
+    bool by_uring; /* the next read is one */
+    off_t short_at;
+    size_t short_by;
+
     /* park.c: the newest poller. */
     struct fuse_pollhandle *poll;
     uint64_t polled_id; /* the object polled */

@@ -199,6 +199,27 @@ static void stream_keep(struct request *rq)
     handle->base = rq->off + (off_t)rq->slice_len;
 }
 
+/*
+ * What a reply left of its buffer io_uring asks for once more, and at the same offset: direct reads
+ * of it do not move the position (Linux 6.18). There is no more: else the text would fill the
+ * buffer again and again.
+ */
+static bool read_is_repeated(const struct request *rq)
+{
+    const struct handle *handle = rq->handle;
+
+    return handle->short_by > 0 && rq->size == handle->short_by && rq->off == handle->short_at;
+}
+
+static void uring_note(struct request *rq)
+{
+    struct handle *handle = rq->handle;
+
+    handle->short_at = rq->off;
+    handle->short_by = handle->by_uring && rq->slice_len > 0 ? rq->size - rq->slice_len : 0;
+    handle->by_uring = false;
+}
+
 static int read_run(struct request *rq)
 {
     const struct file_row *row = rq->node.row;
@@ -209,6 +230,10 @@ static int read_run(struct request *rq)
     rc = request_remembers(rq);
     if (rc)
         return rc;
+    if (read_is_repeated(rq)) {
+        slice_copy(rq, "", 0);
+        return CALL_DONE;
+    }
     if (!row->stream)
         return text_continue(rq) ? CALL_DONE : row->show(&rq->call);
     if (stream_is_elsewhere(rq))
@@ -230,6 +255,8 @@ static int read_done(struct request *rq)
         rc = rq->node.row->stream ? stream_done(rq) : show_done(rq);
     if (rc == CALL_DONE && rq->node.row->stream && !stream_is_elsewhere(rq))
         stream_keep(rq);
+    if (rc == CALL_DONE)
+        uring_note(rq);
     return rc;
 }
 

@@ -191,6 +191,16 @@ void io_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 /* ---- poll ---- */
 
+/*
+ * io_uring's own, before a read and between its parts: nobody waits, or for exactly these. poll(2),
+ * select(2) and epoll ask for POLLHUP always.
+ */
+static bool poll_is_of_uring(const struct fuse_file_info *fi, const struct fuse_pollhandle *poll)
+{
+    return (fi->poll_events == EPOLLIN && !poll) ||
+           fi->poll_events == (EPOLLIN | EPOLLRDNORM | EPOLLPRI | EPOLLERR);
+}
+
 static int poll_run(struct request *rq)
 {
     struct fs *fs = rq->fs;
@@ -202,11 +212,14 @@ static int poll_run(struct request *rq)
         rq->revents = EPOLLHUP | EPOLLIN | EPOLLRDNORM;
         return CALL_DONE;
     }
-    if (!rq->node.row->poll)
+    if (!rq->node.row->poll && !rq->by_uring)
         return CALL_DONE;
     rc = request_remembers(rq);
     if (rc)
         return rc;
+    rq->handle->by_uring |= rq->by_uring;
+    if (!rq->node.row->poll || (rq->by_uring && rq->handle->short_by > 0))
+        return CALL_DONE;
     rq->revents = rq->node.row->poll(call);
     if (rq->node.row->store) /* a write never waits; io_uring asks this before it writes */
         rq->revents |= EPOLLOUT | EPOLLWRNORM;
@@ -240,6 +253,7 @@ void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
     }
     rq->fh = fi->fh;
     rq->poll = poll;
+    rq->by_uring = poll_is_of_uring(fi, poll);
     rq->gone_ok = true;
     rq->run = poll_run;
     rq->reply = poll_reply;

@@ -45,6 +45,7 @@ struct request {
     struct node found;
     struct fuse_entry_param entry;
     struct fuse_pollhandle *poll;
+    bool by_uring; /* poll: io_uring's own */
     unsigned revents;
     struct statvfs statvfs;
     const char *slice; /* of the reply */

@@ -9,6 +9,8 @@
  *   workers            let one worker be made
  *   mkdir PATH  rmdir PATH  mode PATH (statx)  open PATH r|w  write TEXT  close
  *   read               an ordinary one
+ *   inline             from now on what can be is done by the process itself
+ *   whole SIZE         requests of so many bytes until nothing comes, each where the one before ended
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +31,7 @@ static struct io_uring_params params;
 static char *sq, *cq;
 static struct io_uring_sqe *sqes;
 static int ring, personality, file = -1;
+static uint8_t how = IOSQE_ASYNC;
 
 static void die(const char *what)
 {
@@ -69,7 +72,7 @@ static int request(struct io_uring_sqe sqe)
     const struct io_uring_cqe *done = (void *)(cq + params.cq_off.cqes);
     int result;
 
-    sqe.flags = IOSQE_ASYNC;
+    sqe.flags = how;
     sqe.personality = (uint16_t)personality;
     sqes[at] = sqe;
     word(sq, params.sq_off.array)[at] = at;
@@ -195,6 +198,32 @@ static void step_read(char **args)
         fwrite(text, 1, (size_t)n, stdout);
 }
 
+static void step_inline(char **args)
+{
+    (void)args;
+    how = 0;
+}
+
+static void step_whole(char **args)
+{
+    char text[8192];
+    const uint32_t size = (uint32_t)strtoul(args[0], NULL, 10);
+    uint64_t at = 0;
+    int n;
+
+    while ((n = request((struct io_uring_sqe){.opcode = IORING_OP_READ,
+                                              .fd = file,
+                                              .addr = address(text),
+                                              .len = size,
+                                              .off = at})) > 0) {
+        fwrite(text, 1, (size_t)n, stdout);
+        fflush(stdout);
+        at += (uint64_t)n;
+    }
+    if (n < 0)
+        outcome(n);
+}
+
 static void step_close(char **args)
 {
     (void)args;
@@ -209,7 +238,8 @@ static const struct step {
     {"become", 2, step_become}, {"regroup", 1, step_regroup}, {"personality", 0, step_personality},
     {"workers", 0, step_workers}, {"mkdir", 1, step_mkdir},   {"rmdir", 1, step_rmdir},
     {"mode", 1, step_mode},       {"open", 2, step_open},     {"write", 1, step_write},
-    {"read", 0, step_read},       {"close", 0, step_close},
+    {"read", 0, step_read},       {"inline", 0, step_inline}, {"whole", 1, step_whole},
+    {"close", 0, step_close},
 };
 
 int main(int argc, char **argv)

@@ -18,6 +18,40 @@ t_everything_goes_through_io_uring() {
         rmdir "$M/v" | paste -s -d' ')" 'ok ok EPERM ok'
 }
 
+# io_uring asks for what a text left of its buffer, at the same offset.
+t_a_text_is_read_once_and_then_ends() {
+    need_uring
+    mount_pmcfs
+    pmc a event=page-faults event=task-clock count=5,6
+    local file size how
+    for file in "$M"/a/{config,event,status,error} "$M"/{README,counts} "$M"/info/rows; do
+        for size in 8192 100 7; do
+            for how in workers inline; do
+                cmp <("$HELPERS/uring" $how open "$file" r whole "$size" | sed 1d) "$file" ||
+                    die "$file by $size, $how"
+            done
+        done
+    done
+}
+
+t_a_stream_tells_each_record_once_and_at_once() {
+    need_uring
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
+    "$HELPERS/uring" workers open "$M/a/samples" r whole 4096 >said.workers &
+    local readers=($!)
+    "$HELPERS/uring" inline open "$M/a/samples" r whole 4096 >said.inline &
+    readers+=($!)
+    eventually 10 'grep -q " process " said.workers && grep -q " process " said.inline'
+    echo hello >"$M/a/samples"
+    eventually 10 'grep -q hello said.workers && grep -q hello said.inline'
+    target_end p
+    wait "${readers[@]}"
+    is "$(sed 1,2d said.workers)" "$(sed 1d "$M/a/samples")"
+    is "$(sed 1,2d said.inline)" "$(sed 1d "$M/a/samples")"
+}
+
 # A worker that was the superuser's goes on to be there after that has given up its rights.
 t_a_worker_has_no_more_rights_than_its_process() {
     need_uring

@@ -26,6 +26,40 @@ assert stat("parked") == 0
 P
 }
 
+t_a_killed_reader_by_aio_is_gone() {
+    mount_pmcfs
+    quiet
+    looking <<'P'
+import ctypes, fcntl
+syscall = ctypes.CDLL(None).syscall
+def wait_by_aio():
+    fd = os.open(base + "a/samples", os.O_RDONLY | os.O_NONBLOCK)
+    at, context, text = 0, ctypes.c_ulong(), ctypes.create_string_buffer(4096)
+    try:
+        while got := os.read(fd, 4096):
+            at += len(got)
+    except BlockingIOError:
+        fcntl.fcntl(fd, fcntl.F_SETFL, 0)
+    syscall(206, 1, ctypes.byref(context))  # io_setup
+    iocb = ctypes.create_string_buffer(
+        struct.pack("QIIHhIQQqQII", 0, 0, 0, 0, 0, fd, ctypes.addressof(text), 4096, at, 0, 0, 0), 64)
+    syscall(209, context, 1, ctypes.byref(ctypes.c_void_p(ctypes.addressof(iocb))))  # io_submit
+    time.sleep(60)
+child = os.fork()
+if child == 0:
+    wait_by_aio()
+deadline = time.monotonic() + 10
+while stat("parked") != 1:
+    assert time.monotonic() < deadline
+    time.sleep(0.05)
+os.kill(child, signal.SIGKILL)
+while os.waitpid(child, os.WNOHANG) == (0, 0):
+    assert time.monotonic() < deadline + 10
+    time.sleep(0.05)
+assert stat("parked") == 0
+P
+}
+
 t_twenty_readers_at_once_get_the_same() {
     mount_pmcfs
     faults_sampled logsize=4194304
