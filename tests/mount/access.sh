@@ -177,6 +177,8 @@ time.sleep(100)' "$T/child" "$HELPERS/target" &
     PID_OF[child]=${line#ready }
 }
 
+# A reload between its records forgets it.
+#@ plain
 t_a_child_that_runs_a_set_uid_program_is_counted_again_for_the_superuser() {
     mount_pmcfs
     parent_and_child
@@ -199,6 +201,7 @@ t_a_child_that_runs_a_set_uid_program_is_counted_again_for_the_superuser() {
     is "$(status a partial)" no
 }
 
+#@ plain
 t_a_child_that_runs_a_set_uid_program_is_left_out_for_others() {
     mount_pmcfs
     parent_and_child
@@ -245,7 +248,7 @@ t_a_privileged_program_is_not_its_writers_self() {
         done
         is "$(as "$ALICE" sh -c "exec 5>$M/a/ctl; $T/$kind-io fd 5 start")" EPERM "$kind: start"
     done
-    is "$(cat "$M/a/target")" ''
+    empty cat "$M/a/target"
     is "$(result_as "$ALICE" write "$M/a/ctl" start)" ok
 }
 

@@ -36,7 +36,7 @@ t_those_that_may_not_be_observed_are_counted_too() {
     chain 300 0
     is "$(result_as "$ALICE" write "$M/a/target" "$CHAIN")" EDQUOT
     like "$(cat "$M/a/error")" '^EDQUOT P11 target: .*more than 100 descendants .max_covered_per_pmc'
-    is "$(cat "$M/a/target")" ''
+    empty cat "$M/a/target"
 }
 
 #@ slow

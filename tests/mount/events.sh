@@ -1,29 +1,6 @@
 # shellcheck shell=bash disable=SC2016,SC2012
 # Spellings of events, INTERFACE section 5, and what events/ lists.
 
-t_software_events_in_their_spellings() {
-    mount_pmcfs
-    pmc a
-    for text in page-faults PAGE_FAULTS page.faults perf::PERF_COUNT_SW_PAGE_FAULTS faults \
-        context-switches cpu-clock task-clock minor-faults major-faults cpu-migrations \
-        page-faults:u 'page-faults,usr'; do
-        accepted "$M/a/event" "$text"
-        is "$(cat "$M/a/event")" "$text" 'reads back as written'
-    done
-    accepted "$M/a/event" perf::PERF_COUNT_SW_PAGE_FAULTS
-    attach a self
-}
-
-t_an_unknown_name_is_refused_with_near_misses() {
-    mount_pmcfs
-    pmc a
-    refused EINVAL CS01 "$M/a/event" contxt-switches
-    like "$(cat "$M/a/error")" '"contxt-switches".*context-switches'
-    refused EINVAL CS01 "$M/a/event" xyzzyplughxyzzy
-    refused EINVAL X06 "$M/a/event" nopmu/event/
-    refused EINVAL CS01 "$M/a/event" sched:no_such_point
-}
-
 t_a_processor_event_without_a_pmu_says_why() {
     [[ ! -d /sys/bus/event_source/devices/cpu ]] || skip "this machine has a PMU"
     mount_pmcfs
@@ -39,17 +16,6 @@ resolved() {
     accepted "$M/a/event" "$1"
     is "$(cat "$M/a/event")" "$1" 'reads back as written'
     status a event
-}
-
-t_what_nothing_in_the_kernel_raises_is_no_event() {
-    [[ $(uname -m) == x86_64 ]] || skip 'other processors raise them'
-    mount_pmcfs
-    pmc a
-    for text in alignment-faults emulation-faults:u generic/alignment-faults; do
-        refused EOPNOTSUPP P09 "$M/a/event" "$text"
-        like "$(cat "$M/a/error")" 'on x86 the kernel never raises it'
-    done
-    ! ls "$M"/events/*/*{alignment,emulation}-faults 2>/dev/null || die 'listed'
 }
 
 t_f09_q20_the_pmu_form_from_the_machines_own_files() {
@@ -105,13 +71,6 @@ for i in range(100):
 n = int(open(root + "count").read())
 assert 100 <= n <= 400, n
 P
-}
-
-t_a_filter_that_would_make_a_false_zero_is_refused() {
-    mount_pmcfs
-    pmc a
-    refused EINVAL CS03 "$M/a/event" context-switches:u
-    like "$(cat "$M/a/error")" 'whole'
 }
 
 t_kernel_raised_events_are_counted_whole_for_everybody() {
@@ -347,15 +306,6 @@ t_all_generic_names_are_known_with_and_without_their_prefix() {
     for name in $(generic_names); do
         counts_or_says_so "$name" "$name"
         counts_or_says_so "$name" "PAPI_$name"
-    done
-}
-
-t_a_generic_name_may_be_written_in_several_ways() {
-    local text
-    mount_pmcfs
-    pmc a
-    for text in PAPI-TOT-CYC papi_tot_cyc:u generic/tot_cyc generic/PAPI_tot_cyc Generic/Tot.Cyc/u tot-cyc,usr; do
-        counts_or_says_so tot_cyc "$text"
     done
 }
 

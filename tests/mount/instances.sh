@@ -67,7 +67,7 @@ t_only_the_superuser_makes_and_removes_one() {
     stat "$M/instances/one" "$M/admin/instances/one/ctl" >/dev/null
     rmdir "$M/instances/one" "$M/instances/two"
     eventually 5 '[[ ! -e $M/instances/one && ! -e $M/admin/instances/one ]]'
-    is "$(list "$M/instances" "$M/admin/instances")" ''
+    empty list "$M/instances" "$M/admin/instances"
 }
 
 t_names_are_as_those_of_pmcs() {
@@ -147,7 +147,7 @@ t_rmdir_wants_it_empty_and_release_does_not() {
     # Names that the kernel knows are told to it.
     stat "$M/instances/one" "$M/instances/one/a" "$M/admin/instances/one/ctl" >/dev/null
     accepted "$M/admin/instances/one/ctl" release
-    is "$(list "$M/instances" "$M/admin/instances")" ''
+    empty list "$M/instances" "$M/admin/instances"
     eventually 5 '[[ ! -e $M/instances/one && ! -e $M/admin/instances/one ]]'
     eventually 5 '[[ $(stat_value pmcs) == 0 && $(stat_value descriptors) == 0 ]]'
     is "$(stat_value instances)" 0
@@ -407,11 +407,11 @@ t_the_roots_tables_have_what_the_reader_may_read() {
     as "$ALICE" chmod 755 "$M/instances/one/a"
     is "$(as "$BOB" cut -f 1 "$M/counts")" instances/one/a
     as "$ALICE" chmod 700 "$M/instances/one"
-    is "$(as "$BOB" cat "$M/counts")" '' 'the way to it is closed'
+    empty as "$BOB" cat "$M/counts"
     is "$(as "$ALICE" cut -f 1 "$M/counts")" instances/one/a
     as "$ALICE" chmod 755 "$M/instances/one"
     as "$ALICE" chmod 700 "$M/instances/one/a"
-    is "$(as "$BOB" cat "$M/counts" "$M/instances/one/counts")" ''
+    empty as "$BOB" cat "$M/counts" "$M/instances/one/counts"
 }
 
 t_statistics_are_those_of_the_instance() {

@@ -31,6 +31,13 @@ is() {
     [[ $1 == "$2" ]] || die "${3:-value}: got '$1', expected '$2'"
 }
 
+# empty COMMAND…: it succeeds, and says nothing.
+empty() {
+    local said
+    said=$("$@") || die "failed: $*"
+    is "$said" '' "$*"
+}
+
 # like TEXT REGEX [WHAT]
 like() {
     [[ $1 =~ $2 ]] || die "${3:-text}: '$1' does not match '$2'"

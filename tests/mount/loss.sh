@@ -331,7 +331,7 @@ t_logs_are_charged_to_their_owner() {
     between "$n" 2 15 "the PMC that was refused"
     like "$(<"$M/a$n/error")" \
         "^EDQUOT P11 config: .*a$n.*logsize 1000000.*max_log_per_user .1000000"
-    is "$(cat "$M/a$n/target")" '' "targets of what was refused"
+    empty cat "$M/a$n/target"
     is "$(state "a$n")" allocated
     is "$(stat_value descriptors)" "$descriptors"
     mkdir "$M/root"

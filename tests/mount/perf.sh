@@ -228,7 +228,7 @@ t_a_log_without_samples_is_read() {
     HOME=$T perf report --stdio -i - <"$M/n/samples.perf" >"$T/table" 2>"$T/said"
     like "$(cat "$T/said")" 'has no samples'
     perf_reads script <"$M/n/samples.perf" >"$T/script"
-    is "$(cat "$T/script")" ''
+    empty cat "$T/script"
 }
 
 t_the_time_of_day_is_known() {

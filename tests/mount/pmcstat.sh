@@ -43,7 +43,7 @@ t_p01_p05_pmcstat_samples_the_cpus_it_is_told() {
     wait $!
     is "$(sed -n 's/.* attach target=//p' "$T/stored")" 'cpu0 cpu=0'
     between "$(lines "$T/stored" sample)" 3 1000000
-    is "$(awk '$2 == "sample" && !/ cpu=0 /' "$T/stored")" ''
+    empty awk '$2 == "sample" && !/ cpu=0 /' "$T/stored"
     like "$(sed -n 's/^[0-9.]* exec //p' "$T/stored")" 'path=[^ ]*/ls'
 }
 
@@ -168,7 +168,7 @@ t_p16_b13_pmcstat_reads_a_log_without_the_tree() {
 # graph_is FILE: its first tree is that of hot_inner.
 graph_is() {
     like "$(sed -n 1p "$1")" '^@ cpu-clock \[[0-9]+ samples\]$'
-    is "$(sed -n 2p "$1")" ''
+    empty sed -n 2p "$1"
     like "$(sed -n 3p "$1")" '^[0-9]{2,3}\.[0-9]{1,2}%  \[[0-9]+\] +hot_inner( @ .*/hot)?$'
     like "$(sed -n 4p "$1")" '^ [0-9]{2,3}\.[0-9]{1,2}%  \[[0-9]+\] +hot_outer$'
     like "$(sed -n 5p "$1")" '^  100\.0%  \[[0-9]+\] +main$'
@@ -214,7 +214,7 @@ t_p21_pmcstat_prints_sampled_addresses_with_their_functions() {
     stored_log -N
     tool pmcstat -R "$T/stored" -m "$T/pcs"
     is "$(cut -d ' ' -f 1 "$T/pcs")" "$(sed -n 's/.* ip=\([^ ]*\) .*/\1/p' "$T/stored")"
-    is "$(awk 'NF != 4' "$T/pcs")" ''
+    empty awk 'NF != 4' "$T/pcs"
     local symbol
     symbol=$(nm -S "$HELPERS/hot" | sed -n 's/ [tT] hot_inner$//p')
     is "$(awk '$2 == "hot_inner" { print $3, $4 }' "$T/pcs" | sort -u)" \
@@ -284,7 +284,7 @@ t_p25_p26_pmcstat_shows_the_top_again_and_again() {
     between "$(grep -c '^%SAMP COMMAND    FUNCTION             CALLERS$' "$T/hot.out")" 2 1000
     like "$(grep -A 1 '^%SAMP' "$T/hot.out" | tail -1)" '^ *[0-9.]+ hot +hot_inner +hot_outer:[0-9.]+$'
     # Only more samples from one to the next.
-    is "$(awk '/samples$/ { if ($2 < last) print; last = $2 }' "$T/hot.out")" ''
+    empty awk '/samples$/ { if ($2 < last) print; last = $2 }' "$T/hot.out"
     hot -P cpu-clock -O "$T/stored"
     tool pmcstat -R "$T/stored" -T -f threshold=0 >"$T/all"
     like "$(sed -n 3p "$T/all")" '^ *[0-9.]+ hot +hot_inner +hot_outer:'
@@ -343,7 +343,7 @@ t_p28_pmcstat_warns_of_what_was_lost() {
     hot -P cpu-clock -G /dev/null
     like "$(cat "$T/hot.err")" '^pmcstat: cpu-clock: [0-9]+ records did not fit into the log: use -O, or raise nbuffers$'
     hot -q -P cpu-clock -G /dev/null
-    is "$(cat "$T/hot.err")" ''
+    empty cat "$T/hot.err"
 }
 
 t_p18_p22_pmcstat_says_what_to_use_instead() {
@@ -396,7 +396,7 @@ t_pmcstat_leaves_nothing_behind_when_a_signal_ends_its_sampling() {
     ended_by INT 0 pmcstat -P cpu-clock -m "$T/pcs" sleep 30
     ended_by TERM 143 pmcstat -P cpu-clock -P page-faults -O "$T/stored" sleep 30
     ended_by INT 0 pmcstat -T -w 1 -S cpu-clock
-    is "$(ls "$TMPDIR")" ''
+    empty ls "$TMPDIR"
     ended_by KILL 137 pmcstat -S cpu-clock -O "$T/stored"
     eventually 5 '! pgrep -f "$M/pmcstat"'
     ! pgrep -fx 'sleep 30' || die 'a command is left'

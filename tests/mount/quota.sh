@@ -147,7 +147,7 @@ t_more_descendants_than_one_target_may_cover() {
     eventually 10 '[[ $(pgrep -c -x -P $STARTED sleep) == 4 ]]'
     is "$(result_as "$ALICE" write "$M/a/target" "$STARTED")" EDQUOT
     like "$(cat "$M/a/error")" '^EDQUOT P11 target: .*descendants .max_covered_per_pmc'
-    is "$(cat "$M/a/target")" ''
+    empty cat "$M/a/target"
     is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[alice]}")" ok
     bob_goes_on
 }
@@ -244,7 +244,7 @@ t_charges_follow_the_owner_however_often_it_changes() {
     bob_goes_on
     as "$ALICE" rmdir "$M/a"
     as "$ALICE" rmdir "$M/b"
-    is "$(cat "$M/counts")" ''
+    empty cat "$M/counts"
 }
 
 # ---- hostile targets ----
@@ -331,7 +331,7 @@ t_a_fork_bomb_under_descendants_is_somebody_elses_trouble() {
     eventually 20 '[[ $(state a) == exited ]]'
     (($(status a log_records) > 100)) || die "nothing was logged"
     as "$ALICE" rmdir "$M/a"
-    is "$(cat "$M/counts")" ''
+    empty cat "$M/counts"
 }
 
 # What a process has mapped is told, and events are opened on it, when it is not executing a program: one

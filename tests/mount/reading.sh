@@ -105,7 +105,7 @@ t_counts_is_a_table_of_what_the_reader_may_read() {
 a	task-clock	4	0	0	allocated
 b	page-faults	0	0	0	allocated'
     is "$(as "$ALICE" cat "$M/counts")" 'b	page-faults	0	0	0	allocated'
-    is "$(as "$BOB" cat "$M/counts")" ''
+    empty as "$BOB" cat "$M/counts"
 }
 
 t_metrics_are_valid_exposition_text() {
@@ -223,7 +223,7 @@ t_metrics_of_each_cpu_have_no_place_where_there_are_processes() {
     like "$(cat "$M/a/error")" 'metrics=cpu has no place in mode process-counting'
     pmc b event=page-faults metrics=cpu
     refused EINVAL P07 "$M/b/target" "${PID_OF[p]}"
-    is "$(cat "$M/b/target")" ''
+    empty cat "$M/b/target"
     accepted "$M/b/target" cpu0
 }
 

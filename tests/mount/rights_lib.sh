@@ -44,7 +44,7 @@ may() {
 may_not() {
     is "$(result_by "${@:1:$#-1}" write "$M/a/target" "${PID_OF[${!#}]}")" EPERM "attach to ${!#}"
     like "$(cat "$M/a/error")" "^EPERM E40 target: .*${PID_OF[${!#}]}"
-    is "$(cat "$M/a/target")" ''
+    empty cat "$M/a/target"
 }
 
 # cgroup_make: one of the test's own, gone with it; its directory in GROUP, its name in GROUP_NAME.

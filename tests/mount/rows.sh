@@ -11,7 +11,7 @@ t_h05_info_rows_has_a_line_per_cpu_and_row() {
     is "$(head -1 "$M/info/rows")" 'cpu row name class disposition state users pmc uid pid event flags reload'
     is "$(tail -n +2 "$M/info/rows" | wc -l)" 16
     is "$(dispositions)" '4 FREE'
-    is "$(awk 'NF != 13' "$M/info/rows")" ''
+    empty awk 'NF != 13' "$M/info/rows"
     like "$(cat "$M/info/npmc")" '^[0-9]+$'
 }
 
@@ -28,7 +28,7 @@ t_info_rows_has_flags_and_the_reload_count() {
     is "$(row_end c)" '- -'
     accepted "$M/a/config" period=7000
     is "$(row_end a)" 'descendants,callchain 7000'
-    is "$(awk 'NF != 13' "$M/info/rows")" ''
+    empty awk 'NF != 13' "$M/info/rows"
 }
 
 t_exhaust_then_release_in_reverse() {

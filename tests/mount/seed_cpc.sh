@@ -53,7 +53,7 @@ t_c10_cf17_cf18_cf19_cf20_bound_to_a_thread_a_process_or_a_cpu() {
         pmc a event=cycles "target=$word"
         is "$(cat "$M/a/target") $(state a)" "$word running"
         attach a "-$word"
-        is "$(cat "$M/a/target")" ''
+        empty cat "$M/a/target"
         rmdir "$M/a"
     done
 }

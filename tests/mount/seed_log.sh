@@ -182,7 +182,7 @@ t_st7_the_maps_of_a_process_are_told_at_the_attach_of_a_sampler() {
     pmc a event=cpu-clock freq=50 "target=${PID_OF[p]}"
     so_far a >"$T/log"
     between "$(of map-in "pid=${PID_OF[p]}" <"$T/log" | wc -l)" 2 100
-    is "$(of map-in "pid=${PID_OF[q]}" <"$T/log")" ''
+    empty of map-in "pid=${PID_OF[q]}" <"$T/log"
     attach a "${PID_OF[q]}"
     between "$(so_far a | of map-in "pid=${PID_OF[q]}" | wc -l)" 2 100
 }
@@ -321,7 +321,7 @@ P
     is "$(tail -n 1 "$T/children")" refused
     is "$(of fork <"$T/log" | sed 's/.*child=//' | xargs)" "$(head -n 3 "$T/children" | xargs)"
     is "$(of exit <"$T/log" | grep -vc pid=-)" 4
-    is "$(of thread <"$T/log")" ''
+    empty of thread <"$T/log"
 }
 
 # ---- all the records ----

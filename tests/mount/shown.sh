@@ -48,7 +48,7 @@ t_nothing_of_anothers_pmcs_is_in_any_file() {
     all_that "$BOB"
     silent_about "$BOB" "${TELLING[@]}"
     ! grep -qw "76543[0-9][0-9]" "$T/all-$BOB" || die 'the count is shown'
-    is "$(as "$BOB" cat "$M/counts")" ''
+    empty as "$BOB" cat "$M/counts"
     as "$BOB" cat "$M/metrics.prom" >"$T/metrics-$BOB"
     grep -q '^pmcfs_' "$T/metrics-$BOB" || die 'bob reads no metrics'
     is "$(grep -o 'pmc="[^"]*"' "$T/metrics-$BOB" | sort -u)" 'pmc="bobs"' "PMCs in the metrics"

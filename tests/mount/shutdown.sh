@@ -173,7 +173,7 @@ t_a_new_mount_over_the_stale_one() {
     DAEMON_OF["$M"]=$!
     eventually 10 'cat "$M/info/version" >/dev/null 2>&1'
     DAEMON=${DAEMON_OF[$M]}
-    is "$(cat "$M/counts")" ''
+    empty cat "$M/counts"
     pmc a event=page-faults "target=${PID_OF[p]}"
     unmount_pmcfs
 }

@@ -91,7 +91,7 @@ t_any_other_reason_refuses_the_whole_command() {
     unchanged "$M/a" 'refused EINVAL E26 "$M/a/target" "${PID_OF[p]} cpu0"'
     unchanged "$M/a" 'refused EINVAL E27 "$M/a/target" "${PID_OF[p]} 0"'
     unchanged "$M/a" 'refused EINVAL E27 "$M/a/target" "${PID_OF[p]} 12x"'
-    is "$(cat "$M/a/target")" ""
+    empty cat "$M/a/target"
 }
 
 t_illegal_words() {
@@ -211,7 +211,7 @@ t_v04_the_count_stays_after_death() {
     target_end p
     eventually 5 '[[ $(state a) == exited ]]'
     between "$(count a)" 100 1000
-    is "$(cat "$M/a/target")" ""
+    empty cat "$M/a/target"
     refused ESRCH E45 "$M/a/target" "-${PID_OF[p]}"
     target_start q
     attach a "${PID_OF[q]}"
@@ -238,7 +238,7 @@ t_a_reused_number_is_another_process() {
     read -r -u "$out" _
     tell q faults 1000
     is "$(count a)" "$before"
-    is "$(cat "$M/a/target")" ""
+    empty cat "$M/a/target"
     attach a "${PID_OF[q]}"
     tell q faults 100
     between "$(count a)" $((before + 100)) $((before + 900))

@@ -64,7 +64,7 @@ t_a_worker_has_no_more_rights_than_its_process() {
     ctl r detach
     is "$(uring workers become "$ALICE" none open "$M/a/target" w write cpu0)" 'ok EPERM' 'another user since'
     is "$(uring workers become 0 none open "$M/r/target" w write cpu0)" 'ok EPERM' 'without capabilities since'
-    is "$(cat "$M/a/target" "$M/r/target")" ''
+    empty cat "$M/a/target" "$M/r/target"
 }
 
 t_a_personality_has_no_rights_of_who_uses_it() {
@@ -76,7 +76,7 @@ t_a_personality_has_no_rights_of_who_uses_it() {
     echo task-clock >"$M/r/event"
     # uid 0 with all capabilities, for a thread that has none of them any more
     is "$(uring personality become "$ALICE" none open "$M/r/target" w write cpu0)" 'ok EPERM'
-    is "$(cat "$M/r/target")" ''
+    empty cat "$M/r/target"
 }
 
 t_a_worker_has_no_groups_that_its_process_gave_up() {

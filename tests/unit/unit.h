@@ -27,7 +27,6 @@
     X(folded)                                                                                      \
     X(follow)                                                                                      \
     X(ids)                                                                                         \
-    X(includes)                                                                                    \
     X(instance)                                                                                    \
     X(kept)                                                                                        \
     X(log)                                                                                         \
@@ -50,7 +49,6 @@
     X(series)                                                                                      \
     X(settings)                                                                                    \
     X(sim)                                                                                         \
-    X(sim_sampling)                                                                                \
     X(spaces)                                                                                      \
     X(target)                                                                                      \
     X(tunable)

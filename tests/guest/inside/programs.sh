@@ -2,7 +2,7 @@
 # The unit tests and the programs on one backend, on this architecture: nothing may depend on another.
 
 #@ asked
-t_engine() { PMCFS_SOURCE=/source /tests/unit; }
+t_engine() { /tests/unit; }
 
 #@ asked
 t_host() { /tests/host; }

@@ -1,0 +1,56 @@
+#!/bin/sh
+# Includes go one way: each file only what its place allows, in core only what is lower in tests/includes-order.
+# shellcheck disable=SC2016 # awk text
+set -u
+export LC_ALL=C
+cd "$(dirname "$0")/.." || exit 2
+
+find core backends fs -name '*.[ch]' | sort | xargs awk '
+function bad(text) { print FILENAME ":" FNR ": " $0 ": " text; wrong++ }
+function only(what, files) { if (included ~ what && FILENAME !~ files) bad("only " files) }
+# The level of core/NAME.c: that of its file, or of its name.
+function level_of(file,    name, stem) {
+    name = stem = file
+    sub(/.*\//, "", name)
+    sub(/.*\//, "", stem)
+    sub(/\..*/, "", stem)
+    return name in level ? level[name] : stem in level ? level[stem] : 0
+}
+function check_core(    to) {
+    to = substr(included, 2, length(included) - 2)
+    if (to !~ /^core\//) return bad("core includes only core")
+    if (!level_of(FILENAME) || !level_of(to)) return bad("add it to tests/includes-order")
+    if (substr(to, 1, length(to) - 2) == substr(FILENAME, 1, length(FILENAME) - 2)) return
+    if (level_of(to) >= level_of(FILENAME)) bad("core includes only what is lower")
+}
+BEGIN {
+    while ((getline line < "tests/includes-order") > 0)
+        if (line !~ /^#/ && ++lines) {
+            n = split(line, word, " ")
+            for (i = 1; i <= n; i++) level[word[i]] = lines
+        }
+}
+/perf_backend|sim_backend|linux_host/ && FILENAME !~ /^(fs\/main\.c|backends\/)/ { bad("only fs/main.c names a backend") }
+/^ *# *include / {
+    included = $0
+    sub(/^ *# *include */, "", included)
+    sub(/ .*/, "", included)
+    count++
+    only("fuse", "^fs/")
+    only("^\"fs/", "^fs/")
+    only("perf_event\\.h|perfmon", "^backends/perf/")
+    only("^\"backends/perf/", "^backends/perf/")
+    only("^\"backends/sim/", "^backends/sim/")
+    only("^\"backends/linux/", "^backends/linux/")
+    only("^\"backends/backends\\.h", "^(fs/main\\.c|backends/)")
+    if (included ~ /^"/) {
+        path = substr(included, 2, length(included) - 2)
+        if (path !~ /\// || path ~ /\.\./ || (getline line < path) < 0) bad("no such file below the root")
+        close(path)
+        if (FILENAME ~ /^core\//) check_core()
+    }
+}
+END {
+    print count " includes, " wrong + 0 " wrong"
+    exit wrong > 0 || count < 300
+}'
