@@ -21,31 +21,7 @@
 
 #define EXEC_AFTER_NS UINT64_C(1000000)
 
-struct counter {
-    struct backend_state *state;
-    struct target_ref target;
-    bool at_exec, multiplex, hardware; /* hardware: a member can be lost */
-    unsigned descriptors;              /* as many as the kernel's counters would need */
-    struct counter *next;              /* of its recorder's */
-    uint64_t number;
-    struct counter *forgotten; /* the next one that nobody has */
-
-    pthread_mutex_t lock; /* of the rest: reads come from any thread */
-    bool on, dead, execed;
-    uint64_t exec_at_ns; /* at_exec, not execed, on: then it will be */
-    uint64_t lose_at_ns; /* UINT64_MAX: never */
-    uint64_t last_ns;    /* accounted up to here */
-    uint64_t covered_ns, running_ns;
-    bool begun; /* the tape knows */
-    struct tape tape;
-};
-
 /* ---- time ---- */
-
-static uint64_t clock_now(const struct counter *counter)
-{
-    return counter->state->host->now_ns(counter->state->host_state);
-}
 
 static bool target_alive(const struct counter *counter)
 {
@@ -72,8 +48,7 @@ static void counter_begin(struct counter *counter, uint64_t time, bool executed)
     counter->begun = true;
 }
 
-/* Counts the time since the last look. The counter's lock is held. */
-static void counter_advance(struct counter *counter, uint64_t now)
+void counter_look(struct counter *counter, uint64_t now)
 {
     uint64_t from = counter->last_ns;
 
@@ -92,22 +67,15 @@ static void counter_advance(struct counter *counter, uint64_t now)
         tape_end(&counter->tape, now, counter->running_ns);
 }
 
-void counter_look(struct counter *counter, uint64_t now)
-{
-    pthread_mutex_lock(&counter->lock);
-    counter_advance(counter, now);
-    pthread_mutex_unlock(&counter->lock);
-}
-
 int counter_start(struct counter *counter, struct err *err)
 {
-    const uint64_t lose_after = counter->state->shape.lose_after_ns;
+    const uint64_t lose_after = counter->state->shape.lose_after_ms * 1000000;
     uint64_t now, begin;
 
     (void)err;
-    pthread_mutex_lock(&counter->lock);
-    now = begin = clock_now(counter);
-    counter_advance(counter, now);
+    pthread_mutex_lock(&sim_lock);
+    now = begin = sim_now(counter->state);
+    counter_look(counter, now);
     if (!counter->on) {
         counter->on = true;
         counter->dead = !target_alive(counter);
@@ -121,16 +89,16 @@ int counter_start(struct counter *counter, struct err *err)
     counter->lose_at_ns = UINT64_MAX;
     if (lose_after > 0 && counter->hardware && !counter->multiplex)
         counter->lose_at_ns = begin + lose_after;
-    pthread_mutex_unlock(&counter->lock);
+    pthread_mutex_unlock(&sim_lock);
     return 0;
 }
 
 int counter_stop(struct counter *counter)
 {
-    pthread_mutex_lock(&counter->lock);
-    counter_advance(counter, clock_now(counter));
+    pthread_mutex_lock(&sim_lock);
+    counter_look(counter, sim_now(counter->state));
     counter->on = false;
-    pthread_mutex_unlock(&counter->lock);
+    pthread_mutex_unlock(&sim_lock);
     return 0;
 }
 
@@ -141,15 +109,15 @@ int counter_read(struct counter *counter, struct reading *out, bool patient)
     (void)patient; /* there is nothing to wait for */
     bool lost;
 
-    pthread_mutex_lock(&counter->lock);
-    *out = (struct reading){.time_ns = clock_now(counter)};
-    counter_advance(counter, out->time_ns);
+    pthread_mutex_lock(&sim_lock);
+    *out = (struct reading){.time_ns = sim_now(counter->state)};
+    counter_look(counter, out->time_ns);
     out->covered_ns = out->enabled_ns = out->running_ns = counter->covered_ns;
     if (counter->hardware)
         out->running_ns = counter->multiplex ? counter->running_ns / 2 : counter->running_ns;
     lost = out->time_ns >= counter->lose_at_ns;
     out->off = counter->on && !counter->dead && lost;
-    pthread_mutex_unlock(&counter->lock);
+    pthread_mutex_unlock(&sim_lock);
 
     out->never_ran = out->enabled_ns > 0 && out->running_ns == 0;
     for (unsigned i = 0; i < counter->tape.n; i++) {
@@ -232,7 +200,6 @@ static struct counter *counter_new(struct backend_state *state, const struct pla
     if (counter == NULL)
         return NULL;
     counter->state = state;
-    counter->number = __atomic_add_fetch(&state->last_number, 1, __ATOMIC_RELAXED);
     counter->target = plan->target;
     counter->at_exec = plan->at_exec;
     counter->multiplex = plan->multiplex;
@@ -251,8 +218,6 @@ static struct counter *counter_new(struct backend_state *state, const struct pla
     }
     if (counter->hardware && counter->multiplex)
         counter->tape.factor = 2;
-    pthread_mutex_init(&counter->lock, NULL);
-    __atomic_add_fetch(&state->n_counters, 1, __ATOMIC_RELAXED);
     return counter;
 }
 
@@ -266,7 +231,11 @@ int counter_attach(struct backend_state *state, const struct plan *plan, struct 
     *out = counter_new(state, plan);
     if (*out == NULL)
         return err_nomem(err);
+    pthread_mutex_lock(&sim_lock);
+    (*out)->number = ++state->last_number;
+    LIST_INSERT_HEAD(&state->counters, *out, of_state);
     recorder_join(plan->recorder, *out);
+    pthread_mutex_unlock(&sim_lock);
     return 0;
 }
 
@@ -274,19 +243,15 @@ void counter_free(struct counter *counter)
 {
     if (counter == NULL)
         return;
+    pthread_mutex_lock(&sim_lock);
     recorder_leave(counter->tape.recorder, counter);
-    __atomic_sub_fetch(&counter->state->n_counters, 1, __ATOMIC_RELAXED);
-    pthread_mutex_destroy(&counter->lock);
+    LIST_REMOVE(counter, of_state);
+    pthread_mutex_unlock(&sim_lock);
     tape_free(&counter->tape);
     free(counter);
 }
 
 /* ---- facts and state ---- */
-
-struct counter **counter_next(struct counter *counter)
-{
-    return &counter->next;
-}
 
 void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg)
 {
@@ -313,9 +278,9 @@ bool counter_covers(struct counter *counter, pid_t pid)
 {
     bool covers = counter->target.kind == TARGET_PROCESS || counter->target.kind == TARGET_THREAD;
 
-    pthread_mutex_lock(&counter->lock);
+    pthread_mutex_lock(&sim_lock);
     covers = covers && !counter->dead && counter->target.pid == pid;
-    pthread_mutex_unlock(&counter->lock);
+    pthread_mutex_unlock(&sim_lock);
     return covers;
 }
 
@@ -328,49 +293,43 @@ void counter_print(const struct counter *counter, struct buf *out)
 
 void counter_forget(struct counter *counter)
 {
-    struct backend_state *state = counter->state;
-
-    pthread_mutex_lock(&counter->lock);
+    pthread_mutex_lock(&sim_lock);
     counter->target.alive = NULL;
-    pthread_mutex_unlock(&counter->lock);
-    counter->forgotten = state->forgotten;
-    state->forgotten = counter;
-    __atomic_sub_fetch(&state->n_counters, 1, __ATOMIC_RELAXED);
+    counter->forgotten = true;
+    pthread_mutex_unlock(&sim_lock);
 }
 
 int counter_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
                   struct counter **out)
 {
-    struct counter **at = &state->forgotten, *counter;
+    struct counter *counter;
     uint64_t number;
 
     if (sscanf(printed, "sim %" SCNu64, &number) != 1)
         return -EINVAL;
-    while ((counter = *at) && counter->number != number)
-        at = &counter->forgotten;
-    if (!counter || counter->tape.n != plan->n)
-        return -EINVAL;
-    *at = counter->forgotten;
-    pthread_mutex_lock(&counter->lock);
-    counter->target = plan->target;
-    pthread_mutex_unlock(&counter->lock);
-    if (counter->tape.recorder != plan->recorder) {
+    pthread_mutex_lock(&sim_lock);
+    LIST_FOREACH (counter, &state->counters, of_state)
+        if (counter->forgotten && counter->number == number && counter->tape.n == plan->n)
+            break;
+    if (counter) {
+        counter->forgotten = false;
+        counter->target = plan->target;
         recorder_leave(counter->tape.recorder, counter);
         counter->tape.recorder = plan->recorder;
         recorder_join(plan->recorder, counter);
     }
-    __atomic_add_fetch(&state->n_counters, 1, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&sim_lock);
     *out = counter;
-    return 0;
+    return counter ? 0 : -EINVAL;
 }
 
 void sim_counters_close(struct backend_state *state)
 {
-    while (state->forgotten) {
-        struct counter *counter = state->forgotten;
+    struct counter *counter = LIST_FIRST(&state->counters), *next;
 
-        state->forgotten = counter->forgotten;
-        __atomic_add_fetch(&state->n_counters, 1, __ATOMIC_RELAXED);
-        counter_free(counter);
+    for (; counter; counter = next) {
+        next = LIST_NEXT(counter, of_state);
+        if (counter->forgotten)
+            counter_free(counter);
     }
 }

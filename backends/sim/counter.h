@@ -3,7 +3,10 @@
  */
 #pragma once
 
+#include "backends/sim/tape.h"
 #include "core/backend.h"
+
+#include <sys/queue.h>
 
 enum sim_code {
     SIM_RATE,    /* events per millisecond of time run, user and kernel mode together */
@@ -11,6 +14,24 @@ enum sim_code {
     SIM_EDGE,
     SIM_INVERT,
     SIM_CMASK
+};
+
+struct counter {
+    struct backend_state *state;
+    struct target_ref target;
+    bool at_exec, multiplex, hardware; /* hardware: a member can be lost */
+    unsigned descriptors;              /* as many as the kernel's counters would need */
+    uint64_t number;
+    LIST_ENTRY(counter) of_state, of_recorder;
+    bool forgotten; /* the engine does not know it any more: it counts on until it is adopted */
+
+    bool on, dead, execed;
+    uint64_t exec_at_ns; /* at_exec, not execed, on: then it will be */
+    uint64_t lose_at_ns; /* UINT64_MAX: never */
+    uint64_t last_ns;    /* accounted up to here */
+    uint64_t covered_ns, running_ns;
+    bool begun; /* the tape knows */
+    struct tape tape;
 };
 
 int counter_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
@@ -25,10 +46,8 @@ void counter_print(const struct counter *counter, struct buf *out);
 int counter_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
                   struct counter **out);
 void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
-/* Time passes for it up to now. */
+/* Time passes for it up to now. With the lock. */
 void counter_look(struct counter *counter, uint64_t now);
-/* The next in its recorder's list; the recorder's. */
-struct counter **counter_next(struct counter *counter);
 void counter_forget(struct counter *counter); /* it counts on; */
 void sim_counters_close(struct backend_state *state); /* … so long */
 void counter_free(struct counter *counter);

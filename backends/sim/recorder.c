@@ -1,7 +1,6 @@
 /*
  * Records of all CPUs are kept in one text, in the order in which they were made; how much of it
- * each CPU has taken is counted apart. Locks: the list of recorders, a recorder's counters, a
- * counter, a recorder's queue, in this order.
+ * each CPU has taken is counted apart.
  */
 #include "backends/sim/recorder.h"
 
@@ -22,16 +21,13 @@
 
 struct recorder {
     struct backend_state *state;
-    struct recorder *next; /* of the list of all */
+    LIST_ENTRY(recorder) of_all;
     uintptr_t serial;
     uint64_t tag, bytes;
-    bool forgotten;
     int timer; /* -1: nobody looks by itself */
+    bool forgotten;
+    LIST_HEAD(, counter) counters;
 
-    pthread_mutex_t lock; /* of the list */
-    struct counter *counters;
-
-    pthread_mutex_t queue_lock; /* of the rest */
     struct buf queue;
     size_t begun;           /* of the record that is being written */
     unsigned n_cpus;        /* highest possible number + 1 */
@@ -41,15 +37,13 @@ struct recorder {
 };
 
 /* The loop may still call back when a recorder is freed: it is given a serial. */
-static pthread_mutex_t recorders_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct recorder *recorders;
+static LIST_HEAD(, recorder) recorders;
 static uintptr_t last_serial;
 
 /* ---- writing ---- */
 
 struct buf *recorder_open(struct recorder *recorder)
 {
-    pthread_mutex_lock(&recorder->queue_lock);
     recorder->begun = recorder->queue.len;
     return &recorder->queue;
 }
@@ -78,42 +72,32 @@ bool recorder_shut(struct recorder *recorder, unsigned cpu)
         recorder->lost[cpu]++;
     }
     recorder->ready |= recorder->used[cpu] >= recorder->bytes / 2;
-    pthread_mutex_unlock(&recorder->queue_lock);
     return kept;
 }
 
 void recorder_lose(struct recorder *recorder, unsigned cpu, uint64_t n)
 {
-    pthread_mutex_lock(&recorder->queue_lock);
     recorder->lost[cpu] += n;
-    pthread_mutex_unlock(&recorder->queue_lock);
 }
 
 /* ---- readiness ---- */
 
-static uint64_t clock_now(const struct recorder *recorder)
+static struct recorder *recorder_find(uintptr_t serial)
 {
-    return recorder->state->host->now_ns(recorder->state->host_state);
+    struct recorder *recorder;
+
+    LIST_FOREACH (recorder, &recorders, of_all)
+        if (recorder->serial == serial)
+            break;
+    return recorder;
 }
 
 static void counters_look(struct recorder *recorder, uint64_t now)
 {
-    pthread_mutex_lock(&recorder->lock);
-    for (struct counter *counter = recorder->counters; counter; counter = *counter_next(counter))
+    struct counter *counter;
+
+    LIST_FOREACH (counter, &recorder->counters, of_recorder)
         counter_look(counter, now);
-    pthread_mutex_unlock(&recorder->lock);
-}
-
-/* Once until the next drain. */
-static bool has_news(struct recorder *recorder)
-{
-    bool news;
-
-    pthread_mutex_lock(&recorder->queue_lock);
-    news = recorder->ready && !recorder->ready_told;
-    recorder->ready_told |= recorder->ready;
-    pthread_mutex_unlock(&recorder->queue_lock);
-    return news;
 }
 
 static void timer_ran(void *arg, uint32_t events)
@@ -123,21 +107,20 @@ static void timer_ran(void *arg, uint32_t events)
     uint64_t times, tag = 0;
 
     (void)events;
-    pthread_mutex_lock(&recorders_lock);
-    for (recorder = recorders; recorder; recorder = recorder->next)
-        if (recorder->serial == (uintptr_t)arg)
-            break;
+    pthread_mutex_lock(&sim_lock);
+    recorder = recorder_find((uintptr_t)arg);
     if (recorder) {
         ssize_t n = read(recorder->timer, &times, sizeof times); /* or it would go on telling */
 
         (void)n;
-        counters_look(recorder, clock_now(recorder));
-        if (has_news(recorder)) {
+        counters_look(recorder, sim_now(recorder->state));
+        if (recorder->ready && !recorder->ready_told) {
+            recorder->ready_told = true;
             sink = recorder->state->sink;
             tag = recorder->tag;
         }
     }
-    pthread_mutex_unlock(&recorders_lock);
+    pthread_mutex_unlock(&sim_lock);
     if (sink)
         sink->ready(sink->ctx, tag);
 }
@@ -174,28 +157,18 @@ void recorder_join(struct recorder *recorder, struct counter *counter)
 {
     if (!recorder)
         return;
-    pthread_mutex_lock(&recorder->lock);
-    if (!recorder->counters)
+    if (LIST_EMPTY(&recorder->counters))
         timer_set(recorder, true);
-    *counter_next(counter) = recorder->counters;
-    recorder->counters = counter;
-    pthread_mutex_unlock(&recorder->lock);
+    LIST_INSERT_HEAD(&recorder->counters, counter, of_recorder);
 }
 
 void recorder_leave(struct recorder *recorder, struct counter *counter)
 {
     if (!recorder)
         return;
-    pthread_mutex_lock(&recorder->lock);
-    for (struct counter **at = &recorder->counters; *at; at = counter_next(*at)) {
-        if (*at != counter)
-            continue;
-        *at = *counter_next(counter);
-        break;
-    }
-    if (!recorder->counters)
+    LIST_REMOVE(counter, of_recorder);
+    if (LIST_EMPTY(&recorder->counters))
         timer_set(recorder, false);
-    pthread_mutex_unlock(&recorder->lock);
 }
 
 /* ---- draining ---- */
@@ -267,29 +240,29 @@ static void records_hand(struct recorder *recorder, const struct buf *records,
             intake->put(intake->arg, record);
             continue;
         }
-        pthread_mutex_lock(&recorder->queue_lock);
+        pthread_mutex_lock(&sim_lock);
         buf_add(&recorder->queue, record, record->size);
         recorder->used[record_cpu(recorder, record)] += record->size;
-        pthread_mutex_unlock(&recorder->queue_lock);
+        pthread_mutex_unlock(&sim_lock);
     }
 }
 
 /* All counters have told what was before `now`; some that were read since told more. */
 int sim_drain(struct recorder *recorder, bool all, const struct intake *intake)
 {
-    const uint64_t now = clock_now(recorder);
+    const uint64_t now = sim_now(recorder->state);
     struct buf records;
     struct place *places;
     size_t n;
 
+    pthread_mutex_lock(&sim_lock);
     counters_look(recorder, now);
-    pthread_mutex_lock(&recorder->queue_lock);
     losses_tell(recorder, &recorder->queue, now);
     records = recorder->queue;
     buf_init(&recorder->queue, NULL, 0);
     memset(recorder->used, 0, recorder->n_cpus * sizeof recorder->used[0]);
     recorder->ready = recorder->ready_told = false;
-    pthread_mutex_unlock(&recorder->queue_lock);
+    pthread_mutex_unlock(&sim_lock);
 
     n = places_list(&records, NULL);
     places = malloc(n * sizeof *places);
@@ -299,23 +272,13 @@ int sim_drain(struct recorder *recorder, bool all, const struct intake *intake)
         records_hand(recorder, &records, places, n, all ? UINT64_MAX : now, intake);
     }
     if (!places && n > 0)
-        recorder_lose(recorder, 0, n);
+        recorder->lost[0] += n;
     free(places);
     buf_free(&records);
     return 0;
 }
 
 /* ---- life ---- */
-
-static void recorder_drop(struct recorder *recorder)
-{
-    pthread_mutex_destroy(&recorder->lock);
-    pthread_mutex_destroy(&recorder->queue_lock);
-    buf_free(&recorder->queue);
-    free(recorder->used);
-    free(recorder->lost);
-    free(recorder);
-}
 
 /* NULL: no memory, no descriptor. */
 static struct recorder *recorder_make(struct backend_state *state, const struct recorder_plan *plan)
@@ -336,13 +299,10 @@ static struct recorder *recorder_make(struct backend_state *state, const struct 
         recorder->n_cpus--;
     recorder->used = calloc(recorder->n_cpus, sizeof recorder->used[0]);
     recorder->lost = calloc(recorder->n_cpus, sizeof recorder->lost[0]);
-    pthread_mutex_init(&recorder->lock, NULL);
-    pthread_mutex_init(&recorder->queue_lock, NULL);
-    pthread_mutex_lock(&recorders_lock);
+    pthread_mutex_lock(&sim_lock);
     recorder->serial = ++last_serial;
-    recorder->next = recorders;
-    recorders = recorder;
-    pthread_mutex_unlock(&recorders_lock);
+    LIST_INSERT_HEAD(&recorders, recorder, of_all);
+    pthread_mutex_unlock(&sim_lock);
     if (recorder->used && recorder->lost && timer_make(recorder) == 0)
         return recorder;
     sim_recorder_free(recorder);
@@ -353,19 +313,17 @@ void sim_recorder_free(struct recorder *recorder)
 {
     if (!recorder)
         return;
-    pthread_mutex_lock(&recorders_lock);
-    for (struct recorder **at = &recorders; *at; at = &(*at)->next) {
-        if (*at != recorder)
-            continue;
-        *at = recorder->next;
-        break;
-    }
-    pthread_mutex_unlock(&recorders_lock);
+    pthread_mutex_lock(&sim_lock);
+    LIST_REMOVE(recorder, of_all);
+    pthread_mutex_unlock(&sim_lock);
     if (recorder->timer >= 0 && recorder->state->loop) {
         recorder->state->loop->unwatch(recorder->state->loop->ctx, recorder->timer);
         close(recorder->timer);
     }
-    recorder_drop(recorder);
+    buf_free(&recorder->queue);
+    free(recorder->used);
+    free(recorder->lost);
+    free(recorder);
 }
 
 /* As many descriptors as the kernel's buffers would need. */
@@ -416,23 +374,21 @@ int sim_recorder_adopt(struct backend_state *state, const struct recorder_plan *
     const uintptr_t serial = strtoul(printed, NULL, 10);
     struct recorder *recorder;
 
-    pthread_mutex_lock(&recorders_lock);
-    for (recorder = recorders; recorder; recorder = recorder->next)
-        if (recorder->serial == serial && recorder->state == state && recorder->forgotten)
-            break;
+    pthread_mutex_lock(&sim_lock);
+    recorder = recorder_find(serial);
+    if (recorder && (recorder->state != state || !recorder->forgotten || recorder->tag != plan->tag))
+        recorder = NULL;
     if (recorder)
         recorder->forgotten = false;
-    pthread_mutex_unlock(&recorders_lock);
-    if (!recorder || recorder->tag != plan->tag)
-        return -EINVAL;
+    pthread_mutex_unlock(&sim_lock);
     *out = recorder;
-    return 0;
+    return recorder ? 0 : -EINVAL;
 }
 
 void sim_recorders_close(struct backend_state *state)
 {
-    for (struct recorder *recorder = recorders, *next; recorder; recorder = next) {
-        next = recorder->next;
+    for (struct recorder *recorder = LIST_FIRST(&recorders), *next; recorder; recorder = next) {
+        next = LIST_NEXT(recorder, of_all);
         if (recorder->state == state && recorder->forgotten)
             sim_recorder_free(recorder);
     }

@@ -22,7 +22,7 @@ void sim_recorders_close(struct backend_state *state); /* … so long */
 void sim_recorder_free(struct recorder *recorder);
 void sim_sample_limits(struct backend_state *state, struct sample_limits *out);
 
-/* The counter's records go there; recorder NULL: nothing is done. */
+/* With the lock, as what follows. The counter's records go there; recorder NULL: nothing is done. */
 void recorder_join(struct recorder *recorder, struct counter *counter);
 void recorder_leave(struct recorder *recorder, struct counter *counter);
 

@@ -4,13 +4,12 @@
 #include "backends/sim/shape.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 /* Said by the words, before anything is built from it. */
 struct draft {
     struct shape *shape;
-    uint64_t rows;
-    bool rows_said;
     struct word offline;
     struct word classes[SHAPE_CLASSES - 1];
     unsigned n_classes;
@@ -49,14 +48,6 @@ static int offline_set(struct draft *draft, struct word value, struct err *err)
     return 0;
 }
 
-static int rows_set(struct draft *draft, struct word value, struct err *err)
-{
-    if (!word_u64(value, false, 1, SHAPE_ROWS - 1, &draft->rows))
-        return refuse(err, "sim_rows", value, "a number of rows is 1-63");
-    draft->rows_said = true;
-    return 0;
-}
-
 static int class_set(struct draft *draft, struct word value, struct err *err)
 {
     if (draft->n_classes == SHAPE_CLASSES - 1)
@@ -65,45 +56,38 @@ static int class_set(struct draft *draft, struct word value, struct err *err)
     return 0;
 }
 
-static int fixed_set(struct draft *draft, struct word value, struct err *err)
-{
-    if (!word_bool(value, &draft->shape->fixed))
-        return refuse(err, "sim_fixed", value, "1 or 0");
-    return 0;
-}
-
-static int lose_set(struct draft *draft, struct word value, struct err *err)
-{
-    uint64_t ms;
-
-    if (!word_u64(value, false, 0, 1000000000, &ms))
-        return refuse(err, "sim_lose_after_ms", value, "milliseconds, 0 for never");
-    draft->shape->lose_after_ns = ms * 1000000;
-    return 0;
-}
-
-static int throttle_set(struct draft *draft, struct word value, struct err *err)
-{
-    if (!word_u64(value, false, 0, 1000000000, &draft->shape->throttle))
-        return refuse(err, "sim_throttle", value, "samples in 10 ms, 0 for no limit");
-    return 0;
-}
-
-static int max_freq_set(struct draft *draft, struct word value, struct err *err)
-{
-    if (!word_u64(value, false, 1, 1000000000, &draft->shape->max_freq))
-        return refuse(err, "sim_max_freq", value, "samples per second, 1-1000000000");
-    return 0;
-}
+/* Options that are a number, and where it goes. */
+static const struct number {
+    const char *key;
+    size_t place; /* in struct shape */
+    uint64_t min, max;
+    const char *wanted;
+} numbers[] = {
+    {"sim_rows", offsetof(struct shape, rows), 1, SHAPE_ROWS - 1, "a number of rows is 1-63"},
+    {"sim_fixed", offsetof(struct shape, fixed), 0, 1, "1 or 0"},
+    {"sim_lose_after_ms", offsetof(struct shape, lose_after_ms), 0, 1000000000,
+     "milliseconds, 0 for never"},
+    {"sim_throttle", offsetof(struct shape, throttle), 0, 1000000000,
+     "samples in 10 ms, 0 for no limit"},
+    {"sim_max_freq", offsetof(struct shape, max_freq), 1, 1000000000,
+     "samples per second, 1-1000000000"},
+};
 
 static const struct option {
     const char *key;
     int (*set)(struct draft *draft, struct word value, struct err *err);
 } options_table[] = {
-    {"sim_cpus", cpus_set},         {"sim_offline", offline_set},   {"sim_rows", rows_set},
-    {"sim_class", class_set},       {"sim_fixed", fixed_set},       {"sim_lose_after_ms", lose_set},
-    {"sim_throttle", throttle_set}, {"sim_max_freq", max_freq_set},
-};
+    {"sim_cpus", cpus_set}, {"sim_offline", offline_set}, {"sim_class", class_set}};
+
+static int number_set(struct shape *shape, const struct number *number, struct word value,
+                      struct err *err)
+{
+    uint64_t *to = (uint64_t *)((char *)shape + number->place);
+
+    return word_u64(value, false, number->min, number->max, to)
+               ? 0
+               : refuse(err, number->key, value, number->wanted);
+}
 
 /* Words that do not begin with "sim" are another backend's. */
 static int option_read(struct draft *draft, struct word word, struct err *err)
@@ -121,6 +105,11 @@ static int option_read(struct draft *draft, struct word word, struct err *err)
         if (word_alike(key, options_table[i].key, false))
             return options_table[i].set(draft, value, err);
         near_offer(&near, options_table[i].key);
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (word_alike(key, numbers[i].key, false))
+            return number_set(draft->shape, &numbers[i], value, err);
+        near_offer(&near, numbers[i].key);
     }
     return err_set(err, E24, "no option \"" WORD_FMT "\" of the simulated PMU%s", WORD_ARG(key),
                    near_text(&near));
@@ -192,7 +181,7 @@ static int class_parse(struct shape *shape, struct word text, struct err *err)
         return refuse(err, "sim_class", text, "a number of rows is 1-63");
     if (!word_u64(width, false, 1, 64, &bits))
         return refuse(err, "sim_class", text, "a width is 1-64 bits");
-    class = class_add(shape, name, (unsigned)n_rows + shape->fixed, (unsigned)bits);
+    class = class_add(shape, name, (unsigned)(n_rows + shape->fixed), (unsigned)bits);
     if (rest.len == 0)
         return 0;
     if (cpus_parse(&class->cpus, rest) != 0 || cpus_count(&class->cpus) == 0)
@@ -213,13 +202,13 @@ static int classes_make(struct draft *draft, struct err *err)
     static const struct word sim = {"sim", 3}, software = {"software", 8};
     struct shape *shape = draft->shape;
 
-    if (draft->n_classes > 0 && draft->rows_said)
+    if (draft->n_classes > 0 && shape->rows > 0)
         return err_set(err, P02,
                        "sim_rows is for the class \"sim\", which sim_class=" WORD_FMT
                        " replaces: give one of the two",
                        WORD_ARG(draft->classes[0]));
     if (draft->n_classes == 0)
-        class_add(shape, sim, (unsigned)draft->rows + shape->fixed, 48);
+        class_add(shape, sim, (unsigned)((shape->rows ? shape->rows : 4) + shape->fixed), 48);
     for (unsigned i = 0; i < draft->n_classes; i++) {
         int rc = class_parse(shape, draft->classes[i], err);
 
@@ -258,7 +247,7 @@ static int online_make(struct draft *draft, struct err *err)
 
 int sim_shape_parse(struct shape *shape, const char *options, struct err *err)
 {
-    struct draft draft = {.shape = shape, .rows = 4};
+    struct draft draft = {.shape = shape};
     static const struct word four = {"4", 1};
     struct scan scan;
     struct word word;

@@ -25,8 +25,9 @@ struct shape {
     char names[SHAPE_CLASSES][SHAPE_NAME];
     unsigned row_events[SHAPE_CLASSES][SHAPE_ROWS];
     unsigned n_classes;
-    bool fixed;
-    uint64_t lose_after_ns; /* 0: never */
+    uint64_t rows;          /* as said, or 0 */
+    uint64_t fixed;         /* rows of that kind in each class: 0 or 1 */
+    uint64_t lose_after_ms; /* 0: never */
     uint64_t throttle;      /* samples per event and slice; 0: no limit */
     uint64_t max_freq;
 };

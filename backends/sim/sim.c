@@ -10,7 +10,10 @@
 #include "backends/sim/spelling.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
+
+pthread_mutex_t sim_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int sim_open(const char *options, const struct host *host, struct host_state *host_state,
                     const struct loop *loop, const struct sink *sink, struct backend_state **state,
@@ -42,7 +45,7 @@ static void sim_close(struct backend_state *state)
         return;
     sim_counters_close(state);
     sim_recorders_close(state);
-    assert(__atomic_load_n(&state->n_counters, __ATOMIC_RELAXED) == 0);
+    assert(LIST_EMPTY(&state->counters));
     sim_shape_free(&state->shape);
     free(state);
 }
@@ -67,16 +70,10 @@ static void sim_facts(struct backend_state *state, struct buf *out)
                    shape->classes[c].width);
     if (shape->fixed)
         buf_str(out, "fixed the last row of each hardware class counts only instructions\n");
-    if (shape->lose_after_ns > 0) {
-        buf_str(out, "lose_after_ms ");
-        buf_u64(out, shape->lose_after_ns / 1000000);
-        buf_char(out, '\n');
-    }
-    if (shape->throttle > 0) {
-        buf_str(out, "throttle ");
-        buf_u64(out, shape->throttle);
-        buf_str(out, " samples per event and 10 ms\n");
-    }
+    if (shape->lose_after_ms > 0)
+        buf_printf(out, "lose_after_ms %" PRIu64 "\n", shape->lose_after_ms);
+    if (shape->throttle > 0)
+        buf_printf(out, "throttle %" PRIu64 " samples per event and 10 ms\n", shape->throttle);
 }
 
 static void sim_cpuref(struct backend_state *state, struct buf *out)

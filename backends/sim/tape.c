@@ -167,51 +167,17 @@ static uint64_t wall_time(const struct tape *tape, const struct stretch *stretch
     return stretch->from + running * tape->factor - stretch->before;
 }
 
-/* The samples that each event is to take in a stretch. */
-struct course {
-    uint64_t next, last; /* numbers; none: next > last */
-    uint64_t at;         /* time on of the next */
-};
-
-static void course_next(const struct tape *tape, unsigned event, const struct stretch *stretch,
-                        struct course *course)
-{
-    if (course->next <= course->last)
-        course->at = sample_time(tape, event, course->next, stretch->low, stretch->high);
-}
-
-/* No more of this event in this slice. */
-static bool throttle(struct tape *tape, unsigned event, const struct stretch *stretch,
-                     struct course *course)
+/* No more of this event in this slice? */
+static bool throttle(struct tape *tape, unsigned event, uint64_t time)
 {
     const uint64_t most = tape->shape->throttle;
 
     if (most == 0 || tape->taken[event] < most)
         return false;
     if (!tape->throttled[event])
-        throttle_put(tape, event, wall_time(tape, stretch, course->at), true);
+        throttle_put(tape, event, time, true);
     tape->throttled[event] = true;
-    course->next = course->last + 1;
     return true;
-}
-
-/* The event whose sample comes first; n: none is left. */
-static unsigned course_first(const struct course *courses, unsigned n)
-{
-    unsigned first = n;
-
-    for (unsigned i = 0; i < n; i++)
-        if (courses[i].next <= courses[i].last && (first == n || courses[i].at < courses[first].at))
-            first = i;
-    return first;
-}
-
-static void courses_lost(const struct tape *tape, const struct course *courses, uint64_t time)
-{
-    for (unsigned i = 0; i < tape->n; i++)
-        if (courses[i].next <= courses[i].last)
-            recorder_lose(tape->recorder, cpu_at(tape, time),
-                          courses[i].last - courses[i].next + 1);
 }
 
 static uint64_t sample_period(const struct tape *tape, unsigned event, uint64_t at)
@@ -223,30 +189,22 @@ static uint64_t sample_period(const struct tape *tape, unsigned event, uint64_t 
     return tally_value(tally, at) - tally_value(tally, at - interval_ns(tape));
 }
 
-static void stretch_samples(struct tape *tape, const struct stretch *stretch)
+/* Samples of one event; a drain puts those of several in order. */
+static void event_samples(struct tape *tape, unsigned event, const struct stretch *stretch)
 {
-    struct course courses[SET_MAX];
-    unsigned event;
+    const uint64_t last = samples_at(tape, event, stretch->high);
 
-    for (unsigned i = 0; i < tape->n; i++) {
-        courses[i] = (struct course){.next = samples_at(tape, i, stretch->low) + 1,
-                                     .last = samples_at(tape, i, stretch->high)};
-        course_next(tape, i, stretch, &courses[i]);
-    }
-    while ((event = course_first(courses, tape->n)) < tape->n) {
-        struct course *course = &courses[event];
-        const uint64_t time = wall_time(tape, stretch, course->at);
+    for (uint64_t k = samples_at(tape, event, stretch->low) + 1; k <= last; k++) {
+        const uint64_t at = sample_time(tape, event, k, stretch->low, stretch->high);
+        const uint64_t time = wall_time(tape, stretch, at);
 
-        if (throttle(tape, event, stretch, course))
-            continue;
+        if (throttle(tape, event, time))
+            return;
         tape->taken[event]++;
-        course->next++;
-        if (!sample_put(tape, event, course->next - 1, time,
-                        sample_period(tape, event, course->at))) {
-            courses_lost(tape, courses, time);
+        if (!sample_put(tape, event, k, time, sample_period(tape, event, at))) {
+            recorder_lose(tape->recorder, cpu_at(tape, time), last - k);
             return;
         }
-        course_next(tape, event, stretch, course);
     }
 }
 
@@ -321,11 +279,12 @@ void tape_run(struct tape *tape, uint64_t from, uint64_t until, uint64_t before)
         const uint64_t after = before + (to - from);
 
         slice_enter(tape, from);
-        if (tape->sampling)
-            stretch_samples(tape, &(struct stretch){.from = from,
-                                                    .low = before / tape->factor,
-                                                    .high = after / tape->factor,
-                                                    .before = before});
+        for (unsigned i = 0; tape->sampling && i < tape->n; i++)
+            event_samples(tape, i,
+                          &(struct stretch){.from = from,
+                                            .low = before / tape->factor,
+                                            .high = after / tape->factor,
+                                            .before = before});
         if (tape->steps && to == end)
             values_put(tape, to, after, 0);
         before = after;
