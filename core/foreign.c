@@ -4,17 +4,11 @@
 #include "core/foreign.h"
 
 #include <stdlib.h>
-#include <time.h>
-
-enum {
-    PROBES = 3,
-    PROBE_PAUSE_NS = 3000000
-};
 
 struct probed {
     unsigned cpu, class_index;
     uint64_t own;     /* rows, when the probe began */
-    uint64_t foreign; /* rows that all probes so far found taken */
+    uint64_t foreign; /* rows that the probe found taken */
 };
 
 struct probing {
@@ -24,30 +18,16 @@ struct probing {
     struct probed slots[];
 };
 
-/*
- * Others' tasks come and go with their counters: a row is foreign when every one of some probes, a
- * few milliseconds apart, found it taken.
- */
 static void probing_run(struct work *work)
 {
-    const struct timespec pause = {.tv_nsec = PROBE_PAUSE_NS};
     struct probing *probing = (struct probing *)work;
     const struct engine *engine = probing->engine;
 
-    for (unsigned probe = 0; probe < PROBES; probe++) {
-        bool any = false;
+    for (unsigned i = 0; i < probing->n; i++) {
+        struct probed *at = &probing->slots[i];
 
-        for (unsigned i = 0; i < probing->n; i++) {
-            struct probed *at = &probing->slots[i];
-
-            if (at->foreign) /* all of them before the first probe */
-                at->foreign &= engine->backend->foreign(engine->backend_state, at->class_index,
-                                                        at->cpu, at->own);
-            any |= at->foreign != 0;
-        }
-        if (!any)
-            break;
-        nanosleep(&pause, NULL);
+        at->foreign = engine->backend->foreign(engine->backend_state, at->class_index, at->cpu,
+                                               at->own);
     }
 }
 
@@ -100,7 +80,6 @@ struct work *foreign_probe(struct engine *engine)
                     .cpu = (unsigned)cpu,
                     .class_index = i,
                     .own = own_rows(engine, (unsigned)cpu, i),
-                    .foreign = UINT64_MAX,
                 };
     return &probing->work;
 }

@@ -3,6 +3,7 @@
  */
 #include "backends/perf/breakpoint.h"
 
+#include <errno.h>
 #include <linux/hw_breakpoint.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,11 +14,6 @@
 bool breakpoint_in_kernel(uint64_t address)
 {
     return address >= USER_END;
-}
-
-bool breakpoint_is(struct word text)
-{
-    return text.len >= 4 && word_alike((struct word){text.p, 4}, "mem:", false);
 }
 
 /* 0: no access. */
@@ -79,12 +75,14 @@ static int length_scan(struct word word, bool given, bool execute, uint64_t *len
 int breakpoint_parse(struct spec *spec, struct word text, struct err *err)
 {
     struct word tail, length, mods, access;
-    struct word place = word_until((struct word){text.p + 4, text.len - 4}, ':', &tail);
+    struct word place = word_until(word_from(text, 4), ':', &tail);
     bool has_length = memchr(place.p, '/', place.len) != NULL;
     struct word address = word_until(place, '/', &length);
     uint64_t at, bytes;
     uint32_t type;
 
+    if (text.len < 4 || !word_alike((struct word){text.p, 4}, "mem:", false))
+        return -ENOENT;
     if (!word_u64(address, true, 0, UINT64_MAX, &at))
         return err_set(err, CS01, "\"" WORD_FMT "\" is no address: mem:0xADDRESS[/LENGTH][:rwx]",
                        WORD_ARG(address));

@@ -96,16 +96,15 @@ static int unknown_shape(struct word text, struct word head, struct err *err)
 static int unknown_elsewhere(struct spec *spec, struct word text, struct word head, bool has_pmu,
                              struct err *err)
 {
-    const char *elsewhere = pfm_elsewhere(text);
     struct near near;
 
-    if (elsewhere && spec->state->pmus->no_core[0])
-        return spec_use_core(spec, text, err);
-    if (elsewhere)
+    if (pfm_elsewhere(text)) {
+        if (spec->state->pmus->no_core[0])
+            return spec_use_core(spec, text, err);
         return err_set(err, CS01,
-                       "\"" WORD_FMT "\" is an event of other processors (libpfm4's %s), not "
-                       "of this one",
-                       WORD_ARG(text), elsewhere);
+                       "\"" WORD_FMT "\" is an event of other processors, not of this one",
+                       WORD_ARG(text));
+    }
     near_init(&near, head);
     if (!has_pmu || pfm_has_pmu(head, &near))
         return -ENOENT;

@@ -6,31 +6,11 @@
 
 #include "backends/perf/code.h"
 #include "backends/perf/group.h"
+#include "backends/perf/probe.h"
 #include "backends/perf/why.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-struct parked {
-    sem_t ready, done;
-    pid_t tid;
-};
-
-static void *parked_run(void *arg)
-{
-    struct parked *parked = arg;
-
-    parked->tid = (pid_t)syscall(SYS_gettid);
-    sem_post(&parked->ready);
-    while (sem_wait(&parked->done))
-        ;
-    return NULL;
-}
 
 static bool takes_counter(const struct plan_event *event)
 {
@@ -119,24 +99,14 @@ static bool needs_asking(const struct plan_event *events, unsigned n)
 int perf_check_set(struct backend_state *state, const struct plan_event *events, unsigned n,
                    bool multiplex, struct err *err)
 {
-    struct parked parked = {.tid = 0};
-    pthread_t thread;
+    struct parked parked;
     int rc = classes_agree(state, events, n, err);
 
     if (rc || !needs_asking(events, n))
         return rc;
-    sem_init(&parked.ready, 0, 0);
-    sem_init(&parked.done, 0, 0);
-    if (pthread_create(&thread, NULL, parked_run, &parked)) {
-        rc = err_nomem(err);
-    } else {
-        while (sem_wait(&parked.ready))
-            ;
-        rc = group_try(events, n, parked.tid, multiplex, err);
-        sem_post(&parked.done);
-        pthread_join(thread, NULL);
-    }
-    sem_destroy(&parked.ready);
-    sem_destroy(&parked.done);
+    if (!parked_start(&parked))
+        return err_nomem(err);
+    rc = group_try(events, n, parked.tid, multiplex, err);
+    parked_stop(&parked);
     return rc;
 }

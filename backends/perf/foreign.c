@@ -1,7 +1,7 @@
 /*
  * A flexible group is on the hardware when it fits beside what is pinned there, and never takes
- * anything from it. So the largest one that runs tells how many counters are left. It is given a
- * few milliseconds, for what belongs to the task that happens to run is not the CPU's.
+ * anything from it. So the largest one that runs tells how many counters are left. It is given
+ * ten milliseconds, for what belongs to the task that happens to run is not the CPU's.
  */
 #include "backends/perf/foreign.h"
 
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-    LOOKS = 8,
+    LOOKS = 16,
     LOOK_NS = 500000
 };
 

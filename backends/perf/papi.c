@@ -153,14 +153,6 @@ static struct word name_of(struct word text, struct word *mods)
     return word_until(text, ':', mods);
 }
 
-bool papi_is(struct word text)
-{
-    struct word mods;
-
-    return has_prefix(text, GENERIC) || has_prefix(text, PREFIX) ||
-           word_alike(name_of(text, &mods), INTERRUPTS, false);
-}
-
 const struct papi *papi_find(const char *name)
 {
     for (size_t i = 0; i < N_TABLE; i++)
@@ -226,7 +218,7 @@ static bool choose(struct backend_state *state, const struct papi *papi, struct 
     return false;
 }
 
-int papi_parse(struct spec *spec, struct word text, struct err *err)
+static int preset_parse(struct spec *spec, struct word text, struct err *err)
 {
     struct word mods, name = name_of(text, &mods);
     const struct generic *generic = has_prefix(text, GENERIC) ? generic_find(name) : NULL;
@@ -248,11 +240,20 @@ int papi_parse(struct spec *spec, struct word text, struct err *err)
     return spec_modifiers(spec, mods, name, err);
 }
 
+int papi_parse(struct spec *spec, struct word text, struct err *err)
+{
+    struct word mods;
+    const bool meant = has_prefix(text, GENERIC) || has_prefix(text, PREFIX) ||
+                       word_alike(name_of(text, &mods), INTERRUPTS, false);
+
+    return meant ? preset_parse(spec, text, err) : -ENOENT;
+}
+
 int papi_parse_bare(struct spec *spec, struct word text, struct err *err)
 {
     struct word mods;
 
-    return papi_alike(name_of(text, &mods)) ? papi_parse(spec, text, err) : -ENOENT;
+    return papi_alike(name_of(text, &mods)) ? preset_parse(spec, text, err) : -ENOENT;
 }
 
 static bool counts(struct backend_state *state, const char *text)

@@ -13,9 +13,8 @@ struct papi {
     const char *description;
 };
 
-/* "PAPI_…", "generic/…" or hwpmc's "interrupts". */
-bool papi_is(struct word text);
-/* CS01 no such name, P09 none of the candidates is there. */
+/* "PAPI_…", "generic/…" or hwpmc's "interrupts"; -ENOENT: none of them. CS01 no such name, P09 none
+ * of the candidates is there. */
 int papi_parse(struct spec *spec, struct word text, struct err *err);
 /* The same without "PAPI_" and "generic/", for a name that means nothing else; -ENOENT: no such. */
 int papi_parse_bare(struct spec *spec, struct word text, struct err *err);

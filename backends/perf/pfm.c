@@ -283,15 +283,14 @@ static int take_parts(struct spec *spec, const struct found *found, struct word 
     return rc;
 }
 
-const char *pfm_elsewhere(struct word text)
+bool pfm_elsewhere(struct word text)
 {
     struct word body, pmu_name = split_pmu(text, &body);
-    static _Thread_local char name[64];
+    bool known = false;
     struct spec spec = {.pmu = NULL};
     pfm_pmu_info_t pmu;
 
-    name[0] = '\0';
-    for (int i = pfm_enter() ? pmu_next(-1, &pmu) : -1; i >= 0 && !name[0]; i = pmu_next(i, &pmu)) {
+    for (int i = pfm_enter() ? pmu_next(-1, &pmu) : -1; i >= 0 && !known; i = pmu_next(i, &pmu)) {
         struct found found = {.len = 0};
         char parts[NAME_BYTES] = "";
         if (pmu.is_present || (pmu_name.len > 0 && !word_alike(pmu_name, pmu.name, false)))
@@ -300,12 +299,11 @@ const char *pfm_elsewhere(struct word text)
         if (found.len == 0)
             continue;
         /* A:B may as well be a tracepoint: not every word stands behind an event. */
-        if (pmu_name.len > 0 ||
-            take_parts(&spec, &found, word_from(body, found.len), parts, NULL) == 0)
-            snprintf(name, sizeof(name), "%s", pmu.name);
+        known = pmu_name.len > 0 ||
+                take_parts(&spec, &found, word_from(body, found.len), parts, NULL) == 0;
     }
     pfm_leave();
-    return name[0] ? name : NULL;
+    return known;
 }
 
 static int encode(const char *name, struct perf_event_attr *attr)

@@ -17,8 +17,8 @@ void pfm_print_version(struct buf *out);
  * modifier), CS04 (its value), P09.
  */
 int pfm_parse(struct spec *spec, struct word text, struct err *err);
-/* The table (of another processor) that has this event or PMU, or NULL. */
-const char *pfm_elsewhere(struct word text);
+/* Does another processor have this event, or a PMU of this name? */
+bool pfm_elsewhere(struct word text);
 void pfm_near(struct near *near);
 /* Is there a table of this name? Offers all of them where there is not. */
 bool pfm_has_pmu(struct word name, struct near *near);

@@ -45,6 +45,10 @@ static const struct {
     {"hisi_ptt*", PMU_REFUSED, "writes a trace, it does not count"},
 };
 
+/* Of other machines, or of kernel modules that are not loaded. */
+static const char *const elsewhere[] = {"cpu_*", "armv8_*", "uncore_*",      "amd_*",  "i915",
+                                        "ibs_*", "arm_*",   "smmuv3_pmcg_*", "hisi_*", "nvidia_*"};
+
 int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path, ...)
 {
     char full[512];
@@ -78,6 +82,19 @@ static bool name_matches(const char *pattern, const char *name)
 
     return pattern[len - 1] == '*' ? strncmp(pattern, name, len - 1) == 0
                                    : strcmp(pattern, name) == 0;
+}
+
+bool pmu_is_known(struct word name)
+{
+    char text[64];
+    bool known = false;
+
+    snprintf(text, sizeof(text), "%.*s", (int)name.len, name.p);
+    for (size_t i = 0; i < sizeof(known_names) / sizeof(known_names[0]); i++)
+        known |= name_matches(known_names[i].name, text);
+    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
+        known |= name_matches(elsewhere[i], text);
+    return known;
 }
 
 static enum pmu_kind kind_of(struct pmu *pmu, bool has_cpus, bool has_cpumask)

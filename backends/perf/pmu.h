@@ -93,6 +93,8 @@ struct pmus {
     struct tracefs *tracefs;
 };
 
+/* Does some machine have a PMU of this name? */
+bool pmu_is_known(struct word name);
 /* Finds all PMUs below root and what the core PMUs really have. NULL: no memory. */
 struct pmus *pmus_new(const char *root);
 void pmus_free(struct pmus *pmus);

@@ -7,6 +7,7 @@
 #include "backends/perf/pmu.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 
 struct perf_event_attr;
 
@@ -28,6 +29,15 @@ void probe_rows(const struct pmu *pmu, const struct perf_event_attr *attr, uint6
 const char *probe_lacks(struct pmus *pmus, struct pmu *pmu, uint64_t code);
 /* Can it be opened, disabled, on this thread (cpu < 0) or on a CPU? 0 or -errno. */
 int probe_open(const struct perf_event_attr *attr, int cpu);
+
+/* A thread that sleeps, so that events on it are checked and never put on the hardware. */
+struct parked {
+    pthread_t thread;
+    pid_t tid;
+    sem_t ready, leave;
+};
+bool parked_start(struct parked *parked); /* false: no thread */
+void parked_stop(struct parked *parked);
 
 /* Between probe.c and probe_rows.c. Fills general, fixed and fixed_event; false: no thread. */
 bool probe_counters(struct pmu *pmu);

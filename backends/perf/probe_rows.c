@@ -8,19 +8,11 @@
 #include "backends/perf/group.h"
 
 #include <linux/perf_event.h>
-#include <semaphore.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define GROUP_MAX 64
-
-/* A thread that sleeps, so that events on it are never put on the hardware. */
-struct parked {
-    pthread_t thread;
-    pid_t tid;
-    sem_t ready, leave;
-};
 
 static void *parked_run(void *arg)
 {
@@ -28,25 +20,23 @@ static void *parked_run(void *arg)
 
     parked->tid = (pid_t)syscall(SYS_gettid);
     sem_post(&parked->ready);
-    while (sem_wait(&parked->leave) < 0) {
-        /* interrupted by a signal */
-    }
+    while (sem_wait(&parked->leave) < 0)
+        ;
     return NULL;
 }
 
-static bool parked_start(struct parked *parked)
+bool parked_start(struct parked *parked)
 {
     sem_init(&parked->ready, 0, 0);
     sem_init(&parked->leave, 0, 0);
     if (!probe_thread(&parked->thread, parked_run, parked))
         return false;
-    while (sem_wait(&parked->ready) < 0) {
-        /* interrupted by a signal */
-    }
+    while (sem_wait(&parked->ready) < 0)
+        ;
     return true;
 }
 
-static void parked_stop(struct parked *parked)
+void parked_stop(struct parked *parked)
 {
     sem_post(&parked->leave);
     pthread_join(parked->thread, NULL);

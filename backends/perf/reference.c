@@ -8,7 +8,6 @@
 #include "backends/perf/tracepoint.h"
 #include "backends/perf/why.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 #if defined(__x86_64__) || defined(__i386__)
@@ -64,61 +63,18 @@ void perf_facts(struct backend_state *state, struct buf *out)
     buf_char(out, '\n');
 }
 
-/* PMUs of other machines, or of kernel modules that are not loaded. */
-bool reference_has_pmu(struct word name)
-{
-    static const char *const names[] = {"cpu",   "cpu_core", "cpu_atom",  "cpu_lowpower", "msr",
-                                        "power", "intel_pt", "intel_bts", "i915",         "cs_etm"};
-    static const char *const begins[] = {"armv8_", "cstate_",      "uncore_", "amd_",   "ibs_",
-                                         "arm_",   "smmuv3_pmcg_", "hisi_",   "nvidia_"};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (word_alike(name, names[i], true))
-            return true;
-    for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
-        size_t len = strlen(begins[i]);
-
-        if (name.len > len && word_alike((struct word){name.p, len}, begins[i], true))
-            return true;
-    }
-    return false;
-}
-
-/* Document of each vendor: x86 by its CPUID name, arm64 by the implementer in MIDR_EL1. */
+/* On x86, by the processor's CPUID name. */
 static const struct {
-    const char *vendor;
-    unsigned implementer;
-    const char *documents;
+    const char *vendor, *documents;
 } references[] = {
-    {"GenuineIntel", 0,
+    {"GenuineIntel",
      "Intel 64 and IA-32 Architectures Software Developer's Manual, Volume 3, chapters Performance "
      "Monitoring and Performance Monitoring Events\nhttps://perfmon-events.intel.com/\n"},
-    {"AuthenticAMD", 0,
+    {"AuthenticAMD",
      "AMD Processor Programming Reference (PPR) of this family and model, section Performance "
-     "Monitor "
-     "Counters (before family 17h: BIOS and Kernel Developer's Guide)\n"
+     "Monitor Counters (before family 17h: BIOS and Kernel Developer's Guide)\n"
      "AMD64 Architecture Programmer's Manual, Volume 2, chapter Debug and Performance Resources\n"},
-    {"HygonGenuine", 0,
-     "AMD Processor Programming Reference (PPR) of family 17h, section Performance Monitor "
-     "Counters\n"},
-    {NULL, 0x41,
-     "the Technical Reference Manual of this Arm core, chapter Performance Monitoring Unit\n"},
-    {NULL, 0x42, "Broadcom's manual of this core\n"},
-    {NULL, 0x43, "Cavium's hardware manual of this core\n"},
-    {NULL, 0x46, "Fujitsu A64FX PMU Events: https://github.com/fujitsu/A64FX\n"},
-    {NULL, 0xc0, "Ampere's core manual of this processor, chapter PMU events\n"},
 };
-
-static unsigned arm_implementer(const struct pmus *pmus)
-{
-    char text[32];
-    unsigned long long midr = 0;
-
-    if (pmus_read(pmus, text, sizeof(text),
-                  "/sys/devices/system/cpu/cpu0/regs/identification/midr_el1") > 0)
-        sscanf(text, "%llx", &midr);
-    return (unsigned)(midr >> 24 & 0xff);
-}
 
 static void vendor_name(char name[13])
 {
@@ -136,20 +92,18 @@ static void vendor_name(char name[13])
 
 void perf_cpuref(struct backend_state *state, struct buf *out)
 {
-    unsigned implementer = arm_implementer(state->pmus);
+    const struct pmu *core = pmus_core(state->pmus);
     char name[13];
 
     vendor_name(name);
     for (size_t i = 0; i < sizeof(references) / sizeof(references[0]); i++)
-        if (references[i].vendor ? strcmp(references[i].vendor, name) == 0
-                                 : references[i].implementer == implementer)
+        if (strcmp(references[i].vendor, name) == 0)
             buf_str(out, references[i].documents);
-#if defined(__aarch64__)
-    buf_str(out,
-            "Arm Architecture Reference Manual for A-profile (DDI 0487), chapter The Performance "
-            "Monitors Extension\n");
-#endif
-    if (pmus_core(state->pmus) == NULL)
+    if (core && strncmp(core->name, "armv", 4) == 0)
+        buf_str(out, "the Technical Reference Manual of this Arm core, chapter Performance "
+                     "Monitoring Unit\nArm Architecture Reference Manual for A-profile (DDI 0487), "
+                     "chapter The Performance Monitors Extension\n");
+    if (!core)
         buf_str(out, "none of these events can be counted here: see info/backend\n");
     buf_str(out, "software events and tracepoints: perf_event_open(2), perf-list(1)\n");
 }

@@ -140,86 +140,35 @@ int spec_modifiers(struct spec *spec, struct word text, struct word what, struct
     return rc;
 }
 
-static bool any_papi(struct backend_state *state, struct word text)
-{
-    (void)state;
-    return papi_is(text);
-}
-
-static bool any_breakpoint(struct backend_state *state, struct word text)
-{
-    (void)state;
-    return breakpoint_is(text);
-}
-
-static bool any_terms(struct backend_state *state, struct word text)
-{
-    (void)state;
-    return terms_is(text);
-}
-
-static bool any_tsc(struct backend_state *state, struct word text)
-{
-    struct word mods;
-
-    (void)state;
-    return word_alike(word_until(text, ':', &mods), "tsc", false);
-}
-
+/* hwpmc's name of msr/tsc/. */
 static int parse_tsc(struct spec *spec, struct word text, struct err *err)
 {
     struct word mods;
 
-    word_until(text, ':', &mods);
+    if (!word_alike(word_until(text, ':', &mods), "tsc", false))
+        return -ENOENT;
     int rc = terms_parse(spec, (struct word){"msr/tsc/", 8}, err);
     return rc < 0 ? rc : spec_modifiers(spec, mods, text, err);
 }
 
-static bool any_raw(struct backend_state *state, struct word text)
-{
-    (void)state;
-    return raw_is(text);
-}
-
-static bool any_generic(struct backend_state *state, struct word text)
-{
-    struct word mods;
-
-    (void)state;
-    return generic_find(word_until(text, ':', &mods)) != NULL;
-}
-
 static int parse_generic(struct spec *spec, struct word text, struct err *err)
 {
-    struct word mods, name = word_until(text, ':', &mods);
+    struct word mods;
+    const struct generic *generic = generic_find(word_until(text, ':', &mods));
 
-    return generic_parse(spec, generic_find(name), mods, err);
+    return generic ? generic_parse(spec, generic, mods, err) : -ENOENT;
 }
 
-/* The processor's own events: the kernel's files first, which are cheap, then libpfm4. */
-static int parse_processor(struct spec *spec, struct word text, struct err *err)
-{
-    int rc = terms_parse_bare(spec, text, err);
-
-    if (rc == -ENOENT)
-        rc = pfm_parse(spec, text, err);
-    if (rc == -ENOENT)
-        rc = papi_parse_bare(spec, text, err);
-    return rc == -ENOENT ? catalog_unknown(spec, text, err) : rc;
-}
-
-/* Asked in this order; what nobody claims is a name of the processor's. */
-static const struct {
-    bool (*is)(struct backend_state *state, struct word text);
-    int (*parse)(struct spec *spec, struct word text, struct err *err);
-} spellings[] = {
-    {any_papi, papi_parse},             /* PAPI_tot_ins, generic/instructions */
-    {any_breakpoint, breakpoint_parse}, /* mem:0x1234:rw */
-    {any_terms, terms_parse},           /* msr/tsc/ */
-    {any_tsc, parse_tsc},               /* hwpmc's name of msr/tsc/ */
-    {any_raw, raw_parse},               /* r01c2 */
-    {any_generic, parse_generic},       /* cycles, page-faults, perf::PERF_COUNT_HW_CPU_CYCLES */
-    {tracepoint_is, tracepoint_parse},  /* sched:sched_switch */
+/* Asked in this order; -ENOENT: it is another's, and nothing was said. */
+static int (*const spellings[])(struct spec *spec, struct word text, struct err *err) = {
+    papi_parse,                  /* PAPI_tot_ins, generic/instructions */
+    breakpoint_parse,            /* mem:0x1234:rw */
+    terms_parse,                 /* msr/tsc/ */
+    parse_tsc,        raw_parse, /* r01c2 */
+    parse_generic,               /* cycles, page-faults, perf::PERF_COUNT_HW_CPU_CYCLES */
+    tracepoint_parse,            /* sched:sched_switch */
+    terms_parse_bare, /* the processor's own: the kernel's files first, which are cheap */
+    pfm_parse,        papi_parse_bare, catalog_unknown,
 };
 
 /* Takes the prefix off the text. */
@@ -236,15 +185,15 @@ static bool take_prefix(struct word *text, const char *prefix)
 static int parse_spelling(struct spec *spec, struct word text, struct err *err)
 {
     struct word raw = text;
+    int rc = -ENOENT;
 
     /* libpfm4's ways to write the kernel's own names and tracepoints, and numbers. */
-    if (take_prefix(&raw, "perf_raw::") && raw_is(raw))
-        return raw_parse(spec, raw, err);
+    if (take_prefix(&raw, "perf_raw::"))
+        rc = raw_parse(spec, raw, err);
     take_prefix(&text, "perf::");
-    for (size_t i = 0; i < sizeof(spellings) / sizeof(spellings[0]); i++)
-        if (spellings[i].is(spec->state, text))
-            return spellings[i].parse(spec, text, err);
-    return parse_processor(spec, text, err);
+    for (size_t i = 0; rc == -ENOENT && i < sizeof(spellings) / sizeof(spellings[0]); i++)
+        rc = spellings[i](spec, text, err);
+    return rc;
 }
 
 /* What the modifiers ask for must be something the event can tell. */

@@ -4,7 +4,6 @@
 #include "backends/perf/terms.h"
 
 #include "backends/perf/generic.h"
-#include "backends/perf/reference.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -23,11 +22,6 @@ struct terms {
     struct word all; /* what stands between the slashes */
     struct err *err;
 };
-
-bool terms_is(struct word text)
-{
-    return memchr(text.p, '/', text.len) != NULL;
-}
 
 static bool say_resolved(struct spec *spec, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -259,7 +253,7 @@ static int unknown_pmu(struct spec *spec, struct word name, struct word text, st
         if (pmus->list[i].kind != PMU_REFUSED)
             near_offer(&near, pmus->list[i].name);
     near_offer(&near, "generic");
-    if (near.n == 0 && reference_has_pmu(name))
+    if (near.n == 0 && pmu_is_known(name))
         return err_set(err, P09,
                        "\"" WORD_FMT
                        "\" cannot be counted here: this machine has no PMU \"" WORD_FMT
@@ -334,6 +328,8 @@ int terms_parse(struct spec *spec, struct word text, struct err *err)
     struct pmu *pmu = pmus_find(spec->state->pmus, pmu_name);
     struct terms terms = {.spec = spec, .all = inside, .err = err};
 
+    if (pmu_name.len == text.len)
+        return -ENOENT;
     if (!pmu)
         return unknown_pmu(spec, pmu_name, text, err);
     int rc = spec_use(spec, pmu, text, err);
@@ -368,10 +364,8 @@ int terms_parse_bare(struct spec *spec, struct word text, struct err *err)
     return -ENOENT;
 }
 
-bool raw_is(struct word text)
+static bool raw_is(struct word name)
 {
-    struct word mods, name = word_until(text, ':', &mods);
-
     if (name.len < 2 || (name.p[0] != 'r' && name.p[0] != 'R'))
         return false;
     for (size_t i = 1; i < name.len; i++)
@@ -385,6 +379,8 @@ int raw_parse(struct spec *spec, struct word text, struct err *err)
     struct word mods, name = word_until(text, ':', &mods);
     uint64_t number = 0;
 
+    if (!raw_is(name))
+        return -ENOENT;
     if (name.len > 17)
         return err_set(err, CS04, "\"" WORD_FMT "\" has more than 16 digits", WORD_ARG(name));
     for (size_t i = 1; i < name.len; i++) {

@@ -11,13 +11,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
-#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
+#define PLACE   "/sys/kernel/tracing"
 #define LAYOUTS "ftrace" /* a system of the tracers' record layouts: no probe points */
 
 struct tracefs {
@@ -30,37 +30,15 @@ static int open_dir(int at, const char *path)
     return openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-static bool try_place(struct tracefs *tracefs, const char *root, const char *place)
+static void try_usual_place(struct tracefs *tracefs, const char *root)
 {
     char path[512];
 
-    if ((size_t)snprintf(path, sizeof(path), "%s%s/events", root, place) >= sizeof(path))
-        return false;
+    if ((size_t)snprintf(path, sizeof(path), "%s" PLACE "/events", root) >= sizeof(path))
+        return;
     tracefs->events = open_dir(AT_FDCWD, path);
     if (tracefs->events >= 0)
-        snprintf(tracefs->where, sizeof(tracefs->where), "%.255s", place);
-    return tracefs->events >= 0;
-}
-
-/* Mounted by hand somewhere else: a tracefs, or below a debugfs. */
-static bool try_mounts(struct tracefs *tracefs, const char *root)
-{
-    char path[512];
-    struct mntent *mount;
-    bool found = false;
-
-    snprintf(path, sizeof(path), "%s/proc/mounts", root);
-    FILE *mounts = setmntent(path, "re");
-    while (mounts && !found && (mount = getmntent(mounts))) {
-        bool debug = strcmp(mount->mnt_type, "debugfs") == 0;
-        if (!debug && strcmp(mount->mnt_type, "tracefs") != 0)
-            continue;
-        snprintf(path, sizeof(path), "%s%s", mount->mnt_dir, debug ? "/tracing" : "");
-        found = try_place(tracefs, root, path);
-    }
-    if (mounts)
-        endmntent(mounts);
-    return found;
+        snprintf(tracefs->where, sizeof(tracefs->where), PLACE);
 }
 
 /* Under lockdown the kernel mounts it, and makes no files in it. */
@@ -99,7 +77,7 @@ static bool try_own_mount(struct tracefs *tracefs)
     else
         snprintf(tracefs->where, sizeof(tracefs->where),
                  "tracefs is not mounted, and a mount of pmcfs's own failed with %s: "
-                 "mount -t tracefs tracefs /sys/kernel/tracing",
+                 "mount -t tracefs tracefs " PLACE,
                  err_errno_name(error));
     return tracefs->events >= 0;
 }
@@ -110,9 +88,7 @@ static void tracefs_find(struct tracefs *tracefs, const char *root)
         snprintf(tracefs->where, sizeof(tracefs->where), "there is no tracefs below %.200s", root);
     else if (try_own_mount(tracefs))
         return;
-    if (!try_place(tracefs, root, "/sys/kernel/tracing") &&
-        !try_place(tracefs, root, "/sys/kernel/debug/tracing"))
-        try_mounts(tracefs, root);
+    try_usual_place(tracefs, root);
 }
 
 /* Looked for when it is needed first, and again until it is there. */
@@ -210,14 +186,13 @@ static bool find_name(int at, const char *path, struct word wanted, char found[1
     return found[0] != '\0';
 }
 
-bool tracepoint_is(struct backend_state *state, struct word text)
+/* Is it SYSTEM:NAME… with a SYSTEM that tracefs has? */
+static bool is_tracepoint(int events, struct word text)
 {
     struct word rest, system = word_until(text, ':', &rest);
-    const char *where;
     char found[128];
 
-    return rest.len > 0 && rest.p[0] != ':' &&
-           find_name(tracefs_events(state, &where), ".", system, found);
+    return rest.len > 0 && rest.p[0] != ':' && find_name(events, ".", system, found);
 }
 
 static bool near_name(void *arg, const char *name)
@@ -316,9 +291,9 @@ int tracepoint_parse(struct spec *spec, struct word text, struct err *err)
     struct near near;
     int events = tracefs_events(spec->state, &where);
 
+    if (!is_tracepoint(events, text))
+        return -ENOENT;
     spec->needs_kernel = true; /* also to be told that there is no such tracepoint */
-    if (events < 0)
-        return err_set(err, P09, "\"" WORD_FMT "\" is a tracepoint, but %s", WORD_ARG(text), where);
     if (word_alike(system, LAYOUTS, true))
         return err_set(err, P09,
                        "\"" WORD_FMT "\" cannot be counted: the system " LAYOUTS

@@ -9,10 +9,8 @@
 
 struct tracefs;
 
-/* Does text look like SYSTEM:NAME… with a SYSTEM that tracefs has? False too when tracefs is not
- * there. */
-bool tracepoint_is(struct backend_state *state, struct word text);
-/* CS01, CS03, P09. */
+/* -ENOENT: it is no SYSTEM:NAME with a SYSTEM that tracefs has, or there is no tracefs. CS01, CS03,
+ * P09. */
 int tracepoint_parse(struct spec *spec, struct word text, struct err *err);
 /* A number that is another one when tracepoints may have come or gone. Cheap: does not list them.
  */
