@@ -3,6 +3,8 @@
  */
 #include "core/catalog.h"
 
+#include "core/vec.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,56 +17,29 @@ void catalog_init(struct catalog *catalog)
     *catalog = (struct catalog){0};
 }
 
-void catalog_free(struct catalog *catalog)
-{
-    for (size_t i = 0; i < catalog->n; i++)
-        free(catalog->entries[i].event);
-    for (size_t i = 0; i < catalog->n_classes; i++)
-        free(catalog->classes[i].name);
-    free(catalog->entries);
-    free(catalog->classes);
-    free(catalog->index);
-    catalog_init(catalog);
-}
-
 /* The catalogue's own copy of the name, or NULL. Backends list class by class: last first. */
 static const char *class_intern(struct catalog *catalog, const char *name)
 {
-    struct catalog_class *classes;
     char *copy;
 
     for (size_t i = catalog->n_classes; i-- > 0;)
         if (strcmp(catalog->classes[i].name, name) == 0)
             return catalog->classes[i].name;
-    classes = reallocarray(catalog->classes, catalog->n_classes + 1, sizeof(*classes));
-    if (!classes)
+    if (vec_grow(&catalog->classes, &catalog->classes_size, catalog->n_classes + 1,
+                 sizeof(*catalog->classes)))
         return NULL;
-    catalog->classes = classes;
     copy = strdup(name);
     if (copy)
-        classes[catalog->n_classes++] = (struct catalog_class){.name = copy};
+        catalog->classes[catalog->n_classes++] = (struct catalog_class){.name = copy};
     return copy;
-}
-
-static bool entries_grow(struct catalog *catalog)
-{
-    size_t size = catalog->size ? catalog->size * 2 : 256;
-    struct catalog_entry *entries;
-
-    if (catalog->n < catalog->size)
-        return true;
-    entries = reallocarray(catalog->entries, size, sizeof(*entries));
-    if (!entries)
-        return false;
-    catalog->entries = entries;
-    catalog->size = size;
-    return true;
 }
 
 void catalog_add(struct catalog *catalog, const char *class_name, const char *event)
 {
     const char *interned = class_intern(catalog, class_name);
-    char *copy = interned && entries_grow(catalog) ? strdup(event) : NULL;
+    bool room = interned && vec_grow(&catalog->entries, &catalog->size, catalog->n + 1,
+                                     sizeof(*catalog->entries)) == 0;
+    char *copy = room ? strdup(event) : NULL;
 
     if (copy)
         catalog->entries[catalog->n++] = (struct catalog_entry){interned, copy, 0};
@@ -85,15 +60,6 @@ static int class_compare(const void *a, const void *b)
     const struct catalog_class *x = a, *y = b;
 
     return strcmp(x->name, y->name);
-}
-
-static int index_compare(const void *a, const void *b)
-{
-    const struct catalog_index *x = a, *y = b;
-
-    if (x->id != y->id)
-        return x->id < y->id ? -1 : 1;
-    return x->at < y->at ? -1 : x->at > y->at;
 }
 
 static void entries_sort(struct catalog *catalog)
@@ -145,45 +111,69 @@ static uint64_t hash_id(const char *class_name, const char *event)
     return (hash ^ hash >> 52) % HASH_RANGE + 1;
 }
 
-static uint64_t *index_target(struct catalog *catalog, size_t at)
+/* What collides is stepped to the next id: in the order of names, so it is the same in every run.
+ */
+static bool id_give(struct catalog *catalog, struct catalog_id *item, size_t at, uint64_t id)
 {
-    return at < catalog->n ? &catalog->entries[at].id : &catalog->classes[at - catalog->n].id;
+    struct catalog_id *taken;
+
+    for (;; id++) {
+        HASH_FIND(hh, catalog->by_id, &id, sizeof id, taken);
+        if (!taken)
+            break;
+    }
+    item->id = id;
+    item->at = at;
+    HASH_ADD(hh, catalog->by_id, id, sizeof item->id, item);
+    return hash_has(item);
 }
 
-/* Sorted by hash, then by name: who collides is stepped to the next id, the same in every run. */
-static bool index_make(struct catalog *catalog)
+static bool ids_make(struct catalog *catalog)
 {
-    size_t total = catalog->n + catalog->n_classes;
-    struct catalog_index *index = reallocarray(NULL, total ? total : 1, sizeof(*index));
-    uint64_t last = 0;
+    bool ok = (catalog->ids = calloc(catalog->n + catalog->n_classes + 1, sizeof *catalog->ids));
 
-    if (!index)
-        return false;
-    for (size_t i = 0; i < catalog->n; i++)
-        index[i].id = hash_id(catalog->entries[i].class_name, catalog->entries[i].event);
-    for (size_t i = catalog->n; i < total; i++)
-        index[i].id = hash_id(catalog->classes[i - catalog->n].name, NULL);
-    for (size_t i = 0; i < total; i++)
-        index[i].at = i;
-    qsort(index, total, sizeof(*index), index_compare);
-    for (size_t i = 0; i < total; i++) {
-        if (index[i].id <= last)
-            index[i].id = last + 1;
-        last = index[i].id;
-        *index_target(catalog, index[i].at) = last;
+    for (size_t i = 0; ok && i < catalog->n; i++) {
+        struct catalog_entry *entry = &catalog->entries[i];
+
+        ok = id_give(catalog, &catalog->ids[i], i, hash_id(entry->class_name, entry->event));
+        entry->id = catalog->ids[i].id;
     }
-    catalog->index = index;
-    return true;
+    for (size_t i = 0; ok && i < catalog->n_classes; i++) {
+        struct catalog_class *class = &catalog->classes[i];
+        struct catalog_id *item = &catalog->ids[catalog->n + i];
+
+        ok = id_give(catalog, item, catalog->n + i, hash_id(class->name, NULL));
+        class->id = item->id;
+    }
+    return ok;
+}
+
+static void ids_clear(struct catalog *catalog)
+{
+    HASH_CLEAR(hh, catalog->by_id);
+    free(catalog->ids);
+    catalog->ids = NULL;
+}
+
+void catalog_free(struct catalog *catalog)
+{
+    for (size_t i = 0; i < catalog->n; i++)
+        free(catalog->entries[i].event);
+    for (size_t i = 0; i < catalog->n_classes; i++)
+        free(catalog->classes[i].name);
+    ids_clear(catalog);
+    free(catalog->entries);
+    free(catalog->classes);
+    catalog_init(catalog);
 }
 
 int catalog_finish(struct catalog *catalog)
 {
     entries_sort(catalog);
     classes_sort(catalog);
-    free(catalog->index);
-    catalog->index = NULL;
+    ids_clear(catalog);
     if (!catalog->failed)
-        catalog->failed = !index_make(catalog);
+        catalog->failed = !ids_make(catalog);
     return catalog->failed ? -ENOMEM : 0;
 }
 
@@ -199,19 +189,10 @@ const struct catalog_class *catalog_class(const struct catalog *catalog, const c
 /* Where the id points to, or SIZE_MAX. */
 static size_t index_find(const struct catalog *catalog, uint64_t id)
 {
-    size_t low = 0, high = catalog->index ? catalog->n + catalog->n_classes : 0;
+    struct catalog_id *found;
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (catalog->index[middle].id == id)
-            return catalog->index[middle].at;
-        if (catalog->index[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return SIZE_MAX;
+    HASH_FIND(hh, catalog->by_id, &id, sizeof id, found);
+    return found ? found->at : SIZE_MAX;
 }
 
 const struct catalog_class *catalog_class_by_id(const struct catalog *catalog, uint64_t id)

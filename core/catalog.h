@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include "core/hash.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,12 +23,13 @@ struct catalog {
         uint64_t id;
         size_t first, n; /* its entries */
     } * classes;         /* sorted by name */
-    size_t n_classes;
-    struct catalog_index {
+    size_t n_classes, classes_size;
+    struct catalog_id {
         uint64_t id;
         size_t at; /* into entries, or n + into classes */
-    } * index;     /* sorted by id */
-    bool failed;   /* memory ended */
+        UT_hash_handle hh;
+    } * ids, *by_id;
+    bool failed; /* memory ended */
 };
 
 void catalog_init(struct catalog *catalog);

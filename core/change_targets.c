@@ -26,8 +26,8 @@ static bool link_matches(const struct engine *engine, const struct link *link,
     }
     if (link->kind == TARGET_CPU || link->kind == TARGET_CGROUP || !link->proc)
         return false;
-    if (link->kind == wanted->word.kind && link->proc->tid == wanted->tid &&
-        link->proc->key == engine->host->process_key(wanted->process))
+    if (link->kind == wanted->word.kind && link->proc->key.tid == wanted->tid &&
+        link->proc->key.key == engine->host->process_key(wanted->process))
         return true;
     if (!overlaps)
         return false;

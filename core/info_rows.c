@@ -6,6 +6,7 @@
 #include "core/engine.h"
 #include "core/files.h"
 #include "core/pmc.h"
+#include "core/vec.h"
 
 #include <stdlib.h>
 
@@ -22,24 +23,15 @@ struct rows_text {
     const struct instance *from; /* whose file it is; while the lines are made */
     pid_t tid;                   /* who reads */
     struct buf text;             /* without the numbers */
-    struct row_pid *pids;
-    size_t n, size;
+    VEC(struct row_pid) pids;
 };
 
 static void row_pid(struct rows_text *rows, const struct pmc *pmc)
 {
-    if (rows->n == rows->size) {
-        size_t size = rows->size ? 2 * rows->size : 64;
-        struct row_pid *grown = realloc(rows->pids, size * sizeof *grown);
+    struct row_pid pid = {rows->text.len, pmc->maker, 0, pmc->maker_key};
 
-        if (!grown) {
-            rows->text.failed = true;
-            return;
-        }
-        rows->pids = grown;
-        rows->size = size;
-    }
-    rows->pids[rows->n++] = (struct row_pid){rows->text.len, pmc->maker, 0, pmc->maker_key};
+    if (vec_push(&rows->pids, pid))
+        rows->text.failed = true;
 }
 
 /* At a rate it is the kernel that finds the reload count. */
@@ -97,24 +89,13 @@ static void row_line(struct rows_text *rows, const struct rights *rights, unsign
                      unsigned class_index, unsigned row, unsigned number)
 {
     const struct engine *engine = rows->engine;
+    const char *class = engine->classes[class_index].name;
     struct buf *out = &rows->text;
     struct slot_view view;
 
     rows_view(engine->rows, rows->from->id, cpu, class_index, row, &view);
-    buf_u64(out, cpu);
-    buf_char(out, ' ');
-    buf_u64(out, number);
-    buf_char(out, ' ');
-    buf_str(out, engine->classes[class_index].name);
-    buf_char(out, '-');
-    buf_u64(out, row);
-    buf_char(out, ' ');
-    buf_str(out, engine->classes[class_index].name);
-    buf_char(out, ' ');
-    buf_str(out, disposition_name(view.disposition));
-    buf_char(out, ' ');
-    buf_str(out, slot_name(view.state));
-    buf_char(out, ' ');
+    buf_printf(out, "%u %u %s-%u %s %s %s ", cpu, number, class, row, class,
+               disposition_name(view.disposition), slot_name(view.state));
     row_owner(rows, rights, &view);
 }
 
@@ -142,11 +123,11 @@ static void rows_lines(struct rows_text *rows, const struct rights *rights)
 /* The same process in a line before: system PMCs stand once for each CPU. */
 static const struct row_pid *row_pid_before(const struct rows_text *rows, size_t i)
 {
-    const struct row_pid *pid = &rows->pids[i];
+    const struct row_pid *pid = &rows->pids.items[i];
 
     while (i-- > 0)
-        if (rows->pids[i].pid == pid->pid && rows->pids[i].key == pid->key)
-            return &rows->pids[i];
+        if (rows->pids.items[i].pid == pid->pid && rows->pids.items[i].key == pid->key)
+            return &rows->pids.items[i];
     return NULL;
 }
 
@@ -156,8 +137,8 @@ static void rows_run(struct work *work)
     const struct host *host = rows->engine->host;
     struct host_state *state = rows->engine->host_state;
 
-    for (size_t i = 0; i < rows->n; i++) {
-        struct row_pid *pid = &rows->pids[i];
+    for (size_t i = 0; i < rows->pids.n; i++) {
+        struct row_pid *pid = &rows->pids.items[i];
         const struct row_pid *before = row_pid_before(rows, i);
 
         if (before)
@@ -173,8 +154,8 @@ static int rows_finish(struct call *call, struct work *work)
     int rc = rows->text.failed ? err_nomem(&call->err) : CALL_DONE;
     size_t at = 0;
 
-    for (size_t i = 0; rc == CALL_DONE && i < rows->n; i++) {
-        const struct row_pid *pid = &rows->pids[i];
+    for (size_t i = 0; rc == CALL_DONE && i < rows->pids.n; i++) {
+        const struct row_pid *pid = &rows->pids.items[i];
 
         buf_add(call->out, rows->text.data + at, pid->at - at);
         at = pid->at;
@@ -186,7 +167,7 @@ static int rows_finish(struct call *call, struct work *work)
     if (rc == CALL_DONE)
         buf_add(call->out, rows->text.data + at, rows->text.len - at);
     buf_free(&rows->text);
-    free(rows->pids);
+    free(rows->pids.items);
     free(rows);
     return rc;
 }
@@ -202,7 +183,7 @@ int show_info_rows(struct call *call)
     rows->tid = call->tid;
     buf_init(&rows->text, NULL, 0);
     rows_lines(rows, call->rights);
-    rows->work = (struct work){rows_run, rows_finish, rows->n > 0};
+    rows->work = (struct work){rows_run, rows_finish, rows->pids.n > 0};
     call->work = &rows->work;
     return CALL_WORK;
 }

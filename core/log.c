@@ -213,8 +213,10 @@ static void fold_oldest(struct log *log, const struct record *record)
 static uint64_t log_unread(struct log *log)
 {
     if (!log->unread_known) {
-        log->unread = log->cursors ? UINT64_MAX : log->most_read;
-        for (const struct log_cursor *c = log->cursors; c; c = c->next_cursor)
+        const struct log_cursor *c;
+
+        log->unread = LIST_EMPTY(&log->cursors) ? log->most_read : UINT64_MAX;
+        LIST_FOREACH (c, &log->cursors, of_log)
             if (c->next < log->unread)
                 log->unread = c->next;
         log->unread_known = true;

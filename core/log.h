@@ -22,6 +22,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 struct log;
 
@@ -81,7 +82,7 @@ struct log_cursor {
     bool begun;        /* it was given the address spaces as of its beginning */
     bool told;         /* it is being given them, so far: */
     struct spaces_walk walk;
-    struct log_cursor *next_cursor, **link;
+    LIST_ENTRY(log_cursor) of_log;
 };
 /* At the first record ever: what is no longer held is told as missed. */
 struct log_cursor *log_open(struct log *log); /* NULL: no memory */

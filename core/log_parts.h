@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #define LOG_MOST (UINT64_C(1) << 38) /* bytes: what is allowed beyond is not used */
 
@@ -37,7 +38,7 @@ struct log {
     uint64_t spaces_granted; /* bytes that they may use now */
     uint64_t spaces_changed; /* serial of the last record folded in */
 
-    struct log_cursor *cursors;
+    LIST_HEAD(, log_cursor) cursors;
     uint64_t unread; /* serial from which on somebody has not read, if it is known */
     bool unread_known;
     uint64_t most_read; /* behind the last record that was ever read */

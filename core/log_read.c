@@ -17,11 +17,7 @@ struct log_cursor *log_open(struct log *log)
     cursor->log = log_ref(log);
     cursor->next = 1;
     pthread_mutex_lock(&log->mutex);
-    cursor->next_cursor = log->cursors;
-    cursor->link = &log->cursors;
-    if (log->cursors)
-        log->cursors->link = &cursor->next_cursor;
-    log->cursors = cursor;
+    LIST_INSERT_HEAD(&log->cursors, cursor, of_log);
     log->unread_known = false;
     pthread_mutex_unlock(&log->mutex);
     return cursor;
@@ -34,9 +30,7 @@ void log_close(struct log_cursor *cursor)
     struct log *log = cursor->log;
 
     pthread_mutex_lock(&log->mutex);
-    *cursor->link = cursor->next_cursor;
-    if (cursor->next_cursor)
-        cursor->next_cursor->link = cursor->link;
+    LIST_REMOVE(cursor, of_log);
     log->unread_known = false;
     pthread_mutex_unlock(&log->mutex);
     log_unref(log);

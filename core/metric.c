@@ -21,11 +21,6 @@ enum {
     {                                                                                              \
         name, misses, "instructions", 1000, "1/1000-instructions", about                           \
     }
-#define PER_SECOND(name, event, about)                                                             \
-    {                                                                                              \
-        name, event, METRIC_ENABLED, 1e9, "1/s", about                                             \
-    }
-
 static const struct metric table[] = {
     RATIO("ipc", "instructions", "cycles", "instructions per cycle"),
     RATIO("cpi", "cycles", "instructions", "cycles per instruction"),
@@ -47,11 +42,6 @@ static const struct metric table[] = {
      "cycles per nanosecond on the CPU; of whole CPUs, idle time included"},
     {"cpus-used", "task-clock", METRIC_ELAPSED, 1, "CPUs", "CPUs that were busy, on average"},
     RATIO("user-share", "cycles:u", "cycles:uk", "part of the cycles in user mode"),
-    PER_SECOND("faults-per-s", "page-faults", "page faults per second of enabled time"),
-    PER_SECOND("switches-per-s", "context-switches", "context switches per second of enabled time"),
-    PER_SECOND("migrations-per-s", "cpu-migrations",
-               "moves to another CPU per second of enabled "
-               "time"),
 };
 
 const struct metric *metric_at(unsigned index)
@@ -61,7 +51,7 @@ const struct metric *metric_at(unsigned index)
 
 static bool is_time(const char *operand)
 {
-    return strcmp(operand, METRIC_ENABLED) == 0 || strcmp(operand, METRIC_ELAPSED) == 0;
+    return strcmp(operand, METRIC_ELAPSED) == 0;
 }
 
 /* ---- spelling ---- */
@@ -166,12 +156,9 @@ static const struct plan_event *member(const struct metric_reading *reading, con
     return NULL;
 }
 
-static double value_of(const struct metric_reading *reading, const char *operand,
-                       const struct plan_event *found)
+static double value_of(const struct metric_reading *reading, const struct plan_event *found)
 {
-    return found                                  ? (double)reading->value[found - reading->events]
-           : strcmp(operand, METRIC_ENABLED) == 0 ? (double)reading->enabled_ns
-                                                  : (double)reading->elapsed_ns;
+    return found ? (double)reading->value[found - reading->events] : (double)reading->elapsed_ns;
 }
 
 /* The metric in one mode, a value of which is asked for once where its events have none. */
@@ -189,10 +176,9 @@ static bool compute(const struct metric *metric, const struct metric_reading *re
 
     if (!numerator || (!divisor && !is_time(metric->divisor)) || (of_any_mode && mode != modes[0]))
         return false;
-    double by = value_of(reading, metric->divisor, divisor);
+    double by = value_of(reading, divisor);
     out->known = by != 0;
-    out->value =
-        out->known ? value_of(reading, metric->numerator, numerator) / by * metric->scale : 0;
+    out->value = out->known ? value_of(reading, numerator) / by * metric->scale : 0;
     return true;
 }
 
@@ -305,8 +291,8 @@ void metrics_list(const struct backend *backend, struct backend_state *state, st
     }
 }
 
-int events_list_all(const struct backend *backend, struct backend_state *state,
-                    struct catalog *out, struct err *err)
+int events_list_all(const struct backend *backend, struct backend_state *state, struct catalog *out,
+                    struct err *err)
 {
     int rc = backend->list(state, out, err);
 

@@ -10,14 +10,13 @@
 struct metric {
     const char *name;
     const char *numerator; /* a generic name; with ":u" or ":uk" counted in just these modes */
-    const char *divisor;   /* the same, or METRIC_ENABLED, METRIC_ELAPSED */
+    const char *divisor;   /* the same, or METRIC_ELAPSED */
     double scale;          /* of numerator / divisor */
     const char *unit;      /* "-": a plain ratio */
     const char *description;
 };
 
 #define METRIC_CLASS   "metric"
-#define METRIC_ENABLED "enabled_ns" /* all tasks and CPUs added, as detail has it */
 #define METRIC_ELAPSED "elapsed_ns" /* of the clock on the wall, since the start */
 
 const struct metric *metric_at(unsigned index); /* NULL at the end */
@@ -50,8 +49,9 @@ void metric_print(bool known, double value, struct buf *out);
 /* events/metric: those whose events this machine can count one by one. */
 void metrics_list(const struct backend *backend, struct backend_state *state, struct catalog *out);
 /*
- * The whole of events/: what the backend lists, and the metrics. 0, or a negative errno with a sentence (err may be NULL).
+ * The whole of events/: what the backend lists, and the metrics. 0, or a negative errno with a
+ * sentence (err may be NULL).
  */
-int events_list_all(const struct backend *backend, struct backend_state *state,
-                    struct catalog *out, struct err *err);
+int events_list_all(const struct backend *backend, struct backend_state *state, struct catalog *out,
+                    struct err *err);
 int metric_describe(const char *name, struct buf *out); /* -ENOENT */

@@ -16,8 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PROC_BUCKETS 1024 /* powers of two */
-#define USER_BUCKETS 256
+#define USER_BUCKETS 256 /* a power of two */
 
 #define FDS_KEPT 64 /* descriptors left for the daemon itself */
 
@@ -41,7 +40,7 @@ struct engine {
     struct ids pmcs;  /* of all instances */
     struct ids procs; /* watched processes */
     struct ids links; /* by tag, for sink.gone() */
-    struct proc *proc_by_key[PROC_BUCKETS];
+    struct proc *proc_by_key; /* a table: core/target.h */
     struct user *users[USER_BUCKETS + 1]; /* the last are what instances have */
     struct instance *root;
     struct ids instances;     /* all others */

@@ -45,36 +45,17 @@ static bool rest_is_due(const struct pmc *pmc, const struct series_cursor *curso
            !same_run(pmc, cursor);
 }
 
-static struct series_cursor *cursor_new(unsigned n)
-{
-    struct series_cursor *cursor = calloc(1, sizeof *cursor + n * sizeof cursor->last[0]);
-
-    if (cursor)
-        cursor->n = n;
-    return cursor;
-}
-
-/* The open file's, as wide as the present set; one of another set is of a count that is gone. */
+/* The open file's, as wide as the present set: what it has of another is of a count that is gone.
+ */
 static struct series_cursor *cursor_of(struct open_file *open, const struct pmc *pmc)
 {
-    struct series_cursor *before = open->series;
-
-    if (before && before->n == pmc->set->n)
-        return before;
-    struct series_cursor *cursor = cursor_new(pmc->set->n);
-    if (cursor && before) {
-        cursor->begun = before->begun;
-        cursor->ended = before->ended;
-        cursor->pmc_start = before->pmc_start;
-        cursor->resets = before->resets;
-        cursor->enabled_ns = before->enabled_ns;
-        cursor->elapsed_ns = before->elapsed_ns;
+    if (!open->series)
+        open->series = calloc(1, sizeof *open->series);
+    if (open->series && open->series->n != pmc->set->n) {
+        memset(open->series->last, 0, sizeof open->series->last);
+        open->series->n = pmc->set->n;
     }
-    if (cursor) {
-        free(before);
-        open->series = cursor;
-    }
-    return cursor;
+    return open->series;
 }
 
 /* The first multiple of the interval after now. */
@@ -272,11 +253,6 @@ unsigned poll_series(struct call *call)
     return EPOLLIN | EPOLLRDNORM;
 }
 
-size_t series_bytes(const struct series_cursor *cursor)
-{
-    return sizeof *cursor + cursor->n * sizeof cursor->last[0];
-}
-
 void series_print(const struct series_cursor *cursor, struct buf *out)
 {
     buf_printf(out, "%d %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u",
@@ -288,33 +264,24 @@ void series_print(const struct series_cursor *cursor, struct buf *out)
 
 struct series_cursor *series_scan(const char *text)
 {
+    struct series_cursor *cursor = calloc(1, sizeof *cursor);
     int begun, ended, used = 0;
-    uint64_t start, resets, due, enabled, elapsed;
-    unsigned n;
+    bool fits =
+        cursor &&
+        sscanf(text, "%d %d %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %u%n",
+               &begun, &ended, &cursor->pmc_start, &cursor->resets, &cursor->due_ns,
+               &cursor->enabled_ns, &cursor->elapsed_ns, &cursor->n, &used) == 8 &&
+        cursor->n <= SET_MAX;
 
-    if (sscanf(text, "%d %d %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %u%n",
-               &begun, &ended, &start, &resets, &due, &enabled, &elapsed, &n, &used) != 8 ||
-        n > SET_MAX)
+    for (unsigned i = 0; fits && i < cursor->n; i++) {
+        text += used;
+        fits = sscanf(text, "%" SCNu64 "%n", &cursor->last[i], &used) == 1;
+    }
+    if (!fits) {
+        free(cursor);
         return NULL;
-    struct series_cursor *cursor = cursor_new(n);
-    if (!cursor)
-        return NULL;
+    }
     cursor->begun = begun;
     cursor->ended = ended;
-    cursor->pmc_start = start;
-    cursor->resets = resets;
-    cursor->due_ns = due;
-    cursor->enabled_ns = enabled;
-    cursor->elapsed_ns = elapsed;
-    for (unsigned i = 0; i < n; i++) {
-        int more = 0;
-
-        text += used;
-        if (sscanf(text, "%" SCNu64 "%n", &cursor->last[i], &more) != 1) {
-            free(cursor);
-            return NULL;
-        }
-        used = more;
-    }
     return cursor;
 }

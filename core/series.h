@@ -6,6 +6,7 @@
 #pragma once
 
 #include "core/buf.h"
+#include "core/event.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,10 +20,9 @@ struct series_cursor {
     uint64_t resets;                 /* pmc.resets then: last[] is of another count otherwise */
     uint64_t due_ns;                 /* of the next line */
     uint64_t enabled_ns, elapsed_ns; /* at the line before; for metrics */
-    unsigned n;
-    uint64_t last[]; /* values at the line before */
+    unsigned n;                      /* events of the set that it is of */
+    uint64_t last[SET_MAX];          /* values at the line before */
 };
 
-size_t series_bytes(const struct series_cursor *cursor);
 void series_print(const struct series_cursor *cursor, struct buf *out); /* for the saved state */
 struct series_cursor *series_scan(const char *text);

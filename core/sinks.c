@@ -13,6 +13,7 @@ static void sink_exited(void *ctx, uint64_t tag)
     if (!proc || proc->dead)
         return;
     proc->dead = true;
+    proc_unindex(proc);
     for (struct link *link = proc->links; link; link = link->next_of_proc)
         pmc_pend(link->pmc);
     for (struct pmc *pmc = proc->owned; pmc; pmc = pmc->next_owned)

@@ -243,31 +243,34 @@ void links_unref(struct links *links, struct link **dead)
 
 /* ---- watched processes ---- */
 
-static struct proc **proc_bucket(struct engine *engine, uint64_t key)
+static struct proc *proc_find(struct engine *engine, const struct proc_key *key)
 {
-    return &engine->proc_by_key[(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) % PROC_BUCKETS];
+    struct proc *proc;
+
+    HASH_FIND(hh, engine->proc_by_key, key, sizeof *key, proc);
+    return proc;
 }
 
-static struct proc *proc_find(struct engine *engine, uint64_t key, pid_t tid)
+static void key_of(const struct engine *engine, const struct process *process, struct proc_key *key)
 {
-    for (struct proc *proc = *proc_bucket(engine, key); proc; proc = proc->next_same)
-        if (proc->key == key && proc->tid == tid && !proc->dead)
-            return proc;
-    return NULL;
+    memset(key, 0, sizeof *key);
+    key->key = engine->host->process_key(process);
+    key->tid = engine->host->process_tid(process);
 }
 
+/* Without memory it is not found, and its process is watched once more. */
 static void proc_index(struct proc *proc)
 {
-    struct proc **bucket;
+    key_of(proc->engine, proc->process, &proc->key);
+    if (!proc_find(proc->engine, &proc->key))
+        HASH_ADD(hh, proc->engine->proc_by_key, key, sizeof proc->key, proc);
+}
 
-    proc->key = proc->engine->host->process_key(proc->process);
-    proc->tid = proc->engine->host->process_tid(proc->process);
-    bucket = proc_bucket(proc->engine, proc->key);
-    proc->next_same = *bucket;
-    proc->prev_same = bucket;
-    if (*bucket)
-        (*bucket)->prev_same = &proc->next_same;
-    *bucket = proc;
+void proc_unindex(struct proc *proc)
+{
+    if (hash_has(proc))
+        HASH_DEL(proc->engine->proc_by_key, proc);
+    proc->hh.tbl = NULL;
 }
 
 void proc_adopted(struct proc *proc)
@@ -280,10 +283,11 @@ void proc_adopted(struct proc *proc)
 
 struct proc *proc_get(struct engine *engine, struct process *process, bool *taken)
 {
-    uint64_t key = engine->host->process_key(process);
-    pid_t tid = engine->host->process_tid(process);
-    struct proc *proc = proc_find(engine, key, tid);
+    struct proc_key key;
+    struct proc *proc;
 
+    key_of(engine, process, &key);
+    proc = proc_find(engine, &key);
     *taken = false;
     if (proc)
         return proc;
@@ -323,10 +327,7 @@ struct proc *proc_unref(struct engine *engine, struct proc *proc)
     assert(!proc->links && !proc->owned && !proc->held);
     engine->host->process_unwatch(proc->process);
     ids_remove(&engine->procs, proc->id);
-    if (proc->prev_same)
-        *proc->prev_same = proc->next_same;
-    if (proc->next_same)
-        proc->next_same->prev_same = proc->prev_same;
+    proc_unindex(proc);
     engine->fds_used -= proc->guard ? 2 : 1;
     return proc;
 }

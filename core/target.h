@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "core/hash.h"
 #include "core/parts.h"
 #include "core/recording.h"
 #include "core/scan.h"
@@ -28,21 +29,25 @@ struct target_word {
 int target_parse(struct target_word *out, struct word word, struct err *err);
 void target_word_clear(struct target_word *word);
 
+struct proc_key {
+    uint64_t key;
+    pid_t tid; /* 0, or the one thread that is meant: not shared with the process's */
+};
+
 /* A process that is watched: shared by all links on it, so that it costs one descriptor. */
 struct proc {
     struct engine *engine;
     uint64_t id; /* tag of the watch */
     struct process *process;
-    uint64_t key;
-    pid_t tid;     /* 0, or the one thread that is meant: not shared with the process's */
-    unsigned refs; /* links, and PMCs and instances that end with it */
+    struct proc_key key;
+    UT_hash_handle hh; /* in engine->proc_by_key, while it lives */
+    unsigned refs;     /* links, and PMCs and instances that end with it */
     bool dead;
     struct guard *guard; /* tells when the system takes all events off it; or NULL */
     bool guarded;        /* there is one that has told nothing (or a change under way makes it) */
     bool left;           /* the last one told of an exec; see proc_left() */
     bool watched;        /* the host was asked to tell its end */
     struct link *links;  /* list through link.next_of_proc */
-    struct proc *next_same, **prev_same; /* in engine->proc_by_key */
     struct proc *next_dead;              /* list of those to be destroyed */
     struct pmc *owned;                   /* PMCs with lifetime=owner, through pmc.next_owned */
     struct instance *held;               /* with lifetime=namespace, through next_held */
@@ -134,6 +139,7 @@ link_seen(const struct link *link); /* the last good reading, at least its base 
 struct proc *proc_get(struct engine *engine, struct process *process, bool *taken);
 /* A loaded one, found by its number already, is found by its process now; the host watches it. */
 void proc_adopted(struct proc *proc);
+void proc_unindex(struct proc *proc); /* it has ended: another may get its key */
 void proc_ref(struct proc *proc);
 /* Did a privileged program take the events off it? Of one that has ended, too. */
 bool proc_left(const struct proc *proc);
