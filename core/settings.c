@@ -35,100 +35,77 @@ const struct key_row key_table[KEYS] = {
                   "auto", PLACE_ANY, true, "scope and use; auto follows what is asked",
                   "PMC_MODE_*"},
     [KEY_AUTOSTART] = {"autostart", "on, off", "on", PLACE_ANY, false,
-                       "attaching starts an allocated or exited PMC", ""},
+                       "attaching starts an allocated or exited PMC", "", SHAPE_SWITCH, 1},
     [KEY_START] = {"start", "now, exec", "now", PLACE_PROCESS, true,
-                   "begin at once, or at each target's own next exec", "pctx_create"},
+                   "begin at once, or at each target's own next exec", "pctx_create", SHAPE_WORDS,
+                   0},
     [KEY_COUNT] = {"count", "N, or N,M… for a set", "0", PLACE_ANY, false, "initial value",
                    "SETCOUNT, cpc_request_preset"},
     [KEY_PERIOD] = {"period", "N events, off", "off", PLACE_SAMPLING, true,
                     "sample every N events; of the processor's events and clocks, which come fast, "
                     "not below the tunable mincount; of clocks, for others than the superuser, not "
                     "below 100000",
-                    "SETCOUNT"},
+                    "SETCOUNT", SHAPE_OFF_NUMBER, UINT64_MAX, 1, INT64_MAX, "off"},
     [KEY_FREQ] = {"freq", "N per second, off",
                   "997 for clocks and the processor's events, else every one", PLACE_SAMPLING, true,
                   "sample at about this rate, within the system's limit; clocks, for others "
-                  "than the superuser, at most 10000 times", ""},
+                  "than the superuser, at most 10000 times",
+                  "", SHAPE_OFF_NUMBER, UINT64_MAX, 1, 1000000000, "off"},
     [KEY_USER] = {"user", "on, off", "on", PLACE_ANY, true, "count in user mode",
-                  "PMCF_USR, CPC_COUNT_USER"},
+                  "PMCF_USR, CPC_COUNT_USER", SHAPE_SWITCH, 1},
     [KEY_KERNEL] = {"kernel", "on, off", "on for who may, else off", PLACE_ANY, true,
-                    "count in kernel mode", "PMCF_OS, CPC_COUNT_SYSTEM"},
+                    "count in kernel mode", "PMCF_OS, CPC_COUNT_SYSTEM", SHAPE_SWITCH, 0},
     [KEY_CALLCHAIN] = {"callchain", "off, on, user, kernel", "off", PLACE_SAMPLING, true,
-                       "record call chains", "PMC_F_CALLCHAIN, PMC_F_USERCALLCHAIN"},
+                       "record call chains", "PMC_F_CALLCHAIN, PMC_F_USERCALLCHAIN", SHAPE_WORDS,
+                       0},
     [KEY_DEPTH] = {"depth", "N, default", "callchaindepth", PLACE_ANY, true,
-                   "frames of a call chain, within callchaindepth", ""},
+                   "frames of a call chain, within callchaindepth", "", SHAPE_OFF_NUMBER,
+                   UINT64_MAX, 1, 512, "default"},
     [KEY_DESCENDANTS] = {"descendants", "on, off", "off", PLACE_PROCESS, true,
-                         "follow the targets' children, present and later", "PMC_F_DESCENDANTS"},
+                         "follow the targets' children, present and later", "PMC_F_DESCENDANTS",
+                         SHAPE_SWITCH, 0},
     [KEY_LOG_CSW] = {"log-csw", "on, off", "off", PLACE_PROCESS, true,
-                     "a record at each switch-out; counting only", "PMC_F_LOG_PROCCSW"},
+                     "a record at each switch-out; counting only", "PMC_F_LOG_PROCCSW",
+                     SHAPE_SWITCH, 0},
     [KEY_LOG_EXIT] = {"log-exit", "on, off", "off", PLACE_PROCESS, true,
                       "a record with the count at each process's exit; counting only",
-                      "PMC_F_LOG_PROCEXIT"},
+                      "PMC_F_LOG_PROCEXIT", SHAPE_SWITCH, 0},
     [KEY_KGMON] = {"kgmon", "off", "off", PLACE_ANY, false,
-                   "never on: hwpmc defines it and implements nothing", "PMC_F_KGMON"},
+                   "never on: hwpmc defines it and implements nothing", "PMC_F_KGMON", SHAPE_WORDS,
+                   0},
     [KEY_FORCE] = {"force", "off", "off", PLACE_ANY, false,
-                   "never on: hwpmc defines it and implements nothing", "PMC_F_FORCE"},
+                   "never on: hwpmc defines it and implements nothing", "PMC_F_FORCE", SHAPE_WORDS,
+                   0},
     [KEY_MULTIPLEX] = {"multiplex", "on, off", "off", PLACE_ANY, true,
-                       "take no row; share the hardware by time", ""},
-    [KEY_ROW] = {"row", "N, any", "any", PLACE_ANY, true, "ask for a given row", "pmc_num, picN"},
+                       "take no row; share the hardware by time", "", SHAPE_SWITCH, 0},
+    [KEY_ROW] = {"row", "N, any", "any", PLACE_ANY, true, "ask for a given row", "pmc_num, picN",
+                 SHAPE_OFF_NUMBER, UINT64_MAX, 0, 63, "any"},
     [KEY_INTERVAL] = {"interval", "milliseconds, off", "off", PLACE_ANY, false,
-                      "the step of series", "cpustat, cputrack"},
-    [KEY_LOG] = {"log", "on, off", "on", PLACE_ANY, false, "keep a log", "CONFIGURELOG"},
+                      "the step of series", "cpustat, cputrack", SHAPE_OFF_NUMBER, UINT64_MAX, 1,
+                      86400000, "off"},
+    [KEY_LOG] = {"log", "on, off", "on", PLACE_ANY, false, "keep a log", "CONFIGURELOG",
+                 SHAPE_SWITCH, 1},
     [KEY_LOGSIZE] = {"logsize", "bytes, default", "nbuffers × logbuffersize", PLACE_ANY, false,
-                     "size of this PMC's log, within the default", "nbuffers × logbuffersize"},
+                     "size of this PMC's log, within the default", "nbuffers × logbuffersize",
+                     SHAPE_OFF_NUMBER, UINT64_MAX, 4096, UINT64_C(1) << 40, "default"},
     [KEY_NOTIFY] = {"notify", "N, off", "off", PLACE_ANY, false,
-                    "poll on count tells once N more were counted", "CPC_OVF_NOTIFY_EMT"},
+                    "poll on count tells once N more were counted", "CPC_OVF_NOTIFY_EMT",
+                    SHAPE_OFF_NUMBER, UINT64_MAX, 1, INT64_MAX, "off"},
     [KEY_METRICS] = {"metrics", "sum, cpu", "sum", PLACE_CPUS, false,
-                     "lines of metrics.prom: one for the PMC, or one for each CPU it counts", ""},
+                     "lines of metrics.prom: one for the PMC, or one for each CPU it counts", "",
+                     SHAPE_WORDS, METRICS_SUM},
     [KEY_LIFETIME] = {"lifetime", "mount, owner, open", "mount", PLACE_ANY, false,
                       "released with the mount, the writing process, or the open file",
-                      "owner process"},
+                      "owner process", SHAPE_WORDS, LIFETIME_MOUNT},
     [KEY_TARGET] = {"target", "see TARGETS", "", PLACE_ANY, false, "attach",
                     "PMCATTACH, cpc_bind_*"},
-};
-
-/* How the value of a plain key is written; words are its row's in key_table, in that order. */
-enum shape {
-    SHAPE_NONE,
-    SHAPE_SWITCH,
-    SHAPE_OFF_NUMBER,
-    SHAPE_WORDS
-};
-
-static const struct shape_row {
-    enum shape shape;
-    uint64_t min, max;
-    uint64_t standard;
-    const char *off; /* SHAPE_OFF_NUMBER: the word for "no number" (stored as UINT64_MAX) */
-} shapes[KEYS] = {
-    [KEY_AUTOSTART] = {SHAPE_SWITCH, 0, 1, 1, NULL},
-    [KEY_START] = {SHAPE_WORDS, 0, 1, 0, NULL},
-    [KEY_PERIOD] = {SHAPE_OFF_NUMBER, 1, INT64_MAX, UINT64_MAX, "off"},
-    [KEY_FREQ] = {SHAPE_OFF_NUMBER, 1, 1000000000, UINT64_MAX, "off"},
-    [KEY_USER] = {SHAPE_SWITCH, 0, 1, 1, NULL},
-    [KEY_KERNEL] = {SHAPE_SWITCH, 0, 1, 0, NULL},
-    [KEY_CALLCHAIN] = {SHAPE_WORDS, 0, 3, 0, NULL},
-    [KEY_DEPTH] = {SHAPE_OFF_NUMBER, 1, 512, UINT64_MAX, "default"},
-    [KEY_DESCENDANTS] = {SHAPE_SWITCH, 0, 1, 0, NULL},
-    [KEY_LOG_CSW] = {SHAPE_SWITCH, 0, 1, 0, NULL},
-    [KEY_LOG_EXIT] = {SHAPE_SWITCH, 0, 1, 0, NULL},
-    [KEY_KGMON] = {SHAPE_WORDS, 0, 0, 0, NULL},
-    [KEY_FORCE] = {SHAPE_WORDS, 0, 0, 0, NULL},
-    [KEY_MULTIPLEX] = {SHAPE_SWITCH, 0, 1, 0, NULL},
-    [KEY_ROW] = {SHAPE_OFF_NUMBER, 0, 63, UINT64_MAX, "any"},
-    [KEY_INTERVAL] = {SHAPE_OFF_NUMBER, 1, 86400000, UINT64_MAX, "off"},
-    [KEY_LOG] = {SHAPE_SWITCH, 0, 1, 1, NULL},
-    [KEY_LOGSIZE] = {SHAPE_OFF_NUMBER, 4096, UINT64_C(1) << 40, UINT64_MAX, "default"},
-    [KEY_NOTIFY] = {SHAPE_OFF_NUMBER, 1, INT64_MAX, UINT64_MAX, "off"},
-    [KEY_METRICS] = {SHAPE_WORDS, 0, 1, METRICS_SUM, NULL},
-    [KEY_LIFETIME] = {SHAPE_WORDS, 0, 2, LIFETIME_MOUNT, NULL},
 };
 
 void settings_init(struct settings *settings)
 {
     *settings = (struct settings){.mode = PROCESS_COUNTING};
     for (unsigned i = 0; i < KEYS; i++)
-        settings->value[i] = shapes[i].standard;
+        settings->value[i] = key_table[i].number;
 }
 
 void settings_clear(struct settings *settings)
@@ -232,10 +209,10 @@ static bool word_index(enum key key, struct word value, uint64_t *index)
 
 static bool plain_parse(enum key key, struct word value, uint64_t *out)
 {
-    const struct shape_row *shape = &shapes[key];
+    const struct key_row *row = &key_table[key];
     bool on;
 
-    switch (shape->shape) {
+    switch (row->shape) {
     case SHAPE_SWITCH:
         if (!word_bool(value, &on))
             return false;
@@ -244,11 +221,11 @@ static bool plain_parse(enum key key, struct word value, uint64_t *out)
     case SHAPE_WORDS:
         return word_index(key, value, out);
     case SHAPE_OFF_NUMBER:
-        if (word_alike(value, shape->off, false)) {
+        if (word_alike(value, row->off, false)) {
             *out = UINT64_MAX;
             return true;
         }
-        return word_u64(value, true, shape->min, shape->max, out);
+        return word_u64(value, true, row->min, row->max, out);
     case SHAPE_NONE:
         break;
     }
@@ -258,12 +235,12 @@ static bool plain_parse(enum key key, struct word value, uint64_t *out)
 /* What would have been right, in words. */
 static int value_refused(enum key key, struct word value, struct err *err)
 {
-    const struct shape_row *shape = &shapes[key];
+    const struct key_row *row = &key_table[key];
 
-    if (shape->shape == SHAPE_OFF_NUMBER)
+    if (row->shape == SHAPE_OFF_NUMBER)
         return err_set(err, P02, "%s=" WORD_FMT ": must be a number from %llu to %llu, or \"%s\"",
-                       key_table[key].name, WORD_ARG(value), (unsigned long long)shape->min,
-                       (unsigned long long)shape->max, shape->off);
+                       key_table[key].name, WORD_ARG(value), (unsigned long long)row->min,
+                       (unsigned long long)row->max, row->off);
     return err_set(err, P02, "%s=" WORD_FMT ": must be %s%s", key_table[key].name, WORD_ARG(value),
                    strchr(key_table[key].values, ',') ? "one of " : "", key_table[key].values);
 }
@@ -338,7 +315,7 @@ bool settings_standard(const struct settings *settings, enum key key)
 void settings_print(const struct settings *settings, enum key key, unsigned n_events,
                     struct buf *out)
 {
-    const struct shape_row *shape = &shapes[key];
+    const struct key_row *row = &key_table[key];
     uint64_t value = settings->value[key];
 
     if (key == KEY_MODE) {
@@ -350,15 +327,15 @@ void settings_print(const struct settings *settings, enum key key, unsigned n_ev
                 buf_char(out, ',');
             buf_u64(out, i < settings->n_counts ? settings->counts[i] : 0);
         }
-    } else if (shape->shape == SHAPE_SWITCH) {
+    } else if (row->shape == SHAPE_SWITCH) {
         buf_str(out, value ? "on" : "off");
-    } else if (shape->shape == SHAPE_WORDS) {
+    } else if (row->shape == SHAPE_WORDS) {
         struct word word;
 
         if (word_at(key_table[key].values, value, &word))
             buf_add(out, word.p, word.len);
-    } else if (shape->shape == SHAPE_OFF_NUMBER && value == UINT64_MAX) {
-        buf_str(out, shape->off);
+    } else if (row->shape == SHAPE_OFF_NUMBER && value == UINT64_MAX) {
+        buf_str(out, row->off);
     } else {
         buf_u64(out, value);
     }

@@ -77,6 +77,14 @@ enum {
     LIFETIME_OPEN
 };
 
+/* How the value of a plain key is written; words are the row's values, in that order. */
+enum key_shape {
+    SHAPE_NONE,
+    SHAPE_SWITCH,
+    SHAPE_OFF_NUMBER,
+    SHAPE_WORDS
+};
+
 struct key_row {
     const char *name;
     const char *values;   /* "on, off", "now, exec", "N", "N or off" … for help and manual */
@@ -90,6 +98,10 @@ struct key_row {
     bool opens; /* a change opens the counters anew */
     const char *help;
     const char *seed; /* the operation of the seed systems */
+    enum key_shape shape;
+    uint64_t number; /* the default, as it is stored */
+    uint64_t min, max;
+    const char *off; /* SHAPE_OFF_NUMBER: the word for "no number", which is stored as UINT64_MAX */
 };
 extern const struct key_row key_table[KEYS];
 
