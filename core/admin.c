@@ -83,8 +83,7 @@ int store_probe(struct call *call)
         return rc;
     if (!word_is(word, "1"))
         return err_set(&call->err, P27, "\"" WORD_FMT "\": write 1 to probe again", WORD_ARG(word));
-    call->work = foreign_probe(call->engine);
-    return call->work ? CALL_WORK : err_set(&call->err, E32, "no memory");
+    return foreign_probe(call);
 }
 
 /* Row numbers of admin/cpuN run through all classes with rows. */

@@ -1,7 +1,7 @@
 /*
- * One request on its way through the engine. Every operation ends in one of four ways: CALL_DONE, a
- * negative errno (the sentence in call->err), CALL_WORK (a slow part has to run without the
- * engine's lock) or CALL_WAIT (park the request, run the operation again when the object is woken).
+ * One request on its way through the engine. Every operation ends in one of three ways: CALL_DONE, a
+ * negative errno (the sentence in call->err), or CALL_WAIT (park the request, run the operation
+ * again when the object is woken). Parts of it may run without the engine's lock: core/slow.h.
  */
 #pragma once
 
@@ -21,8 +21,7 @@
 
 enum {
     CALL_DONE = 0,
-    CALL_WORK = 1,
-    CALL_WAIT = 2
+    CALL_WAIT = 1
 };
 
 struct call;
@@ -30,17 +29,6 @@ struct engine;
 struct instance;
 struct pmc;
 struct user;
-
-/*
- * A slow part. run() is called without the engine's lock and touches only what the work owns;
- * finish() is called with the lock, commits or gives errno and sentence, frees the work, and may
- * answer CALL_WORK (call->work is the next one) or CALL_WAIT. Both are called exactly once.
- */
-struct work {
-    void (*run)(struct work *work);
-    int (*finish)(struct call *call, struct work *work);
-    bool slow; /* may take longer than about 100 µs: belongs in the pool */
-};
 
 /*
  * What one open file remembers between requests. Made by fs (zeroed, then rights), used by core,
@@ -70,9 +58,8 @@ struct open_file {
 
 struct call {
     struct engine *engine;
-    struct instance *instance; /* NULL: removed while a work of this call was under way */
-    struct pmc *pmc;  /* the PMC whose file this is, or NULL; looked up by fs before each run */
-    bool looked;      /* the catalogue of events was compared with the machine for this request */
+    struct instance *instance; /* NULL: removed while this call ran without the lock */
+    struct pmc *pmc;  /* the PMC whose file this is, or NULL; looked up whenever the lock is taken */
     uint64_t index;   /* tunable, slot (cpu << 16 | row), catalog id */
     const char *file; /* the file's name, for sentences: "event" */
     const char *text; /* stores: the bytes written (valid until the reply) */
@@ -90,14 +77,12 @@ struct call {
     struct buf *out; /* shows and streams: text is appended */
     size_t room;     /* streams: bytes that the reader takes; what is more is kept for it */
     struct err err;
-    struct work *work;      /* CALL_WORK */
     uint64_t wait_for;      /* CALL_WAIT: the id */
     uint64_t wait_until_ns; /* CALL_WAIT: run again at the latest then; 0: no limit */
     const atomic_bool
         *interrupted;   /* nobody waits for the answer any more; NULL: cannot be known */
     pid_t maker;        /* mkdir: the requester's process, as host->caller_pid(); else 0 */
     uint64_t maker_key; /* mkdir: its host->caller_key() */
-    bool bound;         /* mkdir: whether its PID namespace holds the instance has been settled */
 };
 
 /* What the engine wants done after its lock is dropped. */

@@ -4,6 +4,7 @@
 #include "core/access.h"
 #include "core/count.h"
 #include "core/plan.h"
+#include "core/slow.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -165,63 +166,66 @@ static void change_decide(struct change *change)
         pmc_pend(change->pmc); /* CPUs moved meanwhile */
 }
 
-enum {
-    STAGE_FIND,
-    STAGE_OPEN,
-    STAGE_CLOSE
-};
-
-static void change_run(struct work *work)
-{
-    static void (*const runs[])(struct change *) = {change_find, change_open, change_close};
-    struct change *change = (struct change *)work;
-
-    runs[change->stage](change);
-}
-
-static int change_finish(struct call *call, struct work *work)
-{
-    struct change *change = (struct change *)work;
-    const unsigned stage = change->stage++;
-
-    call->work = work;
-    if (stage == STAGE_CLOSE)
-        return change_end(call, change);
-    quota_release(change);
-    if (stage == STAGE_FIND && change->rc == 0) {
-        change->rc = change_plan(change);
-        if (change->rc == 0)
-            return CALL_WORK;
-    }
-    change->stage = STAGE_CLOSE;
-    change_decide(change);
-    return CALL_WORK;
-}
-
-int change_begin(struct call *call, struct change *change, bool slow)
+static void take_asker(struct change *change, const struct call *call)
 {
     struct pmc *pmc = change->pmc;
-    bool released = pmc_released(pmc);
+    bool released = pmc_released(pmc), command = change->cause == CAUSE_COMMAND;
+    const struct rights *rights = command ? call->rights : NULL;
 
-    change->work = (struct work){.run = change_run, .finish = change_finish, .slow = slow};
     change->asker = (struct asker){
-        .rights = call->rights,
-        .uid = call->uid,
-        .tid = call->tid,
-        .open = call->open,
-        .append = call->append,
-        .interrupted = call->interrupted,
-        .may_kernel = !released && access_kernel(pmc->instance, call->rights),
-        .may_system = !released && access_system(pmc->instance, call->rights),
-        .may_foreign = access_foreign(change->engine, call->rights),
-        .superuser = access_superuser(call->rights),
+        .rights = rights,
+        .may_kernel = !released && access_kernel(pmc->instance, rights),
+        .may_system = !released && access_system(pmc->instance, rights),
+        .may_foreign = access_foreign(change->engine, rights),
+        .superuser = access_superuser(rights),
         .inside = pmc->share != NULL,
     };
+    if (!command)
+        return;
+    change->asker.uid = call->uid;
+    change->asker.tid = call->tid;
+    change->asker.open = call->open;
+    change->asker.append = call->append;
+    change->asker.interrupted = call->interrupted;
+}
+
+static void unlocked(struct call *call, struct change *change, bool slow,
+                     void (*part)(struct change *change))
+{
+    slow_begin(call, slow);
+    part(change);
+    slow_end(call);
+}
+
+int change_run(struct call *call, struct change *change, bool slow)
+{
+    int rc = slow && change->cause == CAUSE_COMMAND ? slow_admit(call) : CALL_DONE;
+
+    if (rc) {
+        change_free(change);
+        return rc;
+    }
+    take_asker(change, call);
     change->attach_ns = tunable_u64(&call->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
     change->cpus_serial = change->engine->cpus_serial;
-    pmc->busy = change;
-    call->work = &change->work;
-    return CALL_WORK;
+    change->pmc->busy = change;
+    unlocked(call, change, slow, change_find);
+    quota_release(change);
+    if (change->rc == 0)
+        change->rc = change_plan(change);
+    if (change->rc == 0) {
+        unlocked(call, change, slow, change_open);
+        quota_release(change);
+    }
+    change_decide(change);
+    unlocked(call, change, slow, change_close);
+    return change_end(call, change);
+}
+
+/* What recorded is drained to its end, which waits for the kernel. */
+bool change_takes_long(const struct pmc *pmc)
+{
+    return pmc->recording || pmc->links->n > COST_SMALL || count_cost(pmc) > COST_SMALL;
 }
 
 bool change_is_command(const struct change *change)
@@ -231,16 +235,15 @@ bool change_is_command(const struct change *change)
 
 /* ---- what the engine does by itself ---- */
 
-/* NULL: no memory; then the PMC is looked at again in the next round. */
-static struct work *own_change(struct pmc *pmc, enum cause cause, bool slow)
+/* False: no memory; then the PMC is looked at again in the next round. */
+static bool own_change(struct call *call, struct pmc *pmc, enum cause cause, bool slow)
 {
     struct change *change = change_new(pmc, cause);
-    struct call call = {.engine = pmc->engine};
 
     if (!change) {
         pmc->later = true;
         pmc_pend(pmc);
-        return NULL;
+        return false;
     }
     for (unsigned i = 0; cause == CAUSE_DROPPED && i < change->diff.n_fates; i++) {
         struct fate *fate = &change->diff.fates[i];
@@ -249,8 +252,8 @@ static struct work *own_change(struct pmc *pmc, enum cause cause, bool slow)
                                          .below = fate->link->below,
                                          .drops = fate->link->drops};
     }
-    change_begin(&call, change, slow);
-    return &change->work;
+    change_run(call, change, slow);
+    return true;
 }
 
 static bool any_link(const struct pmc *pmc, bool (*is)(const struct pmc *, const struct link *))
@@ -261,29 +264,28 @@ static bool any_link(const struct pmc *pmc, bool (*is)(const struct pmc *, const
     return false;
 }
 
-struct work *change_deaths(struct pmc *pmc)
+bool change_deaths(struct call *call, struct pmc *pmc)
 {
     if (pmc->busy || pmc_released(pmc) || !any_link(pmc, link_dead))
-        return NULL;
-    /* What recorded is drained to its end, which waits for the kernel. */
-    return own_change(pmc, CAUSE_DEATHS,
-                      pmc->recording || pmc->links->n > COST_SMALL || count_cost(pmc) > COST_SMALL);
+        return false;
+    return own_change(call, pmc, CAUSE_DEATHS, change_takes_long(pmc));
 }
 
-struct work *change_pending(struct pmc *pmc)
+bool change_pending(struct call *call, struct pmc *pmc)
 {
     if (pmc_released(pmc))
-        return pmc->links ? change_release(pmc) : NULL;
+        return pmc->links && change_release(call, pmc);
     if (pmc->busy)
-        return NULL;
+        return false;
     if (any_link(pmc, link_dropped)) /* a process of it executed a privileged program */
-        return own_change(pmc, CAUSE_DROPPED, true);
+        return own_change(call, pmc, CAUSE_DROPPED, true);
     if (any_link(pmc, link_dead))
-        return change_deaths(pmc);
-    return cpus_differ(pmc) ? own_change(pmc, CAUSE_CPUS, true) : NULL;
+        return change_deaths(call, pmc);
+    return cpus_differ(pmc) && own_change(call, pmc, CAUSE_CPUS, true);
 }
 
-struct work *change_release(struct pmc *pmc)
+/* Closing a counter waits for the kernel. */
+bool change_release(struct call *call, struct pmc *pmc)
 {
-    return pmc->busy ? NULL : own_change(pmc, CAUSE_RELEASE, pmc->links->n > 0);
+    return !pmc->busy && own_change(call, pmc, CAUSE_RELEASE, pmc->links->n > 0);
 }

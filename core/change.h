@@ -27,14 +27,12 @@ extern const struct verb_row verb_table[VERBS];
 
 /* P29: the PMC is held through another descriptor (lifetime=open). */
 int change_refuse_held(struct call *call);
-/* A work for a PMC on the pending list, or NULL when there is nothing to do (or it is busy). */
-struct work *change_pending(struct pmc *pmc);
-/*
- * For a PMC that was taken off the tree: the work that frees what it held. NULL: a change under way
- * will do it.
- */
-struct work *change_release(struct pmc *pmc);
-/* If a target of the PMC is known to be dead: the work that ends the link. */
-struct work *change_deaths(struct pmc *pmc);
+/* What the engine does by itself; false: nothing. For a PMC on the pending list, if not busy. */
+bool change_pending(struct call *call, struct pmc *pmc);
+/* Frees what a PMC held that was taken off the tree. False: after the change that is under way. */
+bool change_release(struct call *call, struct pmc *pmc);
+/* Ends the links whose target is known to be dead. */
+bool change_deaths(struct call *call, struct pmc *pmc);
+bool change_takes_long(const struct pmc *pmc); /* to end links of it */
 /* Was it asked for by a command, which may take long? */
 bool change_is_command(const struct change *change);

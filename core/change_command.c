@@ -58,7 +58,7 @@ static int change_command(struct call *call, const char *file)
     change->file = file;
     change->text = call->text;
     change->len = call->len;
-    return change_begin(call, change, true);
+    return change_run(call, change, true);
 }
 
 /* A start attaches the caller if the PMC never had a target. */
@@ -89,7 +89,7 @@ static int change_verb(struct call *call, enum verb verb)
         change_free(change);
         return err_set(&call->err, E32, "no memory");
     }
-    return change_begin(call, change, true);
+    return change_run(call, change, true);
 }
 
 /* Values as they are read, a line for each event, or separated by commas. */
@@ -132,7 +132,7 @@ int store_count(struct call *call)
     change->desired.given = GIVEN(KEY_COUNT);
     rc = parse_count(call, &change->desired.settings);
     if (rc == 0)
-        return change_begin(call, change, call->pmc->links->n > 0);
+        return change_run(call, change, call->pmc->links->n > 0);
     change_free(change);
     return rc;
 }

@@ -3,6 +3,8 @@
  */
 #include "core/count.h"
 
+#include "core/slow.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -178,7 +180,7 @@ static void looked_read(const struct look *look, struct looked *item)
                 engine->host_state, look->tid, link->kind == TARGET_THREAD ? link->tid : link->pid);
         if (!look->counts || item->failed || !link_live(link))
             continue;
-        int rc = engine->backend->read(link->counter, &reading, look->work.slow);
+        int rc = engine->backend->read(link->counter, &reading, look->slow);
         item->failed = rc != 0;
         item->hurried = rc == -EAGAIN;
         if (rc == 0)
@@ -186,9 +188,8 @@ static void looked_read(const struct look *look, struct looked *item)
     }
 }
 
-static void look_run(struct work *work)
+static void look_run(struct look *look)
 {
-    struct look *look = (struct look *)work;
     const struct engine *engine = look->engine;
 
     look->time_ns = engine->host->now_ns(engine->host_state);
@@ -233,7 +234,8 @@ static void looked_sum(struct looked *item)
 }
 
 /* All is read. */
-static int look_end(struct call *call, struct look *look)
+static int look_end(struct call *call, struct look *look,
+                    int (*print)(struct call *call, struct look *look))
 {
     for (unsigned i = 0; look->counts && i < look->n; i++)
         if (!look->item[i].failed)
@@ -242,12 +244,12 @@ static int look_end(struct call *call, struct look *look)
         return err_set(&call->err, P26, "the PMC was released");
     if (look->one && look->item[0].failed)
         return count_failed(look->item[0].pmc, &call->err);
-    return look->print(call, look);
+    return print(call, look);
 }
 
-static int look_finish(struct call *call, struct work *work)
+/* Those of which bases were set anew meanwhile, or that need more time: true if there are any. */
+static bool look_again(struct look *look, bool *failed)
 {
-    struct look *look = (struct look *)work;
     bool again = false;
 
     for (unsigned i = 0; look->counts && i < look->n; i++) {
@@ -255,38 +257,43 @@ static int look_finish(struct call *call, struct work *work)
 
         if ((item->epoch == item->pmc->epoch && !item->hurried) || pmc_released(item->pmc))
             continue;
-        look->work.slow |= item->hurried;
-        looked_clear(item, look->engine); /* bases were set anew meanwhile */
-        if (!looked_take(item)) {
-            look_free(look);
-            return err_nomem(&call->err);
-        }
+        look->slow |= item->hurried;
+        looked_clear(item, look->engine);
+        *failed |= !looked_take(item);
         again = true;
     }
-    if (again) {
-        call->work = work;
-        return CALL_WORK;
-    }
-    int rc = look_end(call, look);
-    assert(rc <= 0);
-    look_free(look);
-    return rc;
+    return again;
 }
 
-int look_begin(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
-               int (*print)(struct call *call, struct look *look))
+static int look_read(struct call *call, struct look *look)
+{
+    bool failed = false;
+
+    do {
+        int rc = look->slow ? slow_admit(call) : CALL_DONE;
+
+        if (rc)
+            return rc;
+        slow_begin(call, look->slow);
+        look_run(look);
+        slow_end(call);
+    } while (look_again(look, &failed) && !failed);
+    return failed ? err_nomem(&call->err) : CALL_DONE;
+}
+
+static struct look *look_new(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts,
+                             bool pids)
 {
     struct look *look = calloc(1, sizeof *look + n * sizeof look->item[0]);
     bool ok = look != NULL;
     unsigned cost = 0;
 
     if (!look)
-        return err_nomem(&call->err);
+        return NULL;
     look->engine = call->engine;
     look->tid = call->tid;
     look->counts = counts;
     look->pids = pids;
-    look->print = print;
     look->one = call->pmc != NULL;
     for (unsigned i = 0; ok && i < n; i++) {
         look->item[i].pmc = pmc_ref(pmcs[i]);
@@ -294,11 +301,24 @@ int look_begin(struct call *call, struct pmc *const *pmcs, unsigned n, bool coun
         ok = looked_take(&look->item[i]);
         cost += counts ? count_cost(pmcs[i]) : 1;
     }
-    if (!ok) {
-        look_free(look);
+    look->slow = cost > 100;
+    if (ok)
+        return look;
+    look_free(look);
+    return NULL;
+}
+
+int pmcs_look(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
+            int (*print)(struct call *call, struct look *look))
+{
+    struct look *look = look_new(call, pmcs, n, counts, pids);
+    int rc;
+
+    if (!look)
         return err_nomem(&call->err);
-    }
-    look->work = (struct work){.run = look_run, .finish = look_finish, .slow = cost > 100};
-    call->work = &look->work;
-    return CALL_WORK;
+    rc = look_read(call, look);
+    if (rc == CALL_DONE)
+        rc = look_end(call, look, print);
+    look_free(look);
+    return rc;
 }

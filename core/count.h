@@ -1,6 +1,7 @@
 /*
  * What PMCs have counted: base + every link's reading since its own base. A cheap read is made at
- * once, under the lock; a look at many links, at many PMCs, or one that translates PIDs is a work.
+ * once, under the lock; a look at many links, at many PMCs, or one that translates PIDs lets go of
+ * it.
  */
 #pragma once
 
@@ -20,7 +21,7 @@ struct total {
 unsigned count_cost(const struct pmc *pmc); /* system calls */
 /*
  * Under the lock. Notes armed -> running, running <-> lost. -EAGAIN: what it costs is for a look
- * (look_begin); or another errno when a counter could not be read: then nothing of it is known.
+ * (pmcs_look); or another errno when a counter could not be read: then nothing of it is known.
  */
 int count_now(struct pmc *pmc, struct total *total, struct err *err);
 bool tally_partial(const struct tally *tally);
@@ -55,22 +56,21 @@ struct looked {
 };
 
 struct look {
-    struct work work;
     struct engine *engine;
     pid_t tid;   /* PIDs as this thread knows them */
     bool counts; /* read the counters */
     bool pids;   /* translate PIDs */
+    bool slow;   /* there is time to wait for the kernel */
     uint64_t time_ns, tsc;
     bool one; /* for a file of this PMC: released meanwhile is ENODEV, unread EIO */
-    int (*print)(struct call *call, struct look *look); /* with the lock */
     unsigned n;
     struct looked item[];
 };
 
 /*
- * Begin a look at n PMCs (PMCs without an event are fine). Answers CALL_WORK, or an errno; print is
- * called when all is read, and for a file of a PMC only while it is not released; it may not answer
- * CALL_WORK.
+ * A look at n PMCs (PMCs without an event are fine), without the lock. Answers what print answers,
+ * which is called when all is read, and for a file of a PMC only while it is not released; or
+ * CALL_WAIT, or an errno.
  */
-int look_begin(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
-               int (*print)(struct call *call, struct look *look));
+int pmcs_look(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
+            int (*print)(struct call *call, struct look *look));

@@ -1,25 +1,19 @@
 /*
- * Deaths that nobody has told yet. Whether a target lives is asked without the lock; with it the
- * links of the dead are marked, a change ends them, and then the text is made.
+ * Deaths that were not told yet. Whether a target lives is asked without the lock; with it the links
+ * of the dead are marked, a change ends them, and then the text is made.
  */
 #include "core/deaths.h"
 
 #include "core/change.h"
+#include "core/slow.h"
 
 #include <stdlib.h>
 
 #define ASKED_SOON 50 /* system calls, above which it is slow */
 
-struct deaths {
-    struct work work;
-    struct work *inner; /* the change; NULL: targets are asked */
-    struct pmc *pmc;    /* a reference */
-    int (*show)(struct call *call);
-    unsigned n;
-    struct asked {
-        struct link *link; /* a reference */
-        bool dead;
-    } asked[];
+struct asked {
+    struct link *link; /* a reference */
+    bool dead;
 };
 
 /* Would nobody tell of its death, or might it be too early for that? */
@@ -30,29 +24,6 @@ static bool link_asked(const struct pmc *pmc, const struct link *link)
     if (link->kind == TARGET_CGROUP)
         return true;
     return link->proc && !link->proc->dead && !pmc->settings.value[KEY_DESCENDANTS];
-}
-
-static void deaths_run(struct work *work)
-{
-    struct deaths *deaths = (struct deaths *)work;
-
-    if (deaths->inner) {
-        deaths->inner->run(deaths->inner);
-        return;
-    }
-    for (unsigned i = 0; i < deaths->n; i++)
-        deaths->asked[i].dead = !link_target_alive(deaths->asked[i].link);
-}
-
-static void mark_dead(struct deaths *deaths)
-{
-    for (unsigned i = 0; i < deaths->n; i++) {
-        struct asked *asked = &deaths->asked[i];
-
-        asked->link->gone |= asked->dead;
-        link_unref(asked->link, &deaths->pmc->engine->dead);
-    }
-    deaths->n = 0;
 }
 
 /*
@@ -75,64 +46,78 @@ static int deaths_wait(struct call *call, const struct pmc *pmc)
     return CALL_WAIT;
 }
 
-static int deaths_end(struct call *call, struct deaths *deaths)
+/* Links whose targets are to be asked, each with a reference. NULL: no memory. */
+static struct asked *asked_of(const struct pmc *pmc, unsigned *n)
 {
-    int (*show)(struct call *) = deaths->show;
-    struct pmc *pmc = deaths->pmc;
-    int rc;
+    const struct links *links = pmc->links;
+    struct asked *asked = calloc(links->n + 1, sizeof *asked);
 
-    free(deaths);
-    call->err = (struct err){.id = ERR_NONE};
-    if (pmc_released(pmc))
-        rc = err_set(&call->err, P26, "the PMC was released");
-    else
-        rc = deaths_under_way(pmc) ? deaths_wait(call, pmc) : show(call);
-    pmc_unref(pmc);
-    return rc;
+    *n = 0;
+    for (unsigned i = 0; asked && i < links->n; i++)
+        if (link_asked(pmc, links->link[i])) {
+            asked[(*n)++].link = links->link[i];
+            links->link[i]->refs++;
+        }
+    return asked;
 }
 
-static int deaths_finish(struct call *call, struct work *work)
+static int targets_ask(struct call *call, const struct pmc *pmc)
 {
-    struct deaths *deaths = (struct deaths *)work;
+    struct engine *engine = call->engine;
+    unsigned n;
+    struct asked *asked = asked_of(pmc, &n);
 
-    if (!deaths->inner) {
-        mark_dead(deaths);
-        deaths->inner = change_deaths(deaths->pmc);
-    } else if (deaths->inner->finish(call, deaths->inner) == CALL_WORK) {
-        deaths->inner = call->work;
-    } else {
-        deaths->inner = NULL;
+    if (!asked)
+        return err_nomem(&call->err);
+    slow_begin(call, n > ASKED_SOON);
+    for (unsigned i = 0; i < n; i++)
+        asked[i].dead = !link_target_alive(asked[i].link);
+    slow_end(call);
+    for (unsigned i = 0; i < n; i++) {
+        asked[i].link->gone |= asked[i].dead;
+        link_unref(asked[i].link, &engine->dead);
     }
-    if (!deaths->inner)
-        return deaths_end(call, deaths);
-    deaths->work.slow = deaths->inner->slow;
-    call->work = work;
-    return CALL_WORK;
+    free(asked);
+    return CALL_DONE;
+}
+
+static bool any_wanted(const struct pmc *pmc)
+{
+    for (unsigned i = 0; i < pmc->links->n; i++)
+        if (link_asked(pmc, pmc->links->link[i]) || link_dead(pmc, pmc->links->link[i]))
+            return true;
+    return false;
+}
+
+/* With a reference to the PMC, which may be released meanwhile. */
+static int deaths_settle(struct call *call, struct pmc *pmc)
+{
+    int rc = targets_ask(call, pmc);
+
+    if (rc)
+        return rc;
+    change_deaths(call, pmc);
+    call->err = (struct err){.id = ERR_NONE};
+    if (pmc_released(pmc))
+        return err_set(&call->err, P26, "the PMC was released");
+    return deaths_under_way(pmc) ? deaths_wait(call, pmc) : CALL_DONE;
 }
 
 int deaths_then(struct call *call, int (*show)(struct call *call))
 {
     struct pmc *pmc = call->pmc;
-    const struct links *links = pmc->links;
-    bool wanted = false;
+    bool slow = pmc->links->n > ASKED_SOON || change_takes_long(pmc);
+    int rc;
 
-    for (unsigned i = 0; i < links->n && !wanted; i++)
-        wanted = link_asked(pmc, links->link[i]) || link_dead(pmc, links->link[i]);
-    if (!wanted)
+    if (!any_wanted(pmc))
         return show(call);
     if (deaths_under_way(pmc))
         return deaths_wait(call, pmc);
-    struct deaths *deaths = calloc(1, sizeof *deaths + links->n * sizeof deaths->asked[0]);
-    if (!deaths)
-        return err_set(&call->err, E32, "no memory");
-    deaths->pmc = pmc_ref(pmc);
-    deaths->show = show;
-    for (unsigned i = 0; i < links->n; i++)
-        if (link_asked(pmc, links->link[i])) {
-            deaths->asked[deaths->n++].link = links->link[i];
-            links->link[i]->refs++;
-        }
-    deaths->work = (struct work){deaths_run, deaths_finish, deaths->n > ASKED_SOON};
-    call->work = &deaths->work;
-    return CALL_WORK;
+    rc = slow ? slow_admit(call) : CALL_DONE;
+    if (rc)
+        return rc;
+    pmc_ref(pmc);
+    rc = deaths_settle(call, pmc);
+    pmc_unref(pmc);
+    return rc ? rc : show(call);
 }

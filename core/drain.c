@@ -1,15 +1,16 @@
 /*
  * Draining: PMCs that run and record are drained at each tick, and when their backend says that a
- * buffer fills; by works of the engine's own, several PMCs of one user each, one at a time for each
+ * buffer fills; by tasks of the engine's own, several PMCs of one user each, one at a time for each
  * user: who makes his own slow makes nobody else's wait.
  */
 #include "core/drain.h"
 
 #include "core/pmc.h"
+#include "core/slow.h"
 
 #include <stdlib.h>
 
-#define BATCH 64 /* PMCs of one work */
+#define BATCH 64 /* PMCs of one task */
 
 void drain_ask(struct pmc *pmc)
 {
@@ -37,7 +38,6 @@ void drain_tick(struct engine *engine, uint64_t now_ns)
 }
 
 struct drain {
-    struct work work;
     struct user *user; /* the payer of the PMCs (a reference) */
     unsigned n;
     struct drained {
@@ -47,65 +47,34 @@ struct drain {
     } item[BATCH];
 };
 
-/* A released PMC's reference may be the last: what that frees must not be freed with the lock. */
-static void drain_run(struct work *work)
+static bool drain_must_wait(const struct pmc *pmc)
 {
-    struct drain *drain = (struct drain *)work;
-
-    for (unsigned i = 0; i < drain->n; i++)
-        recording_drain(drain->item[i].recording, false, &drain->item[i].any);
-    for (unsigned i = 0; i < drain->n; i++)
-        recording_unref(drain->item[i].recording);
+    return pmc->recording && pmc->user->draining;
 }
 
-static int drain_finish(struct call *call, struct work *work)
+bool drain_wanted(const struct engine *engine)
 {
-    struct drain *drain = (struct drain *)work;
+    const struct pmc *pmc = engine->drains;
 
-    for (unsigned i = 0; i < drain->n; i++) {
-        struct pmc *pmc = drain->item[i].pmc;
-
-        pmc->draining = false;
-        pmc_record_fds(pmc);
-        call->engine->drained += drain->item[i].any;
-        if (pmc->instance)
-            pmc->instance->drained += drain->item[i].any;
-        if (drain->item[i].any)
-            pmc_wake(pmc);
-        pmc_unref(pmc);
-    }
-    drain->user->draining = false;
-    user_unref(call->engine, drain->user);
-    free(drain);
-    return CALL_DONE;
-}
-
-/* All are of one user, for whom no other work is under way: the first one says of which. */
-static bool drain_takes(struct drain *drain, const struct pmc *pmc)
-{
-    if (drain->n)
-        return pmc->user == drain->user;
-    if (pmc->user->draining)
-        return false;
-    drain->user = user_ref(pmc->user);
-    return drain->user->draining = true;
+    while (pmc && drain_must_wait(pmc))
+        pmc = pmc->next_drain;
+    return pmc != NULL;
 }
 
 static void drain_add(struct drain *drain, struct pmc *pmc)
 {
+    if (!drain->user)
+        drain->user = user_ref(pmc->user);
     pmc->draining = true;
     drain->item[drain->n++] =
         (struct drained){.pmc = pmc, .recording = recording_ref(pmc->recording)};
 }
 
-struct work *drain_work(struct engine *engine)
+/* All are of one user, for whom no other drain is under way: the first one says of which. */
+static void drain_take(struct engine *engine, struct drain *drain)
 {
-    struct drain *drain = engine->drains ? calloc(1, sizeof *drain) : NULL;
-
-    if (!drain)
-        return NULL; /* without memory the next tick asks again */
     for (struct pmc **at = &engine->drains, *pmc; (pmc = *at) && drain->n < BATCH;) {
-        if (pmc->recording && !drain_takes(drain, pmc)) {
+        if (drain_must_wait(pmc) || (pmc->recording && drain->user && pmc->user != drain->user)) {
             at = &pmc->next_drain;
             continue;
         }
@@ -116,10 +85,46 @@ struct work *drain_work(struct engine *engine)
         else
             pmc_unref(pmc);
     }
-    if (!drain->n) {
-        free(drain);
-        return NULL;
-    }
-    drain->work = (struct work){drain_run, drain_finish, true};
-    return &drain->work;
+}
+
+/* A released PMC's reference may be the last: what that frees must not be freed with the lock. */
+static void drain_run(struct drain *drain)
+{
+    for (unsigned i = 0; i < drain->n; i++)
+        recording_drain(drain->item[i].recording, false, &drain->item[i].any);
+    for (unsigned i = 0; i < drain->n; i++)
+        recording_unref(drain->item[i].recording);
+}
+
+static void drained_end(struct engine *engine, const struct drained *item)
+{
+    struct pmc *pmc = item->pmc;
+
+    pmc->draining = false;
+    pmc_record_fds(pmc);
+    engine->drained += item->any;
+    if (pmc->instance)
+        pmc->instance->drained += item->any;
+    if (item->any)
+        pmc_wake(pmc);
+    pmc_unref(pmc);
+}
+
+bool drain_task(struct call *call)
+{
+    struct engine *engine = call->engine;
+    struct drain drain = {0};
+
+    drain_take(engine, &drain);
+    if (!drain.n)
+        return false;
+    drain.user->draining = true;
+    slow_begin(call, true);
+    drain_run(&drain);
+    slow_end(call);
+    for (unsigned i = 0; i < drain.n; i++)
+        drained_end(engine, &drain.item[i]);
+    drain.user->draining = false;
+    user_unref(engine, drain.user);
+    return true;
 }

@@ -9,5 +9,7 @@ void drain_ask(struct pmc *pmc); /* soon; nothing if it records nothing */
 /* When drain_tick() wants to be called; UINT64_MAX: never. */
 uint64_t drain_deadline(const struct engine *engine);
 void drain_tick(struct engine *engine, uint64_t now_ns);
-/* A drain of those that are asked for. NULL: none is. */
-struct work *drain_work(struct engine *engine);
+/* One that need not wait for another of its user's. */
+bool drain_wanted(const struct engine *engine);
+/* Drains those of one user that are asked for. False: none is. */
+bool drain_task(struct call *call);

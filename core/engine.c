@@ -80,22 +80,16 @@ int engine_start(struct engine *engine, const struct host *host, struct host_sta
     return 0;
 }
 
-/* Run a work to its end, where nobody else does (start and end of the program). */
-static void work_complete(struct engine *engine, struct work *work)
+void engine_set_seat(struct engine *engine, const struct seat *seat)
 {
-    struct call call = {.engine = engine, .instance = engine->root};
-    int rc = CALL_WORK;
-
-    while (work && rc == CALL_WORK) {
-        work->run(work);
-        rc = work->finish(&call, work);
-        work = call.work;
-    }
+    engine->seat = seat;
 }
 
 void engine_probe(struct engine *engine)
 {
-    work_complete(engine, foreign_probe(engine));
+    struct call call = {.engine = engine, .instance = engine->root};
+
+    foreign_probe(&call);
 }
 
 void engine_free(struct engine *engine)
@@ -105,14 +99,16 @@ void engine_free(struct engine *engine)
 
     if (!engine)
         return;
+    struct call call = {.engine = engine, .instance = engine->root};
+    engine->seat = NULL;
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
         pmc_take_off(pmc);
-        work_complete(engine, change_release(pmc));
+        change_release(&call, pmc);
     }
     for (struct instance *instance; (instance = ids_next(&engine->instances, 0, &id));)
         instance_release(instance, false);
-    for (struct work *work; (work = engine_next_work(engine));)
-        work_complete(engine, work);
+    while (engine_task(&call))
+        ;
     while (engine_next_effect(engine, &effect))
         ;
     rests_free(engine);
@@ -271,50 +267,6 @@ void engine_stat_add(struct engine *engine, enum statistic which, int64_t n)
 
 /* ---- events/ ---- */
 
-struct listing {
-    struct work work;
-    struct engine *engine;
-    uint64_t mark; /* of the catalogue that is there, then of this one */
-    bool same;
-    struct catalog catalog;
-    struct err err;
-    int rc;
-};
-
-static void listing_run(struct work *work)
-{
-    struct listing *listing = (struct listing *)work;
-    const struct backend *backend = listing->engine->backend;
-    struct backend_state *state = listing->engine->backend_state;
-    uint64_t mark = backend->look ? backend->look(state) : 1;
-
-    listing->same = mark == listing->mark;
-    listing->mark = mark;
-    if (listing->same)
-        return;
-    listing->rc = events_list_all(backend, state, &listing->catalog, &listing->err);
-}
-
-static int listing_finish(struct call *call, struct work *work)
-{
-    struct listing *listing = (struct listing *)work;
-    struct engine *engine = listing->engine;
-    int rc = listing->rc;
-
-    if (rc)
-        call->err = listing->err;
-    if (rc || listing->same || (engine->has_catalog && engine->catalog_mark == listing->mark)) {
-        catalog_free(&listing->catalog); /* somebody was faster, or nothing has changed */
-    } else {
-        catalog_free(&engine->catalog);
-        engine->catalog = listing->catalog;
-        engine->catalog_mark = listing->mark;
-        engine->has_catalog = true;
-    }
-    free(listing);
-    return rc;
-}
-
 const struct catalog *engine_catalog(struct engine *engine)
 {
     return engine->has_catalog ? &engine->catalog : NULL;
@@ -323,18 +275,29 @@ const struct catalog *engine_catalog(struct engine *engine)
 int engine_catalog_load(struct call *call, bool anew)
 {
     struct engine *engine = call->engine;
-    struct listing *listing;
+    const struct backend *backend = engine->backend;
+    uint64_t known = engine->has_catalog ? engine->catalog_mark : 0, mark;
+    struct catalog catalog;
+    int rc;
 
-    if (engine->has_catalog && (!anew || call->looked || !engine->backend->look))
+    if (engine->has_catalog && (!anew || !backend->look))
         return CALL_DONE;
-    listing = calloc(1, sizeof *listing);
-    if (!listing)
-        return err_set(&call->err, E32, "no memory");
-    listing->work = (struct work){listing_run, listing_finish, true};
-    listing->engine = engine;
-    listing->mark = engine->has_catalog ? engine->catalog_mark : 0;
-    catalog_init(&listing->catalog);
-    call->looked = true;
-    call->work = &listing->work;
-    return CALL_WORK;
+    rc = slow_admit(call);
+    if (rc)
+        return rc;
+    catalog_init(&catalog);
+    slow_begin(call, true);
+    mark = backend->look ? backend->look(engine->backend_state) : 1;
+    if (mark != known)
+        rc = events_list_all(backend, engine->backend_state, &catalog, &call->err);
+    slow_end(call);
+    if (rc || mark == known || (engine->has_catalog && engine->catalog_mark == mark)) {
+        catalog_free(&catalog); /* nothing has changed, or another request was faster */
+        return rc;
+    }
+    catalog_free(&engine->catalog);
+    engine->catalog = catalog;
+    engine->catalog_mark = mark;
+    engine->has_catalog = true;
+    return CALL_DONE;
 }

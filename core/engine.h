@@ -1,14 +1,15 @@
 /*
  * The engine: owns instances, PMCs, rows, tunables and statistics. The only header fs/ needs
  * besides call.h, buf.h and tunable.h. Every function is called with the engine's lock held (the
- * lock is the caller's: core takes none) unless it says otherwise. Nothing here waits, opens,
- * closes or looks at /proc: such parts come back as works.
+ * lock is the caller's: core takes none) unless it says otherwise. What waits, opens, closes or
+ * looks at /proc lets go of the lock meanwhile, through the seat: core/slow.h.
  */
 #pragma once
 
 #include "core/backend.h"
 #include "core/call.h"
 #include "core/files.h"
+#include "core/slow.h"
 #include "core/tunable.h"
 
 #include <sys/types.h>
@@ -25,6 +26,8 @@ int engine_start(struct engine *engine, const struct host *host, struct host_sta
 /* Frees every PMC and counter. No request may be under way. Host and backend are closed by the
  * caller. */
 void engine_free(struct engine *engine);
+/* How calls let go of the lock; NULL, as at first: they keep it. `seat` outlives the engine. */
+void engine_set_seat(struct engine *engine, const struct seat *seat);
 
 /* ---- objects ---- */
 
@@ -75,7 +78,7 @@ void engine_reserve_names(struct engine *engine, bool (*reserved)(const char *na
 
 int engine_mkdir(struct call *call, const char *name, mode_t mode,
                  uint64_t *id);                        /* PMCALLOCATE's first half */
-int engine_rmdir(struct call *call, const char *name); /* PMCRELEASE; may be CALL_WORK */
+int engine_rmdir(struct call *call, const char *name); /* PMCRELEASE */
 int engine_rename(struct call *call, const char *from, const char *to);
 int engine_chmod(struct call *call, mode_t mode);          /* call->pmc */
 int engine_chown(struct call *call, uid_t uid, gid_t gid); /* (uid_t)-1, (gid_t)-1: unchanged */
@@ -85,7 +88,7 @@ int engine_rminstance(struct call *call, const char *name);
 int engine_chmod_instance(struct call *call, mode_t mode); /* call->instance */
 int engine_chown_instance(struct call *call, uid_t uid, gid_t gid);
 
-/* An open file is closed for the last time (lifetime=open). May queue effects and works. */
+/* An open file is closed for the last time (lifetime=open). May queue effects and tasks. */
 void engine_release(struct engine *engine, struct open_file *open);
 void open_file_clear(struct open_file *open); /* no lock needed */
 /*
@@ -119,9 +122,10 @@ void engine_finished(struct call *call, int rc, bool record, bool command);
 /* ---- what the engine wants done after the lock is dropped ---- */
 
 bool engine_next_effect(struct engine *engine, struct effect *effect); /* takes the oldest */
-/* A work of the engine's own (a target died …), or NULL. Run it like a call's; finish() gets a call
- * with only engine and instance set; CALL_WAIT is not answered. */
-struct work *engine_next_work(struct engine *engine);
+/* Has the engine a task of its own to do (a target died …)? It may turn out that it has to wait. */
+bool engine_has_task(const struct engine *engine);
+/* Does the next one, from beginning to end. call: only engine and instance are set. False: none. */
+bool engine_task(struct call *call);
 /* When engine_tick() wants to be called (CLOCK_MONOTONIC ns); UINT64_MAX: never. */
 uint64_t engine_deadline(const struct engine *engine);
 void engine_tick(struct engine *engine, uint64_t now_ns);
@@ -149,8 +153,7 @@ void engine_set_readers(struct engine *engine, gid_t gid);
 void engine_retune(struct engine *engine, const struct tunables *fresh);
 /* The catalogue of events/, or NULL while it is not loaded: then engine_catalog_load() makes it. */
 const struct catalog *engine_catalog(struct engine *engine);
-/* CALL_DONE when it is there, else CALL_WORK. anew: it is compared with the machine, once a
- * request. */
+/* Makes it if it is not there. anew: it is compared with the machine. May be CALL_WAIT. */
 int engine_catalog_load(struct call *call, bool anew);
 /* CPUs that exist, and rows per class, for the directory admin/cpuN/ROW. Row numbers run through
  * all classes with rows, in the order of info/classes. */

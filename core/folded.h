@@ -11,6 +11,6 @@
 /*
  * The text for the samples that the log holds now, in order of its lines. Samples for which memory
  * had no room stand in a last line "[too-many-stacks] N", so that all counts add up to the samples
- * held. Takes its time: in a work. 0 or -ENOMEM.
+ * held. Takes its time: without a seat. 0 or -ENOMEM.
  */
 int folded_text(struct log *log, struct buf *out);

@@ -3,6 +3,8 @@
  */
 #include "core/foreign.h"
 
+#include "core/slow.h"
+
 #include <stdlib.h>
 
 struct probed {
@@ -12,15 +14,13 @@ struct probed {
 };
 
 struct probing {
-    struct work work;
-    struct engine *engine;
+    const struct engine *engine;
     unsigned n;
     struct probed slots[];
 };
 
-static void probing_run(struct work *work)
+static void probing_run(struct probing *probing)
 {
-    struct probing *probing = (struct probing *)work;
     const struct engine *engine = probing->engine;
 
     for (unsigned i = 0; i < probing->n; i++) {
@@ -46,31 +46,13 @@ static uint64_t own_rows(const struct engine *engine, unsigned cpu, unsigned cla
     return own;
 }
 
-/* What was found while PMCs came or went means nothing: the slot stays as it was known. */
-static int probing_finish(struct call *call, struct work *work)
-{
-    struct probing *probing = (struct probing *)work;
-    const struct engine *engine = probing->engine;
-
-    (void)call;
-    for (unsigned i = 0; i < probing->n; i++) {
-        const struct probed *at = &probing->slots[i];
-
-        if (own_rows(engine, at->cpu, at->class_index) == at->own)
-            rows_set_foreign(engine->rows, at->cpu, at->class_index, at->foreign);
-    }
-    free(probing);
-    return CALL_DONE;
-}
-
-struct work *foreign_probe(struct engine *engine)
+static struct probing *probing_new(const struct engine *engine)
 {
     size_t n = (size_t)cpus_count(&engine->online) * engine->n_classes;
     struct probing *probing = calloc(1, sizeof *probing + n * sizeof probing->slots[0]);
 
     if (!probing)
         return NULL;
-    probing->work = (struct work){probing_run, probing_finish, true};
     probing->engine = engine;
     for (int cpu = cpus_next(&engine->online, 0); cpu >= 0 && engine->backend->foreign;
          cpu = cpus_next(&engine->online, cpu + 1))
@@ -81,7 +63,32 @@ struct work *foreign_probe(struct engine *engine)
                     .class_index = i,
                     .own = own_rows(engine, (unsigned)cpu, i),
                 };
-    return &probing->work;
+    return probing;
+}
+
+/* What was found while PMCs came or went means nothing: the slot stays as it was known. */
+int foreign_probe(struct call *call)
+{
+    const struct engine *engine = call->engine;
+    struct probing *probing;
+    int rc = slow_admit(call);
+
+    if (rc)
+        return rc;
+    probing = probing_new(engine);
+    if (!probing)
+        return err_nomem(&call->err);
+    slow_begin(call, true);
+    probing_run(probing);
+    slow_end(call);
+    for (unsigned i = 0; i < probing->n; i++) {
+        const struct probed *at = &probing->slots[i];
+
+        if (own_rows(engine, at->cpu, at->class_index) == at->own)
+            rows_set_foreign(engine->rows, at->cpu, at->class_index, at->foreign);
+    }
+    free(probing);
+    return CALL_DONE;
 }
 
 unsigned foreign_slots(const struct engine *engine)

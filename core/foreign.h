@@ -6,7 +6,7 @@
 
 #include "core/parts.h"
 
-/* A work that asks about every CPU that is online. NULL: no memory. */
-struct work *foreign_probe(struct engine *engine);
+/* Asks about every CPU that is online. May be CALL_WAIT. */
+int foreign_probe(struct call *call);
 /* How many slots are foreign, as last probed. */
 unsigned foreign_slots(const struct engine *engine);

@@ -25,46 +25,19 @@ int show_info_version(struct call *call)
     return CALL_DONE;
 }
 
-/* ---- what has to be looked up in the machine's files: works ---- */
+/* ---- what has to be looked up in the machine's files, without the lock ---- */
 
-struct lookup {
-    struct work work;
-    const struct engine *engine;
-    void (*print)(const struct engine *engine, struct buf *out);
+static int look_up(struct call *call, void (*print)(const struct engine *engine, struct buf *out))
+{
     struct buf text;
-};
 
-static void lookup_run(struct work *work)
-{
-    struct lookup *lookup = (struct lookup *)work;
-
-    lookup->print(lookup->engine, &lookup->text);
-}
-
-static int lookup_finish(struct call *call, struct work *work)
-{
-    struct lookup *lookup = (struct lookup *)work;
-    int rc = lookup->text.failed ? err_nomem(&call->err) : CALL_DONE;
-
-    buf_add(call->out, lookup->text.data, lookup->text.len);
-    buf_free(&lookup->text);
-    free(lookup);
-    return rc;
-}
-
-static int lookup_begin(struct call *call,
-                        void (*print)(const struct engine *engine, struct buf *out))
-{
-    struct lookup *lookup = calloc(1, sizeof *lookup);
-
-    if (!lookup)
-        return err_nomem(&call->err);
-    lookup->work = (struct work){lookup_run, lookup_finish, false};
-    lookup->engine = call->engine;
-    lookup->print = print;
-    buf_init(&lookup->text, NULL, 0);
-    call->work = &lookup->work;
-    return CALL_WORK;
+    buf_init(&text, NULL, 0);
+    slow_begin(call, false);
+    print(call->engine, &text);
+    slow_end(call);
+    buf_free(call->out);
+    *call->out = text;
+    return CALL_DONE;
 }
 
 static void print_backend(const struct engine *engine, struct buf *out)
@@ -76,7 +49,7 @@ static void print_backend(const struct engine *engine, struct buf *out)
 
 int show_info_backend(struct call *call)
 {
-    return lookup_begin(call, print_backend);
+    return look_up(call, print_backend);
 }
 
 static void print_cpu(const struct engine *engine, struct buf *out)
@@ -87,7 +60,7 @@ static void print_cpu(const struct engine *engine, struct buf *out)
 
 int show_info_cpu(struct call *call)
 {
-    return lookup_begin(call, print_cpu);
+    return look_up(call, print_cpu);
 }
 
 static void print_cpuref(const struct engine *engine, struct buf *out)
@@ -97,7 +70,7 @@ static void print_cpuref(const struct engine *engine, struct buf *out)
 
 int show_info_cpuref(struct call *call)
 {
-    return lookup_begin(call, print_cpuref);
+    return look_up(call, print_cpuref);
 }
 
 /* ---- what the engine knows ---- */
@@ -277,58 +250,35 @@ int show_info_last_error(struct call *call)
 
 /* ---- events/CLASS/EVENT ---- */
 
-/* Describing looks at the machine's files: a work. */
-struct description {
-    struct work work;
-    struct engine *engine;
-    int rc;
-    struct buf text;
-    char *event;
-    char class_name[];
-};
-
-static void description_run(struct work *work)
+static int event_describe(const struct engine *engine, const char *class_name, const char *event,
+                          struct buf *out)
 {
-    struct description *d = (struct description *)work;
-
-    if (strcmp(d->class_name, METRIC_CLASS) == 0)
-        d->rc = metric_describe(d->event, &d->text);
-    else
-        d->rc = d->engine->backend->describe(d->engine->backend_state, d->class_name, d->event,
-                                             &d->text);
+    if (strcmp(class_name, METRIC_CLASS) == 0)
+        return metric_describe(event, out);
+    return engine->backend->describe(engine->backend_state, class_name, event, out);
 }
 
-static int description_finish(struct call *call, struct work *work)
-{
-    struct description *d = (struct description *)work;
-    int rc = d->rc;
-
-    buf_add(call->out, d->text.data, d->text.len);
-    buf_free(&d->text);
-    free(d->event);
-    free(d);
-    return rc;
-}
-
+/* Describing looks at the machine's files. */
 int show_catalog_event(struct call *call)
 {
     struct engine *engine = call->engine;
     const struct catalog_entry *entry = catalog_event_by_id(&engine->catalog, call->index);
-    size_t len = entry ? strlen(entry->class_name) : 0;
-    struct description *d = entry ? calloc(1, sizeof *d + len + 1) : NULL;
+    char *event = entry ? strdup(entry->event) : NULL;
+    char *class_name = entry ? strdup(entry->class_name) : NULL;
+    int rc = entry ? CALL_DONE : -ENOENT;
+    struct buf text;
 
-    if (!entry)
-        return -ENOENT;
-    if (d)
-        d->event = strdup(entry->event);
-    if (!d || !d->event) {
-        free(d);
-        return err_nomem(&call->err);
+    buf_init(&text, NULL, 0);
+    if (entry && (!event || !class_name))
+        rc = err_nomem(&call->err);
+    if (rc == CALL_DONE) {
+        slow_begin(call, false);
+        rc = event_describe(engine, class_name, event, &text);
+        slow_end(call);
     }
-    memcpy(d->class_name, entry->class_name, len + 1);
-    d->work = (struct work){description_run, description_finish, false};
-    d->engine = engine;
-    buf_init(&d->text, NULL, 0);
-    call->work = &d->work;
-    return CALL_WORK;
+    buf_add(call->out, text.data, text.len);
+    buf_free(&text);
+    free(event);
+    free(class_name);
+    return rc;
 }

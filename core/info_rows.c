@@ -18,10 +18,9 @@ struct row_pid {
 };
 
 struct rows_text {
-    struct work work;
     struct engine *engine;
     const struct instance *from; /* whose file it is; while the lines are made */
-    pid_t tid;                   /* who reads */
+    pid_t tid;                   /* of the reader */
     struct buf text;             /* without the numbers */
     VEC(struct row_pid) pids;
 };
@@ -131,9 +130,8 @@ static const struct row_pid *row_pid_before(const struct rows_text *rows, size_t
     return NULL;
 }
 
-static void rows_run(struct work *work)
+static void rows_run(struct rows_text *rows)
 {
-    struct rows_text *rows = (struct rows_text *)work;
     const struct host *host = rows->engine->host;
     struct host_state *state = rows->engine->host_state;
 
@@ -148,42 +146,42 @@ static void rows_run(struct work *work)
     }
 }
 
-static int rows_finish(struct call *call, struct work *work)
+/* The text with the numbers. */
+static void rows_print(const struct rows_text *rows, struct buf *out)
 {
-    struct rows_text *rows = (struct rows_text *)work;
-    int rc = rows->text.failed ? err_nomem(&call->err) : CALL_DONE;
     size_t at = 0;
 
-    for (size_t i = 0; rc == CALL_DONE && i < rows->pids.n; i++) {
+    for (size_t i = 0; i < rows->pids.n; i++) {
         const struct row_pid *pid = &rows->pids.items[i];
 
-        buf_add(call->out, rows->text.data + at, pid->at - at);
+        buf_add(out, rows->text.data + at, pid->at - at);
         at = pid->at;
         if (pid->shown)
-            buf_i64(call->out, pid->shown);
+            buf_i64(out, pid->shown);
         else
-            buf_char(call->out, '-'); /* gone, or not of the reader's PID namespace */
+            buf_char(out, '-'); /* gone, or not of the reader's PID namespace */
     }
-    if (rc == CALL_DONE)
-        buf_add(call->out, rows->text.data + at, rows->text.len - at);
-    buf_free(&rows->text);
-    free(rows->pids.items);
-    free(rows);
-    return rc;
+    buf_add(out, rows->text.data + at, rows->text.len - at);
 }
 
 int show_info_rows(struct call *call)
 {
-    struct rows_text *rows = calloc(1, sizeof *rows);
+    struct rows_text rows = {.engine = call->engine, .from = call->instance, .tid = call->tid};
+    int rc;
 
-    if (!rows)
-        return err_nomem(&call->err);
-    rows->engine = call->engine;
-    rows->from = call->instance;
-    rows->tid = call->tid;
-    buf_init(&rows->text, NULL, 0);
-    rows_lines(rows, call->rights);
-    rows->work = (struct work){rows_run, rows_finish, rows->pids.n > 0};
-    call->work = &rows->work;
-    return CALL_WORK;
+    buf_init(&rows.text, NULL, 0);
+    rows_lines(&rows, call->rights);
+    rc = rows.pids.n ? slow_admit(call) : CALL_DONE;
+    if (rc == CALL_DONE && rows.pids.n) {
+        slow_begin(call, true);
+        rows_run(&rows);
+        slow_end(call);
+    }
+    if (rc == CALL_DONE && rows.text.failed)
+        rc = err_nomem(&call->err);
+    if (rc == CALL_DONE)
+        rows_print(&rows, call->out);
+    buf_free(&rows.text);
+    free(rows.pids.items);
+    return rc;
 }

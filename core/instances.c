@@ -65,7 +65,7 @@ int engine_mkinstance(struct call *call, const char *name, mode_t mode, uint64_t
         return rc;
     instance = instance_make(engine, engine->next_instance, name);
     if (!instance)
-        return err_set(&call->err, E32, "no memory");
+        return err_nomem(&call->err);
     engine->next_instance++;
     instance->uid = call->uid;
     instance->gid = call->gid;
@@ -112,125 +112,84 @@ int engine_chown_instance(struct call *call, uid_t uid, gid_t gid)
 
 /* ---- lifetime=namespace ---- */
 
-/* First the namespace's first process is found; then, with the lock, shared and held; then watched.
- */
-struct binding {
-    struct work work;
-    struct engine *engine;
-    uint64_t instance;
-    pid_t tid;
-    bool found;
-    struct process *process; /* found; to be freed unless a proc took it */
-    struct proc *proc;       /* a reference of the work's own */
-    bool watch;
-    int rc;
-    struct err err;
-};
-
-/* Leaves process NULL when the namespace is the daemon's own: then nothing is bound. */
-static int find_first(struct binding *binding)
+/* process NULL: the namespace is the daemon's own, and nothing is bound. */
+static int find_first(struct call *call, struct process **process)
 {
-    struct engine *engine = binding->engine;
-    int rc = engine->host->process_first(engine->host_state, binding->tid, &binding->process,
-                                         &binding->err);
+    const struct host *host = call->engine->host;
+    int rc = host->process_first(call->engine->host_state, call->tid, process, &call->err);
 
-    return binding->err.id != P15
+    return call->err.id != P15
                ? rc
-               : err_set(&binding->err, P15,
+               : err_set(&call->err, P15,
                          "the instance's life is that of a PID namespace (lifetime=namespace), "
                          "and yours cannot be seen from where pmcfs runs");
 }
 
-static void binding_run(struct work *work)
+/* Its end would not be told. */
+static int binding_lost(struct call *call, struct proc *proc, int rc)
 {
-    struct binding *binding = (struct binding *)work;
-    const struct host *host = binding->engine->host;
-
-    if (!binding->found) {
-        binding->rc = find_first(binding);
-        return;
-    }
-    if (binding->process)
-        host->process_free(binding->process);
-    if (binding->watch)
-        binding->rc = host->process_watch(binding->proc->process, binding->proc->id);
+    proc->watched = false;
+    while (proc->held)
+        instance_let_go(proc->held);
+    return err_set(&call->err, P14, "the end of your PID namespace cannot be watched: %s",
+                   err_errno_name(rc));
 }
 
-/* Holds the instance, unless somebody was faster. Without memory: rc, as for what follows. */
-static void binding_hold(struct binding *binding, struct instance *instance)
+/* The process is another proc's already, or is watched: without the lock. */
+static int proc_settle(struct call *call, struct proc *proc, struct process *unused)
 {
+    const struct host *host = call->engine->host;
+    bool watch = !proc->watched;
+    int rc = 0;
+
+    proc->watched = true;
+    slow_begin(call, false);
+    if (unused)
+        host->process_free(unused);
+    if (watch)
+        rc = host->process_watch(proc->process, proc->id);
+    slow_end(call);
+    return rc ? binding_lost(call, proc, rc) : 0;
+}
+
+/* The process holds the instance, unless another was faster. */
+static int process_hold(struct call *call, struct process *process)
+{
+    struct engine *engine = call->engine;
+    struct instance *instance = call->instance;
     bool taken;
-    struct proc *proc = proc_get(binding->engine, binding->process, &taken);
+    struct proc *proc = proc_get(engine, process, &taken);
 
     if (!proc) {
-        binding->rc = err_set(&binding->err, E32, "no memory");
-        return;
+        slow_begin(call, false);
+        engine->host->process_free(process);
+        slow_end(call);
+        return err_nomem(&call->err);
     }
-    if (taken)
-        binding->process = NULL;
     proc_ref(proc);
-    binding->proc = proc;
-    binding->watch = !proc->watched;
-    proc->watched = true;
     if (instance && !instance->holder && instance->limit[LIMIT_LIFETIME]) {
         proc_ref(proc);
         instance_hold(instance, proc);
     }
-}
-
-/* Its end would not be told. */
-static void binding_lose(struct binding *binding)
-{
-    binding->proc->watched = false;
-    while (binding->proc->held)
-        instance_let_go(binding->proc->held);
-    binding->rc = err_set(&binding->err, P14, "the end of your PID namespace cannot be watched: %s",
-                          err_errno_name(binding->rc));
-}
-
-static int binding_end(struct call *call, struct binding *binding)
-{
-    struct engine *engine = binding->engine;
-    int rc = binding->rc;
-
-    if (rc)
-        call->err = binding->err;
-    if (binding->proc)
-        proc_bury(engine, proc_unref(engine, binding->proc));
-    call->bound = rc == 0;
-    free(binding);
+    int rc = proc_settle(call, proc, taken ? NULL : process);
+    proc_bury(engine, proc_unref(engine, proc));
     return rc;
 }
 
-static int binding_finish(struct call *call, struct work *work)
+bool instance_unbound(const struct instance *instance)
 {
-    struct binding *binding = (struct binding *)work;
-
-    if (!binding->found && binding->process) {
-        binding->found = true;
-        binding_hold(binding, engine_instance(binding->engine, binding->instance));
-        call->work = work; /* what no proc took is freed without the lock */
-        return CALL_WORK;
-    }
-    if (binding->watch && binding->rc)
-        binding_lose(binding);
-    return binding_end(call, binding);
+    return instance->limit[LIMIT_LIFETIME] && !instance->holder;
 }
 
+/* First the namespace's first process is found; then, with the lock, shared and held; then watched.
+ */
 int instance_bind(struct call *call)
 {
-    struct instance *instance = call->instance;
-    struct binding *binding;
+    struct process *process = NULL;
+    int rc;
 
-    if (!instance->limit[LIMIT_LIFETIME] || instance->holder || call->bound)
-        return CALL_DONE;
-    binding = calloc(1, sizeof *binding);
-    if (!binding)
-        return err_set(&call->err, E32, "no memory");
-    binding->work = (struct work){binding_run, binding_finish, false};
-    binding->engine = call->engine;
-    binding->instance = instance->id;
-    binding->tid = call->tid;
-    call->work = &binding->work;
-    return CALL_WORK;
+    slow_begin(call, false);
+    rc = find_first(call, &process);
+    slow_end(call);
+    return rc == 0 && process ? process_hold(call, process) : rc;
 }

@@ -5,9 +5,10 @@
 
 #include "core/instance.h"
 
+/* Its life is to be that of a PID namespace which no PMC was made from yet. */
+bool instance_unbound(const struct instance *instance);
 /*
- * Before a PMC is made (call->instance, call->tid). CALL_DONE: go on; CALL_WORK: the first process
- * of the requester's PID namespace has to be found and watched; when that has ended in CALL_DONE
- * call->bound is set, and the PMC can be made.
+ * Before a PMC is made there (call->instance, call->tid): the first process of the requester's PID
+ * namespace is found, watched, and holds the instance. Lets go of the lock.
  */
 int instance_bind(struct call *call);

@@ -25,7 +25,7 @@ static int look_all(struct call *call, int (*print)(struct call *call, struct lo
     for (struct pmc *pmc; (pmc = ids_next(from, id, &id));)
         if (access_read(pmc, call->instance, call->rights))
             pmcs[n++] = pmc;
-    int rc = look_begin(call, pmcs, n, true, false, print);
+    int rc = pmcs_look(call, pmcs, n, true, false, print);
     free(pmcs);
     return rc;
 }

@@ -21,6 +21,7 @@
 #define FDS_KEPT 64 /* descriptors left for the daemon itself */
 
 struct engine {
+    const struct seat *seat; /* or NULL */
     const struct host *host;
     struct host_state *host_state;
     const struct backend *backend;
@@ -55,7 +56,7 @@ struct engine {
     uint64_t operations, operations_failed; /* hwpmc's syscalls and syscall_errors */
     uint64_t attaches, attaches_raced;
     struct pmc *told, **told_end;   /* PMCs of which something is to be told after the lock */
-    struct pmc *pending;            /* PMCs with something to do for the engine's own works */
+    struct pmc *pending;            /* PMCs with something to do for the engine's own tasks */
     struct link *dead;              /* links to be destroyed without the lock */
     struct pmc *recorders;          /* PMCs that run and record */
     struct pmc *drains;             /* those to be drained (references) */

@@ -131,9 +131,7 @@ enum cause {
 };
 
 struct change {
-    struct work work;
     enum cause cause;
-    unsigned stage; /* of change.c */
     struct engine *engine;
     struct pmc *pmc;             /* a reference */
     char name[NAME_LEN_MAX + 1]; /* as it was then: for sentences made without the lock */
@@ -171,8 +169,8 @@ int change_goes_on(struct change *change);
 /* NULL: no memory. */
 struct change *change_new(struct pmc *pmc, enum cause cause);
 void change_free(struct change *change);
-/* The PMC is busy with it from now on: CALL_WORK. */
-int change_begin(struct call *call, struct change *change, bool slow);
+/* From beginning to end; takes the change. slow: gives up the seat. CALL_WAIT: not begun. */
+int change_run(struct call *call, struct change *change, bool slow);
 
 /* change_parse.c: change->text. Without the lock. */
 int change_parse(struct change *change);

@@ -74,7 +74,7 @@ struct pmc {
     uint64_t created_ns, changed_ns; /* CLOCK_REALTIME */
     uint64_t made_ns;                /* CLOCK_MONOTONIC of mkdir */
     uint64_t made_tsc;               /* the cycle counter then; 0: there is none */
-    unsigned refs;                   /* works and the id map */
+    unsigned refs;                   /* calls under way and the id map */
     atomic_bool taken_off;           /* the same as released, for who has no lock */
     struct change *busy;             /* the change under way, for which others wait; or NULL */
     bool pending;                    /* on engine->pending (a reference) */

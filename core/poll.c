@@ -56,36 +56,6 @@ static void poll_look(struct pmc *pmc, uint64_t now_ns, unsigned *left)
         polled_is(pmc, count_shown(pmc, total.tally, 0), now_ns);
 }
 
-/* A look at what is one user's, and the end of it whatever becomes of it. */
-struct polling {
-    struct work work;
-    struct work *look;
-    struct user *user; /* a reference */
-};
-
-static void polling_run(struct work *work)
-{
-    struct polling *polling = (struct polling *)work;
-
-    polling->look->run(polling->look);
-}
-
-static int polling_finish(struct call *call, struct work *work)
-{
-    struct polling *polling = (struct polling *)work;
-
-    if (polling->look->finish(call, polling->look) == CALL_WORK) {
-        polling->look = call->work;
-        call->work = work;
-        return CALL_WORK;
-    }
-    polling->user->looking = false;
-    call->engine->poll_asked = true; /* what was asked for meanwhile */
-    user_unref(call->engine, polling->user);
-    free(polling);
-    return CALL_DONE;
-}
-
 static int look_polled(struct call *call, struct look *look)
 {
     (void)call;
@@ -123,25 +93,24 @@ static unsigned asked_take(struct engine *engine, struct pmc **pmcs)
     return n;
 }
 
-struct work *poll_work(struct engine *engine)
+/* A look at what is one user's, and the end of it whatever becomes of it. */
+bool poll_task(struct call *call)
 {
-    struct call call = {.engine = engine, .instance = engine->root};
-    struct polling *polling = engine->poll_asked ? calloc(1, sizeof *polling) : NULL;
-    struct pmc **pmcs = polling ? calloc(engine->pmcs.n + 1, sizeof(struct pmc *)) : NULL;
+    struct engine *engine = call->engine;
+    struct pmc **pmcs = engine->poll_asked ? calloc(engine->pmcs.n + 1, sizeof *pmcs) : NULL;
     unsigned n = pmcs ? asked_take(engine, pmcs) : 0;
 
-    /* Without memory the next tick asks again. */
-    if (!n || look_begin(&call, pmcs, n, true, false, look_polled) != CALL_WORK) {
-        free(pmcs);
-        free(polling);
-        return NULL;
+    if (n) { /* without memory the next tick asks again */
+        struct user *user = user_ref(pmcs[0]->user);
+
+        user->looking = true;
+        pmcs_look(call, pmcs, n, true, false, look_polled);
+        user->looking = false;
+        engine->poll_asked = true; /* what was asked for meanwhile */
+        user_unref(engine, user);
     }
-    polling->user = user_ref(pmcs[0]->user);
-    polling->user->looking = true;
     free(pmcs);
-    polling->look = call.work;
-    polling->work = (struct work){polling_run, polling_finish, call.work->slow};
-    return &polling->work;
+    return n > 0;
 }
 
 /* ---- ticks ---- */

@@ -5,5 +5,5 @@
 
 #include "core/parts.h"
 
-/* A look at polled PMCs that are too costly to be read with the lock held. NULL: none is wanted. */
-struct work *poll_work(struct engine *engine);
+/* A look at polled PMCs that are too costly to be read with the lock held. False: none is wanted. */
+bool poll_task(struct call *call);

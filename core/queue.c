@@ -1,6 +1,6 @@
 /*
- * What is queued for after the lock: whom to wake, which names are gone, and the engine's own
- * works.
+ * What is queued for after the lock: readers to be woken, names that are gone, and the engine's own
+ * tasks.
  */
 #include "core/engine.h"
 
@@ -59,140 +59,116 @@ bool engine_next_effect(struct engine *engine, struct effect *effect)
     return true;
 }
 
-/* ---- garbage: links whose last reader is gone, processes nobody holds ---- */
+/* ---- the engine's own tasks: links whose last reader is gone, processes nothing holds ---- */
 
-struct garbage {
-    struct work work;
-    struct engine *engine;
-    struct link *dead;
-    struct proc *procs;
-};
-
-static void garbage_run(struct work *work)
+static bool garbage_task(struct call *call)
 {
-    struct garbage *garbage = (struct garbage *)work;
+    struct engine *engine = call->engine;
+    struct link *dead = engine->dead;
+    struct proc *procs = engine->dead_procs;
 
-    links_destroy(garbage->engine, garbage->dead);
-    procs_destroy(garbage->engine, garbage->procs);
-}
-
-static int garbage_finish(struct call *call, struct work *work)
-{
-    (void)call;
-    free(work);
-    return CALL_DONE;
-}
-
-static struct work *garbage_work(struct engine *engine)
-{
-    bool any = engine->dead || engine->dead_procs;
-    struct garbage *garbage = any ? calloc(1, sizeof *garbage) : NULL;
-
-    if (!garbage)
-        return NULL;
-    *garbage = (struct garbage){
-        {garbage_run, garbage_finish, true}, engine, engine->dead, engine->dead_procs};
+    if (!dead && !procs)
+        return false;
     engine->dead = NULL;
     engine->dead_procs = NULL;
-    return &garbage->work;
+    slow_begin(call, true);
+    links_destroy(engine, dead);
+    procs_destroy(engine, procs);
+    slow_end(call);
+    return true;
 }
 
-/* ---- news: the backend is told of CPUs, by a work that begins before those of the PMCs on them
- * ---- */
+/* ---- the backend is told of CPUs, before the PMCs on them are looked at ---- */
 
-struct news {
-    struct work work;
-    struct engine *engine;
-    struct cpus cpus, went, online;
-};
-
-static void news_run(struct work *work)
+static void cpus_tell(const struct engine *engine, const struct cpus *moved,
+                      const struct cpus *went, const struct cpus *online)
 {
-    struct news *news = (struct news *)work;
-    const struct engine *engine = news->engine;
-
-    for (int next = cpus_next(&news->cpus, 0); next >= 0; next = cpus_next(&news->cpus, next + 1)) {
+    for (int next = cpus_next(moved, 0); next >= 0; next = cpus_next(moved, next + 1)) {
         unsigned cpu = (unsigned)next;
 
-        if (cpus_has(&news->went, cpu))
+        if (cpus_has(went, cpu))
             engine->backend->cpu(engine->backend_state, cpu, false);
-        if (cpus_has(&news->online, cpu))
+        if (cpus_has(online, cpu))
             engine->backend->cpu(engine->backend_state, cpu, true);
     }
 }
 
-static int news_finish(struct call *call, struct work *work)
+static bool news_are(const struct engine *engine)
 {
-    struct news *news = (struct news *)work;
-
-    (void)call;
-    cpus_free(&news->cpus);
-    cpus_free(&news->went);
-    cpus_free(&news->online);
-    free(news);
-    return CALL_DONE;
+    return engine->backend && engine->backend->cpu && cpus_count(&engine->news) > 0;
 }
 
-static struct work *news_work(struct engine *engine)
+static bool news_task(struct call *call)
 {
-    bool any = engine->backend && engine->backend->cpu && cpus_count(&engine->news) > 0;
-    struct news *news = any ? calloc(1, sizeof *news) : NULL;
+    struct engine *engine = call->engine;
+    struct cpus moved, went, online;
 
-    if (!news)
-        return NULL;
-    cpus_init(&news->online);
-    if (!cpus_copy(&news->online, &engine->online)) {
-        free(news);
-        return NULL;
-    }
-    news->work = (struct work){news_run, news_finish, true};
-    news->engine = engine;
-    news->cpus = engine->news;
-    news->went = engine->news_went;
+    cpus_init(&online);
+    if (!news_are(engine) || !cpus_copy(&online, &engine->online))
+        return false;
+    moved = engine->news;
+    went = engine->news_went;
     cpus_init(&engine->news);
     cpus_init(&engine->news_went);
-    return &news->work;
+    slow_begin(call, true);
+    cpus_tell(engine, &moved, &went, &online);
+    slow_end(call);
+    cpus_free(&moved);
+    cpus_free(&went);
+    cpus_free(&online);
+    return true;
 }
 
-/* ---- all works ---- */
+/* ---- PMCs that are pending ---- */
+
+static struct pmc *pending_next(const struct engine *engine)
+{
+    struct pmc *pmc = engine->pending;
+
+    while (pmc && (pmc->busy || pmc->later))
+        pmc = pmc->next_pending;
+    return pmc;
+}
+
+static void pending_remove(struct pmc *pmc)
+{
+    struct pmc **at = &pmc->engine->pending;
+
+    while (*at != pmc)
+        at = &(*at)->next_pending;
+    *at = pmc->next_pending;
+    pmc->pending = false;
+}
 
 /*
- * Those that wait (a change is under way, memory has ended, there may be more) stay on the list.
- * When there is nothing else the round is over: what failed for want of memory is tried in the
- * next.
+ * Those that wait (a change is under way, memory has ended) stay on the list. When there is nothing
+ * else the round is over: what failed for want of memory is tried in the next.
  */
-struct work *engine_next_work(struct engine *engine)
+static bool pending_task(struct call *call)
 {
-    struct work *work = garbage_work(engine);
-    struct pmc *stay = NULL;
+    struct pmc *pmc;
+    bool any = false;
 
-    if (!work)
-        work = news_work(engine);
-    if (!work)
-        work = drain_work(engine);
-    if (!work)
-        work = poll_work(engine);
-    while (!work && engine->pending) {
-        struct pmc *pmc = engine->pending;
-
-        engine->pending = pmc->next_pending;
-        if (!pmc->busy && !pmc->later)
-            work = change_pending(pmc);
-        if (pmc->busy || pmc->later) {
-            pmc->next_pending = stay;
-            stay = pmc;
-            continue;
-        }
-        pmc->pending = false;
+    while (!any && (pmc = pending_next(call->engine))) {
+        pending_remove(pmc);
+        any = change_pending(call, pmc);
         pmc_unref(pmc);
     }
-    while (stay) {
-        struct pmc *pmc = stay;
+    for (pmc = call->engine->pending; pmc && !any; pmc = pmc->next_pending)
+        pmc->later = false;
+    return any;
+}
 
-        stay = pmc->next_pending;
-        pmc->later = pmc->later && work;
-        pmc->next_pending = engine->pending;
-        engine->pending = pmc;
-    }
-    return work;
+/* ---- all tasks ---- */
+
+bool engine_has_task(const struct engine *engine)
+{
+    return engine->dead || engine->dead_procs || engine->poll_asked || drain_wanted(engine) ||
+           news_are(engine) || pending_next(engine);
+}
+
+bool engine_task(struct call *call)
+{
+    return garbage_task(call) || news_task(call) || drain_task(call) || poll_task(call) ||
+           pending_task(call);
 }

@@ -1,12 +1,13 @@
 /*
  * Reading a log: decide with the engine's lock whether there is something, something may come, or
- * it is over; take a batch of records and form it without the lock, in a work.
+ * it is over; take a batch of records and form it without the lock.
  */
 #include "core/reader_state.h"
 
 #include "core/engine.h"
 #include "core/files.h"
 #include "core/pmc.h"
+#include "core/slow.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -149,7 +150,6 @@ struct place {
 };
 
 struct reply {
-    struct work work;
     const struct engine *engine;
     struct log_reader *reader;
     struct place begun; /* before this reply */
@@ -232,9 +232,8 @@ static bool reply_take(struct reply *reply, size_t max)
 }
 
 /* Many records at once while their text fits, then one by one: the reply ends at a whole line. */
-static void reply_run(struct work *work)
+static void reply_run(struct reply *reply)
 {
-    struct reply *reply = (struct reply *)work;
     struct log_reader *reader = reply->reader;
     bool many = true;
 
@@ -255,64 +254,58 @@ static void reply_run(struct work *work)
     reply->text.failed = false;
 }
 
-static int stream_log(struct call *call, const struct log_form *form);
-
 /* No memory; or one record's text is longer than what is read, and the rest may not be kept. */
-static int reply_refuse(struct call *call, struct log_reader *reader, struct reply *reply, int rc)
+static int reply_check(struct call *call, const struct reply *reply)
 {
-    place_back(reader, &reply->begun);
-    buf_free(&reply->text);
-    free(reply);
-    return rc == -ENOMEM ? err_set(&call->err, E32, "no memory") : rc;
-}
-
-/* The text becomes the reply's. Records without a line are no end of file: then it looks again. */
-static int reply_finish(struct call *call, struct work *work)
-{
-    struct reply *reply = (struct reply *)work;
-    struct log_reader *reader = reply->reader;
     const size_t len = reply->text.len;
-    int rc = 0;
 
-    reader->busy = false;
     if (reply->failed && !len)
-        rc = -ENOMEM;
-    else if (len > call->room)
-        rc = open_file_keep(call, len - call->room);
-    if (rc)
-        return reply_refuse(call, reader, reply, rc);
-    reader->headed = true;
-    struct buf text = reply->text;
-    free(reply);
-    if (!len) {
-        buf_free(&text);
-        return stream_log(call, reader->form);
-    }
-    buf_free(call->out);
-    *call->out = text;
-    return CALL_DONE;
+        return err_nomem(&call->err);
+    return len > call->room ? open_file_keep(call, len - call->room) : CALL_DONE;
 }
 
-/* The first one looks at the machine. */
-static int reply_begin(struct call *call, struct log_reader *reader)
+static void reply_make(struct call *call, struct reply *reply)
 {
-    struct reply *reply = calloc(1, sizeof *reply);
-    struct log_cursor *cursor = reader->cursor;
+    struct log_reader *reader = reply->reader;
 
-    if (!reply)
-        return err_set(&call->err, E32, "no memory");
-    reply->work = (struct work){reply_run, reply_finish, !reader->headed};
-    reply->engine = call->engine;
-    reply->reader = reader;
-    reply->room = call->room < ROOM_MOST ? call->room : ROOM_MOST;
-    reply->begun = place_of(reader);
-    buf_init(&reply->records, NULL, 0);
-    buf_init(&reply->text, NULL, 0);
     reader->facts.sets = reader->sets;
-    reader->facts.arrived = cursor ? log_last(cursor->log) : 0;
+    reader->facts.arrived = reader->cursor ? log_last(reader->cursor->log) : 0;
     reader->busy = true;
-    call->work = &reply->work;
-    return CALL_WORK;
+    slow_begin(call, !reader->headed); /* the first one looks at the machine */
+    reply_run(reply);
+    slow_end(call);
+    reader->busy = false;
+}
+
+/*
+ * The text becomes the reply's, in call->out; it is empty where records have no line, which is no
+ * end of file.
+ */
+static int reply_give(struct call *call, struct log_reader *reader)
+{
+    struct reply reply = {
+        .engine = call->engine,
+        .reader = reader,
+        .begun = place_of(reader),
+        .room = call->room < ROOM_MOST ? call->room : ROOM_MOST,
+    };
+    int rc = reader->headed ? CALL_DONE : slow_admit(call);
+
+    if (rc)
+        return rc;
+    buf_init(&reply.records, NULL, 0);
+    buf_init(&reply.text, NULL, 0);
+    reply_make(call, &reply);
+    rc = reply_check(call, &reply);
+    if (rc) {
+        place_back(reader, &reply.begun);
+        buf_free(&reply.text);
+        return rc;
+    }
+    reader->headed = true;
+    buf_free(call->out);
+    *call->out = reply.text;
+    return CALL_DONE;
 }
 
 /* ---- the streams ---- */
@@ -342,27 +335,38 @@ static int stream_rest(struct call *call, struct log_reader *reader)
     return call->nonblock ? -EAGAIN : CALL_WAIT;
 }
 
+static int reader_busy(struct call *call, const struct log_reader *reader)
+{
+    call->wait_for = reader->pmc;
+    call->wait_until_ns = call->now_ns + BUSY_NS;
+    return CALL_WAIT;
+}
+
 static int stream_log(struct call *call, const struct log_form *form)
 {
-    struct pmc *pmc = call->pmc;
     struct log_reader *reader = reader_of(call, form);
+    int rc = CALL_DONE;
 
     if (!reader)
-        return pmc ? err_set(&call->err, E32, "no memory") : CALL_DONE;
-    call->wait_for = reader->pmc;
-    if (reader->busy) {
-        call->wait_until_ns = call->now_ns + BUSY_NS;
-        return CALL_WAIT;
-    }
-    if (pmc && (!log_reader_learn(reader, pmc) || !reader_follow(reader, pmc)))
-        return err_set(&call->err, E32, "no memory");
-    if (reader->told && reader_ready(reader))
-        return reply_begin(call, reader);
-    if (!pmc)
-        return stream_rest(call, reader);
-    if (!records_come(pmc))
-        return CALL_DONE;
-    return call->nonblock ? -EAGAIN : CALL_WAIT;
+        return call->pmc ? err_nomem(&call->err) : CALL_DONE;
+    if (reader->busy)
+        return reader_busy(call, reader);
+    do {
+        struct pmc *pmc = call->pmc; /* another after each reply: it may have been released */
+
+        if (pmc && (!log_reader_learn(reader, pmc) || !reader_follow(reader, pmc)))
+            return err_nomem(&call->err);
+        call->wait_for = reader->pmc;
+        if (reader->told && reader_ready(reader))
+            rc = reply_give(call, reader);
+        else if (!pmc)
+            return stream_rest(call, reader);
+        else if (!records_come(pmc))
+            return CALL_DONE;
+        else
+            return call->nonblock ? -EAGAIN : CALL_WAIT;
+    } while (rc == CALL_DONE && !call->out->len);
+    return rc;
 }
 
 int stream_samples(struct call *call)

@@ -6,27 +6,12 @@
 #include "core/files.h"
 #include "core/folded.h"
 #include "core/pmc.h"
+#include "core/slow.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 /* ---- WRITELOG ---- */
-
-/* What was counted before it was written stands before it in the log. */
-struct remark {
-    struct work work;
-    struct pmc *pmc; /* a reference */
-    struct recording *recording;
-};
-
-static void remark_run(struct work *work)
-{
-    struct remark *remark = (struct remark *)work;
-    bool any = false;
-
-    recording_drain(remark->recording, true, &any);
-    recording_unref(remark->recording);
-}
 
 /* Too large for what the ring may become, or for what it has become. */
 static int remark_refuse(struct call *call, struct pmc *pmc, size_t size)
@@ -72,15 +57,21 @@ static int remark_put(struct call *call, struct pmc *pmc)
     return rc;
 }
 
-static int remark_finish(struct call *call, struct work *work)
+/* What was counted before it was written stands before it in the log. */
+static int remark_drain_put(struct call *call, struct pmc *pmc)
 {
-    struct remark *remark = (struct remark *)work;
-    struct pmc *pmc = remark->pmc;
-    int rc = pmc_released(pmc) ? err_set(&call->err, P26, "%s was released", pmc->name)
-                               : remark_put(call, pmc);
+    struct recording *recording = recording_ref(pmc->recording);
+    bool any = false;
+    int rc;
 
+    pmc_ref(pmc);
+    slow_begin(call, true);
+    recording_drain(recording, true, &any);
+    recording_unref(recording);
+    slow_end(call);
+    rc = pmc_released(pmc) ? err_set(&call->err, P26, "%s was released", pmc->name)
+                           : remark_put(call, pmc);
     pmc_unref(pmc);
-    free(remark);
     return rc;
 }
 
@@ -96,74 +87,51 @@ int store_samples(struct call *call)
                        pmc->name);
     if (!pmc->recording || state_table[pmc->state].open)
         return remark_put(call, pmc);
-    struct remark *remark = calloc(1, sizeof *remark);
-    if (!remark)
-        return err_set(&call->err, X14, "no memory for a record of the log of %s", pmc->name);
-    remark->work = (struct work){remark_run, remark_finish, true};
-    remark->pmc = pmc_ref(pmc);
-    remark->recording = recording_ref(pmc->recording);
-    call->work = &remark->work;
-    return CALL_WORK;
+    rc = slow_admit(call);
+    return rc ? rc : remark_drain_put(call, pmc);
 }
 
 /* ---- samples.folded ---- */
 
-struct folding {
-    struct work work;
-    struct log *log;                /* a reference */
-    struct recording *recording;    /* a reference, or NULL */
-    uid_t uid;                      /* of the reader */
-    const atomic_bool *interrupted; /* nobody waits any more; NULL: cannot be known */
-    struct buf text;
-    int rc;
-};
-
-static void folding_run(struct work *work)
+/* The log is drained, and folded. */
+static int folded_make(struct call *call, struct log *log, struct recording *recording,
+                       struct buf *text)
 {
-    struct folding *folding = (struct folding *)work;
     bool any = false;
+    int rc;
 
-    if (folding->recording)
-        recording_drain(folding->recording, true, &any);
-    folding->rc = folded_text(folding->log, &folding->text);
-    recording_unref(folding->recording);
-    log_unref(folding->log);
-}
-
-static int folding_finish(struct call *call, struct work *work)
-{
-    struct folding *folding = (struct folding *)work;
-    int rc = CALL_DONE;
-
-    if (folding->interrupted && atomic_load(folding->interrupted))
-        rc = -EINTR; /* nobody would read it */
-    else if (folding->rc || folding->text.failed)
-        rc = err_set(&call->err, E32, "no memory");
-    if (rc == CALL_DONE && folding->text.len) {
-        buf_free(call->out);
-        *call->out = folding->text;
-    } else {
-        buf_free(&folding->text);
-    }
-    free(folding);
-    return rc;
+    slow_begin(call, true);
+    if (recording)
+        recording_drain(recording, true, &any);
+    rc = folded_text(log, text);
+    recording_unref(recording);
+    log_unref(log);
+    slow_end(call);
+    if (call->interrupted && atomic_load(call->interrupted))
+        return -EINTR; /* its reader is gone */
+    return rc || text->failed ? err_nomem(&call->err) : CALL_DONE;
 }
 
 int show_samples_folded(struct call *call)
 {
     struct pmc *pmc = call->pmc;
+    struct recording *recording;
+    struct buf text;
+    int rc;
 
     if (!pmc->log)
         return CALL_DONE;
-    struct folding *folding = calloc(1, sizeof *folding);
-    if (!folding)
-        return err_set(&call->err, E32, "no memory");
-    folding->work = (struct work){folding_run, folding_finish, true};
-    folding->log = log_ref(pmc->log);
-    folding->recording = pmc->recording ? recording_ref(pmc->recording) : NULL;
-    folding->uid = call->rights ? call->rights->uid : call->uid;
-    folding->interrupted = call->interrupted;
-    buf_init(&folding->text, NULL, 0);
-    call->work = &folding->work;
-    return CALL_WORK;
+    rc = slow_admit(call);
+    if (rc)
+        return rc;
+    recording = pmc->recording ? recording_ref(pmc->recording) : NULL;
+    buf_init(&text, NULL, 0);
+    rc = folded_make(call, log_ref(pmc->log), recording, &text);
+    if (rc == CALL_DONE && text.len) {
+        buf_free(call->out);
+        *call->out = text;
+    } else {
+        buf_free(&text);
+    }
+    return rc;
 }

@@ -235,7 +235,7 @@ int stream_series(struct call *call)
     }
     int rc = count_now(pmc, &total, &call->err);
     if (rc == -EAGAIN)
-        return look_begin(call, &call->pmc, 1, true, false, series_look);
+        return pmcs_look(call, &call->pmc, 1, true, false, series_look);
     return rc ? rc : series_step(call, pmc, total.tally, total.partial, call->now_ns);
 }
 

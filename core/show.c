@@ -137,7 +137,7 @@ static int print_config(struct call *call, struct look *look)
 
 static int look_config(struct call *call)
 {
-    return look_begin(call, &call->pmc, 1, false, true, print_config);
+    return pmcs_look(call, &call->pmc, 1, false, true, print_config);
 }
 
 int show_config(struct call *call)
@@ -147,7 +147,7 @@ int show_config(struct call *call)
 
 static int look_target(struct call *call)
 {
-    return look_begin(call, &call->pmc, 1, false, true, print_target);
+    return pmcs_look(call, &call->pmc, 1, false, true, print_target);
 }
 
 int show_target(struct call *call)
@@ -180,7 +180,7 @@ static int look_ctl(struct call *call)
         return print_ctl(call, pmc);
     int rc = count_now(pmc, &total, &call->err);
     if (rc == -EAGAIN)
-        return look_begin(call, &call->pmc, 1, true, false, print_ctl_look);
+        return pmcs_look(call, &call->pmc, 1, true, false, print_ctl_look);
     return rc ? rc : print_ctl(call, pmc);
 }
 
@@ -332,7 +332,7 @@ static int print_status(struct call *call, struct look *look)
 
 static int look_status(struct call *call)
 {
-    return look_begin(call, &call->pmc, 1, true, false, print_status);
+    return pmcs_look(call, &call->pmc, 1, true, false, print_status);
 }
 
 int show_status(struct call *call)
@@ -396,7 +396,7 @@ int show_count(struct call *call)
         return no_event(call);
     int rc = count_now(pmc, &total, &call->err);
     if (rc == -EAGAIN)
-        return look_begin(call, &call->pmc, 1, true, false, print_count_look);
+        return pmcs_look(call, &call->pmc, 1, true, false, print_count_look);
     if (rc == 0)
         rc = count_refused(call, pmc, total.tally);
     if (rc == 0)
@@ -473,12 +473,12 @@ int show_ratios(struct call *call)
 {
     if (!call->pmc->set)
         return no_event(call);
-    return look_begin(call, &call->pmc, 1, true, false, print_ratios);
+    return pmcs_look(call, &call->pmc, 1, true, false, print_ratios);
 }
 
 int show_detail(struct call *call)
 {
     if (!call->pmc->set)
         return no_event(call);
-    return look_begin(call, &call->pmc, 1, true, true, print_detail);
+    return pmcs_look(call, &call->pmc, 1, true, true, print_detail);
 }

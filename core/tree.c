@@ -58,24 +58,32 @@ static int check_name(struct call *call, const char *name)
     return 0;
 }
 
+static int check_new(struct call *call, const char *name)
+{
+    int rc = check_name(call, name);
+
+    return rc ? rc : check_limits(call, call->rights && call->rights->superuser);
+}
+
 int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
 {
     struct engine *engine = call->engine;
     mode_t mask = (mode_t)tunable_u64(&engine->tunables, TUNABLE_DIRMODE);
-    int rc = check_name(call, name);
+    int rc = check_new(call, name);
 
-    if (rc == 0)
-        rc = check_limits(call, call->rights && call->rights->superuser);
-    if (rc == 0)
+    if (rc == 0 && instance_unbound(call->instance)) {
         rc = instance_bind(call);
+        if (rc == 0) /* without the lock everything may have changed */
+            rc = call->instance ? check_new(call, name) : -ESTALE;
+    }
     if (rc)
         return rc;
     struct pmc *pmc = pmc_new(call->instance, name);
     if (!pmc)
-        return err_set(&call->err, E32, "no memory");
+        return err_nomem(&call->err);
     if (!pmc_put_on(pmc, engine_serial(engine), call->uid, call->payer)) {
         pmc_drop(pmc);
-        return err_set(&call->err, E32, "no memory");
+        return err_nomem(&call->err);
     }
     pmc->gid = call->gid;
     pmc->maker = call->maker;
@@ -97,8 +105,8 @@ int engine_rmdir(struct call *call, const char *name)
                    ? err_set(&call->err, P25, "%s is part of pmcfs and cannot be removed", name)
                    : -ENOENT;
     pmc_take_off(pmc);
-    call->work = change_release(pmc); /* NULL: what is under way takes it down; no memory: later */
-    return call->work ? CALL_WORK : CALL_DONE;
+    change_release(call, pmc); /* or what is under way takes it down; without memory: later */
+    return CALL_DONE;
 }
 
 int engine_rename(struct call *call, const char *from, const char *to)
@@ -114,7 +122,7 @@ int engine_rename(struct call *call, const char *from, const char *to)
         return rc;
     char *name = strdup(to), *before = pmc->name;
     if (!name)
-        return err_set(&call->err, E32, "no memory");
+        return err_nomem(&call->err);
     instance_remove(call->instance, pmc);
     pmc->name = name;
     instance_add(call->instance, pmc); /* there is room: one was just taken out */
@@ -146,7 +154,7 @@ int engine_chown(struct call *call, uid_t uid, gid_t gid)
     if (rc)
         return rc;
     if (uid != (uid_t)-1 && !pmc_charge(call->pmc, uid, payer))
-        return err_set(&call->err, E32, "no memory");
+        return err_nomem(&call->err);
     if (gid != (gid_t)-1)
         call->pmc->gid = gid;
     if (call->pmc->claim)

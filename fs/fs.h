@@ -7,6 +7,7 @@
 #include "core/engine.h"
 #include "fs/handle.h"
 #include "fs/park.h"
+#include "fs/slow.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,16 +22,15 @@
 struct fuse_session;
 struct loop_state;
 struct notifier;
-struct pool;
 struct serve;
 
 struct fs {
     pthread_mutex_t lock;   /* the engine's lock; guards all that follows unless said */
-    pthread_cond_t changed; /* `works` reached 0, or `reloading` ended */
+    pthread_cond_t changed; /* `away` reached 0, or `reloading` ended */
     struct engine *engine;
-    unsigned works;       /* works whose run() is under way or waits in the pool */
+    unsigned away;        /* requests that let go of the lock and are not over */
     bool reloading;       /* no request is admitted */
-    struct request *slow; /* with a work in the pool: they hear of interrupts */
+    struct slow_list slow;
     struct handles handles;
     struct park park;
     uint64_t armed_ns; /* when main wakes by itself */
@@ -49,7 +49,6 @@ struct fs {
     struct fuse_session *session;
     struct loop_state *loop;
     struct notifier *notifier;
-    struct pool *pool;
     struct serve *serve;
     const char *mountpoint;
     uint64_t started_ns; /* CLOCK_REALTIME */

@@ -248,10 +248,9 @@ static void loop_turn(struct loop_state *loop)
         engine_tick(fs->engine, now_ns);
     park_expire(&fs->park, now_ns);
     fs_drain(fs);
-    fs_run_works(fs); /* unlocks */
+    fs_unlock(fs);
 
     loop_notify_pollers(fs);
-    fs_run_ready(fs);
 
     fs_lock(fs);
     trim = fs->trim_ns <= now_ns;
@@ -275,10 +274,9 @@ void loop_last_turn(struct loop_state *loop)
     struct fs *fs = loop->fs;
 
     fs_lock(fs);
-    fs->park.deadline_ns = 0;
-    for (unsigned i = 0; i < PARK_BUCKETS; i++)
-        for (struct request *rq = fs->park.waiting[i]; rq; rq = rq->next)
-            rq->call.wait_until_ns = 1;
+    park_expire(&fs->park, UINT64_MAX);
+    while (fs_run_ready(fs))
+        fs_lock(fs);
     fs_unlock(fs);
     loop_turn(loop);
 }

@@ -9,7 +9,6 @@
 #include "fs/notify.h"
 #include "fs/ops.h"
 #include "fs/options.h"
-#include "fs/pool.h"
 #include "fs/readme.h"
 #include "fs/request.h"
 #include "fs/say.h"
@@ -213,6 +212,7 @@ static bool engine_open(struct fs *fs, const struct loop *loop, struct err *err)
     if (engine_start(fs->engine, fs->host, fs->host_state, fs->backend, fs->backend_state, err) < 0)
         return false;
     engine_probe(fs->engine);
+    engine_set_seat(fs->engine, &fs_seat);
     return true;
 }
 
@@ -274,10 +274,8 @@ static void fs_stop(struct fs *fs, const struct mount_settings *place)
     mount_end(place);
     if (fs->notifier)
         notifier_session(fs->notifier, NULL);
-    serve_stop(fs->serve);
+    serve_stop(fs);
     loop_last_turn(fs->loop);
-    pool_free(fs->pool);
-    fs->pool = NULL;
 }
 
 static void handle_leave(struct handle *handle, void *arg)
@@ -313,8 +311,7 @@ static bool fs_serve(struct fs *fs, const struct mount_settings *place, int read
     if (!session_open(fs, place))
         return false;
     notifier_session(fs->notifier, fs->session);
-    fs->serve = serve_init(fs) ? serve_start(fs, n) : NULL;
-    if (!fs->serve) {
+    if (!serve_init(fs) || !serve_start(fs, n)) {
         say(LOG_ERR, "the kernel did not begin to talk: the mount is given up");
         fs->stopping = true;
         mount_end(place);
@@ -344,8 +341,7 @@ static bool fs_init(struct fs *fs)
     if (fs->loop)
         loop_bind(fs->loop, fs);
     fs->notifier = notifier_new();
-    fs->pool = pool_new();
-    return fs->loop && fs->notifier && fs->pool && handles_init(&fs->handles);
+    return fs->loop && fs->notifier && handles_init(&fs->handles);
 }
 
 static int pmcfs_run(int ready_fd)
@@ -371,7 +367,6 @@ static int pmcfs_run(int ready_fd)
         readers_resolve(&fs);
         served = fs_serve(&fs, &place, ready_fd);
     }
-    pool_free(fs.pool);
     if (fs.engine)
         fs_free(&fs);
     return served ? 0 : 1;

@@ -298,8 +298,11 @@ int node_lookup(struct fs *fs, struct call *call, const struct node *dir, const 
     int rc = node_needs_catalog(dir) ? engine_catalog_load(call, false) : CALL_DONE;
     if (rc == CALL_DONE && in->find)
         rc = in->find(fs, dir, name, found);
-    if (rc == -ENOENT && node_needs_catalog(dir) && engine_catalog_load(call, true) == CALL_WORK)
-        rc = CALL_WORK;
+    if (rc == -ENOENT && node_needs_catalog(dir)) {
+        rc = engine_catalog_load(call, true);
+        if (rc == CALL_DONE && in->find)
+            rc = in->find(fs, dir, name, found);
+    }
     return rc == CALL_DONE && !in->find ? -ENOENT : rc;
 }
 

@@ -32,7 +32,7 @@ uint64_t node_index(const struct node *node); /* for call->index. No lock. */
 fuse_ino_t node_id(enum node_kind kind, uint64_t object, unsigned number);
 /* False: no such id was ever given out. No lock. */
 bool node_decode(fuse_ino_t ino, struct node *node);
-/* 0, -ENOENT, or what the catalogue answers (CALL_WORK). */
+/* 0, -ENOENT, or what the catalogue answers. May let go of the lock. */
 int node_lookup(struct fs *fs, struct call *call, const struct node *dir, const char *name,
                 struct node *found);
 /* 0, or, when its PMC is gone, -ESTALE: the kernel then looks the name up anew; of its files that

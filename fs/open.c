@@ -120,7 +120,6 @@ static void open_undo(struct fs *fs, uint64_t fh)
         handle_free(handle);
     fs_drain(fs);
     fs_unlock(fs);
-    loop_kick(fs->loop); /* for the works it may have left */
 }
 
 static void open_reply(struct request *rq, int rc)

@@ -78,14 +78,6 @@ static int lookup_run(struct request *rq)
     return node_lookup(rq->fs, &rq->call, &rq->node, rq->text, &rq->found);
 }
 
-/* When the answer took a work (events/ was loaded first) nothing is found yet. */
-static int lookup_done(struct request *rq)
-{
-    int rc = rq->found.row ? CALL_DONE : lookup_run(rq);
-
-    return rc < 0 ? rc : op_entry(rq);
-}
-
 /* Names that do not exist are not remembered by the kernel: any moment somebody may make them. */
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
@@ -95,7 +87,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
         return;
     rq->gone_ok = true;
     rq->run = lookup_run;
-    rq->done = lookup_done;
+    rq->done = op_entry;
     rq->reply = entry_reply;
     request_dispatch(rq);
 }
@@ -231,18 +223,6 @@ static int mkdir_run(struct request *rq)
     return rc;
 }
 
-/* When the answer took a work (whose PID namespace is it?) nothing is made yet. */
-static int mkdir_done(struct request *rq)
-{
-    int rc = CALL_DONE;
-
-    if (!rq->found.row)
-        rc = rq->gone ? -ESTALE : mkdir_run(rq);
-    if (rc == CALL_WORK)
-        rc = err_set(&rq->call.err, P14, "mkdir has to be tried again");
-    return rc < 0 ? rc : op_entry(rq);
-}
-
 static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
     struct request *rq = op_begin(req, parent);
@@ -261,7 +241,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
     rq->call.file = "mkdir";
     rq->counted = true;
     rq->run = mkdir_run;
-    rq->done = mkdir_done;
+    rq->done = op_entry;
     rq->reply = entry_reply;
     request_dispatch(rq);
 }
@@ -299,7 +279,6 @@ static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
         return;
     }
     rq->call.file = "rmdir";
-    rq->hurried = true;
     rq->counted = true;
     rq->run = rmdir_run;
     request_dispatch(rq);

@@ -1,5 +1,5 @@
 /*
- * Parked requests and pollers: lists hashed by what they wait for.
+ * Parked requests and pollers: lists hashed by what they wait for, oldest first.
  */
 #include "fs/park.h"
 
@@ -16,14 +16,16 @@ static unsigned bucket_of(uint64_t id)
 void park_init(struct park *park, struct fs *fs)
 {
     *park = (struct park){.fs = fs, .deadline_ns = UINT64_MAX};
-    park->ready_end = &park->ready;
+    TAILQ_INIT(&park->ready);
+    for (unsigned i = 0; i < PARK_BUCKETS; i++)
+        TAILQ_INIT(&park->waiting[i]);
 }
 
 void park_free(struct park *park)
 {
-    assert(!park->ready && !park->due);
+    assert(TAILQ_EMPTY(&park->ready) && !park->due);
     for (unsigned i = 0; i < PARK_BUCKETS; i++)
-        assert(!park->waiting[i] && !park->polled[i]);
+        assert(TAILQ_EMPTY(&park->waiting[i]) && !park->polled[i]);
     free(park->users);
 }
 
@@ -90,61 +92,54 @@ void park_leave(struct park *park, struct request *rq)
     rq->charged = false;
 }
 
+struct park_list *park_list(struct park *park, uint64_t id)
+{
+    return &park->waiting[bucket_of(id)];
+}
+
 void park_add(struct park *park, struct request *rq)
 {
-    struct request **head = &park->waiting[bucket_of(rq->call.wait_for)];
-
-    rq->next = *head;
-    rq->link = head;
-    if (rq->next)
-        rq->next->link = &rq->next;
-    *head = rq;
+    TAILQ_INSERT_TAIL(park_list(park, rq->call.wait_for), rq, park_entry);
     if (rq->call.wait_until_ns && rq->call.wait_until_ns < park->deadline_ns)
         park->deadline_ns = rq->call.wait_until_ns;
     engine_stat_add(park->fs->engine, STAT_PARKED, 1);
 }
 
-static void park_unlink(struct park *park, struct request *rq)
+/* Off the list of those that wait. */
+static void park_remove(struct park *park, struct request *rq)
 {
-    *rq->link = rq->next;
-    if (rq->next)
-        rq->next->link = rq->link;
-    else if (park->ready_end == &rq->next)
-        park->ready_end = rq->link;
-    rq->next = NULL;
-    rq->link = NULL;
+    TAILQ_REMOVE(park_list(park, rq->call.wait_for), rq, park_entry);
+    engine_stat_add(park->fs->engine, STAT_PARKED, -1);
 }
 
-static void park_ready(struct park *park, struct request *rq)
+void park_ready(struct park *park, struct request *rq)
 {
-    park_unlink(park, rq);
-    engine_stat_add(park->fs->engine, STAT_PARKED, -1);
-    rq->link = park->ready_end;
-    *park->ready_end = rq;
-    park->ready_end = &rq->next;
+    park_remove(park, rq);
+    TAILQ_INSERT_TAIL(&park->ready, rq, park_entry);
 }
 
 struct request *park_next(struct park *park)
 {
-    struct request *rq = park->ready;
+    struct request *rq = TAILQ_FIRST(&park->ready);
 
     if (rq)
-        park_unlink(park, rq);
+        TAILQ_REMOVE(&park->ready, rq, park_entry);
     return rq;
 }
 
 struct request *park_take(struct park *park, fuse_req_t req)
 {
-    for (struct request *rq = park->ready; rq; rq = rq->next)
+    struct request *rq;
+
+    TAILQ_FOREACH (rq, &park->ready, park_entry)
         if (rq->req == req) {
-            park_unlink(park, rq);
+            TAILQ_REMOVE(&park->ready, rq, park_entry);
             return rq;
         }
     for (unsigned i = 0; i < PARK_BUCKETS; i++)
-        for (struct request *rq = park->waiting[i]; rq; rq = rq->next)
+        TAILQ_FOREACH (rq, &park->waiting[i], park_entry)
             if (rq->req == req) {
-                park_unlink(park, rq);
-                engine_stat_add(park->fs->engine, STAT_PARKED, -1);
+                park_remove(park, rq);
                 return rq;
             }
     return NULL;
@@ -182,9 +177,9 @@ static uint64_t requests_expire(struct park *park, unsigned bucket, uint64_t now
     uint64_t deadline_ns = UINT64_MAX;
     struct request *next;
 
-    for (struct request *rq = park->waiting[bucket]; rq; rq = next) {
+    for (struct request *rq = TAILQ_FIRST(&park->waiting[bucket]); rq; rq = next) {
         uint64_t until_ns = rq->call.wait_until_ns ? rq->call.wait_until_ns : UINT64_MAX;
-        next = rq->next;
+        next = TAILQ_NEXT(rq, park_entry);
         if (until_ns <= now_ns)
             park_ready(park, rq);
         else if (until_ns < deadline_ns)
@@ -292,8 +287,8 @@ void park_wake(struct park *park, uint64_t id)
     struct handle *next_handle;
     bool polled = false;
 
-    for (struct request *rq = park->waiting[bucket_of(id)]; rq; rq = next) {
-        next = rq->next;
+    for (struct request *rq = TAILQ_FIRST(park_list(park, id)); rq; rq = next) {
+        next = TAILQ_NEXT(rq, park_entry);
         if (rq->call.wait_for == id)
             park_ready(park, rq);
     }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 struct fs;
@@ -16,11 +17,13 @@ struct request;
 
 #define PARK_BUCKETS 256
 
+TAILQ_HEAD(park_list, request);
+
 struct park {
     struct fs *fs;
-    struct request *waiting[PARK_BUCKETS]; /* by call.wait_for */
-    struct request *ready, **ready_end;    /* woken: main runs them again, in this order */
-    struct handle *polled[PARK_BUCKETS];   /* by polled_id */
+    struct park_list waiting[PARK_BUCKETS]; /* by call.wait_for */
+    struct park_list ready;                 /* woken: to be run again, in this order */
+    struct handle *polled[PARK_BUCKETS];    /* by polled_id */
     struct handle *due;                    /* to be notified by main */
     uint64_t deadline_ns;                  /* no request's and no poller's moment is earlier */
     struct park_user {
@@ -45,6 +48,10 @@ struct request *park_take(struct park *park, fuse_req_t req);
 void park_wake(struct park *park, uint64_t id);
 /* The same for those whose moment has come, and (now_ns UINT64_MAX) for all requests. */
 void park_expire(struct park *park, uint64_t now_ns);
+/* One that waits becomes ready. */
+void park_ready(struct park *park, struct request *rq);
+/* Those that wait for id are among these. */
+struct park_list *park_list(struct park *park, uint64_t id);
 /* The next ready request, taken off; NULL: none. */
 struct request *park_next(struct park *park);
 

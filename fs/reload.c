@@ -1,5 +1,5 @@
 /*
- * Reload: no request is admitted, works under way are waited for, then the engine is printed, freed
+ * Reload: no request is admitted, those under way are waited for, then the engine is printed, freed
  * and read again; so is what open files remember. Parked requests simply run again.
  */
 #include "fs/reload.h"
@@ -18,25 +18,17 @@ struct printed {
     bool failed;
 };
 
-/* The engine's works and effects are part of its state only until somebody has taken them. */
+/* The engine's tasks and effects are part of its state only until they are done. No request is
+ * under way, so that the lock can be kept. */
 static void engine_empty(struct fs *fs)
 {
-    struct work *work;
+    struct call call = {.engine = fs->engine,
+                        .instance = engine_root(fs->engine),
+                        .now_ns = fs->host->now_ns(fs->host_state)};
 
-    while ((work = engine_next_work(fs->engine))) {
-        struct call call = {.engine = fs->engine, .instance = engine_root(fs->engine)};
-        int rc = CALL_WORK;
-
-        call.work = work;
-        while (rc == CALL_WORK) {
-            work = call.work;
-            call.now_ns = fs->host->now_ns(fs->host_state);
-            pthread_mutex_unlock(&fs->lock);
-            work->run(work);
-            pthread_mutex_lock(&fs->lock);
-            rc = work->finish(&call, work);
-        }
-    }
+    engine_set_seat(fs->engine, NULL);
+    while (engine_task(&call))
+        ;
     fs_drain(fs);
 }
 
@@ -90,6 +82,7 @@ static bool engine_replace(struct fs *fs, const struct buf *state, const struct 
         engine_load(fs->engine, state->data, state->len, err))
         return false;
     engine_probe(fs->engine);
+    engine_set_seat(fs->engine, &fs_seat);
     return true;
 }
 
@@ -110,11 +103,9 @@ void fs_reload(struct fs *fs)
     buf_init(&handles.text, NULL, 0);
     pthread_mutex_lock(&fs->lock);
     fs->reloading = true;
-    do {
-        while (fs->works > 0)
-            pthread_cond_wait(&fs->changed, &fs->lock);
-        engine_empty(fs);
-    } while (fs->works > 0);
+    while (fs->away > 0)
+        pthread_cond_wait(&fs->changed, &fs->lock);
+    engine_empty(fs);
 
     tunables = *engine_tunables(fs->engine);
     handles_each(&fs->handles, handle_print, &handles);

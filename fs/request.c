@@ -1,13 +1,13 @@
 /*
  * dispatch and settle: how a request goes through the engine. The lock is held for the engine's own
- * bookkeeping only; slow parts run without it, and a request that has to wait is parked.
+ * bookkeeping only; slow parts run without it and without a seat, and a request that has to wait is
+ * parked.
  */
 #include "fs/request.h"
 
-#include "fs/interrupt.h"
 #include "fs/loop.h"
 #include "fs/notify.h"
-#include "fs/pool.h"
+#include "fs/serve.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,6 @@
 #define TRIM_AFTER_NS 1000000000
 
 static __thread struct request *spare;
-static __thread bool serves; /* requests that were woken: a slow work of theirs is for others */
 
 struct request *request_new(struct fs *fs, fuse_req_t req)
 {
@@ -96,24 +95,17 @@ uint64_t fs_deadline(const struct fs *fs)
     return earlier(earlier(engine_deadline(fs->engine), fs->park.deadline_ns), fs->trim_ns);
 }
 
-/* serving: this thread calls fs_run_ready() at once, so that nobody has to be woken for that. */
-static void drain(struct fs *fs, bool serving)
+void fs_drain(struct fs *fs)
 {
     uint64_t deadline_ns;
-    bool ready;
 
     effects_take(fs);
-    ready = fs->park.ready && !serving;
+    serve_more(fs->serve);
     deadline_ns = fs_deadline(fs);
-    if (deadline_ns < fs->armed_ns || ready || fs->park.due || fs->attributes_stale) {
+    if (deadline_ns < fs->armed_ns || fs->park.due || fs->attributes_stale) {
         fs->armed_ns = earlier(deadline_ns, fs->armed_ns);
         loop_kick(fs->loop);
     }
-}
-
-void fs_drain(struct fs *fs)
-{
-    drain(fs, false);
 }
 
 /* The PMC of a node, and the instance: of a PMC that was released that of the open file. */
@@ -151,6 +143,10 @@ static void request_refresh(struct request *rq)
 
     call->engine = fs->engine;
     call->now_ns = now_of(fs);
+    if (!rq->req) {
+        call->instance = engine_root(fs->engine);
+        return;
+    }
     if (rq->fh && !rq->handle) {
         struct handle *handle = handle_find(&fs->handles, rq->fh);
         rq->handle = handle ? handle_ref(handle) : NULL;
@@ -191,7 +187,6 @@ static int request_run(struct request *rq)
     struct call *call = &rq->call;
 
     request_refresh(rq);
-    call->work = NULL;
     call->wait_until_ns = 0;
     call->err.id = ERR_NONE;
     call->err.text[0] = '\0';
@@ -220,36 +215,62 @@ static int request_may_wait(struct request *rq)
     return park_admit(&rq->fs->park, rq);
 }
 
-static void work_count(struct fs *fs)
+/* ---- slow parts ---- */
+
+static struct request *request_of(struct call *call)
 {
-    fs->works++;
+    return (struct request *)((char *)call - offsetof(struct request, call));
+}
+
+static int seat_admit(struct call *call)
+{
+    return slow_enter(request_of(call));
+}
+
+static void seat_leave(struct call *call, bool slow)
+{
+    struct request *rq = request_of(call);
+    struct fs *fs = rq->fs;
+
     engine_stat_add(fs->engine, STAT_WORKS, 1);
+    fs->away += !rq->away;
+    rq->away = true;
+    fs_drain(fs);
+    if (slow) {
+        slow_enter_anyway(rq);
+        serve_leave(fs->serve);
+    }
+    fs_unlock(fs);
+    if (slow && rq->req)
+        interrupt_hear(rq);
 }
 
-/* Without the lock. Runs the work where we are; returns with the lock and the work's answer. */
-static int work_run(struct request *rq)
+/* Not fs_lock(): a reload waits for this request. */
+static void seat_take(struct call *call)
 {
-    struct fs *fs = rq->fs;
-    struct work *work = rq->call.work;
+    struct request *rq = request_of(call);
 
-    work->run(work);
-    pthread_mutex_lock(&fs->lock); /* also while a reload waits for this very work */
-    if (--fs->works == 0)
-        pthread_cond_broadcast(&fs->changed);
-    interrupt_slow_end(rq);
+    pthread_mutex_lock(&rq->fs->lock);
     request_refresh(rq);
-    rq->call.work = NULL;
-    return work->finish(&rq->call, work);
 }
 
-/*
- * The answer is there. Entered with the lock, leaves without. Returns NULL, or a new request for a
- * work of the engine's own, counted already.
- */
-static struct request *request_finish(struct request *rq, int rc)
+const struct seat fs_seat = {seat_admit, seat_leave, seat_take};
+
+/* It is over, or parked: the engine's objects may be others when it goes on. */
+static void request_comes_back(struct request *rq)
 {
     struct fs *fs = rq->fs;
-    struct work *work;
+
+    slow_leave(rq);
+    if (rq->away && --fs->away == 0)
+        pthread_cond_broadcast(&fs->changed);
+    rq->away = false;
+}
+
+/* The answer is there. Entered with the lock, leaves without. */
+static void request_finish(struct request *rq, int rc)
+{
+    struct fs *fs = rq->fs;
 
     if (rc == CALL_DONE && rq->done)
         rc = rq->done(rq);
@@ -265,20 +286,13 @@ static struct request *request_finish(struct request *rq, int rc)
     park_leave(&fs->park, rq);
     if (handle_unref(rq->handle)) /* with the lock: what it frees is charged to the engine's users */
         handle_free(rq->handle);
-    work = engine_next_work(fs->engine);
-    if (work)
-        work_count(fs);
-    drain(fs, !work && (serves || pool_is_here()));
+    request_comes_back(rq);
+    fs_drain(fs);
     fs_unlock(fs);
 
     if (rq->req)
         rq->reply(rq, rc);
     request_free(rq);
-    if (!work)
-        return NULL;
-    rq = request_new(fs, NULL); /* this thread's spare, which is there: it cannot fail */
-    rq->call.work = work;
-    return rq;
 }
 
 /* Entered with the lock, leaves without it. */
@@ -286,37 +300,20 @@ static void request_settle(struct request *rq, int rc)
 {
     struct fs *fs = rq->fs;
 
-    for (;;) {
-        if (rc == CALL_WORK) {
-            bool heard = rq->req && rq->call.work->slow;
-            work_count(fs);
-            if (heard)
-                interrupt_slow_begin(rq);
+    while (rc == CALL_WAIT && (rc = request_may_wait(rq)) == CALL_WAIT) {
+        request_comes_back(rq);
+        if (rq->hears_interrupt) {
+            park_add(&fs->park, rq);
+            fs_drain(fs);
             fs_unlock(fs);
-            if (heard)
-                interrupt_slow_hear(rq);
-        } else if (rc == CALL_WAIT && rq->req) {
-            rc = request_may_wait(rq);
-            if (rc != CALL_WAIT)
-                continue;
-            if (rq->hears_interrupt) {
-                park_add(&fs->park, rq);
-                drain(fs, serves || pool_is_here());
-                fs_unlock(fs);
-                return;
-            }
-            interrupt_hear_between(rq);
-            rc = request_run(rq);
-            continue;
-        } else {
-            rq = request_finish(rq, rc);
-            if (!rq)
-                return;
-        }
-        if (rq->call.work->slow && (serves || !pool_is_here()) && pool_give(fs->pool, rq))
             return;
-        rc = work_run(rq);
+        }
+        fs_unlock(fs);
+        interrupt_hear(rq);
+        fs_lock(fs);
+        rc = request_run(rq);
     }
+    request_finish(rq, rc);
 }
 
 void request_dispatch(struct request *rq)
@@ -325,57 +322,32 @@ void request_dispatch(struct request *rq)
     request_settle(rq, request_run(rq));
 }
 
-/*
- * Here and below not fs_lock(): a reload waits for works, and they perhaps for this thread of the
- * pool. Main goes on with what is ready when it is over.
- */
-static bool woken_run(struct fs *fs)
-{
-    struct request *rq = NULL;
-
-    pthread_mutex_lock(&fs->lock);
-    if (!fs->reloading)
-        rq = park_next(&fs->park);
-    if (rq)
-        request_settle(rq, request_run(rq));
-    else
-        fs_unlock(fs);
-    return rq != NULL;
-}
-
-void fs_run_ready(struct fs *fs)
-{
-    serves = true;
-    while (woken_run(fs))
-        ;
-    serves = false;
-}
-
-void request_work(struct request *rq)
-{
-    struct fs *fs = rq->fs;
-
-    request_settle(rq, work_run(rq));
-    fs_run_ready(fs);
-}
-
 void request_end(struct request *rq, int rc)
 {
     request_refresh(rq);
     request_settle(rq, rc);
 }
 
-/* All of them: one that takes long must not be waited for by the next. */
-void fs_run_works(struct fs *fs)
+bool fs_run_ready(struct fs *fs)
 {
-    struct request *rq;
+    struct request *rq = park_next(&fs->park);
 
-    while ((rq = request_new(fs, NULL)) && (rq->call.work = engine_next_work(fs->engine))) {
-        request_settle(rq, CALL_WORK);
-        fs_lock(fs);
-    }
-    fs_drain(fs);
-    fs_unlock(fs);
     if (rq)
+        request_settle(rq, request_run(rq));
+    return rq != NULL;
+}
+
+bool fs_run_task(struct fs *fs)
+{
+    struct request *rq = request_new(fs, NULL);
+
+    if (!rq)
+        return false;
+    request_refresh(rq);
+    if (!engine_task(&rq->call)) {
         request_free(rq);
+        return false;
+    }
+    request_finish(rq, CALL_DONE);
+    return true;
 }

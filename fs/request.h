@@ -1,7 +1,7 @@
 /*
  * One request on its way: from a FUSE operation to its reply, through the engine. Every operation
  * is a pair of functions, `run` with the engine's lock (maybe more than once) and `reply` without
- * it.
+ * it. All of it runs in one thread, unless it is parked.
  */
 #pragma once
 
@@ -13,10 +13,10 @@
 
 struct request {
     struct fs *fs;
-    fuse_req_t req; /* NULL: a work of the engine's own */
+    fuse_req_t req; /* NULL: a task of the engine's own */
     /*
-     * With the lock; CALL_… or -errno. Run again after a wait, so it must not keep half-done
-     * things.
+     * With the lock, but for its slow parts; CALL_… or -errno. Run again after a wait, so it must
+     * not keep half-done things.
      */
     int (*run)(struct request *rq);
     int (*done)(struct request *rq); /* with the lock, once run ended in CALL_DONE; may be NULL */
@@ -25,7 +25,6 @@ struct request {
     bool gone_ok;                              /* run also when what it is of is gone */
     bool gone;       /* its PMC was released, or its instance; looked at before each run */
     bool counted;    /* an operation of the user's: statistics and last error */
-    bool hurried;    /* others wait for it in the kernel: for the lock of its directory */
     bool is_command; /* a write */
     bool is_quiet;   /* reads and attributes: failures are not recorded, but for EIO */
     struct handle *handle; /* a reference, or NULL */
@@ -59,9 +58,11 @@ struct request {
     uid_t payer;                            /* … this user */
     bool no_group;                          /* what is written to `readers` is none */
     gid_t group;                            /* … or this one */
-    atomic_bool interrupted;                /* set only while listed in fs->slow */
-    struct request *slow_next, **slow_link; /* in fs->slow; slow_link NULL: not */
-    struct request *next, **link;           /* parked, ready, or in the pool's queue */
+    atomic_bool interrupted;
+    bool away;                         /* it let go of the lock and is not over: fs->away */
+    bool slow, admitted;               /* slow.c */
+    LIST_ENTRY(request) slow_entry;    /* while slow */
+    TAILQ_ENTRY(request) park_entry;   /* parked or ready */
     struct buf out;
     char storage[4096]; /* first block of out; not zeroed */
 };
@@ -73,8 +74,7 @@ void request_free(struct request *rq);
 void request_thread_end(void);
 
 /*
- * Take the lock, run, and do what is to be done until the reply, or until it is parked or in the
- * pool.
+ * Take the lock, run, and do what is to be done until the reply, or until it is parked.
  */
 void request_dispatch(struct request *rq);
 /*
@@ -82,10 +82,12 @@ void request_dispatch(struct request *rq);
  * has read. 0; or P11, E32.
  */
 int request_remembers(struct request *rq);
-/* In the pool: run the work of rq without the lock and go on; then serve whom that woke. */
-void request_work(struct request *rq);
-/* Without the lock: go on with requests that were parked and woken. */
-void fs_run_ready(struct fs *fs);
+/* Entered with the lock, leave without: what a thread does that has no seat. False, and the lock is
+ * kept: there is none. A request that was parked and woken; a task of the engine's own. */
+bool fs_run_ready(struct fs *fs);
+bool fs_run_task(struct fs *fs);
+/* How the engine's calls let go of the lock. */
+extern const struct seat fs_seat;
 /* One that was parked, taken off (with the lock; returns without): ends it with rc. */
 void request_end(struct request *rq, int rc);
 
@@ -96,5 +98,3 @@ void fs_unlock(struct fs *fs);
 void fs_drain(struct fs *fs);
 /* With the lock: when main has to look next; UINT64_MAX: not by itself. */
 uint64_t fs_deadline(const struct fs *fs);
-/* Entered with the lock, leaves without: run a work of the engine's own, if there is one. */
-void fs_run_works(struct fs *fs);

@@ -1,6 +1,8 @@
 /*
- * A few threads in blocking reads of the FUSE descriptor: a lone one is woken on the wrong CPU and
- * costs ten times more. Their buffers are there before the first read, since a fault inside read(2)
+ * A few seats, each a thread in blocking reads of the FUSE descriptor: a lone one is woken on the
+ * wrong CPU and costs ten times more. A thread with a slow request gives up its seat to a spare one;
+ * those without a seat go on with requests that were woken, do the engine's own tasks, or wait.
+ * Their buffers are there before the first read, since a fault inside read(2)
  * would turn a killed daemon's request into EIO.
  */
 #include "fs/serve.h"
@@ -9,22 +11,40 @@
 #include "fs/request.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #define INIT_BUFFER  ((size_t)1 << 20 | 65536) /* the library's size until it knows max_write */
 #define SERVE_BUFFER (2 * (size_t)WRITE_MAX + 65536)
 
+enum {
+    TASKS_MAX = 4,   /* of the engine's own, at once */
+    THREADS_MORE = 16 /* than seats: for slow requests, those tasks, and a few to spare */
+};
+
+struct server {
+    struct serve *serve;
+    pthread_t thread;
+    void *buffer;
+    atomic_bool seated;
+};
+
+/* All with the engine's lock. */
 struct serve {
     struct fs *fs;
-    unsigned n_threads;
-    struct server {
-        struct serve *serve;
-        pthread_t thread;
-        void *buffer;
-    } servers[];
+    pthread_cond_t given;        /* something to do, or the end */
+    unsigned n_seats, n_seated;
+    unsigned n_idle, n_tasks;
+    bool called;                 /* a thread was woken or made, and has not looked yet */
+    bool ending;
+    unsigned n_threads, max_threads;
+    struct server servers[];
 };
+
+static __thread struct server *self; /* NULL: the main thread */
 
 static void *buffer_make(size_t size)
 {
@@ -57,16 +77,134 @@ bool serve_init(struct fs *fs)
     return fs->initialised;
 }
 
-static void *serve_main(void *arg)
+/* ---- what there is to do ---- */
+
+static bool serve_has_more(const struct serve *serve)
 {
-    struct server *server = arg;
-    struct fs *fs = server->serve->fs;
+    const struct fs *fs = serve->fs;
+
+    return serve->n_seated < serve->n_seats || !TAILQ_EMPTY(&fs->park.ready) ||
+           (serve->n_tasks < TASKS_MAX && engine_has_task(fs->engine));
+}
+
+static void *serve_main(void *arg);
+
+static bool server_start(struct serve *serve)
+{
+    struct server *server = &serve->servers[serve->n_threads];
+
+    server->serve = serve;
+    if (serve->n_threads == serve->max_threads ||
+        pthread_create(&server->thread, NULL, serve_main, server) != 0)
+        return false;
+    serve->n_threads++;
+    return true;
+}
+
+/* One that is called looks at everything, and calls the next if there is more. */
+static void serve_call(struct serve *serve)
+{
+    if (serve->called || serve->ending)
+        return;
+    if (serve->n_idle > 0)
+        pthread_cond_signal(&serve->given);
+    serve->called = serve->n_idle > 0 || server_start(serve);
+}
+
+void serve_more(struct serve *serve)
+{
+    bool about_to = self && !self->seated;
+
+    if (serve && !about_to && serve_has_more(serve))
+        serve_call(serve);
+}
+
+void serve_leave(struct serve *serve)
+{
+    if (self && self->seated) {
+        self->seated = false;
+        serve->n_seated--;
+    }
+    if (serve && serve_has_more(serve))
+        serve_call(serve);
+}
+
+/* ---- a thread ---- */
+
+/* In a seat until a slow request takes it away. */
+static void server_sit(struct server *server)
+{
+    struct serve *serve = server->serve;
+    struct fs *fs = serve->fs;
     int n = 1;
 
-    while (!fs->stopping && (n > 0 || n == -EINTR || n == -EAGAIN))
+    serve->n_seated++;
+    server->seated = true;
+    serve_more(serve);
+    fs_unlock(fs);
+    while (server->seated && !fs->stopping && (n > 0 || n == -EINTR || n == -EAGAIN))
         n = serve_one(fs->session, server->buffer);
-    request_thread_end();
+    fs_lock(fs);
+    if (!server->seated)
+        return;
+    server->seated = false;
+    serve->n_seated--;
+    serve->n_seats = 0; /* the mount is gone */
     loop_end(fs->loop);
+}
+
+static bool server_task(struct serve *serve)
+{
+    bool ran = false;
+
+    if (serve->n_tasks < TASKS_MAX && engine_has_task(serve->fs->engine)) {
+        serve->n_tasks++;
+        ran = fs_run_task(serve->fs);
+        if (ran)
+            fs_lock(serve->fs);
+        serve->n_tasks--;
+    }
+    return ran;
+}
+
+/* Somebody has to accept requests before anything else is done. */
+static void server_turn(struct server *server)
+{
+    struct serve *serve = server->serve;
+    struct fs *fs = serve->fs;
+    bool accepted = serve->n_seated > 0 || serve->n_seats == 0;
+
+    if (accepted && fs_run_ready(fs)) {
+        fs_lock(fs);
+    } else if (accepted && server_task(serve)) {
+        return;
+    } else if (serve->n_seated < serve->n_seats) {
+        server_sit(server);
+    } else {
+        serve->n_idle++;
+        pthread_cond_wait(&serve->given, &fs->lock);
+        serve->n_idle--;
+        fs_unlock(fs);
+        fs_lock(fs); /* perhaps a reload is under way */
+        serve->called = false;
+    }
+}
+
+static void *serve_main(void *arg)
+{
+    struct server *server = self = arg;
+    struct serve *serve = server->serve;
+    struct fs *fs = serve->fs;
+
+    server->buffer = buffer_make(SERVE_BUFFER);
+    fs_lock(fs);
+    serve->called = false;
+    while (server->buffer && !serve->ending)
+        server_turn(server);
+    fs_unlock(fs);
+    if (server->buffer)
+        munmap(server->buffer, SERVE_BUFFER);
+    request_thread_end();
     return NULL;
 }
 
@@ -76,53 +214,59 @@ static void on_wake(int signal_number)
     (void)signal_number;
 }
 
-struct serve *serve_start(struct fs *fs, unsigned n_threads)
+bool serve_start(struct fs *fs, unsigned n_seats)
 {
-    struct serve *serve = calloc(1, sizeof *serve + n_threads * sizeof serve->servers[0]);
+    unsigned max = n_seats + THREADS_MORE;
+    struct serve *serve = calloc(1, sizeof *serve + max * sizeof serve->servers[0]);
     struct sigaction action = {.sa_handler = on_wake};
 
     if (!serve)
-        return NULL;
-    serve->fs = fs;
+        return false;
     sigaction(SIGUSR1, &action, NULL);
-    for (unsigned i = 0; i < n_threads; i++) {
-        struct server *server = &serve->servers[i];
-        server->serve = serve;
-        server->buffer = buffer_make(SERVE_BUFFER);
-        if (!server->buffer || pthread_create(&server->thread, NULL, serve_main, server) != 0) {
-            if (server->buffer)
-                munmap(server->buffer, SERVE_BUFFER);
-            break;
+    serve->fs = fs;
+    serve->max_threads = max;
+    serve->n_seats = n_seats;
+    pthread_cond_init(&serve->given, NULL);
+    fs_lock(fs);
+    fs->serve = serve;
+    while (serve->n_threads <= n_seats && server_start(serve)) /* and one to spare */
+        ;
+    fs_unlock(fs);
+    return serve->n_threads > 0;
+}
+
+/* A signal that comes just before the read(2) is lost: it is repeated. */
+static void server_join(struct server *server)
+{
+    struct timespec until;
+
+    do {
+        if (server->seated)
+            pthread_kill(server->thread, SIGUSR1);
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 2000000;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_nsec -= 1000000000;
+            until.tv_sec++;
         }
-        serve->n_threads++;
-    }
-    if (serve->n_threads == 0) {
-        free(serve);
-        return NULL;
-    }
-    return serve;
+    } while (pthread_timedjoin_np(server->thread, NULL, &until) != 0);
 }
 
 /*
  * A thread that reads is woken by the end of the mount; where a bind mount or a held file keeps the
- * connection alive, by a signal, repeated because one that comes just before the read(2) is lost.
+ * connection alive, by a signal.
  */
-void serve_stop(struct serve *serve)
+void serve_stop(struct fs *fs)
 {
-    if (!serve)
-        return;
-    for (unsigned i = 0; i < serve->n_threads; i++) {
-        struct timespec until;
-        do {
-            pthread_kill(serve->servers[i].thread, SIGUSR1);
-            clock_gettime(CLOCK_REALTIME, &until);
-            until.tv_nsec += 2000000;
-            if (until.tv_nsec >= 1000000000) {
-                until.tv_nsec -= 1000000000;
-                until.tv_sec++;
-            }
-        } while (pthread_timedjoin_np(serve->servers[i].thread, NULL, &until) != 0);
-        munmap(serve->servers[i].buffer, SERVE_BUFFER);
-    }
+    struct serve *serve = fs->serve;
+
+    fs_lock(fs);
+    serve->ending = true;
+    pthread_cond_broadcast(&serve->given);
+    fs_unlock(fs);
+    for (unsigned i = 0; i < serve->n_threads; i++)
+        server_join(&serve->servers[i]);
+    fs->serve = NULL;
+    pthread_cond_destroy(&serve->given);
     free(serve);
 }

@@ -1,5 +1,5 @@
 /*
- * The threads that read requests from the kernel and answer them.
+ * The threads that read requests from the kernel and answer them, and do the engine's own tasks.
  */
 #pragma once
 
@@ -10,7 +10,12 @@ struct serve;
 
 /* Answers the kernel's INIT, in this thread. False: the session has ended. */
 bool serve_init(struct fs *fs);
-/* NULL: no memory, or no thread. When the mount is gone they end, and so does the loop. */
-struct serve *serve_start(struct fs *fs, unsigned n_threads);
-/* Needs fs->stopping. Threads finish the request in hand; waits for them. NULL is allowed. */
-void serve_stop(struct serve *serve);
+/* Sets fs->serve. False: no memory, or no thread. When the mount is gone the loop ends. */
+bool serve_start(struct fs *fs, unsigned n_seats);
+/* Needs fs->stopping. Threads finish the request in hand; waits for them. */
+void serve_stop(struct fs *fs);
+
+/* With the lock. This thread gives up its seat, if it has one: what follows may take long. */
+void serve_leave(struct serve *serve);
+/* With the lock. Sees to it that a thread does what there is to do, unless this one is about to. */
+void serve_more(struct serve *serve);

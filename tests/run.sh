@@ -123,7 +123,7 @@ list_programs() {
     echo "sources/manual|wide|command_test sources/manual 60 sh tests/manual.sh $WORK/bin/pmcfs-plain"
     echo "sources/includes|wide|command_test sources/includes 60 sh tests/includes.sh"
     echo "sources/security|wide|command_test sources/security 60 sh tests/security.sh"
-    for program in attach record unit host events machines pool; do
+    for program in attach record unit host events machines; do
         echo "asan/$program|wide|command_test asan/$program 600 $builds/asan/tests/$program"
     done
     [ "$QUICK" ] || for program in fuzz_cpus fuzz_scan fuzz_record fuzz_config fuzz_state; do
@@ -131,7 +131,7 @@ list_programs() {
     done
     [ "$QUICK" ] || {
         echo "tsan/unit|wide|command_test tsan/unit 300 $builds/tsan/tests/unit $tsan_suites"
-        for program in pool machines; do
+        for program in machines; do
             echo "tsan/$program|wide|command_test tsan/$program 300 $builds/tsan/tests/$program"
         done
     }

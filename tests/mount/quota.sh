@@ -389,8 +389,8 @@ t_an_exec_that_never_ends_holds_nothing_up() {
     unmount_pmcfs
 }
 
-t_children_that_never_end_an_exec_are_asked_about_in_time() {
-    mount_pmcfs -o attach_ms=1000
+# hanging_children: PARENT is alice's process with 40 children that never end an exec
+hanging_children() {
     hang_start
     coproc PARENT { exec "${ALICES[@]}" /usr/bin/python3 -B -I -c '
 import os, sys
@@ -399,13 +399,43 @@ for _ in range(40):
     if os.fork() == 0: os.execv("/bin/sleep", ["sleep", "60"])
 print("ready", flush=True)
 sys.stdin.readline()' "$T/hang"; }
-    local line parent=$PARENT_PID
+    local line
+    HANGING=$PARENT_PID
     read -r -t 30 -u "${PARENT[0]}" line
     eventually 10 '(($(wc -l <"$T/asked") == 40))'
+}
+
+t_children_that_never_end_an_exec_are_asked_about_in_time() {
+    mount_pmcfs -o attach_ms=1000
+    hanging_children
     users a "$ALICE" event=page-faults descendants=on
-    is "$(result_as "$ALICE" write "$M/a/target" "$parent")" EAGAIN
+    is "$(result_as "$ALICE" write "$M/a/target" "$HANGING")" EAGAIN
     like "$(cat "$M/a/error")" '^EAGAIN P13 target: .*attach_ms'
     as "$ALICE" rmdir "$M/a"
+}
+
+# Each takes the whole of attach_ms, and there are four at a time.
+t_slow_requests_wait_for_those_of_their_user_alone() {
+    mount_pmcfs -o attach_ms=1000
+    hanging_children
+    target_start bob "$BOB"
+    local writers=() began=${EPOCHREALTIME/./}
+    for i in {1..12}; do
+        users "a$i" "$ALICE" event=page-faults descendants=on
+        (is "$(result_as "$ALICE" write "$M/a$i/target" "$HANGING")" EAGAIN) &
+        writers+=($!)
+    done
+    eventually 1 '(($(awk "/^parked/ { print \$2 }" "$M/info/stats") == 8))'
+    for _ in 1 2 3; do
+        local before=${EPOCHREALTIME/./}
+        bob_goes_on
+        between $((${EPOCHREALTIME/./} - before)) 0 900000 "µs that bob took"
+    done
+    between "$(find "/proc/$DAEMON/task" -mindepth 1 -maxdepth 1 | wc -l)" 5 22 "threads"
+    for i in 1 2 3; do as "$ALICE" timeout 0.9 rmdir "$M/a1$((i - 1))"; done
+    wait "${writers[@]:0:9}" || die "a write of alice's had another end"
+    wait "${writers[@]}" || :
+    between $((${EPOCHREALTIME/./} - began)) 2500000 20000000 "µs of nine writes, four at a time"
 }
 
 t_rows_are_told_whatever_their_makers_do() {

@@ -120,7 +120,7 @@ static void told_facts(const struct recorder *recorder, struct recorder_facts *o
 }
 
 static unsigned n_stops; /* of counters */
-static bool runs_slow;   /* a work of the engine's own that is slow */
+static _Thread_local bool runs_slow;
 
 static int counted_stop(struct counter *counter)
 {
@@ -309,6 +309,44 @@ static int failing_read(struct counter *counter, struct reading *out, bool patie
     return fails(FAIL_READ) ? -EIO : sim_backend.read(counter, out, patient);
 }
 
+/* ---- the seat ---- */
+
+static _Thread_local struct held *here_held; /* the request of this thread */
+
+static void held_stop(struct held *held, bool ran)
+{
+    held->ran = ran;
+    sem_post(&held->stopped);
+    sem_wait(&held->go);
+}
+
+static int seat_admit(struct call *call)
+{
+    (void)call;
+    return 0;
+}
+
+static void seat_leave(struct call *call, bool slow)
+{
+    (void)call;
+    if (here_held)
+        held_stop(here_held, false);
+    runs_slow = slow;
+}
+
+static void seat_take(struct call *call)
+{
+    runs_slow = false;
+    if (here_held) {
+        held_stop(here_held, true);
+        call->pmc = here_held->pmc ? engine_pmc(fx.engine, here_held->pmc) : NULL;
+        call->instance = engine_instance(fx.engine, fx.instance);
+    }
+    call->now_ns = fx.host.now_ns;
+}
+
+static const struct seat seat = {seat_admit, seat_leave, seat_take};
+
 /* ---- life ---- */
 
 static bool is_reserved(const char *name)
@@ -325,6 +363,7 @@ static void engine_begin(void)
     fx.sink = engine_sink(fx.engine);
     must(engine_start(fx.engine, &fake_host, &fx.host, &backend, fx.sim, &fx.err) == 0,
          "engine_start");
+    engine_set_seat(fx.engine, &seat);
 }
 
 static void people(void)
@@ -515,26 +554,65 @@ static void held_for(struct held *held, const char *name, const char *file)
     held->pmc = attr.id;
 }
 
+static void *held_main(void *arg)
+{
+    struct held *held = here_held = arg;
+
+    held->rc = held->operation(held);
+    held->ended = true;
+    sem_post(&held->stopped);
+    return NULL;
+}
+
+/* It runs until it stops. */
+static void held_wait(struct held *held)
+{
+    while (sem_wait(&held->stopped) < 0)
+        ;
+    if (held->ended)
+        pthread_join(held->thread, NULL);
+    else
+        held->rc = HELD;
+}
+
+void held_start(struct held *held, int (*operation)(struct held *held))
+{
+    held->operation = operation;
+    held->ended = false;
+    sem_init(&held->go, 0, 0);
+    sem_init(&held->stopped, 0, 0);
+    must(pthread_create(&held->thread, NULL, held_main, held) == 0, "no thread");
+    held_wait(held);
+}
+
 void held_run(struct held *held)
 {
-    held->call.work->run(held->call.work);
-    held->ran = true;
+    sem_post(&held->go);
+    held_wait(held);
 }
 
 int held_step(struct held *held)
 {
-    struct work *work = held->call.work;
-
-    held->call.now_ns = fx.host.now_ns;
-    held->call.pmc = held->pmc ? engine_pmc(fx.engine, held->pmc) : NULL;
-    held->call.instance = here();
-    held->call.work = NULL;
-    held->ran = false;
-    held->rc = work->finish(&held->call, work);
+    if (!held->ran)
+        held_run(held);
+    sem_post(&held->go);
+    held_wait(held);
     return held->rc;
 }
 
-/* All works; then what is kept of it. */
+static int task_operation(struct held *held)
+{
+    return engine_task(&held->call) ? CALL_DONE : -ENOENT;
+}
+
+void held_task(struct held *held)
+{
+    memset(held, 0, sizeof *held);
+    held->call = (struct call){.engine = fx.engine, .instance = engine_root(fx.engine)};
+    held_start(held, task_operation);
+}
+
+/* The engine's own tasks; then what is kept of it. */
 static int held_end(struct held *held)
 {
     struct call *call = &held->call;
@@ -557,15 +635,17 @@ int held_finish(struct held *held)
 {
     int rc;
 
-    while (held->rc == CALL_WORK) {
-        if (!held->ran)
-            held_run(held);
+    while (held->rc == HELD)
         held_step(held);
-    }
     rc = held_end(held);
     if (!held->is_read)
         buf_free(&held->out);
     return rc;
+}
+
+static int write_operation(struct held *held)
+{
+    return file_find(true, held->call.file)->store(&held->call);
 }
 
 void held_write(struct held *held, const char *name, const char *file, const char *text)
@@ -573,14 +653,20 @@ void held_write(struct held *held, const char *name, const char *file, const cha
     held_for(held, name, file);
     held->call.text = text;
     held->call.len = strlen(text);
-    held->rc = file_find(true, file)->store(&held->call);
+    held_start(held, write_operation);
+}
+
+static int read_operation(struct held *held)
+{
+    return file_find(held->name != NULL, held->call.file)->show(&held->call);
 }
 
 void held_read(struct held *held, const char *name, const char *file)
 {
     held_for(held, name, file);
+    held->name = name;
     held->is_read = true;
-    held->rc = file_find(name != NULL, file)->show(&held->call);
+    held_start(held, read_operation);
 }
 
 const char *held_text(struct held *held)
@@ -678,11 +764,6 @@ int pmc_make(const char *name)
     held.call.maker = fake_host.caller_pid(&fx.host, fx.tid);
     held.call.maker_key = fake_host.pid_key(&fx.host, fx.tid);
     held.rc = engine_mkdir(&held.call, name, 0777, &id);
-    while (held.rc == CALL_WORK) { /* a PID namespace is bound first */
-        held_run(&held);
-        if (held_step(&held) == CALL_DONE)
-            held.rc = engine_mkdir(&held.call, name, 0777, &id);
-    }
     return held_finish(&held);
 }
 
@@ -725,22 +806,12 @@ void file_close(struct open_file *open)
 
 void works_run(void)
 {
+    struct call call = {
+        .engine = fx.engine, .instance = engine_root(fx.engine), .now_ns = fx.host.now_ns};
     struct effect effect;
-    struct work *work;
 
-    while ((work = engine_next_work(fx.engine))) {
-        struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine), .work = work};
-        int rc = CALL_WORK;
-
-        while (rc == CALL_WORK) {
-            work = call.work;
-            call.now_ns = fx.host.now_ns;
-            runs_slow = work->slow;
-            work->run(work);
-            runs_slow = false;
-            rc = work->finish(&call, work);
-        }
-    }
+    while (engine_task(&call))
+        ;
     while (engine_next_effect(fx.engine, &effect))
         ;
 }
@@ -754,10 +825,6 @@ static void add_text(struct buf *texts, const char *name, const char *file)
     held_for(&held, name, file);
     held.is_read = true;
     held.rc = file_find(name != NULL, file)->show(&held.call);
-    while (held.rc == CALL_WORK) {
-        held_run(&held);
-        held_step(&held);
-    }
     buf_printf(texts, "== %s/%s\n", name ? name : "", file);
     buf_str(texts, held_text(&held));
 }

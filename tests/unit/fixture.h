@@ -1,6 +1,6 @@
 /*
  * An engine on the simulated PMU and the fake host, driven as fs/ drives it: a request is one call,
- * its works run to their end; or are held between two steps, to let something else happen there.
+ * run to its end; or held where it has no lock, to let something else happen there.
  */
 #pragma once
 
@@ -8,6 +8,8 @@
 #include "core/record.h"
 #include "tests/unit/fake_host.h"
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 #define TEXTS_MAX (1 << 20)
@@ -32,7 +34,7 @@ struct fixture {
     pid_t tid;         /* who writes and reads from now on */
     uint64_t instance; /* through which instance; 0: the root */
     struct rights *rights;
-    bool lazy;      /* the engine's own works wait until works_run() */
+    bool lazy;      /* the engine's own tasks wait until works_run() */
     int rc;         /* of the last operation, negative errno */
     struct err err; /* its sentence */
     unsigned fail[FAIL_KINDS];
@@ -48,7 +50,7 @@ struct fixture {
     unsigned n_recorders;           /* that exist */
     unsigned n_drains;
     unsigned n_stopped;     /* counters, before the last drain … */
-    bool in_pool;           /* … and was that in a slow work of the engine's own? */
+    bool in_pool;           /* … and was that in a slow part? */
     uint64_t ring_bytes;    /* of each CPU's buffer of the last recorder */
     struct plan plan;       /* of the last attach */
     uint64_t max_freq;      /* sample_limits() says so */
@@ -56,13 +58,19 @@ struct fixture {
 };
 extern struct fixture fx;
 
-/* One request, held between its steps. */
+#define HELD 1000 /* a request's answer is not there yet */
+
+/* One request, in a thread of its own that is held wherever it lets go of the lock or takes it. */
 struct held {
     struct call call;
     struct buf out;
     uint64_t pmc;
-    int rc;
-    bool is_read, ran;
+    int rc; /* or HELD */
+    bool is_read, ran, ended;
+    int (*operation)(struct held *held);
+    const char *name;
+    pthread_t thread;
+    sem_t go, stopped;
 };
 
 /*
@@ -114,11 +122,16 @@ void pmc_with(const char *name, const char *event, const char *targets);
 void file_open(struct open_file *open);
 void file_close(struct open_file *open);
 
-/* Step by step. held_begin: up to the first work; held_run: one run(); held_finish: to the end. */
+/*
+ * Step by step: up to where it lets go of the lock; held_run(): to where it takes it again;
+ * held_step(): to where it lets go of it the next time, or to the end.
+ */
+void held_start(struct held *held, int (*operation)(struct held *held));
+void held_task(struct held *held); /* of the engine's own; -ENOENT: there is none */
 void held_write(struct held *held, const char *name, const char *file, const char *text);
 void held_read(struct held *held, const char *name, const char *file);
 void held_run(struct held *held);
-int held_step(struct held *held); /* one finish(): CALL_WORK, or the end */
+int held_step(struct held *held); /* its rc */
 int held_finish(struct held *held);
 const char *held_text(struct held *held);
 

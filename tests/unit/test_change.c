@@ -271,7 +271,7 @@ TEST(a_row_is_not_lost_by_a_change_that_fails)
     char *row = strdup(value_of("a", "status", "row"));
     held_write(&held, "a", "target", "cpu1");
     held_run(&held);
-    ck_assert_int_eq(held_step(&held), CALL_WORK);
+    ck_assert_int_eq(held_step(&held), HELD);
     /* somebody else takes all that is to be had meanwhile */
     ck_assert_int_eq(pmc_make("b"), 0);
     accepted("b", "config", "event=instructions event=branches event=loads target=cpu0");
@@ -308,7 +308,7 @@ TEST(two_at_once_do_not_share_a_row_on_one_process)
     pmc_with("c", "cycles", "");
     held_write(&held, "a", "target", "100");
     held_run(&held);
-    ck_assert_int_eq(held_step(&held), CALL_WORK); /* planned, not attached yet */
+    ck_assert_int_eq(held_step(&held), HELD); /* planned, not attached yet */
     accepted("b", "target", "100");
     accepted("c", "target", "100");
     ck_assert_int_eq(held_finish(&held), EBUSY); /* the last to be attached is refused */
@@ -409,7 +409,7 @@ TEST(while_a_change_is_under_way_others_wait_and_readers_see_the_old)
     pmc_with("i", "task-clock", "100");
     accepted("i", "ctl", "stop");
     held_write(&held, "i", "event", "cycles");
-    ck_assert_int_eq(held.rc, CALL_WORK);
+    ck_assert_int_eq(held.rc, HELD);
     held_run(&held);
     held_write(&other, "i", "ctl", "start");
     ck_assert_int_eq(other.rc, CALL_WAIT);
@@ -442,7 +442,7 @@ TEST(a_release_during_any_step_frees_everything)
             pmc_with("i", "cycles", "100");
             accepted("i", "ctl", "stop");
             held_write(&held, "i", commands[i].file, commands[i].text);
-            for (unsigned step = 0; step < at && held.rc == CALL_WORK; step++) {
+            for (unsigned step = 0; step < at && held.rc == HELD; step++) {
                 if (step % 2)
                     held_step(&held);
                 else
@@ -450,7 +450,7 @@ TEST(a_release_during_any_step_frees_everything)
             }
             ck_assert_int_eq(pmc_remove("i"), 0);
             ck_assert_int_eq(pmc_make("i"), 0); /* the name is free at once */
-            if (at % 2 && held.rc == CALL_WORK)
+            if (at % 2 && held.rc == HELD)
                 held_step(&held);
             held_finish(&held);
             works_run();
@@ -468,14 +468,14 @@ TEST(a_death_during_an_attach)
         fixture_open(NULL);
         pmc_with("i", "task-clock", "");
         held_write(&held, "i", "target", "100 101");
-        for (unsigned step = 0; step < steps && held.rc == CALL_WORK; step++) {
+        for (unsigned step = 0; step < steps && held.rc == HELD; step++) {
             if (step % 2)
                 held_step(&held);
             else
                 held_run(&held);
         }
         fake_kill(&fx.host, 100, true);
-        if (steps % 2 && held.rc == CALL_WORK)
+        if (steps % 2 && held.rc == HELD)
             held_step(&held);
         ck_assert_int_eq(held_finish(&held), 0);
         works_run();

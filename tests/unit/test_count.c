@@ -235,11 +235,11 @@ TEST(targets_are_asked_without_the_lock)
         fake_kill(&fx.host, 100, false);
         n_asked = 0;
         held_read(&held, "i", files[i]);
-        ck_assert_int_eq(held.rc, CALL_WORK);
+        ck_assert_int_eq(held.rc, HELD);
         ck_assert_uint_eq(n_asked, 0);
         held_run(&held);
         ck_assert_uint_eq(n_asked, 2);
-        ck_assert_int_eq(held_step(&held), CALL_WORK);
+        ck_assert_int_eq(held_step(&held), HELD);
         ck_assert_uint_eq(n_asked, 2);
         ck_assert_int_eq(held_finish(&held), 0);
         held_text(&held);
@@ -279,10 +279,10 @@ TEST(a_long_read_is_a_work_and_sees_a_reset_whole)
     pass_ms(1);
     accepted("i", "ctl", "stop");
     held_read(&held, "i", "count");
-    ck_assert_int_eq(held.rc, CALL_WORK);
+    ck_assert_int_eq(held.rc, HELD);
     held_run(&held);
     accepted("i", "ctl", "reset");
-    ck_assert_int_eq(held_step(&held), CALL_WORK); /* bases moved: once more */
+    ck_assert_int_eq(held_step(&held), HELD); /* bases moved: once more */
     ck_assert_int_eq(held_finish(&held), 0);
     ck_assert_str_eq(held_text(&held), "0\n");
 }
@@ -298,7 +298,7 @@ TEST(a_look_begun_before_a_start_says_nothing_of_the_state_after)
     ck_assert_str_eq(read_file("i", "ctl"), "lost\n");
     held_read(&held, "i", "status");
     held_run(&held); /* targets are asked */
-    ck_assert_int_eq(held_step(&held), CALL_WORK);
+    ck_assert_int_eq(held_step(&held), HELD);
     held_run(&held); /* counters are read: off */
     accepted("i", "ctl", "start");
     ck_assert_int_eq(held_finish(&held), 0);
@@ -332,7 +332,7 @@ TEST(a_long_read_outlives_its_pmc)
             fixture_open(NULL);
             pmc_with("i", "task-clock", many);
             held_read(&held, "i", files[i]);
-            ck_assert_int_eq(held.rc, CALL_WORK);
+            ck_assert_int_eq(held.rc, HELD);
             if (ran)
                 held_run(&held);
             ck_assert_int_eq(pmc_remove("i"), 0);
@@ -397,7 +397,7 @@ TEST(a_long_read_runs_beside_changes)
         pthread_t thread;
 
         held_read(&held, "i", i % 2 ? "detail" : "status");
-        ck_assert_int_eq(held.rc, CALL_WORK);
+        ck_assert_int_eq(held.rc, HELD);
         ck_assert_int_eq(pthread_create(&thread, NULL, run_held, &held), 0);
         accepted("i", beside[i % 13][0], beside[i % 13][1]);
         ck_assert_uint_ne(count_of("i") + 1, 0);
@@ -481,23 +481,20 @@ TEST(notify_begins_anew_with_the_count)
     file_close(&open);
 }
 
-/* One of the engine's own works, to its end; does it wake somebody? */
-static bool work_wakes(void)
+/* One of the engine's own tasks, to its end. False: there is none. */
+static bool task(void)
 {
     struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+
+    return engine_task(&call);
+}
+
+/* Does it wake a reader? */
+static bool task_wakes(void)
+{
     struct effect effect;
-    int rc = CALL_WORK;
 
-    call.work = engine_next_work(fx.engine);
-    ck_assert_ptr_ne(call.work, NULL);
-    while (rc == CALL_WORK) {
-        struct work *work = call.work;
-
-        call.work = NULL;
-        work->run(work);
-        rc = work->finish(&call, work);
-    }
-    ck_assert_int_eq(rc, CALL_DONE);
+    ck_true(task());
     return engine_next_effect(fx.engine, &effect) && effect.kind == EFFECT_WAKE;
 }
 
@@ -516,15 +513,15 @@ TEST(a_costly_pmc_is_polled_without_the_lock)
     fx.n_reads = 0;
     ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
     ck_assert_uint_eq(fx.n_reads, 0);
-    ck_true(work_wakes());
+    ck_true(task_wakes());
     ck_assert_uint_eq(fx.n_reads, 12);
     ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM); /* 12000000 are seen */
-    ck_assert_ptr_eq(engine_next_work(fx.engine), NULL);                /* fresh: no further look */
+    ck_true(!task()); /* fresh: no further look */
     engine_polled(fx.engine, attr.id, true);
     pass_ms(20);
     engine_tick(fx.engine, fx.host.now_ns);
     ck_assert_uint_eq(fx.n_reads, 12);
-    ck_true(work_wakes());
+    ck_true(task_wakes());
     ck_assert_uint_eq(fx.n_reads, 24);
     ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM | EPOLLPRI);
     ck_assert_uint_eq(fx.n_reads, 24);
@@ -539,20 +536,20 @@ TEST(a_costly_pmc_is_polled_without_the_lock)
 
 TEST(a_pmc_is_released_while_it_is_looked_at_for_pollers)
 {
-    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
     struct open_file open;
+    struct held look;
 
     ck_assert_int_eq(pmc_make("i"), 0);
     accepted("i", "config", "event=task-clock notify=12000000");
     accepted("i", "target", many);
     file_open(&open);
     level(poll_count, &open);
-    call.work = engine_next_work(fx.engine);
-    ck_assert_ptr_ne(call.work, NULL);
-    call.work->run(call.work);
+    held_task(&look);
+    ck_assert_int_eq(look.rc, HELD);
+    held_run(&look);
     fx.lazy = true;
     ck_assert_int_eq(pmc_remove("i"), 0);
-    ck_assert_int_eq(call.work->finish(&call, call.work), CALL_DONE);
+    ck_assert_int_eq(held_step(&look), CALL_DONE);
     fx.lazy = false;
     file_close(&open);
 }

@@ -1,5 +1,5 @@
 /*
- * Drains: when recordings are drained, by which works, and who waits for whom.
+ * Drains: when recordings are drained, by which tasks, and which wait.
  */
 #include "tests/unit/unit.h"
 
@@ -21,6 +21,13 @@ static uint64_t now(void)
     return fx.host.now_ns;
 }
 
+static bool task(void)
+{
+    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+
+    return engine_task(&call);
+}
+
 static void sampler(const char *name, const char *config)
 {
     ck_assert_int_eq(pmc_make(name), 0);
@@ -38,10 +45,7 @@ TEST(what_runs_is_drained_at_each_tick_and_readers_are_woken)
     pass_ms(50);
     ck_assert_uint_le(engine_deadline(fx.engine), now());
     engine_tick(fx.engine, now());
-    struct work *work = engine_next_work(fx.engine);
-    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
-    work->run(work);
-    ck_assert_int_eq(work->finish(&call, work), CALL_DONE);
+    ck_true(task());
     while (engine_next_effect(fx.engine, &effect))
         woken |= effect.kind == EFFECT_WAKE && effect.id == pmc_of("i")->id;
     ck_true(woken);
@@ -57,10 +61,7 @@ TEST(nobody_is_woken_for_nothing)
     works_run();
     pass_ms(50);
     engine_tick(fx.engine, now());
-    struct work *work = engine_next_work(fx.engine);
-    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
-    work->run(work);
-    work->finish(&call, work);
+    ck_true(task());
     ck_true(!engine_next_effect(fx.engine, &effect));
     ck_assert_str_eq(value_of(NULL, "info/stats", "log_sweeps"), "0");
 }
@@ -87,10 +88,10 @@ TEST(what_does_not_run_costs_no_tick)
     ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
 }
 
-TEST(many_are_drained_by_few_works)
+TEST(many_are_drained_by_few_tasks)
 {
     char name[8];
-    unsigned works = 0;
+    unsigned tasks = 0;
 
     for (unsigned i = 0; i < 70; i++) {
         snprintf(name, sizeof name, "p%u", i);
@@ -99,36 +100,27 @@ TEST(many_are_drained_by_few_works)
     works_run();
     pass_ms(50);
     engine_tick(fx.engine, now());
-    for (struct work *work; (work = engine_next_work(fx.engine)); works++) {
-        struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
-
-        work->run(work);
-        work->finish(&call, work);
-    }
-    ck_assert_uint_eq(works, 2);
+    while (task())
+        tasks++;
+    ck_assert_uint_eq(tasks, 2);
 }
 
-/* Begun: it runs until it is finished. */
-static struct work *drain_of(const char *name)
+/* Begun: it has no lock until it is finished. */
+static void drain_of(struct held *held, const char *name)
 {
-    struct work *work = engine_next_work(fx.engine);
-
-    ck_assert_ptr_nonnull(work);
+    held_task(held);
+    ck_assert_int_eq(held->rc, HELD);
     ck_true(pmc_of(name)->draining);
-    return work;
 }
 
-static void drain_end(struct work *work)
+static void drain_end(struct held *held)
 {
-    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
-
-    work->run(work);
-    ck_assert_int_eq(work->finish(&call, work), CALL_DONE);
+    ck_assert_int_eq(held_step(held), CALL_DONE);
 }
 
 TEST(nobody_waits_for_the_drain_of_another_user)
 {
-    struct work *first, *second;
+    struct held first, second;
 
     sampler("r1", "event=task-clock freq=99 target=100");
     sampler("r2", "event=task-clock freq=99 target=100");
@@ -137,31 +129,32 @@ TEST(nobody_waits_for_the_drain_of_another_user)
     works_run();
     pass_ms(50);
     engine_tick(fx.engine, now());
-    first = engine_next_work(fx.engine);
-    ck_assert_ptr_nonnull(first);
+    held_task(&first);
+    ck_assert_int_eq(first.rc, HELD);
     ck_assert_uint_ne(pmc_of("a")->draining, pmc_of("r1")->draining);
     ck_assert_uint_eq(pmc_of("r1")->draining, pmc_of("r2")->draining);
-    second = engine_next_work(fx.engine);
-    ck_assert_ptr_nonnull(second);
+    held_task(&second);
+    ck_assert_int_eq(second.rc, HELD);
     ck_true(pmc_of("a")->draining && pmc_of("r1")->draining);
-    drain_end(second);
-    drain_end(first);
-    ck_assert_ptr_null(engine_next_work(fx.engine));
+    drain_end(&second);
+    drain_end(&first);
+    ck_true(!task());
 }
 
-TEST(one_work_at_a_time_drains_for_a_user)
+TEST(one_task_at_a_time_drains_for_a_user)
 {
-    struct work *first;
+    struct held first, second;
 
     sampler("i", "event=task-clock freq=99 target=100");
     sampler("j", "event=task-clock freq=99 target=100");
     works_run();
     fx.sink.ready(fx.sink.ctx, pmc_of("i")->id);
-    first = drain_of("i");
+    drain_of(&first, "i");
     fx.sink.ready(fx.sink.ctx, pmc_of("j")->id);
-    ck_assert_ptr_null(engine_next_work(fx.engine));
-    drain_end(first);
-    drain_end(drain_of("j"));
+    ck_true(!engine_has_task(fx.engine) && !task());
+    drain_end(&first);
+    drain_of(&second, "j");
+    drain_end(&second);
 }
 
 TEST(released_while_it_is_drained)
@@ -170,11 +163,10 @@ TEST(released_while_it_is_drained)
     works_run();
     pass_ms(50);
     engine_tick(fx.engine, now());
-    struct work *work = engine_next_work(fx.engine);
-    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
+    struct held drain;
+    drain_of(&drain, "i");
     ck_assert_int_eq(pmc_remove("i"), 0);
-    work->run(work);
-    work->finish(&call, work);
+    drain_end(&drain);
     works_run();
     ck_assert_uint_eq(fx.n_recorders, 0);
 }

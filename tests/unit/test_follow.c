@@ -52,7 +52,7 @@ TEST(descriptors_at_the_limit_stay_there)
     for (unsigned n = 0; n < 2; n++) { /* one is left for both */
         held_write(&held[n], n ? "k" : "j", "target", "102");
         held_run(&held[n]);
-        ck_assert_int_eq(held_step(&held[n]), CALL_WORK);
+        ck_assert_int_eq(held_step(&held[n]), HELD);
     }
     ck_assert_int_eq(held_finish(&held[0]), 0);
     ck_assert_int_eq(held_finish(&held[1]), EDQUOT);
@@ -353,20 +353,17 @@ TEST(a_cpu_that_was_away_for_a_moment_is_opened_anew)
     ck_assert_uint_eq(count_of("i"), 1000000);
 }
 
-/* The engine's next work; before its n-th finish something happens. */
-static void work_with(unsigned n, unsigned cpu)
+/* The engine's next task; before it takes the lock for the n-th time something happens. */
+static void task_with(unsigned n, unsigned cpu)
 {
-    struct call call = {.engine = fx.engine, .instance = engine_root(fx.engine)};
-    int rc = CALL_WORK;
+    struct held held;
 
-    call.work = engine_next_work(fx.engine);
-    for (unsigned step = 0; rc == CALL_WORK; step++) {
-        struct work *work = call.work;
-
-        work->run(work);
+    held_task(&held);
+    for (unsigned step = 0; held.rc == HELD; step++) {
+        held_run(&held);
         if (step == n)
             fake_cpu(&fx.host, cpu, true);
-        rc = work->finish(&call, work);
+        held_step(&held);
     }
 }
 
@@ -383,7 +380,7 @@ TEST(cpus_that_come_while_others_are_followed)
             fx.lazy = true;
             fake_cpu(&fx.host, 2, true);
             fx.fail[FAIL_ATTACH] = fails;
-            work_with(n, 3);
+            task_with(n, 3);
             works_run();
             /* what was known when it failed is given up until the next one moves */
             ck_assert_uint_eq(pmc_of("i")->links->n, fails && n == 0 ? 2 : 4);
@@ -406,7 +403,7 @@ TEST(a_cpu_that_comes_during_the_first_attach)
         pmc_with("i", "cycles", "");
         held_write(&held, "i", "target", targets[i]);
         held_run(&held);
-        ck_assert_int_eq(held_step(&held), CALL_WORK);
+        ck_assert_int_eq(held_step(&held), HELD);
         held_run(&held);
         fake_cpu(&fx.host, 3, true);
         ck_assert_int_eq(held_finish(&held), 0);

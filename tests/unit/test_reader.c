@@ -172,7 +172,7 @@ TEST(a_read_without_memory_is_enomem_and_loses_no_record)
             text = next(&file);
         ck_assert_msg(strstr(text, " user text=x\n"), "%u: %s", n, text);
     }
-    ck_assert_uint_gt(n, 2);
+    ck_assert_uint_gt(n, 1);
 }
 
 TEST(a_reader_goes_on_after_a_reload)
@@ -204,15 +204,8 @@ static void rest_of(struct open_file *open, struct buf *out)
                         .open = open,
                         .out = out,
                         .room = 1 << 17};
-    int rc = stream_samples(&call);
 
-    while (rc == CALL_WORK) {
-        struct work *work = call.work;
-
-        work->run(work);
-        rc = work->finish(&call, work);
-    }
-    ck_assert_int_eq(rc, CALL_DONE);
+    ck_assert_int_eq(stream_samples(&call), CALL_DONE);
 }
 
 /* The log of a released PMC is nobody's but its readers': two of them have one all the same. */

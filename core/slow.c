@@ -1,0 +1,22 @@
+#include "core/slow.h"
+
+#include "core/parts.h"
+
+int slow_admit(struct call *call)
+{
+    const struct seat *seat = call->engine->seat;
+
+    return seat ? seat->admit(call) : 0;
+}
+
+void slow_begin(struct call *call, bool slow)
+{
+    if (call->engine->seat)
+        call->engine->seat->leave(call, slow);
+}
+
+void slow_end(struct call *call)
+{
+    if (call->engine->seat)
+        call->engine->seat->take(call);
+}
