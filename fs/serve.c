@@ -38,7 +38,7 @@ struct serve {
     pthread_cond_t given;        /* something to do, or the end */
     unsigned n_seats, n_seated;
     unsigned n_idle, n_tasks;
-    bool called;                 /* a thread was woken or made, and has not looked yet */
+    unsigned n_called; /* threads that were woken or made, and have not looked yet */
     bool ending;
     unsigned n_threads, max_threads;
     struct server servers[];
@@ -93,22 +93,27 @@ static bool server_start(struct serve *serve)
 {
     struct server *server = &serve->servers[serve->n_threads];
 
+    if (serve->n_threads == serve->max_threads)
+        return false;
     server->serve = serve;
-    if (serve->n_threads == serve->max_threads ||
-        pthread_create(&server->thread, NULL, serve_main, server) != 0)
+    if (pthread_create(&server->thread, NULL, serve_main, server) != 0)
         return false;
     serve->n_threads++;
+    serve->n_called++;
     return true;
 }
 
 /* One that is called looks at everything, and calls the next if there is more. */
 static void serve_call(struct serve *serve)
 {
-    if (serve->called || serve->ending)
+    if (serve->n_called > 0 || serve->ending)
         return;
-    if (serve->n_idle > 0)
-        pthread_cond_signal(&serve->given);
-    serve->called = serve->n_idle > 0 || server_start(serve);
+    if (serve->n_idle == 0) {
+        server_start(serve);
+        return;
+    }
+    serve->n_called++;
+    pthread_cond_signal(&serve->given);
 }
 
 void serve_more(struct serve *serve)
@@ -186,7 +191,7 @@ static void server_turn(struct server *server)
         serve->n_idle--;
         fs_unlock(fs);
         fs_lock(fs); /* perhaps a reload is under way */
-        serve->called = false;
+        serve->n_called -= serve->n_called > 0;
     }
 }
 
@@ -198,7 +203,7 @@ static void *serve_main(void *arg)
 
     server->buffer = buffer_make(SERVE_BUFFER);
     fs_lock(fs);
-    serve->called = false;
+    serve->n_called--;
     while (server->buffer && !serve->ending)
         server_turn(server);
     fs_unlock(fs);
@@ -219,6 +224,7 @@ bool serve_start(struct fs *fs, unsigned n_seats)
     unsigned max = n_seats + THREADS_MORE;
     struct serve *serve = calloc(1, sizeof *serve + max * sizeof serve->servers[0]);
     struct sigaction action = {.sa_handler = on_wake};
+    bool started;
 
     if (!serve)
         return false;
@@ -231,8 +237,9 @@ bool serve_start(struct fs *fs, unsigned n_seats)
     fs->serve = serve;
     while (serve->n_threads <= n_seats && server_start(serve)) /* and one to spare */
         ;
+    started = serve->n_threads > 0;
     fs_unlock(fs);
-    return serve->n_threads > 0;
+    return started;
 }
 
 /* A signal that comes just before the read(2) is lost: it is repeated. */

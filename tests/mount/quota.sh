@@ -414,14 +414,15 @@ t_children_that_never_end_an_exec_are_asked_about_in_time() {
     as "$ALICE" rmdir "$M/a"
 }
 
-# Each takes the whole of attach_ms, and there are four at a time.
+# Each takes the whole of attach_ms, and there are four at a time. A reload would wait for all of them.
+#@ slow plain
 t_slow_requests_wait_for_those_of_their_user_alone() {
     mount_pmcfs -o attach_ms=1000
     hanging_children
     target_start bob "$BOB"
+    for i in {1..12}; do users "a$i" "$ALICE" event=page-faults descendants=on; done
     local writers=() began=${EPOCHREALTIME/./}
     for i in {1..12}; do
-        users "a$i" "$ALICE" event=page-faults descendants=on
         (is "$(result_as "$ALICE" write "$M/a$i/target" "$HANGING")" EAGAIN) &
         writers+=($!)
     done
