@@ -131,9 +131,7 @@ list_programs() {
     done
     [ "$QUICK" ] || {
         echo "tsan/unit|wide|command_test tsan/unit 300 $builds/tsan/tests/unit $tsan_suites"
-        for program in machines; do
-            echo "tsan/$program|wide|command_test tsan/$program 300 $builds/tsan/tests/$program"
-        done
+        echo "tsan/machines|wide|command_test tsan/machines 300 $builds/tsan/tests/machines"
     }
     for program in unit attach record events host; do # when they are asked for by name
         [ -z "$PATTERN" ] || echo "plain/$program|wide|command_test plain/$program 300 $builds/plain/tests/$program"
