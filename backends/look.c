@@ -5,7 +5,7 @@
  */
 #include "backends/look.h"
 
-#include "backends/stat.h"
+#include "backends/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,18 +66,9 @@ static int look_main(void *arg)
 /* Or has it, on a busy machine, not come to run? */
 static bool look_waits(pid_t pid)
 {
-    char path[32], text[512];
     struct proc_stat stat;
-    ssize_t n;
-    int fd;
 
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    return proc_stat_scan(text, &stat) < 0 || stat.state != 'R';
+    return proc_caller_stat(pid, &stat) < 0 || stat.state != 'R';
 }
 
 /* Our own child, not collected yet: the number is still its. */

@@ -2,7 +2,7 @@
  * Clocks: monotonic, real time, and the processor's cycle counter with its rate.
  */
 #include "backends/linux/clock.h"
-#include "backends/linux/proc.h"
+#include "backends/proc.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backends/linux/clock.h"
-#include "backends/linux/proc.h"
+#include "backends/proc.h"
 #include "core/host.h"
 
 struct host_cpus; /* cpus.h */

@@ -3,7 +3,7 @@
  */
 #include "backends/look.h"
 #include "backends/perf/census.h"
-#include "backends/stat.h"
+#include "backends/proc.h"
 
 #include <dirent.h>
 #include <errno.h>

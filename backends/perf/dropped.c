@@ -3,7 +3,7 @@
  * who may have (covered.c); whether it lives is seen in /proc.
  */
 #include "backends/perf/counter.h"
-#include "backends/stat.h"
+#include "backends/proc.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * Reading /proc: whole files, the fields of status and stat that matter, lists of threads, and the
  * identity of namespaces.
  */
-#include "backends/linux/proc.h"
+#include "backends/proc.h"
 #include "backends/look.h"
 
 #include <dirent.h>
@@ -14,10 +14,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define TASK_EXITING   4    /* PF_EXITING */
+#define TASK_IO_WORKER 0x10 /* PF_IO_WORKER */
+
 /* Files of /proc have no size: grow until read() says that it was the end. */
-char *proc_text(const char *path)
+char *proc_text_at(int dir, const char *path)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return NULL;
     size_t size = 4096;
@@ -52,6 +55,11 @@ char *proc_text(const char *path)
     return NULL;
 }
 
+char *proc_text(const char *path)
+{
+    return proc_text_at(AT_FDCWD, path);
+}
+
 char *proc_task_text(pid_t tid, const char *name)
 {
     char path[64];
@@ -84,6 +92,40 @@ pid_t proc_tgid(pid_t tid)
     if (tgid == 0)
         errno = ESRCH;
     return tgid;
+}
+
+/* The command's name, second field, may contain blanks and brackets: count from the last one. */
+int proc_stat_scan(const char *text, struct proc_stat *out)
+{
+    unsigned flags = 0;
+    const char *p = strrchr(text, ')');
+    int n = p ? sscanf(p,
+                       ") %c %*s %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                       "%*s %lu",
+                       &out->state, &flags, &out->start)
+              : 0;
+
+    out->exiting = n == 3 && (flags & TASK_EXITING);
+    out->io_worker = n == 3 && (flags & TASK_IO_WORKER);
+    return n == 3 ? 0 : -ESRCH;
+}
+
+int proc_stat_at(int dir, const char *path, struct proc_stat *out)
+{
+    char text[1024];
+    const ssize_t len = look_file(dir, path, text, sizeof text);
+
+    return len < 0 ? (int)len : proc_stat_scan(text, out);
+}
+
+bool proc_is_gone(int rc)
+{
+    return rc == -ENOENT || rc == -ESRCH;
+}
+
+bool proc_stat_dead(const struct proc_stat *stat)
+{
+    return stat->state == 'Z' || stat->state == 'X';
 }
 
 int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out)

@@ -4,12 +4,18 @@
  */
 #pragma once
 
-#include "backends/stat.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* What /proc/PID/stat and /proc/PID/task/TID/stat say of a process or a thread. */
+struct proc_stat {
+    char state;     /* R S D T t I; Z and X: has exited */
+    bool exiting;   /* in the kernel's exit already, whatever the state says */
+    bool io_worker; /* a thread that io_uring made */
+    uint64_t start; /* clock ticks since boot */
+};
 
 /* A namespace: the device and inode of /proc/TID/ns/WHICH. */
 struct ns_id {
@@ -19,6 +25,8 @@ struct ns_id {
 
 /* The whole file, NUL-terminated (free), or NULL and errno. */
 char *proc_text(const char *path);
+/* The same below an open directory. */
+char *proc_text_at(int dir, const char *path);
 /* The same for /proc/TID/name. */
 char *proc_task_text(pid_t tid, const char *name);
 /* What follows "key:" and its blanks in a text of "key: value" lines, up to the text's end; or
@@ -27,6 +35,14 @@ const char *proc_field(const char *text, const char *key);
 
 /* The process of a thread, or 0 and errno. */
 pid_t proc_tgid(pid_t tid);
+/* The text of a stat file: 0 or -ESRCH. */
+int proc_stat_scan(const char *text, struct proc_stat *out);
+/* The file below an open directory, or AT_FDCWD: 0 or -errno; -ETIME: it is executing a program
+ * (look.h). */
+int proc_stat_at(int dir, const char *path, struct proc_stat *out);
+/* Does this result (-errno) say that the process is gone, and not that we could not look? */
+bool proc_is_gone(int rc);
+bool proc_stat_dead(const struct proc_stat *stat);
 /* tid 0 means the leader. 0 or -errno; -ETIME: it is executing a program (look.h). */
 int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out);
 /* The same of a thread, or of the leader, of a requester. */
