@@ -60,7 +60,7 @@ void test_set(void)
     check(!rc, "only what stays counts against it", ": %s", err.text);
     if (!rc)
         perf_free(counter);
-    plan.fds_free = 7 + 10;
+    plan.fds_free = 7 + 2;
     rc = perf_attach(&state, &plan, &counter, &err);
     check(rc == -EMFILE && err.id == P10, "what is open for a while counts, too", ": %s", err.text);
     check(!perf_check_set(&state, plan_events, 2, false, &err), "check_set takes two", "");

@@ -49,6 +49,7 @@ void test_race(unsigned us, unsigned races, bool processes, struct recorder *rec
         struct counter *counter = NULL;
         struct counter_facts facts;
 
+        plan.n = recorder ? 1 : 1 + i % 2; /* a set of two is inherited whole, or not at all */
         plan.descendants = processes;
         plan.recorder = recorder;
         plan.sampling = recorder != NULL;

@@ -18,16 +18,18 @@
 
 static int attach_late(const struct attach *attach)
 {
-    size_t open = 0;
+    const struct task *task;
+    size_t open = 0, n = 0;
 
-    for (size_t i = 0; i < attach->census.n; i++)
-        open += attach->census.tasks[i].state == TASK_OPEN;
+    TAILQ_FOREACH(task, &attach->census.tasks, along) {
+        open += task->state == TASK_OPEN;
+        n++;
+    }
     return err_set(attach->err, P13,
                    "attaching to process %d took longer than attach_ms (%lu): %zu of its %zu "
                    "threads were open, %u event%s each; nothing was attached; a larger attach_ms "
                    "helps, unless it makes threads without end or is held up in an exec",
-                   target_said(&attach->plan->target), attach->plan->attach_ms, open,
-                   attach->census.n, attach->plan->n, attach->plan->n == 1 ? "" : "s");
+                   target_said(&attach->plan->target), attach->plan->attach_ms, open, n, attach->plan->n, attach->plan->n == 1 ? "" : "s");
 }
 
 int attach_in_time(const struct attach *attach)
@@ -92,16 +94,14 @@ static void cover_begin(void *arg)
     const struct cover *cover = arg;
     const struct census *census = cover->census;
     struct covered *covered = cover->counter->covered;
+    const struct task *task;
 
     covered_clear(covered);
-    for (size_t i = 0; i < census->n; i++) {
-        const struct task *task = &census->tasks[i];
-
+    TAILQ_FOREACH(task, &census->tasks, along)
         if ((task->state == TASK_OPEN || task->state == TASK_INHERITED) && !task->dead &&
             !covered_thread(covered, task->pid, 1))
             covered_doubt(covered);
-    }
-    covered_take(covered, census->incoming, census->n_incoming, census->lost);
+    covered_take(covered, census->incoming.record, census->incoming.n, census->lost);
     if (cover->dropped)
         covered_drop(covered);
 }
@@ -109,13 +109,12 @@ static void cover_begin(void *arg)
 /* Opened, and lost its events since. */
 static bool some_dropped(const struct census *census)
 {
-    for (size_t i = 0; i < census->n; i++) {
-        const struct task *task = &census->tasks[i];
+    const struct task *task;
 
+    TAILQ_FOREACH(task, &census->tasks, along)
         if (task->state == TASK_OPEN && task->dead && task->tid == task->pid &&
             task->pid != census->plan->target.pid && counter_lives(task->pid))
             return true;
-    }
     return false;
 }
 
@@ -159,16 +158,15 @@ static int attach_watch(struct attach *attach, struct counter *counter)
 static int attach_harvest(struct attach *attach, struct counter *counter)
 {
     const struct census *census = &attach->census;
+    const struct task *task;
     unsigned n = 0;
 
-    for (size_t i = 0; i < census->n; i++)
-        n += census->tasks[i].state == TASK_OPEN;
+    TAILQ_FOREACH(task, &census->tasks, along)
+        n += task->state == TASK_OPEN;
     if (!counter_make_groups(counter, n * counter->spread))
         return err_set(attach->err, E32, "no memory for %u groups of events", n);
     n = 0;
-    for (size_t i = 0; i < census->n; i++) {
-        struct task *task = &census->tasks[i];
-
+    TAILQ_FOREACH(task, &census->tasks, along) {
         if (task->state != TASK_OPEN)
             continue;
         memcpy(counter_fds(counter, n), task->fds,
@@ -244,7 +242,7 @@ static int attach_thread(struct attach *attach, struct counter *counter)
         rc = err_set(attach->err, E32, "no memory");
     if (!rc)
         rc = attach_tid(attach, counter, target->tid);
-    if (!rc && (!census_lives(&held, &(struct task){.tid = target->tid, .pid = target->pid}) ||
+    if (!rc && (!census_lives(&held, target->pid, target->tid) ||
                 (target->alive && !target->alive(target->alive_arg))))
         rc = err_set(attach->err, X09, "thread %d has just ended", target_said(target));
     if (!rc)

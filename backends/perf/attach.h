@@ -14,20 +14,13 @@ struct attach {
     struct shape shape;
     struct census census;
     unsigned long fds_used;
-    unsigned reopened; /* creators opened again in this try */
-    bool lenient;      /* last try: what is not sure is taken as it is, and raced is set */
+    uint64_t births_end_ns; /* then nothing is known of those that may be making a child; 0: later */
     bool raced;
 };
 
-/* Opens the group of one task at place i. 0 (also when it is gone: its state says so), or an error.
- */
-int attach_open_task(struct attach *attach, size_t i);
-void attach_close_task(struct attach *attach, struct task *task);
 void attach_close_all(struct attach *attach);
 /* Opens all tasks of the target's process, and of those below it (rounds.c). 0, or an error. */
 int attach_tries(struct attach *attach);
-/* Close it if it is open, and open it so that whoever it makes is decided (sharp.c). */
-int attach_open_sharp(struct attach *attach, size_t i);
 /* 0; P13 when the plan's deadline has passed, P10 when somebody may not have been seen. */
 int attach_in_time(const struct attach *attach);
 /* 0, or P11 when `groups` more groups exceed the owner's quota, P10 when with `others`, which are

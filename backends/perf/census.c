@@ -23,21 +23,20 @@ uint64_t census_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static bool records_add(struct side_record **records, size_t *n, size_t *size,
-                        const struct side_record *more, size_t n_more)
+static bool batch_add(struct side_batch *batch, const struct side_record *more, size_t n)
 {
-    if (*n + n_more > *size) {
-        size_t bigger = 2 * (*n + n_more) + 64;
-        struct side_record *p = bigger > RECORDS_MAX ? NULL : realloc(*records, bigger * sizeof *p);
+    if (batch->n + n > batch->size) {
+        size_t size = 2 * (batch->n + n) + 64;
+        struct side_record *p = size > RECORDS_MAX ? NULL : realloc(batch->record, size * sizeof *p);
 
         if (!p)
             return false;
-        *records = p;
-        *size = bigger;
+        batch->record = p;
+        batch->size = size;
     }
-    if (n_more)
-        memcpy(*records + *n, more, n_more * sizeof *more);
-    *n += n_more;
+    if (n)
+        memcpy(batch->record + batch->n, more, n * sizeof *more);
+    batch->n += n;
     return true;
 }
 
@@ -45,13 +44,7 @@ static void census_take(void *arg, const struct side_record *records, size_t n, 
 {
     struct census *census = arg;
 
-    census->lost |= lost || !records_add(&census->incoming, &census->n_incoming,
-                                         &census->size_incoming, records, n);
-}
-
-static int census_gone(const struct census *census, struct err *err)
-{
-    return err_set(err, X09, "process %d has just ended", target_said(&census->plan->target));
+    census->lost |= lost || !batch_add(&census->incoming, records, n);
 }
 
 int census_saw_all(const struct census *census, struct err *err)
@@ -71,6 +64,7 @@ int census_open(struct census *census, struct backend_state *state, const struct
     char path[40];
 
     *census = (struct census){.state = state, .plan = plan};
+    TAILQ_INIT(&census->tasks);
     census->listener = (struct side_listener){.take = census_take, .arg = census};
     snprintf(path, sizeof path, "/proc/%d/task", target->pid);
     census->task_dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -81,8 +75,7 @@ int census_open(struct census *census, struct backend_state *state, const struct
     if (census->task_dir < 0 || (target->alive && !target->alive(target->alive_arg))) {
         if (census->task_dir >= 0)
             close(census->task_dir);
-        census->task_dir = -1;
-        return census_gone(census, err);
+        return err_set(err, X09, "process %d has just ended", target_said(target));
     }
     census->listening = state->sideband && !sideband_listen(state->sideband, &census->listener);
     return 0;
@@ -90,17 +83,20 @@ int census_open(struct census *census, struct backend_state *state, const struct
 
 void census_clear(struct census *census)
 {
-    for (size_t i = 0; i < census->n; i++)
-        free(census->tasks[i].fds);
-    free(census->table);
-    census->table = NULL;
-    census->table_size = 0;
-    census->n = census->n_processes = census->n_linked = census->n_records = 0;
+    struct task *task;
+
+    HASH_CLEAR(hh, census->by_tid);
+    while ((task = TAILQ_FIRST(&census->tasks))) {
+        TAILQ_REMOVE(&census->tasks, task, along);
+        free(task->fds);
+        free(task);
+    }
+    census->records.n = 0;
     census->looked_at = census->left_out = 0;
     census->undecided = false;
     if (census->listening) {
         sideband_lock(census->state->sideband);
-        census->n_incoming = 0;
+        census->incoming.n = 0;
         census->lost = false;
         sideband_unlock(census->state->sideband);
     }
@@ -112,89 +108,35 @@ void census_close(struct census *census)
         sideband_ignore(census->state->sideband, &census->listener);
     census->listening = false;
     census_clear(census);
-    free(census->tasks);
-    free(census->processes);
-    free(census->incoming);
-    free(census->records);
-    if (census->task_dir >= 0)
-        close(census->task_dir);
+    free(census->incoming.record);
+    free(census->records.record);
+    close(census->task_dir);
 }
 
-static int *table_slot(struct census *census, pid_t tid)
+struct task *census_find(const struct census *census, pid_t tid)
 {
-    size_t i = ((size_t)tid * 2654435761u) & (census->table_size - 1);
+    struct task *task;
 
-    while (census->table[i] >= 0 && census->tasks[census->table[i]].tid != tid)
-        i = (i + 1) & (census->table_size - 1);
-    return &census->table[i];
+    HASH_FIND_INT(census->by_tid, &tid, task);
+    return task;
 }
 
-static bool table_grow(struct census *census)
+struct task *census_add(struct census *census, const struct task *like)
 {
-    size_t size = census->table_size ? 2 * census->table_size : 256;
-    int *table;
+    struct task *task = malloc(sizeof *task), *before = census_find(census, like->tid);
 
-    if (2 * (census->n + 1) < census->table_size)
-        return true;
-    table = malloc(size * sizeof *table);
-    if (!table)
-        return false;
-    for (size_t i = 0; i < size; i++)
-        table[i] = -1;
-    free(census->table);
-    census->table = table;
-    census->table_size = size;
-    for (size_t i = 0; i < census->n; i++)
-        *table_slot(census, census->tasks[i].tid) = (int)i;
-    return true;
+    census->failed |= !task;
+    if (!task)
+        return NULL;
+    *task = *like;
+    if (before)
+        HASH_DEL(census->by_tid, before);
+    HASH_ADD_INT(census->by_tid, tid, task);
+    TAILQ_INSERT_TAIL(&census->tasks, task, along);
+    census->failed |= !task->hh.tbl;
+    return task;
 }
 
-int census_find(struct census *census, pid_t tid)
-{
-    return census->table_size ? *table_slot(census, tid) : -1;
-}
-
-/* The newest task of this number; index or -1. */
-int census_add(struct census *census, const struct task *task)
-{
-    if (census->n == census->size) {
-        size_t size = census->size ? 2 * census->size : 64;
-        struct task *tasks = realloc(census->tasks, size * sizeof *tasks);
-
-        if (!tasks) {
-            census->failed = true;
-            return -1;
-        }
-        census->tasks = tasks;
-        census->size = size;
-    }
-    if (!table_grow(census)) {
-        census->failed = true;
-        return -1;
-    }
-    *table_slot(census, task->tid) = (int)census->n;
-    census->tasks[census->n] = *task;
-    return (int)census->n++;
-}
-
-bool census_add_process(struct census *census, pid_t pid, enum task_state state)
-{
-    if (census->n_processes == census->size_processes) {
-        size_t size = census->size_processes ? 2 * census->size_processes : 16;
-        struct listed *p = realloc(census->processes, size * sizeof *p);
-
-        if (!p) {
-            census->failed = true;
-            return false;
-        }
-        census->processes = p;
-        census->size_processes = size;
-    }
-    census->processes[census->n_processes++] = (struct listed){pid, state};
-    return true;
-}
-
-/* What admit() says, put into the state of a process's tasks. */
 int census_ask(struct census *census, pid_t pid, enum task_state *state, struct err *err)
 {
     const struct plan *plan = census->plan;
@@ -210,99 +152,109 @@ int census_ask(struct census *census, pid_t pid, enum task_state *state, struct 
     return 0;
 }
 
-/* FORK records that make a task of the target, or of something below it. */
-static void link_fork(struct census *census, struct side_record *record)
+/* What its creator makes after this child was begun after the opening. */
+static void creator_told(struct task *creator, uint64_t time_ns)
+{
+    if (creator->state == TASK_OPEN && time_ns > creator->end_ns &&
+        (!creator->through_ns || time_ns < creator->through_ns))
+        creator->through_ns = time_ns;
+}
+
+/*
+ * A FORK record that makes a task of the target, or of something below it. False: its creator is
+ * not known, perhaps not yet.
+ */
+static bool take_fork(struct census *census, const struct side_record *record)
 {
     const struct plan *plan = census->plan;
-    int creator = census_find(census, record->ptid);
-    int known = census_find(census, record->tid);
-    bool ours = record->pid == plan->target.pid && record->pid != record->tid;
+    struct task *creator = census_find(census, record->ptid);
+    const struct task *known = census_find(census, record->tid);
+    const bool ours = record->pid == plan->target.pid && record->pid != record->tid;
 
-    if (creator < 0 && !ours)
-        return;
-    if (creator >= 0 && record->pid != census->tasks[creator].pid && !plan->descendants)
-        return;
-    record->ppid = 0; /* linked */
-    if (known >= 0 && !census->tasks[known].born_ns && !census->tasks[known].dead)
-        return; /* listed, so that it was there before anything was opened */
-    if (creator < 0)
-        creator = census_add(census, &(struct task){.tid = record->ptid,
-                                                    .pid = plan->target.pid,
-                                                    .parent = -1,
-                                                    .root = -1,
-                                                    .asked = true});
-    if (creator >= 0)
-        census_add(census, &(struct task){.tid = record->tid,
-                                          .pid = record->pid,
-                                          .parent = creator,
-                                          .root = -1,
-                                          .asked = record->pid != record->tid,
-                                          .born_ns = record->time_ns});
+    if (!creator && !ours)
+        return false;
+    if (!creator) /* the list has skipped it, or it is dead */
+        creator = census_add(
+            census, &(struct task){.tid = record->ptid, .pid = record->pid, .asked = true});
+    if (!creator)
+        return true;
+    creator_told(creator, record->time_ns);
+    if (record->pid != creator->pid && !plan->descendants)
+        return true;
+    if (known && !known->creator && !known->dead)
+        return true; /* listed, so that it was there before anything was opened */
+    census_add(census, &(struct task){.tid = record->tid,
+                                      .pid = record->pid,
+                                      .creator = creator,
+                                      .asked = record->pid != record->tid,
+                                      .born_ns = record->time_ns});
+    return true;
 }
 
 /* An exec ends all other threads, and the one that made it takes the leader's number. */
-static void link_exec(struct census *census, const struct side_record *record)
+static void take_exec(struct census *census, const struct side_record *record)
 {
+    const struct task *task;
     unsigned threads = 0;
 
-    if (census_find(census, record->tid) < 0)
+    if (!census_find(census, record->tid))
         return;
-    for (size_t i = 0; i < census->n; i++)
-        threads += census->tasks[i].pid == record->pid;
+    TAILQ_FOREACH(task, &census->tasks, along)
+        threads += task->pid == record->pid;
     census->undecided |= threads > 1;
 }
 
-static void link_records(struct census *census)
+static void take_exit(const struct census *census, const struct side_record *record)
 {
-    for (size_t i = 0; i < census->n_records; i++)
-        if (census->records[i].type == SIDE_FORK && census->records[i].ppid)
-            link_fork(census, &census->records[i]);
-    for (; census->n_linked < census->n_records; census->n_linked++) {
-        const struct side_record *record = &census->records[census->n_linked];
-        int i = census_find(census, record->tid);
+    struct task *task = census_find(census, record->tid);
 
-        if (record->type == SIDE_EXEC)
-            link_exec(census, record);
-        else if (record->type == SIDE_EXIT && i >= 0 && record->time_ns > census->tasks[i].born_ns)
-            census->tasks[i].dead = true;
-    }
+    if (task && record->time_ns > task->born_ns)
+        task->dead = true;
 }
 
-static void find_next_births(struct census *census)
+/* Forks that have no place yet may find one with the next: they are read CPU by CPU. */
+static void take_records(struct census *census)
 {
-    for (size_t i = 0; i < census->n; i++)
-        census->tasks[i].next_birth_ns = UINT64_MAX;
-    for (size_t i = 0; i < census->n_records; i++) {
-        const struct side_record *record = &census->records[i];
-        int creator = record->type == SIDE_FORK ? census_find(census, record->ptid) : -1;
-        struct task *task = creator < 0 ? NULL : &census->tasks[creator];
+    struct side_batch *batch = &census->records;
+    size_t kept;
 
-        if (task && task->state == TASK_OPEN && record->time_ns > task->end_ns &&
-            record->time_ns < task->next_birth_ns)
-            task->next_birth_ns = record->time_ns;
-    }
+    do {
+        const size_t before = batch->n;
+
+        kept = 0;
+        for (size_t i = 0; i < before; i++) {
+            const struct side_record *record = &batch->record[i];
+
+            if (record->type == SIDE_EXEC)
+                take_exec(census, record);
+            else if (record->type == SIDE_EXIT)
+                take_exit(census, record);
+            else if (!take_fork(census, record))
+                batch->record[kept++] = *record;
+        }
+        batch->n = kept;
+        if (kept == before)
+            break;
+    } while (kept);
 }
 
 static enum task_state decide_by_time(const struct task *task, const struct task *creator)
 {
     if (task->born_ns < creator->begin_ns)
         return TASK_WAITING;
-    if (task->born_ns > (creator->sharp ? creator->end_ns : creator->next_birth_ns))
-        return TASK_INHERITED;
-    return TASK_UNSURE;
+    return creator->through_ns && task->born_ns > creator->through_ns ? TASK_INHERITED
+                                                                      : TASK_UNSURE;
 }
 
-/* creator stands before task in the array, so it has been decided already. */
-static void decide(struct census *census, struct task *task)
+static void decide(struct task *task)
 {
-    const struct task *creator = &census->tasks[task->parent];
-    bool process = task->pid == task->tid;
+    struct task *creator = task->creator;
 
-    task->root = -1;
+    task->root = NULL;
     switch (creator->state) {
     case TASK_OPEN:
         task->state = decide_by_time(task, creator);
-        task->root = task->parent;
+        task->root = creator;
         break;
     case TASK_INHERITED:
     case TASK_UNSURE:
@@ -313,7 +265,7 @@ static void decide(struct census *census, struct task *task)
         task->state = TASK_OUT;
         break;
     case TASK_OUT_ALONE:
-        task->state = process ? TASK_WAITING : TASK_OUT_ALONE;
+        task->state = task->pid == task->tid ? TASK_WAITING : TASK_OUT_ALONE;
         break;
     case TASK_WAITING:
     case TASK_GONE:
@@ -322,20 +274,24 @@ static void decide(struct census *census, struct task *task)
     }
 }
 
+/* Opened, gone, or left out by itself: nothing that is found out later changes that. */
+static bool is_final(const struct task *task)
+{
+    const bool out = task->state == TASK_OUT || task->state == TASK_OUT_ALONE;
+
+    return task->state == TASK_OPEN || task->state == TASK_GONE ||
+           (out && task->asked && task->pid == task->tid);
+}
+
 static int census_decide(struct census *census, struct err *err)
 {
+    struct task *task;
     int rc = 0;
 
-    find_next_births(census);
-    for (size_t i = 0; i < census->n && !rc; i++) {
-        struct task *task = &census->tasks[i];
-        bool final = task->state == TASK_OPEN || task->state == TASK_GONE ||
-                     (task->asked && task->pid == task->tid && task->state != TASK_WAITING &&
-                      task->state != TASK_INHERITED && task->state != TASK_UNSURE);
-
-        if (task->parent < 0 || final)
+    TAILQ_FOREACH(task, &census->tasks, along) {
+        if (rc || !task->creator || is_final(task))
             continue;
-        decide(census, task);
+        decide(task);
         if (task->state == TASK_WAITING && !task->asked && !task->dead) {
             task->asked = true;
             rc = census_ask(census, task->pid, &task->state, err);
@@ -344,50 +300,27 @@ static int census_decide(struct census *census, struct err *err)
     return rc;
 }
 
-struct fetched {
-    struct census *census;
-    bool lost;
-    bool failed;
-};
-
+/* With the sideband's lock. */
 static void fetch(void *arg)
 {
-    struct fetched *fetched = arg;
-    struct census *census = fetched->census;
+    struct census *census = arg;
 
-    fetched->failed = !records_add(&census->records, &census->n_records, &census->size_records,
-                                   census->incoming, census->n_incoming);
-    fetched->lost = census->lost;
-    census->n_incoming = 0;
+    census->failed |= !batch_add(&census->records, census->incoming.record, census->incoming.n);
+    census->undecided |= census->lost;
+    census->incoming.n = 0;
     census->lost = false;
 }
 
 int census_update(struct census *census, struct err *err)
 {
-    struct fetched fetched = {.census = census};
-    size_t before = census->n_records;
-
     if (!census->listening)
         return 0;
-    sideband_sync(census->state->sideband, fetch, &fetched);
-    if (census->n_records > before + 1)
-        qsort(census->records + before, census->n_records - before, sizeof *census->records,
+    sideband_sync(census->state->sideband, fetch, census);
+    if (census->records.n)
+        qsort(census->records.record, census->records.n, sizeof *census->records.record,
               side_by_time);
-    census->undecided |= fetched.lost;
-    link_records(census);
-    if (fetched.failed || census->failed)
+    take_records(census);
+    if (census->failed)
         return err_set(err, E32, "no memory for the list of threads");
     return census_decide(census, err);
-}
-
-bool census_birth_between(const struct census *census, pid_t tid, uint64_t from, uint64_t to)
-{
-    for (size_t i = census->n_records; i-- > 0;) {
-        const struct side_record *record = &census->records[i];
-
-        if (record->type == SIDE_FORK && record->ptid == tid && record->time_ns >= from &&
-            record->time_ns <= to)
-            return true;
-    }
-    return false;
 }

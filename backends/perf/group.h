@@ -45,7 +45,7 @@ struct shape {
     unsigned long flags;          /* of perf_event_open */
     uint8_t extras[2];            /* enum extra */
     uint8_t order[SET_MAX];       /* place among the events of a group -> place in the plan */
-    struct perf_event_attr *attr; /* members, the witness, the watch, the probe */
+    struct perf_event_attr *attr; /* members, the witness, the watch */
 };
 
 /* 0 or -ENOMEM. */
@@ -54,7 +54,6 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
 void shape_free(struct shape *shape);
 #define SHAPE_WITNESS(shape) (&(shape)->attr[(shape)->members])
 #define SHAPE_WATCH(shape)   (&(shape)->attr[(shape)->members + 1])
-#define SHAPE_PROBE(shape)   (&(shape)->attr[(shape)->members + 2])
 /* Places in a group's descriptors. */
 #define FD_WITNESS(members) (members)
 #define FD_WATCH(members)   ((members) + 1)
