@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -52,12 +53,17 @@ struct look {
 };
 
 /* It ends with the daemon in any case: it holds the mount's descriptor, too. */
+bool look_bind(pid_t parent)
+{
+    return HERE || (syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
+                    syscall(SYS_getppid) == parent);
+}
+
 static int look_main(void *arg)
 {
     struct look *look = arg;
 
-    syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (syscall(SYS_getppid) == look->parent)
+    if (look_bind(look->parent))
         look->answer = look->fn(look->arg);
     syscall(SYS_exit_group, 0);
     __builtin_unreachable();
@@ -89,6 +95,25 @@ bool look_collect(pid_t pid, int pidfd, int *status)
     return ended;
 }
 
+/* Where that is not possible it is a thread, which may take credentials as well. */
+static void *look_here(void *arg)
+{
+    struct look *look = arg;
+
+    look->answer = look->fn(look->arg);
+    return NULL;
+}
+
+static long look_by_thread(struct look *look)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, look_here, look))
+        return -EAGAIN;
+    pthread_join(thread, NULL);
+    return look->answer;
+}
+
 /* Signals wait: the daemon's handlers are not to run in it, and nothing interrupts the wait. Its
  * errno is that of this thread, which does not look at it meanwhile. */
 long look_at(long (*fn)(void *arg), void *arg)
@@ -100,7 +125,7 @@ long look_at(long (*fn)(void *arg), void *arg)
     pid_t pid;
 
     if (HERE)
-        return fn(arg);
+        return look_by_thread(&look);
     if (!stack)
         return -ENOMEM;
     sigfillset(&all);

@@ -353,15 +353,15 @@ static long holds_nothing(void *arg)
 
 void test_helper_hangs(void)
 {
-    check(opener_do(actor_rights("user"), true, 0, hang, NULL) == -ETIME,
+    check(opener_do(actor_rights("user"), true, 0, NULL, hang, NULL) == -ETIME,
           "a helper that hangs is ended");
-    check(opener_do(actor_rights("user"), true, 0, stop, NULL) == -ETIME,
+    check(opener_do(actor_rights("user"), true, 0, NULL, stop, NULL) == -ETIME,
           "a helper that is stopped is ended");
-    check(opener_do(actor_rights("user"), true, 0, answer_seven, NULL) == -7 &&
-              opener_do(actor_rights("user"), false, 0, answer_seven, NULL) == -7,
+    check(opener_do(actor_rights("user"), true, 0, NULL, answer_seven, NULL) == -7 &&
+              opener_do(actor_rights("user"), false, 0, NULL, answer_seven, NULL) == -7,
           "answers come back");
-    check(opener_do(actor_rights("user"), true, 0, holds_nothing, NULL) == 0 &&
-              opener_do(actor_rights("rootless root"), true, 0, holds_nothing, NULL) == 0,
+    check(opener_do(actor_rights("user"), true, 0, NULL, holds_nothing, NULL) == 0 &&
+              opener_do(actor_rights("rootless root"), true, 0, NULL, holds_nothing, NULL) == 0,
           "a helper ends with the daemon, and has the descriptors that it needs alone");
 }
 

@@ -23,6 +23,10 @@ struct check {
     char (*paths)[32]; /* task/TID/ns/pid */
     size_t n;
     size_t leader; /* which is its; n: none */
+    /* As the daemon sees it: */
+    struct ns_id userns;
+    int stat_fd; /* to be closed by the asking side */
+    char stat[1024];
 };
 
 /*
@@ -48,6 +52,19 @@ static int path_check(const struct check *check, const char *path)
         (errno == ENOENT || errno == ESRCH))
         return 0;
     return -1;
+}
+
+/* As the daemon: in which user namespace does it live, and does its leader? */
+static long life_run(void *arg)
+{
+    struct check *check = arg;
+    struct stat st;
+    if (syscall(SYS_newfstatat, check->dirfd, "ns/user", &st, 0) == 0)
+        check->userns = (struct ns_id){.dev = st.st_dev, .ino = st.st_ino};
+    check->stat_fd = (int)syscall(SYS_openat, check->dirfd, "stat", O_RDONLY | O_CLOEXEC, 0);
+    if (check->stat_fd >= 0)
+        syscall(SYS_read, check->stat_fd, check->stat, sizeof check->stat - 1);
+    return 0;
 }
 
 /* With the opener's credentials, raw system calls only. */
@@ -76,7 +93,8 @@ static int check_init(struct check *check, pid_t pid, pid_t tid)
     size_t n = 0;
     snprintf(path, sizeof path, "/proc/%d", pid);
     *check =
-        (struct check){.dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), .leader = SIZE_MAX};
+        (struct check){.dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC),
+                       .leader = SIZE_MAX, .stat_fd = -1};
     if (check->dirfd < 0)
         return errno == ENOENT ? -ESRCH : -errno;
     int rc = proc_numbers(check->dirfd, "task", &tids, &n);
@@ -100,36 +118,9 @@ static void check_free(struct check *check)
 {
     if (check->dirfd >= 0)
         close(check->dirfd);
+    if (check->stat_fd >= 0)
+        close(check->stat_fd);
     free(check->paths);
-}
-
-/* As the daemon: in which user namespace does it live, and does its leader? */
-struct life {
-    const struct check *check;
-    struct ns_id userns;
-    int fd; /* to be closed by who asks */
-    char stat[1024];
-};
-
-static long life_run(void *arg)
-{
-    struct life *life = arg;
-    struct stat st;
-    if (syscall(SYS_newfstatat, life->check->dirfd, "ns/user", &st, 0) == 0)
-        life->userns = (struct ns_id){.dev = st.st_dev, .ino = st.st_ino};
-    life->fd = (int)syscall(SYS_openat, life->check->dirfd, "stat", O_RDONLY | O_CLOEXEC, 0);
-    if (life->fd < 0)
-        return -errno;
-    return syscall(SYS_read, life->fd, life->stat, sizeof life->stat - 1) < 0 ? -errno : 0;
-}
-
-static int life_look(struct life *life, const struct check *check)
-{
-    *life = (struct life){.check = check, .fd = -1};
-    const int rc = (int)look_at(life_run, life);
-    if (life->fd >= 0)
-        close(life->fd);
-    return rc == -ETIME ? rc : 0;
 }
 
 /* Do the three (real, effective, saved) ids of a status line equal id? */
@@ -175,32 +166,32 @@ static bool is_itself(struct host_state *state, const struct rights *rights, pid
     return same;
 }
 
-static int leader_decides(const struct life *life, int rc)
+static int leader_decides(const struct check *check, int rc)
 {
     struct proc_stat stat;
-    const bool dead = proc_stat_scan(life->stat, &stat) < 0 || proc_stat_dead(&stat);
+    const bool dead = proc_stat_scan(check->stat, &stat) < 0 || proc_stat_dead(&stat);
     if (rc == ONLY_LEADER_PASSED)
         return dead ? -ESRCH : 0;
     return rc == ONLY_LEADER_REFUSED ? dead ? 0 : -EPERM : rc;
 }
 
 /*
- * It is asked with this thread's uid, which has weight in other user namespaces: so what lives in
- * one after that is asked about apart. Nobody comes back from there.
+ * It is asked with the daemon's uid, which has weight in other user namespaces: so what lives in
+ * one is asked about apart. Nobody comes back from there.
  */
-static int check_ask(struct host_state *state, const struct rights *rights,
-                     const struct check *check)
+static int check_ask(struct host_state *state, const struct rights *rights, struct check *check)
 {
-    struct life life;
-    int rc = opener_do(rights, false, check->dirfd, check_run, (void *)check);
-    if (rc == -ETIME)
-        return rc;
-    const int looked = life_look(&life, check);
-    if (looked < 0)
-        return looked;
-    if (rights->userns_fd < 0 && !ns_same(&life.userns, &state->userns))
-        rc = opener_do(rights, true, check->dirfd, check_run, (void *)check);
-    return leader_decides(&life, rc);
+    int rc;
+    if (rights->userns_fd < 0) {
+        rc = opener_do(rights, false, check->dirfd, life_run, check_run, check);
+        if (rc != -ETIME && !ns_same(&check->userns, &state->userns))
+            rc = opener_do(rights, true, check->dirfd, NULL, check_run, check);
+    } else {
+        rc = opener_do(rights, true, check->dirfd, NULL, check_run, check);
+        if (rc == ONLY_LEADER_PASSED || rc == ONLY_LEADER_REFUSED)
+            rc = look_at(life_run, check) < 0 ? -ETIME : rc;
+    }
+    return leader_decides(check, rc);
 }
 
 int observe_check(struct host_state *state, const struct rights *rights, pid_t pid, pid_t tid)

@@ -51,93 +51,44 @@ static int capabilities_set(const struct capabilities *set)
     return syscall(SYS_capset, &head, data) < 0 ? -errno : 0;
 }
 
-/* The id -1 changes nothing; the call always answers with the id before it. */
-static uid_t fsuid_now(void)
+static bool groups_take(const struct rights *rights)
 {
-    return (uid_t)syscall(SYS_setfsuid, -1L);
+    return syscall(SYS_setgroups, (size_t)rights->n_groups, rights->groups) == 0;
 }
 
-static gid_t fsgid_now(void)
+/* setfsuid() always answers with the id before it; the id -1 changes nothing. */
+static bool fs_ids_take(const struct rights *rights)
 {
-    return (gid_t)syscall(SYS_setfsgid, -1L);
+    syscall(SYS_setfsgid, (unsigned long)rights->gid);
+    syscall(SYS_setfsuid, (unsigned long)rights->uid);
+    return (uid_t)syscall(SYS_setfsuid, -1L) == rights->uid &&
+           (gid_t)syscall(SYS_setfsgid, -1L) == rights->gid;
 }
 
-static bool fs_ids_set(uid_t uid, gid_t gid)
-{
-    syscall(SYS_setfsgid, (unsigned long)gid);
-    syscall(SYS_setfsuid, (unsigned long)uid);
-    return fsuid_now() == uid && fsgid_now() == gid;
-}
-
-/* Everything that taking other credentials changes in a thread. */
-struct own {
-    uid_t fsuid;
-    gid_t fsgid;
-    int n_groups;
-    gid_t *groups;
-    bool regroup;
-    struct capabilities capabilities;
-    int death_signal; /* a change of credentials clears it */
+struct asking {
+    const struct rights *rights;
+    pid_t daemon;
+    int fd;
+    long (*first)(void *arg);
+    long (*fn)(void *arg);
+    void *arg;
 };
 
-static int own_read(struct own *own, const struct rights *rights)
+/* In a look's process, which keeps these credentials until it ends. */
+static long ask_here(void *arg)
 {
-    *own = (struct own){.fsuid = fsuid_now(), .fsgid = fsgid_now()};
-    if (prctl(PR_GET_PDEATHSIG, &own->death_signal) < 0 || capabilities_get(&own->capabilities) < 0)
+    const struct asking *asking = arg;
+    struct capabilities set;
+    const long rc = asking->first ? asking->first(asking->arg) : 0;
+
+    if (rc < 0)
+        return rc;
+    if (capabilities_get(&set) < 0)
         return -ENOTSUP;
-    own->n_groups = getgroups(0, NULL);
-    if (own->n_groups > 0) {
-        own->groups = malloc((size_t)own->n_groups * sizeof *own->groups);
-        if (!own->groups)
-            return -ENOMEM;
-        own->n_groups = getgroups(own->n_groups, own->groups);
-    }
-    if (own->n_groups < 0)
+    set.effective = asking->rights->capabilities & set.permitted;
+    if (!groups_take(asking->rights) || !fs_ids_take(asking->rights) || capabilities_set(&set) < 0)
         return -ENOTSUP;
-    own->regroup = (unsigned)own->n_groups != rights->n_groups ||
-                   (rights->n_groups > 0 &&
-                    memcmp(own->groups, rights->groups, rights->n_groups * sizeof(gid_t)) != 0);
-    return 0;
-}
-
-static bool opener_take(const struct rights *rights, const struct own *own)
-{
-    struct capabilities set = own->capabilities;
-    set.effective = rights->capabilities & set.permitted;
-    if (own->regroup && syscall(SYS_setgroups, (size_t)rights->n_groups, rights->groups) < 0)
-        return false;
-    return fs_ids_set(rights->uid, rights->gid) && capabilities_set(&set) == 0;
-}
-
-/* Capabilities first, to be allowed the rest, and last, because a change of fsuid alters them. */
-static bool own_restore(const struct own *own)
-{
-    struct capabilities now = {0};
-    if (capabilities_set(&own->capabilities) < 0 || !fs_ids_set(own->fsuid, own->fsgid))
-        return false;
-    if (own->regroup && syscall(SYS_setgroups, (size_t)own->n_groups, own->groups) < 0)
-        return false;
-    if (capabilities_set(&own->capabilities) < 0 || capabilities_get(&now) < 0)
-        return false;
-    if (own->death_signal && prctl(PR_SET_PDEATHSIG, own->death_signal) < 0)
-        return false;
-    return now.effective == own->capabilities.effective &&
-           now.permitted == own->capabilities.permitted &&
-           now.inheritable == own->capabilities.inheritable;
-}
-
-static int do_here(const struct rights *rights, long (*fn)(void *arg), void *arg)
-{
-    struct own own;
-    int rc = own_read(&own, rights);
-    if (rc == 0) {
-        rc = opener_take(rights, &own) ? (int)look_at(fn, arg) : -ENOTSUP;
-        /* A thread left with somebody else's rights would serve the next request with them. */
-        if (!own_restore(&own))
-            abort();
-    }
-    free(own.groups);
-    return rc;
+    return look_bind(asking->daemon) ? asking->fn(asking->arg) : -EAGAIN;
 }
 
 /*
@@ -149,7 +100,7 @@ static int helper_take(const struct rights *rights)
     struct capabilities set;
     if (prctl(PR_SET_DUMPABLE, 0) < 0 || capabilities_get(&set) < 0)
         return -ENOTSUP;
-    if (syscall(SYS_setgroups, (size_t)rights->n_groups, rights->groups) < 0 ||
+    if (!groups_take(rights) ||
         syscall(SYS_setresgid, -1L, (unsigned long)rights->gid, -1L) < 0 ||
         syscall(SYS_setresuid, -1L, (unsigned long)rights->uid, -1L) < 0)
         return -ENOTSUP;
@@ -178,32 +129,17 @@ static bool helper_drop(int a, int b)
            syscall(SYS_close_range, high + 1, ~0U, 0) == 0;
 }
 
-/* It ends with the thread that waits for it; a change of credentials takes that back. */
-static bool helper_bind(pid_t daemon)
+static int helper_run(const struct asking *asking)
 {
-    return syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
-           syscall(SYS_getppid) == daemon;
-}
-
-struct helper {
-    const struct rights *rights;
-    pid_t daemon;
-    int fd;
-    long (*fn)(void *arg);
-    void *arg;
-};
-
-static int helper_run(const struct helper *helper)
-{
-    const int userns = helper->rights->userns_fd;
-    if (!helper_bind(helper->daemon) || !helper_drop(helper->fd, userns < 0 ? helper->fd : userns))
+    const int userns = asking->rights->userns_fd;
+    if (!look_bind(asking->daemon) || !helper_drop(asking->fd, userns < 0 ? asking->fd : userns))
         return -ENOTSUP;
-    const int rc = helper_take(helper->rights);
+    const int rc = helper_take(asking->rights);
     if (rc < 0)
         return rc;
-    if (!helper_drop(helper->fd, helper->fd))
+    if (!helper_drop(asking->fd, asking->fd))
         return -ENOTSUP;
-    return helper_bind(helper->daemon) ? (int)helper->fn(helper->arg) : -EAGAIN;
+    return look_bind(asking->daemon) ? (int)asking->fn(asking->arg) : -EAGAIN;
 }
 
 /*
@@ -211,7 +147,7 @@ static int helper_run(const struct helper *helper)
  * no handlers of other libraries run. Signals are blocked, so that the daemon's handlers do not run
  * in it.
  */
-static int do_apart(const struct helper *helper)
+static int ask_apart(const struct asking *asking)
 {
     int pidfd = -1, status;
     sigset_t all, before;
@@ -219,7 +155,7 @@ static int do_apart(const struct helper *helper)
     pthread_sigmask(SIG_BLOCK, &all, &before);
     pid_t pid = (pid_t)syscall(SYS_clone, (unsigned long)CLONE_PIDFD, NULL, &pidfd, NULL, NULL);
     if (pid == 0) {
-        syscall(SYS_exit_group, (long)-helper_run(helper));
+        syscall(SYS_exit_group, (long)-helper_run(asking));
         __builtin_unreachable();
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -230,8 +166,9 @@ static int do_apart(const struct helper *helper)
     return WIFEXITED(status) ? -WEXITSTATUS(status) : -EAGAIN;
 }
 
-int opener_do(const struct rights *rights, bool apart, int fd, long (*fn)(void *arg), void *arg)
+int opener_do(const struct rights *rights, bool apart, int fd, long (*first)(void *arg),
+              long (*fn)(void *arg), void *arg)
 {
-    const struct helper helper = {rights, getpid(), fd, fn, arg};
-    return apart || rights->userns_fd >= 0 ? do_apart(&helper) : do_here(rights, fn, arg);
+    struct asking asking = {rights, getpid(), fd, first, fn, arg};
+    return apart || rights->userns_fd >= 0 ? ask_apart(&asking) : (int)look_at(ask_here, &asking);
 }

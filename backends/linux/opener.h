@@ -8,14 +8,16 @@
 #include <stdbool.h>
 
 /*
- * Run fn with fs ids, groups and effective capabilities of the opener, in its user namespace.
- * Without `apart` and with the daemon's user namespace the current thread takes them, looks
- * (look.h), and is given back exactly as it was; else a forked process does, which also takes the
- * opener's effective uid.
+ * Run fn with fs ids, groups and effective capabilities of the opener, in its user namespace: in a
+ * process that look_at() makes, where `first` (or NULL) is called before, as the daemon. With
+ * `apart`, or for another user namespace than the daemon's, it is a forked one without `first`,
+ * which also takes the opener's effective uid.
  *
- * fn uses no descriptor but fd, which is all that the forked process keeps, and may use raw system calls only (no heap, no locks, no stdio): in the forked process other
- * threads' locks are never released. It returns 0 or -errno. Result: that of fn; -ENOTSUP when the
- * daemon may not take these credentials; -ETIME when fn waited longer than LOOK_MS, or was
- * stopped for so long; -EAGAIN without a process.
+ * fn uses no descriptor but fd, which is all that the forked process keeps, and may use raw system
+ * calls only (no heap, no locks, no stdio): other threads' locks are never released in it. It
+ * returns 0 or -errno. Result: that of fn, or of `first` if that is negative; -ENOTSUP when the
+ * daemon may not take these credentials; -ETIME when fn waited longer than LOOK_MS, or was stopped
+ * for so long; -EAGAIN without a process.
  */
-int opener_do(const struct rights *rights, bool apart, int fd, long (*fn)(void *arg), void *arg);
+int opener_do(const struct rights *rights, bool apart, int fd, long (*first)(void *arg),
+              long (*fn)(void *arg), void *arg);

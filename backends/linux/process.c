@@ -39,43 +39,52 @@ struct process {
     uint64_t tag;
 };
 
-/* The daemon's numbers of what is meant. 0, -ESRCH, -EPERM, -ENOMEM. */
-static int process_find(const struct host_state *state, pid_t tid, uint64_t number, pid_t *pid,
-                        pid_t *task)
+/* The daemon's number of the thread that is meant. 0, -ESRCH, -EPERM, -ENOMEM. */
+static int task_find(const struct host_state *state, pid_t tid, uint64_t number, pid_t *task)
 {
-    int rc = 0;
-    if (number == 0)
-        *task = tid;
-    else
-        rc = pidns_to_host(state, tid, (pid_t)number, task);
-    if (rc < 0)
-        return rc;
-    *pid = proc_tgid(*task);
-    if (*pid == 0)
-        return proc_is_gone(-errno) ? -ESRCH : -errno;
-    return 0;
+    *task = tid;
+    return number == 0 ? 0 : pidns_to_host(state, tid, (pid_t)number, task);
+}
+
+/* A pidfd of the thread's process, which mostly has the same number; or -errno. */
+static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, task, 0);
+    *pid = task;
+    if (fd < 0 && (errno == EINVAL || errno == ENOENT)) {
+        *pid = proc_tgid(task);
+        if (*pid == 0)
+            return proc_is_gone(-errno) ? -ESRCH : -errno;
+        fd = (int)syscall(SYS_pidfd_open, *pid, 0);
+    }
+    if (*pid == state->self) {
+        if (fd >= 0)
+            close(fd);
+        return -EDEADLK;
+    }
+    if (fd < 0)
+        return errno == EPERM ? -EIO : errno == EINVAL ? -ESRCH : -errno;
+    return fd;
 }
 
 /* A pidfd for *pid, with the number still meaning it once it is held; or -errno. */
 static int process_hold(const struct host_state *state, pid_t tid, uint64_t number, pid_t *pid,
                         pid_t *task)
 {
-    int rc = -ESRCH;
     for (int i = 0; i < FIND_TRIES; i++) {
-        pid_t pid_again, task_again;
-        rc = process_find(state, tid, number, pid, task);
-        if (rc == 0 && *pid == state->self)
-            return -EDEADLK;
+        pid_t again;
+        int rc = task_find(state, tid, number, task);
         if (rc < 0)
             return rc;
-        int fd = (int)syscall(SYS_pidfd_open, *pid, 0);
-        if (fd < 0 && errno != ESRCH && errno != EINVAL)
-            return errno == EPERM ? -EIO : -errno;
-        rc = process_find(state, tid, number, &pid_again, &task_again);
-        if (fd >= 0 && rc == 0 && pid_again == *pid && task_again == *task)
+        const int fd = task_hold(state, *task, pid);
+        if (fd == -ESRCH && i < FIND_TRIES - 1)
+            continue;
+        if (fd < 0)
             return fd;
-        if (fd >= 0)
-            close(fd);
+        rc = task_find(state, tid, number, &again);
+        if (rc == 0 && again == *task && (*pid == *task || proc_tgid(*task) == *pid))
+            return fd;
+        close(fd);
         if (rc < 0)
             return rc;
     }
@@ -126,10 +135,9 @@ static uint64_t pidfd_inode(int pidfd)
 }
 
 /* Before that, the number and the start time: numbers do not come round within a tick of 10 ms. */
-static uint64_t key_make(const struct process *process)
+static uint64_t key_of(pid_t pid, uint64_t start)
 {
-    const uint64_t inode = pidfd_inode(process->pidfd);
-    return inode ? inode : process->start << 22 ^ (uint64_t)process->pid;
+    return start << 22 ^ (uint64_t)pid;
 }
 
 /* Fills what is known only of a living process. -ESRCH: it, or the thread, has exited. */
@@ -137,11 +145,12 @@ static int process_inspect(struct process *process)
 {
     struct proc_stat stat = {0};
     int rc = 0;
-    if (!pidfd_inode(process->pidfd)) {
+    process->key = pidfd_inode(process->pidfd);
+    if (!process->key) {
         rc = proc_stat(process->pid, 0, &stat);
         process->start = stat.start;
+        process->key = key_of(process->pid, stat.start);
     }
-    process->key = key_make(process);
     if (rc == 0 && process->tid) {
         rc = proc_stat(process->pid, process->tid, &stat);
         process->thread_start = stat.start;
@@ -310,11 +319,6 @@ void linux_process_unwatch(struct process *process)
         loop->unwatch(loop->ctx, process->pidfd);
 }
 
-static uint64_t key_of(pid_t pid, const struct proc_stat *stat)
-{
-    return stat->start << 22 ^ (uint64_t)pid;
-}
-
 uint64_t linux_pid_key(struct host_state *state, pid_t pid)
 {
     struct proc_stat stat;
@@ -322,7 +326,7 @@ uint64_t linux_pid_key(struct host_state *state, pid_t pid)
     (void)state;
     if (pid <= 0 || proc_stat(pid, 0, &stat) < 0 || !proc_alive(pid))
         return 0;
-    return key_of(pid, &stat);
+    return key_of(pid, stat.start);
 }
 
 uint64_t linux_caller_key(struct host_state *state, pid_t pid)
@@ -330,7 +334,7 @@ uint64_t linux_caller_key(struct host_state *state, pid_t pid)
     struct proc_stat stat;
 
     (void)state;
-    return pid > 0 && proc_caller_stat(pid, &stat) == 0 ? key_of(pid, &stat) : 0;
+    return pid > 0 && proc_caller_stat(pid, &stat) == 0 ? key_of(pid, stat.start) : 0;
 }
 
 pid_t linux_process_seen_by(struct host_state *state, pid_t tid, pid_t pid)
@@ -368,7 +372,9 @@ int linux_process_adopt(struct host_state *state, const char *printed, struct pr
         free(process);
         return -EINVAL;
     }
-    process->key = key_make(process);
+    process->key = pidfd_inode(process->pidfd);
+    if (!process->key)
+        process->key = key_of(process->pid, process->start);
     *out = process;
     return 0;
 }

@@ -101,7 +101,7 @@ static void cover_begin(void *arg)
         if ((task->state == TASK_OPEN || task->state == TASK_INHERITED) && !task->dead &&
             !covered_thread(covered, task->pid, 1))
             covered_doubt(covered);
-    covered_take(covered, census->incoming.record, census->incoming.n, census->lost);
+    covered_take(covered, census->incoming.items, census->incoming.n, census->lost);
     if (cover->dropped)
         covered_drop(covered);
 }
@@ -232,8 +232,7 @@ static int attach_thread(struct attach *attach, struct counter *counter)
 {
     const struct target_ref *target = &attach->plan->target;
     struct census held;
-    int rc =
-        census_open(&held, &(struct backend_state){.sideband = NULL}, attach->plan, attach->err);
+    int rc = census_open(&held, attach->state, attach->plan, attach->err);
 
     if (rc)
         return rc;

@@ -23,28 +23,15 @@ uint64_t census_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static bool batch_add(struct side_batch *batch, const struct side_record *more, size_t n)
-{
-    if (batch->n + n > batch->size) {
-        size_t size = 2 * (batch->n + n) + 64;
-        struct side_record *p = size > RECORDS_MAX ? NULL : realloc(batch->record, size * sizeof *p);
-
-        if (!p)
-            return false;
-        batch->record = p;
-        batch->size = size;
-    }
-    if (n)
-        memcpy(batch->record + batch->n, more, n * sizeof *more);
-    batch->n += n;
-    return true;
-}
-
 static void census_take(void *arg, const struct side_record *records, size_t n, bool lost)
 {
     struct census *census = arg;
 
-    census->lost |= lost || !batch_add(&census->incoming, records, n);
+    census->lost |= lost || census->incoming.n + n > RECORDS_MAX || vec_room(&census->incoming, n);
+    if (census->lost)
+        return;
+    memcpy(census->incoming.items + census->incoming.n, records, n * sizeof *records);
+    census->incoming.n += n;
 }
 
 int census_saw_all(const struct census *census, struct err *err)
@@ -77,8 +64,17 @@ int census_open(struct census *census, struct backend_state *state, const struct
             close(census->task_dir);
         return err_set(err, X09, "process %d has just ended", target_said(target));
     }
-    census->listening = state->sideband && !sideband_listen(state->sideband, &census->listener);
+    if (plan->descendants)
+        census_listen(census);
     return 0;
+}
+
+void census_listen(struct census *census)
+{
+    struct sideband *sideband = census->state->sideband;
+
+    if (sideband && !census->listening)
+        census->listening = !sideband_listen(sideband, &census->listener);
 }
 
 void census_clear(struct census *census)
@@ -108,8 +104,8 @@ void census_close(struct census *census)
         sideband_ignore(census->state->sideband, &census->listener);
     census->listening = false;
     census_clear(census);
-    free(census->incoming.record);
-    free(census->records.record);
+    free(census->incoming.items);
+    free(census->records.items);
     close(census->task_dir);
 }
 
@@ -133,7 +129,7 @@ struct task *census_add(struct census *census, const struct task *like)
         HASH_DEL(census->by_tid, before);
     HASH_ADD_INT(census->by_tid, tid, task);
     TAILQ_INSERT_TAIL(&census->tasks, task, along);
-    census->failed |= !task->hh.tbl;
+    census->failed |= !hash_has(task);
     return task;
 }
 
@@ -215,27 +211,23 @@ static void take_exit(const struct census *census, const struct side_record *rec
 /* Forks that have no place yet may find one with the next: they are read CPU by CPU. */
 static void take_records(struct census *census)
 {
-    struct side_batch *batch = &census->records;
-    size_t kept;
+    size_t before, kept;
 
     do {
-        const size_t before = batch->n;
-
+        before = census->records.n;
         kept = 0;
         for (size_t i = 0; i < before; i++) {
-            const struct side_record *record = &batch->record[i];
+            const struct side_record *record = &census->records.items[i];
 
             if (record->type == SIDE_EXEC)
                 take_exec(census, record);
             else if (record->type == SIDE_EXIT)
                 take_exit(census, record);
             else if (!take_fork(census, record))
-                batch->record[kept++] = *record;
+                census->records.items[kept++] = *record;
         }
-        batch->n = kept;
-        if (kept == before)
-            break;
-    } while (kept);
+        census->records.n = kept;
+    } while (kept && kept < before);
 }
 
 static enum task_state decide_by_time(const struct task *task, const struct task *creator)
@@ -304,11 +296,17 @@ static int census_decide(struct census *census, struct err *err)
 static void fetch(void *arg)
 {
     struct census *census = arg;
+    const size_t n = census->incoming.n;
 
-    census->failed |= !batch_add(&census->records, census->incoming.record, census->incoming.n);
     census->undecided |= census->lost;
-    census->incoming.n = 0;
     census->lost = false;
+    census->incoming.n = 0;
+    census->failed |= vec_room(&census->records, n) != 0;
+    if (census->failed || !n)
+        return;
+    memcpy(census->records.items + census->records.n, census->incoming.items,
+           n * sizeof *census->incoming.items);
+    census->records.n += n;
 }
 
 int census_update(struct census *census, struct err *err)
@@ -317,7 +315,7 @@ int census_update(struct census *census, struct err *err)
         return 0;
     sideband_sync(census->state->sideband, fetch, census);
     if (census->records.n)
-        qsort(census->records.record, census->records.n, sizeof *census->records.record,
+        qsort(census->records.items, census->records.n, sizeof *census->records.items,
               side_by_time);
     take_records(census);
     if (census->failed)

@@ -10,12 +10,11 @@
 #pragma once
 
 #include "backends/perf/sideband.h"
+#include "core/hash.h"
+#include "core/vec.h"
 
 #include <stddef.h>
 #include <sys/queue.h>
-
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 enum task_state {
     TASK_WAITING, /* has inherited nothing; to be opened */
@@ -56,19 +55,22 @@ struct census {
     unsigned left_out;
     struct side_listener listener;
     bool listening;
-    struct side_batch {
-        struct side_record *record;
-        size_t n, size;
-    } incoming, records; /* the first under the sideband's lock; the others have no place yet */
+    VEC(struct side_record) incoming; /* under the sideband's lock */
+    VEC(struct side_record) records;  /* those that have no place yet */
     bool lost;           /* under the sideband's lock */
     bool undecided;      /* something happened that cannot be told apart */
     bool failed;         /* memory ended */
     bool starved;        /* something could not be looked at for want of a descriptor */
 };
 
-/* 0; P10; X09 or E44 when the process is gone. Listens to the sideband if it can be had. */
+/* 0; P10; X09 or E44 when the process is gone. With descendants it listens at once. */
 int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
                 struct err *err);
+/*
+ * From now on FORK records decide, if they can be had. That costs a ring for each CPU, and is not
+ * needed where the list of threads is the same before and after the opening.
+ */
+void census_listen(struct census *census);
 /* P10: somebody may not have been seen, because a descriptor was missing to look; or 0. */
 int census_saw_all(const struct census *census, struct err *err);
 /* Frees the tasks (not their descriptors) and stops listening. */
@@ -82,7 +84,7 @@ int census_list(struct census *census, struct err *err);
 int census_update(struct census *census, struct err *err);
 /*
  * List again. A task that is not known leaves the census undecided, unless its record comes in a
- * moment.
+ * moment; without records so does one that is gone: another may have taken its place by an exec.
  */
 void census_complete(struct census *census);
 /* Is it (still) a thread of its process? */

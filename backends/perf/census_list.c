@@ -148,21 +148,26 @@ static void newcomer_await(struct census *census, pid_t tid, pid_t pid)
     census->undecided = true;
 }
 
+static void process_complete(struct census *census, pid_t pid)
+{
+    pid_t *tids = NULL;
+    size_t n = threads_of(census, pid, &tids);
+
+    for (size_t i = 0; i < n; i++)
+        if (!census_find(census, tids[i]))
+            newcomer_await(census, tids[i], pid);
+    if (!census->listening && !census->plan->descendants)
+        census->undecided |= n != HASH_COUNT(census->by_tid);
+    free(tids);
+}
+
 void census_complete(struct census *census)
 {
-    struct task *leader;
+    const struct task *leader;
 
-    TAILQ_FOREACH(leader, &census->tasks, along) {
-        pid_t *tids = NULL;
-        size_t n = 0;
-
+    TAILQ_FOREACH(leader, &census->tasks, along)
         if (leader->tid == leader->pid && leader->state != TASK_OUT && !is_late(census))
-            n = threads_of(census, leader->pid, &tids);
-        for (size_t i = 0; i < n; i++)
-            if (!census_find(census, tids[i]))
-                newcomer_await(census, tids[i], leader->pid);
-        free(tids);
-    }
+            process_complete(census, leader->pid);
 }
 
 /* Has it used so much CPU time since this was asked first that a birth of before that is over? */

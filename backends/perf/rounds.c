@@ -2,7 +2,8 @@
  * Opening the tasks of a process: list first, open, then decide newcomers by FORK records. A thread
  * that may have inherited is never opened: its creator is closed, which takes the events of what
  * has inherited from it as well, and all of them are opened one by one. After two such rounds, and
- * after two tries where the list itself is in doubt, the counter is marked `raced`.
+ * after two tries where the list itself is in doubt, the counter is marked `raced`. Before all that
+ * it is tried without records, which mostly is enough: nothing was born, and nothing ended.
  */
 #include "backends/perf/attach.h"
 
@@ -11,7 +12,7 @@
 #include <unistd.h>
 
 enum {
-    TRIES_MAX = 2,
+    TRIES_MAX = 3, /* the first one without records, where that can be */
     ROUNDS_MAX = 2,             /* of opening creators again, in one try */
     NEWCOMERS_MAX = 40,         /* of opening newcomers, in one try */
     LOOK_DESCRIPTORS = 4,       /* while it looks at tasks */
@@ -228,6 +229,7 @@ int attach_tries(struct attach *attach)
 
     for (int i = 1; i < TRIES_MAX && !rc && attach->census.undecided; i++) {
         attach_close_all(attach);
+        census_listen(&attach->census);
         census_clear(&attach->census);
         rc = attach_try(attach);
     }
