@@ -76,6 +76,7 @@ P
     empty cat "$M/counts"
 }
 
+#@ slow
 t_blocked_readers_and_pollers_while_the_pmc_goes() {
     local waiters
     mount_pmcfs

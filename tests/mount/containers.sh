@@ -195,6 +195,7 @@ t_two_containers_of_one_user_do_not_observe_each_other() {
     between "$ANSWER" 0 900
 }
 
+#@ slow
 t_a_shell_in_a_container_pastes_the_readme() {
     need_boxes
     mount_pmcfs

@@ -11,13 +11,6 @@ t_a_processor_event_without_a_pmu_says_why() {
     [[ ! -d $M/events/cpu ]] || die "events/cpu lists what cannot be counted"
 }
 
-# resolved TEXT: what becomes of it, in status.
-resolved() {
-    accepted "$M/a/event" "$1"
-    is "$(cat "$M/a/event")" "$1" 'reads back as written'
-    status a event
-}
-
 t_f09_q20_the_pmu_form_from_the_machines_own_files() {
     [[ -e /sys/bus/event_source/devices/msr/events/tsc ]] || skip "no msr PMU in this machine"
     mount_pmcfs

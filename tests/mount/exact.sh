@@ -37,6 +37,7 @@ t_page_faults_of_threads_before_and_after_the_attach_equal_those_of_proc() {
     is "$(status a attach)" exact
 }
 
+#@ slow
 t_perf_stat_beside_us_says_the_same() {
     perf stat -x, -e page-faults true 2>"$T/perf" || skip "perf does not run here: $(tail -1 "$T/perf")"
     mount_pmcfs

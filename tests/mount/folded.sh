@@ -42,6 +42,7 @@ t_without_a_call_chain_there_is_one_frame() {
     hot_end own
 }
 
+#@ slow
 t_a_child_that_has_ended_has_places() {
     mount_pmcfs
     sampler p descendants=on
@@ -86,6 +87,7 @@ t_the_kernels_frames_are_addresses() {
     hot_end reads
 }
 
+#@ slow
 t_no_file_of_a_program_is_opened() {
     mount_pmcfs
     sampler p

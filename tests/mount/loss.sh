@@ -196,6 +196,7 @@ t_throttling_is_told() {
     grep -q ' sample ' "$T/a.log"
 }
 
+#@ slow
 t_a_throttled_count_is_partial_until_reset() {
     throttled_start
     throttled_run

@@ -119,6 +119,7 @@ t_a_metric_of_the_processor_without_a_pmu() {
     fails_with ENODATA "cat $M/b/metrics"
 }
 
+#@ slow
 t_cpus_that_a_program_used() {
     mount_pmcfs
     target_start p

@@ -109,6 +109,7 @@ t_manual_in_dash() {
     pasted dash "${TEST_FILE%/tests/*}/pmcfs.8"
 }
 
+#@ slow
 t_page_of_the_tree_in_both() {
     mount_pmcfs
     sed "s#$M#/pmc#g" "$M/README" >page

@@ -99,6 +99,7 @@ t_perf_reads_while_it_is_written() {
     kill "$HOT"
 }
 
+#@ slow
 t_a_reader_from_the_beginning_and_a_late_one_have_the_same_samples() {
     mount_pmcfs
     hot_start
@@ -166,6 +167,7 @@ t_settings_that_changed_in_between() {
     kill "$HOT"
 }
 
+#@ slow
 t_children_and_what_they_execute_are_known() {
     mount_pmcfs
     hot_start
@@ -231,6 +233,7 @@ t_a_log_without_samples_is_read() {
     empty cat "$T/script"
 }
 
+#@ slow
 t_the_time_of_day_is_known() {
     mount_pmcfs
     hot_start

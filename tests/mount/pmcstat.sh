@@ -47,6 +47,7 @@ t_p01_p05_pmcstat_samples_the_cpus_it_is_told() {
     like "$(sed -n 's/^[0-9.]* exec //p' "$T/stored")" 'path=[^ ]*/ls'
 }
 
+#@ slow
 t_p04_pmcstat_samples_running_processes_until_they_end() {
     mount_pmcfs
     copy_tools
@@ -80,6 +81,7 @@ t_p06_pmcstat_samples_each_so_many_events() {
     done
 }
 
+#@ slow
 t_p07_pmcstat_samples_descendants() {
     mount_pmcfs
     copy_tools
@@ -89,6 +91,7 @@ t_p07_pmcstat_samples_descendants() {
     is "$(grep -c ' fork pmc=2 ' "$T/stored")" 1
 }
 
+#@ slow
 t_p08_pmcstat_switches_call_chains_off_and_on() {
     mount_pmcfs
     copy_tools
@@ -135,6 +138,7 @@ t_p15_pmcstat_stores_several_logs_in_the_order_of_time() {
     like "$(head -1 "$T/out")" '^# +s/00/context-switches'
 }
 
+#@ slow
 t_p15_pmcstat_stores_what_perf_reads() {
     mount_pmcfs
     copy_tools
@@ -154,6 +158,7 @@ t_p15_pmcstat_writes_a_log_to_standard_output() {
     refuses 71 'cannot be written' pmcstat -P cpu-clock -O "$T/no/log" true
 }
 
+#@ slow
 t_p16_b13_pmcstat_reads_a_log_without_the_tree() {
     stored_log
     PMC=$T/none tool pmcstat -R "$T/stored" >"$T/again"

@@ -37,6 +37,7 @@ assert not wait(fd, 100), "POLLPRI without notify"
 P
 }
 
+#@ slow
 t_a_change_of_state_is_pollpri_on_ctl_status_and_target() {
     mount_pmcfs
     target_start p
@@ -132,6 +133,7 @@ for i in range(3):
 P
 }
 
+#@ slow
 t_epoll_tells_of_series_once_a_line() {
     mount_pmcfs
     target_start p

@@ -405,6 +405,7 @@ sys.stdin.readline()' "$T/hang"; }
     eventually 10 '(($(wc -l <"$T/asked") == 40))'
 }
 
+#@ slow
 t_children_that_never_end_an_exec_are_asked_about_in_time() {
     mount_pmcfs -o attach_ms=1000
     hanging_children
@@ -439,6 +440,7 @@ t_slow_requests_wait_for_those_of_their_user_alone() {
     between $((${EPOCHREALTIME/./} - began)) 2500000 20000000 "µs of nine writes, four at a time"
 }
 
+#@ slow
 t_rows_are_told_whatever_their_makers_do() {
     mount_sim
     hang_start

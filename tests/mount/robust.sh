@@ -129,6 +129,7 @@ t_words_in_sentences_do_not_look_alike() {
 }
 
 # The answer comes when the work looks the next time, and nothing is attached.
+#@ slow
 t_a_long_attach_hears_of_its_writers_signal() {
     mount_pmcfs
     for i in 1 2 3 4 5 6; do

@@ -171,6 +171,7 @@ assert [s.split("text=remark-")[1] for s in seen] == [str(i) for i in range(400)
 P
 }
 
+#@ slow
 t_poll_select_and_epoll_tell_when_there_is_something() {
     mount_pmcfs
     quiet
@@ -260,6 +261,7 @@ assert found[3].endswith(' user text=bytes\\040\\377\\033[2J\\302\\205\\040\\342
 P
 }
 
+#@ slow
 t_a_remark_follows_the_rules_of_all_commands() {
     mount_pmcfs
     quiet
@@ -272,6 +274,7 @@ t_a_remark_follows_the_rules_of_all_commands() {
     is "$(timeout 1 cat "$M/a/samples" | sed -n 's/.* user text=//p' | paste -sd,)" one,two,three
 }
 
+#@ slow
 t_a_remark_that_a_small_log_has_no_room_for_is_refused_and_nothing_is_lost() {
     mount_pmcfs
     quiet a logsize=4096

@@ -131,6 +131,7 @@ t_each_reader_has_its_own_position() {
     is "$(grep -vhc '^#' "$T"/series? | sort -u)" 3
 }
 
+#@ slow
 t_a_series_with_an_interval_waits_for_the_first_start_and_ends_with_its_target() {
     mount_pmcfs
     target_start p

@@ -103,6 +103,7 @@ t_pc6_pmccontrol_refuses() {
     like "$(as "$ALICE" "$T/bin/pmccontrol" -d 1 2>&1 || :)" 'only the superuser'
 }
 
+#@ slow
 t_p01_p05_pmcstat_has_a_column_for_each_cpu() {
     mount_sim
     copy_tools
@@ -125,6 +126,7 @@ t_p02_p03_pmcstat_counts_a_command_from_its_first_instruction() {
     between "$(tail -1 "$T/out" | tr -d ' ')" $(($(count a) * 9 / 10)) $(($(count a) * 11 / 10))
 }
 
+#@ slow
 t_p04_p10_p13_pmcstat_attaches_and_ends_with_the_last_target() {
     mount_pmcfs
     copy_tools
@@ -161,6 +163,7 @@ t_p07_pmcstat_switches_are_for_what_comes_after_them() {
     is "$(awk 'NR == 2 { print ($2 > $1 * 2) }' "$T/out")" 1
 }
 
+#@ slow
 t_p14_p17_pmcstat_repeats_its_header_at_each_screenful() {
     mount_sim
     copy_tools
@@ -210,6 +213,7 @@ t_tools_leave_nothing_behind_when_a_signal_ends_them() {
     ! pgrep -fx 'sleep [23]0' || die 'a command is left'
 }
 
+#@ slow
 t_cpustat_prints_a_row_per_cpu_and_a_total() {
     mount_sim
     copy_tools
@@ -222,6 +226,7 @@ t_cpustat_prints_a_row_per_cpu_and_a_total() {
     like "$(tool cpustat -n -T u -c cycles 0.1 1)" '^[0-9]{10}[^0-9]'
 }
 
+#@ slow
 t_cpustat_sets_take_turns_unscaled() {
     mount_sim
     copy_tools
@@ -323,6 +328,7 @@ t_cputrack_has_rows_for_each_thread() {
     done
 }
 
+#@ slow
 t_cputrack_follows_children_and_what_they_execute() {
     mount_pmcfs
     copy_tools
@@ -368,6 +374,7 @@ P
     is "$(awk '$4 == "tick" { print $NF }' "$T/out" | sort -u | xargs)" 'context-switches,sys page-faults,sys'
 }
 
+#@ slow
 t_cputrack_says_when_there_are_no_counters_for_threads() {
     mount_sim sim_cpus=2,sim_rows=2
     copy_tools
@@ -475,6 +482,7 @@ P
     ! pgrep -fx 'sleep 30' || die 'a command is left'
 }
 
+#@ slow
 t_pm16_perfmon_counts_in_a_loop() {
     mount_pmcfs
     copy_tools
