@@ -126,7 +126,7 @@ list_programs() {
     for program in attach record unit host events machines; do
         echo "asan/$program|wide|command_test asan/$program 600 $builds/asan/tests/$program"
     done
-    [ "$QUICK" ] || for program in fuzz_cpus fuzz_scan fuzz_record fuzz_config fuzz_state; do
+    [ "$QUICK" ] || for program in fuzz_scan fuzz_record fuzz_config fuzz_state; do
         echo "asan/$program|wide|command_test asan/$program 300 sh $self --call fuzz $builds/asan/tests/$program"
     done
     [ "$QUICK" ] || {

@@ -131,26 +131,6 @@ t_a_container_does_not_reach_others_pmcs_by_any_path() {
     like "$(result_as "$ALICE" write "$M/admin/instances/one/max_pmcs" 5)" '^E(ACCES|PERM)$'
 }
 
-t_users_in_a_container_are_users() {
-    need_boxes
-    mount_pmcfs
-    instance one
-    chmod 1777 "$M/instances/one"
-    box_start one "$M/instances/one" "${ROOTFUL[@]}"
-    inside one 'user() { setpriv --reuid $1 --regid $1 --clear-groups "${@:2}"; }
-        user 1000 mkdir /pmc/a; user 1000 sh -c "echo page-faults >/pmc/a/event"; mkdir /pmc/roots'
-    is "$STATUS" 0
-    fails_inside one EPERM 'user 1001 rmdir /pmc/a'
-    fails_inside one EACCES 'user 1001 cat /pmc/a/count'
-    fails_inside one EPERM 'user 1000 rmdir /pmc/roots'
-    inside one 'setpriv --reuid 1001 --regid 1001 --clear-groups sleep 100 & other=$!
-        setpriv --reuid 1000 --regid 1000 --clear-groups sleep 100 & own=$!; sleep 0.2'
-    says one EPERM 'user 1000 /helpers/io write /pmc/a/target $other'
-    says one ok 'user 1000 /helpers/io write /pmc/a/target $own'
-    inside one 'user 1000 rmdir /pmc/a && rmdir /pmc/roots'
-    is "$STATUS" 0
-}
-
 t_the_hosts_cgroups_are_not_a_containers() {
     need_boxes
     with_cgroup2

@@ -204,24 +204,6 @@ t_what_is_left_at_a_detach_is_told() {
     is "$(lines "$T/a.log" exit exact=yes)" 0 "processes that ended"
 }
 
-t_one_of_two_targets_detached_leaves_the_other_exact() {
-    ends_are_exact || skip "the kernel does not tell last values"
-    with_tracefs
-    mount_pmcfs
-    target_start p
-    target_start q
-    pmc a event=page-faults log-csw=on log-exit=on "target=${PID_OF[p]}" "target=${PID_OF[q]}"
-    tell p faults 300
-    tell q faults 200
-    attach a "-${PID_OF[p]}"
-    tell q faults 40
-    target_end q
-    eventually 10 '[[ $(state a) == exited ]]'
-    adds_up a
-    is "$(lines "$T/a.log" exit "pid=${PID_OF[q]}")" 1 "exits of the other"
-    exact_ones a 1
-}
-
 t_whoever_is_attached_again_begins_at_zero() {
     mount_pmcfs
     target_start p

@@ -51,37 +51,6 @@ t_b02_l02_what_nobody_read_is_lost_once_whoever_opens_it_later() {
     is "$(status a log_lost)" "$lost" "after it was told"
 }
 
-# log_lost counts what the readers that had it open then have not read.
-t_what_was_read_is_not_lost_when_it_is_overwritten() {
-    mount_pmcfs
-    quiet a logsize=65536
-    looking <<'P'
-fd = opened("a", os.O_NONBLOCK)
-lines = []
-for i in range(300):
-    write("a/samples", "%d-" % i + "x" * 900)
-    lines += rest(fd)
-assert given(lines) == number("a", "log_records") == 301, given(lines)
-assert number("a", "log_lost") == 0
-late = rest(opened("a", os.O_NONBLOCK))
-assert told(late, "log") > 100 and given(late) + told(late, "log") == 301
-assert number("a", "log_lost") == 0 == stat("log_lost")
-P
-}
-
-t_statistics_keep_what_a_released_log_lost() {
-    mount_pmcfs
-    quiet a logsize=65536
-    for i in {1..100}; do
-        echo "$i-$(printf 'x%.0s' {1..900})" >"$M/a/samples"
-    done
-    local lost
-    lost=$(status a log_lost)
-    between "$lost" 1 100
-    rmdir "$M/a"
-    is "$(stat_value log_lost)" "$lost"
-}
-
 # ---- the kernel's buffer overruns ----
 
 # Nobody empties it while the daemon stands.

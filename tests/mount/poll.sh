@@ -1,30 +1,22 @@
 # shellcheck shell=bash
 # poll on count, ctl, status and target, INTERFACE section 8.
 
-# Python with root = the mount, read(name), put(name, text), wait(fd, ms) -> event mask or 0.
+# shellcheck source=tests/mount/loss_lib.sh
+. "${BASH_SOURCE[0]%/*}/loss_lib.sh"
+
+# Python of looking, with root = the mount, and wait(fd, ms) -> event mask or 0.
 polling() {
     {
         cat <<'P'
-import os, select, sys, threading, time
-root = sys.argv[1]
-def read(name): return open(root + "/" + name).read()
-def put(name, text):
-    fd = os.open(root + "/" + name, os.O_WRONLY)
-    os.write(fd, text.encode())
-    os.close(fd)
+root, put = sys.argv[1], write
 def wait(fd, ms, mask=select.POLLPRI):
     p = select.poll()
     p.register(fd, mask)
     got = p.poll(ms)
     return got[0][1] if got else 0
-def later(what, seconds=0.2):
-    t = threading.Timer(seconds, what)
-    t.start()
-    return t
 P
         cat
-    } >"$T/poll.py"
-    /usr/bin/python3 -B "$T/poll.py" "$M" "$@"
+    } | looking "$@"
 }
 
 t_count_is_always_readable() {

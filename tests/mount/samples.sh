@@ -2,10 +2,8 @@
 # The reading rules of `samples`, INTERFACE section 9: what ends, what blocks, who is woken; and what is written
 # into it. What the records are is shown elsewhere.
 
-# A PMC that samples and was never started: a read waits, and only what is written here comes.
-quiet() {
-    pmc "${1:-a}" event=cpu-clock freq=100 "${@:2}"
-}
+# shellcheck source=tests/mount/loss_lib.sh
+. "${BASH_SOURCE[0]%/*}/loss_lib.sh"
 
 # A sampler on a running target.
 sampler() {
@@ -13,43 +11,33 @@ sampler() {
     pmc a event=cpu-clock freq=100 "$@" "target=${PID_OF[p]}"
 }
 
-# Python with base = the PMC's directory, write(file, text), lines(fd): whole lines of one read.
+# Python of looking, with base = the PMC's directory, and lines(fd): whole lines of one read.
 reading() {
     {
         cat <<'P'
-import errno, os, select, signal, sys, threading, time
-base = sys.argv[1] + "/a/"
-def write(name, text):
-    fd = os.open(base + name, os.O_WRONLY)
-    os.write(fd, text if isinstance(text, bytes) else text.encode())
-    os.close(fd)
+base += "a/"
 def open_log(flags=0): return os.open(base + "samples", os.O_RDONLY | flags)
 def lines(fd, n=1 << 17):
     got = os.read(fd, n).decode()
     assert not got or got[-1] == "\n", "a torn line"
     return got.splitlines()
-def kinds(found): return [line.split(" ")[1] for line in found]
+def kinds(found): return [kind(line) for line in found]
 def again(fd):
     try:
         got = os.read(fd, 1 << 17)
     except BlockingIOError:
         return True
     raise SystemExit("read %r, expected EAGAIN" % got)
-def until(fd, kind):
+def until(fd, last):
     found = []
-    while kind not in kinds(found):
+    while last not in kinds(found):
         more = lines(fd)
-        assert more, "the stream ended before " + kind
+        assert more, "the stream ended before " + last
         found += more
     return found
-def later(what, seconds=0.2):
-    t = threading.Timer(seconds, what)
-    t.start()
-    return t
 P
         cat
-    } >"$T/reading.py"
-    timeout 40 /usr/bin/python3 -B "$T/reading.py" "$M" "$@"
+    } | looking "$@"
 }
 
 FIRST='^[0-9]+\.[0-9]{9} initialize version=[0-9.]+ machine=[^ ]+ class=[^ ]+ event=[^ ]+ realtime=[0-9]+\.[0-9]{9} tsc=([0-9]+|-)$'

@@ -251,28 +251,6 @@ t_the_stream_ends_with_the_last_descendant() {
     diff <(tail -n +2 "$T/a.log") <(tail -n +2 "$T/live") >&2
 }
 
-t_samples_stay_until_it_is_released() {
-    mount_pmcfs
-    target_start p
-    pmc_on a event=page-faults period=1
-    tell p faults 500
-    target_end p
-    eventually 10 '[[ $(state a) == exited ]]'
-    each_is_a_sample a
-    cp "$T/a.log" "$T/first"
-    log a
-    diff <(tail -n +2 "$T/first") <(tail -n +2 "$T/a.log") >&2
-    is "$(awk '{ n += $NF } END { print n }' "$M/a/samples.folded")" "$(value a)" "folded"
-    target_start q
-    attach a "${PID_OF[q]}"
-    tell q faults 100
-    ctl a stop
-    each_is_a_sample a
-    between "$(of a samples "pid=${PID_OF[p]}")" 500 600
-    rmdir "$M/a"
-    [[ ! -e $M/a ]] || die "still there"
-}
-
 # ---- steps and exits ----
 
 # A sampling PMC has no count, so there is nothing that steps and exits could add up to.

@@ -21,12 +21,6 @@ static void after(void)
 
 SUITE_SETUP(buf, before, after);
 
-TEST(is_empty_at_first)
-{
-    ck_assert_uint_eq(buf.len, 0);
-    ck_buf(&buf, "");
-}
-
 TEST(grows_from_the_callers_block_to_the_heap)
 {
     char storage[8];
@@ -37,14 +31,6 @@ TEST(grows_from_the_callers_block_to_the_heap)
     buf_str(&buf, "89");
     ck_true(buf.owned);
     ck_buf(&buf, "123456789");
-}
-
-TEST(adds_much_piece_by_piece)
-{
-    for (unsigned i = 0; i < 100000; i++)
-        buf_add(&buf, "abc", 3);
-    ck_assert_uint_eq(buf.len, 300000);
-    ck_true(!buf.failed && memcmp(buf.data + 299994, "abcabc", 6) == 0);
 }
 
 TEST(drops_everything_once_memory_has_ended)
@@ -91,14 +77,6 @@ TEST(prints_numbers_like_stdio)
     check_u64(UINT64_MAX);
     check_u64((uint64_t)INT64_MIN);
     check_u64((uint64_t)INT64_MAX);
-}
-
-TEST(prints_formats_longer_than_its_block)
-{
-    buf_printf(&buf, "%0500d|", 7);
-    buf_printf(&buf, "%s", "");
-    ck_assert_uint_eq(buf.len, 501);
-    ck_assert_str_eq(buf_text(&buf) + 499, "7|");
 }
 
 TEST(keeps_a_programs_name_one_word)

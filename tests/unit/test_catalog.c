@@ -63,24 +63,6 @@ TEST(finds_by_name_and_by_id)
     ck_assert_ptr_eq(catalog_class_by_id(&catalog, cycles->id), NULL);
 }
 
-TEST(finds_nothing_that_is_not_there)
-{
-    ck_assert_ptr_eq(catalog_class(&catalog, "cpu"), NULL);
-    ck_assert_ptr_eq(catalog_event_by_id(&catalog, 0), NULL);
-    add_some();
-    ck_assert_ptr_eq(catalog_class(&catalog, "gpu"), NULL);
-    ck_assert_ptr_eq(catalog_event(&catalog, catalog_class(&catalog, "cpu"), "cpu-clock"), NULL);
-    ck_assert_ptr_eq(catalog_event_by_id(&catalog, 1), NULL);
-    ck_assert_ptr_eq(catalog_class_by_id(&catalog, 0), NULL);
-}
-
-TEST(an_empty_one_can_be_finished)
-{
-    ck_assert_int_eq(catalog_finish(&catalog), 0);
-    ck_assert_ptr_eq(catalog_class(&catalog, "cpu"), NULL);
-    ck_assert_ptr_eq(catalog_class_by_id(&catalog, 1), NULL);
-}
-
 TEST(ids_do_not_depend_on_what_else_is_listed)
 {
     uint64_t id;
@@ -109,14 +91,4 @@ TEST(many_ids_are_distinct_and_fit_a_node_number)
         ck_true(id && id < UINT64_C(1) << 52);
         ck_assert_ptr_eq(catalog_event_by_id(&catalog, id), &catalog.entries[i]);
     }
-}
-
-TEST(grows_after_it_was_finished)
-{
-    add_some();
-    catalog_add(&catalog, "armv8_pmuv3", "cpu_cycles");
-    ck_assert_int_eq(catalog_finish(&catalog), 0);
-    ck_assert_uint_eq(catalog.n, 5);
-    ck_assert_uint_eq(catalog_class(&catalog, "armv8_pmuv3")->n, 1);
-    ck_assert_uint_eq(catalog_class(&catalog, "software")->first, 3);
 }

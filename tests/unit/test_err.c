@@ -9,36 +9,6 @@
 
 SUITE(err);
 
-TEST(gives_the_errno_of_the_cause)
-{
-    struct err err;
-
-    ck_assert_int_eq(err_set(&err, E19, "no row left for \"%s\"", "cycles"), -EINVAL);
-    ck_assert_int_eq(err.id, E19);
-    ck_assert_str_eq(err.text, "no row left for \"cycles\"");
-}
-
-TEST(works_without_a_place_for_the_sentence)
-{
-    ck_assert_int_eq(err_set(NULL, E44, "no process %d", 7), -ESRCH);
-}
-
-TEST(leaves_errno_alone)
-{
-    errno = EXDEV;
-    err_set(NULL, E32, "no memory");
-    ck_assert_int_eq(errno, EXDEV);
-}
-
-TEST(takes_its_own_sentence_as_an_argument)
-{
-    struct err err;
-
-    err_set(&err, P14, "the kernel said no");
-    err_set(&err, P14, "event \"x\": %s", err.text);
-    ck_assert_str_eq(err.text, "event \"x\": the kernel said no");
-}
-
 TEST(escapes_what_would_break_the_line)
 {
     struct err err;
@@ -97,14 +67,6 @@ TEST(keeps_a_sentence_that_just_fits)
     text[sizeof(text) - 1] = '\0';
     err_set(&err, P02, "%s", text);
     ck_assert_str_eq(err.text, text);
-}
-
-TEST(names_numbers)
-{
-    ck_assert_str_eq(err_errno_name(EINVAL), "EINVAL");
-    ck_assert_str_eq(err_errno_name(-EDQUOT), "EDQUOT");
-    ck_assert_str_eq(err_errno_name(EOPNOTSUPP), "EOPNOTSUPP");
-    ck_assert_str_eq(err_errno_name(-999), "E999");
 }
 
 TEST(the_table_is_complete)

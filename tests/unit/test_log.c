@@ -28,30 +28,6 @@ TEST(gives_records_back_as_they_were_put)
     log_close(cursor);
 }
 
-TEST(is_ready_when_there_is_something_to_take)
-{
-    struct log_cursor *cursor = log_open(event_log);
-    struct seen seen = {0};
-
-    ck_true(!log_ready(cursor));
-    put_samples(2);
-    ck_true(log_ready(cursor));
-    take(cursor, 56, &seen);
-    ck_true(log_ready(cursor));
-    take(cursor, 56, &seen);
-    ck_true(!log_ready(cursor));
-    log_close(cursor);
-}
-
-TEST(numbers_what_is_put)
-{
-    ck_assert_uint_eq(log_last(event_log), 0);
-    put_samples(5);
-    ck_assert_uint_eq(log_last(event_log), 5);
-    ck_assert_uint_eq(log_last_time(event_log), 50);
-    ck_assert_uint_eq(stats().bytes, 5 * SAMPLE_SHORT);
-}
-
 TEST(a_take_ends_behind_the_record_that_still_fits)
 {
     struct log_cursor *cursor = log_open(event_log);

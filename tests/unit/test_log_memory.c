@@ -50,27 +50,6 @@ TEST(wraps_at_its_size_when_growth_is_refused)
     log_close(cursor);
 }
 
-TEST(does_not_ask_for_memory_at_every_record_once_refused)
-{
-    limit.max = 5000;
-    log_set_charge(event_log, within, &limit);
-    put_samples(10000);
-    ck_assert_uint_lt(limit.asked, 10 + 10000 * SAMPLE_SHORT / 4096);
-}
-
-TEST(grows_again_when_there_is_more)
-{
-    limit.max = 5000;
-    log_set_charge(event_log, within, &limit);
-    put_samples(1000);
-    limit.max = 1 << 20;
-    put_samples(1000);
-    ck_assert_uint_eq(stats().memory, 48 << 10);
-    log_unref(event_log);
-    event_log = NULL;
-    ck_assert_int_eq(limit.used, 0);
-}
-
 TEST(growing_in_the_middle_of_a_lap_keeps_every_record)
 {
     struct log_cursor *cursor = log_open(event_log);

@@ -81,30 +81,6 @@ TEST(lies_as_perf_events_lays_it)
     ck_assert_uint_eq(offsetof(struct record_map, path), 72);
 }
 
-TEST(a_short_sample_has_no_frames)
-{
-    add_sample(NULL, 7);
-    ck_assert_uint_eq(out.len, SAMPLE_SHORT);
-    ck_assert_uint_eq(made()->size, SAMPLE_SHORT);
-    ck_assert_uint_eq(made()->misc, RECORD_USERMODE);
-    ck_assert_uint_eq(record_time(made()), 99);
-    ck_assert_ptr_null(record_tail(made()));
-    ck_true(record_fits(made(), out.len));
-}
-
-TEST(a_sample_has_its_frames_behind_their_number)
-{
-    const uint64_t frames[] = {FRAME_USER, 0x1000, 0x2000};
-    const struct record_sample *sample;
-
-    add_sample(frames, 3);
-    sample = (const struct record_sample *)made();
-    ck_assert_uint_eq(sample->head.size, SAMPLE_SHORT + 4 * 8);
-    ck_assert_uint_eq(sample->n_frames, 3);
-    ck_assert_uint_eq(sample->frame[2], 0x2000);
-    ck_true(record_fits(made(), out.len));
-}
-
 TEST(a_chain_that_is_too_long_is_cut)
 {
     uint64_t *frames = calloc(9000, sizeof(*frames));
@@ -114,20 +90,6 @@ TEST(a_chain_that_is_too_long_is_cut)
     ck_assert_uint_eq(out.len, RECORD_MAX);
     ck_true(record_fits(made(), out.len));
     free(frames);
-}
-
-TEST(a_note_has_values_and_a_text)
-{
-    const struct record_note *note = add_note(2, "nine char");
-
-    ck_assert_uint_eq(note->head.size, sizeof(*note) + 2 * 8 + 16);
-    ck_assert_uint_eq(note->n, 2);
-    ck_assert_uint_eq(note->value[1], 8);
-    ck_assert_uint_eq(note->text_len, 9);
-    ck_assert_int_eq(memcmp(note_text(note), "nine char\0\0\0\0\0\0", 16), 0);
-    ck_assert_uint_eq(record_time(&note->head), 55);
-    ck_true(record_is_note(&note->head) && !record_tail(&note->head));
-    ck_true(record_fits(&note->head, out.len));
 }
 
 TEST(a_text_is_cut_so_that_the_record_fits)
@@ -156,36 +118,6 @@ TEST(a_name_is_padded_and_has_the_tail_behind_it)
     ck_assert_uint_eq(comm->head.misc, RECORD_EXECUTED);
     ck_assert_uint_eq(record_tail(made())->tid, 11);
     ck_assert_uint_eq(record_time(made()), 77);
-    ck_true(record_fits(made(), out.len));
-}
-
-TEST(a_mapping_keeps_all_its_facts)
-{
-    const struct record_map *map;
-
-    record_add_map(&out, 5, &libc, RECORD_USERMODE);
-    map = (const struct record_map *)made();
-    ck_assert_uint_eq(map->start, 0x7000);
-    ck_assert_uint_eq(map->length, 0x1000);
-    ck_assert_uint_eq(map->offset, 0x200);
-    ck_assert_uint_eq(map->inode, 1234);
-    ck_assert_uint_eq(map->generation, 5);
-    ck_true(map->major == 8 && map->minor == 1 && map->protection == 5 && map->flags == 2);
-    ck_assert_str_eq(map->path, "/lib/libc.so.6");
-    ck_assert_uint_eq(record_tail(made())->pid, 10);
-    ck_true(record_fits(made(), out.len));
-}
-
-TEST(a_task_has_its_time_twice)
-{
-    const struct record_task *task;
-
-    record_add_task(&out, RECORD_FORK, 5, 11, 10, 11, 10);
-    record_set_time(made(), 8);
-    task = (const struct record_task *)made();
-    ck_assert_uint_eq(task->time, 8);
-    ck_assert_uint_eq(task->tail.time, 8);
-    ck_assert_uint_eq(record_time(made()), 8);
     ck_true(record_fits(made(), out.len));
 }
 

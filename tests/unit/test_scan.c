@@ -26,30 +26,11 @@ static void check_words(const char *text, bool (*next)(struct scan *, struct wor
     buf_free(&found);
 }
 
-TEST(splits_words_at_blanks_and_newlines)
-{
-    check_words("  one two\n\nthree\tfour\r\n", scan_word, "one|two|three|four|");
-    check_words("", scan_word, "");
-    check_words(" \n ", scan_word, "");
-    check_words("one", scan_word, "one|");
-    check_words("# one", scan_word, "#|one|");
-}
-
 TEST(skips_comments_between_settings)
 {
     check_words("# first\na=1 # second b=2\nc=3", scan_setting, "a=1|c=3|");
     check_words("a=x#y #", scan_setting, "a=x#y|");
     check_words("#", scan_setting, "");
-}
-
-TEST(an_empty_command_has_no_words)
-{
-    struct scan scan;
-    struct word word;
-
-    scan_init(&scan, NULL, 0);
-    ck_true(!scan_word(&scan, &word));
-    ck_true(!scan_setting(&scan, &word));
 }
 
 TEST(splits_at_the_first_equals_sign)
@@ -74,14 +55,6 @@ TEST(compares_words_exactly_or_alike)
     ck_true(!word_alike(unit_word("log.csw"), "log-csw", false));
     ck_true(word_alike(unit_word("log.csw"), "log-csw", true));
     ck_true(!word_alike(unit_word("log-csws"), "log-csw", true));
-}
-
-TEST(copies_a_word)
-{
-    char *copy = word_dup((struct word){.p = "cycles:u", .len = 6});
-
-    ck_assert_str_eq(copy, "cycles");
-    free(copy);
 }
 
 TEST(reads_numbers_within_a_range)
