@@ -18,11 +18,6 @@ void *plan_room(void *array, unsigned n, size_t size)
     return n & (n - 1) ? array : realloc(array, (n ? 2 * (size_t)n : 1) * size);
 }
 
-int change_no_memory(struct change *change)
-{
-    return err_set(&change->err, E32, "no memory");
-}
-
 struct change *change_new(struct pmc *pmc, enum cause cause)
 {
     const unsigned n = pmc->links->n;
@@ -42,7 +37,6 @@ struct change *change_new(struct pmc *pmc, enum cause cause)
     change->diff.n_fates = n;
     change->engine = pmc->engine;
     change->cause = cause;
-    change->file = "ctl";
     buf_init(&change->log.inventory, NULL, 0);
     change->pmc = pmc_ref(pmc);
     snprintf(change->name, sizeof change->name, "%s", pmc->name);
@@ -55,7 +49,6 @@ static void desired_clear(struct desired *desired)
 {
     for (unsigned i = 0; i < desired->n_names; i++)
         free(desired->names[i]);
-    free(desired->names);
     free(desired->metrics);
     for (unsigned i = 0; i < desired->n_targets; i++) {
         target_word_clear(&desired->targets[i].word);
@@ -206,6 +199,7 @@ int change_run(struct call *call, struct change *change, bool slow)
         return rc;
     }
     take_asker(change, call);
+    change->file = call->file ? call->file : "";
     change->attach_ns = tunable_u64(&call->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
     change->cpus_serial = change->engine->cpus_serial;
     change->pmc->busy = change;

@@ -45,20 +45,7 @@ static int command_new(struct call *call, struct change **out)
     if (rc)
         return rc;
     *out = change_new(pmc, CAUSE_COMMAND);
-    return *out ? 0 : err_set(&call->err, E32, "no memory");
-}
-
-static int change_command(struct call *call, const char *file)
-{
-    struct change *change;
-    int rc = command_new(call, &change);
-
-    if (rc)
-        return rc;
-    change->file = file;
-    change->text = call->text;
-    change->len = call->len;
-    return change_run(call, change, true);
+    return *out ? 0 : err_nomem(&call->err);
 }
 
 /* A start attaches the caller if the PMC never had a target. */
@@ -87,7 +74,7 @@ static int change_verb(struct call *call, enum verb verb)
     if (starts && pmc->set && !pmc->had_target && !mode_table[pmc->effective].system &&
         !attach_self(&change->desired)) {
         change_free(change);
-        return err_set(&call->err, E32, "no memory");
+        return err_nomem(&call->err);
     }
     return change_run(call, change, true);
 }
@@ -108,7 +95,7 @@ static int parse_count(struct call *call, struct settings *settings)
         buf_add(&values, word.p, word.len);
     }
     if (values.failed)
-        rc = err_set(&call->err, E32, "no memory");
+        rc = err_nomem(&call->err);
     else if (values.len == 0)
         rc = err_set(&call->err, P02,
                      "write one number, or for a set one for each event: 0, or 0,100, or a line "
@@ -127,7 +114,6 @@ int store_count(struct call *call)
 
     if (rc)
         return rc;
-    change->file = "count";
     change->desired.put = true;
     change->desired.given = GIVEN(KEY_COUNT);
     rc = parse_count(call, &change->desired.settings);
@@ -139,24 +125,17 @@ int store_count(struct call *call)
 
 /* ---- the files ---- */
 
-int store_config(struct call *call)
+/* config, event, mode, target */
+int store_command(struct call *call)
 {
-    return change_command(call, "config");
-}
+    struct change *change;
+    int rc = command_new(call, &change);
 
-int store_event(struct call *call)
-{
-    return change_command(call, "event");
-}
-
-int store_mode(struct call *call)
-{
-    return change_command(call, "mode");
-}
-
-int store_target(struct call *call)
-{
-    return change_command(call, "target");
+    if (rc)
+        return rc;
+    change->text = call->text;
+    change->len = call->len;
+    return change_run(call, change, true);
 }
 
 int store_ctl(struct call *call)

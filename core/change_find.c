@@ -14,83 +14,6 @@
 
 /* ---- events ---- */
 
-static bool name_is_among(char *const *names, unsigned n, const char *name)
-{
-    for (unsigned i = 0; i < n; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
-}
-
-/* The names that are there come first; of a metric's, those that are there already stay as they
- * are. */
-static bool join_before(struct desired *desired, const struct pmc *pmc)
-{
-    const unsigned n = pmc_events(pmc);
-    char **all = calloc(n + desired->n_names, sizeof *all);
-    unsigned end = 0;
-
-    for (; all && end < n; end++)
-        if (!(all[end] = strdup(pmc->set->event[end].written)))
-            break;
-    if (!all || end < n) {
-        while (end > 0)
-            free(all[--end]);
-        free(all);
-        return false;
-    }
-    for (unsigned i = 0; i < desired->n_names; i++) {
-        if (desired->metrics && name_is_among(all, n, desired->names[i]))
-            free(desired->names[i]);
-        else
-            all[end++] = desired->names[i];
-    }
-    free(desired->names);
-    desired->names = all;
-    desired->n_names = end;
-    return true;
-}
-
-static int join_metrics(struct change *change)
-{
-    struct desired *desired = &change->desired;
-    const char *before = change->pmc->metrics, *now = desired->metrics ? desired->metrics : "";
-    char *both = before ? strdup(before) : NULL;
-    int rc = before && !both ? change_no_memory(change) : 0;
-    struct word word;
-    struct scan scan;
-
-    if (desired->n_names > SET_MAX)
-        rc = err_set(&change->err, P28, "a set has at most %d events", SET_MAX);
-    scan_init(&scan, now, strlen(now));
-    while (rc == 0 && scan_word(&scan, &word))
-        rc = change_add_metric(&both, word, &change->err);
-    free(desired->metrics);
-    desired->metrics = both;
-    return rc;
-}
-
-/*
- * The first names written through an open file begin a set, later ones join it: bash writes line by
- * line. Opened to append, the first join what is there.
- */
-static int join_names(struct change *change)
-{
-    const struct pmc *pmc = change->pmc; /* busy: its set stays */
-    const struct asker *asker = &change->asker;
-    const uint64_t began = asker->open ? asker->open->began : 0;
-
-    if (change->desired.n_names == 0 || (!asker->append && !began))
-        return 0;
-    if (!asker->append && began != pmc->began)
-        return err_set(&change->err, P19,
-                       "another writer has begun a set of %s since the first event was written "
-                       "here: open the file again, or write all events with one write(2)",
-                       change->name);
-    change->desired.joins = true;
-    return join_before(&change->desired, pmc) ? join_metrics(change) : change_no_memory(change);
-}
-
 static bool same_names(const struct desired *desired, const struct pmc *pmc)
 {
     const struct set *set = pmc->set;
@@ -140,14 +63,14 @@ static int verify_set(struct change *change)
 static int find_set(struct change *change)
 {
     struct desired *desired = &change->desired;
-    int rc = join_names(change);
+    int rc = 0;
 
-    if (rc || desired->n_names == 0 || same_names(desired, change->pmc))
-        return rc;
+    if (desired->n_names == 0 || same_names(desired, change->pmc))
+        return 0;
     desired->new_set = true;
     desired->set = set_new(desired->n_names);
     if (!desired->set)
-        return change_no_memory(change);
+        return err_nomem(&change->err);
     for (unsigned i = 0; rc == 0 && i < desired->n_names; i++)
         rc = resolve_name(change, desired->names[i], &desired->set->event[i]);
     return rc ? rc : verify_set(change);
@@ -226,7 +149,7 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
         return refuse_system(change);
     char *path = strndup(wanted->word.path, wanted->word.path_len);
     if (!path)
-        return change_no_memory(change);
+        return err_nomem(&change->err);
     unescape(path);
     int rc = engine->host->cgroup_open(engine->host_state, change->asker.tid, path,
                                        &wanted->cgroup_fd, &wanted->cgroup, &change->err);

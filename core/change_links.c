@@ -63,7 +63,7 @@ int plan_renew(struct change *change, struct fate *fate, bool same_rights)
                                                             : change->asker.rights;
 
     if (!link || !plan_leave(fate, pmc_events(change->pmc)) || !link_like(link, old))
-        return change_no_memory(change);
+        return err_nomem(&change->err);
     fate->kind = FATE_RENEWED;
     fate->next = link;
     link->from_all = fate->from_all;
@@ -71,7 +71,7 @@ int plan_renew(struct change *change, struct fate *fate, bool same_rights)
     if (old->cgroup_fd >= 0 && (link->cgroup_fd = fcntl(old->cgroup_fd, F_DUPFD_CLOEXEC, 0)) < 0)
         return err_set(&change->err, P14, "no descriptor: %s", err_errno_name(-errno));
     if (rights && !(link->rights = rights_copy(rights)))
-        return change_no_memory(change);
+        return err_nomem(&change->err);
     if (!old->proc)
         return 0;
     link_set_proc(link, old->proc);
@@ -88,7 +88,7 @@ static int plan_end(struct change *change, struct fate *fate)
     if (!link || !plan_leave(fate, pmc_events(change->pmc)) || !link_like(link, old)) {
         if (link)
             link_unref(link, &change->dead);
-        return change_no_memory(change);
+        return err_nomem(&change->err);
     }
     link->from_all = fate->from_all;
     link->gone_since_ns = old->gone_since_ns;
@@ -131,7 +131,7 @@ int plan_reopen(struct change *change)
         if (fate->kind != FATE_KEPT || ((link->ended || link->offline) && !new_set))
             continue;
         if (link->ended) {
-            rc = plan_leave(fate, pmc_events(change->pmc)) ? 0 : change_no_memory(change);
+            rc = plan_leave(fate, pmc_events(change->pmc)) ? 0 : err_nomem(&change->err);
         } else if (link->offline) { /* opened when its CPU comes back */
             rc = plan_end(change, fate);
             if (rc == 0)

@@ -27,23 +27,48 @@ static int check_name(struct word word, struct err *err)
     return 0;
 }
 
+/*
+ * The first names written through an open file begin a set, later ones join it: bash writes line by
+ * line. Opened to append, the first join what is there. The PMC is busy: its set stays.
+ */
+static int begin_names(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    const struct asker *asker = &change->asker;
+    const uint64_t began = asker->open ? asker->open->began : 0;
+    struct desired *desired = &change->desired;
+
+    if (!asker->append && !began)
+        return 0;
+    if (!asker->append && began != pmc->began)
+        return err_set(&change->err, P19,
+                       "another writer has begun a set of %s since the first event was written "
+                       "here: open the file again, or write all events with one write(2)",
+                       change->name);
+    desired->joins = true;
+    for (; desired->n_names < pmc_events(pmc); desired->n_names++)
+        if (!(desired->names[desired->n_names] = strdup(pmc->set->event[desired->n_names].written)))
+            return err_nomem(&change->err);
+    if (pmc->metrics && !(desired->metrics = strdup(pmc->metrics)))
+        return err_nomem(&change->err);
+    return 0;
+}
+
 static int add_name(struct change *change, struct word word)
 {
-    if (change->desired.n_names == SET_MAX)
-        return err_set(&change->err, P28, "a set has at most %d events", SET_MAX);
-    int rc = check_name(word, &change->err);
+    struct desired *desired = &change->desired;
+    int rc = desired->given & GIVEN(KEY_EVENT) ? 0 : begin_names(change);
+
+    desired->given |= GIVEN(KEY_EVENT);
+    if (rc == 0 && desired->n_names == SET_MAX)
+        rc = err_set(&change->err, P28, "a set has at most %d events", SET_MAX);
+    if (rc == 0)
+        rc = check_name(word, &change->err);
     if (rc)
         return rc;
-    char **grown = realloc(change->desired.names, (change->desired.n_names + 1) * sizeof *grown);
-    char *copy = word_dup(word);
-    if (grown)
-        change->desired.names = grown;
-    if (!grown || !copy) {
-        free(copy);
-        return err_set(&change->err, E32, "no memory");
-    }
-    change->desired.names[change->desired.n_names++] = copy;
-    change->desired.given |= GIVEN(KEY_EVENT);
+    if (!(desired->names[desired->n_names] = word_dup(word)))
+        return err_nomem(&change->err);
+    desired->n_names++;
     return 0;
 }
 
@@ -59,24 +84,25 @@ static int add_needed(void *arg, const char *name, struct err *err)
     return add_name(change, (struct word){name, strlen(name)});
 }
 
-int change_add_metric(char **words, struct word word, struct err *err)
+/* Behind the others, unless it is among them. */
+static int add_metric(struct change *change, struct word word)
 {
-    const char *text = *words ? *words : "";
+    char **metrics = &change->desired.metrics, *more;
+    const char *text = *metrics ? *metrics : "";
     struct word before;
     struct scan scan;
     unsigned n = 0;
-    char *more;
 
     scan_init(&scan, text, strlen(text));
     for (; scan_word(&scan, &before); n++)
         if (before.len == word.len && memcmp(before.p, word.p, word.len) == 0)
             return 0;
     if (n == SET_MAX)
-        return err_set(err, P28, "a set has at most %d metrics", SET_MAX);
+        return err_set(&change->err, P28, "a set has at most %d metrics", SET_MAX);
     if (asprintf(&more, "%s%s" WORD_FMT, text, n ? " " : "", WORD_ARG(word)) < 0)
-        return err_set(err, E32, "no memory");
-    free(*words);
-    *words = more;
+        return err_nomem(&change->err);
+    free(*metrics);
+    *metrics = more;
     return 0;
 }
 
@@ -88,7 +114,7 @@ static int add_event(struct change *change, struct word word)
     int rc = check_name(word, &change->err);
     if (rc == 0)
         rc = metric_events(word, add_needed, change, &change->err);
-    return rc ? rc : change_add_metric(&change->desired.metrics, word, &change->err);
+    return rc ? rc : add_metric(change, word);
 }
 
 /* ---- commas ---- */
@@ -161,7 +187,7 @@ static int add_target(struct change *change, struct word word)
         plan_room(change->desired.targets, change->desired.n_targets, sizeof *grown);
 
     if (!grown)
-        return err_set(&change->err, E32, "no memory");
+        return err_nomem(&change->err);
     change->desired.targets = grown;
     grown += change->desired.n_targets;
     *grown = (struct wanted){.cgroup_fd = -1};
@@ -244,7 +270,7 @@ static int drop_doubles(struct change *change)
     unsigned n = 0;
 
     if (!seen)
-        return change_no_memory(change);
+        return err_nomem(&change->err);
     for (unsigned i = 0; i < desired->n_targets; i++) {
         struct word word = desired->targets[i].word.word;
 

@@ -34,7 +34,7 @@ int change_desire_set(struct change *change)
         desired->kernel = change->asker.may_kernel;
     desired->events = calloc(desired->set->n, sizeof *desired->events);
     if (!desired->events)
-        return change_no_memory(change);
+        return err_nomem(&change->err);
     for (unsigned i = 0; i < desired->set->n; i++)
         desired->events[i] = pmc_plan_event(&desired->set->event[i], settings, desired->kernel);
     return 0;
@@ -69,7 +69,7 @@ static int plan_forget(struct change *change)
     for (unsigned i = 0; i < diff->n_fates && (verb == VERB_RESET || verb == VERB_RESTART); i++)
         if (diff->fates[i].link->ended && diff->fates[i].kind == FATE_KEPT &&
             !plan_leave(&diff->fates[i], pmc_events(change->pmc)))
-            return change_no_memory(change);
+            return err_nomem(&change->err);
     return 0;
 }
 
@@ -103,14 +103,14 @@ static int plan_room_for_all(struct change *change)
         struct fate *fate = &diff->fates[i];
 
         if (diff->read && !fate->last && link_live(fate->link) && !(fate->last = tally_new(n)))
-            return change_no_memory(change);
+            return err_nomem(&change->err);
     }
     diff->links = links_new(diff->n_fates + diff->n_fresh);
     diff->total = tally_new(n);
     diff->base = change->desired.new_set ? tally_new(set->n) : NULL;
     return diff->links && diff->total && (diff->base || !change->desired.new_set)
                ? 0
-               : change_no_memory(change);
+               : err_nomem(&change->err);
 }
 
 int change_plan(struct change *change)

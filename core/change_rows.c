@@ -90,7 +90,7 @@ static int claim_make(struct change *change, struct claim **out)
         return 0;
     struct claim *claim = calloc(1, sizeof *claim);
     if (!claim)
-        return change_no_memory(change);
+        return err_nomem(&change->err);
     claim->pmc = pmc->id;
     claim->instance = pmc->instance->id;
     claim->uid = pmc->uid;
@@ -103,7 +103,7 @@ static int claim_make(struct change *change, struct claim **out)
         return 0;
     }
     claim_free(claim);
-    return ok ? 0 : change_no_memory(change);
+    return ok ? 0 : err_nomem(&change->err);
 }
 
 /* ---- who covers what ---- */

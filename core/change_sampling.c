@@ -216,14 +216,14 @@ static int number_new(struct change *change, const struct log_event *events, uns
     for (unsigned i = 0; i < n; i++)
         bytes += (int64_t)(sizeof events[i] + strlen(events[i].name) + strlen(events[i].resolved));
     if (!pmc_keeps_account(pmc))
-        return change_no_memory(change);
+        return err_nomem(&change->err);
     if (log_sets_last(pmc->sets) < SETS_FREE)
         account_add(pmc->account, bytes);
     else if (!account_charge(pmc->account, bytes))
         return say_quota(change);
     pmc->sets_bytes += (uint64_t)bytes;
     change->log.set_number = log_sets_add(pmc->sets, events, n);
-    return change->log.set_number ? 0 : change_no_memory(change);
+    return change->log.set_number ? 0 : err_nomem(&change->err);
 }
 
 static void event_fill(const struct change *change, unsigned i, struct log_event *out)
@@ -264,7 +264,7 @@ static int find_number(struct change *change)
         filled += events[n].resolved != NULL;
     }
     if (!pmc->sets || filled < n)
-        rc = change_no_memory(change);
+        rc = err_nomem(&change->err);
     else if (!(change->log.set_number = number_again(pmc->sets, events, n)))
         rc = number_new(change, events, n);
     for (unsigned i = 0; i < n; i++)
@@ -339,8 +339,8 @@ int plan_log(struct change *change)
         return rc;
     if (change->log.recorded && (change->diff.n_fresh || change->diff.start) &&
         !pmc_keeps_log(change->pmc))
-        return change_no_memory(change);
+        return err_nomem(&change->err);
     if (change->log.anew && !(change->log.counted_before = calloc(SET_MAX, sizeof(uint64_t))))
-        return change_no_memory(change);
+        return err_nomem(&change->err);
     return 0;
 }

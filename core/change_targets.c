@@ -103,7 +103,7 @@ static int take_rights(struct change *change, struct link *link)
 {
     if (change->asker.superuser || (link->rights = rights_copy(change->asker.rights)))
         return 0;
-    return change_no_memory(change);
+    return err_nomem(&change->err);
 }
 
 static int want_process(struct change *change, struct wanted *wanted)
@@ -113,7 +113,7 @@ static int want_process(struct change *change, struct wanted *wanted)
     struct proc *proc = link ? proc_get(change->engine, wanted->process, &taken) : NULL;
 
     if (!proc)
-        return change_no_memory(change);
+        return err_nomem(&change->err);
     if (taken)
         wanted->process = NULL;
     link_set_proc(link, proc);
@@ -132,7 +132,7 @@ static int want_cgroup(struct change *change, struct wanted *wanted)
     struct link *link = plan_fresh(change, TARGET_CGROUP);
 
     if (!link)
-        return change_no_memory(change);
+        return err_nomem(&change->err);
     link->cgroup_fd = wanted->cgroup_fd;
     link->cgroup_key = change->engine->host->cgroup_key(wanted->cgroup_fd);
     link->cgroup = wanted->cgroup;
@@ -235,7 +235,7 @@ static int want_cpu(struct change *change, const struct target_word *word, unsig
         return rc;
     link = plan_fresh(change, TARGET_CPU);
     if (!link)
-        return change_no_memory(change);
+        return err_nomem(&change->err);
     link->cpu = cpu;
     link->from_all = word->all;
     return 0;
@@ -284,7 +284,7 @@ static int refuse_unattached(struct change *change, const struct wanted *wanted)
 
 static int leave(struct change *change, struct fate *fate)
 {
-    return plan_leave(fate, pmc_events(change->pmc)) ? 0 : change_no_memory(change);
+    return plan_leave(fate, pmc_events(change->pmc)) ? 0 : err_nomem(&change->err);
 }
 
 static int unwant_all(struct change *change, const struct wanted *wanted)
@@ -397,7 +397,7 @@ int plan_lifetime(struct change *change)
         return 0;
     struct proc *proc = proc_get(change->engine, change->writer, &taken);
     if (!proc)
-        return change_no_memory(change);
+        return err_nomem(&change->err);
     proc_ref(proc);
     if (taken)
         change->writer = NULL;

@@ -32,7 +32,7 @@ struct wanted {
 struct desired {
     struct settings settings;
     uint32_t given; /* keys of this command */
-    char **names;   /* events as written */
+    char *names[SET_MAX]; /* events as written */
     unsigned n_names;
     char *metrics;             /* those that named some of them, as written, or NULL */
     bool joins;                /* the names join the set that is there */
@@ -158,8 +158,6 @@ struct change {
     struct err note; /* said in `error` though the command worked */
 };
 
-int change_no_memory(struct change *change);
-
 /* Room for one more than n: the array grows when n is a power of two. NULL: no memory, nothing
  * changed. */
 void *plan_room(void *array, unsigned n, size_t size);
@@ -174,8 +172,6 @@ int change_run(struct call *call, struct change *change, bool slow);
 
 /* change_parse.c: change->text. Without the lock. */
 int change_parse(struct change *change);
-/* Behind the others (NULL: none), unless it is among them. P28, E32. */
-int change_add_metric(char **words, struct word word, struct err *err);
 
 /* change_find.c. Without the lock. */
 void change_find(struct change *change);

@@ -469,10 +469,10 @@ static const struct file {
     store_fn store;
 } pmc_files[] =
     {
-        {"config", show_config, store_config},
-        {"event", show_event, store_event},
-        {"mode", show_mode, store_mode},
-        {"target", show_target, store_target},
+        {"config", show_config, store_command},
+        {"event", show_event, store_command},
+        {"mode", show_mode, store_command},
+        {"target", show_target, store_command},
         {"ctl", show_ctl, store_ctl},
         {"count", show_count, store_count},
         {"detail", show_detail, NULL},
