@@ -1,44 +1,11 @@
 /*
- * The second part of a change, with the lock: what is desired is settled, refused if it cannot be,
- * and compared with what is there. Each cause has its own way to say what it wants.
+ * The second part of a change, with the lock: what is desired is refused if it cannot be, and
+ * compared with what is there. Each cause has its own way to say what it wants.
  */
 #include "core/plan.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-bool change_attaches(const struct change *change)
-{
-    for (unsigned i = 0; i < change->desired.n_targets; i++)
-        if (!change->desired.targets[i].word.remove)
-            return true;
-    return false;
-}
-
-int change_desire_set(struct change *change)
-{
-    struct desired *desired = &change->desired;
-    const struct settings *settings = &desired->settings;
-    /* for a set that is opened, what was written once holds, not only what was written now */
-    bool opens = desired->new_set || change->diff.reopen;
-
-    if (desired->events)
-        return 0;
-    if (!desired->set)
-        desired->set = set_ref(change->pmc->set);
-    if (!desired->set)
-        return 0;
-    if ((opens ? settings->given : desired->given) & GIVEN(KEY_KERNEL))
-        desired->kernel = settings->value[KEY_KERNEL];
-    else if (opens)
-        desired->kernel = change->asker.may_kernel;
-    desired->events = calloc(desired->set->n, sizeof *desired->events);
-    if (!desired->events)
-        return err_nomem(&change->err);
-    for (unsigned i = 0; i < desired->set->n; i++)
-        desired->events[i] = pmc_plan_event(&desired->set->event[i], settings, desired->kernel);
-    return 0;
-}
 
 static int plan_command(struct change *change)
 {
@@ -49,15 +16,6 @@ static int plan_command(struct change *change)
     for (unsigned i = 0; rc == 0 && i < sizeof steps / sizeof steps[0]; i++)
         rc = steps[i](change);
     return rc;
-}
-
-/* When the log is still read, it is told what was recorded up to now. */
-static int plan_release(struct change *change)
-{
-    const struct pmc *pmc = change->pmc;
-
-    change->diff.stop = change->diff.read = pmc->recording && !change->engine->forgetting;
-    return 0;
 }
 
 /* A reset forgets targets that have ended. */

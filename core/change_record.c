@@ -41,19 +41,19 @@ struct opening change_opening(const struct change *change)
     };
 }
 
-static int say_quota(struct change *change, const char *what)
+int refuse_log(struct change *change, const char *what)
 {
     struct buf limit;
     char room[96];
 
     buf_init(&limit, room, sizeof room);
     account_print_limit(change->pmc->account, &limit);
-    int rc = err_set(&change->err, P11,
-                     "%s of %s (logsize %llu) would be more than %s leaves: set a smaller logsize, "
-                     "or release other PMCs",
-                     what, change->name,
-                     (unsigned long long)log_size(change->engine, &change->desired.settings),
-                     buf_text(&limit));
+    int rc = err_set(
+        &change->err, P11,
+        "%s for the log of %s (logsize %llu) would be more than %s leaves: set a smaller logsize, "
+        "or release other PMCs",
+        what, change->name, (unsigned long long)log_size(change->engine, &change->desired.settings),
+        buf_text(&limit));
     buf_free(&limit);
     return rc;
 }
@@ -75,12 +75,11 @@ static int make_recording(struct change *change)
     int rc = recording_new(&plan, &log->made, &change->err);
     if (rc)
         return rc;
-    log->outside = log->view != NULL;
     log->view = NULL; /* the recording's now */
     quota_spend(change, recording_fds(log->made));
     engine->backend->recorder_facts(recording_recorder(log->made), &facts);
     if (!account_charge(change->pmc->account, (int64_t)facts.bytes)) /* it is the owner's */
-        return say_quota(change, "the buffers for what the counters tell");
+        return refuse_log(change, "buffers");
     log->bytes = facts.bytes;
     return 0;
 }
@@ -95,7 +94,7 @@ int record_open(struct change *change)
     log_set_max(change->pmc->log, log_size(change->engine, &change->desired.settings));
     rc = log_reserve(change->pmc->log, LOG_FIRST);
     if (rc == -EDQUOT)
-        return say_quota(change, "the log");
+        return refuse_log(change, "memory");
     return rc ? err_set(&change->err, E32, "no memory for the log") : 0;
 }
 
@@ -305,7 +304,6 @@ void record_swap(struct change *change)
         log->counted_before = NULL;
         pmc->recorded = log->recorded;
         pmc->recorded_kernel = change->asker.may_kernel;
-        pmc->recorded_outside = log->outside;
         count_before(pmc);
     } else if (log->drops) {
         log->old = pmc_record(pmc, NULL);

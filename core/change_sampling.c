@@ -193,20 +193,6 @@ static uint64_t number_again(struct log_sets *sets, const struct log_event *even
     return 0;
 }
 
-static int say_quota(struct change *change)
-{
-    struct buf limit;
-    char room[96];
-
-    buf_init(&limit, room, sizeof room);
-    account_print_limit(change->pmc->account, &limit);
-    int rc =
-        err_set(&change->err, P11, "%s leaves nothing for one more set of events in the log of %s",
-                buf_text(&limit), change->pmc->name);
-    buf_free(&limit);
-    return rc;
-}
-
 /* A new one: kept as long as the PMC, so it counts like its log. */
 static int number_new(struct change *change, const struct log_event *events, unsigned n)
 {
@@ -220,7 +206,7 @@ static int number_new(struct change *change, const struct log_event *events, uns
     if (log_sets_last(pmc->sets) < SETS_FREE)
         account_add(pmc->account, bytes);
     else if (!account_charge(pmc->account, bytes))
-        return say_quota(change);
+        return refuse_log(change, "one more set of events");
     pmc->sets_bytes += (uint64_t)bytes;
     change->log.set_number = log_sets_add(pmc->sets, events, n);
     return change->log.set_number ? 0 : err_nomem(&change->err);
@@ -274,18 +260,17 @@ static int find_number(struct change *change)
 
 /* ---- what it is recorded into ---- */
 
-/* Would the PMC's recording do for what is opened now? */
-static bool recording_fits(const struct change *change)
+/*
+ * Counters that are opened alone get a recording of their own, with the asker's rights and PIDs;
+ * those that join others record where these do.
+ */
+static bool needs_recording(const struct change *change)
 {
     const struct pmc *pmc = change->pmc;
-    bool alone = change->diff.reopen || !pmc_live_links(pmc); /* nothing else uses it */
+    bool alone = change->diff.reopen || !pmc_live_links(pmc);
 
-    if (!pmc->recording || change->desired.new_set || pmc->recorded != change->log.recorded)
-        return false;
-    if (!alone || change->cause != CAUSE_COMMAND)
-        return true;
-    return pmc->recorded_kernel == change->asker.may_kernel && !pmc->recorded_outside &&
-           !change->log.view;
+    return !pmc->recording || change->desired.new_set || pmc->recorded != change->log.recorded ||
+           (alone && change->cause == CAUSE_COMMAND);
 }
 
 /* Who may not see the kernel adds no target to a recording that shows it. */
@@ -326,8 +311,7 @@ int plan_log(struct change *change)
 
     change->log.recorded = recorded_for(change->desired.settings.mode, &change->desired.settings);
     find_sampling(change);
-    bool fits = recording_fits(change);
-    change->log.anew = change->log.recorded && change->diff.n_fresh && !fits;
+    change->log.anew = change->log.recorded && change->diff.n_fresh && needs_recording(change);
     change->log.drops = change->pmc->recording &&
                         (change->log.anew || change->desired.new_set || !change->log.recorded);
     rc = check_log_kept(change);

@@ -74,7 +74,6 @@ static const struct field pmc_fields[] = {
     FIELD(struct pmc, sampling.depth_asked),
     BELOW(struct pmc, recorded, 2 * RECORDED_EXITS),
     FIELD(struct pmc, recorded_kernel),
-    FIELD(struct pmc, recorded_outside),
 };
 const struct saved saved_pmc = SAVED("pmc", pmc_fields);
 

@@ -31,7 +31,7 @@ struct wanted {
 /* The value that the PMC is to have: its present one with what the command says. */
 struct desired {
     struct settings settings;
-    uint32_t given; /* keys of this command */
+    uint32_t given;       /* keys of this command */
     char *names[SET_MAX]; /* events as written */
     unsigned n_names;
     char *metrics;             /* those that named some of them, as written, or NULL */
@@ -106,7 +106,6 @@ struct recordal {
     bool anew;              /* into a recording that is made for them */
     bool drops;             /* the PMC's is not wanted any more */
     bool drain;             /* all that was recorded goes into the log */
-    bool outside;           /* its PIDs are of another namespace */
     struct recording *made; /* until it is the PMC's */
     uint64_t bytes;         /* charged for it until then */
     uint64_t *counted_before;
@@ -180,6 +179,7 @@ void change_pass_over(struct change *change, struct word word);
 
 /* change_plan.c */
 int change_plan(struct change *change);
+/* change_desire.c */
 int change_desire_set(struct change *change); /* desired.set and its events, if not known yet */
 bool change_attaches(const struct change *change); /* some target that is not there yet */
 /* change_check.c: in the order of the seed. The first two without the lock, too. */
@@ -197,7 +197,7 @@ int plan_targets(struct change *change);
 int plan_want_cpus(struct change *change, const struct target_word *word);
 int plan_lifetime(struct change *change);
 
-/* change_links.c: the fate of each link, the fresh ones, and what the engine does by itself. */
+/* change_links.c: the fate of each link, and the fresh ones. */
 static inline bool wanted_is_system(const struct wanted *wanted)
 {
     return wanted->word.kind == TARGET_CPU || wanted->word.kind == TARGET_CGROUP;
@@ -211,10 +211,14 @@ int plan_watch(struct change *change, struct proc *proc); /* its end is to be to
 void plan_guard(const struct change *change, struct link *link);
 int plan_reopen(struct change *change);    /* every live link is opened anew */
 int plan_uncovered(struct change *change); /* what is taken back is counted below its parent */
+int plan_end(struct change *change, struct fate *fate); /* `next`, which stands */
+
+/* change_own.c: what the engine does by itself. */
 int plan_deaths(struct change *change);
 int plan_dropped(struct change *change);
 int plan_cpus(struct change *change);
 bool cpus_differ(const struct pmc *pmc);
+int plan_release(struct change *change);
 
 /* change_rows.c. look: the rows are only tried. */
 int change_rows(struct change *change, bool look);
@@ -235,6 +239,7 @@ void change_open(struct change *change);
 void change_close(struct change *change);
 
 /* change_record.c. The first four without the lock. */
+int refuse_log(struct change *change, const char *what); /* P11. With or without the lock */
 int record_open(struct change *change); /* the new recording, and room in the log */
 void record_hold(struct change *change);
 void record_begun(struct change *change); /* started: what is there already */

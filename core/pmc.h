@@ -134,7 +134,6 @@ struct pmc {
     struct recording *recording; /* of the counters that were opened last; NULL: they only count */
     unsigned recorded;           /* enum recorded: what that is for */
     bool recorded_kernel;        /* … whether its samples of the kernel are seen */
-    bool recorded_outside; /* … whether its PIDs are of another namespace than the daemon's */
     unsigned recorded_fds; /* … its descriptors, and its locked memory */
     uint64_t recorded_bytes;
     uint64_t *counted_before; /* … what the total was when it began: SET_MAX values, or NULL */

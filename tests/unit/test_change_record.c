@@ -443,14 +443,15 @@ TEST(steps_switched_on_later_are_of_what_is_counted_from_then_on)
 
 /* ---- recordings ---- */
 
-TEST(settings_open_the_counters_anew_on_the_same_recording)
+TEST(settings_open_the_counters_anew_on_a_recording_of_their_own)
 {
     sampler("i", "event=cycles freq=99 target=100");
     accepted("i", "ctl", "stop");
     uint64_t set = fx.plan.set;
     struct recorder *recorder = fx.plan.recorder;
     accepted("i", "config", "freq=199");
-    ck_assert_ptr_eq(fx.plan.recorder, recorder);
+    ck_assert_ptr_ne(fx.plan.recorder, recorder);
+    ck_assert_uint_eq(fx.n_recorders, 1);
     ck_assert_uint_eq(fx.plan.freq, 199);
     ck_assert_uint_ne(fx.plan.set, set);
     accepted("i", "config", "freq=99");
