@@ -423,7 +423,6 @@ static int check_log_verb(struct change *change)
     if (!pmc->settings.value[KEY_LOG])
         return err_set(&change->err, closes ? E14 : E15, "%s keeps no log%s (log=off)", pmc->name,
                        closes ? " that could be ended" : "");
-    change->log.drain = true;
     if (!closes)
         return 0;
     change->desired.settings.value[KEY_LOG] = false;

@@ -305,7 +305,7 @@ void record_swap(struct change *change)
         pmc->recorded = log->recorded;
         pmc->recorded_kernel = change->asker.may_kernel;
         count_before(pmc);
-    } else if (log->drops) {
+    } else if (pmc->recording && (change->desired.new_set || !log->recorded)) {
         log->old = pmc_record(pmc, NULL);
         pmc->recorded = 0;
     } else if (pmc->recording &&

@@ -312,8 +312,6 @@ int plan_log(struct change *change)
     change->log.recorded = recorded_for(change->desired.settings.mode, &change->desired.settings);
     find_sampling(change);
     change->log.anew = change->log.recorded && change->diff.n_fresh && needs_recording(change);
-    change->log.drops = change->pmc->recording &&
-                        (change->log.anew || change->desired.new_set || !change->log.recorded);
     rc = check_log_kept(change);
     if (rc == 0)
         rc = check_kernel_seen(change);

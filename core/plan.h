@@ -104,8 +104,6 @@ struct recordal {
     uint64_t set_number;
     unsigned recorded;      /* enum recorded */
     bool anew;              /* into a recording that is made for them */
-    bool drops;             /* the PMC's is not wanted any more */
-    bool drain;             /* all that was recorded goes into the log */
     struct recording *made; /* until it is the PMC's */
     uint64_t bytes;         /* charged for it until then */
     uint64_t *counted_before;
