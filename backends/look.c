@@ -6,6 +6,7 @@
 #include "backends/look.h"
 
 #include "backends/proc.h"
+#include "core/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -153,14 +154,6 @@ struct question {
     uint64_t until_ns;
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static long answer_of(long rc)
 {
     return rc < 0 ? -errno : rc;
@@ -179,7 +172,7 @@ static long read_run(void *arg)
     size_t len = 0;
     long n = 1;
 
-    while (n > 0 && len < q->size && (len == 0 || now_ns() < q->until_ns)) {
+    while (n > 0 && len < q->size && (len == 0 || monotonic_ns() < q->until_ns)) {
         n = syscall(SYS_read, q->fd, q->text + len, q->size - len);
         if (n < 0 && len == 0)
             return answer_of(n);

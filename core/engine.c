@@ -14,11 +14,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-uint64_t engine_serial(struct engine *engine)
-{
-    return engine->next_serial++;
-}
-
 /* ---- life ---- */
 
 struct engine *engine_new(const struct tunables *tunables)

@@ -73,5 +73,10 @@ struct engine {
     bool forgetting;                /* descriptors stay open for a later worker */
 };
 
-uint64_t engine_serial(struct engine *engine); /* never 0, never the same again */
+/* Never 0, never the same again. */
+static inline uint64_t engine_serial(struct engine *engine)
+{
+    return engine->next_serial++;
+}
+
 void engine_wake(struct engine *engine, uint64_t pmc_id);

@@ -31,7 +31,7 @@ static void polled_is(struct pmc *pmc, uint64_t count, uint64_t now_ns)
     pmc->polled_ns = now_ns;
     pmc->polled_resets = pmc->resets;
     if ((moved && is_notified(pmc)) || pmc->poll_tells)
-        engine_wake(pmc->engine, pmc->id);
+        pmc_wake(pmc);
     pmc->poll_tells = false;
 }
 

@@ -7,7 +7,7 @@
 #include "backends/perf/code.h"
 #include "backends/perf/pfm.h"
 #include "backends/perf/pmu.h"
-#include "backends/perf/spec.h"
+#include "backends/perf/resolve.h"
 #include "core/backend.h"
 #include "core/catalog.h"
 

@@ -7,7 +7,7 @@
 
 #include "backends/perf/pmu.h"
 #include "backends/perf/sideband.h"
-#include "backends/perf/tracepoint.h"
+#include "backends/perf/tracefs.h"
 
 #include <errno.h>
 #include <linux/capability.h>

@@ -4,21 +4,14 @@
  */
 #include "backends/linux/birth.h"
 
-#include <time.h>
+#include "core/clock.h"
+
 #include <unistd.h>
-
-static uint64_t clock_ns(clockid_t id)
-{
-    struct timespec t;
-
-    clock_gettime(id, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 bool born_after(uint64_t start, uint64_t time_ns)
 {
     const uint64_t tick_ns = 1000000000 / (uint64_t)sysconf(_SC_CLK_TCK);
-    const uint64_t monotonic = clock_ns(CLOCK_MONOTONIC), boot = clock_ns(CLOCK_BOOTTIME);
+    const uint64_t monotonic = monotonic_ns(), boot = clock_ns(CLOCK_BOOTTIME);
 
     return start * tick_ns > time_ns + (boot - monotonic);
 }

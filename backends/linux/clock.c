@@ -15,18 +15,6 @@
 
 #define MEASURE_MIN_NS 1000000 /* shorter, the two readings' distance shows */
 
-static uint64_t clock_ns(clockid_t id)
-{
-    struct timespec t;
-    clock_gettime(id, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-uint64_t clock_now_ns(void)
-{
-    return clock_ns(CLOCK_MONOTONIC);
-}
-
 uint64_t clock_realtime_ns(void)
 {
     return clock_ns(CLOCK_REALTIME);
@@ -101,12 +89,12 @@ static uint64_t known_hz(void)
 
 void clock_open(struct host_clock *clock)
 {
-    *clock = (struct host_clock){.hz = known_hz(), .tsc = clock_tsc(), .ns = clock_now_ns()};
+    *clock = (struct host_clock){.hz = known_hz(), .tsc = clock_tsc(), .ns = monotonic_ns()};
 }
 
 uint64_t clock_tsc_hz(const struct host_clock *clock)
 {
-    uint64_t ns = clock_now_ns() - clock->ns;
+    uint64_t ns = monotonic_ns() - clock->ns;
     if (clock->hz || clock->tsc == 0)
         return clock->hz;
     if (ns < MEASURE_MIN_NS)

@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include "core/clock.h"
+
 #include <stdint.h>
 
 struct host_clock {
@@ -12,7 +14,6 @@ struct host_clock {
 };
 
 void clock_open(struct host_clock *clock);
-uint64_t clock_now_ns(void);
 uint64_t clock_realtime_ns(void);
 uint64_t clock_tsc(void); /* 0: none here */
 uint64_t clock_tsc_hz(const struct host_clock *clock);

@@ -51,7 +51,7 @@ void inventory_hand(struct buf *out, const struct intake *intake)
 /* So that all inventories of one start have one limit. */
 static bool survey_is_late(const struct survey *survey)
 {
-    return clock_now_ns() > survey->time_ns + SURVEY_NS;
+    return monotonic_ns() > survey->time_ns + SURVEY_NS;
 }
 
 /* Who was born later is told of by the kernel, if it matters: and who had the number before is not

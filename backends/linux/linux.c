@@ -67,7 +67,7 @@ static void host_close(struct host_state *state)
 static uint64_t host_now_ns(struct host_state *state)
 {
     (void)state;
-    return clock_now_ns();
+    return monotonic_ns();
 }
 
 static uint64_t host_realtime_ns(struct host_state *state)

@@ -97,7 +97,7 @@ static unsigned set_of(pid_t pid)
 
 static bool view_may_read(struct pid_view *view)
 {
-    const uint64_t now = clock_now_ns();
+    const uint64_t now = monotonic_ns();
     if (now >= view->reads_end_ns) {
         view->reads_end_ns = now + READS_NS;
         view->n_reads = 0;

@@ -3,18 +3,12 @@
  */
 #include "backends/perf/breakpoint.h"
 
+#include "backends/perf/code.h"
+
 #include <errno.h>
 #include <linux/hw_breakpoint.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Programs have none of the addresses from here on; not all of them are the kernel's. */
-#define USER_END ((uint64_t)1 << (sizeof(long) == 8 ? 55 : 31))
-
-bool breakpoint_in_kernel(uint64_t address)
-{
-    return address >= USER_END;
-}
 
 /* 0: no access. */
 static uint32_t access_bit(char letter)

@@ -6,6 +6,5 @@
 
 #include "backends/perf/spec.h"
 
-bool breakpoint_in_kernel(uint64_t address);
 /* -ENOENT: no "mem:". CS01 (no address), CS03 (access or modifier), CS04 (length). */
 int breakpoint_parse(struct spec *spec, struct word text, struct err *err);

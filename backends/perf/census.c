@@ -15,14 +15,6 @@ enum {
     RECORDS_MAX = 1000000
 };
 
-uint64_t census_now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void census_take(void *arg, const struct side_record *records, size_t n, bool lost)
 {
     struct census *census = arg;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "backends/perf/sideband.h"
+#include "core/clock.h"
 #include "core/hash.h"
 #include "core/vec.h"
 
@@ -94,7 +95,10 @@ bool census_lives(const struct census *census, pid_t pid, pid_t tid);
  * copies the memory of its process between the moment of inheriting and the FORK record.
  */
 bool census_is_through(struct census *census, struct task *task);
-uint64_t census_now_ns(void);
+static inline uint64_t census_now_ns(void)
+{
+    return monotonic_ns();
+}
 
 /* Between census.c and census_list.c. */
 /* The newest task of this number, or NULL. */

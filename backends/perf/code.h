@@ -24,6 +24,9 @@ enum code_flag {
     CODE_EXCLUDE_GUEST = 8
 };
 
+/* Programs have none of the addresses from here on; not all of them are the kernel's. */
+#define USER_END ((uint64_t)1 << (sizeof(long) == 8 ? 55 : 31))
+
 struct perf_event_attr;
 /* Size, type, config words, breakpoint fields, exclude_user/kernel/hv/guest; nothing else is set.
  */

@@ -5,11 +5,42 @@
 #include "backends/perf/pmu.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define DEVICES "/sys/bus/event_source/devices"
+
+int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path, ...)
+{
+    char full[512];
+    va_list args;
+    int used = snprintf(full, sizeof(full), "%s", pmus->root);
+    ssize_t got;
+
+    va_start(args, path);
+    used += vsnprintf(full + used, sizeof(full) - (size_t)used, path, args);
+    va_end(args);
+    text[0] = '\0';
+    if ((size_t)used >= sizeof(full))
+        return -ENAMETOOLONG;
+    int fd = open(full, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    got = read(fd, text, size - 1);
+    int error = errno;
+    close(fd);
+    if (got < 0)
+        return -error;
+    while (got > 0 && (text[got - 1] == '\n' || text[got - 1] == '\0'))
+        got--;
+    text[got] = '\0';
+    return (int)got;
+}
 
 /* "config1:0-7,32-35" */
 static bool format_scan(struct pmu_format *format, const char *text)

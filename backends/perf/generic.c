@@ -3,6 +3,7 @@
  */
 #include "backends/perf/generic.h"
 
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
@@ -223,4 +224,12 @@ int generic_parse(struct spec *spec, const struct generic *generic, struct word 
                        generic->never);
     generic_put(spec, generic);
     return spec_modifiers(spec, rest, what, err);
+}
+
+int generic_parse_text(struct spec *spec, struct word text, struct err *err)
+{
+    struct word mods;
+    const struct generic *generic = generic_find(word_until(text, ':', &mods));
+
+    return generic ? generic_parse(spec, generic, mods, err) : -ENOENT;
 }

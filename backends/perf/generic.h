@@ -32,5 +32,7 @@ void generic_near(struct near *near);
 /* rest: what follows the name, modifiers. P09, CS03. */
 int generic_parse(struct spec *spec, const struct generic *generic, struct word rest,
                   struct err *err);
+/* A name with its modifiers; -ENOENT: it is none of these. */
+int generic_parse_text(struct spec *spec, struct word text, struct err *err);
 /* What it means on spec->pmu, which is chosen already. */
 void generic_put(struct spec *spec, const struct generic *generic);

@@ -4,9 +4,11 @@
 #include "backends/perf/papi.h"
 
 #include "backends/perf/generic.h"
+#include "backends/perf/pfm.h"
+#include "backends/perf/spec_event.h"
+#include "backends/perf/terms.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 static const struct papi table[] = {
@@ -199,11 +201,16 @@ static int unknown_name(struct word name, struct err *err)
 /* Parses one candidate and opens it; true when it counts here. */
 static bool serves(struct backend_state *state, struct word candidate, struct spec *spec)
 {
-    char text[128];
     struct event event = {.written = NULL};
+    int rc;
 
-    snprintf(text, sizeof(text), "%.*s", (int)candidate.len, candidate.p);
-    return spec_parse(state, text, spec, NULL) == 0 && spec_try(spec, &event) == 0;
+    *spec = (struct spec){.state = state, .scale = 1};
+    rc = generic_parse_text(spec, candidate, NULL);
+    if (rc == -ENOENT)
+        rc = terms_parse_bare(spec, candidate, NULL);
+    if (rc == -ENOENT)
+        rc = pfm_parse(spec, candidate, NULL);
+    return rc == 0 && spec_try(spec, &event) == 0;
 }
 
 static bool choose(struct backend_state *state, const struct papi *papi, struct spec *spec)

@@ -7,6 +7,7 @@
 #include "backends/perf/generic.h"
 #include "backends/perf/probe.h"
 #include "backends/perf/qualifier.h"
+#include "backends/perf/spec_event.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

@@ -5,13 +5,11 @@
 #include "backends/perf/pmu.h"
 
 #include "backends/perf/probe.h"
-#include "backends/perf/tracepoint.h"
+#include "backends/perf/tracefs.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/perf_event.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,33 +46,6 @@ static const struct {
 /* Of other machines, or of kernel modules that are not loaded. */
 static const char *const elsewhere[] = {"cpu_*", "armv8_*", "uncore_*",      "amd_*",  "i915",
                                         "ibs_*", "arm_*",   "smmuv3_pmcg_*", "hisi_*", "nvidia_*"};
-
-int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path, ...)
-{
-    char full[512];
-    va_list args;
-    int used = snprintf(full, sizeof(full), "%s", pmus->root);
-    ssize_t got;
-
-    va_start(args, path);
-    used += vsnprintf(full + used, sizeof(full) - (size_t)used, path, args);
-    va_end(args);
-    text[0] = '\0';
-    if ((size_t)used >= sizeof(full))
-        return -ENAMETOOLONG;
-    int fd = open(full, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    got = read(fd, text, size - 1);
-    int error = errno;
-    close(fd);
-    if (got < 0)
-        return -error;
-    while (got > 0 && (text[got - 1] == '\n' || text[got - 1] == '\0'))
-        got--;
-    text[got] = '\0';
-    return (int)got;
-}
 
 static bool name_matches(const char *pattern, const char *name)
 {
@@ -278,6 +249,8 @@ static void pmu_settle(struct pmus *pmus, struct pmu *pmu, bool hybrid)
 {
     if (pmu->kind == PMU_CORE)
         probe_core(pmu, hybrid);
+    if (pmu->width) /* it counts */
+        probe_counters(pmu);
     if (pmu->kind == PMU_UNCORE || pmu->kind == PMU_FREE) {
         pmu->package = covers_several(pmus, pmu);
         if (cpus_count(&pmu->cpus) == 0)

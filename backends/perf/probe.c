@@ -207,7 +207,7 @@ void probe_core(struct pmu *pmu, bool hybrid)
                  "%s can be opened but counts nothing (a virtual machine "
                  "whose PMU is only pretended?)",
                  pmu->name);
-    if (!pmu->why[0] && choose_filler(pmu) && probe_counters(pmu))
+    if (!pmu->why[0] && choose_filler(pmu))
         pmu->width = counter_width(pmu);
 }
 

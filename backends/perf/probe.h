@@ -12,7 +12,7 @@
 struct perf_event_attr;
 
 /*
- * Fills what pmu.h says is found by probing; pmu->why says why it cannot be used. hybrid: there are
+ * Fills what pmu.h says is found by probing, but the counters; pmu->why says why it cannot be used. hybrid: there are
  * several core PMUs, so the generic events must name theirs.
  */
 void probe_core(struct pmu *pmu, bool hybrid);
@@ -39,8 +39,8 @@ struct parked {
 bool parked_start(struct parked *parked); /* false: no thread */
 void parked_stop(struct parked *parked);
 
-/* Between probe.c and probe_rows.c. Fills general, fixed and fixed_event; false: no thread. */
-bool probe_counters(struct pmu *pmu);
+/* Of one that counts: fills general, fixed and fixed_event, as far as there is a thread for it. */
+void probe_counters(struct pmu *pmu);
 /* An event of the PMU without a counter of its own; one of the kernel's generic ones. */
 void probe_filler(const struct pmu *pmu, struct perf_event_attr *attr);
 void probe_generic(const struct pmu *pmu, uint64_t which, struct perf_event_attr *attr);

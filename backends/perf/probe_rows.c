@@ -81,7 +81,7 @@ static void group_clear(struct group *group)
 }
 
 /* General counters first; then the generic events that still fit have a counter of their own. */
-bool probe_counters(struct pmu *pmu)
+void probe_counters(struct pmu *pmu)
 {
     static const uint64_t fixed[] = {PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_HW_INSTRUCTIONS,
                                      PERF_COUNT_HW_REF_CPU_CYCLES};
@@ -89,7 +89,7 @@ bool probe_counters(struct pmu *pmu)
     struct parked parked;
 
     if (!parked_start(&parked))
-        return false;
+        return;
     struct group group = {.tid = parked.tid};
     probe_filler(pmu, &attr);
     pmu->general = group_fill(&group, &attr, GROUP_MAX - PMU_FIXED);
@@ -100,7 +100,6 @@ bool probe_counters(struct pmu *pmu)
     }
     group_clear(&group);
     parked_stop(&parked);
-    return true;
 }
 
 /* The own counter of attr: its index among pmu->fixed, or -1. The group holds every general

@@ -5,12 +5,12 @@
 #include "backends/perf/reading.h"
 
 #include "backends/perf/sampling.h"
+#include "core/clock.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -332,7 +332,6 @@ static int software_read(struct counter *counter, unsigned first, struct reading
 
 int perf_read(struct counter *counter, struct reading *out, bool patient)
 {
-    struct timespec now;
     unsigned off = 0;
 
     memset(out, 0, offsetof(struct reading, value));
@@ -349,8 +348,7 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
     out->off = off && off == counter->n_groups / counter->spread && counter_is_on(counter);
     out->never_ran = out->enabled_ns && !out->running_ns;
     out->dropped = counter->covered && counter_dropped(counter);
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    out->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    out->time_ns = monotonic_ns();
     return 0;
 }
 

@@ -5,7 +5,7 @@
 
 #include "backends/perf/pfm.h"
 #include "backends/perf/pmu.h"
-#include "backends/perf/tracepoint.h"
+#include "backends/perf/tracefs.h"
 #include "backends/perf/why.h"
 
 #include <string.h>

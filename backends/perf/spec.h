@@ -1,7 +1,6 @@
 /*
- * Every way to write an event (INTERFACE 5), and what it means before it becomes a struct event.
- * Each spelling has a parser that fills a struct spec; spec_resolve() chooses it, applies the
- * qualifiers and makes the event; spec_verify() asks the kernel whether it can be opened.
+ * What a spelling of an event means before it becomes a struct event. Each spelling has
+ * a parser that fills a struct spec; resolve.h chooses it, spec_event.h makes the event of it.
  */
 #pragma once
 
@@ -39,16 +38,6 @@ struct spec {
     const char *generic;         /* the kernel's name of it that all machines share, or NULL */
     const char *raw_name; /* a kernel event file with the code of a generic event; may be NULL */
 };
-
-/* For backend.resolve and backend.verify. */
-int spec_resolve(struct backend_state *state, const char *text, struct event *out, struct err *err);
-int spec_verify(struct backend_state *state, struct event *event, struct err *err);
-
-/* What it means, without rows: 0 means that it is a spelling of this machine. */
-int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err);
-/* 0 or -errno of opening it, disabled, on this thread or its CPU. Drops exclude_guest if refused.
- */
-int spec_try(const struct spec *spec, struct event *event);
 
 /* For the parsers. */
 

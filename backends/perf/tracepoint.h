@@ -7,8 +7,6 @@
 
 #include "core/catalog.h"
 
-struct tracefs;
-
 /* -ENOENT: it is no SYSTEM:NAME with a SYSTEM that tracefs has, or there is no tracefs. CS01, CS03,
  * P09. */
 int tracepoint_parse(struct spec *spec, struct word text, struct err *err);
@@ -24,7 +22,3 @@ int tracepoint_number(struct backend_state *state, const char *system, const cha
 void tracepoint_near(struct backend_state *state, struct near *near);
 /* The same for systems: their names alone. */
 void tracepoint_near_systems(struct backend_state *state, struct near *near);
-/* Where tracefs was found, or why it was not: one line for info/backend; the thread's own. Looks
- * for it until it was found. */
-const char *tracefs_where(struct backend_state *state, bool *found);
-void tracefs_free(struct tracefs *tracefs);

@@ -5,7 +5,7 @@
  */
 #include "backends/perf/why.h"
 
-#include "backends/perf/breakpoint.h"
+#include "backends/perf/code.h"
 
 #include "core/buf.h"
 
@@ -165,7 +165,7 @@ static bool is_breakpoint(const struct why *why)
 
 static bool is_breakpoint_in_kernel(const struct why *why)
 {
-    return is_breakpoint(why) && breakpoint_in_kernel(why->attr->bp_addr);
+    return is_breakpoint(why) && why->attr->bp_addr >= USER_END;
 }
 
 static bool is_breakpoint_hidden(const struct why *why)
