@@ -4,10 +4,10 @@
  * id.
  */
 #include "backends/backends.h"
-#include "backends/perf/code.h"
-#include "backends/perf/pfm.h"
-#include "backends/perf/pmu.h"
-#include "backends/perf/resolve.h"
+#include "backends/perf/names/pfm.h"
+#include "backends/perf/names/resolve.h"
+#include "backends/perf/probe/code.h"
+#include "backends/perf/probe/pmu.h"
 #include "core/backend.h"
 #include "core/catalog.h"
 

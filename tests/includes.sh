@@ -23,9 +23,19 @@ function check_core(    to) {
     if (substr(to, 1, length(to) - 2) == substr(FILENAME, 1, length(FILENAME) - 2)) return
     if (level_of(to) >= level_of(FILENAME)) bad("core includes only what is lower")
 }
+# The place of the room of a file among the rooms, or 0.
+function room_of(file) {
+    sub(/\/[^\/]*$/, "", file)
+    return file in room ? room[file] : 0
+}
+function check_room(    to) {
+    to = room_of(substr(included, 2, length(included) - 2))
+    if (to && room_of(FILENAME) && to > room_of(FILENAME)) bad("a room includes only rooms before it in tests/includes-order")
+}
 BEGIN {
     while ((getline line < "tests/includes-order") > 0)
-        if (line !~ /^#/ && ++lines) {
+        if (line ~ /^room /) room[substr(line, 6)] = ++rooms
+        else if (line !~ /^#/ && ++lines) {
             n = split(line, word, " ")
             for (i = 1; i <= n; i++) level[word[i]] = lines
         }
@@ -48,6 +58,7 @@ BEGIN {
         if (path !~ /\// || path ~ /\.\./ || (getline line < path) < 0) bad("no such file below the root")
         close(path)
         if (FILENAME ~ /^core\//) check_core()
+        check_room()
     }
 }
 END {

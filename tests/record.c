@@ -5,9 +5,9 @@
  */
 #include "tests/record_test.h"
 
-#include "backends/perf/pmu.h"
+#include "backends/perf/probe/pmu.h"
+#include "backends/perf/probe/tracefs.h"
 #include "backends/perf/sideband.h"
-#include "backends/perf/tracefs.h"
 
 #include <errno.h>
 #include <linux/capability.h>

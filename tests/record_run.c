@@ -4,7 +4,7 @@
 #include "tests/record_test.h"
 
 #include "backends/perf/census.h"
-#include "backends/perf/code.h"
+#include "backends/perf/probe/code.h"
 
 #include <linux/perf_event.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 
 #include "backends/perf/follow.h"
 #include "backends/perf/output.h"
+#include "backends/perf/probe/why.h"
 #include "backends/perf/watch.h"
-#include "backends/perf/why.h"
 
 #include <assert.h>
 #include <errno.h>

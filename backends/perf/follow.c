@@ -4,8 +4,8 @@
  */
 #include "backends/perf/follow.h"
 
-#include "backends/perf/code.h"
 #include "backends/perf/drain.h"
+#include "backends/perf/probe/code.h"
 #include "backends/perf/sampling.h"
 
 #include "core/tasks.h"

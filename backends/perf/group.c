@@ -3,7 +3,7 @@
  */
 #include "backends/perf/group.h"
 
-#include "backends/perf/code.h"
+#include "backends/perf/probe/code.h"
 #include "backends/perf/sampling.h"
 
 #include <errno.h>

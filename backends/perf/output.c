@@ -4,8 +4,8 @@
 #include "backends/perf/output.h"
 
 #include "backends/perf/census.h"
+#include "backends/perf/probe/code.h"
 #include "backends/perf/sampling.h"
-#include "backends/perf/code.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

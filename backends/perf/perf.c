@@ -2,22 +2,22 @@
  * The kernel's perf_events as a table of functions. Naming (pmu, spec, catalog) and counting
  * (counter, attach, sideband) meet here only.
  */
-#include "backends/perf/catalog.h"
-#include "backends/perf/check.h"
 #include "backends/perf/counter.h"
-#include "backends/perf/foreign.h"
 #include "backends/perf/guard.h"
-#include "backends/perf/pfm.h"
-#include "backends/perf/qualifier.h"
+#include "backends/perf/names/catalog.h"
+#include "backends/perf/names/pfm.h"
+#include "backends/perf/names/qualifier.h"
+#include "backends/perf/names/reference.h"
+#include "backends/perf/names/resolve.h"
+#include "backends/perf/names/spec_event.h"
+#include "backends/perf/names/tracepoint.h"
+#include "backends/perf/probe/check.h"
+#include "backends/perf/probe/foreign.h"
+#include "backends/perf/probe/why.h"
 #include "backends/perf/recorder.h"
-#include "backends/perf/reference.h"
 #include "backends/perf/sampling.h"
 #include "backends/perf/sideband.h"
-#include "backends/perf/resolve.h"
-#include "backends/perf/spec_event.h"
 #include "backends/perf/state.h"
-#include "backends/perf/tracepoint.h"
-#include "backends/perf/why.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -7,9 +7,9 @@
 
 #include "backends/perf/group.h"
 #include "backends/perf/output.h"
+#include "backends/perf/probe/why.h"
 #include "backends/perf/sampling.h"
 #include "backends/perf/track.h"
-#include "backends/perf/why.h"
 
 #include <assert.h>
 #include <errno.h>

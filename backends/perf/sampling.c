@@ -5,7 +5,7 @@
 #include "backends/perf/sampling.h"
 
 #include "backends/perf/group.h"
-#include "backends/perf/tracepoint.h"
+#include "backends/perf/names/tracepoint.h"
 
 #include "core/record.h"
 

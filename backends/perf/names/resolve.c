@@ -1,0 +1,177 @@
+/*
+ * Which spelling is it, and what does it mean?
+ */
+#include "backends/perf/names/resolve.h"
+
+#include "backends/perf/names/breakpoint.h"
+#include "backends/perf/names/generic.h"
+#include "backends/perf/names/papi.h"
+#include "backends/perf/names/pfm.h"
+#include "backends/perf/names/qualifier.h"
+#include "backends/perf/names/spec_event.h"
+#include "backends/perf/names/terms.h"
+#include "backends/perf/names/tracepoint.h"
+#include "backends/perf/names/unknown.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* hwpmc's name of msr/tsc/. */
+static int parse_tsc(struct spec *spec, struct word text, struct err *err)
+{
+    struct word mods;
+
+    if (!word_alike(word_until(text, ':', &mods), "tsc", false))
+        return -ENOENT;
+    int rc = terms_parse(spec, (struct word){"msr/tsc/", 8}, err);
+    return rc < 0 ? rc : spec_modifiers(spec, mods, text, err);
+}
+
+/* Asked in this order; -ENOENT: it is another's, and nothing was said. */
+static int (*const spellings[])(struct spec *spec, struct word text, struct err *err) = {
+    papi_parse,                    /* PAPI_tot_ins, generic/instructions */
+    breakpoint_parse,              /* mem:0x1234:rw */
+    terms_parse,                   /* msr/tsc/ */
+    parse_tsc,          raw_parse, /* r01c2 */
+    generic_parse_text,            /* cycles, page-faults, perf::PERF_COUNT_HW_CPU_CYCLES */
+    tracepoint_parse,              /* sched:sched_switch */
+    terms_parse_bare, /* the processor's own: the kernel's files first, which are cheap */
+    pfm_parse,          papi_parse_bare, unknown_event,
+};
+
+/* Takes the prefix off the text. */
+static bool take_prefix(struct word *text, const char *prefix)
+{
+    size_t len = strlen(prefix);
+
+    if (text->len <= len || !word_alike((struct word){text->p, len}, prefix, false))
+        return false;
+    *text = word_from(*text, len);
+    return true;
+}
+
+static int parse_spelling(struct spec *spec, struct word text, struct err *err)
+{
+    struct word raw = text;
+    int rc = -ENOENT;
+
+    /* libpfm4's ways to write the kernel's own names and tracepoints, and numbers. */
+    if (take_prefix(&raw, "perf_raw::"))
+        rc = raw_parse(spec, raw, err);
+    take_prefix(&text, "perf::");
+    for (size_t i = 0; rc == -ENOENT && i < sizeof(spellings) / sizeof(spellings[0]); i++)
+        rc = spellings[i](spec, text, err);
+    return rc;
+}
+
+/* What the modifiers ask for must be something the event can tell. */
+static int check_split(const struct spec *spec, struct word text, struct err *err)
+{
+    bool user = spec->user == SAID_ON, kernel = spec->kernel == SAID_ON;
+
+    if (user == kernel)
+        return 0;
+    if (spec->split == SPLIT_KERNEL && user)
+        return err_set(err, CS03,
+                       "\"" WORD_FMT "\" happens in the kernel: counted in user mode alone it "
+                       "would always read 0; write %s, which counts it whole",
+                       WORD_ARG(text), spec->resolved);
+    if (spec->split == SPLIT_NEVER)
+        return err_set(err, CS03,
+                       "\"" WORD_FMT "\" cannot tell user from kernel mode: it would count the "
+                       "whole; write %s%s",
+                       WORD_ARG(text), spec->resolved,
+                       spec->sampling ? ", and to sample one mode user=off or kernel=off" : "");
+    return 0;
+}
+
+/* Samples that stand where their event was: where the PMU has them, up to its highest level. */
+static int check_precise(struct spec *spec, bool qualified, struct err *err)
+{
+    const unsigned most = spec->pmu->kind == PMU_CORE ? spec->pmu->precise : 0;
+    const size_t used = strlen(spec->resolved);
+
+    if (!spec->precise)
+        return 0;
+    if (!most)
+        return err_set(err, P09, "precise samples of \"%s\" are not to be had here: %s has none%s",
+                       spec->resolved, spec->pmu->name,
+                       spec->pmu->kind == PMU_CORE ? " (caps/max_precise)" : "");
+    if (spec->precise == PRECISE_MOST)
+        spec->precise = most < PRECISE_MAX ? most : PRECISE_MAX;
+    if (spec->precise > most)
+        return err_set(err, P09,
+                       "precise samples of level %u of \"%s\" are not to be had here: %s has "
+                       "levels up to %u (caps/max_precise)",
+                       spec->precise, spec->resolved, spec->pmu->name, most);
+    if (qualified) /* behind which no modifier stands */
+        snprintf(spec->resolved + used, sizeof(spec->resolved) - used, ",precise=%u",
+                 spec->precise);
+    else
+        snprintf(spec->resolved + used, sizeof(spec->resolved) - used, ":%.*s", (int)spec->precise,
+                 "ppp");
+    return 0;
+}
+
+int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err)
+{
+    struct word qualifier_text, whole = {text, strlen(text)};
+    struct word head = qualifiers_split(whole, &qualifier_text);
+    struct qualifiers qualifiers;
+    char name[2 * SPELLING_MAX];
+
+    *spec = (struct spec){.state = state, .scale = 1};
+    if (whole.len == 0 || head.len == 0)
+        return err_set(err, CS01, "an event without a name");
+    if (whole.len >= SPELLING_MAX)
+        return err_set(err, CS01, "an event's spelling has at most %d bytes", SPELLING_MAX - 1);
+    if (strpbrk(text, "*?["))
+        return err_set(err, CS01,
+                       "\"" WORD_FMT "\" is a pattern, and patterns (globs) are not supported: "
+                       "write each event by its name, as events/ lists them",
+                       WORD_ARG(whole));
+    if (head.p[head.len - 1] == ':')
+        return err_set(err, CS03, "nothing stands behind the last ':' of \"" WORD_FMT "\"",
+                       WORD_ARG(head));
+    if (whole.p[whole.len - 1] == ',')
+        return err_set(err, CS03, "nothing stands behind the last ',' of \"" WORD_FMT "\"",
+                       WORD_ARG(whole));
+    int rc = qualifiers_parse(qualifier_text, &qualifiers, err);
+    if (rc < 0)
+        return rc;
+    int len = snprintf(name, sizeof(name), "%.*s%s%.*s", (int)head.len, head.p,
+                       qualifiers.umasks.len > 0 ? ":" : "", (int)qualifiers.umasks.len,
+                       qualifiers.umasks.len > 0 ? qualifiers.umasks.p : "");
+    for (int i = (int)head.len; i < len; i++)
+        if (name[i] == '+')
+            name[i] = ':';
+    rc = parse_spelling(spec, (struct word){name, (size_t)len}, err);
+    if (rc == 0)
+        rc = qualifiers_apply(spec, &qualifiers, err);
+    const bool fields = rc == 0 && strchr(spec->resolved, ',') && !strchr(spec->resolved, '/');
+    if (rc == 0)
+        rc = check_precise(spec, fields, err);
+    return rc < 0 ? rc : check_split(spec, head, err);
+}
+
+int spec_resolve(struct backend_state *state, const char *text, struct event *out, struct err *err)
+{
+    struct event event = {.written = NULL};
+    struct spec spec;
+    int rc = spec_parse(state, text, &spec, err);
+
+    *out = (struct event){.needs_kernel = spec.needs_kernel};
+    if (rc < 0)
+        return rc;
+    spec_fill(&spec, &event);
+    event.written = strdup(text);
+    event.resolved = strdup(spec.resolved);
+    if (!event.written || !event.resolved) {
+        event_clear(&event);
+        return err_nomem(err);
+    }
+    *out = event;
+    return 0;
+}

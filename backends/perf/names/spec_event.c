@@ -1,0 +1,149 @@
+/*
+ * From what a spelling means to the struct event that the engine keeps; and the kernel's word on
+ * it.
+ */
+#include "backends/perf/names/spec_event.h"
+
+#include "backends/perf/names/needs.h"
+#include "backends/perf/probe/code.h"
+#include "backends/perf/probe/probe.h"
+#include "backends/perf/probe/why.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
+
+static uint64_t flags_of(const struct pmu *pmu)
+{
+    switch (pmu->kind) {
+    case PMU_CORE:
+        return CODE_HARDWARE | CODE_EXCLUDE_GUEST;
+    case PMU_UNCORE:
+        return CODE_HARDWARE | CODE_NO_EXCLUDE | CODE_CPU_ONLY;
+    case PMU_FREE:
+        return CODE_NO_EXCLUDE | CODE_CPU_ONLY;
+    case PMU_MSR:
+    case PMU_OTHER:
+        return CODE_NO_EXCLUDE;
+    default:
+        return 0;
+    }
+}
+
+void spec_fill(const struct spec *spec, struct event *event)
+{
+    const struct pmu *pmu = spec->pmu;
+    bool one_mode = spec->user != spec->kernel;
+
+    event->class_index = pmu->class_index;
+    event->scope = pmu->kind != PMU_UNCORE && pmu->kind != PMU_FREE ? EVENT_PROCESS | EVENT_CPU
+                   : pmu->package                                   ? EVENT_CPU | EVENT_PACKAGE
+                                                                    : EVENT_CPU;
+    event->sampling = spec->sampling;
+    event->whole = spec->split != SPLIT_ALWAYS && !(spec->split == SPLIT_ASKED && one_mode);
+    event->needs_kernel = spec->needs_kernel || needs_kernel(spec);
+    event->needs_superuser = needs_superuser(spec);
+    event->user = spec->user;
+    event->kernel = spec->kernel;
+    snprintf(event->generic, sizeof(event->generic), "%s", spec->generic ? spec->generic : "");
+    memcpy(event->unit, spec->unit, sizeof(event->unit));
+    event->scale = spec->scale;
+    event->code[CODE_TYPE] = spec->type;
+    event->code[CODE_CONFIG] = spec->config[0];
+    event->code[CODE_CONFIG1] = spec->config[1];
+    event->code[CODE_CONFIG2] = spec->config[2];
+    event->code[CODE_CONFIG3] = spec->config[3];
+    event->code[CODE_BP_TYPE] = spec->bp_type;
+    event->code[CODE_FLAGS] = flags_of(pmu);
+    event->code[CODE_PRECISE] = spec->precise;
+}
+
+static void attr_of(const struct event *event, struct perf_event_attr *attr)
+{
+    bool kernel = event->whole || event->needs_kernel || event->kernel == SAID_ON;
+
+    code_to_attr(event, event->user != SAID_OFF, kernel, attr);
+}
+
+static struct pmu *pmu_of(const struct backend_state *state, const struct event *event)
+{
+    struct pmu *pmu = state->pmus->list;
+
+    while (pmu->class_index != event->class_index)
+        pmu++;
+    return pmu;
+}
+
+/* 0 or -errno of opening it, disabled, on this thread or its CPU. Drops exclude_guest if refused.
+ */
+static int event_try(const struct pmu *pmu, struct event *event)
+{
+    bool on_cpu = event->code[CODE_FLAGS] & CODE_CPU_ONLY;
+    int cpu = on_cpu ? cpus_next(&pmu->cpus, 0) : -1;
+    struct perf_event_attr attr;
+
+    attr_of(event, &attr);
+    int rc = probe_open(&attr, cpu);
+    if ((rc == -EINVAL || rc == -EOPNOTSUPP) && attr.exclude_guest) {
+        attr.exclude_guest = 0;
+        if (probe_open(&attr, cpu) == 0) {
+            event->code[CODE_FLAGS] &= ~(uint64_t)CODE_EXCLUDE_GUEST;
+            return 0;
+        }
+    }
+    return rc == -ENOSPC ? 0
+                         : rc; /* breakpoints in use by others now: that is for the attach to say */
+}
+
+int spec_try(const struct spec *spec, struct event *event)
+{
+    spec_fill(spec, event);
+    return event_try(spec->pmu, event);
+}
+
+static int say_refused(const struct pmu *pmu, const struct event *event, int rc, struct err *err)
+{
+    struct perf_event_attr attr;
+    struct err said;
+
+    if (rc == -ENOENT && pmu->kind == PMU_CORE)
+        return err_set(err, P09,
+                       "\"%s\" cannot be counted here: %s of this processor does not have it",
+                       event->resolved, pmu->name);
+    attr_of(event, &attr);
+    why_refused(&said, &(struct why){.code = -rc, .attr = &attr, .event = event->resolved});
+    /* What pmcfs itself may not do is, for who asks, not to be had on this machine. */
+    return err_set(err, said.id == P14 ? P09 : said.id, "%s", said.text);
+}
+
+static void find_rows(struct pmu *pmu, struct event *event)
+{
+    struct perf_event_attr attr;
+
+    if (pmu->kind != PMU_CORE)
+        return;
+    code_to_attr(event, true, false, &attr);
+    probe_rows(pmu, &attr, &event->rows, &event->rows_needed);
+}
+
+int spec_verify(struct backend_state *state, struct event *event, struct err *err)
+{
+    struct pmu *pmu = pmu_of(state, event);
+    int rc = event_try(pmu, event);
+
+#ifndef PERF_ATTR_SIZE_VER8
+    if (event->code[CODE_CONFIG3])
+        return err_set(err, P09, "\"%s\" needs config3, which this build does not know",
+                       event->resolved);
+#endif
+    if (!pmu_stays(state->pmus, pmu))
+        return err_set(err, P09,
+                       "\"%s\" cannot be counted here: the driver of %s was unloaded, or loaded "
+                       "anew since pmcfs was mounted; mount it again",
+                       event->resolved, pmu->name);
+    if (rc < 0)
+        return say_refused(pmu, event, rc, err);
+    find_rows(pmu, event);
+    return 0;
+}

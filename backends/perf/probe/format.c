@@ -1,0 +1,211 @@
+/*
+ * The format and event files of one PMU: which bits of which config word a term fills, and the
+ * events that the kernel names itself, with their units.
+ */
+#include "backends/perf/probe/pmu.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEVICES "/sys/bus/event_source/devices"
+
+int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path, ...)
+{
+    char full[512];
+    va_list args;
+    int used = snprintf(full, sizeof(full), "%s", pmus->root);
+    ssize_t got;
+
+    va_start(args, path);
+    used += vsnprintf(full + used, sizeof(full) - (size_t)used, path, args);
+    va_end(args);
+    text[0] = '\0';
+    if ((size_t)used >= sizeof(full))
+        return -ENAMETOOLONG;
+    int fd = open(full, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    got = read(fd, text, size - 1);
+    int error = errno;
+    close(fd);
+    if (got < 0)
+        return -error;
+    while (got > 0 && (text[got - 1] == '\n' || text[got - 1] == '\0'))
+        got--;
+    text[got] = '\0';
+    return (int)got;
+}
+
+/* "config1:0-7,32-35" */
+static bool format_scan(struct pmu_format *format, const char *text)
+{
+    char *end;
+
+    if (strncmp(text, "config", 6) != 0)
+        return false;
+    text += 6;
+    format->word = *text == ':' ? 0 : (unsigned)(*text++ - '0');
+    if (format->word >= CONFIG_WORDS || *text != ':')
+        return false;
+    do {
+        unsigned long low = strtoul(text + 1, &end, 10), high = low;
+        if (end == text + 1 || format->n == FORMAT_RANGES)
+            return false;
+        if (*end == '-')
+            high = strtoul(end + 1, &end, 10);
+        if (high > 63 || low > high)
+            return false;
+        format->range[format->n].low = (uint8_t)low;
+        format->range[format->n++].high = (uint8_t)high;
+        text = end;
+    } while (*text == ',');
+    return *text == '\0';
+}
+
+unsigned format_bits(const struct pmu_format *format)
+{
+    unsigned bits = 0;
+
+    for (unsigned i = 0; i < format->n; i++)
+        bits += 1u + format->range[i].high - format->range[i].low;
+    return bits;
+}
+
+bool format_put(const struct pmu_format *format, uint64_t value, uint64_t config[CONFIG_WORDS])
+{
+    unsigned bits = format_bits(format);
+
+    if (bits < 64 && value >> bits != 0)
+        return false;
+    for (unsigned i = 0; i < format->n; i++) {
+        unsigned low = format->range[i].low, width = 1u + format->range[i].high - low;
+        uint64_t mask = width == 64 ? ~(uint64_t)0 : ((uint64_t)1 << width) - 1;
+        config[format->word] &= ~(mask << low);
+        config[format->word] |= (value & mask) << low;
+        value = width == 64 ? 0 : value >> width;
+    }
+    return true;
+}
+
+static void load_format(const struct pmus *pmus, struct pmu *pmu, const char *name)
+{
+    struct pmu_format format = {.name = NULL};
+    char text[256];
+
+    if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/format/%s", pmu->name, name) <= 0 ||
+        !format_scan(&format, text))
+        return;
+    struct pmu_format *grown = realloc(pmu->formats, (pmu->n_formats + 1) * sizeof(*grown));
+    if (!grown)
+        return;
+    pmu->formats = grown;
+    format.name = strdup(name);
+    if (format.name)
+        grown[pmu->n_formats++] = format;
+}
+
+static bool is_side_file(const char *name)
+{
+    static const char *const ends[] = {".unit", ".scale", ".snapshot", ".per-pkg"};
+    const char *dot = strrchr(name, '.');
+
+    for (size_t i = 0; dot && i < sizeof(ends) / sizeof(ends[0]); i++)
+        if (strcmp(dot, ends[i]) == 0)
+            return true;
+    return false;
+}
+
+static void load_event(const struct pmus *pmus, struct pmu *pmu, const char *name)
+{
+    struct pmu_event event = {.scale = 1};
+    char text[512];
+
+    if (is_side_file(name) ||
+        pmus_read(pmus, text, sizeof(text), DEVICES "/%s/events/%s", pmu->name, name) <= 0)
+        return;
+    struct pmu_event *grown = realloc(pmu->events, (pmu->n_events + 1) * sizeof(*grown));
+    if (!grown)
+        return;
+    pmu->events = grown;
+    event.name = strdup(name);
+    event.terms = strdup(text);
+    if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/events/%s.unit", pmu->name, name) > 0)
+        snprintf(event.unit, sizeof(event.unit), "%.15s", text);
+    if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/events/%s.scale", pmu->name, name) > 0)
+        event.scale = strtod(text, NULL);
+    if (!(event.scale > 0))
+        event.scale = 1;
+    event.snapshot = pmus_read(pmus, text, sizeof(text), DEVICES "/%s/events/%s.snapshot",
+                               pmu->name, name) > 0 &&
+                     text[0] == '1';
+    if (event.name && event.terms) {
+        grown[pmu->n_events++] = event;
+        return;
+    }
+    free(event.name);
+    free(event.terms);
+}
+
+static void load_files(const struct pmus *pmus, struct pmu *pmu, const char *sub,
+                       void (*load)(const struct pmus *, struct pmu *, const char *))
+{
+    char path[512];
+    struct dirent *entry;
+
+    snprintf(path, sizeof(path), "%s" DEVICES "/%s/%s", pmus->root, pmu->name, sub);
+    DIR *dir = opendir(path);
+    while (dir && (entry = readdir(dir)))
+        if (entry->d_name[0] != '.')
+            load(pmus, pmu, entry->d_name);
+    if (dir)
+        closedir(dir);
+}
+
+static int event_order(const void *a, const void *b)
+{
+    return strcmp(((const struct pmu_event *)a)->name, ((const struct pmu_event *)b)->name);
+}
+
+static int format_order(const void *a, const void *b)
+{
+    return strcmp(((const struct pmu_format *)a)->name, ((const struct pmu_format *)b)->name);
+}
+
+void pmu_load(struct pmus *pmus, struct pmu *pmu)
+{
+    pthread_mutex_lock(&pmus->lock);
+    if (!pmu->loaded) {
+        load_files(pmus, pmu, "format", load_format);
+        load_files(pmus, pmu, "events", load_event);
+        if (pmu->n_events > 0)
+            qsort(pmu->events, pmu->n_events, sizeof(*pmu->events), event_order);
+        if (pmu->n_formats > 0)
+            qsort(pmu->formats, pmu->n_formats, sizeof(*pmu->formats), format_order);
+        pmu->loaded = true;
+    }
+    pthread_mutex_unlock(&pmus->lock);
+}
+
+const struct pmu_format *pmu_format(struct pmus *pmus, struct pmu *pmu, struct word name)
+{
+    pmu_load(pmus, pmu);
+    for (unsigned i = 0; i < pmu->n_formats; i++)
+        if (word_alike(name, pmu->formats[i].name, true))
+            return &pmu->formats[i];
+    return NULL;
+}
+
+const struct pmu_event *pmu_event(struct pmus *pmus, struct pmu *pmu, struct word name)
+{
+    pmu_load(pmus, pmu);
+    for (unsigned i = 0; i < pmu->n_events; i++)
+        if (word_alike(name, pmu->events[i].name, true))
+            return &pmu->events[i];
+    return NULL;
+}
