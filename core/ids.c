@@ -4,6 +4,8 @@
  */
 #include "core/ids.h"
 
+#include "core/vec.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,21 +62,6 @@ static void slots_compact(struct ids *ids)
     ids->used = to;
 }
 
-static bool slots_grow(struct ids *ids)
-{
-    size_t size = ids->size ? ids->size * 2 : 16;
-    struct ids_slot *slots;
-
-    if (ids->used < ids->size)
-        return true;
-    slots = reallocarray(ids->slots, size, sizeof(*slots));
-    if (!slots)
-        return false;
-    ids->slots = slots;
-    ids->size = size;
-    return true;
-}
-
 bool ids_add(struct ids *ids, uint64_t id, void *object)
 {
     size_t at = slot_search(ids, id);
@@ -83,7 +70,7 @@ bool ids_add(struct ids *ids, uint64_t id, void *object)
     if (slot_is(ids, at, id)) {
         assert(!ids->slots[at].object);
     } else {
-        if (!slots_grow(ids))
+        if (vec_grow(&ids->slots, &ids->size, ids->used + 1, sizeof(*ids->slots)))
             return false;
         memmove(&ids->slots[at + 1], &ids->slots[at], (ids->used - at) * sizeof(*ids->slots));
         ids->used++;

@@ -128,17 +128,7 @@ void claim_unbook(struct rows *rows, const struct claim *claim)
 
 bool class_remember(struct row_class *class, struct claim *claim)
 {
-    if (class->n_claims == class->size) {
-        const unsigned size = class->size == 0 ? 8 : 2 * class->size;
-        struct claim **claims = reallocarray(class->claims, size, sizeof claims[0]);
-
-        if (claims == NULL)
-            return false;
-        class->claims = claims;
-        class->size = size;
-    }
-    class->claims[class->n_claims++] = claim;
-    return true;
+    return vec_push(&class->claims, claim) == 0;
 }
 
 void foreign_settle(struct rows *rows, struct row_class *class)
@@ -161,13 +151,11 @@ void rows_release(struct rows *rows, struct claim *claim)
     if (claim->pmc == 0)
         return;
     class = claim_class(rows, claim);
-    for (unsigned i = 0; i < class->n_claims; i++) {
-        if (class->claims[i] != claim)
+    for (unsigned i = 0; i < class->claims.n; i++) {
+        if (class->claims.items[i] != claim)
             continue;
         claim_unbook(rows, claim);
-        class->n_claims--;
-        memmove(&class->claims[i], &class->claims[i + 1],
-                (class->n_claims - i) * sizeof class->claims[0]);
+        vec_remove(&class->claims, i);
         foreign_settle(rows, class);
         break;
     }
@@ -255,8 +243,8 @@ void rows_free(struct rows *rows)
     if (rows == NULL)
         return;
     for (unsigned i = 0; i < rows->n_classes; i++) {
-        assert(rows->classes[i].n_claims == 0);
-        free(rows->classes[i].claims);
+        assert(rows->classes[i].claims.n == 0);
+        free(rows->classes[i].claims.items);
         free(rows->classes[i].slots);
     }
     free(rows->classes);
@@ -419,8 +407,8 @@ void rows_view(const struct rows *rows, uint64_t instance, unsigned cpu, unsigne
 
     *view = (struct slot_view){.disposition = rows_disposition(rows, class_index, row),
                                .state = rows_slot(rows, cpu, class_index, row)};
-    for (unsigned i = 0; class != NULL && i < class->n_claims; i++) {
-        const struct claim *claim = class->claims[i];
+    for (unsigned i = 0; class != NULL && i < class->claims.n; i++) {
+        const struct claim *claim = class->claims.items[i];
 
         if (!claim_is_on(claim, cpu, row) || (instance && claim->instance != instance))
             continue;

@@ -36,7 +36,7 @@ struct search {
     unsigned steps;   /* left */
     unsigned placed;  /* claims placed */
     bool no_memory;
-    struct node { /* beside class->claims[] */
+    struct node { /* beside class->claims.items[] */
         enum {
             AT_REST,
             DISPLACED,
@@ -58,7 +58,7 @@ static bool claim_movable(const struct claim *claim)
 
 static bool search_conflict(struct search *s, unsigned a, unsigned b)
 {
-    const struct claim *one = s->class->claims[a], *two = s->class->claims[b];
+    const struct claim *one = s->class->claims.items[a], *two = s->class->claims.items[b];
     uint8_t *known = &s->nodes[a].known[b];
 
     if (*known == UNKNOWN) {
@@ -75,11 +75,11 @@ static bool search_conflict(struct search *s, unsigned a, unsigned b)
 /* Rows that claim `a` may not take (blocked), and those where it would displace somebody (busy). */
 static void search_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_t *busy)
 {
-    const uint64_t fits = claim_fits(s->class->claims[a]) & s->allowed;
+    const uint64_t fits = claim_fits(s->class->claims.items[a]) & s->allowed;
 
     *blocked = *busy = 0;
-    for (unsigned b = 0; b < s->class->n_claims; b++) {
-        const struct claim *other = s->class->claims[b];
+    for (unsigned b = 0; b < s->class->claims.n; b++) {
+        const struct claim *other = s->class->claims.items[b];
         const uint64_t got = claim_got(other) & fits;
 
         if (b == a || got == 0 || s->nodes[b].state == DISPLACED || !search_conflict(s, a, b))
@@ -110,9 +110,9 @@ static bool search_next(struct search *s);
 /* The set is complete: sit down, displace who is in the way, let them find rows. */
 static bool choice_settle(struct search *s, struct choice *choice)
 {
-    struct claim *claim = s->class->claims[choice->claim];
+    struct claim *claim = s->class->claims.items[choice->claim];
     const uint64_t fits = claim_fits(claim);
-    uint8_t *displaced = calloc(s->class->n_claims, 1);
+    uint8_t *displaced = calloc(s->class->claims.n, 1);
     bool done;
 
     if (displaced == NULL) {
@@ -120,16 +120,16 @@ static bool choice_settle(struct search *s, struct choice *choice)
         return false;
     }
     claim_give(claim, choice->wants);
-    for (unsigned b = 0; b < s->class->n_claims; b++) {
-        if (s->nodes[b].state != AT_REST || (claim_got(s->class->claims[b]) & fits) == 0 ||
-            (claim_got(s->class->claims[b]) & claim_got(claim)) == 0 ||
+    for (unsigned b = 0; b < s->class->claims.n; b++) {
+        if (s->nodes[b].state != AT_REST || (claim_got(s->class->claims.items[b]) & fits) == 0 ||
+            (claim_got(s->class->claims.items[b]) & claim_got(claim)) == 0 ||
             !search_conflict(s, choice->claim, b))
             continue;
         displaced[b] = 1;
         s->nodes[b].state = DISPLACED;
     }
     done = search_next(s);
-    for (unsigned b = 0; !done && b < s->class->n_claims; b++)
+    for (unsigned b = 0; !done && b < s->class->claims.n; b++)
         if (displaced[b])
             s->nodes[b].state = AT_REST;
     free(displaced);
@@ -170,7 +170,7 @@ static bool choice_grow(struct search *s, struct choice *choice, unsigned at)
 
 static bool choice_make(struct search *s, unsigned index, bool may_displace)
 {
-    const struct claim *claim = s->class->claims[index];
+    const struct claim *claim = s->class->claims.items[index];
     struct choice choice = {.claim = index, .may_displace = may_displace};
     uint64_t blocked, rows;
 
@@ -193,19 +193,19 @@ static bool search_next(struct search *s)
     unsigned index = 0;
     bool done;
 
-    while (index < s->class->n_claims && s->nodes[index].state != DISPLACED)
+    while (index < s->class->claims.n && s->nodes[index].state != DISPLACED)
         index++;
-    if (index == s->class->n_claims)
+    if (index == s->class->claims.n)
         return true;
     if (s->placed == CHAIN_MAX)
         return false;
     if (s->nodes[index].known == NULL)
-        s->nodes[index].known = calloc(s->class->n_claims, 1);
+        s->nodes[index].known = calloc(s->class->claims.n, 1);
     if (s->nodes[index].known == NULL) {
         s->no_memory = true;
         return false;
     }
-    claim = s->class->claims[index];
+    claim = s->class->claims.items[index];
     for (unsigned i = 0; i < claim->n; i++)
         before[i] = claim->member[i];
     s->nodes[index].state = PLACED;
@@ -229,8 +229,8 @@ static bool claim_at_peace(const struct rows *rows, const struct claim *claim,
     const struct row_class *class = &rows->classes[claim->class_index];
     const uint64_t got = claim_got(claim);
 
-    for (unsigned i = 0; i < class->n_claims; i++) {
-        const struct claim *other = class->claims[i];
+    for (unsigned i = 0; i < class->claims.n; i++) {
+        const struct claim *other = class->claims.items[i];
 
         if (other != claim && !other->system && other->pmc != claim->pmc &&
             (claim_got(other) & got) != 0 && conflict(ctx, claim->pmc, other->pmc))
@@ -244,16 +244,16 @@ static bool search_run(struct search *s, const struct claim *claim)
 {
     bool done;
 
-    s->nodes = calloc(s->class->n_claims, sizeof s->nodes[0]);
+    s->nodes = calloc(s->class->claims.n, sizeof s->nodes[0]);
     if (s->nodes == NULL) {
         s->no_memory = true;
         return false;
     }
-    for (unsigned i = 0; i < s->class->n_claims; i++)
-        if (s->class->claims[i] == claim)
+    for (unsigned i = 0; i < s->class->claims.n; i++)
+        if (s->class->claims.items[i] == claim)
             s->nodes[i].state = DISPLACED;
     done = search_next(s);
-    for (unsigned i = 0; i < s->class->n_claims; i++)
+    for (unsigned i = 0; i < s->class->claims.n; i++)
         free(s->nodes[i].known);
     free(s->nodes);
     return done;
@@ -264,21 +264,21 @@ int rows_arrange_try(struct rows *rows, struct claim *claim,
                      struct err *err)
 {
     const struct row_class *class = &rows->classes[claim->class_index];
-    struct claim_member(*before)[SET_MAX] = calloc(class->n_claims + 1, sizeof before[0]);
+    struct claim_member(*before)[SET_MAX] = calloc(class->claims.n + 1, sizeof before[0]);
     int rc;
 
     if (!before)
         return err_set(err, E32, "no memory to arrange the rows of class \"%s\"",
                        class->info->name);
-    for (unsigned i = 0; i < class->n_claims; i++)
-        memcpy(before[i], class->claims[i]->member, sizeof before[i]);
+    for (unsigned i = 0; i < class->claims.n; i++)
+        memcpy(before[i], class->claims.items[i]->member, sizeof before[i]);
     rc = rows_arrange(rows, claim, conflict, ctx, err);
-    for (unsigned i = 0; i < class->n_claims && rc == 0; i++) {
-        if (class->claims[i]->system)
+    for (unsigned i = 0; i < class->claims.n && rc == 0; i++) {
+        if (class->claims.items[i]->system)
             continue;
-        claim_unbook(rows, class->claims[i]);
-        memcpy(class->claims[i]->member, before[i], sizeof before[i]);
-        claim_book(rows, class->claims[i]);
+        claim_unbook(rows, class->claims.items[i]);
+        memcpy(class->claims.items[i]->member, before[i], sizeof before[i]);
+        claim_book(rows, class->claims.items[i]);
     }
     foreign_settle(rows, &rows->classes[claim->class_index]);
     free(before);
@@ -299,13 +299,13 @@ int rows_arrange(struct rows *rows, struct claim *claim,
 
     if (claim->system || claim->n == 0 || claim_at_peace(rows, claim, conflict, ctx))
         return 0;
-    for (unsigned i = 0; i < class->n_claims; i++)
-        if (!class->claims[i]->system)
-            claim_unbook(rows, class->claims[i]);
+    for (unsigned i = 0; i < class->claims.n; i++)
+        if (!class->claims.items[i]->system)
+            claim_unbook(rows, class->claims.items[i]);
     done = search_run(&search, claim);
-    for (unsigned i = 0; i < class->n_claims; i++)
-        if (!class->claims[i]->system)
-            claim_book(rows, class->claims[i]);
+    for (unsigned i = 0; i < class->claims.n; i++)
+        if (!class->claims.items[i]->system)
+            claim_book(rows, class->claims.items[i]);
     foreign_settle(rows, class);
     if (done)
         return 0;

@@ -84,8 +84,8 @@ static unsigned row_owned(const struct row_class *class, const struct claim *cla
 {
     unsigned n = 0;
 
-    for (unsigned i = 0; i < class->n_claims; i++) {
-        const struct claim *other = class->claims[i];
+    for (unsigned i = 0; i < class->claims.n; i++) {
+        const struct claim *other = class->claims.items[i];
 
         n += other != claim && !other->system && claim_same_owner(other, claim) &&
              (claim_got(other) & row_bit(row)) != 0;

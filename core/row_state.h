@@ -10,6 +10,7 @@
 
 #include "core/match.h"
 #include "core/row.h"
+#include "core/vec.h"
 
 /* The rows of one class on one CPU, a bit each. */
 struct cpu_slots {
@@ -25,8 +26,7 @@ struct row_class {
     struct cpu_slots *slots; /* by CPU number */
     unsigned threads[MATCH_ROWS];
     unsigned closed[MATCH_ROWS];
-    struct claim **claims; /* in the order in which they were made */
-    unsigned n_claims, size;
+    VEC(struct claim *) claims; /* in the order in which they were made */
     uint64_t masks[MATCH_ROWS]; /* different `fits` seen, for the order of choice */
     unsigned n_masks;
 };

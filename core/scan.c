@@ -62,6 +62,30 @@ bool scan_setting(struct scan *scan, struct word *word)
     return false;
 }
 
+struct word word_until(struct word text, char c, struct word *rest)
+{
+    const char *at = text.len > 0 ? memchr(text.p, c, text.len) : NULL;
+    size_t len = at ? (size_t)(at - text.p) : text.len;
+
+    *rest = at ? (struct word){at + 1, text.len - len - 1} : (struct word){text.p + len, 0};
+    return (struct word){text.p, len};
+}
+
+struct word word_from(struct word text, size_t at)
+{
+    at = at < text.len ? at : text.len;
+    return (struct word){text.p + at, text.len - at};
+}
+
+struct word word_part(struct word text, const char *ends)
+{
+    size_t len = 0;
+
+    while (len < text.len && !strchr(ends, text.p[len]))
+        len++;
+    return (struct word){text.p, len};
+}
+
 bool word_split(struct word word, struct word *key, struct word *value)
 {
     const char *equals = word.len ? memchr(word.p, '=', word.len) : NULL;

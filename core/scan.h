@@ -29,6 +29,12 @@ void scan_init(struct scan *scan, const char *text, size_t len);
 bool scan_word(struct scan *scan, struct word *word);
 /* The same, and '#' starts a comment up to the end of the line (config). */
 bool scan_setting(struct scan *scan, struct word *word);
+/* The word before the first `c`, and what follows it (empty when there is none). */
+struct word word_until(struct word text, char c, struct word *rest);
+/* What begins at `at`; empty behind the end. */
+struct word word_from(struct word text, size_t at);
+/* What stands before the first of the characters in ends. */
+struct word word_part(struct word text, const char *ends);
 /* Splits key=value at the first '='; false if there is none or the key is empty. */
 bool word_split(struct word word, struct word *key, struct word *value);
 bool word_is(struct word word, const char *text);

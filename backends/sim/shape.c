@@ -152,23 +152,12 @@ static struct class_info *class_add(struct shape *shape, struct word name, unsig
     return class;
 }
 
-/* The part before the next ':'; *rest is what follows it. */
-static struct word part_take(struct word *rest)
-{
-    const char *colon = rest->len == 0 ? NULL : memchr(rest->p, ':', rest->len);
-    const struct word part = {.p = rest->p,
-                              .len = colon == NULL ? rest->len : (size_t)(colon - rest->p)};
-    const size_t used = colon == NULL ? part.len : part.len + 1;
-
-    *rest = (struct word){.p = rest->p + used, .len = rest->len - used};
-    return part;
-}
-
 /* NAME:ROWS:WIDTH[:LIST] */
 static int class_parse(struct shape *shape, struct word text, struct err *err)
 {
-    struct word rest = text;
-    const struct word name = part_take(&rest), rows = part_take(&rest), width = part_take(&rest);
+    struct word rest;
+    const struct word name = word_until(text, ':', &rest), rows = word_until(rest, ':', &rest);
+    const struct word width = word_until(rest, ':', &rest);
     struct class_info *class;
     uint64_t n_rows, bits;
     struct cpus outside;

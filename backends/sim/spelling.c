@@ -15,16 +15,6 @@ static struct word word_between(const char *p, const char *end)
     return (struct word){.p = p, .len = (size_t)(end - p)};
 }
 
-/* The part of *rest before the first c, which is taken off; all of it when there is none. */
-static struct word word_cut(struct word *rest, char c)
-{
-    const char *end = rest->p + rest->len, *at = find(*rest, c);
-    const struct word part = word_between(rest->p, at == NULL ? end : at);
-
-    *rest = word_between(at == NULL ? end : at + 1, end);
-    return part;
-}
-
 static void said_set(struct spelling *spelling, bool user, bool kernel)
 {
     /* the first to be said turns the other off */
@@ -141,30 +131,30 @@ static struct word spelling_split(struct spelling *spelling, struct word text, s
     struct word inside, behind;
 
     if (slash == NULL) {
-        inside = word_cut(&text, ',');
+        inside = word_until(text, ',', &text);
         *tail = text;
         if (colons != NULL && colons < inside.p + inside.len) {
             spelling->class_name = word_between(inside.p, colons);
             inside = word_between(colons + 2, inside.p + inside.len);
         }
-        spelling->name = word_cut(&inside, ':');
+        spelling->name = word_until(inside, ':', &inside);
         return inside;
     }
     spelling->class_name = word_between(text.p, slash);
     last = memrchr(slash, '/', (size_t)(end - slash));
     if (last == slash) {
         inside = word_between(slash + 1, end);
-        behind = word_cut(&inside, ',');
+        behind = word_until(inside, ',', &inside);
         *tail = inside;
-        spelling->name = word_cut(&behind, ':');
+        spelling->name = word_until(behind, ':', &behind);
         return behind;
     }
     inside = word_between(slash + 1, last);
     behind = word_between(last + 1, end);
-    spelling->name = word_cut(&inside, ',');
+    spelling->name = word_until(inside, ',', &inside);
     /* qualifiers are inside the slashes or behind them */
     if (inside.len == 0 && find(behind, ',') != NULL) {
-        const struct word modifiers = word_cut(&behind, ',');
+        const struct word modifiers = word_until(behind, ',', &behind);
 
         *tail = behind;
         return modifiers;
@@ -187,6 +177,6 @@ int spelling_parse(struct spelling *spelling, const char *text, struct err *err)
                        text[strlen(text) - 1], text);
     rc = modifiers_parse(spelling, modifiers, err);
     while (rc == 0 && tail.len > 0)
-        rc = qualifier_parse(spelling, word_cut(&tail, ','), err);
+        rc = qualifier_parse(spelling, word_until(tail, ',', &tail), err);
     return rc;
 }

@@ -41,10 +41,10 @@ static void list_files(struct backend_state *state, struct pmu *pmu, struct cata
     char text[SPELLING_MAX];
 
     pmu_load(state->pmus, pmu);
-    for (unsigned i = 0; i < pmu->n_events; i++) {
-        snprintf(text, sizeof(text), "%s/%s/", pmu->name, pmu->events[i].name);
+    for (unsigned i = 0; i < pmu->events.n; i++) {
+        snprintf(text, sizeof(text), "%s/%s/", pmu->name, pmu->events.items[i].name);
         if (opens(state, text))
-            catalog_add(out, pmu->name, pmu->events[i].name);
+            catalog_add(out, pmu->name, pmu->events.items[i].name);
     }
 }
 
@@ -110,9 +110,9 @@ static bool find_software(struct listed *listed, const char *event)
 
 static void describe_fields(struct pmu *pmu, struct buf *out)
 {
-    for (unsigned i = 0; i < pmu->n_formats; i++) {
-        unsigned bits = format_bits(&pmu->formats[i]);
-        buf_printf(out, "attr %s %s %u bit%s\n", pmu->formats[i].name,
+    for (unsigned i = 0; i < pmu->formats.n; i++) {
+        unsigned bits = format_bits(&pmu->formats.items[i]);
+        buf_printf(out, "attr %s %s %u bit%s\n", pmu->formats.items[i].name,
                    bits == 1 ? "boolean" : "integer", bits, bits == 1 ? "" : "s");
     }
 }

@@ -1,33 +1,9 @@
 /*
- * What the parsers of spellings share: pieces of text, the PMU of an event, modifiers.
+ * What the parsers of spellings share: the PMU of an event, modifiers.
  */
 #include "backends/perf/names/spec.h"
 
 #include <string.h>
-
-struct word word_until(struct word text, char c, struct word *rest)
-{
-    const char *at = text.len > 0 ? memchr(text.p, c, text.len) : NULL;
-    size_t len = at ? (size_t)(at - text.p) : text.len;
-
-    *rest = at ? (struct word){at + 1, text.len - len - 1} : (struct word){text.p + len, 0};
-    return (struct word){text.p, len};
-}
-
-struct word word_from(struct word text, size_t at)
-{
-    at = at < text.len ? at : text.len;
-    return (struct word){text.p + at, text.len - at};
-}
-
-struct word word_part(struct word text, const char *ends)
-{
-    size_t len = 0;
-
-    while (len < text.len && !strchr(ends, text.p[len]))
-        len++;
-    return (struct word){text.p, len};
-}
 
 int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *err)
 {

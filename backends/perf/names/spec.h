@@ -50,9 +50,3 @@ int spec_use_core(struct spec *spec, struct word what, struct err *err);
 int spec_modifiers(struct spec *spec, struct word text, struct word what, struct err *err);
 /* Is it letters that spec_modifiers() takes? */
 bool spec_is_modifier(struct word part);
-/* The word before the first `c`, and what follows it (empty when there is none). */
-struct word word_until(struct word text, char c, struct word *rest);
-/* What begins at `at`; empty behind the end. */
-struct word word_from(struct word text, size_t at);
-/* What stands before the first of the characters in ends. */
-struct word word_part(struct word text, const char *ends);

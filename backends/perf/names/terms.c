@@ -108,8 +108,8 @@ static const char *term_names(const struct pmu *pmu, char text[NAMES_BYTES])
     size_t used = 0;
 
     text[0] = '\0';
-    for (unsigned i = 0; i < pmu->n_formats; i++) {
-        const char *name = pmu->formats[i].name;
+    for (unsigned i = 0; i < pmu->formats.n; i++) {
+        const char *name = pmu->formats.items[i].name;
         if (used + strlen(name) + 8 > NAMES_BYTES)
             return strcat(text, " …");
         used += (size_t)snprintf(text + used, NAMES_BYTES - used, "%s%s", i ? ", " : "", name);
@@ -124,13 +124,13 @@ static int unknown_term(struct terms *terms, struct word name, bool has_value)
     struct near near;
 
     near_init(&near, name);
-    for (unsigned i = 0; i < pmu->n_formats; i++)
-        near_offer(&near, pmu->formats[i].name);
-    for (unsigned i = 0; !has_value && i < pmu->n_events; i++)
-        near_offer(&near, pmu->events[i].name);
+    for (unsigned i = 0; i < pmu->formats.n; i++)
+        near_offer(&near, pmu->formats.items[i].name);
+    for (unsigned i = 0; !has_value && i < pmu->events.n; i++)
+        near_offer(&near, pmu->events.items[i].name);
     if (!has_value && pmu->kind == PMU_CORE)
         generic_near(&near);
-    if (has_value && pmu->n_formats == 0)
+    if (has_value && pmu->formats.n == 0)
         return err_set(terms->err, CS03, "%s has no term \"" WORD_FMT "\": it has only config=N",
                        pmu->name, WORD_ARG(name));
     if (has_value)

@@ -68,11 +68,11 @@ static void near_events(struct spec *spec, struct near *near)
         if (!pmu_is_here(pmu))
             continue;
         pmu_load(pmus, pmu);
-        for (unsigned e = 0; e < pmu->n_events; e++) {
+        for (unsigned e = 0; e < pmu->events.n; e++) {
             if (pmu->kind == PMU_CORE)
-                snprintf(full, sizeof(full), "%s", pmu->events[e].name);
+                snprintf(full, sizeof(full), "%s", pmu->events.items[e].name);
             else
-                snprintf(full, sizeof(full), "%s/%s/", pmu->name, pmu->events[e].name);
+                snprintf(full, sizeof(full), "%s/%s/", pmu->name, pmu->events.items[e].name);
             near_offer(near, full);
         }
     }

@@ -101,13 +101,9 @@ static void load_format(const struct pmus *pmus, struct pmu *pmu, const char *na
     if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/format/%s", pmu->name, name) <= 0 ||
         !format_scan(&format, text))
         return;
-    struct pmu_format *grown = realloc(pmu->formats, (pmu->n_formats + 1) * sizeof(*grown));
-    if (!grown)
-        return;
-    pmu->formats = grown;
     format.name = strdup(name);
-    if (format.name)
-        grown[pmu->n_formats++] = format;
+    if (!format.name || vec_push(&pmu->formats, format))
+        free(format.name);
 }
 
 static bool is_side_file(const char *name)
@@ -129,10 +125,6 @@ static void load_event(const struct pmus *pmus, struct pmu *pmu, const char *nam
     if (is_side_file(name) ||
         pmus_read(pmus, text, sizeof(text), DEVICES "/%s/events/%s", pmu->name, name) <= 0)
         return;
-    struct pmu_event *grown = realloc(pmu->events, (pmu->n_events + 1) * sizeof(*grown));
-    if (!grown)
-        return;
-    pmu->events = grown;
     event.name = strdup(name);
     event.terms = strdup(text);
     if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/events/%s.unit", pmu->name, name) > 0)
@@ -144,10 +136,8 @@ static void load_event(const struct pmus *pmus, struct pmu *pmu, const char *nam
     event.snapshot = pmus_read(pmus, text, sizeof(text), DEVICES "/%s/events/%s.snapshot",
                                pmu->name, name) > 0 &&
                      text[0] == '1';
-    if (event.name && event.terms) {
-        grown[pmu->n_events++] = event;
+    if (event.name && event.terms && vec_push(&pmu->events, event) == 0)
         return;
-    }
     free(event.name);
     free(event.terms);
 }
@@ -183,10 +173,10 @@ void pmu_load(struct pmus *pmus, struct pmu *pmu)
     if (!pmu->loaded) {
         load_files(pmus, pmu, "format", load_format);
         load_files(pmus, pmu, "events", load_event);
-        if (pmu->n_events > 0)
-            qsort(pmu->events, pmu->n_events, sizeof(*pmu->events), event_order);
-        if (pmu->n_formats > 0)
-            qsort(pmu->formats, pmu->n_formats, sizeof(*pmu->formats), format_order);
+        if (pmu->events.n > 0)
+            qsort(pmu->events.items, pmu->events.n, sizeof(*pmu->events.items), event_order);
+        if (pmu->formats.n > 0)
+            qsort(pmu->formats.items, pmu->formats.n, sizeof(*pmu->formats.items), format_order);
         pmu->loaded = true;
     }
     pthread_mutex_unlock(&pmus->lock);
@@ -195,17 +185,17 @@ void pmu_load(struct pmus *pmus, struct pmu *pmu)
 const struct pmu_format *pmu_format(struct pmus *pmus, struct pmu *pmu, struct word name)
 {
     pmu_load(pmus, pmu);
-    for (unsigned i = 0; i < pmu->n_formats; i++)
-        if (word_alike(name, pmu->formats[i].name, true))
-            return &pmu->formats[i];
+    for (unsigned i = 0; i < pmu->formats.n; i++)
+        if (word_alike(name, pmu->formats.items[i].name, true))
+            return &pmu->formats.items[i];
     return NULL;
 }
 
 const struct pmu_event *pmu_event(struct pmus *pmus, struct pmu *pmu, struct word name)
 {
     pmu_load(pmus, pmu);
-    for (unsigned i = 0; i < pmu->n_events; i++)
-        if (word_alike(name, pmu->events[i].name, true))
-            return &pmu->events[i];
+    for (unsigned i = 0; i < pmu->events.n; i++)
+        if (word_alike(name, pmu->events.items[i].name, true))
+            return &pmu->events.items[i];
     return NULL;
 }

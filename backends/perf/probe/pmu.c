@@ -158,12 +158,9 @@ static bool pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
 
 static bool pmus_add(struct pmus *pmus, const struct dirent *entry)
 {
-    struct pmu *grown = reallocarray(pmus->list, pmus->n + 1, sizeof(*grown));
-
-    if (!grown)
+    if (vec_grow(&pmus->list, &pmus->size, pmus->n + 1, sizeof(*pmus->list)))
         return false;
-    pmus->list = grown;
-    pmus->n += pmu_read(pmus, &grown[pmus->n], entry->d_name);
+    pmus->n += pmu_read(pmus, &pmus->list[pmus->n], entry->d_name);
     return true;
 }
 
@@ -325,14 +322,14 @@ struct pmus *pmus_new(const char *root)
 
 static void pmu_free(struct pmu *pmu)
 {
-    for (unsigned i = 0; i < pmu->n_formats; i++)
-        free(pmu->formats[i].name);
-    for (unsigned i = 0; i < pmu->n_events; i++) {
-        free(pmu->events[i].name);
-        free(pmu->events[i].terms);
+    for (unsigned i = 0; i < pmu->formats.n; i++)
+        free(pmu->formats.items[i].name);
+    for (unsigned i = 0; i < pmu->events.n; i++) {
+        free(pmu->events.items[i].name);
+        free(pmu->events.items[i].terms);
     }
-    free(pmu->formats);
-    free(pmu->events);
+    free(pmu->formats.items);
+    free(pmu->events.items);
     free(pmu->name);
     cpus_free(&pmu->cpus);
 }

@@ -7,6 +7,7 @@
 
 #include "core/backend.h"
 #include "core/scan.h"
+#include "core/vec.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -77,15 +78,15 @@ struct pmu {
 
     /* By pmu_load(). */
     bool loaded;
-    struct pmu_format *formats;
-    struct pmu_event *events;
-    unsigned n_formats, n_events;
+    VEC(struct pmu_format) formats;
+    VEC(struct pmu_event) events;
 };
 
 struct pmus {
     char *root;       /* before /sys and /proc; "" but in tests */
     struct pmu *list; /* core PMUs first */
     unsigned n;
+    size_t size;
     char no_core[256]; /* why there is no core PMU, "" when there is one */
     struct class_info *classes;
     unsigned n_classes;

@@ -289,9 +289,9 @@ static bool vendor_counts(struct pmus *pmus, struct pmu *pmu)
 static bool has_event_file(struct pmus *pmus, struct pmu *pmu, uint64_t code)
 {
     pmu_load(pmus, pmu);
-    for (unsigned i = 0; i < pmu->n_events; i++)
-        if (strncmp(pmu->events[i].terms, "event=", 6) == 0 &&
-            strtoull(pmu->events[i].terms + 6, NULL, 0) == code)
+    for (unsigned i = 0; i < pmu->events.n; i++)
+        if (strncmp(pmu->events.items[i].terms, "event=", 6) == 0 &&
+            strtoull(pmu->events.items[i].terms + 6, NULL, 0) == code)
             return true;
     return false;
 }
