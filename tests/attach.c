@@ -97,8 +97,6 @@ int main(int argc, char **argv)
     test_admitted_once();
     test_dropped(0711, true);
     test_dropped(0755, false);
-    test_thread();
-    test_cpu();
     test_set();
     test_hardware();
     test_blind();

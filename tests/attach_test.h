@@ -36,8 +36,6 @@ void test_threads(void);
 void test_descendants(void);
 void test_admitted_once(void);
 void test_dropped(mode_t mode, bool drops);
-void test_thread(void);
-void test_cpu(void);
 
 /* attach_life.c */
 void test_set(void);

@@ -70,23 +70,6 @@ t_only_the_superuser_makes_and_removes_one() {
     empty list "$M/instances" "$M/admin/instances"
 }
 
-t_names_are_as_those_of_pmcs() {
-    mount_sim
-    for name in info self a.b:c@d+e-f _; do
-        case $name in
-        _) fails_with EINVAL "mkdir $M/instances/$name" ;;
-        *) instance "$name" ;;
-        esac
-    done
-    fails_with EINVAL "mkdir '$M/instances/a b'"
-    like "$(cat "$M/info/last_error")" '^EINVAL P22 mkdir: '
-    fails_with ENAMETOOLONG "mkdir $M/instances/$(printf 'x%.0s' {1..129})"
-    instance "$(printf 'x%.0s' {1..128})"
-    is "$(python <<<'import os, sys
-try: os.mkdir(sys.argv[1] + "/instances/info")
-except OSError as e: print(e.errno)')" 17
-}
-
 t_chown_gives_it_away_and_chmod_is_its_owners() {
     mount_sim
     instance one "$ALICE"
@@ -458,15 +441,6 @@ t_a_directory_is_in_one_place_only() {
     is "$(ls -aiU "$M/instances/one" | awk '$2 == ".." { print $1 }')" "$(stat -c %i "$M/instances")"
 }
 
-t_the_readme_is_the_instances() {
-    mount_sim
-    instance one
-    is "$(grep -cE '^  (admin|instances)/' "$M/instances/one/README" || :)" 0
-    grep -qE '^  admin/instances/NAME/max_pmcs +rw' "$M/README"
-    grep -qE '^  instances/NAME/ ' "$M/README"
-    grep -q ' mkdir /pmc/i ' "$M/instances/one/README"
-}
-
 #@ reload
 t_it_survives_a_reload() {
     mount_sim
@@ -545,18 +519,6 @@ t_a_namespace_within_a_container_does_not_end_its_instance() {
     is "$(ls -d "$M/instances/one/a")" "$M/instances/one/a"
     echo >&"${IN[one]}"
     eventually 10 '[[ $(ls "$M/instances") == "" ]]'
-}
-
-t_the_daemons_own_namespace_binds_nothing() {
-    mount_sim
-    instance one
-    limit one lifetime namespace
-    bash -c "mkdir $M/instances/one/a"
-    namespace one 'echo nothing is made'
-    echo >&"${IN[one]}"
-    wait "${PID_OF[one]}" || :
-    is "$(ls -d "$M/instances/one/a")" "$M/instances/one/a"
-    is "$(cat "$M/admin/instances/one/lifetime")" namespace
 }
 
 t_lifetime_can_be_taken_back() {

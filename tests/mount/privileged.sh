@@ -126,19 +126,6 @@ t_programs_that_end_at_once_are_counted_whole() {
     is "$(of a detach) $(of a detach reason=exited)" '20 20'
 }
 
-t_a_program_that_ends_at_once_has_exited() {
-    mount_pmcfs
-    shell_waits 'exec /bin/true'
-    alices a event=page-faults log-exit=on
-    shell_goes
-    wait "$JOB"
-    eventually 5 '[[ $(state a) == exited ]]'
-    log a
-    is "$(sed -n 's/.* reason=//p' "$T/a.log")" exited
-    is "$(of a exit "pid=${PID_OF[p]}")" 1
-    exits_add_up a
-}
-
 t_a_child_that_executes_a_privileged_program_has_not_ended() {
     mount_pmcfs
     set_id sleeper /bin/sleep

@@ -285,7 +285,7 @@ t_few_descriptors_are_emfile_with_both_numbers_before_anything_is_opened() {
     tell p threads 200
     pmc a event=page-faults event=context-switches
     refused EMFILE P10 "$M/a/target" "${PID_OF[p]}"
-    like "$(cat "$M/a/error")" 'needs [0-9]+ descriptors, has [0-9]+: 201 tasks or CPUs, 2 each, and 42 '
+    like "$(cat "$M/a/error")" 'needs [0-9]+ descriptors, has [0-9]+: 201 tasks or CPUs, 2 each, and [0-9]+ '
     empty cat "$M/a/target"
     target_start q
     attach a "${PID_OF[q]}"

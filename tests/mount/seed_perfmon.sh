@@ -41,7 +41,7 @@ t_pm02_pm03_one_writer_and_its_close_frees_the_counter() {
     # A copy of the descriptor holds it too.
     exec {copy}>&"$writer" {writer}>&-
     is "$(result write "$M/a/samples" 'a remark')" EBUSY
-    is "$(result fd "$copy" count=5) $(state a)" 'EBUSY running' # it runs; else it might
+    is "$(result fd "$copy" count=0) $(state a)" 'ok running'
     exec {copy}>&-
     eventually 5 '[[ ! -e $M/a && $(dispositions) == "FREE FREE" ]]'
 }

@@ -89,6 +89,9 @@ t_each_user_reads_errors_of_ones_own() {
     like "$(as "$ALICE" cat "$M/info/last_error")" tellingerror
     is "$(as "$BOB" cat "$M/info/last_error")" ok
     is "$(cat "$M/info/last_error")" ok
+    fails_with EINVAL "as $BOB mkdir $M/.x"
+    like "$(as "$BOB" cat "$M/info/last_error")" '^EINVAL P22 mkdir: '
+    like "$(as "$ALICE" cat "$M/info/last_error")" tellingerror
     fails_with EACCES "as $BOB cat $M/a/error"
 }
 

@@ -194,19 +194,6 @@ TEST(attach)
          "12.000000345 attach target=cgroup:/a\\040b\n");
 }
 
-TEST(csw)
-{
-    NOTE_ON(1, .type = RECORD_SWITCH, .pid = 10, .tid = 11, VALUES(55));
-    NOTE_ON(1, .type = RECORD_SWITCH, .pid = 10, .tid = 11, VALUES(55, UINT64_MAX));
-    NOTE(.type = RECORD_SWITCH, .pid = 10, .tid = 11, .misc = RECORD_LAST | RECORD_EXACT,
-         VALUES(7));
-    NOTE(.type = RECORD_SWITCH, .misc = RECORD_LAST, VALUES(8));
-    SAYS("12.000000345 csw pid=10 tid=11 cpu=1 count=55\n"
-         "12.000000345 csw pid=10 tid=11 cpu=1 count=55,18446744073709551615\n"
-         "12.000000345 csw pid=10 tid=11 cpu=- count=7 last=yes\n"
-         "12.000000345 csw pid=- tid=- cpu=- count=8 last=yes\n");
-}
-
 TEST(the_values_of_the_largest_set_are_whole)
 {
     uint64_t values[64];
@@ -217,38 +204,10 @@ TEST(the_values_of_the_largest_set_are_whole)
                                            64 * strlen("18446744073709551615,"));
 }
 
-TEST(exit_)
-{
-    NOTE(.type = RECORD_COUNT, .pid = 10, .misc = RECORD_EXACT, VALUES(99));
-    NOTE(.type = RECORD_COUNT, .pid = 10, VALUES(99, 100));
-    NOTE(.type = RECORD_COUNT, .pid = 10);
-    NOTE(.type = RECORD_COUNT, VALUES(5));
-    SAYS("12.000000345 exit pid=10 count=99 exact=yes\n"
-         "12.000000345 exit pid=10 count=99,100 exact=no\n"
-         "12.000000345 exit pid=10\n"
-         "12.000000345 exit pid=- count=5\n");
-}
-
 TEST(the_end_of_a_thread_has_no_line)
 {
     record_add_task(&records, RECORD_EXIT, SECOND, 20, 20, 22, 20);
     SAYS("");
-}
-
-TEST(names_of_processes_and_threads)
-{
-    record_add_comm(&records, SECOND, 10, 10, "make", RECORD_FOUND);
-    record_add_comm(&records, SECOND, 10, 11, "worker 1", RECORD_FOUND);
-    record_add_comm(&records, SECOND, 10, 11, "renamed", 0);
-    NOTE(.type = RECORD_PROCESS, .pid = 10, .text = "make");
-    NOTE(.type = RECORD_THREAD, .pid = 10, .tid = 12, .text = "a");
-    NOTE(.type = RECORD_THREAD, .pid = 10, .tid = 12);
-    SAYS("1.000000000 process pid=10 name=make\n"
-         "1.000000000 thread pid=10 tid=11 name=worker\\0401\n"
-         "1.000000000 thread pid=10 tid=11 name=renamed\n"
-         "12.000000345 process pid=10 name=make\n"
-         "12.000000345 thread pid=10 tid=12 name=a\n"
-         "12.000000345 thread pid=10 tid=12\n");
 }
 
 TEST(map_in)

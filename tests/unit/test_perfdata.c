@@ -213,29 +213,6 @@ TEST(says_what_samples_consist_of)
     ck_true(u64_at(chains, attr(flags)) & FLAG_SAMPLE_ID_ALL);
 }
 
-/* perf warns of kernel addresses it cannot resolve, unless none can come. */
-TEST(says_which_mode_is_left_out)
-{
-    static const struct {
-        char resolved[16];
-        uint64_t flags;
-    } table[] = {{"cycles", 0}, {"cycles:u", FLAG_EXCLUDE_KERNEL}, {"cycles:k", FLAG_EXCLUDE_USER}};
-
-    for (unsigned i = 0; i < 3; i++) {
-        char name[] = "cycles", resolved[16];
-        struct log_event event = event_named(name);
-
-        memcpy(resolved, table[i].resolved, sizeof(resolved));
-        event.resolved = resolved;
-        add_set(event);
-    }
-    read_head_of_pipe();
-    for (unsigned i = 0; i < 3; i++)
-        ck_assert_uint_eq(u64_at(next_of(ATTR), attr(flags)) &
-                              (FLAG_EXCLUDE_USER | FLAG_EXCLUDE_KERNEL),
-                          table[i].flags);
-}
-
 static void check_type(uint32_t type, uint64_t config, uint32_t told, uint64_t told_config)
 {
     char name[] = "an event";
@@ -269,18 +246,6 @@ TEST(events_that_perf_would_misread_are_told_as_a_clock_of_their_name)
     check_type(11, 3, 1, 0);  /* some PMU */
     check_type(1, 9, 1, 0);   /* dummy */
     check_type(1, 10, 1, 0);  /* bpf-output */
-}
-
-/* perf reads no record at all before the first event. */
-TEST(without_a_set_there_is_still_an_event)
-{
-    read_head_of_pipe();
-
-    const struct record *record = next();
-
-    ck_assert_uint_eq(record->type, ATTR);
-    ck_assert_uint_eq(u64_at(record, attr(sample_type)), SAMPLE_FIELDS);
-    ck_assert_str_eq((const char *)next_of(UPDATE) + 24, "dummy");
 }
 
 TEST(a_head_that_found_no_memory_is_told_anew)
@@ -427,20 +392,6 @@ TEST(only_bits_that_perf_knows_stay)
     read_behind_head();
     ck_assert_uint_eq(next()->misc, RECORD_USERMODE);
     ck_assert_uint_eq(next()->misc, RECORD_USERMODE | RECORD_EXECUTED);
-}
-
-TEST(the_kernels_own_mapping_is_of_its_mode)
-{
-    struct map_facts map = {.pid = UINT32_MAX,
-                            .start = 0xffffffff81000000,
-                            .length = 0x1000,
-                            .offset = 0xffffffff81000000,
-                            .path = "[kernel.kallsyms]_text"};
-
-    add_plain_set();
-    record_add_map(&records, 6000, &map, RECORD_FOUND);
-    read_behind_head();
-    ck_assert_uint_eq(next()->misc, RECORD_KERNEL);
 }
 
 /* perf shows what came before the round before this one: without the second, live reading lags. */

@@ -38,22 +38,6 @@ t_another_users_process_is_not_hers() {
     refused EPERM "$M/i/target" cpu1
 }
 
-t_each_user_has_all_counters_for_a_process() {
-    mount_pmcfs
-    run p as $ALICE load cpu 0
-    run q as $BOB load cpu 0
-    for n in 1 2 3 4 5 6; do
-        USER=$ALICE pmc a$n "event=instructions target=$PID_p"
-        USER=$BOB pmc b$n "event=instructions target=$PID_q"
-    done
-    tell p work $N
-    tell q work $N
-    for n in 1 2 3 4 5 6; do
-        near "$(count a$n)" $N 50 a$n
-        near "$(count b$n)" $N 50 b$n
-    done
-}
-
 t_a_kernel_thread_is_not_hers() {
     mount_pmcfs
     kthread=$(sed -n 's/^\([0-9]*\) (kthreadd) .*/\1/p' /proc/[0-9]*/stat)

@@ -8,16 +8,6 @@ cpu1() {
     eventually 5 grep -qx "online $2" "$M/info/cpus"
 }
 
-t_the_list_of_cpus() {
-    mount_pmcfs
-    is "$(cat "$M/info/cpus")" "possible 0-1
-online 0-1"
-    cpu1 0 0
-    is "$(cat "$M/info/cpus")" "possible 0-1
-online 0"
-    cpu1 1 0-1
-}
-
 t_an_absent_cpu_is_enxio() {
     mount_pmcfs
     pmc i 'event=instructions:u mode=SC'

@@ -64,18 +64,6 @@ t_what_is_listed_as_generic_counts() {
     done
 }
 
-t_the_wrong_part_of_a_spelling_is_named() {
-    mount_pmcfs
-    pmc e
-    refused EINVAL "$M/e/event" armv8_pmuv3/inst_retird/ '"inst_retird".*did you mean inst_retired'
-    refused EINVAL "$M/e/event" armv8_pmuv3/evnt=8/ '"evnt".*did you mean event'
-    refused EINVAL "$M/e/event" armv8_pmuv3/event=0x10000/ 'event has 16 bits'
-    refused EINVAL "$M/e/event" armv8_pmuv/cycles/ 'no PMU "armv8_pmuv".*armv8_pmuv3'
-    refused EINVAL "$M/e/event" arm_ac57::INST_RETIRED:uq '"uq"'
-    refused EINVAL "$M/e/event" arm_ac75::INST_RETIRED 'arm_ac75'
-    refused EOPNOTSUPP "$M/e/event" instructions,edge 'edge'
-}
-
 t_what_is_not_here_is_said_to_be_so() {
     mount_pmcfs
     pmc e
