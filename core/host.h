@@ -147,6 +147,8 @@ struct host {
     /* Frames the kernel records of a call chain at most; UINT64_MAX: unknown. Also before open().
      */
     uint64_t (*callchain_max)(void);
+    /* Bytes that the daemon's control groups let it have; UINT64_MAX: any. Also before open(). */
+    uint64_t (*memory_max)(void);
 
     /*
      * What a process has now, as records (RECORD_FOUND) with that time: COMM of each thread and MAP

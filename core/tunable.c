@@ -67,7 +67,8 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
     [TUNABLE_MAX_LOG_PER_USER] = {"max_log_per_user", TUNABLE_NUMBER, false, false, 256 << 20, 0,
                                   INT64_MAX,
                                   "bytes of the logs of one user's PMCs; open files and texts "
-                                  "that are kept for them have 16 MiB more",
+                                  "that are kept for them have 16 MiB more; no more than a quarter of the memory that "
+                                  "the daemon's control groups have when it starts",
                                   "logs begun and files opened from then on"},
     [TUNABLE_MAX_OPEN_PER_USER] =
         {"max_open_per_user", TUNABLE_NUMBER, false, false, 16384, 1, MANY,

@@ -234,6 +234,7 @@ static int read_run(struct request *rq)
         slice_copy(rq, "", 0);
         return CALL_DONE;
     }
+    rq->handle->short_by = 0; /* whatever becomes of this one: a poll must not find it readable */
     if (!row->stream)
         return text_continue(rq) ? CALL_DONE : row->show(&rq->call);
     if (stream_is_elsewhere(rq))

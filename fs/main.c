@@ -422,7 +422,7 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, 1 << 20);
     mallopt(M_TRIM_THRESHOLD, 1 << 20);
     say_for_fuse();
-    status = options_read(&options, linux_host.callchain_max(), argc, argv);
+    status = options_read(&options, &linux_host, argc, argv);
     if (status == 0)
         status = questions_answer();
     if (status >= 0) {

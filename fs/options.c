@@ -432,7 +432,7 @@ static void tunables_finish(struct options *options)
     options->at.line = 0;
 }
 
-int options_read(struct options *options, uint64_t callchain_max, int argc, char **argv)
+int options_read(struct options *options, const struct host *host, int argc, char **argv)
 {
     int rc;
 
@@ -440,7 +440,8 @@ int options_read(struct options *options, uint64_t callchain_max, int argc, char
     options->words_end = &options->words;
     buf_init(&options->backend_words, NULL, 0);
     tunables_init(&options->tunables);
-    tunable_limit(&options->tunables, TUNABLE_CALLCHAINDEPTH, callchain_max);
+    tunable_limit(&options->tunables, TUNABLE_CALLCHAINDEPTH, host->callchain_max());
+    tunable_limit(&options->tunables, TUNABLE_MAX_LOG_PER_USER, host->memory_max() / 4);
     rc = command_line_read(options, argc, argv);
     if (rc != 0 || options->help || options->version || options->print_tables)
         return rc;

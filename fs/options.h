@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "core/host.h"
 #include "core/tunable.h"
 
 #include <pmcfs-paths.h> /* CONF_DEFAULT: where this build is installed */
@@ -39,11 +40,11 @@ struct options {
 };
 
 /*
- * Read the command line, then the configuration, then -o. callchain_max is the machine's. 0, or the
+ * Read the command line, then the configuration, then -o. The host is asked for limits. 0, or the
  * exit status of a usage error or a backend that does not exist (2), or of a configuration that
  * does not exist (1), after having said what is wrong.
  */
-int options_read(struct options *options, uint64_t callchain_max, int argc, char **argv);
+int options_read(struct options *options, const struct host *host, int argc, char **argv);
 void options_free(struct options *options);
 /* Once more, for SIGHUP: the tunables that file and -o would give now. False, after having said
  * why: the file cannot be read. */

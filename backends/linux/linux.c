@@ -12,7 +12,10 @@
 #include "core/backend.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* Numbers and links of /proc must be those of the daemon's own PID namespace. */
@@ -96,6 +99,39 @@ static uint64_t host_callchain_max(void)
     return frames;
 }
 
+/* The least of what a control group and those above it may have. The path is cut. */
+static uint64_t group_memory_max(const char *root, char *group, const char *file)
+{
+    uint64_t least = UINT64_MAX;
+    char path[PATH_MAX];
+
+    for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
+        *end = '\0';
+        snprintf(path, sizeof path, "%s%s/%s", root, group, file);
+        char *text = proc_text(path);
+        uint64_t max = text && *text != 'm' ? strtoull(text, NULL, 10) : UINT64_MAX;
+        least = max < least ? max : least;
+        free(text);
+    }
+    return least;
+}
+
+static uint64_t host_memory_max(void)
+{
+    char *text = proc_text("/proc/self/cgroup"), *save = NULL;
+    uint64_t max = UINT64_MAX;
+
+    for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
+        char *v1 = strstr(line, ":memory:");
+        if (v1)
+            max = group_memory_max("/sys/fs/cgroup/memory", v1 + 8, "memory.limit_in_bytes");
+        else if (strncmp(line, "0::", 3) == 0 && max == UINT64_MAX)
+            max = group_memory_max("/sys/fs/cgroup", line + 3, "memory.max");
+    }
+    free(text);
+    return max;
+}
+
 const struct host linux_host = {
     .name = "linux",
     .open = host_open,
@@ -126,6 +162,7 @@ const struct host linux_host = {
     .pid_key = linux_pid_key,
     .caller_key = linux_caller_key,
     .callchain_max = host_callchain_max,
+    .memory_max = host_memory_max,
     .inventory = linux_inventory,
     .kernel_maps = linux_kernel_maps,
     .view_open = linux_view_open,

@@ -182,3 +182,36 @@ t_ids_that_root_gave_to_a_container_pay_each_for_itself() {
     is "$(/usr/bin/python3 -B -I -c "$ids" "$M" 0 | tail -n 2 | tr '\n' ' ')" \
         "5 ${STRERROR[EDQUOT]} 5 ${STRERROR[EDQUOT]} "
 }
+
+# memory_group BYTES: GROUP is a new control group of so much memory.
+memory_group() {
+    local root=/sys/fs/cgroup file=memory.max
+    if [[ -d $root/memory ]]; then
+        root+=/memory file=memory.limit_in_bytes
+    fi
+    GROUP=$(mktemp -d "$root/pmcfs-XXXXXX" 2>/dev/null) || skip 'cgroups cannot be made here'
+    trap 'rmdir "$GROUP"' EXIT
+    [[ -e $GROUP/$file ]] || skip 'no control of memory'
+    echo "$1" >"$GROUP/$file"
+}
+
+#@ plain
+t_one_users_logs_are_refused_before_the_daemon_is_killed() {
+    memory_group $((40 << 20))
+    RUN_DAEMON=(sh -c "echo \$\$ >$GROUP/cgroup.procs; exec \"\$@\"" sh)
+    mount_pmcfs
+    is "$(<"$M/admin/tunables/max_log_per_user")" $((10 << 20))
+    refused EINVAL '' "$M/admin/tunables/max_log_per_user" $((10 << 20 | 1))
+    is "$("${ALICES[@]}" /usr/bin/python3 -B -I - "$M" <<'P'
+import os, sys
+try:
+    for i in range(250):
+        os.mkdir(f"{sys.argv[1]}/p{i}")
+        with open(f"{sys.argv[1]}/p{i}/samples", "wb", 0) as f:
+            for _ in range(100): f.write(b"x" * 60000 + b"\n")
+except OSError as e: print(os.strerror(e.errno))
+P
+    )" 'Cannot allocate memory'
+    is "$(as "$BOB" head -n 1 "$M/info/version")" "$(head -n 1 "$M/info/version")"
+    unmount_pmcfs "$M"
+}
