@@ -103,14 +103,14 @@ static int deaths_settle(struct call *call, struct pmc *pmc)
     return deaths_under_way(pmc) ? deaths_wait(call, pmc) : CALL_DONE;
 }
 
-int deaths_then(struct call *call, int (*show)(struct call *call))
+int deaths_settled(struct call *call)
 {
     struct pmc *pmc = call->pmc;
     bool slow = pmc->links->n > ASKED_SOON || change_takes_long(pmc);
     int rc;
 
     if (!any_wanted(pmc))
-        return show(call);
+        return CALL_DONE;
     if (deaths_under_way(pmc))
         return deaths_wait(call, pmc);
     rc = slow ? slow_admit(call) : CALL_DONE;
@@ -119,5 +119,5 @@ int deaths_then(struct call *call, int (*show)(struct call *call))
     pmc_ref(pmc);
     rc = deaths_settle(call, pmc);
     pmc_unref(pmc);
-    return rc ? rc : show(call);
+    return rc;
 }

@@ -5,6 +5,6 @@
 
 #include "core/pmc.h"
 
-/* Answers what show() answers, once the links of call->pmc whose target is dead have ended; or
+/* CALL_DONE once the links of call->pmc whose target is dead have ended, or an errno; or
  * CALL_WAIT, while the engine is ending them already. */
-int deaths_then(struct call *call, int (*show)(struct call *call));
+int deaths_settled(struct call *call);

@@ -83,7 +83,6 @@ struct user {
     unsigned pmcs;               /* on the tree */
     unsigned opens;              /* open files that pmcfs remembers something for */
     bool draining;               /* a task drains PMCs of this user */
-    bool looking;                /* a look at PMCs of his is under way, for pollers */
     _Atomic unsigned long fds;   /* descriptors of links, as accounted and booked */
     _Atomic unsigned long links; /* links that have some, the same */
     _Atomic uint64_t log;        /* bytes of his logs and their buffers; lives on while there are */

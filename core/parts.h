@@ -66,6 +66,7 @@ struct engine {
     struct rest *rests;             /* logs without a PMC, while open files are saved or loaded */
     unsigned n_polled;              /* PMCs somebody polls */
     uint64_t poll_due_ns;           /* when to look at them next */
+    bool polling;                   /* such a look is under way */
     bool poll_asked;                /* a look at those with `poll_asked` is wanted */
     gid_t readers;                  /* group of the tunable readers, or -1 */
     unsigned long fd_limit;         /* RLIMIT_NOFILE */

@@ -69,10 +69,7 @@ static int look_polled(struct call *call, struct look *look)
     return CALL_DONE;
 }
 
-/*
- * The PMCs that are asked for, of the first user at whose no look is under way: nobody waits for a
- * look at another's thousands of threads.
- */
+/* The PMCs that are asked for. */
 static unsigned asked_take(struct engine *engine, struct pmc **pmcs)
 {
     uint64_t id = 0;
@@ -80,34 +77,29 @@ static unsigned asked_take(struct engine *engine, struct pmc **pmcs)
 
     engine->poll_asked = false;
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
-        if (!pmc->poll_asked || pmc->user->looking)
-            continue;
-        if (n && pmc->user != pmcs[0]->user) {
-            engine->poll_asked = true;
-            continue;
-        }
-        pmc->poll_asked = false;
-        if (pmc->set)
+        if (pmc->poll_asked && pmc->set)
             pmcs[n++] = pmc;
+        pmc->poll_asked = false;
     }
     return n;
 }
 
-/* A look at what is one user's, and the end of it whatever becomes of it. */
+/* One look at a time. */
+bool poll_wanted(const struct engine *engine)
+{
+    return engine->poll_asked && !engine->polling;
+}
+
 bool poll_task(struct call *call)
 {
     struct engine *engine = call->engine;
-    struct pmc **pmcs = engine->poll_asked ? calloc(engine->pmcs.n + 1, sizeof *pmcs) : NULL;
+    struct pmc **pmcs = poll_wanted(engine) ? calloc(engine->pmcs.n + 1, sizeof *pmcs) : NULL;
     unsigned n = pmcs ? asked_take(engine, pmcs) : 0;
 
     if (n) { /* without memory the next tick asks again */
-        struct user *user = user_ref(pmcs[0]->user);
-
-        user->looking = true;
+        engine->polling = true;
         pmcs_look(call, pmcs, n, true, false, look_polled);
-        user->looking = false;
-        engine->poll_asked = true; /* what was asked for meanwhile */
-        user_unref(engine, user);
+        engine->polling = false;
     }
     free(pmcs);
     return n > 0;

@@ -163,7 +163,7 @@ static bool pending_task(struct call *call)
 
 bool engine_has_task(const struct engine *engine)
 {
-    return engine->dead || engine->dead_procs || engine->poll_asked || drain_wanted(engine) ||
+    return engine->dead || engine->dead_procs || poll_wanted(engine) || drain_wanted(engine) ||
            news_are(engine) || pending_next(engine);
 }
 

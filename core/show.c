@@ -24,6 +24,15 @@ static void change_seen(struct call *call, uint64_t change)
     call->open->seen_change = change;
 }
 
+/* What the PMC is once the ends of its targets are taken into account. */
+static int look_settled(struct call *call, bool counts, bool pids,
+                        int (*print)(struct call *call, struct look *look))
+{
+    int rc = deaths_settled(call);
+
+    return rc ? rc : pmcs_look(call, &call->pmc, 1, counts, pids, print);
+}
+
 /* ---- settings ---- */
 
 static void print_event_words(const struct pmc *pmc, const char *before, struct buf *out)
@@ -135,24 +144,14 @@ static int print_config(struct call *call, struct look *look)
     return CALL_DONE;
 }
 
-static int look_config(struct call *call)
-{
-    return pmcs_look(call, &call->pmc, 1, false, true, print_config);
-}
-
 int show_config(struct call *call)
 {
-    return deaths_then(call, look_config);
-}
-
-static int look_target(struct call *call)
-{
-    return pmcs_look(call, &call->pmc, 1, false, true, print_target);
+    return look_settled(call, false, true, print_config);
 }
 
 int show_target(struct call *call)
 {
-    return deaths_then(call, look_target);
+    return look_settled(call, false, true, print_target);
 }
 
 /* ---- the state ---- */
@@ -171,22 +170,18 @@ static int print_ctl_look(struct call *call, struct look *look)
 }
 
 /* armed and lost are found out by reading. */
-static int look_ctl(struct call *call)
+int show_ctl(struct call *call)
 {
     struct pmc *pmc = call->pmc;
     struct total total;
+    int rc = deaths_settled(call);
 
-    if (pmc->state != PMC_ARMED && pmc->state != PMC_RUNNING && pmc->state != PMC_LOST)
-        return print_ctl(call, pmc);
-    int rc = count_now(pmc, &total, &call->err);
+    if (rc || (pmc->state != PMC_ARMED && pmc->state != PMC_RUNNING && pmc->state != PMC_LOST))
+        return rc ? rc : print_ctl(call, pmc);
+    rc = count_now(pmc, &total, &call->err);
     if (rc == -EAGAIN)
         return pmcs_look(call, &call->pmc, 1, true, false, print_ctl_look);
     return rc ? rc : print_ctl(call, pmc);
-}
-
-int show_ctl(struct call *call)
-{
-    return deaths_then(call, look_ctl);
 }
 
 static void status_line(struct buf *out, const char *name, const char *value)
@@ -330,14 +325,9 @@ static int print_status(struct call *call, struct look *look)
     return CALL_DONE;
 }
 
-static int look_status(struct call *call)
-{
-    return pmcs_look(call, &call->pmc, 1, true, false, print_status);
-}
-
 int show_status(struct call *call)
 {
-    return deaths_then(call, look_status);
+    return look_settled(call, true, false, print_status);
 }
 
 /* ---- counts ---- */
