@@ -8,7 +8,7 @@
 #include "core/instance.h"
 #include "core/reader.h"
 #include "core/rests.h"
-#include "core/series.h"
+#include "core/show/series.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "core/host.h"
 #include "core/ids.h"
 #include "core/log.h"
-#include "core/row.h"
+#include "core/rows/row.h"
 #include "core/tunable.h"
 
 #include <stdbool.h>

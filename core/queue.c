@@ -6,7 +6,7 @@
 
 #include "core/change.h"
 #include "core/drain.h"
-#include "core/poll.h"
+#include "core/show/poll.h"
 
 #include <stdlib.h>
 #include <string.h>

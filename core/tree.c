@@ -6,7 +6,7 @@
 #include "core/change.h"
 #include "core/instances.h"
 #include "core/reader.h"
-#include "core/series.h"
+#include "core/show/series.h"
 
 #include <errno.h>
 #include <stdlib.h>

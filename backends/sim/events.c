@@ -7,7 +7,7 @@
 #include "backends/sim/sim.h"
 #include "backends/sim/spelling.h"
 #include "backends/sim/table.h"
-#include "core/match.h"
+#include "core/rows/match.h"
 
 #include <errno.h>
 #include <inttypes.h>

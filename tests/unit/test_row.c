@@ -2,7 +2,7 @@
  * Rows: INTERFACE section 6, rules 1–5, seed R01–R08 and the consequences of 1.8.
  * test_row_model.c compares them with a naive model.
  */
-#include "core/row.h"
+#include "core/rows/row.h"
 
 #include "tests/unit/unit.h"
 

@@ -2,8 +2,8 @@
  * Rows against a naive model over random operations. The model knows nothing of counts: it looks at
  * every PMC and slot whenever it is asked, and tries by brute force whether a PMC fits.
  */
-#include "core/match.h"
-#include "core/row.h"
+#include "core/rows/match.h"
+#include "core/rows/row.h"
 
 #include "tests/unit/unit.h"
 

@@ -3,7 +3,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include "core/series.h"
+#include "core/show/series.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>

@@ -14,7 +14,7 @@
  *
  * A system PMC without CPUs (not yet attached) knows its rows but holds no slot of them.
  */
-#include "core/row_state.h"
+#include "core/rows/row_state.h"
 
 #include <stdlib.h>
 

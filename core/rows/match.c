@@ -2,7 +2,7 @@
  * Augmenting paths from the side of the rows. Sets of rows that can all be matched at once form a
  * matroid, so taking the rows one by one in order of cost gives the cheapest set.
  */
-#include "core/match.h"
+#include "core/rows/match.h"
 
 #include <stdbool.h>
 

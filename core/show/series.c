@@ -3,7 +3,7 @@
  * Lines stand at multiples of the interval since the start; one that comes too late says what it
  * skipped.
  */
-#include "core/series.h"
+#include "core/show/series.h"
 
 #include "core/count.h"
 #include "core/files.h"

@@ -13,7 +13,7 @@
  * It finds an arrangement if there is one, but for its bounds: CHAIN_MAX claims placed at once and
  * STEPS_MAX steps. Moves are bookkeeping; STANDALONE rows are never touched.
  */
-#include "core/row_state.h"
+#include "core/rows/row_state.h"
 
 #include <stdlib.h>
 #include <string.h>

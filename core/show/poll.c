@@ -2,7 +2,7 @@
  * poll: what a level says, and the looks for those who sleep. A cheap PMC is read at once; for the
  * others a look is asked for, at most every notify_ms, and the sleepers are told when it is over.
  */
-#include "core/poll.h"
+#include "core/show/poll.h"
 
 #include "core/count.h"
 #include "core/drain.h"

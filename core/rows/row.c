@@ -14,7 +14,7 @@
  *
  * A slot that is disabled and foreign counts once, and shows as disabled.
  */
-#include "core/row_state.h"
+#include "core/rows/row_state.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@
  */
 #pragma once
 
-#include "core/match.h"
-#include "core/row.h"
+#include "core/rows/match.h"
+#include "core/rows/row.h"
 #include "core/vec.h"
 
 /* The rows of one class on one CPU, a bit each. */
