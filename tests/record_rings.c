@@ -140,9 +140,9 @@ void test_freed(void)
             check(samples_of(&run, 0) == first && of_second == second,
                   "samples of a freed counter keep their name", ": %lu of %lu, %lu of %lu",
                   samples_of(&run, 0), first, of_second, second);
-            check(run.recorder->n_ids == run.recorder->n_cpus && run.recorder->origins &&
+            check(HASH_COUNT(run.recorder->ids) == run.recorder->n_cpus && run.recorder->origins &&
                       !run.recorder->origins->next,
-                  "then it is forgotten", ": %zu ids", run.recorder->n_ids);
+                  "then it is forgotten", ": %u ids", HASH_COUNT(run.recorder->ids));
         }
     }
     run_end(&run);
@@ -190,8 +190,8 @@ void test_concurrent(void)
                    ((const struct record_sample *)(const void *)record)->id == LOG_ID(SET + i, 0);
         check(samples == counted && counted >= 800 && in_order(&run),
               "counters come and go while it is drained", ": %lu of %lu", samples, counted);
-        check(run.recorder->n_ids == 0 && !run.recorder->origins, "and all is forgotten", ": %zu",
-              run.recorder->n_ids);
+        check(HASH_COUNT(run.recorder->ids) == 0 && !run.recorder->origins, "and all is forgotten", ": %u",
+              HASH_COUNT(run.recorder->ids));
     }
     run_end(&run);
     target_end(&target);

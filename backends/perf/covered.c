@@ -1,8 +1,10 @@
 /*
- * A hash of process numbers with open addressing, and a short memory of records that could not be
- * placed: a child's record may be read from its CPU's ring before its parent's from another.
+ * A table of processes, and a short memory of records that could not be placed: a child's record
+ * may be read from its CPU's ring before its parent's from another.
  */
 #include "backends/perf/covered.h"
+
+#include "core/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +15,15 @@ enum {
 };
 
 struct covered {
-    struct covered_slot {
-        pid_t pid;        /* 0 never used */
-        int threads;      /* 0: gone, the slot may be used again for the same number */
+    struct member {
+        UT_hash_handle hh;
+        pid_t pid;
+        int threads;      /* 0: it is only suspected */
         bool suspect;     /* its first thread's EXIT came soon after an exec */
         uint64_t exec_ns; /* its last exec */
-    } * slots;
-    size_t size; /* a power of two */
-    size_t used; /* slots with a number, gone ones included */
+    } * members;
     pid_t target;
-    unsigned n, n_suspects;
+    unsigned n; /* with threads */
     bool doubt;
     bool dropped;
     struct side_record unplaced[UNPLACED];
@@ -33,144 +34,134 @@ struct covered *covered_new(pid_t target)
 {
     struct covered *covered = calloc(1, sizeof *covered);
 
-    if (!covered)
-        return NULL;
-    covered->target = target;
-    covered->size = 64;
-    covered->slots = calloc(covered->size, sizeof *covered->slots);
-    if (!covered->slots) {
-        free(covered);
-        return NULL;
-    }
+    if (covered)
+        covered->target = target;
     return covered;
+}
+
+static struct member *member_of(const struct covered *covered, pid_t pid)
+{
+    struct member *member;
+
+    HASH_FIND_INT(covered->members, &pid, member);
+    return member;
+}
+
+static struct member *member_new(struct covered *covered, pid_t pid)
+{
+    struct member *member = calloc(1, sizeof *member);
+
+    if (!member)
+        return NULL;
+    member->pid = pid;
+    HASH_ADD_INT(covered->members, pid, member);
+    if (hash_has(member))
+        return member;
+    free(member);
+    return NULL;
+}
+
+static void member_drop(struct covered *covered, struct member *member)
+{
+    covered->n -= member->threads > 0;
+    HASH_DEL(covered->members, member);
+    free(member);
+}
+
+static void members_drop(struct covered *covered)
+{
+    struct member *member, *next;
+
+    HASH_ITER(hh, covered->members, member, next)
+        member_drop(covered, member);
 }
 
 void covered_free(struct covered *covered)
 {
     if (covered)
-        free(covered->slots);
+        members_drop(covered);
     free(covered);
 }
 
 void covered_clear(struct covered *covered)
 {
-    memset(covered->slots, 0, covered->size * sizeof *covered->slots);
+    members_drop(covered);
     memset(covered->unplaced, 0, sizeof covered->unplaced);
-    covered->used = 0;
-    covered->n = covered->n_suspects = 0;
     covered->doubt = covered->dropped = false;
-}
-
-static struct covered_slot *slot_of(struct covered_slot *slots, size_t size, pid_t pid)
-{
-    size_t i = ((size_t)pid * 2654435761u) & (size - 1);
-
-    while (slots[i].pid && slots[i].pid != pid)
-        i = (i + 1) & (size - 1);
-    return &slots[i];
-}
-
-/* Room for one more number; numbers that are gone are dropped on the way. */
-static bool covered_grow(struct covered *covered)
-{
-    size_t size = covered->size;
-    struct covered_slot *slots;
-
-    if (4 * (covered->used + 1) <= 3 * covered->size)
-        return true;
-    if (2 * ((size_t)covered->n + covered->n_suspects) >= covered->size)
-        size *= 2;
-    slots = calloc(size, sizeof *slots);
-    if (!slots)
-        return false;
-    covered->used = 0;
-    for (size_t i = 0; i < covered->size; i++) {
-        if (covered->slots[i].threads > 0 || covered->slots[i].suspect) {
-            *slot_of(slots, size, covered->slots[i].pid) = covered->slots[i];
-            covered->used++;
-        }
-    }
-    free(covered->slots);
-    covered->slots = slots;
-    covered->size = size;
-    return true;
 }
 
 bool covered_thread(struct covered *covered, pid_t pid, int step)
 {
-    struct covered_slot *slot;
+    struct member *member = member_of(covered, pid);
 
-    if (pid <= 0 || !covered_grow(covered))
-        return false;
-    slot = slot_of(covered->slots, covered->size, pid);
-    if (slot->threads + step < 0)
+    if (!member && step < 0)
         return true;
-    if (!slot->pid) {
-        slot->pid = pid;
-        covered->used++;
-    }
-    covered->n += (slot->threads == 0) - (unsigned)(slot->threads + step == 0);
-    slot->threads += step;
+    if (!member && !(member = member_new(covered, pid)))
+        return false;
+    if (member->threads + step < 0)
+        return true;
+    covered->n += (member->threads == 0) - (unsigned)(member->threads + step == 0);
+    member->threads += step;
+    if (!member->threads && !member->suspect)
+        member_drop(covered, member);
     return true;
-}
-
-bool covered_has(const struct covered *covered, pid_t pid)
-{
-    return covered->doubt || slot_of(covered->slots, covered->size, pid)->threads > 0;
 }
 
 static bool covered_knows(const struct covered *covered, pid_t pid)
 {
-    return slot_of(covered->slots, covered->size, pid)->threads > 0;
+    const struct member *member = member_of(covered, pid);
+
+    return member && member->threads > 0;
 }
 
-static void suspect_set(struct covered *covered, struct covered_slot *slot, bool suspect)
+bool covered_has(const struct covered *covered, pid_t pid)
 {
-    covered->n_suspects += suspect;
-    covered->n_suspects -= slot->suspect;
-    slot->suspect = suspect;
+    return covered->doubt || covered_knows(covered, pid);
 }
 
 /*
- * A second EXIT proves that the first was none. Else only who looks at the process can tell: one
- * that is dead by then ended with its first.
+ * A second EXIT proves that the first was none. Else it is seen at the process itself: one that is
+ * dead by then ended with its first.
  */
 static void covered_suspect(struct covered *covered, const struct side_record *record)
 {
-    struct covered_slot *slot = slot_of(covered->slots, covered->size, record->pid);
+    struct member *member = member_of(covered, record->pid);
 
-    if (slot->pid != record->pid || record->pid != record->tid || record->pid == covered->target)
+    if (!member || record->pid != record->tid || record->pid == covered->target)
         return;
-    if (record->type == SIDE_EXEC && slot->threads > 0) {
-        slot->exec_ns = record->time_ns;
-    } else if (record->type == SIDE_EXIT && slot->suspect) {
-        suspect_set(covered, slot, false);
+    if (record->type == SIDE_EXEC && member->threads > 0) {
+        member->exec_ns = record->time_ns;
+    } else if (record->type == SIDE_EXIT && member->suspect) {
         covered->dropped = true;
-    } else if (record->type == SIDE_EXIT && slot->threads > 0 && slot->exec_ns) {
-        suspect_set(covered, slot, record->time_ns - slot->exec_ns < DROP_NS);
+        member->suspect = false;
+        if (!member->threads)
+            member_drop(covered, member);
+    } else if (record->type == SIDE_EXIT && member->threads > 0 && member->exec_ns) {
+        member->suspect = record->time_ns - member->exec_ns < DROP_NS;
     }
 }
 
-unsigned covered_suspects(const struct covered *covered, struct covered_suspect *list,
-                          unsigned most)
+pid_t covered_next_suspect(const struct covered *covered, pid_t after)
 {
-    unsigned n = 0;
+    const struct member *member;
+    pid_t next = 0;
 
-    for (size_t i = 0; covered->n_suspects && i < covered->size && n < most; i++)
-        if (covered->slots[i].suspect)
-            list[n++] = (struct covered_suspect){covered->slots[i].pid, covered->slots[i].exec_ns};
-    return n;
+    for (member = covered->members; member; member = member->hh.next)
+        if (member->suspect && member->pid > after && (!next || member->pid < next))
+            next = member->pid;
+    return next;
 }
 
-void covered_judge(struct covered *covered, const struct covered_suspect *suspect,
-                   enum suspect_life life)
+void covered_judge(struct covered *covered, pid_t pid, bool lives)
 {
-    struct covered_slot *slot = slot_of(covered->slots, covered->size, suspect->pid);
+    struct member *member = member_of(covered, pid);
 
-    if (life == SUSPECT_ENDS || !slot->suspect || slot->exec_ns != suspect->exec_ns)
+    if (!member || !member->suspect)
         return;
-    suspect_set(covered, slot, false);
-    covered->dropped |= life == SUSPECT_LIVES;
+    covered->dropped |= lives;
+    member->suspect = false;
+    if (!member->threads)
+        member_drop(covered, member);
 }
 
 void covered_drop(struct covered *covered)
@@ -186,14 +177,10 @@ bool covered_dropped(const struct covered *covered)
 /* A number that comes up again as a process of somebody else's is not ours any more. */
 static void covered_reused(struct covered *covered, pid_t pid)
 {
-    struct covered_slot *slot = slot_of(covered->slots, covered->size, pid);
+    struct member *member = member_of(covered, pid);
 
-    suspect_set(covered, slot, false);
-    slot->exec_ns = 0;
-    if (slot->threads > 0) {
-        slot->threads = 0;
-        covered->n--;
-    }
+    if (member)
+        member_drop(covered, member);
 }
 
 /* True: it was about a process of the set. */
@@ -260,9 +247,9 @@ void covered_doubt(struct covered *covered)
 
 void covered_each(const struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg)
 {
-    for (size_t i = 0; i < covered->size; i++)
-        if (covered->slots[i].threads > 0)
-            fn(arg, covered->slots[i].pid);
+    for (const struct member *member = covered->members; member; member = member->hh.next)
+        if (member->threads > 0)
+            fn(arg, member->pid);
 }
 
 unsigned covered_count(const struct covered *covered)

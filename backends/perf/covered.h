@@ -21,24 +21,13 @@ void covered_doubt(struct covered *covered);
 bool covered_has(const struct covered *covered, pid_t pid);
 
 /*
- * Who lost its events to the exec of a privileged program: EXEC soon followed by EXIT, while
- * the process lives. Whether it does is found out without the lock: suspects, look, verdicts.
+ * Processes that may have lost their events to the exec of a privileged program: EXEC soon followed
+ * by EXIT. Whether one lives is found out without the lock.
  */
-struct covered_suspect {
-    pid_t pid;
-    uint64_t exec_ns;
-};
-enum suspect_life {
-    SUSPECT_LIVES,
-    SUSPECT_ENDS,
-    SUSPECT_DEAD
-};
-/* At most `most` of them into list; how many. */
-unsigned covered_suspects(const struct covered *covered, struct covered_suspect *list,
-                          unsigned most);
+/* The one with the lowest number above `after`, or 0. */
+pid_t covered_next_suspect(const struct covered *covered, pid_t after);
 /* After the rings were drained since the look. */
-void covered_judge(struct covered *covered, const struct covered_suspect *suspect,
-                   enum suspect_life life);
+void covered_judge(struct covered *covered, pid_t pid, bool lives);
 /* Found out otherwise: some process lost its events, and may live on. */
 void covered_drop(struct covered *covered);
 /* Did any? Stays true. */

@@ -26,13 +26,10 @@ void perf_recorder_print(const struct recorder *recorder, struct buf *out)
         buf_printf(out, " %u:%d:%d", ring->cpu, ring->fd, ring->stand_in);
     }
     buf_str(out, " ids");
-    for (size_t i = 0; i < recorder->n_ids; i++) {
-        const struct id *id = &recorder->ids[i];
-
+    for (const struct id *id = recorder->ids; id; id = id->hh.next)
         if (!id->origin->counter && id->origin != &recorder->everywhere && id->kind == ID_EVENT)
             buf_printf(out, " %" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%u", id->kernel, id->origin->set,
                        id->says_period ? 0 : id->origin->period, id->place);
-    }
 }
 
 /* ---- mappings that were left ---- */

@@ -268,8 +268,7 @@ static void recorder_release(struct recorder *recorder)
     pthread_mutex_destroy(&recorder->setup);
     pthread_mutex_destroy(&recorder->lock);
     free(recorder->rings);
-    free(recorder->ids);
-    free(recorder->table);
+    recorder_drop_ids(recorder);
     free(recorder->scratch);
     free(recorder);
 }

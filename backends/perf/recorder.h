@@ -9,6 +9,7 @@
 
 #include "backends/perf/state.h"
 
+#include "core/hash.h"
 #include "core/record.h"
 
 #include <pthread.h>
@@ -41,13 +42,13 @@ enum id_kind {
 };
 
 struct id {
+    UT_hash_handle hh;
     uint64_t kernel; /* IOC_ID */
     struct origin *origin;
     uint64_t root; /* of SWITCH and END: the attached task; the same for all its groups */
     uint32_t cpu;  /* of the group */
     uint8_t kind, place;
     bool says_period; /* of EVENT: its samples do */
-    bool dropped;
 };
 
 #define STAND_IN_WANTED (-2) /* fd's own died with its CPU */
@@ -85,10 +86,7 @@ struct recorder {
     unsigned n_tracks;        /* counters that are on, and need to know what happens everywhere */
     struct origin everywhere; /* of what the rings' own events tell (track.h) */
     struct origin *origins;
-    struct id *ids;
-    size_t n_ids, size_ids, n_dropped;
-    uint32_t *table; /* hash: kernel's id -> index in ids, plus 1 */
-    size_t table_size;
+    struct id *ids; /* by the kernel's */
     char *scratch;     /* RECORD_SPACE: the kernel's pages may only be read */
     uint64_t own_lost; /* records of drain.c's clocks among those of which LOST will tell */
 };
@@ -126,7 +124,8 @@ int recorder_redirect(const struct recorder *recorder, int fd, unsigned cpu);
 int recorder_add_id(struct recorder *recorder, const struct id *id);
 /* With lock held. NULL: not ours, or long gone. */
 const struct id *recorder_find_id(const struct recorder *recorder, uint64_t kernel);
-/* It means nothing any more; forgotten with the next purge. With lock held. */
+/* It means nothing any more, or none does. With lock held. */
 void recorder_drop_id(struct recorder *recorder, uint64_t kernel);
+void recorder_drop_ids(struct recorder *recorder);
 /* Forgets the ids of origins closed at or before this. With setup and lock held. */
 void recorder_purge(struct recorder *recorder, uint64_t time_ns);

@@ -5,6 +5,7 @@
 #include "backends/perf/sideband.h"
 
 #include "backends/perf/group.h"
+#include "core/vec.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -38,8 +39,7 @@ struct sideband {
     struct side_listener *listeners;
     struct side_ring *rings;
     size_t n_rings;
-    struct side_record *batch;
-    size_t n_batch, size_batch;
+    VEC(struct side_record) batch;
     bool lost;
 };
 
@@ -60,7 +60,7 @@ void sideband_free(struct sideband *sideband)
     if (!sideband)
         return;
     assert(!sideband->listeners && !sideband->n_rings);
-    free(sideband->batch);
+    free(sideband->batch.items);
     pthread_mutex_destroy(&sideband->setup);
     pthread_mutex_destroy(&sideband->lock);
     free(sideband);
@@ -128,21 +128,6 @@ static void ring_close(struct side_ring *ring, const struct loop *loop)
     close(ring->fd);
 }
 
-static bool batch_add(struct sideband *sideband, const struct side_record *record)
-{
-    if (sideband->n_batch == sideband->size_batch) {
-        size_t size = sideband->size_batch ? 2 * sideband->size_batch : 256;
-        struct side_record *bigger = realloc(sideband->batch, size * sizeof *bigger);
-
-        if (!bigger)
-            return false;
-        sideband->batch = bigger;
-        sideband->size_batch = size;
-    }
-    sideband->batch[sideband->n_batch++] = *record;
-    return true;
-}
-
 struct raw_record {
     struct perf_event_header header;
     uint32_t word[(RECORD_BYTES_MAX - sizeof(struct perf_event_header)) / 4];
@@ -176,7 +161,7 @@ static void record_take(struct sideband *sideband, const struct raw_record *raw)
     }
     /* sample_id_all with TID and TIME: the time is what a record ends with. */
     memcpy(&record.time_ns, (const char *)raw + raw->header.size - 8, 8);
-    if (!batch_add(sideband, &record))
+    if (vec_push(&sideband->batch, record))
         sideband->lost = true;
 }
 
@@ -226,13 +211,13 @@ static void drain_locked(struct sideband *sideband)
 {
     for (size_t i = 0; i < sideband->n_rings; i++)
         ring_drain(sideband, &sideband->rings[i]);
-    if (!sideband->n_batch && !sideband->lost)
+    if (!sideband->batch.n && !sideband->lost)
         return;
-    if (sideband->n_batch)
-        qsort(sideband->batch, sideband->n_batch, sizeof *sideband->batch, side_by_time);
+    if (sideband->batch.n)
+        qsort(sideband->batch.items, sideband->batch.n, sizeof *sideband->batch.items, side_by_time);
     for (struct side_listener *l = sideband->listeners; l; l = l->next)
-        l->take(l->arg, sideband->batch, sideband->n_batch, sideband->lost);
-    sideband->n_batch = 0;
+        l->take(l->arg, sideband->batch.items, sideband->batch.n, sideband->lost);
+    sideband->batch.n = 0;
     sideband->lost = false;
 }
 

@@ -7,7 +7,9 @@
  */
 #include "backends/perf/switch.h"
 
-#include <dirent.h>
+#include "backends/proc.h"
+#include "core/vec.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -45,63 +47,47 @@ static int groups_switch(const struct counter *counter, bool on)
 
 /* Sorted numbers. */
 struct tids {
-    pid_t *tid;
-    size_t n, size;
-    bool failed;
+    VEC(pid_t) list;
 };
-
-static void tids_add(struct tids *tids, pid_t tid)
-{
-    if (tids->n == tids->size) {
-        size_t size = tids->size ? 2 * tids->size : 64;
-        pid_t *bigger = realloc(tids->tid, size * sizeof *bigger);
-
-        if (!bigger) {
-            tids->failed = true;
-            return;
-        }
-        tids->tid = bigger;
-        tids->size = size;
-    }
-    tids->tid[tids->n++] = tid;
-}
 
 static int by_number(const void *a, const void *b)
 {
     return *(const pid_t *)a - *(const pid_t *)b;
 }
 
-static void tids_of_process(struct tids *tids, pid_t pid)
-{
-    char path[40];
-    DIR *dir;
-
-    snprintf(path, sizeof path, "/proc/%d/task", pid);
-    dir = opendir(path);
-    for (struct dirent *d = dir ? readdir(dir) : NULL; d; d = readdir(dir))
-        if (d->d_name[0] != '.')
-            tids_add(tids, (pid_t)atol(d->d_name));
-    if (dir)
-        closedir(dir);
-}
-
 static void add_process(void *arg, pid_t pid)
 {
-    tids_add(arg, pid);
+    struct tids *pids = arg;
+
+    (void)!vec_push(&pids->list, pid);
+}
+
+static void add_threads(struct tids *tids, pid_t pid)
+{
+    char path[40];
+    pid_t *threads;
+    size_t n;
+
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    if (proc_numbers(AT_FDCWD, path, &threads, &n) < 0)
+        return;
+    for (size_t i = 0; i < n; i++)
+        (void)!vec_push(&tids->list, threads[i]);
+    free(threads);
 }
 
 /* Those of the target and, as far as they are known, of its descendants. */
 static void tids_list(const struct counter *counter, struct tids *tids)
 {
-    struct tids pids = {.n = 0};
+    struct tids pids = {.list = {.n = 0}};
 
-    tids->n = 0;
+    tids->list.n = 0;
     perf_processes(counter, add_process, &pids);
-    for (size_t i = 0; i < pids.n; i++)
-        tids_of_process(tids, pids.tid[i]);
-    free(pids.tid);
-    if (tids->n)
-        qsort(tids->tid, tids->n, sizeof *tids->tid, by_number);
+    for (size_t i = 0; i < pids.list.n; i++)
+        add_threads(tids, pids.list.items[i]);
+    free(pids.list.items);
+    if (tids->list.n)
+        qsort(tids->list.items, tids->list.n, sizeof(pid_t), by_number);
 }
 
 /* Waits until no task in `now`, but not in `before`, is just giving copies to a child. */
@@ -117,11 +103,13 @@ static bool tids_settle(const struct tids *now, const struct tids *before)
     };
     bool any = false;
 
-    for (size_t i = 0; i < now->n; i++) {
-        if (before->n &&
-            bsearch(&now->tid[i], before->tid, before->n, sizeof *before->tid, by_number))
+    for (size_t i = 0; i < now->list.n; i++) {
+        const pid_t tid = now->list.items[i];
+
+        if (before->list.n &&
+            bsearch(&tid, before->list.items, before->list.n, sizeof tid, by_number))
             continue;
-        int fd = event_open(&attr, now->tid[i], -1, -1, 0);
+        int fd = event_open(&attr, tid, -1, -1, 0);
         any = true;
         if (fd == -ETIME) /* it makes no child; and who else may keep us waiting, nobody knows */
             break;
@@ -132,7 +120,7 @@ static bool tids_settle(const struct tids *now, const struct tids *before)
 
 int counter_switch(struct counter *counter, bool on)
 {
-    struct tids lists[2] = {{.n = 0}, {.n = 0}};
+    struct tids lists[2] = {{.list = {.n = 0}}, {.list = {.n = 0}}};
     int rc = groups_switch(counter, on);
 
     if (counter->target.kind != TARGET_PROCESS)
@@ -146,7 +134,7 @@ int counter_switch(struct counter *counter, bool on)
             break;
         rc = groups_switch(counter, on);
     }
-    free(lists[0].tid);
-    free(lists[1].tid);
+    free(lists[0].list.items);
+    free(lists[1].list.items);
     return rc;
 }
