@@ -7,7 +7,7 @@
 #include "backends/perf/follow.h"
 #include "backends/perf/output.h"
 #include "backends/perf/track.h"
-#include "backends/perf/watch.h"
+#include "backends/perf/end_events.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -232,7 +232,7 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
     if (!rc && shape.watch && counter->n_groups)
         counter->watch =
             watch_new(state, counter->fds + FD_WATCH(counter->members), counter->stride,
-                      counter->n_groups, false, state->sink->gone, counter->tag, &rc);
+                      counter->n_groups, counter->tag, &rc);
     if (!rc)
         rc = output_begin(counter, plan);
     if (!rc && counter_is_on(counter))

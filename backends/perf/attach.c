@@ -6,8 +6,8 @@
 
 #include "backends/perf/follow.h"
 #include "backends/perf/output.h"
+#include "backends/perf/end_events.h"
 #include "backends/perf/probe/why.h"
-#include "backends/perf/watch.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -145,7 +145,7 @@ static int attach_watch(struct attach *attach, struct counter *counter)
     if (attach->shape.watch && counter->n_groups)
         counter->watch =
             watch_new(attach->state, counter->fds + FD_WATCH(counter->members), counter->stride,
-                      counter->n_groups, false, attach->state->sink->gone, counter->tag, &rc);
+                      counter->n_groups, counter->tag, &rc);
     if (rc)
         return err_set(attach->err, P14,
                        "the end of the target cannot be watched: %s (locked memory "

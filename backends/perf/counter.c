@@ -10,7 +10,7 @@
 #include "backends/perf/sampling.h"
 #include "backends/perf/switch.h"
 #include "backends/perf/track.h"
-#include "backends/perf/watch.h"
+#include "backends/perf/end_events.h"
 
 #include <linux/perf_event.h>
 #include <stdlib.h>

@@ -11,7 +11,6 @@
 
 struct follow; /* follow.h: groups of single threads, for steps */
 struct origin; /* recorder.h: what its records mean */
-struct watch;  /* watch.h: tells when the last covered task is dead */
 
 /* Last known readings of a group that can lose its hardware; relaxed atomics, reads run in
  * parallel. */
@@ -61,7 +60,7 @@ struct counter {
     struct covered *covered;       /* with descendants, else NULL */
     struct side_listener listener; /* keeps it up to date */
     bool listening;
-    struct watch *watch;
+    struct guard *watch; /* or NULL */
 };
 
 /* An empty counter for what the plan asks; attach.c and adopt fill in the groups. NULL: no memory.

@@ -8,7 +8,7 @@
 
 struct covered;
 
-/* target: its own drops are somebody else's matter (guard.h). */
+/* target: what its own exec takes off is told by a guard (end_events.h). */
 struct covered *covered_new(pid_t target);
 void covered_free(struct covered *covered);
 void covered_clear(struct covered *covered);

@@ -3,7 +3,7 @@
  * (counter, attach, sideband) meet here only.
  */
 #include "backends/perf/counter.h"
-#include "backends/perf/guard.h"
+#include "backends/perf/end_events.h"
 #include "backends/perf/names/catalog.h"
 #include "backends/perf/names/pfm.h"
 #include "backends/perf/names/qualifier.h"
