@@ -4,6 +4,7 @@
  */
 #include "backends/proc.h"
 #include "backends/look.h"
+#include "core/vec.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,42 +18,28 @@
 #define TASK_EXITING   4    /* PF_EXITING */
 #define TASK_IO_WORKER 0x10 /* PF_IO_WORKER */
 
-/* Files of /proc have no size: grow until read() says that it was the end. */
+/* Files of /proc have no size: read until that says that it was the end. */
 char *proc_text_at(int dir, const char *path)
 {
-    int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+    int fd = openat(dir, path, O_RDONLY | O_CLOEXEC), failed = 0;
+    VEC(char) text = {.n = 0};
+    ssize_t n = 1;
     if (fd < 0)
         return NULL;
-    size_t size = 4096;
-    size_t len = 0;
-    char *text = malloc(size);
-    while (text) {
-        ssize_t n = read(fd, text + len, size - len - 1);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            int failed = n < 0 ? errno : 0;
-            close(fd);
-            if (failed) {
-                free(text);
-                errno = failed;
-                return NULL;
-            }
-            text[len] = '\0';
-            return text;
-        }
-        len += (size_t)n;
-        if (size - len > 1)
-            continue;
-        size *= 2;
-        char *larger = realloc(text, size);
-        if (!larger)
-            free(text);
-        text = larger;
+    while (n > 0 && !failed) {
+        failed = vec_room(&text, 4096) ? ENOMEM : 0;
+        n = failed ? 0 : read(fd, text.items + text.n, text.cap - text.n - 1);
+        text.n += n > 0 ? (size_t)n : 0;
+        failed = n < 0 ? errno : failed;
     }
     close(fd);
-    errno = ENOMEM;
-    return NULL;
+    if (failed) {
+        free(text.items);
+        errno = failed;
+        return NULL;
+    }
+    text.items[text.n] = '\0';
+    return text.items;
 }
 
 char *proc_text(const char *path)
@@ -163,45 +150,28 @@ bool proc_alive(pid_t pid)
     return alive;
 }
 
-static int numbers_add(pid_t **out, size_t *n, size_t *size, pid_t number)
-{
-    if (*n == *size) {
-        size_t larger = *size ? 2 * *size : 16;
-        pid_t *p = realloc(*out, larger * sizeof *p);
-        if (!p)
-            return -ENOMEM;
-        *out = p;
-        *size = larger;
-    }
-    (*out)[(*n)++] = number;
-    return 0;
-}
-
 int proc_numbers(int dirfd, const char *path, pid_t **out, size_t *n)
 {
-    int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    VEC(pid_t) numbers = {.n = 0};
     if (!dir) {
-        int rc = -errno;
+        rc = -errno;
         if (fd >= 0)
             close(fd);
         return rc;
     }
-    size_t size = 0;
-    int rc = 0;
-    *out = NULL;
-    *n = 0;
     for (struct dirent *entry; rc == 0 && (entry = readdir(dir));) {
         char *end;
         long number = strtol(entry->d_name, &end, 10);
         if (number > 0 && *end == '\0')
-            rc = numbers_add(out, n, &size, (pid_t)number);
+            rc = vec_push(&numbers, (pid_t)number);
     }
     closedir(dir);
-    if (rc < 0) {
-        free(*out);
-        *out = NULL;
-    }
+    if (rc < 0)
+        free(numbers.items);
+    *out = rc < 0 ? NULL : numbers.items;
+    *n = rc < 0 ? 0 : numbers.n;
     return rc;
 }
 
@@ -216,21 +186,13 @@ int ns_identify(pid_t tid, const char *which, struct ns_id *out)
     return 0;
 }
 
-struct ns_question {
-    pid_t tid;
-    const char *which;
-    struct ns_id *out;
-};
-
-static long identify_run(void *arg)
+int ns_of(int fd, struct ns_id *out)
 {
-    const struct ns_question *question = arg;
-    return ns_identify(question->tid, question->which, question->out);
-}
-
-int ns_look(pid_t tid, const char *which, struct ns_id *out)
-{
-    return (int)look_at(identify_run, &(struct ns_question){tid, which, out});
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    *out = (struct ns_id){.dev = st.st_dev, .ino = st.st_ino};
+    return 0;
 }
 
 int ns_open(pid_t tid, const char *which)

@@ -57,8 +57,8 @@ int proc_numbers(int dirfd, const char *path, pid_t **out, size_t *n);
 
 /* Of who makes a request: which is "pid", "user", "cgroup". 0 or -errno. */
 int ns_identify(pid_t tid, const char *which, struct ns_id *out);
-/* The same of anybody, who may be executing a program: -ETIME. */
-int ns_look(pid_t tid, const char *which, struct ns_id *out);
+/* Of a descriptor. */
+int ns_of(int fd, struct ns_id *out);
 /* A descriptor of the namespace, or -errno. */
 int ns_open(pid_t tid, const char *which);
 bool ns_same(const struct ns_id *a, const struct ns_id *b);

@@ -149,11 +149,9 @@ static uid_t userns_payer(const struct host_state *state, int userns_fd, uid_t u
     uid_t owner = 0;
 
     while (fd >= 0 && (parent = ioctl(fd, NS_GET_PARENT)) >= 0) {
-        struct stat s;
-        bool ours = fstat(parent, &s) < 0 ||
-                    ns_same(&(struct ns_id){s.st_dev, s.st_ino}, &state->userns);
+        struct ns_id above;
 
-        if (ours) {
+        if (ns_of(parent, &above) < 0 || ns_same(&above, &state->userns)) {
             close(parent);
             break;
         }

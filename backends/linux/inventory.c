@@ -5,7 +5,6 @@
  * long as there are processes and mappings, up to a limit.
  */
 #include "backends/linux/inventory.h"
-#include "backends/linux/birth.h"
 #include "backends/look.h"
 #include "core/backend.h"
 #include "core/record.h"
@@ -28,6 +27,7 @@
 #define ANONYMOUS "//anon"
 #define SURVEY_NS 3000000000 /* from its time on; then the rest is left out */
 #define MAPS_ROOM 65536      /* read at once; longer than any line */
+#define KERNEL    (UINT64_C(1) << 63)
 
 struct survey {
     pid_t pid;
@@ -38,7 +38,7 @@ struct survey {
     uint64_t left; /* processes of which something, or all, was left out */
 };
 
-void inventory_hand(struct buf *out, const struct intake *intake)
+static void inventory_hand(struct buf *out, const struct intake *intake)
 {
     for (size_t at = 0; at < out->len;) {
         const struct record *record = (const struct record *)(out->data + at);
@@ -52,6 +52,18 @@ void inventory_hand(struct buf *out, const struct intake *intake)
 static bool survey_is_late(const struct survey *survey)
 {
     return monotonic_ns() > survey->time_ns + SURVEY_NS;
+}
+
+/*
+ * Did a process that has this start time begin after time_ns? In the same tick, 10 ms: no. Start
+ * times are of CLOCK_BOOTTIME, which runs on while the machine sleeps: what began before its last
+ * sleep is older than the difference of today says, never younger.
+ */
+static bool born_after(uint64_t start, uint64_t time_ns)
+{
+    const uint64_t tick_ns = 1000000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+
+    return start * tick_ns > time_ns + (clock_ns(CLOCK_BOOTTIME) - monotonic_ns());
 }
 
 /* Who was born later is told of by the kernel, if it matters: and who had the number before is not
@@ -289,4 +301,26 @@ void linux_inventory(struct host_state *state, pid_t pid, uint64_t time_ns,
     }
     survey_tell_left(&survey);
     buf_free(&survey.out);
+}
+
+/* ---- the kernel ---- */
+
+/*
+ * As perf tells it in its files: all addresses that can only be the kernel's. Where exactly its
+ * text begins and what each address is called, the reader's perf finds in its own /proc/kallsyms,
+ * with its user's rights.
+ */
+void linux_kernel_maps(struct host_state *state, uint64_t time_ns, const struct intake *intake)
+{
+    const struct map_facts map = {.pid = UINT32_MAX,
+                                  .start = KERNEL,
+                                  .length = UINT64_MAX - KERNEL,
+                                  .path = "[kernel.kallsyms]_text"};
+    struct buf out;
+
+    (void)state;
+    buf_init(&out, NULL, 0);
+    record_add_map(&out, time_ns, &map, RECORD_FOUND | RECORD_KERNEL);
+    inventory_hand(&out, intake);
+    buf_free(&out);
 }

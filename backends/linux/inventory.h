@@ -8,6 +8,3 @@
 void linux_inventory(struct host_state *state, pid_t pid, uint64_t time_ns,
                      const struct intake *intake);
 void linux_kernel_maps(struct host_state *state, uint64_t time_ns, const struct intake *intake);
-
-/* Hands the records of out over and empties it. */
-void inventory_hand(struct buf *out, const struct intake *intake);

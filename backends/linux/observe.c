@@ -209,21 +209,9 @@ int observe_check(struct host_state *state, const struct rights *rights, pid_t p
     return rc == -EPERM && is_itself(state, rights, pid) ? 0 : rc;
 }
 
-/* Capabilities that a status names, of those that nobody can be asked about for pmcfs. */
-static bool beyond_pmcfs(uint64_t capabilities)
-{
-    char *status = proc_task_text(getpid(), "status");
-    const char *own = status ? proc_field(status, "CapPrm") : NULL;
-    bool beyond = own && (capabilities & ~strtoull(own, NULL, 16));
-    free(status);
-    return beyond;
-}
-
-static const char *reason_of(const struct host_state *state, const struct rights *rights, pid_t pid,
-                             const char *status)
+static const char *reason_of(const struct rights *rights, const char *status)
 {
     bool mixed = false;
-    struct ns_id ns;
     const char *permitted = proc_field(status, "CapPrm");
     uint64_t capabilities = permitted ? strtoull(permitted, NULL, 16) : 0;
     if (!ids_are(status, "Uid", rights->uid, &mixed))
@@ -232,14 +220,10 @@ static const char *reason_of(const struct host_state *state, const struct rights
     if (!ids_are(status, "Gid", rights->gid, &mixed))
         return mixed ? "it runs a set-group-ID program or has changed its group"
                      : "it runs with another group id";
-    if (rights->userns_fd >= 0 || ns_look(pid, "user", &ns) < 0 || !ns_same(&ns, &state->userns))
-        return "it lives in another user namespace, or has capabilities that you lack";
-    if (capabilities & ~rights->capabilities)
-        return "it has capabilities that you lack";
-    if (beyond_pmcfs(capabilities))
-        return "it has capabilities that pmcfs has given up, and you lack CAP_SYS_PTRACE";
+    if (rights->userns_fd >= 0 || (capabilities & ~rights->capabilities))
+        return "it has capabilities that you lack, or lives in another user namespace";
     return "it is not dumpable: it has changed its user, runs a program that you may not read, or "
-           "protects itself";
+           "protects itself; or it has capabilities that pmcfs has given up";
 }
 
 const char *observe_reason(const struct host_state *state, const struct rights *rights, pid_t pid,
@@ -253,7 +237,7 @@ const char *observe_reason(const struct host_state *state, const struct rights *
         return "the kernel could not be asked in your name";
     char *status = proc_task_text(pid, "status");
     const char *reason =
-        status ? reason_of(state, rights, pid, status) : "it could not be looked at";
+        status ? reason_of(rights, status) : "it could not be looked at";
     free(status);
     return reason;
 }

@@ -58,9 +58,8 @@ static bool ancestor_is(pid_t tid, unsigned up, const struct ns_id *ns)
         close(fd);
         fd = parent;
     }
-    struct stat st;
-    bool same = fd >= 0 && fstat(fd, &st) == 0 &&
-                ns_same(&(struct ns_id){.dev = st.st_dev, .ino = st.st_ino}, ns);
+    struct ns_id found;
+    bool same = fd >= 0 && ns_of(fd, &found) == 0 && ns_same(&found, ns);
     if (fd >= 0)
         close(fd);
     return same;
@@ -154,14 +153,12 @@ static int outermost_find(const struct host_state *state, pid_t tid, struct ns_i
 {
     int fd = ns_open(tid, "pid"), rc = fd < 0 ? fd : -EAGAIN;
     while (rc == -EAGAIN) {
-        struct stat st, above = {0};
+        struct ns_id above;
         int parent = ioctl(fd, NS_GET_PARENT);
-        if (parent < 0 || fstat(fd, &st) < 0 || fstat(parent, &above) < 0)
+        if (parent < 0 || ns_of(fd, found) < 0 || ns_of(parent, &above) < 0)
             rc = -errno;
-        else if (ns_same(&(struct ns_id){.dev = above.st_dev, .ino = above.st_ino}, &state->pidns))
+        else if (ns_same(&above, &state->pidns))
             rc = 0;
-        if (rc == 0)
-            *found = (struct ns_id){.dev = st.st_dev, .ino = st.st_ino};
         close(fd);
         fd = parent;
     }

@@ -167,12 +167,12 @@ int linux_view_adopt(struct host_state *state, const char *printed, struct pid_v
     int fd;
     unsigned depth;
     uintmax_t dev, ino;
-    struct stat st;
+    struct ns_id found;
     (void)state;
     if (sscanf(printed, "%d %ju %ju %u", &fd, &dev, &ino, &depth) != 4)
         return -EINVAL;
     const struct ns_id ns = {.dev = (dev_t)dev, .ino = (ino_t)ino};
-    if (fstat(fd, &st) < 0 || !ns_same(&(struct ns_id){.dev = st.st_dev, .ino = st.st_ino}, &ns))
+    if (ns_of(fd, &found) < 0 || !ns_same(&found, &ns))
         return -EINVAL;
     *view = view_new(fd, &ns, depth);
     return *view ? 0 : -ENOMEM;
