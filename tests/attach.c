@@ -5,8 +5,8 @@
  */
 #include "tests/attach_test.h"
 
-#include "backends/perf/census.h"
-#include "backends/perf/sideband.h"
+#include "backends/perf/attach/task_list.h"
+#include "backends/perf/attach/sideband.h"
 
 #include <linux/perf_event.h>
 #include <signal.h>

@@ -4,7 +4,7 @@
  */
 #include "tests/attach_test.h"
 
-#include "backends/perf/census.h"
+#include "backends/perf/attach/task_list.h"
 
 #include <stdio.h>
 #include <unistd.h>

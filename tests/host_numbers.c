@@ -1,7 +1,7 @@
 /*
  * Numbers: what they mean for a requester, across PID namespaces, after reuse.
  */
-#include "backends/linux/pidns.h"
+#include "backends/linux/process/pidns.h"
 #include "tests/host_test.h"
 
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * Who may observe whom: actors of all kinds, each pair compared with what the kernel itself answers
  * to the opener.
  */
-#include "backends/linux/opener.h"
+#include "backends/linux/process/opener.h"
 #include "tests/host_test.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
  * What records need of the host: names and mappings of processes, the kernel's maps, and numbers of
  * a PID namespace that outlive their processes.
  */
-#include "backends/linux/pidns.h"
-#include "backends/linux/pidview.h"
+#include "backends/linux/process/pidns.h"
+#include "backends/linux/process/pidview.h"
 #include "core/record.h"
 #include "tests/host_test.h"
 

@@ -4,7 +4,7 @@
  */
 #include "tests/perf_test.h"
 
-#include "backends/perf/sideband.h"
+#include "backends/perf/attach/sideband.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
  */
 #include "tests/record_test.h"
 
-#include "backends/perf/census.h"
+#include "backends/perf/attach/task_list.h"
 #include "backends/perf/sampling.h"
 
 #include <linux/perf_event.h>

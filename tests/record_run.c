@@ -3,7 +3,7 @@
  */
 #include "tests/record_test.h"
 
-#include "backends/perf/census.h"
+#include "backends/perf/attach/task_list.h"
 #include "backends/perf/probe/code.h"
 
 #include <linux/perf_event.h>

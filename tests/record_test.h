@@ -6,7 +6,7 @@
 
 #include "tests/perf_test.h"
 
-#include "backends/perf/counter.h"
+#include "backends/perf/count/counter.h"
 #include "backends/perf/recorder.h"
 
 #include <stdint.h>

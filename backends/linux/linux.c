@@ -3,12 +3,12 @@
  */
 #include "backends/linux/linux.h"
 #include "backends/backends.h"
-#include "backends/linux/caller.h"
-#include "backends/linux/cgroup.h"
-#include "backends/linux/cpus.h"
-#include "backends/linux/inventory.h"
-#include "backends/linux/pidview.h"
-#include "backends/linux/process.h"
+#include "backends/linux/process/caller.h"
+#include "backends/linux/machine/cgroup.h"
+#include "backends/linux/machine/cpus.h"
+#include "backends/linux/process/inventory.h"
+#include "backends/linux/process/pidview.h"
+#include "backends/linux/process/process.h"
 #include "core/backend.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "backends/linux/clock.h"
+#include "backends/linux/machine/clock.h"
 #include "backends/proc.h"
 #include "core/host.h"
 

@@ -3,11 +3,11 @@
  * follows groups…". The descriptors stay open under their numbers. What moves with each record or
  * reading is found anew: processes that are covered, threads that are followed, what a group lacks.
  */
-#include "backends/perf/counter.h"
+#include "backends/perf/count/counter.h"
 #include "backends/perf/follow.h"
 #include "backends/perf/output.h"
 #include "backends/perf/track.h"
-#include "backends/perf/end_events.h"
+#include "backends/perf/attach/end_events.h"
 
 #include <dirent.h>
 #include <errno.h>

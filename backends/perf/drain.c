@@ -6,9 +6,9 @@
  */
 #include "backends/perf/drain.h"
 
-#include "backends/perf/census.h"
+#include "backends/perf/attach/task_list.h"
 #include "backends/perf/follow.h"
-#include "backends/perf/group.h"
+#include "backends/perf/attach/group.h"
 #include "backends/perf/sampling.h"
 
 #include <errno.h>

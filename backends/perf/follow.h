@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "backends/perf/counter.h"
+#include "backends/perf/count/counter.h"
 #include "core/record.h"
 
 struct follow;

@@ -3,7 +3,7 @@
  */
 #include "backends/perf/output.h"
 
-#include "backends/perf/census.h"
+#include "backends/perf/attach/task_list.h"
 #include "backends/perf/probe/code.h"
 #include "backends/perf/sampling.h"
 

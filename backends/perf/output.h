@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "backends/perf/counter.h"
+#include "backends/perf/count/counter.h"
 #include "backends/perf/recorder.h"
 
 /*

@@ -2,8 +2,8 @@
  * The kernel's perf_events as a table of functions. Naming (pmu, spec, catalog) and counting
  * (counter, attach, sideband) meet here only.
  */
-#include "backends/perf/counter.h"
-#include "backends/perf/end_events.h"
+#include "backends/perf/count/counter.h"
+#include "backends/perf/attach/end_events.h"
 #include "backends/perf/names/catalog.h"
 #include "backends/perf/names/pfm.h"
 #include "backends/perf/names/qualifier.h"
@@ -16,7 +16,7 @@
 #include "backends/perf/probe/why.h"
 #include "backends/perf/recorder.h"
 #include "backends/perf/sampling.h"
-#include "backends/perf/sideband.h"
+#include "backends/perf/attach/sideband.h"
 #include "backends/perf/state.h"
 
 #include <assert.h>

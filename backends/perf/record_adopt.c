@@ -7,7 +7,7 @@
  */
 #include "backends/perf/recorder.h"
 
-#include "backends/perf/census.h"
+#include "backends/perf/attach/task_list.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@
  */
 #include "backends/perf/recorder.h"
 
-#include "backends/perf/group.h"
+#include "backends/perf/attach/group.h"
 #include "backends/perf/output.h"
 #include "backends/perf/probe/why.h"
 #include "backends/perf/sampling.h"

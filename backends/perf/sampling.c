@@ -4,7 +4,7 @@
  */
 #include "backends/perf/sampling.h"
 
-#include "backends/perf/group.h"
+#include "backends/perf/attach/group.h"
 #include "backends/perf/names/tracepoint.h"
 
 #include "core/record.h"

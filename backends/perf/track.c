@@ -3,7 +3,7 @@
  */
 #include "backends/perf/track.h"
 
-#include "backends/perf/counter.h"
+#include "backends/perf/count/counter.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

@@ -1,0 +1,272 @@
+/*
+ * Control groups (v2) as a requester names them: beneath the root of its cgroup namespace, which is
+ * opened without asking where the requester is.
+ */
+#include "backends/linux/machine/cgroup.h"
+#include "backends/linux/process/caller.h"
+
+#include "core/scan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define FIRST_CGROUPNS 0xEFFFFFFBU /* its inode, in every kernel (PROC_CGROUP_INIT_INO) */
+
+/* Undo the \ooo of mountinfo, in place. */
+static void mountinfo_unescape(char *text)
+{
+    char *to = text;
+    for (const char *p = text; *p; to++) {
+        unsigned c;
+        if (*p == '\\' && sscanf(p + 1, "%3o", &c) == 1) {
+            *to = (char)c;
+            p += 4;
+        } else {
+            *to = *p++;
+        }
+    }
+    *to = '\0';
+}
+
+/* The mountpoint of the whole v2 hierarchy (free), or NULL and errno (ENODEV: none). */
+static char *mount_find(void)
+{
+    char *text = proc_text("/proc/self/mountinfo");
+    char *found = NULL;
+    char *rest = NULL;
+    for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line && !found;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char *root = NULL;
+        char *point = NULL;
+        if (strstr(line, " - cgroup2 ") &&
+            sscanf(line, "%*s %*s %*s %ms %ms", &root, &point) == 2 && strcmp(root, "/") == 0) {
+            mountinfo_unescape(point);
+            found = point;
+            point = NULL;
+        }
+        free(root);
+        free(point);
+    }
+    if (text && !found)
+        errno = ENODEV;
+    free(text);
+    return found;
+}
+
+/* "//a/./b/" becomes "/a/b"; false when it has a "..", which has no place in a name. */
+static bool path_normalise(const char *path, char **out)
+{
+    char *to = malloc(strlen(path) + 2);
+    size_t len = 0;
+    bool legal = true;
+    *out = to;
+    for (const char *p = path; to && *p;) {
+        size_t n = strcspn(p, "/");
+        legal = legal && !(n == 2 && strncmp(p, "..", 2) == 0);
+        if (n > 0 && !(n == 1 && *p == '.')) {
+            to[len++] = '/';
+            memcpy(to + len, p, n);
+            len += n;
+        }
+        p += n + (p[n] == '/');
+    }
+    if (to && len == 0)
+        to[len++] = '/';
+    if (to)
+        to[len] = '\0';
+    return legal;
+}
+
+/* An absolute, normalised path beneath dirfd: no links, no other file system. */
+static int beneath_open(int dirfd, const char *path)
+{
+    struct open_how how = {
+        .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS,
+    };
+    const char *below = path[1] ? path + 1 : ".";
+    int fd = (int)syscall(SYS_openat2, dirfd, below, &how, sizeof how);
+    return fd < 0 ? -errno : fd;
+}
+
+static int hierarchy_open(void)
+{
+    struct statfs fs;
+    char *mount = mount_find();
+    int fd = mount ? open(mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    int rc = fd < 0 ? -errno : fd;
+    free(mount);
+    if (fd >= 0 && (fstatfs(fd, &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)) {
+        close(fd);
+        rc = -ENODEV; /* something else is mounted over it */
+    }
+    return rc;
+}
+
+/*
+ * The root of this thread's cgroup namespace: a mount of the hierarchy begins there, wherever
+ * anybody is. Not for the first namespace, in which a mount would set the options of all.
+ */
+static int root_mount(void)
+{
+    int context = fsopen("cgroup2", FSOPEN_CLOEXEC);
+    int mount = -1;
+    if (context >= 0 && fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
+        mount = fsmount(context, FSMOUNT_CLOEXEC,
+                        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+    int fd = mount >= 0 ? beneath_open(mount, "/") : -EXDEV;
+    if (mount >= 0)
+        close(mount);
+    if (context >= 0)
+        close(context);
+    return fd;
+}
+
+/* The same of another namespace, which is a thread's own affair. */
+static int root_mount_in(int ns)
+{
+    int own = open("/proc/thread-self/ns/cgroup", O_RDONLY | O_CLOEXEC);
+    int fd = -EXDEV;
+    if (own >= 0 && setns(ns, CLONE_NEWCGROUP) == 0) {
+        fd = root_mount();
+        if (setns(own, CLONE_NEWCGROUP) < 0)
+            abort(); /* this thread would take one requester's root for everybody's */
+    }
+    if (own >= 0)
+        close(own);
+    return fd;
+}
+
+/* What paths of thread tid begin at. -EXDEV: it cannot be known. */
+static int root_open(const struct host_state *state, pid_t tid)
+{
+    struct stat st;
+    int top = hierarchy_open();
+    if (top < 0)
+        return top;
+    const pid_t thread = caller_thread(tid);
+    int ns = thread ? ns_open(thread, "cgroup") : -EXDEV;
+    int fd = -EXDEV;
+    if (ns >= 0 && fstat(ns, &st) == 0) {
+        if (ns_same(&(struct ns_id){.dev = st.st_dev, .ino = st.st_ino}, &state->cgroupns))
+            return close(ns), top;
+        if (st.st_ino != FIRST_CGROUPNS)
+            fd = root_mount_in(ns);
+    }
+    if (ns >= 0)
+        close(ns);
+    close(top);
+    return fd;
+}
+
+static int cgroup_walk(const struct host_state *state, pid_t tid, const char *path)
+{
+    int root = root_open(state, tid);
+    if (root < 0)
+        return root;
+    int fd = beneath_open(root, path);
+    close(root);
+    return fd == -EXDEV ? -ENOENT : fd;
+}
+
+/* Behind the mountpoint, as in the path of a cgroup's directory; NULL: it is none. */
+static const char *behind_mount(const char *path)
+{
+    static const char usual[] = "/sys/fs/cgroup";
+    char *mount = mount_find();
+    size_t len = mount ? strlen(mount) : 0;
+
+    if (len == 0 || strncmp(path, mount, len) != 0)
+        len = strncmp(path, usual, sizeof usual - 1) == 0 ? sizeof usual - 1 : 0;
+    free(mount);
+    return len == 0 || (path[len] && path[len] != '/') ? NULL : path[len] ? path + len : "/";
+}
+
+static int no_cgroup(struct err *err, const char *path)
+{
+    const char *behind = behind_mount(path);
+
+    if (behind)
+        return err_set(err, P33,
+                       "no cgroup \"%s\": its path is that of /proc/PID/cgroup, without the "
+                       "mountpoint; write cgroup:%s",
+                       text_shown(path), text_shown(behind));
+    return err_set(err, P33, "no cgroup \"%s\", read from the root of your cgroup namespace (v2)",
+                   text_shown(path));
+}
+
+static int walk_failed(struct err *err, int rc, const char *path)
+{
+    const char *shown = text_shown(path);
+
+    switch (rc) {
+    case -EXDEV:
+        return err_set(err, P15,
+                       "your cgroup root cannot be seen from where pmcfs runs, so that \"%s\" "
+                       "has no meaning to it",
+                       shown);
+    case -ENODEV:
+        return err_set(err, P09,
+                       "no cgroup v2 hierarchy is mounted here, so that there are no cgroup "
+                       "targets");
+    case -ENOSYS:
+        return err_set(err, P09, "cgroup targets need openat2, Linux 5.6 or later");
+    case -EMFILE:
+    case -ENFILE:
+        return err_set(err, P10, "no file descriptor left for cgroup \"%s\"", shown);
+    case -ENOMEM:
+        return err_set(err, E32, "no memory for cgroup \"%s\"", shown);
+    case -ENOTDIR:
+        return err_set(err, P33, "\"%s\" is a file, not a cgroup", shown);
+    }
+    return no_cgroup(err, path);
+}
+
+int linux_cgroup_open(struct host_state *state, pid_t tid, const char *path, int *fd, char **name,
+                      struct err *err)
+{
+    char *normal;
+    bool legal = path_normalise(path, &normal);
+    if (!normal)
+        return walk_failed(err, -ENOMEM, path);
+    if (!legal) {
+        free(normal);
+        return err_set(err, P33,
+                       "cgroup \"%s\": '..' is not taken; name it from the root, as in "
+                       "/proc/PID/cgroup",
+                       text_shown(path));
+    }
+    int rc = cgroup_walk(state, tid, normal);
+    if (rc < 0) {
+        rc = walk_failed(err, rc, normal);
+        free(normal);
+        return rc;
+    }
+    *fd = rc;
+    *name = normal;
+    return 0;
+}
+
+/* The inode of a v2 cgroup is its id, which is not used again while the machine runs. */
+uint64_t linux_cgroup_key(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 ? st.st_ino : 0;
+}
+
+/* Nothing can be looked up in a removed directory. */
+bool linux_cgroup_alive(int fd)
+{
+    return faccessat(fd, "cgroup.procs", F_OK, 0) == 0;
+}

@@ -1,0 +1,265 @@
+/*
+ * Who makes a request: its rights and its process. The thread waits for our answer, so that its
+ * number cannot come to mean another while we look.
+ */
+#include "backends/linux/process/caller.h"
+#include "backends/linux/process/process.h"
+#include "backends/look.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <linux/nsfs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef CAP_PERFMON
+#define CAP_PERFMON 38
+#endif
+
+#define SHARERS_MAX 64
+
+static int groups_read(const char *status, struct rights *rights)
+{
+    const char *p = proc_field(status, "Groups");
+    size_t size = 0;
+    while (p && *p >= '0' && *p <= '9') {
+        char *end;
+        if (rights->n_groups == size) {
+            size = size ? 2 * size : 8;
+            gid_t *larger = realloc(rights->groups, size * sizeof *larger);
+            if (!larger)
+                return -ENOMEM;
+            rights->groups = larger;
+        }
+        rights->groups[rights->n_groups++] = (gid_t)strtoul(p, &end, 10);
+        p = *end == ' ' ? end + 1 : end;
+    }
+    return p ? 0 : -EIO;
+}
+
+/* Lines of "inside outside count": what is outside, in our user namespace. */
+static void ranges_read(pid_t tid, const char *map, struct id_range ranges[MAPPED_MAX])
+{
+    char *text = proc_task_text(tid, map), *rest = NULL;
+    int n = 0;
+    for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line && n < MAPPED_MAX;
+         line = strtok_r(NULL, "\n", &rest), n++)
+        sscanf(line, "%*u %" SCNu32 " %" SCNu32, &ranges[n].first, &ranges[n].count);
+    free(text);
+}
+
+/* The fourth id of a line: that for files, which a request is made with. */
+static bool fs_id_is(const char *status, const char *key, unsigned id)
+{
+    unsigned fs;
+    const char *p = proc_field(status, key);
+    return p && sscanf(p, "%*u %*u %*u %u", &fs) == 1 && fs == id;
+}
+
+/* Capabilities and groups of a status text, added to none. */
+static int status_read(const char *status, struct rights *rights)
+{
+    const char *effective = proc_field(status, "CapEff");
+    if (!effective)
+        return -EIO;
+    rights->capabilities = strtoull(effective, NULL, 16);
+    return groups_read(status, rights);
+}
+
+static void rights_drop(struct rights *rights)
+{
+    rights->capabilities = 0;
+    rights->n_groups = 0;
+}
+
+/* The kernel keeps groups sorted. */
+static void rights_intersect(struct rights *rights, const struct rights *with)
+{
+    unsigned n = 0;
+    rights->capabilities &= with->capabilities;
+    for (unsigned i = 0, j = 0; i < rights->n_groups; i++) {
+        while (j < with->n_groups && with->groups[j] < rights->groups[i])
+            j++;
+        if (j < with->n_groups && with->groups[j] == rights->groups[i])
+            rights->groups[n++] = rights->groups[i];
+    }
+    rights->n_groups = n;
+}
+
+/*
+ * An io_uring worker has the credentials that its maker had then, and works for any thread of the
+ * process: it has what all of them have now. Of very many that is not found out.
+ */
+static void rights_share(pid_t tgid, struct rights *rights)
+{
+    char path[32];
+    pid_t *tids = NULL;
+    size_t n = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", tgid);
+    if (proc_numbers(AT_FDCWD, path, &tids, &n) < 0 || n > SHARERS_MAX)
+        rights_drop(rights);
+    for (size_t i = 0; i < n && (rights->capabilities || rights->n_groups); i++) {
+        struct rights other = {.groups = NULL};
+        char *status = proc_task_text(tids[i], "status");
+        if (status && status_read(status, &other) == 0)
+            rights_intersect(rights, &other);
+        else
+            rights_drop(rights);
+        free(other.groups);
+        free(status);
+    }
+    free(tids);
+}
+
+/*
+ * A thread may ask on behalf of another. The kernel's own threads have all rights and no memory; one
+ * with other ids acts with credentials that are not shown (a file system above this one, a
+ * personality of io_uring); and then there are io_uring's workers.
+ */
+static void rights_limit(pid_t tid, const char *status, struct rights *rights)
+{
+    struct proc_stat stat;
+    const char *field = proc_field(status, "Tgid");
+    const pid_t tgid = field ? (pid_t)strtol(field, NULL, 10) : 0;
+    if (!proc_field(status, "VmSize") || !fs_id_is(status, "Uid", rights->uid) ||
+        !fs_id_is(status, "Gid", rights->gid))
+        rights_drop(rights);
+    if (tgid == tid || (!rights->capabilities && !rights->n_groups))
+        return; /* a worker is never its process's first thread */
+    if (proc_caller_stat(tid, &stat) < 0)
+        rights_drop(rights);
+    else if (stat.io_worker)
+        rights_share(tgid, rights);
+}
+
+/*
+ * All ids of a user namespace that an ordinary user made are that user's (the subordinate ones, too):
+ * the payer is the owner of the outermost one. In one that root made, for a container, its ids were
+ * given out by root, and each pays for itself.
+ */
+static uid_t userns_payer(const struct host_state *state, int userns_fd, uid_t uid)
+{
+    int fd = fcntl(userns_fd, F_DUPFD_CLOEXEC, 0), parent;
+    uid_t owner = 0;
+
+    while (fd >= 0 && (parent = ioctl(fd, NS_GET_PARENT)) >= 0) {
+        struct ns_id above;
+
+        if (ns_of(parent, &above) < 0 || ns_same(&above, &state->userns)) {
+            close(parent);
+            break;
+        }
+        close(fd);
+        fd = parent;
+    }
+    if (fd < 0 || ioctl(fd, NS_GET_OWNER_UID, &owner) < 0)
+        owner = 0;
+    if (fd >= 0)
+        close(fd);
+    return owner ? owner : uid;
+}
+
+static int rights_read(const struct host_state *state, pid_t tid, struct rights *rights)
+{
+    const uint64_t super = 1ULL << CAP_PERFMON | 1ULL << CAP_SYS_ADMIN;
+    struct ns_id ns;
+    char *status = proc_task_text(tid, "status");
+    if (!status)
+        return errno == ENOMEM ? -ENOMEM : -EIO;
+    int rc = status_read(status, rights);
+    if (rc == 0)
+        rights_limit(tid, status, rights);
+    free(status);
+    if (rc < 0 || ns_identify(tid, "user", &ns) < 0)
+        return rc < 0 ? rc : -EIO;
+    if (ns_same(&ns, &state->userns)) {
+        rights->superuser = (rights->capabilities & super) != 0;
+        return 0;
+    }
+    ranges_read(tid, "uid_map", rights->uids);
+    ranges_read(tid, "gid_map", rights->gids);
+    rights->userns_fd = ns_open(tid, "user");
+    if (rights->userns_fd < 0)
+        return -EIO;
+    rights->payer = userns_payer(state, rights->userns_fd, rights->uid);
+    return 0;
+}
+
+int linux_caller_rights(struct host_state *state, pid_t tid, uid_t uid, gid_t gid,
+                        struct rights **out)
+{
+    struct rights *rights = calloc(1, sizeof *rights);
+    if (!rights)
+        return -ENOMEM;
+    rights->uid = rights->payer = uid;
+    rights->gid = gid;
+    rights->userns_fd = -1;
+    int rc = tid ? rights_read(state, tid, rights) : 0;
+    if (rc < 0) {
+        rights_free(rights);
+        return rc;
+    }
+    *out = rights;
+    return 0;
+}
+
+/* The file that a process executes; what the kernel knows of it, without asking its file system. */
+struct program {
+    pid_t pid;
+    uint64_t dev, ino;
+};
+
+static long program_find(void *arg)
+{
+    struct program *program = arg;
+    struct statx file;
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/exe", program->pid);
+    if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO, &file) < 0)
+        return -errno;
+    program->dev = (uint64_t)file.stx_dev_major << 32 | file.stx_dev_minor;
+    program->ino = file.stx_ino;
+    return 0;
+}
+
+void linux_caller_opener(struct host_state *state, pid_t tid, struct rights *rights)
+{
+    struct program program = {.pid = linux_caller_pid(state, tid)};
+    if (!program.pid || program_find(&program) < 0)
+        return;
+    rights->program_dev = program.dev;
+    rights->program_ino = program.ino;
+    rights->opener = linux_caller_key(state, program.pid);
+}
+
+bool caller_is_opener(struct host_state *state, const struct rights *rights, pid_t pid)
+{
+    struct program now = {.pid = pid};
+    return rights->opener && linux_pid_key(state, pid) == rights->opener &&
+           look_at(program_find, &now) == 0 && now.dev == rights->program_dev &&
+           now.ino == rights->program_ino;
+}
+
+/* A worker has the namespaces of its making, too: those of its process's first thread then. */
+pid_t caller_thread(pid_t tid)
+{
+    struct proc_stat stat;
+    const pid_t tgid = tid ? proc_tgid(tid) : 0;
+    if (tgid == tid)
+        return tid;
+    if (tgid == 0 || proc_caller_stat(tid, &stat) < 0)
+        return 0;
+    return stat.io_worker ? tgid : tid;
+}
+
+pid_t linux_caller_pid(struct host_state *state, pid_t tid)
+{
+    (void)state;
+    return tid ? proc_tgid(tid) : 0;
+}

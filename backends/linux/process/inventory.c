@@ -1,0 +1,326 @@
+/*
+ * What processes have before anything is recorded: the name of each thread and the executable
+ * mappings, written as the kernel itself writes them in its records. Everything is looked up below
+ * one descriptor of /proc/PID: another process with the same number is not mixed in. It takes as
+ * long as there are processes and mappings, up to a limit.
+ */
+#include "backends/linux/process/inventory.h"
+#include "backends/look.h"
+#include "core/backend.h"
+#include "core/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define COMM_BYTES 16 /* the kernel's, with its NUL */
+#define LINES_MAX  1000000
+#define MAPS_MAX   16384 /* executable ones */
+
+#define ANONYMOUS "//anon"
+#define SURVEY_NS 3000000000 /* from its time on; then the rest is left out */
+#define MAPS_ROOM 65536      /* read at once; longer than any line */
+#define KERNEL    (UINT64_C(1) << 63)
+
+struct survey {
+    pid_t pid;
+    int dir; /* of /proc/PID */
+    uint64_t time_ns;
+    const struct intake *intake;
+    struct buf out;
+    uint64_t left; /* processes of which something, or all, was left out */
+};
+
+static void inventory_hand(struct buf *out, const struct intake *intake)
+{
+    for (size_t at = 0; at < out->len;) {
+        const struct record *record = (const struct record *)(out->data + at);
+        intake->put(intake->arg, record);
+        at += record->size;
+    }
+    buf_clear(out);
+}
+
+/* So that all inventories of one start have one limit. */
+static bool survey_is_late(const struct survey *survey)
+{
+    return monotonic_ns() > survey->time_ns + SURVEY_NS;
+}
+
+/*
+ * Did a process that has this start time begin after time_ns? In the same tick, 10 ms: no. Start
+ * times are of CLOCK_BOOTTIME, which runs on while the machine sleeps: what began before its last
+ * sleep is older than the difference of today says, never younger.
+ */
+static bool born_after(uint64_t start, uint64_t time_ns)
+{
+    const uint64_t tick_ns = 1000000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+
+    return start * tick_ns > time_ns + (clock_ns(CLOCK_BOOTTIME) - monotonic_ns());
+}
+
+/* Who was born later is told of by the kernel, if it matters: and who had the number before is not
+ * this one. */
+static bool process_is_it(struct survey *survey)
+{
+    struct proc_stat stat;
+    int rc = proc_stat_at(survey->dir, "stat", &stat);
+
+    survey->left += rc == -ETIME;
+    return rc == 0 && !born_after(stat.start, survey->time_ns);
+}
+
+/* ---- names ---- */
+
+static bool thread_lives(const struct survey *survey, pid_t tid)
+{
+    char path[64];
+    struct proc_stat stat;
+
+    snprintf(path, sizeof path, "task/%d/stat", tid);
+    return proc_stat_at(survey->dir, path, &stat) == 0 && !proc_stat_dead(&stat) && !stat.exiting;
+}
+
+/* The file as text, cut to the size; false when it cannot be read. */
+static bool text_at(int dir, const char *name, char *text, size_t size)
+{
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n < 0)
+        return false;
+    text[n] = '\0';
+    return true;
+}
+
+static bool thread_name(struct survey *survey, pid_t tid)
+{
+    char path[64], name[64];
+    snprintf(path, sizeof path, "task/%d/comm", tid);
+    if (!thread_lives(survey, tid) || !text_at(survey->dir, path, name, sizeof name))
+        return false;
+    size_t len = strlen(name);
+    if (len > 0 && name[len - 1] == '\n')
+        name[len - 1] = '\0';
+    name[COMM_BYTES - 1] = '\0'; /* workers of the kernel have longer ones here */
+    record_add_comm(&survey->out, survey->time_ns, (uint32_t)survey->pid, (uint32_t)tid, name,
+                    RECORD_FOUND);
+    return true;
+}
+
+/* ---- mappings ---- */
+
+struct line {
+    uint64_t start, end, offset, inode;
+    unsigned major, minor;
+    char perms[5];
+    char *path;
+};
+
+static bool line_read(char *text, struct line *line)
+{
+    int used = 0;
+    if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 "%n", &line->start,
+               &line->end, line->perms, &line->offset, &line->major, &line->minor, &line->inode,
+               &used) != 7)
+        return false;
+    line->path = text + used + strspn(text + used, " ");
+    return strlen(line->perms) == 4;
+}
+
+/* /proc writes a newline as \012, but a backslash as it is: the link says which was meant. */
+static void path_exact(const struct survey *survey, const struct line *line, char path[PATH_MAX])
+{
+    char name[64];
+    snprintf(name, sizeof name, "map_files/%" PRIx64 "-%" PRIx64, line->start, line->end);
+    ssize_t n = look_link(survey->dir, name, path, PATH_MAX - 1);
+    if (n >= 0) {
+        path[n] = '\0';
+        return;
+    }
+    size_t len = 0;
+    for (const char *p = line->path; *p && len < PATH_MAX - 1; len++) {
+        const bool newline = strncmp(p, "\\012", 4) == 0;
+        path[len] = newline ? '\n' : *p;
+        p += newline ? 4 : 1;
+    }
+    path[len] = '\0';
+}
+
+static uint32_t line_protection(const char *perms)
+{
+    return (perms[0] == 'r' ? PROT_READ : 0) | (perms[1] == 'w' ? PROT_WRITE : 0) |
+           (perms[2] == 'x' ? PROT_EXEC : 0);
+}
+
+/* What is no file has its address as offset, in the kernel's records too. */
+static void line_put(struct survey *survey, const struct line *line)
+{
+    char exact[PATH_MAX];
+    const bool unnamed = line->path[0] == '\0' || strncmp(line->path, "[anon", 5) == 0;
+    const bool own =
+        unnamed || strcmp(line->path, "[heap]") == 0 || strncmp(line->path, "[stack", 6) == 0;
+    struct map_facts map = {
+        .pid = (uint32_t)survey->pid,
+        .tid = (uint32_t)survey->pid,
+        .start = line->start,
+        .length = line->end - line->start,
+        .offset = own ? line->start : line->offset,
+        .major = line->major,
+        .minor = line->minor,
+        .inode = line->inode,
+        .protection = line_protection(line->perms),
+        .flags = line->perms[3] == 's' ? MAP_SHARED : MAP_PRIVATE,
+        .path = unnamed ? ANONYMOUS : line->path,
+    };
+    if (strstr(map.path, "\\012")) {
+        path_exact(survey, line, exact);
+        map.path = exact;
+    }
+    record_add_map(&survey->out, survey->time_ns, &map, RECORD_FOUND | RECORD_USERMODE);
+    inventory_hand(&survey->out, survey->intake);
+}
+
+struct lines {
+    char *text;
+    size_t len;
+    unsigned n, n_maps;
+};
+
+/* Takes the whole lines; what is left is moved to the front. False: these are enough. */
+static bool lines_put(struct survey *survey, struct lines *lines)
+{
+    char *at = lines->text, *end;
+    struct line line;
+
+    while ((end = memchr(at, '\n', lines->len)) && lines->n++ < LINES_MAX &&
+           lines->n_maps < MAPS_MAX) {
+        *end++ = '\0';
+        if (line_read(at, &line) && line.perms[2] == 'x') {
+            line_put(survey, &line);
+            lines->n_maps++;
+        }
+        lines->len -= (size_t)(end - at);
+        at = end;
+    }
+    memmove(lines->text, at, lines->len);
+    return !end && lines->len < MAPS_ROOM;
+}
+
+/* The process has what any of its living threads has; its first may be dead. */
+static void maps_of(struct survey *survey, pid_t tid)
+{
+    struct lines lines = {.text = malloc(MAPS_ROOM)};
+    const uint64_t until_ns = survey->time_ns + SURVEY_NS;
+    ssize_t n = 1;
+    char path[64];
+    snprintf(path, sizeof path, "task/%d/maps", tid);
+    int fd = lines.text ? look_open(survey->dir, path, O_RDONLY) : -1;
+    while (fd >= 0 && n > 0 && !survey_is_late(survey)) {
+        n = look_read(fd, lines.text + lines.len, MAPS_ROOM - lines.len, until_ns);
+        lines.len += n > 0 ? (size_t)n : 0;
+        if (n > 0 && !lines_put(survey, &lines))
+            n = 0;
+    }
+    survey->left += fd == -ETIME || n == -ETIME || (fd >= 0 && n > 0);
+    if (fd >= 0)
+        close(fd);
+    free(lines.text);
+}
+
+/* ---- processes ---- */
+
+static void survey_process(struct survey *survey)
+{
+    char path[32];
+    pid_t *tids, living = 0;
+    size_t n;
+    snprintf(path, sizeof path, "/proc/%d", survey->pid);
+    survey->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (survey->dir < 0)
+        return;
+    if (process_is_it(survey) && proc_numbers(survey->dir, "task", &tids, &n) == 0) {
+        for (size_t i = 0; i < n; i++)
+            if (thread_name(survey, tids[i]))
+                living = tids[i];
+        free(tids);
+        inventory_hand(&survey->out, survey->intake);
+    }
+    if (living)
+        maps_of(survey, living);
+    close(survey->dir);
+}
+
+static void survey_unless_late(struct survey *survey)
+{
+    if (survey_is_late(survey))
+        survey->left++;
+    else
+        survey_process(survey);
+}
+
+static void survey_tell_left(struct survey *survey)
+{
+    static const char where[] = "inventory";
+    if (survey->left == 0)
+        return;
+    record_add_note(&survey->out, &(struct note){.type = RECORD_DROP,
+                                                 .time = survey->time_ns,
+                                                 .cpu = UINT32_MAX,
+                                                 .n = 1,
+                                                 .value = &survey->left,
+                                                 .text = where,
+                                                 .text_len = strlen(where)});
+    inventory_hand(&survey->out, survey->intake);
+}
+
+void linux_inventory(struct host_state *state, pid_t pid, uint64_t time_ns,
+                     const struct intake *intake)
+{
+    struct survey survey = {.pid = pid, .time_ns = time_ns, .intake = intake};
+    pid_t *pids;
+    size_t n;
+    (void)state;
+    buf_init(&survey.out, NULL, 0);
+    if (pid) {
+        survey_unless_late(&survey);
+    } else if (proc_numbers(AT_FDCWD, "/proc", &pids, &n) == 0) {
+        for (size_t i = 0; i < n; i++) {
+            survey.pid = pids[i];
+            survey_unless_late(&survey);
+        }
+        free(pids);
+    }
+    survey_tell_left(&survey);
+    buf_free(&survey.out);
+}
+
+/* ---- the kernel ---- */
+
+/*
+ * As perf tells it in its files: all addresses that can only be the kernel's. Where exactly its
+ * text begins and what each address is called, the reader's perf finds in its own /proc/kallsyms,
+ * with its user's rights.
+ */
+void linux_kernel_maps(struct host_state *state, uint64_t time_ns, const struct intake *intake)
+{
+    const struct map_facts map = {.pid = UINT32_MAX,
+                                  .start = KERNEL,
+                                  .length = UINT64_MAX - KERNEL,
+                                  .path = "[kernel.kallsyms]_text"};
+    struct buf out;
+
+    (void)state;
+    buf_init(&out, NULL, 0);
+    record_add_map(&out, time_ns, &map, RECORD_FOUND | RECORD_KERNEL);
+    inventory_hand(&out, intake);
+    buf_free(&out);
+}

@@ -1,0 +1,243 @@
+/*
+ * May this opener observe that process? The kernel is asked by reading a link that it shows to
+ * those who pass its ptrace read check and to nobody else: /proc/PID/task/TID/ns/pid. Unlike
+ * /proc/PID/io it has no permission bits of its own, which refuse somebody who has only
+ * CAP_SYS_PTRACE, and unlike maps it is also right for what has no memory any more.
+ */
+#include "backends/linux/process/observe.h"
+#include "backends/linux/process/caller.h"
+#include "backends/linux/process/opener.h"
+#include "backends/look.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct check {
+    int dirfd;         /* /proc/PID: never that of a later process */
+    char (*paths)[32]; /* task/TID/ns/pid */
+    size_t n;
+    size_t leader; /* which is its; n: none */
+    /* As the daemon sees it: */
+    struct ns_id userns;
+    int stat_fd; /* to be closed by the asking side */
+    char stat[1024];
+};
+
+/*
+ * An exited leader has lost its memory, and with it what its threads' memory protects: where the
+ * answer depends on it, it is one of these instead of 0, -EPERM or -ESRCH.
+ */
+enum {
+    ONLY_LEADER_PASSED = -ECHILD,
+    ONLY_LEADER_REFUSED = -EACCES
+};
+
+/* 1 passed, 0 gone, -1 refused. */
+static int path_check(const struct check *check, const char *path)
+{
+    char target[64];
+    struct stat st;
+    if (syscall(SYS_readlinkat, check->dirfd, path, target, sizeof target) >= 0)
+        return 1;
+    if (errno == ENOENT || errno == ESRCH)
+        return 0;
+    /* A thread that exits meanwhile is refused as well; then the link is gone. */
+    if (syscall(SYS_newfstatat, check->dirfd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+        (errno == ENOENT || errno == ESRCH))
+        return 0;
+    return -1;
+}
+
+/* As the daemon: in which user namespace does it live, and does its leader? */
+static long life_run(void *arg)
+{
+    struct check *check = arg;
+    struct stat st;
+    if (syscall(SYS_newfstatat, check->dirfd, "ns/user", &st, 0) == 0)
+        check->userns = (struct ns_id){.dev = st.st_dev, .ino = st.st_ino};
+    check->stat_fd = (int)syscall(SYS_openat, check->dirfd, "stat", O_RDONLY | O_CLOEXEC, 0);
+    if (check->stat_fd >= 0)
+        syscall(SYS_read, check->stat_fd, check->stat, sizeof check->stat - 1);
+    return 0;
+}
+
+/* With the opener's credentials, raw system calls only. */
+static long check_run(void *arg)
+{
+    const struct check *check = arg;
+    int leader = 0, others = 0;
+    for (size_t i = 0; i < check->n; i++) {
+        const int passed = path_check(check, check->paths[i]);
+        if (i == check->leader)
+            leader = passed;
+        else if (passed < 0)
+            return -EPERM;
+        else
+            others |= passed;
+    }
+    if (leader < 0)
+        return others ? ONLY_LEADER_REFUSED : -EPERM;
+    return others ? 0 : leader ? ONLY_LEADER_PASSED : -ESRCH;
+}
+
+static int check_init(struct check *check, pid_t pid, pid_t tid)
+{
+    char path[32];
+    pid_t *tids = NULL;
+    size_t n = 0;
+    snprintf(path, sizeof path, "/proc/%d", pid);
+    *check =
+        (struct check){.dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC),
+                       .leader = SIZE_MAX, .stat_fd = -1};
+    if (check->dirfd < 0)
+        return errno == ENOENT ? -ESRCH : -errno;
+    int rc = proc_numbers(check->dirfd, "task", &tids, &n);
+    if (rc < 0)
+        return rc == -ENOENT ? -ESRCH : rc;
+    check->paths = malloc((n + 1) * sizeof *check->paths);
+    for (size_t i = 0; check->paths && i < n; i++) {
+        if (tid && tids[i] != tid)
+            continue;
+        if (tids[i] == pid)
+            check->leader = check->n;
+        snprintf(check->paths[check->n++], sizeof *check->paths, "task/%d/ns/pid", tids[i]);
+    }
+    free(tids);
+    if (!check->paths)
+        return -ENOMEM;
+    return check->n > 0 ? 0 : -ESRCH;
+}
+
+static void check_free(struct check *check)
+{
+    if (check->dirfd >= 0)
+        close(check->dirfd);
+    if (check->stat_fd >= 0)
+        close(check->stat_fd);
+    free(check->paths);
+}
+
+/* Do the three (real, effective, saved) ids of a status line equal id? */
+static bool ids_are(const char *status, const char *key, unsigned id, bool *mixed)
+{
+    unsigned real, effective, saved;
+    const char *p = proc_field(status, key);
+    if (!p || sscanf(p, "%u %u %u", &real, &effective, &saved) != 3)
+        return false;
+    *mixed = real != effective || real != saved;
+    return real == id && effective == id && saved == id;
+}
+
+/* Has the thread the ids of the opener in all three places, and nothing to regain? */
+static bool has_rights_of(const struct rights *rights, pid_t tid)
+{
+    bool mixed;
+    char *status = proc_task_text(tid, "status");
+    const char *permitted = status ? proc_field(status, "CapPrm") : NULL;
+    bool has = permitted && ids_are(status, "Uid", rights->uid, &mixed) &&
+               ids_are(status, "Gid", rights->gid, &mixed) &&
+               !(strtoull(permitted, NULL, 16) & ~rights->capabilities);
+    free(status);
+    return has;
+}
+
+/*
+ * To the kernel nobody is forbidden to observe itself, dumpable or not. A descriptor may have been
+ * inherited from somebody else, or from before an exec or a change of rights: that is another.
+ */
+static bool is_itself(struct host_state *state, const struct rights *rights, pid_t pid)
+{
+    char path[32];
+    pid_t *tids;
+    size_t n;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    if (!caller_is_opener(state, rights, pid) || proc_numbers(AT_FDCWD, path, &tids, &n) < 0)
+        return false;
+    bool same = n > 0;
+    for (size_t i = 0; same && i < n; i++)
+        same = has_rights_of(rights, tids[i]);
+    free(tids);
+    return same;
+}
+
+static int leader_decides(const struct check *check, int rc)
+{
+    struct proc_stat stat;
+    const bool dead = proc_stat_scan(check->stat, &stat) < 0 || proc_stat_dead(&stat);
+    if (rc == ONLY_LEADER_PASSED)
+        return dead ? -ESRCH : 0;
+    return rc == ONLY_LEADER_REFUSED ? dead ? 0 : -EPERM : rc;
+}
+
+/*
+ * It is asked with the daemon's uid, which has weight in other user namespaces: so what lives in
+ * one is asked about apart. Nobody comes back from there.
+ */
+static int check_ask(struct host_state *state, const struct rights *rights, struct check *check)
+{
+    int rc;
+    if (rights->userns_fd < 0) {
+        rc = opener_do(rights, false, check->dirfd, life_run, check_run, check);
+        if (rc != -ETIME && !ns_same(&check->userns, &state->userns))
+            rc = opener_do(rights, true, check->dirfd, NULL, check_run, check);
+    } else {
+        rc = opener_do(rights, true, check->dirfd, NULL, check_run, check);
+        if (rc == ONLY_LEADER_PASSED || rc == ONLY_LEADER_REFUSED)
+            rc = look_at(life_run, check) < 0 ? -ETIME : rc;
+    }
+    return leader_decides(check, rc);
+}
+
+int observe_check(struct host_state *state, const struct rights *rights, pid_t pid, pid_t tid)
+{
+    struct check check;
+    if (pid == state->self)
+        return -EPERM;
+    int rc = check_init(&check, pid, tid);
+    if (rc == 0)
+        rc = check_ask(state, rights, &check);
+    /* The opener may not even be shown its directory (hidepid); who exits looks refused. */
+    if ((rc == -ESRCH || rc == -EPERM) && !tid)
+        rc = proc_alive(pid) ? -EPERM : -ESRCH;
+    check_free(&check);
+    return rc == -EPERM && is_itself(state, rights, pid) ? 0 : rc;
+}
+
+static const char *reason_of(const struct rights *rights, const char *status)
+{
+    bool mixed = false;
+    const char *permitted = proc_field(status, "CapPrm");
+    uint64_t capabilities = permitted ? strtoull(permitted, NULL, 16) : 0;
+    if (!ids_are(status, "Uid", rights->uid, &mixed))
+        return mixed ? "it runs a set-user-ID program or has changed its user"
+                     : "it runs as another user";
+    if (!ids_are(status, "Gid", rights->gid, &mixed))
+        return mixed ? "it runs a set-group-ID program or has changed its group"
+                     : "it runs with another group id";
+    if (rights->userns_fd >= 0 || (capabilities & ~rights->capabilities))
+        return "it has capabilities that you lack, or lives in another user namespace";
+    return "it is not dumpable: it has changed its user, runs a program that you may not read, or "
+           "protects itself; or it has capabilities that pmcfs has given up";
+}
+
+const char *observe_reason(const struct host_state *state, const struct rights *rights, pid_t pid,
+                           int rc)
+{
+    if (pid == state->self)
+        return "it is pmcfs itself";
+    if (rc == -ENOTSUP)
+        return "pmcfs lacks the capabilities to ask the kernel in your name";
+    if (rc != -EPERM)
+        return "the kernel could not be asked in your name";
+    char *status = proc_task_text(pid, "status");
+    const char *reason =
+        status ? reason_of(rights, status) : "it could not be looked at";
+    free(status);
+    return reason;
+}

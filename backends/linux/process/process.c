@@ -1,0 +1,388 @@
+/*
+ * Processes that somebody named, held by pidfd: named, checked, watched, saved. The pidfd comes
+ * first and the questions after it, so that every answer is about the process that is held.
+ */
+#include "backends/linux/process/process.h"
+#include "backends/linux/process/observe.h"
+#include "backends/linux/process/pidns.h"
+#include "backends/look.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define PIDFS_MAGIC 0x50494446 /* "PIDF" */
+#define FIND_TRIES  8
+
+struct process {
+    struct host_state *host;
+    pid_t pid;
+    pid_t tid; /* 0: the whole process */
+    int pidfd;
+    uint64_t start;        /* of the leader, clock ticks */
+    uint64_t thread_start; /* of the thread */
+    uint64_t key;
+    uint64_t number; /* as the requester wrote it, for sentences */
+    atomic_bool watched;
+    uint64_t tag;
+};
+
+/* The daemon's number of the thread that is meant. 0, -ESRCH, -EPERM, -ENOMEM. */
+static int task_find(const struct host_state *state, pid_t tid, uint64_t number, pid_t *task)
+{
+    *task = tid;
+    return number == 0 ? 0 : pidns_to_host(state, tid, (pid_t)number, task);
+}
+
+/* A pidfd of the thread's process, which mostly has the same number; or -errno. */
+static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, task, 0);
+    *pid = task;
+    if (fd < 0 && (errno == EINVAL || errno == ENOENT)) {
+        *pid = proc_tgid(task);
+        if (*pid == 0)
+            return proc_is_gone(-errno) ? -ESRCH : -errno;
+        fd = (int)syscall(SYS_pidfd_open, *pid, 0);
+    }
+    if (*pid == state->self) {
+        if (fd >= 0)
+            close(fd);
+        return -EDEADLK;
+    }
+    if (fd < 0)
+        return errno == EPERM ? -EIO : errno == EINVAL ? -ESRCH : -errno;
+    return fd;
+}
+
+/* A pidfd for *pid, with the number still meaning it once it is held; or -errno. */
+static int process_hold(const struct host_state *state, pid_t tid, uint64_t number, pid_t *pid,
+                        pid_t *task)
+{
+    for (int i = 0; i < FIND_TRIES; i++) {
+        pid_t again;
+        int rc = task_find(state, tid, number, task);
+        if (rc < 0)
+            return rc;
+        const int fd = task_hold(state, *task, pid);
+        if (fd == -ESRCH && i < FIND_TRIES - 1)
+            continue;
+        if (fd < 0)
+            return fd;
+        rc = task_find(state, tid, number, &again);
+        if (rc == 0 && again == *task && (*pid == *task || proc_tgid(*task) == *pid))
+            return fd;
+        close(fd);
+        if (rc < 0)
+            return rc;
+    }
+    return -ESRCH;
+}
+
+static int hold_failed(struct err *err, int rc, uint64_t number, bool thread)
+{
+    const char *what = thread ? "thread" : "process";
+    switch (rc) {
+    case -EDEADLK:
+        return err_set(err, P16, "process %" PRIu64 " is pmcfs itself, which cannot be a target",
+                       number);
+    case -EPERM:
+        return err_set(err, P15,
+                       "your processes cannot be seen from where pmcfs runs, so that the "
+                       "number %" PRIu64 " has no meaning to it",
+                       number);
+    case -ENOMEM:
+        return err_set(err, E32, "no memory to hold %s %" PRIu64, what, number);
+    case -EMFILE:
+    case -ENFILE:
+        return err_set(err, P10,
+                       "no file descriptor left to hold %s %" PRIu64
+                       ": raise LimitNOFILE of pmcfs or release targets",
+                       what, number);
+    case -ESRCH:
+        return err_set(err, E44, "no %s %" PRIu64 " in your PID namespace", what, number);
+    case -ETIME:
+        return err_set(err, P13,
+                       "%s %" PRIu64 " is executing a program, and was not through with that for "
+                       "%d ms: try again",
+                       what, number, LOOK_MS);
+    }
+    return err_set(err, P14, "the kernel did not give a descriptor of %s %" PRIu64 ": %s", what,
+                   number, err_errno_name(rc));
+}
+
+/* Since Linux 6.9 the inode of a pidfd is the process, for as long as the machine runs. 0 before.
+ */
+static uint64_t pidfd_inode(int pidfd)
+{
+    struct statfs fs;
+    struct stat st;
+    if (fstatfs(pidfd, &fs) == 0 && fs.f_type == PIDFS_MAGIC && fstat(pidfd, &st) == 0)
+        return st.st_ino;
+    return 0;
+}
+
+/* Before that, the number and the start time: numbers do not come round within a tick of 10 ms. */
+static uint64_t key_of(pid_t pid, uint64_t start)
+{
+    return start << 22 ^ (uint64_t)pid;
+}
+
+/* Fills what is known only of a living process. -ESRCH: it, or the thread, has exited. */
+static int process_inspect(struct process *process)
+{
+    struct proc_stat stat = {0};
+    int rc = 0;
+    process->key = pidfd_inode(process->pidfd);
+    if (!process->key) {
+        rc = proc_stat(process->pid, 0, &stat);
+        process->start = stat.start;
+        process->key = key_of(process->pid, stat.start);
+    }
+    if (rc == 0 && process->tid) {
+        rc = proc_stat(process->pid, process->tid, &stat);
+        process->thread_start = stat.start;
+    }
+    if (rc < 0 && !proc_is_gone(rc))
+        return rc;
+    return rc == 0 && linux_process_alive(process) ? 0 : -ESRCH;
+}
+
+static int inspect_failed(struct err *err, int rc, uint64_t number, bool thread)
+{
+    if (rc != -ESRCH)
+        return hold_failed(err, rc, number, thread);
+    return err_set(err, E44, "%s %" PRIu64 " has exited%s", thread ? "thread" : "process", number,
+                   thread ? "" : "; only its parent has not collected it yet");
+}
+
+int linux_process_open(struct host_state *state, pid_t tid, uint64_t number, bool thread,
+                       struct process **out, struct err *err)
+{
+    pid_t pid = 0, task = 0;
+    if (tid == 0)
+        return err_set(err, P15,
+                       "you write from a PID namespace that pmcfs cannot see, so that no "
+                       "process can be named");
+    if (number > INT_MAX)
+        return err_set(err, E27, "%" PRIu64 " is no process number: they are 1 to 4194304", number);
+    int fd = process_hold(state, tid, number, &pid, &task);
+    if (fd < 0)
+        return hold_failed(err, fd, number, thread);
+    struct process *process = calloc(1, sizeof *process);
+    if (!process) {
+        close(fd);
+        return hold_failed(err, -ENOMEM, number, thread);
+    }
+    process->host = state;
+    process->pid = pid;
+    process->tid = thread ? task : 0;
+    process->pidfd = fd;
+    process->number = number;
+    int rc = process_inspect(process);
+    if (rc < 0) {
+        linux_process_free(process);
+        return inspect_failed(err, rc, number, thread);
+    }
+    *out = process;
+    return 0;
+}
+
+/* Found again once it is held: the number has meant it all the time. */
+int linux_process_first(struct host_state *state, pid_t tid, struct process **out, struct err *err)
+{
+    pid_t first, again;
+    int rc = tid ? pidns_first(state, tid, &first) : -EPERM;
+    *out = NULL;
+    if (rc < 0)
+        return hold_failed(err, rc, 1, false);
+    if (first == 0)
+        return 0;
+    rc = linux_process_open(state, state->self, (uint64_t)first, false, out, err);
+    if (rc < 0 || (pidns_first(state, tid, &again) == 0 && again == first))
+        return rc;
+    linux_process_free(*out);
+    *out = NULL;
+    return hold_failed(err, -ESRCH, 1, false);
+}
+
+void linux_process_free(struct process *process)
+{
+    if (process)
+        close(process->pidfd);
+    linux_process_forget(process);
+}
+
+void linux_process_forget(struct process *process)
+{
+    assert(!process || !atomic_load(&process->watched));
+    free(process);
+}
+
+pid_t linux_process_pid(const struct process *process)
+{
+    return process->pid;
+}
+
+pid_t linux_process_tid(const struct process *process)
+{
+    return process->tid;
+}
+
+uint64_t linux_process_key(const struct process *process)
+{
+    return process->key;
+}
+
+bool linux_process_alive(const struct process *process)
+{
+    struct proc_stat stat;
+    int rc = process->tid ? proc_stat(process->pid, process->tid, &stat) : 0;
+    if (process->tid && rc == 0 && (stat.start != process->thread_start || proc_stat_dead(&stat)))
+        return false;
+    if (proc_is_gone(rc)) /* not: that we lack a descriptor to look */
+        return false;
+    /* Readable once all threads are dead; asked last, so that the answers above were about it. */
+    struct pollfd poll_fd = {.fd = process->pidfd, .events = POLLIN};
+    return poll(&poll_fd, 1, 0) == 0;
+}
+
+int linux_process_may_observe(struct host_state *state, const struct rights *rights,
+                              const struct process *process, struct err *err)
+{
+    int rc = observe_check(state, rights, process->pid, process->tid);
+    if (rc == -ESRCH || !linux_process_alive(process))
+        return err_set(err, E44, "process %" PRIu64 " has exited",
+                       process->number ? process->number : (uint64_t)process->pid);
+    if (rc == 0)
+        return 0;
+    if (rc == -ETIME)
+        return err_set(err, P13,
+                       "the kernel did not answer within %d ms whether you may observe process "
+                       "%" PRIu64 ": it is executing a program, or what asks for you was stopped "
+                       "in your user namespace: try again",
+                       LOOK_MS, process->number ? process->number : (uint64_t)process->pid);
+    return err_set(err, E40, "you may not observe process %" PRIu64 ": %s",
+                   process->number ? process->number : (uint64_t)process->pid,
+                   observe_reason(state, rights, process->pid, rc));
+}
+
+int linux_process_may_observe_pid(struct host_state *state, const struct rights *rights, pid_t pid)
+{
+    if (!rights)
+        return pid == state->self ? -EPERM : 0;
+    int rc = observe_check(state, rights, pid, 0);
+    return rc == 0 || rc == -ESRCH ? rc : -EPERM;
+}
+
+/* The last line may free the process: nothing of it is touched after. */
+static void process_exited(void *arg, uint32_t events)
+{
+    (void)events;
+    struct process *process = arg;
+    const struct sink *sink = process->host->sink;
+    if (!atomic_load(&process->watched))
+        return;
+    linux_process_unwatch(process);
+    sink->exited(sink->ctx, process->tag);
+}
+
+int linux_process_watch(struct process *process, uint64_t tag)
+{
+    const struct loop *loop = process->host->loop;
+    if (!loop)
+        return -ENOTSUP;
+    process->tag = tag;
+    atomic_store(&process->watched, true); /* first: it may fire before watch() returns */
+    int rc = loop->watch(loop->ctx, process->pidfd, EPOLLIN, process_exited, process);
+    if (rc < 0)
+        atomic_store(&process->watched, false);
+    return rc;
+}
+
+void linux_process_unwatch(struct process *process)
+{
+    const struct loop *loop = process->host->loop;
+    if (atomic_exchange(&process->watched, false))
+        loop->unwatch(loop->ctx, process->pidfd);
+}
+
+uint64_t linux_pid_key(struct host_state *state, pid_t pid)
+{
+    struct proc_stat stat;
+
+    (void)state;
+    if (pid <= 0 || proc_stat(pid, 0, &stat) < 0 || !proc_alive(pid))
+        return 0;
+    return key_of(pid, stat.start);
+}
+
+uint64_t linux_caller_key(struct host_state *state, pid_t pid)
+{
+    struct proc_stat stat;
+
+    (void)state;
+    return pid > 0 && proc_caller_stat(pid, &stat) == 0 ? key_of(pid, stat.start) : 0;
+}
+
+pid_t linux_process_seen_by(struct host_state *state, pid_t tid, pid_t pid)
+{
+    return pidns_from_host(state, tid, pid);
+}
+
+void linux_process_print(const struct process *process, struct buf *out)
+{
+    buf_printf(out, "%d %d %d %" PRIu64 " %" PRIu64 " %" PRIu64, process->pidfd, process->pid,
+               process->tid, process->start, process->thread_start, process->number);
+}
+
+/* Is fd a pidfd of pid, or of a process that is dead by now (-1)? */
+static bool pidfd_is(int fd, pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+    char *text = proc_text(path);
+    const char *field = text ? proc_field(text, "Pid") : NULL;
+    long found = field ? strtol(field, NULL, 10) : 0;
+    free(text);
+    return found == pid || found == -1;
+}
+
+int linux_process_adopt(struct host_state *state, const char *printed, struct process **out)
+{
+    struct process *process = calloc(1, sizeof *process);
+    if (!process)
+        return -ENOMEM;
+    process->host = state;
+    if (sscanf(printed, "%d %d %d %" SCNu64 " %" SCNu64 " %" SCNu64, &process->pidfd, &process->pid,
+               &process->tid, &process->start, &process->thread_start, &process->number) != 6 ||
+        !pidfd_is(process->pidfd, process->pid)) {
+        free(process);
+        return -EINVAL;
+    }
+    process->key = pidfd_inode(process->pidfd);
+    if (!process->key)
+        process->key = key_of(process->pid, process->start);
+    *out = process;
+    return 0;
+}
+
+bool linux_process_headless(const struct process *process)
+{
+    struct proc_stat stat;
+
+    return proc_stat(process->pid, 0, &stat) == 0 && (proc_stat_dead(&stat) || stat.exiting) &&
+           linux_process_alive(process);
+}

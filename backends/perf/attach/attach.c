@@ -1,0 +1,331 @@
+/*
+ * perf_attach(): from a plan to a counter, for each kind of target. How the tasks of a process are
+ * opened is in attach_scan.c.
+ */
+#include "backends/perf/attach/attach.h"
+
+#include "backends/perf/follow.h"
+#include "backends/perf/output.h"
+#include "backends/perf/attach/end_events.h"
+#include "backends/perf/probe/why.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int attach_late(const struct attach *attach)
+{
+    const struct task *task;
+    size_t open = 0, n = 0;
+
+    TAILQ_FOREACH(task, &attach->census.tasks, along) {
+        open += task->state == TASK_OPEN;
+        n++;
+    }
+    return err_set(attach->err, P13,
+                   "attaching to process %d took longer than attach_ms (%lu): %zu of its %zu "
+                   "threads were open, %u event%s each; nothing was attached; a larger attach_ms "
+                   "helps, unless it makes threads without end or is held up in an exec",
+                   target_said(&attach->plan->target), attach->plan->attach_ms, open, n, attach->plan->n, attach->plan->n == 1 ? "" : "s");
+}
+
+int attach_in_time(const struct attach *attach)
+{
+    const int rc = census_saw_all(&attach->census, attach->err);
+
+    if (rc)
+        return rc;
+    if (!attach->plan->deadline_ns || census_now_ns() < attach->plan->deadline_ns)
+        return 0;
+    return attach_late(attach);
+}
+
+int attach_fits(const struct attach *attach, size_t groups, size_t others)
+{
+    unsigned long stay = attach->fds_used + groups * attach->shape.per_task, need = stay + others;
+    char more[64] = "";
+
+    if (stay > attach->plan->fds_quota)
+        return err_set(attach->err, P11, "needs %lu descriptors, quota has %lu left (%s)", stay,
+                       attach->plan->fds_quota, attach->plan->fds_limit);
+    if (need <= attach->plan->fds_free)
+        return 0;
+    if (others)
+        snprintf(more, sizeof(more), ", and %zu while it looks at them", others);
+    return err_set(attach->err, P10, "needs %lu descriptors, has %lu: %zu tasks or CPUs, %u each%s",
+                   need, attach->plan->fds_free, groups + attach->fds_used / attach->shape.per_task,
+                   attach->shape.per_task, more);
+}
+
+int attach_refused(const struct attach *attach, int code, const struct perf_event_attr *failed)
+{
+    const struct shape *shape = &attach->shape;
+    size_t at = (size_t)(failed - shape->attr);
+    struct why why = {.code = -code,
+                      .attr = failed,
+                      .event = "the witness of time",
+                      .target = &attach->plan->target,
+                      .member = at > 0 && at < shape->members};
+
+    if (code == -ETIME)
+        return attach_late(attach);
+    if (at < shape->extra)
+        why.event = "the event that tells switches and ends";
+    else if (at < shape->members)
+        why.event = attach->plan->events[shape->order[at - shape->extra]].event->written;
+    return why_refused(attach->err, &why);
+}
+
+struct cover {
+    struct counter *counter;
+    const struct census *census;
+    bool dropped;
+};
+
+/*
+ * With the sideband's lock: the set as of this moment; what comes after it is followed. Records
+ * that the set was given before it was filled are in `incoming` too.
+ */
+static void cover_begin(void *arg)
+{
+    const struct cover *cover = arg;
+    const struct census *census = cover->census;
+    struct covered *covered = cover->counter->covered;
+    const struct task *task;
+
+    covered_clear(covered);
+    TAILQ_FOREACH(task, &census->tasks, along)
+        if ((task->state == TASK_OPEN || task->state == TASK_INHERITED) && !task->dead &&
+            !covered_thread(covered, task->pid, 1))
+            covered_doubt(covered);
+    covered_take(covered, census->incoming.items, census->incoming.n, census->lost);
+    if (cover->dropped)
+        covered_drop(covered);
+}
+
+/* Opened, and lost its events since. */
+static bool some_dropped(const struct census *census)
+{
+    const struct task *task;
+
+    TAILQ_FOREACH(task, &census->tasks, along)
+        if (task->state == TASK_OPEN && task->dead && task->tid == task->pid &&
+            task->pid != census->plan->target.pid && counter_lives(task->pid))
+            return true;
+    return false;
+}
+
+static int attach_cover(struct attach *attach, struct counter *counter)
+{
+    struct sideband *sideband = attach->state->sideband;
+    struct cover cover = {counter, &attach->census, some_dropped(&attach->census)};
+
+    counter->covered = covered_new(attach->plan->target.pid);
+    if (!counter->covered)
+        return err_set(attach->err, E32, "no memory for the set of covered processes");
+    counter->listener =
+        (struct side_listener){.take = covered_take, .arg = counter->covered, .watched = true};
+    counter->listening = sideband && !sideband_listen(sideband, &counter->listener);
+    if (counter->listening && attach->census.listening) {
+        sideband_sync(sideband, cover_begin, &cover);
+        return 0;
+    }
+    cover_begin(&cover);
+    covered_doubt(counter->covered);
+    return 0;
+}
+
+static int attach_watch(struct attach *attach, struct counter *counter)
+{
+    int rc = 0;
+
+    if (attach->shape.watch && counter->n_groups)
+        counter->watch =
+            watch_new(attach->state, counter->fds + FD_WATCH(counter->members), counter->stride,
+                      counter->n_groups, counter->tag, &rc);
+    if (rc)
+        return err_set(attach->err, P14,
+                       "the end of the target cannot be watched: %s (locked memory "
+                       "of pmcfs's user used up? it needs CAP_IPC_LOCK)",
+                       err_errno_name(rc));
+    return 0;
+}
+
+/* From the tasks that are open, one group each. */
+static int attach_harvest(struct attach *attach, struct counter *counter)
+{
+    const struct census *census = &attach->census;
+    const struct task *task;
+    unsigned n = 0;
+
+    TAILQ_FOREACH(task, &census->tasks, along)
+        n += task->state == TASK_OPEN;
+    if (!counter_make_groups(counter, n * counter->spread))
+        return err_set(attach->err, E32, "no memory for %u groups of events", n);
+    n = 0;
+    TAILQ_FOREACH(task, &census->tasks, along) {
+        if (task->state != TASK_OPEN)
+            continue;
+        memcpy(counter_fds(counter, n), task->fds,
+               (size_t)counter->spread * counter->stride * sizeof *task->fds);
+        for (unsigned k = 0; k < counter->spread; k++)
+            counter->tasks[n++] = (struct counter_task){task->tid, attach->shape.cpu[k]};
+    }
+    counter->raced = attach->raced;
+    counter->left_out = census->left_out;
+    return 0;
+}
+
+static int attach_process(struct attach *attach, struct counter *counter)
+{
+    struct census *census = &attach->census;
+    const struct target_ref *target = &attach->plan->target;
+    int rc = census_open(census, attach->state, attach->plan, attach->err);
+
+    if (rc)
+        return rc;
+    rc = attach_tries(attach);
+    if (!rc && (!attach->fds_used || (target->alive && !target->alive(target->alive_arg)))) {
+        rc = err_set(attach->err, X09, "process %d ended while it was being attached",
+                     target_said(target));
+        attach_close_all(attach);
+    }
+    if (!rc) {
+        rc = attach_harvest(attach, counter);
+        if (rc)
+            attach_close_all(attach);
+        else if (attach->plan->descendants)
+            rc = attach_cover(attach, counter);
+    }
+    if (!rc)
+        rc = attach_watch(attach, counter);
+    census_close(census);
+    return rc;
+}
+
+/* One group: a CPU of cpu or cgroup scope. */
+static int attach_one(struct attach *attach, struct counter *counter, unsigned group, pid_t pid,
+                      int cpu)
+{
+    const struct perf_event_attr *failed = NULL;
+    int rc = group_open(&attach->shape, pid, cpu, counter_fds(counter, group), &failed);
+
+    counter->tasks[group] = (struct counter_task){-1, cpu};
+    return rc ? attach_refused(attach, rc, failed) : 0;
+}
+
+/* One thread, without a race. */
+static int attach_tid(struct attach *attach, struct counter *counter, pid_t tid)
+{
+    const struct perf_event_attr *failed = NULL;
+    int rc = task_open(&attach->shape, tid, counter_fds(counter, 0), &failed);
+
+    for (unsigned i = 0; i < counter->spread; i++)
+        counter->tasks[i] = (struct counter_task){tid, attach->shape.cpu[i]};
+    return rc ? attach_refused(attach, rc, failed) : 0;
+}
+
+static int attach_thread(struct attach *attach, struct counter *counter)
+{
+    const struct target_ref *target = &attach->plan->target;
+    struct census held;
+    int rc = census_open(&held, attach->state, attach->plan, attach->err);
+
+    if (rc)
+        return rc;
+    rc = attach_fits(attach, 1, 0);
+    if (!rc && !counter_make_groups(counter, counter->spread))
+        rc = err_set(attach->err, E32, "no memory");
+    if (!rc)
+        rc = attach_tid(attach, counter, target->tid);
+    if (!rc && (!census_lives(&held, target->pid, target->tid) ||
+                (target->alive && !target->alive(target->alive_arg))))
+        rc = err_set(attach->err, X09, "thread %d has just ended", target_said(target));
+    if (!rc)
+        rc = attach_watch(attach, counter);
+    census_close(&held);
+    return rc;
+}
+
+static int attach_cpu(struct attach *attach, struct counter *counter)
+{
+    int rc = attach_fits(attach, 1, 0);
+
+    if (!rc && !counter_make_groups(counter, 1))
+        rc = err_set(attach->err, E32, "no memory");
+    return rc ? rc : attach_one(attach, counter, 0, -1, (int)attach->plan->target.cpu);
+}
+
+static int attach_cgroup(struct attach *attach, struct counter *counter)
+{
+    struct cpus online;
+    unsigned n = 0;
+    int rc;
+
+    cpus_init(&online);
+    attach->state->host->cpus_online(attach->state->host_state, &online);
+    rc = attach_fits(attach, cpus_count(&online), 0);
+    if (!rc && !counter_make_groups(counter, cpus_count(&online)))
+        rc = err_set(attach->err, E32, "no memory");
+    for (int cpu = cpus_next(&online, 0); !rc && cpu >= 0; cpu = cpus_next(&online, cpu + 1))
+        rc = attach_one(attach, counter, n++, attach->plan->target.cgroup_fd, cpu);
+    cpus_free(&online);
+    return rc;
+}
+
+static int first_cpu(const struct backend_state *state)
+{
+    struct cpus online;
+    int cpu;
+
+    cpus_init(&online);
+    state->host->cpus_online(state->host_state, &online);
+    cpu = cpus_next(&online, 0);
+    cpus_free(&online);
+    return cpu < 0 ? 0 : cpu;
+}
+
+/* Descriptors that may still be opened, and stay. */
+static unsigned long attach_spare(const struct attach *attach)
+{
+    const struct plan *plan = attach->plan;
+    unsigned long most = plan->fds_free < plan->fds_quota ? plan->fds_free : plan->fds_quota;
+
+    return most > attach->fds_used ? most - attach->fds_used : 0;
+}
+
+int perf_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
+                struct err *err)
+{
+    static int (*const attach_kind[])(struct attach *, struct counter *) = {
+        [TARGET_PROCESS] = attach_process,
+        [TARGET_THREAD] = attach_thread,
+        [TARGET_CPU] = attach_cpu,
+        [TARGET_CGROUP] = attach_cgroup,
+    };
+    struct attach attach = {.state = state, .plan = plan, .err = err};
+    struct counter *counter = NULL;
+    int rc = -ENOMEM;
+
+    event_patience(plan->deadline_ns);
+    if (!shape_make(&attach.shape, state, plan, first_cpu(state)))
+        counter = counter_new(state, plan, &attach.shape);
+    if (!counter)
+        rc = err_set(err, E32, "no memory for a counter");
+    else
+        rc = attach_kind[plan->target.kind](&attach, counter);
+    event_patience(0);
+    if (!rc && output_begin(counter, plan))
+        rc = err_set(err, E32, "no memory, or no way, to record what %u tasks or CPUs tell",
+                     counter->n_groups);
+    if (!rc && follow_is_needed(counter, plan))
+        follow_begin(counter, plan, attach_spare(&attach) / 4);
+    shape_free(&attach.shape);
+    if (rc && counter)
+        perf_free(counter);
+    *out = rc ? NULL : counter;
+    return rc;
+}

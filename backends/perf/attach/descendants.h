@@ -1,0 +1,36 @@
+/*
+ * The processes that a counter with descendants covers: those opened at attach, then what FORK and
+ * EXIT records say. Memory only; the sideband's lock protects it.
+ */
+#pragma once
+
+#include "backends/perf/attach/sideband.h"
+
+struct covered;
+
+/* target: what its own exec takes off is told by a guard (end_events.h). */
+struct covered *covered_new(pid_t target);
+void covered_free(struct covered *covered);
+void covered_clear(struct covered *covered);
+/* One more (or fewer) thread of a process; the process goes when it has none. False: no memory. */
+bool covered_thread(struct covered *covered, pid_t pid, int step);
+/* A batch of records in order of time. */
+void covered_take(void *arg, const struct side_record *records, size_t n, bool lost);
+/* From now on every process may be one of them. */
+void covered_doubt(struct covered *covered);
+bool covered_has(const struct covered *covered, pid_t pid);
+
+/*
+ * Processes that may have lost their events to the exec of a privileged program: EXEC soon followed
+ * by EXIT. Whether one lives is found out without the lock.
+ */
+/* The one with the lowest number above `after`, or 0. */
+pid_t covered_next_suspect(const struct covered *covered, pid_t after);
+/* After the rings were drained since the look. */
+void covered_judge(struct covered *covered, pid_t pid, bool lives);
+/* Found out otherwise: some process lost its events, and may live on. */
+void covered_drop(struct covered *covered);
+/* Did any? Stays true. */
+bool covered_dropped(const struct covered *covered);
+void covered_each(const struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg);
+unsigned covered_count(const struct covered *covered);

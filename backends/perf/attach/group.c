@@ -1,0 +1,263 @@
+/*
+ * Making the attrs of a group, and opening it.
+ */
+#include "backends/perf/attach/group.h"
+
+#include "backends/perf/probe/code.h"
+#include "backends/perf/sampling.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    SWAPPED_TRIES = 16, /* the leader may ride on a child: the kernel swaps equal contexts */
+    PARTED_TRIES = 500  /* of a task that makes children all the time */
+};
+
+static bool plan_is_hardware(const struct plan_event *event)
+{
+    return event->event->code[CODE_FLAGS] & CODE_HARDWARE;
+}
+
+/* Hardware first: only a leader can be pinned. */
+static void shape_order(struct shape *shape, const struct plan *plan)
+{
+    unsigned k = 0;
+
+    for (int hardware = 1; hardware >= 0; hardware--)
+        for (unsigned i = 0; i < plan->n; i++)
+            if (plan_is_hardware(&plan->events[i]) == hardware)
+                shape->order[k++] = (uint8_t)i;
+    shape->hardware = plan_is_hardware(&plan->events[shape->order[0]]);
+}
+
+/* Those that take counters of the processor; where nothing samples, all. */
+static unsigned shape_together(const struct shape *shape, const struct plan *plan)
+{
+    unsigned n = 0;
+
+    if (!plan->recorder || !plan->sampling)
+        return shape->members;
+    while (n < plan->n && plan_is_hardware(&plan->events[shape->order[n]]))
+        n++;
+    return n ? n : 1;
+}
+
+static void attr_dummy(struct perf_event_attr *attr)
+{
+    *attr = (struct perf_event_attr){
+        .size = sizeof *attr,
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_DUMMY,
+        .exclude_kernel = 1,
+        .exclude_hv = 1,
+        .disabled = 1,
+    };
+}
+
+static bool plan_is_of_tasks(const struct plan *plan)
+{
+    return plan->target.kind == TARGET_PROCESS || plan->target.kind == TARGET_THREAD;
+}
+
+static void shape_attrs(struct shape *shape, struct backend_state *state, const struct plan *plan)
+{
+    bool task = plan_is_of_tasks(plan);
+    uint64_t times = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+
+    for (unsigned i = 0; i < shape->extra; i++)
+        sampling_extra_attr(state, shape->extras[i], &shape->attr[i]);
+    for (unsigned i = 0; i < shape->n; i++) {
+        const struct plan_event *event = &plan->events[shape->order[i]];
+        struct perf_event_attr *attr = &shape->attr[shape->extra + i];
+
+        code_to_attr(event->event, event->user, event->kernel, attr);
+        if (plan->recorder && plan->sampling)
+            sampling_attr(plan, attr);
+        else if (plan->recorder)
+            sampling_clock(attr);
+    }
+    for (unsigned i = shape->members; i < shape->members + 2; i++)
+        attr_dummy(&shape->attr[i]);
+    for (unsigned i = 0; i < shape->members + 2; i++) {
+        struct perf_event_attr *attr = &shape->attr[i];
+
+        attr->inherit = shape->inherit;
+        attr->inherit_thread = shape->inherit && !plan->descendants;
+        attr->read_format = times | PERF_FORMAT_GROUP;
+    }
+    shape->attr[0].pinned = shape->hardware && !plan->multiplex;
+    for (unsigned i = 0; i < shape->members; i++) {
+        const bool leads = i == 0 || i >= shape->together;
+
+        shape->attr[i].disabled = leads;
+        shape->attr[i].enable_on_exec = leads && task && plan->at_exec;
+    }
+    if (plan->recorder && task) /* of CPUs and cgroups: track.h */
+        sampling_sideband(&shape->attr[0]);
+    SHAPE_WITNESS(shape)->read_format = times;
+    SHAPE_WITNESS(shape)->enable_on_exec = task && plan->at_exec;
+    SHAPE_WATCH(shape)->watermark = 1;
+}
+
+/* Tasks whose records are wanted have a group for each CPU that may ever be there. */
+static int shape_spread(struct shape *shape, const struct backend_state *state,
+                        const struct plan *plan)
+{
+    bool spread = plan->recorder && plan_is_of_tasks(plan);
+    struct cpus possible;
+    unsigned n = 0;
+
+    cpus_init(&possible);
+    if (spread)
+        state->host->cpus_possible(state->host_state, &possible);
+    shape->spread = spread ? cpus_count(&possible) : 1;
+    shape->cpu = malloc((shape->spread + 1) * sizeof *shape->cpu);
+    if (shape->cpu) {
+        shape->cpu[0] = -1;
+        for (int cpu = cpus_next(&possible, 0); cpu >= 0; cpu = cpus_next(&possible, cpu + 1))
+            shape->cpu[n++] = cpu;
+    }
+    cpus_free(&possible);
+    return shape->cpu && shape->spread ? 0 : -ENOMEM;
+}
+
+static unsigned shape_extras(struct shape *shape, struct backend_state *state,
+                             const struct plan *plan)
+{
+    enum extra extra[EXTRAS_MAX];
+    unsigned n = sampling_extras(state, plan, extra);
+
+    for (unsigned i = 0; i < n; i++)
+        shape->extras[i] = (uint8_t)extra[i];
+    return n;
+}
+
+int shape_make(struct shape *shape, struct backend_state *state, const struct plan *plan,
+               int watch_cpu)
+{
+    *shape = (struct shape){
+        .n = plan->n,
+        .inherit = plan->target.kind == TARGET_PROCESS,
+        .watch = plan->target.kind == TARGET_THREAD ||
+                 (plan->target.kind == TARGET_PROCESS && plan->descendants),
+        .watch_cpu = plan->target.kind == TARGET_PROCESS ? watch_cpu : -1,
+        .flags = plan->target.kind == TARGET_CGROUP ? PERF_FLAG_PID_CGROUP : 0,
+    };
+    shape->extra = shape_extras(shape, state, plan);
+    shape->members = shape->extra + shape->n;
+    shape->stride = shape->members + 2;
+    shape->attr = calloc(shape->members + 2, sizeof *shape->attr);
+    if (!shape->attr || shape_spread(shape, state, plan)) {
+        shape_free(shape);
+        return -ENOMEM;
+    }
+    shape_order(shape, plan);
+    shape->together = shape_together(shape, plan);
+    shape_attrs(shape, state, plan);
+    shape->per_task = shape->members * shape->spread + shape->hardware + shape->watch;
+    return 0;
+}
+
+void shape_free(struct shape *shape)
+{
+    free(shape->attr);
+    free(shape->cpu);
+    shape->attr = NULL;
+    shape->cpu = NULL;
+}
+
+void groups_close(const struct shape *shape, int *fds, unsigned n)
+{
+    /* Members before the leader: else they would live on as groups of their own for a moment. */
+    for (size_t i = (size_t)n * shape->stride; i-- > 0;)
+        event_close(&fds[i]);
+}
+
+/* What place `at` of a group is opened on; -2: it is not there. */
+static int place_cpu(const struct shape *shape, unsigned at, int cpu, bool first)
+{
+    if (at == FD_WITNESS(shape->members))
+        return first && shape->hardware ? (shape->spread > 1 ? -1 : cpu) : -2;
+    if (at == FD_WATCH(shape->members))
+        return first && shape->watch ? shape->watch_cpu : -2;
+    return cpu;
+}
+
+static int group_try(const struct shape *shape, pid_t pid, int cpu, bool first, int *fds,
+                     unsigned *at)
+{
+    for (unsigned i = 0; i < shape->stride; i++)
+        fds[i] = -1;
+    for (unsigned i = 0; i < shape->stride; i++) {
+        bool member = i > 0 && i < shape->together;
+        int on = place_cpu(shape, i, cpu, first);
+
+        if (on < -1)
+            continue;
+        fds[i] = event_open(&shape->attr[i], pid, on, member ? fds[0] : -1, shape->flags);
+        if (fds[i] < 0) {
+            int rc = fds[i];
+
+            groups_close(shape, fds, 1);
+            *at = i;
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/*
+ * A child was born while the group was being opened, and has inherited a part of it: the kernel
+ * would refuse to read the group as long as that child lives. (Before autumn 2023 it adds up what
+ * does not match, and says nothing.)
+ */
+static bool has_part_in_child(const struct shape *shape, int leader)
+{
+    uint64_t text[3 + SET_MAX + EXTRAS_MAX];
+
+    return shape->inherit && shape->together > 1 && read(leader, text, sizeof text) < 0 &&
+           errno == ECHILD;
+}
+
+static int any_group_open(const struct shape *shape, pid_t pid, int cpu, bool first, int *fds,
+                          const struct perf_event_attr **failed)
+{
+    unsigned at = 0;
+    int rc = -EINVAL;
+
+    for (int i = 0; i < SWAPPED_TRIES && rc == -EINVAL; i++) {
+        rc = group_try(shape, pid, cpu, first, fds, &at);
+        for (int k = 0; !rc && has_part_in_child(shape, fds[0]); k++) {
+            groups_close(shape, fds, 1);
+            rc = k < PARTED_TRIES ? group_try(shape, pid, cpu, first, fds, &at) : -ETIME;
+        }
+        if (!shape->inherit || at == 0)
+            break;
+    }
+    *failed = &shape->attr[at];
+    return rc;
+}
+
+int group_open(const struct shape *shape, pid_t pid, int cpu, int *fds,
+               const struct perf_event_attr **failed)
+{
+    return any_group_open(shape, pid, cpu, true, fds, failed);
+}
+
+int task_open(const struct shape *shape, pid_t tid, int *fds, const struct perf_event_attr **failed)
+{
+    for (unsigned i = 0; i < shape->spread; i++) {
+        int rc = any_group_open(shape, tid, shape->cpu[i], i == 0, fds + (size_t)i * shape->stride,
+                                failed);
+
+        if (rc) {
+            groups_close(shape, fds, i);
+            return rc;
+        }
+    }
+    return 0;
+}

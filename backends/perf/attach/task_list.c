@@ -1,0 +1,316 @@
+/*
+ * The table of tasks, records, and the decision. What /proc says is in task_list_proc.c.
+ */
+#include "backends/perf/attach/task_list.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    RECORDS_MAX = 1000000
+};
+
+static void census_take(void *arg, const struct side_record *records, size_t n, bool lost)
+{
+    struct census *census = arg;
+
+    census->lost |= lost || census->incoming.n + n > RECORDS_MAX || vec_room(&census->incoming, n);
+    if (census->lost)
+        return;
+    memcpy(census->incoming.items + census->incoming.n, records, n * sizeof *records);
+    census->incoming.n += n;
+}
+
+int census_saw_all(const struct census *census, struct err *err)
+{
+    if (!census->starved)
+        return 0;
+    return err_set(err, P10,
+                   "no descriptor was left to look at the threads of process %d: raise LimitNOFILE "
+                   "of pmcfs",
+                   target_said(&census->plan->target));
+}
+
+int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
+                struct err *err)
+{
+    const struct target_ref *target = &plan->target;
+    char path[40];
+
+    *census = (struct census){.state = state, .plan = plan};
+    TAILQ_INIT(&census->tasks);
+    census->listener = (struct side_listener){.take = census_take, .arg = census};
+    snprintf(path, sizeof path, "/proc/%d/task", target->pid);
+    census->task_dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    census->starved = census->task_dir < 0 && (errno == EMFILE || errno == ENFILE);
+    if (census->starved)
+        return census_saw_all(census, err);
+    /* Asked after the directory is held: from here on it cannot be another process. */
+    if (census->task_dir < 0 || (target->alive && !target->alive(target->alive_arg))) {
+        if (census->task_dir >= 0)
+            close(census->task_dir);
+        return err_set(err, X09, "process %d has just ended", target_said(target));
+    }
+    if (plan->descendants)
+        census_listen(census);
+    return 0;
+}
+
+void census_listen(struct census *census)
+{
+    struct sideband *sideband = census->state->sideband;
+
+    if (sideband && !census->listening)
+        census->listening = !sideband_listen(sideband, &census->listener);
+}
+
+void census_clear(struct census *census)
+{
+    struct task *task;
+
+    HASH_CLEAR(hh, census->by_tid);
+    while ((task = TAILQ_FIRST(&census->tasks))) {
+        TAILQ_REMOVE(&census->tasks, task, along);
+        free(task->fds);
+        free(task);
+    }
+    census->records.n = 0;
+    census->looked_at = census->left_out = 0;
+    census->undecided = false;
+    if (census->listening) {
+        sideband_lock(census->state->sideband);
+        census->incoming.n = 0;
+        census->lost = false;
+        sideband_unlock(census->state->sideband);
+    }
+}
+
+void census_close(struct census *census)
+{
+    if (census->listening)
+        sideband_ignore(census->state->sideband, &census->listener);
+    census->listening = false;
+    census_clear(census);
+    free(census->incoming.items);
+    free(census->records.items);
+    close(census->task_dir);
+}
+
+struct task *census_find(const struct census *census, pid_t tid)
+{
+    struct task *task;
+
+    HASH_FIND_INT(census->by_tid, &tid, task);
+    return task;
+}
+
+struct task *census_add(struct census *census, const struct task *like)
+{
+    struct task *task = malloc(sizeof *task), *before = census_find(census, like->tid);
+
+    census->failed |= !task;
+    if (!task)
+        return NULL;
+    *task = *like;
+    if (before)
+        HASH_DEL(census->by_tid, before);
+    HASH_ADD_INT(census->by_tid, tid, task);
+    TAILQ_INSERT_TAIL(&census->tasks, task, along);
+    census->failed |= !hash_has(task);
+    return task;
+}
+
+int census_ask(struct census *census, pid_t pid, enum task_state *state, struct err *err)
+{
+    const struct plan *plan = census->plan;
+    int answer = plan->admit ? plan->admit(plan->admit_arg, pid) : 1;
+
+    *state = answer > 0 ? TASK_WAITING : answer < 0 ? TASK_OUT_ALONE : TASK_OUT;
+    census->left_out += answer < 0;
+    if (++census->looked_at > plan->max_covered && plan->max_covered)
+        return err_set(err, P11,
+                       "process %d has more than %u descendants (max_covered_per_pmc), those "
+                       "included that may not be observed",
+                       target_said(&plan->target), plan->max_covered);
+    return 0;
+}
+
+/* What its creator makes after this child was begun after the opening. */
+static void creator_told(struct task *creator, uint64_t time_ns)
+{
+    if (creator->state == TASK_OPEN && time_ns > creator->end_ns &&
+        (!creator->through_ns || time_ns < creator->through_ns))
+        creator->through_ns = time_ns;
+}
+
+/*
+ * A FORK record that makes a task of the target, or of something below it. False: its creator is
+ * not known, perhaps not yet.
+ */
+static bool take_fork(struct census *census, const struct side_record *record)
+{
+    const struct plan *plan = census->plan;
+    struct task *creator = census_find(census, record->ptid);
+    const struct task *known = census_find(census, record->tid);
+    const bool ours = record->pid == plan->target.pid && record->pid != record->tid;
+
+    if (!creator && !ours)
+        return false;
+    if (!creator) /* the list has skipped it, or it is dead */
+        creator = census_add(
+            census, &(struct task){.tid = record->ptid, .pid = record->pid, .asked = true});
+    if (!creator)
+        return true;
+    creator_told(creator, record->time_ns);
+    if (record->pid != creator->pid && !plan->descendants)
+        return true;
+    if (known && !known->creator && !known->dead)
+        return true; /* listed, so that it was there before anything was opened */
+    census_add(census, &(struct task){.tid = record->tid,
+                                      .pid = record->pid,
+                                      .creator = creator,
+                                      .asked = record->pid != record->tid,
+                                      .born_ns = record->time_ns});
+    return true;
+}
+
+/* An exec ends all other threads, and the one that made it takes the leader's number. */
+static void take_exec(struct census *census, const struct side_record *record)
+{
+    const struct task *task;
+    unsigned threads = 0;
+
+    if (!census_find(census, record->tid))
+        return;
+    TAILQ_FOREACH(task, &census->tasks, along)
+        threads += task->pid == record->pid;
+    census->undecided |= threads > 1;
+}
+
+static void take_exit(const struct census *census, const struct side_record *record)
+{
+    struct task *task = census_find(census, record->tid);
+
+    if (task && record->time_ns > task->born_ns)
+        task->dead = true;
+}
+
+/* Forks that have no place yet may find one with the next: they are read CPU by CPU. */
+static void take_records(struct census *census)
+{
+    size_t before, kept;
+
+    do {
+        before = census->records.n;
+        kept = 0;
+        for (size_t i = 0; i < before; i++) {
+            const struct side_record *record = &census->records.items[i];
+
+            if (record->type == SIDE_EXEC)
+                take_exec(census, record);
+            else if (record->type == SIDE_EXIT)
+                take_exit(census, record);
+            else if (!take_fork(census, record))
+                census->records.items[kept++] = *record;
+        }
+        census->records.n = kept;
+    } while (kept && kept < before);
+}
+
+static enum task_state decide_by_time(const struct task *task, const struct task *creator)
+{
+    if (task->born_ns < creator->begin_ns)
+        return TASK_WAITING;
+    return creator->through_ns && task->born_ns > creator->through_ns ? TASK_INHERITED
+                                                                      : TASK_UNSURE;
+}
+
+static void decide(struct task *task)
+{
+    struct task *creator = task->creator;
+
+    task->root = NULL;
+    switch (creator->state) {
+    case TASK_OPEN:
+        task->state = decide_by_time(task, creator);
+        task->root = creator;
+        break;
+    case TASK_INHERITED:
+    case TASK_UNSURE:
+        task->state = creator->state;
+        task->root = creator->root;
+        break;
+    case TASK_OUT:
+        task->state = TASK_OUT;
+        break;
+    case TASK_OUT_ALONE:
+        task->state = task->pid == task->tid ? TASK_WAITING : TASK_OUT_ALONE;
+        break;
+    case TASK_WAITING:
+    case TASK_GONE:
+        task->state = TASK_WAITING;
+        break;
+    }
+}
+
+/* Opened, gone, or left out by itself: nothing that is found out later changes that. */
+static bool is_final(const struct task *task)
+{
+    const bool out = task->state == TASK_OUT || task->state == TASK_OUT_ALONE;
+
+    return task->state == TASK_OPEN || task->state == TASK_GONE ||
+           (out && task->asked && task->pid == task->tid);
+}
+
+static int census_decide(struct census *census, struct err *err)
+{
+    struct task *task;
+    int rc = 0;
+
+    TAILQ_FOREACH(task, &census->tasks, along) {
+        if (rc || !task->creator || is_final(task))
+            continue;
+        decide(task);
+        if (task->state == TASK_WAITING && !task->asked && !task->dead) {
+            task->asked = true;
+            rc = census_ask(census, task->pid, &task->state, err);
+        }
+    }
+    return rc;
+}
+
+/* With the sideband's lock. */
+static void fetch(void *arg)
+{
+    struct census *census = arg;
+    const size_t n = census->incoming.n;
+
+    census->undecided |= census->lost;
+    census->lost = false;
+    census->incoming.n = 0;
+    census->failed |= vec_room(&census->records, n) != 0;
+    if (census->failed || !n)
+        return;
+    memcpy(census->records.items + census->records.n, census->incoming.items,
+           n * sizeof *census->incoming.items);
+    census->records.n += n;
+}
+
+int census_update(struct census *census, struct err *err)
+{
+    if (!census->listening)
+        return 0;
+    sideband_sync(census->state->sideband, fetch, census);
+    if (census->records.n)
+        qsort(census->records.items, census->records.n, sizeof *census->records.items,
+              side_by_time);
+    take_records(census);
+    if (census->failed)
+        return err_set(err, E32, "no memory for the list of threads");
+    return census_decide(census, err);
+}

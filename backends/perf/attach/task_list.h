@@ -1,0 +1,110 @@
+/*
+ * The tasks of a target while it is being attached: which exist, which were born meanwhile, and
+ * whether a newcomer has inherited its creator's events, decided by FORK records.
+ *
+ * A thread makes its children one after the other, and the kernel gives a child its copies in the
+ * course of that, before the FORK record. So a child whose record came before its creator was
+ * opened has none; one that was begun after its creator was seen to sleep, or after the record of
+ * another child, later than the opening, has them all; what lies between is not sure.
+ */
+#pragma once
+
+#include "backends/perf/attach/sideband.h"
+#include "core/clock.h"
+#include "core/hash.h"
+#include "core/vec.h"
+
+#include <stddef.h>
+#include <sys/queue.h>
+
+enum task_state {
+    TASK_WAITING, /* has inherited nothing; to be opened */
+    TASK_OPEN,
+    TASK_INHERITED,
+    TASK_UNSURE,
+    TASK_OUT,       /* left out with its descendants */
+    TASK_OUT_ALONE, /* left out, but not what is below it */
+    TASK_GONE       /* died before it could be opened */
+};
+
+struct task {
+    UT_hash_handle hh;       /* by its number: the newest */
+    TAILQ_ENTRY(task) along; /* in the order found: a creator before what it made */
+    pid_t tid, pid;
+    enum task_state state;
+    struct task *creator;      /* NULL: it was listed */
+    struct task *root;         /* INHERITED, UNSURE: whose event it has, or perhaps has */
+    uint64_t born_ns;          /* its FORK record */
+    bool dead;                 /* an EXIT record was seen */
+    bool asked;                /* admit() has spoken */
+    bool confirmed;            /* OPEN: admit() has said yes since */
+    uint64_t begin_ns, end_ns; /* OPEN: it was opened between these moments */
+    uint64_t through_ns;       /* OPEN: what was born after that has inherited; 0: not known yet */
+    uint64_t ran_ns;           /* OPEN: its CPU time when it was first seen to run; 0: not yet */
+    int *fds;                  /* OPEN: its group */
+};
+
+TAILQ_HEAD(tasks, task);
+
+struct census {
+    struct backend_state *state;
+    const struct plan *plan;
+    int task_dir; /* /proc/PID/task of the target: cannot come to mean another process */
+    struct tasks tasks;
+    struct task *by_tid;
+    unsigned looked_at; /* processes, with those that are left out */
+    unsigned left_out;
+    struct side_listener listener;
+    bool listening;
+    VEC(struct side_record) incoming; /* under the sideband's lock */
+    VEC(struct side_record) records;  /* those that have no place yet */
+    bool lost;           /* under the sideband's lock */
+    bool undecided;      /* something happened that cannot be told apart */
+    bool failed;         /* memory ended */
+    bool starved;        /* something could not be looked at for want of a descriptor */
+};
+
+/* 0; P10; X09 or E44 when the process is gone. With descendants it listens at once. */
+int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
+                struct err *err);
+/*
+ * From now on FORK records decide, if they can be had. That costs a ring for each CPU, and is not
+ * needed where the list of threads is the same before and after the opening.
+ */
+void census_listen(struct census *census);
+/* P10: somebody may not have been seen, because a descriptor was missing to look; or 0. */
+int census_saw_all(const struct census *census, struct err *err);
+/* Frees the tasks (not their descriptors) and stops listening. */
+void census_close(struct census *census);
+/* Forget all tasks and records: begin again. The tasks' groups are closed already. */
+void census_clear(struct census *census);
+
+/* The list that is made before anything is opened. 0, P11 or E32. */
+int census_list(struct census *census, struct err *err);
+/* Take the records that came, find newcomers, decide. 0, P11 or E32. */
+int census_update(struct census *census, struct err *err);
+/*
+ * List again. A task that is not known leaves the census undecided, unless its record comes in a
+ * moment; without records so does one that is gone: another may have taken its place by an exec.
+ */
+void census_complete(struct census *census);
+/* Is it (still) a thread of its process? */
+bool census_lives(const struct census *census, pid_t pid, pid_t tid);
+/*
+ * Is it seen not to be making a child? Then its through_ns is that moment, at the latest. A fork
+ * copies the memory of its process between the moment of inheriting and the FORK record.
+ */
+bool census_is_through(struct census *census, struct task *task);
+static inline uint64_t census_now_ns(void)
+{
+    return monotonic_ns();
+}
+
+/* Between task_list.c and task_list_proc.c. */
+/* The newest task of this number, or NULL. */
+struct task *census_find(const struct census *census, pid_t tid);
+/* NULL, and `failed`: no memory. */
+struct task *census_add(struct census *census, const struct task *like);
+/* What admit() says, put into the state of a process's tasks. 0, or P11: too many were asked about.
+ */
+int census_ask(struct census *census, pid_t pid, enum task_state *state, struct err *err);

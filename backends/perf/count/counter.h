@@ -1,0 +1,103 @@
+/*
+ * One set on one target: a group of descriptors for each task or CPU, opened by attach.c, read and
+ * switched here. The functions are those of struct backend (core/backend.h).
+ */
+#pragma once
+
+#include "backends/perf/attach/descendants.h"
+#include "backends/perf/attach/group.h"
+#include "backends/perf/attach/sideband.h"
+#include "backends/perf/state.h"
+
+struct follow; /* follow.h: groups of single threads, for steps */
+struct origin; /* recorder.h: what its records mean */
+
+/* Last known readings of a group that can lose its hardware; relaxed atomics, reads run in
+ * parallel. */
+struct group_last {
+    uint64_t enabled_ns, running_ns, gap_ns;
+    uint64_t judged_covered_ns, judged_running_ns; /* when `off` was found out last */
+    uint64_t off;     /* 1: the target ran, and nothing of the group did */
+    uint64_t value[]; /* the members */
+};
+
+struct counter {
+    struct backend_state *state;
+    struct target_ref target; /* alive and alive_arg are not kept */
+    uint64_t tag;
+    bool hardware, descendants, at_exec, multiplex;
+    bool on;           /* atomic: started, not stopped */
+    bool begun;        /* started at least once */
+    unsigned n;        /* events */
+    unsigned extra;    /* events of our own before them in a group */
+    unsigned members;  /* of a group: both */
+    unsigned together; /* of those, one group of the kernel's: see struct shape */
+    unsigned stride;   /* descriptors of a group: members, witness, watch */
+    unsigned spread;   /* groups of a task, one after the other; they have one witness */
+    unsigned n_groups;
+    unsigned per_task;      /* descriptors really open for a task */
+    uint8_t extras[2];      /* enum extra (sampling.h) */
+    uint8_t order[SET_MAX]; /* place among the events of a group -> place in the plan */
+    bool sampling;
+    uint64_t says_period;      /* bit per member: its samples do */
+    uint64_t shares_id;        /* bit per member: its samples may bear another event's */
+    struct recorder *recorder; /* NULL: it only counts */
+    struct origin *origin;
+    bool tracks;           /* it is among those for whom every CPU tells (track.h) */
+    struct follow *follow; /* or NULL */
+    struct counter_task {
+        pid_t tid; /* -1: a CPU */
+        int cpu;   /* -1: a task, wherever it runs */
+    } * tasks;     /* n_groups */
+    int *fds;      /* n_groups × stride */
+    char *last;    /* n_groups × struct group_last; only with hardware */
+    struct skew {  /* n_groups; only of a cgroup: what the kernel's times are ahead */
+        uint64_t enabled_ns, running_ns;           /* of the truth (atomic) */
+        uint64_t kept_enabled_ns, kept_running_ns; /* true times at the last stop */
+    } * skew;
+    bool raced;
+    unsigned left_out;
+    struct covered *covered;       /* with descendants, else NULL */
+    struct side_listener listener; /* keeps it up to date */
+    bool listening;
+    struct guard *watch; /* or NULL */
+};
+
+/* An empty counter for what the plan asks; attach.c and adopt fill in the groups. NULL: no memory.
+ */
+struct counter *counter_new(struct backend_state *state, const struct plan *plan,
+                            const struct shape *shape);
+/* Room for groups, all descriptors -1. False: no memory. */
+bool counter_make_groups(struct counter *counter, unsigned n_groups);
+int *counter_fds(const struct counter *counter, unsigned group);
+/* Of one group's struct group_last. */
+static inline size_t counter_last_bytes(const struct counter *counter)
+{
+    return sizeof(struct group_last) + counter->members * sizeof(uint64_t);
+}
+static inline bool counter_is_on(const struct counter *counter)
+{
+    return __atomic_load_n(&counter->on, __ATOMIC_ACQUIRE);
+}
+/* It waits for its target's exec still. System calls. */
+bool counter_is_armed(struct counter *counter);
+/* Has a covered descendant lost its events since the attach? With descendants. */
+bool counter_dropped(const struct counter *counter);
+/* Is this process there, and not about to end? */
+bool counter_lives(pid_t pid);
+
+int perf_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
+                struct err *err); /* attach.c */
+int perf_start(struct counter *counter, struct err *err);
+int perf_stop(struct counter *counter);
+int perf_read(struct counter *counter, struct reading *out, bool patient);
+unsigned perf_cost(const struct counter *counter);
+/* fn for every process known to be covered; memory only. */
+void perf_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
+void perf_facts_of(const struct counter *counter, struct counter_facts *out);
+bool perf_covers(struct counter *counter, pid_t pid);
+void perf_print(const struct counter *counter, struct buf *out);
+int perf_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
+               struct counter **out);
+void perf_forget(struct counter *counter);
+void perf_free(struct counter *counter);

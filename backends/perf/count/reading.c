@@ -1,0 +1,374 @@
+/*
+ * Reading a counter: groups are added up for each task, tasks for the counter; groups that lost
+ * their hardware are found out and revived.
+ */
+#include "backends/perf/count/reading.h"
+
+#include "backends/perf/sampling.h"
+#include "core/clock.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum {
+    CHILD_TRIES = 12,
+    CHILD_SPINS = 4,        /* of these at once */
+    CHILD_PAUSE_NS = 50000, /* then the first pause; each is twice as long, 13 ms in all */
+    GAP_NS = 1000000
+};
+
+/* What the kernel writes for a group with both times. */
+struct group_text {
+    uint64_t n, enabled_ns, running_ns;
+    uint64_t value[SET_MAX + EXTRAS_MAX];
+};
+
+static struct group_last *counter_last(const struct counter *counter, unsigned group)
+{
+    return counter->last ? (void *)(counter->last + group * counter_last_bytes(counter)) : NULL;
+}
+
+static void last_keep(struct group_last *last, const struct group_text *text, unsigned n)
+{
+    __atomic_store_n(&last->enabled_ns, text->enabled_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&last->running_ns, text->running_ns, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < n; i++)
+        __atomic_store_n(&last->value[i], text->value[i], __ATOMIC_RELAXED);
+}
+
+static void last_give(const struct group_last *last, struct group_text *text, unsigned n)
+{
+    text->enabled_ns = __atomic_load_n(&last->enabled_ns, __ATOMIC_RELAXED);
+    text->running_ns = __atomic_load_n(&last->running_ns, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < n; i++)
+        text->value[i] = __atomic_load_n(&last->value[i], __ATOMIC_RELAXED);
+}
+
+/*
+ * The kernel's times of a cgroup's events jump at ENABLE, and go on while disabled (6.18: minutes
+ * that nobody counted). They are taken relative to what they were right after each start.
+ */
+void skew_start(struct counter *counter)
+{
+    struct group_text text;
+
+    for (unsigned i = 0; counter->skew && i < counter->n_groups; i++) {
+        struct skew *skew = &counter->skew[i];
+
+        if (read(counter_fds(counter, i)[0], &text, sizeof text) <= 0)
+            continue;
+        __atomic_store_n(&skew->enabled_ns, text.enabled_ns - skew->kept_enabled_ns,
+                         __ATOMIC_RELAXED);
+        __atomic_store_n(&skew->running_ns, text.running_ns - skew->kept_running_ns,
+                         __ATOMIC_RELAXED);
+    }
+}
+
+/* At a stop: the times stand still from here. */
+void skew_stop(struct counter *counter)
+{
+    struct group_text text;
+
+    for (unsigned i = 0; counter->skew && i < counter->n_groups; i++) {
+        struct skew *skew = &counter->skew[i];
+
+        if (read(counter_fds(counter, i)[0], &text, sizeof text) <= 0)
+            continue;
+        __atomic_store_n(&skew->kept_enabled_ns, text.enabled_ns - skew->enabled_ns,
+                         __ATOMIC_RELAXED);
+        __atomic_store_n(&skew->kept_running_ns, text.running_ns - skew->running_ns,
+                         __ATOMIC_RELAXED);
+    }
+}
+
+static void skew_apply(const struct counter *counter, unsigned group, struct group_text *text)
+{
+    const struct skew *skew = counter->skew ? &counter->skew[group] : NULL;
+
+    if (!skew)
+        return;
+    if (__atomic_load_n(&counter->on, __ATOMIC_ACQUIRE)) {
+        text->enabled_ns -= __atomic_load_n(&skew->enabled_ns, __ATOMIC_RELAXED);
+        text->running_ns -= __atomic_load_n(&skew->running_ns, __ATOMIC_RELAXED);
+    } else {
+        text->enabled_ns = __atomic_load_n(&skew->kept_enabled_ns, __ATOMIC_RELAXED);
+        text->running_ns = __atomic_load_n(&skew->kept_running_ns, __ATOMIC_RELAXED);
+    }
+}
+
+/* A child that is just being given its copies, or is ending, has lost its CPU: it needs one. */
+static void pause_for_child(int tried)
+{
+    const struct timespec pause = {.tv_nsec = (long)CHILD_PAUSE_NS << (tried - CHILD_SPINS)};
+
+    nanosleep(&pause, NULL);
+}
+
+/* 1 read, 0 nothing of it is on the hardware, -EIO. A child that is being born or is ending may not
+ * match: again; -EAGAIN without patience. */
+static int one_read(int fd, struct group_text *text, unsigned n, bool patient)
+{
+    for (int i = 0; i < CHILD_TRIES; i++) {
+        if (i >= CHILD_SPINS && !patient)
+            return -EAGAIN;
+        if (i >= CHILD_SPINS)
+            pause_for_child(i);
+        ssize_t got = read(fd, text, sizeof *text);
+
+        if (got >= 0)
+            return got >= (ssize_t)((3 + n) * sizeof(uint64_t)) ? 1 : got ? -EIO : 0;
+        if (errno != ECHILD && errno != EINTR)
+            break;
+    }
+    return -EIO;
+}
+
+/* The same with the members behind it that are groups of their own. */
+static int group_read(const struct counter *counter, unsigned group, struct group_text *text,
+                      bool patient)
+{
+    const int *fds = counter_fds(counter, group);
+    int rc = one_read(fds[0], text, counter->together, patient);
+
+    for (unsigned i = counter->together; rc > 0 && i < counter->members; i++) {
+        struct group_text own;
+
+        rc = one_read(fds[i], &own, 1, patient);
+        text->value[i] = own.value[0];
+    }
+    return rc;
+}
+
+/* The same for a pinned group, which may have lost its hardware: tried again once, else as last
+ * known. */
+static int pinned_read(struct counter *counter, unsigned group, struct group_text *text,
+                       bool patient)
+{
+    struct group_last *last = counter_last(counter, group);
+    int leader = counter_fds(counter, group)[0];
+    int rc = group_read(counter, group, text, patient);
+
+    if (!rc && counter_is_on(counter)) {
+        ioctl(leader, PERF_EVENT_IOC_ENABLE, 0);
+        rc = group_read(counter, group, text, patient);
+    }
+    if (rc > 0)
+        last_keep(last, text, counter->members);
+    else if (!rc)
+        last_give(last, text, counter->members);
+    return rc;
+}
+
+/* The time during which a task's groups should have counted. `group`: its first one. */
+static uint64_t witness_read(const struct counter *counter, unsigned group)
+{
+    struct {
+        uint64_t value, enabled_ns, running_ns;
+    } text;
+    int fd = counter_fds(counter, group)[FD_WITNESS(counter->members)];
+
+    return read(fd, &text, sizeof text) == sizeof text ? text.enabled_ns : 0;
+}
+
+/*
+ * Copies in threads and children fail silently and stay off; when the gap has grown ENABLE on the
+ * original revives them.
+ */
+static void gap_revive(struct counter *counter, unsigned group, uint64_t covered, uint64_t running)
+{
+    struct group_last *last = counter_last(counter, group);
+    uint64_t gap = covered > running ? covered - running : 0;
+    uint64_t known = __atomic_load_n(&last->gap_ns, __ATOMIC_RELAXED);
+
+    if (counter->multiplex || gap < known + GAP_NS || !counter_is_on(counter))
+        return;
+    __atomic_store_n(&last->gap_ns, gap, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < counter->spread; i++)
+        ioctl(counter_fds(counter, group + i)[0], PERF_EVENT_IOC_ENABLE, 0);
+}
+
+/* What was found out is forgotten: it is tried again. */
+void verdicts_clear(struct counter *counter)
+{
+    for (unsigned i = 0; counter->hardware && i < counter->n_groups; i++) {
+        struct group_last *last = counter_last(counter, i);
+
+        if (last)
+            __atomic_store_n(&last->off, false, __ATOMIC_RELAXED);
+    }
+}
+
+/*
+ * A group whose original rests (its task sleeps) reads well, whatever happened to its copies: it is
+ * off when the target ran for a while and the group did not. A read can take long: the time to
+ * compare with next is that of now, not `covered`, when the witness said `witness` and the group
+ * was not read yet.
+ */
+static bool copies_are_off(struct counter *counter, unsigned group, uint64_t covered,
+                           uint64_t running, uint64_t witness)
+{
+    struct group_last *last = counter_last(counter, group);
+    bool off = __atomic_load_n(&last->off, __ATOMIC_RELAXED) != 0;
+
+    if (counter->multiplex || !counter_is_on(counter))
+        return false;
+    if (covered < __atomic_load_n(&last->judged_covered_ns, __ATOMIC_RELAXED) + GAP_NS)
+        return off;
+    off = running <= __atomic_load_n(&last->judged_running_ns, __ATOMIC_RELAXED);
+    covered += witness_read(counter, group) - witness;
+    __atomic_store_n(&last->judged_covered_ns, covered, __ATOMIC_RELAXED);
+    __atomic_store_n(&last->judged_running_ns, running, __ATOMIC_RELAXED);
+    __atomic_store_n(&last->off, off, __ATOMIC_RELAXED);
+    return off;
+}
+
+static uint64_t scaled(uint64_t value, uint64_t enabled, uint64_t running)
+{
+    if (!running || running == enabled)
+        return value;
+    return (uint64_t)((unsigned __int128)value * enabled / running);
+}
+
+/*
+ * One task: its groups are added up. The kernel's time enabled runs on all CPUs, in the group of
+ * each: it is that of any of them, while no copy has ended (spread_enabled).
+ */
+static void task_add(struct group_text *sum, const struct group_text *text, unsigned n)
+{
+    if (text->enabled_ns > sum->enabled_ns)
+        sum->enabled_ns = text->enabled_ns;
+    sum->running_ns += text->running_ns;
+    for (unsigned i = 0; i < n; i++)
+        sum->value[i] += text->value[i];
+}
+
+static void reading_add(const struct counter *counter, struct reading *out,
+                        const struct group_text *text, uint64_t covered_ns)
+{
+    out->covered_ns += covered_ns;
+    out->enabled_ns += text->enabled_ns;
+    out->running_ns += text->running_ns;
+    for (unsigned i = 0; i < counter->n; i++) {
+        unsigned at = counter->order[i];
+        uint64_t value = text->value[counter->extra + i];
+
+        out->value[at] += value;
+        out->estimate[at] += scaled(value, text->enabled_ns, text->running_ns);
+    }
+}
+
+/*
+ * When a thread or child ends, the kernel (6.18, and those before) adds to its origin what its
+ * groups of other CPUs had at their last change of state: none of the sums has the whole time any
+ * more. Without hardware a group runs whenever its task does on its CPU; with hardware the witness
+ * has no CPU, so it has the time. It was read before the groups.
+ */
+static uint64_t spread_enabled(const struct counter *counter, const struct group_text *sum,
+                               uint64_t witness)
+{
+    uint64_t enabled = counter->hardware ? witness : sum->enabled_ns;
+
+    if (counter->spread == 1)
+        return sum->enabled_ns;
+    return enabled > sum->running_ns ? enabled : sum->running_ns;
+}
+
+/* All groups of a task, the first one given. 1, 0 when none of them is on the hardware, -EIO. */
+static int task_read(struct counter *counter, unsigned first, struct group_text *sum, bool patient)
+{
+    struct group_text text;
+    bool any = false;
+
+    memset(sum, 0, offsetof(struct group_text, value) + counter->members * sizeof sum->value[0]);
+    for (unsigned i = first; i < first + counter->spread; i++) {
+        int rc = counter->hardware ? pinned_read(counter, i, &text, patient)
+                                   : group_read(counter, i, &text, patient);
+
+        if (rc < 0)
+            return rc;
+        if (!rc && !counter->hardware)
+            return -EIO;
+        any |= rc > 0;
+        task_add(sum, &text, counter->members);
+    }
+    return any;
+}
+
+static int hardware_read(struct counter *counter, unsigned first, struct reading *out, bool patient)
+{
+    struct group_text text;
+    uint64_t witness = witness_read(counter, first), covered = witness;
+    int rc = task_read(counter, first, &text, patient);
+    if (rc < 0)
+        return rc;
+    text.enabled_ns = spread_enabled(counter, &text, witness);
+    if (counter->skew) {
+        uint64_t enabled = text.enabled_ns;
+
+        skew_apply(counter, first, &text);
+        covered -= enabled - text.enabled_ns;
+    }
+    if (rc > 0)
+        gap_revive(counter, first, covered, text.running_ns);
+    reading_add(counter, out, &text, covered);
+    return rc > 0 && copies_are_off(counter, first, covered, text.running_ns, witness) ? 0 : rc;
+}
+
+static int software_read(struct counter *counter, unsigned first, struct reading *out, bool patient)
+{
+    struct group_text text;
+    int rc = task_read(counter, first, &text, patient);
+
+    if (rc < 0)
+        return rc;
+    text.enabled_ns = spread_enabled(counter, &text, 0);
+    skew_apply(counter, first, &text);
+    reading_add(counter, out, &text, text.enabled_ns);
+    return rc;
+}
+
+int perf_read(struct counter *counter, struct reading *out, bool patient)
+{
+    unsigned off = 0;
+
+    memset(out, 0, offsetof(struct reading, value));
+    memset(out->value, 0, counter->n * sizeof out->value[0]);
+    memset(out->estimate, 0, counter->n * sizeof out->estimate[0]);
+    for (unsigned i = 0; i < counter->n_groups; i += counter->spread) {
+        int rc = counter->hardware ? hardware_read(counter, i, out, patient)
+                                   : software_read(counter, i, out, patient);
+
+        if (rc < 0)
+            return rc;
+        off += rc == 0;
+    }
+    out->off = off && off == counter->n_groups / counter->spread && counter_is_on(counter);
+    out->never_ran = out->enabled_ns && !out->running_ns;
+    out->dropped = counter->covered && counter_dropped(counter);
+    out->time_ns = monotonic_ns();
+    return 0;
+}
+
+int counter_total(const struct counter *counter, uint64_t period, uint64_t *total)
+{
+    struct group_text text;
+
+    *total = 0;
+    for (unsigned i = 0; i < counter->n_groups; i++) {
+        if (group_read(counter, i, &text, true) <= 0)
+            return -EIO;
+        for (unsigned k = counter->extra; k < counter->members; k++)
+            *total += text.value[k] / period;
+    }
+    return 0;
+}
+
+/* With hardware another one, at most once in a millisecond of the target's time. */
+unsigned perf_cost(const struct counter *counter)
+{
+    return counter->n_groups * (1 + counter->members - counter->together) +
+           (counter->hardware ? counter->n_groups / counter->spread : 0);
+}

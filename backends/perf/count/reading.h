@@ -1,0 +1,14 @@
+/*
+ * What starting and stopping a counter has to do with how it is read. perf_read() is in counter.h.
+ */
+#pragma once
+
+#include "backends/perf/count/counter.h"
+
+/* Before it is started: what was found out about lost hardware is forgotten: it is tried again. */
+void verdicts_clear(struct counter *counter);
+/* After it was started, before it is stopped: the times of a cgroup's events. */
+void skew_start(struct counter *counter);
+void skew_stop(struct counter *counter);
+/* The whole periods that each of its events counted, together; of software alone. 0 or -EIO. */
+int counter_total(const struct counter *counter, uint64_t period, uint64_t *total);

@@ -1,0 +1,140 @@
+/*
+ * ENABLE and DISABLE reach the copies that exist. A copy that is being made at that moment may have
+ * taken its state from before, and the kernel, which swaps equal contexts, can hand that state on
+ * to its creator and so to all who are born later. A child is given its copies under the mutex of
+ * its creator's context, and opening any event on the creator waits for that mutex: so switch, open
+ * and close a dummy on every task, and switch again.
+ */
+#include "backends/perf/count/switch.h"
+
+#include "backends/proc.h"
+#include "core/vec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum {
+    ROUNDS_MAX = 4
+};
+
+/* The witness is on no longer than what it watches, so that it never shows a loss that was none. */
+static int groups_switch(const struct counter *counter, bool on)
+{
+    unsigned long request = on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE;
+    int rc = 0;
+
+    for (unsigned i = 0; i < counter->n_groups; i++) {
+        const int *fds = counter_fds(counter, i);
+        int witness = fds[FD_WITNESS(counter->members)];
+
+        if (!on && witness >= 0)
+            ioctl(witness, request, 0);
+        if (ioctl(fds[0], request, 0))
+            rc = -EIO;
+        for (unsigned k = counter->together; k < counter->members; k++)
+            if (ioctl(fds[k], request, 0))
+                rc = -EIO;
+        if (on && witness >= 0)
+            ioctl(witness, request, 0);
+    }
+    return rc;
+}
+
+/* Sorted numbers. */
+struct tids {
+    VEC(pid_t) list;
+};
+
+static int by_number(const void *a, const void *b)
+{
+    return *(const pid_t *)a - *(const pid_t *)b;
+}
+
+static void add_process(void *arg, pid_t pid)
+{
+    struct tids *pids = arg;
+
+    (void)!vec_push(&pids->list, pid);
+}
+
+static void add_threads(struct tids *tids, pid_t pid)
+{
+    char path[40];
+    pid_t *threads;
+    size_t n;
+
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    if (proc_numbers(AT_FDCWD, path, &threads, &n) < 0)
+        return;
+    for (size_t i = 0; i < n; i++)
+        (void)!vec_push(&tids->list, threads[i]);
+    free(threads);
+}
+
+/* Those of the target and, as far as they are known, of its descendants. */
+static void tids_list(const struct counter *counter, struct tids *tids)
+{
+    struct tids pids = {.list = {.n = 0}};
+
+    tids->list.n = 0;
+    perf_processes(counter, add_process, &pids);
+    for (size_t i = 0; i < pids.list.n; i++)
+        add_threads(tids, pids.list.items[i]);
+    free(pids.list.items);
+    if (tids->list.n)
+        qsort(tids->list.items, tids->list.n, sizeof(pid_t), by_number);
+}
+
+/* Waits until no task in `now`, but not in `before`, is just giving copies to a child. */
+static bool tids_settle(const struct tids *now, const struct tids *before)
+{
+    struct perf_event_attr attr = {
+        .size = sizeof attr,
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_DUMMY,
+        .exclude_kernel = 1,
+        .exclude_hv = 1,
+        .disabled = 1,
+    };
+    bool any = false;
+
+    for (size_t i = 0; i < now->list.n; i++) {
+        const pid_t tid = now->list.items[i];
+
+        if (before->list.n &&
+            bsearch(&tid, before->list.items, before->list.n, sizeof tid, by_number))
+            continue;
+        int fd = event_open(&attr, tid, -1, -1, 0);
+        any = true;
+        if (fd == -ETIME) /* it makes no child; and who else may keep us waiting, nobody knows */
+            break;
+        event_close(&fd);
+    }
+    return any;
+}
+
+int counter_switch(struct counter *counter, bool on)
+{
+    struct tids lists[2] = {{.list = {.n = 0}}, {.list = {.n = 0}}};
+    int rc = groups_switch(counter, on);
+
+    if (counter->target.kind != TARGET_PROCESS)
+        return rc;
+    /* Who was born meanwhile may have been born wrong, and make children itself. */
+    for (int round = 0; round < ROUNDS_MAX && !rc; round++) {
+        struct tids *now = &lists[round % 2];
+
+        tids_list(counter, now);
+        if (!tids_settle(now, &lists[(round + 1) % 2]))
+            break;
+        rc = groups_switch(counter, on);
+    }
+    free(lists[0].list.items);
+    free(lists[1].list.items);
+    return rc;
+}
