@@ -48,34 +48,14 @@ static int command_new(struct call *call, struct change **out)
     return *out ? 0 : err_nomem(&call->err);
 }
 
-/* A start attaches the caller if the PMC never had a target. */
-static bool attach_self(struct desired *desired)
-{
-    static const struct target_word self = {.word = {"self", 4}, .self = true};
-
-    desired->targets = calloc(1, sizeof *desired->targets);
-    if (!desired->targets)
-        return false;
-    desired->n_targets = 1;
-    desired->targets[0] = (struct wanted){.word = self, .cgroup_fd = -1};
-    return true;
-}
-
 static int change_verb(struct call *call, enum verb verb)
 {
-    const struct pmc *pmc = call->pmc;
-    bool starts = verb == VERB_START || verb == VERB_RESTART;
     struct change *change;
     int rc = command_new(call, &change);
 
     if (rc)
         return rc;
     change->desired.verb = verb;
-    if (starts && pmc->set && !pmc->had_target && !mode_table[pmc->effective].system &&
-        !attach_self(&change->desired)) {
-        change_free(change);
-        return err_nomem(&call->err);
-    }
     return change_run(call, change, true);
 }
 

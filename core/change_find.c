@@ -157,20 +157,6 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
     return rc;
 }
 
-/* -PID of nobody: was it a target? The PMC is busy: its links stay. */
-static bool has_exited(const struct change *change, const struct target_word *word)
-{
-    for (unsigned i = 0; i < change->diff.n_fates; i++) {
-        struct link *link = change->diff.fates[i].link;
-
-        if (link->kind == word->kind &&
-            (uint64_t)(link->tid ? link->tid : link->pid) == word->number &&
-            (link->ended || !link_target_alive(link)))
-            return true;
-    }
-    return false;
-}
-
 static int find_target(struct change *change, struct wanted *wanted)
 {
     int rc = 0;
@@ -181,10 +167,8 @@ static int find_target(struct change *change, struct wanted *wanted)
         rc = find_process(change, wanted);
     if (rc != -ESRCH)
         return rc;
-    if (wanted->word.remove && !wanted->word.self) {
-        wanted->exited = has_exited(change, &wanted->word);
+    if (wanted->word.remove && !wanted->word.self)
         return 0; /* the plan says what it was */
-    }
     if (wanted->word.remove || change->desired.n_targets == 1)
         return rc;
     wanted->passed = true;
@@ -240,7 +224,7 @@ static int find_command(struct change *change)
 {
     const struct engine *engine = change->engine;
     const struct desired *desired = &change->desired;
-    int rc = change->text ? change_parse(change) : 0;
+    int rc = change_parse(change);
 
     if (rc == 0)
         rc = check_words(change);

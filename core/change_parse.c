@@ -288,10 +288,25 @@ static int drop_doubles(struct change *change)
     return 0;
 }
 
+/* A start attaches the caller if the PMC never had a target. */
+static int parse_verb(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    const enum verb verb = change->desired.verb;
+
+    if ((verb != VERB_START && verb != VERB_RESTART) || !pmc->set || pmc->had_target ||
+        mode_table[pmc->effective].system)
+        return 0;
+    return add_target(change, (struct word){"self", 4});
+}
+
 int change_parse(struct change *change)
 {
     struct scan scan;
     int rc;
+
+    if (!change->text)
+        return parse_verb(change);
 
     scan_init(&scan, change->text, change->len);
     if (strcmp(change->file, "mode") == 0)

@@ -225,7 +225,7 @@ static void swap_counts(struct change *change)
 
 static void count_attach(struct pmc *pmc, const struct link *link)
 {
-    pmc_hold_fds(pmc, link->facts.descriptors);
+    pmc_hold_link(pmc, link, true);
     pmc->engine->attaches++;
     pmc->engine->attaches_raced += link->facts.raced;
     pmc->instance->attaches++;
@@ -280,7 +280,7 @@ static void retire_links(struct change *change)
         if (diff->fates[i].kind == FATE_KEPT)
             continue;
         if (link->counter)
-            pmc_hold_fds(change->pmc, -(long)link->facts.descriptors);
+            pmc_hold_link(change->pmc, link, false);
         retire(change, link);
     }
     for (unsigned i = 0; i < diff->n_fresh; i++)
@@ -398,7 +398,7 @@ static void swap_release(struct change *change)
     for (unsigned i = 0; i < old->n; i++) {
         old->link[i]->refs += old->refs > 1;
         if (old->link[i]->counter)
-            pmc_hold_fds(pmc, -(long)old->link[i]->facts.descriptors);
+            pmc_hold_link(pmc, old->link[i], false);
         retire(change, old->link[i]);
     }
     pmc->links = NULL;

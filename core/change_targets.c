@@ -258,22 +258,30 @@ int plan_want_cpus(struct change *change, const struct target_word *word)
     return rc;
 }
 
+/* One that has ended, by itself or by executing a privileged program. */
+static bool was_attached(const struct change *change, const struct wanted *wanted)
+{
+    const struct target_word *word = &wanted->word;
+    uint64_t number =
+        wanted->process ? (uint64_t)(wanted->tid ? wanted->tid : wanted->pid) : word->number;
+
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        struct link *link = change->diff.fates[i].link;
+
+        if (link->kind == word->kind && (uint64_t)(link->tid ? link->tid : link->pid) == number &&
+            (wanted->process ? link->ended && link->dropped
+                             : link->ended || !link_target_alive(link)))
+            return true;
+    }
+    return false;
+}
+
 static int refuse_unattached(struct change *change, const struct wanted *wanted)
 {
-    for (unsigned i = 0; i < change->pmc->links->n; i++) {
-        const struct link *link = change->pmc->links->link[i];
-
-        if (wanted->process && link->ended && link->dropped && link->pid == wanted->pid)
-            return err_set(
-                &change->err, E45,
-                "\"" WORD_FMT "\" has executed a privileged program (set-id, "
-                "file capabilities, unreadable) and is not observed any more; its count stays",
-                WORD_ARG(wanted->word.word));
-    }
-    if (wanted->exited)
+    if (!wanted_is_system(wanted) && was_attached(change, wanted))
         return err_set(&change->err, E45,
-                       "\"" WORD_FMT "\" has exited and is not observed any more; "
-                       "its count stays",
+                       "\"" WORD_FMT "\" has exited or executed a privileged program (set-id, file "
+                       "capabilities, unreadable), and is not observed any more; its count stays",
                        WORD_ARG(wanted->word.word));
     if (!wanted->process && !wanted_is_system(wanted))
         return err_set(&change->err, E44, "\"" WORD_FMT "\": there is no such process",

@@ -257,7 +257,7 @@ static bool load_counter(struct loading *load)
         !load_id_sound(link->id) || ids_find(&engine->links, link->id) ||
         !counter_adopt(engine, pmc, link, line_rest(&load->line)))
         return false;
-    pmc_hold_fds(pmc, link->facts.descriptors);
+    pmc_hold_link(pmc, link, true);
     return ids_add(&engine->links, link->id, link);
 }
 

@@ -25,7 +25,6 @@ struct wanted {
     int cgroup_fd;
     char *cgroup;
     bool passed; /* it has exited: left out, said in the note */
-    bool exited; /* -PID: a link has it, and its process is dead */
 };
 
 /* The value that the PMC is to have: its present one with what the command says. */
@@ -167,7 +166,7 @@ void change_free(struct change *change);
 /* From beginning to end; takes the change. slow: gives up the seat. CALL_WAIT: not begun. */
 int change_run(struct call *call, struct change *change, bool slow);
 
-/* change_parse.c: change->text. Without the lock. */
+/* change_parse.c: change->text, or what the verb means. Without the lock. */
 int change_parse(struct change *change);
 
 /* change_find.c. Without the lock. */

@@ -160,17 +160,24 @@ bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer)
 
 void pmc_hold_fds(struct pmc *pmc, long n)
 {
-    long links = (n > 0) - (n < 0);
-
     pmc->fds += (unsigned long)n;
-    pmc->fds_links += (unsigned long)links;
     pmc->engine->fds_used += (unsigned long)n;
     if (pmc->share)
         pmc->share->fds += (unsigned long)n;
-    if (!pmc->user)
+    if (pmc->user)
+        pmc->user->fds += (unsigned long)n;
+}
+
+void pmc_hold_link(struct pmc *pmc, const struct link *link, bool held)
+{
+    const long fds = link->facts.descriptors, n = held ? 1 : -1;
+
+    if (fds == 0)
         return;
-    pmc->user->fds += (unsigned long)n;
-    pmc->user->links += (unsigned long)links;
+    pmc_hold_fds(pmc, n * fds);
+    pmc->fds_links += (unsigned long)n;
+    if (pmc->user)
+        pmc->user->links += (unsigned long)n;
 }
 
 bool pmc_put_on(struct pmc *pmc, uint64_t id, uid_t uid, uid_t payer)

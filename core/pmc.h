@@ -166,8 +166,9 @@ bool pmc_put_on(struct pmc *pmc, uint64_t id, uid_t uid, uid_t payer);
 void pmc_drop(struct pmc *pmc); /* one that pmc_put_on() has not put on the tree */
 /* It counts for this user from now on. False: no memory, it stays where it was. */
 bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer);
-/* Descriptors of one of its links, opened or closed (negative). */
+/* Descriptors opened, or closed (negative); those of one of its links. */
 void pmc_hold_fds(struct pmc *pmc, long n);
+void pmc_hold_link(struct pmc *pmc, const struct link *link, bool held);
 
 /* Off the tree: the name is free at once; what it holds goes with change_release(). */
 void pmc_take_off(struct pmc *pmc);

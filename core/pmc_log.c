@@ -74,14 +74,7 @@ void pmc_note(struct pmc *pmc, struct note note)
 
 static void hold_recorded(struct pmc *pmc, unsigned fds)
 {
-    unsigned long more = (unsigned long)fds - pmc->recorded_fds; /* wraps when it is less */
-
-    pmc->engine->fds_used += more;
-    pmc->fds += more;
-    if (pmc->user)
-        pmc->user->fds += more;
-    if (pmc->share)
-        pmc->share->fds += more;
+    pmc_hold_fds(pmc, (long)fds - (long)pmc->recorded_fds);
     pmc->recorded_fds = fds;
 }
 

@@ -3,6 +3,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include "core/instance.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
@@ -314,6 +315,26 @@ TEST(two_at_once_do_not_share_a_row_on_one_process)
     ck_assert_int_eq(held_finish(&held), EBUSY); /* the last to be attached is refused */
     ck_assert_str_eq(read_file("a", "target"), "");
     ck_assert_str_ne(value_of("b", "status", "row"), value_of("c", "status", "row"));
+}
+
+TEST(of_commands_that_open_together_the_last_is_refused)
+{
+    struct held held;
+
+    tune(TUNABLE_MAX_FDS_PER_USER, "2");
+    as_user(100, 1000);
+    pmc_with("a", "cycles:u", "");
+    pmc_with("b", "cycles:u", "");
+    held_write(&held, "a", "target", "101");
+    held_run(&held);
+    ck_assert_int_eq(held_step(&held), HELD);
+    held_run(&held); /* opened */
+    accepted("b", "target", "101 102");
+    ck_assert_int_eq(held_finish(&held), EDQUOT);
+    ck_assert_str_eq(read_file("a", "target"), "");
+    ck_assert_uint_eq(user_find(fx.engine, 1000)->fds, 2);
+    accepted("b", "target", "-101");
+    accepted("a", "target", "101");
 }
 
 TEST(one_that_is_released_has_its_row_until_it_is_closed)
