@@ -125,17 +125,6 @@ t_a_killed_process_is_exact_too() {
     exact_ones a 1
 }
 
-t_what_is_left_at_a_stop_is_told() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults log-csw=on "target=${PID_OF[p]}"
-    tell p faults 500
-    tell p spin 50
-    ctl a stop
-    sampled a
-    is "$(sum "$T/a.log" csw)" "$(count a)" "sum of steps"
-}
-
 t_exits_add_up_of_who_ends_while_it_is_stopped() {
     mount_pmcfs
     target_start p

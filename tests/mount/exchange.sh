@@ -37,19 +37,6 @@ for offset in (0, 1, 2, 3, 50, 4096, 1 << 40):
 P
 }
 
-t_the_old_value_can_be_read_in_pieces() {
-    mount_pmcfs
-    pmc i event=page-faults count=12345
-    exchanging <<'P'
-os.lseek(fd, 0, os.SEEK_SET)
-os.write(fd, b"77\n")
-text = b""
-while piece := os.read(fd, 2):
-    text += piece
-assert text == b"12345\n", text
-P
-}
-
 t_f08_of_two_writes_the_first_read_gives_what_the_second_replaced() {
     mount_pmcfs
     pmc i event=page-faults count=5

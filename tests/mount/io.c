@@ -4,7 +4,7 @@
  *
  *   io write FILE TEXT…    open for writing, one write(2) for each TEXT (escapes: \n \t \0 \\)
  *   io fd N TEXT…          the same on an inherited descriptor
- *   io open FILE MODE      r, w, rw, append, create
+ *   io open FILE MODE      r, w, rw, append
  *   io fill FILE BYTES C   one write of BYTES times the character C
  *   io rename FROM TO      mv(1) has opinions of its own
  *   io read FILE [nonblock]  reads to its end or an error
@@ -132,12 +132,11 @@ static int open_mode(const char *file, const char *mode)
         {"w", O_WRONLY},
         {"rw", O_RDWR},
         {"append", O_WRONLY | O_APPEND},
-        {"create", O_WRONLY | O_CREAT | O_EXCL},
     };
 
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
         if (strcmp(mode, modes[i].word) == 0)
-            return outcome(open(file, modes[i].flags | O_CLOEXEC, 0644));
+            return outcome(open(file, modes[i].flags | O_CLOEXEC));
     return 2;
 }
 

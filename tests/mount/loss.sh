@@ -247,18 +247,6 @@ t_a_log_has_no_memory_before_it_has_records() {
     [[ $VARIANT == [at]san ]] || between "$((after - before + 10000))" 0 14000 "KiB more than 10000 for 30 logs of 8 MiB"
 }
 
-#@ slow
-t_a_log_stays_within_its_size() {
-    mount_pmcfs
-    faults_sampled logsize=100000
-    for i in {1..150}; do
-        tell p faults 20
-        echo "$i-$(printf 'x%.0s' {1..900})" >"$M/a/samples"
-    done
-    between "$(status a log_bytes)" 50000 100000
-    is "$(setting a logsize)" 100000
-}
-
 # Its mappings do not fit.
 t_the_smallest_log_keeps_the_name_of_a_program() {
     mount_pmcfs

@@ -71,22 +71,6 @@ P
     wait $poller
 }
 
-# What happens between a read and the first poll is told too.
-t_what_was_counted_before_the_first_poll_is_told() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults notify=1000 "target=${PID_OF[p]}"
-    exec {held}<"$M/a/count"
-    read -r _ <&"$held"
-    tell p faults 1500
-    polling "$held" <<'P'
-fd = int(sys.argv[2])
-assert wait(fd, 10000) & select.POLLPRI, "1500 since the read"
-os.pread(fd, 100, 0)
-assert not wait(fd, 100), "read since"
-P
-}
-
 t_release_is_pollhup() {
     mount_pmcfs
     pmc a event=page-faults notify=10

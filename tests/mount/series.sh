@@ -118,19 +118,6 @@ except OSError as e:
 P
 }
 
-t_each_reader_has_its_own_position() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults interval=50 "target=${PID_OF[p]}"
-    local readers=()
-    for i in 1 2 3; do
-        values 3 >"$T/series$i" &
-        readers+=($!)
-    done
-    wait "${readers[@]}" || die "a reader did not get its lines"
-    is "$(grep -vhc '^#' "$T"/series? | sort -u)" 3
-}
-
 #@ slow
 t_a_series_with_an_interval_waits_for_the_first_start_and_ends_with_its_target() {
     mount_pmcfs

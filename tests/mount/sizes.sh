@@ -75,21 +75,6 @@ t_long_texts_have_longer_sizes() {
     kill "${pids[@]}"
 }
 
-# The kernel keeps the size that it knows; a text that was shorter once must not cut one that is longer later.
-t_copies_follow_the_text() {
-    mount_sim
-    pmc a 'event=cycles autostart=off'
-    for value in 7 123456 99 1000000000; do
-        echo "$value" >"$M/a/count"
-        is "$(busybox cat "$M/a/count")" "$value"
-        is "$(busybox cat "$M/a/config" | md5sum)" "$(md5sum <"$M/a/config")"
-        echo instructions >"$M/a/event"
-        is "$(busybox cat "$M/a/event")" instructions
-        echo cycles >"$M/a/event"
-        is "$(busybox cat "$M/a/event" "$M/a/ctl")" $'cycles\nallocated'
-    done
-}
-
 t_an_end_is_where_the_text_ends() {
     mount_sim
     pmc a 'event=cycles autostart=off'

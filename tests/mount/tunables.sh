@@ -84,19 +84,6 @@ t_readers_is_a_group_that_exists() {
     fails_with EACCES "as $ALICE sh -c 'echo nosuchgroup >$M/admin/tunables/readers'"
 }
 
-t_a_change_of_some_bits_leaves_the_readers_their_way() {
-    mount_pmcfs -o "readers=$BOB"
-    as "$ALICE" mkdir "$M/a"
-    is "$(result_as "$ALICE" write "$M/a/event" page-faults)" ok
-    for change in u-w u+w a-x u+x; do
-        as "$ALICE" chmod "$change" "$M/a"
-        as "$BOB" cat "$M/a/count" >/dev/null || die "readers read nothing after chmod $change"
-        fails_with EACCES "as $BOB cat $M/a/config"
-    done
-    accepted "$M/admin/tunables/readers" -
-    eventually 5 '[[ $(stat -c %a "$M/a") == 700 ]]'
-}
-
 #@ slow
 t_readers_read_what_is_shared_with_another_group_too() {
     mount_pmcfs -o "readers=$BOB,dirmode=0777"

@@ -114,40 +114,7 @@ static uint64_t value(struct counter *counter)
     return read_of(counter).value[0];
 }
 
-static const struct class_info *class_at(unsigned i)
-{
-    unsigned n;
-    const struct class_info *classes = sim_backend.classes(sim, &n);
-
-    ck_assert_uint_lt(i, n);
-    return &classes[i];
-}
-
 /* ---- shape ---- */
-
-TEST(shape_is_made_from_words)
-{
-    struct cpus possible, online;
-    struct buf list;
-
-    ck_assert_int_eq(open_with("sim_cpus=0-1,5 sim_offline=1 sim_class=BIG:6:48:0 sim_fixed=1 "
-                               "sim_class=LITTLE:2:32:1,5"),
-                     0);
-    ck_assert_str_eq(class_at(0)->name, "BIG");
-    ck_assert_uint_eq(class_at(0)->rows, 7);
-    ck_assert_uint_eq(class_at(1)->rows, 3);
-    ck_assert_uint_eq(class_at(1)->width, 32);
-    ck_true(cpus_has(&class_at(1)->cpus, 5) && !cpus_has(&class_at(1)->cpus, 0));
-    cpus_init(&possible);
-    cpus_init(&online);
-    buf_init(&list, NULL, 0);
-    sim_backend.cpus(sim, &possible, &online);
-    cpus_print(&online, &list);
-    ck_buf(&list, "0,5");
-    buf_free(&list);
-    cpus_free(&possible);
-    cpus_free(&online);
-}
 
 TEST(shapes_that_cannot_be_are_refused)
 {
@@ -178,34 +145,6 @@ TEST(shapes_that_cannot_be_are_refused)
 }
 
 /* ---- events ---- */
-
-TEST(all_that_is_listed_can_be_described_and_resolved)
-{
-    struct catalog catalog;
-
-    ck_assert_int_eq(open_with("sim_class=A:4:48 sim_class=B:1:48"), 0);
-    catalog_init(&catalog);
-    ck_assert_int_eq(sim_backend.list(sim, &catalog, &err), 0);
-    ck_assert_uint_gt(catalog.n, 30);
-    for (size_t i = 0; i < catalog.n; i++) {
-        const struct catalog_entry *entry = &catalog.entries[i];
-        struct event event;
-        struct buf text;
-        char spelling[64];
-
-        buf_init(&text, NULL, 0);
-        ck_assert_int_eq(sim_backend.describe(sim, entry->class_name, entry->event, &text), 0);
-        ck_assert_int_eq(sscanf(buf_text(&text), "event %63s", spelling), 1);
-        ck_assert_msg(sim_backend.resolve(sim, spelling, &event, &err) == 0, "%s", err.text);
-        if (strcmp(entry->class_name, "generic") != 0) {
-            ck_assert_str_eq(class_at(event.class_index)->name, entry->class_name);
-            ck_assert_ptr_nonnull(strstr(event.resolved, entry->event));
-        }
-        event_clear(&event);
-        buf_free(&text);
-    }
-    catalog_free(&catalog);
-}
 
 /* ---- counting ---- */
 

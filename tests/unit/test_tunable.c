@@ -95,16 +95,6 @@ TEST(the_machine_may_lower_a_maximum)
     ck_assert_int_eq(set("callchaindepth", "513", true), -EINVAL);
 }
 
-TEST(switches_take_all_spellings_and_print_digits)
-{
-    ck_assert_int_eq(set("strict_rows", "yes", false), 0);
-    check_value("strict_rows", "1");
-    ck_true(tunable_bool(&tunables, TUNABLE_STRICT_ROWS));
-    ck_assert_int_eq(set("strict_rows", "0", false), 0);
-    ck_assert_int_eq(set("strict_rows", "2", false), -EINVAL);
-    ck_says(err, "0 or 1");
-}
-
 TEST(modes_are_octal_and_bounded)
 {
     ck_assert_int_eq(set("rootmode", "755", false), 0);
@@ -127,18 +117,6 @@ TEST(a_group_is_a_name_a_number_or_none)
     check_value("readers", "1000");
     ck_assert_int_eq(set("readers", "-", false), 0);
     ck_assert_str_eq(tunable_text(&tunables, TUNABLE_READERS), "");
-}
-
-TEST(texts_are_bounded)
-{
-    char text[65];
-
-    memset(text, 'x', sizeof(text) - 1);
-    text[64] = '\0';
-    ck_assert_int_eq(set("readers", text, false), -EINVAL);
-    text[63] = '\0';
-    ck_assert_int_eq(set("readers", text, false), 0);
-    check_value("readers", text);
 }
 
 TEST(a_limit_stays_within_the_range)
