@@ -18,8 +18,9 @@
 
 /* Needs tunables already set from the configuration. NULL: no memory. */
 struct engine *engine_new(const struct tunables *tunables);
-/* For host and backend, which are opened after engine_new() and before engine_start(). */
-struct sink engine_sink(struct engine *engine);
+/* For host and backend, which are opened after engine_new() and before engine_start(): tells what
+ * *engine is at the moment. */
+struct sink engine_sink(struct engine **engine);
 int engine_start(struct engine *engine, const struct host *host, struct host_state *host_state,
                  const struct backend *backend, struct backend_state *backend_state,
                  struct err *err);

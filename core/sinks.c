@@ -7,7 +7,7 @@
 
 static void sink_exited(void *ctx, uint64_t tag)
 {
-    struct engine *engine = ctx;
+    struct engine *engine = *(struct engine **)ctx;
     struct proc *proc = ids_find(&engine->procs, tag);
 
     if (!proc || proc->dead)
@@ -25,7 +25,7 @@ static void sink_exited(void *ctx, uint64_t tag)
 
 static void sink_gone(void *ctx, uint64_t tag)
 {
-    struct engine *engine = ctx;
+    struct engine *engine = *(struct engine **)ctx;
     struct link *link = ids_find(&engine->links, tag);
 
     if (!link)
@@ -36,7 +36,7 @@ static void sink_gone(void *ctx, uint64_t tag)
 
 static void sink_dropped(void *ctx, uint64_t tag)
 {
-    struct engine *engine = ctx;
+    struct engine *engine = *(struct engine **)ctx;
     struct proc *proc = ids_find(&engine->procs, tag);
 
     if (!proc || proc->dead)
@@ -53,7 +53,7 @@ static void sink_dropped(void *ctx, uint64_t tag)
 /* What has not seen this serial yet is stale: see link_moved(). */
 static void sink_cpu(void *ctx, unsigned cpu, bool online)
 {
-    struct engine *engine = ctx;
+    struct engine *engine = *(struct engine **)ctx;
     uint64_t id = 0;
 
     engine->cpus_serial++;
@@ -75,14 +75,14 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
 
 static void sink_ready(void *ctx, uint64_t tag)
 {
-    struct engine *engine = ctx;
+    struct engine *engine = *(struct engine **)ctx;
     struct pmc *pmc = ids_find(&engine->pmcs, tag);
 
     if (pmc)
         drain_ask(pmc);
 }
 
-struct sink engine_sink(struct engine *engine)
+struct sink engine_sink(struct engine **engine)
 {
     return (struct sink){.ctx = engine,
                          .exited = sink_exited,

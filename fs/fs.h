@@ -6,6 +6,7 @@
 
 #include "core/engine.h"
 #include "fs/handle.h"
+#include "fs/notify.h"
 #include "fs/park.h"
 #include "fs/slow.h"
 
@@ -21,7 +22,6 @@
 
 struct fuse_session;
 struct loop_state;
-struct notifier;
 struct serve;
 
 struct fs {
@@ -31,24 +31,23 @@ struct fs {
     unsigned away;        /* requests that let go of the lock and are not over */
     bool reloading;       /* no request is admitted */
     struct slow_list slow;
-    struct handles handles;
+    struct handle *handles;
     struct park park;
+    struct notifier notifier;
     uint64_t armed_ns; /* when main wakes by itself */
     uint64_t trim_ns;  /* when it gives free memory back; UINT64_MAX: nothing has changed since */
     bool attributes_stale; /* main tells the kernel to ask again for all attributes */
     uint64_t metrics_opened_ns;
     gid_t readers;           /* (gid_t)-1: none; fs_set_readers() */
-    struct sink engine_sink; /* of the present engine */
 
     /* fixed before the first thread */
     const struct host *host;
     struct host_state *host_state;
     const struct backend *backend;
     struct backend_state *backend_state;
-    struct sink sink; /* given to host and backend; passes on to engine_sink */
+    struct sink sink; /* given to host and backend: of the present engine */
     struct fuse_session *session;
     struct loop_state *loop;
-    struct notifier *notifier;
     struct serve *serve;
     const char *mountpoint;
     uint64_t started_ns; /* CLOCK_REALTIME */

@@ -6,10 +6,12 @@
 #pragma once
 
 #include "core/call.h"
+#include "core/hash.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 struct fuse_pollhandle;
@@ -17,7 +19,7 @@ struct fuse_pollhandle;
 struct handle {
     uint64_t fh;
     unsigned refs;       /* the table's one and one per request under way */
-    struct handle *next; /* in its bucket */
+    UT_hash_handle hh;   /* by fh */
     struct open_file open;
 
     /* The text of the last read from its start. */
@@ -42,25 +44,14 @@ struct handle {
     uint64_t polled_id; /* the object polled */
     uint64_t due_ns;    /* to be notified at the latest then; 0: no limit */
     uid_t poll_uid;     /* among whose waiting requests it is counted while it is in a list */
-    struct handle *poll_next, **poll_link;
+    LIST_ENTRY(handle) poll_entry; /* while there is one */
 };
 
-struct handles {
-    struct handle **buckets;
-    size_t n, size; /* size is a power of two */
-};
-
-bool handles_init(struct handles *handles);
-/* Drops all rows; nobody may hold one. */
-void handles_free(struct handles *handles);
-struct handle *handle_find(const struct handles *handles, uint64_t fh); /* NULL: no row */
 /* A new, zeroed row, or NULL. */
-struct handle *handle_make(struct handles *handles, uint64_t fh);
+struct handle *handle_make(struct handle **handles, uint64_t fh);
+struct handle *handle_find(struct handle *handles, uint64_t fh); /* NULL: no row */
 /* Takes the row out of the table; its last holder frees it. */
-void handle_remove(struct handles *handles, struct handle *handle);
+void handle_remove(struct handle **handles, struct handle *handle);
 struct handle *handle_ref(struct handle *handle);
-/* The last one frees: without the lock, since rights may hold a descriptor. NULL is allowed. */
-bool handle_unref(struct handle *handle); /* true: call handle_free() once unlocked */
-void handle_free(struct handle *handle);
-/* Every row, in any order. */
-void handles_each(struct handles *handles, void (*fn)(struct handle *handle, void *arg), void *arg);
+/* The last one frees. NULL is allowed. */
+void handle_unref(struct handle *handle);

@@ -128,9 +128,3 @@ void list_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
     (void)fi;
     readdir_begin(req, ino, size, off, true);
 }
-
-void list_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-    (void)ino, (void)fi;
-    fuse_reply_err(req, 0);
-}

@@ -6,7 +6,6 @@
 #include "fs/device.h"
 #include "fs/loop.h"
 #include "fs/mount.h"
-#include "fs/notify.h"
 #include "fs/ops.h"
 #include "fs/options.h"
 #include "fs/readme.h"
@@ -135,36 +134,6 @@ static void background_ready(int fd)
 
 /* ---- host, backend, engine ---- */
 
-static void sink_exited(void *ctx, uint64_t tag)
-{
-    struct fs *fs = ctx;
-    fs->engine_sink.exited(fs->engine_sink.ctx, tag);
-}
-
-static void sink_gone(void *ctx, uint64_t tag)
-{
-    struct fs *fs = ctx;
-    fs->engine_sink.gone(fs->engine_sink.ctx, tag);
-}
-
-static void sink_dropped(void *ctx, uint64_t tag)
-{
-    struct fs *fs = ctx;
-    fs->engine_sink.dropped(fs->engine_sink.ctx, tag);
-}
-
-static void sink_cpu(void *ctx, unsigned cpu, bool online)
-{
-    struct fs *fs = ctx;
-    fs->engine_sink.cpu(fs->engine_sink.ctx, cpu, online);
-}
-
-static void sink_ready(void *ctx, uint64_t tag)
-{
-    struct fs *fs = ctx;
-    fs->engine_sink.ready(fs->engine_sink.ctx, tag);
-}
-
 /* Without a usable PMU: one line that says so, and why (the backend's own words in info/backend).
  */
 static void say_machine(const struct fs *fs)
@@ -197,13 +166,7 @@ static bool engine_open(struct fs *fs, const struct loop *loop, struct err *err)
         return false;
     }
     engine_reserve_names(fs->engine, file_reserved);
-    fs->engine_sink = engine_sink(fs->engine);
-    fs->sink = (struct sink){.ctx = fs,
-                             .exited = sink_exited,
-                             .gone = sink_gone,
-                             .dropped = sink_dropped,
-                             .cpu = sink_cpu,
-                             .ready = sink_ready};
+    fs->sink = engine_sink(&fs->engine);
     if (fs->host->open(loop, &fs->sink, &fs->host_state, err) < 0)
         return false;
     if (fs->backend->open(words, fs->host, fs->host_state, loop, &fs->sink, &fs->backend_state,
@@ -271,32 +234,29 @@ static void fs_stop(struct fs *fs, const struct mount_settings *place)
 {
     fs->stopping = true;
     loop_last_turn(fs->loop);
+    notify_stop(fs);
     mount_end(place);
-    if (fs->notifier)
-        notifier_session(fs->notifier, NULL);
     serve_stop(fs);
     loop_last_turn(fs->loop);
 }
 
-static void handle_leave(struct handle *handle, void *arg)
+static void handles_leave(struct fs *fs)
 {
-    struct fs *fs = arg;
+    struct handle *handle, *next;
 
-    poll_drop(&fs->park, handle);
-    engine_release(fs->engine, &handle->open);
+    HASH_ITER (hh, fs->handles, handle, next) {
+        poll_drop(&fs->park, handle);
+        engine_release(fs->engine, &handle->open);
+        handle_remove(&fs->handles, handle);
+        handle_unref(handle);
+    }
 }
 
 /* What is left when no other thread is. */
 static void fs_free(struct fs *fs)
 {
-    struct effect effect;
-
-    handles_each(&fs->handles, handle_leave, fs);
-    handles_free(&fs->handles);
-    while (engine_next_effect(fs->engine, &effect))
-        notify_later(fs->notifier, &effect);
+    handles_leave(fs);
     engine_close(fs);
-    notifier_free(fs->notifier);
     park_free(&fs->park);
     loop_free(fs->loop);
     if (fs->session)
@@ -310,8 +270,7 @@ static bool fs_serve(struct fs *fs, const struct mount_settings *place, int read
 
     if (!session_open(fs, place))
         return false;
-    notifier_session(fs->notifier, fs->session);
-    if (!serve_init(fs) || !serve_start(fs, n)) {
+    if (!serve_init(fs) || !notify_start(fs) || !serve_start(fs, n)) {
         say(LOG_ERR, "the kernel did not begin to talk: the mount is given up");
         fs->stopping = true;
         mount_end(place);
@@ -340,8 +299,7 @@ static bool fs_init(struct fs *fs)
     fs->loop = loop_new();
     if (fs->loop)
         loop_bind(fs->loop, fs);
-    fs->notifier = notifier_new();
-    return fs->loop && fs->notifier && handles_init(&fs->handles);
+    return fs->loop != NULL;
 }
 
 static int pmcfs_run(int ready_fd)

@@ -56,18 +56,9 @@ static void node_make_event(struct node *node, const struct node *dir, uint64_t 
     node_make(node, NODE_EVENT, node_instance(dir) << CATALOG_ID_BITS | id, number);
 }
 
-/* Decimal without sign or leading zeros, as it is printed. */
-static bool number_parse(const char *text, uint64_t *value)
-{
-    size_t len = strlen(text);
-
-    return (text[0] != '0' || len == 1) &&
-           word_u64((struct word){text, len}, false, 0, UINT32_MAX, value);
-}
-
 /*
- * Directories whose entries are objects. find: by name; 0 or -ENOENT. next: the first after
- * `after`, which is 0 or the order of an entry seen.
+ * Directories whose entries are objects. next: the first after `after`, which is 0 or the order of
+ * an entry seen. find: by name, 0 or -ENOENT; NULL: there are few, they are gone through.
  */
 struct objects {
     int (*find)(struct fs *fs, const struct node *dir, const char *name, struct node *found);
@@ -100,16 +91,6 @@ static bool pmc_next(struct fs *fs, const struct node *dir, uint64_t after,
     node_make(&entry->node, NODE_PMC, attr.id, NODE_DIR);
     *order = attr.id;
     return true;
-}
-
-static int class_find(struct fs *fs, const struct node *dir, const char *name, struct node *found)
-{
-    const struct catalog_class *class = catalog_class(engine_catalog(fs->engine), name);
-
-    if (!class)
-        return -ENOENT;
-    node_make_event(found, dir, class->id, NODE_DIR);
-    return 0;
 }
 
 static bool class_next(struct fs *fs, const struct node *dir, uint64_t after,
@@ -153,18 +134,6 @@ static bool event_next(struct fs *fs, const struct node *dir, uint64_t after,
     return true;
 }
 
-static int cpu_find(struct fs *fs, const struct node *dir, const char *name, struct node *found)
-{
-    uint64_t cpu;
-
-    (void)dir;
-    if (strncmp(name, "cpu", 3) != 0 || !number_parse(name + 3, &cpu) || cpu >= CPUS_MAX ||
-        !cpus_has(engine_cpus(fs->engine), (unsigned)cpu))
-        return -ENOENT;
-    node_make(found, NODE_SLOT, cpu << 16, NODE_DIR);
-    return 0;
-}
-
 static bool cpu_next(struct fs *fs, const struct node *dir, uint64_t after,
                      struct node_entry *entry, uint64_t *order)
 {
@@ -178,17 +147,6 @@ static bool cpu_next(struct fs *fs, const struct node *dir, uint64_t after,
     node_make(&entry->node, NODE_SLOT, (uint64_t)cpu << 16, NODE_DIR);
     *order = (uint64_t)cpu + 1;
     return true;
-}
-
-static int slot_find(struct fs *fs, const struct node *dir, const char *name, struct node *found)
-{
-    uint64_t row;
-
-    if (!number_parse(name, &row) || row >= engine_rows(fs->engine) ||
-        !engine_row_is_on(fs->engine, (unsigned)(dir->object >> 16), (unsigned)row))
-        return -ENOENT;
-    node_make(found, NODE_SLOT, dir->object | row, 2);
-    return 0;
 }
 
 static bool slot_next(struct fs *fs, const struct node *dir, uint64_t after,
@@ -205,18 +163,6 @@ static bool slot_next(struct fs *fs, const struct node *dir, uint64_t after,
     node_make(&entry->node, NODE_SLOT, dir->object | after, 2);
     *order = after + 1;
     return true;
-}
-
-static int tunable_named(struct fs *fs, const struct node *dir, const char *name,
-                         struct node *found)
-{
-    int which = tunable_find((struct word){name, strlen(name)});
-
-    (void)fs, (void)dir;
-    if (which < 0 || strcmp(name, tunable_row((enum tunable)which)->name) != 0)
-        return -ENOENT;
-    node_make(found, NODE_TUNABLE, (uint64_t)which, 2);
-    return 0;
 }
 
 static bool tunable_next(struct fs *fs, const struct node *dir, uint64_t after,
@@ -265,11 +211,11 @@ static bool instance_next(struct fs *fs, const struct node *dir, uint64_t after,
 
 static const struct objects objects[DIR_KINDS] = {
     [DIR_ROOT] = {pmc_find, pmc_next},
-    [DIR_EVENTS] = {class_find, class_next},
+    [DIR_EVENTS] = {NULL, class_next},
     [DIR_CLASS] = {event_find, event_next},
-    [DIR_ADMIN] = {cpu_find, cpu_next},
-    [DIR_CPU] = {slot_find, slot_next},
-    [DIR_TUNABLES] = {tunable_named, tunable_next},
+    [DIR_ADMIN] = {NULL, cpu_next},
+    [DIR_CPU] = {NULL, slot_next},
+    [DIR_TUNABLES] = {NULL, tunable_next},
     [DIR_INSTANCES] = {instance_find, instance_next},
     [DIR_LIMITS] = {instance_find, instance_next},
 };
@@ -284,10 +230,25 @@ bool node_has(const struct node *dir, const struct file_row *row)
     return dir->kind != NODE_INSTANCE || dir->object == 0 || !(row->flags & FILE_ROOT_ONLY);
 }
 
+static int object_find(struct fs *fs, const struct node *dir, const char *name, struct node *found)
+{
+    const struct objects *in = &objects[dir->row->is];
+    struct node_entry entry;
+    uint64_t order = 0;
+
+    if (in->find)
+        return in->find(fs, dir, name, found);
+    while (in->next && in->next(fs, dir, order, &entry, &order))
+        if (strcmp(entry.name, name) == 0) {
+            *found = entry.node;
+            return 0;
+        }
+    return -ENOENT;
+}
+
 int node_lookup(struct fs *fs, struct call *call, const struct node *dir, const char *name,
                 struct node *found)
 {
-    const struct objects *in = &objects[dir->row->is];
     unsigned number;
     const struct file_row *row = file_named(dir->row->is, name, &number);
 
@@ -295,15 +256,15 @@ int node_lookup(struct fs *fs, struct call *call, const struct node *dir, const 
         node_make(found, dir->kind, dir->object, number);
         return 0;
     }
-    int rc = node_needs_catalog(dir) ? engine_catalog_load(call, false) : CALL_DONE;
-    if (rc == CALL_DONE && in->find)
-        rc = in->find(fs, dir, name, found);
-    if (rc == -ENOENT && node_needs_catalog(dir)) {
-        rc = engine_catalog_load(call, true);
-        if (rc == CALL_DONE && in->find)
-            rc = in->find(fs, dir, name, found);
+    for (int anew = 0; node_needs_catalog(dir) && anew < 2; anew++) {
+        int rc = engine_catalog_load(call, anew);
+
+        if (rc == CALL_DONE)
+            rc = object_find(fs, dir, name, found);
+        if (rc != -ENOENT)
+            return rc;
     }
-    return rc == CALL_DONE && !in->find ? -ENOENT : rc;
+    return object_find(fs, dir, name, found);
 }
 
 /* The directory above, for its number in "..". */

@@ -1,28 +1,15 @@
-/*
- * The notifier: a queue and a thread.
- */
 #include "fs/notify.h"
 
+#include "fs/fs.h"
 #include "fs/node.h"
 
 #include <fuse_lowlevel.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct errand {
-    struct errand *next;
+    STAILQ_ENTRY(errand) next;
     struct effect effect;
-};
-
-struct notifier {
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct errand *first, **last;
-    struct fuse_session *session;
-    bool busy; /* with the session */
-    bool ending;
 };
 
 /* What the kernel does not know it ignores. */
@@ -35,8 +22,6 @@ static void entry_forget(struct fuse_session *session, uint64_t instance, unsign
 
 static void errand_run(const struct effect *effect, struct fuse_session *session)
 {
-    if (!session)
-        return;
     if (effect->kind == EFFECT_REMOVED)
         entry_forget(session, effect->id, NODE_DIR, effect->name);
     if (effect->kind == EFFECT_INSTANCE && effect->id)
@@ -47,81 +32,56 @@ static void errand_run(const struct effect *effect, struct fuse_session *session
 
 static void *notifier_main(void *arg)
 {
-    struct notifier *notifier = arg;
+    struct fs *fs = arg;
+    struct notifier *notifier = &fs->notifier;
+    struct errand *errand;
 
-    pthread_mutex_lock(&notifier->lock);
-    while (notifier->first || !notifier->ending) {
-        struct errand *errand = notifier->first;
-        struct fuse_session *session = notifier->session;
-
+    pthread_mutex_lock(&fs->lock);
+    while ((errand = STAILQ_FIRST(&notifier->errands)) || notifier->runs) {
         if (!errand) {
-            pthread_cond_wait(&notifier->changed, &notifier->lock);
+            pthread_cond_wait(&notifier->given, &fs->lock);
             continue;
         }
-        notifier->first = errand->next;
-        if (!notifier->first)
-            notifier->last = &notifier->first;
-        notifier->busy = true;
-        pthread_mutex_unlock(&notifier->lock);
-        errand_run(&errand->effect, session);
+        STAILQ_REMOVE_HEAD(&notifier->errands, next);
+        pthread_mutex_unlock(&fs->lock);
+        errand_run(&errand->effect, fs->session);
         free(errand);
-        pthread_mutex_lock(&notifier->lock);
-        notifier->busy = false;
-        pthread_cond_broadcast(&notifier->changed);
+        pthread_mutex_lock(&fs->lock);
     }
-    pthread_mutex_unlock(&notifier->lock);
+    pthread_mutex_unlock(&fs->lock);
     return NULL;
 }
 
-struct notifier *notifier_new(void)
+bool notify_start(struct fs *fs)
 {
-    struct notifier *notifier = calloc(1, sizeof *notifier);
+    struct notifier *notifier = &fs->notifier;
 
-    if (!notifier)
-        return NULL;
-    pthread_mutex_init(&notifier->lock, NULL);
-    pthread_cond_init(&notifier->changed, NULL);
-    notifier->last = &notifier->first;
-    if (pthread_create(&notifier->thread, NULL, notifier_main, notifier) != 0) {
-        free(notifier);
-        return NULL;
-    }
-    return notifier;
+    STAILQ_INIT(&notifier->errands);
+    pthread_cond_init(&notifier->given, NULL);
+    notifier->runs = true;
+    if (pthread_create(&notifier->thread, NULL, notifier_main, fs) != 0)
+        notifier->runs = false;
+    return notifier->runs;
 }
 
-void notifier_free(struct notifier *notifier)
+void notify_stop(struct fs *fs)
 {
-    if (!notifier)
-        return;
-    pthread_mutex_lock(&notifier->lock);
-    notifier->ending = true;
-    pthread_cond_broadcast(&notifier->changed);
-    pthread_mutex_unlock(&notifier->lock);
+    struct notifier *notifier = &fs->notifier;
+
+    pthread_mutex_lock(&fs->lock);
+    notifier->runs = false;
+    pthread_cond_signal(&notifier->given);
+    pthread_mutex_unlock(&fs->lock);
     pthread_join(notifier->thread, NULL);
-    pthread_cond_destroy(&notifier->changed);
-    pthread_mutex_destroy(&notifier->lock);
-    free(notifier);
 }
 
-void notifier_session(struct notifier *notifier, struct fuse_session *session)
+void notify_later(struct fs *fs, const struct effect *effect)
 {
-    pthread_mutex_lock(&notifier->lock);
-    notifier->session = session;
-    while (!session && notifier->busy)
-        pthread_cond_wait(&notifier->changed, &notifier->lock);
-    pthread_mutex_unlock(&notifier->lock);
-}
-
-void notify_later(struct notifier *notifier, const struct effect *effect)
-{
-    struct errand *errand = malloc(sizeof *errand);
+    struct errand *errand = fs->notifier.runs ? malloc(sizeof *errand) : NULL;
 
     if (!errand)
         return; /* a message less, or a name that answers ESTALE until it is looked up again */
-    *errand = (struct errand){.effect = *effect};
-    pthread_mutex_lock(&notifier->lock);
-    *notifier->last = errand;
-    notifier->last = &errand->next;
-    pthread_cond_broadcast(&notifier->changed);
-    pthread_mutex_unlock(&notifier->lock);
+    errand->effect = *effect;
+    STAILQ_INSERT_TAIL(&fs->notifier.errands, errand, next);
+    pthread_cond_signal(&fs->notifier.given);
 }

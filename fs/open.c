@@ -52,7 +52,7 @@ static int open_refused(struct request *rq, struct handle *handle, int rc)
 {
     engine_release(rq->fs->engine, &handle->open);
     handle_remove(&rq->fs->handles, handle);
-    handle_free(handle);
+    handle_unref(handle);
     rq->call.open = NULL;
     rq->call.rights = rq->rights;
     rq->call.file = "open";
@@ -97,7 +97,7 @@ static int open_run(struct request *rq)
 /* With the lock. The row, if any, is the caller's to unref. */
 static struct handle *handle_close(struct fs *fs, uint64_t fh)
 {
-    struct handle *handle = handle_find(&fs->handles, fh);
+    struct handle *handle = handle_find(fs->handles, fh);
 
     engine_stat_add(fs->engine, STAT_OPEN_FILES, -1);
     fs->n_open--;
@@ -116,8 +116,7 @@ static void open_undo(struct fs *fs, uint64_t fh)
 
     fs_lock(fs);
     handle = handle_close(fs, fh);
-    if (handle_unref(handle))
-        handle_free(handle);
+    handle_unref(handle);
     fs_drain(fs);
     fs_unlock(fs);
 }

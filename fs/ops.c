@@ -331,13 +331,6 @@ static void op_refuse(fuse_req_t req, fuse_ino_t ino, const char *what)
     request_dispatch(rq);
 }
 
-static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
-                      struct fuse_file_info *fi)
-{
-    (void)name, (void)mode, (void)fi;
-    op_refuse(req, parent, "create");
-}
-
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
 {
     (void)name, (void)mode, (void)rdev;
@@ -406,44 +399,6 @@ static void op_statfs(fuse_req_t req, fuse_ino_t ino)
     request_dispatch(rq);
 }
 
-static void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
-{
-    (void)ino, (void)nlookup;
-    fuse_reply_none(req);
-}
-
-static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
-{
-    (void)count, (void)forgets;
-    fuse_reply_none(req);
-}
-
-/* ENOSYS, once, ends the kernel's question for security.capability at each write. */
-static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
-{
-    (void)ino, (void)name, (void)size;
-    fuse_reply_err(req, ENOSYS);
-}
-
-static void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
-                        size_t size, int flags)
-{
-    (void)ino, (void)name, (void)value, (void)size, (void)flags;
-    fuse_reply_err(req, ENOSYS);
-}
-
-static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
-{
-    (void)ino, (void)size;
-    fuse_reply_err(req, ENOSYS);
-}
-
-static void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
-{
-    (void)ino, (void)name;
-    fuse_reply_err(req, ENOSYS);
-}
-
 /*
  * What is agreed with the kernel for the life of the mount; a later worker must agree to exactly
  * the same. max_write leaves room above the longest command, so that one too long arrives as such.
@@ -467,17 +422,19 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
     fs->initialised = true;
 }
 
+/*
+ * What is not here libfuse answers: FORGET with nothing, since node ids are computed; the questions
+ * for extended attributes with ENOSYS, which ends the kernel's at each write; CREATE too, for which
+ * MKNOD comes instead.
+ */
 const struct fuse_lowlevel_ops fs_ops = {
     .init = op_init,
     .lookup = op_lookup,
-    .forget = op_forget,
-    .forget_multi = op_forget_multi,
     .getattr = op_getattr,
     .setattr = op_setattr,
     .mkdir = op_mkdir,
     .rmdir = op_rmdir,
     .rename = op_rename,
-    .create = op_create,
     .mknod = op_mknod,
     .unlink = op_unlink,
     .symlink = op_symlink,
@@ -491,10 +448,5 @@ const struct fuse_lowlevel_ops fs_ops = {
     .opendir = list_opendir,
     .readdir = list_readdir,
     .readdirplus = list_readdirplus,
-    .releasedir = list_releasedir,
     .statfs = op_statfs,
-    .getxattr = op_getxattr,
-    .setxattr = op_setxattr,
-    .listxattr = op_listxattr,
-    .removexattr = op_removexattr,
 };

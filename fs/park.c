@@ -23,32 +23,37 @@ void park_init(struct park *park, struct fs *fs)
 
 void park_free(struct park *park)
 {
-    assert(TAILQ_EMPTY(&park->ready) && !park->due);
+    assert(TAILQ_EMPTY(&park->ready) && LIST_EMPTY(&park->due) && !park->users);
     for (unsigned i = 0; i < PARK_BUCKETS; i++)
-        assert(TAILQ_EMPTY(&park->waiting[i]) && !park->polled[i]);
-    free(park->users);
+        assert(TAILQ_EMPTY(&park->waiting[i]) && LIST_EMPTY(&park->polled[i]));
 }
 
-/* An entry of which nothing waits serves another user. */
+struct park_user {
+    uid_t uid;
+    uint64_t waiting; /* requests and pollers, at least one */
+    UT_hash_handle hh;
+};
+
 static struct park_user *user_of(struct park *park, uid_t uid)
 {
-    struct park_user *user = NULL, *users;
+    struct park_user *user;
 
-    for (size_t i = 0; i < park->n_users; i++) {
-        if (park->users[i].uid == uid)
-            return &park->users[i];
-        if (park->users[i].waiting == 0)
-            user = &park->users[i];
-    }
-    if (!user) {
-        users = reallocarray(park->users, park->n_users + 1, sizeof *users);
-        if (!users)
-            return NULL;
-        park->users = users;
-        user = &users[park->n_users++];
-    }
-    *user = (struct park_user){.uid = uid};
+    HASH_FIND(hh, park->users, &uid, sizeof uid, user);
     return user;
+}
+
+static struct park_user *user_new(struct park *park, uid_t uid)
+{
+    struct park_user *user = calloc(1, sizeof *user);
+
+    if (!user)
+        return NULL;
+    user->uid = uid;
+    HASH_ADD(hh, park->users, uid, sizeof user->uid, user);
+    if (hash_has(user))
+        return user;
+    free(user);
+    return NULL;
 }
 
 /* Counts one more that waits among its user's. */
@@ -57,8 +62,8 @@ static int user_charge(struct park *park, struct request *rq)
     uint64_t limit = tunable_u64(engine_tunables(park->fs->engine), TUNABLE_MAX_WAITING_PER_USER);
     struct park_user *user = user_of(park, rq->call.payer);
 
-    if (!user)
-        return err_set(&rq->call.err, E32, "no memory");
+    if (!user && !(user = user_new(park, rq->call.payer)))
+        return err_nomem(&rq->call.err);
     if (user->waiting >= limit)
         return err_set(&rq->call.err, P11,
                        "user %u has %llu requests that wait already "
@@ -68,10 +73,14 @@ static int user_charge(struct park *park, struct request *rq)
     return 0;
 }
 
-/* Of somebody who was charged, so that the entry is there. */
 static void user_discharge(struct park *park, uid_t uid)
 {
-    user_of(park, uid)->waiting--;
+    struct park_user *user = user_of(park, uid);
+
+    if (--user->waiting > 0)
+        return;
+    HASH_DEL(park->users, user);
+    free(user);
 }
 
 int park_admit(struct park *park, struct request *rq)
@@ -147,28 +156,12 @@ struct request *park_take(struct park *park, fuse_req_t req)
 
 static bool poll_any(const struct park *park, uint64_t id)
 {
-    for (struct handle *h = park->polled[bucket_of(id)]; h; h = h->poll_next)
+    const struct handle *h;
+
+    LIST_FOREACH (h, &park->polled[bucket_of(id)], poll_entry)
         if (h->polled_id == id)
             return true;
     return false;
-}
-
-static void poll_link(struct handle **head, struct handle *handle)
-{
-    handle->poll_next = *head;
-    handle->poll_link = head;
-    if (handle->poll_next)
-        handle->poll_next->poll_link = &handle->poll_next;
-    *head = handle;
-}
-
-static void poll_unlink(struct handle *handle)
-{
-    *handle->poll_link = handle->poll_next;
-    if (handle->poll_next)
-        handle->poll_next->poll_link = handle->poll_link;
-    handle->poll_next = NULL;
-    handle->poll_link = NULL;
 }
 
 /* Requests whose moment has come become ready; gives the next moment of the others. */
@@ -188,17 +181,22 @@ static uint64_t requests_expire(struct park *park, unsigned bucket, uint64_t now
     return deadline_ns;
 }
 
+static void poll_due(struct park *park, struct handle *handle)
+{
+    LIST_REMOVE(handle, poll_entry);
+    LIST_INSERT_HEAD(&park->due, handle, poll_entry);
+}
+
 /* The same for pollers, which become due. */
 static uint64_t pollers_expire(struct park *park, unsigned bucket, uint64_t now_ns)
 {
     uint64_t deadline_ns = UINT64_MAX;
     struct handle *next;
 
-    for (struct handle *h = park->polled[bucket]; h; h = next) {
-        next = h->poll_next;
+    for (struct handle *h = LIST_FIRST(&park->polled[bucket]); h; h = next) {
+        next = LIST_NEXT(h, poll_entry);
         if (h->due_ns && h->due_ns <= now_ns) {
-            poll_unlink(h);
-            poll_link(&park->due, h);
+            poll_due(park, h);
             if (!poll_any(park, h->polled_id))
                 engine_polled(park->fs->engine, h->polled_id, false);
         } else if (h->due_ns && h->due_ns < deadline_ns) {
@@ -228,23 +226,24 @@ void park_expire(struct park *park, uint64_t now_ns)
 
 int poll_add(struct park *park, struct handle *handle, struct request *rq)
 {
-    int rc = handle->poll_link ? 0 : user_charge(park, rq);
+    bool listed = handle->poll != NULL;
+    int rc = listed ? 0 : user_charge(park, rq);
 
     if (rc)
         return rc;
-    if (handle->poll)
+    if (listed)
         fuse_pollhandle_destroy(handle->poll);
     handle->poll = rq->poll;
     handle->due_ns = rq->call.wait_until_ns;
     if (handle->due_ns)
         park->deadline_ns = earlier(park->deadline_ns, handle->due_ns);
-    if (handle->poll_link)
+    if (listed)
         return 0;
     handle->poll_uid = rq->call.payer;
     handle->polled_id = rq->node.object;
     if (!poll_any(park, handle->polled_id))
         engine_polled(park->fs->engine, handle->polled_id, true);
-    poll_link(&park->polled[bucket_of(handle->polled_id)], handle);
+    LIST_INSERT_HEAD(&park->polled[bucket_of(handle->polled_id)], handle, poll_entry);
     return 0;
 }
 
@@ -254,7 +253,7 @@ void poll_drop(struct park *park, struct handle *handle)
         return;
     fuse_pollhandle_destroy(handle->poll);
     handle->poll = NULL;
-    poll_unlink(handle);
+    LIST_REMOVE(handle, poll_entry);
     user_discharge(park, handle->poll_uid);
     if (!poll_any(park, handle->polled_id))
         engine_polled(park->fs->engine, handle->polled_id, false);
@@ -262,12 +261,12 @@ void poll_drop(struct park *park, struct handle *handle)
 
 struct fuse_pollhandle *poll_next(struct park *park)
 {
-    struct handle *handle = park->due;
+    struct handle *handle = LIST_FIRST(&park->due);
     struct fuse_pollhandle *poll;
 
     if (!handle)
         return NULL;
-    poll_unlink(handle);
+    LIST_REMOVE(handle, poll_entry);
     user_discharge(park, handle->poll_uid);
     poll = handle->poll;
     handle->poll = NULL;
@@ -276,8 +275,10 @@ struct fuse_pollhandle *poll_next(struct park *park)
 
 void poll_tell(struct park *park)
 {
+    struct handle *h;
+
     for (unsigned i = 0; i < PARK_BUCKETS; i++)
-        for (struct handle *h = park->polled[i]; h; h = h->poll_next)
+        LIST_FOREACH (h, &park->polled[i], poll_entry)
             engine_polled(park->fs->engine, h->polled_id, true);
 }
 
@@ -292,12 +293,11 @@ void park_wake(struct park *park, uint64_t id)
         if (rq->call.wait_for == id)
             park_ready(park, rq);
     }
-    for (struct handle *h = park->polled[bucket_of(id)]; h; h = next_handle) {
-        next_handle = h->poll_next;
+    for (struct handle *h = LIST_FIRST(&park->polled[bucket_of(id)]); h; h = next_handle) {
+        next_handle = LIST_NEXT(h, poll_entry);
         if (h->polled_id != id)
             continue;
-        poll_unlink(h);
-        poll_link(&park->due, h);
+        poll_due(park, h);
         polled = true;
     }
     if (polled)

@@ -18,19 +18,16 @@ struct request;
 #define PARK_BUCKETS 256
 
 TAILQ_HEAD(park_list, request);
+LIST_HEAD(poll_list, handle);
 
 struct park {
     struct fs *fs;
     struct park_list waiting[PARK_BUCKETS]; /* by call.wait_for */
     struct park_list ready;                 /* woken: to be run again, in this order */
-    struct handle *polled[PARK_BUCKETS];    /* by polled_id */
-    struct handle *due;                    /* to be notified by main */
-    uint64_t deadline_ns;                  /* no request's and no poller's moment is earlier */
-    struct park_user {
-        uid_t uid;
-        uint64_t waiting; /* requests and pollers */
-    } * users;
-    size_t n_users;
+    struct poll_list polled[PARK_BUCKETS];  /* by polled_id */
+    struct poll_list due;                   /* to be notified by main */
+    uint64_t deadline_ns;                   /* no request's and no poller's moment is earlier */
+    struct park_user *users;                /* of whom something waits */
 };
 
 void park_init(struct park *park, struct fs *fs);

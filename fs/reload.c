@@ -32,10 +32,8 @@ static void engine_empty(struct fs *fs)
     fs_drain(fs);
 }
 
-static void handle_print(struct handle *handle, void *arg)
+static void handle_print(const struct handle *handle, struct printed *printed)
 {
-    struct printed *printed = arg;
-
     buf_u64(&printed->text, handle->fh);
     buf_char(&printed->text, '\n');
     open_file_print(&handle->open, &printed->text);
@@ -44,9 +42,9 @@ static void handle_print(struct handle *handle, void *arg)
 }
 
 /* The descriptors that the rights name stay open: the printed line names them again. */
-static void handle_forget(struct handle *handle, void *arg)
+static void handle_forget(struct handle *handle, struct engine *engine)
 {
-    open_file_forget(arg, &handle->open);
+    open_file_forget(engine, &handle->open);
     if (handle->open.rights)
         rights_forget(handle->open.rights);
     handle->open.rights = NULL;
@@ -59,7 +57,7 @@ static bool handles_scan(struct fs *fs, char *text)
     char *save = NULL;
 
     for (char *fh = strtok_r(text, "\n", &save); fh; fh = strtok_r(NULL, "\n", &save)) {
-        struct handle *handle = handle_find(&fs->handles, strtoull(fh, NULL, 10));
+        struct handle *handle = handle_find(fs->handles, strtoull(fh, NULL, 10));
         char *line = strtok_r(NULL, "\n", &save);
         if (!handle || !line || !open_file_scan(&handle->open, line, fs->engine))
             return false;
@@ -77,7 +75,6 @@ static bool engine_replace(struct fs *fs, const struct buf *state, const struct 
     }
     engine_reserve_names(fs->engine, file_reserved);
     engine_set_readers(fs->engine, fs->readers);
-    fs->engine_sink = engine_sink(fs->engine);
     if (engine_start(fs->engine, fs->host, fs->host_state, fs->backend, fs->backend_state, err) ||
         engine_load(fs->engine, state->data, state->len, err))
         return false;
@@ -96,6 +93,7 @@ void fs_reload(struct fs *fs)
 {
     struct printed handles = {.fs = fs};
     struct tunables tunables;
+    struct handle *handle;
     struct err err = {0};
     struct buf state;
 
@@ -108,10 +106,12 @@ void fs_reload(struct fs *fs)
     engine_empty(fs);
 
     tunables = *engine_tunables(fs->engine);
-    handles_each(&fs->handles, handle_print, &handles);
+    for (handle = fs->handles; handle; handle = handle->hh.next)
+        handle_print(handle, &handles);
     open_files_settle(fs->engine);
     engine_save(fs->engine, &state);
-    handles_each(&fs->handles, handle_forget, fs->engine);
+    for (handle = fs->handles; handle; handle = handle->hh.next)
+        handle_forget(handle, fs->engine);
     engine_forget(fs->engine);
     if (!engine_replace(fs, &state, &tunables, &err))
         reload_die(&err);

@@ -6,7 +6,6 @@
 #include "fs/request.h"
 
 #include "fs/loop.h"
-#include "fs/notify.h"
 #include "fs/serve.h"
 
 #include <errno.h>
@@ -76,7 +75,7 @@ static void effects_take(struct fs *fs)
         if (effect.kind == EFFECT_WAKE)
             park_wake(&fs->park, effect.id);
         else
-            notify_later(fs->notifier, &effect);
+            notify_later(fs, &effect);
     }
 }
 
@@ -102,7 +101,7 @@ void fs_drain(struct fs *fs)
     effects_take(fs);
     serve_more(fs->serve);
     deadline_ns = fs_deadline(fs);
-    if (deadline_ns < fs->armed_ns || fs->park.due || fs->attributes_stale) {
+    if (deadline_ns < fs->armed_ns || !LIST_EMPTY(&fs->park.due) || fs->attributes_stale) {
         fs->armed_ns = earlier(deadline_ns, fs->armed_ns);
         loop_kick(fs->loop);
     }
@@ -148,7 +147,7 @@ static void request_refresh(struct request *rq)
         return;
     }
     if (rq->fh && !rq->handle) {
-        struct handle *handle = handle_find(&fs->handles, rq->fh);
+        struct handle *handle = handle_find(fs->handles, rq->fh);
         rq->handle = handle ? handle_ref(handle) : NULL;
     }
     call->open = rq->handle ? &rq->handle->open : NULL;
@@ -175,7 +174,7 @@ int request_remembers(struct request *rq)
     if (rc < 0) {
         rq->call.open = NULL;
         handle_remove(&rq->fs->handles, handle);
-        handle_free(handle);
+        handle_unref(handle);
         return rc;
     }
     rq->handle = handle_ref(handle);
@@ -284,8 +283,7 @@ static void request_finish(struct request *rq, int rc)
     if (fs->trim_ns == UINT64_MAX && (rq->counted ? !rq->is_quiet : !rq->req))
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
     park_leave(&fs->park, rq);
-    if (handle_unref(rq->handle)) /* with the lock: what it frees is charged to the engine's users */
-        handle_free(rq->handle);
+    handle_unref(rq->handle); /* with the lock: what it frees is charged to the engine's users */
     request_comes_back(rq);
     fs_drain(fs);
     fs_unlock(fs);

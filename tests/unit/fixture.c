@@ -360,7 +360,7 @@ static void engine_begin(void)
     fx.engine = engine_new(&fx.tunables);
     must(fx.engine, "no engine");
     engine_reserve_names(fx.engine, is_reserved);
-    fx.sink = engine_sink(fx.engine);
+    fx.sink = engine_sink(&fx.engine);
     must(engine_start(fx.engine, &fake_host, &fx.host, &backend, fx.sim, &fx.err) == 0,
          "engine_start");
     engine_set_seat(fx.engine, &seat);
