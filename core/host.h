@@ -87,10 +87,15 @@ struct host {
 
     /*
      * Rights of thread tid, which made a request as uid/gid and is waiting for its answer (so that
-     * it cannot go away). tid 0 (not visible from here): uid and gid only, no capability, no group.
-     * *out is made with malloc; free with rights_free(). 0 or -ENOMEM/-EIO.
+     * it cannot go away): ids, user namespace and payer. *out is made with malloc; free with
+     * rights_free(). 0 or -ENOMEM/-EIO.
      */
     int (*rights)(struct host_state *state, pid_t tid, uid_t uid, gid_t gid, struct rights **out);
+    /*
+     * The rest: capabilities and groups, of which there can be thousands in another user namespace;
+     * none for tid 0 (not visible from here). 0 or -ENOMEM/-EIO.
+     */
+    int (*rights_read)(struct host_state *state, pid_t tid, struct rights *rights);
     /* Notes in them which process that is. NULL: cannot be known. */
     void (*opener)(struct host_state *state, pid_t tid, struct rights *rights);
 

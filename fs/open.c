@@ -150,9 +150,9 @@ void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     wants = open_wants_rights(rq->fs, rq->node.row, fi->flags);
     rc = open_may(rq->node.row, fi->flags);
     if (rc == 0 && wants)
-        rc = caller_rights(rq->fs, &rq->call, &rq->rights);
+        rc = caller_rights(rq);
     else if (rc == 0 && rq->remembers)
-        caller_payer(rq->fs, &rq->call);
+        caller_payer(rq);
     if (rc < 0) {
         fuse_reply_err(req, -rc);
         request_free(rq);

@@ -195,7 +195,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to
     rq->run = setattr_run;
     rq->done = attr_run;
     rq->reply = setattr_reply;
-    if ((to_set & FUSE_SET_ATTR_UID) && caller_rights(rq->fs, &rq->call, &rq->rights) < 0) {
+    if ((to_set & FUSE_SET_ATTR_UID) && caller_rights(rq) < 0) {
         fuse_reply_err(req, EIO);
         request_free(rq);
         return;
@@ -230,7 +230,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 
     if (!rq || !op_keep(rq, &rq->text, name))
         return;
-    rc = caller_rights(rq->fs, &rq->call, &rq->rights);
+    rc = caller_rights(rq);
     if (rc < 0) {
         fuse_reply_err(req, -rc);
         request_free(rq);
@@ -272,7 +272,7 @@ static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
     if (!rq || !op_keep(rq, &rq->text, name))
         return;
     if (rq->node.row->is == DIR_INSTANCES)
-        rc = caller_rights(rq->fs, &rq->call, &rq->rights);
+        rc = caller_rights(rq);
     if (rc < 0) {
         fuse_reply_err(req, -rc);
         request_free(rq);

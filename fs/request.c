@@ -5,6 +5,7 @@
  */
 #include "fs/request.h"
 
+#include "fs/caller.h"
 #include "fs/loop.h"
 #include "fs/serve.h"
 
@@ -184,6 +185,7 @@ int request_remembers(struct request *rq)
 static int request_run(struct request *rq)
 {
     struct call *call = &rq->call;
+    int rc;
 
     request_refresh(rq);
     call->wait_until_ns = 0;
@@ -193,6 +195,8 @@ static int request_run(struct request *rq)
     if (!rq->ran)
         engine_stat_add(rq->fs->engine, STAT_REQUESTS, 1);
     rq->ran = true;
+    if (rq->reads_rights && (rc = caller_rights_read(rq)))
+        return rc;
     if (rq->gone && !rq->gone_ok)
         return err_set(&call->err, P26, "the %s of this file was %s",
                        rq->node.kind == NODE_PMC ? "PMC" : "instance",

@@ -29,6 +29,7 @@ struct request {
     bool is_quiet;   /* reads and attributes: failures are not recorded, but for EIO */
     struct handle *handle; /* a reference, or NULL */
     struct rights *rights; /* captured for this request alone; owned */
+    bool reads_rights;     /* the rest of them, before it is run */
     struct call call;
 
     /* arguments and results, as the operation needs them */

@@ -172,6 +172,7 @@ static int reuse_body(void *arg)
           "a reused number is another process");
     struct rights *rights;
     host->rights(state, getpid(), 0, 0, &rights);
+    host->rights_read(state, getpid(), rights);
     check(host->may_observe(state, rights, first, &err) < 0 && err.id == E44,
           "a reused number is not observed");
     return failures();

@@ -159,6 +159,7 @@ void actors_start(void)
         uid_t base = base_uid[actor->where];
         host->rights(state, actor->pid, base + (actor->set_uid ? 0 : actor->uid), base + actor->gid,
                      &actor->rights);
+        host->rights_read(state, actor->pid, actor->rights);
         host->opener(state, actor->pid, actor->rights);
         named(getpid(), (uint64_t)actor->pid, false, &actor->process);
     }
@@ -391,7 +392,9 @@ void test_rights(void)
     gid_t groups[] = {5, 6, 70000};
     setgroups(3, groups);
     host->rights(state, getpid(), 0, 0, &mine);
+    host->rights_read(state, getpid(), mine);
     host->rights(state, 0, 77, 78, &nobody);
+    host->rights_read(state, 0, nobody);
     check(root->superuser && root->userns_fd == -1 &&
               !actor_named("container's root")->rights->superuser &&
               !actor_named("bare root")->rights->superuser &&

@@ -144,6 +144,7 @@ const struct host linux_host = {
     .cpus_possible = host_cpus_possible,
     .cpus_online = host_cpus_online,
     .rights = linux_caller_rights,
+    .rights_read = linux_caller_rights_read,
     .opener = linux_caller_opener,
     .process_open = linux_process_open,
     .process_first = linux_process_first,

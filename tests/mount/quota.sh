@@ -441,6 +441,48 @@ t_slow_requests_wait_for_those_of_their_user_alone() {
 }
 
 #@ slow
+# The kernel takes 20 ms to tell 65,536 groups.
+#@ slow plain
+t_openers_with_many_groups_wait_for_each_other_alone() {
+    mount_pmcfs
+    between "$(python "$ALICE" <<'P'
+import ctypes, os, sys, time
+path, alice, n = sys.argv[1] + "/info/rows", int(sys.argv[2]), 65536
+libc = ctypes.CDLL(None, use_errno=True)
+def opened(seconds):
+    end, times = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        os.close(os.open(path, os.O_RDONLY))
+        times += 1
+    return times
+def attack(go, ready):
+    os.setgid(alice)
+    os.setuid(alice)
+    libc.prctl(4, 1)
+    assert libc.unshare(0x10000000) == 0 and os.write(ready, b"1") and os.read(go, 1)
+    assert libc.setgroups(n, (ctypes.c_uint * n)(*range(1, n + 1))) == 0, ctypes.get_errno()
+    os.write(ready, b"2")
+    assert 0 < opened(3) < 1000
+pids = []
+for _ in range(12):
+    (go, to_go), (read, ready) = os.pipe(), os.pipe()
+    pids.append(os.fork())
+    if pids[-1] == 0:
+        attack(go, ready)
+        os._exit(0)
+    os.read(read, 1)
+    for name, ids in ("uid", 0), ("gid", n):
+        with open("/proc/%d/%s_map" % (pids[-1], name), "w") as f:
+            f.write("0 %d 1\n" % alice + ("1 100000 %d\n" % ids if ids else ""))
+    os.write(to_go, b"x")
+    os.read(read, 1)
+times = opened(2)
+for pid in pids: assert os.waitpid(pid, 0)[1] == 0
+print(times)
+P
+    )" 500 1000000 "opens by root beside them"
+}
+
 t_rows_are_told_whatever_their_makers_do() {
     mount_sim
     hang_start

@@ -165,25 +165,13 @@ static uid_t userns_payer(const struct host_state *state, int userns_fd, uid_t u
     return owner ? owner : uid;
 }
 
-static int rights_read(const struct host_state *state, pid_t tid, struct rights *rights)
+static int rights_home(const struct host_state *state, pid_t tid, struct rights *rights)
 {
-    const uint64_t super = 1ULL << CAP_PERFMON | 1ULL << CAP_SYS_ADMIN;
     struct ns_id ns;
-    char *status = proc_task_text(tid, "status");
-    if (!status)
-        return errno == ENOMEM ? -ENOMEM : -EIO;
-    int rc = status_read(status, rights);
-    if (rc == 0)
-        rights_limit(tid, status, rights);
-    free(status);
-    if (rc < 0 || ns_identify(tid, "user", &ns) < 0)
-        return rc < 0 ? rc : -EIO;
-    if (ns_same(&ns, &state->userns)) {
-        rights->superuser = (rights->capabilities & super) != 0;
+    if (ns_identify(tid, "user", &ns) < 0)
+        return -EIO;
+    if (ns_same(&ns, &state->userns))
         return 0;
-    }
-    ranges_read(tid, "uid_map", rights->uids);
-    ranges_read(tid, "gid_map", rights->gids);
     rights->userns_fd = ns_open(tid, "user");
     if (rights->userns_fd < 0)
         return -EIO;
@@ -200,13 +188,32 @@ int linux_caller_rights(struct host_state *state, pid_t tid, uid_t uid, gid_t gi
     rights->uid = rights->payer = uid;
     rights->gid = gid;
     rights->userns_fd = -1;
-    int rc = tid ? rights_read(state, tid, rights) : 0;
+    int rc = tid ? rights_home(state, tid, rights) : 0;
     if (rc < 0) {
         rights_free(rights);
         return rc;
     }
     *out = rights;
     return 0;
+}
+
+int linux_caller_rights_read(struct host_state *state, pid_t tid, struct rights *rights)
+{
+    const uint64_t super = 1ULL << CAP_PERFMON | 1ULL << CAP_SYS_ADMIN;
+    char *status = tid ? proc_task_text(tid, "status") : NULL;
+    (void)state;
+    if (!status)
+        return tid == 0 ? 0 : errno == ENOMEM ? -ENOMEM : -EIO;
+    int rc = status_read(status, rights);
+    if (rc == 0)
+        rights_limit(tid, status, rights);
+    free(status);
+    rights->superuser = rights->userns_fd < 0 && (rights->capabilities & super);
+    if (rights->userns_fd >= 0) {
+        ranges_read(tid, "uid_map", rights->uids);
+        ranges_read(tid, "gid_map", rights->gids);
+    }
+    return rc;
 }
 
 /* The file that a process executes; what the kernel knows of it, without asking its file system. */
