@@ -12,34 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int opendir_run(struct request *rq)
-{
-    return rq->gone ? -ESTALE : CALL_DONE;
-}
-
-static void opendir_reply(struct request *rq, int rc)
-{
-    struct fuse_file_info fi = {0};
-
-    if (rc < 0)
-        fuse_reply_err(rq->req, -rc);
-    else
-        fuse_reply_open(rq->req, &fi);
-}
-
-void list_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-    struct request *rq = op_begin(req, ino);
-
-    (void)fi;
-    if (!rq)
-        return;
-    rq->gone_ok = true;
-    rq->run = opendir_run;
-    rq->reply = opendir_reply;
-    request_dispatch(rq);
-}
-
 static int readdir_run(struct request *rq)
 {
     if (rq->gone)

@@ -5,7 +5,6 @@
 
 #include <fuse_lowlevel.h>
 
-void list_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void list_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                   struct fuse_file_info *fi);
 void list_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,

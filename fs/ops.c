@@ -445,7 +445,6 @@ const struct fuse_lowlevel_ops fs_ops = {
     .write = io_write,
     .poll = io_poll,
     .release = io_release,
-    .opendir = list_opendir,
     .readdir = list_readdir,
     .readdirplus = list_readdirplus,
     .statfs = op_statfs,

@@ -24,8 +24,8 @@ enum {
 };
 
 /*
- * mount(8)'s own options: flags for mount(2) to be set and to be cleared, or nothing. Those always
- * set cannot be taken back.
+ * mount(8)'s own options: flags for mount(2) to be set and to be cleared. Those always set cannot
+ * be taken back.
  */
 #define ATIME (MS_NOATIME | MS_RELATIME | MS_STRICTATIME)
 static const struct {
@@ -34,50 +34,24 @@ static const struct {
 } mount_words[] = {
     {"rw", 0, MS_RDONLY},
     {"ro", MS_RDONLY, 0},
-    {"dev", 0, 0},
-    {"nodev", 0, 0},
-    {"suid", 0, 0},
-    {"nosuid", 0, 0},
-    {"exec", 0, 0},
-    {"noexec", 0, 0},
-    {"async", 0, 0},
-    {"sync", 0, 0},
-    {"dirsync", 0, 0},
     {"atime", MS_RELATIME, ATIME},
     {"noatime", MS_NOATIME, ATIME},
     {"diratime", 0, MS_NODIRATIME},
     {"nodiratime", MS_NODIRATIME, 0},
     {"relatime", MS_RELATIME, ATIME},
-    {"norelatime", 0, 0},
     {"strictatime", MS_STRICTATIME, ATIME},
-    {"nostrictatime", 0, 0},
-    {"lazytime", 0, 0},
-    {"nolazytime", 0, 0},
     {"nosymfollow", MS_NOSYMFOLLOW, 0},
     {"symfollow", 0, MS_NOSYMFOLLOW},
-    {"iversion", 0, 0},
-    {"noiversion", 0, 0},
-    {"mand", 0, 0},
-    {"nomand", 0, 0},
-    {"silent", 0, 0},
-    {"loud", 0, 0},
-    {"defaults", 0, 0},
-    {"auto", 0, 0},
-    {"noauto", 0, 0},
-    {"nofail", 0, 0},
-    {"_netdev", 0, 0},
-    {"user", 0, 0},
-    {"nouser", 0, 0},
-    {"users", 0, 0},
-    {"nousers", 0, 0},
-    {"owner", 0, 0},
-    {"noowner", 0, 0},
-    {"group", 0, 0},
-    {"nogroup", 0, 0},
-    {"allow_other", 0, 0},
-    {"default_permissions", 0, 0},
-    {"subtype", 0, 0},
-    {"comment", 0, 0},
+};
+
+/* Those that change nothing here. */
+static const char *const mount_idle[] = {
+    "_netdev",    "allow_other",   "async",      "auto",       "comment", "default_permissions",
+    "defaults",   "dev",           "dirsync",    "exec",       "group",   "iversion",
+    "lazytime",   "loud",          "mand",       "noauto",     "nodev",   "noexec",
+    "nofail",     "nogroup",       "noiversion", "nolazytime", "nomand",  "noowner",
+    "norelatime", "nostrictatime", "nosuid",     "nouser",     "nousers", "owner",
+    "silent",     "subtype",       "suid",       "sync",       "user",    "users",
 };
 
 static const struct option long_options[] = {
@@ -182,21 +156,18 @@ static bool key_set(struct options *options, const char *where, struct word key,
 
 /* ---- the configuration file ---- */
 
+/* inih does not say where it is. */
 struct conf_stream {
     struct options *options;
     FILE *file;
 };
 
-/* A line that is nothing is complained about where it stands, before what comes after it. */
 static char *conf_line(char *text, int size, void *arg)
 {
     struct conf_stream *stream = arg;
-    struct options *options = stream->options;
-    char *line = fgets(text, size, stream->file);
 
-    if (line && ++options->at.line == options->at.wrong)
-        complain(options, options->conf, "neither \"key = value\" nor a [section]");
-    return line;
+    stream->options->at.line++;
+    return fgets(text, size, stream->file);
 }
 
 static int conf_key(void *user, const char *section, const char *name, const char *value)
@@ -219,13 +190,7 @@ static int conf_key(void *user, const char *section, const char *name, const cha
     return 1;
 }
 
-static int key_pass(void *user, const char *section, const char *name, const char *value)
-{
-    (void)user, (void)section, (void)name, (void)value;
-    return 1;
-}
-
-/* Once for the first line that inih cannot read, which it tells at the end; once for the rest. */
+/* Of lines that are nothing, inih tells the first at the end. */
 static void conf_parse(struct options *options, struct buf *text)
 {
     struct conf_stream stream = {options, fmemopen(text->data, text->len, "r")};
@@ -233,11 +198,10 @@ static void conf_parse(struct options *options, struct buf *text)
     if (!stream.file)
         return;
     memset(&options->at, 0, sizeof options->at);
-    int wrong = ini_parse_stream(conf_line, &stream, key_pass, options);
-    rewind(stream.file);
-    options->at.line = 0;
-    options->at.wrong = wrong > 0 ? (unsigned)wrong : 0;
-    ini_parse_stream(conf_line, &stream, conf_key, options);
+    int wrong = ini_parse_stream(conf_line, &stream, conf_key, options);
+    options->at.line = wrong > 0 ? (unsigned)wrong : 0;
+    if (wrong > 0)
+        complain(options, options->conf, "neither \"key = value\" nor a [section]");
     options->at.line = 0;
     fclose(stream.file);
 }
@@ -278,6 +242,9 @@ static bool mount_word(struct options *options, struct word key, struct word val
             options->mount_flags |= mount_words[i].set;
             return true;
         }
+    for (size_t i = 0; i < sizeof mount_idle / sizeof mount_idle[0]; i++)
+        if (word_is(key, mount_idle[i]))
+            return true;
     return false;
 }
 

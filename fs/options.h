@@ -30,7 +30,6 @@ struct options {
     } * words, **words_end;
     struct { /* of the file as it is read, else line 0: -o comes after it */
         unsigned line;
-        unsigned wrong;   /* first line that is no configuration at all, or 0 */
         char section[64]; /* the last one that does not exist */
     } at;
     struct { /* where the size of logs was last set */
