@@ -40,7 +40,7 @@ BEGIN {
             for (i = 1; i <= n; i++) level[word[i]] = lines
         }
 }
-/perf_backend|sim_backend|linux_host/ && FILENAME !~ /^(fs\/main\.c|backends\/)/ { bad("only fs/main.c names a backend") }
+/perf_backend|sim_backend|linux_host/ && FILENAME !~ /^(fs\/program\/main\.c|backends\/)/ { bad("only fs/program/main.c names a backend") }
 /^ *# *include / {
     included = $0
     sub(/^ *# *include */, "", included)
@@ -48,11 +48,13 @@ BEGIN {
     count++
     only("fuse", "^fs/")
     only("^\"fs/", "^fs/")
+    only("^\"fs/program/", "^fs/program/")
+    only("^\"fs/requests/", "^fs/(requests|program)/")
     only("perf_event\\.h|perfmon", "^backends/perf/")
     only("^\"backends/perf/", "^backends/perf/")
     only("^\"backends/sim/", "^backends/sim/")
     only("^\"backends/linux/", "^backends/linux/")
-    only("^\"backends/backends\\.h", "^(fs/main\\.c|backends/)")
+    only("^\"backends/backends\\.h", "^(fs/program/main\\.c|backends/)")
     if (included ~ /^"/) {
         path = substr(included, 2, length(included) - 2)
         if (path !~ /\// || path ~ /\.\./ || (getline line < path) < 0) bad("no such file below the root")

@@ -1,0 +1,163 @@
+/*
+ * Capabilities, core dumps, tracing. Two sets of capabilities: what the daemon uses is effective
+ * all the time; what container engines give by default is besides permitted, because the kernel can
+ * be asked about an opener's capabilities only by who holds them.
+ */
+#include "fs/program/confine.h"
+
+#include "fs/requests/say.h"
+
+#include <cap-ng.h>
+#include <ctype.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <syslog.h>
+
+#define NEVER (-1)
+
+/* What is used. The last two only at start: they do not stay effective. */
+static const struct {
+    int capability;
+    int instead; /* with this one it is not missed, or NEVER */
+    bool at_start;
+    const char *without;
+} used[] = {
+    {CAP_SYS_ADMIN, NEVER, false,
+     "the tree cannot be mounted or unmounted by pmcfs itself, nobody of another user namespace "
+     "can attach, and where kernel.perf_event_paranoid is above 2, as Debian can set it, nothing "
+     "is "
+     "counted"},
+    {CAP_PERFMON, CAP_SYS_ADMIN, false,
+     "as kernel.perf_event_paranoid says, whole CPUs, kernel mode, tracepoints, the kernel's own "
+     "events (faults, switches) and processes of others than root are not counted"},
+    {CAP_SYS_PTRACE, NEVER, false,
+     "nobody but root, with no capability that pmcfs lacks, can do more than look at the tree (the "
+     "others get EIO)"},
+    {CAP_SETUID, NEVER, false, "only root can attach"},
+    {CAP_SETGID, NEVER, false, "only root can attach"},
+    {CAP_DAC_READ_SEARCH, NEVER, false,
+     "nothing is mounted below a directory that its permission bits close to root, nor is a "
+     "configuration there read again"},
+    {CAP_KILL, NEVER, false,
+     "a process that asks the kernel on behalf of another user namespace, and hangs, is not ended"},
+    {CAP_IPC_LOCK, NEVER, false,
+     "all samplers together have the memory of kernel.perf_event_mlock_kb and RLIMIT_MEMLOCK"},
+    {CAP_SETPCAP, NEVER, true, "the bounding set stays as it is"},
+    {CAP_SYS_RESOURCE, NEVER, true, NULL /* said with the number, if that is small */},
+};
+
+/* What a process has in a container unless its engine was told otherwise. */
+static const int usual[] = {
+    CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,           CAP_FSETID,      CAP_KILL,
+    CAP_SETGID, CAP_SETUID,       CAP_SETPCAP,          CAP_SETFCAP,     CAP_NET_RAW,
+    CAP_MKNOD,  CAP_SYS_CHROOT,   CAP_NET_BIND_SERVICE, CAP_AUDIT_WRITE,
+};
+
+#define N_USED  (sizeof used / sizeof *used)
+#define N_USUAL (sizeof usual / sizeof *usual)
+
+static bool has(int capability)
+{
+    return capng_have_capability(CAPNG_PERMITTED, (unsigned)capability) != 0;
+}
+
+static bool is_used(int capability)
+{
+    for (size_t i = 0; i < N_USED; i++)
+        if (used[i].capability == capability)
+            return true;
+    return false;
+}
+
+static void without(int capability, const char *what)
+{
+    char name[32] = "";
+    const char *lower = capng_capability_to_name((unsigned)capability);
+
+    for (size_t i = 0; lower && lower[i] && i + 1 < sizeof name; i++)
+        name[i] = (char)toupper((unsigned char)lower[i]);
+    say(LOG_WARNING, "without CAP_%s: %s", name, what);
+}
+
+/* Every thread of every target takes one; enough for 64 events of 256 threads are not few. */
+static void descriptors_tell(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < 16384)
+        say(LOG_WARNING,
+            "without CAP_SYS_RESOURCE: no more than %llu descriptors, one for each event and "
+            "thread or CPU",
+            (unsigned long long)limit.rlim_max);
+}
+
+bool capability_held(int capability)
+{
+    capng_get_caps_process();
+    return has(capability);
+}
+
+void capabilities_tell(void)
+{
+    capng_get_caps_process();
+    for (size_t i = 0; i < N_USED; i++) {
+        int instead = used[i].instead;
+
+        if (has(used[i].capability) || (instead != NEVER && has(instead)))
+            continue;
+        if (used[i].without)
+            without(used[i].capability, used[i].without);
+        else
+            descriptors_tell();
+    }
+    for (size_t i = 0; i < N_USUAL; i++)
+        if (!has(usual[i]) && !is_used(usual[i]))
+            without(usual[i], "to a process that has it only who has CAP_SYS_PTRACE can attach");
+}
+
+/* Sets are gathered first: capng_clear() forgets what there was. */
+static bool capabilities_drop(void)
+{
+    uint64_t effective = 0, permitted = 0;
+
+    capng_get_caps_process();
+    for (size_t i = 0; i < N_USED; i++)
+        if (has(used[i].capability) && !used[i].at_start)
+            effective |= UINT64_C(1) << used[i].capability;
+    for (size_t i = 0; i < N_USUAL; i++)
+        if (has(usual[i]))
+            permitted |= UINT64_C(1) << usual[i];
+    permitted |= effective;
+    capng_clear(CAPNG_SELECT_ALL);
+    for (unsigned capability = 0; capability < 64; capability++) {
+        if (permitted >> capability & 1)
+            capng_update(CAPNG_ADD, CAPNG_PERMITTED | CAPNG_BOUNDING_SET, capability);
+        if (effective >> capability & 1)
+            capng_update(CAPNG_ADD, CAPNG_EFFECTIVE, capability);
+    }
+    return capng_apply(CAPNG_SELECT_ALL) == 0;
+}
+
+/*
+ * A limit of 0 says nothing to a handler behind a pipe (core(5)); 1 is what the kernel takes as "no
+ * handler either".
+ */
+static bool core_forbid(void)
+{
+    struct rlimit one = {1, 1}, none = {0, 0};
+
+    return setrlimit(RLIMIT_CORE, &one) == 0 || setrlimit(RLIMIT_CORE, &none) == 0;
+}
+
+bool confine_process(void)
+{
+    if (capabilities_drop() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && core_forbid() &&
+        prctl(PR_SET_DUMPABLE, 0) == 0)
+        return true;
+    say(LOG_ERR, "cannot give up the rights that pmcfs does not use: %s", strerror(errno));
+    return false;
+}

@@ -1,0 +1,146 @@
+/*
+ * mount(2) by hand: exact sentences, no helper, and the FUSE descriptor is ours.
+ */
+#include "fs/program/mount.h"
+
+#include "fs/program/confine.h"
+#include "fs/requests/say.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#define FUSE_MAGIC 0x65735546
+
+static struct {
+    bool made;
+    uint64_t id; /* of the mount */
+    uint32_t dev_major, dev_minor;
+} mounted;
+
+static bool is_inherited(const struct mount_settings *settings, int *fd)
+{
+    char end;
+
+    return sscanf(settings->mountpoint, "/dev/fd/%d%c", fd, &end) == 1;
+}
+
+/* Is a pmcfs at work there? Asks the tree itself, as any user would. */
+static bool mount_is_pmcfs(const char *path)
+{
+    char name[4096 + 16], text[6] = "";
+    int fd;
+
+    snprintf(name, sizeof name, "%s/info/version", path);
+    fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    if (read(fd, text, sizeof text - 1) < 0)
+        text[0] = '\0';
+    close(fd);
+    return strcmp(text, "pmcfs") == 0;
+}
+
+static int mount_refused(const char *path, int code)
+{
+    if (code == EPERM)
+        say(LOG_ERR, "cannot mount on \"%s\": only the superuser can (CAP_SYS_ADMIN)", path);
+    else if (code == ENODEV)
+        say(LOG_ERR, "cannot mount on \"%s\": this kernel has no FUSE (modprobe fuse)", path);
+    else
+        say(LOG_ERR, "cannot mount on \"%s\": %s", path, strerror(code));
+    return -1;
+}
+
+bool mount_prepare(const struct mount_settings *settings)
+{
+    const char *path = settings->mountpoint;
+    struct statfs statfs_now;
+    struct stat status;
+    int fd;
+
+    if (is_inherited(settings, &fd))
+        return true;
+    if (!capability_held(CAP_SYS_ADMIN)) /* before anything is said of the others */
+        return mount_refused(path, EPERM) == 0;
+    /* statfs asks the daemon each time; stat may be answered from the kernel's memory */
+    while (statfs(path, &statfs_now) < 0 || stat(path, &status) < 0) {
+        if (errno != ENOTCONN) {
+            say(LOG_ERR, "cannot mount on \"%s\": %s", path, strerror(errno));
+            return false;
+        }
+        say(LOG_NOTICE, "\"%s\" was left mounted by a daemon that is gone: unmounting it", path);
+        if (umount2(path, MNT_DETACH) < 0) {
+            say(LOG_ERR, "cannot unmount what was left on \"%s\": %s", path, strerror(errno));
+            return false;
+        }
+    }
+    if (!S_ISDIR(status.st_mode)) {
+        say(LOG_ERR, "cannot mount on \"%s\": it is not a directory", path);
+        return false;
+    }
+    if (statfs_now.f_type == FUSE_MAGIC && mount_is_pmcfs(path)) {
+        say(LOG_ERR, "pmcfs is mounted on \"%s\" already; unmount it first, or take another place",
+            path);
+        return false;
+    }
+    return true;
+}
+
+/* Of the mount on top of the path; asks the kernel, never the daemon. */
+static bool mount_identify(const char *path, struct statx *status)
+{
+    return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE | STATX_MNT_ID,
+                 status) == 0;
+}
+
+int mount_make(const struct mount_settings *settings)
+{
+    unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | settings->flags;
+    struct statx status;
+    char options[128];
+    int fd;
+
+    if (is_inherited(settings, &fd))
+        return fd;
+    fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        say(LOG_ERR, "cannot open /dev/fuse: %s%s", strerror(errno),
+            errno == ENOENT || errno == ENODEV ? " (modprobe fuse)" : "");
+        return -1;
+    }
+    snprintf(options, sizeof options,
+             "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions", fd);
+    if (mount(settings->source, settings->mountpoint, "fuse.pmcfs", flags, options) < 0) {
+        int code = errno;
+        close(fd);
+        return mount_refused(settings->mountpoint, code);
+    }
+    if (mount_identify(settings->mountpoint, &status)) {
+        mounted.made = true;
+        mounted.id = status.stx_mnt_id;
+        mounted.dev_major = status.stx_dev_major;
+        mounted.dev_minor = status.stx_dev_minor;
+    }
+    return fd;
+}
+
+void mount_end(const struct mount_settings *settings)
+{
+    struct statx status;
+
+    if (!mounted.made || !mount_identify(settings->mountpoint, &status) ||
+        status.stx_mnt_id != mounted.id || status.stx_dev_major != mounted.dev_major ||
+        status.stx_dev_minor != mounted.dev_minor)
+        return; /* unmounted from outside, or something else lies on top */
+    umount2(settings->mountpoint, MNT_DETACH);
+    mounted.made = false;
+}

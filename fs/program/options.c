@@ -1,0 +1,461 @@
+/*
+ * Command line, inih and -o. A bad value never prevents the mount: a message, and the default.
+ */
+#include "fs/program/options.h"
+
+#include "fs/program/conf.h"
+#include "fs/requests/readers.h"
+#include "fs/requests/say.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <ini.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <syslog.h>
+#include <unistd.h>
+
+enum {
+    EXIT_FAILURE_SAID = 1,
+    EXIT_USAGE = 2
+};
+
+/*
+ * mount(8)'s own options: flags for mount(2) to be set and to be cleared. Those always set cannot
+ * be taken back.
+ */
+#define ATIME (MS_NOATIME | MS_RELATIME | MS_STRICTATIME)
+static const struct {
+    const char *name;
+    unsigned long set, clear;
+} mount_words[] = {
+    {"rw", 0, MS_RDONLY},
+    {"ro", MS_RDONLY, 0},
+    {"atime", MS_RELATIME, ATIME},
+    {"noatime", MS_NOATIME, ATIME},
+    {"diratime", 0, MS_NODIRATIME},
+    {"nodiratime", MS_NODIRATIME, 0},
+    {"relatime", MS_RELATIME, ATIME},
+    {"strictatime", MS_STRICTATIME, ATIME},
+    {"nosymfollow", MS_NOSYMFOLLOW, 0},
+    {"symfollow", 0, MS_NOSYMFOLLOW},
+};
+
+/* Those that change nothing here. */
+static const char *const mount_idle[] = {
+    "_netdev",    "allow_other",   "async",      "auto",       "comment", "default_permissions",
+    "defaults",   "dev",           "dirsync",    "exec",       "group",   "iversion",
+    "lazytime",   "loud",          "mand",       "noauto",     "nodev",   "noexec",
+    "nofail",     "nogroup",       "noiversion", "nolazytime", "nomand",  "noowner",
+    "norelatime", "nostrictatime", "nosuid",     "nouser",     "nousers", "owner",
+    "silent",     "subtype",       "suid",       "sync",       "user",    "users",
+};
+
+static const struct option long_options[] = {
+    {"foreground", no_argument, NULL, 'f'},
+    {"options", required_argument, NULL, 'o'},
+    {"config", required_argument, NULL, 'c'},
+    {"check", no_argument, NULL, 'C'},
+    {"print-tables", required_argument, NULL, 'T'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+/* ---- one key, wherever it stands ---- */
+
+static void complain(struct options *options, const char *where, const char *sentence)
+{
+    /* --check uses nothing, and does not say what a mount would use instead. */
+    const char *instead = options->check ? strstr(sentence, "; using ") : NULL;
+    int len = (int)(instead ? (size_t)(instead - sentence) : strlen(sentence));
+
+    options->complaints++;
+    if (options->at.line > 0)
+        say(LOG_WARNING, "%s:%u: %.*s", where, options->at.line, len, sentence);
+    else
+        say(LOG_WARNING, "%s: %.*s", where, len, sentence);
+}
+
+static const char *unknown_near(struct near *near, struct word key)
+{
+    near_init(near, key);
+    for (int i = 0; i < TUNABLE_COUNT; i++)
+        near_offer(near, tunable_row((enum tunable)i)->name);
+    near_offer(near, "backend");
+    return near_text(near);
+}
+
+static bool replace(char **to, const char *text, size_t len)
+{
+    free(*to);
+    *to = strndup(text, len);
+    return *to != NULL;
+}
+
+/* A group that does not exist is none. */
+static void readers_check(struct options *options, const char *where)
+{
+    char sentence[160];
+    gid_t gid;
+
+    if (group_find(tunable_text(&options->tunables, TUNABLE_READERS), &gid))
+        return;
+    snprintf(sentence, sizeof sentence, "readers: there is no group \"%s\"; using none",
+             tunable_text(&options->tunables, TUNABLE_READERS));
+    complain(options, where, sentence);
+    tunable_set(&options->tunables, TUNABLE_READERS, (struct word){"-", 1}, true, NULL);
+}
+
+/* Unlike a tunable's, a bad value has no default to stand in: it would count something else. */
+static void backend_set(struct options *options, const char *where, struct word value)
+{
+    struct err err = {0};
+
+    if (word_is(value, "perf") || word_is(value, "sim")) {
+        replace(&options->backend, value.p, value.len);
+        return;
+    }
+    err_set(&err, P27, "there is no backend \"" WORD_FMT "\": there are perf and sim",
+            WORD_ARG(value));
+    complain(options, where, err.text);
+    options->no_backend = true;
+}
+
+/* backend=…, sim_…=…, a tunable. False: no such key. */
+static bool key_set(struct options *options, const char *where, struct word key, struct word value)
+{
+    struct err err = {0};
+    int which;
+
+    if (word_is(key, "backend")) {
+        backend_set(options, where, value);
+        return true;
+    }
+    if (key.len > 4 && strncmp(key.p, "sim_", 4) == 0) {
+        buf_printf(&options->backend_words, "%s%.*s=%.*s", options->backend_words.len ? " " : "",
+                   (int)key.len, key.p, (int)value.len, value.p);
+        return true;
+    }
+    which = tunable_find(key);
+    if (which < 0)
+        return false;
+    if (tunable_set(&options->tunables, (enum tunable)which, value, true, &err) < 0)
+        complain(options, where, err.text);
+    else if (which == TUNABLE_READERS)
+        readers_check(options, where);
+    else if (which == TUNABLE_LOGBUFFERSIZE || which == TUNABLE_NBUFFERS) {
+        options->log_at.where = where;
+        options->log_at.line = options->at.line;
+    }
+    return true;
+}
+
+/* ---- the configuration file ---- */
+
+/* inih does not say where it is. */
+struct conf_stream {
+    struct options *options;
+    FILE *file;
+};
+
+static char *conf_line(char *text, int size, void *arg)
+{
+    struct conf_stream *stream = arg;
+
+    stream->options->at.line++;
+    return fgets(text, size, stream->file);
+}
+
+static int conf_key(void *user, const char *section, const char *name, const char *value)
+{
+    struct options *options = user;
+    struct word key = {name, strlen(name)};
+    struct near near;
+    char sentence[512];
+
+    if (section[0] != '\0' && strcmp(section, "pmcfs") != 0) {
+        if (strncmp(section, options->at.section, sizeof options->at.section - 1) == 0)
+            return 1; /* one complaint for all its keys */
+        snprintf(options->at.section, sizeof options->at.section, "%s", section);
+        snprintf(sentence, sizeof sentence, "no such section [%s]: there is [pmcfs] only", section);
+        complain(options, options->conf, sentence);
+    } else if (!key_set(options, options->conf, key, (struct word){value, strlen(value)})) {
+        snprintf(sentence, sizeof sentence, "no such key \"%s\"%s", name, unknown_near(&near, key));
+        complain(options, options->conf, sentence);
+    }
+    return 1;
+}
+
+/* Of lines that are nothing, inih tells the first at the end. */
+static void conf_parse(struct options *options, struct buf *text)
+{
+    struct conf_stream stream = {options, fmemopen(text->data, text->len, "r")};
+
+    if (!stream.file)
+        return;
+    memset(&options->at, 0, sizeof options->at);
+    int wrong = ini_parse_stream(conf_line, &stream, conf_key, options);
+    options->at.line = wrong > 0 ? (unsigned)wrong : 0;
+    if (wrong > 0)
+        complain(options, options->conf, "neither \"key = value\" nor a [section]");
+    options->at.line = 0;
+    fclose(stream.file);
+}
+
+static int conf_read(struct options *options)
+{
+    const char *why;
+    struct buf text;
+    int rc;
+
+    if (!options->conf)
+        return 0;
+    buf_init(&text, NULL, 0);
+    rc = conf_load(options->conf, &text, &why);
+    if (rc == -ENOENT && !options->conf_given) {
+        rc = 0;
+    } else if (rc) {
+        say(LOG_ERR, "cannot read the configuration \"%s\": %s", options->conf, why);
+        rc = EXIT_FAILURE_SAID;
+    } else if (text.len > 0) {
+        conf_parse(options, &text);
+    }
+    buf_free(&text);
+    return rc;
+}
+
+/* ---- -o ---- */
+
+static bool mount_word(struct options *options, struct word key, struct word value)
+{
+    if (word_is(key, "fsname"))
+        return replace(&options->source, value.p, value.len);
+    if (key.len >= 2 && (strncmp(key.p, "x-", 2) == 0 || strncmp(key.p, "X-", 2) == 0))
+        return true;
+    for (size_t i = 0; i < sizeof mount_words / sizeof mount_words[0]; i++)
+        if (word_is(key, mount_words[i].name)) {
+            options->mount_flags &= ~mount_words[i].clear;
+            options->mount_flags |= mount_words[i].set;
+            return true;
+        }
+    for (size_t i = 0; i < sizeof mount_idle / sizeof mount_idle[0]; i++)
+        if (word_is(key, mount_idle[i]))
+            return true;
+    return false;
+}
+
+static int word_apply(struct options *options, const char *text)
+{
+    struct word word = {text, strlen(text)}, key = word, value = {"", 0};
+    struct near near;
+
+    word_split(word, &key, &value);
+    if (mount_word(options, key, value) || key_set(options, "-o", key, value))
+        return 0;
+    say(LOG_ERR, "-o %s: no such option%s", text, unknown_near(&near, key));
+    return EXIT_USAGE;
+}
+
+static int words_apply(struct options *options)
+{
+    for (struct option_word *word = options->words; word; word = word->next) {
+        int rc = word_apply(options, word->text);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* Splits at commas; "\," stands for a comma. */
+static bool words_add(struct options *options, const char *text)
+{
+    while (*text) {
+        struct option_word *word = calloc(1, sizeof *word);
+        size_t n = 0;
+
+        if (!word || !(word->text = malloc(strlen(text) + 1))) {
+            free(word);
+            return false;
+        }
+        for (; *text && *text != ','; text++) {
+            if (text[0] == '\\' && text[1])
+                text++;
+            word->text[n++] = *text;
+        }
+        word->text[n] = '\0';
+        if (*text == ',')
+            text++;
+        options->remount |= strcmp(word->text, "remount") == 0;
+        *options->words_end = word;
+        options->words_end = &word->next;
+    }
+    return true;
+}
+
+/* ---- all together ---- */
+
+static int usage(const char *sentence, const char *word)
+{
+    say(LOG_ERR, "%s%s (pmcfs --help tells more)", sentence, word);
+    return EXIT_USAGE;
+}
+
+static int flag_read(struct options *options, int c, int argc, char **argv)
+{
+    switch (c) {
+    case 'f':
+        options->foreground = true;
+        return 0;
+    case 'o':
+        return words_add(options, optarg) ? 0 : EXIT_FAILURE_SAID;
+    case 'c':
+        options->conf_given = true;
+        return replace(&options->conf, optarg, strlen(optarg)) ? 0 : EXIT_FAILURE_SAID;
+    case 'C':
+        options->check = true;
+        return 0;
+    case 'T':
+        options->print_tables = optarg;
+        return 0;
+    case 'V':
+        options->version = true;
+        return 0;
+    case 'h':
+        options->help = true;
+        return 0;
+    case 's':
+    case 'v':
+    case 'n':
+        return 0; /* mount(8)'s: sloppy, verbose, no mtab */
+    case ':':
+        return usage("a value is missing after ", argv[optind - 1]);
+    default:
+        return usage("no such option: ", optind <= argc ? argv[optind - 1] : "");
+    }
+}
+
+/* [SOURCE] MOUNTPOINT: relative paths would mean something else once in the background. */
+static int places_read(struct options *options, int n, char **places)
+{
+    bool wanted = !options->check && !options->help && !options->version && !options->print_tables;
+
+    if (n > 2)
+        return usage("too many arguments: ", places[2]);
+    if (n == 0)
+        return wanted ? usage("no mountpoint was given", "") : 0;
+    if (!replace(&options->source, n == 2 ? places[0] : "pmcfs", n == 2 ? strlen(places[0]) : 5))
+        return EXIT_FAILURE_SAID;
+    if (strncmp(places[n - 1], "/dev/fd/", 8) == 0)
+        options->mountpoint = strdup(places[n - 1]);
+    else
+        options->mountpoint = realpath(places[n - 1], NULL);
+    if (!options->mountpoint && errno == ENOTCONN) /* left by a dead daemon: it is cleared later */
+        options->mountpoint = places[n - 1][0] == '/' ? strdup(places[n - 1]) : NULL;
+    if (options->mountpoint || !wanted)
+        return 0;
+    say(LOG_ERR, "cannot mount on \"%s\": %s", places[n - 1], strerror(errno));
+    return EXIT_FAILURE_SAID;
+}
+
+static int command_line_read(struct options *options, int argc, char **argv)
+{
+    int c, rc = 0;
+
+    opterr = 0;
+    while (rc == 0 && (c = getopt_long(argc, argv, ":fo:c:hVsvn", long_options, NULL)) != -1)
+        rc = flag_read(options, c, argc, argv);
+    return rc != 0 ? rc : places_read(options, argc - optind, argv + optind);
+}
+
+/* Absolute, for the background; links stay: who sets them anew sends SIGHUP. */
+static void conf_resolve(struct options *options)
+{
+    char *here, *path = NULL;
+
+    if (!options->conf)
+        options->conf = strdup(CONF_DEFAULT);
+    if (!options->conf || options->conf[0] == '/')
+        return;
+    here = getcwd(NULL, 0);
+    if (here && asprintf(&path, "%s/%s", here, options->conf) > 0) {
+        free(options->conf);
+        options->conf = path;
+    }
+    free(here);
+}
+
+static void tunables_finish(struct options *options)
+{
+    struct err err = {0};
+
+    if (tunables_settle(&options->tunables, &err) == 0)
+        return;
+    options->at.line = options->log_at.line; /* the one of the two that was read last */
+    complain(options, options->log_at.where, err.text);
+    options->at.line = 0;
+}
+
+int options_read(struct options *options, const struct host *host, int argc, char **argv)
+{
+    int rc;
+
+    *options = (struct options){0};
+    options->words_end = &options->words;
+    buf_init(&options->backend_words, NULL, 0);
+    tunables_init(&options->tunables);
+    tunable_limit(&options->tunables, TUNABLE_CALLCHAINDEPTH, host->callchain_max());
+    tunable_limit(&options->tunables, TUNABLE_MAX_LOG_PER_USER, host->memory_max() / 4);
+    rc = command_line_read(options, argc, argv);
+    if (rc != 0 || options->help || options->version || options->print_tables)
+        return rc;
+    if (options->remount) {
+        say(LOG_ERR,
+            "a mount of pmcfs cannot be remounted: unmount it and mount it again, or write "
+            "to its admin/tunables");
+        return EXIT_FAILURE_SAID;
+    }
+    conf_resolve(options);
+    rc = conf_read(options);
+    if (rc == 0)
+        rc = words_apply(options);
+    if (rc == 0)
+        tunables_finish(options);
+    return rc == 0 && options->no_backend ? EXIT_USAGE : rc;
+}
+
+bool options_reread(struct options *options, struct tunables *tunables)
+{
+    struct tunables before = options->tunables;
+    bool done;
+
+    tunables_init(&options->tunables);
+    for (int i = 0; i < TUNABLE_COUNT; i++)
+        tunable_limit(&options->tunables, (enum tunable)i, before.value[i].max);
+    buf_clear(&options->backend_words);
+    done = conf_read(options) == 0 && words_apply(options) == 0;
+    if (done)
+        tunables_finish(options);
+    else
+        options->tunables = before;
+    *tunables = options->tunables;
+    return done;
+}
+
+void options_free(struct options *options)
+{
+    while (options->words) {
+        struct option_word *next = options->words->next;
+        free(options->words->text);
+        free(options->words);
+        options->words = next;
+    }
+    buf_free(&options->backend_words);
+    free(options->conf);
+    free(options->source);
+    free(options->mountpoint);
+    free(options->backend);
+}

@@ -1,0 +1,80 @@
+/*
+ * From FUSE's context to the engine's idea of a caller.
+ */
+#include "fs/requests/caller.h"
+
+#include "fs/requests/request.h"
+
+#include <errno.h>
+#include <string.h>
+
+void caller_fill(struct call *call, fuse_req_t req)
+{
+    const struct fuse_ctx *ctx = fuse_req_ctx(req);
+
+    call->uid = call->payer = ctx->uid;
+    call->gid = ctx->gid;
+    call->tid = ctx->pid;
+}
+
+void caller_maker(struct fs *fs, struct call *call)
+{
+    call->maker = fs->host->caller_pid(fs->host_state, call->tid);
+    call->maker_key = call->maker ? fs->host->caller_key(fs->host_state, call->maker) : 0;
+}
+
+static int rights_failed(struct call *call, int rc)
+{
+    if (rc == -ENOMEM)
+        return err_nomem(&call->err);
+    return err_set(&call->err, P14, "cannot find out the rights of thread %d: %s", (int)call->tid,
+                   strerror(-rc));
+}
+
+static int rights_begin(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+    struct call *call = &rq->call;
+    int rc = fs->host->rights(fs->host_state, call->tid, call->uid, call->gid, &rq->rights);
+
+    if (rc < 0)
+        return rights_failed(call, rc);
+    call->payer = rq->rights->payer;
+    return 0;
+}
+
+void caller_payer(struct request *rq)
+{
+    if (rights_begin(rq) < 0)
+        rq->call.err.id = ERR_NONE;
+    rights_free(rq->rights);
+    rq->rights = NULL;
+}
+
+int caller_rights(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+    int rc = rights_begin(rq);
+
+    if (rc < 0)
+        return rc;
+    rq->reads_rights = rq->rights->userns_fd >= 0;
+    if (rq->reads_rights)
+        return 0;
+    rc = fs->host->rights_read(fs->host_state, rq->call.tid, rq->rights);
+    return rc < 0 ? rights_failed(&rq->call, rc) : 0;
+}
+
+int caller_rights_read(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+    int rc = slow_admit(&rq->call);
+
+    if (rc)
+        return rc;
+    slow_begin(&rq->call, true);
+    rc = fs->host->rights_read(fs->host_state, rq->call.tid, rq->rights);
+    slow_end(&rq->call);
+    rq->reads_rights = false;
+    return rc < 0 ? rights_failed(&rq->call, rc) : 0;
+}

@@ -1,0 +1,498 @@
+/*
+ * Reads and writes. One write is one command; one read from the start is one fresh text, and reads
+ * behind it are the rest of that text; one read of a stream is what there is now.
+ */
+#include "fs/requests/io.h"
+
+#include "fs/requests/ops.h"
+#include "fs/requests/readers.h"
+#include "fs/requests/request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BACK_MAX   8192 /* of a stream can be read again: what shells and head(1) read at once */
+#define CUT_BEYOND 1024 /* a longer command must end in a newline, or an output buffer cut it */
+
+/* ---- read ---- */
+
+static size_t at_most(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * The reply is n bytes of `from`, copied: what a handle keeps may change once the lock is dropped.
+ */
+static void slice_copy(struct request *rq, const char *from, size_t n)
+{
+    buf_add(&rq->out, from, n);
+    rq->slice = rq->out.data ? rq->out.data : "";
+    rq->slice_len = rq->out.failed ? 0 : n;
+}
+
+/* Texts that the open file keeps, and `more`: 0, or P11. */
+static int text_charge(struct request *rq, size_t more)
+{
+    const struct handle *handle = rq->handle;
+
+    return open_file_keep(&rq->call,
+                          (handle->text ? handle->len : 0) + (handle->last ? handle->last_len : 0) +
+                              more);
+}
+
+static void text_forget(struct request *rq)
+{
+    struct handle *handle = rq->handle;
+
+    if (!handle->text)
+        return;
+    free(handle->text);
+    handle->text = NULL;
+    text_charge(rq, 0);
+}
+
+/* Is this the rest of a text that was begun? Then the reply is made. */
+static bool text_continue(struct request *rq)
+{
+    struct handle *handle = rq->handle;
+    bool snapshot = (rq->node.row->flags & FILE_SNAPSHOT) != 0;
+    size_t at, n;
+
+    if (!handle->has_text || handle->written || (rq->off <= handle->base && !snapshot))
+        return false;
+    at = (size_t)(rq->off - handle->base);
+    if (at < handle->len && !handle->text)
+        return false;
+    n = at < handle->len ? at_most(rq->size, handle->len - at) : 0;
+    slice_copy(rq, n > 0 ? handle->text + at : "", n);
+    if (at + n >= handle->len && !snapshot)
+        text_forget(rq);
+    return true;
+}
+
+/*
+ * Remember what somebody may ask for next: the rest, or that there is none. P11: that is more than
+ * the user may have; a text that was read whole is not kept then.
+ */
+static int text_keep(struct request *rq, off_t base, bool whole)
+{
+    struct handle *handle = rq->handle;
+    bool keep = !whole || (rq->node.row->flags & FILE_SNAPSHOT);
+    int rc = 0;
+
+    text_forget(rq);
+    if (keep)
+        rc = text_charge(rq, rq->out.len);
+    if (keep && !rc)
+        handle->text = malloc(rq->out.len + 1);
+    if (handle->text)
+        memcpy(handle->text, rq->out.data, rq->out.len);
+    handle->has_text = whole || handle->text;
+    handle->written = false;
+    handle->base = base;
+    handle->len = rq->out.len;
+    if (keep && !handle->text)
+        text_charge(rq, 0);
+    return whole ? 0 : rc;
+}
+
+static int show_done(struct request *rq)
+{
+    off_t base = rq->handle->written ? rq->off : 0;
+    size_t at = at_most((size_t)(rq->off - base), rq->out.len);
+    size_t n = at_most(rq->size, rq->out.len - at);
+    int rc = text_keep(rq, base, at + n == rq->out.len);
+
+    rq->slice = rq->out.len > 0 ? rq->out.data + at : "";
+    rq->slice_len = n;
+    return rc;
+}
+
+static void last_forget(struct handle *handle)
+{
+    free(handle->last);
+    handle->last = NULL;
+    handle->last_len = 0;
+}
+
+/*
+ * A reply ends at a whole line. Only of one that is longer than the reply the rest is kept, and
+ * comes first the next time.
+ */
+static int stream_done(struct request *rq)
+{
+    struct handle *handle = rq->handle;
+    size_t n = at_most(rq->size, rq->out.len), rest = rq->out.len - n;
+    int rc = 0;
+
+    if (rest) {
+        last_forget(handle); /* stream_keep() has another; the rest was admitted in its place */
+        rc = text_charge(rq, rest);
+    }
+    rq->slice = n > 0 ? rq->out.data : "";
+    rq->slice_len = n;
+    if (rc || !rest)
+        return rc;
+    handle->len = rest;
+    handle->taken = 0;
+    handle->text = malloc(rest);
+    if (!handle->text)
+        return err_set(&rq->call.err, E32, "no memory");
+    memcpy(handle->text, rq->out.data + n, rest);
+    return CALL_DONE;
+}
+
+static bool stream_continue(struct request *rq)
+{
+    struct handle *handle = rq->handle;
+    size_t n;
+
+    if (!handle->text)
+        return false;
+    n = at_most(rq->size, handle->len - handle->taken);
+    slice_copy(rq, handle->text + handle->taken, n);
+    handle->taken += n;
+    if (handle->taken == handle->len)
+        text_forget(rq);
+    return true;
+}
+
+/*
+ * Shells, head(1) and less(1) read more of a file than they need and go back: they can, within the
+ * last reply. Nothing else of a stream can be had again.
+ */
+static bool stream_is_elsewhere(const struct request *rq)
+{
+    return rq->off != rq->handle->base;
+}
+
+static int stream_again(struct request *rq)
+{
+    const struct handle *handle = rq->handle;
+    off_t begin = handle->base - (off_t)handle->last_len;
+
+    if (rq->off < begin || rq->off > handle->base)
+        return -ESPIPE;
+    slice_copy(rq, handle->last + (rq->off - begin),
+               at_most(rq->size, (size_t)(handle->base - rq->off)));
+    return CALL_DONE;
+}
+
+/* Where it may not be kept there is no going back. */
+static void stream_keep(struct request *rq)
+{
+    struct handle *handle = rq->handle;
+
+    if (rq->slice_len == 0)
+        return;
+    last_forget(handle);
+    if (rq->slice_len <= BACK_MAX && text_charge(rq, rq->slice_len) == 0)
+        handle->last = malloc(rq->slice_len);
+    else
+        text_charge(rq, 0);
+    handle->last_len = handle->last ? rq->slice_len : 0;
+    if (handle->last)
+        memcpy(handle->last, rq->slice, rq->slice_len);
+    rq->call.err.id = ERR_NONE;
+    handle->base = rq->off + (off_t)rq->slice_len;
+}
+
+/*
+ * What a reply left of its buffer io_uring asks for once more, and at the same offset: direct reads
+ * of it do not move the position (Linux 6.18). There is no more: else the text would fill the
+ * buffer again and again.
+ */
+static bool read_is_repeated(const struct request *rq)
+{
+    const struct handle *handle = rq->handle;
+
+    return handle->short_by > 0 && rq->size == handle->short_by && rq->off == handle->short_at;
+}
+
+static void uring_note(struct request *rq)
+{
+    struct handle *handle = rq->handle;
+
+    handle->short_at = rq->off;
+    handle->short_by = handle->by_uring && rq->slice_len > 0 ? rq->size - rq->slice_len : 0;
+    handle->by_uring = false;
+}
+
+static int read_run(struct request *rq)
+{
+    const struct file_row *row = rq->node.row;
+    int rc;
+
+    rq->slice = NULL;
+    rq->slice_len = 0;
+    rc = request_remembers(rq);
+    if (rc)
+        return rc;
+    if (read_is_repeated(rq)) {
+        slice_copy(rq, "", 0);
+        return CALL_DONE;
+    }
+    rq->handle->short_by = 0; /* whatever becomes of this one: a poll must not find it readable */
+    if (!row->stream)
+        return text_continue(rq) ? CALL_DONE : row->show(&rq->call);
+    if (stream_is_elsewhere(rq))
+        return stream_again(rq);
+    if (stream_continue(rq))
+        return CALL_DONE;
+    if (!rq->call.pmc && !(row->flags & FILE_REST)) /* released: a stream ends */
+        return CALL_DONE;
+    return row->stream(&rq->call);
+}
+
+static int read_done(struct request *rq)
+{
+    int rc = CALL_DONE;
+
+    if (rq->out.failed)
+        return err_set(&rq->call.err, E32, "no memory");
+    if (!rq->slice)
+        rc = rq->node.row->stream ? stream_done(rq) : show_done(rq);
+    if (rc == CALL_DONE && rq->node.row->stream && !stream_is_elsewhere(rq))
+        stream_keep(rq);
+    if (rc == CALL_DONE)
+        uring_note(rq);
+    return rc;
+}
+
+static void read_reply(struct request *rq, int rc)
+{
+    if (rc < 0)
+        fuse_reply_err(rq->req, -rc);
+    else
+        fuse_reply_buf(rq->req, rq->slice, rq->slice_len);
+}
+
+/*
+ * Reads of files opened with direct_io name the owner of its locks; those that fill the page cache
+ * do not, and are of sendfile(2), splice(2) and mmap(2). The cache cannot hold a text whose size is
+ * not the one shown: a reply that is shorter makes it the size for those that come later, or is
+ * filled up with NULs when somebody asks for the attributes meanwhile. sendfile's EINVAL is what
+ * its users know, and they read instead.
+ */
+static bool read_is_direct(const struct fuse_file_info *fi)
+{
+    return fi->lock_owner != 0;
+}
+
+void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+    struct request *rq = read_is_direct(fi) ? op_begin(req, ino) : NULL;
+
+    if (!read_is_direct(fi))
+        fuse_reply_err(req, EINVAL);
+    if (!rq)
+        return;
+    rq->fh = fi->fh;
+    rq->off = off;
+    rq->size = size;
+    rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
+    rq->call.room = size;
+    rq->counted = true;
+    rq->is_quiet = true;
+    rq->gone_ok = rq->node.row->stream != NULL;
+    rq->run = read_run;
+    rq->done = read_done;
+    rq->reply = read_reply;
+    request_dispatch(rq);
+}
+
+/* ---- lseek ---- */
+
+/* What is open for writing alone is not read for that. */
+static bool end_may_be_read(const struct request *rq)
+{
+    const struct call *call = &rq->call;
+
+    return !call->rights || !call->pmc || engine_may_read(call->pmc, call->rights);
+}
+
+/* The text is made, and what is read behind its start afterwards is of the same. */
+static int end_run(struct request *rq)
+{
+    const struct file_row *row = rq->node.row;
+    int rc;
+
+    rq->slice = "";
+    if (row->stream)
+        return -ESPIPE; /* it has none: tail(1) then reads it from its start */
+    if (!row->bound || !end_may_be_read(rq))
+        return CALL_DONE;
+    rc = request_remembers(rq);
+    if (rc < 0)
+        return rc;
+    if (rq->handle->has_text && !rq->handle->written)
+        return CALL_DONE;
+    rq->slice = NULL;
+    return row->show(&rq->call);
+}
+
+static int end_done(struct request *rq)
+{
+    const struct handle *handle = rq->handle;
+    int rc = node_attr(&rq->fs->tree, &rq->node, &rq->attr);
+
+    if (rc == CALL_DONE && !rq->slice)
+        rc = show_done(rq);
+    if (rc == CALL_DONE && handle && handle->has_text && rq->node.row->bound)
+        rq->attr.st_size = handle->base + (off_t)handle->len;
+    if (rq->attr.st_size == 0)
+        rq->attr.st_size = 1; /* of an empty file sendfile would give nothing, in silence */
+    return rc;
+}
+
+void io_end(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct request *rq = op_begin(req, ino);
+
+    if (!rq)
+        return;
+    rq->fh = fi->fh;
+    rq->run = end_run;
+    rq->done = end_done;
+    rq->reply = op_reply_attr;
+    request_dispatch(rq);
+}
+
+/* No file has holes. grep(1) and cp(1) look for them, and would learn a size from an answer. */
+void io_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
+{
+    (void)ino, (void)off, (void)whence, (void)fi;
+    fuse_reply_err(req, EINVAL);
+}
+
+/* ---- write ---- */
+
+/* The rules that all files share. Leaves the command without its newline in call->text. */
+static int command_check(struct request *rq)
+{
+    struct call *call = &rq->call;
+    const char *text = rq->text;
+    size_t len = rq->size;
+
+    if (call->open && call->open->refused)
+        return err_set(&call->err, P36,
+                       "nothing of it was taken, for an earlier write of this open was refused: "
+                       "error says why; write all of it again");
+    if (len > WRITE_MAX)
+        return err_set(&call->err, P04, "a command has at most %u bytes, this one has more",
+                       WRITE_MAX);
+    if (len > CUT_BEYOND && text[len - 1] != '\n') {
+        if (call->open)
+            call->open->refused = true;
+        return err_set(&call->err, P03,
+                       "%zu bytes without a newline at the end: cut by an output "
+                       "buffer, so nothing is applied; write it with one write(2)",
+                       len);
+    }
+    if (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\0'))
+        len--;
+    if (len == 0)
+        return err_set(&call->err, P05, "nothing was written");
+    if (memchr(text, '\0', len))
+        return err_set(&call->err, P05, "a NUL byte inside the command");
+    rq->text[len] = '\0';
+    call->text = rq->text;
+    call->len = len;
+    return CALL_DONE;
+}
+
+static bool is_tunable(const struct request *rq, enum tunable which)
+{
+    return rq->node.kind == NODE_TUNABLE && rq->node.object == (uint64_t)which;
+}
+
+/* The system's list of groups may take its time: looked at before the lock is taken. */
+static void group_look_up(struct request *rq)
+{
+    struct scan scan;
+    struct word word;
+    char *name;
+
+    scan_init(&scan, rq->text, strnlen(rq->text, rq->size));
+    rq->group = (gid_t)-1;
+    if (!scan_word(&scan, &word) || word_is(word, "-") || !(name = word_dup(word)))
+        return;
+    rq->no_group = !group_find(name, &rq->group);
+    free(name);
+}
+
+/* Core does not know groups. Who may not write here shall hear that, from store. */
+static int group_check(struct request *rq)
+{
+    struct call *call = &rq->call;
+
+    if (!rq->no_group || !call->rights || !call->rights->superuser)
+        return CALL_DONE;
+    return err_set(&call->err, P27,
+                   "readers cannot be \"%s\": there is no such group; allowed is "
+                   "a group's name or number, or -",
+                   text_shown(call->text));
+}
+
+static int write_run(struct request *rq)
+{
+    int rc = CALL_DONE;
+
+    if (!rq->call.text)
+        rc = command_check(rq);
+    if (rc == CALL_DONE && rq->no_group)
+        rc = group_check(rq);
+    return rc < 0 ? rc : rq->node.row->store(&rq->call);
+}
+
+static int write_done(struct request *rq)
+{
+    if (rq->handle)
+        rq->handle->written = true;
+    if (is_tunable(rq, TUNABLE_READERS)) {
+        fs_set_readers(rq->fs, rq->group);
+        rq->fs->attributes_stale = true;
+    }
+    return CALL_DONE;
+}
+
+static void write_reply(struct request *rq, int rc)
+{
+    if (rc == CALL_DONE && is_tunable(rq, TUNABLE_ROOTMODE))
+        attributes_forget(&rq->fs->tree, NODE_INSTANCE, 0);
+    if (rc < 0)
+        fuse_reply_err(rq->req, -rc);
+    else
+        fuse_reply_write(rq->req, rq->size);
+}
+
+void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t off,
+              struct fuse_file_info *fi)
+{
+    struct request *rq = op_begin(req, ino);
+
+    (void)off; /* each write is one complete command, wherever it is put */
+    if (!rq)
+        return;
+    rq->text = malloc(size + 1);
+    if (!rq->text) {
+        fuse_reply_err(req, ENOMEM);
+        request_free(rq);
+        return;
+    }
+    memcpy(rq->text, data, size);
+    rq->fh = fi->fh;
+    rq->size = size;
+    if (is_tunable(rq, TUNABLE_READERS))
+        group_look_up(rq);
+    rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
+    rq->call.append = (fi->flags & O_APPEND) != 0;
+    rq->counted = true;
+    rq->is_command = true;
+    rq->run = write_run;
+    rq->done = write_done;
+    rq->reply = write_reply;
+    request_dispatch(rq);
+}

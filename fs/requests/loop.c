@@ -1,0 +1,336 @@
+/*
+ * The main loop. Watched descriptors are called back with the engine's lock held.
+ */
+#include "fs/requests/loop.h"
+
+#include "fs/requests/readers.h"
+#include "fs/requests/request.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+enum {
+    EVENTS_MAX = 64,
+    TRIM_BYTES = 1 << 20
+};
+
+struct watch {
+    void (*fn)(void *arg, uint32_t events);
+    void *arg;
+    uint32_t serial; /* 0: not watched; another than the event's: the number has a new owner */
+};
+
+struct loop_state {
+    struct fs *fs;
+    int epoll_fd, kick_fd, timer_fd, signal_fd;
+    atomic_bool kicked;
+    atomic_bool ended;
+    pthread_mutex_t lock; /* a leaf: of the watches */
+    struct watch *watches;
+    size_t n_watches;
+    uint32_t serial;
+};
+
+static void signals_blocked(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+#ifdef PMCFS_DEBUG
+    sigaddset(set, SIGUSR2);
+#endif
+}
+
+static int loop_add(struct loop_state *loop, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint32_t)fd};
+
+    return fd < 0 ? -1 : epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+struct loop_state *loop_new(void)
+{
+    struct loop_state *loop = calloc(1, sizeof *loop);
+    sigset_t signals;
+
+    if (!loop)
+        return NULL;
+    signals_blocked(&signals);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    pthread_mutex_init(&loop->lock, NULL);
+    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    loop->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    loop->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    loop->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (loop_add(loop, loop->kick_fd) < 0 || loop_add(loop, loop->timer_fd) < 0 ||
+        loop_add(loop, loop->signal_fd) < 0) {
+        loop_free(loop);
+        return NULL;
+    }
+    return loop;
+}
+
+void loop_free(struct loop_state *loop)
+{
+    int fds[] = {loop->epoll_fd, loop->kick_fd, loop->timer_fd, loop->signal_fd};
+
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    pthread_mutex_destroy(&loop->lock);
+    free(loop->watches);
+    free(loop);
+}
+
+void loop_bind(struct loop_state *loop, struct fs *fs)
+{
+    loop->fs = fs;
+}
+
+static bool watches_fit(struct loop_state *loop, int fd)
+{
+    size_t n = (size_t)fd + 64;
+    struct watch *watches;
+
+    if ((size_t)fd < loop->n_watches)
+        return true;
+    watches = reallocarray(loop->watches, n, sizeof *watches);
+    if (!watches)
+        return false;
+    memset(watches + loop->n_watches, 0, (n - loop->n_watches) * sizeof *watches);
+    loop->watches = watches;
+    loop->n_watches = n;
+    return true;
+}
+
+static int loop_watch(void *ctx, int fd, uint32_t events, void (*fn)(void *arg, uint32_t events),
+                      void *arg)
+{
+    struct loop_state *loop = ctx;
+    struct epoll_event event = {.events = events};
+    int rc = -ENOMEM;
+
+    pthread_mutex_lock(&loop->lock);
+    if (watches_fit(loop, fd)) {
+        if (++loop->serial == 0)
+            ++loop->serial;
+        event.data.u64 = (uint64_t)loop->serial << 32 | (uint32_t)fd;
+        rc = epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+        if (rc == -EEXIST)
+            rc = epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0 ? -errno : 0;
+        if (rc == 0)
+            loop->watches[fd] = (struct watch){.fn = fn, .arg = arg, .serial = loop->serial};
+    }
+    pthread_mutex_unlock(&loop->lock);
+    return rc;
+}
+
+static void loop_unwatch(void *ctx, int fd)
+{
+    struct loop_state *loop = ctx;
+
+    pthread_mutex_lock(&loop->lock);
+    if (fd >= 0 && (size_t)fd < loop->n_watches && loop->watches[fd].serial) {
+        loop->watches[fd].serial = 0;
+        epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    }
+    pthread_mutex_unlock(&loop->lock);
+}
+
+struct loop loop_interface(struct loop_state *loop)
+{
+    return (struct loop){.ctx = loop, .watch = loop_watch, .unwatch = loop_unwatch};
+}
+
+/* With the engine's lock, so that nobody unwatches between the look and the call. */
+static void loop_call_back(struct loop_state *loop, const struct epoll_event *event)
+{
+    uint32_t fd = (uint32_t)event->data.u64, serial = (uint32_t)(event->data.u64 >> 32);
+    struct watch watch = {0};
+
+    pthread_mutex_lock(&loop->lock);
+    if (fd < loop->n_watches)
+        watch = loop->watches[fd];
+    pthread_mutex_unlock(&loop->lock);
+    if (watch.serial && watch.serial == serial)
+        watch.fn(watch.arg, event->events);
+}
+
+void loop_kick(struct loop_state *loop)
+{
+    if (!atomic_exchange(&loop->kicked, true))
+        eventfd_write(loop->kick_fd, 1);
+}
+
+void loop_end(struct loop_state *loop)
+{
+    loop->ended = true;
+    loop_kick(loop);
+}
+
+static void loop_arm(struct loop_state *loop, uint64_t deadline_ns)
+{
+    struct itimerspec when = {0};
+
+    if (deadline_ns == 0)
+        deadline_ns = 1; /* 0 would disarm */
+    if (deadline_ns != UINT64_MAX) {
+        when.it_value.tv_sec = (time_t)(deadline_ns / 1000000000);
+        when.it_value.tv_nsec = (long)(deadline_ns % 1000000000);
+    }
+    timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+/* Attributes that follow a tunable have changed everywhere. */
+static void attributes_forget_all(struct fs *fs)
+{
+    uint64_t id = 0;
+
+    attributes_forget(&fs->tree, NODE_INSTANCE, 0);
+    for (;;) {
+        struct pmc_attr attr = {0};
+        struct pmc *pmc;
+
+        fs_lock(fs);
+        pmc = engine_pmc_after(fs->tree.engine, id);
+        if (pmc)
+            engine_pmc_attr(pmc, &attr);
+        fs_unlock(fs);
+        if (!pmc)
+            return;
+        id = attr.id;
+        attributes_forget(&fs->tree, NODE_PMC, id);
+    }
+}
+
+static void loop_notify_pollers(struct fs *fs)
+{
+    struct fuse_pollhandle *poll;
+
+    for (;;) {
+        fs_lock(fs);
+        poll = poll_next(&fs->park);
+        fs_unlock(fs);
+        if (!poll)
+            return;
+        fuse_lowlevel_notify_poll(poll);
+        fuse_pollhandle_destroy(poll);
+    }
+}
+
+/* What a burst of PMCs or targets needed goes back to the system. */
+static void memory_trim(void)
+{
+    if (mallinfo2().fordblks >= TRIM_BYTES)
+        malloc_trim(0);
+}
+
+/* Everything but waiting. */
+static void loop_turn(struct loop_state *loop)
+{
+    struct fs *fs = loop->fs;
+    uint64_t now_ns, deadline_ns;
+    bool stale, trim;
+
+    fs_lock(fs);
+    now_ns = fs->host->now_ns(fs->host_state);
+    if (engine_deadline(fs->tree.engine) <= now_ns)
+        engine_tick(fs->tree.engine, now_ns);
+    park_expire(&fs->park, now_ns);
+    fs_drain(fs);
+    fs_unlock(fs);
+
+    loop_notify_pollers(fs);
+
+    fs_lock(fs);
+    trim = fs->trim_ns <= now_ns;
+    if (trim)
+        fs->trim_ns = UINT64_MAX;
+    stale = fs->attributes_stale;
+    fs->attributes_stale = false;
+    deadline_ns = fs->armed_ns = fs_deadline(fs);
+    fs_unlock(fs);
+    loop_arm(loop, deadline_ns);
+    if (trim)
+        memory_trim();
+    if (stale)
+        readers_resolve(fs);
+    if (stale)
+        attributes_forget_all(fs);
+}
+
+void loop_last_turn(struct loop_state *loop)
+{
+    struct fs *fs = loop->fs;
+
+    fs_lock(fs);
+    park_expire(&fs->park, UINT64_MAX);
+    while (fs_run_ready(fs))
+        fs_lock(fs);
+    fs_unlock(fs);
+    loop_turn(loop);
+}
+
+static void loop_signals(struct loop_state *loop, void (*on_signal)(struct fs *fs, int number))
+{
+    struct signalfd_siginfo info;
+
+    while (read(loop->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT)
+            loop->ended = true;
+        else
+            on_signal(loop->fs, (int)info.ssi_signo);
+    }
+}
+
+/* The loop's own descriptors: true if the event was of one of them. */
+static bool loop_own(struct loop_state *loop, const struct epoll_event *event,
+                     void (*on_signal)(struct fs *fs, int number))
+{
+    uint64_t ignored;
+    int fd = (int)event->data.u64;
+
+    if (event->data.u64 >> 32)
+        return false;
+    if (fd == loop->signal_fd) {
+        loop_signals(loop, on_signal);
+    } else if (fd == loop->kick_fd) {
+        eventfd_read(fd, &ignored); /* first: a kick in between is served by the coming turn */
+        loop->kicked = false;
+    } else if (read(fd, &ignored, sizeof ignored) < 0) {
+        return true; /* the timer was set anew meanwhile */
+    }
+    return true;
+}
+
+void loop_run(struct loop_state *loop, void (*on_signal)(struct fs *fs, int number))
+{
+    struct epoll_event events[EVENTS_MAX];
+
+    while (!loop->ended) {
+        bool watched = false;
+        int n;
+
+        loop_turn(loop);
+        n = epoll_wait(loop->epoll_fd, events, EVENTS_MAX, -1);
+        for (int i = 0; i < n; i++)
+            watched = !loop_own(loop, &events[i], on_signal) || watched;
+        if (!watched)
+            continue;
+        fs_lock(loop->fs);
+        for (int i = 0; i < n; i++)
+            if (events[i].data.u64 >> 32)
+                loop_call_back(loop, &events[i]);
+        fs_drain(loop->fs);
+        fs_unlock(loop->fs);
+    }
+}

@@ -1,0 +1,26 @@
+/*
+ * The main thread: epoll for every descriptor but FUSE's, one timer, signals, and whatever other
+ * threads leave for it (requests woken, pollers due).
+ */
+#pragma once
+
+#include "core/host.h"
+
+struct fs;
+struct loop_state;
+
+/* Blocks the signals it serves in this thread and all made later. NULL: errno says why. */
+struct loop_state *loop_new(void);
+void loop_free(struct loop_state *loop);
+/* Needed before the first callback. */
+void loop_bind(struct loop_state *loop, struct fs *fs);
+/* As host and backend see it. */
+struct loop loop_interface(struct loop_state *loop);
+/* Make main take a turn. Any thread, any lock. */
+void loop_kick(struct loop_state *loop);
+/* Turns, until SIGTERM or SIGINT or loop_end(). on_signal: another, without the lock. */
+void loop_run(struct loop_state *loop, void (*on_signal)(struct fs *fs, int number));
+/* Any thread. */
+void loop_end(struct loop_state *loop);
+/* Everybody who waits is answered, everybody who polls is told; needs fs->stopping. */
+void loop_last_turn(struct loop_state *loop);

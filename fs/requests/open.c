@@ -1,0 +1,259 @@
+/*
+ * Open files come, are polled, and go: open, poll, release.
+ */
+#include "fs/requests/caller.h"
+#include "fs/requests/io.h"
+#include "fs/requests/loop.h"
+#include "fs/requests/ops.h"
+#include "fs/requests/request.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+
+/*
+ * A file that remembers nothing before its first read is charged to its reader then, by uid, which
+ * takes no look at the opener; from so many open files on it is charged like all others.
+ */
+#define MANY_OPEN 4096
+
+#define ALWAYS_READY (EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM)
+
+/* ---- open and release ---- */
+
+static int open_may(const struct file_row *row, int flags)
+{
+    int mode = flags & O_ACCMODE;
+
+    if ((row->flags & FILE_STREAM) && mode == O_RDWR)
+        return -EINVAL; /* a read that waits would hold the position, and so the writes */
+    if (mode != O_RDONLY && !row->store)
+        return -EACCES; /* the superuser passes the permission bits */
+    if (mode != O_WRONLY && !row->show && !row->stream)
+        return -EACCES;
+    return 0;
+}
+
+static bool open_wants_rights(const struct fs *fs, const struct file_row *row, int flags)
+{
+    return (row->flags & FILE_RIGHTS) || (flags & O_ACCMODE) != O_RDONLY ||
+           ((row->flags & FILE_READERS) && fs->had_readers);
+}
+
+/* It may be shown as readable by everybody for the sake of the group `readers`. */
+static bool open_is_not_theirs(const struct request *rq)
+{
+    return rq->fs->had_readers && (rq->node.row->flags & FILE_READERS) &&
+           (rq->flags & O_ACCMODE) != O_WRONLY && rq->rights &&
+           !engine_may_read(rq->call.pmc, rq->rights);
+}
+
+/* Its user is told why, as of an operation that failed. */
+static int open_refused(struct request *rq, struct handle *handle, int rc)
+{
+    engine_release(rq->fs->tree.engine, &handle->open);
+    handle_remove(&rq->fs->handles, handle);
+    handle_unref(handle);
+    rq->call.open = NULL;
+    rq->call.rights = rq->rights;
+    rq->call.file = "open";
+    rq->counted = true;
+    return rc;
+}
+
+static int open_run(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+    const struct file_row *row = rq->node.row;
+
+    if (rq->gone)
+        return -ESTALE; /* the kernel looks the name up anew: ENOENT, or its successor */
+    if (open_is_not_theirs(rq))
+        return -EACCES;
+    if (rq->remembers) {
+        struct handle *handle = handle_make(&fs->handles, rq->fh);
+        int rc;
+
+        if (!handle)
+            return -ENOMEM;
+        rq->call.open = &handle->open;
+        handle->open.instance = instance_id(rq->call.instance);
+        rc = open_file_hold(&rq->call, rq->rights);
+        if (rc < 0)
+            return open_refused(rq, handle, rc);
+        rq->rights = NULL;
+        if (row->begin && (rq->flags & O_ACCMODE) != O_WRONLY)
+            row->begin(&rq->call);
+        rc = open_file_keep(&rq->call, 0);
+        if (rc < 0)
+            return open_refused(rq, handle, rc);
+    }
+    if (row->flags & FILE_FRESH)
+        fs->tree.metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
+    engine_stat_add(fs->tree.engine, STAT_OPEN_FILES, 1);
+    fs->n_open++;
+    return CALL_DONE;
+}
+
+/* With the lock. The row, if any, is the caller's to unref. */
+static struct handle *handle_close(struct fs *fs, uint64_t fh)
+{
+    struct handle *handle = handle_find(fs->handles, fh);
+
+    engine_stat_add(fs->tree.engine, STAT_OPEN_FILES, -1);
+    fs->n_open--;
+    if (!handle)
+        return NULL;
+    poll_drop(&fs->park, handle);
+    engine_release(fs->tree.engine, &handle->open);
+    handle_remove(&fs->handles, handle);
+    return handle;
+}
+
+/* The opener is gone: no RELEASE will come. */
+static void open_undo(struct fs *fs, uint64_t fh)
+{
+    struct handle *handle;
+
+    fs_lock(fs);
+    handle = handle_close(fs, fh);
+    handle_unref(handle);
+    fs_drain(fs);
+    fs_unlock(fs);
+}
+
+static void open_reply(struct request *rq, int rc)
+{
+    struct fuse_file_info fi = {
+        .fh = rq->fh,
+        .direct_io = 1,
+        .noflush = 1,
+    };
+
+    if (rc < 0)
+        fuse_reply_err(rq->req, -rc);
+    else if (fuse_reply_open(rq->req, &fi) == -ENOENT)
+        open_undo(rq->fs, rq->fh);
+}
+
+void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct request *rq = op_begin(req, ino);
+    bool wants;
+    int rc;
+
+    if (!rq)
+        return;
+    rq->fh = ++rq->fs->last_fh;
+    rq->flags = fi->flags;
+    rq->remembers = !(rq->node.row->flags & FILE_PLAIN) || (fi->flags & O_ACCMODE) != O_RDONLY ||
+                    rq->fs->n_open >= MANY_OPEN;
+    wants = open_wants_rights(rq->fs, rq->node.row, fi->flags);
+    rc = open_may(rq->node.row, fi->flags);
+    if (rc == 0 && wants)
+        rc = caller_rights(rq);
+    else if (rc == 0 && rq->remembers)
+        caller_payer(rq);
+    if (rc < 0) {
+        fuse_reply_err(req, -rc);
+        request_free(rq);
+        return;
+    }
+    if ((fi->flags & O_ACCMODE) != O_RDONLY && rq->fs->host->opener)
+        rq->fs->host->opener(rq->fs->host_state, rq->call.tid, rq->rights);
+    rq->gone_ok = true;
+    rq->run = open_run;
+    rq->reply = open_reply;
+    request_dispatch(rq);
+}
+
+static int release_run(struct request *rq)
+{
+    handle_close(rq->fs, rq->fh); /* the reference becomes that of the request … */
+    if (rq->handle)
+        rq->handle->refs--; /* … which has one already */
+    rq->call.open = NULL;
+    return CALL_DONE;
+}
+
+void io_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+    struct request *rq = op_begin(req, ino);
+
+    if (!rq)
+        return;
+    rq->fh = fi->fh;
+    rq->gone_ok = true;
+    rq->run = release_run;
+    request_dispatch(rq);
+}
+
+/* ---- poll ---- */
+
+/*
+ * io_uring's own, before a read and between its parts: nobody waits, or for exactly these. poll(2),
+ * select(2) and epoll ask for POLLHUP always.
+ */
+static bool poll_is_of_uring(const struct fuse_file_info *fi, const struct fuse_pollhandle *poll)
+{
+    return (fi->poll_events == EPOLLIN && !poll) ||
+           fi->poll_events == (EPOLLIN | EPOLLRDNORM | EPOLLPRI | EPOLLERR);
+}
+
+static int poll_run(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+    struct call *call = &rq->call;
+    int rc;
+
+    rq->revents = ALWAYS_READY;
+    if (rq->gone) {
+        rq->revents = EPOLLHUP | EPOLLIN | EPOLLRDNORM;
+        return CALL_DONE;
+    }
+    if (!rq->node.row->poll && !rq->by_uring)
+        return CALL_DONE;
+    rc = request_remembers(rq);
+    if (rc)
+        return rc;
+    rq->handle->by_uring |= rq->by_uring;
+    if (!rq->node.row->poll || (rq->by_uring && rq->handle->short_by > 0))
+        return CALL_DONE;
+    rq->revents = rq->node.row->poll(call);
+    if (rq->node.row->store) /* a write never waits; io_uring asks this before it writes */
+        rq->revents |= EPOLLOUT | EPOLLWRNORM;
+    if (rq->node.row->stream && rq->handle->text) /* what did not fit into the last reply */
+        rq->revents |= EPOLLIN | EPOLLRDNORM;
+    if (rq->poll && (rc = poll_add(&fs->park, rq->handle, rq)))
+        return rc;
+    rq->poll = NULL; /* kept */
+    return CALL_DONE;
+}
+
+static void poll_reply(struct request *rq, int rc)
+{
+    if (rq->poll)
+        fuse_pollhandle_destroy(rq->poll);
+    if (rc < 0)
+        fuse_reply_err(rq->req, -rc);
+    else
+        fuse_reply_poll(rq->req, rq->revents);
+}
+
+void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+             struct fuse_pollhandle *poll)
+{
+    struct request *rq = op_begin(req, ino);
+
+    if (!rq) {
+        if (poll)
+            fuse_pollhandle_destroy(poll);
+        return;
+    }
+    rq->fh = fi->fh;
+    rq->poll = poll;
+    rq->by_uring = poll_is_of_uring(fi, poll);
+    rq->gone_ok = true;
+    rq->run = poll_run;
+    rq->reply = poll_reply;
+    request_dispatch(rq);
+}

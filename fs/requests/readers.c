@@ -1,0 +1,68 @@
+#include "fs/requests/readers.h"
+
+#include "fs/requests/request.h"
+#include "fs/requests/say.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#define GROUP_BYTES_MAX (1 << 20)
+
+/* A group of many members needs much room. */
+static bool group_named(const char *name, gid_t *gid)
+{
+    struct group group, *found = NULL;
+    char *buffer = NULL;
+    int rc = ERANGE;
+
+    for (size_t size = 4096; rc == ERANGE && size <= GROUP_BYTES_MAX; size *= 4) {
+        free(buffer);
+        buffer = malloc(size);
+        rc = buffer ? getgrnam_r(name, &group, buffer, size, &found) : ENOMEM;
+    }
+    if (rc == 0 && found)
+        *gid = found->gr_gid;
+    free(buffer);
+    return rc == 0 && found;
+}
+
+bool group_find(const char *name, gid_t *gid)
+{
+    uint64_t number;
+
+    *gid = (gid_t)-1;
+    if (name[0] == '\0')
+        return true;
+    if (!word_u64((struct word){name, strlen(name)}, false, 0, UINT32_MAX - 1, &number))
+        return group_named(name, gid);
+    *gid = (gid_t)number;
+    return true;
+}
+
+void fs_set_readers(struct fs *fs, gid_t gid)
+{
+    fs->tree.readers = gid;
+    if (gid != (gid_t)-1)
+        fs->had_readers = true;
+    engine_set_readers(fs->tree.engine, gid);
+}
+
+void readers_resolve(struct fs *fs)
+{
+    char name[sizeof((struct tunable_value *)0)->text];
+    gid_t gid;
+
+    fs_lock(fs);
+    snprintf(name, sizeof name, "%s",
+             tunable_text(engine_tunables(fs->tree.engine), TUNABLE_READERS));
+    fs_unlock(fs);
+    if (!group_find(name, &gid))
+        say(LOG_WARNING, "readers: there is no group \"%s\": nobody gains by it", name);
+    fs_lock(fs);
+    fs_set_readers(fs, gid);
+    fs_unlock(fs);
+}

@@ -1,0 +1,355 @@
+/*
+ * dispatch and settle: how a request goes through the engine. The lock is held for the engine's own
+ * bookkeeping only; slow parts run without it and without a seat, and a request that has to wait is
+ * parked.
+ */
+#include "fs/requests/request.h"
+
+#include "fs/requests/caller.h"
+#include "fs/requests/loop.h"
+#include "fs/requests/serve.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRIM_AFTER_NS 1000000000
+
+static __thread struct request *spare;
+
+struct request *request_new(struct fs *fs, fuse_req_t req)
+{
+    struct request *rq = spare;
+
+    spare = NULL;
+    if (!rq && !(rq = malloc(sizeof *rq)))
+        return NULL;
+    memset(rq, 0, offsetof(struct request, storage));
+    rq->fs = fs;
+    rq->req = req;
+    buf_init(&rq->out, rq->storage, sizeof rq->storage);
+    rq->call.out = &rq->out;
+    rq->call.interrupted = &rq->interrupted;
+    return rq;
+}
+
+static void request_clear(struct request *rq)
+{
+    buf_free(&rq->out);
+    free(rq->text);
+    free(rq->text2);
+    rights_free(rq->rights);
+}
+
+void request_free(struct request *rq)
+{
+    request_clear(rq);
+    if (spare)
+        free(rq);
+    else
+        spare = rq;
+}
+
+void request_thread_end(void)
+{
+    free(spare);
+    spare = NULL;
+}
+
+void fs_lock(struct fs *fs)
+{
+    pthread_mutex_lock(&fs->lock);
+    while (fs->reloading)
+        pthread_cond_wait(&fs->changed, &fs->lock);
+}
+
+void fs_unlock(struct fs *fs)
+{
+    pthread_mutex_unlock(&fs->lock);
+}
+
+static void effects_take(struct fs *fs)
+{
+    struct effect effect;
+
+    while (engine_next_effect(fs->tree.engine, &effect)) {
+        if (effect.kind == EFFECT_WAKE)
+            park_wake(&fs->park, effect.id);
+        else
+            notify_later(fs, &effect);
+    }
+}
+
+static uint64_t now_of(const struct fs *fs)
+{
+    return fs->host->now_ns(fs->host_state);
+}
+
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+uint64_t fs_deadline(const struct fs *fs)
+{
+    return earlier(earlier(engine_deadline(fs->tree.engine), fs->park.deadline_ns), fs->trim_ns);
+}
+
+void fs_drain(struct fs *fs)
+{
+    uint64_t deadline_ns;
+
+    effects_take(fs);
+    serve_more(fs->serve);
+    deadline_ns = fs_deadline(fs);
+    if (deadline_ns < fs->armed_ns || !LIST_EMPTY(&fs->park.due) || fs->attributes_stale) {
+        fs->armed_ns = earlier(deadline_ns, fs->armed_ns);
+        loop_kick(fs->loop);
+    }
+}
+
+/* The PMC of a node, and the instance: of a PMC that was released that of the open file. */
+static void objects_refresh(struct request *rq)
+{
+    struct engine *engine = rq->fs->tree.engine;
+    struct call *call = &rq->call;
+    const struct node *node = &rq->node;
+
+    call->pmc = NULL;
+    call->instance = engine_instance(engine, node_instance(node));
+    rq->gone = !call->instance;
+    if (node->kind == NODE_PMC) {
+        call->pmc = engine_pmc(engine, node->object);
+        rq->gone = !call->pmc;
+        call->instance = call->pmc    ? engine_pmc_instance(call->pmc)
+                         : call->open ? engine_instance(engine, call->open->instance)
+                                      : NULL;
+        if (call->pmc && call->open)
+            call->open->instance = instance_id(call->instance);
+    }
+    if (node->kind == NODE_LIMIT)
+        rq->gone = !engine_instance(engine, node->object);
+}
+
+/*
+ * With the lock: everything in the call that is a pointer and does not outlive an unlocking. HERE
+ * is said that through an instance nobody is the superuser: what is opened, made or removed in one
+ * is so with the other rights only.
+ */
+static void request_refresh(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+    struct call *call = &rq->call;
+
+    call->engine = fs->tree.engine;
+    call->now_ns = now_of(fs);
+    if (!rq->req) {
+        call->instance = engine_root(fs->tree.engine);
+        return;
+    }
+    if (rq->fh && !rq->handle) {
+        struct handle *handle = handle_find(fs->handles, rq->fh);
+        rq->handle = handle ? handle_ref(handle) : NULL;
+    }
+    call->open = rq->handle ? &rq->handle->open : NULL;
+    if (call->open && call->open->payer)
+        call->payer = call->open->payer_uid;
+    objects_refresh(rq);
+    if (rq->rights && (!call->instance || instance_id(call->instance)))
+        rq->rights->superuser = false;
+    call->rights = call->open ? call->open->rights : rq->rights;
+}
+
+int request_remembers(struct request *rq)
+{
+    struct handle *handle = rq->handle ? NULL : handle_make(&rq->fs->handles, rq->fh);
+    int rc;
+
+    if (rq->handle)
+        return 0;
+    if (!handle)
+        return err_set(&rq->call.err, E32, "no memory");
+    rq->call.open = &handle->open;
+    rq->call.open->instance = instance_id(rq->call.instance);
+    rc = open_file_hold(&rq->call, NULL);
+    if (rc < 0) {
+        rq->call.open = NULL;
+        handle_remove(&rq->fs->handles, handle);
+        handle_unref(handle);
+        return rc;
+    }
+    rq->handle = handle_ref(handle);
+    return 0;
+}
+
+static int request_run(struct request *rq)
+{
+    struct call *call = &rq->call;
+    int rc;
+
+    request_refresh(rq);
+    call->wait_until_ns = 0;
+    call->err.id = ERR_NONE;
+    call->err.text[0] = '\0';
+    buf_clear(&rq->out);
+    if (!rq->ran)
+        engine_stat_add(rq->fs->tree.engine, STAT_REQUESTS, 1);
+    rq->ran = true;
+    if (rq->reads_rights && (rc = caller_rights_read(rq)))
+        return rc;
+    if (rq->gone && !rq->gone_ok)
+        return err_set(&call->err, P26, "the %s of this file was %s",
+                       rq->node.kind == NODE_PMC ? "PMC" : "instance",
+                       rq->node.kind == NODE_PMC ? "released" : "removed");
+    return rq->run(rq);
+}
+
+/* CALL_WAIT, or what a request that wants to wait is told instead. With the lock. */
+static int request_may_wait(struct request *rq)
+{
+    bool stream = rq->node.row && (rq->node.row->flags & FILE_STREAM);
+
+    if (rq->fs->stopping)
+        return stream ? CALL_DONE : -ENODEV;
+    if (stream && rq->call.nonblock)
+        return -EAGAIN;
+    if (rq->hears_interrupt && fuse_req_interrupted(rq->req))
+        return -EINTR;
+    return park_admit(&rq->fs->park, rq);
+}
+
+/* ---- slow parts ---- */
+
+static struct request *request_of(struct call *call)
+{
+    return (struct request *)((char *)call - offsetof(struct request, call));
+}
+
+static int seat_admit(struct call *call)
+{
+    return slow_enter(request_of(call));
+}
+
+static void seat_leave(struct call *call, bool slow)
+{
+    struct request *rq = request_of(call);
+    struct fs *fs = rq->fs;
+
+    engine_stat_add(fs->tree.engine, STAT_WORKS, 1);
+    fs->away += !rq->away;
+    rq->away = true;
+    fs_drain(fs);
+    if (slow) {
+        slow_enter_anyway(rq);
+        serve_leave(fs->serve);
+    }
+    fs_unlock(fs);
+    if (slow && rq->req)
+        interrupt_hear(rq);
+}
+
+/* Not fs_lock(): a reload waits for this request. */
+static void seat_take(struct call *call)
+{
+    struct request *rq = request_of(call);
+
+    pthread_mutex_lock(&rq->fs->lock);
+    request_refresh(rq);
+}
+
+const struct seat fs_seat = {seat_admit, seat_leave, seat_take};
+
+/* It is over, or parked: the engine's objects may be others when it goes on. */
+static void request_comes_back(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+
+    slow_leave(rq);
+    if (rq->away && --fs->away == 0)
+        pthread_cond_broadcast(&fs->changed);
+    rq->away = false;
+}
+
+/* The answer is there. Entered with the lock, leaves without. */
+static void request_finish(struct request *rq, int rc)
+{
+    struct fs *fs = rq->fs;
+
+    if (rc == CALL_DONE && rq->done)
+        rc = rq->done(rq);
+    if (rq->counted) {
+        bool said = rq->call.err.id != ERR_NONE;
+        if (rc < 0 && said && rq->is_command && rq->call.open &&
+            (rq->node.row->flags & FILE_GOES_ON))
+            rq->call.open->refused = true;
+        engine_finished(&rq->call, rc, said && (!rq->is_quiet || rc == -EIO), rq->is_command);
+    }
+    if (fs->trim_ns == UINT64_MAX && (rq->counted ? !rq->is_quiet : !rq->req))
+        fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
+    park_leave(&fs->park, rq);
+    handle_unref(rq->handle); /* with the lock: what it frees is charged to the engine's users */
+    request_comes_back(rq);
+    fs_drain(fs);
+    fs_unlock(fs);
+
+    if (rq->req)
+        rq->reply(rq, rc);
+    request_free(rq);
+}
+
+/* Entered with the lock, leaves without it. */
+static void request_settle(struct request *rq, int rc)
+{
+    struct fs *fs = rq->fs;
+
+    while (rc == CALL_WAIT && (rc = request_may_wait(rq)) == CALL_WAIT) {
+        request_comes_back(rq);
+        if (rq->hears_interrupt) {
+            park_add(&fs->park, rq);
+            fs_drain(fs);
+            fs_unlock(fs);
+            return;
+        }
+        fs_unlock(fs);
+        interrupt_hear(rq);
+        fs_lock(fs);
+        rc = request_run(rq);
+    }
+    request_finish(rq, rc);
+}
+
+void request_dispatch(struct request *rq)
+{
+    fs_lock(rq->fs);
+    request_settle(rq, request_run(rq));
+}
+
+void request_end(struct request *rq, int rc)
+{
+    request_refresh(rq);
+    request_settle(rq, rc);
+}
+
+bool fs_run_ready(struct fs *fs)
+{
+    struct request *rq = park_next(&fs->park);
+
+    if (rq)
+        request_settle(rq, request_run(rq));
+    return rq != NULL;
+}
+
+bool fs_run_task(struct fs *fs)
+{
+    struct request *rq = request_new(fs, NULL);
+
+    if (!rq)
+        return false;
+    request_refresh(rq);
+    if (!engine_task(&rq->call)) {
+        request_free(rq);
+        return false;
+    }
+    request_finish(rq, CALL_DONE);
+    return true;
+}

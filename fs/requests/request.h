@@ -1,0 +1,101 @@
+/*
+ * One request on its way: from a FUSE operation to its reply, through the engine. Every operation
+ * is a pair of functions, `run` with the engine's lock (maybe more than once) and `reply` without
+ * it. All of it runs in one thread, unless it is parked.
+ */
+#pragma once
+
+#include "core/call.h"
+#include "fs/requests/fs.h"
+#include "fs/tree/node.h"
+
+#include <fuse_lowlevel.h>
+
+struct request {
+    struct fs *fs;
+    fuse_req_t req; /* NULL: a task of the engine's own */
+    /*
+     * With the lock, but for its slow parts; CALL_… or -errno. Run again after a wait, so it must
+     * not keep half-done things.
+     */
+    int (*run)(struct request *rq);
+    int (*done)(struct request *rq); /* with the lock, once run ended in CALL_DONE; may be NULL */
+    void (*reply)(struct request *rq, int rc); /* without the lock; the last thing done */
+    struct node node;                          /* whose PMC is looked up before each run */
+    bool gone_ok;                              /* run also when what it is of is gone */
+    bool gone;       /* its PMC was released, or its instance; looked at before each run */
+    bool counted;    /* an operation of the user's: statistics and last error */
+    bool is_command; /* a write */
+    bool is_quiet;   /* reads and attributes: failures are not recorded, but for EIO */
+    struct handle *handle; /* a reference, or NULL */
+    struct rights *rights; /* captured for this request alone; owned */
+    bool reads_rights;     /* the rest of them, before it is run */
+    struct call call;
+
+    /* arguments and results, as the operation needs them */
+    uint64_t fh;
+    off_t off;
+    size_t size;
+    int flags;          /* of fuse_file_info */
+    bool remembers;     /* open: from the beginning */
+    bool plus;          /* readdirplus */
+    char *text, *text2; /* owned: bytes written, names */
+    struct stat attr;
+    int to_set;
+    struct node found;
+    struct fuse_entry_param entry;
+    struct fuse_pollhandle *poll;
+    bool by_uring; /* poll: io_uring's own */
+    unsigned revents;
+    struct statvfs statvfs;
+    const char *slice; /* of the reply */
+    size_t slice_len;
+    char label[32];
+
+    /* the life of the request */
+    bool ran; /* once at least */
+    bool hears_interrupt;
+    bool charged;                           /* counted among the waiting requests of … */
+    uid_t payer;                            /* … this user */
+    bool no_group;                          /* what is written to `readers` is none */
+    gid_t group;                            /* … or this one */
+    atomic_bool interrupted;
+    bool away;                         /* it let go of the lock and is not over: fs->away */
+    bool slow, admitted;               /* slow.c */
+    LIST_ENTRY(request) slow_entry;    /* while slow */
+    TAILQ_ENTRY(request) park_entry;   /* parked or ready */
+    struct buf out;
+    char storage[4096]; /* first block of out; not zeroed */
+};
+
+/* Zeroed; node, run and reply are the caller's to fill. NULL: no memory. One is kept per thread. */
+struct request *request_new(struct fs *fs, fuse_req_t req);
+void request_free(struct request *rq);
+/* Before a thread ends. */
+void request_thread_end(void);
+
+/*
+ * Take the lock, run, and do what is to be done until the reply, or until it is parked.
+ */
+void request_dispatch(struct request *rq);
+/*
+ * With the lock: the open file of rq gets a row, if it has none: from now on it remembers what it
+ * has read. 0; or P11, E32.
+ */
+int request_remembers(struct request *rq);
+/* Entered with the lock, leave without: what a thread does that has no seat. False, and the lock is
+ * kept: there is none. A request that was parked and woken; a task of the engine's own. */
+bool fs_run_ready(struct fs *fs);
+bool fs_run_task(struct fs *fs);
+/* How the engine's calls let go of the lock. */
+extern const struct seat fs_seat;
+/* One that was parked, taken off (with the lock; returns without): ends it with rc. */
+void request_end(struct request *rq, int rc);
+
+/* Waits while a reload is under way. */
+void fs_lock(struct fs *fs);
+void fs_unlock(struct fs *fs);
+/* With the lock: pass on what the engine wants done, and wake main if it has to look. */
+void fs_drain(struct fs *fs);
+/* With the lock: when main has to look next; UINT64_MAX: not by itself. */
+uint64_t fs_deadline(const struct fs *fs);

@@ -1,0 +1,59 @@
+/*
+ * Messages: one line each, to stderr or to syslog.
+ */
+#include "fs/requests/say.h"
+
+#include <fuse_log.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+
+static atomic_bool in_background;
+
+static void say_line(int priority, const char *text)
+{
+    if (in_background)
+        syslog(priority, "%s", text);
+    else
+        fprintf(stderr, "pmcfs: %s\n", text);
+}
+
+void say(int priority, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    say_line(priority, text);
+}
+
+void say_to_syslog(void)
+{
+    openlog("pmcfs", LOG_PID, LOG_DAEMON);
+    in_background = true;
+}
+
+__attribute__((format(printf, 2, 0))) static void say_fuse(enum fuse_log_level level,
+                                                           const char *format, va_list args)
+{
+    char text[1024];
+    size_t len;
+
+    if (level >= FUSE_LOG_DEBUG)
+        return;
+    vsnprintf(text, sizeof text, format, args);
+    len = strlen(text);
+    if (len > 0 && text[len - 1] == '\n')
+        text[len - 1] = '\0';
+    say_line((int)level, text);
+}
+
+void say_for_fuse(void)
+{
+    fuse_set_log_func(say_fuse);
+}

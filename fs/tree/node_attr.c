@@ -1,0 +1,203 @@
+/*
+ * Attributes of nodes: whose they are, who may, since when, what is below.
+ */
+#include "fs/tree/node.h"
+
+#include "core/engine.h"
+
+#include <errno.h>
+
+#define PAGE 4096 /* the size of what is shorter */
+
+static struct timespec timespec_of(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
+                             .tv_nsec = (long)(ns % 1000000000)};
+}
+
+static void attr_times(struct stat *attr, uint64_t ns)
+{
+    attr->st_atim = attr->st_mtim = attr->st_ctim = timespec_of(ns);
+}
+
+/*
+ * fstat of a file that is held longer than its PMC: a stream is read to its end, and cat asks
+ * first. Of a directory's name the kernel looks again.
+ */
+static int held_node_attr(struct tree *tree, const struct node *node, struct stat *attr)
+{
+    if (!node->row->stream)
+        return node->row->is ? -ESTALE : -ENODEV;
+    attr->st_mode = S_IFREG;
+    attr->st_nlink = 0;
+    attr->st_size = PAGE;
+    attr_times(attr, tree->started_ns);
+    return 0;
+}
+
+/*
+ * To the group `readers` a PMC that is its owner's alone, or theirs, is shown as theirs, for a few
+ * files. Another is shown as everybody's, and an open of these looks who it is; what others could
+ * not reach before stays closed.
+ */
+static void readers_attr(const struct tree *tree, const struct file_row *row, mode_t mode,
+                         struct stat *attr)
+{
+    bool theirs = row->is || (row->flags & FILE_READERS);
+    bool as_others = (mode & 077) && attr->st_gid != tree->readers;
+    mode_t bit = row->is ? 01 : 04;
+
+    if (as_others && !row->is && !(mode & 01))
+        attr->st_mode &= ~(mode_t)07;
+    if (!theirs)
+        return;
+    attr->st_mode |= as_others ? bit : bit << 3;
+    if (!as_others)
+        attr->st_gid = tree->readers;
+}
+
+/*
+ * Never less than the text: some readers ask for no more than the size. A power of two, and the
+ * block is as large: then wc -c and tail -c read, and do not believe it.
+ */
+static off_t text_size(struct tree *tree, const struct node *node, struct pmc *pmc,
+                       struct instance *instance)
+{
+    struct call call = {.engine = tree->engine, .pmc = pmc, .instance = instance};
+    uint64_t bound = node->row->bound ? node->row->bound(&call) : 0;
+    off_t size = PAGE;
+
+    while ((uint64_t)size < bound)
+        size *= 2;
+    return size;
+}
+
+static void attr_size(struct stat *attr, off_t size)
+{
+    attr->st_size = size;
+    attr->st_blksize = (blksize_t)size;
+}
+
+/* A PMC's files have its directory's r and w bits where there is something to read and write. */
+static int pmc_node_attr(struct tree *tree, const struct node *node, struct stat *attr)
+{
+    struct pmc *pmc = engine_pmc(tree->engine, node->object);
+    const struct file_row *row = node->row;
+    struct pmc_attr of;
+
+    if (!pmc)
+        return held_node_attr(tree, node, attr);
+    engine_pmc_attr(pmc, &of);
+    attr->st_uid = of.uid;
+    attr->st_gid = of.gid;
+    attr_times(attr, of.changed_ns);
+    if (row->is) {
+        attr->st_mode = S_IFDIR | (of.mode & 07777);
+        attr->st_nlink = 2;
+    } else {
+        attr->st_mode = S_IFREG | (row->show || row->stream ? of.mode & 0444 : 0) |
+                        (row->store ? of.mode & 0222 : 0);
+        attr_size(attr, text_size(tree, node, pmc, NULL));
+    }
+    if (tree->readers != (gid_t)-1)
+        readers_attr(tree, row, of.mode, attr);
+    return 0;
+}
+
+/* 1: not told. What admin/instances has changes by what is done elsewhere. */
+static nlink_t dir_links(struct tree *tree, const struct node *dir, size_t pmcs)
+{
+    const struct file_row *row = dir->row, *below;
+    nlink_t links = 2;
+    unsigned number = 0;
+
+    while ((below = file_next(row->is, number, &number)))
+        if (below->is && node_has(dir, below))
+            links++;
+    if (row->is == DIR_ROOT)
+        links += (nlink_t)pmcs;
+    else if (row->is == DIR_INSTANCES)
+        links += (nlink_t)engine_instance_count(tree->engine);
+    else if (row->is == DIR_ADMIN)
+        links += cpus_count(engine_cpus(tree->engine));
+    else if (row->is == DIR_EVENTS && engine_catalog(tree->engine))
+        links += (nlink_t)engine_catalog(tree->engine)->n_classes;
+    return row->is == DIR_LIMITS ? 1 : links;
+}
+
+/* Its directory is that of who has it; the files in it are pmcfs's own. */
+static void instance_node_attr(const struct node *node, const struct instance_attr *of,
+                               struct stat *attr)
+{
+    if (node->number != NODE_DIR)
+        return;
+    attr->st_mode = S_IFDIR | of->mode;
+    attr->st_uid = of->uid;
+    attr->st_gid = of->gid;
+    attr_times(attr, of->changed_ns);
+}
+
+/* -ENODEV, -ESTALE: the instance that it is of, or for, was removed. */
+static int gone_node_attr(const struct node *node)
+{
+    return node->row->is ? -ESTALE : -ENODEV;
+}
+
+int node_attr(struct tree *tree, const struct node *node, struct stat *attr)
+{
+    const struct file_row *row = node->row;
+    const struct tunables *tunables = engine_tunables(tree->engine);
+    uint64_t id = node->kind == NODE_LIMIT ? node->object : node_instance(node);
+    struct instance *instance = engine_instance(tree->engine, id);
+    struct instance_attr of;
+
+    *attr = (struct stat){.st_ino = node_id(node->kind, node->object, node->number),
+                          .st_nlink = 1,
+                          .st_blksize = PAGE};
+    if (node->kind == NODE_PMC)
+        return pmc_node_attr(tree, node, attr);
+    if (!instance)
+        return gone_node_attr(node);
+    engine_instance_attr(instance, &of);
+    attr->st_mode = (row->is ? S_IFDIR : S_IFREG) | row->mode;
+    if (row->is)
+        attr->st_nlink = dir_links(tree, node, of.pmcs);
+    else
+        attr_size(attr, text_size(tree, node, NULL, instance));
+    if (row->is == DIR_ROOT)
+        attr->st_mode = S_IFDIR | (mode_t)tunable_u64(tunables, TUNABLE_ROOTMODE);
+    attr_times(attr, row->flags & FILE_FRESH ? tree->metrics_opened_ns : tree->started_ns);
+    if (node->kind == NODE_INSTANCE && node->object)
+        instance_node_attr(node, &of, attr);
+    return 0;
+}
+
+/*
+ * What can be longer than a page grows: the kernel is to ask each time, for its end too.
+ */
+double node_attr_timeout(const struct node *node)
+{
+    return node->row->bound ? 0 : TIMEOUT_S;
+}
+
+/*
+ * The names of an instance are asked for each time: a release is a write to another file, and the
+ * kernel, which is told of it only afterwards, would still show them when the write has returned.
+ */
+double node_entry_timeout(const struct node *node)
+{
+    bool instance = node->number == NODE_DIR &&
+                    (node->kind == NODE_LIMIT || (node->kind == NODE_INSTANCE && node->object));
+
+    if (instance)
+        return 0;
+    return node->kind == NODE_EVENT ? EVENT_TIMEOUT_S : TIMEOUT_S;
+}
+
+/* Takes no lock in the kernel, unlike names, so it may be done before the reply to chmod. */
+void attributes_forget(struct tree *tree, enum node_kind kind, uint64_t object)
+{
+    for (unsigned number = NODE_DIR; number < file_rows(kind); number++)
+        if (file_row(kind, number))
+            fuse_lowlevel_notify_inval_inode(tree->session, node_id(kind, object, number), -1, 0);
+}
