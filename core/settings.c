@@ -27,6 +27,7 @@ bool mode_parse(struct word word, enum mode *mode)
     return false;
 }
 
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* the last are those of numbers */
 const struct key_row key_table[KEYS] = {
     [KEY_EVENT] = {"event", "see EVENTS", "", PLACE_ANY, true, "the event; repeated: a set",
                    "PMCALLOCATE, PMIOSETUP, cpc_set_add_request"},
