@@ -13,11 +13,6 @@
 
 /* ---- memory ---- */
 
-void *plan_room(void *array, unsigned n, size_t size)
-{
-    return n & (n - 1) ? array : realloc(array, (n ? 2 * (size_t)n : 1) * size);
-}
-
 struct change *change_new(struct pmc *pmc, enum cause cause)
 {
     const unsigned n = pmc->links->n;
@@ -80,24 +75,6 @@ void change_free(struct change *change)
 
 /* ---- from beginning to end ---- */
 
-#define RELEASED "the PMC was released meanwhile"
-
-int change_goes_on(struct change *change)
-{
-    const struct engine *engine = change->engine;
-
-    if (change->asker.interrupted && atomic_load(change->asker.interrupted))
-        return -EINTR; /* nobody is left to be told */
-    if (atomic_load(&change->pmc->taken_off))
-        return err_set(&change->err, P26, RELEASED);
-    if (engine->host->now_ns(engine->host_state) < change->deadline_ns)
-        return 0;
-    return err_set(&change->err, P13,
-                   "finding and attaching the targets took longer than attach_ms (%llu): nothing "
-                   "was attached; write fewer at a time, or raise attach_ms",
-                   (unsigned long long)change->attach_ns / 1000000);
-}
-
 /* What the engine tries by itself is not tried again at once. */
 static void note_failure(struct change *change)
 {
@@ -148,7 +125,7 @@ static int change_end(struct call *call, struct change *change)
 static void change_decide(struct change *change)
 {
     if (pmc_released(change->pmc) && change->cause != CAUSE_RELEASE)
-        change->rc = err_set(&change->err, P26, RELEASED);
+        change->rc = err_set(&change->err, P26, "the PMC was released meanwhile");
     if (change->rc == 0)
         change_swap(change);
     if (change->rc) {

@@ -12,6 +12,22 @@
 
 #define REASONS_BYTES 80 /* of the reasons for passing targets over; then their words must do */
 
+int change_goes_on(struct change *change)
+{
+    const struct engine *engine = change->engine;
+
+    if (change->asker.interrupted && atomic_load(change->asker.interrupted))
+        return -EINTR; /* nobody is left to be told */
+    if (atomic_load(&change->pmc->taken_off))
+        return err_set(&change->err, P26, "the PMC was released meanwhile");
+    if (engine->host->now_ns(engine->host_state) < change->deadline_ns)
+        return 0;
+    return err_set(&change->err, P13,
+                   "finding and attaching the targets took longer than attach_ms (%llu): nothing "
+                   "was attached; write fewer at a time, or raise attach_ms",
+                   (unsigned long long)change->attach_ns / 1000000);
+}
+
 /* ---- events ---- */
 
 static bool same_names(const struct desired *desired, const struct pmc *pmc)

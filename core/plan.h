@@ -16,6 +16,7 @@
 #include "core/change.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 
 /* A word of `target`, as far as found. */
 struct wanted {
@@ -156,7 +157,10 @@ struct change {
 
 /* Room for one more than n: the array grows when n is a power of two. NULL: no memory, nothing
  * changed. */
-void *plan_room(void *array, unsigned n, size_t size);
+static inline void *plan_room(void *array, unsigned n, size_t size)
+{
+    return n & (n - 1) ? array : realloc(array, (n ? 2 * (size_t)n : 1) * size);
+}
 
 /* change.c. Without the lock, between two targets: -EINTR, P26, P13 when going on is of no use. */
 int change_goes_on(struct change *change);
