@@ -73,24 +73,10 @@ bool counter_make_groups(struct counter *counter, unsigned n_groups)
     return true;
 }
 
-int *counter_fds(const struct counter *counter, unsigned group)
-{
-    return counter->fds + (size_t)group * counter->stride;
-}
-
 /* After what a reader needs to know when it sees it. */
 static void counter_set_on(struct counter *counter, bool on)
 {
     __atomic_store_n(&counter->on, on, __ATOMIC_RELEASE);
-}
-
-/* Armed at attach by enable_on_exec; a first start has nothing to do. */
-bool counter_is_armed(struct counter *counter)
-{
-    struct reading now;
-
-    return counter->at_exec &&
-           (!counter->begun || perf_read(counter, &now, true) || !now.enabled_ns);
 }
 
 int perf_start(struct counter *counter, struct err *err)
@@ -128,74 +114,18 @@ int perf_stop(struct counter *counter)
     return rc;
 }
 
-static bool counter_scope_is_process(const struct counter *counter)
-{
-    return counter->target.kind == TARGET_PROCESS || counter->target.kind == TARGET_THREAD;
-}
-
-static void counter_follow(const struct counter *counter)
-{
-    if (counter->listening)
-        sideband_drain(counter->state->sideband);
-}
-
-static void counter_lock(const struct counter *counter)
-{
-    if (counter->listening)
-        sideband_lock(counter->state->sideband);
-}
-
-static void counter_unlock(const struct counter *counter)
-{
-    if (counter->listening)
-        sideband_unlock(counter->state->sideband);
-}
-
-void perf_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg)
-{
-    if (counter->covered) {
-        counter_follow(counter);
-        counter_lock(counter);
-        covered_each(counter->covered, fn, arg);
-        counter_unlock(counter);
-    } else if (counter_scope_is_process(counter)) {
-        fn(arg, counter->target.pid);
-    }
-}
-
 void perf_facts_of(const struct counter *counter, struct counter_facts *out)
 {
-    bool process = counter_scope_is_process(counter);
+    unsigned covered = counter_n_covered(counter);
 
     *out = (struct counter_facts){
-        .threads = process ? counter->n_groups / counter->spread : 0,
+        .threads = covered ? counter->n_groups / counter->spread : 0,
         .descriptors =
             counter->n_groups / counter->spread * counter->per_task + follow_fds(counter->follow),
         .raced = counter->raced,
         .left_out = counter->left_out,
-        .covered = process,
+        .covered = covered,
     };
-    if (counter->covered) {
-        counter_follow(counter);
-        counter_lock(counter);
-        out->covered = covered_count(counter->covered);
-        counter_unlock(counter);
-    }
-}
-
-bool perf_covers(struct counter *counter, pid_t pid)
-{
-    bool covers;
-
-    if (!counter_scope_is_process(counter))
-        return false;
-    if (pid == counter->target.pid || !counter->covered)
-        return pid == counter->target.pid;
-    counter_follow(counter);
-    counter_lock(counter);
-    covers = covered_has(counter->covered, pid);
-    counter_unlock(counter);
-    return covers;
 }
 
 static void counter_unwatch(struct counter *counter)

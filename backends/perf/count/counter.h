@@ -69,7 +69,10 @@ struct counter *counter_new(struct backend_state *state, const struct plan *plan
                             const struct shape *shape);
 /* Room for groups, all descriptors -1. False: no memory. */
 bool counter_make_groups(struct counter *counter, unsigned n_groups);
-int *counter_fds(const struct counter *counter, unsigned group);
+static inline int *counter_fds(const struct counter *counter, unsigned group)
+{
+    return counter->fds + (size_t)group * counter->stride;
+}
 /* Of one group's struct group_last. */
 static inline size_t counter_last_bytes(const struct counter *counter)
 {
@@ -81,6 +84,8 @@ static inline bool counter_is_on(const struct counter *counter)
 }
 /* It waits for its target's exec still. System calls. */
 bool counter_is_armed(struct counter *counter);
+/* Processes known to be covered; memory only. */
+unsigned counter_n_covered(const struct counter *counter);
 /* Has a covered descendant lost its events since the attach? With descendants. */
 bool counter_dropped(const struct counter *counter);
 /* Is this process there, and not about to end? */

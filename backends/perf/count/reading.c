@@ -372,3 +372,12 @@ unsigned perf_cost(const struct counter *counter)
     return counter->n_groups * (1 + counter->members - counter->together) +
            (counter->hardware ? counter->n_groups / counter->spread : 0);
 }
+
+/* Armed at attach by enable_on_exec; a first start has nothing to do. */
+bool counter_is_armed(struct counter *counter)
+{
+    struct reading now;
+
+    return counter->at_exec &&
+           (!counter->begun || perf_read(counter, &now, true) || !now.enabled_ns);
+}
