@@ -57,10 +57,9 @@ static int begin_names(struct change *change)
 static int add_name(struct change *change, struct word word)
 {
     struct desired *desired = &change->desired;
-    int rc = desired->given & GIVEN(KEY_EVENT) ? 0 : begin_names(change);
+    int rc = 0;
 
-    desired->given |= GIVEN(KEY_EVENT);
-    if (rc == 0 && desired->n_names == SET_MAX)
+    if (desired->n_names == SET_MAX)
         rc = err_set(&change->err, P28, "a set has at most %d events", SET_MAX);
     if (rc == 0)
         rc = check_name(word, &change->err);
@@ -109,9 +108,12 @@ static int add_metric(struct change *change, struct word word)
 /* An event, or the events of a metric; the word of a metric is kept beside them. */
 static int add_event(struct change *change, struct word word)
 {
-    if (!metric_is(word))
-        return add_name(change, word);
-    int rc = check_name(word, &change->err);
+    int rc = change->desired.given & GIVEN(KEY_EVENT) ? 0 : begin_names(change);
+
+    change->desired.given |= GIVEN(KEY_EVENT);
+    if (rc || !metric_is(word))
+        return rc ? rc : add_name(change, word);
+    rc = check_name(word, &change->err);
     if (rc == 0)
         rc = metric_events(word, add_needed, change, &change->err);
     return rc ? rc : add_metric(change, word);
