@@ -1,6 +1,6 @@
 /*
  * Growable output text. Numbers are printed without stdio. Never fails in between: when memory
- * ends, buf.failed is set, further text is dropped, and who sends the text answers ENOMEM.
+ * ends, buf.failed is set, further text is dropped, and the sender of the text answers ENOMEM.
  */
 #pragma once
 

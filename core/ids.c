@@ -22,7 +22,7 @@ void ids_free(struct ids *ids)
     ids_init(ids);
 }
 
-/* The first slot whose id is >= id; the newest object is asked for most. */
+/* The first slot with an id >= id; the newest object is asked for most. */
 static size_t slot_search(const struct ids *ids, uint64_t id)
 {
     size_t low = ids->first, high = ids->used;

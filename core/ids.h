@@ -25,6 +25,6 @@ void ids_free(struct ids *ids); /* asserts that it is empty */
 bool ids_add(struct ids *ids, uint64_t id, void *object); /* false: no memory */
 void *ids_find(const struct ids *ids, uint64_t id);       /* NULL: absent */
 void *ids_remove(struct ids *ids, uint64_t id);           /* the object, or NULL */
-/* The first object whose id is > after, its id in *id; NULL at the end. Safe while others come and
+/* The first object with an id > after, its id in *id; NULL at the end. Safe while others come and
  * go. */
 void *ids_next(struct ids *ids, uint64_t after, uint64_t *id);

@@ -62,7 +62,7 @@ int log_reserve(struct log *log, uint64_t bytes);
  * refused.
  */
 int log_put_all(struct log *log, const void *records, size_t len);
-/* One record, by somebody who can be told: -E2BIG where it is too large, and nothing happens. */
+/* One record, by a caller that can be told: -E2BIG where it is too large, and nothing happens. */
 int log_put(struct log *log, const struct record *record);
 /* Bytes of a record that the ring has room for once it has grown as far as it may. */
 size_t log_record_max(struct log *log);
@@ -90,9 +90,9 @@ void log_close(struct log_cursor *cursor);    /* NULL allowed */
 
 /*
  * Appends whole records to out, oldest first, about max bytes at most (at least one record if there
- * is one), and moves the cursor behind them. First come, for who begins or missed some: COMM and
- * MAP records (RECORD_FOUND) of the address spaces as they were before the oldest record held, the
- * kernel's among them, and, if records were missed, a RECORD_DROP with their number, "log", and
+ * is one), and moves the cursor behind them. First come, for a reader that begins or missed some:
+ * COMM and MAP records (RECORD_FOUND) of the address spaces as they were before the oldest record
+ * held, the kernel's among them, and, if records were missed, a RECORD_DROP with their number, "log", and
  * what those of losses among them stood for; all at the time of the record that was the oldest when
  * this began, in as many takes as it needs. Returns the number of records appended.
  */

@@ -1,6 +1,6 @@
 /*
- * Who reads a log: a cursor is a serial and a place. Who begins, or missed something, is first
- * given what was before the oldest record.
+ * Readers of a log: a cursor is a serial and a place. A reader that begins, or missed something, is
+ * first given what was before the oldest record.
  */
 #include "core/log.h"
 #include "core/log_parts.h"
@@ -71,8 +71,8 @@ static size_t tell_missed(const struct log_cursor *cursor, struct buf *out)
 }
 
 /*
- * What stands before the oldest record, for who begins or missed some: a piece of it, or the last
- * one and what was missed, all at the time when it began. Number of records.
+ * What stands before the oldest record, for a reader that begins or missed some: a piece of it, or
+ * the last one and what was missed, all at the time when it began. Number of records.
  */
 static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max)
 {

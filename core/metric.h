@@ -46,7 +46,7 @@ void metrics_print(const struct metric_reading *reading, bool partial, struct bu
 /* "0.813", or "-". */
 void metric_print(bool known, double value, struct buf *out);
 
-/* events/metric: those whose events this machine can count one by one. */
+/* events/metric: those with events that this machine can count one by one. */
 void metrics_list(const struct backend *backend, struct backend_state *state, struct catalog *out);
 /*
  * The whole of events/: what the backend lists, and the metrics. 0, or a negative errno with a

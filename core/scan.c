@@ -265,7 +265,7 @@ void near_init(struct near *near, struct word word)
     near->text[0] = '\0';
 }
 
-/* Keeps the three nearest; of equals, who came first. */
+/* Keeps the three nearest; of equals, the first to come. */
 static void near_keep(struct near *near, const char *name, size_t len, unsigned distance_of)
 {
     const unsigned most = sizeof(near->best) / sizeof(near->best[0]);

@@ -92,14 +92,14 @@ struct link {
     struct rights *rights; /* of the attacher; NULL: the superuser's (not of a CPU) */
     bool dropped;          /* the system took the events off the living process; ended for that */
     bool below;            /* … not off the process, but off a descendant of it */
-    bool refused;          /* who attached may not observe it any more */
+    bool refused;          /* the user who attached it may not observe it any more */
     bool asked;            /* attaching again failed once: the second time it is given up */
     unsigned drops;        /* how often it was told that the events are off */
     bool missed;           /* attached again after that: something was not counted */
     bool guards;           /* the change under way makes a guard for its proc */
     struct guard *guard;   /* … this one, until it is the proc's */
     bool recheck;          /* opened anew: may the writer observe the process? */
-    bool again;            /* opened anew as it was, with the rights of who attached */
+    bool again;            /* opened anew as it was, with the rights of the user who attached it */
     bool renews;           /* it takes the place of another link on the same target */
     pid_t shown_pid, shown_tid;  /* as the process that attached it knows them; 0: it does not */
     struct recording *recording; /* into which the counter writes (a reference), or NULL */

@@ -3,7 +3,7 @@
  * the PMC moves to a row where that holds; where there is none, others make room.
  *
  * The search goes by displacement. The claim tries every set of rows that could count it; claims in
- * conflict that sit there are displaced and must find rows in turn; who has been placed stays.
+ * conflict that sit there are displaced and must find rows in turn; what has been placed stays.
  *
  *   a row held by …                                    may be taken?
  *   nobody, or claims that are not in conflict         yes, tried first
@@ -107,7 +107,7 @@ struct choice {
 
 static bool search_next(struct search *s);
 
-/* The set is complete: sit down, displace who is in the way, let them find rows. */
+/* The set is complete: take it, displace the claims in the way, let them find rows. */
 static bool choice_settle(struct search *s, struct choice *choice)
 {
     struct claim *claim = s->class->claims.items[choice->claim];

@@ -1,5 +1,5 @@
 /*
- * info/rows: who holds which row, as an instance sees it. Numbers of processes are asked for
+ * info/rows: the holders of the rows, as an instance sees them. Numbers of processes are asked for
  * without the lock.
  */
 #include "core/access.h"
@@ -19,7 +19,7 @@ struct row_pid {
 
 struct rows_text {
     struct engine *engine;
-    const struct instance *from; /* whose file it is; while the lines are made */
+    const struct instance *from; /* the instance of the file; while the lines are made */
     pid_t tid;                   /* of the reader */
     struct buf text;             /* without the numbers */
     VEC(struct row_pid) pids;

@@ -1,5 +1,5 @@
 /*
- * poll: what a level says, and the looks for those who sleep. A cheap PMC is read at once; for the
+ * poll: what a level says, and the looks for sleeping pollers. A cheap PMC is read at once; for the
  * others a look is asked for, at most every notify_ms, and the sleepers are told when it is over.
  */
 #include "core/show/poll.h"

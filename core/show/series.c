@@ -197,7 +197,7 @@ static int series_look(struct call *call, struct look *look)
     return series_step(call, item->pmc, item->total, item->partial, look->time_ns);
 }
 
-/* End of file; who never had a line is given the columns before it. */
+/* End of file; a reader that never had a line is given the columns before it. */
 static int nothing_comes(struct call *call, struct series_cursor *cursor, bool no_interval)
 {
     if (!cursor->begun && !cursor->ended) {

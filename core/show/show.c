@@ -81,7 +81,7 @@ static bool key_is_shown(enum key key)
     return key != KEY_EVENT && key != KEY_TARGET && key != KEY_LIFETIME && key != KEY_FORCE;
 }
 
-/* nameless: those too whose number the reader's PID namespace does not have. */
+/* nameless: those too that have no number in the reader's PID namespace. */
 static void print_targets(const struct looked *item, const char *before, bool nameless,
                           struct buf *out)
 {

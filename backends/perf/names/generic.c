@@ -160,7 +160,7 @@ bool generic_is_hardware(const struct generic *generic)
     return generic->type != PERF_TYPE_SOFTWARE;
 }
 
-/* The constants' names only for who writes one. */
+/* The constants' names only where the word looks like one. */
 static void near_others(struct near *near, const char *names)
 {
     bool constants =
@@ -187,7 +187,7 @@ void generic_near(struct near *near)
     }
 }
 
-/* Where there are several kinds of cores the name says whose: PMU/NAME/. */
+/* Where there are several kinds of cores the name says which: PMU/NAME/. */
 void generic_put(struct spec *spec, const struct generic *generic)
 {
     bool software = !generic_is_hardware(generic);

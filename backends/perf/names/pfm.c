@@ -16,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern char **environ;
-
 #define OS         PFM_OS_PERF_EVENT_EXT
 #define NAME_BYTES 512
 
@@ -25,24 +23,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void pfm_prepare(void)
 {
-    char name[128];
+    static const char *const names[] = {"LIBPFM_VERBOSE",       "LIBPFM_DEBUG",
+                                        "LIBPFM_DEBUG_STDOUT",  "LIBPFM_FORCE_PMU",
+                                        "LIBPFM_DISABLED_PMUS", "LIBPFM_ENCODE_INACTIVE"};
 
-    for (char **entry = environ; entry && *entry;) {
-        size_t len = strcspn(*entry, "=");
-        if (strncmp(*entry, "LIBPFM_", 7) != 0 || len >= sizeof(name)) {
-            entry++;
-            continue;
-        }
-        snprintf(name, sizeof(name), "%.*s", (int)len, *entry);
-        unsetenv(name); /* moves the following entries here */
-    }
-}
-
-void pfm_print_version(struct buf *out)
-{
-    int version = pfm_get_version();
-
-    buf_printf(out, "%d.%d", PFM_MAJ_VERSION(version), PFM_MIN_VERSION(version));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        unsetenv(names[i]);
 }
 
 /* false: the library cannot be used. */
@@ -57,7 +43,7 @@ static void pfm_leave(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* perf_raw is our own "raw" spelling, whose parser trips over errno. */
+/* perf_raw is our own "raw" spelling; its parser trips over errno. */
 static bool pmu_info(int index, pfm_pmu_info_t *info)
 {
     memset(info, 0, sizeof(*info));

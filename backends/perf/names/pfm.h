@@ -10,8 +10,6 @@
 
 /* Takes LIBPFM_* out of the environment, which would bend the tables. Before any thread. */
 void pfm_prepare(void);
-/* "4.0": that of the interface, the library does not tell its own. */
-void pfm_print_version(struct buf *out);
 /*
  * -ENOENT with nothing said: no event of that name on this processor. Else CS03 (unit mask,
  * modifier), CS04 (its value), P09.

@@ -3,11 +3,11 @@
  */
 #include "backends/perf/names/reference.h"
 
-#include "backends/perf/names/pfm.h"
 #include "backends/perf/probe/pmu.h"
 #include "backends/perf/probe/tracefs.h"
 #include "backends/perf/probe/why.h"
 
+#include <perfmon/pfmlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #if defined(__x86_64__) || defined(__i386__)
@@ -58,9 +58,9 @@ void perf_facts(struct backend_state *state, struct buf *out)
     print_cores(state->pmus, out);
     print_watchdog(state->pmus, out);
     buf_printf(out, "tracefs %s%s\n", found ? "" : "no: ", where);
-    buf_str(out, "libpfm4 interface ");
-    pfm_print_version(out);
-    buf_char(out, '\n');
+    /* That of the interface: the library does not tell its own. */
+    buf_printf(out, "libpfm4 interface %d.%d\n", PFM_MAJ_VERSION(pfm_get_version()),
+               PFM_MIN_VERSION(pfm_get_version()));
 }
 
 /* On x86, by the processor's CPUID name. */

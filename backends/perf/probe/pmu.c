@@ -17,7 +17,7 @@
 
 #define DEVICES "/sys/bus/event_source/devices"
 
-/* Names whose kind does not follow from their files. A trailing '*' stands for any end. */
+/* Kinds that do not follow from a PMU's files. A trailing '*' stands for any end. */
 static const struct {
     const char *name;
     enum pmu_kind kind;

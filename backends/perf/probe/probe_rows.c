@@ -1,7 +1,7 @@
 /*
  * How many counters there are, and which event fits where. The kernel as an oracle (reference:
  * groups of enabled, flexible events are checked against the real counters when they are opened,
- * whoever else uses them). A leader must be enabled for that.
+ * other users or not). A leader must be enabled for that.
  */
 #include "backends/perf/probe/probe.h"
 

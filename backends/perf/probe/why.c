@@ -49,7 +49,7 @@ static uint64_t status_number(const char *name, int base)
     return at ? strtoull(at + strlen(name), NULL, base) : 0;
 }
 
-/* Capabilities count in the initial user namespace only, whose map covers every number. */
+/* Capabilities count in the initial user namespace only: its map covers every number. */
 static bool is_initial_user_ns(void)
 {
     char text[64];
