@@ -16,9 +16,10 @@
 #define LOOK_MS 100
 
 /*
- * fn(arg), with this thread's credentials, or those that it takes. It makes system calls and has nothing that would be lost
- * with it: no memory of its own, no locks, no descriptor that arg does not name. What it answers;
- * -ETIME when it has waited for LOOK_MS; without a process -EMFILE, -ENFILE or -EAGAIN.
+ * fn(arg), with this thread's credentials, or those that it takes. It makes system calls and has
+ * nothing that would be lost with it: no memory of its own, no locks, no descriptor that arg does
+ * not name. What it answers; -ETIME when it has waited for LOOK_MS; without a process -EMFILE,
+ * -ENFILE or -EAGAIN.
  */
 long look_at(long (*fn)(void *arg), void *arg);
 /* In such a process: it ends with the thread that waits for it, `parent`'s. A change of credentials

@@ -118,8 +118,8 @@ static void rights_share(pid_t tgid, struct rights *rights)
 }
 
 /*
- * A thread may ask on behalf of another. The kernel's own threads have all rights and no memory; one
- * with other ids acts with credentials that are not shown (a file system above this one, a
+ * A thread may ask on behalf of another. The kernel's own threads have all rights and no memory;
+ * one with other ids acts with credentials that are not shown (a file system above this one, a
  * personality of io_uring); and then there are io_uring's workers.
  */
 static void rights_limit(pid_t tid, const char *status, struct rights *rights)
@@ -139,9 +139,9 @@ static void rights_limit(pid_t tid, const char *status, struct rights *rights)
 }
 
 /*
- * All ids of a user namespace that an ordinary user made are that user's (the subordinate ones, too):
- * the payer is the owner of the outermost one. In one that root made, for a container, its ids were
- * given out by root, and each pays for itself.
+ * All ids of a user namespace that an ordinary user made are that user's (the subordinate ones,
+ * too): the payer is the owner of the outermost one. In one that root made, for a container, its
+ * ids were given out by root, and each pays for itself.
  */
 static uid_t userns_payer(const struct host_state *state, int userns_fd, uid_t uid)
 {

@@ -92,9 +92,8 @@ static int check_init(struct check *check, pid_t pid, pid_t tid)
     pid_t *tids = NULL;
     size_t n = 0;
     snprintf(path, sizeof path, "/proc/%d", pid);
-    *check =
-        (struct check){.dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC),
-                       .leader = SIZE_MAX, .stat_fd = -1};
+    *check = (struct check){
+        .dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), .leader = SIZE_MAX, .stat_fd = -1};
     if (check->dirfd < 0)
         return errno == ENOENT ? -ESRCH : -errno;
     int rc = proc_numbers(check->dirfd, "task", &tids, &n);
@@ -236,8 +235,7 @@ const char *observe_reason(const struct host_state *state, const struct rights *
     if (rc != -EPERM)
         return "the kernel could not be asked in your name";
     char *status = proc_task_text(pid, "status");
-    const char *reason =
-        status ? reason_of(rights, status) : "it could not be looked at";
+    const char *reason = status ? reason_of(rights, status) : "it could not be looked at";
     free(status);
     return reason;
 }

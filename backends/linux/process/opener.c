@@ -100,8 +100,7 @@ static int helper_take(const struct rights *rights)
     struct capabilities set;
     if (prctl(PR_SET_DUMPABLE, 0) < 0 || capabilities_get(&set) < 0)
         return -ENOTSUP;
-    if (!groups_take(rights) ||
-        syscall(SYS_setresgid, -1L, (unsigned long)rights->gid, -1L) < 0 ||
+    if (!groups_take(rights) || syscall(SYS_setresgid, -1L, (unsigned long)rights->gid, -1L) < 0 ||
         syscall(SYS_setresuid, -1L, (unsigned long)rights->uid, -1L) < 0)
         return -ENOTSUP;
     set.effective = set.permitted;

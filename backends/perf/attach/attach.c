@@ -4,9 +4,9 @@
  */
 #include "backends/perf/attach/attach.h"
 
+#include "backends/perf/attach/end_events.h"
 #include "backends/perf/follow.h"
 #include "backends/perf/output.h"
-#include "backends/perf/attach/end_events.h"
 #include "backends/perf/probe/why.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@ static int attach_late(const struct attach *attach)
     const struct task *task;
     size_t open = 0, n = 0;
 
-    TAILQ_FOREACH(task, &attach->census.tasks, along) {
+    TAILQ_FOREACH (task, &attach->census.tasks, along) {
         open += task->state == TASK_OPEN;
         n++;
     }
@@ -29,7 +29,8 @@ static int attach_late(const struct attach *attach)
                    "attaching to process %d took longer than attach_ms (%lu): %zu of its %zu "
                    "threads were open, %u event%s each; nothing was attached; a larger attach_ms "
                    "helps, unless it makes threads without end or is held up in an exec",
-                   target_said(&attach->plan->target), attach->plan->attach_ms, open, n, attach->plan->n, attach->plan->n == 1 ? "" : "s");
+                   target_said(&attach->plan->target), attach->plan->attach_ms, open, n,
+                   attach->plan->n, attach->plan->n == 1 ? "" : "s");
 }
 
 int attach_in_time(const struct attach *attach)
@@ -97,7 +98,7 @@ static void cover_begin(void *arg)
     const struct task *task;
 
     covered_clear(covered);
-    TAILQ_FOREACH(task, &census->tasks, along)
+    TAILQ_FOREACH (task, &census->tasks, along)
         if ((task->state == TASK_OPEN || task->state == TASK_INHERITED) && !task->dead &&
             !covered_thread(covered, task->pid, 1))
             covered_doubt(covered);
@@ -111,7 +112,7 @@ static bool some_dropped(const struct census *census)
 {
     const struct task *task;
 
-    TAILQ_FOREACH(task, &census->tasks, along)
+    TAILQ_FOREACH (task, &census->tasks, along)
         if (task->state == TASK_OPEN && task->dead && task->tid == task->pid &&
             task->pid != census->plan->target.pid && counter_lives(task->pid))
             return true;
@@ -143,9 +144,8 @@ static int attach_watch(struct attach *attach, struct counter *counter)
     int rc = 0;
 
     if (attach->shape.watch && counter->n_groups)
-        counter->watch =
-            watch_new(attach->state, counter->fds + FD_WATCH(counter->members), counter->stride,
-                      counter->n_groups, counter->tag, &rc);
+        counter->watch = watch_new(attach->state, counter->fds + FD_WATCH(counter->members),
+                                   counter->stride, counter->n_groups, counter->tag, &rc);
     if (rc)
         return err_set(attach->err, P14,
                        "the end of the target cannot be watched: %s (locked memory "
@@ -161,12 +161,12 @@ static int attach_harvest(struct attach *attach, struct counter *counter)
     const struct task *task;
     unsigned n = 0;
 
-    TAILQ_FOREACH(task, &census->tasks, along)
+    TAILQ_FOREACH (task, &census->tasks, along)
         n += task->state == TASK_OPEN;
     if (!counter_make_groups(counter, n * counter->spread))
         return err_set(attach->err, E32, "no memory for %u groups of events", n);
     n = 0;
-    TAILQ_FOREACH(task, &census->tasks, along) {
+    TAILQ_FOREACH (task, &census->tasks, along) {
         if (task->state != TASK_OPEN)
             continue;
         memcpy(counter_fds(counter, n), task->fds,

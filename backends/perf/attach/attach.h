@@ -14,12 +14,13 @@ struct attach {
     struct shape shape;
     struct census census;
     unsigned long fds_used;
-    uint64_t births_end_ns; /* then nothing is known of those that may be making a child; 0: later */
+    uint64_t births_end_ns; /* the longest that births are waited for; 0: not yet */
     bool raced;
 };
 
 void attach_close_all(struct attach *attach);
-/* Opens all tasks of the target's process, and of those below it (attach_scan.c). 0, or an error. */
+/* Opens all tasks of the target's process, and of those below it (attach_scan.c). 0, or an error.
+ */
 int attach_tries(struct attach *attach);
 /* 0; P13 when the plan's deadline has passed, P10 when somebody may not have been seen. */
 int attach_in_time(const struct attach *attach);

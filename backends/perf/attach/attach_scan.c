@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum {
-    TRIES_MAX = 3, /* the first one without records, where that can be */
+    TRIES_MAX = 3,              /* the first one without records, where that can be */
     ROUNDS_MAX = 2,             /* of opening creators again, in one try */
     NEWCOMERS_MAX = 40,         /* of opening newcomers, in one try */
     LOOK_DESCRIPTORS = 4,       /* while it looks at tasks */
@@ -33,7 +33,7 @@ void attach_close_all(struct attach *attach)
 {
     struct task *task;
 
-    TAILQ_FOREACH(task, &attach->census.tasks, along)
+    TAILQ_FOREACH (task, &attach->census.tasks, along)
         close_task(attach, task);
 }
 
@@ -82,11 +82,11 @@ static int open_waiting(struct attach *attach, bool *opened)
     size_t waiting = 0;
     int rc;
 
-    TAILQ_FOREACH(task, &attach->census.tasks, along)
+    TAILQ_FOREACH (task, &attach->census.tasks, along)
         waiting += is_waiting(task);
     *opened = waiting > 0;
     rc = attach_fits(attach, waiting, LOOK_DESCRIPTORS);
-    TAILQ_FOREACH(task, &attach->census.tasks, along) {
+    TAILQ_FOREACH (task, &attach->census.tasks, along) {
         if (!rc && is_waiting(task))
             rc = attach_in_time(attach);
         if (!rc && is_waiting(task))
@@ -102,10 +102,10 @@ static void close_doubtful(struct attach *attach)
     struct tasks *tasks = &attach->census.tasks;
     struct task *task;
 
-    TAILQ_FOREACH(task, tasks, along)
+    TAILQ_FOREACH (task, tasks, along)
         if (task->state == TASK_UNSURE && !task->dead)
             close_task(attach, task->root);
-    TAILQ_FOREACH(task, tasks, along)
+    TAILQ_FOREACH (task, tasks, along)
         if (task->root && task->root->state == TASK_WAITING)
             task->born_ns = 0;
 }
@@ -120,7 +120,7 @@ static bool await_births(struct attach *attach)
 
     if (!attach->births_end_ns)
         attach->births_end_ns = census_now_ns() + BIRTH_LIMIT_NS;
-    TAILQ_FOREACH(task, &attach->census.tasks, along) {
+    TAILQ_FOREACH (task, &attach->census.tasks, along) {
         while (task->state == TASK_OPEN && !task->dead && !task->through_ns &&
                !census_is_through(&attach->census, task)) {
             if (census_now_ns() > attach->births_end_ns || attach_in_time(attach))
@@ -135,7 +135,7 @@ static void leave_process_out(struct attach *attach, pid_t pid)
 {
     struct task *task;
 
-    TAILQ_FOREACH(task, &attach->census.tasks, along) {
+    TAILQ_FOREACH (task, &attach->census.tasks, along) {
         if (task->pid != pid || task->state == TASK_GONE)
             continue;
         close_task(attach, task);
@@ -154,7 +154,7 @@ static void confirm_descendants(struct attach *attach)
     struct task *task;
     pid_t asked = plan->target.pid;
 
-    TAILQ_FOREACH(task, &attach->census.tasks, along) {
+    TAILQ_FOREACH (task, &attach->census.tasks, along) {
         if (!plan->admit || task->state != TASK_OPEN || task->confirmed)
             continue;
         task->confirmed = true;
@@ -189,7 +189,7 @@ static bool some_doubtful(const struct census *census)
 {
     const struct task *task;
 
-    TAILQ_FOREACH(task, &census->tasks, along)
+    TAILQ_FOREACH (task, &census->tasks, along)
         if (!task->dead &&
             (task->state == TASK_UNSURE || (task->state == TASK_WAITING && task->creator)))
             return true;
@@ -204,6 +204,7 @@ static int attach_try(struct attach *attach)
     int rc = census_list(census, attach->err);
 
     attach->raced = false;
+    attach->births_end_ns = 0;
     if (!rc)
         rc = open_waiting(attach, &opened);
     if (!rc)

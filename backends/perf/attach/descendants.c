@@ -72,7 +72,7 @@ static void members_drop(struct covered *covered)
 {
     struct member *member, *next;
 
-    HASH_ITER(hh, covered->members, member, next)
+    HASH_ITER (hh, covered->members, member, next)
         member_drop(covered, member);
 }
 

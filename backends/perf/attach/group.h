@@ -36,8 +36,8 @@ struct shape {
     unsigned together;
     unsigned stride; /* descriptors kept for a group: members, witness, watch */
     unsigned spread; /* groups of a task */
-    int *cpu;         /* of those, -1: wherever it runs */
-    bool hardware;    /* something in it takes counters of the processor */
+    int *cpu;        /* of those, -1: wherever it runs */
+    bool hardware;   /* something in it takes counters of the processor */
     bool inherit;
     bool watch;
     int watch_cpu;

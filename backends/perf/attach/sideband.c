@@ -214,7 +214,8 @@ static void drain_locked(struct sideband *sideband)
     if (!sideband->batch.n && !sideband->lost)
         return;
     if (sideband->batch.n)
-        qsort(sideband->batch.items, sideband->batch.n, sizeof *sideband->batch.items, side_by_time);
+        qsort(sideband->batch.items, sideband->batch.n, sizeof *sideband->batch.items,
+              side_by_time);
     for (struct side_listener *l = sideband->listeners; l; l = l->next)
         l->take(l->arg, sideband->batch.items, sideband->batch.n, sideband->lost);
     sideband->batch.n = 0;

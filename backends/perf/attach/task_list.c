@@ -187,7 +187,7 @@ static void take_exec(struct census *census, const struct side_record *record)
 
     if (!census_find(census, record->tid))
         return;
-    TAILQ_FOREACH(task, &census->tasks, along)
+    TAILQ_FOREACH (task, &census->tasks, along)
         threads += task->pid == record->pid;
     census->undecided |= threads > 1;
 }
@@ -272,7 +272,7 @@ static int census_decide(struct census *census, struct err *err)
     struct task *task;
     int rc = 0;
 
-    TAILQ_FOREACH(task, &census->tasks, along) {
+    TAILQ_FOREACH (task, &census->tasks, along) {
         if (rc || !task->creator || is_final(task))
             continue;
         decide(task);

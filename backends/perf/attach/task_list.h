@@ -58,10 +58,10 @@ struct census {
     bool listening;
     VEC(struct side_record) incoming; /* under the sideband's lock */
     VEC(struct side_record) records;  /* those that have no place yet */
-    bool lost;           /* under the sideband's lock */
-    bool undecided;      /* something happened that cannot be told apart */
-    bool failed;         /* memory ended */
-    bool starved;        /* something could not be looked at for want of a descriptor */
+    bool lost;                        /* under the sideband's lock */
+    bool undecided;                   /* something happened that cannot be told apart */
+    bool failed;                      /* memory ended */
+    bool starved; /* something could not be looked at for want of a descriptor */
 };
 
 /* 0; P10; X09 or E44 when the process is gone. With descendants it listens at once. */

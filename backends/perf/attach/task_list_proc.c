@@ -76,8 +76,7 @@ static bool is_late(const struct census *census)
 static void add_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state)
 {
     if (!census_find(census, tid))
-        census_add(census,
-                   &(struct task){.tid = tid, .pid = pid, .state = state, .asked = true});
+        census_add(census, &(struct task){.tid = tid, .pid = pid, .state = state, .asked = true});
 }
 
 /* Of one thread: behind all others, so that their own threads and children are listed later. */
@@ -127,7 +126,7 @@ int census_list(struct census *census, struct err *err)
     census->looked_at = 1;
     add_listed(census, pid, pid, TASK_WAITING);
     /* What is found on the way stands behind it. */
-    TAILQ_FOREACH(task, &census->tasks, along)
+    TAILQ_FOREACH (task, &census->tasks, along)
         if (!rc && task->tid == task->pid && task->state != TASK_OUT)
             rc = list_process(census, task, err);
     return rc;
@@ -165,7 +164,7 @@ void census_complete(struct census *census)
 {
     const struct task *leader;
 
-    TAILQ_FOREACH(leader, &census->tasks, along)
+    TAILQ_FOREACH (leader, &census->tasks, along)
         if (leader->tid == leader->pid && leader->state != TASK_OUT && !is_late(census))
             process_complete(census, leader->pid);
 }
@@ -179,8 +178,7 @@ static bool ran_enough(struct census *census, struct task *task)
     free(text);
     if (!task->ran_ns)
         task->ran_ns = ran_ns;
-    return ran_ns - task->ran_ns >
-           (census->plan->descendants ? PROCESS_RUNS_NS : THREAD_RUNS_NS);
+    return ran_ns - task->ran_ns > (census->plan->descendants ? PROCESS_RUNS_NS : THREAD_RUNS_NS);
 }
 
 /* What sleeps where a signal would wake it, or is stopped, is in no fork: those wait otherwise. */

@@ -4,13 +4,13 @@
  */
 #include "backends/perf/count/counter.h"
 
+#include "backends/perf/attach/end_events.h"
+#include "backends/perf/count/reading.h"
+#include "backends/perf/count/switch.h"
 #include "backends/perf/follow.h"
 #include "backends/perf/output.h"
-#include "backends/perf/count/reading.h"
 #include "backends/perf/sampling.h"
-#include "backends/perf/count/switch.h"
 #include "backends/perf/track.h"
-#include "backends/perf/attach/end_events.h"
 
 #include <linux/perf_event.h>
 #include <stdlib.h>
