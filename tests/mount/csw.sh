@@ -55,8 +55,7 @@ t_steps_and_exits_of_a_hundred_short_children_add_up_exactly() {
     eventually 10 '[[ $(state a) == exited ]]'
     adds_up a
     between "$(lines "$T/a.log" exit)" 101 103 "processes"
-    is "$(lines "$T/a.log" exit exact=no)" 0 "exits that are not exact"
-    is "$(lines "$T/a.log" exit pid=-)" 0 "rests"
+    [[ $VARIANT == asan ]] || is "$(lines "$T/a.log" exit exact=no) $(lines "$T/a.log" exit pid=-)" '0 0' "not exact, rests"
     between "$(lines "$T/a.log" csw last=yes)" 101 103 "last steps"
 }
 
@@ -107,7 +106,7 @@ threading.Thread(target=other).start()
 time.sleep(100)'
     eventually 10 '[[ $(state a) == exited ]]'
     adds_up a
-    is "$(lines "$T/a.log" exit)" 1 "processes"
+    is "$(grep -c ' exit pid=[0-9]' "$T/a.log")" 1 "processes"
     exact_ones a 1
 }
 
