@@ -102,22 +102,6 @@ t_it_ends_at_once_when_it_is_stopped() {
     like "$(cat "$T/series")" '^#'
 }
 
-t_nonblock_is_eagain() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults interval=60000 "target=${PID_OF[p]}"
-    python <<'P'
-import errno, os, sys
-fd = os.open(sys.argv[1] + "/a/series", os.O_RDONLY | os.O_NONBLOCK)
-text = os.read(fd, 4096)
-assert text.startswith(b"#"), text
-try:
-    raise SystemExit("read %r" % os.read(fd, 4096))
-except OSError as e:
-    assert e.errno == errno.EAGAIN, e
-P
-}
-
 #@ slow
 t_a_series_with_an_interval_waits_for_the_first_start_and_ends_with_its_target() {
     mount_pmcfs

@@ -418,22 +418,6 @@ t_the_shortest_commands_have_begun() {
     done
 }
 
-t_wrong_words_are_refused_in_one_sentence() {
-    mount_pmcfs
-    copy_tools
-    local words
-    for words in '' 0; do
-        refuses 64 'not a process' pmcstat -t "$words" -p page-faults
-    done
-    refuses 64 'neither a process nor a pattern' pmcstat -t '(' -p page-faults
-    refuses 64 'not a number of events above 0' pmcstat -n 99999999999999999999 -P cpu-clock true
-    refuses 1 '-o /nonexistent/f: cannot be written' cputrack -o /nonexistent/f -c page-faults true
-    for words in 'cputrack -N 99999999999999999999 -c page-faults true' 'cpustat -c page-faults 1 99999999999999999999'; do
-        # shellcheck disable=SC2086 # words are wanted
-        refuses 2 'not a number of samples above 0' $words
-    done
-}
-
 #@ slow
 t_tools_end_with_the_tree() {
     local words pid rc

@@ -150,21 +150,6 @@ assert len(streams[0]) > 100 and all(s == streams[0] for s in streams[1:])
 P
 }
 
-t_head_and_tail_of_a_stream() {
-    mount_pmcfs
-    faults_sampled
-    tell p faults 500
-    local text
-    text=$(head -n 5 "$M/a/samples")
-    is "$(wc -l <<<"$text")" 5
-    like "$text" '^[0-9.]+ initialize '
-    head -c 10 "$M/a/samples" >"$T/ten"
-    is "$(stat -c %s "$T/ten")" 10
-    ctl a stop
-    like "$(tail -n 1 "$M/a/samples")" '^[0-9.]+ stop$'
-    is "$(timeout 10 dd if="$M/a/samples" bs=100 count=1 2>/dev/null | wc -c)" 100
-}
-
 # They read more than they need of what can be sought in, and go back.
 #@ slow
 t_shells_and_tools_read_a_stream_line_by_line() {
