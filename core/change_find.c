@@ -258,7 +258,7 @@ static int find_command(struct change *change)
     return rc;
 }
 
-/* May those who attached still observe what the process runs now? */
+/* Do the rights with which it was attached still suffice for the program that it runs now? */
 static void ask_verdicts(struct change *change)
 {
     const struct engine *engine = change->engine;

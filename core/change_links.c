@@ -36,7 +36,7 @@ struct link *plan_fresh(struct change *change, enum target_kind kind)
     return link;
 }
 
-/* What a link has of the one whose place it takes. False: no memory. */
+/* A link takes the place of another one on the same target. False: no memory. */
 static bool link_like(struct link *link, const struct link *old)
 {
     link->kind = old->kind;

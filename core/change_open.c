@@ -132,7 +132,7 @@ static int attach_all(struct change *change)
             rc = attach(change, link);
         if (rc == -ESRCH && (diff->n_fresh > 1 || link->again)) {
             change_pass_over(change, (struct word){"", 0});
-            attached += link->again; /* nobody asked for it */
+            attached += link->again; /* no word of the command meant it */
             continue;
         }
         if (rc)
@@ -170,7 +170,7 @@ static bool stops(const struct change *change, const struct fate *fate)
 }
 
 /*
- * What stops, stops before it is read, so that nobody reads more than what remains. A link that
+ * A counter stops before it is read, so that no reader sees more than what remains. A link that
  * leaves and cannot be read leaves what was seen of it; of links that stay the reading is what the
  * command is about.
  */

@@ -96,7 +96,7 @@ int quota_check(struct change *change)
 int quota_found(struct change *change, bool removes)
 {
     const struct engine *engine = change->engine;
-    /* nobody is kept from giving some back */
+    /* giving some back is possible for longer */
     const unsigned long kept = removes ? FDS_KEPT / 2 : FDS_KEPT;
 
     quota_hold(change, 1);
@@ -110,7 +110,7 @@ int quota_found(struct change *change, bool removes)
     if (change->fds <= engine->fd_limit / 2 || change->asker.superuser)
         return 0;
     return err_set(&change->err, P11,
-                   "more than half of the %lu descriptors that pmcfs may open (RLIMIT_NOFILE): it "
-                   "is what one user may hold who is not the superuser",
+                   "more than half of the %lu descriptors that pmcfs may open (RLIMIT_NOFILE): a "
+                   "user other than the superuser may hold no more",
                    engine->fd_limit);
 }

@@ -136,8 +136,9 @@ static void process_add(void *arg, pid_t pid)
 }
 
 /*
- * Nothing stays of who executed meanwhile what the attacher may not observe: asked behind the look,
- * so that whatever was seen before is what was asked about, or was nobody's any more.
+ * Nothing stays of a process that meanwhile executed a program that the attacher may not observe:
+ * the question follows the look, so that it is about the program that was seen, or the process is
+ * gone.
  */
 static void process_inventory(struct change *change, const struct rights *rights, pid_t pid)
 {
@@ -154,8 +155,8 @@ static void link_inventory(struct change *change, const struct link *link)
     const struct engine *engine = change->engine;
     struct processes processes = {.n = 0};
 
-    /* When it is dead its number may be somebody else's. When it lived behind the start, whoever
-     * comes to have it is younger than that, and not looked at. */
+    /* When it is dead its number may be another process's. When it lived behind the start, a
+     * process that comes to have its number is younger than that, and not looked at. */
     if (link->proc && engine->host->process_alive(link->proc->process))
         process_inventory(change, link->rights, link->pid);
     if (engine->backend->processes && change->desired.settings.value[KEY_DESCENDANTS])
@@ -166,7 +167,7 @@ static void link_inventory(struct change *change, const struct link *link)
     free(processes.pid);
 }
 
-/* While it is stopped nobody tells of new mappings: what is there is told at each start. */
+/* New mappings are not told while it is stopped: those that are there are told at each start. */
 void record_begun(struct change *change)
 {
     const struct difference *diff = &change->diff;
@@ -198,7 +199,7 @@ static void note_link(struct pmc *pmc, enum record_type type, const struct link 
     buf_init(&text, room, sizeof room);
     if (link->kind == TARGET_CGROUP) {
         buf_str(&text, "cgroup:");
-        buf_str(&text, link->cgroup); /* as it is: who prints the note escapes it */
+        buf_str(&text, link->cgroup); /* as it is: printing the note escapes it */
     } else {
         link_print(link, link->kind == TARGET_THREAD ? link->shown_tid : link->shown_pid, false,
                    &text);
@@ -322,7 +323,7 @@ void record_swap(struct change *change)
 
 /* ---- in order ---- */
 
-/* Why it left; NULL: it did not, or nobody asks. */
+/* The reason for which it left; NULL: it did not, or the log does not tell it. */
 static const char *reason_of(const struct change *change, const struct fate *fate)
 {
     const struct link *link = fate->link;

@@ -106,7 +106,7 @@ static int claim_make(struct change *change, struct claim **out)
     return ok ? 0 : err_nomem(&change->err);
 }
 
-/* ---- who covers what ---- */
+/* ---- processes that two PMCs cover ---- */
 
 /* Do the two cover, or are they about to cover, one process? */
 static bool covers_link(struct engine *engine, const struct link *link, bool descendants,
@@ -178,7 +178,7 @@ static bool conflict(void *ctx, uint64_t a, uint64_t b)
     struct view va = view_of(change, a), vb = view_of(change, b);
 
     if (!va.pmc || !vb.pmc)
-        return true; /* its counters are being closed: on what, nobody knows any more */
+        return true; /* its counters are being closed, and its targets not known any more */
     for (unsigned i = 0; i < va.n; i++) {
         const struct link *one = view_link(&va, i);
 

@@ -283,7 +283,7 @@ static int check_kernel_seen(struct change *change)
         change->asker.may_kernel)
         return 0;
     return err_set(&change->err, P18,
-                   "%s records kernel addresses for who attached its present targets, which needs "
+                   "%s records kernel addresses for its present targets, which needs "
                    "CAP_PERFMON (or the tunable unprivileged_kernel): detach them first",
                    pmc->name);
 }

@@ -416,7 +416,7 @@ void change_swap(struct change *change)
 {
     struct pmc *pmc = change->pmc;
     const bool links_change = changes_links(change);
-    /* The engine looked and found nothing to do: nobody is to be woken for that. */
+    /* The engine looked and found nothing to do: no reader is to be woken for that. */
     const bool idle = change->cause != CAUSE_COMMAND && !links_change;
 
     if (change->cause == CAUSE_RELEASE) {

@@ -91,9 +91,9 @@ struct asker {
     pid_t tid;
     struct open_file *open;
     bool append;                    /* written through a file opened with O_APPEND */
-    const atomic_bool *interrupted; /* nobody waits for the answer any more; or NULL */
+    const atomic_bool *interrupted; /* the answer is not waited for any more; or NULL */
     bool may_kernel, may_system, may_foreign, superuser;
-    bool inside; /* an instance: nobody is superuser */
+    bool inside; /* an instance, through which no user is superuser */
 };
 
 /* What the counters record, and into what. */
