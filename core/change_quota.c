@@ -38,7 +38,7 @@ void quota_release(struct change *change)
     change->fds = 0;
 }
 
-/* The superuser's PMCs, too, are somebody's, but no limit holds for what he commands. */
+/* The superuser's commands have no limit, on other users' PMCs either. */
 void quota_find(struct change *change)
 {
     const struct engine *engine = change->engine;
@@ -57,7 +57,7 @@ void quota_find(struct change *change)
         if (fate->kind == FATE_KEPT || !fate->link->counter)
             continue;
         leaving += fate->link->facts.descriptors;
-        watches -= FDS_WATCH;
+        watches = less(watches, FDS_WATCH);
     }
     snprintf(quota->name, sizeof quota->name, "max_fds_per_user");
     quota->left =
