@@ -17,7 +17,7 @@ int change_goes_on(struct change *change)
     const struct engine *engine = change->engine;
 
     if (change->asker.interrupted && atomic_load(change->asker.interrupted))
-        return -EINTR; /* nobody is left to be told */
+        return -EINTR; /* no reader of the answer is left */
     if (atomic_load(&change->pmc->taken_off))
         return err_set(&change->err, P26, "the PMC was released meanwhile");
     if (engine->host->now_ns(engine->host_state) < change->deadline_ns)
