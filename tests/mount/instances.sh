@@ -169,7 +169,7 @@ t_what_is_held_of_a_released_one_is_gone() {
     accepted "$M/admin/instances/one/ctl" release
     for fd in 5 6 7 8; do fails_with ENODEV "cat <&$fd"; done
     is "$("$HELPERS/io" fd 9 stop || :)" ENODEV
-    like "$(ls . 2>&1 || :)" '(Stale file handle|No such file or directory)'
+    is "$(ls . 2>/dev/null || :)" '' # or an error: the kernel's own end of a removed directory is none for ls(1)
     cd "$M/instances"
     like "$(ls one 2>&1 || :)" 'No such file or directory'
     cd "$T"
