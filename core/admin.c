@@ -59,6 +59,7 @@ int store_tunable(struct call *call)
         rc = admin_word(call, P27, &word);
     if (rc == 0)
         rc = tunable_set(&call->engine->tunables, which, word, false, &call->err);
+    engine_touch(call->engine, JOURNAL_ENGINE, 0);
     if (rc == 0 && which == TUNABLE_STRICT_ROWS)
         rows_set_strict(call->engine->rows, tunable_bool(&call->engine->tunables, which));
     return rc;
@@ -130,6 +131,7 @@ int store_slot(struct call *call)
         return err_set(&call->err, E34, "CPU %u is offline", cpu);
     if ((rc = admin_word(call, E17, &word)))
         return rc;
+    engine_touch(call->engine, JOURNAL_ENGINE, 0);
     if (word_is(word, "disabled"))
         return rows_disable(call->engine->rows, cpu, class_index, row, &call->err);
     if (word_is(word, "enabled"))

@@ -92,6 +92,7 @@ static void note_failure(struct change *change)
         if (fate->verdict.asked && fate->verdict.drops == fate->link->drops)
             fate->link->asked = true;
     }
+    pmc_touch(pmc);
     pmc_pend(pmc);
 }
 

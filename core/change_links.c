@@ -115,6 +115,8 @@ void plan_guard(const struct change *change, struct link *link)
     link->guards =
         link->kind == TARGET_PROCESS && change->engine->backend->guard && !link->proc->guarded;
     link->proc->guarded |= link->guards;
+    if (link->guards)
+        engine_touch(change->engine, JOURNAL_PROCESS, link->proc->id);
 }
 
 int plan_reopen(struct change *change)

@@ -35,6 +35,7 @@ static void settle_guards(struct change *change)
         struct guard *before = proc->guard;
         link->guards = false;
         proc->guarded = link->guard != NULL;
+        engine_touch(change->engine, JOURNAL_PROCESS, proc->id);
         if (!link->guard)
             continue; /* left to the next change */
         change->engine->fds_used += before == NULL;
@@ -419,6 +420,7 @@ void change_swap(struct change *change)
     /* The engine looked and found nothing to do: no reader is to be woken for that. */
     const bool idle = change->cause != CAUSE_COMMAND && !links_change;
 
+    pmc_touch(pmc);
     if (change->cause == CAUSE_RELEASE) {
         swap_release(change);
         return;

@@ -75,6 +75,8 @@ static int targets_ask(struct call *call, const struct pmc *pmc)
     slow_end(call);
     for (unsigned i = 0; i < n; i++) {
         asked[i].link->gone |= asked[i].dead;
+        if (asked[i].dead)
+            pmc_touch(asked[i].link->pmc);
         link_unref(asked[i].link, &engine->dead);
     }
     free(asked);

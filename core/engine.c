@@ -6,7 +6,6 @@
 #include "core/change.h"
 #include "core/foreign.h"
 #include "core/metric.h"
-#include "core/rests.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -106,7 +105,8 @@ void engine_free(struct engine *engine)
         ;
     while (engine_next_effect(engine, &effect))
         ;
-    rests_free(engine);
+    engine_loaded(engine);
+    free(engine->touched);
     rows_free(engine->rows);
     ids_free(&engine->pmcs);
     ids_free(&engine->procs);
@@ -123,11 +123,38 @@ void engine_free(struct engine *engine)
     free(engine);
 }
 
+void engine_settle(struct engine *engine)
+{
+    uint64_t id = 0;
+    bool any;
+
+    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)
+        if (pmc->recording)
+            recording_drain(pmc->recording, true, &any);
+    id = 0;
+    engine_touch(engine, JOURNAL_ENGINE, 0); /* for what it counts */
+    while (ids_next(&engine->instances, id, &id))
+        engine_touch(engine, JOURNAL_INSTANCE, id);
+    id = 0;
+    for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));) {
+        if (proc->left || !proc_left(proc))
+            continue;
+        proc->left = true; /* the guard that says so is another one then */
+        engine_touch(engine, JOURNAL_PROCESS, id);
+    }
+}
+
 void engine_forget(struct engine *engine)
 {
+    uint64_t id = 0;
+
     links_destroy(engine, engine->dead); /* not in the saved text */
     engine->dead = NULL;
     engine->forgetting = true;
+    engine->journal = NULL;
+    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)
+        if (pmc->log)
+            log_forget(pmc->log);
     engine_free(engine);
 }
 
@@ -247,6 +274,7 @@ void engine_retune(struct engine *engine, const struct tunables *fresh)
     for (unsigned i = 0; i < TUNABLE_COUNT; i++)
         if (!tunable_row((enum tunable)i)->at_start)
             tunable_put(&engine->tunables, (enum tunable)i, &fresh->value[i]);
+    engine_touch(engine, JOURNAL_ENGINE, 0);
     rows_set_strict(engine->rows, tunable_bool(&engine->tunables, TUNABLE_STRICT_ROWS));
 }
 
@@ -294,5 +322,6 @@ int engine_catalog_load(struct call *call, bool anew)
     engine->catalog = catalog;
     engine->catalog_mark = mark;
     engine->has_catalog = true;
+    engine_touch(engine, JOURNAL_ENGINE, 0);
     return CALL_DONE;
 }

@@ -9,6 +9,7 @@
 #include "core/backend.h"
 #include "core/call.h"
 #include "core/files.h"
+#include "core/journal/journal.h"
 #include "core/slow.h"
 #include "core/tunable.h"
 
@@ -92,6 +93,8 @@ int engine_chown_instance(struct call *call, uid_t uid, gid_t gid);
 /* An open file is closed for the last time (lifetime=open). May queue effects and tasks. */
 void engine_release(struct engine *engine, struct open_file *open);
 void open_file_clear(struct open_file *open); /* no lock needed */
+/* Freed, but what its record names stays. */
+void open_file_leave(struct engine *engine, struct open_file *open);
 /*
  * From now on something is remembered for call->open, opened in call->instance with these rights
  * (or NULL: nothing depends on them). It counts among the open files of call->payer, its memory is
@@ -107,11 +110,12 @@ void open_file_forget(struct engine *engine, struct open_file *open);
  * nothing changed. Fewer bytes than before are never refused.
  */
 int open_file_keep(struct call *call, uint64_t bytes);
-void open_file_print(const struct open_file *open, struct buf *out); /* one line */
-/* What it reads must have been loaded. */
-bool open_file_scan(struct open_file *open, const char *text, struct engine *engine);
-/* After all were printed (in one order), after all were scanned (in the same). */
-void open_files_settle(struct engine *engine);
+/* The text of its record. */
+void open_file_print(const struct open_file *open, struct buf *out);
+/* The PMCs must have been loaded. */
+bool open_file_load(struct open_file *open, const char *text, size_t len, struct engine *engine);
+/* It is charged as it was before. False: no memory. */
+bool open_file_again(struct engine *engine, struct open_file *open);
 
 /*
  * Count the operation (info/stats syscalls, syscall_errors) and, when it failed, keep its line for
@@ -135,11 +139,20 @@ void engine_polled(struct engine *engine, uint64_t pmc_id, bool polled);
 
 /* ---- state for a later worker ---- */
 
-void engine_save(struct engine *engine, struct buf *out);
-/* Like engine_free(), but descriptors that the saved text names stay open. */
+/* What changes from now on is put into the journal, which is the caller's; NULL: nothing is. */
+void engine_keep(struct engine *engine, struct journal *journal);
+/* Before the lock is dropped: what changed is put, with what the caller put, for this request. */
+void engine_record(struct engine *engine, uint64_t request);
+/* Is every object what its record says? The sentence tells of the first that is not. */
+bool engine_check(struct engine *engine, struct err *err);
+/* What the kernel has told so far is put into the logs and the journal. */
+void engine_settle(struct engine *engine);
+/* Like engine_free(), but what the journal names stays. */
 void engine_forget(struct engine *engine);
-/* Into a fresh engine after engine_start(). 0 or -EINVAL with a sentence naming the line. */
-int engine_load(struct engine *engine, const char *text, size_t len, struct err *err);
+/* Into a fresh engine after engine_start(). 0 or -EINVAL with a sentence naming the record. */
+int engine_load(struct engine *engine, const struct journal *journal, struct err *err);
+/* Behind the last open_file_load(). */
+void engine_loaded(struct engine *engine);
 /* Looks for slots that others hold. When the program starts, and after engine_load(). */
 void engine_probe(struct engine *engine);
 

@@ -6,10 +6,8 @@
 #include "core/exits.h"
 
 #include "core/event.h"
-#include "core/scan.h"
 #include "core/vec.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -303,7 +301,7 @@ void exits_reset(struct exits *exits)
 
 /* ---- made and freed ---- */
 
-struct exits *exits_new(unsigned n, bool switches, bool want_exits)
+struct exits *exits_new(unsigned n, bool switches, bool want_exits, uint64_t *sums)
 {
     struct exits *exits = n <= SET_MAX ? calloc(1, sizeof(*exits)) : NULL;
 
@@ -318,11 +316,7 @@ struct exits *exits_new(unsigned n, bool switches, bool want_exits)
     exits->tasks.over = process_over;
     exits->tasks.freed = task_freed;
     exits->tasks.arg = exits;
-    exits->told = calloc(3 * (size_t)n + 1, sizeof(exits->told[0]));
-    if (!exits->told) {
-        free(exits);
-        return NULL;
-    }
+    exits->told = sums;
     exits->given = exits->told + n;
     exits->debt = exits->given + n;
     return exits;
@@ -333,7 +327,6 @@ void exits_free(struct exits *exits)
     if (!exits)
         return;
     tasks_free(&exits->tasks);
-    free(exits->told);
     free(exits);
 }
 
@@ -342,20 +335,9 @@ struct tasks *exits_tasks(struct exits *exits)
     return &exits->tasks;
 }
 
-void exits_print(const struct exits *exits, struct buf *out)
+void exits_again(struct exits *exits)
 {
-    for (unsigned i = 0; i < 2 * exits->n; i++)
-        buf_printf(out, "%" PRIu64 " ", exits->told[i]);
-}
-
-bool exits_resume(struct exits *exits, const char *sums)
-{
-    struct scan scan;
-
-    scan_init(&scan, sums, strlen(sums));
-    for (unsigned i = 0; i < 2 * exits->n; i++)
-        if (!scan_u64(&scan, UINT64_MAX, &exits->told[i]))
-            return false;
     exits->tasks.losses = 1; /* of what tasks counted so far nothing is known */
-    return true;
+    if (exits->n)
+        memset(exits->debt, 0, exits->n * sizeof(exits->debt[0]));
 }

@@ -10,9 +10,14 @@
 
 struct exits;
 
-/* n events (0: only ends matter); switches: SWITCH records are made; exits: COUNT records are. NULL:
- * no memory. */
-struct exits *exits_new(unsigned n, bool switches, bool exits);
+/*
+ * n events (0: only ends matter); switches: SWITCH records are made; exits: COUNT records are. sums:
+ * what was told so far, 3 × n, not owned; at first zero. NULL: no memory.
+ */
+struct exits *exits_new(unsigned n, bool switches, bool exits, uint64_t *sums);
+/* It goes on with the sums of an earlier worker, and does not know what the processes that are there
+ * counted: their exits are not exact. */
+void exits_again(struct exits *exits);
 void exits_free(struct exits *exits); /* NULL allowed */
 struct tasks *exits_tasks(struct exits *exits);
 /*
@@ -43,10 +48,3 @@ void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, boo
  * to any process.
  */
 void exits_reset(struct exits *exits);
-/*
- * For a later worker: the sums of what was told. A new one that goes on with them does not know what
- * the processes that are there counted: their exits are not exact. False: they are not of so many
- * events.
- */
-void exits_print(const struct exits *exits, struct buf *out);
-bool exits_resume(struct exits *exits, const char *sums);

@@ -152,6 +152,7 @@ struct instance *instance_by_name(const struct engine *engine, const char *name)
 void instance_hold(struct instance *instance, struct proc *proc)
 {
     instance->holder = proc;
+    instance_touch(instance);
     instance->next_held = proc->held;
     proc->held = instance;
 }
@@ -167,6 +168,7 @@ void instance_let_go(struct instance *instance)
         at = &(*at)->next_held;
     *at = instance->next_held;
     instance->holder = NULL;
+    instance_touch(instance);
     proc_bury(instance->engine, proc_unref(instance->engine, proc));
 }
 
@@ -179,6 +181,7 @@ void instance_release(struct instance *instance, bool vanishes)
         pmc_vanish(instance->by_name[instance->n - 1]);
     instance_let_go(instance);
     ids_remove(&engine->instances, instance->id);
+    instance_touch(instance);
     instance->vanished = vanishes;
     instance->next_removed = engine->removed;
     engine->removed = instance;
@@ -216,6 +219,7 @@ void instance_set_error(struct instance *instance, uid_t uid, uint64_t now_ns, c
         return;
     }
     free(slot->line);
+    engine_touch(instance->engine, JOURNAL_ERROR, instance->id << 32 | uid);
     *slot = (struct last_error){.uid = uid, .when = now_ns, .line = copy};
 }
 

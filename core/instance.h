@@ -58,6 +58,12 @@ struct instance *instance_new(struct engine *engine, uint64_t id);
 /* One that is not the root; the name is copied. NULL: no memory. */
 struct instance *instance_make(struct engine *engine, uint64_t id, const char *name);
 void instance_free(struct instance *instance); /* asserts that it has no PMC */
+/* It changed: its record is put before the lock is dropped. */
+static inline void instance_touch(const struct instance *instance)
+{
+    if (instance->id)
+        engine_touch(instance->engine, JOURNAL_INSTANCE, instance->id);
+}
 static inline bool instance_is_root(const struct instance *instance)
 {
     return instance->id == 0;

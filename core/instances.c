@@ -68,6 +68,7 @@ int engine_mkinstance(struct call *call, const char *name, mode_t mode, uint64_t
         return err_nomem(&call->err);
     engine->next_instance++;
     instance->uid = call->uid;
+    instance_touch(instance);
     instance->gid = call->gid;
     instance->mode = mode_of(mode);
     instance->made_ns = instance->changed_ns = real_now(engine);
@@ -96,6 +97,7 @@ int engine_rminstance(struct call *call, const char *name)
 int engine_chmod_instance(struct call *call, mode_t mode)
 {
     call->instance->mode = mode_of(mode);
+    instance_touch(call->instance);
     call->instance->changed_ns = real_now(call->engine);
     return CALL_DONE;
 }
@@ -106,6 +108,7 @@ int engine_chown_instance(struct call *call, uid_t uid, gid_t gid)
         call->instance->uid = uid;
     if (gid != (gid_t)-1)
         call->instance->gid = gid;
+    instance_touch(call->instance);
     call->instance->changed_ns = real_now(call->engine);
     return CALL_DONE;
 }

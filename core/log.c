@@ -5,6 +5,7 @@
  */
 #include "core/log.h"
 
+#include "core/journal/arena.h"
 #include "core/log_parts.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ struct log *log_ref(struct log *log)
 
 /* Memory. */
 
-static bool log_charge(struct log *log, uint64_t bytes)
+bool log_charge(struct log *log, uint64_t bytes)
 {
     if (log->charge && !log->charge(log->charge_arg, (int64_t)bytes))
         return false;
@@ -43,7 +44,7 @@ static bool log_charge(struct log *log, uint64_t bytes)
     return true;
 }
 
-static void log_discharge(struct log *log, uint64_t bytes)
+void log_discharge(struct log *log, uint64_t bytes)
 {
     if (log->charge && bytes)
         log->charge(log->charge_arg, -(int64_t)bytes);
@@ -52,7 +53,7 @@ static void log_discharge(struct log *log, uint64_t bytes)
 
 static uint64_t log_memory(const struct log *log)
 {
-    return log->ring.size + log->spaces_granted;
+    return log->ring.size + log->spaces_granted + log->facts.size;
 }
 
 void log_unref(struct log *log)
@@ -60,7 +61,8 @@ void log_unref(struct log *log)
     if (!log || __atomic_sub_fetch(&log->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     log_discharge(log, log->charged);
-    ring_free(&log->ring);
+    if (!log->keep)
+        log_blocks_free(log);
     spaces_free(log->spaces);
     pthread_mutex_destroy(&log->mutex);
     free(log);
@@ -81,6 +83,7 @@ void log_set_max(struct log *log, uint64_t max_bytes)
     pthread_mutex_lock(&log->mutex);
     log->max_bytes = max_bytes < LOG_MOST ? max_bytes : LOG_MOST;
     log->grow_place = 0;
+    log_publish(log);
     pthread_mutex_unlock(&log->mutex);
 }
 
@@ -112,12 +115,16 @@ void log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), v
 /* 0, -EDQUOT, -ENOMEM. */
 static int ring_to(struct log *log, uint64_t size)
 {
-    uint64_t more = size - log->ring.size;
+    const uint64_t more = size - log->ring.size, block = log->ring.block;
+    const size_t before = log->ring.size;
 
     if (!log_charge(log, more))
         return -EDQUOT;
-    if (ring_grow(&log->ring, size))
+    if (ring_grow(&log->ring, size)) {
+        log_publish(log);
+        arena_free(block, before);
         return 0;
+    }
     log_discharge(log, more);
     return -ENOMEM;
 }
@@ -189,6 +196,7 @@ void log_fold(struct log *log, const struct record *record)
     if (want > log->spaces_granted)
         spaces_to(log, want);
     spaces_take(log->spaces, record);
+    log_facts_add(log, record);
 }
 
 /* In two pieces, at the end of the block and at its begin. */
@@ -286,6 +294,8 @@ static void log_make_room(struct log *log, size_t size)
 static void ring_append(struct log *log, const struct record *record)
 {
     log_make_room(log, record->size);
+    if (log->ring.tail > log->sure) /* what it is put over is given up for a later worker, too */
+        log_publish(log);
     __atomic_store_n(&log->last, log->last + 1, __ATOMIC_RELEASE);
     ring_put(&log->ring, record, record->size);
 }
@@ -377,6 +387,7 @@ int log_put_all(struct log *log, const void *records, size_t len)
             rc = -ENOMEM;
         at += record->size;
     }
+    log_publish(log);
     pthread_mutex_unlock(&log->mutex);
     return rc;
 }
@@ -396,6 +407,7 @@ int log_put(struct log *log, const struct record *record)
     pthread_mutex_lock(&log->mutex);
     if (record->size <= ring_most(log) && (log_fits(log, record->size) || log->ring.size == 0))
         rc = put_one(log, record);
+    log_publish(log);
     pthread_mutex_unlock(&log->mutex);
     return rc;
 }
@@ -414,6 +426,7 @@ void log_count_hidden(struct log *log, uint64_t n)
 {
     pthread_mutex_lock(&log->mutex);
     log->hidden += n;
+    log_publish(log);
     pthread_mutex_unlock(&log->mutex);
 }
 

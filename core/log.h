@@ -107,13 +107,20 @@ void log_back(struct log_cursor *cursor, const struct log_cursor *copy);
 /* Is there something to take? */
 bool log_ready(const struct log_cursor *cursor);
 
-/*
- * One cursor as a word and back (it must be put on the same log, or one restored from it, before
- * more is put there). NULL: not a cursor, or no memory.
- */
-void log_cursor_print(const struct log_cursor *cursor, struct buf *out);
-struct log_cursor *log_cursor_scan(struct log *log, const char *text);
-/* The whole log as one line of text (hexadecimal contents) and back, for a later worker. Its charge
- * has to be set again. */
-void log_print(struct log *log, struct buf *out);
-struct log *log_scan(const char *text); /* NULL: not a log, or no memory */
+/* ---- for a later worker ---- */
+
+/* What the log is found again by, once something was put; 0: there is nothing. */
+uint64_t log_block(struct log *log);
+/* With the last reference goes what this process has of it alone. */
+void log_forget(struct log *log);
+/* As it was when that was put. Its charge has to be set again. NULL: it is none, or no memory. */
+struct log *log_adopt(uint64_t block);
+/* A cursor's place, in whole records: it is given the address spaces from their beginning if it was
+ * being given them. NULL: it is none, or no memory. */
+struct log_mark {
+    uint64_t next;
+    bool begun;
+    struct losses had;
+};
+void log_cursor_mark(const struct log_cursor *cursor, struct log_mark *mark);
+struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark);

@@ -1,5 +1,5 @@
 /*
- * What a log is made of, for log.c and log_save.c.
+ * What a log is made of, for log.c, log_read.c and log_keep.c.
  */
 #pragma once
 
@@ -17,6 +17,21 @@
 
 struct log_cursor;
 
+/*
+ * What a later worker needs of a log, in a block of its own: two copies, of which `current` is the
+ * true one.
+ */
+struct log_numbers {
+    uint64_t max_bytes, reserved, first, last, last_time, spaces_changed, most_read;
+    uint64_t lost, facts_lost, hidden, refused;
+    struct losses told, passed;
+    struct ring ring; /* but for data */
+    struct facts {    /* records from which the address spaces can be made again */
+        uint64_t block;
+        size_t size, used;
+    } facts;
+};
+
 struct log {
     pthread_mutex_t mutex;
     unsigned refs;
@@ -26,6 +41,11 @@ struct log {
     void *charge_arg;
     uint64_t charged;  /* so much was granted by charge() */
     uint64_t reserved; /* so much of max_bytes was allocated at once */
+
+    uint64_t block; /* of struct log_head; 0: nothing was put yet, or there is no memory */
+    bool keep;      /* its blocks are a later worker's */
+    uint64_t sure;  /* up to here the ring may be overwritten: the tail of the true copy */
+    struct facts facts;
 
     struct ring ring;
     uint64_t grow_place; /* refused once: the next attempt when the head is here */
@@ -50,6 +70,14 @@ struct log {
 };
 
 uint64_t log_ring_max(const struct log *log);
+/* What it is now is true for a later worker. */
+void log_publish(struct log *log);
+/* It is among what the address spaces are made of. */
+void log_facts_add(struct log *log, const struct record *record);
+/* Memory is asked for, or given back. */
+bool log_charge(struct log *log, uint64_t bytes);
+void log_discharge(struct log *log, uint64_t bytes);
+void log_blocks_free(struct log *log);
 /* Adds what the record at a place in the ring tells of losses; false: it is of something else. */
 bool log_losses_at(const struct log *log, uint64_t place, struct losses *losses);
 /* Takes a record that is not, or no longer, in the ring into the address spaces. */

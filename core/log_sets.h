@@ -27,5 +27,3 @@ uint64_t log_sets_add(struct log_sets *sets, const struct log_event *events, uns
 uint64_t log_sets_last(struct log_sets *sets);
 const struct log_event *log_sets_event(struct log_sets *sets, uint64_t set, unsigned place);
 unsigned log_sets_events(struct log_sets *sets, uint64_t set);
-void log_sets_print(struct log_sets *sets, struct buf *out);
-struct log_sets *log_sets_scan(const char *text);

@@ -1,13 +1,10 @@
 /*
- * What an open file keeps for its reader is charged to who opened it; and what it remembers, as one
- * line of text, out and in.
+ * What an open file keeps for its reader is charged to the user that opened it.
  */
 #include "core/engine.h"
 
-#include "core/fields.h"
 #include "core/instance.h"
 #include "core/reader.h"
-#include "core/rests.h"
 #include "core/show/series.h"
 
 #include <errno.h>
@@ -171,50 +168,7 @@ int open_file_hold(struct call *call, struct rights *rights)
     return rc;
 }
 
-/* ---- what it remembers ---- */
-
-void open_file_print(const struct open_file *open, struct buf *out)
+bool open_file_again(struct engine *engine, struct open_file *open)
 {
-    struct held held = {.proc = 0};
-
-    out->failed |= !held_fill(&held, open->rights);
-    saved_print(&saved_open_file, open, out);
-    saved_print(&saved_held, &held, out);
-    free(held.rights);
-    if (open->reader) {
-        buf_str(out, " log ");
-        log_reader_print(open->reader, out);
-    } else {
-        buf_str(out, " series ");
-        if (open->series)
-            series_print(open->series, out);
-        else
-            buf_char(out, '-');
-    }
-}
-
-bool open_file_scan(struct open_file *open, const char *text, struct engine *engine)
-{
-    struct held held = {.rights = NULL};
-    struct word label;
-    struct scan line;
-
-    scan_init(&line, text, strlen(text));
-    bool fine = saved_scan(&saved_open_file, open, &line) && saved_scan(&saved_held, &held, &line);
-    fine = held_take(&held, &open->rights) && fine;
-    if (!fine || !scan_word(&line, &label))
-        return false;
-    const uint64_t kept = open->kept_bytes;
-    if (word_is(label, "log"))
-        fine = (open->reader = log_reader_scan(line_rest(&line), engine)) != NULL;
-    else if (*line_rest(&line) != '-')
-        fine = (open->series = series_scan(line_rest(&line))) != NULL;
-    if (!fine || !payer_set(engine, open, open->payer_uid))
-        return false;
-    return open_file_charge(open, kept, true);
-}
-
-void open_files_settle(struct engine *engine)
-{
-    rests_free(engine);
+    return payer_set(engine, open, open->payer_uid) && open_file_charge(open, open->kept_bytes, true);
 }

@@ -9,6 +9,7 @@
 #include "core/catalog.h"
 #include "core/host.h"
 #include "core/ids.h"
+#include "core/journal/journal.h"
 #include "core/log.h"
 #include "core/rows/row.h"
 #include "core/tunable.h"
@@ -37,7 +38,7 @@ struct engine {
     uint64_t cpus_came;   /* the serial when one came last */
     uint64_t *cpus_went;  /* by CPU: the serial when it went last, or 0 */
     unsigned n_cpus;      /* entries of cpus_went: highest possible number + 1 */
-    uint64_t next_serial;
+    uint64_t next_serial, kept_serial; /* a later worker begins with the second */
     struct ids pmcs;  /* of all instances */
     struct ids procs; /* watched processes */
     struct ids links; /* by tag, for sink.gone() */
@@ -63,7 +64,17 @@ struct engine {
     uint64_t drain_due_ns;          /* the next tick of all recorders */
     uint64_t drained;               /* drains that found something: hwpmc's log_sweeps */
     struct log_stats released;      /* sums of the logs that are gone */
-    struct rest *rests;             /* logs without a PMC, while open files are saved or loaded */
+    struct journal *journal;        /* NULL: nothing is put, as while it is loaded */
+    struct touched {                /* objects whose records are to be put (journal/state.h) */
+        enum journal_kind kind;
+        uint64_t id;
+    } * touched;
+    size_t n_touched;
+    bool touch_failed; /* there was no memory to remember one */
+    struct {           /* the logs that were found, until all their holders are loaded */
+        struct log **log;
+        size_t n;
+    } loaded;
     unsigned n_polled;              /* PMCs somebody polls */
     uint64_t poll_due_ns;           /* when to look at them next */
     bool polling;                   /* such a look is under way */
@@ -74,9 +85,18 @@ struct engine {
     bool forgetting;                /* descriptors stay open for a later worker */
 };
 
+/* It changed: its record is put before the lock is dropped. */
+void engine_touch(struct engine *engine, enum journal_kind kind, uint64_t id);
+
+#define SERIALS 65536 /* kept for this worker at once: a later one begins behind them */
+
 /* Never 0, never the same again. */
 static inline uint64_t engine_serial(struct engine *engine)
 {
+    if (engine->next_serial >= engine->kept_serial) {
+        engine->kept_serial = engine->next_serial + SERIALS;
+        engine_touch(engine, JOURNAL_ENGINE, 0);
+    }
     return engine->next_serial++;
 }
 

@@ -187,8 +187,10 @@ bool pmc_put_on(struct pmc *pmc, uint64_t id, uid_t uid, uid_t payer)
          listed = known && ids_add(&pmc->instance->pmcs, id, pmc);
 
     pmc->id = id;
-    if (listed && pmc_charge(pmc, uid, payer))
+    if (listed && pmc_charge(pmc, uid, payer)) {
+        pmc_touch(pmc);
         return true;
+    }
     if (known)
         ids_remove(&engine->pmcs, id);
     if (listed)
@@ -207,6 +209,7 @@ void pmc_take_off(struct pmc *pmc)
 {
     struct log_stats stats;
 
+    pmc_touch(pmc);
     pmc_log_stats(pmc, &stats);
     log_add(&pmc->instance->released, &stats);
     instance_remove(pmc->instance, pmc);
@@ -252,6 +255,7 @@ void pmc_vanish(struct pmc *pmc)
 
 void pmc_changed(struct pmc *pmc)
 {
+    pmc_touch(pmc);
     pmc->change++;
     pmc->changed_ns = pmc->engine->host->realtime_ns(pmc->engine->host_state);
     pmc_wake(pmc);
@@ -288,6 +292,8 @@ void pmc_set_error(struct pmc *pmc, const char *line)
 
     if (line && !copy)
         return;
+    if (copy || pmc->error)
+        pmc_touch(pmc);
     free(pmc->error);
     pmc->error = copy;
 }
@@ -420,6 +426,7 @@ void link_lost_below(struct link *link)
 {
     if (link->dropped || !link->pmc)
         return;
+    pmc_touch(link->pmc);
     link->missed = link->dropped = link->below = true;
     link->asked = false;
     link->drops++;

@@ -156,6 +156,11 @@ static inline bool pmc_released(const struct pmc *pmc)
 {
     return pmc->instance == NULL;
 }
+/* It changed: its record is put before the lock is dropped. */
+static inline void pmc_touch(const struct pmc *pmc)
+{
+    engine_touch(pmc->engine, JOURNAL_PMC, pmc->id);
+}
 static inline unsigned pmc_events(const struct pmc *pmc)
 {
     return pmc->set ? pmc->set->n : 0;

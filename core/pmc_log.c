@@ -47,6 +47,7 @@ bool pmc_keeps_log(struct pmc *pmc)
         pmc->log = log_new(log_size(pmc->engine, &pmc->settings));
     if (pmc->log)
         log_set_charge(pmc->log, account_charge, pmc->account);
+    pmc_touch(pmc);
     return pmc->log;
 }
 
@@ -87,6 +88,7 @@ struct recording *pmc_record(struct pmc *pmc, struct recording *recording)
         account_add(pmc->account, -(int64_t)pmc->recorded_bytes);
     if (recording)
         pmc->engine->backend->recorder_facts(recording_recorder(recording), &facts);
+    pmc_touch(pmc);
     pmc->recording = recording;
     pmc->recorded_bytes = facts.bytes;
     hold_recorded(pmc, recording ? recording_fds(recording) : 0);
@@ -161,6 +163,7 @@ bool pmc_missed(const struct pmc *pmc)
 
 void pmc_miss_nothing(struct pmc *pmc)
 {
+    pmc_touch(pmc);
     pmc->missed = false;
     pmc->throttled = pmc_throttled(pmc);
 }

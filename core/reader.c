@@ -55,6 +55,12 @@ void log_reader_free(struct log_reader *reader)
     free(reader);
 }
 
+void log_reader_leave(struct log_reader *reader)
+{
+    if (reader->cursor)
+        log_forget(reader->cursor->log);
+}
+
 /* Where there was none, or another (the log was ended, and began anew), and nothing is left of it.
  */
 static bool reader_follow(struct log_reader *reader, const struct pmc *pmc)

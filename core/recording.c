@@ -1,6 +1,7 @@
 /*
  * Life of a recording: made, drained, printed for a later worker, freed.
  */
+#include "core/journal/arena.h"
 #include "core/recording_state.h"
 
 #include <errno.h>
@@ -12,6 +13,12 @@
 #define INVENTORY_LEAST (256 << 10)
 
 /* ---- made and freed ---- */
+
+/* What was told of each event, in exits: a later worker has it, too. */
+static size_t sums_bytes(const struct recording_plan *plan)
+{
+    return 3 * sizeof(uint64_t) * plan->n;
+}
 
 static void recording_free(struct recording *recording)
 {
@@ -26,6 +33,8 @@ static void recording_free(struct recording *recording)
     else if (plan->view)
         plan->host->view_free(plan->view);
     exits_free(recording->exits);
+    if (!recording->keep)
+        arena_free(recording->sums, sums_bytes(plan));
     buf_free(&recording->batch);
     buf_free(&recording->scratch);
     pthread_mutex_destroy(&recording->lock);
@@ -33,8 +42,18 @@ static void recording_free(struct recording *recording)
     free(recording);
 }
 
-/* With everything but its recorder and view. NULL: no memory. */
-static struct recording *recording_bare(const struct recording_plan *plan)
+static struct exits *exits_of(const struct recording *recording)
+{
+    const struct recording_plan *plan = &recording->plan;
+    uint64_t *sums = arena_at(recording->sums, sums_bytes(plan));
+
+    if (plan->samples)
+        return exits_new(0, false, true, NULL);
+    return sums ? exits_new(plan->n, plan->switches, plan->exits, sums) : NULL;
+}
+
+/* With everything but its recorder and view; 0: sums of its own. NULL: no memory. */
+static struct recording *recording_bare(const struct recording_plan *plan, uint64_t sums)
 {
     struct recording *recording = calloc(1, sizeof(*recording));
 
@@ -45,8 +64,9 @@ static struct recording *recording_bare(const struct recording_plan *plan)
     recording->plan.log = log_ref(plan->log);
     atomic_init(&recording->refs, 1);
     pthread_mutex_init(&recording->lock, NULL);
-    recording->exits = plan->samples ? exits_new(0, false, true)
-                                     : exits_new(plan->n, plan->switches, plan->exits);
+    recording->keep = sums != 0; /* until all of it is there */
+    recording->sums = sums ? sums : arena_alloc(sums_bytes(plan));
+    recording->exits = exits_of(recording);
     if (recording->exits)
         return recording;
     recording_free(recording);
@@ -84,7 +104,7 @@ int recording_new(const struct recording_plan *plan, struct recording **out, str
 
     if (!plan->backend->recorder_new)
         return err_set(err, P09, "the backend \"%s\" cannot record", plan->backend->name);
-    recording = recording_bare(plan);
+    recording = recording_bare(plan, 0);
     if (!recording)
         return err_set(err, E32, "no memory for what the counters tell");
     rc = plan->backend->recorder_new(plan->backend_state, &wanted, &recording->recorder, err);
@@ -201,68 +221,28 @@ struct exits *recording_exits(struct recording *recording)
 
 /* ---- for a later worker ---- */
 
-/* "LENGTH:text ", so that the text may be anything. */
-static void print_part(struct buf *out, struct buf *part)
-{
-    buf_u64(out, part->len);
-    buf_char(out, ':');
-    buf_add(out, part->data, part->len);
-    buf_char(out, ' ');
-    out->failed |= part->failed;
-    buf_clear(part);
-}
-
-/* The part at *at, as a text on the heap; NULL: there is none, or no memory. */
-static char *scan_part(const char **at)
-{
-    char *end, *text;
-    const unsigned long len = strtoul(*at, &end, 10);
-
-    if (end == *at || *end != ':' || strlen(end + 1) < len + 1)
-        return NULL;
-    text = strndup(end + 1, len);
-    *at = end + 1 + len + 1;
-    return text;
-}
-
-void recording_print(struct recording *recording, struct buf *out)
+/* "SUMS RECORDER" or "SUMS RECORDER; VIEW" */
+void recording_print(const struct recording *recording, struct buf *out)
 {
     const struct recording_plan *plan = &recording->plan;
-    struct buf part;
 
-    buf_init(&part, NULL, 0);
-    pthread_mutex_lock(&recording->lock);
-    recording_put_hidden(recording);
-    recording_flush(recording); /* the log is printed after this */
-    plan->backend->recorder_print(recording->recorder, &part);
-    print_part(out, &part);
-    if (plan->view)
-        plan->host->view_print(plan->view, &part);
-    print_part(out, &part);
-    exits_print(recording->exits, &part);
-    print_part(out, &part);
-    pthread_mutex_unlock(&recording->lock);
-    buf_free(&part);
+    buf_printf(out, "%" PRIu64 " ", recording->sums);
+    plan->backend->recorder_print(recording->recorder, out);
+    if (plan->view) {
+        buf_str(out, "; ");
+        plan->host->view_print(plan->view, out);
+    }
 }
 
-enum part {
-    PART_RECORDER,
-    PART_VIEW,
-    PART_SUMS,
-    PARTS
-};
-
 /* Last what holds descriptors: until then nothing of it is touched. */
-static int adopt_parts(struct recording *recording, char *const part[PARTS])
+static int adopt_parts(struct recording *recording, const char *recorder, const char *view)
 {
     const struct recorder_plan wanted = recorder_plan(&recording->plan);
     struct recording_plan *plan = &recording->plan;
-    int rc = exits_resume(recording->exits, part[PART_SUMS]) ? 0 : -EINVAL;
+    int rc = view ? plan->host->view_adopt(plan->host_state, view, &plan->view) : 0;
 
-    if (rc == 0 && part[PART_VIEW][0] != '\0')
-        rc = plan->host->view_adopt(plan->host_state, part[PART_VIEW], &plan->view);
     if (rc == 0)
-        rc = plan->backend->recorder_adopt(plan->backend_state, &wanted, part[PART_RECORDER],
+        rc = plan->backend->recorder_adopt(plan->backend_state, &wanted, recorder,
                                            &recording->recorder);
     return rc;
 }
@@ -270,22 +250,23 @@ static int adopt_parts(struct recording *recording, char *const part[PARTS])
 int recording_adopt(const struct recording_plan *plan, bool told, const char *printed,
                     struct recording **out)
 {
-    struct recording *recording = recording_bare(plan);
-    char *part[PARTS] = {NULL};
-    int rc = recording ? 0 : -ENOMEM;
+    const uint64_t sums = strtoull(printed, NULL, 10);
+    const char *end = strchrnul(printed, ';'), *begin = strchrnul(printed, ' ');
+    struct recording *recording = sums ? recording_bare(plan, sums) : NULL;
+    char *recorder = begin < end ? strndup(begin + 1, (size_t)(end - begin - 1)) : NULL;
+    int rc = recording && recorder ? 0 : -EINVAL;
 
-    for (unsigned i = 0; rc == 0 && i < PARTS; i++)
-        if (!(part[i] = scan_part(&printed)))
-            rc = -EINVAL;
     if (rc == 0) {
         recording->kernel_told = told;
-        rc = adopt_parts(recording, part);
+        exits_again(recording->exits);
+        rc = adopt_parts(recording, recorder, *end ? end + 2 : NULL);
     }
-    for (unsigned i = 0; i < PARTS; i++)
-        free(part[i]);
-    if (rc == 0)
+    free(recorder);
+    if (rc == 0) {
+        recording->keep = false;
         *out = recording;
-    else if (recording)
+    } else if (recording) {
         recording_free(recording);
+    }
     return rc;
 }

@@ -59,7 +59,7 @@ struct exits *recording_exits(struct recording *recording);
  * For a later worker. Its recording begins anew: the processes that it records are there already
  * (recording_inventory), and what it says of those is not exact. told: so is the kernel.
  */
-void recording_print(struct recording *recording, struct buf *out);
+void recording_print(const struct recording *recording, struct buf *out);
 int recording_adopt(const struct recording_plan *plan, bool told, const char *printed,
                     struct recording **out);
 void recording_forget(struct recording *recording); /* frees memory, keeps descriptors */

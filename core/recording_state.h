@@ -18,6 +18,7 @@ struct recording {
     atomic_uint refs;
     struct recording_plan plan;
     struct recorder *recorder;
+    uint64_t sums;       /* the block of exits' */
     struct exits *exits; /* the tasks; what each counted, or (it samples) their ends alone */
     unsigned n_execs;    /* processes that executed a program whose path is not known yet */
     /* The last processes that executed a privileged program; any thread may look. 0: none. */

@@ -3,7 +3,7 @@
  */
 #include "core/ring.h"
 
-#include <stdlib.h>
+#include "core/journal/arena.h"
 
 /* Of len bytes from a place on so many lie before the end of the block. */
 static size_t ring_first(const struct ring *ring, uint64_t place, size_t len)
@@ -36,21 +36,16 @@ void ring_add_to(const struct ring *ring, uint64_t place, size_t len, struct buf
 bool ring_grow(struct ring *ring, size_t size)
 {
     size_t held = ring_held(ring);
-    char *data = malloc(size);
+    uint64_t block = arena_alloc(size);
+    char *data = arena_at(block, size);
 
     if (!data)
         return false;
     ring_copy(ring, ring->tail, data, held);
-    free(ring->data);
     ring->data = data;
+    ring->block = block;
     ring->size = size;
     ring->tail_at = 0;
     ring->head_at = held < size ? held : 0;
     return true;
-}
-
-void ring_free(struct ring *ring)
-{
-    free(ring->data);
-    *ring = (struct ring){0};
 }

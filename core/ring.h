@@ -1,5 +1,5 @@
 /*
- * A ring of bytes on the heap. A place in it is the number of bytes ever put before it, so that
+ * A ring of bytes in a block that a later worker finds again (journal/arena.h). A place in it is the number of bytes ever put before it, so that
  * places stay what they are when the ring grows. Sizes and lengths are multiples of 8: eight bytes
  * at such a place are never parted by the end of the block.
  */
@@ -14,14 +14,15 @@
 
 struct ring {
     char *data;
+    uint64_t block;
     size_t size;
     uint64_t head, tail; /* places: behind the last byte, the first byte */
     size_t head_at, tail_at;
 };
 
-/* A larger block: the bytes move along. False: no memory, nothing changed. */
+/* A larger block: the bytes are copied there, and the one before is the caller's to free. False: no
+ * memory, nothing changed. */
 bool ring_grow(struct ring *ring, size_t size);
-void ring_free(struct ring *ring);
 /* len bytes from a place to `to`, or appended to out. */
 void ring_copy(const struct ring *ring, uint64_t place, void *to, size_t len);
 void ring_add_to(const struct ring *ring, uint64_t place, size_t len, struct buf *out);

@@ -14,6 +14,7 @@ static void sink_exited(void *ctx, uint64_t tag)
         return;
     proc->dead = true;
     proc_unindex(proc);
+    engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
     for (struct link *link = proc->links; link; link = link->next_of_proc)
         pmc_pend(link->pmc);
     for (struct pmc *pmc = proc->owned; pmc; pmc = pmc->next_owned)
@@ -31,6 +32,7 @@ static void sink_gone(void *ctx, uint64_t tag)
     if (!link)
         return;
     link->gone = true;
+    pmc_touch(link->pmc);
     pmc_pend(link->pmc);
 }
 
@@ -42,8 +44,10 @@ static void sink_dropped(void *ctx, uint64_t tag)
     if (!proc || proc->dead)
         return;
     proc->guarded = false; /* it tells once */
+    engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
     for (struct link *link = proc->links; link; link = link->next_of_proc) {
         link->dropped = true;
+        pmc_touch(link->pmc);
         link->asked = link->below = false;
         link->drops++;
         pmc_pend(link->pmc);

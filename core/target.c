@@ -317,6 +317,7 @@ bool proc_left(const struct proc *proc)
 void proc_ref(struct proc *proc)
 {
     proc->refs++;
+    engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
 }
 
 struct proc *proc_unref(struct engine *engine, struct proc *proc)
@@ -328,6 +329,7 @@ struct proc *proc_unref(struct engine *engine, struct proc *proc)
     engine->host->process_unwatch(proc->process);
     ids_remove(&engine->procs, proc->id);
     proc_unindex(proc);
+    engine_touch(engine, JOURNAL_PROCESS, proc->id);
     engine->fds_used -= proc->guard ? 2 : 1;
     return proc;
 }

@@ -125,6 +125,7 @@ int engine_rename(struct call *call, const char *from, const char *to)
         return err_nomem(&call->err);
     instance_remove(call->instance, pmc);
     pmc->name = name;
+    pmc_touch(pmc);
     instance_add(call->instance, pmc); /* there is room: one was just taken out */
     free(before);
     pmc->changed_ns = call->engine->host->realtime_ns(call->engine->host_state);
@@ -140,6 +141,7 @@ int engine_chmod(struct call *call, mode_t mode)
     if (call->engine->readers != (gid_t)-1 && !(pmc->mode & shown) && (mode & shown & ~0111u) == 0)
         mode &= ~shown;
     pmc->mode = mode & 0777;
+    pmc_touch(pmc);
     return CALL_DONE;
 }
 
@@ -157,6 +159,7 @@ int engine_chown(struct call *call, uid_t uid, gid_t gid)
         return err_nomem(&call->err);
     if (gid != (gid_t)-1)
         call->pmc->gid = gid;
+    pmc_touch(call->pmc);
     if (call->pmc->claim)
         call->pmc->claim->uid = call->pmc->uid;
     return CALL_DONE;
@@ -181,6 +184,16 @@ void open_file_clear(struct open_file *open)
     free(open->series);
     log_reader_free(open->reader);
     *open = (struct open_file){.refused = false};
+}
+
+void open_file_leave(struct engine *engine, struct open_file *open)
+{
+    open_file_forget(engine, open);
+    rights_forget(open->rights);
+    open->rights = NULL;
+    if (open->reader)
+        log_reader_leave(open->reader);
+    open_file_clear(open);
 }
 
 void engine_finished(struct call *call, int rc, bool record, bool command)

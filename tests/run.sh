@@ -93,7 +93,7 @@ mount_test() {
 # list_mount_tests: "VARIANT/GROUP/NAME|HOW|mount_test VARIANT FILE FUNCTION" for every mount test that is
 # wanted; HOW is wide or alone. A line "#@ WORDS" above a function says: slow (takes more than half a second),
 # alone (not beside other tests), plain (only in the build that users have: sanitizers and reloads disturb it),
-# reload (only where SIGUSR2 makes the daemon save, free and load its state).
+# reload (only where SIGUSR2 makes the daemon forget all and read its journal).
 list_mount_tests() {
     awk -v pattern="$PATTERN" -v quick="$QUICK" -v tsan_files=" $tsan_files " '
     function offer(variant, name) {
@@ -126,7 +126,7 @@ list_programs() {
     for program in attach record unit host events machines; do
         echo "asan/$program|wide|command_test asan/$program 600 $builds/asan/tests/$program"
     done
-    [ "$QUICK" ] || for program in fuzz_scan fuzz_record fuzz_config fuzz_state; do
+    [ "$QUICK" ] || for program in fuzz_journal fuzz_scan fuzz_record fuzz_config fuzz_state; do
         echo "asan/$program|wide|command_test asan/$program 300 sh $self --call fuzz $builds/asan/tests/$program"
     done
     [ "$QUICK" ] || {

@@ -1,13 +1,10 @@
 /*
- * A recorder as one line of text, and back: "rings BYTES CPU:FD:STAND-IN… ids
- * KERNEL:LOG:PERIOD:PLACE…" (the ids of counters that are closed already, whose samples may lie in
- * the rings still; the others come back with their counters). Rings that were
+ * A recorder as one line of text, and back: "rings BYTES CPU:FD:STAND-IN…". Rings that were
  * forgotten in this process are still mapped, and are used again: without any mapping the records
  * would go, and kernels (6.18) charge the locked memory of a second one, and never give that back.
+ * What the ids of counters mean that are closed already is not known any more.
  */
 #include "backends/perf/recorder.h"
-
-#include "backends/perf/attach/task_list.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -25,16 +22,10 @@ void perf_recorder_print(const struct recorder *recorder, struct buf *out)
 
         buf_printf(out, " %u:%d:%d", ring->cpu, ring->fd, ring->stand_in);
     }
-    buf_str(out, " ids");
-    for (const struct id *id = recorder->ids; id; id = id->hh.next)
-        if (!id->origin->counter && id->origin != &recorder->everywhere && id->kind == ID_EVENT)
-            buf_printf(out, " %" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%u", id->kernel, id->origin->set,
-                       id->says_period ? 0 : id->origin->period, id->place);
 }
 
-/* ---- mappings that were left ---- */
+/* ---- mappings that were left, with the engine's lock ---- */
 
-static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct left {
     struct left *next;
     int fd;
@@ -48,10 +39,8 @@ static void ring_leave(const struct ring *ring)
 
     if (!left)
         return;
-    pthread_mutex_lock(&left_lock);
     *left = (struct left){lefts, ring->fd, ring->page, ring->size};
     lefts = left;
-    pthread_mutex_unlock(&left_lock);
 }
 
 /* NULL: it is not mapped. */
@@ -60,7 +49,6 @@ static void *ring_left(int fd, uint64_t bytes)
     struct left **at, *left;
     void *page = NULL;
 
-    pthread_mutex_lock(&left_lock);
     for (at = &lefts; (left = *at) && left->fd != fd;)
         at = &left->next;
     if (left && left->bytes == bytes) {
@@ -68,7 +56,6 @@ static void *ring_left(int fd, uint64_t bytes)
         *at = left->next;
         free(left);
     }
-    pthread_mutex_unlock(&left_lock);
     return page;
 }
 
@@ -89,38 +76,6 @@ static int ring_again(struct ring *ring, unsigned cpu, int fd, uint64_t bytes)
     return 0;
 }
 
-static int id_add(struct recorder *recorder, uint64_t kernel, uint64_t set, uint64_t period,
-                  unsigned place)
-{
-    struct origin *origin = calloc(1, sizeof *origin);
-
-    if (!origin)
-        return -ENOMEM;
-    *origin = (struct origin){.next = recorder->origins,
-                              .recorder = recorder,
-                              .closed_ns = census_now_ns(),
-                              .set = set,
-                              .period = period};
-    recorder->origins = origin;
-    return recorder_add_id(recorder, &(struct id){.kernel = kernel,
-                                                  .origin = origin,
-                                                  .place = (uint8_t)place,
-                                                  .says_period = !period});
-}
-
-static int ids_scan(struct recorder *recorder, const char *text)
-{
-    uint64_t kernel, set, period;
-    unsigned place;
-    int used, rc = strncmp(text, " ids", 4) ? -EINVAL : 0;
-
-    for (text += 4; !rc && sscanf(text, " %" SCNu64 ":%" SCNu64 ":%" SCNu64 ":%u%n", &kernel, &set,
-                                  &period, &place, &used) == 4;
-         text += used)
-        rc = id_add(recorder, kernel, set, period, place);
-    return rc ? rc : *text ? -EINVAL : 0;
-}
-
 static int rings_scan(struct recorder *recorder, const char *text)
 {
     unsigned cpu;
@@ -138,7 +93,7 @@ static int rings_scan(struct recorder *recorder, const char *text)
         recorder->n_stand_ins += stand_in >= 0;
         recorder->n_rings++;
     }
-    return recorder->n_rings ? ids_scan(recorder, text) : -EINVAL;
+    return recorder->n_rings && !*text ? 0 : -EINVAL;
 }
 
 int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan *plan,

@@ -179,6 +179,10 @@ static bool engine_open(struct fs *fs, const struct loop *loop, struct err *err)
         return false;
     engine_probe(fs->tree.engine);
     engine_set_seat(fs->tree.engine, &fs_seat);
+    fs->kept.journal = journal_new();
+    if (!fs->kept.journal)
+        return err_nomem(err) == 0;
+    engine_keep(fs->tree.engine, fs->kept.journal);
     return true;
 }
 
@@ -186,6 +190,7 @@ static void engine_close(struct fs *fs)
 {
     if (fs->tree.engine)
         engine_free(fs->tree.engine);
+    journal_free(fs->kept.journal);
     if (fs->backend_state)
         fs->backend->close(fs->backend_state);
     if (fs->host_state)

@@ -1,6 +1,6 @@
 /*
- * Reload: no request is admitted, those under way are waited for, then the engine is printed, freed
- * and read again; so is what open files remember. Parked requests simply run again.
+ * Reload: no request is admitted, those under way are waited for, then all is forgotten and made
+ * again of the journal; so is what open files remember. Parked requests simply run again.
  */
 #include "fs/program/reload.h"
 
@@ -8,14 +8,7 @@
 #include "fs/requests/say.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <syslog.h>
-
-struct printed {
-    struct fs *fs;
-    struct buf text; /* a line per handle: "fh line", its rights on the next */
-    bool failed;
-};
 
 /* The engine's tasks and effects are part of its state only until they are done. No request is
  * under way, so that the lock can be kept. */
@@ -31,42 +24,30 @@ static void engine_empty(struct fs *fs)
     fs_drain(fs);
 }
 
-static void handle_print(const struct handle *handle, struct printed *printed)
-{
-    buf_u64(&printed->text, handle->fh);
-    buf_char(&printed->text, '\n');
-    open_file_print(&handle->open, &printed->text);
-    if (printed->text.len == 0 || printed->text.data[printed->text.len - 1] != '\n')
-        buf_char(&printed->text, '\n');
-}
-
-/* The descriptors that the rights name stay open: the printed line names them again. */
+/* The descriptors that the rights name stay open: the record names them again. */
 static void handle_forget(struct handle *handle, struct engine *engine)
 {
-    open_file_forget(engine, &handle->open);
-    if (handle->open.rights)
-        rights_forget(handle->open.rights);
-    handle->open.rights = NULL;
-    open_file_clear(&handle->open);
-    memset(&handle->open, 0, sizeof handle->open);
+    const uint64_t kept = handle->open.kept_bytes;
+
+    open_file_leave(engine, &handle->open);
+    handle->open.kept_bytes = kept; /* its text is the handle's still */
 }
 
-static bool handles_scan(struct fs *fs, char *text)
+static bool handle_load(void *arg, const struct journal_record *record)
 {
-    char *save = NULL;
+    struct fs *fs = arg;
+    struct handle *handle =
+        record->kind == JOURNAL_OPEN_FILE ? handle_find(fs->handles, record->id) : NULL;
 
-    for (char *fh = strtok_r(text, "\n", &save); fh; fh = strtok_r(NULL, "\n", &save)) {
-        struct handle *handle = handle_find(fs->handles, strtoull(fh, NULL, 10));
-        char *line = strtok_r(NULL, "\n", &save);
-        if (!handle || !line || !open_file_scan(&handle->open, line, fs->tree.engine))
-            return false;
-    }
-    return true;
+    return record->kind != JOURNAL_OPEN_FILE ||
+           (handle &&
+            open_file_load(&handle->open, record->text, journal_text_len(record), fs->tree.engine));
 }
 
-static bool engine_replace(struct fs *fs, const struct buf *state, const struct tunables *tunables,
-                           struct err *err)
+static bool engine_replace(struct fs *fs, const struct tunables *tunables, struct err *err)
 {
+    struct journal *journal = fs->kept.journal;
+
     fs->tree.engine = engine_new(tunables);
     if (!fs->tree.engine) {
         err_set(err, E32, "no memory");
@@ -76,10 +57,16 @@ static bool engine_replace(struct fs *fs, const struct buf *state, const struct 
     engine_set_readers(fs->tree.engine, fs->tree.readers);
     if (engine_start(fs->tree.engine, fs->host, fs->host_state, fs->backend, fs->backend_state,
                      err) ||
-        engine_load(fs->tree.engine, state->data, state->len, err))
+        engine_load(fs->tree.engine, journal, err))
         return false;
     engine_probe(fs->tree.engine);
     engine_set_seat(fs->tree.engine, &fs_seat);
+    if (!journal_each(journal, handle_load, fs)) {
+        err_set(err, P14, "an open file's record cannot be read");
+        return false;
+    }
+    engine_loaded(fs->tree.engine);
+    engine_keep(fs->tree.engine, journal);
     return true;
 }
 
@@ -91,14 +78,10 @@ static void reload_die(const struct err *err)
 
 void fs_reload(struct fs *fs)
 {
-    struct printed handles = {.fs = fs};
     struct tunables tunables;
     struct handle *handle;
     struct err err = {0};
-    struct buf state;
 
-    buf_init(&state, NULL, 0);
-    buf_init(&handles.text, NULL, 0);
     pthread_mutex_lock(&fs->lock);
     fs->reloading = true;
     while (fs->away > 0)
@@ -106,27 +89,21 @@ void fs_reload(struct fs *fs)
     engine_empty(fs);
 
     tunables = *engine_tunables(fs->tree.engine);
-    for (handle = fs->handles; handle; handle = handle->hh.next)
-        handle_print(handle, &handles);
-    open_files_settle(fs->tree.engine);
-    engine_save(fs->tree.engine, &state);
+    engine_settle(fs->tree.engine);
+    handles_record(&fs->kept);
+    engine_record(fs->tree.engine, 0);
+    if (!engine_check(fs->tree.engine, &err))
+        reload_die(&err);
     for (handle = fs->handles; handle; handle = handle->hh.next)
         handle_forget(handle, fs->tree.engine);
     engine_forget(fs->tree.engine);
-    if (!engine_replace(fs, &state, &tunables, &err))
+    if (!engine_replace(fs, &tunables, &err))
         reload_die(&err);
-    if (state.failed || handles.text.failed || !handles_scan(fs, (char *)buf_text(&handles.text))) {
-        err_set(&err, P14, "an open file's line cannot be read back");
-        reload_die(&err);
-    }
-    open_files_settle(fs->tree.engine);
     engine_stat_add(fs->tree.engine, STAT_RELOADS, 1);
     poll_tell(&fs->park);
     park_expire(&fs->park, UINT64_MAX);
 
     fs->reloading = false;
     pthread_cond_broadcast(&fs->changed);
-    pthread_mutex_unlock(&fs->lock);
-    buf_free(&state);
-    buf_free(&handles.text);
+    fs_unlock(fs);
 }

@@ -1,5 +1,5 @@
 /*
- * Save the whole state, free it, load it: what a new worker does, inside the running program.
+ * Forget everything and make it again of the journal: what a new worker does, in the running program.
  * Proves that nothing lives in pointers alone. In debug builds SIGUSR2 does it.
  */
 #pragma once

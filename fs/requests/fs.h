@@ -29,6 +29,8 @@ struct fs {
     bool reloading;       /* no request is admitted */
     struct slow_list slow;
     struct handle *handles;
+    struct kept kept;
+    uint64_t request; /* whose effect is put there with the next unlocking; 0: nobody's */
     struct park park;
     struct notifier notifier;
     uint64_t armed_ns; /* when main wakes by itself */

@@ -49,3 +49,45 @@ void handle_unref(struct handle *handle)
     free(handle->last);
     free(handle);
 }
+
+void handle_touch(struct kept *kept, struct handle *handle)
+{
+    if (handle->touched)
+        return;
+    handle->touched = true;
+    handle->next_touched = kept->touched;
+    kept->touched = handle;
+}
+
+void handle_drop(struct kept *kept, struct handle *handle)
+{
+    for (struct handle **at = &kept->touched; *at; at = &(*at)->next_touched) {
+        if (*at == handle) {
+            *at = handle->next_touched;
+            break;
+        }
+    }
+    handle->touched = true; /* and not again */
+    if (handle->recorded)
+        journal_drop(kept->journal, JOURNAL_OPEN_FILE, handle->fh);
+}
+
+void handles_record(struct kept *kept)
+{
+    struct handle *handle;
+    struct buf text;
+    char room[2048];
+
+    while ((handle = kept->touched)) {
+        kept->touched = handle->next_touched;
+        handle->touched = false;
+        buf_init(&text, room, sizeof room);
+        open_file_print(&handle->open, &text);
+        if (!text.failed)
+            handle->recorded |=
+                journal_put(kept->journal, JOURNAL_OPEN_FILE, handle->fh, text.data, text.len);
+        handle->swapped = handle->open.swapped;
+        handle->seen = handle->open.has_seen;
+        buf_free(&text);
+    }
+}

@@ -15,12 +15,16 @@
 #include <sys/types.h>
 
 struct fuse_pollhandle;
+struct journal;
 
 struct handle {
     uint64_t fh;
     unsigned refs;       /* the table's one and one per request under way */
     UT_hash_handle hh;   /* by fh */
     struct open_file open;
+    bool recorded, swapped, seen; /* there is a record, which says that */
+    struct handle *next_touched;  /* of kept.touched */
+    bool touched;
 
     /* The text of the last read from its start. */
     bool has_text;
@@ -55,3 +59,15 @@ void handle_remove(struct handle **handles, struct handle *handle);
 struct handle *handle_ref(struct handle *handle);
 /* The last one frees. NULL is allowed. */
 void handle_unref(struct handle *handle);
+
+/* The records of open files. */
+struct kept {
+    struct journal *journal;
+    struct handle *touched;
+};
+/* What it remembers has changed: its record is put before the lock is dropped. */
+void handle_touch(struct kept *kept, struct handle *handle);
+/* It is closed: its record ends. */
+void handle_drop(struct kept *kept, struct handle *handle);
+/* Puts those that are due. */
+void handles_record(struct kept *kept);

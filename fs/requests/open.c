@@ -86,6 +86,7 @@ static int open_run(struct request *rq)
         rc = open_file_keep(&rq->call, 0);
         if (rc < 0)
             return open_refused(rq, handle, rc);
+        handle_touch(&fs->kept, handle);
     }
     if (row->flags & FILE_FRESH)
         fs->tree.metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
@@ -106,6 +107,7 @@ static struct handle *handle_close(struct fs *fs, uint64_t fh)
     poll_drop(&fs->park, handle);
     engine_release(fs->tree.engine, &handle->open);
     handle_remove(&fs->handles, handle);
+    handle_drop(&fs->kept, handle);
     return handle;
 }
 

@@ -17,6 +17,13 @@
 
 static __thread struct request *spare;
 
+static __thread uint64_t number;
+
+void request_number(uint64_t read)
+{
+    number = read;
+}
+
 struct request *request_new(struct fs *fs, fuse_req_t req)
 {
     struct request *rq = spare;
@@ -27,6 +34,7 @@ struct request *request_new(struct fs *fs, fuse_req_t req)
     memset(rq, 0, offsetof(struct request, storage));
     rq->fs = fs;
     rq->req = req;
+    rq->unique = req ? number : 0;
     buf_init(&rq->out, rq->storage, sizeof rq->storage);
     rq->call.out = &rq->out;
     rq->call.interrupted = &rq->interrupted;
@@ -63,8 +71,12 @@ void fs_lock(struct fs *fs)
         pthread_cond_wait(&fs->changed, &fs->lock);
 }
 
+/* What has changed becomes true for a later worker, before anybody is told of it. */
 void fs_unlock(struct fs *fs)
 {
+    handles_record(&fs->kept);
+    engine_record(fs->tree.engine, fs->request);
+    fs->request = 0;
     pthread_mutex_unlock(&fs->lock);
 }
 
@@ -270,6 +282,21 @@ static void request_comes_back(struct request *rq)
     rq->away = false;
 }
 
+/*
+ * Does its open file remember something else than before? Of what was seen a later worker has the
+ * first read, and that of the last poll: reads put nothing.
+ */
+static void handle_note(struct request *rq)
+{
+    struct handle *handle = rq->handle;
+    const bool stream = rq->node.row && (rq->node.row->flags & FILE_STREAM);
+
+    if (handle &&
+        (!handle->recorded || rq->is_command || stream || rq->poll ||
+         handle->swapped != handle->open.swapped || handle->seen != handle->open.has_seen))
+        handle_touch(&rq->fs->kept, handle);
+}
+
 /* The answer is there. Entered with the lock, leaves without. */
 static void request_finish(struct request *rq, int rc)
 {
@@ -287,6 +314,8 @@ static void request_finish(struct request *rq, int rc)
     if (fs->trim_ns == UINT64_MAX && (rq->counted ? !rq->is_quiet : !rq->req))
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
     park_leave(&fs->park, rq);
+    handle_note(rq);
+    fs->request = rq->unique;
     handle_unref(rq->handle); /* with the lock: what it frees is charged to the engine's users */
     request_comes_back(rq);
     fs_drain(fs);

@@ -14,6 +14,7 @@
 struct request {
     struct fs *fs;
     fuse_req_t req; /* NULL: a task of the engine's own */
+    uint64_t unique; /* the kernel's number of the request; 0: not known */
     /*
      * With the lock, but for its slow parts; CALL_… or -errno. Run again after a wait, so it must
      * not keep half-done things.
@@ -71,6 +72,8 @@ struct request {
 /* Zeroed; node, run and reply are the caller's to fill. NULL: no memory. One is kept per thread. */
 struct request *request_new(struct fs *fs, fuse_req_t req);
 void request_free(struct request *rq);
+/* The kernel's number of the one that this thread has just read. */
+void request_number(uint64_t number);
 /* Before a thread ends. */
 void request_thread_end(void);
 

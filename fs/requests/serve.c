@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define INIT_BUFFER  ((size_t)1 << 20 | 65536) /* the library's size until it knows max_write */
@@ -54,14 +55,25 @@ static void *buffer_make(size_t size)
     return buffer == MAP_FAILED ? NULL : buffer;
 }
 
+/* "unique" of the head: length, code, number. One that is sent again has the last bit set. */
+static uint64_t number_of(const void *buffer)
+{
+    uint64_t number;
+
+    memcpy(&number, (const char *)buffer + 2 * sizeof(uint32_t), sizeof number);
+    return number & ~(UINT64_C(1) << 63);
+}
+
 /* One request. <= 0: none; 0 is the end of the mount. */
 static int serve_one(struct fuse_session *session, void *buffer)
 {
     struct fuse_buf buf = {.mem = buffer};
     int n = fuse_session_receive_buf(session, &buf);
 
-    if (n > 0)
+    if (n > 0) {
+        request_number(number_of(buffer));
         fuse_session_process_buf(session, &buf);
+    }
     return n;
 }
 

@@ -32,8 +32,6 @@ static void make_instance(void)
 /* One state with everything in it. */
 static void make_saved(void)
 {
-    struct buf text;
-
     fixture_open("sim_cpus=2 sim_rows=4");
     fx.host.cgroup[0] = (struct fake_cgroup){"/a", true};
     fx.host.n_cgroups = 1;
@@ -49,12 +47,8 @@ static void make_saved(void)
     make_instance();
     pass_ms(3);
     works_run();
-    buf_init(&text, NULL, 0);
-    engine_save(fx.engine, &text);
-    saved_len = text.len;
-    saved = malloc(saved_len);
-    memcpy(saved, text.data, saved_len);
-    buf_free(&text);
+    saved = journal_text();
+    saved_len = strlen(saved);
     fixture_close();
 }
 
@@ -99,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(state, saved, saved_len);
     len = mutate(state, data, size);
     fixture_open("sim_cpus=2 sim_rows=4");
-    if (engine_load(fx.engine, state, len, &err) == 0) {
+    if (journal_load(state, len, &err) == 0) {
         works_run();
         all_texts();
         pass_ms(2);

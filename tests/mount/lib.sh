@@ -320,7 +320,7 @@ reloads() {
     done
 }
 
-# Before every simple command of a test: let the daemon save, free and load its whole state.
+# Before every simple command of a test: let the daemon forget all and read its journal.
 reload_before_step() {
     [[ $VARIANT == asan && ${BASH_SOURCE[1]} == "$TEST_FILE" && $DAEMON != 0 ]] || return 0
     kill -USR2 "$DAEMON" 2>/dev/null || :

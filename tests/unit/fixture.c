@@ -7,6 +7,7 @@
 #include "core/pmc.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -398,6 +399,9 @@ void fixture_open(const char *options)
          "open");
     backend.cpus(fx.sim, &fx.host.possible, &fx.host.online);
     engine_begin();
+    fx.journal = journal_new();
+    must(fx.journal, "a journal");
+    engine_keep(fx.engine, fx.journal);
     as_root();
 }
 
@@ -408,7 +412,10 @@ void fixture_setup(void)
 
 void fixture_close(void)
 {
+    if (fx.engine)
+        engine_keep(fx.engine, NULL);
     engine_free(fx.engine);
+    journal_free(fx.journal);
     backend.close(fx.sim);
     buf_free(&fx.told);
     must(fx.n_recorders == 0, "a recorder is still there");
@@ -419,15 +426,66 @@ void fixture_close(void)
 
 void engine_reload(void)
 {
+    works_run();
+    engine_settle(fx.engine);
+    engine_record(fx.engine, 0);
+    if (!engine_check(fx.engine, &fx.err))
+        must(false, "engine_check");
+    engine_forget(fx.engine);
+    engine_begin();
+    must(engine_load(fx.engine, fx.journal, &fx.err) == 0, "engine_load");
+    engine_loaded(fx.engine);
+    engine_keep(fx.engine, fx.journal);
+}
+
+static bool text_add(void *arg, const struct journal_record *record)
+{
+    struct buf *text = arg;
+
+    buf_printf(text, "@%" PRIu32 " %" PRIu64 "\n", record->kind, record->id);
+    buf_add(text, record->text, journal_text_len(record));
+    return true;
+}
+
+char *journal_text(void)
+{
     struct buf text;
 
     works_run();
+    engine_record(fx.engine, 0);
     buf_init(&text, NULL, 0);
-    engine_save(fx.engine, &text);
-    engine_forget(fx.engine);
-    engine_begin();
-    must(engine_load(fx.engine, text.data, text.len, &fx.err) == 0, "engine_load");
+    journal_each(fx.journal, text_add, &text);
+    char *copy = strdup(buf_text(&text));
     buf_free(&text);
+    return copy;
+}
+
+int journal_load(const char *text, size_t len, struct err *err)
+{
+    struct journal *journal = journal_new();
+    const char *end = text + len, *next;
+    int rc;
+
+    if (!journal)
+        return -EINVAL;
+    engine_keep(fx.engine, NULL);
+    for (; text < end; text = next) {
+        const char *line = memchr(text, '\n', (size_t)(end - text));
+        uint64_t id = 0;
+        uint32_t kind = 0;
+
+        line = line ? line + 1 : end;
+        next = memmem(line, (size_t)(end - line), "\n@", 2);
+        next = next ? next + 1 : end;
+        if (*text == '@' && len < 1 << 20)
+            sscanf(text + 1, "%" SCNu32 " %" SCNu64, &kind, &id);
+        journal_put(journal, kind, id, line, (size_t)(next - line));
+    }
+    journal_publish(journal, 0);
+    rc = engine_load(fx.engine, journal, err);
+    engine_loaded(fx.engine);
+    journal_free(journal);
+    return rc;
 }
 
 static void become(pid_t tid, uid_t uid, bool superuser)
@@ -624,8 +682,7 @@ static int held_end(struct held *held)
     said = call->err.id != ERR_NONE;
     if (held->rc == CALL_WAIT)
         return CALL_WAIT;
-    engine_finished(call, held->rc, said && (!held->is_read || held->rc == -EIO),
-                    !held->is_read);
+    engine_finished(call, held->rc, said && (!held->is_read || held->rc == -EIO), !held->is_read);
     if (!fx.lazy)
         works_run();
     return -held->rc;

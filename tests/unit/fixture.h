@@ -28,6 +28,7 @@ struct fixture {
     struct host_state host;
     struct tunables tunables;
     struct engine *engine;
+    struct journal *journal;
     struct backend_state *sim;
     struct sink sink;
     const char *options;
@@ -141,6 +142,10 @@ void works_run(void);
 const char *all_texts(void);
 bool texts_same(const char *before); /* if not, fx.err.text is where they differ */
 /* Save, forget, load into a new engine. */
+/* The journal as a text, owned by the caller: a line "@KIND ID" before each record's lines. And a fresh
+ * engine from such a text. */
+char *journal_text(void);
+int journal_load(const char *text, size_t len, struct err *err);
 void engine_reload(void);
 /* The operation is refused with this id, and nothing changed. */
 #define refused(pmc_name, to, command, code, which)                                                \

@@ -43,6 +43,16 @@ void log_anew(uint64_t max_bytes)
     event_log = log_new(max_bytes);
 }
 
+void log_again(void)
+{
+    const uint64_t block = log_block(event_log);
+
+    log_forget(event_log);
+    log_unref(event_log);
+    event_log = log_adopt(block);
+    ck_assert_ptr_nonnull(event_log);
+}
+
 int put_made(void)
 {
     int rc = log_put_all(event_log, made.data, made.len);

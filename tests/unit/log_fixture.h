@@ -31,6 +31,8 @@ struct log_stats stats(void);
 
 /* Records into `made`, and what is there into the log. */
 void make_sample(void);
+/* As a later worker gets it, once something was put. */
+void log_again(void);
 int put_made(void);
 void put_samples(uint64_t n);
 void put_drop(const char *where, uint64_t n);

@@ -364,20 +364,17 @@ TEST(everything_of_it_is_loaded_again)
 TEST(a_state_that_does_not_fit_is_refused)
 {
     static const char *const bad[] = {
-        "pmcfs-state 2\nerror 3 uid=1 when=1 line=x\n",
-        "pmcfs-state 2\npmc 3 a id=5\n",
-        "pmcfs-state 2\ninstance id=0\n",
+        "@4 5\npmc id=5 instance=3 name=a\n",
+        "@3 0\ninstance id=0\n",
     };
-    struct buf text;
 
     made("a");
-    buf_init(&text, NULL, 0);
-    engine_save(fx.engine, &text);
-    char *line = strdup(strstr(buf_text(&text), "instance id=1 "));
-    buf_free(&text);
+    char *text = journal_text();
+    char *line = strdup(strstr(text, "instance id=1 "));
+    free(text);
     *strchr(line, '\n') = '\0';
     char twice[4096];
-    snprintf(twice, sizeof twice, "pmcfs-state 2\n%s\n%s\n", line, line);
+    snprintf(twice, sizeof twice, "@3 1\n%s\n@3 2\n%s\n", line, line);
     free(line);
     for (unsigned i = 0; i <= sizeof bad / sizeof bad[0]; i++) {
         const char *state = i < sizeof bad / sizeof bad[0] ? bad[i] : twice;
@@ -385,7 +382,7 @@ TEST(a_state_that_does_not_fit_is_refused)
 
         fixture_close();
         fixture_setup();
-        ck_assert_int_eq(engine_load(fx.engine, state, strlen(state), &err), -EINVAL);
-        ck_says(err, "line ");
+        ck_assert_int_eq(journal_load(state, strlen(state), &err), -EINVAL);
+        ck_says(err, "kind ");
     }
 }

@@ -138,7 +138,7 @@ TEST(all_of_it_can_be_allocated_at_once)
     put_samples(MUCH);
     put_map(1, 0x1000, "/a");
     put_samples(MUCH);
-    ck_assert_int_eq(limit.used, 64 << 10);
+    ck_assert_int_lt(limit.used, 65 << 10); /* but for what a later worker has of the mappings */
 }
 
 TEST(what_is_allocated_at_once_grows_as_it_is_needed)
@@ -206,8 +206,8 @@ TEST(address_spaces_are_charged_and_bounded)
     log_set_charge(event_log, within, &limit);
     for (uint32_t pid = 1; pid < 5000; pid++)
         put_map(pid, 0x1000, "/a/path/to/a/library.so");
-    ck_assert_uint_eq(stats().memory, 64 << 10);
-    ck_assert_int_eq(limit.used, 64 << 10);
+    ck_assert_uint_le(stats().memory, 96 << 10); /* a later worker has them, too */
+    ck_assert_int_eq(limit.used, (int64_t)stats().memory);
     ck_assert_uint_le(stats().bytes, 64 << 10);
     ck_assert_uint_gt(stats().maps_lost, 4000);
 }

@@ -31,47 +31,6 @@ TEST(sets_are_numbered_and_keep_their_events)
     log_sets_unref(sets);
 }
 
-TEST(sets_are_saved_and_loaded)
-{
-    struct log_sets *sets = log_sets_new(), *again;
-    const struct log_event *event;
-    struct buf text;
-
-    buf_init(&text, NULL, 0);
-    log_sets_add(sets, two_events, 2);
-    log_sets_add(sets, two_events, 0);
-    log_sets_print(sets, &text);
-    ck_assert_ptr_null(strchr(buf_text(&text), '\n'));
-    again = log_sets_scan(buf_text(&text));
-    ck_assert_ptr_nonnull(again);
-    ck_assert_uint_eq(log_sets_last(again), 2);
-    event = log_sets_event(again, 1, 1);
-    ck_assert_str_eq(event->name, "a b\n");
-    ck_assert_str_eq(event->resolved, "");
-    ck_true(event->period == 5 && event->type == 4 && event->config == UINT64_MAX);
-    ck_true(!event->chains && log_sets_event(again, 1, 0)->chains);
-    ck_assert_uint_eq(log_sets_event(again, 1, 0)->freq, 997);
-    log_sets_unref(sets);
-    log_sets_unref(again);
-    buf_free(&text);
-}
-
-TEST(sets_that_cannot_be_read_are_refused)
-{
-    static const char *const wrong[] = {"",
-                                        "x",
-                                        "1",
-                                        "1 1",
-                                        "1 1 61 62 1 1 2 0 0",
-                                        "1 1 6 62 1 1 1 0 0",
-                                        "1 1 00 62 1 1 1 0 0",
-                                        "2 0",
-                                        "1 257"};
-
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-        ck_assert_msg(!log_sets_scan(wrong[i]), "%s", wrong[i]);
-}
-
 TEST(a_set_without_memory_has_no_number)
 {
     struct log_sets *sets = log_sets_new();

@@ -8,6 +8,7 @@
 #include "tests/unit/memory.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 SUITE_SETUP(memory, fixture_setup, fixture_close);
 
@@ -156,18 +157,15 @@ TEST(a_wake_needs_no_memory)
 
 TEST(a_state_is_loaded_or_refused)
 {
-    struct buf text;
-
     prepare();
-    buf_init(&text, NULL, 0);
-    engine_save(fx.engine, &text);
+    char *text = journal_text();
     for (unsigned n = 1;; n++) {
         struct err err = {0};
 
         fixture_close();
         fixture_open(NULL);
         memory_end_at(n);
-        int rc = engine_load(fx.engine, text.data, text.len, &err);
+        int rc = journal_load(text, strlen(text), &err);
         bool ended = memory_ended();
         memory_end_at(0);
         works_run();
@@ -175,5 +173,5 @@ TEST(a_state_is_loaded_or_refused)
             break;
         ck_true(rc == 0 || rc == -EINVAL);
     }
-    buf_free(&text);
+    free(text);
 }

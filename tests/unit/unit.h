@@ -29,11 +29,12 @@
     X(ids)                                                                                         \
     X(instance)                                                                                    \
     X(kept)                                                                                        \
+    X(journal)                                                                                      \
     X(log)                                                                                         \
     X(log_memory)                                                                                  \
     X(log_readers)                                                                                 \
     X(log_losses)                                                                                  \
-    X(log_save)                                                                                    \
+    X(log_keep)                                                                                    \
     X(log_sets)                                                                                    \
     X(logtext)                                                                                     \
     X(memory)                                                                                      \

@@ -1,7 +1,7 @@
 /*
  * The lines of one PMC: itself, its settings and events, its log, its targets and their counters.
  */
-#include "core/load_state.h"
+#include "core/journal/load_state.h"
 
 #include "core/engine.h"
 
@@ -22,8 +22,7 @@ static bool pmc_fill(struct loading *load, struct pmc *pmc)
 {
     struct pmc_rest *rest = &load->expected;
 
-    if (!saved_scan(&saved_pmc, pmc, &load->line) ||
-        !saved_scan(&saved_pmc_rest, rest, &load->line) || !pmc_sound(load, pmc))
+    if (!saved_scan(&saved_pmc, pmc, &load->line) || !pmc_sound(load, pmc))
         return false;
     struct links *links = links_new(rest->links);
     struct tally *base = tally_new(rest->events);
@@ -41,29 +40,25 @@ static bool pmc_fill(struct loading *load, struct pmc *pmc)
     return true;
 }
 
-/* "INSTANCE NAME", and the rest. */
 static struct pmc *pmc_named(struct loading *load)
 {
-    struct word word;
-    uint64_t id;
-    bool fits = scan_u64(&load->line, INSTANCE_ID_MAX, &id) && scan_word(&load->line, &word);
-    struct instance *instance = fits ? engine_instance(load->engine, id) : NULL;
-    char *name = instance ? word_dup(word) : NULL;
-    struct pmc *pmc = NULL;
+    const struct pmc_rest *rest = &load->expected;
+    struct instance *instance = engine_instance(load->engine, rest->instance);
+    bool fits = instance && rest->name && name_legal(rest->name, NULL) &&
+                !instance_find(instance, rest->name);
 
-    if (name && name_legal(name, NULL) && !instance_find(instance, name))
-        pmc = pmc_new(instance, name);
-    free(name);
-    return pmc;
+    return fits ? pmc_new(instance, rest->name) : NULL;
 }
 
-bool load_pmc(struct loading *load)
+static bool load_itself(struct loading *load)
 {
     struct engine *engine = load->engine;
-    struct pmc *pmc = pmc_named(load);
+    struct pmc *pmc = NULL;
 
-    load->pmc = NULL;
-    load->events = load->links = 0;
+    if (!load->pmc && saved_scan(&saved_pmc_rest, &load->expected, &load->line))
+        pmc = pmc_named(load);
+    free(load->expected.name);
+    load->expected.name = NULL;
     if (!pmc)
         return false;
     if (!pmc_fill(load, pmc) || !pmc_put_on(pmc, pmc->id, pmc->uid, pmc->payer)) {
@@ -84,18 +79,20 @@ bool load_pmc(struct loading *load)
 static bool load_settings(struct loading *load)
 {
     struct settings *settings = &load->pmc->settings;
+    struct scan line = load->line;
     struct word pair, key, value;
     uint64_t given;
 
-    if (!scan_u64(&load->line, UINT32_MAX, &given))
-        return false;
-    while (scan_word(&load->line, &pair)) {
+    while (scan_word(&line, &pair)) {
         enum key which = word_split(pair, &key, &value) ? key_find(key) : KEYS;
 
-        if (which == KEYS || which == KEY_EVENT || which == KEY_TARGET ||
-            settings_set(settings, which, value, NULL) != 0)
+        if (which == KEYS || which == KEY_EVENT || which == KEY_TARGET)
+            continue;
+        if (settings_set(settings, which, value, NULL) != 0)
             return false;
     }
+    if (!line_u64(&load->line, "given", &given))
+        return false;
     settings->given = (uint32_t)given;
     return true;
 }
@@ -106,8 +103,8 @@ static bool load_event(struct loading *load)
         return false;
     struct event *event = &load->pmc->set->event[load->events++];
 
-    return saved_scan(&saved_event, event, &load->line) &&
-           event->class_index < load->engine->n_classes && event->written && event->resolved;
+    return saved_scan(&saved_event, event, &load->line) && load_class(load, &event->class_index) &&
+           event->written && event->resolved;
 }
 
 static bool load_base(struct loading *load)
@@ -115,53 +112,45 @@ static bool load_base(struct loading *load)
     return tally_scan(load->pmc->base, load->expected.events, &load->line);
 }
 
-static bool claim_scan(struct loading *load, struct claim *claim)
-{
-    struct word cpus;
-    bool fine = saved_scan(&saved_claim, claim, &load->line) &&
-                claim->class_index < load->engine->n_classes && scan_word(&load->line, &cpus) &&
-                (word_is(cpus, "-") || cpus_parse(&claim->cpus, cpus) == 0);
-
-    for (unsigned i = 0; fine && i < claim->n; i++)
-        fine = saved_scan(&saved_member, &claim->member[i], &load->line);
-    return fine;
-}
-
 /* ---- its log ---- */
 
-static bool load_sets(struct loading *load)
+/* What its records need stands before them. A log that is not there any more begins anew. */
+static bool log_load(struct loading *load)
 {
     struct pmc *pmc = load->pmc;
+    bool fresh = true;
 
-    uint64_t bytes;
-
-    if (pmc->sets || !scan_u64(&load->line, INT64_MAX, &bytes) || !pmc_keeps_account(pmc) ||
-        !(pmc->sets = log_sets_scan(line_rest(&load->line))))
+    if (!load_sets_end(load, &pmc->sets))
         return false;
-    account_add(pmc->account, (int64_t)bytes);
-    pmc->sets_bytes = bytes;
-    return true;
-}
-
-static bool load_log(struct loading *load)
-{
-    struct pmc *pmc = load->pmc;
-
-    if (pmc->log || !pmc_keeps_account(pmc) || !(pmc->log = log_scan(line_rest(&load->line))))
+    if ((pmc->sets || load->expected.log) && !pmc_keeps_account(pmc))
         return false;
-    log_set_charge(pmc->log, account_charge, pmc->account);
+    if (pmc->sets) {
+        account_add(pmc->account, (int64_t)load->expected.sets_bytes);
+        pmc->sets_bytes = load->expected.sets_bytes;
+    }
+    if (load->expected.log)
+        pmc->log = load_log(load->engine, load->expected.log, &fresh);
+    if (pmc->log)
+        log_set_charge(pmc->log, account_charge, pmc->account);
     return true;
 }
 
 static bool load_counted(struct loading *load)
 {
     struct pmc *pmc = load->pmc;
-    bool fine = !pmc->counted_before &&
-                (pmc->counted_before = calloc(SET_MAX, sizeof *pmc->counted_before));
 
-    for (unsigned i = 0; fine && i < load->expected.events; i++)
-        fine = scan_u64(&load->line, UINT64_MAX, &pmc->counted_before[i]);
-    return fine;
+    return !pmc->counted_before &&
+           (pmc->counted_before = calloc(SET_MAX, sizeof *pmc->counted_before)) &&
+           numbers_scan("before", pmc->counted_before, load->expected.events, &load->line);
+}
+
+static bool recording_adopted(struct loading *load, struct recording **recording)
+{
+    const struct pmc *pmc = load->pmc;
+    struct recording_plan plan = pmc_recording_plan(pmc, load->expected.events, pmc->recorded);
+
+    plan.kernel = pmc->recorded_kernel;
+    return recording_adopt(&plan, pmc->first_start_ns > 0, load_rest(load), recording) == 0;
 }
 
 static bool load_recording(struct loading *load)
@@ -169,12 +158,9 @@ static bool load_recording(struct loading *load)
     struct engine *engine = load->engine;
     struct pmc *pmc = load->pmc;
     struct recording *recording;
-    struct recording_plan plan = pmc_recording_plan(pmc, load->expected.events, pmc->recorded);
-
-    plan.kernel = pmc->recorded_kernel;
-    if (pmc->recording || !pmc->log || !pmc->recorded || !pmc->counted_before ||
-        !engine->backend->recorder_new ||
-        recording_adopt(&plan, pmc->first_start_ns > 0, line_rest(&load->line), &recording) != 0)
+    if (pmc->recording || !log_load(load) || !pmc_keeps_log(pmc) || !pmc->recorded ||
+        !pmc->counted_before || !engine->backend->recorder_new ||
+        !recording_adopted(load, &recording))
         return false;
     pmc_record(pmc, recording);
     account_add(pmc->account, (int64_t)pmc->recorded_bytes);
@@ -186,16 +172,34 @@ static bool load_claim(struct loading *load)
 {
     struct pmc *pmc = load->pmc;
     struct claim *claim = pmc->claim ? NULL : calloc(1, sizeof *claim);
+    struct word cpus;
 
     if (!claim)
         return false;
     claim->pmc = pmc->id;
     claim->uid = pmc->uid;
     cpus_init(&claim->cpus);
-    if (claim_scan(load, claim) && rows_retake(load->engine->rows, claim)) {
-        pmc->claim = claim;
+    pmc->claim = claim; /* its rows are taken when all of it is there */
+    return saved_scan(&saved_claim, claim, &load->line) && load_class(load, &claim->class_index) &&
+           (!line_find(&load->line, "cpus", &cpus) || cpus_parse(&claim->cpus, cpus) == 0);
+}
+
+static bool load_member(struct loading *load)
+{
+    struct claim *claim = load->pmc->claim;
+
+    return claim && load->members < claim->n &&
+           saved_scan(&saved_member, &claim->member[load->members++], &load->line);
+}
+
+/* Without its rows it has none. */
+static bool claim_take(struct loading *load)
+{
+    struct claim *claim = load->pmc->claim;
+
+    if (!claim || (load->members == claim->n && rows_retake(load->engine->rows, claim)))
         return true;
-    }
+    load->pmc->claim = NULL;
     cpus_free(&claim->cpus);
     free(claim);
     return false;
@@ -255,7 +259,7 @@ static bool load_counter(struct loading *load)
 
     if (!link || link->counter || !pmc->set || load->events < load->expected.events ||
         !load_id_sound(link->id) || ids_find(&engine->links, link->id) ||
-        !counter_adopt(engine, pmc, link, line_rest(&load->line)))
+        !counter_adopt(engine, pmc, link, load_rest(load)))
         return false;
     pmc_hold_link(pmc, link, true);
     return ids_add(&engine->links, link->id, link);
@@ -263,26 +267,21 @@ static bool load_counter(struct loading *load)
 
 /* ---- its lines ---- */
 
-static const struct {
-    const char *name;
-    bool (*load)(struct loading *load);
-} lines[] = {
-    {"settings", load_settings},   {"event", load_event}, {"base", load_base},
-    {"sets", load_sets},           {"log", load_log},     {"counted", load_counted},
-    {"recording", load_recording}, {"claim", load_claim}, {"link", load_link},
-    {"counter", load_counter},
+static const struct load_line lines[] = {
+    {"pmc", load_itself},          {"settings", load_settings}, {"event", load_event},
+    {"base", load_base},           {"sampled", load_sampled},   {"counted", load_counted},
+    {"recording", load_recording}, {"claim", load_claim},       {"member", load_member},
+    {"link", load_link},           {"counter", load_counter},   {NULL, NULL},
 };
 
-bool load_pmc_line(struct loading *load, struct word name)
+bool load_pmc(struct loading *load, const char *text, size_t len)
 {
-    for (unsigned i = 0; load->pmc && i < sizeof lines / sizeof lines[0]; i++)
-        if (word_is(name, lines[i].name))
-            return lines[i].load(load);
-    return false;
-}
+    bool fine = load_lines(load, lines, text, len) && load->pmc;
 
-bool load_pmc_complete(const struct loading *load)
-{
-    return !load->pmc ||
-           (load->events == load->expected.events && load->links == load->expected.links);
+    if (!load->pmc)
+        return false;
+    if (load->pmc->recording == NULL)
+        fine = log_load(load) && fine;
+    return claim_take(load) && fine && load->events == load->expected.events &&
+           load->links == load->expected.links;
 }

@@ -1,9 +1,10 @@
 /*
  * Tables of what is saved of each object, and the one way in and out for all of them.
  */
-#include "core/fields.h"
+#include "core/journal/fields.h"
 
 #include "core/pmc.h"
+#include "core/reader_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,9 +81,13 @@ const struct saved saved_pmc = SAVED("pmc", pmc_fields);
 #define LINKS_MAX (1u << 20)
 
 static const struct field pmc_rest_fields[] = {
+    FIELD(struct pmc_rest, instance),
+    FIELD(struct pmc_rest, name),
     FIELD(struct pmc_rest, owner),
     BELOW(struct pmc_rest, events, SET_MAX + 1),
     BELOW(struct pmc_rest, links, LINKS_MAX),
+    FIELD(struct pmc_rest, log),
+    FIELD(struct pmc_rest, sets_bytes),
 };
 const struct saved saved_pmc_rest = SAVED("", pmc_rest_fields);
 
@@ -92,7 +97,6 @@ static const struct field event_fields[] = {
     CHARS(struct event, generic),
     CHARS(struct event, unit),
     FIELD(struct event, scale),
-    FIELD(struct event, class_index),
     FIELD(struct event, rows),
     BELOW(struct event, rows_needed, 3),
     FIELD(struct event, scope),
@@ -116,7 +120,6 @@ const struct saved saved_tally = SAVED("base", tally_fields);
 
 static const struct field claim_fields[] = {
     FIELD(struct claim, instance),
-    FIELD(struct claim, class_index),
     FIELD(struct claim, system),
     BELOW(struct claim, n, SET_MAX + 1),
 };
@@ -128,7 +131,7 @@ static const struct field member_fields[] = {
     FIELD(struct claim_member, asked),
     FIELD(struct claim_member, got),
 };
-const struct saved saved_member = SAVED("", member_fields);
+const struct saved saved_member = SAVED("member", member_fields);
 
 static const struct field link_fields[] = {
     FIELD(struct link, id),
@@ -190,9 +193,10 @@ static const struct field counts_fields[] = {
     FIELD(struct engine, released.hidden),
     FIELD(struct engine, released.refused),
     FIELD(struct engine, next_instance),
+    FIELD(struct engine, kept_serial),
     ARRAY(struct engine, stats),
 };
-const struct saved saved_counts = SAVED("counts", counts_fields);
+const struct saved saved_counts = SAVED("engine", counts_fields);
 
 static const struct field instance_fields[] = {
     FIELD(struct instance, id),
@@ -227,12 +231,45 @@ const struct saved saved_error = SAVED("error", error_fields);
 static const struct field open_file_fields[] = {
     FIELD(struct open_file, refused),     FIELD(struct open_file, began),
     FIELD(struct open_file, swapped),     FIELD(struct open_file, swap),
-    FIELD(struct open_file, has_seen),    FIELD(struct open_file, seen_change),
-    FIELD(struct open_file, seen_count),  FIELD(struct open_file, seen_resets),
-    FIELD(struct open_file, holds),       FIELD(struct open_file, kept_bytes),
-    FIELD(struct open_file, payer_uid),   FIELD(struct open_file, instance),
+    FIELD(struct open_file, holds),       FIELD(struct open_file, payer_uid),
+    FIELD(struct open_file, instance),    FIELD(struct open_file, has_seen),
+    FIELD(struct open_file, seen_change), FIELD(struct open_file, seen_count),
+    FIELD(struct open_file, seen_resets),
 };
-const struct saved saved_open_file = SAVED("", open_file_fields);
+const struct saved saved_open_file = SAVED("file", open_file_fields);
+
+static const struct field sampled_fields[] = {
+    FIELD(struct log_event, name),   FIELD(struct log_event, resolved),
+    FIELD(struct log_event, period), FIELD(struct log_event, freq),
+    FIELD(struct log_event, chains), FIELD(struct log_event, type),
+    FIELD(struct log_event, config),
+};
+const struct saved saved_sampled = SAVED("sampled", sampled_fields);
+
+static const struct field reader_fields[] = {
+    FIELD(struct log_reader, pmc),
+    FIELD(struct log_reader, uid),
+    FIELD(struct log_reader, headed),
+    FIELD(struct log_reader, closed),
+    FIELD(struct log_reader, told_sets),
+    FIELD(struct log_reader, name),
+    FIELD(struct log_reader, class),
+    FIELD(struct log_reader, event),
+    FIELD(struct log_reader, facts.monotonic_ns),
+    FIELD(struct log_reader, facts.realtime_ns),
+    FIELD(struct log_reader, facts.tsc),
+};
+const struct saved saved_reader = SAVED("reader", reader_fields);
+
+static const struct field reader_place_fields[] = {
+    FIELD(struct reader_place, form),
+    FIELD(struct reader_place, log),
+    FIELD(struct reader_place, mark.next),
+    FIELD(struct reader_place, mark.begun),
+    FIELD(struct reader_place, mark.had.records),
+    ARRAY(struct reader_place, mark.had.lost),
+};
+const struct saved saved_reader_place = SAVED("", reader_place_fields);
 
 /* ---- out ---- */
 
@@ -421,47 +458,69 @@ static bool array_scan(const struct field *field, struct word word, char *at)
     return true;
 }
 
-bool saved_scan(const struct saved *saved, void *object, struct scan *line)
+bool line_find(const struct scan *line, const char *name, struct word *value)
+{
+    struct scan rest = *line;
+    struct word word, key;
+
+    while (scan_word(&rest, &word))
+        if (word_split(word, &key, value) && word_is(key, name))
+            return true;
+    return false;
+}
+
+bool line_u64(const struct scan *line, const char *name, uint64_t *value)
+{
+    struct word word;
+
+    return line_find(line, name, &word) && word_u64(word, false, 0, UINT64_MAX, value);
+}
+
+bool saved_scan(const struct saved *saved, void *object, const struct scan *line)
 {
     for (const struct field *field = saved->fields; field < saved->fields + saved->n; field++) {
         char *at = (char *)object + field->offset;
-        struct word word, name, value;
+        struct word value;
 
-        if (!scan_word(line, &word) || !word_split(word, &name, &value) ||
-            !word_is(name, field->name))
-            return false;
+        if (!line_find(line, field->name, &value))
+            continue;
         if (field_values(field) > 1 ? !array_scan(field, value, at) : !value_scan(field, value, at))
             return false;
     }
     return true;
 }
 
-const char *line_rest(struct scan *line)
+/* ---- parts of several records ---- */
+
+void numbers_print(const char *name, const uint64_t *value, unsigned n, struct buf *out)
 {
-    while (line->p < line->end && *line->p == ' ')
-        line->p++;
-    return line->p;
+    buf_char(out, ' ');
+    buf_str(out, name);
+    for (unsigned i = 0; i < n; i++) {
+        buf_char(out, i ? ',' : '=');
+        buf_u64(out, value[i]);
+    }
 }
 
-/* ---- parts of several records ---- */
+bool numbers_scan(const char *name, uint64_t *value, unsigned n, const struct scan *line)
+{
+    const struct field field = {name, 0, FIELD_U64, n, 0};
+    struct word word;
+
+    return n == 0 || (line_find(line, name, &word) && array_scan(&field, word, (char *)value));
+}
 
 void tally_print(const struct tally *tally, unsigned n, struct buf *out)
 {
     saved_print(&saved_tally, tally, out);
-    for (unsigned i = 0; i < 2 * n; i++) {
-        buf_char(out, ' ');
-        buf_u64(out, tally->value[i]);
-    }
+    numbers_print("value", tally->value, 2 * n, out);
     buf_char(out, '\n');
 }
 
-bool tally_scan(struct tally *tally, unsigned n, struct scan *line)
+bool tally_scan(struct tally *tally, unsigned n, const struct scan *line)
 {
-    bool fine = saved_scan(&saved_tally, tally, line);
-
-    for (unsigned i = 0; fine && i < 2 * n; i++)
-        fine = scan_u64(line, UINT64_MAX, &tally->value[i]);
-    return fine;
+    return saved_scan(&saved_tally, tally, line) &&
+           numbers_scan("value", tally->value, 2 * n, line);
 }
 
 bool held_fill(struct held *held, const struct rights *rights)

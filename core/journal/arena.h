@@ -1,0 +1,15 @@
+/*
+ * Memory that outlives the process which wrote it: one memfd, mapped once, of which blocks are
+ * given out. What a block means is known from the records that name it (journal.h).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zeroed; 0: no memory. Numbers of blocks are never 0. Any thread. */
+uint64_t arena_alloc(size_t bytes);
+void arena_free(uint64_t block, size_t bytes); /* as it was asked for; block 0 allowed */
+/* NULL: no such block, or it would not be of so many bytes. */
+void *arena_at(uint64_t block, size_t bytes);

@@ -1,0 +1,55 @@
+/*
+ * The journal: a record for each object that outlives a request, in a memfd that outlives the
+ * process. The last record of an object is what it is; one without a text ends it. Records are
+ * published together by one store: what was not published before the process ended does not exist,
+ * however much of it was written. One caller at a time.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* In the order in which they are loaded. Numbers are never used again; those that a program does
+ * not know it passes over. */
+enum journal_kind {
+    JOURNAL_ENGINE = 1,
+    JOURNAL_PROCESS = 2,
+    JOURNAL_INSTANCE = 3,
+    JOURNAL_PMC = 4,
+    JOURNAL_ERROR = 5,
+    JOURNAL_OPEN_FILE = 6,
+    JOURNAL_KINDS
+};
+
+struct journal_record {
+    uint32_t bytes; /* with this head; the next one begins at a multiple of 8 */
+    uint32_t kind;
+    uint64_t id;
+    uint64_t request; /* the FUSE request that made it; 0: none did */
+    char text[];
+};
+
+struct journal;
+
+struct journal *journal_new(void); /* NULL: no memory */
+/* What another process wrote; the descriptor is the journal's then. NULL: it is no journal. */
+struct journal *journal_open(int fd);
+int journal_fd(const struct journal *journal);
+void journal_free(struct journal *journal); /* NULL allowed */
+
+/* False: no room; nothing was put. */
+bool journal_put(struct journal *journal, uint32_t kind, uint64_t id, const char *text, size_t len);
+bool journal_drop(struct journal *journal, uint32_t kind, uint64_t id);
+/* What was put since the last time becomes true, all at once. */
+void journal_publish(struct journal *journal, uint64_t request);
+
+/* Of the objects that are not ended, in any order. False: no memory, or fn() was false. */
+bool journal_each(const struct journal *journal,
+                  bool (*fn)(void *arg, const struct journal_record *record), void *arg);
+static inline size_t journal_text_len(const struct journal_record *record)
+{
+    return record->bytes - sizeof *record;
+}
+/* Bytes that are published in the present half. */
+uint64_t journal_used(const struct journal *journal);

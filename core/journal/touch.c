@@ -1,0 +1,121 @@
+/*
+ * Objects that changed since the lock was taken: their records are put together before it is
+ * dropped, so that a later worker finds all of a change or nothing.
+ */
+#include "core/journal/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* At first everything is put, as this program prints it. */
+void engine_keep(struct engine *engine, struct journal *journal)
+{
+    engine->journal = journal;
+    engine->touch_failed = true;
+}
+
+void engine_touch(struct engine *engine, enum journal_kind kind, uint64_t id)
+{
+    struct touched *touched;
+
+    for (size_t i = engine->n_touched; engine->journal && i-- > 0;)
+        if (engine->touched[i].kind == kind && engine->touched[i].id == id)
+            return;
+    if (!engine->journal)
+        return;
+    touched = realloc(engine->touched, (engine->n_touched + 1) * sizeof *touched);
+    engine->touch_failed |= !touched;
+    if (!touched)
+        return;
+    engine->touched = touched;
+    touched[engine->n_touched++] = (struct touched){kind, id};
+}
+
+static void put(struct engine *engine, enum journal_kind kind, uint64_t id)
+{
+    char room[4096];
+    struct buf text;
+
+    buf_init(&text, room, sizeof room);
+    object_print(engine, kind, id, &text);
+    if (text.failed || !journal_put(engine->journal, kind, id, text.data, text.len))
+        engine->touch_failed = true; /* tried again, with all others */
+    buf_free(&text);
+}
+
+static void each_put(struct engine *engine, enum journal_kind kind, struct ids *ids)
+{
+    uint64_t id = 0;
+
+    while (ids_next(ids, id, &id))
+        put(engine, kind, id);
+}
+
+/* Without memory for what changed everything is put. */
+static void all_put(struct engine *engine)
+{
+    engine->touch_failed = false;
+    put(engine, JOURNAL_ENGINE, 0);
+    each_put(engine, JOURNAL_PROCESS, &engine->procs);
+    each_put(engine, JOURNAL_INSTANCE, &engine->instances);
+    each_put(engine, JOURNAL_PMC, &engine->pmcs);
+}
+
+void engine_record(struct engine *engine, uint64_t request)
+{
+    if (!engine->journal)
+        return;
+    if (engine->touch_failed)
+        all_put(engine);
+    for (size_t i = 0; i < engine->n_touched; i++)
+        put(engine, engine->touched[i].kind, engine->touched[i].id);
+    engine->n_touched = 0;
+    journal_publish(engine->journal, request);
+}
+
+/* ---- checked ---- */
+
+struct check {
+    struct engine *engine;
+    struct err *err;
+};
+
+/* What is counted along the way is put with the next change. */
+static bool is_checked(uint32_t kind)
+{
+    return kind == JOURNAL_PROCESS || kind == JOURNAL_PMC;
+}
+
+static bool check_record(void *arg, const struct journal_record *record)
+{
+    const struct check *check = arg;
+    const size_t len = journal_text_len(record);
+    struct buf now;
+    size_t i = 0;
+
+    if (!is_checked(record->kind))
+        return true;
+    buf_init(&now, NULL, 0);
+    object_print(check->engine, record->kind, record->id, &now);
+    while (i < now.len && i < len && now.data[i] == record->text[i])
+        i++;
+    bool same = now.len == len && i == len;
+    if (!same) {
+        size_t begin = i > 60 ? i - 60 : 0;
+
+        err_set(check->err, P14, "kind %u, %llu is not what its record says: %.*s --- %.*s",
+                record->kind, (unsigned long long)record->id,
+                (int)(len - begin < 120 ? len - begin : 120), record->text + begin,
+                (int)(now.len - begin < 120 ? now.len - begin : 120),
+                now.len ? now.data + begin : "");
+    }
+    buf_free(&now);
+    return same;
+}
+
+bool engine_check(struct engine *engine, struct err *err)
+{
+    struct check check = {engine, err};
+
+    return !engine->journal || journal_each(engine->journal, check_record, &check);
+}

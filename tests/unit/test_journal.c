@@ -1,0 +1,127 @@
+/*
+ * The journal by itself: what is true after an end at any moment.
+ */
+#include "core/journal/journal.h"
+#include "tests/unit/unit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct journal *journal;
+static struct buf told;
+
+static void before(void)
+{
+    journal = journal_new();
+    buf_init(&told, NULL, 0);
+}
+
+static void after(void)
+{
+    journal_free(journal);
+    buf_free(&told);
+}
+
+SUITE_SETUP(journal, before, after);
+
+static bool tell(void *arg, const struct journal_record *record)
+{
+    (void)arg;
+    buf_printf(&told, "%" PRIu32 "/%" PRIu64 "@%" PRIu64 "=%.*s ", record->kind, record->id,
+               record->request, (int)journal_text_len(record), record->text);
+    return true;
+}
+
+/* As another process finds it. */
+static const char *found(void)
+{
+    struct journal *other = journal_open(dup(journal_fd(journal)));
+
+    ck_assert_ptr_nonnull(other);
+    buf_clear(&told);
+    ck_true(journal_each(other, tell, NULL));
+    journal_free(other);
+    return buf_text(&told);
+}
+
+static void put(uint32_t kind, uint64_t id, const char *text)
+{
+    ck_true(journal_put(journal, kind, id, text, strlen(text)));
+}
+
+TEST(what_was_not_published_does_not_exist)
+{
+    put(4, 1, "one");
+    ck_assert_str_eq(found(), "");
+    journal_publish(journal, 9);
+    ck_assert_str_eq(found(), "4/1@9=one ");
+    put(4, 1, "two");
+    put(4, 2, "other");
+    ck_assert_str_eq(found(), "4/1@9=one ");
+    journal_publish(journal, 10);
+    ck_assert_str_eq(found(), "4/1@10=two 4/2@10=other ");
+}
+
+TEST(the_last_record_of_an_object_is_it_and_a_dropped_one_is_not_there)
+{
+    put(4, 1, "a");
+    put(4, 1, "b");
+    put(3, 1, "c");
+    journal_publish(journal, 0);
+    ck_assert_str_eq(found(), "4/1@0=b 3/1@0=c ");
+    journal_drop(journal, 4, 1);
+    journal_publish(journal, 0);
+    ck_assert_str_eq(found(), "3/1@0=c ");
+}
+
+TEST(a_tail_that_is_torn_anywhere_changes_nothing)
+{
+    char text[200];
+    struct journal *other = journal_open(dup(journal_fd(journal)));
+
+    put(4, 1, "one");
+    journal_publish(journal, 0);
+    memset(text, 0xff, sizeof text);
+    for (size_t len = 1; len < sizeof text; len++) {
+        ck_true(journal_put(journal, 4, 1, text, len)); /* and then it ends */
+        ck_assert_str_eq(found(), "4/1@0=one ");
+    }
+    journal_free(other);
+}
+
+TEST(a_half_that_is_full_is_left_and_all_is_there)
+{
+    char text[1000] = {0};
+    uint64_t most = 0;
+
+    put(4, 7, "kept");
+    journal_publish(journal, 3);
+    for (unsigned i = 0; i < 5000; i++) {
+        snprintf(text, sizeof text, "%0999u", i);
+        put(4, 1 + i % 3, text);
+        journal_publish(journal, i);
+        most = journal_used(journal) > most ? journal_used(journal) : most;
+    }
+    ck_assert_uint_lt(most, 300 << 10);
+    found();
+    ck_assert_ptr_nonnull(strstr(buf_text(&told), "4/7@3=kept "));
+    ck_assert_ptr_nonnull(strstr(buf_text(&told), "4999 "));
+    ck_assert_ptr_nonnull(strstr(buf_text(&told), "4997 "));
+}
+
+TEST(what_is_no_journal_is_refused)
+{
+    uint64_t wrong = UINT64_MAX;
+    int fd = dup(journal_fd(journal)), null = memfd_create("none", 0);
+
+    ck_assert_ptr_null(journal_open(null));
+    ck_assert_int_eq(pwrite(fd, &wrong, sizeof wrong, 8), sizeof wrong);
+    ck_assert_ptr_null(journal_open(fd));
+    ck_assert_int_eq(pwrite(fd, &wrong, sizeof wrong, 0), sizeof wrong);
+    ck_assert_ptr_null(journal_open(fd));
+    close(fd);
+    close(null);
+}

@@ -1,0 +1,176 @@
+/*
+ * A log and its readers as a later worker gets them.
+ */
+#include "core/journal/arena.h"
+#include "tests/unit/log_fixture.h"
+#include "tests/unit/memory.h"
+
+#include <stdlib.h>
+
+SUITE_SETUP(log_keep, log_before, log_after);
+
+TEST(a_log_without_records_has_nothing_to_keep)
+{
+    ck_assert_uint_eq(log_block(event_log), 0);
+    log_forget(event_log);
+    put_samples(1);
+    ck_assert_uint_ne(log_block(event_log), 0);
+}
+
+TEST(a_saved_log_has_the_same_records_and_numbers)
+{
+    struct log_stats was;
+    struct log_cursor *cursor;
+    struct seen seen = {0};
+
+    put_map(1, 0x1000, "/a");
+    record_add_lost(&made, 1, 0, 5);
+    put_samples(MUCH);
+    was = stats();
+    log_again();
+    ck_assert_uint_eq(stats().records, was.records);
+    ck_assert_uint_eq(stats().lost, was.lost);
+    ck_assert_uint_eq(stats().bytes, was.bytes);
+    ck_assert_uint_eq(stats().kernel_lost, 5);
+    ck_assert_uint_eq(log_last_time(event_log), 10 * numbered);
+    cursor = log_open(event_log);
+    take_all(cursor, &seen);
+    ck_assert_str_eq(seen.first_path, "/a");
+    ck_whole(&seen);
+    log_close(cursor);
+}
+
+/* The cursor is put on the log of a later worker. */
+static struct log_cursor *over(struct log_cursor *cursor)
+{
+    struct log_mark mark;
+
+    log_cursor_mark(cursor, &mark);
+    log_close(cursor);
+    log_again();
+    cursor = log_cursor_adopt(event_log, &mark);
+    ck_assert_ptr_nonnull(cursor);
+    return cursor;
+}
+
+TEST(readers_go_on_in_a_loaded_log)
+{
+    struct log_cursor *cursor = log_open(event_log);
+    struct seen seen = {0};
+
+    for (unsigned i = 0; i < 60; i++) {
+        put_samples(37 * (i % 40));
+        if (i % 10 == 0)
+            put_map(i, 0x1000, "/a");
+        take(cursor, 300 * i, &seen);
+        cursor = over(cursor);
+    }
+    take_all(cursor, &seen);
+    ck_assert_uint_gt(seen.drops, 1);
+    ck_whole(&seen);
+    ck_assert_uint_eq(stats().lost, seen.dropped);
+    log_close(cursor);
+}
+
+TEST(mappings_begin_again_in_a_loaded_log)
+{
+    struct log_cursor *cursor;
+    struct seen seen = {0};
+
+    put_map(UINT32_MAX, 0xf000, "[kernel]");
+    for (uint32_t pid = 20; pid > 0; pid--)
+        put_map(pid, 0x1000, "/a");
+    put_samples(1000);
+    cursor = log_open(event_log);
+    take(cursor, 1, &seen);
+    ck_assert_uint_eq(seen.found, 1);
+    cursor = over(cursor);
+    take_all(cursor, &seen);
+    ck_assert_uint_eq(seen.found, 1 + 21);
+    ck_whole(&seen);
+    log_close(cursor);
+}
+
+/* Each record that was overwritten is folded in; what they amount to takes no more room. */
+TEST(names_that_change_for_ever_are_kept_in_a_loaded_log)
+{
+    struct log_cursor *cursor;
+    struct seen seen = {0};
+
+    for (unsigned i = 0; i < 20000; i++) {
+        record_add_comm(&made, i, 7, 7, i % 2 ? "one" : "two", 0);
+        put_made();
+    }
+    put_map(7, 0x1000, "/a");
+    put_samples(MUCH);
+    const uint64_t before = stats().memory;
+    ck_assert_uint_lt(before, 80 << 10);
+    log_again();
+    cursor = log_open(event_log);
+    take_all(cursor, &seen);
+    ck_assert_uint_eq(seen.found, 2);
+    log_close(cursor);
+}
+
+TEST(what_was_read_before_the_load_is_not_lost_after_it)
+{
+    struct log_cursor *cursor = log_open(event_log);
+    struct seen seen = {0};
+
+    put_samples(100);
+    take_all(cursor, &seen);
+    log_close(cursor);
+    log_again();
+    put_samples((48 << 10) / SAMPLE_SHORT);
+    ck_assert_uint_eq(stats().lost, 0);
+}
+
+TEST(what_was_allocated_at_once_is_so_again_after_the_load)
+{
+    ck_assert_int_eq(log_reserve(event_log, 64 << 10), 0);
+    put_samples(3);
+    log_again();
+    ck_assert_uint_eq(stats().memory, 64 << 10);
+    log_set_charge(event_log, within, &limit);
+    ck_assert_int_eq(limit.used, 64 << 10);
+}
+
+TEST(what_is_no_log_is_refused)
+{
+    put_samples(20);
+    const uint64_t block = log_block(event_log);
+    char *head = arena_at(block, 512);
+
+    ck_assert_ptr_null(log_adopt(0));
+    ck_assert_ptr_null(log_adopt(block + 512));
+    ck_assert_ptr_null(log_adopt(UINT64_MAX));
+    log_forget(event_log);
+    for (unsigned at = 0; at < 512; at++) {
+        struct log *again;
+        const char was = head[at];
+
+        head[at] ^= 0x55;
+        again = log_adopt(block);
+        if (again) {
+            log_forget(again);
+            log_unref(again);
+        }
+        head[at] = was;
+    }
+}
+
+TEST(loading_without_memory_gives_nothing_and_leaks_nothing)
+{
+    struct log *again = NULL;
+
+    put_map(1, 0x1000, "/a");
+    put_samples(MUCH);
+    log_forget(event_log);
+    for (unsigned n = 1; n < 100 && !again; n++) {
+        memory_end_at(n);
+        again = log_adopt(log_block(event_log));
+        memory_end_at(0);
+    }
+    ck_assert_ptr_nonnull(again);
+    log_unref(again);
+}
