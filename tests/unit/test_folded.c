@@ -2,7 +2,6 @@
  * samples.folded: stacks as lines.
  */
 #include "core/folded.h"
-#include "core/stacks.h"
 
 #include "tests/unit/memory.h"
 #include "tests/unit/unit.h"
