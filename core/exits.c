@@ -13,12 +13,12 @@
 
 /* A thread's values as they were told last. */
 struct values {
-    uint64_t source; /* which groups told them: those of another one begin at zero */
-    uint32_t cpu;    /* where it was last */
-    bool ended;      /* its end was told … */
-    bool all;        /* … with all that it counted */
+    uint64_t source;     /* which groups told them: those of another one begin at zero */
+    uint32_t cpu;        /* where it was last */
+    bool ended;          /* its end was told … */
+    bool all;            /* … with all that it counted */
     VEC(uint64_t) slots; /* each a CPU, and n values as last told there */
-    uint64_t pending[]; /* n: not put yet, the end's */
+    uint64_t pending[];  /* n: not put yet, the end's */
 };
 
 struct exits {

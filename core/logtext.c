@@ -130,103 +130,7 @@ static void put_sample(struct text_form *form, struct pen *pen, const struct log
     PUT(pen, "\n");
 }
 
-/* ---- what the system tells ---- */
-
-static void put_comm(struct pen *pen, const struct record_comm *comm)
-{
-    if (comm->head.misc & RECORD_EXECUTED)
-        return; /* `exec` says so */
-    put_begin(pen, record_time(&comm->head),
-              comm->pid == comm->tid ? RECORD_PROCESS : RECORD_THREAD);
-    PUT(pen, " pid=");
-    put_pid(pen, comm->pid);
-    if (comm->pid != comm->tid) {
-        PUT(pen, " tid=");
-        put_pid(pen, comm->tid);
-    }
-    PUT(pen, " name=");
-    put_string(pen, &comm->head, comm->name);
-    PUT(pen, "\n");
-}
-
-static void put_fork(struct pen *pen, const struct record_task *task)
-{
-    put_begin(pen, task->time, task->pid == task->ppid ? RECORD_THREAD : RECORD_FORK);
-    PUT(pen, " pid=");
-    if (task->pid == task->ppid) {
-        put_pid(pen, task->pid);
-        PUT(pen, " tid=");
-        put_pid(pen, task->tid);
-    } else {
-        put_pid(pen, task->ppid);
-        PUT(pen, " child=");
-        put_pid(pen, task->pid);
-    }
-    PUT(pen, "\n");
-}
-
-static void put_map(struct pen *pen, const struct record_map *map)
-{
-    put_begin(pen, record_time(&map->head), RECORD_MAP);
-    PUT(pen, " pid=");
-    put_pid(pen, map->pid);
-    PUT(pen, " start=");
-    put_hex(pen, map->start);
-    PUT(pen, " end=");
-    put_hex(pen, map->start + map->length);
-    PUT(pen, " offset=");
-    put_hex(pen, map->offset);
-    PUT(pen, " path=");
-    put_string(pen, &map->head, map->path);
-    PUT(pen, "\n");
-}
-
-static void put_lost(struct pen *pen, const struct record_lost *lost)
-{
-    put_begin(pen, record_time(&lost->head), RECORD_DROP);
-    PUT(pen, " records=");
-    put_u64(pen, lost->lost);
-    PUT(pen, " where=kernel\n");
-}
-
-static void put_throttle(struct pen *pen, const struct record_throttle *throttle)
-{
-    put_begin(pen, throttle->time, RECORD_DROP);
-    PUT(pen, " records=- where=throttle\n");
-}
-
 /* ---- all of them ---- */
-
-static void put_record(struct text_form *form, struct pen *pen, const struct log_facts *facts,
-                       const struct record *record)
-{
-    switch (record->type) {
-    case RECORD_SAMPLE:
-        put_sample(form, pen, facts, (const struct record_sample *)record);
-        break;
-    case RECORD_COMM:
-        put_comm(pen, (const struct record_comm *)record);
-        break;
-    case RECORD_FORK:
-        put_fork(pen, (const struct record_task *)record);
-        break;
-    case RECORD_MAP:
-        put_map(pen, (const struct record_map *)record);
-        break;
-    case RECORD_LOST:
-        put_lost(pen, (const struct record_lost *)record);
-        break;
-    case RECORD_THROTTLE:
-        put_throttle(pen, (const struct record_throttle *)record);
-        break;
-    case RECORD_EXIT:       /* of a thread; a process's is a COUNT */
-    case RECORD_UNTHROTTLE: /* its beginning was told */
-        break;
-    default:
-        if (record_is_note(record))
-            put_note(pen, (const struct record_note *)record);
-    }
-}
 
 static void text_records(uint64_t *told, const struct log_facts *facts, const void *records,
                          size_t len, struct buf *out)
@@ -238,7 +142,12 @@ static void text_records(uint64_t *told, const struct log_facts *facts, const vo
     (void)told;
     pen_begin(&pen, out);
     for (; at < end; at += ((const struct record *)at)->size) {
-        put_record(&form, &pen, facts, (const struct record *)at);
+        const struct record *record = (const struct record *)at;
+
+        if (record->type == RECORD_SAMPLE)
+            put_sample(&form, &pen, facts, (const struct record_sample *)record);
+        else
+            put_line(&pen, record);
         if (pen.p > pen.room + PEN_ROOM / 2)
             pen_flush(&pen);
     }

@@ -1,197 +1,290 @@
 /*
- * The lines of a log that pmcfs itself tells: what was done to the PMC, what was counted, what was
- * lost.
+ * The lines of a log that are no samples: their fields are those of the table of types
+ * (record_table.c), in its order. A field in brackets is left out where there is nothing to say.
  */
 #include "core/pen.h"
 
-static void put_values(struct pen *pen, const struct record_note *note)
+/* What a line may say. */
+struct said {
+    enum record_type type;
+    uint64_t time;
+    bool rest;                     /* pid and tid 0 are `-`: it belongs to no process */
+    uint32_t pid, tid, child, cpu; /* 0, UINT32_MAX: none */
+    unsigned n;                    /* values */
+    const uint64_t *value;
+    const char *text;
+    size_t text_len;
+    unsigned misc;
+};
+
+/* The last word of a detach is its reason. */
+static const char *reason_of(const struct said *said)
 {
-    for (unsigned i = 0; i < note->n; i++) {
+    return said->type == RECORD_DETACH ? memrchr(said->text, ' ', said->text_len) : NULL;
+}
+
+/* ---- fields ---- */
+
+enum key { /* the frequent ones first */
+    KEY_PID,
+    KEY_TID,
+    KEY_CPU,
+    KEY_COUNT,
+    KEY_LAST,
+    KEY_EXACT,
+    KEY_START,
+    KEY_END,
+    KEY_OFFSET,
+    KEY_CHILD,
+    KEY_RECORDS,
+    KEY_REASON,
+    KEY_EVENT,
+    KEY_NAME,
+    KEY_TEXTS /* path, text, where, target */
+};
+
+static const char *const keys[KEY_TEXTS] = {
+    [KEY_PID] = "pid",     [KEY_TID] = "tid",         [KEY_CPU] = "cpu",
+    [KEY_COUNT] = "count", [KEY_LAST] = "last",       [KEY_EXACT] = "exact",
+    [KEY_START] = "start", [KEY_END] = "end",         [KEY_OFFSET] = "offset",
+    [KEY_CHILD] = "child", [KEY_RECORDS] = "records", [KEY_REASON] = "reason",
+    [KEY_EVENT] = "event", [KEY_NAME] = "name",
+};
+
+static enum key key_of(const char *word, size_t len)
+{
+    enum key key = 0;
+
+    while (key < KEY_TEXTS && (strncmp(keys[key], word, len) != 0 || keys[key][len]))
+        key++;
+    return key;
+}
+
+/* Of those that may be left out. */
+static bool key_is_said(const struct said *said, enum key key)
+{
+    switch (key) {
+    case KEY_PID:
+        return said->pid;
+    case KEY_TID:
+        return said->tid;
+    case KEY_CPU:
+        return said->cpu != UINT32_MAX;
+    case KEY_COUNT:
+        return said->n;
+    case KEY_LAST:
+        return said->misc & RECORD_LAST;
+    case KEY_EXACT:
+        return said->n && said->pid;
+    default:
+        return said->text_len;
+    }
+}
+
+static void put_dash(struct pen *pen)
+{
+    *pen->p++ = '-';
+}
+
+static void put_number(struct pen *pen, const struct said *said, uint32_t number)
+{
+    if (said->rest && !number)
+        put_dash(pen);
+    else
+        put_pid(pen, number);
+}
+
+static void put_values(struct pen *pen, const struct said *said)
+{
+    for (unsigned i = 0; i < said->n; i++) {
         pen_make_room(pen);
         if (i)
             *pen->p++ = ',';
-        put_u64(pen, note->value[i]);
+        put_u64(pen, said->value[i]);
     }
 }
 
-static void put_note_text(struct pen *pen, const struct record_note *note)
+static void put_reason(struct pen *pen, const struct said *said)
 {
-    put_text(pen, note_text(note), note->text_len);
-}
+    const char *reason = reason_of(said);
 
-static void put_note_pid(struct pen *pen, const struct record_note *note)
-{
-    PUT(pen, " pid=");
-    put_pid(pen, note->pid);
-}
-
-/* Nobody: what is left over. */
-static void put_note_somebody(struct pen *pen, const struct record_note *note)
-{
-    if (note->pid)
-        put_note_pid(pen, note);
+    if (reason)
+        put_text(pen, reason + 1, (size_t)(said->text + said->text_len - (reason + 1)));
     else
-        PUT(pen, " pid=-");
+        put_dash(pen);
 }
 
-static void put_target(struct pen *pen, const struct record_note *note, size_t word_len)
+static void put_words(struct pen *pen, const struct said *said)
 {
-    PUT(pen, " target=");
-    put_text(pen, note_text(note), word_len);
-    if (note->pid)
-        put_note_pid(pen, note);
-    if (note->tid) {
-        PUT(pen, " tid=");
-        put_pid(pen, note->tid);
-    }
-    if (note->cpu != UINT32_MAX) {
-        PUT(pen, " cpu=");
-        put_u64(pen, note->cpu);
-    }
+    const char *reason = reason_of(said);
+
+    put_text(pen, said->text, reason ? (size_t)(reason - said->text) : said->text_len);
 }
 
-static void put_allocate(struct pen *pen, const struct record_note *note)
+static void put_place(struct pen *pen, const struct said *said, unsigned i)
 {
-    PUT(pen, " event=");
-    put_events(pen, note_text(note), note->text_len);
-}
-
-static void put_attach(struct pen *pen, const struct record_note *note)
-{
-    put_target(pen, note, note->text_len);
-}
-
-/* The reason is the last word. */
-static void put_detach(struct pen *pen, const struct record_note *note)
-{
-    const char *text = note_text(note), *blank = memrchr(text, ' ', note->text_len);
-    size_t word_len = blank ? (size_t)(blank - text) : note->text_len;
-
-    put_target(pen, note, word_len);
-    PUT(pen, " reason=");
-    if (blank)
-        put_text(pen, blank + 1, note->text_len - word_len - 1);
+    if (i < said->n)
+        put_hex(pen, said->value[i]);
     else
-        PUT(pen, "-");
+        put_dash(pen);
 }
 
-static void put_switch(struct pen *pen, const struct record_note *note)
+static void put_key(struct pen *pen, const struct said *said, enum key key)
 {
-    put_note_somebody(pen, note);
-    if (note->tid) {
-        PUT(pen, " tid=");
-        put_pid(pen, note->tid);
-    } else {
-        PUT(pen, " tid=-");
+    switch (key) {
+    case KEY_PID:
+        return put_number(pen, said, said->pid);
+    case KEY_TID:
+        return put_number(pen, said, said->tid);
+    case KEY_CHILD:
+        return put_pid(pen, said->child);
+    case KEY_CPU:
+        return put_cpu(pen, said->cpu);
+    case KEY_COUNT:
+        return put_values(pen, said);
+    case KEY_RECORDS:
+        return said->n ? put_values(pen, said) : put_dash(pen);
+    case KEY_LAST:
+    case KEY_EXACT:
+        pen->p = stpcpy(pen->p, key == KEY_LAST || said->misc & RECORD_EXACT ? "yes" : "no");
+        return;
+    case KEY_START:
+    case KEY_END:
+    case KEY_OFFSET:
+        return put_place(pen, said, key - KEY_START);
+    case KEY_EVENT:
+        return put_events(pen, said->text, said->text_len);
+    case KEY_REASON:
+        return put_reason(pen, said);
+    default:
+        return put_words(pen, said);
     }
-    PUT(pen, " cpu=");
-    put_cpu(pen, note->cpu);
-    PUT(pen, " count=");
-    put_values(pen, note);
-    if (note->head.misc & RECORD_LAST)
-        PUT(pen, " last=yes");
 }
 
-static void put_exit(struct pen *pen, const struct record_note *note)
+static void put_said(struct pen *pen, const struct said *said)
 {
-    put_note_somebody(pen, note);
-    if (!note->n)
+    const struct record_row *row = record_table + 1; /* the first has no record */
+
+    while (row < record_table + record_rows && row->type != said->type)
+        row++;
+    if (row == record_table + record_rows) /* of a later version */
         return;
-    PUT(pen, " count=");
-    put_values(pen, note);
-    if (!note->pid)
-        return;
-    if (note->head.misc & RECORD_EXACT)
-        PUT(pen, " exact=yes");
-    else
-        PUT(pen, " exact=no");
-}
+    put_time(pen, said->time);
+    *pen->p++ = ' ';
+    pen->p = stpcpy(pen->p, row->word);
+    for (const char *at = row->fields; *at;) {
+        const bool optional = *at == '[';
+        const char *word = at + optional;
+        const size_t len = strcspn(word, " ]");
+        const enum key key = key_of(word, len);
 
-static void put_exec(struct pen *pen, const struct record_note *note)
-{
-    put_note_pid(pen, note);
-    PUT(pen, " path=");
-    put_note_text(pen, note);
-}
-
-static void put_unmap(struct pen *pen, const struct record_note *note)
-{
-    static const char *const keys[] = {" start=", " end=", " offset="};
-
-    put_note_pid(pen, note);
-    for (unsigned i = 0; i < 3; i++) {
-        pen->p = stpcpy(pen->p, keys[i]);
-        if (i < note->n)
-            put_hex(pen, note->value[i]);
-        else
-            PUT(pen, "-");
+        at = word + len + optional;
+        at += *at == ' ';
+        if (optional && !key_is_said(said, key))
+            continue;
+        *pen->p++ = ' ';
+        pen->p = mempcpy(pen->p, word, len);
+        *pen->p++ = '=';
+        put_key(pen, said, key);
     }
-    PUT(pen, " path=");
-    put_note_text(pen, note);
-}
-
-static void put_process(struct pen *pen, const struct record_note *note)
-{
-    put_note_pid(pen, note);
-    PUT(pen, " name=");
-    put_note_text(pen, note);
-}
-
-static void put_thread(struct pen *pen, const struct record_note *note)
-{
-    put_note_pid(pen, note);
-    PUT(pen, " tid=");
-    put_pid(pen, note->tid);
-    if (!note->text_len)
-        return;
-    PUT(pen, " name=");
-    put_note_text(pen, note);
-}
-
-static void put_user(struct pen *pen, const struct record_note *note)
-{
-    PUT(pen, " text=");
-    put_note_text(pen, note);
-}
-
-static void put_drop(struct pen *pen, const struct record_note *note)
-{
-    PUT(pen, " records=");
-    if (note->n)
-        put_u64(pen, note->value[0]);
-    else
-        PUT(pen, "-");
-    PUT(pen, " where=");
-    put_note_text(pen, note);
-}
-
-static void put_nothing(struct pen *pen, const struct record_note *note)
-{
-    (void)pen, (void)note;
-}
-
-static void (*const note_fields[])(struct pen *pen, const struct record_note *note) = {
-    [RECORD_ALLOCATE - RECORD_ALLOCATE] = put_allocate,
-    [RECORD_ATTACH - RECORD_ALLOCATE] = put_attach,
-    [RECORD_DETACH - RECORD_ALLOCATE] = put_detach,
-    [RECORD_START - RECORD_ALLOCATE] = put_nothing,
-    [RECORD_STOP - RECORD_ALLOCATE] = put_nothing,
-    [RECORD_SWITCH - RECORD_ALLOCATE] = put_switch,
-    [RECORD_COUNT - RECORD_ALLOCATE] = put_exit,
-    [RECORD_EXEC - RECORD_ALLOCATE] = put_exec,
-    [RECORD_UNMAP - RECORD_ALLOCATE] = put_unmap,
-    [RECORD_PROCESS - RECORD_ALLOCATE] = put_process,
-    [RECORD_THREAD - RECORD_ALLOCATE] = put_thread,
-    [RECORD_USER - RECORD_ALLOCATE] = put_user,
-    [RECORD_DROP - RECORD_ALLOCATE] = put_drop,
-    [RECORD_CLOSE - RECORD_ALLOCATE] = put_nothing,
-};
-
-void put_note(struct pen *pen, const struct record_note *note)
-{
-    if (!record_word(note->head.type))
-        return;
-    put_begin(pen, note->time, note->head.type);
-    note_fields[note->head.type - RECORD_ALLOCATE](pen, note);
     PUT(pen, "\n");
+}
+
+/* ---- records ---- */
+
+/* A text that ends in a NUL, or with its record. */
+static void text_of(struct said *said, const struct record *record, const char *text)
+{
+    said->text = text;
+    said->text_len = strnlen(text, (size_t)((const char *)record + record->size - text));
+}
+
+static void put_comm(struct pen *pen, const struct record_comm *comm)
+{
+    struct said said = {.type = comm->pid == comm->tid ? RECORD_PROCESS : RECORD_THREAD,
+                        .time = record_time(&comm->head),
+                        .pid = comm->pid,
+                        .tid = comm->tid};
+
+    if (comm->head.misc & RECORD_EXECUTED)
+        return; /* `exec` says so */
+    text_of(&said, &comm->head, comm->name);
+    put_said(pen, &said);
+}
+
+static void put_fork(struct pen *pen, const struct record_task *task)
+{
+    const bool thread = task->pid == task->ppid;
+
+    put_said(pen, &(struct said){.type = thread ? RECORD_THREAD : RECORD_FORK,
+                                 .time = task->time,
+                                 .pid = task->ppid,
+                                 .tid = task->tid,
+                                 .child = task->pid});
+}
+
+static void put_map(struct pen *pen, const struct record_map *map)
+{
+    const uint64_t place[] = {map->start, map->start + map->length, map->offset};
+    struct said said = {.type = RECORD_MAP,
+                        .time = record_time(&map->head),
+                        .pid = map->pid,
+                        .n = 3,
+                        .value = place};
+
+    text_of(&said, &map->head, map->path);
+    put_said(pen, &said);
+}
+
+static void put_drop(struct pen *pen, uint64_t time, const uint64_t *lost, const char *where)
+{
+    put_said(pen, &(struct said){.type = RECORD_DROP,
+                                 .time = time,
+                                 .n = lost != NULL,
+                                 .value = lost,
+                                 .text = where,
+                                 .text_len = strlen(where)});
+}
+
+static void put_note(struct pen *pen, const struct record_note *note)
+{
+    put_said(pen, &(struct said){.type = note->head.type,
+                                 .time = note->time,
+                                 .rest = note->head.type == RECORD_SWITCH ||
+                                         note->head.type == RECORD_COUNT,
+                                 .pid = note->pid,
+                                 .tid = note->tid,
+                                 .cpu = note->cpu,
+                                 .n = note->n,
+                                 .value = note->value,
+                                 .text = note_text(note),
+                                 .text_len = note->text_len,
+                                 .misc = note->head.misc});
+}
+
+void put_line(struct pen *pen, const struct record *record)
+{
+    switch (record->type) {
+    case RECORD_COMM:
+        put_comm(pen, (const struct record_comm *)record);
+        break;
+    case RECORD_FORK:
+        put_fork(pen, (const struct record_task *)record);
+        break;
+    case RECORD_MAP:
+        put_map(pen, (const struct record_map *)record);
+        break;
+    case RECORD_LOST:
+        put_drop(pen, record_time(record), &((const struct record_lost *)record)->lost, "kernel");
+        break;
+    case RECORD_THROTTLE:
+        put_drop(pen, ((const struct record_throttle *)record)->time, NULL, "throttle");
+        break;
+    case RECORD_EXIT:       /* of a thread; a process's is a COUNT */
+    case RECORD_UNTHROTTLE: /* its beginning was told */
+        break;
+    default:
+        if (record_is_note(record))
+            put_note(pen, (const struct record_note *)record);
+    }
 }

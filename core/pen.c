@@ -3,22 +3,6 @@
  */
 #include "core/pen.h"
 
-const char *record_word(uint32_t type)
-{
-    unsigned i = 1;
-
-    while (i < record_rows && record_table[i].type != type)
-        i++;
-    return i < record_rows ? record_table[i].word : NULL;
-}
-
-void put_begin(struct pen *pen, uint64_t time, uint32_t type)
-{
-    put_time(pen, time);
-    *pen->p++ = ' ';
-    pen->p = stpcpy(pen->p, record_word(type));
-}
-
 /* One that buf_word() leaves as it is, whatever stands beside it. */
 static bool is_plain(char c)
 {
@@ -56,13 +40,6 @@ void put_text(struct pen *pen, const char *text, size_t len)
     word_add(pen->out, text, shown);
     if (shown < len)
         PUT(pen, "…");
-}
-
-void put_string(struct pen *pen, const struct record *record, const char *text)
-{
-    size_t at = (size_t)(text - (const char *)record);
-
-    put_text(pen, text, at < record->size ? strnlen(text, record->size - at) : 0);
 }
 
 void put_events(struct pen *pen, const char *text, size_t len)

@@ -98,17 +98,11 @@ static inline void pen_make_room(struct pen *pen)
 
 /* ---- pen.c ---- */
 
-/* The word of the types' table, or NULL: of a later version. */
-const char *record_word(uint32_t type);
-/* Time and type: how every line begins. */
-void put_begin(struct pen *pen, uint64_t time, uint32_t type);
 /* What comes from a program or a caller: one word whatever it is, cut and marked beyond TEXT_MAX.
  */
 void put_text(struct pen *pen, const char *text, size_t len);
-/* The same, which ends in a NUL or with its record. */
-void put_string(struct pen *pen, const struct record *record, const char *text);
 /* The members of a set, separated by blanks; printed with commas. */
 void put_events(struct pen *pen, const char *text, size_t len);
 
-/* The whole line of a note (logtext_notes.c). */
-void put_note(struct pen *pen, const struct record_note *note);
+/* The whole line of a record that is no sample, if it has one (logtext_notes.c). */
+void put_line(struct pen *pen, const struct record *record);

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 #define LEFT_MAX 64
-#define NOBODY    UINT32_MAX /* of a task that is gone; in maps the kernel */
+#define NOBODY   UINT32_MAX /* of a task that is gone; in maps the kernel */
 
 struct recording {
     atomic_uint refs;

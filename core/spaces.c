@@ -49,9 +49,8 @@ static bool give_up_oldest(struct spaces *spaces)
         process = TAILQ_NEXT(process, by_news);
     if (!process)
         return false;
-    if (is_last(process) &&
-        (give_up_maps(spaces, process) ||
-         give_up_maps(spaces, tasks_process(&spaces->tasks, TASKS_KERNEL))))
+    if (is_last(process) && (give_up_maps(spaces, process) ||
+                             give_up_maps(spaces, tasks_process(&spaces->tasks, TASKS_KERNEL))))
         return true;
     spaces->lost += process_facts(process);
     tasks_drop(&spaces->tasks, process);

@@ -331,8 +331,8 @@ static bool take_name(struct tasks *tasks, struct task *task, const char *text, 
 {
     struct process *process = task ? task->process : NULL;
 
-    return task && name_set(tasks, task->tid == process->pid ? &process->name : &task->name, text,
-                            len);
+    return task &&
+           name_set(tasks, task->tid == process->pid ? &process->name : &task->name, text, len);
 }
 
 static bool take_comm(struct tasks *tasks, const struct record_comm *comm)

@@ -26,7 +26,7 @@ enum mark {
 };
 
 struct task {
-    UT_hash_handle hh; /* of all threads, by number */
+    UT_hash_handle hh;       /* of all threads, by number */
     TAILQ_ENTRY(task) along; /* of its process */
     struct process *process;
     uint32_t tid;
@@ -54,8 +54,8 @@ struct tasks {
     struct process *processes;
     struct task *threads;
     TAILQ_HEAD(process_list, process) by_news; /* the one longest without news first */
-    uint64_t news, losses;                  /* LOST records so far */
-    uint64_t bytes;                         /* of processes, threads, names and mappings */
+    uint64_t news, losses;                     /* LOST records so far */
+    uint64_t bytes;                            /* of processes, threads, names and mappings */
     unsigned n_values;
     enum mark strangers; /* of threads of whose birth nothing is known */
     /* Any may be NULL. A thread's end was told; a process is over (NULL: process `pid` of which

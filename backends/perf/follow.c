@@ -1,6 +1,6 @@
 /*
- * Own groups of single threads: opened, switched, read at their end. A table of tasks (core/tasks.h)
- * says which threads there are.
+ * Own groups of single threads: opened, switched, read at their end. A table of tasks
+ * (core/tasks.h) says which threads there are.
  */
 #include "backends/perf/follow.h"
 
@@ -43,7 +43,7 @@ struct follow {
     bool on, armed;
     struct tasks tasks;
     unsigned n_fds;
-    VEC(pid_t) births; /* threads to be opened */
+    VEC(pid_t) births;           /* threads to be opened */
     const struct intake *intake; /* of the call at work */
 };
 
@@ -76,8 +76,7 @@ static struct followed *followed_make(const struct follow *follow, bool begun)
     return followed;
 }
 
-static int cpu_open(const struct follow *follow, struct followed *followed, pid_t tid,
-                      unsigned at)
+static int cpu_open(const struct follow *follow, struct followed *followed, pid_t tid, unsigned at)
 {
     int *fds = &followed->fds[at * follow->members];
     unsigned cpu = (unsigned)follow->cpu[at];

@@ -34,7 +34,7 @@ void follow_switch(struct follow *follow, bool on, bool armed);
 void follow_record(struct follow *follow, const struct record *record, const struct intake *intake);
 /* At the end of a drain, with the recorder's setup, without its lock: threads born are opened. */
 void follow_newcomers(struct follow *follow);
-unsigned follow_fds(struct follow *follow); /* open now; memory only */
+unsigned follow_fds(struct follow *follow);             /* open now; memory only */
 unsigned long follow_most(const struct follow *follow); /* most_fds */
 /* The process of a thread; 0: it is gone. */
 pid_t task_process(pid_t tid);

@@ -166,7 +166,9 @@ static void values_take(const struct id *id, const struct record *record,
     value[0] = id->root;
     for (unsigned i = 0; i < origin->n; i++)
         value[1 + origin->order[i]] = values->value[origin->extra + i];
-    values_put(&(struct note){.misc = id->kind == ID_END ? RECORD_LAST | (origin->whole ? RECORD_EXACT : 0) : 0,
+    values_put(&(struct note){.misc = id->kind == ID_END
+                                          ? RECORD_LAST | (origin->whole ? RECORD_EXACT : 0)
+                                          : 0,
                               .time = sample->time,
                               .pid = sample->pid,
                               .tid = sample->tid,

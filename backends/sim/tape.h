@@ -29,10 +29,10 @@ struct tape {
 
     uint64_t source;           /* of the values: a number of its own */
     uint64_t stepped[SET_MAX]; /* values at the last step */
-    uint64_t *on_cpu; /* n for each of n_cpus: as much of them as there */
+    uint64_t *on_cpu;          /* n for each of n_cpus: as much of them as there */
     unsigned n_cpus;
-    uint64_t slice;            /* the one that `taken` is of */
-    uint64_t taken[SET_MAX];   /* samples in it */
+    uint64_t slice;          /* the one that `taken` is of */
+    uint64_t taken[SET_MAX]; /* samples in it */
     bool throttled[SET_MAX];
 };
 
