@@ -162,7 +162,7 @@ static int covered_adopt(struct counter *counter, bool dropped)
     if (!counter->covered)
         return -ENOMEM;
     counter->listener =
-        (struct side_listener){.take = covered_take, .arg = counter->covered, .watched = true};
+        (struct side_listener){.take = covered_take, .arg = counter->covered};
     counter->listening = sideband && !sideband_listen(sideband, &counter->listener);
     if (counter->listening)
         sideband_lock(sideband);

@@ -237,6 +237,14 @@ static void origins_settle(struct recorder *recorder, uint64_t time_ns)
     pthread_mutex_unlock(&recorder->setup);
 }
 
+void recorder_take(struct recorder *recorder, const struct intake *intake)
+{
+    pthread_mutex_lock(&recorder->lock);
+    rings_begin(recorder);
+    rings_take(recorder, UINT64_MAX, intake);
+    pthread_mutex_unlock(&recorder->lock);
+}
+
 int perf_drain(struct recorder *recorder, bool all, const struct intake *intake)
 {
     uint64_t now = census_now_ns(), until = now;

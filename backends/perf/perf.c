@@ -79,9 +79,10 @@ static const struct class_info *perf_classes(struct backend_state *state, unsign
 
 static void perf_cpu(struct backend_state *state, unsigned cpu, bool online)
 {
-    sideband_cpu(state->sideband, cpu, online);
-    if (online)
-        recorders_cpu(state, cpu);
+    if (!online)
+        return;
+    recorders_cpu(state, cpu);
+    sideband_lose(state->sideband);
 }
 
 const struct backend perf_backend = {

@@ -9,6 +9,7 @@
 #include "backends/perf/output.h"
 #include "backends/perf/probe/why.h"
 #include "backends/perf/sampling.h"
+#include "backends/perf/attach/sideband.h"
 #include "backends/perf/track.h"
 
 #include <assert.h>
@@ -50,6 +51,7 @@ static struct ring *ring_of_serial(uintptr_t serial, struct recorder **of)
 static void ring_ready(void *arg, uint32_t events)
 {
     struct recorder *recorder = NULL;
+    struct sideband *sideband = NULL;
     const struct sink *sink = NULL;
     uint64_t tag = 0;
 
@@ -58,7 +60,10 @@ static void ring_ready(void *arg, uint32_t events)
     if (ring) {
         const struct loop *loop = recorder->state->loop;
 
-        sink = recorder->state->sink;
+        if (recorder->side)
+            sideband = recorder->state->sideband;
+        else
+            sink = recorder->state->sink;
         tag = recorder->tag;
         if ((events & (EPOLLHUP | EPOLLERR)) && ring->watched) {
             ring->watched = false; /* it would be said for ever */
@@ -66,7 +71,9 @@ static void ring_ready(void *arg, uint32_t events)
         }
     }
     pthread_mutex_unlock(&recorders_lock);
-    if (sink && sink->ready)
+    if (sideband)
+        sideband_drain(sideband);
+    else if (sink && sink->ready)
         sink->ready(sink->ctx, tag);
 }
 
@@ -123,15 +130,17 @@ static size_t page_bytes(void)
  * Without the right to look at a whole CPU the ring belongs to a dummy on our own first thread
  * there: it serves as well, but says EPOLLHUP when that thread has ended.
  */
-int ring_event(unsigned cpu, uint64_t bytes)
+int ring_event(const struct recorder *recorder, unsigned cpu)
 {
     struct perf_event_attr attr;
     int fd;
 
-    sampling_ring_attr(&attr, bytes);
+    sampling_ring_attr(&attr, recorder->ring_bytes);
     sampling_sideband(&attr);
+    if (recorder->side)
+        attr.mmap = attr.mmap2 = 0;
     fd = event_open(&attr, -1, (int)cpu, -1, 0);
-    return fd == -EACCES || fd == -EPERM ? event_open(&attr, getpid(), (int)cpu, -1, 0) : fd;
+    return !recorder->side && (fd == -EACCES || fd == -EPERM) ? event_open(&attr, getpid(), (int)cpu, -1, 0) : fd;
 }
 
 void ring_found(struct ring *ring, unsigned cpu, int fd, void *map, uint64_t bytes)
@@ -159,10 +168,10 @@ int ring_map(struct ring *ring, unsigned cpu, int fd, uint64_t bytes)
     return 0;
 }
 
-static int ring_open(struct ring *ring, unsigned cpu, uint64_t bytes)
+static int ring_open(const struct recorder *recorder, struct ring *ring, unsigned cpu)
 {
-    int fd = ring_event(cpu, bytes);
-    int rc = fd < 0 ? fd : ring_map(ring, cpu, fd, bytes);
+    int fd = ring_event(recorder, cpu);
+    int rc = fd < 0 ? fd : ring_map(ring, cpu, fd, recorder->ring_bytes);
 
     if (rc && fd >= 0)
         close(fd);
@@ -191,7 +200,7 @@ static int rings_open(struct recorder *recorder)
     for (int cpu = cpus_next(&online, 0); !rc && cpu >= 0; cpu = cpus_next(&online, cpu + 1)) {
         if (recorder->n_rings == recorder->n_cpus)
             break;
-        rc = ring_open(&recorder->rings[recorder->n_rings], (unsigned)cpu, recorder->ring_bytes);
+        rc = ring_open(recorder, &recorder->rings[recorder->n_rings], (unsigned)cpu);
         if (!rc)
             recorder->n_rings++;
         else if (rc == -ENODEV)
@@ -330,6 +339,27 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
     return 0;
 }
 
+int recorder_everywhere(struct backend_state *state, uint64_t bytes, struct recorder **out)
+{
+    struct recorder *recorder = recorder_make(state, &(struct recorder_plan){.tag = 0});
+    int rc;
+
+    if (!recorder)
+        return -ENOMEM;
+    recorder->side = true;
+    rc = rings_fit(recorder, bytes);
+    if (!rc)
+        rc = track_always(recorder);
+    if (rc) {
+        rings_close(recorder);
+        recorder_release(recorder);
+        return rc;
+    }
+    recorder_begin(recorder);
+    *out = recorder;
+    return 0;
+}
+
 void perf_recorder_free(struct recorder *recorder)
 {
     if (!recorder)
@@ -374,7 +404,7 @@ static void ring_came(struct recorder *recorder, unsigned cpu)
 {
     struct ring ring, *place = &recorder->rings[recorder->n_rings];
 
-    if (recorder->n_rings == recorder->n_cpus || ring_open(&ring, cpu, recorder->ring_bytes))
+    if (recorder->n_rings == recorder->n_cpus || ring_open(recorder, &ring, cpu))
         return;
     pthread_mutex_lock(&recorder->lock);
     *place = ring;

@@ -76,6 +76,7 @@ struct recorder {
     struct recorder *next; /* in the list of all, for the loop */
     struct backend_state *state;
     uint64_t tag;
+    bool side;                /* the sideband's: only births, ends and names, of every CPU */
     uint64_t ring_bytes;      /* of records, a power of two */
     pthread_mutex_t setup;    /* rings opened, counters redirected: system calls */
     pthread_mutex_t lock;     /* what follows, while draining: memory, nearly */
@@ -103,6 +104,10 @@ int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan 
                         const char *printed, struct recorder **out);
 void perf_recorder_forget(struct recorder *recorder);
 void perf_recorder_free(struct recorder *recorder);
+/* The recorder of the sideband, which tells of all tasks as long as it is there; what it has now, in
+ * order of time. 0 or -errno. */
+int recorder_everywhere(struct backend_state *state, uint64_t bytes, struct recorder **out);
+void recorder_take(struct recorder *recorder, const struct intake *intake);
 /* A CPU came online: all recorders get a ring for it. */
 void recorders_cpu(struct backend_state *state, unsigned cpu);
 
@@ -110,7 +115,7 @@ void recorders_cpu(struct backend_state *state, unsigned cpu);
  * -errno; maps the ring of an owner's descriptor (0 or -errno), or takes it as it is mapped; what
  * follows when all rings are there; freed, but for its rings. */
 struct recorder *recorder_make(struct backend_state *state, const struct recorder_plan *plan);
-int ring_event(unsigned cpu, uint64_t bytes);
+int ring_event(const struct recorder *recorder, unsigned cpu);
 int ring_map(struct ring *ring, unsigned cpu, int fd, uint64_t bytes);
 void ring_found(struct ring *ring, unsigned cpu, int fd, void *map, uint64_t bytes);
 void recorder_begin(struct recorder *recorder);

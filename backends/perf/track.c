@@ -22,7 +22,7 @@ static int ring_teller(const struct ring *ring)
 
 static int ring_stand_in(struct recorder *recorder, struct ring *ring)
 {
-    int fd = ring_event(ring->cpu, ring->size), rc;
+    int fd = ring_event(recorder, ring->cpu), rc;
 
     if (fd < 0)
         return fd;
@@ -87,6 +87,12 @@ int track_begin(struct counter *counter)
     recorder->n_tracks += !rc;
     pthread_mutex_unlock(&recorder->setup);
     return rc;
+}
+
+int track_always(struct recorder *recorder)
+{
+    recorder->n_tracks++;
+    return rings_track(recorder, 0);
 }
 
 void track_end(struct counter *counter)

@@ -12,6 +12,8 @@
  * no effect on others, or said twice. 0 or -errno. */
 int track_begin(struct counter *counter);
 void track_end(struct counter *counter);
+/* On as long as the recorder is there. 0 or -errno. */
+int track_always(struct recorder *recorder);
 /* Nothing is switched: somebody else will go on with the descriptors. */
 void track_forget(struct counter *counter);
 /* The CPU of this ring came, or came back. With setup. */

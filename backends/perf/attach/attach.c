@@ -128,7 +128,7 @@ static int attach_cover(struct attach *attach, struct counter *counter)
     if (!counter->covered)
         return err_set(attach->err, E32, "no memory for the set of covered processes");
     counter->listener =
-        (struct side_listener){.take = covered_take, .arg = counter->covered, .watched = true};
+        (struct side_listener){.take = covered_take, .arg = counter->covered};
     counter->listening = sideband && !sideband_listen(sideband, &counter->listener);
     if (counter->listening && attach->census.listening) {
         sideband_sync(sideband, cover_begin, &cover);

@@ -32,7 +32,6 @@ int side_by_time(const void *a, const void *b);
 struct side_listener {
     void (*take)(void *arg, const struct side_record *records, size_t n, bool lost);
     void *arg;
-    bool watched; /* drain when a ring fills up, not only when somebody asks */
     struct side_listener *next;
 };
 
@@ -52,5 +51,5 @@ void sideband_drain(struct sideband *sideband);
 void sideband_sync(struct sideband *sideband, void (*fn)(void *arg), void *arg);
 void sideband_lock(struct sideband *sideband);
 void sideband_unlock(struct sideband *sideband);
-/* A CPU came online: its event has to be opened again. What happened there meanwhile is lost. */
-void sideband_cpu(struct sideband *sideband, unsigned cpu, bool online);
+/* Records are missing: what happened on a CPU until its event was opened again. */
+void sideband_lose(struct sideband *sideband);
