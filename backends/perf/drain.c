@@ -142,9 +142,8 @@ static void rings_take(struct recorder *recorder, uint64_t until_ns, const struc
 
 /* ---- losses that are due ---- */
 
-/* A clock on that CPU that writes one record into the ring. Older kernels do not say what is lost.
- */
-static int clock_open(const struct ring *ring, bool *says_loss)
+/* A clock on that CPU that writes one record into the ring. */
+static int clock_open(const struct ring *ring)
 {
     struct perf_event_attr attr;
     int fd;
@@ -153,12 +152,7 @@ static int clock_open(const struct ring *ring, bool *says_loss)
     attr.config = PERF_COUNT_SW_CPU_CLOCK;
     attr.exclude_kernel = attr.exclude_hv = 0;
     attr.sample_period = CLOCK_NS;
-    attr.read_format = PERF_FORMAT_LOST;
     fd = event_open(&attr, -1, (int)ring->cpu, -1, 0);
-    *says_loss = fd >= 0;
-    attr.read_format = 0;
-    if (fd == -EINVAL)
-        fd = event_open(&attr, -1, (int)ring->cpu, -1, 0);
     if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, (long)ring->fd))
         event_close(&fd);
     return fd;
@@ -179,11 +173,10 @@ static bool ring_await(const struct ring *ring)
     return true;
 }
 
-static bool ring_provoke(struct recorder *recorder, struct ring *ring)
+static bool ring_provoke(struct ring *ring)
 {
-    uint64_t text[2];
-    bool wrote = false, says_loss;
-    int fd = clock_open(ring, &says_loss);
+    bool wrote = false;
+    int fd = clock_open(ring);
 
     if (fd < 0)
         return false;
@@ -192,8 +185,6 @@ static bool ring_provoke(struct recorder *recorder, struct ring *ring)
     if (!ioctl(fd, PERF_EVENT_IOC_REFRESH, 1))
         wrote = ring_await(ring);
     ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
-    if (says_loss && read(fd, text, sizeof text) == sizeof text)
-        recorder->own_lost += text[1];
     event_close(&fd);
     return wrote;
 }
@@ -207,7 +198,7 @@ static bool rings_provoke(struct recorder *recorder)
 
         if (ring->doubt &&
             __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE) == ring->doubt_head)
-            any |= ring_provoke(recorder, ring);
+            any |= ring_provoke(ring);
     }
     return any;
 }

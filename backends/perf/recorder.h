@@ -89,7 +89,6 @@ struct recorder {
     struct origin *origins;
     struct id *ids; /* by the kernel's */
     char *scratch;     /* RECORD_SPACE: the kernel's pages may only be read */
-    uint64_t own_lost; /* records of drain.c's clocks among those of which LOST will tell */
 };
 
 /* Room for a record of the largest size, and what is put into it. */

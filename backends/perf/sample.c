@@ -203,15 +203,13 @@ static void loss_take(struct recorder *recorder, const struct record *record, ui
 {
     const struct record_tail *tail = tail_of((struct record *)(uintptr_t)record);
     const struct id *id = recorder_find_id(recorder, tail->id);
-    uint64_t own = recorder->own_lost < lost ? recorder->own_lost : lost;
     struct record_lost loss = {
         .head = {.type = RECORD_LOST, .size = sizeof loss},
         .id = id ? log_id(id) : 0,
-        .lost = lost - own,
+        .lost = lost,
         .tail = *tail,
     };
 
-    recorder->own_lost -= own;
     if (!loss.lost)
         return;
     loss.tail.id = loss.id;
