@@ -6,7 +6,7 @@
 #include "backends/look.h"
 
 #include "backends/proc.h"
-#include "core/clock.h"
+#include "core/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

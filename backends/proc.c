@@ -2,9 +2,9 @@
  * Reading /proc: whole files, the fields of status and stat that matter, lists of threads, and the
  * identity of namespaces.
  */
-#include "backends/proc.h"
 #include "backends/look.h"
-#include "core/vec.h"
+#include "backends/proc.h"
+#include "core/base/vec.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -9,11 +9,11 @@
  */
 #pragma once
 
-#include "core/buf.h"
-#include "core/catalog.h"
-#include "core/cpus.h"
-#include "core/err.h"
-#include "core/event.h"
+#include "core/base/buf.h"
+#include "core/base/catalog.h"
+#include "core/base/cpus.h"
+#include "core/base/err.h"
+#include "core/base/event.h"
 #include "core/host.h"
 
 #include <stdbool.h>

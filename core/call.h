@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "core/buf.h"
-#include "core/err.h"
+#include "core/base/buf.h"
+#include "core/base/err.h"
 #include "core/host.h"
 
 #include <stdatomic.h>

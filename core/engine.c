@@ -3,9 +3,9 @@
  */
 #include "core/engine.h"
 
-#include "core/change.h"
-#include "core/foreign.h"
-#include "core/metric.h"
+#include "core/change/change.h"
+#include "core/engine/foreign.h"
+#include "core/pmc/metric.h"
 
 #include <assert.h>
 #include <errno.h>

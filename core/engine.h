@@ -7,11 +7,11 @@
 #pragma once
 
 #include "core/backend.h"
+#include "core/base/journal.h"
 #include "core/call.h"
 #include "core/files.h"
-#include "core/journal/journal.h"
+#include "core/pmc/tunable.h"
 #include "core/slow.h"
-#include "core/tunable.h"
 
 #include <sys/types.h>
 

@@ -5,9 +5,9 @@
  */
 #pragma once
 
-#include "core/buf.h"
-#include "core/cpus.h"
-#include "core/err.h"
+#include "core/base/buf.h"
+#include "core/base/cpus.h"
+#include "core/base/err.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 #include "core/slow.h"
 
-#include "core/parts.h"
+#include "core/pmc/parts.h"
 
 int slow_admit(struct call *call)
 {

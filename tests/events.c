@@ -9,7 +9,7 @@
 #include "backends/perf/probe/code.h"
 #include "backends/perf/probe/pmu.h"
 #include "core/backend.h"
-#include "core/catalog.h"
+#include "core/base/catalog.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

@@ -4,7 +4,7 @@
  */
 #include "backends/linux/process/pidns.h"
 #include "backends/linux/process/pidview.h"
-#include "core/record.h"
+#include "core/log/record.h"
 #include "tests/host_test.h"
 
 #include <errno.h>

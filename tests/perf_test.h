@@ -7,7 +7,7 @@
 #pragma GCC diagnostic ignored "-Wformat-zero-length" /* a check with nothing to add */
 
 #include "backends/perf/state.h"
-#include "core/err.h"
+#include "core/base/err.h"
 
 #include <stdbool.h>
 #include <stdio.h>

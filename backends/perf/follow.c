@@ -8,8 +8,8 @@
 #include "backends/perf/probe/code.h"
 #include "backends/perf/sampling.h"
 
-#include "core/tasks.h"
-#include "core/vec.h"
+#include "core/base/vec.h"
+#include "core/log/tasks.h"
 
 #include <dirent.h>
 #include <errno.h>

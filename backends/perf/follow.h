@@ -9,7 +9,7 @@
 #pragma once
 
 #include "backends/perf/count/counter.h"
-#include "core/record.h"
+#include "core/log/record.h"
 
 struct follow;
 

@@ -9,8 +9,8 @@
 
 #include "backends/perf/state.h"
 
-#include "core/hash.h"
-#include "core/record.h"
+#include "core/base/hash.h"
+#include "core/log/record.h"
 
 #include <pthread.h>
 

@@ -7,7 +7,7 @@
 #include "backends/perf/attach/group.h"
 #include "backends/perf/names/tracepoint.h"
 
-#include "core/record.h"
+#include "core/log/record.h"
 
 #include <fcntl.h>
 #include <linux/perf_event.h>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "core/backend.h"
-#include "core/record.h"
+#include "core/log/record.h"
 
 struct counter;
 

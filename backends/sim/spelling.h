@@ -3,9 +3,9 @@
  */
 #pragma once
 
-#include "core/err.h"
-#include "core/event.h"
-#include "core/scan.h"
+#include "core/base/err.h"
+#include "core/base/event.h"
+#include "core/base/scan.h"
 
 struct spelling {
     struct word class_name; /* len 0: none said */

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backends/sim/shape.h"
-#include "core/event.h"
+#include "core/base/event.h"
 
 enum fit {
     FIT_GENERAL, /* any row but the fixed one */

@@ -3,8 +3,8 @@
  */
 #include "core/journal/fields.h"
 
-#include "core/pmc.h"
-#include "core/reader_state.h"
+#include "core/pmc/pmc.h"
+#include "core/read/reader_state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,9 +4,9 @@
  */
 #pragma once
 
-#include "core/buf.h"
-#include "core/log.h"
-#include "core/scan.h"
+#include "core/base/buf.h"
+#include "core/base/scan.h"
+#include "core/log/log.h"
 
 #include <stdbool.h>
 #include <stddef.h>

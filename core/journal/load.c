@@ -5,10 +5,10 @@
  */
 #include "core/engine.h"
 
-#include "core/instance.h"
+#include "core/base/vec.h"
 #include "core/journal/load_state.h"
-#include "core/metric.h"
-#include "core/vec.h"
+#include "core/pmc/instance.h"
+#include "core/pmc/metric.h"
 
 #include <errno.h>
 #include <stdlib.h>

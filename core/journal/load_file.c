@@ -3,9 +3,9 @@
  */
 #include "core/engine.h"
 
-#include "core/instance.h"
 #include "core/journal/load_state.h"
-#include "core/reader_state.h"
+#include "core/pmc/instance.h"
+#include "core/read/reader_state.h"
 #include "core/show/series.h"
 
 #include <stdlib.h>

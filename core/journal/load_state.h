@@ -4,10 +4,10 @@
  */
 #pragma once
 
+#include "core/base/scan.h"
 #include "core/journal/fields.h"
 #include "core/journal/state.h"
-#include "core/pmc.h"
-#include "core/scan.h"
+#include "core/pmc/pmc.h"
 
 struct loading {
     struct engine *engine;

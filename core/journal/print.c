@@ -5,8 +5,8 @@
 #include "core/journal/state.h"
 
 #include "core/journal/fields.h"
-#include "core/pmc.h"
-#include "core/reader_state.h"
+#include "core/pmc/pmc.h"
+#include "core/read/reader_state.h"
 #include "core/show/series.h"
 
 #include <inttypes.h>

@@ -4,9 +4,9 @@
  */
 #pragma once
 
+#include "core/base/journal.h"
 #include "core/engine.h"
-#include "core/journal/journal.h"
-#include "core/parts.h"
+#include "core/pmc/parts.h"
 
 /* The text of an object's record; nothing when it is not there any more. */
 void object_print(struct engine *engine, enum journal_kind kind, uint64_t id, struct buf *out);

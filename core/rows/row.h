@@ -5,8 +5,8 @@
 #pragma once
 
 #include "core/backend.h"
-#include "core/cpus.h"
-#include "core/err.h"
+#include "core/base/cpus.h"
+#include "core/base/err.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -8,9 +8,9 @@
  */
 #pragma once
 
+#include "core/base/vec.h"
 #include "core/rows/match.h"
 #include "core/rows/row.h"
-#include "core/vec.h"
 
 /* The rows of one class on one CPU, a bit each. */
 struct cpu_slots {

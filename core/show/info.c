@@ -3,8 +3,8 @@
  */
 #include "core/engine.h"
 #include "core/files.h"
-#include "core/metric.h"
-#include "core/pmc.h"
+#include "core/pmc/metric.h"
+#include "core/pmc/pmc.h"
 
 #include <errno.h>
 #include <stdlib.h>

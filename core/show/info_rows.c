@@ -2,11 +2,11 @@
  * info/rows: the holders of the rows, as an instance sees them. Numbers of processes are asked for
  * without the lock.
  */
-#include "core/access.h"
+#include "core/base/vec.h"
 #include "core/engine.h"
 #include "core/files.h"
-#include "core/pmc.h"
-#include "core/vec.h"
+#include "core/pmc/access.h"
+#include "core/pmc/pmc.h"
 
 #include <stdlib.h>
 

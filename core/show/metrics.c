@@ -3,9 +3,9 @@
  * the reader may read; one family after the other. No label per process or thread, and one per CPU
  * only where metrics=cpu asks for it.
  */
-#include "core/access.h"
-#include "core/count.h"
 #include "core/files.h"
+#include "core/pmc/access.h"
+#include "core/pmc/count.h"
 
 #include <errno.h>
 #include <stdlib.h>

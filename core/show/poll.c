@@ -4,9 +4,9 @@
  */
 #include "core/show/poll.h"
 
-#include "core/count.h"
-#include "core/drain.h"
 #include "core/engine.h"
+#include "core/pmc/count.h"
+#include "core/read/drain.h"
 
 #include <stdlib.h>
 #include <sys/epoll.h>

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "core/parts.h"
+#include "core/pmc/parts.h"
 
 /* A look at polled PMCs that are too costly to be read with the lock held. False: none is wanted.
  */

@@ -5,8 +5,8 @@
  */
 #include "core/show/series.h"
 
-#include "core/count.h"
 #include "core/files.h"
+#include "core/pmc/count.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "core/buf.h"
-#include "core/event.h"
+#include "core/base/buf.h"
+#include "core/base/event.h"
 
 #include <stdbool.h>
 #include <stddef.h>

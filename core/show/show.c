@@ -1,10 +1,10 @@
 /*
  * The texts of one PMC: config, event, mode, target, ctl, count, detail, status, error.
  */
-#include "core/access.h"
-#include "core/count.h"
-#include "core/deaths.h"
+#include "core/change/deaths.h"
 #include "core/files.h"
+#include "core/pmc/access.h"
+#include "core/pmc/count.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "core/buf.h"
+#include "core/base/buf.h"
 
 #include <elfutils/libdwfl.h>
 #include <stdbool.h>

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "core/buf.h"
+#include "core/base/buf.h"
 
 /*
  * Appends them to out. Waits for nobody: what is no regular file is refused, be it a pipe, a device

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "core/err.h"
+#include "core/base/err.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

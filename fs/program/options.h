@@ -5,7 +5,7 @@
 #pragma once
 
 #include "core/host.h"
-#include "core/tunable.h"
+#include "core/pmc/tunable.h"
 
 #include <pmcfs-paths.h> /* CONF_DEFAULT: where this build is installed */
 #include <stdbool.h>

@@ -3,11 +3,11 @@
  */
 #include "fs/program/tables.h"
 
-#include "core/change.h"
-#include "core/err.h"
-#include "core/record.h"
-#include "core/settings.h"
-#include "core/tunable.h"
+#include "core/base/err.h"
+#include "core/change/change.h"
+#include "core/log/record.h"
+#include "core/pmc/settings.h"
+#include "core/pmc/tunable.h"
 #include "fs/program/options.h"
 #include "fs/tree/files.h"
 

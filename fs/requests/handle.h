@@ -5,8 +5,8 @@
  */
 #pragma once
 
+#include "core/base/hash.h"
 #include "core/call.h"
-#include "core/hash.h"
 
 #include <stdbool.h>
 #include <stddef.h>

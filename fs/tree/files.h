@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "core/buf.h"
+#include "core/base/buf.h"
 #include "core/call.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /*
  * Any bytes as a journal: it is refused, or its records can be read and others put behind them.
  */
-#include "core/journal/journal.h"
+#include "core/base/journal.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

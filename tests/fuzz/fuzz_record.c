@@ -4,10 +4,10 @@
  * six bytes of the input make a record, some with a byte changed; a log saved and changed is loaded
  * or refused.
  */
-#include "core/journal/arena.h"
-#include "core/log.h"
-#include "core/record.h"
-#include "core/spaces.h"
+#include "core/base/arena.h"
+#include "core/log/log.h"
+#include "core/log/record.h"
+#include "core/log/spaces.h"
 
 #include "tests/fuzz/fuzz.h"
 

@@ -1,9 +1,9 @@
 /*
  * Any bytes as a command: words, settings, numbers, near misses, and the sentence that quotes them.
  */
-#include "core/buf.h"
-#include "core/scan.h"
-#include "core/utf8.h"
+#include "core/base/buf.h"
+#include "core/base/scan.h"
+#include "core/base/utf8.h"
 
 #include "tests/fuzz/fuzz.h"
 

@@ -5,7 +5,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "core/instance.h"
+#include "core/pmc/instance.h"
 #include "tests/unit/fixture.h"
 
 #include <stdlib.h>

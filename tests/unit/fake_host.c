@@ -4,7 +4,7 @@
 #include "tests/unit/fake_host.h"
 
 #include "core/backend.h"
-#include "core/record.h"
+#include "core/log/record.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 #include "tests/unit/fixture.h"
 
 #include "backends/backends.h"
-#include "core/pmc.h"
+#include "core/pmc/pmc.h"
 
 #include <errno.h>
 #include <inttypes.h>

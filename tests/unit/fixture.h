@@ -5,7 +5,7 @@
 #pragma once
 
 #include "core/engine.h"
-#include "core/record.h"
+#include "core/log/record.h"
 #include "tests/unit/fake_host.h"
 
 #include <pthread.h>

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "core/log.h"
+#include "core/log/log.h"
 
 #include "tests/unit/unit.h"
 

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "core/recording.h"
+#include "core/tasks/recording.h"
 #include "tests/unit/fake_host.h"
 
 #define NOBODY UINT32_MAX

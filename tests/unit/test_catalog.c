@@ -1,7 +1,7 @@
 /*
  * The list of events, its order and its ids.
  */
-#include "core/catalog.h"
+#include "core/base/catalog.h"
 
 #include "tests/unit/unit.h"
 

@@ -1,8 +1,8 @@
 /*
  * What is asked of the containers: a table and an array stay as they were when memory ends.
  */
-#include "core/hash.h"
-#include "core/vec.h"
+#include "core/base/hash.h"
+#include "core/base/vec.h"
 #include "tests/unit/memory.h"
 #include "tests/unit/unit.h"
 

@@ -4,7 +4,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include "core/parts.h"
+#include "core/pmc/parts.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
  * Sets of CPUs and their text.
  */
-#include "core/cpus.h"
+#include "core/base/cpus.h"
 
 #include "tests/unit/unit.h"
 

@@ -1,7 +1,7 @@
 /*
  * Causes, their numbers, and sentences that stay one line.
  */
-#include "core/err.h"
+#include "core/base/err.h"
 
 #include "tests/unit/unit.h"
 

@@ -1,10 +1,10 @@
 /*
  * Steps and exits: what they make of births, ends and steps, and that they add up.
  */
-#include "core/event.h"
-#include "core/exits.h"
+#include "core/base/event.h"
+#include "core/tasks/exits.h"
 
-#include "core/event.h"
+#include "core/base/event.h"
 
 #include "tests/unit/unit.h"
 

@@ -1,7 +1,7 @@
 /*
  * samples.folded: stacks as lines.
  */
-#include "core/folded.h"
+#include "core/read/folded.h"
 
 #include "tests/unit/memory.h"
 #include "tests/unit/unit.h"

@@ -1,7 +1,7 @@
 /*
  * Serial numbers and their objects.
  */
-#include "core/ids.h"
+#include "core/base/ids.h"
 
 #include "tests/unit/unit.h"
 

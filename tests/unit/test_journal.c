@@ -1,7 +1,7 @@
 /*
  * The journal by itself: what is true after an end at any moment.
  */
-#include "core/journal/journal.h"
+#include "core/base/journal.h"
 #include "tests/unit/unit.h"
 
 #include <inttypes.h>

@@ -5,7 +5,7 @@
 #include "tests/unit/unit.h"
 
 #include "core/engine.h"
-#include "core/instance.h"
+#include "core/pmc/instance.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
  * A log and its readers as a later worker gets them.
  */
-#include "core/journal/arena.h"
+#include "core/base/arena.h"
 #include "tests/unit/log_fixture.h"
 #include "tests/unit/memory.h"
 

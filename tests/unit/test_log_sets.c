@@ -1,7 +1,7 @@
 /*
  * The numbered sets of events of a log.
  */
-#include "core/log_sets.h"
+#include "core/log/log_sets.h"
 
 #include "tests/unit/memory.h"
 #include "tests/unit/unit.h"

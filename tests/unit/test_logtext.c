@@ -3,7 +3,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include "core/form.h"
+#include "core/log/form.h"
 
 #include <stdio.h>
 #include <stdlib.h>

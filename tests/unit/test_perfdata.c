@@ -2,7 +2,7 @@
  * samples.perf: what perf is told first, and what becomes of each record. The numbers are those of
  * perf's pipe form and of perf_event_attr. tests/mount/perf.sh has perf itself read it.
  */
-#include "core/form.h"
+#include "core/log/form.h"
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #include "tests/unit/unit.h"
 
 #include "core/engine.h"
-#include "core/pmc.h"
-#include "core/reader.h"
+#include "core/pmc/pmc.h"
+#include "core/read/reader.h"
 #include "tests/unit/fixture.h"
 #include "tests/unit/memory.h"
 

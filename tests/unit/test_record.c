@@ -1,7 +1,7 @@
 /*
  * Single records: layout, making, checking what comes from outside.
  */
-#include "core/record.h"
+#include "core/log/record.h"
 
 #include "tests/unit/memory.h"
 #include "tests/unit/unit.h"

@@ -3,7 +3,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include "core/settings.h"
+#include "core/pmc/settings.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
  * Address spaces: what COMM, MAP, FORK and EXIT records amount to.
  */
-#include "core/spaces.h"
+#include "core/log/spaces.h"
 
 #include "tests/unit/memory.h"
 #include "tests/unit/unit.h"

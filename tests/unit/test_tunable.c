@@ -1,7 +1,7 @@
 /*
  * Every row of the table of tunables, and what setting one refuses.
  */
-#include "core/tunable.h"
+#include "core/pmc/tunable.h"
 
 #include "tests/unit/unit.h"
 

@@ -4,8 +4,8 @@
  */
 #pragma once
 
-#include "core/buf.h"
-#include "core/scan.h"
+#include "core/base/buf.h"
+#include "core/base/scan.h"
 
 #include <assert.h>
 #include <check.h>

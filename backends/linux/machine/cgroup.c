@@ -5,7 +5,7 @@
 #include "backends/linux/machine/cgroup.h"
 #include "backends/linux/process/caller.h"
 
-#include "core/scan.h"
+#include "core/base/scan.h"
 
 #include <errno.h>
 #include <fcntl.h>

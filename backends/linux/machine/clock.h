@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 
 #include <stdint.h>
 

@@ -7,7 +7,7 @@
 #include "backends/linux/process/inventory.h"
 #include "backends/look.h"
 #include "core/backend.h"
-#include "core/record.h"
+#include "core/log/record.h"
 
 #include <errno.h>
 #include <fcntl.h>

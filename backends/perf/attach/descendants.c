@@ -4,7 +4,7 @@
  */
 #include "backends/perf/attach/descendants.h"
 
-#include "core/hash.h"
+#include "core/base/hash.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "backends/perf/drain.h"
 #include "backends/perf/recorder.h"
 
-#include "core/vec.h"
+#include "core/base/vec.h"
 
 #include <assert.h>
 #include <pthread.h>

@@ -10,9 +10,9 @@
 #pragma once
 
 #include "backends/perf/attach/sideband.h"
-#include "core/clock.h"
-#include "core/hash.h"
-#include "core/vec.h"
+#include "core/base/clock.h"
+#include "core/base/hash.h"
+#include "core/base/vec.h"
 
 #include <stddef.h>
 #include <sys/queue.h>

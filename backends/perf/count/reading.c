@@ -5,7 +5,7 @@
 #include "backends/perf/count/reading.h"
 
 #include "backends/perf/sampling.h"
-#include "core/clock.h"
+#include "core/base/clock.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

@@ -8,7 +8,7 @@
 #include "backends/perf/count/switch.h"
 
 #include "backends/proc.h"
-#include "core/vec.h"
+#include "core/base/vec.h"
 
 #include <errno.h>
 #include <fcntl.h>

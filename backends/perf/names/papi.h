@@ -5,7 +5,7 @@
 
 #include "backends/perf/names/spec.h"
 
-#include "core/catalog.h"
+#include "core/base/catalog.h"
 
 struct papi {
     const char *name;       /* "PAPI_TOT_INS" */

@@ -6,7 +6,7 @@
 
 #include "backends/perf/names/spec.h"
 
-#include "core/catalog.h"
+#include "core/base/catalog.h"
 
 /* Takes LIBPFM_* out of the environment, which would bend the tables. Before any thread. */
 void pfm_prepare(void);

@@ -5,7 +5,7 @@
 
 #include "backends/perf/names/spec.h"
 
-#include "core/catalog.h"
+#include "core/base/catalog.h"
 
 /* -ENOENT: it is no SYSTEM:NAME with a SYSTEM that tracefs has, or there is no tracefs. CS01, CS03,
  * P09. */

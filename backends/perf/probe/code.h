@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "core/event.h"
+#include "core/base/event.h"
 
 enum {
     CODE_TYPE,

@@ -6,8 +6,8 @@
 #pragma once
 
 #include "core/backend.h"
-#include "core/scan.h"
-#include "core/vec.h"
+#include "core/base/scan.h"
+#include "core/base/vec.h"
 
 #include <pthread.h>
 #include <stdbool.h>

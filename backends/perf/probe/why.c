@@ -7,7 +7,7 @@
 
 #include "backends/perf/probe/code.h"
 
-#include "core/buf.h"
+#include "core/base/buf.h"
 
 #include <errno.h>
 #include <fcntl.h>

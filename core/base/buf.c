@@ -1,0 +1,183 @@
+/*
+ * Growable output text. Counts are printed here at every read, so the number printers avoid stdio.
+ */
+#include "core/base/buf.h"
+
+#include "core/base/utf8.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_BYTES 256
+
+static const char digit_pairs[] = "00010203040506070809101112131415161718192021222324"
+                                  "25262728293031323334353637383940414243444546474849"
+                                  "50515253545556575859606162636465666768697071727374"
+                                  "75767778798081828384858687888990919293949596979899";
+
+void buf_init(struct buf *buf, char *storage, size_t size)
+{
+    *buf = (struct buf){.data = storage, .size = storage ? size : 0};
+}
+
+void buf_free(struct buf *buf)
+{
+    if (buf->owned)
+        free(buf->data);
+    *buf = (struct buf){0};
+}
+
+void buf_clear(struct buf *buf)
+{
+    buf->len = 0;
+    buf->failed = false;
+}
+
+/* A larger block on the heap; the text moves along. */
+static bool buf_grow(struct buf *buf, size_t need)
+{
+    size_t size = buf->size > FIRST_BYTES ? buf->size : FIRST_BYTES;
+    char *data;
+
+    while (size - buf->len < need && size <= SIZE_MAX / 2)
+        size *= 2;
+    if (size - buf->len < need)
+        return false;
+    data = realloc(buf->owned ? buf->data : NULL, size);
+    if (!data)
+        return false;
+    if (!buf->owned && buf->len)
+        memcpy(data, buf->data, buf->len);
+    buf->data = data;
+    buf->size = size;
+    buf->owned = true;
+    return true;
+}
+
+/* Room for need more bytes, or failed for good. */
+static inline bool buf_reserve(struct buf *buf, size_t need)
+{
+    if (buf->failed)
+        return false;
+    if (need <= buf->size - buf->len)
+        return true;
+    buf->failed = !buf_grow(buf, need);
+    return !buf->failed;
+}
+
+void buf_add(struct buf *buf, const void *data, size_t len)
+{
+    if (!len || !buf_reserve(buf, len))
+        return;
+    memcpy(buf->data + buf->len, data, len);
+    buf->len += len;
+}
+
+void buf_str(struct buf *buf, const char *text)
+{
+    buf_add(buf, text, strlen(text));
+}
+
+void buf_char(struct buf *buf, char c)
+{
+    if (buf_reserve(buf, 1))
+        buf->data[buf->len++] = c;
+}
+
+void buf_u64(struct buf *buf, uint64_t value)
+{
+    char digits[20];
+    char *p = digits + sizeof(digits);
+
+    while (value >= 100) {
+        p -= 2;
+        memcpy(p, digit_pairs + value % 100 * 2, 2);
+        value /= 100;
+    }
+    if (value >= 10) {
+        p -= 2;
+        memcpy(p, digit_pairs + value * 2, 2);
+    } else {
+        *--p = (char)('0' + value);
+    }
+    buf_add(buf, p, (size_t)(digits + sizeof(digits) - p));
+}
+
+void buf_i64(struct buf *buf, int64_t value)
+{
+    if (value < 0)
+        buf_char(buf, '-');
+    buf_u64(buf, value < 0 ? -(uint64_t)value : (uint64_t)value);
+}
+
+void buf_printf(struct buf *buf, const char *format, ...)
+{
+    for (size_t need = 64;;) {
+        va_list args;
+        int len;
+
+        if (!buf_reserve(buf, need))
+            return;
+        va_start(args, format);
+        len = vsnprintf(buf->data + buf->len, buf->size - buf->len, format, args);
+        va_end(args);
+        if (len < 0) {
+            buf->failed = true;
+            return;
+        }
+        if ((size_t)len < buf->size - buf->len) {
+            buf->len += (size_t)len;
+            return;
+        }
+        need = (size_t)len + 1;
+    }
+}
+
+static void add_escaped(struct buf *buf, const char *text, size_t len, const char *also)
+{
+    size_t step;
+
+    for (size_t i = 0; i < len; i += step) {
+        char octal[4];
+        size_t shown = utf8_printable(text + i, len - i);
+
+        step = shown ? shown : 1;
+        if (shown && !(shown == 1 && strchr(also, text[i]))) {
+            buf_add(buf, text + i, shown);
+        } else {
+            utf8_octal(octal, text[i]);
+            buf_add(buf, octal, sizeof(octal));
+        }
+    }
+}
+
+void buf_word(struct buf *buf, const char *text, size_t len)
+{
+    add_escaped(buf, text, len, " \\='\"");
+}
+
+void buf_quoted(struct buf *buf, const char *text, size_t len)
+{
+    add_escaped(buf, text, len, "\\\"");
+}
+
+void buf_seconds(struct buf *buf, uint64_t ns)
+{
+    char decimals[10] = ".";
+    uint64_t rest = ns % 1000000000;
+
+    buf_u64(buf, ns / 1000000000);
+    for (size_t i = sizeof(decimals) - 1; i > 0; i--, rest /= 10)
+        decimals[i] = (char)('0' + rest % 10);
+    buf_add(buf, decimals, sizeof(decimals));
+}
+
+const char *buf_text(struct buf *buf)
+{
+    if (!buf_reserve(buf, 1))
+        return "";
+    buf->data[buf->len] = '\0';
+    return buf->data;
+}

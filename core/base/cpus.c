@@ -1,0 +1,205 @@
+/*
+ * Sets of CPU numbers as bit words that grow to the highest member.
+ */
+#include "core/base/cpus.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORD_BITS 64u
+
+void cpus_init(struct cpus *cpus)
+{
+    *cpus = (struct cpus){0};
+}
+
+void cpus_free(struct cpus *cpus)
+{
+    free(cpus->bits);
+    cpus_init(cpus);
+}
+
+static bool cpus_grow(struct cpus *cpus, unsigned words)
+{
+    uint64_t *bits;
+
+    if (words <= cpus->words)
+        return true;
+    bits = realloc(cpus->bits, words * sizeof(*bits));
+    if (!bits)
+        return false;
+    memset(bits + cpus->words, 0, (words - cpus->words) * sizeof(*bits));
+    cpus->bits = bits;
+    cpus->words = words;
+    return true;
+}
+
+bool cpus_add(struct cpus *cpus, unsigned cpu)
+{
+    if (cpu >= CPUS_MAX || !cpus_grow(cpus, cpu / WORD_BITS + 1))
+        return false;
+    cpus->bits[cpu / WORD_BITS] |= UINT64_C(1) << cpu % WORD_BITS;
+    return true;
+}
+
+void cpus_remove(struct cpus *cpus, unsigned cpu)
+{
+    if (cpu / WORD_BITS < cpus->words)
+        cpus->bits[cpu / WORD_BITS] &= ~(UINT64_C(1) << cpu % WORD_BITS);
+}
+
+bool cpus_has(const struct cpus *cpus, unsigned cpu)
+{
+    return cpu / WORD_BITS < cpus->words && (cpus->bits[cpu / WORD_BITS] >> cpu % WORD_BITS & 1);
+}
+
+bool cpus_copy(struct cpus *to, const struct cpus *from)
+{
+    if (!cpus_grow(to, from->words))
+        return false;
+    for (unsigned i = 0; i < to->words; i++)
+        to->bits[i] = i < from->words ? from->bits[i] : 0;
+    return true;
+}
+
+bool cpus_add_all(struct cpus *to, const struct cpus *from)
+{
+    if (!cpus_grow(to, from->words))
+        return false;
+    for (unsigned i = 0; i < from->words; i++)
+        to->bits[i] |= from->bits[i];
+    return true;
+}
+
+void cpus_keep(struct cpus *to, const struct cpus *from)
+{
+    for (unsigned i = 0; i < to->words; i++)
+        to->bits[i] &= i < from->words ? from->bits[i] : 0;
+}
+
+bool cpus_equal(const struct cpus *a, const struct cpus *b)
+{
+    unsigned words = a->words > b->words ? a->words : b->words;
+
+    for (unsigned i = 0; i < words; i++)
+        if ((i < a->words ? a->bits[i] : 0) != (i < b->words ? b->bits[i] : 0))
+            return false;
+    return true;
+}
+
+unsigned cpus_count(const struct cpus *cpus)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < cpus->words; i++)
+        n += (unsigned)__builtin_popcountll(cpus->bits[i]);
+    return n;
+}
+
+int cpus_next(const struct cpus *cpus, int from)
+{
+    unsigned cpu = from > 0 ? (unsigned)from : 0;
+    unsigned i = cpu / WORD_BITS;
+    uint64_t bits;
+
+    if (i >= cpus->words)
+        return -1;
+    bits = cpus->bits[i] & ~UINT64_C(0) << cpu % WORD_BITS;
+    while (!bits) {
+        if (++i == cpus->words)
+            return -1;
+        bits = cpus->bits[i];
+    }
+    return (int)(i * WORD_BITS + (unsigned)__builtin_ctzll(bits));
+}
+
+/* A number at *p, which moves behind it; every number that cannot exist is CPUS_MAX. */
+static bool number_scan(const char **p, const char *end, unsigned *number)
+{
+    const char *start = *p;
+
+    *number = 0;
+    for (; *p < end && **p >= '0' && **p <= '9'; (*p)++) {
+        *number = *number * 10 + (unsigned)(**p - '0');
+        if (*number > CPUS_MAX)
+            *number = CPUS_MAX;
+    }
+    return *p > start;
+}
+
+/* By words: one short command can name thousands of ranges. */
+static bool range_add(struct cpus *cpus, unsigned first, unsigned last)
+{
+    unsigned from = first / WORD_BITS, to = last / WORD_BITS;
+
+    if (!cpus_grow(cpus, to + 1))
+        return false;
+    for (unsigned i = from; i <= to; i++) {
+        uint64_t bits = ~UINT64_C(0);
+
+        if (i == from)
+            bits &= ~UINT64_C(0) << first % WORD_BITS;
+        if (i == to)
+            bits &= ~UINT64_C(0) >> (WORD_BITS - 1 - last % WORD_BITS);
+        cpus->bits[i] |= bits;
+    }
+    return true;
+}
+
+/* Adds the "3" or "0-3" at *p, which moves behind it. */
+static int range_scan(struct cpus *cpus, const char **p, const char *end)
+{
+    unsigned first, last;
+
+    if (!number_scan(p, end, &first))
+        return -EINVAL;
+    last = first;
+    if (*p < end && **p == '-') {
+        (*p)++;
+        if (!number_scan(p, end, &last) || last < first)
+            return -EINVAL;
+    }
+    if (last >= CPUS_MAX)
+        return -ERANGE;
+    return range_add(cpus, first, last) ? 0 : -ENOMEM;
+}
+
+int cpus_parse(struct cpus *cpus, struct word list)
+{
+    const char *p = list.p;
+    const char *end = list.len ? p + list.len : p;
+    int result;
+
+    cpus_free(cpus);
+    for (;;) {
+        result = range_scan(cpus, &p, end);
+        if (result || p == end)
+            break;
+        if (*p++ != ',') {
+            result = -EINVAL;
+            break;
+        }
+    }
+    if (result)
+        cpus_free(cpus);
+    return result;
+}
+
+void cpus_print(const struct cpus *cpus, struct buf *out)
+{
+    const char *comma = "";
+    int last;
+
+    for (int first = cpus_next(cpus, 0); first >= 0; first = cpus_next(cpus, last + 1)) {
+        for (last = first; cpus_has(cpus, (unsigned)last + 1);)
+            last++;
+        buf_str(out, comma);
+        buf_u64(out, (unsigned)first);
+        if (last > first) {
+            buf_char(out, '-');
+            buf_u64(out, (unsigned)last);
+        }
+        comma = ",";
+    }
+}

@@ -1,0 +1,89 @@
+/*
+ * The table of causes, and the one function that makes errno and sentence out of it.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* strerrorname_np */
+#endif
+
+#include "core/base/err.h"
+
+#include "core/base/utf8.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CUT "…"
+
+const struct err_row err_table[ERR_COUNT] = {
+#define X(id, code, where, condition) [id] = {#id, code, where, condition},
+    ERR_LIST(X)
+#undef X
+};
+
+/* Copies raw, escaped, into text; what does not fit is replaced by CUT, never in mid-character. */
+static void text_copy(char *text, size_t size, const char *raw, size_t len)
+{
+    size_t n = 0, last = 0; /* last: the longest prefix that leaves room for CUT */
+    size_t step;
+
+    for (size_t i = 0; i < len; i += step) {
+        char octal[4];
+        size_t shown = utf8_printable(raw + i, len - i);
+        size_t need = shown ? shown : sizeof(octal);
+
+        step = shown ? shown : 1;
+        if (n + sizeof(CUT) <= size)
+            last = n;
+        if (n + need >= size) {
+            memcpy(text + last, CUT, sizeof(CUT));
+            return;
+        }
+        if (!shown)
+            utf8_octal(octal, raw[i]);
+        memcpy(text + n, shown ? raw + i : octal, need);
+        n += need;
+    }
+    text[n] = '\0';
+}
+
+int err_set(struct err *err, enum err_id id, const char *format, ...)
+{
+    char raw[sizeof(err->text) * 2]; /* no byte becomes less than one: enough to fill the text */
+    int saved = errno;
+    int len;
+    va_list args;
+
+    if (!err)
+        return -err_table[id].code;
+    va_start(args, format);
+    /* Before *err changes: its text may be an argument. */
+    len = vsnprintf(raw, sizeof(raw), format, args);
+    va_end(args);
+    if (len < 0)
+        len = 0;
+    if ((size_t)len >= sizeof(raw))
+        len = sizeof(raw) - 1;
+    err->id = id;
+    text_copy(err->text, sizeof(err->text), raw, (size_t)len);
+    errno = saved;
+    return -err_table[id].code;
+}
+
+int err_nomem(struct err *err)
+{
+    return err_set(err, E32, "no memory");
+}
+
+const char *err_errno_name(int code)
+{
+    static _Thread_local char number[16];
+    const char *name = strerrorname_np(abs(code));
+
+    if (name)
+        return name;
+    snprintf(number, sizeof(number), "E%d", abs(code));
+    return number;
+}

@@ -1,0 +1,269 @@
+/*
+ * Two halves, one of which is true. When it has grown to twice what it began with, the last record
+ * of each object is copied to the other, and the store that publishes them switches.
+ */
+#include "core/base/journal.h"
+
+#include "core/base/hash.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HALF   (UINT64_C(1) << 30) /* sparse: memory is taken as it is written */
+#define BEGIN  UINT64_C(64)        /* of the records in the first half; the head stands before */
+#define WHOLE  (BEGIN + 2 * HALF)
+#define SECOND (UINT64_C(1) << 63) /* in `published`: the second half is true */
+#define LEAST  (UINT64_C(256) << 10)
+#define MAGIC  UINT64_C(0x316e6a7366636d70)
+#define PAGE   4096
+
+struct head {
+    uint64_t magic;
+    uint64_t published; /* SECOND, and where the records of that half end */
+};
+
+struct journal {
+    int fd;
+    char *map;
+    uint64_t end;   /* with what was put since */
+    uint64_t limit; /* from there on the other half is taken */
+};
+
+static struct head *head_of(const struct journal *journal)
+{
+    return (struct head *)(void *)journal->map;
+}
+
+static uint64_t published(const struct journal *journal)
+{
+    return __atomic_load_n(&head_of(journal)->published, __ATOMIC_ACQUIRE);
+}
+
+static char *half_at(const struct journal *journal, bool second, uint64_t place)
+{
+    return journal->map + BEGIN + (second ? HALF : 0) + place;
+}
+
+uint64_t journal_used(const struct journal *journal)
+{
+    return published(journal) & ~SECOND;
+}
+
+/* ---- made, opened, freed ---- */
+
+static void limit_set(struct journal *journal)
+{
+    journal->limit = 2 * journal->end + LEAST;
+}
+
+static struct journal *journal_map(int fd)
+{
+    struct journal *journal = calloc(1, sizeof *journal);
+    void *map = mmap(NULL, WHOLE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+
+    if (!journal || map == MAP_FAILED) {
+        if (map != MAP_FAILED)
+            munmap(map, WHOLE);
+        free(journal);
+        return NULL;
+    }
+    journal->fd = fd;
+    journal->map = map;
+    return journal;
+}
+
+struct journal *journal_new(void)
+{
+    int fd = memfd_create("pmcfs-journal", MFD_CLOEXEC);
+    struct journal *journal = fd >= 0 && ftruncate(fd, (off_t)WHOLE) == 0 ? journal_map(fd) : NULL;
+
+    if (!journal) {
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    head_of(journal)->magic = MAGIC;
+    limit_set(journal);
+    return journal;
+}
+
+struct journal *journal_open(int fd)
+{
+    struct stat stat;
+    struct journal *journal =
+        fstat(fd, &stat) == 0 && stat.st_size == (off_t)WHOLE ? journal_map(fd) : NULL;
+
+    if (!journal)
+        return NULL;
+    journal->end = journal_used(journal);
+    if (head_of(journal)->magic == MAGIC && journal->end <= HALF) {
+        limit_set(journal);
+        return journal;
+    }
+    munmap(journal->map, WHOLE);
+    free(journal);
+    return NULL;
+}
+
+int journal_fd(const struct journal *journal)
+{
+    return journal->fd;
+}
+
+void journal_free(struct journal *journal)
+{
+    if (!journal)
+        return;
+    munmap(journal->map, WHOLE);
+    close(journal->fd);
+    free(journal);
+}
+
+/* ---- reading ---- */
+
+/* The last record of each object so far. */
+struct last {
+    struct {
+        uint64_t kind, id;
+    } key;
+    const struct journal_record *record;
+    UT_hash_handle hh;
+};
+
+static uint64_t padded(uint64_t bytes)
+{
+    return (bytes + 7) & ~UINT64_C(7);
+}
+
+/* NULL: behind the last one, or it is none. */
+static const struct journal_record *record_at(const char *half, uint64_t at, uint64_t end)
+{
+    const struct journal_record *record = (const void *)(half + at);
+
+    if (end - at < sizeof *record || record->bytes < sizeof *record || record->bytes > end - at)
+        return NULL;
+    return record;
+}
+
+static bool last_set(struct last **lasts, const struct journal_record *record)
+{
+    struct last *last = NULL, key = {.key = {record->kind, record->id}};
+
+    HASH_FIND(hh, *lasts, &key.key, sizeof key.key, last);
+    if (!last) {
+        last = calloc(1, sizeof *last);
+        if (!last)
+            return false;
+        last->key = key.key;
+        HASH_ADD(hh, *lasts, key, sizeof last->key, last);
+        if (!hash_has(last)) {
+            free(last);
+            return false;
+        }
+    }
+    last->record = record;
+    return true;
+}
+
+bool journal_each(const struct journal *journal,
+                  bool (*fn)(void *arg, const struct journal_record *record), void *arg)
+{
+    const uint64_t now = published(journal), end = now & ~SECOND;
+    const char *half = half_at(journal, now & SECOND, 0);
+    const struct journal_record *record;
+    struct last *lasts = NULL, *last, *next;
+    bool fine = true;
+
+    for (uint64_t at = 0; fine && (record = record_at(half, at, end)); at += padded(record->bytes))
+        fine = last_set(&lasts, record);
+    HASH_ITER(hh, lasts, last, next)
+    {
+        if (fine && journal_text_len(last->record))
+            fine = fn(arg, last->record);
+        HASH_DEL(lasts, last);
+        free(last);
+    }
+    return fine;
+}
+
+/* ---- writing ---- */
+
+static bool record_put(struct journal *journal, bool second, uint64_t *end,
+                       const struct journal_record *head, const char *text)
+{
+    const size_t bytes = padded(head->bytes);
+
+    if (head->bytes < sizeof *head || bytes > HALF - *end)
+        return false;
+    char *at = half_at(journal, second, *end);
+    memcpy(at, head, sizeof *head);
+    if (head->bytes > sizeof *head)
+        memcpy(at + sizeof *head, text, head->bytes - sizeof *head);
+    *end += bytes;
+    return true;
+}
+
+bool journal_put(struct journal *journal, uint32_t kind, uint64_t id, const char *text, size_t len)
+{
+    const struct journal_record head = {
+        .bytes = (uint32_t)(sizeof head + len), .kind = kind, .id = id};
+
+    return len < HALF &&
+           record_put(journal, published(journal) & SECOND, &journal->end, &head, text);
+}
+
+bool journal_drop(struct journal *journal, uint32_t kind, uint64_t id)
+{
+    return journal_put(journal, kind, id, NULL, 0);
+}
+
+struct copying {
+    struct journal *journal;
+    bool second;
+    uint64_t end;
+};
+
+static bool record_copy(void *arg, const struct journal_record *record)
+{
+    struct copying *copying = arg;
+
+    return record_put(copying->journal, copying->second, &copying->end, record, record->text);
+}
+
+/* Without memory the present half goes on. */
+static void half_switch(struct journal *journal)
+{
+    struct copying copying = {.journal = journal, .second = !(published(journal) & SECOND)};
+    bool fine = journal_each(journal, record_copy, &copying);
+
+    if (fine) {
+        __atomic_store_n(&head_of(journal)->published, copying.end | (copying.second ? SECOND : 0),
+                         __ATOMIC_RELEASE);
+        journal->end = copying.end;
+        fallocate(journal->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  (off_t)(half_at(journal, !copying.second, PAGE) - journal->map),
+                  (off_t)(HALF - PAGE));
+    }
+    limit_set(journal);
+}
+
+void journal_publish(struct journal *journal, uint64_t request)
+{
+    const uint64_t now = published(journal);
+
+    for (uint64_t at = now & ~SECOND; at < journal->end;) {
+        struct journal_record *record = (void *)half_at(journal, now & SECOND, at);
+
+        record->request = request;
+        at += padded(record->bytes);
+    }
+    if (journal->end == (now & ~SECOND))
+        return;
+    __atomic_store_n(&head_of(journal)->published, (now & SECOND) | journal->end, __ATOMIC_RELEASE);
+    if (journal->end > journal->limit)
+        half_switch(journal);
+}

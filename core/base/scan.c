@@ -1,0 +1,320 @@
+/*
+ * Reading what people write, and guessing what they meant when it is nearly right.
+ */
+#include "core/base/scan.h"
+
+#include "core/base/buf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CUT "…"
+
+enum {
+    SHOWN_AT_ONCE = 4,
+    SHOWN_MAX = 200
+};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Lower case, '_' for '-' and, if dots, for '.'; by no locale: settings mean the same anywhere. */
+static char fold(char c, bool dots)
+{
+    if (c >= 'A' && c <= 'Z')
+        return (char)(c - 'A' + 'a');
+    return c == '-' || (dots && c == '.') ? '_' : c;
+}
+
+void scan_init(struct scan *scan, const char *text, size_t len)
+{
+    *scan = (struct scan){.p = text, .end = len ? text + len : text};
+}
+
+bool scan_word(struct scan *scan, struct word *word)
+{
+    while (scan->p < scan->end && is_blank(*scan->p))
+        scan->p++;
+    word->p = scan->p;
+    while (scan->p < scan->end && !is_blank(*scan->p))
+        scan->p++;
+    word->len = (size_t)(scan->p - word->p);
+    return word->len > 0;
+}
+
+bool scan_setting(struct scan *scan, struct word *word)
+{
+    while (scan_word(scan, word)) {
+        const char *line_end;
+
+        if (word->p[0] != '#')
+            return true;
+        line_end = memchr(word->p, '\n', (size_t)(scan->end - word->p));
+        scan->p = line_end ? line_end : scan->end;
+    }
+    return false;
+}
+
+struct word word_until(struct word text, char c, struct word *rest)
+{
+    const char *at = text.len > 0 ? memchr(text.p, c, text.len) : NULL;
+    size_t len = at ? (size_t)(at - text.p) : text.len;
+
+    *rest = at ? (struct word){at + 1, text.len - len - 1} : (struct word){text.p + len, 0};
+    return (struct word){text.p, len};
+}
+
+struct word word_from(struct word text, size_t at)
+{
+    at = at < text.len ? at : text.len;
+    return (struct word){text.p + at, text.len - at};
+}
+
+struct word word_part(struct word text, const char *ends)
+{
+    size_t len = 0;
+
+    while (len < text.len && !strchr(ends, text.p[len]))
+        len++;
+    return (struct word){text.p, len};
+}
+
+bool word_split(struct word word, struct word *key, struct word *value)
+{
+    const char *equals = word.len ? memchr(word.p, '=', word.len) : NULL;
+
+    if (!equals || equals == word.p)
+        return false;
+    *key = (struct word){word.p, (size_t)(equals - word.p)};
+    *value = (struct word){equals + 1, word.len - key->len - 1};
+    return true;
+}
+
+bool word_is(struct word word, const char *text)
+{
+    return word.len == strlen(text) && (!word.len || memcmp(word.p, text, word.len) == 0);
+}
+
+bool word_alike(struct word word, const char *text, bool dots)
+{
+    if (word.len != strlen(text))
+        return false;
+    for (size_t i = 0; i < word.len; i++)
+        if (fold(word.p[i], dots) != fold(text[i], dots))
+            return false;
+    return true;
+}
+
+/* The longest prefix of whole characters in at most max bytes; of what is no UTF-8, all max. */
+static size_t cut_at(struct word word, size_t max)
+{
+    size_t len = max;
+
+    while (len > max - 3 && ((unsigned char)word.p[len] & 0xc0) == 0x80)
+        len--;
+    return ((unsigned char)word.p[len] & 0xc0) == 0x80 ? max : len;
+}
+
+const char *word_shown(struct word word)
+{
+    static _Thread_local char texts[SHOWN_AT_ONCE][SHOWN_MAX * 4 + sizeof CUT];
+    static _Thread_local unsigned next;
+    struct buf shown;
+
+    buf_init(&shown, texts[next], sizeof texts[next]);
+    next = (next + 1) % SHOWN_AT_ONCE;
+    buf_quoted(&shown, word.p, word.len > SHOWN_MAX ? cut_at(word, SHOWN_MAX) : word.len);
+    if (word.len > SHOWN_MAX)
+        buf_str(&shown, CUT);
+    return buf_text(&shown); /* no byte becomes more than four: it is still in texts */
+}
+
+const char *text_shown(const char *text)
+{
+    return word_shown((struct word){text, strlen(text)});
+}
+
+char *word_dup(struct word word)
+{
+    char *copy = malloc(word.len + 1);
+
+    if (!copy)
+        return NULL;
+    if (word.len)
+        memcpy(copy, word.p, word.len);
+    copy[word.len] = '\0';
+    return copy;
+}
+
+/* The value of a digit, or 16 for what is none. */
+static unsigned digit_value(char c)
+{
+    if (is_digit(c))
+        return (unsigned)(c - '0');
+    c = fold(c, false);
+    return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10) : 16;
+}
+
+bool word_u64(struct word word, bool hex, uint64_t min, uint64_t max, uint64_t *value)
+{
+    unsigned base = 10;
+    size_t i = 0;
+    uint64_t number = 0;
+
+    if (hex && word.len > 2 && word.p[0] == '0' && fold(word.p[1], false) == 'x') {
+        base = 16;
+        i = 2;
+    }
+    if (i == word.len)
+        return false;
+    for (; i < word.len; i++) {
+        unsigned digit = digit_value(word.p[i]);
+
+        if (digit >= base || __builtin_mul_overflow(number, base, &number) ||
+            __builtin_add_overflow(number, digit, &number))
+            return false;
+    }
+    if (number < min || number > max)
+        return false;
+    *value = number;
+    return true;
+}
+
+bool scan_u64(struct scan *scan, uint64_t max, uint64_t *value)
+{
+    struct word word;
+
+    return scan_word(scan, &word) && word_u64(word, false, 0, max, value);
+}
+
+bool word_bool(struct word word, bool *value)
+{
+    static const struct {
+        const char *text;
+        bool value;
+    } spellings[] = {
+        {"on", true}, {"off", false}, {"yes", true},  {"no", false},
+        {"1", true},  {"0", false},   {"true", true}, {"false", false},
+    };
+
+    for (size_t i = 0; i < sizeof(spellings) / sizeof(spellings[0]); i++) {
+        if (word_alike(word, spellings[i].text, false)) {
+            *value = spellings[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
+#define NEAR_BYTES sizeof(((struct near *)0)->best[0].name)
+
+static size_t gap(size_t a, size_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+static unsigned smaller(unsigned a, unsigned b)
+{
+    return a < b ? a : b;
+}
+
+/* Damerau-Levenshtein (optimal string alignment) of two folded texts shorter than NEAR_BYTES. */
+static unsigned distance(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    unsigned row[3][NEAR_BYTES]; /* before last, last, this */
+    unsigned *before = row[0], *last = row[1], *now = row[2];
+
+    for (unsigned j = 0; j <= b_len; j++)
+        last[j] = j;
+    for (unsigned i = 1; i <= a_len; i++) {
+        unsigned *free_row = before;
+
+        now[0] = i;
+        for (unsigned j = 1; j <= b_len; j++) {
+            now[j] = smaller(last[j], now[j - 1]) + 1;
+            now[j] = smaller(now[j], last[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = smaller(now[j], before[j - 2] + 1);
+        }
+        before = last;
+        last = now;
+        now = free_row;
+    }
+    return last[b_len];
+}
+
+static size_t fold_text(char *to, const char *from, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        to[i] = fold(from[i], true);
+    to[len] = '\0';
+    return len;
+}
+
+void near_init(struct near *near, struct word word)
+{
+    near->word = word;
+    near->n = 0;
+    near->text[0] = '\0';
+}
+
+/* Keeps the three nearest; of equals, the first to come. */
+static void near_keep(struct near *near, const char *name, size_t len, unsigned distance_of)
+{
+    const unsigned most = sizeof(near->best) / sizeof(near->best[0]);
+    unsigned at = near->n;
+
+    for (unsigned i = 0; i < near->n; i++)
+        if (strcmp(near->best[i].name, name) == 0)
+            return;
+    while (at > 0 && near->best[at - 1].distance > distance_of)
+        at--;
+    if (at == most)
+        return;
+    if (near->n < most)
+        near->n++;
+    memmove(&near->best[at + 1], &near->best[at], (near->n - 1 - at) * sizeof(near->best[0]));
+    memcpy(near->best[at].name, name, len + 1);
+    near->best[at].distance = distance_of;
+}
+
+void near_offer(struct near *near, const char *candidate)
+{
+    char a[NEAR_BYTES], b[NEAR_BYTES];
+    size_t a_len = near->word.len, b_len = strnlen(candidate, NEAR_BYTES);
+    size_t limit = a_len / 3;
+
+    if (!a_len || a_len >= NEAR_BYTES || b_len >= NEAR_BYTES)
+        return;
+    fold_text(a, near->word.p, a_len);
+    fold_text(b, candidate, b_len);
+    if (strstr(b, a)) {
+        near_keep(near, candidate, b_len, (unsigned)(b_len - a_len));
+    } else if (gap(a_len, b_len) <= limit) {
+        unsigned d = distance(a, a_len, b, b_len);
+
+        if (d <= limit)
+            near_keep(near, candidate, b_len, d);
+    }
+}
+
+const char *near_text(struct near *near)
+{
+    char *p = near->text;
+
+    if (near->n) {
+        p = stpcpy(p, " (did you mean ");
+        for (unsigned i = 0; i < near->n; i++)
+            p = stpcpy(stpcpy(p, i ? ", " : ""), near->best[i].name);
+        p = stpcpy(p, "?)");
+    }
+    *p = '\0';
+    return near->text;
+}

@@ -1,0 +1,482 @@
+/*
+ * What a command can be refused for, in hwpmc's order: settings, mode, scope, rights, verb.
+ */
+#include "core/change/plan.h"
+
+#include <string.h>
+
+/* ---- settings ---- */
+
+bool takes_mode_back(const struct change *change)
+{
+    return change->pmc->settings.given & ~change->desired.settings.given & GIVEN(KEY_MODE);
+}
+
+static bool key_changes(const struct change *change, enum key key)
+{
+    if (key == KEY_EVENT)
+        return change->desired.new_set;
+    return key != KEY_TARGET &&
+           (!settings_same(&change->desired.settings, &change->pmc->settings, key) ||
+            (key == KEY_MODE && takes_mode_back(change)));
+}
+
+/* `count` itself was written. */
+static bool puts_count(const struct change *change)
+{
+    return change->desired.put && strcmp(change->file, "count") == 0;
+}
+
+/* Is there a setting that cannot change in this state? */
+static int check_open(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    const struct state_row *state = &state_table[pmc->state];
+
+    if (state->open)
+        return 0;
+    if (puts_count(change))
+        return err_set(&change->err, E06, "%s is %s: stop it before its count is written",
+                       pmc->name, state->name);
+    for (unsigned key = 0; key < KEYS; key++) {
+        if (!(change->desired.given & GIVEN(key)) || !key_changes(change, key))
+            continue;
+        if (key == KEY_LOG)
+            return err_set(&change->err, P06,
+                           "%s is %s: write \"close\" to ctl to end its log, which stops what "
+                           "needs one, or \"stop\" before log is changed",
+                           pmc->name, state->name);
+        return err_set(&change->err, key == KEY_COUNT ? E07 : P06,
+                       "%s is %s: write \"stop\" to ctl before %s is changed", pmc->name,
+                       state->name, key_table[key].name);
+    }
+    return 0;
+}
+
+static int refuse_counts(struct change *change)
+{
+    const unsigned n = change->desired.settings.n_counts, events = change->desired.set->n;
+    const bool given = change->desired.given & GIVEN(KEY_COUNT);
+
+    return err_set(&change->err, P02, "count: %u value%s%s for %u event%s: write %u number%s%s", n,
+                   n == 1 ? "" : "s", given ? "" : ", written before,", events,
+                   events == 1 ? "" : "s", events, events == 1 ? "" : "s, separated by commas",
+                   given ? "" : ", in one command to config with event=");
+}
+
+/* One initial value for each event. Those of an earlier set stay, as far as they go. */
+static int check_counts(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    const struct desired *desired = &change->desired;
+    struct settings *settings = &change->desired.settings;
+
+    if (!desired->set || settings->n_counts == desired->set->n)
+        return 0;
+    if (desired->given & GIVEN(KEY_COUNT)) /* the value it has is accepted */
+        return !puts_count(change) && !desired->new_set &&
+                       settings_same(settings, &pmc->settings, KEY_COUNT)
+                   ? 0
+                   : refuse_counts(change);
+    if (!pmc->set && !settings_standard(settings, KEY_COUNT))
+        return refuse_counts(change);
+    if (settings->n_counts > desired->set->n)
+        settings->n_counts = desired->set->n;
+    return 0;
+}
+
+static enum err_id misplaced_id(const struct settings *settings, unsigned key)
+{
+    if (key_table[key].place == PLACE_PROCESS)
+        return X05;
+    return key == KEY_CALLCHAIN && settings->value[key] == CALLCHAIN_USER ? X04 : P07;
+}
+
+/* Is there a setting that means nothing in this mode? */
+static int check_places(struct change *change)
+{
+    const struct settings *settings = &change->desired.settings;
+    const struct mode_row *mode = &mode_table[settings->mode];
+    const bool processes =
+        !mode->system && (pmc_live_links(change->pmc) || change_attaches(change));
+
+    for (unsigned key = 0; key < KEYS; key++) {
+        bool misplaced = (key_table[key].place == PLACE_SAMPLING && !mode->sampling) ||
+                         (key_table[key].place == PLACE_PROCESS && mode->system) ||
+                         (key_table[key].place == PLACE_CPUS && processes);
+        struct buf value;
+        char room[64];
+
+        if (!misplaced || settings_standard(settings, key))
+            continue;
+        buf_init(&value, room, sizeof room);
+        settings_print(settings, key, 0, &value);
+        int rc = err_set(&change->err, misplaced_id(settings, key), "%s=%s has no place in mode %s",
+                         key_table[key].name, buf_text(&value), mode->name);
+        buf_free(&value);
+        return rc;
+    }
+    if (settings->value[KEY_PERIOD] != UINT64_MAX && settings->value[KEY_FREQ] != UINT64_MAX)
+        return err_set(&change->err, P07,
+                       "period and freq exclude each other: take one back with \"period=off\" or "
+                       "\"freq=off\"");
+    return check_counts(change);
+}
+
+/* A changed setting that shapes the counters opens those that are attached anew. */
+static void find_reopen(struct change *change)
+{
+    struct desired *desired = &change->desired;
+    const struct settings *before = &change->pmc->settings;
+
+    change->diff.reopen = desired->new_set;
+    for (unsigned key = 0; key < KEYS; key++)
+        if (key_table[key].opens && key != KEY_EVENT && key != KEY_MODE &&
+            !settings_same(&desired->settings, before, key))
+            change->diff.reopen = true;
+    /* an initial value acts at once, as the value of `count` does */
+    if (change->pmc->set && !desired->new_set && (desired->given & GIVEN(KEY_COUNT)) &&
+        !settings_same(&desired->settings, before, KEY_COUNT))
+        desired->put = true;
+}
+
+/* ---- mode and scope ---- */
+
+static bool asks(const struct desired *desired, bool system)
+{
+    for (unsigned i = 0; i < desired->n_targets; i++)
+        if (!desired->targets[i].word.remove && wanted_is_system(&desired->targets[i]) == system)
+            return true;
+    for (unsigned i = 0; system && desired->set && i < desired->set->n; i++)
+        if (!(desired->set->event[i].scope & EVENT_PROCESS))
+            return true;
+    return false;
+}
+
+/* Which mode follows from what is asked and what is there. */
+static int check_mode(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    const bool attached = pmc_live_links(pmc) > 0, was_system = mode_table[pmc->effective].system;
+    struct desired *desired = &change->desired;
+    struct settings *settings = &desired->settings;
+
+    if (!(settings->given & GIVEN(KEY_MODE))) {
+        /* Without targets, too, it stays what it is until something else is asked for. */
+        bool asked = desired->new_set || asks(desired, false) || takes_mode_back(change);
+        bool system = asks(desired, true) || ((attached || !asked) && was_system);
+        bool samples =
+            settings->value[KEY_PERIOD] != UINT64_MAX || settings->value[KEY_FREQ] != UINT64_MAX;
+
+        if (attached && !desired->new_set)
+            system = was_system;
+        settings->mode = system ? (samples ? SYSTEM_SAMPLING : SYSTEM_COUNTING)
+                                : (samples ? PROCESS_SAMPLING : PROCESS_COUNTING);
+    }
+    if (attached && mode_table[settings->mode].system != was_system)
+        return err_set(&change->err, P17,
+                       "%s is attached in mode %s: write \"detach\" to ctl before the scope is "
+                       "changed",
+                       pmc->name, mode_table[pmc->effective].name);
+    if (pmc->set && settings->mode != pmc->effective)
+        desired->new_set = change->diff.reopen = true; /* it starts afresh from the initial count */
+    return 0;
+}
+
+/* A process where CPUs are counted, or the other way round. */
+static int refuse_scope(struct change *change, const struct mode_row *mode)
+{
+    bool fixed = change->desired.settings.given & GIVEN(KEY_MODE) && !pmc_live_links(change->pmc);
+    const char *or_auto =
+        fixed ? "; or write mode=auto to config, and the mode follows its targets" : "";
+
+    for (unsigned i = 0; i < change->desired.n_targets; i++) {
+        const struct wanted *wanted = &change->desired.targets[i];
+
+        if (wanted_is_system(wanted) == mode->system)
+            continue;
+        return err_set(&change->err, mode->system ? E26 : E22,
+                       "\"" WORD_FMT "\" is %s, but %s counts in mode %s: its targets are %s%s",
+                       WORD_ARG(wanted->word.word), mode->system ? "a process" : "no process",
+                       change->name, mode->name,
+                       mode->system ? "CPUs (cpu0, all) or a cgroup" : "PIDs", or_auto);
+    }
+    return 0;
+}
+
+/* hwpmc says so before it looks whether the process exists. */
+int check_words(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    const struct settings *settings = &change->desired.settings;
+
+    if (strcmp(change->file, "target") != 0)
+        return 0; /* the order of config is that of check_command() */
+    if (settings->given & GIVEN(KEY_MODE))
+        return refuse_scope(change, &mode_table[settings->mode]);
+    return pmc_live_links(pmc) ? refuse_scope(change, &mode_table[pmc->effective]) : 0;
+}
+
+static int check_scope(struct change *change)
+{
+    const struct desired *desired = &change->desired;
+    const struct mode_row *mode = &mode_table[desired->settings.mode];
+
+    for (unsigned i = 0; desired->set && i < desired->set->n; i++) {
+        const struct event *event = &desired->set->event[i];
+
+        if (event->scope & (mode->system ? EVENT_CPU | EVENT_PACKAGE : EVENT_PROCESS))
+            continue;
+        return err_set(&change->err, P30,
+                       "\"%s\" cannot be counted in mode %s: its counters belong to %s",
+                       event->written, mode->name,
+                       mode->system ? "a process" : "a CPU or package, not to a process");
+    }
+    return refuse_scope(change, mode);
+}
+
+/* ---- rights ---- */
+
+int refuse_system(struct change *change)
+{
+    return err_set(&change->err, X07,
+                   change->asker.inside
+                       ? "whole CPUs and cgroups are not counted through this instance: its "
+                         "administrator would have to set its system_scope to 1"
+                       : "system scope, CPUs and cgroups, needs CAP_PERFMON, or the tunable "
+                         "unprivileged_syspmcs=1");
+}
+
+/* System scope, of targets that are attached now or opened anew. */
+int check_system(struct change *change)
+{
+    const struct asker *asker = &change->asker;
+    const enum mode mode = change->desired.settings.mode;
+    const bool samples = mode == SYSTEM_SAMPLING;
+    bool opens = change_attaches(change) || (change->diff.reopen && pmc_live_links(change->pmc));
+
+    if (!opens || !mode_table[mode].system || (samples ? asker->superuser : asker->may_system))
+        return 0;
+    if (!samples)
+        return refuse_system(change);
+    return err_set(&change->err, X07,
+                   "mode system-sampling sees what everybody does: %s, for CPUs and for cgroups",
+                   asker->inside ? "it is not to be had in an instance"
+                                 : "it needs CAP_PERFMON, whatever unprivileged_syspmcs says");
+}
+
+static const char *needs_kernel(const struct change *change)
+{
+    return change->asker.inside
+               ? "the administrator of this instance does not allow (kernel_mode is 0)"
+               : "needs CAP_PERFMON (or the tunable unprivileged_kernel)";
+}
+
+int refuse_kernel(struct change *change, const char *event, const char *instead)
+{
+    return err_set(&change->err, P18, "\"%s\" counts kernel mode, which %s%s", event,
+                   needs_kernel(change), instead);
+}
+
+/* Asked for neither mode. Of what is counted whole, too: it would count everything instead. */
+static bool counts_nothing(const struct change *change, const struct plan_event *plan)
+{
+    const struct event *event = plan->event;
+
+    if (!event->whole)
+        return !plan->user && !plan->kernel;
+    return event->user == SAID_NOTHING && event->kernel == SAID_NOTHING &&
+           !change->desired.settings.value[KEY_USER] && !change->desired.kernel;
+}
+
+/* What the system asks for beyond the right to kernel mode. */
+static int check_beside(struct change *change, const struct event *event)
+{
+    const bool inside = change->asker.inside;
+
+    if (event->needs_superuser && !change->asker.superuser)
+        return err_set(&change->err, X07, "\"%s\" tells more than what its target does: %s",
+                       event->written,
+                       inside ? "it is not to be had in an instance"
+                              : "it needs CAP_PERFMON, whatever the tunables say");
+    if (event->scope & EVENT_PROCESS || change->asker.may_system)
+        return 0;
+    return err_set(&change->err, X07, "\"%s\" is counted for whole CPUs alone, which %s",
+                   event->written,
+                   inside ? "the administrator of this instance does not allow (system_scope is 0)"
+                          : "needs CAP_PERFMON (or the tunable unprivileged_syspmcs)");
+}
+
+static int check_event(struct change *change, const struct plan_event *plan)
+{
+    const struct event *event = plan->event;
+    /* What is counted whole is counted for everybody, unless its spelling asks for kernel mode. */
+    bool kernel = event->whole ? event->kernel == SAID_ON : plan->kernel;
+
+    if (counts_nothing(change, plan))
+        return err_set(&change->err, P07, "user=off and kernel=off%s: \"%s\" would count nothing",
+                       change->asker.may_kernel
+                           ? ""
+                           : ", as without CAP_PERFMON or the tunable unprivileged_kernel",
+                       event->written);
+    if (change->asker.may_kernel || (!kernel && !event->needs_kernel))
+        return check_beside(change, event);
+    return refuse_kernel(change, event->written,
+                         event->needs_kernel ? ""
+                         : event->whole      ? ": write it without :k or os"
+                                             : ": write it with :u, or kernel=off");
+}
+
+/* Of a PMC that its owner was given, kernel=on may stay as it is. */
+static int check_kernel_on(struct change *change)
+{
+    const struct settings *settings = &change->desired.settings;
+    bool asks_kernel = change->desired.given & GIVEN(KEY_KERNEL) && settings->value[KEY_KERNEL] &&
+                       !settings_same(settings, &change->pmc->settings, KEY_KERNEL);
+
+    if (!asks_kernel || change->asker.may_kernel)
+        return 0;
+    return err_set(&change->err, P18, "kernel=on: kernel mode, which %s", needs_kernel(change));
+}
+
+int check_event_rights(struct change *change)
+{
+    int rc = check_kernel_on(change);
+
+    for (unsigned i = 0; !rc && i < change->desired.set->n; i++)
+        rc = check_event(change, &change->desired.events[i]);
+    return rc;
+}
+
+static int check_rights(struct change *change)
+{
+    bool counts = change->desired.new_set || change->diff.reopen || change_attaches(change);
+
+    return counts && change->desired.set ? check_event_rights(change) : check_kernel_on(change);
+}
+
+/* ---- verbs ---- */
+
+static bool all_offline(const struct pmc *pmc)
+{
+    unsigned cpus = 0, offline = 0;
+
+    for (unsigned i = 0; i < pmc->links->n; i++) {
+        const struct link *link = pmc->links->link[i];
+
+        cpus += link->kind == TARGET_CPU && !link->ended;
+        offline += link->offline;
+    }
+    return cpus > 0 && cpus == offline;
+}
+
+static int check_start(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    struct difference *diff = &change->diff;
+    bool runs = pmc->state == PMC_RUNNING || pmc->state == PMC_ARMED;
+
+    if (pmc_live_links(pmc) == 0 && change->desired.n_targets == 0) {
+        if (pmc->had_target)
+            return err_set(&change->err, E43, "%s has lost all its targets: attach another one",
+                           pmc->name);
+        return err_set(&change->err, E23,
+                       "%s counts in system scope: write CPUs to target first (cpu0, cpu0-3, all)",
+                       pmc->name);
+    }
+    if (all_offline(pmc))
+        return err_set(&change->err, E38, "every CPU of %s is offline", pmc->name);
+    for (unsigned i = 0; !runs && change->desired.settings.value[KEY_START] && i < pmc->links->n;
+         i++)
+        diff->reopen |= link_live(pmc->links->link[i]) && !pmc->links->link[i]->armed;
+    diff->read = change->desired.verb == VERB_RESTART;
+    diff->start = diff->start_fresh = !runs || diff->read;
+    return 0;
+}
+
+static void stop_now(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+
+    change->diff.stop = !state_table[pmc->state].open;
+    change->diff.reopen |= pmc->state == PMC_ARMED; /* the kernel knows no other way to disarm */
+    change->diff.read |= change->diff.stop && pmc->recording; /* what steps and exits do not say */
+}
+
+static int check_stop(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+
+    if (pmc->state == PMC_ALLOCATED || !pmc->first_start_ns)
+        return err_set(&change->err, X02, "%s was never started", pmc->name);
+    if (all_offline(pmc))
+        return err_set(&change->err, E38, "every CPU of %s is offline", pmc->name);
+    stop_now(change);
+    return 0;
+}
+
+static int check_log_verb(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    const bool closes = change->desired.verb == VERB_CLOSE;
+
+    if (!pmc->settings.value[KEY_LOG])
+        return err_set(&change->err, closes ? E14 : E15, "%s keeps no log%s (log=off)", pmc->name,
+                       closes ? " that could be ended" : "");
+    if (!closes)
+        return 0;
+    change->desired.settings.value[KEY_LOG] = false;
+    if (recorded_for(pmc->effective, &pmc->settings))
+        stop_now(change); /* it needs one */
+    return 0;
+}
+
+static int check_verb(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+
+    switch (change->desired.verb) {
+    case VERB_START:
+    case VERB_RESTART:
+        return check_start(change);
+    case VERB_STOP:
+        return check_stop(change);
+    case VERB_RESET:
+        change->diff.read = true;
+        if (state_table[pmc->state].open)
+            return 0;
+        return err_set(&change->err, E06, "%s is %s: stop it before it is reset, or write restart",
+                       pmc->name, state_table[pmc->state].name);
+    case VERB_FLUSH:
+    case VERB_CLOSE:
+        return check_log_verb(change);
+    default:
+        return 0;
+    }
+}
+
+/* ---- all of it ---- */
+
+static int check_set_needed(struct change *change)
+{
+    const struct desired *desired = &change->desired;
+
+    if (!desired->set && !change->pmc->set && (desired->verb || desired->put || desired->n_targets))
+        return err_set(&change->err, P08, "%s has no event yet: write one to event",
+                       change->pmc->name);
+    return change_desire_set(change);
+}
+
+int check_command(struct change *change)
+{
+    static int (*const checks[])(struct change *) = {
+        check_open,     check_set_needed, check_mode,   check_places,
+        check_sampling, check_scope,      check_rights, check_verb,
+    };
+    int rc = 0;
+
+    find_reopen(change);
+    for (unsigned i = 0; rc == 0 && i < sizeof checks / sizeof checks[0]; i++)
+        rc = checks[i](change);
+    return rc;
+}

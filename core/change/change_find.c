@@ -1,0 +1,290 @@
+/*
+ * The first part of a change, without the lock: the command is parsed, names are resolved,
+ * processes and cgroups found, and the kernel asked whether the asker may observe them.
+ */
+#include "core/change/plan.h"
+#include "core/pmc/metric.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REASONS_BYTES 80 /* of the reasons for passing targets over; then their words must do */
+
+int change_goes_on(struct change *change)
+{
+    const struct engine *engine = change->engine;
+
+    if (change->asker.interrupted && atomic_load(change->asker.interrupted))
+        return -EINTR; /* no reader of the answer is left */
+    if (atomic_load(&change->pmc->taken_off))
+        return err_set(&change->err, P26, "the PMC was released meanwhile");
+    if (engine->host->now_ns(engine->host_state) < change->deadline_ns)
+        return 0;
+    return err_set(&change->err, P13,
+                   "finding and attaching the targets took longer than attach_ms (%llu): nothing "
+                   "was attached; write fewer at a time, or raise attach_ms",
+                   (unsigned long long)change->attach_ns / 1000000);
+}
+
+/* ---- events ---- */
+
+static bool same_names(const struct desired *desired, const struct pmc *pmc)
+{
+    const struct set *set = pmc->set;
+
+    if (!set || set->n != desired->n_names ||
+        strcmp(pmc->metrics ? pmc->metrics : "", desired->metrics ? desired->metrics : "") != 0)
+        return false;
+    for (unsigned i = 0; i < set->n; i++)
+        if (strcmp(set->event[i].written, desired->names[i]) != 0)
+            return false;
+    return true;
+}
+
+static int resolve_name(struct change *change, const char *name, struct event *event)
+{
+    const struct engine *engine = change->engine;
+    int rc = engine->backend->resolve(engine->backend_state, name, event, &change->err);
+
+    if (rc && event->needs_kernel && !change->asker.may_kernel)
+        return refuse_kernel(change, name, "");
+    if (rc && change->err.id == CS01 && metric_needs(name))
+        return err_set(&change->err, P09,
+                       "\"%s\" cannot be counted here: this machine has no such event", name);
+    return rc;
+}
+
+/*
+ * What the system says of an event or a set is for those with the rights to it: these are asked
+ * first. Then: do the events fit together?
+ */
+static int verify_set(struct change *change)
+{
+    const struct backend *backend = change->engine->backend;
+    struct backend_state *state = change->engine->backend_state;
+    struct desired *desired = &change->desired;
+    int rc = change_desire_set(change);
+
+    if (rc == 0)
+        rc = check_event_rights(change);
+    for (unsigned i = 0; !rc && backend->verify && i < desired->set->n; i++)
+        rc = backend->verify(state, &desired->set->event[i], &change->err);
+    return rc ? rc
+              : backend->check_set(state, desired->events, desired->set->n,
+                                   desired->settings.value[KEY_MULTIPLEX], &change->err);
+}
+
+static int find_set(struct change *change)
+{
+    struct desired *desired = &change->desired;
+    int rc = 0;
+
+    if (desired->n_names == 0 || same_names(desired, change->pmc))
+        return 0;
+    desired->new_set = true;
+    desired->set = set_new(desired->n_names);
+    if (!desired->set)
+        return err_nomem(&change->err);
+    for (unsigned i = 0; rc == 0 && i < desired->n_names; i++)
+        rc = resolve_name(change, desired->names[i], &desired->set->event[i]);
+    return rc ? rc : verify_set(change);
+}
+
+/* ---- targets ---- */
+
+void change_pass_over(struct change *change, struct word word)
+{
+    struct err before = change->note;
+
+    if (before.id == ERR_NONE)
+        change->note = change->err;
+    else if (word.len == 0 || strlen(before.text) < REASONS_BYTES)
+        err_set(&change->note, before.id, "%s; %s", before.text, change->err.text);
+    else
+        err_set(&change->note, before.id, "%s, " WORD_FMT, before.text, WORD_ARG(word));
+    change->err = (struct err){.id = ERR_NONE};
+}
+
+static int find_process(struct change *change, struct wanted *wanted)
+{
+    struct engine *engine = change->engine;
+    const struct host *host = engine->host;
+    const struct asker *asker = &change->asker;
+    const struct target_word *word = &wanted->word;
+    int rc = host->process_open(engine->host_state, asker->tid, word->self ? 0 : word->number,
+                                word->kind == TARGET_THREAD, &wanted->process, &change->err);
+    if (rc == 0)
+        rc = quota_found(change, word->remove);
+    if (rc)
+        return rc;
+    wanted->pid = host->process_pid(wanted->process);
+    wanted->tid = host->process_tid(wanted->process);
+    if (word->remove || asker->superuser)
+        return 0;
+    if (!asker->may_foreign && !(word->self && asker->rights && asker->uid == asker->rights->uid))
+        return err_set(&change->err, E40,
+                       WORD_FMT ": unprivileged_proc_debug is 0: only the superuser observes "
+                                "other processes, everybody else only self",
+                       WORD_ARG(word->word));
+    rc = host->may_observe(engine->host_state, asker->rights, wanted->process, &change->err);
+    if (rc != -EPERM || !word->self)
+        return rc;
+    /* A privileged program can be made to write "self" into a descriptor of somebody else's. */
+    struct err said = change->err;
+    return err_set(&change->err, E40,
+                   "%s (self is the process that opened the file and has these rights; any other "
+                   "writer is asked about like any process)",
+                   said.text);
+}
+
+/* A name as it reads back: \040 is a blank. */
+static void unescape(char *text)
+{
+    char *to = text;
+
+    for (const char *from = text; *from; to++) {
+        unsigned value = 0;
+        int digits = 0;
+
+        while (from[0] == '\\' && digits < 3 && from[1 + digits] >= '0' && from[1 + digits] <= '7')
+            value = 8 * value + (unsigned)(from[1 + digits++] - '0');
+        bool escape = digits == 3 && value > 0 && value < 256;
+        *to = escape ? (char)value : *from;
+        from += escape ? 4 : 1;
+    }
+    *to = '\0';
+}
+
+static int find_cgroup(struct change *change, struct wanted *wanted)
+{
+    struct engine *engine = change->engine;
+
+    if (!change->asker.may_system) /* to take one back, too: whether it exists would be told */
+        return refuse_system(change);
+    char *path = strndup(wanted->word.path, wanted->word.path_len);
+    if (!path)
+        return err_nomem(&change->err);
+    unescape(path);
+    int rc = engine->host->cgroup_open(engine->host_state, change->asker.tid, path,
+                                       &wanted->cgroup_fd, &wanted->cgroup, &change->err);
+    free(path);
+    return rc;
+}
+
+static int find_target(struct change *change, struct wanted *wanted)
+{
+    int rc = 0;
+
+    if (wanted->word.kind == TARGET_CGROUP)
+        rc = find_cgroup(change, wanted);
+    else if (wanted->word.kind != TARGET_CPU)
+        rc = find_process(change, wanted);
+    if (rc != -ESRCH)
+        return rc;
+    if (wanted->word.remove && !wanted->word.self)
+        return 0; /* the plan says what it was */
+    if (wanted->word.remove || change->desired.n_targets == 1)
+        return rc;
+    wanted->passed = true;
+    change_pass_over(change, wanted->word.word);
+    return 0;
+}
+
+static int find_targets(struct change *change)
+{
+    struct desired *desired = &change->desired;
+    unsigned passed = 0;
+    int rc = 0;
+
+    for (unsigned i = 0; rc == 0 && i < desired->n_targets; i++) {
+        rc = change_goes_on(change);
+        if (rc == 0)
+            rc = find_target(change, &desired->targets[i]);
+        passed += desired->targets[i].passed;
+    }
+    if (rc || passed == 0 || passed < desired->n_targets)
+        return rc;
+    change->err = change->note;
+    return -ESRCH;
+}
+
+/* ---- what else is to be known ---- */
+
+/* Whose PIDs are meant, and what the system allows: for what may come to be recorded. */
+static int ask_recording(struct change *change)
+{
+    const struct engine *engine = change->engine;
+    const struct settings *settings = &change->desired.settings;
+    int rc = 0;
+
+    change->log.limits = (struct sample_limits){.max_freq = UINT64_MAX, .max_frames = UINT_MAX};
+    if (!recorded_for(settings->mode, settings) &&
+        !recorded_for(change->pmc->effective, settings) &&
+        settings->value[KEY_PERIOD] == UINT64_MAX && settings->value[KEY_FREQ] == UINT64_MAX)
+        return 0;
+    if (engine->backend->sample_limits)
+        engine->backend->sample_limits(engine->backend_state, &change->log.limits);
+    if (engine->host->view_open)
+        rc = engine->host->view_open(engine->host_state, change->asker.tid, &change->log.view);
+    if (rc == 0 || rc == -ESRCH)
+        return 0;
+    return err_set(&change->err, P15,
+                   "the PID namespace of the writer, whose numbers the log is to have, cannot be "
+                   "seen: %s",
+                   err_errno_name(rc));
+}
+
+static int find_command(struct change *change)
+{
+    const struct engine *engine = change->engine;
+    const struct desired *desired = &change->desired;
+    int rc = change_parse(change);
+
+    if (rc == 0)
+        rc = check_words(change);
+    if (rc == 0)
+        rc = ask_recording(change);
+    if (rc == 0)
+        rc = find_set(change);
+    change->deadline_ns = engine->host->now_ns(engine->host_state) + change->attach_ns;
+    if (rc == 0)
+        rc = find_targets(change);
+    if (rc == 0 && (desired->given & GIVEN(KEY_LIFETIME)) &&
+        desired->settings.value[KEY_LIFETIME] == LIFETIME_OWNER)
+        rc = engine->host->process_open(engine->host_state, change->asker.tid, 0, false,
+                                        &change->writer, &change->err);
+    return rc;
+}
+
+/* Do the rights with which it was attached still suffice for the program that it runs now? */
+static void ask_verdicts(struct change *change)
+{
+    const struct engine *engine = change->engine;
+    const struct host *host = engine->host;
+
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        const struct link *link = change->diff.fates[i].link;
+        struct verdict *verdict = &change->diff.fates[i].verdict;
+
+        if (!verdict->asked || verdict->below)
+            continue; /* of a descendant the backend asks when it finds it */
+        verdict->headless = host->process_headless && host->process_headless(link->proc->process);
+        verdict->refused =
+            !verdict->headless && link->rights &&
+            host->may_observe(engine->host_state, link->rights, link->proc->process, NULL) != 0;
+    }
+}
+
+void change_find(struct change *change)
+{
+    const struct engine *engine = change->engine;
+
+    if (change->cause == CAUSE_COMMAND) {
+        change->rc = find_command(change);
+        return;
+    }
+    change->deadline_ns = engine->host->now_ns(engine->host_state) + change->attach_ns;
+    ask_verdicts(change);
+}

@@ -1,0 +1,176 @@
+/*
+ * The fate of each link in a change, and the fresh ones.
+ */
+#include "core/change/plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool plan_leave(struct fate *fate, unsigned n)
+{
+    fate->kind = FATE_LEAVES;
+    return fate->last || (fate->last = tally_new(n));
+}
+
+struct link *plan_fresh(struct change *change, enum target_kind kind)
+{
+    struct difference *diff = &change->diff;
+    struct link **grown = plan_room(diff->fresh, diff->n_fresh, sizeof *grown);
+    struct link *link = grown ? link_new(change->desired.set->n) : NULL;
+
+    if (grown)
+        diff->fresh = grown;
+    if (!link)
+        return NULL;
+    link->kind = kind;
+    link->pmc = change->pmc;
+    link->cpus_serial = change->cpus_serial;
+    link->id = engine_serial(change->engine);
+    if (!ids_add(&change->engine->links, link->id, link)) {
+        link_unref(link, &change->dead);
+        return NULL;
+    }
+    diff->fresh[diff->n_fresh++] = link;
+    return link;
+}
+
+/* A link takes the place of another one on the same target. False: no memory. */
+static bool link_like(struct link *link, const struct link *old)
+{
+    link->kind = old->kind;
+    link->pid = old->pid;
+    link->tid = old->tid;
+    link->cpu = old->cpu;
+    link->attached_ns = old->attached_ns;
+    link->gap_ns = old->gap_ns;
+    link->missed = old->missed;
+    link->cgroup_key = old->cgroup_key;
+    link->shown_pid = old->shown_pid;
+    link->shown_tid = old->shown_tid;
+    return !old->cgroup || (link->cgroup = strdup(old->cgroup));
+}
+
+int plan_renew(struct change *change, struct fate *fate, bool same_rights)
+{
+    const struct link *old = fate->link;
+    struct link *link = plan_fresh(change, old->kind);
+    const struct rights *rights = same_rights               ? old->rights
+                                  : change->asker.superuser ? NULL
+                                                            : change->asker.rights;
+
+    if (!link || !plan_leave(fate, pmc_events(change->pmc)) || !link_like(link, old))
+        return err_nomem(&change->err);
+    fate->kind = FATE_RENEWED;
+    fate->next = link;
+    link->from_all = fate->from_all;
+    link->renews = true;
+    if (old->cgroup_fd >= 0 && (link->cgroup_fd = fcntl(old->cgroup_fd, F_DUPFD_CLOEXEC, 0)) < 0)
+        return err_set(&change->err, P14, "no descriptor: %s", err_errno_name(-errno));
+    if (rights && !(link->rights = rights_copy(rights)))
+        return err_nomem(&change->err);
+    if (!old->proc)
+        return 0;
+    link_set_proc(link, old->proc);
+    plan_guard(change, link);
+    return plan_watch(change, old->proc);
+}
+
+/* Its count stands: a link without a counter takes its place. */
+int plan_end(struct change *change, struct fate *fate)
+{
+    const struct link *old = fate->link;
+    struct link *link = link_new(change->desired.set ? change->desired.set->n : 0);
+
+    if (!link || !plan_leave(fate, pmc_events(change->pmc)) || !link_like(link, old)) {
+        if (link)
+            link_unref(link, &change->dead);
+        return err_nomem(&change->err);
+    }
+    link->from_all = fate->from_all;
+    link->gone_since_ns = old->gone_since_ns;
+    link->pmc = old->pmc;
+    link->facts = old->facts;
+    link->facts.descriptors = 0;
+    fate->kind = FATE_ENDS;
+    fate->next = link;
+    return 0;
+}
+
+int plan_watch(struct change *change, struct proc *proc)
+{
+    const struct host *host = change->engine->host;
+    int rc = proc->watched ? 0 : host->process_watch(proc->process, proc->id);
+
+    proc->watched = rc == 0 || rc == -ENOTSUP;
+    if (proc->watched)
+        return 0;
+    return err_set(&change->err, P14, "the end of process %d cannot be watched: %s",
+                   (int)host->process_pid(proc->process), err_errno_name(rc));
+}
+
+void plan_guard(const struct change *change, struct link *link)
+{
+    link->guards =
+        link->kind == TARGET_PROCESS && change->engine->backend->guard && !link->proc->guarded;
+    link->proc->guarded |= link->guards;
+    if (link->guards)
+        engine_touch(change->engine, JOURNAL_PROCESS, link->proc->id);
+}
+
+int plan_reopen(struct change *change)
+{
+    const bool new_set = change->desired.new_set;
+    int rc = 0;
+
+    for (unsigned i = 0; rc == 0 && i < change->diff.n_fates; i++) {
+        struct fate *fate = &change->diff.fates[i];
+        struct link *link = fate->link;
+
+        if (fate->kind != FATE_KEPT || ((link->ended || link->offline) && !new_set))
+            continue;
+        if (link->ended) {
+            rc = plan_leave(fate, pmc_events(change->pmc)) ? 0 : err_nomem(&change->err);
+        } else if (link->offline) { /* opened when its CPU comes back */
+            rc = plan_end(change, fate);
+            if (rc == 0)
+                fate->next->offline = true;
+        } else {
+            rc = plan_renew(change, fate, false);
+            if (rc == 0)
+                fate->next->recheck = link->kind <= TARGET_THREAD;
+        }
+    }
+    return rc;
+}
+
+/*
+ * A process that was a target of its own is left out where it descends from another target. When it
+ * is taken back those are opened anew; but one that waits for its exec begins with that, and is
+ * left.
+ */
+int plan_uncovered(struct change *change)
+{
+    const unsigned n = change->diff.n_fates;
+    bool uncovers = false;
+    int rc = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        uncovers |= change->diff.fates[i].kind != FATE_KEPT && change->diff.fates[i].link->proc;
+    if (!uncovers || change->diff.reopen || !change->desired.settings.value[KEY_DESCENDANTS])
+        return 0;
+    for (unsigned i = 0; rc == 0 && i < n; i++) {
+        struct fate *fate = &change->diff.fates[i];
+        struct link *link = fate->link;
+        bool waits = link->armed && link_seen(link)->enabled_ns == 0;
+
+        if (fate->kind != FATE_KEPT || link->kind != TARGET_PROCESS || !link_live(link) || waits ||
+            !link_target_alive(link))
+            continue;
+        rc = plan_renew(change, fate, true);
+        if (rc == 0)
+            fate->next->again = true;
+    }
+    return rc;
+}

@@ -1,0 +1,303 @@
+/*
+ * The parts of a change without the lock: counters are opened, stopped, read, and started; and at
+ * the end what is left over is closed. Until the swap nothing has happened to the PMC.
+ */
+#include "core/change/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct admission {
+    const struct change *change;
+    const struct rights *rights; /* with which it is attached; NULL: the superuser's */
+};
+
+/* A process found below the target: may it be observed, and is it somebody else's target? Of one
+ * with a thread for a target the other threads are left out. */
+static int admit(void *arg, pid_t pid)
+{
+    const struct admission *admission = arg;
+    const struct difference *diff = &admission->change->diff;
+    const struct engine *engine = admission->change->engine;
+
+    if (engine->host->now_ns(engine->host_state) >= admission->change->deadline_ns)
+        return -EPERM; /* the attach is over in any case */
+    for (unsigned i = 0; i < diff->n_fates + diff->n_fresh; i++) {
+        const struct fate *fate = i < diff->n_fates ? &diff->fates[i] : NULL;
+        const struct link *link = fate ? fate->link : diff->fresh[i - diff->n_fates];
+
+        if (link->pid == pid && !link->ended && (!fate || fate->kind == FATE_KEPT))
+            return link->kind == TARGET_THREAD ? -EPERM : 0;
+    }
+    int rc = engine->host->may_observe_pid(engine->host_state, admission->rights, pid);
+    return rc == 0 ? 1 : rc == -ESRCH ? 0 : -EPERM; /* one that has ended is not left out */
+}
+
+/* As the asker knows the process or thread; 0: not at all. */
+static pid_t number_said(const struct change *change, const struct link *link)
+{
+    const struct engine *engine = change->engine;
+
+    if (link->said || link->kind > TARGET_THREAD || change->cause != CAUSE_COMMAND)
+        return link->said;
+    return engine->host->process_seen_by(engine->host_state, change->asker.tid,
+                                         link->kind == TARGET_THREAD ? link->tid : link->pid);
+}
+
+/* Opened anew for a changed setting: with the rights of the asker. */
+static int observable(struct change *change, const struct link *link)
+{
+    const struct engine *engine = change->engine;
+    const struct asker *asker = &change->asker;
+
+    if (!link->recheck || asker->superuser)
+        return 0;
+    if (!asker->may_foreign &&
+        link->pid != engine->host->caller_pid(engine->host_state, asker->tid))
+        return err_set(&change->err, E40,
+                       "process %d: unprivileged_proc_debug is 0: only the superuser observes "
+                       "other processes, everybody else only self",
+                       (int)number_said(change, link));
+    return engine->host->may_observe(engine->host_state, asker->rights, link->proc->process,
+                                     &change->err);
+}
+
+static int open_counter(struct change *change, struct link *link)
+{
+    const struct engine *engine = change->engine;
+    struct admission admission = {change, link->rights};
+    struct opening opening = change_opening(change);
+    struct plan plan = link_plan(link, &opening);
+    int rc;
+
+    plan.target.said = number_said(change, link);
+    plan.deadline_ns = change->deadline_ns;
+    plan.attach_ms = change->attach_ns / 1000000;
+    plan.fds_free = fds_free(engine);
+    plan.fds_quota = change->quota.left;
+    plan.fds_limit = change->quota.name;
+    plan.admit = admit;
+    plan.admit_arg = &admission;
+    rc = engine->backend->attach(engine->backend_state, &plan, &link->counter, &change->err);
+    if (rc == 0 && opening.recording)
+        link->recording = recording_ref(opening.recording);
+    return rc;
+}
+
+/*
+ * The counters are opened with the daemon's rights: an exec of a privileged program after the first
+ * question is found by a second one, before they are started. Nobody asks about the superuser's.
+ */
+static int attach(struct change *change, struct link *link)
+{
+    const struct engine *engine = change->engine;
+    const struct host *host = engine->host;
+    int rc = observable(change, link);
+
+    if (rc == 0)
+        rc = open_counter(change, link);
+    if (rc)
+        return rc;
+    if (link->rights && link->proc)
+        rc = host->may_observe(engine->host_state, link->rights, link->proc->process, &change->err);
+    if (rc) {
+        engine->backend->free(link->counter);
+        link->counter = NULL;
+        return rc;
+    }
+    engine->backend->facts_of(link->counter, &link->facts);
+    quota_spend(change, link->facts.descriptors);
+    link->attached_ns = host->now_ns(engine->host_state);
+    if (link->renews || link->kind > TARGET_THREAD)
+        return 0;
+    /* its numbers in the log are those that the asker knows */
+    link->shown_pid = host->process_seen_by(engine->host_state, change->asker.tid, link->pid);
+    if (link->kind == TARGET_THREAD)
+        link->shown_tid = host->process_seen_by(engine->host_state, change->asker.tid, link->tid);
+    return 0;
+}
+
+/* Attach all; of several, those that exited meanwhile are passed over. */
+static int attach_all(struct change *change)
+{
+    const struct difference *diff = &change->diff;
+    unsigned attached = 0;
+
+    for (unsigned i = 0; i < diff->n_fresh; i++) {
+        struct link *link = diff->fresh[i];
+        int rc = change_goes_on(change);
+
+        if (rc == 0)
+            rc = attach(change, link);
+        if (rc == -ESRCH && (diff->n_fresh > 1 || link->again)) {
+            change_pass_over(change, (struct word){"", 0});
+            attached += link->again; /* no word of the command meant it */
+            continue;
+        }
+        if (rc)
+            return rc;
+        attached++;
+    }
+    if (!diff->n_fresh || attached)
+        return 0;
+    change->err = change->note;
+    return -ESRCH;
+}
+
+/* Before counters are opened: an exec in between is seen. Without a guard (no memory) none is. */
+static void guard_all(struct change *change)
+{
+    const struct engine *engine = change->engine;
+
+    for (unsigned i = 0; i < change->diff.n_fresh; i++) {
+        struct link *link = change->diff.fresh[i];
+
+        if (link->guards && engine->backend->guard(engine->backend_state, link->pid, link->proc->id,
+                                                   &link->guard) == 0)
+            quota_spend(change, 1);
+    }
+}
+
+/* Of the dead too where they record: a backend that has all of what is off can tell what is
+ * missing. */
+static bool stops(const struct change *change, const struct fate *fate)
+{
+    if (fate->kind == FATE_KEPT)
+        return change->diff.stop && link_live(fate->link);
+    return change->cause == CAUSE_COMMAND || change->cause == CAUSE_DROPPED ||
+           (change->cause == CAUSE_DEATHS && change->pmc->recording);
+}
+
+/*
+ * A counter stops before it is read, so that no reader sees more than what remains. A link that
+ * leaves and cannot be read leaves what was seen of it; of links that stay the reading is what the
+ * command is about.
+ */
+static int stop_and_read(struct change *change)
+{
+    const struct backend *backend = change->engine->backend;
+    const unsigned n = pmc_events(change->pmc);
+    struct reading reading;
+
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        struct fate *fate = &change->diff.fates[i];
+        struct counter *counter = fate->link->counter;
+
+        if (!counter)
+            continue;
+        if (stops(change, fate)) {
+            backend->stop(counter);
+            fate->stopped = true;
+        }
+        if (!fate->last)
+            continue;
+        fate->was_read = backend->read(counter, &reading, true) == 0;
+        if (fate->was_read)
+            tally_take(fate->last, &reading, n);
+        else if (fate->kind == FATE_KEPT && change->cause != CAUSE_RELEASE)
+            return err_set(&change->err, P14,
+                           "a counter of %s could not be read, so nothing was changed",
+                           change->name);
+    }
+    return 0;
+}
+
+static int start_all(struct change *change)
+{
+    const struct backend *backend = change->engine->backend;
+    const struct difference *diff = &change->diff;
+    int rc = 0;
+
+    for (unsigned i = 0; rc == 0 && diff->start && i < diff->n_fates; i++) {
+        struct fate *fate = &diff->fates[i];
+
+        if (fate->kind != FATE_KEPT || !link_live(fate->link))
+            continue;
+        rc = backend->start(fate->link->counter, &change->err);
+        fate->started = rc == 0;
+    }
+    for (unsigned i = 0; rc == 0 && diff->start_fresh && i < diff->n_fresh; i++)
+        if (diff->fresh[i]->counter)
+            rc = backend->start(diff->fresh[i]->counter, &change->err);
+    return rc;
+}
+
+void change_open(struct change *change)
+{
+    int rc;
+
+    if (change->cause == CAUSE_RELEASE && !change->diff.stop)
+        return;
+    guard_all(change);
+    rc = record_open(change);
+    if (rc == 0)
+        rc = attach_all(change);
+    if (rc == 0)
+        rc = stop_and_read(change);
+    if (rc == 0)
+        record_hold(change);
+    if (rc == 0)
+        rc = start_all(change);
+    if (rc == 0)
+        record_begun(change);
+    change->rc = rc;
+}
+
+/* ---- the end ---- */
+
+/* It was refused: what was stopped goes on, what was started does not. */
+static void go_on(struct change *change)
+{
+    const struct backend *backend = change->engine->backend;
+    bool ran = !state_table[change->pmc->state].open;
+
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        const struct fate *fate = &change->diff.fates[i];
+
+        if (fate->started && !ran)
+            backend->stop(fate->link->counter);
+        if (fate->stopped && ran)
+            backend->start(fate->link->counter, &(struct err){.id = ERR_NONE});
+    }
+}
+
+static void desired_close(const struct change *change)
+{
+    const struct host *host = change->engine->host;
+
+    for (unsigned i = 0; i < change->desired.n_targets; i++) {
+        struct wanted *wanted = &change->desired.targets[i];
+
+        if (wanted->process)
+            host->process_free(wanted->process);
+        if (wanted->cgroup_fd >= 0)
+            close(wanted->cgroup_fd);
+    }
+    if (change->writer)
+        host->process_free(change->writer);
+    if (change->log.view)
+        host->view_free(change->log.view);
+}
+
+void change_close(struct change *change)
+{
+    struct engine *engine = change->engine;
+
+    if (change->rc)
+        go_on(change);
+    if (change->log.held)
+        recording_hold(change->log.held, false);
+    for (unsigned i = 0; i < change->diff.n_fresh; i++) {
+        struct link *link = change->diff.fresh[i];
+
+        if (link->guard) /* the one that told already */
+            engine->backend->unguard(link->guard);
+        link->guard = NULL;
+    }
+    links_destroy(engine, change->dead);
+    recording_leave(change->log.made, false); /* of a change that was refused */
+    recording_leave(change->log.old, engine->forgetting);
+    procs_destroy(engine, change->dead_procs);
+    desired_close(change);
+}

@@ -1,0 +1,321 @@
+/*
+ * The text of a command becomes a desired value: settings, names of events, words of targets.
+ */
+#include "core/change/plan.h"
+#include "core/pmc/metric.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1 /* a word that is not remembered is found to be attached later */
+#include <uthash.h>
+
+/* Backends hand names on to parsers and files: none has to think of bytes that no name contains. */
+static int check_name(struct word word, struct err *err)
+{
+    for (size_t i = 0; i < word.len; i++) {
+        unsigned char c = (unsigned char)word.p[i];
+
+        if (c <= ' ' || c >= 0x7f || strchr("\"'`\\", c))
+            return err_set(err, CS01,
+                           "there is no event \"" WORD_FMT "\": names have printable ASCII "
+                           "characters, without quotes and backslashes",
+                           WORD_ARG(word));
+    }
+    return 0;
+}
+
+/*
+ * The first names written through an open file begin a set, later ones join it: bash writes line by
+ * line. Opened to append, the first join what is there. The PMC is busy: its set stays.
+ */
+static int begin_names(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    const struct asker *asker = &change->asker;
+    const uint64_t began = asker->open ? asker->open->began : 0;
+    struct desired *desired = &change->desired;
+
+    if (!asker->append && !began)
+        return 0;
+    if (!asker->append && began != pmc->began)
+        return err_set(&change->err, P19,
+                       "another writer has begun a set of %s since the first event was written "
+                       "here: open the file again, or write all events with one write(2)",
+                       change->name);
+    desired->joins = true;
+    for (; desired->n_names < pmc_events(pmc); desired->n_names++)
+        if (!(desired->names[desired->n_names] = strdup(pmc->set->event[desired->n_names].written)))
+            return err_nomem(&change->err);
+    if (pmc->metrics && !(desired->metrics = strdup(pmc->metrics)))
+        return err_nomem(&change->err);
+    return 0;
+}
+
+static int add_name(struct change *change, struct word word)
+{
+    struct desired *desired = &change->desired;
+    int rc = 0;
+
+    if (desired->n_names == SET_MAX)
+        rc = err_set(&change->err, P28, "a set has at most %d events", SET_MAX);
+    if (rc == 0)
+        rc = check_name(word, &change->err);
+    if (rc)
+        return rc;
+    if (!(desired->names[desired->n_names] = word_dup(word)))
+        return err_nomem(&change->err);
+    desired->n_names++;
+    return 0;
+}
+
+/* An event that a metric needs: once, however many do. */
+static int add_needed(void *arg, const char *name, struct err *err)
+{
+    struct change *change = arg;
+
+    (void)err; /* the change's */
+    for (unsigned i = 0; i < change->desired.n_names; i++)
+        if (strcmp(change->desired.names[i], name) == 0)
+            return 0;
+    return add_name(change, (struct word){name, strlen(name)});
+}
+
+/* Behind the others, unless it is among them. */
+static int add_metric(struct change *change, struct word word)
+{
+    char **metrics = &change->desired.metrics, *more;
+    const char *text = *metrics ? *metrics : "";
+    struct word before;
+    struct scan scan;
+    unsigned n = 0;
+
+    scan_init(&scan, text, strlen(text));
+    for (; scan_word(&scan, &before); n++)
+        if (before.len == word.len && memcmp(before.p, word.p, word.len) == 0)
+            return 0;
+    if (n == SET_MAX)
+        return err_set(&change->err, P28, "a set has at most %d metrics", SET_MAX);
+    if (asprintf(&more, "%s%s" WORD_FMT, text, n ? " " : "", WORD_ARG(word)) < 0)
+        return err_nomem(&change->err);
+    free(*metrics);
+    *metrics = more;
+    return 0;
+}
+
+/* An event, or the events of a metric; the word of a metric is kept beside them. */
+static int add_event(struct change *change, struct word word)
+{
+    int rc = change->desired.given & GIVEN(KEY_EVENT) ? 0 : begin_names(change);
+
+    change->desired.given |= GIVEN(KEY_EVENT);
+    if (rc || !metric_is(word))
+        return rc ? rc : add_name(change, word);
+    rc = check_name(word, &change->err);
+    if (rc == 0)
+        rc = metric_events(word, add_needed, change, &change->err);
+    return rc ? rc : add_metric(change, word);
+}
+
+/* ---- commas ---- */
+
+static const char *find(const char *from, const char *end, char c)
+{
+    return from < end ? memchr(from, c, (size_t)(end - from)) : NULL;
+}
+
+/* generic/cycles, mem:0x1234/4: a slash that opens nothing. */
+static bool slash_is_single(struct word before)
+{
+    return word_alike(before, "generic", false) || word_alike(before, "metric", false) ||
+           find(before.p, before.p + before.len, ':');
+}
+
+/* Behind the terms of cpu/event=0xc0,umask=1/, whose commas are theirs; else where it begins. */
+static const char *behind_terms(const char *begin, const char *end)
+{
+    const char *slash = find(begin, end, '/'), *comma = find(begin, end, ',');
+    const char *second = slash ? find(slash + 1, end, '/') : NULL;
+
+    if (!second || (comma && comma < slash) ||
+        slash_is_single((struct word){begin, (size_t)(slash - begin)}))
+        return begin;
+    return second + 1;
+}
+
+/* key=value is one, or a misspelt one: no event is written like that. */
+static bool is_qualifier(const struct change *change, const char *begin, const char *end)
+{
+    const char *comma = find(begin, end, ',');
+    struct word word = {begin, (size_t)((comma ? comma : end) - begin)};
+    const char *equals = find(begin, begin + word.len, '=');
+
+    if (equals && !find(begin, equals, '/'))
+        return true;
+    return word.len == 0 || change->engine->backend->is_qualifier(word);
+}
+
+/* A comma before a qualifier belongs to the event, any other begins the next one. */
+static struct word first_event(const struct change *change, struct word text)
+{
+    const char *end = text.p + text.len;
+    const char *comma = find(behind_terms(text.p, end), end, ',');
+
+    while (comma && is_qualifier(change, comma + 1, end))
+        comma = find(comma + 1, end, ',');
+    return comma ? (struct word){text.p, (size_t)(comma - text.p)} : text;
+}
+
+static int add_names(struct change *change, struct word text)
+{
+    const char *end = text.p + text.len;
+    int rc = 0;
+
+    while (rc == 0 && text.p < end) {
+        struct word name = first_event(change, text);
+
+        rc = add_event(change, name);
+        text.p = name.p + name.len + 1;
+        text.len = text.p < end ? (size_t)(end - text.p) : 0;
+    }
+    return rc;
+}
+
+static int add_target(struct change *change, struct word word)
+{
+    struct wanted *grown =
+        plan_room(change->desired.targets, change->desired.n_targets, sizeof *grown);
+
+    if (!grown)
+        return err_nomem(&change->err);
+    change->desired.targets = grown;
+    grown += change->desired.n_targets;
+    *grown = (struct wanted){.cgroup_fd = -1};
+    change->desired.given |= GIVEN(KEY_TARGET);
+    int rc = target_parse(&grown->word, word, &change->err);
+    if (rc == 0)
+        change->desired.n_targets++;
+    else
+        target_word_clear(&grown->word);
+    return rc;
+}
+
+static int parse_config(struct change *change, struct scan *scan)
+{
+    struct word word, name, value;
+    int rc = 0;
+
+    change->desired.additive = true;
+    while (rc == 0 && scan_setting(scan, &word)) {
+        if (!word_split(word, &name, &value))
+            return err_set(&change->err, P01, "\"" WORD_FMT "\" is not of the form key=value",
+                           WORD_ARG(word));
+        enum key key = key_find(name);
+        if (key == KEYS)
+            return key_unknown(name, &change->err);
+        if (value.len == 0)
+            return err_set(&change->err, P02, "%s= has no value: %s (pmcfs(8))",
+                           key_table[key].name, key_table[key].values);
+        if (key == KEY_EVENT)
+            rc = add_names(change, value);
+        else if (key == KEY_TARGET)
+            rc = add_target(change, value);
+        else
+            rc = settings_set(&change->desired.settings, key, value, &change->err);
+        change->desired.given |= GIVEN(key);
+    }
+    return rc;
+}
+
+static int parse_words(struct change *change, struct scan *scan)
+{
+    struct word word;
+    int rc = 0;
+
+    while (rc == 0 && scan_word(scan, &word)) {
+        if (strcmp(change->file, "event") == 0)
+            rc = add_names(change, word);
+        else
+            rc = add_target(change, word);
+    }
+    if (rc == 0 && change->desired.n_names + change->desired.n_targets == 0)
+        rc = err_set(&change->err, P05, "nothing but blanks was written");
+    return rc;
+}
+
+static int parse_mode(struct change *change, struct scan *scan)
+{
+    struct word word, more;
+
+    if (!scan_word(scan, &word))
+        return err_set(&change->err, P05, "nothing but blanks was written");
+    if (scan_word(scan, &more))
+        return err_set(&change->err, E20, "one mode, not more: \"" WORD_FMT "\" is too much",
+                       WORD_ARG(more));
+    change->desired.given |= GIVEN(KEY_MODE);
+    return settings_set(&change->desired.settings, KEY_MODE, word, &change->err);
+}
+
+/* ---- words written twice ---- */
+
+struct seen {
+    UT_hash_handle hh;
+};
+
+/* Before anything is opened for them: each word once, where it stood first. */
+static int drop_doubles(struct change *change)
+{
+    struct desired *desired = &change->desired;
+    struct seen *table = NULL, *seen = calloc(desired->n_targets, sizeof *seen), *found;
+    unsigned n = 0;
+
+    if (!seen)
+        return err_nomem(&change->err);
+    for (unsigned i = 0; i < desired->n_targets; i++) {
+        struct word word = desired->targets[i].word.word;
+
+        HASH_FIND(hh, table, word.p, word.len, found);
+        if (found) {
+            target_word_clear(&desired->targets[i].word);
+            continue;
+        }
+        HASH_ADD_KEYPTR(hh, table, word.p, word.len, &seen[i]);
+        desired->targets[n++] = desired->targets[i];
+    }
+    desired->n_targets = n;
+    HASH_CLEAR(hh, table);
+    free(seen);
+    return 0;
+}
+
+/* A start attaches the caller if the PMC never had a target. */
+static int parse_verb(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    const enum verb verb = change->desired.verb;
+
+    if ((verb != VERB_START && verb != VERB_RESTART) || !pmc->set || pmc->had_target ||
+        mode_table[pmc->effective].system)
+        return 0;
+    return add_target(change, (struct word){"self", 4});
+}
+
+int change_parse(struct change *change)
+{
+    struct scan scan;
+    int rc;
+
+    if (!change->text)
+        return parse_verb(change);
+
+    scan_init(&scan, change->text, change->len);
+    if (strcmp(change->file, "mode") == 0)
+        return parse_mode(change, &scan);
+    if (strcmp(change->file, "config") == 0)
+        rc = parse_config(change, &scan);
+    else
+        rc = parse_words(change, &scan);
+    return rc || change->desired.n_targets < 2 ? rc : drop_doubles(change);
+}

@@ -1,0 +1,397 @@
+/*
+ * What a change has to do with the log. Without the lock: a recording for counters that are opened,
+ * what is there when they start, what they told until they stopped. With it, at the swap: what
+ * ends, what the steps of the run do not say, and what begins.
+ */
+#include "core/change/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of each CPU's buffer: a power of two, an eighth of the log or so. */
+#define RING_MIN 16384
+#define RING_MAX 524288
+
+#define LOG_FIRST 65536 /* bytes that a start has for sure; the rest comes as it is needed */
+
+static uint64_t ring_bytes(uint64_t log_bytes)
+{
+    uint64_t bytes = RING_MIN;
+
+    while (bytes < RING_MAX && bytes * 2 <= log_bytes / 8)
+        bytes *= 2;
+    return bytes;
+}
+
+struct opening change_opening(const struct change *change)
+{
+    const struct recordal *log = &change->log;
+
+    return (struct opening){
+        .events = change->desired.events,
+        .n = change->desired.set->n,
+        .settings = &change->desired.settings,
+        .sampling = &log->sampling,
+        .set = log->set_number,
+        .recording = !log->recorded ? NULL
+                     : log->made    ? log->made
+                                    : change->pmc->recording,
+        .recorded = log->recorded,
+    };
+}
+
+int refuse_log(struct change *change, const char *what)
+{
+    struct buf limit;
+    char room[96];
+
+    buf_init(&limit, room, sizeof room);
+    account_print_limit(change->pmc->account, &limit);
+    int rc = err_set(
+        &change->err, P11,
+        "%s for the log of %s (logsize %llu) would be more than %s leaves: set a smaller logsize, "
+        "or release other PMCs",
+        what, change->name, (unsigned long long)log_size(change->engine, &change->desired.settings),
+        buf_text(&limit));
+    buf_free(&limit);
+    return rc;
+}
+
+static int make_recording(struct change *change)
+{
+    const struct engine *engine = change->engine;
+    struct recordal *log = &change->log;
+    struct recorder_facts facts = {0};
+    struct recording_plan plan =
+        pmc_recording_plan(change->pmc, change->desired.set->n, log->recorded);
+
+    plan.bytes = ring_bytes(log_size(engine, &change->desired.settings));
+    plan.kernel = change->asker.may_kernel;
+    plan.view = log->view;
+    plan.fds_free = fds_free(engine);
+    plan.fds_quota = change->quota.left;
+    plan.fds_limit = change->quota.name;
+    int rc = recording_new(&plan, &log->made, &change->err);
+    if (rc)
+        return rc;
+    log->view = NULL; /* the recording's now */
+    quota_spend(change, recording_fds(log->made));
+    engine->backend->recorder_facts(recording_recorder(log->made), &facts);
+    if (!account_charge(change->pmc->account, (int64_t)facts.bytes)) /* it is the owner's */
+        return refuse_log(change, "buffers");
+    log->bytes = facts.bytes;
+    return 0;
+}
+
+int record_open(struct change *change)
+{
+    bool starts = change->diff.start || change->diff.start_fresh;
+    int rc = change->log.anew ? make_recording(change) : 0;
+
+    if (rc || !change->log.recorded || !starts || change->cause != CAUSE_COMMAND)
+        return rc;
+    log_set_max(change->pmc->log, log_size(change->engine, &change->desired.settings));
+    rc = log_reserve(change->pmc->log, LOG_FIRST);
+    if (rc == -EDQUOT)
+        return refuse_log(change, "memory");
+    return rc ? err_set(&change->err, E32, "no memory for the log") : 0;
+}
+
+/*
+ * All that was recorded up to now goes into the log before what the swap tells it. What comes from
+ * now on waits: what starts is told before what it records.
+ */
+void record_hold(struct change *change)
+{
+    struct recordal *log = &change->log;
+    bool any;
+
+    if (change->pmc->recording)
+        recording_drain(change->pmc->recording, true, &any);
+    log->held = log->made ? log->made : change->pmc->recording;
+    if (log->held) {
+        recording_hold(log->held, true);
+        recording_drain(log->held, true, &any); /* nothing, once a drain under way is over */
+    }
+    log->held_ns = change->engine->host->now_ns(change->engine->host_state);
+}
+
+/* ---- what is there when it starts ---- */
+
+struct processes {
+    pid_t *pid;
+    unsigned n;
+};
+
+static void process_add(void *arg, pid_t pid)
+{
+    struct processes *processes = arg;
+    pid_t *grown = plan_room(processes->pid, processes->n, sizeof *grown);
+
+    if (!grown)
+        return;
+    processes->pid = grown;
+    grown[processes->n++] = pid;
+}
+
+/*
+ * Nothing stays of a process that meanwhile executed a program that the attacher may not observe:
+ * the question follows the look, so that it is about the program that was seen, or the process is
+ * gone.
+ */
+static void process_inventory(struct change *change, const struct rights *rights, pid_t pid)
+{
+    const struct engine *engine = change->engine;
+    const size_t begun = change->log.inventory.len;
+
+    recording_inventory(change->log.held, pid, change->log.held_ns, &change->log.inventory);
+    if (rights && engine->host->may_observe_pid(engine->host_state, rights, pid) < 0)
+        change->log.inventory.len = begun;
+}
+
+static void link_inventory(struct change *change, const struct link *link)
+{
+    const struct engine *engine = change->engine;
+    struct processes processes = {.n = 0};
+
+    /* When it is dead its number may be another process's. When it lived behind the start, a
+     * process that comes to have its number is younger than that, and not looked at. */
+    if (link->proc && engine->host->process_alive(link->proc->process))
+        process_inventory(change, link->rights, link->pid);
+    if (engine->backend->processes && change->desired.settings.value[KEY_DESCENDANTS])
+        engine->backend->processes(link->counter, process_add, &processes);
+    for (unsigned i = 0; i < processes.n; i++)
+        if (processes.pid[i] != link->pid)
+            process_inventory(change, link->rights, processes.pid[i]);
+    free(processes.pid);
+}
+
+/* New mappings are not told while it is stopped: those that are there are told at each start. */
+void record_begun(struct change *change)
+{
+    const struct difference *diff = &change->diff;
+    bool system = mode_table[change->desired.settings.mode].system, any = false;
+
+    for (unsigned i = 0; change->log.held && i < diff->n_fates + diff->n_fresh; i++) {
+        const struct fate *fate = i < diff->n_fates ? &diff->fates[i] : NULL;
+        const struct link *link = fate ? fate->link : diff->fresh[i - diff->n_fates];
+
+        if (!link->counter || !(fate ? fate->started : diff->start_fresh))
+            continue;
+        any = true;
+        if (!system)
+            link_inventory(change, link);
+    }
+    if (any && system && change->cause == CAUSE_COMMAND) /* else it was told when it began */
+        recording_inventory(change->log.held, 0, change->log.held_ns, &change->log.inventory);
+}
+
+/* ---- notes ---- */
+
+/* "1234", "tid:5", "cpu0" or "cgroup:/a b", and the reason. */
+static void note_link(struct pmc *pmc, enum record_type type, const struct link *link,
+                      const char *reason, uint64_t time_ns)
+{
+    struct buf text;
+    char room[256];
+
+    buf_init(&text, room, sizeof room);
+    if (link->kind == TARGET_CGROUP) {
+        buf_str(&text, "cgroup:");
+        buf_str(&text, link->cgroup); /* as it is: printing the note escapes it */
+    } else {
+        link_print(link, link->kind == TARGET_THREAD ? link->shown_tid : link->shown_pid, false,
+                   &text);
+    }
+    if (reason) {
+        buf_char(&text, ' ');
+        buf_str(&text, reason);
+    }
+    pmc_note(pmc, (struct note){.type = type,
+                                .time = time_ns,
+                                .pid = (uint32_t)link->shown_pid,
+                                .tid = (uint32_t)link->shown_tid,
+                                .cpu = link->kind == TARGET_CPU ? link->cpu : UINT32_MAX,
+                                .id = LOG_ID(pmc->set_number, 0),
+                                .text = buf_text(&text),
+                                .text_len = text.len});
+    buf_free(&text);
+}
+
+static void note_state(struct pmc *pmc, enum record_type type, uint64_t time_ns)
+{
+    pmc_note(pmc, (struct note){.type = type,
+                                .time = time_ns,
+                                .cpu = UINT32_MAX,
+                                .id = LOG_ID(pmc->set_number, 0)});
+}
+
+/* Not after what its counters tell: times in a log do not go back, so those would come later. */
+static void note_allocated(struct pmc *pmc, uint64_t time_ns)
+{
+    struct buf text;
+    char room[256];
+
+    buf_init(&text, room, sizeof room);
+    for (unsigned i = 0; i < pmc_events(pmc); i++) {
+        buf_str(&text, i ? " " : "");
+        pmc_print_resolved(pmc, i, &text);
+    }
+    pmc_note(pmc, (struct note){.type = RECORD_ALLOCATE,
+                                .time = time_ns,
+                                .cpu = UINT32_MAX,
+                                .id = LOG_ID(pmc->set_number, 0),
+                                .text = buf_text(&text),
+                                .text_len = text.len});
+    buf_free(&text);
+}
+
+/* ---- what the steps do not say ---- */
+
+static void put_rest(struct change *change, bool over)
+{
+    struct pmc *pmc = change->pmc;
+    uint64_t counted[SET_MAX];
+    struct buf records;
+
+    if (!pmc->recording || !pmc->counted_before ||
+        !(pmc->recorded & (RECORDED_SWITCHES | RECORDED_EXITS)))
+        return;
+    for (unsigned i = 0; i < pmc_events(pmc); i++)
+        counted[i] = change->diff.total->value[i] - pmc->counted_before[i];
+    buf_init(&records, NULL, 0);
+    exits_rest(recording_exits(pmc->recording), change->log.held_ns, counted, over, &records);
+    pmc_put(pmc, &records);
+    buf_free(&records);
+}
+
+/* The total at this moment, as far as it is not what live counters have read since they were
+ * opened. */
+static void count_before(struct pmc *pmc)
+{
+    unsigned n = pmc_events(pmc);
+
+    memcpy(pmc->counted_before, pmc->base->value, n * sizeof *pmc->counted_before);
+    for (unsigned l = 0; l < pmc->links->n; l++) {
+        const struct link *link = pmc->links->link[l];
+
+        for (unsigned i = 0; i < n; i++)
+            pmc->counted_before[i] +=
+                link_live(link) ? -link->base->value[i] : link->base->value[i];
+    }
+}
+
+/* The count begins anew, with what was just read. */
+static void begin_anew(struct pmc *pmc)
+{
+    for (unsigned i = 0; i < pmc_events(pmc); i++)
+        pmc->counted_before[i] = i < pmc->settings.n_counts ? pmc->settings.counts[i] : 0;
+    if (pmc->recorded & (RECORDED_SWITCHES | RECORDED_EXITS))
+        exits_reset(recording_exits(pmc->recording));
+}
+
+void record_swap(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    struct recordal *log = &change->log;
+    const enum verb verb = change->desired.verb;
+
+    if (log->made) {
+        log->old = pmc_record(pmc, log->made);
+        log->made = NULL;
+        free(pmc->counted_before);
+        pmc->counted_before = log->counted_before;
+        log->counted_before = NULL;
+        pmc->recorded = log->recorded;
+        pmc->recorded_kernel = change->asker.may_kernel;
+        count_before(pmc);
+    } else if (pmc->recording && (change->desired.new_set || !log->recorded)) {
+        log->old = pmc_record(pmc, NULL);
+        pmc->recorded = 0;
+    } else if (pmc->recording &&
+               (change->desired.put || verb == VERB_RESET || verb == VERB_RESTART)) {
+        begin_anew(pmc);
+    }
+    if (change->cause == CAUSE_COMMAND) {
+        pmc->set_number = log->set_number;
+        pmc->sampling = log->sampling;
+    }
+    if (pmc->log)
+        log_set_max(pmc->log, log_size(change->engine, &pmc->settings));
+}
+
+/* ---- in order ---- */
+
+/* The reason for which it left; NULL: it did not, or the log does not tell it. */
+static const char *reason_of(const struct change *change, const struct fate *fate)
+{
+    const struct link *link = fate->link;
+
+    if (fate->kind == FATE_KEPT)
+        return NULL;
+    if (change->cause == CAUSE_DROPPED)
+        return link->below ? NULL : "exec-privileged";
+    if (change->cause == CAUSE_CPUS)
+        return link->kind == TARGET_CPU && !link->offline ? "cpu-offline" : NULL;
+    if (fate->kind == FATE_RENEWED && fate->next->counter)
+        return NULL;
+    if (change->cause == CAUSE_DEATHS)
+        return fate->unobserved ? "exec-privileged" : "exited";
+    return link->ended || link->offline ? NULL : "command";
+}
+
+void record_end(struct change *change, bool stops, enum pmc_state after)
+{
+    struct pmc *pmc = change->pmc;
+    const bool over = after == PMC_EXITED;
+
+    if (stops || over) /* what was stopped owes the exits of those that end now */
+        put_rest(change, over);
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        const char *reason = reason_of(change, &change->diff.fates[i]);
+
+        if (reason)
+            note_link(pmc, RECORD_DETACH, change->diff.fates[i].link, reason, change->log.held_ns);
+    }
+    if (stops)
+        note_state(pmc, RECORD_STOP, change->log.held_ns);
+    if (pmc->settings.value[KEY_LOG] && !change->desired.settings.value[KEY_LOG] && pmc->log)
+        note_state(pmc, RECORD_CLOSE, change->log.held_ns);
+}
+
+void record_begin(struct change *change, bool starts)
+{
+    struct pmc *pmc = change->pmc;
+
+    if (change->desired.new_set)
+        note_allocated(pmc, change->log.held_ns);
+    for (unsigned i = 0; i < change->diff.n_fresh; i++) {
+        const struct link *link = change->diff.fresh[i];
+        bool again = change->cause == CAUSE_DROPPED && !link->below;
+        bool returned = change->cause == CAUSE_CPUS && link->kind == TARGET_CPU;
+
+        if (link->counter && (!link->renews || again || returned))
+            note_link(pmc, RECORD_ATTACH, link, NULL, change->log.held_ns);
+    }
+    if (starts)
+        note_state(pmc, RECORD_START, change->log.held_ns);
+    pmc_put(pmc, &change->log.inventory);
+}
+
+void record_last_end(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    bool runs = !state_table[pmc->state].open;
+
+    if (change->engine->forgetting || !pmc->links)
+        return;
+    put_rest(change, true);
+    for (unsigned i = 0; pmc->log && i < pmc->links->n; i++)
+        if (!pmc->links->link[i]->ended)
+            note_link(pmc, RECORD_DETACH, pmc->links->link[i], "released", 0);
+    if (runs)
+        note_state(pmc, RECORD_STOP, 0);
+    if (pmc->log)
+        note_state(pmc, RECORD_CLOSE, 0);
+}

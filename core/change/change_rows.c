@@ -1,0 +1,254 @@
+/*
+ * The rows of a change: the claim that its set will need takes the place of the old one, and is
+ * moved at attach so that no two PMCs on one row cover one process.
+ */
+#include "core/change/plan.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the claim ---- */
+
+/* The CPUs of all links afterwards. `all` and cgroups keep slots for the CPUs that are to come. */
+static bool claim_cpus(const struct change *change, struct claim *claim)
+{
+    const struct difference *diff = &change->diff;
+    const struct cpus *class = &change->engine->classes[claim->class_index].cpus;
+    bool ok = true, whole_machine = false;
+
+    for (unsigned i = 0; i < diff->n_fates + diff->n_fresh; i++) {
+        const struct fate *fate = i < diff->n_fates ? &diff->fates[i] : NULL;
+        const struct link *link = !fate                     ? diff->fresh[i - diff->n_fates]
+                                  : fate->kind == FATE_ENDS ? fate->next
+                                                            : fate->link;
+
+        if (link->ended || (fate && (fate->kind == FATE_LEAVES || fate->kind == FATE_RENEWED)))
+            continue;
+        if (link->kind == TARGET_CPU)
+            ok &= cpus_add(&claim->cpus, link->cpu);
+        whole_machine |= link->kind == TARGET_CGROUP;
+    }
+    if (whole_machine)
+        ok &= cpus_copy(&claim->cpus, &change->engine->possible);
+    else if (claim->system && change->desired.wants_all)
+        ok &= cpus_add_all(&claim->cpus, cpus_count(class) ? class : &change->engine->possible);
+    return ok;
+}
+
+static void claim_free(struct claim *claim)
+{
+    if (claim)
+        cpus_free(&claim->cpus);
+    free(claim);
+}
+
+static int check_row(struct change *change)
+{
+    const struct desired *desired = &change->desired;
+    const struct event *event = &desired->set->event[0];
+
+    if (desired->settings.value[KEY_ROW] == UINT64_MAX ||
+        (!desired->new_set && change->pmc->set && !(desired->given & GIVEN(KEY_ROW))))
+        return 0;
+    return err_set(&change->err, E19,
+                   "row=%llu: \"%s\" is of class \"%s\", which has no rows: write row=any",
+                   (unsigned long long)desired->settings.value[KEY_ROW], event->written,
+                   change->engine->classes[event->class_index].name);
+}
+
+static void claim_members(const struct change *change, struct claim *claim)
+{
+    const uint64_t row = change->desired.settings.value[KEY_ROW];
+
+    for (unsigned i = 0; i < change->desired.set->n; i++) {
+        const struct event *event = &change->desired.set->event[i];
+
+        if (!event->rows)
+            continue;
+        claim->class_index = event->class_index;
+        claim->member[claim->n++] =
+            (struct claim_member){.fits = event->rows,
+                                  .needed = event->rows_needed,
+                                  .asked = row == UINT64_MAX ? ROW_ANY : (int)row};
+    }
+}
+
+/* The claim that the set will need, unreserved; NULL: it needs no rows (yet). */
+static int claim_make(struct change *change, struct claim **out)
+{
+    const struct set *set = change->desired.set;
+    const struct pmc *pmc = change->pmc;
+    unsigned n = 0;
+
+    *out = NULL;
+    for (unsigned i = 0; set && i < set->n; i++)
+        n += set->event[i].rows != 0;
+    if (set && n == 0)
+        return check_row(change);
+    if (n == 0 || change->desired.settings.value[KEY_MULTIPLEX])
+        return 0;
+    struct claim *claim = calloc(1, sizeof *claim);
+    if (!claim)
+        return err_nomem(&change->err);
+    claim->pmc = pmc->id;
+    claim->instance = pmc->instance->id;
+    claim->uid = pmc->uid;
+    claim->system = mode_table[change->desired.settings.mode].system;
+    cpus_init(&claim->cpus);
+    claim_members(change, claim);
+    bool ok = claim_cpus(change, claim);
+    if (ok && (!claim->system || cpus_count(&claim->cpus))) {
+        *out = claim;
+        return 0;
+    }
+    claim_free(claim);
+    return ok ? 0 : err_nomem(&change->err);
+}
+
+/* ---- processes that two PMCs cover ---- */
+
+/* Do the two cover, or are they about to cover, one process? */
+static bool covers_link(struct engine *engine, const struct link *link, bool descendants,
+                        const struct link *other)
+{
+    if (link->ended || other->ended || link->kind > TARGET_THREAD || other->kind > TARGET_THREAD)
+        return false;
+    if (link->pid == other->pid)
+        return link->kind == TARGET_PROCESS || other->kind == TARGET_PROCESS ||
+               link->tid == other->tid;
+    return descendants && link->counter && engine->backend->covers(link->counter, other->pid);
+}
+
+/* The links of a PMC; of the one that changes, those that it will have. */
+struct view {
+    const struct pmc *pmc;
+    const struct difference *diff; /* NULL: another one */
+    bool descendants;
+    unsigned n;
+};
+
+/* A PMC that was released, but holds its rows until its counters are closed; NULL: already at that.
+ */
+static const struct pmc *pmc_leaving(struct engine *engine, uint64_t pmc_id)
+{
+    uint64_t id = 0;
+
+    for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));)
+        for (const struct link *link = proc->links; link; link = link->next_of_proc)
+            if (link->pmc->id == pmc_id && link->pmc->links)
+                return link->pmc;
+    return NULL;
+}
+
+static struct view view_of(const struct change *change, uint64_t id)
+{
+    const struct pmc *pmc = ids_find(&change->engine->pmcs, id);
+
+    if (pmc == change->pmc)
+        return (struct view){
+            .pmc = pmc,
+            .diff = &change->diff,
+            .descendants = change->desired.settings.value[KEY_DESCENDANTS],
+            .n = change->diff.n_fates + change->diff.n_fresh,
+        };
+    if (!pmc)
+        pmc = pmc_leaving(change->engine, id);
+    if (!pmc)
+        return (struct view){.pmc = NULL};
+    return (struct view){
+        .pmc = pmc, .descendants = pmc->settings.value[KEY_DESCENDANTS], .n = pmc->links->n};
+}
+
+/* NULL: one that leaves. */
+static const struct link *view_link(const struct view *view, unsigned i)
+{
+    const struct difference *diff = view->diff;
+
+    if (!diff)
+        return view->pmc->links->link[i];
+    if (i >= diff->n_fates)
+        return diff->fresh[i - diff->n_fates];
+    return diff->fates[i].kind == FATE_KEPT ? diff->fates[i].link : NULL;
+}
+
+static bool conflict(void *ctx, uint64_t a, uint64_t b)
+{
+    const struct change *change = ctx;
+    struct view va = view_of(change, a), vb = view_of(change, b);
+
+    if (!va.pmc || !vb.pmc)
+        return true; /* its counters are being closed, and its targets not known any more */
+    for (unsigned i = 0; i < va.n; i++) {
+        const struct link *one = view_link(&va, i);
+
+        for (unsigned j = 0; one && j < vb.n; j++) {
+            const struct link *other = view_link(&vb, j);
+
+            if (other && (covers_link(change->engine, one, va.descendants, other) ||
+                          covers_link(change->engine, other, vb.descendants, one)))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* ---- one takes the place of the other ---- */
+
+static bool claim_alike(const struct claim *a, const struct claim *b)
+{
+    if (!a || !b)
+        return a == b;
+    if (a->system != b->system || a->n != b->n || !cpus_equal(&a->cpus, &b->cpus))
+        return false;
+    for (unsigned i = 0; i < a->n; i++)
+        if (a->member[i].fits != b->member[i].fits || a->member[i].needed != b->member[i].needed ||
+            a->member[i].asked != b->member[i].asked)
+            return false;
+    return true;
+}
+
+static int claim_arrange(struct change *change, struct claim *claim, bool look)
+{
+    if (!claim || claim->system || !change->diff.n_fresh)
+        return 0;
+    return (look ? rows_arrange_try : rows_arrange)(change->engine->rows, claim, conflict, change,
+                                                    &change->err);
+}
+
+int change_rows(struct change *change, bool look)
+{
+    struct rows *rows = change->engine->rows;
+    struct claim *old = change->pmc->claim, *claim, before = {.pmc = 0};
+    int rc = claim_make(change, &claim);
+
+    if (rc)
+        return rc;
+    if (claim_alike(claim, old) && !change->desired.new_set) {
+        claim_free(claim);
+        return claim_arrange(change, old, look);
+    }
+    if (old) {
+        before = *old;
+        rows_release(rows, old);
+    }
+    if (claim)
+        rc = rows_reserve(rows, claim, change->desired.set->event[0].written, &change->err);
+    if (rc == 0)
+        rc = claim_arrange(change, claim, look);
+    if (rc == 0 && !look) {
+        claim_free(old);
+        change->pmc->claim = claim;
+        return 0;
+    }
+    if (claim)
+        rows_release(rows, claim);
+    claim_free(claim);
+    if (old) { /* nothing else happened meanwhile: they are to be had */
+        *old = before;
+        bool retaken = rows_retake(rows, old);
+        assert(retaken);
+        (void)retaken;
+    }
+    return rc;
+}

@@ -1,0 +1,328 @@
+/*
+ * How a PMC samples, as it was asked and as it is allowed; and what its log needs for that: a
+ * recording, a number for its set, log=on.
+ */
+#include "core/change/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FREQ_STANDARD  997 /* no divisor of the rates at which machines do things */
+#define CLOCK_LEAST_NS 100000
+#define CLOCK_MOST_HZ  (1000000000 / CLOCK_LEAST_NS)
+#define SETS_FREE      16 /* numbers of sets that no quota refuses */
+#define SET_LOOK_BACK  8  /* … among which one is looked for that fits */
+
+/* ---- what can be refused ---- */
+
+static int check_logsize(struct change *change)
+{
+    uint64_t asked = change->desired.settings.value[KEY_LOGSIZE],
+             max = log_size_max(change->engine);
+
+    if (!(change->desired.given & GIVEN(KEY_LOGSIZE)) || asked == UINT64_MAX || asked <= max ||
+        settings_same(&change->desired.settings, &change->pmc->settings, KEY_LOGSIZE))
+        return 0;
+    return err_set(&change->err, P02,
+                   "logsize=%llu: a log has at most %llu bytes here (the tunables nbuffers × "
+                   "logbuffersize)",
+                   (unsigned long long)asked, (unsigned long long)max);
+}
+
+/* A sampling PMC has a period instead of an initial count: an earlier one is over. */
+static int check_no_count(struct change *change)
+{
+    struct settings *want = &change->desired.settings;
+    bool counts = (change->desired.given & GIVEN(KEY_COUNT)) && !settings_standard(want, KEY_COUNT);
+
+    if (counts || (change->desired.put && strcmp(change->file, "count") == 0))
+        return err_set(&change->err, P31,
+                       "%s samples: its count cannot be set; period= says how many "
+                       "events lie between two samples",
+                       change->pmc->name);
+    want->n_counts = 0;
+    return 0;
+}
+
+int check_sampling(struct change *change)
+{
+    const struct backend *backend = change->engine->backend;
+    unsigned recorded = recorded_for(change->desired.settings.mode, &change->desired.settings);
+    int rc = check_logsize(change);
+
+    if (rc || !recorded)
+        return rc;
+    if (!backend->recorder_new)
+        return err_set(&change->err, P09, "the backend %s cannot record anything: %s is refused",
+                       backend->name,
+                       recorded & RECORDED_SAMPLES ? mode_table[change->desired.settings.mode].name
+                       : change->desired.settings.value[KEY_LOG_CSW] ? "log-csw=on"
+                                                                     : "log-exit=on");
+    if (!(recorded & RECORDED_SAMPLES))
+        return 0;
+    for (unsigned i = 0; change->desired.set && i < change->desired.set->n; i++)
+        if (!change->desired.set->event[i].sampling)
+            return err_set(&change->err, E36,
+                           "\"%s\" cannot be sampled: it raises no interrupt when it has counted "
+                           "enough (its file in events/ says \"sampling no\"); count it instead, "
+                           "or sample cpu-clock",
+                           change->desired.set->event[i].written);
+    if (!change->desired.settings.value[KEY_USER] &&
+        (settings_skip_kernel(&change->desired.settings) || !change->asker.may_kernel))
+        return err_set(&change->err, P07,
+                       "user=off and kernel=off%s: %s would have no samples of a clock",
+                       change->asker.may_kernel
+                           ? ""
+                           : ", as without CAP_PERFMON or the tunable unprivileged_kernel",
+                       change->pmc->name);
+    return check_no_count(change);
+}
+
+/* ---- how it is sampled ---- */
+
+/*
+ * Events of the processor and clocks come so fast that a small period would bring the machine to a
+ * standstill: for these there is mincount, and what is standard is a rate. Of others (faults,
+ * switches, tracepoints) each occurrence can be wanted.
+ */
+static bool is_clock(const struct event *event)
+{
+    return strcmp(event->unit, "ns") == 0;
+}
+
+static bool has_clock(const struct change *change)
+{
+    for (unsigned i = 0; i < change->desired.set->n; i++)
+        if (is_clock(&change->desired.set->event[i]))
+            return true;
+    return false;
+}
+
+static bool comes_fast(const struct change *change)
+{
+    for (unsigned i = 0; i < change->desired.set->n; i++) {
+        if (change->engine->classes[change->desired.set->event[i].class_index].hardware)
+            return true;
+    }
+    return has_clock(change);
+}
+
+/*
+ * A clock's samples come whatever the thread does, each by an interrupt: at 100 kHz they leave a
+ * CPU no time for anything else.
+ */
+static void find_rate(const struct change *change, struct sampling *sampling)
+{
+    uint64_t period = change->desired.settings.value[KEY_PERIOD],
+             freq = change->desired.settings.value[KEY_FREQ];
+    uint64_t least = tunable_u64(&change->engine->tunables, TUNABLE_MINCOUNT);
+    uint64_t most = change->log.limits.max_freq;
+    bool fast = comes_fast(change), slowed = has_clock(change) && !change->asker.superuser;
+
+    if (period != UINT64_MAX) {
+        sampling->slowed = slowed && least <= CLOCK_LEAST_NS && period < CLOCK_LEAST_NS;
+        least = sampling->slowed ? CLOCK_LEAST_NS : least;
+        sampling->period = fast && period < least ? least : period;
+        sampling->asked = sampling->period != period ? period : 0;
+    } else if (freq != UINT64_MAX || fast) {
+        freq = freq != UINT64_MAX ? freq : FREQ_STANDARD;
+        sampling->slowed = slowed && most >= CLOCK_MOST_HZ && freq > CLOCK_MOST_HZ;
+        most = sampling->slowed ? CLOCK_MOST_HZ : most;
+        sampling->freq = freq < most ? freq : most;
+        sampling->asked = sampling->freq != freq ? freq : 0;
+    } else {
+        sampling->period = 1;
+    }
+}
+
+static void find_depth(const struct change *change, struct sampling *sampling)
+{
+    uint64_t most = tunable_u64(&change->engine->tunables, TUNABLE_CALLCHAINDEPTH);
+    uint64_t asked = change->desired.settings.value[KEY_DEPTH];
+
+    if (most > change->log.limits.max_frames)
+        most = change->log.limits.max_frames;
+    sampling->depth = (unsigned)(asked < most ? asked : most); /* "default" is the largest */
+    sampling->depth_asked = asked != UINT64_MAX && asked > most ? (unsigned)asked : 0;
+}
+
+/* With counters that stay as they were opened, those decide. */
+static void find_sampling(struct change *change)
+{
+    uint64_t chain = change->desired.settings.value[KEY_CALLCHAIN];
+    bool opens = change->desired.new_set || change->diff.reopen || !pmc_live_links(change->pmc);
+
+    change->log.sampling = change->pmc->sampling;
+    if (change->cause != CAUSE_COMMAND || !opens)
+        return;
+    change->log.sampling = (struct sampling){.period = 0};
+    if (!change->desired.set || !(change->log.recorded & RECORDED_SAMPLES))
+        return;
+    find_rate(change, &change->log.sampling);
+    if (chain == CALLCHAIN_OFF)
+        return;
+    change->log.sampling.chain_user = chain == CALLCHAIN_ON || chain == CALLCHAIN_USER;
+    change->log.sampling.chain_kernel =
+        (chain == CALLCHAIN_ON || chain == CALLCHAIN_KERNEL) && change->asker.may_kernel;
+    find_depth(change, &change->log.sampling);
+}
+
+/* ---- a number for the set ---- */
+
+static bool event_alike(const struct log_event *a, const struct log_event *b)
+{
+    return a && strcmp(a->name, b->name) == 0 && strcmp(a->resolved, b->resolved) == 0 &&
+           a->period == b->period && a->freq == b->freq && a->chains == b->chains;
+}
+
+/* The number of one of the last sets, if that was the same; else 0. */
+static uint64_t number_again(struct log_sets *sets, const struct log_event *events, unsigned n)
+{
+    uint64_t last = log_sets_last(sets);
+
+    for (uint64_t set = last; set > 0 && set + SET_LOOK_BACK > last; set--) {
+        unsigned same = 0;
+
+        while (same < n && log_sets_events(sets, set) == n &&
+               event_alike(log_sets_event(sets, set, same), &events[same]))
+            same++;
+        if (same == n)
+            return set;
+    }
+    return 0;
+}
+
+/* A new one: kept as long as the PMC, so it counts like its log. */
+static int number_new(struct change *change, const struct log_event *events, unsigned n)
+{
+    struct pmc *pmc = change->pmc;
+    int64_t bytes = 64;
+
+    for (unsigned i = 0; i < n; i++)
+        bytes += (int64_t)(sizeof events[i] + strlen(events[i].name) + strlen(events[i].resolved));
+    if (!pmc_keeps_account(pmc))
+        return err_nomem(&change->err);
+    if (log_sets_last(pmc->sets) < SETS_FREE)
+        account_add(pmc->account, bytes);
+    else if (!account_charge(pmc->account, bytes))
+        return refuse_log(change, "one more set of events");
+    pmc->sets_bytes += (uint64_t)bytes;
+    change->log.set_number = log_sets_add(pmc->sets, events, n);
+    return change->log.set_number ? 0 : err_nomem(&change->err);
+}
+
+static void event_fill(const struct change *change, unsigned i, struct log_event *out)
+{
+    const struct event *event = &change->desired.set->event[i];
+    struct buf resolved;
+
+    buf_init(&resolved, NULL, 0);
+    plan_event_print(&change->desired.events[i], &resolved);
+    *out = (struct log_event){
+        .name = event->written,
+        .resolved = resolved.failed ? NULL : strdup(buf_text(&resolved)),
+        .period = change->log.sampling.period,
+        .freq = change->log.sampling.freq,
+        .chains = change->log.sampling.chain_user || change->log.sampling.chain_kernel,
+        .type = (uint32_t)event->code[0],
+        .config = event->code[1],
+    };
+    buf_free(&resolved);
+}
+
+static int find_number(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    struct log_event events[SET_MAX];
+    unsigned n = 0, filled = 0;
+    int rc = 0;
+
+    change->log.set_number = pmc->set_number;
+    if (!change->desired.set ||
+        (change->log.set_number && !change->desired.new_set && !change->diff.reopen &&
+         memcmp(&change->log.sampling, &pmc->sampling, sizeof pmc->sampling) == 0))
+        return 0;
+    if (!pmc->sets)
+        pmc->sets = log_sets_new();
+    for (n = 0; n < change->desired.set->n; n++) {
+        event_fill(change, n, &events[n]);
+        filled += events[n].resolved != NULL;
+    }
+    if (!pmc->sets || filled < n)
+        rc = err_nomem(&change->err);
+    else if (!(change->log.set_number = number_again(pmc->sets, events, n)))
+        rc = number_new(change, events, n);
+    for (unsigned i = 0; i < n; i++)
+        free(events[i].resolved);
+    return rc;
+}
+
+/* ---- what it is recorded into ---- */
+
+/*
+ * Counters that are opened alone get a recording of their own, with the asker's rights and PIDs;
+ * those that join others record where these do.
+ */
+static bool needs_recording(const struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    bool alone = change->diff.reopen || !pmc_live_links(pmc);
+
+    return !pmc->recording || change->desired.new_set || pmc->recorded != change->log.recorded ||
+           (alone && change->cause == CAUSE_COMMAND);
+}
+
+/* Who may not see the kernel adds no target to a recording that shows it. */
+static int check_kernel_seen(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+
+    if (change->cause != CAUSE_COMMAND || change->log.anew || !change->diff.n_fresh ||
+        !(change->log.recorded & RECORDED_SAMPLES) || !pmc->recorded_kernel ||
+        change->asker.may_kernel)
+        return 0;
+    return err_set(&change->err, P18,
+                   "%s records kernel addresses for its present targets, which needs "
+                   "CAP_PERFMON (or the tunable unprivileged_kernel): detach them first",
+                   pmc->name);
+}
+
+static int check_log_kept(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+
+    if (!change->log.recorded || change->desired.settings.value[KEY_LOG] ||
+        !(change->diff.start || change->diff.start_fresh) || change->cause != CAUSE_COMMAND)
+        return 0;
+    if (change->log.recorded & RECORDED_SAMPLES)
+        return err_set(&change->err, E09,
+                       "%s samples, which needs a log, and has log=off: write log=on to config, "
+                       "or attach with autostart=off",
+                       pmc->name);
+    return err_set(&change->err, E08,
+                   "%s has %s=on, which needs a log, and log=off: write log=on to config",
+                   pmc->name, change->desired.settings.value[KEY_LOG_CSW] ? "log-csw" : "log-exit");
+}
+
+int plan_log(struct change *change)
+{
+    int rc;
+
+    change->log.recorded = recorded_for(change->desired.settings.mode, &change->desired.settings);
+    find_sampling(change);
+    change->log.anew = change->log.recorded && change->diff.n_fresh && needs_recording(change);
+    rc = check_log_kept(change);
+    if (rc == 0)
+        rc = check_kernel_seen(change);
+    if (rc == 0)
+        rc = find_number(change);
+    if (rc)
+        return rc;
+    if (change->log.recorded && (change->diff.n_fresh || change->diff.start) &&
+        !pmc_keeps_log(change->pmc))
+        return err_nomem(&change->err);
+    if (change->log.anew && !(change->log.counted_before = calloc(SET_MAX, sizeof(uint64_t))))
+        return err_nomem(&change->err);
+    return 0;
+}

@@ -1,0 +1,465 @@
+/*
+ * The one place where a change becomes true, with the lock: rows and quota may still refuse it, and
+ * then the desired value takes the place of the old one.
+ */
+#include "core/change/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void give_away(struct change *change, struct proc *proc)
+{
+    if (!proc)
+        return;
+    proc->next_dead = change->dead_procs;
+    change->dead_procs = proc;
+}
+
+/* A link leaves for good. Its counter is closed once the last long read is over. */
+static void retire(struct change *change, struct link *link)
+{
+    ids_remove(&change->engine->links, link->id);
+    link_leave_proc(link);
+    link_unref(link, &change->dead);
+}
+
+/* The guards that were made are the procs' from now on; those before are freed with the change. */
+static void settle_guards(struct change *change)
+{
+    for (unsigned i = 0; i < change->diff.n_fresh; i++) {
+        struct link *link = change->diff.fresh[i];
+
+        if (!link->guards)
+            continue;
+        struct proc *proc = link->proc;
+        struct guard *before = proc->guard;
+        link->guards = false;
+        proc->guarded = link->guard != NULL;
+        engine_touch(change->engine, JOURNAL_PROCESS, proc->id);
+        if (!link->guard)
+            continue; /* left to the next change */
+        change->engine->fds_used += before == NULL;
+        proc->guard = link->guard;
+        proc->left = false;
+        link->guard = before;
+    }
+}
+
+/* ---- counts ---- */
+
+static uint64_t now(const struct change *change)
+{
+    return change->engine->host->now_ns(change->engine->host_state);
+}
+
+/* The absolute reading of a link with a counter: what was just read, or last seen. */
+static const struct tally *reading_of(const struct fate *fate)
+{
+    return fate->was_read ? fate->last : link_seen(fate->link);
+}
+
+/* What the PMC has counted up to now. */
+static void count_all(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    const unsigned n = pmc_events(pmc);
+    struct tally *total = change->diff.total;
+
+    memcpy(total, pmc->base, TALLY_SIZE(n));
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        const struct fate *fate = &change->diff.fates[i];
+
+        if (fate->link->counter)
+            tally_add(total, reading_of(fate), n);
+        if (fate->link->counter)
+            tally_subtract(total, fate->link->base, n);
+        else
+            tally_add(total, fate->link->base, n); /* ended or offline: its final count */
+    }
+}
+
+/* A privileged program may end before anybody could look: what it did is not in the count. */
+static bool ended_unobserved(const struct change *change, const struct link *link)
+{
+    const struct recording *recording = change->pmc->recording;
+
+    if (change->cause != CAUSE_DEATHS || link->kind > TARGET_THREAD)
+        return false;
+    return (link->proc && proc_left(link->proc)) ||
+           (recording && recording_left(recording, link->pid));
+}
+
+/* What a link that goes has counted stays: in the one that takes its place, or in the base. */
+static void swap_count(struct change *change, struct fate *fate)
+{
+    struct pmc *pmc = change->pmc;
+    const unsigned n = pmc_events(pmc);
+    struct link *link = fate->link, *next = fate->next;
+    struct tally *last = fate->last;
+    bool unread = link->counter && !fate->was_read;
+
+    memcpy(last, link->counter ? reading_of(fate) : link->base, TALLY_SIZE(n));
+    if (link->counter)
+        tally_subtract(last, link->base, n);
+    bool missed = link->missed || unread || last->dropped;
+    fate->unobserved = ended_unobserved(change, link);
+    if (fate->kind == FATE_LEAVES || (fate->kind == FATE_RENEWED && !next->counter)) {
+        pmc->missed |= missed;
+        tally_add(pmc->base, last, n);
+        return;
+    }
+    next->missed |= missed || fate->unobserved;
+    next->dropped |= fate->unobserved;
+    if (fate->kind == FATE_ENDS) {
+        memcpy(next->base, last, TALLY_SIZE(n));
+        next->gone_since_ns = next->offline ? now(change) : next->gone_since_ns;
+        return;
+    }
+    pmc->left_out -= link->facts.left_out; /* they were asked anew */
+    /* reading - base = reading + what was counted before */
+    memset(next->base, 0, TALLY_SIZE(n));
+    tally_subtract(next->base, last, n);
+    if (link->gone_since_ns)
+        next->gap_ns += now(change) - link->gone_since_ns;
+}
+
+/* Initial values of the set as wanted. */
+static void begin_count(struct change *change, struct tally *base)
+{
+    const struct settings *settings = &change->desired.settings;
+    struct pmc *pmc = change->pmc;
+    const unsigned n = change->desired.set->n;
+
+    memset(base, 0, TALLY_SIZE(n));
+    for (unsigned i = 0; i < n && i < settings->n_counts; i++)
+        base->value[i] = base->value[n + i] = settings->counts[i];
+    pmc_miss_nothing(pmc);
+    pmc->ran_ns = 0;
+    pmc->epoch++;
+    pmc->resets++;
+}
+
+/* reset and restart: every link begins anew at its present reading. */
+static void swap_reset(struct change *change)
+{
+    const unsigned n = pmc_events(change->pmc);
+
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        const struct fate *fate = &change->diff.fates[i];
+        struct link *link = fate->kind == FATE_RENEWED ? fate->next : fate->link;
+
+        if (fate->kind == FATE_RENEWED || link->offline)
+            memset(link->base, 0, TALLY_SIZE(n));
+        else if (fate->was_read)
+            memcpy(link->base, fate->last, TALLY_SIZE(n));
+        if (link->offline)
+            link->gone_since_ns = now(change);
+        link->gap_ns = 0;
+        link->missed = false;
+    }
+    begin_count(change, change->pmc->base);
+}
+
+/* count is written: what is shown becomes the new value; times stay. */
+static void swap_put(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    const struct settings *settings = &change->desired.settings;
+    const struct tally *total = change->diff.total;
+    const unsigned n = pmc_events(pmc);
+    struct buf text;
+
+    buf_init(&text, NULL, 0);
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t put = i < settings->n_counts ? settings->counts[i] : 0;
+
+        pmc->base->value[i] += put - total->value[i];
+        pmc->base->value[n + i] += put - total->value[n + i];
+        buf_u64(&text, total->value[settings->value[KEY_MULTIPLEX] ? n + i : i]);
+        buf_char(&text, '\n');
+    }
+    change->replaced_count = text.failed ? NULL : strdup(buf_text(&text));
+    buf_free(&text);
+    pmc->epoch++;
+    pmc->resets++;
+}
+
+static void swap_set(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    struct desired *desired = &change->desired;
+
+    set_unref(pmc->set);
+    pmc->set = set_ref(desired->set);
+    if (desired->n_names) {
+        free(pmc->metrics);
+        pmc->metrics = desired->metrics;
+        desired->metrics = NULL;
+    }
+    free(pmc->base);
+    pmc->base = change->diff.base;
+    change->diff.base = NULL;
+    begin_count(change, pmc->base);
+    pmc->state = PMC_ALLOCATED;
+    pmc->had_target = pmc->raced = false;
+    pmc->first_start_ns = pmc->started_ns = 0;
+    pmc->left_out = 0;
+}
+
+static void swap_counts(struct change *change)
+{
+    const struct desired *desired = &change->desired;
+
+    count_all(change);
+    for (unsigned i = 0; i < change->diff.n_fates && !desired->new_set; i++)
+        if (change->diff.fates[i].kind != FATE_KEPT)
+            swap_count(change, &change->diff.fates[i]);
+    if (desired->put)
+        swap_put(change);
+    if (desired->verb == VERB_RESET || desired->verb == VERB_RESTART)
+        swap_reset(change);
+    if (desired->new_set)
+        swap_set(change);
+}
+
+/* ---- links ---- */
+
+static void count_attach(struct pmc *pmc, const struct link *link)
+{
+    pmc_hold_link(pmc, link, true);
+    pmc->engine->attaches++;
+    pmc->engine->attaches_raced += link->facts.raced;
+    pmc->instance->attaches++;
+    pmc->instance->attaches_raced += link->facts.raced;
+    pmc->raced |= link->facts.raced;
+    pmc->left_out += link->facts.left_out;
+    pmc->had_target = true;
+}
+
+static void swap_links(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    struct difference *diff = &change->diff;
+    struct links *links = diff->links, *old = pmc->links;
+    unsigned n = 0;
+
+    /* A long read holds the old vector: then it keeps its references, and ours are made anew. */
+    for (unsigned i = 0; old->refs > 1 && i < old->n; i++)
+        old->link[i]->refs++;
+    for (unsigned i = 0; i < diff->n_fates; i++) {
+        struct fate *fate = &diff->fates[i];
+
+        if (fate->kind == FATE_KEPT) {
+            fate->link->from_all = fate->from_all;
+            links->link[n++] = fate->link;
+        } else if (fate->kind == FATE_ENDS) {
+            links->link[n++] = fate->next;
+        }
+    }
+    for (unsigned i = 0; i < diff->n_fresh; i++) {
+        if (!diff->fresh[i]->counter)
+            continue; /* passed over */
+        count_attach(pmc, diff->fresh[i]);
+        links->link[n++] = diff->fresh[i];
+    }
+    links->n = n;
+    pmc->links = links;
+    diff->links = NULL;
+    if (--old->refs == 0)
+        free(old);
+}
+
+/* Those that leave, and those that could not be attached. Afterwards fates and fresh links are no
+ * more. */
+static void retire_links(struct change *change)
+{
+    struct difference *diff = &change->diff;
+
+    for (unsigned i = 0; i < diff->n_fates; i++) {
+        struct link *link = diff->fates[i].link;
+
+        if (diff->fates[i].kind == FATE_KEPT)
+            continue;
+        if (link->counter)
+            pmc_hold_link(change->pmc, link, false);
+        retire(change, link);
+    }
+    for (unsigned i = 0; i < diff->n_fresh; i++)
+        if (!diff->fresh[i]->counter)
+            retire(change, diff->fresh[i]);
+}
+
+/* ---- state and settings ---- */
+
+static bool changes_links(const struct change *change)
+{
+    bool any = change->diff.n_fresh > 0;
+
+    for (unsigned i = 0; i < change->diff.n_fates; i++)
+        any |= change->diff.fates[i].kind != FATE_KEPT;
+    return any;
+}
+
+static enum pmc_state state_after(const struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    const struct difference *diff = &change->diff;
+    bool live = pmc_live_links(pmc) > 0;
+
+    if (!pmc->set)
+        return PMC_NEW;
+    if (!live && (pmc->state != PMC_ALLOCATED || change->cause == CAUSE_DEATHS))
+        return PMC_EXITED;
+    if (diff->stop)
+        return PMC_STOPPED;
+    if (change->cause == CAUSE_COMMAND && live && (diff->start || diff->start_fresh) &&
+        (diff->start || state_table[pmc->state].open))
+        return change->desired.settings.value[KEY_START] ? PMC_ARMED : PMC_RUNNING; /* new ones */
+    if (pmc->state == PMC_EXITED) /* attached, not started */
+        return pmc->first_start_ns ? PMC_STOPPED : PMC_ALLOCATED;
+    return pmc->state;
+}
+
+static void swap_state(struct change *change, enum pmc_state after, bool starts)
+{
+    struct pmc *pmc = change->pmc;
+
+    if (state_table[after].open)
+        pmc->ran_ns = pmc_elapsed_ns(pmc, now(change));
+    if (starts) {
+        pmc->started_ns = now(change);
+        pmc->epoch++; /* what was read before says nothing about this run */
+        if (!pmc->first_start_ns)
+            pmc->first_start_ns = pmc->started_ns;
+    }
+    pmc->state = after;
+    pmc_changed(pmc);
+}
+
+static void swap_lifetime(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    struct open_file *open = change->asker.open;
+    bool holds = pmc->settings.value[KEY_LIFETIME] == LIFETIME_OPEN;
+
+    if (!(change->desired.given & GIVEN(KEY_LIFETIME)))
+        return;
+    if (open) {
+        pmc->held_by = holds;
+        open->holds = holds ? pmc->id : 0;
+    }
+    if (pmc->owner)
+        give_away(change, pmc_disown(pmc));
+    if (change->owner)
+        pmc_own(pmc, change->owner);
+    change->owner = NULL;
+}
+
+static void swap_settings(struct change *change, bool links_change)
+{
+    struct pmc *pmc = change->pmc;
+    struct desired *desired = &change->desired;
+    struct settings before = pmc->settings;
+    bool looked = change->cause == CAUSE_CPUS || (desired->wants_all && !pmc->wants_all);
+
+    pmc->settings = desired->settings;
+    desired->settings = before; /* freed with the change */
+    pmc->effective = pmc->settings.mode;
+    pmc->kernel = desired->kernel;
+    if (desired->set)
+        pmc->settings.value[KEY_KERNEL] = desired->kernel;
+    pmc->wants_all = desired->wants_all;
+    if (looked) {
+        pmc->cpus_stale = false;
+        pmc->cpus_serial = change->cpus_serial;
+    } else if (desired->wants_all && links_change) {
+        pmc->cpus_stale = true; /* -all and `all` in one command: a CPU may have come */
+        pmc_pend(pmc);
+    }
+    swap_lifetime(change);
+    if (desired->n_names == 0 || desired->joins)
+        return;
+    pmc->began++; /* what is written next through this open file joins this set */
+    if (change->asker.open)
+        change->asker.open->began = pmc->began;
+}
+
+/* ---- all of it ---- */
+
+/* The end of a PMC: everything is taken off it. */
+static void swap_release(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    struct links *old = pmc->links;
+
+    if (change->diff.total) { /* else there was no memory for that */
+        count_all(change);
+        record_last_end(change);
+    }
+    for (unsigned i = 0; i < old->n; i++) {
+        old->link[i]->refs += old->refs > 1;
+        if (old->link[i]->counter)
+            pmc_hold_link(pmc, old->link[i], false);
+        retire(change, old->link[i]);
+    }
+    pmc->links = NULL;
+    if (--old->refs == 0)
+        free(old);
+    if (pmc->recording)
+        change->log.old = pmc_record(pmc, NULL);
+    change->last_claim = pmc->claim;
+    pmc->claim = NULL;
+    if (pmc->owner)
+        give_away(change, pmc_disown(pmc));
+}
+
+void change_swap(struct change *change)
+{
+    struct pmc *pmc = change->pmc;
+    const bool links_change = changes_links(change);
+    /* The engine looked and found nothing to do: no reader is to be woken for that. */
+    const bool idle = change->cause != CAUSE_COMMAND && !links_change;
+
+    pmc_touch(pmc);
+    if (change->cause == CAUSE_RELEASE) {
+        swap_release(change);
+        return;
+    }
+    change->rc = quota_check(change);
+    if (change->rc == 0)
+        change->rc = change_rows(change, false);
+    if (change->rc)
+        return;
+    settle_guards(change);
+    swap_counts(change);
+    swap_links(change);
+    pmc->epoch += links_change;
+    enum pmc_state after = idle ? pmc->state : state_after(change);
+    const bool was_open = state_table[pmc->state].open;
+    const bool starts =
+        !state_table[after].open && (was_open || change->desired.verb == VERB_RESTART);
+    record_end(change, !was_open && state_table[after].open, after);
+    swap_settings(change, links_change);
+    record_swap(change);
+    if (!idle)
+        swap_state(change, after, starts);
+    pmc_follow(pmc);
+    record_begin(change, starts);
+    retire_links(change);
+}
+
+void change_refuse(struct change *change)
+{
+    struct difference *diff = &change->diff;
+
+    if (change->log.bytes)
+        account_add(change->pmc->account, -(int64_t)change->log.bytes);
+    settle_guards(change);
+    for (unsigned i = 0; i < diff->n_fates; i++)
+        if (diff->fates[i].kind == FATE_ENDS)
+            link_unref(diff->fates[i].next, &change->dead);
+    for (unsigned i = 0; i < diff->n_fresh; i++)
+        retire(change, diff->fresh[i]);
+    if (change->owner)
+        give_away(change, proc_unref(change->engine, change->owner));
+}

@@ -1,0 +1,414 @@
+/*
+ * From the words of `target` to links that come and go: attached already, covered already, not
+ * attached, a CPU that is not there.
+ */
+#include "core/change/plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Does this link count what is wanted (or part of it)? */
+static bool link_matches(const struct engine *engine, const struct link *link,
+                         const struct wanted *wanted, bool overlaps)
+{
+    if (link->ended)
+        return false;
+    if (wanted->word.kind == TARGET_CGROUP) {
+        if (link->kind != TARGET_CGROUP)
+            return false;
+        size_t a = strlen(link->cgroup), b = strlen(wanted->cgroup);
+        bool inside =
+            strncmp(link->cgroup, wanted->cgroup, a < b ? a : b) == 0 &&
+            (a == b || a == 1 || b == 1 || (a < b ? wanted->cgroup[a] : link->cgroup[b]) == '/');
+        return link->cgroup_key == engine->host->cgroup_key(wanted->cgroup_fd) ||
+               (overlaps && inside);
+    }
+    if (link->kind == TARGET_CPU || link->kind == TARGET_CGROUP || !link->proc)
+        return false;
+    if (link->kind == wanted->word.kind && link->proc->key.tid == wanted->tid &&
+        link->proc->key.key == engine->host->process_key(wanted->process))
+        return true;
+    if (!overlaps)
+        return false;
+    if (link->pid == wanted->pid)
+        return link->kind != wanted->word.kind; /* the process and one of its threads */
+    return link->pmc->settings.value[KEY_DESCENDANTS] && link->counter &&
+           engine->backend->covers(link->counter, wanted->pid);
+}
+
+static struct fate *find_fate(struct change *change, const struct wanted *wanted, bool overlaps)
+{
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        struct fate *fate = &change->diff.fates[i];
+
+        if (fate->kind == FATE_KEPT && link_matches(change->engine, fate->link, wanted, overlaps))
+            return fate;
+    }
+    return NULL;
+}
+
+static const struct link *in_fresh(const struct change *change, const struct wanted *wanted)
+{
+    for (unsigned i = 0; i < change->diff.n_fresh; i++)
+        if (link_matches(change->engine, change->diff.fresh[i], wanted, true))
+            return change->diff.fresh[i];
+    return NULL;
+}
+
+static int refuse_attached(struct change *change, const struct wanted *wanted,
+                           const struct link *link)
+{
+    bool exact = link_matches(change->engine, link, wanted, false);
+
+    return err_set(
+        &change->err, E10, "\"" WORD_FMT "\" is %s", WORD_ARG(wanted->word.word),
+        exact ? "attached already"
+              : "covered already by another target of this PMC: no thread is counted twice");
+}
+
+/* Events on one process, of all users together: each costs every fork and context switch of it. */
+static int check_load(struct change *change, const struct proc *proc, const struct link *fresh)
+{
+    uint64_t limit = tunable_u64(&change->engine->tunables, TUNABLE_MAX_EVENTS_PER_PROCESS);
+    uint64_t n = change->desired.set->n;
+
+    for (const struct link *link = proc->links; link; link = link->next_of_proc)
+        n += link == fresh ? 0 : pmc_events(link->pmc);
+    if (change->asker.superuser || n <= limit)
+        return 0;
+    return err_set(&change->err, P11, "%llu events on one process: max_events_per_process is %llu",
+                   (unsigned long long)n, (unsigned long long)limit);
+}
+
+#define THERE 1 /* it is, and that is all right */
+
+/* Is it attached, or about to be? 0: no; THERE; or refused. */
+static int check_attached(struct change *change, const struct wanted *wanted)
+{
+    const struct fate *attached = find_fate(change, wanted, true);
+    const struct link *fresh = in_fresh(change, wanted);
+
+    if (fresh) /* written twice; or a process and one of its threads */
+        return link_matches(change->engine, fresh, wanted, false)
+                   ? THERE
+                   : refuse_attached(change, wanted, fresh);
+    if (!attached)
+        return 0;
+    return change->desired.additive ? THERE : refuse_attached(change, wanted, attached->link);
+}
+
+/* A fresh link's rights are the asker's. */
+static int take_rights(struct change *change, struct link *link)
+{
+    if (change->asker.superuser || (link->rights = rights_copy(change->asker.rights)))
+        return 0;
+    return err_nomem(&change->err);
+}
+
+static int want_process(struct change *change, struct wanted *wanted)
+{
+    struct link *link = plan_fresh(change, wanted->word.kind);
+    bool taken;
+    struct proc *proc = link ? proc_get(change->engine, wanted->process, &taken) : NULL;
+
+    if (!proc)
+        return err_nomem(&change->err);
+    if (taken)
+        wanted->process = NULL;
+    link_set_proc(link, proc);
+    link->pid = wanted->pid;
+    link->tid = wanted->tid;
+    link->said = wanted->word.self ? 0 : (pid_t)wanted->word.number;
+    int rc = plan_watch(change, proc);
+    plan_guard(change, link);
+    if (rc == 0)
+        rc = take_rights(change, link);
+    return rc ? rc : check_load(change, proc, link);
+}
+
+static int want_cgroup(struct change *change, struct wanted *wanted)
+{
+    struct link *link = plan_fresh(change, TARGET_CGROUP);
+
+    if (!link)
+        return err_nomem(&change->err);
+    link->cgroup_fd = wanted->cgroup_fd;
+    link->cgroup_key = change->engine->host->cgroup_key(wanted->cgroup_fd);
+    link->cgroup = wanted->cgroup;
+    wanted->cgroup_fd = -1;
+    wanted->cgroup = NULL;
+    return take_rights(change, link);
+}
+
+static const struct class_info *set_class(const struct change *change)
+{
+    for (unsigned i = 0; i < change->desired.set->n; i++) {
+        const struct class_info *class =
+            &change->engine->classes[change->desired.set->event[i].class_index];
+
+        if (class->hardware || cpus_count(&class->cpus) > 0)
+            return class;
+    }
+    return NULL;
+}
+
+static struct fate *cpu_kept(const struct change *change, unsigned cpu)
+{
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        struct fate *fate = &change->diff.fates[i];
+
+        if (fate->kind == FATE_KEPT && fate->link->kind == TARGET_CPU && fate->link->cpu == cpu &&
+            !fate->link->ended)
+            return fate;
+    }
+    return NULL;
+}
+
+static struct link *cpu_fresh(const struct change *change, unsigned cpu)
+{
+    for (unsigned i = 0; i < change->diff.n_fresh; i++)
+        if (change->diff.fresh[i]->kind == TARGET_CPU && change->diff.fresh[i]->cpu == cpu)
+            return change->diff.fresh[i];
+    return NULL;
+}
+
+static int check_cpu(struct change *change, const struct target_word *word, unsigned cpu)
+{
+    const struct engine *engine = change->engine;
+    const struct class_info *class = set_class(change);
+    int highest = -1;
+
+    for (int c = cpus_next(&engine->possible, 0); c >= 0; c = cpus_next(&engine->possible, c + 1))
+        highest = c;
+    if ((int)cpu > highest)
+        return err_set(&change->err, E21,
+                       "\"" WORD_FMT "\": this machine cannot have a CPU %u; the "
+                       "highest is %d (info/cpus)",
+                       WORD_ARG(word->word), cpu, highest);
+    if (!cpus_has(&engine->possible, cpu) || !cpus_has(&engine->online, cpu))
+        return err_set(&change->err, E37, "\"" WORD_FMT "\": CPU %u is %s (info/cpus)",
+                       WORD_ARG(word->word), cpu,
+                       cpus_has(&engine->possible, cpu) ? "offline" : "absent");
+    if (class && cpus_count(&class->cpus) > 0 && !cpus_has(&class->cpus, cpu)) {
+        struct buf list;
+        char room[128];
+
+        buf_init(&list, room, sizeof room);
+        cpus_print(&class->cpus, &list);
+        int rc = err_set(&change->err, P30,
+                         "\"" WORD_FMT "\": the events of class %s are counted on CPU "
+                         "%s",
+                         WORD_ARG(word->word), class->name, buf_text(&list));
+        buf_free(&list);
+        return rc;
+    }
+    return 0;
+}
+
+/* A CPU is meant by its name, or by `all` alone (from_all); then it goes with -all. */
+static int want_cpu(struct change *change, const struct target_word *word, unsigned cpu)
+{
+    struct link *link = cpu_fresh(change, cpu);
+    struct fate *kept = link ? NULL : cpu_kept(change, cpu);
+    int rc = 0;
+
+    if (link) {
+        link->from_all &= word->all;
+        return 0;
+    }
+    if (kept) {
+        bool taken_back = kept->from_all && !kept->link->from_all;
+
+        if (!word->all && (change->desired.additive || taken_back))
+            kept->from_all = false; /* it may even be offline now */
+        if (word->all || change->desired.additive || taken_back)
+            return 0;
+        rc = check_cpu(change, word, cpu);
+        return rc ? rc
+                  : err_set(&change->err, E10, "\"" WORD_FMT "\": CPU %u is attached already",
+                            WORD_ARG(word->word), cpu);
+    }
+    if (!word->all)
+        rc = check_cpu(change, word, cpu);
+    if (rc)
+        return rc;
+    link = plan_fresh(change, TARGET_CPU);
+    if (!link)
+        return err_nomem(&change->err);
+    link->cpu = cpu;
+    link->from_all = word->all;
+    return 0;
+}
+
+int plan_want_cpus(struct change *change, const struct target_word *word)
+{
+    const struct class_info *class = set_class(change);
+    const struct cpus *list = word->all ? &change->engine->online : &word->cpus;
+    int rc = 0;
+
+    if (word->all && change->desired.wants_all)
+        return change->desired.additive ? 0
+                                        : err_set(&change->err, E10, "\"all\" is attached already");
+    for (int cpu = cpus_next(list, 0); rc == 0 && cpu >= 0; cpu = cpus_next(list, cpu + 1))
+        if (!word->all || !class || !cpus_count(&class->cpus) ||
+            cpus_has(&class->cpus, (unsigned)cpu))
+            rc = want_cpu(change, word, (unsigned)cpu);
+    change->desired.wants_all |= word->all;
+    return rc;
+}
+
+/* One that has ended, by itself or by executing a privileged program. */
+static bool was_attached(const struct change *change, const struct wanted *wanted)
+{
+    const struct target_word *word = &wanted->word;
+    uint64_t number =
+        wanted->process ? (uint64_t)(wanted->tid ? wanted->tid : wanted->pid) : word->number;
+
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        struct link *link = change->diff.fates[i].link;
+
+        if (link->kind == word->kind && (uint64_t)(link->tid ? link->tid : link->pid) == number &&
+            (wanted->process ? link->ended && link->dropped
+                             : link->ended || !link_target_alive(link)))
+            return true;
+    }
+    return false;
+}
+
+static int refuse_unattached(struct change *change, const struct wanted *wanted)
+{
+    if (!wanted_is_system(wanted) && was_attached(change, wanted))
+        return err_set(&change->err, E45,
+                       "\"" WORD_FMT "\" has exited or executed a privileged program (set-id, file "
+                       "capabilities, unreadable), and is not observed any more; its count stays",
+                       WORD_ARG(wanted->word.word));
+    if (!wanted->process && !wanted_is_system(wanted))
+        return err_set(&change->err, E44, "\"" WORD_FMT "\": there is no such process",
+                       WORD_ARG(wanted->word.word));
+    return err_set(&change->err, E28, "\"" WORD_FMT "\" is not attached (see target)",
+                   WORD_ARG(wanted->word.word));
+}
+
+static int leave(struct change *change, struct fate *fate)
+{
+    return plan_leave(fate, pmc_events(change->pmc)) ? 0 : err_nomem(&change->err);
+}
+
+static int unwant_all(struct change *change, const struct wanted *wanted)
+{
+    int rc = change->desired.wants_all ? 0 : refuse_unattached(change, wanted);
+
+    for (unsigned i = 0; rc == 0 && i < change->diff.n_fates; i++) {
+        struct fate *fate = &change->diff.fates[i];
+
+        if (fate->kind == FATE_KEPT && fate->link->kind == TARGET_CPU && !fate->link->ended &&
+            fate->from_all)
+            rc = leave(change, fate);
+    }
+    change->desired.wants_all = false;
+    return rc;
+}
+
+static int unwant_cpus(struct change *change, const struct wanted *wanted)
+{
+    const struct cpus *cpus = &wanted->word.cpus;
+    int rc = 0;
+
+    if (wanted->word.all)
+        return unwant_all(change, wanted);
+    for (int cpu = cpus_next(cpus, 0); rc == 0 && cpu >= 0; cpu = cpus_next(cpus, cpu + 1)) {
+        struct fate *fate = cpu_kept(change, (unsigned)cpu);
+
+        if (!fate || fate->from_all)
+            rc = refuse_unattached(change, wanted);
+        else if (change->desired.wants_all) /* which means it too */
+            fate->from_all = true;
+        else
+            rc = leave(change, fate);
+    }
+    return rc;
+}
+
+static int unwant(struct change *change, const struct wanted *wanted)
+{
+    struct fate *fate = NULL;
+
+    if (wanted->word.kind == TARGET_CPU)
+        return unwant_cpus(change, wanted);
+    if (wanted->word.kind == TARGET_CGROUP || wanted->process)
+        fate = find_fate(change, wanted, false);
+    return fate ? leave(change, fate) : refuse_unattached(change, wanted);
+}
+
+static int want(struct change *change, struct wanted *wanted)
+{
+    int rc;
+
+    if (wanted->passed)
+        return 0;
+    if (wanted->word.kind == TARGET_CPU)
+        return plan_want_cpus(change, &wanted->word);
+    rc = check_attached(change, wanted);
+    if (rc)
+        return rc == THERE ? 0 : rc;
+    return wanted->word.kind == TARGET_CGROUP ? want_cgroup(change, wanted)
+                                              : want_process(change, wanted);
+}
+
+/* CPUs and cgroups in one PMC would count threads twice. */
+static int check_mixture(struct change *change)
+{
+    const struct difference *diff = &change->diff;
+    unsigned kinds = 0;
+
+    for (unsigned i = 0; i < diff->n_fresh; i++)
+        kinds |= 1u << diff->fresh[i]->kind;
+    for (unsigned i = 0; i < diff->n_fates; i++)
+        if (diff->fates[i].kind == FATE_KEPT && !diff->fates[i].link->ended)
+            kinds |= 1u << diff->fates[i].link->kind;
+    if (!(kinds & 1u << TARGET_CPU) || !(kinds & 1u << TARGET_CGROUP))
+        return 0;
+    return err_set(&change->err, P30,
+                   "one PMC counts CPUs or cgroups, not both: a thread would be counted twice");
+}
+
+int plan_targets(struct change *change)
+{
+    struct desired *desired = &change->desired;
+    struct difference *diff = &change->diff;
+    int rc = 0;
+
+    for (unsigned i = 0; rc == 0 && i < desired->n_targets; i++)
+        if (desired->targets[i].word.remove)
+            rc = unwant(change, &desired->targets[i]);
+    for (unsigned i = 0; rc == 0 && desired->verb == VERB_DETACH && i < diff->n_fates; i++)
+        if (!diff->fates[i].link->ended)
+            rc = leave(change, &diff->fates[i]);
+    desired->wants_all &= desired->verb != VERB_DETACH;
+    if (rc == 0 && diff->reopen)
+        rc = plan_reopen(change);
+    for (unsigned i = 0; rc == 0 && i < desired->n_targets; i++)
+        if (!desired->targets[i].word.remove)
+            rc = want(change, &desired->targets[i]);
+    if (rc == 0)
+        rc = plan_uncovered(change);
+    return rc ? rc : check_mixture(change);
+}
+
+/* lifetime=owner: the writing process is watched. */
+int plan_lifetime(struct change *change)
+{
+    bool taken;
+
+    if (!change->writer)
+        return 0;
+    struct proc *proc = proc_get(change->engine, change->writer, &taken);
+    if (!proc)
+        return err_nomem(&change->err);
+    proc_ref(proc);
+    if (taken)
+        change->writer = NULL;
+    change->owner = proc;
+    return plan_watch(change, proc);
+}

@@ -1,0 +1,255 @@
+/*
+ * A change on its way, seen by the files that make it:
+ *
+ *   change_find    no lock   what the command says: names resolved, processes found and asked about
+ *   change_plan    lock      what is desired, what can be refused, and the difference to what is
+ * there change_open    no lock   new counters are opened, old ones stopped and read, new ones
+ * started change_swap    lock      rows, quota; then the desired value takes the place of the old
+ * one change_close   no lock   what is left over is closed: the old counters, or after a refusal
+ * the new
+ *
+ * Nothing is reserved before the swap. All answer 0 or -errno with the sentence in change->err, and
+ * need the engine's lock unless it says otherwise.
+ */
+#pragma once
+
+#include "core/change/change.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* A word of `target`, as far as found. */
+struct wanted {
+    struct target_word word;
+    struct process *process; /* owned until a proc takes it */
+    pid_t pid, tid;
+    int cgroup_fd;
+    char *cgroup;
+    bool passed; /* it has exited: left out, said in the note */
+};
+
+/* The value that the PMC is to have: its present one with what the command says. */
+struct desired {
+    struct settings settings;
+    uint32_t given;       /* keys of this command */
+    char *names[SET_MAX]; /* events as written */
+    unsigned n_names;
+    char *metrics;             /* those that named some of them, as written, or NULL */
+    bool joins;                /* the names join the set that is there */
+    struct set *set;           /* a reference */
+    struct plan_event *events; /* what each of the set counts */
+    bool new_set;              /* the count begins anew */
+    bool kernel, wants_all;
+    struct wanted *targets; /* that come or go */
+    unsigned n_targets;
+    bool additive; /* targets attached already are left as they are (config) */
+    enum verb verb;
+    bool put; /* settings.counts are to be the value of `count` now */
+};
+
+/* What becomes of a link that the PMC has. */
+struct fate {
+    struct link *link;
+    enum {
+        FATE_KEPT,
+        FATE_LEAVES, /* its count is folded into the PMC's base */
+        FATE_ENDS,   /* `next`, without a counter, keeps its final count */
+        FATE_RENEWED /* `next`, a fresh one, carries its count on */
+    } kind;
+    struct link *next;
+    bool from_all;      /* of a CPU that is kept: only `all` means it from now on */
+    struct tally *last; /* an absolute reading, if `was_read` */
+    bool was_read;
+    bool stopped, started; /* by this change */
+    bool unobserved;       /* it ended, and a privileged program had ended its observation */
+    struct verdict {       /* it lost its events: what was found out without the lock */
+        bool asked, below; /* below: a descendant lost them, and nothing is asked */
+        bool headless;     /* nothing was lost: only its first thread has ended */
+        bool refused;      /* the rights with which it was attached do not suffice any more */
+        unsigned drops;
+    } verdict;
+};
+
+/* Between what is there and what is desired: counters to keep, open, close. */
+struct difference {
+    struct fate *fates; /* one for each link */
+    unsigned n_fates;
+    struct link **fresh; /* to be attached */
+    unsigned n_fresh;
+    bool reopen;            /* every live link is renewed */
+    bool start, stop, read; /* the links that are kept */
+    bool start_fresh;
+    struct links *links; /* the vector afterwards, still empty */
+    struct tally *base;  /* of a new set */
+    struct tally *total; /* the count at the swap */
+};
+
+/* The one that asks, when the change began: the opener of the file, and the writer. */
+struct asker {
+    const struct rights *rights; /* as long as the request lives */
+    uid_t uid;
+    pid_t tid;
+    struct open_file *open;
+    bool append;                    /* written through a file opened with O_APPEND */
+    const atomic_bool *interrupted; /* the answer is not waited for any more; or NULL */
+    bool may_kernel, may_system, may_foreign, superuser;
+    bool inside; /* an instance, through which no user is superuser */
+};
+
+/* What the counters record, and into what. */
+struct recordal {
+    struct pid_view *view;       /* PIDs as the asker knows them; NULL: as pmcfs does */
+    struct sample_limits limits; /* of the system */
+    struct sampling sampling;
+    uint64_t set_number;
+    unsigned recorded;      /* enum recorded */
+    bool anew;              /* into a recording that is made for them */
+    struct recording *made; /* until it is the PMC's */
+    uint64_t bytes;         /* charged for it until then */
+    uint64_t *counted_before;
+    struct recording *old;  /* to be freed after its counters */
+    struct recording *held; /* not drained until the swap has told the log what begins and ends */
+    uint64_t held_ns;
+    struct buf inventory; /* what was there at that moment, as records */
+};
+
+/* How many descriptors the owner may still open, and by which limit. */
+struct quota {
+    unsigned long left; /* ULONG_MAX: no limit */
+    char name[112];
+};
+
+enum cause {
+    CAUSE_COMMAND,
+    CAUSE_DEATHS,  /* end the links whose target is dead */
+    CAUSE_DROPPED, /* a process executed a privileged program: attach again, or end */
+    CAUSE_CPUS,    /* CPUs went or came */
+    CAUSE_RELEASE  /* close everything */
+};
+
+struct change {
+    enum cause cause;
+    struct engine *engine;
+    struct pmc *pmc;             /* a reference */
+    char name[NAME_LEN_MAX + 1]; /* as it was then: for sentences made without the lock */
+    const char *file;
+    const char *text; /* the command, or NULL; as long as the request lives */
+    size_t len;
+    struct asker asker;
+    struct desired desired;
+    struct difference diff;
+    struct recordal log;
+    struct quota quota;
+    unsigned long fds;        /* that it holds by itself, among engine->fds_used */
+    uint64_t cpus_serial;     /* the engine's when this was planned */
+    uint64_t attach_ns;       /* how long finding and attaching all targets may take */
+    uint64_t deadline_ns;     /* when that is over */
+    struct process *writer;   /* lifetime=owner: the writing process, until a proc takes it */
+    struct proc *owner;       /* lifetime=owner: a reference */
+    char *replaced_count;     /* by `put`, as text */
+    struct link *dead;        /* to be destroyed */
+    struct proc *dead_procs;  /* the same */
+    struct claim *last_claim; /* of a released PMC: held until its counters are closed */
+    int rc;
+    struct err err;
+    struct err note; /* said in `error` though the command worked */
+};
+
+/* Room for one more than n: the array grows when n is a power of two. NULL: no memory, nothing
+ * changed. */
+static inline void *plan_room(void *array, unsigned n, size_t size)
+{
+    return n & (n - 1) ? array : realloc(array, (n ? 2 * (size_t)n : 1) * size);
+}
+
+/* change.c. Without the lock, between two targets: -EINTR, P26, P13 when going on is of no use. */
+int change_goes_on(struct change *change);
+/* NULL: no memory. */
+struct change *change_new(struct pmc *pmc, enum cause cause);
+void change_free(struct change *change);
+/* From beginning to end; takes the change. slow: gives up the seat. CALL_WAIT: not begun. */
+int change_run(struct call *call, struct change *change, bool slow);
+
+/* change_parse.c: change->text, or what the verb means. Without the lock. */
+int change_parse(struct change *change);
+
+/* change_find.c. Without the lock. */
+void change_find(struct change *change);
+/* A target has exited: what change->err says is kept for the note; of several, the words. */
+void change_pass_over(struct change *change, struct word word);
+
+/* change_plan.c */
+int change_plan(struct change *change);
+/* change_desire.c */
+int change_desire_set(struct change *change); /* desired.set and its events, if not known yet */
+bool change_attaches(const struct change *change); /* some target that is not there yet */
+/* change_check.c: in the order of the seed. The first two without the lock, too. */
+int check_words(struct change *change);        /* before anything is looked up: E22, E26 */
+int check_event_rights(struct change *change); /* kernel mode, whole CPUs, what the events need */
+int check_command(struct change *change);      /* settings, mode, scope, rights, verb */
+int check_system(struct change *change);
+int refuse_system(struct change *change);
+int refuse_kernel(struct change *change, const char *event, const char *instead);
+/* Was a mode written once, and is it to follow again (mode=auto)? */
+bool takes_mode_back(const struct change *change);
+
+/* change_targets.c: words of `target`, and CPUs that `all` means, become links. */
+int plan_targets(struct change *change);
+int plan_want_cpus(struct change *change, const struct target_word *word);
+int plan_lifetime(struct change *change);
+
+/* change_links.c: the fate of each link, and the fresh ones. */
+static inline bool wanted_is_system(const struct wanted *wanted)
+{
+    return wanted->word.kind == TARGET_CPU || wanted->word.kind == TARGET_CGROUP;
+}
+bool plan_leave(struct fate *fate, unsigned n); /* false: no memory */
+struct link *plan_fresh(struct change *change, enum target_kind kind);
+/* On what the link is on, with the rights with which it was attached, or else the asker's. */
+int plan_renew(struct change *change, struct fate *fate, bool same_rights);
+int plan_watch(struct change *change, struct proc *proc); /* its end is to be told */
+/* A guard is to be made, which tells when the proc loses its events. */
+void plan_guard(const struct change *change, struct link *link);
+int plan_reopen(struct change *change);    /* every live link is opened anew */
+int plan_uncovered(struct change *change); /* what is taken back is counted below its parent */
+int plan_end(struct change *change, struct fate *fate); /* `next`, which stands */
+
+/* change_own.c: what the engine does by itself. */
+int plan_deaths(struct change *change);
+int plan_dropped(struct change *change);
+int plan_cpus(struct change *change);
+bool cpus_differ(const struct pmc *pmc);
+int plan_release(struct change *change);
+
+/* change_rows.c. look: the rows are only tried. */
+int change_rows(struct change *change, bool look);
+/* Descriptors: what may be opened; what was opened, which may be too much by now (P11). */
+void quota_find(struct change *change);
+int quota_check(struct change *change);
+void quota_spend(struct change *change, unsigned n); /* opened; without the lock */
+void quota_release(struct change *change);
+unsigned long fds_free(const struct engine *engine);
+int quota_found(struct change *change, bool removes); /* a process is held. No lock: P10, P11 */
+
+/* change_sampling.c: what samples, and what the log needs once it is known what starts. */
+int check_sampling(struct change *change);
+int plan_log(struct change *change);
+
+/* change_open.c. Without the lock. */
+void change_open(struct change *change);
+void change_close(struct change *change);
+
+/* change_record.c. The first four without the lock. */
+int refuse_log(struct change *change, const char *what); /* P11. With or without the lock */
+int record_open(struct change *change); /* the new recording, and room in the log */
+void record_hold(struct change *change);
+void record_begun(struct change *change); /* started: what is there already */
+struct opening change_opening(const struct change *change);
+void record_end(struct change *change, bool stops, enum pmc_state after); /* into the log */
+void record_swap(struct change *change);
+void record_begin(struct change *change, bool starts);
+void record_last_end(struct change *change); /* of a PMC that was released */
+
+/* change_swap.c */
+void change_swap(struct change *change);
+void change_refuse(struct change *change); /* instead of it: what was opened is given up */

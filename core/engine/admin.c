@@ -1,0 +1,140 @@
+/*
+ * The texts of admin/: tunables, the probe for what others hold, slots to be enabled and disabled.
+ */
+#include "core/engine/admin.h"
+
+#include "core/engine/foreign.h"
+#include "core/files.h"
+#include "core/pmc/access.h"
+#include "core/pmc/parts.h"
+
+#include <errno.h>
+#include <string.h>
+
+int show_tunable(struct call *call)
+{
+    const struct tunable_row *row = tunable_row((enum tunable)call->index);
+
+    tunable_print(&call->engine->tunables, (enum tunable)call->index, call->out);
+    buf_char(call->out, '\n');
+    if (strncmp(row->effect, "none", 4) == 0) {
+        buf_str(call->out, "# ");
+        buf_str(call->out, row->effect);
+        buf_char(call->out, '\n');
+    }
+    return CALL_DONE;
+}
+
+int admin_may(struct call *call, const char *what)
+{
+    if (access_superuser(call->rights))
+        return 0;
+    return err_set(&call->err, E39,
+                   "only the superuser (CAP_PERFMON or CAP_SYS_ADMIN in the initial user "
+                   "namespace) administers %s",
+                   what);
+}
+
+int admin_word(struct call *call, enum err_id several, struct word *word)
+{
+    struct word more;
+    struct scan scan;
+
+    scan_init(&scan, call->text, call->len);
+    if (!scan_word(&scan, word))
+        return err_set(&call->err, P05, "nothing but blanks was written");
+    if (scan_word(&scan, &more))
+        return err_set(&call->err, several, "one word, not more: \"" WORD_FMT "\" is too much",
+                       WORD_ARG(more));
+    return 0;
+}
+
+int store_tunable(struct call *call)
+{
+    enum tunable which = (enum tunable)call->index;
+    struct word word;
+    int rc = admin_may(call, "rows and tunables");
+
+    if (rc == 0)
+        rc = admin_word(call, P27, &word);
+    if (rc == 0)
+        rc = tunable_set(&call->engine->tunables, which, word, false, &call->err);
+    engine_touch(call->engine, JOURNAL_ENGINE, 0);
+    if (rc == 0 && which == TUNABLE_STRICT_ROWS)
+        rows_set_strict(call->engine->rows, tunable_bool(&call->engine->tunables, which));
+    return rc;
+}
+
+/* The number of slots that others hold, as last probed. */
+int show_probe(struct call *call)
+{
+    buf_u64(call->out, foreign_slots(call->engine));
+    buf_char(call->out, '\n');
+    return CALL_DONE;
+}
+
+int store_probe(struct call *call)
+{
+    struct word word;
+    int rc = admin_may(call, "rows and tunables");
+
+    if (rc == 0)
+        rc = admin_word(call, P27, &word);
+    if (rc)
+        return rc;
+    if (!word_is(word, "1"))
+        return err_set(&call->err, P27, "\"" WORD_FMT "\": write 1 to probe again", WORD_ARG(word));
+    return foreign_probe(call);
+}
+
+/* Row numbers of admin/cpuN run through all classes with rows. */
+static bool slot_of(const struct call *call, unsigned *cpu, unsigned *class_index, unsigned *row)
+{
+    unsigned number = (unsigned)(call->index & 0xffff);
+
+    *cpu = (unsigned)(call->index >> 16);
+    for (unsigned i = 0; i < call->engine->n_classes; i++) {
+        if (number < call->engine->classes[i].rows) {
+            *class_index = i;
+            *row = number;
+            return true;
+        }
+        number -= call->engine->classes[i].rows;
+    }
+    return false;
+}
+
+int show_slot(struct call *call)
+{
+    unsigned cpu, class_index, row;
+
+    if (!slot_of(call, &cpu, &class_index, &row))
+        return -ENOENT;
+    if (!cpus_has(&call->engine->online, cpu))
+        return err_set(&call->err, E34, "CPU %u is offline", cpu);
+    bool disabled = rows_slot(call->engine->rows, cpu, class_index, row) == SLOT_DISABLED;
+    buf_str(call->out, disabled ? "disabled\n" : "enabled\n");
+    return CALL_DONE;
+}
+
+int store_slot(struct call *call)
+{
+    unsigned cpu, class_index, row;
+    struct word word;
+    int rc = admin_may(call, "rows and tunables");
+
+    if (rc)
+        return rc;
+    if (!slot_of(call, &cpu, &class_index, &row))
+        return -ENOENT;
+    if (!cpus_has(&call->engine->online, cpu))
+        return err_set(&call->err, E34, "CPU %u is offline", cpu);
+    if ((rc = admin_word(call, E17, &word)))
+        return rc;
+    engine_touch(call->engine, JOURNAL_ENGINE, 0);
+    if (word_is(word, "disabled"))
+        return rows_disable(call->engine->rows, cpu, class_index, row, &call->err);
+    if (word_is(word, "enabled"))
+        return rows_enable(call->engine->rows, cpu, class_index, row, &call->err);
+    return err_set(&call->err, E17, "\"" WORD_FMT "\": write enabled or disabled", WORD_ARG(word));
+}

@@ -1,0 +1,12 @@
+/*
+ * What all files of admin/ check when they are written.
+ */
+#pragma once
+
+#include "core/base/scan.h"
+#include "core/call.h"
+
+/* 0, or E39: "only the superuser … administers WHAT". */
+int admin_may(struct call *call, const char *what);
+/* The one word of the command; several: the cause of the refusal when there is more than one. */
+int admin_word(struct call *call, enum err_id several, struct word *word);

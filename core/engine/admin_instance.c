@@ -1,0 +1,104 @@
+/*
+ * The files of admin/instances/NAME: the limits of an instance, and its release.
+ */
+#include "core/engine.h"
+#include "core/engine/admin.h"
+#include "core/files.h"
+#include "core/pmc/instance.h"
+
+#include <string.h>
+
+static int say_gone(struct call *call)
+{
+    return err_set(&call->err, P26, "the instance was removed");
+}
+
+static int find_limit(const struct call *call)
+{
+    int i = 0;
+
+    while (i < LIMITS && strcmp(limit_table[i].name, call->file) != 0)
+        i++;
+    return i;
+}
+
+int show_limit(struct call *call)
+{
+    const struct instance *instance = engine_instance(call->engine, call->index);
+    int limit = find_limit(call);
+
+    if (!instance || limit == LIMITS)
+        return say_gone(call);
+    if (limit_table[limit].words[0])
+        buf_str(call->out, limit_table[limit].words[instance->limit[limit]]);
+    else
+        buf_u64(call->out, instance->limit[limit]);
+    buf_char(call->out, '\n');
+    return CALL_DONE;
+}
+
+static int refuse_value(struct call *call, const struct limit_row *row, struct word word)
+{
+    if (row->words[0])
+        return err_set(&call->err, P27, "%s cannot be \"" WORD_FMT "\": allowed is %s or %s",
+                       row->name, WORD_ARG(word), row->words[0], row->words[1]);
+    return err_set(&call->err, P27,
+                   "%s cannot be \"" WORD_FMT "\": allowed is 0 (no limit of its own) to %llu",
+                   row->name, WORD_ARG(word), (unsigned long long)row->max);
+}
+
+static bool value_read(const struct limit_row *row, struct word word, uint64_t *value)
+{
+    if (!row->words[0])
+        return word_u64(word, false, 0, row->max, value);
+    *value = word_is(word, row->words[1]);
+    return *value || word_is(word, row->words[0]);
+}
+
+int store_limit(struct call *call)
+{
+    struct instance *instance = engine_instance(call->engine, call->index);
+    int limit = find_limit(call);
+    struct word word;
+    uint64_t value;
+    int rc = instance && limit < LIMITS ? admin_may(call, "instances") : say_gone(call);
+
+    if (rc == 0)
+        rc = admin_word(call, P27, &word);
+    if (rc)
+        return rc;
+    if (!value_read(&limit_table[limit], word, &value))
+        return refuse_value(call, &limit_table[limit], word);
+    instance->limit[limit] = value;
+    instance_touch(instance);
+    if (limit == LIMIT_LIFETIME && !value)
+        instance_let_go(instance);
+    return CALL_DONE;
+}
+
+int show_instance_ctl(struct call *call)
+{
+    if (!engine_instance(call->engine, call->index))
+        return say_gone(call);
+    buf_str(call->out, "active\n");
+    return CALL_DONE;
+}
+
+int store_instance_ctl(struct call *call)
+{
+    struct instance *instance = engine_instance(call->engine, call->index);
+    struct word word;
+    int rc = instance ? admin_may(call, "instances") : say_gone(call);
+
+    if (rc == 0)
+        rc = admin_word(call, X17, &word);
+    if (rc)
+        return rc;
+    if (!word_is(word, "release"))
+        return err_set(&call->err, X17,
+                       "an instance has no verb \"" WORD_FMT "\": write release, which releases "
+                       "its PMCs and removes it",
+                       WORD_ARG(word));
+    instance_release(instance, true);
+    return CALL_DONE;
+}

@@ -1,0 +1,198 @@
+/*
+ * Instances made, removed, given away, and bound to a PID namespace: the operations of instances/.
+ */
+#include "core/engine/instances.h"
+
+#include "core/engine.h"
+#include "core/pmc/access.h"
+#include "core/pmc/pmc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* ---- the directory ---- */
+
+static int only_superuser(struct call *call)
+{
+    if (access_superuser(call->rights))
+        return 0;
+    return err_set(&call->err, E39,
+                   "only the superuser (CAP_PERFMON or CAP_SYS_ADMIN in the initial user "
+                   "namespace) makes and removes instances");
+}
+
+static int check_new(struct call *call, const char *name)
+{
+    struct engine *engine = call->engine;
+    int rc = only_superuser(call);
+
+    if (rc)
+        return rc;
+    if (!name_legal(name, &call->err))
+        return -err_table[call->err.id].code;
+    if (instance_by_name(engine, name))
+        return err_set(&call->err, P23, "there is an instance %s already", name);
+    if (engine->instances.n >= INSTANCES_MAX)
+        return err_set(&call->err, P34, "there are %d instances, and no more than that are kept",
+                       INSTANCES_MAX);
+    if (engine->next_instance > INSTANCE_ID_MAX)
+        return err_set(&call->err, P34,
+                       "%llu instances were made since the mount, and each has a number of its "
+                       "own: there is none left until the next mount",
+                       (unsigned long long)INSTANCE_ID_MAX);
+    return 0;
+}
+
+/* The sticky bit: PMCs in it are removed by their owner and that of the instance. */
+static mode_t mode_of(mode_t mode)
+{
+    return (mode & 0777) | S_ISVTX;
+}
+
+static uint64_t real_now(const struct engine *engine)
+{
+    return engine->host->realtime_ns(engine->host_state);
+}
+
+int engine_mkinstance(struct call *call, const char *name, mode_t mode, uint64_t *id)
+{
+    struct engine *engine = call->engine;
+    struct instance *instance;
+    int rc = check_new(call, name);
+
+    if (rc)
+        return rc;
+    instance = instance_make(engine, engine->next_instance, name);
+    if (!instance)
+        return err_nomem(&call->err);
+    engine->next_instance++;
+    instance->uid = call->uid;
+    instance_touch(instance);
+    instance->gid = call->gid;
+    instance->mode = mode_of(mode);
+    instance->made_ns = instance->changed_ns = real_now(engine);
+    *id = instance->id;
+    return CALL_DONE;
+}
+
+int engine_rminstance(struct call *call, const char *name)
+{
+    struct instance *instance = instance_by_name(call->engine, name);
+    int rc = only_superuser(call);
+
+    if (rc)
+        return rc;
+    if (!instance)
+        return -ENOENT;
+    if (instance->n)
+        return err_set(&call->err, P35,
+                       "instance %s has %zu PMC%s: rmdir them, or write \"release\" to "
+                       "admin/instances/%s/ctl to release them with it",
+                       name, instance->n, instance->n == 1 ? "" : "s", name);
+    instance_release(instance, false);
+    return CALL_DONE;
+}
+
+int engine_chmod_instance(struct call *call, mode_t mode)
+{
+    call->instance->mode = mode_of(mode);
+    instance_touch(call->instance);
+    call->instance->changed_ns = real_now(call->engine);
+    return CALL_DONE;
+}
+
+int engine_chown_instance(struct call *call, uid_t uid, gid_t gid)
+{
+    if (uid != (uid_t)-1)
+        call->instance->uid = uid;
+    if (gid != (gid_t)-1)
+        call->instance->gid = gid;
+    instance_touch(call->instance);
+    call->instance->changed_ns = real_now(call->engine);
+    return CALL_DONE;
+}
+
+/* ---- lifetime=namespace ---- */
+
+/* process NULL: the namespace is the daemon's own, and nothing is bound. */
+static int find_first(struct call *call, struct process **process)
+{
+    const struct host *host = call->engine->host;
+    int rc = host->process_first(call->engine->host_state, call->tid, process, &call->err);
+
+    return call->err.id != P15
+               ? rc
+               : err_set(&call->err, P15,
+                         "the instance's life is that of a PID namespace (lifetime=namespace), "
+                         "and yours cannot be seen from where pmcfs runs");
+}
+
+/* Its end would not be told. */
+static int binding_lost(struct call *call, struct proc *proc, int rc)
+{
+    proc->watched = false;
+    while (proc->held)
+        instance_let_go(proc->held);
+    return err_set(&call->err, P14, "the end of your PID namespace cannot be watched: %s",
+                   err_errno_name(rc));
+}
+
+/* The process is another proc's already, or is watched: without the lock. */
+static int proc_settle(struct call *call, struct proc *proc, struct process *unused)
+{
+    const struct host *host = call->engine->host;
+    bool watch = !proc->watched;
+    int rc = 0;
+
+    proc->watched = true;
+    slow_begin(call, false);
+    if (unused)
+        host->process_free(unused);
+    if (watch)
+        rc = host->process_watch(proc->process, proc->id);
+    slow_end(call);
+    return rc ? binding_lost(call, proc, rc) : 0;
+}
+
+/* The process holds the instance, unless another was faster. */
+static int process_hold(struct call *call, struct process *process)
+{
+    struct engine *engine = call->engine;
+    struct instance *instance = call->instance;
+    bool taken;
+    struct proc *proc = proc_get(engine, process, &taken);
+
+    if (!proc) {
+        slow_begin(call, false);
+        engine->host->process_free(process);
+        slow_end(call);
+        return err_nomem(&call->err);
+    }
+    proc_ref(proc);
+    if (instance && !instance->holder && instance->limit[LIMIT_LIFETIME]) {
+        proc_ref(proc);
+        instance_hold(instance, proc);
+    }
+    int rc = proc_settle(call, proc, taken ? NULL : process);
+    proc_bury(engine, proc_unref(engine, proc));
+    return rc;
+}
+
+bool instance_unbound(const struct instance *instance)
+{
+    return instance->limit[LIMIT_LIFETIME] && !instance->holder;
+}
+
+/* First the namespace's first process is found; then, with the lock, shared and held; then watched.
+ */
+int instance_bind(struct call *call)
+{
+    struct process *process = NULL;
+    int rc;
+
+    slow_begin(call, false);
+    rc = find_first(call, &process);
+    slow_end(call);
+    return rc == 0 && process ? process_hold(call, process) : rc;
+}

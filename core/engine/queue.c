@@ -1,0 +1,174 @@
+/*
+ * What is queued for after the lock: readers to be woken, names that are gone, and the engine's own
+ * tasks.
+ */
+#include "core/engine.h"
+
+#include "core/change/change.h"
+#include "core/read/drain.h"
+#include "core/show/poll.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- effects ---- */
+
+void engine_wake(struct engine *engine, uint64_t pmc_id)
+{
+    struct pmc *pmc = ids_find(&engine->pmcs, pmc_id);
+
+    if (pmc)
+        pmc_wake(pmc);
+}
+
+/* After those of its PMCs. */
+static bool next_removed(struct engine *engine, struct effect *effect)
+{
+    struct instance *instance = engine->removed;
+
+    if (!instance)
+        return false;
+    engine->removed = instance->next_removed;
+    *effect = (struct effect){.kind = EFFECT_INSTANCE, .id = instance->vanished};
+    strncpy(effect->name, instance->name, sizeof effect->name - 1);
+    instance_free(instance);
+    return true;
+}
+
+bool engine_next_effect(struct engine *engine, struct effect *effect)
+{
+    struct pmc *pmc = engine->told;
+
+    if (!pmc)
+        return next_removed(engine, effect);
+    if (pmc->vanished) {
+        *effect = (struct effect){.kind = EFFECT_REMOVED, .id = pmc->vanished_from};
+        strncpy(effect->name, pmc->name, sizeof effect->name - 1);
+        pmc->vanished = false;
+    } else {
+        *effect = (struct effect){.kind = EFFECT_WAKE, .id = pmc->id};
+        pmc->wake = false;
+    }
+    if (pmc->vanished || pmc->wake)
+        return true;
+    engine->told = pmc->next_told;
+    if (!engine->told)
+        engine->told_end = &engine->told;
+    pmc->told = false;
+    pmc_unref(pmc);
+    return true;
+}
+
+/* ---- the engine's own tasks: links whose last reader is gone, processes nothing holds ---- */
+
+static bool garbage_task(struct call *call)
+{
+    struct engine *engine = call->engine;
+    struct link *dead = engine->dead;
+    struct proc *procs = engine->dead_procs;
+
+    if (!dead && !procs)
+        return false;
+    engine->dead = NULL;
+    engine->dead_procs = NULL;
+    slow_begin(call, true);
+    links_destroy(engine, dead);
+    procs_destroy(engine, procs);
+    slow_end(call);
+    return true;
+}
+
+/* ---- the backend is told of CPUs, before the PMCs on them are looked at ---- */
+
+static void cpus_tell(const struct engine *engine, const struct cpus *moved,
+                      const struct cpus *went, const struct cpus *online)
+{
+    for (int next = cpus_next(moved, 0); next >= 0; next = cpus_next(moved, next + 1)) {
+        unsigned cpu = (unsigned)next;
+
+        if (cpus_has(went, cpu))
+            engine->backend->cpu(engine->backend_state, cpu, false);
+        if (cpus_has(online, cpu))
+            engine->backend->cpu(engine->backend_state, cpu, true);
+    }
+}
+
+static bool news_are(const struct engine *engine)
+{
+    return engine->backend && engine->backend->cpu && cpus_count(&engine->news) > 0;
+}
+
+static bool news_task(struct call *call)
+{
+    struct engine *engine = call->engine;
+    struct cpus moved, went, online;
+
+    cpus_init(&online);
+    if (!news_are(engine) || !cpus_copy(&online, &engine->online))
+        return false;
+    moved = engine->news;
+    went = engine->news_went;
+    cpus_init(&engine->news);
+    cpus_init(&engine->news_went);
+    slow_begin(call, true);
+    cpus_tell(engine, &moved, &went, &online);
+    slow_end(call);
+    cpus_free(&moved);
+    cpus_free(&went);
+    cpus_free(&online);
+    return true;
+}
+
+/* ---- PMCs that are pending ---- */
+
+static struct pmc *pending_next(const struct engine *engine)
+{
+    struct pmc *pmc = engine->pending;
+
+    while (pmc && (pmc->busy || pmc->later))
+        pmc = pmc->next_pending;
+    return pmc;
+}
+
+static void pending_remove(struct pmc *pmc)
+{
+    struct pmc **at = &pmc->engine->pending;
+
+    while (*at != pmc)
+        at = &(*at)->next_pending;
+    *at = pmc->next_pending;
+    pmc->pending = false;
+}
+
+/*
+ * Those that wait (a change is under way, memory has ended) stay on the list. When there is nothing
+ * else the round is over: what failed for want of memory is tried in the next.
+ */
+static bool pending_task(struct call *call)
+{
+    struct pmc *pmc;
+    bool any = false;
+
+    while (!any && (pmc = pending_next(call->engine))) {
+        pending_remove(pmc);
+        any = change_pending(call, pmc);
+        pmc_unref(pmc);
+    }
+    for (pmc = call->engine->pending; pmc && !any; pmc = pmc->next_pending)
+        pmc->later = false;
+    return any;
+}
+
+/* ---- all tasks ---- */
+
+bool engine_has_task(const struct engine *engine)
+{
+    return engine->dead || engine->dead_procs || poll_wanted(engine) || drain_wanted(engine) ||
+           news_are(engine) || pending_next(engine);
+}
+
+bool engine_task(struct call *call)
+{
+    return garbage_task(call) || news_task(call) || drain_task(call) || poll_task(call) ||
+           pending_task(call);
+}

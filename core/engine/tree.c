@@ -1,0 +1,230 @@
+/*
+ * The operations of the tree: directories made, removed, renamed; files released; errors kept.
+ */
+#include "core/engine.h"
+
+#include "core/change/change.h"
+#include "core/engine/instances.h"
+#include "core/read/reader.h"
+#include "core/show/series.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int check_user_limit(struct call *call, uid_t uid)
+{
+    uint64_t each = tunable_u64(&call->engine->tunables, TUNABLE_MAX_PMCS_PER_USER);
+    const struct user *user = user_find(call->engine, uid);
+
+    if (!user || user->pmcs < each)
+        return 0;
+    if (!instance_is_root(call->instance))
+        return err_set(&call->err, P11,
+                       "uid %u has as many PMCs as max_pmcs_per_user allows (%llu), those that it "
+                       "has elsewhere included",
+                       (unsigned)uid, (unsigned long long)each);
+    return err_set(&call->err, P11, "uid %u has %u PMCs: max_pmcs_per_user is %llu", (unsigned)uid,
+                   user->pmcs, (unsigned long long)each);
+}
+
+/* May there be one more? The superuser is not held to the limit of each user. */
+static int check_limits(struct call *call, bool superuser)
+{
+    const struct tunables *tunables = &call->engine->tunables;
+    uint64_t all = tunable_u64(tunables, TUNABLE_MAX_PMCS);
+    uint64_t here = call->instance->limit[LIMIT_PMCS];
+
+    if (here && call->instance->n >= here)
+        return err_set(&call->err, P11, "this instance has %zu PMCs: its max_pmcs is %llu",
+                       call->instance->n, (unsigned long long)here);
+    if (call->engine->pmcs.n >= all && !instance_is_root(call->instance))
+        return err_set(&call->err, P12, "there are as many PMCs as max_pmcs allows in all (%llu)",
+                       (unsigned long long)all);
+    if (call->engine->pmcs.n >= all)
+        return err_set(&call->err, P12, "there are %zu PMCs: max_pmcs is %llu",
+                       call->engine->pmcs.n, (unsigned long long)all);
+    return superuser ? 0 : check_user_limit(call, call->payer);
+}
+
+static int check_name(struct call *call, const char *name)
+{
+    if (!name_legal(name, &call->err))
+        return -err_table[call->err.id].code;
+    if (instance_find(call->instance, name))
+        return err_set(&call->err, P23, "there is a PMC %s already", name);
+    if (call->engine->reserved && call->engine->reserved(name))
+        return err_set(&call->err, P23, "%s is a name of pmcfs itself", name);
+    return 0;
+}
+
+static int check_new(struct call *call, const char *name)
+{
+    int rc = check_name(call, name);
+
+    return rc ? rc : check_limits(call, call->rights && call->rights->superuser);
+}
+
+int engine_mkdir(struct call *call, const char *name, mode_t mode, uint64_t *id)
+{
+    struct engine *engine = call->engine;
+    mode_t mask = (mode_t)tunable_u64(&engine->tunables, TUNABLE_DIRMODE);
+    int rc = check_new(call, name);
+
+    if (rc == 0 && instance_unbound(call->instance)) {
+        rc = instance_bind(call);
+        if (rc == 0) /* without the lock everything may have changed */
+            rc = call->instance ? check_new(call, name) : -ESTALE;
+    }
+    if (rc)
+        return rc;
+    struct pmc *pmc = pmc_new(call->instance, name);
+    if (!pmc)
+        return err_nomem(&call->err);
+    if (!pmc_put_on(pmc, engine_serial(engine), call->uid, call->payer)) {
+        pmc_drop(pmc);
+        return err_nomem(&call->err);
+    }
+    pmc->gid = call->gid;
+    pmc->maker = call->maker;
+    pmc->maker_key = call->maker_key;
+    pmc->mode = mode & mask & 0777;
+    pmc->created_ns = pmc->changed_ns = engine->host->realtime_ns(engine->host_state);
+    pmc->made_ns = engine->host->now_ns(engine->host_state);
+    pmc->made_tsc = engine->host->tsc(engine->host_state);
+    *id = pmc->id;
+    return CALL_DONE;
+}
+
+int engine_rmdir(struct call *call, const char *name)
+{
+    struct pmc *pmc = instance_find(call->instance, name);
+
+    if (!pmc)
+        return call->engine->reserved && call->engine->reserved(name)
+                   ? err_set(&call->err, P25, "%s is part of pmcfs and cannot be removed", name)
+                   : -ENOENT;
+    pmc_take_off(pmc);
+    change_release(call, pmc); /* or what is under way takes it down; without memory: later */
+    return CALL_DONE;
+}
+
+int engine_rename(struct call *call, const char *from, const char *to)
+{
+    struct pmc *pmc = instance_find(call->instance, from);
+
+    if (!pmc)
+        return call->engine->reserved && call->engine->reserved(from)
+                   ? err_set(&call->err, P25, "%s is part of pmcfs and cannot be renamed", from)
+                   : -ENOENT;
+    int rc = check_name(call, to);
+    if (rc)
+        return rc;
+    char *name = strdup(to), *before = pmc->name;
+    if (!name)
+        return err_nomem(&call->err);
+    instance_remove(call->instance, pmc);
+    pmc->name = name;
+    pmc_touch(pmc);
+    instance_add(call->instance, pmc); /* there is room: one was just taken out */
+    free(before);
+    pmc->changed_ns = call->engine->host->realtime_ns(call->engine->host_state);
+    return CALL_DONE;
+}
+
+/* The readers' way in is shown as an x: `chmod u+x` hands it back, and did not mean it. */
+int engine_chmod(struct call *call, mode_t mode)
+{
+    struct pmc *pmc = call->pmc;
+    mode_t shown = pmc->mode & 077 ? 07 : 070;
+
+    if (call->engine->readers != (gid_t)-1 && !(pmc->mode & shown) && (mode & shown & ~0111u) == 0)
+        mode &= ~shown;
+    pmc->mode = mode & 0777;
+    pmc_touch(pmc);
+    return CALL_DONE;
+}
+
+int engine_chown(struct call *call, uid_t uid, gid_t gid)
+{
+    bool to_self = call->rights && call->rights->superuser && uid == call->uid;
+    bool mapped = call->rights && call->rights->userns_fd >= 0; /* to an id of its namespace */
+    uid_t payer = mapped ? call->payer : uid;
+    bool counts = uid != (uid_t)-1 && payer != call->pmc->payer && !to_self;
+    int rc = counts ? check_user_limit(call, payer) : 0;
+
+    if (rc)
+        return rc;
+    if (uid != (uid_t)-1 && !pmc_charge(call->pmc, uid, payer))
+        return err_nomem(&call->err);
+    if (gid != (gid_t)-1)
+        call->pmc->gid = gid;
+    pmc_touch(call->pmc);
+    if (call->pmc->claim)
+        call->pmc->claim->uid = call->pmc->uid;
+    return CALL_DONE;
+}
+
+/* ---- open files ---- */
+
+void engine_release(struct engine *engine, struct open_file *open)
+{
+    struct pmc *pmc = open->holds ? ids_find(&engine->pmcs, open->holds) : NULL;
+
+    open->holds = 0;
+    if (pmc)
+        pmc_vanish(pmc);
+    open_file_forget(engine, open);
+}
+
+void open_file_clear(struct open_file *open)
+{
+    rights_free(open->rights);
+    free(open->swap);
+    free(open->series);
+    log_reader_free(open->reader);
+    *open = (struct open_file){.refused = false};
+}
+
+void open_file_leave(struct engine *engine, struct open_file *open)
+{
+    open_file_forget(engine, open);
+    rights_forget(open->rights);
+    open->rights = NULL;
+    if (open->reader)
+        log_reader_leave(open->reader);
+    open_file_clear(open);
+}
+
+void engine_finished(struct call *call, int rc, bool record, bool command)
+{
+    struct engine *engine = call->engine;
+    uid_t uid = call->rights ? call->rights->uid : call->uid;
+    struct buf line;
+    char room[800];
+
+    engine->operations++;
+    engine->operations_failed += rc < 0;
+    if (call->instance) {
+        call->instance->operations++;
+        call->instance->operations_failed += rc < 0;
+    }
+    if (command && call->pmc && rc >= 0)
+        pmc_set_error(call->pmc, NULL);
+    if (call->err.id == ERR_NONE || !record)
+        return;
+    buf_init(&line, room, sizeof room);
+    buf_str(&line, err_errno_name(err_table[call->err.id].code));
+    buf_char(&line, ' ');
+    buf_str(&line, err_table[call->err.id].id);
+    buf_char(&line, ' ');
+    buf_str(&line, call->file ? call->file : "tree");
+    buf_str(&line, ": ");
+    buf_str(&line, call->err.text);
+    /* After P36 the reason stays: that of the earlier write. */
+    if (call->pmc && (command || rc == -EIO) && call->err.id != P36)
+        pmc_set_error(call->pmc, buf_text(&line));
+    if (call->instance)
+        instance_set_error(call->instance, uid, call->now_ns, buf_text(&line));
+    buf_free(&line);
+}

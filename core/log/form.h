@@ -1,0 +1,35 @@
+/*
+ * The forms in which a log is read: whole records become the bytes of a stream. A form runs without
+ * the engine's lock, one call at a time per reader.
+ */
+#pragma once
+
+#include "core/log/log_sets.h"
+#include "core/log/record.h"
+
+/* What the first line of each reader and the forms say of the PMC; made under the engine's lock. */
+struct log_facts {
+    const char *pmc;     /* name */
+    const char *machine; /* processor */
+    const char *class;
+    const char *event; /* the set as written, separated by blanks; "": none */
+    /* The same moment, before any record; tsc 0: there is none. */
+    uint64_t monotonic_ns, realtime_ns, tsc;
+    uint64_t arrived;      /* serial of the last record the log has */
+    struct log_sets *sets; /* a reference: what ids mean */
+};
+
+struct log_form {
+    const char *name;
+    size_t batch; /* bytes of records per request that fit a reply of 128 KiB, about */
+    /*
+     * What stands before everything; called once, before the first records. A reader keeps nothing
+     * for its form but `told`: the number of sets that the form has told so far.
+     */
+    void (*head)(uint64_t *told, const struct log_facts *facts, struct buf *out);
+    /* Whole records, in order. */
+    void (*records)(uint64_t *told, const struct log_facts *facts, const void *records, size_t len,
+                    struct buf *out);
+};
+extern const struct log_form form_text; /* logtext.c */
+extern const struct log_form form_perf; /* perfdata.c */

@@ -1,0 +1,464 @@
+/*
+ * The ring of records, its memory, and what is kept of the records that were overwritten. Beside
+ * the records stand only numbers: the count of what was lost unread needs no more than the smallest
+ * serial that some reader wants.
+ */
+#include "core/log/log.h"
+
+#include "core/base/arena.h"
+#include "core/log/log_parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DROP_BYTES  (sizeof(struct record_note) + 2 * sizeof(uint64_t)) /* of one number, "log" */
+#define FIRST_BYTES 1024u /* of the ring, and of the address spaces */
+
+struct log *log_new(uint64_t max_bytes)
+{
+    struct log *log = calloc(1, sizeof(*log));
+
+    if (!log)
+        return NULL;
+    pthread_mutex_init(&log->mutex, NULL);
+    log->refs = 1;
+    log->max_bytes = max_bytes < LOG_MOST ? max_bytes : LOG_MOST;
+    log->first = log->most_read = 1;
+    return log;
+}
+
+struct log *log_ref(struct log *log)
+{
+    __atomic_add_fetch(&log->refs, 1, __ATOMIC_RELAXED);
+    return log;
+}
+
+/* Memory. */
+
+bool log_charge(struct log *log, uint64_t bytes)
+{
+    if (log->charge && !log->charge(log->charge_arg, (int64_t)bytes))
+        return false;
+    log->charged += bytes;
+    return true;
+}
+
+void log_discharge(struct log *log, uint64_t bytes)
+{
+    if (log->charge && bytes)
+        log->charge(log->charge_arg, -(int64_t)bytes);
+    log->charged -= bytes;
+}
+
+static uint64_t log_memory(const struct log *log)
+{
+    return log->ring.size + log->spaces_granted + log->facts.size;
+}
+
+void log_unref(struct log *log)
+{
+    if (!log || __atomic_sub_fetch(&log->refs, 1, __ATOMIC_ACQ_REL) > 0)
+        return;
+    log_discharge(log, log->charged);
+    if (!log->keep)
+        log_blocks_free(log);
+    spaces_free(log->spaces);
+    pthread_mutex_destroy(&log->mutex);
+    free(log);
+}
+
+static uint64_t ring_part(uint64_t bytes)
+{
+    return (bytes - bytes / 4) & ~UINT64_C(7);
+}
+
+uint64_t log_ring_max(const struct log *log)
+{
+    return ring_part(log->max_bytes);
+}
+
+void log_set_max(struct log *log, uint64_t max_bytes)
+{
+    pthread_mutex_lock(&log->mutex);
+    log->max_bytes = max_bytes < LOG_MOST ? max_bytes : LOG_MOST;
+    log->grow_place = 0;
+    log_publish(log);
+    pthread_mutex_unlock(&log->mutex);
+}
+
+uint64_t log_max_bytes(struct log *log)
+{
+    uint64_t max_bytes;
+
+    pthread_mutex_lock(&log->mutex);
+    max_bytes = log->max_bytes;
+    pthread_mutex_unlock(&log->mutex);
+    return max_bytes;
+}
+
+void log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), void *arg)
+{
+    uint64_t memory;
+
+    pthread_mutex_lock(&log->mutex);
+    log_discharge(log, log->charged);
+    log->charge = charge;
+    log->charge_arg = arg;
+    memory = log_memory(log);
+    if (memory)
+        log_charge(log, memory);
+    log->grow_place = 0;
+    pthread_mutex_unlock(&log->mutex);
+}
+
+/* 0, -EDQUOT, -ENOMEM. */
+static int ring_to(struct log *log, uint64_t size)
+{
+    const uint64_t more = size - log->ring.size, block = log->ring.block;
+    const size_t before = log->ring.size;
+
+    if (!log_charge(log, more))
+        return -EDQUOT;
+    if (ring_grow(&log->ring, size)) {
+        log_publish(log);
+        arena_free(block, before);
+        return 0;
+    }
+    log_discharge(log, more);
+    return -ENOMEM;
+}
+
+static bool spaces_to(struct log *log, uint64_t bytes)
+{
+    if (!log_charge(log, bytes - log->spaces_granted))
+        return false;
+    log->spaces_granted = bytes;
+    spaces_set_max(log->spaces, bytes);
+    return true;
+}
+
+/* The ring doubled, as long as it may grow. What was refused is not asked for again at once. */
+static bool log_grow(struct log *log, size_t size)
+{
+    uint64_t max = log_ring_max(log), want = log->ring.size ? 2 * log->ring.size : FIRST_BYTES;
+
+    if (log->ring.size >= max || (log->ring.head < log->grow_place && size <= log->ring.size))
+        return false;
+    log->short_of = ring_to(log, want < max ? want : max);
+    if (log->short_of == 0)
+        return true;
+    log->grow_place = log->ring.head + log->ring.size;
+    return false;
+}
+
+static bool spaces_make(struct log *log)
+{
+    if (!log->spaces)
+        log->spaces = spaces_new(log->spaces_granted);
+    return log->spaces != NULL;
+}
+
+int log_reserve(struct log *log, uint64_t bytes)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&log->mutex);
+    if (bytes > log->max_bytes)
+        bytes = log->max_bytes;
+    if (log->ring.size < ring_part(bytes))
+        rc = ring_to(log, ring_part(bytes));
+    if (rc == 0 && !spaces_make(log))
+        rc = -ENOMEM;
+    if (rc == 0 && log->spaces_granted < bytes / 4 && !spaces_to(log, bytes / 4))
+        rc = -EDQUOT;
+    if (rc == 0 && log->reserved < bytes)
+        log->reserved = bytes;
+    pthread_mutex_unlock(&log->mutex);
+    return rc;
+}
+
+/* What is overwritten. */
+
+void log_fold(struct log *log, const struct record *record)
+{
+    uint64_t max = log->max_bytes / 4, need, want;
+
+    if (!spaces_make(log)) {
+        log->facts_lost++;
+        return;
+    }
+    need = spaces_bytes(log->spaces) + spaces_need(log->spaces, record);
+    want = log->spaces_granted ? log->spaces_granted : FIRST_BYTES;
+    while (want < need && want < max)
+        want *= 2;
+    want = want < max ? want : max;
+    if (want > log->spaces_granted)
+        spaces_to(log, want);
+    spaces_take(log->spaces, record);
+    log_facts_add(log, record);
+}
+
+/* In two pieces, at the end of the block and at its begin. */
+static __attribute__((noinline)) void fold_parted(struct log *log, size_t size)
+{
+    uint64_t record[RECORD_MAX / sizeof(uint64_t)];
+
+    ring_copy(&log->ring, log->ring.tail, record, size);
+    log_fold(log, (const struct record *)record);
+}
+
+static void fold_oldest(struct log *log, const struct record *record)
+{
+    log->spaces_changed = log->first;
+    if (record->size <= ring_together(&log->ring, log->ring.tail))
+        log_fold(log, record);
+    else
+        fold_parted(log, record->size);
+}
+
+/* The serial from which on a record that is overwritten counts as lost. */
+static uint64_t log_unread(struct log *log)
+{
+    if (!log->unread_known) {
+        const struct log_cursor *c;
+
+        log->unread = LIST_EMPTY(&log->cursors) ? log->most_read : UINT64_MAX;
+        LIST_FOREACH (c, &log->cursors, of_log)
+            if (c->next < log->unread)
+                log->unread = c->next;
+        log->unread_known = true;
+    }
+    return log->unread;
+}
+
+static __attribute__((noinline)) bool losses_copied(const struct log *log, uint64_t place,
+                                                    size_t size, struct losses *losses)
+{
+    uint64_t record[LOSS_MOST / sizeof(uint64_t)];
+
+    ring_copy(&log->ring, place, record, size);
+    return losses_take(losses, (const struct record *)record);
+}
+
+bool log_losses_at(const struct log *log, uint64_t place, struct losses *losses)
+{
+    const struct record *record = (const struct record *)ring_at(&log->ring, place);
+
+    return losses_want(record) && losses_copied(log, place, record->size, losses);
+}
+
+/* What stands for a record that was refused was counted with it. */
+static bool is_counted(const struct record *record)
+{
+    return record->type == RECORD_DROP && record->misc & RECORD_REFUSED;
+}
+
+/* Gives up the oldest record; false: there is none. */
+static bool log_overwrite(struct log *log)
+{
+    const struct record *record;
+
+    if (log->first > log->last)
+        return false;
+    record = (const struct record *)ring_at(&log->ring, log->ring.tail);
+    if (spaces_wants(record))
+        fold_oldest(log, record);
+    if (!log_losses_at(log, log->ring.tail, &log->passed))
+        log->lost += log->first >= log_unread(log) && !is_counted(record);
+    log->first++;
+    ring_drop(&log->ring, record->size);
+    return true;
+}
+
+/* Can the ring hold it, if need be once it has grown? Nothing is overwritten for the answer. */
+static bool log_fits(struct log *log, size_t size)
+{
+    while (log->ring.size < size)
+        if (!log_grow(log, size))
+            return false;
+    return true;
+}
+
+/* For what fits. */
+static void log_make_room(struct log *log, size_t size)
+{
+    while (ring_room(&log->ring) < size)
+        if (!log_grow(log, size) && !log_overwrite(log))
+            return;
+}
+
+/* Putting. */
+
+/* Behind what the ring has room for. */
+static void ring_append(struct log *log, const struct record *record)
+{
+    log_make_room(log, record->size);
+    if (log->ring.tail > log->sure) /* what it is put over is given up for a later worker, too */
+        log_publish(log);
+    __atomic_store_n(&log->last, log->last + 1, __ATOMIC_RELEASE);
+    ring_put(&log->ring, record, record->size);
+}
+
+static __attribute__((noinline)) void append_later(struct log *log, const struct record *record)
+{
+    uint64_t copy[RECORD_MAX / sizeof(uint64_t)];
+
+    memcpy(copy, record, record->size);
+    record_set_time((struct record *)copy, log->last_time);
+    ring_append(log, (const struct record *)copy);
+}
+
+/*
+ * No ring to speak of: it has a serial as if it had been put and overwritten at once, readers are
+ * told of it.
+ */
+static int record_refuse(struct log *log, const struct record *record)
+{
+    while (log_overwrite(log))
+        ;
+    __atomic_store_n(&log->last, log->last + 1, __ATOMIC_RELEASE);
+    log->first++;
+    if (spaces_wants(record)) {
+        log->spaces_changed = log->last;
+        log_fold(log, record);
+    }
+    if (!losses_take(&log->passed, record)) {
+        log->refused += log->ring.size == 0;
+        log->lost += log->ring.size > 0;
+    }
+    return log->ring.size == 0 ? -ENOMEM : 0;
+}
+
+/* What stands in its place is small. What it says of address spaces is given up: it is not their
+ * turn. */
+static int record_replace(struct log *log, const struct record *record)
+{
+    static const uint64_t one = 1;
+    const struct note note = {.type = RECORD_DROP,
+                              .misc = RECORD_REFUSED,
+                              .time = log->last_time,
+                              .cpu = UINT32_MAX,
+                              .n = 1,
+                              .value = &one,
+                              .text = "log",
+                              .text_len = 3};
+    _Alignas(uint64_t) char room[DROP_BYTES];
+    struct buf drop;
+
+    if (log->ring.size < DROP_BYTES)
+        return record_refuse(log, record);
+    buf_init(&drop, room, sizeof(room));
+    record_add_note(&drop, &note);
+    ring_append(log, (const struct record *)drop.data);
+    log->facts_lost += spaces_wants(record);
+    log->lost++;
+    return 0;
+}
+
+static int put_one(struct log *log, const struct record *record)
+{
+    const uint64_t time = record_time(record);
+    const bool late = time < log->last_time;
+
+    losses_take(&log->told, record);
+    if (!late)
+        log->last_time = time;
+    if (!log_fits(log, record->size))
+        return record_replace(log, record);
+    if (late)
+        append_later(log, record);
+    else
+        ring_append(log, record);
+    return 0;
+}
+
+int log_put_all(struct log *log, const void *records, size_t len)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&log->mutex);
+    for (size_t at = 0; len - at >= sizeof(struct record);) {
+        const struct record *record = (const struct record *)((const char *)records + at);
+
+        if (!record_fits(record, len - at))
+            break;
+        if (put_one(log, record) < 0)
+            rc = -ENOMEM;
+        at += record->size;
+    }
+    log_publish(log);
+    pthread_mutex_unlock(&log->mutex);
+    return rc;
+}
+
+/* What it has it keeps, whatever is allowed now. */
+static uint64_t ring_most(const struct log *log)
+{
+    const uint64_t max = log_ring_max(log);
+
+    return max > log->ring.size ? max : log->ring.size;
+}
+
+int log_put(struct log *log, const struct record *record)
+{
+    int rc = -E2BIG;
+
+    pthread_mutex_lock(&log->mutex);
+    if (record->size <= ring_most(log) && (log_fits(log, record->size) || log->ring.size == 0))
+        rc = put_one(log, record);
+    log_publish(log);
+    pthread_mutex_unlock(&log->mutex);
+    return rc;
+}
+
+size_t log_record_max(struct log *log)
+{
+    uint64_t most;
+
+    pthread_mutex_lock(&log->mutex);
+    most = ring_most(log);
+    pthread_mutex_unlock(&log->mutex);
+    return most < RECORD_MAX ? (size_t)most : RECORD_MAX;
+}
+
+void log_count_hidden(struct log *log, uint64_t n)
+{
+    pthread_mutex_lock(&log->mutex);
+    log->hidden += n;
+    log_publish(log);
+    pthread_mutex_unlock(&log->mutex);
+}
+
+void log_stats(struct log *log, struct log_stats *out)
+{
+    pthread_mutex_lock(&log->mutex);
+    *out = (struct log_stats){
+        .bytes = ring_held(&log->ring) + spaces_bytes(log->spaces),
+        .memory = log_memory(log),
+        .records = log->last - log->told.records,
+        .lost = log->lost,
+        .maps_lost = log->facts_lost + spaces_lost(log->spaces),
+        .kernel_lost = log->told.lost[LOSS_KERNEL],
+        .throttled = log->told.lost[LOSS_THROTTLE],
+        .hidden = log->hidden,
+        .refused = log->refused,
+        .short_of = log->short_of,
+    };
+    pthread_mutex_unlock(&log->mutex);
+}
+
+uint64_t log_last(struct log *log)
+{
+    return __atomic_load_n(&log->last, __ATOMIC_ACQUIRE);
+}
+
+uint64_t log_last_time(struct log *log)
+{
+    uint64_t time;
+
+    pthread_mutex_lock(&log->mutex);
+    time = log->last_time;
+    pthread_mutex_unlock(&log->mutex);
+    return time;
+}

@@ -1,0 +1,126 @@
+/*
+ * The log of a PMC: a bounded ring of records that overwrites its oldest, any number of readers
+ * with a position each, and beside it what is needed to understand the records that are still
+ * there: the address spaces and names as they were before the oldest of them. Has its own mutex (a
+ * leaf: taken with or without the engine's lock, nothing is called under it). Reference counted.
+ *
+ * Loss: a record that is overwritten before all readers that have the log open read it (with none
+ * open: before anybody had) counts once in log_stats.lost; each reader is told what it missed,
+ * those that begin late too: what a reader is given and what it is told amount to
+ * log_stats.records. Records that tell of losses (losses.h) are none themselves: what overwritten
+ * ones stood for is told again, in one for each kind.
+ *
+ * Memory: a quarter of what is allowed is for the address spaces, the rest for the records. Both
+ * grow by doubling; while they may not, the oldest goes.
+ */
+#pragma once
+
+#include "core/base/buf.h"
+#include "core/log/losses.h"
+#include "core/log/record.h"
+#include "core/log/spaces.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct log;
+
+struct log_stats {
+    uint64_t bytes;       /* of records held now, the address spaces included */
+    uint64_t memory;      /* bytes allocated now */
+    uint64_t records;     /* ever put, those refused included; not those of losses */
+    uint64_t lost;        /* overwritten unread, or too large for the ring; without those refused */
+    uint64_t maps_lost;   /* facts about address spaces given up for want of room */
+    uint64_t kernel_lost; /* the kernel had no room: sum of RECORD_LOST */
+    uint64_t throttled;   /* RECORD_THROTTLEs */
+    uint64_t hidden;      /* samples of the kernel withheld (log_count_hidden) */
+    uint64_t refused;     /* records that found no memory */
+    int short_of;         /* -EDQUOT, -ENOMEM: the ring could not grow when it last should; or 0 */
+};
+
+/* Nothing is allocated for records before the first is put. NULL: no memory. */
+struct log *log_new(uint64_t max_bytes);
+struct log *log_ref(struct log *log);
+void log_unref(struct log *log); /* NULL allowed */
+/* From now on it may use so much; the memory that it has it keeps. */
+void log_set_max(struct log *log, uint64_t max_bytes);
+uint64_t log_max_bytes(struct log *log);
+/*
+ * Memory is asked for here before it is allocated (grows: more than before) and told of when it is
+ * freed; NULL: everything is granted. Called under the log's mutex: memory only, any thread.
+ */
+void log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), void *arg);
+/* So much of max_bytes is allocated and charged now: 0, -EDQUOT, -ENOMEM. */
+int log_reserve(struct log *log, uint64_t bytes);
+
+/*
+ * Records, copied, with one lock; times never go back (an earlier one is put at the time of the
+ * last). Ends at the first one that is not well-formed (record_fits). One that is too large for the
+ * ring overwrites nothing: in its place stands a RECORD_DROP of one, "log" (RECORD_REFUSED), and it
+ * counts as lost. 0; -ENOMEM only while nothing at all could be allocated: then they are counted as
+ * refused.
+ */
+int log_put_all(struct log *log, const void *records, size_t len);
+/* One record, by a caller that can be told: -E2BIG where it is too large, and nothing happens. */
+int log_put(struct log *log, const struct record *record);
+/* Bytes of a record that the ring has room for once it has grown as far as it may. */
+size_t log_record_max(struct log *log);
+void log_count_hidden(struct log *log, uint64_t n);
+void log_stats(struct log *log, struct log_stats *out);
+/* Serial of the last record put (0: none yet): grows with each. Cheap, for wake-ups and poll. */
+uint64_t log_last(struct log *log);
+/* Time of the last one put. */
+uint64_t log_last_time(struct log *log);
+
+/* A reader's place. */
+struct log_cursor {
+    struct log *log;   /* a reference */
+    uint64_t next;     /* serial of the next record it wants; 1 is the first ever */
+    uint64_t place;    /* of that record in the ring, while it is held */
+    struct losses had; /* by all records before that one: it was given them, or told of them */
+    bool begun;        /* it was given the address spaces as of its beginning */
+    bool told;         /* it is being given them, so far: */
+    struct spaces_walk walk;
+    LIST_ENTRY(log_cursor) of_log;
+};
+/* At the first record ever: what is no longer held is told as missed. */
+struct log_cursor *log_open(struct log *log); /* NULL: no memory */
+void log_close(struct log_cursor *cursor);    /* NULL allowed */
+
+/*
+ * Appends whole records to out, oldest first, about max bytes at most (at least one record if there
+ * is one), and moves the cursor behind them. First come, for a reader that begins or missed some:
+ * COMM and MAP records (RECORD_FOUND) of the address spaces as they were before the oldest record
+ * held, the kernel's among them, and, if records were missed, a RECORD_DROP with their number, "log", and
+ * what those of losses among them stood for; all at the time of the record that was the oldest when
+ * this began, in as many takes as it needs. Returns the number of records appended.
+ */
+size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max);
+/* A copy of the cursor, for log_back(). */
+struct log_cursor log_place(const struct log_cursor *cursor);
+/*
+ * Puts the cursor back where it was when it was copied: what it has taken since is taken again, or,
+ * where it was overwritten meanwhile, told as missed.
+ */
+void log_back(struct log_cursor *cursor, const struct log_cursor *copy);
+/* Is there something to take? */
+bool log_ready(const struct log_cursor *cursor);
+
+/* ---- for a later worker ---- */
+
+/* What the log is found again by, once something was put; 0: there is nothing. */
+uint64_t log_block(struct log *log);
+/* With the last reference goes what this process has of it alone. */
+void log_forget(struct log *log);
+/* As it was when that was put. Its charge has to be set again. NULL: it is none, or no memory. */
+struct log *log_adopt(uint64_t block);
+/* A cursor's place, in whole records: it is given the address spaces from their beginning if it was
+ * being given them. NULL: it is none, or no memory. */
+struct log_mark {
+    uint64_t next;
+    bool begun;
+    struct losses had;
+};
+void log_cursor_mark(const struct log_cursor *cursor, struct log_mark *mark);
+struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark);

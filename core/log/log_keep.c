@@ -1,0 +1,250 @@
+/*
+ * The log is its own saved state: what a later worker needs stands in blocks that it finds again.
+ * What was true at the last log_publish() stays so until the next one: the ring is overwritten, and
+ * blocks are given back, only behind that.
+ */
+#include "core/base/arena.h"
+#include "core/log/log.h"
+#include "core/log/log_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAGIC UINT64_C(0x31676f6c73636d70)
+
+struct log_head {
+    uint64_t magic;
+    uint64_t current; /* 0 or 1 */
+    struct log_numbers numbers[2];
+};
+
+/* ---- what is true ---- */
+
+static struct log_head *head_of(struct log *log)
+{
+    struct log_head *head;
+
+    if (!log->block && log->ring.size > 0)
+        log->block = arena_alloc(sizeof *head);
+    head = arena_at(log->block, sizeof *head);
+    if (head)
+        head->magic = MAGIC;
+    return head;
+}
+
+void log_publish(struct log *log)
+{
+    struct log_head *head = head_of(log);
+
+    log->sure = log->ring.tail;
+    if (!head)
+        return;
+    head->numbers[!head->current] = (struct log_numbers){
+        .max_bytes = log->max_bytes,
+        .reserved = log->reserved,
+        .first = log->first,
+        .last = log->last,
+        .last_time = log->last_time,
+        .spaces_changed = log->spaces_changed,
+        .most_read = log->most_read,
+        .lost = log->lost,
+        .facts_lost = log->facts_lost,
+        .hidden = log->hidden,
+        .refused = log->refused,
+        .told = log->told,
+        .passed = log->passed,
+        .ring = log->ring,
+        .facts = log->facts,
+    };
+    __atomic_store_n(&head->current, !head->current, __ATOMIC_RELEASE);
+}
+
+void log_blocks_free(struct log *log)
+{
+    arena_free(log->block, sizeof(struct log_head));
+    arena_free(log->ring.block, log->ring.size);
+    arena_free(log->facts.block, log->facts.size);
+}
+
+/* ---- address spaces ---- */
+
+/* Once more from the beginning, with as much room again. */
+static bool facts_grow(struct log *log, size_t need)
+{
+    const struct facts before = log->facts;
+    struct buf records;
+    char *to;
+
+    buf_init(&records, NULL, 0);
+    spaces_print(log->spaces, 0, &records);
+    log->facts = (struct facts){.size = 2 * (records.len + need), .used = records.len};
+    if (log->facts.size < before.size / 2)
+        log->facts.size = before.size / 2;
+    bool fine = !records.failed &&
+                (log->facts.size <= before.size || log_charge(log, log->facts.size - before.size));
+    log->facts.block = fine ? arena_alloc(log->facts.size) : 0;
+    to = arena_at(log->facts.block, log->facts.size);
+    if (to && records.len)
+        memcpy(to, records.data, records.len);
+    else if (!to && fine && log->facts.size > before.size)
+        log_discharge(log, log->facts.size - before.size);
+    buf_free(&records);
+    if (!to) {
+        log->facts = before;
+        return false;
+    }
+    if (log->facts.size < before.size)
+        log_discharge(log, before.size - log->facts.size);
+    log_publish(log);
+    arena_free(before.block, before.size);
+    return true;
+}
+
+/* A later worker knows less of them where there is no memory. */
+void log_facts_add(struct log *log, const struct record *record)
+{
+    struct facts *facts = &log->facts;
+
+    if (facts->size - facts->used < record->size && !facts_grow(log, record->size))
+        return;
+    char *to = arena_at(facts->block, facts->size);
+    memcpy(to + facts->used, record, record->size);
+    facts->used += record->size;
+}
+
+/* ---- a later worker's ---- */
+
+uint64_t log_block(struct log *log)
+{
+    uint64_t block;
+
+    pthread_mutex_lock(&log->mutex);
+    block = log->block;
+    pthread_mutex_unlock(&log->mutex);
+    return block;
+}
+
+void log_forget(struct log *log)
+{
+    pthread_mutex_lock(&log->mutex);
+    log_publish(log);
+    log->keep = log->block != 0;
+    pthread_mutex_unlock(&log->mutex);
+}
+
+static bool facts_adopt(struct log *log)
+{
+    const char *from = arena_at(log->facts.block, log->facts.size);
+
+    if (!log->facts.size)
+        return true;
+    if (!from || log->facts.used > log->facts.size || !(log->spaces = spaces_new(UINT64_MAX)))
+        return false;
+    for (size_t at = 0; at < log->facts.used;) {
+        const struct record *record = (const struct record *)(from + at);
+
+        if (!record_fits(record, log->facts.used - at))
+            return false;
+        spaces_take(log->spaces, record);
+        at += record->size;
+    }
+    log->spaces_granted = spaces_bytes(log->spaces);
+    spaces_set_max(log->spaces, log->spaces_granted);
+    return true;
+}
+
+/* Whole records, as many as there are to be. */
+static bool ring_adopt(struct log *log)
+{
+    struct ring *ring = &log->ring;
+    uint64_t n = 0, record[RECORD_MAX / sizeof(uint64_t)];
+
+    ring->data = arena_at(ring->block, ring->size);
+    if (!ring->data || ring->head < ring->tail || ring_held(ring) > ring->size ||
+        ring->head_at >= ring->size || ring->tail_at >= ring->size ||
+        (ring->head | ring->tail | ring->head_at | ring->tail_at | ring->size) % 8)
+        return false;
+    for (uint64_t at = ring->tail; at < ring->head; n++) {
+        const uint32_t size = ((const struct record *)ring_at(ring, at))->size;
+
+        if (size > ring->head - at || size > sizeof record || size < sizeof(struct record))
+            return false;
+        ring_copy(ring, at, record, size);
+        if (!record_fits((const struct record *)record, size))
+            return false;
+        at += size;
+    }
+    return n == log->last + 1 - log->first;
+}
+
+static bool numbers_adopt(struct log *log, const struct log_numbers *numbers)
+{
+    log->max_bytes = numbers->max_bytes;
+    log->reserved = numbers->reserved;
+    log->first = numbers->first;
+    log->last = numbers->last;
+    log->last_time = numbers->last_time;
+    log->spaces_changed = numbers->spaces_changed;
+    log->most_read = numbers->most_read;
+    log->lost = numbers->lost;
+    log->facts_lost = numbers->facts_lost;
+    log->hidden = numbers->hidden;
+    log->refused = numbers->refused;
+    log->told = numbers->told;
+    log->passed = numbers->passed;
+    log->ring = numbers->ring;
+    log->sure = log->ring.tail;
+    log->facts = numbers->facts;
+    return log->max_bytes <= LOG_MOST && ring_adopt(log) && facts_adopt(log);
+}
+
+struct log *log_adopt(uint64_t block)
+{
+    const struct log_head *head = arena_at(block, sizeof *head);
+    struct log *log = head && head->magic == MAGIC && head->current < 2 ? log_new(0) : NULL;
+
+    if (!log)
+        return NULL;
+    log->block = block;
+    if (numbers_adopt(log, &head->numbers[__atomic_load_n(&head->current, __ATOMIC_ACQUIRE)])) {
+        if (log->reserved)
+            log_reserve(log, log->reserved);
+        return log;
+    }
+    log->keep = true;
+    log_unref(log);
+    return NULL;
+}
+
+struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark)
+{
+    struct log_cursor *cursor = log_open(log);
+
+    if (!cursor)
+        return NULL;
+    pthread_mutex_lock(&log->mutex);
+    cursor->next = mark->next <= log->last ? mark->next : log->last + 1;
+    cursor->begun = mark->begun;
+    cursor->place = log->ring.tail;
+    cursor->had = cursor->next < log->first ? mark->had : log->passed;
+    for (uint64_t serial = log->first; serial < cursor->next; serial++) {
+        log_losses_at(log, cursor->place, &cursor->had);
+        cursor->place += ((const struct record *)ring_at(&log->ring, cursor->place))->size;
+    }
+    log->unread_known = false;
+    bool fine =
+        cursor->next > 0 && (cursor->next >= log->first ||
+                             losses_follow(&log->passed, &mark->had, log->first - cursor->next));
+    pthread_mutex_unlock(&log->mutex);
+    if (fine)
+        return cursor;
+    log_close(cursor);
+    return NULL;
+}
+
+void log_cursor_mark(const struct log_cursor *cursor, struct log_mark *mark)
+{
+    pthread_mutex_lock(&cursor->log->mutex);
+    *mark = (struct log_mark){.next = cursor->next, .begun = cursor->begun, .had = cursor->had};
+    pthread_mutex_unlock(&cursor->log->mutex);
+}

@@ -1,0 +1,84 @@
+/*
+ * What a log is made of, for log.c, log_read.c and log_keep.c.
+ */
+#pragma once
+
+#include "core/log/losses.h"
+#include "core/log/record.h"
+#include "core/log/ring.h"
+#include "core/log/spaces.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#define LOG_MOST (UINT64_C(1) << 38) /* bytes: what is allowed beyond is not used */
+
+struct log_cursor;
+
+/*
+ * What a later worker needs of a log, in a block of its own: two copies, of which `current` is the
+ * true one.
+ */
+struct log_numbers {
+    uint64_t max_bytes, reserved, first, last, last_time, spaces_changed, most_read;
+    uint64_t lost, facts_lost, hidden, refused;
+    struct losses told, passed;
+    struct ring ring; /* but for data */
+    struct facts {    /* records from which the address spaces can be made again */
+        uint64_t block;
+        size_t size, used;
+    } facts;
+};
+
+struct log {
+    pthread_mutex_t mutex;
+    unsigned refs;
+
+    uint64_t max_bytes; /* a quarter of it is for the address spaces */
+    bool (*charge)(void *arg, int64_t bytes);
+    void *charge_arg;
+    uint64_t charged;  /* so much was granted by charge() */
+    uint64_t reserved; /* so much of max_bytes was allocated at once */
+
+    uint64_t block; /* of struct log_head; 0: nothing was put yet, or there is no memory */
+    bool keep;      /* its blocks are a later worker's */
+    uint64_t sure;  /* up to here the ring may be overwritten: the tail of the true copy */
+    struct facts facts;
+
+    struct ring ring;
+    uint64_t grow_place; /* refused once: the next attempt when the head is here */
+    int short_of;        /* why; 0: it was not */
+    uint64_t first;      /* serial of the oldest record held; last + 1: none is */
+    uint64_t last;       /* of the last one put; also read without the mutex */
+    uint64_t last_time;
+
+    struct spaces *spaces;   /* what was before the oldest record; NULL until there is something */
+    uint64_t spaces_granted; /* bytes that they may use now */
+    uint64_t spaces_changed; /* serial of the last record folded in */
+
+    LIST_HEAD(, log_cursor) cursors;
+    uint64_t unread; /* serial from which on somebody has not read, if it is known */
+    bool unread_known;
+    uint64_t most_read; /* behind the last record that was ever read */
+
+    struct losses told;   /* by records that were ever put */
+    struct losses passed; /* by those that were overwritten */
+
+    uint64_t lost, facts_lost, hidden, refused;
+};
+
+uint64_t log_ring_max(const struct log *log);
+/* What it is now is true for a later worker. */
+void log_publish(struct log *log);
+/* It is among what the address spaces are made of. */
+void log_facts_add(struct log *log, const struct record *record);
+/* Memory is asked for, or given back. */
+bool log_charge(struct log *log, uint64_t bytes);
+void log_discharge(struct log *log, uint64_t bytes);
+void log_blocks_free(struct log *log);
+/* Adds what the record at a place in the ring tells of losses; false: it is of something else. */
+bool log_losses_at(const struct log *log, uint64_t place, struct losses *losses);
+/* Takes a record that is not, or no longer, in the ring into the address spaces. */
+void log_fold(struct log *log, const struct record *record);

@@ -1,0 +1,198 @@
+/*
+ * Readers of a log: a cursor is a serial and a place. A reader that begins, or missed something, is
+ * first given what was before the oldest record.
+ */
+#include "core/log/log.h"
+#include "core/log/log_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct log_cursor *log_open(struct log *log)
+{
+    struct log_cursor *cursor = calloc(1, sizeof(*cursor));
+
+    if (!cursor)
+        return NULL;
+    cursor->log = log_ref(log);
+    cursor->next = 1;
+    pthread_mutex_lock(&log->mutex);
+    LIST_INSERT_HEAD(&log->cursors, cursor, of_log);
+    log->unread_known = false;
+    pthread_mutex_unlock(&log->mutex);
+    return cursor;
+}
+
+void log_close(struct log_cursor *cursor)
+{
+    if (!cursor)
+        return;
+    struct log *log = cursor->log;
+
+    pthread_mutex_lock(&log->mutex);
+    LIST_REMOVE(cursor, of_log);
+    log->unread_known = false;
+    pthread_mutex_unlock(&log->mutex);
+    log_unref(log);
+    free(cursor);
+}
+
+/* Of the oldest record. */
+static uint64_t log_first_time(const struct log *log)
+{
+    uint64_t time = log->last_time;
+
+    if (log->first <= log->last) {
+        const struct record *oldest = (const struct record *)ring_at(&log->ring, log->ring.tail);
+
+        memcpy(&time, ring_at(&log->ring, log->ring.tail + record_time_place(oldest)),
+               sizeof(time));
+    }
+    return time;
+}
+
+/* What was missed before the oldest record: records, and losses that some of them told. */
+static size_t tell_missed(const struct log_cursor *cursor, struct buf *out)
+{
+    const struct log *log = cursor->log;
+    const uint64_t time = cursor->walk.time;
+    const uint64_t told_losses = log->passed.records - cursor->had.records;
+    const uint64_t missed = log->first - cursor->next - told_losses;
+
+    if (missed > 0)
+        record_add_note(out, &(struct note){.type = RECORD_DROP,
+                                            .time = time,
+                                            .cpu = UINT32_MAX,
+                                            .n = 1,
+                                            .value = &missed,
+                                            .text = "log",
+                                            .text_len = 3});
+    return (missed > 0) + losses_tell(&log->passed, &cursor->had, time, out);
+}
+
+/*
+ * What stands before the oldest record, for a reader that begins or missed some: a piece of it, or
+ * the last one and what was missed, all at the time when it began. Number of records.
+ */
+static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max)
+{
+    struct log *log = cursor->log;
+    size_t n = 0;
+
+    if (!cursor->told) {
+        cursor->walk = (struct spaces_walk){.time = log_first_time(log)};
+        cursor->told = log->spaces && (!cursor->begun || log->spaces_changed >= cursor->next);
+    }
+    if (cursor->told)
+        cursor->told = spaces_tell(log->spaces, &cursor->walk, max, out, &n);
+    if (cursor->told)
+        return n;
+    return n + tell_missed(cursor, out);
+}
+
+/* Where the records end that go into max bytes from a place on; at least one, if there is one.
+ * Their number, and the losses that they tell, are added. */
+static uint64_t take_until(const struct log *log, uint64_t place, size_t max, size_t *n,
+                           struct losses *losses)
+{
+    uint64_t end = place;
+
+    while (end < log->ring.head) {
+        const struct record *record = (const struct record *)ring_at(&log->ring, end);
+        size_t size = record->size;
+
+        if (end > place && end + size - place > max)
+            break;
+        log_losses_at(log, end, losses);
+        end += size;
+        ++*n;
+    }
+    return end;
+}
+
+/* Records from a place in the ring on, which has `serial`. Their number. */
+static size_t take_records(struct log_cursor *cursor, uint64_t serial, uint64_t place, size_t max,
+                           struct buf *out)
+{
+    struct log *log = cursor->log;
+    struct losses had = cursor->next < log->first ? log->passed : cursor->had;
+    size_t n = 0;
+    const uint64_t end = take_until(log, place, max, &n, &had);
+
+    ring_add_to(&log->ring, place, (size_t)(end - place), out);
+    if (out->failed)
+        return 0;
+    cursor->next = serial + n;
+    cursor->place = end;
+    cursor->had = had;
+    cursor->begun = true;
+    if (cursor->next > log->most_read)
+        log->most_read = cursor->next;
+    log->unread_known = false;
+    return n;
+}
+
+static size_t cursor_take(struct log_cursor *cursor, struct buf *out, size_t max)
+{
+    const struct log *log = cursor->log;
+    const struct spaces_walk walk = cursor->walk;
+    const bool told = cursor->told, missed = cursor->next < log->first;
+    const uint64_t serial = missed ? log->first : cursor->next;
+    const uint64_t place = missed ? log->ring.tail : cursor->place;
+    size_t begun = out->len, n = 0, used;
+
+    if (missed)
+        n = take_missed(cursor, out, max);
+    used = out->len - begun;
+    if (!cursor->told)
+        n += take_records(cursor, serial, place, used < max ? max - used : 0, out);
+    if (!out->failed)
+        return n;
+    out->len = begun;
+    cursor->told = told;
+    cursor->walk = walk;
+    return 0;
+}
+
+size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max)
+{
+    size_t n;
+
+    pthread_mutex_lock(&cursor->log->mutex);
+    n = cursor_take(cursor, out, max);
+    pthread_mutex_unlock(&cursor->log->mutex);
+    return n;
+}
+
+struct log_cursor log_place(const struct log_cursor *cursor)
+{
+    struct log_cursor copy;
+
+    pthread_mutex_lock(&cursor->log->mutex);
+    copy = *cursor;
+    pthread_mutex_unlock(&cursor->log->mutex);
+    return copy;
+}
+
+void log_back(struct log_cursor *cursor, const struct log_cursor *copy)
+{
+    pthread_mutex_lock(&cursor->log->mutex);
+    cursor->next = copy->next;
+    cursor->place = copy->place;
+    cursor->had = copy->had;
+    cursor->begun = copy->begun;
+    cursor->told = copy->told;
+    cursor->walk = copy->walk;
+    cursor->log->unread_known = false;
+    pthread_mutex_unlock(&cursor->log->mutex);
+}
+
+bool log_ready(const struct log_cursor *cursor)
+{
+    bool ready;
+
+    pthread_mutex_lock(&cursor->log->mutex);
+    ready = cursor->next <= cursor->log->last;
+    pthread_mutex_unlock(&cursor->log->mutex);
+    return ready;
+}

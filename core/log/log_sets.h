@@ -1,0 +1,29 @@
+/*
+ * What the ids in a log mean: for each number of a set its events and how they were sampled. Grows
+ * only; shared, with its own mutex, since readers look while the engine adds.
+ */
+#pragma once
+
+#include "core/base/buf.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct log_event {
+    char *name;            /* as written */
+    char *resolved;        /* with what is counted: "cycles:u" */
+    uint64_t period, freq; /* one of them, or both 0: it only counts */
+    bool chains;
+    uint32_t type; /* of perf_event_attr, as far as a reader of perf.data cares */
+    uint64_t config;
+};
+struct log_sets;
+struct log_sets *log_sets_new(void);
+struct log_sets *log_sets_ref(struct log_sets *sets);
+void log_sets_unref(struct log_sets *sets);
+/* A new set of n events, strings copied; its number (from 1), or 0: no memory. */
+uint64_t log_sets_add(struct log_sets *sets, const struct log_event *events, unsigned n);
+/* Numbers of sets so far; and one event, valid until the sets are freed. NULL: none. */
+uint64_t log_sets_last(struct log_sets *sets);
+const struct log_event *log_sets_event(struct log_sets *sets, uint64_t set, unsigned place);
+unsigned log_sets_events(struct log_sets *sets, uint64_t set);

@@ -1,0 +1,246 @@
+/*
+ * Making, checking and reading single records, and the table of their types. Every field of eight
+ * bytes lies at a multiple of eight, as the records themselves do.
+ */
+#include "core/log/record.h"
+
+#include <string.h>
+
+static const char padding[8];
+
+struct record_tail *record_tail(const struct record *record)
+{
+    if (record_is_note(record) || record->type == RECORD_SAMPLE)
+        return NULL;
+    return (struct record_tail *)((char *)record + record->size - sizeof(struct record_tail));
+}
+
+uint64_t record_time(const struct record *record)
+{
+    return *(const uint64_t *)((const char *)record + record_time_place(record));
+}
+
+void record_set_time(struct record *record, uint64_t time_ns)
+{
+    unsigned second = record_second_time_place(record);
+
+    *(uint64_t *)((char *)record + record_time_place(record)) = time_ns;
+    if (second)
+        *(uint64_t *)((char *)record + second) = time_ns;
+}
+
+const char *note_text(const struct record_note *note)
+{
+    return (const char *)&note->value[note->n];
+}
+
+/* A text between offset `from` and the tail: at least one NUL, the first in the last eight bytes.
+ */
+static bool text_fits(const struct record *record, size_t from)
+{
+    size_t end = record->size - sizeof(struct record_tail);
+
+    return record->size >= from + 8 + sizeof(struct record_tail) &&
+           memchr((const char *)record + from, '\0', end - from);
+}
+
+static bool sample_fits(const struct record *record)
+{
+    const struct record_sample *sample = (const struct record_sample *)record;
+
+    if (record->size <= SAMPLE_SHORT)
+        return record->size == SAMPLE_SHORT;
+    return sample->n_frames == (record->size - sizeof(*sample)) / sizeof(sample->frame[0]);
+}
+
+static bool note_fits(const struct record *record)
+{
+    const struct record_note *note = (const struct record_note *)record;
+
+    return record->size >= sizeof(*note) && record->size == sizeof(*note) +
+                                                                note->n * sizeof(note->value[0]) +
+                                                                record_padded(note->text_len);
+}
+
+bool record_fits(const struct record *record, size_t room)
+{
+    if (room < sizeof(*record) || record->size < sizeof(*record) || record->size % 8 ||
+        record->size > room)
+        return false;
+    switch ((enum record_type)record->type) {
+    case RECORD_SAMPLE:
+        return sample_fits(record);
+    case RECORD_LOST:
+        return record->size == sizeof(struct record_lost);
+    case RECORD_FORK:
+    case RECORD_EXIT:
+        return record->size == sizeof(struct record_task);
+    case RECORD_THROTTLE:
+    case RECORD_UNTHROTTLE:
+        return record->size == sizeof(struct record_throttle);
+    case RECORD_COMM:
+        return text_fits(record, offsetof(struct record_comm, name));
+    case RECORD_MAP:
+        return text_fits(record, offsetof(struct record_map, path));
+    default:
+        return record->type >= RECORD_ALLOCATE && record->type <= RECORD_VALUES && note_fits(record);
+    }
+}
+
+/* When memory ended on the way nothing of the record stays. */
+static void record_end(struct buf *out, size_t begun)
+{
+    if (out->failed)
+        out->len = begun;
+}
+
+/* A text with at least `nuls` behind it, up to a multiple of eight. */
+static void add_text(struct buf *out, const char *text, size_t len, size_t nuls)
+{
+    buf_add(out, text, len);
+    buf_add(out, padding, record_padded(len + nuls) - len);
+}
+
+static size_t cut(size_t len, size_t max)
+{
+    return len < max ? len : max;
+}
+
+static struct record head_of(enum record_type type, unsigned misc, size_t size)
+{
+    return (struct record){.type = type, .misc = (uint16_t)misc, .size = (uint16_t)size};
+}
+
+void record_add_note(struct buf *out, const struct note *note)
+{
+    size_t most = RECORD_MAX - sizeof(struct record_note);
+    size_t n = cut(note->n, most / sizeof(note->value[0]));
+    size_t values = n * sizeof(note->value[0]), text_len = cut(note->text_len, most - values);
+    size_t begun = out->len;
+    struct record_note fixed = {
+        .head = head_of(note->type, note->misc, sizeof(fixed) + values + record_padded(text_len)),
+        .time = note->time,
+        .pid = note->pid,
+        .tid = note->tid,
+        .cpu = note->cpu,
+        .n = (uint16_t)n,
+        .text_len = (uint16_t)text_len,
+        .id = note->id,
+    };
+
+    buf_add(out, &fixed, sizeof(fixed));
+    buf_add(out, note->value, values);
+    add_text(out, note->text, text_len, 0);
+    record_end(out, begun);
+}
+
+static struct record_tail tail_of(uint64_t time, uint32_t pid, uint32_t tid)
+{
+    return (struct record_tail){.pid = pid, .tid = tid, .time = time};
+}
+
+/* What has a fixed part of `size` bytes, a text and the tail; the head is filled in here. */
+static void add_with_text(struct buf *out, struct record *fixed, size_t size, const char *text,
+                          const struct record_tail *tail)
+{
+    size_t len = cut(strlen(text), RECORD_MAX - size - sizeof(*tail) - 1), begun = out->len;
+
+    fixed->size = (uint16_t)(size + record_padded(len + 1) + sizeof(*tail));
+    buf_add(out, fixed, size);
+    add_text(out, text, len, 1);
+    buf_add(out, tail, sizeof(*tail));
+    record_end(out, begun);
+}
+
+void record_add_comm(struct buf *out, uint64_t time, uint32_t pid, uint32_t tid, const char *name,
+                     unsigned misc)
+{
+    struct record_comm fixed = {
+        .head = head_of(RECORD_COMM, misc, 0),
+        .pid = pid,
+        .tid = tid,
+    };
+    struct record_tail tail = tail_of(time, pid, tid);
+
+    add_with_text(out, &fixed.head, offsetof(struct record_comm, name), name, &tail);
+}
+
+void record_add_map(struct buf *out, uint64_t time, const struct map_facts *map, unsigned misc)
+{
+    struct record_map fixed = {
+        .head = head_of(RECORD_MAP, misc, 0),
+        .pid = map->pid,
+        .tid = map->tid,
+        .start = map->start,
+        .length = map->length,
+        .offset = map->offset,
+        .major = map->major,
+        .minor = map->minor,
+        .inode = map->inode,
+        .generation = map->generation,
+        .protection = map->protection,
+        .flags = map->flags,
+    };
+    struct record_tail tail = tail_of(time, map->pid, map->tid);
+
+    add_with_text(out, &fixed.head, offsetof(struct record_map, path), map->path, &tail);
+}
+
+void record_add_map_of(struct buf *out, uint64_t time, const struct record_map *map, uint32_t pid,
+                       uint32_t tid, unsigned misc)
+{
+    const size_t begun = out->len;
+    struct record_map *copy;
+
+    buf_add(out, map, map->head.size);
+    if (out->failed)
+        return;
+    copy = (struct record_map *)(out->data + begun);
+    copy->head.misc = (uint16_t)misc;
+    copy->pid = pid;
+    copy->tid = tid;
+    *record_tail(&copy->head) = tail_of(time, pid, tid);
+}
+
+void record_add_lost(struct buf *out, uint64_t time, uint64_t id, uint64_t lost)
+{
+    struct record_lost record = {
+        .head = head_of(RECORD_LOST, 0, sizeof(record)),
+        .id = id,
+        .lost = lost,
+        .tail = tail_of(time, 0, 0),
+    };
+
+    record.tail.id = id;
+    buf_add(out, &record, sizeof(record));
+}
+
+void record_add_task(struct buf *out, enum record_type type, uint64_t time, uint32_t pid,
+                     uint32_t ppid, uint32_t tid, uint32_t ptid)
+{
+    struct record_task record = {
+        .head = head_of(type, 0, sizeof(record)),
+        .pid = pid,
+        .ppid = ppid,
+        .tid = tid,
+        .ptid = ptid,
+        .time = time,
+        .tail = tail_of(time, pid, tid),
+    };
+
+    buf_add(out, &record, sizeof(record));
+}
+
+void record_add_sample(struct buf *out, const struct record_sample *fixed, unsigned mode,
+                       const uint64_t *frames, uint64_t n_frames)
+{
+    const uint64_t most = (RECORD_MAX - sizeof(*fixed)) / sizeof(frames[0]);
+    struct record_sample sample = *fixed;
+    size_t size = frames ? sizeof(sample) : SAMPLE_SHORT, begun = out->len;
+
+    sample.n_frames = !frames ? 0 : n_frames < most ? n_frames : most;
+    sample.head = head_of(RECORD_SAMPLE, mode, size + sample.n_frames * sizeof(frames[0]));
+    buf_add(out, &sample, size);
+    buf_add(out, frames, sample.n_frames * sizeof(frames[0]));
+    record_end(out, begun);
+}

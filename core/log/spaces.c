@@ -1,0 +1,228 @@
+/*
+ * Room for address spaces, questions about them, and what is known of them as records again. What
+ * is too much goes whole processes at a time, those longest without news first, the kernel last.
+ */
+#include "core/log/spaces.h"
+
+#include <stdlib.h>
+
+/* ---- room ---- */
+
+/* Names and mappings. */
+static uint64_t process_facts(const struct process *process)
+{
+    uint64_t n = process->maps ? process->maps->n : 0;
+    const struct task *task;
+
+    TAILQ_FOREACH(task, &process->threads, along)
+    n += task->name != NULL;
+    return n + (process->name != NULL);
+}
+
+static bool give_up_maps(struct spaces *spaces, struct process *process)
+{
+    if (!process || !process->maps)
+        return false;
+    spaces->lost += process->maps->n;
+    maps_drop(&spaces->tasks.bytes, &process->maps);
+    return true;
+}
+
+/* But for the kernel. */
+static bool is_last(const struct process *process)
+{
+    const struct process *newer = TAILQ_NEXT(process, by_news);
+
+    return !newer || (newer->pid == TASKS_KERNEL && !TAILQ_NEXT(newer, by_news));
+}
+
+/*
+ * The process longest without news; the kernel last of all. Of one alone first the mappings, its
+ * own and then the kernel's: names are small, and a log that is too small for mappings has room for
+ * them. False: there is none.
+ */
+static bool give_up_oldest(struct spaces *spaces)
+{
+    struct process *process = TAILQ_FIRST(&spaces->tasks.by_news);
+
+    if (process && process->pid == TASKS_KERNEL && TAILQ_NEXT(process, by_news))
+        process = TAILQ_NEXT(process, by_news);
+    if (!process)
+        return false;
+    if (is_last(process) && (give_up_maps(spaces, process) ||
+                             give_up_maps(spaces, tasks_process(&spaces->tasks, TASKS_KERNEL))))
+        return true;
+    spaces->lost += process_facts(process);
+    tasks_drop(&spaces->tasks, process);
+    return true;
+}
+
+void spaces_take(struct spaces *spaces, const struct record *record)
+{
+    if (!tasks_take(&spaces->tasks, record))
+        spaces->lost++;
+    while (spaces_bytes(spaces) > spaces->max_bytes && give_up_oldest(spaces))
+        ;
+}
+
+uint64_t spaces_need(const struct spaces *spaces, const struct record *record)
+{
+    const struct record_map *map = (const struct record_map *)record;
+    uint64_t need = tasks_need(&spaces->tasks);
+
+    if (!spaces_wants(record) || record->type == RECORD_EXIT)
+        return 0;
+    if (record->type == RECORD_MAP) {
+        const struct process *process = tasks_process(&spaces->tasks, map->pid);
+
+        need += maps_need(process ? process->maps : NULL, record);
+    }
+    return need;
+}
+
+struct spaces *spaces_new(uint64_t max_bytes)
+{
+    struct spaces *spaces = calloc(1, sizeof(*spaces));
+
+    if (!spaces)
+        return NULL;
+    tasks_init(&spaces->tasks);
+    spaces->max_bytes = max_bytes;
+    return spaces;
+}
+
+void spaces_free(struct spaces *spaces)
+{
+    if (spaces)
+        tasks_free(&spaces->tasks);
+    free(spaces);
+}
+
+void spaces_set_max(struct spaces *spaces, uint64_t max_bytes)
+{
+    spaces->max_bytes = max_bytes;
+}
+
+uint64_t spaces_bytes(const struct spaces *spaces)
+{
+    return spaces ? tasks_bytes(&spaces->tasks) : 0;
+}
+
+uint64_t spaces_lost(const struct spaces *spaces)
+{
+    return spaces ? spaces->lost : 0;
+}
+
+void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes)
+{
+    const struct process *last = TAILQ_LAST(&tasks->by_news, process_list);
+    struct process *oldest;
+
+    while (tasks->bytes > max_bytes && (oldest = TAILQ_FIRST(&tasks->by_news)) != last) {
+        maps_drop(&tasks->bytes, &oldest->maps);
+        TAILQ_REMOVE(&tasks->by_news, oldest, by_news);
+        TAILQ_INSERT_TAIL(&tasks->by_news, oldest, by_news);
+    }
+}
+
+/* ---- asking ---- */
+
+const struct record_map *tasks_overlap(const struct tasks *tasks, uint32_t pid, uint64_t start,
+                                       uint64_t end)
+{
+    const struct process *process = tasks_process(tasks, pid);
+    const struct maps *maps = process ? process->maps : NULL;
+    unsigned i = maps_search(maps, start);
+
+    return maps && i < maps->n && map_of(maps->held[i])->start < end ? map_of(maps->held[i]) : NULL;
+}
+
+const struct record_map *spaces_find(const struct spaces *spaces, uint32_t pid, uint64_t address)
+{
+    /* The last address is in no mapping: its end could not be told. */
+    return address < UINT64_MAX ? tasks_overlap(&spaces->tasks, pid, address, address + 1) : NULL;
+}
+
+const char *spaces_name(const struct spaces *spaces, uint32_t pid, uint32_t tid)
+{
+    const struct process *process = tasks_process(&spaces->tasks, pid);
+    const struct task *task = process ? tasks_find(&spaces->tasks, tid) : NULL;
+
+    return process ? task_name(process, task && task->process == process ? task : NULL) : NULL;
+}
+
+/* ---- telling ---- */
+
+/* The next one to be told: the kernel before all others. NULL: none is left. */
+static const struct process *walk_next(const struct spaces *spaces, const struct spaces_walk *walk,
+                                       const struct process *from)
+{
+    const struct process *kernel = tasks_process(&spaces->tasks, TASKS_KERNEL);
+
+    if (kernel && kernel->news >= walk->kernel)
+        return kernel;
+    while (from && (from == kernel || from->news < walk->next))
+        from = TAILQ_NEXT(from, by_news);
+    return from;
+}
+
+static void walk_begin(const struct spaces *spaces, struct spaces_walk *walk)
+{
+    const struct process *process;
+
+    walk->begun = true;
+    TAILQ_FOREACH(process, &spaces->tasks.by_news, by_news)
+    walk->facts += 2 * process_facts(process);
+}
+
+/* Names first: an exec is not among them, so nothing that follows is taken back. Their number. */
+static size_t tell_process(const struct process *process, uint64_t time, struct buf *out)
+{
+    const struct maps *maps = process->maps;
+    uint32_t pid = process->pid, tid = pid;
+    const struct task *task = TAILQ_FIRST(&process->threads);
+    size_t n = 0;
+
+    if (task && pid != TASKS_KERNEL)
+        tid = task->tid; /* perhaps the process's first thread has ended */
+    for (; task; task = TAILQ_NEXT(task, along)) {
+        const char *name = task_name(process, task);
+
+        if (!name)
+            continue;
+        if (n++ == 0 && pid != TASKS_KERNEL)
+            tid = task->tid; /* rather one that is told of */
+        record_add_comm(out, time, pid, task->tid, name, RECORD_FOUND);
+    }
+    for (unsigned i = 0; maps && i < maps->n; i++, n++)
+        record_add_map_of(out, time, map_of(maps->held[i]), pid, tid,
+                          (map_of(maps->held[i])->head.misc & RECORD_MODE) | RECORD_FOUND);
+    return n;
+}
+
+bool spaces_tell(const struct spaces *spaces, struct spaces_walk *walk, size_t max, struct buf *out,
+                 size_t *n)
+{
+    const struct process *oldest = TAILQ_FIRST(&spaces->tasks.by_news), *at = oldest;
+    const size_t begun = out->len;
+
+    if (!walk->begun)
+        walk_begin(spaces, walk);
+    for (*n = 0; (at = walk_next(spaces, walk, at)) && (*n == 0 || out->len - begun < max);) {
+        *n += tell_process(at, walk->time, out);
+        *(at->pid == TASKS_KERNEL ? &walk->kernel : &walk->next) = at->news + 1;
+        if (at->pid == TASKS_KERNEL)
+            at = oldest;
+    }
+    walk->facts -= *n < walk->facts ? *n : walk->facts;
+    return at && walk->facts;
+}
+
+size_t spaces_print(const struct spaces *spaces, uint64_t time, struct buf *out)
+{
+    struct spaces_walk walk = {.time = time};
+    size_t n;
+
+    spaces_tell(spaces, &walk, SIZE_MAX, out, &n);
+    return n;
+}

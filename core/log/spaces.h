@@ -1,0 +1,66 @@
+/*
+ * Address spaces and names of processes, as records tell them: what COMM, MAP, FORK and EXIT
+ * records amount to up to some moment, in a table of tasks with a bound. Memory only; no lock: its
+ * log has one.
+ */
+#pragma once
+
+#include "core/log/tasks.h"
+
+struct spaces {
+    struct tasks tasks;
+    uint64_t max_bytes, lost;
+};
+
+struct spaces *spaces_new(uint64_t max_bytes); /* NULL: no memory */
+void spaces_free(struct spaces *spaces);       /* NULL allowed */
+/* From now on; what is too much goes with the next record. */
+void spaces_set_max(struct spaces *spaces, uint64_t max_bytes);
+/* COMM, MAP, FORK, EXIT, and the notes PROCESS and THREAD, which give names too. */
+static inline bool spaces_wants(const struct record *record)
+{
+    switch ((enum record_type)record->type) {
+    case RECORD_COMM:
+    case RECORD_MAP:
+    case RECORD_FORK:
+    case RECORD_EXIT:
+    case RECORD_PROCESS:
+    case RECORD_THREAD:
+        return true;
+    default:
+        return false;
+    }
+}
+/* At most so many bytes more will be used once this one is taken. */
+uint64_t spaces_need(const struct spaces *spaces, const struct record *record);
+/* Takes one record into account; other types are ignored. */
+void spaces_take(struct spaces *spaces, const struct record *record);
+/* The mappings of processes alone have a bound: those longest without news lose theirs. */
+void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes);
+/*
+ * What is known, as COMM and MAP records (RECORD_FOUND), a few processes at a time while things
+ * change: a walk from the process longest without news to that with the latest, the kernel first.
+ * A process of which there are news meanwhile is told again, as it is then; but not for ever: at
+ * most twice what there was when it began.
+ */
+struct spaces_walk {
+    uint64_t time; /* of all that is told; by the reader that begins the walk */
+    bool begun;
+    uint64_t facts;        /* that may still be told */
+    uint64_t kernel, next; /* told are lower numbers of news: the kernel's, those of all others */
+};
+/* About max bytes, at least one process. True: something is left. */
+bool spaces_tell(const struct spaces *spaces, struct spaces_walk *walk, size_t max, struct buf *out,
+                 size_t *n);
+/* Everything at once; returns the number of records. */
+size_t spaces_print(const struct spaces *spaces, uint64_t time, struct buf *out);
+uint64_t spaces_bytes(const struct spaces *spaces); /* NULL: 0; this and the next */
+uint64_t spaces_lost(const struct spaces *spaces);  /* facts given up for want of room */
+
+/* The mapping of a process (TASKS_KERNEL: the kernel) that holds this address, or NULL. */
+const struct record_map *spaces_find(const struct spaces *spaces, uint32_t pid, uint64_t address);
+/* A mapping of the process that overlaps this range, or NULL (which a new map-in unmaps). */
+const struct record_map *tasks_overlap(const struct tasks *tasks, uint32_t pid, uint64_t start,
+                                       uint64_t end);
+/* The name of a thread, or of its process, or NULL. */
+const char *spaces_name(const struct spaces *spaces, uint32_t pid, uint32_t tid);

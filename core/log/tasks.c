@@ -1,0 +1,434 @@
+/*
+ * Two hash tables, of processes and of threads, and what FORK, COMM and EXIT records do to them.
+ */
+#include "core/log/tasks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NAME_BYTES = 64,   /* of a name at most, NUL included */
+    STALE_MAX = 65536, /* processes, where ends may have been missed */
+    FIRST_BUCKETS = HASH_INITIAL_NUM_BUCKETS
+};
+
+void tasks_init(struct tasks *tasks)
+{
+    *tasks = (struct tasks){.processes = NULL};
+    TAILQ_INIT(&tasks->by_news);
+}
+
+struct process *tasks_process(const struct tasks *tasks, uint32_t pid)
+{
+    struct process *process;
+
+    HASH_FIND(hh, tasks->processes, &pid, sizeof(pid), process);
+    return process;
+}
+
+struct task *tasks_find(const struct tasks *tasks, uint32_t tid)
+{
+    struct task *task;
+
+    HASH_FIND(hh, tasks->threads, &tid, sizeof(tid), task);
+    return task;
+}
+
+bool task_is_whole(const struct tasks *tasks, const struct task *task)
+{
+    return task->losses == tasks->losses;
+}
+
+/* ---- names ---- */
+
+static void name_free(struct tasks *tasks, char **name)
+{
+    if (*name)
+        block_free(&tasks->bytes, *name, strlen(*name) + 1);
+    *name = NULL;
+}
+
+/* At most len bytes of text. False: no memory; then there is none. */
+static bool name_set(struct tasks *tasks, char **name, const char *text, size_t len)
+{
+    size_t shown = strnlen(text, len < NAME_BYTES ? len : NAME_BYTES - 1);
+    char *copy = block_alloc(&tasks->bytes, shown + 1);
+
+    name_free(tasks, name);
+    *name = copy;
+    if (copy)
+        memcpy(copy, text, shown);
+    return copy;
+}
+
+const char *task_name(const struct process *process, const struct task *task)
+{
+    return task && task->name ? task->name : process->name;
+}
+
+/* ---- ends ---- */
+
+static void thread_free(struct tasks *tasks, struct task *task)
+{
+    if (tasks->freed)
+        tasks->freed(tasks->arg, task);
+    HASH_DEL(tasks->threads, task);
+    TAILQ_REMOVE(&task->process->threads, task, along);
+    name_free(tasks, &task->name);
+    block_free(&tasks->bytes, task, sizeof(*task));
+}
+
+static size_t process_bytes(const struct tasks *tasks)
+{
+    return sizeof(struct process) + tasks->n_values * sizeof(uint64_t);
+}
+
+static void threads_free(struct tasks *tasks, struct process *process)
+{
+    while (!TAILQ_EMPTY(&process->threads))
+        thread_free(tasks, TAILQ_FIRST(&process->threads));
+}
+
+void tasks_drop(struct tasks *tasks, struct process *process)
+{
+    threads_free(tasks, process);
+    maps_drop(&tasks->bytes, &process->maps);
+    name_free(tasks, &process->name);
+    TAILQ_REMOVE(&tasks->by_news, process, by_news);
+    HASH_DEL(tasks->processes, process);
+    block_free(&tasks->bytes, process, process_bytes(tasks));
+}
+
+void tasks_free(struct tasks *tasks)
+{
+    while (!TAILQ_EMPTY(&tasks->by_news))
+        tasks_drop(tasks, TAILQ_FIRST(&tasks->by_news));
+}
+
+static void process_end(struct tasks *tasks, struct process *process, uint64_t time)
+{
+    if (tasks->over)
+        tasks->over(tasks->arg, process, process->pid, time);
+    tasks_drop(tasks, process);
+}
+
+/* Its number is another one's by now, or there are too many: its end was lost. */
+static void process_lost(struct tasks *tasks, struct process *process, uint64_t time)
+{
+    process->inexact = true;
+    if (TAILQ_EMPTY(&process->threads)) /* it was left before */
+        tasks_drop(tasks, process);
+    else
+        process_end(tasks, process, time);
+}
+
+static void thread_lost(struct tasks *tasks, struct task *task, uint64_t time)
+{
+    struct process *process = task->process;
+
+    if (TAILQ_NEXT(task, along) || TAILQ_FIRST(&process->threads) != task) {
+        process->inexact = true;
+        thread_free(tasks, task);
+    } else {
+        process_lost(tasks, process, time);
+    }
+}
+
+void tasks_leave(struct tasks *tasks, struct process *process)
+{
+    threads_free(tasks, process);
+    memset(process->value, 0, tasks->n_values * sizeof(process->value[0]));
+    process->inexact = true;
+    process->leader_ended = false;
+}
+
+/* ---- beginnings ---- */
+
+static void process_news(struct tasks *tasks, struct process *process)
+{
+    TAILQ_REMOVE(&tasks->by_news, process, by_news);
+    TAILQ_INSERT_TAIL(&tasks->by_news, process, by_news);
+    process->news = ++tasks->news;
+}
+
+/* Processes that end elsewhere, having left a CPU or a cgroup, and those whose ends were lost. */
+static void processes_bound(struct tasks *tasks, uint64_t time)
+{
+    struct process *oldest = TAILQ_FIRST(&tasks->by_news);
+
+    if (HASH_COUNT(tasks->processes) <= STALE_MAX)
+        return;
+    if (tasks->losses)
+        process_lost(tasks, oldest, time);
+    else
+        tasks_drop(tasks, oldest);
+}
+
+static struct process *process_make(struct tasks *tasks, uint32_t pid, uint64_t time)
+{
+    struct process *process = block_alloc(&tasks->bytes, process_bytes(tasks));
+
+    if (!process)
+        return NULL;
+    process->pid = pid;
+    TAILQ_INIT(&process->threads);
+    HASH_ADD(hh, tasks->processes, pid, sizeof(pid), process);
+    if (!hash_has(process)) {
+        block_free(&tasks->bytes, process, process_bytes(tasks));
+        return NULL;
+    }
+    TAILQ_INSERT_TAIL(&tasks->by_news, process, by_news);
+    processes_bound(tasks, time);
+    return process;
+}
+
+static struct task *thread_make(struct tasks *tasks, struct process *process, uint32_t tid,
+                                bool born)
+{
+    struct task *task = block_alloc(&tasks->bytes, sizeof(*task));
+
+    if (task) {
+        task->tid = tid;
+        HASH_ADD(hh, tasks->threads, tid, sizeof(tid), task);
+    }
+    if (!task || !hash_has(task)) {
+        block_free(&tasks->bytes, task, sizeof(*task));
+        process->inexact = true;
+        if (TAILQ_EMPTY(&process->threads))
+            tasks_drop(tasks, process);
+        return NULL;
+    }
+    task->process = process;
+    task->losses = born ? tasks->losses : 0;
+    task->mark = born ? MARK_NONE : tasks->strangers;
+    TAILQ_INSERT_TAIL(&process->threads, task, along);
+    return task;
+}
+
+/*
+ * The thread that executes takes the number of its process's first thread, which has ended; all
+ * others have ended, too. It is at work under that number before the exec is told.
+ */
+static struct task *take_lead(struct tasks *tasks, struct process *process)
+{
+    struct task *heir = TAILQ_FIRST(&process->threads), *other;
+
+    while ((other = TAILQ_NEXT(heir, along))) { /* whose end was lost */
+        process->inexact = true;
+        thread_free(tasks, other);
+    }
+    process->leader_ended = false;
+    HASH_DEL(tasks->threads, heir);
+    heir->tid = process->pid;
+    HASH_ADD(hh, tasks->threads, tid, sizeof(heir->tid), heir);
+    if (hash_has(heir))
+        return heir;
+    tasks_drop(tasks, process); /* no memory */
+    return NULL;
+}
+
+static struct task *thread_get(struct tasks *tasks, uint32_t pid, uint32_t tid, bool born,
+                               uint64_t time)
+{
+    struct task *task = tasks_find(tasks, tid);
+    struct process *process;
+
+    if (tid == TASKS_KERNEL && pid != TASKS_KERNEL)
+        return NULL; /* no task has that number */
+    if (task && task->process->pid != pid) {
+        thread_lost(tasks, task, time);
+        task = NULL;
+    }
+    process = tasks_process(tasks, pid);
+    if (!process)
+        process = process_make(tasks, pid, time);
+    if (!process)
+        return NULL;
+    process_news(tasks, process);
+    if (!task && !born && tid == pid && process->leader_ended)
+        return take_lead(tasks, process);
+    return task ? task : thread_make(tasks, process, tid, born);
+}
+
+struct task *tasks_thread(struct tasks *tasks, uint32_t pid, uint32_t tid, uint64_t time)
+{
+    return thread_get(tasks, pid, tid, false, time);
+}
+
+/* ---- records ---- */
+
+/* Name and mappings are the maker's. */
+static bool inherit(struct tasks *tasks, struct task *task, const struct task *maker)
+{
+    struct process *process = task->process;
+    const char *name = task_name(maker->process, maker);
+    char **place = &task->name;
+
+    if (process != maker->process) {
+        maps_drop(&tasks->bytes, &process->maps);
+        process->maps = maps_share(maker->process->maps);
+        place = &process->name;
+    }
+    return !name || name_set(tasks, place, name, NAME_BYTES);
+}
+
+static bool take_fork(struct tasks *tasks, const struct record_task *fork)
+{
+    struct task *maker = thread_get(tasks, fork->ppid, fork->ptid, false, fork->time), *task;
+    struct process *before = fork->pid != fork->ppid ? tasks_process(tasks, fork->pid) : NULL;
+
+    if (before)
+        process_lost(tasks, before, fork->time);
+    task = fork->tid != fork->ptid ? tasks_find(tasks, fork->tid) : NULL;
+    if (task)
+        thread_lost(tasks, task, fork->time);
+    task = thread_get(tasks, fork->pid, fork->tid, true, fork->time);
+    maker = maker ? tasks_find(tasks, fork->ptid) : NULL; /* it may have been freed meanwhile */
+    return task && (!maker || maker == task || inherit(tasks, task, maker));
+}
+
+static bool take_exit(struct tasks *tasks, const struct record_task *end)
+{
+    struct task *task = tasks_find(tasks, end->tid);
+    struct process *process;
+
+    if (task && task->process->pid != end->pid) {
+        thread_lost(tasks, task, end->time);
+        task = NULL;
+    }
+    process = tasks_process(tasks, end->pid);
+    if (!process) {
+        if (tasks->over && end->tid == end->pid)
+            tasks->over(tasks->arg, NULL, end->pid, end->time);
+        return true;
+    }
+    process_news(tasks, process);
+    process->inexact |= !task;
+    if (task && tasks->ended)
+        tasks->ended(tasks->arg, task, end->time);
+    if (task)
+        thread_free(tasks, task);
+    process->leader_ended |= end->tid == end->pid;
+    if (TAILQ_EMPTY(&process->threads))
+        process_end(tasks, process, end->time);
+    return true;
+}
+
+static void take_exec(struct tasks *tasks, struct task *leader)
+{
+    struct process *process = leader->process;
+    struct task *next;
+
+    for (struct task *task = TAILQ_FIRST(&process->threads); task; task = next) {
+        next = TAILQ_NEXT(task, along);
+        if (task == leader)
+            continue;
+        process->inexact = true; /* its end was lost */
+        thread_free(tasks, task);
+    }
+    maps_drop(&tasks->bytes, &process->maps);
+}
+
+static bool take_name(struct tasks *tasks, struct task *task, const char *text, size_t len)
+{
+    struct process *process = task ? task->process : NULL;
+
+    return task &&
+           name_set(tasks, task->tid == process->pid ? &process->name : &task->name, text, len);
+}
+
+static bool take_comm(struct tasks *tasks, const struct record_comm *comm)
+{
+    const struct process *process = tasks_process(tasks, comm->pid);
+    bool found = comm->head.misc & RECORD_FOUND;
+    struct task *task;
+
+    if (found && process && process->leader_ended && comm->pid == comm->tid)
+        return true; /* it is listed until it is waited for */
+    task = thread_get(tasks, comm->pid, comm->tid, false, record_time(&comm->head));
+    if (task && !found && comm->head.misc & RECORD_EXECUTED && comm->pid == comm->tid)
+        take_exec(tasks, task);
+    return take_name(tasks, task, comm->name, strlen(comm->name));
+}
+
+static bool take_note(struct tasks *tasks, const struct record_note *note)
+{
+    uint32_t tid = note->head.type == RECORD_PROCESS || !note->tid ? note->pid : note->tid;
+
+    return take_name(tasks, thread_get(tasks, note->pid, tid, true, note->time), note_text(note),
+                     note->text_len);
+}
+
+static bool take_map(struct tasks *tasks, const struct record_map *map)
+{
+    struct task *task;
+
+    if (map->length == 0)
+        return true;
+    task = thread_get(tasks, map->pid, map->pid == TASKS_KERNEL ? map->pid : map->tid, false,
+                      record_time(&map->head));
+    return task && maps_add(&tasks->bytes, &task->process->maps, map);
+}
+
+bool tasks_take(struct tasks *tasks, const struct record *record)
+{
+    switch ((enum record_type)record->type) {
+    case RECORD_COMM:
+        return take_comm(tasks, (const struct record_comm *)record);
+    case RECORD_MAP:
+        return take_map(tasks, (const struct record_map *)record);
+    case RECORD_FORK:
+        return take_fork(tasks, (const struct record_task *)record);
+    case RECORD_EXIT:
+        return take_exit(tasks, (const struct record_task *)record);
+    case RECORD_PROCESS:
+    case RECORD_THREAD:
+        return take_note(tasks, (const struct record_note *)record);
+    case RECORD_LOST:
+        tasks->losses += ((const struct record_lost *)record)->lost > 0;
+        return true;
+    default:
+        return true;
+    }
+}
+
+void tasks_mark(struct tasks *tasks, enum mark old, enum mark mark)
+{
+    for (struct task *task = tasks->threads; task; task = task->hh.next)
+        if (task->mark == old)
+            task->mark = mark;
+    if (tasks->strangers == old)
+        tasks->strangers = mark;
+}
+
+/* ---- memory ---- */
+
+/* Beyond the first size. */
+static uint64_t table_bytes(const UT_hash_table *table)
+{
+    return table && table->num_buckets > FIRST_BUCKETS
+               ? BLOCK_BYTES(table->num_buckets * sizeof(UT_hash_bucket))
+               : 0;
+}
+
+uint64_t tasks_bytes(const struct tasks *tasks)
+{
+    return tasks->bytes + table_bytes(tasks->processes ? tasks->processes->hh.tbl : NULL) +
+           table_bytes(tasks->threads ? tasks->threads->hh.tbl : NULL);
+}
+
+/* A hash table may double: for one element more, at least ten in a bucket. */
+static uint64_t table_need(const UT_hash_table *table)
+{
+    if (!table || table->num_items < HASH_BKT_CAPACITY_THRESH - 2)
+        return 0;
+    return BLOCK_BYTES(2 * table->num_buckets * sizeof(UT_hash_bucket));
+}
+
+uint64_t tasks_need(const struct tasks *tasks)
+{
+    return 2 * (BLOCK_BYTES(process_bytes(tasks)) + BLOCK_BYTES(sizeof(struct task)) +
+                BLOCK_BYTES(NAME_BYTES)) +
+           table_need(tasks->processes ? tasks->processes->hh.tbl : NULL) +
+           table_need(tasks->threads ? tasks->threads->hh.tbl : NULL);
+}

@@ -1,0 +1,324 @@
+/*
+ * Reading PMCs: at once under the lock when that is cheap, else as a look.
+ */
+#include "core/pmc/count.h"
+
+#include "core/slow.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool tally_partial(const struct tally *tally)
+{
+    uint64_t lost =
+        tally->covered_ns > tally->running_ns ? tally->covered_ns - tally->running_ns : 0;
+
+    return lost > 1000000 && lost > tally->covered_ns / 1000;
+}
+
+uint64_t count_shown(const struct pmc *pmc, const struct tally *tally, unsigned i)
+{
+    return tally->value[pmc->settings.value[KEY_MULTIPLEX] ? pmc_events(pmc) + i : i];
+}
+
+void count_for_metrics(const struct pmc *pmc, const struct tally *tally, const uint64_t *last,
+                       uint64_t now_ns, struct counted *out)
+{
+    const struct settings *settings = &pmc->settings;
+
+    for (unsigned i = 0; i < pmc_events(pmc); i++) {
+        uint64_t from = last ? last[i] : i < settings->n_counts ? settings->counts[i] : 0;
+
+        out->events[i] = pmc_plan_event(&pmc->set->event[i], settings, pmc->kernel);
+        out->value[i] = (int64_t)(count_shown(pmc, tally, i) - from);
+    }
+    out->reading = (struct metric_reading){.events = out->events,
+                                           .value = out->value,
+                                           .n = pmc_events(pmc),
+                                           .enabled_ns = tally->enabled_ns,
+                                           .elapsed_ns = pmc_elapsed_ns(pmc, now_ns)};
+}
+
+unsigned count_cost(const struct pmc *pmc)
+{
+    unsigned cost = 0;
+
+    for (unsigned i = 0; i < pmc->links->n && cost <= COST_SMALL; i++) {
+        const struct link *link = pmc->links->link[i];
+
+        if (link->counter && !link->ended)
+            cost += pmc->engine->backend->cost(link->counter);
+    }
+    return cost;
+}
+
+/* What a reading says about the state: `ran` is of the counters alone, not of what was before them.
+ */
+static void note_state(struct pmc *pmc, bool ran, bool off)
+{
+    if (pmc->busy)
+        return;
+    if (pmc->state == PMC_ARMED && ran)
+        pmc_set_state(pmc, PMC_RUNNING);
+    if (pmc->state == PMC_RUNNING && off)
+        pmc_set_state(pmc, PMC_LOST);
+    else if (pmc->state == PMC_LOST && !off)
+        pmc_set_state(pmc, PMC_RUNNING);
+}
+
+static int count_failed(const struct pmc *pmc, struct err *err)
+{
+    return err_set(err, P14,
+                   "a counter of %s could not be read: what it counted is not known at this "
+                   "moment; detach its targets and attach them again if that stays",
+                   pmc->name);
+}
+
+int count_now(struct pmc *pmc, struct total *total, struct err *err)
+{
+    const struct backend *backend = pmc->engine->backend;
+    unsigned n = pmc_events(pmc), live = 0, off = 0;
+    bool missed = pmc_missed(pmc), ran = false;
+    struct reading reading;
+    struct tally *sum = total->tally = (struct tally *)total->room;
+
+    if (count_cost(pmc) > COST_SMALL)
+        return -EAGAIN;
+    memcpy(sum, pmc->base, TALLY_SIZE(n));
+    for (unsigned i = 0; i < pmc->links->n; i++) {
+        struct link *link = pmc->links->link[i];
+
+        if (!link_live(link)) {
+            missed |= link->missed;
+            tally_add(sum, link->base, n);
+            continue;
+        }
+        int rc = backend->read(link->counter, &reading, false);
+        if (rc)
+            return rc == -EAGAIN ? rc : count_failed(pmc, err);
+        tally_take(link->seen, &reading, n);
+        if (reading.dropped)
+            link_lost_below(link);
+        missed |= link->missed;
+        tally_add(sum, link->seen, n);
+        tally_subtract(sum, link->base, n);
+        live++;
+        off += reading.off;
+        ran |= reading.enabled_ns > 0;
+    }
+    total->partial = tally_partial(sum) || missed;
+    total->off = live > 0 && off == live;
+    note_state(pmc, ran, total->off);
+    return 0;
+}
+
+/* ---- looks ---- */
+
+static void looked_clear(struct looked *item, struct engine *engine)
+{
+    for (unsigned i = 0; item->links && item->link && i < item->links->n; i++)
+        free(item->link[i]);
+    free(item->link);
+    free(item->shown);
+    free(item->base);
+    free(item->total);
+    set_unref(item->set);
+    links_unref(item->links, &engine->dead);
+    item->link = NULL;
+    item->shown = NULL;
+    item->base = item->total = NULL;
+    item->set = NULL;
+    item->links = NULL;
+}
+
+static void look_free(struct look *look)
+{
+    for (unsigned i = 0; i < look->n; i++) {
+        looked_clear(&look->item[i], look->engine);
+        pmc_unref(look->item[i].pmc);
+    }
+    free(look);
+}
+
+/* What the PMC is at this moment. */
+static bool looked_take(struct looked *item)
+{
+    struct pmc *pmc = item->pmc;
+    unsigned n = pmc_events(pmc);
+
+    item->links = links_ref(pmc->links);
+    item->set = set_ref(pmc->set);
+    item->epoch = pmc->epoch;
+    item->change = pmc->change;
+    item->failed = item->hurried = false;
+    item->base = malloc(TALLY_SIZE(n));
+    item->total = tally_new(n);
+    item->link = calloc(item->links->n + 1, sizeof(struct tally *));
+    item->shown = calloc(item->links->n + 1, sizeof(pid_t));
+    if (!item->base || !item->total || !item->link || !item->shown)
+        return false;
+    memcpy(item->base, pmc->base, TALLY_SIZE(n));
+    for (unsigned i = 0; i < item->links->n; i++)
+        if (!(item->link[i] = tally_new(n)))
+            return false;
+    return true;
+}
+
+static void looked_read(const struct look *look, struct looked *item)
+{
+    const struct engine *engine = look->engine;
+    unsigned n = item->set ? item->set->n : 0;
+    struct reading reading;
+
+    for (unsigned i = 0; i < item->links->n; i++) {
+        const struct link *link = item->links->link[i];
+
+        if (look->pids && link->kind <= TARGET_THREAD)
+            item->shown[i] = engine->host->process_seen_by(
+                engine->host_state, look->tid, link->kind == TARGET_THREAD ? link->tid : link->pid);
+        if (!look->counts || item->failed || !link_live(link))
+            continue;
+        int rc = engine->backend->read(link->counter, &reading, look->slow);
+        item->failed = rc != 0;
+        item->hurried = rc == -EAGAIN;
+        if (rc == 0)
+            tally_take(item->link[i], &reading, n);
+    }
+}
+
+static void look_run(struct look *look)
+{
+    const struct engine *engine = look->engine;
+
+    look->time_ns = engine->host->now_ns(engine->host_state);
+    look->tsc = engine->host->tsc(engine->host_state);
+    for (unsigned i = 0; i < look->n; i++)
+        looked_read(look, &look->item[i]);
+}
+
+/* Bases are only valid with the lock held: the sums are made here. */
+static void looked_sum(struct looked *item)
+{
+    unsigned n = item->set ? item->set->n : 0, live = 0, off = 0;
+    bool ran = false;
+
+    memcpy(item->total, item->base, TALLY_SIZE(n));
+    item->partial = pmc_missed(item->pmc);
+    for (unsigned i = 0; i < item->links->n; i++) {
+        struct link *link = item->links->link[i];
+
+        if (link_live(link) && item->link[i]->dropped)
+            link_lost_below(link);
+        item->partial |= link->missed;
+        if (link_live(link)) {
+            off += item->link[i]->off;
+            live++;
+            ran |= item->link[i]->enabled_ns > 0;
+            if (item->link[i]->covered_ns >= link->seen->covered_ns)
+                memcpy(link->seen, item->link[i], TALLY_SIZE(n));
+            tally_subtract(item->link[i], link->base, n);
+        } else {
+            memcpy(item->link[i], link->base, TALLY_SIZE(n));
+        }
+        tally_add(item->total, item->link[i], n);
+    }
+    item->partial |= tally_partial(item->total);
+    item->off = live > 0 && off == live;
+    if (pmc_released(item->pmc) || item->epoch != item->pmc->epoch ||
+        item->change != item->pmc->change)
+        return;
+    note_state(item->pmc, ran, item->off);
+    item->change = item->pmc->change;
+}
+
+/* All is read. */
+static int look_end(struct call *call, struct look *look,
+                    int (*print)(struct call *call, struct look *look))
+{
+    for (unsigned i = 0; look->counts && i < look->n; i++)
+        if (!look->item[i].failed)
+            looked_sum(&look->item[i]);
+    if (look->one && pmc_released(look->item[0].pmc))
+        return err_set(&call->err, P26, "the PMC was released");
+    if (look->one && look->item[0].failed)
+        return count_failed(look->item[0].pmc, &call->err);
+    return print(call, look);
+}
+
+/* Those of which bases were set anew meanwhile, or that need more time: true if there are any. */
+static bool look_again(struct look *look, bool *failed)
+{
+    bool again = false;
+
+    for (unsigned i = 0; look->counts && i < look->n; i++) {
+        struct looked *item = &look->item[i];
+
+        if ((item->epoch == item->pmc->epoch && !item->hurried) || pmc_released(item->pmc))
+            continue;
+        look->slow |= item->hurried;
+        looked_clear(item, look->engine);
+        *failed |= !looked_take(item);
+        again = true;
+    }
+    return again;
+}
+
+static int look_read(struct call *call, struct look *look)
+{
+    bool failed = false;
+
+    do {
+        int rc = look->slow ? slow_admit(call) : CALL_DONE;
+
+        if (rc)
+            return rc;
+        slow_begin(call, look->slow);
+        look_run(look);
+        slow_end(call);
+    } while (look_again(look, &failed) && !failed);
+    return failed ? err_nomem(&call->err) : CALL_DONE;
+}
+
+static struct look *look_new(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts,
+                             bool pids)
+{
+    struct look *look = calloc(1, sizeof *look + n * sizeof look->item[0]);
+    bool ok = look != NULL;
+    unsigned cost = 0;
+
+    if (!look)
+        return NULL;
+    look->engine = call->engine;
+    look->tid = call->tid;
+    look->counts = counts;
+    look->pids = pids;
+    look->one = call->pmc != NULL;
+    for (unsigned i = 0; ok && i < n; i++) {
+        look->item[i].pmc = pmc_ref(pmcs[i]);
+        look->n = i + 1;
+        ok = looked_take(&look->item[i]);
+        cost += counts ? count_cost(pmcs[i]) : 1;
+    }
+    look->slow = cost > 100;
+    if (ok)
+        return look;
+    look_free(look);
+    return NULL;
+}
+
+int pmcs_look(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
+            int (*print)(struct call *call, struct look *look))
+{
+    struct look *look = look_new(call, pmcs, n, counts, pids);
+    int rc;
+
+    if (!look)
+        return err_nomem(&call->err);
+    rc = look_read(call, look);
+    if (rc == CALL_DONE)
+        rc = look_end(call, look, print);
+    look_free(look);
+    return rc;
+}

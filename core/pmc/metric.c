@@ -1,0 +1,330 @@
+/*
+ * The table of metrics, and what they come to.
+ */
+#include "core/pmc/metric.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PREFIX METRIC_CLASS "/"
+
+enum {
+    NAME_BYTES = 64
+};
+
+#define RATIO(name, numerator, divisor, about)                                                     \
+    {                                                                                              \
+        name, numerator, divisor, 1, "-", about                                                    \
+    }
+#define MPKI(name, misses, about)                                                                  \
+    {                                                                                              \
+        name, misses, "instructions", 1000, "1/1000-instructions", about                           \
+    }
+static const struct metric table[] = {
+    RATIO("ipc", "instructions", "cycles", "instructions per cycle"),
+    RATIO("cpi", "cycles", "instructions", "cycles per instruction"),
+    RATIO("branch-miss-ratio", "branch-misses", "branches", "part of the branches mispredicted"),
+    MPKI("branch-mpki", "branch-misses", "mispredicted branches per 1000 instructions"),
+    RATIO("cache-miss-ratio", "cache-misses", "cache-references",
+          "part of the accesses to the cache, mostly the last level, that missed"),
+    MPKI("llc-mpki", "LLC-load-misses", "loads that missed the last cache, per 1000 instructions"),
+    MPKI("l1d-mpki", "L1-dcache-load-misses",
+         "loads that missed the first data cache, per 1000 instructions"),
+    MPKI("dtlb-mpki", "dTLB-load-misses", "loads that missed the data TLB, per 1000 instructions"),
+    MPKI("itlb-mpki", "iTLB-load-misses",
+         "fetches that missed the instruction TLB, per 1000 instructions"),
+    RATIO("frontend-stalls", "stalled-cycles-frontend", "cycles",
+          "part of the cycles in which no instruction was issued"),
+    RATIO("backend-stalls", "stalled-cycles-backend", "cycles",
+          "part of the cycles in which nothing could be retired"),
+    {"ghz", "cycles:uk", "task-clock", 1, "GHz",
+     "cycles per nanosecond on the CPU; of whole CPUs, idle time included"},
+    {"cpus-used", "task-clock", METRIC_ELAPSED, 1, "CPUs", "CPUs that were busy, on average"},
+    RATIO("user-share", "cycles:u", "cycles:uk", "part of the cycles in user mode"),
+};
+
+const struct metric *metric_at(unsigned index)
+{
+    return index < sizeof table / sizeof table[0] ? &table[index] : NULL;
+}
+
+static bool is_time(const char *operand)
+{
+    return strcmp(operand, METRIC_ELAPSED) == 0;
+}
+
+/* ---- spelling ---- */
+
+bool metric_is(struct word word)
+{
+    const size_t len = strlen(PREFIX);
+
+    return word.len >= len && word_alike((struct word){word.p, len}, PREFIX, false);
+}
+
+/* The row, and what stands behind the name; NULL: there is no such metric. */
+static const struct metric *metric_find(struct word word, struct word *name, struct word *behind)
+{
+    size_t len = 0;
+
+    word = (struct word){word.p + strlen(PREFIX), word.len - strlen(PREFIX)};
+    while (len < word.len && word.p[len] != ':' && word.p[len] != ',')
+        len++;
+    *name = (struct word){word.p, len};
+    *behind = (struct word){word.p + len, word.len - len};
+    for (unsigned i = 0; metric_at(i); i++)
+        if (word_alike(*name, table[i].name, true))
+            return &table[i];
+    return NULL;
+}
+
+static int metric_unknown(struct word name, struct err *err)
+{
+    struct near near;
+
+    near_init(&near, name);
+    for (unsigned i = 0; metric_at(i); i++)
+        near_offer(&near, table[i].name);
+    return err_set(err, CS01, "there is no metric \"" WORD_FMT "\"%s; events/metric lists them",
+                   WORD_ARG(name), near_text(&near));
+}
+
+int metric_events(struct word word, int (*add)(void *arg, const char *name, struct err *err),
+                  void *arg, struct err *err)
+{
+    struct word name, behind;
+    const struct metric *metric = metric_find(word, &name, &behind);
+    int rc = 0;
+
+    if (!metric)
+        return metric_unknown(name, err);
+    for (int i = 0; rc == 0 && i < 2; i++) {
+        const char *operand = i == 1 ? metric->divisor : metric->numerator;
+        char text[2 * NAME_BYTES];
+
+        if (is_time(operand))
+            continue;
+        if (behind.len >= NAME_BYTES || (behind.len && strchr(operand, ':')))
+            return err_set(err, CS03, "\"" WORD_FMT "\": nothing may stand behind metric/%s",
+                           WORD_ARG(behind), metric->name);
+        snprintf(text, sizeof text, "%s%.*s", operand, (int)behind.len, behind.p);
+        rc = add(arg, text, err);
+    }
+    return rc;
+}
+
+bool metric_needs(const char *event)
+{
+    const size_t len = strcspn(event, ":,");
+
+    for (unsigned i = 0; metric_at(i); i++)
+        for (int k = 0; k < 2; k++) {
+            const char *operand = k ? table[i].divisor : table[i].numerator;
+
+            if (strcspn(operand, ":") == len && memcmp(operand, event, len) == 0)
+                return true;
+        }
+    return false;
+}
+
+/* ---- computing ---- */
+
+/* How a member counts, as it is written behind a name. */
+static const char *const modes[] = {":uk", ":u", ":k"};
+
+static bool counts_in(const struct plan_event *plan, const char *mode)
+{
+    return plan->event->whole || (plan->user == (strchr(mode, 'u') != NULL) &&
+                                  plan->kernel == (strchr(mode, 'k') != NULL));
+}
+
+/* The member that counts this in the mode, or in that which stands behind the name; NULL. */
+static const struct plan_event *member(const struct metric_reading *reading, const char *operand,
+                                       const char *mode)
+{
+    const char *colon = strchr(operand, ':');
+    const size_t len = colon ? (size_t)(colon - operand) : strlen(operand);
+
+    for (unsigned i = 0; i < reading->n; i++) {
+        const char *generic = reading->events[i].event->generic;
+
+        if (strlen(generic) == len && memcmp(generic, operand, len) == 0 &&
+            counts_in(&reading->events[i], colon ? colon : mode))
+            return &reading->events[i];
+    }
+    return NULL;
+}
+
+static double value_of(const struct metric_reading *reading, const struct plan_event *found)
+{
+    return found ? (double)reading->value[found - reading->events] : (double)reading->elapsed_ns;
+}
+
+/* The metric in one mode, a value of which is asked for once where its events have none. */
+struct result {
+    bool known; /* the divisor is not 0 */
+    double value;
+};
+
+static bool compute(const struct metric *metric, const struct metric_reading *reading,
+                    const char *mode, struct result *out)
+{
+    const struct plan_event *numerator = member(reading, metric->numerator, mode);
+    const struct plan_event *divisor = member(reading, metric->divisor, mode);
+    bool of_any_mode = numerator && (numerator->event->whole || strchr(metric->numerator, ':'));
+
+    if (!numerator || (!divisor && !is_time(metric->divisor)) || (of_any_mode && mode != modes[0]))
+        return false;
+    double by = value_of(reading, divisor);
+    out->known = by != 0;
+    out->value = out->known ? value_of(reading, numerator) / by * metric->scale : 0;
+    return true;
+}
+
+void metric_print(bool known, double value, struct buf *out)
+{
+    if (known)
+        buf_printf(out, "%.6f", value);
+    else
+        buf_char(out, '-');
+}
+
+static void line(const char *name, const char *behind, const struct result *result,
+                 const char *unit, bool partial, struct buf *out)
+{
+    buf_printf(out, "%s%s ", name, behind);
+    metric_print(result->known, result->value, out);
+    buf_printf(out, " %s%s\n", unit, partial ? " partial" : "");
+}
+
+/* Where a set counts in several modes, the mode stands behind the name. */
+static void print_metric(const struct metric *metric, const struct metric_reading *reading,
+                         bool partial, struct buf *out)
+{
+    struct result result;
+    unsigned n = 0;
+
+    for (unsigned m = 0; m < 3; m++)
+        n += compute(metric, reading, modes[m], &result);
+    for (unsigned m = 0; m < 3; m++)
+        if (compute(metric, reading, modes[m], &result))
+            line(metric->name, n > 1 && m ? modes[m] : "", &result, metric->unit, partial, out);
+}
+
+void metrics_print(const struct metric_reading *reading, bool partial, struct buf *out)
+{
+    for (unsigned i = 0; metric_at(i); i++)
+        print_metric(&table[i], reading, partial, out);
+    for (unsigned i = 0; i < reading->n; i++) {
+        const struct event *event = reading->events[i].event;
+        struct result rate = {.known = reading->enabled_ns != 0};
+        char unit[sizeof event->unit + 2];
+
+        if (rate.known)
+            rate.value =
+                (double)reading->value[i] * event->scale * 1e9 / (double)reading->enabled_ns;
+        snprintf(unit, sizeof unit, "%s/s", event->unit[0] ? event->unit : "1");
+        line(event->written, "/s", &rate, unit, partial, out);
+    }
+}
+
+bool metric_value(struct word word, const struct metric_reading *reading, double *value)
+{
+    struct word name, behind;
+    const struct metric *metric = metric_find(word, &name, &behind);
+    struct result result = {.known = false};
+
+    for (unsigned m = 0; metric && m < 3; m++) {
+        const struct word mode = {modes[m], strlen(modes[m])};
+        bool asked =
+            behind.len == 0 || (behind.len == mode.len && memcmp(behind.p, mode.p, mode.len) == 0);
+
+        if (asked && compute(metric, reading, modes[m], &result))
+            break;
+    }
+    *value = result.value;
+    return result.known;
+}
+
+/* ---- events/metric ---- */
+
+struct here {
+    const struct backend *backend;
+    struct backend_state *state;
+    const struct class_info *class; /* of its events that take counters; NULL: none yet */
+};
+
+static int counts_here(void *arg, const char *name, struct err *err)
+{
+    struct here *here = arg;
+    struct event event;
+    unsigned n;
+    int rc = here->backend->resolve(here->state, name, &event, err);
+
+    if (rc == 0 && here->backend->verify)
+        rc = here->backend->verify(here->state, &event, err);
+    if (rc) {
+        event_clear(&event);
+        return rc;
+    }
+    const struct class_info *class = &here->backend->classes(here->state, &n)[event.class_index];
+    event_clear(&event);
+    if (!class->hardware)
+        return 0;
+    if (here->class && here->class != class)
+        return -EINVAL; /* of two kinds of cores: no set */
+    here->class = class;
+    return 0;
+}
+
+void metrics_list(const struct backend *backend, struct backend_state *state, struct catalog *out)
+{
+    for (unsigned i = 0; metric_at(i); i++) {
+        struct here here = {backend, state, NULL};
+        char text[NAME_BYTES];
+        int len = snprintf(text, sizeof text, PREFIX "%s", table[i].name);
+        const struct word word = {text, (size_t)len};
+
+        if (metric_events(word, counts_here, &here, NULL) == 0)
+            catalog_add(out, METRIC_CLASS, table[i].name);
+    }
+}
+
+int events_list_all(const struct backend *backend, struct backend_state *state, struct catalog *out,
+                    struct err *err)
+{
+    int rc = backend->list(state, out, err);
+
+    if (rc == 0)
+        metrics_list(backend, state, out);
+    return rc ? rc : catalog_finish(out);
+}
+
+static int add_word(void *arg, const char *name, struct err *err)
+{
+    (void)err;
+    buf_printf(arg, " %s", name);
+    return 0;
+}
+
+int metric_describe(const char *name, struct buf *out)
+{
+    char text[NAME_BYTES];
+
+    for (unsigned i = 0; metric_at(i); i++) {
+        const struct metric *metric = &table[i];
+
+        if (strcmp(metric->name, name) != 0)
+            continue;
+        int len = snprintf(text, sizeof text, PREFIX "%s", name);
+        buf_printf(out, "event %s\ndescription %s\nformula ", text, metric->description);
+        if (metric->scale != 1)
+            buf_printf(out, "%.0f * ", metric->scale);
+        buf_printf(out, "%s / %s\nneeds", metric->numerator, metric->divisor);
+        metric_events((struct word){text, (size_t)len}, add_word, out, NULL);
+        buf_printf(out, "\nunit %s\n", metric->unit);
+        return 0;
+    }
+    return -ENOENT;
+}

@@ -1,0 +1,103 @@
+/*
+ * The parts of the engine, as the modules below engine.c see them: the machine, the counters, rows,
+ * objects by serial, statistics, and the queues of what is to be done after the lock is dropped.
+ */
+#pragma once
+
+#include "core/backend.h"
+#include "core/base/catalog.h"
+#include "core/base/ids.h"
+#include "core/base/journal.h"
+#include "core/call.h"
+#include "core/host.h"
+#include "core/log/log.h"
+#include "core/pmc/tunable.h"
+#include "core/rows/row.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define USER_BUCKETS 256 /* a power of two */
+
+#define FDS_KEPT 64 /* descriptors left for the daemon itself */
+
+struct engine {
+    const struct seat *seat; /* or NULL */
+    const struct host *host;
+    struct host_state *host_state;
+    const struct backend *backend;
+    struct backend_state *backend_state;
+    const struct class_info *classes;
+    unsigned n_classes;
+    struct tunables tunables;
+    struct rows *rows;
+    struct cpus possible, online; /* online as last told */
+    struct cpus news,
+        news_went;        /* CPUs that moved (and those that went), to be told to the backend */
+    uint64_t cpus_serial; /* grows with every CPU that comes or goes; never 0 */
+    uint64_t cpus_came;   /* the serial when one came last */
+    uint64_t *cpus_went;  /* by CPU: the serial when it went last, or 0 */
+    unsigned n_cpus;      /* entries of cpus_went: highest possible number + 1 */
+    uint64_t next_serial, kept_serial; /* a later worker begins with the second */
+    struct ids pmcs;  /* of all instances */
+    struct ids procs; /* watched processes */
+    struct ids links; /* by tag, for sink.gone() */
+    struct proc *proc_by_key; /* a table: core/target.h */
+    struct user *users[USER_BUCKETS + 1]; /* the last are what instances have */
+    struct instance *root;
+    struct ids instances;     /* all others */
+    uint64_t next_instance;   /* their serials: never 0, never the same again */
+    struct instance *removed; /* of which the kernel is to be told after the lock */
+    struct proc *dead_procs;  /* to be destroyed without the lock */
+    struct catalog catalog;
+    bool has_catalog;
+    uint64_t catalog_mark; /* backend.look() when it was made; 0: not known */
+    bool (*reserved)(const char *name);
+    uint64_t stats[STAT_COUNT];
+    uint64_t operations, operations_failed; /* hwpmc's syscalls and syscall_errors */
+    uint64_t attaches, attaches_raced;
+    struct pmc *told, **told_end;   /* PMCs of which something is to be told after the lock */
+    struct pmc *pending;            /* PMCs with something to do for the engine's own tasks */
+    struct link *dead;              /* links to be destroyed without the lock */
+    struct pmc *recorders;          /* PMCs that run and record */
+    struct pmc *drains;             /* those to be drained (references) */
+    uint64_t drain_due_ns;          /* the next tick of all recorders */
+    uint64_t drained;               /* drains that found something: hwpmc's log_sweeps */
+    struct log_stats released;      /* sums of the logs that are gone */
+    struct journal *journal;        /* NULL: nothing is put, as while it is loaded */
+    struct touched {                /* objects whose records are to be put (journal/state.h) */
+        enum journal_kind kind;
+        uint64_t id;
+    } * touched;
+    size_t n_touched;
+    bool touch_failed; /* there was no memory to remember one */
+    struct {           /* the logs that were found, until all their holders are loaded */
+        struct log **log;
+        size_t n;
+    } loaded;
+    unsigned n_polled;              /* PMCs somebody polls */
+    uint64_t poll_due_ns;           /* when to look at them next */
+    bool polling;                   /* such a look is under way */
+    bool poll_asked;                /* a look at those with `poll_asked` is wanted */
+    gid_t readers;                  /* group of the tunable readers, or -1 */
+    unsigned long fd_limit;         /* RLIMIT_NOFILE */
+    _Atomic unsigned long fds_used; /* by counters, processes and guards, as accounted and booked */
+    bool forgetting;                /* descriptors stay open for a later worker */
+};
+
+/* It changed: its record is put before the lock is dropped. */
+void engine_touch(struct engine *engine, enum journal_kind kind, uint64_t id);
+
+#define SERIALS 65536 /* kept for this worker at once: a later one begins behind them */
+
+/* Never 0, never the same again. */
+static inline uint64_t engine_serial(struct engine *engine)
+{
+    if (engine->next_serial >= engine->kept_serial) {
+        engine->kept_serial = engine->next_serial + SERIALS;
+        engine_touch(engine, JOURNAL_ENGINE, 0);
+    }
+    return engine->next_serial++;
+}
+
+void engine_wake(struct engine *engine, uint64_t pmc_id);

@@ -1,0 +1,465 @@
+/*
+ * The life of a PMC, and what happens to it from outside: targets that die, its release.
+ */
+#include "core/pmc/pmc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct state_row state_table[PMC_STATES] = {
+    [PMC_NEW] = {"new", true, "no event has been set"},
+    [PMC_ALLOCATED] = {"allocated", true, "it has an event and was never started"},
+    [PMC_ARMED] = {"armed", false, "start=exec: waits for the targets' next exec"},
+    [PMC_RUNNING] = {"running", false, "it counts whenever a target runs"},
+    [PMC_STOPPED] = {"stopped", true, "it keeps its count"},
+    [PMC_EXITED] = {"exited", true, "no covered process is left"},
+    [PMC_LOST] = {"lost", false, "at the last look nothing of it was on the hardware"},
+};
+
+/* ---- sets ---- */
+
+struct set *set_new(unsigned n)
+{
+    struct set *set = calloc(1, sizeof *set + n * sizeof set->event[0]);
+
+    if (set) {
+        set->refs = 1;
+        set->n = n;
+    }
+    return set;
+}
+
+struct set *set_ref(struct set *set)
+{
+    if (set)
+        set->refs++;
+    return set;
+}
+
+void set_unref(struct set *set)
+{
+    if (!set || --set->refs > 0)
+        return;
+    for (unsigned i = 0; i < set->n; i++)
+        event_clear(&set->event[i]);
+    free(set);
+}
+
+/* ---- life ---- */
+
+bool name_legal(const char *name, struct err *err)
+{
+    size_t len = strlen(name);
+
+    if (len == 0) {
+        err_set(err, P22, "a name has at least one byte");
+        return false;
+    }
+    if (len > NAME_LEN_MAX) {
+        err_set(err, P24, "a name has at most %d bytes, this one has %zu", NAME_LEN_MAX, len);
+        return false;
+    }
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)name[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+        if (!letter && (i == 0 || !strchr("._:@+-", c))) {
+            err_set(err, P22,
+                    "\"%s\": a name has the bytes A-Z a-z 0-9 . _ : @ + - and begins with a "
+                    "letter or digit",
+                    text_shown(name));
+            return false;
+        }
+    }
+    return true;
+}
+
+struct pmc *pmc_new(struct instance *instance, const char *name)
+{
+    struct pmc *pmc = calloc(1, sizeof *pmc);
+
+    if (!pmc)
+        return NULL;
+    pmc->engine = instance->engine;
+    pmc->refs = 1;
+    settings_init(&pmc->settings);
+    pmc->name = strdup(name);
+    pmc->links = links_new(0);
+    pmc->base = tally_new(0);
+    if (!pmc->name || !pmc->links || !pmc->base)
+        goto fail;
+    pmc->instance = instance;
+    pmc->share = user_ref(instance->share);
+    if (instance_add(instance, pmc))
+        return pmc;
+    pmc->instance = NULL;
+fail:
+    pmc_unref(pmc);
+    return NULL;
+}
+
+struct pmc *pmc_ref(struct pmc *pmc)
+{
+    pmc->refs++;
+    return pmc;
+}
+
+void pmc_unref(struct pmc *pmc)
+{
+    if (!pmc || --pmc->refs > 0)
+        return;
+    assert(!pmc->instance && !pmc->claim && !pmc->owner);
+    if (pmc->links) { /* of a PMC that never was on the tree */
+        assert(pmc->links->n == 0);
+        free(pmc->links);
+    }
+    assert(!pmc->recording && !pmc->prev_recorder);
+    struct log_stats stats;
+    pmc_log_stats(pmc, &stats);
+    log_add(&pmc->engine->released, &stats);
+    log_unref(pmc->log);
+    log_sets_unref(pmc->sets);
+    if (pmc->account)
+        account_add(pmc->account, -(int64_t)pmc->sets_bytes);
+    account_end(pmc->account);
+    free(pmc->counted_before);
+    user_unref(pmc->engine, pmc->user);
+    user_unref(pmc->engine, pmc->share);
+    set_unref(pmc->set);
+    free(pmc->metrics);
+    settings_clear(&pmc->settings);
+    free(pmc->base);
+    free(pmc->error);
+    free(pmc->name);
+    free(pmc);
+}
+
+bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer)
+{
+    struct user *user = user_get(pmc->engine, payer), *before = pmc->user;
+
+    if (!user)
+        return false;
+    user->pmcs++;
+    user->fds += pmc->fds;
+    user->links += pmc->fds_links;
+    if (before) {
+        before->pmcs--;
+        before->fds -= pmc->fds;
+        before->links -= pmc->fds_links;
+        if (pmc->account)
+            account_move(pmc->account, user);
+        user_unref(pmc->engine, before);
+    }
+    pmc->user = user;
+    pmc->uid = uid;
+    pmc->payer = payer;
+    return true;
+}
+
+void pmc_hold_fds(struct pmc *pmc, long n)
+{
+    pmc->fds += (unsigned long)n;
+    pmc->engine->fds_used += (unsigned long)n;
+    if (pmc->share)
+        pmc->share->fds += (unsigned long)n;
+    if (pmc->user)
+        pmc->user->fds += (unsigned long)n;
+}
+
+void pmc_hold_link(struct pmc *pmc, const struct link *link, bool held)
+{
+    const long fds = link->facts.descriptors, n = held ? 1 : -1;
+
+    if (fds == 0)
+        return;
+    pmc_hold_fds(pmc, n * fds);
+    pmc->fds_links += (unsigned long)n;
+    if (pmc->user)
+        pmc->user->links += (unsigned long)n;
+}
+
+bool pmc_put_on(struct pmc *pmc, uint64_t id, uid_t uid, uid_t payer)
+{
+    struct engine *engine = pmc->engine;
+    bool known = ids_add(&engine->pmcs, id, pmc),
+         listed = known && ids_add(&pmc->instance->pmcs, id, pmc);
+
+    pmc->id = id;
+    if (listed && pmc_charge(pmc, uid, payer)) {
+        pmc_touch(pmc);
+        return true;
+    }
+    if (known)
+        ids_remove(&engine->pmcs, id);
+    if (listed)
+        ids_remove(&pmc->instance->pmcs, id);
+    return false;
+}
+
+void pmc_drop(struct pmc *pmc)
+{
+    instance_remove(pmc->instance, pmc);
+    pmc->instance = NULL;
+    pmc_unref(pmc);
+}
+
+void pmc_take_off(struct pmc *pmc)
+{
+    struct log_stats stats;
+
+    pmc_touch(pmc);
+    pmc_log_stats(pmc, &stats);
+    log_add(&pmc->instance->released, &stats);
+    instance_remove(pmc->instance, pmc);
+    ids_remove(&pmc->instance->pmcs, pmc->id);
+    ids_remove(&pmc->engine->pmcs, pmc->id);
+    pmc->engine->n_polled -= pmc->pollers != 0;
+    pmc->pollers = 0;
+    pmc->instance = NULL;
+    atomic_store(&pmc->taken_off, true);
+    pmc_follow(pmc);
+    if (pmc->user)
+        pmc->user->pmcs--;
+    pmc_wake(pmc);
+}
+
+/* To be told after the lock: needs no memory. */
+static void pmc_tell(struct pmc *pmc)
+{
+    struct engine *engine = pmc->engine;
+
+    if (pmc->told)
+        return;
+    pmc->told = true;
+    pmc->next_told = NULL;
+    *engine->told_end = pmc_ref(pmc);
+    engine->told_end = &pmc->next_told;
+}
+
+void pmc_wake(struct pmc *pmc)
+{
+    pmc->wake = true;
+    pmc_tell(pmc);
+}
+
+void pmc_vanish(struct pmc *pmc)
+{
+    pmc->vanished = true;
+    pmc->vanished_from = pmc->instance->id;
+    pmc_tell(pmc);
+    pmc_take_off(pmc);
+    pmc_pend(pmc);
+}
+
+void pmc_changed(struct pmc *pmc)
+{
+    pmc_touch(pmc);
+    pmc->change++;
+    pmc->changed_ns = pmc->engine->host->realtime_ns(pmc->engine->host_state);
+    pmc_wake(pmc);
+}
+
+uint64_t pmc_elapsed_ns(const struct pmc *pmc, uint64_t now_ns)
+{
+    bool runs = !state_table[pmc->state].open && now_ns > pmc->started_ns;
+
+    return pmc->ran_ns + (runs ? now_ns - pmc->started_ns : 0);
+}
+
+void pmc_set_state(struct pmc *pmc, enum pmc_state state)
+{
+    if (pmc->state == state)
+        return;
+    pmc->state = state;
+    pmc_follow(pmc);
+    pmc_changed(pmc);
+}
+
+unsigned pmc_live_links(const struct pmc *pmc)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < pmc->links->n; i++)
+        n += !pmc->links->link[i]->ended;
+    return n;
+}
+
+void pmc_set_error(struct pmc *pmc, const char *line)
+{
+    char *copy = line ? strdup(line) : NULL;
+
+    if (line && !copy)
+        return;
+    if (copy || pmc->error)
+        pmc_touch(pmc);
+    free(pmc->error);
+    pmc->error = copy;
+}
+
+/* ---- what a member counts ---- */
+
+struct plan_event pmc_plan_event(const struct event *event, const struct settings *settings,
+                                 bool kernel)
+{
+    struct plan_event plan = {.event = event, .user = true, .kernel = true};
+
+    if (event->whole)
+        return plan;
+    if (event->user == SAID_NOTHING && event->kernel == SAID_NOTHING) {
+        plan.user = settings->value[KEY_USER];
+        plan.kernel = kernel;
+    } else { /* its own modifiers win, and say everything */
+        plan.user = event->user == SAID_ON;
+        plan.kernel = event->kernel == SAID_ON;
+    }
+    return plan;
+}
+
+void plan_event_print(const struct plan_event *plan, struct buf *out)
+{
+    buf_str(out, plan->event->resolved);
+    if (!plan->kernel)
+        buf_str(out, ":u");
+    else if (!plan->user)
+        buf_str(out, ":k");
+}
+
+void pmc_print_resolved(const struct pmc *pmc, unsigned i, struct buf *out)
+{
+    struct plan_event plan = pmc_plan_event(&pmc->set->event[i], &pmc->settings, pmc->kernel);
+
+    plan_event_print(&plan, out);
+}
+
+void pmc_print_path(const struct pmc *pmc, const struct instance *from, struct buf *out)
+{
+    if (pmc->instance != from) {
+        buf_str(out, "instances/");
+        buf_str(out, pmc->instance->name);
+        buf_char(out, '/');
+    }
+    buf_str(out, pmc->name);
+}
+
+struct plan link_plan(struct link *link, const struct opening *opening)
+{
+    const struct settings *settings = opening->settings;
+    const struct sampling *sampling = opening->sampling;
+    bool counts = !(opening->recorded & RECORDED_SAMPLES);
+
+    return (struct plan){
+        .events = opening->events,
+        .n = opening->n,
+        .target = {.kind = link->kind,
+                   .pid = link->pid,
+                   .tid = link->tid,
+                   .cpu = link->cpu,
+                   .cgroup_fd = link->cgroup_fd,
+                   .alive = link_target_alive,
+                   .alive_arg = link},
+        .descendants = settings->value[KEY_DESCENDANTS],
+        .at_exec = link->armed,
+        .multiplex = settings->value[KEY_MULTIPLEX],
+        .max_covered =
+            (unsigned)tunable_u64(&link->pmc->engine->tunables, TUNABLE_MAX_COVERED_PER_PMC),
+        .tag = link->id,
+        .recorder = opening->recording ? recording_recorder(opening->recording) : NULL,
+        .set = opening->set,
+        .sampling = !counts,
+        .period = sampling->period,
+        .freq = sampling->freq,
+        .skip_user = !settings->value[KEY_USER],
+        .skip_kernel = settings_skip_kernel(settings),
+        .chain_user = sampling->chain_user,
+        .chain_kernel = sampling->chain_kernel,
+        .depth = sampling->depth,
+        .steps = counts && (opening->recorded & RECORDED_SWITCHES),
+        .lasts = counts && opening->recorded,
+    };
+}
+
+/* ---- what the engine does by itself ---- */
+
+void pmc_pend(struct pmc *pmc)
+{
+    if (pmc->pending)
+        return;
+    pmc->pending = true;
+    pmc_ref(pmc);
+    pmc->next_pending = pmc->engine->pending;
+    pmc->engine->pending = pmc;
+}
+
+bool link_target_alive(void *arg)
+{
+    const struct link *link = arg;
+    const struct host *host = link->pmc->engine->host;
+
+    if (link->kind == TARGET_CGROUP)
+        return host->cgroup_alive(link->cgroup_fd);
+    return !link->proc || host->process_alive(link->proc->process);
+}
+
+bool link_dropped(const struct pmc *pmc, const struct link *link)
+{
+    return link->dropped && !link->ended && link->proc && !link->proc->dead &&
+           pmc->engine->host->process_alive(link->proc->process);
+}
+
+bool link_moved(const struct pmc *pmc, const struct link *link)
+{
+    const struct engine *engine = pmc->engine;
+
+    if (link->ended || link->kind < TARGET_CPU)
+        return false;
+    if (link->kind == TARGET_CGROUP)
+        return link->stale || engine->cpus_came > link->cpus_serial;
+    if (link->offline == cpus_has(&engine->online, link->cpu))
+        return true;
+    return !link->offline && link->cpu < engine->n_cpus &&
+           engine->cpus_went[link->cpu] > link->cpus_serial; /* and came again */
+}
+
+void link_lost_below(struct link *link)
+{
+    if (link->dropped || !link->pmc)
+        return;
+    pmc_touch(link->pmc);
+    link->missed = link->dropped = link->below = true;
+    link->asked = false;
+    link->drops++;
+    pmc_pend(link->pmc);
+}
+
+bool link_dead(const struct pmc *pmc, const struct link *link)
+{
+    if (link->ended)
+        return false;
+    if (link->gone) /* or its process executed a privileged program, which is another matter */
+        return !link_dropped(pmc, link);
+    /* With descendants the process may be dead while its children are still counted. */
+    return link->proc && link->proc->dead && !pmc->settings.value[KEY_DESCENDANTS];
+}
+
+/* ---- lifetime=owner ---- */
+
+void pmc_own(struct pmc *pmc, struct proc *proc)
+{
+    pmc->owner = proc;
+    pmc->next_owned = proc->owned;
+    proc->owned = pmc;
+}
+
+struct proc *pmc_disown(struct pmc *pmc)
+{
+    struct proc *proc = pmc->owner;
+    struct pmc **at = &proc->owned;
+
+    while (*at != pmc)
+        at = &(*at)->next_owned;
+    *at = pmc->next_owned;
+    pmc->owner = NULL;
+    return proc_unref(pmc->engine, proc);
+}

@@ -1,0 +1,199 @@
+/*
+ * The log of a PMC: when there is one and how large, notes into it, its recording.
+ */
+#include "core/pmc/pmc.h"
+
+#include <limits.h>
+
+#define LOG_SIZE_MIN 4096
+
+unsigned recorded_for(enum mode mode, const struct settings *settings)
+{
+    if (mode_table[mode].sampling)
+        return RECORDED_SAMPLES;
+    return (settings->value[KEY_LOG_CSW] ? RECORDED_SWITCHES : 0) |
+           (settings->value[KEY_LOG_EXIT] ? RECORDED_EXITS : 0);
+}
+
+uint64_t log_size_max(const struct engine *engine)
+{
+    uint64_t size = tunable_u64(&engine->tunables, TUNABLE_NBUFFERS) *
+                    tunable_u64(&engine->tunables, TUNABLE_LOGBUFFERSIZE) * 1024;
+
+    return size > LOG_SIZE_MIN ? size : LOG_SIZE_MIN;
+}
+
+uint64_t log_size(const struct engine *engine, const struct settings *settings)
+{
+    uint64_t asked = settings->value[KEY_LOGSIZE], max = log_size_max(engine);
+
+    return asked < max ? asked : max; /* "default" is the largest number */
+}
+
+bool pmc_keeps_account(struct pmc *pmc)
+{
+    uint64_t limit = tunable_u64(&pmc->engine->tunables, TUNABLE_MAX_LOG_PER_USER);
+
+    if (!pmc->account && pmc->user)
+        pmc->account = account_new(pmc->user, limit, pmc->instance);
+    return pmc->account;
+}
+
+bool pmc_keeps_log(struct pmc *pmc)
+{
+    if (pmc->log)
+        return true;
+    if (pmc_keeps_account(pmc))
+        pmc->log = log_new(log_size(pmc->engine, &pmc->settings));
+    if (pmc->log)
+        log_set_charge(pmc->log, account_charge, pmc->account);
+    pmc_touch(pmc);
+    return pmc->log;
+}
+
+void pmc_put(struct pmc *pmc, const struct buf *records)
+{
+    if (pmc->settings.value[KEY_LOG] && records->len && !records->failed && pmc_keeps_log(pmc))
+        log_put_all(pmc->log, records->data, records->len);
+}
+
+void pmc_note(struct pmc *pmc, struct note note)
+{
+    const struct engine *engine = pmc->engine;
+    _Alignas(uint64_t) char room[512];
+    struct buf record;
+
+    if (!pmc->settings.value[KEY_LOG])
+        return;
+    if (!note.time)
+        note.time = engine->host->now_ns(engine->host_state);
+    buf_init(&record, room, sizeof room);
+    record_add_note(&record, &note);
+    pmc_put(pmc, &record);
+    buf_free(&record);
+}
+
+static void hold_recorded(struct pmc *pmc, unsigned fds)
+{
+    pmc_hold_fds(pmc, (long)fds - (long)pmc->recorded_fds);
+    pmc->recorded_fds = fds;
+}
+
+struct recording *pmc_record(struct pmc *pmc, struct recording *recording)
+{
+    struct recording *before = pmc->recording;
+    struct recorder_facts facts = {0};
+
+    if (before)
+        account_add(pmc->account, -(int64_t)pmc->recorded_bytes);
+    if (recording)
+        pmc->engine->backend->recorder_facts(recording_recorder(recording), &facts);
+    pmc_touch(pmc);
+    pmc->recording = recording;
+    pmc->recorded_bytes = facts.bytes;
+    hold_recorded(pmc, recording ? recording_fds(recording) : 0);
+    return before;
+}
+
+/* A CPU that came later has a buffer too. */
+static void charge_recorded(struct pmc *pmc)
+{
+    struct recorder_facts facts = {0};
+
+    pmc->engine->backend->recorder_facts(recording_recorder(pmc->recording), &facts);
+    account_add(pmc->account, (int64_t)(facts.bytes - pmc->recorded_bytes));
+    pmc->recorded_bytes = facts.bytes;
+}
+
+void pmc_record_fds(struct pmc *pmc)
+{
+    if (!pmc->recording)
+        return;
+    hold_recorded(pmc, recording_fds(pmc->recording));
+    charge_recorded(pmc);
+}
+
+void pmc_follow(struct pmc *pmc)
+{
+    struct engine *engine = pmc->engine;
+    bool follows = pmc->recording && !pmc_released(pmc) && !state_table[pmc->state].open;
+
+    if (follows == (pmc->prev_recorder != NULL))
+        return;
+    if (follows) {
+        if (!engine->recorders)
+            engine->drain_due_ns = engine->host->now_ns(engine->host_state) + DRAIN_NS;
+        pmc->next_recorder = engine->recorders;
+        pmc->prev_recorder = &engine->recorders;
+        if (pmc->next_recorder)
+            pmc->next_recorder->prev_recorder = &pmc->next_recorder;
+        engine->recorders = pmc;
+        return;
+    }
+    *pmc->prev_recorder = pmc->next_recorder;
+    if (pmc->next_recorder)
+        pmc->next_recorder->prev_recorder = pmc->prev_recorder;
+    pmc->prev_recorder = NULL;
+}
+
+void pmc_log_stats(const struct pmc *pmc, struct log_stats *out)
+{
+    *out = (struct log_stats){0};
+    if (pmc->log)
+        log_stats(pmc->log, out);
+}
+
+static uint64_t pmc_throttled(const struct pmc *pmc)
+{
+    struct log_stats stats;
+
+    pmc_log_stats(pmc, &stats);
+    return stats.throttled;
+}
+
+bool pmc_paused(const struct pmc *pmc)
+{
+    return pmc_throttled(pmc) != pmc->throttled;
+}
+
+bool pmc_missed(const struct pmc *pmc)
+{
+    return pmc->missed || pmc_paused(pmc);
+}
+
+void pmc_miss_nothing(struct pmc *pmc)
+{
+    pmc_touch(pmc);
+    pmc->missed = false;
+    pmc->throttled = pmc_throttled(pmc);
+}
+
+void log_add(struct log_stats *to, const struct log_stats *from)
+{
+    to->records += from->records;
+    to->lost += from->lost;
+    to->kernel_lost += from->kernel_lost;
+    to->throttled += from->throttled;
+    to->hidden += from->hidden;
+    to->refused += from->refused;
+}
+
+struct recording_plan pmc_recording_plan(const struct pmc *pmc, unsigned n, unsigned recorded)
+{
+    const struct engine *engine = pmc->engine;
+
+    return (struct recording_plan){
+        .host = engine->host,
+        .host_state = engine->host_state,
+        .backend = engine->backend,
+        .backend_state = engine->backend_state,
+        .log = pmc->log,
+        .tag = pmc->id,
+        .n = n,
+        .samples = recorded & RECORDED_SAMPLES,
+        .switches = recorded & RECORDED_SWITCHES,
+        .exits = recorded & RECORDED_EXITS,
+        .fds_free = ULONG_MAX,
+        .fds_quota = ULONG_MAX,
+    };
+}

@@ -1,0 +1,343 @@
+/*
+ * The table of settings: parse, compare, print.
+ */
+#include "core/pmc/settings.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct mode_row mode_table[MODE_COUNT] = {
+    [PROCESS_COUNTING] = {"process-counting", "TC", false, false, "count while a target runs"},
+    [PROCESS_SAMPLING] = {"process-sampling", "TS", false, true, "sample a target"},
+    [SYSTEM_COUNTING] = {"system-counting", "SC", true, false, "count on CPUs, whoever runs"},
+    [SYSTEM_SAMPLING] = {"system-sampling", "SS", true, true, "sample CPUs, whoever runs"},
+};
+
+bool mode_parse(struct word word, enum mode *mode)
+{
+    for (unsigned i = 0; i < MODE_COUNT; i++) {
+        if (word_alike(word, mode_table[i].name, false) ||
+            word_alike(word, mode_table[i].short_name, false)) {
+            *mode = (enum mode)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* the last are those of numbers */
+const struct key_row key_table[KEYS] = {
+    [KEY_EVENT] = {"event", "see EVENTS", "", PLACE_ANY, true, "the event; repeated: a set",
+                   "PMCALLOCATE, PMIOSETUP, cpc_set_add_request"},
+    [KEY_MODE] = {"mode",
+                  "auto, process-counting, process-sampling, system-counting, system-sampling",
+                  "auto", PLACE_ANY, true, "scope and use; auto follows what is asked",
+                  "PMC_MODE_*"},
+    [KEY_AUTOSTART] = {"autostart", "on, off", "on", PLACE_ANY, false,
+                       "attaching starts an allocated or exited PMC", "", SHAPE_SWITCH, 1},
+    [KEY_START] = {"start", "now, exec", "now", PLACE_PROCESS, true,
+                   "begin at once, or at each target's own next exec", "pctx_create", SHAPE_WORDS,
+                   0},
+    [KEY_COUNT] = {"count", "N, or N,M… for a set", "0", PLACE_ANY, false, "initial value",
+                   "SETCOUNT, cpc_request_preset"},
+    [KEY_PERIOD] = {"period", "N events, off", "off", PLACE_SAMPLING, true,
+                    "sample every N events; of the processor's events and clocks, which come fast, "
+                    "not below the tunable mincount; of clocks, for others than the superuser, not "
+                    "below 100000",
+                    "SETCOUNT", SHAPE_OFF_NUMBER, UINT64_MAX, 1, INT64_MAX, "off"},
+    [KEY_FREQ] = {"freq", "N per second, off",
+                  "997 for clocks and the processor's events, else every one", PLACE_SAMPLING, true,
+                  "sample at about this rate, within the system's limit; clocks, for others "
+                  "than the superuser, at most 10000 times",
+                  "", SHAPE_OFF_NUMBER, UINT64_MAX, 1, 1000000000, "off"},
+    [KEY_USER] = {"user", "on, off", "on", PLACE_ANY, true, "count in user mode",
+                  "PMCF_USR, CPC_COUNT_USER", SHAPE_SWITCH, 1},
+    [KEY_KERNEL] = {"kernel", "on, off", "on for who may, else off", PLACE_ANY, true,
+                    "count in kernel mode", "PMCF_OS, CPC_COUNT_SYSTEM", SHAPE_SWITCH, 0},
+    [KEY_CALLCHAIN] = {"callchain", "off, on, user, kernel", "off", PLACE_SAMPLING, true,
+                       "record call chains", "PMC_F_CALLCHAIN, PMC_F_USERCALLCHAIN", SHAPE_WORDS,
+                       0},
+    [KEY_DEPTH] = {"depth", "N, default", "callchaindepth", PLACE_ANY, true,
+                   "frames of a call chain, within callchaindepth", "", SHAPE_OFF_NUMBER,
+                   UINT64_MAX, 1, 512, "default"},
+    [KEY_DESCENDANTS] = {"descendants", "on, off", "off", PLACE_PROCESS, true,
+                         "follow the targets' children, present and later", "PMC_F_DESCENDANTS",
+                         SHAPE_SWITCH, 0},
+    [KEY_LOG_CSW] = {"log-csw", "on, off", "off", PLACE_PROCESS, true,
+                     "a record at each switch-out; counting only", "PMC_F_LOG_PROCCSW",
+                     SHAPE_SWITCH, 0},
+    [KEY_LOG_EXIT] = {"log-exit", "on, off", "off", PLACE_PROCESS, true,
+                      "a record with the count at each process's exit; counting only",
+                      "PMC_F_LOG_PROCEXIT", SHAPE_SWITCH, 0},
+    [KEY_KGMON] = {"kgmon", "off", "off", PLACE_ANY, false,
+                   "never on: hwpmc defines it and implements nothing", "PMC_F_KGMON", SHAPE_WORDS,
+                   0},
+    [KEY_FORCE] = {"force", "off", "off", PLACE_ANY, false,
+                   "never on: hwpmc defines it and implements nothing", "PMC_F_FORCE", SHAPE_WORDS,
+                   0},
+    [KEY_MULTIPLEX] = {"multiplex", "on, off", "off", PLACE_ANY, true,
+                       "take no row; share the hardware by time", "", SHAPE_SWITCH, 0},
+    [KEY_ROW] = {"row", "N, any", "any", PLACE_ANY, true, "ask for a given row", "pmc_num, picN",
+                 SHAPE_OFF_NUMBER, UINT64_MAX, 0, 63, "any"},
+    [KEY_INTERVAL] = {"interval", "milliseconds, off", "off", PLACE_ANY, false,
+                      "the step of series", "cpustat, cputrack", SHAPE_OFF_NUMBER, UINT64_MAX, 1,
+                      86400000, "off"},
+    [KEY_LOG] = {"log", "on, off", "on", PLACE_ANY, false, "keep a log", "CONFIGURELOG",
+                 SHAPE_SWITCH, 1},
+    [KEY_LOGSIZE] = {"logsize", "bytes, default", "nbuffers × logbuffersize", PLACE_ANY, false,
+                     "size of this PMC's log, within the default", "nbuffers × logbuffersize",
+                     SHAPE_OFF_NUMBER, UINT64_MAX, 4096, UINT64_C(1) << 40, "default"},
+    [KEY_NOTIFY] = {"notify", "N, off", "off", PLACE_ANY, false,
+                    "poll on count tells once N more were counted", "CPC_OVF_NOTIFY_EMT",
+                    SHAPE_OFF_NUMBER, UINT64_MAX, 1, INT64_MAX, "off"},
+    [KEY_METRICS] = {"metrics", "sum, cpu", "sum", PLACE_CPUS, false,
+                     "lines of metrics.prom: one for the PMC, or one for each CPU it counts", "",
+                     SHAPE_WORDS, METRICS_SUM},
+    [KEY_LIFETIME] = {"lifetime", "mount, owner, open", "mount", PLACE_ANY, false,
+                      "released with the mount, the writing process, or the open file",
+                      "owner process", SHAPE_WORDS, LIFETIME_MOUNT},
+    [KEY_TARGET] = {"target", "see TARGETS", "", PLACE_ANY, false, "attach",
+                    "PMCATTACH, cpc_bind_*"},
+};
+
+void settings_init(struct settings *settings)
+{
+    *settings = (struct settings){.mode = PROCESS_COUNTING};
+    for (unsigned i = 0; i < KEYS; i++)
+        settings->value[i] = key_table[i].number;
+}
+
+void settings_clear(struct settings *settings)
+{
+    free(settings->counts);
+    settings_init(settings);
+}
+
+bool settings_copy(struct settings *to, const struct settings *from)
+{
+    *to = *from;
+    to->counts = NULL;
+    if (from->n_counts == 0)
+        return true;
+    to->counts = malloc(from->n_counts * sizeof *to->counts);
+    if (!to->counts) {
+        to->n_counts = 0;
+        return false;
+    }
+    memcpy(to->counts, from->counts, from->n_counts * sizeof *to->counts);
+    return true;
+}
+
+enum key key_find(struct word word)
+{
+    for (unsigned i = 0; i < KEYS; i++)
+        if (word_alike(word, key_table[i].name, false))
+            return (enum key)i;
+    return KEYS;
+}
+
+int key_unknown(struct word word, struct err *err)
+{
+    struct near near;
+
+    near_init(&near, word);
+    for (unsigned i = 0; i < KEYS; i++)
+        near_offer(&near, key_table[i].name);
+    return err_set(err, E24, "there is no setting \"" WORD_FMT "\"%s", WORD_ARG(word),
+                   near_text(&near));
+}
+
+/* "5" or "5,6,7": initial values, one for each event. */
+static int counts_set(struct settings *settings, struct word value, struct err *err)
+{
+    uint64_t counts[SET_MAX];
+    unsigned n = 0;
+
+    for (const char *p = value.p, *end = value.p + value.len;; p++) {
+        const char *comma = memchr(p, ',', (size_t)(end - p));
+        struct word item = {p, (size_t)((comma ? comma : end) - p)};
+
+        if (n == SET_MAX || !word_u64(item, true, 0, UINT64_MAX, &counts[n]))
+            return err_set(err, P02,
+                           "count=" WORD_FMT ": \"" WORD_FMT
+                           "\" is no count: a number from 0 to 2^64-1, "
+                           "or one for each event, separated by commas",
+                           WORD_ARG(value), WORD_ARG(item));
+        n++;
+        if (!comma)
+            break;
+        p = comma;
+    }
+    uint64_t *copy = malloc(n * sizeof *copy);
+    if (!copy)
+        return err_nomem(err);
+    memcpy(copy, counts, n * sizeof *copy);
+    free(settings->counts);
+    settings->counts = copy;
+    settings->n_counts = n;
+    return 0;
+}
+
+/* The word with this number in "now, exec"; false: there are less. */
+static bool word_at(const char *words, uint64_t index, struct word *word)
+{
+    for (; *words; words += strspn(words, ", "), index--) {
+        *word = (struct word){words, strcspn(words, ",")};
+        if (index == 0)
+            return true;
+        words += word->len;
+    }
+    return false;
+}
+
+static bool word_index(enum key key, struct word value, uint64_t *index)
+{
+    struct word word;
+
+    for (uint64_t i = 0; word_at(key_table[key].values, i, &word); i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "%.*s", (int)word.len, word.p);
+        if (word_alike(value, name, false)) {
+            *index = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool plain_parse(enum key key, struct word value, uint64_t *out)
+{
+    const struct key_row *row = &key_table[key];
+    bool on;
+
+    switch (row->shape) {
+    case SHAPE_SWITCH:
+        if (!word_bool(value, &on))
+            return false;
+        *out = on;
+        return true;
+    case SHAPE_WORDS:
+        return word_index(key, value, out);
+    case SHAPE_OFF_NUMBER:
+        if (word_alike(value, row->off, false)) {
+            *out = UINT64_MAX;
+            return true;
+        }
+        return word_u64(value, true, row->min, row->max, out);
+    case SHAPE_NONE:
+        break;
+    }
+    return false;
+}
+
+/* What would have been right, in words. */
+static int value_refused(enum key key, struct word value, struct err *err)
+{
+    const struct key_row *row = &key_table[key];
+
+    if (row->shape == SHAPE_OFF_NUMBER)
+        return err_set(err, P02, "%s=" WORD_FMT ": must be a number from %llu to %llu, or \"%s\"",
+                       key_table[key].name, WORD_ARG(value), (unsigned long long)row->min,
+                       (unsigned long long)row->max, row->off);
+    return err_set(err, P02, "%s=" WORD_FMT ": must be %s%s", key_table[key].name, WORD_ARG(value),
+                   strchr(key_table[key].values, ',') ? "one of " : "", key_table[key].values);
+}
+
+static int mode_unknown(struct word value, struct err *err)
+{
+    char room[160];
+    struct buf modes;
+
+    buf_init(&modes, room, sizeof room);
+    buf_str(&modes, MODE_AUTO);
+    for (unsigned i = 0; i < MODE_COUNT; i++)
+        buf_printf(&modes, ", %s (%s)", mode_table[i].name, mode_table[i].short_name);
+    int rc = err_set(err, E20, "there is no mode \"" WORD_FMT "\": %s", WORD_ARG(value),
+                     buf_text(&modes));
+    buf_free(&modes);
+    return rc;
+}
+
+int settings_set(struct settings *settings, enum key key, struct word value, struct err *err)
+{
+    assert(key < KEYS && key != KEY_EVENT && key != KEY_TARGET);
+    int rc = 0;
+    bool on = false;
+
+    if (key == KEY_MODE) {
+        if (word_alike(value, MODE_AUTO, false)) {
+            settings->given &= ~GIVEN(KEY_MODE);
+            return 0;
+        }
+        if (!mode_parse(value, &settings->mode))
+            return mode_unknown(value, err);
+    } else if (key == KEY_COUNT) {
+        rc = counts_set(settings, value, err);
+    } else if ((key == KEY_KGMON || key == KEY_FORCE) && word_bool(value, &on) && on) {
+        return err_set(err, P09,
+                       "%s=on is not supported: hwpmc defines the flag and implements nothing",
+                       key_table[key].name);
+    } else if (!plain_parse(key, value, &settings->value[key])) {
+        return value_refused(key, value, err);
+    }
+    if (rc == 0)
+        settings->given |= GIVEN(key);
+    return rc;
+}
+
+bool settings_skip_kernel(const struct settings *settings)
+{
+    return (settings->given & GIVEN(KEY_KERNEL)) && !settings->value[KEY_KERNEL];
+}
+
+bool settings_same(const struct settings *a, const struct settings *b, enum key key)
+{
+    if (key == KEY_MODE)
+        return a->mode == b->mode;
+    if (key != KEY_COUNT)
+        return a->value[key] == b->value[key];
+    for (unsigned i = 0; i < a->n_counts || i < b->n_counts; i++)
+        if ((i < a->n_counts ? a->counts[i] : 0) != (i < b->n_counts ? b->counts[i] : 0))
+            return false;
+    return true;
+}
+
+bool settings_standard(const struct settings *settings, enum key key)
+{
+    struct settings standard;
+
+    settings_init(&standard);
+    return settings_same(settings, &standard, key);
+}
+
+void settings_print(const struct settings *settings, enum key key, unsigned n_events,
+                    struct buf *out)
+{
+    const struct key_row *row = &key_table[key];
+    uint64_t value = settings->value[key];
+
+    if (key == KEY_MODE) {
+        buf_str(out, mode_table[settings->mode].name);
+    } else if (key == KEY_COUNT) {
+        unsigned n = settings->n_counts > n_events ? settings->n_counts : n_events;
+        for (unsigned i = 0; i == 0 || i < n; i++) {
+            if (i)
+                buf_char(out, ',');
+            buf_u64(out, i < settings->n_counts ? settings->counts[i] : 0);
+        }
+    } else if (row->shape == SHAPE_SWITCH) {
+        buf_str(out, value ? "on" : "off");
+    } else if (row->shape == SHAPE_WORDS) {
+        struct word word;
+
+        if (word_at(key_table[key].values, value, &word))
+            buf_add(out, word.p, word.len);
+    } else if (row->shape == SHAPE_OFF_NUMBER && value == UINT64_MAX) {
+        buf_str(out, row->off);
+    } else {
+        buf_u64(out, value);
+    }
+}

@@ -1,0 +1,140 @@
+/*
+ * The settings of a PMC: one table of keys from which parser, printer, help and manual come. Values
+ * are plain data; text is only their written form. `event` and `target` are rows of the table too,
+ * but their values are not kept here: a set is resolved events, targets are links.
+ */
+#pragma once
+
+#include "core/base/buf.h"
+#include "core/base/err.h"
+#include "core/base/event.h"
+#include "core/base/scan.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum mode {
+    PROCESS_COUNTING,
+    PROCESS_SAMPLING,
+    SYSTEM_COUNTING,
+    SYSTEM_SAMPLING,
+    MODE_COUNT
+};
+
+struct mode_row {
+    const char *name;       /* what is printed */
+    const char *short_name; /* TC TS SC SS */
+    bool system, sampling;
+    const char *help;
+};
+extern const struct mode_row mode_table[MODE_COUNT];
+#define MODE_AUTO "auto" /* as if no mode had been written: it follows what is asked */
+bool mode_parse(struct word word, enum mode *mode);
+
+/* In the order in which config is read, and can be written back line by line. */
+enum key {
+    KEY_MULTIPLEX,
+    KEY_MODE,
+    KEY_EVENT,
+    KEY_AUTOSTART,
+    KEY_START,
+    KEY_COUNT,
+    KEY_PERIOD,
+    KEY_FREQ,
+    KEY_USER,
+    KEY_KERNEL,
+    KEY_CALLCHAIN,
+    KEY_DEPTH,
+    KEY_DESCENDANTS,
+    KEY_LOG_CSW,
+    KEY_LOG_EXIT,
+    KEY_KGMON,
+    KEY_FORCE,
+    KEY_ROW,
+    KEY_INTERVAL,
+    KEY_LOG,
+    KEY_LOGSIZE,
+    KEY_NOTIFY,
+    KEY_METRICS,
+    KEY_LIFETIME,
+    KEY_TARGET,
+    KEYS
+};
+
+enum {
+    CALLCHAIN_OFF,
+    CALLCHAIN_ON,
+    CALLCHAIN_USER,
+    CALLCHAIN_KERNEL
+};
+enum {
+    METRICS_SUM,
+    METRICS_CPU
+};
+enum {
+    LIFETIME_MOUNT,
+    LIFETIME_OWNER,
+    LIFETIME_OPEN
+};
+
+/* How the value of a plain key is written; words are the row's values, in that order. */
+enum key_shape {
+    SHAPE_NONE,
+    SHAPE_SWITCH,
+    SHAPE_OFF_NUMBER,
+    SHAPE_WORDS
+};
+
+struct key_row {
+    const char *name;
+    const char *values;   /* "on, off", "now, exec", "N", "N or off" … for help and manual */
+    const char *standard; /* the default, as written */
+    enum {
+        PLACE_ANY,
+        PLACE_PROCESS,
+        PLACE_CPUS, /* not once there are processes: the mode follows the targets */
+        PLACE_SAMPLING
+    } place;    /* modes in which it means something */
+    bool opens; /* a change opens the counters anew */
+    const char *help;
+    const char *seed; /* the operation of the seed systems */
+    enum key_shape shape;
+    uint64_t number; /* the default, as it is stored */
+    uint64_t min, max;
+    const char *off; /* SHAPE_OFF_NUMBER: the word for "no number", which is stored as UINT64_MAX */
+};
+extern const struct key_row key_table[KEYS];
+
+struct settings {
+    uint32_t given;       /* bit per key: written by somebody, not a default */
+    enum mode mode;       /* meaningful when given */
+    uint64_t value[KEYS]; /* numbers, on/off (1/0) and words (index) of the plain keys */
+    unsigned n_counts;    /* initial values: n_counts of them, the rest 0 */
+    uint64_t *counts;     /* owned */
+};
+
+#define GIVEN(key) (UINT32_C(1) << (key))
+
+void settings_init(struct settings *settings);
+void settings_clear(struct settings *settings);
+bool settings_copy(struct settings *to, const struct settings *from); /* false: no memory */
+
+/* '-' and '_' alike. KEYS when there is no such key. */
+enum key key_find(struct word word);
+/*
+ * Parse one value of a plain key (neither event nor target) into settings; sets its given bit,
+ * which mode=auto clears. P02 with what would have been right, P09 for kgmon and force, E20 for a
+ * bad mode.
+ */
+int settings_set(struct settings *settings, enum key key, struct word value, struct err *err);
+/* Was the kernel left out by somebody's word, not for want of the right? */
+bool settings_skip_kernel(const struct settings *settings);
+/* Is the key's value the same in both? */
+bool settings_same(const struct settings *a, const struct settings *b, enum key key);
+/* Has the key the value that it has when nobody says anything? Not for KEY_MODE. */
+bool settings_standard(const struct settings *settings, enum key key);
+/* "value" of a plain key, as it would be written. */
+void settings_print(const struct settings *settings, enum key key, unsigned n_events,
+                    struct buf *out);
+/* E24 sentence for a key that does not exist, with near misses. */
+int key_unknown(struct word word, struct err *err);

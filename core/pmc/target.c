@@ -1,0 +1,414 @@
+/*
+ * Target words, watched processes, and links with their tallies.
+ */
+#include "core/pmc/target.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PID_LIMIT                                                                                  \
+    ((uint64_t)INT32_MAX) /* what a pid_t can say; most of it names no process (ESRCH) */
+
+/* ---- words ---- */
+
+static bool starts(struct word word, const char *prefix, struct word *rest)
+{
+    size_t len = strlen(prefix);
+
+    if (word.len < len || memcmp(word.p, prefix, len) != 0)
+        return false;
+    *rest = (struct word){word.p + len, word.len - len};
+    return true;
+}
+
+static int cpus_word(struct target_word *out, struct word list, struct err *err)
+{
+    int rc = cpus_parse(&out->cpus, list);
+
+    out->kind = TARGET_CPU;
+    if (rc == -ERANGE)
+        return err_set(err, E21, "\"" WORD_FMT "\": no machine has a CPU of that number (below %u)",
+                       WORD_ARG(out->word), CPUS_MAX);
+    if (rc == -ENOMEM)
+        return err_nomem(err);
+    if (rc != 0 || cpus_count(&out->cpus) == 0)
+        return err_set(err, E27, "\"" WORD_FMT "\" is no list of CPUs: write cpu0, cpu0-3,6 or all",
+                       WORD_ARG(out->word));
+    return 0;
+}
+
+static int number_word(struct target_word *out, struct word number, struct err *err)
+{
+    if (word_is(number, "self")) {
+        out->self = true;
+        return 0;
+    }
+    if (word_u64(number, false, 1, PID_LIMIT, &out->number))
+        return 0;
+    return err_set(err, E27,
+                   "\"" WORD_FMT "\" is no target: a PID (1 to %llu), self, tid:TID, cpu0-3, all, "
+                   "cgroup:/PATH, or one of these with - in front to take it back",
+                   WORD_ARG(out->word), (unsigned long long)PID_LIMIT);
+}
+
+int target_parse(struct target_word *out, struct word word, struct err *err)
+{
+    struct word rest = word;
+
+    *out = (struct target_word){.word = word, .kind = TARGET_PROCESS};
+    cpus_init(&out->cpus);
+    if (word.len > 1 && word.p[0] == '-') {
+        out->remove = true;
+        word = rest = (struct word){word.p + 1, word.len - 1};
+    }
+    if (starts(word, "cpu", &rest))
+        return cpus_word(out, rest, err);
+    if (word_is(word, "all")) {
+        out->kind = TARGET_CPU;
+        out->all = true;
+        return 0;
+    }
+    if (starts(word, "cgroup:", &rest)) {
+        out->kind = TARGET_CGROUP;
+        out->path = rest.p;
+        out->path_len = rest.len;
+        if (rest.len == 0 || rest.p[0] != '/' || rest.len > 4000)
+            return err_set(err, E27,
+                           "\"" WORD_FMT "\": a cgroup is written cgroup:/PATH, from the root "
+                           "that /proc/self/cgroup shows",
+                           WORD_ARG(out->word));
+        return 0;
+    }
+    if (starts(word, "tid:", &rest))
+        out->kind = TARGET_THREAD;
+    else
+        rest = word;
+    return number_word(out, rest, err);
+}
+
+void target_word_clear(struct target_word *word)
+{
+    cpus_free(&word->cpus);
+}
+
+/* ---- tallies ---- */
+
+struct tally *tally_new(unsigned n)
+{
+    return calloc(1, TALLY_SIZE(n));
+}
+
+void tally_take(struct tally *tally, const struct reading *reading, unsigned n)
+{
+    tally->covered_ns = reading->covered_ns;
+    tally->enabled_ns = reading->enabled_ns;
+    tally->running_ns = reading->running_ns;
+    tally->never_ran = reading->never_ran;
+    tally->off = reading->off;
+    tally->dropped = reading->dropped;
+    memcpy(tally->value, reading->value, n * sizeof tally->value[0]);
+    memcpy(tally->value + n, reading->estimate, n * sizeof tally->value[0]);
+}
+
+void tally_add(struct tally *to, const struct tally *from, unsigned n)
+{
+    to->covered_ns += from->covered_ns;
+    to->enabled_ns += from->enabled_ns;
+    to->running_ns += from->running_ns;
+    to->never_ran |= from->never_ran;
+    to->off |= from->off;
+    for (unsigned i = 0; i < 2 * n; i++)
+        to->value[i] += from->value[i];
+}
+
+void tally_subtract(struct tally *to, const struct tally *from, unsigned n)
+{
+    to->covered_ns -= from->covered_ns;
+    to->enabled_ns -= from->enabled_ns;
+    to->running_ns -= from->running_ns;
+    for (unsigned i = 0; i < 2 * n; i++)
+        to->value[i] -= from->value[i];
+}
+
+/* ---- links ---- */
+
+struct link *link_new(unsigned n_events)
+{
+    struct link *link = calloc(1, sizeof *link);
+
+    if (!link)
+        return NULL;
+    link->base = tally_new(n_events);
+    link->seen = tally_new(n_events);
+    if (!link->base || !link->seen) {
+        free(link->base);
+        free(link->seen);
+        free(link);
+        return NULL;
+    }
+    link->refs = 1;
+    link->cgroup_fd = -1;
+    return link;
+}
+
+bool link_live(const struct link *link)
+{
+    return !link->ended && !link->offline && link->counter;
+}
+
+const struct tally *link_seen(const struct link *link)
+{
+    int64_t since = (int64_t)(link->seen->covered_ns - link->base->covered_ns);
+
+    return since > 0 ? link->seen : link->base; /* set anew since, or loaded */
+}
+
+void link_unref(struct link *link, struct link **dead)
+{
+    assert(link->refs > 0);
+    if (--link->refs > 0)
+        return;
+    link_leave_proc(link);
+    if (link->proc) /* kept until now: a long read asks whether the target is alive */
+        link->last = proc_unref(link->proc->engine, link->proc);
+    link->proc = NULL;
+    link->next_of_proc = *dead;
+    *dead = link;
+}
+
+void recording_leave(struct recording *recording, bool forgetting)
+{
+    if (recording && forgetting)
+        recording_forget(recording);
+    else if (recording)
+        recording_unref(recording);
+}
+
+void links_destroy(struct engine *engine, struct link *dead)
+{
+    while (dead) {
+        struct link *link = dead;
+
+        dead = link->next_of_proc;
+        if (link->counter) {
+            if (engine->forgetting)
+                engine->backend->forget(link->counter);
+            else
+                engine->backend->free(link->counter);
+        }
+        recording_leave(link->recording, engine->forgetting);
+        proc_destroy(engine, link->last);
+        if (engine->forgetting)
+            rights_forget(link->rights);
+        else
+            rights_free(link->rights);
+        if (link->cgroup_fd >= 0 && !engine->forgetting)
+            close(link->cgroup_fd);
+        free(link->cgroup);
+        free(link->base);
+        free(link->seen);
+        free(link);
+    }
+}
+
+struct links *links_new(unsigned n)
+{
+    struct links *links = calloc(1, sizeof *links + n * sizeof links->link[0]);
+
+    if (links) {
+        links->refs = 1;
+        links->n = n;
+    }
+    return links;
+}
+
+struct links *links_ref(struct links *links)
+{
+    links->refs++;
+    return links;
+}
+
+void links_unref(struct links *links, struct link **dead)
+{
+    if (!links || --links->refs > 0)
+        return;
+    for (unsigned i = 0; i < links->n; i++)
+        if (links->link[i])
+            link_unref(links->link[i], dead);
+    free(links);
+}
+
+/* ---- watched processes ---- */
+
+static struct proc *proc_find(struct engine *engine, const struct proc_key *key)
+{
+    struct proc *proc;
+
+    HASH_FIND(hh, engine->proc_by_key, key, sizeof *key, proc);
+    return proc;
+}
+
+static void key_of(const struct engine *engine, const struct process *process, struct proc_key *key)
+{
+    memset(key, 0, sizeof *key);
+    key->key = engine->host->process_key(process);
+    key->tid = engine->host->process_tid(process);
+}
+
+/* Without memory it is not found, and its process is watched once more. */
+static void proc_index(struct proc *proc)
+{
+    key_of(proc->engine, proc->process, &proc->key);
+    if (!proc_find(proc->engine, &proc->key))
+        HASH_ADD(hh, proc->engine->proc_by_key, key, sizeof proc->key, proc);
+}
+
+void proc_unindex(struct proc *proc)
+{
+    if (hash_has(proc))
+        HASH_DEL(proc->engine->proc_by_key, proc);
+    proc->hh.tbl = NULL;
+}
+
+void proc_adopted(struct proc *proc)
+{
+    proc_index(proc);
+    proc->watched = true;
+    proc->guarded &= proc->guard != NULL;
+    proc->engine->fds_used += proc->guard ? 2 : 1;
+}
+
+struct proc *proc_get(struct engine *engine, struct process *process, bool *taken)
+{
+    struct proc_key key;
+    struct proc *proc;
+
+    key_of(engine, process, &key);
+    proc = proc_find(engine, &key);
+    *taken = false;
+    if (proc)
+        return proc;
+    proc = calloc(1, sizeof *proc);
+    if (!proc)
+        return NULL;
+    proc->engine = engine;
+    proc->id = engine_serial(engine);
+    proc->process = process;
+    if (!ids_add(&engine->procs, proc->id, proc)) {
+        free(proc);
+        return NULL;
+    }
+    proc_index(proc);
+    *taken = true;
+    engine->fds_used++;
+    return proc;
+}
+
+bool proc_left(const struct proc *proc)
+{
+    const struct engine *engine = proc->engine;
+
+    return proc->left || (proc->guard && engine->backend->guard_left(proc->guard));
+}
+
+void proc_ref(struct proc *proc)
+{
+    proc->refs++;
+    engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
+}
+
+struct proc *proc_unref(struct engine *engine, struct proc *proc)
+{
+    assert(proc->refs > 0);
+    if (--proc->refs > 0)
+        return NULL;
+    assert(!proc->links && !proc->owned && !proc->held);
+    engine->host->process_unwatch(proc->process);
+    ids_remove(&engine->procs, proc->id);
+    proc_unindex(proc);
+    engine_touch(engine, JOURNAL_PROCESS, proc->id);
+    engine->fds_used -= proc->guard ? 2 : 1;
+    return proc;
+}
+
+void proc_destroy(struct engine *engine, struct proc *proc)
+{
+    if (!proc)
+        return;
+    if (proc->guard)
+        (engine->forgetting ? engine->backend->guard_forget
+                            : engine->backend->unguard)(proc->guard);
+    if (engine->forgetting)
+        engine->host->process_forget(proc->process);
+    else
+        engine->host->process_free(proc->process);
+    free(proc);
+}
+
+void procs_destroy(struct engine *engine, struct proc *procs)
+{
+    while (procs) {
+        struct proc *proc = procs;
+
+        procs = proc->next_dead;
+        proc_destroy(engine, proc);
+    }
+}
+
+void proc_bury(struct engine *engine, struct proc *proc)
+{
+    if (!proc)
+        return;
+    proc->next_dead = engine->dead_procs;
+    engine->dead_procs = proc;
+}
+
+void link_set_proc(struct link *link, struct proc *proc)
+{
+    assert(!link->proc);
+    proc_ref(proc);
+    link->proc = proc;
+    link->next_of_proc = proc->links;
+    link->prev_of_proc = &proc->links;
+    if (proc->links)
+        proc->links->prev_of_proc = &link->next_of_proc;
+    proc->links = link;
+}
+
+void link_leave_proc(struct link *link)
+{
+    if (!link->prev_of_proc)
+        return;
+    *link->prev_of_proc = link->next_of_proc;
+    if (link->next_of_proc)
+        link->next_of_proc->prev_of_proc = link->prev_of_proc;
+    link->prev_of_proc = NULL;
+    link->next_of_proc = NULL;
+}
+
+/* ---- text ---- */
+
+void link_print(const struct link *link, pid_t shown, bool detail, struct buf *out)
+{
+    switch (link->kind) {
+    case TARGET_PROCESS:
+        buf_str(out, detail ? "pid:" : "");
+        buf_i64(out, shown);
+        break;
+    case TARGET_THREAD:
+        buf_str(out, "tid:");
+        buf_i64(out, shown);
+        break;
+    case TARGET_CPU:
+        buf_str(out, detail ? "cpu:" : "cpu");
+        buf_u64(out, link->cpu);
+        break;
+    case TARGET_CGROUP:
+        buf_str(out, "cgroup:");
+        buf_word(out, link->cgroup, strlen(link->cgroup));
+        break;
+    }
+}

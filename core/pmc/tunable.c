@@ -1,0 +1,283 @@
+/*
+ * The table of tunables, and reading and printing any one of them.
+ */
+#include "core/pmc/tunable.h"
+
+#include "core/base/utf8.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define AT_ONCE       "at once"
+#define NEW_PMCS      "PMCs made from then on"
+#define NEW_TARGETS   "targets attached from then on"
+#define MANY          1000000000 /* of things in memory: more is a typing error */
+#define LOG_BYTES_MAX (UINT64_C(32) << 20)
+
+/* Indexed by enum tunable. Defaults and ranges of the first six are hwpmc's present ones. */
+static const struct tunable_row rows[TUNABLE_COUNT] = {
+    [TUNABLE_CALLCHAINDEPTH] =
+        {"callchaindepth", TUNABLE_NUMBER, true, true, 127, 1, 512,
+         "frames recorded of a call chain, where the PMC's depth= does not say", NEW_TARGETS},
+    [TUNABLE_LOGBUFFERSIZE] =
+        {"logbuffersize", TUNABLE_NUMBER, true, false, 256, 1, 16384, "KiB of one log buffer",
+         "largest and usual logsize, with nbuffers: their product, at most 32 MiB"},
+    [TUNABLE_MINCOUNT] =
+        {"mincount", TUNABLE_NUMBER, false, false, 1000, 1, INT64_MAX,
+         "smallest period= of the processor's events and of clocks; a smaller one is raised to it",
+         "periods set from then on"},
+    [TUNABLE_NBUFFERS] =
+        {"nbuffers", TUNABLE_NUMBER, true, false, 32, 1, MANY, "log buffers of a PMC",
+         "largest and usual logsize, with logbuffersize: their product, at most 32 MiB"},
+    [TUNABLE_UNPRIVILEGED_PROC_DEBUG] = {"unprivileged_proc_debug", TUNABLE_BOOL, false, false, 1,
+                                         0, 1,
+                                         "others than the superuser may attach to more than `self`",
+                                         NEW_TARGETS},
+    [TUNABLE_UNPRIVILEGED_SYSPMCS] = {"unprivileged_syspmcs", TUNABLE_BOOL, false, false, 0, 0, 1,
+                                      "others than the superuser may count whole CPUs",
+                                      NEW_TARGETS},
+    [TUNABLE_UNPRIVILEGED_KERNEL] =
+        {"unprivileged_kernel", TUNABLE_BOOL, false, false, 0, 0, 1,
+         "others than the superuser may count and sample in kernel mode", NEW_TARGETS},
+    [TUNABLE_STRICT_ROWS] = {"strict_rows", TUNABLE_BOOL, false, false, 0, 0, 1,
+                             "a row belongs to one owner's PMC only, as in hwpmc",
+                             "rows taken from then on"},
+    [TUNABLE_ROOTMODE] = {"rootmode", TUNABLE_MODE, false, false, 01777, 0, 01777,
+                          "permissions of the mounted directory: who may make PMCs", AT_ONCE},
+    [TUNABLE_DIRMODE] = {"dirmode", TUNABLE_MODE, false, false, 0700, 0, 0777,
+                         "permissions that mkdir can give a PMC", NEW_PMCS},
+    [TUNABLE_READERS] =
+        {"readers", TUNABLE_GROUP, false, false, 0, 0, 0,
+         "group that may read count, detail, status, counts and metrics.prom of every PMC",
+         AT_ONCE},
+    [TUNABLE_MAX_PMCS] = {"max_pmcs", TUNABLE_NUMBER, false, false, 100000, 1, 10000000,
+                          "PMCs in all", NEW_PMCS},
+    [TUNABLE_MAX_PMCS_PER_USER] = {"max_pmcs_per_user", TUNABLE_NUMBER, false, false, 256, 0,
+                                   10000000, "PMCs of one user; the superuser may make more",
+                                   NEW_PMCS},
+    [TUNABLE_MAX_EVENTS_PER_PROCESS] = {"max_events_per_process", TUNABLE_NUMBER, false, false, 64,
+                                        0, MANY,
+                                        "events on one process; the superuser's are not limited",
+                                        NEW_TARGETS},
+    [TUNABLE_MAX_FDS_PER_USER] =
+        {"max_fds_per_user", TUNABLE_NUMBER, false, false, 65536, 0, MANY,
+         "descriptors pmcfs holds for one user's PMCs (events × threads, or × CPUs; the superuser "
+         "may attach more), and for files that he opened from another user namespace",
+         NEW_TARGETS},
+    [TUNABLE_MAX_LOG_PER_USER] = {"max_log_per_user", TUNABLE_NUMBER, false, false, 256 << 20, 0,
+                                  INT64_MAX,
+                                  "bytes of the logs of one user's PMCs; open files and texts "
+                                  "that are kept for them have 16 MiB more; no more than a quarter of the memory that "
+                                  "the daemon's control groups have when it starts",
+                                  "logs begun and files opened from then on"},
+    [TUNABLE_MAX_OPEN_PER_USER] =
+        {"max_open_per_user", TUNABLE_NUMBER, false, false, 16384, 1, MANY,
+         "open files of one user that pmcfs remembers something for: all but those opened only for "
+         "reading and not read yet",
+         "files opened from then on"},
+    [TUNABLE_MAX_WAITING_PER_USER] = {"max_waiting_per_user", TUNABLE_NUMBER, false, false, 1000, 1,
+                                      MANY, "reads and polls of one user that wait",
+                                      "waits begun from then on"},
+    [TUNABLE_MAX_COVERED_PER_PMC] = {"max_covered_per_pmc", TUNABLE_NUMBER, false, false, 10000, 1,
+                                     MANY, "processes at and below one target, those left out included",
+                                     NEW_TARGETS},
+    [TUNABLE_ATTACH_MS] = {"attach_ms", TUNABLE_NUMBER, false, false, 5000, 10, 60000,
+                           "milliseconds after which attaching gives up", NEW_TARGETS},
+    [TUNABLE_NOTIFY_MS] = {"notify_ms", TUNABLE_NUMBER, false, false, 20, 1, 60000,
+                           "milliseconds between two looks at a count that is polled", AT_ONCE},
+    [TUNABLE_THREADS] = {"threads", TUNABLE_NUMBER, true, false, 4, 1, 64,
+                         "threads that answer requests", "the next mount"},
+};
+
+static void value_reset(struct tunables *tunables, enum tunable which)
+{
+    struct tunable_value *value = &tunables->value[which];
+
+    value->number = rows[which].value;
+    if (value->number > value->max)
+        value->number = value->max;
+    value->text[0] = '\0';
+}
+
+void tunables_init(struct tunables *tunables)
+{
+    memset(tunables, 0, sizeof(*tunables));
+    for (enum tunable which = 0; which < TUNABLE_COUNT; which++) {
+        tunables->value[which].max = rows[which].max;
+        value_reset(tunables, which);
+    }
+}
+
+int tunable_find(struct word name)
+{
+    for (int which = 0; which < TUNABLE_COUNT; which++)
+        if (word_alike(name, rows[which].name, false))
+            return which;
+    return -1;
+}
+
+const struct tunable_row *tunable_row(enum tunable which)
+{
+    return &rows[which];
+}
+
+void tunable_limit(struct tunables *tunables, enum tunable which, uint64_t max)
+{
+    struct tunable_value *value = &tunables->value[which];
+
+    if (max < rows[which].min)
+        max = rows[which].min;
+    value->max = max < rows[which].max ? max : rows[which].max;
+    if (value->number > value->max)
+        value->number = value->max;
+}
+
+static bool mode_read(struct word word, uint64_t max, uint64_t *number)
+{
+    uint64_t bits = 0;
+
+    if (!word.len || word.len > 8)
+        return false;
+    for (size_t i = 0; i < word.len; i++) {
+        if (word.p[i] < '0' || word.p[i] > '7')
+            return false;
+        bits = bits << 3 | (uint64_t)(word.p[i] - '0');
+    }
+    *number = bits;
+    return !(bits & ~max);
+}
+
+static bool group_read(struct word word, char *text, size_t size)
+{
+    size_t len = word_is(word, "-") ? 0 : word.len;
+    size_t step;
+
+    if (len >= size)
+        return false;
+    for (size_t i = 0; i < len; i += step) {
+        step = utf8_printable(word.p + i, len - i);
+        if (!step || strchr(" :,", word.p[i]))
+            return false;
+    }
+    if (len)
+        memcpy(text, word.p, len);
+    text[len] = '\0';
+    return true;
+}
+
+/* What the word means, into *value; false if the tunable does not take it. */
+static bool value_read(const struct tunable_row *row, struct word word, struct tunable_value *value)
+{
+    bool on;
+
+    switch (row->type) {
+    case TUNABLE_NUMBER:
+        return word_u64(word, false, row->min, value->max, &value->number);
+    case TUNABLE_BOOL:
+        if (!word_bool(word, &on))
+            return false;
+        value->number = on;
+        return true;
+    case TUNABLE_MODE:
+        return mode_read(word, value->max, &value->number);
+    case TUNABLE_GROUP:
+        return group_read(word, value->text, sizeof(value->text));
+    }
+    return false;
+}
+
+/* At start: the value that stands in for the one refused. */
+static void value_replace(struct tunables *tunables, enum tunable which)
+{
+    value_reset(tunables, which);
+    if (rows[which].bad_is_max)
+        tunables->value[which].number = tunables->value[which].max;
+}
+
+int tunable_set(struct tunables *tunables, enum tunable which, struct word word, bool at_start,
+                struct err *err)
+{
+    const struct tunable_row *row = &rows[which];
+    struct tunable_value value = tunables->value[which];
+    char storage[160];
+    struct buf note;
+    int result;
+
+    if (row->at_start && !at_start)
+        return err_set(err, P32,
+                       "%s is fixed at start: set it in the configuration file or as a "
+                       "mount option, and mount again",
+                       row->name);
+    if (value_read(row, word, &value)) {
+        tunable_put(tunables, which, &value);
+        return 0;
+    }
+    buf_init(&note, storage, sizeof(storage));
+    tunable_range_print(tunables, which, &note);
+    if (at_start) {
+        value_replace(tunables, which);
+        buf_str(&note, "; using ");
+        tunable_print(tunables, which, &note);
+    }
+    result = err_set(err, P27, "%s cannot be \"" WORD_FMT "\": allowed is %s", row->name,
+                     WORD_ARG(word), buf_text(&note));
+    buf_free(&note);
+    return result;
+}
+
+int tunables_settle(struct tunables *tunables, struct err *err)
+{
+    uint64_t kib = tunable_u64(tunables, TUNABLE_LOGBUFFERSIZE);
+    uint64_t n = tunable_u64(tunables, TUNABLE_NBUFFERS);
+
+    if ((kib << 10) * n <= LOG_BYTES_MAX)
+        return 0;
+    value_reset(tunables, TUNABLE_LOGBUFFERSIZE);
+    value_reset(tunables, TUNABLE_NBUFFERS);
+    return err_set(err, P27,
+                   "logbuffersize=%llu (KiB) times nbuffers=%llu is more than 32 MiB; "
+                   "using %llu and %llu",
+                   (unsigned long long)kib, (unsigned long long)n,
+                   (unsigned long long)tunable_u64(tunables, TUNABLE_LOGBUFFERSIZE),
+                   (unsigned long long)tunable_u64(tunables, TUNABLE_NBUFFERS));
+}
+
+void tunable_print(const struct tunables *tunables, enum tunable which, struct buf *out)
+{
+    const struct tunable_value *value = &tunables->value[which];
+
+    switch (rows[which].type) {
+    case TUNABLE_NUMBER:
+    case TUNABLE_BOOL:
+        buf_u64(out, value->number);
+        break;
+    case TUNABLE_MODE:
+        buf_printf(out, "%04o", (unsigned)value->number);
+        break;
+    case TUNABLE_GROUP:
+        buf_str(out, value->text[0] ? value->text : "-");
+        break;
+    }
+}
+
+void tunable_range_print(const struct tunables *tunables, enum tunable which, struct buf *out)
+{
+    const struct tunable_value *value = &tunables->value[which];
+
+    switch (rows[which].type) {
+    case TUNABLE_NUMBER:
+        buf_u64(out, rows[which].min);
+        buf_str(out, " to ");
+        buf_u64(out, value->max);
+        break;
+    case TUNABLE_BOOL:
+        buf_str(out, "0 or 1");
+        break;
+    case TUNABLE_MODE:
+        buf_printf(out, "octal, within %04o", (unsigned)value->max);
+        break;
+    case TUNABLE_GROUP:
+        buf_str(out, "a group's name or number, or -");
+        break;
+    }
+}

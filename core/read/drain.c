@@ -1,0 +1,130 @@
+/*
+ * Draining: PMCs that run and record are drained at each tick, and when their backend says that a
+ * buffer fills; by tasks of the engine's own, several PMCs of one user each, one at a time for each
+ * user: who makes his own slow makes nobody else's wait.
+ */
+#include "core/read/drain.h"
+
+#include "core/pmc/pmc.h"
+#include "core/slow.h"
+
+#include <stdlib.h>
+
+#define BATCH 64 /* PMCs of one task */
+
+void drain_ask(struct pmc *pmc)
+{
+    struct engine *engine = pmc->engine;
+
+    if (pmc->drain_asked || pmc->draining || !pmc->recording)
+        return;
+    pmc->drain_asked = true;
+    pmc->next_drain = engine->drains;
+    engine->drains = pmc_ref(pmc);
+}
+
+uint64_t drain_deadline(const struct engine *engine)
+{
+    return engine->recorders ? engine->drain_due_ns : UINT64_MAX;
+}
+
+void drain_tick(struct engine *engine, uint64_t now_ns)
+{
+    if (!engine->recorders || now_ns < engine->drain_due_ns)
+        return;
+    engine->drain_due_ns = now_ns + DRAIN_NS;
+    for (struct pmc *pmc = engine->recorders; pmc; pmc = pmc->next_recorder)
+        drain_ask(pmc);
+}
+
+struct drain {
+    struct user *user; /* the payer of the PMCs (a reference) */
+    unsigned n;
+    struct drained {
+        struct pmc *pmc;             /* a reference */
+        struct recording *recording; /* the same, until it is drained */
+        bool any;
+    } item[BATCH];
+};
+
+static bool drain_must_wait(const struct pmc *pmc)
+{
+    return pmc->recording && pmc->user->draining;
+}
+
+bool drain_wanted(const struct engine *engine)
+{
+    const struct pmc *pmc = engine->drains;
+
+    while (pmc && drain_must_wait(pmc))
+        pmc = pmc->next_drain;
+    return pmc != NULL;
+}
+
+static void drain_add(struct drain *drain, struct pmc *pmc)
+{
+    if (!drain->user)
+        drain->user = user_ref(pmc->user);
+    pmc->draining = true;
+    drain->item[drain->n++] =
+        (struct drained){.pmc = pmc, .recording = recording_ref(pmc->recording)};
+}
+
+/* All are of one user, for whom no other drain is under way: the first one says of which. */
+static void drain_take(struct engine *engine, struct drain *drain)
+{
+    for (struct pmc **at = &engine->drains, *pmc; (pmc = *at) && drain->n < BATCH;) {
+        if (drain_must_wait(pmc) || (pmc->recording && drain->user && pmc->user != drain->user)) {
+            at = &pmc->next_drain;
+            continue;
+        }
+        *at = pmc->next_drain;
+        pmc->drain_asked = false;
+        if (pmc->recording)
+            drain_add(drain, pmc);
+        else
+            pmc_unref(pmc);
+    }
+}
+
+/* A released PMC's reference may be the last: what that frees must not be freed with the lock. */
+static void drain_run(struct drain *drain)
+{
+    for (unsigned i = 0; i < drain->n; i++)
+        recording_drain(drain->item[i].recording, false, &drain->item[i].any);
+    for (unsigned i = 0; i < drain->n; i++)
+        recording_unref(drain->item[i].recording);
+}
+
+static void drained_end(struct engine *engine, const struct drained *item)
+{
+    struct pmc *pmc = item->pmc;
+
+    pmc->draining = false;
+    pmc_record_fds(pmc);
+    engine->drained += item->any;
+    if (pmc->instance)
+        pmc->instance->drained += item->any;
+    if (item->any)
+        pmc_wake(pmc);
+    pmc_unref(pmc);
+}
+
+bool drain_task(struct call *call)
+{
+    struct engine *engine = call->engine;
+    struct drain drain = {0};
+
+    drain_take(engine, &drain);
+    if (!drain.n)
+        return false;
+    drain.user->draining = true;
+    slow_begin(call, true);
+    drain_run(&drain);
+    slow_end(call);
+    for (unsigned i = 0; i < drain.n; i++)
+        drained_end(engine, &drain.item[i]);
+    drain.user->draining = false;
+    user_unref(engine, drain.user);
+    return true;
+}

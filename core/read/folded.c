@@ -1,0 +1,256 @@
+/*
+ * From samples to lines: each sample becomes the text of its stack, resolved with the mappings of
+ * its moment; equal texts are counted, and get their order at the end.
+ */
+#include "core/base/hash.h"
+#include "core/log/spaces.h"
+#include "core/read/folded.h"
+#include "core/read/pen.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH_BYTES  (256u << 10)
+#define SPACES_BYTES (UINT64_C(64) << 20)
+#define STACKS_MAX   (1u << 16)
+#define TEXT_BYTES   (64u << 20) /* of all stacks */
+
+struct stack {
+    UT_hash_handle hh;
+    uint64_t count;
+    char text[];
+};
+
+struct folder {
+    struct spaces *spaces;
+    struct stack *stacks;
+    struct buf line; /* of the sample at work */
+    size_t bytes;    /* of all stacks */
+    uint64_t cut;    /* samples there was no room for */
+    bool failed;     /* memory ended */
+};
+
+/* ---- texts ---- */
+
+/* Text of a program, in which ';' would part frames and a blank would end the stack. */
+static void escaped_add(struct buf *out, const char *text)
+{
+    for (size_t len; *text; text += len) {
+        len = strcspn(text, ";");
+        buf_word(out, text, len);
+        if (text[len] == ';') {
+            buf_str(out, "\\073");
+            len++;
+        }
+    }
+}
+
+/* "[vdso]", which is no file but has a name, stands without its own brackets. */
+static void path_add(struct buf *out, const char *path)
+{
+    char name[32];
+
+    if (*path == '[' && strlen(path) < sizeof(name)) {
+        strcpy(name, path + 1);
+        name[strcspn(name, "]")] = '\0';
+        path = name;
+    }
+    escaped_add(out, path);
+}
+
+/* Is a file mapped here that others can see? Else the program made the code itself. */
+static bool map_has_file(const struct record_map *map)
+{
+    static const char *const made[] = {
+        "//anon", "[anon", "/anon_hugepage", "/memfd:", "/dev/zero", "[heap", "[stack"};
+
+    for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++)
+        if (strncmp(map->path, made[i], strlen(made[i])) == 0)
+            return false;
+    return map->path[0] != '\0';
+}
+
+/* Each part is a flush of its own: texts go around the pen. */
+static void frame_add(struct folder *folder, uint32_t pid, uint64_t address, bool kernel)
+{
+    const struct record_map *map = kernel ? NULL : spaces_find(folder->spaces, pid, address);
+    struct pen pen;
+
+    pen_begin(&pen, &folder->line);
+    PUT(&pen, ";[");
+    if (kernel) {
+        PUT(&pen, "kernel+");
+    } else if (map && map_has_file(map)) {
+        pen_flush(&pen);
+        path_add(&folder->line, map->path);
+        PUT(&pen, "+");
+        address += map->offset - map->start;
+    } else {
+        put_u64(&pen, pid);
+        PUT(&pen, ":");
+    }
+    put_hex(&pen, address);
+    PUT(&pen, "]");
+    pen_flush(&pen);
+}
+
+static void comm_add(struct folder *folder, const struct record_sample *sample)
+{
+    const char *name = spaces_name(folder->spaces, sample->pid, sample->tid);
+
+    if (name && *name)
+        escaped_add(&folder->line, name);
+    else if (sample->tid)
+        buf_printf(&folder->line, ":%u", sample->tid);
+    else
+        buf_str(&folder->line, "[unknown]");
+}
+
+/* Is the frame in the kernel? The last marker before it says so, else the sample. */
+static bool frame_is_kernels(const struct record_sample *sample, uint64_t at)
+{
+    while (at > 0)
+        if (sample->frame[--at] >= FRAME_MARKERS)
+            return sample->frame[at] == FRAME_KERNEL;
+    return (sample->head.misc & RECORD_MODE) == RECORD_KERNEL;
+}
+
+/* Root first: a chain begins where the sample was taken. */
+static void sample_line(struct folder *folder, const struct record_sample *sample)
+{
+    uint64_t n = sample->head.size > SAMPLE_SHORT ? sample->n_frames : 0;
+    bool any = false, kernel = n && frame_is_kernels(sample, n);
+
+    buf_clear(&folder->line);
+    comm_add(folder, sample);
+    while (n-- > 0) {
+        if (sample->frame[n] >= FRAME_MARKERS) {
+            kernel = frame_is_kernels(sample, n);
+            continue;
+        }
+        frame_add(folder, sample->pid, sample->frame[n], kernel);
+        any = true;
+    }
+    if (!any)
+        frame_add(folder, sample->pid, sample->ip, frame_is_kernels(sample, 0));
+}
+
+/* ---- stacks ---- */
+
+static struct stack *stack_new(struct folder *folder)
+{
+    const size_t len = folder->line.len;
+    struct stack *stack;
+
+    if (HASH_COUNT(folder->stacks) == STACKS_MAX || folder->bytes + len > TEXT_BYTES)
+        return NULL;
+    stack = calloc(1, sizeof(*stack) + len + 1);
+    if (stack) {
+        memcpy(stack->text, folder->line.data, len);
+        HASH_ADD(hh, folder->stacks, text, len, stack);
+    }
+    if (!stack || !hash_has(stack)) {
+        folder->failed = true;
+        free(stack);
+        return NULL;
+    }
+    folder->bytes += len;
+    return stack;
+}
+
+static void sample_take(struct folder *folder, const struct record_sample *sample)
+{
+    struct stack *stack;
+
+    sample_line(folder, sample);
+    HASH_FIND(hh, folder->stacks, folder->line.data, folder->line.len, stack);
+    if (!stack)
+        stack = stack_new(folder);
+    if (stack)
+        stack->count++;
+    else
+        folder->cut++;
+}
+
+static void records_take(struct folder *folder, const struct buf *batch)
+{
+    const struct record *record;
+
+    for (size_t at = 0; at < batch->len; at += record->size) {
+        record = (const void *)(batch->data + at);
+        if (record->type == RECORD_SAMPLE)
+            sample_take(folder, (const void *)record);
+        else
+            spaces_take(folder->spaces, record);
+    }
+}
+
+/* What the log holds now; what comes meanwhile may come along, but is not waited for. */
+static int folder_fill(struct folder *folder, struct log *log)
+{
+    struct log_cursor *cursor = log_open(log);
+    uint64_t last = log_last(log);
+    struct buf batch;
+    bool failed;
+
+    if (!cursor)
+        return -ENOMEM;
+    buf_init(&batch, NULL, 0);
+    while (cursor->next <= last && log_take(cursor, &batch, BATCH_BYTES) > 0 && !batch.failed) {
+        records_take(folder, &batch);
+        buf_clear(&batch);
+    }
+    failed = batch.failed || folder->failed || folder->line.failed;
+    buf_free(&batch);
+    log_close(cursor);
+    return failed ? -ENOMEM : 0;
+}
+
+static int stack_compare(const struct stack *a, const struct stack *b)
+{
+    return strcmp(a->text, b->text);
+}
+
+static void lines_add(struct buf *out, struct folder *folder)
+{
+    HASH_SORT(folder->stacks, stack_compare);
+    for (const struct stack *stack = folder->stacks; stack; stack = stack->hh.next) {
+        buf_str(out, stack->text);
+        buf_char(out, ' ');
+        buf_u64(out, stack->count);
+        buf_char(out, '\n');
+    }
+    if (folder->cut > 0) {
+        buf_str(out, "[too-many-stacks] ");
+        buf_u64(out, folder->cut);
+        buf_char(out, '\n');
+    }
+}
+
+static void stacks_free(struct folder *folder)
+{
+    struct stack *stack, *next;
+
+    HASH_ITER(hh, folder->stacks, stack, next)
+    {
+        HASH_DEL(folder->stacks, stack);
+        free(stack);
+    }
+}
+
+int folded_text(struct log *log, struct buf *out)
+{
+    struct folder folder = {.spaces = spaces_new(SPACES_BYTES)};
+    int rc = -ENOMEM;
+
+    buf_init(&folder.line, NULL, 0);
+    if (folder.spaces)
+        rc = folder_fill(&folder, log);
+    if (rc == 0)
+        lines_add(out, &folder);
+    stacks_free(&folder);
+    spaces_free(folder.spaces);
+    buf_free(&folder.line);
+    return rc == 0 && out->failed ? -ENOMEM : rc;
+}

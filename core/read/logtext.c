@@ -1,0 +1,163 @@
+/*
+ * A log as text: one line per record, "SECONDS.NANOSECONDS TYPE key=value …". Millions of lines are
+ * made here per second, so those of samples are put together in place, without stdio.
+ */
+#include "core/base/buf.h"
+#include "core/call.h"
+#include "core/log/form.h"
+#include "core/read/pen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EVENTS 16 /* of a set whose names are kept printed */
+
+/* ---- the form ---- */
+
+struct text_form {
+    struct event_name {
+        uint64_t id; /* 0: none */
+        struct buf text;
+    } names[EVENTS];
+};
+
+static void text_end(struct text_form *form)
+{
+    for (unsigned i = 0; i < EVENTS; i++)
+        buf_free(&form->names[i].text);
+}
+
+static const struct buf *event_name(struct text_form *form, struct log_sets *sets, uint64_t id)
+{
+    struct event_name *name = &form->names[LOG_ID_PLACE(id) % EVENTS];
+    const struct log_event *event;
+
+    if (name->id == id && name->text.len)
+        return &name->text;
+    event = sets ? log_sets_event(sets, LOG_ID_SET(id), LOG_ID_PLACE(id)) : NULL;
+    buf_clear(&name->text);
+    buf_word(&name->text, event ? event->name : "-", event ? strlen(event->name) : 1);
+    name->id = event ? id : 0;
+    return &name->text;
+}
+
+static void text_head(uint64_t *told, const struct log_facts *facts, struct buf *out)
+{
+    struct pen pen;
+
+    (void)told;
+    pen_begin(&pen, out);
+    put_time(&pen, facts->monotonic_ns);
+    PUT(&pen, " initialize version=" PMCFS_VERSION " machine=");
+    put_text(&pen, facts->machine, strlen(facts->machine));
+    PUT(&pen, " class=");
+    put_text(&pen, facts->class, strlen(facts->class));
+    PUT(&pen, " event=");
+    put_events(&pen, facts->event, strlen(facts->event));
+    PUT(&pen, " realtime=");
+    put_time(&pen, facts->realtime_ns);
+    PUT(&pen, " tsc=");
+    if (facts->tsc)
+        put_u64(&pen, facts->tsc);
+    else
+        PUT(&pen, "-");
+    PUT(&pen, "\n");
+    pen_flush(&pen);
+}
+
+/* ---- samples ---- */
+
+static void put_frames(struct pen *pen, const struct record_sample *sample, uint64_t n)
+{
+    bool kernel = (sample->head.misc & RECORD_MODE) == RECORD_KERNEL, any = false;
+
+    PUT(pen, " ips=");
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t frame = sample->frame[i];
+
+        if (frame >= FRAME_MARKERS) {
+            kernel = frame == FRAME_KERNEL;
+            continue;
+        }
+        pen_make_room(pen);
+        if (any)
+            *pen->p++ = ',';
+        if (kernel)
+            PUT(pen, "k:");
+        put_hex(pen, frame);
+        any = true;
+    }
+    if (!any)
+        PUT(pen, "-");
+}
+
+static uint64_t sample_frames(const struct record_sample *sample)
+{
+    uint64_t room = (sample->head.size - sizeof *sample) / sizeof sample->frame[0];
+
+    return sample->n_frames < room ? sample->n_frames : room;
+}
+
+static void put_sample(struct text_form *form, struct pen *pen, const struct log_facts *facts,
+                       const struct record_sample *sample)
+{
+    bool chain = sample->head.size >= sizeof *sample;
+    const struct buf *name = event_name(form, facts->sets, sample->id);
+
+    put_time(pen, sample->time);
+    if (chain)
+        PUT(pen, " callchain pid=");
+    else
+        PUT(pen, " sample pid=");
+    put_pid(pen, sample->pid);
+    PUT(pen, " tid=");
+    put_pid(pen, sample->tid);
+    PUT(pen, " cpu=");
+    put_cpu(pen, sample->cpu);
+    PUT(pen, " ip=");
+    put_hex(pen, sample->ip);
+    PUT(pen, " event=");
+    if (name->len > (size_t)(pen->room + PEN_ROOM - pen->p) / 2) {
+        pen_flush(pen);
+        buf_add(pen->out, name->data, name->len);
+    } else {
+        pen->p = mempcpy(pen->p, name->data, name->len);
+    }
+    PUT(pen, " period=");
+    put_u64(pen, sample->period);
+    if (chain)
+        put_frames(pen, sample, sample_frames(sample));
+    PUT(pen, "\n");
+}
+
+/* ---- all of them ---- */
+
+static void text_records(uint64_t *told, const struct log_facts *facts, const void *records,
+                         size_t len, struct buf *out)
+{
+    const char *at = records, *end = at + len;
+    struct text_form form = {.names[0].id = 0};
+    struct pen pen;
+
+    (void)told;
+    pen_begin(&pen, out);
+    for (; at < end; at += ((const struct record *)at)->size) {
+        const struct record *record = (const struct record *)at;
+
+        if (record->type == RECORD_SAMPLE)
+            put_sample(&form, &pen, facts, (const struct record_sample *)record);
+        else
+            put_line(&pen, record);
+        if (pen.p > pen.room + PEN_ROOM / 2)
+            pen_flush(&pen);
+    }
+    pen_flush(&pen);
+    text_end(&form);
+}
+
+const struct log_form form_text = {
+    .name = "text",
+    .batch = 48 << 10,
+    .head = text_head,
+    .records = text_records,
+};

@@ -1,0 +1,57 @@
+/*
+ * The longer strokes of a pen: beginnings of lines, and texts of other people.
+ */
+#include "core/read/pen.h"
+
+/* One that buf_word() leaves as it is, whatever stands beside it. */
+static bool is_plain(char c)
+{
+    return c > ' ' && c < 0x7f && c != '\\' && c != '=' && c != '\'' && c != '"';
+}
+
+static size_t span(const char *text, size_t len, bool plain)
+{
+    size_t n = 0;
+
+    while (n < len && is_plain(text[n]) == plain)
+        n++;
+    return n;
+}
+
+/* As buf_word() does, but most texts are plain for long stretches. */
+static void word_add(struct buf *out, const char *text, size_t len)
+{
+    for (size_t at = 0, n; at < len; at += n) {
+        n = span(text + at, len - at, true);
+        buf_add(out, text + at, n);
+        at += n;
+        n = span(text + at, len - at, false);
+        buf_word(out, text + at, n);
+    }
+}
+
+void put_text(struct pen *pen, const char *text, size_t len)
+{
+    size_t shown = len < TEXT_MAX ? len : TEXT_MAX;
+
+    pen_flush(pen);
+    while (shown < len && shown > TEXT_MAX - 4 && (text[shown] & 0xc0) == 0x80)
+        shown--; /* not inside a character */
+    word_add(pen->out, text, shown);
+    if (shown < len)
+        PUT(pen, "…");
+}
+
+void put_events(struct pen *pen, const char *text, size_t len)
+{
+    pen_flush(pen);
+    for (size_t at = 0, n; at < len; at += n + 1) {
+        for (n = 0; at + n < len && text[at + n] != ' ' && text[at + n] != ',';)
+            n++;
+        buf_word(pen->out, text + at, n);
+        if (at + n < len)
+            buf_str(pen->out, text[at + n] == ' ' ? "," : "\\054");
+    }
+    if (!len)
+        PUT(pen, "-");
+}

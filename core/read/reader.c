@@ -1,0 +1,430 @@
+/*
+ * Reading a log: decide with the engine's lock whether there is something, something may come, or
+ * it is over; take a batch of records and form it without the lock.
+ */
+#include "core/read/reader_state.h"
+
+#include "core/engine.h"
+#include "core/files.h"
+#include "core/pmc/pmc.h"
+#include "core/slow.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define ROOM_OF_BATCH (128u << 10) /* what a form's batch is meant for */
+#define ROOM_MOST     (256u << 10)
+#define BATCH_LEAST   512     /* bytes of records that are taken at once; else one */
+#define BUSY_NS       1000000 /* two reads of one open file at once: the second looks again */
+
+#define LAST_NS UINT64_C(2000000000) /* so long may it take to close the counters of a PMC */
+
+/* ---- life ---- */
+
+struct log_reader *log_reader_new(struct engine *engine, const struct log_form *form, uint64_t pmc)
+{
+    struct log_reader *reader = calloc(1, sizeof *reader);
+
+    if (!reader)
+        return NULL;
+    reader->engine = engine;
+    reader->form = form;
+    reader->pmc = pmc;
+    buf_init(&reader->machine, NULL, 0);
+    return reader;
+}
+
+static void reader_forget(struct log_reader *reader)
+{
+    free(reader->name);
+    free(reader->class);
+    free(reader->event);
+    reader->name = reader->class = reader->event = NULL;
+}
+
+void log_reader_free(struct log_reader *reader)
+{
+    if (!reader)
+        return;
+    log_close(reader->cursor);
+    log_sets_unref(reader->sets);
+    buf_free(&reader->machine);
+    reader_forget(reader);
+    free(reader);
+}
+
+void log_reader_leave(struct log_reader *reader)
+{
+    if (reader->cursor)
+        log_forget(reader->cursor->log);
+}
+
+/* Where there was none, or another (the log was ended, and began anew), and nothing is left of it.
+ */
+static bool reader_follow(struct log_reader *reader, const struct pmc *pmc)
+{
+    bool other = !reader->cursor || reader->cursor->log != pmc->log;
+
+    if (pmc->sets && pmc->sets != reader->sets) {
+        log_sets_unref(reader->sets);
+        reader->sets = log_sets_ref(pmc->sets);
+    }
+    if (!pmc->log || !other || (reader->cursor && log_ready(reader->cursor)))
+        return true;
+    struct log_cursor *cursor = log_open(pmc->log);
+    if (!cursor)
+        return false;
+    log_close(reader->cursor);
+    reader->cursor = cursor;
+    return true;
+}
+
+static bool reader_ready(const struct log_reader *reader)
+{
+    return !reader->headed || (reader->cursor && log_ready(reader->cursor));
+}
+
+/* ---- what may come ---- */
+
+/* Can records still come? While a change is under way nobody knows. */
+static bool records_come(const struct pmc *pmc)
+{
+    const struct settings *settings = &pmc->settings;
+
+    if (!pmc->set || !settings->value[KEY_LOG] || !recorded_for(pmc->effective, settings))
+        return false;
+    return pmc->busy || pmc->state == PMC_ALLOCATED || pmc->state == PMC_ARMED ||
+           pmc->state == PMC_RUNNING || pmc->state == PMC_LOST;
+}
+
+/* ---- what the first line says ---- */
+
+static bool events_print(const struct pmc *pmc, char **text)
+{
+    struct buf out;
+
+    buf_init(&out, NULL, 0);
+    for (unsigned i = 0; i < pmc_events(pmc); i++) {
+        if (i)
+            buf_char(&out, ' ');
+        buf_str(&out, pmc->set->event[i].written);
+    }
+    *text = strdup(buf_text(&out));
+    buf_free(&out);
+    return *text;
+}
+
+void log_reader_tell(struct log_reader *reader)
+{
+    reader->facts.pmc = reader->name;
+    reader->facts.class = reader->class;
+    reader->facts.event = reader->event;
+    reader->told = true;
+}
+
+/* The moment is that of mkdir, which no record is before. */
+bool log_reader_learn(struct log_reader *reader, const struct pmc *pmc)
+{
+    const struct engine *engine = pmc->engine;
+
+    reader->uid = pmc->payer;
+    if (reader->told && reader->headed)
+        return true;
+    reader_forget(reader);
+    reader->name = strdup(pmc->name);
+    reader->class = strdup(pmc->set ? engine->classes[pmc->set->event[0].class_index].name : "-");
+    if (!reader->name || !reader->class || !events_print(pmc, &reader->event))
+        return false;
+    reader->facts = (struct log_facts){
+        .monotonic_ns = pmc->made_ns,
+        .realtime_ns = pmc->created_ns,
+        .tsc = pmc->made_tsc,
+    };
+    log_reader_tell(reader);
+    return true;
+}
+
+/* ---- a reply ---- */
+
+/* The reader's place, to which it goes back when it cannot be given what it took. */
+struct place {
+    struct log_cursor cursor;
+    uint64_t told_sets;
+    bool closed;
+};
+
+struct reply {
+    const struct engine *engine;
+    struct log_reader *reader;
+    struct place begun; /* before this reply */
+    size_t room;        /* bytes of text that are asked for */
+    struct buf records, text;
+    bool failed; /* memory ended */
+};
+
+static struct place place_of(const struct log_reader *reader)
+{
+    return (struct place){
+        .cursor = reader->cursor ? log_place(reader->cursor) : (struct log_cursor){.log = NULL},
+        .told_sets = reader->told_sets,
+        .closed = reader->closed,
+    };
+}
+
+static void place_back(struct log_reader *reader, const struct place *place)
+{
+    if (place->cursor.log)
+        log_back(reader->cursor, &place->cursor);
+    reader->told_sets = place->told_sets;
+    reader->closed = place->closed;
+}
+
+static void reply_head(struct reply *reply)
+{
+    struct log_reader *reader = reply->reader;
+    const struct engine *engine = reply->engine;
+
+    if (!reader->machine.len)
+        engine->host->cpu_name(engine->host_state, &reader->machine);
+    reader->facts.machine = buf_text(&reader->machine);
+    if (!reader->headed)
+        reader->form->head(&reader->told_sets, &reader->facts, &reply->text);
+}
+
+/* Bytes of records for so much text. */
+static size_t records_for(const struct log_form *form, size_t room)
+{
+    return (size_t)((uint64_t)room * form->batch / ROOM_OF_BATCH);
+}
+
+/* The records that were taken become text. */
+static void reply_form(struct reply *reply)
+{
+    struct log_reader *reader = reply->reader;
+    const char *records = reply->records.data;
+    size_t len = reply->records.len;
+
+    reader->form->records(&reader->told_sets, &reader->facts, records, len, &reply->text);
+    for (size_t at = 0, size; at < len; at += size) {
+        size = ((const struct record *)(records + at))->size;
+        reader->closed = ((const struct record *)(records + at))->type == RECORD_CLOSE;
+    }
+}
+
+/*
+ * About max bytes of records, or one (max 1). False: there are none, or their text does not fit and
+ * was not made. One record does not have to fit, if there is no text before it.
+ */
+static bool reply_take(struct reply *reply, size_t max)
+{
+    struct log_reader *reader = reply->reader;
+    const struct place before = place_of(reader);
+    const size_t begun = reply->text.len;
+
+    buf_clear(&reply->records);
+    if (!log_take(reader->cursor, &reply->records, max)) {
+        reply->failed |= reply->records.failed;
+        return false;
+    }
+    reply_form(reply);
+    reply->failed |= reply->text.failed;
+    if (!reply->failed && (reply->text.len <= reply->room || (max == 1 && begun == 0)))
+        return true;
+    place_back(reader, &before);
+    reply->text.len = begun;
+    return false;
+}
+
+/* Many records at once while their text fits, then one by one: the reply ends at a whole line. */
+static void reply_run(struct reply *reply)
+{
+    struct log_reader *reader = reply->reader;
+    bool many = true;
+
+    reply_head(reply);
+    reply->failed = reply->text.failed;
+    while (reader->cursor && !reply->failed &&
+           (!reply->text.len || reply->text.len < reply->room)) {
+        size_t max = records_for(reader->form, reply->room - reply->text.len);
+
+        many &= max >= BATCH_LEAST;
+        if (reply_take(reply, many ? max : 1))
+            continue;
+        if (!many)
+            break;
+        many = false;
+    }
+    buf_free(&reply->records);
+    reply->text.failed = false;
+}
+
+/* No memory; or one record's text is longer than what is read, and the rest may not be kept. */
+static int reply_check(struct call *call, const struct reply *reply)
+{
+    const size_t len = reply->text.len;
+
+    if (reply->failed && !len)
+        return err_nomem(&call->err);
+    return len > call->room ? open_file_keep(call, len - call->room) : CALL_DONE;
+}
+
+static void reply_make(struct call *call, struct reply *reply)
+{
+    struct log_reader *reader = reply->reader;
+
+    reader->facts.sets = reader->sets;
+    reader->facts.arrived = reader->cursor ? log_last(reader->cursor->log) : 0;
+    reader->busy = true;
+    slow_begin(call, !reader->headed); /* the first one looks at the machine */
+    reply_run(reply);
+    slow_end(call);
+    reader->busy = false;
+}
+
+/*
+ * The text becomes the reply's, in call->out; it is empty where records have no line, which is no
+ * end of file.
+ */
+static int reply_give(struct call *call, struct log_reader *reader)
+{
+    struct reply reply = {
+        .engine = call->engine,
+        .reader = reader,
+        .begun = place_of(reader),
+        .room = call->room < ROOM_MOST ? call->room : ROOM_MOST,
+    };
+    int rc = reader->headed ? CALL_DONE : slow_admit(call);
+
+    if (rc)
+        return rc;
+    buf_init(&reply.records, NULL, 0);
+    buf_init(&reply.text, NULL, 0);
+    reply_make(call, &reply);
+    rc = reply_check(call, &reply);
+    if (rc) {
+        place_back(reader, &reply.begun);
+        buf_free(&reply.text);
+        return rc;
+    }
+    reader->headed = true;
+    buf_free(call->out);
+    *call->out = reply.text;
+    return CALL_DONE;
+}
+
+/* ---- the streams ---- */
+
+static struct log_reader *reader_of(struct call *call, const struct log_form *form)
+{
+    struct log_reader *reader = call->open->reader;
+
+    if (!reader && call->pmc)
+        reader = call->open->reader = log_reader_new(call->engine, form, call->pmc->id);
+    return reader;
+}
+
+/*
+ * Released: the last records are put when all counters are closed, a moment later; it is woken
+ * then.
+ */
+static int stream_rest(struct call *call, struct log_reader *reader)
+{
+    if (!reader->cursor || reader->closed)
+        return CALL_DONE;
+    if (!reader->give_up_ns)
+        reader->give_up_ns = call->now_ns + LAST_NS;
+    if (call->now_ns >= reader->give_up_ns)
+        return CALL_DONE;
+    call->wait_until_ns = reader->give_up_ns;
+    return call->nonblock ? -EAGAIN : CALL_WAIT;
+}
+
+static int reader_busy(struct call *call, const struct log_reader *reader)
+{
+    call->wait_for = reader->pmc;
+    call->wait_until_ns = call->now_ns + BUSY_NS;
+    return CALL_WAIT;
+}
+
+static int stream_log(struct call *call, const struct log_form *form)
+{
+    struct log_reader *reader = reader_of(call, form);
+    int rc = CALL_DONE;
+
+    if (!reader)
+        return call->pmc ? err_nomem(&call->err) : CALL_DONE;
+    if (reader->busy)
+        return reader_busy(call, reader);
+    do {
+        struct pmc *pmc = call->pmc; /* another after each reply: it may have been released */
+
+        if (pmc && (!log_reader_learn(reader, pmc) || !reader_follow(reader, pmc)))
+            return err_nomem(&call->err);
+        call->wait_for = reader->pmc;
+        if (reader->told && reader_ready(reader))
+            rc = reply_give(call, reader);
+        else if (!pmc)
+            return stream_rest(call, reader);
+        else if (!records_come(pmc))
+            return CALL_DONE;
+        else
+            return call->nonblock ? -EAGAIN : CALL_WAIT;
+    } while (rc == CALL_DONE && !call->out->len);
+    return rc;
+}
+
+int stream_samples(struct call *call)
+{
+    return stream_log(call, &form_text);
+}
+
+int stream_samples_perf(struct call *call)
+{
+    return stream_log(call, &form_perf);
+}
+
+/* What is released before its first read can still be read. That read tells what went wrong. */
+static void begin_log(struct call *call, const struct log_form *form)
+{
+    struct log_reader *reader = reader_of(call, form);
+
+    if (reader && log_reader_learn(reader, call->pmc))
+        reader_follow(reader, call->pmc);
+}
+
+void begin_samples(struct call *call)
+{
+    begin_log(call, &form_text);
+}
+
+void begin_samples_perf(struct call *call)
+{
+    begin_log(call, &form_perf);
+}
+
+size_t log_reader_bytes(const struct log_reader *reader)
+{
+    const char *const texts[] = {reader->name, reader->class, reader->event};
+    size_t bytes = sizeof *reader + sizeof *reader->cursor + reader->machine.size;
+
+    for (unsigned i = 0; i < 3; i++)
+        bytes += texts[i] ? strlen(texts[i]) + 1 : 0;
+    return bytes;
+}
+
+/* Nothing was read yet: there is a first line. At its end it is readable too, as files are. */
+unsigned poll_samples(struct call *call)
+{
+    const struct log_reader *reader = call->open ? call->open->reader : NULL;
+    const struct pmc *pmc = call->pmc;
+    unsigned level = EPOLLOUT | EPOLLWRNORM;
+    bool other = reader && pmc->log && (!reader->cursor || reader->cursor->log != pmc->log);
+
+    if (reader && reader->busy)
+        return level;
+    if (!reader || other || !records_come(pmc) || reader_ready(reader))
+        level |= EPOLLIN | EPOLLRDNORM;
+    return level;
+}

@@ -1,0 +1,39 @@
+/*
+ * Between the parts of a reader (reader.c: what it reads, and when; reader_save.c: it for a later
+ * worker). Everything is used with the engine's lock, unless it is busy.
+ */
+#pragma once
+
+#include "core/log/form.h"
+#include "core/read/reader.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct pmc;
+
+struct log_reader {
+    const struct log_form *form;
+    struct engine *engine;
+    uint64_t pmc;              /* its id */
+    uid_t uid;                 /* to whom its PMC is charged */
+    struct log_cursor *cursor; /* NULL: no record was ever put */
+    struct log_sets *sets;     /* a reference, or NULL */
+    uint64_t told_sets;        /* by the form */
+    bool headed;               /* it has had what stands before everything */
+    bool busy;                 /* a batch is under way without the lock */
+    bool closed;               /* the last record it took was the log's last */
+    uint64_t give_up_ns;       /* the PMC was released: the last record comes before that */
+    bool told;                 /* what follows is known */
+    struct log_facts facts;
+    char *name, *class, *event; /* of facts; owned */
+    struct buf machine;
+};
+
+/* At the beginning. NULL: no memory. */
+struct log_reader *log_reader_new(struct engine *engine, const struct log_form *form, uint64_t pmc);
+/* What the first line says of the PMC, until that was given. False: no memory. */
+bool log_reader_learn(struct log_reader *reader, const struct pmc *pmc);
+/* Its name, class and event are known. */
+void log_reader_tell(struct log_reader *reader);

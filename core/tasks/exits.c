@@ -1,0 +1,343 @@
+/*
+ * Differences of cumulative values per thread and CPU; sums per process; and how much of the whole
+ * was told so far, in steps and in the counts of processes that ended. What is not sure is left
+ * out: the steps of a thread never say more than it counted.
+ */
+#include "core/tasks/exits.h"
+
+#include "core/base/event.h"
+#include "core/base/vec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A thread's values as they were told last. */
+struct values {
+    uint64_t source;     /* which groups told them: those of another one begin at zero */
+    uint32_t cpu;        /* where it was last */
+    bool ended;          /* its end was told … */
+    bool all;            /* … with all that it counted */
+    VEC(uint64_t) slots; /* each a CPU, and n values as last told there */
+    uint64_t pending[];  /* n: not put yet, the end's */
+};
+
+struct exits {
+    struct tasks tasks;
+    unsigned n;
+    bool switches, exits;
+    struct buf *out; /* of the call at work */
+    uint64_t id;     /* of the set that was told of last */
+    uint64_t *told;  /* n: in SWITCH records */
+    uint64_t *given; /* n: in COUNT records */
+    uint64_t *debt;  /* n: told in rests, to come again in the steps of threads that owe */
+};
+
+static bool some(const uint64_t *value, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (value[i])
+            return true;
+    return false;
+}
+
+/* ---- ends of processes ---- */
+
+static void add_count(struct exits *exits, uint64_t time, uint32_t pid, bool exact,
+                      const uint64_t *value)
+{
+    if (!exits->exits)
+        return;
+    record_add_note(exits->out, &(struct note){.type = RECORD_COUNT,
+                                               .misc = exact ? RECORD_EXACT : 0,
+                                               .time = time,
+                                               .pid = pid,
+                                               .tid = pid,
+                                               .cpu = UINT32_MAX,
+                                               .id = exits->id,
+                                               .n = exits->n,
+                                               .value = value});
+    for (unsigned i = 0; i < exits->n; i++)
+        exits->given[i] += value[i];
+}
+
+static void process_over(void *arg, const struct process *process, uint32_t pid, uint64_t time)
+{
+    static const uint64_t none[SET_MAX];
+
+    const struct exits *exits = arg;
+
+    add_count(arg, time, pid, exits->n && process && !process->inexact,
+              process ? process->value : none);
+}
+
+/* ---- steps ---- */
+
+static void add_switch(struct exits *exits, uint64_t time, const struct task *task, unsigned misc,
+                       const uint64_t *value)
+{
+    const struct values *values = task ? task->own : NULL;
+
+    for (unsigned i = 0; i < exits->n; i++)
+        exits->told[i] += value[i];
+    if (!exits->switches)
+        return;
+    record_add_note(exits->out, &(struct note){.type = RECORD_SWITCH,
+                                               .misc = misc,
+                                               .time = time,
+                                               .pid = task ? task->process->pid : 0,
+                                               .tid = task ? task->tid : 0,
+                                               .cpu = values ? values->cpu : UINT32_MAX,
+                                               .id = exits->id,
+                                               .n = exits->n,
+                                               .value = value});
+}
+
+/* As much of a step as the rests have not told already. */
+static uint64_t step_owed(struct exits *exits, unsigned i, uint64_t step)
+{
+    uint64_t known = step < exits->debt[i] ? step : exits->debt[i];
+
+    exits->debt[i] -= known;
+    return step - known;
+}
+
+/* What is pending is told as it can be: the values may be less. Without any only a last one is. */
+static void step_put(struct exits *exits, struct task *task, uint64_t time, unsigned misc)
+{
+    struct values *values = task->own;
+    uint64_t step[SET_MAX] = {0};
+
+    for (unsigned i = 0; i < exits->n; i++) {
+        if (task->mark != MARK_SPANS)
+            task->process->value[i] += values->pending[i];
+        if (task->mark == MARK_NONE)
+            step[i] = values->pending[i];
+        else if (task->mark == MARK_OWES)
+            step[i] = step_owed(exits, i, values->pending[i]);
+    }
+    task->process->inexact |= task->mark == MARK_SPANS;
+    if (task->mark == MARK_NONE || misc & RECORD_LAST || some(step, exits->n))
+        add_switch(exits, time, task, misc, step);
+    task->mark = MARK_NONE;
+    memset(values->pending, 0, exits->n * sizeof(values->pending[0]));
+}
+
+static void task_ended(void *arg, struct task *task, uint64_t time)
+{
+    struct exits *exits = arg;
+    struct values *values = task->own;
+
+    task->process->inexact |= !task_is_whole(&exits->tasks, task);
+    task->process->inexact |= exits->n && !(values && values->ended && values->all);
+    if (values && (values->ended || some(values->pending, exits->n)))
+        step_put(exits, task, time, RECORD_LAST);
+}
+
+static void task_freed(void *arg, struct task *task)
+{
+    struct values *values = task->own;
+
+    (void)arg;
+    if (values)
+        free(values->slots.items);
+    free(values);
+    task->own = NULL;
+}
+
+/* ---- values ---- */
+
+/* The values as last told on this CPU; *made: there were none. NULL: no memory. */
+static uint64_t *slot_of(const struct exits *exits, struct values *values, uint32_t cpu, bool *made)
+{
+    const size_t stride = 1 + (size_t)exits->n;
+    uint64_t *slot;
+
+    *made = false;
+    for (size_t at = 0; at < values->slots.n; at += stride)
+        if (values->slots.items[at] == cpu)
+            return &values->slots.items[at + 1];
+    if (vec_room(&values->slots, stride))
+        return NULL;
+    slot = &values->slots.items[values->slots.n];
+    values->slots.n += stride;
+    memset(slot, 0, stride * sizeof(*slot));
+    *slot = cpu;
+    *made = true;
+    return slot + 1;
+}
+
+/* A thread that begins anew under an old number is not the one that was known. */
+static bool went_back(const uint64_t *value, const uint64_t *before, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (value[i] < before[i])
+            return true;
+    return false;
+}
+
+static void add_values(const struct exits *exits, struct task *task, const uint64_t *value)
+{
+    struct values *values = task->own;
+    bool made, whole = task_is_whole(&exits->tasks, task);
+    uint64_t *slot = slot_of(exits, values, values->cpu, &made);
+
+    if (slot && !made && went_back(value, slot, exits->n)) {
+        whole = false;
+        values->slots.n = 0;
+        slot = slot_of(exits, values, values->cpu, &made);
+    }
+    if (!slot || !whole)
+        task->losses = UINT64_MAX;
+    if (!slot)
+        return;
+    /* where something was lost others may have told of these values, under another number */
+    for (unsigned i = 0; i < exits->n && (whole || !made); i++)
+        values->pending[i] += value[i] - slot[i];
+    memcpy(slot, value, exits->n * sizeof(*slot));
+}
+
+static void take_values(struct exits *exits, const struct record_note *note)
+{
+    struct task *task = tasks_thread(&exits->tasks, note->pid, note->tid, note->time);
+    struct values *values = task ? task->own : NULL;
+
+    if (!task || note->n != 1 + exits->n)
+        return;
+    if (!values)
+        task->own = values = calloc(1, sizeof(*values) + exits->n * sizeof(uint64_t));
+    if (!values) {
+        task->losses = UINT64_MAX;
+        return;
+    }
+    if (values->source != note->value[0]) {
+        values->slots.n = 0;
+        values->ended = false;
+    }
+    values->source = note->value[0];
+    values->cpu = note->cpu;
+    exits->id = note->id;
+    add_values(exits, task, note->value + 1);
+    values->ended |= note->head.misc & RECORD_LAST;
+    values->all = note->head.misc & RECORD_EXACT;
+    if (!(note->head.misc & RECORD_LAST)) /* at each, whether or not it counted anything */
+        step_put(exits, task, note->time, 0);
+}
+
+/* Until a tick its switches are not told: where it was may be missing. */
+static void take_throttle(struct exits *exits, const struct record *record)
+{
+    struct task *task = tasks_find(&exits->tasks, record_tail(record)->tid);
+
+    if (task)
+        task->losses = UINT64_MAX;
+}
+
+void exits_take(struct exits *exits, const struct record *record, struct buf *out)
+{
+    exits->out = out;
+    if (record->type == RECORD_VALUES)
+        take_values(exits, (const struct record_note *)record);
+    else if (record->type == RECORD_THROTTLE)
+        take_throttle(exits, record);
+    else
+        tasks_take(&exits->tasks, record);
+}
+
+void exits_leave(struct exits *exits, uint32_t pid)
+{
+    struct process *process = tasks_process(&exits->tasks, pid);
+
+    if (process)
+        tasks_leave(&exits->tasks, process);
+}
+
+/* ---- rests ---- */
+
+/* Counted less what was said; never below zero, whatever came after it was counted. */
+static bool rest_of(const struct exits *exits, const uint64_t *counted, const uint64_t *said,
+                    uint64_t *rest)
+{
+    for (unsigned i = 0; i < exits->n; i++)
+        rest[i] = (int64_t)(counted[i] - said[i]) > 0 ? counted[i] - said[i] : 0;
+    return some(rest, exits->n);
+}
+
+void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, bool over,
+                struct buf *out)
+{
+    uint64_t rest[SET_MAX];
+    struct process *process;
+
+    exits->out = out;
+    if (rest_of(exits, counted, exits->told, rest)) {
+        add_switch(exits, time, NULL, RECORD_LAST, rest);
+        for (unsigned i = 0; i < exits->n; i++)
+            exits->debt[i] += rest[i];
+        tasks_mark(&exits->tasks, MARK_NONE, MARK_OWES);
+    }
+    if (!over)
+        return;
+    if (rest_of(exits, counted, exits->given, rest))
+        add_count(exits, time, 0, false, rest);
+    TAILQ_FOREACH(process, &exits->tasks.by_news, by_news)
+    tasks_leave(&exits->tasks, process);
+    memset(exits->debt, 0, exits->n * sizeof(exits->debt[0]));
+    exits->tasks.strangers = MARK_NONE;
+}
+
+void exits_reset(struct exits *exits)
+{
+    struct process *process, *next;
+
+    for (process = TAILQ_FIRST(&exits->tasks.by_news); process; process = next) {
+        next = TAILQ_NEXT(process, by_news);
+        memset(process->value, 0, exits->n * sizeof(process->value[0]));
+        if (TAILQ_EMPTY(&process->threads)) /* what it counted does not matter any more */
+            tasks_drop(&exits->tasks, process);
+    }
+    memset(exits->told, 0, 3 * exits->n * sizeof(exits->told[0]));
+    tasks_mark(&exits->tasks, MARK_OWES, MARK_SPANS);
+}
+
+/* ---- made and freed ---- */
+
+struct exits *exits_new(unsigned n, bool switches, bool want_exits, uint64_t *sums)
+{
+    struct exits *exits = n <= SET_MAX ? calloc(1, sizeof(*exits)) : NULL;
+
+    if (!exits)
+        return NULL;
+    exits->n = n;
+    exits->switches = switches;
+    exits->exits = want_exits;
+    tasks_init(&exits->tasks);
+    exits->tasks.n_values = n;
+    exits->tasks.ended = task_ended;
+    exits->tasks.over = process_over;
+    exits->tasks.freed = task_freed;
+    exits->tasks.arg = exits;
+    exits->told = sums;
+    exits->given = exits->told + n;
+    exits->debt = exits->given + n;
+    return exits;
+}
+
+void exits_free(struct exits *exits)
+{
+    if (!exits)
+        return;
+    tasks_free(&exits->tasks);
+    free(exits);
+}
+
+struct tasks *exits_tasks(struct exits *exits)
+{
+    return &exits->tasks;
+}
+
+void exits_again(struct exits *exits)
+{
+    exits->tasks.losses = 1; /* of what tasks counted so far nothing is known */
+    if (exits->n)
+        memset(exits->debt, 0, exits->n * sizeof(exits->debt[0]));
+}

@@ -1,0 +1,272 @@
+/*
+ * Life of a recording: made, drained, printed for a later worker, freed.
+ */
+#include "core/base/arena.h"
+#include "core/tasks/recording_state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INVENTORY_LEAST (256 << 10)
+
+/* ---- made and freed ---- */
+
+/* What was told of each event, in exits: a later worker has it, too. */
+static size_t sums_bytes(const struct recording_plan *plan)
+{
+    return 3 * sizeof(uint64_t) * plan->n;
+}
+
+static void recording_free(struct recording *recording)
+{
+    const struct recording_plan *plan = &recording->plan;
+
+    if (recording->recorder && recording->keep)
+        plan->backend->recorder_forget(recording->recorder);
+    else if (recording->recorder)
+        plan->backend->recorder_free(recording->recorder);
+    if (plan->view && recording->keep)
+        plan->host->view_keep(plan->view);
+    else if (plan->view)
+        plan->host->view_free(plan->view);
+    exits_free(recording->exits);
+    if (!recording->keep)
+        arena_free(recording->sums, sums_bytes(plan));
+    buf_free(&recording->batch);
+    buf_free(&recording->scratch);
+    pthread_mutex_destroy(&recording->lock);
+    log_unref(plan->log);
+    free(recording);
+}
+
+static struct exits *exits_of(const struct recording *recording)
+{
+    const struct recording_plan *plan = &recording->plan;
+    uint64_t *sums = arena_at(recording->sums, sums_bytes(plan));
+
+    if (plan->samples)
+        return exits_new(0, false, true, NULL);
+    return sums ? exits_new(plan->n, plan->switches, plan->exits, sums) : NULL;
+}
+
+/* With everything but its recorder and view; 0: sums of its own. NULL: no memory. */
+static struct recording *recording_bare(const struct recording_plan *plan, uint64_t sums)
+{
+    struct recording *recording = calloc(1, sizeof(*recording));
+
+    if (!recording)
+        return NULL;
+    recording->plan = *plan;
+    recording->plan.view = NULL;
+    recording->plan.log = log_ref(plan->log);
+    atomic_init(&recording->refs, 1);
+    pthread_mutex_init(&recording->lock, NULL);
+    recording->keep = sums != 0; /* until all of it is there */
+    recording->sums = sums ? sums : arena_alloc(sums_bytes(plan));
+    recording->exits = exits_of(recording);
+    if (recording->exits)
+        return recording;
+    recording_free(recording);
+    return NULL;
+}
+
+static struct recorder_plan recorder_plan(const struct recording_plan *plan)
+{
+    return (struct recorder_plan){.bytes = plan->bytes,
+                                  .tag = plan->tag,
+                                  .fds_free = plan->fds_free,
+                                  .fds_quota = plan->fds_quota,
+                                  .fds_limit = plan->fds_limit};
+}
+
+static void put_nowhere(void *arg, const struct record *record)
+{
+    (void)arg, (void)record;
+}
+
+/* The host takes its time to find the kernel, once: not first when the counters run. */
+static void kernel_find(const struct recording_plan *plan)
+{
+    const struct intake intake = {.put = put_nowhere};
+
+    if (plan->samples && plan->kernel && plan->host->kernel_maps)
+        plan->host->kernel_maps(plan->host_state, 0, &intake);
+}
+
+int recording_new(const struct recording_plan *plan, struct recording **out, struct err *err)
+{
+    const struct recorder_plan wanted = recorder_plan(plan);
+    struct recording *recording;
+    int rc;
+
+    if (!plan->backend->recorder_new)
+        return err_set(err, P09, "the backend \"%s\" cannot record", plan->backend->name);
+    recording = recording_bare(plan, 0);
+    if (!recording)
+        return err_set(err, E32, "no memory for what the counters tell");
+    rc = plan->backend->recorder_new(plan->backend_state, &wanted, &recording->recorder, err);
+    if (rc != 0) {
+        recording->recorder = NULL;
+        recording_free(recording);
+        return rc;
+    }
+    recording->plan.view = plan->view;
+    kernel_find(plan);
+    *out = recording;
+    return 0;
+}
+
+struct recording *recording_ref(struct recording *recording)
+{
+    atomic_fetch_add(&recording->refs, 1);
+    return recording;
+}
+
+void recording_unref(struct recording *recording)
+{
+    if (recording && atomic_fetch_sub(&recording->refs, 1) == 1)
+        recording_free(recording);
+}
+
+void recording_forget(struct recording *recording)
+{
+    recording->keep = true;
+    recording_unref(recording);
+}
+
+struct recorder *recording_recorder(const struct recording *recording)
+{
+    return recording->recorder;
+}
+
+unsigned recording_fds(const struct recording *recording)
+{
+    struct recorder_facts facts;
+
+    recording->plan.backend->recorder_facts(recording->recorder, &facts);
+    return facts.descriptors + (recording->plan.view != NULL);
+}
+
+/* ---- drains ---- */
+
+void recording_hold(struct recording *recording, bool held)
+{
+    atomic_store(&recording->held, held);
+}
+
+bool recording_drain(struct recording *recording, bool all, bool *any)
+{
+    const struct recording_plan *plan = &recording->plan;
+    const struct intake intake = {.put = recording_put, .arg = recording};
+    uint64_t before;
+
+    *any = false;
+    if (all)
+        pthread_mutex_lock(&recording->lock);
+    else if (pthread_mutex_trylock(&recording->lock) != 0)
+        return false;
+    if (atomic_load(&recording->held)) {
+        pthread_mutex_unlock(&recording->lock);
+        return false;
+    }
+    /* what a hold kept back the last time is news too */
+    before = recording->put - (recording->batch.len > 0);
+    if (plan->backend->drain(recording->recorder, all, &intake) != 0)
+        recording->dropped++; /* one at least */
+    recording_put_hidden(recording);
+    recording_flush(recording);
+    *any = recording->put != before;
+    pthread_mutex_unlock(&recording->lock);
+    return true;
+}
+
+/* More than the log can hold is of no use; how much there is, is up to who is observed. */
+static uint64_t inventory_max(const struct recording *recording)
+{
+    const uint64_t max = log_max_bytes(recording->plan.log);
+
+    return max > INVENTORY_LEAST ? max : INVENTORY_LEAST;
+}
+
+void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
+                         struct buf *records)
+{
+    const struct recording_plan *plan = &recording->plan;
+    const struct intake intake = {.put = recording_put_found, .arg = recording};
+    const uint64_t max = inventory_max(recording);
+    size_t begun;
+
+    pthread_mutex_lock(&recording->lock);
+    begun = recording->batch.len; /* what a hold kept back */
+    recording->found_end = begun + (records->len < max ? max - records->len : 0);
+    if (plan->samples && plan->kernel && !recording->kernel_told && plan->host->kernel_maps) {
+        recording->kernel_told = true;
+        plan->host->kernel_maps(plan->host_state, time_ns, &intake);
+    }
+    plan->host->inventory(plan->host_state, pid, time_ns, &intake);
+    buf_add(records, recording->batch.data + begun, recording->batch.len - begun);
+    recording->batch.len = begun;
+    if (!begun)
+        buf_free(&recording->batch); /* it may have been much */
+    pthread_mutex_unlock(&recording->lock);
+}
+
+struct exits *recording_exits(struct recording *recording)
+{
+    return recording->exits;
+}
+
+/* ---- for a later worker ---- */
+
+/* "SUMS RECORDER" or "SUMS RECORDER; VIEW" */
+void recording_print(const struct recording *recording, struct buf *out)
+{
+    const struct recording_plan *plan = &recording->plan;
+
+    buf_printf(out, "%" PRIu64 " ", recording->sums);
+    plan->backend->recorder_print(recording->recorder, out);
+    if (plan->view) {
+        buf_str(out, "; ");
+        plan->host->view_print(plan->view, out);
+    }
+}
+
+/* Last what holds descriptors: until then nothing of it is touched. */
+static int adopt_parts(struct recording *recording, const char *recorder, const char *view)
+{
+    const struct recorder_plan wanted = recorder_plan(&recording->plan);
+    struct recording_plan *plan = &recording->plan;
+    int rc = view ? plan->host->view_adopt(plan->host_state, view, &plan->view) : 0;
+
+    if (rc == 0)
+        rc = plan->backend->recorder_adopt(plan->backend_state, &wanted, recorder,
+                                           &recording->recorder);
+    return rc;
+}
+
+int recording_adopt(const struct recording_plan *plan, bool told, const char *printed,
+                    struct recording **out)
+{
+    const uint64_t sums = strtoull(printed, NULL, 10);
+    const char *end = strchrnul(printed, ';'), *begin = strchrnul(printed, ' ');
+    struct recording *recording = sums ? recording_bare(plan, sums) : NULL;
+    char *recorder = begin < end ? strndup(begin + 1, (size_t)(end - begin - 1)) : NULL;
+    int rc = recording && recorder ? 0 : -EINVAL;
+
+    if (rc == 0) {
+        recording->kernel_told = told;
+        exits_again(recording->exits);
+        rc = adopt_parts(recording, recorder, *end ? end + 2 : NULL);
+    }
+    free(recorder);
+    if (rc == 0) {
+        recording->keep = false;
+        *out = recording;
+    } else if (recording) {
+        recording_free(recording);
+    }
+    return rc;
+}

@@ -1,0 +1,439 @@
+/*
+ * What becomes of one record: numbers of the attacher's PID namespace, nothing of the kernel for
+ * who may not see it, execs with their path, map-outs, steps and ends of processes.
+ */
+#include "core/tasks/recording_state.h"
+
+#include <string.h>
+
+#define BATCH_BYTES (64 << 10)
+#define MAPS_BYTES  (1 << 20) /* remembered to tell map-outs, with the tasks themselves */
+
+#define MODE_HYPERVISOR   3u
+#define FRAME_HYPERVISOR  ((uint64_t)-32)
+#define KERNEL_HALF(addr) ((addr) >> 63 != 0)
+
+/* ---- the batch ---- */
+
+/* What was appended to the batch from `begun` on; NULL when memory ended. */
+static struct record *batch_added(struct recording *recording, size_t begun)
+{
+    struct buf *batch = &recording->batch;
+
+    recording->put++;
+    if (!batch->failed)
+        return (struct record *)(batch->data + begun);
+    batch->len = begun;
+    batch->failed = false;
+    recording->put--;
+    recording->dropped++;
+    return NULL;
+}
+
+/* A copy with numbers translated. */
+static void batch_copy(struct recording *recording, const struct record *record)
+{
+    const size_t begun = recording->batch.len;
+    struct record *copy;
+
+    buf_add(&recording->batch, record, record->size);
+    copy = batch_added(recording, begun);
+    if (copy)
+        recording_translate(recording, copy);
+}
+
+/* note's numbers are the daemon's. */
+static void batch_note(struct recording *recording, const struct note *note)
+{
+    const size_t begun = recording->batch.len;
+    struct record *added;
+
+    record_add_note(&recording->batch, note);
+    added = batch_added(recording, begun);
+    if (added)
+        recording_translate(recording, added);
+}
+
+/* How many records were left out, and why. */
+static void batch_drop(struct recording *recording, uint64_t n, const char *where)
+{
+    const uint64_t time = recording->last_time;
+
+    batch_note(recording, &(struct note){.type = RECORD_DROP,
+                                         .time = time,
+                                         .cpu = UINT32_MAX,
+                                         .n = 1,
+                                         .value = &n,
+                                         .text = where,
+                                         .text_len = strlen(where)});
+}
+
+void recording_put_hidden(struct recording *recording)
+{
+    const uint64_t hidden = recording->hidden, dropped = recording->dropped;
+
+    recording->hidden = recording->dropped = 0;
+    if (hidden > 0) {
+        log_count_hidden(recording->plan.log, hidden);
+        batch_drop(recording, hidden, "hidden");
+    }
+    if (dropped > 0)
+        batch_drop(recording, dropped, "memory");
+}
+
+void recording_flush(struct recording *recording)
+{
+    struct buf *batch = &recording->batch;
+
+    /* what was read before it was held may wait: nothing started since is in it */
+    if (batch->len == 0 || atomic_load(&recording->held))
+        return;
+    log_put_all(recording->plan.log, batch->data, batch->len);
+    buf_clear(batch);
+}
+
+/* ---- execs ---- */
+
+/* The exec is told with what is known of its program. */
+static void exec_tell(struct recording *recording, struct process *process, const char *path)
+{
+    const char *text = path ? path : process->name ? process->name : "";
+
+    batch_note(recording, &(struct note){.type = RECORD_EXEC,
+                                         .time = recording->last_time,
+                                         .pid = process->pid,
+                                         .tid = process->pid,
+                                         .cpu = UINT32_MAX,
+                                         .text = text,
+                                         .text_len = strlen(text)});
+    process->executed = false;
+    recording->n_execs--;
+}
+
+/* The process, if the path of its last exec is awaited. */
+static struct process *exec_of(const struct recording *recording, uint32_t pid)
+{
+    struct process *process =
+        recording->n_execs ? tasks_process(exits_tasks(recording->exits), pid) : NULL;
+
+    return process && process->executed ? process : NULL;
+}
+
+/* If the path of the last exec was awaited it comes no more. */
+static void exec_settle(struct recording *recording, uint32_t pid)
+{
+    struct process *process = exec_of(recording, pid);
+
+    if (process)
+        exec_tell(recording, process, NULL);
+}
+
+/* Paths may be among what was lost: an end that comes now is an end. */
+static void execs_settle(struct recording *recording)
+{
+    struct process *process;
+
+    TAILQ_FOREACH(process, &exits_tasks(recording->exits)->by_news, by_news)
+    if (process->executed)
+        exec_tell(recording, process, NULL);
+    recording->n_execs = 0;
+}
+
+/* ---- processes that live on unobserved ---- */
+
+/*
+ * They executed a program which they may not be observed in. The kernel takes the events off them
+ * and says that they ended, though they live: right behind the exec, before anything of the new
+ * program is mapped, which is how such an end is told from others. A program that was executed maps
+ * something before it can end.
+ */
+static bool end_is_of_observation(const struct recording *recording, const struct record_task *task)
+{
+    return task->head.type == RECORD_EXIT && task->pid == task->tid && task->pid != 0 &&
+           exec_of(recording, task->pid);
+}
+
+static void unmark_left(struct recording *recording, uint32_t pid)
+{
+    for (unsigned i = 0; i < LEFT_MAX; i++)
+        if (atomic_load(&recording->left[i]) == pid)
+            atomic_store(&recording->left[i], 0);
+}
+
+/* What it counted is given to no process. */
+static void mark_left(struct recording *recording, uint32_t pid)
+{
+    exits_leave(recording->exits, pid);
+    unmark_left(recording, pid);
+    atomic_store(&recording->left[recording->next_left++ % LEFT_MAX], pid);
+}
+
+bool recording_left(const struct recording *recording, pid_t pid)
+{
+    for (unsigned i = 0; i < LEFT_MAX; i++)
+        if (atomic_load(&recording->left[i]) == (uint32_t)pid)
+            return true;
+    return false;
+}
+
+/* ---- steps, ends of processes ---- */
+
+/* An end without a count says nothing of a process that has no number there. */
+static bool end_is_idle(const struct recording *recording, const struct record_note *note)
+{
+    return note->head.type == RECORD_COUNT && note->n == 0 &&
+           recording_shown_pid(recording, note->pid) == 0;
+}
+
+/* The tasks are told, and what follows from it is put. */
+static void account(struct recording *recording, const struct record *record)
+{
+    struct buf *told = &recording->scratch;
+
+    exits_take(recording->exits, record, told);
+    for (size_t at = 0; at < told->len;) {
+        const struct record *next = (const struct record *)(told->data + at);
+
+        if (!end_is_idle(recording, (const struct record_note *)next))
+            batch_copy(recording, next);
+        at += next->size;
+    }
+    if (told->failed)
+        recording->dropped++;
+    buf_clear(told);
+}
+
+/* ---- samples ---- */
+
+static bool mode_is_hidden(unsigned mode, uint64_t ip)
+{
+    return mode == RECORD_KERNEL || mode == MODE_HYPERVISOR || KERNEL_HALF(ip);
+}
+
+/* Takes the kernel's frames out of a sample at the end of the batch. */
+static void frames_cut(struct recording *recording, struct record_sample *sample)
+{
+    uint64_t n = 0;
+    bool hidden = false;
+
+    for (uint64_t i = 0; i < sample->n_frames; i++) {
+        const uint64_t frame = sample->frame[i];
+
+        if (frame >= FRAME_MARKERS)
+            hidden = frame == FRAME_KERNEL || frame == FRAME_HYPERVISOR;
+        else if (KERNEL_HALF(frame))
+            continue;
+        if (!hidden)
+            sample->frame[n++] = frame;
+    }
+    recording->batch.len -= (sample->n_frames - n) * sizeof(sample->frame[0]);
+    sample->n_frames = n;
+    sample->head.size = (uint16_t)(sizeof(*sample) + n * sizeof(sample->frame[0]));
+}
+
+static void put_sample(struct recording *recording, const struct record *record)
+{
+    const struct record_sample *sample = (const struct record_sample *)record;
+    const unsigned mode = record->misc & RECORD_MODE;
+    const size_t begun = recording->batch.len;
+
+    /* the kernel itself runs for a while before the first map */
+    if (mode == RECORD_USERMODE)
+        exec_settle(recording, sample->pid);
+    if (!recording->plan.kernel && mode_is_hidden(mode, sample->ip)) {
+        recording->hidden++;
+        return;
+    }
+    batch_copy(recording, record);
+    if (!recording->plan.kernel && record->size > SAMPLE_SHORT && recording->batch.len > begun)
+        frames_cut(recording, (struct record_sample *)(recording->batch.data + begun));
+}
+
+/* ---- maps ---- */
+
+static bool map_same(const struct record_map *a, const struct record_map *b)
+{
+    return a->start == b->start && a->length == b->length && a->offset == b->offset &&
+           a->inode == b->inode && a->major == b->major && a->minor == b->minor &&
+           strcmp(a->path, b->path) == 0;
+}
+
+static void put_unmap(struct recording *recording, uint32_t pid, const struct record_map *old)
+{
+    const uint64_t value[] = {old->start, old->start + old->length, old->offset};
+
+    batch_note(recording, &(struct note){.type = RECORD_UNMAP,
+                                         .time = recording->last_time,
+                                         .pid = pid,
+                                         .tid = pid,
+                                         .cpu = UINT32_MAX,
+                                         .n = 3,
+                                         .value = value,
+                                         .text = old->path,
+                                         .text_len = strlen(old->path)});
+}
+
+/* What was where this comes is there no more. */
+static void put_unmaps(struct recording *recording, const struct record_map *map)
+{
+    const uint64_t end = map->start + map->length;
+    uint64_t from = map->start;
+
+    while (from < end) {
+        const struct record_map *old =
+            tasks_overlap(exits_tasks(recording->exits), map->pid, from, end);
+
+        if (!old || map_same(old, map))
+            return;
+        put_unmap(recording, map->pid, old);
+        from = old->start + old->length;
+    }
+}
+
+static bool is_file(const struct record_map *map)
+{
+    return map->path[0] == '/' && map->path[1] != '/';
+}
+
+/* To whom may this map be shown? A PMC that does not sample has no use for it. */
+static bool map_is_wanted(const struct recording *recording, const struct record_map *map)
+{
+    return recording->plan.samples && (map->pid != NOBODY || recording->plan.kernel);
+}
+
+/* It is remembered, to tell map-outs. */
+static void map_keep(struct recording *recording, const struct record *record)
+{
+    account(recording, record);
+    tasks_bound_maps(exits_tasks(recording->exits), MAPS_BYTES);
+}
+
+static void put_map(struct recording *recording, const struct record *record)
+{
+    const struct record_map *map = (const struct record_map *)record;
+    struct process *process = is_file(map) ? exec_of(recording, map->pid) : NULL;
+
+    if (process)
+        exec_tell(recording, process, map->path);
+    if (!map_is_wanted(recording, map))
+        return;
+    if (map->pid != NOBODY) {
+        put_unmaps(recording, map);
+        map_keep(recording, record);
+    }
+    batch_copy(recording, record);
+}
+
+/* ---- the rest ---- */
+
+static void put_birth(struct recording *recording, const struct record *record)
+{
+    const struct record_task *task = (const struct record_task *)record;
+
+    recording_forget_pid(recording, task->tid); /* the task that had the number is dead */
+    if (task->pid != task->ppid) {
+        recording_forget_pid(recording, task->pid);
+        unmark_left(recording, task->pid);
+    }
+    batch_copy(recording, record);
+    account(recording, record);
+}
+
+/* The end of a process is the end of its number. */
+static void put_end(struct recording *recording, const struct record *record)
+{
+    const struct record_task *task = (const struct record_task *)record;
+    const bool left = end_is_of_observation(recording, task);
+
+    if (task->pid == task->tid)
+        exec_settle(recording, task->pid);
+    if (left) {
+        mark_left(recording, task->pid);
+        return;
+    }
+    batch_copy(recording, record);
+    account(recording, record);
+    if (task->tid != task->pid)
+        recording_forget_pid(recording, task->tid);
+    if (!tasks_process(exits_tasks(recording->exits), task->pid))
+        recording_forget_pid(recording, task->pid);
+}
+
+static void put_comm(struct recording *recording, const struct record *record)
+{
+    const struct record_comm *comm = (const struct record_comm *)record;
+    struct process *process;
+
+    if (record->misc & RECORD_EXECUTED)
+        exec_settle(recording, comm->pid);
+    batch_copy(recording, record);
+    account(recording, record);
+    process = record->misc & RECORD_EXECUTED
+                  ? tasks_process(exits_tasks(recording->exits), comm->pid)
+                  : NULL;
+    if (!process)
+        return;
+    process->executed = true;
+    recording->n_execs++;
+}
+
+void recording_put(void *arg, const struct record *record)
+{
+    struct recording *recording = arg;
+
+    recording->last_time = record_time(record);
+    switch ((enum record_type)record->type) {
+    case RECORD_SAMPLE:
+        put_sample(recording, record);
+        break;
+    case RECORD_COMM:
+        put_comm(recording, record);
+        break;
+    case RECORD_FORK:
+        put_birth(recording, record);
+        break;
+    case RECORD_EXIT:
+        put_end(recording, record);
+        break;
+    case RECORD_MAP:
+        put_map(recording, record);
+        break;
+    case RECORD_LOST:
+        execs_settle(recording);
+        batch_copy(recording, record);
+        account(recording, record);
+        break;
+    case RECORD_VALUES:
+        account(recording, record);
+        break;
+    case RECORD_THROTTLE:
+        account(recording, record);
+        batch_copy(recording, record);
+        break;
+    default:
+        batch_copy(recording, record);
+        break;
+    }
+    if (recording->batch.len >= BATCH_BYTES)
+        recording_flush(recording);
+}
+
+void recording_put_found(void *arg, const struct record *record)
+{
+    struct recording *recording = arg;
+    const struct record_map *map = (const struct record_map *)record;
+
+    if (record->type == RECORD_MAP && !map_is_wanted(recording, map))
+        return;
+    if (record->type == RECORD_COMM) {
+        account(recording, record);
+        unmark_left(recording, ((const struct record_comm *)record)->pid);
+    }
+    if (recording->batch.len + record->size > recording->found_end) {
+        recording->dropped++;
+        return;
+    }
+    if (record->type == RECORD_MAP && map->pid != NOBODY)
+        map_keep(recording, record);
+    batch_copy(recording, record);
+}
