@@ -123,14 +123,31 @@ void engine_free(struct engine *engine)
     free(engine);
 }
 
+/* Descendants that lost their counters: only a reading tells of them, and only this worker. */
+static void links_settle(struct pmc *pmc)
+{
+    struct reading reading;
+
+    for (unsigned i = 0; i < pmc->links->n; i++) {
+        struct link *link = pmc->links->link[i];
+
+        if (link_live(link) &&
+            pmc->engine->backend->read(link->counter, &reading, true) == 0 && reading.dropped)
+            link_lost_below(link);
+    }
+}
+
 void engine_settle(struct engine *engine)
 {
     uint64_t id = 0;
     bool any;
 
-    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)
+    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
         if (pmc->recording)
             recording_drain(pmc->recording, true, &any);
+        if (pmc->settings.value[KEY_DESCENDANTS] && pmc->links)
+            links_settle(pmc);
+    }
     id = 0;
     engine_touch(engine, JOURNAL_ENGINE, 0); /* for what it counts */
     while (ids_next(&engine->instances, id, &id))

@@ -1,7 +1,7 @@
 /*
- * A counter as one line of text, and back: "perf EVENTS GROUPS raced left_out on begun dropped
- * follows groups…". The descriptors stay open under their numbers. What moves with each record or
- * reading is found anew: processes that are covered, threads that are followed, what a group lacks.
+ * A counter as one line of text, and back: "perf EVENTS GROUPS raced left_out on begun follows
+ * groups…". The descriptors stay open under their numbers. What moves with each record or reading is
+ * found anew: processes that are covered, threads that are followed, what a group lacks.
  */
 #include "backends/perf/count/counter.h"
 #include "backends/perf/follow.h"
@@ -34,11 +34,9 @@ static void group_print(const struct counter *counter, unsigned group, struct bu
 
 void perf_print(const struct counter *counter, struct buf *out)
 {
-    const bool dropped = counter->covered && counter_dropped(counter);
-
-    buf_printf(out, "perf %u %u %u %u %u %u %u %lu", counter->n, counter->n_groups, counter->raced,
+    buf_printf(out, "perf %u %u %u %u %u %u %lu", counter->n, counter->n_groups, counter->raced,
                counter->left_out, __atomic_load_n(&counter->on, __ATOMIC_RELAXED), counter->begun,
-               dropped, follow_most(counter->follow));
+               follow_most(counter->follow));
     for (unsigned i = 0; i < counter->n_groups; i++)
         group_print(counter, i, out);
 }
@@ -153,7 +151,7 @@ static bool covered_find(struct counter *counter)
     return found.complete;
 }
 
-static int covered_adopt(struct counter *counter, bool dropped)
+static int covered_adopt(struct counter *counter)
 {
     struct sideband *sideband = counter->state->sideband;
     bool complete;
@@ -169,8 +167,6 @@ static int covered_adopt(struct counter *counter, bool dropped)
     complete = covered_find(counter);
     if (!complete || !counter->listening)
         covered_doubt(counter->covered);
-    if (dropped)
-        covered_drop(counter->covered);
     if (counter->listening)
         sideband_unlock(sideband);
     return 0;
@@ -178,7 +174,7 @@ static int covered_adopt(struct counter *counter, bool dropped)
 
 static int counter_scan(struct counter *counter, const char *text, uint64_t *follows)
 {
-    uint64_t head[8];
+    uint64_t head[7];
 
     if (strncmp(text, "perf ", 5))
         return -EINVAL;
@@ -194,11 +190,11 @@ static int counter_scan(struct counter *counter, const char *text, uint64_t *fol
     counter->left_out = (unsigned)head[3];
     counter->on = head[4];
     counter->begun = head[5];
-    *follows = head[7];
+    *follows = head[6];
     for (unsigned i = 0; i < counter->n_groups; i++)
         if (!group_scan(counter, i, &text))
             return -EINVAL;
-    return counter->descendants ? covered_adopt(counter, head[6]) : 0;
+    return counter->descendants ? covered_adopt(counter) : 0;
 }
 
 /* They must be what the text says: open descriptors, each. */

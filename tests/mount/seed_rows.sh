@@ -192,6 +192,11 @@ t_op06_the_drivers_numbers_follow_what_happens() {
     between "$(grew syscalls)" 4 300000
     between "$(grew syscall_errors)" 1 10
     between "$(grew buffer_requests)" 300 100000
+}
+
+# Without memory nothing is kept for a reload.
+#@ plain
+t_b04_what_a_log_without_memory_refuses_is_counted() {
     mount_pmcfs -o max_log_per_user=600
     is "$(stat_value buffer_requests_failed)" 0
     pmc a event=page-faults
