@@ -187,11 +187,6 @@ uint64_t instance_id(const struct instance *instance)
     return instance->id;
 }
 
-struct instance *engine_instance(struct engine *engine, uint64_t id)
-{
-    return id == 0 ? engine->root : ids_find(&engine->instances, id);
-}
-
 struct instance *engine_instance_named(struct engine *engine, const char *name)
 {
     return instance_by_name(engine, name);

@@ -3,6 +3,7 @@
  */
 #include "core/pmc/instance.h"
 
+#include "core/engine.h"
 #include "core/pmc/pmc.h"
 
 #include <assert.h>
@@ -185,6 +186,11 @@ void instance_release(struct instance *instance, bool vanishes)
     instance->vanished = vanishes;
     instance->next_removed = engine->removed;
     engine->removed = instance;
+}
+
+struct instance *engine_instance(struct engine *engine, uint64_t id)
+{
+    return id == 0 ? engine->root : ids_find(&engine->instances, id);
 }
 
 /* ---- sentences ---- */

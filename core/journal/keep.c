@@ -1,6 +1,6 @@
 /*
- * Objects that changed since the lock was taken: their records are put together before it is
- * dropped, so that a later worker finds all of a change or nothing.
+ * The records of objects that changed since the lock was taken (engine_touch()) are put together
+ * before it is dropped, so that a later worker finds all of a change or nothing.
  */
 #include "core/journal/state.h"
 
@@ -12,23 +12,6 @@ void engine_keep(struct engine *engine, struct journal *journal)
 {
     engine->journal = journal;
     engine->touch_failed = true;
-}
-
-void engine_touch(struct engine *engine, enum journal_kind kind, uint64_t id)
-{
-    struct touched *touched;
-
-    for (size_t i = engine->n_touched; engine->journal && i-- > 0;)
-        if (engine->touched[i].kind == kind && engine->touched[i].id == id)
-            return;
-    if (!engine->journal)
-        return;
-    touched = realloc(engine->touched, (engine->n_touched + 1) * sizeof *touched);
-    engine->touch_failed |= !touched;
-    if (!touched)
-        return;
-    engine->touched = touched;
-    touched[engine->n_touched++] = (struct touched){kind, id};
 }
 
 static void put(struct engine *engine, enum journal_kind kind, uint64_t id)
