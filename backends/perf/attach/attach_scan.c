@@ -16,7 +16,7 @@ enum {
     ROUNDS_MAX = 2,             /* of opening creators again, in one try */
     NEWCOMERS_MAX = 40,         /* of opening newcomers, in one try */
     LOOK_DESCRIPTORS = 4,       /* while it looks at tasks */
-    BIRTH_LIMIT_NS = 100000000, /* longer nobody is waited for who may be making a child */
+    BIRTH_LIMIT_NS = 100000000, /* a thread that may be making a child is waited for no longer */
     BIRTH_POLL_US = 200,
 };
 

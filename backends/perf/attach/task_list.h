@@ -33,7 +33,7 @@ struct task {
     pid_t tid, pid;
     enum task_state state;
     struct task *creator;      /* NULL: it was listed */
-    struct task *root;         /* INHERITED, UNSURE: whose event it has, or perhaps has */
+    struct task *root;         /* INHERITED, UNSURE: the task that (perhaps) gave it its event */
     uint64_t born_ns;          /* its FORK record */
     bool dead;                 /* an EXIT record was seen */
     bool asked;                /* admit() has spoken */
