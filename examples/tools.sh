@@ -115,7 +115,10 @@ pmc_new() {
     serial=$((serial + 1))
     new=$tool-$$-$serial
     made="$made $new"
-    mkdir "$PMC/$new" 2>/dev/null || fail "no PMC can be made: $(reason "$PMC/info/version")"
+    if ! mkdir "$PMC/$new" 2>/dev/null; then
+        [ -e "$PMC/info/version" ] || fail "the tree at $PMC has ended"
+        fail "no PMC can be made: $(reason "$PMC/info/version")"
+    fi
     try_put "$PMC/$new/config" "lifetime=owner $*" && return 0
     rmdir "$PMC/$new" 2>/dev/null
     return 1
