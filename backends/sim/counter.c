@@ -5,47 +5,33 @@
  *   running          = covered, less what came after the loss (sim_lose_after_ms); multiplex: half
  *   value            = rate × running, 3/4 of it in user mode, the rest in kernel mode
  *
- * A death is seen at the first look after it, and the value stays from there. What is to be
- * recorded meanwhile is its tape's.
+ * A death is seen at the first look after it, and the value stays from there.
  */
 #include "backends/sim/counter.h"
 
 #include "backends/sim/sim.h"
-#include "backends/sim/tape.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define EXEC_AFTER_NS UINT64_C(1000000)
 
+__extension__ typedef unsigned __int128 wide;
+
 /* ---- time ---- */
 
 static bool target_alive(const struct counter *counter)
 {
-    return counter->target.alive == NULL || counter->target.alive(counter->target.alive_arg);
+    const struct target_ref *target = &counter->plan.target;
+
+    return target->alive == NULL || target->alive(target->alive_arg);
 }
 
-/* What was counted from one moment to another, and not lost. */
-static void counter_run(struct counter *counter, uint64_t from, uint64_t now)
+static uint64_t sooner(uint64_t a, uint64_t b)
 {
-    const uint64_t until = now < counter->lose_at_ns ? now : counter->lose_at_ns;
-
-    counter->covered_ns += now - from;
-    if (until <= from)
-        return;
-    tape_run(&counter->tape, from, until, counter->running_ns);
-    counter->running_ns += until - from;
-}
-
-/* The program it counts is there, since this moment if it was executed. */
-static void counter_begin(struct counter *counter, uint64_t time, bool executed)
-{
-    if (!counter->begun || executed)
-        tape_begin(&counter->tape, time, executed);
-    counter->begun = true;
+    return a < b ? a : b;
 }
 
 void counter_look(struct counter *counter, uint64_t now)
@@ -56,15 +42,15 @@ void counter_look(struct counter *counter, uint64_t now)
         return;
     counter->last_ns = now;
     counter->dead = !target_alive(counter);
-    if (counter->at_exec && !counter->execed && !counter->dead && now >= counter->exec_at_ns) {
+    if (counter->plan.at_exec && !counter->execed) {
+        if (counter->dead || now < counter->exec_at_ns)
+            return;
         counter->execed = true;
         from = from > counter->exec_at_ns ? from : counter->exec_at_ns;
-        counter_begin(counter, from, true);
     }
-    if (!counter->at_exec || counter->execed)
-        counter_run(counter, from, now);
-    if (counter->dead)
-        tape_end(&counter->tape, now, counter->running_ns);
+    counter->covered_ns += now - from;
+    if (from < counter->lose_at_ns)
+        counter->running_ns += sooner(now, counter->lose_at_ns) - from;
 }
 
 int counter_start(struct counter *counter, struct err *err)
@@ -73,7 +59,7 @@ int counter_start(struct counter *counter, struct err *err)
     uint64_t now, begin;
 
     (void)err;
-    pthread_mutex_lock(&sim_lock);
+    pthread_mutex_lock(&counter->state->lock);
     now = begin = sim_now(counter->state);
     counter_look(counter, now);
     if (!counter->on) {
@@ -81,47 +67,64 @@ int counter_start(struct counter *counter, struct err *err)
         counter->dead = !target_alive(counter);
         counter->last_ns = now;
         counter->exec_at_ns = now + EXEC_AFTER_NS;
-        if (!counter->at_exec)
-            counter_begin(counter, now, false);
     }
-    if (counter->at_exec && !counter->execed)
+    if (counter->plan.at_exec && !counter->execed)
         begin = counter->exec_at_ns;
     counter->lose_at_ns = UINT64_MAX;
-    if (lose_after > 0 && counter->hardware && !counter->multiplex)
+    if (lose_after > 0 && counter->hardware && !counter->plan.multiplex)
         counter->lose_at_ns = begin + lose_after;
-    pthread_mutex_unlock(&sim_lock);
+    pthread_mutex_unlock(&counter->state->lock);
     return 0;
 }
 
 int counter_stop(struct counter *counter)
 {
-    pthread_mutex_lock(&sim_lock);
+    pthread_mutex_lock(&counter->state->lock);
     counter_look(counter, sim_now(counter->state));
     counter->on = false;
-    pthread_mutex_unlock(&sim_lock);
+    pthread_mutex_unlock(&counter->state->lock);
     return 0;
 }
 
 /* ---- values ---- */
+
+static bool counter_halves(const struct counter *counter)
+{
+    return counter->hardware && counter->plan.multiplex;
+}
+
+static uint64_t tally_value(const struct tally *tally, uint64_t running_ns)
+{
+    const wide total = (wide)tally->rate * running_ns / 1000000 / tally->divisor;
+    const wide kernel = total / 4;
+
+    return (uint64_t)((tally->user ? total - kernel : 0) + (tally->kernel ? kernel : 0));
+}
+
+uint64_t counter_value(const struct counter *counter, unsigned event)
+{
+    return tally_value(&counter->tally[event],
+                       counter->running_ns / (counter_halves(counter) ? 2 : 1));
+}
 
 int counter_read(struct counter *counter, struct reading *out, bool patient)
 {
     (void)patient; /* there is nothing to wait for */
     bool lost;
 
-    pthread_mutex_lock(&sim_lock);
+    pthread_mutex_lock(&counter->state->lock);
     *out = (struct reading){.time_ns = sim_now(counter->state)};
     counter_look(counter, out->time_ns);
     out->covered_ns = out->enabled_ns = out->running_ns = counter->covered_ns;
     if (counter->hardware)
-        out->running_ns = counter->multiplex ? counter->running_ns / 2 : counter->running_ns;
+        out->running_ns = counter->running_ns / (counter_halves(counter) ? 2 : 1);
     lost = out->time_ns >= counter->lose_at_ns;
     out->off = counter->on && !counter->dead && lost;
-    pthread_mutex_unlock(&sim_lock);
+    pthread_mutex_unlock(&counter->state->lock);
 
     out->never_ran = out->enabled_ns > 0 && out->running_ns == 0;
-    for (unsigned i = 0; i < counter->tape.n; i++) {
-        out->value[i] = tally_value(&counter->tape.tally[i], out->running_ns);
+    for (unsigned i = 0; i < counter->plan.n; i++) {
+        out->value[i] = tally_value(&counter->tally[i], out->running_ns);
         if (out->running_ns > 0)
             out->estimate[i] = (uint64_t)((wide)out->value[i] * out->enabled_ns / out->running_ns);
     }
@@ -200,24 +203,18 @@ static struct counter *counter_new(struct backend_state *state, const struct pla
     if (counter == NULL)
         return NULL;
     counter->state = state;
-    counter->target = plan->target;
-    counter->at_exec = plan->at_exec;
-    counter->multiplex = plan->multiplex;
-    counter->descriptors = plan_descriptors(state, plan);
+    counter->plan = *plan;
     counter->lose_at_ns = UINT64_MAX;
-    tape_init(&counter->tape, state, plan);
     for (unsigned i = 0; i < plan->n; i++) {
         const struct event *event = plan->events[i].event;
         const uint64_t divisor = event->code[SIM_DIVISOR];
 
         counter->hardware |= state->shape.classes[event->class_index].hardware;
-        counter->tape.tally[i] = (struct tally){.rate = event->code[SIM_RATE],
-                                                .divisor = divisor > 0 ? divisor : 1,
-                                                .user = event->whole || plan->events[i].user,
-                                                .kernel = event->whole || plan->events[i].kernel};
+        counter->tally[i] = (struct tally){.rate = event->code[SIM_RATE],
+                                           .divisor = divisor > 0 ? divisor : 1,
+                                           .user = event->whole || plan->events[i].user,
+                                           .kernel = event->whole || plan->events[i].kernel};
     }
-    if (counter->hardware && counter->multiplex)
-        counter->tape.factor = 2;
     return counter;
 }
 
@@ -231,11 +228,10 @@ int counter_attach(struct backend_state *state, const struct plan *plan, struct 
     *out = counter_new(state, plan);
     if (*out == NULL)
         return err_nomem(err);
-    pthread_mutex_lock(&sim_lock);
+    pthread_mutex_lock(&state->lock);
     (*out)->number = ++state->last_number;
     LIST_INSERT_HEAD(&state->counters, *out, of_state);
-    recorder_join(plan->recorder, *out);
-    pthread_mutex_unlock(&sim_lock);
+    pthread_mutex_unlock(&state->lock);
     return 0;
 }
 
@@ -243,20 +239,26 @@ void counter_free(struct counter *counter)
 {
     if (counter == NULL)
         return;
-    pthread_mutex_lock(&sim_lock);
-    recorder_leave(counter->tape.recorder, counter);
+    struct backend_state *state = counter->state;
+    pthread_mutex_lock(&state->lock);
     LIST_REMOVE(counter, of_state);
-    pthread_mutex_unlock(&sim_lock);
-    tape_free(&counter->tape);
+    pthread_mutex_unlock(&state->lock);
     free(counter);
 }
 
 /* ---- facts and state ---- */
 
+static bool counts_task(const struct counter *counter)
+{
+    const enum target_kind kind = counter->plan.target.kind;
+
+    return kind == TARGET_PROCESS || kind == TARGET_THREAD;
+}
+
 void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg)
 {
-    if (counter->tape.pid > 0)
-        fn(arg, counter->target.pid);
+    if (counts_task(counter))
+        fn(arg, counter->plan.target.pid);
 }
 
 unsigned counter_cost(const struct counter *counter)
@@ -267,21 +269,21 @@ unsigned counter_cost(const struct counter *counter)
 
 void counter_facts(const struct counter *counter, struct counter_facts *out)
 {
-    const bool task =
-        counter->target.kind == TARGET_PROCESS || counter->target.kind == TARGET_THREAD;
+    const bool task = counts_task(counter);
 
-    *out = (struct counter_facts){
-        .threads = task, .descriptors = counter->descriptors, .covered = task};
+    *out = (struct counter_facts){.threads = task,
+                                  .descriptors = plan_descriptors(counter->state, &counter->plan),
+                                  .covered = task};
 }
 
 bool counter_covers(struct counter *counter, pid_t pid)
 {
-    bool covers = counter->target.kind == TARGET_PROCESS || counter->target.kind == TARGET_THREAD;
+    bool dead;
 
-    pthread_mutex_lock(&sim_lock);
-    covers = covers && !counter->dead && counter->target.pid == pid;
-    pthread_mutex_unlock(&sim_lock);
-    return covers;
+    pthread_mutex_lock(&counter->state->lock);
+    dead = counter->dead;
+    pthread_mutex_unlock(&counter->state->lock);
+    return counts_task(counter) && !dead && counter->plan.target.pid == pid;
 }
 
 /* ---- for a later worker: the simulated machine knows its counters by their numbers ---- */
@@ -293,10 +295,10 @@ void counter_print(const struct counter *counter, struct buf *out)
 
 void counter_forget(struct counter *counter)
 {
-    pthread_mutex_lock(&sim_lock);
-    counter->target.alive = NULL;
+    pthread_mutex_lock(&counter->state->lock);
+    counter->plan.target.alive = NULL;
     counter->forgotten = true;
-    pthread_mutex_unlock(&sim_lock);
+    pthread_mutex_unlock(&counter->state->lock);
 }
 
 int counter_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
@@ -307,18 +309,16 @@ int counter_adopt(struct backend_state *state, const struct plan *plan, const ch
 
     if (sscanf(printed, "sim %" SCNu64, &number) != 1)
         return -EINVAL;
-    pthread_mutex_lock(&sim_lock);
+    pthread_mutex_lock(&state->lock);
     LIST_FOREACH (counter, &state->counters, of_state)
-        if (counter->forgotten && counter->number == number && counter->tape.n == plan->n)
+        if (counter->forgotten && counter->number == number && counter->plan.n == plan->n)
             break;
     if (counter) {
         counter->forgotten = false;
-        counter->target = plan->target;
-        recorder_leave(counter->tape.recorder, counter);
-        counter->tape.recorder = plan->recorder;
-        recorder_join(plan->recorder, counter);
+        counter->plan.target = plan->target;
+        counter->plan.recorder = plan->recorder;
     }
-    pthread_mutex_unlock(&sim_lock);
+    pthread_mutex_unlock(&state->lock);
     *out = counter;
     return counter ? 0 : -EINVAL;
 }

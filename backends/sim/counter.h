@@ -3,7 +3,6 @@
  */
 #pragma once
 
-#include "backends/sim/tape.h"
 #include "core/backend.h"
 
 #include <sys/queue.h>
@@ -18,11 +17,10 @@ enum sim_code {
 
 struct counter {
     struct backend_state *state;
-    struct target_ref target;
-    bool at_exec, multiplex, hardware; /* hardware: a member can be lost */
-    unsigned descriptors;              /* as many as the kernel's counters would need */
+    struct plan plan; /* its pointers are not looked at, but for the recorder */
+    bool hardware;    /* a member can be lost */
     uint64_t number;
-    LIST_ENTRY(counter) of_state, of_recorder;
+    LIST_ENTRY(counter) of_state;
     bool forgotten; /* the engine does not know it any more: it counts on until it is adopted */
 
     bool on, dead, execed;
@@ -30,8 +28,11 @@ struct counter {
     uint64_t lose_at_ns; /* UINT64_MAX: never */
     uint64_t last_ns;    /* accounted up to here */
     uint64_t covered_ns, running_ns;
-    bool begun; /* the tape knows */
-    struct tape tape;
+    struct tally {
+        uint64_t rate, divisor; /* rate / divisor events a millisecond */
+        bool user, kernel;      /* 3/4 of them in user mode, the rest in kernel mode */
+        uint64_t sampled;       /* samples that were taken */
+    } tally[SET_MAX];
 };
 
 int counter_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
@@ -48,6 +49,8 @@ int counter_adopt(struct backend_state *state, const struct plan *plan, const ch
 void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
 /* Time passes for it up to now. With the lock. */
 void counter_look(struct counter *counter, uint64_t now);
-void counter_forget(struct counter *counter); /* it counts on; */
+/* What its event has counted by now. With the lock. */
+uint64_t counter_value(const struct counter *counter, unsigned event);
+void counter_forget(struct counter *counter);         /* it counts on; */
 void sim_counters_close(struct backend_state *state); /* … so long */
 void counter_free(struct counter *counter);

@@ -4,115 +4,117 @@
 #include "backends/sim/shape.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <string.h>
 
-/* Said by the words, before anything is built from it. */
-struct draft {
-    struct shape *shape;
-    struct word offline;
+enum option {
+    CPUS,
+    OFFLINE,
+    ROWS,
+    FIXED,
+    LOSE,
+    CLASS
+};
+
+static const char *const keys[] = {
+    [CPUS] = "sim_cpus",   [OFFLINE] = "sim_offline",    [ROWS] = "sim_rows",
+    [FIXED] = "sim_fixed", [LOSE] = "sim_lose_after_ms", [CLASS] = "sim_class"};
+
+/* The values as they were said, before anything is built from them; len 0: not said. */
+struct said {
+    struct word value[CLASS];
     struct word classes[SHAPE_CLASSES - 1];
     unsigned n_classes;
 };
 
-static int refuse(struct err *err, const char *key, struct word value, const char *wanted)
+static int refuse(struct err *err, enum option option, struct word value, const char *wanted)
 {
-    return err_set(err, P02, "%s=" WORD_FMT ": %s", key, WORD_ARG(value), wanted);
+    return err_set(err, P02, "%s=" WORD_FMT ": %s", keys[option], WORD_ARG(value), wanted);
 }
 
-/* ---- single words ---- */
-
-static int cpus_set(struct draft *draft, struct word value, struct err *err)
-{
-    struct cpus *cpus = &draft->shape->possible;
-    uint64_t n;
-
-    if (word_u64(value, false, 0, UINT64_MAX, &n)) {
-        if (n < 1 || n > CPUS_MAX)
-            return refuse(err, "sim_cpus", value, "a number of CPUs is 1-8192");
-        cpus_free(cpus);
-        for (unsigned cpu = 0; cpu < n; cpu++)
-            if (!cpus_add(cpus, cpu))
-                return err_nomem(err);
-        return 0;
-    }
-    if (cpus_parse(cpus, value) != 0 || cpus_count(cpus) == 0)
-        return refuse(err, "sim_cpus", value, "a number (4) or a list of CPUs (0-1,3)");
-    return 0;
-}
-
-static int offline_set(struct draft *draft, struct word value, struct err *err)
-{
-    (void)err;
-    draft->offline = value;
-    return 0;
-}
-
-static int class_set(struct draft *draft, struct word value, struct err *err)
-{
-    if (draft->n_classes == SHAPE_CLASSES - 1)
-        return refuse(err, "sim_class", value, "at most 7 classes");
-    draft->classes[draft->n_classes++] = value;
-    return 0;
-}
-
-/* Options that are a number, and where it goes. */
-static const struct number {
-    const char *key;
-    size_t place; /* in struct shape */
-    uint64_t min, max;
-    const char *wanted;
-} numbers[] = {
-    {"sim_rows", offsetof(struct shape, rows), 1, SHAPE_ROWS - 1, "a number of rows is 1-63"},
-    {"sim_fixed", offsetof(struct shape, fixed), 0, 1, "1 or 0"},
-    {"sim_lose_after_ms", offsetof(struct shape, lose_after_ms), 0, 1000000000,
-     "milliseconds, 0 for never"},
-    {"sim_throttle", offsetof(struct shape, throttle), 0, 1000000000,
-     "samples in 10 ms, 0 for no limit"},
-    {"sim_max_freq", offsetof(struct shape, max_freq), 1, 1000000000,
-     "samples per second, 1-1000000000"},
-};
-
-static const struct option {
-    const char *key;
-    int (*set)(struct draft *draft, struct word value, struct err *err);
-} options_table[] = {
-    {"sim_cpus", cpus_set}, {"sim_offline", offline_set}, {"sim_class", class_set}};
-
-static int number_set(struct shape *shape, const struct number *number, struct word value,
-                      struct err *err)
-{
-    uint64_t *to = (uint64_t *)((char *)shape + number->place);
-
-    return word_u64(value, false, number->min, number->max, to)
-               ? 0
-               : refuse(err, number->key, value, number->wanted);
-}
+/* ---- reading the words ---- */
 
 /* Words that do not begin with "sim" are another backend's. */
-static int option_read(struct draft *draft, struct word word, struct err *err)
+static int option_read(struct said *said, struct word word, struct err *err)
 {
     struct word key, value;
     struct near near;
 
     if (word.len < 3 || memcmp(word.p, "sim", 3) != 0)
         return 0;
-    if (!word_split(word, &key, &value))
+    if (!word_split(word, &key, &value) || value.len == 0)
         return err_set(err, P01, "\"" WORD_FMT "\": options are key=value, as sim_cpus=4",
                        WORD_ARG(word));
     near_init(&near, key);
-    for (size_t i = 0; i < sizeof options_table / sizeof options_table[0]; i++) {
-        if (word_alike(key, options_table[i].key, false))
-            return options_table[i].set(draft, value, err);
-        near_offer(&near, options_table[i].key);
-    }
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        if (word_alike(key, numbers[i].key, false))
-            return number_set(draft->shape, &numbers[i], value, err);
-        near_offer(&near, numbers[i].key);
+    for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        near_offer(&near, keys[i]);
+        if (!word_alike(key, keys[i], false))
+            continue;
+        if (i == CLASS && said->n_classes == SHAPE_CLASSES - 1)
+            return refuse(err, CLASS, value, "at most 7 classes");
+        *(i == CLASS ? &said->classes[said->n_classes++] : &said->value[i]) = value;
+        return 0;
     }
     return err_set(err, E24, "no option \"" WORD_FMT "\" of the simulated PMU%s", WORD_ARG(key),
                    near_text(&near));
+}
+
+static int number_read(const struct said *said, enum option option, uint64_t min, uint64_t max,
+                       const char *wanted, uint64_t *to, struct err *err)
+{
+    const struct word value = said->value[option];
+
+    return value.len == 0 || word_u64(value, false, min, max, to)
+               ? 0
+               : refuse(err, option, value, wanted);
+}
+
+/* ---- CPUs ---- */
+
+static bool cpus_within(const struct cpus *part, const struct cpus *whole)
+{
+    for (int c = cpus_next(part, 0); c >= 0; c = cpus_next(part, c + 1))
+        if (!cpus_has(whole, (unsigned)c))
+            return false;
+    return cpus_count(part) > 0;
+}
+
+/* A number of them, or a list: "5" is five CPUs, "5-5" one. */
+static int possible_make(struct shape *shape, const struct said *said, struct err *err)
+{
+    const struct word value = said->value[CPUS].len > 0 ? said->value[CPUS] : (struct word){"4", 1};
+    uint64_t n;
+
+    if (!word_u64(value, false, 0, UINT64_MAX, &n))
+        return cpus_parse(&shape->possible, value) == 0
+                   ? 0
+                   : refuse(err, CPUS, value, "a number (4) or a list of CPUs (0-1,3)");
+    if (n < 1 || n > CPUS_MAX)
+        return refuse(err, CPUS, value, "a number of CPUs is 1-8192");
+    for (unsigned cpu = 0; cpu < n; cpu++)
+        if (!cpus_add(&shape->possible, cpu))
+            return err_nomem(err);
+    return 0;
+}
+
+static int online_make(struct shape *shape, const struct said *said, struct err *err)
+{
+    const struct word value = said->value[OFFLINE];
+    struct cpus gone;
+    int rc = 0;
+
+    if (!cpus_copy(&shape->online, &shape->possible))
+        return err_nomem(err);
+    if (value.len == 0)
+        return 0;
+    cpus_init(&gone);
+    if (cpus_parse(&gone, value) != 0 || !cpus_within(&gone, &shape->possible))
+        rc = refuse(err, OFFLINE, value, "a list of CPUs that are among sim_cpus, as 0-1,3");
+    for (int c = cpus_next(&gone, 0); c >= 0; c = cpus_next(&gone, c + 1))
+        cpus_remove(&shape->online, (unsigned)c);
+    cpus_free(&gone);
+    if (rc == 0 && cpus_count(&shape->online) == 0)
+        rc = refuse(err, OFFLINE, value, "one CPU has to stay");
+    return rc;
 }
 
 /* ---- classes ---- */
@@ -132,16 +134,16 @@ static bool name_legal(const struct shape *shape, struct word name)
     return true;
 }
 
-static struct class_info *class_add(struct shape *shape, struct word name, unsigned rows,
-                                    unsigned width)
+static struct class_info *class_add(struct shape *shape, struct word name, uint64_t rows,
+                                    uint64_t width)
 {
     const unsigned index = shape->n_classes++;
     struct class_info *class = &shape->classes[index];
 
     memcpy(shape->names[index], name.p, name.len);
     *class = (struct class_info){.name = shape->names[index],
-                                 .rows = rows,
-                                 .width = width,
+                                 .rows = (unsigned)rows,
+                                 .width = (unsigned)width,
                                  .hardware = rows > 0,
                                  .capabilities =
                                      CAP_INTERRUPT | CAP_USER | CAP_SYSTEM | CAP_READ | CAP_WRITE,
@@ -160,99 +162,62 @@ static int class_parse(struct shape *shape, struct word text, struct err *err)
     const struct word width = word_until(rest, ':', &rest);
     struct class_info *class;
     uint64_t n_rows, bits;
-    struct cpus outside;
 
-    if (!name_legal(shape, name))
-        return refuse(err, "sim_class", text,
-                      "NAME:ROWS:WIDTH[:CPUS], each name once, of letters, "
-                      "digits and _, and neither software nor generic");
-    if (!word_u64(rows, false, 1, SHAPE_ROWS - 1, &n_rows))
-        return refuse(err, "sim_class", text, "a number of rows is 1-63");
-    if (!word_u64(width, false, 1, 64, &bits))
-        return refuse(err, "sim_class", text, "a width is 1-64 bits");
-    class = class_add(shape, name, (unsigned)(n_rows + shape->fixed), (unsigned)bits);
-    if (rest.len == 0)
-        return 0;
-    if (cpus_parse(&class->cpus, rest) != 0 || cpus_count(&class->cpus) == 0)
-        return refuse(err, "sim_class", text, "CPUs are a list, as 0-1,3");
-    cpus_init(&outside);
-    if (!cpus_copy(&outside, &class->cpus))
-        return err_nomem(err);
-    cpus_keep(&outside, &shape->possible);
-    bits = cpus_count(&outside);
-    cpus_free(&outside);
-    if (bits != cpus_count(&class->cpus))
-        return refuse(err, "sim_class", text, "some of its CPUs are not among sim_cpus");
+    if (!name_legal(shape, name) || !word_u64(rows, false, 1, SHAPE_ROWS - 1, &n_rows) ||
+        !word_u64(width, false, 1, 64, &bits))
+        return refuse(err, CLASS, text,
+                      "NAME:ROWS:WIDTH[:CPUS], each name once, of letters, digits and _, and "
+                      "neither software nor generic; 1-63 rows of 1-64 bits");
+    class = class_add(shape, name, n_rows + shape->fixed, bits);
+    if (rest.len > 0 && (cpus_parse(&class->cpus, rest) != 0 ||
+                         !cpus_within(&class->cpus, &shape->possible)))
+        return refuse(err, CLASS, text, "its CPUs are a list of some of sim_cpus, as 0-1,3");
     return 0;
 }
 
-static int classes_make(struct draft *draft, struct err *err)
+static int classes_make(struct shape *shape, const struct said *said, struct err *err)
 {
     static const struct word sim = {"sim", 3}, software = {"software", 8};
-    struct shape *shape = draft->shape;
+    uint64_t rows = 4;
+    int rc = number_read(said, ROWS, 1, SHAPE_ROWS - 1, "a number of rows is 1-63", &rows, err);
 
-    if (draft->n_classes > 0 && shape->rows > 0)
-        return err_set(err, P02,
-                       "sim_rows is for the class \"sim\", which sim_class=" WORD_FMT
-                       " replaces: give one of the two",
-                       WORD_ARG(draft->classes[0]));
-    if (draft->n_classes == 0)
-        class_add(shape, sim, (unsigned)((shape->rows ? shape->rows : 4) + shape->fixed), 48);
-    for (unsigned i = 0; i < draft->n_classes; i++) {
-        int rc = class_parse(shape, draft->classes[i], err);
-
-        if (rc != 0)
-            return rc;
-    }
+    if (rc == 0 && said->n_classes > 0 && said->value[ROWS].len > 0)
+        rc = err_set(err, P02,
+                     "sim_rows is for the class \"sim\", which sim_class=" WORD_FMT
+                     " replaces: give one of the two",
+                     WORD_ARG(said->classes[0]));
+    if (rc == 0 && said->n_classes == 0)
+        class_add(shape, sim, rows + shape->fixed, 48);
+    for (unsigned i = 0; rc == 0 && i < said->n_classes; i++)
+        rc = class_parse(shape, said->classes[i], err);
     class_add(shape, software, 0, 64);
-    return 0;
+    return rc;
 }
 
 /* ---- the whole ---- */
 
-static int online_make(struct draft *draft, struct err *err)
-{
-    struct shape *shape = draft->shape;
-    struct cpus gone;
-    int rc = 0;
-
-    if (!cpus_copy(&shape->online, &shape->possible))
-        return err_nomem(err);
-    if (draft->offline.len == 0)
-        return 0;
-    cpus_init(&gone);
-    if (cpus_parse(&gone, draft->offline) != 0)
-        rc = refuse(err, "sim_offline", draft->offline, "a list of CPUs, as 0-1,3");
-    for (int c = cpus_next(&gone, 0); rc == 0 && c >= 0; c = cpus_next(&gone, c + 1)) {
-        if (!cpus_has(&shape->possible, (unsigned)c))
-            rc = refuse(err, "sim_offline", draft->offline, "a CPU that is not among sim_cpus");
-        cpus_remove(&shape->online, (unsigned)c);
-    }
-    cpus_free(&gone);
-    if (rc == 0 && cpus_count(&shape->online) == 0)
-        rc = refuse(err, "sim_offline", draft->offline, "one CPU has to stay");
-    return rc;
-}
-
 int sim_shape_parse(struct shape *shape, const char *options, struct err *err)
 {
-    struct draft draft = {.shape = shape};
-    static const struct word four = {"4", 1};
+    struct said said = {.n_classes = 0};
     struct scan scan;
     struct word word;
-    int rc;
+    int rc = 0;
 
-    *shape = (struct shape){.max_freq = 100000};
-    cpus_init(&shape->possible);
-    cpus_init(&shape->online);
-    rc = cpus_set(&draft, four, err);
+    *shape = (struct shape){.n_classes = 0};
     scan_init(&scan, options == NULL ? "" : options, options == NULL ? 0 : strlen(options));
     while (rc == 0 && scan_word(&scan, &word))
-        rc = option_read(&draft, word, err);
+        rc = option_read(&said, word, err);
     if (rc == 0)
-        rc = classes_make(&draft, err);
+        rc = number_read(&said, FIXED, 0, 1, "1 or 0", &shape->fixed, err);
     if (rc == 0)
-        rc = online_make(&draft, err);
+        rc = number_read(&said, LOSE, 0, 1000000000, "milliseconds, 0 for never",
+                         &shape->lose_after_ms, err);
+    if (rc == 0)
+        rc = possible_make(shape, &said, err);
+    if (rc == 0)
+        rc = online_make(shape, &said, err);
+    if (rc == 0)
+        rc = classes_make(shape, &said, err);
     if (rc != 0)
         sim_shape_free(shape);
     return rc;

@@ -7,8 +7,6 @@
  *   sim_class=NAME:ROWS:WIDTH[:LIST] instead of it, repeatable: classes with CPUs of their own
  *   sim_fixed=1                      a row more per class, behind the others, that counts only
  *                                    instructions
- *   sim_throttle=N                   an event takes at most so many samples in 10 ms; 0: no limit
- *   sim_max_freq=N                   samples per second that may be asked for (100000)
  *   sim_lose_after_ms=N              hardware counters are lost after N ms, until started again
  */
 #pragma once
@@ -25,11 +23,8 @@ struct shape {
     char names[SHAPE_CLASSES][SHAPE_NAME];
     unsigned row_events[SHAPE_CLASSES][SHAPE_ROWS];
     unsigned n_classes;
-    uint64_t rows;          /* as said, or 0 */
     uint64_t fixed;         /* rows of that kind in each class: 0 or 1 */
     uint64_t lose_after_ms; /* 0: never */
-    uint64_t throttle;      /* samples per event and slice; 0: no limit */
-    uint64_t max_freq;
 };
 
 /* 0, or P02, E24 with a sentence; E32. On failure the shape is empty. options may be NULL. */

@@ -13,8 +13,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-pthread_mutex_t sim_lock = PTHREAD_MUTEX_INITIALIZER;
-
+/* The host tells of deaths, and CPUs neither come nor go: there is nothing to watch or to tell. */
 static int sim_open(const char *options, const struct host *host, struct host_state *host_state,
                     const struct loop *loop, const struct sink *sink, struct backend_state **state,
                     struct err *err)
@@ -22,18 +21,17 @@ static int sim_open(const char *options, const struct host *host, struct host_st
     struct backend_state *sim = calloc(1, sizeof *sim);
     int rc;
 
-    /* the host tells of deaths, and CPUs neither come nor go: only buffers fill by themselves */
+    (void)loop, (void)sink;
     if (sim == NULL)
         return err_nomem(err);
     sim->host = host;
     sim->host_state = host_state;
-    sim->loop = loop;
-    sim->sink = sink;
     rc = sim_shape_parse(&sim->shape, options, err);
     if (rc != 0) {
         free(sim);
         return rc;
     }
+    pthread_mutex_init(&sim->lock, NULL);
     events_weigh(&sim->shape);
     *state = sim;
     return 0;
@@ -45,8 +43,9 @@ static void sim_close(struct backend_state *state)
         return;
     sim_counters_close(state);
     sim_recorders_close(state);
-    assert(LIST_EMPTY(&state->counters));
+    assert(LIST_EMPTY(&state->counters) && LIST_EMPTY(&state->recorders));
     sim_shape_free(&state->shape);
+    pthread_mutex_destroy(&state->lock);
     free(state);
 }
 
@@ -58,22 +57,10 @@ static const struct class_info *sim_classes(struct backend_state *state, unsigne
 
 static void sim_facts(struct backend_state *state, struct buf *out)
 {
-    const struct shape *shape = &state->shape;
-
-    buf_str(out, "cpus ");
-    cpus_print(&shape->possible, out);
-    buf_str(out, " online ");
-    cpus_print(&shape->online, out);
-    buf_char(out, '\n');
-    for (unsigned c = 0; c < shape->n_classes; c++)
-        buf_printf(out, "class %s rows %u width %u\n", shape->names[c], shape->classes[c].rows,
-                   shape->classes[c].width);
-    if (shape->fixed)
+    if (state->shape.fixed)
         buf_str(out, "fixed the last row of each hardware class counts only instructions\n");
-    if (shape->lose_after_ms > 0)
-        buf_printf(out, "lose_after_ms %" PRIu64 "\n", shape->lose_after_ms);
-    if (shape->throttle > 0)
-        buf_printf(out, "throttle %" PRIu64 " samples per event and 10 ms\n", shape->throttle);
+    if (state->shape.lose_after_ms > 0)
+        buf_printf(out, "lose_after_ms %" PRIu64 "\n", state->shape.lose_after_ms);
 }
 
 static void sim_cpuref(struct backend_state *state, struct buf *out)

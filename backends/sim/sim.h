@@ -14,15 +14,12 @@
 struct backend_state {
     const struct host *host;
     struct host_state *host_state;
-    const struct loop *loop; /* NULL: nothing happens by itself */
-    const struct sink *sink;
     struct shape shape;
-    uint64_t last_number; /* of a counter */
+    pthread_mutex_t lock; /* a leaf: what follows, and what is in it */
+    uint64_t last_number; /* of a counter or recorder */
     LIST_HEAD(, counter) counters;
+    LIST_HEAD(, recorder) recorders;
 };
-
-/* One for all of the simulated machine: its counters, its buffers and what they hold. */
-extern pthread_mutex_t sim_lock;
 
 static inline uint64_t sim_now(const struct backend_state *state)
 {

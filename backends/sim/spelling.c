@@ -5,16 +5,6 @@
 
 #include <string.h>
 
-static const char *find(struct word word, char c)
-{
-    return word.len == 0 ? NULL : memchr(word.p, c, word.len);
-}
-
-static struct word word_between(const char *p, const char *end)
-{
-    return (struct word){.p = p, .len = (size_t)(end - p)};
-}
-
 static void said_set(struct spelling *spelling, bool user, bool kernel)
 {
     /* the first to be said turns the other off */
@@ -26,17 +16,20 @@ static void said_set(struct spelling *spelling, bool user, bool kernel)
         spelling->kernel = SAID_ON;
 }
 
+static int precise_refuse(struct word word, struct err *err)
+{
+    return err_set(err, P09, "\"" WORD_FMT "\": the simulated PMU has no precise samples",
+                   WORD_ARG(word));
+}
+
 static int modifiers_parse(struct spelling *spelling, struct word text, struct err *err)
 {
     for (size_t i = 0; i < text.len; i++) {
         const char c = text.p[i];
         const bool user = c == 'u' || c == 'U', kernel = c == 'k' || c == 'K';
 
-        if (c == ':')
-            continue;
         if (c == 'p' || c == 'P')
-            return err_set(err, P09, "\"" WORD_FMT "\": the simulated PMU has no precise samples",
-                           WORD_ARG(text));
+            return precise_refuse(text, err);
         if (!user && !kernel)
             return err_set(err, CS03,
                            "no modifier \"%c\" in \"" WORD_FMT "\": the simulated PMU "
@@ -74,41 +67,33 @@ bool spelling_has_qualifier(struct word name)
 static int qualifier_apply(struct spelling *spelling, enum qualifier kind, struct word word,
                            struct word value, struct err *err)
 {
-    const bool has_value = find(word, '=') != NULL;
     bool on = true;
     uint64_t n = 0;
 
-    if (kind == CMASK) {
-        if (!has_value || !word_u64(value, true, 0, 255, &n))
-            return err_set(err, CS04, "\"" WORD_FMT "\": it takes a number 0-255", WORD_ARG(word));
+    if (kind == CMASK ? !word_u64(value, true, 0, 255, &n)
+                      : value.p != NULL && !word_bool(value, &on))
+        return err_set(err, CS04, "\"" WORD_FMT "\": %s", WORD_ARG(word),
+                       kind == CMASK ? "it takes a number 0-255" : "this qualifier is 1 or 0");
+    spelling->qualified |= kind != USR && kind != OS;
+    if (kind == CMASK)
         spelling->cmask = (unsigned)n;
-        spelling->qualified = true;
-        return 0;
-    }
-    if (has_value && !word_bool(value, &on))
-        return err_set(err, CS04, "\"" WORD_FMT "\": this qualifier is 1 or 0", WORD_ARG(word));
-    if (kind == USR || kind == OS) {
-        if (on)
-            said_set(spelling, kind == USR, kind == OS);
-        return 0;
-    }
-    spelling->qualified = true;
-    if (kind == EDGE)
+    else if (kind == EDGE)
         spelling->edge = on;
-    else
+    else if (kind == INV)
         spelling->invert = on;
+    else if (on)
+        said_set(spelling, kind == USR, kind == OS);
     return 0;
 }
 
 static int qualifier_parse(struct spelling *spelling, struct word word, struct err *err)
 {
-    struct word key = word, value = {word.p + word.len, 0};
+    struct word key = word, value = {NULL, 0};
     struct near near;
 
     word_split(word, &key, &value);
     if (word_alike(key, "precise", false))
-        return err_set(err, P09, "\"" WORD_FMT "\": the simulated PMU has no precise samples",
-                       WORD_ARG(word));
+        return precise_refuse(word, err);
     near_init(&near, key);
     for (size_t i = 0; i < sizeof qualifiers / sizeof qualifiers[0]; i++) {
         if (word_alike(key, qualifiers[i].name, true))
@@ -123,60 +108,43 @@ static int qualifier_parse(struct spelling *spelling, struct word word, struct e
 
 /* ---- the whole ---- */
 
-/* CLASS/NAME,…/u or CLASS/NAME, CLASS::NAME:u or NAME:u; *tail is what follows the first comma. */
-static struct word spelling_split(struct spelling *spelling, struct word text, struct word *tail)
+/* Takes CLASS:: or CLASS/ off the front. */
+static struct word class_split(struct spelling *spelling, struct word text)
 {
-    const char *end = text.p + text.len, *slash = find(text, '/');
-    const char *colons = memmem(text.p, text.len, "::", 2), *last;
-    struct word inside, behind;
+    const struct word class_name = word_part(text, ":/,");
+    const struct word behind = word_from(text, class_name.len);
 
-    if (slash == NULL) {
-        inside = word_until(text, ',', &text);
-        *tail = text;
-        if (colons != NULL && colons < inside.p + inside.len) {
-            spelling->class_name = word_between(inside.p, colons);
-            inside = word_between(colons + 2, inside.p + inside.len);
-        }
-        spelling->name = word_until(inside, ':', &inside);
-        return inside;
-    }
-    spelling->class_name = word_between(text.p, slash);
-    last = memrchr(slash, '/', (size_t)(end - slash));
-    if (last == slash) {
-        inside = word_between(slash + 1, end);
-        behind = word_until(inside, ',', &inside);
-        *tail = inside;
-        spelling->name = word_until(behind, ':', &behind);
-        return behind;
-    }
-    inside = word_between(slash + 1, last);
-    behind = word_between(last + 1, end);
-    spelling->name = word_until(inside, ',', &inside);
-    /* qualifiers are inside the slashes or behind them */
-    if (inside.len == 0 && find(behind, ',') != NULL) {
-        const struct word modifiers = word_until(behind, ',', &behind);
-
-        *tail = behind;
-        return modifiers;
-    }
-    *tail = inside;
-    return behind;
+    if (behind.len == 0 || behind.p[0] == ',' ||
+        (behind.p[0] == ':' && (behind.len < 2 || behind.p[1] != ':')))
+        return text;
+    spelling->class_name = class_name;
+    return word_from(behind, behind.p[0] == '/' ? 1 : 2);
 }
 
+/* What follows the name: qualifiers behind commas, modifiers behind colons and the last slash. */
 int spelling_parse(struct spelling *spelling, const char *text, struct err *err)
 {
-    struct word tail, modifiers;
-    int rc;
+    struct word rest, part;
+    int rc = 0;
 
     *spelling = (struct spelling){.user = SAID_NOTHING, .kernel = SAID_NOTHING};
-    modifiers = spelling_split(spelling, (struct word){text, strlen(text)}, &tail);
+    rest = class_split(spelling, (struct word){text, strlen(text)});
+    spelling->name = word_part(rest, ":/,");
     if (spelling->name.len == 0)
         return err_set(err, CS01, "\"%s\" names no event", text);
     if (strchr(",:", text[strlen(text) - 1]) != NULL)
         return err_set(err, CS03, "nothing stands behind the last '%c' of \"%s\"",
                        text[strlen(text) - 1], text);
-    rc = modifiers_parse(spelling, modifiers, err);
-    while (rc == 0 && tail.len > 0)
-        rc = qualifier_parse(spelling, word_until(tail, ',', &tail), err);
+    rest = word_from(rest, spelling->name.len);
+    while (rc == 0 && rest.len > 0) {
+        const char mark = rest.p[0];
+
+        part = word_part(word_from(rest, 1), ":/,");
+        rest = word_from(rest, 1 + part.len);
+        if (mark != ',')
+            rc = modifiers_parse(spelling, part, err);
+        else
+            rc = qualifier_parse(spelling, part, err);
+    }
     return rc;
 }
