@@ -25,7 +25,7 @@ struct spare {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
 static int fd = -1;
-static char *base;
+char *arena_base;
 static uint64_t top = PAGE; /* what lies behind it was never given out */
 static struct spare *spares[MOST_BITS + 1];
 static struct spare *unused; /* one for each block that is given out: giving it back cannot fail */
@@ -34,7 +34,7 @@ static bool arena_make(void)
 {
     void *map;
 
-    if (base)
+    if (arena_base)
         return true;
     fd = memfd_create("pmcfs-logs", MFD_CLOEXEC);
     if (fd < 0)
@@ -46,7 +46,7 @@ static bool arena_make(void)
         close(fd);
         return false;
     }
-    base = map;
+    arena_base = map;
     return true;
 }
 
@@ -108,7 +108,7 @@ static void block_clear(uint64_t block, uint64_t size, size_t used)
 {
     if (size < PAGE ||
         fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)block, (off_t)size))
-        memset(base + block, 0, used);
+        memset(arena_base + block, 0, used);
 }
 
 void arena_free(uint64_t block, size_t bytes)
@@ -131,7 +131,7 @@ void *arena_at(uint64_t block, size_t bytes)
 {
     const uint64_t size = UINT64_C(1) << bits_of(bytes);
 
-    if (!base || !block || block % size || size < bytes || block > WHOLE - size)
+    if (!arena_base || !block || block % size || size < bytes || block > WHOLE - size)
         return NULL;
-    return base + block;
+    return arena_base + block;
 }

@@ -13,3 +13,5 @@ uint64_t arena_alloc(size_t bytes);
 void arena_free(uint64_t block, size_t bytes); /* as it was asked for; block 0 allowed */
 /* NULL: no such block, or it would not be of so many bytes. */
 void *arena_at(uint64_t block, size_t bytes);
+/* Where block 0 would be, once a block was given out. */
+extern char *arena_base;

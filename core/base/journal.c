@@ -1,5 +1,5 @@
 /*
- * Two halves, one of which is true. When it has grown to twice what it began with, the last record
+ * Two halves, one of which is true. When it has grown by a quarter since it began, the last record
  * of each object is copied to the other, and the store that publishes them switches.
  */
 #include "core/base/journal.h"
@@ -17,7 +17,7 @@
 #define BEGIN  UINT64_C(64)        /* of the records in the first half; the head stands before */
 #define WHOLE  (BEGIN + 2 * HALF)
 #define SECOND (UINT64_C(1) << 63) /* in `published`: the second half is true */
-#define LEAST  (UINT64_C(256) << 10)
+#define LEAST  (UINT64_C(64) << 10)
 #define MAGIC  UINT64_C(0x316e6a7366636d70)
 #define PAGE   4096
 
@@ -57,7 +57,7 @@ uint64_t journal_used(const struct journal *journal)
 
 static void limit_set(struct journal *journal)
 {
-    journal->limit = 2 * journal->end + LEAST;
+    journal->limit = journal->end + journal->end / 4 + LEAST;
 }
 
 static struct journal *journal_map(int fd)

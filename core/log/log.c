@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define DROP_BYTES  (sizeof(struct record_note) + 2 * sizeof(uint64_t)) /* of one number, "log" */
-#define FIRST_BYTES 1024u /* of the ring, and of the address spaces */
+#define FIRST_BYTES 512u /* of the ring, and of the address spaces */
 
 struct log *log_new(uint64_t max_bytes)
 {

@@ -10,13 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAGIC UINT64_C(0x31676f6c73636d70)
+#define MAGIC UINT64_C(0x32676f6c73636d70)
 
 struct log_head {
     uint64_t magic;
     uint64_t current; /* 0 or 1 */
     struct log_numbers numbers[2];
 };
+_Static_assert(sizeof(struct log_head) <= 512, "one block of the arena's smallest");
 
 /* ---- what is true ---- */
 
@@ -159,10 +160,8 @@ static bool ring_adopt(struct log *log)
     struct ring *ring = &log->ring;
     uint64_t n = 0, record[RECORD_MAX / sizeof(uint64_t)];
 
-    ring->data = arena_at(ring->block, ring->size);
-    if (!ring->data || ring->head < ring->tail || ring_held(ring) > ring->size ||
-        ring->head_at >= ring->size || ring->tail_at >= ring->size ||
-        (ring->head | ring->tail | ring->head_at | ring->tail_at | ring->size) % 8)
+    if (!arena_at(ring->block, ring->size) || ring->head < ring->tail || ring_held(ring) > ring->size ||
+        ring->tail_at >= ring->size || (ring->head | ring->tail | ring->tail_at | ring->size) % 8)
         return false;
     for (uint64_t at = ring->tail; at < ring->head; n++) {
         const uint32_t size = ((const struct record *)ring_at(ring, at))->size;

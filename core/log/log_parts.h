@@ -25,7 +25,7 @@ struct log_numbers {
     uint64_t max_bytes, reserved, first, last, last_time, spaces_changed, most_read;
     uint64_t lost, facts_lost, hidden, refused;
     struct losses told, passed;
-    struct ring ring; /* but for data */
+    struct ring ring;
     struct facts {    /* records from which the address spaces can be made again */
         uint64_t block;
         size_t size, used;

@@ -3,8 +3,6 @@
  */
 #include "core/log/ring.h"
 
-#include "core/base/arena.h"
-
 /* Of len bytes from a place on so many lie before the end of the block. */
 static size_t ring_first(const struct ring *ring, uint64_t place, size_t len)
 {
@@ -20,7 +18,7 @@ void ring_copy(const struct ring *ring, uint64_t place, void *to, size_t len)
     const size_t first = ring_first(ring, place, len);
 
     memcpy(to, ring_at(ring, place), first);
-    memcpy((char *)to + first, ring->data, len - first);
+    memcpy((char *)to + first, ring_data(ring), len - first);
 }
 
 void ring_add_to(const struct ring *ring, uint64_t place, size_t len, struct buf *out)
@@ -30,7 +28,7 @@ void ring_add_to(const struct ring *ring, uint64_t place, size_t len, struct buf
     const size_t first = ring_first(ring, place, len);
 
     buf_add(out, ring_at(ring, place), first);
-    buf_add(out, ring->data, len - first);
+    buf_add(out, ring_data(ring), len - first);
 }
 
 bool ring_grow(struct ring *ring, size_t size)
@@ -42,10 +40,8 @@ bool ring_grow(struct ring *ring, size_t size)
     if (!data)
         return false;
     ring_copy(ring, ring->tail, data, held);
-    ring->data = data;
     ring->block = block;
     ring->size = size;
     ring->tail_at = 0;
-    ring->head_at = held < size ? held : 0;
     return true;
 }

@@ -15,8 +15,8 @@ TEST(uses_no_memory_before_the_first_record)
     ck_assert_uint_eq(stats().memory, 0);
     ck_assert_int_eq(limit.used, 0);
     put_samples(1);
-    ck_assert_uint_eq(stats().memory, 1024);
-    ck_assert_int_eq(limit.used, 1024);
+    ck_assert_uint_eq(stats().memory, 512);
+    ck_assert_int_eq(limit.used, 512);
 }
 
 TEST(grows_by_doubling_up_to_what_is_allowed)
@@ -95,13 +95,13 @@ TEST(memory_that_ends_refuses_the_first_and_wraps_the_others)
     ck_assert_int_eq(put_made(), -ENOMEM);
     memory_end_at(0);
     ck_assert_int_eq(limit.used, 0);
-    put_samples(1024 / SAMPLE_SHORT);
+    put_samples(512 / SAMPLE_SHORT);
     make_sample();
     memory_end_at(1);
     ck_assert_int_eq(put_made(), 0);
     memory_end_at(0);
-    ck_assert_uint_eq(stats().memory, 1024);
-    ck_assert_int_eq(limit.used, 1024);
+    ck_assert_uint_eq(stats().memory, 512);
+    ck_assert_int_eq(limit.used, 512);
 }
 
 TEST(a_large_record_has_the_ring_grow_for_it)
