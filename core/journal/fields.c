@@ -265,7 +265,5 @@ static const struct field reader_place_fields[] = {
     FIELD(struct reader_place, log),
     FIELD(struct reader_place, mark.next),
     FIELD(struct reader_place, mark.begun),
-    FIELD(struct reader_place, mark.had.records),
-    ARRAY(struct reader_place, mark.had.lost),
 };
 const struct saved saved_reader_place = SAVED("", reader_place_fields);

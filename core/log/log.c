@@ -15,6 +15,11 @@
 #define DROP_BYTES  (sizeof(struct record_note) + 2 * sizeof(uint64_t)) /* of one number, "log" */
 #define FIRST_BYTES 512u /* of the ring, and of the address spaces */
 
+static uint64_t log_bounded(uint64_t max_bytes)
+{
+    return max_bytes < LOG_LEAST ? LOG_LEAST : max_bytes < LOG_MOST ? max_bytes : LOG_MOST;
+}
+
 struct log *log_new(uint64_t max_bytes)
 {
     struct log *log = calloc(1, sizeof(*log));
@@ -23,7 +28,7 @@ struct log *log_new(uint64_t max_bytes)
         return NULL;
     pthread_mutex_init(&log->mutex, NULL);
     log->refs = 1;
-    log->max_bytes = max_bytes < LOG_MOST ? max_bytes : LOG_MOST;
+    log->max_bytes = log_bounded(max_bytes);
     log->first = log->most_read = 1;
     return log;
 }
@@ -81,7 +86,7 @@ uint64_t log_ring_max(const struct log *log)
 void log_set_max(struct log *log, uint64_t max_bytes)
 {
     pthread_mutex_lock(&log->mutex);
-    log->max_bytes = max_bytes < LOG_MOST ? max_bytes : LOG_MOST;
+    log->max_bytes = log_bounded(max_bytes);
     log->grow_place = 0;
     log_publish(log);
     pthread_mutex_unlock(&log->mutex);
@@ -134,7 +139,6 @@ static bool spaces_to(struct log *log, uint64_t bytes)
     if (!log_charge(log, bytes - log->spaces_granted))
         return false;
     log->spaces_granted = bytes;
-    spaces_set_max(log->spaces, bytes);
     return true;
 }
 
@@ -155,7 +159,7 @@ static bool log_grow(struct log *log, size_t size)
 static bool spaces_make(struct log *log)
 {
     if (!log->spaces)
-        log->spaces = spaces_new(log->spaces_granted);
+        log->spaces = spaces_new();
     return log->spaces != NULL;
 }
 
@@ -182,20 +186,20 @@ int log_reserve(struct log *log, uint64_t bytes)
 
 void log_fold(struct log *log, const struct record *record)
 {
-    uint64_t max = log->max_bytes / 4, need, want;
+    const uint64_t max = log->max_bytes / 4;
+    uint64_t want = log->spaces_granted ? log->spaces_granted : FIRST_BYTES;
 
     if (!spaces_make(log)) {
         log->facts_lost++;
         return;
     }
-    need = spaces_bytes(log->spaces) + spaces_need(log->spaces, record);
-    want = log->spaces_granted ? log->spaces_granted : FIRST_BYTES;
-    while (want < need && want < max)
+    spaces_take(log->spaces, record);
+    while (want < spaces_bytes(log->spaces) && want < max)
         want *= 2;
     want = want < max ? want : max;
     if (want > log->spaces_granted)
         spaces_to(log, want);
-    spaces_take(log->spaces, record);
+    spaces_bound(log->spaces, log->spaces_granted);
     log_facts_add(log, record);
 }
 
@@ -232,40 +236,19 @@ static uint64_t log_unread(struct log *log)
     return log->unread;
 }
 
-static __attribute__((noinline)) bool losses_copied(const struct log *log, uint64_t place,
-                                                    size_t size, struct losses *losses)
-{
-    uint64_t record[LOSS_MOST / sizeof(uint64_t)];
-
-    ring_copy(&log->ring, place, record, size);
-    return losses_take(losses, (const struct record *)record);
-}
-
-bool log_losses_at(const struct log *log, uint64_t place, struct losses *losses)
-{
-    const struct record *record = (const struct record *)ring_at(&log->ring, place);
-
-    return losses_want(record) && losses_copied(log, place, record->size, losses);
-}
-
-/* What stands for a record that was refused was counted with it. */
-static bool is_counted(const struct record *record)
-{
-    return record->type == RECORD_DROP && record->misc & RECORD_REFUSED;
-}
-
 /* Gives up the oldest record; false: there is none. */
 static bool log_overwrite(struct log *log)
 {
     const struct record *record;
+    bool counted;
 
     if (log->first > log->last)
         return false;
     record = (const struct record *)ring_at(&log->ring, log->ring.tail);
     if (spaces_wants(record))
         fold_oldest(log, record);
-    if (!log_losses_at(log, log->ring.tail, &log->passed))
-        log->lost += log->first >= log_unread(log) && !is_counted(record);
+    counted = record->type == RECORD_DROP && record->misc & RECORD_REFUSED;
+    log->lost += log->first >= log_unread(log) && !counted;
     log->first++;
     ring_drop(&log->ring, record->size);
     return true;
@@ -309,25 +292,18 @@ static __attribute__((noinline)) void append_later(struct log *log, const struct
     ring_append(log, (const struct record *)copy);
 }
 
-/*
- * No ring to speak of: it has a serial as if it had been put and overwritten at once, readers are
- * told of it.
+/* No ring: it has a serial as if it had been put and overwritten at once, readers are told of it.
  */
 static int record_refuse(struct log *log, const struct record *record)
 {
-    while (log_overwrite(log))
-        ;
     __atomic_store_n(&log->last, log->last + 1, __ATOMIC_RELEASE);
     log->first++;
     if (spaces_wants(record)) {
         log->spaces_changed = log->last;
         log_fold(log, record);
     }
-    if (!losses_take(&log->passed, record)) {
-        log->refused += log->ring.size == 0;
-        log->lost += log->ring.size > 0;
-    }
-    return log->ring.size == 0 ? -ENOMEM : 0;
+    log->refused++;
+    return -ENOMEM;
 }
 
 /* What stands in its place is small. What it says of address spaces is given up: it is not their
@@ -346,8 +322,6 @@ static int record_replace(struct log *log, const struct record *record)
     _Alignas(uint64_t) char room[DROP_BYTES];
     struct buf drop;
 
-    if (log->ring.size < DROP_BYTES)
-        return record_refuse(log, record);
     buf_init(&drop, room, sizeof(room));
     record_add_note(&drop, &note);
     ring_append(log, (const struct record *)drop.data);
@@ -356,16 +330,24 @@ static int record_replace(struct log *log, const struct record *record)
     return 0;
 }
 
+static void count_losses(struct log *log, const struct record *record)
+{
+    if (record->type == RECORD_LOST)
+        log->kernel_lost += ((const struct record_lost *)record)->lost;
+    else if (record->type == RECORD_THROTTLE)
+        log->throttled++;
+}
+
 static int put_one(struct log *log, const struct record *record)
 {
     const uint64_t time = record_time(record);
     const bool late = time < log->last_time;
 
-    losses_take(&log->told, record);
+    count_losses(log, record);
     if (!late)
         log->last_time = time;
     if (!log_fits(log, record->size))
-        return record_replace(log, record);
+        return log->ring.size ? record_replace(log, record) : record_refuse(log, record);
     if (late)
         append_later(log, record);
     else
@@ -436,11 +418,11 @@ void log_stats(struct log *log, struct log_stats *out)
     *out = (struct log_stats){
         .bytes = ring_held(&log->ring) + spaces_bytes(log->spaces),
         .memory = log_memory(log),
-        .records = log->last - log->told.records,
+        .records = log->last,
         .lost = log->lost,
         .maps_lost = log->facts_lost + spaces_lost(log->spaces),
-        .kernel_lost = log->told.lost[LOSS_KERNEL],
-        .throttled = log->told.lost[LOSS_THROTTLE],
+        .kernel_lost = log->kernel_lost,
+        .throttled = log->throttled,
         .hidden = log->hidden,
         .refused = log->refused,
         .short_of = log->short_of,

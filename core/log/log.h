@@ -7,8 +7,8 @@
  * Loss: a record that is overwritten before all readers that have the log open read it (with none
  * open: before anybody had) counts once in log_stats.lost; each reader is told what it missed,
  * those that begin late too: what a reader is given and what it is told amount to
- * log_stats.records. Records that tell of losses (losses.h) are none themselves: what overwritten
- * ones stood for is told again, in one for each kind.
+ * log_stats.records. A record that tells of a loss elsewhere is one like any other: its number
+ * stands in log_stats, too.
  *
  * Memory: a quarter of what is allowed is for the address spaces, the rest for the records. Both
  * grow by doubling; while they may not, the oldest goes.
@@ -16,7 +16,6 @@
 #pragma once
 
 #include "core/base/buf.h"
-#include "core/log/losses.h"
 #include "core/log/record.h"
 #include "core/log/spaces.h"
 
@@ -29,8 +28,8 @@ struct log;
 struct log_stats {
     uint64_t bytes;       /* of records held now, the address spaces included */
     uint64_t memory;      /* bytes allocated now */
-    uint64_t records;     /* ever put, those refused included; not those of losses */
-    uint64_t lost;        /* overwritten unread, or too large for the ring; without those refused */
+    uint64_t records;     /* ever put, those refused included */
+    uint64_t lost;        /* overwritten unread, or too large for the ring */
     uint64_t maps_lost;   /* facts about address spaces given up for want of room */
     uint64_t kernel_lost; /* the kernel had no room: sum of RECORD_LOST */
     uint64_t throttled;   /* RECORD_THROTTLEs */
@@ -57,8 +56,8 @@ int log_reserve(struct log *log, uint64_t bytes);
 /*
  * Records, copied, with one lock; times never go back (an earlier one is put at the time of the
  * last). Ends at the first one that is not well-formed (record_fits). One that is too large for the
- * ring overwrites nothing: in its place stands a RECORD_DROP of one, "log" (RECORD_REFUSED), and it
- * counts as lost. 0; -ENOMEM only while nothing at all could be allocated: then they are counted as
+ * ring overwrites nothing: in its place stands a RECORD_DROP of one, "log", and it counts as lost.
+ * 0; -ENOMEM only while nothing at all could be allocated: then they are counted as
  * refused.
  */
 int log_put_all(struct log *log, const void *records, size_t len);
@@ -75,12 +74,11 @@ uint64_t log_last_time(struct log *log);
 
 /* A reader's place. */
 struct log_cursor {
-    struct log *log;   /* a reference */
-    uint64_t next;     /* serial of the next record it wants; 1 is the first ever */
-    uint64_t place;    /* of that record in the ring, while it is held */
-    struct losses had; /* by all records before that one: it was given them, or told of them */
-    bool begun;        /* it was given the address spaces as of its beginning */
-    bool told;         /* it is being given them, so far: */
+    struct log *log; /* a reference */
+    uint64_t next;  /* serial of the next record it wants; 1 is the first ever */
+    uint64_t place; /* of that record in the ring, while it is held */
+    bool begun;     /* it was given the address spaces as of its beginning */
+    bool told;      /* it is being given them, so far: */
     struct spaces_walk walk;
     LIST_ENTRY(log_cursor) of_log;
 };
@@ -92,8 +90,8 @@ void log_close(struct log_cursor *cursor);    /* NULL allowed */
  * Appends whole records to out, oldest first, about max bytes at most (at least one record if there
  * is one), and moves the cursor behind them. First come, for a reader that begins or missed some:
  * COMM and MAP records (RECORD_FOUND) of the address spaces as they were before the oldest record
- * held, the kernel's among them, and, if records were missed, a RECORD_DROP with their number, "log", and
- * what those of losses among them stood for; all at the time of the record that was the oldest when
+ * held, the kernel's among them, and, if records were missed, a RECORD_DROP with their number,
+ * "log"; all at the time of the record that was the oldest when
  * this began, in as many takes as it needs. Returns the number of records appended.
  */
 size_t log_take(struct log_cursor *cursor, struct buf *out, size_t max);
@@ -120,7 +118,6 @@ struct log *log_adopt(uint64_t block);
 struct log_mark {
     uint64_t next;
     bool begun;
-    struct losses had;
 };
 void log_cursor_mark(const struct log_cursor *cursor, struct log_mark *mark);
 struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark);

@@ -52,8 +52,8 @@ void log_publish(struct log *log)
         .facts_lost = log->facts_lost,
         .hidden = log->hidden,
         .refused = log->refused,
-        .told = log->told,
-        .passed = log->passed,
+        .kernel_lost = log->kernel_lost,
+        .throttled = log->throttled,
         .ring = log->ring,
         .facts = log->facts,
     };
@@ -139,7 +139,7 @@ static bool facts_adopt(struct log *log)
 
     if (!log->facts.size)
         return true;
-    if (!from || log->facts.used > log->facts.size || !(log->spaces = spaces_new(UINT64_MAX)))
+    if (!from || log->facts.used > log->facts.size || !(log->spaces = spaces_new()))
         return false;
     for (size_t at = 0; at < log->facts.used;) {
         const struct record *record = (const struct record *)(from + at);
@@ -150,7 +150,6 @@ static bool facts_adopt(struct log *log)
         at += record->size;
     }
     log->spaces_granted = spaces_bytes(log->spaces);
-    spaces_set_max(log->spaces, log->spaces_granted);
     return true;
 }
 
@@ -189,8 +188,8 @@ static bool numbers_adopt(struct log *log, const struct log_numbers *numbers)
     log->facts_lost = numbers->facts_lost;
     log->hidden = numbers->hidden;
     log->refused = numbers->refused;
-    log->told = numbers->told;
-    log->passed = numbers->passed;
+    log->kernel_lost = numbers->kernel_lost;
+    log->throttled = numbers->throttled;
     log->ring = numbers->ring;
     log->sure = log->ring.tail;
     log->facts = numbers->facts;
@@ -225,17 +224,11 @@ struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark
     cursor->next = mark->next <= log->last ? mark->next : log->last + 1;
     cursor->begun = mark->begun;
     cursor->place = log->ring.tail;
-    cursor->had = cursor->next < log->first ? mark->had : log->passed;
-    for (uint64_t serial = log->first; serial < cursor->next; serial++) {
-        log_losses_at(log, cursor->place, &cursor->had);
+    for (uint64_t serial = log->first; serial < cursor->next; serial++)
         cursor->place += ((const struct record *)ring_at(&log->ring, cursor->place))->size;
-    }
     log->unread_known = false;
-    bool fine =
-        cursor->next > 0 && (cursor->next >= log->first ||
-                             losses_follow(&log->passed, &mark->had, log->first - cursor->next));
     pthread_mutex_unlock(&log->mutex);
-    if (fine)
+    if (mark->next > 0)
         return cursor;
     log_close(cursor);
     return NULL;
@@ -244,6 +237,6 @@ struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark
 void log_cursor_mark(const struct log_cursor *cursor, struct log_mark *mark)
 {
     pthread_mutex_lock(&cursor->log->mutex);
-    *mark = (struct log_mark){.next = cursor->next, .begun = cursor->begun, .had = cursor->had};
+    *mark = (struct log_mark){.next = cursor->next, .begun = cursor->begun};
     pthread_mutex_unlock(&cursor->log->mutex);
 }

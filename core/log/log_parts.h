@@ -3,7 +3,6 @@
  */
 #pragma once
 
-#include "core/log/losses.h"
 #include "core/log/record.h"
 #include "core/log/ring.h"
 #include "core/log/spaces.h"
@@ -13,7 +12,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#define LOG_MOST (UINT64_C(1) << 38) /* bytes: what is allowed beyond is not used */
+#define LOG_LEAST UINT64_C(512)      /* bytes that a log may always have */
+#define LOG_MOST (UINT64_C(1) << 38) /* what is allowed beyond is not used */
 
 struct log_cursor;
 
@@ -23,8 +23,7 @@ struct log_cursor;
  */
 struct log_numbers {
     uint64_t max_bytes, reserved, first, last, last_time, spaces_changed, most_read;
-    uint64_t lost, facts_lost, hidden, refused;
-    struct losses told, passed;
+    uint64_t lost, facts_lost, kernel_lost, throttled, hidden, refused;
     struct ring ring;
     struct facts {    /* records from which the address spaces can be made again */
         uint64_t block;
@@ -63,10 +62,7 @@ struct log {
     bool unread_known;
     uint64_t most_read; /* behind the last record that was ever read */
 
-    struct losses told;   /* by records that were ever put */
-    struct losses passed; /* by those that were overwritten */
-
-    uint64_t lost, facts_lost, hidden, refused;
+    uint64_t lost, facts_lost, kernel_lost, throttled, hidden, refused; /* as in log_stats */
 };
 
 uint64_t log_ring_max(const struct log *log);
@@ -78,7 +74,5 @@ void log_facts_add(struct log *log, const struct record *record);
 bool log_charge(struct log *log, uint64_t bytes);
 void log_discharge(struct log *log, uint64_t bytes);
 void log_blocks_free(struct log *log);
-/* Adds what the record at a place in the ring tells of losses; false: it is of something else. */
-bool log_losses_at(const struct log *log, uint64_t place, struct losses *losses);
 /* Takes a record that is not, or no longer, in the ring into the address spaces. */
 void log_fold(struct log *log, const struct record *record);

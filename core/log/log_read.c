@@ -51,23 +51,18 @@ static uint64_t log_first_time(const struct log *log)
     return time;
 }
 
-/* What was missed before the oldest record: records, and losses that some of them told. */
-static size_t tell_missed(const struct log_cursor *cursor, struct buf *out)
+/* How many records were missed before the oldest one. */
+static void tell_missed(const struct log_cursor *cursor, struct buf *out)
 {
-    const struct log *log = cursor->log;
-    const uint64_t time = cursor->walk.time;
-    const uint64_t told_losses = log->passed.records - cursor->had.records;
-    const uint64_t missed = log->first - cursor->next - told_losses;
+    const uint64_t missed = cursor->log->first - cursor->next;
 
-    if (missed > 0)
-        record_add_note(out, &(struct note){.type = RECORD_DROP,
-                                            .time = time,
-                                            .cpu = UINT32_MAX,
-                                            .n = 1,
-                                            .value = &missed,
-                                            .text = "log",
-                                            .text_len = 3});
-    return (missed > 0) + losses_tell(&log->passed, &cursor->had, time, out);
+    record_add_note(out, &(struct note){.type = RECORD_DROP,
+                                        .time = cursor->walk.time,
+                                        .cpu = UINT32_MAX,
+                                        .n = 1,
+                                        .value = &missed,
+                                        .text = "log",
+                                        .text_len = 3});
 }
 
 /*
@@ -87,13 +82,13 @@ static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max
         cursor->told = spaces_tell(log->spaces, &cursor->walk, max, out, &n);
     if (cursor->told)
         return n;
-    return n + tell_missed(cursor, out);
+    tell_missed(cursor, out);
+    return n + 1;
 }
 
 /* Where the records end that go into max bytes from a place on; at least one, if there is one.
- * Their number, and the losses that they tell, are added. */
-static uint64_t take_until(const struct log *log, uint64_t place, size_t max, size_t *n,
-                           struct losses *losses)
+ * Their number is added. */
+static uint64_t take_until(const struct log *log, uint64_t place, size_t max, size_t *n)
 {
     uint64_t end = place;
 
@@ -103,7 +98,6 @@ static uint64_t take_until(const struct log *log, uint64_t place, size_t max, si
 
         if (end > place && end + size - place > max)
             break;
-        log_losses_at(log, end, losses);
         end += size;
         ++*n;
     }
@@ -115,16 +109,14 @@ static size_t take_records(struct log_cursor *cursor, uint64_t serial, uint64_t 
                            struct buf *out)
 {
     struct log *log = cursor->log;
-    struct losses had = cursor->next < log->first ? log->passed : cursor->had;
     size_t n = 0;
-    const uint64_t end = take_until(log, place, max, &n, &had);
+    const uint64_t end = take_until(log, place, max, &n);
 
     ring_add_to(&log->ring, place, (size_t)(end - place), out);
     if (out->failed)
         return 0;
     cursor->next = serial + n;
     cursor->place = end;
-    cursor->had = had;
     cursor->begun = true;
     if (cursor->next > log->most_read)
         log->most_read = cursor->next;
@@ -179,7 +171,6 @@ void log_back(struct log_cursor *cursor, const struct log_cursor *copy)
     pthread_mutex_lock(&cursor->log->mutex);
     cursor->next = copy->next;
     cursor->place = copy->place;
-    cursor->had = copy->had;
     cursor->begun = copy->begun;
     cursor->told = copy->told;
     cursor->walk = copy->walk;

@@ -113,9 +113,3 @@ bool maps_add(uint64_t *bytes, struct maps **at, const struct record_map *map)
     maps_put(bytes, maps, held);
     return true;
 }
-
-uint64_t maps_need(const struct maps *maps, const struct record *record)
-{
-    return BLOCK_BYTES(maps_bytes(2 * (maps ? maps->n : 0) + 8)) +
-           BLOCK_BYTES(sizeof(struct held_map) + record->size);
-}

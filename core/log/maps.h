@@ -41,5 +41,3 @@ unsigned maps_search(const struct maps *maps, uint64_t address);
 bool maps_add(uint64_t *bytes, struct maps **maps, const struct record_map *map);
 struct maps *maps_share(struct maps *maps); /* NULL: NULL */
 void maps_drop(uint64_t *bytes, struct maps **maps);
-/* At most so many bytes more, once this record is added. */
-uint64_t maps_need(const struct maps *maps, const struct record *record);

@@ -54,8 +54,7 @@ enum record_type {
 #define RECORD_EXACT 2u /* of COUNT, and of VALUES with LAST: nothing is missing */
 /* of COMM, MAP: made by pmcfs from what was there before, not told by the kernel */
 #define RECORD_FOUND 0x8000u
-
-/* of DROP: stands in the place of a record that the log was too small for */
+/* of DROP: stands in the place of a record that the log was too small for, and is counted */
 #define RECORD_REFUSED 4u
 
 #define RECORD_MAX 65528 /* bytes of one record */

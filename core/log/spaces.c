@@ -61,33 +61,20 @@ void spaces_take(struct spaces *spaces, const struct record *record)
 {
     if (!tasks_take(&spaces->tasks, record))
         spaces->lost++;
-    while (spaces_bytes(spaces) > spaces->max_bytes && give_up_oldest(spaces))
+}
+
+void spaces_bound(struct spaces *spaces, uint64_t max_bytes)
+{
+    while (spaces_bytes(spaces) > max_bytes && give_up_oldest(spaces))
         ;
 }
 
-uint64_t spaces_need(const struct spaces *spaces, const struct record *record)
-{
-    const struct record_map *map = (const struct record_map *)record;
-    uint64_t need = tasks_need(&spaces->tasks);
-
-    if (!spaces_wants(record) || record->type == RECORD_EXIT)
-        return 0;
-    if (record->type == RECORD_MAP) {
-        const struct process *process = tasks_process(&spaces->tasks, map->pid);
-
-        need += maps_need(process ? process->maps : NULL, record);
-    }
-    return need;
-}
-
-struct spaces *spaces_new(uint64_t max_bytes)
+struct spaces *spaces_new(void)
 {
     struct spaces *spaces = calloc(1, sizeof(*spaces));
 
-    if (!spaces)
-        return NULL;
-    tasks_init(&spaces->tasks);
-    spaces->max_bytes = max_bytes;
+    if (spaces)
+        tasks_init(&spaces->tasks);
     return spaces;
 }
 
@@ -96,11 +83,6 @@ void spaces_free(struct spaces *spaces)
     if (spaces)
         tasks_free(&spaces->tasks);
     free(spaces);
-}
-
-void spaces_set_max(struct spaces *spaces, uint64_t max_bytes)
-{
-    spaces->max_bytes = max_bytes;
 }
 
 uint64_t spaces_bytes(const struct spaces *spaces)

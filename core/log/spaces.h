@@ -9,13 +9,11 @@
 
 struct spaces {
     struct tasks tasks;
-    uint64_t max_bytes, lost;
+    uint64_t lost;
 };
 
-struct spaces *spaces_new(uint64_t max_bytes); /* NULL: no memory */
-void spaces_free(struct spaces *spaces);       /* NULL allowed */
-/* From now on; what is too much goes with the next record. */
-void spaces_set_max(struct spaces *spaces, uint64_t max_bytes);
+struct spaces *spaces_new(void);         /* NULL: no memory */
+void spaces_free(struct spaces *spaces); /* NULL allowed */
 /* COMM, MAP, FORK, EXIT, and the notes PROCESS and THREAD, which give names too. */
 static inline bool spaces_wants(const struct record *record)
 {
@@ -31,10 +29,10 @@ static inline bool spaces_wants(const struct record *record)
         return false;
     }
 }
-/* At most so many bytes more will be used once this one is taken. */
-uint64_t spaces_need(const struct spaces *spaces, const struct record *record);
 /* Takes one record into account; other types are ignored. */
 void spaces_take(struct spaces *spaces, const struct record *record);
+/* Gives up as much as it takes for the rest to need no more than that. */
+void spaces_bound(struct spaces *spaces, uint64_t max_bytes);
 /* The mappings of processes alone have a bound: those longest without news lose theirs. */
 void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes);
 /*

@@ -416,19 +416,3 @@ uint64_t tasks_bytes(const struct tasks *tasks)
     return tasks->bytes + table_bytes(tasks->processes ? tasks->processes->hh.tbl : NULL) +
            table_bytes(tasks->threads ? tasks->threads->hh.tbl : NULL);
 }
-
-/* A hash table may double: for one element more, at least ten in a bucket. */
-static uint64_t table_need(const UT_hash_table *table)
-{
-    if (!table || table->num_items < HASH_BKT_CAPACITY_THRESH - 2)
-        return 0;
-    return BLOCK_BYTES(2 * table->num_buckets * sizeof(UT_hash_bucket));
-}
-
-uint64_t tasks_need(const struct tasks *tasks)
-{
-    return 2 * (BLOCK_BYTES(process_bytes(tasks)) + BLOCK_BYTES(sizeof(struct task)) +
-                BLOCK_BYTES(NAME_BYTES)) +
-           table_need(tasks->processes ? tasks->processes->hh.tbl : NULL) +
-           table_need(tasks->threads ? tasks->threads->hh.tbl : NULL);
-}

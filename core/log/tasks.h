@@ -87,7 +87,5 @@ void tasks_drop(struct tasks *tasks, struct process *process);
 void tasks_leave(struct tasks *tasks, struct process *process);
 /* Threads that have this mark, strangers included, get another. */
 void tasks_mark(struct tasks *tasks, enum mark old, enum mark mark);
-/* Bytes allocated, those of the hash tables included; at most so many more for one process or
- * thread more with a name. */
+/* Bytes allocated, those of the hash tables included. */
 uint64_t tasks_bytes(const struct tasks *tasks);
-uint64_t tasks_need(const struct tasks *tasks);

@@ -183,6 +183,7 @@ static void records_take(struct folder *folder, const struct buf *batch)
             sample_take(folder, (const void *)record);
         else
             spaces_take(folder->spaces, record);
+        spaces_bound(folder->spaces, SPACES_BYTES);
     }
 }
 
@@ -241,7 +242,7 @@ static void stacks_free(struct folder *folder)
 
 int folded_text(struct log *log, struct buf *out)
 {
-    struct folder folder = {.spaces = spaces_new(SPACES_BYTES)};
+    struct folder folder = {.spaces = spaces_new()};
     int rc = -ENOMEM;
 
     buf_init(&folder.line, NULL, 0);

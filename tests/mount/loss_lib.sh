@@ -3,7 +3,7 @@
 
 # Python with base = the mount, write(file, text), number(pmc, key) of status, stat(key) of info/stats;
 # rest(fd): all lines that are there, up to the end or EAGAIN; told(lines, where): the sum of their drops;
-# given(lines): how many of them are records of the log, other than those that tell of losses.
+# given(lines): how many of them are records of the log.
 looking() {
     {
         cat <<'P'
@@ -43,7 +43,7 @@ def given(lines):
         if kind(line) == "drop" and line.endswith(" where=log"):
             while found and found[-1] == (line.split(" ")[0], True):
                 found.pop()
-        elif kind(line) not in ("initialize", "drop"):
+        elif kind(line) != "initialize":
             found.append((line.split(" ")[0], fact))
     return len(found)
 def later(what, seconds=0.2):

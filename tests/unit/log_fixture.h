@@ -45,12 +45,11 @@ struct seen {
     uint64_t drop_time, found_time; /* of the first drop, of the last thing found */
     unsigned wrong; /* out of order, or a record that cannot be: ck_…() is not for threads */
     char first_path[64];
-    struct losses losses;
-    uint64_t loss_records; /* as many as were given */
+    uint64_t told; /* records of losses elsewhere */
 };
 void see(struct seen *seen, const struct record *record);
 /* One take; the number of records. */
 size_t take(struct log_cursor *cursor, size_t max, struct seen *seen);
 void take_all(struct log_cursor *cursor, struct seen *seen);
-/* Everything that was ever put was received or told to be missing, losses told before included. */
+/* Everything that was ever put was received or told to be missing. */
 void ck_whole(const struct seen *seen);

@@ -10,11 +10,13 @@
 
 static struct spaces *spaces;
 static struct buf records;
+static uint64_t max_bytes;
 
 static void before(void)
 {
     buf_init(&records, NULL, 0);
-    spaces = spaces_new(1 << 20);
+    spaces = spaces_new();
+    max_bytes = 64 << 20;
 }
 
 static void after(void)
@@ -29,6 +31,7 @@ SUITE_SETUP(spaces, before, after);
 static void take(void)
 {
     spaces_take(spaces, (const struct record *)records.data);
+    spaces_bound(spaces, max_bytes);
     memset(records.data, 0xee, records.len);
     buf_clear(&records);
 }
@@ -259,7 +262,7 @@ TEST(a_process_ends_with_its_last_thread)
 
 TEST(what_is_printed_makes_the_same_again)
 {
-    struct spaces *again = spaces_new(1 << 20), *first = spaces;
+    struct spaces *again = spaces_new(), *first = spaces;
     struct buf all, text;
 
     buf_init(&all, NULL, 0);
@@ -284,8 +287,7 @@ TEST(what_is_printed_makes_the_same_again)
 
 TEST(what_is_too_much_goes_by_whole_processes_without_news_for_longest)
 {
-    spaces_free(spaces);
-    spaces = spaces_new(6000);
+    max_bytes = 6000;
     map(KERNEL, 0xf000, 0x1000, "[kernel]");
     for (uint32_t pid = 1; pid <= 100; pid++) {
         name(pid, pid, "n");
@@ -303,7 +305,8 @@ TEST(the_last_process_keeps_its_name_when_mappings_are_too_much)
 {
     for (unsigned order = 0; order < 2; order++) {
         spaces_free(spaces);
-        spaces = spaces_new(1000);
+        spaces = spaces_new();
+        max_bytes = 1000;
         name(10, 10, "a");
         for (unsigned i = 1; i <= 50; i++) {
             map(order ? 10 : KERNEL, 0x1000 * i, 0x1000, "/a");
@@ -317,8 +320,7 @@ TEST(the_last_process_keeps_its_name_when_mappings_are_too_much)
 
 TEST(news_keep_a_process)
 {
-    spaces_free(spaces);
-    spaces = spaces_new(6000);
+    max_bytes = 6000;
     for (uint32_t pid = 1; pid <= 100; pid++) {
         name(pid, pid, "n");
         name(1, 1, "kept");
@@ -332,39 +334,14 @@ TEST(every_fact_given_up_counts_once)
     name(10, 11, "b");
     map(10, 0x1000, 0x1000, "/a");
     map(10, 0x2000, 0x1000, "/b");
-    spaces_set_max(spaces, 0);
+    max_bytes = 0;
     thread_of(99, 99);
     ck_assert_uint_eq(spaces_lost(spaces), 4);
     ck_assert_uint_eq(spaces_bytes(spaces), 0);
 }
 
-TEST(need_is_never_less_than_what_is_used)
-{
-    for (uint32_t i = 0; i < 5000; i++) {
-        uint32_t pid = 1 + i % 300;
-        uint64_t used = spaces_bytes(spaces), need;
-
-        if (i % 7 == 0)
-            record_add_task(&records, RECORD_FORK, 1, 1000 + i, pid, 1000 + i, pid);
-        else if (i % 3 == 0)
-            record_add_comm(&records, 1, pid, i, "a name that is rather long, for a name", 0);
-        else
-            record_add_map(&records, 1,
-                           &(struct map_facts){.pid = pid,
-                                               .tid = pid,
-                                               .start = i * 0x1000,
-                                               .length = 0x1000,
-                                               .path = "/a/path"},
-                           0);
-        need = spaces_need(spaces, (const struct record *)records.data);
-        take();
-        ck_assert_uint_le(spaces_bytes(spaces), used + need);
-    }
-}
-
 TEST(many_processes_are_found_again)
 {
-    spaces_set_max(spaces, 64 << 20);
     for (uint32_t pid = 1; pid <= 3000; pid++)
         map(pid, 0x1000, 0x1000, "/a");
     for (uint32_t pid = 1; pid <= 3000; pid++)

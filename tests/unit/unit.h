@@ -33,7 +33,6 @@
     X(log)                                                                                         \
     X(log_memory)                                                                                  \
     X(log_readers)                                                                                 \
-    X(log_losses)                                                                                  \
     X(log_keep)                                                                                    \
     X(log_sets)                                                                                    \
     X(logtext)                                                                                     \
