@@ -19,6 +19,12 @@ struct log_facts {
     struct log_sets *sets; /* a reference: what ids mean */
 };
 
+/* The event of an id, NULL: nobody knows it. */
+static inline const struct log_event *event_of(const struct log_sets *sets, uint64_t id)
+{
+    return sets ? log_sets_event(sets, LOG_ID_SET(id), LOG_ID_PLACE(id)) : NULL;
+}
+
 struct log_form {
     const char *name;
     size_t batch; /* bytes of records per request that fit a reply of 128 KiB, about */

@@ -1,24 +1,24 @@
 /*
- * Numbered sets of events, never changed once they are there: a reader may keep what it was given.
+ * Numbered sets of events, never changed once they are there, the newest first: the engine adds one
+ * in front while readers look, and a reader may keep what it was given.
  */
 #include "core/log/log_sets.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define EVENTS_MAX 256 /* places of LOG_ID */
 
 struct log_set {
+    struct log_set *before;
+    uint64_t number;
     unsigned n;
     struct log_event event[];
 };
 
 struct log_sets {
-    pthread_mutex_t mutex;
     unsigned refs;
-    uint64_t n;
-    struct log_set **set;
+    struct log_set *last; /* put with release, read with acquire */
 };
 
 static void set_free(struct log_set *set)
@@ -26,6 +26,7 @@ static void set_free(struct log_set *set)
     for (unsigned i = 0; i < set->n; i++) {
         free(set->event[i].name);
         free(set->event[i].resolved);
+        free(set->event[i].word);
     }
     free(set);
 }
@@ -34,10 +35,8 @@ struct log_sets *log_sets_new(void)
 {
     struct log_sets *sets = calloc(1, sizeof(*sets));
 
-    if (!sets)
-        return NULL;
-    pthread_mutex_init(&sets->mutex, NULL);
-    sets->refs = 1;
+    if (sets)
+        sets->refs = 1;
     return sets;
 }
 
@@ -51,19 +50,25 @@ void log_sets_unref(struct log_sets *sets)
 {
     if (!sets || __atomic_sub_fetch(&sets->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
-    for (uint64_t i = 0; i < sets->n; i++)
-        set_free(sets->set[i]);
-    free(sets->set);
-    pthread_mutex_destroy(&sets->mutex);
+    for (struct log_set *set = sets->last, *before; set; set = before) {
+        before = set->before;
+        set_free(set);
+    }
     free(sets);
 }
 
 static bool event_dup(struct log_event *to, const struct log_event *from)
 {
+    struct buf word;
+
     *to = *from;
     to->name = strdup(from->name);
     to->resolved = strdup(from->resolved);
-    return to->name && to->resolved;
+    buf_init(&word, NULL, 0);
+    buf_word(&word, from->name, strlen(from->name));
+    to->word = word.failed ? NULL : strdup(buf_text(&word));
+    buf_free(&word);
+    return to->name && to->resolved && to->word;
 }
 
 /* NULL: no memory. */
@@ -82,60 +87,47 @@ static struct log_set *set_new(const struct log_event *events, unsigned n)
     return set;
 }
 
-/* Takes the set over; its number, or 0: no memory. */
-static uint64_t sets_append(struct log_sets *sets, struct log_set *set)
-{
-    struct log_set **grown;
-    uint64_t number = 0;
-
-    pthread_mutex_lock(&sets->mutex);
-    grown = realloc(sets->set, (sets->n + 1) * sizeof(struct log_set *));
-    if (grown) {
-        sets->set = grown;
-        grown[sets->n++] = set;
-        number = sets->n;
-    }
-    pthread_mutex_unlock(&sets->mutex);
-    if (!grown)
-        set_free(set);
-    return number;
-}
-
 uint64_t log_sets_add(struct log_sets *sets, const struct log_event *events, unsigned n)
 {
     struct log_set *set = n <= EVENTS_MAX ? set_new(events, n) : NULL;
 
-    return set ? sets_append(sets, set) : 0;
+    if (!set)
+        return 0;
+    set->before = sets->last;
+    set->number = log_sets_last(sets) + 1;
+    __atomic_store_n(&sets->last, set, __ATOMIC_RELEASE);
+    return set->number;
 }
 
-uint64_t log_sets_last(struct log_sets *sets)
+static const struct log_set *sets_newest(const struct log_sets *sets)
 {
-    uint64_t n;
-
-    pthread_mutex_lock(&sets->mutex);
-    n = sets->n;
-    pthread_mutex_unlock(&sets->mutex);
-    return n;
+    return __atomic_load_n(&sets->last, __ATOMIC_ACQUIRE);
 }
 
-static const struct log_set *set_of(struct log_sets *sets, uint64_t number)
+uint64_t log_sets_last(const struct log_sets *sets)
 {
-    const struct log_set *set;
+    const struct log_set *last = sets_newest(sets);
 
-    pthread_mutex_lock(&sets->mutex);
-    set = number > 0 && number <= sets->n ? sets->set[number - 1] : NULL;
-    pthread_mutex_unlock(&sets->mutex);
+    return last ? last->number : 0;
+}
+
+static const struct log_set *set_of(const struct log_sets *sets, uint64_t number)
+{
+    const struct log_set *set = sets_newest(sets);
+
+    while (set && set->number != number)
+        set = set->before;
     return set;
 }
 
-const struct log_event *log_sets_event(struct log_sets *sets, uint64_t number, unsigned place)
+const struct log_event *log_sets_event(const struct log_sets *sets, uint64_t number, unsigned place)
 {
     const struct log_set *set = set_of(sets, number);
 
     return set && place < set->n ? &set->event[place] : NULL;
 }
 
-unsigned log_sets_events(struct log_sets *sets, uint64_t number)
+unsigned log_sets_events(const struct log_sets *sets, uint64_t number)
 {
     const struct log_set *set = set_of(sets, number);
 

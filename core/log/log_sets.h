@@ -1,6 +1,6 @@
 /*
  * What the ids in a log mean: for each number of a set its events and how they were sampled. Grows
- * only; shared, with its own mutex, since readers look while the engine adds.
+ * only; shared: readers look without a lock while the engine adds, under its own.
  */
 #pragma once
 
@@ -12,6 +12,7 @@
 struct log_event {
     char *name;            /* as written */
     char *resolved;        /* with what is counted: "cycles:u" */
+    char *word;            /* the name as it stands in a line; made with the set */
     uint64_t period, freq; /* one of them, or both 0: it only counts */
     bool chains;
     uint32_t type; /* of perf_event_attr, as far as a reader of perf.data cares */
@@ -24,6 +25,6 @@ void log_sets_unref(struct log_sets *sets);
 /* A new set of n events, strings copied; its number (from 1), or 0: no memory. */
 uint64_t log_sets_add(struct log_sets *sets, const struct log_event *events, unsigned n);
 /* Numbers of sets so far; and one event, valid until the sets are freed. NULL: none. */
-uint64_t log_sets_last(struct log_sets *sets);
-const struct log_event *log_sets_event(struct log_sets *sets, uint64_t set, unsigned place);
-unsigned log_sets_events(struct log_sets *sets, uint64_t set);
+uint64_t log_sets_last(const struct log_sets *sets);
+const struct log_event *log_sets_event(const struct log_sets *sets, uint64_t set, unsigned place);
+unsigned log_sets_events(const struct log_sets *sets, uint64_t set);

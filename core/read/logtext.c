@@ -7,39 +7,9 @@
 #include "core/log/form.h"
 #include "core/read/pen.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#define EVENTS 16 /* of a set whose names are kept printed */
-
 /* ---- the form ---- */
-
-struct text_form {
-    struct event_name {
-        uint64_t id; /* 0: none */
-        struct buf text;
-    } names[EVENTS];
-};
-
-static void text_end(struct text_form *form)
-{
-    for (unsigned i = 0; i < EVENTS; i++)
-        buf_free(&form->names[i].text);
-}
-
-static const struct buf *event_name(struct text_form *form, struct log_sets *sets, uint64_t id)
-{
-    struct event_name *name = &form->names[LOG_ID_PLACE(id) % EVENTS];
-    const struct log_event *event;
-
-    if (name->id == id && name->text.len)
-        return &name->text;
-    event = sets ? log_sets_event(sets, LOG_ID_SET(id), LOG_ID_PLACE(id)) : NULL;
-    buf_clear(&name->text);
-    buf_word(&name->text, event ? event->name : "-", event ? strlen(event->name) : 1);
-    name->id = event ? id : 0;
-    return &name->text;
-}
 
 static void text_head(uint64_t *told, const struct log_facts *facts, struct buf *out)
 {
@@ -98,11 +68,13 @@ static uint64_t sample_frames(const struct record_sample *sample)
     return sample->n_frames < room ? sample->n_frames : room;
 }
 
-static void put_sample(struct text_form *form, struct pen *pen, const struct log_facts *facts,
+static void put_sample(struct pen *pen, const struct log_facts *facts,
                        const struct record_sample *sample)
 {
-    bool chain = sample->head.size >= sizeof *sample;
-    const struct buf *name = event_name(form, facts->sets, sample->id);
+    const bool chain = sample->head.size >= sizeof *sample;
+    const struct log_event *event = event_of(facts->sets, sample->id);
+    const char *const word = event ? event->word : "-";
+    const size_t len = strlen(word);
 
     put_time(pen, sample->time);
     if (chain)
@@ -117,11 +89,11 @@ static void put_sample(struct text_form *form, struct pen *pen, const struct log
     PUT(pen, " ip=");
     put_hex(pen, sample->ip);
     PUT(pen, " event=");
-    if (name->len > (size_t)(pen->room + PEN_ROOM - pen->p) / 2) {
+    if (len > (size_t)(pen->room + PEN_ROOM - pen->p) / 2) {
         pen_flush(pen);
-        buf_add(pen->out, name->data, name->len);
+        buf_add(pen->out, word, len);
     } else {
-        pen->p = mempcpy(pen->p, name->data, name->len);
+        pen->p = mempcpy(pen->p, word, len);
     }
     PUT(pen, " period=");
     put_u64(pen, sample->period);
@@ -136,7 +108,6 @@ static void text_records(uint64_t *told, const struct log_facts *facts, const vo
                          size_t len, struct buf *out)
 {
     const char *at = records, *end = at + len;
-    struct text_form form = {.names[0].id = 0};
     struct pen pen;
 
     (void)told;
@@ -145,14 +116,13 @@ static void text_records(uint64_t *told, const struct log_facts *facts, const vo
         const struct record *record = (const struct record *)at;
 
         if (record->type == RECORD_SAMPLE)
-            put_sample(&form, &pen, facts, (const struct record_sample *)record);
+            put_sample(&pen, facts, (const struct record_sample *)record);
         else
             put_line(&pen, record);
         if (pen.p > pen.room + PEN_ROOM / 2)
             pen_flush(&pen);
     }
     pen_flush(&pen);
-    text_end(&form);
 }
 
 const struct log_form form_text = {

@@ -67,10 +67,8 @@ _Static_assert(sizeof(struct stream_attr) == 128, "PERF_ATTR_SIZE_VER7");
 
 /* One call for records. */
 struct batch {
-    struct log_sets *sets;
+    const struct log_sets *sets;
     struct buf *out;
-    uint64_t id; /* the last one asked about, and what it is */
-    const struct log_event *event;
 };
 
 /* ---- what is told of events and machine ---- */
@@ -219,17 +217,6 @@ static void perfdata_head(uint64_t *told, const struct log_facts *facts, struct 
 
 /* ---- records ---- */
 
-static const struct log_event *event_of(struct batch *batch, uint64_t id)
-{
-    if (!batch->sets)
-        return NULL;
-    if (batch->id != id || !batch->event) {
-        batch->id = id;
-        batch->event = log_sets_event(batch->sets, LOG_ID_SET(id), LOG_ID_PLACE(id));
-    }
-    return batch->event;
-}
-
 /* What pmcfs or a later kernel has there perf would take for something else. */
 static unsigned misc_of(const struct record *record)
 {
@@ -265,7 +252,7 @@ static void add_one_frame(struct buf *out, const struct record_sample *sample)
  */
 static void add_sample(struct batch *batch, const struct record_sample *sample)
 {
-    const struct log_event *event = event_of(batch, sample->id);
+    const struct log_event *event = event_of(batch->sets, sample->id);
     size_t size = sample->head.size;
 
     if (!event)
@@ -284,7 +271,7 @@ static void add_fact(struct batch *batch, const struct record *record)
     size_t before_id = record->size - sizeof(uint64_t);
     uint64_t id = record_tail(record)->id;
 
-    if (!event_of(batch, id))
+    if (!event_of(batch->sets, id))
         id = 0;
     add_begin(batch->out, record, before_id, record->size);
     buf_add(batch->out, &id, sizeof(id));
@@ -296,7 +283,7 @@ static void add_fact(struct batch *batch, const struct record *record)
  */
 static void add_lost_samples(struct batch *batch, uint64_t time, uint64_t id, uint64_t lost)
 {
-    const struct record_tail tail = {.time = time, .id = event_of(batch, id) ? id : 0};
+    const struct record_tail tail = {.time = time, .id = event_of(batch->sets, id) ? id : 0};
 
     add_head(batch->out, STREAM_LOST_SAMPLES, sizeof(struct record) + sizeof(lost) + sizeof(tail));
     buf_add(batch->out, &lost, sizeof(lost));
@@ -334,7 +321,7 @@ static bool goes_as_it_is(struct batch *batch, const struct record *record)
     const struct log_event *event;
 
     if (record->type != RECORD_SAMPLE || record->misc != misc_of(record) ||
-        !(event = event_of(batch, sample->id)))
+        !(event = event_of(batch->sets, sample->id)))
         return false;
     if (!event->chains)
         return record->size == SAMPLE_SHORT;

@@ -35,7 +35,7 @@ TEST(a_set_without_memory_has_no_number)
 {
     struct log_sets *sets = log_sets_new();
 
-    for (unsigned n = 1; n <= 6; n++) {
+    for (unsigned n = 1; n <= 9; n++) {
         memory_end_at(n);
         ck_assert_uint_eq(log_sets_add(sets, two_events, 2), 0);
         memory_end_at(0);
