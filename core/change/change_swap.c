@@ -227,10 +227,10 @@ static void swap_counts(struct change *change)
 static void count_attach(struct pmc *pmc, const struct link *link)
 {
     pmc_hold_link(pmc, link, true);
-    pmc->engine->attaches++;
-    pmc->engine->attaches_raced += link->facts.raced;
-    pmc->instance->attaches++;
-    pmc->instance->attaches_raced += link->facts.raced;
+    pmc->engine->work.attaches++;
+    pmc->engine->work.raced += link->facts.raced;
+    pmc->instance->work.attaches++;
+    pmc->instance->work.raced += link->facts.raced;
     pmc->raced |= link->facts.raced;
     pmc->left_out += link->facts.left_out;
     pmc->had_target = true;

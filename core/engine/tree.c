@@ -203,11 +203,11 @@ void engine_finished(struct call *call, int rc, bool record, bool command)
     struct buf line;
     char room[800];
 
-    engine->operations++;
-    engine->operations_failed += rc < 0;
+    engine->work.operations++;
+    engine->work.failed += rc < 0;
     if (call->instance) {
-        call->instance->operations++;
-        call->instance->operations_failed += rc < 0;
+        call->instance->work.operations++;
+        call->instance->work.failed += rc < 0;
     }
     if (command && call->pmc && rc >= 0)
         pmc_set_error(call->pmc, NULL);

@@ -179,18 +179,15 @@ static const struct field proc_fields[] = {
 };
 const struct saved saved_proc = SAVED("process", proc_fields);
 
+#define WORK_FIELDS(type)                                                                          \
+    FIELD(type, work.operations), FIELD(type, work.failed), FIELD(type, work.attaches),            \
+    FIELD(type, work.raced), FIELD(type, work.drained), FIELD(type, work.released.records),        \
+    FIELD(type, work.released.lost), FIELD(type, work.released.kernel_lost),                       \
+    FIELD(type, work.released.throttled), FIELD(type, work.released.hidden),                       \
+    FIELD(type, work.released.refused)
+
 static const struct field counts_fields[] = {
-    FIELD(struct engine, operations),
-    FIELD(struct engine, operations_failed),
-    FIELD(struct engine, attaches),
-    FIELD(struct engine, attaches_raced),
-    FIELD(struct engine, drained),
-    FIELD(struct engine, released.records),
-    FIELD(struct engine, released.lost),
-    FIELD(struct engine, released.kernel_lost),
-    FIELD(struct engine, released.throttled),
-    FIELD(struct engine, released.hidden),
-    FIELD(struct engine, released.refused),
+    WORK_FIELDS(struct engine),
     FIELD(struct engine, next_instance),
     FIELD(struct engine, kept_serial),
     ARRAY(struct engine, stats),
@@ -206,17 +203,7 @@ static const struct field instance_fields[] = {
     FIELD(struct instance, made_ns),
     FIELD(struct instance, changed_ns),
     ARRAY(struct instance, limit),
-    FIELD(struct instance, operations),
-    FIELD(struct instance, operations_failed),
-    FIELD(struct instance, attaches),
-    FIELD(struct instance, attaches_raced),
-    FIELD(struct instance, drained),
-    FIELD(struct instance, released.records),
-    FIELD(struct instance, released.lost),
-    FIELD(struct instance, released.kernel_lost),
-    FIELD(struct instance, released.throttled),
-    FIELD(struct instance, released.hidden),
-    FIELD(struct instance, released.refused),
+    WORK_FIELDS(struct instance),
 };
 const struct saved saved_instance = SAVED("instance", instance_fields);
 

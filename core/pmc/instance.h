@@ -39,8 +39,7 @@ struct instance {
     struct user *share;           /* what it has of all; NULL: the root */
     struct proc *holder;          /* it ends with this process (a reference); or NULL */
     struct instance *next_held;   /* on holder->held */
-    uint64_t operations, operations_failed, attaches, attaches_raced, drained;
-    struct log_stats released; /* sums of the logs that are gone */
+    struct work work;
     struct instance *next_removed;
     bool vanished; /* pmcfs itself removed it */
     struct ids pmcs;

@@ -21,6 +21,14 @@
 
 #define FDS_KEPT 64 /* descriptors left for the daemon itself */
 
+/* What was done so far, in all or for an instance. */
+struct work {
+    uint64_t operations, failed; /* hwpmc's syscalls and syscall_errors */
+    uint64_t attaches, raced;
+    uint64_t drained;          /* drains that found something: hwpmc's log_sweeps */
+    struct log_stats released; /* sums of the logs that are gone */
+};
+
 struct engine {
     const struct seat *seat; /* or NULL */
     const struct host *host;
@@ -54,16 +62,13 @@ struct engine {
     uint64_t catalog_mark; /* backend.look() when it was made; 0: not known */
     bool (*reserved)(const char *name);
     uint64_t stats[STAT_COUNT];
-    uint64_t operations, operations_failed; /* hwpmc's syscalls and syscall_errors */
-    uint64_t attaches, attaches_raced;
+    struct work work;
     struct pmc *told, **told_end;   /* PMCs of which something is to be told after the lock */
     struct pmc *pending;            /* PMCs with something to do for the engine's own tasks */
     struct link *dead;              /* links to be destroyed without the lock */
     struct pmc *recorders;          /* PMCs that run and record */
     struct pmc *drains;             /* those to be drained (references) */
     uint64_t drain_due_ns;          /* the next tick of all recorders */
-    uint64_t drained;               /* drains that found something: hwpmc's log_sweeps */
-    struct log_stats released;      /* sums of the logs that are gone */
     struct journal *journal;        /* NULL: nothing is put, as while it is loaded */
     struct touched {                /* objects whose records are to be put (journal/state.h) */
         enum journal_kind kind;

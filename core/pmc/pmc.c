@@ -117,7 +117,7 @@ void pmc_unref(struct pmc *pmc)
     assert(!pmc->recording && !pmc->prev_recorder);
     struct log_stats stats;
     pmc_log_stats(pmc, &stats);
-    log_add(&pmc->engine->released, &stats);
+    log_add(&pmc->engine->work.released, &stats);
     log_unref(pmc->log);
     log_sets_unref(pmc->sets);
     if (pmc->account)
@@ -211,7 +211,7 @@ void pmc_take_off(struct pmc *pmc)
 
     pmc_touch(pmc);
     pmc_log_stats(pmc, &stats);
-    log_add(&pmc->instance->released, &stats);
+    log_add(&pmc->instance->work.released, &stats);
     instance_remove(pmc->instance, pmc);
     ids_remove(&pmc->instance->pmcs, pmc->id);
     ids_remove(&pmc->engine->pmcs, pmc->id);

@@ -102,9 +102,9 @@ static void drained_end(struct engine *engine, const struct drained *item)
 
     pmc->draining = false;
     pmc_record_fds(pmc);
-    engine->drained += item->any;
+    engine->work.drained += item->any;
     if (pmc->instance)
-        pmc->instance->drained += item->any;
+        pmc->instance->work.drained += item->any;
     if (item->any)
         pmc_wake(pmc);
     pmc_unref(pmc);

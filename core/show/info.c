@@ -155,80 +155,67 @@ int show_info_classes(struct call *call)
 }
 
 /* Of all logs, also of those that are gone. */
-static void log_sums(struct ids *pmcs, const struct log_stats *released, struct log_stats *sums)
+static struct log_stats log_sums(struct ids *pmcs, const struct work *work)
 {
-    struct log_stats stats;
+    struct log_stats sums = work->released, stats;
     uint64_t id = 0;
 
-    *sums = *released;
     for (struct pmc *pmc; (pmc = ids_next(pmcs, id, &id));) {
         pmc_log_stats(pmc, &stats);
-        log_add(sums, &stats);
+        log_add(&sums, &stats);
     }
-}
-
-static void print_logs(struct buf *out, const struct log_stats *logs)
-{
-    fact(out, "log_lost", logs->lost + logs->refused);
-    fact(out, "kernel_lost", logs->kernel_lost);
-    fact(out, "throttled", logs->throttled);
-    fact(out, "hidden", logs->hidden);
+    return sums;
 }
 
 /* hwpmc's eight, with what comes nearest. */
-static void print_eight(struct buf *out, const struct log_stats *logs, uint64_t operations,
-                        uint64_t failed, uint64_t drained)
+static void print_eight(struct buf *out, const struct log_stats *logs, const struct work *work)
 {
     fact(out, "intr_ignored", logs->hidden);
     fact(out, "intr_processed", logs->records);
     fact(out, "intr_bufferfull", logs->kernel_lost);
-    fact(out, "syscalls", operations);
-    fact(out, "syscall_errors", failed);
+    fact(out, "syscalls", work->operations);
+    fact(out, "syscall_errors", work->failed);
     fact(out, "buffer_requests", logs->records + logs->refused);
     fact(out, "buffer_requests_failed", logs->refused);
-    fact(out, "log_sweeps", drained);
+    fact(out, "log_sweeps", work->drained);
 }
 
-static int show_stats_inside(struct call *call)
-{
-    struct instance *instance = call->instance;
-    struct buf *out = call->out;
-    struct log_stats logs;
-
-    log_sums(&instance->pmcs, &instance->released, &logs);
-    print_eight(out, &logs, instance->operations, instance->operations_failed, instance->drained);
-    fact(out, "pmcs", instance->n);
-    fact(out, "descriptors", instance->share->fds);
-    fact(out, "attaches", instance->attaches);
-    fact(out, "attaches_raced", instance->attaches_raced);
-    print_logs(out, &logs);
-    return CALL_DONE;
-}
-
-int show_info_stats(struct call *call)
+/* Of all of pmcfs. */
+static void print_daemon(struct buf *out, const struct engine *engine)
 {
     static const char *const names[STAT_COUNT] = {
         [STAT_REQUESTS] = "requests", [STAT_PARKED] = "parked",   [STAT_OPEN_FILES] = "open_files",
         [STAT_WORKS] = "works",       [STAT_RELOADS] = "reloads",
     };
-    struct engine *engine = call->engine;
-    struct buf *out = call->out;
-    struct log_stats logs;
 
-    if (!instance_is_root(call->instance))
-        return show_stats_inside(call);
-    log_sums(&engine->pmcs, &engine->released, &logs);
-    print_eight(out, &logs, engine->operations, engine->operations_failed, engine->drained);
     for (unsigned i = 0; i < STAT_COUNT; i++)
         fact(out, names[i], engine->stats[i]);
-    fact(out, "pmcs", engine->pmcs.n);
     fact(out, "processes", engine->procs.n);
-    fact(out, "descriptors", engine->fds_used);
     fact(out, "descriptors_limit", engine->fd_limit);
-    fact(out, "attaches", engine->attaches);
-    fact(out, "attaches_raced", engine->attaches_raced);
-    print_logs(out, &logs);
     fact(out, "instances", engine->instances.n);
+}
+
+int show_info_stats(struct call *call)
+{
+    struct engine *engine = call->engine;
+    struct instance *instance = call->instance;
+    const bool all = instance_is_root(instance);
+    const struct work *work = all ? &engine->work : &instance->work;
+    struct ids *pmcs = all ? &engine->pmcs : &instance->pmcs;
+    const struct log_stats logs = log_sums(pmcs, work);
+    struct buf *out = call->out;
+
+    print_eight(out, &logs, work);
+    fact(out, "pmcs", pmcs->n);
+    fact(out, "descriptors", all ? engine->fds_used : instance->share->fds);
+    fact(out, "attaches", work->attaches);
+    fact(out, "attaches_raced", work->raced);
+    fact(out, "log_lost", logs.lost + logs.refused);
+    fact(out, "kernel_lost", logs.kernel_lost);
+    fact(out, "throttled", logs.throttled);
+    fact(out, "hidden", logs.hidden);
+    if (all)
+        print_daemon(out, engine);
     return CALL_DONE;
 }
 

@@ -10,28 +10,15 @@
 
 #include <stdlib.h>
 
-/* A process in the text: where its number belongs, and the number once it is known. */
-struct row_pid {
-    size_t at;
+/* The process that made a PMC, as the reader sees it. */
+struct maker {
+    uint64_t pmc, key;
     pid_t pid, shown;
-    uint64_t key;
 };
 
-struct rows_text {
-    struct engine *engine;
-    const struct instance *from; /* the instance of the file; while the lines are made */
-    pid_t tid;                   /* of the reader */
-    struct buf text;             /* without the numbers */
-    VEC(struct row_pid) pids;
+struct makers {
+    VEC(struct maker) of; /* in order of PMCs */
 };
-
-static void row_pid(struct rows_text *rows, const struct pmc *pmc)
-{
-    struct row_pid pid = {rows->text.len, pmc->maker, 0, pmc->maker_key};
-
-    if (vec_push(&rows->pids, pid))
-        rows->text.failed = true;
-}
 
 /* At a rate it is the kernel that finds the reload count. */
 static void row_settings(struct buf *out, const struct pmc *pmc)
@@ -54,28 +41,47 @@ static void row_settings(struct buf *out, const struct pmc *pmc)
     buf_char(out, '\n');
 }
 
-static void row_owner(struct rows_text *rows, const struct rights *rights,
+static int maker_compare(const void *a, const void *b)
+{
+    const uint64_t x = ((const struct maker *)a)->pmc, y = ((const struct maker *)b)->pmc;
+
+    return (x > y) - (x < y);
+}
+
+/* `-`: it is gone, or not of the reader's PID namespace. */
+static void row_maker(const struct makers *makers, const struct pmc *pmc, struct buf *out)
+{
+    const struct maker wanted = {.pmc = pmc->id};
+    const struct maker *maker = makers->of.n ? bsearch(&wanted, makers->of.items, makers->of.n,
+                                                       sizeof wanted, maker_compare)
+                                             : NULL;
+
+    if (maker && maker->shown)
+        buf_printf(out, " %d ", (int)maker->shown);
+    else
+        buf_str(out, " - ");
+}
+
+static void row_owner(const struct call *call, const struct makers *makers,
                       const struct slot_view *view)
 {
-    const struct pmc *pmc = view->oldest ? ids_find(&rows->engine->pmcs, view->oldest) : NULL;
-    struct buf *out = &rows->text;
+    const struct pmc *pmc = view->oldest ? ids_find(&call->engine->pmcs, view->oldest) : NULL;
+    struct buf *out = call->out;
 
     buf_u64(out, view->users);
     if (!pmc) {
         buf_str(out, " - - - - - -\n");
         return;
     }
-    if (!access_read(pmc, rows->from, rights)) {
+    if (!access_read(pmc, call->instance, call->rights)) {
         buf_str(out, " other other other other - -\n");
         return;
     }
     buf_char(out, ' ');
-    pmc_print_path(pmc, rows->from, out);
+    pmc_print_path(pmc, call->instance, out);
     buf_char(out, ' ');
     buf_u64(out, pmc->uid);
-    buf_char(out, ' ');
-    row_pid(rows, pmc);
-    buf_char(out, ' ');
+    row_maker(makers, pmc, out);
     for (unsigned i = 0; i < pmc_events(pmc); i++) {
         if (i)
             buf_char(out, '+');
@@ -84,25 +90,24 @@ static void row_owner(struct rows_text *rows, const struct rights *rights,
     row_settings(out, pmc);
 }
 
-static void row_line(struct rows_text *rows, const struct rights *rights, unsigned cpu,
+static void row_line(const struct call *call, const struct makers *makers, unsigned cpu,
                      unsigned class_index, unsigned row, unsigned number)
 {
-    const struct engine *engine = rows->engine;
+    const struct engine *engine = call->engine;
     const char *class = engine->classes[class_index].name;
-    struct buf *out = &rows->text;
     struct slot_view view;
 
-    rows_view(engine->rows, rows->from->id, cpu, class_index, row, &view);
-    buf_printf(out, "%u %u %s-%u %s %s %s ", cpu, number, class, row, class,
+    rows_view(engine->rows, call->instance->id, cpu, class_index, row, &view);
+    buf_printf(call->out, "%u %u %s-%u %s %s %s ", cpu, number, class, row, class,
                disposition_name(view.disposition), slot_name(view.state));
-    row_owner(rows, rights, &view);
+    row_owner(call, makers, &view);
 }
 
-static void rows_lines(struct rows_text *rows, const struct rights *rights)
+static void rows_lines(const struct call *call, const struct makers *makers)
 {
-    const struct engine *engine = rows->engine;
+    const struct engine *engine = call->engine;
 
-    buf_str(&rows->text,
+    buf_str(call->out,
             "cpu row name class disposition state users pmc uid pid event flags reload\n");
     for (int cpu = cpus_next(&engine->online, 0); cpu >= 0;
          cpu = cpus_next(&engine->online, cpu + 1)) {
@@ -113,75 +118,58 @@ static void rows_lines(struct rows_text *rows, const struct rights *rights)
             bool here = !cpus_count(&class->cpus) || cpus_has(&class->cpus, (unsigned)cpu);
 
             for (unsigned row = 0; here && row < class->rows; row++)
-                row_line(rows, rights, (unsigned)cpu, i, row, number + row);
+                row_line(call, makers, (unsigned)cpu, i, row, number + row);
             number += class->rows;
         }
     }
 }
 
-/* The same process in a line before: system PMCs stand once for each CPU. */
-static const struct row_pid *row_pid_before(const struct rows_text *rows, size_t i)
+/* Of the PMCs on rows that the reader may read. False: no memory. */
+static bool makers_list(const struct call *call, struct makers *makers)
 {
-    const struct row_pid *pid = &rows->pids.items[i];
+    uint64_t id = 0;
 
-    while (i-- > 0)
-        if (rows->pids.items[i].pid == pid->pid && rows->pids.items[i].key == pid->key)
-            return &rows->pids.items[i];
-    return NULL;
+    for (struct pmc *pmc; (pmc = ids_next(&call->engine->pmcs, id, &id));) {
+        const struct maker maker = {.pmc = id, .key = pmc->maker_key, .pid = pmc->maker};
+
+        if (pmc->claim && access_read(pmc, call->instance, call->rights) &&
+            vec_push(&makers->of, maker))
+            return false;
+    }
+    return true;
 }
 
-static void rows_run(struct rows_text *rows)
+static void makers_look(const struct call *call, struct makers *makers)
 {
-    const struct host *host = rows->engine->host;
-    struct host_state *state = rows->engine->host_state;
+    const struct host *host = call->engine->host;
+    struct host_state *state = call->engine->host_state;
 
-    for (size_t i = 0; i < rows->pids.n; i++) {
-        struct row_pid *pid = &rows->pids.items[i];
-        const struct row_pid *before = row_pid_before(rows, i);
+    for (size_t i = 0; i < makers->of.n; i++) {
+        struct maker *maker = &makers->of.items[i];
 
-        if (before)
-            pid->shown = before->shown;
-        else if (pid->key && host->pid_key(state, pid->pid) == pid->key)
-            pid->shown = host->process_seen_by(state, rows->tid, pid->pid);
+        if (i && maker[-1].pid == maker->pid && maker[-1].key == maker->key)
+            maker->shown = maker[-1].shown;
+        else if (maker->key && host->pid_key(state, maker->pid) == maker->key)
+            maker->shown = host->process_seen_by(state, call->tid, maker->pid);
     }
-}
-
-/* The text with the numbers. */
-static void rows_print(const struct rows_text *rows, struct buf *out)
-{
-    size_t at = 0;
-
-    for (size_t i = 0; i < rows->pids.n; i++) {
-        const struct row_pid *pid = &rows->pids.items[i];
-
-        buf_add(out, rows->text.data + at, pid->at - at);
-        at = pid->at;
-        if (pid->shown)
-            buf_i64(out, pid->shown);
-        else
-            buf_char(out, '-'); /* gone, or not of the reader's PID namespace */
-    }
-    buf_add(out, rows->text.data + at, rows->text.len - at);
 }
 
 int show_info_rows(struct call *call)
 {
-    struct rows_text rows = {.engine = call->engine, .from = call->instance, .tid = call->tid};
-    int rc;
+    struct makers makers = {0};
+    int rc = makers_list(call, &makers) ? CALL_DONE : err_nomem(&call->err);
 
-    buf_init(&rows.text, NULL, 0);
-    rows_lines(&rows, call->rights);
-    rc = rows.pids.n ? slow_admit(call) : CALL_DONE;
-    if (rc == CALL_DONE && rows.pids.n) {
+    if (rc == CALL_DONE && makers.of.n)
+        rc = slow_admit(call);
+    if (rc == CALL_DONE && makers.of.n) {
         slow_begin(call, true);
-        rows_run(&rows);
+        makers_look(call, &makers);
         slow_end(call);
     }
-    if (rc == CALL_DONE && rows.text.failed)
-        rc = err_nomem(&call->err);
+    if (rc == CALL_DONE && !call->instance)
+        rc = err_set(&call->err, P26, "the instance of this file was removed");
     if (rc == CALL_DONE)
-        rows_print(&rows, call->out);
-    buf_free(&rows.text);
-    free(rows.pids.items);
+        rows_lines(call, &makers);
+    free(makers.of.items);
     return rc;
 }

@@ -272,37 +272,28 @@ static const struct per_pmc {
     {"pmcfs_state", "gauge", "1 for the present state of a PMC.", value_state, true},
 };
 
-static void print_work(struct buf *out, uint64_t pmcs, uint64_t descriptors, uint64_t operations,
-                       uint64_t failed, uint64_t raced)
-{
-    number(out, "pmcfs_pmcs", "gauge", "PMCs allocated.", pmcs);
-    number(out, "pmcfs_descriptors", "gauge", "Descriptors held by counters and processes.",
-           descriptors);
-    number(out, "pmcfs_operations_total", "counter", "Operations on the tree.", operations);
-    number(out, "pmcfs_operations_failed_total", "counter", "Operations that were refused.",
-           failed);
-    number(out, "pmcfs_attaches_raced_total", "counter",
-           "Attaches during which a thread may have been missed.", raced);
-}
-
 static void print_health(struct call *call)
 {
     const struct engine *engine = call->engine;
     const struct instance *instance = call->instance;
-    bool inside = !instance_is_root(instance);
+    const bool all = instance_is_root(instance);
+    const struct work *work = all ? &engine->work : &instance->work;
     struct buf *out = call->out;
 
     family(out, "pmcfs_info", "gauge", "Version and backend.");
     buf_str(out, "pmcfs_info{version=\"" PMCFS_VERSION "\",");
     label(out, "backend", engine->backend->name);
     buf_str(out, "} 1\n");
-    if (inside) {
-        print_work(out, instance->n, instance->share->fds, instance->operations,
-                   instance->operations_failed, instance->attaches_raced);
+    number(out, "pmcfs_pmcs", "gauge", "PMCs allocated.", all ? engine->pmcs.n : instance->n);
+    number(out, "pmcfs_descriptors", "gauge", "Descriptors held by counters and processes.",
+           all ? engine->fds_used : instance->share->fds);
+    number(out, "pmcfs_operations_total", "counter", "Operations on the tree.", work->operations);
+    number(out, "pmcfs_operations_failed_total", "counter", "Operations that were refused.",
+           work->failed);
+    number(out, "pmcfs_attaches_raced_total", "counter",
+           "Attaches during which a thread may have been missed.", work->raced);
+    if (!all)
         return;
-    }
-    print_work(out, engine->pmcs.n, engine->fds_used, engine->operations, engine->operations_failed,
-               engine->attaches_raced);
     number(out, "pmcfs_descriptors_limit", "gauge", "Descriptors that pmcfs may open.",
            engine->fd_limit);
     number(out, "pmcfs_instances", "gauge", "Instances.", engine->instances.n);

@@ -296,7 +296,7 @@ TEST(a_bad_record_is_named)
 {
     static const char *const bad[] = {
         "@1 0\nwhat 1\n",
-        "@1 0\nengine operations=x\n",
+        "@1 0\nengine work.operations=x\n",
         "@1 0\nengine\ndisabled 99 cpu 0\n",
         "@2 5\nprocess id=5\nheld nonsense\n",
         "@4 5\nevent written=x\n",
