@@ -47,12 +47,17 @@ struct process;
 /* A loop that calls back on the main thread, with the engine's lock held. Thread-safe. */
 struct loop {
     void *ctx;
-    /* events: EPOLLIN, EPOLLHUP…; 0 or -errno. fn must not wait, close or free the watch of others.
+    /*
+     * events: EPOLLIN, EPOLLHUP…; 0 or -errno. fn must not wait, close or free the watch of others.
+     * EPOLLHUP is said once: the descriptor is not watched any more then.
      */
-    int (*watch)(void *ctx, int fd, uint32_t events, void (*fn)(void *arg, uint32_t events),
-                 void *arg);
-    /* No call of fn starts after this returns, if called with the engine's lock held. */
-    void (*unwatch)(void *ctx, int fd);
+    int (*watch)(void *ctx, int fd, uint32_t events, void (*fn)(void *arg, uint64_t tag), void *arg,
+                 uint64_t tag);
+    /*
+     * No call of fn starts after this returns, if called with the engine's lock held. Else one may
+     * be about to; of a descriptor that only says EPOLLHUP it is iff this returns false.
+     */
+    bool (*unwatch)(void *ctx, int fd);
 };
 
 /* What host and backend tell the engine; called on the main thread with the engine's lock held. */

@@ -5,8 +5,8 @@
  */
 #include "tests/attach_test.h"
 
-#include "backends/perf/attach/task_list.h"
-#include "backends/perf/attach/sideband.h"
+#include "core/base/clock.h"
+#include "backends/perf/record/sideband.h"
 
 #include <linux/perf_event.h>
 #include <signal.h>
@@ -43,7 +43,7 @@ struct plan plan_for(struct target *target)
         .fds_quota = 10000,
         .max_covered = 10000,
         .tag = 7,
-        .deadline_ns = census_now_ns() + 5000000000u,
+        .deadline_ns = monotonic_ns() + 5000000000u,
         .target = {.kind = TARGET_PROCESS,
                    .pid = target->pid,
                    .alive = always_alive,

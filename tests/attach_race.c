@@ -4,7 +4,7 @@
  */
 #include "tests/attach_test.h"
 
-#include "backends/perf/attach/task_list.h"
+#include "core/base/clock.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -57,9 +57,9 @@ void test_race(unsigned us, unsigned races, bool processes, struct recorder *rec
         ask(&target, processes ? "p %u %u\n" : "s %u %u\n",
             processes ? RACE_PROCESSES : RACE_THREADS, us);
         usleep((i * 37) % 2000);
-        uint64_t begin = census_now_ns();
+        uint64_t begin = monotonic_ns();
         if (!perf_attach(&state, &plan, &counter, &err)) {
-            uint64_t ns = census_now_ns() - begin;
+            uint64_t ns = monotonic_ns() - begin;
             took += ns;
             worst = ns > worst ? ns : worst;
             perf_start(counter, &err);

@@ -43,34 +43,37 @@ void failures_add(int n)
 static struct {
     int epoll;
     struct {
-        void (*fn)(void *arg, uint32_t events);
+        void (*fn)(void *arg, uint64_t tag);
         void *arg;
+        uint64_t tag;
     } watch[1024];
     unsigned exits, cpu_calls, last_cpu;
     uint64_t last_tag;
     bool last_online;
 } seen;
 
-static int loop_watch(void *ctx, int fd, uint32_t events, void (*fn)(void *, uint32_t), void *arg)
+static int loop_watch(void *ctx, int fd, uint32_t events, void (*fn)(void *, uint64_t), void *arg,
+                      uint64_t tag)
 {
     (void)ctx;
     seen.watch[fd].fn = fn;
     seen.watch[fd].arg = arg;
+    seen.watch[fd].tag = tag;
     struct epoll_event event = {.events = events, .data.fd = fd};
     return epoll_ctl(seen.epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
-static void loop_unwatch(void *ctx, int fd)
+static bool loop_unwatch(void *ctx, int fd)
 {
     (void)ctx;
-    epoll_ctl(seen.epoll, EPOLL_CTL_DEL, fd, NULL);
+    return !epoll_ctl(seen.epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
 static void loop_run(int ms)
 {
     struct epoll_event event;
     while (epoll_wait(seen.epoll, &event, 1, ms) == 1)
-        seen.watch[event.data.fd].fn(seen.watch[event.data.fd].arg, event.events);
+        seen.watch[event.data.fd].fn(seen.watch[event.data.fd].arg, seen.watch[event.data.fd].tag);
 }
 
 static void sink_exited(void *ctx, uint64_t tag)

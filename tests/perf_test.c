@@ -4,7 +4,7 @@
  */
 #include "tests/perf_test.h"
 
-#include "backends/perf/attach/sideband.h"
+#include "backends/perf/record/sideband.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -59,33 +59,41 @@ static const struct host fake_host = {
 
 static struct watched {
     int fd;
-    void (*fn)(void *arg, uint32_t events);
+    void (*fn)(void *arg, uint64_t tag);
     void *arg;
+    uint64_t tag;
 } watched[256];
 static int epoll = -1;
 unsigned ready, gone;
 
-static int fake_watch(void *ctx, int fd, uint32_t events, void (*fn)(void *, uint32_t), void *arg)
+static int fake_watch(void *ctx, int fd, uint32_t events, void (*fn)(void *, uint64_t), void *arg,
+                      uint64_t tag)
 {
     (void)ctx;
     for (unsigned i = 1; i < 256; i++) {
         if (!watched[i].fn) {
             struct epoll_event event = {.events = events, .data.u32 = i};
 
-            watched[i] = (struct watched){fd, fn, arg};
+            watched[i] = (struct watched){fd, fn, arg, tag};
             return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
         }
     }
     return -ENOMEM;
 }
 
-static void fake_unwatch(void *ctx, int fd)
+static bool fake_unwatch(void *ctx, int fd)
 {
+    bool was = false;
+
     (void)ctx;
     epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
-    for (unsigned i = 1; i < 256; i++)
-        if (watched[i].fn && watched[i].fd == fd)
+    for (unsigned i = 1; i < 256; i++) {
+        if (watched[i].fn && watched[i].fd == fd) {
             watched[i].fn = NULL;
+            was = true;
+        }
+    }
+    return was;
 }
 
 int pump(int ms)
@@ -93,9 +101,14 @@ int pump(int ms)
     struct epoll_event event;
     int i = 0;
 
-    for (; i < 64 && epoll_wait(epoll, &event, 1, ms) == 1; i++)
-        if (watched[event.data.u32].fn)
-            watched[event.data.u32].fn(watched[event.data.u32].arg, event.events);
+    for (; i < 64 && epoll_wait(epoll, &event, 1, ms) == 1; i++) {
+        struct watched one = watched[event.data.u32];
+
+        if (one.fn && event.events & EPOLLHUP)
+            fake_unwatch(NULL, one.fd);
+        if (one.fn)
+            one.fn(one.arg, one.tag);
+    }
     return i;
 }
 

@@ -7,7 +7,7 @@
 
 #include "backends/perf/probe/pmu.h"
 #include "backends/perf/probe/tracefs.h"
-#include "backends/perf/attach/sideband.h"
+#include "backends/perf/record/sideband.h"
 
 #include <errno.h>
 #include <linux/capability.h>

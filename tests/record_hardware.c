@@ -3,7 +3,7 @@
  */
 #include "tests/record_test.h"
 
-#include "backends/perf/attach/group.h"
+#include "backends/perf/probe/open.h"
 
 #include <fcntl.h>
 #include <linux/perf_event.h>

@@ -4,8 +4,9 @@
  */
 #include "tests/record_test.h"
 
-#include "backends/perf/attach/task_list.h"
-#include "backends/perf/sampling.h"
+#include "core/base/clock.h"
+#include "backends/perf/count/output.h"
+#include "backends/perf/record/sampling.h"
 
 #include <linux/perf_event.h>
 #include <pthread.h>
@@ -78,11 +79,11 @@ void test_young(void)
     run_plan(&run, &target);
     if (recorder_begin_with(&run, RING) && run_attach(&run)) {
         ask(&target, 'p', 50);
-        begin = census_now_ns();
+        begin = monotonic_ns();
         drain(&run, false);
         EACH(&run, record)
         newest = record_time(record);
-        check(newest + 10000000 <= census_now_ns() && newest < begin,
+        check(newest + 10000000 <= monotonic_ns() && newest < begin,
               "what is young stays where it is", "");
         drain(&run, true);
         check(samples_of(&run, 0) >= 50, "but when all is asked for", ": %lu", samples_of(&run, 0));
@@ -171,7 +172,7 @@ void test_concurrent(void)
         pthread_create(&thread, NULL, drain_thread, &run);
         for (unsigned i = 0; i < 40; i++) {
             run.plan.set = SET + i;
-            run.plan.deadline_ns = census_now_ns() + 5000000000u;
+            run.plan.deadline_ns = monotonic_ns() + 5000000000u;
             if (perf_attach(&state, &run.plan, &run.counter, &err))
                 break;
             perf_start(run.counter, &err);
@@ -209,8 +210,8 @@ void test_late_cpu(void)
     if (recorder_begin_with(&run, RING) && run_attach(&run)) {
         ask(&target, 'p', 40);
         missing_cpu = -1;
-        recorders_cpu(&state, 1);
-        recorders_cpu(&state, 1);
+        recorders_cpu(&state, 1, output_cpu);
+        recorders_cpu(&state, 1, output_cpu);
         ask(&target, 'p', 30);
         perf_stop(run.counter);
         drain(&run, true);
@@ -258,13 +259,13 @@ void test_everywhere(void)
         check(renamed(&run, &target) == 1, "what happens on other CPUs is told, while it is on",
               ": %lu", renamed(&run, &target));
         ioctl(recorder_ring(run.recorder, 1)->fd, PERF_EVENT_IOC_DISABLE, 0);
-        recorders_cpu(&state, 1);
+        recorders_cpu(&state, 1, output_cpu);
         perf_recorder_facts(run.recorder, &facts);
         check(facts.descriptors == run.recorder->n_rings, "a CPU returns: nothing is needed yet",
               ": %u", facts.descriptors);
         perf_start(run.counter, &err);
         ioctl(recorder_ring(run.recorder, 1)->fd, PERF_EVENT_IOC_DISABLE, 0);
-        recorders_cpu(&state, 1);
+        recorders_cpu(&state, 1, output_cpu);
         ask(&target, 'n', 0);
         drain(&run, true);
         perf_recorder_facts(run.recorder, &facts);

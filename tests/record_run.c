@@ -3,7 +3,7 @@
  */
 #include "tests/record_test.h"
 
-#include "backends/perf/attach/task_list.h"
+#include "core/base/clock.h"
 #include "backends/perf/probe/code.h"
 
 #include <linux/perf_event.h>
@@ -114,7 +114,7 @@ void run_plan(struct run *run, struct target *target)
         .fds_quota = 10000,
         .max_covered = 10000,
         .tag = 7,
-        .deadline_ns = census_now_ns() + 5000000000u,
+        .deadline_ns = monotonic_ns() + 5000000000u,
         .target = {.kind = TARGET_PROCESS, .pid = target ? target->pid : 0, .cgroup_fd = -1},
         .set = SET,
         .sampling = true,

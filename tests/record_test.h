@@ -7,7 +7,7 @@
 #include "tests/perf_test.h"
 
 #include "backends/perf/count/counter.h"
-#include "backends/perf/recorder.h"
+#include "backends/perf/record/recorder.h"
 
 #include <stdint.h>
 

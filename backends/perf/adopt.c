@@ -4,10 +4,9 @@
  * found anew: processes that are covered, threads that are followed, what a group lacks.
  */
 #include "backends/perf/count/counter.h"
-#include "backends/perf/follow.h"
-#include "backends/perf/output.h"
-#include "backends/perf/track.h"
-#include "backends/perf/attach/end_events.h"
+#include "backends/perf/count/output.h"
+#include "backends/perf/count/end_events.h"
+#include "backends/proc.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +21,7 @@
 static void group_print(const struct counter *counter, unsigned group, struct buf *out)
 {
     buf_printf(out, " %d %d", counter->tasks[group].tid, counter->tasks[group].cpu);
-    for (unsigned i = 0; i < counter->stride; i++)
+    for (unsigned i = 0; i < counter->shape.stride; i++)
         buf_printf(out, "%c%d", i ? ',' : ' ', counter_fds(counter, group)[i]);
     if (counter->skew) {
         const struct skew *skew = &counter->skew[group];
@@ -34,9 +33,9 @@ static void group_print(const struct counter *counter, unsigned group, struct bu
 
 void perf_print(const struct counter *counter, struct buf *out)
 {
-    buf_printf(out, "perf %u %u %u %u %u %u %lu", counter->n, counter->n_groups, counter->raced,
+    buf_printf(out, "perf %u %u %u %u %u %u %lu", counter->shape.n, counter->n_groups, counter->raced,
                counter->left_out, __atomic_load_n(&counter->on, __ATOMIC_RELAXED), counter->begun,
-               follow_most(counter->follow));
+               output_most(counter));
     for (unsigned i = 0; i < counter->n_groups; i++)
         group_print(counter, i, out);
 }
@@ -66,7 +65,7 @@ static bool group_scan(struct counter *counter, unsigned group, const char **tex
     if (!next_number(text, &value))
         return false;
     counter->tasks[group].cpu = (int)value;
-    for (unsigned i = 0; i < counter->stride; i++) {
+    for (unsigned i = 0; i < counter->shape.stride; i++) {
         if (!next_number(text, &value))
             return false;
         counter_fds(counter, group)[i] = (int)value;
@@ -141,9 +140,9 @@ static bool covered_find(struct counter *counter)
     struct found found = {.covered = counter->covered, .complete = true};
 
     found_add(&found, counter->target.pid);
-    for (unsigned i = 0; i < counter->n_groups; i += counter->spread)
+    for (unsigned i = 0; i < counter->n_groups; i += counter->shape.spread)
         if (counter->tasks[i].tid > 0)
-            found_add(&found, task_process(counter->tasks[i].tid));
+            found_add(&found, proc_tgid(counter->tasks[i].tid));
     for (size_t i = 0; i < found.n; i++)
         if (found.pids[i] > 0)
             found_look(&found, found.pids[i]);
@@ -182,7 +181,7 @@ static int counter_scan(struct counter *counter, const char *text, uint64_t *fol
     for (size_t i = 0; i < sizeof head / sizeof head[0]; i++)
         if (!next_number(&text, &head[i]))
             return -EINVAL;
-    if (head[0] != counter->n || head[1] > 1u << 24 || head[1] % counter->spread)
+    if (head[0] != counter->shape.n || head[1] > 1u << 24 || head[1] % counter->shape.spread)
         return -EINVAL;
     if (!counter_make_groups(counter, (unsigned)head[1]))
         return -ENOMEM;
@@ -200,7 +199,7 @@ static int counter_scan(struct counter *counter, const char *text, uint64_t *fol
 /* They must be what the text says: open descriptors, each. */
 static bool descriptors_are_open(const struct counter *counter)
 {
-    size_t n = (size_t)counter->n_groups * counter->stride;
+    size_t n = (size_t)counter->n_groups * counter->shape.stride;
 
     for (size_t i = 0; i < n; i++)
         if (counter->fds[i] >= 0 && fcntl(counter->fds[i], F_GETFD) < 0)
@@ -211,34 +210,30 @@ static bool descriptors_are_open(const struct counter *counter)
 int perf_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
                struct counter **out)
 {
-    struct counter *counter = NULL;
+    struct counter *counter = counter_new(state, plan, -1);
     uint64_t follows = 0;
-    struct shape shape;
-    int rc = shape_make(&shape, state, plan, -1);
+    int rc;
 
     *out = NULL;
-    if (!rc)
-        counter = counter_new(state, plan, &shape);
     if (!counter)
-        rc = -ENOMEM;
-    if (!rc)
-        rc = counter_scan(counter, printed, &follows);
+        return -ENOMEM;
+    rc = counter_scan(counter, printed, &follows);
     if (!rc && !descriptors_are_open(counter))
         rc = -EBADF;
-    if (!rc && shape.watch && counter->n_groups)
+    if (!rc && counter->shape.watch && counter->n_groups)
         counter->watch =
-            watch_new(state, counter->fds + FD_WATCH(counter->members), counter->stride,
+            watch_new(state, counter->fds + FD_WATCH(counter->shape.members), counter->shape.stride,
                       counter->n_groups, counter->tag, &rc);
     if (!rc)
         rc = output_begin(counter, plan);
     if (!rc && counter_is_on(counter))
-        rc = track_begin(counter);
-    if (!rc && follow_is_needed(counter, plan))
-        follow_begin(counter, plan, follows);
-    shape_free(&shape);
-    if (rc && counter)
+        rc = output_track(counter);
+    if (rc) {
         perf_forget(counter);
-    else
-        *out = counter;
-    return rc;
+        return rc;
+    }
+    output_follow(counter, plan, follows);
+    shape_free(&counter->shape);
+    *out = counter;
+    return 0;
 }

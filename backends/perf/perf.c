@@ -3,7 +3,8 @@
  * (counter, attach, sideband) meet here only.
  */
 #include "backends/perf/count/counter.h"
-#include "backends/perf/attach/end_events.h"
+#include "backends/perf/count/end_events.h"
+#include "backends/perf/count/output.h"
 #include "backends/perf/names/catalog.h"
 #include "backends/perf/names/pfm.h"
 #include "backends/perf/names/qualifier.h"
@@ -14,9 +15,9 @@
 #include "backends/perf/probe/check.h"
 #include "backends/perf/probe/foreign.h"
 #include "backends/perf/probe/why.h"
-#include "backends/perf/recorder.h"
-#include "backends/perf/sampling.h"
-#include "backends/perf/attach/sideband.h"
+#include "backends/perf/record/recorder.h"
+#include "backends/perf/record/sampling.h"
+#include "backends/perf/record/sideband.h"
 #include "backends/perf/state.h"
 
 #include <assert.h>
@@ -28,6 +29,7 @@ static void perf_close(struct backend_state *state)
     assert(__atomic_load_n(&state->n_counters, __ATOMIC_ACQUIRE) == 0);
     sideband_free(state->sideband);
     pmus_free(state->pmus);
+    pthread_mutex_destroy(&state->setup);
     free(state);
 }
 
@@ -56,6 +58,7 @@ static int perf_open(const char *options, const struct host *host, struct host_s
         state->host_state = host_state;
         state->loop = loop;
         state->sink = sink;
+        pthread_mutex_init(&state->setup, NULL);
         pfm_prepare();
         state->pmus = pmus_new(root);
         state->sideband = sideband_new(state);
@@ -81,7 +84,7 @@ static void perf_cpu(struct backend_state *state, unsigned cpu, bool online)
 {
     if (!online)
         return;
-    recorders_cpu(state, cpu);
+    recorders_cpu(state, cpu, output_cpu);
     sideband_lose(state->sideband);
 }
 

@@ -5,7 +5,10 @@
 
 #include "core/backend.h"
 
+#include <pthread.h>
+
 struct sideband; /* sideband.h: FORK/EXEC/EXIT records of all CPUs, while somebody needs them */
+struct recorder; /* recorder.h: the rings of a PMC, or of the sideband */
 struct pmus;     /* pmu.h: the machine's PMUs, their formats, events and masks */
 
 struct backend_state {
@@ -13,8 +16,10 @@ struct backend_state {
     struct host_state *host_state;
     const struct loop *loop;
     const struct sink *sink;
-    struct sideband *sideband;  /* counting side: attach.c, counter.c, sideband.c */
-    struct pmus *pmus;          /* naming side: pmu.c, spec.c, pfm.c, tracepoint.c … */
+    struct sideband *sideband;  /* counting side: record, count, attach */
+    pthread_mutex_t setup;      /* recorders, their rings and what tells of every CPU: system calls */
+    struct recorder *recorders; /* with setup */
+    struct pmus *pmus;          /* naming side: probe, names */
     struct class_info *classes; /* pmus->classes */
     unsigned n_counters;        /* atomic; perf_backend.close asserts 0 */
 };

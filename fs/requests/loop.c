@@ -23,8 +23,9 @@ enum {
 };
 
 struct watch {
-    void (*fn)(void *arg, uint32_t events);
+    void (*fn)(void *arg, uint64_t tag);
     void *arg;
+    uint64_t tag;
     uint32_t serial; /* 0: not watched; another than the event's: the number has a new owner */
 };
 
@@ -112,8 +113,8 @@ static bool watches_fit(struct loop_state *loop, int fd)
     return true;
 }
 
-static int loop_watch(void *ctx, int fd, uint32_t events, void (*fn)(void *arg, uint32_t events),
-                      void *arg)
+static int loop_watch(void *ctx, int fd, uint32_t events, void (*fn)(void *arg, uint64_t tag),
+                      void *arg, uint64_t tag)
 {
     struct loop_state *loop = ctx;
     struct epoll_event event = {.events = events};
@@ -128,22 +129,31 @@ static int loop_watch(void *ctx, int fd, uint32_t events, void (*fn)(void *arg, 
         if (rc == -EEXIST)
             rc = epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, fd, &event) < 0 ? -errno : 0;
         if (rc == 0)
-            loop->watches[fd] = (struct watch){.fn = fn, .arg = arg, .serial = loop->serial};
+            loop->watches[fd] = (struct watch){fn, arg, tag, loop->serial};
     }
     pthread_mutex_unlock(&loop->lock);
     return rc;
 }
 
-static void loop_unwatch(void *ctx, int fd)
+/* With the loop's lock. */
+static bool watch_end(struct loop_state *loop, int fd)
+{
+    if (fd < 0 || (size_t)fd >= loop->n_watches || !loop->watches[fd].serial)
+        return false;
+    loop->watches[fd].serial = 0;
+    epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    return true;
+}
+
+static bool loop_unwatch(void *ctx, int fd)
 {
     struct loop_state *loop = ctx;
+    bool ended;
 
     pthread_mutex_lock(&loop->lock);
-    if (fd >= 0 && (size_t)fd < loop->n_watches && loop->watches[fd].serial) {
-        loop->watches[fd].serial = 0;
-        epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-    }
+    ended = watch_end(loop, fd);
     pthread_mutex_unlock(&loop->lock);
+    return ended;
 }
 
 struct loop loop_interface(struct loop_state *loop)
@@ -160,9 +170,11 @@ static void loop_call_back(struct loop_state *loop, const struct epoll_event *ev
     pthread_mutex_lock(&loop->lock);
     if (fd < loop->n_watches)
         watch = loop->watches[fd];
+    if (watch.serial == serial && event->events & EPOLLHUP) /* it would be said for ever */
+        watch_end(loop, (int)fd);
     pthread_mutex_unlock(&loop->lock);
-    if (watch.serial && watch.serial == serial)
-        watch.fn(watch.arg, event->events);
+    if (watch.serial == serial)
+        watch.fn(watch.arg, watch.tag);
 }
 
 void loop_kick(struct loop_state *loop)

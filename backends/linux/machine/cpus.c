@@ -104,9 +104,9 @@ static bool online_swap(struct host_cpus *cpus, struct cpus *before)
 }
 
 /* On the main thread, with the engine's lock: sysfs answers from memory. */
-static void host_cpus_news(void *arg, uint32_t events)
+static void host_cpus_news(void *arg, uint64_t tag)
 {
-    (void)events;
+    (void)tag;
     struct host_state *state = arg;
     struct host_cpus *cpus = state->cpus;
     struct cpus before, went;
@@ -138,7 +138,7 @@ static int host_cpus_watch(struct host_state *state, struct err *err)
         cpus->fd = timer_open();
     if (cpus->fd < 0)
         return err_set(err, P14, "CPU hotplug cannot be followed: %s", err_errno_name(errno));
-    int rc = state->loop->watch(state->loop->ctx, cpus->fd, EPOLLIN, host_cpus_news, state);
+    int rc = state->loop->watch(state->loop->ctx, cpus->fd, EPOLLIN, host_cpus_news, state, 0);
     if (rc < 0) {
         close(cpus->fd);
         cpus->fd = -1;

@@ -36,7 +36,6 @@ struct process {
     uint64_t key;
     uint64_t number; /* as the requester wrote it, for sentences */
     atomic_bool watched;
-    uint64_t tag;
 };
 
 /* The daemon's number of the thread that is meant. 0, -ESRCH, -EPERM, -ENOMEM. */
@@ -288,15 +287,14 @@ int linux_process_may_observe_pid(struct host_state *state, const struct rights 
 }
 
 /* The last line may free the process: nothing of it is touched after. */
-static void process_exited(void *arg, uint32_t events)
+static void process_exited(void *arg, uint64_t tag)
 {
-    (void)events;
     struct process *process = arg;
     const struct sink *sink = process->host->sink;
     if (!atomic_load(&process->watched))
         return;
     linux_process_unwatch(process);
-    sink->exited(sink->ctx, process->tag);
+    sink->exited(sink->ctx, tag);
 }
 
 int linux_process_watch(struct process *process, uint64_t tag)
@@ -304,9 +302,8 @@ int linux_process_watch(struct process *process, uint64_t tag)
     const struct loop *loop = process->host->loop;
     if (!loop)
         return -ENOTSUP;
-    process->tag = tag;
     atomic_store(&process->watched, true); /* first: it may fire before watch() returns */
-    int rc = loop->watch(loop->ctx, process->pidfd, EPOLLIN, process_exited, process);
+    int rc = loop->watch(loop->ctx, process->pidfd, EPOLLIN, process_exited, process, tag);
     if (rc < 0)
         atomic_store(&process->watched, false);
     return rc;

@@ -4,9 +4,8 @@
  */
 #include "backends/perf/attach/attach.h"
 
-#include "backends/perf/attach/end_events.h"
-#include "backends/perf/follow.h"
-#include "backends/perf/output.h"
+#include "backends/perf/count/end_events.h"
+#include "backends/perf/count/output.h"
 #include "backends/perf/probe/why.h"
 
 #include <assert.h>
@@ -39,14 +38,14 @@ int attach_in_time(const struct attach *attach)
 
     if (rc)
         return rc;
-    if (!attach->plan->deadline_ns || census_now_ns() < attach->plan->deadline_ns)
+    if (!attach->plan->deadline_ns || monotonic_ns() < attach->plan->deadline_ns)
         return 0;
     return attach_late(attach);
 }
 
 int attach_fits(const struct attach *attach, size_t groups, size_t others)
 {
-    unsigned long stay = attach->fds_used + groups * attach->shape.per_task, need = stay + others;
+    unsigned long stay = attach->fds_used + groups * attach->shape->per_task, need = stay + others;
     char more[64] = "";
 
     if (stay > attach->plan->fds_quota)
@@ -57,13 +56,13 @@ int attach_fits(const struct attach *attach, size_t groups, size_t others)
     if (others)
         snprintf(more, sizeof(more), ", and %zu while it looks at them", others);
     return err_set(attach->err, P10, "needs %lu descriptors, has %lu: %zu tasks or CPUs, %u each%s",
-                   need, attach->plan->fds_free, groups + attach->fds_used / attach->shape.per_task,
-                   attach->shape.per_task, more);
+                   need, attach->plan->fds_free, groups + attach->fds_used / attach->shape->per_task,
+                   attach->shape->per_task, more);
 }
 
 int attach_refused(const struct attach *attach, int code, const struct perf_event_attr *failed)
 {
-    const struct shape *shape = &attach->shape;
+    const struct shape *shape = attach->shape;
     size_t at = (size_t)(failed - shape->attr);
     struct why why = {.code = -code,
                       .attr = failed,
@@ -102,7 +101,10 @@ static void cover_begin(void *arg)
         if ((task->state == TASK_OPEN || task->state == TASK_INHERITED) && !task->dead &&
             !covered_thread(covered, task->pid, 1))
             covered_doubt(covered);
-    covered_take(covered, census->incoming.items, census->incoming.n, census->lost);
+    for (size_t i = 0; i < census->incoming.n; i++)
+        covered_take(covered, &census->incoming.items[i]);
+    if (census->lost)
+        covered_doubt(covered);
     if (cover->dropped)
         covered_drop(covered);
 }
@@ -143,9 +145,9 @@ static int attach_watch(struct attach *attach, struct counter *counter)
 {
     int rc = 0;
 
-    if (attach->shape.watch && counter->n_groups)
-        counter->watch = watch_new(attach->state, counter->fds + FD_WATCH(counter->members),
-                                   counter->stride, counter->n_groups, counter->tag, &rc);
+    if (attach->shape->watch && counter->n_groups)
+        counter->watch = watch_new(attach->state, counter->fds + FD_WATCH(counter->shape.members),
+                                   counter->shape.stride, counter->n_groups, counter->tag, &rc);
     if (rc)
         return err_set(attach->err, P14,
                        "the end of the target cannot be watched: %s (locked memory "
@@ -163,16 +165,16 @@ static int attach_harvest(struct attach *attach, struct counter *counter)
 
     TAILQ_FOREACH (task, &census->tasks, along)
         n += task->state == TASK_OPEN;
-    if (!counter_make_groups(counter, n * counter->spread))
+    if (!counter_make_groups(counter, n * counter->shape.spread))
         return err_set(attach->err, E32, "no memory for %u groups of events", n);
     n = 0;
     TAILQ_FOREACH (task, &census->tasks, along) {
         if (task->state != TASK_OPEN)
             continue;
         memcpy(counter_fds(counter, n), task->fds,
-               (size_t)counter->spread * counter->stride * sizeof *task->fds);
-        for (unsigned k = 0; k < counter->spread; k++)
-            counter->tasks[n++] = (struct counter_task){task->tid, attach->shape.cpu[k]};
+               (size_t)counter->shape.spread * counter->shape.stride * sizeof *task->fds);
+        for (unsigned k = 0; k < counter->shape.spread; k++)
+            counter->tasks[n++] = (struct counter_task){task->tid, attach->shape->cpu[k]};
     }
     counter->raced = attach->raced;
     counter->left_out = census->left_out;
@@ -211,7 +213,7 @@ static int attach_one(struct attach *attach, struct counter *counter, unsigned g
                       int cpu)
 {
     const struct perf_event_attr *failed = NULL;
-    int rc = group_open(&attach->shape, pid, cpu, counter_fds(counter, group), &failed);
+    int rc = group_open(attach->shape, pid, cpu, counter_fds(counter, group), &failed);
 
     counter->tasks[group] = (struct counter_task){-1, cpu};
     return rc ? attach_refused(attach, rc, failed) : 0;
@@ -221,10 +223,10 @@ static int attach_one(struct attach *attach, struct counter *counter, unsigned g
 static int attach_tid(struct attach *attach, struct counter *counter, pid_t tid)
 {
     const struct perf_event_attr *failed = NULL;
-    int rc = task_open(&attach->shape, tid, counter_fds(counter, 0), &failed);
+    int rc = task_open(attach->shape, tid, counter_fds(counter, 0), &failed);
 
-    for (unsigned i = 0; i < counter->spread; i++)
-        counter->tasks[i] = (struct counter_task){tid, attach->shape.cpu[i]};
+    for (unsigned i = 0; i < counter->shape.spread; i++)
+        counter->tasks[i] = (struct counter_task){tid, attach->shape->cpu[i]};
     return rc ? attach_refused(attach, rc, failed) : 0;
 }
 
@@ -237,7 +239,7 @@ static int attach_thread(struct attach *attach, struct counter *counter)
     if (rc)
         return rc;
     rc = attach_fits(attach, 1, 0);
-    if (!rc && !counter_make_groups(counter, counter->spread))
+    if (!rc && !counter_make_groups(counter, counter->shape.spread))
         rc = err_set(attach->err, E32, "no memory");
     if (!rc)
         rc = attach_tid(attach, counter, target->tid);
@@ -307,25 +309,25 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
         [TARGET_CGROUP] = attach_cgroup,
     };
     struct attach attach = {.state = state, .plan = plan, .err = err};
-    struct counter *counter = NULL;
-    int rc = -ENOMEM;
+    struct counter *counter = counter_new(state, plan, first_cpu(state));
+    int rc;
 
-    event_patience(plan->deadline_ns);
-    if (!shape_make(&attach.shape, state, plan, first_cpu(state)))
-        counter = counter_new(state, plan, &attach.shape);
+    *out = NULL;
     if (!counter)
-        rc = err_set(err, E32, "no memory for a counter");
-    else
-        rc = attach_kind[plan->target.kind](&attach, counter);
+        return err_set(err, E32, "no memory for a counter");
+    attach.shape = &counter->shape;
+    event_patience(plan->deadline_ns);
+    rc = attach_kind[plan->target.kind](&attach, counter);
     event_patience(0);
     if (!rc && output_begin(counter, plan))
         rc = err_set(err, E32, "no memory, or no way, to record what %u tasks or CPUs tell",
                      counter->n_groups);
-    if (!rc && follow_is_needed(counter, plan))
-        follow_begin(counter, plan, attach_spare(&attach) / 4);
-    shape_free(&attach.shape);
-    if (rc && counter)
+    if (rc) {
         perf_free(counter);
-    *out = rc ? NULL : counter;
-    return rc;
+        return rc;
+    }
+    output_follow(counter, plan, attach_spare(&attach) / 4);
+    shape_free(&counter->shape);
+    *out = counter;
+    return 0;
 }

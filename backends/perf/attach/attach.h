@@ -11,7 +11,7 @@ struct attach {
     struct backend_state *state;
     const struct plan *plan;
     struct err *err;
-    struct shape shape;
+    const struct shape *shape; /* the counter's */
     struct census census;
     unsigned long fds_used;
     uint64_t births_end_ns; /* the longest that births are waited for; 0: not yet */

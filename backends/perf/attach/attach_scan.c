@@ -24,8 +24,8 @@ static void close_task(struct attach *attach, struct task *task)
 {
     if (task->state != TASK_OPEN)
         return;
-    groups_close(&attach->shape, task->fds, attach->shape.spread);
-    attach->fds_used -= attach->shape.per_task;
+    groups_close(attach->shape, task->fds, attach->shape->spread);
+    attach->fds_used -= attach->shape->per_task;
     task->state = TASK_WAITING;
 }
 
@@ -44,19 +44,19 @@ static int open_task(struct attach *attach, struct task *task)
     int rc;
 
     if (!task->fds)
-        task->fds = malloc((size_t)attach->shape.spread * attach->shape.stride * sizeof *task->fds);
+        task->fds = malloc((size_t)attach->shape->spread * attach->shape->stride * sizeof *task->fds);
     if (!task->fds)
         return err_set(attach->err, E32, "no memory for the descriptors of a thread");
-    task->begin_ns = census_now_ns();
-    rc = task_open(&attach->shape, task->tid, task->fds, &failed);
-    task->end_ns = census_now_ns();
+    task->begin_ns = monotonic_ns();
+    rc = task_open(attach->shape, task->tid, task->fds, &failed);
+    task->end_ns = monotonic_ns();
     if (rc == -ESRCH) {
         task->state = TASK_GONE;
         return 0;
     }
     if (rc)
         return attach_refused(attach, rc, failed);
-    attach->fds_used += attach->shape.per_task;
+    attach->fds_used += attach->shape->per_task;
     task->state = TASK_OPEN;
     task->confirmed = false;
     task->ran_ns = task->through_ns = 0;
@@ -119,11 +119,11 @@ static bool await_births(struct attach *attach)
     struct task *task;
 
     if (!attach->births_end_ns)
-        attach->births_end_ns = census_now_ns() + BIRTH_LIMIT_NS;
+        attach->births_end_ns = monotonic_ns() + BIRTH_LIMIT_NS;
     TAILQ_FOREACH (task, &attach->census.tasks, along) {
         while (task->state == TASK_OPEN && !task->dead && !task->through_ns &&
                !census_is_through(&attach->census, task)) {
-            if (census_now_ns() > attach->births_end_ns || attach_in_time(attach))
+            if (monotonic_ns() > attach->births_end_ns || attach_in_time(attach))
                 return false;
             usleep(BIRTH_POLL_US);
         }

@@ -15,15 +15,14 @@ enum {
     RECORDS_MAX = 1000000
 };
 
-static void census_take(void *arg, const struct side_record *records, size_t n, bool lost)
+static void census_take(void *arg, const struct side_record *record)
 {
     struct census *census = arg;
 
-    census->lost |= lost || census->incoming.n + n > RECORDS_MAX || vec_room(&census->incoming, n);
-    if (census->lost)
-        return;
-    memcpy(census->incoming.items + census->incoming.n, records, n * sizeof *records);
-    census->incoming.n += n;
+    if (record->type == SIDE_LOST || census->incoming.n >= RECORDS_MAX)
+        census->lost = true;
+    else if (vec_push(&census->incoming, *record))
+        census->lost = true;
 }
 
 int census_saw_all(const struct census *census, struct err *err)
@@ -306,9 +305,6 @@ int census_update(struct census *census, struct err *err)
     if (!census->listening)
         return 0;
     sideband_sync(census->state->sideband, fetch, census);
-    if (census->records.n)
-        qsort(census->records.items, census->records.n, sizeof *census->records.items,
-              side_by_time);
     take_records(census);
     if (census->failed)
         return err_set(err, E32, "no memory for the list of threads");

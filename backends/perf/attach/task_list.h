@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "backends/perf/attach/sideband.h"
+#include "backends/perf/record/sideband.h"
 #include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/base/vec.h"
@@ -95,10 +95,6 @@ bool census_lives(const struct census *census, pid_t pid, pid_t tid);
  * copies the memory of its process between the moment of inheriting and the FORK record.
  */
 bool census_is_through(struct census *census, struct task *task);
-static inline uint64_t census_now_ns(void)
-{
-    return monotonic_ns();
-}
 
 /* Between task_list.c and task_list_proc.c. */
 /* The newest task of this number, or NULL. */

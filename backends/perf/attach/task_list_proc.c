@@ -70,7 +70,7 @@ static size_t threads_of(struct census *census, pid_t pid, pid_t **tids)
 /* Then what is listed does not matter any more: the attach is refused. */
 static bool is_late(const struct census *census)
 {
-    return census->plan->deadline_ns && census_now_ns() >= census->plan->deadline_ns;
+    return census->plan->deadline_ns && monotonic_ns() >= census->plan->deadline_ns;
 }
 
 static void add_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state)
@@ -191,6 +191,6 @@ bool census_is_through(struct census *census, struct task *task)
     free(text);
     if (busy && !ran_enough(census, task))
         return false;
-    task->through_ns = census_now_ns();
+    task->through_ns = monotonic_ns();
     return true;
 }

@@ -4,12 +4,11 @@
  */
 #pragma once
 
-#include "backends/perf/attach/descendants.h"
-#include "backends/perf/attach/group.h"
-#include "backends/perf/attach/sideband.h"
+#include "backends/perf/count/descendants.h"
+#include "backends/perf/count/group.h"
+#include "backends/perf/record/sideband.h"
 #include "backends/perf/state.h"
 
-struct follow; /* follow.h: groups of single threads, for steps */
 struct origin; /* recorder.h: what its records mean */
 
 /* Last known readings of a group that can lose its hardware; relaxed atomics, reads run in
@@ -25,26 +24,15 @@ struct counter {
     struct backend_state *state;
     struct target_ref target; /* alive and alive_arg are not kept */
     uint64_t tag;
-    bool hardware, descendants, at_exec, multiplex;
+    bool descendants, at_exec, multiplex;
     bool on;           /* atomic: started, not stopped */
     bool begun;        /* started at least once */
-    unsigned n;        /* events */
-    unsigned extra;    /* events of our own before them in a group */
-    unsigned members;  /* of a group: both */
-    unsigned together; /* of those, one group of the kernel's: see struct shape */
-    unsigned stride;   /* descriptors of a group: members, witness, watch */
-    unsigned spread;   /* groups of a task, one after the other; they have one witness */
+    struct shape shape; /* its attrs only until it is opened */
     unsigned n_groups;
-    unsigned per_task;      /* descriptors really open for a task */
-    uint8_t extras[2];      /* enum extra (sampling.h) */
-    uint8_t order[SET_MAX]; /* place among the events of a group -> place in the plan */
     bool sampling;
-    uint64_t says_period;      /* bit per member: its samples do */
-    uint64_t shares_id;        /* bit per member: its samples may bear another event's */
     struct recorder *recorder; /* NULL: it only counts */
     struct origin *origin;
-    bool tracks;           /* it is among those for whom every CPU tells (track.h) */
-    struct follow *follow; /* or NULL */
+    bool tracks; /* it is among those for whom every CPU tells (track.h) */
     struct counter_task {
         pid_t tid; /* -1: a CPU */
         int cpu;   /* -1: a task, wherever it runs */
@@ -65,22 +53,26 @@ struct counter {
 
 /* An empty counter for what the plan asks; attach.c and adopt fill in the groups. NULL: no memory.
  */
-struct counter *counter_new(struct backend_state *state, const struct plan *plan,
-                            const struct shape *shape);
+struct counter *counter_new(struct backend_state *state, const struct plan *plan, int watch_cpu);
 /* Room for groups, all descriptors -1. False: no memory. */
 bool counter_make_groups(struct counter *counter, unsigned n_groups);
 static inline int *counter_fds(const struct counter *counter, unsigned group)
 {
-    return counter->fds + (size_t)group * counter->stride;
+    return counter->fds + (size_t)group * counter->shape.stride;
 }
 /* Of one group's struct group_last. */
 static inline size_t counter_last_bytes(const struct counter *counter)
 {
-    return sizeof(struct group_last) + counter->members * sizeof(uint64_t);
+    return sizeof(struct group_last) + counter->shape.members * sizeof(uint64_t);
 }
 static inline bool counter_is_on(const struct counter *counter)
 {
     return __atomic_load_n(&counter->on, __ATOMIC_ACQUIRE);
+}
+/* Of a process or of one thread. */
+static inline bool counter_scope_is_process(const struct counter *counter)
+{
+    return counter->target.kind == TARGET_PROCESS || counter->target.kind == TARGET_THREAD;
 }
 /* It waits for its target's exec still. System calls. */
 bool counter_is_armed(struct counter *counter);

@@ -2,14 +2,9 @@
  * The processes that a counter covers: its target, and with descendants those below it, as the
  * sideband has told of them.
  */
-#include "backends/perf/attach/descendants.h"
+#include "backends/perf/count/descendants.h"
 #include "backends/perf/count/counter.h"
-#include "backends/perf/attach/sideband.h"
-
-static bool counter_scope_is_process(const struct counter *counter)
-{
-    return counter->target.kind == TARGET_PROCESS || counter->target.kind == TARGET_THREAD;
-}
+#include "backends/perf/record/sideband.h"
 
 static void counter_follow(const struct counter *counter)
 {

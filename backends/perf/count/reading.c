@@ -4,7 +4,7 @@
  */
 #include "backends/perf/count/reading.h"
 
-#include "backends/perf/sampling.h"
+#include "backends/perf/record/sampling.h"
 #include "core/base/clock.h"
 
 #include <errno.h>
@@ -131,9 +131,9 @@ static int group_read(const struct counter *counter, unsigned group, struct grou
                       bool patient)
 {
     const int *fds = counter_fds(counter, group);
-    int rc = one_read(fds[0], text, counter->together, patient);
+    int rc = one_read(fds[0], text, counter->shape.together, patient);
 
-    for (unsigned i = counter->together; rc > 0 && i < counter->members; i++) {
+    for (unsigned i = counter->shape.together; rc > 0 && i < counter->shape.members; i++) {
         struct group_text own;
 
         rc = one_read(fds[i], &own, 1, patient);
@@ -156,9 +156,9 @@ static int pinned_read(struct counter *counter, unsigned group, struct group_tex
         rc = group_read(counter, group, text, patient);
     }
     if (rc > 0)
-        last_keep(last, text, counter->members);
+        last_keep(last, text, counter->shape.members);
     else if (!rc)
-        last_give(last, text, counter->members);
+        last_give(last, text, counter->shape.members);
     return rc;
 }
 
@@ -168,7 +168,7 @@ static uint64_t witness_read(const struct counter *counter, unsigned group)
     struct {
         uint64_t value, enabled_ns, running_ns;
     } text;
-    int fd = counter_fds(counter, group)[FD_WITNESS(counter->members)];
+    int fd = counter_fds(counter, group)[FD_WITNESS(counter->shape.members)];
 
     return read(fd, &text, sizeof text) == sizeof text ? text.enabled_ns : 0;
 }
@@ -186,14 +186,14 @@ static void gap_revive(struct counter *counter, unsigned group, uint64_t covered
     if (counter->multiplex || gap < known + GAP_NS || !counter_is_on(counter))
         return;
     __atomic_store_n(&last->gap_ns, gap, __ATOMIC_RELAXED);
-    for (unsigned i = 0; i < counter->spread; i++)
+    for (unsigned i = 0; i < counter->shape.spread; i++)
         ioctl(counter_fds(counter, group + i)[0], PERF_EVENT_IOC_ENABLE, 0);
 }
 
 /* What was found out is forgotten: it is tried again. */
 void verdicts_clear(struct counter *counter)
 {
-    for (unsigned i = 0; counter->hardware && i < counter->n_groups; i++) {
+    for (unsigned i = 0; counter->shape.hardware && i < counter->n_groups; i++) {
         struct group_last *last = counter_last(counter, i);
 
         if (last)
@@ -251,9 +251,9 @@ static void reading_add(const struct counter *counter, struct reading *out,
     out->covered_ns += covered_ns;
     out->enabled_ns += text->enabled_ns;
     out->running_ns += text->running_ns;
-    for (unsigned i = 0; i < counter->n; i++) {
-        unsigned at = counter->order[i];
-        uint64_t value = text->value[counter->extra + i];
+    for (unsigned i = 0; i < counter->shape.n; i++) {
+        unsigned at = counter->shape.order[i];
+        uint64_t value = text->value[counter->shape.extra + i];
 
         out->value[at] += value;
         out->estimate[at] += scaled(value, text->enabled_ns, text->running_ns);
@@ -269,9 +269,9 @@ static void reading_add(const struct counter *counter, struct reading *out,
 static uint64_t spread_enabled(const struct counter *counter, const struct group_text *sum,
                                uint64_t witness)
 {
-    uint64_t enabled = counter->hardware ? witness : sum->enabled_ns;
+    uint64_t enabled = counter->shape.hardware ? witness : sum->enabled_ns;
 
-    if (counter->spread == 1)
+    if (counter->shape.spread == 1)
         return sum->enabled_ns;
     return enabled > sum->running_ns ? enabled : sum->running_ns;
 }
@@ -282,17 +282,17 @@ static int task_read(struct counter *counter, unsigned first, struct group_text 
     struct group_text text;
     bool any = false;
 
-    memset(sum, 0, offsetof(struct group_text, value) + counter->members * sizeof sum->value[0]);
-    for (unsigned i = first; i < first + counter->spread; i++) {
-        int rc = counter->hardware ? pinned_read(counter, i, &text, patient)
+    memset(sum, 0, offsetof(struct group_text, value) + counter->shape.members * sizeof sum->value[0]);
+    for (unsigned i = first; i < first + counter->shape.spread; i++) {
+        int rc = counter->shape.hardware ? pinned_read(counter, i, &text, patient)
                                    : group_read(counter, i, &text, patient);
 
         if (rc < 0)
             return rc;
-        if (!rc && !counter->hardware)
+        if (!rc && !counter->shape.hardware)
             return -EIO;
         any |= rc > 0;
-        task_add(sum, &text, counter->members);
+        task_add(sum, &text, counter->shape.members);
     }
     return any;
 }
@@ -335,42 +335,28 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
     unsigned off = 0;
 
     memset(out, 0, offsetof(struct reading, value));
-    memset(out->value, 0, counter->n * sizeof out->value[0]);
-    memset(out->estimate, 0, counter->n * sizeof out->estimate[0]);
-    for (unsigned i = 0; i < counter->n_groups; i += counter->spread) {
-        int rc = counter->hardware ? hardware_read(counter, i, out, patient)
+    memset(out->value, 0, counter->shape.n * sizeof out->value[0]);
+    memset(out->estimate, 0, counter->shape.n * sizeof out->estimate[0]);
+    for (unsigned i = 0; i < counter->n_groups; i += counter->shape.spread) {
+        int rc = counter->shape.hardware ? hardware_read(counter, i, out, patient)
                                    : software_read(counter, i, out, patient);
 
         if (rc < 0)
             return rc;
         off += rc == 0;
     }
-    out->off = off && off == counter->n_groups / counter->spread && counter_is_on(counter);
+    out->off = off && off == counter->n_groups / counter->shape.spread && counter_is_on(counter);
     out->never_ran = out->enabled_ns && !out->running_ns;
     out->dropped = counter->covered && counter_dropped(counter);
     out->time_ns = monotonic_ns();
     return 0;
 }
 
-int counter_total(const struct counter *counter, uint64_t period, uint64_t *total)
-{
-    struct group_text text;
-
-    *total = 0;
-    for (unsigned i = 0; i < counter->n_groups; i++) {
-        if (group_read(counter, i, &text, true) <= 0)
-            return -EIO;
-        for (unsigned k = counter->extra; k < counter->members; k++)
-            *total += text.value[k] / period;
-    }
-    return 0;
-}
-
 /* With hardware another one, at most once in a millisecond of the target's time. */
 unsigned perf_cost(const struct counter *counter)
 {
-    return counter->n_groups * (1 + counter->members - counter->together) +
-           (counter->hardware ? counter->n_groups / counter->spread : 0);
+    return counter->n_groups * (1 + counter->shape.members - counter->shape.together) +
+           (counter->shape.hardware ? counter->n_groups / counter->shape.spread : 0);
 }
 
 /* Armed at attach by enable_on_exec; a first start has nothing to do. */

@@ -10,5 +10,3 @@ void verdicts_clear(struct counter *counter);
 /* After it was started, before it is stopped: the times of a cgroup's events. */
 void skew_start(struct counter *counter);
 void skew_stop(struct counter *counter);
-/* The whole periods that each of its events counted, together; of software alone. 0 or -EIO. */
-int counter_total(const struct counter *counter, uint64_t period, uint64_t *total);

@@ -8,7 +8,6 @@
 #include "backends/perf/count/switch.h"
 
 #include "backends/proc.h"
-#include "core/base/vec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,13 +29,13 @@ static int groups_switch(const struct counter *counter, bool on)
 
     for (unsigned i = 0; i < counter->n_groups; i++) {
         const int *fds = counter_fds(counter, i);
-        int witness = fds[FD_WITNESS(counter->members)];
+        int witness = fds[FD_WITNESS(counter->shape.members)];
 
         if (!on && witness >= 0)
             ioctl(witness, request, 0);
         if (ioctl(fds[0], request, 0))
             rc = -EIO;
-        for (unsigned k = counter->together; k < counter->members; k++)
+        for (unsigned k = counter->shape.together; k < counter->shape.members; k++)
             if (ioctl(fds[k], request, 0))
                 rc = -EIO;
         if (on && witness >= 0)
@@ -44,11 +43,6 @@ static int groups_switch(const struct counter *counter, bool on)
     }
     return rc;
 }
-
-/* Sorted numbers. */
-struct tids {
-    VEC(pid_t) list;
-};
 
 static int by_number(const void *a, const void *b)
 {
@@ -76,13 +70,15 @@ static void add_threads(struct tids *tids, pid_t pid)
     free(threads);
 }
 
-/* Those of the target and, as far as they are known, of its descendants. */
-static void tids_list(const struct counter *counter, struct tids *tids)
+void counter_tids(const struct counter *counter, struct tids *tids)
 {
     struct tids pids = {.list = {.n = 0}};
 
     tids->list.n = 0;
-    perf_processes(counter, add_process, &pids);
+    if (counter->target.kind == TARGET_THREAD)
+        (void)!vec_push(&tids->list, counter->target.tid);
+    else
+        perf_processes(counter, add_process, &pids);
     for (size_t i = 0; i < pids.list.n; i++)
         add_threads(tids, pids.list.items[i]);
     free(pids.list.items);
@@ -129,7 +125,7 @@ int counter_switch(struct counter *counter, bool on)
     for (int round = 0; round < ROUNDS_MAX && !rc; round++) {
         struct tids *now = &lists[round % 2];
 
-        tids_list(counter, now);
+        counter_tids(counter, now);
         if (!tids_settle(now, &lists[(round + 1) % 2]))
             break;
         rc = groups_switch(counter, on);

@@ -4,7 +4,7 @@
  */
 #include "backends/perf/probe/check.h"
 
-#include "backends/perf/attach/group.h"
+#include "backends/perf/probe/open.h"
 #include "backends/perf/probe/code.h"
 #include "backends/perf/probe/probe.h"
 #include "backends/perf/probe/why.h"

@@ -5,7 +5,7 @@
  */
 #include "backends/perf/probe/foreign.h"
 
-#include "backends/perf/attach/group.h"
+#include "backends/perf/probe/open.h"
 #include "backends/perf/probe/pmu.h"
 
 #include <linux/perf_event.h>

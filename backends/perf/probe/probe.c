@@ -3,7 +3,7 @@
  */
 #include "backends/perf/probe/probe.h"
 
-#include "backends/perf/attach/group.h"
+#include "backends/perf/probe/open.h"
 #include "backends/perf/probe/why.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
  */
 #include "backends/perf/probe/probe.h"
 
-#include "backends/perf/attach/group.h"
+#include "backends/perf/probe/open.h"
 
 #include <linux/perf_event.h>
 #include <string.h>

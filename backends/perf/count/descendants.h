@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "backends/perf/attach/sideband.h"
+#include "backends/perf/record/sideband.h"
 
 struct covered;
 
@@ -14,8 +14,8 @@ void covered_free(struct covered *covered);
 void covered_clear(struct covered *covered);
 /* One more (or fewer) thread of a process; the process goes when it has none. False: no memory. */
 bool covered_thread(struct covered *covered, pid_t pid, int step);
-/* A batch of records in order of time. */
-void covered_take(void *arg, const struct side_record *records, size_t n, bool lost);
+/* Records in order of time. */
+void covered_take(void *arg, const struct side_record *record);
 /* From now on every process may be one of them. */
 void covered_doubt(struct covered *covered);
 bool covered_has(const struct covered *covered, pid_t pid);

@@ -1,7 +1,7 @@
 /*
  * What the kernel's ids mean.
  */
-#include "backends/perf/recorder.h"
+#include "backends/perf/record/recorder.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static struct id *id_of(const struct recorder *recorder, uint64_t kernel)
     return id;
 }
 
-static int id_add(struct recorder *recorder, const struct id *like)
+int recorder_add_id(struct recorder *recorder, const struct id *like)
 {
     struct id *id = id_of(recorder, like->kernel);
     const UT_hash_handle hh = id ? id->hh : (UT_hash_handle){.tbl = NULL};
@@ -30,16 +30,6 @@ static int id_add(struct recorder *recorder, const struct id *like)
         return 0;
     free(id);
     return -ENOMEM;
-}
-
-int recorder_add_id(struct recorder *recorder, const struct id *id)
-{
-    int rc;
-
-    pthread_mutex_lock(&recorder->lock);
-    rc = id_add(recorder, id);
-    pthread_mutex_unlock(&recorder->lock);
-    return rc;
 }
 
 const struct id *recorder_find_id(const struct recorder *recorder, uint64_t kernel)
@@ -71,7 +61,7 @@ void recorder_drop_ids(struct recorder *recorder)
 
 static bool is_over(const struct origin *origin, uint64_t time_ns)
 {
-    return !origin->counter && origin->closed_ns <= time_ns;
+    return origin->closed_ns && origin->closed_ns <= time_ns;
 }
 
 void recorder_purge(struct recorder *recorder, uint64_t time_ns)

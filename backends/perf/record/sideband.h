@@ -1,36 +1,32 @@
 /*
- * What the kernel tells about births, ends and execs of all tasks: a dummy event per CPU whose ring
- * is open while somebody listens. Attaching decides by it who has inherited; covered sets follow
- * it.
+ * What the kernel tells about births, ends and execs of all tasks: a recorder whose rings' own
+ * events tell of every CPU, and are open while somebody listens. Attaching decides by it which
+ * threads have inherited; covered sets follow it.
  */
 #pragma once
 
 #include "backends/perf/state.h"
 
-#include <stddef.h>
-
 enum side_type {
     SIDE_FORK,
     SIDE_EXIT,
-    SIDE_EXEC
+    SIDE_EXEC,
+    SIDE_LOST /* records are missing here */
 };
 
 struct side_record {
     uint64_t time_ns; /* CLOCK_MONOTONIC */
     enum side_type type;
-    pid_t pid, tid;   /* who was born, ended, executed; in the daemon's PID namespace */
+    pid_t pid, tid;   /* the task that was born, ended, executed; in the daemon's PID namespace */
     pid_t ppid, ptid; /* SIDE_FORK: the thread that made it */
 };
 
-/* For qsort(). */
-int side_by_time(const void *a, const void *b);
-
 /*
- * Called with a batch in order of time, in whose thread ever the rings are drained, under the
- * sideband's lock: it must only touch memory. lost: records are missing before or in this batch.
+ * Called in order of time, in any thread that drains the rings, under the sideband's lock: it must
+ * only touch memory.
  */
 struct side_listener {
-    void (*take)(void *arg, const struct side_record *records, size_t n, bool lost);
+    void (*take)(void *arg, const struct side_record *record);
     void *arg;
     struct side_listener *next;
 };

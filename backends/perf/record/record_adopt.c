@@ -4,7 +4,7 @@
  * would go, and kernels (6.18) charge the locked memory of a second one, and never give that back.
  * What the ids of counters mean that are closed already is not known any more.
  */
-#include "backends/perf/recorder.h"
+#include "backends/perf/record/recorder.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -63,7 +63,9 @@ void perf_recorder_forget(struct recorder *recorder)
 {
     for (unsigned i = 0; i < recorder->n_rings; i++)
         ring_leave(&recorder->rings[i]);
-    recorder_forget(recorder);
+    recorder_unlist(recorder);
+    rings_unwatch(recorder);
+    recorder_release(recorder);
 }
 
 static int ring_again(struct ring *ring, unsigned cpu, int fd, uint64_t bytes)
@@ -112,7 +114,8 @@ int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan 
         perf_recorder_forget(recorder);
         return rc;
     }
-    recorder_begin(recorder);
+    recorder_enlist(recorder);
+    rings_watch(recorder);
     *out = recorder;
     return 0;
 }

@@ -1,138 +1,93 @@
 /*
- * The loop may still call back after watch_free() (which runs without the engine's lock), so what
- * it is given is a serial, looked up in a list of those alive.
+ * A call of the loop's may be under way when watch_free() is called (which happens without the
+ * engine's lock), so each descriptor that is watched holds a reference.
  *
  * A guard's event also ends when the process dies, or another thread executes a program. The engine
  * looks whether it lives; of one that died since, the ring tells. Written backward, it holds the
  * newest records: the kernel takes the events off right behind the exec's, before the new program
  * maps anything.
  */
-#include "backends/perf/attach/end_events.h"
+#include "backends/perf/count/end_events.h"
 
-#include "backends/perf/attach/group.h"
+#include "backends/perf/probe/open.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct watched_fd {
-    int fd;
-    uintptr_t serial;
-    bool alive;
-};
-
 struct guard {
-    struct backend_state *state;
-    struct guard *next;
-    void (*tell)(void *ctx, uint64_t tag);
-    uint64_t tag;
+    const struct loop *loop;
+    const struct sink *sink;
+    bool newest; /* it is a guard */
     void *map;
     size_t bytes;
-    unsigned n, left;
-    struct watched_fd fds[];
+    unsigned refs, left; /* atomic; left: descriptors that have not ended */
+    unsigned n;
+    int fds[];
 };
 
-static pthread_mutex_t watches_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct guard *watches;
-static uintptr_t last_serial;
-
-static struct watched_fd *watched_find(uintptr_t serial, struct guard **of)
+static void watch_unref(struct guard *watch)
 {
-    for (struct guard *watch = watches; watch; watch = watch->next) {
-        for (unsigned i = 0; i < watch->n; i++) {
-            if (watch->fds[i].serial == serial && watch->fds[i].alive) {
-                *of = watch;
-                return &watch->fds[i];
-            }
-        }
-    }
-    return NULL;
+    if (__atomic_sub_fetch(&watch->refs, 1, __ATOMIC_ACQ_REL) == 0)
+        free(watch);
 }
 
-static void watch_hup(void *arg, uint32_t events)
+static void watch_hup(void *arg, uint64_t tag)
 {
-    struct guard *watch = NULL;
-    struct watched_fd *one;
-    void (*tell)(void *ctx, uint64_t tag) = NULL;
-    void *ctx = NULL;
-    uint64_t tag = 0;
+    struct guard *watch = arg;
 
-    if (!(events & (EPOLLHUP | EPOLLERR)))
-        return;
-    pthread_mutex_lock(&watches_lock);
-    one = watched_find((uintptr_t)arg, &watch);
-    if (one) {
-        one->alive = false;
-        watch->state->loop->unwatch(watch->state->loop->ctx, one->fd);
-        if (--watch->left == 0) {
-            tell = watch->tell;
-            ctx = watch->state->sink->ctx;
-            tag = watch->tag;
-        }
-    }
-    pthread_mutex_unlock(&watches_lock);
-    if (tell)
-        tell(ctx, tag);
+    if (__atomic_sub_fetch(&watch->left, 1, __ATOMIC_ACQ_REL) == 0)
+        (watch->newest ? watch->sink->dropped : watch->sink->gone)(watch->sink->ctx, tag);
+    watch_unref(watch);
 }
 
 /* One ring for all: without a ring poll says POLLHUP at once, dead or alive. */
-static int watch_map(struct guard *watch, bool newest)
+static int watch_map(struct guard *watch)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     /* Of a ring that may not be written the kernel overwrites the oldest records. */
-    int rights = newest ? PROT_READ : PROT_READ | PROT_WRITE;
-    void *map = mmap(NULL, 2 * page, rights, MAP_SHARED, watch->fds[0].fd, 0);
+    int rights = watch->newest ? PROT_READ : PROT_READ | PROT_WRITE;
+    void *map = mmap(NULL, 2 * page, rights, MAP_SHARED, watch->fds[0], 0);
 
     if (map == MAP_FAILED)
         return -errno;
     watch->map = map;
     watch->bytes = 2 * page;
     for (unsigned i = 1; i < watch->n; i++)
-        if (ioctl(watch->fds[i].fd, PERF_EVENT_IOC_SET_OUTPUT, (long)watch->fds[0].fd))
+        if (ioctl(watch->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)watch->fds[0]))
             return -errno;
     return 0;
 }
 
-static int watch_arm(struct guard *watch)
+static int watch_arm(struct guard *watch, uint64_t tag)
 {
-    const struct loop *loop = watch->state->loop;
+    int rc = 0;
 
-    for (unsigned i = 0; i < watch->n; i++) {
-        int rc = loop->watch(loop->ctx, watch->fds[i].fd, EPOLLHUP, watch_hup,
-                             (void *)watch->fds[i].serial);
-
-        if (rc) {
-            while (i-- > 0)
-                loop->unwatch(loop->ctx, watch->fds[i].fd);
-            return rc;
-        }
+    watch->left = watch->n;
+    for (unsigned i = 0; i < watch->n && !rc; i++) {
+        __atomic_add_fetch(&watch->refs, 1, __ATOMIC_RELAXED);
+        rc = watch->loop->watch(watch->loop->ctx, watch->fds[i], EPOLLHUP, watch_hup, watch, tag);
+        if (rc)
+            watch_unref(watch);
     }
-    return 0;
+    return rc;
 }
 
-static void watch_unlist(struct guard *watch)
+void watch_free(struct guard *watch)
 {
-    pthread_mutex_lock(&watches_lock);
-    for (struct guard **at = &watches; *at; at = &(*at)->next) {
-        if (*at == watch) {
-            *at = watch->next;
-            break;
-        }
-    }
-    pthread_mutex_unlock(&watches_lock);
-}
-
-static void watch_drop(struct guard *watch)
-{
+    if (!watch)
+        return;
+    for (unsigned i = 0; i < watch->n; i++)
+        if (watch->loop->unwatch(watch->loop->ctx, watch->fds[i]))
+            watch_unref(watch);
     if (watch->map)
         munmap(watch->map, watch->bytes);
-    free(watch);
+    watch_unref(watch);
 }
 
 static struct guard *any_new(struct backend_state *state, const int *fds, unsigned stride,
@@ -143,30 +98,19 @@ static struct guard *any_new(struct backend_state *state, const int *fds, unsign
     *rc = watch ? 0 : -ENOMEM;
     if (!watch)
         return NULL;
-    watch->state = state;
-    watch->tell = newest ? state->sink->dropped : state->sink->gone;
-    watch->tag = tag;
+    watch->loop = state->loop;
+    watch->sink = state->sink;
+    watch->newest = newest;
+    watch->refs = 1;
     for (unsigned i = 0; i < n; i++)
         if (fds[(size_t)i * stride] >= 0)
-            watch->fds[watch->n++] =
-                (struct watched_fd){.fd = fds[(size_t)i * stride], .alive = true};
-    watch->left = watch->n;
-    *rc = watch->n ? watch_map(watch, newest) : -ENOENT;
-    if (*rc) {
-        watch_drop(watch);
-        return NULL;
-    }
-    pthread_mutex_lock(&watches_lock);
-    for (unsigned i = 0; i < watch->n; i++)
-        watch->fds[i].serial = ++last_serial;
-    watch->next = watches;
-    watches = watch;
-    pthread_mutex_unlock(&watches_lock);
-    *rc = watch_arm(watch);
+            watch->fds[watch->n++] = fds[(size_t)i * stride];
+    *rc = watch->n ? watch_map(watch) : -ENOENT;
+    if (!*rc)
+        *rc = watch_arm(watch, tag);
     if (!*rc)
         return watch;
-    watch_unlist(watch);
-    watch_drop(watch);
+    watch_free(watch);
     return NULL;
 }
 
@@ -194,17 +138,6 @@ static bool last_is_exec(const struct guard *watch)
     if (record->type == PERF_RECORD_EXIT)
         record = record_at(watch, head + record->size);
     return record->type == PERF_RECORD_COMM && (record->misc & PERF_RECORD_MISC_COMM_EXEC);
-}
-
-void watch_free(struct guard *watch)
-{
-    if (!watch)
-        return;
-    watch_unlist(watch);
-    for (unsigned i = 0; i < watch->n; i++)
-        if (watch->fds[i].alive)
-            watch->state->loop->unwatch(watch->state->loop->ctx, watch->fds[i].fd);
-    watch_drop(watch);
 }
 
 /* ---- guards ---- */
@@ -252,7 +185,7 @@ bool perf_guard_left(const struct guard *guard)
 
 int perf_guard_fd(const struct guard *guard)
 {
-    return guard->fds[0].fd;
+    return guard->fds[0];
 }
 
 void perf_guard_forget(struct guard *guard)

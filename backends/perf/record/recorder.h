@@ -15,13 +15,15 @@
 #include <pthread.h>
 
 struct counter;
+struct follow; /* follow.h */
 struct perf_event_mmap_page;
 
 /* What the records of one counter mean. Lives as long as records of it may come. */
 struct origin {
     struct origin *next;
     struct recorder *recorder;
-    struct counter *counter; /* NULL: freed */
+    struct counter *counter; /* for recorders_cpu() */
+    struct follow *follow;   /* or NULL */
     uint64_t closed_ns;      /* after that no record of it was written; 0: it lives */
     uint64_t set;
     uint64_t period; /* of samples that do not say it themselves */
@@ -57,8 +59,6 @@ struct ring {
     unsigned cpu;
     int fd;
     int stand_in; /* an event in place of fd's own; -1, or … */
-    bool watched;
-    uintptr_t serial;
     struct perf_event_mmap_page *page; /* mapped with `size` bytes of records behind it */
     char *data;
     uint64_t size;
@@ -73,22 +73,22 @@ struct ring {
 };
 
 struct recorder {
-    struct recorder *next; /* in the list of all, for the loop */
+    struct recorder *next; /* in the list of all, for CPUs that come; with the state's setup */
     struct backend_state *state;
     uint64_t tag;
     bool side;                /* the sideband's: only births, ends and names, of every CPU */
+    void (*ready)(void *state, uint64_t tag); /* half of a ring was written; the loop's */
     uint64_t ring_bytes;      /* of records, a power of two */
-    pthread_mutex_t setup;    /* rings opened, counters redirected: system calls */
-    pthread_mutex_t lock;     /* what follows, while draining: memory, nearly */
-    struct ring *rings;       /* room for n_cpus */
+    pthread_mutex_t lock;     /* counters redirected, records taken: memory, nearly */
+    struct ring *rings;       /* room for n_cpus; changed with setup and lock, read with one */
     unsigned n_rings;         /* atomic */
     unsigned n_cpus;          /* possible ones */
     unsigned n_stand_ins;     /* atomic */
     unsigned n_tracks;        /* counters that are on, and need to know what happens everywhere */
     struct origin everywhere; /* of what the rings' own events tell (track.h) */
-    struct origin *origins;
+    struct origin *origins;   /* with lock, and what follows */
     struct id *ids; /* by the kernel's */
-    char *scratch;     /* RECORD_SPACE: the kernel's pages may only be read */
+    char *scratch;  /* RECORD_SPACE: the kernel's pages may only be read */
 };
 
 /* Room for a record of the largest size, and what is put into it. */
@@ -103,33 +103,41 @@ int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan 
                         const char *printed, struct recorder **out);
 void perf_recorder_forget(struct recorder *recorder);
 void perf_recorder_free(struct recorder *recorder);
-/* The recorder of the sideband, which tells of all tasks as long as it is there; what it has now, in
- * order of time. 0 or -errno. */
-int recorder_everywhere(struct backend_state *state, uint64_t bytes, struct recorder **out);
-void recorder_take(struct recorder *recorder, const struct intake *intake);
-/* A CPU came online: all recorders get a ring for it. */
-void recorders_cpu(struct backend_state *state, unsigned cpu);
+/* A CPU came online: all recorders get a ring for it, and came() redirects their counters, with
+ * both locks. */
+void recorders_cpu(struct backend_state *state, unsigned cpu,
+                   void (*came)(const struct origin *origin, unsigned cpu));
 
-/* For record_adopt.c and track.c: without rings, NULL: no memory; the event that owns a ring, or
- * -errno; maps the ring of an owner's descriptor (0 or -errno), or takes it as it is mapped; what
- * follows when all rings are there; freed, but for its rings. */
+/* Without rings, and in no list; NULL: no memory. Freed, but for its rings. */
 struct recorder *recorder_make(struct backend_state *state, const struct recorder_plan *plan);
+void recorder_release(struct recorder *recorder);
+/* In the list of all; not any more: then no CPU comes to it. */
+void recorder_enlist(struct recorder *recorder);
+void recorder_unlist(struct recorder *recorder);
+/* A ring for each CPU that is online, as large as can be up to that. 0 or -errno; watched; closed.
+ */
+int rings_open(struct recorder *recorder, uint64_t bytes);
+void rings_watch(struct recorder *recorder);
+void rings_unwatch(const struct recorder *recorder);
+void rings_close(struct recorder *recorder);
+/* The event that owns a ring, or -errno; maps the ring of an owner's descriptor (0 or -errno), or
+ * takes it as it is mapped. */
 int ring_event(const struct recorder *recorder, unsigned cpu);
 int ring_map(struct ring *ring, unsigned cpu, int fd, uint64_t bytes);
 void ring_found(struct ring *ring, unsigned cpu, int fd, void *map, uint64_t bytes);
-void recorder_begin(struct recorder *recorder);
-void recorder_forget(struct recorder *recorder);
 
 /* The ring of this CPU, or NULL. With setup or lock held. */
 struct ring *recorder_ring(const struct recorder *recorder, unsigned cpu);
-/* Record of an event of this CPU go into its ring, when there is one. 0 or -errno. With setup. */
+/* Record of an event of this CPU go into its ring, when there is one. 0 or -errno. With setup or
+ * lock. */
 int recorder_redirect(const struct recorder *recorder, int fd, unsigned cpu);
-/* From now on this id means this. 0 or -ENOMEM. Takes lock. */
+
+/* ids.c, with lock held. From now on this id means this. 0 or -ENOMEM. */
 int recorder_add_id(struct recorder *recorder, const struct id *id);
-/* With lock held. NULL: not ours, or long gone. */
+/* NULL: not ours, or long gone. */
 const struct id *recorder_find_id(const struct recorder *recorder, uint64_t kernel);
-/* It means nothing any more, or none does. With lock held. */
+/* It means nothing any more, or none does. */
 void recorder_drop_id(struct recorder *recorder, uint64_t kernel);
 void recorder_drop_ids(struct recorder *recorder);
-/* Forgets the ids of origins closed at or before this. With setup and lock held. */
+/* Forgets the ids of origins closed at or before this. */
 void recorder_purge(struct recorder *recorder, uint64_t time_ns);

@@ -2,9 +2,9 @@
  * Records of the kernel's become records of core's: ids are those of the log, losses have one form,
  * the period stands in every sample, samples of values become steps. What is of no use is left out.
  */
-#include "backends/perf/drain.h"
-#include "backends/perf/follow.h"
-#include "backends/perf/sampling.h"
+#include "backends/perf/record/drain.h"
+#include "backends/perf/record/follow.h"
+#include "backends/perf/record/sampling.h"
 
 #include <linux/perf_event.h>
 #include <string.h>
@@ -88,23 +88,22 @@ static bool is_own_clock(const struct recorder *recorder, uint64_t kernel)
     return false;
 }
 
-/* Of whom a sample with a stranger's id can be: who is open comes first. NULL: of nobody, or it is
- * not known. */
+/* The origin that a sample with a stranger's id is of: one that is open comes first. NULL: of none,
+ * or it is not known. */
 static const struct origin *origin_of_stray(const struct recorder *recorder, bool *samples)
 {
     const struct origin *found = NULL;
-    bool sure = true;
 
     *samples = false;
     for (const struct origin *origin = recorder->origins; origin; origin = origin->next) {
-        if (!origin->samples || (found && found->counter && !origin->counter))
+        if (!origin->samples || (found && origin->closed_ns))
             continue;
+        if (found && !found->closed_ns && found->set != origin->set)
+            return NULL;
         *samples = true;
-        sure =
-            !found || (origin->counter && !found->counter) || (sure && found->set == origin->set);
         found = origin;
     }
-    return found && sure && found->shares_one ? found : NULL;
+    return found && found->shares_one ? found : NULL;
 }
 
 /*
@@ -241,8 +240,7 @@ static void event_take(struct recorder *recorder, struct record *record,
         throttle->id = throttle->stream = tail->id;
     }
     record_set_time(record, tail->time); /* the kernel took a second time a moment later */
-    if (id->origin->counter)
-        follow_record(id->origin->counter->follow, record, intake);
+    follow_record(id->origin->follow, record, intake);
     intake->put(intake->arg, record);
 }
 

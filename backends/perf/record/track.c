@@ -1,19 +1,13 @@
 /*
  * Switching what tells of every CPU.
  */
-#include "backends/perf/track.h"
+#include "backends/perf/record/track.h"
 
-#include "backends/perf/count/counter.h"
+#include "backends/perf/probe/open.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
-
-static bool counter_tracks(const struct counter *counter)
-{
-    return counter->origin && counter->sampling &&
-           (counter->target.kind == TARGET_CPU || counter->target.kind == TARGET_CGROUP);
-}
 
 static int ring_teller(const struct ring *ring)
 {
@@ -46,7 +40,9 @@ static int ring_track(struct recorder *recorder, struct ring *ring)
         return rc == -ENODEV ? 0 : rc; /* it went again */
     if (ioctl(ring_teller(ring), PERF_EVENT_IOC_ID, &id.kernel))
         return -errno;
+    pthread_mutex_lock(&recorder->lock);
     rc = recorder_add_id(recorder, &id);
+    pthread_mutex_unlock(&recorder->lock);
     if (!rc && ioctl(ring_teller(ring), PERF_EVENT_IOC_ENABLE, 0))
         rc = -errno;
     return rc;
@@ -73,49 +69,24 @@ static int rings_track(struct recorder *recorder, uint64_t set)
     return rc;
 }
 
-int track_begin(struct counter *counter)
+int track_begin(struct recorder *recorder, uint64_t set)
 {
-    struct recorder *recorder = counter->recorder;
-    int rc = 0;
+    int rc = recorder->n_tracks ? 0 : rings_track(recorder, set);
 
-    if (counter->tracks || !counter_tracks(counter))
-        return 0;
-    pthread_mutex_lock(&recorder->setup);
-    if (!recorder->n_tracks)
-        rc = rings_track(recorder, counter->origin->set);
-    counter->tracks = !rc;
     recorder->n_tracks += !rc;
-    pthread_mutex_unlock(&recorder->setup);
     return rc;
 }
 
-int track_always(struct recorder *recorder)
+void track_forget(struct recorder *recorder)
 {
-    recorder->n_tracks++;
-    return rings_track(recorder, 0);
+    recorder->n_tracks--;
 }
 
-void track_end(struct counter *counter)
+void track_end(struct recorder *recorder)
 {
-    struct recorder *recorder = counter->recorder;
-
-    if (!counter->tracks)
-        return;
-    pthread_mutex_lock(&recorder->setup);
-    counter->tracks = false;
-    if (--recorder->n_tracks == 0)
+    track_forget(recorder);
+    if (!recorder->n_tracks)
         rings_untrack(recorder);
-    pthread_mutex_unlock(&recorder->setup);
-}
-
-void track_forget(struct counter *counter)
-{
-    if (!counter->tracks)
-        return;
-    pthread_mutex_lock(&counter->recorder->setup);
-    counter->tracks = false;
-    counter->recorder->n_tracks--;
-    pthread_mutex_unlock(&counter->recorder->setup);
 }
 
 void track_cpu(struct recorder *recorder, struct ring *ring, bool back)

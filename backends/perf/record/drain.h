@@ -3,8 +3,10 @@
  */
 #pragma once
 
-#include "backends/perf/recorder.h"
+#include "backends/perf/record/recorder.h"
 
+/* Takes what there is now, in order of time. With lock. */
+void recorder_take(struct recorder *recorder, const struct intake *intake);
 /* When it was written; at: its place in the ring. */
 uint64_t kernel_record_time(const struct ring *ring, uint64_t at);
 /* Puts a RECORD_VALUES. */

@@ -1,122 +1,79 @@
 /*
- * Opening the rings, watching them, and the table of ids. The loop may still call back after a
- * recorder was freed (which happens without the engine's lock), so what it is given is a serial,
- * looked up in a list of those alive.
+ * Opening the rings, and watching them.
  */
-#include "backends/perf/recorder.h"
+#include "backends/perf/record/recorder.h"
 
-#include "backends/perf/attach/group.h"
-#include "backends/perf/output.h"
+#include "backends/perf/probe/open.h"
 #include "backends/perf/probe/why.h"
-#include "backends/perf/sampling.h"
-#include "backends/perf/attach/sideband.h"
-#include "backends/perf/track.h"
+#include "backends/perf/record/sampling.h"
+#include "backends/perf/record/track.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Taken in this order; then a recorder's setup, then its lock. The second is a leaf. */
-static pthread_mutex_t lives_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t recorders_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct recorder *recorders;
-static uintptr_t last_serial;
-
-/* ---- readiness ---- */
-
-static struct ring *ring_of_serial(uintptr_t serial, struct recorder **of)
+void recorder_enlist(struct recorder *recorder)
 {
-    for (struct recorder *recorder = recorders; recorder; recorder = recorder->next) {
-        unsigned n = __atomic_load_n(&recorder->n_rings, __ATOMIC_ACQUIRE);
+    struct backend_state *state = recorder->state;
 
-        for (unsigned i = 0; i < n; i++) {
-            if (recorder->rings[i].serial == serial) {
-                *of = recorder;
-                return &recorder->rings[i];
-            }
-        }
-    }
-    return NULL;
+    pthread_mutex_lock(&state->setup);
+    recorder->next = state->recorders;
+    state->recorders = recorder;
+    pthread_mutex_unlock(&state->setup);
 }
 
-/* poll says EPOLLIN once each time another half of a ring was written: nothing is to be armed. */
-static void ring_ready(void *arg, uint32_t events)
+void recorder_unlist(struct recorder *recorder)
 {
-    struct recorder *recorder = NULL;
-    struct sideband *sideband = NULL;
-    const struct sink *sink = NULL;
-    uint64_t tag = 0;
+    struct backend_state *state = recorder->state;
 
-    pthread_mutex_lock(&recorders_lock);
-    struct ring *ring = ring_of_serial((uintptr_t)arg, &recorder);
-    if (ring) {
-        const struct loop *loop = recorder->state->loop;
-
-        if (recorder->side)
-            sideband = recorder->state->sideband;
-        else
-            sink = recorder->state->sink;
-        tag = recorder->tag;
-        if ((events & (EPOLLHUP | EPOLLERR)) && ring->watched) {
-            ring->watched = false; /* it would be said for ever */
-            loop->unwatch(loop->ctx, ring->fd);
-        }
-    }
-    pthread_mutex_unlock(&recorders_lock);
-    if (sideband)
-        sideband_drain(sideband);
-    else if (sink && sink->ready)
-        sink->ready(sink->ctx, tag);
-}
-
-/* Without a watch it is drained from time to time all the same. */
-static void ring_watch(const struct recorder *recorder, struct ring *ring)
-{
-    const struct loop *loop = recorder->state->loop;
-
-    pthread_mutex_lock(&recorders_lock);
-    ring->serial = ++last_serial;
-    ring->watched = loop && loop->watch &&
-                    !loop->watch(loop->ctx, ring->fd, EPOLLIN, ring_ready, (void *)ring->serial);
-    pthread_mutex_unlock(&recorders_lock);
-}
-
-static void recorder_enlist(struct recorder *recorder)
-{
-    pthread_mutex_lock(&lives_lock);
-    pthread_mutex_lock(&recorders_lock);
-    recorder->next = recorders;
-    recorders = recorder;
-    pthread_mutex_unlock(&recorders_lock);
-    pthread_mutex_unlock(&lives_lock);
-}
-
-/* Nothing is told any more when this returned. */
-static void recorder_unlist(struct recorder *recorder)
-{
-    const struct loop *loop = recorder->state->loop;
-
-    pthread_mutex_lock(&lives_lock);
-    pthread_mutex_lock(&recorders_lock);
-    for (struct recorder **at = &recorders; *at; at = &(*at)->next) {
+    pthread_mutex_lock(&state->setup);
+    for (struct recorder **at = &state->recorders; *at; at = &(*at)->next) {
         if (*at == recorder) {
             *at = recorder->next;
             break;
         }
     }
+    pthread_mutex_unlock(&state->setup);
+}
+
+/* ---- readiness ---- */
+
+/* poll says EPOLLIN once each time another half of a ring was written: nothing is to be armed. The
+ * recorder may be gone: the engine knows the tag then no more. */
+static void ring_ready(void *arg, uint64_t tag)
+{
+    const struct backend_state *state = arg;
+
+    if (state->sink->ready)
+        state->sink->ready(state->sink->ctx, tag);
+}
+
+/* Without a watch it is drained from time to time all the same. */
+static void ring_watch(const struct recorder *recorder, const struct ring *ring)
+{
+    const struct loop *loop = recorder->state->loop;
+
+    if (loop && loop->watch)
+        loop->watch(loop->ctx, ring->fd, EPOLLIN, recorder->ready, recorder->state, recorder->tag);
+}
+
+void rings_watch(struct recorder *recorder)
+{
     for (unsigned i = 0; i < recorder->n_rings; i++)
-        if (recorder->rings[i].watched)
-            loop->unwatch(loop->ctx, recorder->rings[i].fd);
-    pthread_mutex_unlock(&recorders_lock);
-    pthread_mutex_unlock(&lives_lock);
+        ring_watch(recorder, &recorder->rings[i]);
+}
+
+void rings_unwatch(const struct recorder *recorder)
+{
+    const struct loop *loop = recorder->state->loop;
+
+    for (unsigned i = 0; loop && loop->unwatch && i < recorder->n_rings; i++)
+        loop->unwatch(loop->ctx, recorder->rings[i].fd);
 }
 
 /* ---- rings ---- */
@@ -140,7 +97,9 @@ int ring_event(const struct recorder *recorder, unsigned cpu)
     if (recorder->side)
         attr.mmap = attr.mmap2 = 0;
     fd = event_open(&attr, -1, (int)cpu, -1, 0);
-    return !recorder->side && (fd == -EACCES || fd == -EPERM) ? event_open(&attr, getpid(), (int)cpu, -1, 0) : fd;
+    if (!recorder->side && (fd == -EACCES || fd == -EPERM))
+        fd = event_open(&attr, getpid(), (int)cpu, -1, 0);
+    return fd;
 }
 
 void ring_found(struct ring *ring, unsigned cpu, int fd, void *map, uint64_t bytes)
@@ -178,44 +137,61 @@ static int ring_open(const struct recorder *recorder, struct ring *ring, unsigne
     return rc;
 }
 
-static void rings_close(struct recorder *recorder)
+static void rings_end(struct ring *rings, unsigned n)
 {
-    while (recorder->n_rings > 0) {
-        struct ring *ring = &recorder->rings[--recorder->n_rings];
-
-        munmap(ring->page, page_bytes() + ring->size);
-        event_close(&ring->stand_in);
-        close(ring->fd);
+    while (n-- > 0) {
+        munmap(rings[n].page, page_bytes() + rings[n].size);
+        event_close(&rings[n].stand_in);
+        close(rings[n].fd);
     }
 }
 
+/* A drain sees all of them or none. */
+static void rings_set(struct recorder *recorder, unsigned n)
+{
+    pthread_mutex_lock(&recorder->lock);
+    __atomic_store_n(&recorder->n_rings, n, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&recorder->lock);
+}
+
+void rings_close(struct recorder *recorder)
+{
+    const unsigned n = recorder->n_rings;
+
+    rings_unwatch(recorder);
+    rings_set(recorder, 0);
+    rings_end(recorder->rings, n);
+}
+
 /* For every CPU that is online; one that goes meanwhile is no reason to fail. */
-static int rings_open(struct recorder *recorder)
+static int rings_try(struct recorder *recorder)
 {
     struct cpus online;
+    unsigned n = 0;
     int rc = 0;
 
     cpus_init(&online);
     recorder->state->host->cpus_online(recorder->state->host_state, &online);
     for (int cpu = cpus_next(&online, 0); !rc && cpu >= 0; cpu = cpus_next(&online, cpu + 1)) {
-        if (recorder->n_rings == recorder->n_cpus)
+        if (n == recorder->n_cpus)
             break;
-        rc = ring_open(recorder, &recorder->rings[recorder->n_rings], (unsigned)cpu);
-        if (!rc)
-            recorder->n_rings++;
-        else if (rc == -ENODEV)
+        rc = ring_open(recorder, &recorder->rings[n], (unsigned)cpu);
+        n += !rc;
+        if (rc == -ENODEV)
             rc = 0;
     }
     cpus_free(&online);
-    if (!rc && !recorder->n_rings)
+    if (!rc && !n)
         rc = -ENODEV;
     if (rc)
-        rings_close(recorder);
+        rings_end(recorder->rings, n);
+    else
+        rings_set(recorder, n);
     return rc;
 }
 
 /* Where locked memory is short all rings get smaller, down to a page. */
-static int rings_fit(struct recorder *recorder, uint64_t bytes)
+int rings_open(struct recorder *recorder, uint64_t bytes)
 {
     int rc = -EPERM;
 
@@ -223,7 +199,7 @@ static int rings_fit(struct recorder *recorder, uint64_t bytes)
     while (recorder->ring_bytes * 2 <= bytes)
         recorder->ring_bytes *= 2;
     for (;;) {
-        rc = rings_open(recorder);
+        rc = rings_try(recorder);
         if ((rc != -EPERM && rc != -ENOMEM) || recorder->ring_bytes <= page_bytes())
             return rc;
         recorder->ring_bytes /= 2;
@@ -265,16 +241,15 @@ static int recorder_fits(const struct recorder *recorder, const struct recorder_
     return 0;
 }
 
-static void recorder_release(struct recorder *recorder)
+void recorder_release(struct recorder *recorder)
 {
     while (recorder->origins) {
         struct origin *origin = recorder->origins;
 
-        assert(!origin->counter);
+        assert(origin->closed_ns);
         recorder->origins = origin->next;
         free(origin);
     }
-    pthread_mutex_destroy(&recorder->setup);
     pthread_mutex_destroy(&recorder->lock);
     free(recorder->rings);
     recorder_drop_ids(recorder);
@@ -292,9 +267,9 @@ struct recorder *recorder_make(struct backend_state *state, const struct recorde
         return NULL;
     recorder->state = state;
     recorder->tag = plan->tag;
+    recorder->ready = ring_ready;
     recorder->everywhere = (struct origin){
         .recorder = recorder, .closed_ns = UINT64_MAX, .descendants = true, .threads = true};
-    pthread_mutex_init(&recorder->setup, NULL);
     pthread_mutex_init(&recorder->lock, NULL);
     cpus_init(&possible);
     state->host->cpus_possible(state->host_state, &possible);
@@ -308,13 +283,6 @@ struct recorder *recorder_make(struct backend_state *state, const struct recorde
     return NULL;
 }
 
-void recorder_begin(struct recorder *recorder)
-{
-    recorder_enlist(recorder);
-    for (unsigned i = 0; i < recorder->n_rings; i++)
-        ring_watch(recorder, &recorder->rings[i]);
-}
-
 int perf_recorder_new(struct backend_state *state, const struct recorder_plan *plan,
                       struct recorder **out, struct err *err)
 {
@@ -326,7 +294,7 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
         return err_set(err, E32, "no memory for the buffers of records");
     rc = recorder_fits(recorder, plan, err);
     if (!rc) {
-        rc = rings_fit(recorder, plan->bytes);
+        rc = rings_open(recorder, plan->bytes);
         if (rc)
             rc = rings_refused(rc, err);
     }
@@ -334,28 +302,8 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
         recorder_release(recorder);
         return rc;
     }
-    recorder_begin(recorder);
-    *out = recorder;
-    return 0;
-}
-
-int recorder_everywhere(struct backend_state *state, uint64_t bytes, struct recorder **out)
-{
-    struct recorder *recorder = recorder_make(state, &(struct recorder_plan){.tag = 0});
-    int rc;
-
-    if (!recorder)
-        return -ENOMEM;
-    recorder->side = true;
-    rc = rings_fit(recorder, bytes);
-    if (!rc)
-        rc = track_always(recorder);
-    if (rc) {
-        rings_close(recorder);
-        recorder_release(recorder);
-        return rc;
-    }
-    recorder_begin(recorder);
+    recorder_enlist(recorder);
+    rings_watch(recorder);
     *out = recorder;
     return 0;
 }
@@ -366,12 +314,6 @@ void perf_recorder_free(struct recorder *recorder)
         return;
     recorder_unlist(recorder);
     rings_close(recorder);
-    recorder_release(recorder);
-}
-
-void recorder_forget(struct recorder *recorder)
-{
-    recorder_unlist(recorder);
     recorder_release(recorder);
 }
 
@@ -400,7 +342,8 @@ int recorder_redirect(const struct recorder *recorder, int fd, unsigned cpu)
     return ring && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, (long)ring->fd) ? -errno : 0;
 }
 
-static void ring_came(struct recorder *recorder, unsigned cpu)
+static void ring_came(struct recorder *recorder, unsigned cpu,
+                      void (*came)(const struct origin *origin, unsigned cpu))
 {
     struct ring ring, *place = &recorder->rings[recorder->n_rings];
 
@@ -409,32 +352,33 @@ static void ring_came(struct recorder *recorder, unsigned cpu)
     pthread_mutex_lock(&recorder->lock);
     *place = ring;
     __atomic_store_n(&recorder->n_rings, recorder->n_rings + 1, __ATOMIC_RELEASE);
+    for (const struct origin *origin = recorder->origins; origin; origin = origin->next)
+        if (!origin->closed_ns)
+            came(origin, cpu);
     pthread_mutex_unlock(&recorder->lock);
-    for (struct origin *origin = recorder->origins; origin; origin = origin->next)
-        output_cpu(origin, cpu);
     ring_watch(recorder, place);
     track_cpu(recorder, place, false);
 }
 
-/* A ring whose CPU went away goes on serving when it is back: only its own event is dead. */
-static void recorder_cpu(struct recorder *recorder, unsigned cpu)
+/* A ring whose CPU went away goes on serving when it is back: only its own event is dead. The
+ * sideband's recorder has no ring while nobody listens. */
+static void recorder_cpu(struct recorder *recorder, unsigned cpu,
+                         void (*came)(const struct origin *origin, unsigned cpu))
 {
     struct ring *ring;
 
-    pthread_mutex_lock(&recorder->setup);
     ring = recorder_ring(recorder, cpu);
     if (ring)
         track_cpu(recorder, ring, true);
-    else
-        ring_came(recorder, cpu);
-    pthread_mutex_unlock(&recorder->setup);
+    else if (recorder->n_rings)
+        ring_came(recorder, cpu, came);
 }
 
-void recorders_cpu(struct backend_state *state, unsigned cpu)
+void recorders_cpu(struct backend_state *state, unsigned cpu,
+                   void (*came)(const struct origin *origin, unsigned cpu))
 {
-    pthread_mutex_lock(&lives_lock);
-    for (struct recorder *recorder = recorders; recorder; recorder = recorder->next)
-        if (recorder->state == state)
-            recorder_cpu(recorder, cpu);
-    pthread_mutex_unlock(&lives_lock);
+    pthread_mutex_lock(&state->setup);
+    for (struct recorder *recorder = state->recorders; recorder; recorder = recorder->next)
+        recorder_cpu(recorder, cpu, came);
+    pthread_mutex_unlock(&state->setup);
 }

@@ -4,12 +4,12 @@
  * A record of a loss is written only when a later record fits. When a ring was so full that one may
  * be due, and nothing came since, a clock on that CPU is made to write one record.
  */
-#include "backends/perf/drain.h"
+#include "backends/perf/record/drain.h"
 
-#include "backends/perf/attach/task_list.h"
-#include "backends/perf/follow.h"
-#include "backends/perf/attach/group.h"
-#include "backends/perf/sampling.h"
+#include "backends/perf/probe/open.h"
+#include "backends/perf/record/sampling.h"
+
+#include "core/base/clock.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -161,10 +161,10 @@ static int clock_open(const struct ring *ring)
 /* True: something was written since. */
 static bool ring_await(const struct ring *ring)
 {
-    uint64_t begin = census_now_ns(), now = begin;
+    uint64_t begin = monotonic_ns(), now = begin;
 
     while (__atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE) == ring->doubt_head) {
-        now = census_now_ns();
+        now = monotonic_ns();
         if (now > begin + CLOCK_WAIT_NS)
             return false;
         if (now > begin + CLOCK_SPIN_NS)
@@ -214,31 +214,15 @@ static void rings_take_all(struct recorder *recorder, const struct intake *intak
     rings_take(recorder, UINT64_MAX, intake);
 }
 
-/* Threads born are followed, where the kernel needs that. The origins are walked with one of both
- * locks, so they are forgotten with both. */
-static void origins_settle(struct recorder *recorder, uint64_t time_ns)
-{
-    pthread_mutex_lock(&recorder->setup);
-    for (const struct origin *origin = recorder->origins; origin; origin = origin->next)
-        if (origin->counter)
-            follow_newcomers(origin->counter->follow);
-    pthread_mutex_lock(&recorder->lock);
-    recorder_purge(recorder, time_ns);
-    pthread_mutex_unlock(&recorder->lock);
-    pthread_mutex_unlock(&recorder->setup);
-}
-
 void recorder_take(struct recorder *recorder, const struct intake *intake)
 {
-    pthread_mutex_lock(&recorder->lock);
     rings_begin(recorder);
     rings_take(recorder, UINT64_MAX, intake);
-    pthread_mutex_unlock(&recorder->lock);
 }
 
 int perf_drain(struct recorder *recorder, bool all, const struct intake *intake)
 {
-    uint64_t now = census_now_ns(), until = now;
+    uint64_t now = monotonic_ns(), until = now;
 
     pthread_mutex_lock(&recorder->lock);
     if (all) {
@@ -248,7 +232,7 @@ int perf_drain(struct recorder *recorder, bool all, const struct intake *intake)
         until -= some_ring_is_half_full(recorder) ? HASTY_NS : YOUNG_NS;
         rings_take(recorder, until, intake);
     }
+    recorder_purge(recorder, until);
     pthread_mutex_unlock(&recorder->lock);
-    origins_settle(recorder, until);
     return 0;
 }

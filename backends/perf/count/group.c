@@ -1,10 +1,10 @@
 /*
  * Making the attrs of a group, and opening it.
  */
-#include "backends/perf/attach/group.h"
+#include "backends/perf/count/group.h"
 
 #include "backends/perf/probe/code.h"
-#include "backends/perf/sampling.h"
+#include "backends/perf/record/sampling.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

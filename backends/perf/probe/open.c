@@ -3,14 +3,15 @@
  * observed can make that last for ever (an exec closes a file, and who serves that does not
  * answer). Only a signal ends the wait: each thread has a timer that sends it one.
  */
-#include "backends/perf/attach/group.h"
+#include "backends/perf/probe/open.h"
 
-#include "backends/perf/attach/task_list.h"
+#include "core/base/clock.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -79,7 +80,7 @@ void event_patience(uint64_t until_ns)
 
 static uint64_t patience_end(void)
 {
-    const uint64_t least_ns = census_now_ns() + AGAIN_NS;
+    const uint64_t least_ns = monotonic_ns() + AGAIN_NS;
 
     if (!patience.until_ns)
         return least_ns - AGAIN_NS + OPEN_NS;
@@ -108,7 +109,7 @@ int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group
     }
     do
         fd = event_try(attr, pid, cpu, group, flags);
-    while (fd == -EINTR && (!waits || census_now_ns() < until_ns));
+    while (fd == -EINTR && (!waits || monotonic_ns() < until_ns));
     if (waits)
         timer_arm(0);
     return fd == -EINTR ? -ETIME : fd;

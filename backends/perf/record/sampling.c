@@ -2,9 +2,9 @@
  * Attrs of events that tell records. All that write into one ring have the same clock, and the same
  * fields at the same places as far as struct record_sample and struct record_tail go.
  */
-#include "backends/perf/sampling.h"
+#include "backends/perf/record/sampling.h"
 
-#include "backends/perf/attach/group.h"
+#include "backends/perf/probe/open.h"
 #include "backends/perf/names/tracepoint.h"
 
 #include "core/log/record.h"

@@ -2,7 +2,7 @@
  * A table of processes, and a short memory of records that could not be placed: a child's record
  * may be read from its CPU's ring before its parent's from another.
  */
-#include "backends/perf/attach/descendants.h"
+#include "backends/perf/count/descendants.h"
 
 #include "core/base/hash.h"
 
@@ -201,6 +201,7 @@ static bool covered_place(struct covered *covered, const struct side_record *rec
         covered_thread(covered, record->pid, -1);
         return true;
     case SIDE_EXEC:
+    case SIDE_LOST:
         break;
     }
     return true;
@@ -225,19 +226,20 @@ static void covered_retry(struct covered *covered)
     }
 }
 
-void covered_take(void *arg, const struct side_record *records, size_t n, bool lost)
+void covered_take(void *arg, const struct side_record *record)
 {
     struct covered *covered = arg;
 
-    covered->doubt |= lost;
-    for (size_t i = 0; i < n; i++) {
-        if (records[i].type != SIDE_FORK)
-            covered_suspect(covered, &records[i]);
-        if (!covered_place(covered, &records[i]))
-            covered->unplaced[covered->next_unplaced++ % UNPLACED] = records[i];
-        else if (records[i].type == SIDE_FORK && records[i].pid == records[i].tid)
-            covered_retry(covered);
+    if (record->type == SIDE_LOST) {
+        covered->doubt = true;
+        return;
     }
+    if (record->type != SIDE_FORK)
+        covered_suspect(covered, record);
+    if (!covered_place(covered, record))
+        covered->unplaced[covered->next_unplaced++ % UNPLACED] = *record;
+    else if (record->type == SIDE_FORK && record->pid == record->tid)
+        covered_retry(covered);
 }
 
 void covered_doubt(struct covered *covered)

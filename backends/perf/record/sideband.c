@@ -1,0 +1,189 @@
+/*
+ * From a recorder's records to those who listen. Its locks are the recorder's: setup while rings are
+ * opened and closed, lock for records and listeners.
+ */
+#include "backends/perf/record/sideband.h"
+
+#include "backends/perf/record/drain.h"
+#include "backends/perf/record/recorder.h"
+#include "backends/perf/record/track.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    RING_PAGES = 16
+};
+
+struct sideband {
+    struct recorder *recorder; /* without rings while nobody listens */
+    struct side_listener *listeners;
+};
+
+static void side_ready(void *arg, uint64_t tag)
+{
+    const struct backend_state *state = arg;
+
+    (void)tag;
+    sideband_drain(state->sideband);
+}
+
+struct sideband *sideband_new(struct backend_state *state)
+{
+    struct sideband *sideband = calloc(1, sizeof *sideband);
+
+    if (sideband)
+        sideband->recorder = recorder_make(state, &(struct recorder_plan){.tag = 0});
+    if (!sideband || !sideband->recorder) {
+        free(sideband);
+        return NULL;
+    }
+    sideband->recorder->side = true;
+    sideband->recorder->ready = side_ready;
+    recorder_enlist(sideband->recorder);
+    return sideband;
+}
+
+void sideband_free(struct sideband *sideband)
+{
+    if (!sideband)
+        return;
+    assert(!sideband->listeners && !sideband->recorder->n_rings);
+    perf_recorder_free(sideband->recorder);
+    free(sideband);
+}
+
+void sideband_lock(struct sideband *sideband)
+{
+    pthread_mutex_lock(&sideband->recorder->lock);
+}
+
+void sideband_unlock(struct sideband *sideband)
+{
+    pthread_mutex_unlock(&sideband->recorder->lock);
+}
+
+static void side_tell(const struct sideband *sideband, const struct side_record *record)
+{
+    for (const struct side_listener *l = sideband->listeners; l; l = l->next)
+        l->take(l->arg, record);
+}
+
+static void side_put(void *arg, const struct record *record)
+{
+    const struct record_task *task = (const void *)record;
+    const struct record_comm *comm = (const void *)record;
+    struct side_record side = {.time_ns = record_time(record)};
+
+    switch (record->type) {
+    case RECORD_LOST:
+        side.type = SIDE_LOST;
+        break;
+    case RECORD_COMM:
+        if (!(record->misc & RECORD_EXECUTED))
+            return;
+        side.type = SIDE_EXEC;
+        side.pid = (pid_t)comm->pid;
+        side.tid = (pid_t)comm->tid;
+        break;
+    case RECORD_FORK:
+    case RECORD_EXIT:
+        side.type = record->type == RECORD_FORK ? SIDE_FORK : SIDE_EXIT;
+        side.pid = (pid_t)task->pid;
+        side.tid = (pid_t)task->tid;
+        side.ppid = (pid_t)task->ppid;
+        side.ptid = (pid_t)task->ptid;
+        break;
+    default:
+        return;
+    }
+    side_tell(arg, &side);
+}
+
+static void drain_locked(struct sideband *sideband)
+{
+    const struct intake intake = {.put = side_put, .arg = sideband};
+
+    recorder_take(sideband->recorder, &intake);
+}
+
+void sideband_drain(struct sideband *sideband)
+{
+    sideband_sync(sideband, NULL, NULL);
+}
+
+void sideband_sync(struct sideband *sideband, void (*fn)(void *arg), void *arg)
+{
+    sideband_lock(sideband);
+    drain_locked(sideband);
+    if (fn)
+        fn(arg);
+    sideband_unlock(sideband);
+}
+
+/* With setup: without rings it tells nothing. */
+static int side_open(struct recorder *recorder)
+{
+    int rc = rings_open(recorder, RING_PAGES * (uint64_t)sysconf(_SC_PAGESIZE));
+
+    if (rc)
+        return rc;
+    rc = track_begin(recorder, 0);
+    if (rc)
+        rings_close(recorder);
+    else
+        rings_watch(recorder);
+    return rc;
+}
+
+int sideband_listen(struct sideband *sideband, struct side_listener *listener)
+{
+    struct recorder *recorder = sideband->recorder;
+    int rc = 0;
+
+    pthread_mutex_lock(&recorder->state->setup);
+    if (!recorder->n_rings)
+        rc = side_open(recorder);
+    if (!rc) {
+        sideband_lock(sideband);
+        drain_locked(sideband);
+        listener->next = sideband->listeners;
+        sideband->listeners = listener;
+        sideband_unlock(sideband);
+    }
+    pthread_mutex_unlock(&recorder->state->setup);
+    return rc;
+}
+
+void sideband_ignore(struct sideband *sideband, struct side_listener *listener)
+{
+    struct recorder *recorder = sideband->recorder;
+    bool last;
+
+    pthread_mutex_lock(&recorder->state->setup);
+    sideband_lock(sideband);
+    for (struct side_listener **at = &sideband->listeners; *at; at = &(*at)->next) {
+        if (*at == listener) {
+            *at = listener->next;
+            break;
+        }
+    }
+    last = !sideband->listeners && recorder->n_rings;
+    if (last)
+        recorder_drop_ids(recorder);
+    sideband_unlock(sideband);
+    if (last) {
+        track_forget(recorder);
+        rings_close(recorder);
+    }
+    pthread_mutex_unlock(&recorder->state->setup);
+}
+
+void sideband_lose(struct sideband *sideband)
+{
+    sideband_lock(sideband);
+    drain_locked(sideband);
+    side_tell(sideband, &(struct side_record){.type = SIDE_LOST});
+    sideband_unlock(sideband);
+}
