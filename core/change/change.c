@@ -24,10 +24,8 @@ struct change *change_new(struct pmc *pmc, enum cause cause)
         free(change);
         return NULL;
     }
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++)
         fates[i].link = pmc->links->link[i];
-        fates[i].from_all = fates[i].link->from_all;
-    }
     change->diff.fates = fates;
     change->diff.n_fates = n;
     change->engine = pmc->engine;

@@ -7,18 +7,12 @@
 
 /* ---- settings ---- */
 
-bool takes_mode_back(const struct change *change)
-{
-    return change->pmc->settings.given & ~change->desired.settings.given & GIVEN(KEY_MODE);
-}
-
 static bool key_changes(const struct change *change, enum key key)
 {
     if (key == KEY_EVENT)
         return change->desired.new_set;
     return key != KEY_TARGET &&
-           (!settings_same(&change->desired.settings, &change->pmc->settings, key) ||
-            (key == KEY_MODE && takes_mode_back(change)));
+           !settings_same(&change->desired.settings, &change->pmc->settings, key);
 }
 
 /* `count` itself was written. */
@@ -163,7 +157,7 @@ static int check_mode(struct change *change)
 
     if (!(settings->given & GIVEN(KEY_MODE))) {
         /* Without targets, too, it stays what it is until something else is asked for. */
-        bool asked = desired->new_set || asks(desired, false) || takes_mode_back(change);
+        bool asked = desired->new_set || asks(desired, false);
         bool system = asks(desired, true) || ((attached || !asked) && was_system);
         bool samples =
             settings->value[KEY_PERIOD] != UINT64_MAX || settings->value[KEY_FREQ] != UINT64_MAX;
@@ -186,20 +180,16 @@ static int check_mode(struct change *change)
 /* A process where CPUs are counted, or the other way round. */
 static int refuse_scope(struct change *change, const struct mode_row *mode)
 {
-    bool fixed = change->desired.settings.given & GIVEN(KEY_MODE) && !pmc_live_links(change->pmc);
-    const char *or_auto =
-        fixed ? "; or write mode=auto to config, and the mode follows its targets" : "";
-
     for (unsigned i = 0; i < change->desired.n_targets; i++) {
         const struct wanted *wanted = &change->desired.targets[i];
 
         if (wanted_is_system(wanted) == mode->system)
             continue;
         return err_set(&change->err, mode->system ? E26 : E22,
-                       "\"" WORD_FMT "\" is %s, but %s counts in mode %s: its targets are %s%s",
+                       "\"" WORD_FMT "\" is %s, but %s counts in mode %s: its targets are %s",
                        WORD_ARG(wanted->word.word), mode->system ? "a process" : "no process",
                        change->name, mode->name,
-                       mode->system ? "CPUs (cpu0, all) or a cgroup" : "PIDs", or_auto);
+                       mode->system ? "CPUs (cpu0, all) or a cgroup" : "PIDs");
     }
     return 0;
 }

@@ -64,7 +64,6 @@ int plan_renew(struct change *change, struct fate *fate, bool same_rights)
         return err_nomem(&change->err);
     fate->kind = FATE_RENEWED;
     fate->next = link;
-    link->from_all = fate->from_all;
     link->renews = true;
     if (old->cgroup_fd >= 0 && (link->cgroup_fd = fcntl(old->cgroup_fd, F_DUPFD_CLOEXEC, 0)) < 0)
         return err_set(&change->err, P14, "no descriptor: %s", err_errno_name(-errno));
@@ -88,7 +87,6 @@ int plan_end(struct change *change, struct fate *fate)
             link_unref(link, &change->dead);
         return err_nomem(&change->err);
     }
-    link->from_all = fate->from_all;
     link->gone_since_ns = old->gone_since_ns;
     link->pmc = old->pmc;
     link->facts = old->facts;
@@ -141,36 +139,6 @@ int plan_reopen(struct change *change)
             if (rc == 0)
                 fate->next->recheck = link->kind <= TARGET_THREAD;
         }
-    }
-    return rc;
-}
-
-/*
- * A process that was a target of its own is left out where it descends from another target. When it
- * is taken back those are opened anew; but one that waits for its exec begins with that, and is
- * left.
- */
-int plan_uncovered(struct change *change)
-{
-    const unsigned n = change->diff.n_fates;
-    bool uncovers = false;
-    int rc = 0;
-
-    for (unsigned i = 0; i < n; i++)
-        uncovers |= change->diff.fates[i].kind != FATE_KEPT && change->diff.fates[i].link->proc;
-    if (!uncovers || change->diff.reopen || !change->desired.settings.value[KEY_DESCENDANTS])
-        return 0;
-    for (unsigned i = 0; rc == 0 && i < n; i++) {
-        struct fate *fate = &change->diff.fates[i];
-        struct link *link = fate->link;
-        bool waits = link->armed && link_seen(link)->enabled_ns == 0;
-
-        if (fate->kind != FATE_KEPT || link->kind != TARGET_PROCESS || !link_live(link) || waits ||
-            !link_target_alive(link))
-            continue;
-        rc = plan_renew(change, fate, true);
-        if (rc == 0)
-            fate->next->again = true;
     }
     return rc;
 }

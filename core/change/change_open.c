@@ -130,9 +130,8 @@ static int attach_all(struct change *change)
 
         if (rc == 0)
             rc = attach(change, link);
-        if (rc == -ESRCH && (diff->n_fresh > 1 || link->again)) {
+        if (rc == -ESRCH && diff->n_fresh > 1) {
             change_pass_over(change, (struct word){"", 0});
-            attached += link->again; /* no word of the command meant it */
             continue;
         }
         if (rc)

@@ -9,9 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1 /* a word that is not remembered is found to be attached later */
-#include <uthash.h>
-
 /* Backends hand names on to parsers and files: none has to think of bytes that no name contains. */
 static int check_name(struct word word, struct err *err)
 {
@@ -258,38 +255,6 @@ static int parse_mode(struct change *change, struct scan *scan)
     return settings_set(&change->desired.settings, KEY_MODE, word, &change->err);
 }
 
-/* ---- words written twice ---- */
-
-struct seen {
-    UT_hash_handle hh;
-};
-
-/* Before anything is opened for them: each word once, where it stood first. */
-static int drop_doubles(struct change *change)
-{
-    struct desired *desired = &change->desired;
-    struct seen *table = NULL, *seen = calloc(desired->n_targets, sizeof *seen), *found;
-    unsigned n = 0;
-
-    if (!seen)
-        return err_nomem(&change->err);
-    for (unsigned i = 0; i < desired->n_targets; i++) {
-        struct word word = desired->targets[i].word.word;
-
-        HASH_FIND(hh, table, word.p, word.len, found);
-        if (found) {
-            target_word_clear(&desired->targets[i].word);
-            continue;
-        }
-        HASH_ADD_KEYPTR(hh, table, word.p, word.len, &seen[i]);
-        desired->targets[n++] = desired->targets[i];
-    }
-    desired->n_targets = n;
-    HASH_CLEAR(hh, table);
-    free(seen);
-    return 0;
-}
-
 /* A start attaches the caller if the PMC never had a target. */
 static int parse_verb(struct change *change)
 {
@@ -305,17 +270,12 @@ static int parse_verb(struct change *change)
 int change_parse(struct change *change)
 {
     struct scan scan;
-    int rc;
 
     if (!change->text)
         return parse_verb(change);
-
     scan_init(&scan, change->text, change->len);
     if (strcmp(change->file, "mode") == 0)
         return parse_mode(change, &scan);
-    if (strcmp(change->file, "config") == 0)
-        rc = parse_config(change, &scan);
-    else
-        rc = parse_words(change, &scan);
-    return rc || change->desired.n_targets < 2 ? rc : drop_doubles(change);
+    return strcmp(change->file, "config") == 0 ? parse_config(change, &scan)
+                                               : parse_words(change, &scan);
 }

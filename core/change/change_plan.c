@@ -96,8 +96,7 @@ int change_plan(struct change *change)
     if (rc == 0)
         rc = plan_room_for_all(change);
     for (unsigned i = 0; i < diff->n_fresh; i++)
-        diff->fresh[i]->armed = change->desired.settings.value[KEY_START] && diff->start_fresh &&
-                                !diff->fresh[i]->again;
+        diff->fresh[i]->armed = change->desired.settings.value[KEY_START] && diff->start_fresh;
     if (rc == 0)
         quota_find(change);
     if (change->cause != CAUSE_RELEASE)

@@ -128,19 +128,6 @@ struct view {
     unsigned n;
 };
 
-/* A PMC that was released, but holds its rows until its counters are closed; NULL: already at that.
- */
-static const struct pmc *pmc_leaving(struct engine *engine, uint64_t pmc_id)
-{
-    uint64_t id = 0;
-
-    for (struct proc *proc; (proc = ids_next(&engine->procs, id, &id));)
-        for (const struct link *link = proc->links; link; link = link->next_of_proc)
-            if (link->pmc->id == pmc_id && link->pmc->links)
-                return link->pmc;
-    return NULL;
-}
-
 static struct view view_of(const struct change *change, uint64_t id)
 {
     const struct pmc *pmc = ids_find(&change->engine->pmcs, id);
@@ -152,8 +139,6 @@ static struct view view_of(const struct change *change, uint64_t id)
             .descendants = change->desired.settings.value[KEY_DESCENDANTS],
             .n = change->diff.n_fates + change->diff.n_fresh,
         };
-    if (!pmc)
-        pmc = pmc_leaving(change->engine, id);
     if (!pmc)
         return (struct view){.pmc = NULL};
     return (struct view){
@@ -178,7 +163,7 @@ static bool conflict(void *ctx, uint64_t a, uint64_t b)
     struct view va = view_of(change, a), vb = view_of(change, b);
 
     if (!va.pmc || !vb.pmc)
-        return true; /* its counters are being closed, and its targets not known any more */
+        return true; /* released: it holds its rows until its counters are closed */
     for (unsigned i = 0; i < va.n; i++) {
         const struct link *one = view_link(&va, i);
 

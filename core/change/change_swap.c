@@ -249,12 +249,10 @@ static void swap_links(struct change *change)
     for (unsigned i = 0; i < diff->n_fates; i++) {
         struct fate *fate = &diff->fates[i];
 
-        if (fate->kind == FATE_KEPT) {
-            fate->link->from_all = fate->from_all;
+        if (fate->kind == FATE_KEPT)
             links->link[n++] = fate->link;
-        } else if (fate->kind == FATE_ENDS) {
+        else if (fate->kind == FATE_ENDS)
             links->link[n++] = fate->next;
-        }
     }
     for (unsigned i = 0; i < diff->n_fresh; i++) {
         if (!diff->fresh[i]->counter)

@@ -165,12 +165,12 @@ static struct fate *cpu_kept(const struct change *change, unsigned cpu)
     return NULL;
 }
 
-static struct link *cpu_fresh(const struct change *change, unsigned cpu)
+static bool cpu_fresh(const struct change *change, unsigned cpu)
 {
     for (unsigned i = 0; i < change->diff.n_fresh; i++)
         if (change->diff.fresh[i]->kind == TARGET_CPU && change->diff.fresh[i]->cpu == cpu)
-            return change->diff.fresh[i];
-    return NULL;
+            return true;
+    return false;
 }
 
 static int check_cpu(struct change *change, const struct target_word *word, unsigned cpu)
@@ -206,38 +206,24 @@ static int check_cpu(struct change *change, const struct target_word *word, unsi
     return 0;
 }
 
-/* A CPU is meant by its name, or by `all` alone (from_all); then it goes with -all. */
 static int want_cpu(struct change *change, const struct target_word *word, unsigned cpu)
 {
-    struct link *link = cpu_fresh(change, cpu);
-    struct fate *kept = link ? NULL : cpu_kept(change, cpu);
-    int rc = 0;
+    const bool kept = cpu_kept(change, cpu); /* it may even be offline now */
+    struct link *link;
+    int rc;
 
-    if (link) {
-        link->from_all &= word->all;
+    if (cpu_fresh(change, cpu) || (kept && (word->all || change->desired.additive)))
         return 0;
-    }
-    if (kept) {
-        bool taken_back = kept->from_all && !kept->link->from_all;
-
-        if (!word->all && (change->desired.additive || taken_back))
-            kept->from_all = false; /* it may even be offline now */
-        if (word->all || change->desired.additive || taken_back)
-            return 0;
-        rc = check_cpu(change, word, cpu);
-        return rc ? rc
-                  : err_set(&change->err, E10, "\"" WORD_FMT "\": CPU %u is attached already",
-                            WORD_ARG(word->word), cpu);
-    }
-    if (!word->all)
-        rc = check_cpu(change, word, cpu);
+    rc = word->all ? 0 : check_cpu(change, word, cpu);
     if (rc)
         return rc;
+    if (kept)
+        return err_set(&change->err, E10, "\"" WORD_FMT "\": CPU %u is attached already",
+                       WORD_ARG(word->word), cpu);
     link = plan_fresh(change, TARGET_CPU);
     if (!link)
         return err_nomem(&change->err);
     link->cpu = cpu;
-    link->from_all = word->all;
     return 0;
 }
 
@@ -299,17 +285,14 @@ static int unwant_all(struct change *change, const struct wanted *wanted)
 {
     int rc = change->desired.wants_all ? 0 : refuse_unattached(change, wanted);
 
-    for (unsigned i = 0; rc == 0 && i < change->diff.n_fates; i++) {
-        struct fate *fate = &change->diff.fates[i];
-
-        if (fate->kind == FATE_KEPT && fate->link->kind == TARGET_CPU && !fate->link->ended &&
-            fate->from_all)
-            rc = leave(change, fate);
-    }
+    for (unsigned i = 0; rc == 0 && i < change->diff.n_fates; i++)
+        if (!change->diff.fates[i].link->ended)
+            rc = leave(change, &change->diff.fates[i]);
     change->desired.wants_all = false;
     return rc;
 }
 
+/* `all` stands for every CPU: none of them is taken back alone. */
 static int unwant_cpus(struct change *change, const struct wanted *wanted)
 {
     const struct cpus *cpus = &wanted->word.cpus;
@@ -318,14 +301,9 @@ static int unwant_cpus(struct change *change, const struct wanted *wanted)
     if (wanted->word.all)
         return unwant_all(change, wanted);
     for (int cpu = cpus_next(cpus, 0); rc == 0 && cpu >= 0; cpu = cpus_next(cpus, cpu + 1)) {
-        struct fate *fate = cpu_kept(change, (unsigned)cpu);
+        struct fate *fate = change->desired.wants_all ? NULL : cpu_kept(change, (unsigned)cpu);
 
-        if (!fate || fate->from_all)
-            rc = refuse_unattached(change, wanted);
-        else if (change->desired.wants_all) /* which means it too */
-            fate->from_all = true;
-        else
-            rc = leave(change, fate);
+        rc = fate ? leave(change, fate) : refuse_unattached(change, wanted);
     }
     return rc;
 }
@@ -391,8 +369,6 @@ int plan_targets(struct change *change)
     for (unsigned i = 0; rc == 0 && i < desired->n_targets; i++)
         if (!desired->targets[i].word.remove)
             rc = want(change, &desired->targets[i]);
-    if (rc == 0)
-        rc = plan_uncovered(change);
     return rc ? rc : check_mixture(change);
 }
 

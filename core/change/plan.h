@@ -57,7 +57,6 @@ struct fate {
         FATE_RENEWED /* `next`, a fresh one, carries its count on */
     } kind;
     struct link *next;
-    bool from_all;      /* of a CPU that is kept: only `all` means it from now on */
     struct tally *last; /* an absolute reading, if `was_read` */
     bool was_read;
     bool stopped, started; /* by this change */
@@ -190,8 +189,6 @@ int check_command(struct change *change);      /* settings, mode, scope, rights,
 int check_system(struct change *change);
 int refuse_system(struct change *change);
 int refuse_kernel(struct change *change, const char *event, const char *instead);
-/* Was a mode written once, and is it to follow again (mode=auto)? */
-bool takes_mode_back(const struct change *change);
 
 /* change_targets.c: words of `target`, and CPUs that `all` means, become links. */
 int plan_targets(struct change *change);
@@ -211,7 +208,6 @@ int plan_watch(struct change *change, struct proc *proc); /* its end is to be to
 /* A guard is to be made, which tells when the proc loses its events. */
 void plan_guard(const struct change *change, struct link *link);
 int plan_reopen(struct change *change);    /* every live link is opened anew */
-int plan_uncovered(struct change *change); /* what is taken back is counted below its parent */
 int plan_end(struct change *change, struct fate *fate); /* `next`, which stands */
 
 /* change_own.c: what the engine does by itself. */

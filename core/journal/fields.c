@@ -138,7 +138,6 @@ static const struct field link_fields[] = {
     FIELD(struct link, pid),
     FIELD(struct link, tid),
     BELOW(struct link, cpu, CPUS_MAX),
-    FIELD(struct link, from_all),
     FIELD(struct link, offline),
     FIELD(struct link, cgroup_fd),
     FIELD(struct link, cgroup_key),

@@ -32,8 +32,8 @@ const struct key_row key_table[KEYS] = {
     [KEY_EVENT] = {"event", "see EVENTS", "", PLACE_ANY, true, "the event; repeated: a set",
                    "PMCALLOCATE, PMIOSETUP, cpc_set_add_request"},
     [KEY_MODE] = {"mode",
-                  "auto, process-counting, process-sampling, system-counting, system-sampling",
-                  "auto", PLACE_ANY, true, "scope and use; auto follows what is asked",
+                  "process-counting, process-sampling, system-counting, system-sampling",
+                  "as asked", PLACE_ANY, true, "scope and use; until written it follows what is asked",
                   "PMC_MODE_*"},
     [KEY_AUTOSTART] = {"autostart", "on, off", "on", PLACE_ANY, false,
                        "attaching starts an allocated or exited PMC", "", SHAPE_SWITCH, 1},
@@ -252,9 +252,9 @@ static int mode_unknown(struct word value, struct err *err)
     struct buf modes;
 
     buf_init(&modes, room, sizeof room);
-    buf_str(&modes, MODE_AUTO);
     for (unsigned i = 0; i < MODE_COUNT; i++)
-        buf_printf(&modes, ", %s (%s)", mode_table[i].name, mode_table[i].short_name);
+        buf_printf(&modes, "%s%s (%s)", i ? ", " : "", mode_table[i].name,
+                   mode_table[i].short_name);
     int rc = err_set(err, E20, "there is no mode \"" WORD_FMT "\": %s", WORD_ARG(value),
                      buf_text(&modes));
     buf_free(&modes);
@@ -268,10 +268,6 @@ int settings_set(struct settings *settings, enum key key, struct word value, str
     bool on = false;
 
     if (key == KEY_MODE) {
-        if (word_alike(value, MODE_AUTO, false)) {
-            settings->given &= ~GIVEN(KEY_MODE);
-            return 0;
-        }
         if (!mode_parse(value, &settings->mode))
             return mode_unknown(value, err);
     } else if (key == KEY_COUNT) {

@@ -28,7 +28,6 @@ struct mode_row {
     const char *help;
 };
 extern const struct mode_row mode_table[MODE_COUNT];
-#define MODE_AUTO "auto" /* as if no mode had been written: it follows what is asked */
 bool mode_parse(struct word word, enum mode *mode);
 
 /* In the order in which config is read, and can be written back line by line. */
@@ -122,9 +121,8 @@ bool settings_copy(struct settings *to, const struct settings *from); /* false: 
 /* '-' and '_' alike. KEYS when there is no such key. */
 enum key key_find(struct word word);
 /*
- * Parse one value of a plain key (neither event nor target) into settings; sets its given bit,
- * which mode=auto clears. P02 with what would have been right, P09 for kgmon and force, E20 for a
- * bad mode.
+ * Parse one value of a plain key (neither event nor target) into settings; sets its given bit. P02
+ * with what would have been right, P09 for kgmon and force, E20 for a bad mode.
  */
 int settings_set(struct settings *settings, enum key key, struct word value, struct err *err);
 /* Was the kernel left out by somebody's word, not for want of the right? */

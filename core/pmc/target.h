@@ -80,7 +80,6 @@ struct link {
     pid_t pid, tid;    /* daemon's namespace; kept after the end for the texts */
     pid_t said;        /* the number that the command under way wrote; 0: self, or none */
     unsigned cpu;
-    bool from_all; /* only `all` means it (else its name does, and `all` may): goes with -all */
     bool offline;  /* its CPU is away: the count stands */
     int cgroup_fd; /* -1 unless TARGET_CGROUP */
     uint64_t cgroup_key;
@@ -100,7 +99,6 @@ struct link {
     bool guards;           /* the change under way makes a guard for its proc */
     struct guard *guard;   /* … this one, until it is the proc's */
     bool recheck;          /* opened anew: may the writer observe the process? */
-    bool again;            /* opened anew as it was, with the rights of the user who attached it */
     bool renews;           /* it takes the place of another link on the same target */
     pid_t shown_pid, shown_tid;  /* as the process that attached it knows them; 0: it does not */
     struct recording *recording; /* into which the counter writes (a reference), or NULL */

@@ -90,7 +90,7 @@ static void print_targets(const struct looked *item, const char *before, bool na
     for (unsigned i = 0; i < item->links->n; i++) {
         const struct link *link = item->links->link[i];
 
-        if (link->ended || link->from_all)
+        if (link->ended || (pmc->wants_all && link->kind == TARGET_CPU))
             continue;
         if (!nameless && link->kind <= TARGET_THREAD && !item->shown[i])
             continue;
@@ -98,7 +98,7 @@ static void print_targets(const struct looked *item, const char *before, bool na
         link_print(link, item->shown[i], false, out);
         buf_char(out, '\n');
     }
-    if (pmc->wants_all) { /* last: read back it means the other CPUs */
+    if (pmc->wants_all) {
         buf_str(out, before);
         buf_str(out, "all\n");
     }

@@ -38,32 +38,6 @@ t_modes_have_long_and_short_names() {
     refused EINVAL E20 "$M/a/mode" sampling
 }
 
-t_a_mode_is_taken_back_and_follows_again() {
-    mount_pmcfs
-    target_start p
-    local mode
-    for mode in SC SS TS TC; do
-        pmc a event=cpu-clock mode=$mode
-        pmc b event=page-faults
-        cat "$M/b/config" >"$M/a/config"
-        is "$(setting a mode) $(cat "$M/a/mode")" 'process-counting process-counting' "after $mode"
-        accepted "$M/a/mode" auto
-        accepted "$M/a/target" cpu0
-        is "$(cat "$M/a/mode")" system-counting
-        rmdir "$M/a" "$M/b"
-    done
-    pmc c event=cpu-clock mode=TS "target=${PID_OF[p]}"
-    refused EBUSY P06 "$M/c/mode" auto
-    ctl c stop
-    accepted "$M/c/mode" Auto
-    is "$(cat "$M/c/mode" "$M/c/ctl" "$M/c/target" | xargs)" "process-counting allocated ${PID_OF[p]}"
-    accepted "$M/c/mode" auto
-    accepted "$M/c/config" 'mode=SC mode=auto'
-    ctl c start
-    accepted "$M/c/mode" auto
-    is "$(state c)" running
-}
-
 t_period_or_freq_make_it_sampling_and_both_are_refused() {
     mount_pmcfs
     for text in period=100000 freq=997 mode=TS mode=process-sampling; do
@@ -100,9 +74,8 @@ t_what_is_not_as_it_was_asked_is_said_in_status() {
 
 t_depth_is_taken_in_every_mode_and_holds_when_it_samples() {
     mount_pmcfs
-    pmc a event=page-faults mode=TC depth=5
+    pmc a event=page-faults depth=5
     is "$(setting a depth)" 5
-    accepted "$M/a/config" mode=auto
     accepted "$M/a/config" 'period=1 callchain=on'
     is "$(status a sampling)" 'period 1, depth 5'
     accepted "$M/a/config" 'period=off callchain=off'

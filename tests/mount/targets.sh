@@ -334,33 +334,15 @@ while True:
     [[ $(count a) -gt 0 ]] || die "nothing was counted"
 }
 
-t_a_child_that_is_taken_back_is_counted_with_its_parent() {
-    mount_pmcfs
-    target_start p
-    tell p stay 1000
-    local parent=${PID_OF[p]} child before
-    child=$(cat "/proc/$parent/task/$parent/children")
-    child=${child% }
-    pmc a event=page-faults descendants=on
-    attach a "$child"
-    attach a "$parent"
-    before=$(count a)
-    attach a "-$child"
-    is "$(cat "$M/a/target")" "$parent"
-    tell p bear
-    tell p faults 500
-    between "$(($(count a) - before))" 1500 2500 "faults of both"
-    is "$(state a)" running
-}
-
-t_a_cpu_is_meant_by_name_by_all_or_by_both() {
+t_all_takes_the_place_of_cpus_by_name() {
     mount_sim sim_cpus=2,sim_rows=4
-    pmc a event=cpu-clock target=cpu0 target=cpu1
+    pmc a event=cpu-clock target=cpu0
     attach a all
-    attach a -cpu0
-    attach a -cpu1
     is "$(cat "$M/a/target") $(state a)" "all running"
+    refused EEXIST E10 "$M/a/target" cpu0
     refused EINVAL E28 "$M/a/target" -cpu0
+    attach a -all
+    is "$(state a)" exited
 }
 
 t_the_other_threads_of_a_thread_below_are_told_to_be_left_out() {
@@ -375,18 +357,6 @@ t_the_other_threads_of_a_thread_below_are_told_to_be_left_out() {
     is "$(status a left_out)" 1
     pmc b event=page-faults descendants=on "target=${child% }" "target=$parent"
     is "$(status b left_out)" 0
-}
-
-t_words_written_twice_cost_nothing() {
-    mount_pmcfs
-    pmc a event=page-faults
-    python <<'END'
-import os, sys
-fd = os.open(sys.argv[1] + "/a/target", os.O_WRONLY)
-text = b"self " * 26000 + b"\n"
-assert os.write(fd, text) == len(text)
-END
-    is "$(stat_value attaches)" 1
 }
 
 t_a_cgroup_is_written_as_it_reads_back() {

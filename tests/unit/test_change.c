@@ -348,7 +348,6 @@ TEST(one_that_is_released_has_its_row_until_it_is_closed)
     held_write(&held, "a", "ctl", "stop");
     ck_assert_int_eq(pmc_remove("a"), 0);
     refused("b", "target", "100", EBUSY, E05);
-    accepted("b", "target", "101");
     ck_assert_int_eq(held_finish(&held), ENODEV);
     works_run();
     accepted("b", "target", "100");

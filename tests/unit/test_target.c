@@ -133,72 +133,32 @@ TEST(lists_of_cpus)
     accepted("i", "target", "-cpu0-1");
     ck_assert_str_eq(read_file("i", "target"), "cpu3\n");
     accepted("i", "target", "all");
-    ck_assert_str_eq(read_file("i", "target"), "cpu3\nall\n");
+    ck_assert_str_eq(read_file("i", "target"), "all\n");
     refused("i", "target", "all", EEXIST, E10);
     refused("i", "target", "-cpu0", EINVAL, E28);
     pass_ms(1);
     ck_assert_uint_eq(count_of("i"), 7000000);
-    accepted("i", "target", "-all");
+    accepted("i", "target", "-all cpu3");
     ck_assert_str_eq(read_file("i", "target"), "cpu3\n");
     refused("i", "target", "-all", EINVAL, E28);
 }
 
-TEST(a_cpu_taken_back_is_still_one_of_all)
-{
-    pmc_with("i", "cpu-clock", "cpu1");
-    accepted("i", "target", "all");
-    accepted("i", "target", "-cpu1");
-    ck_assert_str_eq(read_file("i", "target"), "all\n");
-    pass_ms(1);
-    ck_assert_uint_eq(count_of("i"), 4000000);
-}
-
-TEST(a_cpu_is_meant_by_name_by_all_or_by_both)
+TEST(all_takes_the_place_of_cpus_by_name)
 {
     pmc_with("i", "cpu-clock", "cpu0-3");
-    accepted("i", "target", "all");
     uint64_t id = pmc_of("i")->links->link[0]->id;
-    for (unsigned cpu = 0; cpu < 4; cpu++) {
-        char word[8];
-
-        snprintf(word, sizeof word, "-cpu%u", cpu);
-        accepted("i", "target", word);
-        refused("i", "target", word, EINVAL, E28); /* only `all` means it now */
-    }
-    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
+    accepted("i", "target", "all");
     ck_assert_str_eq(read_file("i", "target"), "all\n");
     ck_assert_uint_eq(pmc_of("i")->links->link[0]->id, id); /* untouched */
     refused("i", "target", "cpu1", EEXIST, E10);
-    accepted("i", "config", "target=cpu1"); /* by both */
-    ck_assert_str_eq(read_file("i", "target"), "cpu1\nall\n");
-    accepted("i", "target", "-cpu1 cpu1");
-    refused("i", "target", "-cpu1 cpu2", EEXIST, E10); /* and cpu1 is named as before */
-    accepted("i", "target", "-all");
-    ck_assert_str_eq(read_file("i", "target"), "cpu1\n");
-    accepted("i", "target", "all cpu2");
-    ck_assert_str_eq(read_file("i", "target"), "cpu1\ncpu2\nall\n");
-    accepted("i", "target", "-cpu1 -all");
+    refused("i", "target", "-cpu1", EINVAL, E28);
+    accepted("i", "config", "target=cpu1");
+    ck_assert_str_eq(read_file("i", "target"), "all\n");
+    accepted("i", "target", "-all cpu2");
     ck_assert_str_eq(read_file("i", "target"), "cpu2\n");
     accepted("i", "target", "all");
-    accepted("i", "target", "-all -cpu2");
+    accepted("i", "target", "-all");
     ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
-}
-
-TEST(a_cpu_named_while_settings_change)
-{
-    pmc_with("i", "cpu-clock", "cpu1");
-    accepted("i", "target", "all");
-    accepted("i", "ctl", "stop");
-    accepted("i", "config", "multiplex=on target=-cpu1");
-    ck_assert_str_eq(read_file("i", "target"), "all\n");
-    accepted("i", "config", "multiplex=off target=cpu1");
-    ck_assert_str_eq(read_file("i", "target"), "cpu1\nall\n");
-    fake_cpu(&fx.host, 1, false);
-    works_run();
-    accepted("i", "target", "-cpu1");
-    fake_cpu(&fx.host, 1, true);
-    works_run();
-    ck_assert_str_eq(read_file("i", "target"), "all\n");
 }
 
 TEST(system_scope_needs_the_right_but_not_to_stop)
