@@ -36,9 +36,7 @@ struct user;
  */
 struct open_file {
     struct rights *rights; /* of who opened it; owned */
-    struct user *payer;    /* it is one of this user's open files; NULL: not counted */
-    struct user *share;    /* of its instance: charged with the user namespace in `rights`; or NULL */
-    struct account *account; /* charged with the memory that it takes, of the payer's */
+    struct user *payer;    /* to whom it is charged (a reference); NULL: nothing is */
     uint64_t charged;        /* bytes */
     uint64_t kept_bytes;     /* of them, texts that fs keeps for the reader: open_file_keep() */
     uid_t payer_uid;         /* for a later worker */

@@ -32,6 +32,7 @@ struct change *change_new(struct pmc *pmc, enum cause cause)
     change->cause = cause;
     buf_init(&change->log.inventory, NULL, 0);
     change->pmc = pmc_ref(pmc);
+    change->payer = user_ref(pmc->user);
     snprintf(change->name, sizeof change->name, "%s", pmc->name);
     change->desired.kernel = pmc->kernel;
     change->desired.wants_all = pmc->wants_all;
@@ -67,6 +68,7 @@ void change_free(struct change *change)
     free(change->log.counted_before);
     buf_free(&change->log.inventory);
     free(change->replaced_count);
+    user_unref(change->payer);
     pmc_unref(change->pmc);
     free(change);
 }
@@ -147,7 +149,7 @@ static void take_asker(struct change *change, const struct call *call)
         .may_system = !released && access_system(pmc->instance, rights),
         .may_foreign = access_foreign(change->engine, rights),
         .superuser = access_superuser(rights),
-        .inside = pmc->share != NULL,
+        .inside = !released && !instance_is_root(pmc->instance),
     };
     if (!command)
         return;

@@ -7,8 +7,6 @@
 #include <limits.h>
 #include <stdio.h>
 
-#define FDS_WATCH 2 /* at most, to watch one target: for its end, and for losing its events */
-
 static unsigned long less(unsigned long from, unsigned long n)
 {
     return from > n ? from - n : 0;
@@ -36,45 +34,31 @@ void quota_release(struct change *change)
 {
     change->engine->fds_used -= change->fds;
     change->fds = 0;
+    if (change->log.bytes)
+        user_add(change->payer, USED_BYTES, -(int64_t)change->log.bytes);
+    change->log.bytes = 0;
 }
 
 /* The superuser's commands have no limit, on other users' PMCs either. */
 void quota_find(struct change *change)
 {
-    const struct engine *engine = change->engine;
     const struct pmc *pmc = change->pmc;
-    unsigned long leaving = 0, watches, left;
     struct quota *quota = &change->quota;
+    struct buf name;
 
     *quota = (struct quota){.left = ULONG_MAX};
-    if (change->cause != CAUSE_COMMAND || change->asker.superuser || !pmc->user)
+    if (change->cause != CAUSE_COMMAND || change->asker.superuser)
         return;
-    const uint64_t share = pmc->share ? pmc->instance->limit[LIMIT_FDS] : 0;
-    watches = FDS_WATCH * (pmc->user->links + change->diff.n_fresh);
+    quota->left = user_left(pmc->user, USED_FDS);
     for (unsigned i = 0; i < change->diff.n_fates; i++) {
         const struct fate *fate = &change->diff.fates[i];
 
-        if (fate->kind == FATE_KEPT || !fate->link->counter)
-            continue;
-        leaving += fate->link->facts.descriptors;
-        watches = less(watches, FDS_WATCH);
+        if (fate->kind != FATE_KEPT && fate->link->counter)
+            quota->left += fate->link->facts.descriptors;
     }
-    snprintf(quota->name, sizeof quota->name, "max_fds_per_user");
-    quota->left =
-        less(tunable_u64(&engine->tunables, TUNABLE_MAX_FDS_PER_USER) + leaving, pmc->user->fds);
-    left = less(engine->fd_limit / 2 + leaving, pmc->user->fds + watches);
-    if (left < quota->left) {
-        quota->left = left;
-        snprintf(quota->name, sizeof quota->name,
-                 "one user may hold half of the %lu of pmcfs, RLIMIT_NOFILE, with what watches "
-                 "the targets",
-                 engine->fd_limit);
-    }
-    left = share ? less(share + leaving, pmc->share->fds) : ULONG_MAX;
-    if (left < quota->left) {
-        quota->left = left;
-        snprintf(quota->name, sizeof quota->name, "this instance's max_fds");
-    }
+    buf_init(&name, quota->name, sizeof quota->name);
+    user_limit_print(pmc->user, USED_FDS, &name);
+    buf_text(&name);
 }
 
 int quota_check(struct change *change)
@@ -107,10 +91,10 @@ int quota_found(struct change *change, bool removes)
                        change->fds, change->fds == 1 ? "" : "s", change->fds == 1 ? "" : "s",
                        less(engine->fd_limit, engine->fds_used - change->fds + kept),
                        engine->fd_limit, kept);
-    if (change->fds <= engine->fd_limit / 2 || change->asker.superuser)
+    if (change->fds <= engine->fd_limit / 4 || change->asker.superuser)
         return 0;
     return err_set(&change->err, P11,
-                   "more than half of the %lu descriptors that pmcfs may open (RLIMIT_NOFILE): a "
-                   "user other than the superuser may hold no more",
+                   "more than a quarter of the %lu descriptors that pmcfs may open "
+                   "(RLIMIT_NOFILE): a user other than the superuser may hold no more",
                    engine->fd_limit);
 }

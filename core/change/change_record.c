@@ -47,7 +47,7 @@ int refuse_log(struct change *change, const char *what)
     char room[96];
 
     buf_init(&limit, room, sizeof room);
-    account_print_limit(change->pmc->account, &limit);
+    user_limit_print(change->payer, USED_BYTES, &limit);
     int rc = err_set(
         &change->err, P11,
         "%s for the log of %s (logsize %llu) would be more than %s leaves: set a smaller logsize, "
@@ -78,7 +78,7 @@ static int make_recording(struct change *change)
     log->view = NULL; /* the recording's now */
     quota_spend(change, recording_fds(log->made));
     engine->backend->recorder_facts(recording_recorder(log->made), &facts);
-    if (!account_charge(change->pmc->account, (int64_t)facts.bytes)) /* it is the owner's */
+    if (!user_charge(change->payer, USED_BYTES, (int64_t)facts.bytes))
         return refuse_log(change, "buffers");
     log->bytes = facts.bytes;
     return 0;

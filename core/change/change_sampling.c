@@ -201,11 +201,9 @@ static int number_new(struct change *change, const struct log_event *events, uns
 
     for (unsigned i = 0; i < n; i++)
         bytes += (int64_t)(sizeof events[i] + strlen(events[i].name) + strlen(events[i].resolved));
-    if (!pmc_keeps_account(pmc))
-        return err_nomem(&change->err);
     if (log_sets_last(pmc->sets) < SETS_FREE)
-        account_add(pmc->account, bytes);
-    else if (!account_charge(pmc->account, bytes))
+        user_add(pmc->user, USED_BYTES, bytes);
+    else if (!user_charge(pmc->user, USED_BYTES, bytes))
         return refuse_log(change, "one more set of events");
     pmc->sets_bytes += (uint64_t)bytes;
     change->log.set_number = log_sets_add(pmc->sets, events, n);

@@ -450,8 +450,6 @@ void change_refuse(struct change *change)
 {
     struct difference *diff = &change->diff;
 
-    if (change->log.bytes)
-        account_add(change->pmc->account, -(int64_t)change->log.bytes);
     settle_guards(change);
     for (unsigned i = 0; i < diff->n_fates; i++)
         if (diff->fates[i].kind == FATE_ENDS)

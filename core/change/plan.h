@@ -104,7 +104,7 @@ struct recordal {
     unsigned recorded;      /* enum recorded */
     bool anew;              /* into a recording that is made for them */
     struct recording *made; /* until it is the PMC's */
-    uint64_t bytes;         /* charged for it until then */
+    uint64_t bytes;         /* charged to the payer for it until then */
     uint64_t *counted_before;
     struct recording *old;  /* to be freed after its counters */
     struct recording *held; /* not drained until the swap has told the log what begins and ends */
@@ -130,6 +130,7 @@ struct change {
     enum cause cause;
     struct engine *engine;
     struct pmc *pmc;             /* a reference */
+    struct user *payer;          /* the PMC's user when it began (a reference) */
     char name[NAME_LEN_MAX + 1]; /* as it was then: for sentences made without the lock */
     const char *file;
     const char *text; /* the command, or NULL; as long as the request lives */

@@ -69,7 +69,7 @@ int store_limit(struct call *call)
         return rc;
     if (!value_read(&limit_table[limit], word, &value))
         return refuse_value(call, &limit_table[limit], word);
-    instance->limit[limit] = value;
+    instance_set_limit(instance, (enum limit)limit, value);
     instance_touch(instance);
     if (limit == LIMIT_LIFETIME && !value)
         instance_let_go(instance);

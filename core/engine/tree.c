@@ -12,39 +12,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int check_user_limit(struct call *call, uid_t uid)
+static int check_user_limit(struct call *call, uid_t uid, struct user *share)
 {
-    uint64_t each = tunable_u64(&call->engine->tunables, TUNABLE_MAX_PMCS_PER_USER);
-    const struct user *user = user_find(call->engine, uid);
+    struct user *user = user_get(call->engine, uid, share);
+    struct buf limit;
+    char room[96];
+    int rc = 0;
 
-    if (!user || user->pmcs < each)
-        return 0;
-    if (!instance_is_root(call->instance))
-        return err_set(&call->err, P11,
-                       "uid %u has as many PMCs as max_pmcs_per_user allows (%llu), those that it "
-                       "has elsewhere included",
-                       (unsigned)uid, (unsigned long long)each);
-    return err_set(&call->err, P11, "uid %u has %u PMCs: max_pmcs_per_user is %llu", (unsigned)uid,
-                   user->pmcs, (unsigned long long)each);
+    if (!user)
+        return err_nomem(&call->err);
+    buf_init(&limit, room, sizeof room);
+    user_limit_print(user, USED_PMCS, &limit);
+    if (user_left(user, USED_PMCS) == 0)
+        rc = err_set(&call->err, P11, "uid %u: there may be no more PMCs than %s allows",
+                     (unsigned)uid, buf_text(&limit));
+    buf_free(&limit);
+    user_unref(user);
+    return rc;
 }
 
 /* May there be one more? The superuser is not held to the limit of each user. */
 static int check_limits(struct call *call, bool superuser)
 {
-    const struct tunables *tunables = &call->engine->tunables;
-    uint64_t all = tunable_u64(tunables, TUNABLE_MAX_PMCS);
-    uint64_t here = call->instance->limit[LIMIT_PMCS];
+    const uint64_t all = tunable_u64(&call->engine->tunables, TUNABLE_MAX_PMCS);
 
-    if (here && call->instance->n >= here)
-        return err_set(&call->err, P11, "this instance has %zu PMCs: its max_pmcs is %llu",
-                       call->instance->n, (unsigned long long)here);
-    if (call->engine->pmcs.n >= all && !instance_is_root(call->instance))
+    if (call->engine->pmcs.n >= all)
         return err_set(&call->err, P12, "there are as many PMCs as max_pmcs allows in all (%llu)",
                        (unsigned long long)all);
-    if (call->engine->pmcs.n >= all)
-        return err_set(&call->err, P12, "there are %zu PMCs: max_pmcs is %llu",
-                       call->engine->pmcs.n, (unsigned long long)all);
-    return superuser ? 0 : check_user_limit(call, call->payer);
+    return superuser ? 0 : check_user_limit(call, call->payer, call->instance->share);
 }
 
 static int check_name(struct call *call, const char *name)
@@ -151,7 +146,7 @@ int engine_chown(struct call *call, uid_t uid, gid_t gid)
     bool mapped = call->rights && call->rights->userns_fd >= 0; /* to an id of its namespace */
     uid_t payer = mapped ? call->payer : uid;
     bool counts = uid != (uid_t)-1 && payer != call->pmc->payer && !to_self;
-    int rc = counts ? check_user_limit(call, payer) : 0;
+    int rc = counts ? check_user_limit(call, payer, NULL) : 0;
 
     if (rc)
         return rc;

@@ -211,6 +211,8 @@ static bool load_made(struct loading *load)
     if (made->name != name)
         free(made->name);
     made->name = name;
+    for (unsigned i = 0; i < RESOURCES; i++)
+        instance_set_limit(made, (enum limit)i, made->limit[i]);
     line_u64(&load->line, "holder", &holder);
     struct proc *proc = ids_find(&engine->procs, holder);
     if (proc) {

@@ -40,13 +40,11 @@ static const struct log_form *form_named(const char *name)
 /* It was granted once: to the user of a PMC that is released. */
 static void log_charge_again(struct engine *engine, uid_t uid, struct log *log)
 {
-    struct user *user = user_get(engine, uid);
-    struct account *account = user ? account_new(user, UINT64_MAX, NULL) : NULL;
+    struct user *user = user_get(engine, uid, NULL);
 
-    if (account)
-        log_set_charge(log, account_charge, account);
-    account_end(account);
-    user_unref(engine, user);
+    if (user)
+        user_add(user, USED_BYTES, (int64_t)log_set_charge(log, user_charge_log, user));
+    user_unref(user);
 }
 
 static bool place_load(struct loading *load, struct log_reader *reader,

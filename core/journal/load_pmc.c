@@ -122,16 +122,15 @@ static bool log_load(struct loading *load)
 
     if (!load_sets_end(load, &pmc->sets))
         return false;
-    if ((pmc->sets || load->expected.log) && !pmc_keeps_account(pmc))
-        return false;
     if (pmc->sets) {
-        account_add(pmc->account, (int64_t)load->expected.sets_bytes);
+        user_add(pmc->user, USED_BYTES, (int64_t)load->expected.sets_bytes);
         pmc->sets_bytes = load->expected.sets_bytes;
     }
     if (load->expected.log)
         pmc->log = load_log(load->engine, load->expected.log, &fresh);
     if (pmc->log)
-        log_set_charge(pmc->log, account_charge, pmc->account);
+        user_add(pmc->user, USED_BYTES,
+                 (int64_t)log_set_charge(pmc->log, user_charge_log, pmc->user));
     return true;
 }
 
@@ -163,7 +162,6 @@ static bool load_recording(struct loading *load)
         !recording_adopted(load, &recording))
         return false;
     pmc_record(pmc, recording);
-    account_add(pmc->account, (int64_t)pmc->recorded_bytes);
     pmc_follow(pmc);
     return true;
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPEN_BYTES 512 /* of the row itself, its account, and what allocating them takes */
+#define OPEN_BYTES 1024 /* of the row itself, and what allocating it and its record takes */
 
 /* ---- memory ---- */
 
@@ -34,9 +34,9 @@ static bool open_file_charge(struct open_file *open, uint64_t kept, bool was_gra
     const uint64_t bytes = open_file_bytes(open) + kept;
     const int64_t more = (int64_t)(bytes - open->charged);
 
-    if (open->account && (was_granted || kept < open->kept_bytes))
-        account_add(open->account, more);
-    else if (open->account && !account_charge(open->account, more))
+    if (open->payer && (was_granted || kept < open->kept_bytes))
+        user_add(open->payer, USED_TEXTS, more);
+    else if (open->payer && !user_charge(open->payer, USED_TEXTS, more))
         return false;
     open->charged = bytes;
     open->kept_bytes = kept;
@@ -51,7 +51,7 @@ int open_file_keep(struct call *call, uint64_t bytes)
     if (open_file_charge(call->open, bytes, false))
         return 0;
     buf_init(&limit, room, sizeof room);
-    account_print_limit(call->open->account, &limit);
+    user_limit_print(call->open->payer, USED_TEXTS, &limit);
     err_set(&call->err, P11,
             "%llu bytes would have to be kept for this open file, and %s leaves less: close other "
             "open files, release a PMC, or set a smaller logsize",
@@ -62,91 +62,58 @@ int open_file_keep(struct call *call, uint64_t bytes)
 
 /* ---- the user to whom it is charged ---- */
 
-/* A namespace is a descriptor. */
-static bool has_fd(const struct rights *rights)
+/* Its user namespace is a descriptor. */
+static void fd_hold(struct engine *engine, const struct open_file *open, int n)
 {
-    return rights && rights->userns_fd >= 0;
+    if (!open->rights || open->rights->userns_fd < 0)
+        return;
+    engine->fds_used += (unsigned long)n;
+    user_add(open->payer, USED_FDS, n);
 }
 
 static bool payer_set(struct engine *engine, struct open_file *open, uid_t uid)
 {
-    const uint64_t limit = tunable_u64(&engine->tunables, TUNABLE_MAX_LOG_PER_USER);
     const struct instance *instance = engine_instance(engine, open->instance);
-    struct user *user = user_get(engine, uid);
 
-    open->account = user ? account_new_open(user, limit, instance) : NULL;
-    if (!open->account) {
-        user_unref(engine, user);
-        return false;
-    }
-    open->payer = user;
+    open->payer = user_get(engine, uid, instance ? instance->share : NULL);
     open->payer_uid = uid;
-    user->opens++;
-    if (!has_fd(open->rights))
-        return true;
-    open->share = user_ref(instance ? instance->share : NULL);
-    engine->fds_used++;
-    user->fds++;
-    if (open->share)
-        open->share->fds++;
-    return true;
+    return open->payer;
 }
 
 void open_file_forget(struct engine *engine, struct open_file *open)
 {
     if (!open->payer)
         return;
-    account_add(open->account, -(int64_t)open->charged);
-    account_end(open->account);
-    open->account = NULL;
+    user_add(open->payer, USED_TEXTS, -(int64_t)open->charged);
+    fd_hold(engine, open, -1);
+    user_unref(open->payer);
+    open->payer = NULL;
     open->charged = 0;
-    open->payer->opens--;
-    if (has_fd(open->rights)) {
-        engine->fds_used--;
-        open->payer->fds--;
-    }
-    if (open->share)
-        open->share->fds--;
-    user_unref(engine, open->payer);
-    user_unref(engine, open->share);
-    open->payer = open->share = NULL;
 }
 
-/* Whoever is in another namespace is not the superuser. */
+/* A requester that is in another namespace is not the superuser. */
 static int fd_check(struct call *call)
 {
     const struct engine *engine = call->engine;
-    const struct user *user = call->open->payer, *share = call->open->share;
-    const uint64_t most = tunable_u64(&engine->tunables, TUNABLE_MAX_FDS_PER_USER);
-    const uint64_t limit = call->instance->limit[LIMIT_FDS];
+    const struct open_file *open = call->open;
+    struct buf limit;
+    char room[96];
+    int rc = 0;
 
-    if (engine->fds_used + FDS_KEPT > engine->fd_limit)
-        return err_set(&call->err, P10,
-                       "needs a descriptor for your user namespace, and pmcfs has none left");
-    if (share && limit && share->fds > limit)
-        return err_set(&call->err, P11,
-                       "files opened from another user namespace take a descriptor each, and this "
-                       "instance's max_fds is %llu",
-                       (unsigned long long)limit);
-    if (user->fds > most || user->fds > engine->fd_limit / 2)
-        return err_set(&call->err, P11,
-                       "files opened from another user namespace take a descriptor each, and uid "
-                       "%u has as many as one may have (max_fds_per_user is %llu)",
-                       (unsigned)user->uid, (unsigned long long)most);
-    return 0;
-}
-
-static int payer_check(struct call *call)
-{
-    const struct user *user = call->open->payer;
-    const uint64_t most = tunable_u64(&call->engine->tunables, TUNABLE_MAX_OPEN_PER_USER);
-
-    if (user->opens > most)
-        return err_set(&call->err, P11,
-                       "uid %u has as many files open as one may have "
-                       "(max_open_per_user is %llu): close some",
-                       (unsigned)user->uid, (unsigned long long)most);
-    return has_fd(call->open->rights) ? fd_check(call) : 0;
+    if (!open->rights || open->rights->userns_fd < 0)
+        return 0;
+    buf_init(&limit, room, sizeof room);
+    user_limit_print(open->payer, USED_FDS, &limit);
+    if (engine->fds_used + FDS_KEPT >= engine->fd_limit)
+        rc = err_set(&call->err, P10,
+                     "needs a descriptor for your user namespace, and pmcfs has none left");
+    else if (user_left(open->payer, USED_FDS) == 0)
+        rc = err_set(&call->err, P11,
+                     "a file opened from another user namespace takes a descriptor, and %s leaves "
+                     "none",
+                     buf_text(&limit));
+    buf_free(&limit);
+    return rc;
 }
 
 int open_file_hold(struct call *call, struct rights *rights)
@@ -155,20 +122,22 @@ int open_file_hold(struct call *call, struct rights *rights)
     int rc;
 
     open->rights = rights;
-    if (payer_set(call->engine, open, call->payer)) {
-        rc = payer_check(call);
-        rc = rc ? rc : open_file_keep(call, 0);
-        if (!rc)
-            return 0;
-        open_file_forget(call->engine, open);
-    } else {
-        rc = err_set(&call->err, E32, "no memory");
+    rc = payer_set(call->engine, open, call->payer) ? fd_check(call) : err_nomem(&call->err);
+    rc = rc ? rc : open_file_keep(call, 0);
+    if (rc == 0) {
+        fd_hold(call->engine, open, 1);
+        return 0;
     }
+    user_unref(open->payer);
+    open->payer = NULL;
     open->rights = NULL;
     return rc;
 }
 
 bool open_file_again(struct engine *engine, struct open_file *open)
 {
-    return payer_set(engine, open, open->payer_uid) && open_file_charge(open, open->kept_bytes, true);
+    if (!payer_set(engine, open, open->payer_uid))
+        return false;
+    fd_hold(engine, open, 1);
+    return open_file_charge(open, open->kept_bytes, true);
 }

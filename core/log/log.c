@@ -102,7 +102,7 @@ uint64_t log_max_bytes(struct log *log)
     return max_bytes;
 }
 
-void log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), void *arg)
+uint64_t log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), void *arg)
 {
     uint64_t memory;
 
@@ -110,11 +110,10 @@ void log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), v
     log_discharge(log, log->charged);
     log->charge = charge;
     log->charge_arg = arg;
-    memory = log_memory(log);
-    if (memory)
-        log_charge(log, memory);
+    memory = log->charged = log_memory(log);
     log->grow_place = 0;
     pthread_mutex_unlock(&log->mutex);
+    return memory;
 }
 
 /* 0, -EDQUOT, -ENOMEM. */

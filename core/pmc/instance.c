@@ -1,5 +1,5 @@
 /*
- * PMCs of one instance by name (a sorted vector), each user's last sentence, and what users have.
+ * PMCs of one instance by name (a sorted vector), and each user's last sentence.
  */
 #include "core/pmc/instance.h"
 
@@ -7,8 +7,6 @@
 #include "core/pmc/pmc.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,18 +21,6 @@ const struct limit_row limit_table[LIMITS] = {
     [LIMIT_KERNEL] = {.name = "kernel_mode", .words = {"0", "1"}},
     [LIMIT_LIFETIME] = {.name = "lifetime", .words = {"mount", "namespace"}},
 };
-
-/* A reference. NULL: no memory. */
-static struct user *share_new(struct engine *engine, uint64_t id)
-{
-    struct user *share = calloc(1, sizeof *share);
-
-    if (share) {
-        *share = (struct user){.instance = id, .refs = 1, .next = engine->users[USER_BUCKETS]};
-        engine->users[USER_BUCKETS] = share;
-    }
-    return share;
-}
 
 struct instance *instance_new(struct engine *engine, uint64_t id)
 {
@@ -55,11 +41,18 @@ struct instance *instance_make(struct engine *engine, uint64_t id, const char *n
     if (!instance)
         return NULL;
     instance->name = strdup(name);
-    instance->share = share_new(engine, id);
+    instance->share = user_get_share(engine, id);
     if (instance->name && instance->share && ids_add(&engine->instances, id, instance))
         return instance;
     instance_free(instance);
     return NULL;
+}
+
+void instance_set_limit(struct instance *instance, enum limit limit, uint64_t value)
+{
+    instance->limit[limit] = value;
+    if ((unsigned)limit < RESOURCES)
+        instance->share->limit[limit] = value;
 }
 
 uint64_t limit_max(enum limit limit)
@@ -72,7 +65,7 @@ void instance_free(struct instance *instance)
     if (!instance)
         return;
     assert(instance->n == 0 && !instance->holder);
-    user_unref(instance->engine, instance->share);
+    user_unref(instance->share);
     ids_free(&instance->pmcs);
     free(instance->name);
     for (size_t i = 0; i < instance->n_errors; i++)
@@ -235,191 +228,4 @@ const char *instance_error(const struct instance *instance, uid_t uid)
         if (instance->errors[i].uid == uid && instance->errors[i].line)
             return instance->errors[i].line;
     return "ok";
-}
-
-/* ---- users ---- */
-
-static unsigned user_bucket(const struct user *user)
-{
-    return user->instance ? USER_BUCKETS : user->uid % USER_BUCKETS;
-}
-
-/* Nobody has him, and none of his logs is left. */
-static void users_sweep(struct engine *engine, unsigned bucket)
-{
-    for (struct user **at = &engine->users[bucket], *user; (user = *at);) {
-        if (user->refs || user->log) {
-            at = &user->next;
-            continue;
-        }
-        *at = user->next;
-        free(user);
-    }
-}
-
-void users_free(struct engine *engine)
-{
-    for (unsigned i = 0; i <= USER_BUCKETS; i++)
-        users_sweep(engine, i);
-}
-
-struct user *user_find(const struct engine *engine, uid_t uid)
-{
-    struct user *user = engine->users[uid % USER_BUCKETS];
-
-    while (user && user->uid != uid)
-        user = user->next;
-    return user;
-}
-
-struct user *user_get(struct engine *engine, uid_t uid)
-{
-    struct user *user = user_find(engine, uid);
-
-    if (!user && (user = calloc(1, sizeof *user))) {
-        user->uid = uid;
-        user->next = engine->users[uid % USER_BUCKETS];
-        engine->users[uid % USER_BUCKETS] = user;
-    }
-    if (user)
-        user->refs++;
-    return user;
-}
-
-struct user *user_ref(struct user *user)
-{
-    if (user)
-        user->refs++;
-    return user;
-}
-
-void user_unref(struct engine *engine, struct user *user)
-{
-    if (!user || --user->refs > 0)
-        return;
-    assert(user->pmcs == 0 && user->fds == 0 && user->links == 0 && user->opens == 0);
-    users_sweep(engine, user_bucket(user));
-}
-
-/* ---- what logs and open files take ---- */
-
-#define OPEN_ROOM      (UINT64_C(16) << 20)
-#define OPEN_ROOM_HERE (UINT64_C(64) << 10)
-
-struct account {
-    struct user *user, *share;   /* share: of its instance, or NULL */
-    uint64_t limit, share_limit; /* of all the user's, and the instance's, accounts */
-    uint64_t bytes;              /* of this one */
-    bool ended, share_refused;
-};
-
-/* Of all accounts: asked only when a log grows or ends. A leaf, below each log's own. */
-static pthread_mutex_t accounts = PTHREAD_MUTEX_INITIALIZER;
-
-struct account *account_new(struct user *user, uint64_t limit, const struct instance *instance)
-{
-    struct account *account = calloc(1, sizeof *account);
-
-    if (!account)
-        return NULL;
-    *account = (struct account){.user = user, .limit = limit, .share_limit = UINT64_MAX};
-    if (instance)
-        account->share = instance->share;
-    if (instance && instance->limit[LIMIT_LOG])
-        account->share_limit = instance->limit[LIMIT_LOG];
-    return account;
-}
-
-struct account *account_new_open(struct user *user, uint64_t limit, const struct instance *instance)
-{
-    const uint64_t more = limit < UINT64_MAX - OPEN_ROOM ? OPEN_ROOM : 0;
-    struct account *account = account_new(user, limit + more, instance);
-
-    if (account && account->share_limit < UINT64_MAX / 2)
-        account->share_limit += account->share_limit / 4 + OPEN_ROOM_HERE;
-    return account;
-}
-
-static bool leaves(uint64_t used, uint64_t limit, int64_t bytes)
-{
-    return used <= limit && (uint64_t)bytes <= limit - used;
-}
-
-static bool account_grants(struct account *account, int64_t bytes)
-{
-    account->share_refused =
-        account->share && !leaves(account->share->log, account->share_limit, bytes);
-    return !account->share_refused && leaves(account->user->log, account->limit, bytes);
-}
-
-static bool account_take(struct account *account, int64_t bytes, bool asks)
-{
-    bool last = false, granted;
-
-    pthread_mutex_lock(&accounts);
-    granted = bytes <= 0 || !asks || account_grants(account, bytes);
-    if (granted) {
-        account->bytes += (uint64_t)bytes;
-        account->user->log += (uint64_t)bytes;
-        if (account->share)
-            account->share->log += (uint64_t)bytes;
-        last = account->ended && account->bytes == 0;
-    }
-    pthread_mutex_unlock(&accounts);
-    if (last)
-        free(account);
-    return granted;
-}
-
-const char *account_limit_name(const struct account *account)
-{
-    pthread_mutex_lock(&accounts);
-    bool shares = account->share_refused;
-    pthread_mutex_unlock(&accounts);
-    return shares ? "max_log" : "max_log_per_user";
-}
-
-void account_print_limit(const struct account *account, struct buf *out)
-{
-    pthread_mutex_lock(&accounts);
-    if (account->share_refused)
-        buf_printf(out, "this instance's max_log (%" PRIu64 " bytes of all its logs)",
-                   account->share_limit);
-    else
-        buf_printf(out, "max_log_per_user (%" PRIu64 " bytes of all the owner's logs)",
-                   account->limit);
-    pthread_mutex_unlock(&accounts);
-}
-
-bool account_charge(void *arg, int64_t bytes)
-{
-    return account_take(arg, bytes, true);
-}
-
-void account_add(struct account *account, int64_t bytes)
-{
-    account_take(account, bytes, false);
-}
-
-void account_move(struct account *account, struct user *to)
-{
-    pthread_mutex_lock(&accounts);
-    account->user->log -= account->bytes;
-    to->log += account->bytes;
-    account->user = to;
-    pthread_mutex_unlock(&accounts);
-}
-
-void account_end(struct account *account)
-{
-    bool last;
-
-    if (!account)
-        return;
-    pthread_mutex_lock(&accounts);
-    account->ended = true;
-    last = account->bytes == 0;
-    pthread_mutex_unlock(&accounts);
-    if (last)
-        free(account);
 }

@@ -51,7 +51,7 @@ struct engine {
     struct ids procs; /* watched processes */
     struct ids links; /* by tag, for sink.gone() */
     struct proc *proc_by_key; /* a table: core/target.h */
-    struct user *users[USER_BUCKETS + 1]; /* the last are what instances have */
+    struct user *users[USER_BUCKETS];
     struct instance *root;
     struct ids instances;     /* all others */
     uint64_t next_instance;   /* their serials: never 0, never the same again */

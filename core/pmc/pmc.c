@@ -90,7 +90,6 @@ struct pmc *pmc_new(struct instance *instance, const char *name)
     if (!pmc->name || !pmc->links || !pmc->base)
         goto fail;
     pmc->instance = instance;
-    pmc->share = user_ref(instance->share);
     if (instance_add(instance, pmc))
         return pmc;
     pmc->instance = NULL;
@@ -120,12 +119,10 @@ void pmc_unref(struct pmc *pmc)
     log_add(&pmc->engine->work.released, &stats);
     log_unref(pmc->log);
     log_sets_unref(pmc->sets);
-    if (pmc->account)
-        account_add(pmc->account, -(int64_t)pmc->sets_bytes);
-    account_end(pmc->account);
+    if (pmc->user)
+        user_add(pmc->user, USED_BYTES, -(int64_t)pmc->sets_bytes);
+    user_unref(pmc->user);
     free(pmc->counted_before);
-    user_unref(pmc->engine, pmc->user);
-    user_unref(pmc->engine, pmc->share);
     set_unref(pmc->set);
     free(pmc->metrics);
     settings_clear(&pmc->settings);
@@ -135,23 +132,25 @@ void pmc_unref(struct pmc *pmc)
     free(pmc);
 }
 
+static void charge_all(const struct pmc *pmc, struct user *user, int64_t times)
+{
+    user_add(user, USED_PMCS, times);
+    user_add(user, USED_FDS, times * (int64_t)pmc->fds);
+    user_add(user, USED_BYTES, times * (int64_t)(pmc->sets_bytes + pmc->recorded_bytes));
+}
+
 bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer)
 {
-    struct user *user = user_get(pmc->engine, payer), *before = pmc->user;
+    struct user *user = user_get(pmc->engine, payer, pmc->instance->share), *before = pmc->user;
 
     if (!user)
         return false;
-    user->pmcs++;
-    user->fds += pmc->fds;
-    user->links += pmc->fds_links;
-    if (before) {
-        before->pmcs--;
-        before->fds -= pmc->fds;
-        before->links -= pmc->fds_links;
-        if (pmc->account)
-            account_move(pmc->account, user);
-        user_unref(pmc->engine, before);
-    }
+    charge_all(pmc, user, 1);
+    if (pmc->log)
+        user_add(user, USED_BYTES, (int64_t)log_set_charge(pmc->log, user_charge_log, user));
+    if (before)
+        charge_all(pmc, before, -1);
+    user_unref(before);
     pmc->user = user;
     pmc->uid = uid;
     pmc->payer = payer;
@@ -162,22 +161,12 @@ void pmc_hold_fds(struct pmc *pmc, long n)
 {
     pmc->fds += (unsigned long)n;
     pmc->engine->fds_used += (unsigned long)n;
-    if (pmc->share)
-        pmc->share->fds += (unsigned long)n;
-    if (pmc->user)
-        pmc->user->fds += (unsigned long)n;
+    user_add(pmc->user, USED_FDS, n);
 }
 
 void pmc_hold_link(struct pmc *pmc, const struct link *link, bool held)
 {
-    const long fds = link->facts.descriptors, n = held ? 1 : -1;
-
-    if (fds == 0)
-        return;
-    pmc_hold_fds(pmc, n * fds);
-    pmc->fds_links += (unsigned long)n;
-    if (pmc->user)
-        pmc->user->links += (unsigned long)n;
+    pmc_hold_fds(pmc, held ? (long)link->facts.descriptors : -(long)link->facts.descriptors);
 }
 
 bool pmc_put_on(struct pmc *pmc, uint64_t id, uid_t uid, uid_t payer)
@@ -220,8 +209,7 @@ void pmc_take_off(struct pmc *pmc)
     pmc->instance = NULL;
     atomic_store(&pmc->taken_off, true);
     pmc_follow(pmc);
-    if (pmc->user)
-        pmc->user->pmcs--;
+    user_add(pmc->user, USED_PMCS, -1);
     pmc_wake(pmc);
 }
 

@@ -85,9 +85,7 @@ struct pmc {
     uint64_t vanished_from; /* the instance's id */
     struct pmc *next_told;
     struct user *user;       /* for whom it counts (a reference); NULL while it is loaded */
-    struct user *share;      /* of its instance (a reference); NULL: of the root */
-    unsigned long fds;       /* descriptors of its links */
-    unsigned long fds_links; /* links that have some */
+    unsigned long fds;       /* descriptors of its links and its recording */
     enum pmc_state state;
     bool had_target;         /* attached at least once since the event was set */
     uint64_t epoch;          /* grows when bases are set anew: a long read starts over */
@@ -126,9 +124,8 @@ struct pmc {
 
     /* the log, and what writes into it */
     struct log *log;         /* NULL until its first record */
-    struct account *account; /* what the log takes; made with it */
     struct log_sets *sets;   /* what the ids in the log mean; NULL: no event was ever set */
-    uint64_t sets_bytes;     /* what they take of the account */
+    uint64_t sets_bytes;     /* what they take of the user's */
     uint64_t set_number;     /* of the present events and settings, 0: none */
     struct sampling sampling;
     struct recording *recording; /* of the counters that were opened last; NULL: they only count */
@@ -212,13 +209,12 @@ struct plan link_plan(struct link *link, const struct opening *opening);
 
 /* ---- its log ---- */
 
-bool pmc_keeps_account(struct pmc *pmc); /* these are there afterwards; false: no memory */
-bool pmc_keeps_log(struct pmc *pmc);
+bool pmc_keeps_log(struct pmc *pmc); /* it is there afterwards; false: no memory */
 /* Records for it, if it keeps a log; a note's time 0 is now. Nothing without memory. */
 void pmc_put(struct pmc *pmc, const struct buf *records);
 void pmc_note(struct pmc *pmc, struct note note);
 /* The recording takes the place of the PMC's, which the caller frees without the lock; its
- * descriptors and memory (charged already) are the PMC's. */
+ * descriptors and memory are the PMC's. */
 struct recording *pmc_record(struct pmc *pmc, struct recording *recording);
 void pmc_record_fds(struct pmc *pmc); /* a CPU that came later has a buffer too */
 /* For a recording of n events; kernel, view, bytes and limits are the caller's to add. */

@@ -30,23 +30,13 @@ uint64_t log_size(const struct engine *engine, const struct settings *settings)
     return asked < max ? asked : max; /* "default" is the largest number */
 }
 
-bool pmc_keeps_account(struct pmc *pmc)
-{
-    uint64_t limit = tunable_u64(&pmc->engine->tunables, TUNABLE_MAX_LOG_PER_USER);
-
-    if (!pmc->account && pmc->user)
-        pmc->account = account_new(pmc->user, limit, pmc->instance);
-    return pmc->account;
-}
-
 bool pmc_keeps_log(struct pmc *pmc)
 {
     if (pmc->log)
         return true;
-    if (pmc_keeps_account(pmc))
-        pmc->log = log_new(log_size(pmc->engine, &pmc->settings));
+    pmc->log = log_new(log_size(pmc->engine, &pmc->settings));
     if (pmc->log)
-        log_set_charge(pmc->log, account_charge, pmc->account);
+        log_set_charge(pmc->log, user_charge_log, pmc->user);
     pmc_touch(pmc);
     return pmc->log;
 }
@@ -73,44 +63,28 @@ void pmc_note(struct pmc *pmc, struct note note)
     buf_free(&record);
 }
 
-static void hold_recorded(struct pmc *pmc, unsigned fds)
+/* A CPU that came later has a buffer too. */
+void pmc_record_fds(struct pmc *pmc)
 {
+    struct recorder_facts facts = {0};
+    unsigned fds = pmc->recording ? recording_fds(pmc->recording) : 0;
+
+    if (pmc->recording)
+        pmc->engine->backend->recorder_facts(recording_recorder(pmc->recording), &facts);
     pmc_hold_fds(pmc, (long)fds - (long)pmc->recorded_fds);
+    user_add(pmc->user, USED_BYTES, (int64_t)(facts.bytes - pmc->recorded_bytes));
     pmc->recorded_fds = fds;
+    pmc->recorded_bytes = facts.bytes;
 }
 
 struct recording *pmc_record(struct pmc *pmc, struct recording *recording)
 {
     struct recording *before = pmc->recording;
-    struct recorder_facts facts = {0};
 
-    if (before)
-        account_add(pmc->account, -(int64_t)pmc->recorded_bytes);
-    if (recording)
-        pmc->engine->backend->recorder_facts(recording_recorder(recording), &facts);
     pmc_touch(pmc);
     pmc->recording = recording;
-    pmc->recorded_bytes = facts.bytes;
-    hold_recorded(pmc, recording ? recording_fds(recording) : 0);
+    pmc_record_fds(pmc);
     return before;
-}
-
-/* A CPU that came later has a buffer too. */
-static void charge_recorded(struct pmc *pmc)
-{
-    struct recorder_facts facts = {0};
-
-    pmc->engine->backend->recorder_facts(recording_recorder(pmc->recording), &facts);
-    account_add(pmc->account, (int64_t)(facts.bytes - pmc->recorded_bytes));
-    pmc->recorded_bytes = facts.bytes;
-}
-
-void pmc_record_fds(struct pmc *pmc)
-{
-    if (!pmc->recording)
-        return;
-    hold_recorded(pmc, recording_fds(pmc->recording));
-    charge_recorded(pmc);
 }
 
 void pmc_follow(struct pmc *pmc)

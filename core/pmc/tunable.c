@@ -69,12 +69,7 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
                                   "bytes of the logs of one user's PMCs; open files and texts "
                                   "that are kept for them have 16 MiB more; no more than a quarter of the memory that "
                                   "the daemon's control groups have when it starts",
-                                  "logs begun and files opened from then on"},
-    [TUNABLE_MAX_OPEN_PER_USER] =
-        {"max_open_per_user", TUNABLE_NUMBER, false, false, 16384, 1, MANY,
-         "open files of one user that pmcfs remembers something for: all but those opened only for "
-         "reading and not read yet",
-         "files opened from then on"},
+                                  AT_ONCE},
     [TUNABLE_MAX_WAITING_PER_USER] = {"max_waiting_per_user", TUNABLE_NUMBER, false, false, 1000, 1,
                                       MANY, "reads and polls of one user that wait",
                                       "waits begun from then on"},

@@ -125,6 +125,6 @@ bool drain_task(struct call *call)
     for (unsigned i = 0; i < drain.n; i++)
         drained_end(engine, &drain.item[i]);
     drain.user->draining = false;
-    user_unref(engine, drain.user);
+    user_unref(drain.user);
     return true;
 }

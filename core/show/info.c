@@ -207,7 +207,7 @@ int show_info_stats(struct call *call)
 
     print_eight(out, &logs, work);
     fact(out, "pmcs", pmcs->n);
-    fact(out, "descriptors", all ? engine->fds_used : instance->share->fds);
+    fact(out, "descriptors", all ? engine->fds_used : instance->share->used[USED_FDS]);
     fact(out, "attaches", work->attaches);
     fact(out, "attaches_raced", work->raced);
     fact(out, "log_lost", logs.lost + logs.refused);

@@ -286,7 +286,7 @@ static void print_health(struct call *call)
     buf_str(out, "} 1\n");
     number(out, "pmcfs_pmcs", "gauge", "PMCs allocated.", all ? engine->pmcs.n : instance->n);
     number(out, "pmcfs_descriptors", "gauge", "Descriptors held by counters and processes.",
-           all ? engine->fds_used : instance->share->fds);
+           all ? engine->fds_used : instance->share->used[USED_FDS]);
     number(out, "pmcfs_operations_total", "counter", "Operations on the tree.", work->operations);
     number(out, "pmcfs_operations_failed_total", "counter", "Operations that were refused.",
            work->failed);

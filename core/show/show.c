@@ -251,7 +251,7 @@ static void status_room(const struct pmc *pmc, struct buf *out)
 
     pmc_log_stats(pmc, &stats);
     status_line(out, "log_short",
-                stats.short_of == -EDQUOT ? account_limit_name(pmc->account)
+                stats.short_of == -EDQUOT ? user_limit_name(pmc->user, USED_BYTES)
                 : stats.short_of          ? "memory"
                                           : "-");
 }

@@ -274,7 +274,7 @@ t_one_user_does_not_hold_all_descriptors() {
         [[ $got == ok ]] || break
     done
     is "$got" EDQUOT
-    like "$(cat "$M/a$n/error")" '^EDQUOT P11 target: .*half of the 200'
+    like "$(cat "$M/a$n/error")" '^EDQUOT P11 target: .*quarter of RLIMIT_NOFILE .50 descriptors'
     between "$(stat_value descriptors)" 25 100
     pmc b event=page-faults
     attach b "${PID_OF[p]}"

@@ -203,7 +203,7 @@ t_max_pmcs_is_edquot_and_others_go_on() {
     inside one "$ALICE" a
     inside one "$ALICE" b
     fails_with EDQUOT "as $ALICE mkdir $M/instances/one/c"
-    quota_says one "$ALICE" 'this instance has 2 PMCs: its max_pmcs is 2'
+    quota_says one "$ALICE" "this instance's max_pmcs \(2 PMCs\)"
     inside two "$ALICE" a
     as "$ALICE" mkdir "$M/r"
     fails_with EDQUOT "as $ALICE mkdir $M/instances/two/b"

@@ -64,31 +64,6 @@ t_many_open_streams_take_little() {
     between "$GREW" 0 30 'MiB more'
 }
 
-# Opens of the same file, until one is refused: their number and the sentence.
-t_so_many_files_are_open_and_no_more() {
-    mount_pmcfs -o max_open_per_user=20
-    as "$ALICE" mkdir "$M/p"
-    accepted "$M/p/config" event=page-faults
-    is "$("${ALICES[@]}" /usr/bin/python3 -B -I -c '
-import os, sys
-held, said = [], "none"
-try:
-    while len(held) < 100: held.append(os.open(sys.argv[1] + "/p/samples", os.O_RDONLY))
-except OSError as e: said = os.strerror(e.errno)
-print(len(held), said)' "$M")" "20 ${STRERROR[EDQUOT]}"
-    like "$(as "$ALICE" cat "$M/info/last_error")" '^EDQUOT P11 open: uid [0-9]+ has as many files open as one may have .max_open_per_user is 20.: close some'
-    is "$(as "$ALICE" cat "$M/p/count")" 0 'once they are closed'
-    is "$("${ALICES[@]}" /usr/bin/python3 -B -I -c '
-import os, sys
-held, said = [], "none"
-try:
-    while len(held) < 100:
-        held.append(os.open(sys.argv[1] + "/p/count", os.O_RDONLY))
-        os.read(held[-1], 100)
-except OSError as e: said = os.strerror(e.errno)
-print(len(held), said)' "$M")" "21 ${STRERROR[EDQUOT]}" 'of files that are read'
-}
-
 #@ slow
 t_the_groups_of_an_opener_are_charged() {
     mount_pmcfs -o max_log_per_user=0

@@ -5,13 +5,13 @@ t_all_tunables_are_there_with_their_defaults() {
     mount_pmcfs
     for name in callchaindepth logbuffersize nbuffers mincount \
         unprivileged_syspmcs unprivileged_proc_debug unprivileged_kernel strict_rows rootmode dirmode \
-        readers max_pmcs max_pmcs_per_user max_events_per_process max_fds_per_user max_log_per_user max_open_per_user \
+        readers max_pmcs max_pmcs_per_user max_events_per_process max_fds_per_user max_log_per_user \
         max_waiting_per_user max_covered_per_pmc attach_ms notify_ms threads; do
         cat "$M/admin/tunables/$name" >>"$T/values" || die "no $name"
     done
     for pair in callchaindepth=127 unprivileged_syspmcs=0 unprivileged_proc_debug=1 unprivileged_kernel=0 \
         strict_rows=0 rootmode=1777 dirmode=0700 max_pmcs_per_user=256 max_events_per_process=64 \
-        max_covered_per_pmc=10000 max_open_per_user=16384 notify_ms=20 mincount=1000; do
+        max_covered_per_pmc=10000 notify_ms=20 mincount=1000; do
         is "$(head -1 "$M/admin/tunables/${pair%=*}")" "${pair#*=}" "${pair%=*}"
     done
 }

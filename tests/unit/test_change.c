@@ -332,7 +332,7 @@ TEST(of_commands_that_open_together_the_last_is_refused)
     accepted("b", "target", "101 102");
     ck_assert_int_eq(held_finish(&held), EDQUOT);
     ck_assert_str_eq(read_file("a", "target"), "");
-    ck_assert_uint_eq(user_find(fx.engine, 1000)->fds, 2);
+    ck_assert_uint_eq(user_find(fx.engine, 1000)->used[USED_FDS], 2);
     accepted("b", "target", "-101");
     accepted("a", "target", "101");
 }

@@ -51,7 +51,7 @@ static uint64_t charged(uid_t uid)
 {
     const struct user *user = user_find(fx.engine, uid);
 
-    return user ? user->log : 0;
+    return user ? user->used[USED_BYTES] : 0;
 }
 
 /* ---- how it samples ---- */
@@ -487,7 +487,7 @@ TEST(its_descriptors_are_the_pmcs)
     sampler("j", "event=cycles freq=99");
     refused("j", "target", "101", EDQUOT, P11);
     ck_assert_uint_eq(fx.n_recorders, 0);
-    ck_assert_uint_eq(user_find(fx.engine, 1000)->fds, 0);
+    ck_assert_uint_eq(user_find(fx.engine, 1000)->used[USED_FDS], 0);
 }
 
 TEST(a_change_that_fails_leaves_no_recording)

@@ -128,14 +128,15 @@ TEST(self_alone_where_others_are_not_to_be_observed)
     refused("i", "config", "multiplex=off", EPERM, E40);
 }
 
-TEST(nobody_but_the_superuser_holds_more_than_half)
+TEST(nobody_but_the_superuser_holds_more_than_a_quarter)
 {
     fx.engine->fd_limit = 140;
     as_user(100, 1000);
     pmc_with("i", "task-clock", "101");
-    user_find(fx.engine, 1000)->fds += 64;
-    refused("i", "target", "102 103", EDQUOT, P11); /* 1 and 2 that watch, each */
-    ck_true(strstr(fx.err.text, "half of the 140"));
+    struct user *user = user_find(fx.engine, 1000);
+    user->used[USED_FDS] += 33;
+    refused("i", "target", "102 103", EDQUOT, P11);
+    ck_says(fx.err, "a quarter of RLIMIT_NOFILE");
     accepted("i", "target", "102");
     refused("i", "target", "103", EDQUOT, P11);
     accepted("i", "ctl", "stop");
@@ -144,7 +145,7 @@ TEST(nobody_but_the_superuser_holds_more_than_half)
     accepted("i", "target", "103");
     as_root();
     accepted("i", "target", "101");
-    user_find(fx.engine, 1000)->fds -= 64;
+    user->used[USED_FDS] -= 33;
     ck_assert_int_eq(pmc_remove("i"), 0);
     ck_assert_str_eq(value_of(NULL, "info/stats", "descriptors"), "0");
 }

@@ -126,12 +126,12 @@ TEST(the_log_is_of_the_instances_too)
     enter(b, 100, 1000);
     ck_assert_int_eq(pmc_make("x"), 0);
     accepted("x", "config", "event=cycles period=1000 logsize=1000000 target=101");
-    ck_assert_uint_gt(pmc_of("x")->share->log, 65536); /* it grows */
-    struct user *share = user_ref(pmc_of("x")->share);
+    ck_assert_uint_gt(pmc_of("x")->user->share->used[USED_BYTES], 65536); /* it grows */
+    struct user *share = user_ref(pmc_of("x")->user->share);
     ck_assert_int_eq(pmc_remove("x"), 0);
-    ck_assert_uint_eq(share->log, 0);
-    ck_assert_uint_eq(share->fds, 0);
-    user_unref(fx.engine, share);
+    ck_assert_uint_eq(share->used[USED_BYTES], 0);
+    ck_assert_uint_eq(share->used[USED_FDS], 0);
+    user_unref(share);
     leave();
     recorders_off();
 }
@@ -146,7 +146,7 @@ TEST(the_limit_that_keeps_a_log_small_is_named)
     for (unsigned i = 0; i < 400; i++)
         write_file("x", "samples", "a remark that takes some room in the log");
     ck_assert_str_eq(value_of("x", "status", "log_short"), "max_log");
-    ck_assert_uint_le(pmc_of("x")->share->log, 3000);
+    ck_assert_uint_le(pmc_of("x")->user->share->used[USED_BYTES], 3000);
     leave();
 }
 
@@ -354,8 +354,8 @@ TEST(everything_of_it_is_loaded_again)
     ck_assert_str_eq(read_file("x", "event"), "cycles\npage-faults\n");
     ck_true(strstr(read_file(NULL, "info/last_error"), "EINVAL CS01 "));
     ck_assert_uint_eq(pmc_of("x")->claim->instance, a);
-    ck_assert_uint_gt(pmc_of("x")->share->fds, 0);
-    ck_assert_uint_eq(pmc_of("x")->share->fds, pmc_of("x")->fds);
+    ck_assert_uint_gt(pmc_of("x")->user->share->used[USED_FDS], 0);
+    ck_assert_uint_eq(pmc_of("x")->user->share->used[USED_FDS], pmc_of("x")->fds);
     leave();
     ck_assert_str_eq(read_file("x", "event"), "instructions\n");
     ck_assert_str_eq(read_file(NULL, "info/last_error"), "ok\n");

@@ -25,7 +25,7 @@ static uint64_t charged(uid_t uid)
 {
     const struct user *user = user_find(fx.engine, uid);
 
-    return user ? user->log : 0;
+    return user ? user->used[USED_BYTES] : 0;
 }
 
 static struct call call_of(struct open_file *open)
@@ -118,21 +118,6 @@ TEST(beyond_the_limit_nothing_is_kept)
     closed(&file);
     closed(&other);
     ck_assert_uint_eq(charged(7), 0);
-}
-
-TEST(only_so_many_files_are_open)
-{
-    struct open_file file[3];
-
-    tune(TUNABLE_MAX_OPEN_PER_USER, "2");
-    ck_assert_int_eq(opened(&file[0], 0), 0);
-    ck_assert_int_eq(opened(&file[1], 0), 0);
-    ck_assert_int_eq(opened(&file[2], 0), -EDQUOT);
-    closed(&file[2]);
-    closed(&file[1]);
-    ck_assert_int_eq(opened(&file[2], 0), 0);
-    closed(&file[0]);
-    closed(&file[2]);
 }
 
 TEST(what_is_kept_is_charged_in_the_next_worker)

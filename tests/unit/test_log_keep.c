@@ -131,8 +131,7 @@ TEST(what_was_allocated_at_once_is_so_again_after_the_load)
     put_samples(3);
     log_again();
     ck_assert_uint_eq(stats().memory, 64 << 10);
-    log_set_charge(event_log, within, &limit);
-    ck_assert_int_eq(limit.used, 64 << 10);
+    ck_assert_uint_eq(log_set_charge(event_log, within, &limit), 64 << 10);
 }
 
 TEST(what_is_no_log_is_refused)

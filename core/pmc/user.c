@@ -1,0 +1,202 @@
+/*
+ * The table of users, and the one way in which something is charged to them.
+ */
+#include "core/pmc/user.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define NO_UID     ((uid_t)-1) /* of what an instance has */
+#define TEXTS      (UINT64_C(16) << 20)
+#define TEXTS_HERE (UINT64_C(64) << 10)
+
+static const struct {
+    enum tunable tunable;
+    const char *here, *unit;
+} resources[RESOURCES] = {
+    [USED_PMCS] = {TUNABLE_MAX_PMCS_PER_USER, "max_pmcs", "PMCs"},
+    [USED_FDS] = {TUNABLE_MAX_FDS_PER_USER, "max_fds", "descriptors"},
+    [USED_BYTES] = {TUNABLE_MAX_LOG_PER_USER, "max_log", "bytes of logs"},
+};
+
+/* ---- the table ---- */
+
+static struct user *user_at(const struct engine *engine, uid_t uid, uint64_t instance)
+{
+    struct user *user = engine->users[uid % USER_BUCKETS];
+
+    while (user && (user->uid != uid || user->instance != instance))
+        user = user->next;
+    return user;
+}
+
+struct user *user_find(const struct engine *engine, uid_t uid)
+{
+    return user_at(engine, uid, 0);
+}
+
+static struct user *user_make(struct engine *engine, uid_t uid, uint64_t instance)
+{
+    struct user *user = user_at(engine, uid, instance);
+
+    if (user || !(user = calloc(1, sizeof *user)))
+        return user_ref(user);
+    user->engine = engine;
+    user->uid = uid;
+    user->instance = instance;
+    user->next = engine->users[uid % USER_BUCKETS];
+    engine->users[uid % USER_BUCKETS] = user;
+    return user_ref(user);
+}
+
+struct user *user_get_share(struct engine *engine, uint64_t instance)
+{
+    return user_make(engine, NO_UID, instance);
+}
+
+struct user *user_get(struct engine *engine, uid_t uid, struct user *share)
+{
+    struct user *user = user_make(engine, uid, share ? share->instance : 0);
+
+    if (!share || !user || user->of)
+        return user;
+    user->of = user_get(engine, uid, NULL);
+    if (user->of) {
+        user->share = user_ref(share);
+        return user;
+    }
+    user_unref(user);
+    return NULL;
+}
+
+struct user *user_ref(struct user *user)
+{
+    if (user)
+        user->refs++;
+    return user;
+}
+
+/* Those that nothing refers to, and none of whose logs is left. */
+static void users_sweep(struct engine *engine, unsigned bucket)
+{
+    struct user **at = &engine->users[bucket], *user;
+
+    while ((user = *at)) {
+        if (user->refs || user->used[USED_BYTES]) {
+            at = &user->next;
+            continue;
+        }
+        struct user *of = user->of, *share = user->share;
+        *at = user->next;
+        free(user);
+        user_unref(of);
+        user_unref(share);
+        at = &engine->users[bucket]; /* which may have been swept meanwhile */
+    }
+}
+
+void users_free(struct engine *engine)
+{
+    for (unsigned i = 0; i < USER_BUCKETS; i++)
+        users_sweep(engine, i);
+}
+
+void user_unref(struct user *user)
+{
+    if (!user || --user->refs > 0)
+        return;
+    assert(user->used[USED_PMCS] == 0 && user->used[USED_FDS] == 0);
+    users_sweep(user->engine, user->uid % USER_BUCKETS);
+}
+
+/* ---- what is used ---- */
+
+static enum resource counted(enum resource what)
+{
+    return what == USED_TEXTS ? USED_BYTES : what;
+}
+
+void user_add(struct user *user, enum resource what, int64_t n)
+{
+    what = counted(what);
+    if (user->of) {
+        user->of->used[what] += (uint64_t)n;
+        user->share->used[what] += (uint64_t)n;
+    }
+    user->used[what] += (uint64_t)n; /* last: behind its last byte it may be gone */
+}
+
+/* Of one user, wherever, or of one instance. */
+static uint64_t limit_of(const struct user *user, enum resource what)
+{
+    const struct engine *engine = user->engine;
+    uint64_t limit, more;
+
+    if (user->uid == NO_UID) {
+        limit = user->limit[counted(what)];
+        more = limit / 4 + TEXTS_HERE;
+        limit = limit ? limit : UINT64_MAX;
+    } else {
+        limit = tunable_u64(&engine->tunables, resources[counted(what)].tunable);
+        more = TEXTS;
+    }
+    if (what == USED_FDS && user->uid != NO_UID && limit > engine->fd_limit / 4)
+        return engine->fd_limit / 4;
+    return what == USED_TEXTS && limit < UINT64_MAX - more ? limit + more : limit;
+}
+
+static uint64_t left_of(const struct user *user, enum resource what)
+{
+    const uint64_t limit = limit_of(user, what), used = user->used[counted(what)];
+
+    return limit > used ? limit - used : 0;
+}
+
+/* The user or the instance that has least left. */
+static const struct user *scarce(const struct user *user, enum resource what)
+{
+    if (!user->of)
+        return user;
+    return left_of(user->share, what) < left_of(user->of, what) ? user->share : user->of;
+}
+
+uint64_t user_left(const struct user *user, enum resource what)
+{
+    return left_of(scarce(user, what), what);
+}
+
+bool user_charge(struct user *user, enum resource what, int64_t n)
+{
+    bool may = n <= 0 || (uint64_t)n <= user_left(user, what);
+
+    if (may)
+        user_add(user, what, n);
+    return may;
+}
+
+bool user_charge_log(void *user, int64_t bytes)
+{
+    return user_charge(user, USED_BYTES, bytes);
+}
+
+const char *user_limit_name(const struct user *user, enum resource what)
+{
+    return scarce(user, what)->uid == NO_UID
+               ? resources[counted(what)].here
+               : tunable_row(resources[counted(what)].tunable)->name;
+}
+
+void user_limit_print(const struct user *user, enum resource what, struct buf *out)
+{
+    const struct user *scarcest = scarce(user, what);
+    const uint64_t limit = limit_of(scarcest, counted(what));
+
+    if (scarcest->uid == NO_UID)
+        buf_str(out, "this instance's ");
+    if (what == USED_FDS && limit == user->engine->fd_limit / 4)
+        buf_str(out, "a quarter of RLIMIT_NOFILE");
+    else
+        buf_str(out, user_limit_name(user, what));
+    buf_printf(out, " (%" PRIu64 " %s)", limit, resources[counted(what)].unit);
+}
