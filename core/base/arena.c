@@ -1,12 +1,12 @@
 /*
  * Blocks are powers of two, kept in a list for each size when they are free. The file is sparse: it
- * takes the memory of pages that were written, and gives that of free ones back.
+ * takes the memory of pages that were written, and gives that of pages with free blocks alone back.
+ * What is known of blocks and pages stands in tables as sparse as the file.
  */
 #include "core/base/arena.h"
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,38 +16,40 @@ enum {
     MOST_BITS = 36, /* of the whole */
     PAGE = 4096
 };
-#define WHOLE (UINT64_C(1) << MOST_BITS)
+#define WHOLE  (UINT64_C(1) << MOST_BITS)
+#define BLOCKS (WHOLE >> LEAST_BITS)
 
-struct spare {
-    struct spare *next;
-    uint64_t block;
+/* A block is told by its place in units of the least size; 0: none. */
+struct tables {
+    uint32_t next[BLOCKS];      /* in the list of free ones */
+    uint8_t free[WHOLE / PAGE]; /* of the smaller blocks of each page: a bit for each unit */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
 static int fd = -1;
 char *arena_base;
 static uint64_t top = PAGE; /* what lies behind it was never given out */
-static struct spare *spares[MOST_BITS + 1];
-static struct spare *unused; /* one for each block that is given out: giving it back cannot fail */
+static struct tables *tables;
+static uint32_t spares[MOST_BITS + 1]; /* the first free one of each size */
+
+/* NULL: no room. */
+static void *map_sparse(int file, uint64_t bytes)
+{
+    const int flags = MAP_NORESERVE | (file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
+
+    return map == MAP_FAILED ? NULL : map;
+}
 
 static bool arena_make(void)
 {
-    void *map;
-
-    if (arena_base)
-        return true;
-    fd = memfd_create("pmcfs-logs", MFD_CLOEXEC);
+    if (!tables)
+        tables = map_sparse(-1, sizeof *tables);
     if (fd < 0)
-        return false;
-    map = ftruncate(fd, (off_t)WHOLE)
-              ? MAP_FAILED
-              : mmap(NULL, WHOLE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (map == MAP_FAILED) {
-        close(fd);
-        return false;
-    }
-    arena_base = map;
-    return true;
+        fd = memfd_create("pmcfs-logs", MFD_CLOEXEC);
+    if (!arena_base && tables && fd >= 0 && ftruncate(fd, (off_t)WHOLE) == 0)
+        arena_base = map_sparse(fd, WHOLE);
+    return arena_base != NULL;
 }
 
 /* The least power of two with room for so many bytes. */
@@ -60,15 +62,21 @@ static unsigned bits_of(size_t bytes)
     return bits;
 }
 
+/* Of a block that is smaller than a page. */
+static uint8_t units_of(uint64_t block, unsigned bits)
+{
+    const unsigned n = 1U << (bits - LEAST_BITS), first = block % PAGE >> LEAST_BITS;
+
+    return (uint8_t)(((1U << n) - 1) << first);
+}
+
 static uint64_t spare_take(unsigned bits)
 {
-    struct spare *spare = spares[bits];
-    const uint64_t block = spare ? spare->block : 0;
+    const uint32_t spare = spares[bits];
 
     if (spare)
-        spares[bits] = spare->next;
-    free(spare);
-    return block;
+        spares[bits] = tables->next[spare];
+    return (uint64_t)spare << LEAST_BITS;
 }
 
 static uint64_t fresh_take(uint64_t size)
@@ -84,46 +92,43 @@ static uint64_t fresh_take(uint64_t size)
 uint64_t arena_alloc(size_t bytes)
 {
     const unsigned bits = bits_of(bytes);
-    struct spare *spare = malloc(sizeof *spare);
     uint64_t block = 0;
 
     pthread_mutex_lock(&lock);
-    if (spare && arena_make()) {
+    if (arena_make()) {
         block = spare_take(bits);
         if (!block)
             block = fresh_take(UINT64_C(1) << bits);
     }
-    if (block) {
-        spare->next = unused;
-        unused = spare;
-    }
+    if (block && UINT64_C(1) << bits < PAGE)
+        tables->free[block / PAGE] &= (uint8_t)~units_of(block, bits);
     pthread_mutex_unlock(&lock);
-    if (!block)
-        free(spare);
     return block;
 }
 
-/* Zero again. */
-static void block_clear(uint64_t block, uint64_t size, size_t used)
+/* The memory goes back where it is that of whole pages; it is zero again in any case. */
+static void block_clear(uint64_t block, unsigned bits, size_t written)
 {
-    if (size < PAGE ||
-        fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)block, (off_t)size))
-        memset(arena_base + block, 0, used);
+    const uint64_t size = UINT64_C(1) << bits, page = block & ~(uint64_t)(PAGE - 1);
+    bool whole = size >= PAGE;
+
+    if (!whole)
+        whole = (tables->free[block / PAGE] |= units_of(block, bits)) == UINT8_MAX;
+    if (!whole || fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)page,
+                            (off_t)(size < PAGE ? PAGE : size)))
+        memset(arena_base + block, 0, written);
 }
 
 void arena_free(uint64_t block, size_t bytes)
 {
     const unsigned bits = bits_of(bytes);
-    struct spare *spare;
 
     if (!block)
         return;
-    block_clear(block, UINT64_C(1) << bits, bytes);
     pthread_mutex_lock(&lock);
-    spare = unused;
-    unused = spare->next;
-    *spare = (struct spare){spares[bits], block};
-    spares[bits] = spare;
+    block_clear(block, bits, bytes);
+    tables->next[block >> LEAST_BITS] = spares[bits];
+    spares[bits] = (uint32_t)(block >> LEAST_BITS);
     pthread_mutex_unlock(&lock);
 }
 

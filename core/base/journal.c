@@ -18,6 +18,7 @@
 #define WHOLE  (BEGIN + 2 * HALF)
 #define SECOND (UINT64_C(1) << 63) /* in `published`: the second half is true */
 #define LEAST  (UINT64_C(64) << 10)
+#define ENDED  512 /* about what an object's records took that has ended */
 #define MAGIC  UINT64_C(0x316e6a7366636d70)
 #define PAGE   4096
 
@@ -212,6 +213,8 @@ bool journal_put(struct journal *journal, uint32_t kind, uint64_t id, const char
     const struct journal_record head = {
         .bytes = (uint32_t)(sizeof head + len), .kind = kind, .id = id};
 
+    if (!len && journal->limit > ENDED)
+        journal->limit -= ENDED;
     return len < HALF &&
            record_put(journal, published(journal) & SECOND, &journal->end, &head, text);
 }

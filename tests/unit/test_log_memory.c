@@ -87,23 +87,6 @@ TEST(refuses_only_while_nothing_could_be_allocated)
     log_close(cursor);
 }
 
-TEST(memory_that_ends_refuses_the_first_and_wraps_the_others)
-{
-    log_set_charge(event_log, within, &limit);
-    make_sample();
-    memory_end_at(1);
-    ck_assert_int_eq(put_made(), -ENOMEM);
-    memory_end_at(0);
-    ck_assert_int_eq(limit.used, 0);
-    put_samples(512 / SAMPLE_SHORT);
-    make_sample();
-    memory_end_at(1);
-    ck_assert_int_eq(put_made(), 0);
-    memory_end_at(0);
-    ck_assert_uint_eq(stats().memory, 512);
-    ck_assert_int_eq(limit.used, 512);
-}
-
 TEST(a_large_record_has_the_ring_grow_for_it)
 {
     struct log_cursor *cursor = log_open(event_log);
