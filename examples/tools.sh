@@ -93,7 +93,7 @@ reason() {
         head=${line%%: *}
         printf '%s (%s)\n' "${line#*: }" "${head% *}"
         ;;
-    *) printf 'no reason is known\n' ;;
+    *) [ -e "$PMC/info/version" ] && printf 'no reason is known\n' || printf 'the tree at %s has ended\n' "$PMC" ;;
     esac
 }
 
@@ -115,10 +115,7 @@ pmc_new() {
     serial=$((serial + 1))
     new=$tool-$$-$serial
     made="$made $new"
-    if ! mkdir "$PMC/$new" 2>/dev/null; then
-        [ -e "$PMC/info/version" ] || fail "the tree at $PMC has ended"
-        fail "no PMC can be made: $(reason "$PMC/info/version")"
-    fi
+    mkdir "$PMC/$new" 2>/dev/null || fail "no PMC can be made: $(reason "$PMC/info/version")"
     try_put "$PMC/$new/config" "lifetime=owner $*" && return 0
     rmdir "$PMC/$new" 2>/dev/null
     return 1

@@ -35,7 +35,7 @@ void test_threads(void)
           "cost and covers", "");
     before = value(counter);
     kill(target.pid, SIGKILL);
-    usleep(20000);
+    waitid(P_PID, (id_t)target.pid, &(siginfo_t){0}, WEXITED | WNOWAIT);
     check(value(counter) == before, "a dead target keeps its count", "");
     perf_stop(counter);
     check(!perf_start(counter, &err), "switching a dead target", "");
@@ -201,7 +201,8 @@ void test_dropped(mode_t mode, bool drops)
     snprintf(path, sizeof path, "%s/program", dir);
     check(copy_program(path, mode), "a program", "");
     target.pid = dropper_begin(path, go[0]);
-    usleep(20000);
+    while (!child_of(target.pid))
+        usleep(1000);
     struct plan plan = plan_for(&target);
     plan.descendants = true;
     struct counter *counter = attach_started(&plan);
@@ -209,7 +210,7 @@ void test_dropped(mode_t mode, bool drops)
     check(!reading.dropped, "not dropped yet", "");
     if (write(go[1], "x", 1) != 1)
         exit(2);
-    for (int i = 0; i < 40 && !reading.dropped; i++) {
+    for (int i = 0; i < (drops ? 2000 : 40) && !reading.dropped; i++) {
         usleep(5000);
         perf_read(counter, &reading, true);
     }

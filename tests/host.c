@@ -4,6 +4,8 @@
  */
 #include "tests/host_test.h"
 
+#include "backends/proc.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -159,6 +161,12 @@ int sleeper(void *arg)
     return 0;
 }
 
+void make_zombie(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOWAIT);
+}
+
 void reap(pid_t pid)
 {
     kill(pid, SIGKILL);
@@ -215,13 +223,21 @@ int threaded(void *leader_stays)
     return sleeper(NULL);
 }
 
+static bool leader_is_dead(pid_t pid)
+{
+    struct proc_stat stat;
+
+    return proc_stat(pid, pid, &stat) == 0 && proc_stat_dead(&stat);
+}
+
 pid_t threaded_start(bool leader_stays)
 {
     notes[THREAD] = 0;
     notes[THREAD_READY] = 0;
     pid_t pid = spawn(0, threaded, leader_stays ? (void *)&loop : NULL);
     note_wait(THREAD_READY);
-    nap_ms(5);
+    while (!leader_stays && !leader_is_dead(pid))
+        nap_ms(1);
     return pid;
 }
 

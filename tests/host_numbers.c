@@ -70,8 +70,7 @@ void test_numbers(void)
     check(means(me, (uint64_t)pid, false, pid, 0) && means(me, (uint64_t)tid, true, pid, tid) &&
               named_id(me, (uint64_t)pid, true) == E44,
           "a dead leader with a living thread is alive");
-    kill(pid, SIGKILL);
-    nap_ms(20);
+    make_zombie(pid);
     check(named_id(me, (uint64_t)pid, false) == E44 && strstr(err.text, "exited"), "a zombie");
     waitpid(pid, NULL, 0);
 }
@@ -80,6 +79,7 @@ static int nested_init(void *arg)
 {
     (void)arg;
     spawn(0, sleeper, NULL);
+    notes[NESTED_READY] = 1;
     return sleeper(NULL);
 }
 
@@ -89,6 +89,7 @@ static int pidns_init(void *arg)
     notes[INNER_PLAIN] = spawn(0, threaded, (void *)&sink);
     note_wait(THREAD_READY);
     notes[INNER_NESTED] = spawn(CLONE_NEWPID, nested_init, NULL);
+    note_wait(NESTED_READY);
     notes[INNER_READY] = 1;
     return sleeper(NULL);
 }
@@ -113,10 +114,10 @@ static bool translations_agree(pid_t tid)
 void test_pid_namespaces(void)
 {
     notes[THREAD_READY] = 0;
+    notes[NESTED_READY] = 0;
     notes[INNER_READY] = 0;
     pid_t init = spawn(CLONE_NEWPID, pidns_init, NULL);
     note_wait(INNER_READY);
-    nap_ms(20);
     pid_t plain, nested, inner_tid = notes[THREAD];
     check(pidns_to_host(state, init, notes[INNER_PLAIN], &plain) == 0 &&
               plain != notes[INNER_PLAIN] &&

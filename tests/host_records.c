@@ -162,8 +162,7 @@ static void test_strange(void)
         executable &=
             r->type != RECORD_MAP || (((const struct record_map *)r)->protection & PROT_EXEC) != 0;
     check(executable, "executable mappings alone");
-    kill(pid, SIGKILL);
-    nap_ms(20);
+    make_zombie(pid);
     look(pid);
     check(found.len == 0, "a zombie has nothing");
     waitpid(pid, NULL, 0);
@@ -329,7 +328,6 @@ static void test_views(void)
     buf_free(&out);
 
     reap(init);
-    nap_ms(20);
     check(host->view_pid(adopted, plain) == notes[INNER_PLAIN] &&
               host->view_pid(same, thread) == notes[THREAD],
           "the dead keep their numbers");

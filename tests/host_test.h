@@ -24,6 +24,7 @@ enum told {
     THREAD_READY,
     INNER_PLAIN,
     INNER_NESTED,
+    NESTED_READY,
     INNER_READY,
     USERNS_READY,
     GROUP_READY
@@ -44,8 +45,9 @@ void note_wait(enum told note);
 pid_t spawn(unsigned long flags, int (*fn)(void *), void *arg);
 /* The same for a test in namespaces of its own: waits, and adds its failures. */
 void spawn_test(unsigned long flags, int (*fn)(void *));
-int sleeper(void *arg); /* sleeps for ever */
-void reap(pid_t pid);   /* kill and wait */
+int sleeper(void *arg);      /* sleeps for ever */
+void reap(pid_t pid);        /* kill and wait */
+void make_zombie(pid_t pid); /* kill, and wait until it has ended */
 /* A process with a second thread, notes[THREAD]; its leader exits unless it stays. */
 int threaded(void *leader_stays);
 pid_t threaded_start(bool leader_stays);

@@ -127,33 +127,33 @@ if pid == 0:
     time.sleep(100); os._exit(0)
 os.setgroups([]); os.setgid(1000); os.setuid(1000)
 os.execv("/bin/sleep", ["sleep", "100"])' &
-    sleep 0.3
+    eventually 5 '[[ $(</proc/$!/comm) == sleep ]]'
     alices a event=page-faults descendants=on
     is "$(result_as "$ALICE" write "$M/a/target" $!)" ok
     grep -q '^left_out 1' "$M/a/status" || grep -qi 'left.out.*1' "$M/a/status"
 }
 
-#@ alone slow
 t_the_end_of_the_first_thread_is_no_exec() {
     mount_pmcfs
-    python3 -c 'import threading, ctypes, mmap, time
-def go():
-    time.sleep(1)
-    for i in range(20):
-        with mmap.mmap(-1, 4096 * 100) as m:
-            for page in range(100): m[page * 4096] = 1
-        time.sleep(.1)
-threading.Thread(target=go).start()
-ctypes.CDLL(None).syscall(60, 0)' &
+    mkfifo "$T/go"
+    python3 -c 'import threading, ctypes, mmap, sys
+def other():
+    for _ in range(2):
+        open(sys.argv[1]).read()
+        with mmap.mmap(-1, 4096 * 1000) as m:
+            for page in range(1000): m[page * 4096] = 1
+threading.Thread(target=other).start()
+ctypes.CDLL(None)[sys.argv[2]](0)' "$T/go" pthread_exit &
     pmc a event=page-faults
     attach a $!
-    sleep 1.5
-    is "$(state a)" running
-    is "$(status a partial)" no
     local before
+    echo >"$T/go"
+    eventually 10 "grep -q '^State:.Z' /proc/$!/status && ((\$(count a) > 1000))"
+    is "$(state a) $(status a partial)" 'running no'
     before=$(count a)
+    echo >"$T/go"
     eventually 10 '[[ $(state a) == exited ]]'
-    between "$(count a)" $((before + 500)) $((before + 3000))
+    between "$(count a)" $((before + 1000)) $((before + 2000))
 }
 
 # A process of alice with a child, each in the role of a program to talk to: the child runs what $T/go names.

@@ -44,8 +44,10 @@ t_perf_stat_beside_us_says_the_same() {
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
     tell p usage
-    perf stat -x, -e page-faults -o "$T/perf" -p "${PID_OF[p]}" &
-    sleep 1
+    mkfifo "$T/control" "$T/ack"
+    perf stat -x, -e page-faults -o "$T/perf" -p "${PID_OF[p]}" -D -1 --control "fifo:$T/control,$T/ack" &
+    echo enable >"$T/control"
+    read -r _ <"$T/ack"
     tell p usage
     local before
     before=$(count a)

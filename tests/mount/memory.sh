@@ -54,7 +54,7 @@ t_streams_that_are_half_read_are_charged_to_their_instance() {
     like "$(as "$ALICE" head -n 1 "$M/instances/box/p/samples")" ' initialize ' 'once they are closed'
 }
 
-#@ slow
+#@ slow plain
 t_many_open_streams_take_little() {
     mount_pmcfs
     as "$ALICE" mkdir "$M/p"

@@ -40,12 +40,14 @@ each_is_a_sample() {
     is "$(of "$1" samples)" "$(value "$1")" "samples"
 }
 
-# each_is_told NAME: where others may keep the machine so busy that some are lost, they are counted.
+# each_is_told NAME [PERCENT]: where others may keep the machine so busy that some are lost, they are counted,
+# but for so many of a hundred.
 each_is_told() {
     log "$1"
     is "$(status "$1" log_lost)/$(status "$1" hidden)" 0/0 "overrun, hidden"
     local all lost # records of all kinds are among the lost
-    all=$(value "$1") lost=$(status "$1" kernel_lost)
+    all=$(value "$1")
+    lost=$(($(status "$1" kernel_lost) + all * ${2:-0} / 100))
     between "$(of "$1" samples)" "$((all - (lost < all ? lost : all)))" "$all" "samples, of which $lost may be lost"
 }
 

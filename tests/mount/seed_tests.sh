@@ -74,8 +74,8 @@ t_b06_a_live_program_of_many_threads_is_detached_from_its_sampler() {
     target_start p
     tell p threads 6
     pmc a event=cpu-clock freq=1000 "target=${PID_OF[p]}"
-    echo 'spineach 200' >&"${IN[p]}"
-    sleep 0.05
+    echo 'spineach 2000' >&"${IN[p]}"
+    eventually 5 '[[ $(so_far a | of sample) ]]'
     ctl a detach
     local samples
     log a >"$T/log"

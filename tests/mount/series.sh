@@ -37,18 +37,17 @@ t_values_are_those_since_the_line_before() {
     pmc a event=page-faults interval=100 "target=${PID_OF[p]}"
     timeout 20 cat "$M/a/series" >"$T/series" &
     eventually 5 '[[ -s $T/series ]]'
-    for _ in 1 2 3; do
+    told() { awk '!/^#/ { s += $2 } END { print s + 0 }' "$T/series"; }
+    for i in 1 2 3; do
         tell p faults 1000
-        sleep 0.2
+        eventually 5 "((\$(told) >= $i * 1000))"
     done
     local total
     ctl a stop
     total=$(count a)
     rmdir "$M/a"
     wait $! || die "the stream did not end well"
-    local sum
-    sum=$(grep -v '^#' "$T/series" | awk '{ s += $2 } END { print s + 0 }')
-    between "$sum" 2000 "$total"
+    between "$(told)" 3000 "$total"
 }
 
 t_cx4_it_ends_when_the_last_target_ends() {
