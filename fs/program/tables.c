@@ -44,7 +44,7 @@ static void print_tunables(struct buf *out)
 
 static void print_files(struct buf *out)
 {
-    files_print(false, out);
+    files_print(false, false, out);
 }
 
 static void print_conf(struct buf *out)

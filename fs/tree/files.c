@@ -9,66 +9,39 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PMC(NAME, HELP, ...)                                                                       \
+#define PATH_BYTES 64
+
+/* A file; a directory; one for each object of its kind. What follows the mode begins with the help.
+ */
+#define AT(IN, NAME, MODE, ...)                                                                    \
     {                                                                                              \
-        .in = DIR_PMC, .name = NAME, .help = HELP, __VA_ARGS__                                     \
+        .in = IN, .name = NAME, .mode = MODE, .help = __VA_ARGS__                                  \
     }
-#define INFO(NAME, SHOW, HELP, ...)                                                                \
-    {                                                                                              \
-        .in = DIR_INFO, .name = NAME, .mode = 0444, .show = SHOW, .help = HELP, __VA_ARGS__        \
-    }
+#define DIR(IN, IS, NAME, MODE, ...) AT(IN, NAME, MODE, __VA_ARGS__, .is = IS)
+#define EACH(IN, IS, ANY, MODE, ...) AT(IN, NULL, MODE, __VA_ARGS__, .is = IS, .any = ANY)
+#define INFO(NAME, SHOW, ...)        AT(DIR_INFO, NAME, 0444, __VA_ARGS__, .show = SHOW)
+#define PMC(NAME, ...)               AT(DIR_PMC, NAME, 0, __VA_ARGS__)
+#define LIMIT(NAME, HELP)            AT(DIR_LIMIT, NAME, 0644, HELP, .show = show_limit, .store = store_limit)
 
 /* The index is the number in the node id: append, never renumber. Row 1 is the directory itself. */
 static const struct file_row instance_rows[] = {
-    [1] = {.is = DIR_ROOT,
-           .name = "",
-           .mode = 01777,
-           .help = "mkdir makes a PMC, rmdir releases it"},
-    [2] = {.in = DIR_ROOT,
-           .name = "README",
-           .mode = 0444,
-           .show = readme_show,
-           .bound = readme_bound,
-           .help = "this page"},
-    [3] =
-        {.in = DIR_ROOT, .is = DIR_INFO, .name = "info", .mode = 0555, .help = "facts, read-only"},
-    [4] = {.in = DIR_ROOT,
-           .is = DIR_EVENTS,
-           .name = "events",
-           .mode = 0555,
-           .help = "every event this machine can count, a directory per class"},
-    [5] = {.in = DIR_ROOT,
-           .is = DIR_ADMIN,
-           .name = "admin",
-           .mode = 0755,
-           .flags = FILE_ROOT_ONLY,
-           .help = "for the administrator: rows, tunables, instances"},
-    [6] = {.in = DIR_ROOT,
-           .is = DIR_INSTANCES,
-           .name = "instances",
-           .mode = 0711,
-           .flags = FILE_ROOT_ONLY,
-           .help = "subtrees for containers; mkdir makes one"},
-    [7] = {.in = DIR_ROOT,
-           .name = "counts",
-           .mode = 0444,
-           .flags = FILE_RIGHTS,
-           .show = show_counts,
-           .bound = bound_counts,
-           .help = "a line per PMC and event that the reader may read"},
-    [8] = {.in = DIR_ROOT,
-           .name = "metrics.prom",
-           .mode = 0444,
-           .flags = FILE_RIGHTS | FILE_SNAPSHOT | FILE_FRESH,
-           .show = show_metrics,
-           .bound = bound_counts,
-           .help = "the same for Prometheus"},
-    [9] = {.in = DIR_INSTANCES, /* for the tables only: it is [1] of its own number */
-           .is = DIR_ROOT,
-           .any = "NAME",
-           .mode = 01755,
-           .flags = FILE_ROOT_ONLY,
-           .help = "an instance: README, info, events, counts, metrics.prom and PMCs of its own"},
+    [1] = DIR(DIR_NONE, DIR_ROOT, "", 01777, "mkdir makes a PMC, rmdir releases it"),
+    [2] = AT(DIR_ROOT, "README", 0444, "this page", .show = readme_show, .bound = readme_bound),
+    [3] = DIR(DIR_ROOT, DIR_INFO, "info", 0555, "facts, read-only"),
+    [4] = DIR(DIR_ROOT, DIR_EVENTS, "events", 0555,
+              "every event this machine can count, a directory per class"),
+    [5] = DIR(DIR_ROOT, DIR_ADMIN, "admin", 0755,
+              "for the administrator: rows, tunables, instances", .flags = FILE_ROOT_ONLY),
+    [6] = DIR(DIR_ROOT, DIR_INSTANCES, "instances", 0711,
+              "subtrees for containers; mkdir makes one", .flags = FILE_ROOT_ONLY),
+    [7] = AT(DIR_ROOT, "counts", 0444, "a line per PMC and event that the reader may read",
+             .show = show_counts, .bound = bound_counts, .flags = FILE_RIGHTS),
+    [8] = AT(DIR_ROOT, "metrics.prom", 0444, "the same for Prometheus", .show = show_metrics,
+             .bound = bound_counts, .flags = FILE_RIGHTS | FILE_SNAPSHOT | FILE_FRESH),
+    /* for the tables only: it is [1] of its own number */
+    [9] = EACH(DIR_INSTANCES, DIR_ROOT, "NAME", 01755,
+               "an instance: README, info, events, counts, metrics.prom and PMCs of its own",
+               .flags = FILE_ROOT_ONLY),
     [16] = INFO("version", show_info_version, "the version of pmcfs and of this interface"),
     [17] = INFO("backend", show_info_backend, "what counts, and what it found here",
                 .bound = bound_classes),
@@ -85,34 +58,21 @@ static const struct file_row instance_rows[] = {
     [25] = INFO("tsc", show_info_tsc, "the cycle counter and its rate"),
     [26] = INFO("last_error", show_info_last_error, "the reader's last failed operation",
                 .flags = FILE_RIGHTS),
-    [33] = {.in = DIR_ADMIN,
-            .is = DIR_TUNABLES,
-            .name = "tunables",
-            .mode = 0555,
-            .help = "what the administrator sets for all PMCs, one value a file"},
-    [34] = {.in = DIR_ADMIN,
-            .name = "probe",
-            .mode = 0644,
-            .show = show_probe,
-            .store = store_probe,
-            .help = "slots that others hold; write 1 to look again"},
-    [35] = {.in = DIR_ADMIN,
-            .is = DIR_LIMITS,
-            .name = "instances",
-            .mode = 0555,
-            .help = "what those inside of each instance may have"},
+    [33] = DIR(DIR_ADMIN, DIR_TUNABLES, "tunables", 0555,
+               "what the administrator sets for all PMCs, one value a file"),
+    [34] = AT(DIR_ADMIN, "probe", 0644, "slots that others hold; write 1 to look again",
+              .show = show_probe, .store = store_probe),
+    [35] = DIR(DIR_ADMIN, DIR_LIMITS, "instances", 0555,
+               "what those inside of each instance may have"),
 };
 
 static const struct file_row pmc_rows[] = {
-    [1] = {.in = DIR_ROOT,
-           .is = DIR_PMC,
-           .any = "NAME",
-           .mode = 0700,
-           .help = "a PMC: its name is yours to choose"},
+    [1] = EACH(DIR_ROOT, DIR_PMC, "NAME", 0700, "a PMC: its name is yours to choose"),
     [2] = PMC("config", "all settings, key=value a line; can be written back", .show = show_config,
               .bound = bound_pmc, .store = store_command, .flags = FILE_RIGHTS | FILE_GOES_ON),
-    [3] = PMC("event", "the event, or the events of a set, one a line; >> adds one",
-              .show = show_event, .bound = bound_pmc, .store = store_command, .flags = FILE_GOES_ON),
+    [3] =
+        PMC("event", "the event, or the events of a set, one a line; >> adds one",
+            .show = show_event, .bound = bound_pmc, .store = store_command, .flags = FILE_GOES_ON),
     [4] = PMC("mode", "process or system scope, counting or sampling", .show = show_mode,
               .store = store_command),
     [5] = PMC("target", "its targets: write a PID, self, cpu0, all, cgroup:/path; -WORD detaches",
@@ -146,66 +106,33 @@ static const struct file_row pmc_rows[] = {
 };
 
 static const struct file_row event_rows[] = {
-    [1] = {.in = DIR_EVENTS,
-           .is = DIR_CLASS,
-           .any = "CLASS",
-           .mode = 0555,
-           .help = "the events of one class"},
-    [2] = {.in = DIR_CLASS,
-           .any = "EVENT",
-           .mode = 0444,
-           .show = show_catalog_event,
-           .bound = bound_event,
-           .help = "what to write to count it, and what it means"},
+    [1] = EACH(DIR_EVENTS, DIR_CLASS, "CLASS", 0555, "the events of one class"),
+    [2] = EACH(DIR_CLASS, DIR_NONE, "EVENT", 0444, "what to write to count it, and what it means",
+               .show = show_catalog_event, .bound = bound_event),
 };
 
 static const struct file_row slot_rows[] = {
-    [1] = {.in = DIR_ADMIN,
-           .is = DIR_CPU,
-           .any = "cpuN",
-           .mode = 0555,
-           .help = "the rows of one CPU"},
-    [2] = {.in = DIR_CPU,
-           .any = "ROW",
-           .mode = 0644,
-           .show = show_slot,
-           .store = store_slot,
-           .help = "enabled or disabled"},
+    [1] = EACH(DIR_ADMIN, DIR_CPU, "cpuN", 0555, "the rows of one CPU"),
+    [2] = EACH(DIR_CPU, DIR_NONE, "ROW", 0644, "enabled or disabled", .show = show_slot,
+               .store = store_slot),
 };
 
 static const struct file_row tunable_rows[] = {
-    [2] = {.in = DIR_TUNABLES,
-           .any = "TUNABLE",
-           .mode = 0644,
-           .show = show_tunable,
-           .store = store_tunable,
-           .help = "its value"},
+    [2] = EACH(DIR_TUNABLES, DIR_NONE, "TUNABLE", 0644, "its value", .show = show_tunable,
+               .store = store_tunable),
 };
 
-#define LIMIT(NAME, HELP)                                                                          \
-    {                                                                                              \
-        .in = DIR_LIMIT, .name = NAME, .mode = 0644, .show = show_limit, .store = store_limit,     \
-        .help = HELP                                                                               \
-    }
-
 static const struct file_row limit_rows[] = {
-    [1] = {.in = DIR_LIMITS,
-           .is = DIR_LIMIT,
-           .any = "NAME",
-           .mode = 0555,
-           .help = "of one instance, one value a file"},
+    [1] = EACH(DIR_LIMITS, DIR_LIMIT, "NAME", 0555, "of one instance, one value a file"),
     [2] = LIMIT("max_pmcs", "PMCs in it; 0: no limit of its own"),
     [3] = LIMIT("max_fds", "descriptors held for its PMCs; 0: no limit of its own"),
     [4] = LIMIT("max_log", "bytes of the logs of its PMCs; 0: no limit of its own"),
     [5] = LIMIT("system_scope", "1: those inside may count whole CPUs"),
     [6] = LIMIT("kernel_mode", "1: those inside may count and sample kernel mode"),
     [7] = LIMIT("lifetime", "mount, or namespace: it ends with the PID namespace that uses it"),
-    [8] = {.in = DIR_LIMIT,
-           .name = "ctl",
-           .mode = 0644,
-           .show = show_instance_ctl,
-           .store = store_instance_ctl,
-           .help = "active; write release: its PMCs are released, and it is removed"},
+    [8] = AT(DIR_LIMIT, "ctl", 0644,
+             "active; write release: its PMCs are released, and it is removed",
+             .show = show_instance_ctl, .store = store_instance_ctl),
 };
 
 #define TABLE(T)                                                                                   \
@@ -286,16 +213,18 @@ static const struct file_row *row_above(const struct file_row *row)
     return NULL;
 }
 
-/* "info/rows", "NAME/count", "admin/cpuN/ROW": the path of a row from the root. */
-static void row_path_print(const struct file_row *row, struct buf *out)
+/* "info/", "NAME/count", "admin/cpuN/ROW": the path of a row from the root. */
+static void row_path(const struct file_row *row, char path[PATH_BYTES])
 {
     const struct file_row *above = row_above(row);
+    size_t n;
 
-    if (above) {
-        row_path_print(above, out);
-        buf_char(out, '/');
-    }
-    buf_str(out, row->name ? row->name : row->any);
+    path[0] = '\0';
+    if (above)
+        row_path(above, path);
+    n = strlen(path);
+    snprintf(path + n, PATH_BYTES - n, "%s%s", row->name ? row->name : row->any,
+             row->is ? "/" : "");
 }
 
 static bool row_is_root_only(const struct file_row *row)
@@ -305,17 +234,22 @@ static bool row_is_root_only(const struct file_row *row)
     return row != NULL;
 }
 
-void files_print(bool inside, struct buf *out)
+static void row_print(const struct file_row *row, bool as_page, struct buf *out)
+{
+    const char *reads = row->show || row->stream ? "r" : "", *writes = row->store ? "w" : "";
+    char path[PATH_BYTES], access[3];
+
+    row_path(row, path);
+    snprintf(access, sizeof access, "%s%s", reads, writes);
+    buf_printf(out, as_page ? "  %-24s %-3s %s\n" : "%s\t%s\t%s\n", path, access, row->help);
+}
+
+void files_print(bool inside, bool as_page, struct buf *out)
 {
     for (int kind = 0; kind < NODE_KINDS; kind++)
         for (unsigned i = 1; i < tables[kind].n; i++) {
             const struct file_row *row = file_row((enum node_kind)kind, i);
-            if (!row || row->in == DIR_NONE || (inside && row_is_root_only(row)))
-                continue;
-            row_path_print(row, out);
-            buf_str(out, row->is ? "/\t" : "\t");
-            buf_str(out, row->show || row->stream ? "r" : "");
-            buf_str(out, row->store ? "w" : "");
-            buf_printf(out, "\t%s\n", row->help);
+            if (row && row->in != DIR_NONE && !(inside && row_is_root_only(row)))
+                row_print(row, as_page, out);
         }
 }

@@ -78,5 +78,6 @@ const struct file_row *file_named(enum dir_kind dir, const char *name, unsigned 
 const struct file_row *file_next(enum dir_kind dir, unsigned after, unsigned *number);
 /* Names that no PMC may have. */
 bool file_reserved(const char *name);
-/* One line per row, tab separated: path, mode, help. inside: those that instances have. */
-void files_print(bool inside, struct buf *out);
+/* A line for each row, path, mode and help; as a page, or separated by tabs. inside: those that
+ * instances have. */
+void files_print(bool inside, bool as_page, struct buf *out);

@@ -30,9 +30,9 @@ bool node_decode(fuse_ino_t ino, struct node *node)
     return node->row != NULL;
 }
 
-static void node_make(struct node *node, enum node_kind kind, uint64_t object, unsigned number)
+static struct node node_of(enum node_kind kind, uint64_t object, unsigned number)
 {
-    *node = (struct node){
+    return (struct node){
         .kind = kind, .object = object, .number = number, .row = file_row(kind, number)};
 }
 
@@ -50,165 +50,144 @@ uint64_t node_index(const struct node *node)
     return node->object;
 }
 
-/* Each instance has its own: a directory is below one other only. */
-static void node_make_event(struct node *node, const struct node *dir, uint64_t id, unsigned number)
-{
-    node_make(node, NODE_EVENT, node_instance(dir) << CATALOG_ID_BITS | id, number);
-}
-
 /*
- * Directories whose entries are objects. next: the first after `after`, which is 0 or the order of
- * an entry seen. find: by name, 0 or -ENOENT; NULL: there are few, they are gone through.
+ * Directories whose entries are objects. next: the first after `after`, which is 0 or the cookie of
+ * an entry seen. find: by name; NULL: there are few, they are gone through.
  */
 struct objects {
-    int (*find)(struct tree *tree, const struct node *dir, const char *name, struct node *found);
+    bool (*find)(struct tree *tree, const struct node *dir, const char *name,
+                 struct node_entry *entry);
     bool (*next)(struct tree *tree, const struct node *dir, uint64_t after,
-                 struct node_entry *entry, uint64_t *order);
+                 struct node_entry *entry);
 };
 
-static int pmc_find(struct tree *tree, const struct node *dir, const char *name, struct node *found)
+static bool entry_make(struct node_entry *entry, const char *name, uint64_t cookie,
+                       struct node node)
 {
-    struct pmc *pmc = engine_pmc_named(engine_instance(tree->engine, dir->object), name);
+    entry->name = name;
+    entry->cookie = cookie;
+    entry->node = node;
+    return true;
+}
+
+static bool pmc_entry(struct pmc *pmc, struct node_entry *entry)
+{
     struct pmc_attr attr;
 
     if (!pmc)
-        return -ENOENT;
+        return false;
     engine_pmc_attr(pmc, &attr);
-    node_make(found, NODE_PMC, attr.id, NODE_DIR);
-    return 0;
+    return entry_make(entry, attr.name, attr.id, node_of(NODE_PMC, attr.id, NODE_DIR));
+}
+
+static bool pmc_find(struct tree *tree, const struct node *dir, const char *name,
+                     struct node_entry *entry)
+{
+    return pmc_entry(engine_pmc_named(engine_instance(tree->engine, dir->object), name), entry);
 }
 
 static bool pmc_next(struct tree *tree, const struct node *dir, uint64_t after,
-                     struct node_entry *entry, uint64_t *order)
+                     struct node_entry *entry)
 {
-    struct pmc *pmc = engine_pmc_next(engine_instance(tree->engine, dir->object), after);
-    struct pmc_attr attr;
+    return pmc_entry(engine_pmc_next(engine_instance(tree->engine, dir->object), after), entry);
+}
 
-    if (!pmc)
-        return false;
-    engine_pmc_attr(pmc, &attr);
-    entry->name = attr.name;
-    node_make(&entry->node, NODE_PMC, attr.id, NODE_DIR);
-    *order = attr.id;
-    return true;
+/* Each instance has its own: a directory is below one other only. */
+static struct node node_of_event(const struct node *dir, uint64_t id, unsigned number)
+{
+    return node_of(NODE_EVENT, node_instance(dir) << CATALOG_ID_BITS | id, number);
 }
 
 static bool class_next(struct tree *tree, const struct node *dir, uint64_t after,
-                       struct node_entry *entry, uint64_t *order)
+                       struct node_entry *entry)
 {
     const struct catalog *catalog = engine_catalog(tree->engine);
+    const struct catalog_class *class = &catalog->classes[after];
 
-    if (after >= catalog->n_classes)
-        return false;
-    entry->name = catalog->classes[after].name;
-    node_make_event(&entry->node, dir, catalog->classes[after].id, NODE_DIR);
-    *order = after + 1;
-    return true;
+    return after < catalog->n_classes &&
+           entry_make(entry, class->name, after + 1, node_of_event(dir, class->id, NODE_DIR));
 }
 
-static int event_find(struct tree *tree, const struct node *dir, const char *name,
-                      struct node *found)
+static bool event_entry(const struct node *dir, const struct catalog_entry *event, uint64_t cookie,
+                        struct node_entry *entry)
+{
+    return event && entry_make(entry, event->event, cookie, node_of_event(dir, event->id, 2));
+}
+
+static bool event_find(struct tree *tree, const struct node *dir, const char *name,
+                       struct node_entry *entry)
 {
     const struct catalog *catalog = engine_catalog(tree->engine);
     const struct catalog_class *class = catalog_class_by_id(catalog, node_index(dir));
-    const struct catalog_entry *event = class ? catalog_event(catalog, class, name) : NULL;
 
-    if (!event)
-        return -ENOENT;
-    node_make_event(found, dir, event->id, 2);
-    return 0;
+    return class && event_entry(dir, catalog_event(catalog, class, name), 0, entry);
 }
 
 static bool event_next(struct tree *tree, const struct node *dir, uint64_t after,
-                       struct node_entry *entry, uint64_t *order)
+                       struct node_entry *entry)
 {
     const struct catalog *catalog = engine_catalog(tree->engine);
     const struct catalog_class *class = catalog_class_by_id(catalog, node_index(dir));
-    const struct catalog_entry *event;
 
-    if (!class || after >= class->n)
-        return false;
-    event = &catalog->entries[class->first + after];
-    entry->name = event->event;
-    node_make_event(&entry->node, dir, event->id, 2);
-    *order = after + 1;
-    return true;
+    return class && after < class->n &&
+           event_entry(dir, &catalog->entries[class->first + after], after + 1, entry);
 }
 
 static bool cpu_next(struct tree *tree, const struct node *dir, uint64_t after,
-                     struct node_entry *entry, uint64_t *order)
+                     struct node_entry *entry)
 {
-    int cpu = cpus_next(engine_cpus(tree->engine), (int)after);
+    const int cpu = cpus_next(engine_cpus(tree->engine), (int)after);
 
     (void)dir;
-    if (cpu < 0)
-        return false;
     snprintf(entry->scratch, sizeof entry->scratch, "cpu%d", cpu);
-    entry->name = entry->scratch;
-    node_make(&entry->node, NODE_SLOT, (uint64_t)cpu << 16, NODE_DIR);
-    *order = (uint64_t)cpu + 1;
-    return true;
+    return cpu >= 0 && entry_make(entry, entry->scratch, (uint64_t)cpu + 1,
+                                  node_of(NODE_SLOT, (uint64_t)cpu << 16, NODE_DIR));
 }
 
 static bool slot_next(struct tree *tree, const struct node *dir, uint64_t after,
-                      struct node_entry *entry, uint64_t *order)
+                      struct node_entry *entry)
 {
-    unsigned cpu = (unsigned)(dir->object >> 16);
+    const unsigned cpu = (unsigned)(dir->object >> 16), rows = engine_rows(tree->engine);
+    unsigned row = (unsigned)after;
 
-    while (after < engine_rows(tree->engine) &&
-           !engine_row_is_on(tree->engine, cpu, (unsigned)after))
-        after++;
-    if (after >= engine_rows(tree->engine))
-        return false;
-    snprintf(entry->scratch, sizeof entry->scratch, "%u", (unsigned)after);
-    entry->name = entry->scratch;
-    node_make(&entry->node, NODE_SLOT, dir->object | after, 2);
-    *order = after + 1;
-    return true;
+    while (row < rows && !engine_row_is_on(tree->engine, cpu, row))
+        row++;
+    snprintf(entry->scratch, sizeof entry->scratch, "%u", row);
+    return row < rows &&
+           entry_make(entry, entry->scratch, row + 1, node_of(NODE_SLOT, dir->object | row, 2));
 }
 
 static bool tunable_next(struct tree *tree, const struct node *dir, uint64_t after,
-                         struct node_entry *entry, uint64_t *order)
+                         struct node_entry *entry)
 {
     (void)tree, (void)dir;
-    if (after >= TUNABLE_COUNT)
-        return false;
-    entry->name = tunable_row((enum tunable)after)->name;
-    node_make(&entry->node, NODE_TUNABLE, after, 2);
-    *order = after + 1;
-    return true;
+    return after < TUNABLE_COUNT && entry_make(entry, tunable_row((enum tunable)after)->name,
+                                               after + 1, node_of(NODE_TUNABLE, after, 2));
 }
 
 /* Instances are in two directories: as themselves, and what is set for them. */
-static enum node_kind instances_kind(const struct node *dir)
+static bool instance_entry(const struct node *dir, struct instance *instance,
+                           struct node_entry *entry)
 {
-    return dir->row->is == DIR_LIMITS ? NODE_LIMIT : NODE_INSTANCE;
-}
-
-static int instance_find(struct tree *tree, const struct node *dir, const char *name,
-                         struct node *found)
-{
-    struct instance *instance = engine_instance_named(tree->engine, name);
-
-    if (!instance)
-        return -ENOENT;
-    node_make(found, instances_kind(dir), instance_id(instance), NODE_DIR);
-    return 0;
-}
-
-static bool instance_next(struct tree *tree, const struct node *dir, uint64_t after,
-                          struct node_entry *entry, uint64_t *order)
-{
-    struct instance *instance = engine_instance_next(tree->engine, after);
+    const enum node_kind kind = dir->row->is == DIR_LIMITS ? NODE_LIMIT : NODE_INSTANCE;
     struct instance_attr attr;
 
     if (!instance)
         return false;
     engine_instance_attr(instance, &attr);
-    entry->name = attr.name;
-    node_make(&entry->node, instances_kind(dir), attr.id, NODE_DIR);
-    *order = attr.id;
-    return true;
+    return entry_make(entry, attr.name, attr.id, node_of(kind, attr.id, NODE_DIR));
+}
+
+static bool instance_find(struct tree *tree, const struct node *dir, const char *name,
+                          struct node_entry *entry)
+{
+    return instance_entry(dir, engine_instance_named(tree->engine, name), entry);
+}
+
+static bool instance_next(struct tree *tree, const struct node *dir, uint64_t after,
+                          struct node_entry *entry)
+{
+    return instance_entry(dir, engine_instance_next(tree->engine, after), entry);
 }
 
 static const struct objects objects[DIR_KINDS] = {
@@ -236,17 +215,14 @@ static int object_find(struct tree *tree, const struct node *dir, const char *na
                        struct node *found)
 {
     const struct objects *in = &objects[dir->row->is];
-    struct node_entry entry;
-    uint64_t order = 0;
+    struct node_entry entry = {.cookie = 0};
+    bool there = in->find && in->find(tree, dir, name, &entry);
 
-    if (in->find)
-        return in->find(tree, dir, name, found);
-    while (in->next && in->next(tree, dir, order, &entry, &order))
-        if (strcmp(entry.name, name) == 0) {
-            *found = entry.node;
-            return 0;
-        }
-    return -ENOENT;
+    while (!there && !in->find && in->next && in->next(tree, dir, entry.cookie, &entry))
+        there = strcmp(entry.name, name) == 0;
+    if (there)
+        *found = entry.node;
+    return there ? 0 : -ENOENT;
 }
 
 int node_lookup(struct tree *tree, struct call *call, const struct node *dir, const char *name,
@@ -254,20 +230,20 @@ int node_lookup(struct tree *tree, struct call *call, const struct node *dir, co
 {
     unsigned number;
     const struct file_row *row = file_named(dir->row->is, name, &number);
+    int rc = -ENOENT;
 
     if (row && node_has(dir, row)) {
-        node_make(found, dir->kind, dir->object, number);
+        *found = node_of(dir->kind, dir->object, number);
         return 0;
     }
-    for (int anew = 0; node_needs_catalog(dir) && anew < 2; anew++) {
-        int rc = engine_catalog_load(call, anew);
-
+    if (!node_needs_catalog(dir))
+        return object_find(tree, dir, name, found);
+    for (int anew = 0; rc == -ENOENT && anew < 2; anew++) {
+        rc = engine_catalog_load(call, anew);
         if (rc == CALL_DONE)
             rc = object_find(tree, dir, name, found);
-        if (rc != -ENOENT)
-            return rc;
     }
-    return object_find(tree, dir, name, found);
+    return rc;
 }
 
 /* The directory above, for its number in "..". */
@@ -290,32 +266,25 @@ static fuse_ino_t node_parent(struct tree *tree, const struct node *dir)
 bool node_next(struct tree *tree, const struct node *dir, uint64_t cookie, struct node_entry *entry)
 {
     const struct objects *in = &objects[dir->row->is];
+    const bool named = cookie < COOKIE_DYNAMIC;
     const struct file_row *row = NULL;
-    unsigned number = 0;
-    uint64_t order;
+    unsigned number = (unsigned)cookie - 2;
 
     if (cookie < 2) {
-        entry->name = cookie == 0 ? "." : "..";
-        entry->cookie = cookie + 1;
-        entry->node = *dir;
+        entry_make(entry, cookie == 0 ? "." : "..", cookie + 1, *dir);
         if (cookie == 1)
             node_decode(node_parent(tree, dir), &entry->node);
         return true;
     }
-    if (cookie < COOKIE_DYNAMIC)
+    if (named)
         do
-            row = file_next(dir->row->is, number > 0 ? number : (unsigned)cookie - 2, &number);
+            row = file_next(dir->row->is, number, &number);
         while (row && !node_has(dir, row));
-    if (row) {
-        entry->name = row->name;
-        entry->cookie = number + 2;
-        node_make(&entry->node, dir->kind, dir->object, number);
-        return true;
-    }
-    order = cookie < COOKIE_DYNAMIC ? 0 : cookie - COOKIE_DYNAMIC;
-    if (!in->next || !in->next(tree, dir, order, entry, &order))
+    if (row)
+        return entry_make(entry, row->name, number + 2, node_of(dir->kind, dir->object, number));
+    if (!in->next || !in->next(tree, dir, named ? 0 : cookie - COOKIE_DYNAMIC, entry))
         return false;
-    entry->cookie = order + COOKIE_DYNAMIC;
+    entry->cookie += COOKIE_DYNAMIC;
     return true;
 }
 

@@ -60,26 +60,6 @@ static const char page[] =
     "Files (r: can be read, w: can be written):\n"
     "\n";
 
-static void table_print(bool inside, struct buf *out)
-{
-    struct buf rows;
-    const char *line;
-
-    buf_init(&rows, NULL, 0);
-    files_print(inside, &rows);
-    for (line = buf_text(&rows); *line;) {
-        const char *access = strchr(line, '\t');
-        const char *help = strchr(access + 1, '\t');
-        const char *end = strchr(help, '\n');
-
-        buf_printf(out, "  %-24.*s %-3.*s %.*s\n", (int)(access - line), line,
-                   (int)(help - access - 1), access + 1, (int)(end - help - 1), help + 1);
-        line = end + 1;
-    }
-    out->failed = out->failed || rows.failed;
-    buf_free(&rows);
-}
-
 int readme_show(struct call *call)
 {
     bool inside = instance_id(call->instance) != 0;
@@ -94,7 +74,7 @@ int readme_show(struct call *call)
             p++;
         }
     }
-    table_print(inside, call->out);
+    files_print(inside, true, call->out);
     return CALL_DONE;
 }
 
