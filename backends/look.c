@@ -146,7 +146,7 @@ long look_at(long (*fn)(void *arg), void *arg)
 
 struct question {
     int fd;     /* or directory */
-    int opened; /* to be closed by who asks: nobody knows when the other was ended */
+    int opened; /* to be closed by the asking thread: nothing tells when the other was ended */
     const char *path;
     int flags;
     char *text;

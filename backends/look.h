@@ -1,10 +1,10 @@
 /*
  * Looking at a process in /proc: the kernel answers most questions only when the process is not
- * executing a program, or changing its address space, and who is observed can make that last for
- * ever (an exec closes a file, and who serves that does not answer). So it is asked by a process of
+ * executing a program, or changing its address space, and the observed user can make that last for
+ * ever (an exec closes a file, and its server does not answer). So it is asked by a process of
  * its own, which shares memory and descriptors with the daemon, and is killed when it takes too
- * long. What does not wait is asked directly: status, comm, task, cgroup, and whoever waits for an
- * answer of ours, for he executes nothing meanwhile.
+ * long. What does not wait is asked directly: status, comm, task, cgroup, and a requester that
+ * waits for our answer, for it executes nothing meanwhile.
  */
 #pragma once
 

@@ -55,7 +55,7 @@ bool proc_alive(pid_t pid);
  */
 int proc_numbers(int dirfd, const char *path, pid_t **out, size_t *n);
 
-/* Of who makes a request: which is "pid", "user", "cgroup". 0 or -errno. */
+/* Of the process that makes a request: which is "pid", "user", "cgroup". 0 or -errno. */
 int ns_identify(pid_t tid, const char *which, struct ns_id *out);
 /* Of a descriptor. */
 int ns_of(int fd, struct ns_id *out);

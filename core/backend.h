@@ -61,7 +61,7 @@ struct target_ref {
     enum target_kind kind;
     pid_t pid;                /* process and thread: in the daemon's namespace */
     pid_t tid;                /* thread only */
-    pid_t said;               /* how who asks for it knows it, for sentences; 0: as above */
+    pid_t said;               /* how its requester knows it, for sentences; 0: as above */
     unsigned cpu;             /* CPU only */
     int cgroup_fd;            /* cgroup only; the counter makes its own copy if it needs one */
     bool (*alive)(void *arg); /* process and thread: still the one that was named? */

@@ -35,7 +35,7 @@ struct user;
  * dropped with open_file_clear() after engine_release().
  */
 struct open_file {
-    struct rights *rights; /* of who opened it; owned */
+    struct rights *rights; /* of the opener; owned */
     struct user *payer;    /* to whom it is charged (a reference); NULL: nothing is */
     uint64_t charged;        /* bytes */
     uint64_t kept_bytes;     /* of them, texts that fs keeps for the reader: open_file_keep() */

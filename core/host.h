@@ -1,5 +1,5 @@
 /*
- * The machine under the engine, as a table: processes, who asks, CPUs, clocks. backends/linux is
+ * The machine under the engine, as a table: processes, requesters, CPUs, clocks. backends/linux is
  * the real one; unit tests bring a fake. No function here is called with the engine's lock held,
  * but for those marked (locked), which make no system call that can wait.
  */
@@ -18,7 +18,7 @@ struct host_state;
 
 /*
  * What the process that opened a file (or made the request, for mkdir and the like) may do.
- * Captured once, kept as long as the file is open. Owned by whoever captured it.
+ * Captured once, kept as long as the file is open. Owned by the part that captured it.
  */
 struct id_range {
     uint32_t first, count; /* 0: none */
@@ -37,7 +37,7 @@ struct rights {
     int userns_fd;         /* its user namespace, or -1 when that is the daemon's */
     /* The ids that its user namespace knows, in the daemon's: its capabilities reach that far. */
     struct id_range uids[MAPPED_MAX], gids[MAPPED_MAX];
-    /* Who opened for writing, and the program's file: it may observe itself. 0: not known. */
+    /* The process that opened for writing, its program: it may observe itself. 0: unknown. */
     uint64_t opener, program_dev, program_ino;
 };
 
@@ -152,7 +152,7 @@ struct host {
     /* The same number as long as pid (daemon's namespace) means the same living process; 0: none.
      */
     uint64_t (*pid_key)(struct host_state *state, pid_t pid);
-    /* The same of who makes a request (caller_pid()), and waits for its answer. */
+    /* The same of the process that makes a request (caller_pid()), and waits for its answer. */
     uint64_t (*caller_key)(struct host_state *state, pid_t pid);
     /* Frames the kernel records of a call chain at most; UINT64_MAX: unknown. Also before open().
      */

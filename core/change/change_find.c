@@ -212,7 +212,7 @@ static int find_targets(struct change *change)
 
 /* ---- what else is to be known ---- */
 
-/* Whose PIDs are meant, and what the system allows: for what may come to be recorded. */
+/* The namespace of PIDs, and what the system allows: for records that may come. */
 static int ask_recording(struct change *change)
 {
     const struct engine *engine = change->engine;

@@ -271,7 +271,7 @@ static bool needs_recording(const struct change *change)
            (alone && change->cause == CAUSE_COMMAND);
 }
 
-/* Who may not see the kernel adds no target to a recording that shows it. */
+/* A user that may not see the kernel adds no target to a recording that shows it. */
 static int check_kernel_seen(struct change *change)
 {
     const struct pmc *pmc = change->pmc;

@@ -60,7 +60,7 @@ int open_file_keep(struct call *call, uint64_t bytes)
     return -EDQUOT;
 }
 
-/* ---- the user to whom it is charged ---- */
+/* ---- the user that pays ---- */
 
 /* Its user namespace is a descriptor. */
 static void fd_hold(struct engine *engine, const struct open_file *open, int n)

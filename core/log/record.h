@@ -4,7 +4,7 @@
  * perf_events (attr.sample_type IDENTIFIER | IP | TID | TIME | CPU | PERIOD, and CALLCHAIN where
  * there are frames; sample_id_all), so that draining copies and samples.perf copies; what pmcfs
  * itself tells is a struct record_note. Times are CLOCK_MONOTONIC nanoseconds. PIDs are those of
- * the PID namespace of who attached.
+ * the PID namespace of the attacher.
  */
 #pragma once
 

@@ -13,7 +13,7 @@ const struct record_row record_table[] = {
     {RECORD_ATTACH, "attach", "target [pid] [tid] [cpu]", "a target was attached",
      "PMCATTACH (L06)"},
     {RECORD_DETACH, "detach", "target [pid] [tid] [cpu] reason",
-     "a target was detached, by whom or by what", "PMCDETACH (L07)"},
+     "a target was detached, and why", "PMCDETACH (L07)"},
     {RECORD_START, "start", "", "it began to run", ""},
     {RECORD_STOP, "stop", "", "it was stopped", ""},
     {RECORD_SAMPLE, "sample", "pid tid cpu ip event period", "a sample without a call chain",

@@ -213,7 +213,7 @@ static struct task *take_lead(struct tasks *tasks, struct process *process)
 {
     struct task *heir = TAILQ_FIRST(&process->threads), *other;
 
-    while ((other = TAILQ_NEXT(heir, along))) { /* whose end was lost */
+    while ((other = TAILQ_NEXT(heir, along))) { /* its end was lost */
         process->inexact = true;
         thread_free(tasks, other);
     }

@@ -57,7 +57,7 @@ struct tasks {
     uint64_t news, losses;                     /* LOST records so far */
     uint64_t bytes;                            /* of processes, threads, names and mappings */
     unsigned n_values;
-    enum mark strangers; /* of threads of whose birth nothing is known */
+    enum mark strangers; /* of threads whose birth is not known */
     /* Any may be NULL. A thread's end was told; a process is over (NULL: process `pid` of which
      * nothing else ever came); a thread is freed, and what the reader has with it. */
     void (*ended)(void *arg, struct task *task, uint64_t time);

@@ -1,5 +1,5 @@
 /*
- * The rules of who may do what, as far as they follow from rights and tunables.
+ * The rules of access, as far as they follow from rights and tunables.
  */
 #include "core/pmc/access.h"
 
@@ -45,7 +45,7 @@ static bool reads_all(const struct engine *engine, const struct rights *rights)
            (engine->readers != (gid_t)-1 && rights_in_group(rights, engine->readers));
 }
 
-/* Has the mode the bits, of S_IROTH | S_IXOTH, for who has these rights? */
+/* Has the mode the bits, of S_IROTH | S_IXOTH, for a user with these rights? */
 static bool mode_grants(mode_t mode, uid_t uid, gid_t gid, mode_t need, const struct rights *rights)
 {
     if (rights_pass_bits(rights, uid, gid))

@@ -66,7 +66,7 @@ struct pmc {
     uint64_t id;
     char *name;
     uid_t uid;
-    uid_t payer; /* the user to whom it is charged: the uid, but for subordinate ones */
+    uid_t payer; /* the user that pays for it: the uid, but for subordinate ones */
     gid_t gid;
     mode_t mode;
     pid_t maker;        /* the process that made it, as the daemon knows it; 0: not known */
@@ -75,7 +75,7 @@ struct pmc {
     uint64_t made_ns;                /* CLOCK_MONOTONIC of mkdir */
     uint64_t made_tsc;               /* the cycle counter then; 0: there is none */
     unsigned refs;                   /* calls under way and the id map */
-    atomic_bool taken_off;           /* the same as released, for who has no lock */
+    atomic_bool taken_off;           /* the same as released, for readers without the lock */
     struct change *busy;             /* the change under way, for which others wait; or NULL */
     bool pending;                    /* on engine->pending (a reference) */
     bool later; /* what it needs failed for want of memory: not in this round */
@@ -84,7 +84,7 @@ struct pmc {
     bool wake, vanished;
     uint64_t vanished_from; /* the instance's id */
     struct pmc *next_told;
-    struct user *user;       /* for whom it counts (a reference); NULL while it is loaded */
+    struct user *user;       /* that pays for it (a reference); NULL while it is loaded */
     unsigned long fds;       /* descriptors of its links and its recording */
     enum pmc_state state;
     bool had_target;         /* attached at least once since the event was set */

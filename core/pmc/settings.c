@@ -11,8 +11,8 @@
 const struct mode_row mode_table[MODE_COUNT] = {
     [PROCESS_COUNTING] = {"process-counting", "TC", false, false, "count while a target runs"},
     [PROCESS_SAMPLING] = {"process-sampling", "TS", false, true, "sample a target"},
-    [SYSTEM_COUNTING] = {"system-counting", "SC", true, false, "count on CPUs, whoever runs"},
-    [SYSTEM_SAMPLING] = {"system-sampling", "SS", true, true, "sample CPUs, whoever runs"},
+    [SYSTEM_COUNTING] = {"system-counting", "SC", true, false, "count on CPUs, whatever runs"},
+    [SYSTEM_SAMPLING] = {"system-sampling", "SS", true, true, "sample CPUs, whatever runs"},
 };
 
 bool mode_parse(struct word word, enum mode *mode)
@@ -54,7 +54,7 @@ const struct key_row key_table[KEYS] = {
                   "", SHAPE_OFF_NUMBER, UINT64_MAX, 1, 1000000000, "off"},
     [KEY_USER] = {"user", "on, off", "on", PLACE_ANY, true, "count in user mode",
                   "PMCF_USR, CPC_COUNT_USER", SHAPE_SWITCH, 1},
-    [KEY_KERNEL] = {"kernel", "on, off", "on for who may, else off", PLACE_ANY, true,
+    [KEY_KERNEL] = {"kernel", "on, off", "on for users that may, else off", PLACE_ANY, true,
                     "count in kernel mode", "PMCF_OS, CPC_COUNT_SYSTEM", SHAPE_SWITCH, 0},
     [KEY_CALLCHAIN] = {"callchain", "off, on, user, kernel", "off", PLACE_SAMPLING, true,
                        "record call chains", "PMC_F_CALLCHAIN, PMC_F_USERCALLCHAIN", SHAPE_WORDS,

@@ -43,7 +43,7 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
                              "a row belongs to one owner's PMC only, as in hwpmc",
                              "rows taken from then on"},
     [TUNABLE_ROOTMODE] = {"rootmode", TUNABLE_MODE, false, false, 01777, 0, 01777,
-                          "permissions of the mounted directory: who may make PMCs", AT_ONCE},
+                          "permissions of the mounted directory: is it open to users", AT_ONCE},
     [TUNABLE_DIRMODE] = {"dirmode", TUNABLE_MODE, false, false, 0700, 0, 0777,
                          "permissions that mkdir can give a PMC", NEW_PMCS},
     [TUNABLE_READERS] =

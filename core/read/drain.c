@@ -1,7 +1,7 @@
 /*
  * Draining: PMCs that run and record are drained at each tick, and when their backend says that a
  * buffer fills; by tasks of the engine's own, several PMCs of one user each, one at a time for each
- * user: who makes his own slow makes nobody else's wait.
+ * user: one that makes its own slow makes no other's wait.
  */
 #include "core/read/drain.h"
 
@@ -70,7 +70,7 @@ static void drain_add(struct drain *drain, struct pmc *pmc)
         (struct drained){.pmc = pmc, .recording = recording_ref(pmc->recording)};
 }
 
-/* All are of one user, for whom no other drain is under way: the first one says of which. */
+/* All are of one user that has no other drain under way: the first one says which. */
 static void drain_take(struct engine *engine, struct drain *drain)
 {
     for (struct pmc **at = &engine->drains, *pmc; (pmc = *at) && drain->n < BATCH;) {

@@ -247,7 +247,7 @@ static void add_one_frame(struct buf *out, const struct record_sample *sample)
 }
 
 /*
- * A sample has what its event's attributes say: a call chain or none. One whose event nobody knows
+ * A sample has what its event's attributes say: a call chain or none. One of an unknown event
  * would make perf give up the stream.
  */
 static void add_sample(struct batch *batch, const struct record_sample *sample)

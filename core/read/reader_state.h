@@ -17,7 +17,7 @@ struct log_reader {
     const struct log_form *form;
     struct engine *engine;
     uint64_t pmc;              /* its id */
-    uid_t uid;                 /* to whom its PMC is charged */
+    uid_t uid;                 /* that pays for its PMC */
     struct log_cursor *cursor; /* NULL: no record was ever put */
     struct log_sets *sets;     /* a reference, or NULL */
     uint64_t told_sets;        /* by the form */

@@ -183,7 +183,7 @@ bool recording_drain(struct recording *recording, bool all, bool *any)
     return true;
 }
 
-/* More than the log can hold is of no use; how much there is, is up to who is observed. */
+/* More than the log can hold is of no use; how much there is, is up to the observed program. */
 static uint64_t inventory_max(const struct recording *recording)
 {
     const uint64_t max = log_max_bytes(recording->plan.log);

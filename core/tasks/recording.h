@@ -23,7 +23,7 @@ struct recording_plan {
     unsigned n;                    /* events */
     bool samples, switches, exits; /* what the log is to have */
     bool kernel;           /* samples of the kernel may be seen; else they are hidden, chains cut */
-    struct pid_view *view; /* of who attaches; taken over on success */
+    struct pid_view *view; /* of the attacher; taken over on success */
     unsigned long fds_free, fds_quota;
     const char *fds_limit;
 };

@@ -1,6 +1,6 @@
 /*
  * What becomes of one record: numbers of the attacher's PID namespace, nothing of the kernel for
- * who may not see it, execs with their path, map-outs, steps and ends of processes.
+ * users that may not see it, execs with their path, map-outs, steps and ends of processes.
  */
 #include "core/tasks/recording_state.h"
 
@@ -295,7 +295,7 @@ static bool is_file(const struct record_map *map)
     return map->path[0] == '/' && map->path[1] != '/';
 }
 
-/* To whom may this map be shown? A PMC that does not sample has no use for it. */
+/* May this map be shown? A PMC that does not sample has no use for it. */
 static bool map_is_wanted(const struct recording *recording, const struct record_map *map)
 {
     return recording->plan.samples && (map->pid != NOBODY || recording->plan.kernel);

@@ -48,6 +48,6 @@ void recording_put_hidden(struct recording *recording);
 void recording_flush(struct recording *recording);
 /* As the attacher knows it; 0: not at all, or NOBODY. */
 uint32_t recording_shown_pid(const struct recording *recording, uint32_t pid);
-void recording_forget_pid(const struct recording *recording, uint32_t pid); /* who had it is gone */
+void recording_forget_pid(const struct recording *recording, uint32_t pid); /* it is gone */
 /* All numbers of a record that lies in the batch. */
 void recording_translate(const struct recording *recording, struct record *record);

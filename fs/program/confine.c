@@ -1,7 +1,7 @@
 /*
  * Capabilities, core dumps, tracing. Two sets of capabilities: what the daemon uses is effective
  * all the time; what container engines give by default is besides permitted, because the kernel can
- * be asked about an opener's capabilities only by who holds them.
+ * be asked about an opener's capabilities only by a process that holds them.
  */
 #include "fs/program/confine.h"
 
@@ -116,7 +116,7 @@ void capabilities_tell(void)
     }
     for (size_t i = 0; i < N_USUAL; i++)
         if (!has(usual[i]) && !is_used(usual[i]))
-            without(usual[i], "to a process that has it only who has CAP_SYS_PTRACE can attach");
+            without(usual[i], "to a process that has it only one with CAP_SYS_PTRACE can attach");
 }
 
 /* Sets are gathered first: capng_clear() forgets what there was. */

@@ -46,7 +46,7 @@ static void descriptors_plug(void)
         close(fd);
 }
 
-/* What who started us left open is neither kept nor passed on; one of them may be the mount. */
+/* Descriptors that our parent left open are neither kept nor passed on; one may be the mount. */
 static void descriptors_forget(const char *mountpoint)
 {
     unsigned mount;
@@ -75,7 +75,7 @@ static void descriptors_raise(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* libpfm4 would take event tables and debugging from whoever started us. */
+/* libpfm4 would take event tables and debugging from our parent's environment. */
 static void environment_clean(void)
 {
     for (char **entry = environ; *entry;) {
@@ -130,7 +130,7 @@ static void background_ready(int fd)
         close(null);
     say_to_syslog();
     if (write(fd, "r", 1) != 1)
-        say(LOG_WARNING, "who started pmcfs did not wait for it");
+        say(LOG_WARNING, "the parent of pmcfs did not wait for it");
     close(fd);
 }
 
@@ -245,7 +245,7 @@ static void on_signal(struct fs *fs, int number)
         fs_reload(fs);
 }
 
-/* Nobody waits any more; whoever did is answered. Then the mount goes, then the threads. */
+/* Every request that waited is answered. Then the mount goes, then the threads. */
 static void fs_stop(struct fs *fs, const struct mount_settings *place)
 {
     fs->stopping = true;

@@ -1,5 +1,5 @@
 /*
- * Mounting and unmounting, and who may read what (the group `readers`).
+ * Mounting and unmounting, and the group `readers`.
  */
 #pragma once
 

@@ -371,7 +371,7 @@ static int command_line_read(struct options *options, int argc, char **argv)
     return rc != 0 ? rc : places_read(options, argc - optind, argv + optind);
 }
 
-/* Absolute, for the background; links stay: who sets them anew sends SIGHUP. */
+/* Absolute, for the background; links stay: an administrator that sets them anew sends SIGHUP. */
 static void conf_resolve(struct options *options)
 {
     char *here, *path = NULL;

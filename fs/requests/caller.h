@@ -1,5 +1,5 @@
 /*
- * Who makes a request: FUSE's context, and on demand what the host knows about that thread.
+ * The requester: FUSE's context, and on demand what the host knows about that thread.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 struct fs;
 struct request;
 
-/* uid, gid and thread of who waits for the answer to req. */
+/* uid, gid and thread of the process that waits for the answer to req. */
 void caller_fill(struct call *call, fuse_req_t req);
 /* Its process, which mkdir writes down. Looks at /proc, so without the lock. */
 void caller_maker(struct fs *fs, struct call *call);

@@ -30,7 +30,7 @@ struct fs {
     struct slow_list slow;
     struct handle *handles;
     struct kept kept;
-    uint64_t request; /* whose effect is put there with the next unlocking; 0: nobody's */
+    uint64_t request; /* its effect is put there with the next unlocking; 0: none's */
     struct park park;
     struct notifier notifier;
     uint64_t armed_ns; /* when main wakes by itself */

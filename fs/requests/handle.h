@@ -47,7 +47,7 @@ struct handle {
     struct fuse_pollhandle *poll;
     uint64_t polled_id; /* the object polled */
     uint64_t due_ns;    /* to be notified at the latest then; 0: no limit */
-    uid_t poll_uid;     /* among whose waiting requests it is counted while it is in a list */
+    uid_t poll_uid;     /* among this user's waiting requests it is counted while it is in a list */
     LIST_ENTRY(handle) poll_entry; /* while there is one */
 };
 

@@ -423,7 +423,7 @@ static void group_look_up(struct request *rq)
     free(name);
 }
 
-/* Core does not know groups. Who may not write here shall hear that, from store. */
+/* Core does not know groups. A user that may not write here shall hear that, from store. */
 static int group_check(struct request *rq)
 {
     struct call *call = &rq->call;

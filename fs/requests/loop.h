@@ -22,5 +22,5 @@ void loop_kick(struct loop_state *loop);
 void loop_run(struct loop_state *loop, void (*on_signal)(struct fs *fs, int number));
 /* Any thread. */
 void loop_end(struct loop_state *loop);
-/* Everybody who waits is answered, everybody who polls is told; needs fs->stopping. */
+/* Every request that waits is answered, every poller is told; needs fs->stopping. */
 void loop_last_turn(struct loop_state *loop);

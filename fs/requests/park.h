@@ -1,5 +1,5 @@
 /*
- * Those who wait: parked requests, and descriptors that somebody polls, both by the id of the
+ * Waiting: parked requests, and descriptors that are polled, both by the id of the
  * object they wait for. All with the engine's lock held.
  */
 #pragma once
@@ -27,7 +27,7 @@ struct park {
     struct poll_list polled[PARK_BUCKETS];  /* by polled_id */
     struct poll_list due;                   /* to be notified by main */
     uint64_t deadline_ns;                   /* no request's and no poller's moment is earlier */
-    struct park_user *users;                /* of whom something waits */
+    struct park_user *users;                /* that have something waiting */
 };
 
 void park_init(struct park *park, struct fs *fs);
@@ -55,11 +55,11 @@ struct request *park_next(struct park *park);
 /*
  * The newest poller of a handle, until the node's object is woken or
  * call.wait_until_ns has come; the one before is dropped. It counts among the waiting requests of
- * who polls: 0, or P11 when that user has too many, and then it is not kept.
+ * the poller: 0, or P11 when that user has too many, and then it is not kept.
  */
 int poll_add(struct park *park, struct handle *handle, struct request *rq);
 void poll_drop(struct park *park, struct handle *handle);
 /* The next poller to notify and destroy, without the lock; NULL: none. */
 struct fuse_pollhandle *poll_next(struct park *park);
-/* After a reload: the new engine is told who polls. */
+/* After a reload: the new engine is told of the pollers. */
 void poll_tell(struct park *park);

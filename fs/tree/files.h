@@ -39,7 +39,7 @@ enum dir_kind {
 };
 
 enum file_flag {
-    FILE_RIGHTS = 1,    /* reading depends on who opened it */
+    FILE_RIGHTS = 1,    /* reading depends on the opener */
     FILE_PLAIN = 2,     /* opened for reading it remembers nothing before its first read */
     FILE_ROOT_ONLY = 4, /* not in instances */
     FILE_STREAM = 8,    /* cannot be sought in, nor be opened for both */

@@ -1,5 +1,5 @@
 /*
- * Attributes of nodes: whose they are, who may, since when, what is below.
+ * Attributes of nodes: owner, mode, times, size, links.
  */
 #include "fs/tree/node.h"
 
@@ -37,8 +37,8 @@ static int held_node_attr(struct tree *tree, const struct node *node, struct sta
 
 /*
  * To the group `readers` a PMC that is its owner's alone, or theirs, is shown as theirs, for a few
- * files. Another is shown as everybody's, and an open of these looks who it is; what others could
- * not reach before stays closed.
+ * files. Another is shown as everybody's, and an open of these looks at the opener; what others
+ * could not reach before stays closed.
  */
 static void readers_attr(const struct tree *tree, const struct file_row *row, mode_t mode,
                          struct stat *attr)
@@ -125,7 +125,7 @@ static nlink_t dir_links(struct tree *tree, const struct node *dir, size_t pmcs)
     return row->is == DIR_LIMITS ? 1 : links;
 }
 
-/* Its directory is that of who has it; the files in it are pmcfs's own. */
+/* Its directory is its owner's; the files in it are pmcfs's own. */
 static void instance_node_attr(const struct node *node, const struct instance_attr *of,
                                struct stat *attr)
 {

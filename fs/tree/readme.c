@@ -35,7 +35,7 @@ static const char page[] =
     "  sh -c 'echo self > @/c/target && exec ls -R /usr/share/doc > /dev/null'\n"
     "  cat @/c/count; rmdir @/c\n"
     "\n"
-    "Events counted together (>> adds one), on one CPU (for who may count whole CPUs):\n"
+    "Events counted together (>> adds one), on one CPU (for users that may count whole CPUs):\n"
     "\n"
     "  mkdir @/s && echo context-switches,page-faults > @/s/event\n"
     "  echo task-clock >> @/s/event && echo cpu0 > @/s/target\n"

@@ -1,5 +1,5 @@
 /*
- * Who makes a request: its rights and its process. The thread waits for our answer, so that its
+ * The process that makes a request, and its rights. The thread waits for our answer, so that its
  * number cannot come to mean another while we look.
  */
 #include "backends/linux/process/caller.h"

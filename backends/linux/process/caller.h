@@ -1,5 +1,5 @@
 /*
- * Who makes a request: its rights and its process.
+ * The process that makes a request, and its rights.
  */
 #pragma once
 

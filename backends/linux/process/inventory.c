@@ -66,8 +66,8 @@ static bool born_after(uint64_t start, uint64_t time_ns)
     return start * tick_ns > time_ns + (clock_ns(CLOCK_BOOTTIME) - monotonic_ns());
 }
 
-/* Who was born later is told of by the kernel, if it matters: and who had the number before is not
- * this one. */
+/* A process born later is told of by the kernel, if it matters; one that had the number before is
+ * not this one. */
 static bool process_is_it(struct survey *survey)
 {
     struct proc_stat stat;

@@ -1,7 +1,7 @@
 /*
  * May this opener observe that process? The kernel is asked by reading a link that it shows to
- * those who pass its ptrace read check and to nobody else: /proc/PID/task/TID/ns/pid. Unlike
- * /proc/PID/io it has no permission bits of its own, which refuse somebody who has only
+ * processes that pass its ptrace read check and to no other: /proc/PID/task/TID/ns/pid. Unlike
+ * /proc/PID/io it has no permission bits of its own, which refuse a process that has only
  * CAP_SYS_PTRACE, and unlike maps it is also right for what has no memory any more.
  */
 #include "backends/linux/process/observe.h"
@@ -201,7 +201,7 @@ int observe_check(struct host_state *state, const struct rights *rights, pid_t p
     int rc = check_init(&check, pid, tid);
     if (rc == 0)
         rc = check_ask(state, rights, &check);
-    /* The opener may not even be shown its directory (hidepid); who exits looks refused. */
+    /* The opener may not even be shown its directory (hidepid); an exiting one looks refused. */
     if ((rc == -ESRCH || rc == -EPERM) && !tid)
         rc = proc_alive(pid) ? -EPERM : -ESRCH;
     check_free(&check);

@@ -117,8 +117,8 @@ static int helper_take(const struct rights *rights)
 }
 
 /*
- * Who owns the namespace may stop it there, or send it whatever else: so it holds no descriptor of
- * the daemon's (that of the mount would keep everybody waiting) but what it asks with.
+ * The owner of the namespace may stop it there, or send it any signal: so it holds no descriptor of
+ * the daemon's (that of the mount would keep everybody waiting) but the one it asks with.
  */
 static bool helper_drop(int a, int b)
 {

@@ -24,7 +24,7 @@
 #define SETS 2048
 #define WAYS 4
 
-/* Without the ioctl /proc is read for each number, and how many there are is up to who is in the
+/* Without the ioctl /proc is read for each number, and how many there are is up to those in the
  * namespace: not more than so many in a time like that between two drains. */
 #define READS_MAX 256
 #define READS_NS  50000000

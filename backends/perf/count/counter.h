@@ -32,7 +32,7 @@ struct counter {
     bool sampling;
     struct recorder *recorder; /* NULL: it only counts */
     struct origin *origin;
-    bool tracks; /* it is among those for whom every CPU tells (track.h) */
+    bool tracks; /* it is among those of which every CPU tells (track.h) */
     struct counter_task {
         pid_t tid; /* -1: a CPU */
         int cpu;   /* -1: a task, wherever it runs */

@@ -1,7 +1,7 @@
 /*
  * ENABLE and DISABLE reach the copies that exist. A copy that is being made at that moment may have
  * taken its state from before, and the kernel, which swaps equal contexts, can hand that state on
- * to its creator and so to all who are born later. A child is given its copies under the mutex of
+ * to its creator and so to all born later. A child is given its copies under the mutex of
  * its creator's context, and opening any event on the creator waits for that mutex: so switch, open
  * and close a dummy on every task, and switch again.
  */
@@ -107,7 +107,7 @@ static bool tids_settle(const struct tids *now, const struct tids *before)
             continue;
         int fd = event_open(&attr, tid, -1, -1, 0);
         any = true;
-        if (fd == -ETIME) /* it makes no child; and who else may keep us waiting, nobody knows */
+        if (fd == -ETIME) /* it makes no child; and what else may keep us waiting is not known */
             break;
         event_close(&fd);
     }
@@ -121,7 +121,7 @@ int counter_switch(struct counter *counter, bool on)
 
     if (counter->target.kind != TARGET_PROCESS)
         return rc;
-    /* Who was born meanwhile may have been born wrong, and make children itself. */
+    /* A task born meanwhile may have been born wrong, and make children itself. */
     for (int round = 0; round < ROUNDS_MAX && !rc; round++) {
         struct tids *now = &lists[round % 2];
 

@@ -92,7 +92,7 @@ static int say_unknown(struct spec *spec, struct word name, struct near *near, s
 }
 
 /*
- * GROUP:NAME, which is no event. To be told that it is no tracepoint is for those who may count
+ * GROUP:NAME, which is no event. To be told that it is no tracepoint is for users that may count
  * them; a misspelt event of the processor is told to everybody.
  */
 static int unknown_tracepoint(struct spec *spec, struct word text, struct near *near,

@@ -1,6 +1,6 @@
 /*
  * How the perf backend keeps an event in struct event's code words: the part of a perf_event_attr
- * that says what to count. Who counts (task, CPU, user, kernel) is added by counter.c.
+ * that says what to count. The task or CPU, user and kernel mode are added by counter.c.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * perf_event_open(2). Of a task that executes a program it waits until that is done, and who is
- * observed can make that last for ever (an exec closes a file, and who serves that does not
+ * perf_event_open(2). Of a task that executes a program it waits until that is done, and the
+ * observed user can make that last for ever (an exec closes a file, and its server does not
  * answer). Only a signal ends the wait: each thread has a timer that sends it one.
  */
 #include "backends/perf/probe/open.h"

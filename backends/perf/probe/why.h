@@ -27,7 +27,7 @@ int why_refused(struct err *err, const struct why *why);
  * value of perf_event_paranoid, a seccomp filter, lockdown; else a security module. A clause.
  */
 void why_barriers(struct buf *out);
-/* Who else uses the counters, as far as it can be seen: "the kernel's NMI watchdog …". A clause. */
+/* Other users of the counters, as far as they are seen: "the kernel's NMI watchdog …". A clause. */
 void why_users(struct buf *out);
 /* none, integrity or confidentiality; "" when it cannot be seen. */
 const char *why_lockdown(char text[LOCKDOWN_BYTES]);

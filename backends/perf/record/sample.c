@@ -195,7 +195,7 @@ static void any_sample_take(struct recorder *recorder, struct record *record,
         stray_take(recorder, sample, intake);
 }
 
-/* Whoever could write next tells it, perhaps an event that is ours no more: it is told all the
+/* The next event that can write tells it, perhaps one that is ours no more: it is told all the
  * same. */
 static void loss_take(struct recorder *recorder, const struct record *record, uint64_t lost,
                       const struct intake *intake)

@@ -32,8 +32,8 @@ void sampling_sideband(struct perf_event_attr *attr);
 void sampling_ring_attr(struct perf_event_attr *attr, uint64_t bytes);
 /*
  * Can its samples bear another event's id? Kernels since 6.3 prepare the sample of an event that
- * they raise themselves once for all who sample it in a task or on a CPU: the fields that all ask
- * for, the id among them, are those of whoever was opened last. Clocks and tracepoints are spared.
+ * they raise themselves once for all that sample it in a task or on a CPU: the fields that all ask
+ * for, the id among them, are those of the one opened last. Clocks and tracepoints are spared.
  */
 bool sampling_shares_id(const struct perf_event_attr *attr);
 /* Do its samples say their period themselves? */

@@ -1,5 +1,5 @@
 /*
- * From a recorder's records to those who listen. Its locks are the recorder's: setup while rings are
+ * From a recorder's records to its listeners. Its locks are the recorder's: setup while rings are
  * opened and closed, lock for records and listeners.
  */
 #include "backends/perf/record/sideband.h"
