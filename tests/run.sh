@@ -75,7 +75,6 @@ selected() {
 # mount_test VARIANT FILE FUNCTION: in its own mount and PID namespace, so that nothing is left behind.
 mount_test() {
     VARIANT=$1 HELPERS=$WORK/bin BIN=$WORK/bin/pmcfs-$1 LIMIT=150
-    [ "$VARIANT" != plain ] || LIMIT=60
     export VARIANT BIN HELPERS LIMIT
     name=$VARIANT/$(basename "$2" .sh)/${3#t_}
     dir=$WORK/$name

@@ -8,14 +8,15 @@ as_read() {
     cat "$file" >"$T/text"
     (($(stat -c %s "$file") >= $(wc -c <"$T/text"))) || die "$file shows a size of $(stat -c %s "$file")"
     (($(stat -c %s "$file") % 4096 == 0)) || die "$file shows a size of $(stat -c %s "$file")"
-    for how in "busybox cat FILE" "cp FILE got" "busybox cp FILE got" "copyfile" "dd status=none bs=700 if=FILE" \
+    for how in "busybox cat FILE" "cp FILE got" "busybox cp FILE got" "python" "dd status=none bs=700 if=FILE" \
         "tail -n 3 FILE" "tail -n +3 FILE" "tail -c 30 FILE" "busybox tail -n 3 FILE" "head -n -2 FILE" "tac FILE" \
-        "wc -c FILE" "wc -l FILE" "busybox wc -c FILE" "grep -n e FILE" "sort FILE" "gawk {print\$1} FILE" "readlines"; do
+        "wc -c FILE" "wc -l FILE" "busybox wc -c FILE" "grep -n e FILE" "sort FILE" "gawk {print\$1} FILE"; do
         for of in "$T/text" "$file"; do
             rm -f got
             case $how in
-            copyfile) python "$of" -c 2>&1 <<<'import shutil, sys; shutil.copyfile(sys.argv[2], "got")' ;;
-            readlines) python "$of" <<<'import sys; print(sum(map(len, open(sys.argv[2]))))' ;;
+            python) python "$of" 2>&1 <<<'import shutil, sys
+shutil.copyfile(sys.argv[2], "got")
+with open("got", "a") as f: f.write(str(sum(map(len, open(sys.argv[2])))))' ;;
             *) (${how//FILE/$of} 2>&1 || :) | sed "s#$of##" ;;
             esac >out
             [[ ! -e got ]] || mv got out
