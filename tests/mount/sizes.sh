@@ -113,7 +113,7 @@ t_streams_are_copied_whole() {
     sh -c 'while :; do :; done' &
     local hot=$!
     pmc p "event=cpu-clock freq=997 callchain=on target=$hot"
-    eventually 20 '(($(status p log_records) > 500))'
+    eventually 20 "((\$(status p log_records) > 500))"
     ctl p stop
     kill $hot
     eventually 10 "grep -q detach '$M/p/samples'"
