@@ -4,7 +4,7 @@
 # shellcheck disable=SC2154,SC2034 # what cputrack, cpc.sh and tools.sh set and read, also by eval
 
 # lwps: yes where threads have rows of their own. threads: the PMCs on single threads, of the bound set; later:
-# those of them that take who is born now. alive, processes: the threads and processes that were seen and have
+# those of them that take threads born now. alive, processes: the threads and processes that were seen and have
 # not ended. unseen: threads that ended before they could be counted alone.
 # Of thread N: process_N; last_N, its values at the last look; since_N, those since its last row; sums_SET_N, all
 # of them.
@@ -61,7 +61,7 @@ check_lwps() {
     done
 }
 
-# is_new PID TID: not for who was seen before.
+# is_new PID TID: not for threads that were seen before.
 is_new() {
     ! member "$2" "$alive" || return 1
     alive="$alive $2"
@@ -286,7 +286,7 @@ print_ticks() {
         get "process_$thread"
         process=$result
         if [ "$specs" = 1 ]; then get "since_$thread"; else get "sums_${current}_$thread"; fi
-        # Who was born since the look is in the next row.
+        # Threads born since the look are in the next row.
         [ -z "$result" ] || print_numbers "$elapsed" "$process" "$thread" tick "$result"
         eval "since_$thread="
     done

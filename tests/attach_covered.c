@@ -1,5 +1,5 @@
 /*
- * Who is covered: threads and descendants, present and later, admitted or left out, dropped by the
+ * Coverage: threads and descendants, present and later, admitted or left out, dropped by the
  * kernel; a thread alone; a CPU.
  */
 #include "tests/attach_test.h"

@@ -98,7 +98,7 @@ static const struct good {
     {CORE, "r0011:u", "r11", false, SAID_ON, SAID_OFF},
 };
 
-/* As a change does, for somebody who has all rights. */
+/* As a change does, with all rights. */
 static int resolve(struct backend_state *from, const char *text, struct event *event,
                    struct err *err)
 {

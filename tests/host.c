@@ -1,5 +1,5 @@
 /*
- * The Linux host on a real machine, as root: numbers between PID namespaces, who may observe whom,
+ * The Linux host on a real machine, as root: numbers between PID namespaces, rights to observe,
  * credentials given back, control groups, watches. Prints "ok NAME" or "not ok NAME" for each.
  */
 #include "tests/host_test.h"

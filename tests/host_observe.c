@@ -1,5 +1,5 @@
 /*
- * Who may observe whom: actors of all kinds, each pair compared with what the kernel itself answers
+ * Rights to observe: actors of all kinds, each pair compared with what the kernel itself answers
  * to the opener.
  */
 #include "backends/linux/process/opener.h"
@@ -463,7 +463,7 @@ static int become(void *arg)
     return sleeper(NULL);
 }
 
-/* Who may observe it is never refused while it ends: it is there, or gone. */
+/* A user that may observe it is never refused while it ends: it is there, or gone. */
 void test_exiting(void)
 {
     struct actor *user = actor_named("user");
@@ -482,7 +482,7 @@ void test_exiting(void)
         gone += rc == -ESRCH;
         reap(pid);
     }
-    check(gone == 200, "who exits is gone, not refused");
+    check(gone == 200, "an exiting process is gone, not refused");
 }
 
 void test_keys(void)

@@ -230,7 +230,7 @@ static void test_born_later(void)
     nap_ms(40);
     pid_t pid = spawn(0, sleeper, NULL);
     look_at(pid, before_ns);
-    check(found.len == 0, "who was born after that time is somebody else");
+    check(found.len == 0, "a process born after that time is another");
     look(pid);
     check(comm_of(pid, pid), "and is there now");
     reap(pid);

@@ -133,7 +133,7 @@ static void test_overflow_set(void)
     target_end(&target);
 }
 
-/* All of a CPU's counters, pinned: who has one of them loses it. */
+/* All of a CPU's counters, pinned: another user of one of them loses it. */
 static void counters_take(int fds[6], int cpu)
 {
     struct perf_event_attr attr = {

@@ -307,7 +307,7 @@ chmod 755 "$WORK"
 : >"$WORK/results"
 [ -z "$install" ] || needed_test install 900 sh "$self" --call install_packages
 
-# One namespace around everything: who interrupts this script ends it all.
+# One namespace around everything: an interrupt of this script ends it all.
 unshare --mount --pid --fork --kill-child --mount-proc --propagation private \
     sh "$self" --call run_everything &
 everything=$!

@@ -125,7 +125,7 @@ void places_read(const char *directory)
 /*
  * What was found (an O_PATH descriptor, which is taken), if it is a regular file. A device or a
  * pipe is not opened at all: that alone may do something. A file of /proc or the like, of no size,
- * may give away what it has to whom reads it first.
+ * may give away what it has to its first reader.
  */
 static int found_open(int found)
 {

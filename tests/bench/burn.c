@@ -3,7 +3,7 @@
  * some seconds. Prints the rounds that all made together, and the CPU time they took in ms: fewer
  * rounds, more disturbance. With -t it runs a command and writes to FILE the CPU time in ms that it
  * took with all its children, exactly. With -f it prints what a page fault takes at best, in ns:
- * who samples each adds what a sample costs, without any timer.
+ * a sampler of each adds what a sample costs, without any timer.
  *
  * usage: burn SECONDS
  *        burn -t FILE COMMAND ARGUMENT…

@@ -5,7 +5,7 @@
 #
 # How much the load is slowed down wants many short turns, and a machine that does nothing else: one run
 # differs from the next by more than what is compared. There is about one timer interrupt for a sample
-# then; more means that somebody else samples, too. What a sample costs whom it is taken of shows better
+# then; more means that another program samples, too. What a sample costs the sampled program shows better
 # where there is one of each page fault, which takes no timer.
 #
 # usage: tests/bench/sampling.sh [BUILD-DIRECTORY]
@@ -166,7 +166,7 @@ turn_about() {
                 m["pmcfs"] - m["perf"], sqrt(e["pmcfs"] ^ 2 + e["perf"] ^ 2) }' "$work/turns"
 }
 
-# ---- what a sample costs who is sampled ----
+# ---- what a sample costs the sampled program ----
 
 least_of() { awk -v a="$1" -v b="$2" 'BEGIN { print a < b ? a : b }'; }
 

@@ -14,7 +14,7 @@
 static char *saved;
 static size_t saved_len;
 
-/* With a PMC and a sentence, bound to the namespace of who made the PMC. */
+/* With a PMC and a sentence, bound to the namespace of the PMC's maker. */
 static void make_instance(void)
 {
     struct call call = {.engine = fx.engine, .rights = fx.rights};

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# Who may do what, INTERFACE section 10: bits, rights of the opener, the attach check, the superuser.
+# Access, INTERFACE section 10: bits, rights of the opener, the attach check, the superuser.
 
 # alices NAME [SETTINGS]: a PMC made by alice
 alices() {
@@ -77,7 +77,7 @@ $1
 P
 }
 
-# A process that has changed its user is not dumpable; who may observe it but itself?
+# A process that has changed its user is not dumpable; may others than itself observe it?
 t_who_opened_is_its_own_self() {
     mount_pmcfs
     for name in a b c d; do alices $name event=page-faults; done

@@ -191,7 +191,7 @@ P
 }
 
 # podman_runs NAME COMMAND…: in a container of podman's with the host's programs and instance NAME as its /pmc. Its
-# limits are named because podman's own are more than everybody has who runs it.
+# limits are named because podman's own are more than its user may have.
 podman_runs() {
     local name=$1 root=$T/podman run status=0
     shift

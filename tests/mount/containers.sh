@@ -67,7 +67,7 @@ t_samples_have_the_numbers_of_who_attached() {
     for number in $numbers; do
         ((number <= highest)) || die "$number is not of the container, which has come to $highest"
     done
-    # The host reads the same numbers: the log is who attached's.
+    # The host reads the same numbers: the log is the attacher's.
     between "$(grep -c " sample pid=$pid " "$M/a/samples")" 100 1000
     ! grep -q "pid=$(cat "$M/a/target") " "$M/a/samples" || die "the host's number is in the log"
 }

@@ -60,7 +60,7 @@ t_an_opener_with_capabilities_that_pmcfs_gave_up() {
     PID_OF[more]=$!
     pmc a event=page-faults
     is "$(result_by "${usual[@]}" -- write "$M/a/target" "${PID_OF[usual]}")" ok 'as in a container'
-    is "$(result_by "${usual[@]}" -- write "$M/a/target" "${PID_OF[more]}")" EPERM 'who has more'
+    is "$(result_by "${usual[@]}" -- write "$M/a/target" "${PID_OF[more]}")" EPERM 'a process that has more'
     like "$(cat "$M/a/error")" 'it has capabilities that you lack, or lives in another user namespace$'
     is "$(result_by setpriv --bounding-set="-all,+$names,+net_admin" -- write "$M/a/target" "${PID_OF[more]}")" EPERM
     like "$(cat "$M/a/error")" 'it has capabilities that pmcfs has given up$'
@@ -74,7 +74,7 @@ t_it_dumps_no_core() {
     between "$(awk '/^Max core file size/ { print $6 }' "/proc/$DAEMON/limits")" 0 1 'limit, hard'
 }
 
-# Neither has CAP_SYS_PTRACE, and who looks has all that pmcfs has: only that it is not dumpable is left.
+# Neither has CAP_SYS_PTRACE, and the looking process has all that pmcfs has: only that it is not dumpable is left.
 t_who_cannot_trace_everybody_cannot_trace_it() {
     local less=(setpriv --bounding-set=-sys_ptrace --)
     RUN_DAEMON+=("${less[@]}")
@@ -82,7 +82,7 @@ t_who_cannot_trace_everybody_cannot_trace_it() {
     "${less[@]}" sleep 60 &
     local other=$!
     eventually 5 "[[ \$(cat /proc/$other/comm) == sleep ]]"
-    "${less[@]}" readlink "/proc/$other/ns/pid" >/dev/null || die 'who looks sees nobody at all'
+    "${less[@]}" readlink "/proc/$other/ns/pid" >/dev/null || die 'no process is seen at all'
     ! "${less[@]}" readlink "/proc/$DAEMON/ns/pid" >/dev/null || die 'pmcfs can be traced'
     kill $other
 }
@@ -91,7 +91,7 @@ t_no_descriptor_outlives_an_exec() {
     exec 20>"$T/inherited"
     mount_pmcfs
     exec 20>&-
-    unlike "$(readlink /proc/"$DAEMON"/fd/*)" inherited 'of who started it'
+    unlike "$(readlink /proc/"$DAEMON"/fd/*)" inherited 'of its parent'
     target_start p "$ALICE"
     pmc a event=page-faults event=task-clock "target=${PID_OF[p]}"
     pmc b event=cpu-clock freq=997 callchain=on descendants=on "target=${PID_OF[p]}"

@@ -1,5 +1,5 @@
 /*
- * A file system that fails who uses it: MOUNTPOINT/program can be looked up, opened and mapped, but
+ * A file system that fails its users: MOUNTPOINT/program can be looked up, opened and mapped, but
  * what is read of it never comes; MOUNTPOINT/kept can be opened, and is never closed: an exec that
  * closes it stays where it is, for good. Once somebody has looked for MOUNTPOINT/silent nothing is
  * answered at all. Says "asked" when something was left without an answer.

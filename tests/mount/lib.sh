@@ -162,7 +162,7 @@ unmount_pmcfs() {
 # end_within SECONDS PID: wait for a child; its status, 124 when it does not end.
 end_within() {
     local until=$((SECONDS + $1 + 1))
-    # ps(1) looks at everybody, and waits for who is executing a program.
+    # ps(1) looks at everybody, and waits for processes that execute a program.
     while kill -0 "$2" 2>/dev/null && ! grep -q '^State:.Z' "/proc/$2/status" 2>/dev/null; do
         ((SECONDS < until)) || return 124
         sleep 0.02

@@ -94,7 +94,7 @@ with open(sys.argv[1], "wb", 0) as f:
     for n in range(1500): f.write(b"%d-" % n + b"\2" * (n * 37 % 600) + b"\n")' "$M/$1/samples"
 }
 
-# The line stays where it is: who reads with more room has it all the same.
+# The line stays where it is: a reader with more room has it all the same.
 t_a_line_that_may_not_be_kept_is_not_lost() {
     mount_pmcfs
     box 100000

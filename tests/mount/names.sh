@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2154
-# pmc-names: names for the places of samples.folded, with the rights of who runs it.
+# pmc-names: names for the places of samples.folded, with the rights of its user.
 
 # The stack with most samples, with names.
 hottest() { names "$M/$1" | awk '$NF > most { most = $NF; line = $0 } END { print line }'; }
@@ -186,7 +186,7 @@ P
     done
 }
 
-# A pipe tells whether somebody opened it: who writes into it waits for that.
+# A pipe tells whether it was opened: a writer waits for that.
 t_nothing_but_regular_files_is_opened() {
     local at writer
     cp "$HELPERS/hot" "$T/linked"
@@ -207,7 +207,7 @@ t_nothing_but_regular_files_is_opened() {
     wait "$writer" || :
 }
 
-# Anybody who may write to a log puts remarks in it.
+# Every user that may write to a log puts remarks in it.
 t_a_remark_is_no_map() {
     local at boxed
     mkdir "$T/box" "$T/pmc"

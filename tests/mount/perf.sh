@@ -130,7 +130,7 @@ t_each_event_of_a_set_has_its_report() {
     kill "$HOT"
 }
 
-# A tracepoint's own format is not in the stream: perf shows who, where and when under its name.
+# A tracepoint's own format is not in the stream: perf shows thread, place and time under its name.
 t_a_tracepoint_is_shown_under_its_name() {
     with_tracefs
     mount_pmcfs

@@ -84,7 +84,7 @@ for fd in fds:
 P
 }
 
-# The stream is ready for who has not read yet; then when its line is due, and not before.
+# The stream is ready for a reader that has not read yet; then when its line is due, and not before.
 #@ slow
 t_series_is_readable_when_its_line_is_due() {
     mount_pmcfs

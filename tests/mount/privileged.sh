@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# Programs that their user may not observe: the kernel takes the events off, and says "exit" of who lives.
+# Programs that their user may not observe: the kernel takes the events off, and says "exit" of a live one.
 
 # shellcheck source=tests/mount/sampling_lib.sh
 . "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
@@ -44,7 +44,7 @@ t_who_executes_a_privileged_program_has_not_ended() {
         eventually 5 "[[ \$(state $name) == exited ]]"
         log $name
         is "$(of $name detach "pid=$pid") $(of $name detach reason=exec-privileged)" '1 1' "$name: why it left"
-        is "$(of $name exit "pid=$pid")" 0 "$name: ends of who lives"
+        is "$(of $name exit "pid=$pid")" 0 "$name: ends of a live one"
         is "$(of $name exec "pid=$pid")" 1 "$name: programs"
     done
     exits_add_up exits
@@ -155,7 +155,7 @@ t_the_superuser_goes_on_observing_a_privileged_program() {
     tell p run "$T/other"
     for name in a s; do
         eventually 5 "so_far $name; ((\$(of $name attach pid=$pid) == 2))"
-        is "$(of $name exit "pid=$pid")" 0 "$name: ends of who lives"
+        is "$(of $name exit "pid=$pid")" 0 "$name: ends of a live one"
         is "$(of $name detach reason=exec-privileged)" 1 "$name"
     done
     tell p faults 50
@@ -183,7 +183,7 @@ t_a_privileged_program_on_a_cpu_has_its_name_and_one_end() {
     between "$(grep -E '^other;(.*;)?hot_inner [0-9]+$' <(names "$M/a") | awk '{ n += $NF } END { print n + 0 }')" 100 1000
 }
 
-# Attach and exec at the same moment, again and again: whoever sees the program it has become is not told.
+# Attach and exec at the same moment, again and again: an attacher of the program it has become is not told.
 #@ slow
 t_an_exec_during_the_attach_tells_no_address_of_a_set_id_program() {
     mount_pmcfs

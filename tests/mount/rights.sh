@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154
-# INTERFACE section 10, who may do what: each rule where it holds, and where it refuses.
+# INTERFACE section 10: each rule of access where it holds, and where it refuses.
 
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"
@@ -167,7 +167,7 @@ time.sleep(100)' >"$T/zombie" &
     empty cat "$M/a/target"
 }
 
-# ---- whose rights: who opened the file ----
+# ---- the rights of the opener ----
 
 t_a_set_uid_program_that_prints_into_a_descriptor_does_what_its_user_may() {
     mount_sim

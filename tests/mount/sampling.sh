@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# Sampling on the real kernel: how many samples there are, of whom, and where. How the log is read is shown
+# Sampling on the real kernel: how many samples there are, of which program, and where. How the log is read is shown
 # in samples.sh, what steps and exits add up to in csw.sh.
 
 # shellcheck source=tests/mount/sampling_lib.sh
@@ -117,7 +117,7 @@ t_a_depth_beyond_the_limit_is_clamped_and_said() {
     is "$(status b sampling)" "period 1, depth $most"
 }
 
-# ---- of whom ----
+# ---- of which program ----
 
 t_each_sample_of_a_set_names_its_event() {
     mount_pmcfs
@@ -248,7 +248,7 @@ t_a_cpu_is_sampled_whoever_runs() {
     log a
     is "$(found a cpu)" 0
     between "$(of a samples "pid=${PID_OF[p]}")" 180 220
-    is "$(of a samples "pid=${PID_OF[q]}")" 0 "of who is on the other"
+    is "$(of a samples "pid=${PID_OF[q]}")" 0 "of the program on the other"
 }
 
 t_every_fault_of_the_machine_is_a_sample() {

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# Sampling, continued: call chains, what is hidden from whom, stops and new settings, reloads, ends, and
+# Sampling, continued: call chains, what is hidden, stops and new settings, reloads, ends, and
 # what is left then.
 
 # shellcheck source=tests/mount/sampling_lib.sh

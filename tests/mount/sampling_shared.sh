@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Sampling, continued: several who sample the same event of the same program; one mode of a clock.
+# Sampling, continued: several samplers of the same event of the same program; one mode of a clock.
 
 # shellcheck source=tests/mount/sampling_lib.sh
 . "${BASH_SOURCE[0]%/*}/sampling_lib.sh"
 
-# The kernel prepares such a sample once for all who want it, with one's id for all.
+# The kernel prepares such a sample once for all that want it, with one's id for all.
 #@ slow
 t_all_samplers_of_one_event_get_every_sample() {
     mount_pmcfs

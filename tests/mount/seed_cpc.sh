@@ -120,7 +120,7 @@ t_c18_cf24_the_target_opens_its_own_window() {
     accepted "$M/a/config" event=page-faults autostart=off
     chown "$ALICE" "$M/a"
     local out
-    # The one who is counted starts and stops it; who bound it is somebody else.
+    # The counted process starts and stops it; another one bound it.
     cat >"$T/window.py" <<'P'
 import mmap, os, sys
 ctl = os.open(sys.argv[1] + "/a/ctl", os.O_WRONLY)

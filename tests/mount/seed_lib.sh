@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What the seed_*.sh tests share. Their names carry the ids of tests/seed-ids.
 
-# Who does the writing in `steady`: empty, or a command such as as $ALICE.
+# The writer in `steady`: empty, or a command such as as $ALICE.
 BY=()
 
 # Everything a refused command could have changed.

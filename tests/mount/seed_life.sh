@@ -157,7 +157,7 @@ t_st6_v08_a_system_pmc_keeps_its_count_and_continues() {
     mount_sim 'sim_cpus=0-1\,3'
     pmc a event=cycles target=cpu3
     local before
-    # Whoever reads is on another CPU than the one that is counted.
+    # The reader is on another CPU than the one that is counted.
     before=$(taskset -c 0 cat "$M/a/count")
     ((before > 0)) || die 'nothing was counted'
     sleep 0.3 # more than comes between a start and the next read

@@ -170,7 +170,7 @@ t_st7_l14_l18_l20_what_is_there_is_told_at_the_start_of_system_sampling() {
 )'
     like "$(of map-in pid=-1 <"$T/log")" ' path=\[kernel'
     in_order ' allocate ' ' attach ' ' start$' ' process '
-    # Who comes later is told as it comes.
+    # A process that comes later is told as it comes.
     taskset -c 0 sh -c 'echo $$; exec /bin/true' >"$T/pid"
     eventually 5 'so_far a | grep -q " exec pid=$(<"$T/pid") path=/[^ ]*/true"'
 }

@@ -8,7 +8,7 @@ t_pm01_a_group_may_read_and_without_a_pmu_it_says_so() {
     is "$(stat -c %a "$M")" 750
     mkdir "$M/a"
     chmod 750 "$M/a"
-    # While its group is another one the readers are among the others (and pmcfs looks who opens).
+    # While its group is another one the readers are among the others (and pmcfs looks at the opener).
     is "$(stat -c %a "$M/a" "$M/a/count" "$M/a/config" | xargs)" '751 644 640'
     accepted "$M/a/config" event=page-faults count=7
     accepted "$M/admin/tunables/rootmode" 0755

@@ -158,7 +158,7 @@ t_sigint_during_reloads() {
     tell p faults 1
 }
 
-# With somebody who still waits for the dead one, and somebody whose directory it is.
+# With a reader that still waits for the dead one, and a process in that directory.
 t_a_new_mount_over_the_stale_one() {
     mount_pmcfs
     target_start p

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Files show a size: never less than their text, so that who asks for no more than that gets all, and who
-# copies with sendfile(2) does not find them empty.
+# Files show a size: never less than their text, so that a reader that asks for no more gets all, and one
+# that copies with sendfile(2) does not find them empty.
 
 # as_read FILE: everybody gets what read(2) gives. Of a stream that has ended, or a text that stays.
 as_read() {

@@ -4,9 +4,9 @@
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"
 
-# stop_helpers STEP: alice, who owns a user namespace, attaches in it by four threads and stops whatever asks there
-# for her. STEP others: bob attaches from the beginning to the end while she waits for an answer; STEP kill: the
-# daemon is killed while she holds a stopped helper in her hands.
+# stop_helpers STEP: alice, who owns a user namespace, attaches in it by four threads and stops
+# the processes that ask there for her. STEP others: bob attaches from the beginning to the end while she waits for
+# an answer; STEP kill: the daemon is killed while she holds a stopped helper in her hands.
 stop_helpers() {
     python "$DAEMON" "$1" "$ALICE" "$BOB" <<'P'
 import ctypes, errno, os, signal, sys, threading, time

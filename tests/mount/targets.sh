@@ -197,7 +197,7 @@ t_pmcfs_is_left_out_below_the_superusers_target() {
     pmc a event=context-switches descendants=on "target=$parent"
     is "$(status a left_out)" 1
     for _ in {1..200}; do cat "$M/info/version" >"$T/version"; done
-    between "$(count a)" 0 20 'switches of who only waits'
+    between "$(count a)" 0 20 'switches of a program that only waits'
     umount "$M"
     wait "$parent"
 }

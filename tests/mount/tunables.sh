@@ -79,7 +79,7 @@ t_readers_is_a_group_that_exists() {
         accepted "$M/admin/tunables/readers" "$name"
         is "$(cat "$M/admin/tunables/readers")" "$name"
     done
-    # Who may not write there hears that first.
+    # A user that may not write there hears that first.
     exec {file}>"$M/admin/tunables/readers"
     fails_with EACCES "as $ALICE sh -c 'echo nosuchgroup >$M/admin/tunables/readers'"
 }

@@ -218,7 +218,7 @@ static void process_free(struct process *process)
 {
     must(!process->watched, "a process is freed while it is watched");
     __atomic_sub_fetch(&process->state->n_handles, 1, __ATOMIC_RELAXED);
-    memset(process, 0x5a, sizeof *process); /* who still uses it shall notice */
+    memset(process, 0x5a, sizeof *process); /* a later use shall be noticed */
     free(process);
 }
 

@@ -1,6 +1,6 @@
 /*
  * A machine made of numbers: a clock that stands still, processes, callers, CPUs and cgroups.
- * Numbers of processes mean the same to everybody but callers with `outside` set, who see them
+ * Numbers of processes mean the same to all but callers with `outside` set, which see them
  * 10000 higher, and FAKE_FIRST as 1.
  */
 #pragma once

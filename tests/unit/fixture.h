@@ -32,7 +32,7 @@ struct fixture {
     struct backend_state *sim;
     struct sink sink;
     const char *options;
-    pid_t tid;         /* who writes and reads from now on */
+    pid_t tid;         /* that writes and reads from now on */
     uint64_t instance; /* through which instance; 0: the root */
     struct rights *rights;
     bool lazy;      /* the engine's own tasks wait until works_run() */

@@ -30,7 +30,7 @@ void scripted_teardown(void); /* nothing may be left */
 struct recording_plan scripted_plan(void);
 void record_samples(bool kernel);
 void record_counts(bool switches, bool exits);
-void record_for_outside(void); /* who sees all numbers FAKE_OUTSIDE higher */
+void record_for_outside(void); /* which has all numbers FAKE_OUTSIDE higher */
 
 void say_sample(uint64_t time, uint32_t pid, unsigned mode, uint64_t ip);
 void say_chain(unsigned mode, uint64_t ip, const uint64_t *frames, uint64_t n);

@@ -1,5 +1,5 @@
 /*
- * Names, limits, who sees what, each user's last sentence.
+ * Names, limits, what users see, each user's last sentence.
  */
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,5 @@
 /*
- * Instances: who makes them, what those inside may have and see, their end, out and in.
+ * Instances: their making, what those inside may have and see, their end, out and in.
  */
 #include "tests/unit/unit.h"
 

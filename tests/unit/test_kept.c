@@ -33,7 +33,7 @@ static struct call call_of(struct open_file *open)
     return (struct call){.engine = fx.engine, .instance = engine_root(fx.engine), .payer = 7, .open = open};
 }
 
-/* Opened by uid 7, who is in so many groups. */
+/* Opened by uid 7, in so many groups. */
 static int opened(struct open_file *open, unsigned groups)
 {
     struct call call = call_of(open);

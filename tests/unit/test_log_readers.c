@@ -1,5 +1,5 @@
 /*
- * Readers of the log: nothing is lost uncounted, whoever reads when, mappings least of all.
+ * Readers of the log: nothing is lost uncounted, whichever reads when, mappings least of all.
  */
 #include "tests/unit/log_fixture.h"
 #include "tests/unit/memory.h"

@@ -198,7 +198,7 @@ static bool row_shared(const struct claim *claim)
     return false;
 }
 
-/* Users stand for processes here: who is of one user is in conflict. */
+/* Users stand for processes here: PMCs of one user are in conflict. */
 static bool model_conflict(void *ctx, uint64_t a, uint64_t b)
 {
     uid_t uid[2] = {0, 1};
@@ -213,7 +213,7 @@ static bool model_conflict(void *ctx, uint64_t a, uint64_t b)
     return uid[0] == uid[1];
 }
 
-/* The rows for one of those that a member needs; who asked for a row keeps what it has. */
+/* The rows for one of those that a member needs; one that asked for a row keeps what it has. */
 static uint64_t model_wants(const struct claim *claim, unsigned member, unsigned k)
 {
     uint64_t left = claim->member[member].got;

@@ -1,5 +1,5 @@
 /*
- * What a PMC is attached to: words, who may, duplicates, deaths, CPUs that come and go, cgroups.
+ * What a PMC is attached to: words, rights, duplicates, deaths, CPUs that come and go, cgroups.
  */
 #include "tests/unit/unit.h"
 

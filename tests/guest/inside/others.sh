@@ -1,5 +1,5 @@
 # shellcheck shell=dash disable=SC2034,SC2086,SC2154 # PID_p is set by run
-# Another user of the counters, who asks the kernel and not pmcfs.
+# Another user of the counters, which asks the kernel and not pmcfs.
 
 N=$((2 * MILLION))
 
