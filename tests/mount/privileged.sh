@@ -259,4 +259,5 @@ t_who_may_still_observe_it_goes_on() {
     tell p faults 1000
     between "$(count a)" $((before + 1000)) $((before + 2000))
     is "$(state a)" running
+    like "$(grep '^page-faults/s' "$M/a/metrics")" ' partial$'
 }

@@ -110,6 +110,17 @@ t_a_setting_given_its_value_is_accepted_at_any_time() {
     is "$(state a)" running
 }
 
+t_config_reads_live_targets_and_no_lifetime() {
+    mount_pmcfs
+    target_start p
+    target_start q
+    pmc a event=page-faults
+    echo "lifetime=owner target=${PID_OF[p]} target=${PID_OF[q]}" >"$M/a/config"
+    target_end q
+    eventually 5 '[[ $(xargs <"$M/a/target") == "${PID_OF[p]}" ]]'
+    is "$(setting a target)$(setting a lifetime)" "${PID_OF[p]}"
+}
+
 t_settings_change_while_stopped_with_targets() {
     mount_pmcfs
     target_start p

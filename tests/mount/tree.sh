@@ -3,7 +3,7 @@
 
 t_root_shows_its_names() {
     mount_pmcfs
-    for name in README info events admin counts metrics.prom; do
+    for name in README info events admin instances counts metrics.prom; do
         [[ -e $M/$name ]] || die "no $name"
     done
     for name in version backend cpu cpuref cpus npmc classes rows stats tsc last_error; do
@@ -14,7 +14,7 @@ t_root_shows_its_names() {
 t_pmc_shows_its_files() {
     mount_pmcfs
     mkdir "$M/a"
-    for name in config event mode target ctl count detail series samples samples.perf \
+    for name in config event mode target ctl count detail metrics series samples samples.perf \
         samples.folded status error; do
         [[ -f $M/a/$name ]] || die "no $name"
     done
