@@ -73,7 +73,7 @@ t_a_privileged_program_that_ends_at_once_is_the_reason() {
 }
 
 # From its exec to its end such a program may take less than a millisecond.
-#@ slow plain
+#@ slow
 t_a_privileged_program_that_ends_at_once_is_told_by_what_only_counts() {
     mount_pmcfs
     set_id brief /bin/true
