@@ -129,24 +129,6 @@ event="page-faults",index="2",scope="process"} 4'
     is "$(grep -c 'pid:\|cpu:' "$M/metrics.prom" || :)" 0
 }
 
-t_an_open_of_metrics_is_one_text() {
-    mount_pmcfs
-    pmc a event=page-faults count=1
-    python <<'P'
-import os, sys
-path = sys.argv[1] + "/metrics.prom"
-fd = os.open(path, os.O_RDONLY)
-text = os.read(fd, 100)
-os.mkdir(sys.argv[1] + "/b")
-for name in "ab":
-    with open(sys.argv[1] + "/%s/config" % name, "w") as f: f.write("event=page-faults count=2")
-text += os.read(fd, 1 << 20)
-assert b'pmc="a",event="page-faults",scope="process"} 1\n' in text and b'pmc="b"' not in text, text
-assert os.pread(fd, 1 << 20, 0) == text
-with open(path) as f: assert 'pmc="b",event="page-faults",scope="process"} 2\n' in f.read()
-P
-}
-
 # What Prometheus's own libraries and tools say of it: its parser, and promtool where it is installed.
 t_metrics_please_prometheus() {
     mount_pmcfs
