@@ -4,6 +4,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include "core/pmc/count.h"
 #include "core/pmc/parts.h"
 #include "tests/unit/fixture.h"
 
@@ -266,6 +267,27 @@ TEST(a_pmc_is_released_while_its_targets_are_asked)
         buf_free(&held.out);
         works_run();
         ck_assert_uint_eq(fx.host.n_handles, 0);
+    }
+}
+
+/* More than a millisecond, and more than a thousandth of the time that was to be covered. */
+TEST(a_count_is_partial_when_time_was_lost)
+{
+    static const struct {
+        uint64_t covered_ns, lost_ns;
+        bool partial;
+    } rows[] = {
+        {500000000, 1000000, false},
+        {500000000, 1000001, true},
+        {10000000000, 10000000, false},
+        {10000000000, 10000001, true},
+    };
+
+    for (unsigned i = 0; i < 4; i++) {
+        struct tally tally = {.covered_ns = rows[i].covered_ns,
+                              .running_ns = rows[i].covered_ns - rows[i].lost_ns};
+
+        ck_assert_int_eq(tally_partial(&tally), rows[i].partial);
     }
 }
 
