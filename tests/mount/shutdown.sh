@@ -1,6 +1,41 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2164
 # SIGTERM in every situation: the tree goes, readers end, the daemon exits with 0 (unmount_pmcfs asks).
 
+# waiting_readers N: of the series of a, a PMC of p; in READERS. Each has got its first line.
+waiting_readers() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults interval=60000 "target=${PID_OF[p]}"
+    READERS=()
+    local i
+    for ((i = 0; i < $1; i++)); do
+        cat "$M/a/series" >"$T/series$i" 2>/dev/null &
+        READERS+=($!)
+        eventually 10 "[[ -s $T/series$i ]]"
+    done
+}
+
+readers_end() {
+    local pid
+    for pid in "${READERS[@]}"; do
+        end_within 5 "$pid" || [[ $? != 124 ]] || die "a reader is still blocked"
+    done
+}
+
+# The daemon ends by itself, with status 0 and its tree gone. DAEMON is 0 from then on.
+daemon_ends() {
+    local rc=0
+    end_within 20 "$DAEMON" || rc=$?
+    is "$rc" 0 "exit status of pmcfs"
+    ! mountpoint -q "$M" || die "still mounted"
+    daemon_is_gone
+}
+
+daemon_is_gone() {
+    unset "DAEMON_OF[$M]"
+    DAEMON=0
+}
+
 t_sigterm_with_running_pmcs() {
     mount_pmcfs
     target_start p
@@ -22,19 +57,9 @@ t_sigterm_while_busy() {
 }
 
 t_sigterm_with_blocked_readers() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults interval=60000 "target=${PID_OF[p]}"
-    local readers=()
-    for i in 1 2 3; do
-        timeout 30 cat "$M/a/series" >"$T/series$i" &
-        readers+=($!)
-    done
-    sleep 0.5
+    waiting_readers 3
     unmount_pmcfs
-    for pid in "${readers[@]}"; do
-        end_within 5 "$pid" || [[ $? != 124 ]] || die "a reader is still blocked"
-    done
+    readers_end
 }
 
 t_sg4_x18_sigterm_with_held_files() {
@@ -62,45 +87,21 @@ t_sigterm_twice() {
 }
 
 t_sigkill_with_blocked_readers_blocks_nobody() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults interval=60000 "target=${PID_OF[p]}"
-    local readers=()
-    for _ in 1 2 3; do
-        cat "$M/a/series" >/dev/null 2>&1 &
-        readers+=($!)
-    done
-    sleep 0.5
+    waiting_readers 3
     kill -KILL "$DAEMON"
-    for pid in "${readers[@]}"; do
-        end_within 5 "$pid" || [[ $? != 124 ]] || die "a reader is still blocked"
-    done
-    unset "DAEMON_OF[$M]"
-    DAEMON=0
+    readers_end
+    daemon_is_gone
     umount -l "$M"
 }
 
-# Those who read at the time, and the daemon, end: the tree was unmounted by somebody else.
+# Those that read at the time, and the daemon, end: the tree was unmounted by another program.
 umount_with_blocked_readers() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults interval=60000 "target=${PID_OF[p]}"
-    local readers=() rc=0 daemon=$DAEMON
-    for _ in 1 2 3; do
-        cat "$M/a/series" >/dev/null 2>&1 &
-        readers+=($!)
-    done
-    sleep 0.5
+    waiting_readers 3
     "$@" "$M"
     ! mountpoint -q "$M" || die "still mounted"
-    kill "${readers[@]}" # it is gone by name only while somebody has a file open
-    for pid in "${readers[@]}"; do
-        end_within 5 "$pid" || [[ $? != 124 ]] || die "a reader is still blocked"
-    done
-    unset "DAEMON_OF[$M]"
-    DAEMON=0
-    end_within 10 "$daemon" || rc=$?
-    is "$rc" 0 "exit status of pmcfs"
+    kill "${READERS[@]}" # it is gone by name only while one of them has a file open
+    readers_end
+    daemon_ends
 }
 
 t_lazy_umount_with_blocked_readers() {
@@ -113,30 +114,17 @@ t_fusermount_with_blocked_readers() {
 
 # It breaks the connection, then finds the tree busy: the readers end, and so does the daemon.
 t_forced_umount_with_blocked_readers() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults interval=60000 "target=${PID_OF[p]}"
-    cat "$M/a/series" >/dev/null 2>&1 &
-    local reader=$! rc=0
-    sleep 0.5
+    waiting_readers 1
     umount -f "$M" 2>/dev/null || :
-    end_within 5 "$reader" || [[ $? != 124 ]] || die "the reader is still blocked"
-    end_within 10 "$DAEMON" || rc=$?
-    is "$rc" 0 "exit status of pmcfs"
-    ! mountpoint -q "$M" || die "still mounted"
-    unset "DAEMON_OF[$M]"
-    DAEMON=0
+    readers_end
+    daemon_ends
 }
 
 t_fusermount() {
     mount_pmcfs
     pmc a event=page-faults target=self
     fusermount3 -u "$M"
-    local rc=0
-    end_within 10 "$DAEMON" || rc=$?
-    is "$rc" 0
-    unset "DAEMON_OF[$M]"
-    DAEMON=0
+    daemon_ends
 }
 
 #@ reload
@@ -146,26 +134,18 @@ t_sigint_during_reloads() {
     for i in {1..20}; do pmc "a$i" event=page-faults "target=${PID_OF[p]}"; done
     cat "$M/a1/series" >/dev/null 2>&1 &
     (while cat "$M/counts"; do :; done) >/dev/null 2>&1 &
-    local rc=0
     for _ in {1..20}; do kill -USR2 "$DAEMON"; done
     kill -INT "$DAEMON"
     kill -USR2 "$DAEMON" || :
-    end_within 20 "$DAEMON" || rc=$?
-    is "$rc" 0
-    ! mountpoint -q "$M" || die "still mounted"
-    unset "DAEMON_OF[$M]"
-    DAEMON=0
+    daemon_ends
     tell p faults 1
 }
 
 # With a reader that still waits for the dead one, and a process in that directory.
 t_a_new_mount_over_the_stale_one() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults interval=60000 "target=${PID_OF[p]}"
-    cat "$M/a/series" >/dev/null 2>&1 &
+    waiting_readers 1
     (cd "$M/a" && exec sleep 30) &
-    sleep 0.3
+    eventually 5 "[[ \$(readlink /proc/$!/cwd) == */a ]]"
     kill -KILL "$DAEMON"
     wait "$DAEMON" || :
     DAEMON=0
