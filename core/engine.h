@@ -139,13 +139,13 @@ void engine_polled(struct engine *engine, uint64_t pmc_id, bool polled);
 
 /* ---- state for a later worker ---- */
 
-/* What changes from now on is put into the journal, which is the caller's; NULL: nothing is. */
+/* Changes from now on are put into the journal, which is the caller's; NULL: nothing is. */
 void engine_keep(struct engine *engine, struct journal *journal);
 /* Before the lock is dropped: what changed is put, with what the caller put, for this request. */
 void engine_record(struct engine *engine, uint64_t request);
 /* Is every object what its record says? The sentence tells of the first that is not. */
 bool engine_check(struct engine *engine, struct err *err);
-/* What the kernel has told so far is put into the logs and the journal. */
+/* Records that the kernel has told so far are put into the logs and the journal. */
 void engine_settle(struct engine *engine);
 /* Like engine_free(), but what the journal names stays. */
 void engine_forget(struct engine *engine);

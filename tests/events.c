@@ -219,7 +219,7 @@ static bool in_order(const char *text)
     return at && strncmp(text, "event ", 6) == 0 && text[strlen(text) - 1] == '\n';
 }
 
-/* What is listed can be described, and what its file says to write resolves to its class. */
+/* A listed event can be described, and the spelling in its file resolves to its class. */
 static bool describes(const struct catalog_entry *entry)
 {
     struct event event = {.written = NULL};

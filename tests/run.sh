@@ -152,7 +152,7 @@ run_list() {
     grep "^[^|]*|$1|" "$WORK/list" | cut -d '|' -f 3 | xargs -r -L 1 -P "$2" sh "$self" --call
 }
 
-# What is going on, while it goes on.
+# Progress, every ten seconds.
 tell_progress() {
     all=$(wc -l <"$WORK/list") last=
     while sleep 10; do

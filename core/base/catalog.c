@@ -111,7 +111,7 @@ static uint64_t hash_id(const char *class_name, const char *event)
     return (hash ^ hash >> 52) % HASH_RANGE + 1;
 }
 
-/* What collides is stepped to the next id: in the order of names, so it is the same in every run.
+/* A number taken already becomes the next one: in the order of names, so the same in every run.
  */
 static bool id_give(struct catalog *catalog, struct catalog_id *item, size_t at, uint64_t id)
 {

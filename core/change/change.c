@@ -75,7 +75,7 @@ void change_free(struct change *change)
 
 /* ---- from beginning to end ---- */
 
-/* What the engine tries by itself is not tried again at once. */
+/* A change that the engine tries by itself is not tried again at once. */
 static void note_failure(struct change *change)
 {
     struct pmc *pmc = change->pmc;
@@ -194,7 +194,7 @@ int change_run(struct call *call, struct change *change, bool slow)
     return change_end(call, change);
 }
 
-/* What recorded is drained to its end, which waits for the kernel. */
+/* A recording is drained to its end, which waits for the kernel. */
 bool change_takes_long(const struct pmc *pmc)
 {
     return pmc->recording || pmc->links->n > COST_SMALL || count_cost(pmc) > COST_SMALL;

@@ -300,7 +300,7 @@ static int check_beside(struct change *change, const struct event *event)
 static int check_event(struct change *change, const struct plan_event *plan)
 {
     const struct event *event = plan->event;
-    /* What is counted whole is counted for everybody, unless its spelling asks for kernel mode. */
+    /* An event counted whole is for every user, unless its spelling asks for kernel mode. */
     bool kernel = event->whole ? event->kernel == SAID_ON : plan->kernel;
 
     if (counts_nothing(change, plan))

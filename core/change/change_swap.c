@@ -89,7 +89,7 @@ static bool ended_unobserved(const struct change *change, const struct link *lin
            (recording && recording_left(recording, link->pid));
 }
 
-/* What a link that goes has counted stays: in the one that takes its place, or in the base. */
+/* The value of a link that goes stays: in the one that takes its place, or in the base. */
 static void swap_count(struct change *change, struct fate *fate)
 {
     struct pmc *pmc = change->pmc;

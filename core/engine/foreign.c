@@ -66,7 +66,7 @@ static struct probing *probing_new(const struct engine *engine)
     return probing;
 }
 
-/* What was found while PMCs came or went means nothing: the slot stays as it was known. */
+/* A result from while PMCs came or went means nothing: the slot stays as it was known. */
 int foreign_probe(struct call *call)
 {
     const struct engine *engine = call->engine;

@@ -1,5 +1,5 @@
 /*
- * What is queued for after the lock: readers to be woken, names that are gone, and the engine's own
+ * The queue for after the lock: readers to be woken, names that are gone, and the engine's own
  * tasks.
  */
 #include "core/engine.h"

@@ -54,7 +54,7 @@ static void sink_dropped(void *ctx, uint64_t tag)
     }
 }
 
-/* What has not seen this serial yet is stale: see link_moved(). */
+/* A link that has not seen this serial yet is stale: see link_moved(). */
 static void sink_cpu(void *ctx, unsigned cpu, bool online)
 {
     struct engine *engine = *(struct engine **)ctx;

@@ -63,7 +63,7 @@ struct check {
     struct err *err;
 };
 
-/* What is counted along the way is put with the next change. */
+/* Statistics are put with the next change. */
 static bool is_checked(uint32_t kind)
 {
     return kind == JOURNAL_PROCESS || kind == JOURNAL_PMC;

@@ -114,7 +114,7 @@ static bool load_base(struct loading *load)
 
 /* ---- its log ---- */
 
-/* What its records need stands before them. A log that is not there any more begins anew. */
+/* The records are behind the objects they name. A log that is not there any more begins anew. */
 static bool log_load(struct loading *load)
 {
     struct pmc *pmc = load->pmc;

@@ -1,5 +1,5 @@
 /*
- * What an open file keeps for its reader is charged to the user that opened it.
+ * Memory that an open file keeps for its reader is charged to the user that opened it.
  */
 #include "core/engine.h"
 

@@ -373,7 +373,7 @@ int log_put_all(struct log *log, const void *records, size_t len)
     return rc;
 }
 
-/* What it has it keeps, whatever is allowed now. */
+/* It keeps its size, whatever is allowed now. */
 static uint64_t ring_most(const struct log *log)
 {
     const uint64_t max = log_ring_max(log);

@@ -139,7 +139,7 @@ static struct record_tail tail_of(uint64_t time, uint32_t pid, uint32_t tid)
     return (struct record_tail){.pid = pid, .tid = tid, .time = time};
 }
 
-/* What has a fixed part of `size` bytes, a text and the tail; the head is filled in here. */
+/* A record of a fixed part of `size` bytes, a text and the tail; the head is filled in here. */
 static void add_with_text(struct buf *out, struct record *fixed, size_t size, const char *text,
                           const struct record_tail *tail)
 {

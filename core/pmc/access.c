@@ -62,7 +62,7 @@ bool engine_may_read(const struct pmc *pmc, const struct rights *rights)
     return access_read(pmc, pmc->instance, rights);
 }
 
-/* What path lookup and open of NAME/count would say. */
+/* The answer of path lookup and open for NAME/count. */
 bool access_read(const struct pmc *pmc, const struct instance *from, const struct rights *rights)
 {
     const struct instance *in = pmc->instance;

@@ -1,5 +1,5 @@
 /*
- * What somebody may do, as a value: freed, printed, read back.
+ * The rights of an opener, as a value: freed, printed, read back.
  */
 #include "core/base/scan.h"
 #include "core/host.h"

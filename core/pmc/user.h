@@ -6,7 +6,7 @@
 
 #include "core/pmc/parts.h"
 
-/* What is limited: of each user by a tunable, of an instance by its administrator. */
+/* Limits: of each user by a tunable, of an instance by its administrator. */
 enum resource {
     USED_PMCS,
     USED_FDS,   /* of counters and recordings, and of user namespaces that open files hold */

@@ -187,7 +187,7 @@ static void records_take(struct folder *folder, const struct buf *batch)
     }
 }
 
-/* What the log holds now; what comes meanwhile may come along, but is not waited for. */
+/* The samples that the log holds now; later ones may come along, but are not waited for. */
 static int folder_fill(struct folder *folder, struct log *log)
 {
     struct log_cursor *cursor = log_open(log);

@@ -4,7 +4,7 @@
  */
 #include "core/read/pen.h"
 
-/* What a line may say. */
+/* The words of a line. */
 struct said {
     enum record_type type;
     uint64_t time;

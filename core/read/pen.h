@@ -98,7 +98,7 @@ static inline void pen_make_room(struct pen *pen)
 
 /* ---- pen.c ---- */
 
-/* What comes from a program or a caller: one word whatever it is, cut and marked beyond TEXT_MAX.
+/* Text of a program or a caller: one word whatever it is, cut and marked beyond TEXT_MAX.
  */
 void put_text(struct pen *pen, const char *text, size_t len);
 /* The members of a set, separated by blanks; printed with commas. */

@@ -217,7 +217,7 @@ static void perfdata_head(uint64_t *told, const struct log_facts *facts, struct 
 
 /* ---- records ---- */
 
-/* What pmcfs or a later kernel has there perf would take for something else. */
+/* Types of pmcfs or of a later kernel, which perf would take for others. */
 static unsigned misc_of(const struct record *record)
 {
     if (record->type == RECORD_COMM)

@@ -385,7 +385,7 @@ int stream_samples_perf(struct call *call)
     return stream_log(call, &form_perf);
 }
 
-/* What is released before its first read can still be read. That read tells what went wrong. */
+/* A log released before its first read can still be read. That read tells what went wrong. */
 static void begin_log(struct call *call, const struct log_form *form)
 {
     struct log_reader *reader = reader_of(call, form);

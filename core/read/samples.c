@@ -1,5 +1,5 @@
 /*
- * What else is done with a log: somebody writes a remark into it, somebody reads it folded.
+ * Other uses of a log: a remark is written into it, it is read folded.
  */
 #include "core/change/change.h"
 #include "core/engine.h"
@@ -57,7 +57,7 @@ static int remark_put(struct call *call, struct pmc *pmc)
     return rc;
 }
 
-/* What was counted before it was written stands before it in the log. */
+/* Records of the time before it was written stand before it in the log. */
 static int remark_drain_put(struct call *call, struct pmc *pmc)
 {
     struct recording *recording = recording_ref(pmc->recording);

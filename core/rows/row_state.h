@@ -1,5 +1,5 @@
 /*
- * What row.c, row_choose.c and row_arrange.c share. Nobody else includes this.
+ * What row.c, row_choose.c and row_arrange.c share. No other part includes this.
  *
  * The signed number of a row (seed 1.8) is kept as its two halves, one of which is always 0:
  *

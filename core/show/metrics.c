@@ -30,7 +30,7 @@ static int look_all(struct call *call, int (*print)(struct call *call, struct lo
     return rc;
 }
 
-/* What cannot be read is left out: a wrong number would be believed, an error would hide the
+/* A value that cannot be read is left out: a wrong one would be believed, an error would hide the
  * others. */
 static bool item_valid(const struct looked *item)
 {

@@ -148,7 +148,7 @@ void engine_polled(struct engine *engine, uint64_t pmc_id, bool polled)
 
 /* ---- levels ---- */
 
-/* What changes before the first read, or the first poll, is told too. */
+/* A change before the first read, or the first poll, is told too. */
 void begin_state(struct call *call)
 {
     call->open->has_seen = true;
@@ -169,7 +169,7 @@ unsigned poll_state(struct call *call)
     return open->seen_change != call->pmc->change ? level | EPOLLPRI : level;
 }
 
-/* What was seen belongs to the present count: after a reset that is its initial value. */
+/* The value seen is one of the present count: after a reset its initial value. */
 static void seen_follow(struct open_file *open, const struct pmc *pmc)
 {
     if (!open->has_seen) {

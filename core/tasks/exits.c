@@ -101,7 +101,7 @@ static uint64_t step_owed(struct exits *exits, unsigned i, uint64_t step)
     return step - known;
 }
 
-/* What is pending is told as it can be: the values may be less. Without any only a last one is. */
+/* Pending steps are told as they can be: the values may be less. Without any only a last one is. */
 static void step_put(struct exits *exits, struct task *task, uint64_t time, unsigned misc)
 {
     struct values *values = task->own;

@@ -273,7 +273,7 @@ static void put_unmap(struct recording *recording, uint32_t pid, const struct re
                                          .text_len = strlen(old->path)});
 }
 
-/* What was where this comes is there no more. */
+/* A mapping that was where this one comes is there no more. */
 static void put_unmaps(struct recording *recording, const struct record_map *map)
 {
     const uint64_t end = map->start + map->length;

@@ -72,7 +72,7 @@ fetch() {
     done
 }
 
-# What is interrupted leaves no half file.
+# An interrupt leaves no half file.
 fetch_file() {
     partial=$(mktemp -d "$CACHE/partial.XXXXXX") || return
     (cd "$partial" && apt-get download -qq "$1:arm64" >/dev/null 2>&1) && mv "$partial"/*.deb "$CACHE/deb/"

@@ -4,7 +4,7 @@
 #
 #   sh tests/guest/run.sh BUILD-DIRECTORY [PATTERN]
 #
-# PATTERN (grep -E) selects tests by their names. What is downloaded stays in
+# PATTERN (grep -E) selects tests by their names. Downloads stay in
 # ${XDG_CACHE_HOME:-~/.cache}/pmcfs-guest. SECONDS_MAX (900) limits the machine's run; KERNEL_PACKAGE names
 # another kernel of Debian's. Exit status 0, or 1 when a test failed.
 set -u

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# What lies below a target, however deep it goes, observable or not.
+# Processes below a target, however deep it goes, observable or not.
 
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2012
-# What comes and goes while pmcfs is mounted: tracefs and tracepoints. PMUs are those of the mount.
+# Changes while pmcfs is mounted: tracefs and tracepoints. PMUs are those of the mount.
 
 DEVICES=/sys/bus/event_source/devices
 

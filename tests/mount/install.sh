@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What is installed is what runs: configuration, manuals, unit and pmc-names in their places.
+# The installed program runs: configuration, manuals, unit and pmc-names in their places.
 
 #@ slow plain
 t_the_installed_program_reads_the_installed_configuration() {

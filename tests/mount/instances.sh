@@ -147,7 +147,7 @@ t_the_name_of_a_released_one_is_gone_when_the_write_returns() {
     for _ in {1..30}; do
         instance one
         mkdir "$M/instances/one/a"
-        # What is open keeps the names in the kernel.
+        # An open file keeps the names in the kernel.
         exec 5<"$M/instances/one/a/config" 6<"$M/admin/instances/one/max_pmcs"
         printf release >"$M/admin/instances/one/ctl"
         [[ ! -e $M/instances/one/a ]] || die 'its PMC is still there'

@@ -35,7 +35,7 @@ def kind(line): return line.split(" ")[1]
 def told(lines, where):
     return sum(int(re.search(r" records=(\d+)", line)[1]) for line in lines
                if kind(line) == "drop" and line.endswith(" where=" + where))
-# What was known before a gap is said again in front of its drop, at the time of the drop.
+# Facts known before a gap are said again in front of its drop, at the time of the drop.
 def given(lines):
     found = []
     for line in lines:

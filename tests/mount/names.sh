@@ -226,7 +226,7 @@ t_a_remark_is_no_map() {
     kill "$boxed"
 }
 
-# What is kept of it is bounded: none of a list of 1 TiB.
+# The part of it that is kept is bounded: none of a list of 1 TiB.
 #@ plain
 t_a_list_of_made_code_without_end_is_not_read() {
     sleep 100 &

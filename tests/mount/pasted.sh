@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The examples of README.md, of the manual and of the tree's own README, pasted into a shell on a terminal.
 
-# What is not pasted, by a word of the block, and why.
+# Blocks that are not pasted, by a word of each, and why.
 PASTED_NOT='
 examples/quickstart.sh  installs packages
 meson setup             builds

@@ -196,7 +196,7 @@ t_what_a_reader_missed_is_said() {
     lost=$(perf_reads script --show-lost-events <"$T/perf.data" |
         sed -n 's/.*PERF_RECORD_LOST lost //p' | paste -sd+)
     between "$((lost))" 1000 100000 lost
-    # What is needed to resolve addresses was kept.
+    # The maps that addresses need were kept.
     perf_reads script -F ip,sym <"$T/perf.data" | awk '{ print $2 }' | sort | uniq -c | sort -rn |
         sed -n 1p >"$T/most"
     like "$(cat "$T/said")" 'Processed .* lost [0-9]+ chunks'

@@ -176,7 +176,7 @@ t_metrics_of_each_cpu() {
     is "$(cpus_of b cycles)" -
     is "$(added)" "$(head -n 1 "$M/a/count")"
     is "$(grep -c '^pmcfs_enabled_seconds_total{pmc="a"}' "$M/metrics.prom")" 1
-    # What is of no CPU any more has a line without the label: they add up all the same.
+    # A value of no CPU any more has a line without the label: they add up all the same.
     accepted "$M/a/target" -cpu2
     is "$(cpus_of a cycles)" '0 3 -'
     is "$(added)" "$(head -n 1 "$M/a/count")"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154
-# What is shown, and what is not: others' PMCs, the kernel's addresses, text that others chose, names as paths.
+# Shown, and not shown: others' PMCs, the kernel's addresses, text that others chose, names as paths.
 
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# What is stopped, frozen or traced: pmcfs, the processes that ask for it, requesters and targets.
+# Stopped, frozen and traced: pmcfs, the processes that ask for it, requesters and targets.
 
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"

@@ -246,7 +246,7 @@ TEST(a_life_is_told_in_order)
                      "detach:100/command stop start maps stop close");
 }
 
-/* What is off has told all there was, so it can be seen what is missing. */
+/* A recording that is off has told all there was, so gaps can be seen. */
 TEST(a_recorded_target_that_ended_is_stopped_before_the_last_records_are_taken)
 {
     sampler("i", "event=cycles:u period=5000 target=100");

@@ -1,5 +1,5 @@
 /*
- * What is asked of the containers: a table and an array stay as they were when memory ends.
+ * Demands on the containers: a table and an array stay as they were when memory ends.
  */
 #include "core/base/hash.h"
 #include "core/base/vec.h"

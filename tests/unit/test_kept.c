@@ -77,7 +77,7 @@ TEST(an_open_file_is_charged_until_it_is_closed)
     ck_assert_uint_eq(charged(7), 0);
 }
 
-/* What is left of it is freed without the lock, perhaps after the engine and its users. */
+/* Its rest is freed without the lock, perhaps after the engine and its users. */
 TEST(nothing_is_charged_for_a_released_file_that_is_freed_later)
 {
     struct open_file file;

@@ -197,7 +197,7 @@ TEST(a_reader_goes_on_after_a_reload)
     ck_assert_str_eq(next(&file), "WAIT");
 }
 
-/* What is read of a file whose PMC was released. */
+/* The answers of a file whose PMC was released. */
 static void rest_of(struct open_file *open, struct buf *out)
 {
     struct call call = {.engine = fx.engine,

@@ -82,7 +82,7 @@ static const char *path_at(uint32_t pid, uint64_t address)
     return found ? found->path : "-";
 }
 
-/* What is printed, as words: "name 10 10 sh; map 10 10 4096 /bin/sh". */
+/* The print, as words: "name 10 10 sh; map 10 10 4096 /bin/sh". */
 static const char *printed(void)
 {
     static struct buf text;

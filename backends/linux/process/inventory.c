@@ -161,7 +161,7 @@ static uint32_t line_protection(const char *perms)
            (perms[2] == 'x' ? PROT_EXEC : 0);
 }
 
-/* What is no file has its address as offset, in the kernel's records too. */
+/* A mapping that is no file's has its address as offset, in the kernel's records too. */
 static void line_put(struct survey *survey, const struct line *line)
 {
     char exact[PATH_MAX];

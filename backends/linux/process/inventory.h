@@ -1,5 +1,5 @@
 /*
- * What is there before anything is recorded: names and mappings of processes, and of the kernel.
+ * The state before anything is recorded: names and mappings of processes, and of the kernel.
  */
 #pragma once
 

@@ -25,6 +25,6 @@ void perf_unguard(struct guard *guard); /* NULL allowed */
 /* Did an exec take the events off? Not when the process, or its first thread, ended otherwise. */
 bool perf_guard_left(const struct guard *guard);
 int perf_guard_fd(const struct guard *guard);
-/* What happened while nobody listened is told too: the descriptor still says HUP. */
+/* An end that came while nothing listened is told too: the descriptor still says HUP. */
 int perf_guard_adopt(struct backend_state *state, int fd, uint64_t tag, struct guard **out);
 void perf_guard_forget(struct guard *guard);

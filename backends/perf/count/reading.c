@@ -20,7 +20,7 @@ enum {
     GAP_NS = 1000000
 };
 
-/* What the kernel writes for a group with both times. */
+/* The words that the kernel writes for a group with both times. */
 struct group_text {
     uint64_t n, enabled_ns, running_ns;
     uint64_t value[SET_MAX + EXTRAS_MAX];
@@ -190,7 +190,7 @@ static void gap_revive(struct counter *counter, unsigned group, uint64_t covered
         ioctl(counter_fds(counter, group + i)[0], PERF_EVENT_IOC_ENABLE, 0);
 }
 
-/* What was found out is forgotten: it is tried again. */
+/* Findings are forgotten: it is tried again. */
 void verdicts_clear(struct counter *counter)
 {
     for (unsigned i = 0; counter->shape.hardware && i < counter->n_groups; i++) {

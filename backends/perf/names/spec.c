@@ -91,7 +91,7 @@ int spec_modifiers(struct spec *spec, struct word text, struct word what, struct
 
     for (; rc == 0 && text.len > 0; text = rest)
         rc = take_modifier(spec, word_until(text, ':', &rest), what, err);
-    /* What is not said while the other is, is off. */
+    /* A mode that is not said while the other is, is off. */
     if (rc == 0 && spec->user != spec->kernel) {
         spec->user = spec->user == SAID_ON ? SAID_ON : SAID_OFF;
         spec->kernel = spec->kernel == SAID_ON ? SAID_ON : SAID_OFF;

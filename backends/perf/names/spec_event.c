@@ -113,7 +113,7 @@ static int say_refused(const struct pmu *pmu, const struct event *event, int rc,
                        event->resolved, pmu->name);
     attr_of(event, &attr);
     why_refused(&said, &(struct why){.code = -rc, .attr = &attr, .event = event->resolved});
-    /* What pmcfs itself may not do is, for its user, not to be had on this machine. */
+    /* An event that pmcfs itself may not open is, for its users, not on this machine. */
     return err_set(err, said.id == P14 ? P09 : said.id, "%s", said.text);
 }
 

@@ -36,7 +36,7 @@ static int unknown_shape(struct word text, struct word head, struct err *err)
     return -ENOENT;
 }
 
-/* What libpfm4 has under another PMU, or its PMU's name misspelt: "pmu::event". */
+/* An event that libpfm4 has under another PMU, or its PMU's name misspelt: "pmu::event". */
 static int unknown_elsewhere(struct spec *spec, struct word text, struct word head, bool has_pmu,
                              struct err *err)
 {

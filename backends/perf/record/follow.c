@@ -190,7 +190,7 @@ static void take_exec(struct follow *follow, const struct record_comm *comm)
     HASH_ADD_INT(follow->threads, tid, thread);
 }
 
-/* What the kernel writes for a group with both times. */
+/* The words that the kernel writes for a group with both times. */
 struct group_values {
     uint64_t n, enabled_ns, running_ns;
     uint64_t value[1 + SET_MAX];
