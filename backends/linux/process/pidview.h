@@ -13,6 +13,3 @@ void linux_view_forget(struct pid_view *view, pid_t pid);
 void linux_view_print(const struct pid_view *view, struct buf *out);
 int linux_view_adopt(struct host_state *state, const char *printed, struct pid_view **view);
 void linux_view_keep(struct pid_view *view);
-
-/* As on a kernel without the ioctl, for tests. */
-void view_without_ioctl(struct pid_view *view);

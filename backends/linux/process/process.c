@@ -38,13 +38,6 @@ struct process {
     atomic_bool watched;
 };
 
-/* The daemon's number of the thread that is meant. 0, -ESRCH, -EPERM, -ENOMEM. */
-static int task_find(const struct host_state *state, pid_t tid, uint64_t number, pid_t *task)
-{
-    *task = tid;
-    return number == 0 ? 0 : pidns_to_host(state, tid, (pid_t)number, task);
-}
-
 /* A pidfd of the thread's process, which mostly has the same number; or -errno. */
 static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
 {
@@ -66,26 +59,30 @@ static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
     return fd;
 }
 
+/* Does the number of the requester mean this thread, which is of process pid, now? */
+static bool number_means(const struct host_state *state, pid_t tid, uint64_t number, pid_t task,
+                         pid_t pid)
+{
+    return (number == 0 || pidns_from_host(state, tid, task) == (pid_t)number) &&
+           (pid == task || proc_tgid(task) == pid);
+}
+
 /* A pidfd for *pid, with the number still meaning it once it is held; or -errno. */
 static int process_hold(const struct host_state *state, pid_t tid, uint64_t number, pid_t *pid,
                         pid_t *task)
 {
     for (int i = 0; i < FIND_TRIES; i++) {
-        pid_t again;
-        int rc = task_find(state, tid, number, task);
+        *task = tid;
+        const int rc = number == 0 ? 0 : pidns_to_host(state, tid, (pid_t)number, task);
         if (rc < 0)
             return rc;
         const int fd = task_hold(state, *task, pid);
-        if (fd == -ESRCH && i < FIND_TRIES - 1)
-            continue;
-        if (fd < 0)
+        if (fd >= 0 && number_means(state, tid, number, *task, *pid))
             return fd;
-        rc = task_find(state, tid, number, &again);
-        if (rc == 0 && again == *task && (*pid == *task || proc_tgid(*task) == *pid))
+        if (fd >= 0)
+            close(fd);
+        else if (fd != -ESRCH)
             return fd;
-        close(fd);
-        if (rc < 0)
-            return rc;
     }
     return -ESRCH;
 }
