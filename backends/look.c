@@ -192,13 +192,6 @@ static long file_run(void *arg)
     return read_run(q);
 }
 
-static long link_run(void *arg)
-{
-    const struct question *q = arg;
-
-    return answer_of(syscall(SYS_readlinkat, q->fd, q->path, q->text, q->size));
-}
-
 int look_open(int dir, const char *path, int flags)
 {
     return (int)look_at(open_run, &(struct question){.fd = dir, .path = path, .flags = flags});
@@ -225,10 +218,4 @@ ssize_t look_file(int dir, const char *path, char *text, size_t size)
         close(q.opened);
     text[n > 0 ? n : 0] = '\0';
     return n;
-}
-
-ssize_t look_link(int dir, const char *path, char *text, size_t size)
-{
-    return look_at(link_run,
-                   &(struct question){.fd = dir, .path = path, .text = text, .size = size});
 }

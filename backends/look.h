@@ -40,5 +40,3 @@ int look_open(int dir, const char *path, int flags);
 ssize_t look_read(int fd, char *text, size_t size, uint64_t until_ns);
 /* A file of /proc, cut to the room and NUL-terminated: its length, or -errno. */
 ssize_t look_file(int dir, const char *path, char *text, size_t size);
-/* readlinkat(2). */
-ssize_t look_link(int dir, const char *path, char *text, size_t size);

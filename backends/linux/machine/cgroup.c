@@ -21,48 +21,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+/* Where the whole v2 hierarchy is: beside those of v1, and alone. */
+static const char *const mounts[] = {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"};
+
 #define FIRST_CGROUPNS 0xEFFFFFFBU /* its inode, in every kernel (PROC_CGROUP_INIT_INO) */
-
-/* Undo the \ooo of mountinfo, in place. */
-static void mountinfo_unescape(char *text)
-{
-    char *to = text;
-    for (const char *p = text; *p; to++) {
-        unsigned c;
-        if (*p == '\\' && sscanf(p + 1, "%3o", &c) == 1) {
-            *to = (char)c;
-            p += 4;
-        } else {
-            *to = *p++;
-        }
-    }
-    *to = '\0';
-}
-
-/* The mountpoint of the whole v2 hierarchy (free), or NULL and errno (ENODEV: none). */
-static char *mount_find(void)
-{
-    char *text = proc_text("/proc/self/mountinfo");
-    char *found = NULL;
-    char *rest = NULL;
-    for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line && !found;
-         line = strtok_r(NULL, "\n", &rest)) {
-        char *root = NULL;
-        char *point = NULL;
-        if (strstr(line, " - cgroup2 ") &&
-            sscanf(line, "%*s %*s %*s %ms %ms", &root, &point) == 2 && strcmp(root, "/") == 0) {
-            mountinfo_unescape(point);
-            found = point;
-            point = NULL;
-        }
-        free(root);
-        free(point);
-    }
-    if (text && !found)
-        errno = ENODEV;
-    free(text);
-    return found;
-}
 
 /* "//a/./b/" becomes "/a/b"; false when it has a "..", which has no place in a name. */
 static bool path_normalise(const char *path, char **out)
@@ -102,16 +64,17 @@ static int beneath_open(int dirfd, const char *path)
 
 static int hierarchy_open(void)
 {
-    struct statfs fs;
-    char *mount = mount_find();
-    int fd = mount ? open(mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    int rc = fd < 0 ? -errno : fd;
-    free(mount);
-    if (fd >= 0 && (fstatfs(fd, &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)) {
-        close(fd);
-        rc = -ENODEV; /* something else is mounted over it */
+    for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
+        struct statfs fs;
+        int fd = open(mounts[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd >= 0 && fstatfs(fd, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC)
+            return fd;
+        if (fd >= 0)
+            close(fd);
+        else if (errno != ENOENT)
+            return -errno;
     }
-    return rc;
+    return -ENODEV;
 }
 
 /*
@@ -183,14 +146,12 @@ static int cgroup_walk(const struct host_state *state, pid_t tid, const char *pa
 /* Behind the mountpoint, as in the path of a cgroup's directory; NULL: it is none. */
 static const char *behind_mount(const char *path)
 {
-    static const char usual[] = "/sys/fs/cgroup";
-    char *mount = mount_find();
-    size_t len = mount ? strlen(mount) : 0;
-
-    if (len == 0 || strncmp(path, mount, len) != 0)
-        len = strncmp(path, usual, sizeof usual - 1) == 0 ? sizeof usual - 1 : 0;
-    free(mount);
-    return len == 0 || (path[len] && path[len] != '/') ? NULL : path[len] ? path + len : "/";
+    for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
+        const size_t len = strlen(mounts[i]);
+        if (strncmp(path, mounts[i], len) == 0 && (path[len] == '/' || path[len] == '\0'))
+            return path[len] ? path + len : "/";
+    }
+    return NULL;
 }
 
 static int no_cgroup(struct err *err, const char *path)
@@ -218,8 +179,8 @@ static int walk_failed(struct err *err, int rc, const char *path)
                        shown);
     case -ENODEV:
         return err_set(err, P09,
-                       "no cgroup v2 hierarchy is mounted here, so that there are no cgroup "
-                       "targets");
+                       "no cgroup v2 hierarchy is mounted on /sys/fs/cgroup, so that there are no "
+                       "cgroup targets");
     case -ENOSYS:
         return err_set(err, P09, "cgroup targets need openat2, Linux 5.6 or later");
     case -EMFILE:

@@ -8,8 +8,7 @@
 #include <stdint.h>
 
 struct host_clock {
-    uint64_t hz;  /* as the processor or the kernel tell it; 0: measured */
-    uint64_t tsc; /* both at open, to measure from */
+    uint64_t tsc; /* both at open, to measure the rate from */
     uint64_t ns;
 };
 

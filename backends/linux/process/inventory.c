@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,40 +78,25 @@ static bool process_is_it(struct survey *survey)
 
 /* ---- names ---- */
 
-static bool thread_lives(const struct survey *survey, pid_t tid)
-{
-    char path[64];
-    struct proc_stat stat;
-
-    snprintf(path, sizeof path, "task/%d/stat", tid);
-    return proc_stat_at(survey->dir, path, &stat) == 0 && !proc_stat_dead(&stat) && !stat.exiting;
-}
-
-/* The file as text, cut to the size; false when it cannot be read. */
-static bool text_at(int dir, const char *name, char *text, size_t size)
-{
-    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-    if (fd >= 0)
-        close(fd);
-    if (n < 0)
-        return false;
-    text[n] = '\0';
-    return true;
-}
-
+/* Of a living one: dead threads have names, too. */
 static bool thread_name(struct survey *survey, pid_t tid)
 {
-    char path[64], name[64];
+    char path[64];
+    snprintf(path, sizeof path, "task/%d/status", tid);
+    char *status = proc_text_at(survey->dir, path);
+    const char *state = status ? proc_field(status, "State") : NULL;
+    const bool lives = state && *state != 'Z' && *state != 'X';
+    free(status);
     snprintf(path, sizeof path, "task/%d/comm", tid);
-    if (!thread_lives(survey, tid) || !text_at(survey->dir, path, name, sizeof name))
+    char *name = lives ? proc_text_at(survey->dir, path) : NULL;
+    if (!name)
         return false;
-    size_t len = strlen(name);
-    if (len > 0 && name[len - 1] == '\n')
-        name[len - 1] = '\0';
-    name[COMM_BYTES - 1] = '\0'; /* workers of the kernel have longer ones here */
-    record_add_comm(&survey->out, survey->time_ns, (uint32_t)survey->pid, (uint32_t)tid, name,
-                    RECORD_FOUND);
+    const size_t len = strlen(name);
+    name[len - (len > 0)] = '\0'; /* its newline */
+    /* workers of the kernel have longer ones here */
+    record_add_comm(&survey->out, survey->time_ns, (uint32_t)survey->pid, (uint32_t)tid,
+                    strncpy((char[COMM_BYTES]){0}, name, COMM_BYTES - 1), RECORD_FOUND);
+    free(name);
     return true;
 }
 
@@ -136,23 +120,13 @@ static bool line_read(char *text, struct line *line)
     return strlen(line->perms) == 4;
 }
 
-/* /proc writes a newline as \012, but a backslash as it is: the link says which was meant. */
-static void path_exact(const struct survey *survey, const struct line *line, char path[PATH_MAX])
+/* /proc writes a newline as \012, but a backslash as it is. */
+static void path_unescape(char *path)
 {
-    char name[64];
-    snprintf(name, sizeof name, "map_files/%" PRIx64 "-%" PRIx64, line->start, line->end);
-    ssize_t n = look_link(survey->dir, name, path, PATH_MAX - 1);
-    if (n >= 0) {
-        path[n] = '\0';
-        return;
+    for (char *p = path; (p = strstr(p, "\\012")); p++) {
+        *p = '\n';
+        memmove(p + 1, p + 4, strlen(p + 4) + 1);
     }
-    size_t len = 0;
-    for (const char *p = line->path; *p && len < PATH_MAX - 1; len++) {
-        const bool newline = strncmp(p, "\\012", 4) == 0;
-        path[len] = newline ? '\n' : *p;
-        p += newline ? 4 : 1;
-    }
-    path[len] = '\0';
 }
 
 static uint32_t line_protection(const char *perms)
@@ -164,7 +138,6 @@ static uint32_t line_protection(const char *perms)
 /* A mapping that is no file's has its address as offset, in the kernel's records too. */
 static void line_put(struct survey *survey, const struct line *line)
 {
-    char exact[PATH_MAX];
     const bool unnamed = line->path[0] == '\0' || strncmp(line->path, "[anon", 5) == 0;
     const bool own =
         unnamed || strcmp(line->path, "[heap]") == 0 || strncmp(line->path, "[stack", 6) == 0;
@@ -181,10 +154,7 @@ static void line_put(struct survey *survey, const struct line *line)
         .flags = line->perms[3] == 's' ? MAP_SHARED : MAP_PRIVATE,
         .path = unnamed ? ANONYMOUS : line->path,
     };
-    if (strstr(map.path, "\\012")) {
-        path_exact(survey, line, exact);
-        map.path = exact;
-    }
+    path_unescape(line->path);
     record_add_map(&survey->out, survey->time_ns, &map, RECORD_FOUND | RECORD_USERMODE);
     inventory_hand(&survey->out, survey->intake);
 }
