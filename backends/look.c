@@ -66,8 +66,7 @@ static int look_main(void *arg)
 
     if (look_bind(look->parent))
         look->answer = look->fn(look->arg);
-    syscall(SYS_exit_group, 0);
-    __builtin_unreachable();
+    return 0;
 }
 
 /* Or has it, on a busy machine, not come to run? */
@@ -79,10 +78,11 @@ static bool look_waits(pid_t pid)
 }
 
 /* Our own child, not collected yet: the number is still its. */
-bool look_collect(pid_t pid, int pidfd, int *status)
+static int look_collect(pid_t pid, int pidfd)
 {
     struct pollfd wait = {.fd = pidfd, .events = POLLIN};
     unsigned waited = 0;
+    int status = 0;
 
     for (unsigned i = 0; i < LOOKS_MAX && waited < LOOKS && poll(&wait, 1, LOOK_MS / LOOKS) == 0;
          i++)
@@ -91,9 +91,29 @@ bool look_collect(pid_t pid, int pidfd, int *status)
     if (!ended)
         kill(pid, SIGKILL);
     close(pidfd);
-    *status = SIGKILL;
-    waitpid(pid, status, __WALL);
-    return ended;
+    waitpid(pid, &status, __WALL);
+    return ended ? status : -ETIME;
+}
+
+/* Signals wait: the daemon's handlers are not to run in it, and nothing interrupts the wait. */
+int look_process(int flags, int (*fn)(void *arg), void *arg)
+{
+    char *stack = malloc(STACK_BYTES);
+    sigset_t all, before;
+    int pidfd = -1, rc;
+
+    if (!stack)
+        return -ENOMEM;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    const pid_t pid = clone(fn, stack + STACK_BYTES, flags | CLONE_PIDFD, arg, &pidfd);
+    if (pid < 0)
+        rc = errno == EMFILE || errno == ENFILE ? -errno : -EAGAIN;
+    else
+        rc = look_collect(pid, pidfd);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    free(stack);
+    return rc;
 }
 
 /* Where that is not possible it is a thread, which may take credentials as well. */
@@ -115,31 +135,15 @@ static long look_by_thread(struct look *look)
     return look->answer;
 }
 
-/* Signals wait: the daemon's handlers are not to run in it, and nothing interrupts the wait. Its
- * errno is that of this thread, which does not look at it meanwhile. */
+/* Its errno is that of this thread, which does not look at it meanwhile. */
 long look_at(long (*fn)(void *arg), void *arg)
 {
     struct look look = {.fn = fn, .arg = arg, .parent = getpid(), .answer = -ETIME};
-    char *stack = HERE ? NULL : malloc(STACK_BYTES);
-    sigset_t all, before;
-    int pidfd = -1, status;
-    pid_t pid;
 
     if (HERE)
         return look_by_thread(&look);
-    if (!stack)
-        return -ENOMEM;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    pid = clone(look_main, stack + STACK_BYTES, CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_PIDFD,
-                &look, &pidfd);
-    if (pid < 0)
-        look.answer = errno == EMFILE || errno == ENFILE ? -errno : -EAGAIN;
-    else
-        look_collect(pid, pidfd, &status);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    free(stack);
-    return look.answer;
+    const int rc = look_process(CLONE_VM | CLONE_FILES | CLONE_FS, look_main, &look);
+    return rc < 0 && rc != -ETIME ? rc : look.answer;
 }
 
 /* ---- what is asked ---- */

@@ -26,10 +26,11 @@ long look_at(long (*fn)(void *arg), void *arg);
  * takes that back. False: that has ended. */
 bool look_bind(pid_t parent);
 /*
- * Waits for a child of clone() without an exit signal, for LOOK_MS while it does not run, kills it
- * then (false), and closes the pidfd. *status as wait(2) has it.
+ * fn(arg) in a process that shares with the daemon what the flags of clone(2) say; no wait() or
+ * SIGCHLD but this sees it. Its status as wait(2) has it; -ETIME: it was killed, after it had not
+ * run for LOOK_MS; without a process as above.
  */
-bool look_collect(pid_t pid, int pidfd, int *status);
+int look_process(int flags, int (*fn)(void *arg), void *arg);
 
 /* openat(2), with CLOEXEC. A descriptor or -errno. */
 int look_open(int dir, const char *path, int flags);

@@ -68,6 +68,12 @@ const char *proc_field(const char *text, const char *key)
     return NULL;
 }
 
+bool proc_status_dead(const char *status)
+{
+    const char *state = proc_field(status, "State");
+    return !state || *state == 'Z' || *state == 'X';
+}
+
 pid_t proc_tgid(pid_t tid)
 {
     char *text = proc_task_text(tid, "status");

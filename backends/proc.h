@@ -33,6 +33,8 @@ char *proc_task_text(pid_t tid, const char *name);
  * NULL. */
 const char *proc_field(const char *text, const char *key);
 
+/* Has the thread of this text of status exited? */
+bool proc_status_dead(const char *status);
 /* The process of a thread, or 0 and errno. */
 pid_t proc_tgid(pid_t tid);
 /* The text of a stat file: 0 or -ESRCH. */

@@ -114,20 +114,6 @@ int cpus_next(const struct cpus *cpus, int from)
     return (int)(i * WORD_BITS + (unsigned)__builtin_ctzll(bits));
 }
 
-/* A number at *p, which moves behind it; every number that cannot exist is CPUS_MAX. */
-static bool number_scan(const char **p, const char *end, unsigned *number)
-{
-    const char *start = *p;
-
-    *number = 0;
-    for (; *p < end && **p >= '0' && **p <= '9'; (*p)++) {
-        *number = *number * 10 + (unsigned)(**p - '0');
-        if (*number > CPUS_MAX)
-            *number = CPUS_MAX;
-    }
-    return *p > start;
-}
-
 /* By words: one short command can name thousands of ranges. */
 static bool range_add(struct cpus *cpus, unsigned first, unsigned last)
 {
@@ -147,43 +133,37 @@ static bool range_add(struct cpus *cpus, unsigned first, unsigned last)
     return true;
 }
 
-/* Adds the "3" or "0-3" at *p, which moves behind it. */
-static int range_scan(struct cpus *cpus, const char **p, const char *end)
+/* Adds "3" or "0-3". */
+static int range_parse(struct cpus *cpus, struct word range)
 {
-    unsigned first, last;
+    struct word rest;
+    const struct word low = word_until(range, '-', &rest);
+    const struct word high = low.len < range.len ? rest : low;
+    uint64_t first, last;
 
-    if (!number_scan(p, end, &first))
+    if (!word_u64(low, false, 0, UINT64_MAX, &first) ||
+        !word_u64(high, false, first, UINT64_MAX, &last))
         return -EINVAL;
-    last = first;
-    if (*p < end && **p == '-') {
-        (*p)++;
-        if (!number_scan(p, end, &last) || last < first)
-            return -EINVAL;
-    }
     if (last >= CPUS_MAX)
         return -ERANGE;
-    return range_add(cpus, first, last) ? 0 : -ENOMEM;
+    return range_add(cpus, (unsigned)first, (unsigned)last) ? 0 : -ENOMEM;
 }
 
 int cpus_parse(struct cpus *cpus, struct word list)
 {
-    const char *p = list.p;
-    const char *end = list.len ? p + list.len : p;
-    int result;
+    int rc = 0;
 
     cpus_free(cpus);
-    for (;;) {
-        result = range_scan(cpus, &p, end);
-        if (result || p == end)
-            break;
-        if (*p++ != ',') {
-            result = -EINVAL;
-            break;
-        }
+    for (bool more = true; rc == 0 && more;) {
+        const size_t len = list.len;
+        const struct word range = word_until(list, ',', &list);
+
+        more = range.len < len;
+        rc = range_parse(cpus, range);
     }
-    if (result)
+    if (rc)
         cpus_free(cpus);
-    return result;
+    return rc;
 }
 
 void cpus_print(const struct cpus *cpus, struct buf *out)

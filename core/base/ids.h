@@ -13,10 +13,7 @@ struct ids {
         uint64_t id;
         void *object;
     } * slots;
-    size_t n;           /* objects */
-    size_t first, used; /* slots in use, empty ones (of removed objects) among them */
-    size_t size;
-    size_t last; /* slot that ids_next() gave last */
+    size_t n, size;
 };
 
 void ids_init(struct ids *ids);
@@ -27,4 +24,4 @@ void *ids_find(const struct ids *ids, uint64_t id);       /* NULL: absent */
 void *ids_remove(struct ids *ids, uint64_t id);           /* the object, or NULL */
 /* The first object with an id > after, its id in *id; NULL at the end. Safe while others come and
  * go. */
-void *ids_next(struct ids *ids, uint64_t after, uint64_t *id);
+void *ids_next(const struct ids *ids, uint64_t after, uint64_t *id);

@@ -132,12 +132,11 @@ void instance_remove(struct instance *instance, struct pmc *pmc)
 
 struct instance *instance_by_name(const struct engine *engine, const char *name)
 {
-    for (size_t i = engine->instances.first; i < engine->instances.used; i++) {
-        struct instance *instance = engine->instances.slots[i].object;
+    struct instance *instance;
 
-        if (instance && strcmp(instance->name, name) == 0)
+    for (uint64_t id = 0; (instance = ids_next(&engine->instances, id, &id));)
+        if (strcmp(instance->name, name) == 0)
             return instance;
-    }
     return NULL;
 }
 

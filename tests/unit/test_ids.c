@@ -117,11 +117,11 @@ TEST(behaves_like_a_plain_array)
     }
 }
 
-TEST(releases_a_hundred_thousand_in_any_order_quickly)
+TEST(releases_ten_thousand_in_any_order)
 {
-    for (uint64_t id = 1; id <= 100000; id++)
+    for (uint64_t id = 1; id <= 10000; id++)
         ck_true(ids_add(&ids, id, objects));
-    for (uint64_t id = 1; id <= 100000; id += 2)
+    for (uint64_t id = 1; id <= 10000; id += 2)
         ck_assert_ptr_ne(ids_remove(&ids, id), NULL);
     for (uint64_t id; ids_next(&ids, 0, &id);)
         ids_remove(&ids, id);

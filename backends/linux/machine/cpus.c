@@ -158,8 +158,8 @@ void host_cpus_possible(struct host_state *state, struct cpus *out)
 
 void host_cpus_online(struct host_state *state, struct cpus *out)
 {
-    cpus_copy(out, &state->cpus->possible);
-    for (int c = cpus_next(out, 0); c >= 0; c = cpus_next(out, c + 1))
-        if (!state->cpus->online[c])
-            cpus_remove(out, (unsigned)c);
+    cpus_free(out);
+    for (unsigned c = CPUS_MAX; c-- > 0;) /* downward: memory is taken once */
+        if (state->cpus->online[c])
+            cpus_add(out, c);
 }

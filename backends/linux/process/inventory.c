@@ -84,8 +84,7 @@ static bool thread_name(struct survey *survey, pid_t tid)
     char path[64];
     snprintf(path, sizeof path, "task/%d/status", tid);
     char *status = proc_text_at(survey->dir, path);
-    const char *state = status ? proc_field(status, "State") : NULL;
-    const bool lives = state && *state != 'Z' && *state != 'X';
+    const bool lives = status && !proc_status_dead(status);
     free(status);
     snprintf(path, sizeof path, "task/%d/comm", tid);
     char *name = lives ? proc_text_at(survey->dir, path) : NULL;

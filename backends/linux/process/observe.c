@@ -25,8 +25,6 @@ struct check {
     size_t leader; /* which is its; n: none */
     /* As the daemon sees it: */
     struct ns_id userns;
-    int stat_fd; /* to be closed by the asking side */
-    char stat[1024];
 };
 
 /*
@@ -54,16 +52,13 @@ static int path_check(const struct check *check, const char *path)
     return -1;
 }
 
-/* As the daemon: in which user namespace does it live, and does its leader? */
+/* As the daemon: in which user namespace does it live? */
 static long life_run(void *arg)
 {
     struct check *check = arg;
     struct stat st;
     if (syscall(SYS_newfstatat, check->dirfd, "ns/user", &st, 0) == 0)
         check->userns = (struct ns_id){.dev = st.st_dev, .ino = st.st_ino};
-    check->stat_fd = (int)syscall(SYS_openat, check->dirfd, "stat", O_RDONLY | O_CLOEXEC, 0);
-    if (check->stat_fd >= 0)
-        syscall(SYS_read, check->stat_fd, check->stat, sizeof check->stat - 1);
     return 0;
 }
 
@@ -92,8 +87,8 @@ static int check_init(struct check *check, pid_t pid, pid_t tid)
     pid_t *tids = NULL;
     size_t n = 0;
     snprintf(path, sizeof path, "/proc/%d", pid);
-    *check = (struct check){
-        .dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), .leader = SIZE_MAX, .stat_fd = -1};
+    *check = (struct check){.dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC),
+                            .leader = SIZE_MAX};
     if (check->dirfd < 0)
         return errno == ENOENT ? -ESRCH : -errno;
     int rc = proc_numbers(check->dirfd, "task", &tids, &n);
@@ -117,8 +112,6 @@ static void check_free(struct check *check)
 {
     if (check->dirfd >= 0)
         close(check->dirfd);
-    if (check->stat_fd >= 0)
-        close(check->stat_fd);
     free(check->paths);
 }
 
@@ -167,11 +160,14 @@ static bool is_itself(struct host_state *state, const struct rights *rights, pid
 
 static int leader_decides(const struct check *check, int rc)
 {
-    struct proc_stat stat;
-    const bool dead = proc_stat_scan(check->stat, &stat) < 0 || proc_stat_dead(&stat);
+    if (rc != ONLY_LEADER_PASSED && rc != ONLY_LEADER_REFUSED)
+        return rc;
+    char *status = proc_text_at(check->dirfd, "status");
+    const bool dead = !status || proc_status_dead(status);
+    free(status);
     if (rc == ONLY_LEADER_PASSED)
         return dead ? -ESRCH : 0;
-    return rc == ONLY_LEADER_REFUSED ? dead ? 0 : -EPERM : rc;
+    return dead ? 0 : -EPERM;
 }
 
 /*
@@ -180,16 +176,10 @@ static int leader_decides(const struct check *check, int rc)
  */
 static int check_ask(struct host_state *state, const struct rights *rights, struct check *check)
 {
-    int rc;
-    if (rights->userns_fd < 0) {
-        rc = opener_do(rights, false, check->dirfd, life_run, check_run, check);
-        if (rc != -ETIME && !ns_same(&check->userns, &state->userns))
-            rc = opener_do(rights, true, check->dirfd, NULL, check_run, check);
-    } else {
+    const bool apart = rights->userns_fd >= 0;
+    int rc = opener_do(rights, apart, check->dirfd, apart ? NULL : life_run, check_run, check);
+    if (!apart && rc != -ETIME && !ns_same(&check->userns, &state->userns))
         rc = opener_do(rights, true, check->dirfd, NULL, check_run, check);
-        if (rc == ONLY_LEADER_PASSED || rc == ONLY_LEADER_REFUSED)
-            rc = look_at(life_run, check) < 0 ? -ETIME : rc;
-    }
     return leader_decides(check, rc);
 }
 

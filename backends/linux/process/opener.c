@@ -10,17 +10,10 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#ifndef CLONE_PIDFD
-#define CLONE_PIDFD 0x1000
-#endif
 
 struct capabilities {
     uint64_t effective, permitted, inheritable;
@@ -128,7 +121,7 @@ static bool helper_drop(int a, int b)
            syscall(SYS_close_range, high + 1, ~0U, 0) == 0;
 }
 
-static int helper_run(const struct asking *asking)
+static int helper_answer(const struct asking *asking)
 {
     const int userns = asking->rights->userns_fd;
     if (!look_bind(asking->daemon) || !helper_drop(asking->fd, userns < 0 ? asking->fd : userns))
@@ -141,27 +134,17 @@ static int helper_run(const struct asking *asking)
     return look_bind(asking->daemon) ? (int)asking->fn(asking->arg) : -EAGAIN;
 }
 
-/*
- * clone() with no exit signal instead of fork(): nobody else's wait() or SIGCHLD sees the helper,
- * no handlers of other libraries run. Signals are blocked, so that the daemon's handlers do not run
- * in it.
- */
-static int ask_apart(const struct asking *asking)
+static int helper_run(void *arg)
 {
-    int pidfd = -1, status;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    pid_t pid = (pid_t)syscall(SYS_clone, (unsigned long)CLONE_PIDFD, NULL, &pidfd, NULL, NULL);
-    if (pid == 0) {
-        syscall(SYS_exit_group, (long)-helper_run(asking));
-        __builtin_unreachable();
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (pid < 0)
-        return -EAGAIN;
-    if (!look_collect(pid, pidfd, &status))
-        return -ETIME;
+    return -helper_answer(arg);
+}
+
+/* Instead of fork(), which runs handlers of other libraries. */
+static int ask_apart(struct asking *asking)
+{
+    const int status = look_process(0, helper_run, asking);
+    if (status < 0)
+        return status == -ETIME ? status : -EAGAIN;
     return WIFEXITED(status) ? -WEXITSTATUS(status) : -EAGAIN;
 }
 

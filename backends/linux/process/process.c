@@ -318,9 +318,10 @@ uint64_t linux_pid_key(struct host_state *state, pid_t pid)
     struct proc_stat stat;
 
     (void)state;
-    if (pid <= 0 || proc_stat(pid, 0, &stat) < 0 || !proc_alive(pid))
+    if (pid <= 0 || proc_stat(pid, 0, &stat) < 0)
         return 0;
-    return key_of(pid, stat.start);
+    return (proc_stat_dead(&stat) || stat.exiting) && !proc_alive(pid) ? 0
+                                                                       : key_of(pid, stat.start);
 }
 
 uint64_t linux_caller_key(struct host_state *state, pid_t pid)
