@@ -58,29 +58,22 @@ static bool raw_read(struct word name, uint64_t *raw)
     return word_u64(hex, true, 0, UINT64_MAX, raw);
 }
 
-/* The classes that a spelling may mean: from, up to before to. */
-static int class_range(const struct shape *shape, const struct spelling *spelling, unsigned *from,
-                       unsigned *to, struct err *err)
+static int class_check(const struct shape *shape, struct word name, struct err *err)
 {
     struct near near;
 
-    *from = 0;
-    *to = shape->n_classes;
-    if (spelling->class_name.len == 0 || word_alike(spelling->class_name, GENERIC, true))
-        return 0;
-    near_init(&near, spelling->class_name);
+    near_init(&near, name);
     for (unsigned c = 0; c < shape->n_classes; c++) {
-        if (word_alike(spelling->class_name, shape->names[c], true)) {
-            *from = c;
-            *to = c + 1;
+        if (word_alike(name, shape->names[c], true))
             return 0;
-        }
         near_offer(&near, shape->names[c]);
     }
+    if (name.len == 0 || word_alike(name, GENERIC, true))
+        return 0;
     return err_set(err, X06,
                    "no class \"" WORD_FMT "\" on this simulated machine%s; info/classes "
                    "lists them",
-                   WORD_ARG(spelling->class_name), near_text(&near));
+                   WORD_ARG(name), near_text(&near));
 }
 
 /* Known, but the machine's shape has no room for it. */
@@ -101,49 +94,60 @@ static int event_absent(const struct shape *shape, unsigned class_index,
 
 static int event_unknown(const struct spelling *spelling, struct near *near, struct err *err)
 {
-    if (spelling->class_name.len > 0)
-        return err_set(err, CS01, "no event \"" WORD_FMT "\" in class \"" WORD_FMT "\"%s",
-                       WORD_ARG(spelling->name), WORD_ARG(spelling->class_name), near_text(near));
     return err_set(err, CS01, "no event \"" WORD_FMT "\"%s; events/ lists what there is",
                    WORD_ARG(spelling->name), near_text(near));
+}
+
+static void event_offer(struct near *near, const struct sim_event *event)
+{
+    near_offer(near, event->name);
+    if (event->generic != NULL) {
+        near_offer(near, event->generic);
+        near_offer(near, event->generic + strlen(PREFIX));
+    }
+}
+
+/* Could the spelling mean an event of this class? */
+static bool class_meant(const struct shape *shape, unsigned class_index, struct word name)
+{
+    return name.len == 0 || word_alike(name, GENERIC, true) ||
+           word_alike(name, shape->names[class_index], true);
 }
 
 static int event_find(const struct shape *shape, const struct spelling *spelling,
                       struct found *found, struct err *err)
 {
-    const struct sim_event *absent = NULL;
     const bool generic = word_alike(spelling->class_name, GENERIC, true);
-    unsigned from, to, absent_class = 0;
+    struct found absent = {.event = NULL}, raw = {.event = NULL};
     struct near near;
-    int rc = class_range(shape, spelling, &from, &to, err);
+    int rc = class_check(shape, spelling->class_name, err);
 
     if (rc != 0)
         return rc;
     near_init(&near, spelling->name);
-    for (unsigned c = from; c < to; c++) {
+    for (unsigned c = 0; c < shape->n_classes; c++) {
+        if (!class_meant(shape, c, spelling->class_name))
+            continue;
         for (unsigned i = 0; i < sim_events_n; i++) {
             const struct sim_event *event = &sim_events[i];
 
             if (!table_is_of(shape, c, event) || (generic && event->generic == NULL))
                 continue;
-            near_offer(&near, event->name);
-            if (event->generic != NULL) {
-                near_offer(&near, event->generic);
-                near_offer(&near, event->generic + strlen(PREFIX));
-            }
+            event_offer(&near, event);
             if (!name_is(event, spelling->name))
                 continue;
-            *found = (struct found){.event = event, .class_index = c};
+            *found = absent = (struct found){.event = event, .class_index = c};
             if (table_counts(shape, c, event))
                 return 0;
-            absent = absent == NULL ? event : absent;
-            absent_class = c;
         }
+        if (raw.event == NULL)
+            raw = (struct found){.event = &raw_event, .class_index = c};
     }
-    if (absent != NULL)
-        return event_absent(shape, absent_class, absent, err);
-    *found = (struct found){.event = &raw_event, .class_index = from};
-    if (!generic && shape->classes[from].rows > 0 && raw_read(spelling->name, &found->raw))
+    if (absent.event != NULL)
+        return event_absent(shape, absent.class_index, absent.event, err);
+    *found = raw;
+    if (!generic && shape->classes[raw.class_index].rows > 0 &&
+        raw_read(spelling->name, &found->raw))
         return 0;
     return event_unknown(spelling, &near, err);
 }
@@ -164,27 +168,21 @@ static int spelling_check(const struct spelling *spelling, const struct sim_even
     return 0;
 }
 
-/* CLASS::NAME with the qualifiers, in one order. */
+/* CLASS::NAME with the qualifiers, in one order; NULL: no memory. */
 static char *event_resolved(const struct shape *shape, const struct found *found,
                             const struct spelling *spelling)
 {
-    char storage[160];
-    struct buf buf;
-    char *text;
+    const char *class_name = shape->names[found->class_index];
+    char *text, name[20], cmask[24] = "";
+    int n;
 
-    buf_init(&buf, storage, sizeof storage);
-    buf_printf(&buf, "%s::", shape->names[found->class_index]);
-    if (found->event == &raw_event)
-        buf_printf(&buf, "r%" PRIx64, found->raw);
-    else
-        buf_str(&buf, found->event->name);
+    snprintf(name, sizeof name, "r%" PRIx64, found->raw);
     if (spelling->cmask > 0)
-        buf_printf(&buf, ",cmask=%u", spelling->cmask);
-    buf_str(&buf, spelling->invert ? ",inv" : "");
-    buf_str(&buf, spelling->edge ? ",edge" : "");
-    text = strdup(buf_text(&buf));
-    buf_free(&buf);
-    return text;
+        snprintf(cmask, sizeof cmask, ",cmask=%u", spelling->cmask);
+    n = asprintf(&text, "%s::%s%s%s%s", class_name,
+                 found->event == &raw_event ? name : found->event->name, cmask,
+                 spelling->invert ? ",inv" : "", spelling->edge ? ",edge" : "");
+    return n < 0 ? NULL : text;
 }
 
 static int event_fill(const struct shape *shape, const struct found *found,
@@ -316,13 +314,9 @@ int events_list(struct backend_state *state, struct catalog *out, struct err *er
 static void spelling_print(const struct shape *shape, unsigned class_index, bool generic,
                            const char *name, struct buf *out)
 {
-    bool first = true;
-
-    for (unsigned c = 0; c < class_index; c++)
-        first = first && shape->classes[c].rows == 0;
     if (generic)
         buf_printf(out, "event %s/%s\n", GENERIC, name);
-    else if (first || shape->classes[class_index].rows == 0)
+    else if (class_index == 0 || shape->classes[class_index].rows == 0)
         buf_printf(out, "event %s\n", name);
     else
         buf_printf(out, "event %s/%s/\n", shape->names[class_index], name);
