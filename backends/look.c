@@ -172,10 +172,16 @@ static long open_run(void *arg)
 
 static long read_run(void *arg)
 {
-    const struct question *q = arg;
+    struct question *q = arg;
     size_t len = 0;
     long n = 1;
 
+    if (q->path) {
+        n = open_run(q);
+        if (n < 0)
+            return n;
+        q->fd = q->opened = (int)n;
+    }
     while (n > 0 && len < q->size && (len == 0 || monotonic_ns() < q->until_ns)) {
         n = syscall(SYS_read, q->fd, q->text + len, q->size - len);
         if (n < 0 && len == 0)
@@ -183,17 +189,6 @@ static long read_run(void *arg)
         len += n > 0 ? (size_t)n : 0;
     }
     return (long)len;
-}
-
-static long file_run(void *arg)
-{
-    struct question *q = arg;
-    const long fd = open_run(q);
-
-    if (fd < 0)
-        return fd;
-    q->fd = q->opened = (int)fd;
-    return read_run(q);
 }
 
 int look_open(int dir, const char *path, int flags)
@@ -216,7 +211,7 @@ ssize_t look_file(int dir, const char *path, char *text, size_t size)
                          .text = text,
                          .size = size - 1,
                          .until_ns = UINT64_MAX};
-    const ssize_t n = look_at(file_run, &q);
+    const ssize_t n = look_at(read_run, &q);
 
     if (q.opened >= 0)
         close(q.opened);

@@ -133,67 +133,28 @@ int counter_read(struct counter *counter, struct reading *out, bool patient)
 
 /* ---- life ---- */
 
-static int check_cpu(const struct shape *shape, const struct plan *plan, struct err *err)
-{
-    const unsigned cpu = plan->target.cpu;
-
-    if (!cpus_has(&shape->possible, cpu))
-        return err_set(err, E21, "there is no cpu%u; the CPUs that exist are in info/cpus", cpu);
-    if (!cpus_has(&shape->online, cpu))
-        return err_set(err, E37, "cpu%u is offline", cpu);
-    for (unsigned i = 0; i < plan->n; i++) {
-        const struct class_info *class = &shape->classes[plan->events[i].event->class_index];
-
-        if (cpus_count(&class->cpus) > 0 && !cpus_has(&class->cpus, cpu))
-            return err_set(err, P30, "\"%s\" is of class \"%s\", which cpu%u does not have",
-                           plan->events[i].event->written, class->name, cpu);
-    }
-    return 0;
-}
-
-static int check_scope(const struct plan *plan, struct err *err)
-{
-    static const struct {
-        unsigned scope;
-        const char *name;
-    } needs[] = {
-        [TARGET_PROCESS] = {EVENT_PROCESS, "a process"},
-        [TARGET_THREAD] = {EVENT_PROCESS, "a thread"},
-        [TARGET_CPU] = {EVENT_CPU | EVENT_PACKAGE, "a CPU"},
-        [TARGET_CGROUP] = {EVENT_PROCESS, "a cgroup"},
-    };
-
-    for (unsigned i = 0; i < plan->n; i++)
-        if ((plan->events[i].event->scope & needs[plan->target.kind].scope) == 0)
-            return err_set(err, P30, "\"%s\" cannot be counted for %s, but for CPUs: cpu0, all",
-                           plan->events[i].event->written, needs[plan->target.kind].name);
-    return 0;
-}
-
-static int check_plan(struct backend_state *state, const struct plan *plan, unsigned descriptors,
-                      struct err *err)
-{
-    const struct target_ref *target = &plan->target;
-    int rc = check_scope(plan, err);
-
-    if (rc == 0 && target->kind == TARGET_CPU)
-        rc = check_cpu(&state->shape, plan, err);
-    if (rc == 0 && target->alive && !target->alive(target->alive_arg))
-        rc = err_set(err, E44, "no process %d", (int)target_said(target));
-    if (rc == 0 && descriptors > plan->fds_free)
-        rc =
-            err_set(err, P10, "needs %u descriptors, %lu may be used", descriptors, plan->fds_free);
-    if (rc == 0 && descriptors > plan->fds_quota)
-        rc = err_set(err, P11, "needs %u descriptors, quota has %lu left (%s)", descriptors,
-                     plan->fds_quota, plan->fds_limit);
-    return rc;
-}
-
 static unsigned plan_descriptors(const struct backend_state *state, const struct plan *plan)
 {
     const bool cgroup = plan->target.kind == TARGET_CGROUP;
 
     return plan->n * (cgroup ? cpus_count(&state->shape.online) : 1);
+}
+
+/* Scope and CPUs were checked by the engine. */
+static int check_plan(struct backend_state *state, const struct plan *plan, struct err *err)
+{
+    const struct target_ref *target = &plan->target;
+    const unsigned descriptors = plan_descriptors(state, plan);
+
+    if (target->alive && !target->alive(target->alive_arg))
+        return err_set(err, E44, "no process %d", (int)target_said(target));
+    if (descriptors > plan->fds_free)
+        return err_set(err, P10, "needs %u descriptors, %lu may be used", descriptors,
+                       plan->fds_free);
+    if (descriptors > plan->fds_quota)
+        return err_set(err, P11, "needs %u descriptors, quota has %lu left (%s)", descriptors,
+                       plan->fds_quota, plan->fds_limit);
+    return 0;
 }
 
 static struct counter *counter_new(struct backend_state *state, const struct plan *plan)
@@ -221,7 +182,7 @@ static struct counter *counter_new(struct backend_state *state, const struct pla
 int counter_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
                    struct err *err)
 {
-    int rc = check_plan(state, plan, plan_descriptors(state, plan), err);
+    int rc = check_plan(state, plan, err);
 
     if (rc != 0)
         return rc;

@@ -126,11 +126,6 @@ void claim_unbook(struct rows *rows, const struct claim *claim)
     claim_change(rows, claim, false);
 }
 
-bool class_remember(struct row_class *class, struct claim *claim)
-{
-    return vec_push(&class->claims, claim) == 0;
-}
-
 void foreign_settle(struct rows *rows, struct row_class *class)
 {
     const uint64_t threads = class_thread_rows(class);
@@ -194,7 +189,7 @@ bool rows_retake(struct rows *rows, struct claim *claim)
         if (!cpus_has(&rows->possible, (unsigned)c) ||
             ((class->slots[c].taken | class->slots[c].disabled) & got) != 0)
             return false;
-    if (!class_remember(class, claim))
+    if (vec_push(&class->claims, claim) != 0)
         return false;
     claim_book(rows, claim);
     foreign_settle(rows, class);

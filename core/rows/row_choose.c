@@ -286,35 +286,18 @@ static int claim_fill(const struct rows *rows, struct claim *claim, const struct
                         claim_choose(rows, &trial, allowed_system(rows, class, cpus, true)), err);
 }
 
-/* CPUs that exist and have this class; the engine and the backend check first, this is the last. */
-static int claim_check_cpus(const struct rows *rows, const struct claim *claim,
-                            const struct cpus *cpus, const char *what, struct err *err)
-{
-    const struct class_info *info = rows->classes[claim->class_index].info;
-
-    for (int c = cpus_next(cpus, 0); claim->system && c >= 0; c = cpus_next(cpus, c + 1)) {
-        if (!cpus_has(&rows->possible, (unsigned)c))
-            return err_set(err, E21, "there is no cpu%d to count \"%s\" on", c, what);
-        if (cpus_count(&info->cpus) > 0 && !cpus_has(&info->cpus, (unsigned)c))
-            return err_set(err, E19, "cpu%d has no row of class \"%s\" for \"%s\"", c, info->name,
-                           what);
-    }
-    return 0;
-}
-
 /* PMCALLOCATE, step 13. */
 int rows_reserve(struct rows *rows, struct claim *claim, const char *what, struct err *err)
 {
     struct row_class *class = &rows->classes[claim->class_index];
-    int rc = claim_check_cpus(rows, claim, &claim->cpus, what, err);
+    int rc;
 
     for (unsigned i = 0; i < claim->n; i++)
         class_learn(class, claim->member[i].fits);
-    if (rc == 0)
-        rc = claim_fill(rows, claim, &claim->cpus, what, err);
+    rc = claim_fill(rows, claim, &claim->cpus, what, err);
     if (rc != 0)
         return rc;
-    if (!class_remember(class, claim)) {
+    if (vec_push(&class->claims, claim) != 0) {
         for (unsigned i = 0; i < claim->n; i++)
             claim->member[i].got = 0;
         return err_set(err, E32, "no memory to reserve a row for \"%s\"", what);
@@ -329,10 +312,8 @@ int rows_recpu(struct rows *rows, struct claim *claim, const struct cpus *cpus, 
     struct row_class *class = &rows->classes[claim->class_index];
     const uint64_t got = claim_got(claim);
     struct cpus next;
-    int rc = claim_check_cpus(rows, claim, cpus, what, err);
+    int rc = 0;
 
-    if (rc != 0)
-        return rc;
     cpus_init(&next);
     if (!cpus_copy(&next, cpus))
         return err_set(err, E32, "no memory for a list of CPUs");

@@ -69,7 +69,6 @@ unsigned claim_needed(const struct claim *claim);
 /* Books what the claim's members got, or takes it back. Foreign slots are settled apart. */
 void claim_book(struct rows *rows, const struct claim *claim);
 void claim_unbook(struct rows *rows, const struct claim *claim);
-bool class_remember(struct row_class *class, struct claim *claim);
 /* After any change: a probed slot is booked where it may be, and only there. */
 void foreign_settle(struct rows *rows, struct row_class *class);
 

@@ -5,6 +5,7 @@
 #include "backends/linux/process/caller.h"
 #include "backends/linux/process/process.h"
 #include "backends/look.h"
+#include "core/base/vec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,13 +31,8 @@ static int groups_read(const char *status, struct rights *rights)
     size_t size = 0;
     while (p && *p >= '0' && *p <= '9') {
         char *end;
-        if (rights->n_groups == size) {
-            size = size ? 2 * size : 8;
-            gid_t *larger = realloc(rights->groups, size * sizeof *larger);
-            if (!larger)
-                return -ENOMEM;
-            rights->groups = larger;
-        }
+        if (vec_grow(&rights->groups, &size, rights->n_groups + 1, sizeof *rights->groups))
+            return -ENOMEM;
         rights->groups[rights->n_groups++] = (gid_t)strtoul(p, &end, 10);
         p = *end == ' ' ? end + 1 : end;
     }

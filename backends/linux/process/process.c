@@ -31,8 +31,7 @@ struct process {
     pid_t pid;
     pid_t tid; /* 0: the whole process */
     int pidfd;
-    uint64_t start;        /* of the leader, clock ticks */
-    uint64_t thread_start; /* of the thread */
+    uint64_t thread_start; /* of the thread, clock ticks */
     uint64_t key;
     uint64_t number; /* as the requester wrote it, for sentences */
     atomic_bool watched;
@@ -144,7 +143,6 @@ static int process_inspect(struct process *process)
     process->key = pidfd_inode(process->pidfd);
     if (!process->key) {
         rc = proc_stat(process->pid, 0, &stat);
-        process->start = stat.start;
         process->key = key_of(process->pid, stat.start);
     }
     if (rc == 0 && process->tid) {
@@ -258,21 +256,19 @@ bool linux_process_alive(const struct process *process)
 int linux_process_may_observe(struct host_state *state, const struct rights *rights,
                               const struct process *process, struct err *err)
 {
+    const uint64_t said = process->number ? process->number : (uint64_t)process->pid;
     int rc = observe_check(state, rights, process->pid, process->tid);
     if (rc == -ESRCH || !linux_process_alive(process))
-        return err_set(err, E44, "process %" PRIu64 " has exited",
-                       process->number ? process->number : (uint64_t)process->pid);
-    if (rc == 0)
-        return 0;
+        return err_set(err, E44, "process %" PRIu64 " has exited", said);
     if (rc == -ETIME)
         return err_set(err, P13,
                        "the kernel did not answer within %d ms whether you may observe process "
                        "%" PRIu64 ": it is executing a program, or what asks for you was stopped "
                        "in your user namespace: try again",
-                       LOOK_MS, process->number ? process->number : (uint64_t)process->pid);
-    return err_set(err, E40, "you may not observe process %" PRIu64 ": %s",
-                   process->number ? process->number : (uint64_t)process->pid,
-                   observe_reason(state, rights, process->pid, rc));
+                       LOOK_MS, said);
+    return rc == 0 ? 0
+                   : err_set(err, E40, "you may not observe process %" PRIu64 ": %s", said,
+                             observe_reason(state, rights, process->pid, rc));
 }
 
 int linux_process_may_observe_pid(struct host_state *state, const struct rights *rights, pid_t pid)
@@ -340,7 +336,7 @@ pid_t linux_process_seen_by(struct host_state *state, pid_t tid, pid_t pid)
 void linux_process_print(const struct process *process, struct buf *out)
 {
     buf_printf(out, "%d %d %d %" PRIu64 " %" PRIu64 " %" PRIu64, process->pidfd, process->pid,
-               process->tid, process->start, process->thread_start, process->number);
+               process->tid, process->key, process->thread_start, process->number);
 }
 
 /* Is fd a pidfd of pid, or of a process that is dead by now (-1)? */
@@ -362,14 +358,11 @@ int linux_process_adopt(struct host_state *state, const char *printed, struct pr
         return -ENOMEM;
     process->host = state;
     if (sscanf(printed, "%d %d %d %" SCNu64 " %" SCNu64 " %" SCNu64, &process->pidfd, &process->pid,
-               &process->tid, &process->start, &process->thread_start, &process->number) != 6 ||
+               &process->tid, &process->key, &process->thread_start, &process->number) != 6 ||
         !pidfd_is(process->pidfd, process->pid)) {
         free(process);
         return -EINVAL;
     }
-    process->key = pidfd_inode(process->pidfd);
-    if (!process->key)
-        process->key = key_of(process->pid, process->start);
     *out = process;
     return 0;
 }
