@@ -88,7 +88,7 @@ pid_t proc_tgid(pid_t tid)
 }
 
 /* The command's name, second field, may contain blanks and brackets: count from the last one. */
-int proc_stat_scan(const char *text, struct proc_stat *out)
+static int stat_scan(const char *text, struct proc_stat *out)
 {
     unsigned flags = 0;
     const char *p = strrchr(text, ')');
@@ -108,7 +108,7 @@ int proc_stat_at(int dir, const char *path, struct proc_stat *out)
     char text[1024];
     const ssize_t len = look_file(dir, path, text, sizeof text);
 
-    return len < 0 ? (int)len : proc_stat_scan(text, out);
+    return len < 0 ? (int)len : stat_scan(text, out);
 }
 
 bool proc_is_gone(int rc)
@@ -135,7 +135,7 @@ int proc_stat(pid_t pid, pid_t tid, struct proc_stat *out)
 int proc_caller_stat(pid_t pid, struct proc_stat *out)
 {
     char *text = proc_task_text(pid, "stat");
-    int rc = text ? proc_stat_scan(text, out) : -errno;
+    int rc = text ? stat_scan(text, out) : -errno;
     free(text);
     return rc;
 }

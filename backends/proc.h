@@ -37,8 +37,6 @@ const char *proc_field(const char *text, const char *key);
 bool proc_status_dead(const char *status);
 /* The process of a thread, or 0 and errno. */
 pid_t proc_tgid(pid_t tid);
-/* The text of a stat file: 0 or -ESRCH. */
-int proc_stat_scan(const char *text, struct proc_stat *out);
 /* The file below an open directory, or AT_FDCWD: 0 or -errno; -ETIME: it is executing a program
  * (look.h). */
 int proc_stat_at(int dir, const char *path, struct proc_stat *out);

@@ -3,7 +3,7 @@
  */
 #include "backends/sim/shape.h"
 
-#include <errno.h>
+#include <ctype.h>
 #include <string.h>
 
 enum option {
@@ -125,8 +125,7 @@ static bool name_legal(const struct shape *shape, struct word name)
         word_alike(name, "generic", true))
         return false;
     for (size_t i = 0; i < name.len; i++)
-        if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_", name.p[i]) ==
-            NULL)
+        if (!isalnum((unsigned char)name.p[i]) && name.p[i] != '_')
             return false;
     for (unsigned i = 0; i < shape->n_classes; i++)
         if (word_alike(name, shape->names[i], true))

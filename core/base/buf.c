@@ -12,11 +12,6 @@
 
 #define FIRST_BYTES 256
 
-static const char digit_pairs[] = "00010203040506070809101112131415161718192021222324"
-                                  "25262728293031323334353637383940414243444546474849"
-                                  "50515253545556575859606162636465666768697071727374"
-                                  "75767778798081828384858687888990919293949596979899";
-
 void buf_init(struct buf *buf, char *storage, size_t size)
 {
     *buf = (struct buf){.data = storage, .size = storage ? size : 0};
@@ -91,17 +86,9 @@ void buf_u64(struct buf *buf, uint64_t value)
     char digits[20];
     char *p = digits + sizeof(digits);
 
-    while (value >= 100) {
-        p -= 2;
-        memcpy(p, digit_pairs + value % 100 * 2, 2);
-        value /= 100;
-    }
-    if (value >= 10) {
-        p -= 2;
-        memcpy(p, digit_pairs + value * 2, 2);
-    } else {
-        *--p = (char)('0' + value);
-    }
+    do
+        *--p = (char)('0' + value % 10);
+    while (value /= 10);
     buf_add(buf, p, (size_t)(digits + sizeof(digits) - p));
 }
 

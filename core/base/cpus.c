@@ -72,12 +72,6 @@ bool cpus_add_all(struct cpus *to, const struct cpus *from)
     return true;
 }
 
-void cpus_keep(struct cpus *to, const struct cpus *from)
-{
-    for (unsigned i = 0; i < to->words; i++)
-        to->bits[i] &= i < from->words ? from->bits[i] : 0;
-}
-
 bool cpus_equal(const struct cpus *a, const struct cpus *b)
 {
     unsigned words = a->words > b->words ? a->words : b->words;

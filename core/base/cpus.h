@@ -24,7 +24,6 @@ void cpus_remove(struct cpus *cpus, unsigned cpu);
 bool cpus_has(const struct cpus *cpus, unsigned cpu);
 bool cpus_copy(struct cpus *to, const struct cpus *from); /* replaces; false: no memory */
 bool cpus_add_all(struct cpus *to, const struct cpus *from);
-void cpus_keep(struct cpus *to, const struct cpus *from); /* intersection */
 bool cpus_equal(const struct cpus *a, const struct cpus *b);
 unsigned cpus_count(const struct cpus *cpus);
 /* The first member >= from, or -1: for (int c = cpus_next(s, 0); c >= 0; c = cpus_next(s, c + 1)).

@@ -43,5 +43,3 @@ struct event {
 
 /* Frees the strings. */
 void event_clear(struct event *event);
-/* Deep copy; false: no memory (to is then empty). */
-bool event_copy(struct event *to, const struct event *from);

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #define CUT "…"
 
@@ -18,11 +19,6 @@ enum {
 static bool is_blank(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
 }
 
 /* Lower case, '_' for '-' and, if dots, for '.'; by no locale: settings mean the same anywhere. */
@@ -88,12 +84,13 @@ struct word word_part(struct word text, const char *ends)
 
 bool word_split(struct word word, struct word *key, struct word *value)
 {
-    const char *equals = word.len ? memchr(word.p, '=', word.len) : NULL;
+    struct word rest;
+    const struct word before = word_until(word, '=', &rest);
 
-    if (!equals || equals == word.p)
+    if (before.len == 0 || before.len == word.len)
         return false;
-    *key = (struct word){word.p, (size_t)(equals - word.p)};
-    *value = (struct word){equals + 1, word.len - key->len - 1};
+    *key = before;
+    *value = rest;
     return true;
 }
 
@@ -156,7 +153,7 @@ char *word_dup(struct word word)
 /* The value of a digit, or 16 for what is none. */
 static unsigned digit_value(char c)
 {
-    if (is_digit(c))
+    if (c >= '0' && c <= '9')
         return (unsigned)(c - '0');
     c = fold(c, false);
     return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10) : 16;
@@ -215,16 +212,6 @@ bool word_bool(struct word word, bool *value)
 
 #define NEAR_BYTES sizeof(((struct near *)0)->best[0].name)
 
-static size_t gap(size_t a, size_t b)
-{
-    return a > b ? a - b : b - a;
-}
-
-static unsigned smaller(unsigned a, unsigned b)
-{
-    return a < b ? a : b;
-}
-
 /* Damerau-Levenshtein (optimal string alignment) of two folded texts shorter than NEAR_BYTES. */
 static unsigned distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
@@ -238,10 +225,9 @@ static unsigned distance(const char *a, size_t a_len, const char *b, size_t b_le
 
         now[0] = i;
         for (unsigned j = 1; j <= b_len; j++) {
-            now[j] = smaller(last[j], now[j - 1]) + 1;
-            now[j] = smaller(now[j], last[j - 1] + (a[i - 1] != b[j - 1]));
+            now[j] = MIN(MIN(last[j], now[j - 1]) + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                now[j] = smaller(now[j], before[j - 2] + 1);
+                now[j] = MIN(now[j], before[j - 2] + 1);
         }
         before = last;
         last = now;
@@ -297,7 +283,7 @@ void near_offer(struct near *near, const char *candidate)
     fold_text(b, candidate, b_len);
     if (strstr(b, a)) {
         near_keep(near, candidate, b_len, (unsigned)(b_len - a_len));
-    } else if (gap(a_len, b_len) <= limit) {
+    } else if (MAX(a_len, b_len) - MIN(a_len, b_len) <= limit) {
         unsigned d = distance(a, a_len, b, b_len);
 
         if (d <= limit)

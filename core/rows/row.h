@@ -63,13 +63,6 @@ int rows_reserve(struct rows *rows, struct claim *claim, const char *what, struc
 void rows_release(struct rows *rows, struct claim *claim); /* a claim with pmc == 0 is ignored */
 
 /*
- * System scope: would / do these CPUs (instead of claim->cpus) fit on the rows already held, moving
- * to other rows where needed? On success the claim has the new CPUs.
- */
-int rows_recpu(struct rows *rows, struct claim *claim, const struct cpus *cpus, const char *what,
-               struct err *err);
-
-/*
  * Rule 5, at attach: conflict(ctx, a, b) tells whether PMCs a and b cover (or are about to cover)
  * one process. Moves `claim`, and where needed others (not those with an asked row), so that no two
  * conflicting claims share a row. All or nothing; E05 when no arrangement is found. A bounded

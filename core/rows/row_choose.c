@@ -305,29 +305,3 @@ int rows_reserve(struct rows *rows, struct claim *claim, const char *what, struc
     claim_book(rows, claim);
     return 0;
 }
-
-int rows_recpu(struct rows *rows, struct claim *claim, const struct cpus *cpus, const char *what,
-               struct err *err)
-{
-    struct row_class *class = &rows->classes[claim->class_index];
-    const uint64_t got = claim_got(claim);
-    struct cpus next;
-    int rc = 0;
-
-    cpus_init(&next);
-    if (!cpus_copy(&next, cpus))
-        return err_set(err, E32, "no memory for a list of CPUs");
-    claim_unbook(rows, claim);
-    if ((got & ~allowed_system(rows, class, cpus, false)) != 0)
-        rc = claim_fill(rows, claim, cpus, what, err);
-    if (rc == 0) {
-        const struct cpus old = claim->cpus;
-
-        claim->cpus = next;
-        next = old;
-    }
-    claim_book(rows, claim);
-    foreign_settle(rows, class);
-    cpus_free(&next);
-    return rc;
-}

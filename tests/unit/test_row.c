@@ -100,18 +100,6 @@ static void refused(int rc, int code, enum err_id id)
     ck_assert_int_eq(err.id, id);
 }
 
-static int recpu(struct claim *claim, const char *list)
-{
-    struct cpus cpus;
-    int rc;
-
-    cpus_init(&cpus);
-    ck_assert_int_eq(cpus_parse(&cpus, unit_word(list)), 0);
-    rc = rows_recpu(rows, claim, &cpus, "cycles", &err);
-    cpus_free(&cpus);
-    return rc;
-}
-
 /* ---- dispositions ---- */
 
 TEST(other_owner_shares_the_thread_row)
@@ -143,14 +131,9 @@ TEST(system_pmc_needs_its_slot_on_every_cpu)
 
 TEST(system_pmc_without_cpus_holds_no_slot)
 {
-    struct claim *a = claim_on("", ALL4);
-
-    takes_row(a, 0);
+    takes_row(claim_on("", ALL4), 0);
     ck_assert_int_eq(rows_number(rows, 0, 0), 0);
     takes_row(claim_make(1, ALL4), 0);
-    ck_assert_int_eq(recpu(a, "0-1"), 0);
-    ck_assert_uint_eq(got(a), 2);
-    ck_assert_int_eq(rows_number(rows, 0, 1), -2);
 }
 
 /* ---- choice ---- */
@@ -244,25 +227,6 @@ TEST(slot_disabled_and_foreign_counts_once)
     ck_assert_int_eq(rows_slot(rows, 0, 0, 0), SLOT_DISABLED);
     rows_enable(rows, 0, 0, 0, &err);
     ck_assert_int_eq(rows_slot(rows, 0, 0, 0), SLOT_FOREIGN);
-}
-
-/* ---- moving ---- */
-
-TEST(recpu_keeps_the_row_or_moves_or_changes_nothing)
-{
-    struct claim *a = claim_on("0", 3), *b = claim_on("1", 3);
-
-    takes_row(a, 0);
-    takes_row(b, 0);
-    ck_assert_int_eq(recpu(a, "0,2"), 0);
-    ck_assert_uint_eq(got(a), 1);
-    ck_assert_int_eq(recpu(a, "0-2"), 0);
-    ck_assert_uint_eq(got(a), 2);
-    takes_row(claim_on("0", 1), 0);
-    refused(recpu(b, "0-1"), EINVAL, E19);
-    ck_assert_uint_eq(cpus_count(&b->cpus), 1);
-    ck_assert_int_eq(rows_number(rows, 0, 0), -2);
-    ck_assert_int_eq(rows_number(rows, 0, 1), -3);
 }
 
 TEST(users_of_a_slot_and_the_oldest)
