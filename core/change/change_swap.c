@@ -81,12 +81,8 @@ static void count_all(struct change *change)
 /* A privileged program may end before anybody could look: what it did is not in the count. */
 static bool ended_unobserved(const struct change *change, const struct link *link)
 {
-    const struct recording *recording = change->pmc->recording;
-
-    if (change->cause != CAUSE_DEATHS || link->kind > TARGET_THREAD)
-        return false;
-    return (link->proc && proc_left(link->proc)) ||
-           (recording && recording_left(recording, link->pid));
+    return change->cause == CAUSE_DEATHS && link->kind <= TARGET_THREAD && link->proc &&
+           proc_left(link->proc);
 }
 
 /* The value of a link that goes stays: in the one that takes its place, or in the base. */

@@ -200,7 +200,7 @@ static struct task *thread_make(struct tasks *tasks, struct process *process, ui
     }
     task->process = process;
     task->losses = born ? tasks->losses : 0;
-    task->mark = born ? MARK_NONE : tasks->strangers;
+    task->since = born ? tasks->news : 0;
     TAILQ_INSERT_TAIL(&process->threads, task, along);
     return task;
 }
@@ -390,15 +390,6 @@ bool tasks_take(struct tasks *tasks, const struct record *record)
     default:
         return true;
     }
-}
-
-void tasks_mark(struct tasks *tasks, enum mark old, enum mark mark)
-{
-    for (struct task *task = tasks->threads; task; task = task->hh.next)
-        if (task->mark == old)
-            task->mark = mark;
-    if (tasks->strangers == old)
-        tasks->strangers = mark;
 }
 
 /* ---- memory ---- */

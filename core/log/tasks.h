@@ -18,19 +18,12 @@
 
 #define TASKS_KERNEL UINT32_MAX /* the process that stands for the kernel */
 
-/* What may be wrong with a thread's next step (exits.h). */
-enum mark {
-    MARK_NONE,
-    MARK_OWES, /* a rest may have told of it already */
-    MARK_SPANS /* some of it may be of before a reset */
-};
-
 struct task {
     UT_hash_handle hh;       /* of all threads, by number */
     TAILQ_ENTRY(task) along; /* of its process */
     struct process *process;
     uint32_t tid;
-    enum mark mark;
+    uint64_t since; /* the number of the news of its birth; 0: perhaps it was there before */
     uint64_t losses; /* as of when nothing of it was missing; UINT64_MAX: something is */
     char *name;      /* NULL: as the process */
     void *own;       /* of the reader */
@@ -57,7 +50,6 @@ struct tasks {
     uint64_t news, losses;                     /* LOST records so far */
     uint64_t bytes;                            /* of processes, threads, names and mappings */
     unsigned n_values;
-    enum mark strangers; /* of threads whose birth is not known */
     /* Any may be NULL. A thread's end was told; a process is over (NULL: process `pid` of which
      * nothing else ever came); a thread is freed, and what the reader has with it. */
     void (*ended)(void *arg, struct task *task, uint64_t time);
@@ -85,7 +77,5 @@ const char *task_name(const struct process *process, const struct task *task);
 void tasks_drop(struct tasks *tasks, struct process *process);
 /* It lives, but is observed no more: a process without threads, that is inexact if it returns. */
 void tasks_leave(struct tasks *tasks, struct process *process);
-/* Threads that have this mark, strangers included, get another. */
-void tasks_mark(struct tasks *tasks, enum mark old, enum mark mark);
 /* Bytes allocated, those of the hash tables included. */
 uint64_t tasks_bytes(const struct tasks *tasks);

@@ -29,7 +29,8 @@ struct exits {
     uint64_t id;     /* of the set that was told of last */
     uint64_t *told;  /* n: in SWITCH records */
     uint64_t *given; /* n: in COUNT records */
-    uint64_t *debt;  /* n: told in rests, to come again in the steps of threads that owe */
+    uint64_t *debt;  /* n: told in rests, to come again in steps of threads that were there */
+    uint64_t rest_at, reset_at; /* numbers of news: of the last rest, of that before the reset */
 };
 
 static bool some(const uint64_t *value, unsigned n)
@@ -101,24 +102,24 @@ static uint64_t step_owed(struct exits *exits, unsigned i, uint64_t step)
     return step - known;
 }
 
-/* Pending steps are told as they can be: the values may be less. Without any only a last one is. */
+/*
+ * Pending steps are told as they can be. A thread that has told nothing since a rest may have some
+ * of its step told there; behind a reset some of it may be of before, and belongs to nothing.
+ */
 static void step_put(struct exits *exits, struct task *task, uint64_t time, unsigned misc)
 {
     struct values *values = task->own;
+    const bool spans = task->since < exits->reset_at, owes = task->since < exits->rest_at;
     uint64_t step[SET_MAX] = {0};
 
-    for (unsigned i = 0; i < exits->n; i++) {
-        if (task->mark != MARK_SPANS)
-            task->process->value[i] += values->pending[i];
-        if (task->mark == MARK_NONE)
-            step[i] = values->pending[i];
-        else if (task->mark == MARK_OWES)
-            step[i] = step_owed(exits, i, values->pending[i]);
+    for (unsigned i = 0; i < exits->n && !spans; i++) {
+        task->process->value[i] += values->pending[i];
+        step[i] = owes ? step_owed(exits, i, values->pending[i]) : values->pending[i];
     }
-    task->process->inexact |= task->mark == MARK_SPANS;
-    if (task->mark == MARK_NONE || misc & RECORD_LAST || some(step, exits->n))
+    task->process->inexact |= spans;
+    task->since = exits->tasks.news;
+    if (!owes || misc & RECORD_LAST || some(step, exits->n))
         add_switch(exits, time, task, misc, step);
-    task->mark = MARK_NONE;
     memset(values->pending, 0, exits->n * sizeof(values->pending[0]));
 }
 
@@ -273,7 +274,7 @@ void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, boo
         add_switch(exits, time, NULL, RECORD_LAST, rest);
         for (unsigned i = 0; i < exits->n; i++)
             exits->debt[i] += rest[i];
-        tasks_mark(&exits->tasks, MARK_NONE, MARK_OWES);
+        exits->rest_at = ++exits->tasks.news;
     }
     if (!over)
         return;
@@ -282,7 +283,7 @@ void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, boo
     TAILQ_FOREACH(process, &exits->tasks.by_news, by_news)
     tasks_leave(&exits->tasks, process);
     memset(exits->debt, 0, exits->n * sizeof(exits->debt[0]));
-    exits->tasks.strangers = MARK_NONE;
+    exits->rest_at = exits->reset_at = 0;
 }
 
 void exits_reset(struct exits *exits)
@@ -296,7 +297,7 @@ void exits_reset(struct exits *exits)
             tasks_drop(&exits->tasks, process);
     }
     memset(exits->told, 0, 3 * exits->n * sizeof(exits->told[0]));
-    tasks_mark(&exits->tasks, MARK_OWES, MARK_SPANS);
+    exits->reset_at = exits->rest_at;
 }
 
 /* ---- made and freed ---- */

@@ -49,9 +49,6 @@ void recording_hold(struct recording *recording, bool held);
  * System calls. */
 void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_ns,
                          struct buf *records);
-/* As far as it was drained: did this process (daemon's PID) execute a privileged program, so that
- * the system ended its observation? Memory only. */
-bool recording_left(const struct recording *recording, pid_t pid);
 /* Steps and exits so far, for the rest at the end: see exits.h. */
 struct exits *recording_exits(struct recording *recording);
 

@@ -20,61 +20,33 @@ void recording_forget_pid(const struct recording *recording, uint32_t pid)
         plan->host->view_forget(plan->view, (pid_t)pid);
 }
 
-static void translate_body(const struct recording *recording, struct record *record)
+static void translate_pair(const struct recording *recording, uint32_t *pid, uint32_t *tid)
 {
-    switch ((enum record_type)record->type) {
-    case RECORD_SAMPLE: {
-        struct record_sample *sample = (struct record_sample *)record;
-
-        sample->pid = recording_shown_pid(recording, sample->pid);
-        sample->tid = recording_shown_pid(recording, sample->tid);
-        break;
-    }
-    case RECORD_COMM: {
-        struct record_comm *comm = (struct record_comm *)record;
-
-        comm->pid = recording_shown_pid(recording, comm->pid);
-        comm->tid = recording_shown_pid(recording, comm->tid);
-        break;
-    }
-    case RECORD_FORK:
-    case RECORD_EXIT: {
-        struct record_task *task = (struct record_task *)record;
-
-        task->pid = recording_shown_pid(recording, task->pid);
-        task->tid = recording_shown_pid(recording, task->tid);
-        task->ppid = recording_shown_pid(recording, task->ppid);
-        task->ptid = recording_shown_pid(recording, task->ptid);
-        break;
-    }
-    case RECORD_MAP: {
-        struct record_map *map = (struct record_map *)record;
-
-        if (map->pid == NOBODY)
-            break;
-        map->pid = recording_shown_pid(recording, map->pid);
-        map->tid = recording_shown_pid(recording, map->tid);
-        break;
-    }
-    default:
-        break;
-    }
+    *pid = recording_shown_pid(recording, *pid);
+    *tid = recording_shown_pid(recording, *tid);
 }
 
 void recording_translate(const struct recording *recording, struct record *record)
 {
+    struct record_sample *sample = (struct record_sample *)record;
+    struct record_comm *comm = (struct record_comm *)record;
+    struct record_task *task = (struct record_task *)record;
+    struct record_map *map = (struct record_map *)record;
+    struct record_note *note = (struct record_note *)record;
     struct record_tail *tail = record_tail(record);
 
-    if (record_is_note(record)) {
-        struct record_note *note = (struct record_note *)record;
-
-        note->pid = recording_shown_pid(recording, note->pid);
-        note->tid = recording_shown_pid(recording, note->tid);
-        return;
+    if (record->type == RECORD_SAMPLE) {
+        translate_pair(recording, &sample->pid, &sample->tid);
+    } else if (record->type == RECORD_COMM) {
+        translate_pair(recording, &comm->pid, &comm->tid);
+    } else if (record->type == RECORD_FORK || record->type == RECORD_EXIT) {
+        translate_pair(recording, &task->pid, &task->tid);
+        translate_pair(recording, &task->ppid, &task->ptid);
+    } else if (record->type == RECORD_MAP && map->pid != NOBODY) {
+        translate_pair(recording, &map->pid, &map->tid);
+    } else if (record_is_note(record)) {
+        translate_pair(recording, &note->pid, &note->tid);
     }
-    translate_body(recording, record);
-    if (tail) {
-        tail->pid = recording_shown_pid(recording, tail->pid);
-        tail->tid = recording_shown_pid(recording, tail->tid);
-    }
+    if (tail)
+        translate_pair(recording, &tail->pid, &tail->tid);
 }

@@ -153,29 +153,6 @@ static bool end_is_of_observation(const struct recording *recording, const struc
            exec_of(recording, task->pid);
 }
 
-static void unmark_left(struct recording *recording, uint32_t pid)
-{
-    for (unsigned i = 0; i < LEFT_MAX; i++)
-        if (atomic_load(&recording->left[i]) == pid)
-            atomic_store(&recording->left[i], 0);
-}
-
-/* What it counted is given to no process. */
-static void mark_left(struct recording *recording, uint32_t pid)
-{
-    exits_leave(recording->exits, pid);
-    unmark_left(recording, pid);
-    atomic_store(&recording->left[recording->next_left++ % LEFT_MAX], pid);
-}
-
-bool recording_left(const struct recording *recording, pid_t pid)
-{
-    for (unsigned i = 0; i < LEFT_MAX; i++)
-        if (atomic_load(&recording->left[i]) == (uint32_t)pid)
-            return true;
-    return false;
-}
-
 /* ---- steps, ends of processes ---- */
 
 /* An end without a count says nothing of a process that has no number there. */
@@ -331,10 +308,8 @@ static void put_birth(struct recording *recording, const struct record *record)
     const struct record_task *task = (const struct record_task *)record;
 
     recording_forget_pid(recording, task->tid); /* the task that had the number is dead */
-    if (task->pid != task->ppid) {
+    if (task->pid != task->ppid)
         recording_forget_pid(recording, task->pid);
-        unmark_left(recording, task->pid);
-    }
     batch_copy(recording, record);
     account(recording, record);
 }
@@ -348,7 +323,7 @@ static void put_end(struct recording *recording, const struct record *record)
     if (task->pid == task->tid)
         exec_settle(recording, task->pid);
     if (left) {
-        mark_left(recording, task->pid);
+        exits_leave(recording->exits, task->pid); /* what it counted is given to no process */
         return;
     }
     batch_copy(recording, record);
@@ -425,10 +400,8 @@ void recording_put_found(void *arg, const struct record *record)
 
     if (record->type == RECORD_MAP && !map_is_wanted(recording, map))
         return;
-    if (record->type == RECORD_COMM) {
+    if (record->type == RECORD_COMM)
         account(recording, record);
-        unmark_left(recording, ((const struct record_comm *)record)->pid);
-    }
     if (recording->batch.len + record->size > recording->found_end) {
         recording->dropped++;
         return;

@@ -11,8 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define LEFT_MAX 64
-#define NOBODY   UINT32_MAX /* of a task that is gone; in maps the kernel */
+#define NOBODY UINT32_MAX /* of a task that is gone; in maps the kernel */
 
 struct recording {
     atomic_uint refs;
@@ -21,9 +20,6 @@ struct recording {
     uint64_t sums;       /* the block of exits' */
     struct exits *exits; /* the tasks; what each counted, or (it samples) their ends alone */
     unsigned n_execs;    /* processes that executed a program whose path is not known yet */
-    /* The last processes that executed a privileged program; any thread may look. 0: none. */
-    _Atomic uint32_t left[LEFT_MAX];
-    unsigned next_left;
 
     pthread_mutex_t lock; /* of what comes out of the recorder, and of what is made of it */
     atomic_bool held;
