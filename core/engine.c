@@ -44,6 +44,19 @@ struct engine *engine_new(const struct tunables *tunables)
     return engine;
 }
 
+/* NULL: no memory. */
+static char *machine_name(const struct host *host, struct host_state *host_state)
+{
+    struct buf name;
+    char *text;
+
+    buf_init(&name, NULL, 0);
+    host->cpu_name(host_state, &name);
+    text = strdup(buf_text(&name));
+    buf_free(&name);
+    return text;
+}
+
 int engine_start(struct engine *engine, const struct host *host, struct host_state *host_state,
                  const struct backend *backend, struct backend_state *backend_state,
                  struct err *err)
@@ -66,7 +79,8 @@ int engine_start(struct engine *engine, const struct host *host, struct host_sta
         engine->n_cpus = (unsigned)cpu + 1;
     engine->cpus_went = calloc(engine->n_cpus + 1, sizeof engine->cpus_went[0]);
     engine->rows = rows_new(engine->classes, engine->n_classes, &engine->possible);
-    if (!engine->rows || !engine->cpus_went)
+    engine->machine = machine_name(host, host_state);
+    if (!engine->rows || !engine->cpus_went || !engine->machine)
         return err_set(err, E32, "no memory");
     rows_set_strict(engine->rows, tunable_bool(&engine->tunables, TUNABLE_STRICT_ROWS));
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -117,6 +131,7 @@ void engine_free(struct engine *engine)
     cpus_free(&engine->news);
     cpus_free(&engine->news_went);
     free(engine->cpus_went);
+    free(engine->machine);
     catalog_free(&engine->catalog);
     instance_free(engine->root);
     users_free(engine);

@@ -67,12 +67,10 @@ static bool reader_know(struct loading *load, struct log_reader *reader)
 {
     const struct pmc *pmc = ids_find(&load->engine->pmcs, reader->pmc);
 
-    if (reader->name && reader->class)
-        log_reader_tell(reader);
     if (pmc && !log_reader_learn(reader, pmc))
         return false;
     if (pmc && pmc->sets)
-        reader->sets = log_sets_ref(pmc->sets);
+        reader->facts.sets = log_sets_ref(pmc->sets);
     return true;
 }
 
@@ -95,8 +93,8 @@ static bool sets_load(struct loading *load)
     struct log_sets *sets;
     bool fine = load_sets_end(load, &sets);
 
-    if (reader && !reader->sets)
-        reader->sets = sets;
+    if (reader && !reader->facts.sets)
+        reader->facts.sets = sets;
     else
         log_sets_unref(sets);
     return fine;

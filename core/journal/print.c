@@ -223,7 +223,7 @@ static void print_reader(const struct log_reader *reader, struct buf *out)
     struct reader_place place = {.form = (char *)(uintptr_t)reader->form->name};
     const bool ends = !ids_find(&reader->engine->pmcs, reader->pmc);
 
-    if (reader->cursor && (!ends || (reader->told && log_ready(reader->cursor)))) {
+    if (reader->cursor && (!ends || (reader->facts.class && log_ready(reader->cursor)))) {
         place.log = log_block(reader->cursor->log);
         log_cursor_mark(reader->cursor, &place.mark);
     }
@@ -231,8 +231,8 @@ static void print_reader(const struct log_reader *reader, struct buf *out)
     saved_print(&saved_reader, reader, out);
     saved_print(&saved_reader_place, &place, out);
     buf_char(out, '\n');
-    if (ends && reader->sets)
-        print_sets(reader->sets, out);
+    if (ends && reader->facts.sets)
+        print_sets(reader->facts.sets, out);
 }
 
 void open_file_print(const struct open_file *open, struct buf *out)

@@ -9,14 +9,12 @@
 
 /* What the first line of each reader and the forms say of the PMC; made under the engine's lock. */
 struct log_facts {
-    const char *pmc;     /* name */
     const char *machine; /* processor */
-    const char *class;
-    const char *event; /* the set as written, separated by blanks; "": none */
+    char *class;         /* NULL: nothing is known yet; this and the next are owned by the reader */
+    char *event;         /* the set as written, separated by blanks; "": none */
     /* The same moment, before any record; tsc 0: there is none. */
     uint64_t monotonic_ns, realtime_ns, tsc;
-    uint64_t arrived;      /* serial of the last record the log has */
-    struct log_sets *sets; /* a reference: what ids mean */
+    struct log_sets *sets; /* what ids mean: a reference, or NULL */
 };
 
 /* The event of an id, NULL: nobody knows it. */

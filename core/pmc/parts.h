@@ -45,6 +45,7 @@ struct engine {
     uint64_t cpus_serial; /* grows with every CPU that comes or goes; never 0 */
     uint64_t cpus_came;   /* the serial when one came last */
     uint64_t *cpus_went;  /* by CPU: the serial when it went last, or 0 */
+    char *machine;        /* the name of its processor */
     unsigned n_cpus;      /* entries of cpus_went: highest possible number + 1 */
     uint64_t next_serial, kept_serial; /* a later worker begins with the second */
     struct ids pmcs;  /* of all instances */

@@ -32,16 +32,8 @@ struct log_reader *log_reader_new(struct engine *engine, const struct log_form *
     reader->engine = engine;
     reader->form = form;
     reader->pmc = pmc;
-    buf_init(&reader->machine, NULL, 0);
+    reader->facts.machine = engine->machine;
     return reader;
-}
-
-static void reader_forget(struct log_reader *reader)
-{
-    free(reader->name);
-    free(reader->class);
-    free(reader->event);
-    reader->name = reader->class = reader->event = NULL;
 }
 
 void log_reader_free(struct log_reader *reader)
@@ -49,9 +41,9 @@ void log_reader_free(struct log_reader *reader)
     if (!reader)
         return;
     log_close(reader->cursor);
-    log_sets_unref(reader->sets);
-    buf_free(&reader->machine);
-    reader_forget(reader);
+    log_sets_unref(reader->facts.sets);
+    free(reader->facts.class);
+    free(reader->facts.event);
     free(reader);
 }
 
@@ -67,10 +59,8 @@ static bool reader_follow(struct log_reader *reader, const struct pmc *pmc)
 {
     bool other = !reader->cursor || reader->cursor->log != pmc->log;
 
-    if (pmc->sets && pmc->sets != reader->sets) {
-        log_sets_unref(reader->sets);
-        reader->sets = log_sets_ref(pmc->sets);
-    }
+    if (pmc->sets && !reader->facts.sets)
+        reader->facts.sets = log_sets_ref(pmc->sets);
     if (!pmc->log || !other || (reader->cursor && log_ready(reader->cursor)))
         return true;
     struct log_cursor *cursor = log_open(pmc->log);
@@ -101,9 +91,10 @@ static bool records_come(const struct pmc *pmc)
 
 /* ---- what the first line says ---- */
 
-static bool events_print(const struct pmc *pmc, char **text)
+static char *events_text(const struct pmc *pmc)
 {
     struct buf out;
+    char *text;
 
     buf_init(&out, NULL, 0);
     for (unsigned i = 0; i < pmc_events(pmc); i++) {
@@ -111,39 +102,28 @@ static bool events_print(const struct pmc *pmc, char **text)
             buf_char(&out, ' ');
         buf_str(&out, pmc->set->event[i].written);
     }
-    *text = strdup(buf_text(&out));
+    text = strdup(buf_text(&out));
     buf_free(&out);
-    return *text;
-}
-
-void log_reader_tell(struct log_reader *reader)
-{
-    reader->facts.pmc = reader->name;
-    reader->facts.class = reader->class;
-    reader->facts.event = reader->event;
-    reader->told = true;
+    return text;
 }
 
 /* The moment is that of mkdir, which no record is before. */
 bool log_reader_learn(struct log_reader *reader, const struct pmc *pmc)
 {
-    const struct engine *engine = pmc->engine;
+    const struct class_info *classes = pmc->engine->classes;
+    struct log_facts *facts = &reader->facts;
 
     reader->uid = pmc->payer;
-    if (reader->told && reader->headed)
+    if (facts->class && reader->headed)
         return true;
-    reader_forget(reader);
-    reader->name = strdup(pmc->name);
-    reader->class = strdup(pmc->set ? engine->classes[pmc->set->event[0].class_index].name : "-");
-    if (!reader->name || !reader->class || !events_print(pmc, &reader->event))
-        return false;
-    reader->facts = (struct log_facts){
-        .monotonic_ns = pmc->made_ns,
-        .realtime_ns = pmc->created_ns,
-        .tsc = pmc->made_tsc,
-    };
-    log_reader_tell(reader);
-    return true;
+    free(facts->class);
+    free(facts->event);
+    facts->class = strdup(pmc->set ? classes[pmc->set->event[0].class_index].name : "-");
+    facts->event = events_text(pmc);
+    facts->monotonic_ns = pmc->made_ns;
+    facts->realtime_ns = pmc->created_ns;
+    facts->tsc = pmc->made_tsc;
+    return facts->class && facts->event;
 }
 
 /* ---- a reply ---- */
@@ -156,7 +136,6 @@ struct place {
 };
 
 struct reply {
-    const struct engine *engine;
     struct log_reader *reader;
     struct place begun; /* before this reply */
     size_t room;        /* bytes of text that are asked for */
@@ -179,18 +158,6 @@ static void place_back(struct log_reader *reader, const struct place *place)
         log_back(reader->cursor, &place->cursor);
     reader->told_sets = place->told_sets;
     reader->closed = place->closed;
-}
-
-static void reply_head(struct reply *reply)
-{
-    struct log_reader *reader = reply->reader;
-    const struct engine *engine = reply->engine;
-
-    if (!reader->machine.len)
-        engine->host->cpu_name(engine->host_state, &reader->machine);
-    reader->facts.machine = buf_text(&reader->machine);
-    if (!reader->headed)
-        reader->form->head(&reader->told_sets, &reader->facts, &reply->text);
 }
 
 /* Bytes of records for so much text. */
@@ -243,7 +210,8 @@ static void reply_run(struct reply *reply)
     struct log_reader *reader = reply->reader;
     bool many = true;
 
-    reply_head(reply);
+    if (!reader->headed)
+        reader->form->head(&reader->told_sets, &reader->facts, &reply->text);
     reply->failed = reply->text.failed;
     while (reader->cursor && !reply->failed &&
            (!reply->text.len || reply->text.len < reply->room)) {
@@ -274,10 +242,8 @@ static void reply_make(struct call *call, struct reply *reply)
 {
     struct log_reader *reader = reply->reader;
 
-    reader->facts.sets = reader->sets;
-    reader->facts.arrived = reader->cursor ? log_last(reader->cursor->log) : 0;
     reader->busy = true;
-    slow_begin(call, !reader->headed); /* the first one looks at the machine */
+    slow_begin(call, false);
     reply_run(reply);
     slow_end(call);
     reader->busy = false;
@@ -290,7 +256,6 @@ static void reply_make(struct call *call, struct reply *reply)
 static int reply_give(struct call *call, struct log_reader *reader)
 {
     struct reply reply = {
-        .engine = call->engine,
         .reader = reader,
         .begun = place_of(reader),
         .room = call->room < ROOM_MOST ? call->room : ROOM_MOST,
@@ -363,7 +328,7 @@ static int stream_log(struct call *call, const struct log_form *form)
         if (pmc && (!log_reader_learn(reader, pmc) || !reader_follow(reader, pmc)))
             return err_nomem(&call->err);
         call->wait_for = reader->pmc;
-        if (reader->told && reader_ready(reader))
+        if (reader->facts.class && reader_ready(reader))
             rc = reply_give(call, reader);
         else if (!pmc)
             return stream_rest(call, reader);
@@ -406,12 +371,11 @@ void begin_samples_perf(struct call *call)
 
 size_t log_reader_bytes(const struct log_reader *reader)
 {
-    const char *const texts[] = {reader->name, reader->class, reader->event};
-    size_t bytes = sizeof *reader + sizeof *reader->cursor + reader->machine.size;
+    const struct log_facts *facts = &reader->facts;
+    size_t bytes = sizeof *reader + sizeof *reader->cursor;
 
-    for (unsigned i = 0; i < 3; i++)
-        bytes += texts[i] ? strlen(texts[i]) + 1 : 0;
-    return bytes;
+    bytes += facts->class ? strlen(facts->class) + 1 : 0;
+    return bytes + (facts->event ? strlen(facts->event) + 1 : 0);
 }
 
 /* Nothing was read yet: there is a first line. At its end it is readable too, as files are. */

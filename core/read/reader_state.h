@@ -19,21 +19,15 @@ struct log_reader {
     uint64_t pmc;              /* its id */
     uid_t uid;                 /* that pays for its PMC */
     struct log_cursor *cursor; /* NULL: no record was ever put */
-    struct log_sets *sets;     /* a reference, or NULL */
+    struct log_facts facts;    /* as of the last look at the PMC before the first line was given */
     uint64_t told_sets;        /* by the form */
     bool headed;               /* it has had what stands before everything */
     bool busy;                 /* a batch is under way without the lock */
     bool closed;               /* the last record it took was the log's last */
     uint64_t give_up_ns;       /* the PMC was released: the last record comes before that */
-    bool told;                 /* what follows is known */
-    struct log_facts facts;
-    char *name, *class, *event; /* of facts; owned */
-    struct buf machine;
 };
 
 /* At the beginning. NULL: no memory. */
 struct log_reader *log_reader_new(struct engine *engine, const struct log_form *form, uint64_t pmc);
 /* What the first line says of the PMC, until that was given. False: no memory. */
 bool log_reader_learn(struct log_reader *reader, const struct pmc *pmc);
-/* Its name, class and event are known. */
-void log_reader_tell(struct log_reader *reader);

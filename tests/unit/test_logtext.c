@@ -109,10 +109,9 @@ static void keys_are(const char *line, const char *word, const char *fields)
 TEST(the_first_line_says_what_it_is_of)
 {
     const struct log_facts facts = {
-        .pmc = "p",
         .machine = "Some CPU @ 2.0GHz",
-        .class = "software",
-        .event = "cpu-clock page-faults,usr",
+        .class = (char *)"software",
+        .event = (char *)"cpu-clock page-faults,usr",
         .monotonic_ns = 5 * SECOND + 9,
         .realtime_ns = 1700000000 * SECOND + 10,
         .tsc = 4242,

@@ -19,9 +19,8 @@ static void before(void)
 {
     sets = log_sets_new();
     facts = (struct log_facts){
-        .pmc = "p",
         .machine = "A processor",
-        .class = "software",
+        .class = (char *)"software",
         .monotonic_ns = 5000,
         .realtime_ns = 1700000000000000000,
         .sets = sets,
