@@ -50,8 +50,9 @@ struct open_file {
     uint64_t seen_resets;  /* the PMC's resets then: seen_count is of another count otherwise */
     uint64_t holds;        /* PMC serial of lifetime=open, or 0 */
     uint64_t instance;     /* of the file */
-    struct series_cursor *series; /* owned; core/series.c */
-    struct log_reader *reader;    /* owned; core/reader.c */
+    struct series_cursor *series; /* owned; core/show/series.c */
+    struct log_reader *reader;    /* owned; core/read/reader.c */
+    uint64_t remembers;           /* bytes that these take, about */
 };
 
 struct call {

@@ -22,7 +22,10 @@ static bool load_file(struct loading *load)
 
 static bool load_series(struct loading *load)
 {
-    return !load->open->series && (load->open->series = series_scan(load_rest(load))) != NULL;
+    if (load->open->series || !(load->open->series = series_scan(load_rest(load))))
+        return false;
+    load->open->remembers = sizeof *load->open->series;
+    return true;
 }
 
 /* ---- a reader of a log ---- */
@@ -83,8 +86,11 @@ static bool load_reader(struct loading *load)
         form_named(place.form))
         reader = load->open->reader = log_reader_new(load->engine, form_named(place.form), 0);
     free(place.form);
-    return reader && saved_scan(&saved_reader, reader, &load->line) && reader_know(load, reader) &&
-           place_load(load, reader, &place);
+    if (!reader || !saved_scan(&saved_reader, reader, &load->line) || !reader_know(load, reader) ||
+        !place_load(load, reader, &place))
+        return false;
+    load->open->remembers = log_reader_bytes(reader);
+    return true;
 }
 
 static bool sets_load(struct loading *load)

@@ -126,6 +126,15 @@ bool log_reader_learn(struct log_reader *reader, const struct pmc *pmc)
     return facts->class && facts->event;
 }
 
+size_t log_reader_bytes(const struct log_reader *reader)
+{
+    const struct log_facts *facts = &reader->facts;
+    size_t bytes = sizeof *reader + sizeof *reader->cursor;
+
+    bytes += facts->class ? strlen(facts->class) + 1 : 0;
+    return bytes + (facts->event ? strlen(facts->event) + 1 : 0);
+}
+
 /* ---- a reply ---- */
 
 /* The reader's place, to which it goes back when it cannot be given what it took. */
@@ -313,6 +322,15 @@ static int reader_busy(struct call *call, const struct log_reader *reader)
     return CALL_WAIT;
 }
 
+/* What the PMC is now. False: no memory. */
+static bool reader_look(struct call *call, struct log_reader *reader)
+{
+    if (!log_reader_learn(reader, call->pmc) || !reader_follow(reader, call->pmc))
+        return false;
+    call->open->remembers = log_reader_bytes(reader);
+    return true;
+}
+
 static int stream_log(struct call *call, const struct log_form *form)
 {
     struct log_reader *reader = reader_of(call, form);
@@ -325,7 +343,7 @@ static int stream_log(struct call *call, const struct log_form *form)
     do {
         struct pmc *pmc = call->pmc; /* another after each reply: it may have been released */
 
-        if (pmc && (!log_reader_learn(reader, pmc) || !reader_follow(reader, pmc)))
+        if (pmc && !reader_look(call, reader))
             return err_nomem(&call->err);
         call->wait_for = reader->pmc;
         if (reader->facts.class && reader_ready(reader))
@@ -355,8 +373,8 @@ static void begin_log(struct call *call, const struct log_form *form)
 {
     struct log_reader *reader = reader_of(call, form);
 
-    if (reader && log_reader_learn(reader, call->pmc))
-        reader_follow(reader, call->pmc);
+    if (reader)
+        reader_look(call, reader);
 }
 
 void begin_samples(struct call *call)
@@ -367,15 +385,6 @@ void begin_samples(struct call *call)
 void begin_samples_perf(struct call *call)
 {
     begin_log(call, &form_perf);
-}
-
-size_t log_reader_bytes(const struct log_reader *reader)
-{
-    const struct log_facts *facts = &reader->facts;
-    size_t bytes = sizeof *reader + sizeof *reader->cursor;
-
-    bytes += facts->class ? strlen(facts->class) + 1 : 0;
-    return bytes + (facts->event ? strlen(facts->event) + 1 : 0);
 }
 
 /* Nothing was read yet: there is a first line. At its end it is readable too, as files are. */

@@ -11,4 +11,3 @@ struct engine;
 struct log_reader;                               /* owned by open_file */
 void log_reader_free(struct log_reader *reader); /* NULL allowed; no lock needed */
 void log_reader_leave(struct log_reader *reader); /* its log is a later worker's, too */
-size_t log_reader_bytes(const struct log_reader *reader); /* what it takes of memory, about */

@@ -31,3 +31,4 @@ struct log_reader {
 struct log_reader *log_reader_new(struct engine *engine, const struct log_form *form, uint64_t pmc);
 /* What the first line says of the PMC, until that was given. False: no memory. */
 bool log_reader_learn(struct log_reader *reader, const struct pmc *pmc);
+size_t log_reader_bytes(const struct log_reader *reader); /* what it takes of memory, about */

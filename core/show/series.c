@@ -49,8 +49,8 @@ static bool rest_is_due(const struct pmc *pmc, const struct series_cursor *curso
  */
 static struct series_cursor *cursor_of(struct open_file *open, const struct pmc *pmc)
 {
-    if (!open->series)
-        open->series = calloc(1, sizeof *open->series);
+    if (!open->series && (open->series = calloc(1, sizeof *open->series)))
+        open->remembers = sizeof *open->series;
     if (open->series && open->series->n != pmc->set->n) {
         memset(open->series->last, 0, sizeof open->series->last);
         open->series->n = pmc->set->n;

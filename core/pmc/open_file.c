@@ -4,8 +4,6 @@
 #include "core/engine.h"
 
 #include "core/pmc/instance.h"
-#include "core/read/reader.h"
-#include "core/show/series.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,11 +19,7 @@ static uint64_t open_file_bytes(const struct open_file *open)
 
     if (open->rights)
         bytes += sizeof *open->rights + open->rights->n_groups * sizeof *open->rights->groups;
-    if (open->reader)
-        bytes += log_reader_bytes(open->reader);
-    if (open->series)
-        bytes += sizeof *open->series;
-    return bytes + (open->swap ? strlen(open->swap) + 1 : 0);
+    return bytes + open->remembers + (open->swap ? strlen(open->swap) + 1 : 0);
 }
 
 /* Without a question where it `was_granted` once, or where it is less than before. */
