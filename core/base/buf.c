@@ -124,20 +124,21 @@ void buf_printf(struct buf *buf, const char *format, ...)
 
 static void add_escaped(struct buf *buf, const char *text, size_t len, const char *also)
 {
-    size_t step;
+    size_t step, plain = 0; /* from there on nothing was to be escaped */
 
     for (size_t i = 0; i < len; i += step) {
         char octal[4];
         size_t shown = utf8_printable(text + i, len - i);
 
         step = shown ? shown : 1;
-        if (shown && !(shown == 1 && strchr(also, text[i]))) {
-            buf_add(buf, text + i, shown);
-        } else {
-            utf8_octal(octal, text[i]);
-            buf_add(buf, octal, sizeof(octal));
-        }
+        if (shown && !(shown == 1 && strchr(also, text[i])))
+            continue;
+        utf8_octal(octal, text[i]);
+        buf_add(buf, text + plain, i - plain);
+        buf_add(buf, octal, sizeof(octal));
+        plain = i + 1;
     }
+    buf_add(buf, text + plain, len - plain);
 }
 
 void buf_word(struct buf *buf, const char *text, size_t len)

@@ -5,6 +5,7 @@
 
 #include "core/pmc/pmc.h"
 #include "core/read/reader_state.h"
+#include "core/show/series.h"
 
 #include <stddef.h>
 
@@ -244,6 +245,15 @@ static const struct field reader_fields[] = {
     FIELD(struct log_reader, facts.tsc),
 };
 const struct saved saved_reader = SAVED("reader", reader_fields);
+
+static const struct field series_fields[] = {
+    FIELD(struct series_cursor, begun),      FIELD(struct series_cursor, ended),
+    FIELD(struct series_cursor, pmc_start),  FIELD(struct series_cursor, resets),
+    FIELD(struct series_cursor, due_ns),     FIELD(struct series_cursor, enabled_ns),
+    FIELD(struct series_cursor, elapsed_ns), BELOW(struct series_cursor, n, SET_MAX + 1),
+    ARRAY(struct series_cursor, last),
+};
+const struct saved saved_series = SAVED("series", series_fields);
 
 static const struct field reader_place_fields[] = {
     FIELD(struct reader_place, form),

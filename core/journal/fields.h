@@ -39,7 +39,7 @@ struct saved {
 
 extern const struct saved saved_pmc, saved_pmc_rest, saved_event, saved_tally, saved_claim,
     saved_member, saved_link, saved_held, saved_proc, saved_counts, saved_error, saved_open_file,
-    saved_sampled, saved_reader, saved_reader_place, saved_instance;
+    saved_sampled, saved_reader, saved_reader_place, saved_series, saved_instance;
 
 /* What a PMC, a link or an open file have by pointer. */
 struct pmc_rest {

@@ -22,10 +22,12 @@ static bool load_file(struct loading *load)
 
 static bool load_series(struct loading *load)
 {
-    if (load->open->series || !(load->open->series = series_scan(load_rest(load))))
+    struct open_file *open = load->open;
+
+    if (open->series || !(open->series = calloc(1, sizeof *open->series)))
         return false;
-    load->open->remembers = sizeof *load->open->series;
-    return true;
+    open->remembers = sizeof *open->series;
+    return saved_scan(&saved_series, open->series, &load->line);
 }
 
 /* ---- a reader of a log ---- */

@@ -7,7 +7,6 @@
 #include "core/journal/fields.h"
 #include "core/pmc/pmc.h"
 #include "core/read/reader_state.h"
-#include "core/show/series.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -248,8 +247,8 @@ void open_file_print(const struct open_file *open, struct buf *out)
     if (open->reader)
         print_reader(open->reader, out);
     if (open->series) {
-        buf_str(out, "series ");
-        series_print(open->series, out);
-        line_end(out);
+        saved_begin(&saved_series, out);
+        saved_print(&saved_series, open->series, out);
+        buf_char(out, '\n');
     }
 }

@@ -175,8 +175,6 @@ int log_reserve(struct log *log, uint64_t bytes)
         rc = -ENOMEM;
     if (rc == 0 && log->spaces_granted < bytes / 4 && !spaces_to(log, bytes / 4))
         rc = -EDQUOT;
-    if (rc == 0 && log->reserved < bytes)
-        log->reserved = bytes;
     pthread_mutex_unlock(&log->mutex);
     return rc;
 }

@@ -42,10 +42,10 @@ void log_publish(struct log *log)
         return;
     head->numbers[!head->current] = (struct log_numbers){
         .max_bytes = log->max_bytes,
-        .reserved = log->reserved,
         .first = log->first,
         .last = log->last,
         .last_time = log->last_time,
+        .spaces_granted = log->spaces_granted,
         .spaces_changed = log->spaces_changed,
         .most_read = log->most_read,
         .lost = log->lost,
@@ -149,7 +149,8 @@ static bool facts_adopt(struct log *log)
         spaces_take(log->spaces, record);
         at += record->size;
     }
-    log->spaces_granted = spaces_bytes(log->spaces);
+    if (log->spaces_granted < spaces_bytes(log->spaces))
+        log->spaces_granted = spaces_bytes(log->spaces);
     return true;
 }
 
@@ -178,10 +179,10 @@ static bool ring_adopt(struct log *log)
 static bool numbers_adopt(struct log *log, const struct log_numbers *numbers)
 {
     log->max_bytes = numbers->max_bytes;
-    log->reserved = numbers->reserved;
     log->first = numbers->first;
     log->last = numbers->last;
     log->last_time = numbers->last_time;
+    log->spaces_granted = numbers->spaces_granted;
     log->spaces_changed = numbers->spaces_changed;
     log->most_read = numbers->most_read;
     log->lost = numbers->lost;
@@ -204,11 +205,8 @@ struct log *log_adopt(uint64_t block)
     if (!log)
         return NULL;
     log->block = block;
-    if (numbers_adopt(log, &head->numbers[__atomic_load_n(&head->current, __ATOMIC_ACQUIRE)])) {
-        if (log->reserved)
-            log_reserve(log, log->reserved);
+    if (numbers_adopt(log, &head->numbers[__atomic_load_n(&head->current, __ATOMIC_ACQUIRE)]))
         return log;
-    }
     log->keep = true;
     log_unref(log);
     return NULL;

@@ -22,7 +22,7 @@ struct log_cursor;
  * true one.
  */
 struct log_numbers {
-    uint64_t max_bytes, reserved, first, last, last_time, spaces_changed, most_read;
+    uint64_t max_bytes, first, last, last_time, spaces_granted, spaces_changed, most_read;
     uint64_t lost, facts_lost, kernel_lost, throttled, hidden, refused;
     struct ring ring;
     struct facts {    /* records from which the address spaces can be made again */
@@ -39,7 +39,6 @@ struct log {
     bool (*charge)(void *arg, int64_t bytes);
     void *charge_arg;
     uint64_t charged;  /* so much was granted by charge() */
-    uint64_t reserved; /* so much of max_bytes was allocated at once */
 
     uint64_t block; /* of struct log_head; 0: nothing was put yet, or there is no memory */
     bool keep;      /* its blocks are a later worker's */

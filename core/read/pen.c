@@ -3,33 +3,6 @@
  */
 #include "core/read/pen.h"
 
-/* One that buf_word() leaves as it is, whatever stands beside it. */
-static bool is_plain(char c)
-{
-    return c > ' ' && c < 0x7f && c != '\\' && c != '=' && c != '\'' && c != '"';
-}
-
-static size_t span(const char *text, size_t len, bool plain)
-{
-    size_t n = 0;
-
-    while (n < len && is_plain(text[n]) == plain)
-        n++;
-    return n;
-}
-
-/* As buf_word() does, but most texts are plain for long stretches. */
-static void word_add(struct buf *out, const char *text, size_t len)
-{
-    for (size_t at = 0, n; at < len; at += n) {
-        n = span(text + at, len - at, true);
-        buf_add(out, text + at, n);
-        at += n;
-        n = span(text + at, len - at, false);
-        buf_word(out, text + at, n);
-    }
-}
-
 void put_text(struct pen *pen, const char *text, size_t len)
 {
     size_t shown = len < TEXT_MAX ? len : TEXT_MAX;
@@ -37,7 +10,7 @@ void put_text(struct pen *pen, const char *text, size_t len)
     pen_flush(pen);
     while (shown < len && shown > TEXT_MAX - 4 && (text[shown] & 0xc0) == 0x80)
         shown--; /* not inside a character */
-    word_add(pen->out, text, shown);
+    buf_word(pen->out, text, shown);
     if (shown < len)
         PUT(pen, "…");
 }

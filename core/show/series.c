@@ -9,8 +9,6 @@
 #include "core/pmc/count.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -251,37 +249,4 @@ unsigned poll_series(struct call *call)
     if (pmc->settings.value[KEY_INTERVAL] != UINT64_MAX && not_yet(pmc))
         return 0;
     return EPOLLIN | EPOLLRDNORM;
-}
-
-void series_print(const struct series_cursor *cursor, struct buf *out)
-{
-    buf_printf(out, "%d %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %u",
-               cursor->begun, cursor->ended, cursor->pmc_start, cursor->resets, cursor->due_ns,
-               cursor->enabled_ns, cursor->elapsed_ns, cursor->n);
-    for (unsigned i = 0; i < cursor->n; i++)
-        buf_printf(out, " %" PRIu64, cursor->last[i]);
-}
-
-struct series_cursor *series_scan(const char *text)
-{
-    struct series_cursor *cursor = calloc(1, sizeof *cursor);
-    int begun, ended, used = 0;
-    bool fits =
-        cursor &&
-        sscanf(text, "%d %d %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %u%n",
-               &begun, &ended, &cursor->pmc_start, &cursor->resets, &cursor->due_ns,
-               &cursor->enabled_ns, &cursor->elapsed_ns, &cursor->n, &used) == 8 &&
-        cursor->n <= SET_MAX;
-
-    for (unsigned i = 0; fits && i < cursor->n; i++) {
-        text += used;
-        fits = sscanf(text, "%" SCNu64 "%n", &cursor->last[i], &used) == 1;
-    }
-    if (!fits) {
-        free(cursor);
-        return NULL;
-    }
-    cursor->begun = begun;
-    cursor->ended = ended;
-    return cursor;
 }

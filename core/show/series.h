@@ -23,6 +23,3 @@ struct series_cursor {
     unsigned n;                      /* events of the set that it is of */
     uint64_t last[SET_MAX];          /* values at the line before */
 };
-
-void series_print(const struct series_cursor *cursor, struct buf *out); /* for the saved state */
-struct series_cursor *series_scan(const char *text);

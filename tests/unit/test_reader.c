@@ -244,7 +244,7 @@ TEST(what_a_released_log_held_is_read_after_a_reload)
 TEST(what_cannot_be_read_back_is_refused)
 {
     static const char *const wrong[] = {"reader form=text", "file\nreader form=nothing",
-                                        "file swapped=2", "file\nseries 1"};
+                                        "file swapped=2", "file\nseries n=65"};
     struct open_file open = {.refused = false};
 
     quiet();

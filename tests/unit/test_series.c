@@ -162,25 +162,3 @@ TEST(a_failed_read_is_an_error_and_loses_nothing)
     ck_assert_str_eq(next(), "WAIT");
 }
 
-TEST(the_cursor_prints_and_reads_back)
-{
-    struct series_cursor *again;
-    struct buf one, two;
-
-    started("event=page-faults event=cycles interval=10 target=100");
-    next();
-    pass_ms(10);
-    next();
-    buf_init(&one, NULL, 0);
-    buf_init(&two, NULL, 0);
-    series_print(file.series, &one);
-    again = series_scan(buf_text(&one));
-    ck_assert_ptr_ne(again, NULL);
-    series_print(again, &two);
-    ck_assert_str_eq(buf_text(&one), buf_text(&two));
-    ck_assert_ptr_eq(series_scan("1 0 5 5"), NULL);
-    ck_assert_ptr_eq(series_scan("1 0 5 5 5 3 1 2"), NULL);
-    free(again);
-    buf_free(&one);
-    buf_free(&two);
-}
