@@ -30,6 +30,7 @@ struct log *log_new(uint64_t max_bytes)
     log->refs = 1;
     log->max_bytes = log_bounded(max_bytes);
     log->first = log->most_read = 1;
+    tasks_init(&log->spaces);
     return log;
 }
 
@@ -68,7 +69,7 @@ void log_unref(struct log *log)
     log_discharge(log, log->charged);
     if (!log->keep)
         log_blocks_free(log);
-    spaces_free(log->spaces);
+    tasks_free(&log->spaces);
     pthread_mutex_destroy(&log->mutex);
     free(log);
 }
@@ -155,13 +156,6 @@ static bool log_grow(struct log *log, size_t size)
     return false;
 }
 
-static bool spaces_make(struct log *log)
-{
-    if (!log->spaces)
-        log->spaces = spaces_new();
-    return log->spaces != NULL;
-}
-
 int log_reserve(struct log *log, uint64_t bytes)
 {
     int rc = 0;
@@ -171,8 +165,6 @@ int log_reserve(struct log *log, uint64_t bytes)
         bytes = log->max_bytes;
     if (log->ring.size < ring_part(bytes))
         rc = ring_to(log, ring_part(bytes));
-    if (rc == 0 && !spaces_make(log))
-        rc = -ENOMEM;
     if (rc == 0 && log->spaces_granted < bytes / 4 && !spaces_to(log, bytes / 4))
         rc = -EDQUOT;
     pthread_mutex_unlock(&log->mutex);
@@ -186,17 +178,13 @@ void log_fold(struct log *log, const struct record *record)
     const uint64_t max = log->max_bytes / 4;
     uint64_t want = log->spaces_granted ? log->spaces_granted : FIRST_BYTES;
 
-    if (!spaces_make(log)) {
-        log->facts_lost++;
-        return;
-    }
-    spaces_take(log->spaces, record);
-    while (want < spaces_bytes(log->spaces) && want < max)
+    tasks_take(&log->spaces, record);
+    while (want < tasks_bytes(&log->spaces) && want < max)
         want *= 2;
     want = want < max ? want : max;
     if (want > log->spaces_granted)
         spaces_to(log, want);
-    spaces_bound(log->spaces, log->spaces_granted);
+    spaces_bound(&log->spaces, log->spaces_granted);
     log_facts_add(log, record);
 }
 
@@ -305,7 +293,7 @@ static int record_refuse(struct log *log, const struct record *record)
 
 /* What stands in its place is small. What it says of address spaces is given up: it is not their
  * turn. */
-static int record_replace(struct log *log, const struct record *record)
+static int record_replace(struct log *log)
 {
     static const uint64_t one = 1;
     const struct note note = {.type = RECORD_DROP,
@@ -322,7 +310,6 @@ static int record_replace(struct log *log, const struct record *record)
     buf_init(&drop, room, sizeof(room));
     record_add_note(&drop, &note);
     ring_append(log, (const struct record *)drop.data);
-    log->facts_lost += spaces_wants(record);
     log->lost++;
     return 0;
 }
@@ -344,7 +331,7 @@ static int put_one(struct log *log, const struct record *record)
     if (!late)
         log->last_time = time;
     if (!log_fits(log, record->size))
-        return log->ring.size ? record_replace(log, record) : record_refuse(log, record);
+        return log->ring.size ? record_replace(log) : record_refuse(log, record);
     if (late)
         append_later(log, record);
     else
@@ -413,11 +400,10 @@ void log_stats(struct log *log, struct log_stats *out)
 {
     pthread_mutex_lock(&log->mutex);
     *out = (struct log_stats){
-        .bytes = ring_held(&log->ring) + spaces_bytes(log->spaces),
+        .bytes = ring_held(&log->ring) + tasks_bytes(&log->spaces),
         .memory = log_memory(log),
         .records = log->last,
         .lost = log->lost,
-        .maps_lost = log->facts_lost + spaces_lost(log->spaces),
         .kernel_lost = log->kernel_lost,
         .throttled = log->throttled,
         .hidden = log->hidden,

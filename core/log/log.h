@@ -30,7 +30,6 @@ struct log_stats {
     uint64_t memory;      /* bytes allocated now */
     uint64_t records;     /* ever put, those refused included */
     uint64_t lost;        /* overwritten unread, or too large for the ring */
-    uint64_t maps_lost;   /* facts about address spaces given up for want of room */
     uint64_t kernel_lost; /* the kernel had no room: sum of RECORD_LOST */
     uint64_t throttled;   /* RECORD_THROTTLEs */
     uint64_t hidden;      /* samples of the kernel withheld (log_count_hidden) */

@@ -49,7 +49,6 @@ void log_publish(struct log *log)
         .spaces_changed = log->spaces_changed,
         .most_read = log->most_read,
         .lost = log->lost,
-        .facts_lost = log->facts_lost,
         .hidden = log->hidden,
         .refused = log->refused,
         .kernel_lost = log->kernel_lost,
@@ -77,7 +76,7 @@ static bool facts_grow(struct log *log, size_t need)
     char *to;
 
     buf_init(&records, NULL, 0);
-    spaces_print(log->spaces, 0, &records);
+    spaces_print(&log->spaces, 0, &records);
     log->facts = (struct facts){.size = 2 * (records.len + need), .used = records.len};
     if (log->facts.size < before.size / 2)
         log->facts.size = before.size / 2;
@@ -139,18 +138,18 @@ static bool facts_adopt(struct log *log)
 
     if (!log->facts.size)
         return true;
-    if (!from || log->facts.used > log->facts.size || !(log->spaces = spaces_new()))
+    if (!from || log->facts.used > log->facts.size)
         return false;
     for (size_t at = 0; at < log->facts.used;) {
         const struct record *record = (const struct record *)(from + at);
 
         if (!record_fits(record, log->facts.used - at))
             return false;
-        spaces_take(log->spaces, record);
+        tasks_take(&log->spaces, record);
         at += record->size;
     }
-    if (log->spaces_granted < spaces_bytes(log->spaces))
-        log->spaces_granted = spaces_bytes(log->spaces);
+    if (log->spaces_granted < tasks_bytes(&log->spaces))
+        log->spaces_granted = tasks_bytes(&log->spaces);
     return true;
 }
 
@@ -186,7 +185,6 @@ static bool numbers_adopt(struct log *log, const struct log_numbers *numbers)
     log->spaces_changed = numbers->spaces_changed;
     log->most_read = numbers->most_read;
     log->lost = numbers->lost;
-    log->facts_lost = numbers->facts_lost;
     log->hidden = numbers->hidden;
     log->refused = numbers->refused;
     log->kernel_lost = numbers->kernel_lost;

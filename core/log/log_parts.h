@@ -23,7 +23,7 @@ struct log_cursor;
  */
 struct log_numbers {
     uint64_t max_bytes, first, last, last_time, spaces_granted, spaces_changed, most_read;
-    uint64_t lost, facts_lost, kernel_lost, throttled, hidden, refused;
+    uint64_t lost, kernel_lost, throttled, hidden, refused;
     struct ring ring;
     struct facts {    /* records from which the address spaces can be made again */
         uint64_t block;
@@ -52,7 +52,7 @@ struct log {
     uint64_t last;       /* of the last one put; also read without the mutex */
     uint64_t last_time;
 
-    struct spaces *spaces;   /* what was before the oldest record; NULL until there is something */
+    struct tasks spaces;     /* what was before the oldest record */
     uint64_t spaces_granted; /* bytes that they may use now */
     uint64_t spaces_changed; /* serial of the last record folded in */
 
@@ -61,7 +61,7 @@ struct log {
     bool unread_known;
     uint64_t most_read; /* behind the last record that was ever read */
 
-    uint64_t lost, facts_lost, kernel_lost, throttled, hidden, refused; /* as in log_stats */
+    uint64_t lost, kernel_lost, throttled, hidden, refused; /* as in log_stats */
 };
 
 uint64_t log_ring_max(const struct log *log);

@@ -76,10 +76,10 @@ static size_t take_missed(struct log_cursor *cursor, struct buf *out, size_t max
 
     if (!cursor->told) {
         cursor->walk = (struct spaces_walk){.time = log_first_time(log)};
-        cursor->told = log->spaces && (!cursor->begun || log->spaces_changed >= cursor->next);
+        cursor->told = !cursor->begun || log->spaces_changed >= cursor->next;
     }
     if (cursor->told)
-        cursor->told = spaces_tell(log->spaces, &cursor->walk, max, out, &n);
+        cursor->told = spaces_tell(&log->spaces, &cursor->walk, max, out, &n);
     if (cursor->told)
         return n;
     tell_missed(cursor, out);

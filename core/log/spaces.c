@@ -4,27 +4,13 @@
  */
 #include "core/log/spaces.h"
 
-#include <stdlib.h>
-
 /* ---- room ---- */
 
-/* Names and mappings. */
-static uint64_t process_facts(const struct process *process)
-{
-    uint64_t n = process->maps ? process->maps->n : 0;
-    const struct task *task;
-
-    TAILQ_FOREACH(task, &process->threads, along)
-    n += task->name != NULL;
-    return n + (process->name != NULL);
-}
-
-static bool give_up_maps(struct spaces *spaces, struct process *process)
+static bool give_up_maps(struct tasks *tasks, struct process *process)
 {
     if (!process || !process->maps)
         return false;
-    spaces->lost += process->maps->n;
-    maps_drop(&spaces->tasks.bytes, &process->maps);
+    maps_drop(&tasks->bytes, &process->maps);
     return true;
 }
 
@@ -41,58 +27,25 @@ static bool is_last(const struct process *process)
  * own and then the kernel's: names are small, and a log that is too small for mappings has room for
  * them. False: there is none.
  */
-static bool give_up_oldest(struct spaces *spaces)
+static bool give_up_oldest(struct tasks *tasks)
 {
-    struct process *process = TAILQ_FIRST(&spaces->tasks.by_news);
+    struct process *process = TAILQ_FIRST(&tasks->by_news);
 
     if (process && process->pid == TASKS_KERNEL && TAILQ_NEXT(process, by_news))
         process = TAILQ_NEXT(process, by_news);
     if (!process)
         return false;
-    if (is_last(process) && (give_up_maps(spaces, process) ||
-                             give_up_maps(spaces, tasks_process(&spaces->tasks, TASKS_KERNEL))))
+    if (is_last(process) && (give_up_maps(tasks, process) ||
+                             give_up_maps(tasks, tasks_process(tasks, TASKS_KERNEL))))
         return true;
-    spaces->lost += process_facts(process);
-    tasks_drop(&spaces->tasks, process);
+    tasks_drop(tasks, process);
     return true;
 }
 
-void spaces_take(struct spaces *spaces, const struct record *record)
+void spaces_bound(struct tasks *tasks, uint64_t max_bytes)
 {
-    if (!tasks_take(&spaces->tasks, record))
-        spaces->lost++;
-}
-
-void spaces_bound(struct spaces *spaces, uint64_t max_bytes)
-{
-    while (spaces_bytes(spaces) > max_bytes && give_up_oldest(spaces))
+    while (tasks_bytes(tasks) > max_bytes && give_up_oldest(tasks))
         ;
-}
-
-struct spaces *spaces_new(void)
-{
-    struct spaces *spaces = calloc(1, sizeof(*spaces));
-
-    if (spaces)
-        tasks_init(&spaces->tasks);
-    return spaces;
-}
-
-void spaces_free(struct spaces *spaces)
-{
-    if (spaces)
-        tasks_free(&spaces->tasks);
-    free(spaces);
-}
-
-uint64_t spaces_bytes(const struct spaces *spaces)
-{
-    return spaces ? tasks_bytes(&spaces->tasks) : 0;
-}
-
-uint64_t spaces_lost(const struct spaces *spaces)
-{
-    return spaces ? spaces->lost : 0;
 }
 
 void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes)
@@ -119,16 +72,16 @@ const struct record_map *tasks_overlap(const struct tasks *tasks, uint32_t pid, 
     return maps && i < maps->n && map_of(maps->held[i])->start < end ? map_of(maps->held[i]) : NULL;
 }
 
-const struct record_map *spaces_find(const struct spaces *spaces, uint32_t pid, uint64_t address)
+const struct record_map *spaces_find(const struct tasks *tasks, uint32_t pid, uint64_t address)
 {
     /* The last address is in no mapping: its end could not be told. */
-    return address < UINT64_MAX ? tasks_overlap(&spaces->tasks, pid, address, address + 1) : NULL;
+    return address < UINT64_MAX ? tasks_overlap(tasks, pid, address, address + 1) : NULL;
 }
 
-const char *spaces_name(const struct spaces *spaces, uint32_t pid, uint32_t tid)
+const char *spaces_name(const struct tasks *tasks, uint32_t pid, uint32_t tid)
 {
-    const struct process *process = tasks_process(&spaces->tasks, pid);
-    const struct task *task = process ? tasks_find(&spaces->tasks, tid) : NULL;
+    const struct process *process = tasks_process(tasks, pid);
+    const struct task *task = process ? tasks_find(tasks, tid) : NULL;
 
     return process ? task_name(process, task && task->process == process ? task : NULL) : NULL;
 }
@@ -136,25 +89,16 @@ const char *spaces_name(const struct spaces *spaces, uint32_t pid, uint32_t tid)
 /* ---- telling ---- */
 
 /* The next one to be told: the kernel before all others. NULL: none is left. */
-static const struct process *walk_next(const struct spaces *spaces, const struct spaces_walk *walk,
+static const struct process *walk_next(const struct tasks *tasks, const struct spaces_walk *walk,
                                        const struct process *from)
 {
-    const struct process *kernel = tasks_process(&spaces->tasks, TASKS_KERNEL);
+    const struct process *kernel = tasks_process(tasks, TASKS_KERNEL);
 
     if (kernel && kernel->news >= walk->kernel)
         return kernel;
     while (from && (from == kernel || from->news < walk->next))
         from = TAILQ_NEXT(from, by_news);
     return from;
-}
-
-static void walk_begin(const struct spaces *spaces, struct spaces_walk *walk)
-{
-    const struct process *process;
-
-    walk->begun = true;
-    TAILQ_FOREACH(process, &spaces->tasks.by_news, by_news)
-    walk->facts += 2 * process_facts(process);
 }
 
 /* Names first: an exec is not among them, so nothing that follows is taken back. Their number. */
@@ -182,29 +126,30 @@ static size_t tell_process(const struct process *process, uint64_t time, struct 
     return n;
 }
 
-bool spaces_tell(const struct spaces *spaces, struct spaces_walk *walk, size_t max, struct buf *out,
+bool spaces_tell(const struct tasks *tasks, struct spaces_walk *walk, size_t max, struct buf *out,
                  size_t *n)
 {
-    const struct process *oldest = TAILQ_FIRST(&spaces->tasks.by_news), *at = oldest;
+    const struct process *oldest = TAILQ_FIRST(&tasks->by_news), *at = oldest;
     const size_t begun = out->len;
 
     if (!walk->begun)
-        walk_begin(spaces, walk);
-    for (*n = 0; (at = walk_next(spaces, walk, at)) && (*n == 0 || out->len - begun < max);) {
+        walk->left = 2 * HASH_COUNT(tasks->processes);
+    walk->begun = true;
+    for (*n = 0; (at = walk_next(tasks, walk, at)) && (*n == 0 || out->len - begun < max);) {
         *n += tell_process(at, walk->time, out);
+        walk->left -= walk->left > 0;
         *(at->pid == TASKS_KERNEL ? &walk->kernel : &walk->next) = at->news + 1;
         if (at->pid == TASKS_KERNEL)
             at = oldest;
     }
-    walk->facts -= *n < walk->facts ? *n : walk->facts;
-    return at && walk->facts;
+    return at && walk->left;
 }
 
-size_t spaces_print(const struct spaces *spaces, uint64_t time, struct buf *out)
+size_t spaces_print(const struct tasks *tasks, uint64_t time, struct buf *out)
 {
     struct spaces_walk walk = {.time = time};
     size_t n;
 
-    spaces_tell(spaces, &walk, SIZE_MAX, out, &n);
+    spaces_tell(tasks, &walk, SIZE_MAX, out, &n);
     return n;
 }

@@ -1,19 +1,11 @@
 /*
  * Address spaces and names of processes, as records tell them: what COMM, MAP, FORK and EXIT
- * records amount to up to some moment, in a table of tasks with a bound. Memory only; no lock: its
- * log has one.
+ * records amount to up to some moment, which stands in a table of tasks (tasks.h).
  */
 #pragma once
 
 #include "core/log/tasks.h"
 
-struct spaces {
-    struct tasks tasks;
-    uint64_t lost;
-};
-
-struct spaces *spaces_new(void);         /* NULL: no memory */
-void spaces_free(struct spaces *spaces); /* NULL allowed */
 /* COMM, MAP, FORK, EXIT, and the notes PROCESS and THREAD, which give names too. */
 static inline bool spaces_wants(const struct record *record)
 {
@@ -29,10 +21,8 @@ static inline bool spaces_wants(const struct record *record)
         return false;
     }
 }
-/* Takes one record into account; other types are ignored. */
-void spaces_take(struct spaces *spaces, const struct record *record);
 /* Gives up as much as it takes for the rest to need no more than that. */
-void spaces_bound(struct spaces *spaces, uint64_t max_bytes);
+void spaces_bound(struct tasks *tasks, uint64_t max_bytes);
 /* The mappings of processes alone have a bound: those longest without news lose theirs. */
 void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes);
 /*
@@ -44,21 +34,19 @@ void tasks_bound_maps(struct tasks *tasks, uint64_t max_bytes);
 struct spaces_walk {
     uint64_t time; /* of all that is told; by the reader that begins the walk */
     bool begun;
-    uint64_t facts;        /* that may still be told */
+    uint64_t left;         /* processes that may still be told */
     uint64_t kernel, next; /* told are lower numbers of news: the kernel's, those of all others */
 };
 /* About max bytes, at least one process. True: something is left. */
-bool spaces_tell(const struct spaces *spaces, struct spaces_walk *walk, size_t max, struct buf *out,
+bool spaces_tell(const struct tasks *tasks, struct spaces_walk *walk, size_t max, struct buf *out,
                  size_t *n);
 /* Everything at once; returns the number of records. */
-size_t spaces_print(const struct spaces *spaces, uint64_t time, struct buf *out);
-uint64_t spaces_bytes(const struct spaces *spaces); /* NULL: 0; this and the next */
-uint64_t spaces_lost(const struct spaces *spaces);  /* facts given up for want of room */
+size_t spaces_print(const struct tasks *tasks, uint64_t time, struct buf *out);
 
 /* The mapping of a process (TASKS_KERNEL: the kernel) that holds this address, or NULL. */
-const struct record_map *spaces_find(const struct spaces *spaces, uint32_t pid, uint64_t address);
+const struct record_map *spaces_find(const struct tasks *tasks, uint32_t pid, uint64_t address);
 /* A mapping of the process that overlaps this range, or NULL (which a new map-in unmaps). */
 const struct record_map *tasks_overlap(const struct tasks *tasks, uint32_t pid, uint64_t start,
                                        uint64_t end);
 /* The name of a thread, or of its process, or NULL. */
-const char *spaces_name(const struct spaces *spaces, uint32_t pid, uint32_t tid);
+const char *spaces_name(const struct tasks *tasks, uint32_t pid, uint32_t tid);

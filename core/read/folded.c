@@ -23,7 +23,7 @@ struct stack {
 };
 
 struct folder {
-    struct spaces *spaces;
+    struct tasks spaces;
     struct stack *stacks;
     struct buf line; /* of the sample at work */
     size_t bytes;    /* of all stacks */
@@ -74,7 +74,7 @@ static bool map_has_file(const struct record_map *map)
 /* Each part is a flush of its own: texts go around the pen. */
 static void frame_add(struct folder *folder, uint32_t pid, uint64_t address, bool kernel)
 {
-    const struct record_map *map = kernel ? NULL : spaces_find(folder->spaces, pid, address);
+    const struct record_map *map = kernel ? NULL : spaces_find(&folder->spaces, pid, address);
     struct pen pen;
 
     pen_begin(&pen, &folder->line);
@@ -97,7 +97,7 @@ static void frame_add(struct folder *folder, uint32_t pid, uint64_t address, boo
 
 static void comm_add(struct folder *folder, const struct record_sample *sample)
 {
-    const char *name = spaces_name(folder->spaces, sample->pid, sample->tid);
+    const char *name = spaces_name(&folder->spaces, sample->pid, sample->tid);
 
     if (name && *name)
         escaped_add(&folder->line, name);
@@ -182,8 +182,8 @@ static void records_take(struct folder *folder, const struct buf *batch)
         if (record->type == RECORD_SAMPLE)
             sample_take(folder, (const void *)record);
         else
-            spaces_take(folder->spaces, record);
-        spaces_bound(folder->spaces, SPACES_BYTES);
+            tasks_take(&folder->spaces, record);
+        spaces_bound(&folder->spaces, SPACES_BYTES);
     }
 }
 
@@ -242,16 +242,16 @@ static void stacks_free(struct folder *folder)
 
 int folded_text(struct log *log, struct buf *out)
 {
-    struct folder folder = {.spaces = spaces_new()};
-    int rc = -ENOMEM;
+    struct folder folder = {.failed = false};
+    int rc;
 
+    tasks_init(&folder.spaces);
     buf_init(&folder.line, NULL, 0);
-    if (folder.spaces)
-        rc = folder_fill(&folder, log);
+    rc = folder_fill(&folder, log);
     if (rc == 0)
         lines_add(out, &folder);
     stacks_free(&folder);
-    spaces_free(folder.spaces);
+    tasks_free(&folder.spaces);
     buf_free(&folder.line);
     return rc == 0 && out->failed ? -ENOMEM : rc;
 }

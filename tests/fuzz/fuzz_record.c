@@ -107,10 +107,24 @@ static void make_record(const uint8_t *data, struct buf *out)
     }
 }
 
-/* The same again from what is printed. */
-static void check_spaces(const struct spaces *spaces)
+static struct tasks *table_new(void)
 {
-    struct spaces *again = spaces_new();
+    struct tasks *tasks = calloc(1, sizeof(*tasks));
+
+    tasks_init(tasks);
+    return tasks;
+}
+
+static void table_free(struct tasks *tasks)
+{
+    tasks_free(tasks);
+    free(tasks);
+}
+
+/* The same again from what is printed. */
+static void check_spaces(const struct tasks *spaces)
+{
+    struct tasks *again = table_new();
     struct buf first, second;
     size_t n = 0, printed;
 
@@ -121,27 +135,27 @@ static void check_spaces(const struct spaces *spaces)
         const struct record *record = (const struct record *)(first.data + at);
 
         FUZZ_CHECK(record_fits(record, first.len - at));
-        spaces_take(again, record);
+        tasks_take(again, record);
         at += record->size;
     }
     FUZZ_CHECK(n == printed);
     FUZZ_CHECK(spaces_print(again, 1, &second) == printed);
     FUZZ_CHECK(first.len == second.len &&
                (!first.len || !memcmp(first.data, second.data, first.len)));
-    spaces_free(again);
+    table_free(again);
     buf_free(&first);
     buf_free(&second);
 }
 
-static void ask_spaces(const struct spaces *spaces, const uint8_t *data)
+static void ask_spaces(const struct tasks *spaces, const uint8_t *data)
 {
     const struct record_map *map = spaces_find(spaces, data[1] % 8, data[3]);
 
     FUZZ_CHECK(!map || (map->start <= data[3] && data[3] - map->start < map->length));
-    map = tasks_overlap(&spaces->tasks, data[1] % 8, data[3], data[3] + data[4] % 16u);
+    map = tasks_overlap(spaces, data[1] % 8, data[3], data[3] + data[4] % 16u);
     FUZZ_CHECK(!map || map->start < data[3] + data[4] % 16u);
     spaces_name(spaces, data[1] % 8, data[2] % 16);
-    FUZZ_CHECK(spaces_bytes(spaces) <= SPACES_BYTES);
+    FUZZ_CHECK(tasks_bytes(spaces) <= SPACES_BYTES);
 }
 
 /* Is it the log's own? Of these the input makes none. */
@@ -213,19 +227,19 @@ static void check_saved(struct log *log, const uint8_t *data, size_t size)
     memcpy(head, was, sizeof was);
 }
 
-static void put(struct log *log, struct spaces *spaces, const struct record *record, size_t room)
+static void put(struct log *log, struct tasks *spaces, const struct record *record, size_t room)
 {
     if (!record_fits(record, room))
         return;
     read_record(record);
-    spaces_take(spaces, record);
+    tasks_take(spaces, record);
     spaces_bound(spaces, SPACES_BYTES);
     if (!(record->misc & RECORD_FOUND)) /* none, so that readers tell them apart */
         log_put(log, record);
 }
 
 /* The bytes as they are, from every eighth. */
-static void put_raw(struct log *log, struct spaces *spaces, const uint8_t *data, size_t size)
+static void put_raw(struct log *log, struct tasks *spaces, const uint8_t *data, size_t size)
 {
     uint64_t *copy = malloc(size + 8);
 
@@ -238,7 +252,7 @@ static void put_raw(struct log *log, struct spaces *spaces, const uint8_t *data,
     free(copy);
 }
 
-static void put_made(struct log *log, struct spaces *spaces, const uint8_t *data)
+static void put_made(struct log *log, struct tasks *spaces, const uint8_t *data)
 {
     struct buf record;
     uint64_t *copy;
@@ -260,7 +274,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned calls = 0;
     uint64_t max = size ? 600u << data[0] % 5 : 4096;
     struct log *log = log_new(max);
-    struct spaces *spaces = spaces_new();
+    struct tasks *spaces = table_new();
     struct reader early = {.cursor = log_open(log)}, late = {0};
 
     charged = 0;
@@ -278,7 +292,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     reader_check(&late, log);
     check_saved(log, data, size);
     log_unref(log);
-    spaces_free(spaces);
+    table_free(spaces);
     FUZZ_CHECK(charged == 0);
     return 0;
 }
