@@ -163,11 +163,6 @@ TEST(to_allocate_all_at_once_may_be_refused)
     limit.max = 60 << 10;
     log_set_charge(event_log, within, &limit);
     ck_assert_int_eq(log_reserve(event_log, UINT64_MAX), -EDQUOT);
-    log_set_charge(event_log, NULL, NULL);
-    log_anew(64 << 10);
-    memory_end_at(1);
-    ck_assert_int_eq(log_reserve(event_log, UINT64_MAX), -ENOMEM);
-    memory_end_at(0);
 }
 
 TEST(another_charge_is_asked_for_what_is_used_already)
