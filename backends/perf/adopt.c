@@ -5,10 +5,9 @@
  */
 #include "backends/perf/count/counter.h"
 #include "backends/perf/count/output.h"
-#include "backends/perf/count/end_events.h"
 #include "backends/proc.h"
+#include "core/base/vec.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -80,95 +79,59 @@ static bool group_scan(struct counter *counter, unsigned group, const char **tex
 /* ---- the processes that are covered ---- */
 
 struct found {
-    struct covered *covered;
-    pid_t *pids; /* to be looked at, or looked at already */
-    size_t n;
-    bool complete;
+    VEC(pid_t) pids; /* to be looked at, or looked at already */
+    bool failed;
 };
 
 static void found_add(struct found *found, pid_t pid)
 {
-    pid_t *grown;
-
-    for (size_t i = 0; i < found->n; i++)
-        if (found->pids[i] == pid)
+    for (size_t i = 0; i < found->pids.n; i++)
+        if (found->pids.items[i] == pid)
             return;
-    grown = realloc(found->pids, (found->n + 1) * sizeof *grown);
-    found->complete &= grown != NULL;
-    if (!grown)
-        return;
-    found->pids = grown;
-    grown[found->n++] = pid;
+    found->failed |= pid > 0 && vec_push(&found->pids, pid);
 }
 
 static void found_children(struct found *found, pid_t pid, pid_t tid)
 {
-    char path[64];
-    FILE *file;
+    char path[64], *text, *at, *end;
     pid_t child;
 
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, tid);
-    file = fopen(path, "re");
-    while (file && fscanf(file, "%d", &child) == 1)
+    text = proc_text(path);
+    for (at = text; at && (child = (pid_t)strtol(at, &end, 10)) > 0; at = end)
         found_add(found, child);
-    if (file)
-        fclose(file);
+    free(text);
 }
 
-static void found_look(struct found *found, pid_t pid)
+static void found_look(struct found *found, struct covered *covered, pid_t pid)
 {
+    pid_t *tids = NULL;
     char path[32];
-    DIR *dir;
+    size_t n = 0;
 
     snprintf(path, sizeof path, "/proc/%d/task", pid);
-    dir = opendir(path);
-    for (struct dirent *d; dir && (d = readdir(dir));) {
-        pid_t tid = (pid_t)strtol(d->d_name, NULL, 10);
-
-        if (tid <= 0)
-            continue;
-        found->complete &= covered_thread(found->covered, pid, 1);
-        found_children(found, pid, tid);
+    found->failed |= proc_numbers(AT_FDCWD, path, &tids, &n) == -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        found->failed |= !covered_thread(covered, pid, 1);
+        found_children(found, pid, tids[i]);
     }
-    if (dir)
-        closedir(dir);
+    free(tids);
 }
 
 /* The target, the processes that were there when it was attached, and those below them. */
-static bool covered_find(struct counter *counter)
+static void covered_find(struct covered *covered, void *arg)
 {
-    struct found found = {.covered = counter->covered, .complete = true};
+    const struct counter *counter = arg;
+    struct found found = {.failed = false};
 
     found_add(&found, counter->target.pid);
     for (unsigned i = 0; i < counter->n_groups; i += counter->shape.spread)
-        if (counter->tasks[i].tid > 0)
-            found_add(&found, proc_tgid(counter->tasks[i].tid));
-    for (size_t i = 0; i < found.n; i++)
-        if (found.pids[i] > 0)
-            found_look(&found, found.pids[i]);
-    free(found.pids);
-    return found.complete;
-}
-
-static int covered_adopt(struct counter *counter)
-{
-    struct sideband *sideband = counter->state->sideband;
-    bool complete;
-
-    counter->covered = covered_new(counter->target.pid);
-    if (!counter->covered)
-        return -ENOMEM;
-    counter->listener =
-        (struct side_listener){.take = covered_take, .arg = counter->covered};
-    counter->listening = sideband && !sideband_listen(sideband, &counter->listener);
-    if (counter->listening)
-        sideband_lock(sideband);
-    complete = covered_find(counter);
-    if (!complete || !counter->listening)
-        covered_doubt(counter->covered);
-    if (counter->listening)
-        sideband_unlock(sideband);
-    return 0;
+        found_add(&found, proc_tgid(counter->tasks[i].tid));
+    for (size_t i = 0; i < found.pids.n; i++)
+        found_look(&found, covered, found.pids.items[i]);
+    free(found.pids.items);
+    if (found.failed)
+        covered_doubt(covered);
 }
 
 static int counter_scan(struct counter *counter, const char *text, uint64_t *follows)
@@ -193,7 +156,7 @@ static int counter_scan(struct counter *counter, const char *text, uint64_t *fol
     for (unsigned i = 0; i < counter->n_groups; i++)
         if (!group_scan(counter, i, &text))
             return -EINVAL;
-    return counter->descendants ? covered_adopt(counter) : 0;
+    return counter->descendants && !counter_cover(counter, covered_find, counter) ? -ENOMEM : 0;
 }
 
 /* They must be what the text says: open descriptors, each. */
@@ -210,7 +173,7 @@ static bool descriptors_are_open(const struct counter *counter)
 int perf_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
                struct counter **out)
 {
-    struct counter *counter = counter_new(state, plan, -1);
+    struct counter *counter = counter_new(state, plan);
     uint64_t follows = 0;
     int rc;
 
@@ -220,10 +183,8 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
     rc = counter_scan(counter, printed, &follows);
     if (!rc && !descriptors_are_open(counter))
         rc = -EBADF;
-    if (!rc && counter->shape.watch && counter->n_groups)
-        counter->watch =
-            watch_new(state, counter->fds + FD_WATCH(counter->shape.members), counter->shape.stride,
-                      counter->n_groups, counter->tag, &rc);
+    if (!rc)
+        rc = counter_watch(counter);
     if (!rc)
         rc = output_begin(counter, plan);
     if (!rc && counter_is_on(counter))

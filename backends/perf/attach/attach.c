@@ -4,7 +4,6 @@
  */
 #include "backends/perf/attach/attach.h"
 
-#include "backends/perf/count/end_events.h"
 #include "backends/perf/count/output.h"
 #include "backends/perf/probe/why.h"
 
@@ -79,36 +78,6 @@ int attach_refused(const struct attach *attach, int code, const struct perf_even
     return why_refused(attach->err, &why);
 }
 
-struct cover {
-    struct counter *counter;
-    const struct census *census;
-    bool dropped;
-};
-
-/*
- * With the sideband's lock: the set as of this moment; what comes after it is followed. Records
- * that the set was given before it was filled are in `incoming` too.
- */
-static void cover_begin(void *arg)
-{
-    const struct cover *cover = arg;
-    const struct census *census = cover->census;
-    struct covered *covered = cover->counter->covered;
-    const struct task *task;
-
-    covered_clear(covered);
-    TAILQ_FOREACH (task, &census->tasks, along)
-        if ((task->state == TASK_OPEN || task->state == TASK_INHERITED) && !task->dead &&
-            !covered_thread(covered, task->pid, 1))
-            covered_doubt(covered);
-    for (size_t i = 0; i < census->incoming.n; i++)
-        covered_take(covered, &census->incoming.items[i]);
-    if (census->lost)
-        covered_doubt(covered);
-    if (cover->dropped)
-        covered_drop(covered);
-}
-
 /* Opened, and lost its events since. */
 static bool some_dropped(const struct census *census)
 {
@@ -121,33 +90,37 @@ static bool some_dropped(const struct census *census)
     return false;
 }
 
+/* The set as of this moment. Records that it was given before it was filled are in `incoming` too.
+ */
+static void cover_census(struct covered *covered, void *arg)
+{
+    const struct census *census = arg;
+    const struct task *task;
+
+    TAILQ_FOREACH (task, &census->tasks, along)
+        if ((task->state == TASK_OPEN || task->state == TASK_INHERITED) && !task->dead &&
+            !covered_thread(covered, task->pid, 1))
+            covered_doubt(covered);
+    for (size_t i = 0; i < census->incoming.n; i++)
+        covered_take(covered, &census->incoming.items[i]);
+    if (census->lost || !census->listening)
+        covered_doubt(covered);
+}
+
 static int attach_cover(struct attach *attach, struct counter *counter)
 {
-    struct sideband *sideband = attach->state->sideband;
-    struct cover cover = {counter, &attach->census, some_dropped(&attach->census)};
+    const bool dropped = some_dropped(&attach->census);
 
-    counter->covered = covered_new(attach->plan->target.pid);
-    if (!counter->covered)
+    if (!counter_cover(counter, cover_census, &attach->census))
         return err_set(attach->err, E32, "no memory for the set of covered processes");
-    counter->listener =
-        (struct side_listener){.take = covered_take, .arg = counter->covered};
-    counter->listening = sideband && !sideband_listen(sideband, &counter->listener);
-    if (counter->listening && attach->census.listening) {
-        sideband_sync(sideband, cover_begin, &cover);
-        return 0;
-    }
-    cover_begin(&cover);
-    covered_doubt(counter->covered);
+    counter->dropped = dropped;
     return 0;
 }
 
 static int attach_watch(struct attach *attach, struct counter *counter)
 {
-    int rc = 0;
+    int rc = counter_watch(counter);
 
-    if (attach->shape->watch && counter->n_groups)
-        counter->watch = watch_new(attach->state, counter->fds + FD_WATCH(counter->shape.members),
-                                   counter->shape.stride, counter->n_groups, counter->tag, &rc);
     if (rc)
         return err_set(attach->err, P14,
                        "the end of the target cannot be watched: %s (locked memory "
@@ -181,7 +154,8 @@ static int attach_harvest(struct attach *attach, struct counter *counter)
     return 0;
 }
 
-static int attach_process(struct attach *attach, struct counter *counter)
+/* A process, or one thread of it. */
+static int attach_tasks(struct attach *attach, struct counter *counter)
 {
     struct census *census = &attach->census;
     const struct target_ref *target = &attach->plan->target;
@@ -191,15 +165,15 @@ static int attach_process(struct attach *attach, struct counter *counter)
         return rc;
     rc = attach_tries(attach);
     if (!rc && (!attach->fds_used || (target->alive && !target->alive(target->alive_arg)))) {
-        rc = err_set(attach->err, X09, "process %d ended while it was being attached",
-                     target_said(target));
+        rc = err_set(attach->err, X09, "%s %d ended while it was being attached",
+                     target->kind == TARGET_THREAD ? "thread" : "process", target_said(target));
         attach_close_all(attach);
     }
     if (!rc) {
         rc = attach_harvest(attach, counter);
         if (rc)
             attach_close_all(attach);
-        else if (attach->plan->descendants)
+        else if (counter->descendants)
             rc = attach_cover(attach, counter);
     }
     if (!rc)
@@ -208,86 +182,33 @@ static int attach_process(struct attach *attach, struct counter *counter)
     return rc;
 }
 
-/* One group: a CPU of cpu or cgroup scope. */
-static int attach_one(struct attach *attach, struct counter *counter, unsigned group, pid_t pid,
-                      int cpu)
-{
-    const struct perf_event_attr *failed = NULL;
-    int rc = group_open(attach->shape, pid, cpu, counter_fds(counter, group), &failed);
-
-    counter->tasks[group] = (struct counter_task){-1, cpu};
-    return rc ? attach_refused(attach, rc, failed) : 0;
-}
-
-/* One thread, without a race. */
-static int attach_tid(struct attach *attach, struct counter *counter, pid_t tid)
-{
-    const struct perf_event_attr *failed = NULL;
-    int rc = task_open(attach->shape, tid, counter_fds(counter, 0), &failed);
-
-    for (unsigned i = 0; i < counter->shape.spread; i++)
-        counter->tasks[i] = (struct counter_task){tid, attach->shape->cpu[i]};
-    return rc ? attach_refused(attach, rc, failed) : 0;
-}
-
-static int attach_thread(struct attach *attach, struct counter *counter)
+/* One group for each CPU: of a CPU, or of a cgroup. */
+static int attach_cpus(struct attach *attach, struct counter *counter)
 {
     const struct target_ref *target = &attach->plan->target;
-    struct census held;
-    int rc = census_open(&held, attach->state, attach->plan, attach->err);
-
-    if (rc)
-        return rc;
-    rc = attach_fits(attach, 1, 0);
-    if (!rc && !counter_make_groups(counter, counter->shape.spread))
-        rc = err_set(attach->err, E32, "no memory");
-    if (!rc)
-        rc = attach_tid(attach, counter, target->tid);
-    if (!rc && (!census_lives(&held, target->pid, target->tid) ||
-                (target->alive && !target->alive(target->alive_arg))))
-        rc = err_set(attach->err, X09, "thread %d has just ended", target_said(target));
-    if (!rc)
-        rc = attach_watch(attach, counter);
-    census_close(&held);
-    return rc;
-}
-
-static int attach_cpu(struct attach *attach, struct counter *counter)
-{
-    int rc = attach_fits(attach, 1, 0);
-
-    if (!rc && !counter_make_groups(counter, 1))
-        rc = err_set(attach->err, E32, "no memory");
-    return rc ? rc : attach_one(attach, counter, 0, -1, (int)attach->plan->target.cpu);
-}
-
-static int attach_cgroup(struct attach *attach, struct counter *counter)
-{
-    struct cpus online;
+    const struct perf_event_attr *failed = NULL;
+    const bool cgroup = target->kind == TARGET_CGROUP;
+    struct cpus cpus;
     unsigned n = 0;
     int rc;
 
-    cpus_init(&online);
-    attach->state->host->cpus_online(attach->state->host_state, &online);
-    rc = attach_fits(attach, cpus_count(&online), 0);
-    if (!rc && !counter_make_groups(counter, cpus_count(&online)))
-        rc = err_set(attach->err, E32, "no memory");
-    for (int cpu = cpus_next(&online, 0); !rc && cpu >= 0; cpu = cpus_next(&online, cpu + 1))
-        rc = attach_one(attach, counter, n++, attach->plan->target.cgroup_fd, cpu);
-    cpus_free(&online);
+    cpus_init(&cpus);
+    if (cgroup)
+        attach->state->host->cpus_online(attach->state->host_state, &cpus);
+    else
+        cpus_add(&cpus, target->cpu);
+    rc = attach_fits(attach, cpus_count(&cpus), 0);
+    if (!rc && !counter_make_groups(counter, cpus_count(&cpus)))
+        rc = err_nomem(attach->err);
+    for (int cpu = cpus_next(&cpus, 0); !rc && cpu >= 0; cpu = cpus_next(&cpus, cpu + 1), n++) {
+        counter->tasks[n] = (struct counter_task){-1, cpu};
+        rc = group_open(attach->shape, cgroup ? target->cgroup_fd : -1, cpu,
+                        counter_fds(counter, n), &failed);
+        if (rc)
+            rc = attach_refused(attach, rc, failed);
+    }
+    cpus_free(&cpus);
     return rc;
-}
-
-static int first_cpu(const struct backend_state *state)
-{
-    struct cpus online;
-    int cpu;
-
-    cpus_init(&online);
-    state->host->cpus_online(state->host_state, &online);
-    cpu = cpus_next(&online, 0);
-    cpus_free(&online);
-    return cpu < 0 ? 0 : cpu;
 }
 
 /* Descriptors that may still be opened, and stay. */
@@ -302,14 +223,8 @@ static unsigned long attach_spare(const struct attach *attach)
 int perf_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
                 struct err *err)
 {
-    static int (*const attach_kind[])(struct attach *, struct counter *) = {
-        [TARGET_PROCESS] = attach_process,
-        [TARGET_THREAD] = attach_thread,
-        [TARGET_CPU] = attach_cpu,
-        [TARGET_CGROUP] = attach_cgroup,
-    };
     struct attach attach = {.state = state, .plan = plan, .err = err};
-    struct counter *counter = counter_new(state, plan, first_cpu(state));
+    struct counter *counter = counter_new(state, plan);
     int rc;
 
     *out = NULL;
@@ -317,7 +232,8 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
         return err_set(err, E32, "no memory for a counter");
     attach.shape = &counter->shape;
     event_patience(plan->deadline_ns);
-    rc = attach_kind[plan->target.kind](&attach, counter);
+    rc = counter_scope_is_process(counter) ? attach_tasks(&attach, counter)
+                                           : attach_cpus(&attach, counter);
     event_patience(0);
     if (!rc && output_begin(counter, plan))
         rc = err_set(err, E32, "no memory, or no way, to record what %u tasks or CPUs tell",

@@ -207,8 +207,9 @@ static int attach_try(struct attach *attach)
     attach->births_end_ns = 0;
     if (!rc)
         rc = open_waiting(attach, &opened);
-    if (!rc)
-        rc = open_newcomers(attach);
+    if (rc || attach->plan->target.kind == TARGET_THREAD)
+        return rc;
+    rc = open_newcomers(attach);
     for (int i = 0; i < ROUNDS_MAX && !rc && some_doubtful(census); i++) {
         attach->raced = false;
         close_doubtful(attach);

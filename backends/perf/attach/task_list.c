@@ -19,9 +19,8 @@ static void census_take(void *arg, const struct side_record *record)
 {
     struct census *census = arg;
 
-    if (record->type == SIDE_LOST || census->incoming.n >= RECORDS_MAX)
-        census->lost = true;
-    else if (vec_push(&census->incoming, *record))
+    if (record->type == SIDE_LOST || census->incoming.n >= RECORDS_MAX ||
+        vec_push(&census->incoming, *record))
         census->lost = true;
 }
 
@@ -82,10 +81,10 @@ void census_clear(struct census *census)
     census->looked_at = census->left_out = 0;
     census->undecided = false;
     if (census->listening) {
-        sideband_lock(census->state->sideband);
+        sideband_enter(census->state->sideband);
         census->incoming.n = 0;
         census->lost = false;
-        sideband_unlock(census->state->sideband);
+        sideband_leave(census->state->sideband);
     }
 }
 
@@ -283,28 +282,22 @@ static int census_decide(struct census *census, struct err *err)
     return rc;
 }
 
-/* With the sideband's lock. */
-static void fetch(void *arg)
+static void census_fetch(struct census *census)
 {
-    struct census *census = arg;
-    const size_t n = census->incoming.n;
-
+    sideband_enter(census->state->sideband);
     census->undecided |= census->lost;
     census->lost = false;
+    for (size_t i = 0; i < census->incoming.n; i++)
+        census->failed |= vec_push(&census->records, census->incoming.items[i]) != 0;
     census->incoming.n = 0;
-    census->failed |= vec_room(&census->records, n) != 0;
-    if (census->failed || !n)
-        return;
-    memcpy(census->records.items + census->records.n, census->incoming.items,
-           n * sizeof *census->incoming.items);
-    census->records.n += n;
+    sideband_leave(census->state->sideband);
 }
 
 int census_update(struct census *census, struct err *err)
 {
     if (!census->listening)
         return 0;
-    sideband_sync(census->state->sideband, fetch, census);
+    census_fetch(census);
     take_records(census);
     if (census->failed)
         return err_set(err, E32, "no memory for the list of threads");

@@ -124,6 +124,10 @@ int census_list(struct census *census, struct err *err)
     int rc = 0;
 
     census->looked_at = 1;
+    if (census->plan->target.kind == TARGET_THREAD) {
+        add_listed(census, census->plan->target.tid, pid, TASK_WAITING);
+        return 0;
+    }
     add_listed(census, pid, pid, TASK_WAITING);
     /* What is found on the way stands behind it. */
     TAILQ_FOREACH (task, &census->tasks, along)

@@ -11,11 +11,11 @@
 
 #include <stdlib.h>
 
-struct counter *counter_new(struct backend_state *state, const struct plan *plan, int watch_cpu)
+struct counter *counter_new(struct backend_state *state, const struct plan *plan)
 {
     struct counter *counter = calloc(1, sizeof *counter);
 
-    if (!counter || shape_make(&counter->shape, state, plan, watch_cpu)) {
+    if (!counter || shape_make(&counter->shape, state, plan)) {
         free(counter);
         return NULL;
     }
@@ -53,6 +53,16 @@ bool counter_make_groups(struct counter *counter, unsigned n_groups)
     return true;
 }
 
+int counter_watch(struct counter *counter)
+{
+    int rc = 0;
+
+    if (counter->shape.watch && counter->n_groups)
+        counter->watch = watch_new(counter->state, counter->fds + FD_WATCH(counter->shape.members),
+                                   counter->shape.stride, counter->n_groups, counter->tag, &rc);
+    return rc;
+}
+
 /* After what a reader needs to know when it sees it. */
 static void counter_set_on(struct counter *counter, bool on)
 {
@@ -76,7 +86,7 @@ int perf_start(struct counter *counter, struct err *err)
     }
     output_switch(counter, true, armed);
     if (!was_on)
-        skew_start(counter);
+        skew_move(counter, true);
     counter_set_on(counter, true); /* of a cgroup last: until then reads give the times kept */
     return 0;
 }
@@ -86,7 +96,7 @@ int perf_stop(struct counter *counter)
     int rc;
 
     if (counter_is_on(counter))
-        skew_stop(counter);
+        skew_move(counter, false);
     output_switch(counter, false, false);
     counter_set_on(counter, false);
     rc = counter_switch(counter, false);

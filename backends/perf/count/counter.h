@@ -44,6 +44,7 @@ struct counter {
         uint64_t kept_enabled_ns, kept_running_ns; /* true times at the last stop */
     } * skew;
     bool raced;
+    bool dropped; /* a descendant lost its events while it was attached */
     unsigned left_out;
     struct covered *covered;       /* with descendants, else NULL */
     struct side_listener listener; /* keeps it up to date */
@@ -53,7 +54,7 @@ struct counter {
 
 /* An empty counter for what the plan asks; attach.c and adopt fill in the groups. NULL: no memory.
  */
-struct counter *counter_new(struct backend_state *state, const struct plan *plan, int watch_cpu);
+struct counter *counter_new(struct backend_state *state, const struct plan *plan);
 /* Room for groups, all descriptors -1. False: no memory. */
 bool counter_make_groups(struct counter *counter, unsigned n_groups);
 static inline int *counter_fds(const struct counter *counter, unsigned group)
@@ -76,6 +77,12 @@ static inline bool counter_scope_is_process(const struct counter *counter)
 }
 /* It waits for its target's exec still. System calls. */
 bool counter_is_armed(struct counter *counter);
+/* What tells the end of its last task, where its shape has that. 0 or -errno. */
+int counter_watch(struct counter *counter);
+/* With descendants: the processes that are covered by now, put into the set by fill(), with the
+ * sideband's lock held; from then on records are followed. False: no memory. */
+bool counter_cover(struct counter *counter, void (*fill)(struct covered *covered, void *arg),
+                   void *arg);
 /* Processes known to be covered; memory only. */
 unsigned counter_n_covered(const struct counter *counter);
 /* Has a covered descendant lost its events since the attach? With descendants. */

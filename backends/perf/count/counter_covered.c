@@ -1,36 +1,49 @@
 /*
  * The processes that a counter covers: its target, and with descendants those below it, as the
- * sideband has told of them.
+ * sideband has told of them; and whether one of those lost its events to the exec of a privileged
+ * program: the records tell which may have (descendants.c), /proc whether it lives.
  */
-#include "backends/perf/count/descendants.h"
 #include "backends/perf/count/counter.h"
-#include "backends/perf/record/sideband.h"
+#include "backends/proc.h"
 
-static void counter_follow(const struct counter *counter)
+/* What came by now is told, and until side_leave() no more. */
+static void side_enter(const struct counter *counter)
 {
     if (counter->listening)
-        sideband_drain(counter->state->sideband);
+        sideband_enter(counter->state->sideband);
 }
 
-static void counter_lock(const struct counter *counter)
+static void side_leave(const struct counter *counter)
 {
     if (counter->listening)
-        sideband_lock(counter->state->sideband);
+        sideband_leave(counter->state->sideband);
 }
 
-static void counter_unlock(const struct counter *counter)
+bool counter_cover(struct counter *counter, void (*fill)(struct covered *covered, void *arg),
+                   void *arg)
 {
-    if (counter->listening)
-        sideband_unlock(counter->state->sideband);
+    struct sideband *sideband = counter->state->sideband;
+
+    counter->covered = covered_new(counter->target.pid);
+    if (!counter->covered)
+        return false;
+    counter->listener = (struct side_listener){.take = covered_take, .arg = counter->covered};
+    counter->listening = sideband && !sideband_listen(sideband, &counter->listener);
+    side_enter(counter);
+    covered_clear(counter->covered);
+    fill(counter->covered, arg);
+    if (!counter->listening)
+        covered_doubt(counter->covered);
+    side_leave(counter);
+    return true;
 }
 
 void perf_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg)
 {
     if (counter->covered) {
-        counter_follow(counter);
-        counter_lock(counter);
+        side_enter(counter);
         covered_each(counter->covered, fn, arg);
-        counter_unlock(counter);
+        side_leave(counter);
     } else if (counter_scope_is_process(counter)) {
         fn(arg, counter->target.pid);
     }
@@ -41,25 +54,66 @@ unsigned counter_n_covered(const struct counter *counter)
     unsigned n = counter_scope_is_process(counter);
 
     if (counter->covered) {
-        counter_follow(counter);
-        counter_lock(counter);
+        side_enter(counter);
         n = covered_count(counter->covered);
-        counter_unlock(counter);
+        side_leave(counter);
     }
     return n;
 }
 
 bool perf_covers(struct counter *counter, pid_t pid)
 {
-    bool covers;
+    bool covers = counter_scope_is_process(counter) && pid == counter->target.pid;
 
-    if (!counter_scope_is_process(counter))
-        return false;
-    if (pid == counter->target.pid || !counter->covered)
-        return pid == counter->target.pid;
-    counter_follow(counter);
-    counter_lock(counter);
+    if (covers || !counter->covered)
+        return covers;
+    side_enter(counter);
     covers = covered_has(counter->covered, pid);
-    counter_unlock(counter);
+    side_leave(counter);
     return covers;
+}
+
+enum life {
+    LIFE_GOES_ON,
+    LIFE_ENDS, /* it cannot be seen yet how it is */
+    LIFE_IS_OVER
+};
+
+/* The first thread's, as /proc says. Between its EXIT record and its end it is PF_EXITING. */
+static enum life life_of(pid_t pid)
+{
+    struct proc_stat stat;
+    int rc = proc_stat(pid, 0, &stat);
+
+    if (rc < 0)
+        return proc_is_gone(rc) ? LIFE_IS_OVER : LIFE_ENDS;
+    return proc_stat_dead(&stat) ? LIFE_IS_OVER : stat.exiting ? LIFE_ENDS : LIFE_GOES_ON;
+}
+
+bool counter_lives(pid_t pid)
+{
+    return life_of(pid) == LIFE_GOES_ON;
+}
+
+/* They are looked at without the sideband's lock; of one that is dead by then a second EXIT is told
+ * before it is judged. */
+bool counter_dropped(const struct counter *counter)
+{
+    struct covered *covered = counter->covered;
+    enum life life = LIFE_ENDS;
+    pid_t pid = 0;
+
+    for (;;) {
+        bool dropped;
+
+        side_enter(counter);
+        if (life != LIFE_ENDS)
+            covered_judge(covered, pid, life == LIFE_GOES_ON);
+        pid = covered_next_suspect(covered, pid);
+        dropped = covered_dropped(covered);
+        side_leave(counter);
+        if (!pid || dropped)
+            return dropped;
+        life = life_of(pid);
+    }
 }

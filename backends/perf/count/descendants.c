@@ -164,11 +164,6 @@ void covered_judge(struct covered *covered, pid_t pid, bool lives)
         member_drop(covered, member);
 }
 
-void covered_drop(struct covered *covered)
-{
-    covered->dropped = true;
-}
-
 bool covered_dropped(const struct covered *covered)
 {
     return covered->dropped;

@@ -28,8 +28,6 @@ bool covered_has(const struct covered *covered, pid_t pid);
 pid_t covered_next_suspect(const struct covered *covered, pid_t after);
 /* After the rings were drained since the look. */
 void covered_judge(struct covered *covered, pid_t pid, bool lives);
-/* Found out otherwise: some process lost its events, and may live on. */
-void covered_drop(struct covered *covered);
 /* Did any? Stays true. */
 bool covered_dropped(const struct covered *covered);
 void covered_each(const struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg);

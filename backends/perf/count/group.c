@@ -136,15 +136,27 @@ static unsigned shape_extras(struct shape *shape, struct backend_state *state,
     return n;
 }
 
-int shape_make(struct shape *shape, struct backend_state *state, const struct plan *plan,
-               int watch_cpu)
+/* The watches of all tasks share one ring, so they are on one CPU. */
+static int first_cpu(const struct backend_state *state)
+{
+    struct cpus online;
+    int cpu;
+
+    cpus_init(&online);
+    state->host->cpus_online(state->host_state, &online);
+    cpu = cpus_next(&online, 0);
+    cpus_free(&online);
+    return cpu < 0 ? 0 : cpu;
+}
+
+int shape_make(struct shape *shape, struct backend_state *state, const struct plan *plan)
 {
     *shape = (struct shape){
         .n = plan->n,
         .inherit = plan->target.kind == TARGET_PROCESS,
         .watch = plan->target.kind == TARGET_THREAD ||
                  (plan->target.kind == TARGET_PROCESS && plan->descendants),
-        .watch_cpu = plan->target.kind == TARGET_PROCESS ? watch_cpu : -1,
+        .watch_cpu = plan->target.kind == TARGET_PROCESS ? first_cpu(state) : -1,
         .flags = plan->target.kind == TARGET_CGROUP ? PERF_FLAG_PID_CGROUP : 0,
     };
     shape->extra = shape_extras(shape, state, plan);

@@ -37,8 +37,7 @@ struct shape {
 };
 
 /* 0 or -ENOMEM. */
-int shape_make(struct shape *shape, struct backend_state *state, const struct plan *plan,
-               int watch_cpu);
+int shape_make(struct shape *shape, struct backend_state *state, const struct plan *plan);
 void shape_free(struct shape *shape);
 #define SHAPE_WITNESS(shape) (&(shape)->attr[(shape)->members])
 #define SHAPE_WATCH(shape)   (&(shape)->attr[(shape)->members + 1])

@@ -49,37 +49,25 @@ static void last_give(const struct group_last *last, struct group_text *text, un
 
 /*
  * The kernel's times of a cgroup's events jump at ENABLE, and go on while disabled (6.18: minutes
- * that nobody counted). They are taken relative to what they were right after each start.
+ * that nobody counted). They are taken relative to what they were right after each start (on), and
+ * stand still from a stop on.
  */
-void skew_start(struct counter *counter)
+void skew_move(struct counter *counter, bool on)
 {
     struct group_text text;
 
     for (unsigned i = 0; counter->skew && i < counter->n_groups; i++) {
         struct skew *skew = &counter->skew[i];
+        uint64_t *enabled = on ? &skew->enabled_ns : &skew->kept_enabled_ns;
+        uint64_t *running = on ? &skew->running_ns : &skew->kept_running_ns;
 
         if (read(counter_fds(counter, i)[0], &text, sizeof text) <= 0)
             continue;
-        __atomic_store_n(&skew->enabled_ns, text.enabled_ns - skew->kept_enabled_ns,
+        __atomic_store_n(enabled,
+                         text.enabled_ns - (on ? skew->kept_enabled_ns : skew->enabled_ns),
                          __ATOMIC_RELAXED);
-        __atomic_store_n(&skew->running_ns, text.running_ns - skew->kept_running_ns,
-                         __ATOMIC_RELAXED);
-    }
-}
-
-/* At a stop: the times stand still from here. */
-void skew_stop(struct counter *counter)
-{
-    struct group_text text;
-
-    for (unsigned i = 0; counter->skew && i < counter->n_groups; i++) {
-        struct skew *skew = &counter->skew[i];
-
-        if (read(counter_fds(counter, i)[0], &text, sizeof text) <= 0)
-            continue;
-        __atomic_store_n(&skew->kept_enabled_ns, text.enabled_ns - skew->enabled_ns,
-                         __ATOMIC_RELAXED);
-        __atomic_store_n(&skew->kept_running_ns, text.running_ns - skew->running_ns,
+        __atomic_store_n(running,
+                         text.running_ns - (on ? skew->kept_running_ns : skew->running_ns),
                          __ATOMIC_RELAXED);
     }
 }
@@ -297,37 +285,26 @@ static int task_read(struct counter *counter, unsigned first, struct group_text 
     return any;
 }
 
-static int hardware_read(struct counter *counter, unsigned first, struct reading *out, bool patient)
+/* 1, 0 when nothing of it is on the hardware, -EIO, -EAGAIN. */
+static int sum_read(struct counter *counter, unsigned first, struct reading *out, bool patient)
 {
+    const bool hardware = counter->shape.hardware;
+    const uint64_t witness = hardware ? witness_read(counter, first) : 0;
     struct group_text text;
-    uint64_t witness = witness_read(counter, first), covered = witness;
+    uint64_t covered, enabled;
     int rc = task_read(counter, first, &text, patient);
+
     if (rc < 0)
         return rc;
-    text.enabled_ns = spread_enabled(counter, &text, witness);
-    if (counter->skew) {
-        uint64_t enabled = text.enabled_ns;
-
-        skew_apply(counter, first, &text);
-        covered -= enabled - text.enabled_ns;
-    }
-    if (rc > 0)
+    enabled = text.enabled_ns = spread_enabled(counter, &text, witness);
+    skew_apply(counter, first, &text);
+    covered = hardware ? witness - (enabled - text.enabled_ns) : text.enabled_ns;
+    if (hardware && rc > 0)
         gap_revive(counter, first, covered, text.running_ns);
     reading_add(counter, out, &text, covered);
-    return rc > 0 && copies_are_off(counter, first, covered, text.running_ns, witness) ? 0 : rc;
-}
-
-static int software_read(struct counter *counter, unsigned first, struct reading *out, bool patient)
-{
-    struct group_text text;
-    int rc = task_read(counter, first, &text, patient);
-
-    if (rc < 0)
+    if (!hardware || !rc)
         return rc;
-    text.enabled_ns = spread_enabled(counter, &text, 0);
-    skew_apply(counter, first, &text);
-    reading_add(counter, out, &text, text.enabled_ns);
-    return rc;
+    return !copies_are_off(counter, first, covered, text.running_ns, witness);
 }
 
 int perf_read(struct counter *counter, struct reading *out, bool patient)
@@ -338,8 +315,7 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
     memset(out->value, 0, counter->shape.n * sizeof out->value[0]);
     memset(out->estimate, 0, counter->shape.n * sizeof out->estimate[0]);
     for (unsigned i = 0; i < counter->n_groups; i += counter->shape.spread) {
-        int rc = counter->shape.hardware ? hardware_read(counter, i, out, patient)
-                                   : software_read(counter, i, out, patient);
+        int rc = sum_read(counter, i, out, patient);
 
         if (rc < 0)
             return rc;
@@ -347,7 +323,7 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
     }
     out->off = off && off == counter->n_groups / counter->shape.spread && counter_is_on(counter);
     out->never_ran = out->enabled_ns && !out->running_ns;
-    out->dropped = counter->covered && counter_dropped(counter);
+    out->dropped = counter->dropped || (counter->covered && counter_dropped(counter));
     out->time_ns = monotonic_ns();
     return 0;
 }

@@ -54,16 +54,6 @@ void sideband_free(struct sideband *sideband)
     free(sideband);
 }
 
-void sideband_lock(struct sideband *sideband)
-{
-    pthread_mutex_lock(&sideband->recorder->lock);
-}
-
-void sideband_unlock(struct sideband *sideband)
-{
-    pthread_mutex_unlock(&sideband->recorder->lock);
-}
-
 static void side_tell(const struct sideband *sideband, const struct side_record *record)
 {
     for (const struct side_listener *l = sideband->listeners; l; l = l->next)
@@ -101,25 +91,23 @@ static void side_put(void *arg, const struct record *record)
     side_tell(arg, &side);
 }
 
-static void drain_locked(struct sideband *sideband)
+void sideband_enter(struct sideband *sideband)
 {
     const struct intake intake = {.put = side_put, .arg = sideband};
 
+    pthread_mutex_lock(&sideband->recorder->lock);
     recorder_take(sideband->recorder, &intake);
+}
+
+void sideband_leave(struct sideband *sideband)
+{
+    pthread_mutex_unlock(&sideband->recorder->lock);
 }
 
 void sideband_drain(struct sideband *sideband)
 {
-    sideband_sync(sideband, NULL, NULL);
-}
-
-void sideband_sync(struct sideband *sideband, void (*fn)(void *arg), void *arg)
-{
-    sideband_lock(sideband);
-    drain_locked(sideband);
-    if (fn)
-        fn(arg);
-    sideband_unlock(sideband);
+    sideband_enter(sideband);
+    sideband_leave(sideband);
 }
 
 /* With setup: without rings it tells nothing. */
@@ -146,11 +134,10 @@ int sideband_listen(struct sideband *sideband, struct side_listener *listener)
     if (!recorder->n_rings)
         rc = side_open(recorder);
     if (!rc) {
-        sideband_lock(sideband);
-        drain_locked(sideband);
+        sideband_enter(sideband);
         listener->next = sideband->listeners;
         sideband->listeners = listener;
-        sideband_unlock(sideband);
+        sideband_leave(sideband);
     }
     pthread_mutex_unlock(&recorder->state->setup);
     return rc;
@@ -162,7 +149,7 @@ void sideband_ignore(struct sideband *sideband, struct side_listener *listener)
     bool last;
 
     pthread_mutex_lock(&recorder->state->setup);
-    sideband_lock(sideband);
+    sideband_enter(sideband);
     for (struct side_listener **at = &sideband->listeners; *at; at = &(*at)->next) {
         if (*at == listener) {
             *at = listener->next;
@@ -172,7 +159,7 @@ void sideband_ignore(struct sideband *sideband, struct side_listener *listener)
     last = !sideband->listeners && recorder->n_rings;
     if (last)
         recorder_drop_ids(recorder);
-    sideband_unlock(sideband);
+    sideband_leave(sideband);
     if (last) {
         track_forget(recorder);
         rings_close(recorder);
@@ -182,8 +169,7 @@ void sideband_ignore(struct sideband *sideband, struct side_listener *listener)
 
 void sideband_lose(struct sideband *sideband)
 {
-    sideband_lock(sideband);
-    drain_locked(sideband);
+    sideband_enter(sideband);
     side_tell(sideband, &(struct side_record){.type = SIDE_LOST});
-    sideband_unlock(sideband);
+    sideband_leave(sideband);
 }

@@ -43,9 +43,8 @@ int sideband_listen(struct sideband *sideband, struct side_listener *listener);
 void sideband_ignore(struct sideband *sideband, struct side_listener *listener);
 /* Deliver what the rings hold. Memory only. */
 void sideband_drain(struct sideband *sideband);
-/* The same, and fn runs under the lock between this delivery and the next. */
-void sideband_sync(struct sideband *sideband, void (*fn)(void *arg), void *arg);
-void sideband_lock(struct sideband *sideband);
-void sideband_unlock(struct sideband *sideband);
+/* The same; nothing more is delivered until it is left. */
+void sideband_enter(struct sideband *sideband);
+void sideband_leave(struct sideband *sideband);
 /* Records are missing: what happened on a CPU until its event was opened again. */
 void sideband_lose(struct sideband *sideband);
