@@ -112,7 +112,7 @@ static void found_look(struct found *found, struct covered *covered, pid_t pid)
     snprintf(path, sizeof path, "/proc/%d/task", pid);
     found->failed |= proc_numbers(AT_FDCWD, path, &tids, &n) == -ENOMEM;
     for (size_t i = 0; i < n; i++) {
-        found->failed |= !covered_thread(covered, pid, 1);
+        found->failed |= !covered_thread(covered, pid, tids[i]);
         found_children(found, pid, tids[i]);
     }
     free(tids);

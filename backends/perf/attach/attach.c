@@ -99,7 +99,7 @@ static void cover_census(struct covered *covered, void *arg)
 
     TAILQ_FOREACH (task, &census->tasks, along)
         if ((task->state == TASK_OPEN || task->state == TASK_INHERITED) && !task->dead &&
-            !covered_thread(covered, task->pid, 1))
+            !covered_thread(covered, task->pid, task->tid))
             covered_doubt(covered);
     for (size_t i = 0; i < census->incoming.n; i++)
         covered_take(covered, &census->incoming.items[i]);

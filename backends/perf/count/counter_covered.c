@@ -30,7 +30,7 @@ bool counter_cover(struct counter *counter, void (*fill)(struct covered *covered
     counter->listener = (struct side_listener){.take = covered_take, .arg = counter->covered};
     counter->listening = sideband && !sideband_listen(sideband, &counter->listener);
     side_enter(counter);
-    covered_clear(counter->covered);
+    covered_begin(counter->covered);
     fill(counter->covered, arg);
     if (!counter->listening)
         covered_doubt(counter->covered);

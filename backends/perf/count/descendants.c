@@ -1,13 +1,13 @@
 /*
- * A table of processes, and a short memory of records that could not be placed: a child's record
- * may be read from its CPU's ring before its parent's from another.
+ * A table of tasks (core/log/tasks.h), and a short memory of records that could not be placed: a
+ * child's record may be read from its CPU's ring before its parent's from another.
  */
 #include "backends/perf/count/descendants.h"
 
-#include "core/base/hash.h"
+#include "core/base/vec.h"
+#include "core/log/tasks.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     UNPLACED = 128,
@@ -15,17 +15,10 @@ enum {
 };
 
 struct covered {
-    struct member {
-        UT_hash_handle hh;
-        pid_t pid;
-        int threads;      /* 0: it is only suspected */
-        bool suspect;     /* its first thread's EXIT came soon after an exec */
-        uint64_t exec_ns; /* its last exec */
-    } * members;
+    struct tasks tasks; /* a process's one value: when it executed last */
     pid_t target;
-    unsigned n; /* with threads */
-    bool doubt;
-    bool dropped;
+    bool begun, doubt, dropped;
+    VEC(pid_t) suspects; /* whose first thread's EXIT came soon after an exec */
     struct side_record unplaced[UNPLACED];
     size_t next_unplaced;
 };
@@ -34,134 +27,91 @@ struct covered *covered_new(pid_t target)
 {
     struct covered *covered = calloc(1, sizeof *covered);
 
-    if (covered)
-        covered->target = target;
-    return covered;
-}
-
-static struct member *member_of(const struct covered *covered, pid_t pid)
-{
-    struct member *member;
-
-    HASH_FIND_INT(covered->members, &pid, member);
-    return member;
-}
-
-static struct member *member_new(struct covered *covered, pid_t pid)
-{
-    struct member *member = calloc(1, sizeof *member);
-
-    if (!member)
+    if (!covered)
         return NULL;
-    member->pid = pid;
-    HASH_ADD_INT(covered->members, pid, member);
-    if (hash_has(member))
-        return member;
-    free(member);
-    return NULL;
-}
-
-static void member_drop(struct covered *covered, struct member *member)
-{
-    covered->n -= member->threads > 0;
-    HASH_DEL(covered->members, member);
-    free(member);
-}
-
-static void members_drop(struct covered *covered)
-{
-    struct member *member, *next;
-
-    HASH_ITER (hh, covered->members, member, next)
-        member_drop(covered, member);
+    covered->target = target;
+    tasks_init(&covered->tasks);
+    covered->tasks.n_values = 1;
+    return covered;
 }
 
 void covered_free(struct covered *covered)
 {
-    if (covered)
-        members_drop(covered);
+    if (!covered)
+        return;
+    tasks_free(&covered->tasks);
+    free(covered->suspects.items);
     free(covered);
 }
 
-void covered_clear(struct covered *covered)
+void covered_begin(struct covered *covered)
 {
-    members_drop(covered);
-    memset(covered->unplaced, 0, sizeof covered->unplaced);
-    covered->doubt = covered->dropped = false;
+    covered->begun = true;
 }
 
-bool covered_thread(struct covered *covered, pid_t pid, int step)
+bool covered_thread(struct covered *covered, pid_t pid, pid_t tid)
 {
-    struct member *member = member_of(covered, pid);
-
-    if (!member && step < 0)
-        return true;
-    if (!member && !(member = member_new(covered, pid)))
-        return false;
-    if (member->threads + step < 0)
-        return true;
-    covered->n += (member->threads == 0) - (unsigned)(member->threads + step == 0);
-    member->threads += step;
-    if (!member->threads && !member->suspect)
-        member_drop(covered, member);
-    return true;
+    return tasks_thread(&covered->tasks, (uint32_t)pid, (uint32_t)tid, 0);
 }
 
-static bool covered_knows(const struct covered *covered, pid_t pid)
+static struct process *covered_process(const struct covered *covered, pid_t pid)
 {
-    const struct member *member = member_of(covered, pid);
-
-    return member && member->threads > 0;
+    return tasks_process(&covered->tasks, (uint32_t)pid);
 }
 
 bool covered_has(const struct covered *covered, pid_t pid)
 {
-    return covered->doubt || covered_knows(covered, pid);
+    return covered->doubt || covered_process(covered, pid);
 }
 
-/*
- * A second EXIT proves that the first was none. Else it is seen at the process itself: one that is
- * dead by then ended with its first.
- */
+/* ---- the exec of a privileged program ---- */
+
+/* True: it was suspected. */
+static bool suspect_end(struct covered *covered, pid_t pid)
+{
+    for (size_t i = 0; i < covered->suspects.n; i++) {
+        if (covered->suspects.items[i] == pid) {
+            vec_remove(&covered->suspects, i);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A second EXIT proves that the first was none. Else it is seen at the process itself: one that is
+ * dead by then ended with its first. */
 static void covered_suspect(struct covered *covered, const struct side_record *record)
 {
-    struct member *member = member_of(covered, record->pid);
+    struct process *process = covered_process(covered, record->pid);
 
-    if (!member || record->pid != record->tid || record->pid == covered->target)
+    if (record->pid != record->tid || record->pid == covered->target)
         return;
-    if (record->type == SIDE_EXEC && member->threads > 0) {
-        member->exec_ns = record->time_ns;
-    } else if (record->type == SIDE_EXIT && member->suspect) {
+    if (record->type == SIDE_EXEC && process)
+        process->value[0] = record->time_ns;
+    else if (record->type == SIDE_EXIT && suspect_end(covered, record->pid))
         covered->dropped = true;
-        member->suspect = false;
-        if (!member->threads)
-            member_drop(covered, member);
-    } else if (record->type == SIDE_EXIT && member->threads > 0 && member->exec_ns) {
-        member->suspect = record->time_ns - member->exec_ns < DROP_NS;
-    }
+    else if (record->type == SIDE_EXIT && process && process->value[0] &&
+             record->time_ns - process->value[0] < DROP_NS)
+        covered->doubt |= vec_push(&covered->suspects, record->pid) != 0;
 }
 
 pid_t covered_next_suspect(const struct covered *covered, pid_t after)
 {
-    const struct member *member;
     pid_t next = 0;
 
-    for (member = covered->members; member; member = member->hh.next)
-        if (member->suspect && member->pid > after && (!next || member->pid < next))
-            next = member->pid;
+    for (size_t i = 0; i < covered->suspects.n; i++) {
+        const pid_t pid = covered->suspects.items[i];
+
+        if (pid > after && (!next || pid < next))
+            next = pid;
+    }
     return next;
 }
 
 void covered_judge(struct covered *covered, pid_t pid, bool lives)
 {
-    struct member *member = member_of(covered, pid);
-
-    if (!member || !member->suspect)
-        return;
-    covered->dropped |= lives;
-    member->suspect = false;
-    if (!member->threads)
-        member_drop(covered, member);
+    if (suspect_end(covered, pid))
+        covered->dropped |= lives;
 }
 
 bool covered_dropped(const struct covered *covered)
@@ -169,36 +119,33 @@ bool covered_dropped(const struct covered *covered)
     return covered->dropped;
 }
 
-/* A number that comes up again as a process of somebody else's is not ours any more. */
-static void covered_reused(struct covered *covered, pid_t pid)
-{
-    struct member *member = member_of(covered, pid);
+/* ---- records ---- */
 
-    if (member)
-        member_drop(covered, member);
+static bool tasks_tell(struct tasks *tasks, const struct side_record *record)
+{
+    const struct record_task task = {
+        .head = {.type = record->type == SIDE_FORK ? RECORD_FORK : RECORD_EXIT},
+        .pid = (uint32_t)record->pid,
+        .ppid = (uint32_t)record->ppid,
+        .tid = (uint32_t)record->tid,
+        .ptid = (uint32_t)record->ptid,
+        .time = record->time_ns,
+    };
+
+    return tasks_take(tasks, &task.head);
 }
 
 /* True: it was about a process of the set. */
 static bool covered_place(struct covered *covered, const struct side_record *record)
 {
-    switch (record->type) {
-    case SIDE_FORK:
-        if (record->pid == record->tid)
-            covered_reused(covered, record->pid);
-        if (!covered_knows(covered, record->ppid))
-            return false;
-        if (!covered_thread(covered, record->pid, 1))
-            covered->doubt = true;
+    if (record->type == SIDE_EXEC) {
+        covered->doubt |= covered_process(covered, record->pid) &&
+                          !covered_thread(covered, record->pid, record->tid);
         return true;
-    case SIDE_EXIT:
-        if (!covered_knows(covered, record->pid))
-            return false;
-        covered_thread(covered, record->pid, -1);
-        return true;
-    case SIDE_EXEC:
-    case SIDE_LOST:
-        break;
     }
+    if (!covered_process(covered, record->type == SIDE_FORK ? record->ppid : record->pid))
+        return false;
+    covered->doubt |= !tasks_tell(&covered->tasks, record);
     return true;
 }
 
@@ -212,25 +159,35 @@ static void covered_retry(struct covered *covered)
         for (size_t i = 0; i < UNPLACED; i++) {
             struct side_record *record = &covered->unplaced[i];
 
-            if (record->pid &&
-                covered_knows(covered, record->type == SIDE_FORK ? record->ppid : record->pid)) {
-                placed |= covered_place(covered, record);
+            if (record->pid && covered_place(covered, record)) {
+                placed = true;
                 record->pid = 0;
             }
         }
     }
 }
 
+/* A number that comes up again as a process of somebody else's is not ours any more. */
+static void covered_reused(struct covered *covered, pid_t pid)
+{
+    struct process *process = covered_process(covered, pid);
+
+    if (process)
+        tasks_drop(&covered->tasks, process);
+}
+
 void covered_take(void *arg, const struct side_record *record)
 {
     struct covered *covered = arg;
 
-    if (record->type == SIDE_LOST) {
+    if (record->type == SIDE_LOST)
         covered->doubt = true;
+    if (record->type == SIDE_LOST || !covered->begun)
         return;
-    }
     if (record->type != SIDE_FORK)
         covered_suspect(covered, record);
+    else if (record->pid == record->tid)
+        covered_reused(covered, record->pid);
     if (!covered_place(covered, record))
         covered->unplaced[covered->next_unplaced++ % UNPLACED] = *record;
     else if (record->type == SIDE_FORK && record->pid == record->tid)
@@ -244,12 +201,13 @@ void covered_doubt(struct covered *covered)
 
 void covered_each(const struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg)
 {
-    for (const struct member *member = covered->members; member; member = member->hh.next)
-        if (member->threads > 0)
-            fn(arg, member->pid);
+    const struct process *process;
+
+    TAILQ_FOREACH (process, &covered->tasks.by_news, by_news)
+        fn(arg, (pid_t)process->pid);
 }
 
 unsigned covered_count(const struct covered *covered)
 {
-    return covered->n;
+    return HASH_COUNT(covered->tasks.processes);
 }

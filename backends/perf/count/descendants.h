@@ -11,9 +11,10 @@ struct covered;
 /* target: what its own exec takes off is told by a guard (end_events.h). */
 struct covered *covered_new(pid_t target);
 void covered_free(struct covered *covered);
-void covered_clear(struct covered *covered);
-/* One more (or fewer) thread of a process; the process goes when it has none. False: no memory. */
-bool covered_thread(struct covered *covered, pid_t pid, int step);
+/* Records that are told from now on count. */
+void covered_begin(struct covered *covered);
+/* This thread of this process is there. False: no memory. */
+bool covered_thread(struct covered *covered, pid_t pid, pid_t tid);
 /* Records in order of time. */
 void covered_take(void *arg, const struct side_record *record);
 /* From now on every process may be one of them. */
