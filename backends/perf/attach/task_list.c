@@ -80,9 +80,9 @@ void census_clear(struct census *census)
     census->records.n = 0;
     census->looked_at = census->left_out = 0;
     census->undecided = false;
+    census->begun_ns = monotonic_ns();
     if (census->listening) {
         sideband_enter(census->state->sideband);
-        census->incoming.n = 0;
         census->lost = false;
         sideband_leave(census->state->sideband);
     }
@@ -209,6 +209,8 @@ static void take_records(struct census *census)
         for (size_t i = 0; i < before; i++) {
             const struct side_record *record = &census->records.items[i];
 
+            if (record->type != SIDE_FORK && record->time_ns < census->begun_ns)
+                continue; /* the list knows */
             if (record->type == SIDE_EXEC)
                 take_exec(census, record);
             else if (record->type == SIDE_EXIT)

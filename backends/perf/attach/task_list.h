@@ -52,6 +52,7 @@ struct census {
     int task_dir; /* /proc/PID/task of the target: cannot come to mean another process */
     struct tasks tasks;
     struct task *by_tid;
+    uint64_t begun_ns;  /* of this try: before its list */
     unsigned looked_at; /* processes, with those that are left out */
     unsigned left_out;
     struct side_listener listener;
