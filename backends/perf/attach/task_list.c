@@ -24,10 +24,18 @@ static void census_take(void *arg, const struct side_record *record)
         census->lost = true;
 }
 
+void census_note(struct census *census, int rc)
+{
+    if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE)
+        census->failed = rc;
+}
+
 int census_saw_all(const struct census *census, struct err *err)
 {
-    if (!census->starved)
+    if (!census->failed)
         return 0;
+    if (census->failed == -ENOMEM)
+        return err_set(err, E32, "no memory for the list of threads");
     return err_set(err, P10,
                    "no descriptor was left to look at the threads of process %d: raise LimitNOFILE "
                    "of pmcfs",
@@ -45,8 +53,8 @@ int census_open(struct census *census, struct backend_state *state, const struct
     census->listener = (struct side_listener){.take = census_take, .arg = census};
     snprintf(path, sizeof path, "/proc/%d/task", target->pid);
     census->task_dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    census->starved = census->task_dir < 0 && (errno == EMFILE || errno == ENFILE);
-    if (census->starved)
+    census_note(census, census->task_dir < 0 ? -errno : 0);
+    if (census->failed)
         return census_saw_all(census, err);
     /* Asked after the directory is held: from here on it cannot be another process. */
     if (census->task_dir < 0 || (target->alive && !target->alive(target->alive_arg))) {
@@ -111,15 +119,16 @@ struct task *census_add(struct census *census, const struct task *like)
 {
     struct task *task = malloc(sizeof *task), *before = census_find(census, like->tid);
 
-    census->failed |= !task;
-    if (!task)
+    if (!task) {
+        census->failed = -ENOMEM;
         return NULL;
+    }
     *task = *like;
     if (before)
         HASH_DEL(census->by_tid, before);
     HASH_ADD_INT(census->by_tid, tid, task);
     TAILQ_INSERT_TAIL(&census->tasks, task, along);
-    census->failed |= !hash_has(task);
+    census_note(census, hash_has(task) ? 0 : -ENOMEM);
     return task;
 }
 
@@ -290,7 +299,7 @@ static void census_fetch(struct census *census)
     census->undecided |= census->lost;
     census->lost = false;
     for (size_t i = 0; i < census->incoming.n; i++)
-        census->failed |= vec_push(&census->records, census->incoming.items[i]) != 0;
+        census_note(census, vec_push(&census->records, census->incoming.items[i]));
     census->incoming.n = 0;
     sideband_leave(census->state->sideband);
 }
@@ -301,7 +310,5 @@ int census_update(struct census *census, struct err *err)
         return 0;
     census_fetch(census);
     take_records(census);
-    if (census->failed)
-        return err_set(err, E32, "no memory for the list of threads");
-    return census_decide(census, err);
+    return census->failed ? census_saw_all(census, err) : census_decide(census, err);
 }

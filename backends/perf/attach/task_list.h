@@ -61,8 +61,7 @@ struct census {
     VEC(struct side_record) records;  /* those that have no place yet */
     bool lost;                        /* under the sideband's lock */
     bool undecided;                   /* something happened that cannot be told apart */
-    bool failed;                      /* memory ended */
-    bool starved; /* something could not be looked at for want of a descriptor */
+    int failed;                       /* no memory, or no descriptor to look at something: -errno */
 };
 
 /* 0; P10; X09 or E44 when the process is gone. With descendants it listens at once. */
@@ -73,7 +72,7 @@ int census_open(struct census *census, struct backend_state *state, const struct
  * needed where the list of threads is the same before and after the opening.
  */
 void census_listen(struct census *census);
-/* P10: somebody may not have been seen, because a descriptor was missing to look; or 0. */
+/* P10, E32: something may not have been seen, for want of a descriptor or memory; or 0. */
 int census_saw_all(const struct census *census, struct err *err);
 /* Frees the tasks (not their descriptors) and stops listening. */
 void census_close(struct census *census);
@@ -98,6 +97,8 @@ bool census_lives(const struct census *census, pid_t pid, pid_t tid);
 bool census_is_through(struct census *census, struct task *task);
 
 /* Between task_list.c and task_list_proc.c. */
+/* If this is for want of memory or of a descriptor, not all is seen. */
+void census_note(struct census *census, int rc);
 /* The newest task of this number, or NULL. */
 struct task *census_find(const struct census *census, pid_t tid);
 /* NULL, and `failed`: no memory. */

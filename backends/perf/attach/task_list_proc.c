@@ -47,8 +47,7 @@ static char *task_text(struct census *census, pid_t pid, pid_t tid, const char *
 
     task_path(census, pid, tid, file, path);
     text = proc_text_at(census->task_dir, path);
-    census->starved |= !text && (errno == EMFILE || errno == ENFILE);
-    census->failed |= !text && errno == ENOMEM;
+    census_note(census, text ? 0 : -errno);
     return text;
 }
 
@@ -62,8 +61,7 @@ static size_t threads_of(struct census *census, pid_t pid, pid_t **tids)
     if (pid != census->plan->target.pid)
         snprintf(path, sizeof path, "/proc/%d/task", pid);
     rc = proc_numbers(census->task_dir, path, tids, &n);
-    census->starved |= rc == -EMFILE || rc == -ENFILE;
-    census->failed |= rc == -ENOMEM;
+    census_note(census, rc);
     return rc < 0 ? 0 : n;
 }
 
@@ -114,7 +112,7 @@ static int list_process(struct census *census, const struct task *leader, struct
             rc = list_children(census, leader->pid, tids[i], err);
     }
     free(tids);
-    return rc ? rc : census->failed ? err_set(err, E32, "no memory for the list of threads") : 0;
+    return rc ? rc : census_saw_all(census, err);
 }
 
 int census_list(struct census *census, struct err *err)

@@ -125,17 +125,6 @@ static int shape_spread(struct shape *shape, const struct backend_state *state,
     return shape->cpu && shape->spread ? 0 : -ENOMEM;
 }
 
-static unsigned shape_extras(struct shape *shape, struct backend_state *state,
-                             const struct plan *plan)
-{
-    enum extra extra[EXTRAS_MAX];
-    unsigned n = sampling_extras(state, plan, extra);
-
-    for (unsigned i = 0; i < n; i++)
-        shape->extras[i] = (uint8_t)extra[i];
-    return n;
-}
-
 /* The watches of all tasks share one ring, so they are on one CPU. */
 static int first_cpu(const struct backend_state *state)
 {
@@ -159,7 +148,7 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
         .watch_cpu = plan->target.kind == TARGET_PROCESS ? first_cpu(state) : -1,
         .flags = plan->target.kind == TARGET_CGROUP ? PERF_FLAG_PID_CGROUP : 0,
     };
-    shape->extra = shape_extras(shape, state, plan);
+    shape->extra = sampling_extras(state, plan, shape->extras);
     shape->members = shape->extra + shape->n;
     shape->stride = shape->members + 2;
     shape->attr = calloc(shape->members + 2, sizeof *shape->attr);

@@ -21,6 +21,7 @@
 #endif
 
 enum {
+    SECOND = 1000000000,
     OPEN_NS = 200000000, /* where nobody has said how long */
     AGAIN_NS = 10000000  /* a signal that comes just before the wait does not end it */
 };
@@ -45,22 +46,6 @@ static void handler_set(void)
     sigaction(SIGURG, &action, NULL);
 }
 
-static struct timespec timespec_of(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
-                             .tv_nsec = (long)(ns % 1000000000)};
-}
-
-/* 0: no more. */
-static void timer_arm(uint64_t until_ns)
-{
-    struct itimerspec when = {.it_value = timespec_of(until_ns),
-                              .it_interval = timespec_of(until_ns ? AGAIN_NS : 0)};
-
-    if (patience.made)
-        timer_settime(patience.timer, TIMER_ABSTIME, &when, NULL);
-}
-
 static void timer_make(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -71,6 +56,18 @@ static void timer_make(void)
     pthread_once(&once, handler_set);
     event.sigev_notify_thread_id = gettid();
     patience.made = timer_create(CLOCK_MONOTONIC, &event, &patience.timer) == 0;
+}
+
+/* 0: no more. */
+static void timer_arm(uint64_t until_ns)
+{
+    const struct itimerspec when = {
+        .it_value = {.tv_sec = (time_t)(until_ns / SECOND), .tv_nsec = (long)(until_ns % SECOND)},
+        .it_interval = {.tv_nsec = until_ns ? AGAIN_NS : 0},
+    };
+
+    if (patience.made)
+        timer_settime(patience.timer, TIMER_ABSTIME, &when, NULL);
 }
 
 void event_patience(uint64_t until_ns)
@@ -87,15 +84,6 @@ static uint64_t patience_end(void)
     return patience.until_ns > least_ns ? patience.until_ns : least_ns;
 }
 
-/* -EINTR: the time is over, or another signal has come. */
-static int event_try(const struct perf_event_attr *attr, pid_t pid, int cpu, int group,
-                     unsigned long flags)
-{
-    long fd = syscall(SYS_perf_event_open, attr, pid, cpu, group, flags | PERF_FLAG_FD_CLOEXEC);
-
-    return fd < 0 ? -errno : (int)fd;
-}
-
 int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group,
                unsigned long flags)
 {
@@ -107,12 +95,14 @@ int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group
         timer_make();
         timer_arm(until_ns);
     }
-    do
-        fd = event_try(attr, pid, cpu, group, flags);
-    while (fd == -EINTR && (!waits || monotonic_ns() < until_ns));
+    do {
+        fd = (int)syscall(SYS_perf_event_open, attr, pid, cpu, group, flags | PERF_FLAG_FD_CLOEXEC);
+        if (fd < 0)
+            fd = -errno;
+    } while (fd == -EINTR && (!waits || monotonic_ns() < until_ns));
     if (waits)
         timer_arm(0);
-    return fd == -EINTR ? -ETIME : fd;
+    return fd == -EINTR ? -ETIME : fd; /* the time is over */
 }
 
 void event_close(int *fd)

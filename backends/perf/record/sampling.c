@@ -7,14 +7,13 @@
 #include "backends/perf/probe/open.h"
 #include "backends/perf/names/tracepoint.h"
 
+#include "backends/proc.h"
 #include "core/log/record.h"
 
-#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #define SAMPLE_FIELDS                                                                              \
     (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU)
@@ -148,7 +147,7 @@ static void values_try(void)
 }
 
 unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
-                         enum extra extra[EXTRAS_MAX])
+                         uint8_t extra[EXTRAS_MAX])
 {
     uint64_t number;
 
@@ -195,13 +194,11 @@ void sampling_extra_attr(struct backend_state *state, enum extra extra,
 
 static uint64_t read_limit(const char *path, uint64_t otherwise)
 {
-    char text[24] = "";
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    char *text = proc_text(path);
+    const uint64_t limit = text ? strtoull(text, NULL, 10) : otherwise;
 
-    if (fd >= 0)
-        close(fd);
-    return n > 0 ? strtoull(text, NULL, 10) : otherwise;
+    free(text);
+    return limit;
 }
 
 void perf_sample_limits(struct backend_state *state, struct sample_limits *out)

@@ -16,9 +16,9 @@ enum extra {
 };
 #define EXTRAS_MAX 2
 
-/* Which ones, in order; their number. The kernel is tried once. */
+/* Which ones (enum extra), in order; their number. The kernel is tried once. */
 unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
-                         enum extra extra[EXTRAS_MAX]);
+                         uint8_t extra[EXTRAS_MAX]);
 /* attr: zeroed. */
 void sampling_extra_attr(struct backend_state *state, enum extra extra,
                          struct perf_event_attr *attr);
