@@ -5,8 +5,8 @@
  */
 #include "tests/attach_test.h"
 
-#include "core/base/clock.h"
 #include "backends/perf/record/sideband.h"
+#include "core/base/clock.h"
 
 #include <linux/perf_event.h>
 #include <signal.h>

@@ -3,8 +3,8 @@
  */
 #include "tests/record_test.h"
 
-#include "core/base/clock.h"
 #include "backends/perf/probe/code.h"
+#include "core/base/clock.h"
 
 #include <linux/perf_event.h>
 #include <stdlib.h>

@@ -79,7 +79,6 @@ void test_concurrent(void);
 void test_late_cpu(void);
 void test_everywhere(void);
 
-
 /* record_hardware.c */
 bool hardware_here(void);
 void test_hardware(void);

@@ -1,7 +1,7 @@
 /*
  * A counter as one line of text, and back: "perf EVENTS GROUPS raced left_out on begun follows
- * groups…". The descriptors stay open under their numbers. What moves with each record or reading is
- * found anew: processes that are covered, threads that are followed, what a group lacks.
+ * groups…". The descriptors stay open under their numbers. What moves with each record or reading
+ * is found anew: processes that are covered, threads that are followed, what a group lacks.
  */
 #include "backends/perf/count/counter.h"
 #include "backends/perf/count/output.h"
@@ -32,9 +32,9 @@ static void group_print(const struct counter *counter, unsigned group, struct bu
 
 void perf_print(const struct counter *counter, struct buf *out)
 {
-    buf_printf(out, "perf %u %u %u %u %u %u %lu", counter->shape.n, counter->n_groups, counter->raced,
-               counter->left_out, __atomic_load_n(&counter->on, __ATOMIC_RELAXED), counter->begun,
-               output_most(counter));
+    buf_printf(out, "perf %u %u %u %u %u %u %lu", counter->shape.n, counter->n_groups,
+               counter->raced, counter->left_out, __atomic_load_n(&counter->on, __ATOMIC_RELAXED),
+               counter->begun, output_most(counter));
     for (unsigned i = 0; i < counter->n_groups; i++)
         group_print(counter, i, out);
 }

@@ -16,8 +16,8 @@ struct backend_state {
     struct host_state *host_state;
     const struct loop *loop;
     const struct sink *sink;
-    struct sideband *sideband;  /* counting side: record, count, attach */
-    pthread_mutex_t setup;      /* recorders, their rings and what tells of every CPU: system calls */
+    struct sideband *sideband; /* counting side: record, count, attach */
+    pthread_mutex_t setup; /* recorders, their rings and what tells of every CPU: system calls */
     struct recorder *recorders; /* with setup */
     struct pmus *pmus;          /* naming side: probe, names */
     struct class_info *classes; /* pmus->classes */

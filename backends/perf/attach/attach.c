@@ -55,8 +55,9 @@ int attach_fits(const struct attach *attach, size_t groups, size_t others)
     if (others)
         snprintf(more, sizeof(more), ", and %zu while it looks at them", others);
     return err_set(attach->err, P10, "needs %lu descriptors, has %lu: %zu tasks or CPUs, %u each%s",
-                   need, attach->plan->fds_free, groups + attach->fds_used / attach->shape->per_task,
-                   attach->shape->per_task, more);
+                   need, attach->plan->fds_free,
+                   groups + attach->fds_used / attach->shape->per_task, attach->shape->per_task,
+                   more);
 }
 
 int attach_refused(const struct attach *attach, int code, const struct perf_event_attr *failed)

@@ -44,7 +44,8 @@ static int open_task(struct attach *attach, struct task *task)
     int rc;
 
     if (!task->fds)
-        task->fds = malloc((size_t)attach->shape->spread * attach->shape->stride * sizeof *task->fds);
+        task->fds =
+            malloc((size_t)attach->shape->spread * attach->shape->stride * sizeof *task->fds);
     if (!task->fds)
         return err_set(attach->err, E32, "no memory for the descriptors of a thread");
     task->begin_ns = monotonic_ns();

@@ -5,9 +5,9 @@
 #include "backends/perf/count/counter.h"
 
 #include "backends/perf/count/end_events.h"
+#include "backends/perf/count/output.h"
 #include "backends/perf/count/reading.h"
 #include "backends/perf/count/switch.h"
-#include "backends/perf/count/output.h"
 
 #include <stdlib.h>
 
@@ -110,8 +110,8 @@ void perf_facts_of(const struct counter *counter, struct counter_facts *out)
 
     *out = (struct counter_facts){
         .threads = covered ? counter->n_groups / counter->shape.spread : 0,
-        .descriptors =
-            counter->n_groups / counter->shape.spread * counter->shape.per_task + output_fds(counter),
+        .descriptors = counter->n_groups / counter->shape.spread * counter->shape.per_task +
+                       output_fds(counter),
         .raced = counter->raced,
         .left_out = counter->left_out,
         .covered = covered,

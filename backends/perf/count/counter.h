@@ -25,8 +25,8 @@ struct counter {
     struct target_ref target; /* alive and alive_arg are not kept */
     uint64_t tag;
     bool descendants, at_exec, multiplex;
-    bool on;           /* atomic: started, not stopped */
-    bool begun;        /* started at least once */
+    bool on;            /* atomic: started, not stopped */
+    bool begun;         /* started at least once */
     struct shape shape; /* its attrs only until it is opened */
     unsigned n_groups;
     bool sampling;

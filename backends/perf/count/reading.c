@@ -63,11 +63,9 @@ void skew_move(struct counter *counter, bool on)
 
         if (read(counter_fds(counter, i)[0], &text, sizeof text) <= 0)
             continue;
-        __atomic_store_n(enabled,
-                         text.enabled_ns - (on ? skew->kept_enabled_ns : skew->enabled_ns),
+        __atomic_store_n(enabled, text.enabled_ns - (on ? skew->kept_enabled_ns : skew->enabled_ns),
                          __ATOMIC_RELAXED);
-        __atomic_store_n(running,
-                         text.running_ns - (on ? skew->kept_running_ns : skew->running_ns),
+        __atomic_store_n(running, text.running_ns - (on ? skew->kept_running_ns : skew->running_ns),
                          __ATOMIC_RELAXED);
     }
 }
@@ -270,10 +268,11 @@ static int task_read(struct counter *counter, unsigned first, struct group_text 
     struct group_text text;
     bool any = false;
 
-    memset(sum, 0, offsetof(struct group_text, value) + counter->shape.members * sizeof sum->value[0]);
+    memset(sum, 0,
+           offsetof(struct group_text, value) + counter->shape.members * sizeof sum->value[0]);
     for (unsigned i = first; i < first + counter->shape.spread; i++) {
         int rc = counter->shape.hardware ? pinned_read(counter, i, &text, patient)
-                                   : group_read(counter, i, &text, patient);
+                                         : group_read(counter, i, &text, patient);
 
         if (rc < 0)
             return rc;

@@ -22,8 +22,8 @@ void follow_free(struct follow *follow); /* closes all; NULL allowed, here and b
 void follow_thread(struct follow *follow, pid_t tid, pid_t pid);
 /* After the counting groups were started, before they are stopped. */
 void follow_switch(struct follow *follow, bool on, bool armed);
-/* Every FORK, EXIT and COMM record of the counter, before it is put. A thread that ended is read for
- * the last time, told, and closed. */
+/* Every FORK, EXIT and COMM record of the counter, before it is put. A thread that ended is read
+ * for the last time, told, and closed. */
 void follow_record(struct follow *follow, const struct record *record, const struct intake *intake);
 unsigned follow_fds(const struct follow *follow);       /* open now */
 unsigned long follow_most(const struct follow *follow); /* most_fds */

@@ -55,7 +55,7 @@ void recorder_drop_ids(struct recorder *recorder)
 {
     struct id *id, *next;
 
-    HASH_ITER(hh, recorder->ids, id, next)
+    HASH_ITER (hh, recorder->ids, id, next)
         id_forget(recorder, id);
 }
 
@@ -73,7 +73,7 @@ void recorder_purge(struct recorder *recorder, uint64_t time_ns)
         any |= is_over(origin, time_ns);
     if (!any)
         return;
-    HASH_ITER(hh, recorder->ids, id, next)
+    HASH_ITER (hh, recorder->ids, id, next)
         if (is_over(id->origin, time_ns))
             id_forget(recorder, id);
     for (struct origin **at = &recorder->origins; *at;) {

@@ -53,12 +53,10 @@ struct id {
     bool says_period; /* of EVENT: its samples do */
 };
 
-#define STAND_IN_WANTED (-2) /* fd's own died with its CPU */
-
 struct ring {
     unsigned cpu;
     int fd;
-    int stand_in; /* an event in place of fd's own; -1, or … */
+    int stand_in; /* an event in place of fd's own, which died with its CPU; or -1 */
     struct perf_event_mmap_page *page; /* mapped with `size` bytes of records behind it */
     char *data;
     uint64_t size;
@@ -76,9 +74,9 @@ struct recorder {
     struct recorder *next; /* in the list of all, for CPUs that come; with the state's setup */
     struct backend_state *state;
     uint64_t tag;
-    bool side;                /* the sideband's: only births, ends and names, of every CPU */
+    bool side; /* the sideband's: only births, ends and names, of every CPU */
     void (*ready)(void *state, uint64_t tag); /* half of a ring was written; the loop's */
-    uint64_t ring_bytes;      /* of records, a power of two */
+    uint64_t ring_bytes;                      /* of records, a power of two */
     pthread_mutex_t lock;     /* counters redirected, records taken: memory, nearly */
     struct ring *rings;       /* room for n_cpus; changed with setup and lock, read with one */
     unsigned n_rings;         /* atomic */
@@ -87,8 +85,8 @@ struct recorder {
     unsigned n_tracks;        /* counters that are on, and need to know what happens everywhere */
     struct origin everywhere; /* of what the rings' own events tell (track.h) */
     struct origin *origins;   /* with lock, and what follows */
-    struct id *ids; /* by the kernel's */
-    char *scratch;  /* RECORD_SPACE: the kernel's pages may only be read */
+    struct id *ids;           /* by the kernel's */
+    char *scratch;            /* RECORD_SPACE: the kernel's pages may only be read */
 };
 
 /* Room for a record of the largest size, and what is put into it. */

@@ -4,8 +4,8 @@
  */
 #include "backends/perf/record/sampling.h"
 
-#include "backends/perf/probe/open.h"
 #include "backends/perf/names/tracepoint.h"
+#include "backends/perf/probe/open.h"
 
 #include "backends/proc.h"
 #include "core/log/record.h"

@@ -14,30 +14,22 @@ static int ring_teller(const struct ring *ring)
     return ring->stand_in >= 0 ? ring->stand_in : ring->fd;
 }
 
-static int ring_stand_in(struct recorder *recorder, struct ring *ring)
+/* -1: its CPU went again. */
+static int stand_in_open(const struct recorder *recorder, const struct ring *ring)
 {
-    int fd = ring_event(recorder, ring->cpu), rc;
+    int fd = ring_event(recorder, ring->cpu);
 
-    if (fd < 0)
-        return fd;
-    rc = recorder_redirect(recorder, fd, ring->cpu);
-    if (rc) {
+    if (fd >= 0 && recorder_redirect(recorder, fd, ring->cpu))
         event_close(&fd);
-        return rc;
-    }
-    ring->stand_in = fd;
-    __atomic_add_fetch(&recorder->n_stand_ins, 1, __ATOMIC_RELAXED);
-    return 0;
+    return fd < 0 ? -1 : fd;
 }
 
 /* Nobody else writes with this id, so it need not be known before. */
 static int ring_track(struct recorder *recorder, struct ring *ring)
 {
     struct id id = {.origin = &recorder->everywhere, .cpu = ring->cpu, .kind = ID_EVENT};
-    int rc = ring->stand_in == STAND_IN_WANTED ? ring_stand_in(recorder, ring) : 0;
+    int rc;
 
-    if (rc)
-        return rc == -ENODEV ? 0 : rc; /* it went again */
     if (ioctl(ring_teller(ring), PERF_EVENT_IOC_ID, &id.kernel))
         return -errno;
     pthread_mutex_lock(&recorder->lock);
@@ -91,11 +83,13 @@ void track_end(struct recorder *recorder)
 
 void track_cpu(struct recorder *recorder, struct ring *ring, bool back)
 {
+    const bool had = ring->stand_in >= 0;
+
     if (back) {
-        if (ring->stand_in >= 0)
-            __atomic_sub_fetch(&recorder->n_stand_ins, 1, __ATOMIC_RELAXED);
         event_close(&ring->stand_in);
-        ring->stand_in = STAND_IN_WANTED;
+        ring->stand_in = stand_in_open(recorder, ring);
+        __atomic_add_fetch(&recorder->n_stand_ins, (unsigned)((ring->stand_in >= 0) - had),
+                           __ATOMIC_RELAXED);
     }
     if (recorder->n_tracks)
         ring_track(recorder, ring);

@@ -1,8 +1,8 @@
 /*
- * A counter that samples a CPU or a cgroup needs names, mappings, births and ends of all: a task executes its
- * program on one CPU and runs it on another. They are told by the rings' own events, one on each
- * CPU, while a counter that needs them is on; so they cost no descriptor but where a CPU went away,
- * and its event with it: another takes its place when it is back.
+ * A counter that samples a CPU or a cgroup needs names, mappings, births and ends of all: a task
+ * executes its program on one CPU and runs it on another. They are told by the rings' own events,
+ * one on each CPU, while a counter that needs them is on; so they cost no descriptor but where a
+ * CPU went away, and its event with it: another takes its place when it is back.
  */
 #pragma once
 
