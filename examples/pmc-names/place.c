@@ -13,19 +13,20 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <uthash.h>
 
 #define MAPPED_MAX  65536
 #define TARGETS_MAX 256
 #define MAP_MAX     (256 << 20) /* bytes of a perf-PID.map, which is kept in memory */
 
 struct mapped {
-    char *path; /* as the log has it, unescaped */
-    uint32_t pid;
+    UT_hash_handle hh;
+    uint32_t pid; /* the key: this and what follows */
+    char path[];  /* as the log has it, unescaped */
 };
 
 static struct {
-    struct mapped *mapped;
-    size_t n_mapped;
+    struct mapped *mapped; /* in the order of the log */
     uint32_t target[TARGETS_MAX];
     unsigned n_targets;
 } places;
@@ -50,24 +51,21 @@ void text_plain(char *text)
 
 static void mapped_add(uint32_t pid, char *path)
 {
-    struct mapped *larger;
+    struct mapped *known, *one;
+    size_t bytes;
 
     text_plain(path);
-    for (size_t i = places.n_mapped; i > 0; i--)
-        if (places.mapped[i - 1].pid == pid && strcmp(places.mapped[i - 1].path, path) == 0)
-            return;
-    if (places.n_mapped == MAPPED_MAX)
+    bytes = strlen(path) + 1;
+    one = HASH_COUNT(places.mapped) < MAPPED_MAX ? malloc(sizeof *one + bytes) : NULL;
+    if (!one)
         return;
-    if ((places.n_mapped & (places.n_mapped - 1)) == 0) {
-        larger =
-            realloc(places.mapped, (places.n_mapped ? 2 * places.n_mapped : 1) * sizeof *larger);
-        if (!larger)
-            return;
-        places.mapped = larger;
-    }
-    path = strdup(path);
-    if (path)
-        places.mapped[places.n_mapped++] = (struct mapped){path, pid};
+    one->pid = pid;
+    memcpy(one->path, path, bytes);
+    HASH_FIND(hh, places.mapped, &one->pid, sizeof one->pid + bytes, known);
+    if (known)
+        free(one);
+    else
+        HASH_ADD(hh, places.mapped, pid, sizeof one->pid + bytes, one);
 }
 
 /* "TIME map-in pid=1 start=… end=… offset=… path=/a" */
@@ -182,9 +180,9 @@ int place_open(const char *path, char **name, char **root)
 {
     int fd = -1;
 
-    for (size_t i = 0; i < places.n_mapped && fd < 0; i++)
-        if (strcmp(places.mapped[i].path, path) == 0)
-            fd = process_open(places.mapped[i].pid, path, name, root);
+    for (struct mapped *one = places.mapped; one && fd < 0; one = one->hh.next)
+        if (strcmp(one->path, path) == 0)
+            fd = process_open(one->pid, path, name, root);
     for (unsigned i = 0; i < places.n_targets && fd < 0; i++)
         fd = process_open(places.target[i], path, name, root);
     if (fd >= 0)
