@@ -6,7 +6,6 @@
 #include "tests/record_test.h"
 
 #include "backends/perf/probe/pmu.h"
-#include "backends/perf/probe/tracefs.h"
 #include "backends/perf/record/sideband.h"
 
 #include <errno.h>
@@ -166,7 +165,6 @@ int main(int argc, char **argv)
     machine_make();
     state.pmus = pmus_new("");
     state.sideband = sideband_new(&state);
-    tracefs_where(&state, &(bool){false}); /* is held open */
     before = open_fds();
     test_losses(false);
     test_losses(true);

@@ -10,45 +10,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/* 0: no access. */
-static uint32_t access_bit(char letter)
-{
-    switch (letter) {
-    case 'r':
-    case 'R':
-        return HW_BREAKPOINT_R;
-    case 'w':
-    case 'W':
-        return HW_BREAKPOINT_W;
-    case 'x':
-    case 'X':
-        return HW_BREAKPOINT_X;
-    default:
-        return 0;
-    }
-}
+static const struct access {
+    const char *name;
+    uint32_t type;
+} accesses[] = {
+    {"r", HW_BREAKPOINT_R},   {"w", HW_BREAKPOINT_W}, {"rw", HW_BREAKPOINT_RW},
+    {"wr", HW_BREAKPOINT_RW}, {"x", HW_BREAKPOINT_X},
+};
 
-/* "rw" and the like; false when it is something else. */
-static bool access_scan(struct word word, uint32_t *type)
+/* NULL: it is none. */
+static const struct access *access_find(struct word word)
 {
-    *type = 0;
-    for (size_t i = 0; i < word.len; i++) {
-        uint32_t bit = access_bit(word.p[i]);
-        if (!bit || *type & bit)
-            return false;
-        *type |= bit;
-    }
-    return *type != 0;
-}
-
-static const char *access_name(uint32_t type)
-{
-    static const char *const names[] = {[HW_BREAKPOINT_R] = "r",
-                                        [HW_BREAKPOINT_W] = "w",
-                                        [HW_BREAKPOINT_RW] = "rw",
-                                        [HW_BREAKPOINT_X] = "x"};
-
-    return type < sizeof(names) / sizeof(names[0]) ? names[type] : NULL;
+    for (size_t i = 0; i < sizeof(accesses) / sizeof(accesses[0]); i++)
+        if (word_alike(word, accesses[i].name, false))
+            return &accesses[i];
+    return NULL;
 }
 
 static int length_scan(struct word word, bool given, bool execute, uint64_t *length,
@@ -68,42 +44,37 @@ static int length_scan(struct word word, bool given, bool execute, uint64_t *len
 
 int breakpoint_parse(struct spec *spec, struct word text, struct err *err)
 {
-    struct word tail, length, mods, access;
-    struct word place = word_until(word_from(text, 4), ':', &tail);
+    struct word behind, tail, length, mods, form = word_until(text, ':', &behind);
+    struct word place = word_until(behind, ':', &tail);
     bool has_length = memchr(place.p, '/', place.len) != NULL;
     struct word address = word_until(place, '/', &length);
+    struct word said = word_until(tail, ':', &mods);
+    const struct access *access = access_find(said);
     uint64_t at, bytes;
-    uint32_t type;
 
-    if (text.len < 4 || !word_alike((struct word){text.p, 4}, "mem:", false))
+    if (!word_alike(form, "mem", false))
         return -ENOENT;
     if (!word_u64(address, true, 0, UINT64_MAX, &at))
         return err_set(err, CS01, "\"" WORD_FMT "\" is no address: mem:0xADDRESS[/LENGTH][:rwx]",
                        WORD_ARG(address));
-    access = word_until(tail, ':', &mods);
-    if (!access_scan(access, &type)) {
-        if (access.len > 0 && access_bit(access.p[0]))
-            return err_set(err, CS03,
-                           "\"" WORD_FMT "\" is no access of a breakpoint: r, w, rw or x",
-                           WORD_ARG(access));
-        mods = tail;
-        type = HW_BREAKPOINT_RW;
-    }
-    if (!access_name(type))
+    if (!access && said.len > 0 && strchr("rwxRWX", said.p[0]))
         return err_set(err, CS03,
-                       "\"" WORD_FMT "\": execution is not combined with other accesses; "
-                       "r, w, rw or x",
-                       WORD_ARG(access));
-    int rc = length_scan(length, has_length, type == HW_BREAKPOINT_X, &bytes, err);
+                       "\"" WORD_FMT "\" is no access of a breakpoint: r, w, rw, or x alone",
+                       WORD_ARG(said));
+    if (!access) {
+        access = &accesses[2];
+        mods = tail;
+    }
+    int rc = length_scan(length, has_length, access->type == HW_BREAKPOINT_X, &bytes, err);
     if (rc == 0)
         rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_BREAKPOINT), text, err);
     if (rc < 0)
         return rc;
     spec->config[1] = at;
     spec->config[2] = bytes;
-    spec->bp_type = type;
+    spec->bp_type = access->type;
     spec->needs_kernel = at > USER_END - bytes;
     snprintf(spec->resolved, sizeof(spec->resolved), "mem:0x%llx/%llu:%s", (unsigned long long)at,
-             (unsigned long long)bytes, access_name(type));
+             (unsigned long long)bytes, access->type == HW_BREAKPOINT_RW ? "rw" : access->name);
     return spec_modifiers(spec, mods, text, err);
 }

@@ -6,7 +6,6 @@
 #include "backends/perf/names/catalog.h"
 
 #include "backends/perf/names/generic.h"
-#include "backends/perf/names/papi.h"
 #include "backends/perf/names/pfm.h"
 #include "backends/perf/names/resolve.h"
 #include "backends/perf/names/spec_event.h"
@@ -40,7 +39,6 @@ static void list_files(struct backend_state *state, struct pmu *pmu, struct cata
 {
     char text[SPELLING_MAX];
 
-    pmu_load(state->pmus, pmu);
     for (unsigned i = 0; i < pmu->events.n; i++) {
         snprintf(text, sizeof(text), "%s/%s/", pmu->name, pmu->events.items[i].name);
         if (opens(state, text))
@@ -64,7 +62,7 @@ int perf_list(struct backend_state *state, struct catalog *out, struct err *err)
             list_files(state, pmu, out);
     }
     pfm_list(state, out);
-    papi_list(state, out);
+    generic_list(state, out);
     return out->failed ? err_nomem(err) : 0;
 }
 
@@ -78,32 +76,15 @@ struct listed {
     bool trusted; /* listed without having been opened */
 };
 
-static bool find_generic(struct listed *listed, const char *event)
+static bool find_generic(struct listed *listed, const char *class_name, const char *event)
 {
-    struct word name = {event, strlen(event)};
-    const struct generic *generic = generic_find(name);
-    const struct papi *papi = papi_find(event);
+    const struct generic *generic = generic_exactly(event);
+    const bool software = strcmp(class_name, "software") == 0;
 
-    if (generic && strcmp(generic->name, event) == 0 && !generic->hidden) {
-        snprintf(listed->spelling, sizeof(listed->spelling), "generic/%s", event);
-        buf_str(listed->about, generic->description);
-        return true;
-    }
-    if (papi) {
-        snprintf(listed->spelling, sizeof(listed->spelling), "%s", event);
-        buf_str(listed->about, papi->description);
-    }
-    return papi != NULL;
-}
-
-static bool find_software(struct listed *listed, const char *event)
-{
-    const struct generic *generic = generic_find((struct word){event, strlen(event)});
-
-    if (!generic || strcmp(generic->name, event) != 0 || generic->hidden ||
-        generic->type != PERF_TYPE_SOFTWARE)
+    if (!generic || (software && generic->type != PERF_TYPE_SOFTWARE))
         return false;
-    snprintf(listed->spelling, sizeof(listed->spelling), "%s", event);
+    snprintf(listed->spelling, sizeof(listed->spelling), "%s%s",
+             software || generic->candidates ? "" : "generic/", event);
     buf_str(listed->about, generic->description);
     return true;
 }
@@ -120,7 +101,7 @@ static void describe_fields(struct pmu *pmu, struct buf *out)
 static bool find_file(struct backend_state *state, struct pmu *pmu, struct listed *listed,
                       const char *event)
 {
-    const struct pmu_event *file = pmu_event(state->pmus, pmu, (struct word){event, strlen(event)});
+    const struct pmu_event *file = pmu_event(pmu, (struct word){event, strlen(event)});
 
     if (file && strcmp(file->name, event) == 0) {
         snprintf(listed->spelling, sizeof(listed->spelling), "%s/%s/", pmu->name, event);
@@ -153,12 +134,12 @@ static bool find_listed(struct backend_state *state, const char *class_name, con
     if (strlen(event) >= SPELLING_MAX / 2 || strchr(event, '/'))
         return false;
     if (strcmp(class_name, "generic") == 0)
-        return find_generic(listed, event);
+        return find_generic(listed, class_name, event);
     if (!pmu || strcmp(pmu->name, class_name) != 0 || !pmu_is_here(pmu))
         return false;
     switch (pmu->kind) {
     case PMU_SOFTWARE:
-        return find_software(listed, event);
+        return find_generic(listed, "software", event);
     case PMU_TRACEPOINT:
         return find_tracepoint(listed, event);
     case PMU_BREAKPOINT:
@@ -168,38 +149,12 @@ static bool find_listed(struct backend_state *state, const char *class_name, con
     }
 }
 
-static int resolve_one(struct backend_state *state, const char *text, bool open,
-                       struct event *event)
+static int resolve_listed(struct backend_state *state, const struct listed *listed,
+                          struct event *event)
 {
-    int rc = spec_resolve(state, text, event, NULL);
+    int rc = spec_resolve(state, listed->spelling, event, NULL);
 
-    if (rc == 0 && open)
-        rc = spec_verify(state, event, NULL);
-    if (rc < 0)
-        event_clear(event);
-    return rc;
-}
-
-/* An event that is only complete with a unit mask is shown with the first that makes it so. */
-static int resolve_listed(struct backend_state *state, struct listed *listed, struct event *event)
-{
-    char text[SPELLING_MAX + 64], masks[4096], *save = NULL;
-    int rc = resolve_one(state, listed->spelling, !listed->trusted, event);
-
-    if (rc == 0)
-        return 0;
-    snprintf(masks, sizeof(masks), "%s", buf_text(listed->attributes));
-    for (char *line = strtok_r(masks, "\n", &save); rc < 0 && line;
-         line = strtok_r(NULL, "\n", &save)) {
-        int len = strncmp(line, "umask ", 6) == 0 ? (int)strcspn(line + 6, " ") : 0;
-        if (len == 0)
-            continue;
-        snprintf(text, sizeof(text), "%s:%.*s", listed->spelling, len > 60 ? 60 : len, line + 6);
-        rc = resolve_one(state, text, true, event);
-        if (rc == 0)
-            snprintf(listed->spelling, sizeof(listed->spelling), "%.*s", SPELLING_MAX - 1, text);
-    }
-    return rc;
+    return rc || listed->trusted ? rc : spec_verify(state, event, NULL);
 }
 
 static void print_rows(const struct event *event, struct buf *out)

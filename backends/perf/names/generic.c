@@ -1,14 +1,13 @@
 /*
- * Table of the kernel's generic events.
+ * The table of generic events: the kernel's own, and PAPI's presets with the spellings that may
+ * serve them, the nearest first.
  */
 #include "backends/perf/names/generic.h"
 
-#include <errno.h>
 #include <linux/perf_event.h>
-#include <stdio.h>
 #include <string.h>
 
-#define CONSTANT "PERF_COUNT_"
+#define PREFIX "PAPI_"
 #define HARDWARE(text, names, id, files, about)                                                    \
     {                                                                                              \
         .name = text, .others = names " PERF_COUNT_HW_" #id, .type = PERF_TYPE_HARDWARE,           \
@@ -39,6 +38,12 @@
 #define CACHE_ALL(text, miss_names, id, about)                                                     \
     CACHE_READS(text, miss_names, id, about), CACHE_WRITES(text, id, about),                       \
         CACHE_PREFETCHES(text, id, about)
+
+#define PRESET(suffix, spellings, about)                                                           \
+    {                                                                                              \
+        .name = PREFIX suffix, .others = suffix, .type = PERF_TYPE_MAX, .candidates = spellings,   \
+        .description = about                                                                       \
+    }
 
 /*
  * The kernel opens these on any processor, but what raises them is in the code of some alone: on
@@ -102,7 +107,86 @@ static const struct generic table[] = {
     CACHE_READS("iTLB", "", ITLB, "instruction TLB"),
     CACHE_READS("branch", "", BPU, "branch predictor"),
     CACHE_ALL("node", "", NODE, "local memory"),
+
+    PRESET("tot_cyc", "cycles", "cycles"),
+    PRESET("tot_ins", "instructions", "completed instructions"),
+    PRESET("tot_iis", "UOPS_ISSUED:ANY INST_SPEC inst_spec", "issued instructions"),
+    PRESET("br_ins", "branches", "branch instructions"),
+    PRESET("br_cn",
+           "BR_INST_RETIRED:CONDITIONAL BR_INST_RETIRED:COND "
+           "RETIRED_CONDITIONAL_BRANCH_INSTRUCTIONS",
+           "conditional branches"),
+    PRESET("br_tkn", "BR_INST_RETIRED:NEAR_TAKEN RETIRED_TAKEN_BRANCH_INSTRUCTIONS",
+           "taken conditional branches"),
+    PRESET("br_ntk", "BR_INST_RETIRED:NOT_TAKEN BR_INST_RETIRED:COND_NTAKEN",
+           "conditional branches not taken"),
+    PRESET("br_msp", "branch-misses", "mispredicted branches"),
+    PRESET("ld_ins",
+           "MEM_INST_RETIRED:ALL_LOADS MEM_UOPS_RETIRED:ALL_LOADS ld_retired LD_RETIRED "
+           "LS_DISPATCH:LD_DISPATCH",
+           "load instructions"),
+    PRESET("sr_ins",
+           "MEM_INST_RETIRED:ALL_STORES MEM_UOPS_RETIRED:ALL_STORES st_retired ST_RETIRED "
+           "LS_DISPATCH:STORE_DISPATCH",
+           "store instructions"),
+    PRESET("lst_ins", "MEM_INST_RETIRED:ANY mem_access", "load and store instructions"),
+    PRESET("mem_scy", "CYCLE_ACTIVITY:STALLS_MEM_ANY", "cycles stalled on memory"),
+    PRESET("l1_dca", "l1d_cache", "level 1 data cache accesses"),
+    PRESET("l1_dcm", "L1D:REPLACEMENT L1-dcache-load-misses l1d_cache_refill",
+           "level 1 data cache misses"),
+    PRESET("l1_dcr", "L1-dcache-loads", "level 1 data cache reads"),
+    PRESET("l1_dcw", "L1-dcache-stores", "level 1 data cache writes"),
+    PRESET("l1_ica", "l1i_cache L1-icache-loads", "level 1 instruction cache accesses"),
+    PRESET("l1_icm", "L1-icache-load-misses l1i_cache_refill", "level 1 instruction cache misses"),
+    PRESET("l1_icr", "L1-icache-loads", "level 1 instruction cache reads"),
+    PRESET("l1_ldm", "L1-dcache-load-misses", "level 1 cache load misses"),
+    PRESET("l1_stm", "L1-dcache-store-misses", "level 1 cache store misses"),
+    PRESET("l2_dca", "l2d_cache", "level 2 data cache accesses"),
+    PRESET("l2_dcm", "l2d_cache_refill", "level 2 data cache misses"),
+    PRESET("l2_dcr", "L2_RQSTS:ALL_DEMAND_DATA_RD", "level 2 data cache reads"),
+    PRESET("l2_ica", "L2_RQSTS:ALL_CODE_RD", "level 2 instruction cache accesses"),
+    PRESET("l2_ich", "L2_RQSTS:CODE_RD_HIT", "level 2 instruction cache hits"),
+    PRESET("l2_icm", "L2_RQSTS:CODE_RD_MISS", "level 2 instruction cache misses"),
+    PRESET("l2_icr", "L2_RQSTS:ALL_CODE_RD", "level 2 instruction cache reads"),
+    PRESET("l2_tca", "L2_RQSTS:REFERENCES l2d_cache", "level 2 total cache accesses"),
+    PRESET("l2_tcm", "L2_RQSTS:MISS l2d_cache_refill", "level 2 total cache misses"),
+    PRESET("l2_ldm", "L2_RQSTS:DEMAND_DATA_RD_MISS", "level 2 cache load misses"),
+    PRESET("l3_dca", "l3d_cache", "level 3 data cache accesses"),
+    PRESET("l3_dcm", "l3d_cache_refill", "level 3 data cache misses"),
+    PRESET("l3_dcr", "LLC-loads", "level 3 data cache reads"),
+    PRESET("l3_dcw", "LLC-stores", "level 3 data cache writes"),
+    PRESET("l3_tca", "LONGEST_LAT_CACHE:REFERENCE cache-references",
+           "level 3 total cache accesses"),
+    PRESET("l3_tcm", "LONGEST_LAT_CACHE:MISS cache-misses", "level 3 total cache misses"),
+    PRESET("l3_tcr", "LLC-loads", "level 3 total cache reads"),
+    PRESET("l3_tcw", "LLC-stores", "level 3 total cache writes"),
+    PRESET("l3_ldm", "LLC-load-misses", "level 3 cache load misses"),
+    PRESET("l3_stm", "LLC-store-misses", "level 3 cache store misses"),
+    PRESET("prf_dm", "L1-dcache-prefetch-misses", "data prefetch misses"),
+    PRESET("tlb_dm", "dTLB-load-misses l1d_tlb_refill", "data TLB misses"),
+    PRESET("tlb_im", "iTLB-load-misses l1i_tlb_refill", "instruction TLB misses"),
+    PRESET("fp_ins", "RETIRED_SSE_AVX_FLOPS:ANY VFP_SPEC vfp_spec", "floating-point instructions"),
+    PRESET("fp_ops", "RETIRED_SSE_AVX_FLOPS:ANY", "floating-point operations"),
+    PRESET("int_ins", "dp_spec", "integer instructions"),
+    PRESET("vec_ins", "ase_spec", "vector instructions"),
+    PRESET("stl_icy", "stalled-cycles-frontend", "cycles in which no instruction is issued"),
+    PRESET("stl_ccy", "UOPS_RETIRED:STALL_CYCLES", "cycles in which no instruction completes"),
+    PRESET("res_stl", "stalled-cycles-backend RESOURCE_STALLS:ANY",
+           "cycles stalled on any resource"),
+    {.name = PREFIX "hw_int",
+     .others = "hw_int interrupts",
+     .type = PERF_TYPE_MAX,
+     .candidates = "HW_INTERRUPTS:RECEIVED INTERRUPTS_TAKEN INTERRUPT_TAKEN exc_irq",
+     .description = "hardware interrupts"},
 };
+
+/* Presets that no event of a processor is known to serve. */
+static const char unserved[] =
+    "br_ucn br_prc bru_idl btac_m lsu_idl syc_ins csr_fal csr_suc csr_tot mem_rcy mem_wcy l1_dch "
+    "l1_ich l1_icw l1_tca l1_tch l1_tcm l1_tcr l1_tcw l2_dch l2_dcw l2_icw l2_tch l2_tcr l2_tcw "
+    "l2_stm l3_dch l3_ica l3_ich l3_icm l3_icr l3_icw l3_tch ca_snp ca_shr ca_cln ca_inv ca_itv "
+    "tlb_sd tlb_tl tlb_tm fp_stal fad_ins fml_ins fdv_ins fsq_ins fma_ins fnv_ins fpu_idl "
+    "fxu_idl ful_icy ful_ccy";
 
 const struct generic *generic_at(unsigned index)
 {
@@ -112,15 +196,16 @@ const struct generic *generic_at(unsigned index)
 /* Is name one of the blank-separated names? */
 static bool among(struct word name, const char *names)
 {
-    struct scan scan;
-    struct word word;
+    char text[64];
 
-    scan_init(&scan, names, strlen(names));
-    while (scan_word(&scan, &word)) {
-        char text[64];
-        snprintf(text, sizeof(text), "%.*s", (int)word.len, word.p);
-        if (word_alike(name, text, true))
-            return true;
+    for (size_t len; name.len && *names; names += len + (names[len] == ' ')) {
+        len = strcspn(names, " ");
+        if (len == name.len && len < sizeof(text)) {
+            memcpy(text, names, len);
+            text[len] = '\0';
+            if (word_alike(name, text, true))
+                return true;
+        }
     }
     return false;
 }
@@ -133,6 +218,19 @@ const struct generic *generic_find(struct word name)
         if (word_alike(name, generic->name, true) || among(name, generic->others))
             return generic;
     return NULL;
+}
+
+const struct generic *generic_exactly(const char *name)
+{
+    const struct generic *generic = generic_find((struct word){name, strlen(name)});
+
+    return generic && strcmp(generic->name, name) == 0 && !generic->hidden ? generic : NULL;
+}
+
+bool generic_is_unserved(struct word name)
+{
+    spec_prefix(&name, PREFIX);
+    return among(name, unserved);
 }
 
 const struct generic *generic_by_code(uint32_t type, uint64_t config)
@@ -157,79 +255,23 @@ const struct generic *generic_by_file(const char *file)
 
 bool generic_is_hardware(const struct generic *generic)
 {
-    return generic->type != PERF_TYPE_SOFTWARE;
-}
-
-/* The constants' names only where the word looks like one. */
-static void near_others(struct near *near, const char *names)
-{
-    bool constants =
-        near->word.len > 4 && word_alike((struct word){near->word.p, 4}, "PERF", false);
-    struct scan scan;
-    struct word word;
-    char text[64];
-
-    scan_init(&scan, names, strlen(names));
-    while (scan_word(&scan, &word)) {
-        snprintf(text, sizeof(text), "%.*s", (int)word.len, word.p);
-        if (constants || strncmp(text, CONSTANT, strlen(CONSTANT)) != 0)
-            near_offer(near, text);
-    }
+    return generic->type == PERF_TYPE_HARDWARE || generic->type == PERF_TYPE_HW_CACHE;
 }
 
 void generic_near(struct near *near)
 {
     const struct generic *generic;
+    struct scan scan;
+    struct word word;
+    char text[64];
 
     for (unsigned i = 0; (generic = generic_at(i)); i++) {
         near_offer(near, generic->name);
-        near_others(near, generic->others);
+        scan_init(&scan, generic->others, strlen(generic->others));
+        while (scan_word(&scan, &word)) {
+            memcpy(text, word.p, word.len);
+            text[word.len] = '\0';
+            near_offer(near, text);
+        }
     }
-}
-
-/* Where there are several kinds of cores the name says which: PMU/NAME/. */
-void generic_put(struct spec *spec, const struct generic *generic)
-{
-    bool software = !generic_is_hardware(generic);
-
-    spec->type = generic->type;
-    spec->config[0] = generic->config;
-    if (spec->pmu->extended)
-        spec->config[0] |= (uint64_t)spec->pmu->type << 32;
-    spec->split = generic->split;
-    spec->generic = generic->name;
-    spec->raw_name = generic->raw_names;
-    if (software)
-        spec->sampling = !generic->hidden;
-    if (software && generic->split == SPLIT_NEVER && !generic->hidden)
-        snprintf(spec->unit, sizeof(spec->unit), "ns");
-    if (spec->pmu->extended)
-        snprintf(spec->resolved, sizeof(spec->resolved), "%s/%s/", spec->pmu->name, generic->name);
-    else
-        snprintf(spec->resolved, sizeof(spec->resolved), "%s", generic->name);
-}
-
-int generic_parse(struct spec *spec, const struct generic *generic, struct word rest,
-                  struct err *err)
-{
-    struct word what = {generic->name, strlen(generic->name)};
-    int rc = generic_is_hardware(generic)
-                 ? spec_use_core(spec, what, err)
-                 : spec_use(spec, pmus_kind(spec->state->pmus, PMU_SOFTWARE), what, err);
-
-    if (rc < 0)
-        return rc;
-    if (generic->never)
-        return err_set(err, P09, "\"%s\" cannot be counted here: %s", generic->name,
-                       generic->never);
-    generic_put(spec, generic);
-    return spec_modifiers(spec, rest, what, err);
-}
-
-int generic_parse_text(struct spec *spec, struct word text, struct err *err)
-{
-    struct word mods;
-    const struct generic *generic = generic_find(word_until(text, ':', &mods));
-
-    return generic ? generic_parse(spec, generic, mods, err) : -ENOENT;
 }

@@ -19,28 +19,13 @@
 #define OS         PFM_OS_PERF_EVENT_EXT
 #define NAME_BYTES 512
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
+/*
+ * Its tables are only read once it is initialised, and its calls keep nothing: no lock is needed.
+ * Where that failed there are no PMUs in it.
+ */
 void pfm_prepare(void)
 {
-    static const char *const names[] = {"LIBPFM_VERBOSE",       "LIBPFM_DEBUG",
-                                        "LIBPFM_DEBUG_STDOUT",  "LIBPFM_FORCE_PMU",
-                                        "LIBPFM_DISABLED_PMUS", "LIBPFM_ENCODE_INACTIVE"};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        unsetenv(names[i]);
-}
-
-/* false: the library cannot be used. */
-static bool pfm_enter(void)
-{
-    pthread_mutex_lock(&lock);
-    return pfm_initialize() == PFM_SUCCESS;
-}
-
-static void pfm_leave(void)
-{
-    pthread_mutex_unlock(&lock);
+    pfm_initialize();
 }
 
 /* perf_raw is our own "raw" spelling; its parser trips over errno. */
@@ -128,6 +113,11 @@ static void find_in(const pfm_pmu_info_t *pmu, struct word body, struct found *f
     }
 }
 
+static bool is_named(const pfm_pmu_info_t *pmu, struct word name)
+{
+    return name.len == 0 || word_alike(name, pmu->name, false);
+}
+
 /* Of the PMUs that are here. */
 static bool find_event(struct word pmu_name, struct word body, struct found *found)
 {
@@ -135,21 +125,9 @@ static bool find_event(struct word pmu_name, struct word body, struct found *fou
 
     found->len = 0;
     for (int i = pmu_next(-1, &pmu); i >= 0; i = pmu_next(i, &pmu))
-        if (pmu.is_present && (pmu_name.len == 0 || word_alike(pmu_name, pmu.name, false)))
+        if (pmu.is_present && is_named(&pmu, pmu_name))
             find_in(&pmu, body, found);
     return found->len > 0;
-}
-
-void pfm_near(struct near *near)
-{
-    pfm_event_info_t event;
-    pfm_pmu_info_t pmu;
-
-    for (int i = pfm_enter() ? pmu_next(-1, &pmu) : -1; i >= 0; i = pmu_next(i, &pmu))
-        for (int e = is_hardware(&pmu) ? pmu.first_event : -1; e != -1; e = pfm_get_event_next(e))
-            if (event_info(e, &event))
-                near_offer(near, event.name);
-    pfm_leave();
 }
 
 bool pfm_has_pmu(struct word name, struct near *near)
@@ -157,28 +135,12 @@ bool pfm_has_pmu(struct word name, struct near *near)
     pfm_pmu_info_t pmu;
     bool found = false;
 
-    for (int i = pfm_enter() ? pmu_next(-1, &pmu) : -1; i >= 0; i = pmu_next(i, &pmu)) {
+    for (int i = pmu_next(-1, &pmu); i >= 0; i = pmu_next(i, &pmu)) {
         found |= word_alike(name, pmu.name, false);
         near_offer(near, pmu.name);
     }
-    pfm_leave();
     return found;
 }
-
-/* Settings of a PMC that libpfm4 takes as modifiers. */
-static const struct {
-    const char *name, *instead;
-} settings[] = {
-    {"period", "is the setting period=N"},
-    {"freq", "is the setting freq=N"},
-    {"cpu", "is a target: cpuN"},
-    {"pinned", "is always so, unless multiplex=on"},
-    {"excl", "is not offered: other users of the counters would starve"},
-    {"hw_smpl", "cannot be chosen"},
-    {"mg", "cannot be chosen: guests are never counted"},
-    {"mh", "cannot be chosen: the host alone is always counted"},
-    {"h", "cannot be told apart: hypervisor mode is counted with the kernel's"},
-};
 
 static int refuse_modifier(const struct found *found, struct word part, struct err *err)
 {
@@ -186,10 +148,10 @@ static int refuse_modifier(const struct found *found, struct word part, struct e
     struct word value, name = word_until(part, '=', &value);
     struct near near;
 
-    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
-        if (word_is(name, settings[i].name))
-            return err_set(err, CS03, "modifier \"%s\" of %s %s", settings[i].name,
-                           found->event.name, settings[i].instead);
+    int rc = spec_part_elsewhere(name, err);
+
+    if (rc != -ENOENT)
+        return rc;
     near_init(&near, name);
     for (int i = 0; i < found->event.nattrs; i++)
         if (attr_info(&found->event, i, &attr) && attr_is_ours(&attr))
@@ -198,54 +160,62 @@ static int refuse_modifier(const struct found *found, struct word part, struct e
                    found->event.name, WORD_ARG(name), near_text(&near));
 }
 
-static bool add_text(char name[NAME_BYTES], const char *text, struct word value)
+/* The unit mask or modifier with the longest name that text begins with; the length, or 0. */
+static size_t find_attr(const struct found *found, struct word text, pfm_event_attr_info_t *best)
 {
-    size_t used = strlen(name);
-    int more = value.len > 0 ? snprintf(name + used, NAME_BYTES - used, ":%s=%.*s", text,
-                                        (int)value.len, value.p)
-                             : snprintf(name + used, NAME_BYTES - used, ":%s", text);
+    pfm_event_attr_info_t attr;
+    size_t longest = 0;
 
-    return more > 0 && used + (size_t)more < NAME_BYTES;
+    for (int i = 0; i < found->event.nattrs; i++) {
+        size_t len = attr_info(&found->event, i, &attr) && attr_is_ours(&attr)
+                         ? begins_with(text, attr.name, ":.=")
+                         : 0;
+        if (len > longest) {
+            longest = len;
+            *best = attr;
+        }
+    }
+    return longest;
+}
+
+/* What may stand behind its '='; value NULL: there is none. */
+static const char *attr_takes(const pfm_event_attr_info_t *attr, const struct word *value)
+{
+    uint64_t number;
+
+    if (attr->type == PFM_ATTR_UMASK)
+        return value ? "no value" : NULL;
+    if (attr->type == PFM_ATTR_MOD_INTEGER)
+        return value && word_u64(*value, true, 0, UINT32_MAX, &number) ? NULL : "a number";
+    return !value || word_u64(*value, true, 0, 1, &number) ? NULL : "0 or 1";
 }
 
 /* One unit mask or modifier at the start of *rest: appended to name, taken off rest. */
 static int take_attr(const struct found *found, struct word *rest, char name[NAME_BYTES],
                      struct err *err)
 {
-    pfm_event_attr_info_t attr, best = {.name = NULL};
+    const size_t used = strlen(name);
     struct word value = {"", 0};
-    size_t longest = 0;
-    uint64_t number;
+    pfm_event_attr_info_t attr;
+    size_t len = find_attr(found, *rest, &attr);
 
-    for (int i = 0; i < found->event.nattrs; i++) {
-        size_t len = attr_info(&found->event, i, &attr) && attr_is_ours(&attr)
-                         ? begins_with(*rest, attr.name, ":.=")
-                         : 0;
-        if (len > longest) {
-            longest = len;
-            best = attr;
-        }
-    }
-    if (longest == 0)
+    if (len == 0)
         return refuse_modifier(found, word_part(*rest, ":."), err);
-    *rest = word_from(*rest, longest);
-    bool has_value = rest->len > 0 && rest->p[0] == '=';
+    *rest = word_from(*rest, len);
+    const bool has_value = rest->len > 0 && rest->p[0] == '=';
     if (has_value) {
         value = word_part(word_from(*rest, 1), ":.");
         *rest = word_from(*rest, 1 + value.len);
     }
-    bool wants = best.type == PFM_ATTR_MOD_INTEGER;
-    if (best.type == PFM_ATTR_UMASK ? has_value
-        : wants || has_value        ? !word_u64(value, true, 0, wants ? UINT32_MAX : 1, &number)
-                                    : false)
-        return err_set(err, CS04, "\"%s=" WORD_FMT "\": %s takes %s", best.name, WORD_ARG(value),
-                       best.name,
-                       best.type == PFM_ATTR_UMASK ? "no value"
-                       : wants                     ? "a number"
-                                                   : "0 or 1");
-    if (!add_text(name, best.name, value))
-        return err_set(err, CS03, "too many unit masks behind %s", found->event.name);
-    return 0;
+    const char *takes = attr_takes(&attr, has_value ? &value : NULL);
+    if (takes)
+        return err_set(err, CS04, "\"%s=" WORD_FMT "\": %s takes %s", attr.name, WORD_ARG(value),
+                       attr.name, takes);
+    int more = snprintf(name + used, NAME_BYTES - used, ":%s%s%.*s", attr.name,
+                        has_value ? "=" : "", (int)value.len, value.p);
+    return used + (size_t)more < NAME_BYTES
+               ? 0
+               : err_set(err, CS03, "too many unit masks behind %s", found->event.name);
 }
 
 /* All that stands behind the event's name, which begins with ':' or '.'. */
@@ -273,24 +243,19 @@ static int take_parts(struct spec *spec, const struct found *found, struct word 
 bool pfm_elsewhere(struct word text)
 {
     struct word body, pmu_name = split_pmu(text, &body);
-    bool known = false;
     struct spec spec = {.pmu = NULL};
     pfm_pmu_info_t pmu;
 
-    for (int i = pfm_enter() ? pmu_next(-1, &pmu) : -1; i >= 0 && !known; i = pmu_next(i, &pmu)) {
+    for (int i = pmu_next(-1, &pmu); i >= 0; i = pmu_next(i, &pmu)) {
         struct found found = {.len = 0};
         char parts[NAME_BYTES] = "";
-        if (pmu.is_present || (pmu_name.len > 0 && !word_alike(pmu_name, pmu.name, false)))
-            continue;
-        find_in(&pmu, body, &found);
-        if (found.len == 0)
-            continue;
+        if (!pmu.is_present && is_named(&pmu, pmu_name))
+            find_in(&pmu, body, &found);
         /* A:B may as well be a tracepoint: not every word stands behind an event. */
-        known = pmu_name.len > 0 ||
-                take_parts(&spec, &found, word_from(body, found.len), parts, NULL) == 0;
+        if (found.len && take_parts(&spec, &found, word_from(body, found.len), parts, NULL) == 0)
+            return true;
     }
-    pfm_leave();
-    return known;
+    return false;
 }
 
 static int encode(const char *name, struct perf_event_attr *attr)
@@ -345,13 +310,13 @@ static int use_encoding(struct spec *spec, const struct perf_event_attr *attr, c
     int rc;
 
     if (generic)
-        return generic_parse(spec, generic, (struct word){"", 0}, err);
+        return generic_use(spec, generic, (struct word){"", 0}, err);
     if (attr->type == PERF_TYPE_RAW || attr->type == PERF_TYPE_HW_CACHE || !pmu)
         rc = spec_use_core(spec, what, err);
     else
         rc = spec_use(spec, pmu, what, err);
     const char *lacks = rc == 0 && spec->pmu->kind == PMU_CORE && attr->type != PERF_TYPE_HW_CACHE
-                            ? probe_lacks(spec->state->pmus, spec->pmu, attr->config)
+                            ? probe_lacks(spec->pmu, attr->config)
                             : NULL;
     if (lacks)
         return err_set(err, P09, "\"%s\" cannot be counted here: %s", name, lacks);
@@ -369,7 +334,7 @@ static int use_encoding(struct spec *spec, const struct perf_event_attr *attr, c
     return 0;
 }
 
-static int parse_locked(struct spec *spec, struct word text, struct err *err)
+int pfm_parse(struct spec *spec, struct word text, struct err *err)
 {
     struct word body, pmu_name = split_pmu(text, &body);
     struct perf_event_attr attr;
@@ -387,42 +352,33 @@ static int parse_locked(struct spec *spec, struct word text, struct err *err)
                              : refuse_encoding(&found, name, rc, err);
 }
 
-int pfm_parse(struct spec *spec, struct word text, struct err *err)
-{
-    int rc = pfm_enter() ? parse_locked(spec, text, err) : -ENOENT;
-
-    pfm_leave();
-    return rc;
-}
-
-/* The event alone, or with the first of its unit masks that makes it complete. */
+/* The event alone, or with the first of its unit masks that makes it complete: name says which. */
 static bool encode_any(const pfm_pmu_info_t *pmu, const pfm_event_info_t *event,
-                       struct perf_event_attr *attr)
+                       char name[NAME_BYTES], struct perf_event_attr *attr)
 {
     pfm_event_attr_info_t info;
-    char name[NAME_BYTES];
 
-    snprintf(name, sizeof(name), "%s::%s", pmu->name, event->name);
+    snprintf(name, NAME_BYTES, "%s::%s", pmu->name, event->name);
     int rc = encode(name, attr);
     for (int i = 0; rc == PFM_ERR_UMASK && i < event->nattrs; i++) {
         if (!attr_info(event, i, &info) || info.type != PFM_ATTR_UMASK)
             continue;
-        snprintf(name, sizeof(name), "%s::%s:%s", pmu->name, event->name, info.name);
+        snprintf(name, NAME_BYTES, "%s::%s:%s", pmu->name, event->name, info.name);
         rc = encode(name, attr) == PFM_SUCCESS ? PFM_SUCCESS : PFM_ERR_UMASK;
     }
     return rc == PFM_SUCCESS;
 }
 
-/* The class of an event, if it encodes and opens. */
+/* The class of an event, if it encodes and opens as `name`. */
 static struct pmu *countable(struct backend_state *state, const pfm_pmu_info_t *info,
-                             const pfm_event_info_t *event)
+                             const pfm_event_info_t *event, char name[NAME_BYTES])
 {
     struct spec spec = {.state = state, .scale = 1};
     struct event opened = {.written = NULL};
     struct perf_event_attr attr;
 
-    if (!encode_any(info, event, &attr) || use_encoding(&spec, &attr, event->name, NULL) < 0 ||
-        spec_try(&spec, &opened) < 0)
+    if (!encode_any(info, event, name, &attr) ||
+        use_encoding(&spec, &attr, event->name, NULL) < 0 || spec_try(&spec, &opened) < 0)
         return NULL;
     return spec.pmu;
 }
@@ -430,12 +386,13 @@ static struct pmu *countable(struct backend_state *state, const pfm_pmu_info_t *
 /* The kernel's own file for an event comes first. */
 static void list_pmu(struct backend_state *state, const pfm_pmu_info_t *pmu, struct catalog *out)
 {
+    char name[NAME_BYTES];
     pfm_event_info_t event;
 
     for (int e = pmu->first_event; e != -1; e = pfm_get_event_next(e)) {
-        struct pmu *class = event_info(e, &event) ? countable(state, pmu, &event) : NULL;
+        struct pmu *class = event_info(e, &event) ? countable(state, pmu, &event, name) : NULL;
         if (class && !strchr(event.name, '/') &&
-            !pmu_event(state->pmus, class, (struct word){event.name, strlen(event.name)}))
+            !pmu_event(class, (struct word){event.name, strlen(event.name)}))
             catalog_add(out, class->name, event.name);
     }
 }
@@ -444,30 +401,30 @@ void pfm_list(struct backend_state *state, struct catalog *out)
 {
     pfm_pmu_info_t pmu;
 
-    for (int i = pfm_enter() ? pmu_next(-1, &pmu) : -1; i >= 0; i = pmu_next(i, &pmu))
+    for (int i = pmu_next(-1, &pmu); i >= 0; i = pmu_next(i, &pmu))
         if (is_hardware(&pmu))
             list_pmu(state, &pmu, out);
-    pfm_leave();
 }
 
 bool pfm_spelling(struct backend_state *state, const char *class_name, const char *event,
                   char *text, size_t size)
 {
+    struct word wanted = {event, strlen(event)};
+    char name[NAME_BYTES];
     pfm_pmu_info_t pmu;
-    pfm_event_info_t info;
-    bool found = false;
 
-    for (int i = pfm_enter() ? pmu_next(-1, &pmu) : -1; i >= 0; i = pmu_next(i, &pmu))
-        for (int e = is_hardware(&pmu) ? pmu.first_event : -1; !found && e != -1;
-             e = pfm_get_event_next(e)) {
-            if (!event_info(e, &info) || strcmp(info.name, event) != 0)
-                continue;
-            struct pmu *class = countable(state, &pmu, &info);
-            found = class && strcmp(class->name, class_name) == 0;
-            snprintf(text, size, "%s::%s", pmu.name, info.name);
-        }
-    pfm_leave();
-    return found;
+    for (int i = pmu_next(-1, &pmu); i >= 0; i = pmu_next(i, &pmu)) {
+        struct found found = {.len = 0};
+        if (is_hardware(&pmu))
+            find_in(&pmu, wanted, &found);
+        if (!found.len || strcmp(found.event.name, event) != 0)
+            continue;
+        struct pmu *class = countable(state, &pmu, &found.event, name);
+        snprintf(text, size, "%s", name);
+        if (class && strcmp(class->name, class_name) == 0)
+            return true;
+    }
+    return false;
 }
 
 static void describe_attr(const pfm_event_attr_info_t *attr, struct buf *out)
@@ -486,12 +443,11 @@ void pfm_describe(const char *spelling, struct buf *description, struct buf *att
     pfm_event_attr_info_t attr;
     struct found found;
 
-    if (pfm_enter() && find_event(pmu_name, body, &found)) {
+    if (find_event(pmu_name, body, &found)) {
         buf_str(description, found.event.desc);
         for (int i = 0; i < found.event.nattrs; i++)
             if (attr_info(&found.event, i, &attr) && attr_is_ours(&attr) &&
                 attr.type <= PFM_ATTR_MOD_INTEGER)
                 describe_attr(&attr, attributes);
     }
-    pfm_leave();
 }

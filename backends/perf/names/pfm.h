@@ -1,6 +1,5 @@
 /*
- * libpfm4: names of the processor's own events. Initialised when a name is first looked for there,
- * since that takes 20 ms where debugfs is mounted. All calls are made under one mutex.
+ * libpfm4: names of the processor's own events.
  */
 #pragma once
 
@@ -8,7 +7,8 @@
 
 #include "core/base/catalog.h"
 
-/* Takes LIBPFM_* out of the environment, which would bend the tables. Before any thread. */
+/* Reads its tables: before any thread, and 20 ms where debugfs is mounted. LIBPFM_* must be out of
+ * the environment. */
 void pfm_prepare(void);
 /*
  * -ENOENT with nothing said: no event of that name on this processor. Else CS03 (unit mask,
@@ -17,12 +17,12 @@ void pfm_prepare(void);
 int pfm_parse(struct spec *spec, struct word text, struct err *err);
 /* Does another processor have this event, or a PMU of this name? */
 bool pfm_elsewhere(struct word text);
-void pfm_near(struct near *near);
 /* Is there a table of this name? Offers all of them where there is not. */
 bool pfm_has_pmu(struct word name, struct near *near);
 /* The PMUs' events that encode and open. */
 void pfm_list(struct backend_state *state, struct catalog *out);
-/* "pmu::EVENT" of an event in class_name by its exact name; false: none. */
+/* "pmu::EVENT", or with the first unit mask that completes it, of an event in class_name by its
+ * exact name; false: none. */
 bool pfm_spelling(struct backend_state *state, const char *class_name, const char *event,
                   char *text, size_t size);
 /* The description, one line; then the lines "umask NAME text", "attr NAME type text". */

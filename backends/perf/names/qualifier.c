@@ -10,26 +10,49 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    enum qualifier_field field;
-    bool number;
-    const char *formats[3]; /* what PMUs call it */
-} fields[] = {
-    {"edge", QUALIFIER_EDGE, false, {"edge"}},
-    {"inv", QUALIFIER_INV, false, {"inv"}},
-    {"any", QUALIFIER_ANY, false, {"any"}},
-    {"anythread", QUALIFIER_ANY, false, {"any"}},
-    {"cmask", QUALIFIER_CMASK, true, {"cmask", "threshold"}},
-    {"count", QUALIFIER_CMASK, true, {"cmask", "threshold"}},
-    {"threshold", QUALIFIER_CMASK, true, {"cmask", "threshold"}},
-    {"umask", QUALIFIER_UMASK, true, {"umask", "unitmask"}},
-    {"unitmask", QUALIFIER_UMASK, true, {"umask", "unitmask"}},
-    {"mask", QUALIFIER_UMASK, true, {"umask", "unitmask"}},
-    {"rsp", QUALIFIER_RSP, true, {"offcore_rsp"}},
+enum takes {
+    FLAG, /* nothing, or 0 or 1 */
+    NUMBER,
+    MASKS, /* a number, or names of unit masks with '+' between them */
+    MODE,  /* nothing */
+    LEVEL
 };
 
-#define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
+static const struct qualifier {
+    const char *name, *resolved; /* what it is called behind the resolved form */
+    enum takes takes;
+    const char *formats[2]; /* what PMUs call it */
+} table[] = {
+    {"usr", NULL, MODE, {NULL}},
+    {"os", NULL, MODE, {NULL}},
+    {"edge", "edge", FLAG, {"edge"}},
+    {"inv", "inv", FLAG, {"inv"}},
+    {"any", "any", FLAG, {"any"}},
+    {"cmask", "cmask", NUMBER, {"cmask", "threshold"}},
+    {"umask", "umask", MASKS, {"umask", "unitmask"}},
+    {"precise", NULL, LEVEL, {NULL}},
+    {"anythread", "any", FLAG, {"any"}},
+    {"count", "cmask", NUMBER, {"cmask", "threshold"}},
+    {"threshold", "cmask", NUMBER, {"cmask", "threshold"}},
+    {"unitmask", "umask", MASKS, {"umask", "unitmask"}},
+    {"mask", "umask", MASKS, {"umask", "unitmask"}},
+    {"rsp", "rsp", MASKS, {"offcore_rsp"}},
+};
+
+#define N_TABLE (sizeof(table) / sizeof(table[0]))
+
+static const struct qualifier *qualifier_find(struct word name)
+{
+    for (size_t i = 0; i < N_TABLE; i++)
+        if (word_alike(name, table[i].name, false))
+            return &table[i];
+    return NULL;
+}
+
+bool qualifier_is(struct word name)
+{
+    return qualifier_find(name);
+}
 
 struct word qualifiers_split(struct word text, struct word *qualifiers)
 {
@@ -50,50 +73,25 @@ struct word qualifiers_split(struct word text, struct word *qualifiers)
     return (struct word){text.p, (size_t)((comma ? comma : end) - text.p)};
 }
 
-bool qualifier_is(struct word name)
+/* Are these names of unit masks? */
+static bool are_masks(const struct qualifier *qualifier, struct word value)
 {
-    for (size_t i = 0; i < N_FIELDS; i++)
-        if (word_alike(name, fields[i].name, false))
-            return true;
-    return word_alike(name, "usr", false) || word_alike(name, "os", false) ||
-           word_alike(name, "precise", false);
+    uint64_t number;
+
+    return qualifier && qualifier->takes == MASKS && value.len > 0 &&
+           !word_u64(value, true, 0, UINT64_MAX, &number);
 }
 
-static int take_field(struct qualifiers *out, size_t i, struct word value, bool has_value,
-                      struct err *err)
+struct word qualifiers_masks(struct word text)
 {
-    uint64_t number = 1;
+    struct word rest, value;
 
-    if ((fields[i].field == QUALIFIER_UMASK || fields[i].field == QUALIFIER_RSP) && value.len > 0 &&
-        !word_u64(value, true, 0, UINT64_MAX, &number)) {
-        out->umasks = value;
-        return 0;
+    for (; text.len > 0; text = rest) {
+        struct word name = word_until(word_until(text, ',', &rest), '=', &value);
+        if (are_masks(qualifier_find(name), value))
+            return value;
     }
-    if (fields[i].number && !word_u64(value, true, 0, UINT64_MAX, &number))
-        return err_set(err, CS04, "qualifier %s takes a number, not \"" WORD_FMT "\"",
-                       fields[i].name, WORD_ARG(value));
-    if (!fields[i].number && has_value && !word_u64(value, false, 0, 1, &number))
-        return err_set(err, CS04, "qualifier %s takes no value, not \"" WORD_FMT "\"",
-                       fields[i].name, WORD_ARG(value));
-    out->has[fields[i].field] = true;
-    out->value[fields[i].field] = number;
-    return 0;
-}
-
-static int unknown(struct word name, struct err *err)
-{
-    struct near near;
-
-    near_init(&near, name);
-    near_offer(&near, "usr");
-    near_offer(&near, "os");
-    near_offer(&near, "precise");
-    for (size_t i = 0; i < N_FIELDS; i++)
-        near_offer(&near, fields[i].name);
-    return err_set(err, CS03,
-                   "no qualifier \"" WORD_FMT "\"%s; there are usr, os, edge, inv, any, cmask=N, "
-                   "umask=N, precise",
-                   WORD_ARG(name), near_text(&near));
+    return text;
 }
 
 bool qualifier_precise(struct word word, unsigned *level)
@@ -108,40 +106,6 @@ bool qualifier_precise(struct word word, unsigned *level)
     return true;
 }
 
-static int take_qualifier(struct qualifiers *out, struct word word, struct err *err)
-{
-    struct word value, name = word_until(word, '=', &value);
-    bool has_value = name.len < word.len;
-
-    if (word_alike(name, "usr", false) || word_alike(name, "os", false)) {
-        if (has_value)
-            return err_set(err, CS04, "qualifier " WORD_FMT " takes no value", WORD_ARG(name));
-        *(name.len == 3 ? &out->usr : &out->os) = true;
-        return 0;
-    }
-    if (qualifier_precise(word, &out->precise))
-        return 0;
-    if (word_alike(name, "precise", false))
-        return err_set(err, CS04,
-                       "qualifier precise takes a level from 0 to %d, not \"" WORD_FMT "\"",
-                       PRECISE_MAX, WORD_ARG(value));
-    for (size_t i = 0; i < N_FIELDS; i++)
-        if (word_alike(name, fields[i].name, false))
-            return take_field(out, i, value, has_value, err);
-    return unknown(name, err);
-}
-
-int qualifiers_parse(struct word text, struct qualifiers *out, struct err *err)
-{
-    struct word rest;
-    int rc = 0;
-
-    memset(out, 0, sizeof(*out));
-    for (; rc == 0 && text.len > 0; text = rest)
-        rc = take_qualifier(out, word_until(text, ',', &rest), err);
-    return rc;
-}
-
 /* A generic event's number cannot be qualified: take the processor's code from the kernel's own
  * file. */
 static bool make_raw(struct spec *spec)
@@ -154,7 +118,7 @@ static bool make_raw(struct spec *spec)
     scan_init(&scan, spec->raw_name ? spec->raw_name : "",
               spec->raw_name ? strlen(spec->raw_name) : 0);
     while (scan_word(&scan, &name)) {
-        const struct pmu_event *event = pmu_event(spec->state->pmus, spec->pmu, name);
+        const struct pmu_event *event = pmu_event(spec->pmu, name);
         if (event && terms_put_event(spec, event)) {
             spec->type = spec->pmu->type;
             return true;
@@ -163,54 +127,90 @@ static bool make_raw(struct spec *spec)
     return false;
 }
 
-static int put_field(struct spec *spec, size_t i, uint64_t value, struct err *err)
+static int put_field(struct spec *spec, const struct qualifier *qualifier, uint64_t value,
+                     struct err *err)
 {
-    struct pmus *pmus = spec->state->pmus;
-    const struct pmu_format *format = NULL;
+    const struct pmu_format *format = pmu_format(spec->pmu, qualifier->formats[0]);
     size_t used = strlen(spec->resolved);
 
+    if (!format && qualifier->formats[1])
+        format = pmu_format(spec->pmu, qualifier->formats[1]);
     spec->generic = NULL; /* a part of it */
-    for (size_t f = 0; !format && f < 3 && fields[i].formats[f]; f++)
-        format = pmu_format(pmus, spec->pmu,
-                            (struct word){fields[i].formats[f], strlen(fields[i].formats[f])});
     if (!format)
-        return err_set(err, E35, "%s has no qualifier \"%s\"", spec->pmu->name, fields[i].name);
+        return err_set(err, E35, "%s has no qualifier \"%s\"", spec->pmu->name, qualifier->name);
     if (!make_raw(spec))
         return err_set(err, E35,
                        "\"%s\" of %s: only the kernel knows the code of this generic event; "
                        "write the processor's own event",
-                       fields[i].name, spec->resolved);
+                       qualifier->name, spec->resolved);
     if (!format_put(format, value, spec->config))
-        return err_set(err, CS04, "%s=%llu: %s has %u bits here", fields[i].name,
+        return err_set(err, CS04, "%s=%llu: %s has %u bits here", qualifier->name,
                        (unsigned long long)value, format->name, format_bits(format));
-    if (fields[i].number)
-        snprintf(spec->resolved + used, sizeof(spec->resolved) - used, ",%s=0x%llx", fields[i].name,
-                 (unsigned long long)value);
-    else
-        snprintf(spec->resolved + used, sizeof(spec->resolved) - used, ",%s=%u", fields[i].name,
-                 value != 0);
+    snprintf(spec->resolved + used, sizeof(spec->resolved) - used,
+             qualifier->takes == FLAG ? ",%s=%llu" : ",%s=0x%llx", qualifier->resolved,
+             (unsigned long long)value);
     return 0;
 }
 
-int qualifiers_apply(struct spec *spec, const struct qualifiers *qualifiers, struct err *err)
+static int unknown(struct word name, struct err *err)
 {
-    bool done[QUALIFIER_FIELDS] = {false};
+    struct near near;
+
+    near_init(&near, name);
+    for (size_t i = 0; i < N_TABLE; i++)
+        near_offer(&near, table[i].name);
+    return err_set(err, CS03,
+                   "no qualifier \"" WORD_FMT "\"%s; there are usr, os, edge, inv, any, cmask=N, "
+                   "umask=N, precise",
+                   WORD_ARG(name), near_text(&near));
+}
+
+/* What stands behind its '=' is nothing that it takes: a word of the sentence, or NULL. */
+static const char *value_scan(const struct qualifier *qualifier, struct word word,
+                              struct word value, unsigned *level, uint64_t *number)
+{
+    const bool has_value = memchr(word.p, '=', word.len);
+
+    *number = 1;
+    switch (qualifier->takes) {
+    case MODE:
+        return has_value ? "no value" : NULL;
+    case FLAG:
+        return has_value && !word_u64(value, false, 0, 1, number) ? "no value" : NULL;
+    case LEVEL:
+        return qualifier_precise(word, level) ? NULL : "a level from 0 to 3";
+    default:
+        return word_u64(value, true, 0, UINT64_MAX, number) ? NULL : "a number";
+    }
+}
+
+static int apply(struct spec *spec, struct word word, struct err *err)
+{
+    struct word value, name = word_until(word, '=', &value);
+    const struct qualifier *qualifier = qualifier_find(name);
+    uint64_t number;
+
+    if (!qualifier)
+        return unknown(name, err);
+    if (are_masks(qualifier, value))
+        return 0;
+    const char *takes = value_scan(qualifier, word, value, &spec->precise, &number);
+    if (takes)
+        return err_set(err, CS04, "qualifier %s takes %s, not \"" WORD_FMT "\"", qualifier->name,
+                       takes, WORD_ARG(value));
+    if (qualifier->takes == MODE) { /* together with modifiers of the spelling they add up */
+        *(qualifier->name[0] == 'u' ? &spec->user : &spec->kernel) = SAID_ON;
+        spec_one_mode(spec);
+    }
+    return qualifier->formats[0] ? put_field(spec, qualifier, number, err) : 0;
+}
+
+int qualifiers_apply(struct spec *spec, struct word text, struct err *err)
+{
+    struct word rest;
     int rc = 0;
 
-    if (qualifiers->precise)
-        spec->precise = qualifiers->precise;
-    if (qualifiers->usr || qualifiers->os) {
-        /* Together with modifiers of the spelling they add up. */
-        bool user = qualifiers->usr || spec->user == SAID_ON;
-        bool kernel = qualifiers->os || spec->kernel == SAID_ON;
-        spec->user = user ? SAID_ON : SAID_OFF;
-        spec->kernel = kernel ? SAID_ON : SAID_OFF;
-    }
-    for (size_t i = 0; rc == 0 && i < N_FIELDS; i++) {
-        if (!qualifiers->has[fields[i].field] || done[fields[i].field])
-            continue;
-        done[fields[i].field] = true;
-        rc = put_field(spec, i, qualifiers->value[fields[i].field], err);
-    }
+    for (; rc == 0 && text.len > 0; text = rest)
+        rc = apply(spec, word_until(text, ',', &rest), err);
     return rc;
 }

@@ -10,9 +10,6 @@
 #include <perfmon/pfmlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#endif
 
 static void print_cores(struct pmus *pmus, struct buf *out)
 {
@@ -26,9 +23,9 @@ static void print_cores(struct pmus *pmus, struct buf *out)
             buf_printf(out,
                        "hardware_pmu yes: %s, %u general and %u fixed counters of %u bits, %s\n",
                        pmu->name, pmu->general, pmu->fixed, pmu->width,
-                       pmu->interrupt ? "with overflow interrupts"
-                                      : "without overflow interrupts: "
-                                        "nothing of it can be sampled");
+                       pmu->capabilities & CAP_INTERRUPT ? "with overflow interrupts"
+                                                         : "without overflow interrupts: "
+                                                           "nothing of it can be sampled");
         else if (!pmus->no_core[0])
             buf_printf(out, "hardware_pmu no: %s\n", pmu->why);
     }
@@ -49,56 +46,43 @@ static void print_watchdog(const struct pmus *pmus, struct buf *out)
 void perf_facts(struct backend_state *state, struct buf *out)
 {
     struct utsname name;
-    bool found;
-    const char *where = tracefs_where(state, &found);
+    struct buf where;
 
     if (uname(&name) == 0)
         buf_printf(out, "kernel %s %s\n", name.release, name.machine);
     buf_printf(out, "perf_event_paranoid %d\n", why_paranoid());
     print_cores(state->pmus, out);
     print_watchdog(state->pmus, out);
-    buf_printf(out, "tracefs %s%s\n", found ? "" : "no: ", where);
+    buf_init(&where, NULL, 0);
+    const bool found = tracefs_where(state, &where);
+    buf_printf(out, "tracefs %s%s\n", found ? "" : "no: ", buf_text(&where));
+    buf_free(&where);
     /* That of the interface: the library does not tell its own. */
     buf_printf(out, "libpfm4 interface %d.%d\n", PFM_MAJ_VERSION(pfm_get_version()),
                PFM_MIN_VERSION(pfm_get_version()));
 }
 
-/* On x86, by the processor's CPUID name. */
-static const struct {
-    const char *vendor, *documents;
-} references[] = {
-    {"GenuineIntel",
-     "Intel 64 and IA-32 Architectures Software Developer's Manual, Volume 3, chapters Performance "
-     "Monitoring and Performance Monitoring Events\nhttps://perfmon-events.intel.com/\n"},
-    {"AuthenticAMD",
-     "AMD Processor Programming Reference (PPR) of this family and model, section Performance "
-     "Monitor Counters (before family 17h: BIOS and Kernel Developer's Guide)\n"
-     "AMD64 Architecture Programmer's Manual, Volume 2, chapter Debug and Performance Resources\n"},
-};
-
-static void vendor_name(char name[13])
+static const char *x86_documents(void)
 {
-    memset(name, 0, 13);
 #if defined(__x86_64__) || defined(__i386__)
-    unsigned a, b, c, d;
-
-    if (__get_cpuid(0, &a, &b, &c, &d)) {
-        memcpy(name, &b, 4);
-        memcpy(name + 4, &d, 4);
-        memcpy(name + 8, &c, 4);
-    }
+    if (__builtin_cpu_is("intel"))
+        return "Intel 64 and IA-32 Architectures Software Developer's Manual, Volume 3, chapters "
+               "Performance Monitoring and Performance Monitoring Events\n"
+               "https://perfmon-events.intel.com/\n";
+    if (__builtin_cpu_is("amd"))
+        return "AMD Processor Programming Reference (PPR) of this family and model, section "
+               "Performance Monitor Counters (before family 17h: BIOS and Kernel Developer's "
+               "Guide)\nAMD64 Architecture Programmer's Manual, Volume 2, chapter Debug and "
+               "Performance Resources\n";
 #endif
+    return "";
 }
 
 void perf_cpuref(struct backend_state *state, struct buf *out)
 {
     const struct pmu *core = pmus_core(state->pmus);
-    char name[13];
 
-    vendor_name(name);
-    for (size_t i = 0; i < sizeof(references) / sizeof(references[0]); i++)
-        if (strcmp(references[i].vendor, name) == 0)
-            buf_str(out, references[i].documents);
+    buf_str(out, x86_documents());
     if (core && strncmp(core->name, "armv", 4) == 0)
         buf_str(out, "the Technical Reference Manual of this Arm core, chapter Performance "
                      "Monitoring Unit\nArm Architecture Reference Manual for A-profile (DDI 0487), "

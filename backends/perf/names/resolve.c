@@ -5,7 +5,6 @@
 
 #include "backends/perf/names/breakpoint.h"
 #include "backends/perf/names/generic.h"
-#include "backends/perf/names/papi.h"
 #include "backends/perf/names/pfm.h"
 #include "backends/perf/names/qualifier.h"
 #include "backends/perf/names/spec_event.h"
@@ -31,26 +30,16 @@ static int parse_tsc(struct spec *spec, struct word text, struct err *err)
 
 /* Asked in this order; -ENOENT: it is another's, and nothing was said. */
 static int (*const spellings[])(struct spec *spec, struct word text, struct err *err) = {
-    papi_parse,                    /* PAPI_tot_ins, generic/instructions */
-    breakpoint_parse,              /* mem:0x1234:rw */
-    terms_parse,                   /* msr/tsc/ */
-    parse_tsc,          raw_parse, /* r01c2 */
-    generic_parse_text,            /* cycles, page-faults, perf::PERF_COUNT_HW_CPU_CYCLES */
-    tracepoint_parse,              /* sched:sched_switch */
-    terms_parse_bare, /* the processor's own: the kernel's files first, which are cheap */
-    pfm_parse,          papi_parse_bare, unknown_event,
+    generic_parse,    /* cycles, page-faults, PERF_COUNT_HW_CPU_CYCLES, generic/tot_ins */
+    breakpoint_parse, /* mem:0x1234:rw */
+    terms_parse,      /* msr/tsc/ */
+    parse_tsc,        /* tsc */
+    raw_parse,        /* r01c2 */
+    tracepoint_parse, /* sched:sched_switch */
+    terms_parse_bare, /* the processor's own: the kernel's files first */
+    pfm_parse,        /* INST_RETIRED:ANY_P */
+    unknown_event,    /* says what is wrong */
 };
-
-/* Takes the prefix off the text. */
-static bool take_prefix(struct word *text, const char *prefix)
-{
-    size_t len = strlen(prefix);
-
-    if (text->len <= len || !word_alike((struct word){text->p, len}, prefix, false))
-        return false;
-    *text = word_from(*text, len);
-    return true;
-}
 
 static int parse_spelling(struct spec *spec, struct word text, struct err *err)
 {
@@ -58,9 +47,9 @@ static int parse_spelling(struct spec *spec, struct word text, struct err *err)
     int rc = -ENOENT;
 
     /* libpfm4's ways to write the kernel's own names and tracepoints, and numbers. */
-    if (take_prefix(&raw, "perf_raw::"))
+    if (spec_prefix(&raw, "perf_raw::"))
         rc = raw_parse(spec, raw, err);
-    take_prefix(&text, "perf::");
+    spec_prefix(&text, "perf::");
     for (size_t i = 0; rc == -ENOENT && i < sizeof(spellings) / sizeof(spellings[0]); i++)
         rc = spellings[i](spec, text, err);
     return rc;
@@ -117,9 +106,8 @@ static int check_precise(struct spec *spec, bool qualified, struct err *err)
 
 int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err)
 {
-    struct word qualifier_text, whole = {text, strlen(text)};
-    struct word head = qualifiers_split(whole, &qualifier_text);
-    struct qualifiers qualifiers;
+    struct word qualifiers, whole = {text, strlen(text)};
+    struct word head = qualifiers_split(whole, &qualifiers), masks = qualifiers_masks(qualifiers);
     char name[2 * SPELLING_MAX];
 
     *spec = (struct spec){.state = state, .scale = 1};
@@ -138,18 +126,14 @@ int spec_parse(struct backend_state *state, const char *text, struct spec *spec,
     if (whole.p[whole.len - 1] == ',')
         return err_set(err, CS03, "nothing stands behind the last ',' of \"" WORD_FMT "\"",
                        WORD_ARG(whole));
-    int rc = qualifiers_parse(qualifier_text, &qualifiers, err);
-    if (rc < 0)
-        return rc;
     int len = snprintf(name, sizeof(name), "%.*s%s%.*s", (int)head.len, head.p,
-                       qualifiers.umasks.len > 0 ? ":" : "", (int)qualifiers.umasks.len,
-                       qualifiers.umasks.len > 0 ? qualifiers.umasks.p : "");
+                       masks.len > 0 ? ":" : "", (int)masks.len, masks.p);
     for (int i = (int)head.len; i < len; i++)
         if (name[i] == '+')
             name[i] = ':';
-    rc = parse_spelling(spec, (struct word){name, (size_t)len}, err);
+    int rc = parse_spelling(spec, (struct word){name, (size_t)len}, err);
     if (rc == 0)
-        rc = qualifiers_apply(spec, &qualifiers, err);
+        rc = qualifiers_apply(spec, qualifiers, err);
     const bool fields = rc == 0 && strchr(spec->resolved, ',') && !strchr(spec->resolved, '/');
     if (rc == 0)
         rc = check_precise(spec, fields, err);

@@ -3,7 +3,18 @@
  */
 #include "backends/perf/names/spec.h"
 
+#include <errno.h>
 #include <string.h>
+
+bool spec_prefix(struct word *text, const char *prefix)
+{
+    size_t len = strlen(prefix);
+
+    if (text->len < len || !word_alike((struct word){text->p, len}, prefix, true))
+        return false;
+    *text = word_from(*text, len);
+    return true;
+}
 
 int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *err)
 {
@@ -16,12 +27,8 @@ int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *e
                        pmu->why);
     spec->pmu = pmu;
     spec->type = pmu->type;
-    spec->split = pmu->kind == PMU_CORE || pmu->kind == PMU_SOFTWARE || pmu->kind == PMU_BREAKPOINT
-                      ? SPLIT_ALWAYS
-                      : SPLIT_NEVER;
-    spec->sampling = pmu->kind == PMU_CORE
-                         ? pmu->interrupt
-                         : pmu->kind == PMU_TRACEPOINT || pmu->kind == PMU_BREAKPOINT;
+    spec->split = pmu->capabilities & CAP_USER ? SPLIT_ALWAYS : SPLIT_NEVER;
+    spec->sampling = pmu->capabilities & CAP_INTERRUPT;
     return 0;
 }
 
@@ -35,6 +42,37 @@ int spec_use_core(struct spec *spec, struct word what, struct err *err)
     return spec_use(spec, core, what, err);
 }
 
+/* What perf, libpfm4 and PAPI take as a part of an event. */
+static const struct {
+    const char *name, *instead;
+} elsewhere[] = {
+    {"period", "is the setting period=N"},
+    {"freq", "is the setting freq=N"},
+    {"call-graph", "is the setting callchain=on"},
+    {"inherit", "is the setting descendants=on"},
+    {"cpu", "is a target: cpuN"},
+    {"pinned", "is always so, unless multiplex=on"},
+    {"D", "is always so, unless multiplex=on"},
+    {"W", "is multiplex=on here"},
+    {"S", "is always so: samples hold their own event"},
+    {"excl", "is not offered: other users of the counters would starve"},
+    {"hw_smpl", "cannot be chosen"},
+    {"mg", "cannot be chosen: guests are never counted"},
+    {"G", "cannot be chosen: guests are never counted"},
+    {"mh", "cannot be chosen: the host alone is always counted"},
+    {"H", "cannot be chosen: the host alone is always counted"},
+    {"h", "cannot be told apart: hypervisor mode is counted with the kernel's"},
+};
+
+int spec_part_elsewhere(struct word part, struct err *err)
+{
+    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
+        if (word_is(part, elsewhere[i].name))
+            return err_set(err, CS03, "\"%s\" is no part of an event: it %s", elsewhere[i].name,
+                           elsewhere[i].instead);
+    return -ENOENT;
+}
+
 bool spec_is_modifier(struct word part)
 {
     return strspn(part.p, "ukpP") >= part.len;
@@ -43,18 +81,6 @@ bool spec_is_modifier(struct word part)
 /* One modifier between two colons: letters of u, k and p. */
 static int take_modifier(struct spec *spec, struct word part, struct word what, struct err *err)
 {
-    static const struct {
-        char letter;
-        const char *why;
-    } others[] = {
-        {'h', "hypervisor mode is counted with the kernel's"},
-        {'G', "guests are never counted"},
-        {'H', "the host alone is always counted"},
-        {'D', "hardware events are always pinned, unless multiplex=on"},
-        {'S', "samples hold their own event"},
-        {'W', "weak groups are multiplex=on here"},
-    };
-
     for (size_t i = 0; i < part.len; i++) {
         char letter = part.p[i];
         if (letter == 'u' || letter == 'U') {
@@ -63,22 +89,21 @@ static int take_modifier(struct spec *spec, struct word part, struct word what, 
             spec->kernel = SAID_ON;
         } else if (letter == 'p' && spec->precise < PRECISE_MAX) {
             spec->precise++;
-        } else if (letter == 'p' || (letter == 'P' && spec->precise)) {
+        } else if (letter == 'P' && !spec->precise) {
+            spec->precise = PRECISE_MOST;
+        } else if (letter == 'p' || letter == 'P') {
             return err_set(err, CS03,
                            "modifier \"" WORD_FMT "\" of \"" WORD_FMT "\": precise "
                            "levels are p, pp, ppp, or P, the highest there is",
                            WORD_ARG(part), WORD_ARG(what));
-        } else if (letter == 'P') {
-            spec->precise = PRECISE_MOST;
         } else {
-            for (size_t o = 0; o < sizeof(others) / sizeof(others[0]); o++)
-                if (letter == others[o].letter && part.len <= 3)
-                    return err_set(err, CS03, "modifier \"%c\" of \"" WORD_FMT "\": %s", letter,
-                                   WORD_ARG(what), others[o].why);
-            return err_set(err, CS03,
-                           "no modifier \"" WORD_FMT "\" behind \"" WORD_FMT "\": u (user "
-                           "mode), k (kernel mode), p, pp, ppp (precise samples)",
-                           WORD_ARG(part), WORD_ARG(what));
+            int rc = part.len <= 3 ? spec_part_elsewhere((struct word){&letter, 1}, err) : -ENOENT;
+            return rc != -ENOENT
+                       ? rc
+                       : err_set(err, CS03,
+                                 "no modifier \"" WORD_FMT "\" behind \"" WORD_FMT "\": u (user "
+                                 "mode), k (kernel mode), p, pp, ppp (precise samples)",
+                                 WORD_ARG(part), WORD_ARG(what));
         }
     }
     return 0;
@@ -91,10 +116,15 @@ int spec_modifiers(struct spec *spec, struct word text, struct word what, struct
 
     for (; rc == 0 && text.len > 0; text = rest)
         rc = take_modifier(spec, word_until(text, ':', &rest), what, err);
-    /* A mode that is not said while the other is, is off. */
-    if (rc == 0 && spec->user != spec->kernel) {
-        spec->user = spec->user == SAID_ON ? SAID_ON : SAID_OFF;
-        spec->kernel = spec->kernel == SAID_ON ? SAID_ON : SAID_OFF;
-    }
+    if (rc == 0)
+        spec_one_mode(spec);
     return rc;
+}
+
+void spec_one_mode(struct spec *spec)
+{
+    if (spec->user == SAID_ON && spec->kernel != SAID_ON)
+        spec->kernel = SAID_OFF;
+    if (spec->kernel == SAID_ON && spec->user != SAID_ON)
+        spec->user = SAID_OFF;
 }

@@ -28,7 +28,7 @@ struct spec {
     uint64_t config[CONFIG_WORDS];
     uint32_t bp_type;
     enum spec_split split;
-    bool needs_kernel; /* said by its spelling; needs.h has what follows from its PMU */
+    bool needs_kernel; /* said by its spelling; spec_fill() has what follows from its PMU */
     bool sampling;
     enum event_said user, kernel;
     unsigned precise; /* the level of precise samples that is asked for; PRECISE_MOST; 0: none */
@@ -41,6 +41,9 @@ struct spec {
 
 /* For the parsers. */
 
+/* Takes the prefix off the text, if it begins with one alike. */
+bool spec_prefix(struct word *text, const char *prefix);
+
 /* Sets the pmu and what follows from it; P09 with the reason when nothing of it can be counted. */
 int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *err);
 /* The core PMU, or P09 saying why there is none. */
@@ -48,5 +51,9 @@ int spec_use_core(struct spec *spec, struct word what, struct err *err);
 /* Modifiers behind the name: "u", "k", "uk", "up", "ppp", "P", also separated by ':'. Empty is
  * fine. */
 int spec_modifiers(struct spec *spec, struct word text, struct word what, struct err *err);
+/* A mode that is not said while the other is, is off. */
+void spec_one_mode(struct spec *spec);
+/* CS03 for what is a setting or a target here (period, cpu, G); -ENOENT: it is none of these. */
+int spec_part_elsewhere(struct word part, struct err *err);
 /* Is it letters that spec_modifiers() takes? */
 bool spec_is_modifier(struct word part);

@@ -1,10 +1,10 @@
 /*
- * From what a spelling means to the struct event that the engine keeps; and the kernel's word on
- * it.
+ * From what a spelling means to the struct event that the engine keeps, with the rights that the
+ * kernel asks for it (it would not refuse pmcfs, which has them all: core asks for those of the
+ * writer); and the kernel's word on it.
  */
 #include "backends/perf/names/spec_event.h"
 
-#include "backends/perf/names/needs.h"
 #include "backends/perf/probe/code.h"
 #include "backends/perf/probe/probe.h"
 #include "backends/perf/probe/why.h"
@@ -14,20 +14,55 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint64_t flags_of(const struct pmu *pmu)
+/*
+ * AnyThread counts the other thread of the core, too, which may be anybody's. The kernel looks at
+ * this bit of a raw code on every Intel processor, also where its format has no such field any
+ * more.
+ */
+#if defined(__x86_64__) || defined(__i386__)
+#define ANY_THREAD ((uint64_t)1 << 21)
+#else
+#define ANY_THREAD 0
+#endif
+
+/* The kernel counts both modes whatever is asked for (its perf_allow_kernel()). */
+static bool needs_kernel(const struct spec *spec)
 {
-    switch (pmu->kind) {
-    case PMU_CORE:
-        return CODE_HARDWARE | CODE_EXCLUDE_GUEST;
-    case PMU_UNCORE:
-        return CODE_HARDWARE | CODE_NO_EXCLUDE | CODE_CPU_ONLY;
-    case PMU_FREE:
-        return CODE_NO_EXCLUDE | CODE_CPU_ONLY;
-    case PMU_MSR:
-    case PMU_OTHER:
-        return CODE_NO_EXCLUDE;
+    switch (spec->pmu->kind) {
+    case PMU_MSR: /* config 0 is the time stamp counter, which every program may read by itself */
+        return spec->config[0] != 0;
+    case PMU_OTHER: /* of a driver: both modes, in one count */
+        return true;
     default:
-        return 0;
+        return false;
+    }
+}
+
+static bool any_thread(const struct spec *spec)
+{
+    const struct pmu_format *any = pmu_format(spec->pmu, "any");
+    uint64_t bits[CONFIG_WORDS] = {ANY_THREAD};
+
+    if (spec->type == PERF_TYPE_HARDWARE || spec->type == PERF_TYPE_HW_CACHE)
+        return false;
+    if (any)
+        format_put(any, 1, bits);
+    for (unsigned i = 0; i < CONFIG_WORDS; i++)
+        if (spec->config[i] & bits[i])
+            return true;
+    return false;
+}
+
+/* It tells more than what the target does (perf_allow_cpu(), perfmon_capable()). */
+static bool needs_superuser(const struct spec *spec)
+{
+    switch (spec->pmu->kind) {
+    case PMU_CORE:
+        return any_thread(spec);
+    case PMU_BREAKPOINT: /* of a kernel address, which the kernel gives to nobody else */
+        return spec->needs_kernel;
+    default:
+        return strcmp(spec->pmu->name, "thread_imc") == 0;
     }
 }
 
@@ -37,9 +72,9 @@ void spec_fill(const struct spec *spec, struct event *event)
     bool one_mode = spec->user != spec->kernel;
 
     event->class_index = pmu->class_index;
-    event->scope = pmu->kind != PMU_UNCORE && pmu->kind != PMU_FREE ? EVENT_PROCESS | EVENT_CPU
-                   : pmu->package                                   ? EVENT_CPU | EVENT_PACKAGE
-                                                                    : EVENT_CPU;
+    event->scope = !(pmu->flags & CODE_CPU_ONLY) ? EVENT_PROCESS | EVENT_CPU
+                   : pmu->package                ? EVENT_CPU | EVENT_PACKAGE
+                                                 : EVENT_CPU;
     event->sampling = spec->sampling;
     event->whole = spec->split != SPLIT_ALWAYS && !(spec->split == SPLIT_ASKED && one_mode);
     event->needs_kernel = spec->needs_kernel || needs_kernel(spec);
@@ -55,7 +90,7 @@ void spec_fill(const struct spec *spec, struct event *event)
     event->code[CODE_CONFIG2] = spec->config[2];
     event->code[CODE_CONFIG3] = spec->config[3];
     event->code[CODE_BP_TYPE] = spec->bp_type;
-    event->code[CODE_FLAGS] = flags_of(pmu);
+    event->code[CODE_FLAGS] = pmu->flags;
     event->code[CODE_PRECISE] = spec->precise;
 }
 
@@ -117,14 +152,14 @@ static int say_refused(const struct pmu *pmu, const struct event *event, int rc,
     return err_set(err, said.id == P14 ? P09 : said.id, "%s", said.text);
 }
 
-static void find_rows(struct pmu *pmu, struct event *event)
+static void find_rows(const struct pmus *pmus, const struct pmu *pmu, struct event *event)
 {
     struct perf_event_attr attr;
 
     if (pmu->kind != PMU_CORE)
         return;
     code_to_attr(event, true, false, &attr);
-    probe_rows(pmu, &attr, &event->rows, &event->rows_needed);
+    probe_rows(pmus, pmu, &attr, &event->rows, &event->rows_needed);
 }
 
 int spec_verify(struct backend_state *state, struct event *event, struct err *err)
@@ -144,6 +179,6 @@ int spec_verify(struct backend_state *state, struct event *event, struct err *er
                        event->resolved, pmu->name);
     if (rc < 0)
         return say_refused(pmu, event, rc, err);
-    find_rows(pmu, event);
+    find_rows(state->pmus, pmu, event);
     return 0;
 }

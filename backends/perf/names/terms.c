@@ -12,10 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    NAMES_BYTES = 160
-};
-
 /* The terms of this form, while they are put together. */
 struct terms {
     struct spec *spec;
@@ -23,11 +19,9 @@ struct terms {
     struct err *err;
 };
 
-static bool say_resolved(struct spec *spec, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
 /* Appends to the resolved form; false: too long. */
-static bool say_resolved(struct spec *spec, const char *format, ...)
+static bool __attribute__((format(printf, 2, 3)))
+say_resolved(struct spec *spec, const char *format, ...)
 {
     size_t used = strlen(spec->resolved);
     va_list args;
@@ -38,60 +32,37 @@ static bool say_resolved(struct spec *spec, const char *format, ...)
     return more >= 0 && used + (size_t)more < sizeof(spec->resolved);
 }
 
-/* Was this field given by the writer, for an event file that leaves it open ("core=?")? */
-static bool is_given(struct word all, struct word field)
-{
-    struct word rest, value;
-
-    while (all.len > 0) {
-        struct word term = word_until(all, ',', &rest);
-        struct word name = word_until(term, '=', &value);
-        if (name.len == field.len && memcmp(name.p, field.p, name.len) == 0 && value.len > 0)
-            return true;
-        all = rest;
-    }
-    return false;
-}
-
-/* The kernel's own text: fields that do not exist are passed over. False: one is open and not
- * given. */
-static bool put_event(struct spec *spec, const struct pmu_event *event, struct word given,
-                      struct word *open)
+/* The kernel's own text: fields that do not exist are passed over. False: one is left open
+ * ("core=?"). */
+static bool put_event(struct spec *spec, const struct pmu_event *event)
 {
     struct word rest, all = {event->terms, strlen(event->terms)};
 
     for (; all.len > 0; all = rest) {
         struct word value, term = word_until(all, ',', &rest);
-        struct word name = word_until(term, '=', &value);
-        const struct pmu_format *format = pmu_format(spec->state->pmus, spec->pmu, name);
+        const struct pmu_format *format = pmu_format_word(spec->pmu, word_until(term, '=', &value));
         uint64_t number = 1;
-        if (word_is(value, "?")) {
-            *open = name;
-            if (!is_given(given, name))
-                return false;
-        } else if (format && (value.len == 0 || word_u64(value, true, 0, UINT64_MAX, &number))) {
+        if (word_is(value, "?"))
+            return false;
+        if (format && (value.len == 0 || word_u64(value, true, 0, UINT64_MAX, &number)))
             format_put(format, number, spec->config);
-        }
     }
     return true;
 }
 
 bool terms_put_event(struct spec *spec, const struct pmu_event *event)
 {
-    struct word open;
-
     memset(spec->config, 0, sizeof(spec->config));
-    return put_event(spec, event, (struct word){"", 0}, &open);
+    return put_event(spec, event);
 }
 
 static int take_event(struct terms *terms, const struct pmu_event *event)
 {
     struct spec *spec = terms->spec;
-    struct word open;
 
-    if (!put_event(spec, event, terms->all, &open))
-        return err_set(terms->err, CS03, "event \"%s\" of %s needs " WORD_FMT "=NUMBER",
-                       event->name, spec->pmu->name, WORD_ARG(open));
+    if (!put_event(spec, event))
+        return err_set(terms->err, CS03, "event \"%s\" of %s leaves a field open: write %s/%s/",
+                       event->name, spec->pmu->name, spec->pmu->name, event->terms);
     memcpy(spec->unit, event->unit, sizeof(spec->unit));
     spec->scale = event->scale;
     if (!memchr(terms->all.p, ',', terms->all.len)) {
@@ -102,27 +73,14 @@ static int take_event(struct terms *terms, const struct pmu_event *event)
     return 0;
 }
 
-/* The first few of them, for a sentence. */
-static const char *term_names(const struct pmu *pmu, char text[NAMES_BYTES])
-{
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (unsigned i = 0; i < pmu->formats.n; i++) {
-        const char *name = pmu->formats.items[i].name;
-        if (used + strlen(name) + 8 > NAMES_BYTES)
-            return strcat(text, " …");
-        used += (size_t)snprintf(text + used, NAMES_BYTES - used, "%s%s", i ? ", " : "", name);
-    }
-    return text;
-}
-
 static int unknown_term(struct terms *terms, struct word name, bool has_value)
 {
     struct pmu *pmu = terms->spec->pmu;
-    char names[NAMES_BYTES];
+    int rc = spec_part_elsewhere(name, terms->err);
     struct near near;
 
+    if (rc != -ENOENT)
+        return rc;
     near_init(&near, name);
     for (unsigned i = 0; i < pmu->formats.n; i++)
         near_offer(&near, pmu->formats.items[i].name);
@@ -130,14 +88,10 @@ static int unknown_term(struct terms *terms, struct word name, bool has_value)
         near_offer(&near, pmu->events.items[i].name);
     if (!has_value && pmu->kind == PMU_CORE)
         generic_near(&near);
-    if (has_value && pmu->formats.n == 0)
-        return err_set(terms->err, CS03, "%s has no term \"" WORD_FMT "\": it has only config=N",
-                       pmu->name, WORD_ARG(name));
-    if (has_value)
-        return err_set(terms->err, CS03, "%s has no term \"" WORD_FMT "\"%s; its terms: %s",
-                       pmu->name, WORD_ARG(name), near_text(&near), term_names(pmu, names));
-    return err_set(terms->err, CS01, "%s has no event or term \"" WORD_FMT "\"%s", pmu->name,
-                   WORD_ARG(name), near_text(&near));
+    return err_set(terms->err, has_value ? CS03 : CS01,
+                   "%s has no %sterm \"" WORD_FMT "\"%s; the files of events/%s name what it has",
+                   pmu->name, has_value ? "" : "event or ", WORD_ARG(name), near_text(&near),
+                   pmu->name);
 }
 
 static int take_value(struct terms *terms, struct word name, struct word value, bool has_value,
@@ -156,24 +110,6 @@ static int take_value(struct terms *terms, struct word name, struct word value, 
     say_resolved(terms->spec, "%s=0x%llx", format->name, (unsigned long long)number);
     return 0;
 }
-
-/* config=…, config1=…: the whole word. */
-static const struct pmu_format whole_words[] = {
-    {.name = (char *)"config", .word = 0, .n = 1, .range = {{0, 63}}},
-    {.name = (char *)"config1", .word = 1, .n = 1, .range = {{0, 63}}},
-    {.name = (char *)"config2", .word = 2, .n = 1, .range = {{0, 63}}},
-    {.name = (char *)"config3", .word = 3, .n = 1, .range = {{0, 63}}},
-};
-
-/* Terms that perf takes and that are settings of a PMC here. */
-static const struct {
-    const char *name, *instead;
-} settings[] = {
-    {"period", "period=N"},
-    {"freq", "freq=N"},
-    {"call-graph", "callchain=on"},
-    {"inherit", "descendants=on"},
-};
 
 /* perf's PMU/cycles/: the kernel's generic event on this PMU. It is a whole event: it stands alone.
  */
@@ -207,62 +143,46 @@ static bool is_canonical(const struct terms *terms, struct word name)
 
 static int take_term(struct terms *terms, struct word term)
 {
-    struct spec *spec = terms->spec;
+    const struct pmu *pmu = terms->spec->pmu;
     struct word value, name = word_until(term, '=', &value);
     bool has_value = name.len < term.len;
-    const struct pmu_event *event =
-        has_value ? NULL : pmu_event(spec->state->pmus, spec->pmu, name);
-    const struct pmu_format *format = pmu_format(spec->state->pmus, spec->pmu, name);
+    const struct pmu_event *event = has_value ? NULL : pmu_event(pmu, name);
+    const struct pmu_format *format = pmu_format_word(pmu, name);
 
-    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
-        if (!format && word_alike(name, settings[i].name, false))
-            return err_set(terms->err, CS03,
-                           "\"" WORD_FMT "\" is no part of the event: it is the setting "
-                           "%s",
-                           WORD_ARG(name), settings[i].instead);
-    for (size_t i = 0; has_value && !format && i < CONFIG_WORDS; i++)
-        if (word_alike(name, whole_words[i].name, false))
-            format = &whole_words[i];
     if (event && !is_canonical(terms, name))
         return take_event(terms, event);
-    if (!format && !has_value && find_generic(spec->pmu, name))
-        return take_generic(terms, find_generic(spec->pmu, name));
-    if (!format)
-        return unknown_term(terms, name, has_value);
-    return take_value(terms, name, value, has_value, format);
-}
-
-/* The core PMUs' names on any machine. */
-static bool is_core_name(struct word name)
-{
-    return word_alike(name, "cpu", false) || word_alike(name, "cpum_cf", false) ||
-           (name.len > 4 && word_alike((struct word){name.p, 4}, "cpu_", false)) ||
-           (name.len > 6 && word_alike((struct word){name.p, 6}, "armv8_", false));
+    if (format)
+        return take_value(terms, name, value, has_value, format);
+    if (!has_value && find_generic(pmu, name))
+        return take_generic(terms, find_generic(pmu, name));
+    return unknown_term(terms, name, has_value);
 }
 
 static int unknown_pmu(struct spec *spec, struct word name, struct word text, struct err *err)
 {
     struct pmus *pmus = spec->state->pmus;
     struct word rest, head = word_until(name, ':', &rest);
+    const struct generic *generic = generic_find(head);
+    const enum pmu_kind known = pmu_kind_known(name);
     struct near near;
 
-    if (pmus->no_core[0] && is_core_name(name))
+    if (pmus->no_core[0] && known == PMU_CORE)
         return spec_use_core(spec, text, err);
     near_init(&near, name);
     for (unsigned i = 0; i < pmus->n; i++)
         if (pmus->list[i].kind != PMU_REFUSED)
             near_offer(&near, pmus->list[i].name);
     near_offer(&near, "generic");
-    if (near.n == 0 && pmu_is_known(name))
+    if (near.n == 0 && known != PMU_UNKNOWN)
         return err_set(err, P09,
                        "\"" WORD_FMT
                        "\" cannot be counted here: this machine has no PMU \"" WORD_FMT
                        "\": other machines have it, or a kernel module that is not loaded",
                        WORD_ARG(text), WORD_ARG(name));
-    if (generic_find(head))
+    if (generic)
         return err_set(err, CS01,
                        "\"" WORD_FMT "\" is an event and no PMU: behind it stands ':', as in %s:u",
-                       WORD_ARG(head), generic_find(head)->name);
+                       WORD_ARG(head), generic->name);
     if (rest.len > 0)
         return err_set(err, CS03,
                        "filters of tracepoints are not supported: write \"" WORD_FMT "\" alone, "
@@ -294,19 +214,14 @@ static int take_terms(struct terms *terms)
     return rc;
 }
 
-/* Their files in events/ lie in a directory of that name, but slashes are not for them. */
-static bool is_named_alone(const struct pmu *pmu)
+/* PMUs whose files in events/ lie in a directory of that name, but whose events have no slashes: an
+ * example of these, or NULL. */
+static const char *example_alone(const struct pmu *pmu)
 {
-    return pmu->kind == PMU_SOFTWARE || pmu->kind == PMU_TRACEPOINT || pmu->kind == PMU_BREAKPOINT;
-}
-
-static struct word named_alone_example(const struct pmu *pmu)
-{
-    const char *example = pmu->kind == PMU_SOFTWARE     ? "page-faults"
-                          : pmu->kind == PMU_TRACEPOINT ? "sched:sched_switch"
-                                                        : "mem:0x1234:rw";
-
-    return (struct word){example, strlen(example)};
+    return pmu->kind == PMU_SOFTWARE     ? "page-faults"
+           : pmu->kind == PMU_TRACEPOINT ? "sched:sched_switch"
+           : pmu->kind == PMU_BREAKPOINT ? "mem:0x1234:rw"
+                                         : NULL;
 }
 
 /* pmu/term, as the path of the event's file in events/ suggests it. */
@@ -314,11 +229,9 @@ static int unclosed(const struct pmu *pmu, struct word tail, struct word text, s
 {
     struct word mods, inside = word_until(tail, ':', &mods);
 
-    if (inside.len == 0)
-        return err_set(err, CS03, "no closing '/' in \"" WORD_FMT "\": %s/term=value,…/",
-                       WORD_ARG(text), pmu->name);
     return err_set(err, CS03, "no closing '/' in \"" WORD_FMT "\": write %s/" WORD_FMT "/" WORD_FMT,
-                   WORD_ARG(text), pmu->name, WORD_ARG(inside), WORD_ARG(mods));
+                   WORD_ARG(text), pmu->name, inside.len ? WORD_ARG(inside) : "EVENT",
+                   WORD_ARG(mods));
 }
 
 int terms_parse(struct spec *spec, struct word text, struct err *err)
@@ -333,10 +246,10 @@ int terms_parse(struct spec *spec, struct word text, struct err *err)
     if (!pmu)
         return unknown_pmu(spec, pmu_name, text, err);
     int rc = spec_use(spec, pmu, text, err);
-    if (rc == 0 && is_named_alone(pmu))
+    if (rc == 0 && example_alone(pmu))
         return err_set(err, CS01,
                        "events of %s are written by their names alone, without '/': " WORD_FMT,
-                       pmu->name, WORD_ARG(inside.len > 0 ? inside : named_alone_example(pmu)));
+                       pmu->name, inside.len > 0 ? WORD_ARG(inside) : example_alone(pmu));
     if (rc == 0 && inside.len == tail.len)
         return unclosed(pmu, tail, text, err);
     if (rc == 0)
@@ -353,7 +266,7 @@ int terms_parse_bare(struct spec *spec, struct word text, struct err *err)
 
     for (unsigned i = 0; i < pmus->n; i++) {
         struct pmu *pmu = &pmus->list[i];
-        if (pmu->kind != PMU_CORE || pmu->why[0] || !pmu_event(pmus, pmu, name))
+        if (pmu->kind != PMU_CORE || pmu->why[0] || !pmu_event(pmu, name))
             continue;
         struct terms terms = {.spec = spec, .all = name, .err = err};
         int rc = spec_use(spec, pmu, text, err);

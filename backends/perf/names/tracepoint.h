@@ -18,7 +18,3 @@ void tracepoint_list(struct backend_state *state, struct catalog *out);
 /* Its number, for a part of the backend that needs it. 0 or -errno. */
 int tracepoint_number(struct backend_state *state, const char *system, const char *name,
                       uint64_t *number);
-/* Offers SYSTEM:NAME of every tracepoint with a NAME, or SYSTEM:NAME, like the near's word. */
-void tracepoint_near(struct backend_state *state, struct near *near);
-/* The same for systems: their names alone. */
-void tracepoint_near_systems(struct backend_state *state, struct near *near);

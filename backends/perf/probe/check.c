@@ -1,12 +1,11 @@
 /*
- * The thread is made for one question and ends with it: the group is opened enabled, so that the
- * kernel checks it against the counters that exist (a disabled one is not checked).
+ * The group is opened enabled, so that the kernel checks it against the counters that exist (a
+ * disabled one is not checked).
  */
 #include "backends/perf/probe/check.h"
 
-#include "backends/perf/probe/open.h"
 #include "backends/perf/probe/code.h"
-#include "backends/perf/probe/probe.h"
+#include "backends/perf/probe/pmu.h"
 #include "backends/perf/probe/why.h"
 
 #include <errno.h>
@@ -66,25 +65,23 @@ static int group_refused(const struct plan_event *event, const struct perf_event
 static int group_try(const struct plan_event *events, unsigned n, pid_t tid, bool multiplex,
                      struct err *err)
 {
+    struct trial trial = {.tid = tid, .cpu = -1};
     unsigned order[SET_MAX];
-    int fds[SET_MAX];
-    unsigned opened = 0;
     int rc = 0;
 
     group_order(events, n, order);
-    for (; opened < n && !rc; opened++) {
-        const struct plan_event *event = &events[order[opened]];
+    for (unsigned i = 0; i < n && !rc; i++) {
+        const struct plan_event *event = &events[order[i]];
         struct perf_event_attr attr;
 
         code_to_attr(event->event, event->user, event->kernel, &attr);
         attr.read_format =
             PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-        fds[opened] = event_open(&attr, tid, -1, opened ? fds[0] : -1, 0);
-        if (fds[opened] < 0)
-            rc = group_refused(event, &attr, fds[opened], opened > 0, multiplex, err);
+        rc = trial_add(&trial, &attr);
+        if (rc < 0)
+            rc = group_refused(event, &attr, rc, i > 0, multiplex, err);
     }
-    while (opened-- > 0)
-        event_close(&fds[opened]);
+    trial_clear(&trial);
     return rc;
 }
 
@@ -99,14 +96,9 @@ static bool needs_asking(const struct plan_event *events, unsigned n)
 int perf_check_set(struct backend_state *state, const struct plan_event *events, unsigned n,
                    bool multiplex, struct err *err)
 {
-    struct parked parked;
     int rc = classes_agree(state, events, n, err);
 
     if (rc || !needs_asking(events, n))
         return rc;
-    if (!parked_start(&parked))
-        return err_nomem(err);
-    rc = group_try(events, n, parked.tid, multiplex, err);
-    parked_stop(&parked);
-    return rc;
+    return group_try(events, n, state->pmus->parked.tid, multiplex, err);
 }

@@ -5,8 +5,7 @@
  */
 #include "backends/perf/probe/foreign.h"
 
-#include "backends/perf/probe/open.h"
-#include "backends/perf/probe/pmu.h"
+#include "backends/perf/probe/probe.h"
 
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
@@ -18,41 +17,9 @@ enum {
     LOOK_NS = 500000
 };
 
-struct trial {
-    const struct pmu *pmu;
-    unsigned cpu;
-    unsigned n;
-    int fd[PMU_ROWS];
-};
-
-static bool trial_add(struct trial *trial, uint64_t type, uint64_t config)
-{
-    struct perf_event_attr attr = {
-        .size = sizeof attr,
-        .type = (uint32_t)type,
-        .config = config,
-        .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
-        .disabled = trial->n == 0,
-        .exclude_kernel = 1,
-        .exclude_hv = 1,
-    };
-    int fd = event_open(&attr, -1, (int)trial->cpu, trial->n ? trial->fd[0] : -1, 0);
-
-    if (fd < 0)
-        return false;
-    trial->fd[trial->n++] = fd;
-    return true;
-}
-
-static void trial_end(struct trial *trial)
-{
-    while (trial->n)
-        event_close(&trial->fd[--trial->n]);
-}
-
 /* Was the group on the hardware at any moment? Enabled as a whole, so that no part of it runs
  * alone. */
-static bool trial_runs(struct trial *trial)
+static bool trial_runs(const struct trial *trial)
 {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
     struct {
@@ -69,31 +36,35 @@ static bool trial_runs(struct trial *trial)
     return seen.running_ns > 0;
 }
 
-/* -1: not even opened. */
-static int general_fit(struct trial *trial, unsigned n, int fixed)
+/* Does a group of n general events, and a fixed one, run? -1: it cannot even be opened. */
+static int general_fit(const struct pmu *pmu, unsigned cpu, unsigned n, int fixed)
 {
-    const struct pmu *pmu = trial->pmu;
-    uint64_t type = pmu->extended ? (uint64_t)pmu->type << 32 : 0;
-    bool open = true;
-    int runs;
+    struct trial trial = {.tid = -1, .cpu = (int)cpu};
+    struct perf_event_attr attr;
+    int runs = -1;
 
-    for (unsigned i = 0; i < n && open; i++)
-        open = trial_add(trial, pmu->filler_type, pmu->filler_config);
-    if (open && fixed >= 0)
-        open = trial_add(trial, PERF_TYPE_HARDWARE, pmu->fixed_event[fixed] | type);
-    runs = open ? trial_runs(trial) : -1;
-    trial_end(trial);
+    probe_filler(pmu, &attr);
+    attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+    bool open = trial_fill(&trial, &attr, n) == n;
+    if (open && fixed >= 0) {
+        probe_generic(pmu, pmu->fixed_event[fixed], &attr);
+        attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+        open = trial_add(&trial, &attr) == 0;
+    }
+    if (open)
+        runs = trial_runs(&trial);
+    trial_clear(&trial);
     return runs;
 }
 
-static unsigned general_free(struct trial *trial)
+static unsigned general_free(const struct pmu *pmu, unsigned cpu)
 {
-    unsigned n = trial->pmu->general;
+    unsigned n = pmu->general;
     int runs = 0;
 
-    for (; n && (runs = general_fit(trial, n, -1)) == 0; n--)
+    for (; n && (runs = general_fit(pmu, cpu, n, -1)) == 0; n--)
         ;
-    return runs < 0 ? trial->pmu->general : n;
+    return runs < 0 ? pmu->general : n;
 }
 
 /* The last of them: rows are given away from the first. */
@@ -114,23 +85,23 @@ static uint64_t last_rows(unsigned n_rows, uint64_t own, unsigned missing)
 
 uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigned cpu, uint64_t own)
 {
-    struct trial trial = {.cpu = cpu};
+    const struct pmu *pmu = NULL;
     unsigned free_rows, held, general;
     uint64_t foreign;
 
-    for (unsigned i = 0; i < state->pmus->n && !trial.pmu; i++)
+    for (unsigned i = 0; i < state->pmus->n && !pmu; i++)
         if (state->pmus->list[i].class_index == class_index && state->pmus->list[i].general)
-            trial.pmu = &state->pmus->list[i];
-    if (!trial.pmu)
+            pmu = &state->pmus->list[i];
+    if (!pmu)
         return 0;
-    general = trial.pmu->general;
-    free_rows = general_free(&trial);
+    general = pmu->general;
+    free_rows = general_free(pmu, cpu);
     held = (unsigned)__builtin_popcountll(own & (((uint64_t)1 << general) - 1));
     foreign = last_rows(general, own, general > free_rows + held ? general - free_rows - held : 0);
-    for (unsigned i = 0; i < trial.pmu->fixed; i++) {
+    for (unsigned i = 0; i < pmu->fixed; i++) {
         uint64_t bit = (uint64_t)1 << (general + i);
 
-        if (!(own & bit) && general_fit(&trial, free_rows, (int)i) == 0)
+        if (!(own & bit) && general_fit(pmu, cpu, free_rows, (int)i) == 0)
             foreign |= bit;
     }
     return foreign;

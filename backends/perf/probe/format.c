@@ -117,25 +117,28 @@ static bool is_side_file(const char *name)
     return false;
 }
 
+/* A side file of an event's, "energy-pkg.unit"; the length. */
+static int read_side(const struct pmus *pmus, const struct pmu *pmu, const char *name,
+                     const char *what, char text[32])
+{
+    return pmus_read(pmus, text, 32, DEVICES "/%s/events/%s.%s", pmu->name, name, what);
+}
+
 static void load_event(const struct pmus *pmus, struct pmu *pmu, const char *name)
 {
     struct pmu_event event = {.scale = 1};
-    char text[512];
+    char terms[512], text[32];
 
     if (is_side_file(name) ||
-        pmus_read(pmus, text, sizeof(text), DEVICES "/%s/events/%s", pmu->name, name) <= 0)
+        pmus_read(pmus, terms, sizeof(terms), DEVICES "/%s/events/%s", pmu->name, name) <= 0)
         return;
     event.name = strdup(name);
-    event.terms = strdup(text);
-    if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/events/%s.unit", pmu->name, name) > 0)
+    event.terms = strdup(terms);
+    if (read_side(pmus, pmu, name, "unit", text) > 0)
         snprintf(event.unit, sizeof(event.unit), "%.15s", text);
-    if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/events/%s.scale", pmu->name, name) > 0)
+    if (read_side(pmus, pmu, name, "scale", text) > 0 && strtod(text, NULL) > 0)
         event.scale = strtod(text, NULL);
-    if (!(event.scale > 0))
-        event.scale = 1;
-    event.snapshot = pmus_read(pmus, text, sizeof(text), DEVICES "/%s/events/%s.snapshot",
-                               pmu->name, name) > 0 &&
-                     text[0] == '1';
+    event.snapshot = read_side(pmus, pmu, name, "snapshot", text) > 0 && text[0] == '1';
     if (event.name && event.terms && vec_push(&pmu->events, event) == 0)
         return;
     free(event.name);
@@ -157,43 +160,41 @@ static void load_files(const struct pmus *pmus, struct pmu *pmu, const char *sub
         closedir(dir);
 }
 
-static int event_order(const void *a, const void *b)
+/* config=…, config1=…: all of it. */
+static void load_whole_words(struct pmu *pmu)
 {
-    return strcmp(((const struct pmu_event *)a)->name, ((const struct pmu_event *)b)->name);
-}
+    static const char *const names[CONFIG_WORDS] = {"config", "config1", "config2", "config3"};
 
-static int format_order(const void *a, const void *b)
-{
-    return strcmp(((const struct pmu_format *)a)->name, ((const struct pmu_format *)b)->name);
-}
-
-void pmu_load(struct pmus *pmus, struct pmu *pmu)
-{
-    pthread_mutex_lock(&pmus->lock);
-    if (!pmu->loaded) {
-        load_files(pmus, pmu, "format", load_format);
-        load_files(pmus, pmu, "events", load_event);
-        if (pmu->events.n > 0)
-            qsort(pmu->events.items, pmu->events.n, sizeof(*pmu->events.items), event_order);
-        if (pmu->formats.n > 0)
-            qsort(pmu->formats.items, pmu->formats.n, sizeof(*pmu->formats.items), format_order);
-        pmu->loaded = true;
+    for (unsigned i = 0; i < CONFIG_WORDS; i++) {
+        struct pmu_format format = {
+            .name = strdup(names[i]), .word = i, .n = 1, .range = {{0, 63}}};
+        if (!format.name || vec_push(&pmu->formats, format))
+            free(format.name);
     }
-    pthread_mutex_unlock(&pmus->lock);
 }
 
-const struct pmu_format *pmu_format(struct pmus *pmus, struct pmu *pmu, struct word name)
+void pmu_load(const struct pmus *pmus, struct pmu *pmu)
 {
-    pmu_load(pmus, pmu);
+    load_files(pmus, pmu, "format", load_format);
+    load_files(pmus, pmu, "events", load_event);
+    load_whole_words(pmu);
+}
+
+const struct pmu_format *pmu_format_word(const struct pmu *pmu, struct word name)
+{
     for (unsigned i = 0; i < pmu->formats.n; i++)
         if (word_alike(name, pmu->formats.items[i].name, true))
             return &pmu->formats.items[i];
     return NULL;
 }
 
-const struct pmu_event *pmu_event(struct pmus *pmus, struct pmu *pmu, struct word name)
+const struct pmu_format *pmu_format(const struct pmu *pmu, const char *name)
 {
-    pmu_load(pmus, pmu);
+    return pmu_format_word(pmu, (struct word){name, strlen(name)});
+}
+
+const struct pmu_event *pmu_event(const struct pmu *pmu, struct word name)
+{
     for (unsigned i = 0; i < pmu->events.n; i++)
         if (word_alike(name, pmu->events.items[i].name, true))
             return &pmu->events.items[i];

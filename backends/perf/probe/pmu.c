@@ -4,6 +4,7 @@
  */
 #include "backends/perf/probe/pmu.h"
 
+#include "backends/perf/probe/code.h"
 #include "backends/perf/probe/probe.h"
 #include "backends/perf/probe/tracefs.h"
 
@@ -17,8 +18,12 @@
 
 #define DEVICES "/sys/bus/event_source/devices"
 
-/* Kinds that do not follow from a PMU's files. A trailing '*' stands for any end. */
-static const struct {
+/*
+ * Kinds that do not follow from a PMU's files, and names of PMUs of other machines or of modules
+ * that are not loaded (PMU_OTHER: see the files). A trailing '*' stands for any end; the first row
+ * rules.
+ */
+static const struct known_name {
     const char *name;
     enum pmu_kind kind;
     const char *why;
@@ -28,7 +33,9 @@ static const struct {
     {"breakpoint", PMU_BREAKPOINT, NULL},
     {"msr", PMU_MSR, NULL},
     {"cpu", PMU_CORE, NULL},
+    {"cpu_*", PMU_CORE, NULL},
     {"cpum_cf", PMU_CORE, NULL},
+    {"armv8_*", PMU_CORE, NULL},
     {"power*", PMU_FREE, NULL},
     {"cstate_*", PMU_FREE, NULL},
     {"kprobe", PMU_REFUSED, "needs a place in the kernel to probe; use an existing tracepoint"},
@@ -36,97 +43,74 @@ static const struct {
     {"intel_pt", PMU_REFUSED, "writes a trace, it does not count"},
     {"intel_bts", PMU_REFUSED, "writes a trace, it does not count"},
     {"arm_spe*", PMU_REFUSED, "writes a trace, it does not count"},
-    {"ibs_fetch", PMU_REFUSED, "samples single instructions, it does not count"},
-    {"ibs_op", PMU_REFUSED, "samples single instructions, it does not count"},
+    {"ibs_*", PMU_REFUSED, "samples single instructions, it does not count"},
     {"cs_etm", PMU_REFUSED, "writes a trace, it does not count"},
     {"trace_imc", PMU_REFUSED, "writes a trace, it does not count"},
     {"hisi_ptt*", PMU_REFUSED, "writes a trace, it does not count"},
+    {"uncore_*", PMU_OTHER, NULL},
+    {"amd_*", PMU_OTHER, NULL},
+    {"i915", PMU_OTHER, NULL},
+    {"arm_*", PMU_OTHER, NULL},
+    {"smmuv3_pmcg_*", PMU_OTHER, NULL},
+    {"hisi_*", PMU_OTHER, NULL},
+    {"nvidia_*", PMU_OTHER, NULL},
 };
 
-/* Of other machines, or of kernel modules that are not loaded. */
-static const char *const elsewhere[] = {"cpu_*", "armv8_*", "uncore_*",      "amd_*",  "i915",
-                                        "ibs_*", "arm_*",   "smmuv3_pmcg_*", "hisi_*", "nvidia_*"};
-
-static bool name_matches(const char *pattern, const char *name)
+static const struct known_name *known_find(struct word name)
 {
-    size_t len = strlen(pattern);
-
-    return pattern[len - 1] == '*' ? strncmp(pattern, name, len - 1) == 0
-                                   : strcmp(pattern, name) == 0;
+    for (size_t i = 0; i < sizeof(known_names) / sizeof(known_names[0]); i++) {
+        const char *known = known_names[i].name;
+        size_t len = strcspn(known, "*");
+        if (known[len] ? name.len >= len && strncmp(known, name.p, len) == 0 : word_is(name, known))
+            return &known_names[i];
+    }
+    return NULL;
 }
 
-bool pmu_is_known(struct word name)
+enum pmu_kind pmu_kind_known(struct word name)
 {
-    char text[64];
-    bool known = false;
+    const struct known_name *known = known_find(name);
 
-    snprintf(text, sizeof(text), "%.*s", (int)name.len, name.p);
-    for (size_t i = 0; i < sizeof(known_names) / sizeof(known_names[0]); i++)
-        known |= name_matches(known_names[i].name, text);
-    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
-        known |= name_matches(elsewhere[i], text);
-    return known;
+    return known ? known->kind : PMU_UNKNOWN;
 }
 
 static enum pmu_kind kind_of(struct pmu *pmu, bool has_cpus, bool has_cpumask)
 {
-    for (size_t i = 0; i < sizeof(known_names) / sizeof(known_names[0]); i++) {
-        if (!name_matches(known_names[i].name, pmu->name))
-            continue;
-        if (known_names[i].why)
-            snprintf(pmu->why, sizeof(pmu->why), "%s %s", pmu->name, known_names[i].why);
-        return known_names[i].kind;
-    }
+    const struct known_name *known = known_find((struct word){pmu->name, strlen(pmu->name)});
+
+    if (known && known->why)
+        snprintf(pmu->why, sizeof(pmu->why), "%s %s", pmu->name, known->why);
+    if (known && known->kind != PMU_OTHER)
+        return known->kind;
     return has_cpus ? PMU_CORE : has_cpumask ? PMU_UNCORE : PMU_OTHER;
 }
 
-static bool pmu_has(const struct pmus *pmus, const struct pmu *pmu, const char *file)
-{
-    char full[512];
+/* What the kind says of a PMU's events, and of what its class can do. */
+static const struct {
+    uint64_t flags;
+    unsigned capabilities;
+} kinds[] = {
+    [PMU_CORE] = {CODE_HARDWARE | CODE_EXCLUDE_GUEST, CAP_USER | CAP_SYSTEM | CAP_QUALIFIER},
+    [PMU_SOFTWARE] = {0, CAP_INTERRUPT | CAP_USER | CAP_SYSTEM},
+    [PMU_TRACEPOINT] = {0, CAP_INTERRUPT | CAP_SYSTEM},
+    [PMU_BREAKPOINT] = {0, CAP_INTERRUPT | CAP_USER | CAP_SYSTEM},
+    [PMU_MSR] = {CODE_NO_EXCLUDE, 0},
+    [PMU_FREE] = {CODE_NO_EXCLUDE | CODE_CPU_ONLY, 0},
+    [PMU_UNCORE] = {CODE_HARDWARE | CODE_NO_EXCLUDE | CODE_CPU_ONLY, 0},
+    [PMU_OTHER] = {CODE_NO_EXCLUDE, 0},
+    [PMU_REFUSED] = {0, 0},
+};
 
-    snprintf(full, sizeof(full), "%s" DEVICES "/%s/%s", pmus->root, pmu->name, file);
-    return access(full, F_OK) == 0;
-}
-
-static unsigned core_capabilities(const struct pmus *pmus, struct pmu *pmu)
+static void core_capabilities(const struct pmus *pmus, struct pmu *pmu)
 {
-    static const struct {
-        const char *file;
-        unsigned capability;
-    } files[] = {
-        {"format/edge", CAP_EDGE},
-        {"format/inv", CAP_INVERT},
-        {"format/cmask", CAP_THRESHOLD},
-        {"format/threshold", CAP_THRESHOLD},
-    };
-    unsigned all = CAP_USER | CAP_SYSTEM | CAP_READ | CAP_WRITE | CAP_QUALIFIER;
     char text[32];
 
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-        if (pmu_has(pmus, pmu, files[i].file))
-            all |= files[i].capability;
-    if (pmu->interrupt)
-        all |= CAP_INTERRUPT;
     if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/caps/max_precise", pmu->name) > 0)
         pmu->precise = (unsigned)strtoul(text, NULL, 10);
-    if (pmu->precise)
-        all |= CAP_PRECISE;
-    return all;
-}
-
-static unsigned capabilities_of(const struct pmus *pmus, struct pmu *pmu)
-{
-    switch (pmu->kind) {
-    case PMU_CORE:
-        return core_capabilities(pmus, pmu);
-    case PMU_SOFTWARE:
-    case PMU_BREAKPOINT:
-        return CAP_INTERRUPT | CAP_USER | CAP_SYSTEM | CAP_READ | CAP_WRITE;
-    case PMU_TRACEPOINT:
-        return CAP_INTERRUPT | CAP_SYSTEM | CAP_READ | CAP_WRITE;
-    default:
-        return CAP_READ | CAP_WRITE;
-    }
+    pmu->capabilities |=
+        (pmu_format(pmu, "edge") ? CAP_EDGE : 0U) | (pmu_format(pmu, "inv") ? CAP_INVERT : 0U) |
+        (pmu_format(pmu, "cmask") || pmu_format(pmu, "threshold") ? CAP_THRESHOLD : 0U) |
+        (pmu->precise ? CAP_PRECISE : 0U);
 }
 
 /* One directory of sysfs; false: it is no PMU. */
@@ -197,36 +181,6 @@ static bool pmus_scan(struct pmus *pmus)
     return ok;
 }
 
-/* Without sysfs the three that every kernel has are still there, under their fixed numbers. */
-static bool pmus_add_fixed(struct pmus *pmus)
-{
-    static const struct {
-        const char *name;
-        uint32_t type;
-        enum pmu_kind kind;
-    } fixed[] = {
-        {"software", PERF_TYPE_SOFTWARE, PMU_SOFTWARE},
-        {"tracepoint", PERF_TYPE_TRACEPOINT, PMU_TRACEPOINT},
-        {"breakpoint", PERF_TYPE_BREAKPOINT, PMU_BREAKPOINT},
-    };
-    const unsigned n = sizeof(fixed) / sizeof(fixed[0]);
-
-    free(pmus->list);
-    pmus->list = calloc(n, sizeof(*pmus->list));
-    if (!pmus->list)
-        return false;
-    for (unsigned i = 0; i < n; i++) {
-        struct pmu *pmu = &pmus->list[i];
-        pmu->name = strdup(fixed[i].name);
-        pmu->type = fixed[i].type;
-        pmu->kind = fixed[i].kind;
-        pmu->class_index = NO_CLASS;
-        cpus_init(&pmu->cpus);
-        pmus->n += pmu->name != NULL;
-    }
-    return pmus->n == n;
-}
-
 /* Is one CPU of the mask responsible for several? Then counts are those of a package. */
 static bool covers_several(const struct pmus *pmus, const struct pmu *pmu)
 {
@@ -244,56 +198,49 @@ static bool covers_several(const struct pmus *pmus, const struct pmu *pmu)
 
 static void pmu_settle(struct pmus *pmus, struct pmu *pmu, bool hybrid)
 {
-    if (pmu->kind == PMU_CORE)
+    pmu->flags = kinds[pmu->kind].flags;
+    pmu->capabilities = kinds[pmu->kind].capabilities | CAP_READ | CAP_WRITE;
+    if (!pmu->why[0])
+        pmu_load(pmus, pmu);
+    if (pmu->kind == PMU_CORE) {
+        core_capabilities(pmus, pmu);
         probe_core(pmu, hybrid);
+    }
     if (pmu->width) /* it counts */
-        probe_counters(pmu);
-    if (pmu->kind == PMU_UNCORE || pmu->kind == PMU_FREE) {
+        probe_counters(pmus, pmu);
+    if (pmu->flags & CODE_CPU_ONLY) {
         pmu->package = covers_several(pmus, pmu);
         if (cpus_count(&pmu->cpus) == 0)
             snprintf(pmu->why, sizeof(pmu->why), "%s has no CPU that counts it", pmu->name);
     }
-    pmu->capabilities = capabilities_of(pmus, pmu);
-}
-
-/* Only the order matters: a fixed counter is for one event, a general one for all the others, too.
- */
-static const unsigned *row_events(struct pmu *pmu)
-{
-    unsigned rows = pmu->general + pmu->fixed;
-
-    for (unsigned i = 0; i < rows && i < PMU_ROWS; i++)
-        pmu->row_events[i] = i < pmu->general ? UINT16_MAX : 1;
-    return rows ? pmu->row_events : NULL;
 }
 
 static bool pmus_make_class(struct pmus *pmus, struct pmu *pmu)
 {
     struct class_info *class = &pmus->classes[pmus->n_classes];
+    const unsigned rows = pmu->general + pmu->fixed;
 
-    if (pmu->why[0])
-        return true;
-    class->name = pmu->name;
-    class->rows = pmu->general + pmu->fixed;
-    class->row_events = row_events(pmu);
-    class->width = pmu->kind == PMU_CORE ? pmu->width : 64;
-    class->capabilities = pmu->capabilities;
-    class->hardware = pmu->kind == PMU_CORE || pmu->kind == PMU_UNCORE;
+    /* Only the order matters: a fixed counter is for one event, a general one for the others, too.
+     */
+    for (unsigned i = 0; i < PMU_ROWS; i++)
+        pmu->row_events[i] = i < pmu->general ? UINT16_MAX : 1;
+    *class = (struct class_info){.name = pmu->name,
+                                 .rows = rows,
+                                 .row_events = rows ? pmu->row_events : NULL,
+                                 .width = pmu->kind == PMU_CORE ? pmu->width : 64,
+                                 .capabilities = pmu->capabilities,
+                                 .hardware = pmu->flags & CODE_HARDWARE};
     cpus_init(&class->cpus);
-    if (!cpus_copy(&class->cpus, &pmu->cpus))
-        return false;
     pmu->class_index = pmus->n_classes++;
-    return true;
+    return cpus_copy(&class->cpus, &pmu->cpus);
 }
 
 static bool pmus_make_classes(struct pmus *pmus)
 {
-    bool ok;
+    bool ok = (pmus->classes = calloc(pmus->n + 1, sizeof(*pmus->classes)));
 
-    pmus->classes = calloc(pmus->n + 1, sizeof(*pmus->classes));
-    ok = pmus->classes != NULL;
     for (unsigned i = 0; ok && i < pmus->n; i++)
-        ok = pmus_make_class(pmus, &pmus->list[i]);
+        ok = !pmu_is_here(&pmus->list[i]) || pmus_make_class(pmus, &pmus->list[i]);
     return ok;
 }
 
@@ -304,9 +251,9 @@ struct pmus *pmus_new(const char *root)
 
     if (!pmus)
         return NULL;
-    pthread_mutex_init(&pmus->lock, NULL);
     pmus->root = strdup(root ? root : "");
-    bool ok = pmus->root && pmus_scan(pmus) && (pmus->n > 0 || pmus_add_fixed(pmus));
+    pmus->tracefs = tracefs_mount(root ? root : "");
+    bool ok = pmus->root && parked_start(&pmus->parked) && pmus_scan(pmus);
     for (unsigned i = 0; ok && i < pmus->n; i++)
         cores += pmus->list[i].kind == PMU_CORE;
     for (unsigned i = 0; ok && i < pmus->n; i++)
@@ -338,7 +285,9 @@ void pmus_free(struct pmus *pmus)
 {
     if (!pmus)
         return;
-    tracefs_free(pmus->tracefs);
+    parked_stop(&pmus->parked);
+    if (pmus->tracefs >= 0)
+        close(pmus->tracefs);
     for (unsigned i = 0; i < pmus->n_classes; i++)
         cpus_free(&pmus->classes[i].cpus);
     for (unsigned i = 0; i < pmus->n; i++)
@@ -346,7 +295,6 @@ void pmus_free(struct pmus *pmus)
     free(pmus->classes);
     free(pmus->list);
     free(pmus->root);
-    pthread_mutex_destroy(&pmus->lock);
     free(pmus);
 }
 

@@ -1,19 +1,18 @@
 /*
  * The PMUs that the kernel offers (/sys/bus/event_source/devices): what each can count, where, and
- * how its config words are made. Types and CPUs are read at open, formats and events when first
- * needed.
+ * how its config words are made. All of it is read once, at open: a driver that comes later is
+ * found at the next mount.
  */
 #pragma once
+
+#include "backends/perf/probe/trial.h"
 
 #include "core/backend.h"
 #include "core/base/scan.h"
 #include "core/base/vec.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-struct tracefs;
 
 enum {
     CONFIG_WORDS = 4,
@@ -32,7 +31,8 @@ enum pmu_kind {
     PMU_FREE,   /* power, cstate: free-running, counted per CPU or package */
     PMU_UNCORE, /* counters outside the cores */
     PMU_OTHER,
-    PMU_REFUSED /* traces or needs a program (intel_pt, uprobe): nothing to count; `why` says so */
+    PMU_REFUSED, /* traces or needs a program (intel_pt, uprobe): nothing to count; `why` says so */
+    PMU_UNKNOWN
 };
 
 /* A term of pmu/term=value/: which bits of which config word it fills, low bits first. */
@@ -59,6 +59,7 @@ struct pmu {
     enum pmu_kind kind;
     struct cpus cpus;     /* empty: every CPU */
     bool package;         /* one CPU stands for several */
+    uint64_t flags;       /* enum code_flag of its events */
     unsigned class_index; /* NO_CLASS: nothing of it can be counted here, see why */
     char why[256];
     unsigned capabilities;
@@ -73,12 +74,9 @@ struct pmu {
     uint64_t filler_type, filler_config; /* an event that only general counters count */
     unsigned row_events[PMU_ROWS];       /* class_info's: so that fixed rows are chosen first */
     unsigned width;
-    bool vendor_tried;  /* by probe_lacks(), under the lock */
-    bool vendor_counts; /* codes that the vendor defines count something */
+    bool vendor_counts; /* arm64: codes that the vendor defines count something */
 
-    /* By pmu_load(). */
-    bool loaded;
-    VEC(struct pmu_format) formats;
+    VEC(struct pmu_format) formats; /* and the whole words, config=… */
     VEC(struct pmu_event) events;
 };
 
@@ -90,12 +88,13 @@ struct pmus {
     char no_core[256]; /* why there is no core PMU, "" when there is one */
     struct class_info *classes;
     unsigned n_classes;
-    pthread_mutex_t lock; /* loading, and tracefs */
-    struct tracefs *tracefs;
+    struct parked parked; /* where groups are tried */
+    int tracefs;          /* an own mount (tracefs.c), or -errno */
 };
 
-/* Does some machine have a PMU of this name? */
-bool pmu_is_known(struct word name);
+/* The kind of PMU that has this name on some machine, as far as the name tells it; else PMU_OTHER.
+ * PMU_UNKNOWN: none has. */
+enum pmu_kind pmu_kind_known(struct word name);
 /* Finds all PMUs below root and what the core PMUs really have. NULL: no memory. */
 struct pmus *pmus_new(const char *root);
 void pmus_free(struct pmus *pmus);
@@ -112,11 +111,12 @@ struct pmu *pmus_kind(struct pmus *pmus, enum pmu_kind kind);
 struct pmu *pmus_by_type(struct pmus *pmus, uint32_t type);
 /* Exactly this name first, then one alike. */
 struct pmu *pmus_find(struct pmus *pmus, struct word name);
-/* Reads formats and events, once. Thread-safe. */
-void pmu_load(struct pmus *pmus, struct pmu *pmu);
-/* These load first. NULL: no such. */
-const struct pmu_format *pmu_format(struct pmus *pmus, struct pmu *pmu, struct word name);
-const struct pmu_event *pmu_event(struct pmus *pmus, struct pmu *pmu, struct word name);
+/* Reads formats and events, at open. */
+void pmu_load(const struct pmus *pmus, struct pmu *pmu);
+/* NULL: no such. */
+const struct pmu_format *pmu_format(const struct pmu *pmu, const char *name);
+const struct pmu_format *pmu_format_word(const struct pmu *pmu, struct word name);
+const struct pmu_event *pmu_event(const struct pmu *pmu, struct word name);
 unsigned format_bits(const struct pmu_format *format);
 /* Puts value into its bits of config[], replacing what was there. False: it has too many bits. */
 bool format_put(const struct pmu_format *format, uint64_t value, uint64_t config[CONFIG_WORDS]);

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,11 @@
 #endif
 
 #define SPIN_ROUNDS 200000
+#if defined(__aarch64__)
+#define OPENS_ANY true
+#else
+#define OPENS_ANY false
+#endif
 
 int probe_open(const struct perf_event_attr *attr, int cpu)
 {
@@ -30,17 +34,6 @@ int probe_open(const struct perf_event_attr *attr, int cpu)
         return fd;
     close(fd);
     return 0;
-}
-
-bool probe_thread(pthread_t *thread, void *(*run)(void *), void *arg)
-{
-    sigset_t all, old;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(thread, NULL, run, arg);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return rc == 0;
 }
 
 void probe_filler(const struct pmu *pmu, struct perf_event_attr *attr)
@@ -99,6 +92,24 @@ static bool counts_something(const struct perf_event_attr *attr)
     return got && (seen.value > 0 || seen.running == 0);
 }
 
+/*
+ * arm64 opens any code. Loads, stores and arithmetic, as cores of Arm's number them: a loop cannot
+ * leave them all at zero.
+ */
+static void vendor_test(struct pmu *pmu)
+{
+    static const uint64_t codes[] = {0x66, 0x67, 0x70, 0x71, 0x73, 0x76};
+    struct perf_event_attr attr;
+
+    for (size_t i = 0; OPENS_ANY && !pmu->vendor_counts && i < sizeof(codes) / sizeof(codes[0]);
+         i++) {
+        probe_filler(pmu, &attr);
+        attr.type = pmu->type;
+        attr.config = codes[i];
+        pmu->vendor_counts = counts_something(&attr);
+    }
+}
+
 struct core_test {
     struct pmu *pmu;
     bool hybrid;
@@ -141,7 +152,8 @@ static void *core_test_run(void *arg)
     test->counts = rc == 0 && counts_something(&attr);
     if (test->counts) {
         attr.sample_period = 1000000000;
-        pmu->interrupt = probe_open(&attr, -1) == 0;
+        pmu->capabilities |= probe_open(&attr, -1) == 0 ? CAP_INTERRUPT : 0U;
+        vendor_test(pmu);
     }
     return NULL;
 }
@@ -164,35 +176,19 @@ static unsigned counter_width(const struct pmu *pmu)
 #endif
 }
 
-static void say_open_error(char *text, size_t size, int error)
+/* The kernel's word on cycles, errno code. */
+static void say_refused(const struct perf_event_attr *attr, int code, char *text, size_t size)
 {
-    struct buf why;
+    struct err err;
 
-    buf_init(&why, NULL, 0);
-    if (error == EACCES || error == EPERM) {
-        why_barriers(&why);
-        snprintf(text, size, "pmcfs may not open hardware events: %s", buf_text(&why));
-    } else if (error == EBUSY) {
-        why_users(&why);
-        snprintf(
-            text, size,
-            "another user held the hardware counters when pmcfs was mounted: %s; mount it again "
-            "when they are free",
-            buf_text(&why));
-    } else if (error == EOPNOTSUPP)
-        snprintf(text, size, "the kernel has lent the hardware counters to a virtual machine");
-    else if (error == ENOSYS)
-        snprintf(text, size, "this kernel has no perf_event_open, or a seccomp filter hides it");
-    else if (error == EMFILE || error == ENFILE)
-        snprintf(text, size, "no descriptor was left to try the hardware counters with");
-    else
-        snprintf(text, size, "the kernel refuses to open cycles (%s)", err_errno_name(error));
-    buf_free(&why);
+    why_refused(&err, &(struct why){.code = code, .attr = attr, .event = "cycles"});
+    snprintf(text, size, "%.255s", err.text);
 }
 
 void probe_core(struct pmu *pmu, bool hybrid)
 {
     struct core_test test = {.pmu = pmu, .hybrid = hybrid};
+    struct perf_event_attr attr;
     pthread_t thread;
 
     if (!probe_thread(&thread, core_test_run, &test)) {
@@ -200,8 +196,9 @@ void probe_core(struct pmu *pmu, bool hybrid)
         return;
     }
     pthread_join(thread, NULL);
+    probe_generic(pmu, PERF_COUNT_HW_CPU_CYCLES, &attr);
     if (test.error)
-        say_open_error(pmu->why, sizeof(pmu->why), test.error);
+        say_refused(&attr, test.error, pmu->why, sizeof(pmu->why));
     else if (!test.counts)
         snprintf(pmu->why, sizeof(pmu->why),
                  "%s can be opened but counts nothing (a virtual machine "
@@ -209,17 +206,6 @@ void probe_core(struct pmu *pmu, bool hybrid)
                  pmu->name);
     if (!pmu->why[0] && choose_filler(pmu))
         pmu->width = counter_width(pmu);
-}
-
-static bool in_virtual_machine(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    unsigned a, b, c, d;
-
-    return __get_cpuid(1, &a, &b, &c, &d) && (c >> 31 & 1);
-#else
-    return false;
-#endif
 }
 
 void probe_say_no_core(const struct pmus *pmus, char *text, size_t size)
@@ -231,64 +217,23 @@ void probe_say_no_core(const struct pmus *pmus, char *text, size_t size)
                                    .exclude_hv = 1};
     int rc = probe_open(&attr, -1);
 
-    for (unsigned i = 0; i < pmus->n; i++)
-        if (pmus->list[i].kind == PMU_CORE && pmus->list[i].why[0]) {
-            snprintf(text, size, "%s", pmus->list[i].why);
-            return;
-        }
-    if (rc == -EACCES || rc == -EPERM || rc == -EBUSY || rc == -EOPNOTSUPP || rc == -ENOSYS)
-        say_open_error(text, size, -rc);
+    if (pmus->n > 0 && pmus->list[0].kind == PMU_CORE)
+        snprintf(text, size, "%s", pmus->list[0].why);
     else if (rc == 0)
         snprintf(text, size,
                  "the kernel has a PMU, but %s/sys/bus/event_source/devices does not show it",
                  pmus->root);
-    else if (in_virtual_machine())
-        snprintf(text, size,
-                 "this virtual machine has no hardware counters: its hypervisor gives it "
-                 "no PMU");
+    else if (rc == -ENOENT)
+        snprintf(
+            text, size,
+            "this machine has no hardware counters: the kernel found no PMU (the hypervisor of "
+            "a virtual machine gives it none, or the kernel does not know the processor)");
     else
-        snprintf(text, size,
-                 "the kernel found no PMU on this machine (a virtual machine without one, or "
-                 "a processor it does not know)");
+        say_refused(&attr, -rc, text, size);
 }
 
-#if defined(__aarch64__)
-/* Loads, stores and arithmetic, as cores of Arm's number them: a loop cannot leave them all at
- * zero. */
-static void *vendor_test_run(void *arg)
+static bool has_event_file(const struct pmu *pmu, uint64_t code)
 {
-    static const uint64_t codes[] = {0x66, 0x67, 0x70, 0x71, 0x73, 0x76};
-    struct pmu *pmu = arg;
-    struct perf_event_attr attr;
-
-    if (cpus_count(&pmu->cpus) > 0)
-        stay_on(pmu);
-    for (size_t i = 0; !pmu->vendor_counts && i < sizeof(codes) / sizeof(codes[0]); i++) {
-        probe_filler(pmu, &attr);
-        attr.type = pmu->type;
-        attr.config = codes[i];
-        pmu->vendor_counts = counts_something(&attr);
-    }
-    return NULL;
-}
-
-static bool vendor_counts(struct pmus *pmus, struct pmu *pmu)
-{
-    pthread_t thread;
-
-    pthread_mutex_lock(&pmus->lock);
-    if (!pmu->vendor_tried && probe_thread(&thread, vendor_test_run, pmu)) {
-        pthread_join(thread, NULL);
-        pmu->vendor_tried = true;
-    }
-    bool counts = pmu->vendor_counts;
-    pthread_mutex_unlock(&pmus->lock);
-    return counts;
-}
-
-static bool has_event_file(struct pmus *pmus, struct pmu *pmu, uint64_t code)
-{
-    pmu_load(pmus, pmu);
     for (unsigned i = 0; i < pmu->events.n; i++)
         if (strncmp(pmu->events.items[i].terms, "event=", 6) == 0 &&
             strtoull(pmu->events.items[i].terms + 6, NULL, 0) == code)
@@ -296,29 +241,16 @@ static bool has_event_file(struct pmus *pmus, struct pmu *pmu, uint64_t code)
     return false;
 }
 
-/* The architecture's own codes: the processor says which it has, and the kernel has a file for
- * each. */
-static bool is_common(uint64_t code)
-{
-    return code < 0x40 || (code >= 0x4000 && code < 0x4040);
-}
-
-const char *probe_lacks(struct pmus *pmus, struct pmu *pmu, uint64_t code)
+const char *probe_lacks(const struct pmu *pmu, uint64_t code)
 {
     code &= 0xffff;
-    if (is_common(code))
-        return has_event_file(pmus, pmu, code) ? NULL
-                                               : "the processor says that it does not have it";
-    return vendor_counts(pmus, pmu) ? NULL
-                                    : "of the codes that a vendor defines nothing counts here (an "
-                                      "emulated processor?)";
+    /* The architecture's own codes: the kernel has a file for each that the processor says it has.
+     */
+    const bool common = code < 0x40 || (code >= 0x4000 && code < 0x4040);
+
+    if (!OPENS_ANY || (common ? has_event_file(pmu, code) : pmu->vendor_counts))
+        return NULL;
+    return common
+               ? "the processor says that it does not have it"
+               : "of the codes that a vendor defines nothing counts here (an emulated processor?)";
 }
-#else
-const char *probe_lacks(struct pmus *pmus, struct pmu *pmu, uint64_t code)
-{
-    (void)pmus;
-    (void)pmu;
-    (void)code;
-    return NULL;
-}
-#endif

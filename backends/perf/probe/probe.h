@@ -6,43 +6,25 @@
 
 #include "backends/perf/probe/pmu.h"
 
-#include <pthread.h>
-#include <semaphore.h>
-
 struct perf_event_attr;
 
 /*
- * Fills what pmu.h says is found by probing, but the counters; pmu->why says why it cannot be used. hybrid: there are
- * several core PMUs, so the generic events must name theirs.
+ * Fills what pmu.h says is found by probing, but the counters; pmu->why says why it cannot be used.
+ * hybrid: there are several core PMUs, so the generic events must name theirs.
  */
 void probe_core(struct pmu *pmu, bool hybrid);
 /* Why this machine has no core PMU at all. */
 void probe_say_no_core(const struct pmus *pmus, char *text, size_t size);
 /* The rows of pmu that can count attr, and how many of them it takes. rows is 0 if it fits nowhere.
  */
-void probe_rows(const struct pmu *pmu, const struct perf_event_attr *attr, uint64_t *rows,
-                unsigned *needed);
-/*
- * Why a code of the processor's own event would open and still never count (arm64 opens any code),
- * or NULL. The first call may run events for some milliseconds.
- */
-const char *probe_lacks(struct pmus *pmus, struct pmu *pmu, uint64_t code);
+void probe_rows(const struct pmus *pmus, const struct pmu *pmu, const struct perf_event_attr *attr,
+                uint64_t *rows, unsigned *needed);
+/* Why a code of the processor's own event would open and still never count, or NULL. */
+const char *probe_lacks(const struct pmu *pmu, uint64_t code);
 /* Can it be opened, disabled, on this thread (cpu < 0) or on a CPU? 0 or -errno. */
 int probe_open(const struct perf_event_attr *attr, int cpu);
-
-/* A thread that sleeps, so that events on it are checked and never put on the hardware. */
-struct parked {
-    pthread_t thread;
-    pid_t tid;
-    sem_t ready, leave;
-};
-bool parked_start(struct parked *parked); /* false: no thread */
-void parked_stop(struct parked *parked);
-
-/* Of one that counts: fills general, fixed and fixed_event, as far as there is a thread for it. */
-void probe_counters(struct pmu *pmu);
+/* Of one that counts: fills general, fixed and fixed_event. */
+void probe_counters(const struct pmus *pmus, struct pmu *pmu);
 /* An event of the PMU without a counter of its own; one of the kernel's generic ones. */
 void probe_filler(const struct pmu *pmu, struct perf_event_attr *attr);
 void probe_generic(const struct pmu *pmu, uint64_t which, struct perf_event_attr *attr);
-/* One that takes no signals: these are for the main loop. */
-bool probe_thread(pthread_t *thread, void *(*run)(void *), void *arg);

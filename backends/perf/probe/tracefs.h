@@ -5,13 +5,9 @@
 
 #include "backends/perf/state.h"
 
-struct tracefs;
-
-/*
- * The directory, or -1, and in *where its mount or why there is none: the thread's own. Looked for
- * when it is needed first, and again until it is there.
- */
-int tracefs_events(struct backend_state *state, const char **where);
-/* Where tracefs was found, or why it was not: one line for info/backend. */
-const char *tracefs_where(struct backend_state *state, bool *found);
-void tracefs_free(struct tracefs *tracefs); /* NULL allowed */
+/* A mount of pmcfs's own, which needs a right that only the start has: a descriptor, or -errno. */
+int tracefs_mount(const char *root);
+/* The directory for the caller to close, or -errno. */
+int tracefs_events(const struct backend_state *state);
+/* Where tracefs was found, or why it was not (false): for info/backend and sentences. */
+bool tracefs_where(const struct backend_state *state, struct buf *out);

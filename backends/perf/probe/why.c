@@ -1,7 +1,6 @@
 /*
  * The table of reasons: the first row that fits gives the sentence. Holes in it: %e the event, %t
- * the target, %p the present value of perf_event_paranoid, %c the errno's name, %k the kernel's
- * release, %b what may forbid it (why_barriers).
+ * the target, %c the errno's name, %k the kernel's release, %b what may forbid it (barriers).
  */
 #include "backends/perf/probe/why.h"
 
@@ -17,8 +16,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+#define INITIAL_USER_NS "user:[4026531837]" /* the kernel's fixed number */
 
 static bool file_read(const char *path, char *text, size_t size)
 {
@@ -38,307 +41,185 @@ int why_paranoid(void)
     return file_read("/proc/sys/kernel/perf_event_paranoid", text, sizeof text) ? atoi(text) : 2;
 }
 
-/* A number behind "NAME:" in what the kernel says of this thread; 0 when it does not say it. */
-static uint64_t status_number(const char *name, int base)
-{
-    char text[4096], *at;
-
-    if (!file_read("/proc/thread-self/status", text, sizeof text))
-        return 0;
-    at = strstr(text, name);
-    return at ? strtoull(at + strlen(name), NULL, base) : 0;
-}
-
-/* Capabilities count in the initial user namespace only: its map covers every number. */
-static bool is_initial_user_ns(void)
-{
-    char text[64];
-    unsigned long first, outside, n;
-
-    return !file_read("/proc/self/uid_map", text, sizeof text) ||
-           (sscanf(text, "%lu %lu %lu", &first, &outside, &n) == 3 && first == outside &&
-            n == UINT32_MAX);
-}
-
+/* Capabilities count in the initial user namespace only. */
 static bool may_observe(void)
 {
-    const uint64_t either = UINT64_C(1) << CAP_PERFMON | UINT64_C(1) << CAP_SYS_ADMIN;
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct has[2] = {{0}};
+    char space[64] = "";
 
-    return (status_number("\nCapEff:", 16) & either) && is_initial_user_ns();
+    if (readlink("/proc/self/ns/user", space, sizeof space - 1) > 0 &&
+        strcmp(space, INITIAL_USER_NS) != 0)
+        return false;
+    return syscall(SYS_capget, &head, has) == 0 &&
+           ((has[CAP_TO_INDEX(CAP_PERFMON)].effective & CAP_TO_MASK(CAP_PERFMON)) ||
+            (has[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective & CAP_TO_MASK(CAP_SYS_ADMIN)));
 }
 
 static bool is_filtered(void)
 {
-    return status_number("\nSeccomp:", 10) == 2;
+    return prctl(PR_GET_SECCOMP) == 2;
 }
 
-const char *why_lockdown(char text[LOCKDOWN_BYTES])
+/* "none [integrity] confidentiality": the word in brackets; "" when it cannot be seen. */
+static const char *lockdown_level(char *text, size_t size)
 {
-    char *open = NULL, *end = NULL;
+    char *open = file_read("/sys/kernel/security/lockdown", text, size) ? strchr(text, '[') : NULL;
+    char *end = open ? strchr(open, ']') : NULL;
 
-    if (file_read("/sys/kernel/security/lockdown", text, LOCKDOWN_BYTES)) {
-        open = strchr(text, '[');
-        end = open ? strchr(open, ']') : NULL;
-    }
     if (!end)
         return "";
     *end = '\0';
     return open + 1;
 }
 
-void why_barriers(struct buf *out)
+static void barriers(struct buf *out)
 {
-    char text[LOCKDOWN_BYTES];
-    const char *lockdown = why_lockdown(text);
-    bool capable = may_observe(), filtered = is_filtered(), locked = strlen(lockdown) > 4;
+    char text[64];
+    const char *lockdown = lockdown_level(text, sizeof text), *sep = "";
 
-    if (!capable)
+    if (!may_observe()) {
         buf_printf(out, "pmcfs lacks CAP_PERFMON, and kernel.perf_event_paranoid is %d",
                    why_paranoid());
-    if (filtered)
-        buf_printf(out, "%sa seccomp filter is on pmcfs (a container's or a service's)",
-                   capable ? "" : "; ");
-    if (locked)
-        buf_printf(out, "%sthe kernel is locked down (%s)", capable && !filtered ? "" : "; ",
-                   lockdown);
-    if (capable && !filtered && !locked)
-        buf_printf(out, "pmcfs has CAP_PERFMON, so a security module forbids it");
+        sep = "; ";
+    }
+    if (is_filtered()) {
+        buf_printf(out, "%sa seccomp filter is on pmcfs (a container's or a service's)", sep);
+        sep = "; ";
+    }
+    if (*lockdown && strcmp(lockdown, "none") != 0)
+        buf_printf(out, "%sthe kernel is locked down (%s)", sep, lockdown);
+    else if (!*sep)
+        buf_str(out, "pmcfs has CAP_PERFMON, so a security module forbids it");
 }
 
-void why_users(struct buf *out)
-{
-    char text[8];
+/* What is known of a refusal; a row asks for some of it. */
+enum fact {
+    ON_TASK = 1 << 0,
+    ON_CPU = 1 << 1,
+    ON_CGROUP = 1 << 2,
+    CHECK = 1 << 3, /* on an idle thread, before there is a target */
+    MEMBER = 1 << 4,
+    PROCESSOR = 1 << 5,
+    SOFTWARE = 1 << 6,
+    TRACEPOINT = 1 << 7,
+    BREAKPOINT = 1 << 8,
+    DEVICE = 1 << 9, /* of a PMU that is not the processor's */
+    IN_KERNEL = 1 << 10,
+    AT_CODE = 1 << 11,
+    USER_ONLY = 1 << 12,
+    EXCLUDING = 1 << 13,
+    SAMPLING = 1 << 14,
+    FREQUENCY = 1 << 15,
+    FILTERED = 1 << 16
+};
 
-    if (file_read("/proc/sys/kernel/nmi_watchdog", text, sizeof text) && text[0] == '1')
-        buf_str(out, "the kernel's NMI watchdog is one (kernel.nmi_watchdog is 1)");
-    else
-        buf_str(out, "another user of perf, a driver or a virtual machine");
-}
-
-static bool is_any(const struct why *why)
+static unsigned facts_of(const struct why *why)
 {
-    (void)why;
-    return true;
-}
+    const struct perf_event_attr *attr = why->attr;
+    const struct target_ref *target = why->target;
+    const bool breakpoint = attr->type == PERF_TYPE_BREAKPOINT;
+    const struct {
+        enum fact fact;
+        bool holds;
+    } all[] = {
+        {ON_TASK, target && (target->kind == TARGET_PROCESS || target->kind == TARGET_THREAD)},
+        {ON_CPU, target && target->kind == TARGET_CPU},
+        {ON_CGROUP, target && target->kind == TARGET_CGROUP},
+        {CHECK, !target},
+        {MEMBER, why->member},
+        {PROCESSOR, attr->type == PERF_TYPE_HARDWARE || attr->type == PERF_TYPE_HW_CACHE ||
+                        attr->type == PERF_TYPE_RAW},
+        {SOFTWARE, attr->type == PERF_TYPE_SOFTWARE},
+        {TRACEPOINT, attr->type == PERF_TYPE_TRACEPOINT},
+        {BREAKPOINT, breakpoint},
+        {DEVICE, attr->type >= PERF_TYPE_MAX},
+        {IN_KERNEL, breakpoint && attr->bp_addr >= USER_END},
+        {AT_CODE, breakpoint && attr->bp_type == HW_BREAKPOINT_X},
+        {USER_ONLY, attr->exclude_kernel},
+        {EXCLUDING, attr->exclude_user || attr->exclude_kernel || attr->exclude_guest},
+        {SAMPLING, attr->sample_period},
+        {FREQUENCY, attr->freq},
+        {FILTERED, is_filtered()},
+    };
+    unsigned facts = 0;
 
-static bool is_task(const struct why *why)
-{
-    return why->target &&
-           (why->target->kind == TARGET_PROCESS || why->target->kind == TARGET_THREAD);
-}
-
-static bool is_cpu(const struct why *why)
-{
-    return why->target && why->target->kind == TARGET_CPU;
-}
-
-static bool is_cgroup(const struct why *why)
-{
-    return why->target && why->target->kind == TARGET_CGROUP;
-}
-
-static bool is_paranoid_3(const struct why *why)
-{
-    (void)why;
-    return why_paranoid() >= 3 && !may_observe();
-}
-
-static bool is_system_wide(const struct why *why)
-{
-    return (is_cpu(why) || is_cgroup(why)) && why_paranoid() >= 1 && !may_observe();
-}
-
-static bool is_kernel_mode(const struct why *why)
-{
-    return !why->attr->exclude_kernel && why_paranoid() >= 2 && !may_observe();
-}
-
-static bool is_tracepoint(const struct why *why)
-{
-    return why->attr->type == PERF_TYPE_TRACEPOINT;
-}
-
-static bool is_breakpoint(const struct why *why)
-{
-    return why->attr->type == PERF_TYPE_BREAKPOINT;
-}
-
-static bool is_breakpoint_in_kernel(const struct why *why)
-{
-    return is_breakpoint(why) && why->attr->bp_addr >= USER_END;
-}
-
-static bool is_breakpoint_hidden(const struct why *why)
-{
-    return is_breakpoint_in_kernel(why) && why->attr->exclude_kernel;
-}
-
-static bool is_breakpoint_code(const struct why *why)
-{
-    return is_breakpoint_in_kernel(why) && why->attr->bp_type == HW_BREAKPOINT_X;
-}
-
-static bool is_tracepoint_denied(const struct why *why)
-{
-    return is_tracepoint(why) && !may_observe();
-}
-
-static bool is_breakpoint_denied(const struct why *why)
-{
-    return is_breakpoint(why) && !may_observe();
-}
-
-static bool is_seccomp(const struct why *why)
-{
-    (void)why;
-    return is_filtered();
-}
-
-static bool is_software(const struct why *why)
-{
-    return why->attr->type == PERF_TYPE_SOFTWARE;
-}
-
-static bool is_processor(const struct why *why)
-{
-    return why->attr->type == PERF_TYPE_HARDWARE || why->attr->type == PERF_TYPE_HW_CACHE ||
-           why->attr->type == PERF_TYPE_RAW;
-}
-
-static bool is_member(const struct why *why)
-{
-    return why->member;
-}
-
-static bool is_breakpoint_check(const struct why *why)
-{
-    return is_breakpoint(why) && !why->target;
-}
-
-static bool is_check(const struct why *why)
-{
-    return !why->target;
-}
-
-static bool is_member_on_target(const struct why *why)
-{
-    return why->member && why->target;
-}
-
-static bool is_sampling(const struct why *why)
-{
-    return why->attr->sample_period;
-}
-
-/* Of a PMU that is not the processor's. */
-static bool is_sampling_device(const struct why *why)
-{
-    return is_sampling(why) && why->attr->type >= PERF_TYPE_MAX;
-}
-
-static bool is_frequency(const struct why *why)
-{
-    return why->attr->freq;
-}
-
-static bool is_excluding(const struct why *why)
-{
-    return why->attr->exclude_user || why->attr->exclude_kernel || why->attr->exclude_guest;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        facts |= all[i].holds ? all[i].fact : 0;
+    return facts;
 }
 
 static const struct why_row {
     int code;
-    bool (*fits)(const struct why *why);
+    unsigned facts; /* all of these */
     enum err_id id;
     const char *sentence;
 } why_table[] = {
-    {ESRCH, is_task, X09, "%t is exiting"},
-    {ENODEV, is_cpu, E37, "%t is offline"},
-    {EINVAL, is_member_on_target, E05,
-     "%t has not enough counters to count \"%e\" together with the events before it"},
-    {EINVAL, is_member, CS08,
+    {ESRCH, ON_TASK, X09, "%t is exiting"},
+    {ENODEV, ON_CPU, E37, "%t is offline"},
+    {EINVAL, MEMBER | CHECK, CS08,
      "\"%e\" cannot be counted together with the events before it: one class has not that many "
      "counters, or they belong to two hardware classes; write fewer, or two PMCs"},
-    {EACCES, is_paranoid_3, P14,
-     "the kernel lets nobody without CAP_PERFMON (or CAP_SYS_ADMIN) count \"%e\": "
-     "kernel.perf_event_paranoid is %p; give pmcfs that capability, or set it to 2"},
-    {EPERM, is_paranoid_3, P14,
-     "the kernel lets nobody without CAP_PERFMON (or CAP_SYS_ADMIN) count \"%e\": "
-     "kernel.perf_event_paranoid is %p; give pmcfs that capability, or set it to 2"},
-    {EACCES, is_system_wide, P14,
-     "pmcfs may not count \"%e\" on %t: kernel.perf_event_paranoid is %p and pmcfs lacks "
-     "CAP_PERFMON"},
-    {EACCES, is_kernel_mode, P14,
-     "pmcfs may not count \"%e\" in kernel mode: kernel.perf_event_paranoid is %p and pmcfs lacks "
-     "CAP_PERFMON"},
-    {EPERM, is_tracepoint_denied, P14,
-     "the tracepoint \"%e\" needs CAP_PERFMON, which pmcfs lacks (kernel.perf_event_paranoid is "
-     "%p)"},
-    {EPERM, is_breakpoint_denied, P14,
-     "a breakpoint at a kernel address (\"%e\") needs CAP_PERFMON, which pmcfs lacks (%c)"},
-    {EACCES, is_task, P14, "the kernel does not let pmcfs observe %t: %b"},
-    {EPERM, is_any, P14, "the kernel forbids perf_event_open for \"%e\": %b"},
-    {EACCES, is_any, P14, "the kernel forbids perf_event_open for \"%e\": %b"},
-    {ENOENT, is_cgroup, P09,
+    {EINVAL, MEMBER, E05,
+     "%t has not enough counters to count \"%e\" together with the events before it"},
+    {EACCES, ON_TASK, P14, "the kernel does not let pmcfs observe %t: %b"},
+    {EACCES, 0, P14, "the kernel forbids perf_event_open for \"%e\": %b"},
+    {ENOENT, ON_CGROUP, P09,
      "perf does not know the cgroup hierarchy of %t: the v1 controller perf_event is mounted "
      "instead"},
-    {ENOENT, is_processor, P09,
+    {ENOENT, PROCESSOR, P09,
      "this machine has no counter for \"%e\": no PMU (a virtual machine?), or not one that knows "
      "it"},
-    {ENOENT, is_tracepoint, P09,
-     "the tracepoint \"%e\" is no longer there: its module was unloaded"},
-    {ENOENT, is_software, P09, "this kernel (%k) is too old for \"%e\": it does not know it"},
-    {ENOENT, is_any, P09, "the kernel does not know the event \"%e\" (its PMU is gone)"},
-    {ENXIO, is_any, P09, "the hardware behind \"%e\" is absent here"},
-    {ENODEV, is_any, P09, "the driver behind \"%e\" is gone"},
-    {EOPNOTSUPP, is_sampling, P09,
+    {ENOENT, TRACEPOINT, P09, "the tracepoint \"%e\" is no longer there: its module was unloaded"},
+    {ENOENT, SOFTWARE, P09, "this kernel (%k) is too old for \"%e\": it does not know it"},
+    {ENOENT, 0, P09, "the kernel does not know the event \"%e\" (its PMU is gone)"},
+    {ENXIO, 0, P09, "the hardware behind \"%e\" is absent here"},
+    {ENODEV, 0, P09, "the driver behind \"%e\" is gone"},
+    {EOPNOTSUPP, SAMPLING, P09,
      "the PMU raises no interrupt for \"%e\", or a virtual machine holds it: it cannot be sampled; "
      "without period and freq it may be counted"},
-    {EOPNOTSUPP, is_any, P09,
+    {EOPNOTSUPP, 0, P09,
      "the PMU cannot count \"%e\" in this way: it lacks the ability, or a virtual machine holds "
      "it"},
-    {EINVAL, is_cpu, E37,
+    {EINVAL, ON_CPU, E37,
      "%t cannot count \"%e\": no such CPU, or the event does not belong to it"},
-    {EINVAL, is_sampling_device, P09,
+    {EINVAL, SAMPLING | DEVICE, P09,
      "the PMU of \"%e\" cannot be sampled; without period and freq it may be counted"},
-    {EINVAL, is_frequency, P09,
+    {EINVAL, FREQUENCY, P09,
      "\"%e\" cannot be sampled at that frequency: it is above the kernel's present limit "
      "(kernel.perf_event_max_sample_rate), which sinks under load"},
-    {EINVAL, is_processor, P09,
+    {EINVAL, PROCESSOR, P09,
      "the PMU refuses the encoding of \"%e\": reserved bits, or a combination that it does not "
      "have"},
-    {EINVAL, is_breakpoint_hidden, P09,
+    {EINVAL, IN_KERNEL | USER_ONLY, P09,
      "the breakpoint \"%e\" is at a kernel address, where only kernel mode comes: kernel=on"},
-    {EINVAL, is_breakpoint_code, P09,
+    {EINVAL, IN_KERNEL | AT_CODE, P09,
      "this kernel lets no breakpoint stop at its code at \"%e\": it has no kprobes, or they may "
-     "not "
-     "stop there either"},
-    {EINVAL, is_breakpoint, P09,
+     "not stop there either"},
+    {EINVAL, BREAKPOINT, P09,
      "the processor refuses the breakpoint \"%e\": address not aligned, or a length or kind of "
      "access it does not have (x86 has no reads without writes: rw)"},
-    {EINVAL, is_excluding, P09,
+    {EINVAL, EXCLUDING, P09,
      "the PMU cannot tell user from kernel mode for \"%e\", or has no per-process counting"},
-    {EINVAL, is_check, P09,
+    {EINVAL, CHECK, P09,
      "the PMU refuses the encoding of \"%e\": it has no such event, or not with these bits"},
-    {EINVAL, is_any, P09, "the kernel refuses the encoding of \"%e\" for %t"},
-    {ENOSPC, is_breakpoint_check, E19,
-     "the processor has not enough breakpoint registers for \"%e\" and the events before it"},
-    {ENOSPC, is_breakpoint, E05, "all breakpoint registers of %t are in use"},
-    {ENOSPC, is_check, E19, "no counter is left for \"%e\""},
-    {ENOSPC, is_any, E05, "no counter is left for \"%e\" on %t"},
-    {EBUSY, is_check, P09, "another user of perf, a driver or the kernel holds the PMU of \"%e\""},
-    {EBUSY, is_any, E05, "another user holds the PMU of \"%e\" exclusively"},
-    {EMFILE, is_any, P10,
-     "no descriptor was left while opening \"%e\": raise LimitNOFILE of pmcfs"},
-    {ENFILE, is_any, P10, "the whole machine has no descriptor left (fs.file-max)"},
-    {EOVERFLOW, is_any, P09,
+    {EINVAL, 0, P09, "the kernel refuses the encoding of \"%e\" for %t"},
+    {ENOSPC, CHECK, E19,
+     "the processor has not enough breakpoint registers or counters for \"%e\" and the events "
+     "before it"},
+    {ENOSPC, 0, E05, "no breakpoint register or counter is left for \"%e\" on %t"},
+    {EBUSY, CHECK, P09, "another user of perf, a driver or the kernel holds the PMU of \"%e\""},
+    {EBUSY, 0, E05, "another user holds the PMU of \"%e\" exclusively"},
+    {EMFILE, 0, P10, "no descriptor was left while opening \"%e\": raise LimitNOFILE of pmcfs"},
+    {ENFILE, 0, P10, "the whole machine has no descriptor left (fs.file-max)"},
+    {EOVERFLOW, 0, P09,
      "call chains of \"%e\" are to be deeper than kernel.perf_event_max_stack allows"},
-    {ENOMEM, is_any, E32, "the kernel had no memory for \"%e\""},
-    {E2BIG, is_member, CS08, "the set is larger than the kernel reads at once; leave out \"%e\""},
-    {E2BIG, is_any, P09, "this kernel (%k) is too old for a setting of \"%e\""},
-    {ENOSYS, is_seccomp, P14, "perf_event_open is hidden from pmcfs: %b"},
-    {ENOSYS, is_any, P09, "this kernel was built without perf events"},
-    {0, is_any, P14, "the kernel refused \"%e\" on %t unexpectedly: %c"},
+    {ENOMEM, 0, E32, "the kernel had no memory for \"%e\""},
+    {E2BIG, MEMBER, CS08, "the set is larger than the kernel reads at once; leave out \"%e\""},
+    {E2BIG, 0, P09, "this kernel (%k) is too old for a setting of \"%e\""},
+    {ENOSYS, FILTERED, P14, "perf_event_open is hidden from pmcfs: %b"},
+    {ENOSYS, 0, P09, "this kernel was built without perf events"},
+    {0, 0, P14, "the kernel refused \"%e\" on %t unexpectedly: %c"},
 };
 
 static void target_words(struct buf *out, const struct target_ref *target)
@@ -355,15 +236,10 @@ static void target_words(struct buf *out, const struct target_ref *target)
         buf_printf(out, "process %d", target_said(target));
 }
 
-static void release_words(struct buf *out)
-{
-    struct utsname name;
-
-    buf_str(out, uname(&name) == 0 ? name.release : "of an unknown release");
-}
-
 static void why_print(struct buf *out, const char *sentence, const struct why *why)
 {
+    struct utsname kernel;
+
     for (const char *p = sentence; *p; p++) {
         if (*p != '%') {
             buf_char(out, *p);
@@ -376,17 +252,15 @@ static void why_print(struct buf *out, const char *sentence, const struct why *w
         case 't':
             target_words(out, why->target);
             break;
-        case 'p':
-            buf_i64(out, why_paranoid());
-            break;
         case 'c':
             buf_str(out, err_errno_name(why->code));
             break;
         case 'k':
-            release_words(out);
+            uname(&kernel);
+            buf_str(out, kernel.release);
             break;
         case 'b':
-            why_barriers(out);
+            barriers(out);
             break;
         default:
             break;
@@ -397,11 +271,13 @@ static void why_print(struct buf *out, const char *sentence, const struct why *w
 int why_refused(struct err *err, const struct why *why)
 {
     const struct why_row *row = why_table;
+    const int code = why->code == EPERM ? EACCES : why->code; /* the kernel says both */
+    const unsigned facts = facts_of(why);
     char storage[512];
     struct buf text;
     int rc;
 
-    while (row->code && (row->code != why->code || !row->fits(why)))
+    while (row->code && (row->code != code || (row->facts & ~facts)))
         row++;
     buf_init(&text, storage, sizeof storage);
     why_print(&text, row->sentence, why);

@@ -8,10 +8,6 @@
 
 struct perf_event_attr;
 
-enum {
-    LOCKDOWN_BYTES = 64
-};
-
 struct why {
     int code;                           /* positive errno */
     const struct perf_event_attr *attr; /* what was refused */
@@ -22,14 +18,5 @@ struct why {
 
 /* Sets the sentence; returns the negative errno of its id. */
 int why_refused(struct err *err, const struct why *why);
-/*
- * What may forbid pmcfs to open an event, as far as it can be seen: a missing capability with the
- * value of perf_event_paranoid, a seccomp filter, lockdown; else a security module. A clause.
- */
-void why_barriers(struct buf *out);
-/* Other users of the counters, as far as they are seen: "the kernel's NMI watchdog …". A clause. */
-void why_users(struct buf *out);
-/* none, integrity or confidentiality; "" when it cannot be seen. */
-const char *why_lockdown(char text[LOCKDOWN_BYTES]);
 /* /proc/sys/kernel/perf_event_paranoid; 2 when it cannot be read. */
 int why_paranoid(void);

@@ -71,7 +71,7 @@ t_what_is_not_here_is_said_to_be_so() {
     refused EOPNOTSUPP "$M/e/event" PAPI_l1_dcm 'PAPI_l1_dcm \(level 1 data cache misses\)'
     refused EOPNOTSUPP "$M/e/event" power/energy-pkg/ 'no PMU "power"'
     refused EOPNOTSUPP "$M/e/event" arm_ac57::L1D_CACHE_REFILL 'L1D_CACHE_REFILL'
-    refused EINVAL "$M/e/event" arm_ac57::INST_RETIRE 'INST_RETIRED'
+    refused EINVAL "$M/e/event" arm_ac57::INST_RETIRE 'inst_retired'
 }
 
 t_a_raw_number_is_vetoed_by_no_table() {
