@@ -70,7 +70,6 @@ static const struct good {
     {ALWAYS, "cs", "context-switches", true, SAID_NOTHING, SAID_NOTHING},
     {ALWAYS, "CPU_MIGRATIONS", "cpu-migrations", true, SAID_NOTHING, SAID_NOTHING},
     {ALWAYS, "cpu-clock", "cpu-clock", true, SAID_NOTHING, SAID_NOTHING},
-    {ALWAYS, "dummy", "dummy", true, SAID_NOTHING, SAID_NOTHING},
     {ALWAYS, "perf::PERF_COUNT_SW_PAGE_FAULTS", "page-faults", true, SAID_NOTHING, SAID_NOTHING},
     {ALWAYS, "generic/page-faults", "page-faults", true, SAID_NOTHING, SAID_NOTHING},
     {ALWAYS, "mem:0x1000:rw", "mem:0x1000/4:rw", false, SAID_NOTHING, SAID_NOTHING},

@@ -30,7 +30,7 @@ static void list_software(struct backend_state *state, const char *class_name, s
     const struct generic *generic;
 
     for (unsigned i = 0; (generic = generic_at(i)); i++)
-        if (generic->type == PERF_TYPE_SOFTWARE && !generic->hidden && opens(state, generic->name))
+        if (generic->type == PERF_TYPE_SOFTWARE && opens(state, generic->name))
             catalog_add(out, class_name, generic->name);
 }
 
@@ -78,10 +78,11 @@ struct listed {
 
 static bool find_generic(struct listed *listed, const char *class_name, const char *event)
 {
-    const struct generic *generic = generic_exactly(event);
+    const struct generic *generic = generic_find((struct word){event, strlen(event)});
     const bool software = strcmp(class_name, "software") == 0;
 
-    if (!generic || (software && generic->type != PERF_TYPE_SOFTWARE))
+    if (!generic || strcmp(generic->name, event) != 0 ||
+        (software && generic->type != PERF_TYPE_SOFTWARE))
         return false;
     snprintf(listed->spelling, sizeof(listed->spelling), "%s%s",
              software || generic->candidates ? "" : "generic/", event);

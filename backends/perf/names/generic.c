@@ -14,10 +14,10 @@
         .config = PERF_COUNT_HW_##id, .split = SPLIT_ALWAYS, .raw_names = files,                   \
         .description = about                                                                       \
     }
-#define SOFTWARE(text, names, id, how, hide, about)                                                \
+#define SOFTWARE(text, names, id, how, about)                                                      \
     {                                                                                              \
         .name = text, .others = names " PERF_COUNT_SW_" #id, .type = PERF_TYPE_SOFTWARE,           \
-        .config = PERF_COUNT_SW_##id, .split = how, .hidden = hide, .description = about           \
+        .config = PERF_COUNT_SW_##id, .split = how, .description = about                           \
     }
 #define CACHE(text, names, id, op, result, about)                                                  \
     {                                                                                              \
@@ -81,23 +81,21 @@ static const struct generic table[] = {
     HARDWARE("stalled-cycles-backend", "idle-cycles-backend", STALLED_CYCLES_BACKEND,
              "stalled-cycles-backend stall_backend", "cycles in which nothing could be retired"),
 
-    SOFTWARE("cpu-clock", "", CPU_CLOCK, SPLIT_NEVER, false,
+    SOFTWARE("cpu-clock", "", CPU_CLOCK, SPLIT_NEVER,
              "nanoseconds on the CPU, by a timer that raises interrupts"),
-    SOFTWARE("task-clock", "", TASK_CLOCK, SPLIT_NEVER, false, "nanoseconds the task was running"),
-    SOFTWARE("page-faults", "faults", PAGE_FAULTS, SPLIT_ASKED, false, "page faults"),
-    SOFTWARE("minor-faults", "page-faults-min", PAGE_FAULTS_MIN, SPLIT_ASKED, false,
+    SOFTWARE("task-clock", "", TASK_CLOCK, SPLIT_NEVER, "nanoseconds the task was running"),
+    SOFTWARE("page-faults", "faults", PAGE_FAULTS, SPLIT_ASKED, "page faults"),
+    SOFTWARE("minor-faults", "page-faults-min", PAGE_FAULTS_MIN, SPLIT_ASKED,
              "page faults that needed no disk"),
-    SOFTWARE("major-faults", "page-faults-maj", PAGE_FAULTS_MAJ, SPLIT_ASKED, false,
+    SOFTWARE("major-faults", "page-faults-maj", PAGE_FAULTS_MAJ, SPLIT_ASKED,
              "page faults that had to wait for a disk"),
-    SOFTWARE("context-switches", "cs", CONTEXT_SWITCHES, SPLIT_KERNEL, false, "context switches"),
-    SOFTWARE("cpu-migrations", "migrations", CPU_MIGRATIONS, SPLIT_KERNEL, false,
+    SOFTWARE("context-switches", "cs", CONTEXT_SWITCHES, SPLIT_KERNEL, "context switches"),
+    SOFTWARE("cpu-migrations", "migrations", CPU_MIGRATIONS, SPLIT_KERNEL,
              "moves of a task to another CPU"),
-    SOFTWARE("cgroup-switches", "", CGROUP_SWITCHES, SPLIT_KERNEL, false,
+    SOFTWARE("cgroup-switches", "", CGROUP_SWITCHES, SPLIT_KERNEL,
              "context switches to a task of another cgroup"),
     TRAP("alignment-faults", ALIGNMENT_FAULTS, "unaligned accesses that the kernel had to finish"),
     TRAP("emulation-faults", EMULATION_FAULTS, "instructions that the kernel had to emulate"),
-    SOFTWARE("dummy", "", DUMMY, SPLIT_NEVER, true, "never counts anything"),
-    SOFTWARE("bpf-output", "", BPF_OUTPUT, SPLIT_NEVER, true, "what a BPF program puts out"),
 
     CACHE_ALL("L1-dcache", "dc-misses", L1D, "level 1 data cache"),
     CACHE_READS("L1-icache", "ic-misses", L1I, "level 1 instruction cache"),
@@ -218,13 +216,6 @@ const struct generic *generic_find(struct word name)
         if (word_alike(name, generic->name, true) || among(name, generic->others))
             return generic;
     return NULL;
-}
-
-const struct generic *generic_exactly(const char *name)
-{
-    const struct generic *generic = generic_find((struct word){name, strlen(name)});
-
-    return generic && strcmp(generic->name, name) == 0 && !generic->hidden ? generic : NULL;
 }
 
 bool generic_is_unserved(struct word name)

@@ -15,7 +15,6 @@ struct generic {
     uint64_t config;
     enum spec_split split;
     const char *never;      /* why it would always read 0 here, or NULL */
-    bool hidden;            /* never counts anything by itself: not listed */
     const char *raw_names;  /* kernel event files with the processor's code for it */
     const char *candidates; /* of a preset: spellings to try, in this order */
     const char *description;
@@ -23,8 +22,6 @@ struct generic {
 
 /* generic.c: the table. By any of its names, "PERF_COUNT_…" included. NULL: none. */
 const struct generic *generic_find(struct word name);
-/* By the name under which it is listed. */
-const struct generic *generic_exactly(const char *name);
 const struct generic *generic_by_code(uint32_t type, uint64_t config);
 /* By the kernel's event file that has the processor's code for it. NULL: none. */
 const struct generic *generic_by_file(const char *file);

@@ -24,9 +24,7 @@ void generic_put(struct spec *spec, const struct generic *generic)
     spec->split = generic->split;
     spec->generic = generic->name;
     spec->raw_name = generic->raw_names;
-    if (software)
-        spec->sampling = !generic->hidden;
-    if (software && generic->split == SPLIT_NEVER && !generic->hidden)
+    if (software && generic->split == SPLIT_NEVER)
         snprintf(spec->unit, sizeof(spec->unit), "ns");
     if (spec->pmu->extended)
         snprintf(spec->resolved, sizeof(spec->resolved), "%s/%s/", spec->pmu->name, generic->name);
@@ -130,7 +128,6 @@ void generic_list(struct backend_state *state, struct catalog *out)
     struct spec spec;
 
     for (unsigned i = 0; (generic = generic_at(i)); i++)
-        if (!generic->hidden &&
-            serves(state, (struct word){generic->name, strlen(generic->name)}, &spec))
+        if (serves(state, (struct word){generic->name, strlen(generic->name)}, &spec))
             catalog_add(out, "generic", generic->name);
 }

@@ -17,26 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* hwpmc's name of msr/tsc/. */
-static int parse_tsc(struct spec *spec, struct word text, struct err *err)
-{
-    struct word mods;
-
-    if (!word_alike(word_until(text, ':', &mods), "tsc", false))
-        return -ENOENT;
-    int rc = terms_parse(spec, (struct word){"msr/tsc/", 8}, err);
-    return rc < 0 ? rc : spec_modifiers(spec, mods, text, err);
-}
-
 /* Asked in this order; -ENOENT: it is another's, and nothing was said. */
 static int (*const spellings[])(struct spec *spec, struct word text, struct err *err) = {
     generic_parse,    /* cycles, page-faults, PERF_COUNT_HW_CPU_CYCLES, generic/tot_ins */
     breakpoint_parse, /* mem:0x1234:rw */
     terms_parse,      /* msr/tsc/ */
-    parse_tsc,        /* tsc */
     raw_parse,        /* r01c2 */
     tracepoint_parse, /* sched:sched_switch */
-    terms_parse_bare, /* the processor's own: the kernel's files first */
+    terms_parse_bare, /* the processor's own: the kernel's files first; tsc */
     pfm_parse,        /* INST_RETIRED:ANY_P */
     unknown_event,    /* says what is wrong */
 };

@@ -10,6 +10,7 @@
 #include <linux/perf_event.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The terms of this form, while they are put together. */
@@ -263,48 +264,38 @@ int terms_parse_bare(struct spec *spec, struct word text, struct err *err)
 {
     struct pmus *pmus = spec->state->pmus;
     struct word mods, name = word_until(text, ':', &mods);
+    char full[2 * SPELLING_MAX + 128];
 
     for (unsigned i = 0; i < pmus->n; i++) {
         struct pmu *pmu = &pmus->list[i];
-        if (pmu->kind != PMU_CORE || pmu->why[0] || !pmu_event(pmu, name))
+        if ((pmu->kind != PMU_CORE && pmu->kind != PMU_MSR) || !pmu_is_here(pmu) ||
+            !pmu_event(pmu, name))
             continue;
-        struct terms terms = {.spec = spec, .all = name, .err = err};
-        int rc = spec_use(spec, pmu, text, err);
-        if (rc == 0)
-            rc = take_terms(&terms);
-        return rc < 0 ? rc : spec_modifiers(spec, mods, text, err);
+        int len = snprintf(full, sizeof(full), "%s/%.*s/%.*s", pmu->name, (int)name.len, name.p,
+                           (int)mods.len, mods.p);
+        return terms_parse(spec, (struct word){full, (size_t)len}, err);
     }
     return -ENOENT;
-}
-
-static bool raw_is(struct word name)
-{
-    if (name.len < 2 || (name.p[0] != 'r' && name.p[0] != 'R'))
-        return false;
-    for (size_t i = 1; i < name.len; i++)
-        if (!isxdigit((unsigned char)name.p[i]))
-            return false;
-    return true;
 }
 
 int raw_parse(struct spec *spec, struct word text, struct err *err)
 {
     struct word mods, name = word_until(text, ':', &mods);
-    uint64_t number = 0;
+    char *end;
 
-    if (!raw_is(name))
+    if (name.len < 2 || tolower((unsigned char)name.p[0]) != 'r' ||
+        !isxdigit((unsigned char)name.p[1]))
+        return -ENOENT;
+    unsigned long long number = strtoull(name.p + 1, &end, 16);
+    if (end != name.p + name.len)
         return -ENOENT;
     if (name.len > 17)
         return err_set(err, CS04, "\"" WORD_FMT "\" has more than 16 digits", WORD_ARG(name));
-    for (size_t i = 1; i < name.len; i++) {
-        unsigned char c = (unsigned char)name.p[i];
-        number = number << 4 | (unsigned)(isdigit(c) ? c - '0' : tolower(c) - 'a' + 10);
-    }
     int rc = spec_use_core(spec, text, err);
     if (rc < 0)
         return rc;
     spec->type = spec->pmu->extended ? spec->pmu->type : PERF_TYPE_RAW;
     spec->config[0] = number;
-    snprintf(spec->resolved, sizeof(spec->resolved), "r%llx", (unsigned long long)number);
+    snprintf(spec->resolved, sizeof(spec->resolved), "r%llx", number);
     return spec_modifiers(spec, mods, text, err);
 }

@@ -67,16 +67,9 @@ static int read_id(int events, const char *system, const char *name, uint64_t *i
     char path[2 * NAME_BYTES + 8], text[32];
 
     snprintf(path, sizeof(path), "%s/%s/id", system, name);
-    int fd = openat(events, path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    ssize_t got = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (got <= 0)
-        return -EIO;
-    text[got] = '\0';
-    *id = strtoull(text, NULL, 10);
-    return 0;
+    int got = file_read(events, path, text, sizeof(text));
+    *id = got > 0 ? strtoull(text, NULL, 10) : 0;
+    return got > 0 ? 0 : got < 0 ? got : -EIO;
 }
 
 int tracepoint_number(struct backend_state *state, const char *system, const char *name,

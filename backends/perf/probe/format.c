@@ -15,31 +15,30 @@
 
 #define DEVICES "/sys/bus/event_source/devices"
 
+int file_read(int dir, const char *path, char *text, size_t size)
+{
+    int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, size - 1);
+    int error = errno;
+
+    if (fd >= 0)
+        close(fd);
+    for (; got > 0 && (text[got - 1] == '\n' || text[got - 1] == '\0'); got--)
+        ;
+    text[got > 0 ? got : 0] = '\0';
+    return got < 0 ? -error : (int)got;
+}
+
 int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path, ...)
 {
     char full[512];
     va_list args;
     int used = snprintf(full, sizeof(full), "%s", pmus->root);
-    ssize_t got;
 
     va_start(args, path);
-    used += vsnprintf(full + used, sizeof(full) - (size_t)used, path, args);
+    vsnprintf(full + used, sizeof(full) - (size_t)used, path, args);
     va_end(args);
-    text[0] = '\0';
-    if ((size_t)used >= sizeof(full))
-        return -ENAMETOOLONG;
-    int fd = open(full, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    got = read(fd, text, size - 1);
-    int error = errno;
-    close(fd);
-    if (got < 0)
-        return -error;
-    while (got > 0 && (text[got - 1] == '\n' || text[got - 1] == '\0'))
-        got--;
-    text[got] = '\0';
-    return (int)got;
+    return file_read(AT_FDCWD, full, text, size);
 }
 
 /* "config1:0-7,32-35" */

@@ -120,6 +120,8 @@ const struct pmu_event *pmu_event(const struct pmu *pmu, struct word name);
 unsigned format_bits(const struct pmu_format *format);
 /* Puts value into its bits of config[], replacing what was there. False: it has too many bits. */
 bool format_put(const struct pmu_format *format, uint64_t value, uint64_t config[CONFIG_WORDS]);
-/* A small file below root, without its last newline; the length, or -errno. */
+/* A small file, without its last newline; the length, or -errno. */
+int file_read(int dir, const char *path, char *text, size_t size);
+/* The same below root. */
 int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path, ...)
     __attribute__((format(printf, 4, 5)));

@@ -110,12 +110,14 @@ static void vendor_test(struct pmu *pmu)
     }
 }
 
-struct core_test {
-    struct pmu *pmu;
-    bool hybrid;
-    int error; /* positive errno of the open */
-    bool counts;
-};
+/* The kernel's word on cycles, errno code. */
+static void say_refused(const struct perf_event_attr *attr, int code, char *text, size_t size)
+{
+    struct err err;
+
+    why_refused(&err, &(struct why){.code = code, .attr = attr, .event = "cycles"});
+    snprintf(text, size, "%.255s", err.text);
+}
 
 /* Hybrid processors: only a thread on one of its CPUs can make this PMU count. */
 static void stay_on(const struct pmu *pmu)
@@ -132,15 +134,13 @@ static void stay_on(const struct pmu *pmu)
     CPU_FREE(set);
 }
 
-static void *core_test_run(void *arg)
+static void *core_test(void *arg)
 {
-    struct core_test *test = arg;
-    struct pmu *pmu = test->pmu;
+    struct pmu *pmu = arg;
     struct perf_event_attr attr;
 
     if (cpus_count(&pmu->cpus) > 0)
         stay_on(pmu);
-    pmu->extended = test->hybrid;
     probe_generic(pmu, PERF_COUNT_HW_CPU_CYCLES, &attr);
     int rc = probe_open(&attr, -1);
     if (rc < 0 && pmu->extended) {
@@ -148,9 +148,14 @@ static void *core_test_run(void *arg)
         probe_generic(pmu, PERF_COUNT_HW_CPU_CYCLES, &attr);
         rc = probe_open(&attr, -1);
     }
-    test->error = -rc;
-    test->counts = rc == 0 && counts_something(&attr);
-    if (test->counts) {
+    if (rc < 0) {
+        say_refused(&attr, -rc, pmu->why, sizeof(pmu->why));
+    } else if (!counts_something(&attr)) {
+        snprintf(pmu->why, sizeof(pmu->why),
+                 "%s can be opened but counts nothing (a virtual machine whose PMU is only "
+                 "pretended?)",
+                 pmu->name);
+    } else {
         attr.sample_period = 1000000000;
         pmu->capabilities |= probe_open(&attr, -1) == 0 ? CAP_INTERRUPT : 0U;
         vendor_test(pmu);
@@ -158,54 +163,33 @@ static void *core_test_run(void *arg)
     return NULL;
 }
 
-static unsigned counter_width(const struct pmu *pmu)
+static unsigned counter_width(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     unsigned a, b, c, d;
 
-    (void)pmu;
     if (__get_cpuid_count(10, 0, &a, &b, &c, &d) && (a & 0xff) != 0)
         return a >> 16 & 0xff;
     return 48;
 #elif defined(__aarch64__)
-    (void)pmu;
     return 32;
 #else
-    (void)pmu;
     return 64;
 #endif
 }
 
-/* The kernel's word on cycles, errno code. */
-static void say_refused(const struct perf_event_attr *attr, int code, char *text, size_t size)
-{
-    struct err err;
-
-    why_refused(&err, &(struct why){.code = code, .attr = attr, .event = "cycles"});
-    snprintf(text, size, "%.255s", err.text);
-}
-
 void probe_core(struct pmu *pmu, bool hybrid)
 {
-    struct core_test test = {.pmu = pmu, .hybrid = hybrid};
-    struct perf_event_attr attr;
     pthread_t thread;
 
-    if (!probe_thread(&thread, core_test_run, &test)) {
+    pmu->extended = hybrid;
+    if (!probe_thread(&thread, core_test, pmu)) {
         snprintf(pmu->why, sizeof(pmu->why), "no thread could be made to try %s", pmu->name);
         return;
     }
     pthread_join(thread, NULL);
-    probe_generic(pmu, PERF_COUNT_HW_CPU_CYCLES, &attr);
-    if (test.error)
-        say_refused(&attr, test.error, pmu->why, sizeof(pmu->why));
-    else if (!test.counts)
-        snprintf(pmu->why, sizeof(pmu->why),
-                 "%s can be opened but counts nothing (a virtual machine "
-                 "whose PMU is only pretended?)",
-                 pmu->name);
     if (!pmu->why[0] && choose_filler(pmu))
-        pmu->width = counter_width(pmu);
+        pmu->width = counter_width();
 }
 
 void probe_say_no_core(const struct pmus *pmus, char *text, size_t size)
@@ -223,11 +207,6 @@ void probe_say_no_core(const struct pmus *pmus, char *text, size_t size)
         snprintf(text, size,
                  "the kernel has a PMU, but %s/sys/bus/event_source/devices does not show it",
                  pmus->root);
-    else if (rc == -ENOENT)
-        snprintf(
-            text, size,
-            "this machine has no hardware counters: the kernel found no PMU (the hypervisor of "
-            "a virtual machine gives it none, or the kernel does not know the processor)");
     else
         say_refused(&attr, -rc, text, size);
 }

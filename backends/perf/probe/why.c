@@ -5,6 +5,7 @@
 #include "backends/perf/probe/why.h"
 
 #include "backends/perf/probe/code.h"
+#include "backends/perf/probe/pmu.h"
 
 #include "core/base/buf.h"
 
@@ -23,22 +24,13 @@
 
 #define INITIAL_USER_NS "user:[4026531837]" /* the kernel's fixed number */
 
-static bool file_read(const char *path, char *text, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0;
-}
-
 int why_paranoid(void)
 {
     char text[16];
 
-    return file_read("/proc/sys/kernel/perf_event_paranoid", text, sizeof text) ? atoi(text) : 2;
+    return file_read(AT_FDCWD, "/proc/sys/kernel/perf_event_paranoid", text, sizeof text) > 0
+               ? atoi(text)
+               : 2;
 }
 
 /* Capabilities count in the initial user namespace only. */
@@ -64,7 +56,8 @@ static bool is_filtered(void)
 /* "none [integrity] confidentiality": the word in brackets; "" when it cannot be seen. */
 static const char *lockdown_level(char *text, size_t size)
 {
-    char *open = file_read("/sys/kernel/security/lockdown", text, size) ? strchr(text, '[') : NULL;
+    int got = file_read(AT_FDCWD, "/sys/kernel/security/lockdown", text, size);
+    char *open = got > 0 ? strchr(text, '[') : NULL;
     char *end = open ? strchr(open, ']') : NULL;
 
     if (!end)
@@ -168,8 +161,8 @@ static const struct why_row {
      "perf does not know the cgroup hierarchy of %t: the v1 controller perf_event is mounted "
      "instead"},
     {ENOENT, PROCESSOR, P09,
-     "this machine has no counter for \"%e\": no PMU (a virtual machine?), or not one that knows "
-     "it"},
+     "this machine has no hardware counter for \"%e\": no PMU (the hypervisor of a virtual machine "
+     "may give none), or not one that knows it"},
     {ENOENT, TRACEPOINT, P09, "the tracepoint \"%e\" is no longer there: its module was unloaded"},
     {ENOENT, SOFTWARE, P09, "this kernel (%k) is too old for \"%e\": it does not know it"},
     {ENOENT, 0, P09, "the kernel does not know the event \"%e\" (its PMU is gone)"},
