@@ -103,7 +103,7 @@ int unknown_event(struct spec *spec, struct word text, struct err *err)
     near_listed(&catalog, spec->state->pmus, false, &near);
     const bool tracepoint = !has_pmu && !spec_is_modifier(word_until(rest, ':', &behind));
     /*
-     * To be told that it is no tracepoint is for those who may count them; a misspelt event of the
+     * To be told that it is no tracepoint is for users who may count them; a misspelt event of the
      * processor is told to everybody.
      */
     if (tracepoint)
