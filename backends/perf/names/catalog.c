@@ -119,8 +119,6 @@ static bool find_file(struct backend_state *state, struct pmu *pmu, struct liste
 
 static bool find_tracepoint(struct listed *listed, const char *event)
 {
-    if (strncmp(event, "ftrace:", 7) == 0)
-        return false;
     snprintf(listed->spelling, sizeof(listed->spelling), "%s", event);
     buf_printf(listed->about, "tracepoint %s of the kernel", event);
     listed->trusted = true;

@@ -65,7 +65,7 @@ static int check_split(const struct spec *spec, struct word text, struct err *er
 }
 
 /* Samples that stand where their event was: where the PMU has them, up to its highest level. */
-static int check_precise(struct spec *spec, bool qualified, struct err *err)
+static int check_precise(struct spec *spec, struct err *err)
 {
     const unsigned most = spec->pmu->kind == PMU_CORE ? spec->pmu->precise : 0;
     const size_t used = strlen(spec->resolved);
@@ -73,9 +73,10 @@ static int check_precise(struct spec *spec, bool qualified, struct err *err)
     if (!spec->precise)
         return 0;
     if (!most)
-        return err_set(err, P09, "precise samples of \"%s\" are not to be had here: %s has none%s",
-                       spec->resolved, spec->pmu->name,
-                       spec->pmu->kind == PMU_CORE ? " (caps/max_precise)" : "");
+        return err_set(err, P09,
+                       "precise samples of \"%s\" are not to be had here: %s has none "
+                       "(caps/max_precise)",
+                       spec->resolved, spec->pmu->name);
     if (spec->precise == PRECISE_MOST)
         spec->precise = most < PRECISE_MAX ? most : PRECISE_MAX;
     if (spec->precise > most)
@@ -83,12 +84,7 @@ static int check_precise(struct spec *spec, bool qualified, struct err *err)
                        "precise samples of level %u of \"%s\" are not to be had here: %s has "
                        "levels up to %u (caps/max_precise)",
                        spec->precise, spec->resolved, spec->pmu->name, most);
-    if (qualified) /* behind which no modifier stands */
-        snprintf(spec->resolved + used, sizeof(spec->resolved) - used, ",precise=%u",
-                 spec->precise);
-    else
-        snprintf(spec->resolved + used, sizeof(spec->resolved) - used, ":%.*s", (int)spec->precise,
-                 "ppp");
+    snprintf(spec->resolved + used, sizeof(spec->resolved) - used, ",precise=%u", spec->precise);
     return 0;
 }
 
@@ -108,12 +104,11 @@ int spec_parse(struct backend_state *state, const char *text, struct spec *spec,
                        "\"" WORD_FMT "\" is a pattern, and patterns (globs) are not supported: "
                        "write each event by its name, as events/ lists them",
                        WORD_ARG(whole));
-    if (head.p[head.len - 1] == ':')
-        return err_set(err, CS03, "nothing stands behind the last ':' of \"" WORD_FMT "\"",
-                       WORD_ARG(head));
-    if (whole.p[whole.len - 1] == ',')
-        return err_set(err, CS03, "nothing stands behind the last ',' of \"" WORD_FMT "\"",
-                       WORD_ARG(whole));
+    const struct word said = head.p[head.len - 1] == ':' ? head : whole;
+    const char last = said.p[said.len - 1];
+    if (last == ':' || last == ',')
+        return err_set(err, CS03, "nothing stands behind the last '%c' of \"" WORD_FMT "\"", last,
+                       WORD_ARG(said));
     int len = snprintf(name, sizeof(name), "%.*s%s%.*s", (int)head.len, head.p,
                        masks.len > 0 ? ":" : "", (int)masks.len, masks.p);
     for (int i = (int)head.len; i < len; i++)
@@ -122,28 +117,24 @@ int spec_parse(struct backend_state *state, const char *text, struct spec *spec,
     int rc = parse_spelling(spec, (struct word){name, (size_t)len}, err);
     if (rc == 0)
         rc = qualifiers_apply(spec, qualifiers, err);
-    const bool fields = rc == 0 && strchr(spec->resolved, ',') && !strchr(spec->resolved, '/');
     if (rc == 0)
-        rc = check_precise(spec, fields, err);
+        rc = check_precise(spec, err);
     return rc < 0 ? rc : check_split(spec, head, err);
 }
 
 int spec_resolve(struct backend_state *state, const char *text, struct event *out, struct err *err)
 {
-    struct event event = {.written = NULL};
     struct spec spec;
     int rc = spec_parse(state, text, &spec, err);
 
     *out = (struct event){.needs_kernel = spec.needs_kernel};
     if (rc < 0)
         return rc;
-    spec_fill(&spec, &event);
-    event.written = strdup(text);
-    event.resolved = strdup(spec.resolved);
-    if (!event.written || !event.resolved) {
-        event_clear(&event);
-        return err_nomem(err);
-    }
-    *out = event;
-    return 0;
+    spec_fill(&spec, out);
+    out->written = strdup(text);
+    out->resolved = strdup(spec.resolved);
+    if (out->written && out->resolved)
+        return 0;
+    event_clear(out);
+    return err_nomem(err);
 }

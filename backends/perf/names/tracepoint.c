@@ -92,14 +92,9 @@ static int parse_in(struct spec *spec, struct word text, int events, struct err 
 
     if (rest.len > 0 && rest.p[0] != ':')
         each_name(events, ".", lookup_name, &system);
-    if (!system.found[0])
+    if (!system.found[0] || strcmp(system.found, LAYOUTS) == 0)
         return -ENOENT;
     spec->needs_kernel = true; /* also to be told that there is no such tracepoint */
-    if (strcmp(system.found, LAYOUTS) == 0)
-        return err_set(err, P09,
-                       "\"" WORD_FMT "\" cannot be counted: the system " LAYOUTS
-                       " holds the tracers' record layouts, not tracepoints",
-                       WORD_ARG(text));
     each_name(events, system.found, lookup_name, &name);
     if (!name.found[0]) {
         near_init(&near, name.wanted);
