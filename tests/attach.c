@@ -5,6 +5,7 @@
  */
 #include "tests/attach_test.h"
 
+#include "backends/perf/probe/pmu.h"
 #include "backends/perf/record/sideband.h"
 #include "core/base/clock.h"
 
@@ -90,6 +91,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     machine_make();
     tells_all = true;
+    state.pmus = pmus_new("");
     state.sideband = sideband_new(&state);
     before = open_fds();
     test_threads();
