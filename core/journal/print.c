@@ -216,7 +216,8 @@ void object_print(struct engine *engine, enum journal_kind kind, uint64_t id, st
 
 /* ---- open files ---- */
 
-/* A PMC that is released leaves its log to its readers: they have what is to be known of it. */
+/* A PMC may be released after this is put, and leaves its log to its readers: they have the names
+ * of its events. */
 static void print_reader(const struct log_reader *reader, struct buf *out)
 {
     struct reader_place place = {.form = (char *)(uintptr_t)reader->form->name};
@@ -230,7 +231,7 @@ static void print_reader(const struct log_reader *reader, struct buf *out)
     saved_print(&saved_reader, reader, out);
     saved_print(&saved_reader_place, &place, out);
     buf_char(out, '\n');
-    if (ends && reader->facts.sets)
+    if (reader->facts.sets)
         print_sets(reader->facts.sets, out);
 }
 

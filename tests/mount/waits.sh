@@ -208,7 +208,6 @@ for i in range(1, 21):
 P
 }
 
-#@ plain
 t_who_reads_a_released_log_gets_all_of_it() {
     mount_pmcfs
     faults_sampled
