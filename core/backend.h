@@ -46,7 +46,7 @@ struct class_info {
     unsigned capabilities;
     struct cpus cpus; /* CPUs whose events it can count in system scope; empty: every CPU */
     bool hardware;    /* takes counters of the processor: can be lost to others */
-    /* Per row, how many events can use it: rows with fewest are chosen first. NULL: not known. */
+    /* Per row, how many events can use it: rows with fewest are chosen first. NULL without rows. */
     const unsigned *row_events;
 };
 

@@ -7,10 +7,8 @@
  *             the same, but for slots that are disabled                    X08 if that would do
  *
  * Order of choice, smallest first: process PMCs that the owner has on the row (process scope), how
- * many events can use the row, its number. How many events is what the class says (row_events);
- * where it does not, how many different masks have asked for the row so far: a fixed counter comes
- * first once an event that cannot use it was seen. Sets get the cheapest rows that fill all members
- * (match.h).
+ * many events can use the row (row_events of the class), its number. Sets get the cheapest rows that
+ * fill all members (match.h).
  *
  * A system PMC without CPUs (not yet attached) knows its rows but holds no slot of them.
  */
@@ -59,26 +57,6 @@ void claim_give(struct claim *claim, const struct want *wants)
 
 /* ---- order of choice ---- */
 
-static void class_learn(struct row_class *class, uint64_t fits)
-{
-    for (unsigned i = 0; i < class->n_masks; i++)
-        if (class->masks[i] == fits)
-            return;
-    if (class->n_masks < MATCH_ROWS)
-        class->masks[class->n_masks++] = fits;
-}
-
-static unsigned row_events(const struct row_class *class, unsigned row)
-{
-    unsigned n = 0;
-
-    if (class->info->row_events != NULL)
-        return class->info->row_events[row];
-    for (unsigned i = 0; i < class->n_masks; i++)
-        n += (class->masks[i] & row_bit(row)) != 0;
-    return n;
-}
-
 /* Process PMCs that the claim's owner has on the row, this claim apart. */
 static unsigned row_owned(const struct row_class *class, const struct claim *claim, unsigned row)
 {
@@ -103,7 +81,7 @@ unsigned rows_order(const struct rows *rows, const struct claim *claim, uint64_t
     while (allowed != 0) {
         const unsigned row = row_take(&allowed);
         const uint64_t owned = claim->system ? 0 : row_owned(class, claim, row);
-        const uint64_t price = owned << 32 | row_events(class, row);
+        const uint64_t price = owned << 32 | class->info->row_events[row];
         unsigned at = n++;
 
         for (; at > 0 && cost[at - 1] > price; at--) {
@@ -290,11 +268,8 @@ static int claim_fill(const struct rows *rows, struct claim *claim, const struct
 int rows_reserve(struct rows *rows, struct claim *claim, const char *what, struct err *err)
 {
     struct row_class *class = &rows->classes[claim->class_index];
-    int rc;
+    int rc = claim_fill(rows, claim, &claim->cpus, what, err);
 
-    for (unsigned i = 0; i < claim->n; i++)
-        class_learn(class, claim->member[i].fits);
-    rc = claim_fill(rows, claim, &claim->cpus, what, err);
     if (rc != 0)
         return rc;
     if (vec_push(&class->claims, claim) != 0) {

@@ -27,8 +27,6 @@ struct row_class {
     unsigned threads[MATCH_ROWS];
     unsigned closed[MATCH_ROWS];
     VEC(struct claim *) claims; /* in the order in which they were made */
-    uint64_t masks[MATCH_ROWS]; /* different `fits` seen, for the order of choice */
-    unsigned n_masks;
 };
 
 struct rows {
