@@ -7,7 +7,13 @@
 #include "backends/proc.h"
 #include "core/host.h"
 
-struct host_cpus; /* cpus.h */
+/* machine/cpus.c */
+struct host_cpus {
+    struct cpus possible; /* fixed */
+    /* Written by the main thread; a reader during a change has a part of it, and is told. */
+    atomic_bool online[CPUS_MAX];
+    int fd; /* netlink socket, watched; -1 without a loop */
+};
 
 struct host_state {
     const struct loop *loop; /* both live until close(); loop may be NULL: nothing is watched */
@@ -16,6 +22,6 @@ struct host_state {
     struct ns_id pidns; /* the daemon's namespaces */
     struct ns_id userns;
     struct ns_id cgroupns; /* all 0 on a kernel without cgroups */
-    struct host_cpus *cpus;
+    struct host_cpus cpus;
     struct host_clock clock;
 };

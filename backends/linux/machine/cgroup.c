@@ -181,8 +181,6 @@ static int walk_failed(struct err *err, int rc, const char *path)
         return err_set(err, P09,
                        "no cgroup v2 hierarchy is mounted on /sys/fs/cgroup, so that there are no "
                        "cgroup targets");
-    case -ENOSYS:
-        return err_set(err, P09, "cgroup targets need openat2, Linux 5.6 or later");
     case -EMFILE:
     case -ENFILE:
         return err_set(err, P10, "no file descriptor left for cgroup \"%s\"", shown);

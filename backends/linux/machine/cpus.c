@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <linux/netlink.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +14,6 @@
 #include <unistd.h>
 
 #define MESSAGES_MAX 64 /* for one call from the loop; the rest makes another */
-
-struct host_cpus {
-    struct cpus possible; /* fixed */
-    /* Written by the main thread; whoever reads during a change has a part of it, and is told. */
-    atomic_bool online[CPUS_MAX];
-    int fd; /* netlink socket, watched; -1 without a loop */
-};
 
 /* false: the file is absent or not a list (the kernel wrote nonsense, or there is no memory). */
 static bool list_read(const char *name, struct cpus *out)
@@ -81,7 +73,7 @@ static void host_cpus_news(void *arg, uint64_t tag)
 {
     (void)tag;
     struct host_state *state = arg;
-    struct host_cpus *cpus = state->cpus;
+    struct host_cpus *cpus = &state->cpus;
     struct cpus now, went;
     cpus_init(&now);
     cpus_init(&went);
@@ -101,7 +93,7 @@ static void host_cpus_news(void *arg, uint64_t tag)
 
 static int host_cpus_watch(struct host_state *state, struct err *err)
 {
-    struct host_cpus *cpus = state->cpus;
+    struct host_cpus *cpus = &state->cpus;
     const struct loop *loop = state->loop;
     if (!loop)
         return 0;
@@ -118,22 +110,19 @@ static int host_cpus_watch(struct host_state *state, struct err *err)
 
 int host_cpus_open(struct host_state *state, struct err *err)
 {
-    struct host_cpus *cpus = calloc(1, sizeof *cpus);
+    struct host_cpus *cpus = &state->cpus;
     struct cpus online;
-    if (!cpus)
-        return err_nomem(err);
     cpus->fd = -1;
-    state->cpus = cpus;
+    if (!list_read("possible", &cpus->possible))
+        return err_set(err, P14,
+                       "/sys/devices/system/cpu/possible cannot be read: is /sys mounted?");
     cpus_init(&online);
-    int rc = list_read("possible", &cpus->possible)
-                 ? host_cpus_watch(state, err)
-                 : err_set(err, P14,
-                           "/sys/devices/system/cpu/possible cannot be read: is /sys mounted?");
     /* A kernel without hotplug has no list of those online. */
     const bool listed = list_read("online", &online);
     for (unsigned c = 0; c < CPUS_MAX; c++)
         cpus->online[c] = cpus_has(listed ? &online : &cpus->possible, c);
     cpus_free(&online);
+    const int rc = host_cpus_watch(state, err);
     if (rc < 0)
         host_cpus_close(state);
     return rc;
@@ -141,25 +130,22 @@ int host_cpus_open(struct host_state *state, struct err *err)
 
 void host_cpus_close(struct host_state *state)
 {
-    struct host_cpus *cpus = state->cpus;
-    if (cpus->fd >= 0) {
-        state->loop->unwatch(state->loop->ctx, cpus->fd);
-        close(cpus->fd);
+    if (state->cpus.fd >= 0) {
+        state->loop->unwatch(state->loop->ctx, state->cpus.fd);
+        close(state->cpus.fd);
     }
-    cpus_free(&cpus->possible);
-    free(cpus);
-    state->cpus = NULL;
+    cpus_free(&state->cpus.possible);
 }
 
 void host_cpus_possible(struct host_state *state, struct cpus *out)
 {
-    cpus_copy(out, &state->cpus->possible);
+    cpus_copy(out, &state->cpus.possible);
 }
 
 void host_cpus_online(struct host_state *state, struct cpus *out)
 {
     cpus_free(out);
     for (unsigned c = CPUS_MAX; c-- > 0;) /* downward: memory is taken once */
-        if (state->cpus->online[c])
+        if (state->cpus.online[c])
             cpus_add(out, c);
 }

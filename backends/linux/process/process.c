@@ -58,30 +58,34 @@ static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
     return fd;
 }
 
-/* Does the number of the requester mean this thread, which is of process pid, now? */
-static bool number_means(const struct host_state *state, pid_t tid, uint64_t number, pid_t task,
-                         pid_t pid)
+/* Does the number of the requester's thread mean this one, which is of the process, now? */
+static bool number_means(const struct process *process, pid_t requester, pid_t task)
 {
-    return (number == 0 || pidns_from_host(state, tid, task) == (pid_t)number) &&
-           (pid == task || proc_tgid(task) == pid);
+    return (process->number == 0 || pidns_from_host(process->host, requester, task) ==
+                                        (pid_t)process->number) &&
+           (process->pid == task || proc_tgid(task) == process->pid);
 }
 
-/* A pidfd for *pid, with the number still meaning it once it is held; or -errno. */
-static int process_hold(const struct host_state *state, pid_t tid, uint64_t number, pid_t *pid,
-                        pid_t *task)
+/* A pidfd, with the number still meaning its process once it is held: 0 or -errno. */
+static int process_hold(struct process *process, pid_t requester, bool thread)
 {
     for (int i = 0; i < FIND_TRIES; i++) {
-        *task = tid;
-        const int rc = number == 0 ? 0 : pidns_to_host(state, tid, (pid_t)number, task);
+        pid_t task = requester;
+        const int rc = process->number == 0 ? 0
+                                            : pidns_to_host(process->host, requester,
+                                                            (pid_t)process->number, &task);
         if (rc < 0)
             return rc;
-        const int fd = task_hold(state, *task, pid);
-        if (fd >= 0 && number_means(state, tid, number, *task, *pid))
+        const int fd = task_hold(process->host, task, &process->pid);
+        if (fd < 0 && fd != -ESRCH)
             return fd;
+        if (fd >= 0 && number_means(process, requester, task)) {
+            process->pidfd = fd;
+            process->tid = thread ? task : 0;
+            return 0;
+        }
         if (fd >= 0)
             close(fd);
-        else if (fd != -ESRCH)
-            return fd;
     }
     return -ESRCH;
 }
@@ -154,44 +158,33 @@ static int process_inspect(struct process *process)
     return rc == 0 && linux_process_alive(process) ? 0 : -ESRCH;
 }
 
-static int inspect_failed(struct err *err, int rc, uint64_t number, bool thread)
-{
-    if (rc != -ESRCH)
-        return hold_failed(err, rc, number, thread);
-    return err_set(err, E44, "%s %" PRIu64 " has exited%s", thread ? "thread" : "process", number,
-                   thread ? "" : "; only its parent has not collected it yet");
-}
-
 int linux_process_open(struct host_state *state, pid_t tid, uint64_t number, bool thread,
                        struct process **out, struct err *err)
 {
-    pid_t pid = 0, task = 0;
     if (tid == 0)
         return err_set(err, P15,
                        "you write from a PID namespace that pmcfs cannot see, so that no "
                        "process can be named");
     if (number > INT_MAX)
         return err_set(err, E27, "%" PRIu64 " is no process number: they are 1 to 4194304", number);
-    int fd = process_hold(state, tid, number, &pid, &task);
-    if (fd < 0)
-        return hold_failed(err, fd, number, thread);
     struct process *process = calloc(1, sizeof *process);
-    if (!process) {
-        close(fd);
+    if (!process)
         return hold_failed(err, -ENOMEM, number, thread);
+    *process = (struct process){.host = state, .pidfd = -1, .number = number};
+    int rc = process_hold(process, tid, thread);
+    if (rc == 0)
+        rc = process_inspect(process);
+    if (rc == 0) {
+        *out = process;
+        return 0;
     }
-    process->host = state;
-    process->pid = pid;
-    process->tid = thread ? task : 0;
-    process->pidfd = fd;
-    process->number = number;
-    int rc = process_inspect(process);
-    if (rc < 0) {
-        linux_process_free(process);
-        return inspect_failed(err, rc, number, thread);
-    }
-    *out = process;
-    return 0;
+    if (rc == -ESRCH && process->pidfd >= 0)
+        rc = err_set(err, E44, "%s %" PRIu64 " has exited%s", thread ? "thread" : "process", number,
+                     thread ? "" : "; only its parent has not collected it yet");
+    else
+        rc = hold_failed(err, rc, number, thread);
+    linux_process_free(process);
+    return rc;
 }
 
 /* Found again once it is held: the number has meant it all the time. */
@@ -214,7 +207,7 @@ int linux_process_first(struct host_state *state, pid_t tid, struct process **ou
 
 void linux_process_free(struct process *process)
 {
-    if (process)
+    if (process && process->pidfd >= 0)
         close(process->pidfd);
     linux_process_forget(process);
 }
