@@ -2,8 +2,8 @@
  * Reading /proc: whole files, the fields of status and stat that matter, lists of threads, and the
  * identity of namespaces.
  */
-#include "backends/look.h"
 #include "backends/proc.h"
+#include "backends/look.h"
 #include "core/base/vec.h"
 
 #include <dirent.h>

@@ -3,9 +3,10 @@
  */
 #include "backends/linux/linux.h"
 #include "backends/backends.h"
-#include "backends/linux/process/caller.h"
 #include "backends/linux/machine/cgroup.h"
+#include "backends/linux/machine/clock.h"
 #include "backends/linux/machine/cpus.h"
+#include "backends/linux/process/caller.h"
 #include "backends/linux/process/inventory.h"
 #include "backends/linux/process/pidview.h"
 #include "backends/linux/process/process.h"
@@ -42,7 +43,7 @@ static int host_open(const struct loop *loop, const struct sink *sink, struct ho
     if (!state)
         return err_set(err, E32, "no memory for the host");
     *state = (struct host_state){.loop = loop, .sink = sink, .self = getpid()};
-    clock_open(&state->clock);
+    host_clock_open(state);
     int rc = proc_check(state->self, err);
     if (rc == 0 && (ns_identify(state->self, "pid", &state->pidns) < 0 ||
                     ns_identify(state->self, "user", &state->userns) < 0))
@@ -65,29 +66,6 @@ static void host_close(struct host_state *state)
 {
     host_cpus_close(state);
     free(state);
-}
-
-static uint64_t host_now_ns(struct host_state *state)
-{
-    (void)state;
-    return monotonic_ns();
-}
-
-static uint64_t host_realtime_ns(struct host_state *state)
-{
-    (void)state;
-    return clock_realtime_ns();
-}
-
-static uint64_t host_tsc(struct host_state *state)
-{
-    (void)state;
-    return clock_tsc();
-}
-
-static uint64_t host_tsc_hz(struct host_state *state)
-{
-    return clock_tsc_hz(&state->clock);
 }
 
 static uint64_t host_callchain_max(void)
@@ -121,7 +99,8 @@ static uint64_t host_memory_max(void)
     char *text = proc_text("/proc/self/cgroup"), *save = NULL;
     uint64_t max = UINT64_MAX;
 
-    for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
+    for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line;
+         line = strtok_r(NULL, "\n", &save)) {
         char *v1 = strstr(line, ":memory:");
         if (v1)
             max = group_memory_max("/sys/fs/cgroup/memory", v1 + 8, "memory.limit_in_bytes");

@@ -271,9 +271,9 @@ int counter_adopt(struct backend_state *state, const struct plan *plan, const ch
     if (sscanf(printed, "sim %" SCNu64, &number) != 1)
         return -EINVAL;
     pthread_mutex_lock(&state->lock);
-    LIST_FOREACH (counter, &state->counters, of_state)
-        if (counter->forgotten && counter->number == number && counter->plan.n == plan->n)
-            break;
+    LIST_FOREACH(counter, &state->counters, of_state)
+    if (counter->forgotten && counter->number == number && counter->plan.n == plan->n)
+        break;
     if (counter) {
         counter->forgotten = false;
         counter->plan.target = plan->target;

@@ -61,7 +61,8 @@ static unsigned frames_make(const struct plan *plan, uint64_t ip, bool kernel, u
 }
 
 /* Every fourth is of the kernel where both modes are counted. */
-static void sample_put(const struct counter *counter, unsigned event, uint64_t time, struct buf *out)
+static void sample_put(const struct counter *counter, unsigned event, uint64_t time,
+                       struct buf *out)
 {
     const struct plan *plan = &counter->plan;
     const struct target_ref *target = &plan->target;
@@ -78,12 +79,13 @@ static void sample_put(const struct counter *counter, unsigned event, uint64_t t
         .time = time,
         .cpu = target->kind == TARGET_CPU ? target->cpu
                                           : (unsigned)cpus_next(&counter->state->shape.online, 0),
-        .period = plan->period ? plan->period : counter_value(counter, event) / (tally->sampled + 1)};
+        .period =
+            plan->period ? plan->period : counter_value(counter, event) / (tally->sampled + 1)};
     uint64_t frame[6];
     const unsigned n = chains ? frames_make(plan, sample.ip, kernel, frame) : 0;
 
-    record_add_sample(out, &sample, kernel ? RECORD_KERNEL : RECORD_USERMODE,
-                      chains ? frame : NULL, n);
+    record_add_sample(out, &sample, kernel ? RECORD_KERNEL : RECORD_USERMODE, chains ? frame : NULL,
+                      n);
 }
 
 static void samples_bound(struct counter *counter, uint64_t time, struct buf *out)
@@ -119,7 +121,8 @@ static void samples_make(struct recorder *recorder, struct buf *out)
     struct counter *counter;
 
     for (unsigned step = 0; step <= STEPS; step++)
-        LIST_FOREACH (counter, &state->counters, of_state) {
+        LIST_FOREACH(counter, &state->counters, of_state)
+        {
             if (counter->plan.recorder != recorder || !counter->plan.sampling)
                 continue;
             if (step == 0) {
@@ -226,9 +229,9 @@ int sim_recorder_adopt(struct backend_state *state, const struct recorder_plan *
 
     (void)plan;
     pthread_mutex_lock(&state->lock);
-    LIST_FOREACH (recorder, &state->recorders, of_state)
-        if (recorder->forgotten && recorder->number == number)
-            break;
+    LIST_FOREACH(recorder, &state->recorders, of_state)
+    if (recorder->forgotten && recorder->number == number)
+        break;
     if (recorder)
         recorder->forgotten = false;
     pthread_mutex_unlock(&state->lock);

@@ -168,8 +168,8 @@ static int class_parse(struct shape *shape, struct word text, struct err *err)
                       "NAME:ROWS:WIDTH[:CPUS], each name once, of letters, digits and _, and "
                       "neither software nor generic; 1-63 rows of 1-64 bits");
     class = class_add(shape, name, n_rows + shape->fixed, bits);
-    if (rest.len > 0 && (cpus_parse(&class->cpus, rest) != 0 ||
-                         !cpus_within(&class->cpus, &shape->possible)))
+    if (rest.len > 0 &&
+        (cpus_parse(&class->cpus, rest) != 0 || !cpus_within(&class->cpus, &shape->possible)))
         return refuse(err, CLASS, text, "its CPUs are a list of some of sim_cpus, as 0-1,3");
     return 0;
 }

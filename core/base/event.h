@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #define SET_MAX          64 /* events in one set */
 #define EVENT_CODE_WORDS 16
@@ -42,4 +43,9 @@ struct event {
 };
 
 /* Frees the strings. */
-void event_clear(struct event *event);
+static inline void event_clear(struct event *event)
+{
+    free(event->written);
+    free(event->resolved);
+    *event = (struct event){0};
+}

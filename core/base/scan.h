@@ -42,8 +42,8 @@ bool word_is(struct word word, const char *text);
 bool word_alike(struct word word, const char *text, bool dots);
 /*
  * As it stands between quotes in a sentence: as it was written, but for '"', '\', control bytes and
- * what is not UTF-8, which become \ooo, so that it stays one line and no two words look alike; behind
- * 200 bytes "…". Overwritten by the thread's fourth call after this.
+ * what is not UTF-8, which become \ooo, so that it stays one line and no two words look alike;
+ * behind 200 bytes "…". Overwritten by the thread's fourth call after this.
  */
 const char *word_shown(struct word word);
 const char *text_shown(const char *text);

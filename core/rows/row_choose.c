@@ -7,8 +7,8 @@
  *             the same, but for slots that are disabled                    X08 if that would do
  *
  * Order of choice, smallest first: process PMCs that the owner has on the row (process scope), how
- * many events can use the row (row_events of the class), its number. Sets get the cheapest rows that
- * fill all members (match.h).
+ * many events can use the row (row_events of the class), its number. Sets get the cheapest rows
+ * that fill all members (match.h).
  *
  * A system PMC without CPUs (not yet attached) knows its rows but holds no slot of them.
  */

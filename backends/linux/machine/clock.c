@@ -2,8 +2,7 @@
  * Clocks: monotonic, real time, and the processor's cycle counter with its rate.
  */
 #include "backends/linux/machine/clock.h"
-
-#include <time.h>
+#include "core/base/clock.h"
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <x86intrin.h>
@@ -11,45 +10,40 @@
 
 #define MEASURE_MIN_NS 1000000 /* shorter, the two readings' distance shows */
 
-uint64_t clock_realtime_ns(void)
+uint64_t host_now_ns(struct host_state *state)
 {
+    (void)state;
+    return monotonic_ns();
+}
+
+uint64_t host_realtime_ns(struct host_state *state)
+{
+    (void)state;
     return clock_ns(CLOCK_REALTIME);
 }
 
+uint64_t host_tsc(struct host_state *state)
+{
+    uint64_t value = 0;
+    (void)state;
 #if defined(__x86_64__) || defined(__i386__)
-
-uint64_t clock_tsc(void)
-{
-    return __rdtsc();
-}
-
+    value = __rdtsc();
 #elif defined(__aarch64__)
-
-uint64_t clock_tsc(void)
-{
-    uint64_t value;
     __asm__ volatile("isb; mrs %0, cntvct_el0" : "=r"(value) : : "memory");
+#endif
     return value;
 }
 
-#else
-
-uint64_t clock_tsc(void)
+void host_clock_open(struct host_state *state)
 {
-    return 0;
+    state->began_tsc = host_tsc(state);
+    state->began_ns = monotonic_ns();
 }
 
-#endif
-
-void clock_open(struct host_clock *clock)
+uint64_t host_tsc_hz(struct host_state *state)
 {
-    *clock = (struct host_clock){.tsc = clock_tsc(), .ns = monotonic_ns()};
-}
-
-uint64_t clock_tsc_hz(const struct host_clock *clock)
-{
-    uint64_t ns = monotonic_ns() - clock->ns;
-    if (clock->tsc == 0 || ns < MEASURE_MIN_NS)
+    const uint64_t ns = monotonic_ns() - state->began_ns;
+    if (state->began_tsc == 0 || ns < MEASURE_MIN_NS)
         return 0;
-    return (uint64_t)((double)(clock_tsc() - clock->tsc) * 1e9 / (double)ns);
+    return (uint64_t)((double)(host_tsc(state) - state->began_tsc) * 1e9 / (double)ns);
 }

@@ -3,16 +3,11 @@
  */
 #pragma once
 
-#include "core/base/clock.h"
+#include "backends/linux/linux.h"
 
-#include <stdint.h>
-
-struct host_clock {
-    uint64_t tsc; /* both at open, to measure the rate from */
-    uint64_t ns;
-};
-
-void clock_open(struct host_clock *clock);
-uint64_t clock_realtime_ns(void);
-uint64_t clock_tsc(void); /* 0: none here */
-uint64_t clock_tsc_hz(const struct host_clock *clock);
+void host_clock_open(struct host_state *state);
+/* The functions of core/host.h. */
+uint64_t host_now_ns(struct host_state *state);
+uint64_t host_realtime_ns(struct host_state *state);
+uint64_t host_tsc(struct host_state *state);
+uint64_t host_tsc_hz(struct host_state *state);

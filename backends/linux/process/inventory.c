@@ -7,6 +7,7 @@
 #include "backends/linux/process/inventory.h"
 #include "backends/look.h"
 #include "core/backend.h"
+#include "core/base/clock.h"
 #include "core/log/record.h"
 
 #include <errno.h>

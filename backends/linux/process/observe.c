@@ -87,8 +87,8 @@ static int check_init(struct check *check, pid_t pid, pid_t tid)
     pid_t *tids = NULL;
     size_t n = 0;
     snprintf(path, sizeof path, "/proc/%d", pid);
-    *check = (struct check){.dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC),
-                            .leader = SIZE_MAX};
+    *check =
+        (struct check){.dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC), .leader = SIZE_MAX};
     if (check->dirfd < 0)
         return errno == ENOENT ? -ESRCH : -errno;
     int rc = proc_numbers(check->dirfd, "task", &tids, &n);

@@ -1,7 +1,7 @@
 /*
- * Process numbers between PID namespaces, by the NSpid lines of /proc: one column for each namespace
- * from /proc's own downward. Of namespaces that lie equally deep the right one is known by its
- * inode. (The kernel has had calls that translate since 6.12; Debian 12's has none.)
+ * Process numbers between PID namespaces, by the NSpid lines of /proc: one column for each
+ * namespace from /proc's own downward. Of namespaces that lie equally deep the right one is known
+ * by its inode. (The kernel has had calls that translate since 6.12; Debian 12's has none.)
  */
 #include "backends/linux/process/pidns.h"
 #include "backends/look.h"

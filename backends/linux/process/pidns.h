@@ -10,7 +10,8 @@ struct pidns {
     unsigned depth; /* below /proc's own, that one counted */
 };
 
-/* The namespace of thread tid: 1; 0 when it is the daemon's own; -EPERM: tid cannot be looked at. */
+/* The namespace of thread tid: 1; 0 when it is the daemon's own; -EPERM: tid cannot be looked at.
+ */
 int pidns_of(const struct host_state *state, pid_t tid, struct pidns *out);
 /* The number there of a process or thread of the daemon's namespace; 0 when it is not in there. */
 pid_t pidns_number(const struct pidns *ns, pid_t pid);

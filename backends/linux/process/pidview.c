@@ -4,6 +4,7 @@
  */
 #include "backends/linux/process/pidview.h"
 #include "backends/linux/process/pidns.h"
+#include "core/base/clock.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -61,8 +61,8 @@ static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
 /* Does the number of the requester's thread mean this one, which is of the process, now? */
 static bool number_means(const struct process *process, pid_t requester, pid_t task)
 {
-    return (process->number == 0 || pidns_from_host(process->host, requester, task) ==
-                                        (pid_t)process->number) &&
+    return (process->number == 0 ||
+            pidns_from_host(process->host, requester, task) == (pid_t)process->number) &&
            (process->pid == task || proc_tgid(task) == process->pid);
 }
 
@@ -71,9 +71,9 @@ static int process_hold(struct process *process, pid_t requester, bool thread)
 {
     for (int i = 0; i < FIND_TRIES; i++) {
         pid_t task = requester;
-        const int rc = process->number == 0 ? 0
-                                            : pidns_to_host(process->host, requester,
-                                                            (pid_t)process->number, &task);
+        const int rc = process->number == 0
+                           ? 0
+                           : pidns_to_host(process->host, requester, (pid_t)process->number, &task);
         if (rc < 0)
             return rc;
         const int fd = task_hold(process->host, task, &process->pid);
