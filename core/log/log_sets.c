@@ -67,6 +67,7 @@ static bool event_dup(struct log_event *to, const struct log_event *from)
     buf_init(&word, NULL, 0);
     buf_word(&word, from->name, strlen(from->name));
     to->word = word.failed ? NULL : strdup(buf_text(&word));
+    to->word_len = word.len;
     buf_free(&word);
     return to->name && to->resolved && to->word;
 }

@@ -74,7 +74,7 @@ static void put_sample(struct pen *pen, const struct log_facts *facts,
     const bool chain = sample->head.size >= sizeof *sample;
     const struct log_event *event = event_of(facts->sets, sample->id);
     const char *const word = event ? event->word : "-";
-    const size_t len = strlen(word);
+    const size_t len = event ? event->word_len : 1;
 
     put_time(pen, sample->time);
     if (chain)
