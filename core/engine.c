@@ -23,7 +23,6 @@ struct engine *engine_new(const struct tunables *tunables)
         return NULL;
     engine->tunables = *tunables;
     engine->told_end = &engine->told;
-    engine->cpus_serial = 1;
     engine->next_serial = 2; /* 0 is the root, 1 its directory's node */
     engine->readers = (gid_t)-1;
     ids_init(&engine->pmcs);
@@ -74,14 +73,10 @@ int engine_start(struct engine *engine, const struct host *host, struct host_sta
         host->cpus_possible(host_state, &engine->possible);
         host->cpus_online(host_state, &engine->online);
     }
-    for (int cpu = cpus_next(&engine->possible, 0); cpu >= 0;
-         cpu = cpus_next(&engine->possible, cpu + 1))
-        engine->n_cpus = (unsigned)cpu + 1;
-    engine->cpus_went = calloc(engine->n_cpus + 1, sizeof engine->cpus_went[0]);
     engine->rows = rows_new(engine->classes, engine->n_classes, &engine->possible);
     engine->machine = machine_name(host, host_state);
-    if (!engine->rows || !engine->cpus_went || !engine->machine)
-        return err_set(err, E32, "no memory");
+    if (!engine->rows || !engine->machine)
+        return err_nomem(err);
     rows_set_strict(engine->rows, tunable_bool(&engine->tunables, TUNABLE_STRICT_ROWS));
     getrlimit(RLIMIT_NOFILE, &limit);
     engine->fd_limit = limit.rlim_cur;
@@ -130,7 +125,6 @@ void engine_free(struct engine *engine)
     cpus_free(&engine->online);
     cpus_free(&engine->news);
     cpus_free(&engine->news_went);
-    free(engine->cpus_went);
     free(engine->machine);
     catalog_free(&engine->catalog);
     instance_free(engine->root);

@@ -85,7 +85,7 @@ static void note_failure(struct change *change)
     if (change->rc == -ENOMEM)
         pmc->later = true;
     else if (change->cause == CAUSE_CPUS)
-        pmc->cpus_refused = change->cpus_serial;
+        pmc->cpus_refused = change->cpus_serial == change->engine->cpus_serial;
     for (unsigned i = 0; change->rc != -ENOMEM && i < change->diff.n_fates; i++) {
         const struct fate *fate = &change->diff.fates[i];
 
@@ -133,8 +133,9 @@ static void change_decide(struct change *change)
         note_failure(change);
         change_refuse(change);
     }
-    if (change->engine->cpus_serial != change->cpus_serial)
-        pmc_pend(change->pmc); /* CPUs moved meanwhile */
+    change->pmc->cpus_stale |= change->engine->cpus_serial != change->cpus_serial;
+    if (change->pmc->cpus_stale)
+        pmc_pend(change->pmc);
 }
 
 static void take_asker(struct change *change, const struct call *call)

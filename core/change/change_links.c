@@ -26,7 +26,6 @@ struct link *plan_fresh(struct change *change, enum target_kind kind)
         return NULL;
     link->kind = kind;
     link->pmc = change->pmc;
-    link->cpus_serial = change->cpus_serial;
     link->id = engine_serial(change->engine);
     if (!ids_add(&change->engine->links, link->id, link)) {
         link_unref(link, &change->dead);

@@ -58,14 +58,12 @@ int plan_dropped(struct change *change)
 
 bool cpus_differ(const struct pmc *pmc)
 {
-    const struct engine *engine = pmc->engine;
-
-    if (pmc->cpus_refused == engine->cpus_serial)
+    if (pmc->cpus_refused)
         return false;
     for (unsigned i = 0; i < pmc->links->n; i++)
         if (link_moved(pmc, pmc->links->link[i]))
             return true;
-    return pmc->wants_all && (pmc->cpus_stale || engine->cpus_came > pmc->cpus_serial);
+    return pmc->wants_all && pmc->cpus_stale;
 }
 
 /*

@@ -363,13 +363,10 @@ static void swap_settings(struct change *change, bool links_change)
     if (desired->set)
         pmc->settings.value[KEY_KERNEL] = desired->kernel;
     pmc->wants_all = desired->wants_all;
-    if (looked) {
+    if (looked)
         pmc->cpus_stale = false;
-        pmc->cpus_serial = change->cpus_serial;
-    } else if (desired->wants_all && links_change) {
+    else if (desired->wants_all && links_change)
         pmc->cpus_stale = true; /* -all and `all` in one command: a CPU may have come */
-        pmc_pend(pmc);
-    }
     swap_lifetime(change);
     if (desired->n_names == 0 || desired->joins)
         return;

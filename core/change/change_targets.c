@@ -72,8 +72,9 @@ static int check_load(struct change *change, const struct proc *proc, const stru
 {
     uint64_t limit = tunable_u64(&change->engine->tunables, TUNABLE_MAX_EVENTS_PER_PROCESS);
     uint64_t n = change->desired.set->n;
+    const struct link *link;
 
-    for (const struct link *link = proc->links; link; link = link->next_of_proc)
+    LIST_FOREACH (link, &proc->links, of_proc)
         n += link == fresh ? 0 : pmc_events(link->pmc);
     if (change->asker.superuser || n <= limit)
         return 0;

@@ -132,8 +132,8 @@ static int find_first(struct call *call, struct process **process)
 static int binding_lost(struct call *call, struct proc *proc, int rc)
 {
     proc->watched = false;
-    while (proc->held)
-        instance_let_go(proc->held);
+    while (!LIST_EMPTY(&proc->held))
+        instance_let_go(LIST_FIRST(&proc->held));
     return err_set(&call->err, P14, "the end of your PID namespace cannot be watched: %s",
                    err_errno_name(rc));
 }

@@ -123,21 +123,11 @@ static bool news_task(struct call *call)
 
 static struct pmc *pending_next(const struct engine *engine)
 {
-    struct pmc *pmc = engine->pending;
+    struct pmc *pmc = LIST_FIRST(&engine->pending);
 
     while (pmc && (pmc->busy || pmc->later))
-        pmc = pmc->next_pending;
+        pmc = LIST_NEXT(pmc, pends);
     return pmc;
-}
-
-static void pending_remove(struct pmc *pmc)
-{
-    struct pmc **at = &pmc->engine->pending;
-
-    while (*at != pmc)
-        at = &(*at)->next_pending;
-    *at = pmc->next_pending;
-    pmc->pending = false;
 }
 
 /*
@@ -150,13 +140,16 @@ static bool pending_task(struct call *call)
     bool any = false;
 
     while (!any && (pmc = pending_next(call->engine))) {
-        pending_remove(pmc);
+        LIST_REMOVE(pmc, pends);
+        pmc->pending = false;
         any = change_pending(call, pmc);
         pmc_unref(pmc);
     }
-    for (pmc = call->engine->pending; pmc && !any; pmc = pmc->next_pending)
+    if (any)
+        return true;
+    LIST_FOREACH (pmc, &call->engine->pending, pends)
         pmc->later = false;
-    return any;
+    return false;
 }
 
 /* ---- all tasks ---- */

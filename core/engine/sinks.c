@@ -9,19 +9,21 @@ static void sink_exited(void *ctx, uint64_t tag)
 {
     struct engine *engine = *(struct engine **)ctx;
     struct proc *proc = ids_find(&engine->procs, tag);
+    struct link *link;
+    struct pmc *pmc;
 
     if (!proc || proc->dead)
         return;
     proc->dead = true;
     proc_unindex(proc);
     engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
-    for (struct link *link = proc->links; link; link = link->next_of_proc)
+    LIST_FOREACH (link, &proc->links, of_proc)
         pmc_pend(link->pmc);
-    for (struct pmc *pmc = proc->owned; pmc; pmc = pmc->next_owned)
+    LIST_FOREACH (pmc, &proc->owned, owned)
         if (!pmc_released(pmc))
             pmc_vanish(pmc);
-    while (proc->held) /* the first process of a PID namespace is its last */
-        instance_release(proc->held, true);
+    while (!LIST_EMPTY(&proc->held)) /* the first process of a PID namespace is its last */
+        instance_release(LIST_FIRST(&proc->held), true);
 }
 
 static void sink_gone(void *ctx, uint64_t tag)
@@ -40,12 +42,13 @@ static void sink_dropped(void *ctx, uint64_t tag)
 {
     struct engine *engine = *(struct engine **)ctx;
     struct proc *proc = ids_find(&engine->procs, tag);
+    struct link *link;
 
     if (!proc || proc->dead)
         return;
     proc->guarded = false; /* it tells once */
     engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
-    for (struct link *link = proc->links; link; link = link->next_of_proc) {
+    LIST_FOREACH (link, &proc->links, of_proc) {
         link->dropped = true;
         pmc_touch(link->pmc);
         link->asked = link->below = false;
@@ -54,7 +57,7 @@ static void sink_dropped(void *ctx, uint64_t tag)
     }
 }
 
-/* A link that has not seen this serial yet is stale: see link_moved(). */
+/* Links that are only planned or opened at this moment are among the engine's. */
 static void sink_cpu(void *ctx, unsigned cpu, bool online)
 {
     struct engine *engine = *(struct engine **)ctx;
@@ -62,19 +65,24 @@ static void sink_cpu(void *ctx, unsigned cpu, bool online)
 
     engine->cpus_serial++;
     cpus_add(&engine->news, cpu);
-    if (online) {
-        engine->cpus_came = engine->cpus_serial;
-        cpus_add(&engine->online, cpu);
-    } else {
-        if (cpu < engine->n_cpus)
-            engine->cpus_went[cpu] = engine->cpus_serial;
+    if (!online)
         cpus_add(&engine->news_went, cpu);
+    if (online)
+        cpus_add(&engine->online, cpu);
+    else
         cpus_remove(&engine->online, cpu);
+    for (struct link *link; (link = ids_next(&engine->links, id, &id));)
+        link->moved |= link->kind == TARGET_CGROUP ? online
+                                                   : link->kind == TARGET_CPU && link->cpu == cpu;
+    id = 0;
+    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
+        if (!mode_table[pmc->effective].system || !pmc->links->n)
+            continue;
+        pmc->cpus_stale |= online;
+        pmc->cpus_refused = false;
+        pmc_touch(pmc);
+        pmc_pend(pmc);
     }
-    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));)
-        if (mode_table[pmc->effective].system && pmc->links->n)
-            pmc_pend(
-                pmc); /* one that is attached at this moment looks at the serial when it commits */
 }
 
 static void sink_ready(void *ctx, uint64_t tag)

@@ -145,7 +145,7 @@ static const struct field link_fields[] = {
     FIELD(struct link, cgroup),
     FIELD(struct link, ended),
     FIELD(struct link, gone),
-    FIELD(struct link, stale),
+    FIELD(struct link, moved),
     FIELD(struct link, armed),
     FIELD(struct link, dropped),
     FIELD(struct link, below),

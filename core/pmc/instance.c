@@ -146,20 +146,16 @@ void instance_hold(struct instance *instance, struct proc *proc)
 {
     instance->holder = proc;
     instance_touch(instance);
-    instance->next_held = proc->held;
-    proc->held = instance;
+    LIST_INSERT_HEAD(&proc->held, instance, held);
 }
 
 void instance_let_go(struct instance *instance)
 {
     struct proc *proc = instance->holder;
-    struct instance **at;
 
     if (!proc)
         return;
-    for (at = &proc->held; *at != instance;)
-        at = &(*at)->next_held;
-    *at = instance->next_held;
+    LIST_REMOVE(instance, held);
     instance->holder = NULL;
     instance_touch(instance);
     proc_bury(instance->engine, proc_unref(instance->engine, proc));

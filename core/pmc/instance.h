@@ -38,7 +38,7 @@ struct instance {
     uint64_t limit[LIMITS];       /* of a number 0: none of its own */
     struct user *share;           /* what it has of all; NULL: the root */
     struct proc *holder;          /* it ends with this process (a reference); or NULL */
-    struct instance *next_held;   /* on holder->held */
+    LIST_ENTRY(instance) held;    /* on holder->held */
     struct work work;
     struct instance *next_removed;
     bool vanished; /* pmcfs itself removed it */

@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #define USER_BUCKETS 256 /* a power of two */
 
@@ -42,11 +43,8 @@ struct engine {
     struct cpus possible, online; /* online as last told */
     struct cpus news,
         news_went;        /* CPUs that moved (and those that went), to be told to the backend */
-    uint64_t cpus_serial; /* grows with every CPU that comes or goes; never 0 */
-    uint64_t cpus_came;   /* the serial when one came last */
-    uint64_t *cpus_went;  /* by CPU: the serial when it went last, or 0 */
+    uint64_t cpus_serial; /* grows with every CPU that comes or goes */
     char *machine;        /* the name of its processor */
-    unsigned n_cpus;      /* entries of cpus_went: highest possible number + 1 */
     uint64_t next_serial, kept_serial; /* a later worker begins with the second */
     struct ids pmcs;  /* of all instances */
     struct ids procs; /* watched processes */
@@ -65,9 +63,9 @@ struct engine {
     uint64_t stats[STAT_COUNT];
     struct work work;
     struct pmc *told, **told_end;   /* PMCs of which something is to be told after the lock */
-    struct pmc *pending;            /* PMCs with something to do for the engine's own tasks */
+    LIST_HEAD(, pmc) pending;       /* PMCs with something to do for the engine's own tasks */
     struct link *dead;              /* links to be destroyed without the lock */
-    struct pmc *recorders;          /* PMCs that run and record */
+    LIST_HEAD(, pmc) recorders;     /* PMCs that run and record */
     struct pmc *drains;             /* those to be drained (references) */
     uint64_t drain_due_ns;          /* the next tick of all recorders */
     struct journal *journal;        /* NULL: nothing is put, as while it is loaded */

@@ -113,7 +113,7 @@ void pmc_unref(struct pmc *pmc)
         assert(pmc->links->n == 0);
         free(pmc->links);
     }
-    assert(!pmc->recording && !pmc->prev_recorder);
+    assert(!pmc->recording && !pmc->records.le_prev);
     struct log_stats stats;
     pmc_log_stats(pmc, &stats);
     log_add(&pmc->engine->work.released, &stats);
@@ -376,8 +376,7 @@ void pmc_pend(struct pmc *pmc)
         return;
     pmc->pending = true;
     pmc_ref(pmc);
-    pmc->next_pending = pmc->engine->pending;
-    pmc->engine->pending = pmc;
+    LIST_INSERT_HEAD(&pmc->engine->pending, pmc, pends);
 }
 
 bool link_target_alive(void *arg)
@@ -398,16 +397,10 @@ bool link_dropped(const struct pmc *pmc, const struct link *link)
 
 bool link_moved(const struct pmc *pmc, const struct link *link)
 {
-    const struct engine *engine = pmc->engine;
-
     if (link->ended || link->kind < TARGET_CPU)
         return false;
-    if (link->kind == TARGET_CGROUP)
-        return link->stale || engine->cpus_came > link->cpus_serial;
-    if (link->offline == cpus_has(&engine->online, link->cpu))
-        return true;
-    return !link->offline && link->cpu < engine->n_cpus &&
-           engine->cpus_went[link->cpu] > link->cpus_serial; /* and came again */
+    return link->moved || (link->kind == TARGET_CPU &&
+                           link->offline == cpus_has(&pmc->engine->online, link->cpu));
 }
 
 void link_lost_below(struct link *link)
@@ -436,18 +429,14 @@ bool link_dead(const struct pmc *pmc, const struct link *link)
 void pmc_own(struct pmc *pmc, struct proc *proc)
 {
     pmc->owner = proc;
-    pmc->next_owned = proc->owned;
-    proc->owned = pmc;
+    LIST_INSERT_HEAD(&proc->owned, pmc, owned);
 }
 
 struct proc *pmc_disown(struct pmc *pmc)
 {
     struct proc *proc = pmc->owner;
-    struct pmc **at = &proc->owned;
 
-    while (*at != pmc)
-        at = &(*at)->next_owned;
-    *at = pmc->next_owned;
+    LIST_REMOVE(pmc, owned);
     pmc->owner = NULL;
     return proc_unref(pmc->engine, proc);
 }

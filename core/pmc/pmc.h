@@ -79,7 +79,7 @@ struct pmc {
     struct change *busy;             /* the change under way, for which others wait; or NULL */
     bool pending;                    /* on engine->pending (a reference) */
     bool later; /* what it needs failed for want of memory: not in this round */
-    struct pmc *next_pending;
+    LIST_ENTRY(pmc) pends;
     bool told; /* on engine->told (a reference), for one or both of these */
     bool wake, vanished;
     uint64_t vanished_from; /* the instance's id */
@@ -98,9 +98,8 @@ struct pmc {
     enum mode effective;   /* settings.mode, or what was asked otherwise */
     bool kernel;           /* kernel mode is counted, for events that say nothing */
     bool wants_all;        /* `all` is among the targets */
-    bool cpus_stale;       /* `all`: look, whatever came or not */
-    uint64_t cpus_serial;  /* `all`: the engine's when it was looked at */
-    uint64_t cpus_refused; /* following the CPUs failed at this one: not again before the next */
+    bool cpus_stale;       /* `all`: one may have come that is not counted */
+    bool cpus_refused;     /* following the CPUs failed: not again before the next one moves */
     struct set *set;       /* NULL: new */
     char *metrics;         /* words "metric/…" of `event` that named its events, or NULL */
     uint64_t began;        /* commands that began a set anew: later ones join it */
@@ -120,7 +119,7 @@ struct pmc {
     bool poll_tells;        /* … and they are told in any case */
     bool held_by;           /* lifetime=open: changed only through the descriptor that holds it */
     struct proc *owner;     /* lifetime=owner */
-    struct pmc *next_owned;
+    LIST_ENTRY(pmc) owned;
 
     /* the log, and what writes into it */
     struct log *log;         /* NULL until its first record */
@@ -134,7 +133,7 @@ struct pmc {
     unsigned recorded_fds; /* … its descriptors, and its locked memory */
     uint64_t recorded_bytes;
     uint64_t *counted_before; /* … what the total was when it began: SET_MAX values, or NULL */
-    struct pmc *next_recorder, **prev_recorder; /* on engine->recorders: drained at each tick */
+    LIST_ENTRY(pmc) records; /* on engine->recorders: drained at each tick */
     struct pmc *next_drain;
     bool drain_asked; /* on engine->drains (a reference) */
     bool draining;

@@ -92,22 +92,16 @@ void pmc_follow(struct pmc *pmc)
     struct engine *engine = pmc->engine;
     bool follows = pmc->recording && !pmc_released(pmc) && !state_table[pmc->state].open;
 
-    if (follows == (pmc->prev_recorder != NULL))
+    if (follows == (pmc->records.le_prev != NULL))
         return;
-    if (follows) {
-        if (!engine->recorders)
-            engine->drain_due_ns = engine->host->now_ns(engine->host_state) + DRAIN_NS;
-        pmc->next_recorder = engine->recorders;
-        pmc->prev_recorder = &engine->recorders;
-        if (pmc->next_recorder)
-            pmc->next_recorder->prev_recorder = &pmc->next_recorder;
-        engine->recorders = pmc;
+    if (!follows) {
+        LIST_REMOVE(pmc, records);
+        pmc->records.le_prev = NULL;
         return;
     }
-    *pmc->prev_recorder = pmc->next_recorder;
-    if (pmc->next_recorder)
-        pmc->next_recorder->prev_recorder = pmc->prev_recorder;
-    pmc->prev_recorder = NULL;
+    if (LIST_EMPTY(&engine->recorders))
+        engine->drain_due_ns = engine->host->now_ns(engine->host_state) + DRAIN_NS;
+    LIST_INSERT_HEAD(&engine->recorders, pmc, records);
 }
 
 void pmc_log_stats(const struct pmc *pmc, struct log_stats *out)

@@ -175,7 +175,7 @@ void link_unref(struct link *link, struct link **dead)
     if (link->proc) /* kept until now: a long read asks whether the target is alive */
         link->last = proc_unref(link->proc->engine, link->proc);
     link->proc = NULL;
-    link->next_of_proc = *dead;
+    link->next_dead = *dead;
     *dead = link;
 }
 
@@ -192,7 +192,7 @@ void links_destroy(struct engine *engine, struct link *dead)
     while (dead) {
         struct link *link = dead;
 
-        dead = link->next_of_proc;
+        dead = link->next_dead;
         if (link->counter) {
             if (engine->forgetting)
                 engine->backend->forget(link->counter);
@@ -325,7 +325,7 @@ struct proc *proc_unref(struct engine *engine, struct proc *proc)
     assert(proc->refs > 0);
     if (--proc->refs > 0)
         return NULL;
-    assert(!proc->links && !proc->owned && !proc->held);
+    assert(LIST_EMPTY(&proc->links) && LIST_EMPTY(&proc->owned) && LIST_EMPTY(&proc->held));
     engine->host->process_unwatch(proc->process);
     ids_remove(&engine->procs, proc->id);
     proc_unindex(proc);
@@ -371,22 +371,15 @@ void link_set_proc(struct link *link, struct proc *proc)
     assert(!link->proc);
     proc_ref(proc);
     link->proc = proc;
-    link->next_of_proc = proc->links;
-    link->prev_of_proc = &proc->links;
-    if (proc->links)
-        proc->links->prev_of_proc = &link->next_of_proc;
-    proc->links = link;
+    LIST_INSERT_HEAD(&proc->links, link, of_proc);
 }
 
 void link_leave_proc(struct link *link)
 {
-    if (!link->prev_of_proc)
+    if (!link->of_proc.le_prev)
         return;
-    *link->prev_of_proc = link->next_of_proc;
-    if (link->next_of_proc)
-        link->next_of_proc->prev_of_proc = link->prev_of_proc;
-    link->prev_of_proc = NULL;
-    link->next_of_proc = NULL;
+    LIST_REMOVE(link, of_proc);
+    link->of_proc.le_prev = NULL;
 }
 
 /* ---- text ---- */

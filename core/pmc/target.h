@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 /* One word of `target`, parsed: nothing is opened yet. */
 struct target_word {
@@ -48,10 +49,10 @@ struct proc {
     bool guarded;        /* there is one that has told nothing (or a change under way makes it) */
     bool left;           /* the last one told of an exec; see proc_left() */
     bool watched;        /* the host was asked to tell its end */
-    struct link *links;  /* list through link.next_of_proc */
+    LIST_HEAD(, link) links;
     struct proc *next_dead;              /* list of those to be destroyed */
-    struct pmc *owned;                   /* PMCs with lifetime=owner, through pmc.next_owned */
-    struct instance *held;               /* with lifetime=namespace, through next_held */
+    LIST_HEAD(, pmc) owned;              /* lifetime=owner */
+    LIST_HEAD(, instance) held;          /* lifetime=namespace */
 };
 
 /* What a link counted up to some moment. value has the set's n entries, then n estimates. */
@@ -75,7 +76,8 @@ struct link {
     struct pmc *pmc; /* not counted */
     enum target_kind kind;
     struct proc *proc; /* process and thread; NULL once ended */
-    struct link *next_of_proc, **prev_of_proc;
+    LIST_ENTRY(link) of_proc;
+    struct link *next_dead;
     struct proc *last; /* to be destroyed with the link, which held it last */
     pid_t pid, tid;    /* daemon's namespace; kept after the end for the texts */
     pid_t said;        /* the number that the command under way wrote; 0: self, or none */
@@ -86,8 +88,7 @@ struct link {
     char *cgroup;          /* path as the attacher wrote it, normalised */
     bool ended;            /* dead or gone: `base` is its final tally, counter is NULL */
     bool gone;             /* the backend says that nothing of it lives */
-    uint64_t cpus_serial;  /* the engine's when it was planned: what moved since it has not seen */
-    bool stale;            /* cgroup, loaded: a CPU had come, its counter is to be opened anew */
+    bool moved;            /* its CPU went or came since it was planned; cgroup: some CPU came */
     bool armed;            /* opened for start=exec: it begins at the target's next exec */
     struct rights *rights; /* of the attacher; NULL: the superuser's (not of a CPU) */
     bool dropped;          /* the system took the events off the living process; ended for that */
@@ -119,7 +120,7 @@ struct links {
 
 struct links *links_new(unsigned n); /* link[] NULL; NULL: no memory */
 struct links *links_ref(struct links *links);
-/* Drops one reference. Links that nobody holds any more go to *dead (through next_of_proc). */
+/* Drops one reference. Links that nobody holds any more go to *dead. */
 void links_unref(struct links *links, struct link **dead);
 void link_unref(struct link *link, struct link **dead);
 struct link *link_new(unsigned n_events);

@@ -25,15 +25,17 @@ void drain_ask(struct pmc *pmc)
 
 uint64_t drain_deadline(const struct engine *engine)
 {
-    return engine->recorders ? engine->drain_due_ns : UINT64_MAX;
+    return LIST_EMPTY(&engine->recorders) ? UINT64_MAX : engine->drain_due_ns;
 }
 
 void drain_tick(struct engine *engine, uint64_t now_ns)
 {
-    if (!engine->recorders || now_ns < engine->drain_due_ns)
+    struct pmc *pmc;
+
+    if (LIST_EMPTY(&engine->recorders) || now_ns < engine->drain_due_ns)
         return;
     engine->drain_due_ns = now_ns + DRAIN_NS;
-    for (struct pmc *pmc = engine->recorders; pmc; pmc = pmc->next_recorder)
+    LIST_FOREACH (pmc, &engine->recorders, records)
         drain_ask(pmc);
 }
 

@@ -316,15 +316,15 @@ TEST(what_a_refusal_left_is_saved)
 {
     pmc_with("a", "cycles", "cgroup:/a");
     pmc_with("b", "instructions", "100");
-    pmc_of("a")->links->link[0]->stale = true;
+    pmc_of("a")->links->link[0]->moved = true;
     pmc_of("b")->links->link[0]->asked = true;
     pmc_of("b")->claim->instance = 77;
     char *text = journal_text();
-    ck_true(strstr(text, " stale=1 ") && strstr(text, " asked=1 ") &&
+    ck_true(strstr(text, " moved=1 ") && strstr(text, " asked=1 ") &&
             strstr(text, "claim instance=77 "));
     engine_reload();
-    ck_true(pmc_of("a")->links->link[0]->stale && !pmc_of("a")->links->link[0]->asked);
-    ck_true(pmc_of("b")->links->link[0]->asked && !pmc_of("b")->links->link[0]->stale);
+    ck_true(pmc_of("a")->links->link[0]->moved && !pmc_of("a")->links->link[0]->asked);
+    ck_true(pmc_of("b")->links->link[0]->asked && !pmc_of("b")->links->link[0]->moved);
     ck_assert_uint_eq(pmc_of("b")->claim->instance, 77);
     free(text);
 }
