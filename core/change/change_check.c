@@ -227,14 +227,30 @@ static int check_scope(struct change *change)
 
 /* ---- rights ---- */
 
+enum right {
+    RIGHT_KERNEL,
+    RIGHT_SYSTEM,
+    RIGHT_ALL
+};
+
+/* Said behind what needs it. */
+static const char *needs(const struct change *change, enum right right)
+{
+    static const char *const needed[][2] = { /* at the root, in an instance */
+        [RIGHT_KERNEL] = {"needs CAP_PERFMON (or the tunable unprivileged_kernel)",
+                          "the administrator of this instance does not allow (kernel_mode is 0)"},
+        [RIGHT_SYSTEM] = {"needs CAP_PERFMON (or the tunable unprivileged_syspmcs)",
+                          "the administrator of this instance does not allow (system_scope is 0)"},
+        [RIGHT_ALL] = {"needs CAP_PERFMON, whatever the tunables say",
+                       "is not to be had in an instance"},
+    };
+    return needed[right][change->asker.inside];
+}
+
 int refuse_system(struct change *change)
 {
-    return err_set(&change->err, X07,
-                   change->asker.inside
-                       ? "whole CPUs and cgroups are not counted through this instance: its "
-                         "administrator would have to set its system_scope to 1"
-                       : "system scope, CPUs and cgroups, needs CAP_PERFMON, or the tunable "
-                         "unprivileged_syspmcs=1");
+    return err_set(&change->err, X07, "CPUs and cgroups are system scope, which %s",
+                   needs(change, RIGHT_SYSTEM));
 }
 
 /* System scope, of targets that are attached now or opened anew. */
@@ -250,22 +266,14 @@ int check_system(struct change *change)
     if (!samples)
         return refuse_system(change);
     return err_set(&change->err, X07,
-                   "mode system-sampling sees what everybody does: %s, for CPUs and for cgroups",
-                   asker->inside ? "it is not to be had in an instance"
-                                 : "it needs CAP_PERFMON, whatever unprivileged_syspmcs says");
-}
-
-static const char *needs_kernel(const struct change *change)
-{
-    return change->asker.inside
-               ? "the administrator of this instance does not allow (kernel_mode is 0)"
-               : "needs CAP_PERFMON (or the tunable unprivileged_kernel)";
+                   "mode system-sampling sees what everybody does on CPUs or in cgroups, which %s",
+                   needs(change, RIGHT_ALL));
 }
 
 int refuse_kernel(struct change *change, const char *event, const char *instead)
 {
     return err_set(&change->err, P18, "\"%s\" counts kernel mode, which %s%s", event,
-                   needs_kernel(change), instead);
+                   needs(change, RIGHT_KERNEL), instead);
 }
 
 /* Asked for neither mode. Of what is counted whole, too: it would count everything instead. */
@@ -282,19 +290,13 @@ static bool counts_nothing(const struct change *change, const struct plan_event 
 /* What the system asks for beyond the right to kernel mode. */
 static int check_beside(struct change *change, const struct event *event)
 {
-    const bool inside = change->asker.inside;
-
     if (event->needs_superuser && !change->asker.superuser)
-        return err_set(&change->err, X07, "\"%s\" tells more than what its target does: %s",
-                       event->written,
-                       inside ? "it is not to be had in an instance"
-                              : "it needs CAP_PERFMON, whatever the tunables say");
+        return err_set(&change->err, X07, "\"%s\" tells more than what its target does, which %s",
+                       event->written, needs(change, RIGHT_ALL));
     if (event->scope & EVENT_PROCESS || change->asker.may_system)
         return 0;
     return err_set(&change->err, X07, "\"%s\" is counted for whole CPUs alone, which %s",
-                   event->written,
-                   inside ? "the administrator of this instance does not allow (system_scope is 0)"
-                          : "needs CAP_PERFMON (or the tunable unprivileged_syspmcs)");
+                   event->written, needs(change, RIGHT_SYSTEM));
 }
 
 static int check_event(struct change *change, const struct plan_event *plan)
@@ -326,7 +328,8 @@ static int check_kernel_on(struct change *change)
 
     if (!asks_kernel || change->asker.may_kernel)
         return 0;
-    return err_set(&change->err, P18, "kernel=on: kernel mode, which %s", needs_kernel(change));
+    return err_set(&change->err, P18, "kernel=on: kernel mode, which %s",
+                   needs(change, RIGHT_KERNEL));
 }
 
 int check_event_rights(struct change *change)

@@ -23,11 +23,10 @@ static int admit(void *arg, pid_t pid)
 
     if (engine->host->now_ns(engine->host_state) >= admission->change->deadline_ns)
         return -EPERM; /* the attach is over in any case */
-    for (unsigned i = 0; i < diff->n_fates + diff->n_fresh; i++) {
-        const struct fate *fate = i < diff->n_fates ? &diff->fates[i] : NULL;
-        const struct link *link = fate ? fate->link : diff->fresh[i - diff->n_fates];
+    for (unsigned i = 0; i < plan_links(diff); i++) {
+        const struct link *link = plan_link(diff, i);
 
-        if (link->pid == pid && !link->ended && (!fate || fate->kind == FATE_KEPT))
+        if (link && link->pid == pid && !link->ended)
             return link->kind == TARGET_THREAD ? -EPERM : 0;
     }
     int rc = engine->host->may_observe_pid(engine->host_state, admission->rights, pid);

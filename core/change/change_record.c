@@ -189,42 +189,31 @@ void record_begun(struct change *change)
 
 /* ---- notes ---- */
 
-/* "1234", "tid:5", "cpu0" or "cgroup:/a b", and the reason. */
-static void note_link(struct pmc *pmc, enum record_type type, const struct link *link,
-                      const char *reason, uint64_t time_ns)
+/* link: "1234", "tid:5", "cpu0" or "cgroup:/a b" in front of the text; or NULL. */
+static void note(struct pmc *pmc, enum record_type type, const struct link *link, const char *text,
+                 uint64_t time_ns)
 {
-    struct buf text;
+    struct buf out;
     char room[256];
 
-    buf_init(&text, room, sizeof room);
-    if (link->kind == TARGET_CGROUP) {
-        buf_str(&text, "cgroup:");
-        buf_str(&text, link->cgroup); /* as it is: printing the note escapes it */
-    } else {
+    buf_init(&out, room, sizeof room);
+    if (link && link->kind == TARGET_CGROUP)
+        buf_printf(&out, "cgroup:%s", link->cgroup); /* as it is: printing the note escapes it */
+    else if (link)
         link_print(link, link->kind == TARGET_THREAD ? link->shown_tid : link->shown_pid, false,
-                   &text);
-    }
-    if (reason) {
-        buf_char(&text, ' ');
-        buf_str(&text, reason);
-    }
+                   &out);
+    if (link && *text)
+        buf_char(&out, ' ');
+    buf_str(&out, text);
     pmc_note(pmc, (struct note){.type = type,
                                 .time = time_ns,
-                                .pid = (uint32_t)link->shown_pid,
-                                .tid = (uint32_t)link->shown_tid,
-                                .cpu = link->kind == TARGET_CPU ? link->cpu : UINT32_MAX,
+                                .pid = link ? (uint32_t)link->shown_pid : 0,
+                                .tid = link ? (uint32_t)link->shown_tid : 0,
+                                .cpu = link && link->kind == TARGET_CPU ? link->cpu : UINT32_MAX,
                                 .id = LOG_ID(pmc->set_number, 0),
-                                .text = buf_text(&text),
-                                .text_len = text.len});
-    buf_free(&text);
-}
-
-static void note_state(struct pmc *pmc, enum record_type type, uint64_t time_ns)
-{
-    pmc_note(pmc, (struct note){.type = type,
-                                .time = time_ns,
-                                .cpu = UINT32_MAX,
-                                .id = LOG_ID(pmc->set_number, 0)});
+                                .text = buf_text(&out),
+                                .text_len = out.len});
+    buf_free(&out);
 }
 
 /* Not after what its counters tell: times in a log do not go back, so those would come later. */
@@ -238,12 +227,7 @@ static void note_allocated(struct pmc *pmc, uint64_t time_ns)
         buf_str(&text, i ? " " : "");
         pmc_print_resolved(pmc, i, &text);
     }
-    pmc_note(pmc, (struct note){.type = RECORD_ALLOCATE,
-                                .time = time_ns,
-                                .cpu = UINT32_MAX,
-                                .id = LOG_ID(pmc->set_number, 0),
-                                .text = buf_text(&text),
-                                .text_len = text.len});
+    note(pmc, RECORD_ALLOCATE, NULL, buf_text(&text), time_ns);
     buf_free(&text);
 }
 
@@ -352,12 +336,12 @@ void record_end(struct change *change, bool stops, enum pmc_state after)
         const char *reason = reason_of(change, &change->diff.fates[i]);
 
         if (reason)
-            note_link(pmc, RECORD_DETACH, change->diff.fates[i].link, reason, change->log.held_ns);
+            note(pmc, RECORD_DETACH, change->diff.fates[i].link, reason, change->log.held_ns);
     }
     if (stops)
-        note_state(pmc, RECORD_STOP, change->log.held_ns);
+        note(pmc, RECORD_STOP, NULL, "", change->log.held_ns);
     if (pmc->settings.value[KEY_LOG] && !change->desired.settings.value[KEY_LOG] && pmc->log)
-        note_state(pmc, RECORD_CLOSE, change->log.held_ns);
+        note(pmc, RECORD_CLOSE, NULL, "", change->log.held_ns);
 }
 
 void record_begin(struct change *change, bool starts)
@@ -372,10 +356,10 @@ void record_begin(struct change *change, bool starts)
         bool returned = change->cause == CAUSE_CPUS && link->kind == TARGET_CPU;
 
         if (link->counter && (!link->renews || again || returned))
-            note_link(pmc, RECORD_ATTACH, link, NULL, change->log.held_ns);
+            note(pmc, RECORD_ATTACH, link, "", change->log.held_ns);
     }
     if (starts)
-        note_state(pmc, RECORD_START, change->log.held_ns);
+        note(pmc, RECORD_START, NULL, "", change->log.held_ns);
     pmc_put(pmc, &change->log.inventory);
 }
 
@@ -389,9 +373,9 @@ void record_last_end(struct change *change)
     put_rest(change, true);
     for (unsigned i = 0; pmc->log && i < pmc->links->n; i++)
         if (!pmc->links->link[i]->ended)
-            note_link(pmc, RECORD_DETACH, pmc->links->link[i], "released", 0);
+            note(pmc, RECORD_DETACH, pmc->links->link[i], "released", 0);
     if (runs)
-        note_state(pmc, RECORD_STOP, 0);
+        note(pmc, RECORD_STOP, NULL, "", 0);
     if (pmc->log)
-        note_state(pmc, RECORD_CLOSE, 0);
+        note(pmc, RECORD_CLOSE, NULL, "", 0);
 }

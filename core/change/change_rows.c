@@ -17,13 +17,10 @@ static bool claim_cpus(const struct change *change, struct claim *claim)
     const struct cpus *class = &change->engine->classes[claim->class_index].cpus;
     bool ok = true, whole_machine = false;
 
-    for (unsigned i = 0; i < diff->n_fates + diff->n_fresh; i++) {
-        const struct fate *fate = i < diff->n_fates ? &diff->fates[i] : NULL;
-        const struct link *link = !fate                     ? diff->fresh[i - diff->n_fates]
-                                  : fate->kind == FATE_ENDS ? fate->next
-                                                            : fate->link;
+    for (unsigned i = 0; i < plan_links(diff); i++) {
+        const struct link *link = plan_link(diff, i);
 
-        if (link->ended || (fate && (fate->kind == FATE_LEAVES || fate->kind == FATE_RENEWED)))
+        if (!link || link->ended)
             continue;
         if (link->kind == TARGET_CPU)
             ok &= cpus_add(&claim->cpus, link->cpu);
@@ -131,30 +128,22 @@ struct view {
 static struct view view_of(const struct change *change, uint64_t id)
 {
     const struct pmc *pmc = ids_find(&change->engine->pmcs, id);
+    const struct difference *diff = pmc == change->pmc ? &change->diff : NULL;
 
-    if (pmc == change->pmc)
-        return (struct view){
-            .pmc = pmc,
-            .diff = &change->diff,
-            .descendants = change->desired.settings.value[KEY_DESCENDANTS],
-            .n = change->diff.n_fates + change->diff.n_fresh,
-        };
     if (!pmc)
         return (struct view){.pmc = NULL};
     return (struct view){
-        .pmc = pmc, .descendants = pmc->settings.value[KEY_DESCENDANTS], .n = pmc->links->n};
+        .pmc = pmc,
+        .diff = diff,
+        .descendants = (diff ? &change->desired.settings : &pmc->settings)->value[KEY_DESCENDANTS],
+        .n = diff ? plan_links(diff) : pmc->links->n,
+    };
 }
 
 /* NULL: one that leaves. */
 static const struct link *view_link(const struct view *view, unsigned i)
 {
-    const struct difference *diff = view->diff;
-
-    if (!diff)
-        return view->pmc->links->link[i];
-    if (i >= diff->n_fates)
-        return diff->fresh[i - diff->n_fates];
-    return diff->fates[i].kind == FATE_KEPT ? diff->fates[i].link : NULL;
+    return view->diff ? plan_link(view->diff, i) : view->pmc->links->link[i];
 }
 
 static bool conflict(void *ctx, uint64_t a, uint64_t b)

@@ -37,34 +37,15 @@ static bool link_matches(const struct engine *engine, const struct link *link,
            engine->backend->covers(link->counter, wanted->pid);
 }
 
-static struct fate *find_fate(struct change *change, const struct wanted *wanted, bool overlaps)
+static struct fate *find_fate(struct change *change, const struct wanted *wanted)
 {
     for (unsigned i = 0; i < change->diff.n_fates; i++) {
         struct fate *fate = &change->diff.fates[i];
 
-        if (fate->kind == FATE_KEPT && link_matches(change->engine, fate->link, wanted, overlaps))
+        if (fate->kind == FATE_KEPT && link_matches(change->engine, fate->link, wanted, false))
             return fate;
     }
     return NULL;
-}
-
-static const struct link *in_fresh(const struct change *change, const struct wanted *wanted)
-{
-    for (unsigned i = 0; i < change->diff.n_fresh; i++)
-        if (link_matches(change->engine, change->diff.fresh[i], wanted, true))
-            return change->diff.fresh[i];
-    return NULL;
-}
-
-static int refuse_attached(struct change *change, const struct wanted *wanted,
-                           const struct link *link)
-{
-    bool exact = link_matches(change->engine, link, wanted, false);
-
-    return err_set(
-        &change->err, E10, "\"" WORD_FMT "\" is %s", WORD_ARG(wanted->word.word),
-        exact ? "attached already"
-              : "covered already by another target of this PMC: no thread is counted twice");
 }
 
 /* Events on one process, of all users together: each costs every fork and context switch of it. */
@@ -84,19 +65,26 @@ static int check_load(struct change *change, const struct proc *proc, const stru
 
 #define THERE 1 /* it is, and that is all right */
 
-/* Is it attached, or about to be? 0: no; THERE; or refused. */
+/* Is it attached, or about to be (written twice)? 0: no; THERE; or refused. */
 static int check_attached(struct change *change, const struct wanted *wanted)
 {
-    const struct fate *attached = find_fate(change, wanted, true);
-    const struct link *fresh = in_fresh(change, wanted);
+    const struct difference *diff = &change->diff;
 
-    if (fresh) /* written twice; or a process and one of its threads */
-        return link_matches(change->engine, fresh, wanted, false)
-                   ? THERE
-                   : refuse_attached(change, wanted, fresh);
-    if (!attached)
-        return 0;
-    return change->desired.additive ? THERE : refuse_attached(change, wanted, attached->link);
+    for (unsigned i = 0; i < plan_links(diff); i++) {
+        const struct link *link = plan_link(diff, i);
+        bool exact;
+
+        if (!link || !link_matches(change->engine, link, wanted, true))
+            continue;
+        exact = link_matches(change->engine, link, wanted, false);
+        if (i < diff->n_fates ? change->desired.additive : exact)
+            return THERE;
+        return err_set(&change->err, E10, "\"" WORD_FMT "\" is %s", WORD_ARG(wanted->word.word),
+                       exact ? "attached already"
+                             : "covered already by another target of this PMC: no thread is counted "
+                               "twice");
+    }
+    return 0;
 }
 
 /* A fresh link's rights are the asker's. */
@@ -159,8 +147,7 @@ static struct fate *cpu_kept(const struct change *change, unsigned cpu)
     for (unsigned i = 0; i < change->diff.n_fates; i++) {
         struct fate *fate = &change->diff.fates[i];
 
-        if (fate->kind == FATE_KEPT && fate->link->kind == TARGET_CPU && fate->link->cpu == cpu &&
-            !fate->link->ended)
+        if (fate->kind == FATE_KEPT && fate->link->kind == TARGET_CPU && fate->link->cpu == cpu)
             return fate;
     }
     return NULL;
@@ -316,7 +303,7 @@ static int unwant(struct change *change, const struct wanted *wanted)
     if (wanted->word.kind == TARGET_CPU)
         return unwant_cpus(change, wanted);
     if (wanted->word.kind == TARGET_CGROUP || wanted->process)
-        fate = find_fate(change, wanted, false);
+        fate = find_fate(change, wanted);
     return fate ? leave(change, fate) : refuse_unattached(change, wanted);
 }
 
@@ -341,11 +328,12 @@ static int check_mixture(struct change *change)
     const struct difference *diff = &change->diff;
     unsigned kinds = 0;
 
-    for (unsigned i = 0; i < diff->n_fresh; i++)
-        kinds |= 1u << diff->fresh[i]->kind;
-    for (unsigned i = 0; i < diff->n_fates; i++)
-        if (diff->fates[i].kind == FATE_KEPT && !diff->fates[i].link->ended)
-            kinds |= 1u << diff->fates[i].link->kind;
+    for (unsigned i = 0; i < plan_links(diff); i++) {
+        const struct link *link = plan_link(diff, i);
+
+        if (link && !link->ended)
+            kinds |= 1u << link->kind;
+    }
     if (!(kinds & 1u << TARGET_CPU) || !(kinds & 1u << TARGET_CGROUP))
         return 0;
     return err_set(&change->err, P30,

@@ -11,11 +11,6 @@
 
 #define ASKED_SOON 50 /* system calls, above which it is slow */
 
-struct asked {
-    struct link *link; /* a reference */
-    bool dead;
-};
-
 /* Would nobody tell of its death, or might it be too early for that? */
 static bool link_asked(const struct pmc *pmc, const struct link *link)
 {
@@ -46,43 +41,6 @@ static int deaths_wait(struct call *call, const struct pmc *pmc)
     return CALL_WAIT;
 }
 
-/* Links whose targets are to be asked, each with a reference. NULL: no memory. */
-static struct asked *asked_of(const struct pmc *pmc, unsigned *n)
-{
-    const struct links *links = pmc->links;
-    struct asked *asked = calloc(links->n + 1, sizeof *asked);
-
-    *n = 0;
-    for (unsigned i = 0; asked && i < links->n; i++)
-        if (link_asked(pmc, links->link[i])) {
-            asked[(*n)++].link = links->link[i];
-            links->link[i]->refs++;
-        }
-    return asked;
-}
-
-static int targets_ask(struct call *call, const struct pmc *pmc)
-{
-    struct engine *engine = call->engine;
-    unsigned n;
-    struct asked *asked = asked_of(pmc, &n);
-
-    if (!asked)
-        return err_nomem(&call->err);
-    slow_begin(call, n > ASKED_SOON);
-    for (unsigned i = 0; i < n; i++)
-        asked[i].dead = !link_target_alive(asked[i].link);
-    slow_end(call);
-    for (unsigned i = 0; i < n; i++) {
-        asked[i].link->gone |= asked[i].dead;
-        if (asked[i].dead)
-            pmc_touch(asked[i].link->pmc);
-        link_unref(asked[i].link, &engine->dead);
-    }
-    free(asked);
-    return CALL_DONE;
-}
-
 static bool any_wanted(const struct pmc *pmc)
 {
     for (unsigned i = 0; i < pmc->links->n; i++)
@@ -91,18 +49,26 @@ static bool any_wanted(const struct pmc *pmc)
     return false;
 }
 
-/* With a reference to the PMC, which may be released meanwhile. */
-static int deaths_settle(struct call *call, struct pmc *pmc)
+static int targets_ask(struct call *call, const struct pmc *pmc)
 {
-    int rc = targets_ask(call, pmc);
+    struct links *links = links_ref(pmc->links);
+    bool *ask = calloc(links->n, sizeof *ask); /* … and then: it is dead */
 
-    if (rc)
-        return rc;
-    change_deaths(call, pmc);
-    call->err = (struct err){.id = ERR_NONE};
-    if (pmc_released(pmc))
-        return err_set(&call->err, P26, "the PMC was released");
-    return deaths_under_way(pmc) ? deaths_wait(call, pmc) : CALL_DONE;
+    for (unsigned i = 0; ask && i < links->n; i++)
+        ask[i] = link_asked(pmc, links->link[i]);
+    slow_begin(call, links->n > ASKED_SOON);
+    for (unsigned i = 0; ask && i < links->n; i++)
+        ask[i] = ask[i] && !link_target_alive(links->link[i]);
+    slow_end(call);
+    for (unsigned i = 0; ask && i < links->n; i++) {
+        links->link[i]->gone |= ask[i];
+        if (ask[i])
+            pmc_touch(links->link[i]->pmc);
+    }
+    links_unref(links, &call->engine->dead);
+    int rc = ask ? CALL_DONE : err_nomem(&call->err);
+    free(ask);
+    return rc;
 }
 
 int deaths_settled(struct call *call)
@@ -118,8 +84,16 @@ int deaths_settled(struct call *call)
     rc = slow ? slow_admit(call) : CALL_DONE;
     if (rc)
         return rc;
-    pmc_ref(pmc);
-    rc = deaths_settle(call, pmc);
+    pmc_ref(pmc); /* it may be released meanwhile */
+    rc = targets_ask(call, pmc);
+    if (rc == CALL_DONE) {
+        change_deaths(call, pmc);
+        call->err = (struct err){.id = ERR_NONE};
+        if (pmc_released(pmc))
+            rc = err_set(&call->err, P26, "the PMC was released");
+        else if (deaths_under_way(pmc))
+            rc = deaths_wait(call, pmc);
+    }
     pmc_unref(pmc);
     return rc;
 }

@@ -197,6 +197,19 @@ int plan_want_cpus(struct change *change, const struct target_word *word);
 int plan_lifetime(struct change *change);
 
 /* change_links.c: the fate of each link, and the fresh ones. */
+static inline unsigned plan_links(const struct difference *diff)
+{
+    return diff->n_fates + diff->n_fresh;
+}
+/* The i-th of the links that the PMC will have; NULL: that one leaves, or is renewed by a fresh one. */
+static inline struct link *plan_link(const struct difference *diff, unsigned i)
+{
+    if (i >= diff->n_fates)
+        return diff->fresh[i - diff->n_fates];
+    if (diff->fates[i].kind == FATE_ENDS)
+        return diff->fates[i].next;
+    return diff->fates[i].kind == FATE_KEPT ? diff->fates[i].link : NULL;
+}
 static inline bool wanted_is_system(const struct wanted *wanted)
 {
     return wanted->word.kind == TARGET_CPU || wanted->word.kind == TARGET_CGROUP;

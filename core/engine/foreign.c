@@ -5,32 +5,6 @@
 
 #include "core/slow.h"
 
-#include <stdlib.h>
-
-struct probed {
-    unsigned cpu, class_index;
-    uint64_t own;     /* rows, when the probe began */
-    uint64_t foreign; /* rows that the probe found taken */
-};
-
-struct probing {
-    const struct engine *engine;
-    unsigned n;
-    struct probed slots[];
-};
-
-static void probing_run(struct probing *probing)
-{
-    const struct engine *engine = probing->engine;
-
-    for (unsigned i = 0; i < probing->n; i++) {
-        struct probed *at = &probing->slots[i];
-
-        at->foreign = engine->backend->foreign(engine->backend_state, at->class_index, at->cpu,
-                                               at->own);
-    }
-}
-
 /*
  * Rows that pmcfs's own PMCs may hold on this CPU: those of processes too, for their tasks may run
  * there at any moment.
@@ -46,49 +20,31 @@ static uint64_t own_rows(const struct engine *engine, unsigned cpu, unsigned cla
     return own;
 }
 
-static struct probing *probing_new(const struct engine *engine)
+/* A result from while PMCs came or went means nothing: the slot stays as it was known. */
+static void slot_probe(struct call *call, unsigned cpu, unsigned class_index)
 {
-    size_t n = (size_t)cpus_count(&engine->online) * engine->n_classes;
-    struct probing *probing = calloc(1, sizeof *probing + n * sizeof probing->slots[0]);
+    const struct engine *engine = call->engine;
+    const uint64_t own = own_rows(engine, cpu, class_index);
+    uint64_t foreign;
 
-    if (!probing)
-        return NULL;
-    probing->engine = engine;
-    for (int cpu = cpus_next(&engine->online, 0); cpu >= 0 && engine->backend->foreign;
-         cpu = cpus_next(&engine->online, cpu + 1))
-        for (unsigned i = 0; i < engine->n_classes; i++)
-            if (engine->classes[i].rows)
-                probing->slots[probing->n++] = (struct probed){
-                    .cpu = (unsigned)cpu,
-                    .class_index = i,
-                    .own = own_rows(engine, (unsigned)cpu, i),
-                };
-    return probing;
+    slow_begin(call, true);
+    foreign = engine->backend->foreign(engine->backend_state, class_index, cpu, own);
+    slow_end(call);
+    if (own_rows(engine, cpu, class_index) == own)
+        rows_set_foreign(engine->rows, cpu, class_index, foreign);
 }
 
-/* A result from while PMCs came or went means nothing: the slot stays as it was known. */
 int foreign_probe(struct call *call)
 {
     const struct engine *engine = call->engine;
-    struct probing *probing;
-    int rc = slow_admit(call);
+    int rc = engine->backend->foreign ? slow_admit(call) : CALL_DONE;
 
-    if (rc)
-        return rc;
-    probing = probing_new(engine);
-    if (!probing)
-        return err_nomem(&call->err);
-    slow_begin(call, true);
-    probing_run(probing);
-    slow_end(call);
-    for (unsigned i = 0; i < probing->n; i++) {
-        const struct probed *at = &probing->slots[i];
-
-        if (own_rows(engine, at->cpu, at->class_index) == at->own)
-            rows_set_foreign(engine->rows, at->cpu, at->class_index, at->foreign);
-    }
-    free(probing);
-    return CALL_DONE;
+    for (int cpu = cpus_next(&engine->online, 0); !rc && engine->backend->foreign && cpu >= 0;
+         cpu = cpus_next(&engine->online, cpu + 1))
+        for (unsigned i = 0; i < engine->n_classes; i++)
+            if (engine->classes[i].rows)
+                slot_probe(call, (unsigned)cpu, i);
+    return rc;
 }
 
 unsigned foreign_slots(const struct engine *engine)
