@@ -172,6 +172,7 @@ static void unlocked(struct call *call, struct change *change, bool slow,
 int change_run(struct call *call, struct change *change, bool slow)
 {
     int rc = slow && change->cause == CAUSE_COMMAND ? slow_admit(call) : CALL_DONE;
+    struct buf limit;
 
     if (rc) {
         change_free(change);
@@ -181,6 +182,9 @@ int change_run(struct call *call, struct change *change, bool slow)
     change->file = call->file ? call->file : "";
     change->attach_ns = tunable_u64(&call->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
     change->cpus_serial = change->engine->cpus_serial;
+    buf_init(&limit, change->limit_name, sizeof change->limit_name);
+    user_limit_print(change->payer, USED_FDS, &limit);
+    buf_text(&limit);
     change->pmc->busy = change;
     unlocked(call, change, slow, change_find);
     quota_release(change);

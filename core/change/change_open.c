@@ -74,8 +74,8 @@ static int open_counter(struct change *change, struct link *link)
     plan.deadline_ns = change->deadline_ns;
     plan.attach_ms = change->attach_ns / 1000000;
     plan.fds_free = fds_free(engine);
-    plan.fds_quota = change->quota.left;
-    plan.fds_limit = change->quota.name;
+    plan.fds_quota = quota_left(change);
+    plan.fds_limit = change->limit_name;
     plan.admit = admit;
     plan.admit_arg = &admission;
     rc = engine->backend->attach(engine->backend_state, &plan, &link->counter, &change->err);
@@ -98,15 +98,15 @@ static int attach(struct change *change, struct link *link)
         rc = open_counter(change, link);
     if (rc)
         return rc;
-    if (link->rights && link->proc)
+    engine->backend->facts_of(link->counter, &link->facts);
+    rc = quota_spend(change, link->facts.descriptors);
+    if (rc == 0 && link->rights && link->proc)
         rc = host->may_observe(engine->host_state, link->rights, link->proc->process, &change->err);
     if (rc) {
         engine->backend->free(link->counter);
         link->counter = NULL;
         return rc;
     }
-    engine->backend->facts_of(link->counter, &link->facts);
-    quota_spend(change, link->facts.descriptors);
     link->attached_ns = host->now_ns(engine->host_state);
     if (link->renews || link->kind > TARGET_THREAD)
         return 0;
@@ -153,7 +153,7 @@ static void guard_all(struct change *change)
 
         if (link->guards && engine->backend->guard(engine->backend_state, link->pid, link->proc->id,
                                                    &link->guard) == 0)
-            quota_spend(change, 1);
+            quota_hold(change, 1);
     }
 }
 

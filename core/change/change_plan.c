@@ -97,8 +97,6 @@ int change_plan(struct change *change)
         rc = plan_room_for_all(change);
     for (unsigned i = 0; i < diff->n_fresh; i++)
         diff->fresh[i]->armed = change->desired.settings.value[KEY_START] && diff->start_fresh;
-    if (rc == 0)
-        quota_find(change);
     if (change->cause != CAUSE_RELEASE)
         return rc;
     diff->stop &= rc == 0; /* without memory the log is not told */

@@ -1,11 +1,10 @@
 /*
- * How many descriptors a change may open. What it opens counts at once among those of pmcfs, and as
- * its owner's with the swap, which looks again: of commands that open together the last is refused.
+ * Descriptors that a change opens count at once among those of pmcfs, those of counters and
+ * recordings as their user's too; as the PMC's with the swap.
  */
 #include "core/change/plan.h"
 
 #include <limits.h>
-#include <stdio.h>
 
 static unsigned long less(unsigned long from, unsigned long n)
 {
@@ -17,64 +16,47 @@ unsigned long fds_free(const struct engine *engine)
     return less(engine->fd_limit, engine->fds_used + FDS_KEPT);
 }
 
-static void quota_hold(struct change *change, unsigned n)
+unsigned long quota_left(const struct change *change)
+{
+    unsigned long left = user_left(change->payer, USED_FDS);
+
+    if (change->cause != CAUSE_COMMAND || change->asker.superuser) /* on other users' PMCs, too */
+        return ULONG_MAX;
+    for (unsigned i = 0; i < change->diff.n_fates; i++) {
+        const struct fate *fate = &change->diff.fates[i];
+
+        if (fate->kind != FATE_KEPT && fate->link->counter) /* which is closed then */
+            left += fate->link->facts.descriptors;
+    }
+    return left;
+}
+
+void quota_hold(struct change *change, unsigned n)
 {
     change->fds += n;
     change->engine->fds_used += n;
 }
 
-void quota_spend(struct change *change, unsigned n)
+int quota_spend(struct change *change, unsigned n)
 {
+    const unsigned long left = quota_left(change);
+
     quota_hold(change, n);
-    if (change->quota.left != ULONG_MAX)
-        change->quota.left = less(change->quota.left, n);
+    change->spent += n;
+    user_add(change->payer, USED_FDS, n);
+    if (n <= left)
+        return 0;
+    return err_set(&change->err, P11, "needs %u descriptors, quota has %lu left by now (%s)", n,
+                   left, change->limit_name);
 }
 
 void quota_release(struct change *change)
 {
     change->engine->fds_used -= change->fds;
-    change->fds = 0;
-    if (change->log.bytes)
-        user_add(change->payer, USED_BYTES, -(int64_t)change->log.bytes);
+    user_add(change->payer, USED_FDS, -(int64_t)change->spent);
+    user_add(change->payer, USED_BYTES, -(int64_t)change->log.bytes);
+    change->fds = change->spent = 0;
     change->log.bytes = 0;
-}
-
-/* The superuser's commands have no limit, on other users' PMCs either. */
-void quota_find(struct change *change)
-{
-    const struct pmc *pmc = change->pmc;
-    struct quota *quota = &change->quota;
-    struct buf name;
-
-    *quota = (struct quota){.left = ULONG_MAX};
-    if (change->cause != CAUSE_COMMAND || change->asker.superuser)
-        return;
-    quota->left = user_left(pmc->user, USED_FDS);
-    for (unsigned i = 0; i < change->diff.n_fates; i++) {
-        const struct fate *fate = &change->diff.fates[i];
-
-        if (fate->kind != FATE_KEPT && fate->link->counter)
-            quota->left += fate->link->facts.descriptors;
-    }
-    buf_init(&name, quota->name, sizeof quota->name);
-    user_limit_print(pmc->user, USED_FDS, &name);
-    buf_text(&name);
-}
-
-int quota_check(struct change *change)
-{
-    const struct difference *diff = &change->diff;
-    unsigned long opened = change->log.made ? recording_fds(change->log.made) : 0;
-
-    for (unsigned i = 0; i < diff->n_fresh; i++)
-        opened += diff->fresh[i]->counter ? diff->fresh[i]->facts.descriptors : 0;
-    if (!diff->n_fresh)
-        return 0;
-    quota_find(change);
-    if (opened <= change->quota.left)
-        return 0;
-    return err_set(&change->err, P11, "needs %lu descriptors, quota has %lu left by now (%s)",
-                   opened, change->quota.left, change->quota.name);
 }
 
 int quota_found(struct change *change, bool removes)

@@ -70,13 +70,15 @@ static int make_recording(struct change *change)
     plan.kernel = change->asker.may_kernel;
     plan.view = log->view;
     plan.fds_free = fds_free(engine);
-    plan.fds_quota = change->quota.left;
-    plan.fds_limit = change->quota.name;
+    plan.fds_quota = quota_left(change);
+    plan.fds_limit = change->limit_name;
     int rc = recording_new(&plan, &log->made, &change->err);
     if (rc)
         return rc;
     log->view = NULL; /* the recording's now */
-    quota_spend(change, recording_fds(log->made));
+    rc = quota_spend(change, recording_fds(log->made));
+    if (rc)
+        return rc;
     engine->backend->recorder_facts(recording_recorder(log->made), &facts);
     if (!user_charge(change->payer, USED_BYTES, (int64_t)facts.bytes))
         return refuse_log(change, "buffers");

@@ -1,5 +1,5 @@
 /*
- * The one place where a change becomes true, with the lock: rows and quota may still refuse it, and
+ * The one place where a change becomes true, with the lock: rows may still refuse it, and
  * then the desired value takes the place of the old one.
  */
 #include "core/change/plan.h"
@@ -416,9 +416,7 @@ void change_swap(struct change *change)
         swap_release(change);
         return;
     }
-    change->rc = quota_check(change);
-    if (change->rc == 0)
-        change->rc = change_rows(change, false);
+    change->rc = change_rows(change, false);
     if (change->rc)
         return;
     settle_guards(change);

@@ -112,12 +112,6 @@ struct recordal {
     struct buf inventory; /* what was there at that moment, as records */
 };
 
-/* How many descriptors the owner may still open, and by which limit. */
-struct quota {
-    unsigned long left; /* ULONG_MAX: no limit */
-    char name[112];
-};
-
 enum cause {
     CAUSE_COMMAND,
     CAUSE_DEATHS,  /* end the links whose target is dead */
@@ -139,8 +133,9 @@ struct change {
     struct desired desired;
     struct difference diff;
     struct recordal log;
-    struct quota quota;
     unsigned long fds;        /* that it holds by itself, among engine->fds_used */
+    unsigned long spent;      /* of them, the payer's */
+    char limit_name[96];      /* of those on them, the scarcest */
     uint64_t cpus_serial;     /* the engine's when this was planned */
     uint64_t attach_ns;       /* how long finding and attaching all targets may take */
     uint64_t deadline_ns;     /* when that is over */
@@ -233,13 +228,13 @@ int plan_release(struct change *change);
 
 /* change_rows.c. look: the rows are only tried. */
 int change_rows(struct change *change, bool look);
-/* Descriptors: what may be opened; what was opened, which may be too much by now (P11). */
-void quota_find(struct change *change);
-int quota_check(struct change *change);
-void quota_spend(struct change *change, unsigned n); /* opened; without the lock */
-void quota_release(struct change *change);
+/* Descriptors. But for the last, without the lock too. */
+unsigned long quota_left(const struct change *change); /* that may be opened; ULONG_MAX: any number */
+void quota_hold(struct change *change, unsigned n);    /* opened, and pmcfs's own */
+int quota_spend(struct change *change, unsigned n);    /* opened; P11: another command was faster */
 unsigned long fds_free(const struct engine *engine);
-int quota_found(struct change *change, bool removes); /* a process is held. No lock: P10, P11 */
+int quota_found(struct change *change, bool removes); /* a process is held: P10, P11 */
+void quota_release(struct change *change); /* they are the PMC's, or to be closed */
 
 /* change_sampling.c: what samples, and what the log needs once it is known what starts. */
 int check_sampling(struct change *change);
