@@ -191,35 +191,11 @@ struct instance *engine_root(struct engine *engine)
     return engine->root;
 }
 
-uint64_t instance_id(const struct instance *instance)
-{
-    return instance->id;
-}
-
-struct instance *engine_instance_named(struct engine *engine, const char *name)
-{
-    return instance_by_name(engine, name);
-}
-
 struct instance *engine_instance_next(struct engine *engine, uint64_t after)
 {
     uint64_t id;
 
     return ids_next(&engine->instances, after, &id);
-}
-
-void engine_instance_attr(const struct instance *instance, struct instance_attr *attr)
-{
-    *attr = (struct instance_attr){
-        .id = instance->id,
-        .name = instance->name,
-        .uid = instance->uid,
-        .gid = instance->gid,
-        .mode = instance->mode,
-        .changed_ns = instance->changed_ns,
-        .pmcs = instance->n,
-        .max_pmcs = instance->limit[LIMIT_PMCS],
-    };
 }
 
 size_t engine_instance_count(const struct engine *engine)
@@ -230,11 +206,6 @@ size_t engine_instance_count(const struct engine *engine)
 struct pmc *engine_pmc(struct engine *engine, uint64_t id)
 {
     return ids_find(&engine->pmcs, id);
-}
-
-struct pmc *engine_pmc_named(struct instance *instance, const char *name)
-{
-    return instance_find(instance, name);
 }
 
 struct pmc *engine_pmc_next(struct instance *instance, uint64_t after)
@@ -249,25 +220,6 @@ struct pmc *engine_pmc_after(struct engine *engine, uint64_t after)
     uint64_t id;
 
     return ids_next(&engine->pmcs, after, &id);
-}
-
-struct instance *engine_pmc_instance(const struct pmc *pmc)
-{
-    return pmc->instance;
-}
-
-void engine_pmc_attr(const struct pmc *pmc, struct pmc_attr *attr)
-{
-    *attr = (struct pmc_attr){
-        .id = pmc->id,
-        .name = pmc->name,
-        .instance = pmc->instance,
-        .uid = pmc->uid,
-        .gid = pmc->gid,
-        .mode = pmc->mode,
-        .created_ns = pmc->created_ns,
-        .changed_ns = pmc->changed_ns,
-    };
 }
 
 size_t engine_pmc_count(const struct engine *engine)

@@ -34,43 +34,17 @@ void engine_set_seat(struct engine *engine, const struct seat *seat);
 /* ---- objects ---- */
 
 struct instance *engine_root(struct engine *engine);
-uint64_t instance_id(const struct instance *instance);                /* the root is 0 */
 struct instance *engine_instance(struct engine *engine, uint64_t id); /* NULL: none */
 /* Those below instances/, not the root. Next: in order of serials, the first with id > after. */
-struct instance *engine_instance_named(struct engine *engine, const char *name);
 struct instance *engine_instance_next(struct engine *engine, uint64_t after);
 size_t engine_instance_count(const struct engine *engine);
-struct instance_attr {
-    uint64_t id; /* below 2^24, never used again */
-    const char *name;
-    uid_t uid;
-    gid_t gid;
-    mode_t mode;         /* with the sticky bit */
-    uint64_t changed_ns; /* CLOCK_REALTIME */
-    size_t pmcs;
-    uint64_t max_pmcs; /* 0: none of its own */
-};
-void engine_instance_attr(const struct instance *instance, struct instance_attr *attr);
 
-struct pmc_attr {
-    uint64_t id; /* serial: never used again */
-    const char *name;
-    struct instance *instance;
-    uid_t uid;
-    gid_t gid;
-    mode_t mode;         /* permission bits of the directory */
-    uint64_t created_ns; /* CLOCK_REALTIME */
-    uint64_t changed_ns; /* CLOCK_REALTIME of the last change of state or settings */
-};
 struct pmc *engine_pmc(struct engine *engine, uint64_t id); /* NULL: released */
-struct pmc *engine_pmc_named(struct instance *instance, const char *name);
 /* In order of serials: the first PMC of the instance with id > after, or NULL (readdir). */
 struct pmc *engine_pmc_next(struct instance *instance, uint64_t after);
 struct pmc *engine_pmc_after(struct engine *engine, uint64_t after); /* of all instances */
-void engine_pmc_attr(const struct pmc *pmc, struct pmc_attr *attr);
 /* By its permission bits and the group `readers`: its count and what belongs to that. */
 bool engine_may_read(const struct pmc *pmc, const struct rights *rights);
-struct instance *engine_pmc_instance(const struct pmc *pmc); /* NULL: released */
 size_t engine_pmc_count(const struct engine *engine);
 
 /* Names that no PMC may have: the root's own files, metrics.*, counts, self. Set once by fs. */

@@ -3,6 +3,8 @@
  */
 #include "fs/requests/loop.h"
 
+#include "core/pmc/pmc.h"
+
 #include "fs/requests/readers.h"
 #include "fs/requests/request.h"
 
@@ -209,17 +211,14 @@ static void attributes_forget_all(struct fs *fs)
 
     attributes_forget(&fs->tree, NODE_INSTANCE, 0);
     for (;;) {
-        struct pmc_attr attr = {0};
         struct pmc *pmc;
 
         fs_lock(fs);
         pmc = engine_pmc_after(fs->tree.engine, id);
-        if (pmc)
-            engine_pmc_attr(pmc, &attr);
+        id = pmc ? pmc->id : 0;
         fs_unlock(fs);
-        if (!pmc)
+        if (!id)
             return;
-        id = attr.id;
         attributes_forget(&fs->tree, NODE_PMC, id);
     }
 }

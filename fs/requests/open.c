@@ -1,6 +1,7 @@
 /*
  * Open files come, are polled, and go: open, poll, release.
  */
+#include "core/pmc/pmc.h"
 #include "fs/requests/caller.h"
 #include "fs/requests/io.h"
 #include "fs/requests/loop.h"
@@ -76,7 +77,7 @@ static int open_run(struct request *rq)
         if (!handle)
             return -ENOMEM;
         rq->call.open = &handle->open;
-        handle->open.instance = instance_id(rq->call.instance);
+        handle->open.instance = rq->call.instance->id;
         rc = open_file_hold(&rq->call, rq->rights);
         if (rc < 0)
             return open_refused(rq, handle, rc);

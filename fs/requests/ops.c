@@ -3,6 +3,8 @@
  */
 #include "fs/requests/ops.h"
 
+#include "core/pmc/pmc.h"
+
 #include "fs/requests/caller.h"
 #include "fs/requests/io.h"
 #include "fs/requests/list.h"
@@ -361,14 +363,13 @@ static int statfs_run(struct request *rq)
     struct fs *fs = rq->fs;
     uint64_t max = tunable_u64(engine_tunables(fs->tree.engine), TUNABLE_MAX_PMCS);
     size_t n = engine_pmc_count(fs->tree.engine);
-    struct instance_attr of;
+    const struct instance *instance = rq->call.instance;
 
-    if (!rq->call.instance)
+    if (!instance)
         return -ESTALE;
-    if (instance_id(rq->call.instance)) {
-        engine_instance_attr(rq->call.instance, &of);
-        n = of.pmcs;
-        max = of.max_pmcs ? of.max_pmcs : max;
+    if (instance->id) {
+        n = instance->n;
+        max = instance->limit[LIMIT_PMCS] ? instance->limit[LIMIT_PMCS] : max;
     }
     rq->statvfs = (struct statvfs){.f_bsize = 4096,
                                    .f_frsize = 4096,

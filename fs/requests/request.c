@@ -5,6 +5,8 @@
  */
 #include "fs/requests/request.h"
 
+#include "core/pmc/pmc.h"
+
 #include "fs/requests/caller.h"
 #include "fs/requests/loop.h"
 #include "fs/requests/serve.h"
@@ -133,11 +135,11 @@ static void objects_refresh(struct request *rq)
     if (node->kind == NODE_PMC) {
         call->pmc = engine_pmc(engine, node->object);
         rq->gone = !call->pmc;
-        call->instance = call->pmc    ? engine_pmc_instance(call->pmc)
+        call->instance = call->pmc    ? call->pmc->instance
                          : call->open ? engine_instance(engine, call->open->instance)
                                       : NULL;
         if (call->pmc && call->open)
-            call->open->instance = instance_id(call->instance);
+            call->open->instance = call->instance->id;
     }
     if (node->kind == NODE_LIMIT)
         rq->gone = !engine_instance(engine, node->object);
@@ -167,7 +169,7 @@ static void request_refresh(struct request *rq)
     if (call->open && call->open->payer)
         call->payer = call->open->payer_uid;
     objects_refresh(rq);
-    if (rq->rights && (!call->instance || instance_id(call->instance)))
+    if (rq->rights && (!call->instance || call->instance->id))
         rq->rights->superuser = false;
     call->rights = call->open ? call->open->rights : rq->rights;
 }
@@ -182,7 +184,7 @@ int request_remembers(struct request *rq)
     if (!handle)
         return err_set(&rq->call.err, E32, "no memory");
     rq->call.open = &handle->open;
-    rq->call.open->instance = instance_id(rq->call.instance);
+    rq->call.open->instance = rq->call.instance->id;
     rc = open_file_hold(&rq->call, NULL);
     if (rc < 0) {
         rq->call.open = NULL;

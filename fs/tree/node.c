@@ -4,6 +4,7 @@
 #include "fs/tree/node.h"
 
 #include "core/engine.h"
+#include "core/pmc/pmc.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -72,18 +73,13 @@ static bool entry_make(struct node_entry *entry, const char *name, uint64_t cook
 
 static bool pmc_entry(struct pmc *pmc, struct node_entry *entry)
 {
-    struct pmc_attr attr;
-
-    if (!pmc)
-        return false;
-    engine_pmc_attr(pmc, &attr);
-    return entry_make(entry, attr.name, attr.id, node_of(NODE_PMC, attr.id, NODE_DIR));
+    return pmc && entry_make(entry, pmc->name, pmc->id, node_of(NODE_PMC, pmc->id, NODE_DIR));
 }
 
 static bool pmc_find(struct tree *tree, const struct node *dir, const char *name,
                      struct node_entry *entry)
 {
-    return pmc_entry(engine_pmc_named(engine_instance(tree->engine, dir->object), name), entry);
+    return pmc_entry(instance_find(engine_instance(tree->engine, dir->object), name), entry);
 }
 
 static bool pmc_next(struct tree *tree, const struct node *dir, uint64_t after,
@@ -170,18 +166,15 @@ static bool instance_entry(const struct node *dir, struct instance *instance,
                            struct node_entry *entry)
 {
     const enum node_kind kind = dir->row->is == DIR_LIMITS ? NODE_LIMIT : NODE_INSTANCE;
-    struct instance_attr attr;
 
-    if (!instance)
-        return false;
-    engine_instance_attr(instance, &attr);
-    return entry_make(entry, attr.name, attr.id, node_of(kind, attr.id, NODE_DIR));
+    return instance &&
+           entry_make(entry, instance->name, instance->id, node_of(kind, instance->id, NODE_DIR));
 }
 
-static bool instance_find(struct tree *tree, const struct node *dir, const char *name,
+static bool instance_named(struct tree *tree, const struct node *dir, const char *name,
                           struct node_entry *entry)
 {
-    return instance_entry(dir, engine_instance_named(tree->engine, name), entry);
+    return instance_entry(dir, instance_by_name(tree->engine, name), entry);
 }
 
 static bool instance_next(struct tree *tree, const struct node *dir, uint64_t after,
@@ -197,8 +190,8 @@ static const struct objects objects[DIR_KINDS] = {
     [DIR_ADMIN] = {NULL, cpu_next},
     [DIR_CPU] = {NULL, slot_next},
     [DIR_TUNABLES] = {NULL, tunable_next},
-    [DIR_INSTANCES] = {instance_find, instance_next},
-    [DIR_LIMITS] = {instance_find, instance_next},
+    [DIR_INSTANCES] = {instance_named, instance_next},
+    [DIR_LIMITS] = {instance_named, instance_next},
 };
 
 bool node_needs_catalog(const struct node *dir)
@@ -257,7 +250,7 @@ static fuse_ino_t node_parent(struct tree *tree, const struct node *dir)
     struct pmc *pmc = dir->kind == NODE_PMC ? engine_pmc(tree->engine, dir->object) : NULL;
 
     if (pmc)
-        return node_id(NODE_INSTANCE, instance_id(engine_pmc_instance(pmc)), NODE_DIR);
+        return node_id(NODE_INSTANCE, pmc->instance->id, NODE_DIR);
     if (dir->row->is == DIR_ROOT && dir->object)
         return node_id(NODE_INSTANCE, 0, NODE_INSTANCES);
     return node_id(NODE_INSTANCE, node_instance(dir), number ? number : NODE_DIR);

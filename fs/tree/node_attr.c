@@ -4,6 +4,7 @@
 #include "fs/tree/node.h"
 
 #include "core/engine.h"
+#include "core/pmc/pmc.h"
 
 #include <errno.h>
 
@@ -83,24 +84,22 @@ static int pmc_node_attr(struct tree *tree, const struct node *node, struct stat
 {
     struct pmc *pmc = engine_pmc(tree->engine, node->object);
     const struct file_row *row = node->row;
-    struct pmc_attr of;
 
     if (!pmc)
         return held_node_attr(tree, node, attr);
-    engine_pmc_attr(pmc, &of);
-    attr->st_uid = of.uid;
-    attr->st_gid = of.gid;
-    attr_times(attr, of.changed_ns);
+    attr->st_uid = pmc->uid;
+    attr->st_gid = pmc->gid;
+    attr_times(attr, pmc->changed_ns);
     if (row->is) {
-        attr->st_mode = S_IFDIR | (of.mode & 07777);
+        attr->st_mode = S_IFDIR | (pmc->mode & 07777);
         attr->st_nlink = 2;
     } else {
-        attr->st_mode = S_IFREG | (row->show || row->stream ? of.mode & 0444 : 0) |
-                        (row->store ? of.mode & 0222 : 0);
+        attr->st_mode = S_IFREG | (row->show || row->stream ? pmc->mode & 0444 : 0) |
+                        (row->store ? pmc->mode & 0222 : 0);
         attr_size(attr, text_size(tree, node, pmc, NULL));
     }
     if (tree->readers != (gid_t)-1)
-        readers_attr(tree, row, of.mode, attr);
+        readers_attr(tree, row, pmc->mode, attr);
     return 0;
 }
 
@@ -126,7 +125,7 @@ static nlink_t dir_links(struct tree *tree, const struct node *dir, size_t pmcs)
 }
 
 /* Its directory is its owner's; the files in it are pmcfs's own. */
-static void instance_node_attr(const struct node *node, const struct instance_attr *of,
+static void instance_node_attr(const struct node *node, const struct instance *of,
                                struct stat *attr)
 {
     if (node->number != NODE_DIR)
@@ -149,7 +148,6 @@ int node_attr(struct tree *tree, const struct node *node, struct stat *attr)
     const struct tunables *tunables = engine_tunables(tree->engine);
     uint64_t id = node->kind == NODE_LIMIT ? node->object : node_instance(node);
     struct instance *instance = engine_instance(tree->engine, id);
-    struct instance_attr of;
 
     *attr = (struct stat){.st_ino = node_id(node->kind, node->object, node->number),
                           .st_nlink = 1,
@@ -158,17 +156,16 @@ int node_attr(struct tree *tree, const struct node *node, struct stat *attr)
         return pmc_node_attr(tree, node, attr);
     if (!instance)
         return gone_node_attr(node);
-    engine_instance_attr(instance, &of);
     attr->st_mode = (row->is ? S_IFDIR : S_IFREG) | row->mode;
     if (row->is)
-        attr->st_nlink = dir_links(tree, node, of.pmcs);
+        attr->st_nlink = dir_links(tree, node, instance->n);
     else
         attr_size(attr, text_size(tree, node, NULL, instance));
     if (row->is == DIR_ROOT)
         attr->st_mode = S_IFDIR | (mode_t)tunable_u64(tunables, TUNABLE_ROOTMODE);
     attr_times(attr, row->flags & FILE_FRESH ? tree->metrics_opened_ns : tree->started_ns);
     if (node->kind == NODE_INSTANCE && node->object)
-        instance_node_attr(node, &of, attr);
+        instance_node_attr(node, instance, attr);
     return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "fs/tree/readme.h"
 
 #include "core/engine.h"
+#include "core/pmc/pmc.h"
 #include "fs/tree/files.h"
 
 #include <string.h>
@@ -62,7 +63,7 @@ static const char page[] =
 
 int readme_show(struct call *call)
 {
-    bool inside = instance_id(call->instance) != 0;
+    bool inside = call->instance->id != 0;
     const char *where = inside ? "/pmc" : place; /* where containers have it, by custom */
 
     for (const char *p = page; *p;) {

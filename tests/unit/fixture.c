@@ -574,7 +574,7 @@ static struct instance *here(void)
 
 struct pmc *pmc_of(const char *name)
 {
-    return engine_pmc_named(here(), name);
+    return instance_find(here(), name);
 }
 
 /* ---- requests ---- */
@@ -600,7 +600,7 @@ static void held_init(struct held *held)
 
 static void held_for(struct held *held, const char *name, const char *file)
 {
-    struct pmc_attr attr;
+    struct pmc attr;
 
     held_init(held);
     held->call.file = file;
@@ -608,7 +608,7 @@ static void held_for(struct held *held, const char *name, const char *file)
         return;
     held->call.pmc = pmc_of(name);
     must(held->call.pmc, name);
-    engine_pmc_attr(held->call.pmc, &attr);
+    attr = *held->call.pmc;
     held->pmc = attr.id;
 }
 
@@ -897,9 +897,9 @@ const char *all_texts(void)
 
     buf_init(&texts, NULL, 0);
     for (struct pmc *pmc; (pmc = engine_pmc_next(engine_root(fx.engine), id));) {
-        struct pmc_attr attr;
+        struct pmc attr;
 
-        engine_pmc_attr(pmc, &attr);
+        attr = *pmc;
         id = attr.id;
         buf_printf(&texts, "== %s %u %u %o\n", attr.name, (unsigned)attr.uid, (unsigned)attr.gid,
                    (unsigned)attr.mode);

@@ -6,6 +6,7 @@
 
 #include "core/pmc/count.h"
 #include "core/pmc/parts.h"
+#include "core/pmc/pmc.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
@@ -467,8 +468,8 @@ TEST(who_sleeps_in_poll_is_told_by_the_tick)
     ck_assert_int_eq(pmc_make("i"), 0);
     accepted("i", "config", "event=page-faults notify=1 target=100");
     ck_assert_uint_eq(engine_deadline(fx.engine), UINT64_MAX);
-    struct pmc_attr attr;
-    engine_pmc_attr(pmc_of("i"), &attr);
+    struct pmc attr;
+    attr = *pmc_of("i");
     engine_polled(fx.engine, attr.id, true);
     ck_assert_uint_eq(engine_deadline(fx.engine), fx.host.now_ns + 20000000);
     pass_ms(20);
@@ -522,13 +523,13 @@ static bool task_wakes(void)
 
 TEST(a_costly_pmc_is_polled_without_the_lock)
 {
-    struct pmc_attr attr;
+    struct pmc attr;
     struct open_file open;
 
     ck_assert_int_eq(pmc_make("i"), 0);
     accepted("i", "config", "event=task-clock notify=12000000");
     accepted("i", "target", many);
-    engine_pmc_attr(pmc_of("i"), &attr);
+    attr = *pmc_of("i");
     works_run();
     pass_ms(1);
     file_open(&open);
@@ -578,14 +579,14 @@ TEST(a_pmc_is_released_while_it_is_looked_at_for_pollers)
 
 TEST(the_tick_looks_at_lost_ones_too)
 {
-    struct pmc_attr attr;
+    struct pmc attr;
 
     fixture_close();
     fixture_open("sim_cpus=4 sim_rows=4 sim_lose_after_ms=10");
     pmc_with("i", "cycles", "100");
     pass_ms(20);
     ck_assert_str_eq(read_file("i", "ctl"), "lost\n");
-    engine_pmc_attr(pmc_of("i"), &attr);
+    attr = *pmc_of("i");
     engine_polled(fx.engine, attr.id, true);
     pass_ms(20);
     fx.n_reads = 0;

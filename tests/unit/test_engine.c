@@ -4,6 +4,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include "core/pmc/pmc.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
@@ -21,31 +22,31 @@ TEST(nothing_is_left_of_an_empty_engine)
 
 TEST(serials_are_never_used_again)
 {
-    struct pmc_attr first, second;
+    struct pmc first, second;
 
     ck_assert_int_eq(pmc_make("a"), 0);
-    engine_pmc_attr(pmc_of("a"), &first);
+    first = *pmc_of("a");
     ck_assert_int_eq(pmc_remove("a"), 0);
     ck_assert_int_eq(pmc_make("a"), 0);
-    engine_pmc_attr(pmc_of("a"), &second);
+    second = *pmc_of("a");
     ck_assert_uint_gt(second.id, first.id);
     ck_assert_ptr_eq(engine_pmc(fx.engine, first.id), NULL);
     engine_reload();
     ck_assert_int_eq(pmc_make("b"), 0);
-    engine_pmc_attr(pmc_of("b"), &first);
+    first = *pmc_of("b");
     ck_assert_uint_gt(first.id, second.id);
 }
 
 TEST(readdir_walks_in_order_while_others_come_and_go)
 {
-    struct pmc_attr attr = {0};
+    struct pmc attr = {0};
     char name[3] = "a0";
     unsigned n = 0;
 
     for (unsigned i = 0; i < 5; i++, name[1]++)
         ck_assert_int_eq(pmc_make(name), 0);
     for (struct pmc *pmc; (pmc = engine_pmc_next(engine_root(fx.engine), attr.id)); n++) {
-        engine_pmc_attr(pmc, &attr);
+        attr = *pmc;
         if (n == 1) {
             ck_assert_int_eq(pmc_remove("a0"), 0);
             ck_assert_int_eq(pmc_remove("a3"), 0);

@@ -326,7 +326,7 @@ TEST(everything_of_it_is_loaded_again)
                                             {"kernel_mode", "1"},  {"lifetime", "namespace"}};
     uint64_t gone = made("gone"), a = made("a"), b = made("b");
     struct call call = call_here("chown", NULL);
-    struct instance_attr attr;
+    struct instance attr;
 
     ck_assert_int_eq(removed("gone"), 0);
     call.instance = engine_instance(fx.engine, a);
@@ -341,7 +341,7 @@ TEST(everything_of_it_is_loaded_again)
     pmc_with("x", "instructions", "102");
     engine_reload();
 
-    engine_instance_attr(engine_instance(fx.engine, a), &attr);
+    attr = *engine_instance(fx.engine, a);
     ck_assert_str_eq(attr.name, "a");
     ck_assert_uint_eq(attr.uid, 1000);
     ck_assert_uint_eq(attr.gid, 1001);
