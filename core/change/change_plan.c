@@ -87,8 +87,6 @@ int change_plan(struct change *change)
     rc = plans[change->cause](change);
     if (rc == 0)
         rc = plan_forget(change);
-    if (rc == 0 && (diff->n_fresh || change->desired.new_set))
-        rc = change_rows(change, true);
     diff->read |= change->desired.put;
     plan_start(change);
     if (rc == 0 && change->cause != CAUSE_RELEASE)

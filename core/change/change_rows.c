@@ -182,15 +182,14 @@ static bool claim_alike(const struct claim *a, const struct claim *b)
     return true;
 }
 
-static int claim_arrange(struct change *change, struct claim *claim, bool look)
+static int claim_arrange(struct change *change, struct claim *claim)
 {
     if (!claim || claim->system || !change->diff.n_fresh)
         return 0;
-    return (look ? rows_arrange_try : rows_arrange)(change->engine->rows, claim, conflict, change,
-                                                    &change->err);
+    return rows_arrange(change->engine->rows, claim, conflict, change, &change->err);
 }
 
-int change_rows(struct change *change, bool look)
+int change_rows(struct change *change)
 {
     struct rows *rows = change->engine->rows;
     struct claim *old = change->pmc->claim, *claim, before = {.pmc = 0};
@@ -200,7 +199,7 @@ int change_rows(struct change *change, bool look)
         return rc;
     if (claim_alike(claim, old) && !change->desired.new_set) {
         claim_free(claim);
-        return claim_arrange(change, old, look);
+        return claim_arrange(change, old);
     }
     if (old) {
         before = *old;
@@ -209,8 +208,8 @@ int change_rows(struct change *change, bool look)
     if (claim)
         rc = rows_reserve(rows, claim, change->desired.set->event[0].written, &change->err);
     if (rc == 0)
-        rc = claim_arrange(change, claim, look);
-    if (rc == 0 && !look) {
+        rc = claim_arrange(change, claim);
+    if (rc == 0) {
         claim_free(old);
         change->pmc->claim = claim;
         return 0;

@@ -416,7 +416,7 @@ void change_swap(struct change *change)
         swap_release(change);
         return;
     }
-    change->rc = change_rows(change, false);
+    change->rc = change_rows(change);
     if (change->rc)
         return;
     settle_guards(change);

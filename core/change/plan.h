@@ -226,8 +226,8 @@ int plan_cpus(struct change *change);
 bool cpus_differ(const struct pmc *pmc);
 int plan_release(struct change *change);
 
-/* change_rows.c. look: the rows are only tried. */
-int change_rows(struct change *change, bool look);
+/* change_rows.c: the claim of the set, as it will be. */
+int change_rows(struct change *change);
 /* Descriptors. But for the last, without the lock too. */
 unsigned long quota_left(const struct change *change); /* that may be opened; ULONG_MAX: any number */
 void quota_hold(struct change *change, unsigned n);    /* opened, and pmcfs's own */

@@ -9,19 +9,11 @@
 #include "core/pmc/parts.h"
 
 #include <errno.h>
-#include <string.h>
 
 int show_tunable(struct call *call)
 {
-    const struct tunable_row *row = tunable_row((enum tunable)call->index);
-
     tunable_print(&call->engine->tunables, (enum tunable)call->index, call->out);
     buf_char(call->out, '\n');
-    if (strncmp(row->effect, "none", 4) == 0) {
-        buf_str(call->out, "# ");
-        buf_str(call->out, row->effect);
-        buf_char(call->out, '\n');
-    }
     return CALL_DONE;
 }
 

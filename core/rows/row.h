@@ -71,10 +71,6 @@ void rows_release(struct rows *rows, struct claim *claim); /* a claim with pmc =
  */
 int rows_arrange(struct rows *rows, struct claim *claim,
                  bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx, struct err *err);
-/* The same, but everybody stays: would it be possible? */
-int rows_arrange_try(struct rows *rows, struct claim *claim,
-                     bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx,
-                     struct err *err);
 
 /* Administration (PMCADMIN, R05–R07). Order of checks as in the seed, without privilege and CPU
  * state. */

@@ -259,32 +259,6 @@ static bool search_run(struct search *s, const struct claim *claim)
     return done;
 }
 
-int rows_arrange_try(struct rows *rows, struct claim *claim,
-                     bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx,
-                     struct err *err)
-{
-    const struct row_class *class = &rows->classes[claim->class_index];
-    struct claim_member(*before)[SET_MAX] = calloc(class->claims.n + 1, sizeof before[0]);
-    int rc;
-
-    if (!before)
-        return err_set(err, E32, "no memory to arrange the rows of class \"%s\"",
-                       class->info->name);
-    for (unsigned i = 0; i < class->claims.n; i++)
-        memcpy(before[i], class->claims.items[i]->member, sizeof before[i]);
-    rc = rows_arrange(rows, claim, conflict, ctx, err);
-    for (unsigned i = 0; i < class->claims.n && rc == 0; i++) {
-        if (class->claims.items[i]->system)
-            continue;
-        claim_unbook(rows, class->claims.items[i]);
-        memcpy(class->claims.items[i]->member, before[i], sizeof before[i]);
-        claim_book(rows, class->claims.items[i]);
-    }
-    foreign_settle(rows, &rows->classes[claim->class_index]);
-    free(before);
-    return rc;
-}
-
 int rows_arrange(struct rows *rows, struct claim *claim,
                  bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx, struct err *err)
 {
