@@ -44,10 +44,6 @@ static void desired_clear(struct desired *desired)
     for (unsigned i = 0; i < desired->n_names; i++)
         free(desired->names[i]);
     free(desired->metrics);
-    for (unsigned i = 0; i < desired->n_targets; i++) {
-        target_word_clear(&desired->targets[i].word);
-        free(desired->targets[i].cgroup);
-    }
     free(desired->targets);
     free(desired->events);
     set_unref(desired->set);

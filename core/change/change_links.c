@@ -72,7 +72,7 @@ int plan_renew(struct change *change, struct fate *fate, bool same_rights)
         return 0;
     link_set_proc(link, old->proc);
     plan_guard(change, link);
-    return plan_watch(change, old->proc);
+    return proc_watch(old->proc, &change->err);
 }
 
 /* Its count stands: a link without a counter takes its place. */
@@ -93,18 +93,6 @@ int plan_end(struct change *change, struct fate *fate)
     fate->kind = FATE_ENDS;
     fate->next = link;
     return 0;
-}
-
-int plan_watch(struct change *change, struct proc *proc)
-{
-    const struct host *host = change->engine->host;
-    int rc = proc->watched ? 0 : host->process_watch(proc->process, proc->id);
-
-    proc->watched = rc == 0 || rc == -ENOTSUP;
-    if (proc->watched)
-        return 0;
-    return err_set(&change->err, P14, "the end of process %d cannot be watched: %s",
-                   (int)host->process_pid(proc->process), err_errno_name(rc));
 }
 
 void plan_guard(const struct change *change, struct link *link)

@@ -271,6 +271,8 @@ static void desired_close(const struct change *change)
             host->process_free(wanted->process);
         if (wanted->cgroup_fd >= 0)
             close(wanted->cgroup_fd);
+        target_word_clear(&wanted->word);
+        free(wanted->cgroup);
     }
     if (change->writer)
         host->process_free(change->writer);

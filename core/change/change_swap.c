@@ -131,8 +131,6 @@ static void begin_count(struct change *change, struct tally *base)
         base->value[i] = base->value[n + i] = settings->counts[i];
     pmc_miss_nothing(pmc);
     pmc->ran_ns = 0;
-    pmc->epoch++;
-    pmc->resets++;
 }
 
 /* reset and restart: every link begins anew at its present reading. */
@@ -176,8 +174,6 @@ static void swap_put(struct change *change)
     }
     change->replaced_count = text.failed ? NULL : strdup(buf_text(&text));
     buf_free(&text);
-    pmc->epoch++;
-    pmc->resets++;
 }
 
 static void swap_set(struct change *change)
@@ -205,6 +201,7 @@ static void swap_set(struct change *change)
 static void swap_counts(struct change *change)
 {
     const struct desired *desired = &change->desired;
+    const bool resets = desired->verb == VERB_RESET || desired->verb == VERB_RESTART;
 
     count_all(change);
     for (unsigned i = 0; i < change->diff.n_fates && !desired->new_set; i++)
@@ -212,10 +209,14 @@ static void swap_counts(struct change *change)
             swap_count(change, &change->diff.fates[i]);
     if (desired->put)
         swap_put(change);
-    if (desired->verb == VERB_RESET || desired->verb == VERB_RESTART)
+    if (resets)
         swap_reset(change);
     if (desired->new_set)
         swap_set(change);
+    if (desired->put || resets || desired->new_set) {
+        change->pmc->epoch++;
+        change->pmc->resets++;
+    }
 }
 
 /* ---- links ---- */

@@ -109,7 +109,7 @@ static int want_process(struct change *change, struct wanted *wanted)
     link->pid = wanted->pid;
     link->tid = wanted->tid;
     link->said = wanted->word.self ? 0 : (pid_t)wanted->word.number;
-    int rc = plan_watch(change, proc);
+    int rc = proc_watch(proc, &change->err);
     plan_guard(change, link);
     if (rc == 0)
         rc = take_rights(change, link);
@@ -375,5 +375,5 @@ int plan_lifetime(struct change *change)
     if (taken)
         change->writer = NULL;
     change->owner = proc;
-    return plan_watch(change, proc);
+    return proc_watch(proc, &change->err);
 }

@@ -213,7 +213,6 @@ bool plan_leave(struct fate *fate, unsigned n); /* false: no memory */
 struct link *plan_fresh(struct change *change, enum target_kind kind);
 /* On what the link is on, with the rights with which it was attached, or else the asker's. */
 int plan_renew(struct change *change, struct fate *fate, bool same_rights);
-int plan_watch(struct change *change, struct proc *proc); /* its end is to be told */
 /* A guard is to be made, which tells when the proc loses its events. */
 void plan_guard(const struct change *change, struct link *link);
 int plan_reopen(struct change *change);    /* every live link is opened anew */

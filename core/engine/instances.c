@@ -128,54 +128,28 @@ static int find_first(struct call *call, struct process **process)
                          "and yours cannot be seen from where pmcfs runs");
 }
 
-/* Its end would not be told. */
-static int binding_lost(struct call *call, struct proc *proc, int rc)
-{
-    proc->watched = false;
-    while (!LIST_EMPTY(&proc->held))
-        instance_let_go(LIST_FIRST(&proc->held));
-    return err_set(&call->err, P14, "the end of your PID namespace cannot be watched: %s",
-                   err_errno_name(rc));
-}
-
-/* The process is another proc's already, or is watched: without the lock. */
-static int proc_settle(struct call *call, struct proc *proc, struct process *unused)
-{
-    const struct host *host = call->engine->host;
-    bool watch = !proc->watched;
-    int rc = 0;
-
-    proc->watched = true;
-    slow_begin(call, false);
-    if (unused)
-        host->process_free(unused);
-    if (watch)
-        rc = host->process_watch(proc->process, proc->id);
-    slow_end(call);
-    return rc ? binding_lost(call, proc, rc) : 0;
-}
-
 /* The process holds the instance, unless another was faster. */
 static int process_hold(struct call *call, struct process *process)
 {
     struct engine *engine = call->engine;
     struct instance *instance = call->instance;
-    bool taken;
+    bool taken = false;
     struct proc *proc = proc_get(engine, process, &taken);
+    int rc = proc ? proc_watch(proc, &call->err) : err_nomem(&call->err);
 
-    if (!proc) {
-        slow_begin(call, false);
-        engine->host->process_free(process);
-        slow_end(call);
-        return err_nomem(&call->err);
-    }
-    proc_ref(proc);
-    if (instance && !instance->holder && instance->limit[LIMIT_LIFETIME]) {
+    if (proc)
+        proc_ref(proc);
+    if (rc == 0 && instance && !instance->holder && instance->limit[LIMIT_LIFETIME]) {
         proc_ref(proc);
         instance_hold(instance, proc);
     }
-    int rc = proc_settle(call, proc, taken ? NULL : process);
-    proc_bury(engine, proc_unref(engine, proc));
+    if (proc)
+        proc_bury(engine, proc_unref(engine, proc));
+    if (taken)
+        return rc;
+    slow_begin(call, false);
+    engine->host->process_free(process);
+    slow_end(call);
     return rc;
 }
 
@@ -184,8 +158,7 @@ bool instance_unbound(const struct instance *instance)
     return instance->limit[LIMIT_LIFETIME] && !instance->holder;
 }
 
-/* First the namespace's first process is found; then, with the lock, shared and held; then watched.
- */
+/* First the namespace's first process is found; then, with the lock, shared, watched and held. */
 int instance_bind(struct call *call)
 {
     struct process *process = NULL;

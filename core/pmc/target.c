@@ -307,6 +307,18 @@ struct proc *proc_get(struct engine *engine, struct process *process, bool *take
     return proc;
 }
 
+int proc_watch(struct proc *proc, struct err *err)
+{
+    const struct host *host = proc->engine->host;
+    int rc = proc->watched ? 0 : host->process_watch(proc->process, proc->id);
+
+    proc->watched = rc == 0 || rc == -ENOTSUP;
+    if (proc->watched)
+        return 0;
+    return err_set(err, P14, "the end of process %d cannot be watched: %s",
+                   (int)host->process_pid(proc->process), err_errno_name(rc));
+}
+
 bool proc_left(const struct proc *proc)
 {
     const struct engine *engine = proc->engine;

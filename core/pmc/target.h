@@ -139,6 +139,7 @@ link_seen(const struct link *link); /* the last good reading, at least its base 
 struct proc *proc_get(struct engine *engine, struct process *process, bool *taken);
 /* A loaded one, found by its number already, is found by its process now; the host watches it. */
 void proc_adopted(struct proc *proc);
+int proc_watch(struct proc *proc, struct err *err); /* its end is to be told: P14 */
 void proc_unindex(struct proc *proc); /* it has ended: another may get its key */
 void proc_ref(struct proc *proc);
 /* Did a privileged program take the events off it? Of one that has ended, too. */
