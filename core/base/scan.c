@@ -304,3 +304,17 @@ const char *near_text(struct near *near)
     *p = '\0';
     return near->text;
 }
+
+int scan_only(const char *text, size_t len, enum err_id several, struct word *word, struct err *err)
+{
+    struct word more;
+    struct scan scan;
+
+    scan_init(&scan, text, len);
+    if (!scan_word(&scan, word))
+        return err_set(err, P05, "nothing but blanks was written");
+    if (scan_word(&scan, &more))
+        return err_set(err, several, "one word, not more: \"" WORD_FMT "\" is too much",
+                       WORD_ARG(more));
+    return 0;
+}

@@ -27,6 +27,9 @@ struct scan {
 void scan_init(struct scan *scan, const char *text, size_t len);
 /* The next word separated by blanks or newlines; false at the end. */
 bool scan_word(struct scan *scan, struct word *word);
+/* The one word of a command: 0, or P05; several: the cause of the refusal when there is more. */
+int scan_only(const char *text, size_t len, enum err_id several, struct word *word,
+              struct err *err);
 /* The same, and '#' starts a comment up to the end of the line (config). */
 bool scan_setting(struct scan *scan, struct word *word);
 /* The word before the first `c`, and what follows it (empty when there is none). */

@@ -120,16 +120,12 @@ int store_command(struct call *call)
 
 int store_ctl(struct call *call)
 {
-    struct word word, more;
-    struct scan scan;
+    struct word word;
     struct near near;
+    int rc = scan_only(call->text, call->len, X17, &word, &call->err);
 
-    scan_init(&scan, call->text, call->len);
-    if (!scan_word(&scan, &word))
-        return err_set(&call->err, P05, "nothing but blanks was written");
-    if (scan_word(&scan, &more))
-        return err_set(&call->err, X17, "one verb at a time: \"" WORD_FMT "\" is too much",
-                       WORD_ARG(more));
+    if (rc)
+        return rc;
     near_init(&near, word);
     for (unsigned i = 1; i < VERBS; i++) {
         if (word_alike(word, verb_table[i].name, false))

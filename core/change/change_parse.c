@@ -242,17 +242,13 @@ static int parse_words(struct change *change, struct scan *scan)
     return rc;
 }
 
-static int parse_mode(struct change *change, struct scan *scan)
+static int parse_mode(struct change *change)
 {
-    struct word word, more;
+    struct word word;
+    int rc = scan_only(change->text, change->len, E20, &word, &change->err);
 
-    if (!scan_word(scan, &word))
-        return err_set(&change->err, P05, "nothing but blanks was written");
-    if (scan_word(scan, &more))
-        return err_set(&change->err, E20, "one mode, not more: \"" WORD_FMT "\" is too much",
-                       WORD_ARG(more));
     change->desired.given |= GIVEN(KEY_MODE);
-    return settings_set(&change->desired.settings, KEY_MODE, word, &change->err);
+    return rc ? rc : settings_set(&change->desired.settings, KEY_MODE, word, &change->err);
 }
 
 /* A start attaches the caller if the PMC never had a target. */
@@ -275,7 +271,7 @@ int change_parse(struct change *change)
         return parse_verb(change);
     scan_init(&scan, change->text, change->len);
     if (strcmp(change->file, "mode") == 0)
-        return parse_mode(change, &scan);
+        return parse_mode(change);
     return strcmp(change->file, "config") == 0 ? parse_config(change, &scan)
                                                : parse_words(change, &scan);
 }

@@ -81,8 +81,8 @@ static int check_attached(struct change *change, const struct wanted *wanted)
             return THERE;
         return err_set(&change->err, E10, "\"" WORD_FMT "\" is %s", WORD_ARG(wanted->word.word),
                        exact ? "attached already"
-                             : "covered already by another target of this PMC: no thread is counted "
-                               "twice");
+                             : "covered already by another target of this PMC: no thread is "
+                               "counted twice");
     }
     return 0;
 }

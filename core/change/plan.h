@@ -196,7 +196,7 @@ static inline unsigned plan_links(const struct difference *diff)
 {
     return diff->n_fates + diff->n_fresh;
 }
-/* The i-th of the links that the PMC will have; NULL: that one leaves, or is renewed by a fresh one. */
+/* The i-th of the links that the PMC will have; NULL: that one leaves, or a fresh one renews it. */
 static inline struct link *plan_link(const struct difference *diff, unsigned i)
 {
     if (i >= diff->n_fates)
@@ -228,7 +228,7 @@ int plan_release(struct change *change);
 /* change_rows.c: the claim of the set, as it will be. */
 int change_rows(struct change *change);
 /* Descriptors. But for the last, without the lock too. */
-unsigned long quota_left(const struct change *change); /* that may be opened; ULONG_MAX: any number */
+unsigned long quota_left(const struct change *change); /* ULONG_MAX: any number */
 void quota_hold(struct change *change, unsigned n);    /* opened, and pmcfs's own */
 int quota_spend(struct change *change, unsigned n);    /* opened; P11: another command was faster */
 unsigned long fds_free(const struct engine *engine);

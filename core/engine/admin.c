@@ -27,20 +27,6 @@ int admin_may(struct call *call, const char *what)
                    what);
 }
 
-int admin_word(struct call *call, enum err_id several, struct word *word)
-{
-    struct word more;
-    struct scan scan;
-
-    scan_init(&scan, call->text, call->len);
-    if (!scan_word(&scan, word))
-        return err_set(&call->err, P05, "nothing but blanks was written");
-    if (scan_word(&scan, &more))
-        return err_set(&call->err, several, "one word, not more: \"" WORD_FMT "\" is too much",
-                       WORD_ARG(more));
-    return 0;
-}
-
 int store_tunable(struct call *call)
 {
     enum tunable which = (enum tunable)call->index;
@@ -48,7 +34,7 @@ int store_tunable(struct call *call)
     int rc = admin_may(call, "rows and tunables");
 
     if (rc == 0)
-        rc = admin_word(call, P27, &word);
+        rc = scan_only(call->text, call->len, P27, &word, &call->err);
     if (rc == 0)
         rc = tunable_set(&call->engine->tunables, which, word, false, &call->err);
     engine_touch(call->engine, JOURNAL_ENGINE, 0);
@@ -71,7 +57,7 @@ int store_probe(struct call *call)
     int rc = admin_may(call, "rows and tunables");
 
     if (rc == 0)
-        rc = admin_word(call, P27, &word);
+        rc = scan_only(call->text, call->len, P27, &word, &call->err);
     if (rc)
         return rc;
     if (!word_is(word, "1"))
@@ -121,7 +107,7 @@ int store_slot(struct call *call)
         return -ENOENT;
     if (!cpus_has(&call->engine->online, cpu))
         return err_set(&call->err, E34, "CPU %u is offline", cpu);
-    if ((rc = admin_word(call, E17, &word)))
+    if ((rc = scan_only(call->text, call->len, E17, &word, &call->err)))
         return rc;
     engine_touch(call->engine, JOURNAL_ENGINE, 0);
     if (word_is(word, "disabled"))

@@ -8,5 +8,3 @@
 
 /* 0, or E39: "only the superuser … administers WHAT". */
 int admin_may(struct call *call, const char *what);
-/* The one word of the command; several: the cause of the refusal when there is more than one. */
-int admin_word(struct call *call, enum err_id several, struct word *word);

@@ -64,7 +64,7 @@ int store_limit(struct call *call)
     int rc = instance && limit < LIMITS ? admin_may(call, "instances") : say_gone(call);
 
     if (rc == 0)
-        rc = admin_word(call, P27, &word);
+        rc = scan_only(call->text, call->len, P27, &word, &call->err);
     if (rc)
         return rc;
     if (!value_read(&limit_table[limit], word, &value))
@@ -91,7 +91,7 @@ int store_instance_ctl(struct call *call)
     int rc = instance ? admin_may(call, "instances") : say_gone(call);
 
     if (rc == 0)
-        rc = admin_word(call, X17, &word);
+        rc = scan_only(call->text, call->len, X17, &word, &call->err);
     if (rc)
         return rc;
     if (!word_is(word, "release"))

@@ -12,7 +12,7 @@ enum resource {
     USED_FDS,   /* of counters and recordings, and of user namespaces that open files hold */
     USED_BYTES, /* of logs and their buffers, of open files and the texts kept for them */
     RESOURCES,
-    USED_TEXTS = RESOURCES /* the same bytes, for open files: a log that has filled its limit can be read */
+    USED_TEXTS = RESOURCES /* the same bytes, for open files: a log that is full can be read */
 };
 
 /*
