@@ -233,7 +233,8 @@ enum right {
 /* Said behind what needs it. */
 static const char *needs(const struct change *change, enum right right)
 {
-    static const char *const needed[][2] = { /* at the root, in an instance */
+    static const char *const needed[][2] = {
+        /* at the root, in an instance */
         [RIGHT_KERNEL] = {"needs CAP_PERFMON (or the tunable unprivileged_kernel)",
                           "the administrator of this instance does not allow (kernel_mode is 0)"},
         [RIGHT_SYSTEM] = {"needs CAP_PERFMON (or the tunable unprivileged_syspmcs)",

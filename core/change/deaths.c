@@ -1,6 +1,6 @@
 /*
- * Deaths that were not told yet. Whether a target lives is asked without the lock; with it the links
- * of the dead are marked, a change ends them, and then the text is made.
+ * Deaths that were not told yet. Whether a target lives is asked without the lock; with it the
+ * links of the dead are marked, a change ends them, and then the text is made.
  */
 #include "core/change/deaths.h"
 

@@ -1,12 +1,11 @@
 /*
  * A change on its way, seen by the files that make it:
  *
- *   change_find    no lock   what the command says: names resolved, processes found and asked about
- *   change_plan    lock      what is desired, what can be refused, and the difference to what is
- * there change_open    no lock   new counters are opened, old ones stopped and read, new ones
- * started change_swap    lock      rows, quota; then the desired value takes the place of the old
- * one change_close   no lock   what is left over is closed: the old counters, or after a refusal
- * the new
+ *   change_find    no lock   names are resolved, processes found, and the kernel asked about them
+ *   change_plan    lock      what is desired, refusals, and the difference to what is there
+ *   change_open    no lock   new counters are opened, old ones stopped and read, new ones started
+ *   change_swap    lock      rows; then the desired value takes the place of the old one
+ *   change_close   no lock   the old counters are closed, or after a refusal the new ones
  *
  * Nothing is reserved before the swap. All answer 0 or -errno with the sentence in change->err, and
  * need the engine's lock unless it says otherwise.
@@ -215,7 +214,7 @@ struct link *plan_fresh(struct change *change, enum target_kind kind);
 int plan_renew(struct change *change, struct fate *fate, bool same_rights);
 /* A guard is to be made, which tells when the proc loses its events. */
 void plan_guard(const struct change *change, struct link *link);
-int plan_reopen(struct change *change);    /* every live link is opened anew */
+int plan_reopen(struct change *change);                 /* every live link is opened anew */
 int plan_end(struct change *change, struct fate *fate); /* `next`, which stands */
 
 /* change_own.c: what the engine does by itself. */
@@ -233,7 +232,7 @@ void quota_hold(struct change *change, unsigned n);    /* opened, and pmcfs's ow
 int quota_spend(struct change *change, unsigned n);    /* opened; P11: another command was faster */
 unsigned long fds_free(const struct engine *engine);
 int quota_found(struct change *change, bool removes); /* a process is held: P10, P11 */
-void quota_release(struct change *change); /* they are the PMC's, or to be closed */
+void quota_release(struct change *change);            /* they are the PMC's, or to be closed */
 
 /* change_sampling.c: what samples, and what the log needs once it is known what starts. */
 int check_sampling(struct change *change);

@@ -147,8 +147,8 @@ static bool pending_task(struct call *call)
     }
     if (any)
         return true;
-    LIST_FOREACH (pmc, &call->engine->pending, pends)
-        pmc->later = false;
+    LIST_FOREACH(pmc, &call->engine->pending, pends)
+    pmc->later = false;
     return false;
 }
 

@@ -399,8 +399,8 @@ bool link_moved(const struct pmc *pmc, const struct link *link)
 {
     if (link->ended || link->kind < TARGET_CPU)
         return false;
-    return link->moved || (link->kind == TARGET_CPU &&
-                           link->offline == cpus_has(&pmc->engine->online, link->cpu));
+    return link->moved ||
+           (link->kind == TARGET_CPU && link->offline == cpus_has(&pmc->engine->online, link->cpu));
 }
 
 void link_lost_below(struct link *link)

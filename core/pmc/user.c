@@ -182,9 +182,8 @@ bool user_charge_log(void *user, int64_t bytes)
 
 const char *user_limit_name(const struct user *user, enum resource what)
 {
-    return scarce(user, what)->uid == NO_UID
-               ? resources[counted(what)].here
-               : tunable_row(resources[counted(what)].tunable)->name;
+    return scarce(user, what)->uid == NO_UID ? resources[counted(what)].here
+                                             : tunable_row(resources[counted(what)].tunable)->name;
 }
 
 void user_limit_print(const struct user *user, enum resource what, struct buf *out)

@@ -26,7 +26,7 @@ struct user {
     uint64_t instance;       /* 0: everywhere */
     struct user *of, *share; /* of a user in an instance: references to the user and the instance */
     unsigned refs;
-    bool draining;                    /* a task drains PMCs of this user */
+    bool draining;                     /* a task drains PMCs of this user */
     _Atomic uint64_t limit[RESOURCES]; /* of an instance; 0: none */
     _Atomic uint64_t used[RESOURCES];
 };
@@ -36,8 +36,8 @@ struct user *user_get(struct engine *engine, uid_t uid, struct user *share);
 struct user *user_get_share(struct engine *engine, uint64_t instance);
 struct user *user_find(const struct engine *engine, uid_t uid); /* NULL: it has nothing */
 struct user *user_ref(struct user *user);
-void user_unref(struct user *user);       /* NULL allowed */
-void users_free(struct engine *engine);   /* those of whom there are only logs stay */
+void user_unref(struct user *user);     /* NULL allowed */
+void users_free(struct engine *engine); /* those of whom there are only logs stay */
 
 /* So much more (or less) is used: not asked, or asked; false: more than there may be. */
 void user_add(struct user *user, enum resource what, int64_t n);
