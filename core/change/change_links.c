@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool plan_leave(struct fate *fate, unsigned n)
+int plan_leave(struct change *change, struct fate *fate)
 {
     fate->kind = FATE_LEAVES;
-    return fate->last || (fate->last = tally_new(n));
+    if (!fate->last)
+        fate->last = tally_new(pmc_events(change->pmc));
+    return fate->last ? 0 : err_nomem(&change->err);
 }
 
 struct link *plan_fresh(struct change *change, enum target_kind kind)
@@ -42,7 +44,6 @@ static bool link_like(struct link *link, const struct link *old)
     link->pid = old->pid;
     link->tid = old->tid;
     link->cpu = old->cpu;
-    link->attached_ns = old->attached_ns;
     link->gap_ns = old->gap_ns;
     link->missed = old->missed;
     link->cgroup_key = old->cgroup_key;
@@ -59,7 +60,7 @@ int plan_renew(struct change *change, struct fate *fate, bool same_rights)
                                   : change->asker.superuser ? NULL
                                                             : change->asker.rights;
 
-    if (!link || !plan_leave(fate, pmc_events(change->pmc)) || !link_like(link, old))
+    if (!link || plan_leave(change, fate) || !link_like(link, old))
         return err_nomem(&change->err);
     fate->kind = FATE_RENEWED;
     fate->next = link;
@@ -81,7 +82,7 @@ int plan_end(struct change *change, struct fate *fate)
     const struct link *old = fate->link;
     struct link *link = link_new(change->desired.set ? change->desired.set->n : 0);
 
-    if (!link || !plan_leave(fate, pmc_events(change->pmc)) || !link_like(link, old)) {
+    if (!link || plan_leave(change, fate) || !link_like(link, old)) {
         if (link)
             link_unref(link, &change->dead);
         return err_nomem(&change->err);
@@ -116,7 +117,7 @@ int plan_reopen(struct change *change)
         if (fate->kind != FATE_KEPT || ((link->ended || link->offline) && !new_set))
             continue;
         if (link->ended) {
-            rc = plan_leave(fate, pmc_events(change->pmc)) ? 0 : err_nomem(&change->err);
+            rc = plan_leave(change, fate);
         } else if (link->offline) { /* opened when its CPU comes back */
             rc = plan_end(change, fate);
             if (rc == 0)

@@ -107,7 +107,6 @@ static int attach(struct change *change, struct link *link)
         link->counter = NULL;
         return rc;
     }
-    link->attached_ns = host->now_ns(engine->host_state);
     if (link->renews || link->kind > TARGET_THREAD)
         return 0;
     /* its numbers in the log are those that the asker knows */

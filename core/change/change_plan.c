@@ -21,14 +21,17 @@ static int plan_command(struct change *change)
 /* A reset forgets targets that have ended. */
 static int plan_forget(struct change *change)
 {
-    struct difference *diff = &change->diff;
     const enum verb verb = change->desired.verb;
+    int rc = 0;
 
-    for (unsigned i = 0; i < diff->n_fates && (verb == VERB_RESET || verb == VERB_RESTART); i++)
-        if (diff->fates[i].link->ended && diff->fates[i].kind == FATE_KEPT &&
-            !plan_leave(&diff->fates[i], pmc_events(change->pmc)))
-            return err_nomem(&change->err);
-    return 0;
+    for (unsigned i = 0; i < change->diff.n_fates && rc == 0; i++) {
+        struct fate *fate = &change->diff.fates[i];
+
+        if ((verb == VERB_RESET || verb == VERB_RESTART) && fate->link->ended &&
+            fate->kind == FATE_KEPT)
+            rc = plan_leave(change, fate);
+    }
+    return rc;
 }
 
 /* What is attached now, does it begin now? */

@@ -264,18 +264,13 @@ static int refuse_unattached(struct change *change, const struct wanted *wanted)
                    WORD_ARG(wanted->word.word));
 }
 
-static int leave(struct change *change, struct fate *fate)
-{
-    return plan_leave(fate, pmc_events(change->pmc)) ? 0 : err_nomem(&change->err);
-}
-
 static int unwant_all(struct change *change, const struct wanted *wanted)
 {
     int rc = change->desired.wants_all ? 0 : refuse_unattached(change, wanted);
 
     for (unsigned i = 0; rc == 0 && i < change->diff.n_fates; i++)
         if (!change->diff.fates[i].link->ended)
-            rc = leave(change, &change->diff.fates[i]);
+            rc = plan_leave(change, &change->diff.fates[i]);
     change->desired.wants_all = false;
     return rc;
 }
@@ -291,7 +286,7 @@ static int unwant_cpus(struct change *change, const struct wanted *wanted)
     for (int cpu = cpus_next(cpus, 0); rc == 0 && cpu >= 0; cpu = cpus_next(cpus, cpu + 1)) {
         struct fate *fate = change->desired.wants_all ? NULL : cpu_kept(change, (unsigned)cpu);
 
-        rc = fate ? leave(change, fate) : refuse_unattached(change, wanted);
+        rc = fate ? plan_leave(change, fate) : refuse_unattached(change, wanted);
     }
     return rc;
 }
@@ -304,7 +299,7 @@ static int unwant(struct change *change, const struct wanted *wanted)
         return unwant_cpus(change, wanted);
     if (wanted->word.kind == TARGET_CGROUP || wanted->process)
         fate = find_fate(change, wanted);
-    return fate ? leave(change, fate) : refuse_unattached(change, wanted);
+    return fate ? plan_leave(change, fate) : refuse_unattached(change, wanted);
 }
 
 static int want(struct change *change, struct wanted *wanted)
@@ -351,7 +346,7 @@ int plan_targets(struct change *change)
             rc = unwant(change, &desired->targets[i]);
     for (unsigned i = 0; rc == 0 && desired->verb == VERB_DETACH && i < diff->n_fates; i++)
         if (!diff->fates[i].link->ended)
-            rc = leave(change, &diff->fates[i]);
+            rc = plan_leave(change, &diff->fates[i]);
     desired->wants_all &= desired->verb != VERB_DETACH;
     if (rc == 0 && diff->reopen)
         rc = plan_reopen(change);

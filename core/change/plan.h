@@ -208,7 +208,7 @@ static inline bool wanted_is_system(const struct wanted *wanted)
 {
     return wanted->word.kind == TARGET_CPU || wanted->word.kind == TARGET_CGROUP;
 }
-bool plan_leave(struct fate *fate, unsigned n); /* false: no memory */
+int plan_leave(struct change *change, struct fate *fate);
 struct link *plan_fresh(struct change *change, enum target_kind kind);
 /* On what the link is on, with the rights with which it was attached, or else the asker's. */
 int plan_renew(struct change *change, struct fate *fate, bool same_rights);

@@ -71,7 +71,7 @@ int engine_mkinstance(struct call *call, const char *name, mode_t mode, uint64_t
     instance_touch(instance);
     instance->gid = call->gid;
     instance->mode = mode_of(mode);
-    instance->made_ns = instance->changed_ns = real_now(engine);
+    instance->changed_ns = real_now(engine);
     *id = instance->id;
     return CALL_DONE;
 }

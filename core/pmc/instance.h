@@ -34,7 +34,7 @@ struct instance {
     uid_t uid;
     gid_t gid;
     mode_t mode;                  /* with the sticky bit */
-    uint64_t made_ns, changed_ns; /* CLOCK_REALTIME */
+    uint64_t changed_ns; /* CLOCK_REALTIME */
     uint64_t limit[LIMITS];       /* of a number 0: none of its own */
     struct user *share;           /* what it has of all; NULL: the root */
     struct proc *holder;          /* it ends with this process (a reference); or NULL */

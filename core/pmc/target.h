@@ -93,7 +93,6 @@ struct link {
     struct rights *rights; /* of the attacher; NULL: the superuser's (not of a CPU) */
     bool dropped;          /* the system took the events off the living process; ended for that */
     bool below;            /* … not off the process, but off a descendant of it */
-    bool refused;          /* the user who attached it may not observe it any more */
     bool asked;            /* attaching again failed once: the second time it is given up */
     unsigned drops;        /* how often it was told that the events are off */
     bool missed;           /* attached again after that: something was not counted */
@@ -107,7 +106,7 @@ struct link {
     struct counter_facts facts;
     struct tally *base; /* live: what is subtracted from readings; ended: what it counted */
     struct tally *seen; /* the last good reading, with the lock */
-    uint64_t attached_ns, gap_ns;
+    uint64_t gap_ns;
     uint64_t gone_since_ns; /* CPU offline since */
 };
 
