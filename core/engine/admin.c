@@ -82,14 +82,23 @@ static bool slot_of(const struct call *call, unsigned *cpu, unsigned *class_inde
     return false;
 }
 
+/* 0, with the place of the slot; it is not one of admin/, or its CPU is offline. */
+static int slot_find(struct call *call, unsigned *cpu, unsigned *class_index, unsigned *row)
+{
+    if (!slot_of(call, cpu, class_index, row))
+        return -ENOENT;
+    return cpus_has(&call->engine->online, *cpu)
+               ? 0
+               : err_set(&call->err, E34, "CPU %u is offline", *cpu);
+}
+
 int show_slot(struct call *call)
 {
     unsigned cpu, class_index, row;
+    int rc = slot_find(call, &cpu, &class_index, &row);
 
-    if (!slot_of(call, &cpu, &class_index, &row))
-        return -ENOENT;
-    if (!cpus_has(&call->engine->online, cpu))
-        return err_set(&call->err, E34, "CPU %u is offline", cpu);
+    if (rc)
+        return rc;
     bool disabled = rows_slot(call->engine->rows, cpu, class_index, row) == SLOT_DISABLED;
     buf_str(call->out, disabled ? "disabled\n" : "enabled\n");
     return CALL_DONE;
@@ -101,13 +110,11 @@ int store_slot(struct call *call)
     struct word word;
     int rc = admin_may(call, "rows and tunables");
 
+    if (rc == 0)
+        rc = slot_find(call, &cpu, &class_index, &row);
+    if (rc == 0)
+        rc = scan_only(call->text, call->len, E17, &word, &call->err);
     if (rc)
-        return rc;
-    if (!slot_of(call, &cpu, &class_index, &row))
-        return -ENOENT;
-    if (!cpus_has(&call->engine->online, cpu))
-        return err_set(&call->err, E34, "CPU %u is offline", cpu);
-    if ((rc = scan_only(call->text, call->len, E17, &word, &call->err)))
         return rc;
     engine_touch(call->engine, JOURNAL_ENGINE, 0);
     if (word_is(word, "disabled"))

@@ -27,10 +27,10 @@ static int check_new(struct call *call, const char *name)
     struct engine *engine = call->engine;
     int rc = only_superuser(call);
 
+    if (rc == 0)
+        rc = name_check(name, &call->err);
     if (rc)
         return rc;
-    if (!name_legal(name, &call->err))
-        return -err_table[call->err.id].code;
     if (instance_by_name(engine, name))
         return err_set(&call->err, P23, "there is an instance %s already", name);
     if (engine->instances.n >= INSTANCES_MAX)

@@ -44,8 +44,10 @@ static int check_limits(struct call *call, bool superuser)
 
 static int check_name(struct call *call, const char *name)
 {
-    if (!name_legal(name, &call->err))
-        return -err_table[call->err.id].code;
+    int rc = name_check(name, &call->err);
+
+    if (rc)
+        return rc;
     if (instance_find(call->instance, name))
         return err_set(&call->err, P23, "there is a PMC %s already", name);
     if (call->engine->reserved && call->engine->reserved(name))
@@ -209,13 +211,8 @@ void engine_finished(struct call *call, int rc, bool record, bool command)
     if (call->err.id == ERR_NONE || !record)
         return;
     buf_init(&line, room, sizeof room);
-    buf_str(&line, err_errno_name(err_table[call->err.id].code));
-    buf_char(&line, ' ');
-    buf_str(&line, err_table[call->err.id].id);
-    buf_char(&line, ' ');
-    buf_str(&line, call->file ? call->file : "tree");
-    buf_str(&line, ": ");
-    buf_str(&line, call->err.text);
+    buf_printf(&line, "%s %s %s: %s", err_errno_name(err_table[call->err.id].code),
+               err_table[call->err.id].id, call->file ? call->file : "tree", call->err.text);
     /* After P36 the reason stays: that of the earlier write. */
     if (call->pmc && (command || rc == -EIO) && call->err.id != P36)
         pmc_set_error(call->pmc, buf_text(&line));

@@ -185,7 +185,7 @@ static bool load_process(struct loading *load, const char *text, size_t len)
 static bool instance_sound(const struct engine *engine, const struct instance *instance)
 {
     bool fine = instance->id > 0 && instance->id <= INSTANCE_ID_MAX && instance->name &&
-                name_legal(instance->name, NULL) && !instance_by_name(engine, instance->name) &&
+                name_check(instance->name, NULL) == 0 && !instance_by_name(engine, instance->name) &&
                 !ids_find(&engine->instances, instance->id);
 
     for (unsigned i = 0; i < LIMITS; i++)

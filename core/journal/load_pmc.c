@@ -44,7 +44,7 @@ static struct pmc *pmc_named(struct loading *load)
 {
     const struct pmc_rest *rest = &load->expected;
     struct instance *instance = engine_instance(load->engine, rest->instance);
-    bool fits = instance && rest->name && name_legal(rest->name, NULL) &&
+    bool fits = instance && rest->name && name_check(rest->name, NULL) == 0 &&
                 !instance_find(instance, rest->name);
 
     return fits ? pmc_new(instance, rest->name) : NULL;

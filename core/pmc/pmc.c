@@ -48,31 +48,24 @@ void set_unref(struct set *set)
 
 /* ---- life ---- */
 
-bool name_legal(const char *name, struct err *err)
+int name_check(const char *name, struct err *err)
 {
     size_t len = strlen(name);
 
-    if (len == 0) {
-        err_set(err, P22, "a name has at least one byte");
-        return false;
-    }
-    if (len > NAME_LEN_MAX) {
-        err_set(err, P24, "a name has at most %d bytes, this one has %zu", NAME_LEN_MAX, len);
-        return false;
-    }
-    for (size_t i = 0; i < len; i++) {
+    if (len > NAME_LEN_MAX)
+        return err_set(err, P24, "a name has at most %d bytes, this one has %zu", NAME_LEN_MAX,
+                       len);
+    for (size_t i = 0; i <= len; i++) {
         unsigned char c = (unsigned char)name[i];
         bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 
-        if (!letter && (i == 0 || !strchr("._:@+-", c))) {
-            err_set(err, P22,
-                    "\"%s\": a name has the bytes A-Z a-z 0-9 . _ : @ + - and begins with a "
-                    "letter or digit",
-                    text_shown(name));
-            return false;
-        }
+        if (!letter && (i == 0 || !strchr("._:@+-", c)))
+            return err_set(err, P22,
+                           "\"%s\": a name has the bytes A-Z a-z 0-9 . _ : @ + - and begins with a "
+                           "letter or digit",
+                           text_shown(name));
     }
-    return true;
+    return 0;
 }
 
 struct pmc *pmc_new(struct instance *instance, const char *name)
@@ -323,11 +316,8 @@ void pmc_print_resolved(const struct pmc *pmc, unsigned i, struct buf *out)
 
 void pmc_print_path(const struct pmc *pmc, const struct instance *from, struct buf *out)
 {
-    if (pmc->instance != from) {
-        buf_str(out, "instances/");
-        buf_str(out, pmc->instance->name);
-        buf_char(out, '/');
-    }
+    if (pmc->instance != from)
+        buf_printf(out, "instances/%s/", pmc->instance->name);
     buf_str(out, pmc->name);
 }
 

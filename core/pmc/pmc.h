@@ -248,4 +248,4 @@ void pmc_set_error(struct pmc *pmc, const char *line);
 /* lifetime=owner: takes a reference that the caller has; gives the proc to destroy, or NULL. */
 void pmc_own(struct pmc *pmc, struct proc *proc);
 struct proc *pmc_disown(struct pmc *pmc);
-bool name_legal(const char *name, struct err *err); /* P22, P24 */
+int name_check(const char *name, struct err *err); /* P22, P24 */

@@ -398,22 +398,16 @@ void link_leave_proc(struct link *link)
 
 void link_print(const struct link *link, pid_t shown, bool detail, struct buf *out)
 {
-    switch (link->kind) {
-    case TARGET_PROCESS:
-        buf_str(out, detail ? "pid:" : "");
-        buf_i64(out, shown);
-        break;
-    case TARGET_THREAD:
-        buf_str(out, "tid:");
-        buf_i64(out, shown);
-        break;
-    case TARGET_CPU:
-        buf_str(out, detail ? "cpu:" : "cpu");
-        buf_u64(out, link->cpu);
-        break;
-    case TARGET_CGROUP:
-        buf_str(out, "cgroup:");
+    static const char *const prefix[][2] = {
+        [TARGET_PROCESS] = {"", "pid:"},
+        [TARGET_THREAD] = {"tid:", "tid:"},
+        [TARGET_CPU] = {"cpu", "cpu:"},
+        [TARGET_CGROUP] = {"cgroup:", "cgroup:"},
+    };
+
+    buf_str(out, prefix[link->kind][detail]);
+    if (link->kind == TARGET_CGROUP)
         buf_word(out, link->cgroup, strlen(link->cgroup));
-        break;
-    }
+    else
+        buf_i64(out, link->kind == TARGET_CPU ? (int64_t)link->cpu : shown);
 }
