@@ -49,10 +49,13 @@ static int check_open(struct change *change)
 
 static int refuse_counts(struct change *change)
 {
-    return err_set(&change->err, P02,
-                   "count has %u values for %u events: write one for each, separated by commas, or "
-                   "with event= in one command to config",
-                   change->desired.settings.n_counts, change->desired.set->n);
+    const unsigned n = change->desired.settings.n_counts, events = change->desired.set->n;
+    const bool given = change->desired.given & GIVEN(KEY_COUNT);
+
+    return err_set(&change->err, P02, "count: %u value%s%s for %u event%s: write %u number%s%s", n,
+                   n == 1 ? "" : "s", given ? "" : ", written before,", events,
+                   events == 1 ? "" : "s", events, events == 1 ? "" : "s, separated by commas",
+                   given ? "" : ", in one command to config with event=");
 }
 
 /* One initial value for each event. Those of an earlier set stay, as far as they go. */
