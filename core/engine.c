@@ -29,6 +29,7 @@ struct engine *engine_new(const struct tunables *tunables)
     ids_init(&engine->procs);
     ids_init(&engine->links);
     ids_init(&engine->instances);
+    ids_init(&engine->loaded);
     engine->next_instance = 1;
     cpus_init(&engine->possible);
     cpus_init(&engine->online);

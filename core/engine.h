@@ -85,7 +85,7 @@ void open_file_forget(struct engine *engine, struct open_file *open);
  */
 int open_file_keep(struct call *call, uint64_t bytes);
 /* The text of its record. */
-void open_file_print(const struct open_file *open, struct buf *out);
+void open_file_print(struct open_file *open, struct buf *out);
 /* The PMCs must have been loaded. */
 bool open_file_load(struct open_file *open, const char *text, size_t len, struct engine *engine);
 /* It is charged as it was before. False: no memory. */

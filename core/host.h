@@ -205,13 +205,10 @@ struct host {
 
 /* Frees what rights() made, closing the namespace descriptor. NULL is allowed. */
 void rights_free(struct rights *rights);
-/* "uid gid caps superuser nsfd groups…" and back; the descriptor's number is in the text. */
-void rights_print(const struct rights *rights, struct buf *out);
-struct rights *rights_scan(const char *text);
-/* Frees the memory only (the descriptor is named by a printed form). */
+/* Frees the memory only: the descriptor is named by a record. */
 void rights_forget(struct rights *rights);
-/* A copy with a namespace descriptor of its own; NULL: no memory, no descriptor. */
 /* Do its capabilities pass over the permission bits of what this user and this group have? */
 bool rights_pass_bits(const struct rights *rights, uid_t uid, gid_t gid);
+/* A copy with a namespace descriptor of its own; NULL: no memory, no descriptor. */
 struct rights *rights_copy(const struct rights *rights);
 bool rights_in_group(const struct rights *rights, gid_t gid);

@@ -388,7 +388,7 @@ void test_hidden(void)
 void test_rights(void)
 {
     struct rights *root = actor_named("root")->rights;
-    struct rights *mine, *nobody, *read;
+    struct rights *mine, *nobody;
     gid_t groups[] = {5, 6, 70000};
     setgroups(3, groups);
     host->rights(state, getpid(), 0, 0, &mine);
@@ -415,27 +415,8 @@ void test_rights(void)
               !rights_pass_bits(actor_named("bare root")->rights, 0, 0) &&
               rights_pass_bits(mine, 1, 2),
           "capabilities pass over bits as far as ids are mapped");
-    struct buf out;
-    buf_init(&out, NULL, 0);
-    rights_print(remapped, &out);
-    read = rights_scan(buf_text(&out));
-    check(read && rights_pass_bits(read, 100000, 165535) &&
-              !rights_pass_bits(read, 100000, 165536) && read->n_groups == 0,
-          "and do so when printed and read");
-    rights_forget(read);
-    buf_clear(&out);
     host->opener(state, getpid(), mine);
-    rights_print(mine, &out);
-    read = rights_scan(buf_text(&out));
-    check(read && read->n_groups == 3 && read->groups[2] == 70000 && read->userns_fd == -1 &&
-              read->capabilities == mine->capabilities && read->superuser && mine->opener &&
-              read->opener == mine->opener && read->program_dev == mine->program_dev &&
-              read->program_ino == mine->program_ino && !rights_scan("0 0") &&
-              !rights_scan("0 0 0 2 -1 0 0 0") && !rights_scan("0 0 0 1 -1 0 0") &&
-              !rights_scan("0 0 0 1 -1 0 0 0 x"),
-          "rights printed and read");
-    buf_free(&out);
-    rights_forget(read);
+    check(mine->opener && mine->program_ino, "the opener is noted");
     rights_free(mine);
     rights_free(nobody);
     setgroups(0, NULL);

@@ -39,41 +39,42 @@ void perf_print(const struct counter *counter, struct buf *out)
         group_print(counter, i, out);
 }
 
-/* The next number of the text; false when there is none. ' ' and ',' separate. */
-static bool next_number(const char **text, uint64_t *value)
+/* The next n numbers of the text; false where there are not so many. ' ' and ',' separate. */
+static bool numbers_scan(const char **text, uint64_t *value, unsigned n)
 {
-    char *end;
+    char *end = NULL;
 
-    while (**text == ' ' || **text == ',')
-        ++*text;
     errno = 0;
-    *value = **text == '-' ? (uint64_t)strtoll(*text, &end, 10) : strtoull(*text, &end, 10);
-    if (end == *text || errno)
-        return false;
-    *text = end;
+    for (unsigned i = 0; i < n; i++, *text = end) {
+        *text += strspn(*text, " ,");
+        value[i] = strtoull(*text, &end, 10); /* -1 is its complement */
+        if (end == *text || errno)
+            return false;
+    }
     return true;
 }
 
 static bool group_scan(struct counter *counter, unsigned group, const char **text)
 {
-    uint64_t value;
+    uint64_t head[2], fd, skew[4] = {0};
 
-    if (!next_number(text, &value))
+    if (!numbers_scan(text, head, 2))
         return false;
-    counter->tasks[group].tid = (pid_t)value;
-    if (!next_number(text, &value))
-        return false;
-    counter->tasks[group].cpu = (int)value;
+    counter->tasks[group].tid = (pid_t)head[0];
+    counter->tasks[group].cpu = (int)head[1];
     for (unsigned i = 0; i < counter->shape.stride; i++) {
-        if (!next_number(text, &value))
+        if (!numbers_scan(text, &fd, 1))
             return false;
-        counter_fds(counter, group)[i] = (int)value;
+        counter_fds(counter, group)[i] = (int)fd;
     }
     if (!counter->skew)
         return true;
-    struct skew *skew = &counter->skew[group];
-    return next_number(text, &skew->enabled_ns) && next_number(text, &skew->running_ns) &&
-           next_number(text, &skew->kept_enabled_ns) && next_number(text, &skew->kept_running_ns);
+    bool fine = numbers_scan(text, skew, 4);
+    counter->skew[group] = (struct skew){.enabled_ns = skew[0],
+                                         .running_ns = skew[1],
+                                         .kept_enabled_ns = skew[2],
+                                         .kept_running_ns = skew[3]};
+    return fine;
 }
 
 /* ---- the processes that are covered ---- */
@@ -141,9 +142,8 @@ static int counter_scan(struct counter *counter, const char *text, uint64_t *fol
     if (strncmp(text, "perf ", 5))
         return -EINVAL;
     text += 5;
-    for (size_t i = 0; i < sizeof head / sizeof head[0]; i++)
-        if (!next_number(&text, &head[i]))
-            return -EINVAL;
+    if (!numbers_scan(&text, head, 7))
+        return -EINVAL;
     if (head[0] != counter->shape.n || head[1] > 1u << 24 || head[1] % counter->shape.spread)
         return -EINVAL;
     if (!counter_make_groups(counter, (unsigned)head[1]))

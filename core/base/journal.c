@@ -170,7 +170,7 @@ static bool last_set(struct last **lasts, const struct journal_record *record)
     return true;
 }
 
-bool journal_each(const struct journal *journal,
+bool journal_each(const struct journal *journal, uint32_t kind,
                   bool (*fn)(void *arg, const struct journal_record *record), void *arg)
 {
     const uint64_t now = published(journal), end = now & ~SECOND;
@@ -180,7 +180,7 @@ bool journal_each(const struct journal *journal,
     bool fine = true;
 
     for (uint64_t at = 0; fine && (record = record_at(half, at, end)); at += padded(record->bytes))
-        fine = last_set(&lasts, record);
+        fine = (kind && kind != record->kind) || last_set(&lasts, record);
     HASH_ITER(hh, lasts, last, next)
     {
         if (fine && journal_text_len(last->record))
@@ -241,7 +241,7 @@ static bool record_copy(void *arg, const struct journal_record *record)
 static void half_switch(struct journal *journal)
 {
     struct copying copying = {.journal = journal, .second = !(published(journal) & SECOND)};
-    bool fine = journal_each(journal, record_copy, &copying);
+    bool fine = journal_each(journal, 0, record_copy, &copying);
 
     if (fine) {
         __atomic_store_n(&head_of(journal)->published, copying.end | (copying.second ? SECOND : 0),

@@ -44,8 +44,9 @@ bool journal_drop(struct journal *journal, uint32_t kind, uint64_t id);
 /* What was put since the last time becomes true, all at once. */
 void journal_publish(struct journal *journal, uint64_t request);
 
-/* Of the objects that are not ended, in any order. False: no memory, or fn() was false. */
-bool journal_each(const struct journal *journal,
+/* Of the objects of this kind (0: of all) that are not ended, those that were put first mostly
+ * first. False: no memory, or fn() was false. */
+bool journal_each(const struct journal *journal, uint32_t kind,
                   bool (*fn)(void *arg, const struct journal_record *record), void *arg);
 static inline size_t journal_text_len(const struct journal_record *record)
 {

@@ -54,23 +54,6 @@ static int check_row(struct change *change)
                    change->engine->classes[event->class_index].name);
 }
 
-static void claim_members(const struct change *change, struct claim *claim)
-{
-    const uint64_t row = change->desired.settings.value[KEY_ROW];
-
-    for (unsigned i = 0; i < change->desired.set->n; i++) {
-        const struct event *event = &change->desired.set->event[i];
-
-        if (!event->rows)
-            continue;
-        claim->class_index = event->class_index;
-        claim->member[claim->n++] =
-            (struct claim_member){.fits = event->rows,
-                                  .needed = event->rows_needed,
-                                  .asked = row == UINT64_MAX ? ROW_ANY : (int)row};
-    }
-}
-
 /* The claim that the set will need, unreserved; NULL: it needs no rows (yet). */
 static int claim_make(struct change *change, struct claim **out)
 {
@@ -93,7 +76,7 @@ static int claim_make(struct change *change, struct claim **out)
     claim->uid = pmc->uid;
     claim->system = mode_table[change->desired.settings.mode].system;
     cpus_init(&claim->cpus);
-    claim_members(change, claim);
+    claim_members(claim, set, change->desired.settings.value[KEY_ROW]);
     bool ok = claim_cpus(change, claim);
     if (ok && (!claim->system || cpus_count(&claim->cpus))) {
         *out = claim;

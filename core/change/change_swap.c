@@ -40,6 +40,7 @@ static void settle_guards(struct change *change)
             continue; /* left to the next change */
         change->engine->fds_used += before == NULL;
         proc->guard = link->guard;
+        proc->guard_fd = change->engine->backend->guard_fd(link->guard);
         proc->left = false;
         link->guard = before;
     }

@@ -1,87 +1,99 @@
 /*
- * The lines of the saved state, each one list of fields: what is written is what is read. A
- * record is a line of name=value words; other people's bytes are escaped.
+ * What the journal keeps of each object: its record is one or more parts, each of which is a line
+ * with the part's name and a line "name=value" for each field. A field that is 0, false or empty
+ * is not printed, and one that is not there is 0; what other programs wrote beyond is passed over.
  */
 #pragma once
 
 #include "core/base/buf.h"
+#include "core/base/journal.h"
 #include "core/base/scan.h"
 #include "core/log/log.h"
+#include "core/log/log_sets.h"
+#include "core/pmc/pmc.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
+
+struct loading;
+
+/* One field on its way: into `out`, or, where that is NULL, from `text`. */
+struct io {
+    struct engine *engine;
+    struct buf *out; /* nothing printed is no field */
+    char *text;      /* to its end, NUL-terminated; may be changed */
+    struct loading *load;
+};
 
 enum field_kind {
-    FIELD_BOOL,
-    FIELD_U32,
-    FIELD_I32,
-    FIELD_U64,
-    FIELD_DOUBLE,
-    FIELD_CHARS,
-    FIELD_TEXT
+    FIELD_NUMBERS,
+    FIELD_TEXT, /* a char *, owned */
+    FIELD_CHARS
 };
 
 struct field {
     const char *name;
     size_t offset;
     enum field_kind kind;
-    unsigned n;     /* values, separated by commas; of FIELD_CHARS, the room in bytes */
+    unsigned size;  /* bytes of a number: 1, 4 or 8; of FIELD_CHARS, the room */
+    unsigned n;     /* numbers at most, separated by commas; those left out at the end are 0 */
     uint64_t limit; /* numbers must be below it; 0: any */
+    uint64_t least; /* the number that is not printed, in place of 0 */
+    /* Or, where it does not lie in the object as it is written: both ways out and in. False: it
+     * does not fit, or no memory. */
+    bool (*io)(struct io *io, void *object);
 };
 
-struct saved {
+struct part {
     const char *name;
     const struct field *fields;
     unsigned n;
+    void *(*begin)(struct loading *load);         /* its object; NULL: it cannot stand here */
+    bool (*end)(struct loading *load, bool fine); /* behind its last field, fine or not; or NULL */
 };
 
-extern const struct saved saved_pmc, saved_pmc_rest, saved_event, saved_tally, saved_claim,
-    saved_member, saved_link, saved_held, saved_proc, saved_counts, saved_error, saved_open_file,
-    saved_sampled, saved_reader, saved_reader_place, saved_series, saved_instance;
+#define FIELD_AS(type, member, width, count, most, unsaid)                                         \
+    {                                                                                              \
+        .name = #member, .offset = offsetof(type, member), .size = width, .n = count,              \
+        .limit = most, .least = (uint64_t)(unsaid)                                                 \
+    }
+#define SIZE_OF(type, member) sizeof(((const type *)0)->member)
+/* bool, enum, 32 and 64 bits, a double by its bits. An enum that is an index must have a limit. */
+#define BELOW(type, member, most) FIELD_AS(type, member, SIZE_OF(type, member), 1, most, 0)
+#define FIELD(type, member)       BELOW(type, member, 0)
+#define FLAG(type, member)        BELOW(type, member, 2)
+#define OR_NONE(type, member)     FIELD_AS(type, member, SIZE_OF(type, member), 1, 0, UINT32_MAX)
+/* From one member to another, all of one size. */
+#define SPAN(type, member, last)                                                                   \
+    FIELD_AS(type, member, SIZE_OF(type, last),                                                    \
+             (offsetof(type, last) - offsetof(type, member)) / SIZE_OF(type, last) + 1, 0, 0)
+#define ARRAY(type, member)                                                                        \
+    FIELD_AS(type, member, SIZE_OF(type, member[0]),                                               \
+             SIZE_OF(type, member) / SIZE_OF(type, member[0]), 0, 0)
+#define TEXT(type, member)                                                                         \
+    {                                                                                              \
+        .name = #member, .offset = offsetof(type, member), .kind = FIELD_TEXT                      \
+    }
+#define CHARS(type, member)                                                                        \
+    {                                                                                              \
+        .name = #member, .offset = offsetof(type, member), .kind = FIELD_CHARS,                    \
+        .size = SIZE_OF(type, member)                                                              \
+    }
+#define OTHER(text)                                                                                \
+    {                                                                                              \
+        .name = #text, .io = text##_io                                                             \
+    }
+#define PART(text, begin, end)                                                                     \
+    {                                                                                              \
+        #text, text##_fields, sizeof text##_fields / sizeof text##_fields[0], begin, end           \
+    }
 
-/* What a PMC, a link or an open file have by pointer. */
-struct pmc_rest {
-    uint64_t instance;
-    char *name;     /* owned once it was scanned */
-    uint64_t owner; /* the process, 0: none */
-    unsigned events, links;
-    uint64_t log; /* its block, 0: none */
-    uint64_t sets_bytes;
-};
-struct held {
-    uint64_t proc; /* of a link; 0: none */
-    char *rights;  /* owned; printed, or NULL */
-};
-struct reader_place {
-    char *form;   /* the name; owned once it was scanned */
-    uint64_t log; /* its block, 0: it has no place yet */
-    struct log_mark mark;
-};
+void part_print(const struct part *part, struct engine *engine, void *object, struct buf *out);
+/* An object that is all 0 has in each field what is not printed. */
+void part_clear(const struct part *part, void *object);
+/* One field of it, or one that it does not have. */
+bool part_scan(const struct part *part, struct io *io, void *object, const char *name);
 
-/* " id=5 uid=0 …": behind the line's name, which saved_begin() writes. */
-void saved_print(const struct saved *saved, const void *object, struct buf *out);
-void saved_begin(const struct saved *saved, struct buf *out);
-/*
- * The fields that the line has, in any order; others on it are passed over, and what it has not
- * stays as it is. Texts are new, what they replace is not freed. False: no such value, or no
- * memory.
- */
-bool saved_scan(const struct saved *saved, void *object, const struct scan *line);
-/* The value of one field of a line; false: there is none. */
-bool line_find(const struct scan *line, const char *name, struct word *value);
-bool line_u64(const struct scan *line, const char *name, uint64_t *value);
-/* " name=1,2,3" and back. */
-void numbers_print(const char *name, const uint64_t *value, unsigned n, struct buf *out);
-bool numbers_scan(const char *name, uint64_t *value, unsigned n, const struct scan *line);
-
-struct tally;
-void tally_print(const struct tally *tally, unsigned n, struct buf *out); /* to the line's end */
-bool tally_scan(struct tally *tally, unsigned n, const struct scan *line);
-
-struct rights;
-/* Printed into held->rights; false: no memory. The caller frees. */
-bool held_fill(struct held *held, const struct rights *rights);
-/* Rights from held->rights, which is freed; NULL when there were none. False: not readable. */
-bool held_take(struct held *held, struct rights **rights);
+/* For io(): "1,2,3" without the zeroes at the end; of so many bytes each. */
+bool numbers_io(struct io *io, void *value, unsigned size, unsigned n);

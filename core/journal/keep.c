@@ -2,7 +2,7 @@
  * The records of objects that changed since the lock was taken (engine_touch()) are put together
  * before it is dropped, so that a later worker finds all of a change or nothing.
  */
-#include "core/journal/state.h"
+#include "core/journal/load.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,12 +63,6 @@ struct check {
     struct err *err;
 };
 
-/* Statistics are put with the next change. */
-static bool is_checked(uint32_t kind)
-{
-    return kind == JOURNAL_PROCESS || kind == JOURNAL_PMC;
-}
-
 static bool check_record(void *arg, const struct journal_record *record)
 {
     const struct check *check = arg;
@@ -76,21 +70,17 @@ static bool check_record(void *arg, const struct journal_record *record)
     struct buf now;
     size_t i = 0;
 
-    if (!is_checked(record->kind))
-        return true;
     buf_init(&now, NULL, 0);
     object_print(check->engine, record->kind, record->id, &now);
-    while (i < now.len && i < len && now.data[i] == record->text[i])
+    const char *text = buf_text(&now);
+    while (i < len && text[i] == record->text[i])
         i++;
-    bool same = now.len == len && i == len;
+    bool same = i == len && now.len == len;
     if (!same) {
-        size_t begin = i > 60 ? i - 60 : 0;
-
-        err_set(check->err, P14, "kind %u, %llu is not what its record says: %.*s --- %.*s",
-                record->kind, (unsigned long long)record->id,
-                (int)(len - begin < 120 ? len - begin : 120), record->text + begin,
-                (int)(now.len - begin < 120 ? now.len - begin : 120),
-                now.len ? now.data + begin : "");
+        i -= i < 60 ? i : 60;
+        err_set(check->err, P14, "kind %u, %llu is not what its record says: %.*s --- %.120s",
+                record->kind, (unsigned long long)record->id, (int)(len - i < 120 ? len - i : 120),
+                record->text + i, text + i);
     }
     buf_free(&now);
     return same;
@@ -100,5 +90,8 @@ bool engine_check(struct engine *engine, struct err *err)
 {
     struct check check = {engine, err};
 
-    return !engine->journal || journal_each(engine->journal, check_record, &check);
+    /* Statistics, of the others, are put with the next change. */
+    return !engine->journal ||
+           (journal_each(engine->journal, JOURNAL_PROCESS, check_record, &check) &&
+            journal_each(engine->journal, JOURNAL_PMC, check_record, &check));
 }

@@ -40,22 +40,7 @@ void log_publish(struct log *log)
     log->sure = log->ring.tail;
     if (!head)
         return;
-    head->numbers[!head->current] = (struct log_numbers){
-        .max_bytes = log->max_bytes,
-        .first = log->first,
-        .last = log->last,
-        .last_time = log->last_time,
-        .spaces_granted = log->spaces_granted,
-        .spaces_changed = log->spaces_changed,
-        .most_read = log->most_read,
-        .lost = log->lost,
-        .hidden = log->hidden,
-        .refused = log->refused,
-        .kernel_lost = log->kernel_lost,
-        .throttled = log->throttled,
-        .ring = log->ring,
-        .facts = log->facts,
-    };
+    head->numbers[!head->current] = log->numbers;
     __atomic_store_n(&head->current, !head->current, __ATOMIC_RELEASE);
 }
 
@@ -177,21 +162,8 @@ static bool ring_adopt(struct log *log)
 
 static bool numbers_adopt(struct log *log, const struct log_numbers *numbers)
 {
-    log->max_bytes = numbers->max_bytes;
-    log->first = numbers->first;
-    log->last = numbers->last;
-    log->last_time = numbers->last_time;
-    log->spaces_granted = numbers->spaces_granted;
-    log->spaces_changed = numbers->spaces_changed;
-    log->most_read = numbers->most_read;
-    log->lost = numbers->lost;
-    log->hidden = numbers->hidden;
-    log->refused = numbers->refused;
-    log->kernel_lost = numbers->kernel_lost;
-    log->throttled = numbers->throttled;
-    log->ring = numbers->ring;
+    log->numbers = *numbers;
     log->sure = log->ring.tail;
-    log->facts = numbers->facts;
     return log->max_bytes <= LOG_MOST && ring_adopt(log) && facts_adopt(log);
 }
 

@@ -17,51 +17,55 @@
 
 struct log_cursor;
 
-/*
- * What a later worker needs of a log, in a block of its own: two copies, of which `current` is the
- * true one.
- */
+/* Records from which the address spaces can be made again. */
+struct facts {
+    uint64_t block;
+    size_t size, used;
+};
+
+/* What a later worker needs of a log: it stands in a block of its own as it stands here. */
+#define LOG_NUMBERS                                                                                \
+    uint64_t max_bytes; /* a quarter of it is for the address spaces */                            \
+    uint64_t first;     /* serial of the oldest record held; last + 1: none is */                  \
+    uint64_t last;      /* of the last one put; also read without the mutex */                     \
+    uint64_t last_time;                                                                            \
+    uint64_t spaces_granted; /* bytes that the address spaces may use now */                       \
+    uint64_t spaces_changed; /* serial of the last record folded in */                             \
+    uint64_t most_read;      /* behind the last record that was ever read */                       \
+    uint64_t lost, kernel_lost, throttled, hidden, refused; /* as in log_stats */                  \
+    struct ring ring;                                                                              \
+    struct facts facts;
+
 struct log_numbers {
-    uint64_t max_bytes, first, last, last_time, spaces_granted, spaces_changed, most_read;
-    uint64_t lost, kernel_lost, throttled, hidden, refused;
-    struct ring ring;
-    struct facts {    /* records from which the address spaces can be made again */
-        uint64_t block;
-        size_t size, used;
-    } facts;
+    LOG_NUMBERS
 };
 
 struct log {
     pthread_mutex_t mutex;
     unsigned refs;
 
-    uint64_t max_bytes; /* a quarter of it is for the address spaces */
+    union {
+        struct {
+            LOG_NUMBERS
+        };
+        struct log_numbers numbers; /* all of them */
+    };
     bool (*charge)(void *arg, int64_t bytes);
     void *charge_arg;
-    uint64_t charged;  /* so much was granted by charge() */
+    uint64_t charged; /* so much was granted by charge() */
 
     uint64_t block; /* of struct log_head; 0: nothing was put yet, or there is no memory */
     bool keep;      /* its blocks are a later worker's */
     uint64_t sure;  /* up to here the ring may be overwritten: the tail of the true copy */
-    struct facts facts;
 
-    struct ring ring;
     uint64_t grow_place; /* refused once: the next attempt when the head is here */
     int short_of;        /* why; 0: it was not */
-    uint64_t first;      /* serial of the oldest record held; last + 1: none is */
-    uint64_t last;       /* of the last one put; also read without the mutex */
-    uint64_t last_time;
 
-    struct tasks spaces;     /* what was before the oldest record */
-    uint64_t spaces_granted; /* bytes that they may use now */
-    uint64_t spaces_changed; /* serial of the last record folded in */
+    struct tasks spaces; /* what was before the oldest record */
 
     LIST_HEAD(, log_cursor) cursors;
     uint64_t unread; /* serial from which on somebody has not read, if it is known */
     bool unread_known;
-    uint64_t most_read; /* behind the last record that was ever read */
-
-    uint64_t lost, kernel_lost, throttled, hidden, refused; /* as in log_stats */
 };
 
 uint64_t log_ring_max(const struct log *log);

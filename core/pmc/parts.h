@@ -69,16 +69,13 @@ struct engine {
     struct pmc *drains;             /* those to be drained (references) */
     uint64_t drain_due_ns;          /* the next tick of all recorders */
     struct journal *journal;        /* NULL: nothing is put, as while it is loaded */
-    struct touched {                /* objects whose records are to be put (journal/state.h) */
+    struct touched {                /* objects whose records are to be put (journal/load.h) */
         enum journal_kind kind;
         uint64_t id;
     } * touched;
     size_t n_touched;
     bool touch_failed; /* there was no memory to remember one */
-    struct {           /* the logs that were found, until all their holders are loaded */
-        struct log **log;
-        size_t n;
-    } loaded;
+    struct ids loaded; /* logs by their block, until all their holders are loaded */
     unsigned n_polled;              /* PMCs somebody polls */
     uint64_t poll_due_ns;           /* when to look at them next */
     bool polling;                   /* such a look is under way */

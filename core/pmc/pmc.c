@@ -46,6 +46,21 @@ void set_unref(struct set *set)
     free(set);
 }
 
+void claim_members(struct claim *claim, const struct set *set, uint64_t row)
+{
+    for (unsigned i = 0; i < set->n; i++) {
+        const struct event *event = &set->event[i];
+
+        if (!event->rows)
+            continue;
+        claim->class_index = event->class_index;
+        claim->member[claim->n++] =
+            (struct claim_member){.fits = event->rows,
+                                  .needed = event->rows_needed,
+                                  .asked = row == UINT64_MAX ? ROW_ANY : (int)row};
+    }
+}
+
 /* ---- life ---- */
 
 int name_check(const char *name, struct err *err)

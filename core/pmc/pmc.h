@@ -42,6 +42,8 @@ struct set {
 struct set *set_new(unsigned n);
 struct set *set_ref(struct set *set);
 void set_unref(struct set *set);
+/* What the set needs of the rows of its class, of a claim that has none yet; row: of row=. */
+void claim_members(struct claim *claim, const struct set *set, uint64_t row);
 
 /* How each event of a PMC samples: what was asked, within what is allowed. */
 struct sampling {

@@ -45,7 +45,7 @@ struct proc {
     unsigned refs;     /* links, and PMCs and instances that end with it */
     bool dead;
     struct guard *guard; /* tells when the system takes all events off it; or NULL */
-    int guard_fd;        /* as it was loaded */
+    int guard_fd;        /* its descriptor, for a later worker; 0: there never was one */
     bool guarded;        /* there is one that has told nothing (or a change under way makes it) */
     bool left;           /* the last one told of an exec; see proc_left() */
     bool watched;        /* the host was asked to tell its end */

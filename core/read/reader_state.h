@@ -1,6 +1,6 @@
 /*
- * Between the parts of a reader (reader.c: what it reads, and when; reader_save.c: it for a later
- * worker). Everything is used with the engine's lock, unless it is busy.
+ * What a reader of a log is: for reader.c and for the journal. Everything is used with the
+ * engine's lock, unless it is busy.
  */
 #pragma once
 

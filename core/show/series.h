@@ -5,11 +5,9 @@
  */
 #pragma once
 
-#include "core/base/buf.h"
 #include "core/base/event.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* Where one reader is. */

@@ -36,12 +36,10 @@ static void handle_forget(struct handle *handle, struct engine *engine)
 static bool handle_load(void *arg, const struct journal_record *record)
 {
     struct fs *fs = arg;
-    struct handle *handle =
-        record->kind == JOURNAL_OPEN_FILE ? handle_find(fs->handles, record->id) : NULL;
+    struct handle *handle = handle_find(fs->handles, record->id);
 
-    return record->kind != JOURNAL_OPEN_FILE ||
-           (handle &&
-            open_file_load(&handle->open, record->text, journal_text_len(record), fs->tree.engine));
+    return handle &&
+           open_file_load(&handle->open, record->text, journal_text_len(record), fs->tree.engine);
 }
 
 static bool engine_replace(struct fs *fs, const struct tunables *tunables, struct err *err)
@@ -61,7 +59,7 @@ static bool engine_replace(struct fs *fs, const struct tunables *tunables, struc
         return false;
     engine_probe(fs->tree.engine);
     engine_set_seat(fs->tree.engine, &fs_seat);
-    if (!journal_each(journal, handle_load, fs)) {
+    if (!journal_each(journal, JOURNAL_OPEN_FILE, handle_load, fs)) {
         err_set(err, P14, "an open file's record cannot be read");
         return false;
     }

@@ -32,10 +32,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(pwrite(fd, &end, sizeof end, 8) == sizeof end);
     again = journal_open(fd);
     if (again) {
-        journal_each(again, record_read, &sum);
+        journal_each(again, 0, record_read, &sum);
         if (journal_put(again, 2, 2, "b", 1))
             journal_publish(again, 5);
-        journal_each(again, record_read, &sum);
+        journal_each(again, 0, record_read, &sum);
         journal_free(again);
     } else {
         close(fd);

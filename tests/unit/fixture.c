@@ -279,6 +279,12 @@ const char *log_words(const char *name)
     return kept[at++ % 4];
 }
 
+static int no_fd(const struct guard *guard)
+{
+    (void)guard;
+    return 0;
+}
+
 static bool nobody_left(const struct guard *guard)
 {
     (void)guard;
@@ -290,6 +296,7 @@ void guards_on(void)
     backend.guard = counted_guard;
     backend.unguard = counted_unguard;
     backend.guard_left = nobody_left;
+    backend.guard_fd = no_fd;
 }
 
 static int failing_start(struct counter *counter, struct err *err)
@@ -454,7 +461,7 @@ char *journal_text(void)
     works_run();
     engine_record(fx.engine, 0);
     buf_init(&text, NULL, 0);
-    journal_each(fx.journal, text_add, &text);
+    journal_each(fx.journal, 0, text_add, &text);
     char *copy = strdup(buf_text(&text));
     buf_free(&text);
     return copy;

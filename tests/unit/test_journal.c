@@ -42,7 +42,7 @@ static const char *found(void)
 
     ck_assert_ptr_nonnull(other);
     buf_clear(&told);
-    ck_true(journal_each(other, tell, NULL));
+    ck_true(journal_each(other, 0, tell, NULL));
     journal_free(other);
     return buf_text(&told);
 }

@@ -243,8 +243,8 @@ TEST(what_a_released_log_held_is_read_after_a_reload)
 
 TEST(what_cannot_be_read_back_is_refused)
 {
-    static const char *const wrong[] = {"reader form=text", "file\nreader form=nothing",
-                                        "file swapped=2", "file\nseries n=65"};
+    static const char *const wrong[] = {"reader\nform=text", "file\nreader\nform=nothing",
+                                        "file\nswapped=2", "file\nseries\nn=65"};
     struct open_file open = {.refused = false};
 
     quiet();

@@ -1,0 +1,282 @@
+/*
+ * What the journal keeps of the engine, of processes, instances, and each user's last sentence.
+ */
+#include "core/journal/load.h"
+
+#include "core/pmc/instance.h"
+#include "core/pmc/metric.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the engine ---- */
+
+static void *engine_begin(struct loading *load)
+{
+    const bool again = load->sealed;
+
+    load->sealed = true;
+    return again ? NULL : load->engine;
+}
+
+static bool engine_end(struct loading *load, bool fine)
+{
+    struct engine *engine = load->engine;
+
+    /* Names below events/ may be known to the kernel by their numbers. */
+    if (engine->has_catalog)
+        engine->has_catalog =
+            events_list_all(engine->backend, engine->backend_state, &engine->catalog, NULL) == 0;
+    if (engine->next_serial < engine->kept_serial)
+        engine->next_serial = engine->kept_serial;
+    return fine;
+}
+
+static bool tunables_io(struct io *io, void *object)
+{
+    struct tunables *tunables = &((struct engine *)object)->tunables;
+    struct word name = {.p = ""};
+    char *pair;
+
+    for (unsigned i = 0; io->out && i < TUNABLE_COUNT; i++) {
+        buf_printf(io->out, "%s=", tunable_row((enum tunable)i)->name);
+        tunable_print(tunables, (enum tunable)i, io->out);
+        buf_char(io->out, ' ');
+    }
+    while (!io->out && (pair = strsep(&io->text, " "))) {
+        struct word value = {.p = ""};
+        int which = word_split((struct word){pair, strlen(pair)}, &name, &value)
+                        ? tunable_find(name)
+                        : -1;
+
+        if (which >= 0 && value.len)
+            tunable_set(tunables, (enum tunable)which, value, true, NULL);
+    }
+    return true;
+}
+
+/* "CPU CLASS ROW", and so on. */
+static void disabled_print(const struct engine *engine, struct buf *out)
+{
+    for (int cpu = cpus_next(&engine->possible, 0); cpu >= 0;
+         cpu = cpus_next(&engine->possible, cpu + 1))
+        for (unsigned class = 0; class < engine->n_classes; class ++)
+            for (unsigned row = 0; row < engine->classes[class].rows; row++)
+                if (rows_slot(engine->rows, (unsigned)cpu, class, row) == SLOT_DISABLED)
+                    buf_printf(out, "%d %s %u ", cpu, engine->classes[class].name, row);
+}
+
+static bool disabled_io(struct io *io, void *object)
+{
+    struct engine *engine = object;
+    struct scan scan;
+    struct word class;
+    uint64_t cpu, row;
+
+    if (io->out) {
+        disabled_print(engine, io->out);
+        return true;
+    }
+    scan_init(&scan, io->text, strlen(io->text));
+    while (scan_u64(&scan, CPUS_MAX - 1, &cpu)) {
+        if (!scan_word(&scan, &class) || !scan_u64(&scan, UINT32_MAX, &row) ||
+            !cpus_has(&engine->possible, (unsigned)cpu))
+            return false;
+        for (unsigned i = 0; i < engine->n_classes; i++)
+            if (word_is(class, engine->classes[i].name) && row < engine->classes[i].rows)
+                rows_disable(engine->rows, (unsigned)cpu, i, (unsigned)row, NULL);
+    }
+    return true;
+}
+
+static const struct field engine_fields[] = {
+    FLAG(struct engine, has_catalog),
+    SPAN(struct engine, work.operations, work.released.refused),
+    FIELD(struct engine, next_instance),
+    FIELD(struct engine, kept_serial),
+    ARRAY(struct engine, stats),
+    OTHER(tunables),
+    OTHER(disabled),
+};
+static const struct part part_engine = PART(engine, engine_begin, engine_end);
+
+static void engine_print(struct engine *engine, uint64_t id, struct buf *out)
+{
+    (void)id;
+    part_print(&part_engine, engine, engine, out);
+}
+
+static const struct part *const engine_parts[] = {&part_engine, NULL};
+const struct kind kind_engine = {engine_parts, engine_print, NULL};
+
+/* ---- processes ---- */
+
+static bool held_io(struct io *io, void *object)
+{
+    const struct host *host = io->engine->host;
+    struct proc *proc = object;
+
+    if (!io->out)
+        return !proc->process &&
+               host->process_adopt(io->engine->host_state, io->text, &proc->process) == 0;
+    host->process_print(proc->process, io->out);
+    return true;
+}
+
+static void *process_begin(struct loading *load)
+{
+    struct engine *engine = load->engine;
+    struct proc *proc = load->proc ? NULL : calloc(1, sizeof *proc);
+
+    load->proc = proc;
+    if (proc)
+        *proc = (struct proc){.engine = engine, .id = load->id};
+    return proc;
+}
+
+static bool process_end(struct loading *load, bool fine)
+{
+    struct engine *engine = load->engine;
+    struct proc *proc = load->proc;
+
+    if (!fine || !proc->process || !load_id_sound(proc->id) ||
+        !ids_add(&engine->procs, proc->id, proc)) {
+        if (proc->process)
+            engine->host->process_free(proc->process);
+        free(proc);
+        return false;
+    }
+    if (!proc->dead && proc->guard_fd && engine->backend->guard_adopt &&
+        engine->backend->guard_adopt(engine->backend_state, proc->guard_fd, proc->id,
+                                     &proc->guard) != 0)
+        close(proc->guard_fd);
+    proc_adopted(proc);
+    if (!proc->dead)
+        engine->host->process_watch(proc->process, proc->id);
+    return true;
+}
+
+static const struct field process_fields[] = {
+    FLAG(struct proc, dead),      FLAG(struct proc, guarded), FLAG(struct proc, left),
+    FIELD(struct proc, guard_fd), OTHER(held),
+};
+static const struct part part_process = PART(process, process_begin, process_end);
+
+static void process_print(struct engine *engine, uint64_t id, struct buf *out)
+{
+    struct proc *proc = ids_find(&engine->procs, id);
+
+    if (proc)
+        part_print(&part_process, engine, proc, out);
+}
+
+static const struct part *const process_parts[] = {&part_process, NULL};
+const struct kind kind_process = {process_parts, process_print, NULL};
+
+/* ---- instances ---- */
+
+static void *named_begin(struct loading *load)
+{
+    return load->instance ? NULL : &load->named;
+}
+
+static bool named_end(struct loading *load, bool fine)
+{
+    struct engine *engine = load->engine;
+    const char *name = load->named.name;
+    struct proc *holder = ids_find(&engine->procs, load->named.owner);
+
+    if (!fine || load->id == 0 || load->id > INSTANCE_ID_MAX || !name || name_check(name, NULL) != 0 ||
+        instance_by_name(engine, name) ||
+        !(load->instance = instance_make(engine, load->id, name)))
+        return false;
+    if (holder) {
+        proc_ref(holder);
+        instance_hold(load->instance, holder);
+    }
+    if (engine->next_instance <= load->id)
+        engine->next_instance = load->id + 1;
+    return true;
+}
+
+static const struct field named_fields[] = {
+    TEXT(struct named, name),
+    FIELD(struct named, owner),
+};
+static const struct part part_named = PART(named, named_begin, named_end);
+
+static void *instance_begin(struct loading *load)
+{
+    return load->instance;
+}
+
+static bool instance_end(struct loading *load, bool fine)
+{
+    struct instance *instance = load->instance;
+
+    for (unsigned i = 0; i < LIMITS; i++)
+        fine = fine && instance->limit[i] <= limit_max((enum limit)i);
+    for (unsigned i = 0; fine && i < RESOURCES; i++)
+        instance_set_limit(instance, (enum limit)i, instance->limit[i]);
+    return fine;
+}
+
+static const struct field instance_fields[] = {
+    FIELD(struct instance, uid),
+    FIELD(struct instance, gid),
+    FIELD(struct instance, mode),
+    FIELD(struct instance, changed_ns),
+    ARRAY(struct instance, limit),
+    SPAN(struct instance, work.operations, work.released.refused),
+};
+static const struct part part_instance = PART(instance, instance_begin, instance_end);
+
+static void instance_print(struct engine *engine, uint64_t id, struct buf *out)
+{
+    struct instance *instance = ids_find(&engine->instances, id);
+
+    if (!instance)
+        return;
+    struct named named = {.name = instance->name,
+                                .owner = instance->holder ? instance->holder->id : 0};
+    part_print(&part_named, engine, &named, out);
+    part_print(&part_instance, engine, instance, out);
+}
+
+static const struct part *const instance_parts[] = {&part_named, &part_instance, NULL};
+const struct kind kind_instance = {instance_parts, instance_print, NULL};
+
+/* ---- sentences: the id is that of an instance and a user ---- */
+
+static void *error_begin(struct loading *load)
+{
+    return &load->error;
+}
+
+static bool error_end(struct loading *load, bool fine)
+{
+    struct instance *instance = engine_instance(load->engine, load->id >> 32);
+
+    if (fine && load->error.line && instance)
+        instance_set_error(instance, (uint32_t)load->id, load->error.when, load->error.line);
+    return fine;
+}
+
+static const struct field error_fields[] = {
+    FIELD(struct last_error, when),
+    TEXT(struct last_error, line),
+};
+static const struct part part_error = PART(error, error_begin, error_end);
+
+static void error_print(struct engine *engine, uint64_t id, struct buf *out)
+{
+    const struct instance *instance = engine_instance(engine, id >> 32);
+
+    for (size_t i = 0; instance && i < instance->n_errors; i++)
+        if (instance->errors[i].uid == (uint32_t)id)
+            part_print(&part_error, engine, &instance->errors[i], out);
+}
+
+static const struct part *const error_parts[] = {&part_error, NULL};
+const struct kind kind_error = {error_parts, error_print, NULL};

@@ -1,0 +1,261 @@
+/*
+ * What the journal keeps of an open file, read again when the PMCs are there; and of the rights of
+ * the user who opened one, or attached a target.
+ */
+#include "core/journal/load.h"
+
+#include "core/pmc/instance.h"
+#include "core/read/reader_state.h"
+#include "core/show/series.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- rights ---- */
+
+static bool groups_io(struct io *io, void *object)
+{
+    struct rights *rights = object;
+
+    if (!io->out && !rights->groups)
+        rights->groups = calloc(rights->n_groups + 1, sizeof *rights->groups);
+    return rights->groups ? numbers_io(io, rights->groups, sizeof *rights->groups, rights->n_groups)
+                          : io->out != NULL;
+}
+
+static void *rights_begin(struct loading *load)
+{
+    struct rights **at = load->rights;
+
+    return at && !*at ? *at = calloc(1, sizeof **at) : NULL;
+}
+
+/* Groups that are all 0 are not printed. */
+static bool rights_end(struct loading *load, bool fine)
+{
+    struct rights *rights = *load->rights;
+
+    if (!rights->groups)
+        rights->groups = calloc(rights->n_groups + 1, sizeof *rights->groups);
+    return fine && rights->groups;
+}
+
+#define RANGES(member) FIELD_AS(struct rights, member, sizeof(uint32_t), 2 * MAPPED_MAX, 0, 0)
+
+static const struct field rights_fields[] = {
+    FIELD(struct rights, uid),
+    FIELD(struct rights, payer),
+    FIELD(struct rights, gid),
+    FIELD(struct rights, capabilities),
+    FLAG(struct rights, superuser),
+    OR_NONE(struct rights, userns_fd),
+    FIELD(struct rights, opener),
+    FIELD(struct rights, program_dev),
+    FIELD(struct rights, program_ino),
+    RANGES(uids),
+    RANGES(gids),
+    BELOW(struct rights, n_groups, UINT16_MAX + 2),
+    OTHER(groups),
+};
+const struct part part_rights = PART(rights, rights_begin, rights_end);
+
+void rights_put(struct engine *engine, struct rights *rights, struct buf *out)
+{
+    if (rights)
+        part_print(&part_rights, engine, rights, out);
+}
+
+/* ---- itself ---- */
+
+static void *file_begin(struct loading *load)
+{
+    load->rights = &load->open->rights;
+    return load->open;
+}
+
+static const struct field file_fields[] = {
+    FLAG(struct open_file, refused),      FIELD(struct open_file, began),
+    FLAG(struct open_file, swapped),      TEXT(struct open_file, swap),
+    FIELD(struct open_file, holds),       FIELD(struct open_file, payer_uid),
+    FIELD(struct open_file, instance),    FLAG(struct open_file, has_seen),
+    FIELD(struct open_file, seen_change), FIELD(struct open_file, seen_count),
+    FIELD(struct open_file, seen_resets),
+};
+static const struct part part_file = PART(file, file_begin, NULL);
+
+static void *series_begin(struct loading *load)
+{
+    struct open_file *open = load->open;
+
+    open->remembers = sizeof *open->series;
+    return open->series ? NULL : (open->series = calloc(1, sizeof *open->series));
+}
+
+static const struct field series_fields[] = {
+    FLAG(struct series_cursor, begun),
+    FLAG(struct series_cursor, ended),
+    FIELD(struct series_cursor, pmc_start),
+    FIELD(struct series_cursor, resets),
+    FIELD(struct series_cursor, due_ns),
+    FIELD(struct series_cursor, enabled_ns),
+    FIELD(struct series_cursor, elapsed_ns),
+    BELOW(struct series_cursor, n, SET_MAX + 1),
+    ARRAY(struct series_cursor, last),
+};
+static const struct part part_series = PART(series, series_begin, NULL);
+
+/* ---- a reader of a log ---- */
+
+static const struct log_form *const forms[] = {&form_text, &form_perf};
+
+static bool form_io(struct io *io, void *object)
+{
+    struct log_reader *reader = object;
+    const struct log_form *found = NULL;
+
+    if (io->out) {
+        buf_str(io->out, reader->form->name);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
+        if (strcmp(io->text, forms[i]->name) == 0)
+            found = forms[i];
+    reader->form = found ? found : reader->form;
+    return found;
+}
+
+static void *reader_begin(struct loading *load)
+{
+    struct open_file *open = load->open;
+
+    return open->reader ? NULL : (open->reader = log_reader_new(load->engine, forms[0], 0));
+}
+
+/* What its first line says, of a PMC that is there as that says it. */
+static bool reader_end(struct loading *load, bool fine)
+{
+    struct log_reader *reader = load->open->reader;
+    const struct pmc *pmc = ids_find(&load->engine->pmcs, reader->pmc);
+
+    if (!fine || (pmc && !log_reader_learn(reader, pmc)))
+        return false;
+    if (pmc && pmc->sets)
+        reader->facts.sets = log_sets_ref(pmc->sets);
+    if (!reader->facts.event) /* "" is not printed */
+        reader->facts.event = strdup("");
+    load->open->remembers = log_reader_bytes(reader);
+    return reader->facts.event;
+}
+
+static const struct field reader_fields[] = {
+    OTHER(form),
+    FIELD(struct log_reader, pmc),
+    FIELD(struct log_reader, uid),
+    FLAG(struct log_reader, headed),
+    FLAG(struct log_reader, closed),
+    FIELD(struct log_reader, told_sets),
+    TEXT(struct log_reader, facts.class),
+    TEXT(struct log_reader, facts.event),
+    FIELD(struct log_reader, facts.monotonic_ns),
+    FIELD(struct log_reader, facts.realtime_ns),
+    FIELD(struct log_reader, facts.tsc),
+};
+static const struct part part_reader = PART(reader, reader_begin, reader_end);
+
+/* ---- its place ---- */
+
+static void *place_begin(struct loading *load)
+{
+    return load->open->reader && !load->open->reader->cursor ? &load->place : NULL;
+}
+
+/* It was granted once: to the user of a PMC that is released. */
+static void log_charge_again(struct engine *engine, uid_t uid, struct log *log)
+{
+    struct user *user = user_get(engine, uid, NULL);
+
+    if (user)
+        user_add(user, USED_BYTES, (int64_t)log_set_charge(log, user_charge_log, user));
+    user_unref(user);
+}
+
+/* NULL: it is gone with what it had. */
+static struct log *log_again(struct engine *engine, const struct log_reader *reader, uint64_t block)
+{
+    const struct pmc *pmc = ids_find(&engine->pmcs, reader->pmc);
+    struct log *log;
+
+    if (pmc && pmc->log && log_block(pmc->log) == block)
+        return log_ref(pmc->log);
+    log = load_log(engine, block);
+    if (log && !pmc)
+        log_charge_again(engine, reader->uid, log);
+    return log;
+}
+
+static bool place_end(struct loading *load, bool fine)
+{
+    struct log_reader *reader = load->open->reader;
+    struct log *log = fine ? log_again(load->engine, reader, load->place.log) : NULL;
+
+    if (!log)
+        return fine;
+    reader->cursor = log_cursor_adopt(log, &load->place.mark);
+    log_unref(log);
+    return reader->cursor;
+}
+
+static const struct field place_fields[] = {
+    FIELD(struct place, log),
+    FIELD(struct place, mark.next),
+    FLAG(struct place, mark.begun),
+};
+static const struct part part_place = PART(place, place_begin, place_end);
+
+/* A PMC may be released after this is put, and leaves its log to its readers: they have the names
+ * of its events. */
+static void reader_put(struct log_reader *reader, struct buf *out)
+{
+    struct engine *engine = reader->engine;
+    const bool ends = !ids_find(&engine->pmcs, reader->pmc);
+    struct place place;
+
+    part_print(&part_reader, engine, reader, out);
+    if (reader->cursor && (!ends || (reader->facts.class && log_ready(reader->cursor)))) {
+        place.log = log_block(reader->cursor->log);
+        log_cursor_mark(reader->cursor, &place.mark);
+        part_print(&part_place, engine, &place, out);
+    }
+    sampled_print(engine, reader->facts.sets, out);
+}
+
+/* ---- all of it ---- */
+
+void open_file_print(struct open_file *open, struct buf *out)
+{
+    part_print(&part_file, NULL, open, out);
+    rights_put(NULL, open->rights, out);
+    if (open->reader)
+        reader_put(open->reader, out);
+    if (open->series)
+        part_print(&part_series, NULL, open->series, out);
+}
+
+static bool file_done(struct loading *load, bool fine)
+{
+    struct log_reader *reader = load->open->reader;
+
+    return fine && (!reader || reader->facts.sets || load_sets_end(load, &reader->facts.sets)) &&
+           open_file_again(load->engine, load->open);
+}
+
+bool open_file_load(struct open_file *open, const char *text, size_t len, struct engine *engine)
+{
+    static const struct part *const parts[] = {
+        &part_file, &part_rights, &part_reader, &part_place, &part_sampled, &part_series, NULL,
+    };
+    static const struct kind kind = {parts, NULL, file_done};
+    struct loading load = {.engine = engine, .open = open};
+
+    return load_text(&load, &kind, text, len);
+}

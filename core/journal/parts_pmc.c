@@ -1,0 +1,264 @@
+/*
+ * What the journal keeps of a PMC: itself, its settings, its counts and its log.
+ */
+#include "core/journal/load.h"
+
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- itself ---- */
+
+static void *named_begin(struct loading *load)
+{
+    return load->pmc ? NULL : &load->named;
+}
+
+static bool named_end(struct loading *load, bool fine)
+{
+    const struct named *named = &load->named;
+    struct instance *instance = engine_instance(load->engine, named->instance);
+    struct proc *owner = ids_find(&load->engine->procs, named->owner);
+    struct pmc *pmc = NULL;
+
+    if (fine && instance && load_id_sound(load->id) && named->name &&
+        name_check(named->name, NULL) == 0 && !instance_find(instance, named->name))
+        pmc = pmc_new(instance, named->name);
+    if (!pmc)
+        return false;
+    if (!pmc_put_on(pmc, load->id, named->uid, named->payer)) {
+        pmc_drop(pmc);
+        return false;
+    }
+    load->pmc = pmc;
+    if (owner) {
+        proc_ref(owner);
+        pmc_own(pmc, owner);
+    }
+    pmc->cpus_stale = true;
+    pmc_pend(pmc); /* what happened meanwhile is found out */
+    return true;
+}
+
+static const struct field named_fields[] = {
+    FIELD(struct named, instance), TEXT(struct named, name),   FIELD(struct named, uid),
+    FIELD(struct named, payer),    FIELD(struct named, owner),
+};
+static const struct part part_named = PART(named, named_begin, named_end);
+
+static bool is_plain(enum key key)
+{
+    return key != KEY_EVENT && key != KEY_TARGET;
+}
+
+static void settings_put(const struct settings *settings, struct buf *out)
+{
+    for (unsigned key = 0; key < KEYS; key++) {
+        if (!is_plain((enum key)key) ||
+            (!(settings->given & GIVEN(key)) && settings_standard(settings, (enum key)key)))
+            continue;
+        buf_printf(out, "%s=", key_table[key].name);
+        settings_print(settings, (enum key)key, 0, out);
+        buf_char(out, ' ');
+    }
+}
+
+static bool settings_io(struct io *io, void *object)
+{
+    struct settings *settings = &((struct pmc *)object)->settings;
+    struct word name, value;
+    char *pair;
+
+    if (io->out)
+        settings_put(settings, io->out);
+    while (!io->out && (pair = strsep(&io->text, " "))) {
+        const enum key key =
+            word_split((struct word){pair, strlen(pair)}, &name, &value) ? key_find(name) : KEYS;
+
+        if (key != KEYS && is_plain(key) && settings_set(settings, key, value, NULL) != 0)
+            return false;
+    }
+    return true;
+}
+
+static void *pmc_begin(struct loading *load)
+{
+    return load->pmc;
+}
+
+static const struct field pmc_fields[] = {
+    FIELD(struct pmc, gid),
+    FIELD(struct pmc, mode),
+    FIELD(struct pmc, maker),
+    FIELD(struct pmc, maker_key),
+    FIELD(struct pmc, created_ns),
+    FIELD(struct pmc, changed_ns),
+    FIELD(struct pmc, made_ns),
+    FIELD(struct pmc, made_tsc),
+    BELOW(struct pmc, state, PMC_STATES),
+    BELOW(struct pmc, effective, MODE_COUNT),
+    FLAG(struct pmc, kernel),
+    FLAG(struct pmc, had_target),
+    FIELD(struct pmc, epoch),
+    FIELD(struct pmc, resets),
+    FIELD(struct pmc, change),
+    FIELD(struct pmc, first_start_ns),
+    FIELD(struct pmc, started_ns),
+    FIELD(struct pmc, ran_ns),
+    TEXT(struct pmc, metrics),
+    FLAG(struct pmc, wants_all),
+    FLAG(struct pmc, held_by),
+    FIELD(struct pmc, left_out),
+    FLAG(struct pmc, raced),
+    FLAG(struct pmc, missed),
+    FIELD(struct pmc, throttled),
+    TEXT(struct pmc, error),
+    FIELD(struct pmc, began),
+    FIELD(struct pmc, set_number),
+    FIELD(struct pmc, sampling.period),
+    FIELD(struct pmc, sampling.freq),
+    FIELD(struct pmc, sampling.asked),
+    FLAG(struct pmc, sampling.slowed),
+    FLAG(struct pmc, sampling.chain_user),
+    FLAG(struct pmc, sampling.chain_kernel),
+    FIELD(struct pmc, sampling.depth),
+    FIELD(struct pmc, sampling.depth_asked),
+    BELOW(struct pmc, recorded, 2 * RECORDED_EXITS),
+    FLAG(struct pmc, recorded_kernel),
+    OTHER(settings),
+    FIELD(struct pmc, settings.given),
+};
+static const struct part part_pmc = PART(pmc, pmc_begin, NULL);
+
+/* ---- counts and the log ---- */
+
+static bool base_io(struct io *io, void *object)
+{
+    struct pmc *pmc = object;
+
+    return tally_io(io, pmc->base, pmc_events(pmc));
+}
+
+static bool log_io(struct io *io, void *object)
+{
+    const struct pmc *pmc = object;
+    uint64_t block = pmc->log ? log_block(pmc->log) : 0;
+
+    if (!io->out)
+        return numbers_io(io, &io->load->log, sizeof block, 1);
+    return numbers_io(io, &block, sizeof block, 1);
+}
+
+/* A log that is not there any more begins anew. */
+static bool counts_end(struct loading *load, bool fine)
+{
+    struct pmc *pmc = load->pmc;
+    const uint64_t sets_bytes = pmc->sets_bytes;
+
+    pmc->sets_bytes = 0;
+    if (!fine || load->sealed || !load_sets_end(load, &pmc->sets))
+        return false;
+    if (pmc->sets) {
+        user_add(pmc->user, USED_BYTES, (int64_t)sets_bytes);
+        pmc->sets_bytes = sets_bytes;
+    }
+    pmc->log = load_log(load->engine, load->log);
+    if (pmc->log)
+        user_add(pmc->user, USED_BYTES,
+                 (int64_t)log_set_charge(pmc->log, user_charge_log, pmc->user));
+    load->sealed = true;
+    return true;
+}
+
+static const struct field counts_fields[] = {
+    OTHER(base),
+    OTHER(log),
+    FIELD(struct pmc, sets_bytes),
+};
+static const struct part part_counts = PART(counts, pmc_begin, counts_end);
+
+static bool before_io(struct io *io, void *object)
+{
+    const struct pmc *pmc = object;
+
+    return numbers_io(io, pmc->counted_before, sizeof(uint64_t), pmc_events(pmc));
+}
+
+static bool buffers_io(struct io *io, void *object)
+{
+    struct pmc *pmc = object;
+    struct recording_plan plan = pmc_recording_plan(pmc, pmc_events(pmc), pmc->recorded);
+    struct recording *recording;
+
+    if (io->out) {
+        recording_print(pmc->recording, io->out);
+        return true;
+    }
+    plan.kernel = pmc->recorded_kernel;
+    if (pmc->recording ||
+        recording_adopt(&plan, pmc->first_start_ns > 0, io->text, &recording) != 0)
+        return false;
+    pmc_record(pmc, recording);
+    pmc_follow(pmc);
+    return true;
+}
+
+static void *recording_begin(struct loading *load)
+{
+    struct pmc *pmc = load->sealed ? load->pmc : NULL;
+
+    if (!pmc || pmc->counted_before || !pmc->recorded || !load->engine->backend->recorder_new ||
+        !pmc_keeps_log(pmc))
+        return NULL;
+    pmc->counted_before = calloc(SET_MAX, sizeof *pmc->counted_before);
+    return pmc->counted_before ? pmc : NULL;
+}
+
+static const struct field recording_fields[] = {
+    OTHER(before),
+    OTHER(buffers),
+};
+static const struct part part_recording = PART(recording, recording_begin, NULL);
+
+/* ---- all of it ---- */
+
+static void record_print(struct engine *engine, uint64_t id, struct buf *out)
+{
+    struct pmc *pmc = ids_find(&engine->pmcs, id);
+
+    if (!pmc)
+        return;
+    struct named named = {
+        .instance = pmc->instance->id,
+        .name = pmc->name,
+        .uid = pmc->uid,
+        .payer = pmc->payer,
+        .owner = pmc->owner ? pmc->owner->id : 0,
+    };
+    part_print(&part_named, engine, &named, out);
+    part_print(&part_pmc, engine, pmc, out);
+    for (unsigned i = 0; i < pmc_events(pmc); i++)
+        part_print(&part_event, engine, &pmc->set->event[i], out);
+    sampled_print(engine, pmc->sets, out);
+    part_print(&part_counts, engine, pmc, out);
+    if (pmc->recording)
+        part_print(&part_recording, engine, pmc, out);
+    if (pmc->claim)
+        part_print(&part_claim, engine, pmc->claim, out);
+    for (unsigned i = 0; i < pmc->links->n; i++)
+        link_put(engine, pmc->links->link[i], out);
+}
+
+static bool record_done(struct loading *load, bool fine)
+{
+    const struct pmc *pmc = load->pmc;
+
+    return pmc && claim_take(load, fine) && load->sealed && (pmc->state == PMC_NEW) == !pmc->set &&
+           (pmc->set || !pmc->wants_all);
+}
+
+static const struct part *const parts[] = {
+    &part_named, &part_pmc,  &part_event,  &part_sampled, &part_counts, &part_recording,
+    &part_claim, &part_link, &part_rights, &part_counter, NULL,
+};
+const struct kind kind_pmc = {parts, record_print, record_done};
