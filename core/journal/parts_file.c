@@ -143,7 +143,6 @@ static bool reader_end(struct loading *load, bool fine)
         reader->facts.sets = log_sets_ref(pmc->sets);
     if (!reader->facts.event) /* "" is not printed */
         reader->facts.event = strdup("");
-    load->open->remembers = log_reader_bytes(reader);
     return reader->facts.event;
 }
 
@@ -245,6 +244,8 @@ static bool file_done(struct loading *load, bool fine)
 {
     struct log_reader *reader = load->open->reader;
 
+    if (reader)
+        load->open->remembers = log_reader_bytes(reader);
     return fine && (!reader || reader->facts.sets || load_sets_end(load, &reader->facts.sets)) &&
            open_file_again(load->engine, load->open);
 }
