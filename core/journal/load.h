@@ -53,10 +53,15 @@ extern const struct kind kind_engine, kind_process, kind_instance, kind_pmc, kin
 /* Every part of a text, and the end. False: it does not fit. */
 bool load_text(struct loading *load, const struct kind *kind, const char *text, size_t len);
 
-/* 0 and 1 are the root's; a node's number has room for 52 bits. */
-static inline bool load_id_sound(uint64_t id)
+/* An object's serial: what is made from now on gets a later one. 0 and 1 are the root's; a node's
+ * number has room for 52 bits. False: it is none. */
+static inline bool load_serial(struct engine *engine, uint64_t id)
 {
-    return id > 1 && id < UINT64_C(1) << 52;
+    if (id <= 1 || id >= UINT64_C(1) << 52)
+        return false;
+    if (engine->next_serial <= id)
+        engine->next_serial = id + 1;
+    return true;
 }
 /* The log of this block: the same one for all that have it; a reference. NULL: it is none, or no
  * memory. */

@@ -140,7 +140,7 @@ static bool process_end(struct loading *load, bool fine)
     struct engine *engine = load->engine;
     struct proc *proc = load->proc;
 
-    if (!fine || !proc->process || !load_id_sound(proc->id) ||
+    if (!fine || !proc->process || !load_serial(engine, proc->id) ||
         !ids_add(&engine->procs, proc->id, proc)) {
         if (proc->process)
             engine->host->process_free(proc->process);

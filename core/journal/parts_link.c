@@ -140,7 +140,7 @@ static void *counter_begin(struct loading *load)
 {
     const struct link *link = load->link;
 
-    return link && load->pmc->set && load_id_sound(link->id) &&
+    return link && load->pmc->set && load_serial(load->engine, link->id) &&
                    !ids_find(&load->engine->links, link->id)
                ? load->link
                : NULL;

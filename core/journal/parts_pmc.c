@@ -21,7 +21,7 @@ static bool named_end(struct loading *load, bool fine)
     struct proc *owner = ids_find(&load->engine->procs, named->owner);
     struct pmc *pmc = NULL;
 
-    if (fine && instance && load_id_sound(load->id) && named->name &&
+    if (fine && instance && load_serial(load->engine, load->id) && named->name &&
         name_check(named->name, NULL) == 0 && !instance_find(instance, named->name))
         pmc = pmc_new(instance, named->name);
     if (!pmc)
