@@ -4,6 +4,8 @@
  */
 #include "examples/pmc-names/names.h"
 
+#include "core/base/hash.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,7 +15,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <uthash.h>
 
 #define MAPPED_MAX  65536
 #define TARGETS_MAX 256
