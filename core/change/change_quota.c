@@ -68,9 +68,10 @@ int quota_found(struct change *change, bool removes)
     quota_hold(change, 1);
     if (engine->fds_used + kept > engine->fd_limit)
         return err_set(&change->err, P10,
-                       "needs %lu descriptors to hold its targets, has %lu: pmcfs may have %lu "
+                       "needs %lu descriptor%s to hold the target%s, has %lu: pmcfs may have %lu "
                        "(RLIMIT_NOFILE), and others use the rest",
-                       change->fds, less(engine->fd_limit, engine->fds_used - change->fds + kept),
+                       change->fds, change->fds == 1 ? "" : "s", change->fds == 1 ? "" : "s",
+                       less(engine->fd_limit, engine->fds_used - change->fds + kept),
                        engine->fd_limit);
     if (change->fds <= engine->fd_limit / 4 || change->asker.superuser)
         return 0;

@@ -165,12 +165,12 @@ static int rights_home(const struct host_state *state, pid_t tid, struct rights 
 {
     struct ns_id ns;
     if (ns_identify(tid, "user", &ns) < 0)
-        return -EIO;
+        return errno == EMFILE ? -EMFILE : -EIO;
     if (ns_same(&ns, &state->userns))
         return 0;
     rights->userns_fd = ns_open(tid, "user");
     if (rights->userns_fd < 0)
-        return -EIO;
+        return errno == EMFILE ? -EMFILE : -EIO;
     rights->payer = userns_payer(state, rights->userns_fd, rights->uid);
     return 0;
 }
@@ -199,7 +199,7 @@ int linux_caller_rights_read(struct host_state *state, pid_t tid, struct rights 
     char *status = tid ? proc_task_text(tid, "status") : NULL;
     (void)state;
     if (!status)
-        return tid == 0 ? 0 : errno == ENOMEM ? -ENOMEM : -EIO;
+        return tid == 0 ? 0 : errno == ENOMEM || errno == EMFILE ? -errno : -EIO;
     int rc = status_read(status, rights);
     if (rc == 0)
         rights_limit(tid, status, rights);
