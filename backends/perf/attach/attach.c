@@ -221,6 +221,15 @@ static unsigned long attach_spare(const struct attach *attach)
     return most > attach->fds_used ? most - attach->fds_used : 0;
 }
 
+static int output_refused(const struct counter *counter, int rc, struct err *err)
+{
+    if (rc == -ENOMEM)
+        return err_set(err, E32, "no memory to record what %u tasks or CPUs tell",
+                       counter->n_groups);
+    return err_set(err, P14, "the kernel refused to record what %u tasks or CPUs tell: %s",
+                   counter->n_groups, err_errno_name(rc));
+}
+
 int perf_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
                 struct err *err)
 {
@@ -236,9 +245,10 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
     rc = counter_scope_is_process(counter) ? attach_tasks(&attach, counter)
                                            : attach_cpus(&attach, counter);
     event_patience(0);
-    if (!rc && output_begin(counter, plan))
-        rc = err_set(err, E32, "no memory, or no way, to record what %u tasks or CPUs tell",
-                     counter->n_groups);
+    if (!rc) {
+        rc = output_begin(counter, plan);
+        rc = rc ? output_refused(counter, rc, err) : 0;
+    }
     if (rc) {
         perf_free(counter);
         return rc;
