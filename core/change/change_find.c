@@ -268,7 +268,10 @@ static void ask_verdicts(struct change *change)
         const struct link *link = change->diff.fates[i].link;
         struct verdict *verdict = &change->diff.fates[i].verdict;
 
-        if (!verdict->asked || verdict->below)
+        if (!verdict->asked)
+            continue;
+        verdict->dead = link->kind == TARGET_THREAD && !host->process_alive(link->proc->process);
+        if (verdict->dead || verdict->below)
             continue; /* of a descendant the backend asks when it finds it */
         verdict->headless = host->process_headless && host->process_headless(link->proc->process);
         verdict->refused =

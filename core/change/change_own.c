@@ -37,6 +37,20 @@ static int plan_verdict(struct change *change, struct fate *fate)
     return 0;
 }
 
+/* The ends of threads are not watched. */
+static void thread_ended(struct proc *proc)
+{
+    struct link *link;
+
+    if (proc->dead)
+        return;
+    proc->dead = true;
+    proc_unindex(proc);
+    engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
+    LIST_FOREACH(link, &proc->links, of_proc)
+    pmc_pend(link->pmc);
+}
+
 int plan_dropped(struct change *change)
 {
     int rc = change_desire_set(change);
@@ -48,7 +62,9 @@ int plan_dropped(struct change *change)
         if (!fate->verdict.asked || link->drops != fate->verdict.drops ||
             !link_dropped(change->pmc, link))
             continue; /* something happened since it was asked: the next look decides */
-        if (fate->verdict.headless)
+        if (fate->verdict.dead)
+            thread_ended(link->proc);
+        else if (fate->verdict.headless)
             link->dropped = false;
         else
             rc = plan_verdict(change, fate);

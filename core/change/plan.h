@@ -63,6 +63,7 @@ struct fate {
     struct verdict {       /* it lost its events: what was found out without the lock */
         bool asked, below; /* below: a descendant lost them, and nothing is asked */
         bool headless;     /* nothing was lost: only its first thread has ended */
+        bool dead;         /* it was a thread, and that has ended since */
         bool refused;      /* the rights with which it was attached do not suffice any more */
         unsigned drops;
     } verdict;

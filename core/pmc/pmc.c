@@ -394,10 +394,12 @@ bool link_target_alive(void *arg)
     return !link->proc || host->process_alive(link->proc->process);
 }
 
+/* Of a thread it is not asked here: that is a look at /proc. */
 bool link_dropped(const struct pmc *pmc, const struct link *link)
 {
     return link->dropped && !link->ended && link->proc && !link->proc->dead &&
-           pmc->engine->host->process_alive(link->proc->process);
+           (link->kind == TARGET_THREAD ||
+            pmc->engine->host->process_alive(link->proc->process));
 }
 
 bool link_moved(const struct pmc *pmc, const struct link *link)
