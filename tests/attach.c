@@ -99,6 +99,7 @@ int main(int argc, char **argv)
     test_admitted_once();
     test_dropped(0711, true);
     test_dropped(0755, false);
+    test_suspect();
     test_set();
     test_hardware();
     test_blind();

@@ -172,6 +172,70 @@ static pid_t dropper_begin(const char *path, int go)
     return pid;
 }
 
+/* At each byte it executes a program that ends at once; at the next it collects it. */
+static pid_t spawner_begin(int go)
+{
+    pid_t pid = fork();
+    char byte;
+
+    if (pid)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (read(go, &byte, 1) == 1) {
+        pid = fork();
+        if (pid == 0) {
+            execl("/bin/true", "true", (char *)NULL);
+            _exit(127);
+        }
+        if (read(go, &byte, 1) == 1)
+            waitpid(pid, NULL, 0);
+    }
+    _exit(0);
+}
+
+/* The first reading without patience that says so. */
+static bool read_says(struct counter *counter, int rc)
+{
+    struct reading reading;
+
+    for (int i = 0; i < 1000; i++) {
+        if (perf_read(counter, &reading, false) == rc)
+            return rc || !reading.dropped;
+        usleep(5000);
+    }
+    return false;
+}
+
+/* A child that has ended and is not collected: how it is, only /proc says. */
+void test_suspect(void)
+{
+    struct target target = {.pid = 0};
+    struct reading reading;
+    int go[2];
+
+    if (pipe2(go, O_CLOEXEC))
+        exit(2);
+    target.pid = spawner_begin(go[0]);
+    struct plan plan = plan_for(&target);
+    plan.descendants = true;
+    struct counter *counter = attach_started(&plan);
+    check(read_says(counter, 0), "nobody is suspected", "");
+    check(write(go[1], "x", 1) == 1 && read_says(counter, -EAGAIN),
+          "without patience /proc is not asked", "");
+    check(write(go[1], "x", 1) == 1 && read_says(counter, 0), "one that is collected is known to have ended", "");
+    check(write(go[1], "x", 1) == 1 && read_says(counter, -EAGAIN), "nor for the next one", "");
+    for (int i = 0; i < 1000 && perf_read(counter, &reading, false); i++) {
+        check(!perf_read(counter, &reading, true) && !reading.dropped, "with patience it is", "");
+        usleep(1000);
+    }
+    check(!perf_read(counter, &reading, false) && !reading.dropped, "and then it is known", "");
+    perf_free(counter);
+    kill(target.pid, SIGKILL);
+    waitpid(target.pid, NULL, 0);
+    close(go[0]);
+    close(go[1]);
+}
+
 static bool copy_program(const char *path, mode_t mode)
 {
     char text[65536];

@@ -35,6 +35,7 @@ void test_switch_race(void);
 void test_threads(void);
 void test_descendants(void);
 void test_admitted_once(void);
+void test_suspect(void);
 void test_dropped(mode_t mode, bool drops);
 
 /* attach_life.c */

@@ -8,6 +8,7 @@
 #include "core/pmc/count.h"
 #include "core/read/drain.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 
@@ -52,7 +53,10 @@ static void poll_look(struct pmc *pmc, uint64_t now_ns, unsigned *left)
         return;
     }
     *left -= cost;
-    if (count_now(pmc, &total, NULL) == 0) /* wakes by itself when the state changes */
+    int rc = count_now(pmc, &total, NULL); /* wakes by itself when the state changes */
+    if (rc == -EAGAIN)
+        poll_ask(pmc);
+    else if (rc == 0)
         polled_is(pmc, count_shown(pmc, total.tally, 0), now_ns);
 }
 

@@ -85,8 +85,9 @@ bool counter_cover(struct counter *counter, void (*fill)(struct covered *covered
                    void *arg);
 /* Processes known to be covered; memory only. */
 unsigned counter_n_covered(const struct counter *counter);
-/* Has a covered descendant lost its events since the attach? With descendants. */
-bool counter_dropped(const struct counter *counter);
+/* Has a covered descendant lost its events since the attach? With descendants. 0; or, without
+ * patience, -EAGAIN: /proc has to be asked. */
+int counter_dropped(const struct counter *counter, bool patient, bool *dropped);
 /* Is this process there, and not about to end? */
 bool counter_lives(pid_t pid);
 

@@ -6,6 +6,13 @@
 #include "backends/perf/count/counter.h"
 #include "backends/proc.h"
 
+#include <errno.h>
+#include <signal.h>
+
+enum {
+    HURRIED_SUSPECTS = 8 /* a read without patience asks about so many */
+};
+
 /* What came by now is told, and until side_leave() no more. */
 static void side_enter(const struct counter *counter)
 {
@@ -79,12 +86,19 @@ enum life {
     LIFE_IS_OVER
 };
 
-/* The first thread's, as /proc says. Between its EXIT record and its end it is PF_EXITING. */
-static enum life life_of(pid_t pid)
+/*
+ * The first thread's, as /proc says. Between its EXIT record and its end it is PF_EXITING. /proc may
+ * have to be waited for: without patience only one that is there no more is known.
+ */
+static enum life life_of(pid_t pid, bool patient)
 {
     struct proc_stat stat;
-    int rc = proc_stat(pid, 0, &stat);
 
+    if (kill(pid, 0) < 0 && errno == ESRCH)
+        return LIFE_IS_OVER;
+    if (!patient)
+        return LIFE_ENDS;
+    int rc = proc_stat(pid, 0, &stat);
     if (rc < 0)
         return proc_is_gone(rc) ? LIFE_IS_OVER : LIFE_ENDS;
     return proc_stat_dead(&stat) ? LIFE_IS_OVER : stat.exiting ? LIFE_ENDS : LIFE_GOES_ON;
@@ -92,28 +106,29 @@ static enum life life_of(pid_t pid)
 
 bool counter_lives(pid_t pid)
 {
-    return life_of(pid) == LIFE_GOES_ON;
+    return life_of(pid, true) == LIFE_GOES_ON;
 }
 
 /* They are looked at without the sideband's lock; of one that is dead by then a second EXIT is told
  * before it is judged. */
-bool counter_dropped(const struct counter *counter)
+int counter_dropped(const struct counter *counter, bool patient, bool *dropped)
 {
     struct covered *covered = counter->covered;
     enum life life = LIFE_ENDS;
+    unsigned asked = 0;
     pid_t pid = 0;
 
     for (;;) {
-        bool dropped;
-
         side_enter(counter);
         if (life != LIFE_ENDS)
             covered_judge(covered, pid, life == LIFE_GOES_ON);
         pid = covered_next_suspect(covered, pid);
-        dropped = covered_dropped(covered);
+        *dropped = covered_dropped(covered);
         side_leave(counter);
-        if (!pid || dropped)
-            return dropped;
-        life = life_of(pid);
+        if (!pid || *dropped)
+            return 0;
+        life = life_of(pid, patient);
+        if (!patient && (life == LIFE_ENDS || ++asked > HURRIED_SUSPECTS))
+            return -EAGAIN;
     }
 }

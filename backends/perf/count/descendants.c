@@ -4,7 +4,7 @@
  */
 #include "backends/perf/count/descendants.h"
 
-#include "core/base/vec.h"
+#include "core/base/ids.h"
 #include "core/log/tasks.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct covered {
     struct tasks tasks; /* a process's one value: when it executed last */
     pid_t target;
     bool begun, doubt, dropped;
-    VEC(pid_t) suspects; /* whose first thread's EXIT came soon after an exec */
+    struct ids suspects; /* whose first thread's EXIT came soon after an exec */
     struct side_record unplaced[UNPLACED];
     size_t next_unplaced;
 };
@@ -30,6 +30,7 @@ struct covered *covered_new(pid_t target)
     if (!covered)
         return NULL;
     covered->target = target;
+    ids_init(&covered->suspects);
     tasks_init(&covered->tasks);
     covered->tasks.n_values = 1;
     return covered;
@@ -40,7 +41,7 @@ void covered_free(struct covered *covered)
     if (!covered)
         return;
     tasks_free(&covered->tasks);
-    free(covered->suspects.items);
+    free(covered->suspects.slots); /* some may stand */
     free(covered);
 }
 
@@ -69,13 +70,7 @@ bool covered_has(const struct covered *covered, pid_t pid)
 /* True: it was suspected. */
 static bool suspect_end(struct covered *covered, pid_t pid)
 {
-    for (size_t i = 0; i < covered->suspects.n; i++) {
-        if (covered->suspects.items[i] == pid) {
-            vec_remove(&covered->suspects, i);
-            return true;
-        }
-    }
-    return false;
+    return ids_remove(&covered->suspects, (uint64_t)pid) != NULL;
 }
 
 /* A second EXIT proves that the first was none. Else it is seen at the process itself: one that is
@@ -92,20 +87,14 @@ static void covered_suspect(struct covered *covered, const struct side_record *r
         covered->dropped = true;
     else if (record->type == SIDE_EXIT && process && process->value[0] &&
              record->time_ns - process->value[0] < DROP_NS)
-        covered->doubt |= vec_push(&covered->suspects, record->pid) != 0;
+        covered->doubt |= !ids_add(&covered->suspects, (uint64_t)record->pid, covered);
 }
 
 pid_t covered_next_suspect(const struct covered *covered, pid_t after)
 {
-    pid_t next = 0;
+    uint64_t pid;
 
-    for (size_t i = 0; i < covered->suspects.n; i++) {
-        const pid_t pid = covered->suspects.items[i];
-
-        if (pid > after && (!next || pid < next))
-            next = pid;
-    }
-    return next;
+    return ids_next(&covered->suspects, (uint64_t)after, &pid) ? (pid_t)pid : 0;
 }
 
 void covered_judge(struct covered *covered, pid_t pid, bool lives)
@@ -167,11 +156,13 @@ static void covered_retry(struct covered *covered)
     }
 }
 
-/* A number that comes up again as a process of somebody else's is not ours any more. */
+/* A number that comes up again as a process of somebody else's is not ours any more; and the one
+ * that had it ended with its first EXIT. */
 static void covered_reused(struct covered *covered, pid_t pid)
 {
     struct process *process = covered_process(covered, pid);
 
+    suspect_end(covered, pid);
     if (process)
         tasks_drop(&covered->tasks, process);
 }

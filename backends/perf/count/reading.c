@@ -322,9 +322,9 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
     }
     out->off = off && off == counter->n_groups / counter->shape.spread && counter_is_on(counter);
     out->never_ran = out->enabled_ns && !out->running_ns;
-    out->dropped = counter->dropped || (counter->covered && counter_dropped(counter));
+    out->dropped = counter->dropped;
     out->time_ns = monotonic_ns();
-    return 0;
+    return counter->covered && !out->dropped ? counter_dropped(counter, patient, &out->dropped) : 0;
 }
 
 /* With hardware another one, at most once in a millisecond of the target's time. */
