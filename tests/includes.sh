@@ -48,8 +48,6 @@ BEGIN {
     count++
     only("fuse", "^fs/")
     only("^\"fs/", "^fs/")
-    only("^\"fs/program/", "^fs/program/")
-    only("^\"fs/requests/", "^fs/(requests|program)/")
     only("perf_event\\.h|perfmon", "^backends/perf/")
     only("^\"backends/perf/", "^backends/perf/")
     only("^\"backends/sim/", "^backends/sim/")
