@@ -1,5 +1,5 @@
 /*
- * What is under the engine, by name: only the program's start (fs/main.c) chooses.
+ * What is under the engine, by name: only the program's start (fs/program/main.c) chooses.
  */
 #pragma once
 

@@ -104,7 +104,7 @@ struct plan {
 
     /* Where its records go: NULL, it only counts. Must outlive the counter. */
     struct recorder *recorder;
-    uint64_t set;    /* records of events[i] have the id LOG_ID(set, i) (core/record.h) */
+    uint64_t set;    /* records of events[i] have the id LOG_ID(set, i) (core/log/record.h) */
     bool sampling;   /* every event samples by itself, with `period` or `freq` (the other is 0) */
     uint64_t period; /* events per sample */
     uint64_t freq;   /* samples per second, within sample_limits() */
@@ -243,7 +243,7 @@ struct backend {
     uint64_t (*look)(struct backend_state *state);
     /* Every event that really counts here. Slow the first time. */
     int (*list)(struct backend_state *state, struct catalog *out, struct err *err);
-    /* The text of events/CLASS/EVENT (INTERFACE 5). -ENOENT if it is not listed. */
+    /* The text of events/CLASS/EVENT. -ENOENT if it is not listed. */
     int (*describe)(struct backend_state *state, const char *class_name, const char *event,
                     struct buf *out);
 

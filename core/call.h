@@ -1,6 +1,6 @@
 /*
- * One request on its way through the engine. Every operation ends in one of three ways: CALL_DONE, a
- * negative errno (the sentence in call->err), or CALL_WAIT (park the request, run the operation
+ * One request on its way through the engine. Every operation ends in one of three ways: CALL_DONE,
+ * a negative errno (the sentence in call->err), or CALL_WAIT (park the request, run the operation
  * again when the object is woken). Parts of it may run without the engine's lock: core/slow.h.
  */
 #pragma once
@@ -58,7 +58,7 @@ struct open_file {
 struct call {
     struct engine *engine;
     struct instance *instance; /* NULL: removed while this call ran without the lock */
-    struct pmc *pmc;  /* the PMC whose file this is, or NULL; looked up whenever the lock is taken */
+    struct pmc *pmc;  /* the PMC whose file this is, or NULL; looked up as the lock is taken */
     uint64_t index;   /* tunable, slot (cpu << 16 | row), catalog id */
     const char *file; /* the file's name, for sentences: "event" */
     const char *text; /* stores: the bytes written (valid until the reply) */

@@ -1,7 +1,7 @@
 /*
- * The files of the tree: one function a file, named in fs/files.c. All are called with the engine's
- * lock held. Shows append the whole text to call->out; stores take one complete command; the stream
- * gives one request's worth. Errors stand in call->err.
+ * The files of the tree: one function a file, named in fs/tree/files.c. All are called with the
+ * engine's lock held. Shows append the whole text to call->out; stores take one complete command;
+ * the stream gives one request's worth. Errors stand in call->err.
  */
 #pragma once
 

@@ -13,7 +13,7 @@
 
 #define MAX_FREQ   100000
 #define MAX_FRAMES 127
-#define MAX_DUE    10000 /* of one event in one drain; what is more is lost, as from a full buffer */
+#define MAX_DUE    10000 /* of one event in one drain; more is lost, as from a full buffer */
 #define STEPS      100   /* of the time between two drains */
 
 #define USER_TEXT   UINT64_C(0x10000000000)
@@ -121,8 +121,7 @@ static void samples_make(struct recorder *recorder, struct buf *out)
     struct counter *counter;
 
     for (unsigned step = 0; step <= STEPS; step++)
-        LIST_FOREACH(counter, &state->counters, of_state)
-        {
+        LIST_FOREACH (counter, &state->counters, of_state) {
             if (counter->plan.recorder != recorder || !counter->plan.sampling)
                 continue;
             if (step == 0) {
@@ -229,9 +228,9 @@ int sim_recorder_adopt(struct backend_state *state, const struct recorder_plan *
 
     (void)plan;
     pthread_mutex_lock(&state->lock);
-    LIST_FOREACH(recorder, &state->recorders, of_state)
-    if (recorder->forgotten && recorder->number == number)
-        break;
+    LIST_FOREACH (recorder, &state->recorders, of_state)
+        if (recorder->forgotten && recorder->number == number)
+            break;
     if (recorder)
         recorder->forgotten = false;
     pthread_mutex_unlock(&state->lock);

@@ -1,7 +1,7 @@
 /*
  * What went wrong, for the person who reads it: an errno, the id of the cause and one sentence.
- * Every function that can refuse takes a struct err and returns err_set(...), so that number and
- * sentence are made in one place: where the reason is known.
+ * Every function that can refuse takes a struct err and returns err_set(...): number and sentence
+ * are made where the reason is known. The list has each id once; an id may have several sentences.
  */
 #pragma once
 
@@ -72,7 +72,7 @@
     X(P11, EDQUOT, "any", "the owner's quota is used up")                                          \
     X(P12, ENOSPC, "mkdir", "max_pmcs reached")                                                    \
     X(P13, EAGAIN, "target",                                                                       \
-      "attaching took longer than attach_ms, or the kernel did not answer about it in time")                   \
+      "attaching took longer than attach_ms, or the kernel did not answer about it in time")       \
     X(P14, EIO, "any", "the kernel refused unexpectedly")                                          \
     X(P15, EPERM, "target", "the writer's processes cannot be seen by pmcfs")                      \
     X(P16, EPERM, "target", "pmcfs does not observe itself")                                       \

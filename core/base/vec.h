@@ -42,10 +42,8 @@ static inline int vec_grow(void *items, size_t *cap, size_t n, size_t size)
 
 /* Make room for one item at `at`, for which there is memory (vec_room): its old bytes remain. */
 #define vec_open(vec, at)                                                                          \
-    memmove(&(vec)->items[(at) + 1], &(vec)->items[at],                                            \
-            ((vec)->n++ - (at)) * sizeof *(vec)->items)
+    memmove(&(vec)->items[(at) + 1], &(vec)->items[at], ((vec)->n++ - (at)) * sizeof *(vec)->items)
 
 /* Take the item at `at` out; what follows moves up. */
 #define vec_remove(vec, at)                                                                        \
-    memmove(&(vec)->items[at], &(vec)->items[(at) + 1],                                            \
-            (--(vec)->n - (at)) * sizeof *(vec)->items)
+    memmove(&(vec)->items[at], &(vec)->items[(at) + 1], (--(vec)->n - (at)) * sizeof *(vec)->items)

@@ -27,7 +27,7 @@ static int check_open(struct change *change)
     const struct pmc *pmc = change->pmc;
     const struct state_row *state = &state_table[pmc->state];
 
-    if (state->open)
+    if (state->settable)
         return 0;
     if (puts_count(change))
         return err_set(&change->err, E06, "%s is %s: stop it before its count is written",
@@ -392,7 +392,7 @@ static void stop_now(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
 
-    change->diff.stop = !state_table[pmc->state].open;
+    change->diff.stop = !state_table[pmc->state].settable;
     change->diff.reopen |= pmc->state == PMC_ARMED; /* the kernel knows no other way to disarm */
     change->diff.read |= change->diff.stop && pmc->recording; /* what steps and exits do not say */
 }
@@ -437,7 +437,7 @@ static int check_verb(struct change *change)
         return check_stop(change);
     case VERB_RESET:
         change->diff.read = true;
-        if (state_table[pmc->state].open)
+        if (state_table[pmc->state].settable)
             return 0;
         return err_set(&change->err, E06, "%s is %s: stop it before it is reset, or write restart",
                        pmc->name, state_table[pmc->state].name);

@@ -247,7 +247,7 @@ void change_open(struct change *change)
 static void go_on(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
-    bool ran = !state_table[change->pmc->state].open;
+    bool ran = !state_table[change->pmc->state].settable;
 
     for (unsigned i = 0; i < change->diff.n_fates; i++) {
         const struct fate *fate = &change->diff.fates[i];

@@ -38,14 +38,14 @@ static int plan_forget(struct change *change)
 static void plan_start(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
-    const bool open = state_table[pmc->state].open;
+    const bool settable = state_table[pmc->state].settable;
     struct difference *diff = &change->diff;
 
     if (change->cause != CAUSE_COMMAND)
-        diff->start_fresh = !open;
+        diff->start_fresh = !settable;
     else if (change->desired.verb)
         return;
-    else if (!open)
+    else if (!settable)
         diff->start_fresh = true;
     else if (change_attaches(change) && change->desired.settings.value[KEY_AUTOSTART] &&
              (change->desired.new_set || pmc->state == PMC_NEW || pmc->state == PMC_ALLOCATED ||

@@ -368,7 +368,7 @@ void record_begin(struct change *change, bool starts)
 void record_last_end(struct change *change)
 {
     struct pmc *pmc = change->pmc;
-    bool runs = !state_table[pmc->state].open;
+    bool runs = !state_table[pmc->state].settable;
 
     if (change->engine->forgetting || !pmc->links)
         return;

@@ -70,12 +70,12 @@ static void count_all(struct change *change)
     for (unsigned i = 0; i < change->diff.n_fates; i++) {
         const struct fate *fate = &change->diff.fates[i];
 
-        if (fate->link->counter)
+        if (fate->link->counter) {
             tally_add(total, reading_of(fate), n);
-        if (fate->link->counter)
             tally_subtract(total, fate->link->base, n);
-        else
+        } else {
             tally_add(total, fate->link->base, n); /* ended or offline: its final count */
+        }
     }
 }
 
@@ -121,10 +121,11 @@ static void swap_count(struct change *change, struct fate *fate)
 }
 
 /* Initial values of the set as wanted. */
-static void begin_count(struct change *change, struct tally *base)
+static void begin_count(struct change *change)
 {
     const struct settings *settings = &change->desired.settings;
     struct pmc *pmc = change->pmc;
+    struct tally *base = pmc->base;
     const unsigned n = change->desired.set->n;
 
     memset(base, 0, TALLY_SIZE(n));
@@ -152,7 +153,7 @@ static void swap_reset(struct change *change)
         link->gap_ns = 0;
         link->missed = false;
     }
-    begin_count(change, change->pmc->base);
+    begin_count(change);
 }
 
 /* count is written: what is shown becomes the new value; times stay. */
@@ -192,7 +193,7 @@ static void swap_set(struct change *change)
     free(pmc->base);
     pmc->base = change->diff.base;
     change->diff.base = NULL;
-    begin_count(change, pmc->base);
+    begin_count(change);
     pmc->state = PMC_ALLOCATED;
     pmc->had_target = pmc->raced = false;
     pmc->first_start_ns = pmc->started_ns = 0;
@@ -308,8 +309,7 @@ static enum pmc_state state_after(const struct change *change)
         return PMC_EXITED;
     if (diff->stop)
         return PMC_STOPPED;
-    if (change->cause == CAUSE_COMMAND && live && (diff->start || diff->start_fresh) &&
-        (diff->start || state_table[pmc->state].open))
+    if (change->cause == CAUSE_COMMAND && live && diff->start)
         return change->desired.settings.value[KEY_START] ? PMC_ARMED : PMC_RUNNING; /* new ones */
     if (pmc->state == PMC_EXITED) /* attached, not started */
         return pmc->first_start_ns ? PMC_STOPPED : PMC_ALLOCATED;
@@ -320,7 +320,7 @@ static void swap_state(struct change *change, enum pmc_state after, bool starts)
 {
     struct pmc *pmc = change->pmc;
 
-    if (state_table[after].open)
+    if (state_table[after].settable)
         pmc->ran_ns = pmc_elapsed_ns(pmc, now(change));
     if (starts) {
         pmc->started_ns = now(change);
@@ -426,10 +426,10 @@ void change_swap(struct change *change)
     swap_links(change);
     pmc->epoch += links_change;
     enum pmc_state after = idle ? pmc->state : state_after(change);
-    const bool was_open = state_table[pmc->state].open;
+    const bool was_settable = state_table[pmc->state].settable;
     const bool starts =
-        !state_table[after].open && (was_open || change->desired.verb == VERB_RESTART);
-    record_end(change, !was_open && state_table[after].open, after);
+        !state_table[after].settable && (was_settable || change->desired.verb == VERB_RESTART);
+    record_end(change, !was_settable && state_table[after].settable, after);
     swap_settings(change, links_change);
     record_swap(change);
     if (!idle)

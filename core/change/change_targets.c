@@ -55,8 +55,8 @@ static int check_load(struct change *change, const struct proc *proc, const stru
     uint64_t n = change->desired.set->n;
     const struct link *link;
 
-    LIST_FOREACH(link, &proc->links, of_proc)
-    n += link == fresh ? 0 : pmc_events(link->pmc);
+    LIST_FOREACH (link, &proc->links, of_proc)
+        n += link == fresh ? 0 : pmc_events(link->pmc);
     if (change->asker.superuser || n <= limit)
         return 0;
     return err_set(&change->err, P11, "%llu events on one process: max_events_per_process is %llu",

@@ -49,25 +49,32 @@ static bool any_wanted(const struct pmc *pmc)
     return false;
 }
 
+struct asked {
+    struct link *link; /* held by the links */
+    bool dead;
+};
+
 static int targets_ask(struct call *call, const struct pmc *pmc)
 {
     struct links *links = links_ref(pmc->links);
-    bool *ask = calloc(links->n, sizeof *ask); /* … and then: it is dead */
+    struct asked *asked = calloc(links->n, sizeof *asked);
+    unsigned n = 0;
 
-    for (unsigned i = 0; ask && i < links->n; i++)
-        ask[i] = link_asked(pmc, links->link[i]);
+    for (unsigned i = 0; asked && i < links->n; i++)
+        if (link_asked(pmc, links->link[i]))
+            asked[n++].link = links->link[i];
     slow_begin(call, links->n > ASKED_SOON);
-    for (unsigned i = 0; ask && i < links->n; i++)
-        ask[i] = ask[i] && !link_target_alive(links->link[i]);
+    for (unsigned i = 0; i < n; i++)
+        asked[i].dead = !link_target_alive(asked[i].link);
     slow_end(call);
-    for (unsigned i = 0; ask && i < links->n; i++) {
-        links->link[i]->gone |= ask[i];
-        if (ask[i])
-            pmc_touch(links->link[i]->pmc);
-    }
+    for (unsigned i = 0; i < n; i++)
+        if (asked[i].dead) {
+            asked[i].link->gone = true;
+            pmc_touch(asked[i].link->pmc);
+        }
     links_unref(links, &call->engine->dead);
-    int rc = ask ? CALL_DONE : err_nomem(&call->err);
-    free(ask);
+    int rc = asked ? CALL_DONE : err_nomem(&call->err);
+    free(asked);
     return rc;
 }
 

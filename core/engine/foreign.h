@@ -1,5 +1,5 @@
 /*
- * Slots that others hold, rule 1 of INTERFACE section 6: asked of the backend at start and at
+ * Slots that others hold, which no PMC gets: asked of the backend at start and at
  * admin/probe, and booked.
  */
 #pragma once

@@ -17,11 +17,11 @@ static void sink_exited(void *ctx, uint64_t tag)
     proc->dead = true;
     proc_unindex(proc);
     engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
-    LIST_FOREACH(link, &proc->links, of_proc)
-    pmc_pend(link->pmc);
-    LIST_FOREACH(pmc, &proc->owned, owned)
-    if (!pmc_released(pmc))
-        pmc_vanish(pmc);
+    LIST_FOREACH (link, &proc->links, of_proc)
+        pmc_pend(link->pmc);
+    LIST_FOREACH (pmc, &proc->owned, owned)
+        if (!pmc_released(pmc))
+            pmc_vanish(pmc);
     while (!LIST_EMPTY(&proc->held)) /* the first process of a PID namespace is its last */
         instance_release(LIST_FIRST(&proc->held), true);
 }
@@ -48,8 +48,7 @@ static void sink_dropped(void *ctx, uint64_t tag)
         return;
     proc->guarded = false; /* it tells once */
     engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
-    LIST_FOREACH(link, &proc->links, of_proc)
-    {
+    LIST_FOREACH (link, &proc->links, of_proc) {
         link->dropped = true;
         pmc_touch(link->pmc);
         link->asked = link->below = false;

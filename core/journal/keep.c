@@ -34,7 +34,8 @@ static void each_put(struct engine *engine, enum journal_kind kind, struct ids *
         put(engine, kind, id);
 }
 
-/* Without memory for what changed everything is put. */
+/* Without memory for what changed everything is put, but for the last errors: those are of no more
+ * than help. */
 static void all_put(struct engine *engine)
 {
     engine->touch_failed = false;
@@ -77,7 +78,7 @@ static bool check_record(void *arg, const struct journal_record *record)
         i++;
     bool same = i == len && now.len == len;
     if (!same) {
-        i -= i < 60 ? i : 60;
+        i -= i < 60 ? i : 60; /* what stands before the difference is shown, too */
         err_set(check->err, P14, "kind %u, %llu is not what its record says: %.*s --- %.120s",
                 record->kind, (unsigned long long)record->id, (int)(len - i < 120 ? len - i : 120),
                 record->text + i, text + i);

@@ -23,7 +23,7 @@ struct loading {
     } named;
     struct instance *instance;
     struct pmc *pmc;
-    bool sealed; /* its events are complete; of the engine: it was read */
+    bool sealed;  /* its events are complete; of the engine: it was read */
     uint64_t log; /* its block, 0: none */
     struct link *link;
     struct proc *proc;

@@ -187,8 +187,8 @@ static bool named_end(struct loading *load, bool fine)
     const char *name = load->named.name;
     struct proc *holder = ids_find(&engine->procs, load->named.owner);
 
-    if (!fine || load->id == 0 || load->id > INSTANCE_ID_MAX || !name || name_check(name, NULL) != 0 ||
-        instance_by_name(engine, name) ||
+    if (!fine || load->id == 0 || load->id > INSTANCE_ID_MAX || !name ||
+        name_check(name, NULL) != 0 || instance_by_name(engine, name) ||
         !(load->instance = instance_make(engine, load->id, name)))
         return false;
     if (holder) {

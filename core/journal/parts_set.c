@@ -1,6 +1,6 @@
 /*
- * What the journal keeps of a PMC's events: themselves, the rows that they hold, and what the ids in
- * its log mean.
+ * What the journal keeps of a PMC's events: themselves, the rows that they hold, and what the ids
+ * in its log mean.
  */
 #include "core/journal/load.h"
 
@@ -201,10 +201,10 @@ static bool sampled_end(struct loading *load, bool fine)
 }
 
 static const struct field sampled_fields[] = {
-    FLAG(struct sampled, first),         TEXT(struct sampled, event.name),
+    FLAG(struct sampled, first),          TEXT(struct sampled, event.name),
     TEXT(struct sampled, event.resolved), FIELD(struct sampled, event.period),
-    FIELD(struct sampled, event.freq),   FLAG(struct sampled, event.chains),
-    FIELD(struct sampled, event.type),   FIELD(struct sampled, event.config),
+    FIELD(struct sampled, event.freq),    FLAG(struct sampled, event.chains),
+    FIELD(struct sampled, event.type),    FIELD(struct sampled, event.config),
 };
 const struct part part_sampled = PART(sampled, sampled_begin, sampled_end);
 

@@ -1,7 +1,8 @@
 /*
- * The ring of records, its memory, and what is kept of the records that were overwritten. Beside
- * the records stand only numbers: the count of what was lost unread needs no more than the smallest
- * serial that some reader wants.
+ * The log: putting a record, making room for it, counting losses, and folding what address spaces
+ * need of the records that are overwritten (log_keep.c finds all of it again, log_read.c has the
+ * readers). Beside the records stand only numbers: the count of what was lost unread needs no more
+ * than the smallest serial that some reader wants.
  */
 #include "core/log/log.h"
 

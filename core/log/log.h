@@ -46,8 +46,8 @@ void log_set_max(struct log *log, uint64_t max_bytes);
 uint64_t log_max_bytes(struct log *log);
 /*
  * Memory is asked for here before it is allocated (grows: more than before) and told of when it is
- * freed; NULL: everything is granted. Called under the log's mutex: memory only, any thread. Returns
- * what it has already, which the caller charges: that is not asked.
+ * freed; NULL: everything is granted. Called under the log's mutex: memory only, any thread.
+ * Returns what it has already, which the caller charges: that is not asked.
  */
 uint64_t log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), void *arg);
 /* So much of max_bytes is allocated and charged now: 0, -EDQUOT, -ENOMEM. */

@@ -144,8 +144,8 @@ static bool ring_adopt(struct log *log)
     struct ring *ring = &log->ring;
     uint64_t n = 0, record[RECORD_MAX / sizeof(uint64_t)];
 
-    if (!arena_at(ring->block, ring->size) || ring->head < ring->tail || ring_held(ring) > ring->size ||
-        ring->tail_at >= ring->size || (ring->head | ring->tail | ring->tail_at | ring->size) % 8)
+    if (!arena_at(ring->block, ring->size) || ring->head < ring->tail ||
+        ring_held(ring) > ring->size || ring->tail_at >= ring->size || (ring->head | ring->tail | ring->tail_at | ring->size) % 8)
         return false;
     for (uint64_t at = ring->tail; at < ring->head; n++) {
         const uint32_t size = ((const struct record *)ring_at(ring, at))->size;

@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 struct log_event {
-    char *name;            /* as written */
-    char *resolved;        /* with what is counted: "cycles:u" */
-    char *word;            /* the name as it stands in a line; made with the set */
+    char *name;     /* as written */
+    char *resolved; /* with what is counted: "cycles:u" */
+    char *word;     /* the name as it stands in a line; made with the set */
     size_t word_len;
     uint64_t period, freq; /* one of them, or both 0: it only counts */
     bool chains;

@@ -83,7 +83,8 @@ bool record_fits(const struct record *record, size_t room)
     case RECORD_MAP:
         return text_fits(record, offsetof(struct record_map, path));
     default:
-        return record->type >= RECORD_ALLOCATE && record->type <= RECORD_VALUES && note_fits(record);
+        return record->type >= RECORD_ALLOCATE && record->type <= RECORD_VALUES &&
+               note_fits(record);
     }
 }
 

@@ -35,8 +35,8 @@ static bool give_up_oldest(struct tasks *tasks)
         process = TAILQ_NEXT(process, by_news);
     if (!process)
         return false;
-    if (is_last(process) && (give_up_maps(tasks, process) ||
-                             give_up_maps(tasks, tasks_process(tasks, TASKS_KERNEL))))
+    if (is_last(process) &&
+        (give_up_maps(tasks, process) || give_up_maps(tasks, tasks_process(tasks, TASKS_KERNEL))))
         return true;
     tasks_drop(tasks, process);
     return true;

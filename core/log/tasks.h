@@ -23,7 +23,7 @@ struct task {
     TAILQ_ENTRY(task) along; /* of its process */
     struct process *process;
     uint32_t tid;
-    uint64_t since; /* the number of the news of its birth; 0: perhaps it was there before */
+    uint64_t since;  /* the number of the news of its birth; 0: perhaps it was there before */
     uint64_t losses; /* as of when nothing of it was missing; UINT64_MAX: something is */
     char *name;      /* NULL: as the process */
     void *own;       /* of the reader */

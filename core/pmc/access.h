@@ -1,5 +1,5 @@
 /*
- * May this caller do that? The rules of INTERFACE section 10 that need no look at the machine.
+ * May this caller do that? The rules that need no look at the machine.
  */
 #pragma once
 

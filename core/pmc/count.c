@@ -309,7 +309,7 @@ static struct look *look_new(struct call *call, struct pmc *const *pmcs, unsigne
 }
 
 int pmcs_look(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
-            int (*print)(struct call *call, struct look *look))
+              int (*print)(struct call *call, struct look *look))
 {
     struct look *look = look_new(call, pmcs, n, counts, pids);
     int rc;

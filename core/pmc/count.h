@@ -73,4 +73,4 @@ struct look {
  * CALL_WAIT, or an errno.
  */
 int pmcs_look(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
-            int (*print)(struct call *call, struct look *look));
+              int (*print)(struct call *call, struct look *look));

@@ -9,7 +9,7 @@
 #define INSTANCES_MAX   4096
 #define INSTANCE_ID_MAX ((UINT64_C(1) << 24) - 1) /* what node ids have room for */
 
-/* What the administrator sets for an instance: the table is in core/instance.c. */
+/* What the administrator sets for an instance: the table is in core/pmc/instance.c. */
 enum limit {
     LIMIT_PMCS = USED_PMCS,
     LIMIT_FDS = USED_FDS,
@@ -33,12 +33,12 @@ struct instance {
     char *name; /* NULL: the root */
     uid_t uid;
     gid_t gid;
-    mode_t mode;                  /* with the sticky bit */
-    uint64_t changed_ns; /* CLOCK_REALTIME */
-    uint64_t limit[LIMITS];       /* of a number 0: none of its own */
-    struct user *share;           /* what it has of all; NULL: the root */
-    struct proc *holder;          /* it ends with this process (a reference); or NULL */
-    LIST_ENTRY(instance) held;    /* on holder->held */
+    mode_t mode;               /* with the sticky bit */
+    uint64_t changed_ns;       /* CLOCK_REALTIME */
+    uint64_t limit[LIMITS];    /* of a number 0: none of its own */
+    struct user *share;        /* what it has of all; NULL: the root */
+    struct proc *holder;       /* it ends with this process (a reference); or NULL */
+    LIST_ENTRY(instance) held; /* on holder->held */
     struct work work;
     struct instance *next_removed;
     bool vanished; /* pmcfs itself removed it */

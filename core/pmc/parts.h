@@ -49,7 +49,7 @@ struct engine {
     struct ids pmcs;  /* of all instances */
     struct ids procs; /* watched processes */
     struct ids links; /* by tag, for sink.gone() */
-    struct proc *proc_by_key; /* a table: core/target.h */
+    struct proc *proc_by_key; /* a table: core/pmc/target.h */
     struct user *users[USER_BUCKETS];
     struct instance *root;
     struct ids instances;     /* all others */
@@ -69,7 +69,7 @@ struct engine {
     struct pmc *drains;             /* those to be drained (references) */
     uint64_t drain_due_ns;          /* the next tick of all recorders */
     struct journal *journal;        /* NULL: nothing is put, as while it is loaded */
-    struct touched {                /* objects whose records are to be put (journal/load.h) */
+    struct touched {                /* objects whose records are to be put (core/journal/keep.c) */
         enum journal_kind kind;
         uint64_t id;
     } * touched;

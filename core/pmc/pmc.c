@@ -259,7 +259,7 @@ void pmc_changed(struct pmc *pmc)
 
 uint64_t pmc_elapsed_ns(const struct pmc *pmc, uint64_t now_ns)
 {
-    bool runs = !state_table[pmc->state].open && now_ns > pmc->started_ns;
+    bool runs = !state_table[pmc->state].settable && now_ns > pmc->started_ns;
 
     return pmc->ran_ns + (runs ? now_ns - pmc->started_ns : 0);
 }

@@ -28,7 +28,7 @@ enum pmc_state {
 };
 struct state_row {
     const char *name;
-    bool open; /* settings may change */
+    bool settable; /* settings may change: it does not run */
     const char *help;
 };
 extern const struct state_row state_table[PMC_STATES];

@@ -90,7 +90,7 @@ struct recording *pmc_record(struct pmc *pmc, struct recording *recording)
 void pmc_follow(struct pmc *pmc)
 {
     struct engine *engine = pmc->engine;
-    bool follows = pmc->recording && !pmc_released(pmc) && !state_table[pmc->state].open;
+    bool follows = pmc->recording && !pmc_released(pmc) && !state_table[pmc->state].settable;
 
     if (follows == (pmc->records.le_prev != NULL))
         return;

@@ -31,11 +31,9 @@ bool mode_parse(struct word word, enum mode *mode)
 const struct key_row key_table[KEYS] = {
     [KEY_EVENT] = {"event", "see EVENTS", "", PLACE_ANY, true, "the event; repeated: a set",
                    "PMCALLOCATE, PMIOSETUP, cpc_set_add_request"},
-    [KEY_MODE] = {"mode",
-                  "process-counting, process-sampling, system-counting, system-sampling",
+    [KEY_MODE] = {"mode", "process-counting, process-sampling, system-counting, system-sampling",
                   "as asked", PLACE_ANY, true,
-                  "scope and use; until written it follows what is asked",
-                  "PMC_MODE_*"},
+                  "scope and use; until written it follows what is asked", "PMC_MODE_*"},
     [KEY_AUTOSTART] = {"autostart", "on, off", "on", PLACE_ANY, false,
                        "attaching starts an allocated or exited PMC", "", SHAPE_SWITCH, 1},
     [KEY_START] = {"start", "now, exec", "now", PLACE_PROCESS, true,

@@ -1,3 +1,6 @@
+/*
+ * Letting go of the lock, by the seat that fs gave. Without one (unit tests) the lock is kept.
+ */
 #include "core/slow.h"
 
 #include "core/pmc/parts.h"

@@ -50,9 +50,9 @@ struct proc {
     bool left;           /* the last one told of an exec; see proc_left() */
     bool watched;        /* the host was asked to tell its end */
     LIST_HEAD(, link) links;
-    struct proc *next_dead;              /* list of those to be destroyed */
-    LIST_HEAD(, pmc) owned;              /* lifetime=owner */
-    LIST_HEAD(, instance) held;          /* lifetime=namespace */
+    struct proc *next_dead;     /* list of those to be destroyed */
+    LIST_HEAD(, pmc) owned;     /* lifetime=owner */
+    LIST_HEAD(, instance) held; /* lifetime=namespace */
 };
 
 /* What a link counted up to some moment. value has the set's n entries, then n estimates. */
@@ -139,7 +139,7 @@ struct proc *proc_get(struct engine *engine, struct process *process, bool *take
 /* A loaded one, found by its number already, is found by its process now; the host watches it. */
 void proc_adopted(struct proc *proc);
 int proc_watch(struct proc *proc, struct err *err); /* its end is to be told: P14 */
-void proc_unindex(struct proc *proc); /* it has ended: another may get its key */
+void proc_unindex(struct proc *proc);               /* it has ended: another may get its key */
 void proc_ref(struct proc *proc);
 /* Did a privileged program take the events off it? Of one that has ended, too. */
 bool proc_left(const struct proc *proc);

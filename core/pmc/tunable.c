@@ -64,17 +64,18 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
          "descriptors pmcfs holds for one user's PMCs (events × threads, or × CPUs; the superuser "
          "may attach more), and for files that he opened from another user namespace",
          NEW_TARGETS},
-    [TUNABLE_MAX_LOG_PER_USER] = {"max_log_per_user", TUNABLE_NUMBER, false, false, 256 << 20, 0,
-                                  INT64_MAX,
-                                  "bytes of the logs of one user's PMCs; open files and texts "
-                                  "that are kept for them have 16 MiB more; no more than a quarter of the memory that "
-                                  "the daemon's control groups have when it starts",
-                                  AT_ONCE},
+    [TUNABLE_MAX_LOG_PER_USER] =
+        {"max_log_per_user", TUNABLE_NUMBER, false, false, 256 << 20, 0, INT64_MAX,
+         "bytes of the logs of one user's PMCs; open files and texts "
+         "that are kept for them have 16 MiB more; no more than a quarter of the memory that "
+         "the daemon's control groups have when it starts",
+         AT_ONCE},
     [TUNABLE_MAX_WAITING_PER_USER] = {"max_waiting_per_user", TUNABLE_NUMBER, false, false, 1000, 1,
                                       MANY, "reads and polls of one user that wait",
                                       "waits begun from then on"},
     [TUNABLE_MAX_COVERED_PER_PMC] = {"max_covered_per_pmc", TUNABLE_NUMBER, false, false, 10000, 1,
-                                     MANY, "processes at and below one target, those left out included",
+                                     MANY,
+                                     "processes at and below one target, those left out included",
                                      NEW_TARGETS},
     [TUNABLE_ATTACH_MS] = {"attach_ms", TUNABLE_NUMBER, false, false, 5000, 10, 60000,
                            "milliseconds after which attaching gives up", NEW_TARGETS},

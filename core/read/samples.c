@@ -85,7 +85,7 @@ int store_samples(struct call *call)
     if (!pmc->settings.value[KEY_LOG])
         return err_set(&call->err, E31, "%s keeps no log (log=off): write log=on to config",
                        pmc->name);
-    if (!pmc->recording || state_table[pmc->state].open)
+    if (!pmc->recording || state_table[pmc->state].settable)
         return remark_put(call, pmc);
     rc = slow_admit(call);
     return rc ? rc : remark_drain_put(call, pmc);

@@ -1,7 +1,6 @@
 /*
  * Rows and their dispositions: hwpmc's bookkeeping of the PMCs that hold each hardware counter.
- * Pure: no calls out, no clock, no locks. Rules 1–6 of INTERFACE section 6; seed R01–R08, 1.7 step
- * 13, 1.8.
+ * Pure: no calls out, no clock, no locks. The manual has the rules under ROW DISPOSITIONS.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * Rule 5 of INTERFACE section 6: process PMCs that cover one process may not share a row. At attach
+ * Process PMCs that cover one process may not share a row. At attach
  * the PMC moves to a row where that holds; where there is none, others make room.
  *
  * The search goes by displacement. The claim tries every set of rows that could count it; claims in

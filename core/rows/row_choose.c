@@ -1,5 +1,5 @@
 /*
- * Which rows a PMC gets: rules 1–4 of INTERFACE section 6, all or nothing. Needs and refusals:
+ * Which rows a PMC gets: all or nothing. Needs and refusals:
  *
  *   scope     a row may be chosen when                                     else
  *   process   FREE or THREAD (strict: and the owner has none on it)        E19

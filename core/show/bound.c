@@ -94,7 +94,7 @@ uint64_t bound_event(const struct call *call)
 uint64_t bound_log(const struct call *call)
 {
     const struct pmc *pmc = call->pmc;
-    bool goes_on = !state_table[pmc->state].open && pmc->settings.value[KEY_LOG];
+    bool goes_on = !state_table[pmc->state].settable && pmc->settings.value[KEY_LOG];
     struct log_stats stats;
 
     pmc_log_stats(pmc, &stats);
@@ -104,5 +104,5 @@ uint64_t bound_log(const struct call *call)
 /* While it runs nobody knows; less(1) shows no more of a file than this. */
 uint64_t bound_series(const struct call *call)
 {
-    return state_table[call->pmc->state].open ? bound_pmc(call) : SERIES_MAX;
+    return state_table[call->pmc->state].settable ? bound_pmc(call) : SERIES_MAX;
 }

@@ -131,7 +131,7 @@ void engine_tick(struct engine *engine, uint64_t now_ns)
     engine->poll_due_ns = now_ns + notify_ns(engine);
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
         /* armed, running and lost are found out by reading */
-        bool finds_out = is_notified(pmc) || !state_table[pmc->state].open;
+        bool finds_out = is_notified(pmc) || !state_table[pmc->state].settable;
 
         if (pmc->pollers && pmc->set && !pmc->busy && finds_out)
             poll_look(pmc, now_ns, &left);
@@ -185,6 +185,12 @@ static void seen_follow(struct open_file *open, const struct pmc *pmc)
     open->seen_resets = pmc->resets;
 }
 
+/* Was it looked at since the last reset? */
+static bool polled_known(const struct pmc *pmc)
+{
+    return pmc->polled_ns && pmc->polled_resets == pmc->resets;
+}
+
 unsigned poll_count(struct call *call)
 {
     struct open_file *open = call->open;
@@ -196,12 +202,12 @@ unsigned poll_count(struct call *call)
 
     if (!open || !pmc->set || !is_notified(pmc))
         return level;
-    bool known = pmc->polled_ns && pmc->polled_resets == pmc->resets;
+    bool known = polled_known(pmc);
     bool fresh = known && call->now_ns - pmc->polled_ns < notify_ns(pmc->engine);
     if (!pmc->busy && !(costly && fresh)) {
         pmc->poll_tells |= costly;
         poll_look(pmc, call->now_ns, &left);
-        known = pmc->polled_ns && pmc->polled_resets == pmc->resets;
+        known = polled_known(pmc);
     }
     if (!known || (costly && !fresh && !open->has_seen))
         return level;

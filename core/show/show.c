@@ -231,29 +231,23 @@ static void status_rows(const struct pmc *pmc, struct buf *out)
     buf_str(out, any ? "\n" : "-\n");
 }
 
-static void status_log(const struct pmc *pmc, struct buf *out)
+static void status_log(const struct log_stats *stats, struct buf *out)
 {
-    struct log_stats stats;
-
-    pmc_log_stats(pmc, &stats);
-    status_number(out, "log_bytes", stats.bytes);
-    status_number(out, "log_records", stats.records);
-    status_number(out, "log_lost", stats.lost + stats.refused);
-    status_number(out, "kernel_lost", stats.kernel_lost);
-    status_number(out, "throttled", stats.throttled);
-    status_number(out, "hidden", stats.hidden);
+    status_number(out, "log_bytes", stats->bytes);
+    status_number(out, "log_records", stats->records);
+    status_number(out, "log_lost", stats->lost + stats->refused);
+    status_number(out, "kernel_lost", stats->kernel_lost);
+    status_number(out, "throttled", stats->throttled);
+    status_number(out, "hidden", stats->hidden);
 }
 
 /* What keeps the log from growing to its logsize, "-": nothing does. */
-static void status_room(const struct pmc *pmc, struct buf *out)
+static void status_room(const struct pmc *pmc, const struct log_stats *stats, struct buf *out)
 {
-    struct log_stats stats;
-
-    pmc_log_stats(pmc, &stats);
     status_line(out, "log_short",
-                stats.short_of == -EDQUOT ? user_limit_name(pmc->user, USED_BYTES)
-                : stats.short_of          ? "memory"
-                                          : "-");
+                stats->short_of == -EDQUOT ? user_limit_name(pmc->user, USED_BYTES)
+                : stats->short_of          ? "memory"
+                                           : "-");
 }
 
 /* "period 1000 (asked 10, mincount)", "freq 997", "-": as it is, and what is not as it was asked.
@@ -290,7 +284,9 @@ static int print_status(struct call *call, struct look *look)
     const struct pmc *pmc = item->pmc;
     struct buf *out = call->out;
     uint64_t gap_ns = 0, threads = 0, descriptors = pmc->recorded_fds;
+    struct log_stats stats;
 
+    pmc_log_stats(pmc, &stats);
     for (unsigned i = 0; i < item->links->n; i++) {
         const struct link *link = item->links->link[i];
 
@@ -317,11 +313,11 @@ static int print_status(struct call *call, struct look *look)
     status_number(out, "running_ns", item->total->running_ns);
     status_line(out, "partial", item->partial ? "yes" : "no");
     status_line(out, "attach", !pmc->had_target ? "-" : pmc->raced ? "raced" : "exact");
-    status_log(pmc, out);
+    status_log(&stats, out);
     status_number(out, "gap_ns", gap_ns);
     status_number(out, "left_out", pmc->left_out);
     status_sampling(pmc, out);
-    status_room(pmc, out);
+    status_room(pmc, &stats, out);
     return CALL_DONE;
 }
 

@@ -280,8 +280,8 @@ void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, boo
         return;
     if (rest_of(exits, counted, exits->given, rest))
         add_count(exits, time, 0, false, rest);
-    TAILQ_FOREACH(process, &exits->tasks.by_news, by_news)
-    tasks_leave(&exits->tasks, process);
+    TAILQ_FOREACH (process, &exits->tasks.by_news, by_news)
+        tasks_leave(&exits->tasks, process);
     memset(exits->debt, 0, exits->n * sizeof(exits->debt[0]));
     exits->rest_at = exits->reset_at = 0;
 }

@@ -11,12 +11,12 @@
 struct exits;
 
 /*
- * n events (0: only ends matter); switches: SWITCH records are made; exits: COUNT records are. sums:
- * what was told so far, 3 × n, not owned; at first zero. NULL: no memory.
+ * n events (0: only ends matter); switches: SWITCH records are made; exits: COUNT records are.
+ * sums: what was told so far, 3 × n, not owned; at first zero. NULL: no memory.
  */
 struct exits *exits_new(unsigned n, bool switches, bool exits, uint64_t *sums);
-/* It goes on with the sums of an earlier worker, and does not know what the processes that are there
- * counted: their exits are not exact. */
+/* It goes on with the sums of an earlier worker, and does not know what the processes that are
+ * there counted: their exits are not exact. */
 void exits_again(struct exits *exits);
 void exits_free(struct exits *exits); /* NULL allowed */
 struct tasks *exits_tasks(struct exits *exits);

@@ -1,7 +1,7 @@
 /*
  * Between the parts of a recording (recording.c: its life and drains; recording_put.c: what becomes
- * of one record; recording_pids.c: its numbers). Everything is used under the drain's mutex, unless
- * it says otherwise.
+ * of one record; recording_pids.c: its numbers). Everything is used under the recording's lock,
+ * unless it says otherwise.
  */
 #pragma once
 

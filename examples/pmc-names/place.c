@@ -63,10 +63,10 @@ static void mapped_add(uint32_t pid, char *path)
     one->pid = pid;
     memcpy(one->path, path, bytes);
     HASH_FIND(hh, places.mapped, &one->pid, sizeof one->pid + bytes, known);
-    if (known)
-        free(one);
-    else
+    if (!known)
         HASH_ADD(hh, places.mapped, pid, sizeof one->pid + bytes, one);
+    if (known || !hash_has(one))
+        free(one);
 }
 
 /* "TIME map-in pid=1 start=… end=… offset=… path=/a" */

@@ -1,6 +1,6 @@
 /*
  * What the daemon itself may do: capabilities, core dumps, being traced. Everything
- * else about rights is the opener's, in core/access.h and backends/linux.
+ * else about rights is the opener's, in core/pmc/access.h and backends/linux.
  */
 #pragma once
 

@@ -1,3 +1,6 @@
+/*
+ * The errands of the thread that tells the kernel, in order: put with the lock, run without it.
+ */
 #include "fs/requests/notify.h"
 
 #include "fs/requests/fs.h"

@@ -1,3 +1,6 @@
+/*
+ * The tunable `readers`: the group is asked for without the lock, as its data base may be remote.
+ */
 #include "fs/requests/readers.h"
 
 #include "fs/requests/request.h"

@@ -70,7 +70,7 @@ struct file_row {
  * The row with this number, or NULL. Numbers are part of node ids: never used for something else.
  */
 const struct file_row *file_row(enum node_kind kind, unsigned number);
-/* The rows of a kind by number: *n is one more than the last number. */
+/* One more than the last number of a kind. */
 unsigned file_rows(enum node_kind kind);
 /* The named row of a directory, its number in *number; NULL: none. */
 const struct file_row *file_named(enum dir_kind dir, const char *name, unsigned *number);

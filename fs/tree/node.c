@@ -107,7 +107,8 @@ static bool class_next(struct tree *tree, const struct node *dir, uint64_t after
 static bool event_entry(const struct node *dir, const struct catalog_entry *event, uint64_t cookie,
                         struct node_entry *entry)
 {
-    return event && entry_make(entry, event->event, cookie, node_of_event(dir, event->id, 2));
+    return event &&
+           entry_make(entry, event->event, cookie, node_of_event(dir, event->id, NODE_LEAF));
 }
 
 static bool event_find(struct tree *tree, const struct node *dir, const char *name,
@@ -149,8 +150,8 @@ static bool slot_next(struct tree *tree, const struct node *dir, uint64_t after,
     while (row < rows && !engine_row_is_on(tree->engine, cpu, row))
         row++;
     snprintf(entry->scratch, sizeof entry->scratch, "%u", row);
-    return row < rows &&
-           entry_make(entry, entry->scratch, row + 1, node_of(NODE_SLOT, dir->object | row, 2));
+    return row < rows && entry_make(entry, entry->scratch, row + 1,
+                                    node_of(NODE_SLOT, dir->object | row, NODE_LEAF));
 }
 
 static bool tunable_next(struct tree *tree, const struct node *dir, uint64_t after,
@@ -158,7 +159,7 @@ static bool tunable_next(struct tree *tree, const struct node *dir, uint64_t aft
 {
     (void)tree, (void)dir;
     return after < TUNABLE_COUNT && entry_make(entry, tunable_row((enum tunable)after)->name,
-                                               after + 1, node_of(NODE_TUNABLE, after, 2));
+                                               after + 1, node_of(NODE_TUNABLE, after, NODE_LEAF));
 }
 
 /* Instances are in two directories: as themselves, and what is set for them. */
@@ -172,7 +173,7 @@ static bool instance_entry(const struct node *dir, struct instance *instance,
 }
 
 static bool instance_named(struct tree *tree, const struct node *dir, const char *name,
-                          struct node_entry *entry)
+                           struct node_entry *entry)
 {
     return instance_entry(dir, instance_by_name(tree->engine, name), entry);
 }
@@ -243,8 +244,8 @@ int node_lookup(struct tree *tree, struct call *call, const struct node *dir, co
 static fuse_ino_t node_parent(struct tree *tree, const struct node *dir)
 {
     static const unsigned above[DIR_KINDS] = {
-        [DIR_CLASS] = 4,           [DIR_CPU] = 5, [DIR_TUNABLES] = 5, [DIR_LIMITS] = 5,
-        [DIR_LIMIT] = NODE_LIMITS,
+        [DIR_CLASS] = NODE_EVENTS, [DIR_CPU] = NODE_ADMIN,    [DIR_TUNABLES] = NODE_ADMIN,
+        [DIR_LIMITS] = NODE_ADMIN, [DIR_LIMIT] = NODE_LIMITS,
     };
     unsigned number = above[dir->row->is];
     struct pmc *pmc = dir->kind == NODE_PMC ? engine_pmc(tree->engine, dir->object) : NULL;

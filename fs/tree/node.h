@@ -27,6 +27,9 @@ struct tree {
 };
 
 #define NODE_DIR       1  /* number of a directory itself in its node id */
+#define NODE_LEAF      2  /* … of an event, a slot, a tunable in its */
+#define NODE_EVENTS    4  /* of the root's events/ */
+#define NODE_ADMIN     5  /* … and admin/ */
 #define NODE_INSTANCES 6  /* of the root's instances/ */
 #define NODE_LIMITS    35 /* … and admin/instances/ */
 

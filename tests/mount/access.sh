@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# Access, INTERFACE section 10: bits, rights of the opener, the attach check, the superuser.
+# Access: bits, rights of the opener, the attach check, the superuser.
 
 # alices NAME [SETTINGS]: a PMC made by alice
 alices() {

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2012
-# Spellings of events, INTERFACE section 5, and what events/ lists.
+# Spellings of events, and what events/ lists.
 
 t_a_processor_event_without_a_pmu_says_why() {
     [[ ! -d /sys/bus/event_source/devices/cpu ]] || skip "this machine has a PMU"

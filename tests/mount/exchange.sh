@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# One descriptor for both on `count`: what a write replaced is read back, INTERFACE section 8.
+# One descriptor for both on `count`: what a write replaced is read back.
 
 t_sg1_a_shell_reads_what_its_write_replaced() {
     mount_pmcfs

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2012,SC2016,SC2034,SC2164
-# instances/, INTERFACE section 10: a subtree for a container, its limits, its end. What a container
+# instances/: a subtree for a container, its limits, its end. What a container
 # sees of it is another file's subject.
 
 ADMIN_ERROR='EPERM E39 '

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2094
-# Several writes of one open belong together (INTERFACE section 3): bash and others write line by line.
+# Several writes of one open belong together: bash and others write line by line.
 
 # in_every_shell 'SHELL TEXT': run by each, with the directory of PMC a as $1; every time on a fresh a.
 in_every_shell() {

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034
-# What open files make pmcfs remember is charged to their user and bounded; INTERFACE section 10.
+# What open files make pmcfs remember is charged to their user and bounded.
 
 ALICES=(setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups --)
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# poll on count, ctl, status and target, INTERFACE section 8.
+# poll on count, ctl, status and target.
 
 # shellcheck source=tests/mount/loss_lib.sh
 . "${BASH_SOURCE[0]%/*}/loss_lib.sh"

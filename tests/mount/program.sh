@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034
-# The program of INTERFACE section 12: options, exit statuses, ways to be mounted.
+# The program: options, exit statuses, ways to be mounted.
 
 # pmcfs as installed, for mount(8), which has a PATH of its own. Only in this mount namespace.
 installed() {

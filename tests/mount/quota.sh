@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034
-# A user at a limit is told so, and nobody else is the worse for it; INTERFACE section 10, quotas.
+# A user at a limit is told so, and nobody else is the worse for it.
 
 ALICES=(setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups --)
 

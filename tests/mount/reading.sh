@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# The formats of INTERFACE section 8: count, detail, status, counts, metrics.prom.
+# The formats: count, detail, status, counts, metrics.prom.
 
 t_count_is_a_decimal_and_a_newline() {
     mount_pmcfs

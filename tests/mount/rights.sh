@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154
-# INTERFACE section 10: each rule of access where it holds, and where it refuses.
+# Access: each rule of access where it holds, and where it refuses.
 
 # shellcheck source=tests/mount/rights_lib.sh
 . "${BASH_SOURCE[0]%/*}/rights_lib.sh"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2086
-# Rows and their administration, INTERFACE section 6, on a simulated PMU of 4 CPUs and 4 rows.
+# Rows and their administration, on a simulated PMU of 4 CPUs and 4 rows.
 
 # shellcheck source=tests/mount/seed_lib.sh
 . "${BASH_SOURCE[0]%/*}/seed_lib.sh"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034,SC2046,SC2086,SC1003,SC2119,SC2120
-# The reading rules of `samples`, INTERFACE section 9: ends, waits, wakes; and what is written
+# The reading rules of `samples`: ends, waits, wakes; and what is written
 # into it. What the records are is shown elsewhere.
 
 # shellcheck source=tests/mount/loss_lib.sh

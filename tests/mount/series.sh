@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2046,SC2086
-# The stream of values of INTERFACE section 8: `series`.
+# The stream of values: `series`.
 
 # values N: series of PMC a, up to the N-th line of values; "# skipped" lines may stand between.
 values() {

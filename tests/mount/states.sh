@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2094
-# States and verbs of INTERFACE section 3, the initial count, and the exchange.
+# States and verbs, the initial count, and the exchange.
 
 t_armed_until_the_targets_next_exec() {
     mount_pmcfs

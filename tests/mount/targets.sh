@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2094,SC2012,SC2034
-# What can be attached to, INTERFACE section 4.
+# What can be attached to.
 
 t_a_running_process_with_all_its_threads() {
     mount_pmcfs

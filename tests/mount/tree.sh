@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2094
-# The tree of INTERFACE section 1: its names, what can be done to them by hand, facts under info/.
+# The tree: its names, what can be done to them by hand, facts under info/.
 
 t_root_shows_its_names() {
     mount_pmcfs

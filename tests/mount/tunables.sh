@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2034
-# INTERFACE section 7: one value a file, the same names as mount options and in the configuration file.
+# Tunables: one value a file, the same names as mount options and in the configuration file.
 
 t_all_tunables_are_there_with_their_defaults() {
     mount_pmcfs

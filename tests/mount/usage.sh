@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016
-# What the pages promise to work when pasted: INTERFACE section 2 and the tree's own README.
+# What the pages promise to work when pasted: the manual and the tree's own README.
 
 #@ slow
 t_the_examples_of_readme_work_as_they_stand() {

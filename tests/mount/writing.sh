@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2094
-# The rules for writing of INTERFACE section 3: one write is one command, whole or not at all.
+# The rules for writing: one write is one command, whole or not at all.
 
 t_all_ways_of_writing_are_the_same_command() {
     mount_pmcfs

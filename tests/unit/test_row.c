@@ -1,5 +1,5 @@
 /*
- * Rows: INTERFACE section 6, rules 1–5, seed R01–R08 and the consequences of 1.8.
+ * Rows: their rules, seed R01–R08 and the consequences of 1.8.
  * test_row_model.c compares them with a naive model.
  */
 #include "core/rows/row.h"

@@ -22,7 +22,7 @@ struct check {
     int dirfd;         /* /proc/PID: never that of a later process */
     char (*paths)[32]; /* task/TID/ns/pid */
     size_t n;
-    size_t leader; /* which is its; n: none */
+    size_t leader; /* which of them is the first thread's; SIZE_MAX: none */
     /* As the daemon sees it: */
     struct ns_id userns;
 };
@@ -53,7 +53,7 @@ static int path_check(const struct check *check, const char *path)
 }
 
 /* As the daemon: in which user namespace does it live? */
-static long life_run(void *arg)
+static long userns_read(void *arg)
 {
     struct check *check = arg;
     struct stat st;
@@ -177,7 +177,7 @@ static int leader_decides(const struct check *check, int rc)
 static int check_ask(struct host_state *state, const struct rights *rights, struct check *check)
 {
     const bool apart = rights->userns_fd >= 0;
-    int rc = opener_do(rights, apart, check->dirfd, apart ? NULL : life_run, check_run, check);
+    int rc = opener_do(rights, apart, check->dirfd, apart ? NULL : userns_read, check_run, check);
     if (!apart && rc != -ETIME && !ns_same(&check->userns, &state->userns))
         rc = opener_do(rights, true, check->dirfd, NULL, check_run, check);
     return leader_decides(check, rc);

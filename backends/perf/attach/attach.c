@@ -7,7 +7,6 @@
 #include "backends/perf/count/output.h"
 #include "backends/perf/probe/why.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -26,7 +25,8 @@ static int attach_late(const struct attach *attach)
     return err_set(attach->err, P13,
                    "attaching to process %d took longer than attach_ms (%lu): %zu of its %zu "
                    "threads were open, %u event%s each; nothing was attached; a larger attach_ms "
-                   "helps, unless it makes threads without end or is held up in an exec",
+                   "helps, unless the process makes threads without end or is held up in an "
+                   "exec",
                    target_said(&attach->plan->target), attach->plan->attach_ms, open, n,
                    attach->plan->n, attach->plan->n == 1 ? "" : "s");
 }
@@ -79,7 +79,7 @@ int attach_refused(const struct attach *attach, int code, const struct perf_even
     return why_refused(attach->err, &why);
 }
 
-/* Opened, and lost its events since. */
+/* Did a descendant lose its events after they were opened, though it lives? */
 static bool some_dropped(const struct census *census)
 {
     const struct task *task;

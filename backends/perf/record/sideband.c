@@ -1,6 +1,7 @@
 /*
- * From a recorder's records to its listeners. Its locks are the recorder's: setup while rings are
- * opened and closed, lock for records and listeners.
+ * The sideband: a recorder of all CPUs for what tasks do (FORK, EXEC, EXIT), open while somebody
+ * listens; each record goes to all listeners. The setup lock is held while its rings are opened and
+ * closed, its recorder's lock for records and listeners.
  */
 #include "backends/perf/record/sideband.h"
 
