@@ -20,10 +20,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Descriptors whose end is told: those of a counter, or of a guard. */
 struct guard {
     const struct loop *loop;
     const struct sink *sink;
-    bool newest; /* it is a guard */
+    bool is_guard; /* its ring keeps the newest records; else it waits for the end of events */
     void *map;
     size_t bytes;
     unsigned refs, left; /* atomic; left: descriptors that have not ended */
@@ -42,7 +43,7 @@ static void watch_hup(void *arg, uint64_t tag)
     struct guard *watch = arg;
 
     if (__atomic_sub_fetch(&watch->left, 1, __ATOMIC_ACQ_REL) == 0)
-        (watch->newest ? watch->sink->dropped : watch->sink->gone)(watch->sink->ctx, tag);
+        (watch->is_guard ? watch->sink->dropped : watch->sink->gone)(watch->sink->ctx, tag);
     watch_unref(watch);
 }
 
@@ -51,7 +52,7 @@ static int watch_map(struct guard *watch)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     /* Of a ring that may not be written the kernel overwrites the oldest records. */
-    int rights = watch->newest ? PROT_READ : PROT_READ | PROT_WRITE;
+    int rights = watch->is_guard ? PROT_READ : PROT_READ | PROT_WRITE;
     void *map = mmap(NULL, 2 * page, rights, MAP_SHARED, watch->fds[0], 0);
 
     if (map == MAP_FAILED)
@@ -91,7 +92,7 @@ void watch_free(struct guard *watch)
 }
 
 static struct guard *any_new(struct backend_state *state, const int *fds, unsigned stride,
-                             unsigned n, bool newest, uint64_t tag, int *rc)
+                             unsigned n, bool is_guard, uint64_t tag, int *rc)
 {
     struct guard *watch = calloc(1, sizeof *watch + n * sizeof watch->fds[0]);
 
@@ -100,7 +101,7 @@ static struct guard *any_new(struct backend_state *state, const int *fds, unsign
         return NULL;
     watch->loop = state->loop;
     watch->sink = state->sink;
-    watch->newest = newest;
+    watch->is_guard = is_guard;
     watch->refs = 1;
     for (unsigned i = 0; i < n; i++)
         if (fds[(size_t)i * stride] >= 0)
