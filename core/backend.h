@@ -208,6 +208,11 @@ struct backend {
      * One caller at a time; any thread. 0, or -EIO.
      */
     int (*drain)(struct recorder *recorder, bool all, const struct intake *intake);
+    /*
+     * Records that were ever taken out of it: after this they are not taken again, not even by a
+     * later worker. From intake->put, or while none is drained. NULL: they cannot be told.
+     */
+    uint64_t (*taken)(struct recorder *recorder);
     void (*recorder_print)(const struct recorder *recorder, struct buf *out);
     /* With the descriptors of a recorder that was forgotten; before adopt() of its counters. */
     int (*recorder_adopt)(struct backend_state *state, const struct recorder_plan *plan,

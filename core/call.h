@@ -78,6 +78,7 @@ struct call {
     struct err err;
     uint64_t wait_for;      /* CALL_WAIT: the id */
     uint64_t wait_until_ns; /* CALL_WAIT: run again at the latest then; 0: no limit */
+    bool committed;         /* what was asked is so: once it is published it is not done again */
     const atomic_bool
         *interrupted;   /* nobody waits for the answer any more; NULL: cannot be known */
     pid_t maker;        /* mkdir: the requester's process, as host->caller_pid(); else 0 */
@@ -103,6 +104,7 @@ enum statistic {
     STAT_OPEN_FILES,
     STAT_WORKS,
     STAT_RELOADS,
+    STAT_RESTARTS,
     STAT_COUNT
 };
 

@@ -115,7 +115,7 @@ void engine_free(struct engine *engine)
         ;
     while (engine_next_effect(engine, &effect))
         ;
-    engine_loaded(engine);
+    engine_loaded_free(engine);
     free(engine->touched);
     rows_free(engine->rows);
     ids_free(&engine->pmcs);
@@ -260,6 +260,11 @@ const struct cpus *engine_cpus(const struct engine *engine)
 void engine_stat_add(struct engine *engine, enum statistic which, int64_t n)
 {
     engine->stats[which] += (uint64_t)n;
+}
+
+void engine_stat_set(struct engine *engine, enum statistic which, uint64_t n)
+{
+    engine->stats[which] = n;
 }
 
 /* ---- events/ ---- */

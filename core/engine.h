@@ -115,8 +115,13 @@ void engine_polled(struct engine *engine, uint64_t pmc_id, bool polled);
 
 /* Changes from now on are put into the journal, which is the caller's; NULL: nothing is. */
 void engine_keep(struct engine *engine, struct journal *journal);
-/* Before the lock is dropped: what changed is put, with what the caller put, for this request. */
-void engine_record(struct engine *engine, uint64_t request);
+/* Before the lock is dropped: what changed is put, and published with what the caller put; always
+ * when a request's answer is to be true with it. */
+void engine_record(struct engine *engine, bool answered);
+/* What is done until the lock is dropped is done for the request of this number. */
+void engine_request(struct engine *engine, uint64_t number);
+/* There is something to be put. */
+bool engine_has_news(const struct engine *engine);
 /* Is every object what its record says? The sentence tells of the first that is not. */
 bool engine_check(struct engine *engine, struct err *err);
 /* Records that the kernel has told so far are put into the logs and the journal. */
@@ -125,14 +130,16 @@ void engine_settle(struct engine *engine);
 void engine_forget(struct engine *engine);
 /* Into a fresh engine after engine_start(). 0 or -EINVAL with a sentence naming the record. */
 int engine_load(struct engine *engine, const struct journal *journal, struct err *err);
-/* Behind the last open_file_load(). */
+/* Behind the last open_file_load() and engine_keep(). */
 void engine_loaded(struct engine *engine);
+void engine_loaded_free(struct engine *engine);
 /* Looks for slots that others hold. When the program starts, and after engine_load(). */
 void engine_probe(struct engine *engine);
 
 /* ---- statistics fs counts ---- */
 
 void engine_stat_add(struct engine *engine, enum statistic which, int64_t n);
+void engine_stat_set(struct engine *engine, enum statistic which, uint64_t n);
 
 const struct tunables *engine_tunables(const struct engine *engine);
 /* The gid of the tunable `readers`, or -1. */

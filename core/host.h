@@ -58,6 +58,10 @@ struct loop {
      * be about to; of a descriptor that only says EPOLLHUP it is iff this returns false.
      */
     bool (*unwatch)(void *ctx, int fd);
+    /* Its memory, which is mapped, is to outlive this process; 0: no more, and it is about to be
+     * closed. */
+    void (*hold)(void *ctx, int fd, size_t bytes);
+    pid_t supervisor; /* that one; 0: there is none */
 };
 
 /* What host and backend tell the engine; called on the main thread with the engine's lock held. */

@@ -74,7 +74,7 @@ selected() {
 
 # mount_test VARIANT FILE FUNCTION: in its own mount and PID namespace, so that nothing is left behind.
 mount_test() {
-    VARIANT=$1 HELPERS=$WORK/bin BIN=$WORK/bin/pmcfs-$1 LIMIT=150
+    VARIANT=$1 HELPERS=$WORK/bin BIN=$WORK/bin/pmcfs-$1 LIMIT=${SOAK_LIMIT:-150}
     export VARIANT BIN HELPERS LIMIT
     name=$VARIANT/$(basename "$2" .sh)/${3#t_}
     dir=$WORK/$name
@@ -217,7 +217,7 @@ build_tsan() { CC=clang build tsan --werror -Db_sanitize=thread -Db_lundef=false
 # Users 1000 and 1001 of the tests may not be able to reach the checkout.
 copy_programs() {
     mkdir -p "$WORK/bin"
-    for program in io target hot hang uring; do
+    for program in io target hot hang uring kills; do
         cp "$builds/plain/tests/$program" "$WORK/bin/" || return
     done
     cp "$builds/plain/examples/pmc-names/pmc-names" "$WORK/bin/"

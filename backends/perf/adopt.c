@@ -6,6 +6,7 @@
 #include "backends/perf/count/counter.h"
 #include "backends/perf/count/output.h"
 #include "backends/proc.h"
+#include "core/base/fds.h"
 #include "core/base/vec.h"
 
 #include <errno.h>
@@ -165,7 +166,7 @@ static bool descriptors_are_open(const struct counter *counter)
     size_t n = (size_t)counter->n_groups * counter->shape.stride;
 
     for (size_t i = 0; i < n; i++)
-        if (counter->fds[i] >= 0 && fcntl(counter->fds[i], F_GETFD) < 0)
+        if (counter->fds[i] >= 0 && !fd_keep(counter->fds[i]))
             return false;
     return true;
 }

@@ -104,6 +104,7 @@ const struct backend perf_backend = {
     .recorder_new = perf_recorder_new,
     .recorder_facts = perf_recorder_facts,
     .drain = perf_drain,
+    .taken = perf_taken,
     .recorder_print = perf_recorder_print,
     .recorder_adopt = perf_recorder_adopt,
     .recorder_forget = perf_recorder_forget,

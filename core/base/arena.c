@@ -5,8 +5,11 @@
  */
 #include "core/base/arena.h"
 
+#include "core/base/vec.h"
+
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,7 +31,7 @@ struct tables {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
 static int fd = -1;
 char *arena_base;
-static uint64_t top = PAGE; /* what lies behind it was never given out */
+static uint64_t *top; /* what lies behind it was never given out; in the first page */
 static struct tables *tables;
 static uint32_t spares[MOST_BITS + 1]; /* the first free one of each size */
 
@@ -41,15 +44,42 @@ static void *map_sparse(int file, uint64_t bytes)
     return map == MAP_FAILED ? NULL : map;
 }
 
-static bool arena_make(void)
+/* Blocks of an earlier process that are in use; above `old` there are none of its. */
+struct span {
+    uint64_t begin, end;
+};
+static VEC(struct span) kept;
+static uint64_t old;
+
+static bool arena_map(int from)
 {
     if (!tables)
         tables = map_sparse(-1, sizeof *tables);
+    arena_base = tables ? map_sparse(from, WHOLE) : NULL;
+    top = (uint64_t *)(void *)arena_base;
+    return arena_base != NULL;
+}
+
+static bool arena_make(void)
+{
+    if (arena_base)
+        return true;
     if (fd < 0)
         fd = memfd_create("pmcfs-logs", MFD_CLOEXEC);
-    if (!arena_base && tables && fd >= 0 && ftruncate(fd, (off_t)WHOLE) == 0)
-        arena_base = map_sparse(fd, WHOLE);
-    return arena_base != NULL;
+    if (fd < 0 || ftruncate(fd, (off_t)WHOLE) || !arena_map(fd))
+        return false;
+    *top = PAGE;
+    return true;
+}
+
+int arena_fd(void)
+{
+    bool made;
+
+    pthread_mutex_lock(&lock);
+    made = arena_make();
+    pthread_mutex_unlock(&lock);
+    return made ? fd : -1;
 }
 
 /* The least power of two with room for so many bytes. */
@@ -81,11 +111,11 @@ static uint64_t spare_take(unsigned bits)
 
 static uint64_t fresh_take(uint64_t size)
 {
-    const uint64_t block = (top + size - 1) & ~(size - 1);
+    const uint64_t block = (*top + size - 1) & ~(size - 1);
 
     if (size > WHOLE || block > WHOLE - size)
         return 0;
-    top = block + size;
+    *top = block + size;
     return block;
 }
 
@@ -130,6 +160,81 @@ void arena_free(uint64_t block, size_t bytes)
     tables->next[block >> LEAST_BITS] = spares[bits];
     spares[bits] = (uint32_t)(block >> LEAST_BITS);
     pthread_mutex_unlock(&lock);
+}
+
+/* ---- another process's ---- */
+
+bool arena_open(int from)
+{
+    if (arena_base)
+        munmap(arena_base, WHOLE);
+    fd = from;
+    if (lseek(from, 0, SEEK_END) != (off_t)WHOLE || !arena_map(from) || *top < PAGE || *top > WHOLE)
+        return false;
+    old = *top;
+    return true;
+}
+
+bool arena_clear(int from)
+{
+    const uint64_t none = PAGE;
+
+    return ftruncate(from, 0) == 0 && ftruncate(from, (off_t)WHOLE) == 0 &&
+           pwrite(from, &none, sizeof none, 0) == (ssize_t)sizeof none;
+}
+
+void arena_keep(uint64_t block, size_t bytes)
+{
+    const struct span span = {block, block + (UINT64_C(1) << bits_of(bytes))};
+
+    if (!block)
+        return;
+    pthread_mutex_lock(&lock);
+    if (old && vec_push(&kept, span))
+        old = 0; /* without memory nothing is freed */
+    pthread_mutex_unlock(&lock);
+}
+
+static int span_compare(const void *left, const void *right)
+{
+    const struct span *a = left, *b = right;
+
+    return a->begin < b->begin ? -1 : a->begin > b->begin;
+}
+
+/* The largest blocks that fit. */
+static void gap_free(uint64_t begin, uint64_t end)
+{
+    while (begin < end) {
+        uint64_t size = begin & -begin;
+
+        while (size > end - begin)
+            size /= 2;
+        arena_free(begin, size);
+        begin += size;
+    }
+}
+
+void arena_settle(void)
+{
+    uint64_t at = PAGE;
+
+    if (kept.n)
+        qsort(kept.items, kept.n, sizeof *kept.items, span_compare);
+    for (size_t i = 0; old && i < kept.n; i++) {
+        if (at < kept.items[i].begin)
+            gap_free(at, kept.items[i].begin);
+        at = kept.items[i].end > at ? kept.items[i].end : at;
+    }
+    if (at < old && *top == old) {
+        fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at, (off_t)(old - at));
+        *top = at;
+    } else if (at < old) {
+        gap_free(at, old);
+    }
+    free(kept.items);
+    memset(&kept, 0, sizeof kept);
+    old = 0;
 }
 
 void *arena_at(uint64_t block, size_t bytes)

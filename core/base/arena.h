@@ -8,6 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/*
+ * Another process's: the descriptor, which stays the caller's. Its blocks are given out no more,
+ * until arena_settle() frees those that were not kept. False: it is none.
+ */
+bool arena_open(int fd);
+bool arena_clear(int fd); /* nothing is in use any more, in no process */
+int arena_fd(void); /* -1: no memory */
+void arena_keep(uint64_t block, size_t bytes); /* as it was asked for; block 0 allowed */
+void arena_settle(void);
+
 /* Zeroed; 0: no memory. Numbers of blocks are never 0. Any thread. */
 uint64_t arena_alloc(size_t bytes);
 void arena_free(uint64_t block, size_t bytes); /* as it was asked for; block 0 allowed */

@@ -16,7 +16,10 @@
 #define HALF   (UINT64_C(1) << 30) /* sparse: memory is taken as it is written */
 #define BEGIN  UINT64_C(64)        /* of the records in the first half; the head stands before */
 #define WHOLE  (BEGIN + 2 * HALF)
-#define SECOND (UINT64_C(1) << 63) /* in `published`: the second half is true */
+/* In `published`: the second half is true, where its records end; above, how often was published. */
+#define SECOND (UINT64_C(1) << 31)
+#define ENDS   (SECOND - 1)
+#define ONCE   (UINT64_C(1) << 32)
 #define LEAST  (UINT64_C(64) << 10)
 #define ENDED  512 /* about what an object's records took that has ended */
 #define MAGIC  UINT64_C(0x316e6a7366636d70)
@@ -24,7 +27,7 @@
 
 struct head {
     uint64_t magic;
-    uint64_t published; /* SECOND, and where the records of that half end */
+    uint64_t published;
 };
 
 struct journal {
@@ -51,7 +54,21 @@ static char *half_at(const struct journal *journal, bool second, uint64_t place)
 
 uint64_t journal_used(const struct journal *journal)
 {
-    return published(journal) & ~SECOND;
+    return published(journal) & ENDS;
+}
+
+uint32_t journal_published(const struct journal *journal)
+{
+    return (uint32_t)(published(journal) / ONCE);
+}
+
+/* The next time: this half, up to there. */
+static void publish(struct journal *journal, bool second, uint64_t end)
+{
+    const uint64_t times = published(journal) / ONCE + 1;
+
+    __atomic_store_n(&head_of(journal)->published, times * ONCE | (second ? SECOND : 0) | end,
+                     __ATOMIC_RELEASE);
 }
 
 /* ---- made, opened, freed ---- */
@@ -90,6 +107,14 @@ struct journal *journal_new(void)
     head_of(journal)->magic = MAGIC;
     limit_set(journal);
     return journal;
+}
+
+bool journal_clear(int fd)
+{
+    const struct head head = {.magic = MAGIC};
+
+    return ftruncate(fd, 0) == 0 && ftruncate(fd, (off_t)WHOLE) == 0 &&
+           pwrite(fd, &head, sizeof head, 0) == (ssize_t)sizeof head;
 }
 
 struct journal *journal_open(int fd)
@@ -173,7 +198,7 @@ static bool last_set(struct last **lasts, const struct journal_record *record)
 bool journal_each(const struct journal *journal, uint32_t kind,
                   bool (*fn)(void *arg, const struct journal_record *record), void *arg)
 {
-    const uint64_t now = published(journal), end = now & ~SECOND;
+    const uint64_t now = published(journal), end = now & ENDS;
     const char *half = half_at(journal, now & SECOND, 0);
     const struct journal_record *record;
     struct last *lasts = NULL, *last, *next;
@@ -244,8 +269,7 @@ static void half_switch(struct journal *journal)
     bool fine = journal_each(journal, 0, record_copy, &copying);
 
     if (fine) {
-        __atomic_store_n(&head_of(journal)->published, copying.end | (copying.second ? SECOND : 0),
-                         __ATOMIC_RELEASE);
+        publish(journal, copying.second, copying.end);
         journal->end = copying.end;
         fallocate(journal->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   (off_t)(half_at(journal, !copying.second, PAGE) - journal->map),
@@ -254,19 +278,14 @@ static void half_switch(struct journal *journal)
     limit_set(journal);
 }
 
-void journal_publish(struct journal *journal, uint64_t request)
+void journal_publish(struct journal *journal)
 {
-    const uint64_t now = published(journal);
-
-    for (uint64_t at = now & ~SECOND; at < journal->end;) {
-        struct journal_record *record = (void *)half_at(journal, now & SECOND, at);
-
-        record->request = request;
-        at += padded(record->bytes);
-    }
-    if (journal->end == (now & ~SECOND))
-        return;
-    __atomic_store_n(&head_of(journal)->published, (now & SECOND) | journal->end, __ATOMIC_RELEASE);
+    publish(journal, published(journal) & SECOND, journal->end);
     if (journal->end > journal->limit)
         half_switch(journal);
+}
+
+bool journal_has_more(const struct journal *journal)
+{
+    return journal->end != journal_used(journal);
 }

@@ -26,7 +26,6 @@ struct journal_record {
     uint32_t bytes; /* with this head; the next one begins at a multiple of 8 */
     uint32_t kind;
     uint64_t id;
-    uint64_t request; /* the FUSE request that made it; 0: none did */
     char text[];
 };
 
@@ -35,6 +34,7 @@ struct journal;
 struct journal *journal_new(void); /* NULL: no memory */
 /* What another process wrote; the descriptor is the journal's then. NULL: it is no journal. */
 struct journal *journal_open(int fd);
+bool journal_clear(int fd); /* of no process: it is as a new one */
 int journal_fd(const struct journal *journal);
 void journal_free(struct journal *journal); /* NULL allowed */
 
@@ -42,7 +42,10 @@ void journal_free(struct journal *journal); /* NULL allowed */
 bool journal_put(struct journal *journal, uint32_t kind, uint64_t id, const char *text, size_t len);
 bool journal_drop(struct journal *journal, uint32_t kind, uint64_t id);
 /* What was put since the last time becomes true, all at once. */
-void journal_publish(struct journal *journal, uint64_t request);
+void journal_publish(struct journal *journal);
+bool journal_has_more(const struct journal *journal); /* something was put since */
+/* How often that was done, modulo 2^32: what is to be true with the next time waits for one more. */
+uint32_t journal_published(const struct journal *journal);
 
 /* Of the objects of this kind (0: of all) that are not ended, those that were put first mostly
  * first. False: no memory, or fn() was false. */

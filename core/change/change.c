@@ -119,12 +119,13 @@ static int change_end(struct call *call, struct change *change)
     return rc;
 }
 
-static void change_decide(struct change *change)
+static void change_decide(struct call *call, struct change *change)
 {
     if (pmc_released(change->pmc) && change->cause != CAUSE_RELEASE)
         change->rc = err_set(&change->err, P26, "the PMC was released meanwhile");
     if (change->rc == 0)
         change_swap(change);
+    call->committed |= change->rc == 0 && change->cause == CAUSE_COMMAND;
     if (change->rc) {
         note_failure(change);
         change_refuse(change);
@@ -190,7 +191,7 @@ int change_run(struct call *call, struct change *change, bool slow)
         unlocked(call, change, slow, change_open);
         quota_release(change);
     }
-    change_decide(change);
+    change_decide(call, change);
     unlocked(call, change, slow, change_close);
     return change_end(call, change);
 }

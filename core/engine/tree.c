@@ -102,6 +102,7 @@ int engine_rmdir(struct call *call, const char *name)
                    ? err_set(&call->err, P25, "%s is part of pmcfs and cannot be removed", name)
                    : -ENOENT;
     pmc_take_off(pmc);
+    call->committed = true;
     change_release(call, pmc); /* or what is under way takes it down; without memory: later */
     return CALL_DONE;
 }

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* At first everything is put, as this program prints it. */
+/* At first everything is put; what was loaded of it stands there. */
 void engine_keep(struct engine *engine, struct journal *journal)
 {
     engine->journal = journal;
-    engine->touch_failed = true;
+    engine->touch_failed = journal && journal_used(journal) == 0;
 }
 
 static void put(struct engine *engine, enum journal_kind kind, uint64_t id)
@@ -45,8 +45,14 @@ static void all_put(struct engine *engine)
     each_put(engine, JOURNAL_PMC, &engine->pmcs);
 }
 
-void engine_record(struct engine *engine, uint64_t request)
+void engine_request(struct engine *engine, uint64_t number)
 {
+    engine->request = number;
+}
+
+void engine_record(struct engine *engine, bool answered)
+{
+    engine->request = 0;
     if (!engine->journal)
         return;
     if (engine->touch_failed)
@@ -54,7 +60,14 @@ void engine_record(struct engine *engine, uint64_t request)
     for (size_t i = 0; i < engine->n_touched; i++)
         put(engine, engine->touched[i].kind, engine->touched[i].id);
     engine->n_touched = 0;
-    journal_publish(engine->journal, request);
+    if (answered || journal_has_more(engine->journal))
+        journal_publish(engine->journal);
+}
+
+bool engine_has_news(const struct engine *engine)
+{
+    return engine->journal &&
+           (engine->n_touched || engine->touch_failed || journal_has_more(engine->journal));
 }
 
 /* ---- checked ---- */

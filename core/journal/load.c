@@ -100,17 +100,6 @@ struct log *load_log(struct engine *engine, uint64_t block)
     return NULL;
 }
 
-void engine_loaded(struct engine *engine)
-{
-    uint64_t block;
-
-    for (struct log *log; (log = ids_next(&engine->loaded, 0, &block));) {
-        ids_remove(&engine->loaded, block);
-        log_unref(log);
-    }
-    ids_free(&engine->loaded);
-}
-
 /* ---- what moved meanwhile ---- */
 
 static void inventory_add(void *arg, pid_t pid)
@@ -149,7 +138,7 @@ static void procs_settle(struct engine *engine)
         if (proc->refs)
             continue;
         proc_ref(proc);
-        proc_destroy(engine, proc_unref(engine, proc));
+        proc_bury(engine, proc_unref(engine, proc)); /* once its record is gone */
     }
 }
 
@@ -179,6 +168,22 @@ int engine_load(struct engine *engine, const struct journal *journal, struct err
 
     for (uint32_t kind = JOURNAL_ENGINE; fine && kind < JOURNAL_OPEN_FILE; kind++)
         fine = journal_each(journal, kind, record_load, &all);
-    procs_settle(engine);
     return fine ? 0 : -EINVAL;
+}
+
+void engine_loaded(struct engine *engine)
+{
+    procs_settle(engine);
+    engine_loaded_free(engine);
+}
+
+void engine_loaded_free(struct engine *engine)
+{
+    uint64_t block;
+
+    for (struct log *log; (log = ids_next(&engine->loaded, 0, &block));) {
+        ids_remove(&engine->loaded, block);
+        log_unref(log);
+    }
+    ids_free(&engine->loaded);
 }

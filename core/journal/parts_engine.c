@@ -3,6 +3,7 @@
  */
 #include "core/journal/load.h"
 
+#include "core/base/fds.h"
 #include "core/pmc/instance.h"
 #include "core/pmc/metric.h"
 
@@ -147,6 +148,8 @@ static bool process_end(struct loading *load, bool fine)
         free(proc);
         return false;
     }
+    if (proc->guard_fd)
+        fd_keep(proc->guard_fd);
     if (!proc->dead && proc->guard_fd && engine->backend->guard_adopt &&
         engine->backend->guard_adopt(engine->backend_state, proc->guard_fd, proc->id,
                                      &proc->guard) != 0)

@@ -4,6 +4,7 @@
  */
 #include "core/journal/load.h"
 
+#include "core/base/fds.h"
 #include "core/pmc/instance.h"
 #include "core/read/reader_state.h"
 #include "core/show/series.h"
@@ -35,6 +36,8 @@ static bool rights_end(struct loading *load, bool fine)
 {
     struct rights *rights = *load->rights;
 
+    if (rights->userns_fd >= 0)
+        fd_keep(rights->userns_fd);
     if (!rights->groups)
         rights->groups = calloc(rights->n_groups + 1, sizeof *rights->groups);
     return fine && rights->groups;

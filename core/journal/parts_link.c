@@ -4,6 +4,8 @@
  */
 #include "core/journal/load.h"
 
+#include "core/base/fds.h"
+
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +72,8 @@ static bool link_end(struct loading *load, bool fine)
 {
     const struct link *link = load->link;
 
+    if (link->cgroup_fd >= 0)
+        fd_keep(link->cgroup_fd);
     return fine && (link->kind != TARGET_CGROUP || link->cgroup) &&
            (link->kind >= TARGET_CPU || link->ended || link->proc);
 }

@@ -78,6 +78,8 @@ static bool settings_io(struct io *io, void *object)
         if (key != KEYS && is_plain(key) && settings_set(settings, key, value, NULL) != 0)
             return false;
     }
+    if (!io->out)
+        settings->given = 0; /* its own line follows, if there is one */
     return true;
 }
 

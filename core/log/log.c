@@ -340,12 +340,43 @@ static int put_one(struct log *log, const struct record *record)
     return 0;
 }
 
-int log_put_all(struct log *log, const void *records, size_t len)
+uint64_t log_taken(struct log *log, uint64_t source)
+{
+    uint64_t n;
+
+    pthread_mutex_lock(&log->mutex);
+    n = log->taken.source == source ? log->taken.n : 0;
+    pthread_mutex_unlock(&log->mutex);
+    return n;
+}
+
+/* Is this piece there already? */
+static bool request_passed(struct log *log, uint64_t request)
+{
+    const bool passed = request && log->before.number == request && log->before.pieces > 0;
+
+    log->before.pieces -= passed;
+    return passed;
+}
+
+/* One more piece is in the log; true with the next publishing. */
+static void request_note(struct log *log, uint64_t request)
+{
+    if (!request)
+        return;
+    if (log->request.number != request)
+        log->request = (struct log_request){.number = request};
+    log->request.pieces++;
+}
+
+static int all_put(struct log *log, const void *records, size_t len, const struct log_taken *taken,
+                   uint64_t request)
 {
     int rc = 0;
 
     pthread_mutex_lock(&log->mutex);
-    for (size_t at = 0; len - at >= sizeof(struct record);) {
+    const bool passed = request_passed(log, request);
+    for (size_t at = 0; !passed && len - at >= sizeof(struct record);) {
         const struct record *record = (const struct record *)((const char *)records + at);
 
         if (!record_fits(record, len - at))
@@ -354,9 +385,23 @@ int log_put_all(struct log *log, const void *records, size_t len)
             rc = -ENOMEM;
         at += record->size;
     }
+    if (taken) /* what is overwritten for it was published before: a record may be told twice */
+        log->taken = *taken;
+    if (!passed)
+        request_note(log, request);
     log_publish(log);
     pthread_mutex_unlock(&log->mutex);
     return rc;
+}
+
+int log_put_all(struct log *log, const void *records, size_t len)
+{
+    return all_put(log, records, len, NULL, 0);
+}
+
+int log_put_taken(struct log *log, const void *records, size_t len, struct log_taken taken)
+{
+    return all_put(log, records, len, &taken, 0);
 }
 
 /* It keeps its size, whatever is allowed now. */
@@ -367,13 +412,28 @@ static uint64_t ring_most(const struct log *log)
     return max > log->ring.size ? max : log->ring.size;
 }
 
+int log_put_all_once(struct log *log, uint64_t request, const void *records, size_t len)
+{
+    return all_put(log, records, len, NULL, request);
+}
+
 int log_put(struct log *log, const struct record *record)
+{
+    return log_put_once(log, 0, record);
+}
+
+int log_put_once(struct log *log, uint64_t request, const struct record *record)
 {
     int rc = -E2BIG;
 
     pthread_mutex_lock(&log->mutex);
-    if (record->size <= ring_most(log) && (log_fits(log, record->size) || log->ring.size == 0))
+    const bool passed = request_passed(log, request);
+    if (passed)
+        rc = 0;
+    else if (record->size <= ring_most(log) && (log_fits(log, record->size) || log->ring.size == 0))
         rc = put_one(log, record);
+    if (!passed && rc == 0)
+        request_note(log, request);
     log_publish(log);
     pthread_mutex_unlock(&log->mutex);
     return rc;

@@ -61,8 +61,21 @@ int log_reserve(struct log *log, uint64_t bytes);
  * refused.
  */
 int log_put_all(struct log *log, const void *records, size_t len);
+/* The same; with them that many records of one source (any number that is its) are in it. */
+struct log_taken {
+    uint64_t source, n;
+};
+int log_put_taken(struct log *log, const void *records, size_t len, struct log_taken taken);
+/* Of this source: for a later worker, which finds what the log had. */
+uint64_t log_taken(struct log *log, uint64_t source);
 /* One record, by a caller that can be told: -E2BIG where it is too large, and nothing happens. */
 int log_put(struct log *log, const struct record *record);
+/*
+ * The same for a request of this number (0: none). When it is done again by a later worker, what the
+ * log has of it is passed over: all of it is put in the same pieces.
+ */
+int log_put_all_once(struct log *log, uint64_t request, const void *records, size_t len);
+int log_put_once(struct log *log, uint64_t request, const struct record *record);
 /* Bytes of a record that the ring has room for once it has grown as far as it may. */
 size_t log_record_max(struct log *log);
 void log_count_hidden(struct log *log, uint64_t n);

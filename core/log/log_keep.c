@@ -121,6 +121,7 @@ static bool facts_adopt(struct log *log)
 {
     const char *from = arena_at(log->facts.block, log->facts.size);
 
+    arena_keep(log->facts.block, log->facts.size);
     if (!log->facts.size)
         return true;
     if (!from || log->facts.used > log->facts.size)
@@ -144,6 +145,7 @@ static bool ring_adopt(struct log *log)
     struct ring *ring = &log->ring;
     uint64_t n = 0, record[RECORD_MAX / sizeof(uint64_t)];
 
+    arena_keep(ring->block, ring->size);
     if (!arena_at(ring->block, ring->size) || ring->head < ring->tail ||
         ring_held(ring) > ring->size || ring->tail_at >= ring->size || (ring->head | ring->tail | ring->tail_at | ring->size) % 8)
         return false;
@@ -163,6 +165,7 @@ static bool ring_adopt(struct log *log)
 static bool numbers_adopt(struct log *log, const struct log_numbers *numbers)
 {
     log->numbers = *numbers;
+    log->before = numbers->request;
     log->sure = log->ring.tail;
     return log->max_bytes <= LOG_MOST && ring_adopt(log) && facts_adopt(log);
 }
@@ -175,6 +178,7 @@ struct log *log_adopt(uint64_t block)
     if (!log)
         return NULL;
     log->block = block;
+    arena_keep(block, sizeof *head);
     if (numbers_adopt(log, &head->numbers[__atomic_load_n(&head->current, __ATOMIC_ACQUIRE)]))
         return log;
     log->keep = true;

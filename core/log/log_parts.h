@@ -23,6 +23,11 @@ struct facts {
     size_t size, used;
 };
 
+/* Pieces that were put for one. */
+struct log_request {
+    uint64_t number, pieces;
+};
+
 /* What a later worker needs of a log: it stands in a block of its own as it stands here. */
 #define LOG_NUMBERS                                                                                \
     uint64_t max_bytes; /* a quarter of it is for the address spaces */                            \
@@ -33,6 +38,8 @@ struct facts {
     uint64_t spaces_changed; /* serial of the last record folded in */                             \
     uint64_t most_read;      /* behind the last record that was ever read */                       \
     uint64_t lost, kernel_lost, throttled, hidden, refused; /* as in log_stats */                  \
+    struct log_taken taken;                                                                        \
+    struct log_request request; /* the last one */                                                 \
     struct ring ring;                                                                              \
     struct facts facts;
 
@@ -56,6 +63,7 @@ struct log {
 
     uint64_t block; /* of struct log_head; 0: nothing was put yet, or there is no memory */
     bool keep;      /* its blocks are a later worker's */
+    struct log_request before; /* what an earlier worker put for its last one */
     uint64_t sure;  /* up to here the ring may be overwritten: the tail of the true copy */
 
     uint64_t grow_place; /* refused once: the next attempt when the head is here */

@@ -44,7 +44,7 @@ bool pmc_keeps_log(struct pmc *pmc)
 void pmc_put(struct pmc *pmc, const struct buf *records)
 {
     if (pmc->settings.value[KEY_LOG] && records->len && !records->failed && pmc_keeps_log(pmc))
-        log_put_all(pmc->log, records->data, records->len);
+        log_put_all_once(pmc->log, pmc->engine->request, records->data, records->len);
 }
 
 void pmc_note(struct pmc *pmc, struct note note)

@@ -48,7 +48,7 @@ static int remark_put(struct call *call, struct pmc *pmc)
         return err_set(&call->err, X14, "no memory for the log of %s", pmc->name);
     }
     if (!record.failed)
-        rc = log_put(pmc->log, (const struct record *)record.data);
+        rc = log_put_once(pmc->log, call->engine->request, (const struct record *)record.data);
     if (rc)
         rc = remark_refuse(call, pmc, record.len);
     else

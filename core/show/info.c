@@ -182,6 +182,7 @@ static void print_daemon(struct buf *out, const struct engine *engine)
     static const char *const names[STAT_COUNT] = {
         [STAT_REQUESTS] = "requests", [STAT_PARKED] = "parked",   [STAT_OPEN_FILES] = "open_files",
         [STAT_WORKS] = "works",       [STAT_RELOADS] = "reloads",
+        [STAT_RESTARTS] = "restarts",
     };
 
     for (unsigned i = 0; i < STAT_COUNT; i++)

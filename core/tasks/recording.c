@@ -65,6 +65,7 @@ static struct recording *recording_bare(const struct recording_plan *plan, uint6
     atomic_init(&recording->refs, 1);
     pthread_mutex_init(&recording->lock, NULL);
     recording->keep = sums != 0; /* until all of it is there */
+    arena_keep(sums, sums_bytes(plan));
     recording->sums = sums ? sums : arena_alloc(sums_bytes(plan));
     recording->exits = exits_of(recording);
     if (recording->exits)
@@ -262,6 +263,10 @@ int recording_adopt(const struct recording_plan *plan, bool told, const char *pr
         rc = adopt_parts(recording, recorder, *end ? end + 2 : NULL);
     }
     free(recorder);
+    if (rc == 0 && plan->backend->taken) {
+        recording->taken = log_taken(plan->log, sums);
+        recording->replaced = plan->backend->taken(recording->recorder) - recording->taken;
+    }
     if (rc == 0) {
         recording->keep = false;
         *out = recording;

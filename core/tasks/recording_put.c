@@ -79,16 +79,25 @@ void recording_put_hidden(struct recording *recording)
     }
     if (dropped > 0)
         batch_drop(recording, dropped, "memory");
+    if (recording->replaced > 0)
+        batch_drop(recording, recording->replaced, "replaced");
+    recording->replaced = 0;
 }
 
 void recording_flush(struct recording *recording)
 {
+    const struct recording_plan *plan = &recording->plan;
     struct buf *batch = &recording->batch;
+    struct log_taken taken = {.source = recording->sums};
 
     /* what was read before it was held may wait: nothing started since is in it */
-    if (batch->len == 0 || atomic_load(&recording->held))
+    if (atomic_load(&recording->held))
         return;
-    log_put_all(recording->plan.log, batch->data, batch->len);
+    taken.n = plan->backend->taken ? plan->backend->taken(recording->recorder) : 0;
+    if (batch->len == 0 && taken.n == recording->taken)
+        return;
+    recording->taken = taken.n;
+    log_put_taken(plan->log, batch->data, batch->len, taken);
     buf_clear(batch);
 }
 

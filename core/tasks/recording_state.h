@@ -28,6 +28,8 @@ struct recording {
     size_t found_end;   /* so long may an inventory make the batch */
     struct buf scratch; /* what exits make of a record */
     uint64_t put;       /* into the batch; not reset */
+    uint64_t taken;     /* of the recorder, with what is in the log */
+    uint64_t replaced;  /* which an earlier worker had taken, and not put; not told yet */
     uint64_t dropped;   /* which found no memory on the way, not told yet */
     uint64_t hidden;    /* samples withheld, not told yet */
     uint64_t last_time; /* of the last record that came */

@@ -102,10 +102,31 @@ static bool mount_identify(const char *path, struct statx *status)
                  status) == 0;
 }
 
+void mount_adopt(const struct mount_settings *settings)
+{
+    struct statx status;
+
+    if (!mount_identify(settings->mountpoint, &status))
+        return;
+    mounted.made = true;
+    mounted.id = status.stx_mnt_id;
+    mounted.dev_major = status.stx_dev_major;
+    mounted.dev_minor = status.stx_dev_minor;
+}
+
+bool mount_device(const char *mountpoint, unsigned *minor)
+{
+    struct statx status;
+
+    if (!mount_identify(mountpoint, &status))
+        return false;
+    *minor = status.stx_dev_minor;
+    return true;
+}
+
 int mount_make(const struct mount_settings *settings)
 {
     unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | settings->flags;
-    struct statx status;
     char options[128];
     int fd;
 
@@ -124,12 +145,7 @@ int mount_make(const struct mount_settings *settings)
         close(fd);
         return mount_refused(settings->mountpoint, code);
     }
-    if (mount_identify(settings->mountpoint, &status)) {
-        mounted.made = true;
-        mounted.id = status.stx_mnt_id;
-        mounted.dev_major = status.stx_dev_major;
-        mounted.dev_minor = status.stx_dev_minor;
-    }
+    mount_adopt(settings);
     return fd;
 }
 

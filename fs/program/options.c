@@ -60,6 +60,8 @@ static const struct option long_options[] = {
     {"config", required_argument, NULL, 'c'},
     {"check", no_argument, NULL, 'C'},
     {"print-tables", required_argument, NULL, 'T'},
+    {"upgrade", no_argument, NULL, 'U'},
+    {"resume", required_argument, NULL, 'R'}, /* by a supervisor */
     {"version", no_argument, NULL, 'V'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
@@ -234,6 +236,8 @@ static bool mount_word(struct options *options, struct word key, struct word val
 {
     if (word_is(key, "fsname"))
         return replace(&options->source, value.p, value.len);
+    if (word_is(key, "single"))
+        return options->single = true;
     if (key.len >= 2 && (strncmp(key.p, "x-", 2) == 0 || strncmp(key.p, "X-", 2) == 0))
         return true;
     for (size_t i = 0; i < sizeof mount_words / sizeof mount_words[0]; i++)
@@ -296,6 +300,18 @@ static bool words_add(struct options *options, const char *text)
     return true;
 }
 
+char *option_escaped(const char *word)
+{
+    char *text = malloc(2 * strlen(word) + 1), *to = text;
+
+    for (; text && *word; *to++ = *word++)
+        if (*word == ',' || *word == '\\')
+            *to++ = '\\';
+    if (text)
+        *to = '\0';
+    return text;
+}
+
 /* ---- all together ---- */
 
 static int usage(const char *sentence, const char *word)
@@ -320,6 +336,12 @@ static int flag_read(struct options *options, int c, int argc, char **argv)
         return 0;
     case 'T':
         options->print_tables = optarg;
+        return 0;
+    case 'U':
+        options->upgrade = true;
+        return 0;
+    case 'R':
+        options->resume = atoi(optarg);
         return 0;
     case 'V':
         options->version = true;
@@ -349,7 +371,7 @@ static int places_read(struct options *options, int n, char **places)
         return wanted ? usage("no mountpoint was given", "") : 0;
     if (!replace(&options->source, n == 2 ? places[0] : "pmcfs", n == 2 ? strlen(places[0]) : 5))
         return EXIT_FAILURE_SAID;
-    if (strncmp(places[n - 1], "/dev/fd/", 8) == 0)
+    if (strncmp(places[n - 1], "/dev/fd/", 8) == 0 || options->resume)
         options->mountpoint = strdup(places[n - 1]);
     else
         options->mountpoint = realpath(places[n - 1], NULL);
@@ -410,7 +432,7 @@ int options_read(struct options *options, const struct host *host, int argc, cha
     tunable_limit(&options->tunables, TUNABLE_CALLCHAINDEPTH, host->callchain_max());
     tunable_limit(&options->tunables, TUNABLE_MAX_LOG_PER_USER, host->memory_max() / 4);
     rc = command_line_read(options, argc, argv);
-    if (rc != 0 || options->help || options->version || options->print_tables)
+    if (rc != 0 || options->help || options->version || options->print_tables || options->upgrade)
         return rc;
     if (options->remount) {
         say(LOG_ERR,

@@ -12,6 +12,9 @@
 
 struct options {
     bool foreground, check, help, version;
+    bool single;  /* one process, which nothing takes the place of */
+    bool upgrade; /* ask the process that holds a mount to become this program */
+    int resume;   /* asked so: the descriptor of what it holds; else 0 */
     bool remount;             /* -o remount, which is refused */
     const char *print_tables; /* what to print, or NULL */
     char *conf;               /* file read, or NULL; owned */
@@ -45,6 +48,8 @@ struct options {
  */
 int options_read(struct options *options, const struct host *host, int argc, char **argv);
 void options_free(struct options *options);
+/* A word of -o as it is written there. NULL: no memory. */
+char *option_escaped(const char *word);
 /* Once more, for SIGHUP: the tunables that file and -o would give now. False, after having said
  * why: the file cannot be read. */
 bool options_reread(struct options *options, struct tunables *tunables);

@@ -33,16 +33,15 @@ static void handle_forget(struct handle *handle, struct engine *engine)
     handle->open.kept_bytes = kept; /* its text is the handle's still */
 }
 
-static bool handle_load(void *arg, const struct journal_record *record)
+
+static bool file_load(void *arg, const struct journal_record *record)
 {
     struct fs *fs = arg;
-    struct handle *handle = handle_find(fs->handles, record->id);
 
-    return handle &&
-           open_file_load(&handle->open, record->text, journal_text_len(record), fs->tree.engine);
+    return handle_load(&fs->handles, record, fs->tree.engine);
 }
 
-static bool engine_replace(struct fs *fs, const struct tunables *tunables, struct err *err)
+bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *err)
 {
     struct journal *journal = fs->kept.journal;
 
@@ -59,12 +58,12 @@ static bool engine_replace(struct fs *fs, const struct tunables *tunables, struc
         return false;
     engine_probe(fs->tree.engine);
     engine_set_seat(fs->tree.engine, &fs_seat);
-    if (!journal_each(journal, JOURNAL_OPEN_FILE, handle_load, fs)) {
+    if (!journal_each(journal, JOURNAL_OPEN_FILE, file_load, fs)) {
         err_set(err, P14, "an open file's record cannot be read");
         return false;
     }
-    engine_loaded(fs->tree.engine);
     engine_keep(fs->tree.engine, journal);
+    engine_loaded(fs->tree.engine);
     return true;
 }
 
@@ -89,13 +88,13 @@ void fs_reload(struct fs *fs)
     tunables = *engine_tunables(fs->tree.engine);
     engine_settle(fs->tree.engine);
     handles_record(&fs->kept);
-    engine_record(fs->tree.engine, 0);
+    engine_record(fs->tree.engine, false);
     if (!engine_check(fs->tree.engine, &err))
         reload_die(&err);
     for (handle = fs->handles; handle; handle = handle->hh.next)
         handle_forget(handle, fs->tree.engine);
     engine_forget(fs->tree.engine);
-    if (!engine_replace(fs, &tunables, &err))
+    if (!fs_load(fs, &tunables, &err))
         reload_die(&err);
     engine_stat_add(fs->tree.engine, STAT_RELOADS, 1);
     poll_tell(&fs->park);

@@ -4,7 +4,13 @@
  */
 #pragma once
 
+#include "core/base/err.h"
+#include "core/pmc/tunable.h"
+
 struct fs;
+
+/* An engine of the journal's records, and what open files remember. False: they cannot be read. */
+bool fs_load(struct fs *fs, const struct tunables *tunables, struct err *err);
 
 /* On the main thread. A state that cannot be loaded ends the program with the sentence. */
 void fs_reload(struct fs *fs);

@@ -115,13 +115,16 @@ static void print_help(struct buf *out)
 {
     buf_str(out,
             "usage: pmcfs [options] [SOURCE] MOUNTPOINT\n"
+            "       pmcfs --upgrade MOUNTPOINT\n"
             "Mounts the machine's performance counters as files.\n\n"
             "  -f, --foreground      stay in the foreground, messages to stderr\n"
-            "  -o KEY=VALUE[,...]    a tunable, backend=perf|sim, or an option of mount(8)\n"
+            "  -o KEY=VALUE[,...]    a tunable, backend=perf|sim, or an option of mount(8);\n"
+            "     single             one process, which nothing takes the place of\n"
             "  -c, --config FILE     read FILE instead of " CONF_DEFAULT "\n"
             "      --check           say what is wrong with the configuration, and end\n"
             "      --print-tables T  print the table T: settings, tunables, conf, errors, files,\n"
             "                        modes, states, verbs, records or help\n"
+            "      --upgrade         put this program in the place of the one at MOUNTPOINT\n"
             "  -V, --version         print the version\n"
             "  -h, --help            print this\n\n"
             "tunables (default; what is allowed):\n");

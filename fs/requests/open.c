@@ -53,7 +53,7 @@ static int open_refused(struct request *rq, struct handle *handle, int rc)
 {
     engine_release(rq->fs->tree.engine, &handle->open);
     handle_remove(&rq->fs->handles, handle);
-    handle_unref(handle);
+    handle_unref(&rq->fs->kept, handle);
     rq->call.open = NULL;
     rq->call.rights = rq->rights;
     rq->call.file = "open";
@@ -92,7 +92,7 @@ static int open_run(struct request *rq)
     if (row->flags & FILE_FRESH)
         fs->tree.metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
     engine_stat_add(fs->tree.engine, STAT_OPEN_FILES, 1);
-    fs->n_open++;
+    fs->hand->n_open++;
     return CALL_DONE;
 }
 
@@ -102,7 +102,7 @@ static struct handle *handle_close(struct fs *fs, uint64_t fh)
     struct handle *handle = handle_find(fs->handles, fh);
 
     engine_stat_add(fs->tree.engine, STAT_OPEN_FILES, -1);
-    fs->n_open--;
+    fs->hand->n_open--;
     if (!handle)
         return NULL;
     poll_drop(&fs->park, handle);
@@ -113,13 +113,14 @@ static struct handle *handle_close(struct fs *fs, uint64_t fh)
 }
 
 /* The opener is gone: no RELEASE will come. */
-static void open_undo(struct fs *fs, uint64_t fh)
+static void open_undo(struct request *rq)
 {
+    struct fs *fs = rq->fs;
     struct handle *handle;
 
     fs_lock(fs);
-    handle = handle_close(fs, fh);
-    handle_unref(handle);
+    handle = handle_close(fs, rq->fh);
+    handle_unref(&fs->kept, handle);
     fs_drain(fs);
     fs_unlock(fs);
 }
@@ -134,8 +135,8 @@ static void open_reply(struct request *rq, int rc)
 
     if (rc < 0)
         fuse_reply_err(rq->req, -rc);
-    else if (fuse_reply_open(rq->req, &fi) == -ENOENT)
-        open_undo(rq->fs, rq->fh);
+    else
+        rq->unwanted = fuse_reply_open(rq->req, &fi) == -ENOENT;
 }
 
 void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -146,10 +147,10 @@ void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
     if (!rq)
         return;
-    rq->fh = ++rq->fs->last_fh;
+    rq->fh = ++rq->fs->hand->last_fh;
     rq->flags = fi->flags;
     rq->remembers = !(rq->node.row->flags & FILE_PLAIN) || (fi->flags & O_ACCMODE) != O_RDONLY ||
-                    rq->fs->n_open >= MANY_OPEN;
+                    rq->fs->hand->n_open >= MANY_OPEN;
     wants = open_wants_rights(rq->fs, rq->node.row, fi->flags);
     rc = open_may(rq->node.row, fi->flags);
     if (rc == 0 && wants)
@@ -166,6 +167,7 @@ void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     rq->gone_ok = true;
     rq->run = open_run;
     rq->reply = open_reply;
+    rq->undo = open_undo;
     request_dispatch(rq);
 }
 
@@ -218,16 +220,18 @@ static int poll_run(struct request *rq)
     rc = request_remembers(rq);
     if (rc)
         return rc;
-    rq->handle->by_uring |= rq->by_uring;
-    if (!rq->node.row->poll || (rq->by_uring && rq->handle->short_by > 0))
+    rq->handle->place.by_uring |= rq->by_uring;
+    if (!rq->node.row->poll || (rq->by_uring && rq->handle->place.short_by > 0))
         return CALL_DONE;
     rq->revents = rq->node.row->poll(call);
     if (rq->node.row->store) /* a write never waits; io_uring asks this before it writes */
         rq->revents |= EPOLLOUT | EPOLLWRNORM;
-    if (rq->node.row->stream && rq->handle->text) /* what did not fit into the last reply */
+    if (rq->node.row->stream && rq->handle->place.text.block) /* what did not fit into the last reply */
         rq->revents |= EPOLLIN | EPOLLRDNORM;
     if (rq->poll && (rc = poll_add(&fs->park, rq->handle, rq)))
         return rc;
+    if (rq->poll)
+        rq->handle->place.poll_number = rq->poll_number;
     rq->poll = NULL; /* kept */
     return CALL_DONE;
 }
@@ -254,6 +258,7 @@ void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
     }
     rq->fh = fi->fh;
     rq->poll = poll;
+    rq->poll_number = poll ? hand_poll_number() : 0;
     rq->by_uring = poll_is_of_uring(fi, poll);
     rq->gone_ok = true;
     rq->run = poll_run;

@@ -19,13 +19,6 @@
 
 static __thread struct request *spare;
 
-static __thread uint64_t number;
-
-void request_number(uint64_t read)
-{
-    number = read;
-}
-
 struct request *request_new(struct fs *fs, fuse_req_t req)
 {
     struct request *rq = spare;
@@ -36,7 +29,7 @@ struct request *request_new(struct fs *fs, fuse_req_t req)
     memset(rq, 0, offsetof(struct request, storage));
     rq->fs = fs;
     rq->req = req;
-    rq->unique = req ? number : 0;
+    rq->hand = req ? hand_current() : NULL;
     buf_init(&rq->out, rq->storage, sizeof rq->storage);
     rq->call.out = &rq->out;
     rq->call.interrupted = &rq->interrupted;
@@ -54,6 +47,8 @@ static void request_clear(struct request *rq)
 void request_free(struct request *rq)
 {
     request_clear(rq);
+    if (rq->hand)
+        hand_done(rq->hand);
     if (spare)
         free(rq);
     else
@@ -76,10 +71,16 @@ void fs_lock(struct fs *fs)
 /* What has changed becomes true for a later worker, before anybody is told of it. */
 void fs_unlock(struct fs *fs)
 {
+    struct block *dead;
+
     handles_record(&fs->kept);
-    engine_record(fs->tree.engine, fs->request);
-    fs->request = 0;
+    engine_record(fs->tree.engine, fs->answered);
+    fs->answered = false;
+    handles_end(&fs->kept);
+    dead = fs->kept.dead;
+    fs->kept.dead = NULL;
     pthread_mutex_unlock(&fs->lock);
+    blocks_free(dead);
 }
 
 static void effects_take(struct fs *fs)
@@ -156,6 +157,7 @@ static void request_refresh(struct request *rq)
     struct call *call = &rq->call;
 
     call->engine = fs->tree.engine;
+    engine_request(fs->tree.engine, rq->hand ? hand_number(rq->hand) : 0);
     call->now_ns = now_of(fs);
     if (!rq->req) {
         call->instance = engine_root(fs->tree.engine);
@@ -189,7 +191,7 @@ int request_remembers(struct request *rq)
     if (rc < 0) {
         rq->call.open = NULL;
         handle_remove(&rq->fs->handles, handle);
-        handle_unref(handle);
+        handle_unref(&rq->fs->kept, handle);
         return rc;
     }
     rq->handle = handle_ref(handle);
@@ -201,8 +203,10 @@ static int request_run(struct request *rq)
     struct call *call = &rq->call;
     int rc;
 
+    hand_work(rq->hand);
     request_refresh(rq);
     call->wait_until_ns = 0;
+    call->committed = false;
     call->err.id = ERR_NONE;
     call->err.text[0] = '\0';
     buf_clear(&rq->out);
@@ -232,6 +236,47 @@ static int request_may_wait(struct request *rq)
     return park_admit(&rq->fs->park, rq);
 }
 
+/* ---- answers ---- */
+
+/*
+ * Does its open file remember something else than before? Of what was seen a later worker has the
+ * first read, and that of the last poll: reads put nothing.
+ */
+static void handle_note(struct request *rq)
+{
+    struct handle *handle = rq->handle;
+    const bool stream = rq->node.row && (rq->node.row->flags & FILE_STREAM);
+
+    if (handle &&
+        (rq->is_command || stream || rq->poll_number || !handle_is_noted(handle) ||
+         handle->swapped != handle->open.swapped || handle->seen != handle->open.has_seen))
+        handle_touch(&rq->fs->kept, handle);
+}
+
+/*
+ * What has changed becomes true together with the answer, which is kept for a later worker until
+ * then: nothing is done twice.
+ */
+static void request_answer(struct request *rq, int rc)
+{
+    struct fs *fs = rq->fs;
+
+    if (!hand_answer_begin(hand_number(rq->hand)))
+        return;
+    rq->reply(rq, rc);
+    hand_answer_end(journal_published(fs->kept.journal) + 1);
+    rq->answered = fs->answered = true;
+}
+
+/* What was asked is so already; what follows may take long. */
+static void answer_early(struct request *rq)
+{
+    const int rc = rq->done ? rq->done(rq) : CALL_DONE;
+
+    handle_note(rq);
+    request_answer(rq, rc);
+}
+
 /* ---- slow parts ---- */
 
 static struct request *request_of(struct call *call)
@@ -249,6 +294,8 @@ static void seat_leave(struct call *call, bool slow)
     struct request *rq = request_of(call);
     struct fs *fs = rq->fs;
 
+    if (call->committed && rq->hand && !rq->answered)
+        answer_early(rq);
     engine_stat_add(fs->tree.engine, STAT_WORKS, 1);
     fs->away += !rq->away;
     rq->away = true;
@@ -258,7 +305,7 @@ static void seat_leave(struct call *call, bool slow)
         serve_leave(fs->serve);
     }
     fs_unlock(fs);
-    if (slow && rq->req)
+    if (slow && rq->req && !rq->answered)
         interrupt_hear(rq);
 }
 
@@ -284,19 +331,15 @@ static void request_comes_back(struct request *rq)
     rq->away = false;
 }
 
-/*
- * Does its open file remember something else than before? Of what was seen a later worker has the
- * first read, and that of the last poll: reads put nothing.
- */
-static void handle_note(struct request *rq)
+/* Without the lock. */
+static void request_reply(struct request *rq, int rc)
 {
-    struct handle *handle = rq->handle;
-    const bool stream = rq->node.row && (rq->node.row->flags & FILE_STREAM);
-
-    if (handle &&
-        (!handle->recorded || rq->is_command || stream || rq->poll ||
-         handle->swapped != handle->open.swapped || handle->seen != handle->open.has_seen))
-        handle_touch(&rq->fs->kept, handle);
+    if (rq->answered)
+        rq->unwanted = !hand_answer_send(fuse_session_fd(rq->fs->tree.session));
+    else if (rq->req)
+        rq->reply(rq, rc);
+    if (rq->unwanted && rq->undo)
+        rq->undo(rq);
 }
 
 /* The answer is there. Entered with the lock, leaves without. */
@@ -304,7 +347,7 @@ static void request_finish(struct request *rq, int rc)
 {
     struct fs *fs = rq->fs;
 
-    if (rc == CALL_DONE && rq->done)
+    if (rc == CALL_DONE && rq->done && !rq->answered)
         rc = rq->done(rq);
     if (rq->counted) {
         bool said = rq->call.err.id != ERR_NONE;
@@ -317,15 +360,27 @@ static void request_finish(struct request *rq, int rc)
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
     park_leave(&fs->park, rq);
     handle_note(rq);
-    fs->request = rq->unique;
-    handle_unref(rq->handle); /* with the lock: what it frees is charged to the engine's users */
+    if (rq->hand && !rq->answered && (fs->kept.touched || engine_has_news(fs->tree.engine)))
+        request_answer(rq, rc);
+    handle_unref(&fs->kept, rq->handle); /* with the lock: what it frees is charged to the engine's users */
     request_comes_back(rq);
     fs_drain(fs);
     fs_unlock(fs);
 
-    if (rq->req)
-        rq->reply(rq, rc);
+    request_reply(rq, rc);
     request_free(rq);
+}
+
+/* The thread reads another one meanwhile. False: no memory. */
+static bool request_keep(struct request *rq)
+{
+    struct in_hand *place = rq->hand ? hand_park(rq->fs->hand, rq->hand) : NULL;
+
+    if (rq->hand && !place)
+        return false;
+    rq->hand = place;
+    hand_work(NULL);
+    return true;
 }
 
 /* Entered with the lock, leaves without it. */
@@ -335,6 +390,10 @@ static void request_settle(struct request *rq, int rc)
 
     while (rc == CALL_WAIT && (rc = request_may_wait(rq)) == CALL_WAIT) {
         request_comes_back(rq);
+        if (rq->hears_interrupt && !request_keep(rq)) {
+            rc = err_nomem(&rq->call.err);
+            break;
+        }
         if (rq->hears_interrupt) {
             park_add(&fs->park, rq);
             fs_drain(fs);

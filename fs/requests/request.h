@@ -14,7 +14,10 @@
 struct request {
     struct fs *fs;
     fuse_req_t req; /* NULL: a task of the engine's own */
-    uint64_t unique; /* the kernel's number of the request; 0: not known */
+    struct in_hand *hand; /* what a later worker has of it; NULL: a task */
+    bool answered;        /* with what has changed; it is sent when it is over */
+    bool unwanted;        /* nobody waited for the answer: undo() is called, if there is one */
+    void (*undo)(struct request *rq); /* without the lock */
     /*
      * With the lock, but for its slow parts; CALL_… or -errno. Run again after a wait, so it must
      * not keep half-done things.
@@ -46,6 +49,7 @@ struct request {
     struct node found;
     struct fuse_entry_param entry;
     struct fuse_pollhandle *poll;
+    uint64_t poll_number; /* the kernel's, of it */
     bool by_uring; /* poll: io_uring's own */
     unsigned revents;
     struct statvfs statvfs;
@@ -72,8 +76,6 @@ struct request {
 /* Zeroed; node, run and reply are the caller's to fill. NULL: no memory. One is kept per thread. */
 struct request *request_new(struct fs *fs, fuse_req_t req);
 void request_free(struct request *rq);
-/* The kernel's number of the one that this thread has just read. */
-void request_number(uint64_t number);
 /* Before a thread ends. */
 void request_thread_end(void);
 

@@ -32,6 +32,18 @@ void say(int priority, const char *format, ...)
     say_line(priority, text);
 }
 
+void say_once(int priority, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    say_line(priority, text);
+    closelog();
+}
+
 void say_to_syslog(void)
 {
     openlog("pmcfs", LOG_PID, LOG_DAEMON);

@@ -1,9 +1,8 @@
 /*
  * A few seats, each a thread in blocking reads of the FUSE descriptor: a lone one is woken on the
  * wrong CPU and costs ten times more. A thread with a slow request gives up its seat to a spare
- * one; those without a seat go on with requests that were woken, do the engine's own tasks, or
- * wait. Their buffers are there before the first read, since a fault inside read(2) would turn a
- * killed daemon's request into EIO.
+ * one; those without a seat take up what an earlier worker left, go on with requests that were woken, do
+ * the engine's own tasks, or wait.
  */
 #include "fs/requests/serve.h"
 
@@ -11,15 +10,12 @@
 #include "fs/requests/request.h"
 
 #include <errno.h>
+#include <linux/fuse.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-#define INIT_BUFFER  ((size_t)1 << 20 | 65536) /* the library's size until it knows max_write */
-#define SERVE_BUFFER (2 * (size_t)WRITE_MAX + 65536)
 
 enum {
     TASKS_MAX = 4,    /* of the engine's own, at once */
@@ -29,7 +25,6 @@ enum {
 struct server {
     struct serve *serve;
     pthread_t thread;
-    void *buffer;
     atomic_bool seated;
 };
 
@@ -41,52 +36,73 @@ struct serve {
     unsigned n_idle, n_tasks;
     unsigned n_called; /* threads that were woken or made, and have not looked yet */
     bool ending;
+    uint32_t next_place; /* the next of those that an earlier worker left */
+    bool taken_up;       /* there are no more */
     unsigned n_threads, max_threads;
     struct server servers[];
 };
 
 static __thread struct server *self; /* NULL: the main thread */
 
-static void *buffer_make(size_t size)
+/* One that was read into the seat, or (`left`) that an earlier worker left. */
+static void serve_process(struct fs *fs, struct in_hand *left, struct fuse_buf *buf)
 {
-    void *buffer =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    struct in_hand *request = hand_begin(fs->hand, left);
 
-    return buffer == MAP_FAILED ? NULL : buffer;
-}
-
-/* "unique" of the head: length, code, number. One that is sent again has the last bit set. */
-static uint64_t number_of(const void *buffer)
-{
-    uint64_t number;
-
-    memcpy(&number, (const char *)buffer + 2 * sizeof(uint32_t), sizeof number);
-    return number & ~(UINT64_C(1) << 63);
+    fuse_session_process_buf(fs->tree.session, buf);
+    if (hand_current() == request) /* answered by the library, or without an answer */
+        hand_done(request);
 }
 
 /* One request. <= 0: none; 0 is the end of the mount. */
-static int serve_one(struct fuse_session *session, void *buffer)
+static int serve_one(struct fs *fs)
 {
-    struct fuse_buf buf = {.mem = buffer};
-    int n = fuse_session_receive_buf(session, &buf);
+    struct fuse_buf buf = {.mem = hand_buffer()};
+    int n = fuse_session_receive_buf(fs->tree.session, &buf);
 
-    if (n > 0) {
-        request_number(number_of(buffer));
-        fuse_session_process_buf(session, &buf);
-    }
+    if (n > 0)
+        serve_process(fs, NULL, &buf);
     return n;
 }
 
+/* The kernel's side of the agreement was read when it was mounted. What is answered a second time
+ * it ignores. */
 bool serve_init(struct fs *fs)
 {
-    void *buffer = buffer_make(INIT_BUFFER);
-    int n = 1;
+    struct fuse_buf buf = {.mem = fs->hand->init, .size = fs->hand->init_bytes};
 
-    while (buffer && !fs->initialised && (n > 0 || n == -EINTR))
-        n = serve_one(fs->tree.session, buffer);
-    if (buffer)
-        munmap(buffer, INIT_BUFFER);
+    fuse_session_process_buf(fs->tree.session, &buf);
     return fs->initialised;
+}
+
+/* What is to be done anew: the kernel tells of an interrupt only once. */
+static void interrupt_again(struct fs *fs, const struct in_hand *left)
+{
+    struct {
+        struct fuse_in_header head;
+        struct fuse_interrupt_in interrupt;
+    } message = {{.len = sizeof message, .opcode = FUSE_INTERRUPT, .unique = UINT64_MAX - 1},
+                 {.unique = hand_number(left)}};
+    struct fuse_buf buf = {.mem = &message, .size = sizeof message};
+
+    if (left->interrupted)
+        fuse_session_process_buf(fs->tree.session, &buf);
+}
+
+static bool serve_left(struct serve *serve)
+{
+    struct fs *fs = serve->fs;
+    struct in_hand *left = hand_next(fs->hand, &serve->next_place);
+
+    serve->taken_up |= !left;
+    if (!left)
+        return false;
+    fs_unlock(fs);
+    struct fuse_buf buf = {.mem = arena_at(left->block, left->bytes), .size = left->bytes};
+    interrupt_again(fs, left);
+    serve_process(fs, left, &buf);
+    fs_lock(fs);
+    return true;
 }
 
 /* ---- what there is to do ---- */
@@ -95,7 +111,7 @@ static bool serve_has_more(const struct serve *serve)
 {
     const struct fs *fs = serve->fs;
 
-    return serve->n_seated < serve->n_seats || !TAILQ_EMPTY(&fs->park.ready) ||
+    return serve->n_seated < serve->n_seats || !TAILQ_EMPTY(&fs->park.ready) || !serve->taken_up ||
            (serve->n_tasks < TASKS_MAX && engine_has_task(fs->tree.engine));
 }
 
@@ -160,7 +176,7 @@ static void server_sit(struct server *server)
     serve_more(serve);
     fs_unlock(fs);
     while (server->seated && !fs->stopping && (n > 0 || n == -EINTR || n == -EAGAIN))
-        n = serve_one(fs->tree.session, server->buffer);
+        n = serve_one(fs);
     fs_lock(fs);
     if (!server->seated)
         return;
@@ -191,7 +207,9 @@ static void server_turn(struct server *server)
     struct fs *fs = serve->fs;
     bool accepted = serve->n_seated > 0 || serve->n_seats == 0;
 
-    if (accepted && fs_run_ready(fs)) {
+    if (accepted && !serve->taken_up && serve_left(serve)) {
+        return;
+    } else if (accepted && fs_run_ready(fs)) {
         fs_lock(fs);
     } else if (accepted && server_task(serve)) {
         return;
@@ -213,14 +231,12 @@ static void *serve_main(void *arg)
     struct serve *serve = server->serve;
     struct fs *fs = serve->fs;
 
-    server->buffer = buffer_make(SERVE_BUFFER);
+    const bool sits = hand_sit(fs->hand, (unsigned)(server - serve->servers));
     fs_lock(fs);
     serve->n_called--;
-    while (server->buffer && !serve->ending)
+    while (sits && !serve->ending)
         server_turn(server);
     fs_unlock(fs);
-    if (server->buffer)
-        munmap(server->buffer, SERVE_BUFFER);
     request_thread_end();
     return NULL;
 }

@@ -82,7 +82,7 @@ static bool slow_interrupt(struct fs *fs, fuse_req_t req)
 
     pthread_mutex_lock(&fs->lock);
     LIST_FOREACH (rq, &fs->slow, slow_entry)
-        if (rq->req == req)
+        if (rq->req == req && !rq->answered)
             break;
     if (rq)
         rq->interrupted = true;

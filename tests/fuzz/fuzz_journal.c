@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t end = size;
 
     FUZZ_CHECK(journal && journal_put(journal, 1, 1, "a", 1));
-    journal_publish(journal, 0);
+    journal_publish(journal);
     int fd = dup(journal_fd(journal));
     FUZZ_CHECK(pwrite(fd, data, size, 64 - (off_t)head * 4) == (ssize_t)size);
     if (head)
@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (again) {
         journal_each(again, 0, record_read, &sum);
         if (journal_put(again, 2, 2, "b", 1))
-            journal_publish(again, 5);
+            journal_publish(again);
         journal_each(again, 0, record_read, &sum);
         journal_free(again);
     } else {

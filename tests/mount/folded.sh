@@ -95,8 +95,8 @@ t_no_file_of_a_program_is_opened() {
     attach p "${PID_OF[own]}"
     hot_run own
     folded p >/dev/null
-    unlike "$(readlink /proc/"$DAEMON"/fd/*)" '/hot$|\.so'
-    is "$(pgrep -P "$DAEMON")" ''
+    unlike "$(readlink /proc/"$SERVER"/fd/*)" '/hot$|\.so'
+    is "$(pgrep -P "$SERVER")" ''
     hot_end own
 }
 

@@ -6,7 +6,7 @@
 
 ALICE=1000
 BOB=1001
-M='' DAEMON=0 MOUNTS=0
+M='' DAEMON=0 SERVER=0 MOUNTS=0
 declare -A DAEMON_OF=() IN=() OUT=() PID_OF=()
 
 # ---- saying what was expected ----
@@ -125,12 +125,14 @@ unchanged() {
 
 # ---- the mount ----
 
-# mount_pmcfs [OPTION…]: in the foreground, on a fresh directory; sets M and DAEMON.
+# mount_pmcfs [OPTION…]: in the foreground, on a fresh directory; sets M, DAEMON and the process that serves,
+# SERVER. Under sanitizers that is DAEMON, unless SUPERVISED is set.
 mount_pmcfs() {
-    local dir=$T/pmc$((MOUNTS += 1))
+    local dir=$T/pmc$((MOUNTS += 1)) how=()
+    [[ $VARIANT == plain || ${SUPERVISED:-} ]] || how=(-o single)
     mkdir -m 755 "$dir"
     M=$dir
-    "${RUN_DAEMON[@]}" "$BIN" -f "$@" "$dir" >>"$T/daemon" 2>&1 &
+    "${RUN_DAEMON[@]}" "$BIN" -f "${how[@]}" "$@" "$dir" >>"$T/daemon" 2>&1 &
     DAEMON=$!
     DAEMON_OF[$dir]=$DAEMON
     local until=$((SECONDS + 20))
@@ -139,6 +141,9 @@ mount_pmcfs() {
         ((SECONDS < until)) || die "no tree after 20 s"
         sleep 0.01
     done
+    SERVER=$(cat "/proc/$DAEMON/task/$DAEMON/children")
+    SERVER=${SERVER%% *}
+    SERVER=${SERVER:-$DAEMON}
     RELOAD_FROM=$(reloads)
 }
 

@@ -57,9 +57,9 @@ t_b02_l02_what_nobody_read_is_lost_once_whoever_opens_it_later() {
 t_b05_what_the_kernel_lost_is_told_exactly() {
     mount_pmcfs
     faults_sampled
-    kill -STOP $DAEMON
+    kill -STOP $SERVER
     tell p faults 40000
-    kill -CONT $DAEMON
+    kill -CONT $SERVER
     ctl a stop
     log_of a
     local lost
@@ -74,9 +74,9 @@ t_b05_what_the_kernel_lost_is_told_exactly() {
 t_perf_data_has_the_same_losses() {
     mount_pmcfs
     faults_sampled
-    kill -STOP $DAEMON
+    kill -STOP $SERVER
     tell p faults 30000
-    kill -CONT $DAEMON
+    kill -CONT $SERVER
     ctl a stop
     looking <<'P'
 data = rest_bytes(opened("a", 0, "samples.perf"))
@@ -101,9 +101,9 @@ t_what_the_kernel_lost_of_many_threads_is_told_exactly() {
     pmc c event=page-faults "target=${PID_OF[p]}"
     pmc a event=page-faults period=1 callchain=on depth=4 "target=${PID_OF[p]}"
     for i in 1 2 3; do
-        kill -STOP $DAEMON
+        kill -STOP $SERVER
         tell p each 2500
-        kill -CONT $DAEMON
+        kill -CONT $SERVER
         tell p each 100
     done
     ctl a stop
@@ -120,10 +120,10 @@ t_steps_still_add_up_when_the_kernel_lost_some() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults log-csw=on log-exit=on logsize=65536 "target=${PID_OF[p]}"
-    kill -STOP $DAEMON
+    kill -STOP $SERVER
     tell p sleep 2000
     tell p faults 100
-    kill -CONT $DAEMON
+    kill -CONT $SERVER
     target_end p
     eventually 10 '[[ $(state a) == exited ]]'
     log_of a

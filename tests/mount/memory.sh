@@ -21,7 +21,7 @@ except OSError as e: said = os.strerror(e.errno)
 print(len(held), said, (resident() - before) >> 10, sep=";")'
 opens() {
     ulimit -n 20000
-    IFS=';' read -r OPENED SAID GREW < <("${ALICES[@]}" /usr/bin/python3 -B -I -c "$opens" "$@" "$DAEMON")
+    IFS=';' read -r OPENED SAID GREW < <("${ALICES[@]}" /usr/bin/python3 -B -I -c "$opens" "$@" "$SERVER")
     [[ $VARIANT != asan ]] || GREW=0 # it counts what is freed, too
 }
 

@@ -158,7 +158,7 @@ t_two_mounts_side_by_side_are_independent() {
 }
 
 t_a_stale_mount_is_taken_over() {
-    mount_pmcfs
+    mount_pmcfs -o single
     kill -KILL "$DAEMON"
     wait "$DAEMON" || :
     DAEMON=0
@@ -311,9 +311,9 @@ t_nobody_is_missed_for_want_of_a_descriptor() {
     ctl a detach
     used=$(find "/proc/$DAEMON/fd" -mindepth 1 | wc -l)
     for free in {1..30}; do # the opening itself needs one for a moment
-        prlimit --pid "$DAEMON" --nofile=$((used + free)):
+        prlimit --pid "$SERVER" --nofile=$((used + free)):
         got=$(result write "$M/a/target" "$!")
-        prlimit --pid "$DAEMON" --nofile=20000:
+        prlimit --pid "$SERVER" --nofile=20000:
         if [[ $got == ok ]]; then
             is "$(status a threads)" 7 "covered with $free descriptors"
             ctl a detach

@@ -314,7 +314,7 @@ t_a_huge_sparse_program_is_sampled() {
     timeout 20 setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups -- cat "$M/s/samples.folded" >"$T/folded"
     grep -q '^huge;' "$T/folded"
     bob_goes_on
-    between "$(awk '/^VmRSS/ { print $2 }' "/proc/$DAEMON/status")" 1 1000000 "KiB resident"
+    between "$(awk '/^VmRSS/ { print $2 }' "/proc/$SERVER/status")" 1 1000000 "KiB resident"
 }
 
 #@ slow
@@ -433,7 +433,7 @@ t_slow_requests_wait_for_those_of_their_user_alone() {
         bob_goes_on
         between $((${EPOCHREALTIME/./} - before)) 0 900000 "µs that bob took"
     done
-    between "$(find "/proc/$DAEMON/task" -mindepth 1 -maxdepth 1 | wc -l)" 5 22 "threads"
+    between "$(find "/proc/$SERVER/task" -mindepth 1 -maxdepth 1 | wc -l)" 5 22 "threads"
     for i in 1 2 3; do as "$ALICE" timeout 0.9 rmdir "$M/a1$((i - 1))"; done
     wait "${writers[@]:0:9}" || die "a write of alice's had another end"
     wait "${writers[@]}" || :

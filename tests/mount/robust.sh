@@ -102,7 +102,7 @@ for i in range(1000):
     except FileNotFoundError:
         pass
 P
-        awk '/^VmRSS/ { print $2 }' "/proc/$DAEMON/status"
+        awk '/^VmRSS/ { print $2 }' "/proc/$SERVER/status"
     }
     local fds first second
     first=$(storm)
@@ -157,7 +157,7 @@ t_a_long_attach_hears_of_its_writers_signal() {
 #@ slow plain
 t_what_a_burst_needed_is_given_back() {
     mount_pmcfs -o max_pmcs_per_user=20000
-    resident() { awk '/^VmRSS/ { print $2 }' "/proc/$DAEMON/status"; }
+    resident() { awk '/^VmRSS/ { print $2 }' "/proc/$SERVER/status"; }
     local before
     before=$(resident)
     python <<'P'

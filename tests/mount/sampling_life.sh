@@ -291,7 +291,7 @@ t_the_samples_of_each_process_are_its_exact_exit() {
 
 # ---- memory ----
 
-rss_kib() { awk '$1 == "VmRSS:" { print $2 }' "/proc/$DAEMON/status"; }
+rss_kib() { awk '$1 == "VmRSS:" { print $2 }' "/proc/$SERVER/status"; }
 
 #@ plain
 t_memory_does_not_grow_with_time() {

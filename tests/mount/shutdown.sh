@@ -3,7 +3,7 @@
 
 # waiting_readers N: of the series of a, a PMC of p; in READERS. Each has got its first line.
 waiting_readers() {
-    mount_pmcfs
+    mount_pmcfs "${@:2}"
     target_start p
     pmc a event=page-faults interval=60000 "target=${PID_OF[p]}"
     READERS=()
@@ -87,11 +87,19 @@ t_sigterm_twice() {
 }
 
 t_sigkill_with_blocked_readers_blocks_nobody() {
-    waiting_readers 3
+    waiting_readers 3 -o single
     kill -KILL "$DAEMON"
     readers_end
     daemon_is_gone
     umount -l "$M"
+}
+
+t_sigkill_of_the_supervisor_with_blocked_readers_blocks_nobody() {
+    SUPERVISED=1 waiting_readers 3
+    kill -KILL "$DAEMON"
+    readers_end
+    daemon_is_gone
+    eventually 5 "! mountpoint -q $M"
 }
 
 # Those that read at the time, and the daemon, end: the tree was unmounted by another program.
@@ -143,7 +151,7 @@ t_sigint_during_reloads() {
 
 # With a reader that still waits for the dead one, and a process in that directory.
 t_a_new_mount_over_the_stale_one() {
-    waiting_readers 1
+    waiting_readers 1 -o single
     (cd "$M/a" && exec sleep 30) &
     eventually 5 "[[ \$(readlink /proc/$!/cwd) == */a ]]"
     kill -KILL "$DAEMON"

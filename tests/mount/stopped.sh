@@ -155,7 +155,7 @@ t_others_go_on_while_a_namespaces_owner_stops_what_asks_there() {
 #@ alone plain
 t_a_killed_daemon_ends_the_mount_whatever_is_stopped() {
     as "$ALICE" unshare --user --map-root-user true 2>/dev/null || skip "no user namespaces for users here"
-    mount_pmcfs
+    mount_pmcfs -o single
     local said
     said=$(stop_helpers kill)
     like "$said" '^killed beside [0-9]+$'

@@ -185,7 +185,7 @@ t_pmcfs_itself_is_refused() {
     mount_pmcfs
     pmc a event=page-faults
     refused EPERM P16 "$M/a/target" "$DAEMON"
-    refused EPERM P16 "$M/a/target" "tid:$(ls "/proc/$DAEMON/task" | tail -1)"
+    refused EPERM P16 "$M/a/target" "tid:$(ls "/proc/$SERVER/task" | tail -1)"
 }
 
 t_pmcfs_is_left_out_below_the_superusers_target() {
@@ -195,7 +195,7 @@ t_pmcfs_is_left_out_below_the_superusers_target() {
     M=$T/below
     eventually 20 '[[ -e $M/info/version ]]'
     pmc a event=context-switches descendants=on "target=$parent"
-    is "$(status a left_out)" 1
+    is "$(status a left_out)" 2
     for _ in {1..200}; do cat "$M/info/version" >"$T/version"; done
     between "$(count a)" 0 20 'switches of a program that only waits'
     umount "$M"

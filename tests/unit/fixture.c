@@ -435,14 +435,14 @@ void engine_reload(void)
 {
     works_run();
     engine_settle(fx.engine);
-    engine_record(fx.engine, 0);
+    engine_record(fx.engine, false);
     if (!engine_check(fx.engine, &fx.err))
         must(false, "engine_check");
     engine_forget(fx.engine);
     engine_begin();
     must(engine_load(fx.engine, fx.journal, &fx.err) == 0, "engine_load");
-    engine_loaded(fx.engine);
     engine_keep(fx.engine, fx.journal);
+    engine_loaded(fx.engine);
 }
 
 static bool text_add(void *arg, const struct journal_record *record)
@@ -459,7 +459,7 @@ char *journal_text(void)
     struct buf text;
 
     works_run();
-    engine_record(fx.engine, 0);
+    engine_record(fx.engine, false);
     buf_init(&text, NULL, 0);
     journal_each(fx.journal, 0, text_add, &text);
     char *copy = strdup(buf_text(&text));
@@ -488,7 +488,7 @@ int journal_load(const char *text, size_t len, struct err *err)
             sscanf(text + 1, "%" SCNu32 " %" SCNu64, &kind, &id);
         journal_put(journal, kind, id, line, (size_t)(next - line));
     }
-    journal_publish(journal, 0);
+    journal_publish(journal);
     rc = engine_load(fx.engine, journal, err);
     engine_loaded(fx.engine);
     journal_free(journal);

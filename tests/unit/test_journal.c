@@ -30,8 +30,8 @@ SUITE_SETUP(journal, before, after);
 static bool tell(void *arg, const struct journal_record *record)
 {
     (void)arg;
-    buf_printf(&told, "%" PRIu32 "/%" PRIu64 "@%" PRIu64 "=%.*s ", record->kind, record->id,
-               record->request, (int)journal_text_len(record), record->text);
+    buf_printf(&told, "%" PRIu32 "/%" PRIu64 "=%.*s ", record->kind, record->id,
+               (int)journal_text_len(record), record->text);
     return true;
 }
 
@@ -56,13 +56,13 @@ TEST(what_was_not_published_does_not_exist)
 {
     put(4, 1, "one");
     ck_assert_str_eq(found(), "");
-    journal_publish(journal, 9);
-    ck_assert_str_eq(found(), "4/1@9=one ");
+    journal_publish(journal);
+    ck_assert_str_eq(found(), "4/1=one ");
     put(4, 1, "two");
     put(4, 2, "other");
-    ck_assert_str_eq(found(), "4/1@9=one ");
-    journal_publish(journal, 10);
-    ck_assert_str_eq(found(), "4/1@10=two 4/2@10=other ");
+    ck_assert_str_eq(found(), "4/1=one ");
+    journal_publish(journal);
+    ck_assert_str_eq(found(), "4/1=two 4/2=other ");
 }
 
 TEST(the_last_record_of_an_object_is_it_and_a_dropped_one_is_not_there)
@@ -70,11 +70,11 @@ TEST(the_last_record_of_an_object_is_it_and_a_dropped_one_is_not_there)
     put(4, 1, "a");
     put(4, 1, "b");
     put(3, 1, "c");
-    journal_publish(journal, 0);
-    ck_assert_str_eq(found(), "4/1@0=b 3/1@0=c ");
+    journal_publish(journal);
+    ck_assert_str_eq(found(), "4/1=b 3/1=c ");
     journal_drop(journal, 4, 1);
-    journal_publish(journal, 0);
-    ck_assert_str_eq(found(), "3/1@0=c ");
+    journal_publish(journal);
+    ck_assert_str_eq(found(), "3/1=c ");
 }
 
 TEST(a_tail_that_is_torn_anywhere_changes_nothing)
@@ -83,11 +83,11 @@ TEST(a_tail_that_is_torn_anywhere_changes_nothing)
     struct journal *other = journal_open(dup(journal_fd(journal)));
 
     put(4, 1, "one");
-    journal_publish(journal, 0);
+    journal_publish(journal);
     memset(text, 0xff, sizeof text);
     for (size_t len = 1; len < sizeof text; len++) {
         ck_true(journal_put(journal, 4, 1, text, len)); /* and then it ends */
-        ck_assert_str_eq(found(), "4/1@0=one ");
+        ck_assert_str_eq(found(), "4/1=one ");
     }
     journal_free(other);
 }
@@ -98,16 +98,16 @@ TEST(a_half_that_is_full_is_left_and_all_is_there)
     uint64_t most = 0;
 
     put(4, 7, "kept");
-    journal_publish(journal, 3);
+    journal_publish(journal);
     for (unsigned i = 0; i < 5000; i++) {
         snprintf(text, sizeof text, "%0999u", i);
         put(4, 1 + i % 3, text);
-        journal_publish(journal, i);
+        journal_publish(journal);
         most = journal_used(journal) > most ? journal_used(journal) : most;
     }
     ck_assert_uint_lt(most, 300 << 10);
     found();
-    ck_assert_ptr_nonnull(strstr(buf_text(&told), "4/7@3=kept "));
+    ck_assert_ptr_nonnull(strstr(buf_text(&told), "4/7=kept "));
     ck_assert_ptr_nonnull(strstr(buf_text(&told), "4999 "));
     ck_assert_ptr_nonnull(strstr(buf_text(&told), "4997 "));
 }

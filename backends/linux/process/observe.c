@@ -186,7 +186,7 @@ static int check_ask(struct host_state *state, const struct rights *rights, stru
 int observe_check(struct host_state *state, const struct rights *rights, pid_t pid, pid_t tid)
 {
     struct check check;
-    if (pid == state->self)
+    if (is_ours(state, pid))
         return -EPERM;
     int rc = check_init(&check, pid, tid);
     if (rc == 0)
@@ -218,7 +218,7 @@ static const char *reason_of(const struct rights *rights, const char *status)
 const char *observe_reason(const struct host_state *state, const struct rights *rights, pid_t pid,
                            int rc)
 {
-    if (pid == state->self)
+    if (is_ours(state, pid))
         return "it is pmcfs itself";
     if (rc == -ENOTSUP)
         return "pmcfs lacks the capabilities to ask the kernel in your name";

@@ -5,6 +5,7 @@
 #include "backends/linux/process/pidview.h"
 #include "backends/linux/process/pidns.h"
 #include "core/base/clock.h"
+#include "core/base/fds.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -119,6 +120,7 @@ int linux_view_adopt(struct host_state *state, const char *printed, struct pid_v
     ns.id = (struct ns_id){.dev = (dev_t)dev, .ino = (ino_t)ino};
     if (ns_of(fd, &found) < 0 || !ns_same(&found, &ns.id))
         return -EINVAL;
+    fd_keep(fd);
     *view = view_new(fd, &ns);
     return *view ? 0 : -ENOMEM;
 }

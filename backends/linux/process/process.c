@@ -6,6 +6,7 @@
 #include "backends/linux/process/observe.h"
 #include "backends/linux/process/pidns.h"
 #include "backends/look.h"
+#include "core/base/fds.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -48,7 +49,7 @@ static int task_hold(const struct host_state *state, pid_t task, pid_t *pid)
             return proc_is_gone(-errno) ? -ESRCH : -errno;
         fd = (int)syscall(SYS_pidfd_open, *pid, 0);
     }
-    if (*pid == state->self) {
+    if (is_ours(state, *pid)) {
         if (fd >= 0)
             close(fd);
         return -EDEADLK;
@@ -267,7 +268,7 @@ int linux_process_may_observe(struct host_state *state, const struct rights *rig
 int linux_process_may_observe_pid(struct host_state *state, const struct rights *rights, pid_t pid)
 {
     if (!rights)
-        return pid == state->self ? -EPERM : 0;
+        return is_ours(state, pid) ? -EPERM : 0;
     int rc = observe_check(state, rights, pid, 0);
     return rc == 0 || rc == -ESRCH ? rc : -EPERM;
 }
@@ -356,6 +357,7 @@ int linux_process_adopt(struct host_state *state, const char *printed, struct pr
         free(process);
         return -EINVAL;
     }
+    fd_keep(process->pidfd);
     *out = process;
     return 0;
 }

@@ -60,6 +60,11 @@ static void ring_tell(struct ring *ring)
 
     if (ring->tail == ring->told)
         return;
+    if (ring->taken) {
+        __atomic_store_n(&ring->taken->before, ring->taken->count, __ATOMIC_RELEASE);
+        __atomic_store_n(&ring->taken->position, ring->tail, __ATOMIC_RELEASE);
+        __atomic_store_n(&ring->taken->count, ring->n, __ATOMIC_RELEASE);
+    }
     __atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_SEQ_CST);
     /* looked at before, it could get full, and lose, in between */
     head = __atomic_load_n(&ring->page->data_head, __ATOMIC_SEQ_CST);
@@ -78,8 +83,9 @@ static void ring_take(struct recorder *recorder, struct ring *ring, const struct
 
     memcpy(recorder->scratch, record, first);
     memcpy(recorder->scratch + first, ring->data, size - first);
-    kernel_record_take(recorder, (void *)recorder->scratch, intake);
     ring->tail += size;
+    ring->n++;
+    kernel_record_take(recorder, (void *)recorder->scratch, intake);
     if (ring->tail - ring->told >= TELL_BYTES)
         ring_tell(ring);
     ring_look(ring);
@@ -123,12 +129,19 @@ static struct ring *oldest_ring(const struct recorder *recorder, uint64_t *next_
     return oldest;
 }
 
+static void rings_tell(struct recorder *recorder)
+{
+    for (unsigned i = 0; i < recorder->n_rings; i++)
+        ring_tell(&recorder->rings[i]);
+}
+
 /* What was there at rings_begin() and is not younger than until_ns. */
 static void rings_take(struct recorder *recorder, uint64_t until_ns, const struct intake *intake)
 {
     struct ring *ring;
     uint64_t next_ns;
 
+    recorder->taking = true;
     while ((ring = oldest_ring(recorder, &next_ns)) && ring->next_ns <= until_ns) {
         uint64_t limit = next_ns < until_ns ? next_ns : until_ns;
 
@@ -136,8 +149,19 @@ static void rings_take(struct recorder *recorder, uint64_t until_ns, const struc
             ring_take(recorder, ring, intake);
         while (ring->tail < ring->head && ring->next_ns <= limit);
     }
+    rings_tell(recorder);
+    recorder->taking = false;
+}
+
+uint64_t perf_taken(struct recorder *recorder)
+{
+    uint64_t n = 0;
+
+    if (recorder->taking)
+        rings_tell(recorder);
     for (unsigned i = 0; i < recorder->n_rings; i++)
-        ring_tell(&recorder->rings[i]);
+        n += recorder->rings[i].n;
+    return n;
 }
 
 /* ---- losses that are due ---- */

@@ -1,10 +1,13 @@
 /*
- * A recorder as one line of text, and back: "rings BYTES CPU:FD:STAND-IN…". Rings that were
+ * A recorder as one line of text, and back: "rings BYTES TAKEN CPU:FD:STAND-IN…". Rings that were
  * forgotten in this process are still mapped, and are used again: without any mapping the records
  * would go, and kernels (6.18) charge the locked memory of a second one, and never give that back.
  * What the ids of counters mean that are closed already is not known any more.
  */
 #include "backends/perf/record/recorder.h"
+
+#include "core/base/arena.h"
+#include "core/base/fds.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +19,7 @@
 
 void perf_recorder_print(const struct recorder *recorder, struct buf *out)
 {
-    buf_printf(out, "rings %" PRIu64, recorder->ring_bytes);
+    buf_printf(out, "rings %" PRIu64 " %" PRIu64, recorder->ring_bytes, recorder->taken_block);
     for (unsigned i = 0; i < recorder->n_rings; i++) {
         const struct ring *ring = &recorder->rings[i];
 
@@ -86,11 +89,16 @@ static int rings_scan(struct recorder *recorder, const char *text)
     for (; !rc && sscanf(text, " %u:%d:%d%n", &cpu, &fd, &stand_in, &used) == 3; text += used) {
         struct ring *ring = &recorder->rings[recorder->n_rings];
 
+        fd_keep(stand_in);
+        if (!fd_keep(fd))
+            return -EBADF;
         if (recorder->n_rings == recorder->n_cpus)
             return -EINVAL;
         rc = ring_again(ring, cpu, fd, recorder->ring_bytes);
         if (rc)
             return rc;
+        ring_hold(recorder, fd, ring->size);
+        ring_count(recorder, ring, recorder->n_rings);
         ring->stand_in = stand_in;
         recorder->n_stand_ins += stand_in >= 0;
         recorder->n_rings++;
@@ -107,7 +115,11 @@ int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan 
     *out = NULL;
     if (!recorder)
         return -ENOMEM;
-    rc = sscanf(printed, "rings %" SCNu64 "%n", &recorder->ring_bytes, &used) == 1 ? 0 : -EINVAL;
+    rc = sscanf(printed, "rings %" SCNu64 " %" SCNu64 "%n", &recorder->ring_bytes,
+                &recorder->taken_block, &used) == 2
+             ? 0
+             : -EINVAL;
+    arena_keep(recorder->taken_block, recorder->n_cpus * sizeof(struct ring_taken));
     if (!rc)
         rc = rings_scan(recorder, printed + used);
     if (rc) {

@@ -8,6 +8,8 @@
 #include "backends/perf/record/sampling.h"
 #include "backends/perf/record/track.h"
 
+#include "core/base/arena.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -113,6 +115,7 @@ void ring_found(struct ring *ring, unsigned cpu, int fd, void *map, uint64_t byt
         .size = bytes,
     };
     ring->told = ring->tail = ring->page->data_tail;
+    ring->taken = NULL;
     ring->doubt_head = ring->page->data_head;
     ring->doubt = ring->doubt_head != 0; /* of an adopted ring it is not known */
 }
@@ -127,6 +130,30 @@ int ring_map(struct ring *ring, unsigned cpu, int fd, uint64_t bytes)
     return 0;
 }
 
+/* The sideband's begins anew with each worker. */
+void ring_hold(const struct recorder *recorder, int fd, uint64_t bytes)
+{
+    const struct loop *loop = recorder->state->loop;
+
+    if (loop && loop->hold && !recorder->side)
+        loop->hold(loop->ctx, fd, bytes ? page_bytes() + bytes : 0);
+}
+
+/* With the rings: what was taken out of this one before is known. */
+void ring_count(const struct recorder *recorder, struct ring *ring, unsigned place)
+{
+    struct ring_taken *all =
+        arena_at(recorder->taken_block, recorder->n_cpus * sizeof(struct ring_taken));
+
+    if (!all)
+        return;
+    ring->taken = &all[place];
+    ring->n = ring->taken->position == ring->tail ? ring->taken->count : ring->taken->before;
+    if (ring->tail < ring->taken->position && ring->taken->before)
+        ring->n = ring->taken->count + 1; /* it is another: what was in it is lost, one at least */
+    *ring->taken = (struct ring_taken){ring->tail, ring->n, ring->n};
+}
+
 static int ring_open(const struct recorder *recorder, struct ring *ring, unsigned cpu)
 {
     int fd = ring_event(recorder, cpu);
@@ -134,13 +161,18 @@ static int ring_open(const struct recorder *recorder, struct ring *ring, unsigne
 
     if (rc && fd >= 0)
         close(fd);
+    else if (!rc)
+        ring_hold(recorder, fd, ring->size);
     return rc;
 }
 
-static void rings_end(struct ring *rings, unsigned n)
+static void rings_end(const struct recorder *recorder, unsigned n)
 {
+    struct ring *rings = recorder->rings;
+
     while (n-- > 0) {
         munmap(rings[n].page, page_bytes() + rings[n].size);
+        ring_hold(recorder, rings[n].fd, 0);
         event_close(&rings[n].stand_in);
         close(rings[n].fd);
     }
@@ -160,7 +192,7 @@ void rings_close(struct recorder *recorder)
 
     rings_unwatch(recorder);
     rings_set(recorder, 0);
-    rings_end(recorder->rings, n);
+    rings_end(recorder, n);
 }
 
 /* For every CPU that is online; one that goes meanwhile is no reason to fail. */
@@ -176,6 +208,8 @@ static int rings_try(struct recorder *recorder)
         if (n == recorder->n_cpus)
             break;
         rc = ring_open(recorder, &recorder->rings[n], (unsigned)cpu);
+        if (!rc)
+            ring_count(recorder, &recorder->rings[n], n);
         n += !rc;
         if (rc == -ENODEV)
             rc = 0;
@@ -184,7 +218,7 @@ static int rings_try(struct recorder *recorder)
     if (!rc && !n)
         rc = -ENODEV;
     if (rc)
-        rings_end(recorder->rings, n);
+        rings_end(recorder, n);
     else
         rings_set(recorder, n);
     return rc;
@@ -293,12 +327,14 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
     if (!recorder)
         return err_set(err, E32, "no memory for the buffers of records");
     rc = recorder_fits(recorder, plan, err);
+    recorder->taken_block = arena_alloc(recorder->n_cpus * sizeof(struct ring_taken));
     if (!rc) {
         rc = rings_open(recorder, plan->bytes);
         if (rc)
             rc = rings_refused(rc, err);
     }
     if (rc) {
+        arena_free(recorder->taken_block, recorder->n_cpus * sizeof(struct ring_taken));
         recorder_release(recorder);
         return rc;
     }
@@ -312,6 +348,7 @@ void perf_recorder_free(struct recorder *recorder)
 {
     if (!recorder)
         return;
+    arena_free(recorder->taken_block, recorder->n_cpus * sizeof(struct ring_taken));
     recorder_unlist(recorder);
     rings_close(recorder);
     recorder_release(recorder);
@@ -349,6 +386,7 @@ static void ring_came(struct recorder *recorder, unsigned cpu,
 
     if (recorder->n_rings == recorder->n_cpus || ring_open(recorder, &ring, cpu))
         return;
+    ring_count(recorder, &ring, recorder->n_rings);
     pthread_mutex_lock(&recorder->lock);
     *place = ring;
     __atomic_store_n(&recorder->n_rings, recorder->n_rings + 1, __ATOMIC_RELEASE);

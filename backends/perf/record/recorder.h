@@ -53,6 +53,11 @@ struct id {
     bool says_period; /* of EVENT: its samples do */
 };
 
+/* In the arena. `count` were taken when the kernel is told `position`; if it is not, `before` were. */
+struct ring_taken {
+    uint64_t position, count, before;
+};
+
 struct ring {
     unsigned cpu;
     int fd;
@@ -68,6 +73,8 @@ struct ring {
     bool doubt;
     uint64_t doubt_head;
     uint64_t clock_id; /* of the last clock of drain.c's */
+    uint64_t n;        /* records taken */
+    struct ring_taken *taken; /* what a later worker knows of that; NULL: the sideband's */
 };
 
 struct recorder {
@@ -79,6 +86,8 @@ struct recorder {
     uint64_t ring_bytes;                      /* of records, a power of two */
     pthread_mutex_t lock;     /* counters redirected, records taken: memory, nearly */
     struct ring *rings;       /* room for n_cpus; changed with setup and lock, read with one */
+    uint64_t taken_block; /* of struct ring_taken for each of them; 0: none */
+    bool taking;          /* a drain is under way: this thread's, for whom that is of interest */
     unsigned n_rings;         /* atomic */
     unsigned n_cpus;          /* possible ones */
     unsigned n_stand_ins;     /* atomic */
@@ -96,6 +105,7 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
                       struct recorder **out, struct err *err);
 void perf_recorder_facts(const struct recorder *recorder, struct recorder_facts *out);
 int perf_drain(struct recorder *recorder, bool all, const struct intake *intake);
+uint64_t perf_taken(struct recorder *recorder);
 void perf_recorder_print(const struct recorder *recorder, struct buf *out);
 int perf_recorder_adopt(struct backend_state *state, const struct recorder_plan *plan,
                         const char *printed, struct recorder **out);
@@ -123,6 +133,8 @@ void rings_close(struct recorder *recorder);
 int ring_event(const struct recorder *recorder, unsigned cpu);
 int ring_map(struct ring *ring, unsigned cpu, int fd, uint64_t bytes);
 void ring_found(struct ring *ring, unsigned cpu, int fd, void *map, uint64_t bytes);
+void ring_count(const struct recorder *recorder, struct ring *ring, unsigned place);
+void ring_hold(const struct recorder *recorder, int fd, uint64_t bytes); /* see struct loop */
 
 /* The ring of this CPU, or NULL. With setup or lock held. */
 struct ring *recorder_ring(const struct recorder *recorder, unsigned cpu);

@@ -1,0 +1,433 @@
+/*
+ * A worker is a clone() with CLONE_FILES: descriptors stay open under their numbers when it dies.
+ * Here nothing is known of PMCs, and hardly anything is allocated, so that nothing can crash. It
+ * says nothing while a worker lives: the C library's socket to the system's log would be in the
+ * table of both.
+ */
+#include "fs/program/supervise.h"
+
+#include "core/base/arena.h"
+#include "core/base/fds.h"
+#include "core/base/journal.h"
+#include "fs/program/confine.h"
+#include "fs/program/mount.h"
+#include "fs/program/options.h"
+#include "fs/program/upgrade.h"
+#include "fs/requests/hand.h"
+#include "fs/requests/loop.h"
+#include "fs/requests/say.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LOADS_MAX = 6,       /* so many workers die before they serve: then without the state */
+    BACK_OFF_MS = 10,    /* twice as long with each crash … */
+    BACK_OFF_MOST = 1000 /* … up to that */
+};
+
+/* The whole of it. */
+static struct {
+    struct hand *hand;
+    int hand_fd;
+    const struct options *options;
+    worker_fn work;
+    int signal_fd, hold_fd; /* and to the worker: */
+    int worker_fd;
+    int lock_fd; /* of upgrade.h */
+    pid_t worker;
+    bool ending;
+    bool locks; /* memory that is locked is not limited */
+    unsigned crashes; /* in a row, of workers */
+    unsigned unready; /* of them, before they served */
+    struct timespec begun;
+    struct held_ring {
+        void *map;
+        bool named;      /* by this worker */
+    } rings[HAND_RINGS]; /* as in hand->rings */
+} me;
+
+/* ---- rings ---- */
+
+static void ring_drop(unsigned i)
+{
+    struct hand_ring *ring = &me.hand->rings[i];
+
+    munmap(me.rings[i].map, ring->bytes);
+    me.rings[i] = (struct held_ring){0};
+    *ring = (struct hand_ring){0};
+}
+
+/* The kernel charges it once more, and may never give that back: where it counts, records that are
+ * in a ring end with the worker. */
+static void ring_map(unsigned i, int fd, uint64_t bytes)
+{
+    void *map = me.locks ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+
+    if (map == MAP_FAILED)
+        return;
+    me.rings[i] = (struct held_ring){map, true};
+    me.hand->rings[i] = (struct hand_ring){fd, bytes};
+}
+
+static void ring_hold(const struct hold *hold)
+{
+    int at = -1;
+
+    for (unsigned i = 0; i < HAND_RINGS; i++) {
+        struct hand_ring *ring = &me.hand->rings[i];
+
+        if (ring->fd == hold->fd && ring->bytes == hold->bytes) {
+            me.rings[i].named = true;
+            return;
+        }
+        if (ring->fd && (ring->fd == hold->fd || (hold->fd < 0 && !me.rings[i].named)))
+            ring_drop(i);
+        if (!ring->fd && at < 0)
+            at = (int)i;
+    }
+    if (hold->fd > 0 && hold->bytes && at >= 0)
+        ring_map((unsigned)at, hold->fd, hold->bytes);
+}
+
+static void rings_unname(void)
+{
+    for (unsigned i = 0; i < HAND_RINGS; i++)
+        me.rings[i].named = false;
+}
+
+static void rings_again(void)
+{
+    for (unsigned i = 0; i < HAND_RINGS; i++) {
+        const struct hand_ring ring = me.hand->rings[i];
+
+        me.hand->rings[i] = (struct hand_ring){0};
+        if (ring.fd)
+            ring_map(i, ring.fd, ring.bytes);
+    }
+}
+
+/* ---- workers ---- */
+
+/* In its process. What the C library knows of this thread's number is the supervisor's: threads
+ * that it makes have theirs. */
+static void worker_begin(pid_t supervisor)
+{
+    sigset_t none;
+
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != supervisor)
+        _exit(0);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    me.hand->worker = getpid();
+    int status = me.work(me.hand, me.worker_fd);
+    fflush(NULL);
+    _exit(status);
+}
+
+static bool worker_start(void)
+{
+    const pid_t supervisor = getpid();
+    struct hold hold;
+
+    fflush(NULL);
+    while (recv(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT) > 0 ||
+           recv(me.worker_fd, &hold, sizeof hold, MSG_DONTWAIT) > 0)
+        ; /* of the last one */
+    rings_unname();
+    me.hand->ready = false;
+    if (me.hand->serves && !me.options->foreground)
+        say_to_syslog();
+    clock_gettime(CLOCK_MONOTONIC, &me.begun);
+    me.worker = (pid_t)syscall(SYS_clone, (long)(CLONE_FILES | SIGCHLD), NULL, NULL, NULL, NULL);
+    if (me.worker == 0)
+        worker_begin(supervisor);
+    return me.worker > 0;
+}
+
+static void pause_ms(unsigned ms)
+{
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+    nanosleep(&time, NULL);
+}
+
+/* Who is killed from outside is not to blame, nor one that has lived for a while. */
+static unsigned back_off(int status)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        return 0;
+    me.unready = me.hand->ready ? 0 : me.unready + 1;
+    me.crashes = now.tv_sec - me.begun.tv_sec > 1 ? 1 : me.crashes + 1;
+    if (me.crashes < 3)
+        return 0;
+    const unsigned doubled = me.crashes < 10 ? BACK_OFF_MS << (me.crashes - 3) : BACK_OFF_MOST;
+    return doubled < BACK_OFF_MOST ? doubled : BACK_OFF_MOST;
+}
+
+/* The mount lives on, empty: better than one that hangs. */
+static void state_give_up(void)
+{
+    say_once(LOG_CRIT,
+             "%u processes in a row could not go on with what was there: all PMCs and counts are "
+             "given up, the mount is served anew",
+             me.unready);
+    hand_give_up(me.hand);
+    if (!arena_clear(me.hand->arena_fd) || !journal_clear(me.hand->journal_fd))
+        say_once(LOG_CRIT, "cannot give memory back: %s", strerror(errno));
+    me.unready = 0;
+}
+
+/* True: there is a next one. */
+static bool worker_ended(int status)
+{
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || !me.hand->serves || me.ending))
+        return false;
+    if (me.ending)
+        return false;
+    pause_ms(back_off(status));
+    if (me.unready >= LOADS_MAX)
+        state_give_up();
+    me.hand->restarts++;
+    me.hand->last_status = status;
+    me.hand->last_worker = me.worker;
+    while (!worker_start())
+        pause_ms(BACK_OFF_MOST); /* no memory for a process: it may come again */
+    return true;
+}
+
+/* ---- a new program ---- */
+
+static void fds_inherit(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        const int fd = (int)strtol(entry->d_name, NULL, 10);
+
+        if (fd > 2 && fd != dirfd(dir) && fd != me.signal_fd && fd != me.hold_fd &&
+            fd != me.worker_fd && fd != me.lock_fd)
+            fcntl(fd, F_SETFD, 0);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* As it was started, with what it is to take over. */
+static char **arguments_make(const char *path)
+{
+    const struct options *options = me.options;
+    unsigned n = 0;
+
+    for (const struct option_word *word = options->words; word; word = word->next)
+        n += 2;
+    char **argv = calloc(n + 8, sizeof *argv);
+    if (!argv || asprintf(&argv[1], "--resume=%d", me.hand_fd) < 0)
+        return NULL;
+    argv[0] = (char *)(uintptr_t)path;
+    n = 2;
+    if (options->foreground)
+        argv[n++] = (char *)"-f";
+    if (options->conf_given && asprintf(&argv[n], "--config=%s", options->conf) > 0)
+        n++;
+    for (const struct option_word *word = options->words; word; word = word->next) {
+        argv[n++] = (char *)"-o";
+        argv[n++] = option_escaped(word->text);
+    }
+    argv[n++] = options->source;
+    argv[n] = options->mountpoint;
+    return argv;
+}
+
+/* The worker is stopped, not ended, so that what it has mapped stays until the next supervisor has
+ * mapped it, too. */
+static void program_replace(pid_t asker)
+{
+    char link[32], path[4096];
+    char **argv;
+    ssize_t n;
+
+    snprintf(link, sizeof link, "/proc/%d/exe", asker);
+    n = readlink(link, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    argv = n > 0 ? arguments_make(path) : NULL;
+    if (argv && kill(me.worker, SIGSTOP) == 0 && waitpid(me.worker, NULL, WUNTRACED) > 0) {
+        fds_inherit();
+        execv(path, argv);
+        close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+        kill(me.worker, SIGCONT);
+    }
+    say_once(LOG_ERR, "cannot start \"%s\" in place of this program: %s", path, strerror(errno));
+}
+
+struct hand *supervisor_resume(const struct options *options, int *hand_fd)
+{
+    struct hand *hand;
+
+    *hand_fd = options->resume;
+    hand = hand_open(*hand_fd);
+    if (!hand)
+        return NULL;
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    hand->restarts++;
+    return hand;
+}
+
+/* The rings are mapped before the one that has them mapped is ended. */
+static void worker_take_over(void)
+{
+    me.worker = me.hand->worker;
+    rings_again();
+    kill(me.worker, SIGKILL);
+    while (waitpid(me.worker, NULL, 0) < 0 && errno == EINTR)
+        ;
+    me.hand->last_worker = 0;
+    say_once(LOG_NOTICE, "this program has taken the place of the one that served \"%s\"",
+             me.options->mountpoint);
+}
+
+/* ---- the loop ---- */
+
+/* False: the worker has ended, and there is no next one. */
+static bool children_wait(int *status)
+{
+    pid_t pid;
+
+    while ((pid = waitpid(-1, status, WNOHANG)) > 0)
+        if (pid == me.worker && !worker_ended(*status))
+            return false;
+    return true;
+}
+
+static bool signal_take(const struct signalfd_siginfo *info, int *status)
+{
+    const int number = (int)info->ssi_signo;
+
+    if (number == SIGCHLD)
+        return children_wait(status);
+    if (number == SIGUSR1 && info->ssi_uid == 0)
+        program_replace((pid_t)info->ssi_pid);
+    if (number == SIGUSR1)
+        return true;
+    me.ending |= number == SIGTERM || number == SIGINT;
+    kill(me.worker, me.ending ? SIGTERM : number);
+    return true;
+}
+
+static void hold_take(void)
+{
+    struct hold hold;
+
+    if (recv(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT) != (ssize_t)sizeof hold)
+        return;
+    ring_hold(&hold);
+    send(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static int serve(void)
+{
+    struct pollfd fds[] = {{.fd = me.signal_fd, .events = POLLIN},
+                           {.fd = me.hold_fd, .events = POLLIN}};
+    struct signalfd_siginfo info;
+    int status = 0;
+
+    for (;;) {
+        poll(fds, 2, -1);
+        hold_take();
+        while (read(me.signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+            if (!signal_take(&info, &status))
+                return status;
+    }
+}
+
+static bool begin(void)
+{
+    const int numbers[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+    const struct timeval second = {.tv_sec = 1};
+    int ends[2];
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaddset(&set, numbers[i]);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    me.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (me.signal_fd < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        return false;
+    me.hold_fd = ends[0];
+    me.worker_fd = ends[1];
+    setsockopt(me.worker_fd, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second); /* if this ends */
+    const int mine[] = {0,
+                        1,
+                        2,
+                        me.hand_fd,
+                        me.hand->fuse_fd,
+                        me.hand->journal_fd,
+                        me.hand->arena_fd,
+                        me.signal_fd,
+                        me.hold_fd,
+                        me.worker_fd};
+    for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
+        if (!fd_mine(mine[i]))
+            return false;
+    return true;
+}
+
+static void tell_end(int status)
+{
+    if (WIFSIGNALED(status) && !me.ending)
+        say_once(LOG_CRIT, "the serving process %d ended with signal %d before it served",
+                 me.worker, WTERMSIG(status));
+}
+
+int supervise(struct hand *hand, int hand_fd, const struct options *options,
+              const struct mount_settings *place, worker_fn work)
+{
+    const bool resumed = options->resume > 0;
+    int status;
+
+    me.hand = hand;
+    me.hand_fd = hand_fd;
+    me.options = options;
+    me.work = work;
+    me.locks = capability_held(CAP_IPC_LOCK);
+    if (!begin()) {
+        say(LOG_ERR, "cannot supervise: %s", strerror(errno));
+        mount_end(place);
+        return 1;
+    }
+    if (resumed)
+        worker_take_over();
+    me.lock_fd = upgrade_offer(options->mountpoint);
+    fd_mine(me.lock_fd);
+    if (!worker_start()) {
+        say(LOG_ERR, "cannot start a process that serves: %s", strerror(errno));
+        mount_end(place);
+        return 1;
+    }
+    status = serve();
+    tell_end(status);
+    mount_end(place);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : me.ending ? 0 : 1;
+}

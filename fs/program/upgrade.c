@@ -1,0 +1,97 @@
+#include "fs/program/upgrade.h"
+
+#include "fs/program/mount.h"
+#include "fs/requests/say.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PLACE   "/run/pmcfs"
+#define WAIT_MS 10000
+
+/* A file for each device: the mount's number in the kernel. */
+static int lock_open(const char *mountpoint, int flags)
+{
+    char name[64];
+    unsigned minor;
+
+    if (!mount_device(mountpoint, &minor))
+        return -1;
+    mkdir(PLACE, 0700);
+    snprintf(name, sizeof name, PLACE "/%u", minor);
+    return open(name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+int upgrade_offer(const char *mountpoint)
+{
+    const int fd = lock_open(mountpoint, O_RDWR | O_CREAT);
+    const struct timespec pause = {.tv_nsec = 10000000};
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+    /* The last worker of the one that had the number before may be about to end. */
+    for (unsigned i = 0; fd >= 0 && i < 20; i++) {
+        if (fcntl(fd, F_SETLK, &lock) == 0)
+            return fd;
+        nanosleep(&pause, NULL);
+    }
+    say_once(LOG_WARNING, "pmcfs --upgrade will not find this mount: " PLACE ": %s",
+             strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static bool runs_this(pid_t pid)
+{
+    char name[32];
+    struct stat theirs, mine;
+
+    snprintf(name, sizeof name, "/proc/%d/exe", pid);
+    return stat(name, &theirs) == 0 && stat("/proc/self/exe", &mine) == 0 &&
+           theirs.st_dev == mine.st_dev && theirs.st_ino == mine.st_ino;
+}
+
+/* The next lock is the next program's: it holds it once it has taken the mount over. */
+static bool taken_over(const char *mountpoint, pid_t pid)
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    char name[4096];
+    struct stat status;
+
+    for (unsigned i = 0; i < WAIT_MS / 10; i++) {
+        nanosleep(&pause, NULL);
+        if (!runs_this(pid))
+            continue;
+        snprintf(name, sizeof name, "%s/info/version", mountpoint);
+        return stat(name, &status) == 0;
+    }
+    return false;
+}
+
+int upgrade_ask(const char *mountpoint)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    const int fd = lock_open(mountpoint, O_RDWR);
+
+    if (fd < 0 || fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type == F_UNLCK || lock.l_pid <= 0) {
+        say(LOG_ERR, "cannot upgrade \"%s\": no supervised pmcfs is mounted there", mountpoint);
+        return 1;
+    }
+    if (kill(lock.l_pid, SIGUSR1) < 0) {
+        say(LOG_ERR, "cannot upgrade \"%s\": process %d: %s", mountpoint, (int)lock.l_pid,
+            strerror(errno));
+        return 1;
+    }
+    if (taken_over(mountpoint, lock.l_pid))
+        return 0;
+    say(LOG_ERR, "\"%s\" was not taken over: the log of the system says why", mountpoint);
+    return 1;
+}

@@ -1,0 +1,196 @@
+# shellcheck shell=bash disable=SC2154
+# The serving process dies, or another program takes its place: users notice nothing.
+
+# The one that serves now.
+worker() { cat "/proc/$DAEMON/task/$DAEMON/children"; }
+
+worker_kill() {
+    local pid
+    pid=$(worker)
+    kill "-${1:-KILL}" "${pid%% *}"
+}
+
+#@ slow plain alone
+t_a_hundred_kills_under_load_fail_no_call_and_lose_no_count() {
+    mount_pmcfs
+    "$HELPERS/kills" "$M" "$DAEMON" "${KILLS:-100}" 10000 40000 || die "see above"
+    between "$(stat_value restarts)" "${KILLS:-100}" $((${KILLS:-100} * 2))
+    unmount_pmcfs
+}
+
+#@ slow plain
+t_workers_that_are_killed_as_they_start_fail_no_call() {
+    mount_pmcfs
+    "$HELPERS/kills" "$M" "$DAEMON" 100 0 1500 || die "see above"
+    unmount_pmcfs
+}
+
+t_a_held_file_a_bind_mount_and_a_sandbox_outlive_the_worker() {
+    SUPERVISED=1 mount_pmcfs
+    pmc a event=page-faults count=123456
+    mkdir "$M/instances/web" "$T/inside"
+    mount --bind "$M/instances/web" "$T/inside"
+    mkdir "$T/inside/b"
+    accepted "$T/inside/b/config" event=page-faults count=5
+    exec {held}<"$M/a/count"
+    for i in 1 2 3 4 5; do
+        worker_kill
+        is "$(cat <&"$held")" "$( ((i > 1)) || echo 123456)"
+        is "$(cat "$T/inside/b/count")" 5
+        is "$(bwrap --ro-bind / / --bind "$T/inside" /mnt busybox cat /mnt/b/count)" 5
+        is "$(count a)" 123456
+    done
+    rmdir "$T/inside/b"
+    umount "$T/inside"
+    is "$(stat_value restarts)" 5
+}
+
+t_a_text_that_is_read_in_pieces_is_one_text() {
+    SUPERVISED=1 mount_pmcfs
+    head -c 100000 "$M/README" >"$T/whole"
+    {
+        head -c 700 >"$T/pieces"
+        worker_kill
+        cat >>"$T/pieces"
+    } <"$M/README"
+    cmp "$T/whole" "$T/pieces" || die "not the same"
+}
+
+t_a_blocked_reader_goes_on_at_the_next_record() {
+    SUPERVISED=1 mount_pmcfs
+    target_start p
+    pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
+    cat "$M/a/samples" >"$T/said" &
+    eventually 5 "grep -q attach $T/said"
+    for i in 1 2 3 4 5; do
+        worker_kill
+        echo "n$i" >"$M/a/samples"
+    done
+    eventually 5 "grep -q text=n5 $T/said"
+    is "$(grep -c initialize "$T/said")" 1
+    is "$(grep -o 'text=n.*' "$T/said" | tr '\n' ' ')" 'text=n1 text=n2 text=n3 text=n4 text=n5 '
+    ctl a stop
+    wait $!
+}
+
+t_a_poller_that_sleeps_hears_of_a_change_that_a_later_worker_makes() {
+    SUPERVISED=1 mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    python3 - "$M/a/ctl" >"$T/woken" <<'P' &
+import select, sys
+f = open(sys.argv[1])
+f.read()
+p = select.poll()
+p.register(f, select.POLLPRI)
+print("sleeps", flush=True)
+while True:
+    for _ in p.poll(20000):
+        f.seek(0)
+        state = f.read().strip()
+        print(state, flush=True)
+        if state == "stopped":
+            sys.exit(0)
+P
+    eventually 5 "grep -q sleeps $T/woken"
+    worker_kill
+    sleep 0.2
+    ctl a stop
+    wait $!
+    is "$(tail -1 "$T/woken")" stopped
+}
+
+t_a_request_that_is_interrupted_before_a_worker_dies_ends() {
+    SUPERVISED=1 mount_pmcfs
+    target_start p
+    pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
+    cat "$M/a/samples" >"$T/said" &
+    local reader=$!
+    eventually 5 "grep -q attach $T/said"
+    worker_kill STOP
+    kill -TERM $reader
+    sleep 0.1
+    worker_kill
+    end_within 5 $reader || is $? 143
+}
+
+#@ reload
+t_a_request_that_crashes_every_worker_is_answered_eio_and_the_mount_lives_on() {
+    SUPERVISED=1 mount_pmcfs
+    pmc a event=page-faults count=7
+    is "$(result write "$M/a/ctl" debug-crash)" EIO
+    is "$(count a)" 7
+    is "$(stat_value restarts)" 3
+    like "$(cat "$T/daemon")" 'ended by signal 6'
+    like "$(cat "$T/daemon")" 'crashed 3 processes in a row'
+    : >"$T/daemon"
+}
+
+t_another_program_takes_over_a_mount() {
+    SUPERVISED=1 mount_pmcfs -o fsname=x,max_pmcs=50
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    tell p faults 10
+    local before
+    before=$(count a)
+    exec {held}<"$M/a/count"
+    cp "$BIN" "$T/pmcfs-next"
+    "$T/pmcfs-next" --upgrade "$M"
+    is "$(readlink "/proc/$DAEMON/exe")" "$T/pmcfs-next"
+    tell p faults 10
+    between "$(cat <&"$held")" $((before + 10)) $((before + 200))
+    is "$(cat "$M/admin/tunables/max_pmcs")" 50
+    worker_kill
+    between "$(count a)" $((before + 10)) $((before + 200))
+    unmount_pmcfs
+}
+
+t_an_upgrade_of_what_is_no_mount_is_refused() {
+    local rc=0
+    mkdir "$T/none"
+    "$BIN" --upgrade "$T/none" 2>"$T/said" || rc=$?
+    is $rc 1
+    like "$(cat "$T/said")" 'no supervised pmcfs is mounted there'
+}
+
+#@ plain
+t_the_end_of_the_supervisor_ends_the_mount_and_the_next_start_works() {
+    SUPERVISED=1 mount_pmcfs
+    local dir=$M
+    pmc a event=page-faults
+    kill -KILL "$DAEMON"
+    eventually 5 "! mountpoint -q $M"
+    unset "DAEMON_OF[$dir]"
+    "$BIN" "$dir"
+    mkdir "$dir/b"
+    umount "$dir"
+}
+
+t_a_worker_that_is_stopped_holds_up_requests_and_nothing_else() {
+    SUPERVISED=1 mount_pmcfs
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    worker_kill STOP
+    cat "$M/a/count" >"$T/count" &
+    tell p faults 10
+    sleep 1
+    is "$(cat "$T/count")" ''
+    worker_kill CONT
+    wait $!
+    between "$(cat "$T/count")" 10 1000
+    is "$(stat_value restarts)" 0
+}
+
+t_one_process_serves_where_that_is_asked_for() {
+    mount_pmcfs -o single
+    is "$(worker)" ''
+    pmc a event=page-faults
+    is "$(stat_value restarts)" 0
+}
+
+t_neither_the_supervisor_nor_the_worker_is_a_target() {
+    SUPERVISED=1 mount_pmcfs
+    pmc a event=page-faults
+    is "$(result write "$M/a/target" "$DAEMON")" EPERM
+    is "$(result write "$M/a/target" "$SERVER")" EPERM
+}
