@@ -182,7 +182,7 @@ static unsigned back_off(int status)
     me.crashes = now.tv_sec - me.begun.tv_sec > 1 ? 1 : me.crashes + 1;
     if (me.crashes < 3)
         return 0;
-    const unsigned doubled = me.crashes < 10 ? BACK_OFF_MS << (me.crashes - 3) : BACK_OFF_MOST;
+    const unsigned doubled = (unsigned)BACK_OFF_MS << (me.crashes < 10 ? me.crashes - 3 : 7);
     return doubled < BACK_OFF_MOST ? doubled : BACK_OFF_MOST;
 }
 
