@@ -130,13 +130,15 @@ static void rings_again(void)
  * that it makes have theirs. */
 static void worker_begin(pid_t supervisor)
 {
-    sigset_t none;
+    sigset_t set;
 
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != supervisor)
         _exit(0);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_UNBLOCK, &set, NULL); /* the others wait for its loop */
     me.hand->worker = getpid();
     int status = me.work(me.hand, me.worker_fd);
     fflush(NULL);

@@ -139,9 +139,10 @@ static bool place_scan(const char *line, struct text_place *place)
     place->short_at = (off_t)short_at;
     arena_keep(place->text.block, place->text.len);
     arena_keep(place->last.block, place->last.len);
-    return (!place->text.block || text_of(&place->text)) &&
-           (!place->last.block || text_of(&place->last)) && place->taken <= place->text.len &&
-           (!place->text.block || place->text.len == place->len);
+    if (place->text.block &&
+        (!text_of(&place->text) || place->taken > place->text.len || place->text.len != place->len))
+        return false;
+    return !place->last.block || text_of(&place->last);
 }
 
 bool handle_is_noted(const struct handle *handle)

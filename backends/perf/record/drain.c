@@ -75,6 +75,14 @@ static void ring_tell(struct ring *ring)
     ring->told = ring->tail;
 }
 
+/* One that tells of a loss stands for those that were lost. */
+static uint64_t records_of(const struct perf_event_header *record)
+{
+    const uint64_t *body = (const uint64_t *)(record + 1);
+
+    return record->type == PERF_RECORD_LOST && record->size >= 24 ? body[1] : 1;
+}
+
 static void ring_take(struct recorder *recorder, struct ring *ring, const struct intake *intake)
 {
     uint64_t at = ring->tail & (ring->size - 1);
@@ -84,7 +92,7 @@ static void ring_take(struct recorder *recorder, struct ring *ring, const struct
     memcpy(recorder->scratch, record, first);
     memcpy(recorder->scratch + first, ring->data, size - first);
     ring->tail += size;
-    ring->n++;
+    ring->n += records_of((const void *)recorder->scratch);
     kernel_record_take(recorder, (void *)recorder->scratch, intake);
     if (ring->tail - ring->told >= TELL_BYTES)
         ring_tell(ring);
