@@ -37,7 +37,7 @@ static atomic_bool ending;
 static atomic_uint failures;
 static atomic_ulong calls;
 
-static void failed(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void failed(const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -57,7 +57,7 @@ static uint64_t now_us(void)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-static const char *path(char *to, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static const char *path(char *to, const char *format, ...)
 {
     char name[256];
     va_list args;
