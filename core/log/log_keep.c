@@ -147,7 +147,8 @@ static bool ring_adopt(struct log *log)
 
     arena_keep(ring->block, ring->size);
     if (!arena_at(ring->block, ring->size) || ring->head < ring->tail ||
-        ring_held(ring) > ring->size || ring->tail_at >= ring->size || (ring->head | ring->tail | ring->tail_at | ring->size) % 8)
+        ring_held(ring) > ring->size || ring->tail_at >= ring->size ||
+        (ring->head | ring->tail | ring->tail_at | ring->size) % 8)
         return false;
     for (uint64_t at = ring->tail; at < ring->head; n++) {
         const uint32_t size = ((const struct record *)ring_at(ring, at))->size;

@@ -10,7 +10,7 @@
 #include "core/pmc/parts.h"
 #include "core/pmc/settings.h"
 #include "core/pmc/target.h"
-#include "core/tasks/recording.h"
+#include "core/recording/recording.h"
 
 #include <stdatomic.h>
 

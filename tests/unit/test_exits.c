@@ -2,7 +2,7 @@
  * Steps and exits: what they make of births, ends and steps, and that they add up.
  */
 #include "core/base/event.h"
-#include "core/tasks/exits.h"
+#include "core/recording/exits.h"
 
 #include "core/base/event.h"
 

@@ -2,7 +2,7 @@
  * What becomes of one record: numbers of the attacher's PID namespace, nothing of the kernel for
  * users that may not see it, execs with their path, map-outs, steps and ends of processes.
  */
-#include "core/tasks/recording_state.h"
+#include "core/recording/recording_state.h"
 
 #include <string.h>
 

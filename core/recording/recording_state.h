@@ -6,7 +6,7 @@
 #pragma once
 
 #include "core/log/spaces.h"
-#include "core/tasks/recording.h"
+#include "core/recording/recording.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

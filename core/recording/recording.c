@@ -2,7 +2,7 @@
  * Life of a recording: made, drained, printed for a later worker, freed.
  */
 #include "core/base/arena.h"
-#include "core/tasks/recording_state.h"
+#include "core/recording/recording_state.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,7 +3,7 @@
  * was told so far, in steps and in the counts of processes that ended. What is not sure is left
  * out: the steps of a thread never say more than it counted.
  */
-#include "core/tasks/exits.h"
+#include "core/recording/exits.h"
 
 #include "core/base/event.h"
 #include "core/base/vec.h"

@@ -1,7 +1,7 @@
 /*
  * The numbers in records: those of the attacher's PID namespace.
  */
-#include "core/tasks/recording_state.h"
+#include "core/recording/recording_state.h"
 
 uint32_t recording_shown_pid(const struct recording *recording, uint32_t pid)
 {

@@ -8,7 +8,7 @@
 
 #include "core/backend.h"
 #include "core/log/log.h"
-#include "core/tasks/exits.h"
+#include "core/recording/exits.h"
 
 struct recording;
 
