@@ -1,6 +1,6 @@
 /*
- * The queue for after the lock: readers to be woken, names that are gone, and the engine's own
- * tasks.
+ * The queue for after the lock: readers to be woken, names that are gone, the engine's own
+ * tasks, and its ticks.
  */
 #include "core/engine.h"
 
@@ -164,4 +164,19 @@ bool engine_task(struct call *call)
 {
     return garbage_task(call) || news_task(call) || drain_task(call) || poll_task(call) ||
            pending_task(call);
+}
+
+/* ---- ticks ---- */
+
+uint64_t engine_deadline(const struct engine *engine)
+{
+    const uint64_t polls = poll_deadline(engine), drains = drain_deadline(engine);
+
+    return polls < drains ? polls : drains;
+}
+
+void engine_tick(struct engine *engine, uint64_t now_ns)
+{
+    drain_tick(engine, now_ns);
+    poll_tick(engine, now_ns);
 }

@@ -1,5 +1,5 @@
 /*
- * Which recordings are drained when (the ticks are in engine.h).
+ * Which recordings are drained when.
  */
 #pragma once
 

@@ -6,7 +6,6 @@
 
 #include "core/engine.h"
 #include "core/pmc/count.h"
-#include "core/read/drain.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -54,7 +53,7 @@ static void poll_look(struct pmc *pmc, uint64_t now_ns, unsigned *left)
     }
     *left -= cost;
     int rc = count_now(pmc, &total, NULL); /* wakes by itself when the state changes */
-    if (rc == -EAGAIN)
+    if (rc == -EAGAIN && now_ns - pmc->polled_ns >= notify_ns(pmc->engine))
         poll_ask(pmc);
     else if (rc == 0)
         polled_is(pmc, count_shown(pmc, total.tally, 0), now_ns);
@@ -111,22 +110,18 @@ bool poll_task(struct call *call)
 
 /* ---- ticks ---- */
 
-uint64_t engine_deadline(const struct engine *engine)
+uint64_t poll_deadline(const struct engine *engine)
 {
-    uint64_t polls = engine->n_polled ? engine->poll_due_ns : UINT64_MAX;
-    uint64_t drains = drain_deadline(engine);
-
-    return polls < drains ? polls : drains;
+    return engine->n_polled ? engine->poll_due_ns : UINT64_MAX;
 }
 
 /* A few looks at once; all that is polled may be thousands of system calls. */
-void engine_tick(struct engine *engine, uint64_t now_ns)
+void poll_tick(struct engine *engine, uint64_t now_ns)
 {
     unsigned left = COST_SMALL;
     uint64_t id = 0;
 
-    drain_tick(engine, now_ns);
-    if (!engine->n_polled || now_ns < engine->poll_due_ns)
+    if (now_ns < poll_deadline(engine))
         return;
     engine->poll_due_ns = now_ns + notify_ns(engine);
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {

@@ -1,5 +1,5 @@
 /*
- * Sleepers in poll (the levels are in files.h, the ticks in engine.h).
+ * Sleepers in poll (the levels are in files.h).
  */
 #pragma once
 
@@ -9,3 +9,6 @@
  */
 bool poll_task(struct call *call);
 bool poll_wanted(const struct engine *engine);
+/* When poll_tick() wants to be called; UINT64_MAX: never. */
+uint64_t poll_deadline(const struct engine *engine);
+void poll_tick(struct engine *engine, uint64_t now_ns);

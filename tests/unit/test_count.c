@@ -251,6 +251,37 @@ TEST(targets_are_asked_without_the_lock)
     }
 }
 
+TEST(a_thread_of_which_a_child_lost_its_events_is_asked_without_the_lock)
+{
+    asking = fake_host;
+    asking.process_alive = counted_alive;
+    for (unsigned lives = 0; lives < 2; lives++) {
+        struct held held;
+
+        fixture_close();
+        fixture_open(NULL);
+        fx.engine->host = &asking;
+        ck_assert_int_eq(pmc_make("i"), 0);
+        accepted("i", "config", "event=task-clock descendants=on target=tid:1091");
+        struct link *link = pmc_of("i")->links->link[0];
+        const struct proc *proc = link->proc;
+        const uint64_t id = link->id;
+        if (!lives)
+            fake_kill(&fx.host, 109, false);
+        n_asked = 0;
+        link_lost_below(link);
+        held_task(&held);
+        ck_assert_int_eq(held.rc, HELD);
+        ck_assert_uint_eq(n_asked, 0);
+        held_run(&held);
+        ck_assert_uint_eq(n_asked, 1);
+        held_finish(&held);
+        works_run();
+        ck_assert_uint_eq(proc->dead, !lives);
+        ck_assert_uint_eq(pmc_of("i")->links->link[0]->id != id, lives);
+    }
+}
+
 TEST(a_pmc_is_released_while_its_targets_are_asked)
 {
     for (unsigned ran = 0; ran < 2; ran++) {
@@ -554,6 +585,26 @@ TEST(a_costly_pmc_is_polled_without_the_lock)
     works_run();
     ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
     engine_polled(fx.engine, attr.id, false);
+    file_close(&open);
+}
+
+TEST(a_cheap_pmc_that_is_to_be_waited_for_is_polled_without_the_lock)
+{
+    struct open_file open;
+
+    ck_assert_int_eq(pmc_make("i"), 0);
+    accepted("i", "config", "event=task-clock notify=1 target=100");
+    fx.reads_wait = true;
+    pass_ms(20);
+    file_open(&open);
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
+    ck_true(task_wakes());
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
+    ck_true(!task()); /* fresh: no further look */
+    pass_ms(20);
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
+    ck_true(task_wakes());
+    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM | EPOLLPRI);
     file_close(&open);
 }
 
