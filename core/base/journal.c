@@ -16,7 +16,7 @@
 #define HALF   (UINT64_C(1) << 30) /* sparse: memory is taken as it is written */
 #define BEGIN  UINT64_C(64)        /* of the records in the first half; the head stands before */
 #define WHOLE  (BEGIN + 2 * HALF)
-/* In `published`: the second half is true, where its records end; above, how often was published. */
+/* In `published`: the second half is true, where its records end; above, how many there were. */
 #define SECOND (UINT64_C(1) << 31)
 #define ENDS   (SECOND - 1)
 #define ONCE   (UINT64_C(1) << 32)

@@ -44,7 +44,7 @@ bool journal_drop(struct journal *journal, uint32_t kind, uint64_t id);
 /* What was put since the last time becomes true, all at once. */
 void journal_publish(struct journal *journal);
 bool journal_has_more(const struct journal *journal); /* something was put since */
-/* How often that was done, modulo 2^32: what is to be true with the next time waits for one more. */
+/* How often that was done, modulo 2^32: what is to be true next time waits for one more. */
 uint32_t journal_published(const struct journal *journal);
 
 /* Of the objects of this kind (0: of all) that are not ended, those that were put first mostly

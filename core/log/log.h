@@ -71,8 +71,8 @@ uint64_t log_taken(struct log *log, uint64_t source);
 /* One record, by a caller that can be told: -E2BIG where it is too large, and nothing happens. */
 int log_put(struct log *log, const struct record *record);
 /*
- * The same for a request of this number (0: none). When it is done again by a later worker, what the
- * log has of it is passed over: all of it is put in the same pieces.
+ * The same for a request of this number (0: none). When it is done again by a later worker, what
+ * the log has of it is passed over: all of it is put in the same pieces.
  */
 int log_put_all_once(struct log *log, uint64_t request, const void *records, size_t len);
 int log_put_once(struct log *log, uint64_t request, const struct record *record);

@@ -1,6 +1,6 @@
 /*
- * Forget everything and make it again of the journal: what a new worker does, in the running program.
- * Proves that nothing lives in pointers alone. In debug builds SIGUSR2 does it.
+ * Forget everything and make it again of the journal: what a new worker does, in the running
+ * program. Proves that nothing lives in pointers alone. In debug builds SIGUSR2 does it.
  */
 #pragma once
 

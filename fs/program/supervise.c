@@ -79,7 +79,8 @@ static void ring_drop(unsigned i)
  * in a ring end with the worker. */
 static void ring_map(unsigned i, int fd, uint64_t bytes)
 {
-    void *map = me.locks ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    void *map =
+        me.locks ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
 
     if (map == MAP_FAILED)
         return;

@@ -22,5 +22,5 @@ void caller_maker(struct fs *fs, struct call *call);
 int caller_rights(struct request *rq);
 /* With the lock, if rq->reads_rights: a slow part. May be CALL_WAIT. */
 int caller_rights_read(struct request *rq);
-/* Only the payer, where the file asks for no rights: the user itself, where that cannot be known. */
+/* Only the payer, where the file asks for no rights: the user itself, where it cannot be known. */
 void caller_payer(struct request *rq);

@@ -1,3 +1,6 @@
+/*
+ * The table of open files, and what of each is kept for a later worker.
+ */
 #include "fs/requests/handle.h"
 
 #include "core/engine.h"

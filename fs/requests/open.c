@@ -226,7 +226,7 @@ static int poll_run(struct request *rq)
     rq->revents = rq->node.row->poll(call);
     if (rq->node.row->store) /* a write never waits; io_uring asks this before it writes */
         rq->revents |= EPOLLOUT | EPOLLWRNORM;
-    if (rq->node.row->stream && rq->handle->place.text.block) /* what did not fit into the last reply */
+    if (rq->node.row->stream && rq->handle->place.text.block) /* the last reply was full */
         rq->revents |= EPOLLIN | EPOLLRDNORM;
     if (rq->poll && (rc = poll_add(&fs->park, rq->handle, rq)))
         return rc;

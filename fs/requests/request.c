@@ -362,7 +362,7 @@ static void request_finish(struct request *rq, int rc)
     handle_note(rq);
     if (rq->hand && !rq->answered && (fs->kept.touched || engine_has_news(fs->tree.engine)))
         request_answer(rq, rc);
-    handle_unref(&fs->kept, rq->handle); /* with the lock: what it frees is charged to the engine's users */
+    handle_unref(&fs->kept, rq->handle); /* with the lock: it frees what users are charged for */
     request_comes_back(rq);
     fs_drain(fs);
     fs_unlock(fs);

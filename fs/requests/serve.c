@@ -1,8 +1,8 @@
 /*
  * A few seats, each a thread in blocking reads of the FUSE descriptor: a lone one is woken on the
  * wrong CPU and costs ten times more. A thread with a slow request gives up its seat to a spare
- * one; those without a seat take up what an earlier worker left, go on with requests that were woken, do
- * the engine's own tasks, or wait.
+ * one; those without a seat take up what an earlier worker left, go on with requests that were
+ * woken, do the engine's own tasks, or wait.
  */
 #include "fs/requests/serve.h"
 

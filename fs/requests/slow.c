@@ -33,6 +33,12 @@ void slow_enter_anyway(struct request *rq)
     rq->slow = true;
 }
 
+static void slow_let_in(struct request *rq)
+{
+    slow_enter_anyway(rq);
+    rq->admitted = true;
+}
+
 int slow_enter(struct request *rq)
 {
     struct fs *fs = rq->fs;
@@ -44,8 +50,7 @@ int slow_enter(struct request *rq)
         rq->call.wait_until_ns = 0;
         return CALL_WAIT;
     }
-    slow_enter_anyway(rq);
-    rq->admitted = true;
+    slow_let_in(rq);
     return CALL_DONE;
 }
 
@@ -56,8 +61,7 @@ static void slow_admit_next(struct fs *fs)
 
     TAILQ_FOREACH (rq, park_list(&fs->park, SLOW_ID), park_entry)
         if (rq->call.wait_for == SLOW_ID && slow_may(fs, rq->call.payer)) {
-            slow_enter_anyway(rq);
-            rq->admitted = true;
+            slow_let_in(rq);
             park_ready(&fs->park, rq);
             return;
         }

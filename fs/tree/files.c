@@ -21,7 +21,9 @@
 #define EACH(IN, IS, ANY, MODE, ...) AT(IN, NULL, MODE, __VA_ARGS__, .is = IS, .any = ANY)
 #define INFO(NAME, SHOW, ...)        AT(DIR_INFO, NAME, 0444, __VA_ARGS__, .show = SHOW)
 #define PMC(NAME, ...)               AT(DIR_PMC, NAME, 0, __VA_ARGS__)
-#define LIMIT(NAME, HELP)            AT(DIR_LIMIT, NAME, 0644, HELP, .show = show_limit, .store = store_limit)
+/* A limit of an instance. */
+#define LIMIT(NAME, HELP)                                                                          \
+    AT(DIR_LIMIT, NAME, 0644, HELP, .show = show_limit, .store = store_limit)
 
 /* The index is the number in the node id: append, never renumber. Row 1 is the directory itself. */
 static const struct file_row instance_rows[] = {

@@ -87,8 +87,8 @@ enum life {
 };
 
 /*
- * The first thread's, as /proc says. Between its EXIT record and its end it is PF_EXITING. /proc may
- * have to be waited for: without patience only one that is there no more is known.
+ * The first thread's, as /proc says. Between its EXIT record and its end it is PF_EXITING. /proc
+ * may have to be waited for: without patience only one that is there no more is known.
  */
 static enum life life_of(pid_t pid, bool patient)
 {

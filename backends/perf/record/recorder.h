@@ -53,7 +53,7 @@ struct id {
     bool says_period; /* of EVENT: its samples do */
 };
 
-/* In the arena. `count` were taken when the kernel is told `position`; if it is not, `before` were. */
+/* In the arena. `count` were taken when the kernel is told `position`; if it is not, `before`. */
 struct ring_taken {
     uint64_t position, count, before;
 };
