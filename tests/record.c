@@ -7,6 +7,7 @@
 
 #include "backends/perf/probe/pmu.h"
 #include "backends/perf/record/sideband.h"
+#include "core/base/arena.h"
 
 #include <errno.h>
 #include <linux/capability.h>
@@ -165,6 +166,7 @@ int main(int argc, char **argv)
     machine_make();
     state.pmus = pmus_new("");
     state.sideband = sideband_new(&state);
+    arena_fd(); /* made once, and kept */
     before = open_fds();
     test_losses(false);
     test_losses(true);
