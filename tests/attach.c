@@ -7,6 +7,7 @@
 
 #include "backends/perf/probe/pmu.h"
 #include "backends/perf/record/sideband.h"
+#include "core/base/arena.h"
 #include "core/base/clock.h"
 
 #include <linux/perf_event.h>
@@ -93,6 +94,7 @@ int main(int argc, char **argv)
     tells_all = true;
     state.pmus = pmus_new("");
     state.sideband = sideband_new(&state);
+    arena_free(arena_alloc(1), 1); /* what outlives a worker is a descriptor of its own */
     before = open_fds();
     test_threads();
     test_descendants();
