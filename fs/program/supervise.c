@@ -31,6 +31,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <syslog.h>
@@ -263,25 +264,103 @@ static char **arguments_make(const char *path)
     return argv;
 }
 
+/* A file of /proc/PID, NUL-terminated. False: it cannot be read. */
+static bool asker_text(int dir, const char *name, char *text, size_t size)
+{
+    const int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    for (ssize_t i = 0; i < n; i++)
+        if (!text[i])
+            text[i] = ' ';
+    return n > 0;
+}
+
+static uint64_t capabilities_of(int dir)
+{
+    static const char key[] = "\nCapEff:";
+    char text[4096];
+    const char *at = asker_text(dir, "status", text, sizeof text) ? strstr(text, key) : NULL;
+
+    return at ? strtoull(at + strlen(key), NULL, 16) : 0;
+}
+
+/* Uid 0 alone is not enough: the asker may do all that the program will, in the same namespace. */
+static bool asker_may(int dir)
+{
+    const int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct stat mine, theirs;
+    const bool may = self >= 0 && fstatat(self, "ns/user", &mine, 0) == 0 &&
+                     fstatat(dir, "ns/user", &theirs, 0) == 0 && mine.st_ino == theirs.st_ino &&
+                     mine.st_dev == theirs.st_dev &&
+                     (capabilities_of(self) & ~capabilities_of(dir)) == 0;
+
+    if (self >= 0)
+        close(self);
+    return may;
+}
+
+/* What the asker executes, itself and no path: -1, it is refused. */
+static int asker_program(pid_t asker)
+{
+    char name[32], words[4096];
+    int fd = -1;
+
+    snprintf(name, sizeof name, "/proc/%d", asker);
+    const int dir = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir >= 0 && asker_may(dir) && asker_text(dir, "cmdline", words, sizeof words) &&
+        strstr(words, " --upgrade"))
+        fd = openat(dir, "exe", O_RDONLY | O_CLOEXEC);
+    if (dir >= 0)
+        close(dir);
+    return fd;
+}
+
+/* Should the new program end before it has taken over, the stopped worker goes on, and hears that
+ * its supervisor has ended. */
+static pid_t takeover_guard(pid_t worker)
+{
+    const pid_t supervisor = getpid(), guard = fork();
+
+    if (guard)
+        return guard;
+    close_range(0, ~0U, 0);
+    while (kill(worker, 0) == 0 && getppid() == supervisor)
+        pause_ms(20);
+    kill(worker, SIGCONT);
+    _exit(0);
+}
+
 /* The worker is stopped, not ended, so that what it has mapped stays until the next supervisor has
  * mapped it, too. */
 static void program_replace(pid_t asker)
 {
-    char link[32], path[4096];
-    char **argv;
-    ssize_t n;
+    const int program = asker_program(asker);
+    char **argv = program >= 0 ? arguments_make("pmcfs") : NULL;
 
-    snprintf(link, sizeof link, "/proc/%d/exe", asker);
-    n = readlink(link, path, sizeof path - 1);
-    path[n > 0 ? n : 0] = '\0';
-    argv = n > 0 ? arguments_make(path) : NULL;
+    if (program < 0) {
+        say_once(LOG_WARNING,
+                 "process %d may not replace this program: pmcfs --upgrade, as root with all "
+                 "capabilities of the daemon, may",
+                 asker);
+        return;
+    }
     if (argv && kill(me.worker, SIGSTOP) == 0 && waitpid(me.worker, NULL, WUNTRACED) > 0) {
+        const pid_t guard = takeover_guard(me.worker);
+
         fds_inherit();
-        execv(path, argv);
+        fcntl(program, F_SETFD, FD_CLOEXEC);
+        execveat(program, "", argv, environ, AT_EMPTY_PATH);
         close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+        if (guard > 0)
+            kill(guard, SIGKILL);
         kill(me.worker, SIGCONT);
     }
-    say_once(LOG_ERR, "cannot start \"%s\" in place of this program: %s", path, strerror(errno));
+    say_once(LOG_ERR, "cannot start the new program in place of this one: %s", strerror(errno));
+    close(program);
 }
 
 struct hand *supervisor_resume(const struct options *options, int *hand_fd)
@@ -293,6 +372,7 @@ struct hand *supervisor_resume(const struct options *options, int *hand_fd)
     if (!hand)
         return NULL;
     close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    prctl(PR_SET_NAME, "pmcfs"); /* it was executed by a descriptor */
     hand->restarts++;
     return hand;
 }

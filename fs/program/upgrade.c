@@ -81,6 +81,10 @@ int upgrade_ask(const char *mountpoint)
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     const int fd = lock_open(mountpoint, O_RDWR);
 
+    if (geteuid() != 0) {
+        say(LOG_ERR, "cannot upgrade \"%s\": only root may", mountpoint);
+        return 1;
+    }
     if (fd < 0 || fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type == F_UNLCK || lock.l_pid <= 0) {
         say(LOG_ERR, "cannot upgrade \"%s\": no supervised pmcfs is mounted there", mountpoint);
         return 1;

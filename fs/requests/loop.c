@@ -249,7 +249,7 @@ void poll_notify(int fd, uint64_t number)
     const struct {
         struct fuse_out_header head;
         struct fuse_notify_poll_wakeup_out poll;
-    } message = {{.len = sizeof message, .error = FUSE_POLL}, {.kh = number}};
+    } message = {{.len = sizeof message, .error = FUSE_NOTIFY_POLL}, {.kh = number}};
 
     if (write(fd, &message, sizeof message) < 0)
         return; /* it was closed meanwhile */

@@ -78,14 +78,15 @@ t_a_poller_that_sleeps_hears_of_a_change_that_a_later_worker_makes() {
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
     python3 - "$M/a/ctl" >"$T/woken" <<'P' &
-import select, sys
+import select, signal, sys
+signal.alarm(60)  # it hears of the change, or it sleeps for ever
 f = open(sys.argv[1])
 f.read()
 p = select.poll()
 p.register(f, select.POLLPRI)
 print("sleeps", flush=True)
 while True:
-    for _ in p.poll(20000):
+    for _ in p.poll():
         f.seek(0)
         state = f.read().strip()
         print(state, flush=True)
@@ -143,6 +144,27 @@ t_another_program_takes_over_a_mount() {
     worker_kill
     between "$(count a)" $((before + 10)) $((before + 200))
     unmount_pmcfs
+}
+
+# Uid 0 is not enough, nor is a signal: the asking process asks for that, and may do what the program may.
+t_a_signal_alone_replaces_no_program() {
+    SUPERVISED=1 mount_pmcfs
+    cp "$(command -v sh)" "$T/--upgrade"
+    setpriv --inh-caps=-all --bounding-set=-all --ambient-caps=-all "$T/--upgrade" -c "kill -USR1 $DAEMON; sleep 0.5"
+    setpriv --inh-caps=-all --bounding-set=-all --ambient-caps=-all sh -c "kill -USR1 $DAEMON; sleep 0.5; : --upgrade"
+    sh -c "kill -USR1 $DAEMON; sleep 0.5"
+    is "$(readlink "/proc/$DAEMON/exe")" "$(readlink -f "$BIN")"
+    is "$(stat_value restarts)" 0
+}
+
+t_a_program_that_cannot_take_over_leaves_no_hanging_mount() {
+    echo >"$T/conf"
+    SUPERVISED=1 mount_pmcfs -c "$T/conf"
+    rm "$T/conf"
+    "$BIN" --upgrade "$M" 2>"$T/said" && die "taken over"
+    eventually 10 "! mountpoint -q $M"
+    unset "DAEMON_OF[$M]"
+    like "$(cat "$T/said")" 'was not taken over'
 }
 
 t_an_upgrade_of_what_is_no_mount_is_refused() {
