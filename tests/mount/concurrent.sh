@@ -94,8 +94,11 @@ p = select.poll()
 for name in ("count", "ctl"):
     fd = os.open(sys.argv[1] + "/a/" + name, os.O_RDONLY); os.pread(fd, 99, 0)
     p.register(fd, select.POLLPRI)
-while not any(e & select.POLLHUP for _, e in p.poll(20000)): pass' "$M" &
+open(sys.argv[2], "w").close()
+while not any(e & select.POLLHUP for _, e in p.poll(20000)): pass' "$M" "$T/polls" &
         waiters+=($!)
+        eventually 20 "[[ -e $T/polls ]]"
+        rm "$T/polls"
         sleep 0.3
         rmdir "$M/a"
         wait "${waiters[@]}" || die "round $round: a reader or poller did not end"

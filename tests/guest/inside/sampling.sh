@@ -167,14 +167,15 @@ t_what_is_listed_as_sampled_can_be_sampled() {
 # ---- losses ----
 
 t_what_the_kernel_lost_is_exact() {
-    local lost
+    local lost server
     sampling
     run p load cpu 1
     pmc a "event=cycles:u period=20000 logsize=65536 target=$PID_p"
     pmc c "event=cycles:u target=$PID_p"
-    kill -STOP $DAEMON
+    server=$(cat "/proc/$DAEMON/task/$DAEMON/children")
+    kill -STOP "${server% }"
     tell p work $((2 * N))
-    kill -CONT $DAEMON
+    kill -CONT "${server% }"
     tell p work $MILLION
     ctl a stop
     log_of a
