@@ -59,19 +59,32 @@ static bool runs_this(pid_t pid)
            theirs.st_dev == mine.st_dev && theirs.st_ino == mine.st_ino;
 }
 
-/* The next lock is the next program's: it holds it once it has taken the mount over. */
-static bool taken_over(const char *mountpoint, pid_t pid)
+/* -1: it cannot be read. */
+static long restarts_of(const char *mountpoint)
+{
+    char name[4096], line[256];
+    long restarts = -1;
+
+    snprintf(name, sizeof name, "%s/info/stats", mountpoint);
+    FILE *file = fopen(name, "re");
+    while (file && fgets(line, sizeof line, file))
+        sscanf(line, "restarts %ld", &restarts);
+    if (file)
+        fclose(file);
+    return restarts;
+}
+
+/* By a process of this program that was not there before. */
+static bool taken_over(const char *mountpoint, pid_t pid, long restarts)
 {
     const struct timespec pause = {.tv_nsec = 10000000};
-    char name[4096];
-    struct stat status;
 
     for (unsigned i = 0; i < WAIT_MS / 10; i++) {
         nanosleep(&pause, NULL);
-        if (!runs_this(pid))
-            continue;
-        snprintf(name, sizeof name, "%s/info/version", mountpoint);
-        return stat(name, &status) == 0;
+        if (kill(pid, 0) < 0)
+            return false;
+        if (runs_this(pid) && restarts_of(mountpoint) > restarts)
+            return true;
     }
     return false;
 }
@@ -89,12 +102,13 @@ int upgrade_ask(const char *mountpoint)
         say(LOG_ERR, "cannot upgrade \"%s\": no supervised pmcfs is mounted there", mountpoint);
         return 1;
     }
+    const long restarts = restarts_of(mountpoint);
     if (kill(lock.l_pid, SIGUSR1) < 0) {
         say(LOG_ERR, "cannot upgrade \"%s\": process %d: %s", mountpoint, (int)lock.l_pid,
             strerror(errno));
         return 1;
     }
-    if (taken_over(mountpoint, lock.l_pid))
+    if (taken_over(mountpoint, lock.l_pid, restarts))
         return 0;
     say(LOG_ERR, "\"%s\" was not taken over: the log of the system says why", mountpoint);
     return 1;

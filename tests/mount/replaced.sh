@@ -157,6 +157,7 @@ t_a_signal_alone_replaces_no_program() {
     is "$(stat_value restarts)" 0
 }
 
+#@ plain
 t_a_program_that_cannot_take_over_leaves_no_hanging_mount() {
     echo >"$T/conf"
     SUPERVISED=1 mount_pmcfs -c "$T/conf"
