@@ -31,7 +31,6 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <syslog.h>
@@ -264,61 +263,6 @@ static char **arguments_make(const char *path)
     return argv;
 }
 
-/* A file of /proc/PID, NUL-terminated. False: it cannot be read. */
-static bool asker_text(int dir, const char *name, char *text, size_t size)
-{
-    const int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    for (ssize_t i = 0; i < n; i++)
-        if (!text[i])
-            text[i] = ' ';
-    return n > 0;
-}
-
-static uint64_t capabilities_of(int dir)
-{
-    static const char key[] = "\nCapEff:";
-    char text[4096];
-    const char *at = asker_text(dir, "status", text, sizeof text) ? strstr(text, key) : NULL;
-
-    return at ? strtoull(at + strlen(key), NULL, 16) : 0;
-}
-
-/* Uid 0 alone is not enough: the asker may do all that the program will, in the same namespace. */
-static bool asker_may(int dir)
-{
-    const int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    struct stat mine, theirs;
-    const bool may = self >= 0 && fstatat(self, "ns/user", &mine, 0) == 0 &&
-                     fstatat(dir, "ns/user", &theirs, 0) == 0 && mine.st_ino == theirs.st_ino &&
-                     mine.st_dev == theirs.st_dev &&
-                     (capabilities_of(self) & ~capabilities_of(dir)) == 0;
-
-    if (self >= 0)
-        close(self);
-    return may;
-}
-
-/* What the asker executes, itself and no path: -1, it is refused. */
-static int asker_program(pid_t asker)
-{
-    char name[32], words[4096];
-    int fd = -1;
-
-    snprintf(name, sizeof name, "/proc/%d", asker);
-    const int dir = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (dir >= 0 && asker_may(dir) && asker_text(dir, "cmdline", words, sizeof words) &&
-        strstr(words, " --upgrade"))
-        fd = openat(dir, "exe", O_RDONLY | O_CLOEXEC);
-    if (dir >= 0)
-        close(dir);
-    return fd;
-}
-
 /* Should the new program end before it has taken over, the stopped worker goes on, and hears that
  * its supervisor has ended. */
 static pid_t takeover_guard(pid_t worker)
@@ -338,7 +282,7 @@ static pid_t takeover_guard(pid_t worker)
  * mapped it, too. */
 static void program_replace(pid_t asker)
 {
-    const int program = asker_program(asker);
+    const int program = upgrade_program(asker);
     char **argv = program >= 0 ? arguments_make("pmcfs") : NULL;
 
     if (program < 0) {

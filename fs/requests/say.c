@@ -21,26 +21,31 @@ static void say_line(int priority, const char *text)
         fprintf(stderr, "pmcfs: %s\n", text);
 }
 
-void say(int priority, const char *format, ...)
+__attribute__((format(printf, 2, 0))) static void say_args(int priority, const char *format,
+                                                           va_list args)
 {
     char text[1024];
+
+    vsnprintf(text, sizeof text, format, args);
+    say_line(priority, text);
+}
+
+void say(int priority, const char *format, ...)
+{
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    say_args(priority, format, args);
     va_end(args);
-    say_line(priority, text);
 }
 
 void say_once(int priority, const char *format, ...)
 {
-    char text[1024];
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    say_args(priority, format, args);
     va_end(args);
-    say_line(priority, text);
     closelog();
 }
 
