@@ -189,11 +189,14 @@ static int background_run(void)
     return mount_run();
 }
 
-static int text_out(struct buf *text, int status)
+static int text_out(struct buf *text)
 {
-    fwrite(text->data, 1, text->len, status == 0 ? stdout : stderr);
+    fwrite(text->data, 1, text->len, stdout);
     buf_free(text);
-    return fflush(stdout) == 0 ? status : 1;
+    if (fflush(stdout) == 0)
+        return 0;
+    say(LOG_ERR, "cannot write to standard output: %s", strerror(errno));
+    return 1;
 }
 
 /* --help and the like: the exit status, or -1 when the tree is to be mounted. */
@@ -218,7 +221,7 @@ static int questions_answer(void)
     } else {
         return options.check ? options.complaints > 0 : -1;
     }
-    return text_out(&text, 0);
+    return text_out(&text);
 }
 
 int main(int argc, char **argv)

@@ -27,7 +27,8 @@ static int lock_open(const char *mountpoint, int flags)
 
     if (!mount_device(mountpoint, &minor))
         return -1;
-    mkdir(PLACE, 0700);
+    if (mkdir(PLACE, 0700) < 0 && errno != EEXIST)
+        return -1;
     snprintf(name, sizeof name, PLACE "/%u", minor);
     return open(name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
 }

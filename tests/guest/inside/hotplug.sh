@@ -77,3 +77,29 @@ t_process_scope_does_not_notice() {
     near "$(count i)" $((3 * N)) 10
     is "$(status i partial)" no
 }
+
+# With counters of processes, of the CPU and samplers, all of it read and made meanwhile.
+t_it_comes_and_goes_under_load() {
+    local before
+    mount_pmcfs
+    run p load
+    pmc i "event=instructions:u target=$PID_p"
+    pmc all 'event=cpu-clock target=all'
+    pmc s 'event=cpu-clock freq=200 target=all'
+    cat "$M/s/samples" >"$T/samples" &
+    (while mkdir "$M/b" && echo "event=page-faults target=self" >"$M/b/config" && rmdir "$M/b"; do :; done) &
+    (while cat "$M/counts" "$M/metrics.prom" >"$T/counts"; do :; done) &
+    for _ in 1 2 3 4 5 6; do
+        cpu1 0 0
+        tell p work $N
+        cpu1 1 0-1
+        tell p work $N
+    done
+    between "$(count i)" $((12 * N)) $((60 * N))
+    is "$(state all)" running
+    is "$(state s)" running
+    before=$(count all)
+    sleep 0.2
+    between $(($(count all) - before)) $((200 * MILLION)) $((4000 * MILLION)) "two CPUs in 0.2 s or more"
+    [ -s "$T/samples" ] || die "no samples"
+}

@@ -1,0 +1,111 @@
+# shellcheck shell=bash disable=SC2016,SC2034,SC2154
+# What happens around pmcfs: disks that are full, memory that ends, mounts that are taken away under load.
+
+# Clients of all kinds at work, in the background, until the tree is gone; in CLIENTS.
+clients_start() {
+    target_start p
+    pmc a event=page-faults interval=10 "target=${PID_OF[p]}"
+    pmc s event=cpu-clock freq=500 target=all
+    (while cat "$M/a/count" && cat "$M/counts"; do :; done) >/dev/null 2>&1 &
+    CLIENTS=($!)
+    (while mkdir "$M/b" && echo event=page-faults target=self >"$M/b/config" && rmdir "$M/b"; do :; done) >/dev/null 2>&1 &
+    CLIENTS+=($!)
+    for file in a/series s/samples s/samples.perf; do
+        cat "$M/$file" >/dev/null 2>&1 &
+        CLIENTS+=($!)
+    done
+    sleep 0.3
+}
+
+clients_end() {
+    local pid rc
+    for pid in "${CLIENTS[@]}"; do
+        rc=0
+        end_within 10 "$pid" || rc=$?
+        is "$((rc == 124))" 0 "client $pid is still there"
+    done
+}
+
+daemon_has_ended() {
+    local rc=0
+    end_within 20 "$DAEMON" || rc=$?
+    is "$rc" 0 "exit status of pmcfs"
+    unset "DAEMON_OF[$M]"
+    DAEMON=0
+}
+
+#@ slow
+t_unmounted_under_load() {
+    mount_pmcfs
+    clients_start
+    umount -l "$M"
+    kill "${CLIENTS[@]:2}" # the tree is gone by name only while streams of it are open
+    clients_end
+    daemon_has_ended
+}
+
+#@ slow
+t_the_end_under_load() {
+    mount_pmcfs
+    clients_start
+    unmount_pmcfs
+    clients_end
+}
+
+#@ slow
+t_the_mount_above_is_taken_away_under_load() {
+    mkdir "$T/above"
+    mount -t tmpfs tmpfs "$T/above"
+    T=$T/above mount_pmcfs
+    clients_start
+    umount -l "$T/above"
+    kill "${CLIENTS[@]:2}"
+    clients_end
+    daemon_has_ended
+}
+
+t_what_a_full_disk_does_not_take_is_a_failure() {
+    local rc
+    for option in --help --version; do
+        rc=0
+        "$BIN" $option >/dev/full 2>"$T/said" || rc=$?
+        is "$rc" 1 "exit status of $option"
+        like "$(<"$T/said")" 'No space left on device' "$option"
+    done
+}
+
+# Its messages are lost, and no new program finds it: it says so, and serves.
+t_it_serves_where_every_disk_is_full() {
+    mount -t tmpfs -o size=4k,nr_inodes=2 tmpfs /run
+    head -c 8192 /dev/zero >/run/full 2>/dev/null || :
+    RUN_DAEMON=(sh -c 'exec "$@" 2>&1 >/dev/full' sh)
+    mount_pmcfs
+    [[ $VARIANT != plain ]] || like "$(<"$T/daemon")" 'upgrade will not find this mount.*/run/pmcfs.*No space left'
+    pmc a event=page-faults target=self
+    count a >/dev/null
+    unmount_pmcfs
+}
+
+# No more address space than it has: a PMC that cannot be had is ENOMEM, the others count on, and with memory
+# there is another one.
+#@ slow plain
+t_memory_that_ends_fails_requests_and_nothing_else() {
+    mount_pmcfs -o single,max_pmcs_per_user=100000
+    target_start p
+    pmc a event=page-faults "target=${PID_OF[p]}"
+    local made=0 size
+    size=$(awk '{ print $1 * 4096 }' "/proc/$SERVER/statm")
+    prlimit --pid "$SERVER" --as=$((size + 200000)):
+    while mkdir "$M/m$made" 2>"$T/said"; do
+        made=$((made + 1))
+        ((made < 20000)) || die "memory does not end"
+    done
+    like "$(<"$T/said")" 'Cannot allocate memory'
+    kill -0 "$SERVER" || die "pmcfs has ended"
+    tell p faults 10
+    between "$(count a)" 10 1000
+    prlimit --pid "$SERVER" --as=unlimited:
+    mkdir "$M/m$made"
+    rmdir "$M"/m[0-9]*
+    is "$(echo "$M"/m[0-9]*)" "$M/m[0-9]*"
+}
