@@ -40,7 +40,7 @@ struct open_file {
     uint64_t charged;        /* bytes */
     uint64_t kept_bytes;     /* of them, texts that fs keeps for the reader: open_file_keep() */
     uid_t payer_uid;         /* for a later worker */
-    bool refused;          /* a command was refused: so is everything else written here */
+    bool cut;              /* a command was: everything else written here is refused */
     uint64_t began;        /* the PMC's number of the set that was begun here; 0: none */
     bool swapped;          /* swap holds what the last write to count replaced */
     char *swap;            /* owned, NUL-terminated */

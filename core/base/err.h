@@ -95,7 +95,7 @@
     X(P33, ENOENT, "target", "no such cgroup")                                                     \
     X(P34, ENOSPC, "mkdir", "as many instances as there may be")                                   \
     X(P35, ENOTEMPTY, "rmdir", "the instance has PMCs")                                            \
-    X(P36, EINVAL, "any", "an earlier write of this open was refused")
+    X(P36, EINVAL, "any", "an earlier write of this open was cut")
 
 enum err_id {
     ERR_NONE,

@@ -181,7 +181,7 @@ void open_file_clear(struct open_file *open)
     free(open->swap);
     free(open->series);
     log_reader_free(open->reader);
-    *open = (struct open_file){.refused = false};
+    *open = (struct open_file){.cut = false};
 }
 
 void open_file_leave(struct engine *engine, struct open_file *open)
@@ -214,8 +214,7 @@ void engine_finished(struct call *call, int rc, bool record, bool command)
     buf_init(&line, room, sizeof room);
     buf_printf(&line, "%s %s %s: %s", err_errno_name(err_table[call->err.id].code),
                err_table[call->err.id].id, call->file ? call->file : "tree", call->err.text);
-    /* After P36 the reason stays: that of the earlier write. */
-    if (call->pmc && (command || rc == -EIO) && call->err.id != P36)
+    if (call->pmc && (command || rc == -EIO))
         pmc_set_error(call->pmc, buf_text(&line));
     if (call->instance)
         instance_set_error(call->instance, uid, call->now_ns, buf_text(&line));

@@ -77,7 +77,7 @@ static void *file_begin(struct loading *load)
 }
 
 static const struct field file_fields[] = {
-    FLAG(struct open_file, refused),      FIELD(struct open_file, began),
+    FLAG(struct open_file, cut),      FIELD(struct open_file, began),
     FLAG(struct open_file, swapped),      TEXT(struct open_file, swap),
     FIELD(struct open_file, holds),       FIELD(struct open_file, payer_uid),
     FIELD(struct open_file, instance),    FLAG(struct open_file, has_seen),

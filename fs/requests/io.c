@@ -361,16 +361,16 @@ static int command_check(struct request *rq)
     const char *text = rq->text;
     size_t len = rq->size;
 
-    if (call->open && call->open->refused)
+    if (call->open && call->open->cut)
         return err_set(&call->err, P36,
-                       "nothing of it was taken, for an earlier write of this open was refused: "
-                       "error says why; write all of it again");
+                       "nothing of it was taken, for an earlier write of this open was cut by an "
+                       "output buffer; write all of it again, with one write(2)");
     if (len > WRITE_MAX)
         return err_set(&call->err, P04, "a command has at most %u bytes, this one has more",
                        WRITE_MAX);
     if (len > CUT_BEYOND && text[len - 1] != '\n') {
         if (call->open)
-            call->open->refused = true;
+            call->open->cut = true;
         return err_set(&call->err, P03,
                        "%zu bytes without a newline at the end: cut by an output "
                        "buffer, so nothing is applied; write it with one write(2)",

@@ -152,7 +152,7 @@ static int setattr_run(struct request *rq)
     int rc = CALL_DONE;
 
     if ((rq->to_set & FUSE_SET_ATTR_SIZE) && call->open) {
-        call->open->refused = false;
+        call->open->cut = false;
         call->open->began = 0;
     }
     if ((rq->to_set & SET_MODE) && mode_is_there(rq))

@@ -351,9 +351,6 @@ static void request_finish(struct request *rq, int rc)
         rc = rq->done(rq);
     if (rq->counted) {
         bool said = rq->call.err.id != ERR_NONE;
-        if (rc < 0 && said && rq->is_command && rq->call.open &&
-            (rq->node.row->flags & FILE_GOES_ON))
-            rq->call.open->refused = true;
         engine_finished(&rq->call, rc, said && (!rq->is_quiet || rc == -EIO), rq->is_command);
     }
     if (fs->trim_ns == UINT64_MAX && (rq->counted ? !rq->is_quiet : !rq->req))

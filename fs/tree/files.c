@@ -71,10 +71,10 @@ static const struct file_row instance_rows[] = {
 static const struct file_row pmc_rows[] = {
     [1] = EACH(DIR_ROOT, DIR_PMC, "NAME", 0700, "a PMC: its name is yours to choose"),
     [2] = PMC("config", "all settings, key=value a line; can be written back", .show = show_config,
-              .bound = bound_pmc, .store = store_command, .flags = FILE_RIGHTS | FILE_GOES_ON),
+              .bound = bound_pmc, .store = store_command, .flags = FILE_RIGHTS),
     [3] =
         PMC("event", "the event, or the events of a set, one a line; >> adds one",
-            .show = show_event, .bound = bound_pmc, .store = store_command, .flags = FILE_GOES_ON),
+            .show = show_event, .bound = bound_pmc, .store = store_command),
     [4] = PMC("mode", "process or system scope, counting or sampling", .show = show_mode,
               .store = store_command),
     [5] = PMC("target", "its targets: write a PID, self, cpu0, all, cgroup:/path; -WORD detaches",

@@ -46,8 +46,7 @@ enum file_flag {
     FILE_SNAPSHOT = 16, /* one open is one text */
     FILE_READERS = 32,  /* the group `readers` may read it */
     FILE_FRESH = 64,    /* its mtime is the last open */
-    FILE_REST = 128,    /* a stream that has something to say after the release: call->pmc NULL */
-    FILE_GOES_ON = 256  /* writes of one open belong together: what follows a refused one is, too */
+    FILE_REST = 128     /* a stream that has something to say after the release: call->pmc NULL */
 };
 
 struct file_row {

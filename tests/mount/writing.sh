@@ -138,6 +138,7 @@ assert write(fd, b"count=5 #" + b"x" * 1015) == 1024, "1024 bytes need no newlin
 assert write(fd, b"count=6 #" + b"x" * 1016) == "EINVAL", "1025 bytes do"
 assert read("error").startswith("EINVAL P03 config: "), read("error")
 assert write(fd, b"count=7\n") == "EINVAL", "the same descriptor"
+assert read("error").startswith("EINVAL P36 config: "), read("error")
 assert read("count") == "5\n"
 fd = os.open(root + "/a/config", os.O_WRONLY)
 assert write(fd, b"count=8 #" + b"x" * 2000 + b"\n") == 2010

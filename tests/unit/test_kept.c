@@ -40,7 +40,7 @@ static int opened(struct open_file *open, unsigned groups)
     struct rights *rights = fake_rights(7, false);
     int rc;
 
-    *open = (struct open_file){.refused = false};
+    *open = (struct open_file){.cut = false};
     rights->n_groups = groups;
     rights->groups = calloc(groups + 1, sizeof *rights->groups);
     rc = open_file_hold(&call, rights);

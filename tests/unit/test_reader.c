@@ -245,7 +245,7 @@ TEST(what_cannot_be_read_back_is_refused)
 {
     static const char *const wrong[] = {"reader\nform=text", "file\nreader\nform=nothing",
                                         "file\nswapped=2", "file\nseries\nn=65"};
-    struct open_file open = {.refused = false};
+    struct open_file open = {.cut = false};
 
     quiet();
     for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

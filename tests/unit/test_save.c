@@ -229,7 +229,7 @@ TEST(what_is_written_by_others_stays_one_word)
 
 TEST(a_descriptor_remembers)
 {
-    struct open_file open, again = {.refused = false};
+    struct open_file open, again = {.cut = false};
     struct buf one, two;
 
     pmc_with("a", "cycles page-faults", "100");
