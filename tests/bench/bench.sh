@@ -24,13 +24,13 @@ die() { printf 'bench: %s\n' "$*" >&2; exit 1; }
 
 clean() {
     trap - EXIT INT TERM HUP
-    for mnt in one many floor floor1 ready; do
+    for mnt in one single many floor floor1 ready; do
         umount "$work/$mnt" 2>/dev/null || umount -l "$work/$mnt" 2>/dev/null || :
     done
     # shellcheck disable=SC2086
     [ -z "$pids" ] || kill $pids 2>/dev/null || :
     wait 2>/dev/null || :
-    rmdir "$work/one" "$work/many" "$work/floor" "$work/floor1" "$work/ready" 2>/dev/null || :
+    rmdir "$work/one" "$work/single" "$work/many" "$work/floor" "$work/floor1" "$work/ready" 2>/dev/null || :
     rm -f "$work/client" "$work/floor.bin" "$work/out" "$work/log"
     rmdir "$work" 2>/dev/null || :
 }
@@ -59,15 +59,17 @@ wait_mounted() {
     done
 }
 
-# start NAME COMMAND...: in the background, its pid in $started
+# start NAME COMMAND...: in the background, its pid in $started, that of the process that serves in $server
 start() {
     name=$1
     shift
     mkdir "$work/$name"
-    "$@" "$work/$name" >"$work/log" 2>&1 &
+    "$@" "$work/$name" >>"$work/log" 2>&1 &
     started=$!
     pids="$pids $started"
     wait_mounted "$name" "$started"
+    server=$(pgrep -P "$started" | head -n 1)
+    server=${server:-$started}
 }
 
 client() { "$work/client" "$@"; }
@@ -85,10 +87,11 @@ line() { sed -n "$1p" "$work/out" | cut -d' ' -f"$2"; }
 # latency WHAT PLACEMENT OPTIONS: pmcfs beside both floors
 latency() {
     # shellcheck disable=SC2086
-    client $3 "$1" "$work/one/pmc/count" "$work/floor/count" "$work/floor1/count" >"$work/out"
+    client $3 "$1" "$work/one/pmc/count" "$work/floor/count" "$work/floor1/count" "$work/single/pmc/count" >"$work/out"
     row "$1 $2, p50 µs: pmcfs, floor" "$(us "$(line 1 1)")" "$(us "$(line 2 1)")" '<= 1.10'
     row "$1 $2, p50 µs: pmcfs, 1-thread floor" "$(us "$(line 1 1)")" "$(us "$(line 3 1)")" reported
     row "$1 $2, p99 µs: pmcfs, floor" "$(us "$(line 1 2)")" "$(us "$(line 2 2)")" reported
+    row "$1 $2, p50 µs: supervised, one process" "$(us "$(line 1 1)")" "$(us "$(line 4 1)")" '<= 1.02'
 }
 
 # ready LABEL: median of 5, from exec to a usable tree
@@ -119,14 +122,18 @@ target=${targets##* }
 
 limits=max_pmcs=$((pmcs * 2)),max_pmcs_per_user=$((pmcs * 2)),max_fds_per_user=$((pmcs * 4))
 start one "$build/pmcfs" -f
-one=$started
+one=$server
+start single "$build/pmcfs" -f -o single
+single=$started
 threads=${THREADS:-$(cat "$work/one/admin/tunables/threads" 2>/dev/null || echo 4)}
 start floor "$work/floor.bin" -t "$threads" -n "$pmcs" -p "$target"
 floor=$started
 start floor1 "$work/floor.bin" -t 1 -p "$target"
-servers="$one $floor $started"
-mkdir "$work/one/pmc"
-echo "event=page-faults target=$target" >"$work/one/pmc/config"
+servers="$one $single $floor $started"
+for mnt in one single; do
+    mkdir "$work/$mnt/pmc"
+    echo "event=page-faults target=$target" >"$work/$mnt/pmc/config"
+done
 
 say "floor: $threads serving threads; $(nproc) CPUs; kernel $(uname -r); load $(cut -d" " -f1 /proc/loadavg)"
 printf '%-44s %10s %10s %7s   %s\n' what pmcfs against ratio target
@@ -151,7 +158,7 @@ row 'FUSE requests per open+read+close' "${pmcfs_requests##*[!0-9.]}" \
     "${floor_requests##*[!0-9.]}" '<= 4'
 
 start many "$build/pmcfs" -f -o "$limits"
-crowd=$started
+crowd=$server
 before_kb=$(rss_kb "$crowd")
 # shellcheck disable=SC2086
 client make "$work/many" "$pmcs" $targets
