@@ -4,8 +4,8 @@
  * id.
  */
 #include "backends/backends.h"
-#include "backends/perf/names/pfm.h"
-#include "backends/perf/names/resolve.h"
+#include "backends/perf/names/names.h"
+#include "backends/perf/names/sources.h"
 #include "backends/perf/probe/code.h"
 #include "backends/perf/probe/pmu.h"
 #include "core/backend.h"
@@ -250,7 +250,6 @@ static void lists(void)
     struct err err = {.id = ERR_NONE};
     struct catalog catalog;
     size_t described = 0, wrong = 0;
-    struct buf text;
 
     catalog_init(&catalog);
     int rc = perf_backend.list(state, &catalog, &err);
@@ -269,12 +268,6 @@ static void lists(void)
           "classes with names are directories");
     check(has_tracefs == (catalog_class(&catalog, "tracepoint") != NULL), "tracepoints are listed");
     catalog_free(&catalog);
-    buf_init(&text, NULL, 0);
-    check(perf_backend.describe(state, "software", "dummy", &text) == -ENOENT &&
-              perf_backend.describe(state, "software", "faults", &text) == -ENOENT &&
-              perf_backend.describe(state, "nosuch", "cycles", &text) == -ENOENT,
-          "what is not listed is not described");
-    buf_free(&text);
 }
 
 /* A sysfs of our own, for what this machine does not have. */
@@ -370,26 +363,50 @@ static const struct {
     {"nosystem:noevent", P09, "tracefs", {0}},
 };
 
-/* These could not be opened here. */
-static void q06_q07_q08_q14_q16_q18_q20_understands_terms(const char *root)
+/* The machine of these files, as if its processor counted. */
+static struct backend_state as_if(const char *root)
 {
     struct backend_state made = {.pmus = pmus_new(root)};
-    struct pmu *cpu = pmus_find(made.pmus, (struct word){"cpu", 3});
-    cpu->why[0] = made.pmus->no_core[0] = '\0'; /* as if it counted */
+    struct pmu *cpu = pmus_find(made.pmus, word_of("cpu"));
+
+    cpu->why[0] = made.pmus->no_core[0] = '\0';
+    cpu->precise = 2;
+    return made;
+}
+
+/* Without opening it, which could not be done here. True: it resolves. */
+static bool understands(struct backend_state *made, const char *text, enum err_id id,
+                        const char *resolved_or_says, struct event *event)
+{
+    struct err err = {.id = ERR_NONE};
+    int rc = perf_backend.resolve(made, text, event, &err);
+    bool ok = id == ERR_NONE
+                  ? rc == 0 && strcmp(event->resolved, resolved_or_says) == 0
+                  : rc < 0 && err.id == id && strstr(err.text, resolved_or_says);
+
+    check(ok, "%s: %s", text, rc < 0 ? err.text : event->resolved);
+    return rc == 0;
+}
+
+static void has_code(const char *text, const struct event *event, const uint64_t *config, size_t n)
+{
+    check(memcmp(&event->code[CODE_CONFIG], config, n * sizeof(*config)) == 0,
+          "%s has its code (0x%llx, 0x%llx)", text, (unsigned long long)event->code[CODE_CONFIG],
+          (unsigned long long)event->code[CODE_CONFIG1]);
+}
+
+static void q06_q07_q08_q14_q16_q18_q20_understands_terms(const char *root)
+{
+    struct backend_state made = as_if(root);
+
     for (size_t i = 0; i < sizeof(terms) / sizeof(terms[0]); i++) {
-        struct spec spec;
-        struct err err = {.id = ERR_NONE};
-        int rc = spec_parse(&made, terms[i].text, &spec, &err);
-        bool ok =
-            terms[i].id == ERR_NONE
-                ? rc == 0 && strcmp(spec.resolved, terms[i].resolved_or_says) == 0 &&
-                      memcmp(spec.config, terms[i].config, sizeof(terms[i].config)) == 0
-                : rc < 0 && err.id == terms[i].id && strstr(err.text, terms[i].resolved_or_says);
-        check(ok, "%s: %s (0x%llx)", terms[i].text, rc < 0 ? err.text : spec.resolved,
-              (unsigned long long)spec.config[0]);
-        if (rc == 0 && strncmp(terms[i].text, "power", 5) == 0)
-            check(strcmp(spec.unit, "Joules") == 0 && spec.scale == 0.25,
+        struct event event;
+        if (understands(&made, terms[i].text, terms[i].id, terms[i].resolved_or_says, &event))
+            has_code(terms[i].text, &event, terms[i].config, 3);
+        if (event.written && strncmp(terms[i].text, "power", 5) == 0)
+            check(strcmp(event.unit, "Joules") == 0 && event.scale == 0.25,
                   "unit and scale are sysfs's");
+        event_clear(&event);
     }
     pmus_free(made.pmus);
 }
@@ -445,25 +462,18 @@ static void cf08_lists_unit_masks_and_attributes(void)
 /* libpfm4 reads its environment once. */
 __attribute__((unused)) static void q07_understands_names(const char *root)
 {
-    struct backend_state made = {.pmus = pmus_new(root)};
-    struct pmu *cpu = pmus_find(made.pmus, (struct word){"cpu", 3});
+    struct backend_state made = as_if(root);
 
-    cpu->why[0] = made.pmus->no_core[0] = '\0';
-    cpu->precise = 2;
     setenv("LIBPFM_FORCE_PMU", "skl", 1);
     pfm_prepare();
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        struct spec spec;
-        struct err err = {.id = ERR_NONE};
-        int rc = spec_parse(&made, names[i].text, &spec, &err);
-        bool ok =
-            names[i].id == ERR_NONE
-                ? rc == 0 && strcmp(spec.resolved, names[i].resolved_or_says) == 0 &&
-                      (spec.config[0] & ~(uint64_t)0x530000) == names[i].config &&
-                      spec.user == names[i].user
-                : rc < 0 && err.id == names[i].id && strstr(err.text, names[i].resolved_or_says);
-        check(ok, "%s: %s (0x%llx)", names[i].text, rc < 0 ? err.text : spec.resolved,
-              (unsigned long long)spec.config[0]);
+        struct event event;
+        if (understands(&made, names[i].text, names[i].id, names[i].resolved_or_says, &event)) {
+            event.code[CODE_CONFIG] &= ~(uint64_t)0x530000;
+            has_code(names[i].text, &event, &names[i].config, 1);
+            check(event.user == names[i].user, "%s says what it counts", names[i].text);
+        }
+        event_clear(&event);
     }
     cf08_lists_unit_masks_and_attributes();
     pmus_free(made.pmus);
@@ -508,24 +518,17 @@ static const char *table;
 
 static void in_other_tables(const char *root)
 {
-    struct backend_state made = {.pmus = pmus_new(root)};
-    struct pmu *cpu = pmus_find(made.pmus, (struct word){"cpu", 3});
+    struct backend_state made = as_if(root);
 
-    cpu->why[0] = made.pmus->no_core[0] = '\0';
     setenv("LIBPFM_FORCE_PMU", table, 1);
     pfm_prepare();
     for (const struct other *row = others; row < others + sizeof(others) / sizeof(others[0]);
          row++) {
-        struct spec spec;
-        struct err err = {.id = ERR_NONE};
-        if (strcmp(row->table, table) != 0)
-            continue;
-        int rc = spec_parse(&made, row->text, &spec, &err);
-        bool ok = rc == 0 && strcmp(spec.resolved, row->resolved) == 0 &&
-                  memcmp(spec.config, row->config, sizeof(row->config)) == 0;
-        check(ok, "%s of %s: %s (0x%llx, 0x%llx)", row->text, table,
-              rc < 0 ? err.text : spec.resolved, (unsigned long long)spec.config[0],
-              (unsigned long long)spec.config[1]);
+        struct event event = {.written = NULL};
+        if (strcmp(row->table, table) == 0 &&
+            understands(&made, row->text, ERR_NONE, row->resolved, &event))
+            has_code(row->text, &event, row->config, 2);
+        event_clear(&event);
     }
     pmus_free(made.pmus);
 }

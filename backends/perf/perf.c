@@ -5,16 +5,10 @@
 #include "backends/perf/count/counter.h"
 #include "backends/perf/count/end_events.h"
 #include "backends/perf/count/output.h"
-#include "backends/perf/names/catalog.h"
-#include "backends/perf/names/pfm.h"
-#include "backends/perf/names/qualifier.h"
-#include "backends/perf/names/reference.h"
-#include "backends/perf/names/resolve.h"
-#include "backends/perf/names/spec_event.h"
-#include "backends/perf/names/tracepoint.h"
+#include "backends/perf/names/names.h"
 #include "backends/perf/probe/check.h"
 #include "backends/perf/probe/foreign.h"
-#include "backends/perf/probe/why.h"
+#include "backends/perf/probe/pmu.h"
 #include "backends/perf/record/recorder.h"
 #include "backends/perf/record/sampling.h"
 #include "backends/perf/record/sideband.h"
@@ -112,10 +106,10 @@ const struct backend perf_backend = {
     .sample_limits = perf_sample_limits,
     .cpu = perf_cpu,
     .is_qualifier = qualifier_is,
-    .resolve = spec_resolve,
-    .verify = spec_verify,
+    .resolve = perf_resolve,
+    .verify = perf_verify,
     .check_set = perf_check_set,
-    .look = tracepoint_look,
+    .look = perf_look,
     .list = perf_list,
     .describe = perf_describe,
     .foreign = perf_foreign,

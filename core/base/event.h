@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include "core/base/buf.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -49,3 +51,7 @@ static inline void event_clear(struct event *event)
     free(event->resolved);
     *event = (struct event){0};
 }
+
+/* What the texts of all events begin with: the lines `event` (what to write) to `rows`. */
+void event_print(const struct event *event, const char *spelling, const char *about,
+                 struct buf *out);

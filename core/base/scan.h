@@ -9,11 +9,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct word {
     const char *p;
     size_t len;
 };
+
+static inline struct word word_of(const char *text)
+{
+    return (struct word){text, strlen(text)};
+}
 
 struct scan {
     const char *p; /* what is left */

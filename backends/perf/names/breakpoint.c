@@ -1,38 +1,34 @@
 /*
  * mem:0xADDRESS[/LENGTH][:rwx][:uk].
  */
-#include "backends/perf/names/breakpoint.h"
-
-#include "backends/perf/probe/code.h"
+#include "backends/perf/names/spec.h"
 
 #include <errno.h>
 #include <linux/hw_breakpoint.h>
-#include <stdio.h>
-#include <string.h>
 
 static const struct access {
     const char *name;
     uint32_t type;
 } accesses[] = {
-    {"r", HW_BREAKPOINT_R},   {"w", HW_BREAKPOINT_W}, {"rw", HW_BREAKPOINT_RW},
+    {"rw", HW_BREAKPOINT_RW}, {"r", HW_BREAKPOINT_R}, {"w", HW_BREAKPOINT_W},
     {"wr", HW_BREAKPOINT_RW}, {"x", HW_BREAKPOINT_X},
 };
 
-/* NULL: it is none. */
-static const struct access *access_find(struct word word)
+/* Takes the access off the text; the first one when none is said, NULL when it is none. */
+static const struct access *access_scan(struct word *text)
 {
+    struct word rest, said = word_until(*text, ':', &rest);
+
     for (size_t i = 0; i < sizeof(accesses) / sizeof(accesses[0]); i++)
-        if (word_alike(word, accesses[i].name, false))
+        if (word_alike(said, accesses[i].name, false)) {
+            *text = rest;
             return &accesses[i];
-    return NULL;
+        }
+    return word_part(said, "rwxRWX").len == 0 && said.len > 0 ? NULL : &accesses[0];
 }
 
-static int length_scan(struct word word, bool given, bool execute, uint64_t *length,
-                       struct err *err)
+static int length_scan(struct word word, bool execute, uint64_t *length, struct err *err)
 {
-    *length = execute ? sizeof(long) : 4;
-    if (!given)
-        return 0;
     if (!word_u64(word, false, 1, 8, length) || (*length & (*length - 1)) != 0)
         return err_set(err, CS04, "\"" WORD_FMT "\" is no length of a breakpoint: 1, 2, 4 or 8",
                        WORD_ARG(word));
@@ -42,39 +38,37 @@ static int length_scan(struct word word, bool given, bool execute, uint64_t *len
     return 0;
 }
 
-int breakpoint_parse(struct spec *spec, struct word text, struct err *err)
+int breakpoint_parse(struct spec *spec, struct word *text, struct err *err)
 {
-    struct word behind, tail, length, mods, form = word_until(text, ':', &behind);
-    struct word place = word_until(behind, ':', &tail);
-    bool has_length = memchr(place.p, '/', place.len) != NULL;
-    struct word address = word_until(place, '/', &length);
-    struct word said = word_until(tail, ':', &mods);
-    const struct access *access = access_find(said);
-    uint64_t at, bytes;
+    struct word whole = *text, behind, mods, length, form = word_until(whole, ':', &behind);
+    struct word place = word_until(behind, ':', &mods), address = word_until(place, '/', &length);
+    uint64_t *code = spec->event.code;
+    const struct access *access = access_scan(&mods);
 
     if (!word_alike(form, "mem", false))
         return -ENOENT;
-    if (!word_u64(address, true, 0, UINT64_MAX, &at))
+    if (!word_u64(address, true, 0, UINT64_MAX, &code[CODE_CONFIG1]))
         return err_set(err, CS01, "\"" WORD_FMT "\" is no address: mem:0xADDRESS[/LENGTH][:rwx]",
                        WORD_ARG(address));
-    if (!access && said.len > 0 && strchr("rwxRWX", said.p[0]))
+    if (!access)
         return err_set(err, CS03,
                        "\"" WORD_FMT "\" is no access of a breakpoint: r, w, rw, or x alone",
-                       WORD_ARG(said));
-    if (!access) {
-        access = &accesses[2];
-        mods = tail;
-    }
-    int rc = length_scan(length, has_length, access->type == HW_BREAKPOINT_X, &bytes, err);
+                       WORD_ARG(word_part(mods, ":")));
+    code[CODE_CONFIG2] = access->type == HW_BREAKPOINT_X ? sizeof(long) : 4;
+    int rc = address.len == place.len
+                 ? 0
+                 : length_scan(length, access->type == HW_BREAKPOINT_X, &code[CODE_CONFIG2], err);
     if (rc == 0)
-        rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_BREAKPOINT), text, err);
+        rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_BREAKPOINT), whole, err);
     if (rc < 0)
         return rc;
-    spec->config[1] = at;
-    spec->config[2] = bytes;
-    spec->bp_type = access->type;
-    spec->needs_kernel = at > USER_END - bytes;
-    snprintf(spec->resolved, sizeof(spec->resolved), "mem:0x%llx/%llu:%s", (unsigned long long)at,
-             (unsigned long long)bytes, access->type == HW_BREAKPOINT_RW ? "rw" : access->name);
-    return spec_modifiers(spec, mods, text, err);
+    code[CODE_BP_TYPE] = access->type;
+    /* The kernel gives its own addresses to nobody else. */
+    spec->event.needs_kernel = code[CODE_CONFIG1] > USER_END - code[CODE_CONFIG2];
+    spec->event.needs_superuser = spec->event.needs_kernel;
+    spec_say(spec, "mem:0x%llx/%llu:%s", (unsigned long long)code[CODE_CONFIG1],
+             (unsigned long long)code[CODE_CONFIG2],
+             access->type == HW_BREAKPOINT_RW ? "rw" : access->name);
+    *text = mods;
+    return 0;
 }

@@ -1,37 +1,29 @@
 /*
- * Walks all sources of names: the kernel's generic events, tracepoints, event files, libpfm4; to
- * list them, and to describe one. Only what opens is listed; tracepoints all do, and trying each
- * would patch the kernel's text for nothing.
+ * events/: walks all sources of names, to list them, and to describe one. Only what opens is
+ * listed; tracepoints all do, and trying each would patch the kernel's text for nothing.
  */
-#include "backends/perf/names/catalog.h"
-
-#include "backends/perf/names/generic.h"
-#include "backends/perf/names/pfm.h"
-#include "backends/perf/names/resolve.h"
-#include "backends/perf/names/spec_event.h"
-#include "backends/perf/names/tracepoint.h"
-#include "backends/perf/probe/code.h"
+#include "backends/perf/names/names.h"
+#include "backends/perf/names/sources.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
 
-static bool opens(struct backend_state *state, const char *spelling)
+static void add_if_opens(struct backend_state *state, const char *spelling, const char *class_name,
+                         const char *event, struct catalog *out)
 {
-    struct event event = {.written = NULL};
     struct spec spec;
 
-    return spec_parse(state, spelling, &spec, NULL) == 0 && spec_try(&spec, &event) == 0;
+    if (spec_parse(state, spelling, &spec, NULL) == 0 && spec_try(&spec) == 0)
+        catalog_add(out, class_name, event);
 }
 
 static void list_software(struct backend_state *state, const char *class_name, struct catalog *out)
 {
-    const struct generic *generic;
-
-    for (unsigned i = 0; (generic = generic_at(i)); i++)
-        if (generic->type == PERF_TYPE_SOFTWARE && opens(state, generic->name))
-            catalog_add(out, class_name, generic->name);
+    for (const struct generic *generic = generics; generic->name; generic++)
+        if (generic->type == PERF_TYPE_SOFTWARE)
+            add_if_opens(state, generic->name, class_name, generic->name, out);
 }
 
 /* The kernel's event files; those that leave a field open cannot be written as they stand. */
@@ -41,8 +33,7 @@ static void list_files(struct backend_state *state, struct pmu *pmu, struct cata
 
     for (unsigned i = 0; i < pmu->events.n; i++) {
         snprintf(text, sizeof(text), "%s/%s/", pmu->name, pmu->events.items[i].name);
-        if (opens(state, text))
-            catalog_add(out, pmu->name, pmu->events.items[i].name);
+        add_if_opens(state, text, pmu->name, pmu->events.items[i].name, out);
     }
 }
 
@@ -58,7 +49,7 @@ int perf_list(struct backend_state *state, struct catalog *out, struct err *err)
             list_software(state, pmu->name, out);
         else if (pmu->kind == PMU_TRACEPOINT)
             tracepoint_list(state, out);
-        else if (pmu->kind != PMU_BREAKPOINT)
+        else
             list_files(state, pmu, out);
     }
     pfm_list(state, out);
@@ -68,29 +59,12 @@ int perf_list(struct backend_state *state, struct catalog *out, struct err *err)
 
 /* ---- one file ---- */
 
-/* What to write for a file of events/CLASS, and its description; false: it is not listed. */
 struct listed {
     char spelling[SPELLING_MAX];
-    struct buf *about;
-    struct buf *attributes;
-    bool trusted; /* listed without having been opened */
+    struct buf about, attributes;
 };
 
-static bool find_generic(struct listed *listed, const char *class_name, const char *event)
-{
-    const struct generic *generic = generic_find((struct word){event, strlen(event)});
-    const bool software = strcmp(class_name, "software") == 0;
-
-    if (!generic || strcmp(generic->name, event) != 0 ||
-        (software && generic->type != PERF_TYPE_SOFTWARE))
-        return false;
-    snprintf(listed->spelling, sizeof(listed->spelling), "%s%s",
-             software || generic->candidates ? "" : "generic/", event);
-    buf_str(listed->about, generic->description);
-    return true;
-}
-
-static void describe_fields(struct pmu *pmu, struct buf *out)
+static void describe_fields(const struct pmu *pmu, struct buf *out)
 {
     for (unsigned i = 0; i < pmu->formats.n; i++) {
         unsigned bits = format_bits(&pmu->formats.items[i]);
@@ -101,119 +75,80 @@ static void describe_fields(struct pmu *pmu, struct buf *out)
     }
 }
 
-static bool find_file(struct backend_state *state, struct pmu *pmu, struct listed *listed,
-                      const char *event)
+static bool find_file(struct backend_state *state, const struct pmu *pmu, const char *event,
+                      struct listed *listed)
 {
-    const struct pmu_event *file = pmu_event(pmu, (struct word){event, strlen(event)});
+    const struct pmu_event *file = pmu_event(pmu, word_of(event));
 
-    if (file && strcmp(file->name, event) == 0) {
+    if (file) {
         snprintf(listed->spelling, sizeof(listed->spelling), "%s/%s/", pmu->name, event);
-        buf_printf(listed->about, "the kernel's %s of %s: %s%s", file->name, pmu->name, file->terms,
-                   file->snapshot ? " (the value of the moment, not a count)" : "");
-        describe_fields(pmu, listed->attributes);
-        return true;
+        buf_printf(&listed->about, "the kernel's %s of %s: %s%s", file->name, pmu->name,
+                   file->terms, file->snapshot ? " (the value of the moment, not a count)" : "");
+        describe_fields(pmu, &listed->attributes);
+    } else if (pfm_spelling(state, pmu, event, listed->spelling)) {
+        pfm_describe(listed->spelling, &listed->about, &listed->attributes);
     }
-    if (!pfm_spelling(state, pmu->name, event, listed->spelling, sizeof(listed->spelling)))
-        return false;
-    pfm_describe(listed->spelling, listed->about, listed->attributes);
-    return true;
+    return listed->spelling[0];
 }
 
-static bool find_tracepoint(struct listed *listed, const char *event)
-{
-    snprintf(listed->spelling, sizeof(listed->spelling), "%s", event);
-    buf_printf(listed->about, "tracepoint %s of the kernel", event);
-    listed->trusted = true;
-    return true;
-}
-
+/* What to write for it, and what it is. */
 static bool find_listed(struct backend_state *state, const char *class_name, const char *event,
                         struct listed *listed)
 {
-    struct pmu *pmu = pmus_find(state->pmus, (struct word){class_name, strlen(class_name)});
+    const struct pmu *pmu = pmus_find(state->pmus, word_of(class_name)); /* NULL: generic/ */
+    const struct generic *generic = generic_find(word_of(event));
+    const bool prefixed = !pmu && generic && generic->type != PERF_TYPE_MAX;
 
-    if (strlen(event) >= SPELLING_MAX / 2 || strchr(event, '/'))
-        return false;
-    if (strcmp(class_name, "generic") == 0)
-        return find_generic(listed, class_name, event);
-    if (!pmu || strcmp(pmu->name, class_name) != 0 || !pmu_is_here(pmu))
-        return false;
-    switch (pmu->kind) {
-    case PMU_SOFTWARE:
-        return find_generic(listed, "software", event);
-    case PMU_TRACEPOINT:
-        return find_tracepoint(listed, event);
-    case PMU_BREAKPOINT:
-        return false;
-    default:
-        return find_file(state, pmu, listed, event);
-    }
+    if (pmu && pmu->kind != PMU_SOFTWARE && pmu->kind != PMU_TRACEPOINT)
+        return find_file(state, pmu, event, listed);
+    if (pmu && pmu->kind == PMU_TRACEPOINT)
+        buf_printf(&listed->about, "tracepoint %s of the kernel", event);
+    else if (generic)
+        buf_str(&listed->about, generic->description);
+    snprintf(listed->spelling, sizeof(listed->spelling), "%s%s", prefixed ? "generic/" : "", event);
+    return listed->about.len > 0;
 }
 
-static int resolve_listed(struct backend_state *state, const struct listed *listed,
-                          struct event *event)
+static void print_encoding(const uint64_t code[EVENT_CODE_WORDS], struct buf *out)
 {
-    int rc = spec_resolve(state, listed->spelling, event, NULL);
-
-    return rc || listed->trusted ? rc : spec_verify(state, event, NULL);
-}
-
-static void print_rows(const struct event *event, struct buf *out)
-{
-    buf_str(out, "rows");
-    if (!event->rows)
-        buf_str(out, " -");
-    for (unsigned row = 0; row < 64; row++)
-        if (event->rows >> row & 1)
-            buf_printf(out, " %u", row);
-    if (event->rows_needed > 1)
-        buf_printf(out, " (takes %u)", event->rows_needed);
+    buf_printf(out, "encoding type=%u", (unsigned)code[CODE_TYPE]);
+    if (code[CODE_TYPE] != PERF_TYPE_TRACEPOINT) /* tracefs tells the number to few */
+        buf_printf(out, " config=0x%llx", (unsigned long long)code[CODE_CONFIG]);
+    for (int i = CODE_CONFIG1; i <= CODE_CONFIG3; i++)
+        if (code[i])
+            buf_printf(out, " config%d=0x%llx", i - CODE_CONFIG, (unsigned long long)code[i]);
     buf_char(out, '\n');
 }
 
-static void print_event(const struct event *event, const struct listed *listed, bool maps,
-                        struct buf *out)
+/* Tracepoints are listed without having been opened, and so described. */
+static int resolve_listed(struct backend_state *state, const char *spelling, struct event *event)
 {
-    const char *about = buf_text(listed->about);
+    int rc = perf_resolve(state, spelling, event, NULL);
 
-    buf_printf(out, "event %s\ndescription ", listed->spelling);
-    for (; *about; about++)
-        buf_char(out, *about == '\n' || *about == '\t' ? ' ' : *about);
-    if (maps)
-        buf_printf(out, " (here: %s)", event->resolved);
-    buf_printf(out, "\nscope %s\nsampling %s\nunit %s\nscale %.17g\n",
-               event->scope & EVENT_PROCESS   ? "process"
-               : event->scope & EVENT_PACKAGE ? "package"
-                                              : "cpu",
-               event->sampling ? "yes" : "no", event->unit[0] ? event->unit : "-", event->scale);
-    print_rows(event, out);
-    buf_printf(out, "encoding type=%u", (unsigned)event->code[CODE_TYPE]);
-    if (event->code[CODE_TYPE] != PERF_TYPE_TRACEPOINT) /* tracefs tells the number to few */
-        buf_printf(out, " config=0x%llx", (unsigned long long)event->code[CODE_CONFIG]);
-    for (int i = CODE_CONFIG1; i <= CODE_CONFIG3; i++)
-        if (event->code[i])
-            buf_printf(out, " config%d=0x%llx", i - CODE_CONFIG,
-                       (unsigned long long)event->code[i]);
-    buf_printf(out, "\n%s", buf_text(listed->attributes));
+    return rc || event->code[CODE_TYPE] == PERF_TYPE_TRACEPOINT ? rc
+                                                                : perf_verify(state, event, NULL);
 }
 
 int perf_describe(struct backend_state *state, const char *class_name, const char *event,
                   struct buf *out)
 {
-    struct buf about, attributes;
-    struct listed listed = {.about = &about, .attributes = &attributes};
+    struct listed listed = {.spelling = ""};
     struct event resolved = {.written = NULL};
     int rc = -ENOENT;
 
-    buf_init(&about, NULL, 0);
-    buf_init(&attributes, NULL, 0);
+    buf_init(&listed.about, NULL, 0);
+    buf_init(&listed.attributes, NULL, 0);
     if (find_listed(state, class_name, event, &listed) &&
-        resolve_listed(state, &listed, &resolved) == 0) {
-        print_event(&resolved, &listed, strcmp(class_name, "generic") == 0, out);
+        resolve_listed(state, listed.spelling, &resolved) == 0) {
+        if (strcmp(class_name, "generic") == 0)
+            buf_printf(&listed.about, " (here: %s)", resolved.resolved);
+        event_print(&resolved, listed.spelling, buf_text(&listed.about), out);
+        print_encoding(resolved.code, out);
+        buf_str(out, buf_text(&listed.attributes));
         rc = 0;
     }
     event_clear(&resolved);
-    buf_free(&about);
-    buf_free(&attributes);
+    buf_free(&listed.about);
+    buf_free(&listed.attributes);
     return rc;
 }

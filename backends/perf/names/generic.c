@@ -2,47 +2,47 @@
  * The table of generic events: the kernel's own, and PAPI's presets with the spellings that may
  * serve them, the nearest first.
  */
-#include "backends/perf/names/generic.h"
+#include "backends/perf/names/sources.h"
 
 #include <linux/perf_event.h>
-#include <string.h>
 
 #define PREFIX "PAPI_"
-#define HARDWARE(text, names, id, files, about)                                                    \
+/* Behind the description: other names; of a preset its candidates. */
+#define HARDWARE(text, id, file, file2, about, ...)                                                \
     {                                                                                              \
-        .name = text, .others = names " PERF_COUNT_HW_" #id, .type = PERF_TYPE_HARDWARE,           \
-        .config = PERF_COUNT_HW_##id, .split = SPLIT_ALWAYS, .raw_names = files,                   \
+        .name = text, .others = {"PERF_COUNT_HW_" #id, ##__VA_ARGS__}, .type = PERF_TYPE_HARDWARE, \
+        .config = PERF_COUNT_HW_##id, .split = SPLIT_ALWAYS, .raw_names = {file, file2},           \
         .description = about                                                                       \
     }
-#define SOFTWARE(text, names, id, how, about)                                                      \
+#define SOFTWARE(text, id, how, why, about, ...)                                                   \
     {                                                                                              \
-        .name = text, .others = names " PERF_COUNT_SW_" #id, .type = PERF_TYPE_SOFTWARE,           \
-        .config = PERF_COUNT_SW_##id, .split = how, .description = about                           \
+        .name = text, .others = {"PERF_COUNT_SW_" #id, ##__VA_ARGS__}, .type = PERF_TYPE_SOFTWARE, \
+        .config = PERF_COUNT_SW_##id, .split = how, .never = why, .description = about             \
     }
-#define CACHE(text, names, id, op, result, about)                                                  \
+#define CACHE(text, id, op, result, about, ...)                                                    \
     {                                                                                              \
-        .name = text, .others = names, .type = PERF_TYPE_HW_CACHE, .split = SPLIT_ALWAYS,          \
+        .name = text, .others = {__VA_ARGS__}, .type = PERF_TYPE_HW_CACHE, .split = SPLIT_ALWAYS,  \
         .config = PERF_COUNT_HW_CACHE_##id | PERF_COUNT_HW_CACHE_OP_##op << 8 |                    \
                   PERF_COUNT_HW_CACHE_RESULT_##result << 16,                                       \
         .description = about                                                                       \
     }
-#define CACHE_READS(text, miss_names, id, about)                                                   \
-    CACHE(text "-loads", "", id, READ, ACCESS, about ": loads"),                                   \
-        CACHE(text "-load-misses", miss_names, id, READ, MISS, about ": loads that missed")
+/* Others are names of its misses. */
+#define CACHE_READS(text, id, about, ...)                                                          \
+    CACHE(text "-loads", id, READ, ACCESS, about ": loads"),                                       \
+        CACHE(text "-load-misses", id, READ, MISS, about ": loads that missed", ##__VA_ARGS__)
 #define CACHE_WRITES(text, id, about)                                                              \
-    CACHE(text "-stores", "", id, WRITE, ACCESS, about ": stores"),                                \
-        CACHE(text "-store-misses", "", id, WRITE, MISS, about ": stores that missed")
+    CACHE(text "-stores", id, WRITE, ACCESS, about ": stores"),                                    \
+        CACHE(text "-store-misses", id, WRITE, MISS, about ": stores that missed")
 #define CACHE_PREFETCHES(text, id, about)                                                          \
-    CACHE(text "-prefetches", "", id, PREFETCH, ACCESS, about ": prefetches"),                     \
-        CACHE(text "-prefetch-misses", "", id, PREFETCH, MISS, about ": prefetches that missed")
-#define CACHE_ALL(text, miss_names, id, about)                                                     \
-    CACHE_READS(text, miss_names, id, about), CACHE_WRITES(text, id, about),                       \
+    CACHE(text "-prefetches", id, PREFETCH, ACCESS, about ": prefetches"),                         \
+        CACHE(text "-prefetch-misses", id, PREFETCH, MISS, about ": prefetches that missed")
+#define CACHE_ALL(text, id, about, ...)                                                            \
+    CACHE_READS(text, id, about, ##__VA_ARGS__), CACHE_WRITES(text, id, about),                    \
         CACHE_PREFETCHES(text, id, about)
-
-#define PRESET(suffix, spellings, about)                                                           \
+#define PRESET(suffix, about, ...)                                                                 \
     {                                                                                              \
-        .name = PREFIX suffix, .others = suffix, .type = PERF_TYPE_MAX, .candidates = spellings,   \
-        .description = about                                                                       \
+        .name = PREFIX suffix, .others = {suffix}, .type = PERF_TYPE_MAX,                          \
+        .candidates = {__VA_ARGS__}, .description = about                                          \
     }
 
 /*
@@ -54,165 +54,142 @@
 #else
 #define NEVER_HERE NULL
 #endif
-#define TRAP(text, id, about)                                                                      \
-    {                                                                                              \
-        .name = text, .others = "PERF_COUNT_SW_" #id, .type = PERF_TYPE_SOFTWARE,                  \
-        .config = PERF_COUNT_SW_##id, .split = SPLIT_ASKED, .never = NEVER_HERE,                   \
-        .description = about                                                                       \
-    }
-
-static const struct generic table[] = {
-    HARDWARE("cycles", "cpu-cycles unhalted-cycles", CPU_CYCLES, "cpu-cycles",
-             "cycles of the core while it is not halted; their length follows the clock"),
-    HARDWARE("instructions", "", INSTRUCTIONS, "instructions inst_retired", "retired instructions"),
-    HARDWARE("cache-references", "", CACHE_REFERENCES, "cache-references",
+const struct generic generics[] = {
+    HARDWARE("cycles", CPU_CYCLES, "cpu-cycles", NULL,
+             "cycles of the core while it is not halted; their length follows the clock",
+             "cpu-cycles", "unhalted-cycles"),
+    HARDWARE("instructions", INSTRUCTIONS, "instructions", "inst_retired", "retired instructions"),
+    HARDWARE("cache-references", CACHE_REFERENCES, "cache-references", NULL,
              "accesses to the cache, mostly to the last level"),
-    HARDWARE("cache-misses", "", CACHE_MISSES, "cache-misses",
+    HARDWARE("cache-misses", CACHE_MISSES, "cache-misses", NULL,
              "misses of the cache, mostly of the last level"),
-    HARDWARE("branches", "branch-instructions", BRANCH_INSTRUCTIONS,
-             "branch-instructions br_retired", "retired branch instructions"),
-    HARDWARE("branch-misses", "branch-mispredicts", BRANCH_MISSES, "branch-misses br_mis_pred",
-             "mispredicted branch instructions"),
-    HARDWARE("bus-cycles", "", BUS_CYCLES, "bus-cycles", "cycles of the bus"),
-    HARDWARE("ref-cycles", "", REF_CPU_CYCLES, "ref-cycles",
+    HARDWARE("branches", BRANCH_INSTRUCTIONS, "branch-instructions", "br_retired",
+             "retired branch instructions", "branch-instructions"),
+    HARDWARE("branch-misses", BRANCH_MISSES, "branch-misses", "br_mis_pred",
+             "mispredicted branch instructions", "branch-mispredicts"),
+    HARDWARE("bus-cycles", BUS_CYCLES, "bus-cycles", NULL, "cycles of the bus"),
+    HARDWARE("ref-cycles", REF_CPU_CYCLES, "ref-cycles", NULL,
              "cycles while it is not halted, at a clock that does not change"),
-    HARDWARE("stalled-cycles-frontend", "idle-cycles-frontend", STALLED_CYCLES_FRONTEND,
-             "stalled-cycles-frontend stall_frontend", "cycles in which no instruction was issued"),
-    HARDWARE("stalled-cycles-backend", "idle-cycles-backend", STALLED_CYCLES_BACKEND,
-             "stalled-cycles-backend stall_backend", "cycles in which nothing could be retired"),
+    HARDWARE("stalled-cycles-frontend", STALLED_CYCLES_FRONTEND, "stalled-cycles-frontend",
+             "stall_frontend", "cycles in which no instruction was issued", "idle-cycles-frontend"),
+    HARDWARE("stalled-cycles-backend", STALLED_CYCLES_BACKEND, "stalled-cycles-backend",
+             "stall_backend", "cycles in which nothing could be retired", "idle-cycles-backend"),
 
-    SOFTWARE("cpu-clock", "", CPU_CLOCK, SPLIT_NEVER,
+    SOFTWARE("cpu-clock", CPU_CLOCK, SPLIT_NEVER, NULL,
              "nanoseconds on the CPU, by a timer that raises interrupts"),
-    SOFTWARE("task-clock", "", TASK_CLOCK, SPLIT_NEVER, "nanoseconds the task was running"),
-    SOFTWARE("page-faults", "faults", PAGE_FAULTS, SPLIT_ASKED, "page faults"),
-    SOFTWARE("minor-faults", "page-faults-min", PAGE_FAULTS_MIN, SPLIT_ASKED,
-             "page faults that needed no disk"),
-    SOFTWARE("major-faults", "page-faults-maj", PAGE_FAULTS_MAJ, SPLIT_ASKED,
-             "page faults that had to wait for a disk"),
-    SOFTWARE("context-switches", "cs", CONTEXT_SWITCHES, SPLIT_KERNEL, "context switches"),
-    SOFTWARE("cpu-migrations", "migrations", CPU_MIGRATIONS, SPLIT_KERNEL,
-             "moves of a task to another CPU"),
-    SOFTWARE("cgroup-switches", "", CGROUP_SWITCHES, SPLIT_KERNEL,
+    SOFTWARE("task-clock", TASK_CLOCK, SPLIT_NEVER, NULL, "nanoseconds the task was running"),
+    SOFTWARE("page-faults", PAGE_FAULTS, SPLIT_ASKED, NULL, "page faults", "faults"),
+    SOFTWARE("minor-faults", PAGE_FAULTS_MIN, SPLIT_ASKED, NULL, "page faults that needed no disk",
+             "page-faults-min"),
+    SOFTWARE("major-faults", PAGE_FAULTS_MAJ, SPLIT_ASKED, NULL,
+             "page faults that had to wait for a disk", "page-faults-maj"),
+    SOFTWARE("context-switches", CONTEXT_SWITCHES, SPLIT_KERNEL, NULL, "context switches", "cs"),
+    SOFTWARE("cpu-migrations", CPU_MIGRATIONS, SPLIT_KERNEL, NULL, "moves of a task to another CPU",
+             "migrations"),
+    SOFTWARE("cgroup-switches", CGROUP_SWITCHES, SPLIT_KERNEL, NULL,
              "context switches to a task of another cgroup"),
-    TRAP("alignment-faults", ALIGNMENT_FAULTS, "unaligned accesses that the kernel had to finish"),
-    TRAP("emulation-faults", EMULATION_FAULTS, "instructions that the kernel had to emulate"),
+    SOFTWARE("alignment-faults", ALIGNMENT_FAULTS, SPLIT_ASKED, NEVER_HERE,
+             "unaligned accesses that the kernel had to finish"),
+    SOFTWARE("emulation-faults", EMULATION_FAULTS, SPLIT_ASKED, NEVER_HERE,
+             "instructions that the kernel had to emulate"),
 
-    CACHE_ALL("L1-dcache", "dc-misses", L1D, "level 1 data cache"),
-    CACHE_READS("L1-icache", "ic-misses", L1I, "level 1 instruction cache"),
+    CACHE_ALL("L1-dcache", L1D, "level 1 data cache", "dc-misses"),
+    CACHE_READS("L1-icache", L1I, "level 1 instruction cache", "ic-misses"),
     CACHE_PREFETCHES("L1-icache", L1I, "level 1 instruction cache"),
-    CACHE_ALL("LLC", "", LL, "last level cache"),
-    CACHE_ALL("dTLB", "", DTLB, "data TLB"),
-    CACHE_READS("iTLB", "", ITLB, "instruction TLB"),
-    CACHE_READS("branch", "", BPU, "branch predictor"),
-    CACHE_ALL("node", "", NODE, "local memory"),
+    CACHE_ALL("LLC", LL, "last level cache"),
+    CACHE_ALL("dTLB", DTLB, "data TLB"),
+    CACHE_READS("iTLB", ITLB, "instruction TLB"),
+    CACHE_READS("branch", BPU, "branch predictor"),
+    CACHE_ALL("node", NODE, "local memory"),
 
     PRESET("tot_cyc", "cycles", "cycles"),
-    PRESET("tot_ins", "instructions", "completed instructions"),
-    PRESET("tot_iis", "UOPS_ISSUED:ANY INST_SPEC inst_spec", "issued instructions"),
-    PRESET("br_ins", "branches", "branch instructions"),
-    PRESET("br_cn",
-           "BR_INST_RETIRED:CONDITIONAL BR_INST_RETIRED:COND "
-           "RETIRED_CONDITIONAL_BRANCH_INSTRUCTIONS",
-           "conditional branches"),
-    PRESET("br_tkn", "BR_INST_RETIRED:NEAR_TAKEN RETIRED_TAKEN_BRANCH_INSTRUCTIONS",
-           "taken conditional branches"),
-    PRESET("br_ntk", "BR_INST_RETIRED:NOT_TAKEN BR_INST_RETIRED:COND_NTAKEN",
-           "conditional branches not taken"),
-    PRESET("br_msp", "branch-misses", "mispredicted branches"),
-    PRESET("ld_ins",
-           "MEM_INST_RETIRED:ALL_LOADS MEM_UOPS_RETIRED:ALL_LOADS ld_retired LD_RETIRED "
-           "LS_DISPATCH:LD_DISPATCH",
-           "load instructions"),
-    PRESET("sr_ins",
-           "MEM_INST_RETIRED:ALL_STORES MEM_UOPS_RETIRED:ALL_STORES st_retired ST_RETIRED "
-           "LS_DISPATCH:STORE_DISPATCH",
-           "store instructions"),
-    PRESET("lst_ins", "MEM_INST_RETIRED:ANY mem_access", "load and store instructions"),
-    PRESET("mem_scy", "CYCLE_ACTIVITY:STALLS_MEM_ANY", "cycles stalled on memory"),
-    PRESET("l1_dca", "l1d_cache", "level 1 data cache accesses"),
-    PRESET("l1_dcm", "L1D:REPLACEMENT L1-dcache-load-misses l1d_cache_refill",
-           "level 1 data cache misses"),
-    PRESET("l1_dcr", "L1-dcache-loads", "level 1 data cache reads"),
-    PRESET("l1_dcw", "L1-dcache-stores", "level 1 data cache writes"),
-    PRESET("l1_ica", "l1i_cache L1-icache-loads", "level 1 instruction cache accesses"),
-    PRESET("l1_icm", "L1-icache-load-misses l1i_cache_refill", "level 1 instruction cache misses"),
-    PRESET("l1_icr", "L1-icache-loads", "level 1 instruction cache reads"),
-    PRESET("l1_ldm", "L1-dcache-load-misses", "level 1 cache load misses"),
-    PRESET("l1_stm", "L1-dcache-store-misses", "level 1 cache store misses"),
-    PRESET("l2_dca", "l2d_cache", "level 2 data cache accesses"),
-    PRESET("l2_dcm", "l2d_cache_refill", "level 2 data cache misses"),
-    PRESET("l2_dcr", "L2_RQSTS:ALL_DEMAND_DATA_RD", "level 2 data cache reads"),
-    PRESET("l2_ica", "L2_RQSTS:ALL_CODE_RD", "level 2 instruction cache accesses"),
-    PRESET("l2_ich", "L2_RQSTS:CODE_RD_HIT", "level 2 instruction cache hits"),
-    PRESET("l2_icm", "L2_RQSTS:CODE_RD_MISS", "level 2 instruction cache misses"),
-    PRESET("l2_icr", "L2_RQSTS:ALL_CODE_RD", "level 2 instruction cache reads"),
-    PRESET("l2_tca", "L2_RQSTS:REFERENCES l2d_cache", "level 2 total cache accesses"),
-    PRESET("l2_tcm", "L2_RQSTS:MISS l2d_cache_refill", "level 2 total cache misses"),
-    PRESET("l2_ldm", "L2_RQSTS:DEMAND_DATA_RD_MISS", "level 2 cache load misses"),
-    PRESET("l3_dca", "l3d_cache", "level 3 data cache accesses"),
-    PRESET("l3_dcm", "l3d_cache_refill", "level 3 data cache misses"),
-    PRESET("l3_dcr", "LLC-loads", "level 3 data cache reads"),
-    PRESET("l3_dcw", "LLC-stores", "level 3 data cache writes"),
-    PRESET("l3_tca", "LONGEST_LAT_CACHE:REFERENCE cache-references",
-           "level 3 total cache accesses"),
-    PRESET("l3_tcm", "LONGEST_LAT_CACHE:MISS cache-misses", "level 3 total cache misses"),
-    PRESET("l3_tcr", "LLC-loads", "level 3 total cache reads"),
-    PRESET("l3_tcw", "LLC-stores", "level 3 total cache writes"),
-    PRESET("l3_ldm", "LLC-load-misses", "level 3 cache load misses"),
-    PRESET("l3_stm", "LLC-store-misses", "level 3 cache store misses"),
-    PRESET("prf_dm", "L1-dcache-prefetch-misses", "data prefetch misses"),
-    PRESET("tlb_dm", "dTLB-load-misses l1d_tlb_refill", "data TLB misses"),
-    PRESET("tlb_im", "iTLB-load-misses l1i_tlb_refill", "instruction TLB misses"),
-    PRESET("fp_ins", "RETIRED_SSE_AVX_FLOPS:ANY VFP_SPEC vfp_spec", "floating-point instructions"),
-    PRESET("fp_ops", "RETIRED_SSE_AVX_FLOPS:ANY", "floating-point operations"),
-    PRESET("int_ins", "dp_spec", "integer instructions"),
-    PRESET("vec_ins", "ase_spec", "vector instructions"),
-    PRESET("stl_icy", "stalled-cycles-frontend", "cycles in which no instruction is issued"),
-    PRESET("stl_ccy", "UOPS_RETIRED:STALL_CYCLES", "cycles in which no instruction completes"),
-    PRESET("res_stl", "stalled-cycles-backend RESOURCE_STALLS:ANY",
-           "cycles stalled on any resource"),
+    PRESET("tot_ins", "completed instructions", "instructions"),
+    PRESET("tot_iis", "issued instructions", "UOPS_ISSUED:ANY", "INST_SPEC"),
+    PRESET("br_ins", "branch instructions", "branches"),
+    PRESET("br_cn", "conditional branches", "BR_INST_RETIRED:CONDITIONAL", "BR_INST_RETIRED:COND",
+           "RETIRED_CONDITIONAL_BRANCH_INSTRUCTIONS"),
+    PRESET("br_tkn", "taken conditional branches", "BR_INST_RETIRED:NEAR_TAKEN",
+           "RETIRED_TAKEN_BRANCH_INSTRUCTIONS"),
+    PRESET("br_ntk", "conditional branches not taken", "BR_INST_RETIRED:NOT_TAKEN",
+           "BR_INST_RETIRED:COND_NTAKEN"),
+    PRESET("br_msp", "mispredicted branches", "branch-misses"),
+    PRESET("ld_ins", "load instructions", "MEM_INST_RETIRED:ALL_LOADS",
+           "MEM_UOPS_RETIRED:ALL_LOADS", "ld_retired", "LS_DISPATCH:LD_DISPATCH"),
+    PRESET("sr_ins", "store instructions", "MEM_INST_RETIRED:ALL_STORES",
+           "MEM_UOPS_RETIRED:ALL_STORES", "st_retired", "LS_DISPATCH:STORE_DISPATCH"),
+    PRESET("lst_ins", "load and store instructions", "MEM_INST_RETIRED:ANY", "mem_access"),
+    PRESET("mem_scy", "cycles stalled on memory", "CYCLE_ACTIVITY:STALLS_MEM_ANY"),
+    PRESET("l1_dca", "level 1 data cache accesses", "l1d_cache"),
+    PRESET("l1_dcm", "level 1 data cache misses", "L1D:REPLACEMENT", "L1-dcache-load-misses",
+           "l1d_cache_refill"),
+    PRESET("l1_dcr", "level 1 data cache reads", "L1-dcache-loads"),
+    PRESET("l1_dcw", "level 1 data cache writes", "L1-dcache-stores"),
+    PRESET("l1_ica", "level 1 instruction cache accesses", "l1i_cache", "L1-icache-loads"),
+    PRESET("l1_icm", "level 1 instruction cache misses", "L1-icache-load-misses",
+           "l1i_cache_refill"),
+    PRESET("l1_icr", "level 1 instruction cache reads", "L1-icache-loads"),
+    PRESET("l1_ldm", "level 1 cache load misses", "L1-dcache-load-misses"),
+    PRESET("l1_stm", "level 1 cache store misses", "L1-dcache-store-misses"),
+    PRESET("l2_dca", "level 2 data cache accesses", "l2d_cache"),
+    PRESET("l2_dcm", "level 2 data cache misses", "l2d_cache_refill"),
+    PRESET("l2_dcr", "level 2 data cache reads", "L2_RQSTS:ALL_DEMAND_DATA_RD"),
+    PRESET("l2_ica", "level 2 instruction cache accesses", "L2_RQSTS:ALL_CODE_RD"),
+    PRESET("l2_ich", "level 2 instruction cache hits", "L2_RQSTS:CODE_RD_HIT"),
+    PRESET("l2_icm", "level 2 instruction cache misses", "L2_RQSTS:CODE_RD_MISS"),
+    PRESET("l2_icr", "level 2 instruction cache reads", "L2_RQSTS:ALL_CODE_RD"),
+    PRESET("l2_tca", "level 2 total cache accesses", "L2_RQSTS:REFERENCES", "l2d_cache"),
+    PRESET("l2_tcm", "level 2 total cache misses", "L2_RQSTS:MISS", "l2d_cache_refill"),
+    PRESET("l2_ldm", "level 2 cache load misses", "L2_RQSTS:DEMAND_DATA_RD_MISS"),
+    PRESET("l3_dca", "level 3 data cache accesses", "l3d_cache"),
+    PRESET("l3_dcm", "level 3 data cache misses", "l3d_cache_refill"),
+    PRESET("l3_dcr", "level 3 data cache reads", "LLC-loads"),
+    PRESET("l3_dcw", "level 3 data cache writes", "LLC-stores"),
+    PRESET("l3_tca", "level 3 total cache accesses", "LONGEST_LAT_CACHE:REFERENCE",
+           "cache-references"),
+    PRESET("l3_tcm", "level 3 total cache misses", "LONGEST_LAT_CACHE:MISS", "cache-misses"),
+    PRESET("l3_tcr", "level 3 total cache reads", "LLC-loads"),
+    PRESET("l3_tcw", "level 3 total cache writes", "LLC-stores"),
+    PRESET("l3_ldm", "level 3 cache load misses", "LLC-load-misses"),
+    PRESET("l3_stm", "level 3 cache store misses", "LLC-store-misses"),
+    PRESET("prf_dm", "data prefetch misses", "L1-dcache-prefetch-misses"),
+    PRESET("tlb_dm", "data TLB misses", "dTLB-load-misses", "l1d_tlb_refill"),
+    PRESET("tlb_im", "instruction TLB misses", "iTLB-load-misses", "l1i_tlb_refill"),
+    PRESET("fp_ins", "floating-point instructions", "RETIRED_SSE_AVX_FLOPS:ANY", "VFP_SPEC"),
+    PRESET("fp_ops", "floating-point operations", "RETIRED_SSE_AVX_FLOPS:ANY"),
+    PRESET("int_ins", "integer instructions", "dp_spec"),
+    PRESET("vec_ins", "vector instructions", "ase_spec"),
+    PRESET("stl_icy", "cycles in which no instruction is issued", "stalled-cycles-frontend"),
+    PRESET("stl_ccy", "cycles in which no instruction completes", "UOPS_RETIRED:STALL_CYCLES"),
+    PRESET("res_stl", "cycles stalled on any resource", "stalled-cycles-backend",
+           "RESOURCE_STALLS:ANY"),
     {.name = PREFIX "hw_int",
-     .others = "hw_int interrupts",
+     .others = {"hw_int", "interrupts"},
      .type = PERF_TYPE_MAX,
-     .candidates = "HW_INTERRUPTS:RECEIVED INTERRUPTS_TAKEN INTERRUPT_TAKEN exc_irq",
+     .candidates = {"HW_INTERRUPTS:RECEIVED", "INTERRUPTS_TAKEN", "INTERRUPT_TAKEN", "exc_irq"},
      .description = "hardware interrupts"},
+    {.name = NULL},
 };
 
 /* Presets that no event of a processor is known to serve. */
-static const char unserved[] =
-    "br_ucn br_prc bru_idl btac_m lsu_idl syc_ins csr_fal csr_suc csr_tot mem_rcy mem_wcy l1_dch "
-    "l1_ich l1_icw l1_tca l1_tch l1_tcm l1_tcr l1_tcw l2_dch l2_dcw l2_icw l2_tch l2_tcr l2_tcw "
-    "l2_stm l3_dch l3_ica l3_ich l3_icm l3_icr l3_icw l3_tch ca_snp ca_shr ca_cln ca_inv ca_itv "
-    "tlb_sd tlb_tl tlb_tm fp_stal fad_ins fml_ins fdv_ins fsq_ins fma_ins fnv_ins fpu_idl "
-    "fxu_idl ful_icy ful_ccy";
+static const char *const unserved[] = {
+    "br_ucn",  "br_prc",  "bru_idl", "btac_m",  "lsu_idl", "syc_ins", "csr_fal", "csr_suc",
+    "csr_tot", "mem_rcy", "mem_wcy", "l1_dch",  "l1_ich",  "l1_icw",  "l1_tca",  "l1_tch",
+    "l1_tcm",  "l1_tcr",  "l1_tcw",  "l2_dch",  "l2_dcw",  "l2_icw",  "l2_tch",  "l2_tcr",
+    "l2_tcw",  "l2_stm",  "l3_dch",  "l3_ica",  "l3_ich",  "l3_icm",  "l3_icr",  "l3_icw",
+    "l3_tch",  "ca_snp",  "ca_shr",  "ca_cln",  "ca_inv",  "ca_itv",  "tlb_sd",  "tlb_tl",
+    "tlb_tm",  "fp_stal", "fad_ins", "fml_ins", "fdv_ins", "fsq_ins", "fma_ins", "fnv_ins",
+    "fpu_idl", "fxu_idl", "ful_icy", "ful_ccy", NULL};
 
-const struct generic *generic_at(unsigned index)
+static bool among(struct word name, const char *const *names)
 {
-    return index < sizeof(table) / sizeof(table[0]) ? &table[index] : NULL;
-}
-
-/* Is name one of the blank-separated names? */
-static bool among(struct word name, const char *names)
-{
-    char text[64];
-
-    for (size_t len; name.len && *names; names += len + (names[len] == ' ')) {
-        len = strcspn(names, " ");
-        if (len == name.len && len < sizeof(text)) {
-            memcpy(text, names, len);
-            text[len] = '\0';
-            if (word_alike(name, text, true))
-                return true;
-        }
-    }
-    return false;
+    while (*names && !word_alike(name, *names, true))
+        names++;
+    return *names;
 }
 
 const struct generic *generic_find(struct word name)
 {
-    const struct generic *generic;
-
-    for (unsigned i = 0; (generic = generic_at(i)); i++)
+    for (const struct generic *generic = generics; generic->name; generic++)
         if (word_alike(name, generic->name, true) || among(name, generic->others))
             return generic;
     return NULL;
@@ -226,9 +203,7 @@ bool generic_is_unserved(struct word name)
 
 const struct generic *generic_by_code(uint32_t type, uint64_t config)
 {
-    const struct generic *generic;
-
-    for (unsigned i = 0; (generic = generic_at(i)); i++)
+    for (const struct generic *generic = generics; generic->name; generic++)
         if (generic->type == type && generic->config == config)
             return generic;
     return NULL;
@@ -236,10 +211,8 @@ const struct generic *generic_by_code(uint32_t type, uint64_t config)
 
 const struct generic *generic_by_file(const char *file)
 {
-    const struct generic *generic;
-
-    for (unsigned i = 0; (generic = generic_at(i)); i++)
-        if (generic->raw_names && among((struct word){file, strlen(file)}, generic->raw_names))
+    for (const struct generic *generic = generics; generic->name; generic++)
+        if (among(word_of(file), generic->raw_names))
             return generic;
     return NULL;
 }
@@ -251,18 +224,9 @@ bool generic_is_hardware(const struct generic *generic)
 
 void generic_near(struct near *near)
 {
-    const struct generic *generic;
-    struct scan scan;
-    struct word word;
-    char text[64];
-
-    for (unsigned i = 0; (generic = generic_at(i)); i++) {
+    for (const struct generic *generic = generics; generic->name; generic++) {
         near_offer(near, generic->name);
-        scan_init(&scan, generic->others, strlen(generic->others));
-        while (scan_word(&scan, &word)) {
-            memcpy(text, word.p, word.len);
-            text[word.len] = '\0';
-            near_offer(near, text);
-        }
+        for (const char *const *name = generic->others; *name; name++)
+            near_offer(near, *name);
     }
 }

@@ -1,23 +1,25 @@
 /*
- * Encoding with libpfm4. It does not say which part of a name it disliked, so the name is taken
- * apart here and each part looked up in its tables; what is given to it is always right in form.
+ * libpfm4: names of the processor's own events. It does not say which part of a name it disliked,
+ * so the name is taken apart here and each part looked up in its tables; what is given to it is
+ * always right in form.
  */
-#include "backends/perf/names/pfm.h"
-
-#include "backends/perf/names/generic.h"
+#include "backends/perf/names/names.h"
 #include "backends/perf/names/qualifier.h"
-#include "backends/perf/names/spec_event.h"
+#include "backends/perf/names/sources.h"
+
 #include "backends/perf/probe/probe.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <perfmon/pfmlib_perf_event.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define OS         PFM_OS_PERF_EVENT_EXT
-#define NAME_BYTES 512
+#define OS PFM_OS_PERF_EVENT_EXT
+
+enum {
+    NAME_BYTES = RESOLVED_MAX
+};
 
 /*
  * Its tables are only read once it is initialised, and its calls keep nothing: no lock is needed.
@@ -28,77 +30,72 @@ void pfm_prepare(void)
     pfm_initialize();
 }
 
-/* perf_raw is our own "raw" spelling; its parser trips over errno. */
-static bool pmu_info(int index, pfm_pmu_info_t *info)
-{
-    memset(info, 0, sizeof(*info));
-    info->size = sizeof(*info);
-    return pfm_get_pmu_info((pfm_pmu_t)index, info) == PFM_SUCCESS &&
-           strcmp(info->name, "perf_raw") != 0;
-}
-
-/* The next table behind number i (-1: the first), or -1. */
+/* The next table behind number i (-1: the first), or -1. perf_raw is our own "raw" spelling; its
+ * parser trips over errno. */
 static int pmu_next(int i, pfm_pmu_info_t *info)
 {
-    while (++i < PFM_PMU_MAX)
-        if (pmu_info(i, info))
+    while (++i < PFM_PMU_MAX) {
+        *info = (pfm_pmu_info_t){.size = sizeof(*info)};
+        if (pfm_get_pmu_info((pfm_pmu_t)i, info) == PFM_SUCCESS &&
+            strcmp(info->name, "perf_raw") != 0)
             return i;
+    }
     return -1;
 }
 
-/* PMUs of this machine's hardware: not libpfm4's tables of the kernel's own names. */
-static bool is_hardware(const pfm_pmu_info_t *pmu)
+/* The next of this machine's hardware: not libpfm4's tables of the kernel's own names. */
+static int hardware_next(int i, pfm_pmu_info_t *info)
 {
-    return pmu->is_present && pmu->type != PFM_PMU_TYPE_OS_GENERIC;
+    do
+        i = pmu_next(i, info);
+    while (i >= 0 && (!info->is_present || info->type == PFM_PMU_TYPE_OS_GENERIC));
+    return i;
 }
 
 static bool event_info(int index, pfm_event_info_t *info)
 {
-    memset(info, 0, sizeof(*info));
-    info->size = sizeof(*info);
+    *info = (pfm_event_info_t){.size = sizeof(*info)};
     return pfm_get_event_info(index, OS, info) == PFM_SUCCESS;
 }
 
-static bool attr_info(const pfm_event_info_t *event, int index, pfm_event_attr_info_t *info)
+/* The event's next attribute behind number i (-1: the first) that may be written: its unit masks,
+ * and modifiers of the hardware but u, k, h. -1: none. */
+static int attr_next(const pfm_event_info_t *event, int i, pfm_event_attr_info_t *info)
 {
-    memset(info, 0, sizeof(*info));
-    info->size = sizeof(*info);
-    return pfm_get_event_attr_info(event->idx, index, OS, info) == PFM_SUCCESS;
-}
-
-/* What may be written behind this event: its unit masks, and modifiers of the hardware but u, k, h.
- */
-static bool attr_is_ours(const pfm_event_attr_info_t *attr)
-{
-    return attr->type == PFM_ATTR_UMASK ||
-           (attr->ctrl == PFM_ATTR_CTRL_PMU && strcmp(attr->name, "u") != 0 &&
-            strcmp(attr->name, "k") != 0 && strcmp(attr->name, "h") != 0);
+    while (++i < event->nattrs) {
+        *info = (pfm_event_attr_info_t){.size = sizeof(*info)};
+        if (pfm_get_event_attr_info(event->idx, i, OS, info) == PFM_SUCCESS &&
+            (info->type == PFM_ATTR_UMASK || (info->ctrl == PFM_ATTR_CTRL_PMU &&
+                                              !(strchr("ukh", info->name[0]) && !info->name[1]))))
+            return i;
+    }
+    return -1;
 }
 
 /* Does text begin with a name alike, followed by one of ends? The length, or 0. */
 static size_t begins_with(struct word text, const char *name, const char *ends)
 {
-    size_t len = strlen(name);
+    struct word behind = text;
 
-    if (text.len < len || !word_alike((struct word){text.p, len}, name, true))
-        return 0;
-    return text.len == len || strchr(ends, text.p[len]) ? len : 0;
+    return spec_prefix(&behind, name) && (behind.len == 0 || strchr(ends, behind.p[0]))
+               ? text.len - behind.len
+               : 0;
 }
 
 /* "pmu::" before the event, if there is one. */
 static struct word split_pmu(struct word text, struct word *body)
 {
-    const char *at = text.len > 0 ? memchr(text.p, ':', text.len - 1) : NULL;
+    struct word rest, name = word_until(text, ':', &rest);
+    const bool has_pmu = rest.len > 0 && rest.p[0] == ':';
 
-    at = at && at[1] == ':' ? at : NULL;
-    *body = at ? word_from(text, (size_t)(at - text.p) + 2) : text;
-    return (struct word){text.p, at ? (size_t)(at - text.p) : 0};
+    *body = has_pmu ? word_from(rest, 1) : text;
+    return has_pmu ? name : (struct word){text.p, 0};
 }
 
 struct found {
-    pfm_pmu_info_t pmu;
+    const char *pmu;
     pfm_event_info_t event;
-    size_t len; /* of the name in the text */
+    size_t len; /* of the name in the text; 0: nothing was found */
 };
 
 /* The event of this PMU with the longest name that body begins with. */
@@ -109,7 +106,7 @@ static void find_in(const pfm_pmu_info_t *pmu, struct word body, struct found *f
     for (int i = pmu->first_event; i != -1; i = pfm_get_event_next(i)) {
         size_t len = event_info(i, &event) ? begins_with(body, event.name, ":.") : 0;
         if (len > found->len)
-            *found = (struct found){*pmu, event, len};
+            *found = (struct found){pmu->name, event, len};
     }
 }
 
@@ -118,15 +115,17 @@ static bool is_named(const pfm_pmu_info_t *pmu, struct word name)
     return name.len == 0 || word_alike(name, pmu->name, false);
 }
 
-/* Of the PMUs that are here. */
-static bool find_event(struct word pmu_name, struct word body, struct found *found)
+/* Of the PMUs that are here; takes its name off text. */
+static bool find_event(struct word *text, struct found *found)
 {
+    struct word body, pmu_name = split_pmu(*text, &body);
     pfm_pmu_info_t pmu;
 
     found->len = 0;
-    for (int i = pmu_next(-1, &pmu); i >= 0; i = pmu_next(i, &pmu))
+    for (int i = -1; (i = pmu_next(i, &pmu)) >= 0;)
         if (pmu.is_present && is_named(&pmu, pmu_name))
             find_in(&pmu, body, found);
+    *text = word_from(body, found->len);
     return found->len > 0;
 }
 
@@ -135,7 +134,7 @@ bool pfm_has_pmu(struct word name, struct near *near)
     pfm_pmu_info_t pmu;
     bool found = false;
 
-    for (int i = pmu_next(-1, &pmu); i >= 0; i = pmu_next(i, &pmu)) {
+    for (int i = -1; (i = pmu_next(i, &pmu)) >= 0;) {
         found |= word_alike(name, pmu.name, false);
         near_offer(near, pmu.name);
     }
@@ -144,18 +143,16 @@ bool pfm_has_pmu(struct word name, struct near *near)
 
 static int refuse_modifier(const struct found *found, struct word part, struct err *err)
 {
-    pfm_event_attr_info_t attr;
-    struct word value, name = word_until(part, '=', &value);
-    struct near near;
-
+    struct word name = word_part(part, "=");
     int rc = spec_part_elsewhere(name, err);
+    pfm_event_attr_info_t attr;
+    struct near near;
 
     if (rc != -ENOENT)
         return rc;
     near_init(&near, name);
-    for (int i = 0; i < found->event.nattrs; i++)
-        if (attr_info(&found->event, i, &attr) && attr_is_ours(&attr))
-            near_offer(&near, attr.name);
+    for (int i = -1; (i = attr_next(&found->event, i, &attr)) >= 0;)
+        near_offer(&near, attr.name);
     return err_set(err, CS03, "%s has no unit mask or modifier \"" WORD_FMT "\"%s",
                    found->event.name, WORD_ARG(name), near_text(&near));
 }
@@ -166,10 +163,8 @@ static size_t find_attr(const struct found *found, struct word text, pfm_event_a
     pfm_event_attr_info_t attr;
     size_t longest = 0;
 
-    for (int i = 0; i < found->event.nattrs; i++) {
-        size_t len = attr_info(&found->event, i, &attr) && attr_is_ours(&attr)
-                         ? begins_with(text, attr.name, ":.=")
-                         : 0;
+    for (int i = -1; (i = attr_next(&found->event, i, &attr)) >= 0;) {
+        size_t len = begins_with(text, attr.name, ":.=");
         if (len > longest) {
             longest = len;
             *best = attr;
@@ -178,16 +173,16 @@ static size_t find_attr(const struct found *found, struct word text, pfm_event_a
     return longest;
 }
 
-/* What may stand behind its '='; value NULL: there is none. */
-static const char *attr_takes(const pfm_event_attr_info_t *attr, const struct word *value)
+/* What may stand behind its '='; NULL: it does. */
+static const char *attr_takes(const pfm_event_attr_info_t *attr, bool given, struct word value)
 {
     uint64_t number;
 
     if (attr->type == PFM_ATTR_UMASK)
-        return value ? "no value" : NULL;
+        return given ? "no value" : NULL;
     if (attr->type == PFM_ATTR_MOD_INTEGER)
-        return value && word_u64(*value, true, 0, UINT32_MAX, &number) ? NULL : "a number";
-    return !value || word_u64(*value, true, 0, 1, &number) ? NULL : "0 or 1";
+        return given && word_u64(value, true, 0, UINT32_MAX, &number) ? NULL : "a number";
+    return !given || word_u64(value, true, 0, 1, &number) ? NULL : "0 or 1";
 }
 
 /* One unit mask or modifier at the start of *rest: appended to name, taken off rest. */
@@ -195,33 +190,26 @@ static int take_attr(const struct found *found, struct word *rest, char name[NAM
                      struct err *err)
 {
     const size_t used = strlen(name);
-    struct word value = {"", 0};
     pfm_event_attr_info_t attr;
-    size_t len = find_attr(found, *rest, &attr);
+    size_t taken = find_attr(found, *rest, &attr);
 
-    if (len == 0)
+    if (taken == 0)
         return refuse_modifier(found, word_part(*rest, ":."), err);
-    *rest = word_from(*rest, len);
-    const bool has_value = rest->len > 0 && rest->p[0] == '=';
-    if (has_value) {
-        value = word_part(word_from(*rest, 1), ":.");
-        *rest = word_from(*rest, 1 + value.len);
-    }
-    const char *takes = attr_takes(&attr, has_value ? &value : NULL);
+    struct word said = word_part(word_from(*rest, taken), ":."), value = word_from(said, 1);
+    const char *takes = attr_takes(&attr, said.len > 0, value);
     if (takes)
         return err_set(err, CS04, "\"%s=" WORD_FMT "\": %s takes %s", attr.name, WORD_ARG(value),
                        attr.name, takes);
-    int more = snprintf(name + used, NAME_BYTES - used, ":%s%s%.*s", attr.name,
-                        has_value ? "=" : "", (int)value.len, value.p);
-    return used + (size_t)more < NAME_BYTES
-               ? 0
-               : err_set(err, CS03, "too many unit masks behind %s", found->event.name);
+    snprintf(name + used, NAME_BYTES - used, ":%s%.*s", attr.name, (int)said.len, said.p);
+    *rest = word_from(*rest, taken + said.len);
+    return 0;
 }
 
 /* All that stands behind the event's name, which begins with ':' or '.'. */
 static int take_parts(struct spec *spec, const struct found *found, struct word rest,
                       char name[NAME_BYTES], struct err *err)
 {
+    uint64_t *precise = &spec->event.code[CODE_PRECISE];
     int rc = 0;
 
     while (rc == 0 && rest.len > 0) {
@@ -229,9 +217,9 @@ static int take_parts(struct spec *spec, const struct found *found, struct word 
         struct word part = word_part(rest, ":.");
         if (part.len == 0)
             return err_set(err, CS03, "nothing stands behind the last ':' of \"%s:\"", name);
-        bool precise = qualifier_precise(part, &spec->precise); /* libpfm4 has it, too */
-        if (precise || spec_is_modifier(part)) {
-            rc = precise ? 0 : spec_modifiers(spec, part, part, err);
+        bool has_level = qualifier_precise(part, precise); /* libpfm4 has it, too */
+        if (has_level || spec_is_modifier(part)) {
+            rc = has_level ? 0 : spec_modifiers(spec, part, part, err);
             rest = word_from(rest, part.len);
         } else {
             rc = take_attr(found, &rest, name, err);
@@ -246,7 +234,7 @@ bool pfm_elsewhere(struct word text)
     struct spec spec = {.pmu = NULL};
     pfm_pmu_info_t pmu;
 
-    for (int i = pmu_next(-1, &pmu); i >= 0; i = pmu_next(i, &pmu)) {
+    for (int i = -1; (i = pmu_next(i, &pmu)) >= 0;) {
         struct found found = {.len = 0};
         char parts[NAME_BYTES] = "";
         if (!pmu.is_present && is_named(&pmu, pmu_name))
@@ -262,36 +250,75 @@ static int encode(const char *name, struct perf_event_attr *attr)
 {
     pfm_perf_encode_arg_t arg = {.attr = attr, .size = sizeof(arg)};
 
-    memset(attr, 0, sizeof(*attr));
-    attr->size = sizeof(*attr); /* without it config2 would be lost */
+    *attr = (struct perf_event_attr){.size = sizeof(*attr)}; /* without it config2 would be lost */
     errno = 0;
     return pfm_get_os_event_encoding(name, PFM_PLM3, OS, &arg);
 }
 
-static void list_umasks(const struct found *found, struct buf *out)
+static int refuse_masks(const struct found *found, const char *name, struct err *err)
 {
     pfm_event_attr_info_t attr;
+    struct buf masks;
     int n = 0;
 
-    for (int i = 0; i < found->event.nattrs; i++)
-        if (attr_info(&found->event, i, &attr) && attr.type == PFM_ATTR_UMASK && n++ < 12)
-            buf_printf(out, "%s%s", n > 1 ? ", " : "", attr.name);
+    buf_init(&masks, NULL, 0);
+    for (int i = -1; (i = attr_next(&found->event, i, &attr)) >= 0;)
+        if (attr.type == PFM_ATTR_UMASK && n++ < 12)
+            buf_printf(&masks, "%s%s", n > 1 ? ", " : "", attr.name);
     if (n > 12)
-        buf_printf(out, " and %d more", n - 12);
+        buf_printf(&masks, " and %d more", n - 12);
+    err_set(err, CS03, "%s needs a unit mask, or those of \"%s\" do not go together: %s",
+            found->event.name, name, buf_text(&masks));
+    buf_free(&masks);
+    return -EINVAL;
 }
 
-static int refuse_encoding(const struct found *found, const char *name, int rc, struct err *err)
+/* The kernel's PMU for what libpfm4 encoded. */
+static int use_encoding(struct spec *spec, const struct perf_event_attr *attr, const char *name,
+                        struct err *err)
 {
-    struct buf masks;
+    const struct generic *generic = generic_by_code(attr->type, attr->config);
+    struct pmu *pmu = pmus_by_type(spec->state->pmus, attr->type);
+    const bool cache = attr->type == PERF_TYPE_HW_CACHE;
+    uint64_t *code = spec->event.code;
 
+    if (generic)
+        return generic_use(spec, generic, err);
+    int rc = attr->type == PERF_TYPE_RAW || cache || !pmu ? spec_use_core(spec, word_of(name), err)
+                                                          : spec_use(spec, pmu, word_of(name), err);
+    if (rc < 0)
+        return rc;
+    const char *lacks =
+        spec->pmu->kind == PMU_CORE && !cache ? probe_lacks(spec->pmu, attr->config) : NULL;
+    if (lacks)
+        return spec_refuse(word_of(name), lacks, err);
+    code[CODE_TYPE] = attr->type;
+    code[CODE_CONFIG] = attr->config;
+    code[CODE_CONFIG1] = attr->config1;
+    code[CODE_CONFIG2] = attr->config2;
+    spec_say(spec, "%s", name);
+    return 0;
+}
+
+int pfm_parse(struct spec *spec, struct word *text, struct err *err)
+{
+    struct perf_event_attr attr;
+    struct found found;
+    char name[NAME_BYTES];
+
+    if (!find_event(text, &found))
+        return -ENOENT;
+    snprintf(name, sizeof(name), "%s::%s", found.pmu, found.event.name);
+    int rc = take_parts(spec, &found, *text, name, err);
+    if (rc < 0)
+        return rc;
+    *text = word_from(*text, text->len);
+    rc = encode(name, &attr);
     switch (rc) {
+    case PFM_SUCCESS:
+        return use_encoding(spec, &attr, name, err);
     case PFM_ERR_UMASK:
-        buf_init(&masks, NULL, 0);
-        list_umasks(found, &masks);
-        err_set(err, CS03, "%s needs a unit mask, or those of \"%s\" do not go together: %s",
-                found->event.name, name, buf_text(&masks));
-        buf_free(&masks);
-        return -EINVAL;
+        return refuse_masks(&found, name, err);
     case PFM_ERR_ATTR_VAL:
     case PFM_ERR_TOOSMALL:
         return err_set(err, CS04, "a value in \"%s\" is out of range", name);
@@ -300,87 +327,29 @@ static int refuse_encoding(const struct found *found, const char *name, int rc, 
     }
 }
 
-/* The kernel's PMU for what libpfm4 encoded. */
-static int use_encoding(struct spec *spec, const struct perf_event_attr *attr, const char *name,
-                        struct err *err)
-{
-    struct word what = {name, strlen(name)};
-    const struct generic *generic = generic_by_code(attr->type, attr->config);
-    struct pmu *pmu = pmus_by_type(spec->state->pmus, attr->type);
-    int rc;
-
-    if (generic)
-        return generic_use(spec, generic, (struct word){"", 0}, err);
-    if (attr->type == PERF_TYPE_RAW || attr->type == PERF_TYPE_HW_CACHE || !pmu)
-        rc = spec_use_core(spec, what, err);
-    else
-        rc = spec_use(spec, pmu, what, err);
-    const char *lacks = rc == 0 && spec->pmu->kind == PMU_CORE && attr->type != PERF_TYPE_HW_CACHE
-                            ? probe_lacks(spec->pmu, attr->config)
-                            : NULL;
-    if (lacks)
-        return err_set(err, P09, "\"%s\" cannot be counted here: %s", name, lacks);
-    if (rc < 0)
-        return rc;
-    spec->type = attr->type;
-    spec->config[0] = attr->config;
-    spec->config[1] = attr->config1;
-    spec->config[2] = attr->config2;
-    if (attr->type == PERF_TYPE_TRACEPOINT) { /* it reads debugfs by itself */
-        spec->split = SPLIT_KERNEL;
-        spec->needs_kernel = true;
-    }
-    snprintf(spec->resolved, sizeof(spec->resolved), "%s", name);
-    return 0;
-}
-
-int pfm_parse(struct spec *spec, struct word text, struct err *err)
-{
-    struct word body, pmu_name = split_pmu(text, &body);
-    struct perf_event_attr attr;
-    struct found found;
-    char name[NAME_BYTES];
-
-    if (!find_event(pmu_name, body, &found))
-        return -ENOENT;
-    snprintf(name, sizeof(name), "%s::%s", found.pmu.name, found.event.name);
-    int rc = take_parts(spec, &found, word_from(body, found.len), name, err);
-    if (rc < 0)
-        return rc;
-    rc = encode(name, &attr);
-    return rc == PFM_SUCCESS ? use_encoding(spec, &attr, name, err)
-                             : refuse_encoding(&found, name, rc, err);
-}
-
-/* The event alone, or with the first of its unit masks that makes it complete: name says which. */
-static bool encode_any(const pfm_pmu_info_t *pmu, const pfm_event_info_t *event,
-                       char name[NAME_BYTES], struct perf_event_attr *attr)
-{
-    pfm_event_attr_info_t info;
-
-    snprintf(name, NAME_BYTES, "%s::%s", pmu->name, event->name);
-    int rc = encode(name, attr);
-    for (int i = 0; rc == PFM_ERR_UMASK && i < event->nattrs; i++) {
-        if (!attr_info(event, i, &info) || info.type != PFM_ATTR_UMASK)
-            continue;
-        snprintf(name, NAME_BYTES, "%s::%s:%s", pmu->name, event->name, info.name);
-        rc = encode(name, attr) == PFM_SUCCESS ? PFM_SUCCESS : PFM_ERR_UMASK;
-    }
-    return rc == PFM_SUCCESS;
-}
-
-/* The class of an event, if it encodes and opens as `name`. */
-static struct pmu *countable(struct backend_state *state, const pfm_pmu_info_t *info,
+/*
+ * The class of an event, if it encodes and opens: alone, or with the first of its unit masks that
+ * makes it complete; name says which.
+ */
+static struct pmu *countable(struct backend_state *state, const char *pmu,
                              const pfm_event_info_t *event, char name[NAME_BYTES])
 {
-    struct spec spec = {.state = state, .scale = 1};
-    struct event opened = {.written = NULL};
+    struct spec spec = {.state = state, .event.scale = 1};
     struct perf_event_attr attr;
+    pfm_event_attr_info_t info;
 
-    if (!encode_any(info, event, name, &attr) ||
-        use_encoding(&spec, &attr, event->name, NULL) < 0 || spec_try(&spec, &opened) < 0)
-        return NULL;
-    return spec.pmu;
+    snprintf(name, NAME_BYTES, "%s::%s", pmu, event->name);
+    int rc = encode(name, &attr);
+    for (int i = -1; rc == PFM_ERR_UMASK && (i = attr_next(event, i, &info)) >= 0;) {
+        if (info.type != PFM_ATTR_UMASK)
+            continue;
+        snprintf(name, NAME_BYTES, "%s::%s:%s", pmu, event->name, info.name);
+        rc = encode(name, &attr) == PFM_SUCCESS ? PFM_SUCCESS : PFM_ERR_UMASK;
+    }
+    return rc == PFM_SUCCESS && use_encoding(&spec, &attr, event->name, NULL) == 0 &&
+                   spec_try(&spec) == 0
+               ? spec.pmu
+               : NULL;
 }
 
 /* The kernel's own file for an event comes first. */
@@ -390,9 +359,9 @@ static void list_pmu(struct backend_state *state, const pfm_pmu_info_t *pmu, str
     pfm_event_info_t event;
 
     for (int e = pmu->first_event; e != -1; e = pfm_get_event_next(e)) {
-        struct pmu *class = event_info(e, &event) ? countable(state, pmu, &event, name) : NULL;
-        if (class && !strchr(event.name, '/') &&
-            !pmu_event(class, (struct word){event.name, strlen(event.name)}))
+        struct pmu *class =
+            event_info(e, &event) ? countable(state, pmu->name, &event, name) : NULL;
+        if (class && !strchr(event.name, '/') && !pmu_event(class, word_of(event.name)))
             catalog_add(out, class->name, event.name);
     }
 }
@@ -401,53 +370,41 @@ void pfm_list(struct backend_state *state, struct catalog *out)
 {
     pfm_pmu_info_t pmu;
 
-    for (int i = pmu_next(-1, &pmu); i >= 0; i = pmu_next(i, &pmu))
-        if (is_hardware(&pmu))
-            list_pmu(state, &pmu, out);
+    for (int i = -1; (i = hardware_next(i, &pmu)) >= 0;)
+        list_pmu(state, &pmu, out);
 }
 
-bool pfm_spelling(struct backend_state *state, const char *class_name, const char *event,
-                  char *text, size_t size)
+bool pfm_spelling(struct backend_state *state, const struct pmu *class, const char *event,
+                  char name[SPELLING_MAX])
 {
-    struct word wanted = {event, strlen(event)};
-    char name[NAME_BYTES];
+    char full[NAME_BYTES];
     pfm_pmu_info_t pmu;
 
-    for (int i = pmu_next(-1, &pmu); i >= 0; i = pmu_next(i, &pmu)) {
+    for (int i = -1; (i = hardware_next(i, &pmu)) >= 0;) {
         struct found found = {.len = 0};
-        if (is_hardware(&pmu))
-            find_in(&pmu, wanted, &found);
-        if (!found.len || strcmp(found.event.name, event) != 0)
-            continue;
-        struct pmu *class = countable(state, &pmu, &found.event, name);
-        snprintf(text, size, "%s", name);
-        if (class && strcmp(class->name, class_name) == 0)
+        find_in(&pmu, word_of(event), &found);
+        if (found.len && countable(state, pmu.name, &found.event, full) == class) {
+            snprintf(name, SPELLING_MAX, "%.*s", SPELLING_MAX - 1, full);
             return true;
+        }
     }
     return false;
 }
 
-static void describe_attr(const pfm_event_attr_info_t *attr, struct buf *out)
+void pfm_describe(const char *spelling, struct buf *description, struct buf *attributes)
 {
     static const char *const types[] = {[PFM_ATTR_MOD_BOOL] = " boolean",
                                         [PFM_ATTR_MOD_INTEGER] = " integer",
                                         [PFM_ATTR_UMASK] = ""};
-
-    buf_printf(out, "%s %s%s %s%s\n", attr->type == PFM_ATTR_UMASK ? "umask" : "attr", attr->name,
-               types[attr->type], attr->desc, attr->is_dfl ? " (default)" : "");
-}
-
-void pfm_describe(const char *spelling, struct buf *description, struct buf *attributes)
-{
-    struct word body, text = {spelling, strlen(spelling)}, pmu_name = split_pmu(text, &body);
+    struct word text = word_of(spelling);
     pfm_event_attr_info_t attr;
     struct found found;
 
-    if (find_event(pmu_name, body, &found)) {
-        buf_str(description, found.event.desc);
-        for (int i = 0; i < found.event.nattrs; i++)
-            if (attr_info(&found.event, i, &attr) && attr_is_ours(&attr) &&
-                attr.type <= PFM_ATTR_MOD_INTEGER)
-                describe_attr(&attr, attributes);
-    }
+    if (!find_event(&text, &found))
+        return;
+    buf_str(description, found.event.desc);
+    for (int i = -1; (i = attr_next(&found.event, i, &attr)) >= 0;)
+        if (attr.type <= PFM_ATTR_MOD_INTEGER)
+            buf_printf(attributes, "%s %s%s %s%s\n", attr.type == PFM_ATTR_UMASK ? "umask" : "attr",
+                       attr.name, types[attr.type], attr.desc, attr.is_dfl ? " (default)" : "");
 }

@@ -4,10 +4,9 @@
  */
 #include "backends/perf/names/qualifier.h"
 
-#include "backends/perf/names/terms.h"
+#include "backends/perf/names/names.h"
 
 #include <linux/perf_event.h>
-#include <stdio.h>
 #include <string.h>
 
 enum takes {
@@ -19,24 +18,24 @@ enum takes {
 };
 
 static const struct qualifier {
-    const char *name, *resolved; /* what it is called behind the resolved form */
+    const char *name;
     enum takes takes;
-    const char *formats[2]; /* what PMUs call it */
+    const char *fields[2]; /* what PMUs call it; the first behind the resolved form, too */
 } table[] = {
-    {"usr", NULL, MODE, {NULL}},
-    {"os", NULL, MODE, {NULL}},
-    {"edge", "edge", FLAG, {"edge"}},
-    {"inv", "inv", FLAG, {"inv"}},
-    {"any", "any", FLAG, {"any"}},
-    {"cmask", "cmask", NUMBER, {"cmask", "threshold"}},
-    {"umask", "umask", MASKS, {"umask", "unitmask"}},
-    {"precise", NULL, LEVEL, {NULL}},
-    {"anythread", "any", FLAG, {"any"}},
-    {"count", "cmask", NUMBER, {"cmask", "threshold"}},
-    {"threshold", "cmask", NUMBER, {"cmask", "threshold"}},
-    {"unitmask", "umask", MASKS, {"umask", "unitmask"}},
-    {"mask", "umask", MASKS, {"umask", "unitmask"}},
-    {"rsp", "rsp", MASKS, {"offcore_rsp"}},
+    {"usr", MODE, {NULL}},
+    {"os", MODE, {NULL}},
+    {"edge", FLAG, {"edge"}},
+    {"inv", FLAG, {"inv"}},
+    {"any", FLAG, {"any"}},
+    {"cmask", NUMBER, {"cmask", "threshold"}},
+    {"umask", MASKS, {"umask", "unitmask"}},
+    {"precise", LEVEL, {NULL}},
+    {"anythread", FLAG, {"any"}},
+    {"count", NUMBER, {"cmask", "threshold"}},
+    {"threshold", NUMBER, {"cmask", "threshold"}},
+    {"unitmask", MASKS, {"umask", "unitmask"}},
+    {"mask", MASKS, {"umask", "unitmask"}},
+    {"rsp", MASKS, {"rsp", "offcore_rsp"}},
 };
 
 #define N_TABLE (sizeof(table) / sizeof(table[0]))
@@ -56,21 +55,13 @@ bool qualifier_is(struct word name)
 
 struct word qualifiers_split(struct word text, struct word *qualifiers)
 {
-    const char *slash = memchr(text.p, '/', text.len), *end = text.p + text.len, *from = text.p;
-
+    const char *first = memchr(text.p, '/', text.len), *last = memrchr(text.p, '/', text.len);
     /* Commas between two slashes separate terms. A single slash (generic/…, mem:…/4) opens nothing.
      */
-    if (slash) {
-        const char *second = memchr(slash + 1, '/', (size_t)(end - slash - 1));
-        bool single =
-            word_alike((struct word){text.p, (size_t)(slash - text.p)}, "generic", false) ||
-            memchr(text.p, ':', (size_t)(slash - text.p));
-        from = second ? second : single ? text.p : end;
-    }
-    const char *comma = memchr(from, ',', (size_t)(end - from));
-    *qualifiers =
-        comma ? (struct word){comma + 1, (size_t)(end - comma - 1)} : (struct word){end, 0};
-    return (struct word){text.p, (size_t)((comma ? comma : end) - text.p)};
+    struct word behind = first == last ? text : word_from(text, (size_t)(last - text.p));
+    struct word before = word_until(behind, ',', qualifiers);
+
+    return (struct word){text.p, (size_t)(before.p + before.len - text.p)};
 }
 
 /* Are these names of unit masks? */
@@ -94,7 +85,7 @@ struct word qualifiers_masks(struct word text)
     return text;
 }
 
-bool qualifier_precise(struct word word, unsigned *level)
+bool qualifier_precise(struct word word, uint64_t *level)
 {
     struct word value, name = word_until(word, '=', &value);
     uint64_t number = 1;
@@ -102,7 +93,7 @@ bool qualifier_precise(struct word word, unsigned *level)
     if (!word_alike(name, "precise", false) ||
         (name.len < word.len && !word_u64(value, false, 0, PRECISE_MAX, &number)))
         return false;
-    *level = (unsigned)number;
+    *level = number;
     return true;
 }
 
@@ -110,17 +101,14 @@ bool qualifier_precise(struct word word, unsigned *level)
  * file. */
 static bool make_raw(struct spec *spec)
 {
-    struct scan scan;
-    struct word name;
+    uint64_t *type = &spec->event.code[CODE_TYPE];
 
-    if (spec->type != PERF_TYPE_HARDWARE && spec->type != PERF_TYPE_HW_CACHE)
+    if (*type != PERF_TYPE_HARDWARE && *type != PERF_TYPE_HW_CACHE)
         return true;
-    scan_init(&scan, spec->raw_name ? spec->raw_name : "",
-              spec->raw_name ? strlen(spec->raw_name) : 0);
-    while (scan_word(&scan, &name)) {
-        const struct pmu_event *event = pmu_event(spec->pmu, name);
+    for (const char *const *name = spec->raw_names; name && *name; name++) {
+        const struct pmu_event *event = pmu_event(spec->pmu, word_of(*name));
         if (event && terms_put_event(spec, event)) {
-            spec->type = spec->pmu->type;
+            *type = spec->pmu->type;
             return true;
         }
     }
@@ -130,12 +118,11 @@ static bool make_raw(struct spec *spec)
 static int put_field(struct spec *spec, const struct qualifier *qualifier, uint64_t value,
                      struct err *err)
 {
-    const struct pmu_format *format = pmu_format(spec->pmu, qualifier->formats[0]);
-    size_t used = strlen(spec->resolved);
+    const struct pmu_format *format = pmu_format(spec->pmu, qualifier->fields[0]);
 
-    if (!format && qualifier->formats[1])
-        format = pmu_format(spec->pmu, qualifier->formats[1]);
-    spec->generic = NULL; /* a part of it */
+    if (!format && qualifier->fields[1])
+        format = pmu_format(spec->pmu, qualifier->fields[1]);
+    spec->event.generic[0] = '\0'; /* a part of it */
     if (!format)
         return err_set(err, E35, "%s has no qualifier \"%s\"", spec->pmu->name, qualifier->name);
     if (!make_raw(spec))
@@ -143,11 +130,10 @@ static int put_field(struct spec *spec, const struct qualifier *qualifier, uint6
                        "\"%s\" of %s: only the kernel knows the code of this generic event; "
                        "write the processor's own event",
                        qualifier->name, spec->resolved);
-    if (!format_put(format, value, spec->config))
+    if (!format_put(format, value, &spec->event.code[CODE_CONFIG]))
         return err_set(err, CS04, "%s=%llu: %s has %u bits here", qualifier->name,
                        (unsigned long long)value, format->name, format_bits(format));
-    snprintf(spec->resolved + used, sizeof(spec->resolved) - used,
-             qualifier->takes == FLAG ? ",%s=%llu" : ",%s=0x%llx", qualifier->resolved,
+    spec_say(spec, qualifier->takes == FLAG ? ",%s=%llu" : ",%s=0x%llx", qualifier->fields[0],
              (unsigned long long)value);
     return 0;
 }
@@ -165,44 +151,49 @@ static int unknown(struct word name, struct err *err)
                    WORD_ARG(name), near_text(&near));
 }
 
-/* What stands behind its '=' is nothing that it takes: a word of the sentence, or NULL. */
-static const char *value_scan(const struct qualifier *qualifier, struct word word,
-                              struct word value, unsigned *level, uint64_t *number)
+/* Is what stands behind its '=' something that it takes? */
+static bool value_scan(const struct qualifier *qualifier, struct word word, struct word value,
+                       uint64_t *level, uint64_t *number)
 {
-    const bool has_value = memchr(word.p, '=', word.len);
+    const bool alone = !memchr(word.p, '=', word.len);
 
     *number = 1;
     switch (qualifier->takes) {
     case MODE:
-        return has_value ? "no value" : NULL;
+        return alone;
     case FLAG:
-        return has_value && !word_u64(value, false, 0, 1, number) ? "no value" : NULL;
+        return alone || word_u64(value, false, 0, 1, number);
     case LEVEL:
-        return qualifier_precise(word, level) ? NULL : "a level from 0 to 3";
+        return qualifier_precise(word, level);
     default:
-        return word_u64(value, true, 0, UINT64_MAX, number) ? NULL : "a number";
+        return word_u64(value, true, 0, UINT64_MAX, number);
     }
 }
 
 static int apply(struct spec *spec, struct word word, struct err *err)
 {
+    static const char *const takes[] = {[FLAG] = "no value",
+                                        [NUMBER] = "a number",
+                                        [MASKS] = "a number",
+                                        [MODE] = "no value",
+                                        [LEVEL] = "a level from 0 to 3"};
     struct word value, name = word_until(word, '=', &value);
     const struct qualifier *qualifier = qualifier_find(name);
+    struct event *event = &spec->event;
     uint64_t number;
 
     if (!qualifier)
         return unknown(name, err);
     if (are_masks(qualifier, value))
         return 0;
-    const char *takes = value_scan(qualifier, word, value, &spec->precise, &number);
-    if (takes)
+    if (!value_scan(qualifier, word, value, &event->code[CODE_PRECISE], &number))
         return err_set(err, CS04, "qualifier %s takes %s, not \"" WORD_FMT "\"", qualifier->name,
-                       takes, WORD_ARG(value));
+                       takes[qualifier->takes], WORD_ARG(value));
     if (qualifier->takes == MODE) { /* together with modifiers of the spelling they add up */
-        *(qualifier->name[0] == 'u' ? &spec->user : &spec->kernel) = SAID_ON;
+        *(qualifier->name[0] == 'u' ? &event->user : &event->kernel) = SAID_ON;
         spec_one_mode(spec);
     }
-    return qualifier->formats[0] ? put_field(spec, qualifier, number, err) : 0;
+    return qualifier->fields[0] ? put_field(spec, qualifier, number, err) : 0;
 }
 
 int qualifiers_apply(struct spec *spec, struct word text, struct err *err)

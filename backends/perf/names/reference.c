@@ -1,7 +1,7 @@
 /*
  * Facts for people: lines "name text" of info/backend, and a table of vendors' documents.
  */
-#include "backends/perf/names/reference.h"
+#include "backends/perf/names/names.h"
 
 #include "backends/perf/probe/pmu.h"
 #include "backends/perf/probe/tracefs.h"

@@ -4,6 +4,9 @@
 #include "backends/perf/names/spec.h"
 
 #include <errno.h>
+#include <linux/perf_event.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 bool spec_prefix(struct word *text, const char *prefix)
@@ -16,19 +19,36 @@ bool spec_prefix(struct word *text, const char *prefix)
     return true;
 }
 
+void spec_say(struct spec *spec, const char *format, ...)
+{
+    size_t used = strlen(spec->resolved);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(spec->resolved + used, sizeof(spec->resolved) - used, format, args);
+    va_end(args);
+}
+
+int spec_refuse(struct word what, const char *why, struct err *err)
+{
+    return err_set(err, P09, "\"" WORD_FMT "\" cannot be counted here: %s", WORD_ARG(what), why);
+}
+
 int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *err)
 {
-    if (!pmu)
-        return err_set(err, P09,
-                       "\"" WORD_FMT "\" cannot be counted here: the kernel has no such PMU",
-                       WORD_ARG(what));
-    if (pmu->why[0])
-        return err_set(err, P09, "\"" WORD_FMT "\" cannot be counted here: %s", WORD_ARG(what),
-                       pmu->why);
+    if (!pmu || pmu->why[0])
+        return spec_refuse(what, pmu ? pmu->why : "the kernel has no such PMU", err);
     spec->pmu = pmu;
-    spec->type = pmu->type;
-    spec->split = pmu->capabilities & CAP_USER ? SPLIT_ALWAYS : SPLIT_NEVER;
-    spec->sampling = pmu->capabilities & CAP_INTERRUPT;
+    spec->split = pmu->kind == PMU_TRACEPOINT    ? SPLIT_KERNEL
+                  : pmu->capabilities & CAP_USER ? SPLIT_ALWAYS
+                                                 : SPLIT_NEVER;
+    spec->event.class_index = pmu->class_index;
+    spec->event.scope = !(pmu->flags & CODE_CPU_ONLY) ? EVENT_PROCESS | EVENT_CPU
+                        : pmu->package                ? EVENT_CPU | EVENT_PACKAGE
+                                                      : EVENT_CPU;
+    spec->event.sampling = pmu->capabilities & CAP_INTERRUPT;
+    spec->event.code[CODE_TYPE] = pmu->type;
+    spec->event.code[CODE_FLAGS] = pmu->flags;
     return 0;
 }
 
@@ -36,10 +56,8 @@ int spec_use_core(struct spec *spec, struct word what, struct err *err)
 {
     struct pmu *core = pmus_core(spec->state->pmus);
 
-    if (!core)
-        return err_set(err, P09, "\"" WORD_FMT "\" cannot be counted here: %s", WORD_ARG(what),
-                       spec->state->pmus->no_core);
-    return spec_use(spec, core, what, err);
+    return core ? spec_use(spec, core, what, err)
+                : spec_refuse(what, spec->state->pmus->no_core, err);
 }
 
 /* What perf, libpfm4 and PAPI take as a part of an event. */
@@ -78,35 +96,40 @@ bool spec_is_modifier(struct word part)
     return strspn(part.p, "ukpP") >= part.len;
 }
 
-/* One modifier between two colons: letters of u, k and p. */
-static int take_modifier(struct spec *spec, struct word part, struct word what, struct err *err)
+/* One letter of the modifier part. */
+static int take_letter(struct event *event, const char *letter, struct word part, struct word what,
+                       struct err *err)
 {
-    for (size_t i = 0; i < part.len; i++) {
-        char letter = part.p[i];
-        if (letter == 'u' || letter == 'U') {
-            spec->user = SAID_ON;
-        } else if (letter == 'k' || letter == 'K') {
-            spec->kernel = SAID_ON;
-        } else if (letter == 'p' && spec->precise < PRECISE_MAX) {
-            spec->precise++;
-        } else if (letter == 'P' && !spec->precise) {
-            spec->precise = PRECISE_MOST;
-        } else if (letter == 'p' || letter == 'P') {
-            return err_set(err, CS03,
-                           "modifier \"" WORD_FMT "\" of \"" WORD_FMT "\": precise "
-                           "levels are p, pp, ppp, or P, the highest there is",
-                           WORD_ARG(part), WORD_ARG(what));
-        } else {
-            int rc = part.len <= 3 ? spec_part_elsewhere((struct word){&letter, 1}, err) : -ENOENT;
-            return rc != -ENOENT
-                       ? rc
-                       : err_set(err, CS03,
-                                 "no modifier \"" WORD_FMT "\" behind \"" WORD_FMT "\": u (user "
-                                 "mode), k (kernel mode), p, pp, ppp (precise samples)",
-                                 WORD_ARG(part), WORD_ARG(what));
-        }
+    uint64_t *precise = &event->code[CODE_PRECISE];
+
+    switch (*letter) {
+    case 'u':
+    case 'U':
+        event->user = SAID_ON;
+        return 0;
+    case 'k':
+    case 'K':
+        event->kernel = SAID_ON;
+        return 0;
+    case 'P':
+        *precise = PRECISE_MOST;
+        return 0;
+    case 'p':
+        if ((*precise)++ < PRECISE_MAX)
+            return 0;
+        return err_set(err, CS03,
+                       "modifier \"" WORD_FMT "\" of \"" WORD_FMT "\": precise "
+                       "levels are p, pp, ppp, or P, the highest there is",
+                       WORD_ARG(part), WORD_ARG(what));
+    default:
+        break;
     }
-    return 0;
+    int rc = part.len <= 3 ? spec_part_elsewhere((struct word){letter, 1}, err) : -ENOENT;
+    return rc != -ENOENT ? rc
+                         : err_set(err, CS03,
+                                   "no modifier \"" WORD_FMT "\" behind \"" WORD_FMT "\": u (user "
+                                   "mode), k (kernel mode), p, pp, ppp (precise samples)",
+                                   WORD_ARG(part), WORD_ARG(what));
 }
 
 int spec_modifiers(struct spec *spec, struct word text, struct word what, struct err *err)
@@ -114,8 +137,11 @@ int spec_modifiers(struct spec *spec, struct word text, struct word what, struct
     struct word rest;
     int rc = 0;
 
-    for (; rc == 0 && text.len > 0; text = rest)
-        rc = take_modifier(spec, word_until(text, ':', &rest), what, err);
+    for (; rc == 0 && text.len > 0; text = rest) {
+        struct word part = word_until(text, ':', &rest);
+        for (size_t i = 0; rc == 0 && i < part.len; i++)
+            rc = take_letter(&spec->event, &part.p[i], part, what, err);
+    }
     if (rc == 0)
         spec_one_mode(spec);
     return rc;
@@ -123,8 +149,10 @@ int spec_modifiers(struct spec *spec, struct word text, struct word what, struct
 
 void spec_one_mode(struct spec *spec)
 {
-    if (spec->user == SAID_ON && spec->kernel != SAID_ON)
-        spec->kernel = SAID_OFF;
-    if (spec->kernel == SAID_ON && spec->user != SAID_ON)
-        spec->user = SAID_OFF;
+    struct event *event = &spec->event;
+
+    if (event->user == SAID_ON && event->kernel != SAID_ON)
+        event->kernel = SAID_OFF;
+    if (event->kernel == SAID_ON && event->user != SAID_ON)
+        event->user = SAID_OFF;
 }

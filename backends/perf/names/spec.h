@@ -1,15 +1,17 @@
 /*
- * What a spelling of an event means before it becomes a struct event. Each spelling has
- * a parser that fills a struct spec; resolve.h chooses it, spec_event.h makes the event of it.
+ * What a spelling of an event means, while it is read. Each spelling has a parser that fills the
+ * event of a struct spec; resolve.c chooses it and applies modifiers and qualifiers, spec_event.c
+ * adds the rights that it needs, and asks the kernel.
  */
 #pragma once
 
+#include "backends/perf/probe/code.h"
 #include "backends/perf/probe/pmu.h"
 #include "backends/perf/state.h"
 
 enum {
     SPELLING_MAX = 512,
-    RESOLVED_MAX = 1024,
+    RESOLVED_MAX = 2 * SPELLING_MAX + 128, /* no part of a spelling gets longer than that */
     PRECISE_MAX = 3,
     PRECISE_MOST = 4 /* the highest level there is */
 };
@@ -24,36 +26,61 @@ enum spec_split { /* can user and kernel mode be told apart? */
 struct spec {
     struct backend_state *state;
     struct pmu *pmu;
-    uint32_t type;
-    uint64_t config[CONFIG_WORDS];
-    uint32_t bp_type;
     enum spec_split split;
-    bool needs_kernel; /* said by its spelling; spec_fill() has what follows from its PMU */
-    bool sampling;
-    enum event_said user, kernel;
-    unsigned precise; /* the level of precise samples that is asked for; PRECISE_MOST; 0: none */
-    char unit[16];
-    double scale;
-    char resolved[RESOLVED_MAX]; /* without qualifiers and privilege */
-    const char *generic;         /* the kernel's name of it that all machines share, or NULL */
-    const char *raw_name; /* a kernel event file with the code of a generic event; may be NULL */
+    /* Kernel event files with the code of a generic event; may be NULL. */
+    const char *const *raw_names;
+    char resolved[RESOLVED_MAX];
+    struct event event; /* without its strings and rows */
 };
+
+/*
+ * The parsers: each takes from *text what it understands and leaves the modifiers that stand
+ * behind it. -ENOENT with nothing said: it is another's.
+ */
+
+/* A generic name, also behind "generic/". CS01, P09. */
+int generic_parse(struct spec *spec, struct word *text, struct err *err);
+/* mem:0xADDRESS[/LENGTH][:rwx]: accesses to a place in memory. CS01 (no address), CS03, CS04. */
+int breakpoint_parse(struct spec *spec, struct word *text, struct err *err);
+/* pmu/term=value,…/. X06 PMU, CS01 event, CS03 term, CS04 value, P09. */
+int terms_parse(struct spec *spec, struct word *text, struct err *err);
+/* rNNN. CS04. */
+int raw_parse(struct spec *spec, struct word *text, struct err *err);
+/* SYSTEM:NAME with a SYSTEM that tracefs has. CS01, P09. */
+int tracepoint_parse(struct spec *spec, struct word *text, struct err *err);
+/* The kernel's event file of this name on a core PMU, or msr (tsc). */
+int terms_parse_bare(struct spec *spec, struct word *text, struct err *err);
+/* An event of the processor's in libpfm4's tables, modifiers included. CS03, CS04, P09. */
+int pfm_parse(struct spec *spec, struct word *text, struct err *err);
+/* Refuses all: says which part of it is wrong, with near misses. CS01, X06, P09. */
+int unknown_event(struct spec *spec, struct word *text, struct err *err);
 
 /* For the parsers. */
 
 /* Takes the prefix off the text, if it begins with one alike. */
 bool spec_prefix(struct word *text, const char *prefix);
-
-/* Sets the pmu and what follows from it; P09 with the reason when nothing of it can be counted. */
+/* Appends to the resolved form. */
+void spec_say(struct spec *spec, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* P09: it is known, and cannot be counted here for that reason. */
+int spec_refuse(struct word what, const char *why, struct err *err);
+/* Sets the PMU and what follows from it. P09 when nothing of it can be counted. */
 int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *err);
 /* The core PMU, or P09 saying why there is none. */
 int spec_use_core(struct spec *spec, struct word what, struct err *err);
-/* Modifiers behind the name: "u", "k", "uk", "up", "ppp", "P", also separated by ':'. Empty is
- * fine. */
+/* Modifiers: "u", "k", "uk", "up", "ppp", "P", also separated by ':'. Empty is fine. */
 int spec_modifiers(struct spec *spec, struct word text, struct word what, struct err *err);
+/* Is it letters that spec_modifiers() takes? */
+bool spec_is_modifier(struct word part);
 /* A mode that is not said while the other is, is off. */
 void spec_one_mode(struct spec *spec);
 /* CS03 for what is a setting or a target here (period, cpu, G); -ENOENT: it is none of these. */
 int spec_part_elsewhere(struct word part, struct err *err);
-/* Is it letters that spec_modifiers() takes? */
-bool spec_is_modifier(struct word part);
+/* Puts the code of a kernel event file, replacing what was there. False: it leaves a field open. */
+bool terms_put_event(struct spec *spec, const struct pmu_event *event);
+
+/* resolve.c: a spelling without its rows. 0 means that it is one of this machine. */
+int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err);
+/* spec_event.c: the rights that follow from what it counts. */
+void spec_finish(struct spec *spec);
+/* The same, and 0 or -errno of opening it, disabled, on this thread or its CPU. */
+int spec_try(struct spec *spec);

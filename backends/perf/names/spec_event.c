@@ -1,17 +1,15 @@
 /*
- * From what a spelling means to the struct event that the engine keeps, with the rights that the
- * kernel asks for it (it would not refuse pmcfs, which has them all: core asks for those of the
- * writer); and the kernel's word on it.
+ * The rights that the kernel asks for an event (it would not refuse pmcfs, which has them all: core
+ * asks for those of the writer); and the kernel's word on it.
  */
-#include "backends/perf/names/spec_event.h"
+#include "backends/perf/names/names.h"
+#include "backends/perf/names/spec.h"
 
-#include "backends/perf/probe/code.h"
 #include "backends/perf/probe/probe.h"
 #include "backends/perf/probe/why.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <stdio.h>
 #include <string.h>
 
 /*
@@ -30,7 +28,8 @@ static bool needs_kernel(const struct spec *spec)
 {
     switch (spec->pmu->kind) {
     case PMU_MSR: /* config 0 is the time stamp counter, which every program may read by itself */
-        return spec->config[0] != 0;
+        return spec->event.code[CODE_CONFIG] != 0;
+    case PMU_TRACEPOINT:
     case PMU_OTHER: /* of a driver: both modes, in one count */
         return true;
     default:
@@ -40,58 +39,30 @@ static bool needs_kernel(const struct spec *spec)
 
 static bool any_thread(const struct spec *spec)
 {
+    const uint64_t *code = spec->event.code;
     const struct pmu_format *any = pmu_format(spec->pmu, "any");
     uint64_t bits[CONFIG_WORDS] = {ANY_THREAD};
 
-    if (spec->type == PERF_TYPE_HARDWARE || spec->type == PERF_TYPE_HW_CACHE)
+    if (code[CODE_TYPE] == PERF_TYPE_HARDWARE || code[CODE_TYPE] == PERF_TYPE_HW_CACHE)
         return false;
     if (any)
         format_put(any, 1, bits);
     for (unsigned i = 0; i < CONFIG_WORDS; i++)
-        if (spec->config[i] & bits[i])
+        if (code[CODE_CONFIG + i] & bits[i])
             return true;
     return false;
 }
 
-/* It tells more than what the target does (perf_allow_cpu(), perfmon_capable()). */
-static bool needs_superuser(const struct spec *spec)
+void spec_finish(struct spec *spec)
 {
-    switch (spec->pmu->kind) {
-    case PMU_CORE:
-        return any_thread(spec);
-    case PMU_BREAKPOINT: /* of a kernel address, which the kernel gives to nobody else */
-        return spec->needs_kernel;
-    default:
-        return strcmp(spec->pmu->name, "thread_imc") == 0;
-    }
-}
+    struct event *event = &spec->event;
+    const bool one_mode = event->user != event->kernel;
 
-void spec_fill(const struct spec *spec, struct event *event)
-{
-    const struct pmu *pmu = spec->pmu;
-    bool one_mode = spec->user != spec->kernel;
-
-    event->class_index = pmu->class_index;
-    event->scope = !(pmu->flags & CODE_CPU_ONLY) ? EVENT_PROCESS | EVENT_CPU
-                   : pmu->package                ? EVENT_CPU | EVENT_PACKAGE
-                                                 : EVENT_CPU;
-    event->sampling = spec->sampling;
     event->whole = spec->split != SPLIT_ALWAYS && !(spec->split == SPLIT_ASKED && one_mode);
-    event->needs_kernel = spec->needs_kernel || needs_kernel(spec);
-    event->needs_superuser = needs_superuser(spec);
-    event->user = spec->user;
-    event->kernel = spec->kernel;
-    snprintf(event->generic, sizeof(event->generic), "%s", spec->generic ? spec->generic : "");
-    memcpy(event->unit, spec->unit, sizeof(event->unit));
-    event->scale = spec->scale;
-    event->code[CODE_TYPE] = spec->type;
-    event->code[CODE_CONFIG] = spec->config[0];
-    event->code[CODE_CONFIG1] = spec->config[1];
-    event->code[CODE_CONFIG2] = spec->config[2];
-    event->code[CODE_CONFIG3] = spec->config[3];
-    event->code[CODE_BP_TYPE] = spec->bp_type;
-    event->code[CODE_FLAGS] = pmu->flags;
-    event->code[CODE_PRECISE] = spec->precise;
+    event->needs_kernel |= needs_kernel(spec);
+    /* It tells more than what the target does (perf_allow_cpu(), perfmon_capable()). */
+    event->needs_superuser |=
+        spec->pmu->kind == PMU_CORE ? any_thread(spec) : strcmp(spec->pmu->name, "thread_imc") == 0;
 }
 
 static void attr_of(const struct event *event, struct perf_event_attr *attr)
@@ -99,15 +70,6 @@ static void attr_of(const struct event *event, struct perf_event_attr *attr)
     bool kernel = event->whole || event->needs_kernel || event->kernel == SAID_ON;
 
     code_to_attr(event, event->user != SAID_OFF, kernel, attr);
-}
-
-static struct pmu *pmu_of(const struct backend_state *state, const struct event *event)
-{
-    struct pmu *pmu = state->pmus->list;
-
-    while (pmu->class_index != event->class_index)
-        pmu++;
-    return pmu;
 }
 
 /* 0 or -errno of opening it, disabled, on this thread or its CPU. Drops exclude_guest if refused.
@@ -131,10 +93,10 @@ static int event_try(const struct pmu *pmu, struct event *event)
                          : rc; /* breakpoints in use by others now: that is for the attach to say */
 }
 
-int spec_try(const struct spec *spec, struct event *event)
+int spec_try(struct spec *spec)
 {
-    spec_fill(spec, event);
-    return event_try(spec->pmu, event);
+    spec_finish(spec);
+    return event_try(spec->pmu, &spec->event);
 }
 
 static int say_refused(const struct pmu *pmu, const struct event *event, int rc, struct err *err)
@@ -152,19 +114,10 @@ static int say_refused(const struct pmu *pmu, const struct event *event, int rc,
     return err_set(err, said.id == P14 ? P09 : said.id, "%s", said.text);
 }
 
-static void find_rows(const struct pmus *pmus, const struct pmu *pmu, struct event *event)
+int perf_verify(struct backend_state *state, struct event *event, struct err *err)
 {
+    struct pmu *pmu = pmus_of_class(state->pmus, event->class_index);
     struct perf_event_attr attr;
-
-    if (pmu->kind != PMU_CORE)
-        return;
-    code_to_attr(event, true, false, &attr);
-    probe_rows(pmus, pmu, &attr, &event->rows, &event->rows_needed);
-}
-
-int spec_verify(struct backend_state *state, struct event *event, struct err *err)
-{
-    struct pmu *pmu = pmu_of(state, event);
     int rc = event_try(pmu, event);
 
 #ifndef PERF_ATTR_SIZE_VER8
@@ -179,6 +132,8 @@ int spec_verify(struct backend_state *state, struct event *event, struct err *er
                        event->resolved, pmu->name);
     if (rc < 0)
         return say_refused(pmu, event, rc, err);
-    find_rows(state->pmus, pmu, event);
+    code_to_attr(event, true, false, &attr);
+    if (pmu->kind == PMU_CORE)
+        probe_rows(state->pmus, pmu, &attr, &event->rows, &event->rows_needed);
     return 0;
 }

@@ -1,43 +1,22 @@
 /*
- * pmu/term=value,…/mods. A term is an event file, a field of the format, or a whole config word.
+ * The spellings that use the machine's own format files: pmu/term=value,…/mods, where a term is an
+ * event file, a field of the format, or a whole config word; a kernel event file's bare name; and
+ * raw numbers.
  */
-#include "backends/perf/names/terms.h"
-
-#include "backends/perf/names/generic.h"
+#include "backends/perf/names/sources.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The terms of this form, while they are put together. */
-struct terms {
-    struct spec *spec;
-    struct word all; /* what stands between the slashes */
-    struct err *err;
-};
-
-/* Appends to the resolved form; false: too long. */
-static bool __attribute__((format(printf, 2, 3)))
-say_resolved(struct spec *spec, const char *format, ...)
-{
-    size_t used = strlen(spec->resolved);
-    va_list args;
-
-    va_start(args, format);
-    int more = vsnprintf(spec->resolved + used, sizeof(spec->resolved) - used, format, args);
-    va_end(args);
-    return more >= 0 && used + (size_t)more < sizeof(spec->resolved);
-}
 
 /* The kernel's own text: fields that do not exist are passed over. False: one is left open
  * ("core=?"). */
 static bool put_event(struct spec *spec, const struct pmu_event *event)
 {
-    struct word rest, all = {event->terms, strlen(event->terms)};
+    struct word rest, all = word_of(event->terms);
 
     for (; all.len > 0; all = rest) {
         struct word value, term = word_until(all, ',', &rest);
@@ -46,38 +25,38 @@ static bool put_event(struct spec *spec, const struct pmu_event *event)
         if (word_is(value, "?"))
             return false;
         if (format && (value.len == 0 || word_u64(value, true, 0, UINT64_MAX, &number)))
-            format_put(format, number, spec->config);
+            format_put(format, number, &spec->event.code[CODE_CONFIG]);
     }
     return true;
 }
 
 bool terms_put_event(struct spec *spec, const struct pmu_event *event)
 {
-    memset(spec->config, 0, sizeof(spec->config));
+    memset(&spec->event.code[CODE_CONFIG], 0, CONFIG_WORDS * sizeof(uint64_t));
     return put_event(spec, event);
 }
 
-static int take_event(struct terms *terms, const struct pmu_event *event)
+static int take_event(struct spec *spec, const struct pmu_event *event, bool alone, struct err *err)
 {
-    struct spec *spec = terms->spec;
+    const struct generic *generic =
+        spec->pmu->kind == PMU_CORE ? generic_by_file(event->name) : NULL;
 
     if (!put_event(spec, event))
-        return err_set(terms->err, CS03, "event \"%s\" of %s leaves a field open: write %s/%s/",
+        return err_set(err, CS03, "event \"%s\" of %s leaves a field open: write %s/%s/",
                        event->name, spec->pmu->name, spec->pmu->name, event->terms);
-    memcpy(spec->unit, event->unit, sizeof(spec->unit));
-    spec->scale = event->scale;
-    if (!memchr(terms->all.p, ',', terms->all.len)) {
-        const struct generic *generic = generic_by_file(event->name);
-        spec->generic = generic && spec->pmu->kind == PMU_CORE ? generic->name : event->name;
-    }
-    say_resolved(spec, "%s", event->name);
+    memcpy(spec->event.unit, event->unit, sizeof(event->unit));
+    spec->event.scale = event->scale;
+    if (alone)
+        snprintf(spec->event.generic, sizeof(spec->event.generic), "%s",
+                 generic ? generic->name : event->name);
+    spec_say(spec, "%s", event->name);
     return 0;
 }
 
-static int unknown_term(struct terms *terms, struct word name, bool has_value)
+static int unknown_term(struct spec *spec, struct word name, bool has_value, struct err *err)
 {
-    struct pmu *pmu = terms->spec->pmu;
-    int rc = spec_part_elsewhere(name, terms->err);
+    struct pmu *pmu = spec->pmu;
+    int rc = spec_part_elsewhere(name, err);
     struct near near;
 
     if (rc != -ENOENT)
@@ -89,86 +68,91 @@ static int unknown_term(struct terms *terms, struct word name, bool has_value)
         near_offer(&near, pmu->events.items[i].name);
     if (!has_value && pmu->kind == PMU_CORE)
         generic_near(&near);
-    return err_set(terms->err, has_value ? CS03 : CS01,
+    return err_set(err, has_value ? CS03 : CS01,
                    "%s has no %sterm \"" WORD_FMT "\"%s; the files of events/%s name what it has",
                    pmu->name, has_value ? "" : "event or ", WORD_ARG(name), near_text(&near),
                    pmu->name);
 }
 
-static int take_value(struct terms *terms, struct word name, struct word value, bool has_value,
-                      const struct pmu_format *format)
+static int take_value(struct spec *spec, struct word name, struct word value, bool has_value,
+                      const struct pmu_format *format, struct err *err)
 {
     uint64_t number = 1;
 
     if (has_value && !word_u64(value, true, 0, UINT64_MAX, &number))
-        return err_set(terms->err, CS04,
+        return err_set(err, CS04,
                        "\"" WORD_FMT "\" is no value for " WORD_FMT ": a number, "
                        "decimal or 0x…",
                        WORD_ARG(value), WORD_ARG(name));
-    if (!format_put(format, number, terms->spec->config))
-        return err_set(terms->err, CS04, WORD_FMT "=" WORD_FMT ": " WORD_FMT " has %u bits here",
+    if (!format_put(format, number, &spec->event.code[CODE_CONFIG]))
+        return err_set(err, CS04, WORD_FMT "=" WORD_FMT ": " WORD_FMT " has %u bits here",
                        WORD_ARG(name), WORD_ARG(value), WORD_ARG(name), format_bits(format));
-    say_resolved(terms->spec, "%s=0x%llx", format->name, (unsigned long long)number);
+    spec_say(spec, "%s=0x%llx", format->name, (unsigned long long)number);
     return 0;
 }
 
-/* perf's PMU/cycles/: the kernel's generic event on this PMU. It is a whole event: it stands alone.
- */
-static int take_generic(struct terms *terms, const struct generic *generic)
+/* perf's PMU/cycles/: the kernel's generic event on this PMU. It is a whole event. */
+static int take_generic(struct spec *spec, const struct generic *generic, bool alone,
+                        struct err *err)
 {
-    if (memchr(terms->all.p, ',', terms->all.len))
-        return err_set(terms->err, CS03,
+    if (!alone)
+        return err_set(err, CS03,
                        "%s is a generic event: no terms stand beside it between the slashes",
                        generic->name);
-    generic_put(terms->spec, generic);
-    snprintf(terms->spec->resolved, sizeof(terms->spec->resolved), "%s/%s", terms->spec->pmu->name,
-             generic->name);
+    generic_put(spec, generic);
+    spec_say(spec, "%s", generic->name);
     return 0;
 }
 
-static const struct generic *find_generic(const struct pmu *pmu, struct word name)
+static int take_term(struct spec *spec, struct word term, bool alone, struct err *err)
 {
-    const struct generic *generic = pmu->kind == PMU_CORE ? generic_find(name) : NULL;
-
-    return generic && generic_is_hardware(generic) ? generic : NULL;
-}
-
-/* What generic_put() writes on hybrid processors means the same when it is read: not the file. */
-static bool is_canonical(const struct terms *terms, struct word name)
-{
-    const struct generic *generic = find_generic(terms->spec->pmu, name);
-
-    return generic && terms->spec->pmu->extended && name.len == terms->all.len &&
-           word_alike(name, generic->name, true);
-}
-
-static int take_term(struct terms *terms, struct word term)
-{
-    const struct pmu *pmu = terms->spec->pmu;
+    const struct pmu *pmu = spec->pmu;
     struct word value, name = word_until(term, '=', &value);
-    bool has_value = name.len < term.len;
+    const bool has_value = name.len < term.len, named = !has_value && pmu->kind == PMU_CORE;
     const struct pmu_event *event = has_value ? NULL : pmu_event(pmu, name);
     const struct pmu_format *format = pmu_format_word(pmu, name);
+    const struct generic *generic = named ? generic_find(name) : NULL;
 
-    if (event && !is_canonical(terms, name))
-        return take_event(terms, event);
+    if (generic && !generic_is_hardware(generic))
+        generic = NULL;
+    /* What generic_use() says on hybrid processors means the same when it is read: not the file. */
+    const bool canonical =
+        generic && alone && pmu->extended && word_alike(name, generic->name, true);
+    if (event && !canonical)
+        return take_event(spec, event, alone, err);
     if (format)
-        return take_value(terms, name, value, has_value, format);
-    if (!has_value && find_generic(pmu, name))
-        return take_generic(terms, find_generic(pmu, name));
-    return unknown_term(terms, name, has_value);
+        return take_value(spec, name, value, has_value, format, err);
+    return generic ? take_generic(spec, generic, alone, err)
+                   : unknown_term(spec, name, has_value, err);
 }
 
-static int unknown_pmu(struct spec *spec, struct word name, struct word text, struct err *err)
+/* All that stands between the slashes. */
+static int take_terms(struct spec *spec, struct word all, struct err *err)
 {
-    struct pmus *pmus = spec->state->pmus;
+    struct word term, rest = all;
+    int rc = 0;
+
+    spec_say(spec, "%s/", spec->pmu->name);
+    while (rc == 0 && rest.len > 0) {
+        if (rest.p > all.p)
+            spec_say(spec, ",");
+        term = word_until(rest, ',', &rest);
+        rc = term.len == 0 ? err_set(err, CS03, "an empty term in \"" WORD_FMT "\"", WORD_ARG(all))
+                           : take_term(spec, term, term.len == all.len, err);
+    }
+    spec_say(spec, "/");
+    return rc;
+}
+
+static int unknown_pmu(struct pmus *pmus, struct word name, struct word text, struct err *err)
+{
     struct word rest, head = word_until(name, ':', &rest);
     const struct generic *generic = generic_find(head);
     const enum pmu_kind known = pmu_kind_known(name);
     struct near near;
 
     if (pmus->no_core[0] && known == PMU_CORE)
-        return spec_use_core(spec, text, err);
+        return spec_refuse(text, pmus->no_core, err);
     near_init(&near, name);
     for (unsigned i = 0; i < pmus->n; i++)
         if (pmus->list[i].kind != PMU_REFUSED)
@@ -195,26 +179,6 @@ static int unknown_pmu(struct spec *spec, struct word name, struct word text, st
                    WORD_ARG(name), near_text(&near));
 }
 
-static int take_terms(struct terms *terms)
-{
-    struct word rest, all = terms->all;
-    int rc = 0;
-
-    say_resolved(terms->spec, "%s/", terms->spec->pmu->name);
-    for (bool first = true; rc == 0 && all.len > 0; all = rest, first = false) {
-        struct word term = word_until(all, ',', &rest);
-        if (!first)
-            say_resolved(terms->spec, ",");
-        if (term.len == 0)
-            return err_set(terms->err, CS03, "an empty term in \"" WORD_FMT "\"",
-                           WORD_ARG(terms->all));
-        rc = take_term(terms, term);
-    }
-    if (rc == 0 && !say_resolved(terms->spec, "/"))
-        return err_set(terms->err, CS03, "too many terms");
-    return rc;
-}
-
 /* PMUs whose files in events/ lie in a directory of that name, but whose events have no slashes: an
  * example of these, or NULL. */
 static const char *example_alone(const struct pmu *pmu)
@@ -235,52 +199,46 @@ static int unclosed(const struct pmu *pmu, struct word tail, struct word text, s
                    WORD_ARG(mods));
 }
 
-int terms_parse(struct spec *spec, struct word text, struct err *err)
+int terms_parse(struct spec *spec, struct word *text, struct err *err)
 {
-    struct word tail, mods, pmu_name = word_until(text, '/', &tail);
+    struct word tail, mods, whole = *text, pmu_name = word_until(whole, '/', &tail);
     struct word inside = word_until(tail, '/', &mods);
     struct pmu *pmu = pmus_find(spec->state->pmus, pmu_name);
-    struct terms terms = {.spec = spec, .all = inside, .err = err};
 
-    if (pmu_name.len == text.len)
+    if (pmu_name.len == whole.len)
         return -ENOENT;
     if (!pmu)
-        return unknown_pmu(spec, pmu_name, text, err);
-    int rc = spec_use(spec, pmu, text, err);
+        return unknown_pmu(spec->state->pmus, pmu_name, whole, err);
+    int rc = spec_use(spec, pmu, whole, err);
     if (rc == 0 && example_alone(pmu))
         return err_set(err, CS01,
                        "events of %s are written by their names alone, without '/': " WORD_FMT,
                        pmu->name, inside.len > 0 ? WORD_ARG(inside) : example_alone(pmu));
     if (rc == 0 && inside.len == tail.len)
-        return unclosed(pmu, tail, text, err);
-    if (rc == 0)
-        rc = take_terms(&terms);
-    if (rc == 0 && mods.len > 0 && mods.p[0] == ':')
-        mods = (struct word){mods.p + 1, mods.len - 1};
-    return rc < 0 ? rc : spec_modifiers(spec, mods, text, err);
+        return unclosed(pmu, tail, whole, err);
+    *text = mods;
+    return rc ? rc : take_terms(spec, inside, err);
 }
 
-int terms_parse_bare(struct spec *spec, struct word text, struct err *err)
+int terms_parse_bare(struct spec *spec, struct word *text, struct err *err)
 {
     struct pmus *pmus = spec->state->pmus;
-    struct word mods, name = word_until(text, ':', &mods);
-    char full[2 * SPELLING_MAX + 128];
+    struct word mods, name = word_until(*text, ':', &mods);
 
-    for (unsigned i = 0; i < pmus->n; i++) {
-        struct pmu *pmu = &pmus->list[i];
+    for (struct pmu *pmu = pmus->list; pmu < pmus->list + pmus->n; pmu++) {
         if ((pmu->kind != PMU_CORE && pmu->kind != PMU_MSR) || !pmu_is_here(pmu) ||
             !pmu_event(pmu, name))
             continue;
-        int len = snprintf(full, sizeof(full), "%s/%.*s/%.*s", pmu->name, (int)name.len, name.p,
-                           (int)mods.len, mods.p);
-        return terms_parse(spec, (struct word){full, (size_t)len}, err);
+        spec_use(spec, pmu, name, err);
+        *text = mods;
+        return take_terms(spec, name, err);
     }
     return -ENOENT;
 }
 
-int raw_parse(struct spec *spec, struct word text, struct err *err)
+int raw_parse(struct spec *spec, struct word *text, struct err *err)
 {
-    struct word mods, name = word_until(text, ':', &mods);
+    struct word mods, name = word_until(*text, ':', &mods);
     char *end;
 
     if (name.len < 2 || tolower((unsigned char)name.p[0]) != 'r' ||
@@ -291,11 +249,12 @@ int raw_parse(struct spec *spec, struct word text, struct err *err)
         return -ENOENT;
     if (name.len > 17)
         return err_set(err, CS04, "\"" WORD_FMT "\" has more than 16 digits", WORD_ARG(name));
-    int rc = spec_use_core(spec, text, err);
+    int rc = spec_use_core(spec, *text, err);
     if (rc < 0)
         return rc;
-    spec->type = spec->pmu->extended ? spec->pmu->type : PERF_TYPE_RAW;
-    spec->config[0] = number;
-    snprintf(spec->resolved, sizeof(spec->resolved), "r%llx", number);
-    return spec_modifiers(spec, mods, text, err);
+    spec->event.code[CODE_TYPE] = spec->pmu->extended ? spec->pmu->type : PERF_TYPE_RAW;
+    spec->event.code[CODE_CONFIG] = number;
+    spec_say(spec, "r%llx", number);
+    *text = mods;
+    return 0;
 }

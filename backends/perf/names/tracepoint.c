@@ -1,14 +1,14 @@
 /*
- * The names and numbers of tracepoints, as they stand in tracefs.
+ * Tracepoints: the kernel's static probe points, named SYSTEM:NAME; their numbers stand in tracefs.
  */
-#include "backends/perf/names/tracepoint.h"
+#include "backends/perf/names/sources.h"
 
+#include "backends/perf/names/names.h"
 #include "backends/perf/probe/tracefs.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +43,7 @@ static void each_name(int events, const char *path,
 struct lookup {
     struct word wanted;
     char found[NAME_BYTES];
+    struct near near;
 };
 
 /* One alike, but rather one that is the same. */
@@ -51,15 +52,17 @@ static void lookup_name(void *arg, const char *path, const char *name)
     struct lookup *lookup = arg;
 
     (void)path;
+    near_offer(&lookup->near, name);
     if (word_is(lookup->wanted, name) ||
         (!lookup->found[0] && word_alike(lookup->wanted, name, true)))
         snprintf(lookup->found, sizeof(lookup->found), "%s", name);
 }
 
-static void near_name(void *arg, const char *path, const char *name)
+static const char *lookup(struct lookup *lookup, int events, const char *path)
 {
-    (void)path;
-    near_offer(arg, name);
+    near_init(&lookup->near, lookup->wanted);
+    each_name(events, path, lookup_name, lookup);
+    return lookup->found;
 }
 
 static int read_id(int events, const char *system, const char *name, uint64_t *id)
@@ -83,40 +86,31 @@ int tracepoint_number(struct backend_state *state, const char *system, const cha
     return rc;
 }
 
-static int parse_in(struct spec *spec, struct word text, int events, struct err *err)
+static int parse_in(struct spec *spec, struct word *text, int events, struct err *err)
 {
-    struct word rest, mods;
-    struct lookup system = {.wanted = word_until(text, ':', &rest)};
+    struct word rest, mods, whole = *text;
+    struct lookup system = {.wanted = word_until(whole, ':', &rest)};
     struct lookup name = {.wanted = word_until(rest, ':', &mods)};
-    struct near near;
 
-    if (rest.len > 0 && rest.p[0] != ':')
-        each_name(events, ".", lookup_name, &system);
-    if (!system.found[0] || strcmp(system.found, LAYOUTS) == 0)
+    if (name.wanted.len == 0 || !lookup(&system, events, ".")[0] ||
+        strcmp(system.found, LAYOUTS) == 0)
         return -ENOENT;
-    spec->needs_kernel = true; /* also to be told that there is no such tracepoint */
-    each_name(events, system.found, lookup_name, &name);
-    if (!name.found[0]) {
-        near_init(&near, name.wanted);
-        each_name(events, system.found, near_name, &near);
+    spec->event.needs_kernel = true; /* also to be told that there is no such tracepoint */
+    if (!lookup(&name, events, system.found)[0])
         return err_set(err, CS01,
                        "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT "\" is defined%s",
-                       WORD_ARG(name.wanted), WORD_ARG(system.wanted), near_text(&near));
-    }
-    int rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_TRACEPOINT), text, err);
+                       WORD_ARG(name.wanted), WORD_ARG(system.wanted), near_text(&name.near));
+    int rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_TRACEPOINT), whole, err);
     if (rc < 0)
         return rc;
-    if (read_id(events, system.found, name.found, &spec->config[0]) < 0)
-        return err_set(err, P09,
-                       "tracepoint \"" WORD_FMT "\" has no number in tracefs: it cannot be "
-                       "counted",
-                       WORD_ARG(text));
-    spec->split = SPLIT_KERNEL;
-    snprintf(spec->resolved, sizeof(spec->resolved), "%s:%s", system.found, name.found);
-    return spec_modifiers(spec, mods, text, err);
+    if (read_id(events, system.found, name.found, &spec->event.code[CODE_CONFIG]) < 0)
+        return spec_refuse(whole, "this tracepoint has no number in tracefs", err);
+    spec_say(spec, "%s:%s", system.found, name.found);
+    *text = mods;
+    return 0;
 }
 
-int tracepoint_parse(struct spec *spec, struct word text, struct err *err)
+int tracepoint_parse(struct spec *spec, struct word *text, struct err *err)
 {
     int events = tracefs_events(spec->state);
     int rc = parse_in(spec, text, events, err);
@@ -177,7 +171,7 @@ static uint64_t hash_file(int fd, bool words, uint64_t hash)
 }
 
 /* They come and go with modules, and as somebody defines some. */
-uint64_t tracepoint_look(struct backend_state *state)
+uint64_t perf_look(struct backend_state *state)
 {
     int events = tracefs_events(state);
     uint64_t hash = UINT64_C(0xcbf29ce484222325) + (events >= 0);

@@ -1,16 +1,13 @@
 /*
  * A name that no source of names has: what was meant, and which names are like it.
  */
-#include "backends/perf/names/unknown.h"
+#include "backends/perf/names/names.h"
+#include "backends/perf/names/sources.h"
 
-#include "backends/perf/names/catalog.h"
-#include "backends/perf/names/generic.h"
-#include "backends/perf/names/pfm.h"
 #include "backends/perf/probe/tracefs.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 enum {
     NEAR_LEAST = 3 /* what is like a shorter word was hardly meant */
@@ -42,24 +39,20 @@ static void near_listed(const struct catalog *catalog, struct pmus *pmus, bool t
 
     for (size_t i = 0; near->word.len >= NEAR_LEAST && i < catalog->n; i++) {
         const struct catalog_entry *entry = &catalog->entries[i];
-        struct word class = {entry->class_name, strlen(entry->class_name)};
-        const struct pmu *pmu = pmus_find(pmus, class);
+        const struct pmu *pmu = pmus_find(pmus, word_of(entry->class_name));
+        const bool terms = pmu && pmu->kind > PMU_BREAKPOINT;
 
-        if (tracepoints != (pmu && pmu->kind == PMU_TRACEPOINT))
-            continue;
-        if (pmu && pmu->kind > PMU_BREAKPOINT)
-            snprintf(full, sizeof(full), "%s/%s/", pmu->name, entry->event);
-        else
-            snprintf(full, sizeof(full), "%s", entry->event);
-        near_offer(near, full);
+        snprintf(full, sizeof(full), "%s%s%s%s", terms ? pmu->name : "", terms ? "/" : "",
+                 entry->event, terms ? "/" : "");
+        if (tracepoints == (pmu && pmu->kind == PMU_TRACEPOINT))
+            near_offer(near, full);
     }
 }
 
 static int say_no_tracepoint(struct spec *spec, struct word text, struct near *near,
                              struct err *err)
 {
-    struct word rest, mods, group = word_until(text, ':', &rest),
-                            name = word_until(rest, ':', &mods);
+    struct word rest, group = word_until(text, ':', &rest), name = word_part(rest, ":");
     struct buf where;
     int rc;
 
@@ -78,21 +71,21 @@ static int say_no_tracepoint(struct spec *spec, struct word text, struct near *n
     return rc;
 }
 
-int unknown_event(struct spec *spec, struct word text, struct err *err)
+int unknown_event(struct spec *spec, struct word *whole, struct err *err)
 {
-    struct word rest, behind, head = word_until(text, ':', &rest);
-    const char *no_core = spec->state->pmus->no_core;
-    bool has_pmu = rest.len > 1 && rest.p[0] == ':';
-    struct word name = has_pmu ? word_until(word_from(rest, 1), ':', &behind) : head;
+    struct word rest, text = *whole, head = word_until(text, ':', &rest);
+    struct pmus *pmus = spec->state->pmus;
+    const bool has_pmu = rest.len > 1 && rest.p[0] == ':';
+    const bool tracepoint = !has_pmu && !spec_is_modifier(word_part(rest, ":"));
+    struct word name = has_pmu ? word_part(word_from(rest, 1), ":") : head;
     struct catalog catalog;
     struct near near;
-    int rc;
 
     if (spec_prefix(&text, "event="))
         return err_set(err, CS01,
                        "event= belongs into config; here stands the event alone: " WORD_FMT,
                        WORD_ARG(text));
-    rc = unknown_elsewhere(spec, text, head, has_pmu, err);
+    int rc = unknown_elsewhere(spec, text, head, has_pmu, err);
     if (rc != -ENOENT)
         return rc;
     catalog_init(&catalog);
@@ -100,24 +93,22 @@ int unknown_event(struct spec *spec, struct word text, struct err *err)
     near_init(&near, name);
     if (name.len >= NEAR_LEAST)
         generic_near(&near);
-    near_listed(&catalog, spec->state->pmus, false, &near);
-    const bool tracepoint = !has_pmu && !spec_is_modifier(word_until(rest, ':', &behind));
+    near_listed(&catalog, pmus, false, &near);
     /*
      * To be told that it is no tracepoint is for users who may count them; a misspelt event of the
      * processor is told to everybody.
      */
-    if (tracepoint)
-        spec->needs_kernel = near.n == 0 || near.best[0].distance > head.len / 3;
+    spec->event.needs_kernel = tracepoint && (near.n == 0 || near.best[0].distance > head.len / 3);
     near.word = text;
     if (!has_pmu)
-        near_listed(&catalog, spec->state->pmus, true, &near);
+        near_listed(&catalog, pmus, true, &near);
     catalog_free(&catalog);
     if (tracepoint)
         return say_no_tracepoint(spec, text, &near, err);
     return err_set(
         err, CS01, "no event \"" WORD_FMT "\" on this machine%s%s", WORD_ARG(name),
         near_text(&near),
-        near.n == 0 && no_core[0]
+        near.n == 0 && pmus->no_core[0]
             ? "; it has no hardware counters, so no processor's own name is known (info/backend)"
             : "");
 }

@@ -85,16 +85,13 @@ static uint64_t last_rows(unsigned n_rows, uint64_t own, unsigned missing)
 
 uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigned cpu, uint64_t own)
 {
-    const struct pmu *pmu = NULL;
-    unsigned free_rows, held, general;
+    const struct pmu *pmu = pmus_of_class(state->pmus, class_index);
+    const unsigned general = pmu->general;
+    unsigned free_rows, held;
     uint64_t foreign;
 
-    for (unsigned i = 0; i < state->pmus->n && !pmu; i++)
-        if (state->pmus->list[i].class_index == class_index && state->pmus->list[i].general)
-            pmu = &state->pmus->list[i];
-    if (!pmu)
+    if (!general)
         return 0;
-    general = pmu->general;
     free_rows = general_free(pmu, cpu);
     held = (unsigned)__builtin_popcountll(own & (((uint64_t)1 << general) - 1));
     foreign = last_rows(general, own, general > free_rows + held ? general - free_rows - held : 0);

@@ -322,6 +322,15 @@ struct pmu *pmus_by_type(struct pmus *pmus, uint32_t type)
     return NULL;
 }
 
+struct pmu *pmus_of_class(struct pmus *pmus, unsigned class_index)
+{
+    struct pmu *pmu = pmus->list;
+
+    while (pmu->class_index != class_index)
+        pmu++;
+    return pmu;
+}
+
 struct pmu *pmus_find(struct pmus *pmus, struct word name)
 {
     for (unsigned i = 0; i < pmus->n; i++)

@@ -65,7 +65,6 @@ struct pmu {
     unsigned capabilities;
 
     /* Core PMUs, found by probe_core(). */
-    bool interrupt;   /* raises overflow interrupts */
     unsigned precise; /* the highest level of precise samples; 0: it has none */
     bool extended;    /* generic events carry the type in the upper half of config (hybrid) */
     unsigned general; /* counters that count any event: rows 0…general-1 */
@@ -109,6 +108,8 @@ static inline bool pmu_is_here(const struct pmu *pmu)
 struct pmu *pmus_core(struct pmus *pmus);
 struct pmu *pmus_kind(struct pmus *pmus, enum pmu_kind kind);
 struct pmu *pmus_by_type(struct pmus *pmus, uint32_t type);
+/* Of a class that there is. */
+struct pmu *pmus_of_class(struct pmus *pmus, unsigned class_index);
 /* Exactly this name first, then one alike. */
 struct pmu *pmus_find(struct pmus *pmus, struct word name);
 /* Reads formats and events, at open. */

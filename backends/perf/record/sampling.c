@@ -4,7 +4,7 @@
  */
 #include "backends/perf/record/sampling.h"
 
-#include "backends/perf/names/tracepoint.h"
+#include "backends/perf/names/names.h"
 #include "backends/perf/probe/open.h"
 
 #include "backends/proc.h"
