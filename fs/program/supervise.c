@@ -279,20 +279,14 @@ static pid_t takeover_guard(pid_t worker)
 }
 
 /* The worker is stopped, not ended, so that what it has mapped stays until the next supervisor has
- * mapped it, too. */
-static void program_replace(pid_t asker)
+ * mapped it, too. Returns where that failed. */
+static void program_execute(int program, char **argv)
 {
-    const int program = upgrade_program(asker);
-    char **argv = program >= 0 ? arguments_make("pmcfs") : NULL;
+    siginfo_t info;
 
-    if (program < 0) {
-        say_once(LOG_WARNING,
-                 "process %d may not replace this program: pmcfs --upgrade, as root with all "
-                 "capabilities of the daemon, may",
-                 asker);
-        return;
-    }
-    if (argv && kill(me.worker, SIGSTOP) == 0 && waitpid(me.worker, NULL, WUNTRACED) > 0) {
+    if (kill(me.worker, SIGSTOP) == 0 &&
+        upgrade_wait(me.worker, &info, WSTOPPED | WEXITED | WNOWAIT) &&
+        info.si_code == CLD_STOPPED) {
         const pid_t guard = takeover_guard(me.worker);
 
         fds_inherit();
@@ -301,10 +295,28 @@ static void program_replace(pid_t asker)
         close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
         if (guard > 0)
             kill(guard, SIGKILL);
-        kill(me.worker, SIGCONT);
     }
+    kill(me.worker, SIGCONT);
     say_once(LOG_ERR, "cannot start the new program in place of this one: %s", strerror(errno));
-    close(program);
+}
+
+static void program_replace(pid_t asker)
+{
+    const int program = upgrade_program(asker);
+    char **argv = program >= 0 ? arguments_make("pmcfs") : NULL;
+
+    if (program < 0)
+        say_once(LOG_WARNING,
+                 "process %d may not replace this program: pmcfs --upgrade, as root with all "
+                 "capabilities of the daemon, may",
+                 asker);
+    else if (!argv || !upgrade_tried(program, argv))
+        say_once(LOG_ERR, "the new program's --check fails with the options and the configuration "
+                          "of this mount: this one stays");
+    else
+        program_execute(program, argv);
+    if (program >= 0)
+        close(program);
 }
 
 struct hand *supervisor_resume(const struct options *options, int *hand_fd)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <syslog.h>
 #include <time.h>
 #include <unistd.h>
@@ -106,6 +107,40 @@ int upgrade_program(pid_t asker)
     if (dir >= 0)
         close(dir);
     return fd;
+}
+
+bool upgrade_wait(pid_t pid, siginfo_t *info, int options)
+{
+    const struct timespec pause = {.tv_nsec = 2000000};
+
+    info->si_pid = 0;
+    for (unsigned i = 0; i < WAIT_MS / 4; i++) {
+        if (waitid(P_PID, (id_t)pid, info, options | WNOHANG) < 0 || info->si_pid)
+            return info->si_pid == pid;
+        nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
+bool upgrade_tried(int program, char **argv)
+{
+    static char check[] = "--check";
+    const pid_t pid = fork();
+    siginfo_t info;
+
+    if (pid == 0) {
+        argv[1] = check;
+        execveat(program, "", argv, environ, AT_EMPTY_PATH);
+        _exit(127);
+    }
+    if (pid < 0)
+        return false;
+    const bool ended = upgrade_wait(pid, &info, WEXITED);
+    if (!ended) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
+    return ended && info.si_code == CLD_EXITED && info.si_status == 0;
 }
 
 /* ---- the asker's ---- */

@@ -157,15 +157,20 @@ t_a_signal_alone_replaces_no_program() {
     is "$(stat_value restarts)" 0
 }
 
-#@ plain
-t_a_program_that_cannot_take_over_leaves_no_hanging_mount() {
+# It is tried first.
+t_a_program_that_does_not_start_changes_nothing() {
     echo >"$T/conf"
     SUPERVISED=1 mount_pmcfs -c "$T/conf"
+    pmc a event=page-faults count=7
     rm "$T/conf"
     "$BIN" --upgrade "$M" 2>"$T/said" && die "taken over"
-    eventually 10 "! mountpoint -q $M"
-    unset "DAEMON_OF[$M]"
     like "$(cat "$T/said")" 'was not taken over'
+    like "$(cat "$T/daemon")" 'the new program.s --check fails'
+    is "$(count a) $(stat_value restarts)" '7 0'
+    echo >"$T/conf"
+    "$BIN" --upgrade "$M"
+    is "$(count a)" 7
+    unmount_pmcfs
 }
 
 t_an_upgrade_of_what_is_no_mount_is_refused() {
