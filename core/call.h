@@ -35,7 +35,8 @@ struct user;
  * dropped with open_file_clear() after engine_release().
  */
 struct open_file {
-    struct rights *rights; /* of the opener; owned */
+    struct rights *rights; /* of the opener (a reference) */
+    struct opener opener;
     struct user *payer;    /* to whom it is charged (a reference); NULL: nothing is */
     uint64_t charged;        /* bytes */
     uint64_t kept_bytes;     /* of them, texts that fs keeps for the reader: open_file_keep() */
@@ -64,8 +65,7 @@ struct call {
     const char *text; /* stores: the bytes written (valid until the reply) */
     size_t len;
     struct open_file *open; /* NULL: this descriptor remembers nothing */
-    const struct rights
-        *rights; /* the opener's; NULL where the files table does not ask for them */
+    struct rights *rights; /* the opener's; NULL where the files table does not ask for them */
     uid_t uid;   /* the requester's fs ids */
     gid_t gid;
     uid_t payer; /* quotas are those of this uid: of the open file, else the requester's */

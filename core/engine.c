@@ -6,6 +6,7 @@
 #include "core/change/change.h"
 #include "core/engine/foreign.h"
 #include "core/pmc/metric.h"
+#include "core/pmc/rights.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -28,6 +29,7 @@ struct engine *engine_new(const struct tunables *tunables)
     ids_init(&engine->pmcs);
     ids_init(&engine->procs);
     ids_init(&engine->links);
+    ids_init(&engine->rights);
     ids_init(&engine->instances);
     ids_init(&engine->loaded);
     engine->next_instance = 1;
@@ -121,6 +123,8 @@ void engine_free(struct engine *engine)
     ids_free(&engine->pmcs);
     ids_free(&engine->procs);
     ids_free(&engine->links);
+    rights_end(engine);
+    ids_free(&engine->rights);
     ids_free(&engine->instances);
     cpus_free(&engine->possible);
     cpus_free(&engine->online);

@@ -66,18 +66,18 @@ int engine_chown_instance(struct call *call, uid_t uid, gid_t gid);
 
 /* An open file is closed for the last time (lifetime=open). May queue effects and tasks. */
 void engine_release(struct engine *engine, struct open_file *open);
-void open_file_clear(struct open_file *open); /* no lock needed */
+void open_file_clear(struct open_file *open);
 /* Freed, but what its record names stays. */
-void open_file_leave(struct engine *engine, struct open_file *open);
+void open_file_leave(struct open_file *open);
 /*
  * From now on something is remembered for call->open, opened in call->instance with these rights
  * (or NULL: nothing depends on them). It counts among the open files of call->payer, its memory is
- * charged, and the user namespace that rights may hold is a descriptor of that user's. 0; or P10,
- * P11, E32, and it has no rights. engine_release(), or open_file_forget() before all is loaded
+ * charged, and so are the rights, which are the engine's then. 0; or P10, P11, E32, and it has no
+ * rights. engine_release(), or open_file_forget() before all is loaded
  * anew, gives it back.
  */
 int open_file_hold(struct call *call, struct rights *rights);
-void open_file_forget(struct engine *engine, struct open_file *open);
+void open_file_forget(struct open_file *open);
 /*
  * Charges the memory that call->open takes by now, and so many bytes of texts that are kept for its
  * reader in place of those before. 0; or P11: the user (or the instance) may have no more, and

@@ -18,7 +18,8 @@ struct host_state;
 
 /*
  * What the process that opened a file (or made the request, for mkdir and the like) may do.
- * Captured once, kept as long as the file is open. Owned by the part that captured it.
+ * Captured once; for open files and targets one object is kept of all that are equal: rights_keep()
+ * in core/pmc/rights.h.
  */
 struct id_range {
     uint32_t first, count; /* 0: none */
@@ -35,10 +36,21 @@ struct rights {
     uint64_t capabilities; /* effective set */
     bool superuser;        /* CAP_PERFMON or CAP_SYS_ADMIN in the initial user namespace */
     int userns_fd;         /* its user namespace, or -1 when that is the daemon's */
+    uint64_t userns;       /* the inode of that; 0: the daemon's */
     /* The ids that its user namespace knows, in the daemon's: its capabilities reach that far. */
     struct id_range uids[MAPPED_MAX], gids[MAPPED_MAX];
-    /* The process that opened for writing, its program: it may observe itself. 0: unknown. */
-    uint64_t opener, program_dev, program_ino;
+    /* Of those that are kept: */
+    struct engine *engine;
+    uint64_t id; /* of their record */
+    unsigned refs;
+    struct user *user; /* to whom they are charged (a reference), or NULL */
+    struct rights *next_dead;
+};
+
+/* The process that opened a file for writing, and its program: it may observe itself. */
+struct opener {
+    uint64_t key; /* 0: unknown */
+    uint64_t program_dev, program_ino;
 };
 
 /* A process (or one thread) somebody named, held so that its number cannot come to mean another. */
@@ -105,8 +117,8 @@ struct host {
      * none for tid 0 (not visible from here). 0 or -ENOMEM/-EIO.
      */
     int (*rights_read)(struct host_state *state, pid_t tid, struct rights *rights);
-    /* Notes in them which process that is. NULL: cannot be known. */
-    void (*opener)(struct host_state *state, pid_t tid, struct rights *rights);
+    /* Notes which process that is. NULL: cannot be known. */
+    void (*opener)(struct host_state *state, pid_t tid, struct opener *opener);
 
     /*
      * Hold the process that `number` means in the PID namespace of the requesting thread `tid`.
@@ -131,14 +143,16 @@ struct host {
                                                                time mixed in) (locked) */
     bool (*process_alive)(const struct process *process);   /* not a zombie, number not reused */
     /*
-     * The kernel's ptrace read check as the opener, which passes it for itself while it has these
-     * rights and runs that program: 0, or E40, E44.
+     * The kernel's ptrace read check with these rights, which the opener (NULL: unknown) passes for
+     * itself while it has them and runs that program: 0, or E40, E44.
      */
     int (*may_observe)(struct host_state *state, const struct rights *rights,
-                       const struct process *process, struct err *err);
+                       const struct opener *opener, const struct process *process,
+                       struct err *err);
     /* The same for a number of the daemon's namespace (descendants found at attach): 0, -EPERM,
      * -ESRCH. rights NULL: the superuser's, refused is only the daemon itself. */
-    int (*may_observe_pid)(struct host_state *state, const struct rights *rights, pid_t pid);
+    int (*may_observe_pid)(struct host_state *state, const struct rights *rights,
+                           const struct opener *opener, pid_t pid);
     /* Its first thread has ended (or is just ending), others may live. NULL: cannot be known. */
     bool (*process_headless)(const struct process *process);
     /* Tell sink.exited(tag) once the process is dead. 0 or -errno. At most one watch per process.
@@ -209,10 +223,6 @@ struct host {
 
 /* Frees what rights() made, closing the namespace descriptor. NULL is allowed. */
 void rights_free(struct rights *rights);
-/* Frees the memory only: the descriptor is named by a record. */
-void rights_forget(struct rights *rights);
 /* Do its capabilities pass over the permission bits of what this user and this group have? */
 bool rights_pass_bits(const struct rights *rights, uid_t uid, gid_t gid);
-/* A copy with a namespace descriptor of its own; NULL: no memory, no descriptor. */
-struct rights *rights_copy(const struct rights *rights);
 bool rights_in_group(const struct rights *rights, gid_t gid);

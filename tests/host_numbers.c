@@ -170,7 +170,7 @@ static int reuse_body(void *arg)
     struct rights *rights;
     host->rights(state, getpid(), 0, 0, &rights);
     host->rights_read(state, getpid(), rights);
-    check(host->may_observe(state, rights, first, &err) < 0 && err.id == E44,
+    check(host->may_observe(state, rights, NULL, first, &err) < 0 && err.id == E44,
           "a reused number is not observed");
     return failures();
 }

@@ -44,6 +44,7 @@ static struct actor {
     pid_t pid;
     int ask;
     struct rights *rights;
+    struct opener opener;
     struct process *process;
 } actors[] = {
     {.name = "user", .uid = 1000, .gid = 1000},
@@ -160,7 +161,7 @@ void actors_start(void)
         host->rights(state, actor->pid, base + (actor->set_uid ? 0 : actor->uid), base + actor->gid,
                      &actor->rights);
         host->rights_read(state, actor->pid, actor->rights);
-        host->opener(state, actor->pid, actor->rights);
+        host->opener(state, actor->pid, &actor->opener);
         named(getpid(), (uint64_t)actor->pid, false, &actor->process);
     }
 }
@@ -190,12 +191,12 @@ const struct rights *actor_rights(const char *name)
 static bool may(const char *opener, const char *target)
 {
     err = (struct err){0};
-    int rc =
-        host->may_observe(state, actor_named(opener)->rights, actor_named(target)->process, &err);
+    const struct actor *by = actor_named(opener), *of = actor_named(target);
+    int rc = host->may_observe(state, by->rights, &by->opener, of->process, &err);
     if (rc < 0 && err.id != E40)
         printf("# %s\n", err.text);
     return rc == 0 &&
-           host->may_observe_pid(state, actor_named(opener)->rights, actor_named(target)->pid) == 0;
+           host->may_observe_pid(state, by->rights, &by->opener, of->pid) == 0;
 }
 
 void test_six_rows(void)
@@ -297,7 +298,7 @@ static void *asker(void *arg)
     intptr_t wrong = 0;
     for (int i = 0; i < 100; i++) {
         struct err why;
-        int rc = host->may_observe(state, opener->rights, target->process, &why);
+        int rc = host->may_observe(state, opener->rights, &opener->opener, target->process, &why);
         wrong += rc != (question->answer ? 0 : -EPERM);
     }
     return (void *)wrong;
@@ -415,8 +416,9 @@ void test_rights(void)
               !rights_pass_bits(actor_named("bare root")->rights, 0, 0) &&
               rights_pass_bits(mine, 1, 2),
           "capabilities pass over bits as far as ids are mapped");
-    host->opener(state, getpid(), mine);
-    check(mine->opener && mine->program_ino, "the opener is noted");
+    struct opener opener = {0};
+    host->opener(state, getpid(), &opener);
+    check(opener.key && opener.program_ino, "the opener is noted");
     rights_free(mine);
     rights_free(nobody);
     setgroups(0, NULL);
@@ -455,11 +457,11 @@ void test_exiting(void)
         int rc;
 
         do /* it is root's for a moment */
-            rc = host->may_observe_pid(state, user->rights, pid);
+            rc = host->may_observe_pid(state, user->rights, NULL, pid);
         while (rc == -EPERM);
         kill(pid, SIGKILL);
         while (rc == 0)
-            rc = host->may_observe_pid(state, user->rights, pid);
+            rc = host->may_observe_pid(state, user->rights, NULL, pid);
         gone += rc == -ESRCH;
         reap(pid);
     }

@@ -10,8 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In the order in which they are loaded. Numbers are never used again; those that a program does
- * not know it passes over. */
+/* Numbers are never used again; those that a program does not know it passes over. */
 enum journal_kind {
     JOURNAL_ENGINE = 1,
     JOURNAL_PROCESS = 2,
@@ -19,6 +18,7 @@ enum journal_kind {
     JOURNAL_PMC = 4,
     JOURNAL_ERROR = 5,
     JOURNAL_OPEN_FILE = 6,
+    JOURNAL_RIGHTS = 7, /* loaded before those who have them */
     JOURNAL_KINDS
 };
 

@@ -139,7 +139,7 @@ static void take_asker(struct change *change, const struct call *call)
 {
     struct pmc *pmc = change->pmc;
     bool released = pmc_released(pmc), command = change->cause == CAUSE_COMMAND;
-    const struct rights *rights = command ? call->rights : NULL;
+    struct rights *rights = command ? call->rights : NULL;
 
     change->asker = (struct asker){
         .rights = rights,
@@ -154,6 +154,7 @@ static void take_asker(struct change *change, const struct call *call)
     change->asker.uid = call->uid;
     change->asker.tid = call->tid;
     change->asker.open = call->open;
+    change->asker.opener = call->open ? &call->open->opener : NULL;
     change->asker.append = call->append;
     change->asker.interrupted = call->interrupted;
 }

@@ -128,7 +128,8 @@ static int find_process(struct change *change, struct wanted *wanted)
                        WORD_FMT ": unprivileged_proc_debug is 0: only the superuser observes "
                                 "other processes, everybody else only self",
                        WORD_ARG(word->word));
-    rc = host->may_observe(engine->host_state, asker->rights, wanted->process, &change->err);
+    rc = host->may_observe(engine->host_state, asker->rights, asker->opener, wanted->process,
+                           &change->err);
     if (rc != -EPERM || !word->self)
         return rc;
     /* A privileged program can be made to write "self" into a descriptor of somebody else's. */
@@ -276,7 +277,7 @@ static void ask_verdicts(struct change *change)
         verdict->headless = host->process_headless && host->process_headless(link->proc->process);
         verdict->refused =
             !verdict->headless && link->rights &&
-            host->may_observe(engine->host_state, link->rights, link->proc->process, NULL) != 0;
+            host->may_observe(engine->host_state, link->rights, NULL, link->proc->process, NULL) != 0;
     }
 }
 

@@ -2,6 +2,7 @@
  * The fate of each link in a change, and the fresh ones.
  */
 #include "core/change/plan.h"
+#include "core/pmc/rights.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,19 +57,18 @@ int plan_renew(struct change *change, struct fate *fate, bool same_rights)
 {
     const struct link *old = fate->link;
     struct link *link = plan_fresh(change, old->kind);
-    const struct rights *rights = same_rights               ? old->rights
-                                  : change->asker.superuser ? NULL
-                                                            : change->asker.rights;
+    struct rights *rights = same_rights               ? old->rights
+                            : change->asker.superuser ? NULL
+                                                      : change->asker.rights;
 
     if (!link || plan_leave(change, fate) || !link_like(link, old))
         return err_nomem(&change->err);
     fate->kind = FATE_RENEWED;
     fate->next = link;
     link->renews = true;
+    link->rights = rights_ref(rights);
     if (old->cgroup_fd >= 0 && (link->cgroup_fd = fcntl(old->cgroup_fd, F_DUPFD_CLOEXEC, 0)) < 0)
         return err_set(&change->err, P14, "no descriptor: %s", err_errno_name(-errno));
-    if (rights && !(link->rights = rights_copy(rights)))
-        return err_nomem(&change->err);
     if (!old->proc)
         return 0;
     link_set_proc(link, old->proc);

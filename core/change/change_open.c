@@ -29,7 +29,8 @@ static int admit(void *arg, pid_t pid)
         if (link && link->pid == pid && !link->ended)
             return link->kind == TARGET_THREAD ? -EPERM : 0;
     }
-    int rc = engine->host->may_observe_pid(engine->host_state, admission->rights, pid);
+    int rc = engine->host->may_observe_pid(engine->host_state, admission->rights,
+                                           admission->change->asker.opener, pid);
     return rc == 0 ? 1 : rc == -ESRCH ? 0 : -EPERM; /* one that has ended is not left out */
 }
 
@@ -58,8 +59,8 @@ static int observable(struct change *change, const struct link *link)
                        "process %d: unprivileged_proc_debug is 0: only the superuser observes "
                        "other processes, everybody else only self",
                        (int)number_said(change, link));
-    return engine->host->may_observe(engine->host_state, asker->rights, link->proc->process,
-                                     &change->err);
+    return engine->host->may_observe(engine->host_state, asker->rights, asker->opener,
+                                     link->proc->process, &change->err);
 }
 
 static int open_counter(struct change *change, struct link *link)
@@ -101,7 +102,8 @@ static int attach(struct change *change, struct link *link)
     engine->backend->facts_of(link->counter, &link->facts);
     rc = quota_spend(change, link->facts.descriptors);
     if (rc == 0 && link->rights && link->proc)
-        rc = host->may_observe(engine->host_state, link->rights, link->proc->process, &change->err);
+        rc = host->may_observe(engine->host_state, link->rights, change->asker.opener,
+                               link->proc->process, &change->err);
     if (rc) {
         engine->backend->free(link->counter);
         link->counter = NULL;

@@ -148,7 +148,8 @@ static void process_inventory(struct change *change, const struct rights *rights
     const size_t begun = change->log.inventory.len;
 
     recording_inventory(change->log.held, pid, change->log.held_ns, &change->log.inventory);
-    if (rights && engine->host->may_observe_pid(engine->host_state, rights, pid) < 0)
+    if (rights && engine->host->may_observe_pid(engine->host_state, rights, change->asker.opener,
+                                                pid) < 0)
         change->log.inventory.len = begun;
 }
 

@@ -3,6 +3,7 @@
  * attached, a CPU that is not there.
  */
 #include "core/change/plan.h"
+#include "core/pmc/rights.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -88,11 +89,10 @@ static int check_attached(struct change *change, const struct wanted *wanted)
 }
 
 /* A fresh link's rights are the asker's. */
-static int take_rights(struct change *change, struct link *link)
+static void take_rights(struct change *change, struct link *link)
 {
-    if (change->asker.superuser || (link->rights = rights_copy(change->asker.rights)))
-        return 0;
-    return err_nomem(&change->err);
+    if (!change->asker.superuser)
+        link->rights = rights_ref(change->asker.rights);
 }
 
 static int want_process(struct change *change, struct wanted *wanted)
@@ -109,10 +109,9 @@ static int want_process(struct change *change, struct wanted *wanted)
     link->pid = wanted->pid;
     link->tid = wanted->tid;
     link->said = wanted->word.self ? 0 : (pid_t)wanted->word.number;
+    take_rights(change, link);
     int rc = proc_watch(proc, &change->err);
     plan_guard(change, link);
-    if (rc == 0)
-        rc = take_rights(change, link);
     return rc ? rc : check_load(change, proc, link);
 }
 
@@ -127,7 +126,8 @@ static int want_cgroup(struct change *change, struct wanted *wanted)
     link->cgroup = wanted->cgroup;
     wanted->cgroup_fd = -1;
     wanted->cgroup = NULL;
-    return take_rights(change, link);
+    take_rights(change, link);
+    return 0;
 }
 
 static const struct class_info *set_class(const struct change *change)

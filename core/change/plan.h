@@ -85,7 +85,8 @@ struct difference {
 
 /* The one that asks, when the change began: the opener of the file, and the writer. */
 struct asker {
-    const struct rights *rights; /* as long as the request lives */
+    struct rights *rights;       /* as long as the request lives */
+    const struct opener *opener; /* or NULL */
     uid_t uid;
     pid_t tid;
     struct open_file *open;

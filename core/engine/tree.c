@@ -5,6 +5,7 @@
 
 #include "core/change/change.h"
 #include "core/engine/instances.h"
+#include "core/pmc/rights.h"
 #include "core/read/reader.h"
 #include "core/show/series.h"
 
@@ -172,23 +173,21 @@ void engine_release(struct engine *engine, struct open_file *open)
     open->holds = 0;
     if (pmc)
         pmc_vanish(pmc);
-    open_file_forget(engine, open);
+    open_file_forget(open);
 }
 
 void open_file_clear(struct open_file *open)
 {
-    rights_free(open->rights);
+    rights_unref(open->rights);
     free(open->swap);
     free(open->series);
     log_reader_free(open->reader);
     *open = (struct open_file){.cut = false};
 }
 
-void open_file_leave(struct engine *engine, struct open_file *open)
+void open_file_leave(struct open_file *open)
 {
-    open_file_forget(engine, open);
-    rights_forget(open->rights);
-    open->rights = NULL;
+    open_file_forget(open);
     if (open->reader)
         log_reader_leave(open->reader);
     open_file_clear(open);

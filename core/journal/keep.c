@@ -4,6 +4,8 @@
  */
 #include "core/journal/load.h"
 
+#include "core/pmc/rights.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +44,7 @@ static void all_put(struct engine *engine)
     put(engine, JOURNAL_ENGINE, 0);
     each_put(engine, JOURNAL_PROCESS, &engine->procs);
     each_put(engine, JOURNAL_INSTANCE, &engine->instances);
+    each_put(engine, JOURNAL_RIGHTS, &engine->rights);
     each_put(engine, JOURNAL_PMC, &engine->pmcs);
 }
 
@@ -53,8 +56,10 @@ void engine_request(struct engine *engine, uint64_t number)
 void engine_record(struct engine *engine, bool answered)
 {
     engine->request = 0;
-    if (!engine->journal)
+    if (!engine->journal) {
+        rights_end(engine);
         return;
+    }
     if (engine->touch_failed)
         all_put(engine);
     for (size_t i = 0; i < engine->n_touched; i++)
@@ -62,6 +67,7 @@ void engine_record(struct engine *engine, bool answered)
     engine->n_touched = 0;
     if (answered || journal_has_more(engine->journal))
         journal_publish(engine->journal);
+    rights_end(engine);
 }
 
 bool engine_has_news(const struct engine *engine)
@@ -107,5 +113,6 @@ bool engine_check(struct engine *engine, struct err *err)
     /* Statistics, of the others, are put with the next change. */
     return !engine->journal ||
            (journal_each(engine->journal, JOURNAL_PROCESS, check_record, &check) &&
+            journal_each(engine->journal, JOURNAL_RIGHTS, check_record, &check) &&
             journal_each(engine->journal, JOURNAL_PMC, check_record, &check));
 }

@@ -5,6 +5,8 @@
  */
 #include "core/journal/load.h"
 
+#include "core/pmc/rights.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,7 @@
 static const struct kind *const kinds[JOURNAL_KINDS] = {
     [JOURNAL_ENGINE] = &kind_engine,     [JOURNAL_PROCESS] = &kind_process,
     [JOURNAL_INSTANCE] = &kind_instance, [JOURNAL_PMC] = &kind_pmc,
-    [JOURNAL_ERROR] = &kind_error,
+    [JOURNAL_ERROR] = &kind_error,       [JOURNAL_RIGHTS] = &kind_rights,
 };
 
 void object_print(struct engine *engine, enum journal_kind kind, uint64_t id, struct buf *out)
@@ -126,7 +128,7 @@ static void recording_begin(struct engine *engine, struct pmc *pmc)
             engine->backend->processes(pmc->links->link[i]->counter, inventory_add, pmc);
 }
 
-/* No process is held for nobody. */
+/* No process is held for nobody, and no rights are kept. */
 static void procs_settle(struct engine *engine)
 {
     uint64_t id = 0;
@@ -140,6 +142,10 @@ static void procs_settle(struct engine *engine)
         proc_ref(proc);
         proc_bury(engine, proc_unref(engine, proc)); /* once its record is gone */
     }
+    id = 0;
+    for (struct rights *rights; (rights = ids_next(&engine->rights, id, &id));)
+        if (rights->refs == 0)
+            rights_unref(rights_ref(rights));
 }
 
 /* ---- the whole ---- */
@@ -164,10 +170,12 @@ static bool record_load(void *arg, const struct journal_record *record)
 int engine_load(struct engine *engine, const struct journal *journal, struct err *err)
 {
     struct reading_all all = {engine, err};
+    static const enum journal_kind order[] = {JOURNAL_ENGINE, JOURNAL_PROCESS, JOURNAL_INSTANCE,
+                                              JOURNAL_RIGHTS, JOURNAL_PMC,     JOURNAL_ERROR};
     bool fine = true;
 
-    for (uint32_t kind = JOURNAL_ENGINE; fine && kind < JOURNAL_OPEN_FILE; kind++)
-        fine = journal_each(journal, kind, record_load, &all);
+    for (size_t i = 0; fine && i < sizeof order / sizeof order[0]; i++)
+        fine = journal_each(journal, order[i], record_load, &all);
     return fine ? 0 : -EINVAL;
 }
 

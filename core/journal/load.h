@@ -30,7 +30,7 @@ struct loading {
     struct last_error error;
 
     struct open_file *open;
-    struct rights **rights; /* of the link, or the open file */
+    struct rights *rights;
     struct place {          /* of a reader */
         uint64_t log;       /* a block, 0: it has none yet */
         struct log_mark mark;
@@ -48,7 +48,8 @@ struct kind {
     void (*print)(struct engine *engine, uint64_t id, struct buf *out); /* nothing: it is gone */
     bool (*done)(struct loading *load, bool fine); /* behind the last part; or NULL */
 };
-extern const struct kind kind_engine, kind_process, kind_instance, kind_pmc, kind_error;
+extern const struct kind kind_engine, kind_process, kind_instance, kind_rights, kind_pmc,
+    kind_error;
 
 /* Every part of a text, and the end. False: it does not fit. */
 bool load_text(struct loading *load, const struct kind *kind, const char *text, size_t len);
@@ -72,11 +73,11 @@ void object_print(struct engine *engine, enum journal_kind kind, uint64_t id, st
 
 /* ---- parts.c files: what is printed and read in several ---- */
 
-extern const struct part part_event, part_sampled, part_claim, part_link, part_counter, part_rights;
+extern const struct part part_event, part_sampled, part_claim, part_link, part_counter;
 void sampled_print(struct engine *engine, const struct log_sets *sets, struct buf *out);
 /* A reference to what was read of those; NULL: nothing. False: no memory. */
 bool load_sets_end(struct loading *load, struct log_sets **sets);
 bool claim_take(struct loading *load, bool fine); /* the PMC's holds its rows; or it has none */
 bool tally_io(struct io *io, struct tally *tally, unsigned n);
 void link_put(struct engine *engine, struct link *link, struct buf *out);
-void rights_put(struct engine *engine, struct rights *rights, struct buf *out);
+bool rights_id_io(struct io *io, struct rights **rights); /* whose record they have */

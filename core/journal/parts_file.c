@@ -1,18 +1,30 @@
 /*
- * What the journal keeps of an open file, read again when the PMCs are there; and of the rights of
- * the user who opened one, or attached a target.
+ * What the journal keeps of an open file, read again when the PMCs are there; and of
+ * the rights that open files and targets have.
  */
 #include "core/journal/load.h"
 
 #include "core/base/fds.h"
 #include "core/pmc/instance.h"
+#include "core/pmc/rights.h"
+#include "core/pmc/user.h"
 #include "core/read/reader_state.h"
 #include "core/show/series.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- rights ---- */
+/* ---- rights, of open files and targets ---- */
+
+bool rights_id_io(struct io *io, struct rights **rights)
+{
+    uint64_t id = *rights ? (*rights)->id : 0;
+    bool fine = numbers_io(io, &id, sizeof id, 1);
+
+    if (!io->out && fine && !*rights)
+        *rights = rights_ref(ids_find(&io->engine->rights, id));
+    return fine && (io->out || *rights);
+}
 
 static bool groups_io(struct io *io, void *object)
 {
@@ -24,23 +36,45 @@ static bool groups_io(struct io *io, void *object)
                           : io->out != NULL;
 }
 
+/* Its uid and 1, and the instance of which it is one. */
+static bool user_io(struct io *io, void *object)
+{
+    struct rights *rights = object;
+    const struct user *user = rights->user;
+    uint64_t who[2] = {user ? user->uid + UINT64_C(1) : 0, user ? user->instance : 0};
+    const struct instance *instance;
+
+    if (!numbers_io(io, who, sizeof *who, 2) || io->out)
+        return io->out != NULL;
+    instance = engine_instance(io->engine, who[1]);
+    user_unref(rights->user);
+    rights->user = user_get(io->engine, (uid_t)(who[0] - 1), instance ? instance->share : NULL);
+    return rights->user;
+}
+
 static void *rights_begin(struct loading *load)
 {
-    struct rights **at = load->rights;
-
-    return at && !*at ? *at = calloc(1, sizeof **at) : NULL;
+    return load->rights ? NULL : (load->rights = calloc(1, sizeof *load->rights));
 }
 
 /* Groups that are all 0 are not printed. */
-static bool rights_end(struct loading *load, bool fine)
+static bool rights_end_load(struct loading *load, bool fine)
 {
-    struct rights *rights = *load->rights;
+    struct rights *rights = load->rights;
 
+    rights->id = load->id;
     if (rights->userns_fd >= 0)
         fd_keep(rights->userns_fd);
     if (!rights->groups)
         rights->groups = calloc(rights->n_groups + 1, sizeof *rights->groups);
-    return fine && rights->groups;
+    fine = fine && rights->groups && !ids_find(&load->engine->rights, rights->id) &&
+           rights_add(load->engine, rights);
+    if (!fine) {
+        user_unref(rights->user);
+        rights->userns_fd = -1;
+        rights_free(rights);
+    }
+    return fine;
 }
 
 #define RANGES(member) FIELD_AS(struct rights, member, sizeof(uint32_t), 2 * MAPPED_MAX, 0, 0)
@@ -52,27 +86,35 @@ static const struct field rights_fields[] = {
     FIELD(struct rights, capabilities),
     FLAG(struct rights, superuser),
     OR_NONE(struct rights, userns_fd),
-    FIELD(struct rights, opener),
-    FIELD(struct rights, program_dev),
-    FIELD(struct rights, program_ino),
+    FIELD(struct rights, userns),
     RANGES(uids),
     RANGES(gids),
+    OTHER(user),
     BELOW(struct rights, n_groups, UINT16_MAX + 2),
     OTHER(groups),
 };
-const struct part part_rights = PART(rights, rights_begin, rights_end);
+static const struct part part_rights = PART(rights, rights_begin, rights_end_load);
 
-void rights_put(struct engine *engine, struct rights *rights, struct buf *out)
+static void rights_print(struct engine *engine, uint64_t id, struct buf *out)
 {
+    struct rights *rights = ids_find(&engine->rights, id);
+
     if (rights)
         part_print(&part_rights, engine, rights, out);
 }
 
+static const struct part *const rights_parts[] = {&part_rights, NULL};
+const struct kind kind_rights = {rights_parts, rights_print, NULL};
+
 /* ---- itself ---- */
+
+static bool rights_io(struct io *io, void *object)
+{
+    return rights_id_io(io, &((struct open_file *)object)->rights);
+}
 
 static void *file_begin(struct loading *load)
 {
-    load->rights = &load->open->rights;
     return load->open;
 }
 
@@ -82,7 +124,9 @@ static const struct field file_fields[] = {
     FIELD(struct open_file, holds),       FIELD(struct open_file, payer_uid),
     FIELD(struct open_file, instance),    FLAG(struct open_file, has_seen),
     FIELD(struct open_file, seen_change), FIELD(struct open_file, seen_count),
-    FIELD(struct open_file, seen_resets),
+    FIELD(struct open_file, seen_resets), OTHER(rights),
+    FIELD(struct open_file, opener.key),  FIELD(struct open_file, opener.program_dev),
+    FIELD(struct open_file, opener.program_ino),
 };
 static const struct part part_file = PART(file, file_begin, NULL);
 
@@ -236,7 +280,6 @@ static void reader_put(struct log_reader *reader, struct buf *out)
 void open_file_print(struct open_file *open, struct buf *out)
 {
     part_print(&part_file, NULL, open, out);
-    rights_put(NULL, open->rights, out);
     if (open->reader)
         reader_put(open->reader, out);
     if (open->series)
@@ -256,7 +299,7 @@ static bool file_done(struct loading *load, bool fine)
 bool open_file_load(struct open_file *open, const char *text, size_t len, struct engine *engine)
 {
     static const struct part *const parts[] = {
-        &part_file, &part_rights, &part_reader, &part_place, &part_sampled, &part_series, NULL,
+        &part_file, &part_reader, &part_place, &part_sampled, &part_series, NULL,
     };
     static const struct kind kind = {parts, NULL, file_done};
     struct loading load = {.engine = engine, .open = open};

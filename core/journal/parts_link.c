@@ -49,6 +49,11 @@ static bool process_io(struct io *io, void *object)
     return fine;
 }
 
+static bool rights_io(struct io *io, void *object)
+{
+    return rights_id_io(io, &((struct link *)object)->rights);
+}
+
 static void *link_begin(struct loading *load)
 {
     struct pmc *pmc = load->pmc;
@@ -63,7 +68,6 @@ static void *link_begin(struct loading *load)
     if (!load->link)
         return NULL;
     load->link->pmc = pmc;
-    load->rights = &load->link->rights;
     links->link[links->n++] = load->link;
     return load->link;
 }
@@ -97,6 +101,7 @@ static const struct field link_fields[] = {
     FLAG(struct link, below),
     FLAG(struct link, asked),
     FLAG(struct link, missed),
+    OTHER(rights),
     FIELD(struct link, shown_pid),
     FIELD(struct link, shown_tid),
     FIELD(struct link, gap_ns),
@@ -168,7 +173,6 @@ const struct part part_counter = PART(counter, counter_begin, counter_end);
 void link_put(struct engine *engine, struct link *link, struct buf *out)
 {
     part_print(&part_link, engine, link, out);
-    rights_put(engine, link->rights, out);
     if (link->counter)
         part_print(&part_counter, engine, link, out);
 }

@@ -261,6 +261,6 @@ static bool record_done(struct loading *load, bool fine)
 
 static const struct part *const parts[] = {
     &part_named, &part_pmc,  &part_event,  &part_sampled, &part_counts, &part_recording,
-    &part_claim, &part_link, &part_rights, &part_counter, NULL,
+    &part_claim, &part_link, &part_counter, NULL,
 };
 const struct kind kind_pmc = {parts, record_print, record_done};

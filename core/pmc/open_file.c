@@ -4,6 +4,7 @@
 #include "core/engine.h"
 
 #include "core/pmc/instance.h"
+#include "core/pmc/rights.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,11 +16,7 @@
 
 static uint64_t open_file_bytes(const struct open_file *open)
 {
-    uint64_t bytes = OPEN_BYTES;
-
-    if (open->rights)
-        bytes += sizeof *open->rights + open->rights->n_groups * sizeof *open->rights->groups;
-    return bytes + open->remembers + (open->swap ? strlen(open->swap) + 1 : 0);
+    return OPEN_BYTES + open->remembers + (open->swap ? strlen(open->swap) + 1 : 0);
 }
 
 /* Without a question where it `was_granted` once, or where it is less than before. */
@@ -56,15 +53,6 @@ int open_file_keep(struct call *call, uint64_t bytes)
 
 /* ---- the user that pays ---- */
 
-/* Its user namespace is a descriptor. */
-static void fd_hold(struct engine *engine, const struct open_file *open, int n)
-{
-    if (!open->rights || open->rights->userns_fd < 0)
-        return;
-    engine->fds_used += (unsigned long)n;
-    user_add(open->payer, USED_FDS, n);
-}
-
 static bool payer_set(struct engine *engine, struct open_file *open, uid_t uid)
 {
     const struct instance *instance = engine_instance(engine, open->instance);
@@ -74,64 +62,34 @@ static bool payer_set(struct engine *engine, struct open_file *open, uid_t uid)
     return open->payer;
 }
 
-void open_file_forget(struct engine *engine, struct open_file *open)
+void open_file_forget(struct open_file *open)
 {
     if (!open->payer)
         return;
     user_add(open->payer, USED_TEXTS, -(int64_t)open->charged);
-    fd_hold(engine, open, -1);
     user_unref(open->payer);
     open->payer = NULL;
     open->charged = 0;
 }
 
-/* A requester that is in another namespace is not the superuser. */
-static int fd_check(struct call *call)
-{
-    const struct engine *engine = call->engine;
-    const struct open_file *open = call->open;
-    struct buf limit;
-    char room[96];
-    int rc = 0;
-
-    if (!open->rights || open->rights->userns_fd < 0)
-        return 0;
-    buf_init(&limit, room, sizeof room);
-    user_limit_print(open->payer, USED_FDS, &limit);
-    if (engine->fds_used + FDS_KEPT >= engine->fd_limit)
-        rc = err_set(&call->err, P10,
-                     "needs a descriptor for your user namespace, and pmcfs has none left");
-    else if (user_left(open->payer, USED_FDS) == 0)
-        rc = err_set(&call->err, P11,
-                     "a file opened from another user namespace takes a descriptor, and %s leaves "
-                     "none",
-                     buf_text(&limit));
-    buf_free(&limit);
-    return rc;
-}
-
 int open_file_hold(struct call *call, struct rights *rights)
 {
     struct open_file *open = call->open;
-    int rc;
+    int rc = payer_set(call->engine, open, call->payer) ? 0 : err_nomem(&call->err);
 
-    open->rights = rights;
-    rc = payer_set(call->engine, open, call->payer) ? fd_check(call) : err_nomem(&call->err);
     rc = rc ? rc : open_file_keep(call, 0);
+    if (rc == 0 && rights)
+        rc = rights_keep(call->engine, open->payer, &rights, &call->err);
     if (rc == 0) {
-        fd_hold(call->engine, open, 1);
+        call->rights = open->rights = rights;
         return 0;
     }
-    user_unref(open->payer);
-    open->payer = NULL;
-    open->rights = NULL;
+    open_file_forget(open);
     return rc;
 }
 
 bool open_file_again(struct engine *engine, struct open_file *open)
 {
-    if (!payer_set(engine, open, open->payer_uid))
-        return false;
-    fd_hold(engine, open, 1);
-    return open_file_charge(open, open->kept_bytes, true);
+    return payer_set(engine, open, open->payer_uid) &&
+           open_file_charge(open, open->kept_bytes, true);
 }

@@ -49,6 +49,8 @@ struct engine {
     struct ids pmcs;  /* of all instances */
     struct ids procs; /* watched processes */
     struct ids links; /* by tag, for sink.gone() */
+    struct ids rights; /* that are kept */
+    struct rights *dead_rights; /* to be freed behind the next record */
     struct proc *proc_by_key; /* a table: core/pmc/target.h */
     struct user *users[USER_BUCKETS];
     struct instance *root;

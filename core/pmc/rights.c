@@ -1,47 +1,177 @@
 /*
- * The rights of an opener, as a value: freed, copied, asked.
+ * The rights of an opener: freed, kept, asked.
  */
-#include "core/host.h"
+#include "core/pmc/rights.h"
 
-#include <fcntl.h>
+#include "core/pmc/user.h"
+
+#include <assert.h>
+#include <errno.h>
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-void rights_forget(struct rights *rights)
+void rights_free(struct rights *rights)
 {
+    if (rights && rights->userns_fd >= 0)
+        close(rights->userns_fd);
     if (rights)
         free(rights->groups);
     free(rights);
 }
 
-void rights_free(struct rights *rights)
+/* ---- kept ---- */
+
+#define RECORD_BYTES 1024 /* of its record, and what allocating it takes … */
+#define GROUP_BYTES  16   /* … and those of each group in it */
+
+static bool is_same(const struct rights *a, const struct rights *b)
 {
-    if (rights && rights->userns_fd >= 0)
-        close(rights->userns_fd);
-    rights_forget(rights);
+    return a->uid == b->uid && a->gid == b->gid && a->capabilities == b->capabilities &&
+           a->superuser == b->superuser && a->userns == b->userns && a->n_groups == b->n_groups &&
+           memcmp(a->uids, b->uids, sizeof a->uids) == 0 &&
+           memcmp(a->gids, b->gids, sizeof a->gids) == 0 &&
+           (a->n_groups == 0 || memcmp(a->groups, b->groups, a->n_groups * sizeof *a->groups) == 0);
 }
 
-struct rights *rights_copy(const struct rights *rights)
+static uint64_t mix(uint64_t digest, uint64_t value)
 {
-    struct rights *copy = malloc(sizeof *copy);
+    digest = (digest ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return digest ^ digest >> 32;
+}
 
-    if (!copy)
-        return NULL;
-    *copy = *rights;
-    copy->groups = calloc(rights->n_groups + 1, sizeof *copy->groups);
-    if (rights->userns_fd >= 0)
-        copy->userns_fd = fcntl(rights->userns_fd, F_DUPFD_CLOEXEC, 0);
-    if (!copy->groups || (rights->userns_fd >= 0 && copy->userns_fd < 0)) {
-        rights_free(copy);
-        return NULL;
+/* The id that is looked for first. */
+static uint64_t digest_of(const struct rights *rights, const struct user *user)
+{
+    uint64_t digest = mix(user ? user->instance : 0, rights->uid);
+
+    digest = mix(mix(digest, rights->gid), rights->capabilities);
+    digest = mix(mix(digest, rights->userns), rights->superuser);
+    for (unsigned i = 0; i < rights->n_groups; i++)
+        digest = mix(digest, rights->groups[i]);
+    return (digest >> 1) + 1;
+}
+
+static uint64_t bytes_of(const struct rights *rights)
+{
+    return RECORD_BYTES + sizeof *rights + (uint64_t)rights->n_groups * GROUP_BYTES;
+}
+
+static void charge(const struct rights *rights, int n)
+{
+    const int fds = rights->userns_fd >= 0 ? n : 0;
+
+    rights->engine->fds_used += (unsigned long)fds;
+    if (!rights->user)
+        return;
+    user_add(rights->user, USED_FDS, fds);
+    user_add(rights->user, USED_TEXTS, n * (int64_t)bytes_of(rights));
+}
+
+/* A requester that is in another user namespace, which is a descriptor, is not the superuser. */
+static int check_charge(const struct engine *engine, const struct user *user,
+                        const struct rights *rights, struct err *err)
+{
+    const bool has_fd = rights->userns_fd >= 0;
+    enum resource what = USED_TEXTS;
+    struct buf limit;
+    char room[160];
+    int rc = 0;
+
+    if (has_fd && engine->fds_used + FDS_KEPT >= engine->fd_limit)
+        return err_set(err, P10,
+                       "needs a descriptor for your user namespace, and pmcfs has none left");
+    if (user && has_fd && user_left(user, USED_FDS) == 0)
+        what = USED_FDS;
+    else if (!user || user_left(user, USED_TEXTS) >= bytes_of(rights))
+        return 0;
+    buf_init(&limit, room, sizeof room);
+    user_limit_print(user, what, &limit);
+    if (what == USED_FDS)
+        rc = err_set(err, P11,
+                     "a file opened from another user namespace takes a descriptor, and %s leaves "
+                     "none",
+                     buf_text(&limit));
+    else
+        rc = err_set(err, P11,
+                     "%llu bytes would have to be kept for your %u groups, and %s leaves less: close "
+                     "open files, release a PMC, or set a smaller logsize",
+                     (unsigned long long)bytes_of(rights), rights->n_groups, buf_text(&limit));
+    buf_free(&limit);
+    return rc;
+}
+
+bool rights_add(struct engine *engine, struct rights *rights)
+{
+    if (!ids_add(&engine->rights, rights->id, rights))
+        return false;
+    rights->engine = engine;
+    charge(rights, 1);
+    return true;
+}
+
+int rights_keep(struct engine *engine, struct user *user, struct rights **at, struct err *err)
+{
+    struct rights *rights = *at, *found;
+    int rc;
+
+    rights->id = digest_of(rights, user);
+    while ((found = ids_find(&engine->rights, rights->id)) &&
+           (found->user != user || !is_same(found, rights)))
+        rights->id++;
+    if (found) {
+        rights_free(rights);
+        *at = rights_ref(found);
+        return 0;
     }
-    if (rights->n_groups) /* else groups may be NULL */
-        memcpy(copy->groups, rights->groups, rights->n_groups * sizeof *copy->groups);
-    return copy;
+    rc = check_charge(engine, user, rights, err);
+    if (rc)
+        return rc;
+    rights->user = user;
+    if (!rights_add(engine, rights))
+        return err_nomem(err);
+    user_ref(user);
+    engine_touch(engine, JOURNAL_RIGHTS, rights->id);
+    rights_ref(rights);
+    return 0;
 }
 
+struct rights *rights_ref(struct rights *rights)
+{
+    if (rights)
+        rights->refs++;
+    return rights;
+}
+
+void rights_unref(struct rights *rights)
+{
+    if (!rights)
+        return;
+    assert(rights->refs > 0);
+    if (--rights->refs > 0)
+        return;
+    ids_remove(&rights->engine->rights, rights->id);
+    engine_touch(rights->engine, JOURNAL_RIGHTS, rights->id);
+    charge(rights, -1);
+    user_unref(rights->user);
+    rights->next_dead = rights->engine->dead_rights;
+    rights->engine->dead_rights = rights;
+}
+
+void rights_end(struct engine *engine)
+{
+    struct rights *rights;
+
+    while ((rights = engine->dead_rights)) {
+        engine->dead_rights = rights->next_dead;
+        if (engine->forgetting) /* the descriptor is named by a record */
+            rights->userns_fd = -1;
+        rights_free(rights);
+    }
+}
+
+/* ---- asked ---- */
 static bool range_has(const struct id_range ranges[MAPPED_MAX], uint32_t id)
 {
     for (int i = 0; i < MAPPED_MAX; i++)

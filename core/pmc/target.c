@@ -3,6 +3,8 @@
  */
 #include "core/pmc/target.h"
 
+#include "core/pmc/rights.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -172,6 +174,8 @@ void link_unref(struct link *link, struct link **dead)
     if (--link->refs > 0)
         return;
     link_leave_proc(link);
+    rights_unref(link->rights);
+    link->rights = NULL;
     if (link->proc) /* kept until now: a long read asks whether the target is alive */
         link->last = proc_unref(link->proc->engine, link->proc);
     link->proc = NULL;
@@ -201,10 +205,6 @@ void links_destroy(struct engine *engine, struct link *dead)
         }
         recording_leave(link->recording, engine->forgetting);
         proc_destroy(engine, link->last);
-        if (engine->forgetting)
-            rights_forget(link->rights);
-        else
-            rights_free(link->rights);
         if (link->cgroup_fd >= 0 && !engine->forgetting)
             close(link->cgroup_fd);
         free(link->cgroup);

@@ -90,7 +90,7 @@ struct link {
     bool gone;             /* the backend says that nothing of it lives */
     bool moved;            /* its CPU went or came since it was planned; cgroup: some CPU came */
     bool armed;            /* opened for start=exec: it begins at the target's next exec */
-    struct rights *rights; /* of the attacher; NULL: the superuser's (not of a CPU) */
+    struct rights *rights; /* of the attacher (a reference); NULL: the superuser's (not of a CPU) */
     bool dropped;          /* the system took the events off the living process; ended for that */
     bool below;            /* … not off the process, but off a descendant of it */
     bool asked;            /* attaching again failed once: the second time it is given up */

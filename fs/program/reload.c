@@ -25,11 +25,11 @@ static void engine_empty(struct fs *fs)
 }
 
 /* The descriptors that the rights name stay open: the record names them again. */
-static void handle_forget(struct handle *handle, struct engine *engine)
+static void handle_forget(struct handle *handle)
 {
     const uint64_t kept = handle->open.kept_bytes;
 
-    open_file_leave(engine, &handle->open);
+    open_file_leave(&handle->open);
     handle->open.kept_bytes = kept; /* its text is the handle's still */
 }
 
@@ -92,7 +92,7 @@ void fs_reload(struct fs *fs)
     if (!engine_check(fs->tree.engine, &err))
         reload_die(&err);
     for (handle = fs->handles; handle; handle = handle->hh.next)
-        handle_forget(handle, fs->tree.engine);
+        handle_forget(handle);
     engine_forget(fs->tree.engine);
     if (!fs_load(fs, &tunables, &err))
         reload_die(&err);

@@ -4,6 +4,7 @@
 #include "fs/requests/handle.h"
 
 #include "core/engine.h"
+#include "core/pmc/rights.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -50,6 +51,8 @@ void handle_unref(struct kept *kept, struct handle *handle)
     if (!handle || --handle->refs > 0)
         return;
     assert(!handle->poll);
+    rights_unref(handle->open.rights); /* their record ends with the file's */
+    handle->open.rights = NULL;
     handle->next_touched = kept->ended;
     kept->ended = handle;
 }

@@ -82,6 +82,7 @@ static int open_run(struct request *rq)
         if (rc < 0)
             return open_refused(rq, handle, rc);
         rq->rights = NULL;
+        handle->open.opener = rq->opener;
         if (row->begin && (rq->flags & O_ACCMODE) != O_WRONLY)
             row->begin(&rq->call);
         rc = open_file_keep(&rq->call, 0);
@@ -163,7 +164,7 @@ void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
         return;
     }
     if ((fi->flags & O_ACCMODE) != O_RDONLY && rq->fs->host->opener)
-        rq->fs->host->opener(rq->fs->host_state, rq->call.tid, rq->rights);
+        rq->fs->host->opener(rq->fs->host_state, rq->call.tid, &rq->opener);
     rq->gone_ok = true;
     rq->run = open_run;
     rq->reply = open_reply;

@@ -33,6 +33,7 @@ struct request {
     bool is_quiet;   /* reads and attributes: failures are not recorded, but for EIO */
     struct handle *handle; /* a reference, or NULL */
     struct rights *rights; /* captured for this request alone; owned */
+    struct opener opener;  /* of an open for writing */
     bool reads_rights;     /* the rest of them, before it is run */
     struct call call;
 

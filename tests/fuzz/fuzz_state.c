@@ -104,8 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         pmc_make("n");
         all_texts();
     }
-    engine_forget(fx.engine); /* its numbers of descriptors are nonsense: none is closed */
-    fx.engine = NULL;
+    engine_left(); /* its numbers of descriptors are nonsense: none is closed */
     fixture_close();
     free(state);
     return 0;

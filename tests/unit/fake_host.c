@@ -244,10 +244,12 @@ static bool process_alive(const struct process *process)
     return found && __atomic_load_n(&found->alive, __ATOMIC_RELAXED) && found->key == process->key;
 }
 
-static int may_observe_pid(struct host_state *state, const struct rights *rights, pid_t pid)
+static int may_observe_pid(struct host_state *state, const struct rights *rights,
+                           const struct opener *opener, pid_t pid)
 {
     const struct fake_process *found = fake_find(state, pid);
 
+    (void)opener;
     if (!rights)
         return pid == FAKE_SELF ? -EPERM : 0;
     state->observed++;
@@ -257,9 +259,9 @@ static int may_observe_pid(struct host_state *state, const struct rights *rights
 }
 
 static int may_observe(struct host_state *state, const struct rights *rights,
-                       const struct process *process, struct err *err)
+                       const struct opener *opener, const struct process *process, struct err *err)
 {
-    int rc = may_observe_pid(state, rights, process->pid);
+    int rc = may_observe_pid(state, rights, opener, process->pid);
 
     if (rc == -ESRCH)
         return err_set(err, E44, "process %d has exited", process->pid);

@@ -5,6 +5,7 @@
 
 #include "backends/backends.h"
 #include "core/pmc/pmc.h"
+#include "core/pmc/rights.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -419,6 +420,7 @@ void fixture_setup(void)
 
 void fixture_close(void)
 {
+    rights_unref(fx.rights);
     if (fx.engine)
         engine_keep(fx.engine, NULL);
     engine_free(fx.engine);
@@ -427,8 +429,31 @@ void fixture_close(void)
     buf_free(&fx.told);
     must(fx.n_recorders == 0, "a recorder is still there");
     fake_clear(&fx.host);
-    rights_free(fx.rights);
     fx.rights = NULL;
+}
+
+/* Charged to nobody. */
+static struct rights *kept_rights(uid_t uid, bool superuser)
+{
+    struct rights *rights = fake_rights(uid, superuser);
+
+    must(rights_keep(fx.engine, NULL, &rights, &fx.err) == 0, "rights");
+    return rights;
+}
+
+static void become(pid_t tid, uid_t uid, bool superuser)
+{
+    rights_unref(fx.rights);
+    fx.rights = kept_rights(uid, superuser);
+    fx.tid = tid;
+}
+
+void engine_left(void)
+{
+    rights_unref(fx.rights);
+    fx.rights = NULL;
+    engine_forget(fx.engine);
+    fx.engine = NULL;
 }
 
 void engine_reload(void)
@@ -438,11 +463,14 @@ void engine_reload(void)
     engine_record(fx.engine, false);
     if (!engine_check(fx.engine, &fx.err))
         must(false, "engine_check");
-    engine_forget(fx.engine);
+    uid_t uid = fx.rights->uid;
+    bool superuser = fx.rights->superuser;
+    engine_left();
     engine_begin();
     must(engine_load(fx.engine, fx.journal, &fx.err) == 0, "engine_load");
     engine_keep(fx.engine, fx.journal);
     engine_loaded(fx.engine);
+    become(fx.tid, uid, superuser);
 }
 
 static bool text_add(void *arg, const struct journal_record *record)
@@ -493,13 +521,6 @@ int journal_load(const char *text, size_t len, struct err *err)
     engine_loaded(fx.engine);
     journal_free(journal);
     return rc;
-}
-
-static void become(pid_t tid, uid_t uid, bool superuser)
-{
-    rights_free(fx.rights);
-    fx.rights = fake_rights(uid, superuser);
-    fx.tid = tid;
 }
 
 void as_root(void)
@@ -858,7 +879,7 @@ void pmc_with(const char *name, const char *event, const char *targets)
 
 void file_open(struct open_file *open)
 {
-    *open = (struct open_file){.rights = fake_rights(fx.rights->uid, fx.rights->superuser)};
+    *open = (struct open_file){.holds = 0};
 }
 
 void file_close(struct open_file *open)

@@ -146,6 +146,7 @@ bool texts_same(const char *before); /* if not, fx.err.text is where they differ
  * engine from such a text. */
 char *journal_text(void);
 int journal_load(const char *text, size_t len, struct err *err);
+void engine_left(void); /* like engine_forget(): there is none then */
 void engine_reload(void);
 /* The operation is refused with this id, and nothing changed. */
 #define refused(pmc_name, to, command, code, which)                                                \

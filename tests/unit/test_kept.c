@@ -6,6 +6,7 @@
 
 #include "core/engine.h"
 #include "core/pmc/instance.h"
+#include "core/pmc/rights.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
@@ -43,8 +44,8 @@ static int opened(struct open_file *open, unsigned groups)
     *open = (struct open_file){.cut = false};
     rights->n_groups = groups;
     rights->groups = calloc(groups + 1, sizeof *rights->groups);
-    rc = open_file_hold(&call, rights);
-    if (rc)
+    rc = open_file_hold(&call, groups ? rights : NULL);
+    if (rc || !groups)
         rights_free(rights);
     return rc;
 }
@@ -77,29 +78,37 @@ TEST(an_open_file_is_charged_until_it_is_closed)
     ck_assert_uint_eq(charged(7), 0);
 }
 
-/* Its rest is freed without the lock, perhaps after the engine and its users. */
-TEST(nothing_is_charged_for_a_released_file_that_is_freed_later)
+TEST(the_groups_of_openers_are_charged_once)
 {
-    struct open_file file;
+    struct open_file files[3];
 
-    ck_assert_int_eq(opened(&file, 3), 0);
-    ck_assert_int_eq(keep(&file, 5000), 0);
-    engine_release(fx.engine, &file);
-    ck_assert_ptr_null(user_find(fx.engine, 7));
-    engine_reload();
-    open_file_clear(&file);
+    ck_assert_int_eq(opened(&files[0], 0), 0);
+    const uint64_t one = charged(7);
+    ck_assert_int_eq(opened(&files[1], 65536), 0);
+    const uint64_t kept = charged(7) - 2 * one;
+    ck_assert_uint_ge(kept, 65536 * (sizeof(gid_t) + sizeof "65535,"));
+    ck_assert_int_eq(opened(&files[2], 65536), 0);
+    ck_assert_uint_eq(charged(7), 3 * one + kept);
+    ck_assert_ptr_eq(files[1].rights, files[2].rights);
+    closed(&files[1]);
+    ck_assert_uint_eq(charged(7), 2 * one + kept);
+    closed(&files[2]);
+    ck_assert_uint_eq(charged(7), one);
+    closed(&files[0]);
 }
 
-TEST(the_groups_of_an_opener_are_charged)
+TEST(rights_beyond_the_limit_are_not_kept)
 {
     struct open_file file, other;
 
+    tune(TUNABLE_MAX_LOG_PER_USER, "0");
     ck_assert_int_eq(opened(&file, 0), 0);
-    const uint64_t one = charged(7);
-    ck_assert_int_eq(opened(&other, 65536), 0);
-    ck_assert_uint_ge(charged(7), 2 * one + 65536 * sizeof(gid_t));
+    ck_assert_int_eq(keep(&file, 16 * MIB - 65536), 0);
+    const uint64_t before = charged(7);
+    ck_assert_int_eq(opened(&other, 65536), -EDQUOT);
+    ck_assert_uint_eq(charged(7), before);
+    ck_assert_int_eq(opened(&other, 7), 0);
     closed(&other);
-    ck_assert_uint_eq(charged(7), one);
     closed(&file);
 }
 
@@ -125,12 +134,12 @@ TEST(what_is_kept_is_charged_in_the_next_worker)
     struct open_file file;
     struct buf line;
 
-    ck_assert_int_eq(opened(&file, 3), 0);
+    ck_assert_int_eq(opened(&file, 0), 0);
     ck_assert_int_eq(keep(&file, 5000), 0);
     const uint64_t before = charged(7);
     buf_init(&line, NULL, 0);
     open_file_print(&file, &line);
-    open_file_leave(fx.engine, &file);
+    open_file_leave(&file);
     engine_reload();
     file.kept_bytes = 5000; /* fs has the text still */
     ck_true(open_file_load(&file, line.data, line.len, fx.engine));

@@ -185,7 +185,7 @@ TEST(a_reader_goes_on_after_a_reload)
     ck_assert_int_eq(write_file("i", "samples", "b"), 0);
     buf_init(&line, NULL, 0);
     open_file_print(&file, &line);
-    open_file_leave(fx.engine, &file);
+    open_file_leave(&file);
     engine_reload();
     recording_can_be_asked_for();
     ck_true(open_file_load(&file, line.data, line.len, fx.engine));
@@ -223,8 +223,8 @@ TEST(what_a_released_log_held_is_read_after_a_reload)
         buf_init(&line[i], NULL, 0);
         open_file_print(i ? &other : &file, &line[i]);
     }
-    open_file_leave(fx.engine, &file);
-    open_file_leave(fx.engine, &other);
+    open_file_leave(&file);
+    open_file_leave(&other);
     engine_reload();
     ck_true(open_file_load(&file, line[0].data, line[0].len, fx.engine));
     ck_true(open_file_load(&other, line[1].data, line[1].len, fx.engine));
@@ -250,7 +250,7 @@ TEST(what_cannot_be_read_back_is_refused)
     quiet();
     for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         ck_true(!open_file_load(&open, wrong[i], strlen(wrong[i]), fx.engine));
-        open_file_forget(fx.engine, &open);
+        open_file_forget(&open);
         open_file_clear(&open);
     }
 }

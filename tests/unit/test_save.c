@@ -4,6 +4,7 @@
 #include "tests/unit/unit.h"
 
 #include "core/pmc/pmc.h"
+#include "core/pmc/rights.h"
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
@@ -235,10 +236,7 @@ TEST(a_descriptor_remembers)
     pmc_with("a", "cycles page-faults", "100");
     accepted("a", "ctl", "stop");
     file_open(&open);
-    open.rights->n_groups = 2;
-    open.rights->groups = calloc(2, sizeof(gid_t));
-    open.rights->groups[1] = 77;
-    open.rights->gids[1] = (struct id_range){100000, 65536};
+    open.rights = rights_ref(fx.rights);
     ck_assert_int_eq(write_open(&open, "a", "count", "1,2"), 0);
     accepted("a", "config", "interval=5");
     accepted("a", "ctl", "start");
@@ -249,8 +247,7 @@ TEST(a_descriptor_remembers)
     ck_true(open_file_load(&again, one.data, one.len, fx.engine));
     open_file_print(&again, &two);
     ck_assert_str_eq(buf_text(&one), buf_text(&two));
-    ck_true(again.rights->n_groups == 2 && rights_in_group(again.rights, 77) &&
-            again.rights->userns_fd == -1 && again.rights->gids[1].count == 65536);
+    ck_assert_ptr_eq(again.rights, open.rights);
     ck_assert_str_eq(read_open(&again, "a", "count"), "0\n0\n");
     ck_assert_str_eq(read_open(&again, "a", "count"), "1\n2\n");
     file_close(&again);
@@ -379,8 +376,7 @@ static void each_line_spoilt(void (*spoil)(char *line, size_t len))
         setup();
         if (journal_load(copy, strlen(copy), &err) != 0)
             ck_assert_int_ne(err.id, ERR_NONE);
-        engine_forget(fx.engine);
-        fx.engine = NULL;
+        engine_left();
         free(copy);
     }
     free(text);
@@ -430,11 +426,28 @@ TEST(wrong_numbers_do_not_crash)
     each_line_spoilt(line_of_nines);
 }
 
-TEST(rights_without_groups_are_copied)
+TEST(the_rights_of_a_target_stay)
 {
-    struct rights rights = {.uid = 5, .gid = 6, .userns_fd = -1};
-    struct rights *copy = rights_copy(&rights);
+    struct rights *rights = fake_rights(1000, false);
 
-    ck_true(copy && copy->uid == 5 && copy->n_groups == 0 && copy->userns_fd == -1);
-    rights_free(copy);
+    as_user(100, 1000);
+    rights->n_groups = 2;
+    rights->groups = calloc(2, sizeof(gid_t));
+    rights->groups[1] = 77;
+    rights->gids[1] = (struct id_range){100000, 65536};
+    rights_unref(fx.rights);
+    ck_assert_int_eq(rights_keep(fx.engine, user_get(fx.engine, 1000, NULL), &rights, &fx.err), 0);
+    user_unref(rights->user);
+    fx.rights = rights;
+    pmc_with("a", "cycles", "101 102");
+    const uint64_t charged = rights->user->used[USED_BYTES];
+    engine_reload();
+    rights = pmc_of("a")->links->link[0]->rights;
+    ck_assert_ptr_eq(pmc_of("a")->links->link[1]->rights, rights);
+    ck_true(rights->n_groups == 2 && rights_in_group(rights, 77) && rights->userns_fd == -1 &&
+            rights->gids[1].count == 65536 && rights->refs == 2);
+    ck_assert_uint_eq(rights->user->used[USED_BYTES], charged);
+    ck_assert_int_eq(pmc_remove("a"), 0);
+    ck_assert_uint_eq(fx.engine->rights.n, 1); /* that of the fixture's user */
+    ck_assert_ptr_null(user_find(fx.engine, 1000));
 }

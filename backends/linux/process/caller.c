@@ -168,6 +168,7 @@ static int rights_home(const struct host_state *state, pid_t tid, struct rights 
         return errno == EMFILE ? -EMFILE : -EIO;
     if (ns_same(&ns, &state->userns))
         return 0;
+    rights->userns = ns.ino;
     rights->userns_fd = ns_open(tid, "user");
     if (rights->userns_fd < 0)
         return errno == EMFILE ? -EMFILE : -EIO;
@@ -231,22 +232,22 @@ static long program_find(void *arg)
     return 0;
 }
 
-void linux_caller_opener(struct host_state *state, pid_t tid, struct rights *rights)
+void linux_caller_opener(struct host_state *state, pid_t tid, struct opener *opener)
 {
     struct program program = {.pid = linux_caller_pid(state, tid)};
     if (!program.pid || program_find(&program) < 0)
         return;
-    rights->program_dev = program.dev;
-    rights->program_ino = program.ino;
-    rights->opener = linux_caller_key(state, program.pid);
+    opener->program_dev = program.dev;
+    opener->program_ino = program.ino;
+    opener->key = linux_caller_key(state, program.pid);
 }
 
-bool caller_is_opener(struct host_state *state, const struct rights *rights, pid_t pid)
+bool caller_is_opener(struct host_state *state, const struct opener *opener, pid_t pid)
 {
     struct program now = {.pid = pid};
-    return rights->opener && linux_pid_key(state, pid) == rights->opener &&
-           look_at(program_find, &now) == 0 && now.dev == rights->program_dev &&
-           now.ino == rights->program_ino;
+    return opener && opener->key && linux_pid_key(state, pid) == opener->key &&
+           look_at(program_find, &now) == 0 && now.dev == opener->program_dev &&
+           now.ino == opener->program_ino;
 }
 
 /* A worker has the namespaces of its making, too: those of its process's first thread then. */

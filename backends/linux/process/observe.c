@@ -143,13 +143,14 @@ static bool has_rights_of(const struct rights *rights, pid_t tid)
  * To the kernel nobody is forbidden to observe itself, dumpable or not. A descriptor may have been
  * inherited from somebody else, or from before an exec or a change of rights: that is another.
  */
-static bool is_itself(struct host_state *state, const struct rights *rights, pid_t pid)
+static bool is_itself(struct host_state *state, const struct rights *rights,
+                      const struct opener *opener, pid_t pid)
 {
     char path[32];
     pid_t *tids;
     size_t n;
     snprintf(path, sizeof path, "/proc/%d/task", pid);
-    if (!caller_is_opener(state, rights, pid) || proc_numbers(AT_FDCWD, path, &tids, &n) < 0)
+    if (!caller_is_opener(state, opener, pid) || proc_numbers(AT_FDCWD, path, &tids, &n) < 0)
         return false;
     bool same = n > 0;
     for (size_t i = 0; same && i < n; i++)
@@ -183,7 +184,8 @@ static int check_ask(struct host_state *state, const struct rights *rights, stru
     return leader_decides(check, rc);
 }
 
-int observe_check(struct host_state *state, const struct rights *rights, pid_t pid, pid_t tid)
+int observe_check(struct host_state *state, const struct rights *rights,
+                  const struct opener *opener, pid_t pid, pid_t tid)
 {
     struct check check;
     if (is_ours(state, pid))
@@ -195,7 +197,7 @@ int observe_check(struct host_state *state, const struct rights *rights, pid_t p
     if ((rc == -ESRCH || rc == -EPERM) && !tid)
         rc = proc_alive(pid) ? -EPERM : -ESRCH;
     check_free(&check);
-    return rc == -EPERM && is_itself(state, rights, pid) ? 0 : rc;
+    return rc == -EPERM && is_itself(state, rights, opener, pid) ? 0 : rc;
 }
 
 static const char *reason_of(const struct rights *rights, const char *status)

@@ -248,10 +248,11 @@ bool linux_process_alive(const struct process *process)
 }
 
 int linux_process_may_observe(struct host_state *state, const struct rights *rights,
-                              const struct process *process, struct err *err)
+                              const struct opener *opener, const struct process *process,
+                              struct err *err)
 {
     const uint64_t said = process->number ? process->number : (uint64_t)process->pid;
-    int rc = observe_check(state, rights, process->pid, process->tid);
+    int rc = observe_check(state, rights, opener, process->pid, process->tid);
     if (rc == -ESRCH || !linux_process_alive(process))
         return err_set(err, E44, "process %" PRIu64 " has exited", said);
     if (rc == -ETIME)
@@ -265,11 +266,12 @@ int linux_process_may_observe(struct host_state *state, const struct rights *rig
                              observe_reason(state, rights, process->pid, rc));
 }
 
-int linux_process_may_observe_pid(struct host_state *state, const struct rights *rights, pid_t pid)
+int linux_process_may_observe_pid(struct host_state *state, const struct rights *rights,
+                                  const struct opener *opener, pid_t pid)
 {
     if (!rights)
         return is_ours(state, pid) ? -EPERM : 0;
-    int rc = observe_check(state, rights, pid, 0);
+    int rc = observe_check(state, rights, opener, pid, 0);
     return rc == 0 || rc == -ESRCH ? rc : -EPERM;
 }
 

@@ -15,8 +15,10 @@ pid_t linux_process_tid(const struct process *process);
 uint64_t linux_process_key(const struct process *process);
 bool linux_process_alive(const struct process *process);
 int linux_process_may_observe(struct host_state *state, const struct rights *rights,
-                              const struct process *process, struct err *err);
-int linux_process_may_observe_pid(struct host_state *state, const struct rights *rights, pid_t pid);
+                              const struct opener *opener, const struct process *process,
+                              struct err *err);
+int linux_process_may_observe_pid(struct host_state *state, const struct rights *rights,
+                                  const struct opener *opener, pid_t pid);
 bool linux_process_headless(const struct process *process);
 int linux_process_watch(struct process *process, uint64_t tag);
 void linux_process_unwatch(struct process *process);
