@@ -239,8 +239,8 @@ struct backend {
     /* Asks the system whether it can be counted here, and fills in its rows. NULL: every event
      * that resolve() knows can be. Errors: P09 (why), E32. */
     int (*verify)(struct backend_state *state, struct event *event, struct err *err);
-    /* May these be one set? Their classes and the kernel's own check on an idle thread. CS08 or
-     * E19. */
+    /* May these, of one class as far as they take counters, be one set? The kernel's own check on
+     * an idle thread. CS08 or E19. */
     int (*check_set)(struct backend_state *state, const struct plan_event *events, unsigned n,
                      bool multiplex, struct err *err);
     /* A number that is another one when list() may say something else than before; cheaper than

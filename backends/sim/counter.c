@@ -140,21 +140,26 @@ static unsigned plan_descriptors(const struct backend_state *state, const struct
     return plan->n * (cgroup ? cpus_count(&state->shape.online) : 1);
 }
 
+int descriptors_check(unsigned need, unsigned long fds_free, unsigned long fds_quota,
+                      const char *limit, const char *what, struct err *err)
+{
+    if (need > fds_free)
+        return err_set(err, P10, "%sneeds %u descriptors, %lu may be used", what, need, fds_free);
+    if (need > fds_quota)
+        return err_set(err, P11, "%sneeds %u descriptors, quota has %lu left (%s)", what, need,
+                       fds_quota, limit);
+    return 0;
+}
+
 /* Scope and CPUs were checked by the engine. */
 static int check_plan(struct backend_state *state, const struct plan *plan, struct err *err)
 {
     const struct target_ref *target = &plan->target;
-    const unsigned descriptors = plan_descriptors(state, plan);
 
     if (target->alive && !target->alive(target->alive_arg))
         return err_set(err, E44, "no process %d", (int)target_said(target));
-    if (descriptors > plan->fds_free)
-        return err_set(err, P10, "needs %u descriptors, %lu may be used", descriptors,
-                       plan->fds_free);
-    if (descriptors > plan->fds_quota)
-        return err_set(err, P11, "needs %u descriptors, quota has %lu left (%s)", descriptors,
-                       plan->fds_quota, plan->fds_limit);
-    return 0;
+    return descriptors_check(plan_descriptors(state, plan), plan->fds_free, plan->fds_quota,
+                             plan->fds_limit, "", err);
 }
 
 static struct counter *counter_new(struct backend_state *state, const struct plan *plan)
@@ -271,9 +276,9 @@ int counter_adopt(struct backend_state *state, const struct plan *plan, const ch
     if (sscanf(printed, "sim %" SCNu64, &number) != 1)
         return -EINVAL;
     pthread_mutex_lock(&state->lock);
-    LIST_FOREACH(counter, &state->counters, of_state)
-    if (counter->forgotten && counter->number == number && counter->plan.n == plan->n)
-        break;
+    LIST_FOREACH (counter, &state->counters, of_state)
+        if (counter->forgotten && counter->number == number && counter->plan.n == plan->n)
+            break;
     if (counter) {
         counter->forgotten = false;
         counter->plan.target = plan->target;

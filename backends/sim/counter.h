@@ -8,11 +8,8 @@
 #include <sys/queue.h>
 
 enum sim_code {
-    SIM_RATE,    /* events per millisecond of time run, user and kernel mode together */
-    SIM_DIVISOR, /* of the rate: from edge and cmask; 0 is 1 */
-    SIM_EDGE,
-    SIM_INVERT,
-    SIM_CMASK
+    SIM_RATE,   /* events per millisecond of time run, user and kernel mode together */
+    SIM_DIVISOR /* of the rate: from edge and cmask; 0 is 1 */
 };
 
 struct counter {
@@ -49,6 +46,9 @@ int counter_adopt(struct backend_state *state, const struct plan *plan, const ch
 void counter_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg);
 /* Time passes for it up to now. With the lock. */
 void counter_look(struct counter *counter, uint64_t now);
+/* P10 or P11 when there are not so many descriptors; `what` begins the sentence. */
+int descriptors_check(unsigned need, unsigned long fds_free, unsigned long fds_quota,
+                      const char *limit, const char *what, struct err *err);
 /* What its event has counted by now. With the lock. */
 uint64_t counter_value(const struct counter *counter, unsigned event);
 void counter_forget(struct counter *counter);         /* it counts on; */

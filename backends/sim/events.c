@@ -158,9 +158,9 @@ static int event_find(const struct shape *shape, const struct spelling *spelling
 static int spelling_check(const struct spelling *spelling, const struct sim_event *event,
                           struct err *err)
 {
-    if (event->whole && spelling->qualified)
+    if (event->whole && spelling_is_part(spelling))
         return err_set(err, E35, "\"%s\" takes no edge, inv or cmask", event->name);
-    if (event->fit != FIT_SOFTWARE && event->whole && spelling->user != SAID_NOTHING)
+    if (event->fit != FIT_SOFTWARE && event->whole && (spelling->value[USR] || spelling->value[OS]))
         return err_set(err, CS03,
                        "\"%s\" cannot tell user mode from kernel mode: leave :u, :k, "
                        ",usr, ,os away",
@@ -173,16 +173,25 @@ static char *event_resolved(const struct shape *shape, const struct found *found
                             const struct spelling *spelling)
 {
     const char *class_name = shape->names[found->class_index];
+    const unsigned *value = spelling->value;
     char *text, name[20], cmask[24] = "";
-    int n;
 
     snprintf(name, sizeof name, "r%" PRIx64, found->raw);
-    if (spelling->cmask > 0)
-        snprintf(cmask, sizeof cmask, ",cmask=%u", spelling->cmask);
-    n = asprintf(&text, "%s::%s%s%s%s", class_name,
-                 found->event == &raw_event ? name : found->event->name, cmask,
-                 spelling->invert ? ",inv" : "", spelling->edge ? ",edge" : "");
-    return n < 0 ? NULL : text;
+    if (value[CMASK] > 0)
+        snprintf(cmask, sizeof cmask, ",cmask=%u", value[CMASK]);
+    return asprintf(&text, "%s::%s%s%s%s", class_name,
+                    found->event == &raw_event ? name : found->event->name, cmask,
+                    value[INV] ? ",inv" : "", value[EDGE] ? ",edge" : "") < 0
+               ? NULL
+               : text;
+}
+
+/* What the spelling says of a mode: the other one said turns it off. */
+static enum event_said mode_said(const struct spelling *spelling, enum qualifier mode)
+{
+    if (!spelling->value[USR] && !spelling->value[OS])
+        return SAID_NOTHING;
+    return spelling->value[mode] ? SAID_ON : SAID_OFF;
 }
 
 static int event_fill(const struct shape *shape, const struct found *found,
@@ -200,17 +209,15 @@ static int event_fill(const struct shape *shape, const struct found *found,
         .scope = event->scope,
         .sampling = event->sampling,
         .whole = event->whole,
-        .user = spelling->user,
-        .kernel = spelling->kernel,
+        .user = mode_said(spelling, USR),
+        .kernel = mode_said(spelling, OS),
         .scale = event->scale,
         .code = {[SIM_RATE] = event == &raw_event ? found->raw : event->rate_per_ms,
                  /* the starts of a condition are half as many, N at once an Nth and less */
-                 [SIM_DIVISOR] = (spelling->edge ? 2 : 1) * (UINT64_C(1) + spelling->cmask),
-                 [SIM_EDGE] = spelling->edge,
-                 [SIM_INVERT] = spelling->invert,
-                 [SIM_CMASK] = spelling->cmask}};
+                 [SIM_DIVISOR] =
+                     (spelling->value[EDGE] ? 2 : 1) * (UINT64_C(1) + spelling->value[CMASK])}};
     strcpy(out->unit, event->unit);
-    if (event != &raw_event && !spelling->qualified)
+    if (event != &raw_event && !spelling_is_part(spelling))
         snprintf(out->generic, sizeof out->generic, "%s", event->name);
     if (out->written != NULL && out->resolved != NULL)
         return 0;
@@ -237,43 +244,20 @@ int events_resolve(struct backend_state *state, const char *text, struct event *
 
 /* ---- sets ---- */
 
-/* Every member that needs a counter is of one class; *first is one of them, or NULL. */
-static int set_class(const struct shape *shape, const struct plan_event *events, unsigned n,
-                     const struct event **first, struct err *err)
-{
-    *first = NULL;
-    for (unsigned i = 0; i < n; i++) {
-        const struct event *event = events[i].event;
-
-        if (!shape->classes[event->class_index].hardware)
-            continue;
-        if (*first != NULL && (*first)->class_index != event->class_index)
-            return err_set(err, CS08,
-                           "\"%s\" is of class \"%s\" and \"%s\" of class \"%s\": a set "
-                           "lies in one hardware class",
-                           (*first)->written, shape->names[(*first)->class_index], event->written,
-                           shape->names[event->class_index]);
-        *first = event;
-    }
-    return 0;
-}
-
 int events_check_set(struct backend_state *state, const struct plan_event *events, unsigned n,
                      bool multiplex, struct err *err)
 {
     struct want wants[MATCH_ROWS];
     uint8_t order[MATCH_ROWS];
-    const struct event *first;
-    unsigned needed = 0, filled = 0;
-    int rc = set_class(&state->shape, events, n, &first, err);
+    unsigned needed = 0, filled = 0, class_index = 0;
 
     (void)multiplex; /* time is shared between sets, not within one */
-    if (rc != 0 || first == NULL)
-        return rc;
     for (unsigned i = 0; i < n; i++)
-        for (unsigned k = 0; k < events[i].event->rows_needed; k++)
+        for (unsigned k = 0; k < events[i].event->rows_needed; k++) {
+            class_index = events[i].event->class_index;
             if (needed++ < MATCH_ROWS)
                 wants[needed - 1] = (struct want){.rows = events[i].event->rows};
+        }
     for (unsigned row = 0; row < MATCH_ROWS; row++)
         order[row] = (uint8_t)row;
     if (needed <= MATCH_ROWS)
@@ -283,7 +267,7 @@ int events_check_set(struct backend_state *state, const struct plan_event *event
     return err_set(err, E19,
                    "no row left for all %u events together: they need %u of class "
                    "\"%s\", of which %u can count them",
-                   n, needed, state->shape.names[first->class_index], filled);
+                   n, needed, state->shape.names[class_index], filled);
 }
 
 /* ---- lists ---- */
@@ -310,60 +294,26 @@ int events_list(struct backend_state *state, struct catalog *out, struct err *er
     return rc == 0 ? 0 : err_nomem(err);
 }
 
-/* What to write: the bare name means the first class that has it. */
-static void spelling_print(const struct shape *shape, unsigned class_index, bool generic,
-                           const char *name, struct buf *out)
-{
-    if (generic)
-        buf_printf(out, "event %s/%s\n", GENERIC, name);
-    else if (class_index == 0 || shape->classes[class_index].rows == 0)
-        buf_printf(out, "event %s\n", name);
-    else
-        buf_printf(out, "event %s/%s/\n", shape->names[class_index], name);
-}
-
-static void rows_print(uint64_t rows, struct buf *out)
-{
-    struct cpus list;
-
-    cpus_init(&list); /* row numbers print as CPU numbers do */
-    for (unsigned row = 0; row < SHAPE_ROWS; row++)
-        if ((rows >> row & 1) != 0 && !cpus_add(&list, row))
-            out->failed = true;
-    if (rows == 0)
-        buf_char(out, '-');
-    cpus_print(&list, out);
-    cpus_free(&list);
-}
-
-int events_describe(struct backend_state *state, const char *class_name, const char *event,
+int events_describe(struct backend_state *state, const char *class_name, const char *name,
                     struct buf *out)
 {
-    const struct shape *shape = &state->shape;
+    struct spelling spelling = {.class_name = word_of(class_name), .name = word_of(name)};
     const bool generic = strcmp(class_name, GENERIC) == 0;
-    struct spelling spelling = {.class_name = {class_name, strlen(class_name)},
-                                .name = {event, strlen(event)}};
+    struct event event;
     struct found found;
+    char text[128];
+    int rc = event_find(&state->shape, &spelling, &found, NULL);
 
-    if (event_find(shape, &spelling, &found, NULL) != 0 || found.event == &raw_event ||
-        (!generic && strcmp(event, found.event->name) != 0))
+    snprintf(text, sizeof text, "%s/%s%s", class_name, name, generic ? "" : "/");
+    if (rc == 0)
+        rc = event_fill(&state->shape, &found, &spelling, text, &event, NULL);
+    if (rc != 0)
         return -ENOENT;
-    spelling_print(shape, found.class_index, generic, event, out);
-    buf_printf(out, "description %s\n", found.event->description);
-    buf_printf(out, "scope %s\n",
-               (found.event->scope & EVENT_PROCESS) != 0   ? "process"
-               : (found.event->scope & EVENT_PACKAGE) != 0 ? "package"
-                                                           : "cpu");
-    buf_printf(out, "sampling %s\n", found.event->sampling ? "yes" : "no");
-    buf_printf(out, "unit %s\n", found.event->unit[0] != '\0' ? found.event->unit : "-");
-    buf_printf(out, "scale %.17g\nrows ", found.event->scale);
-    rows_print(table_fits(shape, found.class_index, found.event), out);
-    if (found.event->needed > 1)
-        buf_printf(out, " needs %u", found.event->needed);
-    buf_printf(out, "\nencoding %s::%s rate_per_ms=%" PRIu64 "\n", shape->names[found.class_index],
-               found.event->name, found.event->rate_per_ms);
-    if (!found.event->whole)
+    event_print(&event, text, found.event->description, out);
+    buf_printf(out, "encoding %s rate_per_ms=%" PRIu64 "\n", event.resolved, event.code[SIM_RATE]);
+    if (!event.whole)
         buf_str(out, "attr u user mode\nattr k kernel mode\nattr cmask 0-255\nattr inv 0-1\n"
                      "attr edge 0-1\n");
+    event_clear(&event);
     return 0;
 }

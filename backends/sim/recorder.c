@@ -167,16 +167,12 @@ int sim_recorder_new(struct backend_state *state, const struct recorder_plan *pl
                      struct recorder **out, struct err *err)
 {
     const unsigned cpus = cpus_count(&state->shape.online);
-    struct recorder *recorder = NULL;
+    struct recorder *recorder;
+    int rc = descriptors_check(cpus, plan->fds_free, plan->fds_quota, plan->fds_limit,
+                               "a buffer for each CPU ", err);
 
-    if (cpus > plan->fds_free)
-        return err_set(err, P10, "a buffer for each CPU needs %u descriptors, %lu may be used",
-                       cpus, plan->fds_free);
-    if (cpus > plan->fds_quota)
-        return err_set(err, P11,
-                       "a buffer for each CPU needs %u descriptors, quota has %lu left "
-                       "(%s)",
-                       cpus, plan->fds_quota, plan->fds_limit);
+    if (rc != 0)
+        return rc;
     recorder = calloc(1, sizeof *recorder);
     if (!recorder)
         return err_nomem(err);

@@ -15,9 +15,22 @@ enum option {
     CLASS
 };
 
-static const char *const keys[] = {
-    [CPUS] = "sim_cpus",   [OFFLINE] = "sim_offline",    [ROWS] = "sim_rows",
-    [FIXED] = "sim_fixed", [LOSE] = "sim_lose_after_ms", [CLASS] = "sim_class"};
+static const struct {
+    const char *key, *wanted;
+    uint64_t min, max; /* of a number */
+} allowed[] = {
+    [CPUS] = {"sim_cpus", "1-8192 CPUs: a number (4) or a list of CPUs (0-1,3)", 1, CPUS_MAX},
+    [OFFLINE] = {"sim_offline", "a list of CPUs that are among sim_cpus (0-1,3), but not all", 0,
+                 0},
+    [ROWS] = {"sim_rows", "a number of rows is 1-63", 1, SHAPE_ROWS - 1},
+    [FIXED] = {"sim_fixed", "1 or 0", 0, 1},
+    [LOSE] = {"sim_lose_after_ms", "milliseconds, 0 for never", 0, 1000000000},
+    [CLASS] = {"sim_class",
+               "NAME:ROWS:WIDTH[:CPUS], each name once, of letters, digits and _, and "
+               "neither software nor generic; 1-63 rows of 1-64 bits; its CPUs are a "
+               "list of some of sim_cpus; at most 7",
+               0, 0},
+};
 
 /* The values as they were said, before anything is built from them; len 0: not said. */
 struct said {
@@ -26,9 +39,10 @@ struct said {
     unsigned n_classes;
 };
 
-static int refuse(struct err *err, enum option option, struct word value, const char *wanted)
+static int refuse(struct err *err, enum option option, struct word value)
 {
-    return err_set(err, P02, "%s=" WORD_FMT ": %s", keys[option], WORD_ARG(value), wanted);
+    return err_set(err, P02, "%s=" WORD_FMT ": %s", allowed[option].key, WORD_ARG(value),
+                   allowed[option].wanted);
 }
 
 /* ---- reading the words ---- */
@@ -45,12 +59,12 @@ static int option_read(struct said *said, struct word word, struct err *err)
         return err_set(err, P01, "\"" WORD_FMT "\": options are key=value, as sim_cpus=4",
                        WORD_ARG(word));
     near_init(&near, key);
-    for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        near_offer(&near, keys[i]);
-        if (!word_alike(key, keys[i], false))
+    for (unsigned i = 0; i <= CLASS; i++) {
+        near_offer(&near, allowed[i].key);
+        if (!word_alike(key, allowed[i].key, false))
             continue;
         if (i == CLASS && said->n_classes == SHAPE_CLASSES - 1)
-            return refuse(err, CLASS, value, "at most 7 classes");
+            return refuse(err, CLASS, value);
         *(i == CLASS ? &said->classes[said->n_classes++] : &said->value[i]) = value;
         return 0;
     }
@@ -58,14 +72,13 @@ static int option_read(struct said *said, struct word word, struct err *err)
                    near_text(&near));
 }
 
-static int number_read(const struct said *said, enum option option, uint64_t min, uint64_t max,
-                       const char *wanted, uint64_t *to, struct err *err)
+static int number_read(const struct said *said, enum option option, uint64_t *to, struct err *err)
 {
     const struct word value = said->value[option];
 
-    return value.len == 0 || word_u64(value, false, min, max, to)
+    return value.len == 0 || word_u64(value, false, allowed[option].min, allowed[option].max, to)
                ? 0
-               : refuse(err, option, value, wanted);
+               : refuse(err, option, value);
 }
 
 /* ---- CPUs ---- */
@@ -81,15 +94,13 @@ static bool cpus_within(const struct cpus *part, const struct cpus *whole)
 /* A number of them, or a list: "5" is five CPUs, "5-5" one. */
 static int possible_make(struct shape *shape, const struct said *said, struct err *err)
 {
-    const struct word value = said->value[CPUS].len > 0 ? said->value[CPUS] : (struct word){"4", 1};
-    uint64_t n;
+    const struct word value = said->value[CPUS];
+    uint64_t n = value.len > 0 ? 0 : 4;
 
-    if (!word_u64(value, false, 0, UINT64_MAX, &n))
-        return cpus_parse(&shape->possible, value) == 0
-                   ? 0
-                   : refuse(err, CPUS, value, "a number (4) or a list of CPUs (0-1,3)");
-    if (n < 1 || n > CPUS_MAX)
-        return refuse(err, CPUS, value, "a number of CPUs is 1-8192");
+    if (n == 0 && !word_u64(value, false, 0, UINT64_MAX, &n))
+        return cpus_parse(&shape->possible, value) == 0 ? 0 : refuse(err, CPUS, value);
+    if (n < allowed[CPUS].min || n > allowed[CPUS].max)
+        return refuse(err, CPUS, value);
     for (unsigned cpu = 0; cpu < n; cpu++)
         if (!cpus_add(&shape->possible, cpu))
             return err_nomem(err);
@@ -100,21 +111,17 @@ static int online_make(struct shape *shape, const struct said *said, struct err 
 {
     const struct word value = said->value[OFFLINE];
     struct cpus gone;
-    int rc = 0;
 
     if (!cpus_copy(&shape->online, &shape->possible))
         return err_nomem(err);
     if (value.len == 0)
         return 0;
     cpus_init(&gone);
-    if (cpus_parse(&gone, value) != 0 || !cpus_within(&gone, &shape->possible))
-        rc = refuse(err, OFFLINE, value, "a list of CPUs that are among sim_cpus, as 0-1,3");
+    bool ok = cpus_parse(&gone, value) == 0 && cpus_within(&gone, &shape->possible);
     for (int c = cpus_next(&gone, 0); c >= 0; c = cpus_next(&gone, c + 1))
         cpus_remove(&shape->online, (unsigned)c);
     cpus_free(&gone);
-    if (rc == 0 && cpus_count(&shape->online) == 0)
-        rc = refuse(err, OFFLINE, value, "one CPU has to stay");
-    return rc;
+    return ok && cpus_count(&shape->online) > 0 ? 0 : refuse(err, OFFLINE, value);
 }
 
 /* ---- classes ---- */
@@ -164,32 +171,28 @@ static int class_parse(struct shape *shape, struct word text, struct err *err)
 
     if (!name_legal(shape, name) || !word_u64(rows, false, 1, SHAPE_ROWS - 1, &n_rows) ||
         !word_u64(width, false, 1, 64, &bits))
-        return refuse(err, CLASS, text,
-                      "NAME:ROWS:WIDTH[:CPUS], each name once, of letters, digits and _, and "
-                      "neither software nor generic; 1-63 rows of 1-64 bits");
+        return refuse(err, CLASS, text);
     class = class_add(shape, name, n_rows + shape->fixed, bits);
-    if (rest.len > 0 &&
-        (cpus_parse(&class->cpus, rest) != 0 || !cpus_within(&class->cpus, &shape->possible)))
-        return refuse(err, CLASS, text, "its CPUs are a list of some of sim_cpus, as 0-1,3");
-    return 0;
+    return rest.len == 0 || (cpus_parse(&class->cpus, rest) == 0 &&
+                             cpus_within(&class->cpus, &shape->possible))
+               ? 0
+               : refuse(err, CLASS, text);
 }
 
 static int classes_make(struct shape *shape, const struct said *said, struct err *err)
 {
-    static const struct word sim = {"sim", 3}, software = {"software", 8};
     uint64_t rows = 4;
-    int rc = number_read(said, ROWS, 1, SHAPE_ROWS - 1, "a number of rows is 1-63", &rows, err);
+    int rc = number_read(said, ROWS, &rows, err);
 
     if (rc == 0 && said->n_classes > 0 && said->value[ROWS].len > 0)
         rc = err_set(err, P02,
-                     "sim_rows is for the class \"sim\", which sim_class=" WORD_FMT
-                     " replaces: give one of the two",
-                     WORD_ARG(said->classes[0]));
+                     "sim_rows is for the class \"sim\", which sim_class replaces: give "
+                     "one of the two");
     if (rc == 0 && said->n_classes == 0)
-        class_add(shape, sim, rows + shape->fixed, 48);
+        class_add(shape, word_of("sim"), rows + shape->fixed, 48);
     for (unsigned i = 0; rc == 0 && i < said->n_classes; i++)
         rc = class_parse(shape, said->classes[i], err);
-    class_add(shape, software, 0, 64);
+    class_add(shape, word_of("software"), 0, 64);
     return rc;
 }
 
@@ -207,10 +210,9 @@ int sim_shape_parse(struct shape *shape, const char *options, struct err *err)
     while (rc == 0 && scan_word(&scan, &word))
         rc = option_read(&said, word, err);
     if (rc == 0)
-        rc = number_read(&said, FIXED, 0, 1, "1 or 0", &shape->fixed, err);
+        rc = number_read(&said, FIXED, &shape->fixed, err);
     if (rc == 0)
-        rc = number_read(&said, LOSE, 0, 1000000000, "milliseconds, 0 for never",
-                         &shape->lose_after_ms, err);
+        rc = number_read(&said, LOSE, &shape->lose_after_ms, err);
     if (rc == 0)
         rc = possible_make(shape, &said, err);
     if (rc == 0)

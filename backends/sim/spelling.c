@@ -5,17 +5,6 @@
 
 #include <string.h>
 
-static void said_set(struct spelling *spelling, bool user, bool kernel)
-{
-    /* the first to be said turns the other off */
-    if (spelling->user == SAID_NOTHING)
-        spelling->user = spelling->kernel = SAID_OFF;
-    if (user)
-        spelling->user = SAID_ON;
-    if (kernel)
-        spelling->kernel = SAID_ON;
-}
-
 static int precise_refuse(struct word word, struct err *err)
 {
     return err_set(err, P09, "\"" WORD_FMT "\": the simulated PMU has no precise samples",
@@ -25,30 +14,19 @@ static int precise_refuse(struct word word, struct err *err)
 static int modifiers_parse(struct spelling *spelling, struct word text, struct err *err)
 {
     for (size_t i = 0; i < text.len; i++) {
-        const char c = text.p[i];
-        const bool user = c == 'u' || c == 'U', kernel = c == 'k' || c == 'K';
+        const char c = text.p[i] | 0x20;
 
-        if (c == 'p' || c == 'P')
+        if (c == 'p')
             return precise_refuse(text, err);
-        if (!user && !kernel)
+        if (c != 'u' && c != 'k')
             return err_set(err, CS03,
                            "no modifier \"%c\" in \"" WORD_FMT "\": the simulated PMU "
                            "has u (user mode) and k (kernel mode)",
-                           c, WORD_ARG(text));
-        said_set(spelling, user, kernel);
+                           text.p[i], WORD_ARG(text));
+        spelling->value[c == 'u' ? USR : OS] = 1;
     }
     return 0;
 }
-
-/* ---- qualifiers ---- */
-
-enum qualifier {
-    USR,
-    OS,
-    EDGE,
-    INV,
-    CMASK
-};
 
 static const struct {
     const char *name;
@@ -56,57 +34,59 @@ static const struct {
 } qualifiers[] = {{"usr", USR}, {"os", OS},       {"edge", EDGE},
                   {"inv", INV}, {"cmask", CMASK}, {"count", CMASK}};
 
+#define N_QUALIFIERS (sizeof qualifiers / sizeof qualifiers[0])
+
+static size_t qualifier_find(struct word name)
+{
+    size_t i = 0;
+
+    while (i < N_QUALIFIERS && !word_alike(name, qualifiers[i].name, true))
+        i++;
+    return i;
+}
+
 bool spelling_has_qualifier(struct word name)
 {
-    for (size_t i = 0; i < sizeof qualifiers / sizeof qualifiers[0]; i++)
-        if (word_alike(name, qualifiers[i].name, true))
-            return true;
-    return false;
+    return qualifier_find(name) < N_QUALIFIERS;
 }
 
-static int qualifier_apply(struct spelling *spelling, enum qualifier kind, struct word word,
-                           struct word value, struct err *err)
+bool spelling_is_part(const struct spelling *spelling)
 {
-    bool on = true;
-    uint64_t n = 0;
-
-    if (kind == CMASK ? !word_u64(value, true, 0, 255, &n)
-                      : value.p != NULL && !word_bool(value, &on))
-        return err_set(err, CS04, "\"" WORD_FMT "\": %s", WORD_ARG(word),
-                       kind == CMASK ? "it takes a number 0-255" : "this qualifier is 1 or 0");
-    spelling->qualified |= kind != USR && kind != OS;
-    if (kind == CMASK)
-        spelling->cmask = (unsigned)n;
-    else if (kind == EDGE)
-        spelling->edge = on;
-    else if (kind == INV)
-        spelling->invert = on;
-    else if (on)
-        said_set(spelling, kind == USR, kind == OS);
-    return 0;
+    return spelling->value[EDGE] || spelling->value[INV] || spelling->value[CMASK];
 }
 
-static int qualifier_parse(struct spelling *spelling, struct word word, struct err *err)
+static int qualifier_unknown(struct word key, struct err *err)
 {
-    struct word key = word, value = {NULL, 0};
     struct near near;
 
-    word_split(word, &key, &value);
-    if (word_alike(key, "precise", false))
-        return precise_refuse(word, err);
     near_init(&near, key);
-    for (size_t i = 0; i < sizeof qualifiers / sizeof qualifiers[0]; i++) {
-        if (word_alike(key, qualifiers[i].name, true))
-            return qualifier_apply(spelling, qualifiers[i].kind, word, value, err);
+    for (size_t i = 0; i < N_QUALIFIERS; i++)
         near_offer(&near, qualifiers[i].name);
-    }
     return err_set(err, CS03,
                    "no qualifier \"" WORD_FMT "\"%s: the simulated PMU has usr, os, "
                    "edge, inv and cmask=N",
                    WORD_ARG(key), near_text(&near));
 }
 
-/* ---- the whole ---- */
+static int qualifier_parse(struct spelling *spelling, struct word word, struct err *err)
+{
+    struct word value, key = word_until(word, '=', &value);
+    const size_t i = qualifier_find(key);
+    bool on = true;
+    uint64_t n = 0;
+
+    if (word_alike(key, "precise", false))
+        return precise_refuse(word, err);
+    if (i == N_QUALIFIERS)
+        return qualifier_unknown(key, err);
+    if (qualifiers[i].kind == CMASK ? !word_u64(value, true, 0, 255, &n)
+                                    : key.len < word.len && !word_bool(value, &on))
+        return err_set(err, CS04, "\"" WORD_FMT "\": %s", WORD_ARG(word),
+                       qualifiers[i].kind == CMASK ? "it takes a number 0-255"
+                                                   : "this qualifier is 1 or 0");
+    spelling->value[qualifiers[i].kind] = qualifiers[i].kind == CMASK ? (unsigned)n : on;
+    return 0;
+}
 
 /* Takes CLASS:: or CLASS/ off the front. */
 static struct word class_split(struct spelling *spelling, struct word text)
@@ -124,11 +104,10 @@ static struct word class_split(struct spelling *spelling, struct word text)
 /* What follows the name: qualifiers behind commas, modifiers behind colons and the last slash. */
 int spelling_parse(struct spelling *spelling, const char *text, struct err *err)
 {
-    struct word rest, part;
     int rc = 0;
 
-    *spelling = (struct spelling){.user = SAID_NOTHING, .kernel = SAID_NOTHING};
-    rest = class_split(spelling, (struct word){text, strlen(text)});
+    *spelling = (struct spelling){.name = {NULL, 0}};
+    struct word rest = class_split(spelling, word_of(text));
     spelling->name = word_part(rest, ":/,");
     if (spelling->name.len == 0)
         return err_set(err, CS01, "\"%s\" names no event", text);
@@ -137,14 +116,11 @@ int spelling_parse(struct spelling *spelling, const char *text, struct err *err)
                        text[strlen(text) - 1], text);
     rest = word_from(rest, spelling->name.len);
     while (rc == 0 && rest.len > 0) {
-        const char mark = rest.p[0];
+        const struct word part = word_part(word_from(rest, 1), ":/,");
 
-        part = word_part(word_from(rest, 1), ":/,");
+        rc = rest.p[0] == ',' ? qualifier_parse(spelling, part, err)
+                              : modifiers_parse(spelling, part, err);
         rest = word_from(rest, 1 + part.len);
-        if (mark != ',')
-            rc = modifiers_parse(spelling, part, err);
-        else
-            rc = qualifier_parse(spelling, part, err);
     }
     return rc;
 }

@@ -56,6 +56,29 @@ static int resolve_name(struct change *change, const char *name, struct event *e
     return rc;
 }
 
+/* Members that take counters of the processor are of one class. */
+static int check_classes(struct change *change)
+{
+    const struct class_info *classes = change->engine->classes;
+    const struct set *set = change->desired.set;
+    const struct event *first = NULL;
+
+    for (unsigned i = 0; i < set->n; i++) {
+        const struct event *event = &set->event[i];
+
+        if (!classes[event->class_index].hardware)
+            continue;
+        if (first && first->class_index != event->class_index)
+            return err_set(&change->err, CS08,
+                           "\"%s\" is of class %s and \"%s\" of class %s: a set lies in one "
+                           "hardware class",
+                           first->written, classes[first->class_index].name, event->written,
+                           classes[event->class_index].name);
+        first = event;
+    }
+    return 0;
+}
+
 /*
  * What the system says of an event or a set is for those with the rights to it: these are asked
  * first. Then: do the events fit together?
@@ -71,6 +94,8 @@ static int verify_set(struct change *change)
         rc = check_event_rights(change);
     for (unsigned i = 0; !rc && backend->verify && i < desired->set->n; i++)
         rc = backend->verify(state, &desired->set->event[i], &change->err);
+    if (rc == 0)
+        rc = check_classes(change);
     return rc ? rc
               : backend->check_set(state, desired->events, desired->set->n,
                                    desired->settings.value[KEY_MULTIPLEX], &change->err);

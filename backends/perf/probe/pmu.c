@@ -215,33 +215,23 @@ static void pmu_settle(struct pmus *pmus, struct pmu *pmu, bool hybrid)
     }
 }
 
-static bool pmus_make_class(struct pmus *pmus, struct pmu *pmu)
+static void pmus_make_class(struct pmus *pmus, struct pmu *pmu)
 {
-    struct class_info *class = &pmus->classes[pmus->n_classes];
     const unsigned rows = pmu->general + pmu->fixed;
 
     /* Only the order matters: a fixed counter is for one event, a general one for the others, too.
      */
     for (unsigned i = 0; i < PMU_ROWS; i++)
         pmu->row_events[i] = i < pmu->general ? UINT16_MAX : 1;
-    *class = (struct class_info){.name = pmu->name,
-                                 .rows = rows,
-                                 .row_events = rows ? pmu->row_events : NULL,
-                                 .width = pmu->kind == PMU_CORE ? pmu->width : 64,
-                                 .capabilities = pmu->capabilities,
-                                 .hardware = pmu->flags & CODE_HARDWARE};
-    cpus_init(&class->cpus);
     pmu->class_index = pmus->n_classes++;
-    return cpus_copy(&class->cpus, &pmu->cpus);
-}
-
-static bool pmus_make_classes(struct pmus *pmus)
-{
-    bool ok = (pmus->classes = calloc(pmus->n + 1, sizeof(*pmus->classes)));
-
-    for (unsigned i = 0; ok && i < pmus->n; i++)
-        ok = !pmu_is_here(&pmus->list[i]) || pmus_make_class(pmus, &pmus->list[i]);
-    return ok;
+    pmus->classes[pmu->class_index] =
+        (struct class_info){.name = pmu->name,
+                            .rows = rows,
+                            .row_events = rows ? pmu->row_events : NULL,
+                            .width = pmu->kind == PMU_CORE ? pmu->width : 64,
+                            .capabilities = pmu->capabilities,
+                            .cpus = pmu->cpus, /* the PMU's own */
+                            .hardware = pmu->flags & CODE_HARDWARE};
 }
 
 struct pmus *pmus_new(const char *root)
@@ -260,10 +250,14 @@ struct pmus *pmus_new(const char *root)
         pmu_settle(pmus, &pmus->list[i], cores > 1);
     if (ok && !pmus_core(pmus))
         probe_say_no_core(pmus, pmus->no_core, sizeof(pmus->no_core));
-    if (!ok || !pmus_make_classes(pmus)) {
+    pmus->classes = calloc(pmus->n + 1, sizeof(*pmus->classes));
+    if (!ok || !pmus->classes) {
         pmus_free(pmus);
         return NULL;
     }
+    for (unsigned i = 0; i < pmus->n; i++)
+        if (pmu_is_here(&pmus->list[i]))
+            pmus_make_class(pmus, &pmus->list[i]);
     return pmus;
 }
 
@@ -288,8 +282,6 @@ void pmus_free(struct pmus *pmus)
     parked_stop(&pmus->parked);
     if (pmus->tracefs >= 0)
         close(pmus->tracefs);
-    for (unsigned i = 0; i < pmus->n_classes; i++)
-        cpus_free(&pmus->classes[i].cpus);
     for (unsigned i = 0; i < pmus->n; i++)
         pmu_free(&pmus->list[i]);
     free(pmus->classes);
