@@ -159,7 +159,7 @@ void engine_settle(struct engine *engine)
     for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
         if (pmc->recording)
             recording_drain(pmc->recording, true, &any);
-        if (pmc->settings.value[KEY_DESCENDANTS] && pmc->links)
+        if (pmc->settings.word[KEY_DESCENDANTS] && pmc->links)
             links_settle(pmc);
     }
     id = 0;

@@ -83,7 +83,7 @@ static enum err_id misplaced_id(const struct settings *settings, unsigned key)
 {
     if (key_table[key].place == PLACE_PROCESS)
         return X05;
-    return key == KEY_CALLCHAIN && settings->value[key] == CALLCHAIN_USER ? X04 : P07;
+    return key == KEY_CALLCHAIN && settings->word[key] == CALLCHAIN_USER ? X04 : P07;
 }
 
 /* Is there a setting that means nothing in this mode? */
@@ -110,7 +110,7 @@ static int check_places(struct change *change)
         buf_free(&value);
         return rc;
     }
-    if (settings->value[KEY_PERIOD] != UINT64_MAX && settings->value[KEY_FREQ] != UINT64_MAX)
+    if (settings_number(settings, KEY_PERIOD) != UINT64_MAX && settings_number(settings, KEY_FREQ) != UINT64_MAX)
         return err_set(&change->err, P07,
                        "period and freq exclude each other: take one back with \"period=off\" or "
                        "\"freq=off\"");
@@ -160,7 +160,7 @@ static int check_mode(struct change *change)
         bool asked = desired->new_set || asks(desired, false);
         bool system = asks(desired, true) || ((attached || !asked) && was_system);
         bool samples =
-            settings->value[KEY_PERIOD] != UINT64_MAX || settings->value[KEY_FREQ] != UINT64_MAX;
+            settings_number(settings, KEY_PERIOD) != UINT64_MAX || settings_number(settings, KEY_FREQ) != UINT64_MAX;
 
         if (attached && !desired->new_set)
             system = was_system;
@@ -285,7 +285,7 @@ static bool counts_nothing(const struct change *change, const struct plan_event 
     if (!event->whole)
         return !plan->user && !plan->kernel;
     return event->user == SAID_NOTHING && event->kernel == SAID_NOTHING &&
-           !change->desired.settings.value[KEY_USER] && !change->desired.kernel;
+           !change->desired.settings.word[KEY_USER] && !change->desired.kernel;
 }
 
 /* What the system asks for beyond the right to kernel mode. */
@@ -324,7 +324,7 @@ static int check_event(struct change *change, const struct plan_event *plan)
 static int check_kernel_on(struct change *change)
 {
     const struct settings *settings = &change->desired.settings;
-    bool asks_kernel = change->desired.given & GIVEN(KEY_KERNEL) && settings->value[KEY_KERNEL] &&
+    bool asks_kernel = change->desired.given & GIVEN(KEY_KERNEL) && settings->word[KEY_KERNEL] &&
                        !settings_same(settings, &change->pmc->settings, KEY_KERNEL);
 
     if (!asks_kernel || change->asker.may_kernel)
@@ -380,7 +380,7 @@ static int check_start(struct change *change)
     }
     if (all_offline(pmc))
         return err_set(&change->err, E38, "every CPU of %s is offline", pmc->name);
-    for (unsigned i = 0; !runs && change->desired.settings.value[KEY_START] && i < pmc->links->n;
+    for (unsigned i = 0; !runs && change->desired.settings.word[KEY_START] && i < pmc->links->n;
          i++)
         diff->reopen |= link_live(pmc->links->link[i]) && !pmc->links->link[i]->armed;
     diff->read = change->desired.verb == VERB_RESTART;
@@ -414,12 +414,12 @@ static int check_log_verb(struct change *change)
     const struct pmc *pmc = change->pmc;
     const bool closes = change->desired.verb == VERB_CLOSE;
 
-    if (!pmc->settings.value[KEY_LOG])
+    if (!pmc->settings.word[KEY_LOG])
         return err_set(&change->err, closes ? E14 : E15, "%s keeps no log%s (log=off)", pmc->name,
                        closes ? " that could be ended" : "");
     if (!closes)
         return 0;
-    change->desired.settings.value[KEY_LOG] = false;
+    change->desired.settings.word[KEY_LOG] = false;
     if (recorded_for(pmc->effective, &pmc->settings))
         stop_now(change); /* it needs one */
     return 0;

@@ -27,7 +27,7 @@ int change_desire_set(struct change *change)
     if (!desired->set)
         return 0;
     if ((opens ? settings->given : desired->given) & GIVEN(KEY_KERNEL))
-        desired->kernel = settings->value[KEY_KERNEL];
+        desired->kernel = settings->word[KEY_KERNEL];
     else if (opens)
         desired->kernel = change->asker.may_kernel;
     desired->events = calloc(desired->set->n, sizeof *desired->events);

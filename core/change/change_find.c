@@ -98,7 +98,7 @@ static int verify_set(struct change *change)
         rc = check_classes(change);
     return rc ? rc
               : backend->check_set(state, desired->events, desired->set->n,
-                                   desired->settings.value[KEY_MULTIPLEX], &change->err);
+                                   desired->settings.word[KEY_MULTIPLEX], &change->err);
 }
 
 static int find_set(struct change *change)
@@ -248,7 +248,7 @@ static int ask_recording(struct change *change)
     change->log.limits = (struct sample_limits){.max_freq = UINT64_MAX, .max_frames = UINT_MAX};
     if (!recorded_for(settings->mode, settings) &&
         !recorded_for(change->pmc->effective, settings) &&
-        settings->value[KEY_PERIOD] == UINT64_MAX && settings->value[KEY_FREQ] == UINT64_MAX)
+        settings_number(settings, KEY_PERIOD) == UINT64_MAX && settings_number(settings, KEY_FREQ) == UINT64_MAX)
         return 0;
     if (engine->backend->sample_limits)
         engine->backend->sample_limits(engine->backend_state, &change->log.limits);
@@ -278,7 +278,7 @@ static int find_command(struct change *change)
     if (rc == 0)
         rc = find_targets(change);
     if (rc == 0 && (desired->given & GIVEN(KEY_LIFETIME)) &&
-        desired->settings.value[KEY_LIFETIME] == LIFETIME_OWNER)
+        desired->settings.word[KEY_LIFETIME] == LIFETIME_OWNER)
         rc = engine->host->process_open(engine->host_state, change->asker.tid, 0, false,
                                         &change->writer, &change->err);
     return rc;

@@ -47,7 +47,7 @@ static void plan_start(struct change *change)
         return;
     else if (!settable)
         diff->start_fresh = true;
-    else if (change_attaches(change) && change->desired.settings.value[KEY_AUTOSTART] &&
+    else if (change_attaches(change) && change->desired.settings.word[KEY_AUTOSTART] &&
              (change->desired.new_set || pmc->state == PMC_NEW || pmc->state == PMC_ALLOCATED ||
               pmc->state == PMC_EXITED))
         diff->start = diff->start_fresh = diff->n_fresh > 0; /* those attached earlier, too */
@@ -97,7 +97,7 @@ int change_plan(struct change *change)
     if (rc == 0)
         rc = plan_room_for_all(change);
     for (unsigned i = 0; i < diff->n_fresh; i++)
-        diff->fresh[i]->armed = change->desired.settings.value[KEY_START] && diff->start_fresh;
+        diff->fresh[i]->armed = change->desired.settings.word[KEY_START] && diff->start_fresh;
     if (change->cause != CAUSE_RELEASE)
         return rc;
     diff->stop &= rc == 0; /* without memory the log is not told */

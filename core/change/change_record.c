@@ -162,7 +162,7 @@ static void link_inventory(struct change *change, const struct link *link)
      * process that comes to have its number is younger than that, and not looked at. */
     if (link->proc && engine->host->process_alive(link->proc->process))
         process_inventory(change, link->rights, link->pid);
-    if (engine->backend->processes && change->desired.settings.value[KEY_DESCENDANTS])
+    if (engine->backend->processes && change->desired.settings.word[KEY_DESCENDANTS])
         engine->backend->processes(link->counter, process_add, &processes);
     for (unsigned i = 0; i < processes.n; i++)
         if (processes.pid[i] != link->pid)
@@ -343,7 +343,7 @@ void record_end(struct change *change, bool stops, enum pmc_state after)
     }
     if (stops)
         note(pmc, RECORD_STOP, NULL, "", change->log.held_ns);
-    if (pmc->settings.value[KEY_LOG] && !change->desired.settings.value[KEY_LOG] && pmc->log)
+    if (pmc->settings.word[KEY_LOG] && !change->desired.settings.word[KEY_LOG] && pmc->log)
         note(pmc, RECORD_CLOSE, NULL, "", change->log.held_ns);
 }
 

@@ -45,12 +45,12 @@ static int check_row(struct change *change)
     const struct desired *desired = &change->desired;
     const struct event *event = &desired->set->event[0];
 
-    if (desired->settings.value[KEY_ROW] == UINT64_MAX ||
+    if (settings_number(&desired->settings, KEY_ROW) == UINT64_MAX ||
         (!desired->new_set && change->pmc->set && !(desired->given & GIVEN(KEY_ROW))))
         return 0;
     return err_set(&change->err, E19,
                    "row=%llu: \"%s\" is of class \"%s\", which has no rows: write row=any",
-                   (unsigned long long)desired->settings.value[KEY_ROW], event->written,
+                   (unsigned long long)settings_number(&desired->settings, KEY_ROW), event->written,
                    change->engine->classes[event->class_index].name);
 }
 
@@ -66,7 +66,7 @@ static int claim_make(struct change *change, struct claim **out)
         n += set->event[i].rows != 0;
     if (set && n == 0)
         return check_row(change);
-    if (n == 0 || change->desired.settings.value[KEY_MULTIPLEX])
+    if (n == 0 || change->desired.settings.word[KEY_MULTIPLEX])
         return 0;
     struct claim *claim = calloc(1, sizeof *claim);
     if (!claim)
@@ -76,7 +76,7 @@ static int claim_make(struct change *change, struct claim **out)
     claim->uid = pmc->uid;
     claim->system = mode_table[change->desired.settings.mode].system;
     cpus_init(&claim->cpus);
-    claim_members(claim, set, change->desired.settings.value[KEY_ROW]);
+    claim_members(claim, set, settings_number(&change->desired.settings, KEY_ROW));
     bool ok = claim_cpus(change, claim);
     if (ok && (!claim->system || cpus_count(&claim->cpus))) {
         *out = claim;
@@ -118,7 +118,7 @@ static struct view view_of(const struct change *change, uint64_t id)
     return (struct view){
         .pmc = pmc,
         .diff = diff,
-        .descendants = (diff ? &change->desired.settings : &pmc->settings)->value[KEY_DESCENDANTS],
+        .descendants = (diff ? &change->desired.settings : &pmc->settings)->word[KEY_DESCENDANTS],
         .n = diff ? plan_links(diff) : pmc->links->n,
     };
 }

@@ -18,7 +18,7 @@
 
 static int check_logsize(struct change *change)
 {
-    uint64_t asked = change->desired.settings.value[KEY_LOGSIZE],
+    uint64_t asked = settings_number(&change->desired.settings, KEY_LOGSIZE),
              max = log_size_max(change->engine);
 
     if (!(change->desired.given & GIVEN(KEY_LOGSIZE)) || asked == UINT64_MAX || asked <= max ||
@@ -57,7 +57,7 @@ int check_sampling(struct change *change)
         return err_set(&change->err, P09, "the backend %s cannot record anything: %s is refused",
                        backend->name,
                        recorded & RECORDED_SAMPLES ? mode_table[change->desired.settings.mode].name
-                       : change->desired.settings.value[KEY_LOG_CSW] ? "log-csw=on"
+                       : change->desired.settings.word[KEY_LOG_CSW] ? "log-csw=on"
                                                                      : "log-exit=on");
     if (!(recorded & RECORDED_SAMPLES))
         return 0;
@@ -68,7 +68,7 @@ int check_sampling(struct change *change)
                            "enough (its file in events/ says \"sampling no\"); count it instead, "
                            "or sample cpu-clock",
                            change->desired.set->event[i].written);
-    if (!change->desired.settings.value[KEY_USER] &&
+    if (!change->desired.settings.word[KEY_USER] &&
         (settings_skip_kernel(&change->desired.settings) || !change->asker.may_kernel))
         return err_set(&change->err, P07,
                        "user=off and kernel=off%s: %s would have no samples of a clock",
@@ -114,8 +114,8 @@ static bool comes_fast(const struct change *change)
  */
 static void find_rate(const struct change *change, struct sampling *sampling)
 {
-    uint64_t period = change->desired.settings.value[KEY_PERIOD],
-             freq = change->desired.settings.value[KEY_FREQ];
+    uint64_t period = settings_number(&change->desired.settings, KEY_PERIOD),
+             freq = settings_number(&change->desired.settings, KEY_FREQ);
     uint64_t least = tunable_u64(&change->engine->tunables, TUNABLE_MINCOUNT);
     uint64_t most = change->log.limits.max_freq;
     bool fast = comes_fast(change), slowed = has_clock(change) && !change->asker.superuser;
@@ -139,7 +139,7 @@ static void find_rate(const struct change *change, struct sampling *sampling)
 static void find_depth(const struct change *change, struct sampling *sampling)
 {
     uint64_t most = tunable_u64(&change->engine->tunables, TUNABLE_CALLCHAINDEPTH);
-    uint64_t asked = change->desired.settings.value[KEY_DEPTH];
+    uint64_t asked = settings_number(&change->desired.settings, KEY_DEPTH);
 
     if (most > change->log.limits.max_frames)
         most = change->log.limits.max_frames;
@@ -150,7 +150,7 @@ static void find_depth(const struct change *change, struct sampling *sampling)
 /* With counters that stay as they were opened, those decide. */
 static void find_sampling(struct change *change)
 {
-    uint64_t chain = change->desired.settings.value[KEY_CALLCHAIN];
+    uint64_t chain = change->desired.settings.word[KEY_CALLCHAIN];
     bool opens = change->desired.new_set || change->diff.reopen || !pmc_live_links(change->pmc);
 
     change->log.sampling = change->pmc->sampling;
@@ -236,8 +236,8 @@ static int find_number(struct change *change)
     unsigned n = 0, filled = 0;
     int rc = 0;
 
-    change->log.set_number = pmc->set_number;
-    if (!change->desired.set ||
+    change->log.set_number = change->log.recorded ? pmc->set_number : 0;
+    if (!change->desired.set || !change->log.recorded ||
         (change->log.set_number && !change->desired.new_set && !change->diff.reopen &&
          memcmp(&change->log.sampling, &pmc->sampling, sizeof pmc->sampling) == 0))
         return 0;
@@ -290,7 +290,7 @@ static int check_log_kept(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
 
-    if (!change->log.recorded || change->desired.settings.value[KEY_LOG] ||
+    if (!change->log.recorded || change->desired.settings.word[KEY_LOG] ||
         !(change->diff.start || change->diff.start_fresh) || change->cause != CAUSE_COMMAND)
         return 0;
     if (change->log.recorded & RECORDED_SAMPLES)
@@ -300,7 +300,7 @@ static int check_log_kept(struct change *change)
                        pmc->name);
     return err_set(&change->err, E08,
                    "%s has %s=on, which needs a log, and log=off: write log=on to config",
-                   pmc->name, change->desired.settings.value[KEY_LOG_CSW] ? "log-csw" : "log-exit");
+                   pmc->name, change->desired.settings.word[KEY_LOG_CSW] ? "log-csw" : "log-exit");
 }
 
 int plan_log(struct change *change)

@@ -171,7 +171,7 @@ static void swap_put(struct change *change)
 
         pmc->base->value[i] += put - total->value[i];
         pmc->base->value[n + i] += put - total->value[n + i];
-        buf_u64(&text, total->value[settings->value[KEY_MULTIPLEX] ? n + i : i]);
+        buf_u64(&text, total->value[settings->word[KEY_MULTIPLEX] ? n + i : i]);
         buf_char(&text, '\n');
     }
     change->replaced_count = text.failed ? NULL : strdup(buf_text(&text));
@@ -184,7 +184,7 @@ static void swap_set(struct change *change)
     struct desired *desired = &change->desired;
 
     set_unref(pmc->set);
-    pmc->set = set_ref(desired->set);
+    pmc->set = set_share(pmc->engine, set_ref(desired->set));
     if (desired->n_names) {
         free(pmc->metrics);
         pmc->metrics = desired->metrics;
@@ -310,7 +310,7 @@ static enum pmc_state state_after(const struct change *change)
     if (diff->stop)
         return PMC_STOPPED;
     if (change->cause == CAUSE_COMMAND && live && diff->start)
-        return change->desired.settings.value[KEY_START] ? PMC_ARMED : PMC_RUNNING; /* new ones */
+        return change->desired.settings.word[KEY_START] ? PMC_ARMED : PMC_RUNNING; /* new ones */
     if (pmc->state == PMC_EXITED) /* attached, not started */
         return pmc->first_start_ns ? PMC_STOPPED : PMC_ALLOCATED;
     return pmc->state;
@@ -336,7 +336,7 @@ static void swap_lifetime(struct change *change)
 {
     struct pmc *pmc = change->pmc;
     struct open_file *open = change->asker.open;
-    bool holds = pmc->settings.value[KEY_LIFETIME] == LIFETIME_OPEN;
+    bool holds = pmc->settings.word[KEY_LIFETIME] == LIFETIME_OPEN;
 
     if (!(change->desired.given & GIVEN(KEY_LIFETIME)))
         return;
@@ -363,7 +363,7 @@ static void swap_settings(struct change *change, bool links_change)
     pmc->effective = pmc->settings.mode;
     pmc->kernel = desired->kernel;
     if (desired->set)
-        pmc->settings.value[KEY_KERNEL] = desired->kernel;
+        pmc->settings.word[KEY_KERNEL] = desired->kernel;
     pmc->wants_all = desired->wants_all;
     if (looked)
         pmc->cpus_stale = false;

@@ -34,7 +34,7 @@ static bool link_matches(const struct engine *engine, const struct link *link,
         return false;
     if (link->pid == wanted->pid)
         return link->kind != wanted->word.kind; /* the process and one of its threads */
-    return link->pmc->settings.value[KEY_DESCENDANTS] && link->counter &&
+    return link->pmc->settings.word[KEY_DESCENDANTS] && link->counter &&
            engine->backend->covers(link->counter, wanted->pid);
 }
 

@@ -18,7 +18,7 @@ static bool link_asked(const struct pmc *pmc, const struct link *link)
         return false;
     if (link->kind == TARGET_CGROUP)
         return true;
-    return link->proc && !link->proc->dead && !pmc->settings.value[KEY_DESCENDANTS];
+    return link->proc && !link->proc->dead && !pmc->settings.word[KEY_DESCENDANTS];
 }
 
 /*

@@ -3,7 +3,6 @@
  */
 #include "core/journal/load.h"
 
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -253,10 +252,13 @@ static void record_print(struct engine *engine, uint64_t id, struct buf *out)
 
 static bool record_done(struct loading *load, bool fine)
 {
-    const struct pmc *pmc = load->pmc;
+    struct pmc *pmc = load->pmc;
 
-    return pmc && claim_take(load, fine) && load->sealed && (pmc->state == PMC_NEW) == !pmc->set &&
-           (pmc->set || !pmc->wants_all);
+    if (!pmc || !claim_take(load, fine) || !load->sealed || (pmc->state == PMC_NEW) != !pmc->set ||
+        (!pmc->set && pmc->wants_all))
+        return false;
+    pmc->set = set_share(load->engine, pmc->set);
+    return true;
 }
 
 static const struct part *const parts[] = {

@@ -39,8 +39,7 @@ static void *event_begin(struct loading *load)
     set = realloc(pmc->set, sizeof *set + (n + 1) * sizeof set->event[0]);
     if (!set)
         return NULL;
-    set->refs = 1;
-    set->n = n;
+    *set = (struct set){.refs = 1, .n = n};
     pmc->set = set;
     base = tally_new(n + 1);
     if (!base)
@@ -120,7 +119,7 @@ static void *claim_begin(struct loading *load)
                             .uid = pmc->uid,
                             .system = mode_table[pmc->effective].system};
     cpus_init(&claim->cpus);
-    claim_members(claim, pmc->set, pmc->settings.value[KEY_ROW]);
+    claim_members(claim, pmc->set, settings_number(&pmc->settings, KEY_ROW));
     pmc->claim = claim;
     return claim;
 }

@@ -20,7 +20,7 @@ bool tally_partial(const struct tally *tally)
 
 uint64_t count_shown(const struct pmc *pmc, const struct tally *tally, unsigned i)
 {
-    return tally->value[pmc->settings.value[KEY_MULTIPLEX] ? pmc_events(pmc) + i : i];
+    return tally->value[pmc->settings.word[KEY_MULTIPLEX] ? pmc_events(pmc) + i : i];
 }
 
 void count_for_metrics(const struct pmc *pmc, const struct tally *tally, const uint64_t *last,

@@ -52,6 +52,7 @@ struct engine {
     struct ids rights; /* that are kept */
     struct rights *dead_rights; /* to be freed behind the next record */
     struct proc *proc_by_key; /* a table: core/pmc/target.h */
+    struct set *sets;         /* of all PMCs, a table: core/pmc/pmc.h */
     struct user *users[USER_BUCKETS];
     struct instance *root;
     struct ids instances;     /* all others */

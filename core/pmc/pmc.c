@@ -41,9 +41,43 @@ void set_unref(struct set *set)
 {
     if (!set || --set->refs > 0)
         return;
+    if (set->engine)
+        HASH_DEL(set->engine->sets, set);
     for (unsigned i = 0; i < set->n; i++)
         event_clear(&set->event[i]);
     free(set);
+}
+
+/* What is written alike can mean another thing than it did: all that was found out is compared. */
+static bool set_same(const struct set *a, const struct set *b)
+{
+    const size_t facts = offsetof(struct event, class_index);
+    bool same = a->n == b->n;
+
+    for (unsigned i = 0; same && i < a->n; i++) {
+        const struct event *x = &a->event[i], *y = &b->event[i];
+
+        same = strcmp(x->written, y->written) == 0 && strcmp(x->resolved, y->resolved) == 0 &&
+               memcmp((const char *)x + facts, (const char *)y + facts, sizeof *x - facts) == 0;
+    }
+    return same;
+}
+
+struct set *set_share(struct engine *engine, struct set *set)
+{
+    const char *written = set ? set->event[0].written : "";
+    struct set *known;
+
+    HASH_FIND_STR(engine->sets, written, known);
+    if (!set || set->engine || (known && !set_same(known, set)))
+        return set;
+    if (known) {
+        set_unref(set);
+        return set_ref(known);
+    }
+    HASH_ADD_KEYPTR(hh, engine->sets, written, strlen(written), set);
+    set->engine = hash_has(set) ? engine : NULL;
+    return set;
 }
 
 void claim_members(struct claim *claim, const struct set *set, uint64_t row)
@@ -304,7 +338,7 @@ struct plan_event pmc_plan_event(const struct event *event, const struct setting
     if (event->whole)
         return plan;
     if (event->user == SAID_NOTHING && event->kernel == SAID_NOTHING) {
-        plan.user = settings->value[KEY_USER];
+        plan.user = settings->word[KEY_USER];
         plan.kernel = kernel;
     } else { /* its own modifiers win, and say everything */
         plan.user = event->user == SAID_ON;
@@ -352,9 +386,9 @@ struct plan link_plan(struct link *link, const struct opening *opening)
                    .cgroup_fd = link->cgroup_fd,
                    .alive = link_target_alive,
                    .alive_arg = link},
-        .descendants = settings->value[KEY_DESCENDANTS],
+        .descendants = settings->word[KEY_DESCENDANTS],
         .at_exec = link->armed,
-        .multiplex = settings->value[KEY_MULTIPLEX],
+        .multiplex = settings->word[KEY_MULTIPLEX],
         .max_covered =
             (unsigned)tunable_u64(&link->pmc->engine->tunables, TUNABLE_MAX_COVERED_PER_PMC),
         .tag = link->id,
@@ -363,7 +397,7 @@ struct plan link_plan(struct link *link, const struct opening *opening)
         .sampling = !counts,
         .period = sampling->period,
         .freq = sampling->freq,
-        .skip_user = !settings->value[KEY_USER],
+        .skip_user = !settings->word[KEY_USER],
         .skip_kernel = settings_skip_kernel(settings),
         .chain_user = sampling->chain_user,
         .chain_kernel = sampling->chain_kernel,
@@ -398,8 +432,7 @@ bool link_target_alive(void *arg)
 bool link_dropped(const struct pmc *pmc, const struct link *link)
 {
     return link->dropped && !link->ended && link->proc && !link->proc->dead &&
-           (link->kind == TARGET_THREAD ||
-            pmc->engine->host->process_alive(link->proc->process));
+           (link->kind == TARGET_THREAD || pmc->engine->host->process_alive(link->proc->process));
 }
 
 bool link_moved(const struct pmc *pmc, const struct link *link)
@@ -428,7 +461,7 @@ bool link_dead(const struct pmc *pmc, const struct link *link)
     if (link->gone) /* or its process executed a privileged program, which is another matter */
         return !link_dropped(pmc, link);
     /* With descendants the process may be dead while its children are still counted. */
-    return link->proc && link->proc->dead && !pmc->settings.value[KEY_DESCENDANTS];
+    return link->proc && link->proc->dead && !pmc->settings.word[KEY_DESCENDANTS];
 }
 
 /* ---- lifetime=owner ---- */

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "core/base/hash.h"
 #include "core/log/log.h"
 #include "core/log/log_sets.h"
 #include "core/pmc/instance.h"
@@ -33,13 +34,17 @@ struct state_row {
 };
 extern const struct state_row state_table[PMC_STATES];
 
-/* The events of a PMC; never changed once published. */
+/* The events of a PMC; never changed once published, and shared by PMCs that count the same. */
 struct set {
     unsigned refs;
     unsigned n;
+    struct engine *engine; /* in its table; NULL: in none */
+    UT_hash_handle hh;     /* by the first event, as written */
     struct event event[];
 };
 struct set *set_new(unsigned n);
+/* The reference becomes one to the set that has the same events, if there is one. NULL allowed. */
+struct set *set_share(struct engine *engine, struct set *set);
 struct set *set_ref(struct set *set);
 void set_unref(struct set *set);
 /* What the set needs of the rows of its class, of a claim that has none yet; row: of row=. */
@@ -125,9 +130,9 @@ struct pmc {
 
     /* the log, and what writes into it */
     struct log *log;         /* NULL until its first record */
-    struct log_sets *sets;   /* what the ids in the log mean; NULL: no event was ever set */
+    struct log_sets *sets;   /* what the ids in the log mean; NULL: none was ever recorded */
     uint64_t sets_bytes;     /* what they take of the user's */
-    uint64_t set_number;     /* of the present events and settings, 0: none */
+    uint64_t set_number;     /* of the present events and settings, 0: they are not recorded */
     struct sampling sampling;
     struct recording *recording; /* of the counters that were opened last; NULL: they only count */
     unsigned recorded;           /* enum recorded: what that is for */

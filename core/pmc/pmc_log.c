@@ -11,8 +11,8 @@ unsigned recorded_for(enum mode mode, const struct settings *settings)
 {
     if (mode_table[mode].sampling)
         return RECORDED_SAMPLES;
-    return (settings->value[KEY_LOG_CSW] ? RECORDED_SWITCHES : 0) |
-           (settings->value[KEY_LOG_EXIT] ? RECORDED_EXITS : 0);
+    return (settings->word[KEY_LOG_CSW] ? RECORDED_SWITCHES : 0) |
+           (settings->word[KEY_LOG_EXIT] ? RECORDED_EXITS : 0);
 }
 
 uint64_t log_size_max(const struct engine *engine)
@@ -25,7 +25,7 @@ uint64_t log_size_max(const struct engine *engine)
 
 uint64_t log_size(const struct engine *engine, const struct settings *settings)
 {
-    uint64_t asked = settings->value[KEY_LOGSIZE], max = log_size_max(engine);
+    uint64_t asked = settings_number(settings, KEY_LOGSIZE), max = log_size_max(engine);
 
     return asked < max ? asked : max; /* "default" is the largest number */
 }
@@ -43,7 +43,7 @@ bool pmc_keeps_log(struct pmc *pmc)
 
 void pmc_put(struct pmc *pmc, const struct buf *records)
 {
-    if (pmc->settings.value[KEY_LOG] && records->len && !records->failed && pmc_keeps_log(pmc))
+    if (pmc->settings.word[KEY_LOG] && records->len && !records->failed && pmc_keeps_log(pmc))
         log_put_all_once(pmc->log, pmc->engine->request, records->data, records->len);
 }
 
@@ -53,7 +53,7 @@ void pmc_note(struct pmc *pmc, struct note note)
     _Alignas(uint64_t) char room[512];
     struct buf record;
 
-    if (!pmc->settings.value[KEY_LOG])
+    if (!pmc->settings.word[KEY_LOG])
         return;
     if (!note.time)
         note.time = engine->host->now_ns(engine->host_state);

@@ -15,18 +15,6 @@ const struct mode_row mode_table[MODE_COUNT] = {
     [SYSTEM_SAMPLING] = {"system-sampling", "SS", true, true, "sample CPUs, whatever runs"},
 };
 
-bool mode_parse(struct word word, enum mode *mode)
-{
-    for (unsigned i = 0; i < MODE_COUNT; i++) {
-        if (word_alike(word, mode_table[i].name, false) ||
-            word_alike(word, mode_table[i].short_name, false)) {
-            *mode = (enum mode)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* the last are those of numbers */
 const struct key_row key_table[KEYS] = {
     [KEY_EVENT] = {"event", "see EVENTS", "", PLACE_ANY, true, "the event; repeated: a set",
@@ -45,12 +33,12 @@ const struct key_row key_table[KEYS] = {
                     "sample every N events; of the processor's events and clocks, which come fast, "
                     "not below the tunable mincount; of clocks, for others than the superuser, not "
                     "below 100000",
-                    "SETCOUNT", SHAPE_OFF_NUMBER, UINT64_MAX, 1, INT64_MAX, "off"},
+                    "SETCOUNT", SHAPE_OFF_NUMBER, 0, 1, INT64_MAX, "off"},
     [KEY_FREQ] = {"freq", "N per second, off",
                   "997 for clocks and the processor's events, else every one", PLACE_SAMPLING, true,
                   "sample at about this rate, within the system's limit; clocks, for others "
                   "than the superuser, at most 10000 times",
-                  "", SHAPE_OFF_NUMBER, UINT64_MAX, 1, 1000000000, "off"},
+                  "", SHAPE_OFF_NUMBER, 0, 1, 1000000000, "off"},
     [KEY_USER] = {"user", "on, off", "on", PLACE_ANY, true, "count in user mode",
                   "PMCF_USR, CPC_COUNT_USER", SHAPE_SWITCH, 1},
     [KEY_KERNEL] = {"kernel", "on, off", "on for users that may, else off", PLACE_ANY, true,
@@ -59,8 +47,8 @@ const struct key_row key_table[KEYS] = {
                        "record call chains", "PMC_F_CALLCHAIN, PMC_F_USERCALLCHAIN", SHAPE_WORDS,
                        0},
     [KEY_DEPTH] = {"depth", "N, default", "callchaindepth", PLACE_ANY, true,
-                   "frames of a call chain, within callchaindepth", "", SHAPE_OFF_NUMBER,
-                   UINT64_MAX, 1, 512, "default"},
+                   "frames of a call chain, within callchaindepth", "", SHAPE_OFF_NUMBER, 0, 1, 512,
+                   "default"},
     [KEY_DESCENDANTS] = {"descendants", "on, off", "off", PLACE_PROCESS, true,
                          "follow the targets' children, present and later", "PMC_F_DESCENDANTS",
                          SHAPE_SWITCH, 0},
@@ -79,18 +67,18 @@ const struct key_row key_table[KEYS] = {
     [KEY_MULTIPLEX] = {"multiplex", "on, off", "off", PLACE_ANY, true,
                        "take no row; share the hardware by time", "", SHAPE_SWITCH, 0},
     [KEY_ROW] = {"row", "N, any", "any", PLACE_ANY, true, "ask for a given row", "pmc_num, picN",
-                 SHAPE_OFF_NUMBER, UINT64_MAX, 0, 63, "any"},
+                 SHAPE_OFF_NUMBER, 0, 0, 63, "any"},
     [KEY_INTERVAL] = {"interval", "milliseconds, off", "off", PLACE_ANY, false,
-                      "the step of series", "cpustat, cputrack", SHAPE_OFF_NUMBER, UINT64_MAX, 1,
-                      86400000, "off"},
+                      "the step of series", "cpustat, cputrack", SHAPE_OFF_NUMBER, 0, 1, 86400000,
+                      "off"},
     [KEY_LOG] = {"log", "on, off", "on", PLACE_ANY, false, "keep a log", "CONFIGURELOG",
                  SHAPE_SWITCH, 1},
     [KEY_LOGSIZE] = {"logsize", "bytes, default", "nbuffers × logbuffersize", PLACE_ANY, false,
                      "size of this PMC's log, within the default", "nbuffers × logbuffersize",
-                     SHAPE_OFF_NUMBER, UINT64_MAX, 4096, UINT64_C(1) << 40, "default"},
+                     SHAPE_OFF_NUMBER, 0, 4096, UINT64_C(1) << 40, "default"},
     [KEY_NOTIFY] = {"notify", "N, off", "off", PLACE_ANY, false,
                     "poll on count tells once N more were counted", "CPC_OVF_NOTIFY_EMT",
-                    SHAPE_OFF_NUMBER, UINT64_MAX, 1, INT64_MAX, "off"},
+                    SHAPE_OFF_NUMBER, 0, 1, INT64_MAX, "off"},
     [KEY_METRICS] = {"metrics", "sum, cpu", "sum", PLACE_CPUS, false,
                      "lines of metrics.prom: one for the PMC, or one for each CPU it counts", "",
                      SHAPE_WORDS, METRICS_SUM},
@@ -105,28 +93,33 @@ void settings_init(struct settings *settings)
 {
     *settings = (struct settings){.mode = PROCESS_COUNTING};
     for (unsigned i = 0; i < KEYS; i++)
-        settings->value[i] = key_table[i].number;
+        settings->word[i] = key_table[i].word;
 }
 
 void settings_clear(struct settings *settings)
 {
     free(settings->counts);
+    free(settings->numbers);
     settings_init(settings);
+}
+
+/* NULL: no memory, or there are none. */
+static uint64_t *numbers_copy(const uint64_t *from, size_t n)
+{
+    uint64_t *copy = from ? malloc(n * sizeof *copy) : NULL;
+
+    return copy ? memcpy(copy, from, n * sizeof *copy) : NULL;
 }
 
 bool settings_copy(struct settings *to, const struct settings *from)
 {
     *to = *from;
-    to->counts = NULL;
-    if (from->n_counts == 0)
+    to->counts = numbers_copy(from->counts, from->n_counts);
+    to->numbers = numbers_copy(from->numbers, KEYS);
+    if ((to->counts || !from->counts) && (to->numbers || !from->numbers))
         return true;
-    to->counts = malloc(from->n_counts * sizeof *to->counts);
-    if (!to->counts) {
-        to->n_counts = 0;
-        return false;
-    }
-    memcpy(to->counts, from->counts, from->n_counts * sizeof *to->counts);
-    return true;
+    settings_clear(to);
+    return false;
 }
 
 enum key key_find(struct word word)
@@ -169,10 +162,9 @@ static int counts_set(struct settings *settings, struct word value, struct err *
             break;
         p = comma;
     }
-    uint64_t *copy = malloc(n * sizeof *copy);
+    uint64_t *copy = numbers_copy(counts, n);
     if (!copy)
         return err_nomem(err);
-    memcpy(copy, counts, n * sizeof *copy);
     free(settings->counts);
     settings->counts = copy;
     settings->n_counts = n;
@@ -191,11 +183,11 @@ static bool word_at(const char *words, uint64_t index, struct word *word)
     return false;
 }
 
-static bool word_index(enum key key, struct word value, uint64_t *index)
+static bool word_index(enum key key, struct word value, uint8_t *index)
 {
     struct word word;
 
-    for (uint64_t i = 0; word_at(key_table[key].values, i, &word); i++) {
+    for (uint8_t i = 0; word_at(key_table[key].values, i, &word); i++) {
         char name[32];
 
         snprintf(name, sizeof name, "%.*s", (int)word.len, word.p);
@@ -203,31 +195,6 @@ static bool word_index(enum key key, struct word value, uint64_t *index)
             *index = i;
             return true;
         }
-    }
-    return false;
-}
-
-static bool plain_parse(enum key key, struct word value, uint64_t *out)
-{
-    const struct key_row *row = &key_table[key];
-    bool on;
-
-    switch (row->shape) {
-    case SHAPE_SWITCH:
-        if (!word_bool(value, &on))
-            return false;
-        *out = on;
-        return true;
-    case SHAPE_WORDS:
-        return word_index(key, value, out);
-    case SHAPE_OFF_NUMBER:
-        if (word_alike(value, row->off, false)) {
-            *out = UINT64_MAX;
-            return true;
-        }
-        return word_u64(value, true, row->min, row->max, out);
-    case SHAPE_NONE:
-        break;
     }
     return false;
 }
@@ -245,11 +212,35 @@ static int value_refused(enum key key, struct word value, struct err *err)
                    strchr(key_table[key].values, ',') ? "one of " : "", key_table[key].values);
 }
 
-static int mode_unknown(struct word value, struct err *err)
+static int number_set(struct settings *settings, enum key key, struct word value, struct err *err)
+{
+    const struct key_row *row = &key_table[key];
+    uint64_t number = UINT64_MAX;
+
+    if (!word_alike(value, row->off, false) && !word_u64(value, true, row->min, row->max, &number))
+        return value_refused(key, value, err);
+    if (!settings->numbers && number != UINT64_MAX) {
+        settings->numbers = malloc(KEYS * sizeof number);
+        if (!settings->numbers)
+            return err_nomem(err);
+        memset(settings->numbers, 0xff, KEYS * sizeof number);
+    }
+    if (settings->numbers)
+        settings->numbers[key] = number;
+    return 0;
+}
+
+static int mode_set(struct settings *settings, struct word value, struct err *err)
 {
     char room[160];
     struct buf modes;
 
+    for (unsigned i = 0; i < MODE_COUNT; i++)
+        if (word_alike(value, mode_table[i].name, false) ||
+            word_alike(value, mode_table[i].short_name, false)) {
+            settings->mode = (enum mode)i;
+            return 0;
+        }
     buf_init(&modes, room, sizeof room);
     for (unsigned i = 0; i < MODE_COUNT; i++)
         buf_printf(&modes, "%s%s (%s)", i ? ", " : "", mode_table[i].name,
@@ -260,24 +251,29 @@ static int mode_unknown(struct word value, struct err *err)
     return rc;
 }
 
-int settings_set(struct settings *settings, enum key key, struct word value, struct err *err)
+static int word_set(struct settings *settings, enum key key, struct word value, struct err *err)
 {
-    assert(key < KEYS && key != KEY_EVENT && key != KEY_TARGET);
-    int rc = 0;
-    bool on = false;
+    bool on = false, is_switch = word_bool(value, &on);
 
-    if (key == KEY_MODE) {
-        if (!mode_parse(value, &settings->mode))
-            return mode_unknown(value, err);
-    } else if (key == KEY_COUNT) {
-        rc = counts_set(settings, value, err);
-    } else if ((key == KEY_KGMON || key == KEY_FORCE) && word_bool(value, &on) && on) {
+    if ((key == KEY_KGMON || key == KEY_FORCE) && on)
         return err_set(err, P09,
                        "%s=on is not supported: hwpmc defines the flag and implements nothing",
                        key_table[key].name);
-    } else if (!plain_parse(key, value, &settings->value[key])) {
+    if (key_table[key].shape == SHAPE_WORDS)
+        return word_index(key, value, &settings->word[key]) ? 0 : value_refused(key, value, err);
+    if (!is_switch)
         return value_refused(key, value, err);
-    }
+    settings->word[key] = on;
+    return 0;
+}
+
+int settings_set(struct settings *settings, enum key key, struct word value, struct err *err)
+{
+    int rc = key == KEY_MODE                            ? mode_set(settings, value, err)
+             : key == KEY_COUNT                         ? counts_set(settings, value, err)
+             : key_table[key].shape == SHAPE_OFF_NUMBER ? number_set(settings, key, value, err)
+                                                        : word_set(settings, key, value, err);
+
     if (rc == 0)
         settings->given |= GIVEN(key);
     return rc;
@@ -285,7 +281,7 @@ int settings_set(struct settings *settings, enum key key, struct word value, str
 
 bool settings_skip_kernel(const struct settings *settings)
 {
-    return (settings->given & GIVEN(KEY_KERNEL)) && !settings->value[KEY_KERNEL];
+    return (settings->given & GIVEN(KEY_KERNEL)) && !settings->word[KEY_KERNEL];
 }
 
 bool settings_same(const struct settings *a, const struct settings *b, enum key key)
@@ -293,7 +289,7 @@ bool settings_same(const struct settings *a, const struct settings *b, enum key 
     if (key == KEY_MODE)
         return a->mode == b->mode;
     if (key != KEY_COUNT)
-        return a->value[key] == b->value[key];
+        return a->word[key] == b->word[key] && settings_number(a, key) == settings_number(b, key);
     for (unsigned i = 0; i < a->n_counts || i < b->n_counts; i++)
         if ((i < a->n_counts ? a->counts[i] : 0) != (i < b->n_counts ? b->counts[i] : 0))
             return false;
@@ -312,7 +308,8 @@ void settings_print(const struct settings *settings, enum key key, unsigned n_ev
                     struct buf *out)
 {
     const struct key_row *row = &key_table[key];
-    uint64_t value = settings->value[key];
+    uint64_t value = settings_number(settings, key);
+    struct word word;
 
     if (key == KEY_MODE) {
         buf_str(out, mode_table[settings->mode].name);
@@ -324,13 +321,11 @@ void settings_print(const struct settings *settings, enum key key, unsigned n_ev
             buf_u64(out, i < settings->n_counts ? settings->counts[i] : 0);
         }
     } else if (row->shape == SHAPE_SWITCH) {
-        buf_str(out, value ? "on" : "off");
+        buf_str(out, settings->word[key] ? "on" : "off");
     } else if (row->shape == SHAPE_WORDS) {
-        struct word word;
-
-        if (word_at(key_table[key].values, value, &word))
+        if (word_at(row->values, settings->word[key], &word))
             buf_add(out, word.p, word.len);
-    } else if (row->shape == SHAPE_OFF_NUMBER && value == UINT64_MAX) {
+    } else if (value == UINT64_MAX) {
         buf_str(out, row->off);
     } else {
         buf_u64(out, value);

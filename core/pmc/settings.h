@@ -28,7 +28,6 @@ struct mode_row {
     const char *help;
 };
 extern const struct mode_row mode_table[MODE_COUNT];
-bool mode_parse(struct word word, enum mode *mode);
 
 /* In the order in which config is read, and can be written back line by line. */
 enum key {
@@ -98,19 +97,26 @@ struct key_row {
     const char *help;
     const char *seed; /* the operation of the seed systems */
     enum key_shape shape;
-    uint64_t number; /* the default, as it is stored */
+    uint8_t word;    /* the default of switches and words, as it is stored */
     uint64_t min, max;
-    const char *off; /* SHAPE_OFF_NUMBER: the word for "no number", which is stored as UINT64_MAX */
+    const char *off; /* SHAPE_OFF_NUMBER: the word for "no number", its default */
 };
 extern const struct key_row key_table[KEYS];
 
 struct settings {
-    uint32_t given;       /* bit per key: written by somebody, not a default */
-    enum mode mode;       /* meaningful when given */
-    uint64_t value[KEYS]; /* numbers, on/off (1/0) and words (index) of the plain keys */
-    unsigned n_counts;    /* initial values: n_counts of them, the rest 0 */
-    uint64_t *counts;     /* owned */
+    uint32_t given;     /* bit per key: written by somebody, not a default */
+    enum mode mode;     /* meaningful when given */
+    uint8_t word[KEYS]; /* on/off (1/0) and words (index) of the plain keys */
+    unsigned n_counts;  /* initial values: n_counts of them, the rest 0 */
+    uint64_t *counts;   /* owned */
+    uint64_t *numbers;  /* of the plain keys that have one, KEYS of them; NULL: none. Owned */
 };
+
+/* UINT64_MAX: the word for "no number". */
+static inline uint64_t settings_number(const struct settings *settings, enum key key)
+{
+    return settings->numbers ? settings->numbers[key] : UINT64_MAX;
+}
 
 #define GIVEN(key) (UINT32_C(1) << (key))
 

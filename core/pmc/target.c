@@ -139,18 +139,12 @@ void tally_subtract(struct tally *to, const struct tally *from, unsigned n)
 
 struct link *link_new(unsigned n_events)
 {
-    struct link *link = calloc(1, sizeof *link);
+    struct link *link = calloc(1, sizeof *link + 2 * TALLY_SIZE(n_events));
 
     if (!link)
         return NULL;
-    link->base = tally_new(n_events);
-    link->seen = tally_new(n_events);
-    if (!link->base || !link->seen) {
-        free(link->base);
-        free(link->seen);
-        free(link);
-        return NULL;
-    }
+    link->base = (struct tally *)(link + 1);
+    link->seen = (struct tally *)((char *)link->base + TALLY_SIZE(n_events));
     link->refs = 1;
     link->cgroup_fd = -1;
     return link;
@@ -208,8 +202,6 @@ void links_destroy(struct engine *engine, struct link *dead)
         if (link->cgroup_fd >= 0 && !engine->forgetting)
             close(link->cgroup_fd);
         free(link->cgroup);
-        free(link->base);
-        free(link->seen);
         free(link);
     }
 }

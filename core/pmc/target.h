@@ -104,6 +104,7 @@ struct link {
     struct recording *recording; /* into which the counter writes (a reference), or NULL */
     struct counter *counter;
     struct counter_facts facts;
+    /* Behind the link itself: */
     struct tally *base; /* live: what is subtracted from readings; ended: what it counted */
     struct tally *seen; /* the last good reading, with the lock */
     uint64_t gap_ns;

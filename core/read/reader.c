@@ -83,7 +83,7 @@ static bool records_come(const struct pmc *pmc)
 {
     const struct settings *settings = &pmc->settings;
 
-    if (!pmc->set || !settings->value[KEY_LOG] || !recorded_for(pmc->effective, settings))
+    if (!pmc->set || !settings->word[KEY_LOG] || !recorded_for(pmc->effective, settings))
         return false;
     return pmc->busy || pmc->state == PMC_ALLOCATED || pmc->state == PMC_ARMED ||
            pmc->state == PMC_RUNNING || pmc->state == PMC_LOST;

@@ -82,7 +82,7 @@ int store_samples(struct call *call)
 
     if (rc)
         return rc;
-    if (!pmc->settings.value[KEY_LOG])
+    if (!pmc->settings.word[KEY_LOG])
         return err_set(&call->err, E31, "%s keeps no log (log=off): write log=on to config",
                        pmc->name);
     if (!pmc->recording || state_table[pmc->state].settable)

@@ -94,7 +94,7 @@ uint64_t bound_event(const struct call *call)
 uint64_t bound_log(const struct call *call)
 {
     const struct pmc *pmc = call->pmc;
-    bool goes_on = !state_table[pmc->state].settable && pmc->settings.value[KEY_LOG];
+    bool goes_on = !state_table[pmc->state].settable && pmc->settings.word[KEY_LOG];
     struct log_stats stats;
 
     pmc_log_stats(pmc, &stats);

@@ -27,7 +27,7 @@ static void row_settings(struct buf *out, const struct pmc *pmc)
     char before = ' ';
 
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
-        if (!pmc->settings.value[flags[i]])
+        if (!pmc->settings.word[flags[i]])
             continue;
         buf_char(out, before);
         buf_str(out, key_table[flags[i]].name);

@@ -216,7 +216,7 @@ static void print_values(const struct call *call, struct look *look)
         const struct looked *item = &look->item[p];
 
         for (unsigned i = 0; item_valid(item) && i < item->set->n; i++) {
-            if (item->pmc->settings.value[KEY_METRICS] == METRICS_CPU)
+            if (item->pmc->settings.word[KEY_METRICS] == METRICS_CPU)
                 print_cpus(call, item, i);
             else
                 print_value(call, item, i, -1, count_shown(item->pmc, item->total, i));

@@ -20,7 +20,7 @@ static uint64_t notify_ns(const struct engine *engine)
 
 static bool is_notified(const struct pmc *pmc)
 {
-    return pmc->settings.value[KEY_NOTIFY] != UINT64_MAX;
+    return settings_number(&pmc->settings, KEY_NOTIFY) != UINT64_MAX;
 }
 
 static void polled_is(struct pmc *pmc, uint64_t count, uint64_t now_ns)
@@ -191,7 +191,7 @@ unsigned poll_count(struct call *call)
     struct open_file *open = call->open;
     struct pmc *pmc = call->pmc;
     unsigned level = EPOLLIN | EPOLLRDNORM;
-    uint64_t notify = pmc->settings.value[KEY_NOTIFY];
+    uint64_t notify = settings_number(&pmc->settings, KEY_NOTIFY);
     bool costly = count_cost(pmc) > COST_SMALL;
     unsigned left = COST_SMALL;
 

@@ -15,7 +15,7 @@
 
 static uint64_t interval_ns(const struct pmc *pmc)
 {
-    return pmc->settings.value[KEY_INTERVAL] * 1000000;
+    return settings_number(&pmc->settings, KEY_INTERVAL) * 1000000;
 }
 
 static bool goes_on(const struct pmc *pmc)
@@ -121,7 +121,7 @@ static void line(struct call *call, const struct pmc *pmc, struct series_cursor 
         uint64_t value = count_shown(pmc, tally, i);
 
         buf_char(call->out, '\t');
-        if (pmc->settings.value[KEY_MULTIPLEX]) /* an estimate may decrease */
+        if (pmc->settings.word[KEY_MULTIPLEX]) /* an estimate may decrease */
             buf_i64(call->out, (int64_t)(value - cursor->last[i]));
         else
             buf_u64(call->out, value - cursor->last[i]);
@@ -219,7 +219,7 @@ int stream_series(struct call *call)
     cursor = cursor_of(call->open, pmc);
     if (!cursor)
         return err_nomem(&call->err);
-    bool no_interval = pmc->settings.value[KEY_INTERVAL] == UINT64_MAX;
+    bool no_interval = settings_number(&pmc->settings, KEY_INTERVAL) == UINT64_MAX;
     if (!no_interval && not_yet(pmc) && !rest_is_due(pmc, cursor)) {
         call->wait_for = pmc->id;
         return call->nonblock ? -EAGAIN : CALL_WAIT;
@@ -246,7 +246,7 @@ unsigned poll_series(struct call *call)
         call->wait_until_ns = cursor->due_ns;
         return 0;
     }
-    if (pmc->settings.value[KEY_INTERVAL] != UINT64_MAX && not_yet(pmc))
+    if (settings_number(&pmc->settings, KEY_INTERVAL) != UINT64_MAX && not_yet(pmc))
         return 0;
     return EPOLLIN | EPOLLRDNORM;
 }

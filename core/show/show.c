@@ -116,7 +116,7 @@ static void print_kernel(const struct call *call, const struct pmc *pmc)
 {
     bool decided = pmc->set || (pmc->settings.given & GIVEN(KEY_KERNEL));
     bool on =
-        decided ? pmc->settings.value[KEY_KERNEL] : access_kernel(pmc->instance, call->rights);
+        decided ? pmc->settings.word[KEY_KERNEL] : access_kernel(pmc->instance, call->rights);
 
     buf_str(call->out, on ? "on" : "off");
 }
@@ -345,7 +345,7 @@ static int count_refused(struct call *call, const struct pmc *pmc, const struct 
 {
     bool started = pmc->state == PMC_RUNNING || pmc->state == PMC_LOST;
 
-    if (pmc->settings.value[KEY_MULTIPLEX] && (started || tally->enabled_ns) &&
+    if (pmc->settings.word[KEY_MULTIPLEX] && (started || tally->enabled_ns) &&
         tally->running_ns == 0)
         return err_set(&call->err, P20, "%s has not been on the hardware yet", pmc->name);
     if (pmc->state == PMC_LOST)

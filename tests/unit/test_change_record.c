@@ -114,6 +114,19 @@ TEST(the_counter_is_opened_with_what_was_found)
     ck_true(event->chains);
 }
 
+TEST(pmcs_that_count_the_same_share_their_events)
+{
+    pmc_with("i", "cycles", "100");
+    pmc_with("j", "cycles", "101");
+    pmc_with("k", "cycles:u", "102");
+    ck_assert_ptr_eq(pmc_of("i")->set, pmc_of("j")->set);
+    ck_assert_ptr_ne(pmc_of("i")->set, pmc_of("k")->set);
+    ck_assert_ptr_null(pmc_of("i")->sets); /* nothing is recorded with an id */
+    accepted("i", "ctl", "stop");
+    accepted("i", "event", "instructions");
+    ck_assert_str_eq(read_file("j", "event"), "cycles\n");
+}
+
 TEST(steps_and_ends_are_asked_for_when_counting)
 {
     sampler("i", "event=cycles log-csw=on target=100");

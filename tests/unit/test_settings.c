@@ -216,7 +216,7 @@ TEST(words_mean_their_place_in_the_table)
         struct err err = {0};
 
         ck_assert_int_eq(settings_set(&settings, words[i].key, word, &err), 0);
-        ck_assert_uint_eq(settings.value[words[i].key], words[i].value);
+        ck_assert_uint_eq(settings.word[words[i].key], words[i].value);
         buf_init(&out, NULL, 0);
         settings_print(&settings, words[i].key, 0, &out);
         ck_true(word_alike(word, buf_text(&out), false));
