@@ -42,7 +42,7 @@ static void adopt_damaged(uint64_t bytes, int fd)
     char text[100];
     unsigned fds = open_fds(), mapped = mappings();
 
-    snprintf(text, sizeof text, "rings %llu 0:%d:-1 odd", (unsigned long long)bytes, fd);
+    snprintf(text, sizeof text, "rings %llu 0:%d odd", (unsigned long long)bytes, fd);
     check(perf_recorder_adopt(&state, &plan, text, &recorder) == -EINVAL && !recorder &&
               open_fds() == fds && mapped > 0 && mappings() == mapped,
           "what could not be adopted is left as it was", ": %u mappings of %u", mappings(), mapped);

@@ -3,19 +3,16 @@
  * groups…". The descriptors stay open under their numbers. What moves with each record or reading
  * is found anew: processes that are covered, threads that are followed, what a group lacks.
  */
+#include "backends/perf/attach/task_list.h"
 #include "backends/perf/count/counter.h"
 #include "backends/perf/count/output.h"
 #include "backends/proc.h"
 #include "core/base/fds.h"
-#include "core/base/vec.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* " TID CPU FD,FD,…" */
 static void group_print(const struct counter *counter, unsigned group, struct buf *out)
@@ -80,60 +77,28 @@ static bool group_scan(struct counter *counter, unsigned group, const char **tex
 
 /* ---- the processes that are covered ---- */
 
-struct found {
-    VEC(pid_t) pids; /* to be looked at, or looked at already */
-    bool failed;
-};
-
-static void found_add(struct found *found, pid_t pid)
-{
-    for (size_t i = 0; i < found->pids.n; i++)
-        if (found->pids.items[i] == pid)
-            return;
-    found->failed |= pid > 0 && vec_push(&found->pids, pid);
-}
-
-static void found_children(struct found *found, pid_t pid, pid_t tid)
-{
-    char path[64], *text, *at, *end;
-    pid_t child;
-
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, tid);
-    text = proc_text(path);
-    for (at = text; at && (child = (pid_t)strtol(at, &end, 10)) > 0; at = end)
-        found_add(found, child);
-    free(text);
-}
-
-static void found_look(struct found *found, struct covered *covered, pid_t pid)
-{
-    pid_t *tids = NULL;
-    char path[32];
-    size_t n = 0;
-
-    snprintf(path, sizeof path, "/proc/%d/task", pid);
-    found->failed |= proc_numbers(AT_FDCWD, path, &tids, &n) == -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        found->failed |= !covered_thread(covered, pid, tids[i]);
-        found_children(found, pid, tids[i]);
-    }
-    free(tids);
-}
-
 /* The target, the processes that were there when it was attached, and those below them. */
-static void covered_find(struct covered *covered, void *arg)
+static int counter_cover(struct counter *counter, const struct plan *plan)
 {
-    const struct counter *counter = arg;
-    struct found found = {.failed = false};
+    struct census census;
+    struct err err = {0};
+    struct task *task;
+    int rc = census_open(&census, counter->state, plan, &err);
 
-    found_add(&found, counter->target.pid);
-    for (unsigned i = 0; i < counter->n_groups; i += counter->shape.spread)
-        found_add(&found, proc_tgid(counter->tasks[i].tid));
-    for (size_t i = 0; i < found.pids.n; i++)
-        found_look(&found, covered, found.pids.items[i]);
-    free(found.pids.items);
-    if (found.failed)
-        covered_doubt(covered);
+    for (unsigned i = 0; i < counter->n_groups; i += counter->shape.spread) {
+        const pid_t pid = proc_tgid(counter->tasks[i].tid);
+
+        if (pid > 0)
+            census_listed(&census, pid, pid, TASK_OPEN);
+    }
+    census.lost |= rc || census_list(&census, &err);
+    TAILQ_FOREACH (task, &census.tasks, along) {
+        task->state = TASK_OPEN;
+        task->dead = !census_lives(&census, task->pid, task->tid);
+    }
+    counter->covered = covered_new(counter->state->sideband, counter, census_cover, &census);
+    census_close(&census);
+    return counter->covered ? 0 : -ENOMEM;
 }
 
 static int counter_scan(struct counter *counter, const char *text, uint64_t *follows)
@@ -157,7 +122,7 @@ static int counter_scan(struct counter *counter, const char *text, uint64_t *fol
     for (unsigned i = 0; i < counter->n_groups; i++)
         if (!group_scan(counter, i, &text))
             return -EINVAL;
-    return counter->descendants && !counter_cover(counter, covered_find, counter) ? -ENOMEM : 0;
+    return 0;
 }
 
 /* They must be what the text says: open descriptors, each. */
@@ -184,6 +149,8 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
     rc = counter_scan(counter, printed, &follows);
     if (!rc && !descriptors_are_open(counter))
         rc = -EBADF;
+    if (!rc && counter->descendants)
+        rc = counter_cover(counter, plan);
     if (!rc)
         rc = counter_watch(counter);
     if (!rc)

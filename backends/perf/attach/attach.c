@@ -86,36 +86,17 @@ static bool some_dropped(const struct census *census)
 
     TAILQ_FOREACH (task, &census->tasks, along)
         if (task->state == TASK_OPEN && task->dead && task->tid == task->pid &&
-            task->pid != census->plan->target.pid && counter_lives(task->pid))
+            task->pid != census->plan->target.pid && process_lives(task->pid))
             return true;
     return false;
 }
 
-/* The set as of this moment. Records that it was given before it was filled are in `incoming` too.
- */
-static void cover_census(struct covered *covered, void *arg)
-{
-    const struct census *census = arg;
-    const struct task *task;
-
-    TAILQ_FOREACH (task, &census->tasks, along)
-        if ((task->state == TASK_OPEN || task->state == TASK_INHERITED) && !task->dead &&
-            !covered_thread(covered, task->pid, task->tid))
-            covered_doubt(covered);
-    for (size_t i = 0; i < census->incoming.n; i++)
-        covered_take(covered, &census->incoming.items[i]);
-    if (census->lost || !census->listening)
-        covered_doubt(covered);
-}
-
 static int attach_cover(struct attach *attach, struct counter *counter)
 {
-    const bool dropped = some_dropped(&attach->census);
-
-    if (!counter_cover(counter, cover_census, &attach->census))
-        return err_set(attach->err, E32, "no memory for the set of covered processes");
-    counter->dropped = dropped;
-    return 0;
+    counter->dropped = some_dropped(&attach->census);
+    counter->covered =
+        covered_new(attach->state->sideband, counter, census_cover, &attach->census);
+    return counter->covered ? 0 : err_set(attach->err, E32, "no memory for the covered processes");
 }
 
 static int attach_watch(struct attach *attach, struct counter *counter)
@@ -162,9 +143,11 @@ static int attach_tasks(struct attach *attach, struct counter *counter)
     const struct target_ref *target = &attach->plan->target;
     int rc = census_open(census, attach->state, attach->plan, attach->err);
 
-    if (rc)
-        return rc;
-    rc = attach_tries(attach);
+    /* Asked after the directory is held: from here on it cannot be another process. */
+    if (!rc && (census->task_dir < 0 || (target->alive && !target->alive(target->alive_arg))))
+        rc = err_set(attach->err, X09, "process %d has just ended", target_said(target));
+    if (!rc)
+        rc = attach_tries(attach);
     if (!rc && (!attach->fds_used || (target->alive && !target->alive(target->alive_arg)))) {
         rc = err_set(attach->err, X09, "%s %d ended while it was being attached",
                      target->kind == TARGET_THREAD ? "thread" : "process", target_said(target));

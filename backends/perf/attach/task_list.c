@@ -19,7 +19,7 @@ static void census_take(void *arg, const struct side_record *record)
 {
     struct census *census = arg;
 
-    if (record->type == SIDE_LOST || census->incoming.n >= RECORDS_MAX ||
+    if (record->head.type == RECORD_LOST || census->incoming.n >= RECORDS_MAX ||
         vec_push(&census->incoming, *record))
         census->lost = true;
 }
@@ -45,34 +45,27 @@ int census_saw_all(const struct census *census, struct err *err)
 int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
                 struct err *err)
 {
-    const struct target_ref *target = &plan->target;
     char path[40];
 
     *census = (struct census){.state = state, .plan = plan};
     TAILQ_INIT(&census->tasks);
     census->listener = (struct side_listener){.take = census_take, .arg = census};
-    snprintf(path, sizeof path, "/proc/%d/task", target->pid);
+    snprintf(path, sizeof path, "/proc/%d/task", plan->target.pid);
     census->task_dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     census_note(census, census->task_dir < 0 ? -errno : 0);
-    if (census->failed)
-        return census_saw_all(census, err);
-    /* Asked after the directory is held: from here on it cannot be another process. */
-    if (census->task_dir < 0 || (target->alive && !target->alive(target->alive_arg))) {
-        if (census->task_dir >= 0)
-            close(census->task_dir);
-        return err_set(err, X09, "process %d has just ended", target_said(target));
-    }
     if (plan->descendants)
         census_listen(census);
-    return 0;
+    return census_saw_all(census, err);
 }
 
 void census_listen(struct census *census)
 {
     struct sideband *sideband = census->state->sideband;
 
-    if (sideband && !census->listening)
-        census->listening = !sideband_listen(sideband, &census->listener);
+    if (!sideband || census->listening || sideband_listen(sideband, &census->listener))
+        return;
+    census->listening = true;
+    sideband_leave(sideband);
 }
 
 void census_clear(struct census *census)
@@ -104,7 +97,8 @@ void census_close(struct census *census)
     census_clear(census);
     free(census->incoming.items);
     free(census->records.items);
-    close(census->task_dir);
+    if (census->task_dir >= 0)
+        close(census->task_dir);
 }
 
 struct task *census_find(const struct census *census, pid_t tid)
@@ -162,26 +156,25 @@ static void creator_told(struct task *creator, uint64_t time_ns)
 static bool take_fork(struct census *census, const struct side_record *record)
 {
     const struct plan *plan = census->plan;
-    struct task *creator = census_find(census, record->ptid);
-    const struct task *known = census_find(census, record->tid);
-    const bool ours = record->pid == plan->target.pid && record->pid != record->tid;
+    const pid_t pid = (pid_t)record->pid, tid = (pid_t)record->tid, maker = (pid_t)record->ptid;
+    struct task *creator = census_find(census, maker);
+    const struct task *known = census_find(census, tid);
 
-    if (!creator && !ours)
+    if (!creator && (pid != plan->target.pid || pid == tid))
         return false;
     if (!creator) /* the list has skipped it, or it is dead */
-        creator = census_add(
-            census, &(struct task){.tid = record->ptid, .pid = record->pid, .asked = true});
+        creator = census_add(census, &(struct task){.tid = maker, .pid = pid, .asked = true});
     if (!creator)
         return true;
     creator_told(creator, record->time_ns);
-    if (record->pid != creator->pid && !plan->descendants)
+    if (pid != creator->pid && !plan->descendants)
         return true;
     if (known && !known->creator && !known->dead)
         return true; /* listed, so that it was there before anything was opened */
-    census_add(census, &(struct task){.tid = record->tid,
-                                      .pid = record->pid,
+    census_add(census, &(struct task){.tid = tid,
+                                      .pid = pid,
                                       .creator = creator,
-                                      .asked = record->pid != record->tid,
+                                      .asked = pid != tid,
                                       .born_ns = record->time_ns});
     return true;
 }
@@ -192,16 +185,16 @@ static void take_exec(struct census *census, const struct side_record *record)
     const struct task *task;
     unsigned threads = 0;
 
-    if (!census_find(census, record->tid))
+    if (!census_find(census, (pid_t)record->tid))
         return;
     TAILQ_FOREACH (task, &census->tasks, along)
-        threads += task->pid == record->pid;
+        threads += task->pid == (pid_t)record->pid;
     census->undecided |= threads > 1;
 }
 
 static void take_exit(const struct census *census, const struct side_record *record)
 {
-    struct task *task = census_find(census, record->tid);
+    struct task *task = census_find(census, (pid_t)record->tid);
 
     if (task && record->time_ns > task->born_ns)
         task->dead = true;
@@ -218,11 +211,11 @@ static void take_records(struct census *census)
         for (size_t i = 0; i < before; i++) {
             const struct side_record *record = &census->records.items[i];
 
-            if (record->type != SIDE_FORK && record->time_ns < census->begun_ns)
+            if (record->head.type != RECORD_FORK && record->time_ns < census->begun_ns)
                 continue; /* the list knows */
-            if (record->type == SIDE_EXEC)
+            if (record->head.type == RECORD_COMM)
                 take_exec(census, record);
-            else if (record->type == SIDE_EXIT)
+            else if (record->head.type == RECORD_EXIT)
                 take_exit(census, record);
             else if (!take_fork(census, record))
                 census->records.items[kept++] = *record;
@@ -311,4 +304,19 @@ int census_update(struct census *census, struct err *err)
     census_fetch(census);
     take_records(census);
     return census->failed ? census_saw_all(census, err) : census_decide(census, err);
+}
+
+/* Records that the set would have been given before it was filled are in `incoming` still. */
+void census_cover(struct covered *covered, const void *arg)
+{
+    const struct census *census = arg;
+    const struct task *task;
+
+    TAILQ_FOREACH (task, &census->tasks, along)
+        if ((task->state == TASK_OPEN || task->state == TASK_INHERITED) && !task->dead)
+            covered_thread(covered, (uint32_t)task->pid, (uint32_t)task->tid);
+    for (size_t i = 0; i < census->incoming.n; i++)
+        covered_take(covered, &census->incoming.items[i]);
+    if (census->lost || !census->listening)
+        covered_doubt(covered);
 }

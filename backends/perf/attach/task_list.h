@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "backends/perf/record/sideband.h"
+#include "backends/perf/count/descendants.h"
 #include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/base/vec.h"
@@ -49,7 +49,7 @@ TAILQ_HEAD(tasks, task);
 struct census {
     struct backend_state *state;
     const struct plan *plan;
-    int task_dir; /* /proc/PID/task of the target: cannot come to mean another process */
+    int task_dir; /* /proc/PID/task of the target: cannot come to mean another process; -1: gone */
     struct tasks tasks;
     struct task *by_tid;
     uint64_t begun_ns;  /* of this try: before its list */
@@ -64,7 +64,7 @@ struct census {
     int failed;                       /* no memory, or no descriptor to look at something: -errno */
 };
 
-/* 0; P10; X09 or E44 when the process is gone. With descendants it listens at once. */
+/* 0, or P10. With descendants it listens at once. In both cases it is to be closed. */
 int census_open(struct census *census, struct backend_state *state, const struct plan *plan,
                 struct err *err);
 /*
@@ -79,7 +79,10 @@ void census_close(struct census *census);
 /* Forget all tasks and records: begin again. The tasks' groups are closed already. */
 void census_clear(struct census *census);
 
-/* The list that is made before anything is opened. 0, P11 or E32. */
+/* One that is there, if it is not known. */
+void census_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state);
+/* The list that is made before anything is opened: the target, and all below what is known. 0, P11
+ * or E32. */
 int census_list(struct census *census, struct err *err);
 /* Take the records that came, find newcomers, decide. 0, P11 or E32. */
 int census_update(struct census *census, struct err *err);
@@ -88,6 +91,8 @@ int census_update(struct census *census, struct err *err);
  * moment; without records so does one that is gone: another may have taken its place by an exec.
  */
 void census_complete(struct census *census);
+/* Puts what is covered as of this moment into a set (descendants.h), which is entered. */
+void census_cover(struct covered *covered, const void *census);
 /* Is it (still) a thread of its process? */
 bool census_lives(const struct census *census, pid_t pid, pid_t tid);
 /*

@@ -71,7 +71,7 @@ static bool is_late(const struct census *census)
     return census->plan->deadline_ns && monotonic_ns() >= census->plan->deadline_ns;
 }
 
-static void add_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state)
+void census_listed(struct census *census, pid_t tid, pid_t pid, enum task_state state)
 {
     if (!census_find(census, tid))
         census_add(census, &(struct task){.tid = tid, .pid = pid, .state = state, .asked = true});
@@ -93,7 +93,7 @@ static int list_children(struct census *census, pid_t pid, pid_t tid, struct err
             continue;
         rc = census_ask(census, child, &state, err);
         if (!rc)
-            add_listed(census, child, child, state);
+            census_listed(census, child, child, state);
     }
     free(text);
     return rc;
@@ -107,7 +107,7 @@ static int list_process(struct census *census, const struct task *leader, struct
     int rc = 0;
 
     for (size_t i = 0; i < n && !rc && !is_late(census); i++) {
-        add_listed(census, tids[i], leader->pid, leader->state);
+        census_listed(census, tids[i], leader->pid, leader->state);
         if (census->plan->descendants)
             rc = list_children(census, leader->pid, tids[i], err);
     }
@@ -123,10 +123,10 @@ int census_list(struct census *census, struct err *err)
 
     census->looked_at = 1;
     if (census->plan->target.kind == TARGET_THREAD) {
-        add_listed(census, census->plan->target.tid, pid, TASK_WAITING);
+        census_listed(census, census->plan->target.tid, pid, TASK_WAITING);
         return 0;
     }
-    add_listed(census, pid, pid, TASK_WAITING);
+    census_listed(census, pid, pid, TASK_WAITING);
     /* What is found on the way stands behind it. */
     TAILQ_FOREACH (task, &census->tasks, along)
         if (!rc && task->tid == task->pid && task->state != TASK_OUT)

@@ -104,14 +104,38 @@ int perf_stop(struct counter *counter)
     return rc;
 }
 
+void perf_processes(const struct counter *counter, void (*fn)(void *arg, pid_t pid), void *arg)
+{
+    if (counter->covered)
+        covered_each(counter->covered, fn, arg);
+    else if (counter_scope_is_process(counter))
+        fn(arg, counter->target.pid);
+}
+
+bool perf_covers(struct counter *counter, pid_t pid)
+{
+    return counter_scope_is_process(counter) &&
+           (pid == counter->target.pid ||
+            (counter->covered && covered_has(counter->covered, pid)));
+}
+
+static void count_process(void *arg, pid_t pid)
+{
+    unsigned *n = arg;
+
+    (void)pid;
+    ++*n;
+}
+
 void perf_facts_of(const struct counter *counter, struct counter_facts *out)
 {
-    unsigned covered = counter_n_covered(counter);
+    const unsigned tasks = counter->n_groups / counter->shape.spread;
+    unsigned covered = 0;
 
+    perf_processes(counter, count_process, &covered);
     *out = (struct counter_facts){
-        .threads = covered ? counter->n_groups / counter->shape.spread : 0,
-        .descriptors = counter->n_groups / counter->shape.spread * counter->shape.per_task +
-                       output_fds(counter),
+        .threads = covered ? tasks : 0,
+        .descriptors = tasks * counter->shape.per_task + output_fds(counter),
         .raced = counter->raced,
         .left_out = counter->left_out,
         .covered = covered,
@@ -124,11 +148,10 @@ static void counter_unwatch(struct counter *counter)
     counter->watch = NULL;
 }
 
-static void counter_release(struct counter *counter)
+void perf_forget(struct counter *counter)
 {
     counter_unwatch(counter);
-    if (counter->listening)
-        sideband_ignore(counter->state->sideband, &counter->listener);
+    output_untrack(counter);
     covered_free(counter->covered);
     output_end(counter);
     __atomic_sub_fetch(&counter->state->n_counters, 1, __ATOMIC_RELAXED);
@@ -140,19 +163,12 @@ static void counter_release(struct counter *counter)
     free(counter);
 }
 
-void perf_forget(struct counter *counter)
-{
-    output_forget(counter);
-    counter_release(counter);
-}
-
 void perf_free(struct counter *counter)
 {
     size_t n = (size_t)counter->n_groups * counter->shape.stride;
 
     counter_unwatch(counter); /* watches end before their descriptors do */
-    output_untrack(counter);
     while (n-- > 0)
         event_close(&counter->fds[n]);
-    counter_release(counter); /* and no record comes any more */
+    perf_forget(counter); /* and no record comes any more */
 }

@@ -6,7 +6,6 @@
 
 #include "backends/perf/count/descendants.h"
 #include "backends/perf/count/group.h"
-#include "backends/perf/record/sideband.h"
 #include "backends/perf/state.h"
 
 struct origin; /* recorder.h: what its records mean */
@@ -46,10 +45,8 @@ struct counter {
     bool raced;
     bool dropped; /* a descendant lost its events while it was attached */
     unsigned left_out;
-    struct covered *covered;       /* with descendants, else NULL */
-    struct side_listener listener; /* keeps it up to date */
-    bool listening;
-    struct guard *watch; /* or NULL */
+    struct covered *covered; /* with descendants, else NULL */
+    struct guard *watch;     /* or NULL */
 };
 
 /* An empty counter for what the plan asks; attach.c and adopt fill in the groups. NULL: no memory.
@@ -79,18 +76,6 @@ static inline bool counter_scope_is_process(const struct counter *counter)
 bool counter_is_armed(struct counter *counter);
 /* What tells the end of its last task, where its shape has that. 0 or -errno. */
 int counter_watch(struct counter *counter);
-/* With descendants: the processes that are covered by now, put into the set by fill(), with the
- * sideband's lock held; from then on records are followed. False: no memory. */
-bool counter_cover(struct counter *counter, void (*fill)(struct covered *covered, void *arg),
-                   void *arg);
-/* Processes known to be covered; memory only. */
-unsigned counter_n_covered(const struct counter *counter);
-/* Has a covered descendant lost its events since the attach? With descendants. 0; or, without
- * patience, -EAGAIN: /proc has to be asked. */
-int counter_dropped(const struct counter *counter, bool patient, bool *dropped);
-/* Is this process there, and not about to end? */
-bool counter_lives(pid_t pid);
-
 int perf_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
                 struct err *err); /* attach.c */
 int perf_start(struct counter *counter, struct err *err);

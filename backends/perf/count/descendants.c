@@ -4,35 +4,63 @@
  */
 #include "backends/perf/count/descendants.h"
 
+#include "backends/perf/count/counter.h"
+#include "backends/proc.h"
 #include "core/base/ids.h"
 #include "core/log/tasks.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 
 enum {
     UNPLACED = 128,
-    DROP_NS = 100000000 /* from the EXEC to the EXIT: it may lose its CPU in between */
+    DROP_NS = 100000000, /* from the exec to the EXIT: it may lose its CPU in between */
+    HURRIED_SUSPECTS = 8 /* a read without patience asks about so many */
 };
 
 struct covered {
+    struct sideband *sideband; /* NULL: it tells nothing. Its lock protects what follows */
+    struct side_listener listener;
     struct tasks tasks; /* a process's one value: when it executed last */
-    pid_t target;
-    bool begun, doubt, dropped;
+    uint32_t target;    /* what its own exec takes off is told by a guard (end_events.h) */
+    bool doubt, dropped;
     struct ids suspects; /* whose first thread's EXIT came soon after an exec */
     struct side_record unplaced[UNPLACED];
     size_t next_unplaced;
 };
 
-struct covered *covered_new(pid_t target)
+/* What came by now is told, and until covered_leave() no more. */
+static void covered_enter(const struct covered *covered)
+{
+    if (covered->sideband)
+        sideband_enter(covered->sideband);
+}
+
+static void covered_leave(const struct covered *covered)
+{
+    if (covered->sideband)
+        sideband_leave(covered->sideband);
+}
+
+struct covered *covered_new(struct sideband *sideband, const struct counter *counter,
+                            void (*fill)(struct covered *covered, const void *arg),
+                            const void *arg)
 {
     struct covered *covered = calloc(1, sizeof *covered);
 
     if (!covered)
         return NULL;
-    covered->target = target;
+    covered->target = (uint32_t)counter->target.pid;
+    covered->listener = (struct side_listener){.take = covered_take, .arg = covered};
     ids_init(&covered->suspects);
     tasks_init(&covered->tasks);
     covered->tasks.n_values = 1;
+    if (sideband && !sideband_listen(sideband, &covered->listener))
+        covered->sideband = sideband;
+    covered->doubt = !covered->sideband;
+    fill(covered, arg);
+    covered_leave(covered);
     return covered;
 }
 
@@ -40,101 +68,90 @@ void covered_free(struct covered *covered)
 {
     if (!covered)
         return;
+    if (covered->sideband)
+        sideband_ignore(covered->sideband, &covered->listener);
     tasks_free(&covered->tasks);
     free(covered->suspects.slots); /* some may stand */
     free(covered);
 }
 
-void covered_begin(struct covered *covered)
+void covered_doubt(struct covered *covered)
 {
-    covered->begun = true;
+    covered->doubt = true;
 }
 
-bool covered_thread(struct covered *covered, pid_t pid, pid_t tid)
+void covered_thread(struct covered *covered, uint32_t pid, uint32_t tid)
 {
-    return tasks_thread(&covered->tasks, (uint32_t)pid, (uint32_t)tid, 0);
+    covered->doubt |= !tasks_thread(&covered->tasks, pid, tid, 0);
 }
 
-static struct process *covered_process(const struct covered *covered, pid_t pid)
+bool covered_has(struct covered *covered, pid_t pid)
 {
-    return tasks_process(&covered->tasks, (uint32_t)pid);
+    covered_enter(covered);
+    const bool has = covered->doubt || tasks_process(&covered->tasks, (uint32_t)pid);
+    covered_leave(covered);
+    return has;
 }
 
-bool covered_has(const struct covered *covered, pid_t pid)
+void covered_each(struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg)
 {
-    return covered->doubt || covered_process(covered, pid);
-}
+    const struct process *process;
 
-/* ---- the exec of a privileged program ---- */
-
-/* True: it was suspected. */
-static bool suspect_end(struct covered *covered, pid_t pid)
-{
-    return ids_remove(&covered->suspects, (uint64_t)pid) != NULL;
-}
-
-/* A second EXIT proves that the first was none. Else it is seen at the process itself: one that is
- * dead by then ended with its first. */
-static void covered_suspect(struct covered *covered, const struct side_record *record)
-{
-    struct process *process = covered_process(covered, record->pid);
-
-    if (record->pid != record->tid || record->pid == covered->target)
-        return;
-    if (record->type == SIDE_EXEC && process)
-        process->value[0] = record->time_ns;
-    else if (record->type == SIDE_EXIT && suspect_end(covered, record->pid))
-        covered->dropped = true;
-    else if (record->type == SIDE_EXIT && process && process->value[0] &&
-             record->time_ns - process->value[0] < DROP_NS)
-        covered->doubt |= !ids_add(&covered->suspects, (uint64_t)record->pid, covered);
-}
-
-pid_t covered_next_suspect(const struct covered *covered, pid_t after)
-{
-    uint64_t pid;
-
-    return ids_next(&covered->suspects, (uint64_t)after, &pid) ? (pid_t)pid : 0;
-}
-
-void covered_judge(struct covered *covered, pid_t pid, bool lives)
-{
-    if (suspect_end(covered, pid))
-        covered->dropped |= lives;
-}
-
-bool covered_dropped(const struct covered *covered)
-{
-    return covered->dropped;
+    covered_enter(covered);
+    TAILQ_FOREACH (process, &covered->tasks.by_news, by_news)
+        fn(arg, (pid_t)process->pid);
+    covered_leave(covered);
 }
 
 /* ---- records ---- */
 
-static bool tasks_tell(struct tasks *tasks, const struct side_record *record)
+/* True: it was suspected. */
+static bool suspect_end(struct covered *covered, uint32_t pid)
 {
-    const struct record_task task = {
-        .head = {.type = record->type == SIDE_FORK ? RECORD_FORK : RECORD_EXIT},
-        .pid = (uint32_t)record->pid,
-        .ppid = (uint32_t)record->ppid,
-        .tid = (uint32_t)record->tid,
-        .ptid = (uint32_t)record->ptid,
-        .time = record->time_ns,
-    };
-
-    return tasks_take(tasks, &task.head);
+    return ids_remove(&covered->suspects, pid) != NULL;
 }
 
-/* True: it was about a process of the set. */
-static bool covered_place(struct covered *covered, const struct side_record *record)
+/* The end of a process's first thread. A second one proves that the first was none. Else it is seen
+ * at the process itself: one that is dead by then ended with its first. */
+static void take_end(struct covered *covered, const struct side_record *record)
 {
-    if (record->type == SIDE_EXEC) {
-        covered->doubt |= covered_process(covered, record->pid) &&
-                          !covered_thread(covered, record->pid, record->tid);
-        return true;
-    }
-    if (!covered_process(covered, record->type == SIDE_FORK ? record->ppid : record->pid))
+    const struct process *process = tasks_process(&covered->tasks, record->pid);
+
+    if (suspect_end(covered, record->pid))
+        covered->dropped = true;
+    else if (process && process->value[0] && record->time_ns - process->value[0] < DROP_NS)
+        covered->doubt |= !ids_add(&covered->suspects, record->pid, covered);
+}
+
+static void take_exec(struct covered *covered, const struct side_record *record)
+{
+    struct process *process = tasks_process(&covered->tasks, record->pid);
+
+    if (!process)
+        return;
+    process->value[0] = record->time_ns;
+    covered_thread(covered, record->pid, record->tid);
+}
+
+/* A number that comes up again as a process of somebody else's is not ours any more; and the one
+ * that had it ended with its first EXIT. */
+static void take_reuse(struct covered *covered, uint32_t pid)
+{
+    struct process *process = tasks_process(&covered->tasks, pid);
+
+    suspect_end(covered, pid);
+    if (process)
+        tasks_drop(&covered->tasks, process);
+}
+
+/* A birth or an end. True: it was about a process of the set. */
+static bool take_task(struct covered *covered, const struct side_record *record)
+{
+    const bool fork = record->head.type == RECORD_FORK;
+
+    if (!tasks_process(&covered->tasks, fork ? record->ppid : record->pid))
         return false;
-    covered->doubt |= !tasks_tell(&covered->tasks, record);
+    covered->doubt |= !tasks_take(&covered->tasks, &record->head);
     return true;
 }
 
@@ -148,7 +165,7 @@ static void covered_retry(struct covered *covered)
         for (size_t i = 0; i < UNPLACED; i++) {
             struct side_record *record = &covered->unplaced[i];
 
-            if (record->pid && covered_place(covered, record)) {
+            if (record->pid && take_task(covered, record)) {
                 placed = true;
                 record->pid = 0;
             }
@@ -156,49 +173,79 @@ static void covered_retry(struct covered *covered)
     }
 }
 
-/* A number that comes up again as a process of somebody else's is not ours any more; and the one
- * that had it ended with its first EXIT. */
-static void covered_reused(struct covered *covered, pid_t pid)
-{
-    struct process *process = covered_process(covered, pid);
-
-    suspect_end(covered, pid);
-    if (process)
-        tasks_drop(&covered->tasks, process);
-}
-
 void covered_take(void *arg, const struct side_record *record)
 {
     struct covered *covered = arg;
+    const bool leads = record->pid == record->tid, born = record->head.type == RECORD_FORK;
 
-    if (record->type == SIDE_LOST)
+    if (record->head.type == RECORD_LOST) {
         covered->doubt = true;
-    if (record->type == SIDE_LOST || !covered->begun)
         return;
-    if (record->type != SIDE_FORK)
-        covered_suspect(covered, record);
-    else if (record->pid == record->tid)
-        covered_reused(covered, record->pid);
-    if (!covered_place(covered, record))
+    }
+    if (record->head.type == RECORD_COMM) {
+        take_exec(covered, record);
+        return;
+    }
+    if (leads && born)
+        take_reuse(covered, record->pid);
+    else if (leads && record->pid != covered->target)
+        take_end(covered, record);
+    if (!take_task(covered, record))
         covered->unplaced[covered->next_unplaced++ % UNPLACED] = *record;
-    else if (record->type == SIDE_FORK && record->pid == record->tid)
+    else if (leads && born)
         covered_retry(covered);
 }
 
-void covered_doubt(struct covered *covered)
+/* ---- the exec of a privileged program ---- */
+
+enum life {
+    LIFE_GOES_ON,
+    LIFE_ENDS, /* it cannot be seen yet how it is */
+    LIFE_IS_OVER
+};
+
+/*
+ * The first thread's, as /proc says. Between its EXIT record and its end it is PF_EXITING. /proc
+ * may have to be waited for: without patience only one that is there no more is known.
+ */
+static enum life life_of(pid_t pid, bool patient)
 {
-    covered->doubt = true;
+    struct proc_stat stat;
+
+    if (kill(pid, 0) < 0 && errno == ESRCH)
+        return LIFE_IS_OVER;
+    if (!patient)
+        return LIFE_ENDS;
+    int rc = proc_stat(pid, 0, &stat);
+    if (rc < 0)
+        return proc_is_gone(rc) ? LIFE_IS_OVER : LIFE_ENDS;
+    return proc_stat_dead(&stat) ? LIFE_IS_OVER : stat.exiting ? LIFE_ENDS : LIFE_GOES_ON;
 }
 
-void covered_each(const struct covered *covered, void (*fn)(void *arg, pid_t pid), void *arg)
+bool process_lives(pid_t pid)
 {
-    const struct process *process;
-
-    TAILQ_FOREACH (process, &covered->tasks.by_news, by_news)
-        fn(arg, (pid_t)process->pid);
+    return life_of(pid, true) == LIFE_GOES_ON;
 }
 
-unsigned covered_count(const struct covered *covered)
+/* They are looked at without the sideband's lock; of one that is dead by then a second EXIT is told
+ * before it is judged. */
+int covered_dropped(struct covered *covered, bool patient, bool *dropped)
 {
-    return HASH_COUNT(covered->tasks.processes);
+    enum life life = LIFE_ENDS;
+    unsigned asked = 0;
+    uint64_t pid = 0;
+
+    for (;;) {
+        covered_enter(covered);
+        if (life != LIFE_ENDS && suspect_end(covered, (uint32_t)pid))
+            covered->dropped |= life == LIFE_GOES_ON;
+        const bool more = ids_next(&covered->suspects, pid, &pid);
+        *dropped = covered->dropped;
+        covered_leave(covered);
+        if (!more || *dropped)
+            return 0;
+        life = life_of((pid_t)pid, patient);
+        if (!patient && (life == LIFE_ENDS || ++asked > HURRIED_SUSPECTS))
+            return -EAGAIN;
+    }
 }

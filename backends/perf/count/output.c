@@ -199,24 +199,14 @@ int output_track(struct counter *counter)
     return rc;
 }
 
-static void counter_untrack(struct counter *counter, void (*end)(struct recorder *recorder))
+void output_untrack(struct counter *counter)
 {
     if (!counter->tracks)
         return;
     pthread_mutex_lock(&counter->state->setup);
     counter->tracks = false;
-    end(counter->recorder);
+    track_end(counter->recorder);
     pthread_mutex_unlock(&counter->state->setup);
-}
-
-void output_untrack(struct counter *counter)
-{
-    counter_untrack(counter, track_end);
-}
-
-void output_forget(struct counter *counter)
-{
-    counter_untrack(counter, track_forget);
 }
 
 void output_cpu(const struct origin *origin, unsigned cpu)

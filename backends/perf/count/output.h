@@ -25,8 +25,7 @@ void output_end(struct counter *counter);
 
 /* Before it is started: what happens on every CPU is told, if it needs that. 0 or -errno. */
 int output_track(struct counter *counter);
-void output_untrack(struct counter *counter); /* it was stopped; or is freed */
-void output_forget(struct counter *counter);  /* another will go on with the descriptors */
+void output_untrack(struct counter *counter); /* it was stopped, or ends */
 /* After its groups were started, before they are stopped: what is followed. */
 void output_switch(struct counter *counter, bool on, bool armed);
 

@@ -324,7 +324,9 @@ int perf_read(struct counter *counter, struct reading *out, bool patient)
     out->never_ran = out->enabled_ns && !out->running_ns;
     out->dropped = counter->dropped;
     out->time_ns = monotonic_ns();
-    return counter->covered && !out->dropped ? counter_dropped(counter, patient, &out->dropped) : 0;
+    return counter->covered && !out->dropped
+               ? covered_dropped(counter->covered, patient, &out->dropped)
+               : 0;
 }
 
 /* With hardware another one, at most once in a millisecond of the target's time. */

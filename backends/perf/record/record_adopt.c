@@ -1,5 +1,5 @@
 /*
- * A recorder as one line of text, and back: "rings BYTES TAKEN CPU:FD:STAND-IN…". Rings that were
+ * A recorder as one line of text, and back: "rings BYTES TAKEN CPU:FD…". Rings that were
  * forgotten in this process are still mapped, and are used again: without any mapping the records
  * would go, and kernels (6.18) charge the locked memory of a second one, and never give that back.
  * What the ids of counters mean that are closed already is not known any more.
@@ -23,7 +23,7 @@ void perf_recorder_print(const struct recorder *recorder, struct buf *out)
     for (unsigned i = 0; i < recorder->n_rings; i++) {
         const struct ring *ring = &recorder->rings[i];
 
-        buf_printf(out, " %u:%d:%d", ring->cpu, ring->fd, ring->stand_in);
+        buf_printf(out, " %u:%d", ring->cpu, ring->fd);
     }
 }
 
@@ -84,12 +84,11 @@ static int ring_again(struct ring *ring, unsigned cpu, int fd, uint64_t bytes)
 static int rings_scan(struct recorder *recorder, const char *text)
 {
     unsigned cpu;
-    int fd, stand_in, used, rc = 0;
+    int fd, used, rc = 0;
 
-    for (; !rc && sscanf(text, " %u:%d:%d%n", &cpu, &fd, &stand_in, &used) == 3; text += used) {
+    for (; !rc && sscanf(text, " %u:%d%n", &cpu, &fd, &used) == 2; text += used) {
         struct ring *ring = &recorder->rings[recorder->n_rings];
 
-        fd_keep(stand_in);
         if (!fd_keep(fd))
             return -EBADF;
         if (recorder->n_rings == recorder->n_cpus)
@@ -99,8 +98,6 @@ static int rings_scan(struct recorder *recorder, const char *text)
             return rc;
         ring_hold(recorder, fd, ring->size);
         ring_count(recorder, ring, recorder->n_rings);
-        ring->stand_in = stand_in;
-        recorder->n_stand_ins += stand_in >= 0;
         recorder->n_rings++;
     }
     return recorder->n_rings && !*text ? 0 : -EINVAL;

@@ -228,11 +228,13 @@ static void event_take(struct recorder *recorder, struct record *record,
 {
     struct record_tail *tail = tail_of(record);
     const struct id *id = recorder_find_id(recorder, tail->id);
+    const struct origin *origin = id ? id->origin : &recorder->everywhere;
 
-    if (!id || (record->type == RECORD_FORK &&
-                !birth_is_covered(id->origin, (struct record_task *)(void *)record)))
+    if ((!id && !recorder->tracked) ||
+        (record->type == RECORD_FORK &&
+         !birth_is_covered(origin, (struct record_task *)(void *)record)))
         return;
-    tail->id = log_id(id);
+    tail->id = LOG_ID(origin->set, id ? id->place : 0);
     record->misc &= (uint16_t)~RECORD_FOUND;
     if (record->type == RECORD_THROTTLE || record->type == RECORD_UNTHROTTLE) {
         struct record_throttle *throttle = (void *)record;
@@ -240,7 +242,7 @@ static void event_take(struct recorder *recorder, struct record *record,
         throttle->id = throttle->stream = tail->id;
     }
     record_set_time(record, tail->time); /* the kernel took a second time a moment later */
-    follow_record(id->origin->follow, record, intake);
+    follow_record(origin->follow, record, intake);
     intake->put(intake->arg, record);
 }
 

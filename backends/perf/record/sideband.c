@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -27,7 +28,8 @@ static void side_ready(void *arg, uint64_t tag)
     const struct backend_state *state = arg;
 
     (void)tag;
-    sideband_drain(state->sideband);
+    sideband_enter(state->sideband);
+    sideband_leave(state->sideband);
 }
 
 struct sideband *sideband_new(struct backend_state *state)
@@ -63,32 +65,18 @@ static void side_tell(const struct sideband *sideband, const struct side_record 
 
 static void side_put(void *arg, const struct record *record)
 {
-    const struct record_task *task = (const void *)record;
     const struct record_comm *comm = (const void *)record;
-    struct side_record side = {.time_ns = record_time(record)};
+    struct side_record side = {.head = *record};
 
-    switch (record->type) {
-    case RECORD_LOST:
-        side.type = SIDE_LOST;
-        break;
-    case RECORD_COMM:
-        if (!(record->misc & RECORD_EXECUTED))
-            return;
-        side.type = SIDE_EXEC;
-        side.pid = (pid_t)comm->pid;
-        side.tid = (pid_t)comm->tid;
-        break;
-    case RECORD_FORK:
-    case RECORD_EXIT:
-        side.type = record->type == RECORD_FORK ? SIDE_FORK : SIDE_EXIT;
-        side.pid = (pid_t)task->pid;
-        side.tid = (pid_t)task->tid;
-        side.ppid = (pid_t)task->ppid;
-        side.ptid = (pid_t)task->ptid;
-        break;
-    default:
+    if (record->type == RECORD_FORK || record->type == RECORD_EXIT) {
+        memcpy(&side, record, sizeof side);
+    } else if (record->type == RECORD_COMM && record->misc & RECORD_EXECUTED) {
+        side.pid = comm->pid;
+        side.tid = comm->tid;
+    } else if (record->type != RECORD_LOST) {
         return;
     }
+    side.time_ns = record_time(record);
     side_tell(arg, &side);
 }
 
@@ -103,12 +91,6 @@ void sideband_enter(struct sideband *sideband)
 void sideband_leave(struct sideband *sideband)
 {
     pthread_mutex_unlock(&sideband->recorder->lock);
-}
-
-void sideband_drain(struct sideband *sideband)
-{
-    sideband_enter(sideband);
-    sideband_leave(sideband);
 }
 
 /* With setup: without rings it tells nothing. */
@@ -138,7 +120,6 @@ int sideband_listen(struct sideband *sideband, struct side_listener *listener)
         sideband_enter(sideband);
         listener->next = sideband->listeners;
         sideband->listeners = listener;
-        sideband_leave(sideband);
     }
     pthread_mutex_unlock(&recorder->state->setup);
     return rc;
@@ -158,11 +139,9 @@ void sideband_ignore(struct sideband *sideband, struct side_listener *listener)
         }
     }
     last = !sideband->listeners && recorder->n_rings;
-    if (last)
-        recorder_drop_ids(recorder);
     sideband_leave(sideband);
     if (last) {
-        track_forget(recorder);
+        track_end(recorder);
         rings_close(recorder);
     }
     pthread_mutex_unlock(&recorder->state->setup);
@@ -171,6 +150,6 @@ void sideband_ignore(struct sideband *sideband, struct side_listener *listener)
 void sideband_lose(struct sideband *sideband)
 {
     sideband_enter(sideband);
-    side_tell(sideband, &(struct side_record){.type = SIDE_LOST});
+    side_tell(sideband, &(struct side_record){.head = {.type = RECORD_LOST}});
     sideband_leave(sideband);
 }

@@ -6,19 +6,16 @@
 #pragma once
 
 #include "backends/perf/state.h"
+#include "core/log/record.h"
 
-enum side_type {
-    SIDE_FORK,
-    SIDE_EXIT,
-    SIDE_EXEC,
-    SIDE_LOST /* records are missing here */
-};
-
+/*
+ * How a struct record_task begins (core/log/record.h), so that tables of tasks take it: FORK, EXIT;
+ * COMM: an exec; LOST: records are missing here. Numbers are those of the daemon's PID namespace.
+ */
 struct side_record {
-    uint64_t time_ns; /* CLOCK_MONOTONIC */
-    enum side_type type;
-    pid_t pid, tid;   /* the task that was born, ended, executed; in the daemon's PID namespace */
-    pid_t ppid, ptid; /* SIDE_FORK: the thread that made it */
+    struct record head;
+    uint32_t pid, ppid, tid, ptid; /* the task; FORK: and the thread that made it */
+    uint64_t time_ns;              /* CLOCK_MONOTONIC */
 };
 
 /*
@@ -35,15 +32,14 @@ struct sideband *sideband_new(struct backend_state *state); /* NULL: no memory. 
 void sideband_free(struct sideband *sideband);              /* NULL allowed; asserts no listener */
 
 /*
- * Listen from now on; the first listener opens the rings. 0, or -errno when they cannot be had (no
- * right, no memory): then nothing is registered. System calls: not with the engine's lock held.
+ * Listen from now on; the first listener opens the rings. 0: it is entered (below), too; or -errno
+ * when the rings cannot be had (no right, no memory): then nothing is registered. System calls: not
+ * with the engine's lock held.
  */
 int sideband_listen(struct sideband *sideband, struct side_listener *listener);
 /* The last one closes the rings. Nothing is delivered after this returned. */
 void sideband_ignore(struct sideband *sideband, struct side_listener *listener);
-/* Deliver what the rings hold. Memory only. */
-void sideband_drain(struct sideband *sideband);
-/* The same; nothing more is delivered until it is left. */
+/* Deliver what the rings hold; nothing more is delivered until it is left. Memory only. */
 void sideband_enter(struct sideband *sideband);
 void sideband_leave(struct sideband *sideband);
 /* Records are missing: what happened on a CPU until its event was opened again. */
