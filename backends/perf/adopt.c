@@ -1,10 +1,11 @@
 /*
  * A counter as one line of text, and back: "perf EVENTS GROUPS raced left_out on begun follows
- * groups…". The descriptors stay open under their numbers. What moves with each record or reading
+ * GROUP…". The descriptors stay open under their numbers. What moves with each record or reading
  * is found anew: processes that are covered, threads that are followed, what a group lacks.
  */
 #include "backends/perf/attach/task_list.h"
 #include "backends/perf/count/counter.h"
+#include "backends/perf/count/follow.h"
 #include "backends/perf/count/output.h"
 #include "backends/proc.h"
 #include "core/base/fds.h"
@@ -14,16 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* " TID CPU FD,FD,…" */
+/* " TID CPU FD FD…", and of a cgroup its times. */
 static void group_print(const struct counter *counter, unsigned group, struct buf *out)
 {
-    buf_printf(out, " %d %d", counter->tasks[group].tid, counter->tasks[group].cpu);
     for (unsigned i = 0; i < counter->shape.stride; i++)
-        buf_printf(out, "%c%d", i ? ',' : ' ', counter_fds(counter, group)[i]);
+        buf_printf(out, " %d", counter_group(counter, group)[i]);
     if (counter->skew) {
         const struct skew *skew = &counter->skew[group];
 
-        buf_printf(out, " %" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, skew->enabled_ns,
+        buf_printf(out, " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, skew->enabled_ns,
                    skew->running_ns, skew->kept_enabled_ns, skew->kept_running_ns);
     }
 }
@@ -32,19 +32,18 @@ void perf_print(const struct counter *counter, struct buf *out)
 {
     buf_printf(out, "perf %u %u %u %u %u %u %lu", counter->shape.n, counter->n_groups,
                counter->raced, counter->left_out, __atomic_load_n(&counter->on, __ATOMIC_RELAXED),
-               counter->begun, output_most(counter));
+               counter->begun, follow_most(counter));
     for (unsigned i = 0; i < counter->n_groups; i++)
         group_print(counter, i, out);
 }
 
-/* The next n numbers of the text; false where there are not so many. ' ' and ',' separate. */
+/* The next n numbers of the text; false where there are not so many. */
 static bool numbers_scan(const char **text, uint64_t *value, unsigned n)
 {
     char *end = NULL;
 
     errno = 0;
     for (unsigned i = 0; i < n; i++, *text = end) {
-        *text += strspn(*text, " ,");
         value[i] = strtoull(*text, &end, 10); /* -1 is its complement */
         if (end == *text || errno)
             return false;
@@ -54,25 +53,19 @@ static bool numbers_scan(const char **text, uint64_t *value, unsigned n)
 
 static bool group_scan(struct counter *counter, unsigned group, const char **text)
 {
-    uint64_t head[2], fd, skew[4] = {0};
+    uint64_t number, skew[4];
 
-    if (!numbers_scan(text, head, 2))
-        return false;
-    counter->tasks[group].tid = (pid_t)head[0];
-    counter->tasks[group].cpu = (int)head[1];
     for (unsigned i = 0; i < counter->shape.stride; i++) {
-        if (!numbers_scan(text, &fd, 1))
+        if (!numbers_scan(text, &number, 1))
             return false;
-        counter_fds(counter, group)[i] = (int)fd;
+        counter_group(counter, group)[i] = (int)number;
     }
     if (!counter->skew)
         return true;
-    bool fine = numbers_scan(text, skew, 4);
-    counter->skew[group] = (struct skew){.enabled_ns = skew[0],
-                                         .running_ns = skew[1],
-                                         .kept_enabled_ns = skew[2],
-                                         .kept_running_ns = skew[3]};
-    return fine;
+    if (!numbers_scan(text, skew, 4))
+        return false;
+    counter->skew[group] = (struct skew){skew[0], skew[1], skew[2], skew[3]};
+    return true;
 }
 
 /* ---- the processes that are covered ---- */
@@ -86,7 +79,7 @@ static int counter_cover(struct counter *counter, const struct plan *plan)
     int rc = census_open(&census, counter->state, plan, &err);
 
     for (unsigned i = 0; i < counter->n_groups; i += counter->shape.spread) {
-        const pid_t pid = proc_tgid(counter->tasks[i].tid);
+        const pid_t pid = proc_tgid(GROUP_TID(counter_group(counter, i)));
 
         if (pid > 0)
             census_listed(&census, pid, pid, TASK_OPEN);
@@ -128,12 +121,12 @@ static int counter_scan(struct counter *counter, const char *text, uint64_t *fol
 /* They must be what the text says: open descriptors, each. */
 static bool descriptors_are_open(const struct counter *counter)
 {
-    size_t n = (size_t)counter->n_groups * counter->shape.stride;
+    bool open = true;
 
-    for (size_t i = 0; i < n; i++)
-        if (counter->fds[i] >= 0 && !fd_keep(counter->fds[i]))
-            return false;
-    return true;
+    for (unsigned i = 0; i < counter->n_groups; i++)
+        for (unsigned k = 0; k < counter->shape.members + 2; k++)
+            open &= counter_fds(counter, i)[k] < 0 || fd_keep(counter_fds(counter, i)[k]);
+    return open;
 }
 
 int perf_adopt(struct backend_state *state, const struct plan *plan, const char *printed,
@@ -161,7 +154,7 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
         perf_forget(counter);
         return rc;
     }
-    output_follow(counter, plan, follows);
+    follow_begin(counter, plan, follows);
     shape_free(&counter->shape);
     *out = counter;
     return 0;

@@ -4,6 +4,7 @@
  */
 #include "backends/perf/attach/attach.h"
 
+#include "backends/perf/count/follow.h"
 #include "backends/perf/count/output.h"
 #include "backends/perf/probe/why.h"
 
@@ -126,10 +127,9 @@ static int attach_harvest(struct attach *attach, struct counter *counter)
     TAILQ_FOREACH (task, &census->tasks, along) {
         if (task->state != TASK_OPEN)
             continue;
-        memcpy(counter_fds(counter, n), task->fds,
-               (size_t)counter->shape.spread * counter->shape.stride * sizeof *task->fds);
-        for (unsigned k = 0; k < counter->shape.spread; k++)
-            counter->tasks[n++] = (struct counter_task){task->tid, attach->shape->cpu[k]};
+        memcpy(counter_group(counter, n), task->groups,
+               (size_t)counter->shape.spread * counter->shape.stride * sizeof *task->groups);
+        n += counter->shape.spread;
     }
     counter->raced = attach->raced;
     counter->left_out = census->left_out;
@@ -185,9 +185,8 @@ static int attach_cpus(struct attach *attach, struct counter *counter)
     if (!rc && !counter_make_groups(counter, cpus_count(&cpus)))
         rc = err_nomem(attach->err);
     for (int cpu = cpus_next(&cpus, 0); !rc && cpu >= 0; cpu = cpus_next(&cpus, cpu + 1), n++) {
-        counter->tasks[n] = (struct counter_task){-1, cpu};
         rc = group_open(attach->shape, cgroup ? target->cgroup_fd : -1, cpu,
-                        counter_fds(counter, n), &failed);
+                        counter_group(counter, n), &failed);
         if (rc)
             rc = attach_refused(attach, rc, failed);
     }
@@ -236,7 +235,7 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
         perf_free(counter);
         return rc;
     }
-    output_follow(counter, plan, attach_spare(&attach) / 4);
+    follow_begin(counter, plan, attach_spare(&attach) / 4);
     shape_free(&counter->shape);
     *out = counter;
     return 0;

@@ -24,7 +24,7 @@ static void close_task(struct attach *attach, struct task *task)
 {
     if (task->state != TASK_OPEN)
         return;
-    groups_close(attach->shape, task->fds, attach->shape->spread);
+    groups_close(attach->shape, task->groups, attach->shape->spread);
     attach->fds_used -= attach->shape->per_task;
     task->state = TASK_WAITING;
 }
@@ -43,13 +43,12 @@ static int open_task(struct attach *attach, struct task *task)
     const struct perf_event_attr *failed = NULL;
     int rc;
 
-    if (!task->fds)
-        task->fds =
-            malloc((size_t)attach->shape->spread * attach->shape->stride * sizeof *task->fds);
-    if (!task->fds)
+    if (!task->groups)
+        task->groups = malloc((size_t)attach->shape->spread * attach->shape->stride * sizeof(int));
+    if (!task->groups)
         return err_set(attach->err, E32, "no memory for the descriptors of a thread");
     task->begin_ns = monotonic_ns();
-    rc = task_open(attach->shape, task->tid, task->fds, &failed);
+    rc = task_open(attach->shape, task->tid, task->groups, &failed);
     task->end_ns = monotonic_ns();
     if (rc == -ESRCH) {
         task->state = TASK_GONE;

@@ -75,7 +75,7 @@ void census_clear(struct census *census)
     HASH_CLEAR(hh, census->by_tid);
     while ((task = TAILQ_FIRST(&census->tasks))) {
         TAILQ_REMOVE(&census->tasks, task, along);
-        free(task->fds);
+        free(task->groups);
         free(task);
     }
     census->records.n = 0;

@@ -41,7 +41,7 @@ struct task {
     uint64_t begin_ns, end_ns; /* OPEN: it was opened between these moments */
     uint64_t through_ns;       /* OPEN: what was born after that has inherited; 0: not known yet */
     uint64_t ran_ns;           /* OPEN: its CPU time when it was first seen to run; 0: not yet */
-    int *fds;                  /* OPEN: its group */
+    int *groups;               /* OPEN: see struct shape */
 };
 
 TAILQ_HEAD(tasks, task);

@@ -5,11 +5,13 @@
 #include "backends/perf/count/counter.h"
 
 #include "backends/perf/count/end_events.h"
+#include "backends/perf/count/follow.h"
 #include "backends/perf/count/output.h"
 #include "backends/perf/count/reading.h"
 #include "backends/perf/count/switch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct counter *counter_new(struct backend_state *state, const struct plan *plan)
 {
@@ -20,10 +22,9 @@ struct counter *counter_new(struct backend_state *state, const struct plan *plan
         return NULL;
     }
     counter->state = state;
-    counter->target = plan->target;
-    counter->target.alive = NULL;
-    counter->target.alive_arg = NULL;
-    counter->target.cgroup_fd = -1;
+    counter->target.kind = plan->target.kind;
+    counter->target.pid = plan->target.pid;
+    counter->target.tid = plan->target.tid;
     counter->tag = plan->tag;
     counter->descendants = plan->descendants && plan->target.kind == TARGET_PROCESS;
     counter->at_exec = plan->at_exec;
@@ -36,19 +37,17 @@ struct counter *counter_new(struct backend_state *state, const struct plan *plan
 
 bool counter_make_groups(struct counter *counter, unsigned n_groups)
 {
-    size_t n_fds = (size_t)n_groups * counter->shape.stride;
+    const bool hardware = counter->shape.hardware, cgroup = counter->target.kind == TARGET_CGROUP;
+    const size_t bytes = (size_t)n_groups * counter->shape.stride * sizeof(int);
 
-    counter->tasks = calloc(n_groups + 1, sizeof *counter->tasks);
-    counter->fds = malloc((n_fds + 1) * sizeof *counter->fds);
-    if (counter->shape.hardware)
+    counter->groups = malloc(bytes + 1);
+    if (hardware)
         counter->last = calloc(n_groups + 1, counter_last_bytes(counter));
-    if (counter->target.kind == TARGET_CGROUP)
+    if (cgroup)
         counter->skew = calloc(n_groups + 1, sizeof *counter->skew);
-    if (!counter->tasks || !counter->fds || (counter->shape.hardware && !counter->last) ||
-        (counter->target.kind == TARGET_CGROUP && !counter->skew))
+    if (!counter->groups || (hardware && !counter->last) || (cgroup && !counter->skew))
         return false;
-    for (size_t i = 0; i < n_fds; i++)
-        counter->fds[i] = -1;
+    memset(counter->groups, -1, bytes);
     counter->n_groups = n_groups;
     return true;
 }
@@ -58,8 +57,9 @@ int counter_watch(struct counter *counter)
     int rc = 0;
 
     if (counter->shape.watch && counter->n_groups)
-        counter->watch = watch_new(counter->state, counter->fds + FD_WATCH(counter->shape.members),
-                                   counter->shape.stride, counter->n_groups, counter->tag, &rc);
+        counter->watch =
+            watch_new(counter->state, counter_fds(counter, 0) + FD_WATCH(counter->shape.members),
+                      counter->shape.stride, counter->n_groups, counter->tag, &rc);
     return rc;
 }
 
@@ -84,7 +84,7 @@ int perf_start(struct counter *counter, struct err *err)
         return err_set(err, P14, "the kernel refused to start a counter of %u tasks or CPUs",
                        counter->n_groups);
     }
-    output_switch(counter, true, armed);
+    follow_switch(counter, true, armed);
     if (!was_on)
         skew_move(counter, true);
     counter_set_on(counter, true); /* of a cgroup last: until then reads give the times kept */
@@ -97,7 +97,7 @@ int perf_stop(struct counter *counter)
 
     if (counter_is_on(counter))
         skew_move(counter, false);
-    output_switch(counter, false, false);
+    follow_switch(counter, false, false);
     counter_set_on(counter, false);
     rc = counter_switch(counter, false);
     output_untrack(counter);
@@ -135,7 +135,7 @@ void perf_facts_of(const struct counter *counter, struct counter_facts *out)
     perf_processes(counter, count_process, &covered);
     *out = (struct counter_facts){
         .threads = covered ? tasks : 0,
-        .descriptors = tasks * counter->shape.per_task + output_fds(counter),
+        .descriptors = tasks * counter->shape.per_task + follow_fds(counter),
         .raced = counter->raced,
         .left_out = counter->left_out,
         .covered = covered,
@@ -156,8 +156,7 @@ void perf_forget(struct counter *counter)
     output_end(counter);
     __atomic_sub_fetch(&counter->state->n_counters, 1, __ATOMIC_RELAXED);
     shape_free(&counter->shape);
-    free(counter->tasks);
-    free(counter->fds);
+    free(counter->groups);
     free(counter->last);
     free(counter->skew);
     free(counter);
@@ -165,10 +164,7 @@ void perf_forget(struct counter *counter)
 
 void perf_free(struct counter *counter)
 {
-    size_t n = (size_t)counter->n_groups * counter->shape.stride;
-
     counter_unwatch(counter); /* watches end before their descriptors do */
-    while (n-- > 0)
-        event_close(&counter->fds[n]);
+    groups_close(&counter->shape, counter->groups, counter->n_groups);
     perf_forget(counter); /* and no record comes any more */
 }

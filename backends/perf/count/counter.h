@@ -21,7 +21,10 @@ struct group_last {
 
 struct counter {
     struct backend_state *state;
-    struct target_ref target; /* alive and alive_arg are not kept */
+    struct {
+        enum target_kind kind;
+        pid_t pid, tid;
+    } target;
     uint64_t tag;
     bool descendants, at_exec, multiplex;
     bool on;            /* atomic: started, not stopped */
@@ -32,11 +35,7 @@ struct counter {
     struct recorder *recorder; /* NULL: it only counts */
     struct origin *origin;
     bool tracks; /* it is among those of which every CPU tells (track.h) */
-    struct counter_task {
-        pid_t tid; /* -1: a CPU */
-        int cpu;   /* -1: a task, wherever it runs */
-    } * tasks;     /* n_groups */
-    int *fds;      /* n_groups × stride */
+    int *groups; /* n_groups × stride */
     char *last;    /* n_groups × struct group_last; only with hardware */
     struct skew {  /* n_groups; only of a cgroup: what the kernel's times are ahead */
         uint64_t enabled_ns, running_ns;           /* of the truth (atomic) */
@@ -52,11 +51,15 @@ struct counter {
 /* An empty counter for what the plan asks; attach.c and adopt fill in the groups. NULL: no memory.
  */
 struct counter *counter_new(struct backend_state *state, const struct plan *plan);
-/* Room for groups, all descriptors -1. False: no memory. */
+/* Room for groups, all their numbers -1. False: no memory. */
 bool counter_make_groups(struct counter *counter, unsigned n_groups);
+static inline int *counter_group(const struct counter *counter, unsigned group)
+{
+    return counter->groups + (size_t)group * counter->shape.stride;
+}
 static inline int *counter_fds(const struct counter *counter, unsigned group)
 {
-    return counter->fds + (size_t)group * counter->shape.stride;
+    return GROUP_FDS(counter_group(counter, group));
 }
 /* Of one group's struct group_last. */
 static inline size_t counter_last_bytes(const struct counter *counter)

@@ -150,7 +150,7 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
     };
     shape->extra = sampling_extras(state, plan, shape->extras);
     shape->members = shape->extra + shape->n;
-    shape->stride = shape->members + 2;
+    shape->stride = 2 + shape->members + 2;
     shape->attr = calloc(shape->members + 2, sizeof *shape->attr);
     if (!shape->attr || shape_spread(shape, state, plan)) {
         shape_free(shape);
@@ -171,11 +171,12 @@ void shape_free(struct shape *shape)
     shape->cpu = NULL;
 }
 
-void groups_close(const struct shape *shape, int *fds, unsigned n)
+void groups_close(const struct shape *shape, int *groups, unsigned n)
 {
     /* Members before the leader: else they would live on as groups of their own for a moment. */
-    for (size_t i = (size_t)n * shape->stride; i-- > 0;)
-        event_close(&fds[i]);
+    while (n-- > 0)
+        for (unsigned i = shape->members + 2; i-- > 0;)
+            event_close(&GROUP_FDS(groups + (size_t)n * shape->stride)[i]);
 }
 
 /* What place `at` of a group is opened on; -2: it is not there. */
@@ -188,27 +189,27 @@ static int place_cpu(const struct shape *shape, unsigned at, int cpu, bool first
     return cpu;
 }
 
-static int group_try(const struct shape *shape, pid_t pid, int cpu, bool first, int *fds,
+static int group_try(const struct shape *shape, pid_t pid, int cpu, bool first, int *group,
                      unsigned *at)
 {
-    for (unsigned i = 0; i < shape->stride; i++)
-        fds[i] = -1;
-    for (unsigned i = 0; i < shape->stride; i++) {
+    int *fds = GROUP_FDS(group), rc = 0;
+
+    memset(group, -1, shape->stride * sizeof *group);
+    GROUP_TID(group) = shape->flags ? -1 : pid;
+    GROUP_CPU(group) = cpu;
+    for (unsigned i = 0; i < shape->members + 2 && !rc; i++) {
         bool member = i > 0 && i < shape->together;
         int on = place_cpu(shape, i, cpu, first);
 
         if (on < -1)
             continue;
         fds[i] = event_open(&shape->attr[i], pid, on, member ? fds[0] : -1, shape->flags);
-        if (fds[i] < 0) {
-            int rc = fds[i];
-
-            groups_close(shape, fds, 1);
-            *at = i;
-            return rc;
-        }
+        rc = fds[i] < 0 ? fds[i] : 0;
+        *at = i;
     }
-    return 0;
+    if (rc)
+        groups_close(shape, group, 1);
+    return rc;
 }
 
 /*
@@ -224,17 +225,17 @@ static bool has_part_in_child(const struct shape *shape, int leader)
            errno == ECHILD;
 }
 
-static int any_group_open(const struct shape *shape, pid_t pid, int cpu, bool first, int *fds,
+static int any_group_open(const struct shape *shape, pid_t pid, int cpu, bool first, int *group,
                           const struct perf_event_attr **failed)
 {
     unsigned at = 0;
     int rc = -EINVAL;
 
     for (int i = 0; i < SWAPPED_TRIES && rc == -EINVAL; i++) {
-        rc = group_try(shape, pid, cpu, first, fds, &at);
-        for (int k = 0; !rc && has_part_in_child(shape, fds[0]); k++) {
-            groups_close(shape, fds, 1);
-            rc = k < PARTED_TRIES ? group_try(shape, pid, cpu, first, fds, &at) : -ETIME;
+        rc = group_try(shape, pid, cpu, first, group, &at);
+        for (int k = 0; !rc && has_part_in_child(shape, GROUP_FDS(group)[0]); k++) {
+            groups_close(shape, group, 1);
+            rc = k < PARTED_TRIES ? group_try(shape, pid, cpu, first, group, &at) : -ETIME;
         }
         if (!shape->inherit || at == 0)
             break;
@@ -243,22 +244,22 @@ static int any_group_open(const struct shape *shape, pid_t pid, int cpu, bool fi
     return rc;
 }
 
-int group_open(const struct shape *shape, pid_t pid, int cpu, int *fds,
+int group_open(const struct shape *shape, pid_t pid, int cpu, int *group,
                const struct perf_event_attr **failed)
 {
-    return any_group_open(shape, pid, cpu, true, fds, failed);
+    return any_group_open(shape, pid, cpu, true, group, failed);
 }
 
-int task_open(const struct shape *shape, pid_t tid, int *fds, const struct perf_event_attr **failed)
+int task_open(const struct shape *shape, pid_t tid, int *groups,
+              const struct perf_event_attr **failed)
 {
-    for (unsigned i = 0; i < shape->spread; i++) {
-        int rc = any_group_open(shape, tid, shape->cpu[i], i == 0, fds + (size_t)i * shape->stride,
-                                failed);
+    int rc = 0;
 
-        if (rc) {
-            groups_close(shape, fds, i);
-            return rc;
-        }
+    for (unsigned i = 0; i < shape->spread && !rc; i++) {
+        rc = any_group_open(shape, tid, shape->cpu[i], i == 0, groups + (size_t)i * shape->stride,
+                            failed);
+        if (rc)
+            groups_close(shape, groups, i);
     }
-    return 0;
+    return rc;
 }

@@ -22,7 +22,7 @@ struct shape {
      * tracepoint that is scheduled while it is paused counts no more (6.18).
      */
     unsigned together;
-    unsigned stride; /* descriptors kept for a group: members, witness, watch */
+    unsigned stride; /* numbers kept for a group: see GROUP_FDS() */
     unsigned spread; /* groups of a task */
     int *cpu;        /* of those, -1: wherever it runs */
     bool hardware;   /* something in it takes counters of the processor */
@@ -41,18 +41,24 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
 void shape_free(struct shape *shape);
 #define SHAPE_WITNESS(shape) (&(shape)->attr[(shape)->members])
 #define SHAPE_WATCH(shape)   (&(shape)->attr[(shape)->members + 1])
-/* Places in a group's descriptors. */
+/* The numbers of a group: its thread, -1: a CPU; its CPU, -1: wherever the task runs; and then
+ * descriptors, -1: not there. */
+#define GROUP_TID(group) ((group)[0])
+#define GROUP_CPU(group) ((group)[1])
+#define GROUP_FDS(group) (&(group)[2])
+/* Places among these: members, then … */
 #define FD_WITNESS(members) (members)
 #define FD_WATCH(members)   ((members) + 1)
 
 /*
- * Opens the group of a CPU (with the shape's flags), stopped. fds has room for shape->stride and is
- * all -1 after a failure. *failed is the attr that was refused. 0 or -errno.
+ * Opens the group of a CPU (with the shape's flags), stopped. group has room for shape->stride
+ * numbers; after a failure no descriptor is there. *failed is the attr that was refused. 0 or
+ * -errno.
  */
-int group_open(const struct shape *shape, pid_t pid, int cpu, int *fds,
+int group_open(const struct shape *shape, pid_t pid, int cpu, int *group,
                const struct perf_event_attr **failed);
 /* The same for all groups of a task, spread × stride. Witness and watch are in the first. */
-int task_open(const struct shape *shape, pid_t tid, int *fds,
+int task_open(const struct shape *shape, pid_t tid, int *groups,
               const struct perf_event_attr **failed);
 /* Closes n groups. */
-void groups_close(const struct shape *shape, int *fds, unsigned n);
+void groups_close(const struct shape *shape, int *groups, unsigned n);

@@ -3,15 +3,12 @@
  */
 #include "backends/perf/count/output.h"
 
-#include "backends/perf/count/switch.h"
+#include "backends/perf/count/follow.h"
 #include "backends/perf/probe/code.h"
-#include "backends/perf/record/follow.h"
 #include "backends/perf/record/sampling.h"
 #include "backends/perf/record/track.h"
 
 #include "core/base/clock.h"
-
-#include "backends/proc.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -20,41 +17,41 @@
 #include <sys/ioctl.h>
 
 /* Members of a group that write records: all that sample; of those that count only our own. */
-static unsigned tellers(const struct counter *counter)
+static unsigned tellers(const struct origin *origin, const struct shape *shape)
 {
-    return counter->sampling ? counter->shape.members : counter->shape.extra;
+    return origin->samples ? shape->members : shape->extra;
 }
 
-static enum id_kind kind_of(const struct counter *counter, unsigned member)
+static enum id_kind kind_of(const struct origin *origin, const struct shape *shape, unsigned member)
 {
-    if (counter->sampling || counter->shape.extras[member] == EXTRA_DUMMY)
+    if (origin->samples || shape->extras[member] == EXTRA_DUMMY)
         return ID_EVENT;
-    return counter->shape.extras[member] == EXTRA_END ? ID_END : ID_SWITCH;
+    return shape->extras[member] == EXTRA_END ? ID_END : ID_SWITCH;
 }
 
-static int group_output(const struct counter *counter, unsigned group, uint64_t *root)
+int group_output(const struct origin *origin, const struct shape *shape, const int *group,
+                 uint64_t *root)
 {
-    const int *fds = counter_fds(counter, group);
-    unsigned cpu = (unsigned)counter->tasks[group].cpu;
+    const unsigned cpu = (unsigned)GROUP_CPU(group);
     int rc = 0;
 
-    for (unsigned i = 0; i < tellers(counter) && !rc; i++) {
+    for (unsigned i = 0; i < tellers(origin, shape) && !rc; i++) {
         struct id id = {
-            .origin = counter->origin,
+            .origin = origin,
             .cpu = cpu,
-            .kind = (uint8_t)kind_of(counter, i),
-            .place = counter->sampling ? counter->shape.order[i] : 0,
-            .says_period = sampling_says_period(&counter->shape.attr[i]),
+            .kind = (uint8_t)kind_of(origin, shape, i),
+            .place = origin->samples ? shape->order[i] : 0,
+            .says_period = sampling_says_period(&shape->attr[i]),
         };
 
-        if (ioctl(fds[i], PERF_EVENT_IOC_ID, &id.kernel))
+        if (ioctl(GROUP_FDS(group)[i], PERF_EVENT_IOC_ID, &id.kernel))
             return -errno;
         if (!*root)
             *root = id.kernel;
         id.root = *root;
-        rc = recorder_add_id(counter->recorder, &id);
+        rc = recorder_add_id(origin->recorder, &id);
         if (!rc)
-            rc = recorder_redirect(counter->recorder, fds[i], cpu);
+            rc = recorder_redirect(origin->recorder, GROUP_FDS(group)[i], cpu);
     }
     return rc;
 }
@@ -127,48 +124,10 @@ int output_begin(struct counter *counter, const struct plan *plan)
     for (unsigned i = 0; i < counter->n_groups && !rc; i++) {
         if (i % counter->shape.spread == 0)
             root = 0;
-        rc = group_output(counter, i, &root);
+        rc = group_output(counter->origin, &counter->shape, counter_group(counter, i), &root);
     }
     pthread_mutex_unlock(&recorder->lock);
     return rc;
-}
-
-void output_follow(struct counter *counter, const struct plan *plan, unsigned long most_fds)
-{
-    struct recorder *recorder = counter->recorder;
-    const bool armed = counter->at_exec && counter_is_armed(counter);
-    struct tids tids = {.list = {.n = 0}};
-
-    if (!recorder || counter->sampling || !counter_scope_is_process(counter) ||
-        counter->shape.extras[0] != EXTRA_DUMMY || (!plan->steps && !plan->lasts))
-        return;
-    pthread_mutex_lock(&recorder->lock);
-    counter->origin->follow =
-        follow_new(counter->origin, plan, counter_is_on(counter), armed, most_fds);
-    counter_tids(counter, &tids);
-    for (size_t i = 0; counter->origin->follow && i < tids.list.n; i++)
-        follow_thread(counter->origin->follow, tids.list.items[i], proc_tgid(tids.list.items[i]));
-    pthread_mutex_unlock(&recorder->lock);
-    free(tids.list.items);
-}
-
-unsigned output_fds(const struct counter *counter)
-{
-    return counter->origin ? follow_fds(counter->origin->follow) : 0;
-}
-
-unsigned long output_most(const struct counter *counter)
-{
-    return counter->origin ? follow_most(counter->origin->follow) : 0;
-}
-
-void output_switch(struct counter *counter, bool on, bool armed)
-{
-    if (!counter->origin || !counter->origin->follow)
-        return;
-    pthread_mutex_lock(&counter->recorder->lock);
-    follow_switch(counter->origin->follow, on, armed);
-    pthread_mutex_unlock(&counter->recorder->lock);
 }
 
 void output_end(struct counter *counter)
@@ -214,7 +173,7 @@ void output_cpu(const struct origin *origin, unsigned cpu)
     const struct counter *counter = origin->counter;
 
     for (unsigned i = 0; i < counter->n_groups; i++)
-        if (counter->tasks[i].cpu == (int)cpu)
-            for (unsigned k = 0; k < tellers(counter); k++)
+        if (GROUP_CPU(counter_group(counter, i)) == (int)cpu)
+            for (unsigned k = 0; k < tellers(origin, &counter->shape); k++)
                 recorder_redirect(counter->recorder, counter_fds(counter, i)[k], cpu);
 }

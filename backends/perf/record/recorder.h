@@ -15,7 +15,8 @@
 #include <pthread.h>
 
 struct counter;
-struct follow; /* follow.h */
+struct follow; /* count/follow.h */
+struct intake;
 struct perf_event_mmap_page;
 
 /* What the records of one counter mean. Lives as long as records of it may come. */
@@ -23,7 +24,9 @@ struct origin {
     struct origin *next;
     struct recorder *recorder;
     struct counter *counter; /* for recorders_cpu() */
-    struct follow *follow;   /* or NULL */
+    struct follow *follow;   /* or NULL. It is told of births, ends and execs before the log is: */
+    void (*follow_take)(struct follow *follow, const struct record *record,
+                        const struct intake *intake);
     uint64_t closed_ns;      /* after that no record of it was written; 0: it lives */
     uint64_t set;
     uint64_t period; /* of samples that do not say it themselves */
@@ -46,7 +49,7 @@ enum id_kind {
 struct id {
     UT_hash_handle hh;
     uint64_t kernel; /* IOC_ID */
-    struct origin *origin;
+    const struct origin *origin;
     uint64_t root; /* of SWITCH and END: the attached task; the same for all its groups */
     uint32_t cpu;  /* of the group */
     uint8_t kind, place;

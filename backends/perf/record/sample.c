@@ -3,7 +3,6 @@
  * the period stands in every sample, samples of values become steps. What is of no use is left out.
  */
 #include "backends/perf/record/drain.h"
-#include "backends/perf/record/follow.h"
 #include "backends/perf/record/sampling.h"
 
 #include <linux/perf_event.h>
@@ -125,7 +124,7 @@ static void stray_take(struct recorder *recorder, struct record_sample *sample,
         return;
     origin = origin_of_stray(recorder, &samples);
     if (origin) {
-        struct id id = {.origin = (struct origin *)(uintptr_t)origin,
+        struct id id = {.origin = origin,
                         .kind = ID_EVENT,
                         .place = origin->shared,
                         .says_period = !origin->period};
@@ -242,7 +241,8 @@ static void event_take(struct recorder *recorder, struct record *record,
         throttle->id = throttle->stream = tail->id;
     }
     record_set_time(record, tail->time); /* the kernel took a second time a moment later */
-    follow_record(origin->follow, record, intake);
+    if (origin->follow)
+        origin->follow_take(origin->follow, record, intake);
     intake->put(intake->arg, record);
 }
 
