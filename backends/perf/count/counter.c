@@ -80,7 +80,7 @@ int perf_start(struct counter *counter, struct err *err)
     if (output_track(counter) || (!armed && counter_switch(counter, true))) {
         counter_set_on(counter, was_on);
         if (!was_on)
-            output_untrack(counter);
+            output_untrack(counter, false);
         return err_set(err, P14, "the kernel refused to start a counter of %u tasks or CPUs",
                        counter->n_groups);
     }
@@ -100,7 +100,7 @@ int perf_stop(struct counter *counter)
     follow_switch(counter, false, false);
     counter_set_on(counter, false);
     rc = counter_switch(counter, false);
-    output_untrack(counter);
+    output_untrack(counter, false);
     return rc;
 }
 
@@ -151,7 +151,7 @@ static void counter_unwatch(struct counter *counter)
 void perf_forget(struct counter *counter)
 {
     counter_unwatch(counter);
-    output_untrack(counter);
+    output_untrack(counter, true);
     covered_free(counter->covered);
     output_end(counter);
     __atomic_sub_fetch(&counter->state->n_counters, 1, __ATOMIC_RELAXED);
@@ -165,6 +165,7 @@ void perf_forget(struct counter *counter)
 void perf_free(struct counter *counter)
 {
     counter_unwatch(counter); /* watches end before their descriptors do */
+    output_untrack(counter, false);
     groups_close(&counter->shape, counter->groups, counter->n_groups);
     perf_forget(counter); /* and no record comes any more */
 }

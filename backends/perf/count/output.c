@@ -158,13 +158,16 @@ int output_track(struct counter *counter)
     return rc;
 }
 
-void output_untrack(struct counter *counter)
+void output_untrack(struct counter *counter, bool forget)
 {
     if (!counter->tracks)
         return;
     pthread_mutex_lock(&counter->state->setup);
     counter->tracks = false;
-    track_end(counter->recorder);
+    if (forget)
+        track_forget(counter->recorder);
+    else
+        track_end(counter->recorder);
     pthread_mutex_unlock(&counter->state->setup);
 }
 

@@ -21,7 +21,8 @@ void output_end(struct counter *counter);
 
 /* Before it is started: what happens on every CPU is told, if it needs that. 0 or -errno. */
 int output_track(struct counter *counter);
-void output_untrack(struct counter *counter); /* it was stopped, or ends */
+/* It was stopped, or ends; or (forget) another will go on with the descriptors. */
+void output_untrack(struct counter *counter, bool forget);
 
 /* A ring was made for this CPU. With the recorder's locks held. */
 void output_cpu(const struct origin *origin, unsigned cpu);

@@ -89,12 +89,15 @@ static size_t page_bytes(void)
  * Without the right to look at a whole CPU the ring belongs to a dummy on our own first thread
  * there: it serves as well, but says EPOLLHUP when that thread has ended.
  */
-static int ring_event(const struct recorder *recorder, unsigned cpu)
+int ring_event(const struct recorder *recorder, unsigned cpu)
 {
     struct perf_event_attr attr;
     int fd;
 
     sampling_ring_attr(&attr, recorder->ring_bytes);
+    sampling_sideband(&attr);
+    if (recorder->side)
+        attr.mmap = attr.mmap2 = 0;
     fd = event_open(&attr, -1, (int)cpu, -1, 0);
     if (!recorder->side && (fd == -EACCES || fd == -EPERM))
         fd = event_open(&attr, getpid(), (int)cpu, -1, 0);
@@ -106,7 +109,7 @@ void ring_found(struct ring *ring, unsigned cpu, int fd, void *map, uint64_t byt
     *ring = (struct ring){
         .cpu = cpu,
         .fd = fd,
-        .teller = -1,
+        .stand_in = -1,
         .page = map,
         .data = (char *)map + page_bytes(),
         .size = bytes,
@@ -170,6 +173,7 @@ static void rings_end(const struct recorder *recorder, unsigned n)
     while (n-- > 0) {
         munmap(rings[n].page, page_bytes() + rings[n].size);
         ring_hold(recorder, rings[n].fd, 0);
+        event_close(&rings[n].stand_in);
         close(rings[n].fd);
     }
 }
@@ -298,7 +302,8 @@ struct recorder *recorder_make(struct backend_state *state, const struct recorde
     recorder->state = state;
     recorder->tag = plan->tag;
     recorder->ready = ring_ready;
-    recorder->everywhere = (struct origin){.descendants = true, .threads = true};
+    recorder->everywhere = (struct origin){
+        .recorder = recorder, .closed_ns = UINT64_MAX, .descendants = true, .threads = true};
     pthread_mutex_init(&recorder->lock, NULL);
     cpus_init(&possible);
     state->host->cpus_possible(state->host_state, &possible);
@@ -354,7 +359,7 @@ void perf_recorder_facts(const struct recorder *recorder, struct recorder_facts 
     unsigned n = __atomic_load_n(&recorder->n_rings, __ATOMIC_ACQUIRE);
 
     *out = (struct recorder_facts){
-        .descriptors = n + __atomic_load_n(&recorder->n_tellers, __ATOMIC_RELAXED),
+        .descriptors = n + __atomic_load_n(&recorder->n_stand_ins, __ATOMIC_RELAXED),
         .bytes = n * (recorder->ring_bytes + page_bytes()),
     };
 }
@@ -390,20 +395,21 @@ static void ring_came(struct recorder *recorder, unsigned cpu,
             came(origin, cpu);
     pthread_mutex_unlock(&recorder->lock);
     ring_watch(recorder, place);
+    track_cpu(recorder, place, false);
 }
 
-/* A ring whose CPU went away goes on serving when it is back. The sideband's recorder has no ring
- * while nobody listens. */
+/* A ring whose CPU went away goes on serving when it is back: only its own event is dead. The
+ * sideband's recorder has no ring while nobody listens. */
 static void recorder_cpu(struct recorder *recorder, unsigned cpu,
                          void (*came)(const struct origin *origin, unsigned cpu))
 {
     struct ring *ring;
 
-    if (recorder->n_rings && !recorder_ring(recorder, cpu))
-        ring_came(recorder, cpu, came);
     ring = recorder_ring(recorder, cpu);
     if (ring)
-        track_cpu(recorder, ring);
+        track_cpu(recorder, ring, true);
+    else if (recorder->n_rings)
+        ring_came(recorder, cpu, came);
 }
 
 void recorders_cpu(struct backend_state *state, unsigned cpu,

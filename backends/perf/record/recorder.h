@@ -64,7 +64,8 @@ struct ring_taken {
 struct ring {
     unsigned cpu;
     int fd;
-    int teller; /* of what happens on its CPU (track.h), or -1; with setup */
+    int stand_in; /* an event in place of fd's own, which died with its CPU; or -1. No record of the
+                   * journal names it: a later worker has none */
     struct perf_event_mmap_page *page; /* mapped with `size` bytes of records behind it */
     char *data;
     uint64_t size;
@@ -93,10 +94,9 @@ struct recorder {
     bool taking;          /* a drain is under way: this thread's, for whom that is of interest */
     unsigned n_rings;         /* atomic */
     unsigned n_cpus;          /* possible ones */
-    unsigned n_tellers;       /* atomic */
+    unsigned n_stand_ins;     /* atomic */
     unsigned n_tracks;        /* counters that are on, and need to know what happens everywhere */
-    bool tracked;             /* there were some: what bears no known id is … */
-    struct origin everywhere; /* … of those that tell of every CPU (track.h) */
+    struct origin everywhere; /* of what the rings' own events tell (track.h) */
     struct origin *origins;   /* with lock, and what follows */
     struct id *ids;           /* by the kernel's */
     char *scratch;            /* RECORD_SPACE: the kernel's pages may only be read */
@@ -132,7 +132,9 @@ int rings_open(struct recorder *recorder, uint64_t bytes);
 void rings_watch(struct recorder *recorder);
 void rings_unwatch(const struct recorder *recorder);
 void rings_close(struct recorder *recorder);
-/* Maps the ring of its owner's descriptor (0 or -errno), or takes it as it is mapped. */
+/* The event that owns a ring, or -errno; maps the ring of an owner's descriptor (0 or -errno), or
+ * takes it as it is mapped. */
+int ring_event(const struct recorder *recorder, unsigned cpu);
 int ring_map(struct ring *ring, unsigned cpu, int fd, uint64_t bytes);
 void ring_found(struct ring *ring, unsigned cpu, int fd, void *map, uint64_t bytes);
 void ring_count(const struct recorder *recorder, struct ring *ring, unsigned place);

@@ -227,13 +227,12 @@ static void event_take(struct recorder *recorder, struct record *record,
 {
     struct record_tail *tail = tail_of(record);
     const struct id *id = recorder_find_id(recorder, tail->id);
-    const struct origin *origin = id ? id->origin : &recorder->everywhere;
+    const struct origin *origin = id ? id->origin : NULL;
 
-    if ((!id && !recorder->tracked) ||
-        (record->type == RECORD_FORK &&
-         !birth_is_covered(origin, (struct record_task *)(void *)record)))
+    if (!id || (record->type == RECORD_FORK &&
+                !birth_is_covered(origin, (struct record_task *)(void *)record)))
         return;
-    tail->id = LOG_ID(origin->set, id ? id->place : 0);
+    tail->id = log_id(id);
     record->misc &= (uint16_t)~RECORD_FOUND;
     if (record->type == RECORD_THROTTLE || record->type == RECORD_UNTHROTTLE) {
         struct record_throttle *throttle = (void *)record;

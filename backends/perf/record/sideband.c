@@ -139,9 +139,11 @@ void sideband_ignore(struct sideband *sideband, struct side_listener *listener)
         }
     }
     last = !sideband->listeners && recorder->n_rings;
+    if (last)
+        recorder_drop_ids(recorder);
     sideband_leave(sideband);
     if (last) {
-        track_end(recorder);
+        track_forget(recorder);
         rings_close(recorder);
     }
     pthread_mutex_unlock(&recorder->state->setup);

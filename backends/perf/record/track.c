@@ -1,84 +1,96 @@
 /*
- * Opening and closing what tells of every CPU.
+ * Switching what tells of every CPU.
  */
 #include "backends/perf/record/track.h"
 
 #include "backends/perf/probe/open.h"
-#include "backends/perf/record/sampling.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <sys/ioctl.h>
 
-static void teller_close(struct recorder *recorder, struct ring *ring)
+static int ring_teller(const struct ring *ring)
 {
-    if (ring->teller >= 0)
-        __atomic_sub_fetch(&recorder->n_tellers, 1, __ATOMIC_RELAXED);
-    event_close(&ring->teller);
+    return ring->stand_in >= 0 ? ring->stand_in : ring->fd;
 }
 
-/* A CPU that is away is no reason to fail. */
-static int teller_open(struct recorder *recorder, struct ring *ring)
+/* -1: its CPU went again. */
+static int stand_in_open(const struct recorder *recorder, const struct ring *ring)
 {
-    struct perf_event_attr attr;
-    int fd, rc;
+    int fd = ring_event(recorder, ring->cpu);
 
-    teller_close(recorder, ring);
-    sampling_ring_attr(&attr, recorder->ring_bytes);
-    sampling_sideband(&attr);
-    if (recorder->side)
-        attr.mmap = attr.mmap2 = 0;
-    attr.disabled = 0;
-    fd = event_open(&attr, -1, (int)ring->cpu, -1, 0);
-    if (fd < 0)
-        return fd == -ENODEV ? 0 : fd;
-    rc = recorder_redirect(recorder, fd, ring->cpu);
-    if (rc) {
+    if (fd >= 0 && recorder_redirect(recorder, fd, ring->cpu))
         event_close(&fd);
-        return rc;
-    }
-    ring->teller = fd;
-    __atomic_add_fetch(&recorder->n_tellers, 1, __ATOMIC_RELAXED);
-    return 0;
+    return fd < 0 ? -1 : fd;
 }
 
-static void tellers_close(struct recorder *recorder)
+/* Nobody else writes with this id, so it need not be known before. */
+static int ring_track(struct recorder *recorder, struct ring *ring)
+{
+    struct id id = {.origin = &recorder->everywhere, .cpu = ring->cpu, .kind = ID_EVENT};
+    int rc;
+
+    if (ioctl(ring_teller(ring), PERF_EVENT_IOC_ID, &id.kernel))
+        return -errno;
+    pthread_mutex_lock(&recorder->lock);
+    rc = recorder_add_id(recorder, &id);
+    pthread_mutex_unlock(&recorder->lock);
+    if (!rc && ioctl(ring_teller(ring), PERF_EVENT_IOC_ENABLE, 0))
+        rc = -errno;
+    return rc;
+}
+
+static void rings_untrack(const struct recorder *recorder)
 {
     for (unsigned i = 0; i < recorder->n_rings; i++)
-        teller_close(recorder, &recorder->rings[i]);
+        ioctl(ring_teller(&recorder->rings[i]), PERF_EVENT_IOC_DISABLE, 0);
 }
 
 /* What they tell is told as of the set that runs. */
-static int tellers_open(struct recorder *recorder, uint64_t set)
+static int rings_track(struct recorder *recorder, uint64_t set)
 {
     int rc = 0;
 
     pthread_mutex_lock(&recorder->lock);
     recorder->everywhere.set = set;
-    recorder->tracked = true;
     pthread_mutex_unlock(&recorder->lock);
     for (unsigned i = 0; i < recorder->n_rings && !rc; i++)
-        rc = teller_open(recorder, &recorder->rings[i]);
+        rc = ring_track(recorder, &recorder->rings[i]);
     if (rc)
-        tellers_close(recorder);
+        rings_untrack(recorder);
     return rc;
 }
 
 int track_begin(struct recorder *recorder, uint64_t set)
 {
-    int rc = recorder->n_tracks ? 0 : tellers_open(recorder, set);
+    int rc = recorder->n_tracks ? 0 : rings_track(recorder, set);
 
     recorder->n_tracks += !rc;
     return rc;
 }
 
-void track_end(struct recorder *recorder)
+void track_forget(struct recorder *recorder)
 {
-    if (!--recorder->n_tracks)
-        tellers_close(recorder);
+    recorder->n_tracks--;
 }
 
-void track_cpu(struct recorder *recorder, struct ring *ring)
+void track_end(struct recorder *recorder)
 {
+    track_forget(recorder);
+    if (!recorder->n_tracks)
+        rings_untrack(recorder);
+}
+
+void track_cpu(struct recorder *recorder, struct ring *ring, bool back)
+{
+    const bool had = ring->stand_in >= 0;
+
+    if (back) {
+        event_close(&ring->stand_in);
+        ring->stand_in = stand_in_open(recorder, ring);
+        __atomic_add_fetch(&recorder->n_stand_ins, (unsigned)((ring->stand_in >= 0) - had),
+                           __ATOMIC_RELAXED);
+    }
     if (recorder->n_tracks)
-        teller_open(recorder, ring);
+        ring_track(recorder, ring);
 }
