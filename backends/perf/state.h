@@ -6,6 +6,7 @@
 #include "core/backend.h"
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 struct sideband; /* sideband.h: FORK/EXEC/EXIT records of all CPUs, while somebody needs them */
 struct recorder; /* recorder.h: the rings of a PMC, or of the sideband */
@@ -18,7 +19,7 @@ struct backend_state {
     const struct sink *sink;
     struct sideband *sideband; /* counting side: record, count, attach */
     pthread_mutex_t setup; /* recorders, their rings and what tells of every CPU: system calls */
-    struct recorder *recorders; /* with setup */
+    LIST_HEAD(, recorder) recorders; /* with setup */
     struct pmus *pmus;          /* naming side: probe, names */
     struct class_info *classes; /* pmus->classes */
     unsigned n_counters;        /* atomic; perf_backend.close asserts 0 */

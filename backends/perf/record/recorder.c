@@ -19,30 +19,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-void recorder_enlist(struct recorder *recorder)
-{
-    struct backend_state *state = recorder->state;
-
-    pthread_mutex_lock(&state->setup);
-    recorder->next = state->recorders;
-    state->recorders = recorder;
-    pthread_mutex_unlock(&state->setup);
-}
-
-void recorder_unlist(struct recorder *recorder)
-{
-    struct backend_state *state = recorder->state;
-
-    pthread_mutex_lock(&state->setup);
-    for (struct recorder **at = &state->recorders; *at; at = &(*at)->next) {
-        if (*at == recorder) {
-            *at = recorder->next;
-            break;
-        }
-    }
-    pthread_mutex_unlock(&state->setup);
-}
-
 /* ---- readiness ---- */
 
 /* poll says EPOLLIN once each time another half of a ring was written: nothing is to be armed. The
@@ -70,7 +46,7 @@ void rings_watch(struct recorder *recorder)
         ring_watch(recorder, &recorder->rings[i]);
 }
 
-void rings_unwatch(const struct recorder *recorder)
+static void rings_unwatch(const struct recorder *recorder)
 {
     const struct loop *loop = recorder->state->loop;
 
@@ -104,34 +80,28 @@ int ring_event(const struct recorder *recorder, unsigned cpu)
     return fd;
 }
 
-void ring_found(struct ring *ring, unsigned cpu, int fd, void *map, uint64_t bytes)
-{
-    *ring = (struct ring){
-        .cpu = cpu,
-        .fd = fd,
-        .stand_in = -1,
-        .page = map,
-        .data = (char *)map + page_bytes(),
-        .size = bytes,
-    };
-    ring->told = ring->tail = ring->page->data_tail;
-    ring->taken = NULL;
-    ring->doubt_head = ring->page->data_head;
-    ring->doubt = ring->doubt_head != 0; /* of an adopted ring it is not known */
-}
-
-int ring_map(struct ring *ring, unsigned cpu, int fd, uint64_t bytes)
+static int ring_map(struct ring *ring, unsigned cpu, int fd, uint64_t bytes)
 {
     char *map = mmap(NULL, page_bytes() + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     if (map == MAP_FAILED)
         return -errno;
-    ring_found(ring, cpu, fd, map, bytes);
+    *ring = (struct ring){
+        .cpu = cpu,
+        .fd = fd,
+        .stand_in = -1,
+        .page = (void *)map,
+        .data = map + page_bytes(),
+        .size = bytes,
+    };
+    ring->told = ring->tail = ring->page->data_tail;
+    ring->doubt_head = ring->page->data_head;
+    ring->doubt = ring->doubt_head != 0; /* of an adopted ring it is not known */
     return 0;
 }
 
 /* The sideband's begins anew with each worker. */
-void ring_hold(const struct recorder *recorder, int fd, uint64_t bytes)
+static void ring_hold(const struct recorder *recorder, int fd, uint64_t bytes)
 {
     const struct loop *loop = recorder->state->loop;
 
@@ -139,30 +109,39 @@ void ring_hold(const struct recorder *recorder, int fd, uint64_t bytes)
         loop->hold(loop->ctx, fd, bytes ? page_bytes() + bytes : 0);
 }
 
-/* With the rings: what was taken out of this one before is known. */
-void ring_count(const struct recorder *recorder, struct ring *ring, unsigned place)
+/* What was taken out of this one before is known. */
+static void ring_count(const struct recorder *recorder, struct ring *ring)
 {
     struct ring_taken *all =
         arena_at(recorder->taken_block, recorder->n_cpus * sizeof(struct ring_taken));
 
     if (!all)
         return;
-    ring->taken = &all[place];
+    ring->taken = &all[ring - recorder->rings];
     ring->n = ring->taken->position == ring->tail ? ring->taken->count : ring->taken->before;
     if (ring->tail < ring->taken->position && ring->taken->before)
         ring->n = ring->taken->count + 1; /* it is another: what was in it is lost, one at least */
     *ring->taken = (struct ring_taken){ring->tail, ring->n, ring->n};
 }
 
+int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cpu, int fd)
+{
+    int rc = ring_map(ring, cpu, fd, recorder->ring_bytes);
+
+    if (rc)
+        return rc;
+    ring_hold(recorder, fd, ring->size);
+    ring_count(recorder, ring);
+    return 0;
+}
+
 static int ring_open(const struct recorder *recorder, struct ring *ring, unsigned cpu)
 {
     int fd = ring_event(recorder, cpu);
-    int rc = fd < 0 ? fd : ring_map(ring, cpu, fd, recorder->ring_bytes);
+    int rc = fd < 0 ? fd : ring_take_on(recorder, ring, cpu, fd);
 
-    if (rc && fd >= 0)
-        close(fd);
-    else if (!rc)
-        ring_hold(recorder, fd, ring->size);
+    if (rc)
+        event_close(&fd);
     return rc;
 }
 
@@ -208,8 +187,6 @@ static int rings_try(struct recorder *recorder)
         if (n == recorder->n_cpus)
             break;
         rc = ring_open(recorder, &recorder->rings[n], (unsigned)cpu);
-        if (!rc)
-            ring_count(recorder, &recorder->rings[n], n);
         n += !rc;
         if (rc == -ENODEV)
             rc = 0;
@@ -227,17 +204,16 @@ static int rings_try(struct recorder *recorder)
 /* Where locked memory is short all rings get smaller, down to a page. */
 int rings_open(struct recorder *recorder, uint64_t bytes)
 {
-    int rc = -EPERM;
+    int rc;
 
     recorder->ring_bytes = page_bytes();
     while (recorder->ring_bytes * 2 <= bytes)
         recorder->ring_bytes *= 2;
-    for (;;) {
-        rc = rings_try(recorder);
-        if ((rc != -EPERM && rc != -ENOMEM) || recorder->ring_bytes <= page_bytes())
-            return rc;
+    while (((rc = rings_try(recorder)) == -EPERM || rc == -ENOMEM) &&
+           recorder->ring_bytes > page_bytes())
         recorder->ring_bytes /= 2;
-    }
+    rings_watch(recorder);
+    return rc;
 }
 
 static int rings_refused(int rc, struct err *err)
@@ -277,6 +253,9 @@ static int recorder_fits(const struct recorder *recorder, const struct recorder_
 
 void recorder_release(struct recorder *recorder)
 {
+    pthread_mutex_lock(&recorder->state->setup);
+    LIST_REMOVE(recorder, along);
+    pthread_mutex_unlock(&recorder->state->setup);
     while (recorder->origins) {
         struct origin *origin = recorder->origins;
 
@@ -305,6 +284,9 @@ struct recorder *recorder_make(struct backend_state *state, const struct recorde
     recorder->everywhere = (struct origin){
         .recorder = recorder, .closed_ns = UINT64_MAX, .descendants = true, .threads = true};
     pthread_mutex_init(&recorder->lock, NULL);
+    pthread_mutex_lock(&state->setup);
+    LIST_INSERT_HEAD(&state->recorders, recorder, along);
+    pthread_mutex_unlock(&state->setup);
     cpus_init(&possible);
     state->host->cpus_possible(state->host_state, &possible);
     recorder->n_cpus = cpus_count(&possible);
@@ -326,20 +308,18 @@ int perf_recorder_new(struct backend_state *state, const struct recorder_plan *p
     *out = NULL;
     if (!recorder)
         return err_set(err, E32, "no memory for the buffers of records");
-    rc = recorder_fits(recorder, plan, err);
     recorder->taken_block = arena_alloc(recorder->n_cpus * sizeof(struct ring_taken));
+    rc = recorder_fits(recorder, plan, err);
     if (!rc) {
+        pthread_mutex_lock(&state->setup);
         rc = rings_open(recorder, plan->bytes);
-        if (rc)
-            rc = rings_refused(rc, err);
+        pthread_mutex_unlock(&state->setup);
+        rc = rc ? rings_refused(rc, err) : 0;
     }
     if (rc) {
-        arena_free(recorder->taken_block, recorder->n_cpus * sizeof(struct ring_taken));
-        recorder_release(recorder);
+        perf_recorder_free(recorder);
         return rc;
     }
-    recorder_enlist(recorder);
-    rings_watch(recorder);
     *out = recorder;
     return 0;
 }
@@ -349,8 +329,18 @@ void perf_recorder_free(struct recorder *recorder)
     if (!recorder)
         return;
     arena_free(recorder->taken_block, recorder->n_cpus * sizeof(struct ring_taken));
-    recorder_unlist(recorder);
     rings_close(recorder);
+    recorder_release(recorder);
+}
+
+/* Without a supervisor, which has mapped them too, they stay mapped: the records would go. */
+void perf_recorder_forget(struct recorder *recorder)
+{
+    const struct loop *loop = recorder->state->loop;
+
+    rings_unwatch(recorder);
+    for (unsigned i = 0; loop && loop->supervisor && i < recorder->n_rings; i++)
+        munmap(recorder->rings[i].page, page_bytes() + recorder->rings[i].size);
     recorder_release(recorder);
 }
 
@@ -379,23 +369,23 @@ int recorder_redirect(const struct recorder *recorder, int fd, unsigned cpu)
     return ring && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, (long)ring->fd) ? -errno : 0;
 }
 
+/* Its place is not looked at before there is one more. */
 static void ring_came(struct recorder *recorder, unsigned cpu,
                       void (*came)(const struct origin *origin, unsigned cpu))
 {
-    struct ring ring, *place = &recorder->rings[recorder->n_rings];
+    const unsigned n = recorder->n_rings;
+    struct ring *ring = &recorder->rings[n];
 
-    if (recorder->n_rings == recorder->n_cpus || ring_open(recorder, &ring, cpu))
+    if (n == recorder->n_cpus || ring_open(recorder, ring, cpu))
         return;
-    ring_count(recorder, &ring, recorder->n_rings);
+    rings_set(recorder, n + 1);
     pthread_mutex_lock(&recorder->lock);
-    *place = ring;
-    __atomic_store_n(&recorder->n_rings, recorder->n_rings + 1, __ATOMIC_RELEASE);
     for (const struct origin *origin = recorder->origins; origin; origin = origin->next)
         if (!origin->closed_ns)
             came(origin, cpu);
     pthread_mutex_unlock(&recorder->lock);
-    ring_watch(recorder, place);
-    track_cpu(recorder, place, false);
+    ring_watch(recorder, ring);
+    track_cpu(recorder, ring, false);
 }
 
 /* A ring whose CPU went away goes on serving when it is back: only its own event is dead. The
@@ -403,9 +393,8 @@ static void ring_came(struct recorder *recorder, unsigned cpu,
 static void recorder_cpu(struct recorder *recorder, unsigned cpu,
                          void (*came)(const struct origin *origin, unsigned cpu))
 {
-    struct ring *ring;
+    struct ring *ring = recorder_ring(recorder, cpu);
 
-    ring = recorder_ring(recorder, cpu);
     if (ring)
         track_cpu(recorder, ring, true);
     else if (recorder->n_rings)
@@ -415,8 +404,10 @@ static void recorder_cpu(struct recorder *recorder, unsigned cpu,
 void recorders_cpu(struct backend_state *state, unsigned cpu,
                    void (*came)(const struct origin *origin, unsigned cpu))
 {
+    struct recorder *recorder;
+
     pthread_mutex_lock(&state->setup);
-    for (struct recorder *recorder = state->recorders; recorder; recorder = recorder->next)
+    LIST_FOREACH (recorder, &state->recorders, along)
         recorder_cpu(recorder, cpu, came);
     pthread_mutex_unlock(&state->setup);
 }

@@ -13,6 +13,7 @@
 #include "core/log/record.h"
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 struct counter;
 struct follow; /* count/follow.h */
@@ -82,7 +83,7 @@ struct ring {
 };
 
 struct recorder {
-    struct recorder *next; /* in the list of all, for CPUs that come; with the state's setup */
+    LIST_ENTRY(recorder) along; /* of all, for CPUs that come; with the state's setup */
     struct backend_state *state;
     uint64_t tag;
     bool side; /* the sideband's: only births, ends and names, of every CPU */
@@ -120,25 +121,17 @@ void perf_recorder_free(struct recorder *recorder);
 void recorders_cpu(struct backend_state *state, unsigned cpu,
                    void (*came)(const struct origin *origin, unsigned cpu));
 
-/* Without rings, and in no list; NULL: no memory. Freed, but for its rings. */
+/* Without rings; NULL: no memory. Freed, but for its rings. */
 struct recorder *recorder_make(struct backend_state *state, const struct recorder_plan *plan);
 void recorder_release(struct recorder *recorder);
-/* In the list of all; not any more: then no CPU comes to it. */
-void recorder_enlist(struct recorder *recorder);
-void recorder_unlist(struct recorder *recorder);
-/* A ring for each CPU that is online, as large as can be up to that. 0 or -errno; watched; closed.
- */
+/* A ring for each CPU that is online, as large as can be up to that, watched: 0 or -errno. With
+ * setup. Watched; closed. */
 int rings_open(struct recorder *recorder, uint64_t bytes);
 void rings_watch(struct recorder *recorder);
-void rings_unwatch(const struct recorder *recorder);
 void rings_close(struct recorder *recorder);
-/* The event that owns a ring, or -errno; maps the ring of an owner's descriptor (0 or -errno), or
- * takes it as it is mapped. */
+/* The event that owns a ring, or -errno; the ring of an owner's descriptor (0 or -errno). */
 int ring_event(const struct recorder *recorder, unsigned cpu);
-int ring_map(struct ring *ring, unsigned cpu, int fd, uint64_t bytes);
-void ring_found(struct ring *ring, unsigned cpu, int fd, void *map, uint64_t bytes);
-void ring_count(const struct recorder *recorder, struct ring *ring, unsigned place);
-void ring_hold(const struct recorder *recorder, int fd, uint64_t bytes); /* see struct loop */
+int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cpu, int fd);
 
 /* The ring of this CPU, or NULL. With setup or lock held. */
 struct ring *recorder_ring(const struct recorder *recorder, unsigned cpu);

@@ -20,7 +20,7 @@ enum {
 
 struct sideband {
     struct recorder *recorder; /* without rings while nobody listens */
-    struct side_listener *listeners;
+    LIST_HEAD(, side_listener) listeners;
 };
 
 static void side_ready(void *arg, uint64_t tag)
@@ -44,7 +44,6 @@ struct sideband *sideband_new(struct backend_state *state)
     }
     sideband->recorder->side = true;
     sideband->recorder->ready = side_ready;
-    recorder_enlist(sideband->recorder);
     return sideband;
 }
 
@@ -52,15 +51,17 @@ void sideband_free(struct sideband *sideband)
 {
     if (!sideband)
         return;
-    assert(!sideband->listeners && !sideband->recorder->n_rings);
+    assert(LIST_EMPTY(&sideband->listeners) && !sideband->recorder->n_rings);
     perf_recorder_free(sideband->recorder);
     free(sideband);
 }
 
 static void side_tell(const struct sideband *sideband, const struct side_record *record)
 {
-    for (const struct side_listener *l = sideband->listeners; l; l = l->next)
-        l->take(l->arg, record);
+    const struct side_listener *listener;
+
+    LIST_FOREACH (listener, &sideband->listeners, along)
+        listener->take(listener->arg, record);
 }
 
 static void side_put(void *arg, const struct record *record)
@@ -103,8 +104,6 @@ static int side_open(struct recorder *recorder)
     rc = track_begin(recorder, 0);
     if (rc)
         rings_close(recorder);
-    else
-        rings_watch(recorder);
     return rc;
 }
 
@@ -118,8 +117,7 @@ int sideband_listen(struct sideband *sideband, struct side_listener *listener)
         rc = side_open(recorder);
     if (!rc) {
         sideband_enter(sideband);
-        listener->next = sideband->listeners;
-        sideband->listeners = listener;
+        LIST_INSERT_HEAD(&sideband->listeners, listener, along);
     }
     pthread_mutex_unlock(&recorder->state->setup);
     return rc;
@@ -132,13 +130,8 @@ void sideband_ignore(struct sideband *sideband, struct side_listener *listener)
 
     pthread_mutex_lock(&recorder->state->setup);
     sideband_enter(sideband);
-    for (struct side_listener **at = &sideband->listeners; *at; at = &(*at)->next) {
-        if (*at == listener) {
-            *at = listener->next;
-            break;
-        }
-    }
-    last = !sideband->listeners && recorder->n_rings;
+    LIST_REMOVE(listener, along);
+    last = LIST_EMPTY(&sideband->listeners);
     if (last)
         recorder_drop_ids(recorder);
     sideband_leave(sideband);

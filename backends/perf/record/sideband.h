@@ -25,7 +25,7 @@ struct side_record {
 struct side_listener {
     void (*take)(void *arg, const struct side_record *record);
     void *arg;
-    struct side_listener *next;
+    LIST_ENTRY(side_listener) along;
 };
 
 struct sideband *sideband_new(struct backend_state *state); /* NULL: no memory. Opens nothing yet */
