@@ -155,7 +155,7 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
         return rc;
     }
     follow_begin(counter, plan, follows);
-    shape_free(&counter->shape);
+    shape_opened(&counter->shape);
     *out = counter;
     return 0;
 }

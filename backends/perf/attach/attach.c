@@ -64,7 +64,7 @@ int attach_fits(const struct attach *attach, size_t groups, size_t others)
 int attach_refused(const struct attach *attach, int code, const struct perf_event_attr *failed)
 {
     const struct shape *shape = attach->shape;
-    size_t at = (size_t)(failed - shape->attr);
+    unsigned at = (unsigned)(failed - shape->attr);
     struct why why = {.code = -code,
                       .attr = failed,
                       .event = "the witness of time",
@@ -76,7 +76,7 @@ int attach_refused(const struct attach *attach, int code, const struct perf_even
     if (at < shape->extra)
         why.event = "the event that tells switches and ends";
     else if (at < shape->members)
-        why.event = attach->plan->events[shape->order[at - shape->extra]].event->written;
+        why.event = attach->plan->events[shape_place(shape, at - shape->extra)].event->written;
     return why_refused(attach->err, &why);
 }
 
@@ -236,7 +236,7 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
         return rc;
     }
     follow_begin(counter, plan, attach_spare(&attach) / 4);
-    shape_free(&counter->shape);
+    shape_opened(&counter->shape);
     *out = counter;
     return 0;
 }

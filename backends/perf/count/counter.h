@@ -13,10 +13,10 @@ struct origin; /* recorder.h: what its records mean */
 /* Last known readings of a group that can lose its hardware; relaxed atomics, reads run in
  * parallel. */
 struct group_last {
-    uint64_t enabled_ns, running_ns, gap_ns;
+    uint64_t gap_ns;                               /* when it was revived last */
     uint64_t judged_covered_ns, judged_running_ns; /* when `off` was found out last */
     uint64_t off;     /* 1: the target ran, and nothing of the group did */
-    uint64_t value[]; /* the members */
+    uint64_t words[]; /* time enabled, time running, the members */
 };
 
 struct counter {
@@ -64,7 +64,7 @@ static inline int *counter_fds(const struct counter *counter, unsigned group)
 /* Of one group's struct group_last. */
 static inline size_t counter_last_bytes(const struct counter *counter)
 {
-    return sizeof(struct group_last) + counter->shape.members * sizeof(uint64_t);
+    return sizeof(struct group_last) + (2 + counter->shape.members) * sizeof(uint64_t);
 }
 static inline bool counter_is_on(const struct counter *counter)
 {

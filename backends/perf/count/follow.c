@@ -164,7 +164,7 @@ static void tell_last(const struct follow *follow, struct followed *thread, cons
     if (got < (ssize_t)((3 + shape->members) * sizeof(uint64_t)))
         return;
     for (unsigned i = 0; i < shape->n; i++)
-        value[1 + shape->order[i]] = now.value[shape->extra + i];
+        value[1 + shape_place(shape, i)] = now.value[shape->extra + i];
     values_put(&(struct note){.misc = RECORD_LAST,
                               .time = end->time,
                               .pid = end->pid,

@@ -22,16 +22,23 @@ static bool plan_is_hardware(const struct plan_event *event)
     return event->event->code[CODE_FLAGS] & CODE_HARDWARE;
 }
 
-/* Hardware first: only a leader can be pinned. */
-static void shape_order(struct shape *shape, const struct plan *plan)
+/* Hardware first: only a leader can be pinned. False: no memory. */
+static bool shape_order(struct shape *shape, const struct plan *plan)
 {
     unsigned k = 0;
 
-    for (int hardware = 1; hardware >= 0; hardware--)
+    for (unsigned i = 0; i < plan->n; i++)
+        k += plan_is_hardware(&plan->events[i]);
+    shape->hardware = k > 0;
+    if (!k || k == plan->n)
+        return true;
+    shape->order = malloc(plan->n);
+    k = 0;
+    for (int hardware = 1; hardware >= 0 && shape->order; hardware--)
         for (unsigned i = 0; i < plan->n; i++)
             if (plan_is_hardware(&plan->events[i]) == hardware)
                 shape->order[k++] = (uint8_t)i;
-    shape->hardware = plan_is_hardware(&plan->events[shape->order[0]]);
+    return shape->order != NULL;
 }
 
 /* Those that take counters of the processor; where nothing samples, all. */
@@ -41,7 +48,7 @@ static unsigned shape_together(const struct shape *shape, const struct plan *pla
 
     if (!plan->recorder || !plan->sampling)
         return shape->members;
-    while (n < plan->n && plan_is_hardware(&plan->events[shape->order[n]]))
+    while (n < plan->n && plan_is_hardware(&plan->events[shape_place(shape, n)]))
         n++;
     return n ? n : 1;
 }
@@ -71,7 +78,7 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
     for (unsigned i = 0; i < shape->extra; i++)
         sampling_extra_attr(state, shape->extras[i], &shape->attr[i]);
     for (unsigned i = 0; i < shape->n; i++) {
-        const struct plan_event *event = &plan->events[shape->order[i]];
+        const struct plan_event *event = &plan->events[shape_place(shape, i)];
         struct perf_event_attr *attr = &shape->attr[shape->extra + i];
 
         code_to_attr(event->event, event->user, event->kernel, attr);
@@ -152,11 +159,10 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
     shape->members = shape->extra + shape->n;
     shape->stride = 2 + shape->members + 2;
     shape->attr = calloc(shape->members + 2, sizeof *shape->attr);
-    if (!shape->attr || shape_spread(shape, state, plan)) {
+    if (!shape->attr || !shape_order(shape, plan) || shape_spread(shape, state, plan)) {
         shape_free(shape);
         return -ENOMEM;
     }
-    shape_order(shape, plan);
     shape->together = shape_together(shape, plan);
     shape_attrs(shape, state, plan);
     shape->per_task = shape->members * shape->spread + shape->hardware + shape->watch;
@@ -164,6 +170,12 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
 }
 
 void shape_free(struct shape *shape)
+{
+    shape_opened(shape);
+    free(shape->order);
+}
+
+void shape_opened(struct shape *shape)
 {
     free(shape->attr);
     free(shape->cpu);

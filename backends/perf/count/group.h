@@ -32,13 +32,18 @@ struct shape {
     unsigned per_task;            /* descriptors really opened, for a task or a CPU */
     unsigned long flags;          /* of perf_event_open */
     uint8_t extras[2];            /* enum extra */
-    uint8_t order[SET_MAX];       /* place among the events of a group -> place in the plan */
+    uint8_t *order; /* place among the events of a group -> place in the plan; NULL: the same */
     struct perf_event_attr *attr; /* members, the witness, the watch */
 };
 
 /* 0 or -ENOMEM. */
 int shape_make(struct shape *shape, struct backend_state *state, const struct plan *plan);
-void shape_free(struct shape *shape);
+void shape_free(struct shape *shape);   /* all of it */
+void shape_opened(struct shape *shape); /* what is needed to open groups, only */
+static inline unsigned shape_place(const struct shape *shape, unsigned at)
+{
+    return shape->order ? shape->order[at] : at;
+}
 #define SHAPE_WITNESS(shape) (&(shape)->attr[(shape)->members])
 #define SHAPE_WATCH(shape)   (&(shape)->attr[(shape)->members + 1])
 /* The numbers of a group: its thread, -1: a CPU; its CPU, -1: wherever the task runs; and then

@@ -40,7 +40,7 @@ int group_output(const struct origin *origin, const struct shape *shape, const i
             .origin = origin,
             .cpu = cpu,
             .kind = (uint8_t)kind_of(origin, shape, i),
-            .place = origin->samples ? shape->order[i] : 0,
+            .place = origin->samples ? (uint8_t)shape_place(shape, i) : 0,
             .says_period = sampling_says_period(&shape->attr[i]),
         };
 
@@ -92,7 +92,8 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
     origin->period = plan->freq ? 0 : plan->period;
     origin->n = counter->shape.n;
     origin->extra = counter->shape.extra;
-    memcpy(origin->order, counter->shape.order, sizeof origin->order);
+    for (unsigned i = 0; i < origin->n; i++)
+        origin->order[i] = (uint8_t)shape_place(&counter->shape, i);
     origin->descendants = !tasks || counter->descendants;
     origin->threads = !tasks || counter->target.kind == TARGET_PROCESS;
     origin->samples = counter->sampling;
@@ -101,7 +102,7 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
         if (!sampling_shares_id(&counter->shape.attr[i]))
             continue;
         origin->shares_one = ++shares == 1;
-        origin->shared = counter->shape.order[i];
+        origin->shared = (uint8_t)shape_place(&counter->shape, i);
     }
     origin->whole = all_is_whole(plan);
     return origin;

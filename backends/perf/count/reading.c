@@ -22,8 +22,14 @@ enum {
 
 /* The words that the kernel writes for a group with both times. */
 struct group_text {
-    uint64_t n, enabled_ns, running_ns;
-    uint64_t value[SET_MAX + EXTRAS_MAX];
+    uint64_t n;
+    union {
+        struct {
+            uint64_t enabled_ns, running_ns;
+            uint64_t value[SET_MAX + EXTRAS_MAX];
+        };
+        uint64_t words[2 + SET_MAX + EXTRAS_MAX];
+    };
 };
 
 static struct group_last *counter_last(const struct counter *counter, unsigned group)
@@ -31,20 +37,10 @@ static struct group_last *counter_last(const struct counter *counter, unsigned g
     return counter->last ? (void *)(counter->last + group * counter_last_bytes(counter)) : NULL;
 }
 
-static void last_keep(struct group_last *last, const struct group_text *text, unsigned n)
+static void words_copy(uint64_t *to, const uint64_t *from, unsigned n)
 {
-    __atomic_store_n(&last->enabled_ns, text->enabled_ns, __ATOMIC_RELAXED);
-    __atomic_store_n(&last->running_ns, text->running_ns, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < n; i++)
-        __atomic_store_n(&last->value[i], text->value[i], __ATOMIC_RELAXED);
-}
-
-static void last_give(const struct group_last *last, struct group_text *text, unsigned n)
-{
-    text->enabled_ns = __atomic_load_n(&last->enabled_ns, __ATOMIC_RELAXED);
-    text->running_ns = __atomic_load_n(&last->running_ns, __ATOMIC_RELAXED);
-    for (unsigned i = 0; i < n; i++)
-        text->value[i] = __atomic_load_n(&last->value[i], __ATOMIC_RELAXED);
+        __atomic_store_n(&to[i], __atomic_load_n(&from[i], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
 /*
@@ -142,9 +138,9 @@ static int pinned_read(struct counter *counter, unsigned group, struct group_tex
         rc = group_read(counter, group, text, patient);
     }
     if (rc > 0)
-        last_keep(last, text, counter->shape.members);
+        words_copy(last->words, text->words, 2 + counter->shape.members);
     else if (!rc)
-        last_give(last, text, counter->shape.members);
+        words_copy(text->words, last->words, 2 + counter->shape.members);
     return rc;
 }
 
@@ -159,23 +155,6 @@ static uint64_t witness_read(const struct counter *counter, unsigned group)
     return read(fd, &text, sizeof text) == sizeof text ? text.enabled_ns : 0;
 }
 
-/*
- * Copies in threads and children fail silently and stay off; when the gap has grown ENABLE on the
- * original revives them.
- */
-static void gap_revive(struct counter *counter, unsigned group, uint64_t covered, uint64_t running)
-{
-    struct group_last *last = counter_last(counter, group);
-    uint64_t gap = covered > running ? covered - running : 0;
-    uint64_t known = __atomic_load_n(&last->gap_ns, __ATOMIC_RELAXED);
-
-    if (counter->multiplex || gap < known + GAP_NS || !counter_is_on(counter))
-        return;
-    __atomic_store_n(&last->gap_ns, gap, __ATOMIC_RELAXED);
-    for (unsigned i = 0; i < counter->shape.spread; i++)
-        ioctl(counter_fds(counter, group + i)[0], PERF_EVENT_IOC_ENABLE, 0);
-}
-
 /* Findings are forgotten: it is tried again. */
 void verdicts_clear(struct counter *counter)
 {
@@ -188,21 +167,28 @@ void verdicts_clear(struct counter *counter)
 }
 
 /*
- * A group whose original rests (its task sleeps) reads well, whatever happened to its copies: it is
- * off when the target ran for a while and the group did not. A read can take long: the time to
- * compare with next is that of now, not `covered`, when the witness said `witness` and the group
- * was not read yet.
+ * A group whose original rests (its task sleeps) reads well, whatever happened to its copies, which
+ * fail silently and stay off: it is off when the target ran for a while and the group did not. When
+ * the gap has grown ENABLE on the original revives them. A read can take long: the time to compare
+ * with next is that of now, not `covered`, when the witness said `witness` and the group was not
+ * read yet.
  */
 static bool copies_are_off(struct counter *counter, unsigned group, uint64_t covered,
                            uint64_t running, uint64_t witness)
 {
     struct group_last *last = counter_last(counter, group);
+    const uint64_t gap = covered > running ? covered - running : 0;
     bool off = __atomic_load_n(&last->off, __ATOMIC_RELAXED) != 0;
 
     if (counter->multiplex || !counter_is_on(counter))
         return false;
     if (covered < __atomic_load_n(&last->judged_covered_ns, __ATOMIC_RELAXED) + GAP_NS)
         return off;
+    if (gap >= __atomic_load_n(&last->gap_ns, __ATOMIC_RELAXED) + GAP_NS) {
+        __atomic_store_n(&last->gap_ns, gap, __ATOMIC_RELAXED);
+        for (unsigned i = 0; i < counter->shape.spread; i++)
+            ioctl(counter_fds(counter, group + i)[0], PERF_EVENT_IOC_ENABLE, 0);
+    }
     off = running <= __atomic_load_n(&last->judged_running_ns, __ATOMIC_RELAXED);
     covered += witness_read(counter, group) - witness;
     __atomic_store_n(&last->judged_covered_ns, covered, __ATOMIC_RELAXED);
@@ -238,7 +224,7 @@ static void reading_add(const struct counter *counter, struct reading *out,
     out->enabled_ns += text->enabled_ns;
     out->running_ns += text->running_ns;
     for (unsigned i = 0; i < counter->shape.n; i++) {
-        unsigned at = counter->shape.order[i];
+        unsigned at = shape_place(&counter->shape, i);
         uint64_t value = text->value[counter->shape.extra + i];
 
         out->value[at] += value;
@@ -298,8 +284,6 @@ static int sum_read(struct counter *counter, unsigned first, struct reading *out
     enabled = text.enabled_ns = spread_enabled(counter, &text, witness);
     skew_apply(counter, first, &text);
     covered = hardware ? witness - (enabled - text.enabled_ns) : text.enabled_ns;
-    if (hardware && rc > 0)
-        gap_revive(counter, first, covered, text.running_ns);
     reading_add(counter, out, &text, covered);
     if (!hardware || !rc)
         return rc;

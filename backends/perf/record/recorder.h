@@ -33,7 +33,7 @@ struct origin {
     uint64_t period; /* of samples that do not say it themselves */
     unsigned n;      /* events */
     unsigned extra;  /* of a group's members: those before the set's events */
-    uint8_t order[SET_MAX];
+    uint8_t order[SET_MAX]; /* place among a group's events -> place in the plan */
     bool descendants, threads; /* whose births are covered */
     bool samples, chains;      /* its events do, with call chains; of which … */
     bool shares_one; /* … exactly one, at the place `shared`, may bear a stranger's id */
