@@ -105,7 +105,6 @@ int main(int argc, char **argv)
     test_set();
     test_hardware();
     test_blind();
-    test_exec();
     test_adopt();
     test_switch_race();
     test_race(20, races, false, NULL);

@@ -1,6 +1,6 @@
 /*
- * Sets and their quotas, a witness of time, attach without fork records, start at exec, and
- * counters that are given to a later worker.
+ * Sets and their quotas, a witness of time, attach without fork records, and counters that
+ * are given to a later worker.
  */
 #include "tests/attach_test.h"
 
@@ -18,7 +18,7 @@ void test_set(void)
     struct target target = target_begin();
     struct plan plan = plan_for(&target);
     struct counter *counter;
-    struct reading a = {0}, b = {0}, c = {0};
+    struct reading a = {0};
     long own;
 
     ask(&target, "t 4\n");
@@ -30,17 +30,7 @@ void test_set(void)
               a.covered_ns == a.enabled_ns && a.enabled_ns == a.running_ns,
           "a set of two", ": %llu %llu", (unsigned long long)a.value[0],
           (unsigned long long)a.value[1]);
-    perf_stop(counter);
     ask(&target, "t 2\n");
-    perf_read(counter, &a, true);
-    ask(&target, "w\n");
-    perf_read(counter, &b, true);
-    check(a.value[0] == b.value[0] && a.enabled_ns == b.enabled_ns, "stopped stands still", "");
-    perf_start(counter, &err);
-    own = ask(&target, "w\n");
-    perf_read(counter, &c, true);
-    check((long)(c.value[0] - b.value[0]) == own && c.enabled_ns > b.enabled_ns,
-          "started again continues", ": %ld of %ld", (long)(c.value[0] - b.value[0]), own);
     perf_free(counter);
     plan.n = 3;
     int rc = perf_attach(&state, &plan, &counter, &err);
@@ -130,35 +120,6 @@ void test_blind(void)
     check(rc == -EAGAIN && err.id == P13 && !counter &&
               strstr(err.text, "attach_ms (77): 0 of its "),
           "too late", ": %s", err.text);
-    target_end(&target);
-}
-
-void test_exec(void)
-{
-    struct target target = target_begin();
-    struct plan plan = plan_for(&target);
-    struct counter *counter;
-    struct reading a = {0}, b = {0};
-    long own;
-
-    plan.at_exec = true;
-    counter = attach_started(&plan);
-    ask(&target, "m\n");
-    perf_read(counter, &a, true);
-    ask(&target, "e\n");
-    ask(&target, "m\n");
-    long before = value(counter);
-    own = ask(&target, "m\n");
-    perf_read(counter, &b, true);
-    check(!a.enabled_ns && !a.value[0] && b.enabled_ns && (long)b.value[0] - before == own,
-          "start at exec", ": %llu faults with the exec", (unsigned long long)before);
-    perf_stop(counter);
-    before = value(counter);
-    ask(&target, "m\n");
-    check(value(counter) == before && !perf_start(counter, &err) && ask(&target, "m\n") > 0 &&
-              value(counter) > before,
-          "stop and start after the exec", "");
-    perf_free(counter);
     target_end(&target);
 }
 

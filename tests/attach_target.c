@@ -227,11 +227,6 @@ int target_main(void)
             work(&self), unwork(&self);
             faults += self.faults;
             break;
-        case 'm': /* the main thread alone */
-            self.faults = 0;
-            work(&self), unwork(&self);
-            faults = self.faults;
-            break;
         case 'x':
         case 'c': /* n workers end; each of n makes a thread */
             faults = process_faults();
@@ -239,9 +234,6 @@ int target_main(void)
             settle();
             faults = process_faults() - faults;
             break;
-        case 'e':
-            execl("/proc/self/exe", "attach", "target", (char *)NULL);
-            _exit(4);
         default:
             break;
         }

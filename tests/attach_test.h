@@ -42,5 +42,4 @@ void test_dropped(mode_t mode, bool drops);
 void test_set(void);
 void test_hardware(void);
 void test_blind(void);
-void test_exec(void);
 void test_adopt(void);

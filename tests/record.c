@@ -21,18 +21,31 @@
 
 size_t page;
 
+static unsigned mappings(void)
+{
+    char line[512];
+    unsigned n = 0;
+    FILE *file = fopen("/proc/self/maps", "re");
+
+    while (file && fgets(line, sizeof line, file))
+        n += strstr(line, "[perf_event]") != NULL;
+    if (file)
+        fclose(file);
+    return n;
+}
+
 /* A text that is damaged behind its rings. */
 static void adopt_damaged(uint64_t bytes, int fd)
 {
     struct recorder_plan plan = {.bytes = RING, .tag = 7};
     struct recorder *recorder;
     char text[100];
-    unsigned fds = open_fds();
+    unsigned fds = open_fds(), mapped = mappings();
 
     snprintf(text, sizeof text, "rings %llu 0:%d odd", (unsigned long long)bytes, fd);
     check(perf_recorder_adopt(&state, &plan, text, &recorder) == -EINVAL && !recorder &&
-              open_fds() == fds,
-          "what could not be adopted is left as it was", "");
+              open_fds() == fds && mapped > 0 && mappings() == mapped,
+          "what could not be adopted is left as it was", ": %u mappings of %u", mappings(), mapped);
 }
 
 static void test_adopt(void)

@@ -54,13 +54,12 @@ bool counter_make_groups(struct counter *counter, unsigned n_groups)
 
 int counter_watch(struct counter *counter)
 {
-    int rc = 0;
+    const struct shape *shape = &counter->shape;
 
-    if (counter->shape.watch && counter->n_groups)
-        counter->watch =
-            watch_new(counter->state, counter_fds(counter, 0) + FD_WATCH(counter->shape.members),
-                      counter->shape.stride, counter->n_groups, counter->tag, &rc);
-    return rc;
+    if (!shape->watch || !counter->n_groups)
+        return 0;
+    return watch_new(counter->state, counter_fds(counter, 0) + FD_WATCH(shape->members),
+                     shape->stride, counter->n_groups, counter->tag, &counter->watch);
 }
 
 /* After what a reader needs to know when it sees it. */

@@ -91,14 +91,16 @@ void watch_free(struct guard *watch)
     watch_unref(watch);
 }
 
-static struct guard *any_new(struct backend_state *state, const int *fds, unsigned stride,
-                             unsigned n, bool is_guard, uint64_t tag, int *rc)
+/* The descriptors are the caller's. 0 or -errno. */
+static int any_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
+                   bool is_guard, uint64_t tag, struct guard **out)
 {
     struct guard *watch = calloc(1, sizeof *watch + n * sizeof watch->fds[0]);
+    int rc;
 
-    *rc = watch ? 0 : -ENOMEM;
+    *out = NULL;
     if (!watch)
-        return NULL;
+        return -ENOMEM;
     watch->loop = state->loop;
     watch->sink = state->sink;
     watch->is_guard = is_guard;
@@ -106,19 +108,20 @@ static struct guard *any_new(struct backend_state *state, const int *fds, unsign
     for (unsigned i = 0; i < n; i++)
         if (fds[(size_t)i * stride] >= 0)
             watch->fds[watch->n++] = fds[(size_t)i * stride];
-    *rc = watch->n ? watch_map(watch) : -ENOENT;
-    if (!*rc)
-        *rc = watch_arm(watch, tag);
-    if (!*rc)
-        return watch;
-    watch_free(watch);
-    return NULL;
+    rc = watch->n ? watch_map(watch) : -ENOENT;
+    if (!rc)
+        rc = watch_arm(watch, tag);
+    if (rc)
+        watch_free(watch);
+    else
+        *out = watch;
+    return rc;
 }
 
-struct guard *watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
-                        uint64_t tag, int *rc)
+int watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
+              uint64_t tag, struct guard **out)
 {
-    return any_new(state, fds, stride, n, false, tag, rc);
+    return any_new(state, fds, stride, n, false, tag, out);
 }
 
 static const struct perf_event_header *record_at(const struct guard *watch, uint64_t at)
@@ -145,10 +148,7 @@ static bool last_is_exec(const struct guard *watch)
 
 int perf_guard_adopt(struct backend_state *state, int fd, uint64_t tag, struct guard **out)
 {
-    int rc;
-
-    *out = any_new(state, &fd, 1, 1, true, tag, &rc);
-    return rc;
+    return any_new(state, &fd, 1, 1, true, tag, out);
 }
 
 int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out)

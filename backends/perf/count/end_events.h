@@ -13,10 +13,10 @@ struct guard;
 
 /*
  * fds: n descriptors of such events, -1 allowed; the caller keeps them open until watch_free().
- * Calls sink.gone(tag) once, on the loop. NULL with *rc = -errno when it cannot be had.
+ * Calls sink.gone(tag) once, on the loop. 0 or -errno.
  */
-struct guard *watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
-                        uint64_t tag, int *rc);
+int watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
+              uint64_t tag, struct guard **out);
 void watch_free(struct guard *watch); /* NULL allowed; before the descriptors are closed */
 
 /* sink.dropped(tag) once. 0 or -errno: then nothing will be told. System calls. */

@@ -235,17 +235,6 @@ static bool rings_provoke(struct recorder *recorder)
     return any;
 }
 
-/* With lock. */
-static void rings_take_all(struct recorder *recorder, const struct intake *intake)
-{
-    rings_begin(recorder);
-    rings_take(recorder, UINT64_MAX, intake);
-    if (!rings_provoke(recorder))
-        return;
-    rings_begin(recorder);
-    rings_take(recorder, UINT64_MAX, intake);
-}
-
 void recorder_take(struct recorder *recorder, const struct intake *intake)
 {
     rings_begin(recorder);
@@ -258,7 +247,9 @@ int perf_drain(struct recorder *recorder, bool all, const struct intake *intake)
 
     pthread_mutex_lock(&recorder->lock);
     if (all) {
-        rings_take_all(recorder, intake);
+        recorder_take(recorder, intake);
+        if (rings_provoke(recorder))
+            recorder_take(recorder, intake);
     } else {
         rings_begin(recorder);
         until -= some_ring_is_half_full(recorder) ? HASTY_NS : YOUNG_NS;

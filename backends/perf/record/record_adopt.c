@@ -1,11 +1,14 @@
 /*
- * A recorder as one line of text, and back: "rings BYTES TAKEN CPU:FD…".
+ * A recorder as one line of text, and back: "rings BYTES TAKEN CPU:FD…". Rings that were
+ * forgotten in this process are still mapped, and are used again: without any mapping the records
+ * would go, and kernels (6.18) charge the locked memory of a second one, and never give that back.
  * What the ids of counters mean that are closed already is not known any more.
  */
 #include "backends/perf/record/recorder.h"
 
 #include "core/base/arena.h"
 #include "core/base/fds.h"
+#include "core/base/vec.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -22,6 +25,31 @@ void perf_recorder_print(const struct recorder *recorder, struct buf *out)
     }
 }
 
+/* Mappings that were left, with the engine's lock. */
+static VEC(struct ring) left;
+
+void perf_recorder_forget(struct recorder *recorder)
+{
+    for (unsigned i = 0; i < recorder->n_rings; i++)
+        (void)!vec_push(&left, recorder->rings[i]);
+    rings_unwatch(recorder);
+    recorder_release(recorder);
+}
+
+/* NULL: it is not mapped. */
+static void *ring_left(int fd, uint64_t bytes)
+{
+    for (size_t i = 0; i < left.n; i++) {
+        const struct ring ring = left.items[i];
+
+        if (ring.fd == fd && ring.size == bytes) {
+            left.items[i] = left.items[--left.n];
+            return ring.page;
+        }
+    }
+    return NULL;
+}
+
 static int rings_scan(struct recorder *recorder, const char *text)
 {
     unsigned cpu;
@@ -32,7 +60,8 @@ static int rings_scan(struct recorder *recorder, const char *text)
             return -EBADF;
         if (recorder->n_rings == recorder->n_cpus)
             return -EINVAL;
-        rc = ring_take_on(recorder, &recorder->rings[recorder->n_rings], cpu, fd);
+        rc = ring_take_on(recorder, &recorder->rings[recorder->n_rings], cpu, fd,
+                          ring_left(fd, recorder->ring_bytes));
         recorder->n_rings += !rc;
     }
     return rc ? rc : recorder->n_rings && !*text ? 0 : -EINVAL;

@@ -46,7 +46,7 @@ void rings_watch(struct recorder *recorder)
         ring_watch(recorder, &recorder->rings[i]);
 }
 
-static void rings_unwatch(const struct recorder *recorder)
+void rings_unwatch(const struct recorder *recorder)
 {
     const struct loop *loop = recorder->state->loop;
 
@@ -80,10 +80,12 @@ int ring_event(const struct recorder *recorder, unsigned cpu)
     return fd;
 }
 
-static int ring_map(struct ring *ring, unsigned cpu, int fd, uint64_t bytes)
+static int ring_map(struct ring *ring, unsigned cpu, int fd, void *left, uint64_t bytes)
 {
-    char *map = mmap(NULL, page_bytes() + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    char *map = left;
 
+    if (!map)
+        map = mmap(NULL, page_bytes() + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
         return -errno;
     *ring = (struct ring){
@@ -124,9 +126,10 @@ static void ring_count(const struct recorder *recorder, struct ring *ring)
     *ring->taken = (struct ring_taken){ring->tail, ring->n, ring->n};
 }
 
-int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cpu, int fd)
+int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cpu, int fd,
+                 void *left)
 {
-    int rc = ring_map(ring, cpu, fd, recorder->ring_bytes);
+    int rc = ring_map(ring, cpu, fd, left, recorder->ring_bytes);
 
     if (rc)
         return rc;
@@ -138,7 +141,7 @@ int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cp
 static int ring_open(const struct recorder *recorder, struct ring *ring, unsigned cpu)
 {
     int fd = ring_event(recorder, cpu);
-    int rc = fd < 0 ? fd : ring_take_on(recorder, ring, cpu, fd);
+    int rc = fd < 0 ? fd : ring_take_on(recorder, ring, cpu, fd, NULL);
 
     if (rc)
         event_close(&fd);
@@ -330,17 +333,6 @@ void perf_recorder_free(struct recorder *recorder)
         return;
     arena_free(recorder->taken_block, recorder->n_cpus * sizeof(struct ring_taken));
     rings_close(recorder);
-    recorder_release(recorder);
-}
-
-/* Without a supervisor, which has mapped them too, they stay mapped: the records would go. */
-void perf_recorder_forget(struct recorder *recorder)
-{
-    const struct loop *loop = recorder->state->loop;
-
-    rings_unwatch(recorder);
-    for (unsigned i = 0; loop && loop->supervisor && i < recorder->n_rings; i++)
-        munmap(recorder->rings[i].page, page_bytes() + recorder->rings[i].size);
     recorder_release(recorder);
 }
 

@@ -129,9 +129,12 @@ void recorder_release(struct recorder *recorder);
 int rings_open(struct recorder *recorder, uint64_t bytes);
 void rings_watch(struct recorder *recorder);
 void rings_close(struct recorder *recorder);
-/* The event that owns a ring, or -errno; the ring of an owner's descriptor (0 or -errno). */
+void rings_unwatch(const struct recorder *recorder);
+/* The event that owns a ring, or -errno; the ring of an owner's descriptor, mapped, if it is not
+ * `left` mapped: 0 or -errno. */
 int ring_event(const struct recorder *recorder, unsigned cpu);
-int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cpu, int fd);
+int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cpu, int fd,
+                 void *left);
 
 /* The ring of this CPU, or NULL. With setup or lock held. */
 struct ring *recorder_ring(const struct recorder *recorder, unsigned cpu);
