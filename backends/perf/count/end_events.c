@@ -10,6 +10,7 @@
 #include "backends/perf/count/end_events.h"
 
 #include "backends/perf/probe/open.h"
+#include "backends/perf/record/sampling.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -153,21 +154,18 @@ int perf_guard_adopt(struct backend_state *state, int fd, uint64_t tag, struct g
 
 int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out)
 {
-    struct perf_event_attr attr = {
-        .type = PERF_TYPE_SOFTWARE,
-        .size = sizeof attr,
-        .config = PERF_COUNT_SW_DUMMY,
-        .exclude_kernel = 1,
-        .exclude_hv = 1,
-        .comm = 1,
-        .comm_exec = 1,
-        .mmap = 1,
-        .write_backward = 1,
-        .watermark = 1,
-        .wakeup_watermark = UINT32_MAX,
-    };
-    int fd = event_open(&attr, pid, -1, -1, 0), rc;
+    struct perf_event_attr attr;
+    int fd, rc;
 
+    sampling_dummy_attr(&attr);
+    attr.disabled = 0;
+    attr.comm = 1;
+    attr.comm_exec = 1;
+    attr.mmap = 1;
+    attr.write_backward = 1;
+    attr.watermark = 1;
+    attr.wakeup_watermark = UINT32_MAX;
+    fd = event_open(&attr, pid, -1, -1, 0);
     *out = NULL;
     if (fd < 0)
         return fd;

@@ -241,9 +241,7 @@ static struct follow *follow_new(const struct counter *counter, const struct pla
     follow->shape.hardware = follow->shape.watch = false;
     follow->shape.per_task = follow->shape.members * follow->shape.spread;
     follow->shape.extras[0] = EXTRA_SWITCH;
-    memset(follow->shape.attr, 0, sizeof *follow->shape.attr);
     sampling_extra_attr(counter->state, EXTRA_SWITCH, follow->shape.attr);
-    follow->shape.attr->disabled = 1;
     return follow;
 }
 

@@ -53,18 +53,6 @@ static unsigned shape_together(const struct shape *shape, const struct plan *pla
     return n ? n : 1;
 }
 
-static void attr_dummy(struct perf_event_attr *attr)
-{
-    *attr = (struct perf_event_attr){
-        .size = sizeof *attr,
-        .type = PERF_TYPE_SOFTWARE,
-        .config = PERF_COUNT_SW_DUMMY,
-        .exclude_kernel = 1,
-        .exclude_hv = 1,
-        .disabled = 1,
-    };
-}
-
 static bool plan_is_of_tasks(const struct plan *plan)
 {
     return plan->target.kind == TARGET_PROCESS || plan->target.kind == TARGET_THREAD;
@@ -88,7 +76,7 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
             sampling_clock(attr);
     }
     for (unsigned i = shape->members; i < shape->members + 2; i++)
-        attr_dummy(&shape->attr[i]);
+        sampling_dummy_attr(&shape->attr[i]);
     for (unsigned i = 0; i < shape->members + 2; i++) {
         struct perf_event_attr *attr = &shape->attr[i];
 

@@ -7,6 +7,7 @@
  */
 #include "backends/perf/count/switch.h"
 
+#include "backends/perf/record/sampling.h"
 #include "backends/proc.h"
 
 #include <errno.h>
@@ -89,16 +90,10 @@ void counter_tids(const struct counter *counter, struct tids *tids)
 /* Waits until no task in `now`, but not in `before`, is just giving copies to a child. */
 static bool tids_settle(const struct tids *now, const struct tids *before)
 {
-    struct perf_event_attr attr = {
-        .size = sizeof attr,
-        .type = PERF_TYPE_SOFTWARE,
-        .config = PERF_COUNT_SW_DUMMY,
-        .exclude_kernel = 1,
-        .exclude_hv = 1,
-        .disabled = 1,
-    };
+    struct perf_event_attr attr;
     bool any = false;
 
+    sampling_dummy_attr(&attr);
     for (size_t i = 0; i < now->list.n; i++) {
         const pid_t tid = now->list.items[i];
 

@@ -32,7 +32,7 @@ static void tells_attr(struct perf_event_attr *attr)
     attr->watermark = 1;
 }
 
-void sampling_ring_attr(struct perf_event_attr *attr, uint64_t bytes)
+void sampling_dummy_attr(struct perf_event_attr *attr)
 {
     *attr = (struct perf_event_attr){
         .size = sizeof *attr,
@@ -42,6 +42,11 @@ void sampling_ring_attr(struct perf_event_attr *attr, uint64_t bytes)
         .exclude_hv = 1,
         .disabled = 1,
     };
+}
+
+void sampling_ring_attr(struct perf_event_attr *attr, uint64_t bytes)
+{
+    sampling_dummy_attr(attr);
     tells_attr(attr);
     attr->wakeup_watermark = bytes / 2 > UINT32_MAX ? UINT32_MAX : (uint32_t)(bytes / 2);
 }
@@ -121,7 +126,6 @@ static bool values_inherit;
 
 static void steps_attr(struct perf_event_attr *attr)
 {
-    attr->size = sizeof *attr;
     tells_attr(attr);
     attr->sample_type |= PERF_SAMPLE_READ;
     attr->sample_period = 1;
@@ -132,14 +136,13 @@ static void steps_attr(struct perf_event_attr *attr)
 /* Kernels before 6.12 refuse values in samples of what is inherited. */
 static void values_try(void)
 {
-    struct perf_event_attr attr = {
-        .type = PERF_TYPE_SOFTWARE,
-        .config = PERF_COUNT_SW_CONTEXT_SWITCHES,
-        .disabled = 1,
-        .inherit = 1,
-    };
+    struct perf_event_attr attr;
     int fd;
 
+    sampling_dummy_attr(&attr);
+    attr.config = PERF_COUNT_SW_CONTEXT_SWITCHES;
+    attr.exclude_kernel = attr.exclude_hv = 0;
+    attr.inherit = 1;
     steps_attr(&attr);
     fd = event_open(&attr, 0, -1, -1, 0);
     values_inherit = fd >= 0;
@@ -171,15 +174,12 @@ void sampling_extra_attr(struct backend_state *state, enum extra extra,
 {
     uint64_t number = 0;
 
-    attr->size = sizeof *attr;
-    attr->type = PERF_TYPE_SOFTWARE;
-    attr->config = PERF_COUNT_SW_DUMMY;
-    attr->exclude_kernel = extra == EXTRA_DUMMY;
-    attr->exclude_hv = extra == EXTRA_DUMMY;
+    sampling_dummy_attr(attr);
     if (extra == EXTRA_DUMMY) {
         tells_attr(attr);
         return;
     }
+    attr->exclude_kernel = attr->exclude_hv = 0;
     steps_attr(attr);
     attr->config = PERF_COUNT_SW_CONTEXT_SWITCHES;
     /* Of tracepoints, where they can be had: their samples have an id of their own. */

@@ -19,7 +19,6 @@ enum extra {
 /* Which ones (enum extra), in order; their number. The kernel is tried once. */
 unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
                          uint8_t extra[EXTRAS_MAX]);
-/* attr: zeroed. */
 void sampling_extra_attr(struct backend_state *state, enum extra extra,
                          struct perf_event_attr *attr);
 /* The event samples, as the plan says. */
@@ -28,6 +27,8 @@ void sampling_attr(const struct plan *plan, struct perf_event_attr *attr);
 void sampling_clock(struct perf_event_attr *attr);
 /* Exactly one event of a group tells what happens around the samples. */
 void sampling_sideband(struct perf_event_attr *attr);
+/* An event that counts nothing, off; what else it is for is set then. */
+void sampling_dummy_attr(struct perf_event_attr *attr);
 /* The event that owns a ring. */
 void sampling_ring_attr(struct perf_event_attr *attr, uint64_t bytes);
 /*
