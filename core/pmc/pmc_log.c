@@ -63,7 +63,7 @@ void pmc_note(struct pmc *pmc, struct note note)
     buf_free(&record);
 }
 
-/* A CPU that came later has a buffer too. */
+/* A CPU that came later has a buffer too, which a later worker has to know. */
 void pmc_record_fds(struct pmc *pmc)
 {
     struct recorder_facts facts = {0};
@@ -71,6 +71,8 @@ void pmc_record_fds(struct pmc *pmc)
 
     if (pmc->recording)
         pmc->engine->backend->recorder_facts(recording_recorder(pmc->recording), &facts);
+    if (fds != pmc->recorded_fds)
+        pmc_touch(pmc);
     pmc_hold_fds(pmc, (long)fds - (long)pmc->recorded_fds);
     user_add(pmc->user, USED_BYTES, (int64_t)(facts.bytes - pmc->recorded_bytes));
     pmc->recorded_fds = fds;

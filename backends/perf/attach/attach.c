@@ -116,11 +116,9 @@ static int attach_watch(struct attach *attach, struct counter *counter)
 static int attach_harvest(struct attach *attach, struct counter *counter)
 {
     const struct census *census = &attach->census;
+    unsigned n = (unsigned)(attach->fds_used / counter->shape.per_task);
     const struct task *task;
-    unsigned n = 0;
 
-    TAILQ_FOREACH (task, &census->tasks, along)
-        n += task->state == TASK_OPEN;
     if (!counter_make_groups(counter, n * counter->shape.spread))
         return err_set(attach->err, E32, "no memory for %u groups of events", n);
     n = 0;

@@ -259,16 +259,11 @@ void recorder_release(struct recorder *recorder)
     pthread_mutex_lock(&recorder->state->setup);
     LIST_REMOVE(recorder, along);
     pthread_mutex_unlock(&recorder->state->setup);
-    while (recorder->origins) {
-        struct origin *origin = recorder->origins;
-
-        assert(origin->closed_ns);
-        recorder->origins = origin->next;
-        free(origin);
-    }
+    recorder_drop_ids(recorder, NULL);
+    recorder_purge(recorder, UINT64_MAX);
+    assert(!recorder->origins);
     pthread_mutex_destroy(&recorder->lock);
     free(recorder->rings);
-    recorder_drop_ids(recorder);
     free(recorder->scratch);
     free(recorder);
 }
@@ -284,8 +279,7 @@ struct recorder *recorder_make(struct backend_state *state, const struct recorde
     recorder->state = state;
     recorder->tag = plan->tag;
     recorder->ready = ring_ready;
-    recorder->everywhere = (struct origin){
-        .recorder = recorder, .closed_ns = UINT64_MAX, .descendants = true, .threads = true};
+    recorder->everywhere = (struct origin){.descendants = true, .threads = true};
     pthread_mutex_init(&recorder->lock, NULL);
     pthread_mutex_lock(&state->setup);
     LIST_INSERT_HEAD(&state->recorders, recorder, along);

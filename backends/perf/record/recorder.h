@@ -145,9 +145,9 @@ int recorder_redirect(const struct recorder *recorder, int fd, unsigned cpu);
 /* ids.c, with lock held. From now on this id means this. 0 or -ENOMEM. */
 int recorder_add_id(struct recorder *recorder, const struct id *id);
 /* NULL: not ours, or long gone. */
-const struct id *recorder_find_id(const struct recorder *recorder, uint64_t kernel);
-/* It means nothing any more, or none does. */
+struct id *recorder_find_id(const struct recorder *recorder, uint64_t kernel);
+/* It means nothing any more; none of this origin, or (NULL) none at all does. */
 void recorder_drop_id(struct recorder *recorder, uint64_t kernel);
-void recorder_drop_ids(struct recorder *recorder);
-/* Forgets the ids of origins closed at or before this. */
+void recorder_drop_ids(struct recorder *recorder, const struct origin *origin);
+/* Forgets origins closed at or before this, and their ids. */
 void recorder_purge(struct recorder *recorder, uint64_t time_ns);

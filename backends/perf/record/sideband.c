@@ -133,7 +133,7 @@ void sideband_ignore(struct sideband *sideband, struct side_listener *listener)
     LIST_REMOVE(listener, along);
     last = LIST_EMPTY(&sideband->listeners);
     if (last)
-        recorder_drop_ids(recorder);
+        recorder_drop_ids(recorder, NULL);
     sideband_leave(sideband);
     if (last) {
         track_forget(recorder);
