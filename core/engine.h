@@ -115,9 +115,13 @@ void engine_polled(struct engine *engine, uint64_t pmc_id, bool polled);
 
 /* Changes from now on are put into the journal, which is the caller's; NULL: nothing is. */
 void engine_keep(struct engine *engine, struct journal *journal);
-/* Before the lock is dropped: what changed is put, and published with what the caller put; always
- * when a request's answer is to be true with it. */
-void engine_record(struct engine *engine, bool answered);
+/* Before the lock is dropped: what changed is put. True: all was put anew; so is what the caller
+ * puts. */
+bool engine_put(struct engine *engine);
+/* Behind that it is published, with what the caller put (fine: all of that fitted); always when a
+ * request's answer is to be true with it. False: something did not fit, and what was true before
+ * stays so until all is put anew. */
+bool engine_publish(struct engine *engine, bool fine, bool answered);
 /* What is done until the lock is dropped is done for the request of this number. */
 void engine_request(struct engine *engine, uint64_t number);
 /* There is something to be put. */

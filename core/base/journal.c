@@ -1,6 +1,6 @@
 /*
- * Two halves, one of which is true. When it has grown by a quarter since it began, the last record
- * of each object is copied to the other, and the store that publishes them switches.
+ * Two halves, one of which is true. When it has grown by a quarter since it began, or is full, the
+ * last record of each object is copied to the other, and the store that publishes them switches.
  */
 #include "core/base/journal.h"
 
@@ -33,7 +33,8 @@ struct head {
 struct journal {
     int fd;
     char *map;
-    uint64_t end;   /* with what was put since */
+    bool second;    /* the half that is written */
+    uint64_t end;   /* of it, with what was put since */
     uint64_t limit; /* from there on the other half is taken */
 };
 
@@ -62,13 +63,10 @@ uint32_t journal_published(const struct journal *journal)
     return (uint32_t)(published(journal) / ONCE);
 }
 
-/* The next time: this half, up to there. */
-static void publish(struct journal *journal, bool second, uint64_t end)
+/* The half that is written is not the true one. */
+static bool has_switched(const struct journal *journal)
 {
-    const uint64_t times = published(journal) / ONCE + 1;
-
-    __atomic_store_n(&head_of(journal)->published, times * ONCE | (second ? SECOND : 0) | end,
-                     __ATOMIC_RELEASE);
+    return journal->second != !!(published(journal) & SECOND);
 }
 
 /* ---- made, opened, freed ---- */
@@ -125,6 +123,7 @@ struct journal *journal_open(int fd)
 
     if (!journal)
         return NULL;
+    journal->second = published(journal) & SECOND;
     journal->end = journal_used(journal);
     if (head_of(journal)->magic == MAGIC && journal->end <= HALF) {
         limit_set(journal);
@@ -195,11 +194,9 @@ static bool last_set(struct last **lasts, const struct journal_record *record)
     return true;
 }
 
-bool journal_each(const struct journal *journal, uint32_t kind,
-                  bool (*fn)(void *arg, const struct journal_record *record), void *arg)
+static bool half_each(const char *half, uint64_t end, uint32_t kind,
+                      bool (*fn)(void *arg, const struct journal_record *record), void *arg)
 {
-    const uint64_t now = published(journal), end = now & ENDS;
-    const char *half = half_at(journal, now & SECOND, 0);
     const struct journal_record *record;
     struct last *lasts = NULL, *last, *next;
     bool fine = true;
@@ -216,21 +213,53 @@ bool journal_each(const struct journal *journal, uint32_t kind,
     return fine;
 }
 
+bool journal_each(const struct journal *journal, uint32_t kind,
+                  bool (*fn)(void *arg, const struct journal_record *record), void *arg)
+{
+    const uint64_t now = published(journal);
+
+    return half_each(half_at(journal, now & SECOND, 0), now & ENDS, kind, fn, arg);
+}
+
 /* ---- writing ---- */
 
-static bool record_put(struct journal *journal, bool second, uint64_t *end,
-                       const struct journal_record *head, const char *text)
+static bool record_put(struct journal *journal, const struct journal_record *head, const char *text)
 {
     const size_t bytes = padded(head->bytes);
 
-    if (head->bytes < sizeof *head || bytes > HALF - *end)
+    if (head->bytes < sizeof *head || bytes > HALF - journal->end)
         return false;
-    char *at = half_at(journal, second, *end);
+    char *at = half_at(journal, journal->second, journal->end);
     memcpy(at, head, sizeof *head);
     if (head->bytes > sizeof *head)
         memcpy(at + sizeof *head, text, head->bytes - sizeof *head);
-    *end += bytes;
+    journal->end += bytes;
     return true;
+}
+
+static bool record_copy(void *arg, const struct journal_record *record)
+{
+    return record_put(arg, record, record->text);
+}
+
+void journal_anew(struct journal *journal)
+{
+    journal->second = !(published(journal) & SECOND);
+    journal->end = 0;
+}
+
+/* With what was put since. Without memory the present half goes on. */
+static bool half_switch(struct journal *journal)
+{
+    const struct journal before = *journal;
+
+    if (has_switched(journal))
+        return false;
+    journal_anew(journal);
+    if (half_each(half_at(&before, before.second, 0), before.end, 0, record_copy, journal))
+        return true;
+    *journal = before;
+    return false;
 }
 
 bool journal_put(struct journal *journal, uint32_t kind, uint64_t id, const char *text, size_t len)
@@ -240,8 +269,8 @@ bool journal_put(struct journal *journal, uint32_t kind, uint64_t id, const char
 
     if (!len && journal->limit > ENDED)
         journal->limit -= ENDED;
-    return len < HALF &&
-           record_put(journal, published(journal) & SECOND, &journal->end, &head, text);
+    return len < HALF && (record_put(journal, &head, text) ||
+                          (half_switch(journal) && record_put(journal, &head, text)));
 }
 
 bool journal_drop(struct journal *journal, uint32_t kind, uint64_t id)
@@ -249,43 +278,25 @@ bool journal_drop(struct journal *journal, uint32_t kind, uint64_t id)
     return journal_put(journal, kind, id, NULL, 0);
 }
 
-struct copying {
-    struct journal *journal;
-    bool second;
-    uint64_t end;
-};
-
-static bool record_copy(void *arg, const struct journal_record *record)
-{
-    struct copying *copying = arg;
-
-    return record_put(copying->journal, copying->second, &copying->end, record, record->text);
-}
-
-/* Without memory the present half goes on. */
-static void half_switch(struct journal *journal)
-{
-    struct copying copying = {.journal = journal, .second = !(published(journal) & SECOND)};
-    bool fine = journal_each(journal, 0, record_copy, &copying);
-
-    if (fine) {
-        publish(journal, copying.second, copying.end);
-        journal->end = copying.end;
-        fallocate(journal->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  (off_t)(half_at(journal, !copying.second, PAGE) - journal->map),
-                  (off_t)(HALF - PAGE));
-    }
-    limit_set(journal);
-}
-
 void journal_publish(struct journal *journal)
 {
-    publish(journal, published(journal) & SECOND, journal->end);
-    if (journal->end > journal->limit)
-        half_switch(journal);
+    const uint64_t times = published(journal) / ONCE + 1;
+
+    if (journal->end > journal->limit && !half_switch(journal))
+        limit_set(journal);
+    const bool switches = has_switched(journal);
+    __atomic_store_n(&head_of(journal)->published,
+                     times * ONCE | (journal->second ? SECOND : 0) | journal->end,
+                     __ATOMIC_RELEASE);
+    if (!switches)
+        return;
+    limit_set(journal);
+    fallocate(journal->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              (off_t)(half_at(journal, !journal->second, PAGE) - journal->map),
+              (off_t)(HALF - PAGE));
 }
 
 bool journal_has_more(const struct journal *journal)
 {
-    return journal->end != journal_used(journal);
+    return has_switched(journal) || journal->end != journal_used(journal);
 }

@@ -4,6 +4,7 @@
  */
 #include "core/journal/load.h"
 
+#include "core/pmc/instance.h"
 #include "core/pmc/rights.h"
 
 #include <stdlib.h>
@@ -24,8 +25,14 @@ static void put(struct engine *engine, enum journal_kind kind, uint64_t id)
     buf_init(&text, room, sizeof room);
     object_print(engine, kind, id, &text);
     if (text.failed || !journal_put(engine->journal, kind, id, text.data, text.len))
-        engine->touch_failed = true; /* tried again, with all others */
+        engine->touch_failed = true; /* all is put anew the next time */
     buf_free(&text);
+}
+
+static void errors_put(struct engine *engine, const struct instance *instance)
+{
+    for (size_t i = 0; i < instance->n_errors; i++)
+        put(engine, JOURNAL_ERROR, instance->id << 32 | instance->errors[i].uid);
 }
 
 static void each_put(struct engine *engine, enum journal_kind kind, struct ids *ids)
@@ -36,16 +43,21 @@ static void each_put(struct engine *engine, enum journal_kind kind, struct ids *
         put(engine, kind, id);
 }
 
-/* Without memory for what changed everything is put, but for the last errors: those are of no more
- * than help. */
+/* At first, and after something did not fit. */
 static void all_put(struct engine *engine)
 {
+    uint64_t id = 0;
+
     engine->touch_failed = false;
+    journal_anew(engine->journal);
     put(engine, JOURNAL_ENGINE, 0);
     each_put(engine, JOURNAL_PROCESS, &engine->procs);
     each_put(engine, JOURNAL_INSTANCE, &engine->instances);
     each_put(engine, JOURNAL_RIGHTS, &engine->rights);
     each_put(engine, JOURNAL_PMC, &engine->pmcs);
+    errors_put(engine, engine->root);
+    for (struct instance *instance; (instance = ids_next(&engine->instances, id, &id));)
+        errors_put(engine, instance);
 }
 
 void engine_request(struct engine *engine, uint64_t number)
@@ -53,21 +65,30 @@ void engine_request(struct engine *engine, uint64_t number)
     engine->request = number;
 }
 
-void engine_record(struct engine *engine, bool answered)
+bool engine_put(struct engine *engine)
 {
+    const bool anew = engine->touch_failed;
+
     engine->request = 0;
-    if (!engine->journal) {
-        rights_end(engine);
-        return;
-    }
-    if (engine->touch_failed)
+    if (!engine->journal)
+        return false;
+    if (anew)
         all_put(engine);
-    for (size_t i = 0; i < engine->n_touched; i++)
+    for (size_t i = 0; !anew && i < engine->n_touched; i++)
         put(engine, engine->touched[i].kind, engine->touched[i].id);
     engine->n_touched = 0;
-    if (answered || journal_has_more(engine->journal))
+    return anew;
+}
+
+bool engine_publish(struct engine *engine, bool fine, bool answered)
+{
+    engine->touch_failed |= !fine;
+    if (engine->journal && engine->touch_failed)
+        return false;
+    if (engine->journal && (answered || journal_has_more(engine->journal)))
         journal_publish(engine->journal);
     rights_end(engine);
+    return true;
 }
 
 bool engine_has_news(const struct engine *engine)

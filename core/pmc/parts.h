@@ -78,7 +78,7 @@ struct engine {
         uint64_t id;
     } * touched;
     size_t n_touched;
-    bool touch_failed; /* there was no memory to remember one */
+    bool touch_failed; /* something was not remembered, or did not fit: all is put anew */
     struct ids loaded; /* logs by their block, until all their holders are loaded */
     unsigned n_polled;              /* PMCs somebody polls */
     uint64_t poll_due_ns;           /* when to look at them next */

@@ -87,8 +87,7 @@ void fs_reload(struct fs *fs)
 
     tunables = *engine_tunables(fs->tree.engine);
     engine_settle(fs->tree.engine);
-    handles_record(&fs->kept);
-    engine_record(fs->tree.engine, false);
+    fs_record(fs);
     if (!engine_check(fs->tree.engine, &err))
         reload_die(&err);
     for (handle = fs->handles; handle; handle = handle->hh.next)

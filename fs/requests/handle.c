@@ -204,28 +204,33 @@ void handle_drop(struct kept *kept, struct handle *handle)
         }
     }
     handle->touched = true; /* and not again */
-    if (handle->recorded)
-        journal_drop(kept->journal, JOURNAL_OPEN_FILE, handle->fh);
+    if (handle->recorded && !journal_drop(kept->journal, JOURNAL_OPEN_FILE, handle->fh))
+        kept->failed = true;
 }
 
-void handles_record(struct kept *kept)
+bool handles_record(struct kept *kept, struct handle *all)
 {
     struct handle *handle;
     struct buf text;
     char room[2048];
+    bool fine = !kept->failed;
 
+    kept->failed = false;
+    for (handle = all; handle; handle = handle->hh.next)
+        handle_touch(kept, handle);
     while ((handle = kept->touched)) {
         kept->touched = handle->next_touched;
         handle->touched = false;
         buf_init(&text, room, sizeof room);
         open_file_print(&handle->open, &text);
         place_print(&handle->place, &text);
-        if (!text.failed)
-            handle->recorded |=
-                journal_put(kept->journal, JOURNAL_OPEN_FILE, handle->fh, text.data, text.len);
+        fine = fine && !text.failed &&
+               journal_put(kept->journal, JOURNAL_OPEN_FILE, handle->fh, text.data, text.len);
+        handle->recorded = true;
         handle->swapped = handle->open.swapped;
         handle->seen = handle->open.has_seen;
         handle->recorded_place = handle->place;
         buf_free(&text);
     }
+    return fine;
 }

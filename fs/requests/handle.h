@@ -70,6 +70,7 @@ struct kept {
     struct journal *journal;
     struct handle *touched;
     struct handle *ended; /* what they hold no record names after the next one */
+    bool failed;        /* a record was not ended */
     struct block *dead; /* to be given back when no record names them any more */
 };
 /* False: no memory; it has none then. What it replaces is gone with the next record. */
@@ -89,5 +90,5 @@ bool handle_load(struct handle **handles, const struct journal_record *record,
 void handle_touch(struct kept *kept, struct handle *handle);
 /* It is closed: its record ends. */
 void handle_drop(struct kept *kept, struct handle *handle);
-/* Puts those that are due. */
-void handles_record(struct kept *kept);
+/* Puts those that are due, and these. False: something did not fit. */
+bool handles_record(struct kept *kept, struct handle *all);

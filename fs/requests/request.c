@@ -68,17 +68,26 @@ void fs_lock(struct fs *fs)
         pthread_cond_wait(&fs->changed, &fs->lock);
 }
 
+bool fs_record(struct fs *fs)
+{
+    const bool anew = engine_put(fs->tree.engine);
+    const bool fine = handles_record(&fs->kept, anew ? fs->handles : NULL);
+    const bool answered = fs->answered;
+
+    fs->answered = false;
+    return engine_publish(fs->tree.engine, fine, answered);
+}
+
 /* What has changed becomes true for a later worker, before anybody is told of it. */
 void fs_unlock(struct fs *fs)
 {
-    struct block *dead;
+    struct block *dead = NULL;
 
-    handles_record(&fs->kept);
-    engine_record(fs->tree.engine, fs->answered);
-    fs->answered = false;
-    handles_end(&fs->kept);
-    dead = fs->kept.dead;
-    fs->kept.dead = NULL;
+    if (fs_record(fs)) {
+        handles_end(&fs->kept);
+        dead = fs->kept.dead;
+        fs->kept.dead = NULL;
+    }
     pthread_mutex_unlock(&fs->lock);
     blocks_free(dead);
 }

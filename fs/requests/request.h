@@ -101,6 +101,8 @@ void request_end(struct request *rq, int rc);
 /* Waits while a reload is under way. */
 void fs_lock(struct fs *fs);
 void fs_unlock(struct fs *fs);
+/* What has changed is put, and published. False: something did not fit. */
+bool fs_record(struct fs *fs);
 /* With the lock: pass on what the engine wants done, and wake main if it has to look. */
 void fs_drain(struct fs *fs);
 /* With the lock: when main has to look next; UINT64_MAX: not by itself. */

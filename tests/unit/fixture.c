@@ -460,7 +460,8 @@ void engine_reload(void)
 {
     works_run();
     engine_settle(fx.engine);
-    engine_record(fx.engine, false);
+    engine_put(fx.engine);
+    engine_publish(fx.engine, true, false);
     if (!engine_check(fx.engine, &fx.err))
         must(false, "engine_check");
     uid_t uid = fx.rights->uid;
@@ -487,7 +488,8 @@ char *journal_text(void)
     struct buf text;
 
     works_run();
-    engine_record(fx.engine, false);
+    engine_put(fx.engine);
+    engine_publish(fx.engine, true, false);
     buf_init(&text, NULL, 0);
     journal_each(fx.journal, 0, text_add, &text);
     char *copy = strdup(buf_text(&text));

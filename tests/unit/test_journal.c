@@ -112,6 +112,24 @@ TEST(a_half_that_is_full_is_left_and_all_is_there)
     ck_assert_ptr_nonnull(strstr(buf_text(&told), "4997 "));
 }
 
+TEST(what_is_put_anew_is_all_that_is_there)
+{
+    put(4, 1, "one");
+    put(4, 2, "gone");
+    journal_publish(journal);
+    put(4, 3, "forgotten");
+    journal_anew(journal);
+    put(4, 1, "half");
+    journal_anew(journal); /* something did not fit */
+    put(4, 1, "two");
+    ck_assert_str_eq(found(), "4/1=one 4/2=gone ");
+    journal_publish(journal);
+    ck_assert_str_eq(found(), "4/1=two ");
+    put(4, 2, "again");
+    journal_publish(journal);
+    ck_assert_str_eq(found(), "4/1=two 4/2=again ");
+}
+
 TEST(what_is_no_journal_is_refused)
 {
     uint64_t wrong = UINT64_MAX;
