@@ -4,8 +4,8 @@
  */
 #include "tests/attach_test.h"
 
-#include "backends/perf/probe/check.h"
 #include "backends/perf/probe/code.h"
+#include "backends/perf/probe/probe.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -88,9 +88,10 @@ int counter_stop(struct counter *counter)
 
 /* ---- values ---- */
 
-static bool counter_halves(const struct counter *counter)
+/* Time on the hardware, which others have half of the time when it is shared. */
+static uint64_t counter_ran(const struct counter *counter)
 {
-    return counter->hardware && counter->plan.multiplex;
+    return counter->running_ns / (counter->hardware && counter->plan.multiplex ? 2 : 1);
 }
 
 static uint64_t tally_value(const struct tally *tally, uint64_t running_ns)
@@ -103,8 +104,7 @@ static uint64_t tally_value(const struct tally *tally, uint64_t running_ns)
 
 uint64_t counter_value(const struct counter *counter, unsigned event)
 {
-    return tally_value(&counter->tally[event],
-                       counter->running_ns / (counter_halves(counter) ? 2 : 1));
+    return tally_value(&counter->tally[event], counter_ran(counter));
 }
 
 int counter_read(struct counter *counter, struct reading *out, bool patient)
@@ -117,7 +117,7 @@ int counter_read(struct counter *counter, struct reading *out, bool patient)
     counter_look(counter, out->time_ns);
     out->covered_ns = out->enabled_ns = out->running_ns = counter->covered_ns;
     if (counter->hardware)
-        out->running_ns = counter->running_ns / (counter_halves(counter) ? 2 : 1);
+        out->running_ns = counter_ran(counter);
     lost = out->time_ns >= counter->lose_at_ns;
     out->off = counter->on && !counter->dead && lost;
     pthread_mutex_unlock(&counter->state->lock);
@@ -287,15 +287,4 @@ int counter_adopt(struct backend_state *state, const struct plan *plan, const ch
     pthread_mutex_unlock(&state->lock);
     *out = counter;
     return counter ? 0 : -EINVAL;
-}
-
-void sim_counters_close(struct backend_state *state)
-{
-    struct counter *counter = LIST_FIRST(&state->counters), *next;
-
-    for (; counter; counter = next) {
-        next = LIST_NEXT(counter, of_state);
-        if (counter->forgotten)
-            counter_free(counter);
-    }
 }

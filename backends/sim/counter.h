@@ -51,6 +51,5 @@ int descriptors_check(unsigned need, unsigned long fds_free, unsigned long fds_q
                       const char *limit, const char *what, struct err *err);
 /* What its event has counted by now. With the lock. */
 uint64_t counter_value(const struct counter *counter, unsigned event);
-void counter_forget(struct counter *counter);         /* it counts on; */
-void sim_counters_close(struct backend_state *state); /* … so long */
+void counter_forget(struct counter *counter); /* it counts on */
 void counter_free(struct counter *counter);

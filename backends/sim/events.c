@@ -58,18 +58,13 @@ static bool raw_read(struct word name, uint64_t *raw)
     return word_u64(hex, true, 0, UINT64_MAX, raw);
 }
 
-static int class_check(const struct shape *shape, struct word name, struct err *err)
+static int class_unknown(const struct shape *shape, struct word name, struct err *err)
 {
     struct near near;
 
     near_init(&near, name);
-    for (unsigned c = 0; c < shape->n_classes; c++) {
-        if (word_alike(name, shape->names[c], true))
-            return 0;
+    for (unsigned c = 0; c < shape->n_classes; c++)
         near_offer(&near, shape->names[c]);
-    }
-    if (name.len == 0 || word_alike(name, GENERIC, true))
-        return 0;
     return err_set(err, X06,
                    "no class \"" WORD_FMT "\" on this simulated machine%s; info/classes "
                    "lists them",
@@ -80,16 +75,10 @@ static int class_check(const struct shape *shape, struct word name, struct err *
 static int event_absent(const struct shape *shape, unsigned class_index,
                         const struct sim_event *event, struct err *err)
 {
-    const char *class_name = shape->names[class_index];
-
-    if (event->fit == FIT_FIXED)
-        return err_set(err, P09,
-                       "\"%s\" is counted by a fixed row, which class \"%s\" does not "
-                       "have: mount with sim_fixed=1",
-                       event->name, class_name);
-    return err_set(err, P09, "\"%s\" needs %u rows, and class \"%s\" has %u that fit", event->name,
-                   event->needed, class_name,
-                   (unsigned)__builtin_popcountll(table_fits(shape, class_index, event)));
+    return err_set(err, P09, "\"%s\" needs %u rows, and class \"%s\" has %u that fit%s",
+                   event->name, event->needed, shape->names[class_index],
+                   (unsigned)__builtin_popcountll(table_fits(shape, class_index, event)),
+                   event->fit == FIT_FIXED ? ": mount with sim_fixed=1" : "");
 }
 
 static int event_unknown(const struct spelling *spelling, struct near *near, struct err *err)
@@ -120,10 +109,7 @@ static int event_find(const struct shape *shape, const struct spelling *spelling
     const bool generic = word_alike(spelling->class_name, GENERIC, true);
     struct found absent = {.event = NULL}, raw = {.event = NULL};
     struct near near;
-    int rc = class_check(shape, spelling->class_name, err);
 
-    if (rc != 0)
-        return rc;
     near_init(&near, spelling->name);
     for (unsigned c = 0; c < shape->n_classes; c++) {
         if (!class_meant(shape, c, spelling->class_name))
@@ -143,6 +129,8 @@ static int event_find(const struct shape *shape, const struct spelling *spelling
         if (raw.event == NULL)
             raw = (struct found){.event = &raw_event, .class_index = c};
     }
+    if (raw.event == NULL)
+        return class_unknown(shape, spelling->class_name, err);
     if (absent.event != NULL)
         return event_absent(shape, absent.class_index, absent.event, err);
     *found = raw;

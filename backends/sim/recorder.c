@@ -8,6 +8,7 @@
 #include "backends/sim/sim.h"
 #include "core/log/record.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -236,10 +237,8 @@ int sim_recorder_adopt(struct backend_state *state, const struct recorder_plan *
 
 void sim_recorders_close(struct backend_state *state)
 {
-    for (struct recorder *recorder = LIST_FIRST(&state->recorders), *next; recorder;
-         recorder = next) {
-        next = LIST_NEXT(recorder, of_state);
-        if (recorder->forgotten)
-            sim_recorder_free(recorder);
+    for (struct recorder *recorder; (recorder = LIST_FIRST(&state->recorders));) {
+        assert(recorder->forgotten);
+        sim_recorder_free(recorder);
     }
 }

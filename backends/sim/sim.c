@@ -41,9 +41,11 @@ static void sim_close(struct backend_state *state)
 {
     if (state == NULL)
         return;
-    sim_counters_close(state);
+    for (struct counter *counter; (counter = LIST_FIRST(&state->counters));) {
+        assert(counter->forgotten);
+        counter_free(counter);
+    }
     sim_recorders_close(state);
-    assert(LIST_EMPTY(&state->counters) && LIST_EMPTY(&state->recorders));
     sim_shape_free(&state->shape);
     pthread_mutex_destroy(&state->lock);
     free(state);

@@ -144,8 +144,6 @@ TEST(shapes_that_cannot_be_are_refused)
     ck_assert_int_eq(open_with("perf_something=1"), 0);
 }
 
-/* ---- events ---- */
-
 /* ---- counting ---- */
 
 TEST(value_is_rate_times_time_while_running)
@@ -170,30 +168,6 @@ TEST(value_is_rate_times_time_while_running)
     ck_assert_uint_eq(read_of(counter).covered_ns, 15000);
     ck_assert_uint_eq(read_of(counter).running_ns, 15000);
     sim_backend.free(counter);
-}
-
-TEST(printed_counter_is_adopted_and_goes_on)
-{
-    struct plan plan;
-    struct counter *counter, *next;
-    struct buf text;
-
-    ck_assert_int_eq(open_with(NULL), 0);
-    plan = plan_for("cycles");
-    counter = attach(&plan);
-    sim_backend.start(counter, &err);
-    pass_us(4);
-    value(counter);
-    buf_init(&text, NULL, 0);
-    sim_backend.print(counter, &text);
-    ck_assert_ptr_null(strchr(buf_text(&text), '\n'));
-    sim_backend.forget(counter);
-    pass_us(6);
-    ck_assert_int_eq(sim_backend.adopt(sim, &plan, buf_text(&text), &next), 0);
-    ck_assert_uint_eq(value(next), 10000);
-    sim_backend.free(next);
-    ck_assert_int_eq(sim_backend.adopt(sim, &plan, "sim on=1", &next), -EINVAL);
-    buf_free(&text);
 }
 
 static void *read_often(void *arg)

@@ -68,8 +68,6 @@ static void describe_fields(const struct pmu *pmu, struct buf *out)
 {
     for (unsigned i = 0; i < pmu->formats.n; i++) {
         unsigned bits = format_bits(&pmu->formats.items[i]);
-        if (strncmp(pmu->formats.items[i].name, "config", 6) == 0) /* every PMU takes these */
-            continue;
         buf_printf(out, "attr %s %s %u bit%s\n", pmu->formats.items[i].name,
                    bits == 1 ? "boolean" : "integer", bits, bits == 1 ? "" : "s");
     }

@@ -4,7 +4,6 @@
  * always right in form.
  */
 #include "backends/perf/names/names.h"
-#include "backends/perf/names/qualifier.h"
 #include "backends/perf/names/sources.h"
 
 #include "backends/perf/probe/probe.h"
@@ -259,14 +258,11 @@ static int refuse_masks(const struct found *found, const char *name, struct err 
 {
     pfm_event_attr_info_t attr;
     struct buf masks;
-    int n = 0;
 
     buf_init(&masks, NULL, 0);
     for (int i = -1; (i = attr_next(&found->event, i, &attr)) >= 0;)
-        if (attr.type == PFM_ATTR_UMASK && n++ < 12)
-            buf_printf(&masks, "%s%s", n > 1 ? ", " : "", attr.name);
-    if (n > 12)
-        buf_printf(&masks, " and %d more", n - 12);
+        if (attr.type == PFM_ATTR_UMASK)
+            buf_printf(&masks, "%s%s", masks.len ? ", " : "", attr.name);
     err_set(err, CS03, "%s needs a unit mask, or those of \"%s\" do not go together: %s",
             found->event.name, name, buf_text(&masks));
     buf_free(&masks);

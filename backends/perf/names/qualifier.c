@@ -2,9 +2,8 @@
  * hwpmc's qualifiers, put into the fields of the PMU's own format. They win over what the event
  * says.
  */
-#include "backends/perf/names/qualifier.h"
-
 #include "backends/perf/names/names.h"
+#include "backends/perf/names/spec.h"
 
 #include <linux/perf_event.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  * Which spelling is it, and what does it mean?
  */
 #include "backends/perf/names/names.h"
-#include "backends/perf/names/qualifier.h"
 #include "backends/perf/names/spec.h"
 
 #include <errno.h>

@@ -78,6 +78,19 @@ int spec_part_elsewhere(struct word part, struct err *err);
 /* Puts the code of a kernel event file, replacing what was there. False: it leaves a field open. */
 bool terms_put_event(struct spec *spec, const struct pmu_event *event);
 
+/* qualifier.c: hwpmc's behind a spelling: ,usr ,os ,edge ,inv ,any ,cmask=N ,umask=N ,rsp=N
+ * ,precise. */
+
+/* Splits text at the first comma that is no separator of terms. */
+struct word qualifiers_split(struct word text, struct word *qualifiers);
+/* "precise" or "precise=LEVEL"; false: something else, or no such level. */
+bool qualifier_precise(struct word word, uint64_t *level);
+/* The unit masks of umask=a+b, rsp=a+b, which belong to the name; empty: none. */
+struct word qualifiers_masks(struct word text);
+/* Onto a parsed spec, all but those. CS03 unknown or out of place, CS04 value, E35 the class lacks
+ * it. */
+int qualifiers_apply(struct spec *spec, struct word text, struct err *err);
+
 /* resolve.c: a spelling without its rows. 0 means that it is one of this machine. */
 int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err);
 /* spec_event.c: the rights that follow from what it counts. */

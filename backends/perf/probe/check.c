@@ -2,10 +2,9 @@
  * The group is opened enabled, so that the kernel checks it against the counters that exist (a
  * disabled one is not checked).
  */
-#include "backends/perf/probe/check.h"
+#include "backends/perf/probe/probe.h"
 
 #include "backends/perf/probe/code.h"
-#include "backends/perf/probe/pmu.h"
 #include "backends/perf/probe/why.h"
 
 #include <errno.h>

@@ -3,8 +3,6 @@
  * anything from it. So the largest one that runs tells how many counters are left. It is given
  * ten milliseconds, for what belongs to the task that happens to run is not the CPU's.
  */
-#include "backends/perf/probe/foreign.h"
-
 #include "backends/perf/probe/probe.h"
 
 #include <linux/perf_event.h>

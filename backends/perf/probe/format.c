@@ -100,9 +100,10 @@ static void load_format(const struct pmus *pmus, struct pmu *pmu, const char *na
     if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/format/%s", pmu->name, name) <= 0 ||
         !format_scan(&format, text))
         return;
-    format.name = strdup(name);
-    if (!format.name || vec_push(&pmu->formats, format))
-        free(format.name);
+    char *copy = strdup(name);
+    format.name = copy;
+    if (!copy || vec_push(&pmu->formats, format))
+        free(copy);
 }
 
 static bool is_side_file(const char *name)
@@ -159,37 +160,34 @@ static void load_files(const struct pmus *pmus, struct pmu *pmu, const char *sub
         closedir(dir);
 }
 
-/* config=…, config1=…: all of it. */
-static void load_whole_words(struct pmu *pmu)
-{
-    static const char *const names[CONFIG_WORDS] = {"config", "config1", "config2", "config3"};
-
-    for (unsigned i = 0; i < CONFIG_WORDS; i++) {
-        struct pmu_format format = {
-            .name = strdup(names[i]), .word = i, .n = 1, .range = {{0, 63}}};
-        if (!format.name || vec_push(&pmu->formats, format))
-            free(format.name);
-    }
-}
-
 void pmu_load(const struct pmus *pmus, struct pmu *pmu)
 {
     load_files(pmus, pmu, "format", load_format);
     load_files(pmus, pmu, "events", load_event);
-    load_whole_words(pmu);
 }
+
+/* config=…, config1=…: all of it. */
+static const struct pmu_format whole_words[CONFIG_WORDS] = {
+    {"config", 0, 1, {{0, 63}}},
+    {"config1", 1, 1, {{0, 63}}},
+    {"config2", 2, 1, {{0, 63}}},
+    {"config3", 3, 1, {{0, 63}}},
+};
 
 const struct pmu_format *pmu_format_word(const struct pmu *pmu, struct word name)
 {
     for (unsigned i = 0; i < pmu->formats.n; i++)
         if (word_alike(name, pmu->formats.items[i].name, true))
             return &pmu->formats.items[i];
+    for (unsigned i = 0; i < CONFIG_WORDS; i++)
+        if (word_alike(name, whole_words[i].name, true))
+            return &whole_words[i];
     return NULL;
 }
 
 const struct pmu_format *pmu_format(const struct pmu *pmu, const char *name)
 {
-    return pmu_format_word(pmu, (struct word){name, strlen(name)});
+    return pmu_format_word(pmu, word_of(name));
 }
 
 const struct pmu_event *pmu_event(const struct pmu *pmu, struct word name)

@@ -264,7 +264,7 @@ struct pmus *pmus_new(const char *root)
 static void pmu_free(struct pmu *pmu)
 {
     for (unsigned i = 0; i < pmu->formats.n; i++)
-        free(pmu->formats.items[i].name);
+        free((char *)pmu->formats.items[i].name);
     for (unsigned i = 0; i < pmu->events.n; i++) {
         free(pmu->events.items[i].name);
         free(pmu->events.items[i].terms);

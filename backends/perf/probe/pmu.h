@@ -37,7 +37,7 @@ enum pmu_kind {
 
 /* A term of pmu/term=value/: which bits of which config word it fills, low bits first. */
 struct pmu_format {
-    char *name;
+    const char *name;
     unsigned word;
     unsigned n;
     struct {
@@ -75,7 +75,7 @@ struct pmu {
     unsigned width;
     bool vendor_counts; /* arm64: codes that the vendor defines count something */
 
-    VEC(struct pmu_format) formats; /* and the whole words, config=… */
+    VEC(struct pmu_format) formats; /* of its files; every PMU has config=… besides */
     VEC(struct pmu_event) events;
 };
 

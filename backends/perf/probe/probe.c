@@ -194,11 +194,10 @@ void probe_core(struct pmu *pmu, bool hybrid)
 
 void probe_say_no_core(const struct pmus *pmus, char *text, size_t size)
 {
-    struct perf_event_attr attr = {.size = sizeof(attr),
-                                   .type = PERF_TYPE_HARDWARE,
-                                   .config = PERF_COUNT_HW_CPU_CYCLES,
-                                   .exclude_kernel = 1,
-                                   .exclude_hv = 1};
+    const struct pmu none = {.name = NULL};
+    struct perf_event_attr attr;
+
+    probe_generic(&none, PERF_COUNT_HW_CPU_CYCLES, &attr);
     int rc = probe_open(&attr, -1);
 
     if (pmus->n > 0 && pmus->list[0].kind == PMU_CORE)

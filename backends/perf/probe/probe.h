@@ -5,6 +5,7 @@
 #pragma once
 
 #include "backends/perf/probe/pmu.h"
+#include "backends/perf/state.h"
 
 struct perf_event_attr;
 
@@ -28,3 +29,20 @@ void probe_counters(const struct pmus *pmus, struct pmu *pmu);
 /* An event of the PMU without a counter of its own; one of the kernel's generic ones. */
 void probe_filler(const struct pmu *pmu, struct perf_event_attr *attr);
 void probe_generic(const struct pmu *pmu, uint64_t which, struct perf_event_attr *attr);
+
+/* For struct backend. */
+
+/*
+ * May these events be one set? For sets with events that take counters of the processor, and for
+ * all that have several members. CS08: the members do not go together; E19: there are not that many
+ * counters; P09: the kernel does not have an event.
+ */
+int perf_check_set(struct backend_state *state, const struct plan_event *events, unsigned n,
+                   bool multiplex, struct err *err);
+/*
+ * Rows of the class on this CPU that neither are in `own` (those that pmcfs's counters are on) nor
+ * can be had now. Nobody is disturbed. What cannot be told (no PMU of this class, the CPU went
+ * away) is 0.
+ */
+uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigned cpu,
+                      uint64_t own);
