@@ -52,6 +52,8 @@ enum record_type {
 /* misc of notes */
 #define RECORD_LAST  1u /* of SWITCH: the thread has ended, or nobody can be given the rest */
 #define RECORD_EXACT 2u /* of COUNT, and of VALUES with LAST: nothing is missing */
+/* of SWITCH, COUNT: something may be missing, or be of what an earlier worker had not told */
+#define RECORD_LACKS 8u
 /* of COMM, MAP: made by pmcfs from what was there before, not told by the kernel */
 #define RECORD_FOUND 0x8000u
 /* of DROP: stands in the place of a record that the log was too small for, and is counted */

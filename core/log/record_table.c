@@ -20,7 +20,7 @@ const struct record_row record_table[] = {
      "PCSAMPLE (L04)"},
     {RECORD_SAMPLE, "callchain", "pid tid cpu ip event period ips",
      "a sample with its call chain; k: stands before the kernel's frames", "CALLCHAIN (L16)"},
-    {RECORD_SWITCH, "csw", "pid tid cpu count [last]",
+    {RECORD_SWITCH, "csw", "pid tid cpu count [last] [exact]",
      "a thread left the CPU: what it counted since its last record", "PROCCSW (L08)"},
     {RECORD_COUNT, "exit", "pid [count] [exact]",
      "a process ended: what it counted; pid=-: what no process can be given",

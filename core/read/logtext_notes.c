@@ -8,7 +8,6 @@
 struct said {
     enum record_type type;
     uint64_t time;
-    bool rest;                     /* pid and tid 0 are `-`: it belongs to no process */
     uint32_t pid, tid, child, cpu; /* 0, UINT32_MAX: none */
     unsigned n;                    /* values */
     const uint64_t *value;
@@ -17,84 +16,40 @@ struct said {
     unsigned misc;
 };
 
-/* The last word of a detach is its reason. */
-static const char *reason_of(const struct said *said)
+/* ---- fields: each puts its value; false: there is nothing to say ---- */
+
+/* Where it is not 0 because its number is not known, 0 is no process at all. */
+static bool put_number(struct pen *pen, const struct said *said, uint32_t number)
 {
-    return said->type == RECORD_DETACH ? memrchr(said->text, ' ', said->text_len) : NULL;
+    put_pid(pen, number);
+    return number || (said->type != RECORD_SWITCH && said->type != RECORD_COUNT &&
+                      said->type != RECORD_ATTACH && said->type != RECORD_DETACH);
 }
 
-/* ---- fields ---- */
-
-enum key { /* the frequent ones first */
-    KEY_PID,
-    KEY_TID,
-    KEY_CPU,
-    KEY_COUNT,
-    KEY_LAST,
-    KEY_EXACT,
-    KEY_START,
-    KEY_END,
-    KEY_OFFSET,
-    KEY_CHILD,
-    KEY_RECORDS,
-    KEY_REASON,
-    KEY_EVENT,
-    KEY_NAME,
-    KEY_TEXTS /* path, text, where, target */
-};
-
-static const char *const keys[KEY_TEXTS] = {
-    [KEY_PID] = "pid",     [KEY_TID] = "tid",         [KEY_CPU] = "cpu",
-    [KEY_COUNT] = "count", [KEY_LAST] = "last",       [KEY_EXACT] = "exact",
-    [KEY_START] = "start", [KEY_END] = "end",         [KEY_OFFSET] = "offset",
-    [KEY_CHILD] = "child", [KEY_RECORDS] = "records", [KEY_REASON] = "reason",
-    [KEY_EVENT] = "event", [KEY_NAME] = "name",
-};
-
-static enum key key_of(const char *word, size_t len)
+static bool put_process(struct pen *pen, const struct said *said)
 {
-    enum key key = 0;
-
-    while (key < KEY_TEXTS && (strncmp(keys[key], word, len) != 0 || keys[key][len]))
-        key++;
-    return key;
+    return put_number(pen, said, said->pid);
 }
 
-/* Of those that may be left out. */
-static bool key_is_said(const struct said *said, enum key key)
+static bool put_thread(struct pen *pen, const struct said *said)
 {
-    switch (key) {
-    case KEY_PID:
-        return said->pid;
-    case KEY_TID:
-        return said->tid;
-    case KEY_CPU:
-        return said->cpu != UINT32_MAX;
-    case KEY_COUNT:
-        return said->n;
-    case KEY_LAST:
-        return said->misc & RECORD_LAST;
-    case KEY_EXACT:
-        return said->n && said->pid;
-    default:
-        return said->text_len;
-    }
+    return put_number(pen, said, said->tid);
 }
 
-static void put_dash(struct pen *pen)
+static bool put_child(struct pen *pen, const struct said *said)
 {
-    *pen->p++ = '-';
+    put_pid(pen, said->child);
+    return true;
 }
 
-static void put_number(struct pen *pen, const struct said *said, uint32_t number)
+static bool put_on(struct pen *pen, const struct said *said)
 {
-    if (said->rest && !number)
-        put_dash(pen);
-    else
-        put_pid(pen, number);
+    if (said->cpu != UINT32_MAX)
+        put_u64(pen, said->cpu);
+    return said->cpu != UINT32_MAX;
 }
 
-static void put_values(struct pen *pen, const struct said *said)
+static bool put_values(struct pen *pen, const struct said *said)
 {
     for (unsigned i = 0; i < said->n; i++) {
         pen_make_room(pen);
@@ -102,63 +57,110 @@ static void put_values(struct pen *pen, const struct said *said)
             *pen->p++ = ',';
         put_u64(pen, said->value[i]);
     }
+    return said->n;
 }
 
-static void put_reason(struct pen *pen, const struct said *said)
+static bool put_last(struct pen *pen, const struct said *said)
+{
+    PUT(pen, "yes");
+    return said->misc & RECORD_LAST;
+}
+
+/* Steps, and what no process can be given, say so only where something may be missing. */
+static bool put_exact(struct pen *pen, const struct said *said)
+{
+    pen->p = stpcpy(pen->p, said->misc & RECORD_EXACT ? "yes" : "no");
+    return said->misc & RECORD_LACKS || (said->type == RECORD_COUNT && said->n && said->pid);
+}
+
+static bool put_place(struct pen *pen, const struct said *said, unsigned i)
+{
+    if (i < said->n)
+        put_hex(pen, said->value[i]);
+    return i < said->n;
+}
+
+static bool put_start(struct pen *pen, const struct said *said)
+{
+    return put_place(pen, said, 0);
+}
+
+static bool put_end(struct pen *pen, const struct said *said)
+{
+    return put_place(pen, said, 1);
+}
+
+static bool put_offset(struct pen *pen, const struct said *said)
+{
+    return put_place(pen, said, 2);
+}
+
+static bool put_set(struct pen *pen, const struct said *said)
+{
+    put_events(pen, said->text, said->text_len);
+    return true;
+}
+
+/* The last word of a detach is its reason. */
+static const char *reason_of(const struct said *said)
+{
+    return said->type == RECORD_DETACH ? memrchr(said->text, ' ', said->text_len) : NULL;
+}
+
+static bool put_reason(struct pen *pen, const struct said *said)
 {
     const char *reason = reason_of(said);
 
     if (reason)
         put_text(pen, reason + 1, (size_t)(said->text + said->text_len - (reason + 1)));
-    else
-        put_dash(pen);
+    return reason;
 }
 
-static void put_words(struct pen *pen, const struct said *said)
+static bool put_words(struct pen *pen, const struct said *said)
 {
     const char *reason = reason_of(said);
 
+    if (said->type == RECORD_THREAD && !said->text_len)
+        return false;
     put_text(pen, said->text, reason ? (size_t)(reason - said->text) : said->text_len);
+    return true;
 }
 
-static void put_place(struct pen *pen, const struct said *said, unsigned i)
+static const struct key {
+    const char *word;
+    bool (*put)(struct pen *pen, const struct said *said);
+} keys[] = {
+    /* the frequent ones first */
+    {"pid", put_process},   {"tid", put_thread},  {"cpu", put_on},         {"count", put_values},
+    {"last", put_last},     {"exact", put_exact}, {"start", put_start},    {"end", put_end},
+    {"offset", put_offset}, {"child", put_child}, {"records", put_values}, {"reason", put_reason},
+    {"event", put_set},     {"", put_words}, /* path, name, text, where, target */
+};
+
+static const struct key *key_of(const char *word, size_t len)
 {
-    if (i < said->n)
-        put_hex(pen, said->value[i]);
-    else
-        put_dash(pen);
+    const struct key *key = keys;
+
+    while (*key->word && (strncmp(key->word, word, len) != 0 || key->word[len]))
+        key++;
+    return key;
 }
 
-static void put_key(struct pen *pen, const struct said *said, enum key key)
+/* A field in brackets is left out where there is nothing to say; for others stands `-`. */
+static void put_field(struct pen *pen, const struct said *said, const char *word, size_t len,
+                      bool optional)
 {
-    switch (key) {
-    case KEY_PID:
-        return put_number(pen, said, said->pid);
-    case KEY_TID:
-        return put_number(pen, said, said->tid);
-    case KEY_CHILD:
-        return put_pid(pen, said->child);
-    case KEY_CPU:
-        return put_cpu(pen, said->cpu);
-    case KEY_COUNT:
-        return put_values(pen, said);
-    case KEY_RECORDS:
-        return said->n ? put_values(pen, said) : put_dash(pen);
-    case KEY_LAST:
-    case KEY_EXACT:
-        pen->p = stpcpy(pen->p, key == KEY_LAST || said->misc & RECORD_EXACT ? "yes" : "no");
+    char *const begun = pen->p, *value;
+
+    *pen->p++ = ' ';
+    pen->p = mempcpy(pen->p, word, len);
+    *pen->p++ = '=';
+    value = pen->p;
+    if (key_of(word, len)->put(pen, said))
         return;
-    case KEY_START:
-    case KEY_END:
-    case KEY_OFFSET:
-        return put_place(pen, said, key - KEY_START);
-    case KEY_EVENT:
-        return put_events(pen, said->text, said->text_len);
-    case KEY_REASON:
-        return put_reason(pen, said);
-    default:
-        return put_words(pen, said);
-    }
+    pen->p = optional ? begun : value;
+    if (!optional)
+        PUT(pen, "-");
 }
 
 static void put_said(struct pen *pen, const struct said *said)
@@ -176,16 +178,10 @@ static void put_said(struct pen *pen, const struct said *said)
         const bool optional = *at == '[';
         const char *word = at + optional;
         const size_t len = strcspn(word, " ]");
-        const enum key key = key_of(word, len);
 
+        put_field(pen, said, word, len, optional);
         at = word + len + optional;
         at += *at == ' ';
-        if (optional && !key_is_said(said, key))
-            continue;
-        *pen->p++ = ' ';
-        pen->p = mempcpy(pen->p, word, len);
-        *pen->p++ = '=';
-        put_key(pen, said, key);
     }
     PUT(pen, "\n");
 }
@@ -250,8 +246,6 @@ static void put_note(struct pen *pen, const struct record_note *note)
 {
     put_said(pen, &(struct said){.type = note->head.type,
                                  .time = note->time,
-                                 .rest = note->head.type == RECORD_SWITCH ||
-                                         note->head.type == RECORD_COUNT,
                                  .pid = note->pid,
                                  .tid = note->tid,
                                  .cpu = note->cpu,

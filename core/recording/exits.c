@@ -17,6 +17,7 @@ struct values {
     uint32_t cpu;        /* where it was last */
     bool ended;          /* its end was told … */
     bool all;            /* … with all that it counted */
+    bool lacks;          /* what is pending is not all since the last step */
     VEC(uint64_t) slots; /* each a CPU, and n values as last told there */
     uint64_t pending[];  /* n: not put yet, the end's */
 };
@@ -43,13 +44,13 @@ static bool some(const uint64_t *value, unsigned n)
 
 /* ---- ends of processes ---- */
 
-static void add_count(struct exits *exits, uint64_t time, uint32_t pid, bool exact,
+static void add_count(struct exits *exits, uint64_t time, uint32_t pid, unsigned misc,
                       const uint64_t *value)
 {
     if (!exits->exits)
         return;
     record_add_note(exits->out, &(struct note){.type = RECORD_COUNT,
-                                               .misc = exact ? RECORD_EXACT : 0,
+                                               .misc = misc,
                                                .time = time,
                                                .pid = pid,
                                                .tid = pid,
@@ -66,9 +67,9 @@ static void process_over(void *arg, const struct process *process, uint32_t pid,
     static const uint64_t none[SET_MAX];
 
     const struct exits *exits = arg;
+    const bool exact = exits->n && process && !process->inexact;
 
-    add_count(arg, time, pid, exits->n && process && !process->inexact,
-              process ? process->value : none);
+    add_count(arg, time, pid, exact ? RECORD_EXACT : 0, process ? process->value : none);
 }
 
 /* ---- steps ---- */
@@ -119,7 +120,8 @@ static void step_put(struct exits *exits, struct task *task, uint64_t time, unsi
     task->process->inexact |= spans;
     task->since = exits->tasks.news;
     if (!owes || misc & RECORD_LAST || some(step, exits->n))
-        add_switch(exits, time, task, misc, step);
+        add_switch(exits, time, task, misc | (values->lacks ? RECORD_LACKS : 0), step);
+    values->lacks = false;
     memset(values->pending, 0, exits->n * sizeof(values->pending[0]));
 }
 
@@ -192,6 +194,7 @@ static void add_values(const struct exits *exits, struct task *task, const uint6
     if (!slot)
         return;
     /* where something was lost others may have told of these values, under another number */
+    values->lacks |= made && !whole;
     for (unsigned i = 0; i < exits->n && (whole || !made); i++)
         values->pending[i] += value[i] - slot[i];
     memcpy(slot, value, exits->n * sizeof(*slot));
@@ -266,12 +269,13 @@ static bool rest_of(const struct exits *exits, const uint64_t *counted, const ui
 void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, bool over,
                 struct buf *out)
 {
+    const unsigned lacks = exits->tasks.losses ? RECORD_LACKS : 0;
     uint64_t rest[SET_MAX];
     struct process *process;
 
     exits->out = out;
     if (rest_of(exits, counted, exits->told, rest)) {
-        add_switch(exits, time, NULL, RECORD_LAST, rest);
+        add_switch(exits, time, NULL, RECORD_LAST | lacks, rest);
         for (unsigned i = 0; i < exits->n; i++)
             exits->debt[i] += rest[i];
         exits->rest_at = ++exits->tasks.news;
@@ -279,7 +283,7 @@ void exits_rest(struct exits *exits, uint64_t time, const uint64_t *counted, boo
     if (!over)
         return;
     if (rest_of(exits, counted, exits->given, rest))
-        add_count(exits, time, 0, false, rest);
+        add_count(exits, time, 0, lacks, rest);
     TAILQ_FOREACH (process, &exits->tasks.by_news, by_news)
         tasks_leave(&exits->tasks, process);
     memset(exits->debt, 0, exits->n * sizeof(exits->debt[0]));
