@@ -148,8 +148,8 @@ static void process_inventory(struct change *change, const struct rights *rights
     const size_t begun = change->log.inventory.len;
 
     recording_inventory(change->log.held, pid, change->log.held_ns, &change->log.inventory);
-    if (rights && engine->host->may_observe_pid(engine->host_state, rights, change->asker.opener,
-                                                pid) < 0)
+    if (rights &&
+        engine->host->may_observe_pid(engine->host_state, rights, change->asker.opener, pid) < 0)
         change->log.inventory.len = begun;
 }
 
@@ -343,7 +343,7 @@ void record_end(struct change *change, bool stops, enum pmc_state after)
     }
     if (stops)
         note(pmc, RECORD_STOP, NULL, "", change->log.held_ns);
-    if (pmc->settings.word[KEY_LOG] && !change->desired.settings.word[KEY_LOG] && pmc->log)
+    if (pmc->settings.word[KEY_LOG] && !change->desired.settings.word[KEY_LOG] && pmc_has_log(pmc))
         note(pmc, RECORD_CLOSE, NULL, "", change->log.held_ns);
 }
 

@@ -174,6 +174,7 @@ static bool counts_end(struct loading *load, bool fine)
 static const struct field counts_fields[] = {
     OTHER(base),
     OTHER(log),
+    TEXT(struct pmc, notes),
     FIELD(struct pmc, sets_bytes),
 };
 static const struct part part_counts = PART(counts, pmc_begin, counts_end);

@@ -170,6 +170,7 @@ void pmc_unref(struct pmc *pmc)
     settings_clear(&pmc->settings);
     free(pmc->base);
     free(pmc->error);
+    free(pmc->notes);
     free(pmc->name);
     free(pmc);
 }

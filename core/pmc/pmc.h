@@ -129,7 +129,8 @@ struct pmc {
     LIST_ENTRY(pmc) owned;
 
     /* the log, and what writes into it */
-    struct log *log;         /* NULL until its first record */
+    char *notes;             /* records before there is a log, or NULL */
+    struct log *log;         /* NULL until a record comes that is no note, or a reader */
     struct log_sets *sets;   /* what the ids in the log mean; NULL: none was ever recorded */
     uint64_t sets_bytes;     /* what they take of the user's */
     uint64_t set_number;     /* of the present events and settings, 0: they are not recorded */
@@ -215,7 +216,8 @@ struct plan link_plan(struct link *link, const struct opening *opening);
 
 /* ---- its log ---- */
 
-bool pmc_keeps_log(struct pmc *pmc); /* it is there afterwards; false: no memory */
+bool pmc_has_log(const struct pmc *pmc); /* something was put */
+bool pmc_keeps_log(struct pmc *pmc);     /* it is there afterwards; false: no memory */
 /* Records for it, if it keeps a log; a note's time 0 is now. Nothing without memory. */
 void pmc_put(struct pmc *pmc, const struct buf *records);
 void pmc_note(struct pmc *pmc, struct note note);

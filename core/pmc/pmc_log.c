@@ -3,7 +3,11 @@
  */
 #include "core/pmc/pmc.h"
 
+#include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define LOG_SIZE_MIN 4096
 
@@ -30,20 +34,110 @@ uint64_t log_size(const struct engine *engine, const struct settings *settings)
     return asked < max ? asked : max; /* "default" is the largest number */
 }
 
+/* ---- notes before there is a log ---- */
+
+/*
+ * A PMC that only counts has a few notes that are seldom read: they stand in a text, which the
+ * journal has as one of its fields, until there are more of them or a reader wants the log.
+ */
+#define NOTES_BYTES 256
+#define NOTE_OUT    "%x,%" PRIx64 ",%x,%x,%x,%" PRIx64 ",%zx,"
+#define NOTE_IN     "%x,%" SCNx64 ",%x,%x,%x,%" SCNx64 ",%zx,%n"
+
+/* The next one of the text; its end: none. */
+static const char *note_next(const struct pmc *pmc, const char *at, struct note *note)
+{
+    unsigned type;
+    int used = 0;
+
+    *note = (struct note){.n = 0};
+    if (sscanf(at, NOTE_IN, &type, &note->time, &note->pid, &note->tid, &note->cpu, &note->id,
+               &note->text_len, &used) < 7 ||
+        note->text_len > strlen(at + used))
+        return at + strlen(at);
+    note->type = RECORD_ALLOCATE + type;
+    note->time += pmc->made_ns;
+    note->text = at + used;
+    return note->text + note->text_len;
+}
+
+static void note_print(const struct pmc *pmc, const struct record_note *note, struct buf *out)
+{
+    buf_printf(out, NOTE_OUT, note->head.type - RECORD_ALLOCATE, note->time - pmc->made_ns,
+               note->pid, note->tid, note->cpu, note->id, (size_t)note->text_len);
+    buf_add(out, note_text(note), note->text_len);
+}
+
+/* False: they are for a log. */
+static bool notes_add(struct pmc *pmc, const struct buf *records)
+{
+    char room[NOTES_BYTES], *notes;
+    struct buf text;
+    bool fine = !pmc->log;
+
+    buf_init(&text, room, sizeof room);
+    buf_str(&text, pmc->notes ? pmc->notes : "");
+    for (size_t at = 0; fine && at < records->len;) {
+        const struct record_note *note = (const struct record_note *)(records->data + at);
+
+        fine = record_is_note(&note->head) && !note->n && !note->head.misc &&
+               !memchr(note_text(note), '\0', note->text_len);
+        if (fine)
+            note_print(pmc, note, &text);
+        fine = fine && text.len < NOTES_BYTES;
+        at += note->head.size;
+    }
+    notes = fine ? strdup(buf_text(&text)) : NULL;
+    buf_free(&text);
+    if (!notes)
+        return false;
+    free(pmc->notes);
+    pmc->notes = notes;
+    pmc_touch(pmc);
+    return true;
+}
+
+static void notes_put(struct pmc *pmc)
+{
+    struct buf records;
+    struct note note;
+
+    buf_init(&records, NULL, 0);
+    for (const char *at = pmc->notes; *at;) {
+        at = note_next(pmc, at, &note);
+        if (note.type)
+            record_add_note(&records, &note);
+    }
+    log_put_all(pmc->log, records.data, records.len);
+    buf_free(&records);
+    free(pmc->notes);
+    pmc->notes = NULL;
+}
+
+bool pmc_has_log(const struct pmc *pmc)
+{
+    return pmc->log || pmc->notes;
+}
+
 bool pmc_keeps_log(struct pmc *pmc)
 {
     if (pmc->log)
         return true;
     pmc->log = log_new(log_size(pmc->engine, &pmc->settings));
-    if (pmc->log)
-        log_set_charge(pmc->log, user_charge_log, pmc->user);
+    if (!pmc->log)
+        return false;
+    log_set_charge(pmc->log, user_charge_log, pmc->user);
     pmc_touch(pmc);
-    return pmc->log;
+    if (pmc->notes)
+        notes_put(pmc);
+    return true;
 }
 
 void pmc_put(struct pmc *pmc, const struct buf *records)
 {
-    if (pmc->settings.word[KEY_LOG] && records->len && !records->failed && pmc_keeps_log(pmc))
+    if (!pmc->settings.word[KEY_LOG] || !records->len || records->failed)
+        return;
+    if (!notes_add(pmc, records) && pmc_keeps_log(pmc))
         log_put_all_once(pmc->log, pmc->engine->request, records->data, records->len);
 }
 
@@ -108,9 +202,15 @@ void pmc_follow(struct pmc *pmc)
 
 void pmc_log_stats(const struct pmc *pmc, struct log_stats *out)
 {
+    struct note note;
+
     *out = (struct log_stats){0};
     if (pmc->log)
         log_stats(pmc->log, out);
+    for (const char *at = pmc->notes; at && *at; out->records++) {
+        at = note_next(pmc, at, &note);
+        out->bytes += sizeof(struct record_note) + record_padded(note.text_len);
+    }
 }
 
 static uint64_t pmc_throttled(const struct pmc *pmc)

@@ -55,8 +55,10 @@ void log_reader_leave(struct log_reader *reader)
 
 /* Where there was none, or another (the log was ended, and began anew), and nothing is left of it.
  */
-static bool reader_follow(struct log_reader *reader, const struct pmc *pmc)
+static bool reader_follow(struct log_reader *reader, struct pmc *pmc)
 {
+    if (pmc->notes && !pmc_keeps_log(pmc))
+        return false;
     bool other = !reader->cursor || reader->cursor->log != pmc->log;
 
     if (pmc->sets && !reader->facts.sets)
@@ -393,7 +395,7 @@ unsigned poll_samples(struct call *call)
     const struct log_reader *reader = call->open ? call->open->reader : NULL;
     const struct pmc *pmc = call->pmc;
     unsigned level = EPOLLOUT | EPOLLWRNORM;
-    bool other = reader && pmc->log && (!reader->cursor || reader->cursor->log != pmc->log);
+    bool other = reader && pmc_has_log(pmc) && (!reader->cursor || reader->cursor->log != pmc->log);
 
     if (reader && reader->busy)
         return level;

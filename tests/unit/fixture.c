@@ -259,8 +259,9 @@ const char *log_words(const char *name)
     static char *kept[4];
     static unsigned at;
     struct buf records, words;
-    struct log *log = pmc_of(name)->log;
-    struct log_cursor *cursor = log ? log_open(log) : NULL;
+    struct pmc *pmc = pmc_of(name);
+    bool any = pmc_has_log(pmc) && pmc_keeps_log(pmc);
+    struct log_cursor *cursor = any ? log_open(pmc->log) : NULL;
 
     buf_init(&records, NULL, 0);
     buf_init(&words, NULL, 0);
