@@ -417,11 +417,6 @@ int log_put_all_once(struct log *log, uint64_t request, const void *records, siz
     return all_put(log, records, len, NULL, request);
 }
 
-int log_put(struct log *log, const struct record *record)
-{
-    return log_put_once(log, 0, record);
-}
-
 int log_put_once(struct log *log, uint64_t request, const struct record *record)
 {
     int rc = -E2BIG;
@@ -477,14 +472,4 @@ void log_stats(struct log *log, struct log_stats *out)
 uint64_t log_last(struct log *log)
 {
     return __atomic_load_n(&log->last, __ATOMIC_ACQUIRE);
-}
-
-uint64_t log_last_time(struct log *log)
-{
-    uint64_t time;
-
-    pthread_mutex_lock(&log->mutex);
-    time = log->last_time;
-    pthread_mutex_unlock(&log->mutex);
-    return time;
 }

@@ -68,13 +68,12 @@ struct log_taken {
 int log_put_taken(struct log *log, const void *records, size_t len, struct log_taken taken);
 /* Of this source: for a later worker, which finds what the log had. */
 uint64_t log_taken(struct log *log, uint64_t source);
-/* One record, by a caller that can be told: -E2BIG where it is too large, and nothing happens. */
-int log_put(struct log *log, const struct record *record);
 /*
  * The same for a request of this number (0: none). When it is done again by a later worker, what
  * the log has of it is passed over: all of it is put in the same pieces.
  */
 int log_put_all_once(struct log *log, uint64_t request, const void *records, size_t len);
+/* One record, by a caller that can be told: -E2BIG where it is too large, and nothing happens. */
 int log_put_once(struct log *log, uint64_t request, const struct record *record);
 /* Bytes of a record that the ring has room for once it has grown as far as it may. */
 size_t log_record_max(struct log *log);
@@ -82,8 +81,6 @@ void log_count_hidden(struct log *log, uint64_t n);
 void log_stats(struct log *log, struct log_stats *out);
 /* Serial of the last record put (0: none yet): grows with each. Cheap, for wake-ups and poll. */
 uint64_t log_last(struct log *log);
-/* Time of the last one put. */
-uint64_t log_last_time(struct log *log);
 
 /* A reader's place. */
 struct log_cursor {

@@ -235,7 +235,7 @@ static void put(struct log *log, struct tasks *spaces, const struct record *reco
     tasks_take(spaces, record);
     spaces_bound(spaces, SPACES_BYTES);
     if (!(record->misc & RECORD_FOUND)) /* none, so that readers tell them apart */
-        log_put(log, record);
+        log_put_once(log, 0, record);
 }
 
 /* The bytes as they are, from every eighth. */

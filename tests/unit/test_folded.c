@@ -96,14 +96,6 @@ static void program(void)
     map(PID, 0x10000, 0x3000, "/usr/bin/prog");
 }
 
-TEST(a_sample_without_chain_is_its_name_and_one_frame)
-{
-    program();
-    sample(PID, RECORD_USERMODE, 0x10100, NULL, 0);
-    fold();
-    ck_buf(&text, "prog;[/usr/bin/prog+0x3100] 1\n");
-}
-
 TEST(a_chain_stands_root_first)
 {
     program();
@@ -141,15 +133,6 @@ TEST(a_chain_of_nothing_is_the_address_of_the_sample)
     sample(PID, RECORD_USERMODE, 0x10100, (const uint64_t[]){FRAME_USER}, 1);
     fold();
     ck_buf(&text, "prog;[/usr/bin/prog+0x3100] 1\n");
-}
-
-TEST(a_name_cannot_break_a_line)
-{
-    program();
-    comm(PID, "a;b\nc d 7", 0);
-    sample(PID, RECORD_USERMODE, 0x10300, NULL, 0);
-    fold();
-    ck_buf(&text, "a\\073b\\012c\\040d\\0407;[/usr/bin/prog+0x3300] 1\n");
 }
 
 TEST(a_sample_is_resolved_with_the_mappings_of_its_moment)

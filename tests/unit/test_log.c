@@ -48,7 +48,7 @@ TEST(times_never_go_back)
 
     put_samples(5);
     record_add_task(&made, RECORD_FORK, 7, 1, 2, 3, 4);
-    log_put(event_log, (const struct record *)made.data);
+    log_put_once(event_log, 0, (const struct record *)made.data);
     ck_assert_uint_eq(record_time((const struct record *)made.data), 7);
     ck_assert_uint_eq(log_take(cursor, &taken, 4096), 6);
     task = (const struct record_task *)(taken.data + 5 * SAMPLE_SHORT);
@@ -169,9 +169,9 @@ TEST(who_puts_too_large_a_record_is_told_and_nothing_happens)
     put_samples(5);
     ck_assert_uint_eq(log_record_max(event_log), 3072);
     record_add_note(&made, &note);
-    ck_assert_int_eq(log_put(event_log, (const struct record *)made.data), 0);
+    ck_assert_int_eq(log_put_once(event_log, 0, (const struct record *)made.data), 0);
     ((struct record *)made.data)->size = 3080;
-    ck_assert_int_eq(log_put(event_log, (const struct record *)made.data), -E2BIG);
+    ck_assert_int_eq(log_put_once(event_log, 0, (const struct record *)made.data), -E2BIG);
     ck_assert_uint_eq(stats().records, 6);
     ck_assert_uint_eq(stats().lost, 0);
     take_all(cursor, &seen);
@@ -186,9 +186,9 @@ TEST(counts_what_the_kernel_lost_and_throttled)
     record_add_lost(&made, 2, 0, 7);
     put_made();
     struct record_throttle throttle = {.head = {.type = RECORD_THROTTLE, .size = sizeof(throttle)}};
-    log_put(event_log, &throttle.head);
+    log_put_once(event_log, 0, &throttle.head);
     throttle.head.type = RECORD_UNTHROTTLE;
-    log_put(event_log, &throttle.head);
+    log_put_once(event_log, 0, &throttle.head);
     log_count_hidden(event_log, 3);
     log_count_hidden(event_log, 1);
     ck_assert_uint_eq(stats().kernel_lost, 12);

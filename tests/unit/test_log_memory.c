@@ -9,16 +9,6 @@
 
 SUITE_SETUP(log_memory, log_before, log_after);
 
-TEST(uses_no_memory_before_the_first_record)
-{
-    log_set_charge(event_log, within, &limit);
-    ck_assert_uint_eq(stats().memory, 0);
-    ck_assert_int_eq(limit.used, 0);
-    put_samples(1);
-    ck_assert_uint_eq(stats().memory, 512);
-    ck_assert_int_eq(limit.used, 512);
-}
-
 TEST(grows_by_doubling_up_to_what_is_allowed)
 {
     uint64_t memory = 0;

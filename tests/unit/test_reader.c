@@ -71,39 +71,6 @@ static void quiet(void)
     accepted("i", "config", "event=cpu-clock mode=process-sampling period=1000000");
 }
 
-static unsigned level(struct open_file *open)
-{
-    struct call call = {.engine = fx.engine, .pmc = pmc_of("i"), .open = open};
-
-    return poll_samples(&call) & EPOLLIN;
-}
-
-TEST(the_first_line_is_the_same_for_all_and_before_everything)
-{
-    char first[400];
-
-    quiet();
-    pass_ms(5);
-    snprintf(first, sizeof first, "%s", next(&file));
-    pass_ms(7);
-    ck_assert_str_eq(next(&other), first);
-    ck_true(strtod(first, NULL) <= strtod(strchr(first, '\n') + 1, NULL));
-}
-
-TEST(poll_says_what_a_read_would_find)
-{
-    quiet();
-    ck_assert_uint_eq(level(&file), EPOLLIN);
-    next(&file);
-    ck_assert_uint_eq(level(&file), 0);
-    ck_assert_int_eq(write_file("i", "samples", "a"), 0);
-    ck_assert_uint_eq(level(&file), EPOLLIN);
-    next(&file);
-    ck_assert_uint_eq(level(&file), 0);
-    accepted("i", "config", "log=off");
-    ck_assert_uint_eq(level(&file), EPOLLIN); /* its end */
-}
-
 TEST(a_log_that_begins_anew_is_followed)
 {
     quiet();
@@ -114,25 +81,6 @@ TEST(a_log_that_begins_anew_is_followed)
     accepted("i", "config", "log=on");
     ck_assert_int_eq(write_file("i", "samples", "again"), 0);
     ck_true(strstr(next(&file), " user text=again\n"));
-}
-
-TEST(a_remark_that_the_log_has_no_room_for_is_refused_and_throws_nothing_away)
-{
-    char text[4001];
-
-    memset(text, 'x', sizeof text - 1);
-    text[sizeof text - 2] = '\n';
-    text[sizeof text - 1] = '\0';
-    quiet();
-    accepted("i", "config", "logsize=4096");
-    accepted("i", "samples", "before");
-    refused("i", "samples", text, E2BIG, P04);
-    write_file("i", "samples", text);
-    ck_true(strstr(fx.err.text, "no room for more than 3032 at once"));
-    ck_true(strstr(next(&file), " user text=before\n"));
-    ck_assert_str_eq(value_of("i", "status", "log_lost"), "0");
-    text[3032] = '\0';
-    accepted("i", "samples", text);
 }
 
 TEST(another_remark_for_want_of_a_log_memory_ends)

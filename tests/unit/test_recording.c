@@ -164,20 +164,6 @@ TEST(the_number_of_an_ended_thread_and_process_is_forgotten)
 
 /* ---- execs and maps ---- */
 
-TEST(an_exec_is_told_with_its_path_before_its_map)
-{
-    record_samples(true);
-    say_exec(1, 100, "cc1");
-    say_sample(2, 100, RECORD_KERNEL, KERNEL);
-    say_map(3, 100, 0x400000, 0x1000, "/usr/lib/gcc/cc1");
-    say_map(4, 100, 0x7f0000, 0x1000, "/lib/ld.so");
-    drain();
-    ck_assert_uint_eq(count_type(RECORD_COMM), 1);
-    ck_assert_uint_eq(count_type(RECORD_EXEC), 1);
-    ck_assert(text_is(nth(RECORD_EXEC, 0), "/usr/lib/gcc/cc1"));
-    ck_assert(comes_before(RECORD_EXEC, RECORD_MAP));
-}
-
 TEST(an_exec_whose_path_does_not_come_is_told_with_its_name)
 {
     record_samples(true);
@@ -251,25 +237,6 @@ TEST(what_the_backend_could_not_tell_is_told_as_dropped)
     ck_assert(text_is(nth(RECORD_DROP, 0), "memory"));
 }
 
-TEST(a_map_that_takes_the_place_of_others_maps_them_out)
-{
-    const struct record_note *unmap;
-
-    record_samples(true);
-    say_map(1, 100, 0x10000, 0x1000, "/lib/a.so");
-    say_map(2, 100, 0x11000, 0x1000, "/lib/b.so");
-    say_map(2, 101, 0x10000, 0x1000, "/lib/other.so");
-    say_map(3, 100, 0x10800, 0x1000, "/lib/c.so");
-    drain();
-    ck_assert_uint_eq(count_type(RECORD_UNMAP), 2);
-    unmap = nth(RECORD_UNMAP, 0);
-    ck_assert(text_is(unmap, "/lib/a.so"));
-    ck_assert_uint_eq(unmap->pid, 100);
-    ck_assert_uint_eq(unmap->value[0], 0x10000);
-    ck_assert_uint_eq(unmap->value[1], 0x11000);
-    ck_assert(text_is(nth(RECORD_UNMAP, 1), "/lib/b.so"));
-}
-
 TEST(a_map_told_twice_maps_nothing_out)
 {
     record_samples(true);
@@ -291,54 +258,6 @@ TEST(a_pmc_that_only_counts_has_execs_but_no_maps)
 
 /* ---- steps and ends ---- */
 
-TEST(steps_come_into_the_log_where_they_are_wanted)
-{
-    record_counts(true, false);
-    say_step(1, 100, 100, 7, 0);
-    say_step(2, 100, 100, 2, RECORD_LAST | RECORD_EXACT);
-    record_add_task(&sc.script, RECORD_EXIT, 3, 100, 50, 100, 50);
-    drain();
-    ck_assert_uint_eq(count_type(RECORD_SWITCH), 2);
-    ck_assert_uint_eq(((const struct record_note *)nth(RECORD_SWITCH, 0))->value[0], 7);
-    ck_assert_uint_eq(count_type(RECORD_COUNT), 0);
-}
-
-TEST(a_process_that_ends_has_its_count_where_that_is_wanted)
-{
-    const struct record_note *count;
-
-    record_counts(false, true);
-    record_add_comm(&sc.script, 1, 100, 100, "x", 0);
-    say_step(2, 100, 100, 7, 0);
-    say_step(3, 100, 100, 2, RECORD_LAST | RECORD_EXACT);
-    record_add_task(&sc.script, RECORD_EXIT, 3, 100, 50, 100, 50);
-    drain();
-    ck_assert_uint_eq(count_type(RECORD_SWITCH), 0);
-    ck_assert_uint_eq(count_type(RECORD_COUNT), 1);
-    count = nth(RECORD_COUNT, 0);
-    ck_assert_uint_eq(count->pid, 100);
-    ck_assert_uint_eq(count->value[0], 9);
-    ck_assert(comes_before(RECORD_EXIT, RECORD_COUNT));
-}
-
-TEST(a_sampled_process_that_ends_is_told_without_a_count)
-{
-    const struct record_note *count;
-
-    record_samples(true);
-    record_add_comm(&sc.script, 1, 100, 100, "x", 0);
-    record_add_task(&sc.script, RECORD_FORK, 2, 100, 100, 1001, 100);
-    record_add_task(&sc.script, RECORD_EXIT, 3, 100, 50, 100, 50);
-    drain();
-    ck_assert_uint_eq(count_type(RECORD_COUNT), 0);
-    record_add_task(&sc.script, RECORD_EXIT, 4, 100, 50, 1001, 50);
-    drain();
-    count = nth(RECORD_COUNT, 0);
-    ck_assert_ptr_nonnull(count);
-    ck_assert_uint_eq(count->pid, 100);
-    ck_assert_uint_eq(count->n, 0);
-}
-
 TEST(the_end_of_a_sampled_process_without_a_number_is_not_told)
 {
     record_for_outside();
@@ -348,16 +267,4 @@ TEST(the_end_of_a_sampled_process_without_a_number_is_not_told)
     drain();
     ck_assert_uint_eq(count_type(RECORD_EXIT), 1);
     ck_assert_uint_eq(count_type(RECORD_COUNT), 0);
-}
-
-TEST(losses_are_told_and_counted)
-{
-    struct log_stats stats;
-
-    record_samples(true);
-    record_add_lost(&sc.script, 1, LOG_ID(1, 0), 17);
-    drain();
-    ck_assert_uint_eq(count_type(RECORD_LOST), 1);
-    log_stats(sc.log, &stats);
-    ck_assert_uint_eq(stats.kernel_lost, 17);
 }
