@@ -239,8 +239,13 @@ static void record_print(struct engine *engine, uint64_t id, struct buf *out)
     };
     part_print(&part_named, engine, &named, out);
     part_print(&part_pmc, engine, pmc, out);
-    for (unsigned i = 0; i < pmc_events(pmc); i++)
-        part_print(&part_event, engine, &pmc->set->event[i], out);
+    for (unsigned i = 0; i < pmc_events(pmc); i++) {
+        struct event event = pmc->set->event[i];
+
+        if (strcmp(event.resolved, event.written) == 0)
+            event.resolved = NULL;
+        part_print(&part_event, engine, &event, out);
+    }
     sampled_print(engine, pmc->sets, out);
     part_print(&part_counts, engine, pmc, out);
     if (pmc->recording)

@@ -9,6 +9,8 @@
 
 /* ---- events ---- */
 
+#define ONE UINT64_C(0x3ff0000000000000) /* the bits of 1.0 */
+
 static bool class_io(struct io *io, void *object)
 {
     const struct engine *engine = io->engine;
@@ -52,18 +54,20 @@ static void *event_begin(struct loading *load)
 
 static bool event_end(struct loading *load, bool fine)
 {
-    const struct event *event = &load->pmc->set->event[load->pmc->set->n - 1];
+    struct event *event = &load->pmc->set->event[load->pmc->set->n - 1];
 
+    if (event->written && !event->resolved)
+        event->resolved = strdup(event->written);
     return fine && event->written && event->resolved;
 }
 
 static const struct field event_fields[] = {
     TEXT(struct event, written),
-    TEXT(struct event, resolved),
+    TEXT(struct event, resolved), /* if it is not as it was written */
     OTHER(class),
     CHARS(struct event, generic),
     CHARS(struct event, unit),
-    FIELD(struct event, scale),
+    FIELD_AS(struct event, scale, sizeof(double), 1, 0, ONE),
     FIELD(struct event, rows),
     BELOW(struct event, rows_needed, 3),
     FIELD(struct event, scope),

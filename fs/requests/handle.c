@@ -4,11 +4,10 @@
 #include "fs/requests/handle.h"
 
 #include "core/engine.h"
+#include "core/journal/fields.h"
 #include "core/pmc/rights.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,51 +114,39 @@ void blocks_free(struct block *block)
 
 /* ---- records ---- */
 
-static const char place_format[] = "given %d %d %d %jd %zu %zu %" PRIu64 ":%zu %" PRIu64
-                                   ":%zu %jd %zu %" PRIu64;
+static const struct field given_fields[] = {
+    SPAN(struct text_place, has_text, by_uring),
+    SPAN(struct text_place, base, poll_number),
+};
+/* The last part of a record; the engine passes it over. */
+static const struct part part_given = {
+    "given", given_fields, sizeof given_fields / sizeof given_fields[0], NULL, NULL};
 
-static void place_print(const struct text_place *place, struct buf *out)
+/* The lines behind its name, which are changed. */
+static bool place_scan(char *lines, struct text_place *place)
 {
-    buf_printf(out, place_format, place->has_text, place->written, place->by_uring,
-               (intmax_t)place->base, place->len, place->taken, place->text.block, place->text.len,
-               place->last.block, place->last.len, (intmax_t)place->short_at, place->short_by,
-               place->poll_number);
-    buf_char(out, '\n');
-}
+    struct io io = {.text = NULL};
+    bool fine = true;
 
-static bool place_scan(const char *line, struct text_place *place)
-{
-    int has_text, written, by_uring;
-    intmax_t base, short_at;
+    *place = (struct text_place){.has_text = false};
+    while (fine && (io.text = strsep(&lines, "\n"))) {
+        const char *name = strsep(&io.text, "=");
 
-    if (sscanf(line,
-               "given %d %d %d %jd %zu %zu %" SCNu64 ":%zu %" SCNu64 ":%zu %jd %zu %" SCNu64,
-               &has_text, &written, &by_uring, &base, &place->len, &place->taken,
-               &place->text.block, &place->text.len, &place->last.block, &place->last.len,
-               &short_at, &place->short_by, &place->poll_number) != 13)
-        return false;
-    place->has_text = has_text;
-    place->written = written;
-    place->by_uring = by_uring;
-    place->base = (off_t)base;
-    place->short_at = (off_t)short_at;
+        fine = !io.text || part_scan(&part_given, &io, place, name);
+    }
     arena_keep(place->text.block, place->text.len);
     arena_keep(place->last.block, place->last.len);
     if (place->text.block &&
         (!text_of(&place->text) || place->taken > place->text.len || place->text.len != place->len))
         return false;
-    return !place->last.block || text_of(&place->last);
+    return fine && (!place->last.block || text_of(&place->last));
 }
 
+/* Bytes between the members may differ: then it is put once more. */
 bool handle_is_noted(const struct handle *handle)
 {
-    const struct text_place *a = &handle->place, *b = &handle->recorded_place;
-
-    return handle->recorded && a->has_text == b->has_text && a->written == b->written &&
-           a->by_uring == b->by_uring && a->base == b->base && a->len == b->len &&
-           a->taken == b->taken && a->text.block == b->text.block &&
-           a->last.block == b->last.block && a->short_at == b->short_at &&
-           a->short_by == b->short_by && a->poll_number == b->poll_number;
+    return handle->recorded &&
+           memcmp(&handle->place, &handle->recorded_place, sizeof handle->place) == 0;
 }
 
 bool handle_load(struct handle **handles, const struct journal_record *record,
@@ -168,11 +155,11 @@ bool handle_load(struct handle **handles, const struct journal_record *record,
     const size_t len = journal_text_len(record);
     struct handle *handle = handle_find(*handles, record->id);
     char *text = strndup(record->text, len);
-    const char *place = text ? strstr(text, "\ngiven ") : NULL;
+    char *place = text ? strstr(text, "\ngiven\n") : NULL;
 
     if (!handle)
         handle = handle_make(handles, record->id);
-    bool fine = text && handle && place && place_scan(place + 1, &handle->place);
+    bool fine = text && handle && place && place_scan(place + strlen("\ngiven\n"), &handle->place);
     free(text);
     if (!fine)
         return false;
@@ -223,7 +210,7 @@ bool handles_record(struct kept *kept, struct handle *all)
         handle->touched = false;
         buf_init(&text, room, sizeof room);
         open_file_print(&handle->open, &text);
-        place_print(&handle->place, &text);
+        part_print(&part_given, NULL, &handle->place, &text);
         fine = fine && !text.failed &&
                journal_put(kept->journal, JOURNAL_OPEN_FILE, handle->fh, text.data, text.len);
         handle->recorded = true;
