@@ -3,6 +3,7 @@
  */
 #include "core/pmc/instance.h"
 
+#include "core/base/vec.h"
 #include "core/engine.h"
 #include "core/pmc/pmc.h"
 
@@ -104,15 +105,8 @@ bool instance_add(struct instance *instance, struct pmc *pmc)
 {
     size_t i = place(instance, pmc->name);
 
-    if (instance->n == instance->size) {
-        size_t size = instance->size ? 2 * instance->size : 16;
-        struct pmc **grown = realloc(instance->by_name, size * sizeof(struct pmc *));
-
-        if (!grown)
-            return false;
-        instance->by_name = grown;
-        instance->size = size;
-    }
+    if (vec_grow(&instance->by_name, &instance->size, instance->n + 1, sizeof pmc))
+        return false;
     memmove(instance->by_name + i + 1, instance->by_name + i,
             (instance->n - i) * sizeof instance->by_name[0]);
     instance->by_name[i] = pmc;

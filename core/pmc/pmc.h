@@ -83,16 +83,16 @@ struct pmc {
     uint64_t made_tsc;               /* the cycle counter then; 0: there is none */
     unsigned refs;                   /* calls under way and the id map */
     atomic_bool taken_off;           /* the same as released, for readers without the lock */
-    struct change *busy;             /* the change under way, for which others wait; or NULL */
-    bool pending;                    /* on engine->pending (a reference) */
-    bool later; /* what it needs failed for want of memory: not in this round */
-    LIST_ENTRY(pmc) pends;
-    bool told; /* on engine->told (a reference), for one or both of these */
+    bool told;                       /* on engine->told (a reference), for one or both of these */
     bool wake, vanished;
+    bool pending;        /* on engine->pending (a reference) */
+    bool later;          /* what it needs failed for want of memory: not in this round */
+    struct change *busy; /* the change under way, for which others wait; or NULL */
+    LIST_ENTRY(pmc) pends;
     uint64_t vanished_from; /* the instance's id */
     struct pmc *next_told;
-    struct user *user;       /* that pays for it (a reference); NULL while it is loaded */
-    unsigned long fds;       /* descriptors of its links and its recording */
+    struct user *user; /* that pays for it (a reference); NULL while it is loaded */
+    unsigned long fds; /* descriptors of its links and its recording */
     enum pmc_state state;
     bool had_target;         /* attached at least once since the event was set */
     uint64_t epoch;          /* grows when bases are set anew: a long read starts over */
@@ -102,46 +102,46 @@ struct pmc {
     uint64_t started_ns;     /* of the present run; series' steps count from here */
     uint64_t ran_ns;         /* from start to stop, of the runs before this one */
     struct settings settings;
-    enum mode effective;   /* settings.mode, or what was asked otherwise */
-    bool kernel;           /* kernel mode is counted, for events that say nothing */
-    bool wants_all;        /* `all` is among the targets */
-    bool cpus_stale;       /* `all`: one may have come that is not counted */
-    bool cpus_refused;     /* following the CPUs failed: not again before the next one moves */
-    struct set *set;       /* NULL: new */
-    char *metrics;         /* words "metric/…" of `event` that named its events, or NULL */
-    uint64_t began;        /* commands that began a set anew: later ones join it */
-    struct links *links;   /* never NULL; shared empty one at first */
-    struct tally *base;    /* initial values, plus what forgotten links counted */
-    struct claim *claim;   /* NULL: holds no rows */
-    char *error;           /* line of the last command, or NULL: it worked */
-    unsigned left_out;     /* descendants left out, of all attaches */
+    enum mode effective; /* settings.mode, or what was asked otherwise */
+    bool kernel;         /* kernel mode is counted, for events that say nothing */
+    bool wants_all;      /* `all` is among the targets */
+    bool cpus_stale;     /* `all`: one may have come that is not counted */
+    bool cpus_refused;   /* following the CPUs failed: not again before the next one moves */
+    struct set *set;     /* NULL: new */
+    char *metrics;       /* words "metric/…" of `event` that named its events, or NULL */
+    uint64_t began;      /* commands that began a set anew: later ones join it */
+    struct links *links; /* never NULL */
+    struct tally *base;  /* initial values, plus what forgotten links counted */
+    struct claim *claim; /* NULL: holds no rows */
+    char *error;         /* line of the last command, or NULL: it worked */
+    unsigned left_out;   /* descendants left out, of all attaches */
     bool raced;
     bool missed;        /* a target that was taken back had missed something; until reset */
     uint64_t throttled; /* what log_stats.throttled was then */
+    bool poll_asked;    /* too costly to be read at once: wants a look for pollers */
+    bool poll_tells;    /* … and they are told in any case */
+    bool held_by;       /* lifetime=open: changed only through the descriptor that holds it */
     unsigned pollers;
     uint64_t polled_count;  /* count at the last look for pollers */
     uint64_t polled_ns;     /* when that was; 0: never */
     uint64_t polled_resets; /* `resets` then */
-    bool poll_asked;        /* too costly to be read at once: wants a look for pollers */
-    bool poll_tells;        /* … and they are told in any case */
-    bool held_by;           /* lifetime=open: changed only through the descriptor that holds it */
     struct proc *owner;     /* lifetime=owner */
     LIST_ENTRY(pmc) owned;
 
     /* the log, and what writes into it */
-    char *notes;             /* records before there is a log, or NULL */
-    struct log *log;         /* NULL until a record comes that is no note, or a reader */
-    struct log_sets *sets;   /* what the ids in the log mean; NULL: none was ever recorded */
-    uint64_t sets_bytes;     /* what they take of the user's */
-    uint64_t set_number;     /* of the present events and settings, 0: they are not recorded */
+    char *notes;           /* records before there is a log, or NULL */
+    struct log *log;       /* NULL until a record comes that is no note, or a reader */
+    struct log_sets *sets; /* what the ids in the log mean; NULL: none was ever recorded */
+    uint64_t sets_bytes;   /* what they take of the user's */
+    uint64_t set_number;   /* of the present events and settings, 0: they are not recorded */
     struct sampling sampling;
     struct recording *recording; /* of the counters that were opened last; NULL: they only count */
     unsigned recorded;           /* enum recorded: what that is for */
     bool recorded_kernel;        /* … whether its samples of the kernel are seen */
-    unsigned recorded_fds; /* … its descriptors, and its locked memory */
+    unsigned recorded_fds;       /* … its descriptors, and its locked memory */
     uint64_t recorded_bytes;
     uint64_t *counted_before; /* … what the total was when it began: SET_MAX values, or NULL */
-    LIST_ENTRY(pmc) records; /* on engine->recorders: drained at each tick */
+    LIST_ENTRY(pmc) records;  /* on engine->recorders: drained at each tick */
     struct pmc *next_drain;
     bool drain_asked; /* on engine->drains (a reference) */
     bool draining;

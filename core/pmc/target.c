@@ -191,12 +191,8 @@ void links_destroy(struct engine *engine, struct link *dead)
         struct link *link = dead;
 
         dead = link->next_dead;
-        if (link->counter) {
-            if (engine->forgetting)
-                engine->backend->forget(link->counter);
-            else
-                engine->backend->free(link->counter);
-        }
+        if (link->counter)
+            (engine->forgetting ? engine->backend->forget : engine->backend->free)(link->counter);
         recording_leave(link->recording, engine->forgetting);
         proc_destroy(engine, link->last);
         if (link->cgroup_fd >= 0 && !engine->forgetting)

@@ -83,23 +83,23 @@ struct link {
     pid_t said;        /* the number that the command under way wrote; 0: self, or none */
     unsigned cpu;
     bool offline;  /* its CPU is away: the count stands */
+    bool ended;    /* dead or gone: `base` is its final tally, counter is NULL */
+    bool gone;     /* the backend says that nothing of it lives */
+    bool moved;    /* its CPU went or came since it was planned; cgroup: some CPU came */
+    bool armed;    /* opened for start=exec: it begins at the target's next exec */
+    bool dropped;  /* the system took the events off the living process; ended for that */
+    bool below;    /* … not off the process, but off a descendant of it */
+    bool asked;    /* attaching again failed once: the second time it is given up */
+    bool missed;   /* attached again after that: something was not counted */
+    bool guards;   /* the change under way makes a guard for its proc */
+    bool recheck;  /* opened anew: may the writer observe the process? */
+    bool renews;   /* it takes the place of another link on the same target */
     int cgroup_fd; /* -1 unless TARGET_CGROUP */
     uint64_t cgroup_key;
     char *cgroup;          /* path as the attacher wrote it, normalised */
-    bool ended;            /* dead or gone: `base` is its final tally, counter is NULL */
-    bool gone;             /* the backend says that nothing of it lives */
-    bool moved;            /* its CPU went or came since it was planned; cgroup: some CPU came */
-    bool armed;            /* opened for start=exec: it begins at the target's next exec */
     struct rights *rights; /* of the attacher (a reference); NULL: the superuser's (not of a CPU) */
-    bool dropped;          /* the system took the events off the living process; ended for that */
-    bool below;            /* … not off the process, but off a descendant of it */
-    bool asked;            /* attaching again failed once: the second time it is given up */
+    struct guard *guard;   /* that the change under way makes, until it is the proc's */
     unsigned drops;        /* how often it was told that the events are off */
-    bool missed;           /* attached again after that: something was not counted */
-    bool guards;           /* the change under way makes a guard for its proc */
-    struct guard *guard;   /* … this one, until it is the proc's */
-    bool recheck;          /* opened anew: may the writer observe the process? */
-    bool renews;           /* it takes the place of another link on the same target */
     pid_t shown_pid, shown_tid;  /* as the process that attached it knows them; 0: it does not */
     struct recording *recording; /* into which the counter writes (a reference), or NULL */
     struct counter *counter;

@@ -182,14 +182,6 @@ static bool value_read(const struct tunable_row *row, struct word word, struct t
     return false;
 }
 
-/* At start: the value that stands in for the one refused. */
-static void value_replace(struct tunables *tunables, enum tunable which)
-{
-    value_reset(tunables, which);
-    if (rows[which].bad_is_max)
-        tunables->value[which].number = tunables->value[which].max;
-}
-
 int tunable_set(struct tunables *tunables, enum tunable which, struct word word, bool at_start,
                 struct err *err)
 {
@@ -211,7 +203,9 @@ int tunable_set(struct tunables *tunables, enum tunable which, struct word word,
     buf_init(&note, storage, sizeof(storage));
     tunable_range_print(tunables, which, &note);
     if (at_start) {
-        value_replace(tunables, which);
+        value_reset(tunables, which);
+        if (row->bad_is_max)
+            tunables->value[which].number = tunables->value[which].max;
         buf_str(&note, "; using ");
         tunable_print(tunables, which, &note);
     }

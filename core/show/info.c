@@ -7,15 +7,13 @@
 #include "core/pmc/pmc.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 static void fact(struct buf *out, const char *name, uint64_t value)
 {
-    buf_str(out, name);
-    buf_char(out, ' ');
-    buf_u64(out, value);
-    buf_char(out, '\n');
+    buf_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
 int show_info_version(struct call *call)
@@ -42,8 +40,7 @@ static int look_up(struct call *call, void (*print)(const struct engine *engine,
 
 static void print_backend(const struct engine *engine, struct buf *out)
 {
-    buf_str(out, engine->backend->name);
-    buf_char(out, '\n');
+    buf_printf(out, "%s\n", engine->backend->name);
     engine->backend->facts(engine->backend_state, out);
 }
 
@@ -54,8 +51,7 @@ int show_info_backend(struct call *call)
 
 int show_info_cpu(struct call *call)
 {
-    buf_str(call->out, call->engine->machine);
-    buf_char(call->out, '\n');
+    buf_printf(call->out, "%s\n", call->engine->machine);
     return CALL_DONE;
 }
 
@@ -104,8 +100,7 @@ unsigned engine_rows(const struct engine *engine)
 
 int show_info_npmc(struct call *call)
 {
-    buf_u64(call->out, engine_rows(call->engine));
-    buf_char(call->out, '\n');
+    buf_printf(call->out, "%u\n", engine_rows(call->engine));
     return CALL_DONE;
 }
 
@@ -113,18 +108,15 @@ static void capabilities(unsigned mask, struct buf *out)
 {
     static const char *const names[] = {"interrupt", "user",  "system", "edge",      "threshold",
                                         "read",      "write", "invert", "qualifier", "precise"};
-    bool any = false;
+    const char *before = "";
 
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (!(mask >> i & 1))
             continue;
-        if (any)
-            buf_char(out, ',');
-        buf_str(out, names[i]);
-        any = true;
+        buf_printf(out, "%s%s", before, names[i]);
+        before = ",";
     }
-    if (!any)
-        buf_char(out, '-');
+    buf_str(out, *before ? "" : "-");
 }
 
 int show_info_classes(struct call *call)
@@ -134,12 +126,8 @@ int show_info_classes(struct call *call)
     for (unsigned i = 0; i < engine->n_classes; i++) {
         const struct class_info *class = &engine->classes[i];
 
-        buf_str(call->out, class->name);
-        buf_str(call->out, " rows ");
-        buf_u64(call->out, class->rows);
-        buf_str(call->out, " width ");
-        buf_u64(call->out, class->width);
-        buf_str(call->out, " capabilities ");
+        buf_printf(call->out, "%s rows %u width %u capabilities ", class->name, class->rows,
+                   class->width);
         capabilities(class->capabilities, call->out);
         buf_str(call->out, " cpus ");
         cpus_print(cpus_count(&class->cpus) ? &class->cpus : &engine->possible, call->out);
@@ -181,8 +169,7 @@ static void print_daemon(struct buf *out, const struct engine *engine)
 {
     static const char *const names[STAT_COUNT] = {
         [STAT_REQUESTS] = "requests", [STAT_PARKED] = "parked",   [STAT_OPEN_FILES] = "open_files",
-        [STAT_WORKS] = "works",       [STAT_RELOADS] = "reloads",
-        [STAT_RESTARTS] = "restarts",
+        [STAT_WORKS] = "works",       [STAT_RELOADS] = "reloads", [STAT_RESTARTS] = "restarts",
     };
 
     for (unsigned i = 0; i < STAT_COUNT; i++)
@@ -227,8 +214,7 @@ int show_info_last_error(struct call *call)
 {
     uid_t uid = call->rights ? call->rights->uid : call->uid;
 
-    buf_str(call->out, instance_error(call->instance, uid));
-    buf_char(call->out, '\n');
+    buf_printf(call->out, "%s\n", instance_error(call->instance, uid));
     return CALL_DONE;
 }
 

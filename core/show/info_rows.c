@@ -29,8 +29,7 @@ static void row_settings(struct buf *out, const struct pmc *pmc)
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         if (!pmc->settings.word[flags[i]])
             continue;
-        buf_char(out, before);
-        buf_str(out, key_table[flags[i]].name);
+        buf_printf(out, "%c%s", before, key_table[flags[i]].name);
         before = ',';
     }
     buf_str(out, before == ' ' ? " - " : " ");
@@ -79,14 +78,10 @@ static void row_owner(const struct call *call, const struct makers *makers,
     }
     buf_char(out, ' ');
     pmc_print_path(pmc, call->instance, out);
-    buf_char(out, ' ');
-    buf_u64(out, pmc->uid);
+    buf_printf(out, " %u", pmc->uid);
     row_maker(makers, pmc, out);
-    for (unsigned i = 0; i < pmc_events(pmc); i++) {
-        if (i)
-            buf_char(out, '+');
-        buf_str(out, pmc->set->event[i].written);
-    }
+    for (unsigned i = 0; i < pmc_events(pmc); i++)
+        buf_printf(out, "%s%s", i ? "+" : "", pmc->set->event[i].written);
     row_settings(out, pmc);
 }
 

@@ -7,7 +7,7 @@
 #include "core/pmc/access.h"
 #include "core/pmc/count.h"
 
-#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,17 +54,10 @@ static int print_counts(struct call *call, struct look *look)
 
         for (unsigned i = 0; item_valid(item) && i < item->set->n; i++) {
             pmc_print_path(item->pmc, call->instance, out);
-            buf_char(out, '\t');
-            buf_str(out, item->set->event[i].written);
-            buf_char(out, '\t');
-            buf_u64(out, count_shown(item->pmc, item->total, i));
-            buf_char(out, '\t');
-            buf_u64(out, item->total->enabled_ns);
-            buf_char(out, '\t');
-            buf_u64(out, item->total->running_ns);
-            buf_char(out, '\t');
-            buf_str(out, state_table[item->pmc->state].name);
-            buf_char(out, '\n');
+            buf_printf(out, "\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\n",
+                       item->set->event[i].written, count_shown(item->pmc, item->total, i),
+                       item->total->enabled_ns, item->total->running_ns,
+                       state_table[item->pmc->state].name);
         }
     }
     return CALL_DONE;
@@ -79,21 +72,12 @@ int show_counts(struct call *call)
 
 static void family(struct buf *out, const char *name, const char *type, const char *help)
 {
-    buf_str(out, "# HELP ");
-    buf_str(out, name);
-    buf_char(out, ' ');
-    buf_str(out, help);
-    buf_str(out, "\n# TYPE ");
-    buf_str(out, name);
-    buf_char(out, ' ');
-    buf_str(out, type);
-    buf_char(out, '\n');
+    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 static void label(struct buf *out, const char *name, const char *value)
 {
-    buf_str(out, name);
-    buf_str(out, "=\"");
+    buf_printf(out, "%s=\"", name);
     for (; *value; value++) {
         if (*value == '"' || *value == '\\')
             buf_char(out, '\\');
@@ -110,8 +94,7 @@ static void label_next(struct buf *out, const char *name, const char *value)
 
 static void sample_begin(const struct call *call, const char *name, const struct looked *item)
 {
-    buf_str(call->out, name);
-    buf_char(call->out, '{');
+    buf_printf(call->out, "%s{", name);
     label(call->out, "pmc", item->pmc->name);
 }
 
@@ -128,10 +111,7 @@ static void number(struct buf *out, const char *name, const char *type, const ch
                    uint64_t value)
 {
     family(out, name, type, help);
-    buf_str(out, name);
-    buf_char(out, ' ');
-    buf_u64(out, value);
-    buf_char(out, '\n');
+    buf_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
 /* A set may have an event twice: the later ones are told apart by how many came before. */
@@ -162,9 +142,7 @@ static void print_value(const struct call *call, const struct looked *item, unsi
         label_next(out, "unit", event->unit);
     if (cpu >= 0)
         buf_printf(out, ",cpu=\"%d\"", cpu);
-    buf_str(out, "} ");
-    buf_u64(out, value);
-    buf_char(out, '\n');
+    buf_printf(out, "} %" PRIu64 "\n", value);
 }
 
 /* What all links on this CPU counted, one that was taken back and is there again included. */
@@ -246,8 +224,7 @@ static void value_lost(const struct looked *item, struct buf *out)
     struct log_stats stats;
 
     pmc_log_stats(item->pmc, &stats);
-    buf_str(out, "} ");
-    buf_u64(out, stats.lost + stats.refused + stats.kernel_lost);
+    buf_printf(out, "} %" PRIu64, stats.lost + stats.refused + stats.kernel_lost);
 }
 
 static void value_state(const struct looked *item, struct buf *out)

@@ -9,6 +9,7 @@
 #include "core/pmc/count.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -87,10 +88,8 @@ static void metric_columns(struct call *call, const struct pmc *pmc,
 static void columns(struct call *call, const struct pmc *pmc)
 {
     buf_str(call->out, "# seconds");
-    for (unsigned i = 0; i < pmc->set->n; i++) {
-        buf_char(call->out, '\t');
-        buf_str(call->out, pmc->set->event[i].written);
-    }
+    for (unsigned i = 0; i < pmc->set->n; i++)
+        buf_printf(call->out, "\t%s", pmc->set->event[i].written);
     metric_columns(call, pmc, NULL);
     buf_char(call->out, '\n');
 }
@@ -176,11 +175,8 @@ static int series_step(struct call *call, struct pmc *pmc, const struct tally *t
         return CALL_DONE;
     }
     uint64_t skipped = now_ns < cursor->due_ns ? 0 : (now_ns - cursor->due_ns) / interval_ns(pmc);
-    if (skipped) {
-        buf_str(call->out, "# skipped ");
-        buf_u64(call->out, skipped);
-        buf_char(call->out, '\n');
-    }
+    if (skipped)
+        buf_printf(call->out, "# skipped %" PRIu64 "\n", skipped);
     line(call, pmc, cursor, tally, partial, now_ns);
     cursor->due_ns = next_due(pmc, now_ns);
     return CALL_DONE;

@@ -7,6 +7,7 @@
 #include "core/pmc/count.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,11 +38,8 @@ static int look_settled(struct call *call, bool counts, bool pids,
 
 static void print_event_words(const struct pmc *pmc, const char *before, struct buf *out)
 {
-    for (unsigned i = 0; i < pmc_events(pmc); i++) {
-        buf_str(out, before);
-        buf_str(out, pmc->set->event[i].written);
-        buf_char(out, '\n');
-    }
+    for (unsigned i = 0; i < pmc_events(pmc); i++)
+        buf_printf(out, "%s%s\n", before, pmc->set->event[i].written);
 }
 
 /* Behind the events that they named, which they do not name again: what is copied is the same. */
@@ -63,15 +61,13 @@ int show_event(struct call *call)
 
 int show_mode(struct call *call)
 {
-    buf_str(call->out, mode_table[call->pmc->effective].name);
-    buf_char(call->out, '\n');
+    buf_printf(call->out, "%s\n", mode_table[call->pmc->effective].name);
     return CALL_DONE;
 }
 
 int show_error(struct call *call)
 {
-    buf_str(call->out, call->pmc->error ? call->pmc->error : "ok");
-    buf_char(call->out, '\n');
+    buf_printf(call->out, "%s\n", call->pmc->error ? call->pmc->error : "ok");
     return CALL_DONE;
 }
 
@@ -98,10 +94,8 @@ static void print_targets(const struct looked *item, const char *before, bool na
         link_print(link, item->shown[i], false, out);
         buf_char(out, '\n');
     }
-    if (pmc->wants_all) {
-        buf_str(out, before);
-        buf_str(out, "all\n");
-    }
+    if (pmc->wants_all)
+        buf_printf(out, "%sall\n", before);
 }
 
 static int print_target(struct call *call, struct look *look)
@@ -115,8 +109,7 @@ static int print_target(struct call *call, struct look *look)
 static void print_kernel(const struct call *call, const struct pmc *pmc)
 {
     bool decided = pmc->set || (pmc->settings.given & GIVEN(KEY_KERNEL));
-    bool on =
-        decided ? pmc->settings.word[KEY_KERNEL] : access_kernel(pmc->instance, call->rights);
+    bool on = decided ? pmc->settings.word[KEY_KERNEL] : access_kernel(pmc->instance, call->rights);
 
     buf_str(call->out, on ? "on" : "off");
 }
@@ -132,8 +125,7 @@ static int print_config(struct call *call, struct look *look)
         }
         if (!key_is_shown(key))
             continue;
-        buf_str(call->out, key_table[key].name);
-        buf_char(call->out, '=');
+        buf_printf(call->out, "%s=", key_table[key].name);
         if (key == KEY_KERNEL)
             print_kernel(call, pmc);
         else
@@ -159,8 +151,7 @@ int show_target(struct call *call)
 static int print_ctl(struct call *call, const struct pmc *pmc)
 {
     change_seen(call, pmc->change);
-    buf_str(call->out, state_table[pmc->state].name);
-    buf_char(call->out, '\n');
+    buf_printf(call->out, "%s\n", state_table[pmc->state].name);
     return CALL_DONE;
 }
 
@@ -186,18 +177,12 @@ int show_ctl(struct call *call)
 
 static void status_line(struct buf *out, const char *name, const char *value)
 {
-    buf_str(out, name);
-    buf_char(out, ' ');
-    buf_str(out, value);
-    buf_char(out, '\n');
+    buf_printf(out, "%s %s\n", name, value);
 }
 
 static void status_number(struct buf *out, const char *name, uint64_t value)
 {
-    buf_str(out, name);
-    buf_char(out, ' ');
-    buf_u64(out, value);
-    buf_char(out, '\n');
+    buf_printf(out, "%s %" PRIu64 "\n", name, value);
 }
 
 static void status_event(const struct pmc *pmc, struct buf *out)
@@ -214,7 +199,7 @@ static void status_event(const struct pmc *pmc, struct buf *out)
 
 static void status_rows(const struct pmc *pmc, struct buf *out)
 {
-    bool any = false;
+    const char *before = "";
 
     buf_str(out, pmc->set ? "unit" : "unit -");
     for (unsigned i = 0; pmc->set && i < pmc->set->n; i++)
@@ -223,12 +208,10 @@ static void status_rows(const struct pmc *pmc, struct buf *out)
     for (unsigned i = 0; pmc->claim && i < pmc->claim->n; i++)
         for (unsigned row = 0; row < 64; row++)
             if (pmc->claim->member[i].got >> row & 1) {
-                if (any)
-                    buf_char(out, ',');
-                buf_u64(out, row);
-                any = true;
+                buf_printf(out, "%s%u", before, row);
+                before = ",";
             }
-    buf_str(out, any ? "\n" : "-\n");
+    buf_str(out, *before ? "\n" : "-\n");
 }
 
 static void status_log(const struct log_stats *stats, struct buf *out)
@@ -393,23 +376,17 @@ int show_count(struct call *call)
 static void detail_line(struct buf *out, const struct pmc *pmc, const struct event *event,
                         unsigned i, const struct tally *tally, bool partial)
 {
-    buf_char(out, '\t');
-    buf_u64(out, tally->value[i]);
-    buf_char(out, '\t');
-    buf_u64(out, tally->enabled_ns);
-    buf_char(out, '\t');
-    buf_u64(out, tally->running_ns);
-    buf_char(out, '\t');
+    buf_printf(out, "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t", tally->value[i], tally->enabled_ns,
+               tally->running_ns);
     if (tally->running_ns || !tally->enabled_ns)
         buf_u64(out, tally->value[pmc_events(pmc) + i]);
     else
         buf_char(out, '-');
     buf_str(out, partial ? "\tyes\t" : "\tno\t");
-    buf_str(out, event->unit[0] ? event->unit : "-");
     if (event->unit[0])
-        buf_printf(out, "\t%.17g\n", event->scale);
+        buf_printf(out, "%s\t%.17g\n", event->unit, event->scale);
     else
-        buf_str(out, "\t-\n");
+        buf_str(out, "-\t-\n");
 }
 
 static int print_detail(struct call *call, struct look *look)
@@ -418,28 +395,25 @@ static int print_detail(struct call *call, struct look *look)
     const struct pmc *pmc = item->pmc;
     struct buf *out = call->out;
 
-    buf_str(out, "# time_ns ");
-    buf_u64(out, look->time_ns);
-    buf_str(out, " tsc ");
-    buf_u64(out, look->tsc);
-    buf_str(out,
-            "\nevent\ttarget\tvalue\tenabled_ns\trunning_ns\testimate\tpartial\tunit\tscale\n");
+    buf_printf(out,
+               "# time_ns %" PRIu64 " tsc %" PRIu64 "\nevent\ttarget\tvalue\tenabled_ns\t"
+               "running_ns\testimate\tpartial\tunit\tscale\n",
+               look->time_ns, look->tsc);
     for (unsigned l = 0; l <= item->links->n; l++) {
         for (unsigned i = 0; i < pmc->set->n; i++) {
             const struct event *event = &pmc->set->event[i];
 
             buf_str(out, event->written);
             buf_char(out, '\t');
-            if (l < item->links->n)
-                link_print(item->links->link[l], item->shown[l], true, out);
-            else
+            if (l == item->links->n) {
                 buf_str(out, "all");
-            if (l < item->links->n)
-                detail_line(out, pmc, event, i, item->link[l],
-                            item->links->link[l]->missed || pmc_paused(pmc) ||
-                                tally_partial(item->link[l]));
-            else
                 detail_line(out, pmc, event, i, item->total, item->partial);
+                continue;
+            }
+            link_print(item->links->link[l], item->shown[l], true, out);
+            detail_line(out, pmc, event, i, item->link[l],
+                        item->links->link[l]->missed || pmc_paused(pmc) ||
+                            tally_partial(item->link[l]));
         }
     }
     return CALL_DONE;
