@@ -1,12 +1,10 @@
 /*
- * The bytes of the configuration file.
+ * The configuration file, opened.
  */
 #pragma once
 
-#include "core/base/buf.h"
+#include <stdio.h>
 
-/*
- * Appends them to out. Waits for nobody: what is no regular file is refused, be it a pipe, a device
- * or a directory, and what is too long to be one. 0, or -errno and why, a constant text.
- */
-int conf_load(const char *path, struct buf *out, const char **why);
+/* Waits for nobody: what is no regular file is refused, be it a pipe, a device or a directory, and
+ * what is too long to be one. NULL: *why says why, and errno, if the system does. */
+FILE *conf_open(const char *path, const char **why);

@@ -192,42 +192,39 @@ static int conf_key(void *user, const char *section, const char *name, const cha
     return 1;
 }
 
-/* Of lines that are nothing, inih tells the first at the end. */
-static void conf_parse(struct options *options, struct buf *text)
+/* Of lines that are nothing, inih tells the first at the end. False: not all could be read. */
+static bool conf_parse(struct options *options, FILE *file)
 {
-    struct conf_stream stream = {options, fmemopen(text->data, text->len, "r")};
+    struct conf_stream stream = {options, file};
 
-    if (!stream.file)
-        return;
     memset(&options->at, 0, sizeof options->at);
-    int wrong = ini_parse_stream(conf_line, &stream, conf_key, options);
+    const int wrong = ini_parse_stream(conf_line, &stream, conf_key, options);
     options->at.line = wrong > 0 ? (unsigned)wrong : 0;
     if (wrong > 0)
         complain(options, options->conf, "neither \"key = value\" nor a [section]");
     options->at.line = 0;
-    fclose(stream.file);
+    return !ferror(file);
 }
 
 static int conf_read(struct options *options)
 {
     const char *why;
-    struct buf text;
-    int rc;
+    FILE *file;
+    bool done;
 
     if (!options->conf)
         return 0;
-    buf_init(&text, NULL, 0);
-    rc = conf_load(options->conf, &text, &why);
-    if (rc == -ENOENT && !options->conf_given) {
-        rc = 0;
-    } else if (rc) {
-        say(LOG_ERR, "cannot read the configuration \"%s\": %s", options->conf, why);
-        rc = EXIT_FAILURE_SAID;
-    } else if (text.len > 0) {
-        conf_parse(options, &text);
-    }
-    buf_free(&text);
-    return rc;
+    errno = 0;
+    file = conf_open(options->conf, &why);
+    if (!file && errno == ENOENT && !options->conf_given)
+        return 0;
+    done = file && conf_parse(options, file);
+    if (!done)
+        say(LOG_ERR, "cannot read the configuration \"%s\": %s", options->conf,
+            file ? strerror(EIO) : why);
+    if (file)
+        fclose(file);
+    return done ? 0 : EXIT_FAILURE_SAID;
 }
 
 /* ---- -o ---- */
@@ -257,6 +254,12 @@ static int word_apply(struct options *options, const char *text)
     struct word word = {text, strlen(text)}, key = word, value = {"", 0};
     struct near near;
 
+    if (strcmp(text, "remount") == 0) {
+        say(LOG_ERR,
+            "a mount of pmcfs cannot be remounted: unmount it and mount it again, or write "
+            "to its admin/tunables");
+        return EXIT_FAILURE_SAID;
+    }
     word_split(word, &key, &value);
     if (mount_word(options, key, value) || key_set(options, "-o", key, value))
         return 0;
@@ -264,52 +267,31 @@ static int word_apply(struct options *options, const char *text)
     return EXIT_USAGE;
 }
 
+/* One word, up to a comma that does not stand as "\,": gives its end. */
+static const char *word_take(const char *text, struct buf *word)
+{
+    buf_clear(word);
+    for (; *text && *text != ','; text++) {
+        if (text[0] == '\\' && text[1])
+            text++;
+        buf_char(word, *text);
+    }
+    return *text ? text + 1 : text;
+}
+
 static int words_apply(struct options *options)
 {
-    for (struct option_word *word = options->words; word; word = word->next) {
-        int rc = word_apply(options, word->text);
-        if (rc != 0)
-            return rc;
+    const char *text = buf_text(&options->words);
+    struct buf word;
+    int rc = 0;
+
+    buf_init(&word, NULL, 0);
+    while (*text && rc == 0) {
+        text = word_take(text, &word);
+        rc = word_apply(options, buf_text(&word));
     }
-    return 0;
-}
-
-/* Splits at commas; "\," stands for a comma. */
-static bool words_add(struct options *options, const char *text)
-{
-    while (*text) {
-        struct option_word *word = calloc(1, sizeof *word);
-        size_t n = 0;
-
-        if (!word || !(word->text = malloc(strlen(text) + 1))) {
-            free(word);
-            return false;
-        }
-        for (; *text && *text != ','; text++) {
-            if (text[0] == '\\' && text[1])
-                text++;
-            word->text[n++] = *text;
-        }
-        word->text[n] = '\0';
-        if (*text == ',')
-            text++;
-        options->remount |= strcmp(word->text, "remount") == 0;
-        *options->words_end = word;
-        options->words_end = &word->next;
-    }
-    return true;
-}
-
-char *option_escaped(const char *word)
-{
-    char *text = malloc(2 * strlen(word) + 1), *to = text;
-
-    for (; text && *word; *to++ = *word++)
-        if (*word == ',' || *word == '\\')
-            *to++ = '\\';
-    if (text)
-        *to = '\0';
-    return text;
+    buf_free(&word);
+    return rc;
 }
 
 /* ---- all together ---- */
@@ -327,7 +309,8 @@ static int flag_read(struct options *options, int c, int argc, char **argv)
         options->foreground = true;
         return 0;
     case 'o':
-        return words_add(options, optarg) ? 0 : EXIT_FAILURE_SAID;
+        buf_printf(&options->words, "%s%s", options->words.len ? "," : "", optarg);
+        return options->words.failed ? EXIT_FAILURE_SAID : 0;
     case 'c':
         options->conf_given = true;
         return replace(&options->conf, optarg, strlen(optarg)) ? 0 : EXIT_FAILURE_SAID;
@@ -426,7 +409,7 @@ int options_read(struct options *options, const struct host *host, int argc, cha
     int rc;
 
     *options = (struct options){0};
-    options->words_end = &options->words;
+    buf_init(&options->words, NULL, 0);
     buf_init(&options->backend_words, NULL, 0);
     tunables_init(&options->tunables);
     tunable_limit(&options->tunables, TUNABLE_CALLCHAINDEPTH, host->callchain_max());
@@ -434,12 +417,6 @@ int options_read(struct options *options, const struct host *host, int argc, cha
     rc = command_line_read(options, argc, argv);
     if (rc != 0 || options->help || options->version || options->print_tables || options->upgrade)
         return rc;
-    if (options->remount) {
-        say(LOG_ERR,
-            "a mount of pmcfs cannot be remounted: unmount it and mount it again, or write "
-            "to its admin/tunables");
-        return EXIT_FAILURE_SAID;
-    }
     conf_resolve(options);
     rc = conf_read(options);
     if (rc == 0)
@@ -469,12 +446,7 @@ bool options_reread(struct options *options, struct tunables *tunables)
 
 void options_free(struct options *options)
 {
-    while (options->words) {
-        struct option_word *next = options->words->next;
-        free(options->words->text);
-        free(options->words);
-        options->words = next;
-    }
+    buf_free(&options->words);
     buf_free(&options->backend_words);
     free(options->conf);
     free(options->source);

@@ -15,7 +15,6 @@ struct options {
     bool single;  /* one process, which nothing takes the place of */
     bool upgrade; /* ask the process that holds a mount to become this program */
     int resume;   /* asked so: the descriptor of what it holds; else 0 */
-    bool remount;             /* -o remount, which is refused */
     const char *print_tables; /* what to print, or NULL */
     char *conf;               /* file read, or NULL; owned */
     bool conf_given;          /* by -c: it has to exist */
@@ -27,10 +26,7 @@ struct options {
     struct tunables tunables;
     unsigned complaints; /* said while reading the configuration */
     bool no_backend;     /* a backend was named that does not exist */
-    struct option_word { /* of -o, in order */
-        char *text;
-        struct option_word *next;
-    } * words, **words_end;
+    struct buf words;    /* of -o, as they were given, with commas between them */
     struct { /* of the file as it is read, else line 0: -o comes after it */
         unsigned line;
         char section[64]; /* the last one that does not exist */
@@ -48,8 +44,6 @@ struct options {
  */
 int options_read(struct options *options, const struct host *host, int argc, char **argv);
 void options_free(struct options *options);
-/* A word of -o as it is written there. NULL: no memory. */
-char *option_escaped(const char *word);
 /* Once more, for SIGHUP: the tunables that file and -o would give now. False, after having said
  * why: the file cannot be read. */
 bool options_reread(struct options *options, struct tunables *tunables);

@@ -58,10 +58,7 @@ static struct {
     unsigned crashes; /* in a row, of workers */
     unsigned unready; /* of them, before they served */
     struct timespec begun;
-    struct held_ring {
-        void *map;
-        bool named;      /* by this worker */
-    } rings[HAND_RINGS]; /* as in hand->rings */
+    void *rings[HAND_RINGS]; /* where those of hand->rings are mapped */
 } me;
 
 /* ---- rings ---- */
@@ -70,8 +67,7 @@ static void ring_drop(unsigned i)
 {
     struct hand_ring *ring = &me.hand->rings[i];
 
-    munmap(me.rings[i].map, ring->bytes);
-    me.rings[i] = (struct held_ring){0};
+    munmap(me.rings[i], ring->bytes);
     *ring = (struct hand_ring){0};
 }
 
@@ -84,7 +80,7 @@ static void ring_map(unsigned i, int fd, uint64_t bytes)
 
     if (map == MAP_FAILED)
         return;
-    me.rings[i] = (struct held_ring){map, true};
+    me.rings[i] = map;
     me.hand->rings[i] = (struct hand_ring){fd, bytes};
 }
 
@@ -95,23 +91,15 @@ static void ring_hold(const struct hold *hold)
     for (unsigned i = 0; i < HAND_RINGS; i++) {
         struct hand_ring *ring = &me.hand->rings[i];
 
-        if (ring->fd == hold->fd && ring->bytes == hold->bytes) {
-            me.rings[i].named = true;
+        if (ring->fd == hold->fd && ring->bytes == hold->bytes)
             return;
-        }
-        if (ring->fd && (ring->fd == hold->fd || (hold->fd < 0 && !me.rings[i].named)))
+        if (ring->fd && (ring->fd == hold->fd || (hold->fd < 0 && fcntl(ring->fd, F_GETFD) < 0)))
             ring_drop(i);
         if (!ring->fd && at < 0)
             at = (int)i;
     }
     if (hold->fd > 0 && hold->bytes && at >= 0)
         ring_map((unsigned)at, hold->fd, hold->bytes);
-}
-
-static void rings_unname(void)
-{
-    for (unsigned i = 0; i < HAND_RINGS; i++)
-        me.rings[i].named = false;
 }
 
 static void rings_again(void)
@@ -155,7 +143,6 @@ static bool worker_start(void)
     while (recv(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT) > 0 ||
            recv(me.worker_fd, &hold, sizeof hold, MSG_DONTWAIT) > 0)
         ; /* of the last one */
-    rings_unname();
     me.hand->ready = false;
     if (me.hand->serves && !me.options->foreground)
         say_to_syslog();
@@ -192,13 +179,13 @@ static unsigned back_off(int status)
 /* The mount lives on, empty: better than one that hangs. */
 static void state_give_up(void)
 {
-    say_once(LOG_CRIT,
+    say(LOG_CRIT,
              "%u processes in a row could not go on with what was there: all PMCs and counts are "
              "given up, the mount is served anew",
              me.unready);
     hand_give_up(me.hand);
     if (!arena_clear(me.hand->arena_fd) || !journal_clear(me.hand->journal_fd))
-        say_once(LOG_CRIT, "cannot give memory back: %s", strerror(errno));
+        say(LOG_CRIT, "cannot give memory back: %s", strerror(errno));
     me.unready = 0;
 }
 
@@ -238,29 +225,24 @@ static void fds_inherit(void)
 }
 
 /* As it was started, with what it is to take over. */
-static char **arguments_make(const char *path)
+static bool arguments_make(char *argv[8])
 {
     const struct options *options = me.options;
-    unsigned n = 0;
+    unsigned n = 1;
 
-    for (const struct option_word *word = options->words; word; word = word->next)
-        n += 2;
-    char **argv = calloc(n + 8, sizeof *argv);
-    if (!argv || asprintf(&argv[1], "--resume=%d", me.hand_fd) < 0)
-        return NULL;
-    argv[0] = (char *)(uintptr_t)path;
-    n = 2;
+    argv[0] = (char *)"pmcfs";
+    if (asprintf(&argv[n++], "--resume=%d", me.hand_fd) < 0)
+        return false;
     if (options->foreground)
         argv[n++] = (char *)"-f";
-    if (options->conf_given && asprintf(&argv[n], "--config=%s", options->conf) > 0)
-        n++;
-    for (const struct option_word *word = options->words; word; word = word->next) {
-        argv[n++] = (char *)"-o";
-        argv[n++] = option_escaped(word->text);
-    }
+    if (options->conf_given && asprintf(&argv[n++], "--config=%s", options->conf) < 0)
+        return false;
+    if (options->words.len &&
+        asprintf(&argv[n++], "-o%.*s", (int)options->words.len, options->words.data) < 0)
+        return false;
     argv[n++] = options->source;
     argv[n] = options->mountpoint;
-    return argv;
+    return true;
 }
 
 /* Should the new program end before it has taken over, the stopped worker goes on, and hears that
@@ -297,22 +279,22 @@ static void program_execute(int program, char **argv)
             kill(guard, SIGKILL);
     }
     kill(me.worker, SIGCONT);
-    say_once(LOG_ERR, "cannot start the new program in place of this one: %s", strerror(errno));
+    say(LOG_ERR, "cannot start the new program in place of this one: %s", strerror(errno));
 }
 
 static void program_replace(pid_t asker)
 {
     const int program = upgrade_program(asker);
-    char **argv = program >= 0 ? arguments_make("pmcfs") : NULL;
+    char *argv[8] = {NULL};
 
     if (program < 0)
-        say_once(LOG_WARNING,
-                 "process %d may not replace this program: pmcfs --upgrade, as root with all "
-                 "capabilities of the daemon, may",
-                 asker);
-    else if (!argv || !upgrade_tried(program, argv))
-        say_once(LOG_ERR, "the new program's --check fails with the options and the configuration "
-                          "of this mount: this one stays");
+        say(LOG_WARNING,
+            "process %d may not replace this program: pmcfs --upgrade, as root with all "
+            "capabilities of the daemon, may",
+            asker);
+    else if (!arguments_make(argv) || !upgrade_tried(program, argv))
+        say(LOG_ERR, "the new program's --check fails with the options and the configuration "
+                     "of this mount: this one stays");
     else
         program_execute(program, argv);
     if (program >= 0)
@@ -342,7 +324,7 @@ static void worker_take_over(void)
     while (waitpid(me.worker, NULL, 0) < 0 && errno == EINTR)
         ;
     me.hand->last_worker = 0;
-    say_once(LOG_NOTICE, "this program has taken the place of the one that served \"%s\"",
+    say(LOG_NOTICE, "this program has taken the place of the one that served \"%s\"",
              me.options->mountpoint);
 }
 
@@ -436,7 +418,7 @@ static bool begin(void)
 static void tell_end(int status)
 {
     if (WIFSIGNALED(status) && !me.ending)
-        say_once(LOG_CRIT, "the serving process %d ended with signal %d before it served",
+        say(LOG_CRIT, "the serving process %d ended with signal %d before it served",
                  me.worker, WTERMSIG(status));
 }
 

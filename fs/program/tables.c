@@ -13,30 +13,16 @@
 
 #include <string.h>
 
-static void tunable_standard(enum tunable which, struct buf *out)
-{
-    struct tunables tunables;
-
-    tunables_init(&tunables);
-    tunable_print(&tunables, which, out);
-}
-
-static void tunable_range(enum tunable which, struct buf *out)
-{
-    struct tunables tunables;
-
-    tunables_init(&tunables);
-    tunable_range_print(&tunables, which, out);
-}
+static struct tunables standard; /* as nobody set them */
 
 static void print_tunables(struct buf *out)
 {
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const struct tunable_row *row = tunable_row((enum tunable)i);
         buf_printf(out, "%s\t", row->name);
-        tunable_standard((enum tunable)i, out);
+        tunable_print(&standard, (enum tunable)i, out);
         buf_char(out, '\t');
-        tunable_range((enum tunable)i, out);
+        tunable_range_print(&standard, (enum tunable)i, out);
         buf_printf(out, "\t%s\t%s\t%s\n", row->at_start ? "mount" : "any time", row->help,
                    row->effect);
     }
@@ -61,10 +47,10 @@ static void print_conf(struct buf *out)
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const struct tunable_row *row = tunable_row((enum tunable)i);
         buf_printf(out, "\n# %s\n# ", row->help);
-        tunable_range((enum tunable)i, out);
+        tunable_range_print(&standard, (enum tunable)i, out);
         buf_printf(out, "; changed: %s; effect: %s\n#%s = ",
                    row->at_start ? "at mount only" : "at any time", row->effect, row->name);
-        tunable_standard((enum tunable)i, out);
+        tunable_print(&standard, (enum tunable)i, out);
         buf_char(out, '\n');
     }
 }
@@ -131,9 +117,9 @@ static void print_help(struct buf *out)
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const struct tunable_row *row = tunable_row((enum tunable)i);
         buf_printf(out, "  %-24s %s (", row->name, row->help);
-        tunable_standard((enum tunable)i, out);
+        tunable_print(&standard, (enum tunable)i, out);
         buf_str(out, "; ");
-        tunable_range((enum tunable)i, out);
+        tunable_range_print(&standard, (enum tunable)i, out);
         buf_str(out, ")\n");
     }
 }
@@ -150,6 +136,7 @@ static const struct {
 
 bool tables_print(const char *what, struct buf *out)
 {
+    tunables_init(&standard);
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         if (strcmp(what, tables[i].name) == 0) {
             tables[i].print(out);

@@ -46,7 +46,7 @@ int upgrade_offer(const char *mountpoint)
             return fd;
         nanosleep(&pause, NULL);
     }
-    say_once(LOG_WARNING, "pmcfs --upgrade will not find this mount: " PLACE ": %s",
+    say(LOG_WARNING, "pmcfs --upgrade will not find this mount: " PLACE ": %s",
              strerror(errno));
     if (fd >= 0)
         close(fd);

@@ -11,7 +11,7 @@ struct loop_state;
 
 /* To the supervisor, which answers with the same: map that, too; 0 bytes: no more. */
 struct hold {
-    int fd; /* -1: those that were not named since the worker began are no more */
+    int fd; /* -1: those of descriptors that are closed are no more */
     size_t bytes;
 };
 

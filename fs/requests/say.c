@@ -15,43 +15,28 @@ static atomic_bool in_background;
 
 static void say_line(int priority, const char *text)
 {
-    if (in_background)
-        syslog(priority, "%s", text);
-    else
+    if (!in_background) {
         fprintf(stderr, "pmcfs: %s\n", text);
-}
-
-__attribute__((format(printf, 2, 0))) static void say_args(int priority, const char *format,
-                                                           va_list args)
-{
-    char text[1024];
-
-    vsnprintf(text, sizeof text, format, args);
-    say_line(priority, text);
+        return;
+    }
+    openlog("pmcfs", LOG_PID, LOG_DAEMON);
+    syslog(priority, "%s", text);
+    closelog();
 }
 
 void say(int priority, const char *format, ...)
 {
+    char text[1024];
     va_list args;
 
     va_start(args, format);
-    say_args(priority, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-}
-
-void say_once(int priority, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    say_args(priority, format, args);
-    va_end(args);
-    closelog();
+    say_line(priority, text);
 }
 
 void say_to_syslog(void)
 {
-    openlog("pmcfs", LOG_PID, LOG_DAEMON);
     in_background = true;
 }
 

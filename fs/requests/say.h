@@ -3,10 +3,8 @@
  */
 #pragma once
 
-/* priority: LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG of <syslog.h>. */
+/* No descriptor is kept for the next time. priority: LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG of <syslog.h>. */
 void say(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same, and no descriptor is kept for the next time. */
-void say_once(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* From now on to syslog. */
 void say_to_syslog(void);
 /* What libfuse has to say goes the same way. */
