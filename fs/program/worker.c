@@ -131,7 +131,6 @@ static void fs_stop(struct fs *fs, const struct mount_settings *place)
 {
     fs->stopping = true;
     loop_last_turn(fs->loop);
-    notify_stop(fs);
     mount_end(place);
     serve_stop(fs);
     loop_last_turn(fs->loop);
@@ -156,6 +155,7 @@ static void fs_free(struct fs *fs)
 {
     handles_leave(fs);
     engine_close(fs);
+    notify_forget(fs);
     park_free(&fs->park);
     loop_free(fs->loop);
     if (fs->tree.session)
@@ -193,7 +193,7 @@ static bool fs_serve(struct fs *fs, struct worker *worker)
     const unsigned n = (unsigned)tunable_u64(engine_tunables(fs->tree.engine), TUNABLE_THREADS);
     const bool first = !fs->hand->serves;
 
-    if (!session_open(fs) || !serve_init(fs) || !notify_start(fs) || !serve_start(fs, n)) {
+    if (!session_open(fs) || !serve_init(fs) || !serve_start(fs, n)) {
         say(LOG_ERR, "cannot serve: the mount is given up");
         fs->stopping = true;
         mount_end(&worker->place);
@@ -224,6 +224,7 @@ static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
     pthread_mutex_init(&fs->lock, NULL);
     pthread_cond_init(&fs->changed, NULL);
     park_init(&fs->park, fs);
+    STAILQ_INIT(&fs->errands);
     fs->loop = loop_new(hold_fd);
     if (fs->loop)
         loop_bind(fs->loop, fs);

@@ -33,7 +33,7 @@ struct fs {
     struct kept kept;
     bool answered; /* an answer is true with what is put there with the next unlocking */
     struct park park;
-    struct notifier notifier;
+    struct errands errands; /* of notify.h */
     uint64_t armed_ns; /* when main wakes by itself */
     uint64_t trim_ns;  /* when it gives free memory back; UINT64_MAX: nothing has changed since */
     bool attributes_stale; /* main tells the kernel to ask again for all attributes */

@@ -49,7 +49,7 @@ void handle_unref(struct kept *kept, struct handle *handle)
 {
     if (!handle || --handle->refs > 0)
         return;
-    assert(!handle->poll);
+    assert(!handle->polls);
     rights_unref(handle->open.rights); /* their record ends with the file's */
     handle->open.rights = NULL;
     handle->next_touched = kept->ended;

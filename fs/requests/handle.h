@@ -17,7 +17,6 @@
 #include <sys/types.h>
 
 struct engine;
-struct fuse_pollhandle;
 struct kept;
 
 struct handle {
@@ -47,7 +46,7 @@ struct handle {
     bool touched;
 
     /* park.c: the newest poller. */
-    struct fuse_pollhandle *poll;
+    bool polls;
     uint64_t polled_id; /* the object polled */
     uint64_t due_ns;    /* to be notified at the latest then; 0: no limit */
     uid_t poll_uid;     /* among this user's waiting requests it is counted while it is in a list */

@@ -9,7 +9,6 @@
 #include "fs/requests/request.h"
 
 #include <errno.h>
-#include <linux/fuse.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -244,32 +243,6 @@ static void attributes_forget_all(struct fs *fs)
     }
 }
 
-void poll_notify(int fd, uint64_t number)
-{
-    const struct {
-        struct fuse_out_header head;
-        struct fuse_notify_poll_wakeup_out poll;
-    } message = {{.len = sizeof message, .error = FUSE_NOTIFY_POLL}, {.kh = number}};
-
-    if (write(fd, &message, sizeof message) < 0)
-        return; /* it was closed meanwhile */
-}
-
-static void loop_notify_pollers(struct fs *fs)
-{
-    struct fuse_pollhandle *poll;
-
-    for (;;) {
-        fs_lock(fs);
-        poll = poll_next(&fs->park);
-        fs_unlock(fs);
-        if (!poll)
-            return;
-        fuse_lowlevel_notify_poll(poll);
-        fuse_pollhandle_destroy(poll);
-    }
-}
-
 /* What a burst of PMCs or targets needed goes back to the system. */
 static void memory_trim(void)
 {
@@ -290,11 +263,6 @@ static void loop_turn(struct loop_state *loop)
         engine_tick(fs->tree.engine, now_ns);
     park_expire(&fs->park, now_ns);
     fs_drain(fs);
-    fs_unlock(fs);
-
-    loop_notify_pollers(fs);
-
-    fs_lock(fs);
     trim = fs->trim_ns <= now_ns;
     if (trim)
         fs->trim_ns = UINT64_MAX;

@@ -25,8 +25,6 @@ void loop_bind(struct loop_state *loop, struct fs *fs);
 struct loop loop_interface(struct loop_state *loop);
 /* Make main take a turn. Any thread, any lock. */
 void loop_kick(struct loop_state *loop);
-/* Whoever polls with this number of the kernel's is woken. */
-void poll_notify(int fd, uint64_t number);
 /* Turns, until SIGTERM or SIGINT or loop_end(). on_signal: another, without the lock. */
 void loop_run(struct loop_state *loop, void (*on_signal)(struct fs *fs, int number));
 /* Any thread. */

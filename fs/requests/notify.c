@@ -1,9 +1,9 @@
 /*
- * The errands of the thread that tells the kernel, in order: put with the lock, run without it.
+ * The errands of a thread that tells the kernel, in order: put with the lock, run without it.
  */
 #include "fs/requests/notify.h"
 
-#include "fs/requests/fs.h"
+#include "fs/requests/request.h"
 #include "fs/tree/node.h"
 
 #include <fuse_lowlevel.h>
@@ -33,58 +33,36 @@ static void errand_run(const struct effect *effect, struct fuse_session *session
         entry_forget(session, 0, NODE_LIMITS, effect->name);
 }
 
-static void *notifier_main(void *arg)
+bool notify_next(struct fs *fs)
 {
-    struct fs *fs = arg;
-    struct notifier *notifier = &fs->notifier;
-    struct errand *errand;
+    struct errand *errand = STAILQ_FIRST(&fs->errands);
 
-    pthread_mutex_lock(&fs->lock);
-    while ((errand = STAILQ_FIRST(&notifier->errands)) || notifier->runs) {
-        if (!errand) {
-            pthread_cond_wait(&notifier->given, &fs->lock);
-            continue;
-        }
-        STAILQ_REMOVE_HEAD(&notifier->errands, next);
-        pthread_mutex_unlock(&fs->lock);
-        errand_run(&errand->effect, fs->tree.session);
-        free(errand);
-        pthread_mutex_lock(&fs->lock);
-    }
-    pthread_mutex_unlock(&fs->lock);
-    return NULL;
-}
-
-bool notify_start(struct fs *fs)
-{
-    struct notifier *notifier = &fs->notifier;
-
-    STAILQ_INIT(&notifier->errands);
-    pthread_cond_init(&notifier->given, NULL);
-    notifier->runs = true;
-    if (pthread_create(&notifier->thread, NULL, notifier_main, fs) != 0)
-        notifier->runs = false;
-    return notifier->runs;
-}
-
-void notify_stop(struct fs *fs)
-{
-    struct notifier *notifier = &fs->notifier;
-
-    pthread_mutex_lock(&fs->lock);
-    notifier->runs = false;
-    pthread_cond_signal(&notifier->given);
-    pthread_mutex_unlock(&fs->lock);
-    pthread_join(notifier->thread, NULL);
+    if (!errand)
+        return false;
+    STAILQ_REMOVE_HEAD(&fs->errands, next);
+    fs_unlock(fs);
+    errand_run(&errand->effect, fs->tree.session);
+    free(errand);
+    fs_lock(fs);
+    return true;
 }
 
 void notify_later(struct fs *fs, const struct effect *effect)
 {
-    struct errand *errand = fs->notifier.runs ? malloc(sizeof *errand) : NULL;
+    struct errand *errand = malloc(sizeof *errand);
 
     if (!errand)
         return; /* a message less, or a name that answers ESTALE until it is looked up again */
     errand->effect = *effect;
-    STAILQ_INSERT_TAIL(&fs->notifier.errands, errand, next);
-    pthread_cond_signal(&fs->notifier.given);
+    STAILQ_INSERT_TAIL(&fs->errands, errand, next);
+}
+
+void notify_forget(struct fs *fs)
+{
+    struct errand *errand;
+
+    while ((errand = STAILQ_FIRST(&fs->errands))) {
+        STAILQ_REMOVE_HEAD(&fs->errands, next);
+        free(errand);
+    }
 }

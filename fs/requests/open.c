@@ -199,9 +199,9 @@ void io_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
  * io_uring's own, before a read and between its parts: nobody waits, or for exactly these. poll(2),
  * select(2) and epoll ask for POLLHUP always.
  */
-static bool poll_is_of_uring(const struct fuse_file_info *fi, const struct fuse_pollhandle *poll)
+static bool poll_is_of_uring(const struct fuse_file_info *fi, uint64_t number)
 {
-    return (fi->poll_events == EPOLLIN && !poll) ||
+    return (fi->poll_events == EPOLLIN && !number) ||
            fi->poll_events == (EPOLLIN | EPOLLRDNORM | EPOLLPRI | EPOLLERR);
 }
 
@@ -229,18 +229,11 @@ static int poll_run(struct request *rq)
         rq->revents |= EPOLLOUT | EPOLLWRNORM;
     if (rq->node.row->stream && rq->handle->place.text.block) /* the last reply was full */
         rq->revents |= EPOLLIN | EPOLLRDNORM;
-    if (rq->poll && (rc = poll_add(&fs->park, rq->handle, rq)))
-        return rc;
-    if (rq->poll)
-        rq->handle->place.poll_number = rq->poll_number;
-    rq->poll = NULL; /* kept */
-    return CALL_DONE;
+    return rq->poll_number ? poll_add(&fs->park, rq->handle, rq) : CALL_DONE;
 }
 
 static void poll_reply(struct request *rq, int rc)
 {
-    if (rq->poll)
-        fuse_pollhandle_destroy(rq->poll);
     if (rc < 0)
         fuse_reply_err(rq->req, -rc);
     else
@@ -252,15 +245,15 @@ void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
 {
     struct request *rq = op_begin(req, ino);
 
-    if (!rq) {
-        if (poll)
-            fuse_pollhandle_destroy(poll);
+    const uint64_t number = poll ? hand_poll_number() : 0; /* which is all that there is to it */
+
+    if (poll)
+        fuse_pollhandle_destroy(poll);
+    if (!rq)
         return;
-    }
     rq->fh = fi->fh;
-    rq->poll = poll;
-    rq->poll_number = poll ? hand_poll_number() : 0;
-    rq->by_uring = poll_is_of_uring(fi, poll);
+    rq->poll_number = number;
+    rq->by_uring = poll_is_of_uring(fi, number);
     rq->gone_ok = true;
     rq->run = poll_run;
     rq->reply = poll_reply;

@@ -6,7 +6,9 @@
 #include "fs/requests/request.h"
 
 #include <assert.h>
+#include <linux/fuse.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static unsigned bucket_of(uint64_t id)
 {
@@ -23,7 +25,7 @@ void park_init(struct park *park, struct fs *fs)
 
 void park_free(struct park *park)
 {
-    assert(TAILQ_EMPTY(&park->ready) && LIST_EMPTY(&park->due) && !park->users);
+    assert(TAILQ_EMPTY(&park->ready) && !park->users);
     for (unsigned i = 0; i < PARK_BUCKETS; i++)
         assert(TAILQ_EMPTY(&park->waiting[i]) && LIST_EMPTY(&park->polled[i]));
 }
@@ -182,13 +184,32 @@ static uint64_t requests_expire(struct park *park, unsigned bucket, uint64_t now
     return deadline_ns;
 }
 
-static void poll_due(struct park *park, struct handle *handle)
+void poll_notify(int fd, uint64_t number)
 {
-    LIST_REMOVE(handle, poll_entry);
-    LIST_INSERT_HEAD(&park->due, handle, poll_entry);
+    const struct {
+        struct fuse_out_header head;
+        struct fuse_notify_poll_wakeup_out poll;
+    } message = {{.len = sizeof message, .error = FUSE_NOTIFY_POLL}, {.kh = number}};
+
+    if (write(fd, &message, sizeof message) < 0)
+        return; /* it was closed meanwhile */
 }
 
-/* The same for pollers, which become due. */
+static void poll_forget(struct park *park, struct handle *handle)
+{
+    handle->polls = false;
+    LIST_REMOVE(handle, poll_entry);
+    user_discharge(park, handle->poll_uid);
+}
+
+/* The kernel wakes it, and waits for nothing. */
+static void poll_tell_one(struct park *park, struct handle *handle)
+{
+    poll_forget(park, handle);
+    poll_notify(park->fs->hand->fuse_fd, handle->place.poll_number);
+}
+
+/* The same for pollers, which are told. */
 static uint64_t pollers_expire(struct park *park, unsigned bucket, uint64_t now_ns)
 {
     uint64_t deadline_ns = UINT64_MAX;
@@ -197,7 +218,7 @@ static uint64_t pollers_expire(struct park *park, unsigned bucket, uint64_t now_
     for (struct handle *h = LIST_FIRST(&park->polled[bucket]); h; h = next) {
         next = LIST_NEXT(h, poll_entry);
         if (h->due_ns && h->due_ns <= now_ns) {
-            poll_due(park, h);
+            poll_tell_one(park, h);
             if (!poll_any(park, h->polled_id))
                 engine_polled(park->fs->tree.engine, h->polled_id, false);
         } else if (h->due_ns && h->due_ns < deadline_ns) {
@@ -227,19 +248,17 @@ void park_expire(struct park *park, uint64_t now_ns)
 
 int poll_add(struct park *park, struct handle *handle, struct request *rq)
 {
-    bool listed = handle->poll != NULL;
-    int rc = listed ? 0 : user_charge(park, rq);
+    int rc = handle->polls ? 0 : user_charge(park, rq);
 
     if (rc)
         return rc;
-    if (listed)
-        fuse_pollhandle_destroy(handle->poll);
-    handle->poll = rq->poll;
+    handle->place.poll_number = rq->poll_number;
     handle->due_ns = rq->call.wait_until_ns;
     if (handle->due_ns)
         park->deadline_ns = earlier(park->deadline_ns, handle->due_ns);
-    if (listed)
+    if (handle->polls)
         return 0;
+    handle->polls = true;
     handle->poll_uid = rq->call.payer;
     handle->polled_id = rq->node.object;
     if (!poll_any(park, handle->polled_id))
@@ -250,28 +269,11 @@ int poll_add(struct park *park, struct handle *handle, struct request *rq)
 
 void poll_drop(struct park *park, struct handle *handle)
 {
-    if (!handle->poll)
+    if (!handle->polls)
         return;
-    fuse_pollhandle_destroy(handle->poll);
-    handle->poll = NULL;
-    LIST_REMOVE(handle, poll_entry);
-    user_discharge(park, handle->poll_uid);
+    poll_forget(park, handle);
     if (!poll_any(park, handle->polled_id))
         engine_polled(park->fs->tree.engine, handle->polled_id, false);
-}
-
-struct fuse_pollhandle *poll_next(struct park *park)
-{
-    struct handle *handle = LIST_FIRST(&park->due);
-    struct fuse_pollhandle *poll;
-
-    if (!handle)
-        return NULL;
-    LIST_REMOVE(handle, poll_entry);
-    user_discharge(park, handle->poll_uid);
-    poll = handle->poll;
-    handle->poll = NULL;
-    return poll;
 }
 
 void poll_tell(struct park *park)
@@ -298,7 +300,7 @@ void park_wake(struct park *park, uint64_t id)
         next_handle = LIST_NEXT(h, poll_entry);
         if (h->polled_id != id)
             continue;
-        poll_due(park, h);
+        poll_tell_one(park, h);
         polled = true;
     }
     if (polled)

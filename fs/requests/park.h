@@ -25,7 +25,6 @@ struct park {
     struct park_list waiting[PARK_BUCKETS]; /* by call.wait_for */
     struct park_list ready;                 /* woken: to be run again, in this order */
     struct poll_list polled[PARK_BUCKETS];  /* by polled_id */
-    struct poll_list due;                   /* to be notified by main */
     uint64_t deadline_ns;                   /* no request's and no poller's moment is earlier */
     struct park_user *users;                /* that have something waiting */
 };
@@ -41,7 +40,7 @@ void park_leave(struct park *park, struct request *rq);
 void park_add(struct park *park, struct request *rq);
 /* Takes the request of req off, if it is parked or ready; NULL: it is not. */
 struct request *park_take(struct park *park, fuse_req_t req);
-/* Requests that wait for id become ready, its pollers due. */
+/* Requests that wait for id become ready, its pollers are told. */
 void park_wake(struct park *park, uint64_t id);
 /* The same for those whose moment has come, and (now_ns UINT64_MAX) for all requests. */
 void park_expire(struct park *park, uint64_t now_ns);
@@ -54,12 +53,12 @@ struct request *park_next(struct park *park);
 
 /*
  * The newest poller of a handle, until the node's object is woken or
- * call.wait_until_ns has come; the one before is dropped. It counts among the waiting requests of
+ * call.wait_until_ns has come; the one before is forgotten. It counts among the waiting requests of
  * the poller: 0, or P11 when that user has too many, and then it is not kept.
  */
 int poll_add(struct park *park, struct handle *handle, struct request *rq);
 void poll_drop(struct park *park, struct handle *handle);
-/* The next poller to notify and destroy, without the lock; NULL: none. */
-struct fuse_pollhandle *poll_next(struct park *park);
+/* Whoever polls with this number of the kernel's is woken. */
+void poll_notify(int fd, uint64_t number);
 /* After a reload: the new engine is told of the pollers. */
 void poll_tell(struct park *park);

@@ -126,7 +126,7 @@ void fs_drain(struct fs *fs)
     effects_take(fs);
     serve_more(fs->serve);
     deadline_ns = fs_deadline(fs);
-    if (deadline_ns < fs->armed_ns || !LIST_EMPTY(&fs->park.due) || fs->attributes_stale) {
+    if (deadline_ns < fs->armed_ns || fs->attributes_stale) {
         fs->armed_ns = earlier(deadline_ns, fs->armed_ns);
         loop_kick(fs->loop);
     }

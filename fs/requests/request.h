@@ -49,8 +49,7 @@ struct request {
     int to_set;
     struct node found;
     struct fuse_entry_param entry;
-    struct fuse_pollhandle *poll;
-    uint64_t poll_number; /* the kernel's, of it */
+    uint64_t poll_number; /* the kernel's, of its poller; 0: none sleeps */
     bool by_uring; /* poll: io_uring's own */
     unsigned revents;
     struct statvfs statvfs;

@@ -34,6 +34,7 @@ struct serve {
     pthread_cond_t given; /* something to do, or the end */
     unsigned n_seats, n_seated;
     unsigned n_idle, n_tasks;
+    bool notifies; /* a thread tells the kernel of names */
     unsigned n_called; /* threads that were woken or made, and have not looked yet */
     bool ending;
     uint32_t next_place; /* the next of those that an earlier worker left */
@@ -112,6 +113,7 @@ static bool serve_has_more(const struct serve *serve)
     const struct fs *fs = serve->fs;
 
     return serve->n_seated < serve->n_seats || !TAILQ_EMPTY(&fs->park.ready) || !serve->taken_up ||
+           (!serve->notifies && !STAILQ_EMPTY(&fs->errands)) ||
            (serve->n_tasks < TASKS_MAX && engine_has_task(fs->tree.engine));
 }
 
@@ -200,6 +202,18 @@ static bool server_task(struct serve *serve)
     return ran;
 }
 
+static bool server_notify(struct serve *serve)
+{
+    bool ran;
+
+    if (serve->notifies)
+        return false;
+    serve->notifies = true;
+    ran = notify_next(serve->fs);
+    serve->notifies = false;
+    return ran;
+}
+
 /* Somebody has to accept requests before anything else is done. */
 static void server_turn(struct server *server)
 {
@@ -211,7 +225,7 @@ static void server_turn(struct server *server)
         return;
     } else if (accepted && fs_run_ready(fs)) {
         fs_lock(fs);
-    } else if (accepted && server_task(serve)) {
+    } else if (accepted && (server_notify(serve) || server_task(serve))) {
         return;
     } else if (serve->n_seated < serve->n_seats) {
         server_sit(server);
