@@ -103,7 +103,6 @@ int main(int argc, char **argv)
     test_dropped(0755, false);
     test_suspect();
     test_set();
-    test_hardware();
     test_blind();
     test_adopt();
     test_switch_race();

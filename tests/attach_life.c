@@ -1,10 +1,9 @@
 /*
- * Sets and their quotas, a witness of time, attach without fork records, and counters that
+ * Sets and their quotas, attach without fork records, and counters that
  * are given to a later worker.
  */
 #include "tests/attach_test.h"
 
-#include "backends/perf/probe/code.h"
 #include "backends/perf/probe/probe.h"
 
 #include <errno.h>
@@ -60,39 +59,6 @@ void test_set(void)
     plan.fds_free = 100;
     rc = perf_attach(&state, &plan, &counter, &err);
     check(rc == -ESRCH, "a dead target", ": %s", err.text);
-}
-
-/* The x86 time stamp counter stands for an event that takes a counter of the processor. */
-void test_hardware(void)
-{
-    struct target target = target_begin();
-    struct plan plan = plan_for(&target);
-    struct event tsc = {.written = (char *)"msr/tsc/", .scale = 1};
-    struct plan_event set[] = {{&events[0], true, true}, {&tsc, true, true}};
-    struct counter *counter;
-    struct reading a = {0};
-    FILE *type = fopen("/sys/bus/event_source/devices/msr/type", "re");
-    unsigned number = 0;
-
-    if (type && fscanf(type, "%u", &number) == 1) {
-        tsc.code[CODE_TYPE] = number;
-        tsc.code[CODE_FLAGS] = CODE_HARDWARE | CODE_NO_EXCLUDE;
-        plan.events = set;
-        plan.n = 2;
-        ask(&target, "t 2\n");
-        counter = attach_started(&plan);
-        long own = ask(&target, "w\n");
-        int rc = perf_read(counter, &a, true);
-        check(!rc && (long)a.value[0] == own && a.value[1] > a.running_ns / 4 && !a.off &&
-                  perf_cost(counter) == 6 && a.covered_ns > 0 &&
-                  (int64_t)(a.covered_ns - a.running_ns) < 1000000,
-              "with a witness of time", ": %llu covered, %llu running",
-              (unsigned long long)a.covered_ns, (unsigned long long)a.running_ns);
-        perf_free(counter);
-    }
-    if (type)
-        fclose(type);
-    target_end(&target);
 }
 
 /* Without fork records: it works, and says so when it could not be exact. */

@@ -40,6 +40,5 @@ void test_dropped(mode_t mode, bool drops);
 
 /* attach_life.c */
 void test_set(void);
-void test_hardware(void);
 void test_blind(void);
 void test_adopt(void);

@@ -187,11 +187,6 @@ int perf_guard_fd(const struct guard *guard)
     return guard->fds[0];
 }
 
-void perf_guard_forget(struct guard *guard)
-{
-    watch_free(guard);
-}
-
 void perf_unguard(struct guard *guard)
 {
     int fd = guard ? perf_guard_fd(guard) : -1;

@@ -17,7 +17,8 @@ struct guard;
  */
 int watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
               uint64_t tag, struct guard **out);
-void watch_free(struct guard *watch); /* NULL allowed; before the descriptors are closed */
+/* NULL allowed; before the descriptors are closed, which are not its own. */
+void watch_free(struct guard *watch);
 
 /* sink.dropped(tag) once. 0 or -errno: then nothing will be told. System calls. */
 int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out);
@@ -27,4 +28,3 @@ bool perf_guard_left(const struct guard *guard);
 int perf_guard_fd(const struct guard *guard);
 /* An end that came while nothing listened is told too: the descriptor still says HUP. */
 int perf_guard_adopt(struct backend_state *state, int fd, uint64_t tag, struct guard **out);
-void perf_guard_forget(struct guard *guard);
