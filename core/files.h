@@ -34,9 +34,7 @@ void begin_samples(struct call *call);
 void begin_samples_perf(struct call *call);
 void begin_state(struct call *call); /* ctl, status, target */
 int show_samples_folded(struct call *call);
-int store_command(struct call *call); /* config, event, mode, target */
-int store_ctl(struct call *call);
-int store_count(struct call *call);
+int store_command(struct call *call); /* all that changes a PMC */
 int store_samples(struct call *call); /* PMC_OP_WRITELOG */
 unsigned poll_count(struct call *call);
 unsigned poll_state(struct call *call); /* ctl, status, target */

@@ -9,34 +9,55 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* ---- memory ---- */
+/* ---- life ---- */
 
-struct change *change_new(struct pmc *pmc, enum cause cause)
+static void take_asker(struct change *change)
 {
-    const unsigned n = pmc->links->n;
-    struct change *change = calloc(1, sizeof *change);
-    struct fate *fates = calloc(n + 1, sizeof *fates);
+    const struct pmc *pmc = change->pmc;
+    struct rights *rights = change->cause == CAUSE_COMMAND ? change->call->rights : NULL;
 
-    if (!change || !fates || !settings_copy(&change->desired.settings, &pmc->settings)) {
-        free(fates);
-        free(change);
-        return NULL;
+    change->asker = (struct asker){
+        .rights = rights,
+        .opener = change->cause == CAUSE_COMMAND && change->call->open ? &change->call->open->opener
+                                                                       : NULL,
+        .may_kernel = access_kernel(pmc->instance, rights),
+        .may_system = access_system(pmc->instance, rights),
+        .may_foreign = access_foreign(change->engine, rights),
+        .superuser = access_superuser(rights),
+        .inside = !instance_is_root(pmc->instance),
+    };
+}
+
+/* Without memory nothing but a release goes on. */
+static int change_begin(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    struct buf limit;
+
+    if (vec_room(&change->diff.moves, pmc->links->n + 1) ||
+        !(change->diff.total = tally_new(pmc_events(pmc))))
+        return change->cause == CAUSE_RELEASE ? 0 : err_nomem(&change->err);
+    for (unsigned i = 0; i < pmc->links->n; i++) {
+        struct link *link = pmc->links->link[i];
+
+        change->diff.moves.items[change->diff.moves.n++] = (struct move){
+            .old = link,
+            .next = link,
+            .verdict = {.asked = change->cause == CAUSE_OWN && link_dropped(pmc, link),
+                        .below = link->below,
+                        .drops = link->drops}};
     }
-    for (unsigned i = 0; i < n; i++)
-        fates[i].link = pmc->links->link[i];
-    change->diff.fates = fates;
-    change->diff.n_fates = n;
-    change->engine = pmc->engine;
-    change->cause = cause;
-    buf_init(&change->log.inventory, NULL, 0);
-    change->pmc = pmc_ref(pmc);
-    change->payer = user_ref(pmc->user);
-    snprintf(change->name, sizeof change->name, "%s", pmc->name);
+    if (change->cause == CAUSE_RELEASE)
+        return 0;
+    take_asker(change);
     change->desired.kernel = pmc->kernel;
     change->desired.wants_all = pmc->wants_all;
-    return change;
+    change->attach_ns = tunable_u64(&change->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
+    buf_init(&limit, change->limit_name, sizeof change->limit_name);
+    user_limit_print(change->payer, USED_FDS, &limit);
+    buf_text(&limit);
+    return settings_copy(&change->desired.settings, &pmc->settings) ? 0 : err_nomem(&change->err);
 }
 
 static void desired_clear(struct desired *desired)
@@ -44,29 +65,26 @@ static void desired_clear(struct desired *desired)
     for (unsigned i = 0; i < desired->n_names; i++)
         free(desired->names[i]);
     free(desired->metrics);
-    free(desired->targets);
+    free(desired->targets.items);
     free(desired->events);
     set_unref(desired->set);
     settings_clear(&desired->settings);
 }
 
 /* With the lock; what needs none to be freed is freed by change_close() before. */
-void change_free(struct change *change)
+static void change_clear(struct change *change)
 {
     desired_clear(&change->desired);
-    for (unsigned i = 0; i < change->diff.n_fates; i++)
-        free(change->diff.fates[i].last);
-    free(change->diff.fates);
-    free(change->diff.fresh);
+    EACH_MOVE(move, change)
+    free(move->last);
+    free(change->diff.moves.items);
     free(change->diff.links);
     free(change->diff.base);
     free(change->diff.total);
     free(change->log.counted_before);
     buf_free(&change->log.inventory);
-    free(change->replaced_count);
     user_unref(change->payer);
     pmc_unref(change->pmc);
-    free(change);
 }
 
 /* ---- from beginning to end ---- */
@@ -78,54 +96,45 @@ static void note_failure(struct change *change)
 
     if (change->cause == CAUSE_COMMAND)
         return;
-    if (change->rc == -ENOMEM)
+    if (change->rc == -ENOMEM) {
         pmc->later = true;
-    else if (change->cause == CAUSE_CPUS)
-        pmc->cpus_refused = change->cpus_serial == change->engine->cpus_serial;
-    for (unsigned i = 0; change->rc != -ENOMEM && i < change->diff.n_fates; i++) {
-        const struct fate *fate = &change->diff.fates[i];
-
-        if (fate->verdict.asked && fate->verdict.drops == fate->link->drops)
-            fate->link->asked = true;
+    } else {
+        pmc->cpus_refused =
+            mode_table[pmc->effective].system && change->cpus_serial == change->engine->cpus_serial;
+        EACH_MOVE(move, change)
+        if (move->verdict.asked && move->verdict.drops == move->old->drops)
+            move->old->asked = true;
     }
     pmc_touch(pmc);
     pmc_pend(pmc);
 }
 
-static int change_end(struct call *call, struct change *change)
+static void change_end(struct change *change)
 {
     struct pmc *pmc = change->pmc;
-    const int rc = change->rc;
 
     if (change->last_claim) {
         rows_release(change->engine->rows, change->last_claim);
         cpus_free(&change->last_claim->cpus);
         free(change->last_claim);
     }
-    call->err = rc ? change->err : change->note;
+    change->call->err = change->rc ? change->err : change->note;
     pmc->busy = NULL;
     pmc_wake(pmc);
-    if (pmc_released(pmc) && change->cause != CAUSE_RELEASE)
-        pmc_pend(pmc); /* meanwhile: it is closed now */
-    if (change->asker.open && change->replaced_count && !rc && !strcmp(change->file, "count")) {
-        free(change->asker.open->swap);
-        change->asker.open->swap = change->replaced_count;
-        change->asker.open->swapped = true;
-        change->replaced_count = NULL;
-    }
     if (change->cause == CAUSE_RELEASE)
         pmc_unref(pmc); /* the tree's own reference */
-    change_free(change);
-    return rc;
+    else if (pmc_released(pmc))
+        pmc_pend(pmc); /* meanwhile: it is closed now */
+    change_clear(change);
 }
 
-static void change_decide(struct call *call, struct change *change)
+static void change_decide(struct change *change)
 {
     if (pmc_released(change->pmc) && change->cause != CAUSE_RELEASE)
         change->rc = err_set(&change->err, P26, "the PMC was released meanwhile");
     if (change->rc == 0)
         change_swap(change);
-    call->committed |= change->rc == 0 && change->cause == CAUSE_COMMAND;
+    change->call->committed |= change->rc == 0 && change->cause == CAUSE_COMMAND;
     if (change->rc) {
         note_failure(change);
         change_refuse(change);
@@ -135,101 +144,49 @@ static void change_decide(struct call *call, struct change *change)
         pmc_pend(change->pmc);
 }
 
-static void take_asker(struct change *change, const struct call *call)
+static void unlocked(struct change *change, bool slow, void (*part)(struct change *change))
 {
-    struct pmc *pmc = change->pmc;
-    bool released = pmc_released(pmc), command = change->cause == CAUSE_COMMAND;
-    struct rights *rights = command ? call->rights : NULL;
-
-    change->asker = (struct asker){
-        .rights = rights,
-        .may_kernel = !released && access_kernel(pmc->instance, rights),
-        .may_system = !released && access_system(pmc->instance, rights),
-        .may_foreign = access_foreign(change->engine, rights),
-        .superuser = access_superuser(rights),
-        .inside = !released && !instance_is_root(pmc->instance),
-    };
-    if (!command)
-        return;
-    change->asker.uid = call->uid;
-    change->asker.tid = call->tid;
-    change->asker.open = call->open;
-    change->asker.opener = call->open ? &call->open->opener : NULL;
-    change->asker.append = call->append;
-    change->asker.interrupted = call->interrupted;
-}
-
-static void unlocked(struct call *call, struct change *change, bool slow,
-                     void (*part)(struct change *change))
-{
-    slow_begin(call, slow);
+    slow_begin(change->call, slow);
     part(change);
-    slow_end(call);
+    slow_end(change->call);
 }
 
-int change_run(struct call *call, struct change *change, bool slow)
+int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool slow)
 {
-    int rc = slow && change->cause == CAUSE_COMMAND ? slow_admit(call) : CALL_DONE;
-    struct buf limit;
+    struct change change = {
+        .cause = cause,
+        .call = call,
+        .engine = pmc->engine,
+        .file = call->file ? call->file : "",
+        .cpus_serial = pmc->engine->cpus_serial,
+    };
+    int rc = slow && cause == CAUSE_COMMAND ? slow_admit(call) : CALL_DONE;
 
-    if (rc) {
-        change_free(change);
+    if (rc)
         return rc;
+    change.pmc = pmc_ref(pmc);
+    change.payer = user_ref(pmc->user);
+    snprintf(change.name, sizeof change.name, "%s", pmc->name);
+    buf_init(&change.log.inventory, NULL, 0);
+    pmc->busy = &change;
+    change.rc = change_begin(&change);
+    if (change.rc == 0 && cause != CAUSE_RELEASE)
+        unlocked(&change, slow, change_find);
+    quota_release(&change);
+    if (change.rc == 0)
+        change.rc = change_plan(&change);
+    if (change.rc == 0) {
+        unlocked(&change, slow, change_open);
+        quota_release(&change);
     }
-    take_asker(change, call);
-    change->file = call->file ? call->file : "";
-    change->attach_ns = tunable_u64(&call->engine->tunables, TUNABLE_ATTACH_MS) * 1000000;
-    change->cpus_serial = change->engine->cpus_serial;
-    buf_init(&limit, change->limit_name, sizeof change->limit_name);
-    user_limit_print(change->payer, USED_FDS, &limit);
-    buf_text(&limit);
-    change->pmc->busy = change;
-    unlocked(call, change, slow, change_find);
-    quota_release(change);
-    if (change->rc == 0)
-        change->rc = change_plan(change);
-    if (change->rc == 0) {
-        unlocked(call, change, slow, change_open);
-        quota_release(change);
-    }
-    change_decide(call, change);
-    unlocked(call, change, slow, change_close);
-    return change_end(call, change);
-}
-
-/* A recording is drained to its end, which waits for the kernel. */
-bool change_takes_long(const struct pmc *pmc)
-{
-    return pmc->recording || pmc->links->n > COST_SMALL || count_cost(pmc) > COST_SMALL;
-}
-
-bool change_is_command(const struct change *change)
-{
-    return change->cause == CAUSE_COMMAND;
+    change_decide(&change);
+    unlocked(&change, slow, change_close);
+    rc = change.rc;
+    change_end(&change);
+    return rc;
 }
 
 /* ---- what the engine does by itself ---- */
-
-/* False: no memory; then the PMC is looked at again in the next round. */
-static bool own_change(struct call *call, struct pmc *pmc, enum cause cause, bool slow)
-{
-    struct change *change = change_new(pmc, cause);
-
-    if (!change) {
-        pmc->later = true;
-        pmc_pend(pmc);
-        return false;
-    }
-    for (unsigned i = 0; cause == CAUSE_DROPPED && i < change->diff.n_fates; i++) {
-        struct fate *fate = &change->diff.fates[i];
-
-        fate->verdict = (struct verdict){.asked = link_dropped(pmc, fate->link),
-                                         .below = fate->link->below,
-                                         .drops = fate->link->drops};
-    }
-    change_run(call, change, slow);
-    return true;
-}
 
 static bool any_link(const struct pmc *pmc, bool (*is)(const struct pmc *, const struct link *))
 {
@@ -239,28 +196,41 @@ static bool any_link(const struct pmc *pmc, bool (*is)(const struct pmc *, const
     return false;
 }
 
+static bool cpus_differ(const struct pmc *pmc)
+{
+    return !pmc->cpus_refused && (any_link(pmc, link_moved) || (pmc->wants_all && pmc->cpus_stale));
+}
+
+/* What is opened anew; and a recording is drained to its end, which waits for the kernel. */
+bool change_takes_long(const struct pmc *pmc)
+{
+    return pmc->recording || pmc->links->n > COST_SMALL || count_cost(pmc) > COST_SMALL ||
+           any_link(pmc, link_dropped) || cpus_differ(pmc);
+}
+
 bool change_deaths(struct call *call, struct pmc *pmc)
 {
     if (pmc->busy || pmc_released(pmc) || !any_link(pmc, link_dead))
         return false;
-    return own_change(call, pmc, CAUSE_DEATHS, change_takes_long(pmc));
-}
-
-bool change_pending(struct call *call, struct pmc *pmc)
-{
-    if (pmc_released(pmc))
-        return pmc->links && change_release(call, pmc);
-    if (pmc->busy)
-        return false;
-    if (any_link(pmc, link_dropped)) /* a process of it executed a privileged program */
-        return own_change(call, pmc, CAUSE_DROPPED, true);
-    if (any_link(pmc, link_dead))
-        return change_deaths(call, pmc);
-    return cpus_differ(pmc) && own_change(call, pmc, CAUSE_CPUS, true);
+    change_run(call, pmc, CAUSE_OWN, change_takes_long(pmc));
+    return true;
 }
 
 /* Closing a counter waits for the kernel. */
 bool change_release(struct call *call, struct pmc *pmc)
 {
-    return !pmc->busy && own_change(call, pmc, CAUSE_RELEASE, pmc->links->n > 0);
+    if (pmc->busy || !pmc->links)
+        return false;
+    change_run(call, pmc, CAUSE_RELEASE, pmc->links->n > 0);
+    return true;
+}
+
+bool change_pending(struct call *call, struct pmc *pmc)
+{
+    if (pmc_released(pmc))
+        return change_release(call, pmc);
+    if (pmc->busy || !(any_link(pmc, link_dropped) || any_link(pmc, link_dead) || cpus_differ(pmc)))
+        return false;
+    change_run(call, pmc, CAUSE_OWN, change_takes_long(pmc));
+    return true;
 }

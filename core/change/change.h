@@ -34,5 +34,3 @@ bool change_release(struct call *call, struct pmc *pmc);
 /* Ends the links whose target is known to be dead. */
 bool change_deaths(struct call *call, struct pmc *pmc);
 bool change_takes_long(const struct pmc *pmc); /* to end links of it */
-/* Was it asked for by a command, which may take long? */
-bool change_is_command(const struct change *change);

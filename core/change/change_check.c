@@ -138,8 +138,9 @@ static void find_reopen(struct change *change)
 
 static bool asks(const struct desired *desired, bool system)
 {
-    for (unsigned i = 0; i < desired->n_targets; i++)
-        if (!desired->targets[i].word.remove && wanted_is_system(&desired->targets[i]) == system)
+    for (unsigned i = 0; i < desired->targets.n; i++)
+        if (!desired->targets.items[i].word.remove &&
+            wanted_is_system(&desired->targets.items[i]) == system)
             return true;
     for (unsigned i = 0; system && desired->set && i < desired->set->n; i++)
         if (!(desired->set->event[i].scope & EVENT_PROCESS))
@@ -180,8 +181,8 @@ static int check_mode(struct change *change)
 /* A process where CPUs are counted, or the other way round. */
 static int refuse_scope(struct change *change, const struct mode_row *mode)
 {
-    for (unsigned i = 0; i < change->desired.n_targets; i++) {
-        const struct wanted *wanted = &change->desired.targets[i];
+    for (unsigned i = 0; i < change->desired.targets.n; i++) {
+        const struct wanted *wanted = &change->desired.targets.items[i];
 
         if (wanted_is_system(wanted) == mode->system)
             continue;
@@ -370,7 +371,7 @@ static int check_start(struct change *change)
     struct difference *diff = &change->diff;
     bool runs = pmc->state == PMC_RUNNING || pmc->state == PMC_ARMED;
 
-    if (pmc_live_links(pmc) == 0 && change->desired.n_targets == 0) {
+    if (pmc_live_links(pmc) == 0 && change->desired.targets.n == 0) {
         if (pmc->had_target)
             return err_set(&change->err, E43, "%s has lost all its targets: attach another one",
                            pmc->name);
@@ -455,7 +456,7 @@ static int check_set_needed(struct change *change)
 {
     const struct desired *desired = &change->desired;
 
-    if (!desired->set && !change->pmc->set && (desired->verb || desired->put || desired->n_targets))
+    if (!desired->set && !change->pmc->set && (desired->verb || desired->put || desired->targets.n))
         return err_set(&change->err, P08, "%s has no event yet: write one to event",
                        change->pmc->name);
     return change_desire_set(change);

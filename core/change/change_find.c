@@ -16,7 +16,7 @@ int change_goes_on(struct change *change)
 {
     const struct engine *engine = change->engine;
 
-    if (change->asker.interrupted && atomic_load(change->asker.interrupted))
+    if (change->call->interrupted && atomic_load(change->call->interrupted))
         return -EINTR; /* no reader of the answer is left */
     if (atomic_load(&change->pmc->taken_off))
         return err_set(&change->err, P26, "the PMC was released meanwhile");
@@ -138,8 +138,9 @@ static int find_process(struct change *change, struct wanted *wanted)
     const struct host *host = engine->host;
     const struct asker *asker = &change->asker;
     const struct target_word *word = &wanted->word;
-    int rc = host->process_open(engine->host_state, asker->tid, word->self ? 0 : word->number,
-                                word->kind == TARGET_THREAD, &wanted->process, &change->err);
+    int rc =
+        host->process_open(engine->host_state, change->call->tid, word->self ? 0 : word->number,
+                           word->kind == TARGET_THREAD, &wanted->process, &change->err);
     if (rc == 0)
         rc = quota_found(change, word->remove);
     if (rc)
@@ -148,7 +149,8 @@ static int find_process(struct change *change, struct wanted *wanted)
     wanted->tid = host->process_tid(wanted->process);
     if (word->remove || asker->superuser)
         return 0;
-    if (!asker->may_foreign && !(word->self && asker->rights && asker->uid == asker->rights->uid))
+    if (!asker->may_foreign &&
+        !(word->self && asker->rights && change->call->uid == asker->rights->uid))
         return err_set(&change->err, E40,
                        WORD_FMT ": unprivileged_proc_debug is 0: only the superuser observes "
                                 "other processes, everybody else only self",
@@ -193,7 +195,7 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
     if (!path)
         return err_nomem(&change->err);
     unescape(path);
-    int rc = engine->host->cgroup_open(engine->host_state, change->asker.tid, path,
+    int rc = engine->host->cgroup_open(engine->host_state, change->call->tid, path,
                                        &wanted->cgroup_fd, &wanted->cgroup, &change->err);
     free(path);
     return rc;
@@ -211,7 +213,7 @@ static int find_target(struct change *change, struct wanted *wanted)
         return rc;
     if (wanted->word.remove && !wanted->word.self)
         return 0; /* the plan says what it was */
-    if (wanted->word.remove || change->desired.n_targets == 1)
+    if (wanted->word.remove || change->desired.targets.n == 1)
         return rc;
     wanted->passed = true;
     change_pass_over(change, wanted->word.word);
@@ -224,13 +226,13 @@ static int find_targets(struct change *change)
     unsigned passed = 0;
     int rc = 0;
 
-    for (unsigned i = 0; rc == 0 && i < desired->n_targets; i++) {
+    for (unsigned i = 0; rc == 0 && i < desired->targets.n; i++) {
         rc = change_goes_on(change);
         if (rc == 0)
-            rc = find_target(change, &desired->targets[i]);
-        passed += desired->targets[i].passed;
+            rc = find_target(change, &desired->targets.items[i]);
+        passed += desired->targets.items[i].passed;
     }
-    if (rc || passed == 0 || passed < desired->n_targets)
+    if (rc || passed == 0 || passed < desired->targets.n)
         return rc;
     change->err = change->note;
     return -ESRCH;
@@ -253,7 +255,7 @@ static int ask_recording(struct change *change)
     if (engine->backend->sample_limits)
         engine->backend->sample_limits(engine->backend_state, &change->log.limits);
     if (engine->host->view_open)
-        rc = engine->host->view_open(engine->host_state, change->asker.tid, &change->log.view);
+        rc = engine->host->view_open(engine->host_state, change->call->tid, &change->log.view);
     if (rc == 0 || rc == -ESRCH)
         return 0;
     return err_set(&change->err, P15,
@@ -279,7 +281,7 @@ static int find_command(struct change *change)
         rc = find_targets(change);
     if (rc == 0 && (desired->given & GIVEN(KEY_LIFETIME)) &&
         desired->settings.word[KEY_LIFETIME] == LIFETIME_OWNER)
-        rc = engine->host->process_open(engine->host_state, change->asker.tid, 0, false,
+        rc = engine->host->process_open(engine->host_state, change->call->tid, 0, false,
                                         &change->writer, &change->err);
     return rc;
 }
@@ -290,9 +292,10 @@ static void ask_verdicts(struct change *change)
     const struct engine *engine = change->engine;
     const struct host *host = engine->host;
 
-    for (unsigned i = 0; i < change->diff.n_fates; i++) {
-        const struct link *link = change->diff.fates[i].link;
-        struct verdict *verdict = &change->diff.fates[i].verdict;
+    EACH_MOVE(move, change)
+    {
+        const struct link *link = move->old;
+        struct verdict *verdict = &move->verdict;
 
         if (!verdict->asked)
             continue;
@@ -302,7 +305,8 @@ static void ask_verdicts(struct change *change)
         verdict->headless = host->process_headless && host->process_headless(link->proc->process);
         verdict->refused =
             !verdict->headless && link->rights &&
-            host->may_observe(engine->host_state, link->rights, NULL, link->proc->process, NULL) != 0;
+            host->may_observe(engine->host_state, link->rights, NULL,
+                              link->proc->process, NULL) != 0;
     }
 }
 

@@ -18,13 +18,13 @@ struct admission {
 static int admit(void *arg, pid_t pid)
 {
     const struct admission *admission = arg;
-    const struct difference *diff = &admission->change->diff;
     const struct engine *engine = admission->change->engine;
 
     if (engine->host->now_ns(engine->host_state) >= admission->change->deadline_ns)
         return -EPERM; /* the attach is over in any case */
-    for (unsigned i = 0; i < plan_links(diff); i++) {
-        const struct link *link = plan_link(diff, i);
+    EACH_MOVE(move, admission->change)
+    {
+        const struct link *link = move->next;
 
         if (link && link->pid == pid && !link->ended)
             return link->kind == TARGET_THREAD ? -EPERM : 0;
@@ -35,43 +35,46 @@ static int admit(void *arg, pid_t pid)
 }
 
 /* As the asker knows the process or thread; 0: not at all. */
-static pid_t number_said(const struct change *change, const struct link *link)
+static pid_t number_said(const struct change *change, const struct move *move)
 {
     const struct engine *engine = change->engine;
+    const struct link *link = move->next;
 
-    if (link->said || link->kind > TARGET_THREAD || change->cause != CAUSE_COMMAND)
-        return link->said;
-    return engine->host->process_seen_by(engine->host_state, change->asker.tid,
+    if (move->said || link->kind > TARGET_THREAD || change->cause != CAUSE_COMMAND)
+        return move->said;
+    return engine->host->process_seen_by(engine->host_state, change->call->tid,
                                          link->kind == TARGET_THREAD ? link->tid : link->pid);
 }
 
 /* Opened anew for a changed setting: with the rights of the asker. */
-static int observable(struct change *change, const struct link *link)
+static int observable(struct change *change, const struct move *move)
 {
     const struct engine *engine = change->engine;
     const struct asker *asker = &change->asker;
+    const struct link *link = move->next;
 
-    if (!link->recheck || asker->superuser)
+    if (!move->recheck || asker->superuser)
         return 0;
     if (!asker->may_foreign &&
-        link->pid != engine->host->caller_pid(engine->host_state, asker->tid))
+        link->pid != engine->host->caller_pid(engine->host_state, change->call->tid))
         return err_set(&change->err, E40,
                        "process %d: unprivileged_proc_debug is 0: only the superuser observes "
                        "other processes, everybody else only self",
-                       (int)number_said(change, link));
+                       (int)number_said(change, move));
     return engine->host->may_observe(engine->host_state, asker->rights, asker->opener,
                                      link->proc->process, &change->err);
 }
 
-static int open_counter(struct change *change, struct link *link)
+static int open_counter(struct change *change, const struct move *move)
 {
     const struct engine *engine = change->engine;
+    struct link *link = move->next;
     struct admission admission = {change, link->rights};
     struct opening opening = change_opening(change);
     struct plan plan = link_plan(link, &opening);
     int rc;
 
-    plan.target.said = number_said(change, link);
+    plan.target.said = number_said(change, move);
     plan.deadline_ns = change->deadline_ns;
     plan.attach_ms = change->attach_ns / 1000000;
     plan.fds_free = fds_free(engine);
@@ -89,14 +92,15 @@ static int open_counter(struct change *change, struct link *link)
  * The counters are opened with the daemon's rights: an exec of a privileged program after the first
  * question is found by a second one, before they are started. Nobody asks about the superuser's.
  */
-static int attach(struct change *change, struct link *link)
+static int attach(struct change *change, const struct move *move)
 {
     const struct engine *engine = change->engine;
     const struct host *host = engine->host;
-    int rc = observable(change, link);
+    struct link *link = move->next;
+    int rc = observable(change, move);
 
     if (rc == 0)
-        rc = open_counter(change, link);
+        rc = open_counter(change, move);
     if (rc)
         return rc;
     engine->backend->facts_of(link->counter, &link->facts);
@@ -109,36 +113,38 @@ static int attach(struct change *change, struct link *link)
         link->counter = NULL;
         return rc;
     }
-    if (link->renews || link->kind > TARGET_THREAD)
+    if (move->old || link->kind > TARGET_THREAD)
         return 0;
     /* its numbers in the log are those that the asker knows */
-    link->shown_pid = host->process_seen_by(engine->host_state, change->asker.tid, link->pid);
+    link->shown_pid = host->process_seen_by(engine->host_state, change->call->tid, link->pid);
     if (link->kind == TARGET_THREAD)
-        link->shown_tid = host->process_seen_by(engine->host_state, change->asker.tid, link->tid);
+        link->shown_tid = host->process_seen_by(engine->host_state, change->call->tid, link->tid);
     return 0;
 }
 
 /* Attach all; of several, those that exited meanwhile are passed over. */
 static int attach_all(struct change *change)
 {
-    const struct difference *diff = &change->diff;
     unsigned attached = 0;
 
-    for (unsigned i = 0; i < diff->n_fresh; i++) {
-        struct link *link = diff->fresh[i];
-        int rc = change_goes_on(change);
+    EACH_MOVE(move, change)
+    {
+        int rc = move->opens ? change_goes_on(change) : 0;
 
+        if (!move->opens)
+            continue;
         if (rc == 0)
-            rc = attach(change, link);
-        if (rc == -ESRCH && diff->n_fresh > 1) {
+            rc = attach(change, move);
+        if (rc == -ESRCH && change->diff.n_opens > 1) {
             change_pass_over(change, (struct word){"", 0});
+            move->reason = "exited";
             continue;
         }
         if (rc)
             return rc;
         attached++;
     }
-    if (!diff->n_fresh || attached)
+    if (!change->diff.n_opens || attached)
         return 0;
     change->err = change->note;
     return -ESRCH;
@@ -149,27 +155,15 @@ static void guard_all(struct change *change)
 {
     const struct engine *engine = change->engine;
 
-    for (unsigned i = 0; i < change->diff.n_fresh; i++) {
-        struct link *link = change->diff.fresh[i];
-
-        if (link->guards && engine->backend->guard(engine->backend_state, link->pid, link->proc->id,
-                                                   &link->guard) == 0)
-            quota_hold(change, 1);
-    }
-}
-
-/* Of the dead too where they record: a backend that has all of what is off can tell what is
- * missing. */
-static bool stops(const struct change *change, const struct fate *fate)
-{
-    if (fate->kind == FATE_KEPT)
-        return change->diff.stop && link_live(fate->link);
-    return change->cause == CAUSE_COMMAND || change->cause == CAUSE_DROPPED ||
-           (change->cause == CAUSE_DEATHS && change->pmc->recording);
+    EACH_MOVE(move, change)
+    if (move->guards && engine->backend->guard(engine->backend_state, move->next->pid,
+                                               move->next->proc->id, &move->guard) == 0)
+        quota_hold(change, 1);
 }
 
 /*
- * A counter stops before it is read, so that no reader sees more than what remains. A link that
+ * A counter stops before it is read, so that no reader sees more than what remains: that of a dead
+ * target, too, for a backend that has all of what is off can tell what is missing. A link that
  * leaves and cannot be read leaves what was seen of it; of links that stay the reading is what the
  * command is about.
  */
@@ -179,22 +173,23 @@ static int stop_and_read(struct change *change)
     const unsigned n = pmc_events(change->pmc);
     struct reading reading;
 
-    for (unsigned i = 0; i < change->diff.n_fates; i++) {
-        struct fate *fate = &change->diff.fates[i];
-        struct counter *counter = fate->link->counter;
+    EACH_MOVE(move, change)
+    {
+        struct counter *counter = move->old ? move->old->counter : NULL;
+        const bool kept = move->next == move->old;
 
         if (!counter)
             continue;
-        if (stops(change, fate)) {
+        if (!kept || (change->diff.stop && link_live(move->old))) {
             backend->stop(counter);
-            fate->stopped = true;
+            move->stopped = true;
         }
-        if (!fate->last)
+        if (!move->last)
             continue;
-        fate->was_read = backend->read(counter, &reading, true) == 0;
-        if (fate->was_read)
-            tally_take(fate->last, &reading, n);
-        else if (fate->kind == FATE_KEPT && change->cause != CAUSE_RELEASE)
+        move->was_read = backend->read(counter, &reading, true) == 0;
+        if (move->was_read)
+            tally_take(move->last, &reading, n);
+        else if (kept && change->cause != CAUSE_RELEASE)
             return err_set(&change->err, P14,
                            "a counter of %s could not be read, so nothing was changed",
                            change->name);
@@ -208,17 +203,14 @@ static int start_all(struct change *change)
     const struct difference *diff = &change->diff;
     int rc = 0;
 
-    for (unsigned i = 0; rc == 0 && diff->start && i < diff->n_fates; i++) {
-        struct fate *fate = &diff->fates[i];
-
-        if (fate->kind != FATE_KEPT || !link_live(fate->link))
+    EACH_MOVE(move, change)
+    {
+        if (rc || !move->next || !link_live(move->next) ||
+            !(move->opens ? diff->start_fresh : diff->start))
             continue;
-        rc = backend->start(fate->link->counter, &change->err);
-        fate->started = rc == 0;
+        rc = backend->start(move->next->counter, &change->err);
+        move->started = rc == 0;
     }
-    for (unsigned i = 0; rc == 0 && diff->start_fresh && i < diff->n_fresh; i++)
-        if (diff->fresh[i]->counter)
-            rc = backend->start(diff->fresh[i]->counter, &change->err);
     return rc;
 }
 
@@ -251,13 +243,12 @@ static void go_on(struct change *change)
     const struct backend *backend = change->engine->backend;
     bool ran = !state_table[change->pmc->state].settable;
 
-    for (unsigned i = 0; i < change->diff.n_fates; i++) {
-        const struct fate *fate = &change->diff.fates[i];
-
-        if (fate->started && !ran)
-            backend->stop(fate->link->counter);
-        if (fate->stopped && ran)
-            backend->start(fate->link->counter, &(struct err){.id = ERR_NONE});
+    EACH_MOVE(move, change)
+    {
+        if (move->started && !ran && !move->opens)
+            backend->stop(move->old->counter);
+        if (move->stopped && ran)
+            backend->start(move->old->counter, &(struct err){.id = ERR_NONE});
     }
 }
 
@@ -265,8 +256,8 @@ static void desired_close(const struct change *change)
 {
     const struct host *host = change->engine->host;
 
-    for (unsigned i = 0; i < change->desired.n_targets; i++) {
-        struct wanted *wanted = &change->desired.targets[i];
+    for (unsigned i = 0; i < change->desired.targets.n; i++) {
+        struct wanted *wanted = &change->desired.targets.items[i];
 
         if (wanted->process)
             host->process_free(wanted->process);
@@ -289,13 +280,9 @@ void change_close(struct change *change)
         go_on(change);
     if (change->log.held)
         recording_hold(change->log.held, false);
-    for (unsigned i = 0; i < change->diff.n_fresh; i++) {
-        struct link *link = change->diff.fresh[i];
-
-        if (link->guard) /* the one that told already */
-            engine->backend->unguard(link->guard);
-        link->guard = NULL;
-    }
+    EACH_MOVE(move, change)
+    if (move->guard) /* the one that told already */
+        engine->backend->unguard(move->guard);
     links_destroy(engine, change->dead);
     recording_leave(change->log.made, false); /* of a change that was refused */
     recording_leave(change->log.old, engine->forgetting);

@@ -31,13 +31,13 @@ static int check_name(struct word word, struct err *err)
 static int begin_names(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
-    const struct asker *asker = &change->asker;
-    const uint64_t began = asker->open ? asker->open->began : 0;
+    const struct call *call = change->call;
+    const uint64_t began = call->open ? call->open->began : 0;
     struct desired *desired = &change->desired;
 
-    if (!asker->append && !began)
+    if (!call->append && !began)
         return 0;
-    if (!asker->append && began != pmc->began)
+    if (!call->append && began != pmc->began)
         return err_set(&change->err, P19,
                        "another writer has begun a set of %s since the first event was written "
                        "here: open the file again, or write all events with one write(2)",
@@ -182,21 +182,13 @@ static int add_names(struct change *change, struct word text)
 
 static int add_target(struct change *change, struct word word)
 {
-    struct wanted *grown =
-        plan_room(change->desired.targets, change->desired.n_targets, sizeof *grown);
+    struct wanted wanted = {.cgroup_fd = -1};
 
-    if (!grown)
+    if (vec_push(&change->desired.targets, wanted))
         return err_nomem(&change->err);
-    change->desired.targets = grown;
-    grown += change->desired.n_targets;
-    *grown = (struct wanted){.cgroup_fd = -1};
     change->desired.given |= GIVEN(KEY_TARGET);
-    int rc = target_parse(&grown->word, word, &change->err);
-    if (rc == 0)
-        change->desired.n_targets++;
-    else
-        target_word_clear(&grown->word);
-    return rc;
+    return target_parse(&change->desired.targets.items[change->desired.targets.n - 1].word, word,
+                        &change->err);
 }
 
 static int parse_config(struct change *change, struct scan *scan)
@@ -237,7 +229,7 @@ static int parse_words(struct change *change, struct scan *scan)
         else
             rc = add_target(change, word);
     }
-    if (rc == 0 && change->desired.n_names + change->desired.n_targets == 0)
+    if (rc == 0 && change->desired.n_names + change->desired.targets.n == 0)
         rc = err_set(&change->err, P05, "nothing but blanks was written");
     return rc;
 }
@@ -245,7 +237,7 @@ static int parse_words(struct change *change, struct scan *scan)
 static int parse_mode(struct change *change)
 {
     struct word word;
-    int rc = scan_only(change->text, change->len, E20, &word, &change->err);
+    int rc = scan_only(change->call->text, change->call->len, E20, &word, &change->err);
 
     change->desired.given |= GIVEN(KEY_MODE);
     return rc ? rc : settings_set(&change->desired.settings, KEY_MODE, word, &change->err);
@@ -255,21 +247,68 @@ static int parse_mode(struct change *change)
 static int parse_verb(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
-    const enum verb verb = change->desired.verb;
+    struct word word;
+    struct near near;
+    int rc = scan_only(change->call->text, change->call->len, X17, &word, &change->err);
 
-    if ((verb != VERB_START && verb != VERB_RESTART) || !pmc->set || pmc->had_target ||
-        mode_table[pmc->effective].system)
+    if (rc)
+        return rc;
+    near_init(&near, word);
+    for (unsigned i = 1; i < VERBS; i++) {
+        if (word_alike(word, verb_table[i].name, false))
+            change->desired.verb = (enum verb)i;
+        near_offer(&near, verb_table[i].name);
+    }
+    if (!change->desired.verb)
+        return err_set(&change->err, X17,
+                       "there is no verb \"" WORD_FMT "\"%s: start, stop, reset, restart, "
+                       "flush, close, detach",
+                       WORD_ARG(word), near_text(&near));
+    if ((change->desired.verb != VERB_START && change->desired.verb != VERB_RESTART) || !pmc->set ||
+        pmc->had_target || mode_table[pmc->effective].system)
         return 0;
     return add_target(change, (struct word){"self", 4});
+}
+
+/* Values as they are read, a line for each event, or separated by commas. */
+static int parse_count(struct change *change)
+{
+    struct word word;
+    struct scan scan;
+    struct buf values;
+    char room[256];
+    int rc;
+
+    change->desired.put = true;
+    change->desired.given = GIVEN(KEY_COUNT);
+    buf_init(&values, room, sizeof room);
+    scan_init(&scan, change->call->text, change->call->len);
+    while (scan_word(&scan, &word)) {
+        buf_str(&values, values.len ? "," : "");
+        buf_add(&values, word.p, word.len);
+    }
+    if (values.failed)
+        rc = err_nomem(&change->err);
+    else if (values.len == 0)
+        rc = err_set(&change->err, P02,
+                     "write one number, or for a set one for each event: 0, or 0,100, or a line "
+                     "for each as it is read");
+    else
+        rc = settings_set(&change->desired.settings, KEY_COUNT,
+                          (struct word){buf_text(&values), values.len}, &change->err);
+    buf_free(&values);
+    return rc;
 }
 
 int change_parse(struct change *change)
 {
     struct scan scan;
 
-    if (!change->text)
+    scan_init(&scan, change->call->text, change->call->len);
+    if (strcmp(change->file, "ctl") == 0)
         return parse_verb(change);
-    scan_init(&scan, change->text, change->len);
+    if (strcmp(change->file, "count") == 0)
+        return parse_count(change);
     if (strcmp(change->file, "mode") == 0)
         return parse_mode(change);
     return strcmp(change->file, "config") == 0 ? parse_config(change, &scan)

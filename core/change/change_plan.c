@@ -1,36 +1,305 @@
 /*
  * The second part of a change, with the lock: what is desired is refused if it cannot be, and
- * compared with what is there. Each cause has its own way to say what it wants.
+ * compared with what is there: which links stay, leave, end, are opened anew or for the first time.
  */
 #include "core/change/plan.h"
+#include "core/pmc/access.h"
+#include "core/pmc/rights.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- what is desired ---- */
+
+bool change_attaches(const struct change *change)
+{
+    for (unsigned i = 0; i < change->desired.targets.n; i++)
+        if (!change->desired.targets.items[i].word.remove)
+            return true;
+    return false;
+}
+
+int change_desire_set(struct change *change)
+{
+    struct desired *desired = &change->desired;
+    const struct settings *settings = &desired->settings;
+    /* for a set that is opened, what was written once holds, not only what was written now */
+    bool opens = desired->new_set || change->diff.reopen;
+
+    if (desired->events)
+        return 0;
+    if (!desired->set)
+        desired->set = set_ref(change->pmc->set);
+    if (!desired->set)
+        return 0;
+    if ((opens ? settings->given : desired->given) & GIVEN(KEY_KERNEL))
+        desired->kernel = settings->word[KEY_KERNEL];
+    else if (opens)
+        desired->kernel = change->asker.may_kernel;
+    desired->events = calloc(desired->set->n, sizeof *desired->events);
+    if (!desired->events)
+        return err_nomem(&change->err);
+    for (unsigned i = 0; i < desired->set->n; i++)
+        desired->events[i] = pmc_plan_event(&desired->set->event[i], settings, desired->kernel);
+    return 0;
+}
+
+/* ---- what becomes of a link ---- */
+
+void plan_leave(struct move *move)
+{
+    move->next = NULL;
+    move->reason = move->old->ended || move->old->offline ? NULL : "command";
+}
+
+/* NULL: no memory. */
+static struct link *link_fresh(struct change *change, enum target_kind kind)
+{
+    struct link *link = link_new(change->desired.set->n);
+
+    if (!link)
+        return NULL;
+    link->kind = kind;
+    link->pmc = change->pmc;
+    link->id = engine_serial(change->engine);
+    if (!ids_add(&change->engine->links, link->id, link)) {
+        link_unref(link, &change->dead);
+        return NULL;
+    }
+    change->diff.n_opens++;
+    return link;
+}
+
+struct move *plan_fresh(struct change *change, enum target_kind kind)
+{
+    struct difference *diff = &change->diff;
+    struct link *link = vec_room(&diff->moves, 1) ? NULL : link_fresh(change, kind);
+
+    if (!link)
+        return NULL;
+    diff->moves.items[diff->moves.n] = (struct move){.next = link, .opens = true};
+    return &diff->moves.items[diff->moves.n++];
+}
+
+/* A link takes the place of another one on the same target. False: no memory. */
+static bool link_like(struct link *link, const struct link *old)
+{
+    link->kind = old->kind;
+    link->pid = old->pid;
+    link->tid = old->tid;
+    link->cpu = old->cpu;
+    link->gap_ns = old->gap_ns;
+    link->missed = old->missed;
+    link->cgroup_key = old->cgroup_key;
+    link->shown_pid = old->shown_pid;
+    link->shown_tid = old->shown_tid;
+    return !old->cgroup || (link->cgroup = strdup(old->cgroup));
+}
+
+void plan_guard(struct change *change, struct move *move)
+{
+    struct proc *proc = move->next->proc;
+
+    move->guards =
+        move->next->kind == TARGET_PROCESS && change->engine->backend->guard && !proc->guarded;
+    proc->guarded |= move->guards;
+    if (move->guards)
+        engine_touch(change->engine, JOURNAL_PROCESS, proc->id);
+}
+
+/* A fresh one carries its count on, with these rights. */
+static int plan_renew(struct change *change, struct move *move, struct rights *rights)
+{
+    const struct link *old = move->old;
+    struct link *link = link_fresh(change, old->kind);
+
+    if (!link)
+        return err_nomem(&change->err);
+    move->next = link;
+    move->opens = true;
+    link->rights = rights_ref(rights);
+    if (!link_like(link, old))
+        return err_nomem(&change->err);
+    if (old->cgroup_fd >= 0 && (link->cgroup_fd = fcntl(old->cgroup_fd, F_DUPFD_CLOEXEC, 0)) < 0)
+        return err_set(&change->err, P14, "no descriptor: %s", err_errno_name(-errno));
+    if (!old->proc)
+        return 0;
+    link_set_proc(link, old->proc);
+    plan_guard(change, move);
+    return proc_watch(old->proc, &change->err);
+}
+
+/* Its count stands: a link without a counter takes its place. */
+static int plan_end(struct change *change, struct move *move)
+{
+    const struct link *old = move->old;
+    struct link *link = link_new(change->desired.set ? change->desired.set->n : 0);
+
+    if (!link)
+        return err_nomem(&change->err);
+    move->next = link;
+    link->gone_since_ns = old->gone_since_ns;
+    link->pmc = old->pmc;
+    link->facts = old->facts;
+    link->facts.descriptors = 0;
+    return link_like(link, old) ? 0 : err_nomem(&change->err);
+}
+
+/* Its CPU is away: it is opened when that comes back. */
+static int plan_offline(struct change *change, struct move *move)
+{
+    int rc = plan_end(change, move);
+
+    if (rc == 0)
+        move->next->offline = true;
+    return rc;
+}
+
+int plan_reopen(struct change *change)
+{
+    const struct asker *asker = &change->asker;
+    const bool new_set = change->desired.new_set;
+    int rc = 0;
+
+    EACH_MOVE(move, change)
+    {
+        const struct link *link = move->old;
+
+        if (rc || move->next != link || ((link->ended || link->offline) && !new_set))
+            continue;
+        if (link->ended) {
+            plan_leave(move);
+        } else if (link->offline) {
+            rc = plan_offline(change, move);
+        } else {
+            rc = plan_renew(change, move, asker->superuser ? NULL : asker->rights);
+            move->recheck = link->kind <= TARGET_THREAD;
+        }
+    }
+    return rc;
+}
+
+/* ---- what the engine changes by itself ---- */
+
+/* A privileged program may end before anybody could look: what it did is not in the count. */
+static int plan_death(struct change *change, struct move *move)
+{
+    const struct link *link = move->old;
+    const bool left = link->kind <= TARGET_THREAD && link->proc && proc_left(link->proc);
+    int rc = plan_end(change, move);
+
+    if (rc)
+        return rc;
+    move->reason = left ? "exec-privileged" : "exited";
+    move->next->ended = true;
+    move->next->missed |= left;
+    move->next->dropped = left;
+    return 0;
+}
+
+/* The ends of threads are not watched. */
+static void thread_ended(struct proc *proc)
+{
+    struct link *link;
+
+    if (proc->dead)
+        return;
+    proc->dead = true;
+    proc_unindex(proc);
+    engine_touch(proc->engine, JOURNAL_PROCESS, proc->id);
+    LIST_FOREACH (link, &proc->links, of_proc)
+        pmc_pend(link->pmc);
+}
+
+/*
+ * A process executed a privileged program and lost its events. Where the rights still suffice it
+ * gets them back, with a gap; else, or when that has failed once, its count stands.
+ */
+static int plan_dropped(struct change *change, struct move *move)
+{
+    struct link *link = move->old;
+    const bool ends = move->verdict.refused || link->asked;
+
+    if (link->drops != move->verdict.drops)
+        return 0; /* something happened since it was asked: the next look decides */
+    if (move->verdict.dead) {
+        thread_ended(link->proc);
+        return 0;
+    }
+    if (move->verdict.headless) {
+        link->dropped = false;
+        return 0;
+    }
+    int rc = ends ? plan_end(change, move) : plan_renew(change, move, link->rights);
+    if (rc)
+        return rc;
+    move->reason = link->below ? NULL : "exec-privileged";
+    move->next->missed = true; /* what it did, or does from here on, is not counted */
+    move->next->ended = move->next->dropped = ends;
+    return 0;
+}
+
+/*
+ * Its CPU went, or came (or both: it missed something), or one came that its cgroup is not counted
+ * on. The cgroup is opened anew in the name of its attacher, if that may still count cgroups.
+ */
+static int plan_moved(struct change *change, struct move *move)
+{
+    const struct link *link = move->old;
+    const bool cpu = link->kind == TARGET_CPU;
+
+    if (!cpu && link->rights && !access_system(change->pmc->instance, link->rights))
+        return refuse_system(change);
+    move->reason = cpu && !link->offline ? "cpu-offline" : NULL;
+    if (cpu && !cpus_has(&change->engine->online, link->cpu))
+        return plan_offline(change, move);
+    int rc = plan_renew(change, move, link->rights);
+    if (rc == 0)
+        move->next->missed |= move->reason != NULL;
+    return rc;
+}
+
+static int plan_own(struct change *change)
+{
+    static const struct target_word all = {.word = {"all", 3}, .kind = TARGET_CPU, .all = true};
+    const struct pmc *pmc = change->pmc;
+    int rc = change_desire_set(change);
+
+    EACH_MOVE(move, change)
+    {
+        if (rc)
+            return rc;
+        if (link_dead(pmc, move->old))
+            rc = plan_death(change, move);
+        else if (move->verdict.asked && link_dropped(pmc, move->old))
+            rc = plan_dropped(change, move);
+        else if (!pmc->cpus_refused && link_moved(pmc, move->old))
+            rc = plan_moved(change, move);
+    }
+    if (rc || !pmc->wants_all || pmc->cpus_refused)
+        return rc;
+    change->desired.wants_all = false;
+    return plan_want_cpus(change, &all);
+}
+
+/* ---- all of it ---- */
 
 static int plan_command(struct change *change)
 {
     static int (*const steps[])(struct change *) = {check_command, plan_targets, check_system,
                                                     plan_lifetime};
+    const enum verb verb = change->desired.verb;
     int rc = 0;
 
     for (unsigned i = 0; rc == 0 && i < sizeof steps / sizeof steps[0]; i++)
         rc = steps[i](change);
-    return rc;
-}
-
-/* A reset forgets targets that have ended. */
-static int plan_forget(struct change *change)
-{
-    const enum verb verb = change->desired.verb;
-    int rc = 0;
-
-    for (unsigned i = 0; i < change->diff.n_fates && rc == 0; i++) {
-        struct fate *fate = &change->diff.fates[i];
-
-        if ((verb == VERB_RESET || verb == VERB_RESTART) && fate->link->ended &&
-            fate->kind == FATE_KEPT)
-            rc = plan_leave(change, fate);
-    }
+    EACH_MOVE(move, change)
+    if ((verb == VERB_RESET || verb == VERB_RESTART) && move->old && move->next == move->old &&
+        move->old->ended)
+        plan_leave(move); /* a reset forgets targets that have ended */
     return rc;
 }
 
@@ -41,7 +310,7 @@ static void plan_start(struct change *change)
     const bool settable = state_table[pmc->state].settable;
     struct difference *diff = &change->diff;
 
-    if (change->cause != CAUSE_COMMAND)
+    if (change->cause == CAUSE_OWN)
         diff->start_fresh = !settable;
     else if (change->desired.verb)
         return;
@@ -50,56 +319,53 @@ static void plan_start(struct change *change)
     else if (change_attaches(change) && change->desired.settings.word[KEY_AUTOSTART] &&
              (change->desired.new_set || pmc->state == PMC_NEW || pmc->state == PMC_ALLOCATED ||
               pmc->state == PMC_EXITED))
-        diff->start = diff->start_fresh = diff->n_fresh > 0; /* those attached earlier, too */
+        diff->start = diff->start_fresh = diff->n_opens > 0; /* those attached earlier, too */
 }
 
 /* The memory that the swap takes. */
-static int plan_room_for_all(struct change *change)
+static int plan_memory(struct change *change)
 {
     struct difference *diff = &change->diff;
-    const struct set *set = change->desired.set;
-    const unsigned n = pmc_events(change->pmc);
+    bool ok = true;
 
-    for (unsigned i = 0; i < diff->n_fates; i++) {
-        struct fate *fate = &diff->fates[i];
+    EACH_MOVE(move, change)
+    if (move->old && (move->next != move->old || (diff->read && link_live(move->old))))
+        ok &= (move->last = tally_new(pmc_events(change->pmc))) != NULL;
+    diff->links = links_new((unsigned)diff->moves.n);
+    diff->base = change->desired.new_set ? tally_new(change->desired.set->n) : NULL;
+    return ok && diff->links && (diff->base || !change->desired.new_set) ? 0
+                                                                         : err_nomem(&change->err);
+}
 
-        if (diff->read && !fate->last && link_live(fate->link) && !(fate->last = tally_new(n)))
-            return err_nomem(&change->err);
-    }
-    diff->links = links_new(diff->n_fates + diff->n_fresh);
-    diff->total = tally_new(n);
-    diff->base = change->desired.new_set ? tally_new(set->n) : NULL;
-    return diff->links && diff->total && (diff->base || !change->desired.new_set)
-               ? 0
-               : err_nomem(&change->err);
+/* When the log is still read, it is told what was recorded up to now; but not without memory. */
+static int plan_release(struct change *change)
+{
+    struct difference *diff = &change->diff;
+
+    diff->read = diff->total && change->pmc->recording && !change->engine->forgetting;
+    diff->stop = diff->read && plan_memory(change) == 0;
+    return 0;
 }
 
 int change_plan(struct change *change)
 {
-    static int (*const plans[])(struct change *) = {
-        [CAUSE_COMMAND] = plan_command, [CAUSE_DEATHS] = plan_deaths,
-        [CAUSE_DROPPED] = plan_dropped, [CAUSE_CPUS] = plan_cpus,
-        [CAUSE_RELEASE] = plan_release,
-    };
     struct difference *diff = &change->diff;
     int rc;
 
-    if (pmc_released(change->pmc) && change->cause != CAUSE_RELEASE)
+    if (change->cause == CAUSE_RELEASE)
+        return plan_release(change);
+    if (pmc_released(change->pmc))
         return -ENODEV; /* the decision says so */
     change->cpus_serial = change->engine->cpus_serial;
-    rc = plans[change->cause](change);
-    if (rc == 0)
-        rc = plan_forget(change);
+    rc = change->cause == CAUSE_OWN ? plan_own(change) : plan_command(change);
     diff->read |= change->desired.put;
     plan_start(change);
-    if (rc == 0 && change->cause != CAUSE_RELEASE)
+    if (rc == 0)
         rc = plan_log(change);
     if (rc == 0)
-        rc = plan_room_for_all(change);
-    for (unsigned i = 0; i < diff->n_fresh; i++)
-        diff->fresh[i]->armed = change->desired.settings.word[KEY_START] && diff->start_fresh;
-    if (change->cause != CAUSE_RELEASE)
-        return rc;
-    diff->stop &= rc == 0; /* without memory the log is not told */
-    return 0;
+        rc = plan_memory(change);
+    EACH_MOVE(move, change)
+    if (move->opens)
+        move->next->armed = change->desired.settings.word[KEY_START] && diff->start_fresh;
+    return rc;
 }

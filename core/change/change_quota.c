@@ -22,12 +22,9 @@ unsigned long quota_left(const struct change *change)
 
     if (change->cause != CAUSE_COMMAND || change->asker.superuser) /* on other users' PMCs, too */
         return ULONG_MAX;
-    for (unsigned i = 0; i < change->diff.n_fates; i++) {
-        const struct fate *fate = &change->diff.fates[i];
-
-        if (fate->kind != FATE_KEPT && fate->link->counter) /* which is closed then */
-            left += fate->link->facts.descriptors;
-    }
+    EACH_MOVE(move, change)
+    if (move->old && move->next != move->old && move->old->counter) /* which is closed then */
+        left += move->old->facts.descriptors;
     return left;
 }
 

@@ -122,19 +122,14 @@ void record_hold(struct change *change)
 /* ---- what is there when it starts ---- */
 
 struct processes {
-    pid_t *pid;
-    unsigned n;
+    pid_t *items;
+    size_t n, cap;
 };
 
 static void process_add(void *arg, pid_t pid)
 {
     struct processes *processes = arg;
-    pid_t *grown = plan_room(processes->pid, processes->n, sizeof *grown);
-
-    if (!grown)
-        return;
-    processes->pid = grown;
-    grown[processes->n++] = pid;
+    vec_push(processes, pid);
 }
 
 /*
@@ -165,26 +160,23 @@ static void link_inventory(struct change *change, const struct link *link)
     if (engine->backend->processes && change->desired.settings.word[KEY_DESCENDANTS])
         engine->backend->processes(link->counter, process_add, &processes);
     for (unsigned i = 0; i < processes.n; i++)
-        if (processes.pid[i] != link->pid)
-            process_inventory(change, link->rights, processes.pid[i]);
-    free(processes.pid);
+        if (processes.items[i] != link->pid)
+            process_inventory(change, link->rights, processes.items[i]);
+    free(processes.items);
 }
 
 /* New mappings are not told while it is stopped: those that are there are told at each start. */
 void record_begun(struct change *change)
 {
-    const struct difference *diff = &change->diff;
     bool system = mode_table[change->desired.settings.mode].system, any = false;
 
-    for (unsigned i = 0; change->log.held && i < diff->n_fates + diff->n_fresh; i++) {
-        const struct fate *fate = i < diff->n_fates ? &diff->fates[i] : NULL;
-        const struct link *link = fate ? fate->link : diff->fresh[i - diff->n_fates];
-
-        if (!link->counter || !(fate ? fate->started : diff->start_fresh))
+    EACH_MOVE(move, change)
+    {
+        if (!change->log.held || !move->started)
             continue;
         any = true;
         if (!system)
-            link_inventory(change, link);
+            link_inventory(change, move->next);
     }
     if (any && system && change->cause == CAUSE_COMMAND) /* else it was told when it began */
         recording_inventory(change->log.held, 0, change->log.held_ns, &change->log.inventory);
@@ -310,24 +302,6 @@ void record_swap(struct change *change)
 
 /* ---- in order ---- */
 
-/* The reason for which it left; NULL: it did not, or the log does not tell it. */
-static const char *reason_of(const struct change *change, const struct fate *fate)
-{
-    const struct link *link = fate->link;
-
-    if (fate->kind == FATE_KEPT)
-        return NULL;
-    if (change->cause == CAUSE_DROPPED)
-        return link->below ? NULL : "exec-privileged";
-    if (change->cause == CAUSE_CPUS)
-        return link->kind == TARGET_CPU && !link->offline ? "cpu-offline" : NULL;
-    if (fate->kind == FATE_RENEWED && fate->next->counter)
-        return NULL;
-    if (change->cause == CAUSE_DEATHS)
-        return fate->unobserved ? "exec-privileged" : "exited";
-    return link->ended || link->offline ? NULL : "command";
-}
-
 void record_end(struct change *change, bool stops, enum pmc_state after)
 {
     struct pmc *pmc = change->pmc;
@@ -335,12 +309,9 @@ void record_end(struct change *change, bool stops, enum pmc_state after)
 
     if (stops || over) /* what was stopped owes the exits of those that end now */
         put_rest(change, over);
-    for (unsigned i = 0; i < change->diff.n_fates; i++) {
-        const char *reason = reason_of(change, &change->diff.fates[i]);
-
-        if (reason)
-            note(pmc, RECORD_DETACH, change->diff.fates[i].link, reason, change->log.held_ns);
-    }
+    EACH_MOVE(move, change)
+    if (move->old && move->reason)
+        note(pmc, RECORD_DETACH, move->old, move->reason, change->log.held_ns);
     if (stops)
         note(pmc, RECORD_STOP, NULL, "", change->log.held_ns);
     if (pmc->settings.word[KEY_LOG] && !change->desired.settings.word[KEY_LOG] && pmc_has_log(pmc))
@@ -353,14 +324,9 @@ void record_begin(struct change *change, bool starts)
 
     if (change->desired.new_set)
         note_allocated(pmc, change->log.held_ns);
-    for (unsigned i = 0; i < change->diff.n_fresh; i++) {
-        const struct link *link = change->diff.fresh[i];
-        bool again = change->cause == CAUSE_DROPPED && !link->below;
-        bool returned = change->cause == CAUSE_CPUS && link->kind == TARGET_CPU;
-
-        if (link->counter && (!link->renews || again || returned))
-            note(pmc, RECORD_ATTACH, link, "", change->log.held_ns);
-    }
+    EACH_MOVE(move, change)
+    if (move->opens && move->next->counter && (!move->old || move->reason || move->old->offline))
+        note(pmc, RECORD_ATTACH, move->next, "", change->log.held_ns);
     if (starts)
         note(pmc, RECORD_START, NULL, "", change->log.held_ns);
     pmc_put(pmc, &change->log.inventory);

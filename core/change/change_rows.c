@@ -13,14 +13,14 @@
 /* The CPUs of all links afterwards. `all` and cgroups keep slots for the CPUs that are to come. */
 static bool claim_cpus(const struct change *change, struct claim *claim)
 {
-    const struct difference *diff = &change->diff;
+    const struct links *links = change->diff.links;
     const struct cpus *class = &change->engine->classes[claim->class_index].cpus;
     bool ok = true, whole_machine = false;
 
-    for (unsigned i = 0; i < plan_links(diff); i++) {
-        const struct link *link = plan_link(diff, i);
+    for (unsigned i = 0; i < links->n; i++) {
+        const struct link *link = links->link[i];
 
-        if (!link || link->ended)
+        if (link->ended)
             continue;
         if (link->kind == TARGET_CPU)
             ok &= cpus_add(&claim->cpus, link->cpu);
@@ -102,31 +102,19 @@ static bool covers_link(struct engine *engine, const struct link *link, bool des
 
 /* The links of a PMC; of the one that changes, those that it will have. */
 struct view {
-    const struct pmc *pmc;
-    const struct difference *diff; /* NULL: another one */
+    const struct links *links; /* NULL: it was released */
     bool descendants;
-    unsigned n;
 };
 
 static struct view view_of(const struct change *change, uint64_t id)
 {
     const struct pmc *pmc = ids_find(&change->engine->pmcs, id);
-    const struct difference *diff = pmc == change->pmc ? &change->diff : NULL;
 
     if (!pmc)
-        return (struct view){.pmc = NULL};
-    return (struct view){
-        .pmc = pmc,
-        .diff = diff,
-        .descendants = (diff ? &change->desired.settings : &pmc->settings)->word[KEY_DESCENDANTS],
-        .n = diff ? plan_links(diff) : pmc->links->n,
-    };
-}
-
-/* NULL: one that leaves. */
-static const struct link *view_link(const struct view *view, unsigned i)
-{
-    return view->diff ? plan_link(view->diff, i) : view->pmc->links->link[i];
+        return (struct view){.links = NULL};
+    if (pmc == change->pmc)
+        return (struct view){change->diff.links, change->desired.settings.word[KEY_DESCENDANTS]};
+    return (struct view){pmc->links, pmc->settings.word[KEY_DESCENDANTS]};
 }
 
 static bool conflict(void *ctx, uint64_t a, uint64_t b)
@@ -134,19 +122,16 @@ static bool conflict(void *ctx, uint64_t a, uint64_t b)
     const struct change *change = ctx;
     struct view va = view_of(change, a), vb = view_of(change, b);
 
-    if (!va.pmc || !vb.pmc)
+    if (!va.links || !vb.links)
         return true; /* released: it holds its rows until its counters are closed */
-    for (unsigned i = 0; i < va.n; i++) {
-        const struct link *one = view_link(&va, i);
+    for (unsigned i = 0; i < va.links->n; i++)
+        for (unsigned j = 0; j < vb.links->n; j++) {
+            const struct link *one = va.links->link[i], *other = vb.links->link[j];
 
-        for (unsigned j = 0; one && j < vb.n; j++) {
-            const struct link *other = view_link(&vb, j);
-
-            if (other && (covers_link(change->engine, one, va.descendants, other) ||
-                          covers_link(change->engine, other, vb.descendants, one)))
+            if (covers_link(change->engine, one, va.descendants, other) ||
+                covers_link(change->engine, other, vb.descendants, one))
                 return true;
         }
-    }
     return false;
 }
 
@@ -167,7 +152,7 @@ static bool claim_alike(const struct claim *a, const struct claim *b)
 
 static int claim_arrange(struct change *change, struct claim *claim)
 {
-    if (!claim || claim->system || !change->diff.n_fresh)
+    if (!claim || claim->system || !change->diff.n_opens)
         return 0;
     return rows_arrange(change->engine->rows, claim, conflict, change, &change->err);
 }

@@ -276,7 +276,7 @@ static int check_kernel_seen(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
 
-    if (change->cause != CAUSE_COMMAND || change->log.anew || !change->diff.n_fresh ||
+    if (change->cause != CAUSE_COMMAND || change->log.anew || !change->diff.n_opens ||
         !(change->log.recorded & RECORDED_SAMPLES) || !pmc->recorded_kernel ||
         change->asker.may_kernel)
         return 0;
@@ -309,7 +309,7 @@ int plan_log(struct change *change)
 
     change->log.recorded = recorded_for(change->desired.settings.mode, &change->desired.settings);
     find_sampling(change);
-    change->log.anew = change->log.recorded && change->diff.n_fresh && needs_recording(change);
+    change->log.anew = change->log.recorded && change->diff.n_opens && needs_recording(change);
     rc = check_log_kept(change);
     if (rc == 0)
         rc = check_kernel_seen(change);
@@ -317,7 +317,7 @@ int plan_log(struct change *change)
         rc = find_number(change);
     if (rc)
         return rc;
-    if (change->log.recorded && (change->diff.n_fresh || change->diff.start) &&
+    if (change->log.recorded && (change->diff.n_opens || change->diff.start) &&
         !pmc_keeps_log(change->pmc))
         return err_nomem(&change->err);
     if (change->log.anew && !(change->log.counted_before = calloc(SET_MAX, sizeof(uint64_t))))

@@ -26,23 +26,22 @@ static void retire(struct change *change, struct link *link)
 /* The guards that were made are the procs' from now on; those before are freed with the change. */
 static void settle_guards(struct change *change)
 {
-    for (unsigned i = 0; i < change->diff.n_fresh; i++) {
-        struct link *link = change->diff.fresh[i];
-
-        if (!link->guards)
+    EACH_MOVE(move, change)
+    {
+        if (!move->guards)
             continue;
-        struct proc *proc = link->proc;
+        struct proc *proc = move->next->proc;
         struct guard *before = proc->guard;
-        link->guards = false;
-        proc->guarded = link->guard != NULL;
+        move->guards = false;
+        proc->guarded = move->guard != NULL;
         engine_touch(change->engine, JOURNAL_PROCESS, proc->id);
-        if (!link->guard)
+        if (!move->guard)
             continue; /* left to the next change */
         change->engine->fds_used += before == NULL;
-        proc->guard = link->guard;
-        proc->guard_fd = change->engine->backend->guard_fd(link->guard);
+        proc->guard = move->guard;
+        proc->guard_fd = change->engine->backend->guard_fd(move->guard);
         proc->left = false;
-        link->guard = before;
+        move->guard = before;
     }
 }
 
@@ -54,9 +53,9 @@ static uint64_t now(const struct change *change)
 }
 
 /* The absolute reading of a link with a counter: what was just read, or last seen. */
-static const struct tally *reading_of(const struct fate *fate)
+static const struct tally *reading_of(const struct move *move)
 {
-    return fate->was_read ? fate->last : link_seen(fate->link);
+    return move->was_read ? move->last : link_seen(move->old);
 }
 
 /* What the PMC has counted up to now. */
@@ -67,47 +66,39 @@ static void count_all(struct change *change)
     struct tally *total = change->diff.total;
 
     memcpy(total, pmc->base, TALLY_SIZE(n));
-    for (unsigned i = 0; i < change->diff.n_fates; i++) {
-        const struct fate *fate = &change->diff.fates[i];
-
-        if (fate->link->counter) {
-            tally_add(total, reading_of(fate), n);
-            tally_subtract(total, fate->link->base, n);
+    EACH_MOVE(move, change)
+    {
+        if (!move->old)
+            continue;
+        if (move->old->counter) {
+            tally_add(total, reading_of(move), n);
+            tally_subtract(total, move->old->base, n);
         } else {
-            tally_add(total, fate->link->base, n); /* ended or offline: its final count */
+            tally_add(total, move->old->base, n); /* ended or offline: its final count */
         }
     }
 }
 
-/* A privileged program may end before anybody could look: what it did is not in the count. */
-static bool ended_unobserved(const struct change *change, const struct link *link)
-{
-    return change->cause == CAUSE_DEATHS && link->kind <= TARGET_THREAD && link->proc &&
-           proc_left(link->proc);
-}
-
 /* The value of a link that goes stays: in the one that takes its place, or in the base. */
-static void swap_count(struct change *change, struct fate *fate)
+static void swap_count(struct change *change, struct move *move)
 {
     struct pmc *pmc = change->pmc;
     const unsigned n = pmc_events(pmc);
-    struct link *link = fate->link, *next = fate->next;
-    struct tally *last = fate->last;
-    bool unread = link->counter && !fate->was_read;
+    struct link *link = move->old, *next = move->next;
+    struct tally *last = move->last;
+    bool unread = link->counter && !move->was_read;
 
-    memcpy(last, link->counter ? reading_of(fate) : link->base, TALLY_SIZE(n));
+    memcpy(last, link->counter ? reading_of(move) : link->base, TALLY_SIZE(n));
     if (link->counter)
         tally_subtract(last, link->base, n);
     bool missed = link->missed || unread || last->dropped;
-    fate->unobserved = ended_unobserved(change, link);
-    if (fate->kind == FATE_LEAVES || (fate->kind == FATE_RENEWED && !next->counter)) {
+    if (!next || (move->opens && !next->counter)) {
         pmc->missed |= missed;
         tally_add(pmc->base, last, n);
         return;
     }
-    next->missed |= missed || fate->unobserved;
-    next->dropped |= fate->unobserved;
-    if (fate->kind == FATE_ENDS) {
+    next->missed |= missed;
+    if (!move->opens) {
         memcpy(next->base, last, TALLY_SIZE(n));
         next->gone_since_ns = next->offline ? now(change) : next->gone_since_ns;
         return;
@@ -140,14 +131,16 @@ static void swap_reset(struct change *change)
 {
     const unsigned n = pmc_events(change->pmc);
 
-    for (unsigned i = 0; i < change->diff.n_fates; i++) {
-        const struct fate *fate = &change->diff.fates[i];
-        struct link *link = fate->kind == FATE_RENEWED ? fate->next : fate->link;
+    EACH_MOVE(move, change)
+    {
+        struct link *link = move->old && move->opens ? move->next : move->old;
 
-        if (fate->kind == FATE_RENEWED || link->offline)
+        if (!link)
+            continue;
+        if (move->opens || link->offline)
             memset(link->base, 0, TALLY_SIZE(n));
-        else if (fate->was_read)
-            memcpy(link->base, fate->last, TALLY_SIZE(n));
+        else if (move->was_read)
+            memcpy(link->base, move->last, TALLY_SIZE(n));
         if (link->offline)
             link->gone_since_ns = now(change);
         link->gap_ns = 0;
@@ -174,7 +167,11 @@ static void swap_put(struct change *change)
         buf_u64(&text, total->value[settings->word[KEY_MULTIPLEX] ? n + i : i]);
         buf_char(&text, '\n');
     }
-    change->replaced_count = text.failed ? NULL : strdup(buf_text(&text));
+    if (change->call->open && !text.failed && strcmp(change->file, "count") == 0) {
+        free(change->call->open->swap);
+        change->call->open->swap = strdup(buf_text(&text));
+        change->call->open->swapped = change->call->open->swap != NULL;
+    }
     buf_free(&text);
 }
 
@@ -206,9 +203,9 @@ static void swap_counts(struct change *change)
     const bool resets = desired->verb == VERB_RESET || desired->verb == VERB_RESTART;
 
     count_all(change);
-    for (unsigned i = 0; i < change->diff.n_fates && !desired->new_set; i++)
-        if (change->diff.fates[i].kind != FATE_KEPT)
-            swap_count(change, &change->diff.fates[i]);
+    EACH_MOVE(move, change)
+    if (move->old && move->next != move->old && !desired->new_set)
+        swap_count(change, move);
     if (desired->put)
         swap_put(change);
     if (resets)
@@ -235,66 +232,58 @@ static void count_attach(struct pmc *pmc, const struct link *link)
     pmc->had_target = true;
 }
 
+/* The links that the PMC will have: without those that could not be attached. */
+static void fill_links(struct change *change)
+{
+    struct links *links = change->diff.links;
+
+    links->n = 0;
+    EACH_MOVE(move, change)
+    if (move->next && (!move->opens || move->next->counter))
+        links->link[links->n++] = move->next;
+}
+
 static void swap_links(struct change *change)
 {
     struct pmc *pmc = change->pmc;
     struct difference *diff = &change->diff;
-    struct links *links = diff->links, *old = pmc->links;
-    unsigned n = 0;
+    struct links *old = pmc->links;
 
     /* A long read holds the old vector: then it keeps its references, and ours are made anew. */
     for (unsigned i = 0; old->refs > 1 && i < old->n; i++)
         old->link[i]->refs++;
-    for (unsigned i = 0; i < diff->n_fates; i++) {
-        struct fate *fate = &diff->fates[i];
-
-        if (fate->kind == FATE_KEPT)
-            links->link[n++] = fate->link;
-        else if (fate->kind == FATE_ENDS)
-            links->link[n++] = fate->next;
-    }
-    for (unsigned i = 0; i < diff->n_fresh; i++) {
-        if (!diff->fresh[i]->counter)
-            continue; /* passed over */
-        count_attach(pmc, diff->fresh[i]);
-        links->link[n++] = diff->fresh[i];
-    }
-    links->n = n;
-    pmc->links = links;
+    EACH_MOVE(move, change)
+    if (move->opens && move->next->counter)
+        count_attach(pmc, move->next);
+    pmc->links = diff->links;
     diff->links = NULL;
     if (--old->refs == 0)
         free(old);
 }
 
-/* Those that leave, and those that could not be attached. Afterwards fates and fresh links are no
- * more. */
+/* Those that leave, and those that could not be attached. */
 static void retire_links(struct change *change)
 {
-    struct difference *diff = &change->diff;
-
-    for (unsigned i = 0; i < diff->n_fates; i++) {
-        struct link *link = diff->fates[i].link;
-
-        if (diff->fates[i].kind == FATE_KEPT)
-            continue;
-        if (link->counter)
-            pmc_hold_link(change->pmc, link, false);
-        retire(change, link);
+    EACH_MOVE(move, change)
+    {
+        if (move->old && move->old != move->next) {
+            if (move->old->counter)
+                pmc_hold_link(change->pmc, move->old, false);
+            retire(change, move->old);
+        }
+        if (move->opens && !move->next->counter)
+            retire(change, move->next);
     }
-    for (unsigned i = 0; i < diff->n_fresh; i++)
-        if (!diff->fresh[i]->counter)
-            retire(change, diff->fresh[i]);
 }
 
 /* ---- state and settings ---- */
 
 static bool changes_links(const struct change *change)
 {
-    bool any = change->diff.n_fresh > 0;
-
-    for (unsigned i = 0; i < change->diff.n_fates; i++)
-        any |= change->diff.fates[i].kind != FATE_KEPT;
-    return any;
+    EACH_MOVE(move, change)
+    if (move->next != move->old)
+        return true;
+    return false;
 }
 
 static enum pmc_state state_after(const struct change *change)
@@ -305,7 +294,7 @@ static enum pmc_state state_after(const struct change *change)
 
     if (!pmc->set)
         return PMC_NEW;
-    if (!live && (pmc->state != PMC_ALLOCATED || change->cause == CAUSE_DEATHS))
+    if (!live && (pmc->state != PMC_ALLOCATED || change->cause == CAUSE_OWN))
         return PMC_EXITED;
     if (diff->stop)
         return PMC_STOPPED;
@@ -335,7 +324,7 @@ static void swap_state(struct change *change, enum pmc_state after, bool starts)
 static void swap_lifetime(struct change *change)
 {
     struct pmc *pmc = change->pmc;
-    struct open_file *open = change->asker.open;
+    struct open_file *open = change->call->open;
     bool holds = pmc->settings.word[KEY_LIFETIME] == LIFETIME_OPEN;
 
     if (!(change->desired.given & GIVEN(KEY_LIFETIME)))
@@ -356,7 +345,7 @@ static void swap_settings(struct change *change, bool links_change)
     struct pmc *pmc = change->pmc;
     struct desired *desired = &change->desired;
     struct settings before = pmc->settings;
-    bool looked = change->cause == CAUSE_CPUS || (desired->wants_all && !pmc->wants_all);
+    bool looked = change->cause == CAUSE_OWN || (desired->wants_all && !pmc->wants_all);
 
     pmc->settings = desired->settings;
     desired->settings = before; /* freed with the change */
@@ -373,8 +362,8 @@ static void swap_settings(struct change *change, bool links_change)
     if (desired->n_names == 0 || desired->joins)
         return;
     pmc->began++; /* what is written next through this open file joins this set */
-    if (change->asker.open)
-        change->asker.open->began = pmc->began;
+    if (change->call->open)
+        change->call->open->began = pmc->began;
 }
 
 /* ---- all of it ---- */
@@ -385,7 +374,7 @@ static void swap_release(struct change *change)
     struct pmc *pmc = change->pmc;
     struct links *old = pmc->links;
 
-    if (change->diff.total) { /* else there was no memory for that */
+    if (change->diff.total && (change->diff.stop || !pmc->recording)) { /* else: no memory */
         count_all(change);
         record_last_end(change);
     }
@@ -411,13 +400,14 @@ void change_swap(struct change *change)
     struct pmc *pmc = change->pmc;
     const bool links_change = changes_links(change);
     /* The engine looked and found nothing to do: no reader is to be woken for that. */
-    const bool idle = change->cause != CAUSE_COMMAND && !links_change;
+    const bool idle = change->cause == CAUSE_OWN && !links_change;
 
     pmc_touch(pmc);
     if (change->cause == CAUSE_RELEASE) {
         swap_release(change);
         return;
     }
+    fill_links(change);
     change->rc = change_rows(change);
     if (change->rc)
         return;
@@ -441,14 +431,14 @@ void change_swap(struct change *change)
 
 void change_refuse(struct change *change)
 {
-    struct difference *diff = &change->diff;
-
     settle_guards(change);
-    for (unsigned i = 0; i < diff->n_fates; i++)
-        if (diff->fates[i].kind == FATE_ENDS)
-            link_unref(diff->fates[i].next, &change->dead);
-    for (unsigned i = 0; i < diff->n_fresh; i++)
-        retire(change, diff->fresh[i]);
+    EACH_MOVE(move, change)
+    {
+        if (move->opens)
+            retire(change, move->next);
+        else if (move->next && move->next != move->old)
+            link_unref(move->next, &change->dead);
+    }
     if (change->owner)
         give_away(change, proc_unref(change->engine, change->owner));
 }

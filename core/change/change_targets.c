@@ -38,14 +38,11 @@ static bool link_matches(const struct engine *engine, const struct link *link,
            engine->backend->covers(link->counter, wanted->pid);
 }
 
-static struct fate *find_fate(struct change *change, const struct wanted *wanted)
+static struct move *find_kept(struct change *change, const struct wanted *wanted)
 {
-    for (unsigned i = 0; i < change->diff.n_fates; i++) {
-        struct fate *fate = &change->diff.fates[i];
-
-        if (fate->kind == FATE_KEPT && link_matches(change->engine, fate->link, wanted, false))
-            return fate;
-    }
+    EACH_MOVE(move, change)
+    if (move->next == move->old && link_matches(change->engine, move->old, wanted, false))
+        return move;
     return NULL;
 }
 
@@ -69,16 +66,14 @@ static int check_load(struct change *change, const struct proc *proc, const stru
 /* Is it attached, or about to be (written twice)? 0: no; THERE; or refused. */
 static int check_attached(struct change *change, const struct wanted *wanted)
 {
-    const struct difference *diff = &change->diff;
-
-    for (unsigned i = 0; i < plan_links(diff); i++) {
-        const struct link *link = plan_link(diff, i);
+    EACH_MOVE(move, change)
+    {
         bool exact;
 
-        if (!link || !link_matches(change->engine, link, wanted, true))
+        if (!move->next || !link_matches(change->engine, move->next, wanted, true))
             continue;
-        exact = link_matches(change->engine, link, wanted, false);
-        if (i < diff->n_fates ? change->desired.additive : exact)
+        exact = link_matches(change->engine, move->next, wanted, false);
+        if (move->old ? change->desired.additive : exact)
             return THERE;
         return err_set(&change->err, E10, "\"" WORD_FMT "\" is %s", WORD_ARG(wanted->word.word),
                        exact ? "attached already"
@@ -97,7 +92,8 @@ static void take_rights(struct change *change, struct link *link)
 
 static int want_process(struct change *change, struct wanted *wanted)
 {
-    struct link *link = plan_fresh(change, wanted->word.kind);
+    struct move *move = plan_fresh(change, wanted->word.kind);
+    struct link *link = move ? move->next : NULL;
     bool taken;
     struct proc *proc = link ? proc_get(change->engine, wanted->process, &taken) : NULL;
 
@@ -108,19 +104,20 @@ static int want_process(struct change *change, struct wanted *wanted)
     link_set_proc(link, proc);
     link->pid = wanted->pid;
     link->tid = wanted->tid;
-    link->said = wanted->word.self ? 0 : (pid_t)wanted->word.number;
+    move->said = wanted->word.self ? 0 : (pid_t)wanted->word.number;
     take_rights(change, link);
     int rc = proc_watch(proc, &change->err);
-    plan_guard(change, link);
+    plan_guard(change, move);
     return rc ? rc : check_load(change, proc, link);
 }
 
 static int want_cgroup(struct change *change, struct wanted *wanted)
 {
-    struct link *link = plan_fresh(change, TARGET_CGROUP);
+    struct move *move = plan_fresh(change, TARGET_CGROUP);
 
-    if (!link)
+    if (!move)
         return err_nomem(&change->err);
+    struct link *link = move->next;
     link->cgroup_fd = wanted->cgroup_fd;
     link->cgroup_key = change->engine->host->cgroup_key(wanted->cgroup_fd);
     link->cgroup = wanted->cgroup;
@@ -142,23 +139,14 @@ static const struct class_info *set_class(const struct change *change)
     return NULL;
 }
 
-static struct fate *cpu_kept(const struct change *change, unsigned cpu)
+/* Of a link that stays, or that is to be opened; NULL: neither. */
+static struct move *cpu_move(const struct change *change, unsigned cpu)
 {
-    for (unsigned i = 0; i < change->diff.n_fates; i++) {
-        struct fate *fate = &change->diff.fates[i];
-
-        if (fate->kind == FATE_KEPT && fate->link->kind == TARGET_CPU && fate->link->cpu == cpu)
-            return fate;
-    }
+    EACH_MOVE(move, change)
+    if (move->next && move->next->kind == TARGET_CPU && move->next->cpu == cpu &&
+        (move->opens || move->next == move->old))
+        return move;
     return NULL;
-}
-
-static bool cpu_fresh(const struct change *change, unsigned cpu)
-{
-    for (unsigned i = 0; i < change->diff.n_fresh; i++)
-        if (change->diff.fresh[i]->kind == TARGET_CPU && change->diff.fresh[i]->cpu == cpu)
-            return true;
-    return false;
 }
 
 static int check_cpu(struct change *change, const struct target_word *word, unsigned cpu)
@@ -196,22 +184,21 @@ static int check_cpu(struct change *change, const struct target_word *word, unsi
 
 static int want_cpu(struct change *change, const struct target_word *word, unsigned cpu)
 {
-    const bool kept = cpu_kept(change, cpu); /* it may even be offline now */
-    struct link *link;
+    struct move *move = cpu_move(change, cpu); /* it may even be offline now */
     int rc;
 
-    if (cpu_fresh(change, cpu) || (kept && (word->all || change->desired.additive)))
+    if (move && (move->opens || word->all || change->desired.additive))
         return 0;
     rc = word->all ? 0 : check_cpu(change, word, cpu);
     if (rc)
         return rc;
-    if (kept)
+    if (move)
         return err_set(&change->err, E10, "\"" WORD_FMT "\": CPU %u is attached already",
                        WORD_ARG(word->word), cpu);
-    link = plan_fresh(change, TARGET_CPU);
-    if (!link)
+    move = plan_fresh(change, TARGET_CPU);
+    if (!move)
         return err_nomem(&change->err);
-    link->cpu = cpu;
+    move->next->cpu = cpu;
     return 0;
 }
 
@@ -239,8 +226,8 @@ static bool was_attached(const struct change *change, const struct wanted *wante
     uint64_t number =
         wanted->process ? (uint64_t)(wanted->tid ? wanted->tid : wanted->pid) : word->number;
 
-    for (unsigned i = 0; i < change->diff.n_fates; i++) {
-        struct link *link = change->diff.fates[i].link;
+    for (unsigned i = 0; i < change->pmc->links->n; i++) {
+        struct link *link = change->pmc->links->link[i];
 
         if (link->kind == word->kind && (uint64_t)(link->tid ? link->tid : link->pid) == number &&
             (wanted->process ? link->ended && link->dropped
@@ -264,42 +251,46 @@ static int refuse_unattached(struct change *change, const struct wanted *wanted)
                    WORD_ARG(wanted->word.word));
 }
 
-static int unwant_all(struct change *change, const struct wanted *wanted)
+static void leave_all(struct change *change)
 {
-    int rc = change->desired.wants_all ? 0 : refuse_unattached(change, wanted);
-
-    for (unsigned i = 0; rc == 0 && i < change->diff.n_fates; i++)
-        if (!change->diff.fates[i].link->ended)
-            rc = plan_leave(change, &change->diff.fates[i]);
+    EACH_MOVE(move, change)
+    if (!move->old->ended)
+        plan_leave(move);
     change->desired.wants_all = false;
-    return rc;
 }
 
 /* `all` stands for every CPU: none of them is taken back alone. */
 static int unwant_cpus(struct change *change, const struct wanted *wanted)
 {
     const struct cpus *cpus = &wanted->word.cpus;
-    int rc = 0;
 
-    if (wanted->word.all)
-        return unwant_all(change, wanted);
-    for (int cpu = cpus_next(cpus, 0); rc == 0 && cpu >= 0; cpu = cpus_next(cpus, cpu + 1)) {
-        struct fate *fate = change->desired.wants_all ? NULL : cpu_kept(change, (unsigned)cpu);
-
-        rc = fate ? plan_leave(change, fate) : refuse_unattached(change, wanted);
+    if (wanted->word.all) {
+        if (!change->desired.wants_all)
+            return refuse_unattached(change, wanted);
+        leave_all(change);
     }
-    return rc;
+    for (int cpu = cpus_next(cpus, 0); cpu >= 0; cpu = cpus_next(cpus, cpu + 1)) {
+        struct move *move = change->desired.wants_all ? NULL : cpu_move(change, (unsigned)cpu);
+
+        if (!move)
+            return refuse_unattached(change, wanted);
+        plan_leave(move);
+    }
+    return 0;
 }
 
 static int unwant(struct change *change, const struct wanted *wanted)
 {
-    struct fate *fate = NULL;
+    struct move *move = NULL;
 
     if (wanted->word.kind == TARGET_CPU)
         return unwant_cpus(change, wanted);
     if (wanted->word.kind == TARGET_CGROUP || wanted->process)
-        fate = find_fate(change, wanted);
-    return fate ? plan_leave(change, fate) : refuse_unattached(change, wanted);
+        move = find_kept(change, wanted);
+    if (!move)
+        return refuse_unattached(change, wanted);
+    plan_leave(move);
+    return 0;
 }
 
 static int want(struct change *change, struct wanted *wanted)
@@ -320,15 +311,11 @@ static int want(struct change *change, struct wanted *wanted)
 /* CPUs and cgroups in one PMC would count threads twice. */
 static int check_mixture(struct change *change)
 {
-    const struct difference *diff = &change->diff;
     unsigned kinds = 0;
 
-    for (unsigned i = 0; i < plan_links(diff); i++) {
-        const struct link *link = plan_link(diff, i);
-
-        if (link && !link->ended)
-            kinds |= 1u << link->kind;
-    }
+    EACH_MOVE(move, change)
+    if (move->next && !move->next->ended)
+        kinds |= 1u << move->next->kind;
     if (!(kinds & 1u << TARGET_CPU) || !(kinds & 1u << TARGET_CGROUP))
         return 0;
     return err_set(&change->err, P30,
@@ -338,21 +325,18 @@ static int check_mixture(struct change *change)
 int plan_targets(struct change *change)
 {
     struct desired *desired = &change->desired;
-    struct difference *diff = &change->diff;
     int rc = 0;
 
-    for (unsigned i = 0; rc == 0 && i < desired->n_targets; i++)
-        if (desired->targets[i].word.remove)
-            rc = unwant(change, &desired->targets[i]);
-    for (unsigned i = 0; rc == 0 && desired->verb == VERB_DETACH && i < diff->n_fates; i++)
-        if (!diff->fates[i].link->ended)
-            rc = plan_leave(change, &diff->fates[i]);
-    desired->wants_all &= desired->verb != VERB_DETACH;
-    if (rc == 0 && diff->reopen)
+    for (unsigned i = 0; rc == 0 && i < desired->targets.n; i++)
+        if (desired->targets.items[i].word.remove)
+            rc = unwant(change, &desired->targets.items[i]);
+    if (desired->verb == VERB_DETACH)
+        leave_all(change);
+    if (rc == 0 && change->diff.reopen)
         rc = plan_reopen(change);
-    for (unsigned i = 0; rc == 0 && i < desired->n_targets; i++)
-        if (!desired->targets[i].word.remove)
-            rc = want(change, &desired->targets[i]);
+    for (unsigned i = 0; rc == 0 && i < desired->targets.n; i++)
+        if (!desired->targets.items[i].word.remove)
+            rc = want(change, &desired->targets.items[i]);
     return rc ? rc : check_mixture(change);
 }
 

@@ -4,7 +4,7 @@
  */
 #include "core/change/deaths.h"
 
-#include "core/change/change.h"
+#include "core/change/plan.h"
 #include "core/slow.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static bool link_asked(const struct pmc *pmc, const struct link *link)
  */
 static bool deaths_under_way(const struct pmc *pmc)
 {
-    if (!pmc->busy || change_is_command(pmc->busy))
+    if (!pmc->busy || pmc->busy->cause == CAUSE_COMMAND)
         return false;
     for (unsigned i = 0; i < pmc->links->n; i++)
         if (link_dead(pmc, pmc->links->link[i]))

@@ -12,10 +12,8 @@
  */
 #pragma once
 
+#include "core/base/vec.h"
 #include "core/change/change.h"
-
-#include <stdatomic.h>
-#include <stdlib.h>
 
 /* A word of `target`, as far as found. */
 struct wanted {
@@ -39,27 +37,25 @@ struct desired {
     struct plan_event *events; /* what each of the set counts */
     bool new_set;              /* the count begins anew */
     bool kernel, wants_all;
-    struct wanted *targets; /* that come or go */
-    unsigned n_targets;
-    bool additive; /* targets attached already are left as they are (config) */
+    VEC(struct wanted) targets; /* that come or go */
+    bool additive;              /* targets attached already are left as they are (config) */
     enum verb verb;
     bool put; /* settings.counts are to be the value of `count` now */
 };
 
-/* What becomes of a link that the PMC has. */
-struct fate {
-    struct link *link;
-    enum {
-        FATE_KEPT,
-        FATE_LEAVES, /* its count is folded into the PMC's base */
-        FATE_ENDS,   /* `next`, without a counter, keeps its final count */
-        FATE_RENEWED /* `next`, a fresh one, carries its count on */
-    } kind;
-    struct link *next;
-    struct tally *last; /* an absolute reading, if `was_read` */
+/* A link of the PMC, as it is and as it will be. */
+struct move {
+    struct link *old;    /* NULL: a new target */
+    struct link *next;   /* `old`: it stays; NULL: it leaves, its count goes into the PMC's base */
+    bool opens;          /* `next` gets a counter; else, as another one, it keeps the final count */
+    bool recheck;        /* opened anew: may the writer observe the process? */
+    bool guards;         /* a guard is made for the proc of `next` … */
+    struct guard *guard; /* … this one, until it is the proc's */
+    pid_t said;          /* the number that the command wrote; 0: self, or none */
+    const char *reason;  /* for which the log says that the target left; NULL: it says nothing */
+    struct tally *last;  /* an absolute reading, if `was_read` */
     bool was_read;
     bool stopped, started; /* by this change */
-    bool unobserved;       /* it ended, and a privileged program had ended its observation */
     struct verdict {       /* it lost its events: what was found out without the lock */
         bool asked, below; /* below: a descendant lost them, and nothing is asked */
         bool headless;     /* nothing was lost: only its first thread has ended */
@@ -71,27 +67,25 @@ struct fate {
 
 /* Between what is there and what is desired: counters to keep, open, close. */
 struct difference {
-    struct fate *fates; /* one for each link */
-    unsigned n_fates;
-    struct link **fresh; /* to be attached */
-    unsigned n_fresh;
-    bool reopen;            /* every live link is renewed */
+    VEC(struct move) moves;
+    unsigned n_opens;       /* of them */
+    bool reopen;            /* every live link is opened anew */
     bool start, stop, read; /* the links that are kept */
     bool start_fresh;
-    struct links *links; /* the vector afterwards, still empty */
+    struct links *links; /* the vector afterwards, filled at the swap */
     struct tally *base;  /* of a new set */
     struct tally *total; /* the count at the swap */
 };
 
-/* The one that asks, when the change began: the opener of the file, and the writer. */
+/* In the order of the PMC's links; those behind them are new. */
+#define EACH_MOVE(move, change)                                                                    \
+    for (struct move *move = (change)->diff.moves.items;                                           \
+         move < (change)->diff.moves.items + (change)->diff.moves.n; move++)
+
+/* The rights of the request: those of the opener of the file. */
 struct asker {
-    struct rights *rights;       /* as long as the request lives */
+    struct rights *rights; /* as long as the request lives; NULL: the engine's own change */
     const struct opener *opener; /* or NULL */
-    uid_t uid;
-    pid_t tid;
-    struct open_file *open;
-    bool append;                    /* written through a file opened with O_APPEND */
-    const atomic_bool *interrupted; /* the answer is not waited for any more; or NULL */
     bool may_kernel, may_system, may_foreign, superuser;
     bool inside; /* an instance, through which no user is superuser */
 };
@@ -115,21 +109,19 @@ struct recordal {
 
 enum cause {
     CAUSE_COMMAND,
-    CAUSE_DEATHS,  /* end the links whose target is dead */
-    CAUSE_DROPPED, /* a process executed a privileged program: attach again, or end */
-    CAUSE_CPUS,    /* CPUs went or came */
-    CAUSE_RELEASE  /* close everything */
+    CAUSE_OWN,    /* targets ended or lost their events, CPUs went or came */
+    CAUSE_RELEASE /* close everything */
 };
 
+/* Lives as long as the request's function. */
 struct change {
     enum cause cause;
+    struct call *call; /* of the engine's own change, any: only its command's are to be asked */
     struct engine *engine;
     struct pmc *pmc;             /* a reference */
     struct user *payer;          /* the PMC's user when it began (a reference) */
     char name[NAME_LEN_MAX + 1]; /* as it was then: for sentences made without the lock */
     const char *file;
-    const char *text; /* the command, or NULL; as long as the request lives */
-    size_t len;
     struct asker asker;
     struct desired desired;
     struct difference diff;
@@ -142,7 +134,6 @@ struct change {
     uint64_t deadline_ns;     /* when that is over */
     struct process *writer;   /* lifetime=owner: the writing process, until a proc takes it */
     struct proc *owner;       /* lifetime=owner: a reference */
-    char *replaced_count;     /* by `put`, as text */
     struct link *dead;        /* to be destroyed */
     struct proc *dead_procs;  /* the same */
     struct claim *last_claim; /* of a released PMC: held until its counters are closed */
@@ -151,34 +142,29 @@ struct change {
     struct err note; /* said in `error` though the command worked */
 };
 
-/* Room for one more than n: the array grows when n is a power of two. NULL: no memory, nothing
- * changed. */
-static inline void *plan_room(void *array, unsigned n, size_t size)
-{
-    return n & (n - 1) ? array : realloc(array, (n ? 2 * (size_t)n : 1) * size);
-}
+/* change.c: from beginning to end. slow: gives up the seat. CALL_WAIT: not begun. */
+int change_run(struct call *call, struct pmc *pmc, enum cause cause, bool slow);
 
-/* change.c. Without the lock, between two targets: -EINTR, P26, P13 when going on is of no use. */
-int change_goes_on(struct change *change);
-/* NULL: no memory. */
-struct change *change_new(struct pmc *pmc, enum cause cause);
-void change_free(struct change *change);
-/* From beginning to end; takes the change. slow: gives up the seat. CALL_WAIT: not begun. */
-int change_run(struct call *call, struct change *change, bool slow);
-
-/* change_parse.c: change->text, or what the verb means. Without the lock. */
+/* change_parse.c: the text of the command. Without the lock. */
 int change_parse(struct change *change);
 
 /* change_find.c. Without the lock. */
 void change_find(struct change *change);
+/* Between two targets: -EINTR, P26, P13 when going on is of no use. */
+int change_goes_on(struct change *change);
 /* A target has exited: what change->err says is kept for the note; of several, the words. */
 void change_pass_over(struct change *change, struct word word);
 
 /* change_plan.c */
 int change_plan(struct change *change);
-/* change_desire.c */
 int change_desire_set(struct change *change); /* desired.set and its events, if not known yet */
 bool change_attaches(const struct change *change); /* some target that is not there yet */
+void plan_leave(struct move *move);
+struct move *plan_fresh(struct change *change, enum target_kind kind); /* NULL: no memory */
+/* A guard is to be made, which tells when the proc loses its events. */
+void plan_guard(struct change *change, struct move *move);
+int plan_reopen(struct change *change); /* every live link is opened anew */
+
 /* change_check.c: in the order of the seed. The first two without the lock, too. */
 int check_words(struct change *change);        /* before anything is looked up: E22, E26 */
 int check_event_rights(struct change *change); /* kernel mode, whole CPUs, what the events need */
@@ -191,44 +177,15 @@ int refuse_kernel(struct change *change, const char *event, const char *instead)
 int plan_targets(struct change *change);
 int plan_want_cpus(struct change *change, const struct target_word *word);
 int plan_lifetime(struct change *change);
-
-/* change_links.c: the fate of each link, and the fresh ones. */
-static inline unsigned plan_links(const struct difference *diff)
-{
-    return diff->n_fates + diff->n_fresh;
-}
-/* The i-th of the links that the PMC will have; NULL: that one leaves, or a fresh one renews it. */
-static inline struct link *plan_link(const struct difference *diff, unsigned i)
-{
-    if (i >= diff->n_fates)
-        return diff->fresh[i - diff->n_fates];
-    if (diff->fates[i].kind == FATE_ENDS)
-        return diff->fates[i].next;
-    return diff->fates[i].kind == FATE_KEPT ? diff->fates[i].link : NULL;
-}
 static inline bool wanted_is_system(const struct wanted *wanted)
 {
     return wanted->word.kind == TARGET_CPU || wanted->word.kind == TARGET_CGROUP;
 }
-int plan_leave(struct change *change, struct fate *fate);
-struct link *plan_fresh(struct change *change, enum target_kind kind);
-/* On what the link is on, with the rights with which it was attached, or else the asker's. */
-int plan_renew(struct change *change, struct fate *fate, bool same_rights);
-/* A guard is to be made, which tells when the proc loses its events. */
-void plan_guard(const struct change *change, struct link *link);
-int plan_reopen(struct change *change);                 /* every live link is opened anew */
-int plan_end(struct change *change, struct fate *fate); /* `next`, which stands */
-
-/* change_own.c: what the engine does by itself. */
-int plan_deaths(struct change *change);
-int plan_dropped(struct change *change);
-int plan_cpus(struct change *change);
-bool cpus_differ(const struct pmc *pmc);
-int plan_release(struct change *change);
 
 /* change_rows.c: the claim of the set, as it will be. */
 int change_rows(struct change *change);
-/* Descriptors. But for the last, without the lock too. */
+
+/* change_quota.c: descriptors. But for the last, without the lock too. */
 unsigned long quota_left(const struct change *change); /* ULONG_MAX: any number */
 void quota_hold(struct change *change, unsigned n);    /* opened, and pmcfs's own */
 int quota_spend(struct change *change, unsigned n);    /* opened; P11: another command was faster */

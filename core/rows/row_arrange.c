@@ -42,6 +42,7 @@ struct search {
             DISPLACED,
             PLACED
         } state;
+        unsigned by;    /* by the claim at this index */
         uint8_t *known; /* enum known per other claim, once it was placed */
     } * nodes;
 };
@@ -112,27 +113,21 @@ static bool choice_settle(struct search *s, struct choice *choice)
 {
     struct claim *claim = s->class->claims.items[choice->claim];
     const uint64_t fits = claim_fits(claim);
-    uint8_t *displaced = calloc(s->class->claims.n, 1);
     bool done;
 
-    if (displaced == NULL) {
-        s->no_memory = true;
-        return false;
-    }
     claim_give(claim, choice->wants);
     for (unsigned b = 0; b < s->class->claims.n; b++) {
         if (s->nodes[b].state != AT_REST || (claim_got(s->class->claims.items[b]) & fits) == 0 ||
             (claim_got(s->class->claims.items[b]) & claim_got(claim)) == 0 ||
             !search_conflict(s, choice->claim, b))
             continue;
-        displaced[b] = 1;
         s->nodes[b].state = DISPLACED;
+        s->nodes[b].by = choice->claim;
     }
     done = search_next(s);
     for (unsigned b = 0; !done && b < s->class->claims.n; b++)
-        if (displaced[b])
+        if (s->nodes[b].state == DISPLACED && s->nodes[b].by == choice->claim)
             s->nodes[b].state = AT_REST;
-    free(displaced);
     return done;
 }
 
