@@ -292,7 +292,12 @@ int events_describe(struct backend_state *state, const char *class_name, const c
     char text[128];
     int rc = event_find(&state->shape, &spelling, &found, NULL);
 
-    snprintf(text, sizeof text, "%s/%s%s", class_name, name, generic ? "" : "/");
+    /* The bare name means the first class that has it. */
+    if (!generic && rc == 0 &&
+        (found.class_index == 0 || state->shape.classes[found.class_index].rows == 0))
+        snprintf(text, sizeof text, "%s", name);
+    else
+        snprintf(text, sizeof text, "%s/%s%s", class_name, name, generic ? "" : "/");
     if (rc == 0)
         rc = event_fill(&state->shape, &found, &spelling, text, &event, NULL);
     if (rc != 0)
