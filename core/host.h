@@ -71,8 +71,8 @@ struct loop {
      */
     bool (*unwatch)(void *ctx, int fd);
     /* Its memory, which is mapped, is to outlive this process; 0: no more, and it is about to be
-     * closed. */
-    void (*hold)(void *ctx, int fd, size_t bytes);
+     * closed. True: it did so already. */
+    bool (*hold)(void *ctx, int fd, size_t bytes);
     pid_t supervisor; /* that one; 0: there is none */
 };
 

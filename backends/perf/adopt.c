@@ -147,7 +147,7 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
     if (!rc)
         rc = counter_watch(counter);
     if (!rc)
-        rc = output_begin(counter, plan);
+        rc = output_begin(counter, plan, true);
     if (!rc && counter_is_on(counter))
         rc = output_track(counter);
     if (rc) {

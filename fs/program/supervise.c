@@ -84,7 +84,8 @@ static void ring_map(unsigned i, int fd, uint64_t bytes)
     me.hand->rings[i] = (struct hand_ring){fd, bytes};
 }
 
-static void ring_hold(const struct hold *hold)
+/* True: it is mapped already. */
+static bool ring_hold(const struct hold *hold)
 {
     int at = -1;
 
@@ -92,7 +93,7 @@ static void ring_hold(const struct hold *hold)
         struct hand_ring *ring = &me.hand->rings[i];
 
         if (ring->fd == hold->fd && ring->bytes == hold->bytes)
-            return;
+            return true;
         if (ring->fd && (ring->fd == hold->fd || (hold->fd < 0 && fcntl(ring->fd, F_GETFD) < 0)))
             ring_drop(i);
         if (!ring->fd && at < 0)
@@ -100,6 +101,7 @@ static void ring_hold(const struct hold *hold)
     }
     if (hold->fd > 0 && hold->bytes && at >= 0)
         ring_map((unsigned)at, hold->fd, hold->bytes);
+    return false;
 }
 
 static void rings_again(void)
@@ -362,7 +364,7 @@ static void hold_take(void)
 
     if (recv(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT) != (ssize_t)sizeof hold)
         return;
-    ring_hold(&hold);
+    hold.held = ring_hold(&hold);
     send(me.hold_fd, &hold, sizeof hold, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

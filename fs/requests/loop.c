@@ -162,18 +162,19 @@ static bool loop_unwatch(void *ctx, int fd)
 }
 
 /* The supervisor answers when it is done, so that the number may be used for something else. */
-static void loop_hold(void *ctx, int fd, size_t bytes)
+static bool loop_hold(void *ctx, int fd, size_t bytes)
 {
     struct loop_state *loop = ctx;
     struct hold hold = {.fd = fd, .bytes = bytes};
 
     if (loop->hold_fd < 0)
-        return;
+        return false;
     pthread_mutex_lock(&loop->lock);
     if (send(loop->hold_fd, &hold, sizeof hold, MSG_NOSIGNAL) == (ssize_t)sizeof hold)
         while (recv(loop->hold_fd, &hold, sizeof hold, 0) < 0 && errno == EINTR)
             ;
     pthread_mutex_unlock(&loop->lock);
+    return hold.held;
 }
 
 struct loop loop_interface(struct loop_state *loop)

@@ -6,6 +6,8 @@
 
 #include "core/host.h"
 
+#include <stdbool.h>
+
 struct fs;
 struct loop_state;
 
@@ -13,6 +15,7 @@ struct loop_state;
 struct hold {
     int fd; /* -1: those of descriptors that are closed are no more */
     size_t bytes;
+    bool held; /* the answer: it was mapped before */
 };
 
 /* Blocks the signals it serves in this thread and all made later. hold_fd: to the supervisor, or

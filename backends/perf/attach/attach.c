@@ -226,7 +226,7 @@ int perf_attach(struct backend_state *state, const struct plan *plan, struct cou
                                            : attach_cpus(&attach, counter);
     event_patience(0);
     if (!rc) {
-        rc = output_begin(counter, plan);
+        rc = output_begin(counter, plan, false);
         rc = rc ? output_refused(counter, rc, err) : 0;
     }
     if (rc) {

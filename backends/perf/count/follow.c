@@ -109,7 +109,7 @@ static void followed_open(struct follow *follow, pid_t tid, pid_t pid, bool begu
     if (rc == -ETIME) /* it is executing a program; others may, too */
         follow->again_ns = monotonic_ns() + HELD_UP_NS;
     for (unsigned i = 0; i < follow->shape.spread && !rc; i++)
-        rc = group_output(follow->origin, &follow->shape, group_at(follow, thread, i),
+        rc = group_output(follow->origin, &follow->shape, group_at(follow, thread, i), false,
                           &thread->root);
     if (rc)
         followed_free(follow, thread);

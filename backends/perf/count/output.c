@@ -29,8 +29,16 @@ static enum id_kind kind_of(const struct origin *origin, const struct shape *sha
     return shape->extras[member] == EXTRA_END ? ID_END : ID_SWITCH;
 }
 
+/* Redirecting waits until no CPU is in the kernel's old path: 20 ms for each event. */
+static bool ring_outlived(const struct recorder *recorder, unsigned cpu)
+{
+    const struct ring *ring = recorder_ring(recorder, cpu);
+
+    return ring && ring->outlived;
+}
+
 int group_output(const struct origin *origin, const struct shape *shape, const int *group,
-                 uint64_t *root)
+                 bool adopted, uint64_t *root)
 {
     const unsigned cpu = (unsigned)GROUP_CPU(group);
     int rc = 0;
@@ -50,7 +58,7 @@ int group_output(const struct origin *origin, const struct shape *shape, const i
             *root = id.kernel;
         id.root = *root;
         rc = recorder_add_id(origin->recorder, &id);
-        if (!rc)
+        if (!rc && !(adopted && ring_outlived(origin->recorder, cpu)))
             rc = recorder_redirect(origin->recorder, GROUP_FDS(group)[i], cpu);
     }
     return rc;
@@ -108,7 +116,7 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
     return origin;
 }
 
-int output_begin(struct counter *counter, const struct plan *plan)
+int output_begin(struct counter *counter, const struct plan *plan, bool adopted)
 {
     struct recorder *recorder = counter->recorder;
     uint64_t root = 0;
@@ -125,7 +133,8 @@ int output_begin(struct counter *counter, const struct plan *plan)
     for (unsigned i = 0; i < counter->n_groups && !rc; i++) {
         if (i % counter->shape.spread == 0)
             root = 0;
-        rc = group_output(counter->origin, &counter->shape, counter_group(counter, i), &root);
+        rc = group_output(counter->origin, &counter->shape, counter_group(counter, i), adopted,
+                          &root);
     }
     pthread_mutex_unlock(&recorder->lock);
     return rc;

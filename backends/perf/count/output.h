@@ -12,10 +12,10 @@
  * makes their ids known. Before it is started, while its shape has attrs; after an adoption too. 0
  * or -errno.
  */
-int output_begin(struct counter *counter, const struct plan *plan);
+int output_begin(struct counter *counter, const struct plan *plan, bool adopted);
 /* The same for one group, with the recorder's lock. *root: 0 for the first of a task. */
 int group_output(const struct origin *origin, const struct shape *shape, const int *group,
-                 uint64_t *root);
+                 bool adopted, uint64_t *root);
 /* Its descriptors are closed (or forgotten): what was written stays to be taken. */
 void output_end(struct counter *counter);
 

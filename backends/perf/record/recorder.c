@@ -103,12 +103,12 @@ static int ring_map(struct ring *ring, unsigned cpu, int fd, void *left, uint64_
 }
 
 /* The sideband's begins anew with each worker. */
-static void ring_hold(const struct recorder *recorder, int fd, uint64_t bytes)
+static bool ring_hold(const struct recorder *recorder, int fd, uint64_t bytes)
 {
     const struct loop *loop = recorder->state->loop;
 
-    if (loop && loop->hold && !recorder->side)
-        loop->hold(loop->ctx, fd, bytes ? page_bytes() + bytes : 0);
+    return loop && loop->hold && !recorder->side &&
+           loop->hold(loop->ctx, fd, bytes ? page_bytes() + bytes : 0);
 }
 
 /* What was taken out of this one before is known. */
@@ -133,7 +133,7 @@ int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cp
 
     if (rc)
         return rc;
-    ring_hold(recorder, fd, ring->size);
+    ring->outlived = ring_hold(recorder, fd, ring->size);
     ring_count(recorder, ring);
     return 0;
 }

@@ -65,6 +65,7 @@ struct ring_taken {
 struct ring {
     unsigned cpu;
     int fd;
+    bool outlived; /* it was mapped all the time: events that an earlier worker redirected are so */
     int stand_in; /* an event in place of fd's own, which died with its CPU; or -1. No record of the
                    * journal names it: a later worker has none */
     struct perf_event_mmap_page *page; /* mapped with `size` bytes of records behind it */
