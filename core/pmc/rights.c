@@ -23,8 +23,8 @@ void rights_free(struct rights *rights)
 
 /* ---- kept ---- */
 
-#define RECORD_BYTES 1024 /* of its record, and what allocating it takes … */
-#define GROUP_BYTES  16   /* … and those of each group in it */
+#define GROUP_BYTES 16 /* of its record, and what keeping it takes … */
+#define GROUPS_FREE 64 /* … which the open file or target that has the rights is charged for */
 
 static bool is_same(const struct rights *a, const struct rights *b)
 {
@@ -55,7 +55,7 @@ static uint64_t digest_of(const struct rights *rights, const struct user *user)
 
 static uint64_t bytes_of(const struct rights *rights)
 {
-    return RECORD_BYTES + sizeof *rights + (uint64_t)rights->n_groups * GROUP_BYTES;
+    return rights->n_groups > GROUPS_FREE ? (uint64_t)rights->n_groups * GROUP_BYTES : 0;
 }
 
 static void charge(const struct rights *rights, int n)
