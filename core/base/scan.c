@@ -96,7 +96,7 @@ bool word_split(struct word word, struct word *key, struct word *value)
 
 bool word_is(struct word word, const char *text)
 {
-    return (!word.len || strncmp(word.p, text, word.len) == 0) && text[word.len] == '\0';
+    return strlen(text) == word.len && (!word.len || memcmp(word.p, text, word.len) == 0);
 }
 
 bool word_alike(struct word word, const char *text, bool dots)

@@ -321,9 +321,11 @@ struct exits *exits_new(unsigned n, bool switches, bool want_exits, uint64_t *su
     exits->tasks.over = process_over;
     exits->tasks.freed = task_freed;
     exits->tasks.arg = exits;
+    if (!sums)
+        return exits;
     exits->told = sums;
-    exits->given = exits->told + n;
-    exits->debt = exits->given + n;
+    exits->given = sums + n;
+    exits->debt = sums + n + n;
     return exits;
 }
 

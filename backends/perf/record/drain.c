@@ -38,7 +38,7 @@ static void ring_look(struct ring *ring)
     if (ring->tail >= ring->head)
         return;
     head = (const void *)(ring->data + (ring->tail & (ring->size - 1)));
-    if (head->size < sizeof *head || head->size > ring->head - ring->tail) {
+    if (head->size < sizeof *head || head->size % 8 || head->size > ring->head - ring->tail) {
         ring->tail = ring->head; /* not the kernel's writing: nothing more can be read there */
         return;
     }
