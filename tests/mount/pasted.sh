@@ -78,6 +78,8 @@ pasted() {
             said=${said//write error: Invalid argument/}
             said=${said//I\/O error/}
         fi
+        # what bash says of a job in the background that the lines themselves end is no failure
+        said=$(sed -E 's/^\[[0-9]+\][-+ ] +Terminated .*//' <<<"$said")
         unlike "$said" '(: (not found|No such|cannot|error)|I/O error|rror: |Terminated|Killed|Usage:|ermission denied)' \
             "$1, pasting '$block'"
         (($(grep -avc '@@ ' <<<"$said") > 0)) || die "$1, pasting '$block', said only: $said"
