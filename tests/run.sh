@@ -17,6 +17,8 @@ prometheus-node-exporter python3-prometheus-client bubblewrap bsdextrautils podm
 tsan_files='concurrent poll series shutdown samples loss waits'
 tsan_suites='count log_readers sim'
 
+fuzz_drivers='config event ini journal record scan state stream target'
+
 root=$(cd "$(dirname "$0")/.." && pwd)
 self=$root/tests/run.sh
 builds=$root/build-tests
@@ -125,8 +127,8 @@ list_programs() {
     for program in attach record unit host events machines; do
         echo "asan/$program|wide|command_test asan/$program 600 $builds/asan/tests/$program"
     done
-    [ "$QUICK" ] || for program in fuzz_journal fuzz_scan fuzz_record fuzz_config fuzz_state; do
-        echo "asan/$program|wide|command_test asan/$program 300 sh $self --call fuzz $builds/asan/tests/$program"
+    [ "$QUICK" ] || for name in $fuzz_drivers; do
+        echo "fuzz/$name|wide|command_test fuzz/$name 300 sh $self --call fuzz $name 20 $WORK/corpus/$name $WORK/fuzz/$name"
     done
     [ "$QUICK" ] || {
         echo "tsan/unit|wide|command_test tsan/unit 300 $builds/tsan/tests/unit $tsan_suites"
@@ -171,7 +173,7 @@ again_alone() {
 tell_progress() {
     all=$(wc -l <"$WORK/list") last=
     while sleep 10; do
-        now="$(grep -cE '^[a-z]+ (plain|asan|tsan|sources)/' "$WORK/results") of $all done"
+        now="$(grep -cE '^[a-z]+ (plain|asan|tsan|fuzz|sources)/' "$WORK/results") of $all done"
         [ "$now" = "$last" ] || echo "$now, $(grep -c '^fail' "$WORK/results") failed"
         last=$now
     done
@@ -227,6 +229,10 @@ build() {
 # plain is what users build. By clang, so that its warnings are heard, too.
 build_plain() { build plain --werror; }
 build_asan() { build asan -Db_sanitize=address,undefined -Doptimization=1 -Ddebug_reload=enabled; }
+build_fuzz() {
+    CC=clang build fuzz --werror -Dtests=false -Dfuzzing=true -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 \
+        -Ddebug_reload=enabled
+}
 build_tsan() { CC=clang build tsan --werror -Db_sanitize=thread -Db_lundef=false -Ddebug_reload=enabled; }
 
 # Users 1000 and 1001 of the tests may not be able to reach the checkout.
@@ -243,12 +249,12 @@ copy_programs() {
     done
 }
 
-# fuzz PROGRAM: a short run from each of some fixed seeds, and one from a new one.
+# fuzz NAME SECONDS CORPUS FOUND: from the cases that are kept; what is new goes to the directory CORPUS.
 fuzz() {
-    for seed in 1 2 3 4 "$(date +%s)"; do
-        echo "seed $seed"
-        "$1" "$seed" 3000 || return
-    done
+    mkdir -p "$3" "$4"
+    UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+        nice -n 19 "$builds/fuzz/tests/fuzz_$1" -max_total_time="$2" -max_len=3000 -timeout=100 \
+        -print_final_stats=1 -artifact_prefix="$4/" "$3" "$root/tests/fuzz/corpus/$1"
 }
 
 # ---- tests that read the sources ----
@@ -270,7 +276,7 @@ timed() {
 }
 
 build_wanted() {
-    for kind in plain asan tsan; do
+    for kind in plain asan tsan fuzz; do
         # The tests' own programs are from plain.
         [ $kind = plain ] || grep -q "^$kind/" "$WORK/list" || continue
         timed "building $kind" needed_test "build/$kind" 900 sh "$self" --call "build_$kind"

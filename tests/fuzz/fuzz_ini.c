@@ -1,0 +1,42 @@
+/*
+ * Any bytes as the configuration file: a complaint is no end, and the tunables print as what would
+ * set them so.
+ */
+#include "backends/backends.h"
+#include "fs/program/options.h"
+
+#include "tests/fuzz/fuzz.h"
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static char path[40];
+static int file;
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    (void)argc, (void)argv;
+    file = memfd_create("pmcfs.conf", MFD_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    FUZZ_CHECK(nothing >= 0 && file >= 0);
+    setlinebuf(stderr);
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *words[] = {(char *)"pmcfs", (char *)"--check", (char *)"-c", path, NULL};
+    struct options options = {0};
+
+    FUZZ_CHECK(ftruncate(file, 0) == 0 && pwrite(file, data, size, 0) == (ssize_t)size);
+    optind = 0;
+    const int status = options_read(&options, &linux_host, 4, words);
+    FUZZ_CHECK(status == 0 || status == 1 || status == 2);
+    options_free(&options);
+    return 0;
+}
