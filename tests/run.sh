@@ -154,21 +154,6 @@ run_list() {
     grep "^[^|]*|$1|" "$WORK/list" | cut -d '|' -f 3 | xargs -r -L 1 -P "$2" sh "$self" --call
 }
 
-# A test that failed beside others, and not by a report of a sanitizer, is run once more, alone: this machine may
-# have been busy. It is said, and such a test is to be mended or marked alone.
-again_alone() {
-    grep -E '^fail (asan|plain|tsan)/[a-z_]*/' "$WORK/results" | while read -r _ name _; do
-        command=$(grep "^$name|" "$WORK/list" | cut -d '|' -f 3)
-        [ "$command" ] || continue
-        ! ls "$WORK/$name"/report* >/dev/null 2>&1 || continue
-        sed -i "\\#^fail $name #d" "$WORK/results"
-        echo "once more, alone: $name"
-        rm -rf "${WORK:?}/$name"
-        # shellcheck disable=SC2086 # words are wanted
-        $command
-    done
-}
-
 # Progress, every ten seconds.
 tell_progress() {
     all=$(wc -l <"$WORK/list") last=
@@ -298,7 +283,6 @@ run_everything() {
     kill $ticker
     ! kill -0 $guest 2>/dev/null || timed "waiting for the emulated machine" wait $guest
     timed "$(grep -c '|alone|' "$WORK/list") tests alone" run_list alone 1
-    again_alone
     if [ "$PATTERN$QUICK" ] || grep -q '^skip guest' "$WORK/results"; then
         command_test sources/seed 60 sh tests/seed-coverage.sh
     else
