@@ -118,6 +118,7 @@ void engine_free(struct engine *engine)
     while (engine_next_effect(engine, &effect))
         ;
     engine_loaded_free(engine);
+    rights_sweep(engine); /* of a state that was not loaded to its end */
     free(engine->touched);
     rows_free(engine->rows);
     ids_free(&engine->pmcs);

@@ -142,10 +142,7 @@ static void procs_settle(struct engine *engine)
         proc_ref(proc);
         proc_bury(engine, proc_unref(engine, proc)); /* once its record is gone */
     }
-    id = 0;
-    for (struct rights *rights; (rights = ids_next(&engine->rights, id, &id));)
-        if (rights->refs == 0)
-            rights_unref(rights_ref(rights));
+    rights_sweep(engine);
 }
 
 /* ---- the whole ---- */

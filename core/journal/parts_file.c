@@ -67,7 +67,7 @@ static bool rights_end_load(struct loading *load, bool fine)
         fd_keep(rights->userns_fd);
     if (!rights->groups)
         rights->groups = calloc(rights->n_groups + 1, sizeof *rights->groups);
-    fine = fine && rights->groups && !ids_find(&load->engine->rights, rights->id) &&
+    fine = fine && rights->id && rights->groups && !ids_find(&load->engine->rights, rights->id) &&
            rights_add(load->engine, rights);
     if (!fine) {
         user_unref(rights->user);
@@ -119,13 +119,20 @@ static void *file_begin(struct loading *load)
 }
 
 static const struct field file_fields[] = {
-    FLAG(struct open_file, cut),      FIELD(struct open_file, began),
-    FLAG(struct open_file, swapped),      TEXT(struct open_file, swap),
-    FIELD(struct open_file, holds),       FIELD(struct open_file, payer_uid),
-    FIELD(struct open_file, instance),    FLAG(struct open_file, has_seen),
-    FIELD(struct open_file, seen_change), FIELD(struct open_file, seen_count),
-    FIELD(struct open_file, seen_resets), OTHER(rights),
-    FIELD(struct open_file, opener.key),  FIELD(struct open_file, opener.program_dev),
+    FLAG(struct open_file, cut),
+    FIELD(struct open_file, began),
+    FLAG(struct open_file, swapped),
+    TEXT(struct open_file, swap),
+    FIELD(struct open_file, holds),
+    FIELD(struct open_file, payer_uid),
+    FIELD(struct open_file, instance),
+    FLAG(struct open_file, has_seen),
+    FIELD(struct open_file, seen_change),
+    FIELD(struct open_file, seen_count),
+    FIELD(struct open_file, seen_resets),
+    OTHER(rights),
+    FIELD(struct open_file, opener.key),
+    FIELD(struct open_file, opener.program_dev),
     FIELD(struct open_file, opener.program_ino),
 };
 static const struct part part_file = PART(file, file_begin, NULL);
@@ -139,14 +146,10 @@ static void *series_begin(struct loading *load)
 }
 
 static const struct field series_fields[] = {
-    FLAG(struct series_cursor, begun),
-    FLAG(struct series_cursor, ended),
-    FIELD(struct series_cursor, pmc_start),
-    FIELD(struct series_cursor, resets),
-    FIELD(struct series_cursor, due_ns),
-    FIELD(struct series_cursor, enabled_ns),
-    FIELD(struct series_cursor, elapsed_ns),
-    BELOW(struct series_cursor, n, SET_MAX + 1),
+    FLAG(struct series_cursor, begun),       FLAG(struct series_cursor, ended),
+    FIELD(struct series_cursor, pmc_start),  FIELD(struct series_cursor, resets),
+    FIELD(struct series_cursor, due_ns),     FIELD(struct series_cursor, enabled_ns),
+    FIELD(struct series_cursor, elapsed_ns), BELOW(struct series_cursor, n, SET_MAX + 1),
     ARRAY(struct series_cursor, last),
 };
 static const struct part part_series = PART(series, series_begin, NULL);

@@ -159,6 +159,15 @@ void rights_unref(struct rights *rights)
     rights->engine->dead_rights = rights;
 }
 
+void rights_sweep(struct engine *engine)
+{
+    uint64_t id = 0;
+
+    for (struct rights *rights; (rights = ids_next(&engine->rights, id, &id));)
+        if (rights->refs == 0)
+            rights_unref(rights_ref(rights));
+}
+
 void rights_end(struct engine *engine)
 {
     struct rights *rights;

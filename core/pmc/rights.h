@@ -18,5 +18,7 @@ void rights_unref(struct rights *rights);         /* NULL allowed */
 /* With an id and a user that are known already, as another worker kept them; no reference yet.
  * False: no memory. */
 bool rights_add(struct engine *engine, struct rights *rights);
+/* Those that were loaded and nothing has are let go. */
+void rights_sweep(struct engine *engine);
 /* Frees those that no record names any more. */
 void rights_end(struct engine *engine);
