@@ -54,7 +54,6 @@ struct fixture {
     bool in_pool;           /* … and was that in a slow part? */
     uint64_t ring_bytes;    /* of each CPU's buffer of the last recorder */
     struct plan plan;       /* of the last attach */
-    uint64_t max_freq;      /* sample_limits() says so */
     void (*on_start)(void); /* called after a counter was started */
 };
 extern struct fixture fx;

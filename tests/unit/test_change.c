@@ -7,7 +7,6 @@
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 SUITE_SETUP(change, fixture_setup, fixture_close);
@@ -249,21 +248,6 @@ TEST(the_scope_stays_until_something_else_is_asked)
 
 /* ---- rows ---- */
 
-TEST(no_row_left_changes_nothing)
-{
-    pmc_with("a", "cycles instructions branches loads", "cpu0");
-    ck_assert_int_eq(pmc_make("b"), 0);
-    accepted("b", "mode", "SC");
-    accepted("b", "event", "cycles");
-    refused("b", "target", "cpu0", EINVAL, E19);
-    refused("b", "target", "cpu0-1", EINVAL, E19);
-    accepted("b", "target", "cpu1");
-    refused("b", "target", "cpu0", EINVAL, E19);
-    ck_assert_str_eq(read_file("b", "ctl"), "running\n");
-    accepted("a", "target", "-cpu0");
-    accepted("b", "target", "cpu0");
-}
-
 TEST(a_row_is_not_lost_by_a_change_that_fails)
 {
     struct held held;
@@ -281,21 +265,6 @@ TEST(a_row_is_not_lost_by_a_change_that_fails)
     ck_assert_str_eq(value_of("a", "status", "row"), row);
     free(row);
     ck_assert_str_eq(read_file("a", "target"), "cpu0\n");
-}
-
-TEST(one_row_in_one_process)
-{
-    char name[3] = "a0";
-
-    for (unsigned i = 0; i < 4; i++, name[1]++)
-        pmc_with(name, "cycles", "100");
-    as_user(200, 2000);
-    pmc_with("x", "cycles:u", "200");
-    as_root();
-    pmc_with("y", "cycles", "");
-    refused("y", "target", "100", EBUSY, E05);
-    accepted("y", "target", "101");
-    accepted("y", "config", "target=102");
 }
 
 TEST(two_at_once_do_not_share_a_row_on_one_process)
@@ -349,20 +318,6 @@ TEST(one_that_is_released_has_its_row_until_it_is_closed)
     ck_assert_int_eq(held_finish(&held), ENODEV);
     works_run();
     accepted("b", "target", "100");
-}
-
-TEST(strict_rows_are_hwpmcs)
-{
-    char name[3] = "a0";
-
-    tune(TUNABLE_STRICT_ROWS, "1");
-    for (unsigned i = 0; i < 4; i++, name[1]++)
-        pmc_with(name, "cycles", "");
-    ck_assert_int_eq(pmc_make("x"), 0);
-    refused("x", "event", "cycles", EINVAL, E19);
-    accepted("x", "event", "page-faults"); /* a class without rows */
-    tune(TUNABLE_STRICT_ROWS, "0");
-    accepted("x", "event", "cycles");
 }
 
 TEST(a_pmc_with_a_row_asked_for_is_not_moved)
@@ -559,29 +514,6 @@ TEST(held_ones_go_with_their_descriptor)
     ck_assert_uint_eq(fx.host.n_handles, 0);
 }
 
-TEST(kernel_mode_is_refused_also_of_what_is_counted_whole)
-{
-    as_user(100, 1000);
-    ck_assert_int_eq(pmc_make("i"), 0);
-    refused("i", "config", "kernel=on", EPERM, P18);
-    refused("i", "event", "context-switches:k", EPERM, P18);
-    refused("i", "event", "cycles,os", EPERM, P18);
-    refused("i", "config", "event=task-clock kernel=on", EPERM, P18);
-    accepted("i", "config", "event=context-switches kernel=off");
-    accepted("i", "event", "context-switches");
-    accepted("i", "target", "self");
-    accepted("i", "ctl", "stop");
-    refused("i", "config", "kernel=on", EPERM, P18);
-    as_root();
-    accepted("i", "config", "kernel=on");
-    as_user(100, 1000);
-    accepted("i", "config", "kernel=on"); /* it has that value */
-    tune(TUNABLE_UNPRIVILEGED_KERNEL, "1");
-    ck_assert_int_eq(pmc_make("j"), 0);
-    accepted("j", "config", "kernel=on");
-    accepted("j", "event", "context-switches:k");
-}
-
 TEST(targets_are_taken_back_without_the_right_to_attach)
 {
     pmc_with("i", "cycles:k", "101 102");
@@ -599,30 +531,6 @@ TEST(taking_back_starts_nothing)
     accepted("i", "config", "autostart=on");
     accepted("i", "target", "-102");
     ck_assert_str_eq(read_file("i", "ctl"), "allocated\n");
-}
-
-TEST(initial_values_beyond_a_smaller_set_are_dropped)
-{
-    ck_assert_int_eq(pmc_make("i"), 0);
-    accepted("i", "config", "event=cycles event=instructions count=5,6");
-    accepted("i", "event", "instructions");
-    ck_assert_str_eq(read_file("i", "count"), "5\n");
-    ck_assert_str_eq(value_of("i", "config", "count"), "5");
-    accepted("i", "event", "cycles instructions");
-    ck_assert_str_eq(read_file("i", "count"), "5\n0\n");
-    refused("i", "config", "event=cycles count=5,6", EINVAL, P02);
-}
-
-TEST(a_count_is_written_back_as_it_reads)
-{
-    pmc_with("i", "cycles instructions page-faults", "");
-    accepted("i", "count", "1\n2\n3\n");
-    ck_assert_str_eq(read_file("i", "count"), "1\n2\n3\n");
-    accepted("i", "count", "4,5 6");
-    ck_assert_str_eq(read_file("i", "count"), "4\n5\n6\n");
-    refused("i", "count", "1\n2\n3\n4\n", EINVAL, P02);
-    refused("i", "count", "1,,2", EINVAL, P02);
-    refused("i", "count", " \n", EINVAL, P02);
 }
 
 TEST(backends_see_no_odd_bytes)

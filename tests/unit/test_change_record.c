@@ -8,7 +8,6 @@
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static void setup(void)
@@ -65,37 +64,6 @@ TEST(what_comes_fast_has_a_least_period_and_is_sampled_at_a_rate)
     ck_assert_str_eq(sampling_of("event=task-clock mode=TS"), "freq 997");
     tune(TUNABLE_MINCOUNT, "50");
     ck_assert_str_eq(sampling_of("event=cycles period=10"), "period 50 (asked 10, mincount)");
-}
-
-TEST(each_occurrence_of_what_comes_slowly_can_be_sampled)
-{
-    ck_assert_str_eq(sampling_of("event=page-faults period=1"), "period 1");
-    ck_assert_str_eq(sampling_of("event=page-faults mode=TS"), "period 1");
-    ck_assert_str_eq(sampling_of("event=page-faults freq=99"), "freq 99");
-}
-
-TEST(a_rate_above_the_systems_limit_is_lowered_and_said)
-{
-    ck_assert_str_eq(sampling_of("event=cycles freq=100000000"),
-                     "freq 100000 (asked 100000000, the system allows 100000)");
-    fx.max_freq = 500;
-    ck_assert_str_eq(sampling_of("event=cycles mode=TS"),
-                     "freq 500 (asked 997, the system allows 500)");
-}
-
-TEST(a_call_chain_is_as_deep_as_callchaindepth_allows)
-{
-    ck_assert_str_eq(sampling_of("event=cycles freq=99 callchain=on"), "freq 99, depth 127");
-    ck_assert_str_eq(sampling_of("event=cycles freq=99 callchain=user depth=5"),
-                     "freq 99, depth 5");
-    ck_assert_str_eq(sampling_of("event=cycles freq=99 callchain=on depth=500"),
-                     "freq 99, depth 127 (asked 500, callchaindepth)");
-}
-
-TEST(a_counting_pmc_samples_nothing)
-{
-    ck_assert_str_eq(sampling_of("event=cycles"), "-");
-    ck_assert_str_eq(sampling_of("event=cycles log-csw=on"), "-");
 }
 
 TEST(the_counter_is_opened_with_what_was_found)
@@ -159,15 +127,6 @@ TEST(what_raises_no_interrupt_is_not_sampled)
     ck_says(fx.err, "package");
 }
 
-TEST(the_count_of_a_sampling_pmc_is_not_written)
-{
-    sampler("i", "event=cycles freq=99");
-    ck_assert_str_eq(read_file("i", "count"), "0\n");
-    refused("i", "count", "5", EINVAL, P31);
-    refused("i", "config", "count=5", EINVAL, P31);
-    accepted("i", "config", "count=0"); /* as it is */
-}
-
 TEST(what_comes_to_sample_has_no_count_left)
 {
     char *config;
@@ -193,27 +152,6 @@ TEST(sampling_cpus_is_the_superusers_whatever_the_tunable_says)
     refused("i", "target", "cgroup:/a", EPERM, X07);
     as_root();
     accepted("i", "target", "cpu0");
-}
-
-TEST(what_needs_a_log_does_not_start_without_one)
-{
-    sampler("i", "event=cycles freq=99 log=off");
-    refused("i", "target", "100", EDESTADDRREQ, E09);
-    accepted("i", "config", "autostart=off target=100");
-    refused("i", "ctl", "start", EDESTADDRREQ, E09);
-    sampler("j", "event=cycles log-exit=on log=off");
-    refused("j", "target", "100", EDESTADDRREQ, E08);
-    accepted("i", "config", "log=on");
-    accepted("i", "ctl", "start");
-    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
-}
-
-TEST(a_log_is_not_larger_than_the_tunables_say)
-{
-    pmc_with("i", "cycles", "");
-    refused("i", "config", "logsize=8388609", EINVAL, P02);
-    ck_says(fx.err, "8388608");
-    accepted("i", "config", "logsize=8388608");
 }
 
 TEST(without_recorders_nothing_is_recorded)
@@ -293,23 +231,6 @@ TEST(with_log_off_nothing_is_told)
     ck_assert_uint_eq(charged(0), pmc_of("i")->sets_bytes);
 }
 
-TEST(a_log_is_ended_and_begun_again)
-{
-    pmc_with("i", "cycles", "100");
-    refused("i", "config", "log=off", EBUSY, P06);
-    ck_says(fx.err, "close");
-    accepted("i", "ctl", "close");
-    ck_assert_str_eq(read_file("i", "ctl"), "running\n"); /* it needs none */
-    ck_assert_str_eq(value_of("i", "config", "log"), "off");
-    refused("i", "ctl", "close", EINVAL, E14);
-    refused("i", "ctl", "flush", EINVAL, E15);
-    accepted("i", "ctl", "stop");
-    accepted("i", "config", "log=on");
-    accepted("i", "ctl", "flush");
-    accepted("i", "ctl", "start");
-    ck_assert_str_eq(log_words("i"), "allocate:sim::cycles attach:100 start close start");
-}
-
 TEST(closing_stops_what_needs_a_log_and_loses_nothing)
 {
     sampler("i", "event=cycles freq=99 target=100");
@@ -319,16 +240,6 @@ TEST(closing_stops_what_needs_a_log_and_loses_nothing)
     ck_assert_str_eq(log_words("i"),
                      "allocate:sim::cycles attach:100 start maps sample:22 stop close");
     refused("i", "ctl", "start", EDESTADDRREQ, E09);
-}
-
-TEST(flush_puts_what_was_recorded_into_the_log)
-{
-    sampler("i", "event=cycles freq=99 target=100");
-    tell_sample(now(), 100, 0x33);
-    ck_assert_ptr_null(strstr(log_words("i"), "sample"));
-    accepted("i", "ctl", "flush");
-    ck_assert_ptr_nonnull(strstr(log_words("i"), "sample:33"));
-    ck_assert_str_eq(read_file("i", "ctl"), "running\n");
 }
 
 TEST(the_end_of_the_last_target_is_told_after_what_it_recorded)
@@ -351,16 +262,6 @@ TEST(a_cpu_that_goes_and_comes_is_told)
     works_run();
     ck_assert_str_eq(log_words("i"), "allocate:sim::cycles attach:cpu1 attach:cpu2 start maps "
                                      "detach:cpu1/cpu-offline attach:cpu1");
-}
-
-TEST(a_privileged_program_is_told)
-{
-    as_user(100, 1000);
-    sampler("i", "event=cycles freq=99 target=101");
-    fx.sink.dropped(fx.sink.ctx, pmc_of("i")->links->link[0]->proc->id);
-    fake_find(&fx.host, 101)->uid = 0;
-    works_run();
-    ck_assert_ptr_nonnull(strstr(log_words("i"), "detach:101/exec-privileged stop"));
 }
 
 static void tell_at_start(void)
@@ -417,19 +318,6 @@ TEST(an_initial_count_is_nothing_that_was_counted)
     pass_ms(5);
     accepted("i", "ctl", "stop");
     ck_assert_ptr_nonnull(strstr(log_words("i"), "csw:5000000 stop"));
-}
-
-TEST(a_count_that_begins_anew_is_told_from_there)
-{
-    sampler("i", "event=task-clock log-csw=on target=100");
-    pass_ms(5);
-    accepted("i", "ctl", "stop");
-    accepted("i", "ctl", "reset");
-    accepted("i", "ctl", "start");
-    pass_ms(2);
-    accepted("i", "ctl", "stop");
-    ck_assert_uint_eq(count_of("i"), 2000000);
-    ck_assert_ptr_nonnull(strstr(log_words("i"), "csw:5000000 stop start maps csw:2000000 stop"));
 }
 
 TEST(exits_add_up_when_the_last_process_is_gone)
@@ -547,16 +435,6 @@ TEST(what_needs_a_log_is_given_a_beginning_or_refused)
     works_run();
     ck_assert_uint_lt(charged(1000), one);
     accepted("j", "config", "logsize=100000 target=101");
-}
-
-TEST(all_that_was_charged_is_given_back)
-{
-    as_user(100, 1000);
-    sampler("i", "event=cycles freq=99 target=101");
-    ck_assert_uint_gt(charged(1000), 0);
-    ck_assert_int_eq(pmc_remove("i"), 0);
-    works_run();
-    ck_assert_uint_eq(charged(1000), 0);
 }
 
 TEST(a_log_somebody_holds_counts_until_it_is_gone)

@@ -11,74 +11,9 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <sys/epoll.h>
 
 SUITE_SETUP(count, fixture_setup, fixture_close);
-
-TEST(a_count_and_a_setting_in_one_command)
-{
-    pmc_with("i", "task-clock", "100 101");
-    pass_ms(1);
-    accepted("i", "ctl", "stop");
-    accepted("i", "config", "count=3 user=off target=102");
-    ck_assert_uint_eq(count_of("i"), 3);
-    accepted("i", "ctl", "start");
-    pass_ms(1);
-    ck_assert_uint_eq(count_of("i"), 3000003);
-}
-
-TEST(an_exchange_gives_what_the_write_replaced_once)
-{
-    struct open_file open;
-
-    pmc_with("i", "page-faults task-clock", "100");
-    pass_ms(1);
-    accepted("i", "ctl", "stop");
-    file_open(&open);
-    ck_assert_int_eq(write_open(&open, "i", "count", "10,20"), 0);
-    ck_assert_str_eq(read_file("i", "count"), "10\n20\n");
-    ck_assert_str_eq(read_open(&open, "i", "count"), "2\n1000000\n");
-    ck_assert_str_eq(read_open(&open, "i", "count"), "10\n20\n");
-    accepted("i", "ctl", "start");
-    ck_assert_int_eq(write_open(&open, "i", "count", "0"), EBUSY);
-    ck_assert_str_eq(read_open(&open, "i", "count"), "10\n20\n");
-    file_close(&open);
-}
-
-TEST(values_wrap_modulo_2_to_the_64)
-{
-    pmc_with("i", "page-faults", "100");
-    accepted("i", "ctl", "stop");
-    accepted("i", "count", "18446744073709551615");
-    ck_assert_str_eq(read_file("i", "count"), "18446744073709551615\n");
-    accepted("i", "ctl", "start");
-    pass_ms(1);
-    ck_assert_str_eq(read_file("i", "count"), "1\n");
-    accepted("i", "target", "-100");
-    ck_assert_str_eq(read_file("i", "count"), "1\n");
-}
-
-TEST(reset_and_restart_begin_anew)
-{
-    pmc_with("i", "task-clock", "100 101 102");
-    pass_ms(1);
-    fake_kill(&fx.host, 101, true);
-    works_run();
-    accepted("i", "ctl", "restart");
-    ck_assert_uint_eq(count_of("i"), 0);
-    ck_assert_str_eq(value_of("i", "status", "enabled_ns"), "0");
-    ck_true(!strstr(read_file("i", "detail"), "pid:101")); /* exited ones are forgotten */
-    pass_ms(1);
-    ck_assert_uint_eq(count_of("i"), 2000000);
-    accepted("i", "ctl", "stop");
-    accepted("i", "ctl", "reset");
-    ck_assert_uint_eq(count_of("i"), 0);
-    ck_assert_str_eq(read_file("i", "ctl"), "stopped\n");
-    accepted("i", "ctl", "start");
-    pass_ms(1);
-    ck_assert_uint_eq(count_of("i"), 2000000);
-}
 
 TEST(a_set_has_at_most_64_events)
 {
@@ -472,24 +407,6 @@ static unsigned level(poll_fn fn, struct open_file *open)
                         .open = open,
                         .now_ns = fx.host.now_ns};
     return fn(&call);
-}
-
-TEST(poll_tells_of_notify_more)
-{
-    struct open_file open;
-
-    ck_assert_int_eq(pmc_make("i"), 0);
-    accepted("i", "config", "event=page-faults notify=5 target=100");
-    file_open(&open);
-    read_open(&open, "i", "count");
-    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
-    pass_ms(2);
-    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
-    pass_ms(1);
-    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM | EPOLLPRI);
-    read_open(&open, "i", "count");
-    ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM);
-    file_close(&open);
 }
 
 TEST(who_sleeps_in_poll_is_told_by_the_tick)

@@ -194,16 +194,6 @@ TEST(threads_that_were_there_before_are_waited_for)
     ck_said("csw 10 11 2 last\nexit 10 3 exact\n");
 }
 
-TEST(children_count_for_themselves)
-{
-    birth(10, 20);
-    step(20, 20, 4);
-    last(20, 20, 1);
-    last(10, 10, 8);
-    ck_said("csw 20 20 4\ncsw 20 20 1 last\nexit 20 5 exact\n"
-            "csw 10 10 8 last\nexit 10 8 exact\n");
-}
-
 TEST(an_end_without_a_last_step_is_not_exact)
 {
     step(10, 10, 5);
@@ -287,14 +277,6 @@ TEST(who_executes_takes_the_number_of_its_process)
     ck_said("csw 10 10 2 last\nexit 10 10 exact\n");
 }
 
-TEST(an_exec_of_a_single_thread_changes_nothing)
-{
-    step(10, 10, 3);
-    name(10, 10, RECORD_EXECUTED);
-    last(10, 10, 2);
-    ck_said("csw 10 10 3\ncsw 10 10 2 last\nexit 10 5 exact\n");
-}
-
 TEST(without_switches_only_ends_are_told)
 {
     anew(1, false, true);
@@ -330,14 +312,6 @@ TEST(what_is_left_is_told_once)
     rest(8, false);
     rest(8, false);
     ck_said("csw 10 10 5\ncsw 0 0 3 last\n");
-}
-
-TEST(nothing_left_says_nothing)
-{
-    step(10, 10, 5);
-    last(10, 10, 1);
-    rest(6, true);
-    ck_said("csw 10 10 5\ncsw 10 10 1 last\nexit 10 6 exact\n");
 }
 
 TEST(what_was_counted_before_the_last_steps_leaves_nothing)
@@ -388,17 +362,6 @@ TEST(who_was_born_after_a_rest_owes_nothing)
     step(10, 10, 3);
     rest(10, false);
     ck_said("");
-}
-
-TEST(a_reset_begins_all_sums_anew)
-{
-    step(10, 10, 5);
-    rest(5, false);
-    exits_reset(exits);
-    step(10, 10, 2);
-    last(10, 10, 1);
-    rest(3, true);
-    ck_said("csw 10 10 5\ncsw 10 10 2\ncsw 10 10 1 last\nexit 10 3 exact\n");
 }
 
 TEST(a_step_that_spans_a_reset_is_nobodys)

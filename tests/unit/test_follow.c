@@ -28,18 +28,6 @@ TEST(events_on_one_process_are_limited)
     accepted("k", "target", "101");
 }
 
-TEST(descriptors_of_a_user_are_limited)
-{
-    tune(TUNABLE_MAX_FDS_PER_USER, "3");
-    as_user(100, 1000);
-    pmc_with("i", "page-faults context-switches", "101");
-    pmc_with("j", "task-clock", "");
-    refused("j", "target", "101 102", EDQUOT, P11);
-    accepted("j", "target", "101");
-    as_user(200, 2000);
-    pmc_with("k", "task-clock", "201 202 203");
-}
-
 TEST(descriptors_at_the_limit_stay_there)
 {
     struct held held[2];

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 SUITE_SETUP(instance, fixture_setup, fixture_close);
 
@@ -60,23 +59,6 @@ static int limit(uint64_t id, const char *file, const char *text)
     int rc = strcmp(file, "ctl") == 0 ? store_instance_ctl(&call) : store_limit(&call);
     fx.err = call.err;
     return -rc;
-}
-
-static const char *limit_of(uint64_t id, const char *file)
-{
-    static char text[64];
-    struct call call = call_here(file, NULL);
-    struct buf out;
-
-    buf_init(&out, NULL, 0);
-    call.index = id;
-    call.out = &out;
-    if (show_limit(&call) == 0)
-        snprintf(text, sizeof text, "%.*s", (int)out.len - 1, buf_text(&out));
-    else
-        strcpy(text, "refused");
-    buf_free(&out);
-    return text;
 }
 
 /* From now on this user, through this instance. */
@@ -318,48 +300,6 @@ TEST(nobody_is_bound_who_is_where_pmcfs_is)
 }
 
 /* ---- out and in ---- */
-
-TEST(everything_of_it_is_loaded_again)
-{
-    static const char *const limits[][2] = {{"max_pmcs", "5"},     {"max_fds", "50"},
-                                            {"max_log", "500000"}, {"system_scope", "1"},
-                                            {"kernel_mode", "1"},  {"lifetime", "namespace"}};
-    uint64_t gone = made("gone"), a = made("a"), b = made("b");
-    struct call call = call_here("chown", NULL);
-    struct instance attr;
-
-    ck_assert_int_eq(removed("gone"), 0);
-    call.instance = engine_instance(fx.engine, a);
-    ck_assert_int_eq(engine_chown_instance(&call, 1000, 1001), 0);
-    ck_assert_int_eq(engine_chmod_instance(&call, 0711), 0);
-    for (unsigned i = 0; i < sizeof limits / sizeof limits[0]; i++)
-        ck_assert_int_eq(limit(a, limits[i][0], limits[i][1]), 0);
-    enter(a, 100, 1000);
-    pmc_with("x", "cycles page-faults", "101");
-    ck_assert_int_eq(write_file("x", "event", "nonsense"), EINVAL);
-    leave();
-    pmc_with("x", "instructions", "102");
-    engine_reload();
-
-    attr = *engine_instance(fx.engine, a);
-    ck_assert_str_eq(attr.name, "a");
-    ck_assert_uint_eq(attr.uid, 1000);
-    ck_assert_uint_eq(attr.gid, 1001);
-    ck_assert_uint_eq(attr.mode, 01711);
-    for (unsigned i = 0; i < sizeof limits / sizeof limits[0]; i++)
-        ck_assert_str_eq(limit_of(a, limits[i][0]), limits[i][1]);
-    ck_assert_ptr_null(engine_instance(fx.engine, gone));
-    ck_assert_uint_gt(made("c"), b);
-    enter(a, 100, 1000);
-    ck_assert_str_eq(read_file("x", "event"), "cycles\npage-faults\n");
-    ck_true(strstr(read_file(NULL, "info/last_error"), "EINVAL CS01 "));
-    ck_assert_uint_eq(pmc_of("x")->claim->instance, a);
-    ck_assert_uint_gt(pmc_of("x")->user->share->used[USED_FDS], 0);
-    ck_assert_uint_eq(pmc_of("x")->user->share->used[USED_FDS], pmc_of("x")->fds);
-    leave();
-    ck_assert_str_eq(read_file("x", "event"), "instructions\n");
-    ck_assert_str_eq(read_file(NULL, "info/last_error"), "ok\n");
-}
 
 TEST(a_state_that_does_not_fit_is_refused)
 {

@@ -5,8 +5,6 @@
 #include "core/log/form.h"
 #include "tests/unit/unit.h"
 
-#include <stdlib.h>
-
 #define ATTR_BYTES 128
 
 static struct log_sets *sets;
@@ -150,67 +148,12 @@ static void read_behind_head(void)
 #define LOST_SAMPLES     13
 #define ROUND            68
 #define UPDATE           78
-#define FEATURE          80
 #define attr(what)       (sizeof(struct record) + ATTR_##what)
 #define ATTR_type        0
-#define ATTR_size        4
 #define ATTR_config      8
-#define ATTR_period      16
-#define ATTR_sample_type 24
-#define ATTR_flags       40
 #define ATTR_id          ATTR_BYTES
 
-#define FLAG_EXCLUDE_USER   (1ull << 4)
-#define FLAG_EXCLUDE_KERNEL (1ull << 5)
-#define FLAG_FREQ           (1ull << 10)
-#define FLAG_SAMPLE_ID_ALL  (1ull << 18)
-#define SAMPLE_FIELDS       0x10187ull /* IDENTIFIER PERIOD CPU TIME TID IP */
-#define SAMPLE_CALLCHAIN    0x20ull
-
 /* ---- what is told first ---- */
-
-TEST(begins_as_a_pipe)
-{
-    add_plain_set();
-    read_head_of_pipe();
-    ck_assert_uint_eq(next()->type, ATTR);
-}
-
-TEST(tells_each_event_with_its_id_and_name)
-{
-    char first[] = "page-faults", second[] = "cpu-clock";
-    struct log_event events[] = {event_named(first), event_named(second)};
-    uint64_t set = log_sets_add(sets, events, 2);
-
-    read_head_of_pipe();
-    for (unsigned place = 0; place < 2; place++) {
-        const struct record *record = next();
-
-        ck_assert_uint_eq(record->type, ATTR);
-        ck_assert_uint_eq(record->size, attr(id) + 8);
-        ck_assert_uint_eq(u32_at(record, attr(size)), ATTR_BYTES);
-        ck_assert_uint_eq(u64_at(record, attr(id)), LOG_ID(set, place));
-        record = next();
-        ck_assert_uint_eq(record->type, UPDATE);
-        ck_assert_uint_eq(u64_at(record, 8), 2);
-        ck_assert_uint_eq(u64_at(record, 16), LOG_ID(set, place));
-        ck_assert_str_eq((const char *)record + 24, events[place].name);
-    }
-}
-
-TEST(says_what_samples_consist_of)
-{
-    add_plain_set();
-    add_chain_set();
-    read_head_of_pipe();
-
-    const struct record *plain = next_of(ATTR), *chains = next_of(ATTR);
-
-    ck_assert_uint_eq(u64_at(plain, attr(sample_type)), SAMPLE_FIELDS);
-    ck_assert_uint_eq(u64_at(chains, attr(sample_type)), SAMPLE_FIELDS | SAMPLE_CALLCHAIN);
-    ck_true(u64_at(plain, attr(flags)) & FLAG_SAMPLE_ID_ALL);
-    ck_true(u64_at(chains, attr(flags)) & FLAG_SAMPLE_ID_ALL);
-}
 
 static void check_type(uint32_t type, uint64_t config, uint32_t told, uint64_t told_config)
 {
@@ -271,21 +214,6 @@ TEST(a_set_that_came_later_is_told_before_its_records_and_once)
     ck_assert_uint_eq(next()->type, RECORD_SAMPLE);
     read_records();
     ck_assert_ptr_null(next_of(ATTR));
-}
-
-TEST(samples_go_through_byte_for_byte)
-{
-    static const uint64_t frames[] = {FRAME_KERNEL, 0xffffffff81000010, FRAME_USER, 0x1234};
-    uint64_t plain = add_plain_set(), chains = add_chain_set();
-    struct buf as_put;
-
-    add_sample(LOG_ID(plain, 0), RECORD_KERNEL, NULL, 0);
-    add_sample(LOG_ID(chains, 0), RECORD_KERNEL, frames, 4);
-    buf_init(&as_put, NULL, 0);
-    buf_add(&as_put, records.data, records.len);
-    read_behind_head();
-    ck_assert_mem_eq(out.data + at, as_put.data, as_put.len);
-    buf_free(&as_put);
 }
 
 TEST(a_chain_where_none_was_announced_is_cut)
@@ -412,19 +340,4 @@ TEST(each_batch_ends_in_two_rounds)
         }
         ck_assert_ptr_null(next());
     }
-}
-
-/* ---- between two reads ---- */
-
-TEST(what_was_told_is_not_told_again)
-{
-    add_plain_set();
-    add_plain_set();
-    read_head();
-    ck_assert_uint_eq(told_sets, 2);
-    add_plain_set();
-    at = out.len;
-    read_records();
-    ck_assert_uint_eq(u64_at(next_of(ATTR), attr(id)), LOG_ID(3, 0));
-    ck_assert_ptr_null(next_of(ATTR));
 }

@@ -104,17 +104,6 @@ static void refused(int rc, int code, enum err_id id)
 
 /* ---- dispositions ---- */
 
-TEST(other_owner_shares_the_thread_row)
-{
-    struct claim *b = claim_make(1, ALL4);
-
-    takes_row(claim_make(1, ALL4), 0);
-    takes_row(claim_make(2, ALL4), 0);
-    b->instance = 7;
-    takes_row(b, 0);
-    ck_assert_int_eq(rows_number(rows, 0, 0), 3);
-}
-
 TEST(owner_with_all_rows_gets_the_one_with_fewest)
 {
     for (unsigned i = 0; i < 4; i++)
@@ -122,20 +111,6 @@ TEST(owner_with_all_rows_gets_the_one_with_fewest)
     takes_row(claim_make(1, ALL4), 0);
     takes_row(claim_make(1, 3), 1);
     takes_row(claim_make(1, ALL4), 2);
-}
-
-TEST(system_pmc_needs_its_slot_on_every_cpu)
-{
-    takes_row(claim_on("1", ALL4), 0);
-    takes_row(claim_on("0-3", ALL4), 1);
-    takes_row(claim_on("0,2-3", ALL4), 0);
-}
-
-TEST(system_pmc_without_cpus_holds_no_slot)
-{
-    takes_row(claim_on("", ALL4), 0);
-    ck_assert_int_eq(rows_number(rows, 0, 0), 0);
-    takes_row(claim_make(1, ALL4), 0);
 }
 
 /* ---- choice ---- */
@@ -163,16 +138,6 @@ TEST(event_of_two_rows_holds_two)
     refused(reserve(c), EINVAL, E19);
 }
 
-TEST(set_is_matched_not_greedy)
-{
-    struct claim *a = claim_make(1, 3);
-
-    member_add(a, 1, 1);
-    ck_assert_int_eq(reserve(a), 0);
-    ck_assert_uint_eq(a->member[0].got, 2);
-    ck_assert_uint_eq(a->member[1].got, 1);
-}
-
 TEST(set_is_reserved_whole_or_not_at_all)
 {
     struct claim *a = claim_make(1, 3);
@@ -195,34 +160,6 @@ TEST(disabled_slots_are_skipped_and_named_when_nothing_else_fits)
     ck_says(err, "row 0 is disabled on cpu1");
     takes_row(claim_on("2", 3), 0);
     refused(reserve(claim_on("2", 1)), EINVAL, E19);
-}
-
-TEST(foreign_slots_are_booked_but_never_on_a_thread_row)
-{
-    struct claim *a = claim_make(1, 1);
-
-    takes_row(a, 0);
-    rows_set_foreign(rows, 2, 0, 3);
-    ck_assert_int_eq(rows_number(rows, 0, 0), 1);
-    ck_assert_int_eq(rows_number(rows, 0, 1), -1);
-    ck_assert_int_eq(rows_slot(rows, 2, 0, 1), SLOT_FOREIGN);
-    ck_true(rows_overcommitted(rows, 0));
-    refused(reserve(claim_on("2", 2)), EINVAL, E19);
-    rows_release(rows, a);
-    ck_assert_int_eq(rows_number(rows, 0, 0), -1);
-    ck_true(!rows_overcommitted(rows, 0));
-    rows_set_foreign(rows, 2, 0, 0);
-    ck_assert_int_eq(rows_number(rows, 0, 0), 0);
-}
-
-TEST(slot_disabled_and_foreign_counts_once)
-{
-    rows_set_foreign(rows, 0, 0, 1);
-    rows_disable(rows, 0, 0, 0, &err);
-    ck_assert_int_eq(rows_number(rows, 0, 0), -1);
-    ck_assert_int_eq(rows_slot(rows, 0, 0, 0), SLOT_DISABLED);
-    rows_enable(rows, 0, 0, 0, &err);
-    ck_assert_int_eq(rows_slot(rows, 0, 0, 0), SLOT_FOREIGN);
 }
 
 TEST(users_of_a_slot_and_the_oldest)
@@ -290,62 +227,4 @@ TEST(attach_moves_the_pmc_to_a_row_of_its_own)
     ck_assert_uint_eq(got(b), 2);
     ck_assert_int_eq(rows_number(rows, 0, 0), 2);
     ck_assert_int_eq(rows_number(rows, 0, 1), 1);
-}
-
-TEST(attach_moves_others_where_the_pmc_itself_cannot)
-{
-    struct claim *a = claim_make(1, 7), *b = claim_make(2, 3), *c = claim_make(3, 1);
-
-    takes_row(a, 0);
-    takes_row(b, 0);
-    takes_row(c, 0);
-    groups[1] = groups[2] = groups[3] = 1;
-    ck_assert_int_eq(arrange(b), 0);
-    ck_assert_int_eq(arrange(c), 0);
-    ck_assert_uint_eq(got(c), 1);
-    ck_assert_uint_eq(got(b), 2);
-    ck_assert_uint_eq(got(a), 4);
-}
-
-TEST(attach_leaves_pmcs_with_row_asked_alone)
-{
-    struct claim *a = claim_make(1, ALL4), *b = claim_make(2, 1);
-
-    a->member[0].asked = 0;
-    takes_row(a, 0);
-    takes_row(b, 0);
-    groups[1] = groups[2] = 1;
-    refused(arrange(b), EBUSY, E05);
-    ck_assert_uint_eq(got(a), 1);
-    ck_assert_uint_eq(got(b), 1);
-    ck_assert_int_eq(rows_number(rows, 0, 0), 2);
-}
-
-TEST(attach_is_refused_when_no_arrangement_exists)
-{
-    struct claim *held[5];
-
-    for (unsigned i = 0; i < 5; i++) {
-        groups[i + 1] = 1;
-        ck_assert_int_eq(reserve(held[i] = claim_make(i, ALL4)), 0);
-        if (i < 4)
-            ck_assert_int_eq(arrange(held[i]), 0);
-    }
-    refused(arrange(held[4]), EBUSY, E05);
-    for (unsigned i = 0; i < 4; i++)
-        ck_assert_int_eq(rows_number(rows, 0, i), i == 0 ? 2 : 1);
-}
-
-TEST(sets_move_as_a_whole)
-{
-    struct claim *a = claim_make(1, ALL4), *b = claim_make(2, 3);
-
-    member_add(a, ALL4, 1);
-    member_add(b, 3, 1);
-    ck_assert_int_eq(reserve(a), 0);
-    ck_assert_int_eq(reserve(b), 0);
-    groups[1] = groups[2] = 1;
-    ck_assert_int_eq(arrange(b), 0);
-    ck_assert_uint_eq(got(b), 3);
-    ck_assert_uint_eq(got(a), 12);
 }

@@ -281,17 +281,6 @@ TEST(an_owned_pmc_goes_with_its_owner_after_a_reload)
     ck_assert_ptr_eq(pmc_of("a"), NULL);
 }
 
-TEST(tunables_and_disabled_rows_stay)
-{
-    tune(TUNABLE_MAX_PMCS, "3");
-    ck_assert_int_eq(write_slot(2, 1, "disabled"), 0);
-    char *before = strdup(read_file(NULL, "info/rows"));
-    engine_reload();
-    ck_assert_str_eq(before, read_file(NULL, "info/rows"));
-    free(before);
-    ck_assert_uint_eq(tunable_u64(engine_tunables(fx.engine), TUNABLE_MAX_PMCS), 3);
-}
-
 TEST(a_bad_record_is_named)
 {
     static const char *const bad[] = {
@@ -406,24 +395,16 @@ static void line_of_nines(char *line, size_t len)
             line[i] = '9';
 }
 
-TEST(lines_left_out_do_not_crash)
+TEST(spoilt_lines_do_not_crash)
 {
-    each_line_spoilt(line_blank);
-}
+    static void (*const spoil[])(char *line, size_t len) = {line_blank, line_halve,
+                                                            line_without_names, line_of_nines};
 
-TEST(half_lines_do_not_crash)
-{
-    each_line_spoilt(line_halve);
-}
-
-TEST(lines_without_names_do_not_crash)
-{
-    each_line_spoilt(line_without_names);
-}
-
-TEST(wrong_numbers_do_not_crash)
-{
-    each_line_spoilt(line_of_nines);
+    for (unsigned i = 0; i < sizeof spoil / sizeof spoil[0]; i++) {
+        fixture_close();
+        setup();
+        each_line_spoilt(spoil[i]);
+    }
 }
 
 TEST(the_rights_of_a_target_stay)

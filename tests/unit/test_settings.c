@@ -155,39 +155,6 @@ TEST(settings_print_what_settings_set_reads)
     settings_clear(&b);
 }
 
-TEST(config_read_back_gives_the_same_settings_and_targets)
-{
-    char first[4096];
-
-    ck_assert_int_eq(pmc_make("a"), 0);
-    ck_assert_int_eq(pmc_make("b"), 0);
-    accepted("a", "config",
-             "event=cycles event=page-faults count=5,6 interval=20 notify=9 user=on "
-             "multiplex=on target=100 target=101 autostart=off kernel=off");
-    fake_kill(&fx.host, 101, true);
-    works_run();
-    snprintf(first, sizeof first, "%s", read_file("a", "config"));
-    ck_true(strstr(first, "target=100\n") && !strstr(first, "101") && !strstr(first, "lifetime"));
-    accepted("b", "config", first);
-    ck_assert_str_eq(read_file("b", "config"), first);
-    accepted("b", "config", first); /* attached already: left as it is */
-    ck_assert_str_eq(read_file("b", "config"), first);
-}
-
-TEST(a_setting_may_be_given_its_own_value_while_running)
-{
-    char config[4096];
-
-    ck_assert_int_eq(pmc_make("a"), 0);
-    accepted("a", "config", "event=cycles count=7 interval=5 notify=3 target=100");
-    ck_assert_str_eq(read_file("a", "ctl"), "running\n");
-    pass_ms(3);
-    snprintf(config, sizeof config, "%s", read_file("a", "config"));
-    accepted("a", "config", config);
-    ck_assert_uint_eq(count_of("a"), 3000007);
-    ck_assert_str_eq(read_file("a", "config"), config);
-}
-
 TEST(words_mean_their_place_in_the_table)
 {
     static const struct {

@@ -7,7 +7,6 @@
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 SUITE_SETUP(target, fixture_setup, fixture_close);
 
@@ -23,43 +22,6 @@ TEST(the_order_of_targets_and_their_values)
     pass_ms(1);
     ck_assert_str_eq(read_file("i", "target"), "100\ntid:1091\n");
     ck_assert_uint_eq(count_of("i"), 8000000);
-}
-
-TEST(taking_back_keeps_the_count)
-{
-    pmc_with("i", "task-clock", "100 101");
-    pass_ms(1);
-    refused("i", "target", "-102", EINVAL, E28);
-    refused("i", "target", "-999", ESRCH, E44);
-    refused("i", "target", "-101 -102", EINVAL, E28);
-    refused("i", "target", "-cpu0", EINVAL, E22);
-    accepted("i", "target", "-100 -101");
-    pass_ms(1);
-    ck_assert_uint_eq(count_of("i"), 2000000);
-    ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
-    ck_assert_int_eq(write_file("i", "ctl", "start"), ESRCH);
-    ck_assert_int_eq(fx.err.id, E43);
-    accepted("i", "target", "100"); /* autostart from exited */
-    pass_ms(1);
-    ck_assert_uint_eq(count_of("i"), 3000000);
-    accepted("i", "target", "-100 100"); /* back and anew in one command */
-    ck_assert_uint_eq(count_of("i"), 3000000);
-}
-
-TEST(who_may_observe_is_asked_as_the_opener)
-{
-    as_user(100, 1000);
-    pmc_with("i", "cycles", "");
-    refused("i", "target", "200", EPERM, E40);
-    refused("i", "target", "101 200", EPERM, E40);
-    refused("i", "target", "1", EPERM, P16);
-    accepted("i", "target", "101 self");
-    ck_assert_str_eq(read_file("i", "target"), "101\n100\n");
-    tune(TUNABLE_UNPRIVILEGED_PROC_DEBUG, "0");
-    refused("i", "target", "102", EPERM, E40);
-    accepted("i", "target", "-100 tid:self");
-    fx.tid = 0;
-    refused("i", "target", "self", EPERM, P15);
 }
 
 TEST(a_number_given_again_is_another_process)
@@ -87,20 +49,6 @@ TEST(a_death_is_seen_by_the_reader_though_nobody_told)
     ck_assert_int_eq(fx.err.id, E45);
     fake_kill(&fx.host, 101, false);
     ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
-}
-
-TEST(the_sinks_word_ends_a_link)
-{
-    pmc_with("i", "task-clock", "100 tid:1091");
-    pass_ms(4);
-    fake_kill(&fx.host, 100, true);
-    fake_kill(&fx.host, 109, true);
-    works_run();
-    pass_ms(1);
-    ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
-    ck_assert_uint_eq(count_of("i"), 8000000);
-    ck_true(strstr(read_file("i", "detail"), "\tpid:100\t4000000\t"));
-    refused("i", "target", "-100", ESRCH, E45);
 }
 
 TEST(one_process_costs_one_handle_however_many_PMCs)
@@ -132,8 +80,10 @@ TEST(lists_of_cpus)
     refused("i", "target", "-cpu1-2", EINVAL, E28);
     accepted("i", "target", "-cpu0-1");
     ck_assert_str_eq(read_file("i", "target"), "cpu3\n");
+    uint64_t id = pmc_of("i")->links->link[0]->id;
     accepted("i", "target", "all");
     ck_assert_str_eq(read_file("i", "target"), "all\n");
+    ck_assert_uint_eq(pmc_of("i")->links->link[0]->id, id); /* untouched */
     refused("i", "target", "all", EEXIST, E10);
     refused("i", "target", "-cpu0", EINVAL, E28);
     pass_ms(1);
@@ -141,24 +91,6 @@ TEST(lists_of_cpus)
     accepted("i", "target", "-all cpu3");
     ck_assert_str_eq(read_file("i", "target"), "cpu3\n");
     refused("i", "target", "-all", EINVAL, E28);
-}
-
-TEST(all_takes_the_place_of_cpus_by_name)
-{
-    pmc_with("i", "cpu-clock", "cpu0-3");
-    uint64_t id = pmc_of("i")->links->link[0]->id;
-    accepted("i", "target", "all");
-    ck_assert_str_eq(read_file("i", "target"), "all\n");
-    ck_assert_uint_eq(pmc_of("i")->links->link[0]->id, id); /* untouched */
-    refused("i", "target", "cpu1", EEXIST, E10);
-    refused("i", "target", "-cpu1", EINVAL, E28);
-    accepted("i", "config", "target=cpu1");
-    ck_assert_str_eq(read_file("i", "target"), "all\n");
-    accepted("i", "target", "-all cpu2");
-    ck_assert_str_eq(read_file("i", "target"), "cpu2\n");
-    accepted("i", "target", "all");
-    accepted("i", "target", "-all");
-    ck_assert_str_eq(read_file("i", "ctl"), "exited\n");
 }
 
 TEST(system_scope_needs_the_right_but_not_to_stop)
