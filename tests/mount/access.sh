@@ -23,19 +23,6 @@ t_the_files_of_admin_are_all_of_one_mode_and_a_fixed_tunable_is_refused_at_write
     like "$(cat "$M/info/last_error")" '^EPERM P32 callchaindepth: '
 }
 
-t_others_cannot_look_into_it_until_the_owner_says_so() {
-    mount_pmcfs -o dirmode=0777
-    as "$ALICE" mkdir -m 700 "$M/a"
-    as "$ALICE" sh -c "echo page-faults >$M/a/event"
-    fails_with EACCES "as $BOB cat $M/a/count"
-    fails_with EACCES "as $BOB ls $M/a"
-    as "$ALICE" chmod 755 "$M/a"
-    is "$(as "$BOB" cat "$M/a/count")" 0
-    fails_with EACCES "as $BOB sh -c 'echo start >$M/a/ctl'"
-    as "$ALICE" chmod 700 "$M/a"
-    fails_with EACCES "as $BOB cat $M/a/count"
-}
-
 t_chmod_and_chown_are_for_who_may() {
     mount_pmcfs
     alices a

@@ -95,7 +95,7 @@ t_children_add_what_the_kernel_accounts_to_them() {
     between "$(($(count a) - start))" $((sum - 40)) $((sum + 40))
 }
 
-t_members_of_a_set_are_read_at_one_instant() {
+t_cf23_members_of_a_set_are_read_at_one_instant() {
     mount_pmcfs
     pmc a event=task-clock event=cpu-clock event=task-clock
     /usr/bin/python3 -c 'while True: pass' &

@@ -94,27 +94,6 @@ P
 }
 
 #@ slow
-t_what_the_kernel_lost_of_many_threads_is_told_exactly() {
-    mount_pmcfs
-    target_start p
-    tell p threads 6
-    pmc c event=page-faults "target=${PID_OF[p]}"
-    pmc a event=page-faults period=1 callchain=on depth=4 "target=${PID_OF[p]}"
-    for i in 1 2 3; do
-        kill -STOP $SERVER
-        tell p each 2500
-        kill -CONT $SERVER
-        tell p each 100
-    done
-    ctl a stop
-    log_of a
-    is "$(status a log_lost)" 0
-    between "$(status a kernel_lost)" 1 60000
-    is "$(dropped a kernel)" "$(status a kernel_lost)" "what the log tells"
-    is "$(($(lines a callchain) + $(status a kernel_lost)))" "$(count c)" "samples and losses"
-}
-
-#@ slow
 t_steps_still_add_up_when_the_kernel_lost_some() {
     with_tracefs
     mount_pmcfs

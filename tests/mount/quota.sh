@@ -135,23 +135,6 @@ t_a_user_that_asks_all_the_time_stops_nothing_for_others() {
     kill "${pids[@]}"
 }
 
-# ---- what a target covers ----
-
-t_more_descendants_than_one_target_may_cover() {
-    mount_pmcfs -o max_covered_per_pmc=3
-    target_start alice "$ALICE"
-    target_start bob "$BOB"
-    users a "$ALICE" event=page-faults descendants=on
-    "${ALICES[@]}" dash -c 'for i in 1 2 3 4; do sleep 60 & done; wait' &
-    started dash
-    eventually 10 '[[ $(pgrep -c -x -P $STARTED sleep) == 4 ]]'
-    is "$(result_as "$ALICE" write "$M/a/target" "$STARTED")" EDQUOT
-    like "$(cat "$M/a/error")" '^EDQUOT P11 target: .*descendants .max_covered_per_pmc'
-    empty cat "$M/a/target"
-    is "$(result_as "$ALICE" write "$M/a/target" "${PID_OF[alice]}")" ok
-    bob_goes_on
-}
-
 # ---- at every limit at once ----
 
 #@ slow

@@ -25,26 +25,14 @@ t_the_same_user_with_another_group_is_another() {
     may setpriv --reuid "$ALICE" --regid "$BOB" --clear-groups -- other
 }
 
-t_root_of_a_user_namespace_observes_all_in_it() {
+t_a_user_namespace_is_observed_by_its_root_and_its_maker_and_nobody_else() {
     mount_pmcfs
     user_namespace
     alices a event=page-faults
     may "${INSIDE[@]}" -- bare
     may "${INSIDE[@]}" -- boxed
-}
-
-t_without_capabilities_in_a_user_namespace_only_the_like_is_observed() {
-    mount_pmcfs
-    user_namespace
-    alices a event=page-faults
     may "${INSIDE_BARE[@]}" -- bare
     may_not "${INSIDE_BARE[@]}" -- boxed
-}
-
-t_who_made_a_user_namespace_observes_it_and_nobody_else_does() {
-    mount_pmcfs
-    user_namespace
-    alices a event=page-faults
     may as "$ALICE" -- boxed
     may as "$ALICE" -- bare
     chmod 777 "$M/a"
@@ -110,18 +98,6 @@ t_programs_with_more_rights_than_their_user_are_not_the_users() {
         may_not as "$ALICE" -- $kind
     done
     may env -- suid
-}
-
-t_a_program_that_protects_itself_is_not_observed() {
-    mount_pmcfs
-    as "$ALICE" /usr/bin/python3 -c 'import ctypes, time
-ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
-print("ready", flush=True)
-time.sleep(100)' >"$T/ready" &
-    PID_OF[closed]=$!
-    eventually 5 '[[ -s $T/ready ]]'
-    alices a event=page-faults
-    may_not as "$ALICE" -- closed
 }
 
 t_every_thread_of_the_target_must_be_the_openers() {

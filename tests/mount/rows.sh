@@ -31,29 +31,6 @@ t_info_rows_has_flags_and_the_reload_count() {
     empty awk 'NF != 13' "$M/info/rows"
 }
 
-t_exhaust_then_release_in_reverse() {
-    mount_sim
-    for i in 1 2 3 4; do pmc s$i event=cycles mode=SC target=cpu0; done
-    pmc s5 mode=SC
-    refused EINVAL E19 "$M/s5/config" 'event=cycles target=cpu0'
-    like "$(cat "$M/s5/error")" 'cycles'
-    is "$(state s5)" new
-    for i in 4 3 2 1; do rmdir "$M/s$i"; done
-    is "$(dispositions)" '4 FREE'
-    accepted "$M/s5/config" 'event=cycles target=cpu0'
-}
-
-t_process_pmcs_share_rows_and_the_limit_is_per_process() {
-    mount_sim
-    target_start p
-    target_start q
-    for i in 1 2 3 4 5 6; do pmc a$i event=cycles; done
-    for i in 1 2 3 4; do attach a$i "${PID_OF[p]}"; done
-    refused EBUSY E05 "$M/a5/target" "${PID_OF[p]}"
-    attach a5 "${PID_OF[q]}"
-    attach a6 "${PID_OF[q]}"
-}
-
 t_strict_rows_refuse_as_hwpmc_does() {
     mount_sim sim_cpus=4,sim_rows=4,strict_rows=1
     for i in 1 2 3 4; do pmc a$i event=cycles; done
@@ -65,18 +42,6 @@ t_multiplex_takes_no_row() {
     mount_sim
     for i in {1..6}; do pmc a$i event=cycles multiplex=on; done
     is "$(dispositions)" '4 FREE'
-}
-
-t_a_given_row_is_asked_for() {
-    mount_sim
-    pmc a row=2 event=cycles
-    is "$(row 0 2 disposition)" THREAD
-    pmc b row=2 event=cycles mode=SC
-    refused EINVAL E19 "$M/b/target" cpu0
-    pmc c
-    refused EINVAL P02 "$M/c/config" 'row=77 event=cycles'
-    refused EINVAL E19 "$M/c/config" 'row=1 event=cycles event=instructions'
-    like "$(cat "$M/c/error")" 'row=1 is one row.*2 events'
 }
 
 t_a_given_row_of_a_class_without_rows_is_refused() {

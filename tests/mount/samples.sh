@@ -102,18 +102,6 @@ P
     done
 }
 
-t_it_ends_when_the_target_ends() {
-    mount_pmcfs
-    sampler
-    timeout 20 cat "$M/a/samples" >"$T/log" &
-    local reader=$!
-    tell p spin 300
-    target_end p
-    end_within 10 $reader || die "cat did not end by itself"
-    grep -q ' sample pid=' "$T/log"
-    grep -q " exit pid=${PID_OF[p]}" "$T/log"
-}
-
 t_it_ends_when_it_is_stopped_and_goes_on_when_started() {
     mount_pmcfs
     sampler

@@ -57,7 +57,7 @@ P
     between "$all" 900 1000 "thousandths of all"
 }
 
-t_every_page_fault_is_a_sample() {
+t_l04_every_page_fault_is_a_sample() {
     mount_pmcfs
     target_start p
     pmc_on a event=page-faults period=1
@@ -68,6 +68,9 @@ t_every_page_fault_is_a_sample() {
     between "$(value a)" 3000 3100
     is "$(value a)" "$(count b)" "what another counted"
     is "$(found a event) $(found a period) $(found a pid)" "page-faults 1 ${PID_OF[p]}"
+    is "$(of a callchain)" 0
+    empty awk '$2 == "sample" && !/^[0-9.]+ sample pid=[0-9]+ tid=[0-9]+ cpu=[0-9]+ ip=0x[0-9a-f]+ event=page-faults period=1$/' \
+        "$T/a.log"
 }
 
 #@ slow

@@ -13,7 +13,7 @@ chains() { frames "$1" | awk "$2 { n++ } END { print n + 0 }"; }
 
 # ---- call chains ----
 
-t_a_chain_of_the_program_leads_to_its_main() {
+t_f05_a_chain_of_the_program_leads_to_its_main() {
     mount_pmcfs
     hot_start p 300
     pmc_on a event=task-clock period=1000000 callchain=user
@@ -41,7 +41,7 @@ t_a_chain_of_the_kernel_has_nothing_of_the_program() {
     is "$(frames a | tr ' ' '\n' | grep -cv '^k:0xf' || :)" 0 "frames not of the kernel"
 }
 
-t_a_chain_of_both_goes_from_the_kernel_to_the_program() {
+t_f04_l16_a_chain_of_both_goes_from_the_kernel_to_the_program() {
     mount_pmcfs
     target_start p
     pmc_on a event=context-switches period=1 callchain=on

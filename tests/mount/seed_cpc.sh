@@ -90,17 +90,6 @@ t_c12_c22_a_cpu_is_counted_whole_by_a_reader_that_is_elsewhere() {
     is "$(grep ^Cpus_allowed: /proc/self/status)" "$affinity"
 }
 
-t_c14_a_threads_counter_is_not_inherited() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults "target=tid:${PID_OF[p]}"
-    tell p threads 2
-    local before
-    before=$(count a)
-    tell p each 500
-    between "$(($(count a) - before))" 0 100
-}
-
 t_cf22_a_restart_loads_the_preset_and_goes_on() {
     mount_pmcfs
     target_start p
@@ -175,16 +164,6 @@ t_cf06_cf07_cf09_events_of_all_and_of_one_counter() {
     is "$(sed -n '/^event=\|^count=/p' "$M/a/config" | xargs)" 'event=cycles event=loads count=3,4'
 }
 
-t_cf23_one_read_is_one_sample_of_the_whole_set() {
-    mount_sim
-    pmc a event=cycles event=cycles event=cycles target=cpu0
-    local -a values
-    for _ in 1 2 3 4 5; do
-        mapfile -t values <"$M/a/count"
-        is "${values[0]} ${values[1]}" "${values[1]} ${values[2]}"
-    done
-}
-
 t_cs01_ce01_pm09_no_such_event() {
     mount_sim
     pmc a event=cycles
@@ -194,7 +173,7 @@ t_cs01_ce01_pm09_no_such_event() {
     done
 }
 
-t_cs02_no_such_counter() {
+t_cs02_cs06_no_such_counter_and_one_that_cannot_count_the_event() {
     mount_sim
     pmc a
     steady EINVAL E19 "$M/a/config" 'event=cycles row=4'
@@ -202,13 +181,10 @@ t_cs02_no_such_counter() {
     steady EINVAL E19 "$M/a/config" 'event=cycles row=63'
     steady EINVAL P02 "$M/a/config" 'event=cycles row=64'
     steady EINVAL P02 "$M/a/config" 'event=cycles row=-1'
-}
-
-t_cs06_that_counter_cannot_count_that_event() {
-    mount_sim
-    pmc a event=cycles
     steady EINVAL E19 "$M/a/config" 'event=loads row=1'
     like "$(<"$M/a/error")" 'row=1 .*"loads"'
+    steady EINVAL E19 "$M/a/config" 'row=1 event=cycles event=instructions'
+    like "$(<"$M/a/error")" 'row=1 is one row.*2 events'
 }
 
 t_cs07_illegal_flags() {

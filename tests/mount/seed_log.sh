@@ -117,36 +117,6 @@ t_f01_f02_f03_a_pipeline_is_told_process_by_process() {
     is "$(of exit <"$T/log" | sed 's/.* count=\([0-9]*\).*/\1/' | paste -sd+ | bc)" "$(count a)"
 }
 
-# chains NAME: how many frames of each kind its samples of the kernel have, "kernel user" a line.
-chains() {
-    so_far "$1" | of callchain | grep 'ip=0xffffffff' | sed 's/.* ips=//' |
-        awk -F, '{ k = u = 0; for (i = 1; i <= NF; i++) if ($i ~ /^k:/) k++; else if ($i != "-") u++; print k, u }' |
-        sort -u | xargs
-}
-
-t_f04_f05_l04_l16_call_chains_of_the_kernel_of_the_user_and_both() {
-    mount_sim sim_cpus=4,sim_rows=6
-    target_start p
-    local kind
-    for kind in off on user kernel; do
-        pmc $kind event=cycles period=20000 callchain=$kind "target=${PID_OF[p]}"
-    done
-    sleep 0.2
-    for kind in off on user kernel; do
-        ctl $kind stop
-    done
-    is "$(so_far off | of callchain)" '' 'a chain where none was asked for'
-    like "$(so_far off | of sample | sed -n 1p)" \
-        '^[0-9.]+ sample pid=[0-9]+ tid=[0-9]+ cpu=[0-9]+ ip=0x[0-9a-f]+ event=cycles period=20000$'
-    is "$(so_far on | of sample)" '' 'a sample without its chain'
-    is "$(chains on); $(chains user); $(chains kernel)" '2 2; 0 2; 2 0'
-    # One frame is one frame: the deepest first, cut from the far end.
-    pmc deep event=cycles period=20000 callchain=on depth=3 "target=${PID_OF[p]}"
-    sleep 0.2
-    ctl deep stop
-    between "$(so_far deep | of callchain | sed 's/.* ips=//' | awk -F, '{ print NF }' | sort -n | tail -1)" 2 3
-}
-
 # ---- when a log is needed ----
 
 t_x14_b04_an_owner_whose_logs_are_full_is_told_so() {

@@ -56,16 +56,6 @@ t_pm04_a_setup_zeroes_the_counter_and_replaces_the_one_before() {
     is "$(result_as "$ALICE" write "$M/a/config" event=r03c2)" EACCES 'without write permission'
 }
 
-t_pm04_raw_numbers_are_vetoed_by_no_table() {
-    mount_sim
-    pmc a
-    local text
-    for text in r0 rff r01c2 rffff r1b3,cmask=2,inv,edge,usr; do
-        accepted "$M/a/event" $text
-        is "$(cat "$M/a/event")" $text
-    done
-}
-
 t_pm10_the_configuration_reads_back_exactly() {
     mount_sim
     pmc a

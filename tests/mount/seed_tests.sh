@@ -23,7 +23,7 @@ P
     in_order ' initialize ' ' allocate ' ' user text=one$'
 }
 
-t_b08_the_log_goes_on_when_its_reader_goes() {
+t_sg3_x12_x15_b07_b08_a_reader_that_goes_or_cannot_write_harms_nobody() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
@@ -31,16 +31,6 @@ t_b08_the_log_goes_on_when_its_reader_goes() {
     head -c 10 <&"$reader" >/dev/null
     exec {reader}<&-
     tell p faults 10
-    target_end p
-    ended a
-    log a >"$T/log"
-    in_order ' allocate ' ' start$' ' exit '
-}
-
-t_sg3_x12_x15_b07_a_reader_that_cannot_write_harms_nobody() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults log-exit=on "target=${PID_OF[p]}"
     fails_with ENOSPC "cat $M/a/samples >/dev/full"
     is "$(state a) $(cat "$M/a/error")" 'running ok'
     ctl a flush

@@ -13,14 +13,6 @@ with open(sys.argv[1] + "/a/series") as series:
         left -= line[0] != "#"' "$M" "$1"
 }
 
-t_without_an_interval_it_says_how_to_set_one_and_ends() {
-    mount_pmcfs
-    pmc a event=page-faults
-    timeout 5 cat "$M/a/series" >"$T/series"
-    like "$(head -1 "$T/series")" '^#'
-    grep -q interval "$T/series"
-}
-
 t_a_line_each_interval_while_running() {
     mount_pmcfs
     target_start p
@@ -48,16 +40,6 @@ t_values_are_those_since_the_line_before() {
     rmdir "$M/a"
     wait $! || die "the stream did not end well"
     between "$(told)" 3000 "$total"
-}
-
-t_cx4_it_ends_when_the_last_target_ends() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults interval=50 "target=${PID_OF[p]}"
-    timeout 20 cat "$M/a/series" >"$T/series" &
-    sleep 0.3
-    target_end p
-    wait $! || die "cat did not end by itself"
 }
 
 t_a_reader_stays_over_a_restart_and_over_an_end() {
@@ -102,7 +84,7 @@ t_it_ends_at_once_when_it_is_stopped() {
 }
 
 #@ slow
-t_a_series_with_an_interval_waits_for_the_first_start_and_ends_with_its_target() {
+t_cx4_with_an_interval_it_waits_for_the_first_start_and_ends_with_its_target() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults interval=50 autostart=off "target=${PID_OF[p]}"

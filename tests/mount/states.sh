@@ -1,20 +1,6 @@
 # shellcheck shell=bash disable=SC2016,SC2094
 # States and verbs, the initial count, and the exchange.
 
-t_armed_until_the_targets_next_exec() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults start=exec
-    attach a "${PID_OF[p]}"
-    is "$(state a)" armed
-    pmc b event=page-faults start=exec "target=${PID_OF[p]}"
-    is "$(state b)" armed "all in one command"
-    tell p exec
-    tell p faults 1
-    eventually 5 '[[ $(state a) == running ]]'
-    is "$(state b)" running
-}
-
 t_a_stopped_pmc_does_not_count_and_start_continues() {
     mount_pmcfs
     target_start p

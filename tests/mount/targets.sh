@@ -60,16 +60,6 @@ t_tid_self_is_the_writing_thread() {
     bash -c "echo tid:self >$M/a/target; grep -qx tid:\$\$ $M/a/target"
 }
 
-t_the_dead_among_several_are_passed_over_and_named() {
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults
-    accepted "$M/a/target" "4194001 ${PID_OF[p]}"
-    is "$(cat "$M/a/target")" "${PID_OF[p]}"
-    like "$(cat "$M/a/error")" 'ESRCH E44 target: .*4194001'
-    refused ESRCH E44 "$M/a/target" '4194001 4194002'
-}
-
 t_many_dead_are_all_named() {
     mount_pmcfs
     target_start p
@@ -92,15 +82,6 @@ t_any_other_reason_refuses_the_whole_command() {
     unchanged "$M/a" 'refused EINVAL E27 "$M/a/target" "${PID_OF[p]} 0"'
     unchanged "$M/a" 'refused EINVAL E27 "$M/a/target" "${PID_OF[p]} 12x"'
     empty cat "$M/a/target"
-}
-
-t_illegal_words() {
-    mount_pmcfs
-    pmc a event=page-faults
-    for word in 0 -0 1.5 0x10 99999999999 tid: tid:0 tid:x cpu cpux cpu1-0 cpu0-x cgroup: selfish - --1; do
-        refused EINVAL E27 "$M/a/target" "$word"
-    done
-    is "$(state a)" allocated
 }
 
 t_what_was_taken_back_stays_in_the_count() {
@@ -161,24 +142,6 @@ t_a_cgroups_directory_is_answered_with_its_path() {
     like "$(cat "$M/a/error")" 'write cgroup:/$'
     refused EINVAL E27 "$M/a/target" cgroup:pmcfs-no-such
     like "$(cat "$M/a/error")" 'written cgroup:/PATH'
-}
-
-t_a_zombie_is_no_process() {
-    mount_pmcfs
-    pmc a event=page-faults
-    python <<'P'
-import errno, os, sys
-pid = os.fork()
-if pid == 0:
-    os._exit(0)
-os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-fd = os.open(sys.argv[1] + "/a/target", os.O_WRONLY)
-try:
-    os.write(fd, b"%d" % pid)
-    raise SystemExit("attached to a zombie")
-except OSError as e:
-    assert e.errno == errno.ESRCH, e
-P
 }
 
 t_pmcfs_itself_is_refused() {

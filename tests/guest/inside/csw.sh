@@ -110,20 +110,6 @@ t_children_that_wandered_over_the_cpus_leave_no_gap() {
     between "$1" "$2" $(($2 + 2 * MILLION)) "time enabled"
 }
 
-t_stopped_nothing_is_told() {
-    mount_pmcfs
-    run p load cpu 0
-    pmc i "event=instructions:u log-csw=on log-exit=on target=$PID_p"
-    tell p work $N
-    ctl i stop
-    tell p work $N
-    ctl i start
-    tell p work $N
-    order p quit
-    adds_up i
-    near "$(sum csw)" $((2 * N)) 10 "steps"
-}
-
 # Counters that others need are not taken from them.
 t_following_takes_no_counter_from_anybody() {
     mount_pmcfs

@@ -34,50 +34,24 @@ t_a_childs_counter_taken_for_15_ms() {
     near "$(counted i tell p work $((20 * MS)))" $((20 * MS)) 10
 }
 
-t_a_threads_counter_taken_for_15_ms() {
+# taken_for_15_ms HOW: of the main thread (work) or of one born after the attach (each).
+taken_for_15_ms() {
     mount_pmcfs
     run h hold here 0
     run p load cpu 0
     pmc i "event=instructions:u target=$PID_p"
     tell p threads 1
     order h flash 6 15 30 "$M/i/count"
-    tell p each $N
+    tell p "$1" $N
     answer h
     EXECUTED=$N
     missing_is_true i
-    near "$(counted i tell p each $((20 * MS)))" $((20 * MS)) 10
+    near "$(counted i tell p "$1" $((20 * MS)))" $((20 * MS)) 10
 }
 
-t_the_targets_own_counter_taken_for_15_ms() {
-    mount_pmcfs
-    run h hold here 0
-    run p load cpu 0
-    pmc i "event=instructions:u target=$PID_p"
-    order h flash 6 15 30 "$M/i/count"
-    tell p work $N
-    answer h
-    EXECUTED=$N
-    missing_is_true i
-    near "$(counted i tell p work $((20 * MS)))" $((20 * MS)) 10
-}
+t_the_targets_own_counter_taken_for_15_ms() { taken_for_15_ms work; }
 
-t_what_is_lost_is_said_everywhere_until_reset() {
-    mount_pmcfs
-    run h hold here 0
-    run p load cpu 0
-    pmc i "event=instructions:u target=$PID_p"
-    order h flash 6 15 30 "$M/i/count"
-    tell p work $N
-    answer h
-    is "$(status i partial)" yes status
-    is "$(awk '$2 == "all" { print $7 }' "$M/i/detail")" yes detail
-    like "$(grep pmcfs_partial "$M/metrics.prom")" 'pmc="i".* 1$' metrics
-    [ "$(count i)" -gt 0 ] || die "nothing counted"
-    ctl i stop
-    ctl i reset
-    is "$(status i partial)" no "partial after reset"
-    is "$(count i)" 0
-}
+t_a_threads_counter_taken_for_15_ms() { taken_for_15_ms each; }
 
 # lost_and_back HOW: of the main thread (work) or of one born after the attach (each).
 lost_and_back() {

@@ -29,13 +29,6 @@ t_as_many_as_the_machine_has_cycles_first() {
     is "$(dispositions)" '7 THREAD'
 }
 
-t_as_many_as_the_machine_has_cycles_last() {
-    mount_pmcfs
-    run p load cpu 0
-    all_with 7
-    all_count
-}
-
 t_as_many_as_the_machine_has_cycles_between() {
     mount_pmcfs
     run p load cpu 0

@@ -166,26 +166,6 @@ t_what_is_listed_as_sampled_can_be_sampled() {
 
 # ---- losses ----
 
-t_what_the_kernel_lost_is_exact() {
-    local lost server
-    sampling
-    run p load cpu 1
-    pmc a "event=cycles:u period=20000 logsize=65536 target=$PID_p"
-    pmc c "event=cycles:u target=$PID_p"
-    server=$(cat "/proc/$DAEMON/task/$DAEMON/children")
-    kill -STOP "${server% }"
-    tell p work $((2 * N))
-    kill -CONT "${server% }"
-    tell p work $MILLION
-    ctl a stop
-    log_of a
-    lost=$(status a kernel_lost)
-    between "$lost" 100 3000 lost
-    is "$(dropped kernel)" "$lost" "what the log tells"
-    is "$(stat intr_bufferfull)" "$lost" "in info/stats"
-    between "$(($(taken) + lost))" $(($(count c) / 20000 - 1)) $(($(count c) / 20000 + 1)) "samples and losses"
-}
-
 t_throttling_is_told() {
     sampling
     run p load cpu 1
@@ -274,51 +254,4 @@ t_a_cpu_that_comes_later_is_recorded() {
     log_of a
     near "$(taken ' cpu=0 ')" $S 60 "samples on CPU 0"
     near "$(taken ' cpu=1 ')" $S 60 "samples on CPU 1"
-}
-
-# ---- perf.data ----
-
-# ---- a new worker ----
-
-t_a_reload_goes_on_sampling() {
-    local reader
-    sampling
-    run p load cpu 1
-    pmc a "event=cycles:u period=$P target=$PID_p"
-    pmc c "event=cycles:u target=$PID_p"
-    timeout 100 cat "$M/a/samples" >"$T/read" &
-    reader=$!
-    for n in 1 2 3; do
-        order p work $((5 * N))
-        kill -USR2 $DAEMON
-        answer p
-        eventually 30 grep -qx "reloads $n" "$M/info/stats"
-    done
-    ctl a stop
-    wait $reader || die "the reader did not end"
-    log_of a
-    cmp "$T/log" "$T/read" || die "the reader got something else"
-    nothing_lost a
-    near "$(taken)" $(($(count c) / P)) 20 samples
-    [ "$(count c)" -ge $((15 * N)) ] || die "not all was counted"
-}
-
-# ---- steps and ends of a set of hardware events ----
-
-t_steps_of_a_set_add_up_and_ends_are_lower_bounds() {
-    sampling
-    run p load cpu 1
-    pmc s "event=instructions:u event=cycles:u descendants=on log-csw=on log-exit=on target=$PID_p"
-    for _ in 1 2 3 4 5; do tell p child $N; done
-    tell p work $N
-    order p quit
-    eventually 20 grep -qx exited "$M/s/ctl"
-    log_of s
-    for type in csw exit; do
-        is "$(awk -v type=$type '$2 == type { sub(/.* count=/, ""); split($1, v, ","); a += v[1]; b += v[2] }
-            END { printf "%d %d", a, b }' "$T/log")" "$(count s | xargs)" "sum of $type"
-    done
-    awk -v most=$((N + N / 20)) -v p="pid=$PID_p" '
-        $2 == "exit" && $3 != p && $3 != "pid=-" { n++; v = $4; sub(/count=/, "", v); if (v + 0 > most) exit 1 }
-        END { if (n != 5) exit 2 }' "$T/log" || die "$(grep ' exit ' "$T/log")"
 }
