@@ -13,6 +13,8 @@ t_modes_of_the_tree() {
     alices a
     is "$(stat -c '%a %u %g' "$M/a")" '700 1000 1000'
     is "$(stat -c %a "$M/a/config" "$M/a/count" "$M/a/status" "$M/a/ctl" | xargs)" '600 600 400 600'
+    chmod 6777 "$M/a"
+    is "$(stat -c %a "$M/a/event")" 666
 }
 
 t_the_files_of_admin_are_all_of_one_mode_and_a_fixed_tunable_is_refused_at_write() {

@@ -75,15 +75,6 @@ t_kernel_raised_events_are_counted_whole_for_everybody() {
     between "$(count a)" 50 500
 }
 
-t_a_set_may_mix_software_events_and_tracepoints() {
-    with_tracefs
-    mount_pmcfs
-    target_start p
-    pmc a event=page-faults event=sched:sched_switch event=task-clock "target=${PID_OF[p]}"
-    tell p faults 100
-    is "$(wc -l <"$M/a/count")" 3
-}
-
 #@ slow
 t_op19_a_listed_event_says_what_to_write_and_counts() {
     mount_pmcfs
@@ -186,6 +177,11 @@ t_the_wrong_part_of_a_spelling_is_named() {
     says mem:0x1000/3 '"3" is no length'
     says sky::INST_RETIRED 'no PMU "sky".*skl'
     says nopmu/event=1/ 'no PMU "nopmu"'
+    # As `ls events/software` suggests them.
+    says software/page-faults 'by their names alone.*: page-faults$'
+    says software/page-faults:u 'by their names alone.*: page-faults:u$'
+    says software/ 'by their names alone.*: page-faults$'
+    says tracepoint/ 'by their names alone.*: sched:sched_switch$'
 }
 
 t_the_wrong_part_of_a_tracepoint_is_named() {
@@ -199,12 +195,6 @@ t_the_wrong_part_of_a_tracepoint_is_named() {
     says sched.sched_switch 'did you mean sched:sched_switch'
     says sched/sched_switch 'no PMU "sched".*a tracepoint is written GROUP:NAME'
     says sched:sched_switch:x 'no modifier "x"'
-}
-
-t_a_tracepoint_that_is_not_defined_is_said_to_be_that() {
-    with_tracefs
-    mount_pmcfs
-    pmc a
     says probe:nosuch 'no tracepoint "nosuch" in group "probe" is defined'
     says probe:x 'no tracepoint "x" in group "probe" is defined'
     says nosuch:bar:u 'no tracepoint "bar" in group "nosuch" is defined'
@@ -364,14 +354,4 @@ t_a_comma_or_colon_with_nothing_behind_it_is_refused() {
         says "$text" "nothing stands behind the last ','"
     done
     says cycles: "nothing stands behind the last ':'"
-}
-
-# As `ls events/software` suggests them.
-t_the_path_of_an_event_is_answered_with_its_spelling() {
-    mount_pmcfs
-    pmc a
-    says software/page-faults 'by their names alone.*: page-faults$'
-    says software/page-faults:u 'by their names alone.*: page-faults:u$'
-    says software/ 'by their names alone.*: page-faults$'
-    says tracepoint/ 'by their names alone.*: sched:sched_switch$'
 }

@@ -95,15 +95,6 @@ t_frames_of_the_kernel_are_cut() {
     between "$(chains b '/k:/')" 1 100000 "that the superuser sees"
 }
 
-t_where_everybody_may_see_the_kernel_nothing_is_hidden() {
-    mount_pmcfs -o unprivileged_kernel=1
-    alices a event=context-switches period=1 callchain=on
-    tell p sleep 50
-    ctl a stop
-    each_is_a_sample a
-    is "$(chains a '/^k:/')" "$(value a)"
-}
-
 t_who_may_not_see_the_kernel_adds_nobody_to_a_recording_that_shows_it() {
     mount_pmcfs -o dirmode=0777
     target_start p "$ALICE"

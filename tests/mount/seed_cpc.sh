@@ -42,22 +42,6 @@ t_c07_c08_cf15_the_time_of_a_sample_and_the_time_on_the_hardware() {
     is "$(status a running_ns)" "$first" 'the time of what is stopped'
 }
 
-t_c10_cf17_cf18_cf19_cf20_bound_to_a_thread_a_process_or_a_cpu() {
-    mount_sim
-    target_start p
-    tell p threads 1
-    local word tid
-    tid=$(printf '%s\n' "/proc/${PID_OF[p]}/task/"* | tail -1)
-    tid=${tid##*/}
-    for word in "tid:$tid" "${PID_OF[p]}" cpu2; do
-        pmc a event=cycles "target=$word"
-        is "$(cat "$M/a/target") $(state a)" "$word running"
-        attach a "-$word"
-        empty cat "$M/a/target"
-        rmdir "$M/a"
-    done
-}
-
 t_c11_ce04_ce11_counting_a_cpu_and_its_threads_at_once() {
     mount_sim
     target_start p

@@ -278,18 +278,7 @@ t_no_name_leads_out_of_the_tree() {
         like "$(result rename "$M/a" "$to")" '^E(PERM|ACCES|EXIST|INVAL|NOENT|NOTDIR)$'
     done
     ! ln -s /etc/passwd "$M/link" 2>/dev/null || die 'a link in the tree'
-    ! ln -s /etc/passwd "$M/a/link" 2>/dev/null || die 'a link in a PMC'
-    ! ln "$M/a/count" "$M/a/other" 2>/dev/null || die 'a hard link'
     ! mknod "$M/a/null" c 1 3 2>/dev/null || die 'a device'
     is "$(find "$M" -maxdepth 1 -name '[!A-Zceim]*' -printf '%f\n' | sort | xargs)" "a admin ${M##*/}"
     is "$(find "$T/outside" | wc -l)" 1
-}
-
-t_what_is_mounted_serves_no_programs_devices_or_set_ids() {
-    mount_pmcfs
-    like "$(findmnt -no OPTIONS "$M")" 'nosuid.*nodev.*noexec'
-    like "$(findmnt -no OPTIONS "$M")" 'default_permissions'
-    mkdir "$M/a"
-    chmod 6777 "$M/a"
-    is "$(stat -c %a "$M/a/event")" 666
 }

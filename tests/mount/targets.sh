@@ -84,7 +84,7 @@ t_any_other_reason_refuses_the_whole_command() {
     empty cat "$M/a/target"
 }
 
-t_what_was_taken_back_stays_in_the_count() {
+t_cf20_what_was_taken_back_stays_in_the_count() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
@@ -100,7 +100,7 @@ t_what_was_taken_back_stays_in_the_count() {
     between "$(count a)" $((before + 100)) $((before + 190))
 }
 
-t_cpus_and_all() {
+t_cf19_cpus_and_all() {
     mount_pmcfs
     pmc a event=task-clock target=cpu0
     pmc b event=context-switches target=all
