@@ -6,7 +6,6 @@
 #include "tests/unit/fixture.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 SUITE_SETUP(access, fixture_setup, fixture_close);
 
@@ -63,18 +62,6 @@ TEST(a_copy_of_a_new_pmc_pins_no_mode)
     ck_assert_str_eq(value_of("a", "config", "kernel"), "off");
 }
 
-TEST(config_has_no_target_that_its_reader_cannot_name)
-{
-    pmc_with("a", "task-clock", "100 tid:1091");
-    accepted("a", "config", "target=200");
-    as_user(108, 0);
-    fx.host.unseen = 200;
-    ck_true(strstr(read_file("a", "config"), "target=100\ntarget=tid:1091\n"));
-    ck_true(!strstr(read_file("a", "config"), "target=0"));
-    fx.host.unseen = 0;
-    ck_true(strstr(read_file("a", "config"), "target=200\n"));
-}
-
 TEST(a_changed_setting_is_checked_with_the_writers_rights)
 {
     as_root();
@@ -87,20 +74,6 @@ TEST(a_changed_setting_is_checked_with_the_writers_rights)
     as_user(200, 2000);
     accepted("i", "config", "multiplex=on");
     ck_assert_str_eq(value_of("i", "config", "kernel"), "off"); /* the writer's rights */
-}
-
-TEST(tables_show_what_the_reader_may_read)
-{
-    pmc_with("r", "cycles", "100");
-    as_user(100, 1000);
-    pmc_with("u", "instructions", "101");
-    ck_true(!strstr(read_file(NULL, "counts"), "r\t"));
-    ck_true(strstr(read_file(NULL, "counts"), "u\tinstructions\t0\t"));
-    ck_true(strstr(read_file(NULL, "info/rows"), " other other other other - -\n"));
-    engine_set_readers(fx.engine, 1000);
-    ck_true(strstr(read_file(NULL, "counts"), "r\tcycles\t"));
-    ck_true(strstr(read_file(NULL, "metrics.prom"), "pmcfs_count_total{pmc=\"r\",event="
-                                                    "\"cycles\",scope=\"process\"} 0\n"));
 }
 
 TEST(the_machine_is_asked_without_the_lock)

@@ -6,9 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
-#include <stdio.h>
 
 static uint64_t now_ns;
 static bool target_lives;
@@ -145,30 +143,6 @@ TEST(shapes_that_cannot_be_are_refused)
 }
 
 /* ---- counting ---- */
-
-TEST(value_is_rate_times_time_while_running)
-{
-    struct plan plan;
-    struct counter *counter;
-
-    ck_assert_int_eq(open_with(NULL), 0);
-    plan = plan_for("cycles");
-    counter = attach(&plan);
-    pass_us(10);
-    ck_assert_uint_eq(value(counter), 0);
-    sim_backend.start(counter, &err);
-    pass_us(10);
-    ck_assert_uint_eq(value(counter), 10000);
-    sim_backend.stop(counter);
-    pass_us(10);
-    ck_assert_uint_eq(value(counter), 10000);
-    sim_backend.start(counter, &err);
-    pass_us(5);
-    ck_assert_uint_eq(value(counter), 15000);
-    ck_assert_uint_eq(read_of(counter).covered_ns, 15000);
-    ck_assert_uint_eq(read_of(counter).running_ns, 15000);
-    sim_backend.free(counter);
-}
 
 static void *read_often(void *arg)
 {

@@ -36,20 +36,6 @@ static void check_value(const char *name, const char *printed)
     buf_free(&out);
 }
 
-TEST(defaults_are_those_of_the_manual)
-{
-    check_value("callchaindepth", "127");
-    check_value("mincount", "1000");
-    check_value("unprivileged_proc_debug", "1");
-    check_value("unprivileged_syspmcs", "0");
-    check_value("rootmode", "1777");
-    check_value("dirmode", "0700");
-    check_value("readers", "-");
-    check_value("max_pmcs_per_user", "256");
-    check_value("max_covered_per_pmc", "10000");
-    check_value("threads", "4");
-}
-
 TEST(every_row_is_complete_and_its_default_is_accepted)
 {
     for (enum tunable which = 0; which < TUNABLE_COUNT; which++) {
