@@ -167,6 +167,8 @@ static uint64_t hash_file(int fd, bool words, uint64_t hash)
     free(line);
     if (file)
         fclose(file);
+    else if (fd >= 0)
+        close(fd);
     return hash;
 }
 
