@@ -248,7 +248,8 @@ struct backend {
     uint64_t (*look)(struct backend_state *state);
     /* Every event that really counts here. Slow the first time. */
     int (*list)(struct backend_state *state, struct catalog *out, struct err *err);
-    /* The text of events/CLASS/EVENT, which list() gave. -ENOENT: it is there no more. */
+    /* The text of events/CLASS/EVENT, which list() gave. -ENOENT: it is there no more; -ENOMEM, -EMFILE,
+     * -ENFILE. */
     int (*describe)(struct backend_state *state, const char *class_name, const char *event,
                     struct buf *out);
 

@@ -246,6 +246,8 @@ int show_catalog_event(struct call *call)
         rc = event_describe(engine, class_name, event, &text);
         slow_end(call);
     }
+    if (text.failed)
+        rc = err_nomem(&call->err);
     buf_add(call->out, text.data, text.len);
     buf_free(&text);
     free(event);

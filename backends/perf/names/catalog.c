@@ -132,21 +132,26 @@ int perf_describe(struct backend_state *state, const char *class_name, const cha
 {
     struct listed listed = {.spelling = ""};
     struct event resolved = {.written = NULL};
-    int rc = -ENOENT;
+    int rc;
 
     buf_init(&listed.about, NULL, 0);
     buf_init(&listed.attributes, NULL, 0);
-    if (find_listed(state, class_name, event, &listed) &&
-        resolve_listed(state, listed.spelling, &resolved) == 0) {
+    rc = find_listed(state, class_name, event, &listed)
+             ? resolve_listed(state, listed.spelling, &resolved)
+             : -ENOENT;
+    if (listed.about.failed || listed.attributes.failed)
+        rc = -ENOMEM;
+    if (rc == 0) {
         if (strcmp(class_name, "generic") == 0)
             buf_printf(&listed.about, " (here: %s)", resolved.resolved);
         event_print(&resolved, listed.spelling, buf_text(&listed.about), out);
         print_encoding(resolved.code, out);
         buf_str(out, buf_text(&listed.attributes));
-        rc = 0;
+        if (listed.about.failed)
+            rc = -ENOMEM;
     }
     event_clear(&resolved);
     buf_free(&listed.about);
     buf_free(&listed.attributes);
-    return rc;
+    return rc == 0 || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ? rc : -ENOENT;
 }
