@@ -425,6 +425,8 @@ static int write_run(struct request *rq)
 {
     int rc = CALL_DONE;
 
+    if (!rq->text)
+        return err_nomem(&rq->call.err);
     if (!rq->call.text)
         rc = command_check(rq);
 #ifdef PMCFS_DEBUG
@@ -466,15 +468,11 @@ void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
     if (!rq)
         return;
     rq->text = malloc(size + 1);
-    if (!rq->text) {
-        fuse_reply_err(req, ENOMEM);
-        request_free(rq);
-        return;
-    }
-    memcpy(rq->text, data, size);
+    if (rq->text)
+        memcpy(rq->text, data, size);
     rq->fh = fi->fh;
     rq->size = size;
-    if (is_tunable(rq, TUNABLE_READERS))
+    if (rq->text && is_tunable(rq, TUNABLE_READERS))
         group_look_up(rq);
     rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
     rq->call.append = (fi->flags & O_APPEND) != 0;
