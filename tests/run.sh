@@ -223,7 +223,7 @@ build_tsan() { CC=clang build tsan --werror -Db_sanitize=thread -Db_lundef=false
 # Users 1000 and 1001 of the tests may not be able to reach the checkout.
 copy_programs() {
     mkdir -p "$WORK/bin"
-    for program in io target hot hang uring kills; do
+    for program in io target hot hang uring kills faults.so; do
         cp "$builds/plain/tests/$program" "$WORK/bin/" || return
     done
     cp "$builds/plain/examples/pmc-names/pmc-names" "$WORK/bin/"

@@ -1,9 +1,11 @@
 #!/bin/sh
-# What takes long: sh tests/soak.sh kills [N]: the serving process is killed N times (2000) under load. As root.
+# What takes long: sh tests/soak.sh kills [N]: the serving process is killed N times (2000) under load;
+# sh tests/soak.sh faults: each allocation and system call of an operation fails once. As root.
 set -eu
 cd "$(dirname "$0")/.."
 case ${1:-} in
 kills) KILLS=${2:-2000} SOAK_LIMIT=$((60 + ${2:-2000})) sh tests/run.sh -n 'plain/replaced/a_hundred_kills' ;;
+faults) FAULTS=all SOAK_LIMIT=3000 sh tests/run.sh -n 'plain/faults/' ;;
 *)
     sed -n 's/^# //p' "$0" >&2
     exit 2
