@@ -104,7 +104,7 @@ static void readers_check(struct options *options, const char *where)
     char sentence[160];
     gid_t gid;
 
-    if (group_find(tunable_text(&options->tunables, TUNABLE_READERS), &gid))
+    if (group_find(tunable_text(&options->tunables, TUNABLE_READERS), &gid) == 0)
         return;
     snprintf(sentence, sizeof sentence, "readers: there is no group \"%s\"; using none",
              tunable_text(&options->tunables, TUNABLE_READERS));

@@ -402,9 +402,10 @@ static void group_look_up(struct request *rq)
 
     scan_init(&scan, rq->text, strnlen(rq->text, rq->size));
     rq->group = (gid_t)-1;
-    if (!scan_word(&scan, &word) || word_is(word, "-") || !(name = word_dup(word)))
+    if (!scan_word(&scan, &word) || word_is(word, "-"))
         return;
-    rq->no_group = !group_find(name, &rq->group);
+    name = word_dup(word);
+    rq->no_group = name ? group_find(name, &rq->group) : -ENOMEM;
     free(name);
 }
 
@@ -415,6 +416,8 @@ static int group_check(struct request *rq)
 
     if (!rq->no_group || !call->rights || !call->rights->superuser)
         return CALL_DONE;
+    if (rq->no_group == -ENOMEM)
+        return err_nomem(&call->err);
     return err_set(&call->err, P27,
                    "readers cannot be \"%s\": there is no such group; allowed is "
                    "a group's name or number, or -",

@@ -16,7 +16,7 @@
 #define GROUP_BYTES_MAX (1 << 20)
 
 /* A group of many members needs much room. */
-static bool group_named(const char *name, gid_t *gid)
+static int group_named(const char *name, gid_t *gid)
 {
     struct group group, *found = NULL;
     char *buffer = NULL;
@@ -30,20 +30,22 @@ static bool group_named(const char *name, gid_t *gid)
     if (rc == 0 && found)
         *gid = found->gr_gid;
     free(buffer);
-    return rc == 0 && found;
+    if (rc == ENOMEM)
+        return -ENOMEM;
+    return rc == 0 && found ? 0 : -ENOENT;
 }
 
-bool group_find(const char *name, gid_t *gid)
+int group_find(const char *name, gid_t *gid)
 {
     uint64_t number;
 
     *gid = (gid_t)-1;
     if (name[0] == '\0')
-        return true;
+        return 0;
     if (!word_u64((struct word){name, strlen(name)}, false, 0, UINT32_MAX - 1, &number))
         return group_named(name, gid);
     *gid = (gid_t)number;
-    return true;
+    return 0;
 }
 
 void fs_set_readers(struct fs *fs, gid_t gid)
@@ -63,7 +65,7 @@ void readers_resolve(struct fs *fs)
     snprintf(name, sizeof name, "%s",
              tunable_text(engine_tunables(fs->tree.engine), TUNABLE_READERS));
     fs_unlock(fs);
-    if (!group_find(name, &gid))
+    if (group_find(name, &gid) < 0)
         say(LOG_WARNING, "readers: there is no group \"%s\": nobody gains by it", name);
     fs_lock(fs);
     fs_set_readers(fs, gid);

@@ -9,10 +9,10 @@
 struct fs;
 
 /*
- * A group's name or number; "" is none, (gid_t)-1. False: there is no such group. Asks the system's
- * list of groups, so no lock.
+ * A group's name or number; "" is none, (gid_t)-1. -ENOENT: there is no such group; -ENOMEM. Asks the
+ * system's list of groups, so no lock.
  */
-bool group_find(const char *name, gid_t *gid);
+int group_find(const char *name, gid_t *gid);
 /* For fs and engine. With the lock. */
 void fs_set_readers(struct fs *fs, gid_t gid);
 /* The number of the group in the tunable `readers`, set. Takes the lock. */

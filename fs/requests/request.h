@@ -62,7 +62,7 @@ struct request {
     bool hears_interrupt;
     bool charged;                           /* counted among the waiting requests of … */
     uid_t payer;                            /* … this user */
-    bool no_group;                          /* what is written to `readers` is none */
+    int no_group;                           /* what is written to `readers` is none: -ENOENT, -ENOMEM */
     gid_t group;                            /* … or this one */
     atomic_bool interrupted;
     bool away;                         /* it let go of the lock and is not over: fs->away */
