@@ -290,7 +290,7 @@ struct recorder *recorder_make(struct backend_state *state, const struct recorde
     cpus_free(&possible);
     recorder->rings = calloc(recorder->n_cpus + 1, sizeof *recorder->rings);
     recorder->scratch = malloc(RECORD_SPACE);
-    if (recorder->rings && recorder->scratch)
+    if (recorder->n_cpus > 0 && recorder->rings && recorder->scratch)
         return recorder;
     recorder_release(recorder);
     return NULL;
