@@ -1,8 +1,8 @@
 /*
- * The engine: owns instances, PMCs, rows, tunables and statistics. The only header fs/ needs
- * besides call.h, buf.h and tunable.h. Every function is called with the engine's lock held (the
- * lock is the caller's: core takes none) unless it says otherwise. What waits, opens, closes or
- * looks at /proc lets go of the lock meanwhile, through the seat: core/slow.h.
+ * The engine: owns instances, PMCs, rows, tunables and statistics. Every function is called with
+ * the engine's lock held (the lock is the caller's: core takes none) unless it says otherwise. What
+ * waits, opens, closes or looks at /proc lets go of the lock meanwhile, through the seat:
+ * core/slow.h.
  */
 #pragma once
 

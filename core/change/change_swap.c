@@ -432,6 +432,8 @@ void change_swap(struct change *change)
 void change_refuse(struct change *change)
 {
     settle_guards(change);
+    if (change->pmc->log)
+        log_set_max(change->pmc->log, log_size(change->engine, &change->pmc->settings));
     EACH_MOVE(move, change)
     {
         if (move->opens)

@@ -80,7 +80,6 @@ struct link {
     struct link *next_dead;
     struct proc *last; /* to be destroyed with the link, which held it last */
     pid_t pid, tid;    /* daemon's namespace; kept after the end for the texts */
-    pid_t said;        /* the number that the command under way wrote; 0: self, or none */
     unsigned cpu;
     bool offline;  /* its CPU is away: the count stands */
     bool ended;    /* dead or gone: `base` is its final tally, counter is NULL */
@@ -91,14 +90,10 @@ struct link {
     bool below;    /* … not off the process, but off a descendant of it */
     bool asked;    /* attaching again failed once: the second time it is given up */
     bool missed;   /* attached again after that: something was not counted */
-    bool guards;   /* the change under way makes a guard for its proc */
-    bool recheck;  /* opened anew: may the writer observe the process? */
-    bool renews;   /* it takes the place of another link on the same target */
     int cgroup_fd; /* -1 unless TARGET_CGROUP */
     uint64_t cgroup_key;
     char *cgroup;          /* path as the attacher wrote it, normalised */
     struct rights *rights; /* of the attacher (a reference); NULL: the superuser's (not of a CPU) */
-    struct guard *guard;   /* that the change under way makes, until it is the proc's */
     unsigned drops;        /* how often it was told that the events are off */
     pid_t shown_pid, shown_tid;  /* as the process that attached it knows them; 0: it does not */
     struct recording *recording; /* into which the counter writes (a reference), or NULL */

@@ -46,8 +46,7 @@ int upgrade_offer(const char *mountpoint)
             return fd;
         nanosleep(&pause, NULL);
     }
-    say(LOG_WARNING, "pmcfs --upgrade will not find this mount: " PLACE ": %s",
-             strerror(errno));
+    say(LOG_WARNING, "pmcfs --upgrade will not find this mount: " PLACE ": %s", strerror(errno));
     if (fd >= 0)
         close(fd);
     return -1;
@@ -70,9 +69,8 @@ static bool asker_text(int dir, const char *name, char *text, size_t size)
     return n > 0;
 }
 
-static uint64_t capabilities_of(int dir)
+static uint64_t capabilities_of(int dir, const char *key)
 {
-    static const char key[] = "\nCapEff:";
     char text[4096];
     const char *at = asker_text(dir, "status", text, sizeof text) ? strstr(text, key) : NULL;
 
@@ -87,7 +85,7 @@ static bool asker_may(int dir)
     const bool may = self >= 0 && fstatat(self, "ns/user", &mine, 0) == 0 &&
                      fstatat(dir, "ns/user", &theirs, 0) == 0 && mine.st_ino == theirs.st_ino &&
                      mine.st_dev == theirs.st_dev &&
-                     (capabilities_of(self) & ~capabilities_of(dir)) == 0;
+                     (capabilities_of(self, "\nCapBnd:") & ~capabilities_of(dir, "\nCapEff:")) == 0;
 
     if (self >= 0)
         close(self);

@@ -42,6 +42,8 @@ struct loop_state {
     struct watch *watches;
     size_t n_watches;
     uint32_t serial;
+    pthread_mutex_t hold_lock; /* a leaf: of the talk with the supervisor */
+    uint32_t holds;
 };
 
 static void signals_blocked(sigset_t *set)
@@ -72,6 +74,7 @@ struct loop_state *loop_new(int hold_fd)
     signals_blocked(&signals);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     pthread_mutex_init(&loop->lock, NULL);
+    pthread_mutex_init(&loop->hold_lock, NULL);
     loop->hold_fd = hold_fd;
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     loop->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -93,6 +96,7 @@ void loop_free(struct loop_state *loop)
         if (fds[i] >= 0)
             close(fds[i]);
     pthread_mutex_destroy(&loop->lock);
+    pthread_mutex_destroy(&loop->hold_lock);
     free(loop->watches);
     free(loop);
 }
@@ -165,16 +169,20 @@ static bool loop_unwatch(void *ctx, int fd)
 static bool loop_hold(void *ctx, int fd, size_t bytes)
 {
     struct loop_state *loop = ctx;
-    struct hold hold = {.fd = fd, .bytes = bytes};
+    struct hold hold = {.fd = fd, .bytes = bytes}, answer = {.held = false};
+    ssize_t n;
 
     if (loop->hold_fd < 0)
         return false;
-    pthread_mutex_lock(&loop->lock);
-    if (send(loop->hold_fd, &hold, sizeof hold, MSG_NOSIGNAL) == (ssize_t)sizeof hold)
-        while (recv(loop->hold_fd, &hold, sizeof hold, 0) < 0 && errno == EINTR)
-            ;
-    pthread_mutex_unlock(&loop->lock);
-    return hold.held;
+    pthread_mutex_lock(&loop->hold_lock);
+    hold.number = ++loop->holds;
+    n = send(loop->hold_fd, &hold, sizeof hold, MSG_NOSIGNAL);
+    while (n > 0 && answer.number != hold.number) /* another one's came too late */
+        do
+            n = recv(loop->hold_fd, &answer, sizeof answer, 0);
+        while (n < 0 && errno == EINTR);
+    pthread_mutex_unlock(&loop->hold_lock);
+    return n > 0 && answer.held;
 }
 
 struct loop loop_interface(struct loop_state *loop)

@@ -7,6 +7,7 @@
 #include "core/host.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct fs;
 struct loop_state;
@@ -16,6 +17,7 @@ struct hold {
     int fd; /* -1: those of descriptors that are closed are no more */
     size_t bytes;
     bool held; /* the answer: it was mapped before */
+    uint32_t number;
 };
 
 /* Blocks the signals it serves in this thread and all made later. hold_fd: to the supervisor, or

@@ -86,7 +86,7 @@ t_it_serves_where_every_disk_is_full() {
     unmount_pmcfs
 }
 
-# No more address space than it has: a PMC that cannot be had is ENOMEM, the others count on, and with memory
+# No more memory than it has: a PMC that cannot be had is ENOMEM, the others count on, and with memory
 # there is another one.
 #@ slow plain
 t_memory_that_ends_fails_requests_and_nothing_else() {
@@ -94,17 +94,17 @@ t_memory_that_ends_fails_requests_and_nothing_else() {
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
     local made=0 size
-    size=$(awk '{ print $1 * 4096 }' "/proc/$SERVER/statm")
-    prlimit --pid "$SERVER" --as=$((size + 200000)):
+    size=$(awk '$1 == "VmData:" { print $2 * 1024 }' "/proc/$SERVER/status")
+    prlimit --pid "$SERVER" --data=$((size + 200000)):
     while mkdir "$M/m$made" 2>"$T/said"; do
         made=$((made + 1))
-        ((made < 20000)) || die "memory does not end"
+        ((made < 5000)) || die "memory does not end"
     done
     like "$(<"$T/said")" 'Cannot allocate memory'
     kill -0 "$SERVER" || die "pmcfs has ended"
     tell p faults 10
     between "$(count a)" 10 1000
-    prlimit --pid "$SERVER" --as=unlimited:
+    prlimit --pid "$SERVER" --data=unlimited:
     mkdir "$M/m$made"
     rmdir "$M"/m[0-9]*
     is "$(echo "$M"/m[0-9]*)" "$M/m[0-9]*"

@@ -33,6 +33,7 @@ void perf_recorder_forget(struct recorder *recorder)
     for (unsigned i = 0; i < recorder->n_rings; i++)
         (void)!vec_push(&left, recorder->rings[i]);
     rings_unwatch(recorder);
+    recorder->n_rings = 0; /* they stay open */
     recorder_release(recorder);
 }
 

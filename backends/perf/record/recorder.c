@@ -257,6 +257,8 @@ static int recorder_fits(const struct recorder *recorder, const struct recorder_
 void recorder_release(struct recorder *recorder)
 {
     pthread_mutex_lock(&recorder->state->setup);
+    if (recorder->n_rings)
+        rings_close(recorder);
     LIST_REMOVE(recorder, along);
     pthread_mutex_unlock(&recorder->state->setup);
     recorder_drop_ids(recorder, NULL);
@@ -326,7 +328,6 @@ void perf_recorder_free(struct recorder *recorder)
     if (!recorder)
         return;
     arena_free(recorder->taken_block, recorder->n_cpus * sizeof(struct ring_taken));
-    rings_close(recorder);
     recorder_release(recorder);
 }
 
