@@ -169,11 +169,11 @@ static int mount_run(void)
     struct hand *hand;
     int fd;
 
-    if (options.resume)
-        mount_adopt(&worker.place);
     hand = options.resume ? supervisor_resume(&options, &fd) : hand_make(&fd);
     if (!hand)
         return 1;
+    if (options.resume)
+        mount_adopt(&worker.place, hand->fuse_fd);
     return options.single ? work(hand, -1) : supervise(hand, fd, &options, &worker.place, work);
 }
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 
 static struct {
     bool made;
+    int fd; /* of the FUSE device */
     uint64_t id; /* of the mount */
     uint32_t dev_major, dev_minor;
 } mounted;
@@ -102,13 +104,14 @@ static bool mount_identify(const char *path, struct statx *status)
                  status) == 0;
 }
 
-void mount_adopt(const struct mount_settings *settings)
+void mount_adopt(const struct mount_settings *settings, int fd)
 {
     struct statx status;
 
     if (!mount_identify(settings->mountpoint, &status))
         return;
     mounted.made = true;
+    mounted.fd = fd;
     mounted.id = status.stx_mnt_id;
     mounted.dev_major = status.stx_dev_major;
     mounted.dev_minor = status.stx_dev_minor;
@@ -118,7 +121,7 @@ bool mount_device(const char *mountpoint, unsigned *minor)
 {
     struct statx status;
 
-    if (!mount_identify(mountpoint, &status))
+    if (!mount_identify(mountpoint, &status) || !(status.stx_attributes & STATX_ATTR_MOUNT_ROOT))
         return false;
     *minor = status.stx_dev_minor;
     return true;
@@ -145,15 +148,27 @@ int mount_make(const struct mount_settings *settings)
         close(fd);
         return mount_refused(settings->mountpoint, code);
     }
-    mount_adopt(settings);
+    mount_adopt(settings, fd);
     return fd;
+}
+
+/* The numbers of a mount are used again soon. Once this one is gone, or its connection broken
+ * (umount -f), what has them is it only where there is a tree without anybody behind. */
+static bool mount_may_be_another(const char *path)
+{
+    struct pollfd device = {.fd = mounted.fd};
+    struct statfs statfs_now;
+
+    return poll(&device, 1, 0) > 0 && (device.revents & (POLLERR | POLLNVAL)) &&
+           (statfs(path, &statfs_now) == 0 || errno != ENOTCONN);
 }
 
 void mount_end(const struct mount_settings *settings)
 {
     struct statx status;
 
-    if (!mounted.made || !mount_identify(settings->mountpoint, &status) ||
+    if (!mounted.made || mount_may_be_another(settings->mountpoint) ||
+        !mount_identify(settings->mountpoint, &status) ||
         status.stx_mnt_id != mounted.id || status.stx_dev_major != mounted.dev_major ||
         status.stx_dev_minor != mounted.dev_minor)
         return; /* unmounted from outside, or something else lies on top */

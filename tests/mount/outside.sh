@@ -109,3 +109,24 @@ t_memory_that_ends_fails_requests_and_nothing_else() {
     rmdir "$M"/m[0-9]*
     is "$(echo "$M"/m[0-9]*)" "$M/m[0-9]*"
 }
+
+# The numbers of a mount are given to the next one at once.
+#@ slow
+t_what_is_mounted_after_it_is_left_alone() {
+    mkdir "$T/place"
+    for ((i = 0; i < 15; i++)); do
+        "$BIN" "$T/place" 2>/dev/null
+        mkdir "$T/place/a"
+        echo page-faults >"$T/place/a/event"
+        echo self >"$T/place/a/target"
+        umount "$T/place"
+        mount -t tmpfs over "$T/place"
+        sleep 0.06
+        umount "$T/place"
+        "$BIN" "$T/place" 2>/dev/null
+        umount "$T/place"
+        "$BIN" "$T/place" 2>/dev/null
+        sleep 0.06
+        umount "$T/place"
+    done
+}

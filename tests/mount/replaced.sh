@@ -179,6 +179,10 @@ t_an_upgrade_of_what_is_no_mount_is_refused() {
     "$BIN" --upgrade "$T/none" 2>"$T/said" || rc=$?
     is $rc 1
     like "$(cat "$T/said")" 'no supervised pmcfs is mounted there'
+    SUPERVISED=1 mount_pmcfs
+    "$BIN" --upgrade "$M/info" 2>"$T/said" && die "a directory below the mount"
+    like "$(cat "$T/said")" 'no supervised pmcfs is mounted there'
+    is "$(stat_value restarts)" 0
 }
 
 #@ plain
