@@ -28,11 +28,10 @@ t_a_step_of_the_clock_moves_no_record() {
     mount_pmcfs
     run p load
     pmc s "event=instructions:u period=1000000 target=$PID_p"
-    tell p work "$MILLION"
-    step 3600
-    tell p work $((5 * MILLION))
-    step -3600
-    tell p work $((5 * MILLION))
+    for seconds in 3600 -3600 0; do
+        tell p work $((20 * MILLION))
+        step $seconds
+    done
     ctl s stop
     cat "$M/s/samples" >"$T/samples"
     awk '$1 < last { exit 1 } $2 == "sample" { n++; if (first && $1 - first > 60) exit 1; first = first ? first : $1 } { last = $1 }

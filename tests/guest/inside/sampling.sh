@@ -84,10 +84,12 @@ t_a_set_samples_each_of_its_events_into_one_log() {
     values=$(count c | xargs)
     log_of a
     nothing_lost a
-    for event in cycles:u instructions:u r11:u cpu-clock; do
+    for event in cycles:u instructions:u r11:u; do
         near "$(taken " event=$event period=$P\$")" $((${values%% *} / P)) 30 "samples of $event"
         values=${values#* }
     done
+    # Its timer is late where the emulator is not run, and then gives one sample for several periods.
+    near "$(taken " event=cpu-clock period=$P\$")" $((values / P)) 100 "samples of cpu-clock"
     between "$(in_loop)" $(($(taken) * 9 / 10)) "$(taken)" "samples in the loop"
 }
 
