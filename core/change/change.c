@@ -118,7 +118,6 @@ static void change_end(struct change *change)
         cpus_free(&change->last_claim->cpus);
         free(change->last_claim);
     }
-    change->call->err = change->rc ? change->err : change->note;
     pmc->busy = NULL;
     pmc_wake(pmc);
     if (change->cause == CAUSE_RELEASE)
@@ -139,6 +138,7 @@ static void change_decide(struct change *change)
         note_failure(change);
         change_refuse(change);
     }
+    change->call->err = change->rc ? change->err : change->note; /* before it may be answered */
     change->pmc->cpus_stale |= change->engine->cpus_serial != change->cpus_serial;
     if (change->pmc->cpus_stale)
         pmc_pend(change->pmc);

@@ -124,6 +124,7 @@ struct in_hand *hand_begin(struct hand *hand, struct in_hand *request)
         request->bytes = head->len;
         request->crashes = 0;
         request->interrupted = false;
+        request->opens = 0;
         request->number = head->unique;
         if (head->opcode == FUSE_INTERRUPT)
             interrupt_note(hand, buffer);
@@ -198,6 +199,7 @@ struct in_hand *hand_park(struct hand *hand, struct in_hand *request)
     place->left = false;
     place->bytes = request->bytes;
     place->crashes = request->crashes;
+    place->opens = request->opens;
     place->interrupted = request->interrupted;
     place->number = request->number;
     hand_done(request);
@@ -339,6 +341,7 @@ static void seat_clear(struct hand *hand, unsigned i, uint32_t published)
         if (request->number != head->unique) {
             request->crashes = 0;
             request->interrupted = false;
+            request->opens = 0;
         }
         request->number = head->unique;
         request->bytes = head->len;

@@ -31,6 +31,7 @@ struct in_hand {
     uint32_t bytes;
     _Atomic uint32_t crashes; /* so often a worker crashed with it */
     atomic_bool interrupted;  /* the kernel said so */
+    _Atomic int32_t opens;    /* what it has added to the number of open files */
     bool left;                /* of a place: by an earlier worker, and not taken up yet */
 };
 

@@ -61,7 +61,20 @@ static int open_refused(struct request *rq, struct handle *handle, int rc)
     return rc;
 }
 
-static int open_run(struct request *rq)
+/* With the lock. Once, however many workers do it: the request says what it has added. */
+static void open_count(struct request *rq, int opens)
+{
+    struct hand *hand = rq->fs->hand;
+    const int more = opens - (rq->hand ? rq->hand->opens : 0);
+
+    if (rq->hand)
+        rq->hand->opens = opens;
+    if (more > 0 || hand->n_open > 0)
+        hand->n_open += (uint64_t)more;
+    engine_stat_set(rq->fs->tree.engine, STAT_OPEN_FILES, hand->n_open);
+}
+
+static int open_try(struct request *rq)
 {
     struct fs *fs = rq->fs;
     const struct file_row *row = rq->node.row;
@@ -92,9 +105,17 @@ static int open_run(struct request *rq)
     }
     if (row->flags & FILE_FRESH)
         fs->tree.metrics_opened_ns = fs->host->realtime_ns(fs->host_state);
-    engine_stat_add(fs->tree.engine, STAT_OPEN_FILES, 1);
-    fs->hand->n_open++;
     return CALL_DONE;
+}
+
+static int open_run(struct request *rq)
+{
+    const int rc = open_try(rq);
+
+    if (!rq->remembers && rq->hand && rq->hand->opens)
+        rq->undo = NULL; /* an earlier worker may have answered: nothing was to be kept of that */
+    open_count(rq, rc == CALL_DONE);
+    return rc;
 }
 
 /* With the lock. The row, if any, is the caller's to unref. */
@@ -102,8 +123,6 @@ static struct handle *handle_close(struct fs *fs, uint64_t fh)
 {
     struct handle *handle = handle_find(fs->handles, fh);
 
-    engine_stat_add(fs->tree.engine, STAT_OPEN_FILES, -1);
-    fs->hand->n_open--;
     if (!handle)
         return NULL;
     poll_drop(&fs->park, handle);
@@ -120,6 +139,7 @@ static void open_undo(struct request *rq)
     struct handle *handle;
 
     fs_lock(fs);
+    open_count(rq, 0);
     handle = handle_close(fs, rq->fh);
     handle_unref(&fs->kept, handle);
     fs_drain(fs);
@@ -174,6 +194,7 @@ void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 static int release_run(struct request *rq)
 {
+    open_count(rq, -1);
     handle_close(rq->fs, rq->fh); /* the reference becomes that of the request … */
     if (rq->handle)
         rq->handle->refs--; /* … which has one already */

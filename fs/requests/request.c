@@ -277,11 +277,21 @@ static void request_answer(struct request *rq, int rc)
     rq->answered = fs->answered = true;
 }
 
+/* What `error` and the statistics say of it, before it is answered. */
+static void request_count(struct request *rq, int rc)
+{
+    const bool said = rq->call.err.id != ERR_NONE;
+
+    if (rq->counted)
+        engine_finished(&rq->call, rc, said && (!rq->is_quiet || rc == -EIO), rq->is_command);
+}
+
 /* What was asked is so already; what follows may take long. */
 static void answer_early(struct request *rq)
 {
     const int rc = rq->done ? rq->done(rq) : CALL_DONE;
 
+    request_count(rq, rc);
     handle_note(rq);
     request_answer(rq, rc);
 }
@@ -358,10 +368,8 @@ static void request_finish(struct request *rq, int rc)
 
     if (rc == CALL_DONE && rq->done && !rq->answered)
         rc = rq->done(rq);
-    if (rq->counted) {
-        bool said = rq->call.err.id != ERR_NONE;
-        engine_finished(&rq->call, rc, said && (!rq->is_quiet || rc == -EIO), rq->is_command);
-    }
+    if (!rq->answered)
+        request_count(rq, rc);
     if (fs->trim_ns == UINT64_MAX && (rq->counted ? !rq->is_quiet : !rq->req))
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
     park_leave(&fs->park, rq);

@@ -140,6 +140,28 @@ static void *reads_count(void *arg)
     return NULL;
 }
 
+/* The first read after a write gives what the write replaced. */
+static void *exchanges(void *arg)
+{
+    const int fd = opened("exchanged/count", O_RDWR);
+    char text[64];
+
+    (void)arg;
+    for (uint64_t i = 1; fd >= 0 && !ending; i++) {
+        const int len = snprintf(text, sizeof text, "%lu\n", (unsigned long)i);
+        ssize_t n = pwrite(fd, text, (size_t)len, 0);
+
+        if (n == len)
+            n = pread(fd, text, sizeof text - 1, 0);
+        text[n > 0 ? n : 0] = '\0';
+        calls += 2;
+        if (number("exchanged/count", text) != i - 1)
+            failed("write %lu replaced %s", (unsigned long)i, text);
+    }
+    close(fd);
+    return NULL;
+}
+
 static void *reads_status(void *arg)
 {
     char text[8192];
@@ -475,6 +497,8 @@ static void prepare(void)
     mkdir(path(at, "sampled"), 0755);
     mkdir(path(at, "instances/many"), 0755);
     put("fixed/config", "event=page-faults count=123456\n");
+    mkdir(path(at, "exchanged"), 0755);
+    put("exchanged/config", "event=page-faults\n");
     put("run/config", "event=page-faults interval=20\n");
     put("toggled/config", "event=page-faults\n");
     put("logged/config", "event=page-faults log-exit=on\n");
@@ -539,7 +563,7 @@ int main(int argc, char **argv)
     void *(*const users[])(void *) = {reads_count,   reads_count,  reads_status, reads_readme,
                                       reads_held,    makes,        lists,        toggles,
                                       polls,         reads_series, writes_log,   reads_log,
-                                      reads_samples, makes_faults};
+                                      reads_samples, makes_faults, exchanges};
     pthread_t threads[sizeof users / sizeof *users];
 
     if (argc < 6)
