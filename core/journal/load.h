@@ -80,4 +80,4 @@ bool load_sets_end(struct loading *load, struct log_sets **sets);
 bool claim_take(struct loading *load, bool fine); /* the PMC's holds its rows; or it has none */
 bool tally_io(struct io *io, struct tally *tally, unsigned n);
 void link_put(struct engine *engine, struct link *link, struct buf *out);
-bool rights_id_io(struct io *io, struct rights **rights); /* whose record they have */
+bool rights_id_io(struct io *io, struct rights **rights); /* by the id of their record */

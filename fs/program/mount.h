@@ -25,7 +25,7 @@ struct mount_settings {
 bool mount_prepare(const struct mount_settings *settings);
 /* Opens /dev/fuse and mounts it: the descriptor, or -1 after having said why not. */
 int mount_make(const struct mount_settings *settings);
-/* It is mounted already, with that descriptor, by the program in whose place this one is. */
+/* It is mounted already, with that descriptor, by the program that this one has replaced. */
 void mount_adopt(const struct mount_settings *settings, int fd);
 /* The minor number of the device that is mounted just there; asks the kernel alone. */
 bool mount_device(const char *mountpoint, unsigned *minor);
