@@ -18,7 +18,7 @@ enum journal_kind {
     JOURNAL_PMC = 4,
     JOURNAL_ERROR = 5,
     JOURNAL_OPEN_FILE = 6,
-    JOURNAL_RIGHTS = 7, /* loaded before those who have them */
+    JOURNAL_RIGHTS = 7, /* loaded before what has them */
     JOURNAL_KINDS
 };
 
