@@ -21,7 +21,7 @@
 #define ENDS   (SECOND - 1)
 #define ONCE   (UINT64_C(1) << 32)
 #define LEAST  (UINT64_C(64) << 10)
-#define ENDED  512 /* about what an object's records took that has ended */
+#define ENDED  512 /* about what an object's records took that has ended, at least */
 #define MAGIC  UINT64_C(0x316e6a7366636d70)
 #define PAGE   4096
 
@@ -262,13 +262,18 @@ static bool half_switch(struct journal *journal)
     return false;
 }
 
+void journal_spare(struct journal *journal, uint64_t bytes)
+{
+    journal->limit -= bytes < journal->limit ? bytes : journal->limit;
+}
+
 bool journal_put(struct journal *journal, uint32_t kind, uint64_t id, const char *text, size_t len)
 {
     const struct journal_record head = {
         .bytes = (uint32_t)(sizeof head + len), .kind = kind, .id = id};
 
-    if (!len && journal->limit > ENDED)
-        journal->limit -= ENDED;
+    if (!len)
+        journal_spare(journal, ENDED);
     return len < HALF && (record_put(journal, &head, text) ||
                           (half_switch(journal) && record_put(journal, &head, text)));
 }

@@ -41,6 +41,8 @@ void journal_free(struct journal *journal); /* NULL allowed */
 /* False: no room; nothing was put. */
 bool journal_put(struct journal *journal, uint32_t kind, uint64_t id, const char *text, size_t len);
 bool journal_drop(struct journal *journal, uint32_t kind, uint64_t id);
+/* So many bytes of records will not be needed any more: the other half is taken sooner. */
+void journal_spare(struct journal *journal, uint64_t bytes);
 /* What was put since the last time is forgotten: what is put now is all that will be true. */
 void journal_anew(struct journal *journal);
 /* What was put since the last time becomes true, all at once. */

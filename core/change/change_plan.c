@@ -364,6 +364,8 @@ int change_plan(struct change *change)
         rc = plan_log(change);
     if (rc == 0)
         rc = plan_memory(change);
+    if (rc == 0)
+        rc = quota_links(change);
     EACH_MOVE(move, change)
     if (move->opens)
         move->next->armed = change->desired.settings.word[KEY_START] && diff->start_fresh;

@@ -51,9 +51,36 @@ void quota_release(struct change *change)
 {
     change->engine->fds_used -= change->fds;
     user_add(change->payer, USED_FDS, -(int64_t)change->spent);
-    user_add(change->payer, USED_BYTES, -(int64_t)change->log.bytes);
+    user_add(change->payer, USED_BYTES, -(int64_t)change->bytes);
     change->fds = change->spent = 0;
-    change->log.bytes = 0;
+    change->bytes = 0;
+}
+
+int quota_links(struct change *change)
+{
+    const struct pmc *pmc = change->pmc;
+    const unsigned events = change->desired.set ? change->desired.set->n : 0;
+    unsigned n = 0;
+    struct buf limit;
+    char room[96];
+
+    EACH_MOVE(move, change)
+    n += move->next != NULL;
+    const int64_t more = (int64_t)(links_bytes(n, events) - pmc->links_bytes);
+    if (change->cause != CAUSE_COMMAND || change->asker.superuser || more <= 0)
+        return 0;
+    if (user_charge(change->payer, USED_BYTES, more)) {
+        change->bytes += (uint64_t)more;
+        return 0;
+    }
+    buf_init(&limit, room, sizeof room);
+    user_limit_print(change->payer, USED_BYTES, &limit);
+    int rc = err_set(&change->err, P11,
+                     "%u targets, those that have exited included, would take more memory than %s "
+                     "leaves: reset forgets those that have exited",
+                     n, buf_text(&limit));
+    buf_free(&limit);
+    return rc;
 }
 
 int quota_found(struct change *change, bool removes)

@@ -82,7 +82,7 @@ static int make_recording(struct change *change)
     engine->backend->recorder_facts(recording_recorder(log->made), &facts);
     if (!user_charge(change->payer, USED_BYTES, (int64_t)facts.bytes))
         return refuse_log(change, "buffers");
-    log->bytes = facts.bytes;
+    change->bytes += facts.bytes;
     return 0;
 }
 

@@ -256,6 +256,7 @@ static void swap_links(struct change *change)
     if (move->opens && move->next->counter)
         count_attach(pmc, move->next);
     pmc->links = diff->links;
+    pmc_hold_links(pmc);
     diff->links = NULL;
     if (--old->refs == 0)
         free(old);
@@ -385,6 +386,7 @@ static void swap_release(struct change *change)
         retire(change, old->link[i]);
     }
     pmc->links = NULL;
+    pmc_hold_links(pmc);
     if (--old->refs == 0)
         free(old);
     if (pmc->recording)

@@ -99,7 +99,6 @@ struct recordal {
     unsigned recorded;      /* enum recorded */
     bool anew;              /* into a recording that is made for them */
     struct recording *made; /* until it is the PMC's */
-    uint64_t bytes;         /* charged to the payer for it until then */
     uint64_t *counted_before;
     struct recording *old;  /* to be freed after its counters */
     struct recording *held; /* not drained until the swap has told the log what begins and ends */
@@ -128,6 +127,7 @@ struct change {
     struct recordal log;
     unsigned long fds;        /* that it holds by itself, among engine->fds_used */
     unsigned long spent;      /* of them, the payer's */
+    uint64_t bytes;           /* charged to the payer until they are the PMC's */
     char limit_name[96];      /* of those on them, the scarcest */
     uint64_t cpus_serial;     /* the engine's when this was planned */
     uint64_t attach_ns;       /* how long finding and attaching all targets may take */
@@ -185,12 +185,13 @@ static inline bool wanted_is_system(const struct wanted *wanted)
 /* change_rows.c: the claim of the set, as it will be. */
 int change_rows(struct change *change);
 
-/* change_quota.c: descriptors. But for the last, without the lock too. */
+/* change_quota.c: descriptors, links. But for the last two, without the lock too. */
 unsigned long quota_left(const struct change *change); /* ULONG_MAX: any number */
 void quota_hold(struct change *change, unsigned n);    /* opened, and pmcfs's own */
 int quota_spend(struct change *change, unsigned n);    /* opened; P11: another command was faster */
 unsigned long fds_free(const struct engine *engine);
 int quota_found(struct change *change, bool removes); /* a process is held: P10, P11 */
+int quota_links(struct change *change);               /* the memory of those planned: P11 */
 void quota_release(struct change *change);            /* they are the PMC's, or to be closed */
 
 /* change_sampling.c: what samples, and what the log needs once it is known what starts. */

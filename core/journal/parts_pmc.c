@@ -264,6 +264,7 @@ static bool record_done(struct loading *load, bool fine)
         (!pmc->set && pmc->wants_all))
         return false;
     pmc->set = set_share(load->engine, pmc->set);
+    pmc_hold_links(pmc);
     return true;
 }
 

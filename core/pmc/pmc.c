@@ -7,6 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Targets that have ended hold no descriptor, and are remembered all the same. */
+#define LINKS_FREE  16
+#define LINK_BYTES  640 /* of a link, its record in the journal … */
+#define VALUE_BYTES 48  /* … and what it counted of an event */
+
 const struct state_row state_table[PMC_STATES] = {
     [PMC_NEW] = {"new", true, "no event has been set"},
     [PMC_ALLOCATED] = {"allocated", true, "it has an event and was never started"},
@@ -179,7 +184,8 @@ static void charge_all(const struct pmc *pmc, struct user *user, int64_t times)
 {
     user_add(user, USED_PMCS, times);
     user_add(user, USED_FDS, times * (int64_t)pmc->fds);
-    user_add(user, USED_BYTES, times * (int64_t)(pmc->sets_bytes + pmc->recorded_bytes));
+    user_add(user, USED_BYTES,
+             times * (int64_t)(pmc->sets_bytes + pmc->recorded_bytes + pmc->links_bytes));
 }
 
 bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer)
@@ -210,6 +216,19 @@ void pmc_hold_fds(struct pmc *pmc, long n)
 void pmc_hold_link(struct pmc *pmc, const struct link *link, bool held)
 {
     pmc_hold_fds(pmc, held ? (long)link->facts.descriptors : -(long)link->facts.descriptors);
+}
+
+uint64_t links_bytes(unsigned links, unsigned n)
+{
+    return links > LINKS_FREE ? (uint64_t)(links - LINKS_FREE) * (LINK_BYTES + n * VALUE_BYTES) : 0;
+}
+
+void pmc_hold_links(struct pmc *pmc)
+{
+    const uint64_t bytes = links_bytes(pmc->links ? pmc->links->n : 0, pmc_events(pmc));
+
+    user_add(pmc->user, USED_BYTES, (int64_t)(bytes - pmc->links_bytes));
+    pmc->links_bytes = bytes;
 }
 
 bool pmc_put_on(struct pmc *pmc, uint64_t id, uid_t uid, uid_t payer)

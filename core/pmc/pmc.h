@@ -92,7 +92,8 @@ struct pmc {
     uint64_t vanished_from; /* the instance's id */
     struct pmc *next_told;
     struct user *user; /* that pays for it (a reference); NULL while it is loaded */
-    unsigned long fds; /* descriptors of its links and its recording */
+    unsigned long fds;    /* descriptors of its links and its recording */
+    uint64_t links_bytes; /* of the user's memory, for the links */
     enum pmc_state state;
     bool had_target;         /* attached at least once since the event was set */
     uint64_t epoch;          /* grows when bases are set anew: a long read starts over */
@@ -178,6 +179,9 @@ bool pmc_charge(struct pmc *pmc, uid_t uid, uid_t payer);
 /* Descriptors opened, or closed (negative); those of one of its links. */
 void pmc_hold_fds(struct pmc *pmc, long n);
 void pmc_hold_link(struct pmc *pmc, const struct link *link, bool held);
+/* What so many links of n events take of the user's memory; those that it has now are charged. */
+uint64_t links_bytes(unsigned links, unsigned n);
+void pmc_hold_links(struct pmc *pmc);
 
 /* Off the tree: the name is free at once; what it holds goes with change_release(). */
 void pmc_take_off(struct pmc *pmc);

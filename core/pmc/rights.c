@@ -23,7 +23,7 @@ void rights_free(struct rights *rights)
 
 /* ---- kept ---- */
 
-#define GROUP_BYTES 16 /* of its record, and what keeping it takes … */
+#define GROUP_BYTES 16 /* of its record (half of it), and what keeping it takes … */
 #define GROUPS_FREE 64 /* … which the open file or target that has the rights is charged for */
 
 static bool is_same(const struct rights *a, const struct rights *b)
@@ -153,6 +153,8 @@ void rights_unref(struct rights *rights)
         return;
     ids_remove(&rights->engine->rights, rights->id);
     engine_touch(rights->engine, JOURNAL_RIGHTS, rights->id);
+    if (rights->engine->journal)
+        journal_spare(rights->engine->journal, bytes_of(rights) / 2);
     charge(rights, -1);
     user_unref(rights->user);
     rights->next_dead = rights->engine->dead_rights;

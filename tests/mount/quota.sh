@@ -547,3 +547,41 @@ t_texts_that_are_not_read_to_their_end_are_charged() {
     done
     like "$(as "$BOB" dd if="$M/metrics.prom" bs=100 2>/dev/null)" 'pmcfs_instances 0$'
 }
+
+# dying_start: PIDS, 60 processes of alice
+dying_start() { mapfile -t PIDS < <(as "$ALICE" bash -c 'for _ in {1..60}; do sleep 90 >/dev/null & echo $!; done'); }
+
+# dying_attach NAME: alice attaches 60 processes, which end then; the answer
+dying_attach() {
+    dying_start
+    result_as "$ALICE" write "$M/$1/target" "${PIDS[*]}"
+    kill -KILL "${PIDS[@]}"
+    eventually 10 "[[ \$(state $1) == exited ]]"
+}
+
+t_targets_that_have_exited_are_charged_until_a_reset() {
+    mount_pmcfs -o max_log_per_user=100000
+    target_start bob "$BOB"
+    local detail
+    users a "$ALICE" log=off event=page-faults
+    is "$(dying_attach a) $(dying_attach a)" 'ok ok' # 104 of 688 bytes
+    detail=$(grep -v '^#' "$M/a/detail")
+    is "$(dying_attach a)" EDQUOT '60 more'
+    like "$(<"$M/a/error")" '^EDQUOT P11 target: 180 targets, .*max_log_per_user \(100000 bytes.*reset'
+    is "$(grep -v '^#' "$M/a/detail")" "$detail" 'detail after that'
+    bob_goes_on
+    is "$(result_as "$ALICE" write "$M/a/ctl" reset)" ok
+    is "$(dying_attach a) $(dying_attach a) $(dying_attach a)" 'ok ok EDQUOT' 'after a reset'
+
+    # They are the next owner's, until the PMC is released.
+    users b "$ALICE" log=off event=page-faults
+    dying_start
+    is "$(result_as "$ALICE" write "$M/b/target" "${PIDS[*]}")" EDQUOT
+    chown "$BOB" "$M/a"
+    is "$(result_as "$ALICE" write "$M/b/target" "${PIDS[*]}")" ok
+    kill -KILL "${PIDS[@]}"
+    chown "$ALICE" "$M/a"
+    eventually 10 '[[ $(state b) == exited ]]'
+    as "$ALICE" rmdir "$M/a"
+    is "$(dying_attach b)" ok
+}

@@ -112,6 +112,23 @@ TEST(a_half_that_is_full_is_left_and_all_is_there)
     ck_assert_ptr_nonnull(strstr(buf_text(&told), "4997 "));
 }
 
+TEST(large_records_that_are_not_needed_any_more_are_left_at_once)
+{
+    static char text[1 << 20];
+
+    put(4, 1, "kept");
+    for (unsigned i = 2; i < 6; i++)
+        ck_true(journal_put(journal, 7, i, text, sizeof text));
+    journal_publish(journal);
+    for (unsigned i = 2; i < 6; i++) {
+        journal_spare(journal, sizeof text);
+        ck_true(journal_drop(journal, 7, i));
+        journal_publish(journal);
+    }
+    ck_assert_uint_lt(journal_used(journal), sizeof text);
+    ck_assert_str_eq(found(), "4/1=kept ");
+}
+
 TEST(what_is_put_anew_is_all_that_is_there)
 {
     put(4, 1, "one");
