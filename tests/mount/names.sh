@@ -95,7 +95,14 @@ t_a_hostile_name_does_not_break_a_line() {
     hot_end own
 }
 
+# /tmp/perf-PID.map: other tests' PID namespaces have the same numbers.
+maps_are_ours() {
+    exec {maps}<"$HELPERS"
+    flock "$maps"
+}
+
 t_made_code_has_the_names_that_its_program_tells() {
+    maps_are_ours
     mount_pmcfs
     sampler p
     talker_start made "$HELPERS/hot" made
@@ -229,6 +236,7 @@ t_a_remark_is_no_map() {
 # The part of it that is kept is bounded: none of a list of 1 TiB.
 #@ plain
 t_a_list_of_made_code_without_end_is_not_read() {
+    maps_are_ours
     sleep 100 &
     echo '1000 10 made' >"/tmp/perf-$!.map"
     is "$(echo "x;[$!:0x1004] 1" | "$(names_program)")" 'x;made_[j] 1' 'a list'
