@@ -128,7 +128,7 @@ list_programs() {
         echo "asan/$program|wide|command_test asan/$program 600 $builds/asan/tests/$program"
     done
     [ "$QUICK" ] || for name in $fuzz_drivers; do
-        echo "fuzz/$name|wide|command_test fuzz/$name 300 sh $self --call fuzz $name 20 $WORK/corpus/$name $WORK/fuzz/$name"
+        echo "fuzz/$name|wide|command_test fuzz/$name 300 sh $self --call fuzz $name 20 $WORK/corpus/$name $WORK/fuzz/$name 1"
     done
     [ "$QUICK" ] || {
         echo "tsan/unit|wide|command_test tsan/unit 300 $builds/tsan/tests/unit $tsan_suites"
@@ -234,11 +234,12 @@ copy_programs() {
     done
 }
 
-# fuzz NAME SECONDS CORPUS FOUND: from the cases that are kept; what is new goes to the directory CORPUS.
+# fuzz NAME SECONDS CORPUS FOUND [SEED]: from the cases that are kept; what is new goes to the directory CORPUS.
+# A run of all tests has a fixed seed, so that it says the same of the same sources.
 fuzz() {
     mkdir -p "$3" "$4"
     UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-        nice -n 19 "$builds/fuzz/tests/fuzz_$1" -max_total_time="$2" -max_len=3000 -timeout=100 \
+        nice -n 19 "$builds/fuzz/tests/fuzz_$1" -seed="${5:-0}" -max_total_time="$2" -max_len=3000 -timeout=100 \
         -print_final_stats=1 -artifact_prefix="$4/" "$3" "$root/tests/fuzz/corpus/$1"
 }
 
