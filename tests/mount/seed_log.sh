@@ -252,6 +252,8 @@ ends_are_told() {
     python3 -c 'import os, sys; sys.exit(tuple(map(int, os.uname().release.split(".")[:2])) < (6, 16))'
 }
 
+# Of threads that end while a reload is under way one line tells, with pid=- and exact=no.
+#@ plain
 t_cx7_l19_threads_end_before_their_process() {
     ends_are_told || skip 'the kernel does not tell last values'
     with_tracefs
