@@ -233,6 +233,8 @@ t_cx3_l07_l09_l11_l12_each_event_has_its_record() {
     is "$(of detach "pid=$pid" reason=exited <"$T/log" | wc -l)" 1
 }
 
+# As below: not where a reload comes between.
+#@ plain
 t_cx6_threads_end_before_the_exec_that_succeeds() {
     ends_are_told || skip 'the kernel does not tell last values'
     with_tracefs
