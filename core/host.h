@@ -43,7 +43,7 @@ struct rights {
     struct engine *engine;
     uint64_t id; /* of their record */
     unsigned refs;
-    struct user *user; /* to whom they are charged (a reference), or NULL */
+    struct user *user; /* is charged for them (a reference), or NULL */
     struct rights *next_dead;
 };
 
