@@ -199,6 +199,15 @@ static int text_out(struct buf *text)
     return 1;
 }
 
+/* --check, by the one that would take over what is in hand, too. */
+static int check_answer(void)
+{
+    if (options.complaints || !options.resume || hand_open(options.resume))
+        return options.complaints > 0;
+    say(LOG_ERR, "this version cannot go on with what the other one has in hand");
+    return 1;
+}
+
 /* --help and the like: the exit status, or -1 when the tree is to be mounted. */
 static int questions_answer(void)
 {
@@ -219,7 +228,7 @@ static int questions_answer(void)
     } else if (options.upgrade) {
         return upgrade_ask(options.mountpoint);
     } else {
-        return options.check ? options.complaints > 0 : -1;
+        return options.check ? check_answer() : -1;
     }
     return text_out(&text);
 }

@@ -54,7 +54,7 @@ static struct {
     int lock_fd; /* of upgrade.h */
     pid_t worker;
     bool ending;
-    bool locks; /* memory that is locked is not limited */
+    bool locks;       /* memory that is locked is not limited */
     unsigned crashes; /* in a row, of workers */
     unsigned unready; /* of them, before they served */
     struct timespec begun;
@@ -182,9 +182,9 @@ static unsigned back_off(int status)
 static void state_give_up(void)
 {
     say(LOG_CRIT,
-             "%u processes in a row could not go on with what was there: all PMCs and counts are "
-             "given up, the mount is served anew",
-             me.unready);
+        "%u processes in a row could not go on with what was there: all PMCs and counts are "
+        "given up, the mount is served anew",
+        me.unready);
     hand_give_up(me.hand);
     if (!arena_clear(me.hand->arena_fd) || !journal_clear(me.hand->journal_fd))
         say(LOG_CRIT, "cannot give memory back: %s", strerror(errno));
@@ -227,7 +227,7 @@ static void fds_inherit(void)
 }
 
 /* As it was started, with what it is to take over. */
-static bool arguments_make(char *argv[8])
+static bool arguments_make(char *argv[UPGRADE_WORDS])
 {
     const struct options *options = me.options;
     unsigned n = 1;
@@ -263,10 +263,11 @@ static pid_t takeover_guard(pid_t worker)
 }
 
 /* The worker is stopped, not ended, so that what it has mapped stays until the next supervisor has
- * mapped it, too. Returns where that failed. */
-static void program_execute(int program, char **argv)
+ * mapped it, too. Returns where that failed: the errno. */
+static int program_execute(int program, char **argv)
 {
     siginfo_t info;
+    int error = ETIMEDOUT;
 
     if (kill(me.worker, SIGSTOP) == 0 &&
         upgrade_wait(me.worker, &info, WSTOPPED | WEXITED | WNOWAIT) &&
@@ -276,29 +277,39 @@ static void program_execute(int program, char **argv)
         fds_inherit();
         fcntl(program, F_SETFD, FD_CLOEXEC);
         execveat(program, "", argv, environ, AT_EMPTY_PATH);
+        error = errno;
         close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
         if (guard > 0)
             kill(guard, SIGKILL);
     }
     kill(me.worker, SIGCONT);
-    say(LOG_ERR, "cannot start the new program in place of this one: %s", strerror(errno));
+    return error;
 }
 
+/* Returns where this one stays. */
 static void program_replace(pid_t asker)
 {
     const int program = upgrade_program(asker);
-    char *argv[8] = {NULL};
+    char *argv[UPGRADE_WORDS] = {NULL}, said[400] = "no memory", why[512];
 
-    if (program < 0)
-        say(LOG_WARNING,
-            "process %d may not replace this program: pmcfs --upgrade, as root with all "
-            "capabilities of the daemon, may",
-            asker);
-    else if (!arguments_make(argv) || !upgrade_tried(program, argv))
-        say(LOG_ERR, "the new program's --check fails with the options and the configuration "
-                     "of this mount: this one stays");
-    else
-        program_execute(program, argv);
+    if (program < 0) {
+        snprintf(why, sizeof why,
+                 "process %d may not replace it: pmcfs --upgrade, as root with all capabilities "
+                 "of the daemon, may",
+                 asker);
+    } else if (arguments_make(argv) &&
+               upgrade_tried(program, me.hand_fd, argv, said, sizeof said)) {
+        snprintf(why, sizeof why, "the new one cannot be started in its place: %s",
+                 strerror(program_execute(program, argv)));
+    } else {
+        snprintf(why, sizeof why,
+                 "the new one does not start with the options and the configuration of this "
+                 "mount: %s",
+                 said);
+    }
+    if (!me.options->foreground)
+        say_to_syslog();
+    upgrade_refuse(me.lock_fd, why);
     if (program >= 0)
         close(program);
 }
@@ -327,7 +338,7 @@ static void worker_take_over(void)
         ;
     me.hand->last_worker = 0;
     say(LOG_NOTICE, "this program has taken the place of the one that served \"%s\"",
-             me.options->mountpoint);
+        me.options->mountpoint);
 }
 
 /* ---- the loop ---- */
@@ -420,8 +431,8 @@ static bool begin(void)
 static void tell_end(int status)
 {
     if (WIFSIGNALED(status) && !me.ending)
-        say(LOG_CRIT, "the serving process %d ended with signal %d before it served",
-                 me.worker, WTERMSIG(status));
+        say(LOG_CRIT, "the serving process %d ended with signal %d before it served", me.worker,
+            WTERMSIG(status));
 }
 
 int supervise(struct hand *hand, int hand_fd, const struct options *options,

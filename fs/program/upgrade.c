@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <syslog.h>
@@ -120,25 +121,61 @@ bool upgrade_wait(pid_t pid, siginfo_t *info, int options)
     return false;
 }
 
-bool upgrade_tried(int program, char **argv)
+/* The first line of what --check said, without the program's name; or how it ended. */
+static void trial_told(int said, const siginfo_t *info, char *why, size_t size)
 {
-    static char check[] = "--check";
-    const pid_t pid = fork();
-    siginfo_t info;
+    const ssize_t n = pread(said, why, size - 1, 0);
+    char *text = why;
 
-    if (pid == 0) {
-        argv[1] = check;
-        execveat(program, "", argv, environ, AT_EMPTY_PATH);
-        _exit(127);
-    }
-    if (pid < 0)
-        return false;
-    const bool ended = upgrade_wait(pid, &info, WEXITED);
-    if (!ended) {
+    why[n > 0 ? n : 0] = '\0';
+    why[strcspn(why, "\n")] = '\0';
+    if (strncmp(text, "pmcfs: ", 7) == 0)
+        memmove(why, text + 7, strlen(text + 7) + 1);
+    if (!why[0])
+        snprintf(why, size, "its --check ended with %s %d",
+                 info->si_code == CLD_EXITED ? "status" : "signal", info->si_status);
+}
+
+static _Noreturn void trial_run(int program, int hand_fd, char **argv, int said)
+{
+    char *words[UPGRADE_WORDS + 1] = {argv[0], (char *)"--check"};
+
+    memcpy(words + 2, argv + 1, (UPGRADE_WORDS - 1) * sizeof *words);
+    fcntl(hand_fd, F_SETFD, 0);
+    dup2(said, STDERR_FILENO);
+    execveat(program, "", words, environ, AT_EMPTY_PATH);
+    dprintf(STDERR_FILENO, "it cannot be executed: %s\n", strerror(errno));
+    _exit(127);
+}
+
+bool upgrade_tried(int program, int hand_fd, char **argv, char *why, size_t size)
+{
+    const int said = memfd_create("pmcfs --check", MFD_CLOEXEC);
+    const pid_t pid = said < 0 ? -1 : fork();
+    siginfo_t info = {.si_pid = 0};
+
+    if (pid == 0)
+        trial_run(program, hand_fd, argv, said);
+    const bool ended = pid > 0 && upgrade_wait(pid, &info, WEXITED);
+    if (pid < 0) {
+        snprintf(why, size, "it cannot be tried: %s", strerror(errno));
+    } else if (!ended) {
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
+        snprintf(why, size, "its --check did not end within %d s", WAIT_MS / 2000);
+    } else {
+        trial_told(said, &info, why, size);
     }
+    if (said >= 0)
+        close(said);
     return ended && info.si_code == CLD_EXITED && info.si_status == 0;
+}
+
+void upgrade_refuse(int lock_fd, const char *why)
+{
+    say(LOG_ERR, "this program stays: %s", why);
+    if (lock_fd >= 0 && ftruncate(lock_fd, 0) == 0 && lseek(lock_fd, 0, SEEK_SET) == 0)
+        dprintf(lock_fd, "%s\n", why);
 }
 
 /* ---- the asker's ---- */
@@ -168,18 +205,40 @@ static long restarts_of(const char *mountpoint)
     return restarts;
 }
 
-/* By a process of this program that was not there before. */
-static bool taken_over(const char *mountpoint, pid_t pid, long restarts)
+/* What the supervisor wrote behind its lock: a whole line. */
+static bool refusal_read(int fd, char *why, size_t size)
+{
+    const ssize_t n = pread(fd, why, size - 1, 0);
+
+    why[n > 0 ? n : 0] = '\0';
+    char *end = strchr(why, '\n');
+    if (end)
+        *end = '\0';
+    return end != NULL;
+}
+
+/* By a process of this program that was not there before. Else `why` says why not. */
+static bool taken_over(const char *mountpoint, int fd, pid_t pid, char *why, size_t size)
 {
     const struct timespec pause = {.tv_nsec = 10000000};
+    const long restarts = restarts_of(mountpoint);
 
+    if (ftruncate(fd, 0) < 0 || kill(pid, SIGUSR1) < 0) {
+        snprintf(why, size, "process %d cannot be asked: %s", (int)pid, strerror(errno));
+        return false;
+    }
     for (unsigned i = 0; i < WAIT_MS / 10; i++) {
         nanosleep(&pause, NULL);
-        if (kill(pid, 0) < 0)
+        if (kill(pid, 0) < 0) {
+            snprintf(why, size, "process %d has ended, and the mount with it", (int)pid);
+            return false;
+        }
+        if (refusal_read(fd, why, size))
             return false;
         if (runs_this(pid) && restarts_of(mountpoint) > restarts)
             return true;
     }
+    snprintf(why, size, "process %d has not answered for %d s", (int)pid, WAIT_MS / 1000);
     return false;
 }
 
@@ -187,6 +246,7 @@ int upgrade_ask(const char *mountpoint)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     const int fd = lock_open(mountpoint, O_RDWR);
+    char why[512];
 
     if (geteuid() != 0) {
         say(LOG_ERR, "cannot upgrade \"%s\": only root may", mountpoint);
@@ -196,14 +256,8 @@ int upgrade_ask(const char *mountpoint)
         say(LOG_ERR, "cannot upgrade \"%s\": no supervised pmcfs is mounted there", mountpoint);
         return 1;
     }
-    const long restarts = restarts_of(mountpoint);
-    if (kill(lock.l_pid, SIGUSR1) < 0) {
-        say(LOG_ERR, "cannot upgrade \"%s\": process %d: %s", mountpoint, (int)lock.l_pid,
-            strerror(errno));
-        return 1;
-    }
-    if (taken_over(mountpoint, lock.l_pid, restarts))
+    if (taken_over(mountpoint, fd, lock.l_pid, why, sizeof why))
         return 0;
-    say(LOG_ERR, "\"%s\" was not taken over: the log of the system says why", mountpoint);
+    say(LOG_ERR, "\"%s\" was not taken over: %s", mountpoint, why);
     return 1;
 }

@@ -151,7 +151,8 @@ t_a_signal_alone_replaces_no_program() {
     SUPERVISED=1 mount_pmcfs
     cp "$(command -v sh)" "$T/--upgrade"
     setpriv --inh-caps=-all --bounding-set=-all --ambient-caps=-all "$T/--upgrade" -c "kill -USR1 $DAEMON; sleep 0.5"
-    setpriv --inh-caps=-all --bounding-set=-all --ambient-caps=-all sh -c "kill -USR1 $DAEMON; sleep 0.5; : --upgrade"
+    ! setpriv --inh-caps=-all --bounding-set=-all --ambient-caps=-all "$BIN" --upgrade "$M" 2>"$T/said" || die "taken over"
+    like "$(<"$T/said")" "was not taken over: process [0-9]* may not replace it: .* with all capabilities"
     sh -c "kill -USR1 $DAEMON; sleep 0.5"
     is "$(readlink "/proc/$DAEMON/exe")" "$(readlink -f "$BIN")"
     is "$(stat_value restarts)" 0
@@ -164,10 +165,12 @@ t_a_program_that_does_not_start_changes_nothing() {
     pmc a event=page-faults count=7
     rm "$T/conf"
     "$BIN" --upgrade "$M" 2>"$T/said" && die "taken over"
-    like "$(cat "$T/said")" 'was not taken over'
-    like "$(cat "$T/daemon")" 'the new program.s --check fails'
+    like "$(cat "$T/said")" "was not taken over: the new one does not start .*: cannot read the configuration \"$T/conf\": No such"
+    like "$(cat "$T/daemon")" 'this program stays: the new one does not start'
     is "$(count a) $(stat_value restarts)" '7 0'
     echo >"$T/conf"
+    ! "$BIN" --check --resume=9 "$M" 9<"$T/conf" 2>"$T/said" || die "it would go on with another version's"
+    like "$(cat "$T/said")" 'this version cannot go on'
     "$BIN" --upgrade "$M"
     is "$(count a)" 7
     unmount_pmcfs
