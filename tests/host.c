@@ -78,6 +78,13 @@ static void loop_run(int ms)
         seen.watch[event.data.fd].fn(seen.watch[event.data.fd].arg, seen.watch[event.data.fd].tag);
 }
 
+/* On a busy machine it may take its time. */
+static void loop_until(const unsigned *calls, unsigned n)
+{
+    for (int i = 0; i < 500 && *calls < n; i++)
+        loop_run(20);
+}
+
 static void sink_exited(void *ctx, uint64_t tag)
 {
     (void)ctx;
@@ -255,12 +262,12 @@ static void test_watch(void)
     loop_run(20);
     check(seen.exits == 0, "no call while a thread lives");
     kill(pid, SIGKILL);
-    loop_run(50);
+    loop_until(&seen.exits, 1);
     loop_run(20);
     check(seen.exits == 1 && seen.last_tag == 42 && !host->process_alive(process),
           "one call when all threads are dead");
     host->process_watch(quiet, 44);
-    loop_run(20);
+    loop_until(&seen.exits, 2);
     check(seen.exits == 2 && seen.last_tag == 44, "and for one that is dead already");
 
     uint64_t key = host->process_key(process);
@@ -309,6 +316,7 @@ static int hotplug_body(void *arg)
     unlink(path);
     seen.cpu_calls = 0;
     text_write("/sys/devices/system/cpu/cpu0/uevent", "change");
+    loop_until(&seen.cpu_calls, 1);
     loop_run(100);
     check(made && seen.cpu_calls >= 1 && seen.last_cpu == 4095 && seen.last_online &&
               list_is(host->cpus_online, list),

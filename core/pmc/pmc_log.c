@@ -53,7 +53,7 @@ static const char *note_next(const struct pmc *pmc, const char *at, struct note 
     *note = (struct note){.n = 0};
     if (sscanf(at, NOTE_IN, &type, &note->time, &note->pid, &note->tid, &note->cpu, &note->id,
                &note->text_len, &used) < 7 ||
-        note->text_len > strlen(at + used))
+        used == 0 || note->text_len > strlen(at + used))
         return at + strlen(at);
     note->type = RECORD_ALLOCATE + type;
     note->time += pmc->made_ns;

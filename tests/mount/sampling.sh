@@ -254,6 +254,7 @@ t_a_cpu_is_sampled_whoever_runs() {
     is "$(of a samples "pid=${PID_OF[q]}")" 0 "of the program on the other"
 }
 
+#@ alone
 t_every_fault_of_the_machine_is_a_sample() {
     mount_pmcfs
     target_start p
@@ -262,5 +263,7 @@ t_every_fault_of_the_machine_is_a_sample() {
     ctl a stop
     each_is_told a 1 # kernels forget some where events of others come and go
     between "$(value a)" 2000 100000000
-    (($(status a kernel_lost))) || between "$(of a samples "pid=${PID_OF[p]}")" 1980 2100
+    # what was forgotten may have been of one program
+    (($(status a kernel_lost))) ||
+        between "$(of a samples "pid=${PID_OF[p]}")" $((2000 - $(value a) / 100)) 2100
 }

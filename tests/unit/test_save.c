@@ -395,10 +395,19 @@ static void line_of_nines(char *line, size_t len)
             line[i] = '9';
 }
 
+/* Such as the one that ends the last note's numbers. */
+static void line_without_last_comma(char *line, size_t len)
+{
+    char *comma = memrchr(line, ',', len);
+
+    if (comma)
+        *comma = ';';
+}
+
 TEST(spoilt_lines_do_not_crash)
 {
-    static void (*const spoil[])(char *line, size_t len) = {line_blank, line_halve,
-                                                            line_without_names, line_of_nines};
+    static void (*const spoil[])(char *line, size_t len) = {
+        line_blank, line_halve, line_without_names, line_of_nines, line_without_last_comma};
 
     for (unsigned i = 0; i < sizeof spoil / sizeof spoil[0]; i++) {
         fixture_close();
