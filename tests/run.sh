@@ -177,6 +177,19 @@ guest_tests() {
 
 # ---- builds ----
 
+# Another apt may be at work: `install` waits for it by an option, `update` has none.
+update_lists() {
+    for _ in $(seq 100); do
+        said=$(LC_ALL=C apt-get -q update 2>&1) && return
+        case $said in
+        *'Could not get lock'*) sleep 3 ;;
+        *) break ;;
+        esac
+    done
+    echo "$said"
+    return 1
+}
+
 # The services of a package are not to run because a test needs its program.
 install_packages() {
     missing=
@@ -193,8 +206,8 @@ install_packages() {
         printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy
     fi
     # shellcheck disable=SC2086 # words are wanted
-    apt-get -q update &&
-        DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends $missing
+    update_lists && DEBIAN_FRONTEND=noninteractive \
+        apt-get -qy -o DPkg::Lock::Timeout=300 install --no-install-recommends $missing
     status=$?
     [ -z "$policy" ] || rm -f "$policy"
     return $status
@@ -299,20 +312,34 @@ case ${1-} in
     ;;
 esac
 
-[ "$(id -u)" = 0 ] || exec sudo sh "$self" "$@"
+usage() { sed -n '2,/^set /s/^# \{0,1\}//p' "$self"; }
 
-keep='' install=yes
-while [ "${1-}" = -k ] || [ "${1-}" = -n ]; do
-    if [ "$1" = -k ]; then keep=yes; else install=; fi
+keep='' bare=''
+while [ $# != 0 ]; do
+    case $1 in
+    -k) keep=$1 ;;
+    -n) bare=$1 ;;
+    -h | --help)
+        usage
+        exit
+        ;;
+    -*)
+        echo "no such option: $1" >&2
+        usage >&2
+        exit 2
+        ;;
+    *) break ;;
+    esac
     shift
 done
+[ "$(id -u)" = 0 ] || exec sudo sh "$self" ${keep:+"$keep"} ${bare:+"$bare"} "$@"
 PATTERN=${1-} QUICK=
 [ "$PATTERN" != quick ] || PATTERN='' QUICK=yes
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/pmcfs-tests.XXXXXX") || exit 1
 export WORK PATTERN QUICK
 chmod 755 "$WORK"
 : >"$WORK/results"
-[ -z "$install" ] || needed_test install 900 sh "$self" --call install_packages
+[ "$bare" ] || needed_test install 900 sh "$self" --call install_packages
 
 # One namespace around everything: an interrupt of this script ends it all.
 unshare --mount --pid --fork --kill-child --mount-proc --propagation private \

@@ -31,8 +31,8 @@ need_tools() {
     [ "$(id -u)" = 0 ] || cannot "needs$missing" || return
     echo "# installing$missing"
     # shellcheck disable=SC2086 # words are wanted
-    { apt-get -q update && DEBIAN_FRONTEND=noninteractive \
-        apt-get -qy install --no-install-recommends $missing; } >"$BUILD/install.log" 2>&1
+    { sh "$ROOT/tests/run.sh" --call update_lists && DEBIAN_FRONTEND=noninteractive \
+        apt-get -qy -o DPkg::Lock::Timeout=300 install --no-install-recommends $missing; } >"$BUILD/install.log" 2>&1
     missing=$(missing_tools)
     [ -z "$missing" ] || cannot "cannot install$missing"
 }
@@ -41,7 +41,7 @@ need_arm64_lists() {
     if ! dpkg --print-foreign-architectures | grep -qx arm64; then
         dpkg --add-architecture arm64 2>/dev/null || cannot "cannot add Debian's arm64" || return
     fi
-    apt-cache show linux-image-arm64:arm64 >/dev/null 2>&1 || apt-get -qq update 2>/dev/null || :
+    apt-cache show linux-image-arm64:arm64 >/dev/null 2>&1 || sh "$ROOT/tests/run.sh" --call update_lists >/dev/null || :
 }
 
 # The kernel that linux-image-arm64 stands for today, else the last one that was fetched.
