@@ -225,20 +225,25 @@ static bool has_part_in_child(const struct shape *shape, int leader)
            errno == ECHILD;
 }
 
+/* Of members: EINVAL, where the leader rides on a child just now; newer kernels say ENODEV where
+ * the leader's task has ended, which the next leader is told as ESRCH. */
+static bool leader_is_lost(const struct shape *shape, int rc, unsigned at)
+{
+    return at > 0 && (rc == -ENODEV || (rc == -EINVAL && shape->inherit));
+}
+
 static int any_group_open(const struct shape *shape, pid_t pid, int cpu, bool first, int *group,
                           const struct perf_event_attr **failed)
 {
     unsigned at = 0;
-    int rc = -EINVAL;
+    int rc = 0;
 
-    for (int i = 0; i < SWAPPED_TRIES && rc == -EINVAL; i++) {
+    for (int i = 0; i < SWAPPED_TRIES && (i == 0 || leader_is_lost(shape, rc, at)); i++) {
         rc = group_try(shape, pid, cpu, first, group, &at);
         for (int k = 0; !rc && has_part_in_child(shape, GROUP_FDS(group)[0]); k++) {
             groups_close(shape, group, 1);
             rc = k < PARTED_TRIES ? group_try(shape, pid, cpu, first, group, &at) : -ETIME;
         }
-        if (!shape->inherit || at == 0)
-            break;
     }
     *failed = &shape->attr[at];
     return rc;
