@@ -9,7 +9,6 @@
 #include "core/base/err.h"
 #include "core/host.h"
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -79,8 +78,6 @@ struct call {
     uint64_t wait_for;      /* CALL_WAIT: the id */
     uint64_t wait_until_ns; /* CALL_WAIT: run again at the latest then; 0: no limit */
     bool committed;         /* what was asked is so: once it is published it is not done again */
-    const atomic_bool
-        *interrupted;   /* nobody waits for the answer any more; NULL: cannot be known */
     pid_t maker;        /* mkdir: the requester's process, as host->caller_pid(); else 0 */
     uint64_t maker_key; /* mkdir: its host->caller_key() */
 };

@@ -13,6 +13,7 @@ struct seat {
     int (*admit)(struct call *call);
     void (*leave)(struct call *call, bool slow);
     void (*take)(struct call *call);
+    bool (*interrupted)(struct call *call);
 };
 
 /*
@@ -24,3 +25,5 @@ int slow_admit(struct call *call);
 /* slow: may take longer than about 100 µs. */
 void slow_begin(struct call *call, bool slow);
 void slow_end(struct call *call);
+/* Nobody waits for the answer any more. Without the lock as well. */
+bool slow_interrupted(struct call *call);

@@ -4,6 +4,7 @@
  */
 #include "core/change/plan.h"
 #include "core/pmc/metric.h"
+#include "core/slow.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -16,7 +17,7 @@ int change_goes_on(struct change *change)
 {
     const struct engine *engine = change->engine;
 
-    if (change->call->interrupted && atomic_load(change->call->interrupted))
+    if (slow_interrupted(change->call))
         return -EINTR; /* no reader of the answer is left */
     if (atomic_load(&change->pmc->taken_off))
         return err_set(&change->err, P26, "the PMC was released meanwhile");

@@ -23,3 +23,8 @@ void slow_end(struct call *call)
     if (call->engine->seat)
         call->engine->seat->take(call);
 }
+
+bool slow_interrupted(struct call *call)
+{
+    return call->engine->seat && call->engine->seat->interrupted(call);
+}

@@ -107,7 +107,7 @@ static int folded_make(struct call *call, struct log *log, struct recording *rec
     recording_unref(recording);
     log_unref(log);
     slow_end(call);
-    if (call->interrupted && atomic_load(call->interrupted))
+    if (slow_interrupted(call))
         return -EINTR; /* its reader is gone */
     return rc || text->failed ? err_nomem(&call->err) : CALL_DONE;
 }

@@ -11,7 +11,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#define MAGIC       UINT64_C(0x31646e6168636d70)
+#define MAGIC       UINT64_C(0x32646e6168636d70)
 #define CRASHES_MAX 3
 
 /* Behind the struct: each seat's buffer, and its answer's. */
@@ -97,25 +97,33 @@ void *hand_buffer(void)
     return buffer;
 }
 
-static void interrupted(struct in_hand *request, uint64_t number)
+static bool interrupted(struct in_hand *request, uint64_t number)
 {
-    if (hand_number(request) == number)
-        request->interrupted = true;
+    const bool is = hand_number(request) == number;
+
+    if (is)
+        request->interrupted = number;
+    return is;
 }
 
-/* The kernel says it once. */
-static void interrupt_note(struct hand *hand, const void *bytes)
+/* In the order in which a request moves: hand_park() copies the mark of its seat. */
+bool hand_interrupt(struct hand *hand, uint64_t number)
 {
-    uint64_t number;
+    bool found = false;
 
-    memcpy(&number, (const char *)bytes + sizeof(struct fuse_in_header), sizeof number);
     for (unsigned i = 0; i < HAND_SEATS; i++)
-        interrupted(&hand->seats[i].request, number);
+        found |= interrupted(&hand->seats[i].request, number);
     for (unsigned i = 0; i < hand->n_places; i++)
-        interrupted(&hand->places[i], number);
+        found |= interrupted(&hand->places[i], number);
+    return found;
 }
 
-struct in_hand *hand_begin(struct hand *hand, struct in_hand *request)
+bool hand_interrupted(const struct in_hand *request)
+{
+    return request->interrupted == request->number;
+}
+
+struct in_hand *hand_begin(struct in_hand *request)
 {
     if (!request && buffer) {
         const struct fuse_in_header *head = head_of(buffer);
@@ -123,11 +131,8 @@ struct in_hand *hand_begin(struct hand *hand, struct in_hand *request)
         request = &seat->request;
         request->bytes = head->len;
         request->crashes = 0;
-        request->interrupted = false;
         request->opens = 0;
         request->number = head->unique;
-        if (head->opcode == FUSE_INTERRUPT)
-            interrupt_note(hand, buffer);
     }
     current = request;
     return request;
@@ -200,11 +205,9 @@ struct in_hand *hand_park(struct hand *hand, struct in_hand *request)
     place->bytes = request->bytes;
     place->crashes = request->crashes;
     place->opens = request->opens;
-    place->interrupted = request->interrupted;
     place->number = request->number;
+    place->interrupted = request->interrupted; /* from now on that of the place is set, too */
     hand_done(request);
-    if (request->interrupted)
-        place->interrupted = true;
     return place;
 }
 
@@ -288,7 +291,7 @@ static bool is_answer_of(const struct hand *hand, uint64_t number, uint32_t publ
     return false;
 }
 
-static void fail(const struct hand *hand, uint64_t number, int code)
+void hand_refuse(const struct hand *hand, uint64_t number, int code)
 {
     const struct fuse_out_header head = {.len = sizeof head, .error = -code, .unique = number};
 
@@ -307,7 +310,7 @@ static bool settle(struct hand *hand, struct in_hand *request, uint32_t opcode, 
     say(LOG_CRIT,
         "a request (%u of the kernel's) crashed %u processes in a row: it is answered EIO", opcode,
         request->crashes);
-    fail(hand, request->number, EIO);
+    hand_refuse(hand, request->number, EIO);
     return true;
 }
 
@@ -340,21 +343,20 @@ static void seat_clear(struct hand *hand, unsigned i, uint32_t published)
         /* it was read, and perhaps not more */
         if (request->number != head->unique) {
             request->crashes = 0;
-            request->interrupted = false;
             request->opens = 0;
         }
         request->number = head->unique;
         request->bytes = head->len;
         request->block = 0;
         if (head->opcode == FUSE_INTERRUPT)
-            interrupt_note(hand, head);
+            hand_interrupt(hand, ((const struct fuse_interrupt_in *)(head + 1))->unique);
         if (!settle(hand, request, head->opcode, published) && !has_place(hand, head->unique)) {
             struct in_hand *place = hand_park(hand, request);
 
             if (place)
                 place->left = true;
             else
-                fail(hand, head->unique, ENOMEM);
+                hand_refuse(hand, head->unique, ENOMEM);
         }
     }
     head->unique = 0;
@@ -408,12 +410,12 @@ void hand_give_up(struct hand *hand)
 {
     for (unsigned i = 0; i < HAND_SEATS; i++)
         if (head_of(buffer_of(hand, i))->unique) {
-            fail(hand, head_of(buffer_of(hand, i))->unique, EIO);
+            hand_refuse(hand, head_of(buffer_of(hand, i))->unique, EIO);
             head_of(buffer_of(hand, i))->unique = 0;
         }
     for (unsigned i = 0; i < hand->n_places; i++) {
         if (hand->places[i].number)
-            fail(hand, hand->places[i].number, EIO);
+            hand_refuse(hand, hand->places[i].number, EIO);
         memset(&hand->places[i], 0, sizeof hand->places[i]);
     }
     for (unsigned i = 0; i < HAND_SEATS; i++)

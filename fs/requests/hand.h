@@ -30,7 +30,7 @@ struct in_hand {
     uint64_t block;          /* of a place: the bytes; 0: they are in the seat's buffer */
     uint32_t bytes;
     _Atomic uint32_t crashes; /* so often a worker crashed with it */
-    atomic_bool interrupted;  /* the kernel said so */
+    _Atomic uint64_t interrupted; /* the number of one of which the kernel said so */
     _Atomic int32_t opens;    /* what it has added to the number of open files */
     bool left;                /* of a place: by an earlier worker, and not taken up yet */
 };
@@ -87,7 +87,7 @@ bool hand_sit(struct hand *hand, unsigned seat);
 /* What the next request is read into; what was there is done. NULL: it has no seat. */
 void *hand_buffer(void);
 /* One was read, or is taken up: its place, until another is. */
-struct in_hand *hand_begin(struct hand *hand, struct in_hand *request);
+struct in_hand *hand_begin(struct in_hand *request);
 /* It goes to a place of its own, so that the seat takes the next. NULL: no room. */
 struct in_hand *hand_park(struct hand *hand, struct in_hand *request);
 /* This thread works on it; NULL: on none. */
@@ -96,8 +96,13 @@ struct in_hand *hand_current(void);
 /* Of the poll request that this thread works on: what the kernel is told when it is over. */
 uint64_t hand_poll_number(void);
 uint64_t hand_number(const struct in_hand *request);
+/* The kernel said so of this one. False: none with this number is in hand. Any thread. */
+bool hand_interrupt(struct hand *hand, uint64_t number);
+bool hand_interrupted(const struct in_hand *request);
 /* It is answered. */
 void hand_done(struct in_hand *request);
+/* What is no request, or none any more, is told -code. */
+void hand_refuse(const struct hand *hand, uint64_t number, int code);
 
 /* ---- answers ---- */
 

@@ -139,21 +139,21 @@ struct request *park_next(struct park *park)
     return rq;
 }
 
-struct request *park_take(struct park *park, fuse_req_t req)
+struct request *park_take(struct park *park, uint64_t number)
 {
     struct request *rq;
 
     TAILQ_FOREACH(rq, &park->ready, park_entry)
-    if (rq->req == req) {
-        TAILQ_REMOVE(&park->ready, rq, park_entry);
-        return rq;
-    }
+        if (hand_number(rq->hand) == number) {
+            TAILQ_REMOVE(&park->ready, rq, park_entry);
+            return rq;
+        }
     for (unsigned i = 0; i < PARK_BUCKETS; i++)
         TAILQ_FOREACH(rq, &park->waiting[i], park_entry)
-    if (rq->req == req) {
-        park_remove(park, rq);
-        return rq;
-    }
+            if (hand_number(rq->hand) == number) {
+                park_remove(park, rq);
+                return rq;
+            }
     return NULL;
 }
 

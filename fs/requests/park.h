@@ -4,7 +4,6 @@
  */
 #pragma once
 
-#include <fuse_lowlevel.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,8 +37,8 @@ int park_admit(struct park *park, struct request *rq);
 void park_leave(struct park *park, struct request *rq);
 /* Until call.wait_for is woken or call.wait_until_ns (0: never) has come. */
 void park_add(struct park *park, struct request *rq);
-/* Takes the request of req off, if it is parked or ready; NULL: it is not. */
-struct request *park_take(struct park *park, fuse_req_t req);
+/* Takes the kernel's request of this number off, if it is parked or ready; NULL: it is not. */
+struct request *park_take(struct park *park, uint64_t number);
 /* Requests that wait for id become ready, its pollers are told. */
 void park_wake(struct park *park, uint64_t id);
 /* The same for those whose moment has come, and (now_ns UINT64_MAX) for all requests. */

@@ -32,7 +32,6 @@ struct request *request_new(struct fs *fs, fuse_req_t req)
     rq->hand = req ? hand_current() : NULL;
     buf_init(&rq->out, rq->storage, sizeof rq->storage);
     rq->call.out = &rq->out;
-    rq->call.interrupted = &rq->interrupted;
     return rq;
 }
 
@@ -240,7 +239,7 @@ static int request_may_wait(struct request *rq)
         return stream ? CALL_DONE : -ENODEV;
     if (stream && rq->call.nonblock)
         return -EAGAIN;
-    if (rq->hears_interrupt && fuse_req_interrupted(rq->req))
+    if (hand_interrupted(rq->hand))
         return -EINTR;
     return park_admit(&rq->fs->park, rq);
 }
@@ -319,13 +318,9 @@ static void seat_leave(struct call *call, bool slow)
     fs->away += !rq->away;
     rq->away = true;
     fs_drain(fs);
-    if (slow) {
-        slow_enter_anyway(rq);
+    if (slow)
         serve_leave(fs->serve);
-    }
     fs_unlock(fs);
-    if (slow && rq->req && !rq->answered)
-        interrupt_hear(rq);
 }
 
 /* Not fs_lock(): a reload waits for this request. */
@@ -337,7 +332,14 @@ static void seat_take(struct call *call)
     request_refresh(rq);
 }
 
-const struct seat fs_seat = {seat_admit, seat_leave, seat_take};
+static bool seat_interrupted(struct call *call)
+{
+    const struct request *rq = request_of(call);
+
+    return rq->hand && !rq->answered && hand_interrupted(rq->hand);
+}
+
+const struct seat fs_seat = {seat_admit, seat_leave, seat_take, seat_interrupted};
 
 /* It is over, or parked: the engine's objects may be others when it goes on. */
 static void request_comes_back(struct request *rq)
@@ -385,41 +387,31 @@ static void request_finish(struct request *rq, int rc)
     request_free(rq);
 }
 
-/* The thread reads another one meanwhile. False: no memory. */
-static bool request_keep(struct request *rq)
+/* Until it is woken; the thread reads another one meanwhile. False: no memory. */
+static bool request_park(struct request *rq)
 {
-    struct in_hand *place = rq->hand ? hand_park(rq->fs->hand, rq->hand) : NULL;
+    struct fs *fs = rq->fs;
+    struct in_hand *place = hand_park(fs->hand, rq->hand);
 
-    if (rq->hand && !place)
+    if (!place)
         return false;
     rq->hand = place;
     hand_work(NULL);
+    request_comes_back(rq);
+    park_add(&fs->park, rq);
+    fs_drain(fs);
+    fs_unlock(fs);
     return true;
 }
 
 /* Entered with the lock, leaves without it. */
 static void request_settle(struct request *rq, int rc)
 {
-    struct fs *fs = rq->fs;
-
-    while (rc == CALL_WAIT && (rc = request_may_wait(rq)) == CALL_WAIT) {
-        request_comes_back(rq);
-        if (rq->hears_interrupt && !request_keep(rq)) {
-            rc = err_nomem(&rq->call.err);
-            break;
-        }
-        if (rq->hears_interrupt) {
-            park_add(&fs->park, rq);
-            fs_drain(fs);
-            fs_unlock(fs);
-            return;
-        }
-        fs_unlock(fs);
-        interrupt_hear(rq);
-        fs_lock(fs);
-        rc = request_run(rq);
-    }
-    request_finish(rq, rc);
+    if (rc == CALL_WAIT)
+        rc = request_may_wait(rq);
+    if (rc == CALL_WAIT && request_park(rq))
+        return;
+    request_finish(rq, rc == CALL_WAIT ? err_nomem(&rq->call.err) : rc);
 }
 
 void request_dispatch(struct request *rq)

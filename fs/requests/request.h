@@ -58,15 +58,13 @@ struct request {
     char label[32];
 
     /* the life of the request */
-    bool ran; /* once at least */
-    bool hears_interrupt;
+    bool ran;                               /* once at least */
     bool charged;                           /* counted among the waiting requests of … */
     uid_t payer;                            /* … this user */
     int no_group;                           /* what is written to `readers` is none: -ENOENT, -ENOMEM */
     gid_t group;                            /* … or this one */
-    atomic_bool interrupted;
     bool away;                         /* it let go of the lock and is not over: fs->away */
-    bool slow, admitted;               /* slow.c */
+    bool slow;                         /* slow.c */
     LIST_ENTRY(request) slow_entry;    /* while slow */
     TAILQ_ENTRY(request) park_entry;   /* parked or ready */
     struct buf out;

@@ -48,11 +48,30 @@ static __thread struct server *self; /* NULL: the main thread */
 /* One that was read into the seat, or (`left`) that an earlier worker left. */
 static void serve_process(struct fs *fs, struct in_hand *left, struct fuse_buf *buf)
 {
-    struct in_hand *request = hand_begin(fs->hand, left);
+    struct in_hand *request = hand_begin(left);
 
     fuse_session_process_buf(fs->tree.session, buf);
     if (hand_current() == request) /* answered by the library, or without an answer */
         hand_done(request);
+}
+
+/* What waits ends, what is slow may look. Where the request is read and not in hand yet, the kernel
+ * says it again. The mark comes before the lock: a reload waits for what is slow. */
+static void serve_interrupt(struct fs *fs, const struct fuse_in_header *head)
+{
+    const struct fuse_interrupt_in *of = (const void *)(head + 1);
+    struct request *rq;
+
+    if (!hand_interrupt(fs->hand, of->unique)) {
+        hand_refuse(fs->hand, head->unique, EAGAIN);
+        return;
+    }
+    fs_lock(fs);
+    rq = park_take(&fs->park, of->unique);
+    if (rq)
+        request_end(rq, -EINTR);
+    else
+        fs_unlock(fs);
 }
 
 /* One request. <= 0: none; 0 is the end of the mount. */
@@ -60,8 +79,11 @@ static int serve_one(struct fs *fs)
 {
     struct fuse_buf buf = {.mem = hand_buffer()};
     int n = fuse_session_receive_buf(fs->tree.session, &buf);
+    const struct fuse_in_header *head = buf.mem;
 
-    if (n > 0)
+    if (n > 0 && head->opcode == FUSE_INTERRUPT)
+        serve_interrupt(fs, head);
+    else if (n > 0)
         serve_process(fs, NULL, &buf);
     return n;
 }
@@ -76,20 +98,6 @@ bool serve_init(struct fs *fs)
     return fs->initialised;
 }
 
-/* What is to be done anew: the kernel tells of an interrupt only once. */
-static void interrupt_again(struct fs *fs, const struct in_hand *left)
-{
-    struct {
-        struct fuse_in_header head;
-        struct fuse_interrupt_in interrupt;
-    } message = {{.len = sizeof message, .opcode = FUSE_INTERRUPT, .unique = UINT64_MAX - 1},
-                 {.unique = hand_number(left)}};
-    struct fuse_buf buf = {.mem = &message, .size = sizeof message};
-
-    if (left->interrupted)
-        fuse_session_process_buf(fs->tree.session, &buf);
-}
-
 static bool serve_left(struct serve *serve)
 {
     struct fs *fs = serve->fs;
@@ -100,7 +108,6 @@ static bool serve_left(struct serve *serve)
         return false;
     fs_unlock(fs);
     struct fuse_buf buf = {.mem = arena_at(left->block, left->bytes), .size = left->bytes};
-    interrupt_again(fs, left);
     serve_process(fs, left, &buf);
     fs_lock(fs);
     return true;

@@ -1,13 +1,10 @@
 /*
- * Slow requests are those that gave up their seat. One that may not be slow yet is parked; parked
- * requests end at once when they are interrupted, slow ones are told, and may look
- * (call.interrupted).
+ * Slow requests are those that may give up their seat for long. One that may not be slow yet is
+ * parked.
  */
 #include "fs/requests/slow.h"
 
 #include "fs/requests/request.h"
-
-#include <errno.h>
 
 enum {
     SLOW_MAX = 8,
@@ -20,30 +17,23 @@ static bool slow_may(const struct fs *fs, uid_t payer)
     unsigned all = 0, of_user = 0;
 
     LIST_FOREACH (rq, &fs->slow, slow_entry) {
-        all += rq->admitted;
-        of_user += rq->admitted && rq->call.payer == payer;
+        all++;
+        of_user += rq->call.payer == payer;
     }
     return all < SLOW_MAX && of_user < SLOW_PER_USER;
 }
 
-void slow_enter_anyway(struct request *rq)
-{
-    if (!rq->slow)
-        LIST_INSERT_HEAD(&rq->fs->slow, rq, slow_entry);
-    rq->slow = true;
-}
-
 static void slow_let_in(struct request *rq)
 {
-    slow_enter_anyway(rq);
-    rq->admitted = true;
+    LIST_INSERT_HEAD(&rq->fs->slow, rq, slow_entry);
+    rq->slow = true;
 }
 
 int slow_enter(struct request *rq)
 {
     struct fs *fs = rq->fs;
 
-    if (rq->admitted || !rq->req || fs->stopping)
+    if (rq->slow || !rq->req || fs->stopping)
         return CALL_DONE;
     if (!slow_may(fs, rq->call.payer)) {
         rq->call.wait_for = SLOW_ID;
@@ -69,52 +59,9 @@ static void slow_admit_next(struct fs *fs)
 
 void slow_leave(struct request *rq)
 {
-    bool admitted = rq->admitted;
-
     if (!rq->slow)
         return;
     LIST_REMOVE(rq, slow_entry);
-    rq->slow = rq->admitted = false;
-    if (admitted)
-        slow_admit_next(rq->fs);
-}
-
-/* Not fs_lock(): a reload waits for slow requests, for this one perhaps. */
-static bool slow_interrupt(struct fs *fs, fuse_req_t req)
-{
-    struct request *rq;
-
-    pthread_mutex_lock(&fs->lock);
-    LIST_FOREACH (rq, &fs->slow, slow_entry)
-        if (rq->req == req && !rq->answered)
-            break;
-    if (rq)
-        rq->interrupted = true;
-    pthread_mutex_unlock(&fs->lock);
-    return rq != NULL;
-}
-
-/* libfuse calls this with its request's lock held; the request may be anywhere on its way. */
-static void request_interrupted(fuse_req_t req, void *data)
-{
-    struct fs *fs = data;
-    struct request *rq;
-
-    if (slow_interrupt(fs, req))
-        return;
-    fs_lock(fs);
-    rq = park_take(&fs->park, req);
-    if (rq)
-        request_end(rq, -EINTR);
-    else
-        fs_unlock(fs);
-}
-
-void interrupt_hear(struct request *rq)
-{
-    if (!rq->hears_interrupt)
-        fuse_req_interrupt_func(rq->req, request_interrupted, rq->fs);
-    rq->hears_interrupt = true;
-    if (fuse_req_interrupted(rq->req))
-        rq->interrupted = true;
+    rq->slow = false;
+    slow_admit_next(rq->fs);
 }

@@ -1,5 +1,5 @@
 /*
- * Requests with slow parts: how many there may be at once, and the interrupts that they hear of.
+ * Requests with slow parts: how many there may be at once.
  */
 #pragma once
 
@@ -15,12 +15,5 @@ LIST_HEAD(slow_list, request);
 
 /* With the lock. 0: it is one of the slow ones until slow_leave(); or CALL_WAIT. */
 int slow_enter(struct request *rq);
-/* Slow all the same: only interrupts are heard of. */
-void slow_enter_anyway(struct request *rq);
 /* Makes room for one that waits. */
 void slow_leave(struct request *rq);
-/*
- * Without the lock, which libfuse may take at once, holding its own: from now on the request hears
- * of interrupts, wherever it is on its way. What came before is noted.
- */
-void interrupt_hear(struct request *rq);

@@ -134,6 +134,19 @@ static bool number_take(uint64_t number)
     return false;
 }
 
+static bool is_waiting(uint64_t number)
+{
+    for (unsigned i = 0; i < n_waiting; i++)
+        if (waiting[i] == number)
+            return true;
+    return false;
+}
+
+static void interrupt(uint64_t number)
+{
+    kernel_ask(FUSE_INTERRUPT, 0, 0, &number, sizeof number);
+}
+
 /* The answer to this request, or (0) to any; each is answered once, and notifications are none. */
 static bool answer_take(uint64_t number, int patience_ms)
 {
@@ -144,8 +157,10 @@ static bool answer_take(uint64_t number, int patience_ms)
         ssize_t n = recv(end, kernel_answer, sizeof kernel_answer, 0);
 
         FUZZ_CHECK(n >= (ssize_t)sizeof *head && head->len == n);
+        if (head->unique & 1 && head->error == -EAGAIN && is_waiting(head->unique - 1))
+            interrupt(head->unique - 1); /* it was not there yet */
         if (head->unique == 0 || (head->unique & 1 && head->error == -EAGAIN))
-            continue; /* or an interrupt of what was not there */
+            continue;
         FUZZ_CHECK(number_take(head->unique) && head->error <= 0 && head->error > -512);
         FUZZ_CHECK(!head->error || n == sizeof *head);
         if (!number || head->unique == number)
@@ -174,7 +189,7 @@ static void learn(uint32_t opcode, uint64_t node)
 static void waiting_end(void)
 {
     for (unsigned i = 0; i < n_waiting; i++)
-        kernel_ask(FUSE_INTERRUPT, 0, 0, &waiting[i], sizeof waiting[i]);
+        interrupt(waiting[i]);
     while (n_waiting)
         FUZZ_CHECK(answer_take(0, AT_ALL_MS));
 }
@@ -182,9 +197,13 @@ static void waiting_end(void)
 int kernel_ask(uint32_t opcode, uint64_t node, unsigned user, const void *body, size_t bytes)
 {
     static char request[1 << 17];
+    uint64_t number = 0;
+    if (opcode == FUSE_INTERRUPT)
+        memcpy(&number, body, sizeof number);
     const struct fuse_in_header head = {.len = (uint32_t)(sizeof head + bytes),
                                         .opcode = opcode,
-                                        .unique = (last_number += 2) | (opcode == FUSE_INTERRUPT),
+                                        .unique = opcode == FUSE_INTERRUPT ? number | 1
+                                                                           : (last_number += 2),
                                         .nodeid = node,
                                         .uid = user ? 1000 : 0,
                                         .gid = user ? 1000 : 0,

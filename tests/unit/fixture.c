@@ -354,7 +354,13 @@ static void seat_take(struct call *call)
     call->now_ns = fx.host.now_ns;
 }
 
-static const struct seat seat = {seat_admit, seat_leave, seat_take};
+static bool seat_interrupted(struct call *call)
+{
+    (void)call;
+    return fx.interrupted;
+}
+
+static const struct seat seat = {seat_admit, seat_leave, seat_take, seat_interrupted};
 
 /* ---- life ---- */
 
@@ -622,7 +628,6 @@ static void held_init(struct held *held)
         .tid = fx.tid,
         .out = &held->out,
         .room = 1 << 17,
-        .interrupted = fx.interrupted,
         .now_ns = fx.host.now_ns,
     };
     buf_init(&held->out, NULL, 0);

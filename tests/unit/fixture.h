@@ -42,7 +42,7 @@ struct fixture {
     bool restricted;     /* every event is for the superuser */
     unsigned verified;   /* how often the backend was asked whether it can count something */
     enum err_id fail_id; /* of an attach; ERR_NONE: P14 */
-    const atomic_bool *interrupted; /* of the next requests */
+    atomic_bool interrupted;        /* nobody waits for an answer */
     unsigned n_reads;               /* of counters */
     bool reads_wait;                /* they need somebody patient */
     void (*on_attach)(void);        /* called after a counter was opened */

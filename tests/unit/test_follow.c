@@ -189,12 +189,10 @@ TEST(between_two_targets_a_release_is_seen)
     ck_assert_str_eq(value_of(NULL, "info/stats", "descriptors"), "0");
 }
 
-static atomic_bool interrupted;
-
 static void interrupt(void)
 {
     if (++n_attached == 2)
-        interrupted = true;
+        fx.interrupted = true;
 }
 
 TEST(between_two_targets_an_interruption_is_seen)
@@ -203,15 +201,13 @@ TEST(between_two_targets_an_interruption_is_seen)
 
     pmc_with("i", "task-clock", "");
     n_attached = 0;
-    interrupted = false;
     fx.on_attach = interrupt;
-    fx.interrupted = &interrupted;
     held_write(&held, "i", "target", "101 102 103 104");
     ck_assert_int_eq(held_finish(&held), EINTR);
     ck_assert_uint_eq(n_attached, 2);
     ck_assert_str_eq(read_file("i", "target"), "");
     ck_assert_str_eq(read_file("i", "error"), "ok\n");
-    interrupted = false;
+    fx.interrupted = false;
     accepted("i", "target", "101");
 }
 
