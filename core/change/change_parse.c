@@ -142,16 +142,24 @@ static const char *behind_terms(const char *begin, const char *end)
     return second + 1;
 }
 
-/* key=value is one, or a misspelt one: no event is written like that. */
+/* key=value of a setting: no event is written like that. */
+static bool is_setting(struct word word)
+{
+    struct word key, value;
+
+    return word_split(word, &key, &value) && key_find(key) != KEYS;
+}
+
+/* key=value is one, or a misspelt one, unless it is a setting. */
 static bool is_qualifier(const struct change *change, const char *begin, const char *end)
 {
     const char *comma = find(begin, end, ',');
     struct word word = {begin, (size_t)((comma ? comma : end) - begin)};
     const char *equals = find(begin, begin + word.len, '=');
 
-    if (equals && !find(begin, equals, '/'))
+    if (change->engine->backend->is_qualifier(word_part(word, "=")))
         return true;
-    return word.len == 0 || change->engine->backend->is_qualifier(word);
+    return word.len == 0 || (equals && !find(begin, equals, '/') && !is_setting(word));
 }
 
 /* A comma before a qualifier belongs to the event, any other begins the next one. */
@@ -173,7 +181,11 @@ static int add_names(struct change *change, struct word text)
     while (rc == 0 && text.p < end) {
         struct word name = first_event(change, text);
 
-        rc = add_event(change, name);
+        rc = is_setting(name) ? err_set(&change->err, CS01,
+                                        "\"" WORD_FMT "\" is a setting, not an event: it stands by "
+                                        "itself in config; event takes names of events alone",
+                                        WORD_ARG(name))
+                              : add_event(change, name);
         text.p = name.p + name.len + 1;
         text.len = text.p < end ? (size_t)(end - text.p) : 0;
     }

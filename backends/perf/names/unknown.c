@@ -81,10 +81,6 @@ int unknown_event(struct spec *spec, struct word *whole, struct err *err)
     struct catalog catalog;
     struct near near;
 
-    if (spec_prefix(&text, "event="))
-        return err_set(err, CS01,
-                       "event= belongs into config; here stands the event alone: " WORD_FMT,
-                       WORD_ARG(text));
     int rc = unknown_elsewhere(spec, text, head, has_pmu, err);
     if (rc != -ENOENT)
         return rc;
