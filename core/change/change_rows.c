@@ -157,6 +157,23 @@ static int claim_arrange(struct change *change, struct claim *claim)
     return rows_arrange(change->engine->rows, claim, conflict, change, &change->err);
 }
 
+/* A refusal names all events that the claim is for. */
+static int claim_reserve(struct change *change, struct claim *claim)
+{
+    const struct set *set = change->desired.set;
+    struct buf names;
+    char room[256];
+    int rc;
+
+    buf_init(&names, room, sizeof room);
+    for (unsigned i = 0; i < set->n; i++)
+        if (set->event[i].rows)
+            buf_printf(&names, "%s%s", names.len ? " " : "", set->event[i].written);
+    rc = rows_reserve(change->engine->rows, claim, text_shown(buf_text(&names)), &change->err);
+    buf_free(&names);
+    return rc;
+}
+
 int change_rows(struct change *change)
 {
     struct rows *rows = change->engine->rows;
@@ -174,7 +191,7 @@ int change_rows(struct change *change)
         rows_release(rows, old);
     }
     if (claim)
-        rc = rows_reserve(rows, claim, change->desired.set->event[0].written, &change->err);
+        rc = claim_reserve(change, claim);
     if (rc == 0)
         rc = claim_arrange(change, claim);
     if (rc == 0) {

@@ -56,8 +56,8 @@ void rows_set_strict(struct rows *rows, bool strict);
 
 /*
  * Choose rows for every member (rules 1–4), all or nothing. The claim is remembered by pointer
- * until rows_release(). E19 no row; X08 only disabled slots would fit. `what` names the event in
- * the sentence.
+ * until rows_release(). E19 no row; X08 only disabled slots would fit. `what` names the events
+ * in the sentence.
  */
 int rows_reserve(struct rows *rows, struct claim *claim, const char *what, struct err *err);
 void rows_release(struct rows *rows, struct claim *claim); /* a claim with pmc == 0 is ignored */

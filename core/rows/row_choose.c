@@ -205,8 +205,8 @@ static int claim_check_asked(const struct row_class *class, const struct claim *
             continue;
         if (i > 0 && member->asked == claim->member[0].asked)
             return err_set(err, E19,
-                           "row=%d is one row, and \"%s\" is in a set of %u events that need one "
-                           "each: write row=any",
+                           "row=%d is one row, and \"%s\" need one for each of %u events: write "
+                           "row=any",
                            member->asked, what, claim->n);
         if (member->asked < 0 || (unsigned)member->asked >= class->n)
             return err_set(err, E19, "row=%d for \"%s\": class \"%s\" has rows 0-%u", member->asked,

@@ -163,6 +163,8 @@ t_e19_no_row_left() {
     steady EINVAL E19 "$M/s3/config" 'event=loads target=cpu0'
     like "$(<"$M/s3/error")" '"loads".*row 0.*row 2'
     steady EINVAL E19 "$M/s3/config" 'event=wide target=cpu0'
+    steady EINVAL E19 "$M/s3/config" 'event=page-faults event=cycles event=instructions target=cpu0'
+    like "$(<"$M/s3/error")" 'for "cycles instructions": it needs 2 .*row 1 is free'
     steady EINVAL E19 "$M/s3/event" 'cycles cycles cycles cycles'
     accepted "$M/s3/config" 'event=cycles target=cpu0'
 }
