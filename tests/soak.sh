@@ -1,10 +1,18 @@
 #!/bin/sh
-# What takes long: sh tests/soak.sh kills [N]: the serving process is killed N times (2000) under load;
+# What takes long: sh tests/soak.sh MINUTES: everything at once for so long, and it says how it goes;
+# sh tests/soak.sh kills [N]: the serving process is killed N times (2000) under load;
 # sh tests/soak.sh faults: each allocation and system call of an operation fails once. As root.
 set -eu
 cd "$(dirname "$0")/.."
 case ${1:-} in
 kills) KILLS=${2:-2000} SOAK_LIMIT=$((60 + ${2:-2000})) sh tests/run.sh -n 'plain/replaced/a_hundred_kills' ;;
+[1-9]*)
+    SAYS=$(mktemp)
+    tail -f "$SAYS" &
+    trap 'kill $!; rm "$SAYS"' EXIT
+    export SAYS SOAK_SECONDS=$(($1 * 60)) SOAK_LIMIT=$(($1 * 70 + 120))
+    sh tests/run.sh -n 'plain/soak/'
+    ;;
 faults) FAULTS=all SOAK_LIMIT=3000 sh tests/run.sh -n 'plain/faults/' ;;
 *)
     sed -n 's/^# //p' "$0" >&2

@@ -3,6 +3,8 @@
  * that is wrong and each effect that came twice is told.
  *
  *     kills MOUNT SUPERVISOR KILLS MIN_US MAX_US [SIGNAL]
+ *
+ * KILLS is a number, or SECONDS and an s: for so long. SIGNAL 0: nothing is killed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -11,6 +13,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -35,7 +38,7 @@ static const char *mount;
 static pid_t supervisor;
 static atomic_bool ending;
 static atomic_uint failures;
-static atomic_ulong calls;
+static atomic_ulong calls, made;
 
 __attribute__((format(printf, 1, 2))) static void failed(const char *format, ...)
 {
@@ -80,18 +83,24 @@ static int opened(const char *name, int flags)
     return fd;
 }
 
-static bool put(const char *name, const char *text)
+/* Of a process that may be gone: false, where it is. */
+static bool put_of(const char *name, const char *text, bool gone)
 {
     int fd = opened(name, O_WRONLY);
     const size_t len = strlen(text);
     bool fine = fd >= 0 && write(fd, text, len) == (ssize_t)len;
 
     calls++;
-    if (fd >= 0 && !fine)
+    if (fd >= 0 && !fine && !(gone && errno == ESRCH))
         failed("write \"%s\" to %s: %s", text, name, strerror(errno));
     if (fd >= 0)
         close(fd);
     return fine;
+}
+
+static bool put(const char *name, const char *text)
+{
+    return put_of(name, text, false);
 }
 
 static ssize_t get(const char *name, char *to, size_t size)
@@ -238,6 +247,73 @@ static void *makes(void *arg)
             failed("rename made%u: %s", i, strerror(errno));
         if (rmdir(path(at, "moved%u", i)) < 0)
             failed("rmdir moved%u: %s", i, strerror(errno));
+        made++;
+    }
+    return NULL;
+}
+
+/* It forks, and all execute and exit, once *gate is closed. */
+static pid_t family_start(int *gate)
+{
+    static const char text[] = "read _; for i in 1 2 3; do (/bin/true; :) & done; wait; "
+                               "exec /bin/true";
+    char *argv[] = {(char *)"sh", (char *)"-c", (char *)text, NULL};
+    posix_spawn_file_actions_t actions;
+    int ends[2];
+    pid_t pid;
+
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        exit(2);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
+    if (posix_spawn(&pid, "/bin/sh", &actions, NULL, argv, environ) != 0)
+        exit(2);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[0]);
+    *gate = ends[1];
+    return pid;
+}
+
+/* Attached before all that, or meanwhile. The log ends with the last of them. */
+static void follow(const char *name, bool before)
+{
+    static char text[1 << 20];
+    char file[300], number_text[32];
+    int gate;
+    const pid_t pid = family_start(&gate);
+
+    if (!before)
+        close(gate);
+    snprintf(file, sizeof file, "%s/target", name);
+    snprintf(number_text, sizeof number_text, "%d\n", pid);
+    const bool attached = put_of(file, number_text, !before);
+    if (before)
+        close(gate);
+    waitpid(pid, NULL, 0);
+    snprintf(file, sizeof file, "%s/samples", name);
+    if (attached && get(file, text, sizeof text) <= 0)
+        failed("%s is empty", file);
+    snprintf(file, sizeof file, "%s/count", name);
+    if (get(file, text, sizeof text) > 0 && number(file, text) == 0 && before)
+        failed("%s is 0", file);
+}
+
+static void *follows(void *arg)
+{
+    char at[512], name[64], file[80];
+
+    (void)arg;
+    for (unsigned i = 0; !ending; i++) {
+        snprintf(name, sizeof name, "family%u", i);
+        calls += 2;
+        if (mkdir(path(at, "%s", name), 0700) < 0)
+            failed("mkdir %s: %s", name, strerror(errno));
+        snprintf(file, sizeof file, "%s/config", name);
+        put(file, "event=page-faults descendants=on log-exit=on log-csw=on\n");
+        follow(name, i % 2);
+        if (rmdir(at) < 0)
+            failed("rmdir %s: %s", name, strerror(errno));
+        made++;
     }
     return NULL;
 }
@@ -430,9 +506,13 @@ static int control_open(pid_t pid)
 
 /* ---- kills ---- */
 
+#define KILLS_TOLD 10000
+
+/* 0: there is none, or it is not certain which of several it is. */
 static pid_t worker(void)
 {
     char name[64], text[256] = "";
+    int pid = 0, more;
     FILE *file;
 
     snprintf(name, sizeof name, "/proc/%d/task/%d/children", supervisor, supervisor);
@@ -442,7 +522,7 @@ static pid_t worker(void)
     if (!fgets(text, sizeof text, file))
         text[0] = '\0';
     fclose(file);
-    return (pid_t)atoi(text);
+    return sscanf(text, "%d %d", &pid, &more) == 1 ? pid : 0;
 }
 
 static int later(const void *a, const void *b)
@@ -452,31 +532,39 @@ static int later(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void kills(unsigned n, unsigned min_us, unsigned max_us, int number)
+static void tell_kills(uint64_t *took, unsigned done)
 {
-    uint64_t *took = calloc(n + 1, sizeof *took);
+    const unsigned n = done < KILLS_TOLD ? done : KILLS_TOLD;
+
+    qsort(took, n, sizeof *took, later);
+    if (n)
+        printf("%u kills: to the next good read p50 %.1f ms, p99 %.1f ms, most %.1f ms\n", done,
+               (double)took[n / 2] / 1e3, (double)took[n * 99 / 100] / 1e3,
+               (double)took[n - 1] / 1e3);
+}
+
+static void kills(const char *how_many, unsigned min_us, unsigned max_us, int number)
+{
+    static uint64_t took[KILLS_TOLD]; /* the last ones */
     int fd = opened("fixed/count", O_RDONLY);
-    char text[64];
+    char text[64], *end;
+    const unsigned long n = strtoul(how_many, &end, 10);
+    const uint64_t until = *end == 's' ? now_us() + n * 1000000 : UINT64_MAX;
     unsigned done = 0;
 
     srand(1);
-    while (done < n) {
+    while (until == UINT64_MAX ? done < n : now_us() < until) {
         usleep(min_us + (unsigned)rand() % (max_us - min_us + 1));
-        pid_t pid = worker();
+        pid_t pid = number ? worker() : 0;
         if (pid <= 0 || kill(pid, number) < 0)
             continue;
         const uint64_t at = now_us();
         if (pread(fd, text, sizeof text, 0) != 7)
             failed("pread after a kill: %s", strerror(errno));
-        took[done++] = now_us() - at;
+        took[done++ % KILLS_TOLD] = now_us() - at;
     }
     close(fd);
-    qsort(took, n, sizeof *took, later);
-    if (n)
-        printf("%u kills: to the next good read p50 %.1f ms, p99 %.1f ms, most %.1f ms\n", n,
-               (double)took[n / 2] / 1e3, (double)took[n * 99 / 100] / 1e3,
-               (double)took[n - 1] / 1e3);
-    free(took);
+    tell_kills(took, done);
 }
 
 static uint64_t count_of(const char *name)
@@ -516,6 +604,22 @@ static void prepare(void)
     put("toggled/target", text);
     put("logged/target", text);
     put("sampled/target", text);
+}
+
+static void leave(void)
+{
+    static const char *const names[] = {"run",    "fixed",   "toggled",
+                                        "logged", "sampled", "exchanged"};
+    char at[512];
+
+    for (unsigned i = 0; i < MANY; i++)
+        if (rmdir(path(at, "instances/many/m%u", i)) < 0)
+            failed("rmdir m%u: %s", i, strerror(errno));
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (rmdir(path(at, "%s", names[i])) < 0)
+            failed("rmdir %s: %s", names[i], strerror(errno));
+    if (rmdir(path(at, "instances/many")) < 0)
+        failed("rmdir many: %s", strerror(errno));
 }
 
 /* Samples and what is told of those that were lost. */
@@ -563,7 +667,7 @@ int main(int argc, char **argv)
     void *(*const users[])(void *) = {reads_count,   reads_count,  reads_status, reads_readme,
                                       reads_held,    makes,        lists,        toggles,
                                       polls,         reads_series, writes_log,   reads_log,
-                                      reads_samples, makes_faults, exchanges};
+                                      reads_samples, makes_faults, exchanges,    follows};
     pthread_t threads[sizeof users / sizeof *users];
 
     if (argc < 6)
@@ -576,7 +680,7 @@ int main(int argc, char **argv)
     uint64_t control_count = 0;
     for (size_t i = 0; i < sizeof users / sizeof *users; i++)
         pthread_create(&threads[i], NULL, users[i], NULL);
-    kills((unsigned)atoi(argv[3]), (unsigned)atoi(argv[4]), (unsigned)atoi(argv[5]),
+    kills(argv[3], (unsigned)atoi(argv[4]), (unsigned)atoi(argv[5]),
           argc > 6 ? atoi(argv[6]) : SIGKILL);
     usleep(200000);
     ending = true;
@@ -602,6 +706,11 @@ int main(int argc, char **argv)
             pthread_join(threads[i], NULL);
     /* where workers hardly live, what a loss stood for may be told as less */
     sampled_check(count_of("sampled/count"), atoi(argv[5]) > 5000);
-    printf("%lu calls, %u failures\n", (unsigned long)calls, (unsigned)failures);
+    leave();
+    for (size_t i = 0; i < sizeof users / sizeof *users; i++)
+        if (users[i] == reads_series)
+            pthread_join(threads[i], NULL);
+    printf("%lu calls, %lu directories made and removed, %u failures\n", (unsigned long)calls,
+           (unsigned long)made, (unsigned)failures);
     return failures ? 1 : 0;
 }

@@ -1,0 +1,113 @@
+# shellcheck shell=bash disable=SC2154
+# Everything at once, for a while: no call fails, and nothing is left behind. sh tests/soak.sh MINUTES.
+
+# says WORDS…: also to the file SAYS, for whoever waits.
+says() {
+    printf '%(%T)T %s\n' -1 "$*" | tee -a "${SAYS:-/dev/null}"
+}
+
+# The one that serves now, where it is the only child of the supervisor. The file ends in no newline.
+server() {
+    [[ $(cat "/proc/$DAEMON/task/$DAEMON/children") =~ ^([0-9]+)\ ?$ ]] && echo "${BASH_REMATCH[1]}"
+}
+
+# every SECONDS COMMAND…: beside the others, until the round ends.
+every() {
+    (
+        for ((i = 1; ; i++)); do
+            sleep 1
+            [[ ! -e $T/end ]] || exit 0
+            ((i % $1)) || "${@:2}"
+        done
+    ) &
+    BESIDE+=($!)
+}
+
+drop_caches() { echo 2 >/proc/sys/vm/drop_caches; }
+
+# By a copy of this program, now the one, now the other.
+upgrade() {
+    local next=$T/pmcfs-one
+    [[ $(readlink "/proc/$DAEMON/exe") != "$next" ]] || next=$T/pmcfs-other
+    "$next" --upgrade "$M"
+    echo "$next" >>"$T/upgrades"
+}
+
+# A thread that has been in state D at five looks in a row without a switch: what it waits for.
+look_for_sleepers() {
+    local -A before=()
+    local sleep n
+    for sleep in "${!SLEEPS[@]}"; do
+        before[$sleep]=${SLEEPS[$sleep]}
+    done
+    SLEEPS=()
+    while read -r sleep; do
+        n=$((${before[$sleep]:-0} + 1))
+        SLEEPS[$sleep]=$n
+        ((n < 5)) || die "asleep for good: $(cat "/proc/${sleep% *}"/{comm,stack,status})"
+    done < <({ cat /proc/[0-9]*/task/[0-9]*/status 2>/dev/null || :; } | awk '
+        /^State:/ { state = $2 } /^Pid:/ { pid = $2 } /^voluntary/ && state == "D" { print pid, $2 }')
+}
+
+# round SECONDS: clients, kills for three quarters of the time, upgrades, drop_caches, and a look at all.
+round() {
+    local -A SLEEPS=()
+    BESIDE=()
+    rm -f "$T/end"
+    every 1 look_for_sleepers
+    every 3 drop_caches
+    every "${UPGRADE_EACH:-20}" upgrade
+    "$HELPERS/kills" "$M" "$DAEMON" $(($1 * 3 / 4))s 50000 400000 >"$T/said" 2>&1 || die "$(cat "$T/said")"
+    says "$(grep -v '^  ' "$T/said")"
+    "$HELPERS/kills" "$M" "$DAEMON" $(($1 / 4))s 100000 100000 0 >"$T/said" 2>&1 || die "$(cat "$T/said")"
+    says "$(grep -v '^  ' "$T/said")"
+    touch "$T/end"
+    for pid in "${BESIDE[@]}"; do
+        wait "$pid" || die "see above"
+    done
+    eventually 10 'server >/dev/null'
+}
+
+# What is to be the same after each round.
+held() {
+    local pid
+    for pid in "$DAEMON" "$(server)"; do
+        find "/proc/$pid/fd" -type l -printf '%l\n' | sed 's/\[[0-9]*\]//' | sort | uniq -c
+    done
+    ls "$M" "$M/instances" "$M/admin/instances"
+    grep -E '^(pmcs|descriptors|processes|instances|parked) ' "$M/info/stats"
+}
+
+# KiB of both processes, and of their memory that outlives them.
+resident() {
+    local pid
+    {
+        for pid in "$DAEMON" "$(server)"; do
+            awk '/^RssAnon/ { print $2 }' "/proc/$pid/status"
+        done
+        find "/proc/$DAEMON/fd" -lname '/memfd:*' -exec find -L {} -printf '%k\n' \;
+    } | awk '{ sum += $1 } END { print sum }'
+}
+
+#@ slow plain alone
+t_everything_at_once_leaves_nothing_behind() {
+    local left=${SOAK_SECONDS:-24} seconds memory
+    ((left > 120)) || UPGRADE_EACH=4
+    mount_pmcfs
+    cp "$BIN" "$T/pmcfs-one"
+    cp "$BIN" "$T/pmcfs-other"
+    round $((left < 180 ? left / 3 : 60))
+    held >"$T/before"
+    memory=$(resident)
+    says "$memory KiB resident; held:
+$(cat "$T/before")"
+    for ((left -= left < 180 ? left / 3 : 60; left > 0; left -= seconds)); do
+        seconds=$((left < 120 ? left : 120))
+        round $seconds
+        (eventually 20 "held | diff '$T/before' - >'$T/more'") || die "left behind: $(cat "$T/more")"
+        says "$(resident) KiB resident, $(wc -l <"$T/upgrades") upgrades, $(stat_value restarts) restarts"
+        between "$(resident)" 1 $((memory + 8192)) 'KiB resident'
+    done
+    ! grep -vE 'no usable PMU|ended by signal 9 |has taken the place' "$T/daemon" || die "pmcfs said that"
+    unmount_pmcfs
+}
