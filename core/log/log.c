@@ -222,19 +222,23 @@ static uint64_t log_unread(struct log *log)
     return log->unread;
 }
 
+/* Counted as lost when it is put: not once more when it is overwritten. */
+static bool is_refused(const struct record *record)
+{
+    return record->type == RECORD_DROP && record->misc & RECORD_REFUSED;
+}
+
 /* Gives up the oldest record; false: there is none. */
 static bool log_overwrite(struct log *log)
 {
     const struct record *record;
-    bool counted;
 
     if (log->first > log->last)
         return false;
     record = (const struct record *)ring_at(&log->ring, log->ring.tail);
     if (spaces_wants(record))
         fold_oldest(log, record);
-    counted = record->type == RECORD_DROP && record->misc & RECORD_REFUSED;
-    log->lost += log->first >= log_unread(log) && !counted;
+    log->lost += log->first >= log_unread(log) && !is_refused(record);
     log->first++;
     ring_drop(&log->ring, record->size);
     return true;
@@ -315,29 +319,44 @@ static int record_replace(struct log *log)
     return 0;
 }
 
+/* Of how many records of the kernel it tells. */
+static uint64_t stands_for(const struct record *record)
+{
+    const struct record_note *note = (const struct record_note *)record;
+
+    if (record->type == RECORD_LOST)
+        return ((const struct record_lost *)record)->lost;
+    return record->type == RECORD_DROP && note->n ? note->value[0] : !record_is_note(record);
+}
+
 static void count_losses(struct log *log, const struct record *record)
 {
     if (record->type == RECORD_LOST)
-        log->kernel_lost += ((const struct record_lost *)record)->lost;
+        log->kernel_lost += stands_for(record);
     else if (record->type == RECORD_THROTTLE)
         log->throttled++;
+    else if (is_refused(record))
+        log->lost += stands_for(record);
+    else if (record->type == RECORD_DROP && record->misc & RECORD_WITHHELD)
+        log->hidden += stands_for(record);
 }
 
 static int put_one(struct log *log, const struct record *record)
 {
     const uint64_t time = record_time(record);
     const bool late = time < log->last_time;
+    int rc = 0;
 
-    count_losses(log, record);
     if (!late)
         log->last_time = time;
     if (!log_fits(log, record->size))
-        return log->ring.size ? record_replace(log) : record_refuse(log, record);
-    if (late)
+        rc = log->ring.size ? record_replace(log) : record_refuse(log, record);
+    else if (late)
         append_later(log, record);
     else
         ring_append(log, record);
-    return 0;
+    count_losses(log, record);
+    return rc;
 }
 
 uint64_t log_taken(struct log *log, uint64_t source)
@@ -369,6 +388,16 @@ static void request_note(struct log *log, uint64_t request)
     log->request.pieces++;
 }
 
+/* What is put later may publish what is put now: then it is known as told. */
+static void taken_note(struct log *log, const struct record *record, const struct log_taken *taken)
+{
+    if (log->taken.source != taken->source)
+        log->taken = (struct log_taken){.source = taken->source};
+    log->taken.n += stands_for(record);
+    if (log->taken.n > taken->n)
+        log->taken.n = taken->n;
+}
+
 static int all_put(struct log *log, const void *records, size_t len, const struct log_taken *taken,
                    uint64_t request)
 {
@@ -383,9 +412,11 @@ static int all_put(struct log *log, const void *records, size_t len, const struc
             break;
         if (put_one(log, record) < 0)
             rc = -ENOMEM;
+        if (taken)
+            taken_note(log, record, taken);
         at += record->size;
     }
-    if (taken) /* what is overwritten for it was published before: a record may be told twice */
+    if (taken)
         log->taken = *taken;
     if (!passed)
         request_note(log, request);
@@ -442,14 +473,6 @@ size_t log_record_max(struct log *log)
     most = ring_most(log);
     pthread_mutex_unlock(&log->mutex);
     return most < RECORD_MAX ? (size_t)most : RECORD_MAX;
-}
-
-void log_count_hidden(struct log *log, uint64_t n)
-{
-    pthread_mutex_lock(&log->mutex);
-    log->hidden += n;
-    log_publish(log);
-    pthread_mutex_unlock(&log->mutex);
 }
 
 void log_stats(struct log *log, struct log_stats *out)

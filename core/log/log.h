@@ -29,10 +29,10 @@ struct log_stats {
     uint64_t bytes;       /* of records held now, the address spaces included */
     uint64_t memory;      /* bytes allocated now */
     uint64_t records;     /* ever put, those refused included */
-    uint64_t lost;        /* overwritten unread, or too large for the ring */
+    uint64_t lost;        /* overwritten unread, or too large for the ring; drops with REFUSED */
     uint64_t kernel_lost; /* the kernel had no room: sum of RECORD_LOST */
     uint64_t throttled;   /* RECORD_THROTTLEs */
-    uint64_t hidden;      /* samples of the kernel withheld (log_count_hidden) */
+    uint64_t hidden;      /* samples of the kernel withheld: drops with RECORD_WITHHELD */
     uint64_t refused;     /* records that found no memory */
     int short_of;         /* -EDQUOT, -ENOMEM: the ring could not grow when it last should; or 0 */
 };
@@ -77,7 +77,6 @@ int log_put_all_once(struct log *log, uint64_t request, const void *records, siz
 int log_put_once(struct log *log, uint64_t request, const struct record *record);
 /* Bytes of a record that the ring has room for once it has grown as far as it may. */
 size_t log_record_max(struct log *log);
-void log_count_hidden(struct log *log, uint64_t n);
 void log_stats(struct log *log, struct log_stats *out);
 /* Serial of the last record put (0: none yet): grows with each. Cheap, for wake-ups and poll. */
 uint64_t log_last(struct log *log);
@@ -85,10 +84,10 @@ uint64_t log_last(struct log *log);
 /* A reader's place. */
 struct log_cursor {
     struct log *log; /* a reference */
-    uint64_t next;  /* serial of the next record it wants; 1 is the first ever */
-    uint64_t place; /* of that record in the ring, while it is held */
-    bool begun;     /* it was given the address spaces as of its beginning */
-    bool told;      /* it is being given them, so far: */
+    uint64_t next;   /* serial of the next record it wants; 1 is the first ever */
+    uint64_t place;  /* of that record in the ring, while it is held */
+    bool begun;      /* it was given the address spaces as of its beginning */
+    bool told;       /* it is being given them, so far: */
     struct spaces_walk walk;
     LIST_ENTRY(log_cursor) of_log;
 };

@@ -56,8 +56,10 @@ enum record_type {
 #define RECORD_LACKS 8u
 /* of COMM, MAP: made by pmcfs from what was there before, not told by the kernel */
 #define RECORD_FOUND 0x8000u
-/* of DROP: stands in the place of a record that the log was too small for, and is counted */
+/* of DROP: stands in the place of records that are counted as lost with it */
 #define RECORD_REFUSED 4u
+/* of DROP: in the place of samples that are counted as withheld */
+#define RECORD_WITHHELD 8u
 
 #define RECORD_MAX 65528 /* bytes of one record */
 

@@ -177,7 +177,6 @@ bool recording_drain(struct recording *recording, bool all, bool *any)
     before = recording->put - (recording->batch.len > 0);
     if (plan->backend->drain(recording->recorder, all, &intake) != 0)
         recording->dropped++; /* one at least */
-    recording_put_hidden(recording);
     recording_flush(recording);
     *any = recording->put != before;
     pthread_mutex_unlock(&recording->lock);
@@ -264,8 +263,10 @@ int recording_adopt(const struct recording_plan *plan, bool told, const char *pr
     }
     free(recorder);
     if (rc == 0 && plan->backend->taken) {
+        const uint64_t taken = plan->backend->taken(recording->recorder);
+
         recording->taken = log_taken(plan->log, sums);
-        recording->replaced = plan->backend->taken(recording->recorder) - recording->taken;
+        recording->replaced = taken > recording->taken ? taken - recording->taken : 0;
     }
     if (rc == 0) {
         recording->keep = false;

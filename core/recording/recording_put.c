@@ -55,11 +55,14 @@ static void batch_note(struct recording *recording, const struct note *note)
 }
 
 /* How many records were left out, and why. */
-static void batch_drop(struct recording *recording, uint64_t n, const char *where)
+static void batch_drop(struct recording *recording, uint64_t n, const char *where, unsigned misc)
 {
     const uint64_t time = recording->last_time;
 
+    if (n == 0)
+        return;
     batch_note(recording, &(struct note){.type = RECORD_DROP,
+                                         .misc = misc,
                                          .time = time,
                                          .cpu = UINT32_MAX,
                                          .n = 1,
@@ -68,19 +71,14 @@ static void batch_drop(struct recording *recording, uint64_t n, const char *wher
                                          .text_len = strlen(where)});
 }
 
-void recording_put_hidden(struct recording *recording)
+static void put_losses(struct recording *recording)
 {
     const uint64_t hidden = recording->hidden, dropped = recording->dropped;
 
     recording->hidden = recording->dropped = 0;
-    if (hidden > 0) {
-        log_count_hidden(recording->plan.log, hidden);
-        batch_drop(recording, hidden, "hidden");
-    }
-    if (dropped > 0)
-        batch_drop(recording, dropped, "memory");
-    if (recording->replaced > 0)
-        batch_drop(recording, recording->replaced, "replaced");
+    batch_drop(recording, hidden, "hidden", RECORD_WITHHELD);
+    batch_drop(recording, dropped, "memory", RECORD_REFUSED);
+    batch_drop(recording, recording->replaced, "replaced", RECORD_REFUSED);
     recording->replaced = 0;
 }
 
@@ -93,6 +91,7 @@ void recording_flush(struct recording *recording)
     /* what was read before it was held may wait: nothing started since is in it */
     if (atomic_load(&recording->held))
         return;
+    put_losses(recording); /* they are among what was taken */
     taken.n = plan->backend->taken ? plan->backend->taken(recording->recorder) : 0;
     if (batch->len == 0 && taken.n == recording->taken)
         return;
@@ -142,9 +141,9 @@ static void execs_settle(struct recording *recording)
 {
     struct process *process;
 
-    TAILQ_FOREACH(process, &exits_tasks(recording->exits)->by_news, by_news)
-    if (process->executed)
-        exec_tell(recording, process, NULL);
+    TAILQ_FOREACH (process, &exits_tasks(recording->exits)->by_news, by_news)
+        if (process->executed)
+            exec_tell(recording, process, NULL);
     recording->n_execs = 0;
 }
 

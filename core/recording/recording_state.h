@@ -41,7 +41,6 @@ struct recording {
 void recording_put(void *arg, const struct record *record);
 /* For the host's inventory: into the batch, nothing else is made of it. */
 void recording_put_found(void *arg, const struct record *record);
-void recording_put_hidden(struct recording *recording);
 /* The batch goes into the log, unless the recording is held. */
 void recording_flush(struct recording *recording);
 /* As the attacher knows it; 0: not at all, or NOBODY. */

@@ -189,12 +189,17 @@ TEST(counts_what_the_kernel_lost_and_throttled)
     log_put_once(event_log, 0, &throttle.head);
     throttle.head.type = RECORD_UNTHROTTLE;
     log_put_once(event_log, 0, &throttle.head);
-    log_count_hidden(event_log, 3);
-    log_count_hidden(event_log, 1);
+    const uint64_t n = 4;
+    struct note drop = {.type = RECORD_DROP, .misc = RECORD_WITHHELD, .n = 1, .value = &n};
+    record_add_note(&made, &drop);
+    drop.misc = RECORD_REFUSED;
+    record_add_note(&made, &drop);
+    put_made();
+    ck_assert_uint_eq(stats().lost, 4);
     ck_assert_uint_eq(stats().kernel_lost, 12);
     ck_assert_uint_eq(stats().throttled, 1);
     ck_assert_uint_eq(stats().hidden, 4);
-    ck_assert_uint_eq(stats().records, 4);
+    ck_assert_uint_eq(stats().records, 6);
 }
 
 TEST(a_malformed_record_ends_its_batch)
