@@ -74,12 +74,12 @@ struct call {
     uint64_t now_ns;
     struct buf *out; /* shows and streams: text is appended */
     size_t room;     /* streams: bytes that the reader takes; what is more is kept for it */
-    struct err err;
     uint64_t wait_for;      /* CALL_WAIT: the id */
     uint64_t wait_until_ns; /* CALL_WAIT: run again at the latest then; 0: no limit */
     bool committed;         /* what was asked is so: once it is published it is not done again */
     pid_t maker;        /* mkdir: the requester's process, as host->caller_pid(); else 0 */
     uint64_t maker_key; /* mkdir: its host->caller_key() */
+    struct err err;     /* the last: a sentence is not zeroed with the rest */
 };
 
 /* What the engine wants done after its lock is dropped. */

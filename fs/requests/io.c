@@ -209,6 +209,8 @@ static int read_run(struct request *rq)
     const struct file_row *row = rq->node.row;
     int rc;
 
+    if (rq->gone && !row->stream)
+        return request_refuse_gone(rq);
     rq->slice = NULL;
     rq->slice_len = 0;
     rc = request_remembers(rq);
@@ -246,14 +248,6 @@ static int read_done(struct request *rq)
     return rc;
 }
 
-static void read_reply(struct request *rq, int rc)
-{
-    if (rc < 0)
-        fuse_reply_err(rq->req, -rc);
-    else
-        fuse_reply_buf(rq->req, rq->slice, rq->slice_len);
-}
-
 /*
  * Reads of files opened with direct_io name the owner of its locks; those that fill the page cache
  * do not, and are of sendfile(2), splice(2) and mmap(2). The cache cannot hold a text whose size is
@@ -268,7 +262,13 @@ static bool read_is_direct(const struct fuse_file_info *fi)
 
 void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
-    struct request *rq = read_is_direct(fi) ? op_begin(req, ino) : NULL;
+    static const struct op op = {.counted = true,
+                                 .is_quiet = true,
+                                 .gone_ok = true,
+                                 .run = read_run,
+                                 .done = read_done,
+                                 .reply = slice_reply};
+    struct request *rq = read_is_direct(fi) ? op_begin(&op, req, ino) : NULL;
 
     if (!read_is_direct(fi))
         fuse_reply_err(req, EINVAL);
@@ -279,12 +279,6 @@ void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
     rq->size = size;
     rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
     rq->call.room = size;
-    rq->counted = true;
-    rq->is_quiet = true;
-    rq->gone_ok = rq->node.row->stream != NULL;
-    rq->run = read_run;
-    rq->done = read_done;
-    rq->reply = read_reply;
     request_dispatch(rq);
 }
 
@@ -321,29 +315,18 @@ static int end_run(struct request *rq)
 static int end_done(struct request *rq)
 {
     const struct handle *handle = rq->handle;
-    int rc = node_attr(&rq->fs->tree, &rq->node, &rq->attr);
+    int rc = node_attr(&rq->fs->tree, &rq->node, &rq->entry.attr);
 
     if (rc == CALL_DONE && !rq->slice)
         rc = show_done(rq);
     if (rc == CALL_DONE && handle && handle->place.has_text && rq->node.row->bound)
-        rq->attr.st_size = handle->place.base + (off_t)handle->place.len;
-    if (rq->attr.st_size == 0)
-        rq->attr.st_size = 1; /* of an empty file sendfile would give nothing, in silence */
+        rq->entry.attr.st_size = handle->place.base + (off_t)handle->place.len;
+    if (rq->entry.attr.st_size == 0)
+        rq->entry.attr.st_size = 1; /* of an empty file sendfile would give nothing, in silence */
     return rc;
 }
 
-void io_end(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-    struct request *rq = op_begin(req, ino);
-
-    if (!rq)
-        return;
-    rq->fh = fi->fh;
-    rq->run = end_run;
-    rq->done = end_done;
-    rq->reply = op_reply_attr;
-    request_dispatch(rq);
-}
+const struct op io_end = {.run = end_run, .done = end_done, .reply = attr_reply};
 
 /* No file has holes. grep(1) and cp(1) look for them, and would learn a size from an answer. */
 void io_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
@@ -394,19 +377,22 @@ static bool is_tunable(const struct request *rq, enum tunable which)
 }
 
 /* The system's list of groups may take its time: looked at before the lock is taken. */
-static void group_look_up(struct request *rq)
+static int write_look(struct request *rq)
 {
     struct scan scan;
     struct word word;
     char *name;
 
+    if (!rq->text || !is_tunable(rq, TUNABLE_READERS))
+        return 0;
     scan_init(&scan, rq->text, strnlen(rq->text, rq->size));
     rq->group = (gid_t)-1;
     if (!scan_word(&scan, &word) || word_is(word, "-"))
-        return;
+        return 0;
     name = word_dup(word);
     rq->no_group = name ? group_find(name, &rq->group) : -ENOMEM;
     free(name);
+    return 0;
 }
 
 /* Core does not know groups. A user that may not write here shall hear that, from store. */
@@ -428,8 +414,6 @@ static int write_run(struct request *rq)
 {
     int rc = CALL_DONE;
 
-    if (!rq->text)
-        return err_nomem(&rq->call.err);
     if (!rq->call.text)
         rc = command_check(rq);
 #ifdef PMCFS_DEBUG
@@ -452,20 +436,24 @@ static int write_done(struct request *rq)
     return CALL_DONE;
 }
 
-static void write_reply(struct request *rq, int rc)
+static int write_reply(struct request *rq)
 {
-    if (rc == CALL_DONE && is_tunable(rq, TUNABLE_ROOTMODE))
+    if (is_tunable(rq, TUNABLE_ROOTMODE))
         attributes_forget(&rq->fs->tree, NODE_INSTANCE, 0);
-    if (rc < 0)
-        fuse_reply_err(rq->req, -rc);
-    else
-        fuse_reply_write(rq->req, rq->size);
+    return fuse_reply_write(rq->req, rq->size);
 }
 
 void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t off,
               struct fuse_file_info *fi)
 {
-    struct request *rq = op_begin(req, ino);
+    static const struct op op = {.counted = true,
+                                 .is_command = true,
+                                 .has_text = true,
+                                 .look = write_look,
+                                 .run = write_run,
+                                 .done = write_done,
+                                 .reply = write_reply};
+    struct request *rq = op_begin(&op, req, ino);
 
     (void)off; /* each write is one complete command, wherever it is put */
     if (!rq)
@@ -475,14 +463,7 @@ void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
         memcpy(rq->text, data, size);
     rq->fh = fi->fh;
     rq->size = size;
-    if (rq->text && is_tunable(rq, TUNABLE_READERS))
-        group_look_up(rq);
     rq->call.nonblock = (fi->flags & O_NONBLOCK) != 0;
     rq->call.append = (fi->flags & O_APPEND) != 0;
-    rq->counted = true;
-    rq->is_command = true;
-    rq->run = write_run;
-    rq->done = write_done;
-    rq->reply = write_reply;
     request_dispatch(rq);
 }

@@ -5,10 +5,12 @@
 
 #include <fuse_lowlevel.h>
 
+struct op;
+
 void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void io_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
 /* Where the file ends: SEEK_END, the only getattr that names an open file. */
-void io_end(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+extern const struct op io_end;
 /* SEEK_DATA and SEEK_HOLE. */
 void io_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi);
 void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t off,

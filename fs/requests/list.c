@@ -64,27 +64,17 @@ static int readdir_done(struct request *rq)
     return CALL_DONE;
 }
 
-static void slice_reply(struct request *rq, int rc)
-{
-    if (rc < 0)
-        fuse_reply_err(rq->req, -rc);
-    else
-        fuse_reply_buf(rq->req, rq->slice, rq->slice_len);
-}
-
 static void readdir_begin(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, bool plus)
 {
-    struct request *rq = op_begin(req, ino);
+    static const struct op op = {
+        .gone_ok = true, .run = readdir_run, .done = readdir_done, .reply = slice_reply};
+    struct request *rq = op_begin(&op, req, ino);
 
     if (!rq)
         return;
-    rq->gone_ok = true;
     rq->size = size;
     rq->off = off;
     rq->plus = plus;
-    rq->run = readdir_run;
-    rq->done = readdir_done;
-    rq->reply = slice_reply;
     request_dispatch(rq);
 }
 

@@ -65,10 +65,9 @@ static int open_refused(struct request *rq, struct handle *handle, int rc)
 static void open_count(struct request *rq, int opens)
 {
     struct hand *hand = rq->fs->hand;
-    const int more = opens - (rq->hand ? rq->hand->opens : 0);
+    const int more = opens - rq->hand->opens;
 
-    if (rq->hand)
-        rq->hand->opens = opens;
+    rq->hand->opens = opens;
     if (more > 0 || hand->n_open > 0)
         hand->n_open += (uint64_t)more;
     engine_stat_set(rq->fs->tree.engine, STAT_OPEN_FILES, hand->n_open);
@@ -112,8 +111,7 @@ static int open_run(struct request *rq)
 {
     const int rc = open_try(rq);
 
-    if (!rq->remembers && rq->hand && rq->hand->opens)
-        rq->undo = NULL; /* an earlier worker may have answered: nothing was to be kept of that */
+    rq->was_open |= !rq->remembers && rq->hand->opens;
     open_count(rq, rc == CALL_DONE);
     return rc;
 }
@@ -132,12 +130,15 @@ static struct handle *handle_close(struct fs *fs, uint64_t fh)
     return handle;
 }
 
-/* The opener is gone: no RELEASE will come. */
+/* The opener is gone: no RELEASE will come. But one may have an answer of an earlier worker's,
+ * which kept nothing. */
 static void open_undo(struct request *rq)
 {
     struct fs *fs = rq->fs;
     struct handle *handle;
 
+    if (rq->was_open)
+        return;
     fs_lock(fs);
     open_count(rq, 0);
     handle = handle_close(fs, rq->fh);
@@ -146,49 +147,42 @@ static void open_undo(struct request *rq)
     fs_unlock(fs);
 }
 
-static void open_reply(struct request *rq, int rc)
+static int open_reply(struct request *rq)
 {
-    struct fuse_file_info fi = {
-        .fh = rq->fh,
-        .direct_io = 1,
-        .noflush = 1,
-    };
+    struct fuse_file_info fi = {.fh = rq->fh, .direct_io = 1, .noflush = 1};
 
-    if (rc < 0)
-        fuse_reply_err(rq->req, -rc);
-    else
-        rq->unwanted = fuse_reply_open(rq->req, &fi) == -ENOENT;
+    return fuse_reply_open(rq->req, &fi);
+}
+
+static int open_look(struct request *rq)
+{
+    struct fs *fs = rq->fs;
+    const bool writes = (rq->flags & O_ACCMODE) != O_RDONLY;
+    int rc = open_may(rq->node.row, rq->flags);
+
+    rq->fh = ++fs->hand->last_fh;
+    rq->remembers = !(rq->node.row->flags & FILE_PLAIN) || writes || fs->hand->n_open >= MANY_OPEN;
+    if (rc == 0 && open_wants_rights(fs, rq->node.row, rq->flags))
+        rc = caller_rights(rq);
+    else if (rc == 0 && rq->remembers)
+        caller_payer(rq);
+    if (rc == 0 && writes && fs->host->opener)
+        fs->host->opener(fs->host_state, rq->call.tid, &rq->opener);
+    return rc;
 }
 
 void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct request *rq = op_begin(req, ino);
-    bool wants;
-    int rc;
+    static const struct op op = {.gone_ok = true,
+                                 .look = open_look,
+                                 .run = open_run,
+                                 .reply = open_reply,
+                                 .undo = open_undo};
+    struct request *rq = op_begin(&op, req, ino);
 
     if (!rq)
         return;
-    rq->fh = ++rq->fs->hand->last_fh;
     rq->flags = fi->flags;
-    rq->remembers = !(rq->node.row->flags & FILE_PLAIN) || (fi->flags & O_ACCMODE) != O_RDONLY ||
-                    rq->fs->hand->n_open >= MANY_OPEN;
-    wants = open_wants_rights(rq->fs, rq->node.row, fi->flags);
-    rc = open_may(rq->node.row, fi->flags);
-    if (rc == 0 && wants)
-        rc = caller_rights(rq);
-    else if (rc == 0 && rq->remembers)
-        caller_payer(rq);
-    if (rc < 0) {
-        fuse_reply_err(req, -rc);
-        request_free(rq);
-        return;
-    }
-    if ((fi->flags & O_ACCMODE) != O_RDONLY && rq->fs->host->opener)
-        rq->fs->host->opener(rq->fs->host_state, rq->call.tid, &rq->opener);
-    rq->gone_ok = true;
-    rq->run = open_run;
-    rq->reply = open_reply;
-    rq->undo = open_undo;
     request_dispatch(rq);
 }
 
@@ -204,13 +198,12 @@ static int release_run(struct request *rq)
 
 void io_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct request *rq = op_begin(req, ino);
+    static const struct op op = {.gone_ok = true, .run = release_run};
+    struct request *rq = op_begin(&op, req, ino);
 
     if (!rq)
         return;
     rq->fh = fi->fh;
-    rq->gone_ok = true;
-    rq->run = release_run;
     request_dispatch(rq);
 }
 
@@ -253,19 +246,16 @@ static int poll_run(struct request *rq)
     return rq->poll_number ? poll_add(&fs->park, rq->handle, rq) : CALL_DONE;
 }
 
-static void poll_reply(struct request *rq, int rc)
+static int poll_reply(struct request *rq)
 {
-    if (rc < 0)
-        fuse_reply_err(rq->req, -rc);
-    else
-        fuse_reply_poll(rq->req, rq->revents);
+    return fuse_reply_poll(rq->req, rq->revents);
 }
 
 void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
              struct fuse_pollhandle *poll)
 {
-    struct request *rq = op_begin(req, ino);
-
+    static const struct op op = {.gone_ok = true, .run = poll_run, .reply = poll_reply};
+    struct request *rq = op_begin(&op, req, ino);
     const uint64_t number = poll ? hand_poll_number() : 0; /* which is all that there is to it */
 
     if (poll)
@@ -275,8 +265,5 @@ void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
     rq->fh = fi->fh;
     rq->poll_number = number;
     rq->by_uring = poll_is_of_uring(fi, number);
-    rq->gone_ok = true;
-    rq->run = poll_run;
-    rq->reply = poll_reply;
     request_dispatch(rq);
 }

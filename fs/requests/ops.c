@@ -1,5 +1,5 @@
 /*
- * Operations on the tree: each becomes a request with its run, done and reply.
+ * Operations on the tree: what each needs, and how the kernel's request becomes ours.
  */
 #include "fs/requests/ops.h"
 
@@ -14,44 +14,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The reply of operations that answer with an errno only. */
-static void op_reply_err(struct request *rq, int rc)
-{
-    fuse_reply_err(rq->req, rc < 0 ? -rc : 0);
-}
-
-struct request *op_begin(fuse_req_t req, fuse_ino_t ino)
+struct request *op_begin(const struct op *op, fuse_req_t req, fuse_ino_t ino)
 {
     struct fs *fs = fuse_req_userdata(req);
     struct node node;
-    struct request *rq;
+    struct request *rq = node_decode(ino, &node) ? request_new(fs, op, req) : NULL;
 
-    if (!node_decode(ino, &node)) {
-        fuse_reply_err(req, ESTALE);
-        return NULL;
-    }
-    rq = request_new(fs, req);
     if (!rq) {
-        fuse_reply_err(req, ENOMEM);
+        fuse_reply_err(req, node_decode(ino, &node) ? ENOMEM : ESTALE);
         return NULL;
     }
     rq->node = node;
-    rq->reply = op_reply_err;
     caller_fill(&rq->call, req);
-    rq->call.file = node_label(&rq->node, rq->label);
+    rq->call.file = op->file ? op->file : node_label(&rq->node, rq->label);
     rq->call.index = node_index(&node);
     return rq;
 }
 
-/* A copy of a name; without memory the request is answered and NULL given. */
-static bool op_keep(struct request *rq, char **to, const char *name)
+/* Of what a directory has, or has not, of that name. */
+static void op_named(const struct op *op, fuse_req_t req, fuse_ino_t parent, const char *name,
+                     mode_t mode)
 {
-    *to = strdup(name);
-    if (*to)
-        return true;
-    fuse_reply_err(rq->req, ENOMEM);
-    request_free(rq);
-    return false;
+    struct request *rq = op_begin(op, req, parent);
+
+    if (!rq)
+        return;
+    rq->text = strdup(name);
+    rq->entry.attr.st_mode = mode;
+    request_dispatch(rq);
 }
 
 int op_entry(struct request *rq)
@@ -65,12 +55,9 @@ int op_entry(struct request *rq)
     return node_attr(&rq->fs->tree, &rq->found, &entry->attr);
 }
 
-static void entry_reply(struct request *rq, int rc)
+static int entry_reply(struct request *rq)
 {
-    if (rc < 0)
-        fuse_reply_err(rq->req, -rc);
-    else
-        fuse_reply_entry(rq->req, &rq->entry);
+    return fuse_reply_entry(rq->req, &rq->entry);
 }
 
 static int lookup_run(struct request *rq)
@@ -83,41 +70,38 @@ static int lookup_run(struct request *rq)
 /* Names that do not exist are not remembered by the kernel: any moment somebody may make them. */
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    struct request *rq = op_begin(req, parent);
+    static const struct op op = {.gone_ok = true,
+                                 .has_text = true,
+                                 .run = lookup_run,
+                                 .done = op_entry,
+                                 .reply = entry_reply};
 
-    if (!rq || !op_keep(rq, &rq->text, name))
-        return;
-    rq->gone_ok = true;
-    rq->run = lookup_run;
-    rq->done = op_entry;
-    rq->reply = entry_reply;
-    request_dispatch(rq);
+    op_named(&op, req, parent, name, 0);
 }
 
-void op_reply_attr(struct request *rq, int rc)
+int attr_reply(struct request *rq)
 {
-    if (rc < 0)
-        fuse_reply_err(rq->req, -rc);
-    else
-        fuse_reply_attr(rq->req, &rq->attr, node_attr_timeout(&rq->node));
+    return fuse_reply_attr(rq->req, &rq->entry.attr, node_attr_timeout(&rq->node));
+}
+
+int slice_reply(struct request *rq)
+{
+    return fuse_reply_buf(rq->req, rq->slice, rq->slice_len);
 }
 
 static int attr_run(struct request *rq)
 {
-    return node_attr(&rq->fs->tree, &rq->node, &rq->attr);
+    return node_attr(&rq->fs->tree, &rq->node, &rq->entry.attr);
 }
 
 static void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct request *rq = fi ? NULL : op_begin(req, ino);
+    static const struct op op = {.gone_ok = true, .run = attr_run, .reply = attr_reply};
+    struct request *rq = op_begin(fi ? &io_end : &op, req, ino);
 
-    if (fi)
-        io_end(req, ino, fi);
     if (!rq)
         return;
-    rq->gone_ok = true;
-    rq->run = attr_run;
-    rq->reply = op_reply_attr;
+    rq->fh = fi ? fi->fh : 0;
     request_dispatch(rq);
 }
 
@@ -135,7 +119,12 @@ static bool mode_is_there(const struct request *rq)
     struct stat is;
 
     return !rq->node.row->is && node_attr(&rq->fs->tree, &rq->node, &is) == 0 &&
-           (rq->attr.st_mode & 07777) == (is.st_mode & 07777);
+           (rq->entry.attr.st_mode & 07777) == (is.st_mode & 07777);
+}
+
+static int setattr_look(struct request *rq)
+{
+    return rq->to_set & FUSE_SET_ATTR_UID && caller_rights(rq) < 0 ? -EIO : 0;
 }
 
 /*
@@ -146,8 +135,9 @@ static bool mode_is_there(const struct request *rq)
 static int setattr_run(struct request *rq)
 {
     struct call *call = &rq->call;
-    uid_t uid = rq->to_set & FUSE_SET_ATTR_UID ? rq->attr.st_uid : (uid_t)-1;
-    gid_t gid = rq->to_set & FUSE_SET_ATTR_GID ? rq->attr.st_gid : (gid_t)-1;
+    const struct stat *attr = &rq->entry.attr;
+    uid_t uid = rq->to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1;
+    gid_t gid = rq->to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1;
     bool instance = is_instance(&rq->node);
     int rc = CALL_DONE;
 
@@ -165,51 +155,56 @@ static int setattr_run(struct request *rq)
     if ((rq->to_set & SET_MODE) && !rq->node.row->is)
         return err_set(&call->err, P25, "a file's mode is that of its directory: chmod that");
     if (rq->to_set & SET_MODE)
-        rc = (instance ? engine_chmod_instance : engine_chmod)(call, rq->attr.st_mode & 07777);
+        rc = (instance ? engine_chmod_instance : engine_chmod)(call, attr->st_mode & 07777);
     if (rc == CALL_DONE && (rq->to_set & SET_OWNER))
         rc = (instance ? engine_chown_instance : engine_chown)(call, uid, gid);
     return rc;
 }
 
 /* What else has changed with it is told first, so that access follows at once. */
-static void setattr_reply(struct request *rq, int rc)
+static int setattr_reply(struct request *rq)
 {
-    if (rc == CALL_DONE && (rq->to_set & (SET_MODE | SET_OWNER)) && rq->node.kind == NODE_PMC)
+    if ((rq->to_set & (SET_MODE | SET_OWNER)) && rq->node.kind == NODE_PMC)
         attributes_forget(&rq->fs->tree, NODE_PMC, rq->node.object);
-    op_reply_attr(rq, rc);
+    return attr_reply(rq);
 }
 
 static void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
                        struct fuse_file_info *fi)
 {
-    struct request *rq = op_begin(req, ino);
+    static const struct op op = {.is_quiet = true,
+                                 .look = setattr_look,
+                                 .run = setattr_run,
+                                 .done = attr_run,
+                                 .reply = setattr_reply};
+    struct request *rq = op_begin(&op, req, ino);
 
     if (!rq)
         return;
-    if (fi && !(to_set & (SET_MODE | SET_OWNER)))
-        rq->fh = fi->fh;
-    rq->attr = *attr;
+    rq->entry.attr = *attr;
     rq->to_set = to_set;
-    rq->is_quiet = true;
     rq->counted = (to_set & (SET_MODE | SET_OWNER)) != 0;
+    if (fi && !rq->counted)
+        rq->fh = fi->fh;
     if (rq->node.row->is)
         rq->call.file = to_set & SET_MODE ? "chmod" : "chown";
-    rq->run = setattr_run;
-    rq->done = attr_run;
-    rq->reply = setattr_reply;
-    if ((to_set & FUSE_SET_ATTR_UID) && caller_rights(rq) < 0) {
-        fuse_reply_err(req, EIO);
-        request_free(rq);
-        return;
-    }
     request_dispatch(rq);
+}
+
+static int mkdir_look(struct request *rq)
+{
+    const int rc = caller_rights(rq);
+
+    if (rc == 0)
+        caller_maker(rq->fs, &rq->call);
+    return rc;
 }
 
 static int mkdir_run(struct request *rq)
 {
     struct call *call = &rq->call;
     bool instance = rq->node.row->is == DIR_INSTANCES;
-    mode_t mode = rq->attr.st_mode & 07777;
+    mode_t mode = rq->entry.attr.st_mode & 07777;
     uint64_t id;
     int rc;
 
@@ -227,25 +222,15 @@ static int mkdir_run(struct request *rq)
 
 static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
-    struct request *rq = op_begin(req, parent);
-    int rc;
+    static const struct op op = {.file = "mkdir",
+                                 .counted = true,
+                                 .has_text = true,
+                                 .look = mkdir_look,
+                                 .run = mkdir_run,
+                                 .done = op_entry,
+                                 .reply = entry_reply};
 
-    if (!rq || !op_keep(rq, &rq->text, name))
-        return;
-    rc = caller_rights(rq);
-    if (rc < 0) {
-        fuse_reply_err(req, -rc);
-        request_free(rq);
-        return;
-    }
-    caller_maker(rq->fs, &rq->call);
-    rq->attr.st_mode = mode;
-    rq->call.file = "mkdir";
-    rq->counted = true;
-    rq->run = mkdir_run;
-    rq->done = op_entry;
-    rq->reply = entry_reply;
-    request_dispatch(rq);
+    op_named(&op, req, parent, name, mode);
 }
 
 static int refuse(struct request *rq)
@@ -253,6 +238,11 @@ static int refuse(struct request *rq)
     return err_set(&rq->call.err, P25,
                    "files cannot be made, linked, renamed or removed by hand "
                    "(mkdir makes a PMC, rmdir releases it)");
+}
+
+static int rmdir_look(struct request *rq)
+{
+    return rq->node.row->is == DIR_INSTANCES ? caller_rights(rq) : 0;
 }
 
 static int rmdir_run(struct request *rq)
@@ -268,28 +258,18 @@ static int rmdir_run(struct request *rq)
 
 static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    struct request *rq = op_begin(req, parent);
-    int rc = 0;
+    static const struct op op = {
+        .file = "rmdir", .counted = true, .has_text = true, .look = rmdir_look, .run = rmdir_run};
 
-    if (!rq || !op_keep(rq, &rq->text, name))
-        return;
-    if (rq->node.row->is == DIR_INSTANCES)
-        rc = caller_rights(rq);
-    if (rc < 0) {
-        fuse_reply_err(req, -rc);
-        request_free(rq);
-        return;
-    }
-    rq->call.file = "rmdir";
-    rq->counted = true;
-    rq->run = rmdir_run;
-    request_dispatch(rq);
+    op_named(&op, req, parent, name, 0);
 }
 
 static int rename_run(struct request *rq)
 {
     unsigned number;
 
+    if (!rq->text2)
+        return err_nomem(&rq->call.err);
     if (rq->node.row->is == DIR_INSTANCES)
         return err_set(&rq->call.err, P25, "an instance keeps its name");
     if (rq->node.row->is == DIR_ROOT && rq->found.row->is == DIR_ROOT &&
@@ -304,32 +284,32 @@ static int rename_run(struct request *rq)
 static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
                       const char *newname, unsigned flags)
 {
+    static const struct op op = {
+        .file = "mv", .counted = true, .has_text = true, .run = rename_run};
     struct request *rq;
 
     if (flags & ~1u) { /* RENAME_NOREPLACE is how it is anyway; no exchanging, no whiteouts */
         fuse_reply_err(req, EINVAL);
         return;
     }
-    rq = op_begin(req, parent);
-    if (!rq || !op_keep(rq, &rq->text, name) || !op_keep(rq, &rq->text2, newname))
+    rq = op_begin(&op, req, parent);
+    if (!rq)
         return;
+    rq->text = strdup(name);
+    rq->text2 = strdup(newname);
     if (!node_decode(newparent, &rq->found))
         rq->found = rq->node;
-    rq->call.file = "mv";
-    rq->counted = true;
-    rq->run = rename_run;
     request_dispatch(rq);
 }
 
 static void op_refuse(fuse_req_t req, fuse_ino_t ino, const char *what)
 {
-    struct request *rq = op_begin(req, ino);
+    static const struct op op = {.counted = true, .run = refuse};
+    struct request *rq = op_begin(&op, req, ino);
 
     if (!rq)
         return;
     rq->call.file = what;
-    rq->counted = true;
-    rq->run = refuse;
     request_dispatch(rq);
 }
 
@@ -380,24 +360,18 @@ static int statfs_run(struct request *rq)
     return CALL_DONE;
 }
 
-static void statfs_reply(struct request *rq, int rc)
+static int statfs_reply(struct request *rq)
 {
-    if (rc < 0)
-        fuse_reply_err(rq->req, -rc);
-    else
-        fuse_reply_statfs(rq->req, &rq->statvfs);
+    return fuse_reply_statfs(rq->req, &rq->statvfs);
 }
 
 static void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
-    struct request *rq = op_begin(req, ino);
+    static const struct op op = {.gone_ok = true, .run = statfs_run, .reply = statfs_reply};
+    struct request *rq = op_begin(&op, req, ino);
 
-    if (!rq)
-        return;
-    rq->gone_ok = true;
-    rq->run = statfs_run;
-    rq->reply = statfs_reply;
-    request_dispatch(rq);
+    if (rq)
+        request_dispatch(rq);
 }
 
 /*

@@ -19,15 +19,17 @@
 
 static __thread struct request *spare;
 
-struct request *request_new(struct fs *fs, fuse_req_t req)
+struct request *request_new(struct fs *fs, const struct op *op, fuse_req_t req)
 {
     struct request *rq = spare;
 
     spare = NULL;
     if (!rq && !(rq = malloc(sizeof *rq)))
         return NULL;
-    memset(rq, 0, offsetof(struct request, storage));
+    memset(rq, 0, offsetof(struct request, call.err.text));
     rq->fs = fs;
+    rq->op = op;
+    rq->counted = op->counted;
     rq->req = req;
     rq->hand = req ? hand_current() : NULL;
     buf_init(&rq->out, rq->storage, sizeof rq->storage);
@@ -206,6 +208,14 @@ int request_remembers(struct request *rq)
     return 0;
 }
 
+int request_refuse_gone(struct request *rq)
+{
+    const bool pmc = rq->node.kind == NODE_PMC;
+
+    return err_set(&rq->call.err, P26, "the %s of this file was %s", pmc ? "PMC" : "instance",
+                   pmc ? "released" : "removed");
+}
+
 static int request_run(struct request *rq)
 {
     struct call *call = &rq->call;
@@ -223,11 +233,11 @@ static int request_run(struct request *rq)
     rq->ran = true;
     if (rq->reads_rights && (rc = caller_rights_read(rq)))
         return rc;
-    if (rq->gone && !rq->gone_ok)
-        return err_set(&call->err, P26, "the %s of this file was %s",
-                       rq->node.kind == NODE_PMC ? "PMC" : "instance",
-                       rq->node.kind == NODE_PMC ? "released" : "removed");
-    return rq->run(rq);
+    if (rq->gone && !rq->op->gone_ok)
+        return request_refuse_gone(rq);
+    if (rq->op->has_text && !rq->text)
+        return err_nomem(&call->err);
+    return rq->op->run(rq);
 }
 
 /* CALL_WAIT, or what a request that wants to wait is told instead. With the lock. */
@@ -256,9 +266,17 @@ static void handle_note(struct request *rq)
     const bool stream = rq->node.row && (rq->node.row->flags & FILE_STREAM);
 
     if (handle &&
-        (rq->is_command || stream || rq->poll_number || !handle_is_noted(handle) ||
+        (rq->op->is_command || stream || rq->poll_number || !handle_is_noted(handle) ||
          handle->swapped != handle->open.swapped || handle->seen != handle->open.has_seen))
         handle_touch(&rq->fs->kept, handle);
+}
+
+/* To the kernel, or kept. */
+static void request_tell(struct request *rq, int rc)
+{
+    const int told = rc < 0 || !rq->op->reply ? fuse_reply_err(rq->req, -rc) : rq->op->reply(rq);
+
+    rq->unwanted = told == -ENOENT;
 }
 
 /*
@@ -271,7 +289,7 @@ static void request_answer(struct request *rq, int rc)
 
     if (!hand_answer_begin(hand_number(rq->hand)))
         return;
-    rq->reply(rq, rc);
+    request_tell(rq, rc);
     hand_answer_end(journal_published(fs->kept.journal) + 1);
     rq->answered = fs->answered = true;
 }
@@ -282,13 +300,14 @@ static void request_count(struct request *rq, int rc)
     const bool said = rq->call.err.id != ERR_NONE;
 
     if (rq->counted)
-        engine_finished(&rq->call, rc, said && (!rq->is_quiet || rc == -EIO), rq->is_command);
+        engine_finished(&rq->call, rc, said && (!rq->op->is_quiet || rc == -EIO),
+                        rq->op->is_command);
 }
 
 /* What was asked is so already; what follows may take long. */
 static void answer_early(struct request *rq)
 {
-    const int rc = rq->done ? rq->done(rq) : CALL_DONE;
+    const int rc = rq->op->done ? rq->op->done(rq) : CALL_DONE;
 
     request_count(rq, rc);
     handle_note(rq);
@@ -358,9 +377,9 @@ static void request_reply(struct request *rq, int rc)
     if (rq->answered)
         rq->unwanted = !hand_answer_send(fuse_session_fd(rq->fs->tree.session));
     else if (rq->req)
-        rq->reply(rq, rc);
-    if (rq->unwanted && rq->undo)
-        rq->undo(rq);
+        request_tell(rq, rc);
+    if (rq->unwanted && rq->op->undo)
+        rq->op->undo(rq);
 }
 
 /* The answer is there. Entered with the lock, leaves without. */
@@ -368,11 +387,11 @@ static void request_finish(struct request *rq, int rc)
 {
     struct fs *fs = rq->fs;
 
-    if (rc == CALL_DONE && rq->done && !rq->answered)
-        rc = rq->done(rq);
+    if (rc == CALL_DONE && rq->op->done && !rq->answered)
+        rc = rq->op->done(rq);
     if (!rq->answered)
         request_count(rq, rc);
-    if (fs->trim_ns == UINT64_MAX && (rq->counted ? !rq->is_quiet : !rq->req))
+    if (fs->trim_ns == UINT64_MAX && (rq->counted ? !rq->op->is_quiet : !rq->req))
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
     park_leave(&fs->park, rq);
     handle_note(rq);
@@ -416,8 +435,13 @@ static void request_settle(struct request *rq, int rc)
 
 void request_dispatch(struct request *rq)
 {
+    const int rc = rq->op->look ? rq->op->look(rq) : 0;
+
     fs_lock(rq->fs);
-    request_settle(rq, request_run(rq));
+    if (rc < 0)
+        request_end(rq, rc);
+    else
+        request_settle(rq, request_run(rq));
 }
 
 void request_end(struct request *rq, int rc)
@@ -437,7 +461,8 @@ bool fs_run_ready(struct fs *fs)
 
 bool fs_run_task(struct fs *fs)
 {
-    struct request *rq = request_new(fs, NULL);
+    static const struct op op = {.file = NULL};
+    struct request *rq = request_new(fs, &op, NULL);
 
     if (!rq)
         return false;

@@ -1,7 +1,6 @@
 /*
- * One request on its way: from a FUSE operation to its reply, through the engine. Every operation
- * is a pair of functions, `run` with the engine's lock (maybe more than once) and `reply` without
- * it. All of it runs in one thread, unless it is parked.
+ * One request on its way: from a FUSE operation to its reply, through the engine. All of it runs in
+ * one thread, unless it is parked.
  */
 #pragma once
 
@@ -11,31 +10,39 @@
 
 #include <fuse_lowlevel.h>
 
-struct request {
-    struct fs *fs;
-    fuse_req_t req; /* NULL: a task of the engine's own */
-    struct in_hand *hand; /* what a later worker has of it; NULL: a task */
-    bool answered;        /* with what has changed; it is sent when it is over */
-    bool unwanted;        /* nobody waited for the answer: undo() is called, if there is one */
-    void (*undo)(struct request *rq); /* without the lock */
+/* What an operation needs. In the order in which they are called; all but `run` may be NULL. */
+struct op {
+    const char *file; /* its name in sentences; NULL: that of its file */
+    bool counted;     /* an operation of the user's: statistics and last error */
+    bool is_command;  /* a write */
+    bool is_quiet;    /* reads and attributes: failures are not recorded, but for EIO */
+    bool gone_ok;     /* run also when what it is of is gone */
+    bool has_text;    /* none is there: no memory */
+    int (*look)(struct request *rq); /* without the lock: at the requester, the slow data bases */
     /*
      * With the lock, but for its slow parts; CALL_… or -errno. Run again after a wait, so it must
      * not keep half-done things.
      */
     int (*run)(struct request *rq);
-    int (*done)(struct request *rq); /* with the lock, once run ended in CALL_DONE; may be NULL */
-    void (*reply)(struct request *rq, int rc); /* without the lock; the last thing done */
-    struct node node;                          /* whose PMC is looked up before each run */
-    bool gone_ok;                              /* run also when what it is of is gone */
-    bool gone;       /* its PMC was released, or its instance; looked at before each run */
-    bool counted;    /* an operation of the user's: statistics and last error */
-    bool is_command; /* a write */
-    bool is_quiet;   /* reads and attributes: failures are not recorded, but for EIO */
+    int (*done)(struct request *rq);  /* with the lock, once run ended in CALL_DONE */
+    int (*reply)(struct request *rq); /* without the lock: what succeeded; NULL: nothing but that */
+    void (*undo)(struct request *rq); /* without the lock: nobody waited for the answer */
+};
+
+struct request {
+    struct fs *fs;
+    const struct op *op;
+    fuse_req_t req;        /* NULL: a task of the engine's own */
+    struct in_hand *hand;  /* what a later worker has of it; NULL: a task */
+    bool answered;         /* with what has changed; it is sent when it is over */
+    bool unwanted;         /* nobody waited for the answer */
+    struct node node;      /* whose PMC is looked up before each run */
+    bool gone;             /* its PMC was released, or its instance; looked at before each run */
+    bool counted;          /* as the operation says, but of an open */
     struct handle *handle; /* a reference, or NULL */
     struct rights *rights; /* captured for this request alone; owned */
     struct opener opener;  /* of an open for writing */
     bool reads_rights;     /* the rest of them, before it is run */
-    struct call call;
 
     /* arguments and results, as the operation needs them */
     uint64_t fh;
@@ -43,19 +50,16 @@ struct request {
     size_t size;
     int flags;          /* of fuse_file_info */
     bool remembers;     /* open: from the beginning */
+    bool was_open;      /* open: an earlier worker may have answered, and kept nothing of it */
     bool plus;          /* readdirplus */
     char *text, *text2; /* owned: bytes written, names */
-    struct stat attr;
     int to_set;
     struct node found;
-    struct fuse_entry_param entry;
     uint64_t poll_number; /* the kernel's, of its poller; 0: none sleeps */
     bool by_uring; /* poll: io_uring's own */
     unsigned revents;
-    struct statvfs statvfs;
     const char *slice; /* of the reply */
     size_t slice_len;
-    char label[32];
 
     /* the life of the request */
     bool ran;                               /* once at least */
@@ -68,19 +72,25 @@ struct request {
     LIST_ENTRY(request) slow_entry;    /* while slow */
     TAILQ_ENTRY(request) park_entry;   /* parked or ready */
     struct buf out;
-    char storage[4096]; /* first block of out; not zeroed */
+    struct call call;
+
+    /* not zeroed, from the sentence of the call on */
+    struct fuse_entry_param entry; /* its attributes: of all operations with some */
+    struct statvfs statvfs;
+    char label[32];
+    char storage[4096]; /* first block of out */
 };
 
-/* Zeroed; node, run and reply are the caller's to fill. NULL: no memory. One is kept per thread. */
-struct request *request_new(struct fs *fs, fuse_req_t req);
+/* Zeroed; NULL: no memory. One is kept per thread. */
+struct request *request_new(struct fs *fs, const struct op *op, fuse_req_t req);
 void request_free(struct request *rq);
 /* Before a thread ends. */
 void request_thread_end(void);
 
-/*
- * Take the lock, run, and do what is to be done until the reply, or until it is parked.
- */
+/* Look, take the lock, run, and do what is to be done until the reply, or until it is parked. */
 void request_dispatch(struct request *rq);
+/* What a request is told whose PMC or instance is gone. */
+int request_refuse_gone(struct request *rq);
 /*
  * With the lock: the open file of rq gets a row, if it has none: from now on it remembers what it
  * has read. 0; or P11, E32.
