@@ -66,7 +66,7 @@
     X(P05, EINVAL, "any", "an empty write, or a NUL inside")                                       \
     X(P06, EBUSY, "config", "a setting changed while armed, running or lost")                      \
     X(P07, EINVAL, "config", "a setting that has no place in this mode")                           \
-    X(P08, ENODATA, "count, ctl", "no event has been set yet")                                     \
+    X(P08, ENODATA, "count, ctl, detail, metrics, series", "no event has been set yet")            \
     X(P09, EOPNOTSUPP, "event, config", "known, but not to be had on this machine")                \
     X(P10, EMFILE, "target", "more descriptors needed than the process may open")                  \
     X(P11, EDQUOT, "any", "the owner's quota is used up")                                          \

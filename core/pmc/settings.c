@@ -46,9 +46,10 @@ const struct key_row key_table[KEYS] = {
     [KEY_CALLCHAIN] = {"callchain", "off, on, user, kernel", "off", PLACE_SAMPLING, true,
                        "record call chains", "PMC_F_CALLCHAIN, PMC_F_USERCALLCHAIN", SHAPE_WORDS,
                        0},
-    [KEY_DEPTH] = {"depth", "N, default", "callchaindepth", PLACE_ANY, true,
-                   "frames of a call chain, within callchaindepth", "", SHAPE_OFF_NUMBER, 0, 1, 512,
-                   "default"},
+    [KEY_DEPTH] =
+        {"depth", "N, default", "callchaindepth", PLACE_ANY, true,
+         "frames of a call chain, within callchaindepth, which status says where it is less", "",
+         SHAPE_OFF_NUMBER, 0, 1, 512, "default"},
     [KEY_DESCENDANTS] = {"descendants", "on, off", "off", PLACE_PROCESS, true,
                          "follow the targets' children, present and later", "PMC_F_DESCENDANTS",
                          SHAPE_SWITCH, 0},
@@ -259,8 +260,14 @@ static int word_set(struct settings *settings, enum key key, struct word value, 
         return err_set(err, P09,
                        "%s=on is not supported: hwpmc defines the flag and implements nothing",
                        key_table[key].name);
-    if (key_table[key].shape == SHAPE_WORDS)
-        return word_index(key, value, &settings->word[key]) ? 0 : value_refused(key, value, err);
+    if (key_table[key].shape == SHAPE_WORDS) {
+        const struct word plain = on ? (struct word){"on", 2} : (struct word){"off", 3};
+        uint8_t *index = &settings->word[key];
+
+        return word_index(key, value, index) || (is_switch && word_index(key, plain, index))
+                   ? 0
+                   : value_refused(key, value, err);
+    }
     if (!is_switch)
         return value_refused(key, value, err);
     settings->word[key] = on;

@@ -250,7 +250,8 @@ int main(int argc, char **argv)
         options_free(&options);
         return status;
     }
-    worker.place = (struct mount_settings){options.source, options.mountpoint, options.mount_flags};
+    worker.place = (struct mount_settings){options.source, options.mountpoint, options.mount_flags,
+                                           buf_text(&options.labels)};
     worker.backend = options.backend && strcmp(options.backend, sim_backend.name) == 0
                          ? &sim_backend
                          : &perf_backend;

@@ -23,7 +23,7 @@
 
 static struct {
     bool made;
-    int fd; /* of the FUSE device */
+    int fd;      /* of the FUSE device */
     uint64_t id; /* of the mount */
     uint32_t dev_major, dev_minor;
 } mounted;
@@ -51,12 +51,19 @@ static bool mount_is_pmcfs(const char *path)
     return strcmp(text, "pmcfs") == 0;
 }
 
-static int mount_refused(const char *path, int code)
+static int mount_refused(const struct mount_settings *settings, int code)
 {
+    const char *path = settings->mountpoint;
+
     if (code == EPERM)
         say(LOG_ERR, "cannot mount on \"%s\": only the superuser can (CAP_SYS_ADMIN)", path);
     else if (code == ENODEV)
         say(LOG_ERR, "cannot mount on \"%s\": this kernel has no FUSE (modprobe fuse)", path);
+    else if (code == EINVAL && settings->labels[0])
+        say(LOG_ERR,
+            "cannot mount on \"%s\": the kernel refuses %s: it needs SELinux, and a label "
+            "that its policy knows",
+            path, settings->labels + 1);
     else
         say(LOG_ERR, "cannot mount on \"%s\": %s", path, strerror(code));
     return -1;
@@ -72,7 +79,7 @@ bool mount_prepare(const struct mount_settings *settings)
     if (is_inherited(settings, &fd))
         return true;
     if (!capability_held(CAP_SYS_ADMIN)) /* before anything is said of the others */
-        return mount_refused(path, EPERM) == 0;
+        return mount_refused(settings, EPERM) == 0;
     /* statfs asks the daemon each time; stat may be answered from the kernel's memory */
     while (statfs(path, &statfs_now) < 0 || stat(path, &status) < 0) {
         if (errno != ENOTCONN) {
@@ -130,7 +137,7 @@ bool mount_device(const char *mountpoint, unsigned *minor)
 int mount_make(const struct mount_settings *settings)
 {
     unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC | settings->flags;
-    char options[128];
+    char options[4096]; /* the kernel takes a page */
     int fd;
 
     if (is_inherited(settings, &fd))
@@ -142,11 +149,12 @@ int mount_make(const struct mount_settings *settings)
         return -1;
     }
     snprintf(options, sizeof options,
-             "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions", fd);
+             "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions%s", fd,
+             settings->labels);
     if (mount(settings->source, settings->mountpoint, "fuse.pmcfs", flags, options) < 0) {
         int code = errno;
         close(fd);
-        return mount_refused(settings->mountpoint, code);
+        return mount_refused(settings, code);
     }
     mount_adopt(settings, fd);
     return fd;
@@ -168,9 +176,8 @@ void mount_end(const struct mount_settings *settings)
     struct statx status;
 
     if (!mounted.made || mount_may_be_another(settings->mountpoint) ||
-        !mount_identify(settings->mountpoint, &status) ||
-        status.stx_mnt_id != mounted.id || status.stx_dev_major != mounted.dev_major ||
-        status.stx_dev_minor != mounted.dev_minor)
+        !mount_identify(settings->mountpoint, &status) || status.stx_mnt_id != mounted.id ||
+        status.stx_dev_major != mounted.dev_major || status.stx_dev_minor != mounted.dev_minor)
         return; /* unmounted from outside, or something else lies on top */
     umount2(settings->mountpoint, MNT_DETACH);
     mounted.made = false;

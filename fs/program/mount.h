@@ -16,6 +16,7 @@ struct mount_settings {
     const char *source;     /* shown as the device */
     const char *mountpoint; /* absolute; or /dev/fd/N: mounted already, by mount.fuse3 */
     unsigned long flags;    /* MS_… beyond nosuid, nodev, noexec */
+    const char *labels;     /* ",context=…", or "" */
 };
 
 /*

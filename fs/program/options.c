@@ -54,6 +54,9 @@ static const char *const mount_idle[] = {
     "silent",     "subtype",       "suid",       "sync",       "user",    "users",
 };
 
+/* Those that the kernel's SELinux takes, with a value. */
+static const char *const mount_labels[] = {"context", "fscontext", "defcontext", "rootcontext"};
+
 static const struct option long_options[] = {
     {"foreground", no_argument, NULL, 'f'},
     {"options", required_argument, NULL, 'o'},
@@ -229,8 +232,24 @@ static int conf_read(struct options *options)
 
 /* ---- -o ---- */
 
+/* A value with a comma is between quotes for the kernel, too. */
+static bool label_word(struct options *options, struct word key, struct word value)
+{
+    const char *quote = memchr(value.p, ',', value.len) && value.p[0] != '"' ? "\"" : "";
+
+    for (size_t i = 0; i < sizeof mount_labels / sizeof mount_labels[0]; i++)
+        if (value.len && word_is(key, mount_labels[i])) {
+            buf_printf(&options->labels, ",%s=%s%.*s%s", mount_labels[i], quote, (int)value.len,
+                       value.p, quote);
+            return true;
+        }
+    return false;
+}
+
 static bool mount_word(struct options *options, struct word key, struct word value)
 {
+    if (label_word(options, key, value))
+        return true;
     if (word_is(key, "fsname"))
         return replace(&options->source, value.p, value.len);
     if (word_is(key, "single"))
@@ -267,11 +286,15 @@ static int word_apply(struct options *options, const char *text)
     return EXIT_USAGE;
 }
 
-/* One word, up to a comma that does not stand as "\,": gives its end. */
+/* One word, up to a comma that stands neither as "\," nor in ="…": gives its end. */
 static const char *word_take(const char *text, struct buf *word)
 {
+    bool quoted = false;
+
     buf_clear(word);
-    for (; *text && *text != ','; text++) {
+    for (; *text && (quoted || *text != ','); text++) {
+        if (*text == '"')
+            quoted = !quoted && word->len && word->data[word->len - 1] == '=';
         if (text[0] == '\\' && text[1])
             text++;
         buf_char(word, *text);
@@ -411,6 +434,7 @@ int options_read(struct options *options, const struct host *host, int argc, cha
     *options = (struct options){0};
     buf_init(&options->words, NULL, 0);
     buf_init(&options->backend_words, NULL, 0);
+    buf_init(&options->labels, NULL, 0);
     tunables_init(&options->tunables);
     tunable_limit(&options->tunables, TUNABLE_CALLCHAINDEPTH, host->callchain_max());
     tunable_limit(&options->tunables, TUNABLE_MAX_LOG_PER_USER, host->memory_max() / 4);
@@ -435,6 +459,7 @@ bool options_reread(struct options *options, struct tunables *tunables)
     for (int i = 0; i < TUNABLE_COUNT; i++)
         tunable_limit(&options->tunables, (enum tunable)i, before.value[i].max);
     buf_clear(&options->backend_words);
+    buf_clear(&options->labels);
     done = conf_read(options) == 0 && words_apply(options) == 0;
     if (done)
         tunables_finish(options);
@@ -448,6 +473,7 @@ void options_free(struct options *options)
 {
     buf_free(&options->words);
     buf_free(&options->backend_words);
+    buf_free(&options->labels);
     free(options->conf);
     free(options->source);
     free(options->mountpoint);

@@ -23,6 +23,7 @@ struct options {
     char *backend;            /* NULL: the default */
     struct buf backend_words; /* "sim_cpus=4 …" */
     unsigned long mount_flags;
+    struct buf labels; /* of a mount by SELinux: ",context=…" */
     struct tunables tunables;
     unsigned complaints; /* said while reading the configuration */
     bool no_backend;     /* a backend was named that does not exist */

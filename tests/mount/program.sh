@@ -106,7 +106,7 @@ t_the_options_of_mount_8_are_known() {
     for option in async sync atime noatime diratime nodiratime relatime norelatime strictatime nostrictatime \
         lazytime nolazytime dirsync auto noauto defaults dev nodev exec noexec suid nosuid iversion noiversion \
         mand nomand loud silent symfollow nosymfollow _netdev nofail user nouser users nousers owner noowner \
-        group nogroup rw ro x-systemd.automount X-mount.mkdir; do
+        group nogroup rw ro x-systemd.automount X-mount.mkdir context=a:b; do
         "$BIN" --check -o "$option" >"$T/said" 2>&1 || die "$option: $(cat "$T/said")"
         [[ ! -s $T/said ]] || die "$option: $(cat "$T/said")"
     done
@@ -124,6 +124,8 @@ t_a_remount_is_refused_in_a_sentence() {
     installed
     mkdir "$T/d"
     mount -t fuse.pmcfs pmcfs "$T/d"
+    [[ -e /sys/fs/selinux/enforce ]] || ! "$BIN" -o 'ro,context="a:b:c0,c1",noatime' "$T" 2>"$T/said" || die "accepted"
+    like "$(<"$T/said")" 'the kernel refuses context="a:b:c0,c1": it needs SELinux'
     ! mount -o remount,ro "$T/d" 2>"$T/said" || die "accepted"
     is "$(grep -c 'a mount of pmcfs cannot be remounted: unmount it and mount it again' "$T/said")" 1
     is "$(flags_of "$T/d")" rw,relatime

@@ -175,7 +175,7 @@ t_cs07_illegal_flags() {
     mount_sim
     pmc a event=cycles
     local text
-    for text in notify=x notify=-1 user=maybe kernel=2 start=soon lifetime=short interval=0 interval=1x row=many \
+    for text in notify=x notify=-1 user=maybe kernel=2 start=yes start=soon lifetime=short interval=0 interval=1x row=many \
         count=-1 count=x count=18446744073709551616 count=1,2 logsize=none depth=0; do
         steady EINVAL P02 "$M/a/config" $text
     done

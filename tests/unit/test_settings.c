@@ -50,7 +50,7 @@ static const struct {
     {"period", "off", "off"},
     {"freq", "99", "99"},
     {"freq", "off", "off"},
-    {"callchain", "off", NULL},
+    {"callchain", "no", "off"},
     {"depth", "default", "default"},
     {"lifetime", "mount", NULL},
     {"AUTOSTART", "off", NULL},
