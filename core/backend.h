@@ -166,12 +166,17 @@ struct counter_facts { /* for `status`; all (locked): no system calls */
 
 struct backend {
     const char *name;
+    /* Once, before any worker: what all may share. May be NULL. */
+    void (*prepare)(void);
     /* options: words "key=value" (sim_cpus=4 …), may be NULL. Finds the classes. Before any thread.
      */
     int (*open)(const char *options, const struct host *host, struct host_state *host_state,
                 const struct loop *loop, const struct sink *sink, struct backend_state **state,
                 struct err *err);
     void (*close)(struct backend_state *state); /* asserts that no counter is left */
+    /* Behind a load, once users are served: what was left of adopting since it waits for the
+     * system. May be NULL. */
+    void (*settle)(struct backend_state *state);
     const struct class_info *(*classes)(struct backend_state *state, unsigned *n);
     void (*facts)(struct backend_state *state,
                   struct buf *out); /* lines of info/backend after the first */

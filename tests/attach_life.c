@@ -115,6 +115,7 @@ void test_adopt(void)
     check(!perf_adopt(&state, &plan, buf_text(&text), &again) && open_fds() == fds, "adopt", ": %s",
           buf_text(&text));
     if (again) {
+        watches_begin(&state);
         perf_print(again, &second);
         perf_facts_of(again, &new);
         check(!strcmp(buf_text(&text), buf_text(&second)), "prints the same again", "");
@@ -134,7 +135,8 @@ void test_adopt(void)
         perf_free(again);
     }
     gone = 0;
-    check(perf_adopt(&state, &plan, "perf 2 1 0 0 1 1 0 0 5 -1 900,901,-1,-1", &again) < 0 && !again,
+    check(perf_adopt(&state, &plan, "perf 2 1 0 0 1 1 0 0 5 -1 900,901,-1,-1", &again) < 0 &&
+              !again,
           "a text of closed descriptors is refused", "");
     buf_free(&text);
     buf_free(&second);

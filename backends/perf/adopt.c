@@ -145,7 +145,7 @@ int perf_adopt(struct backend_state *state, const struct plan *plan, const char 
     if (!rc && counter->descendants)
         rc = counter_cover(counter, plan);
     if (!rc)
-        rc = counter_watch(counter);
+        rc = counter_watch(counter, true);
     if (!rc)
         rc = output_begin(counter, plan, true);
     if (!rc && counter_is_on(counter))

@@ -82,8 +82,10 @@ static void perf_cpu(struct backend_state *state, unsigned cpu, bool online)
 
 const struct backend perf_backend = {
     .name = "perf",
+    .prepare = pfm_prepare,
     .open = perf_open,
     .close = perf_close,
+    .settle = watches_begin,
     .classes = perf_classes,
     .facts = perf_facts,
     .cpuref = perf_cpuref,

@@ -270,6 +270,8 @@ int main(int argc, char **argv)
         umask(022);
         if (!options.resume)
             capabilities_tell();
+        if (worker.backend->prepare)
+            worker.backend->prepare();
         status = confine_process() ? background_run() : 1;
     }
     options_free(&options);

@@ -102,4 +102,6 @@ void fs_reload(struct fs *fs)
     fs->reloading = false;
     pthread_cond_broadcast(&fs->changed);
     fs_unlock(fs);
+    if (fs->backend->settle)
+        fs->backend->settle(fs->backend_state);
 }

@@ -207,6 +207,9 @@ static bool fs_serve(struct fs *fs, struct worker *worker)
     if (first)
         background_ready(worker->ready_fd);
     crash_tell(fs->hand);
+    if (fs->backend->settle)
+        fs->backend->settle(fs->backend_state);
+    loop.hold(loop.ctx, -1, 0); /* rings that no descriptor names any more */
     loop_run(fs->loop, on_signal);
     fs_stop(fs, &worker->place);
     return true;
@@ -237,7 +240,6 @@ static void state_settle(struct fs *fs)
     hand_recover(fs->hand, journal_published(fs->kept.journal));
     arena_settle();
     fds_settle();
-    loop.hold(loop.ctx, -1, 0);
     engine_stat_set(fs->tree.engine, STAT_OPEN_FILES, fs->hand->n_open);
     engine_stat_set(fs->tree.engine, STAT_PARKED, 0);
     engine_stat_set(fs->tree.engine, STAT_RESTARTS, fs->hand->restarts);

@@ -102,7 +102,7 @@ static int attach_cover(struct attach *attach, struct counter *counter)
 
 static int attach_watch(struct attach *attach, struct counter *counter)
 {
-    int rc = counter_watch(counter);
+    int rc = counter_watch(counter, false);
 
     if (rc)
         return err_set(attach->err, P14,

@@ -52,14 +52,14 @@ bool counter_make_groups(struct counter *counter, unsigned n_groups)
     return true;
 }
 
-int counter_watch(struct counter *counter)
+int counter_watch(struct counter *counter, bool late)
 {
     const struct shape *shape = &counter->shape;
 
     if (!shape->watch || !counter->n_groups)
         return 0;
     return watch_new(counter->state, counter_fds(counter, 0) + FD_WATCH(shape->members),
-                     shape->stride, counter->n_groups, counter->tag, &counter->watch);
+                     shape->stride, counter->n_groups, counter->tag, late, &counter->watch);
 }
 
 /* After what a reader needs to know when it sees it. */

@@ -78,7 +78,7 @@ static inline bool counter_scope_is_process(const struct counter *counter)
 /* It waits for its target's exec still. System calls. */
 bool counter_is_armed(struct counter *counter);
 /* What tells the end of its last task, where its shape has that. 0 or -errno. */
-int counter_watch(struct counter *counter);
+int counter_watch(struct counter *counter, bool late);
 int perf_attach(struct backend_state *state, const struct plan *plan, struct counter **out,
                 struct err *err); /* attach.c */
 int perf_start(struct counter *counter, struct err *err);

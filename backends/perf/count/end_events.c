@@ -23,8 +23,9 @@
 
 /* Descriptors whose end is told: those of a counter, or of a guard. */
 struct guard {
-    const struct loop *loop;
-    const struct sink *sink;
+    struct backend_state *state;
+    uint64_t tag;
+    LIST_ENTRY(guard) late; /* le_prev NULL: it listens */
     bool is_guard; /* its ring keeps the newest records; else it waits for the end of events */
     void *map;
     size_t bytes;
@@ -42,9 +43,10 @@ static void watch_unref(struct guard *watch)
 static void watch_hup(void *arg, uint64_t tag)
 {
     struct guard *watch = arg;
+    const struct sink *sink = watch->state->sink;
 
     if (__atomic_sub_fetch(&watch->left, 1, __ATOMIC_ACQ_REL) == 0)
-        (watch->is_guard ? watch->sink->dropped : watch->sink->gone)(watch->sink->ctx, tag);
+        (watch->is_guard ? sink->dropped : sink->gone)(sink->ctx, tag);
     watch_unref(watch);
 }
 
@@ -58,43 +60,83 @@ static int watch_map(struct guard *watch)
 
     if (map == MAP_FAILED)
         return -errno;
-    watch->map = map;
     watch->bytes = 2 * page;
+    __atomic_store_n(&watch->map, map, __ATOMIC_RELEASE); /* guard_left() may be at it */
     for (unsigned i = 1; i < watch->n; i++)
         if (ioctl(watch->fds[i], PERF_EVENT_IOC_SET_OUTPUT, (long)watch->fds[0]))
             return -errno;
     return 0;
 }
 
-static int watch_arm(struct guard *watch, uint64_t tag)
+static int watch_arm(struct guard *watch)
 {
+    const struct loop *loop = watch->state->loop;
     int rc = 0;
 
     watch->left = watch->n;
     for (unsigned i = 0; i < watch->n && !rc; i++) {
         __atomic_add_fetch(&watch->refs, 1, __ATOMIC_RELAXED);
-        rc = watch->loop->watch(watch->loop->ctx, watch->fds[i], EPOLLHUP, watch_hup, watch, tag);
+        rc = loop->watch(loop->ctx, watch->fds[i], EPOLLHUP, watch_hup, watch, watch->tag);
         if (rc)
             watch_unref(watch);
     }
     return rc;
 }
 
+static void late_remove(struct guard *watch)
+{
+    if (watch->late.le_prev)
+        LIST_REMOVE(watch, late);
+    watch->late.le_prev = NULL;
+}
+
 void watch_free(struct guard *watch)
 {
+    const struct loop *loop = watch ? watch->state->loop : NULL;
+
     if (!watch)
         return;
+    pthread_mutex_lock(&watch->state->setup);
+    late_remove(watch);
+    pthread_mutex_unlock(&watch->state->setup);
     for (unsigned i = 0; i < watch->n; i++)
-        if (watch->loop->unwatch(watch->loop->ctx, watch->fds[i]))
+        if (loop->unwatch(loop->ctx, watch->fds[i]))
             watch_unref(watch);
     if (watch->map)
         munmap(watch->map, watch->bytes);
     watch_unref(watch);
 }
 
+static int watch_listen(struct guard *watch)
+{
+    const int rc = watch_map(watch);
+
+    return rc ? rc : watch_arm(watch);
+}
+
+/* One that cannot, for want of memory, tells nothing: a process is looked at otherwise, too. */
+void watches_begin(struct backend_state *state)
+{
+    struct guard *watch;
+
+    pthread_mutex_lock(&state->setup);
+    while ((watch = LIST_FIRST(&state->late))) {
+        late_remove(watch);
+        watch_listen(watch);
+    }
+    pthread_mutex_unlock(&state->setup);
+}
+
+static void late_add(struct guard *watch)
+{
+    pthread_mutex_lock(&watch->state->setup);
+    LIST_INSERT_HEAD(&watch->state->late, watch, late);
+    pthread_mutex_unlock(&watch->state->setup);
+}
+
 /* The descriptors are the caller's. 0 or -errno. */
 static int any_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
-                   bool is_guard, uint64_t tag, struct guard **out)
+                   bool is_guard, uint64_t tag, bool late, struct guard **out)
 {
     struct guard *watch = calloc(1, sizeof *watch + n * sizeof watch->fds[0]);
     int rc;
@@ -102,16 +144,16 @@ static int any_new(struct backend_state *state, const int *fds, unsigned stride,
     *out = NULL;
     if (!watch)
         return -ENOMEM;
-    watch->loop = state->loop;
-    watch->sink = state->sink;
+    watch->state = state;
+    watch->tag = tag;
     watch->is_guard = is_guard;
     watch->refs = 1;
     for (unsigned i = 0; i < n; i++)
         if (fds[(size_t)i * stride] >= 0)
             watch->fds[watch->n++] = fds[(size_t)i * stride];
-    rc = watch->n ? watch_map(watch) : -ENOENT;
-    if (!rc)
-        rc = watch_arm(watch, tag);
+    rc = !watch->n ? -ENOENT : late ? 0 : watch_listen(watch);
+    if (!rc && late)
+        late_add(watch);
     if (rc)
         watch_free(watch);
     else
@@ -120,9 +162,9 @@ static int any_new(struct backend_state *state, const int *fds, unsigned stride,
 }
 
 int watch_new(struct backend_state *state, const int *fds, unsigned stride, unsigned n,
-              uint64_t tag, struct guard **out)
+              uint64_t tag, bool late, struct guard **out)
 {
-    return any_new(state, fds, stride, n, false, tag, out);
+    return any_new(state, fds, stride, n, false, tag, late, out);
 }
 
 static const struct perf_event_header *record_at(const struct guard *watch, uint64_t at)
@@ -149,7 +191,7 @@ static bool last_is_exec(const struct guard *watch)
 
 int perf_guard_adopt(struct backend_state *state, int fd, uint64_t tag, struct guard **out)
 {
-    return any_new(state, &fd, 1, 1, true, tag, out);
+    return any_new(state, &fd, 1, 1, true, tag, true, out);
 }
 
 int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guard **out)
@@ -169,7 +211,7 @@ int perf_guard(struct backend_state *state, pid_t pid, uint64_t tag, struct guar
     *out = NULL;
     if (fd < 0)
         return fd;
-    rc = perf_guard_adopt(state, fd, tag, out);
+    rc = any_new(state, &fd, 1, 1, true, tag, false, out);
     if (rc)
         event_close(&fd);
     return rc;
@@ -179,7 +221,8 @@ bool perf_guard_left(const struct guard *guard)
 {
     struct pollfd poll_fd = {.fd = perf_guard_fd(guard)};
 
-    return poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & POLLHUP) && last_is_exec(guard);
+    return __atomic_load_n(&guard->map, __ATOMIC_ACQUIRE) && poll(&poll_fd, 1, 0) == 1 &&
+           (poll_fd.revents & POLLHUP) && last_is_exec(guard);
 }
 
 int perf_guard_fd(const struct guard *guard)
