@@ -38,6 +38,7 @@
 #include <unistd.h>
 
 enum {
+    ASKER_MS = 10,       /* until a worker is looked at again that may serve by then */
     LOADS_MAX = 6,       /* so many workers die before they serve: then without the state */
     BACK_OFF_MS = 10,    /* twice as long with each crash … */
     BACK_OFF_MOST = 1000 /* … up to that */
@@ -53,6 +54,7 @@ static struct {
     int worker_fd;
     int lock_fd; /* of upgrade.h */
     pid_t worker;
+    pid_t asker; /* for a new program; 0: none */
     bool ending;
     bool locks;       /* memory that is locked is not limited */
     unsigned crashes; /* in a row, of workers */
@@ -130,7 +132,6 @@ static void worker_begin(pid_t supervisor)
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGUSR1);
     sigprocmask(SIG_UNBLOCK, &set, NULL); /* the others wait for its loop */
-    me.hand->worker = getpid();
     int status = me.work(me.hand, me.worker_fd);
     fflush(NULL);
     _exit(status);
@@ -152,6 +153,7 @@ static bool worker_start(void)
     me.worker = (pid_t)syscall(SYS_clone, (long)(CLONE_FILES | SIGCHLD), NULL, NULL, NULL, NULL);
     if (me.worker == 0)
         worker_begin(supervisor);
+    me.hand->worker = me.worker; /* even if it is stopped at its first step */
     return me.worker > 0;
 }
 
@@ -262,16 +264,24 @@ static pid_t takeover_guard(pid_t worker)
     _exit(0);
 }
 
+/* An errno; ECHILD: it ended just then. */
+static int worker_stop(void)
+{
+    siginfo_t info;
+
+    if (kill(me.worker, SIGSTOP) < 0 ||
+        !upgrade_wait(me.worker, &info, WSTOPPED | WEXITED | WNOWAIT))
+        return ETIMEDOUT;
+    return info.si_code == CLD_STOPPED ? 0 : ECHILD;
+}
+
 /* The worker is stopped, not ended, so that what it has mapped stays until the next supervisor has
  * mapped it, too. Returns where that failed: the errno. */
 static int program_execute(int program, char **argv)
 {
-    siginfo_t info;
-    int error = ETIMEDOUT;
+    int error = worker_stop();
 
-    if (kill(me.worker, SIGSTOP) == 0 &&
-        upgrade_wait(me.worker, &info, WSTOPPED | WEXITED | WNOWAIT) &&
-        info.si_code == CLD_STOPPED) {
+    if (!error) {
         const pid_t guard = takeover_guard(me.worker);
 
         fds_inherit();
@@ -286,10 +296,11 @@ static int program_execute(int program, char **argv)
     return error;
 }
 
-/* Returns where this one stays. */
+/* Returns where this one stays. Of a worker that has begun: it has mapped the rings, too. */
 static void program_replace(pid_t asker)
 {
     const int program = upgrade_program(asker);
+    int error = 0;
     char *argv[UPGRADE_WORDS] = {NULL}, said[400] = "no memory", why[512];
 
     if (program < 0) {
@@ -299,19 +310,23 @@ static void program_replace(pid_t asker)
                  asker);
     } else if (arguments_make(argv) &&
                upgrade_tried(program, me.hand_fd, argv, said, sizeof said)) {
+        error = program_execute(program, argv);
         snprintf(why, sizeof why, "the new one cannot be started in its place: %s",
-                 strerror(program_execute(program, argv)));
+                 strerror(error));
     } else {
         snprintf(why, sizeof why,
                  "the new one does not start with the options and the configuration of this "
                  "mount: %s",
                  said);
     }
+    if (program >= 0)
+        close(program);
+    me.asker = error == ECHILD ? asker : 0;
+    if (me.asker)
+        return; /* once the next worker serves */
     if (!me.options->foreground)
         say_to_syslog();
     upgrade_refuse(me.lock_fd, why);
-    if (program >= 0)
-        close(program);
 }
 
 struct hand *supervisor_resume(const struct options *options, int *hand_fd)
@@ -360,10 +375,10 @@ static bool signal_take(const struct signalfd_siginfo *info, int *status)
 
     if (number == SIGCHLD)
         return children_wait(status);
-    if (number == SIGUSR1 && info->ssi_uid == 0)
-        program_replace((pid_t)info->ssi_pid);
-    if (number == SIGUSR1)
+    if (number == SIGUSR1) {
+        me.asker = info->ssi_uid == 0 ? (pid_t)info->ssi_pid : me.asker;
         return true;
+    }
     me.ending |= number == SIGTERM || number == SIGINT;
     kill(me.worker, me.ending ? SIGTERM : number);
     return true;
@@ -387,11 +402,13 @@ static int serve(void)
     int status = 0;
 
     for (;;) {
-        poll(fds, 2, -1);
+        poll(fds, 2, me.asker ? ASKER_MS : -1);
         hold_take();
         while (read(me.signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
             if (!signal_take(&info, &status))
                 return status;
+        if (me.asker && me.hand->ready)
+            program_replace(me.asker);
     }
 }
 

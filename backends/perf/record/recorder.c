@@ -111,19 +111,22 @@ static bool ring_hold(const struct recorder *recorder, int fd, uint64_t bytes)
            loop->hold(loop->ctx, fd, bytes ? page_bytes() + bytes : 0);
 }
 
-/* What was taken out of this one before is known. */
-static void ring_count(const struct recorder *recorder, struct ring *ring)
+/* What was taken out of this one before is known. False: it is another than that. */
+static bool ring_count(const struct recorder *recorder, struct ring *ring)
 {
     struct ring_taken *all =
         arena_at(recorder->taken_block, recorder->n_cpus * sizeof(struct ring_taken));
 
     if (!all)
-        return;
+        return true;
     ring->taken = &all[ring - recorder->rings];
     ring->n = ring->taken->position == ring->tail ? ring->taken->count : ring->taken->before;
-    if (ring->tail < ring->taken->position && ring->taken->before)
-        ring->n = ring->taken->count + 1; /* it is another: what was in it is lost, one at least */
+    /* The kernel was told of some, and this one's has not been told. */
+    const bool same = ring->tail > 0 || !ring->taken->position || !ring->taken->before;
+    if (!same)
+        ring->n = ring->taken->count + 1; /* what was in it is lost, one at least */
     *ring->taken = (struct ring_taken){ring->tail, ring->n, ring->n};
+    return same;
 }
 
 int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cpu, int fd,
@@ -133,8 +136,9 @@ int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cp
 
     if (rc)
         return rc;
-    ring->outlived = ring_hold(recorder, fd, ring->size);
-    ring_count(recorder, ring);
+    /* Where nobody mapped it for a moment, the kernel redirects nothing to it any more. */
+    const bool same = ring_count(recorder, ring);
+    ring->outlived = ring_hold(recorder, fd, ring->size) && same;
     return 0;
 }
 
