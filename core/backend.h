@@ -44,7 +44,7 @@ struct class_info {
     unsigned rows;    /* 0: without a limit */
     unsigned width;   /* bits of a hardware counter; 64 for software */
     unsigned capabilities;
-    struct cpus cpus; /* CPUs whose events it can count in system scope; empty: every CPU */
+    struct cpus cpus; /* CPUs where it can count events in system scope; empty: every CPU */
     bool hardware;    /* takes counters of the processor: can be lost to others */
     /* Per row, how many events can use it: rows with fewest are chosen first. NULL without rows. */
     const unsigned *row_events;
@@ -253,8 +253,8 @@ struct backend {
     uint64_t (*look)(struct backend_state *state);
     /* Every event that really counts here. Slow the first time. */
     int (*list)(struct backend_state *state, struct catalog *out, struct err *err);
-    /* The text of events/CLASS/EVENT, which list() gave. -ENOENT: it is there no more; -ENOMEM, -EMFILE,
-     * -ENFILE. */
+    /* The text of events/CLASS/EVENT, which list() gave. -ENOENT: it is there no more; -ENOMEM,
+     * -EMFILE, -ENFILE. */
     int (*describe)(struct backend_state *state, const char *class_name, const char *event,
                     struct buf *out);
 

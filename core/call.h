@@ -36,7 +36,7 @@ struct user;
 struct open_file {
     struct rights *rights; /* of the opener (a reference) */
     struct opener opener;
-    struct user *payer;    /* to whom it is charged (a reference); NULL: nothing is */
+    struct user *payer;    /* the one that is charged (a reference); NULL: nothing is */
     uint64_t charged;        /* bytes */
     uint64_t kept_bytes;     /* of them, texts that fs keeps for the reader: open_file_keep() */
     uid_t payer_uid;         /* for a later worker */
@@ -58,7 +58,7 @@ struct open_file {
 struct call {
     struct engine *engine;
     struct instance *instance; /* NULL: removed while this call ran without the lock */
-    struct pmc *pmc;  /* the PMC whose file this is, or NULL; looked up as the lock is taken */
+    struct pmc *pmc;  /* the PMC that the file is of, or NULL; looked up as the lock is taken */
     uint64_t index;   /* tunable, slot (cpu << 16 | row), catalog id */
     const char *file; /* the file's name, for sentences: "event" */
     const char *text; /* stores: the bytes written (valid until the reply) */

@@ -7,7 +7,8 @@
 
 #include "core/call.h"
 
-/* How many bytes the text may have, for rows whose text may be longer than a page: bound_fn. */
+/* How many bytes the text may have, for rows with texts that may be longer than a page: bound_fn.
+ */
 uint64_t bound_pmc(const struct call *call);
 uint64_t bound_log(const struct call *call); /* samples, samples.perf, samples.folded */
 uint64_t bound_series(const struct call *call);

@@ -29,7 +29,7 @@ struct id_range {
 
 struct rights {
     uid_t uid;   /* fs uid, in the daemon's user namespace */
-    uid_t payer; /* the uid whose quotas it uses: see linux_caller_rights() */
+    uid_t payer; /* the uid that is charged: see linux_caller_rights() */
     gid_t gid;
     unsigned n_groups;
     gid_t *groups;         /* supplementary groups; owned */
@@ -188,8 +188,8 @@ struct host {
     void (*kernel_maps)(struct host_state *state, uint64_t time_ns, const struct intake *intake);
 
     /*
-     * The PID namespace of the requesting thread tid, held: for records, whose processes may be
-     * dead when they are read. *view is NULL when that is the daemon's own. 0 or -errno.
+     * The PID namespace of the requesting thread tid, held: for records, since their processes may
+     * be dead when they are read. *view is NULL when that is the daemon's own. 0 or -errno.
      */
     int (*view_open)(struct host_state *state, pid_t tid, struct pid_view **view);
     void (*view_free)(struct pid_view *view); /* NULL allowed */

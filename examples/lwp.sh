@@ -309,7 +309,7 @@ thread_begins() {
     [ -z "$verbose" ] || print_begin "$1" "$2" "$3" init_lwp
 }
 
-# thread_ends NS TID: a first thread ends with its process, whose exit has a row.
+# thread_ends NS TID: a first thread ends with its process, of which the exit has a row.
 thread_ends() {
     if [ "$lwps" ]; then
         [ -z "$verbose" ] || each_set print_thread "$1" "$2" fini_lwp
@@ -427,7 +427,7 @@ follow_log() {
     done
     # Nobody wants rows when cputrack has been killed; of a command that never began there are none.
     kill -0 "$$" 2>/dev/null || return 0
-    # A log ends with what it tells of, or with the tree, whose directory may be there for a moment yet.
+    # A log ends with what it tells of, or with the tree; its directory may be there for a moment yet.
     case $(cat "$PMC/$events/ctl" 2>/dev/null) in running | '') tree_ended ;; esac
     [ "$executed$given" ] || return 0
     look_for_ends

@@ -182,7 +182,7 @@ is_perf() {
     case $1 in *.perf) ;; *) return 1 ;; esac
 }
 
-# The letters of all counters, and of those whose log is wanted.
+# The letters of all counters, and of those with a log that is wanted.
 find_kinds() {
     kinds='' streams=''
     while IFS='|' read -r kind _ _ _ logs _; do

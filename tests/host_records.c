@@ -179,7 +179,7 @@ static void test_headless(void)
     pid_t pid = threaded_start(false);
     look(pid);
     check(!comm_of(pid, pid) && comm_of(pid, notes[THREAD]) && map_of(pid, "[vdso]"),
-          "a process whose first thread is dead has the other's name and its maps");
+          "a process with a dead first thread has the other's name and its maps");
     reap(pid);
 }
 

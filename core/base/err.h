@@ -1,5 +1,5 @@
 /*
- * What went wrong, for the person who reads it: an errno, the id of the cause and one sentence.
+ * What went wrong, for the person that reads it: an errno, the id of the cause and one sentence.
  * Every function that can refuse takes a struct err and returns err_set(...): number and sentence
  * are made where the reason is known. The list has each id once; an id may have several sentences.
  */

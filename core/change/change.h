@@ -31,6 +31,6 @@ int change_refuse_held(struct call *call);
 bool change_pending(struct call *call, struct pmc *pmc);
 /* Frees what a PMC held that was taken off the tree. False: after the change that is under way. */
 bool change_release(struct call *call, struct pmc *pmc);
-/* Ends the links whose target is known to be dead. */
+/* Ends the links to targets that are known to be dead. */
 bool change_deaths(struct call *call, struct pmc *pmc);
 bool change_takes_long(const struct pmc *pmc); /* to end links of it */

@@ -110,7 +110,8 @@ static int check_places(struct change *change)
         buf_free(&value);
         return rc;
     }
-    if (settings_number(settings, KEY_PERIOD) != UINT64_MAX && settings_number(settings, KEY_FREQ) != UINT64_MAX)
+    if (settings_number(settings, KEY_PERIOD) != UINT64_MAX &&
+        settings_number(settings, KEY_FREQ) != UINT64_MAX)
         return err_set(&change->err, P07,
                        "period and freq exclude each other: take one back with \"period=off\" or "
                        "\"freq=off\"");
@@ -160,8 +161,8 @@ static int check_mode(struct change *change)
         /* Without targets, too, it stays what it is until something else is asked for. */
         bool asked = desired->new_set || asks(desired, false);
         bool system = asks(desired, true) || ((attached || !asked) && was_system);
-        bool samples =
-            settings_number(settings, KEY_PERIOD) != UINT64_MAX || settings_number(settings, KEY_FREQ) != UINT64_MAX;
+        bool samples = settings_number(settings, KEY_PERIOD) != UINT64_MAX ||
+                       settings_number(settings, KEY_FREQ) != UINT64_MAX;
 
         if (attached && !desired->new_set)
             system = was_system;

@@ -251,7 +251,8 @@ static int ask_recording(struct change *change)
     change->log.limits = (struct sample_limits){.max_freq = UINT64_MAX, .max_frames = UINT_MAX};
     if (!recorded_for(settings->mode, settings) &&
         !recorded_for(change->pmc->effective, settings) &&
-        settings_number(settings, KEY_PERIOD) == UINT64_MAX && settings_number(settings, KEY_FREQ) == UINT64_MAX)
+        settings_number(settings, KEY_PERIOD) == UINT64_MAX &&
+        settings_number(settings, KEY_FREQ) == UINT64_MAX)
         return 0;
     if (engine->backend->sample_limits)
         engine->backend->sample_limits(engine->backend_state, &change->log.limits);
@@ -259,10 +260,11 @@ static int ask_recording(struct change *change)
         rc = engine->host->view_open(engine->host_state, change->call->tid, &change->log.view);
     if (rc == 0 || rc == -ESRCH)
         return 0;
-    return err_set(&change->err, P15,
-                   "the PID namespace of the writer, whose numbers the log is to have, cannot be "
-                   "seen: %s",
-                   err_errno_name(rc));
+    return err_set(
+        &change->err, P15,
+        "the PID namespace of the writer, from which the log takes its numbers, cannot be "
+        "seen: %s",
+        err_errno_name(rc));
 }
 
 static int find_command(struct change *change)

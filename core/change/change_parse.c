@@ -130,7 +130,8 @@ static bool slash_is_single(struct word before)
            find(before.p, before.p + before.len, ':');
 }
 
-/* Behind the terms of cpu/event=0xc0,umask=1/, whose commas are theirs; else where it begins. */
+/* Behind the terms of cpu/event=0xc0,umask=1/, which have commas of their own; else where it
+ * begins. */
 static const char *behind_terms(const char *begin, const char *end)
 {
     const char *slash = find(begin, end, '/'), *comma = find(begin, end, ',');

@@ -5,6 +5,6 @@
 
 #include "core/pmc/pmc.h"
 
-/* CALL_DONE once the links of call->pmc whose target is dead have ended, or an errno; or
+/* CALL_DONE once the links of call->pmc to dead targets have ended, or an errno; or
  * CALL_WAIT, while the engine is ending them already. */
 int deaths_settled(struct call *call);

@@ -1,5 +1,5 @@
 /*
- * Instances whose life is that of a PID namespace.
+ * Instances that live as long as a PID namespace.
  */
 #pragma once
 

@@ -59,7 +59,7 @@ bool engine_next_effect(struct engine *engine, struct effect *effect)
     return true;
 }
 
-/* ---- the engine's own tasks: links whose last reader is gone, processes nothing holds ---- */
+/* ---- the engine's own tasks: links without readers, processes nothing holds ---- */
 
 static bool garbage_task(struct call *call)
 {

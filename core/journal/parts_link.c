@@ -1,5 +1,5 @@
 /*
- * What the journal keeps of a PMC's targets: each with what it counted, the rights of the user who
+ * What the journal keeps of a PMC's targets: each with what it counted, the rights of the user that
  * attached it, and its counter.
  */
 #include "core/journal/load.h"

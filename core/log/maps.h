@@ -14,7 +14,7 @@
 void *block_alloc(uint64_t *bytes, size_t size); /* zeroed; NULL: no memory */
 void block_free(uint64_t *bytes, void *block, size_t size);
 
-/* One mapping, of any number of processes: whose it was at first stands in the record. */
+/* One mapping, of any number of processes: the record names the first. */
 struct held_map {
     uint64_t refs;
     uint64_t record[]; /* a struct record_map */

@@ -151,7 +151,8 @@ static void process_news(struct tasks *tasks, struct process *process)
     process->news = ++tasks->news;
 }
 
-/* Processes that end elsewhere, having left a CPU or a cgroup, and those whose ends were lost. */
+/* Processes that end elsewhere, having left a CPU or a cgroup, and those with ends that were lost.
+ */
 static void processes_bound(struct tasks *tasks, uint64_t time)
 {
     struct process *oldest = TAILQ_FIRST(&tasks->by_news);

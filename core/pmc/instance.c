@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ERRORS_KEPT 1024 /* users whose last sentence is remembered */
+#define ERRORS_KEPT 1024 /* users with a last sentence that is remembered */
 #define MANY        1000000000
 
 const struct limit_row limit_table[LIMITS] = {
@@ -76,7 +76,7 @@ void instance_free(struct instance *instance)
     free(instance);
 }
 
-/* Index of the first PMC whose name is not less. */
+/* Index of the first PMC with a name that is not less. */
 static size_t place(const struct instance *instance, const char *name)
 {
     size_t low = 0, high = instance->n;

@@ -73,7 +73,7 @@ struct engine {
     uint64_t drain_due_ns;          /* the next tick of all recorders */
     uint64_t request; /* the one that is done: its number; 0: none, or it cannot be done again */
     struct journal *journal;        /* NULL: nothing is put, as while it is loaded */
-    struct touched {                /* objects whose records are to be put (core/journal/keep.c) */
+    struct touched { /* objects that are to put their records (core/journal/keep.c) */
         enum journal_kind kind;
         uint64_t id;
     } * touched;

@@ -94,10 +94,11 @@ static int check_charge(const struct engine *engine, const struct user *user,
                      "none",
                      buf_text(&limit));
     else
-        rc = err_set(err, P11,
-                     "%llu bytes would have to be kept for your %u groups, and %s leaves less: close "
-                     "open files, release a PMC, or set a smaller logsize",
-                     (unsigned long long)bytes_of(rights), rights->n_groups, buf_text(&limit));
+        rc = err_set(
+            err, P11,
+            "%llu bytes would have to be kept for your %u groups, and %s leaves less: close "
+            "open files, release a PMC, or set a smaller logsize",
+            (unsigned long long)bytes_of(rights), rights->n_groups, buf_text(&limit));
     buf_free(&limit);
     return rc;
 }

@@ -1,6 +1,6 @@
 /*
  * The rights that open files and targets have: one object of all that are equal, which is counted,
- * and charged to the user who opened with them first. With the engine's lock.
+ * and charged to the user that opened with them first. With the engine's lock.
  */
 #pragma once
 

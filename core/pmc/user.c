@@ -77,7 +77,7 @@ struct user *user_ref(struct user *user)
     return user;
 }
 
-/* Those that nothing refers to, and none of whose logs is left. */
+/* Those that nothing refers to, and that have no logs left. */
 static void users_sweep(struct engine *engine, unsigned bucket)
 {
     struct user **at = &engine->users[bucket], *user;

@@ -16,7 +16,7 @@ enum resource {
 };
 
 /*
- * A user; an instance, as the user of what it has; or a user in an instance, of whom everything
+ * A user; an instance, as the user of what it has; or a user in an instance, where everything
  * counts for both. Lives as long as a reference, or a log that is charged to it.
  */
 struct user {
@@ -37,7 +37,7 @@ struct user *user_get_share(struct engine *engine, uint64_t instance);
 struct user *user_find(const struct engine *engine, uid_t uid); /* NULL: it has nothing */
 struct user *user_ref(struct user *user);
 void user_unref(struct user *user);     /* NULL allowed */
-void users_free(struct engine *engine); /* those of whom there are only logs stay */
+void users_free(struct engine *engine); /* those that only have logs stay */
 
 /* So much more (or less) is used: not asked, or asked; false: more than there may be. */
 void user_add(struct user *user, enum resource what, int64_t n);

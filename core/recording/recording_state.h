@@ -19,7 +19,7 @@ struct recording {
     struct recorder *recorder;
     uint64_t sums;       /* the block of exits' */
     struct exits *exits; /* the tasks; what each counted, or (it samples) their ends alone */
-    unsigned n_execs;    /* processes that executed a program whose path is not known yet */
+    unsigned n_execs;    /* processes that executed a program and do not have its path yet */
 
     pthread_mutex_t lock; /* of what comes out of the recorder, and of what is made of it */
     atomic_bool held;

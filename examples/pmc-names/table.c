@@ -78,7 +78,7 @@ static void table_free(struct table *table)
     *table = (struct table){0};
 }
 
-/* "ADDRESS TYPE NAME", and behind a tab the module's; addresses are 0 for those who may not know
+/* "ADDRESS TYPE NAME", and behind a tab the module's; addresses are 0 for those that may not know
  * them. */
 static void kernel_read(struct table *table)
 {

@@ -176,7 +176,7 @@ static void background_ready(int fd)
         close(null);
     say_to_syslog();
     if (write(fd, "r", 1) != 1)
-        say(LOG_WARNING, "who started pmcfs did not wait for it");
+        say(LOG_WARNING, "the process that started pmcfs did not wait for it");
     close(fd);
 }
 

@@ -167,7 +167,7 @@ static bool poll_any(const struct park *park, uint64_t id)
     return false;
 }
 
-/* Requests whose moment has come become ready; gives the next moment of the others. */
+/* Requests become ready as their moment comes; gives the next moment of the others. */
 static uint64_t requests_expire(struct park *park, unsigned bucket, uint64_t now_ns)
 {
     uint64_t deadline_ns = UINT64_MAX;

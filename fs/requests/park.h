@@ -41,7 +41,7 @@ void park_add(struct park *park, struct request *rq);
 struct request *park_take(struct park *park, uint64_t number);
 /* Requests that wait for id become ready, its pollers are told. */
 void park_wake(struct park *park, uint64_t id);
-/* The same for those whose moment has come, and (now_ns UINT64_MAX) for all requests. */
+/* The same for those with a moment that has come, and (now_ns UINT64_MAX) for all requests. */
 void park_expire(struct park *park, uint64_t now_ns);
 /* One that waits becomes ready. */
 void park_ready(struct park *park, struct request *rq);

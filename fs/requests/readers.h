@@ -9,8 +9,8 @@
 struct fs;
 
 /*
- * A group's name or number; "" is none, (gid_t)-1. -ENOENT: there is no such group; -ENOMEM. Asks the
- * system's list of groups, so no lock.
+ * A group's name or number; "" is none, (gid_t)-1. -ENOENT: there is no such group; -ENOMEM. Asks
+ * the system's list of groups, so no lock.
  */
 int group_find(const char *name, gid_t *gid);
 /* For fs and engine. With the lock. */

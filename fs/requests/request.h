@@ -36,7 +36,7 @@ struct request {
     struct in_hand *hand;  /* what a later worker has of it; NULL: a task */
     bool answered;         /* with what has changed; it is sent when it is over */
     bool unwanted;         /* nobody waited for the answer */
-    struct node node;      /* whose PMC is looked up before each run */
+    struct node node;      /* its PMC is looked up before each run */
     bool gone;             /* its PMC was released, or its instance; looked at before each run */
     bool counted;          /* as the operation says, but of an open */
     struct handle *handle; /* a reference, or NULL */
@@ -65,7 +65,7 @@ struct request {
     bool ran;                               /* once at least */
     bool charged;                           /* counted among the waiting requests of … */
     uid_t payer;                            /* … this user */
-    int no_group;                           /* what is written to `readers` is none: -ENOENT, -ENOMEM */
+    int no_group; /* what is written to `readers` is none: -ENOENT, -ENOMEM */
     gid_t group;                            /* … or this one */
     bool away;                         /* it let go of the lock and is not over: fs->away */
     bool slow;                         /* slow.c */

@@ -3,7 +3,8 @@
  */
 #pragma once
 
-/* No descriptor is kept for the next time. priority: LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG of <syslog.h>. */
+/* No descriptor is kept for the next time. priority: LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO,
+ * LOG_DEBUG of <syslog.h>. */
 void say(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* From now on to syslog. */
 void say_to_syslog(void);

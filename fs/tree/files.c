@@ -162,7 +162,7 @@ unsigned file_rows(enum node_kind kind)
     return tables[kind].n;
 }
 
-/* The kind whose numbers the named files of a directory have. */
+/* The kind that gives the named files of a directory their numbers. */
 static enum node_kind file_kind(enum dir_kind dir)
 {
     return dir == DIR_PMC ? NODE_PMC : dir == DIR_LIMIT ? NODE_LIMIT : NODE_INSTANCE;

@@ -52,7 +52,7 @@ uint64_t node_index(const struct node *node)
 }
 
 /*
- * Directories whose entries are objects. next: the first after `after`, which is 0 or the cookie of
+ * Directories with objects as entries. next: the first after `after`, which is 0 or the cookie of
  * an entry seen. find: by name; NULL: there are few, they are gone through.
  */
 struct objects {

@@ -107,7 +107,7 @@ os.wait()' | xargs)" 'EPERM EPERM ok EPERM'
 
 t_descendants_one_may_not_observe_are_left_out() {
     mount_pmcfs
-    # A process of alice whose child is bob's: made by root, which then becomes alice.
+    # A process of alice with a child of bob: made by root, which then becomes alice.
     /usr/bin/python3 -c '
 import os, sys, time
 pid = os.fork()

@@ -472,7 +472,7 @@ t_it_survives_a_reload() {
     is "$(ls "$M/instances")" two
 }
 
-# namespace NAME 'SHELL': a PID namespace whose first process does that in the instance, and waits for a line
+# namespace NAME 'SHELL': its first process does that in the instance, and waits for a line
 # of the pipe to end. Its answer is in ANSWER.
 namespace() {
     local in out

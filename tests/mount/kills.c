@@ -1,6 +1,6 @@
 /*
- * Users of a mount whose serving process is killed again and again: each call that fails, each byte
- * that is wrong and each effect that came twice is told.
+ * Users of a mount while its serving process is killed again and again: each call that fails, each
+ * byte that is wrong and each effect that came twice is told.
  *
  *     kills MOUNT SUPERVISOR KILLS MIN_US MAX_US [SIGNAL]
  *

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2046,SC2086,SC2119,SC2120
-# What loss.sh and waits.sh share: Python that looks at a mount, PMCs whose records are known, sums of a log.
+# What loss.sh and waits.sh share: Python that looks at a mount, PMCs with records that are known, sums of a log.
 
 # Python with base = the mount, write(file, text), number(pmc, key) of status, stat(key) of info/stats;
 # rest(fd): all lines that are there, up to the end or EAGAIN; told(lines, where): the sum of their drops;

@@ -3,7 +3,7 @@
 
 ALICES=(setpriv --reuid "$ALICE" --regid "$ALICE" --clear-groups --)
 
-# opens TREE N FILE: N times FILE of a PMC whose log has one long remark is opened, read and left half read.
+# opens TREE N FILE: N times FILE of a PMC with one long remark in its log is opened, read and left half read.
 # Prints how many were opened, what refused one more, and by how many MiB the daemon grew.
 opens='
 import os, resource, sys

@@ -425,7 +425,7 @@ t_cgroups_are_named_from_the_writers_own_root() {
     mkdir "$GROUP/inner" "$GROUP/inner/below"
     mount_pmcfs
     pmc a event=context-switches
-    # inside WORD: written by a process whose root is GROUP/inner.
+    # inside WORD: written by a process with the root GROUP/inner.
     inside() {
         sh -c 'echo $$ >"$1/cgroup.procs"; shift; exec unshare --cgroup "$@"' sh "$GROUP/inner" \
             "$HELPERS/io" write "$M/a/target" "$1" || :

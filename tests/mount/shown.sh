@@ -108,7 +108,7 @@ t_who_opens_a_pmc_to_others_is_read_by_them() {
 
 # ---- the kernel's addresses ----
 
-# A program of alice's whose samples are all taken in the kernel.
+# A program of alice's with samples of the kernel alone.
 switches_start() { target_start p "$ALICE"; }
 
 # A frame of the kernel's with its name.

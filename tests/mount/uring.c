@@ -1,6 +1,7 @@
 /*
- * System calls through io_uring, each by a worker of its (IOSQE_ASYNC), with raw calls: one line for
- * each step, "ok", what was read, or the errno's name. Exit status 77 where io_uring is forbidden.
+ * System calls through io_uring, each by a worker of its (IOSQE_ASYNC), with raw calls: one line
+ * for each step, "ok", what was read, or the errno's name. Exit status 77 where io_uring is
+ * forbidden.
  *
  *   uring STEP…
  *   become UID CAPS    from now on a user without groups, with all or no capabilities (all, none)
@@ -10,7 +11,8 @@
  *   mkdir PATH  rmdir PATH  mode PATH (statx)  open PATH r|w  write TEXT  close
  *   read               an ordinary one
  *   inline             from now on what can be is done by the process itself
- *   whole SIZE         requests of so many bytes until nothing comes, each where the one before ended
+ *   whole SIZE         requests of so many bytes until nothing comes, each where the one before
+ * ended
  */
 #include <errno.h>
 #include <fcntl.h>

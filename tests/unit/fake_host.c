@@ -450,7 +450,7 @@ static int view_adopt(struct host_state *state, const char *printed, struct pid_
     return strcmp(printed, "outside") == 0 ? view_hold(state, view) : -EINVAL;
 }
 
-/* ---- cgroups: a descriptor is an empty file whose length is its place in the table ---- */
+/* ---- cgroups: a descriptor is an empty file, as long as its place in the table ---- */
 
 static struct host_state *cgroup_state;
 

@@ -41,7 +41,7 @@ struct host_state {
     unsigned n_watches;
     bool watch_fails;
     bool headless;     /* every process's first thread has ended */
-    pid_t unseen;      /* a process whose number nobody knows */
+    pid_t unseen;      /* a process that nobody knows by number */
     unsigned n_opened; /* processes opened ever */
     unsigned observed; /* questions asked by may_observe */
     uint64_t next_key;

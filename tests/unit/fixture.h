@@ -141,8 +141,8 @@ void works_run(void);
 const char *all_texts(void);
 bool texts_same(const char *before); /* if not, fx.err.text is where they differ */
 /* Save, forget, load into a new engine. */
-/* The journal as a text, owned by the caller: a line "@KIND ID" before each record's lines. And a fresh
- * engine from such a text. */
+/* The journal as a text, owned by the caller: a line "@KIND ID" before each record's lines. And a
+ * fresh engine from such a text. */
 char *journal_text(void);
 int journal_load(const char *text, size_t len, struct err *err);
 void engine_left(void); /* like engine_forget(): there is none then */

@@ -1,6 +1,6 @@
 /*
  * What an open file takes of memory, and texts that are kept for its reader, are charged to the
- * user who opened it, and to the instance.
+ * user that opened it, and to the instance.
  */
 #include "tests/unit/unit.h"
 

@@ -145,7 +145,7 @@ TEST(a_reader_goes_on_after_a_reload)
     ck_assert_str_eq(next(&file), "WAIT");
 }
 
-/* The answers of a file whose PMC was released. */
+/* The answers of a file of a PMC that was released. */
 static void rest_of(struct open_file *open, struct buf *out)
 {
     struct call call = {.engine = fx.engine,

@@ -3,7 +3,7 @@
  * whether a newcomer has inherited its creator's events, decided by FORK records.
  *
  * A thread makes its children one after the other, and the kernel gives a child its copies in the
- * course of that, before the FORK record. So a child whose record came before its creator was
+ * course of that, before the FORK record. So a child with a record from before its creator was
  * opened has none; one that was begun after its creator was seen to sleep, or after the record of
  * another child, later than the opening, has them all; what lies between is not sure.
  */

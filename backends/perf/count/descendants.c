@@ -25,7 +25,7 @@ struct covered {
     struct tasks tasks; /* a process's one value: when it executed last */
     uint32_t target;    /* what its own exec takes off is told by a guard (end_events.h) */
     bool doubt, dropped;
-    struct ids suspects; /* whose first thread's EXIT came soon after an exec */
+    struct ids suspects; /* the EXIT of their first thread came soon after an exec */
     struct side_record unplaced[UNPLACED];
     size_t next_unplaced;
 };

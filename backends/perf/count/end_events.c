@@ -21,7 +21,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Descriptors whose end is told: those of a counter, or of a guard. */
+/* Descriptors that tell an end: those of a counter, or of a guard. */
 struct guard {
     struct backend_state *state;
     uint64_t tag;

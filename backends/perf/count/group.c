@@ -98,7 +98,7 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
     SHAPE_WATCH(shape)->watermark = 1;
 }
 
-/* Tasks whose records are wanted have a group for each CPU that may ever be there. */
+/* Where records of a task are wanted it has a group for each CPU that may ever be there. */
 static int shape_spread(struct shape *shape, const struct backend_state *state,
                         const struct plan *plan)
 {

@@ -167,11 +167,11 @@ void verdicts_clear(struct counter *counter)
 }
 
 /*
- * A group whose original rests (its task sleeps) reads well, whatever happened to its copies, which
- * fail silently and stay off: it is off when the target ran for a while and the group did not. When
- * the gap has grown ENABLE on the original revives them. A read can take long: the time to compare
- * with next is that of now, not `covered`, when the witness said `witness` and the group was not
- * read yet.
+ * A group with an original that rests (its task sleeps) reads well, whatever happened to its
+ * copies, which fail silently and stay off: it is off when the target ran for a while and the group
+ * did not. When the gap has grown ENABLE on the original revives them. A read can take long: the
+ * time to compare with next is that of now, not `covered`, when the witness said `witness` and the
+ * group was not read yet.
  */
 static bool copies_are_off(struct counter *counter, unsigned group, uint64_t covered,
                            uint64_t running, uint64_t witness)

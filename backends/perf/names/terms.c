@@ -179,8 +179,8 @@ static int unknown_pmu(struct pmus *pmus, struct word name, struct word text, st
                    WORD_ARG(name), near_text(&near));
 }
 
-/* PMUs whose files in events/ lie in a directory of that name, but whose events have no slashes: an
- * example of these, or NULL. */
+/* PMUs that have a directory of that name in events/, but events without slashes: an example of
+ * these, or NULL. */
 static const char *example_alone(const struct pmu *pmu)
 {
     return pmu->kind == PMU_SOFTWARE     ? "page-faults"

@@ -91,7 +91,7 @@ int unknown_event(struct spec *spec, struct word *whole, struct err *err)
         generic_near(&near);
     near_listed(&catalog, pmus, false, &near);
     /*
-     * To be told that it is no tracepoint is for users who may count them; a misspelt event of the
+     * To be told that it is no tracepoint is for users that may count them; a misspelt event of the
      * processor is told to everybody.
      */
     spec->event.needs_kernel = tracepoint && (near.n == 0 || near.best[0].distance > head.len / 3);

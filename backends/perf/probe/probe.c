@@ -152,8 +152,8 @@ static void *core_test(void *arg)
         say_refused(&attr, -rc, pmu->why, sizeof(pmu->why));
     } else if (!counts_something(&attr)) {
         snprintf(pmu->why, sizeof(pmu->why),
-                 "%s can be opened but counts nothing (a virtual machine whose PMU is only "
-                 "pretended?)",
+                 "%s can be opened but counts nothing (does a virtual machine only "
+                 "pretend to have a PMU?)",
                  pmu->name);
     } else {
         attr.sample_period = 1000000000;

@@ -115,7 +115,7 @@ static bool some_ring_is_half_full(const struct recorder *recorder)
     return false;
 }
 
-/* The ring whose next record is the oldest; *next_ns: the oldest of the others. */
+/* The ring with the oldest next record; *next_ns: the oldest of the others. */
 static struct ring *oldest_ring(const struct recorder *recorder, uint64_t *next_ns)
 {
     struct ring *oldest = NULL;

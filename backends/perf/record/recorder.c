@@ -379,7 +379,7 @@ static void ring_came(struct recorder *recorder, unsigned cpu,
     track_cpu(recorder, ring, false);
 }
 
-/* A ring whose CPU went away goes on serving when it is back: only its own event is dead. The
+/* The ring of a CPU that went away goes on serving when it is back: only its own event is dead. The
  * sideband's recorder has no ring while nobody listens. */
 static void recorder_cpu(struct recorder *recorder, unsigned cpu,
                          void (*came)(const struct origin *origin, unsigned cpu))

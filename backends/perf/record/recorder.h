@@ -34,7 +34,7 @@ struct origin {
     unsigned n;      /* events */
     unsigned extra;  /* of a group's members: those before the set's events */
     uint8_t order[SET_MAX]; /* place among a group's events -> place in the plan */
-    bool descendants, threads; /* whose births are covered */
+    bool descendants, threads; /* their births are covered */
     bool samples, chains;      /* its events do, with call chains; of which … */
     bool shares_one; /* … exactly one, at the place `shared`, may bear a stranger's id */
     uint8_t shared;
@@ -93,7 +93,7 @@ struct recorder {
     pthread_mutex_t lock;     /* counters redirected, records taken: memory, nearly */
     struct ring *rings;       /* room for n_cpus; changed with setup and lock, read with one */
     uint64_t taken_block; /* of struct ring_taken for each of them; 0: none */
-    bool taking;          /* a drain is under way: this thread's, for whom that is of interest */
+    bool taking;          /* a drain is under way: this thread's, where that is of interest */
     unsigned n_rings;         /* atomic */
     unsigned n_cpus;          /* possible ones */
     unsigned n_stand_ins;     /* atomic */

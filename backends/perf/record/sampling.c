@@ -72,7 +72,7 @@ static bool period_can_be_said(const struct perf_event_attr *attr)
     case PERF_TYPE_HW_CACHE:
     case PERF_TYPE_RAW:
         return true;
-    default: /* tracepoints, breakpoints, probes: or a PMU whose samples have a known period */
+    default: /* tracepoints, breakpoints, probes: or a PMU with samples of a known period */
         return false;
     }
 }

@@ -1,6 +1,6 @@
 /*
- * What makes an event tell records into a ring (recorder.h): samples, the events of our own whose
- * samples tell steps, births, ends, names and mappings; and what the kernel can and allows.
+ * What makes an event tell records into a ring (recorder.h): samples, the events of our own with
+ * samples that tell steps, births, ends, names and mappings; and what the kernel can and allows.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 
 struct perf_event_attr;
 
-/* Events of our own at the head of a group whose plan wants steps. */
+/* Events of our own at the head of a group where the plan wants steps. */
 enum extra {
     EXTRA_DUMMY,  /* leads, where samples cannot tell values: it tells births and names */
     EXTRA_SWITCH, /* leads; at each switch its sample tells the group's values */

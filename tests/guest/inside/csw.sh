@@ -4,7 +4,7 @@
 
 N=$((20 * MILLION))
 
-# sum TYPE [PATTERN]: of the counts of all records of a type, whose line matches.
+# sum TYPE [PATTERN]: of the counts of all records of a type with a line that matches.
 sum() {
     awk -v type="$1" -v pattern="${2:-.}" '$2 == type && $0 ~ pattern {
         for (i = 3; i <= NF; i++) if ($i ~ /^count=/) sum += substr($i, 7) } END { printf "%d", sum }' "$T/log"
