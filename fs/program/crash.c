@@ -31,7 +31,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
 void crash_note(struct hand *hand)
 {
     const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
-    struct sigaction action = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO};
+    struct sigaction action = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     void *frame;
 
     noted = hand;
