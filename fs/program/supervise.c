@@ -55,6 +55,7 @@ static struct {
     int lock_fd; /* of upgrade.h */
     pid_t worker;
     pid_t asker; /* for a new program; 0: none */
+    bool tried;  /* that program, and it would start */
     bool ending;
     bool locks;       /* memory that is locked is not limited */
     unsigned crashes; /* in a row, of workers */
@@ -309,7 +310,8 @@ static void program_replace(pid_t asker)
                  "of the daemon, may",
                  asker);
     } else if (arguments_make(argv) &&
-               upgrade_tried(program, me.hand_fd, argv, said, sizeof said)) {
+               (me.tried || upgrade_tried(program, me.hand_fd, argv, said, sizeof said))) {
+        me.tried = true;
         error = program_execute(program, argv);
         snprintf(why, sizeof why, "the new one cannot be started in its place: %s",
                  strerror(error));
@@ -377,6 +379,7 @@ static bool signal_take(const struct signalfd_siginfo *info, int *status)
         return children_wait(status);
     if (number == SIGUSR1) {
         me.asker = info->ssi_uid == 0 ? (pid_t)info->ssi_pid : me.asker;
+        me.tried = false;
         return true;
     }
     me.ending |= number == SIGTERM || number == SIGINT;
