@@ -100,6 +100,16 @@ static void hand_make(int fuse_fd)
     memcpy(hand->init, &first, sizeof first);
 }
 
+/* A crash is libFuzzer's to tell, which keeps the input. */
+static void crashes_exchange(bool back)
+{
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
+    static struct sigaction before[sizeof numbers / sizeof *numbers];
+
+    for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaction(numbers[i], back ? &before[i] : NULL, back ? NULL : &before[i]);
+}
+
 void kernel_begin(void)
 {
     const int bytes = 1 << 20;
@@ -117,9 +127,11 @@ void kernel_begin(void)
     sigemptyset(&reload);
     sigaddset(&reload, SIGUSR2);
     pthread_sigmask(SIG_BLOCK, &reload, NULL);
+    crashes_exchange(false);
     FUZZ_CHECK(pthread_create(&program, NULL, program_main, NULL) == 0);
     atexit(program_end);
     FUZZ_CHECK(recv(end, kernel_answer, sizeof kernel_answer, 0) > 0);
+    crashes_exchange(true);
 }
 
 /* ---- requests and answers ---- */
@@ -147,13 +159,24 @@ static void interrupt(uint64_t number)
     kernel_ask(FUSE_INTERRUPT, 0, 0, &number, sizeof number);
 }
 
+/* libFuzzer's timer interrupts, too. */
+static bool answer_comes(int patience_ms)
+{
+    struct pollfd look = {.fd = end, .events = POLLIN};
+    int n;
+
+    do
+        n = poll(&look, 1, patience_ms);
+    while (n < 0 && errno == EINTR);
+    return n == 1;
+}
+
 /* The answer to this request, or (0) to any; each is answered once, and notifications are none. */
 static bool answer_take(uint64_t number, int patience_ms)
 {
     const struct fuse_out_header *head = (const void *)kernel_answer;
-    struct pollfd look = {.fd = end, .events = POLLIN};
 
-    while (poll(&look, 1, patience_ms) == 1) {
+    while (answer_comes(patience_ms)) {
         ssize_t n = recv(end, kernel_answer, sizeof kernel_answer, 0);
 
         FUZZ_CHECK(n >= (ssize_t)sizeof *head && head->len == n);
