@@ -25,7 +25,7 @@ static struct log_head *head_of(struct log *log)
 {
     struct log_head *head;
 
-    if (!log->block && log->ring.size > 0)
+    if (!log->block)
         log->block = arena_alloc(sizeof *head);
     head = arena_at(log->block, sizeof *head);
     if (head)
@@ -104,6 +104,8 @@ uint64_t log_block(struct log *log)
     uint64_t block;
 
     pthread_mutex_lock(&log->mutex);
+    if (!log->block)
+        log_publish(log); /* a record names it from now on, whatever is put into it later */
     block = log->block;
     pthread_mutex_unlock(&log->mutex);
     return block;
@@ -145,6 +147,8 @@ static bool ring_adopt(struct log *log)
     struct ring *ring = &log->ring;
     uint64_t n = 0, record[RECORD_MAX / sizeof(uint64_t)];
 
+    if (!ring->size)
+        return !ring->head && !ring->tail && log->last + 1 == log->first;
     arena_keep(ring->block, ring->size);
     if (!arena_at(ring->block, ring->size) || ring->head < ring->tail ||
         ring_held(ring) > ring->size || ring->tail_at >= ring->size ||

@@ -73,6 +73,18 @@ t_a_blocked_reader_goes_on_at_the_next_record() {
     wait $!
 }
 
+# The log was made for what was refused.
+t_what_is_written_to_a_log_after_a_refused_start_outlives_the_worker() {
+    SUPERVISED=1 mount_pmcfs -o max_fds_per_user=1
+    target_start p "$ALICE"
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" "event=page-faults log-exit=on target=${PID_OF[p]}")" EDQUOT
+    is "$(result_as "$ALICE" write "$M/a/config" notify=7)" ok
+    is "$(result_as "$ALICE" write "$M/a/samples" n1)" ok
+    worker_kill
+    like "$(timeout 10 grep -m 1 -o 'text=n.*' "$M/a/samples")" text=n1
+}
+
 t_a_poller_that_sleeps_hears_of_a_change_that_a_later_worker_makes() {
     SUPERVISED=1 mount_pmcfs
     target_start p
