@@ -17,7 +17,7 @@ prometheus-node-exporter python3-prometheus-client bubblewrap bsdextrautils podm
 tsan_files='concurrent poll series shutdown samples loss waits'
 tsan_suites='count log_readers sim'
 
-fuzz_drivers='config event ini journal record scan state stream target'
+fuzz_drivers='config event ini journal record state stream target'
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 self=$root/tests/run.sh

@@ -173,6 +173,8 @@ int engine_load(struct engine *engine, const struct journal *journal, struct err
 
     for (size_t i = 0; fine && i < sizeof order / sizeof order[0]; i++)
         fine = journal_each(journal, order[i], record_load, &all);
+    if (!fine && err->id == ERR_NONE)
+        err_nomem(err);
     return fine ? 0 : -EINVAL;
 }
 

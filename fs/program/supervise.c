@@ -171,9 +171,11 @@ static unsigned back_off(int status)
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
+    if (me.hand->ready)
+        me.unready = 0;
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
         return 0;
-    me.unready = me.hand->ready ? 0 : me.unready + 1;
+    me.unready += !me.hand->ready;
     me.crashes = now.tv_sec - me.begun.tv_sec > 1 ? 1 : me.crashes + 1;
     if (me.crashes < 3)
         return 0;

@@ -188,17 +188,17 @@ static void pollers_tell(struct fs *fs)
             poll_notify(fs->hand->fuse_fd, handle->place.poll_number);
 }
 
-static bool fs_serve(struct fs *fs, struct worker *worker)
+static bool fs_start(struct fs *fs)
 {
     const unsigned n = (unsigned)tunable_u64(engine_tunables(fs->tree.engine), TUNABLE_THREADS);
+
+    return session_open(fs) && serve_init(fs) && serve_start(fs, n);
+}
+
+static void fs_serve(struct fs *fs, struct worker *worker)
+{
     const bool first = !fs->hand->serves;
 
-    if (!session_open(fs) || !serve_init(fs) || !serve_start(fs, n)) {
-        say(LOG_ERR, "cannot serve: the mount is given up");
-        fs->stopping = true;
-        mount_end(&worker->place);
-        return false;
-    }
     fs->hand->serves = fs->hand->ready = true;
     if (first)
         say_machine(fs);
@@ -212,7 +212,6 @@ static bool fs_serve(struct fs *fs, struct worker *worker)
     loop.hold(loop.ctx, -1, 0); /* rings that no descriptor names any more */
     loop_run(fs->loop, on_signal);
     fs_stop(fs, &worker->place);
-    return true;
 }
 
 static bool fs_init(struct fs *fs, const struct worker *worker, int hold_fd)
@@ -249,7 +248,7 @@ int worker_run(struct worker *worker, struct hand *hand, int hold_fd)
 {
     static struct fs fs;
     struct err err = {0};
-    bool served = false;
+    bool started = false;
 
     fs.hand = hand;
     configured = worker->options;
@@ -260,15 +259,22 @@ int worker_run(struct worker *worker, struct hand *hand, int hold_fd)
     }
     if (!engine_open(&fs, worker, &err)) {
         say(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
-        if (hold_fd >= 0)
-            return 1; /* what it has is the next one's */
-        mount_end(&worker->place);
     } else {
         state_settle(&fs);
         readers_resolve(&fs);
-        served = fs_serve(&fs, worker);
+        started = fs_start(&fs);
+        if (!started)
+            say(LOG_ERR, "cannot serve");
+    }
+    if (!started && hold_fd >= 0)
+        return 1; /* what it has is the next one's */
+    if (started) {
+        fs_serve(&fs, worker);
+    } else {
+        fs.stopping = true;
+        mount_end(&worker->place);
     }
     if (fs.tree.engine)
         fs_free(&fs);
-    return served ? 0 : 1;
+    return started ? 0 : 1;
 }

@@ -256,3 +256,53 @@ write x/ctl stop
 rmdir x
 E
 }
+
+replaced='
+import mmap, os, signal, struct, sys
+tree, supervisor, control, limit = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+shared = mmap.mmap(os.open(control, os.O_RDWR), 4096)
+def worker():
+    while True:
+        children = open("/proc/%s/task/%s/children" % (supervisor, supervisor)).read().split()
+        if children: return int(children[0])
+def text(file): return open(os.path.join(tree, file)).read()
+def state(): return [sorted(os.listdir(tree))] + [text(name + "/" + file) for name in ("a", "b", "c")
+    for file in ("count", "config", "target", "ctl", "mode")] + [os.pread(held, 100, 0)]
+def kill(kind, at): # the next read waits for the one that serves
+    shared[0:12], shared[16:48] = struct.pack("iii", 0, at, 0), bytes(32)
+    struct.pack_into("i", shared, 0, kind)
+    os.kill(worker(), signal.SIGKILL)
+    try: found = state()
+    except OSError: found = None # it was of one of these requests
+    struct.pack_into("i", shared, 0, 0)
+    found = found or state()
+    return struct.unpack_from("i", shared, 8)[0], shared[16:48].rstrip(bytes(1)).decode(), found
+held, bad, done = os.open(os.path.join(tree, "a/count"), os.O_RDONLY), 0, 0
+expected = state()
+for kind in (1, 2):
+    seen, _, found = kill(kind, 0)
+    for at in range(1, seen, max(1, seen // limit)):
+        signal.alarm(20)
+        _, failed, found = kill(kind, at)
+        done += failed != ""
+        if found != expected or not os.path.exists("/proc/" + supervisor + "/fd/0"):
+            print("%s %d: %s" % (failed, at, [pair for pair in zip(expected, found) if pair[0] != pair[1]]))
+            bad += 1
+    print("%d of kind %d in a start" % (seen, kind))
+print("%d faults" % done)
+sys.exit(bad > 0 or done < limit)
+'
+
+#@ slow plain
+t_a_worker_that_begins_with_a_fault_goes_on_with_all_there_is() {
+    with_faults
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults,task-clock descendants=on log-exit=on "target=${PID_OF[p]}"
+    pmc b event=page-faults period=1 "target=${PID_OF[p]}"
+    pmc c event=context-switches target=cpu0
+    ctl c stop
+    tell p faults 100
+    /usr/bin/python3 -B -I -c "$replaced" "$M" "$DAEMON" "$T/faults" \
+        "$([[ ${FAULTS:-} == all ]] && echo 100000 || echo 25)" || die "see above"
+}

@@ -113,8 +113,8 @@ static void core_capabilities(const struct pmus *pmus, struct pmu *pmu)
         (pmu->precise ? CAP_PRECISE : 0U);
 }
 
-/* One directory of sysfs; false: it is no PMU. */
-static bool pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
+/* One directory of sysfs: 1; 0: it is no PMU; -ENOMEM. */
+static int pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
 {
     char text[4096];
     bool has_cpus = false, has_mask = false;
@@ -123,11 +123,11 @@ static bool pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
     pmu->class_index = NO_CLASS;
     cpus_init(&pmu->cpus);
     if (pmus_read(pmus, text, sizeof(text), DEVICES "/%s/type", name) <= 0)
-        return false;
+        return 0;
     pmu->type = (uint32_t)strtoul(text, NULL, 10);
     pmu->name = strdup(name);
     if (!pmu->name)
-        return false;
+        return -ENOMEM;
     int len = pmus_read(pmus, text, sizeof(text), DEVICES "/%s/cpus", name);
     has_cpus = len >= 0;
     if (len < 0) {
@@ -137,15 +137,16 @@ static bool pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
     if (len > 0)
         cpus_parse(&pmu->cpus, (struct word){text, (size_t)len});
     pmu->kind = kind_of(pmu, has_cpus, has_mask);
-    return true;
+    return 1;
 }
 
 static bool pmus_add(struct pmus *pmus, const struct dirent *entry)
 {
     if (vec_grow(&pmus->list, &pmus->size, pmus->n + 1, sizeof(*pmus->list)))
         return false;
-    pmus->n += pmu_read(pmus, &pmus->list[pmus->n], entry->d_name);
-    return true;
+    const int n = pmu_read(pmus, &pmus->list[pmus->n], entry->d_name);
+    pmus->n += n > 0;
+    return n >= 0;
 }
 
 /*
@@ -163,14 +164,15 @@ static int pmu_order(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
+/* A kernel without perf_events has none. */
 static bool pmus_scan(struct pmus *pmus)
 {
     char path[512];
     struct dirent *entry;
-    bool ok = true;
 
     snprintf(path, sizeof(path), "%s" DEVICES, pmus->root);
     DIR *dir = opendir(path);
+    bool ok = dir || errno == ENOENT;
     while (dir && ok && (entry = readdir(dir)))
         if (entry->d_name[0] != '.')
             ok = pmus_add(pmus, entry);
