@@ -89,7 +89,7 @@ void request_thread_end(void);
 
 /* Look, take the lock, run, and do what is to be done until the reply, or until it is parked. */
 void request_dispatch(struct request *rq);
-/* What a request is told whose PMC or instance is gone. */
+/* What a request is told when its PMC or instance is gone. */
 int request_refuse_gone(struct request *rq);
 /*
  * With the lock: the open file of rq gets a row, if it has none: from now on it remembers what it
