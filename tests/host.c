@@ -324,6 +324,17 @@ static int hotplug_body(void *arg)
     return failures();
 }
 
+static bool clocks_agree(void)
+{
+    uint64_t ns = host->now_ns(state);
+    uint64_t tsc = host->tsc(state);
+    nap_ms(50);
+    ns = host->now_ns(state) - ns;
+    tsc = host->tsc(state) - tsc;
+    double ratio = tsc ? (double)tsc / (double)ns * 1e9 / (double)host->tsc_hz(state) : 1;
+    return ns >= 50000000 && ratio > 0.99 && ratio < 1.01;
+}
+
 static void test_machine(void)
 {
     struct buf out;
@@ -336,15 +347,10 @@ static void test_machine(void)
     printf("# %s, tsc %llu Hz\n", buf_text(&out), (unsigned long long)host->tsc_hz(state));
     check(out.len > 0, "the processor has a name");
     buf_free(&out);
-    uint64_t ns = host->now_ns(state);
-    uint64_t tsc = host->tsc(state);
-    nap_ms(50);
-    ns = host->now_ns(state) - ns;
-    tsc = host->tsc(state) - tsc;
-    double ratio = tsc ? (double)tsc / (double)ns * 1e9 / (double)host->tsc_hz(state) : 1;
-    check(ns >= 50000000 && ratio > 0.99 && ratio < 1.01 &&
-              host->realtime_ns(state) / 1000000000 > 1600000000,
-          "clocks and their rate");
+    bool agree = false;
+    for (int i = 0; i < 20 && !agree; i++) /* others may come to run between the two looks */
+        agree = clocks_agree();
+    check(agree && host->realtime_ns(state) / 1000000000 > 1600000000, "clocks and their rate");
 }
 
 int main(void)

@@ -46,7 +46,7 @@ tell_failure() {
     (
         flock 9
         echo "FAILED $1 after $3 s. It said:"
-        tail -n 60 "$2/output" | sed 's/^/    /'
+        tail -n 120 "$2/output" | sed 's/^/    /'
         if [ -s "$2/daemon" ]; then
             echo "pmcfs said:"
             tail -n 30 "$2/daemon" | sed 's/^/    /'

@@ -219,6 +219,7 @@ t_a_worker_that_is_stopped_holds_up_requests_and_nothing_else() {
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
     worker_kill STOP
+    eventually 5 "! grep -L '^State:.T' /proc/$SERVER/task/*/status | grep -q ." # each thread
     cat "$M/a/count" >"$T/count" &
     tell p faults 10
     sleep 1
