@@ -94,7 +94,7 @@ struct effect {
     char name[256];
 };
 
-/* What fs counts for info/stats. */
+/* What fs counts for info/stats. The journal has them by number: a new one comes last. */
 enum statistic {
     STAT_REQUESTS,
     STAT_PARKED,

@@ -82,6 +82,23 @@ static bool settings_io(struct io *io, void *object)
     return true;
 }
 
+/* By their names: other versions have other numbers for them. */
+static bool given_io(struct io *io, void *object)
+{
+    struct settings *settings = &((struct pmc *)object)->settings;
+    char *name;
+
+    for (unsigned key = 0; io->out && key < KEYS; key++)
+        if (settings->given & GIVEN(key))
+            buf_printf(io->out, "%s ", key_table[key].name);
+    while (!io->out && (name = strsep(&io->text, " "))) {
+        const enum key key = key_find((struct word){name, strlen(name)});
+
+        settings->given |= key == KEYS ? 0 : GIVEN(key);
+    }
+    return true;
+}
+
 static void *pmc_begin(struct loading *load)
 {
     return load->pmc;
@@ -127,7 +144,7 @@ static const struct field pmc_fields[] = {
     BELOW(struct pmc, recorded, 2 * RECORDED_EXITS),
     FLAG(struct pmc, recorded_kernel),
     OTHER(settings),
-    FIELD(struct pmc, settings.given),
+    OTHER(given),
 };
 static const struct part part_pmc = PART(pmc, pmc_begin, NULL);
 

@@ -41,7 +41,8 @@ struct log_request {
     struct log_taken taken;                                                                        \
     struct log_request request; /* the last one */                                                 \
     struct ring ring;                                                                              \
-    struct facts facts;
+    struct facts facts;                                                                            \
+    uint64_t spare[7]; /* for fields of later versions: 0 is what was before them */
 
 struct log_numbers {
     LOG_NUMBERS

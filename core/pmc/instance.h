@@ -9,7 +9,8 @@
 #define INSTANCES_MAX   4096
 #define INSTANCE_ID_MAX ((UINT64_C(1) << 24) - 1) /* what node ids have room for */
 
-/* What the administrator sets for an instance: the table is in core/pmc/instance.c. */
+/* What the administrator sets for an instance: the table is in core/pmc/instance.c. A new one comes
+ * last. */
 enum limit {
     LIMIT_PMCS = USED_PMCS,
     LIMIT_FDS = USED_FDS,

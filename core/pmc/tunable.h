@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
+/* The numbers are part of node ids: a new one comes last. */
 enum tunable {
     TUNABLE_CALLCHAINDEPTH,
     TUNABLE_LOGBUFFERSIZE,

@@ -12,7 +12,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#define MAGIC       UINT64_C(0x32646e6168636d70)
+#define MAGIC       UINT64_C(0x33646e6168636d70)
 #define CRASHES_MAX 3
 
 /* Behind the struct: each seat's buffer, and its answer's. */

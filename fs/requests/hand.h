@@ -23,6 +23,12 @@ struct journal;
 /* Of a request, and of an answer. */
 #define HAND_BYTES ((size_t)320 << 10)
 
+/*
+ * Another version's program goes on with what lies here: a field that is new takes of `spare`, where
+ * 0 means what was before it. A layout for which that is not enough has another MAGIC (hand.c), and
+ * an upgrade between the two is refused. The same holds for a log's numbers (core/log/log_parts.h).
+ */
+
 /* A request in hand. */
 struct in_hand {
     atomic_bool taken;       /* of a place: it is one's */
@@ -33,6 +39,7 @@ struct in_hand {
     _Atomic uint64_t interrupted; /* the number of one of which the kernel said so */
     _Atomic int32_t opens;    /* what it has added to the number of open files */
     bool left;                /* of a place: by an earlier worker, and not taken up yet */
+    uint64_t spare[2];
 };
 
 struct answer {
@@ -40,6 +47,7 @@ struct answer {
     uint32_t published; /* true once the journal was published so often */
     uint32_t bytes;
     bool cut; /* it did not fit */
+    uint64_t spare;
 };
 
 struct hand {
@@ -67,6 +75,7 @@ struct hand {
         int n;
         void *frame[HAND_FRAMES];
     } crash;
+    uint64_t spare[32];
 
     _Atomic uint32_t n_places; /* none was taken behind these */
     struct seat_hand {

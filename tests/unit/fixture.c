@@ -462,6 +462,12 @@ void engine_left(void)
     fx.engine = NULL;
 }
 
+void engine_anew(void)
+{
+    engine_left();
+    engine_begin();
+}
+
 void engine_reload(void)
 {
     works_run();
@@ -472,8 +478,7 @@ void engine_reload(void)
         must(false, "engine_check");
     uid_t uid = fx.rights->uid;
     bool superuser = fx.rights->superuser;
-    engine_left();
-    engine_begin();
+    engine_anew();
     must(engine_load(fx.engine, fx.journal, &fx.err) == 0, "engine_load");
     engine_keep(fx.engine, fx.journal);
     engine_loaded(fx.engine);
@@ -511,7 +516,6 @@ int journal_load(const char *text, size_t len, struct err *err)
 
     if (!journal)
         return -EINVAL;
-    engine_keep(fx.engine, NULL);
     for (; text < end; text = next) {
         const char *line = memchr(text, '\n', (size_t)(end - text));
         uint64_t id = 0;

@@ -140,13 +140,12 @@ void works_run(void);
  * two. */
 const char *all_texts(void);
 bool texts_same(const char *before); /* if not, fx.err.text is where they differ */
-/* Save, forget, load into a new engine. */
-/* The journal as a text, owned by the caller: a line "@KIND ID" before each record's lines. And a
- * fresh engine from such a text. */
+/* The journal as a text, owned by the caller: a line "@KIND ID" before each record's lines. */
 char *journal_text(void);
-int journal_load(const char *text, size_t len, struct err *err);
-void engine_left(void); /* like engine_forget(): there is none then */
-void engine_reload(void);
+void engine_left(void); /* like engine_forget(): there is none then, and the caller is nobody */
+void engine_anew(void); /* a fresh one in its place; counters and the machine stay */
+int journal_load(const char *text, size_t len, struct err *err); /* into a fresh one */
+void engine_reload(void); /* all three, with the same caller */
 /* The operation is refused with this id, and nothing changed. */
 #define refused(pmc_name, to, command, code, which)                                                \
     do {                                                                                           \
