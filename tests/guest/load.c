@@ -50,8 +50,15 @@ static void execute(uint64_t n)
 {
     uint64_t rounds = n / 2;
 
-    if (rounds)
-        __asm__ volatile("1: subs %0, %0, #1\n b.ne 1b" : "+r"(rounds) : : "cc");
+    if (!rounds)
+        return;
+#if defined __aarch64__
+    __asm__ volatile("1: subs %0, %0, #1\n b.ne 1b" : "+r"(rounds) : : "cc");
+#elif defined __x86_64__ || defined __i386__
+    __asm__ volatile("1: dec %0\n jnz 1b" : "+r"(rounds) : : "cc");
+#else
+#error "a loop of two instructions is missing here for this processor"
+#endif
 }
 
 static void *work(void *arg)

@@ -174,6 +174,7 @@ pack() {
         cp "$BUILD/meson/tests/$program" "$tree/tests/" || return
     done
     cp "$KERNEL.fuse.ko" "$tree/fuse.ko" && cp "$ROOT"/tests/guest/inside/*.sh "$tree/tests/" &&
+        cp "$ROOT/tests/hardware.sh" "$tree/" &&
         install -m 755 "$ROOT/tests/guest/inside/init" "$tree/init" || return
     printf '%s:x:%d:%d::/root:/bin/sh\n' root 0 0 alice 1000 1000 bob 1001 1001 >"$tree/etc/passwd"
     printf '%s:x:%d:\n' root 0 alice 1000 bob 1001 >"$tree/etc/group"
