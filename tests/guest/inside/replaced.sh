@@ -4,7 +4,7 @@
 # shellcheck source=tests/guest/inside/sampling_lib.sh
 . /tests/sampling_lib.sh
 
-N=$((2 * MILLION))
+N=$((5 * MILLION))
 
 # worker_kill: the process that serves; the next one answers.
 worker_kill() {
