@@ -1,13 +1,13 @@
 #!/bin/sh
-# The tables of pmcfs.8, made from the program's own.
+# The tables of pmcfs.5, made from the program's own.
 #
 # usage: manual-tables.sh PMCFS TABLE      prints the mdoc text of one table
-#        manual-tables.sh PMCFS --update   replaces all tables in pmcfs.8
+#        manual-tables.sh PMCFS --update   replaces all tables in pmcfs.5
 set -eu
 
 pmcfs=$1
 what=$2
-manual=$(cd "$(dirname "$0")/.." && pwd)/pmcfs.8
+manual=$(cd "$(dirname "$0")/.." && pwd)/pmcfs.5
 
 # Columns as --print-tables gives them; text that is mdoc's own is escaped.
 print_table() {

@@ -1,44 +1,67 @@
 #!/bin/sh
-# The manual says what the program does: every table in pmcfs.8 and all of conf/pmcfs.conf equal the
-# program's own, and mandoc has nothing to say about the manual.
+# The manual says what the program does: every table in pmcfs.5 and all of conf/pmcfs.conf equal the
+# program's own. mandoc has nothing to say about the pages, and the sections that they refer to are there.
 #
 # usage: manual.sh PMCFS
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-manual=$here/../pmcfs.8
 pmcfs=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 
+cd "$here/.."
 for table in settings tunables errors files modes states verbs records; do
     sh "$here/manual-tables.sh" "$pmcfs" "$table" >"$work/program"
     awk -v table="$table" '
         $0 == ".\\\" end " table { inside = 0 }
         inside
-        $0 == ".\\\" table " table { inside = 1 }' "$manual" >"$work/manual"
+        $0 == ".\\\" table " table { inside = 1 }' pmcfs.5 >"$work/manual"
     if ! grep -q '^\.It' "$work/program"; then
         echo "manual: $pmcfs prints no table of $table"
         failed=1
-    elif ! diff -u --label "pmcfs.8: $table" --label "pmcfs --print-tables $table" \
+    elif ! diff -u --label "pmcfs.5: $table" --label "pmcfs --print-tables $table" \
         "$work/manual" "$work/program"; then
         failed=1
     fi
 done
 [ "$failed" = 0 ] || echo "manual: run tests/manual-tables.sh $pmcfs --update, and read what it changed"
 
-conf=$here/../conf/pmcfs.conf
 "$pmcfs" --print-tables conf >"$work/conf"
-if ! diff -u --label conf/pmcfs.conf --label 'pmcfs --print-tables conf' "$conf" "$work/conf"; then
+if ! diff -u --label conf/pmcfs.conf --label 'pmcfs --print-tables conf' conf/pmcfs.conf "$work/conf"; then
     echo 'manual: conf/pmcfs.conf is what pmcfs --print-tables conf prints'
     failed=1
 fi
 
+pages='pmcfs.8 pmcfs.5 pmcfs-compat.7'
+# .Sx names a section of its own page, .Em in capitals one of any page.
+# shellcheck disable=SC2086 # the names of the pages
+if ! awk '
+    /^\.S[hs] / {
+        title = substr($0, 5)
+        gsub(/"/, "", title)
+        there[FILENAME, title] = there["", title] = 1
+    }
+    match($0, /Sx [A-Za-z][A-Za-z ]*[A-Za-z]/) { named[FILENAME, substr($0, RSTART + 3, RLENGTH - 3)] = FNR }
+    match($0, /^\.Em [A-Z][A-Z ]*[A-Z]/) { named["", substr($0, RSTART + 4, RLENGTH - 4)] = FILENAME ":" FNR }
+    END {
+        for (place in named)
+            if (!(place in there)) {
+                sub(SUBSEP, ": ", place)
+                print "manual: no such section: " place
+                failed = 1
+            }
+        exit failed
+    }' $pages; then
+    failed=1
+fi
+
 if command -v mandoc >/dev/null; then
-    # Which other manuals are installed here says nothing about this one.
-    if mandoc -T lint "$manual" 2>/dev/null | grep -v 'referenced manual not found'; then
-        echo 'manual: mandoc finds fault with pmcfs.8'
+    # Which other manuals are installed here says nothing about these.
+    # shellcheck disable=SC2086 # the names of the pages
+    if mandoc -T lint $pages 2>/dev/null | grep -v 'referenced manual not found'; then
+        echo 'manual: mandoc finds fault with these pages'
         failed=1
     fi
 else

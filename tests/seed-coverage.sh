@@ -1,6 +1,6 @@
 #!/bin/sh
 # Every numbered feature of hwpmc, perfmon and cpc in tests/seed-ids has a test, one of which carries its id
-# in its name, or its reason in pmcfs.8 COMPATIBILITY. Prints each with it, `sim` before what is shown on the
+# in its name, or its reason in pmcfs-compat.7. Prints each with it, `sim` before what is shown on the
 # simulated machine only (there no event is counted: its tests show what is made of counts), and how many
 # there are of each kind; exit status 1 when one has nothing, or names a test or a reason that is not there.
 #
@@ -64,9 +64,8 @@ list_simulated() {
     }' "$here"/mount/*.sh
 }
 
-# The section as its reader sees it, in one line.
-mandoc -T ascii "$here/../pmcfs.8" | col -b |
-    sed -n '/^COMPATIBILITY/,/^SEE ALSO/p' | tr -s ' \t\n' ' ' >"$work/compatibility"
+# The page as its reader sees it, in one line.
+mandoc -T ascii "$here/../pmcfs-compat.7" | col -b | tr -s ' \t\n' ' ' >"$work/compatibility"
 list_tests >"$work/tests"
 list_simulated >"$work/simulated"
 : >"$work/results"
@@ -100,7 +99,7 @@ function carries(name, id,    range, letters, number) {
 function check(id, item) {
     if (match(item, /^(reason|deviates): /)) {
         if (!index(compatibility, substr(item, RLENGTH + 1)))
-            bad(id, "pmcfs.8 COMPATIBILITY does not say \"" substr(item, RLENGTH + 1) "\"")
+            bad(id, "pmcfs-compat.7 does not say \"" substr(item, RLENGTH + 1) "\"")
         return substr(item, 1, RLENGTH - 2)
     }
     if (!(item in test)) bad(id, "there is no test " item)

@@ -68,7 +68,7 @@ static void sim_facts(struct backend_state *state, struct buf *out)
 static void sim_cpuref(struct backend_state *state, struct buf *out)
 {
     (void)state;
-    buf_str(out, "simulated PMU: its events are described in events/ and in pmcfs(8)\n");
+    buf_str(out, "simulated PMU: its events are described in events/\n");
 }
 
 static void sim_cpus(struct backend_state *state, struct cpus *possible, struct cpus *online)

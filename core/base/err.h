@@ -112,7 +112,7 @@ struct err_row {
     const char *condition;
 };
 
-/* Indexed by enum err_id; row 0 is unused. The manual's ERRORS section is printed from it. */
+/* Indexed by enum err_id; row 0 is unused. ERROR IDS in pmcfs.5 is printed from it. */
 extern const struct err_row err_table[ERR_COUNT];
 
 struct err {

@@ -36,7 +36,8 @@ static void print_files(struct buf *out)
 static void print_conf(struct buf *out)
 {
     buf_str(out,
-            "# The defaults of pmcfs(8). Without # a line is in force; -o comes after it.\n"
+            "# The defaults of pmcfs(8); each is in pmcfs(5), TUNABLES. Without # a line is in force;\n"
+            "# -o comes after it.\n"
             "# SIGHUP makes a running pmcfs read again what can be changed at any time.\n"
             "# pmcfs --check says what is wrong with this file.\n"
             "\n"
@@ -102,7 +103,9 @@ static void print_help(struct buf *out)
     buf_str(out,
             "usage: pmcfs [options] [SOURCE] MOUNTPOINT\n"
             "       pmcfs --upgrade MOUNTPOINT\n"
-            "Mounts the machine's performance counters as files.\n\n"
+            "Mounts the machine's performance counters as files.\n"
+            "Manual: pmcfs(8) has what to type, pmcfs(5) every file, setting, tunable and error,\n"
+            "pmcfs-compat(7) what differs from hwpmc, perfmon, pmcstat and cpc.\n\n"
             "  -f, --foreground      stay in the foreground, messages to stderr\n"
             "  -o KEY=VALUE[,...]    a tunable, backend=perf|sim, or an option of mount(8);\n"
             "     single             one process, which nothing takes the place of\n"

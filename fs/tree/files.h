@@ -1,6 +1,6 @@
 /*
  * THE table of files and directories: a file in the tree is one row. Lookup, listing, permissions,
- * README and the manual's FILES section come from it.
+ * README and FILES in pmcfs.5 come from it.
  */
 #pragma once
 

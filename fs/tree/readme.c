@@ -56,7 +56,7 @@ static const char page[] =
     "of dash says \"I/O error\" whatever the reason is).\n"
     "\n"
     "Each write(2) is one command, applied whole or not at all; later writes of one open, a\n"
-    "line each, join their events to the set. The manual is pmcfs(8): man pmcfs.\n"
+    "line each, join their events to the set. Every file, word and error: man 5 pmcfs.\n"
     "\n"
     "Files (r: can be read, w: can be written):\n"
     "\n";

@@ -7,7 +7,8 @@ t_the_installed_program_reads_the_installed_configuration() {
     meson setup --prefix="$prefix" --buildtype=plain -Dtests=false "$T/build" "$source" >"$T/said" 2>&1 ||
         die "meson: $(tail -3 "$T/said")"
     ninja -C "$T/build" install >"$T/said" 2>&1 || die "ninja: $(tail -3 "$T/said")"
-    for file in sbin/pmcfs etc/pmcfs.conf share/man/man8/pmcfs.8 lib/systemd/system/pmcfs.service; do
+    for file in sbin/pmcfs etc/pmcfs.conf share/man/man8/pmcfs.8 share/man/man5/pmcfs.5 \
+        share/man/man7/pmcfs-compat.7 lib/systemd/system/pmcfs.service; do
         [[ -f $prefix/$file ]] || die "$file is not installed"
     done
     grep -q "^ExecStart=$prefix/sbin/pmcfs " "$prefix/lib/systemd/system/pmcfs.service" ||

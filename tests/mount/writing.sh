@@ -173,7 +173,7 @@ t_sentences_fit_one_of_a_kind_as_well_as_several() {
     refused EINVAL P02 "$M/a/config" kgmon=maybe
     like "$(cat "$M/a/error")" 'kgmon=maybe: must be off$'
     refused EINVAL P02 "$M/a/config" event=
-    like "$(cat "$M/a/error")" 'see EVENTS \(pmcfs\(8\)\)$'
+    like "$(cat "$M/a/error")" 'see EVENTS \(pmcfs\(5\)\)$'
 }
 
 t_foreign_bytes_in_a_sentence_are_escaped() {
