@@ -9,9 +9,17 @@ pmcfs=$1
 what=$2
 manual=$(cd "$(dirname "$0")/.." && pwd)/pmcfs.5
 
+# What is looked up by its name stands in the order of names, the rest in the program's order.
+in_order() {
+    case $1 in
+    files | settings | tunables | records) LC_ALL=C sort -t "$(printf '\t')" -k 1,1 ;;
+    *) cat ;;
+    esac
+}
+
 # Columns as --print-tables gives them; text that is mdoc's own is escaped.
 print_table() {
-    "$pmcfs" --print-tables "$1" | LC_ALL=C sed -e 's/\\/\\e/g' \
+    "$pmcfs" --print-tables "$1" | in_order "$1" | LC_ALL=C sed -e 's/\\/\\e/g' \
         -e 's/×/\\(mu/g' -e 's/…/.../g' -e 's/–/\\(en/g' -e 's/→/\\(->/g' | awk -F '\t' -v table="$1" '
         function tag(head) { print ".It " head }
         # A line of text: never a macro, no longer than the other lines.
@@ -28,7 +36,10 @@ print_table() {
             if (out != "")
                 print out
         }
+        # A word that is written as it stands keeps its small letter.
         function sentence(t) {
+            if (t ~ /^(ok|mount|active|enabled|pmcfs|[a-z0-9]*[-=_][^ ]*)[,;: ]/)
+                return t (t ~ /\.$/ ? "" : ".")
             return t == "" ? "" : toupper(substr(t, 1, 1)) substr(t, 2) (t ~ /\.$/ ? "" : ".")
         }
         function quoted(t) { gsub(/"/, "\\(dq", t); return "\"" t "\"" }

@@ -28,7 +28,7 @@
 /* The index is the number in the node id: append, never renumber. Row 1 is the directory itself. */
 static const struct file_row instance_rows[] = {
     [1] = DIR(DIR_NONE, DIR_ROOT, "", 01777, "mkdir makes a PMC, rmdir releases it"),
-    [2] = AT(DIR_ROOT, "README", 0444, "this page", .show = readme_show, .bound = readme_bound),
+    [2] = AT(DIR_ROOT, "README", 0444, "examples, and what each file is for", .show = readme_show, .bound = readme_bound),
     [3] = DIR(DIR_ROOT, DIR_INFO, "info", 0555, "facts, read-only"),
     [4] = DIR(DIR_ROOT, DIR_EVENTS, "events", 0555,
               "every event this machine can count, a directory per class"),

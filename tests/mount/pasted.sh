@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The examples of README.md, of the manual and of the tree's own README, pasted into a shell on a terminal.
+# The examples of README.md, of pmcfs.8, of pmcfs.5 and of the tree's own README, pasted into a shell on a terminal.
 
 # Blocks that are not pasted, by a word of each, and why.
 PASTED_NOT='
@@ -15,9 +15,9 @@ blocks() {
     /usr/bin/python3 -I - "$1" "$PASTED_NOT" <<'P'
 import re, sys
 text = open(sys.argv[1]).read()
-if sys.argv[1].endswith(".8"):
-    text = re.split(r"^\.Ss Examples\n", text, flags=re.M)[1].split("\n.S")[0]
+if sys.argv[1].endswith((".8", ".5")): # what makes a PMC or an instance
     found = re.findall(r"^\.Bd -literal[^\n]*\n(.*?)^\.Ed", text, re.S | re.M)
+    found = [b for b in found if "mkdir " in b]
     found = [b.replace("\\e", "\\").replace("\\&", "").replace("\\(aq", "'").replace("\\-", "-") for b in found]
 elif sys.argv[1].endswith(".md"):
     found = re.findall(r"^```sh\n(.*?)^```", text, re.S | re.M)
@@ -30,8 +30,8 @@ sys.stdout.write("".join(b + "\0" for b in kept))
 P
 }
 
-# paste_into SHELL BLOCK: what a terminal shows; every line is typed when the shell asks for it. A line that is to
-# print something does.
+# paste_into SHELL BLOCK: what a terminal shows; every command is typed when the shell asks for it. One that is
+# to print something does.
 paste_into() {
     /usr/bin/python3 -I - "$1" "$2" <<'P'
 import os, pty, re, select, sys, time
@@ -52,8 +52,8 @@ def until(prompts):
         except OSError:
             sys.exit("the shell has ended: " + said.decode(errors="replace"))
 until(1)
-for i, line in enumerate(block.strip().splitlines()):
-    os.write(fd, line.strip().encode() + b"\n")
+for i, command in enumerate(re.split(r"(?<!\\)\n", block.strip())):
+    os.write(fd, command.strip().encode() + b"\n")
     until(i + 2)
 os.write(fd, b"exit\n")
 text = said.decode(errors="replace").replace("\r", "")
@@ -78,8 +78,8 @@ pasted() {
             said=${said//write error: Invalid argument/}
             said=${said//I\/O error/}
         fi
-        # what bash says of a job in the background that the lines themselves end is no failure
-        said=$(sed -E 's/^\[[0-9]+\][-+ ] +Terminated .*//' <<<"$said")
+        # what a shell says of a job in the background that the lines themselves end is no failure
+        said=$(sed -E 's/^\[[0-9]+\] ?[-+]? +Terminated .*//' <<<"$said")
         unlike "$said" '(: (not found|No such|cannot|error)|I/O error|rror: |Terminated|Killed|Usage:|ermission denied)' \
             "$1, pasting '$block'"
         (($(grep -avc '@@ ' <<<"$said") > 0)) || die "$1, pasting '$block', said only: $said"
@@ -103,12 +103,14 @@ t_readme_in_dash() {
 t_manual_in_bash() {
     mount_pmcfs
     pasted bash "${TEST_FILE%/tests/*}/pmcfs.8"
+    pasted bash "${TEST_FILE%/tests/*}/pmcfs.5"
 }
 
 #@ slow
 t_manual_in_dash() {
     mount_pmcfs
     pasted dash "${TEST_FILE%/tests/*}/pmcfs.8"
+    pasted dash "${TEST_FILE%/tests/*}/pmcfs.5"
 }
 
 #@ slow
