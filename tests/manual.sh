@@ -34,6 +34,11 @@ if ! diff -u --label conf/pmcfs.conf --label 'pmcfs --print-tables conf' conf/pm
     failed=1
 fi
 
+if [ "$(wc -l <pmcfs.8)" -gt 400 ]; then
+    echo 'manual: pmcfs.8 has more than 400 lines: what is looked up belongs into pmcfs.5'
+    failed=1
+fi
+
 pages='pmcfs.8 pmcfs.5 pmcfs-compat.7'
 # .Sx names a section of its own page, .Em in capitals one of any page.
 # shellcheck disable=SC2086 # the names of the pages

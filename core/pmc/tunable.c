@@ -62,7 +62,7 @@ static const struct tunable_row rows[TUNABLE_COUNT] = {
     [TUNABLE_MAX_FDS_PER_USER] =
         {"max_fds_per_user", TUNABLE_NUMBER, false, false, 65536, 0, MANY,
          "descriptors pmcfs holds for one user's PMCs (events × threads, or × CPUs; the superuser "
-         "may attach more), and for files that he opened from another user namespace",
+         "may attach more), and for files that the user opened from another user namespace",
          NEW_TARGETS},
     [TUNABLE_MAX_LOG_PER_USER] =
         {"max_log_per_user", TUNABLE_NUMBER, false, false, 256 << 20, 0, INT64_MAX,

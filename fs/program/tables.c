@@ -36,8 +36,8 @@ static void print_files(struct buf *out)
 static void print_conf(struct buf *out)
 {
     buf_str(out,
-            "# The defaults of pmcfs(8); each is in pmcfs(5), TUNABLES. Without # a line is in force;\n"
-            "# -o comes after it.\n"
+            "# The defaults of pmcfs(8); each is in pmcfs(5), TUNABLES. Without # a line is in\n"
+            "# force; -o comes after it.\n"
             "# SIGHUP makes a running pmcfs read again what can be changed at any time.\n"
             "# pmcfs --check says what is wrong with this file.\n"
             "\n"

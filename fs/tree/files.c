@@ -28,7 +28,8 @@
 /* The index is the number in the node id: append, never renumber. Row 1 is the directory itself. */
 static const struct file_row instance_rows[] = {
     [1] = DIR(DIR_NONE, DIR_ROOT, "", 01777, "mkdir makes a PMC, rmdir releases it"),
-    [2] = AT(DIR_ROOT, "README", 0444, "examples, and what each file is for", .show = readme_show, .bound = readme_bound),
+    [2] = AT(DIR_ROOT, "README", 0444, "examples, and this list", .show = readme_show,
+             .bound = readme_bound),
     [3] = DIR(DIR_ROOT, DIR_INFO, "info", 0555, "facts, read-only"),
     [4] = DIR(DIR_ROOT, DIR_EVENTS, "events", 0555,
               "every event this machine can count, a directory per class"),
@@ -38,7 +39,7 @@ static const struct file_row instance_rows[] = {
               "subtrees for containers; mkdir makes one", .flags = FILE_ROOT_ONLY),
     [7] = AT(DIR_ROOT, "counts", 0444, "a line per PMC and event that the reader may read",
              .show = show_counts, .bound = bound_counts, .flags = FILE_RIGHTS),
-    [8] = AT(DIR_ROOT, "metrics.prom", 0444, "the same for Prometheus", .show = show_metrics,
+    [8] = AT(DIR_ROOT, "metrics.prom", 0444, "all counts for Prometheus", .show = show_metrics,
              .bound = bound_counts, .flags = FILE_RIGHTS | FILE_SNAPSHOT | FILE_FRESH),
     /* for the tables only: it is [1] of its own number */
     [9] = EACH(DIR_INSTANCES, DIR_ROOT, "NAME", 01755,
