@@ -39,7 +39,7 @@ if [ "$(wc -l <pmcfs.8)" -gt 400 ]; then
     failed=1
 fi
 
-pages='pmcfs.8 pmcfs.5 pmcfs-compat.7'
+pages='pmcfs.8 pmcfs.5 pmcfs-compat.7 examples/pmctop/pmctop.1'
 # .Sx names a section of its own page, .Em in capitals one of any page.
 # shellcheck disable=SC2086 # the names of the pages
 if ! awk '

@@ -11,7 +11,8 @@ set -u
 
 packages='gcc clang libc6-dev meson ninja-build pkg-config libfuse3-dev libpfm4-dev libinih-dev libdw-dev
 libcap-ng-dev uthash-dev check fuse3 mount util-linux procps python3 mandoc shellcheck bash dash gawk linux-perf
-prometheus-node-exporter python3-prometheus-client bubblewrap bsdextrautils podman runc zsh ksh busybox perl vim-tiny'
+prometheus-node-exporter python3-prometheus-client bubblewrap bsdextrautils podman runc zsh ksh busybox perl vim-tiny
+libncurses-dev tmux'
 
 # Under TSan only what does several things at once: the rest is sequential, and the sanitizer slow.
 tsan_files='concurrent poll series shutdown samples loss waits'
@@ -244,6 +245,7 @@ copy_programs() {
         [ -e "$builds/$variant/pmcfs" ] || continue
         cp "$builds/$variant/pmcfs" "$WORK/bin/pmcfs-$variant"
         cp "$builds/$variant/examples/pmc-names/pmc-names" "$WORK/bin/pmc-names-$variant"
+        cp "$builds/$variant/examples/pmctop/pmctop" "$WORK/bin/pmctop-$variant"
     done
 }
 

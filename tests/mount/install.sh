@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The installed program runs: configuration, manuals, unit and pmc-names in their places.
+# The installed program runs: configuration, manuals, unit, pmc-names and pmctop in their places.
 
 #@ slow plain
 t_the_installed_program_reads_the_installed_configuration() {
@@ -15,6 +15,9 @@ t_the_installed_program_reads_the_installed_configuration() {
         die "the unit starts another program: $(grep Exec "$prefix/lib/systemd/system/pmcfs.service")"
     if [[ -e $T/build/examples/pmc-names/pmc-names ]]; then
         [[ -x $prefix/bin/pmc-names && -f $prefix/share/man/man1/pmc-names.1 ]] || die 'pmc-names is not installed'
+    fi
+    if [[ -e $T/build/examples/pmctop/pmctop ]]; then
+        [[ -x $prefix/bin/pmctop && -f $prefix/share/man/man1/pmctop.1 ]] || die 'pmctop is not installed'
     fi
     like "$("$prefix/sbin/pmcfs" --help)" "$prefix/etc/pmcfs.conf" 'the help names the configuration'
     "$prefix/sbin/pmcfs" --check || die 'the installed configuration is refused'

@@ -1,0 +1,67 @@
+/*
+ * Lines for scripts: one for each event, separated by tabs, after each reading.
+ */
+#include "examples/pmctop/top.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static void line_print(struct model *model, const struct line *line, struct buf *out)
+{
+    const struct pmc *pmc = model_pmc(model, line);
+    size_t begun;
+
+    buf_seconds(out, model->now.at_ns);
+    buf_printf(out, "\t%s\t%s\t%" PRIu64 "\t", line->name, line->event, line->count);
+    if (line->rate < 0)
+        buf_char(out, '-');
+    else
+        buf_printf(out, "%.3f", line->rate);
+    buf_printf(out, "\t%s\t%s\t", line->state, !pmc->metrics.n ? "-" : pmc->partial ? "yes" : "no");
+    begun = out->len;
+    metrics_print(pmc, false, out);
+    buf_str(out, out->len == begun ? "-\n" : "\n");
+}
+
+static bool lines_print(struct model *model)
+{
+    struct buf out;
+    bool written;
+
+    buf_init(&out, NULL, 0);
+    for (size_t i = 0; i < model->shown.n; i++)
+        line_print(model, model->shown.items[i], &out);
+    written = !out.failed && fputs(buf_text(&out), stdout) >= 0 && fflush(stdout) == 0;
+    buf_free(&out);
+    if (!written)
+        snprintf(model->tree->trouble, sizeof model->tree->trouble,
+                 "the output cannot be written: %s", strerror(errno));
+    return written;
+}
+
+/* From one reading to the next: the time that a reading takes is part of the step. */
+static void wait_after(uint64_t at_ns, double interval)
+{
+    const uint64_t until_ns = at_ns + (uint64_t)(interval * 1e9);
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
+                                   .tv_nsec = (long)(until_ns % 1000000000)};
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
+}
+
+int batch_run(struct tree *tree, const struct choice *choice, double interval, unsigned long limit)
+{
+    struct model model = {.tree = tree, .choice = *choice};
+    unsigned long readings = 0;
+    bool done;
+
+    puts("# seconds\tname\tevent\tcount\trate\tstate\tpartial\tmetrics");
+    while ((done = model_read(&model) && lines_print(&model)) && (!limit || ++readings < limit))
+        wait_after(model.now.at_ns, interval);
+    model_free(&model);
+    return done ? 0 : 1;
+}

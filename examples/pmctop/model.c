@@ -1,0 +1,266 @@
+/*
+ * Lines of the PMCs and their rates, from one reading of `counts` to the next; which of them are
+ * shown, and in which order.
+ */
+#include "core/base/clock.h"
+#include "examples/pmctop/top.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const sort_names[SORTS] = {"rate", "count", "name"};
+
+/* ---- a reading ---- */
+
+static void reading_clear(struct reading *reading)
+{
+    for (size_t i = 0; i < reading->pmcs.n; i++)
+        free(reading->pmcs.items[i].metrics.items);
+    reading->pmcs.n = reading->lines.n = 0;
+}
+
+static void reading_free(struct reading *reading)
+{
+    reading_clear(reading);
+    free(reading->pmcs.items);
+    free(reading->lines.items);
+    free(reading->text.items);
+}
+
+/* The lines of one PMC follow each other. */
+static bool line_add(struct reading *reading, struct line line)
+{
+    struct pmc *last = reading->pmcs.n ? &reading->pmcs.items[reading->pmcs.n - 1] : NULL;
+
+    if (!last || strcmp(last->name, line.name) != 0) {
+        const struct pmc pmc = {.name = line.name, .first = reading->lines.n};
+
+        if (vec_push(&reading->pmcs, pmc))
+            return false;
+        last = &reading->pmcs.items[reading->pmcs.n - 1];
+    }
+    last->n++;
+    line.pmc = reading->pmcs.n - 1;
+    return !vec_push(&reading->lines, line);
+}
+
+/* name, event, count, enabled_ns, running_ns, state; there may be more one day. */
+static bool line_parse(char *text, struct line *line)
+{
+    char *field[6];
+
+    for (size_t i = 0; i < 6; i++) {
+        field[i] = strsep(&text, "\t");
+        if (!field[i])
+            return false;
+    }
+    *line = (struct line){.name = field[0], .event = field[1], .state = field[5], .rate = -1};
+    line->count = strtoull(field[2], NULL, 10);
+    line->enabled_ns = strtoull(field[3], NULL, 10);
+    return true;
+}
+
+static bool reading_parse(struct reading *reading)
+{
+    char *at = reading->text.items, *text;
+    struct line line;
+
+    while ((text = strsep(&at, "\n")))
+        if (line_parse(text, &line) && !line_add(reading, line))
+            return false;
+    return true;
+}
+
+/* ---- rates ---- */
+
+/* Mostly the one behind that of the last call. */
+static const struct pmc *pmc_before(const struct reading *before, const char *name, size_t *next)
+{
+    for (size_t i = 0; i < before->pmcs.n; i++) {
+        const size_t at = (*next + i) % before->pmcs.n;
+
+        if (strcmp(before->pmcs.items[at].name, name) == 0) {
+            *next = at + 1;
+            return &before->pmcs.items[at];
+        }
+    }
+    return NULL;
+}
+
+/* Not known where it was reset, or is another one of the same name: count or time went back. */
+static double rate_of(const struct line *now, const struct line *before, double seconds)
+{
+    if (strcmp(now->event, before->event) != 0 || now->count < before->count ||
+        now->enabled_ns < before->enabled_ns || seconds <= 0)
+        return -1;
+    return (double)(now->count - before->count) / seconds;
+}
+
+static void rates_set(struct reading *now, const struct reading *before)
+{
+    const double seconds = (double)(now->at_ns - before->at_ns) / 1e9;
+    size_t next = 0;
+
+    for (size_t p = 0; p < now->pmcs.n; p++) {
+        const struct pmc *pmc = &now->pmcs.items[p];
+        const struct pmc *old = pmc_before(before, pmc->name, &next);
+
+        for (size_t i = 0; old && i < pmc->n && i < old->n; i++) {
+            struct line *line = &now->lines.items[pmc->first + i];
+
+            line->rate = rate_of(line, &before->lines.items[old->first + i], seconds);
+        }
+    }
+}
+
+/* ---- choice and order ---- */
+
+bool choice_takes(const struct choice *choice, const char *const words[], size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcasestr(words[i], choice->filter))
+            return true;
+    return false;
+}
+
+static int by_value(double a, double b)
+{
+    return (a < b) - (a > b); /* the largest first */
+}
+
+static int line_compare(const void *x, const void *y, void *data)
+{
+    const struct line *a = *(const struct line *const *)x, *b = *(const struct line *const *)y;
+    const struct choice *choice = data;
+    int order = 0;
+
+    switch (choice->sort) {
+    case SORT_RATE:
+        order = by_value(a->rate, b->rate);
+        break;
+    case SORT_COUNT:
+        order = (a->count < b->count) - (a->count > b->count);
+        break;
+    case SORT_NAME:
+    case SORTS:
+        order = strverscmp(a->name, b->name);
+        break;
+    }
+    if (choice->reversed)
+        order = -order;
+    return order ? order : (a > b) - (a < b); /* as they stand in the tree */
+}
+
+bool model_arrange(struct model *model)
+{
+    const struct choice *choice = &model->choice;
+
+    model->shown.n = 0;
+    for (size_t i = 0; i < model->now.lines.n; i++) {
+        const struct line *line = &model->now.lines.items[i];
+        const char *const words[] = {line->name, line->event, line->state};
+
+        if (!choice_takes(choice, words, 3) || (choice->busy_only && line->rate == 0))
+            continue;
+        if (vec_push(&model->shown, line))
+            return tree_no_memory(model->tree);
+    }
+    if (model->shown.n)
+        qsort_r(model->shown.items, model->shown.n, sizeof *model->shown.items, line_compare,
+                &model->choice);
+    return true;
+}
+
+bool model_read(struct model *model)
+{
+    const struct reading older = model->before;
+
+    model->before = model->now;
+    model->now = older; /* its memory is used again */
+    reading_clear(&model->now);
+    model->shown.n = 0;
+    model->now.at_ns = monotonic_ns();
+    if (!tree_counts(model->tree, &model->now.text))
+        return false;
+    if (!reading_parse(&model->now))
+        return tree_no_memory(model->tree);
+    rates_set(&model->now, &model->before);
+    return model_arrange(model);
+}
+
+void model_free(struct model *model)
+{
+    reading_free(&model->now);
+    reading_free(&model->before);
+    free(model->shown.items);
+}
+
+/* ---- metrics ---- */
+
+/* A PMC that has gone since, and one that its user may read only in part, have none. */
+const struct pmc *model_pmc(struct model *model, const struct line *line)
+{
+    struct pmc *pmc = &model->now.pmcs.items[line->pmc];
+    char *name = NULL;
+
+    if (pmc->asked)
+        return pmc;
+    pmc->asked = true;
+    if (asprintf(&name, "%s/metrics", pmc->name) < 0)
+        return pmc;
+    if (tree_file(model->tree, name, &pmc->metrics))
+        pmc->partial = strstr(pmc->metrics.items, " partial\n") != NULL;
+    else
+        pmc->metrics.n = 0;
+    free(name);
+    return pmc;
+}
+
+/* line: "name value unit". One without a value is nothing to look at. */
+static void metric_print(const char *line, size_t name_len, bool brief, bool first, struct buf *out)
+{
+    const char *value = line + name_len + (line[name_len] == ' ');
+
+    if (brief && *value == '-')
+        return;
+    if (!first)
+        buf_char(out, brief ? ' ' : ',');
+    buf_add(out, line, name_len);
+    buf_char(out, brief ? ' ' : '=');
+    if (brief)
+        number_print(strtod(value, NULL), out);
+    else
+        buf_add(out, value, strcspn(value, " \n"));
+}
+
+void metrics_print(const struct pmc *pmc, bool brief, struct buf *out)
+{
+    const char *line = pmc->metrics.n ? pmc->metrics.items : "";
+    const size_t begun = out->len;
+
+    for (; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        const size_t name_len = strcspn(line, " \n");
+
+        /* an event's rate is that of all its time there, and that of now here */
+        if (name_len < 3 || strncmp(line + name_len - 2, "/s", 2) != 0)
+            metric_print(line, name_len, brief, out->len == begun, out);
+    }
+}
+
+void number_print(double value, struct buf *out)
+{
+    const char *unit = " kMGTPE";
+    int digits;
+
+    if (value <= 0) {
+        buf_char(out, value < 0 ? '-' : '0');
+        return;
+    }
+    for (; value >= 999.95 && unit[1]; unit++)
+        value /= 1000;
+    digits = value < 9.9995 ? 3 : value < 99.995 ? 2 : 1;
+    buf_printf(out, "%.*f", digits, value);
+    if (*unit != ' ')
+        buf_char(out, *unit);
+}

@@ -1,0 +1,176 @@
+/*
+ * The mounted tree: where it is, and the texts of its files.
+ */
+#include "examples/pmctop/top.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    PIECE_BYTES = 65536
+};
+
+/* The kernel writes \ooo for bytes that would part fields of its tables. */
+static void octals_decode(char *text)
+{
+    char *to = text;
+
+    for (const char *from = text; *from; to++) {
+        if (from[0] == '\\' && from[1] && from[2] && from[3]) {
+            *to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
+            from += 4;
+        } else {
+            *to = *from++;
+        }
+    }
+    *to = '\0';
+}
+
+/* The mount point, the fifth word, of a line of mountinfo; NULL: it is of another file system. */
+static char *mount_point(char *line)
+{
+    char *at = line;
+
+    if (!strstr(line, " - fuse.pmcfs "))
+        return NULL;
+    for (int i = 0; i < 4 && at; i++) {
+        at = strchr(at, ' ');
+        at = at ? at + 1 : NULL;
+    }
+    if (!at)
+        return NULL;
+    at[strcspn(at, " ")] = '\0';
+    octals_decode(at);
+    return strdup(at);
+}
+
+static char *mount_find(void)
+{
+    FILE *mounts = fopen("/proc/self/mountinfo", "re");
+    char *line = NULL, *found = NULL;
+    size_t size = 0;
+
+    while (mounts && !found && getline(&line, &size, mounts) > 0)
+        found = mount_point(line);
+    free(line);
+    if (mounts)
+        fclose(mounts);
+    return found;
+}
+
+static int file_open(const struct tree *tree, const char *name)
+{
+    char *path = NULL;
+    int fd = -1;
+
+    if (asprintf(&path, "%s/%s", tree->path, name) >= 0)
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    free(path);
+    return fd;
+}
+
+/* A text is of its first read's moment; a read that is short has its end. */
+static bool text_read(int fd, struct text *text)
+{
+    size_t room = PIECE_BYTES;
+    ssize_t n;
+
+    text->n = 0;
+    do {
+        if (vec_room(text, room + 1)) {
+            errno = ENOMEM;
+            return false;
+        }
+        do
+            n = pread(fd, text->items + text->n, room, (off_t)text->n);
+        while (n < 0 && errno == EINTR);
+        text->n += n > 0 ? (size_t)n : 0;
+    } while (n == (ssize_t)room);
+    text->items[text->n] = '\0';
+    return n >= 0;
+}
+
+/* Asks the kernel alone: no request is sent. */
+static bool device_of(int directory, const char *path, int flags, unsigned device[2])
+{
+    struct statx status;
+
+    if (statx(directory, path, flags | AT_STATX_DONT_SYNC, STATX_TYPE, &status) < 0)
+        return false;
+    device[0] = status.stx_dev_major;
+    device[1] = status.stx_dev_minor;
+    return true;
+}
+
+/* One that was unmounted lazily goes on to give texts to those that have files open. */
+static bool is_mounted(const struct tree *tree)
+{
+    unsigned device[2];
+
+    return device_of(AT_FDCWD, tree->path, 0, device) && device[0] == tree->device[0] &&
+           device[1] == tree->device[1];
+}
+
+bool tree_open(struct tree *tree)
+{
+    const char *given = getenv("PMC");
+
+    tree->counts = -1;
+    tree->path = given && *given ? strdup(given) : mount_find();
+    if (!tree->path) {
+        snprintf(tree->trouble, sizeof tree->trouble,
+                 "no pmcfs is mounted: \"pmcfs /pmc\" as root or \"systemctl start pmcfs\" "
+                 "mounts one");
+        return false;
+    }
+    tree->counts = file_open(tree, "counts");
+    if (tree->counts >= 0 && device_of(tree->counts, "", AT_EMPTY_PATH, tree->device))
+        return true;
+    snprintf(tree->trouble, sizeof tree->trouble,
+             "%s is not a mounted pmcfs that you may read (%s): mount one there, or say where it "
+             "is with PMC=DIR",
+             tree->path, strerror(errno));
+    return false;
+}
+
+void tree_close(struct tree *tree)
+{
+    if (tree->counts >= 0)
+        close(tree->counts);
+    free(tree->path);
+}
+
+bool tree_no_memory(struct tree *tree)
+{
+    strcpy(tree->trouble, "there is no memory");
+    return false;
+}
+
+bool tree_counts(struct tree *tree, struct text *text)
+{
+    bool read = text_read(tree->counts, text);
+
+    if (read && is_mounted(tree))
+        return true;
+    if (read || errno == ENOTCONN || errno == ECONNABORTED || errno == ENODEV)
+        snprintf(tree->trouble, sizeof tree->trouble, "pmcfs was unmounted from %s", tree->path);
+    else
+        snprintf(tree->trouble, sizeof tree->trouble, "%s/counts cannot be read: %s", tree->path,
+                 strerror(errno));
+    return false;
+}
+
+bool tree_file(const struct tree *tree, const char *name, struct text *text)
+{
+    int fd = file_open(tree, name);
+    bool read = fd >= 0 && text_read(fd, text);
+
+    if (fd >= 0)
+        close(fd);
+    return read;
+}
