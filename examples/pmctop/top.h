@@ -20,7 +20,6 @@ struct text {
 
 struct tree {
     char *path;
-    int counts; /* kept open: one request a reading */
     unsigned device[2];
     char trouble[512]; /* a sentence: why something that returned false did not work */
 };

@@ -107,7 +107,6 @@ static bool device_of(int directory, const char *path, int flags, unsigned devic
     return true;
 }
 
-/* One that was unmounted lazily goes on to give texts to those that have files open. */
 static bool is_mounted(const struct tree *tree)
 {
     unsigned device[2];
@@ -120,7 +119,6 @@ bool tree_open(struct tree *tree)
 {
     const char *given = getenv("PMC");
 
-    tree->counts = -1;
     tree->path = given && *given ? strdup(given) : mount_find();
     if (!tree->path) {
         snprintf(tree->trouble, sizeof tree->trouble,
@@ -128,8 +126,11 @@ bool tree_open(struct tree *tree)
                  "mounts one");
         return false;
     }
-    tree->counts = file_open(tree, "counts");
-    if (tree->counts >= 0 && device_of(tree->counts, "", AT_EMPTY_PATH, tree->device))
+    const int fd = file_open(tree, "counts");
+    const bool readable = fd >= 0 && device_of(fd, "", AT_EMPTY_PATH, tree->device);
+    if (fd >= 0)
+        close(fd);
+    if (readable)
         return true;
     snprintf(tree->trouble, sizeof tree->trouble,
              "%s is not a mounted pmcfs that you may read (%s): mount one there, or say where it "
@@ -140,28 +141,12 @@ bool tree_open(struct tree *tree)
 
 void tree_close(struct tree *tree)
 {
-    if (tree->counts >= 0)
-        close(tree->counts);
     free(tree->path);
 }
 
 bool tree_no_memory(struct tree *tree)
 {
     strcpy(tree->trouble, "there is no memory");
-    return false;
-}
-
-bool tree_counts(struct tree *tree, struct text *text)
-{
-    bool read = text_read(tree->counts, text);
-
-    if (read && is_mounted(tree))
-        return true;
-    if (read || errno == ENOTCONN || errno == ECONNABORTED || errno == ENODEV)
-        snprintf(tree->trouble, sizeof tree->trouble, "pmcfs was unmounted from %s", tree->path);
-    else
-        snprintf(tree->trouble, sizeof tree->trouble, "%s/counts cannot be read: %s", tree->path,
-                 strerror(errno));
     return false;
 }
 
@@ -173,4 +158,17 @@ bool tree_file(const struct tree *tree, const char *name, struct text *text)
     if (fd >= 0)
         close(fd);
     return read;
+}
+
+/* No file is kept open, so that the tree can be unmounted. */
+bool tree_counts(struct tree *tree, struct text *text)
+{
+    if (is_mounted(tree) && tree_file(tree, "counts", text))
+        return true;
+    if (!is_mounted(tree))
+        snprintf(tree->trouble, sizeof tree->trouble, "pmcfs was unmounted from %s", tree->path);
+    else
+        snprintf(tree->trouble, sizeof tree->trouble, "%s/counts cannot be read: %s", tree->path,
+                 strerror(errno));
+    return false;
 }

@@ -198,7 +198,7 @@ t_a_user_sees_what_the_tree_shows_that_user() {
 }
 
 #@ slow
-t_a_reading_is_one_request() {
+t_a_reading_of_all_counts_is_four_requests() {
     mount_pmcfs
     pmc a event=page-faults
     local requests=() n
@@ -209,7 +209,7 @@ t_a_reading_is_one_request() {
         requests+=("$(stat_value requests)")
     done
     # but for some of the test's own
-    between $((requests[3] - requests[2] - (requests[1] - requests[0]))) 12 28
+    between $((requests[3] - requests[2] - (requests[1] - requests[0]))) 72 88
 }
 
 #@ slow
@@ -301,13 +301,11 @@ t_an_unmount_ends_it_with_one_sentence() {
     ends_with 1 "^pmctop: pmcfs was unmounted from $M$" "$BATCH"
 }
 
-t_a_lazy_umount_ends_it_too() {
+t_a_umount_is_not_held_up_and_ends_it_too() {
     mount_pmcfs
     pmc a event=page-faults
     batch_start
-    ! umount "$M" 2>"$T/refused" || die 'unmounted, though a file is open there'
-    like "$(cat "$T/refused")" busy
-    umount -l "$M"
+    eventually 5 'umount "$M" 2>"$T/refused"'
     ends_with 1 "^pmctop: pmcfs was unmounted from $M$" "$BATCH"
     end_within 20 "$DAEMON"
     unset "DAEMON_OF[$M]"
