@@ -101,18 +101,21 @@ void engine_probe(struct engine *engine)
 void engine_free(struct engine *engine)
 {
     struct effect effect;
+    struct pmc *pmc;
     uint64_t id = 0;
 
     if (!engine)
         return;
     struct call call = {.engine = engine, .instance = engine->root};
     engine->seat = NULL;
-    for (struct pmc *pmc; (pmc = ids_next(&engine->pmcs, id, &id));) {
+    while ((pmc = ids_next(&engine->pmcs, id, &id))) {
         pmc_take_off(pmc);
         change_release(&call, pmc);
     }
     for (struct instance *instance; (instance = ids_next(&engine->instances, 0, &id));)
         instance_release(instance, false);
+    LIST_FOREACH (pmc, &engine->pending, pends)
+        pmc->later = false;
     while (engine_task(&call))
         ;
     while (engine_next_effect(engine, &effect))

@@ -89,16 +89,14 @@ static void change_clear(struct change *change)
 
 /* ---- from beginning to end ---- */
 
-/* A change that the engine tries by itself is not tried again at once. */
+/* A change that the engine tries by itself is not tried again at once, and some not at all. */
 static void note_failure(struct change *change)
 {
     struct pmc *pmc = change->pmc;
 
     if (change->cause == CAUSE_COMMAND)
         return;
-    if (change->rc == -ENOMEM) {
-        pmc->later = true;
-    } else {
+    if (change->rc != -ENOMEM) {
         pmc->cpus_refused =
             mode_table[pmc->effective].system && change->cpus_serial == change->engine->cpus_serial;
         EACH_MOVE(move, change)
@@ -106,7 +104,7 @@ static void note_failure(struct change *change)
             move->old->asked = true;
     }
     pmc_touch(pmc);
-    pmc_pend(pmc);
+    pmc_pend_later(pmc, change->call->now_ns);
 }
 
 static void change_end(struct change *change)

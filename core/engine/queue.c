@@ -130,10 +130,7 @@ static struct pmc *pending_next(const struct engine *engine)
     return pmc;
 }
 
-/*
- * Those that wait (a change is under way, memory has ended) stay on the list. When there is nothing
- * else the round is over: what failed for want of memory is tried in the next.
- */
+/* Those that wait (a change is under way, it was refused just now) stay on the list. */
 static bool pending_task(struct call *call)
 {
     struct pmc *pmc;
@@ -145,11 +142,18 @@ static bool pending_task(struct call *call)
         any = change_pending(call, pmc);
         pmc_unref(pmc);
     }
-    if (any)
-        return true;
-    LIST_FOREACH(pmc, &call->engine->pending, pends)
-    pmc->later = false;
-    return false;
+    return any;
+}
+
+static void retry_tick(struct engine *engine, uint64_t now_ns)
+{
+    struct pmc *pmc;
+
+    if (!engine->retry_ns || now_ns < engine->retry_ns)
+        return;
+    engine->retry_ns = 0;
+    LIST_FOREACH (pmc, &engine->pending, pends)
+        pmc->later = false;
 }
 
 /* ---- all tasks ---- */
@@ -171,12 +175,15 @@ bool engine_task(struct call *call)
 uint64_t engine_deadline(const struct engine *engine)
 {
     const uint64_t polls = poll_deadline(engine), drains = drain_deadline(engine);
+    const uint64_t retry = engine->retry_ns ? engine->retry_ns : UINT64_MAX;
+    const uint64_t first = polls < drains ? polls : drains;
 
-    return polls < drains ? polls : drains;
+    return first < retry ? first : retry;
 }
 
 void engine_tick(struct engine *engine, uint64_t now_ns)
 {
     drain_tick(engine, now_ns);
     poll_tick(engine, now_ns);
+    retry_tick(engine, now_ns);
 }

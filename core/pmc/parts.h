@@ -68,6 +68,7 @@ struct engine {
     struct pmc *told, **told_end;   /* PMCs of which something is to be told after the lock */
     LIST_HEAD(, pmc) pending;       /* PMCs with something to do for the engine's own tasks */
     struct link *dead;              /* links to be destroyed without the lock */
+    uint64_t retry_ns;              /* when those of them that were refused are tried; 0: none */
     LIST_HEAD(, pmc) recorders;     /* PMCs that run and record */
     struct pmc *drains;             /* those to be drained (references) */
     uint64_t drain_due_ns;          /* the next tick of all recorders */

@@ -360,6 +360,16 @@ void pmc_pend(struct pmc *pmc)
     LIST_INSERT_HEAD(&pmc->engine->pending, pmc, pends);
 }
 
+void pmc_pend_later(struct pmc *pmc, uint64_t now_ns)
+{
+    const uint64_t pause_ns = 100000000;
+
+    pmc_pend(pmc);
+    pmc->later = true;
+    if (!pmc->engine->retry_ns)
+        pmc->engine->retry_ns = now_ns + pause_ns;
+}
+
 bool link_target_alive(void *arg)
 {
     const struct link *link = arg;

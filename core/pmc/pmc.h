@@ -86,7 +86,7 @@ struct pmc {
     bool told;                       /* on engine->told (a reference), for one or both of these */
     bool wake, vanished;
     bool pending;        /* on engine->pending (a reference) */
-    bool later;          /* what it needs failed for want of memory: not in this round */
+    bool later;          /* what it needs was refused: not before engine->retry_ns */
     struct change *busy; /* the change under way, for which others wait; or NULL */
     LIST_ENTRY(pmc) pends;
     uint64_t vanished_from; /* the instance's id */
@@ -245,6 +245,7 @@ void log_add(struct log_stats *to, const struct log_stats *from);
 
 /* Put it on the engine's list of PMCs that need a look (change_pending). */
 void pmc_pend(struct pmc *pmc);
+void pmc_pend_later(struct pmc *pmc, uint64_t now_ns); /* it was refused: not at once */
 /* The system took the events off its process, which lives. One system call. */
 bool link_dropped(const struct pmc *pmc, const struct link *link);
 /* Its CPU went, or one came that it does not count: its counter is to be closed or opened anew. */

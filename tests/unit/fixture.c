@@ -912,6 +912,14 @@ void works_run(void)
         ;
 }
 
+void retries_run(void)
+{
+    works_run();
+    pass_ms(100);
+    engine_tick(fx.engine, fx.host.now_ns);
+    works_run();
+}
+
 /* ---- everything that is shown ---- */
 
 static void add_text(struct buf *texts, const char *name, const char *file)

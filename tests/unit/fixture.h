@@ -136,6 +136,7 @@ int held_finish(struct held *held);
 const char *held_text(struct held *held);
 
 void works_run(void);
+void retries_run(void); /* and what was refused is tried again */
 /* Every text of every PMC and of the instance that a refused operation must not change. Static,
  * two. */
 const char *all_texts(void);

@@ -136,7 +136,11 @@ TEST(a_release_is_tried_until_there_is_memory)
         if (i == 0)
             ck_assert_int_eq(pmc_remove("s"), 0);
         works_run(); /* ends */
+        ck_true(i > 0 || memory_ended());
+        ck_true(!engine_has_task(fx.engine)); /* it is not tried again at once */
         memory_end_at(0);
+        pass_ms(100);
+        engine_tick(fx.engine, fx.host.now_ns);
     }
     works_run();
     pmc_with("t", "cycles instructions", "cpu0"); /* its row is free */
