@@ -164,6 +164,12 @@ unmount_pmcfs() {
     ! mountpoint -q "$dir" || die "still mounted after SIGTERM"
 }
 
+# The process that serves, all threads of it: kill(1) returns before one of them has. `kill -CONT $SERVER` lets it go on.
+server_stop() {
+    kill -STOP "$SERVER"
+    eventually 5 "awk '/^State:/ && \$2 != \"T\" { exit 1 }' /proc/$SERVER/task/*/status"
+}
+
 # end_within SECONDS PID: wait for a child; its status, 124 when it does not end.
 end_within() {
     local until=$((SECONDS + $1 + 1))

@@ -57,7 +57,7 @@ t_b02_l02_what_nobody_read_is_lost_once_whoever_opens_it_later() {
 t_b05_what_the_kernel_lost_is_told_exactly() {
     mount_pmcfs
     faults_sampled
-    kill -STOP $SERVER
+    server_stop
     tell p faults 40000
     kill -CONT $SERVER
     ctl a stop
@@ -74,7 +74,7 @@ t_b05_what_the_kernel_lost_is_told_exactly() {
 t_perf_data_has_the_same_losses() {
     mount_pmcfs
     faults_sampled
-    kill -STOP $SERVER
+    server_stop
     tell p faults 30000
     kill -CONT $SERVER
     ctl a stop
@@ -99,7 +99,7 @@ t_steps_still_add_up_when_the_kernel_lost_some() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults log-csw=on log-exit=on logsize=65536 "target=${PID_OF[p]}"
-    kill -STOP $SERVER
+    server_stop
     tell p sleep 2000
     tell p faults 100
     kill -CONT $SERVER

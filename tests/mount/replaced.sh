@@ -7,7 +7,7 @@ worker() { cat "/proc/$DAEMON/task/$DAEMON/children"; }
 worker_kill() {
     local pid
     pid=$(worker)
-    kill "-${1:-KILL}" "${pid%% *}"
+    kill -KILL "${pid%% *}"
 }
 
 #@ slow plain alone
@@ -120,7 +120,7 @@ t_a_request_that_is_interrupted_before_a_worker_dies_ends() {
     cat "$M/a/samples" >"$T/said" &
     local reader=$!
     eventually 5 "grep -q attach $T/said"
-    worker_kill STOP
+    server_stop
     kill -TERM $reader
     sleep 0.1
     worker_kill
@@ -218,13 +218,12 @@ t_a_worker_that_is_stopped_holds_up_requests_and_nothing_else() {
     SUPERVISED=1 mount_pmcfs
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
-    worker_kill STOP
-    eventually 5 "! grep -L '^State:.T' /proc/$SERVER/task/*/status | grep -q ." # each thread
+    server_stop
     cat "$M/a/count" >"$T/count" &
     tell p faults 10
     sleep 1
     is "$(cat "$T/count")" ''
-    worker_kill CONT
+    kill -CONT "$SERVER"
     wait $!
     between "$(cat "$T/count")" 10 1000
     is "$(stat_value restarts)" 0
