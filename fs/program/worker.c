@@ -146,7 +146,7 @@ static void handles_leave(struct fs *fs)
         handle_remove(&fs->handles, handle);
         handle_unref(&fs->kept, handle);
     }
-    handles_end(&fs->kept);
+    handles_free(handles_end(&fs->kept));
     blocks_free(fs->kept.dead);
 }
 

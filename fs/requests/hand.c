@@ -304,7 +304,7 @@ static bool is_answer_of(const struct hand *hand, uint64_t number, uint32_t publ
     return false;
 }
 
-void hand_refuse(const struct hand *hand, uint64_t number, int code)
+void hand_tell(const struct hand *hand, uint64_t number, int code)
 {
     const struct fuse_out_header head = {.len = sizeof head, .error = -code, .unique = number};
 
@@ -323,7 +323,7 @@ static bool settle(struct hand *hand, struct in_hand *request, uint32_t opcode, 
     say(LOG_CRIT,
         "a request (%u of the kernel's) crashed %u processes in a row: it is answered EIO", opcode,
         request->crashes);
-    hand_refuse(hand, request->number, EIO);
+    hand_tell(hand, request->number, EIO);
     return true;
 }
 
@@ -369,7 +369,7 @@ static void seat_clear(struct hand *hand, unsigned i, uint32_t published)
             if (place)
                 place->left = true;
             else
-                hand_refuse(hand, head->unique, ENOMEM);
+                hand_tell(hand, head->unique, ENOMEM);
         }
     }
     head->unique = 0;
@@ -423,12 +423,12 @@ void hand_give_up(struct hand *hand)
 {
     for (unsigned i = 0; i < HAND_SEATS; i++)
         if (head_of(buffer_of(hand, i))->unique) {
-            hand_refuse(hand, head_of(buffer_of(hand, i))->unique, EIO);
+            hand_tell(hand, head_of(buffer_of(hand, i))->unique, EIO);
             head_of(buffer_of(hand, i))->unique = 0;
         }
     for (unsigned i = 0; i < hand->n_places; i++) {
         if (hand->places[i].number)
-            hand_refuse(hand, hand->places[i].number, EIO);
+            hand_tell(hand, hand->places[i].number, EIO);
         memset(&hand->places[i], 0, sizeof hand->places[i]);
     }
     for (unsigned i = 0; i < HAND_SEATS; i++)

@@ -110,8 +110,8 @@ bool hand_interrupt(struct hand *hand, uint64_t number);
 bool hand_interrupted(const struct in_hand *request);
 /* It is answered. */
 void hand_done(struct in_hand *request);
-/* What is no request, or none any more, is told -code. */
-void hand_refuse(const struct hand *hand, uint64_t number, int code);
+/* Is told -code and nothing else, or 0. */
+void hand_tell(const struct hand *hand, uint64_t number, int code);
 
 /* ---- answers ---- */
 

@@ -56,16 +56,31 @@ void handle_unref(struct kept *kept, struct handle *handle)
     kept->ended = handle;
 }
 
-void handles_end(struct kept *kept)
+struct handle *handles_end(struct kept *kept)
 {
-    struct handle *handle;
+    struct handle *ended = kept->ended;
 
-    while ((handle = kept->ended)) {
-        kept->ended = handle->next_touched;
+    for (struct handle *handle = ended; handle; handle = handle->next_touched)
         open_file_clear(&handle->open);
-        text_drop(kept, &handle->place.text);
-        text_drop(kept, &handle->place.last);
-        free(handle);
+    kept->ended = NULL;
+    return ended;
+}
+
+static void text_free(const struct kept_text *text)
+{
+    if (text->block)
+        arena_free(text->block, text->len);
+}
+
+void handles_free(struct handle *ended)
+{
+    while (ended) {
+        struct handle *next = ended->next_touched;
+
+        text_free(&ended->place.text);
+        text_free(&ended->place.last);
+        free(ended);
+        ended = next;
     }
 }
 
@@ -106,7 +121,7 @@ void blocks_free(struct block *block)
     while (block) {
         struct block *next = block->next;
 
-        arena_free(block->text.block, block->text.len);
+        text_free(&block->text);
         free(block);
         block = next;
     }

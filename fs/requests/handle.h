@@ -61,8 +61,10 @@ void handle_remove(struct handle **handles, struct handle *handle);
 struct handle *handle_ref(struct handle *handle);
 /* The last one ends it. NULL is allowed. */
 void handle_unref(struct kept *kept, struct handle *handle);
-/* Frees those that were ended, behind their records. */
-void handles_end(struct kept *kept);
+/* Lets go of what those that were ended refer to, behind their records. */
+struct handle *handles_end(struct kept *kept);
+/* Without the lock. */
+void handles_free(struct handle *ended);
 
 /* The records of open files. */
 struct kept {

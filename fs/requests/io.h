@@ -5,6 +5,8 @@
 
 #include <fuse_lowlevel.h>
 
+struct fs;
+struct in_hand;
 struct op;
 
 void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
@@ -17,4 +19,5 @@ void io_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off
               struct fuse_file_info *fi);
 void io_poll(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
              struct fuse_pollhandle *poll);
-void io_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+/* Without libfuse, which forgets a release that it has no memory for. */
+void io_release(struct fs *fs, struct in_hand *request, uint64_t fh);

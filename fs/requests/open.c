@@ -62,15 +62,14 @@ static int open_refused(struct request *rq, struct handle *handle, int rc)
 }
 
 /* With the lock. Once, however many workers do it: the request says what it has added. */
-static void open_count(struct request *rq, int opens)
+static void open_count(struct fs *fs, struct in_hand *request, int opens)
 {
-    struct hand *hand = rq->fs->hand;
-    const int more = opens - rq->hand->opens;
+    const int more = opens - request->opens;
 
-    rq->hand->opens = opens;
-    if (more > 0 || hand->n_open > 0)
-        hand->n_open += (uint64_t)more;
-    engine_stat_set(rq->fs->tree.engine, STAT_OPEN_FILES, hand->n_open);
+    request->opens = opens;
+    if (more > 0 || fs->hand->n_open > 0)
+        fs->hand->n_open += (uint64_t)more;
+    engine_stat_set(fs->tree.engine, STAT_OPEN_FILES, fs->hand->n_open);
 }
 
 static int open_try(struct request *rq)
@@ -112,39 +111,35 @@ static int open_run(struct request *rq)
     const int rc = open_try(rq);
 
     rq->was_open |= !rq->remembers && rq->hand->opens;
-    open_count(rq, rc == CALL_DONE);
+    open_count(rq->fs, rq->hand, rc == CALL_DONE);
     return rc;
 }
 
-/* With the lock. The row, if any, is the caller's to unref. */
-static struct handle *handle_close(struct fs *fs, uint64_t fh)
+/* Entered with the lock, leaves without. A file is closed where there is no memory, too. */
+static void file_close(struct fs *fs, struct in_hand *request, uint64_t fh, int opens)
 {
     struct handle *handle = handle_find(fs->handles, fh);
 
-    if (!handle)
-        return NULL;
-    poll_drop(&fs->park, handle);
-    engine_release(fs->tree.engine, &handle->open);
-    handle_remove(&fs->handles, handle);
-    handle_drop(&fs->kept, handle);
-    return handle;
+    open_count(fs, request, opens);
+    if (handle) {
+        poll_drop(&fs->park, handle);
+        engine_release(fs->tree.engine, &handle->open);
+        handle_remove(&fs->handles, handle);
+        handle_drop(&fs->kept, handle);
+        handle_unref(&fs->kept, handle);
+    }
+    fs_drain(fs);
+    fs_unlock(fs);
 }
 
 /* The opener is gone: no RELEASE will come. But one may have an answer of an earlier worker's,
  * which kept nothing. */
 static void open_undo(struct request *rq)
 {
-    struct fs *fs = rq->fs;
-    struct handle *handle;
-
     if (rq->was_open)
         return;
-    fs_lock(fs);
-    open_count(rq, 0);
-    handle = handle_close(fs, rq->fh);
-    handle_unref(&fs->kept, handle);
-    fs_drain(fs);
-    fs_unlock(fs);
+    fs_lock(rq->fs);
+    file_close(rq->fs, rq->hand, rq->fh, 0);
 }
 
 static int open_reply(struct request *rq)
@@ -186,25 +181,12 @@ void io_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     request_dispatch(rq);
 }
 
-static int release_run(struct request *rq)
+void io_release(struct fs *fs, struct in_hand *request, uint64_t fh)
 {
-    open_count(rq, -1);
-    handle_close(rq->fs, rq->fh); /* the reference becomes that of the request … */
-    if (rq->handle)
-        rq->handle->refs--; /* … which has one already */
-    rq->call.open = NULL;
-    return CALL_DONE;
-}
-
-void io_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-    static const struct op op = {.gone_ok = true, .run = release_run};
-    struct request *rq = op_begin(&op, req, ino);
-
-    if (!rq)
-        return;
-    rq->fh = fi->fh;
-    request_dispatch(rq);
+    fs_lock(fs);
+    engine_stat_add(fs->tree.engine, STAT_REQUESTS, 1);
+    file_close(fs, request, fh, -1);
+    hand_tell(fs->hand, hand_number(request), 0);
 }
 
 /* ---- poll ---- */

@@ -398,9 +398,9 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 }
 
 /*
- * What is not here libfuse answers: FORGET with nothing, since node ids are computed; the questions
- * for extended attributes with ENOSYS, which ends the kernel's at each write; CREATE too, for which
- * MKNOD comes instead.
+ * INTERRUPT and RELEASE do not come here (serve.c). What else is not here libfuse answers: FORGET
+ * with nothing, since node ids are computed; the questions for extended attributes with ENOSYS,
+ * which ends the kernel's at each write; CREATE too, for which MKNOD comes instead.
  */
 const struct fuse_lowlevel_ops fs_ops = {
     .init = op_init,
@@ -419,7 +419,6 @@ const struct fuse_lowlevel_ops fs_ops = {
     .read = io_read,
     .write = io_write,
     .poll = io_poll,
-    .release = io_release,
     .readdir = list_readdir,
     .readdirplus = list_readdirplus,
     .statfs = op_statfs,

@@ -83,13 +83,15 @@ bool fs_record(struct fs *fs)
 void fs_unlock(struct fs *fs)
 {
     struct block *dead = NULL;
+    struct handle *ended = NULL;
 
     if (fs_record(fs)) {
-        handles_end(&fs->kept);
+        ended = handles_end(&fs->kept);
         dead = fs->kept.dead;
         fs->kept.dead = NULL;
     }
     pthread_mutex_unlock(&fs->lock);
+    handles_free(ended);
     blocks_free(dead);
 }
 

@@ -6,6 +6,7 @@
  */
 #include "fs/requests/serve.h"
 
+#include "fs/requests/io.h"
 #include "fs/requests/loop.h"
 #include "fs/requests/request.h"
 
@@ -49,9 +50,13 @@ static __thread struct server *self; /* NULL: the main thread */
 static void serve_process(struct fs *fs, struct in_hand *left, struct fuse_buf *buf)
 {
     struct in_hand *request = hand_begin(left);
+    const struct fuse_in_header *head = buf->mem;
 
-    fuse_session_process_buf(fs->tree.session, buf);
-    if (hand_current() == request) /* answered by the library, or without an answer */
+    if (head->opcode == FUSE_RELEASE)
+        io_release(fs, request, ((const struct fuse_release_in *)(head + 1))->fh);
+    else
+        fuse_session_process_buf(fs->tree.session, buf);
+    if (hand_current() == request) /* answered by the library, or at once, or without an answer */
         hand_done(request);
 }
 
@@ -63,7 +68,7 @@ static void serve_interrupt(struct fs *fs, const struct fuse_in_header *head)
     struct request *rq;
 
     if (!hand_interrupt(fs->hand, of->unique)) {
-        hand_refuse(fs->hand, head->unique, EAGAIN);
+        hand_tell(fs->hand, head->unique, EAGAIN);
         return;
     }
     fs_lock(fs);

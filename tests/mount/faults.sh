@@ -34,9 +34,7 @@ def do(how, file, *words):
                 opened = True
                 if how == "write": os.write(fd, " ".join(words).encode())
                 else: return 0, os.read(fd, 1 << 17).decode("latin1")
-            finally:
-                disarm() # libfuse has no memory of its own for a close: it would be forgotten
-                os.close(fd)
+            finally: os.close(fd)
     except OSError as e: return e.errno, os.strerror(e.errno)
     finally: signal.alarm(0)
     return 0, ""
@@ -305,4 +303,39 @@ t_a_worker_that_begins_with_a_fault_goes_on_with_all_there_is() {
     tell p faults 100
     /usr/bin/python3 -B -I -c "$replaced" "$M" "$DAEMON" "$T/faults" \
         "$([[ ${FAULTS:-} == all ]] && echo 100000 || echo 25)" || die "see above"
+}
+
+control='
+import mmap, os, struct, sys
+tree, shared = sys.argv[1], mmap.mmap(os.open(sys.argv[2], os.O_RDWR), 4096)
+MEMORY = 1
+def disarm(): struct.pack_into("i", shared, 0, 0)
+def arm(kind, at):
+    shared[0:12] = struct.pack("iii", 0, at, 0)
+    struct.pack_into("i", shared, 0, kind)
+'
+
+# with_control: the program of standard input.
+with_control() {
+    /usr/bin/python3 -B -I -c "$control$(cat)" "$M" "$T/faults"
+}
+
+# The kernel tells of a close once. What is asked for next takes the fault where the close needs no memory.
+#@ plain
+t_a_file_is_closed_where_there_is_no_memory() {
+    with_faults
+    mount_pmcfs -o single
+    pmc x event=page-faults
+    with_control <<'P'
+for file in ("x/detail", "x/count", "x/samples", "info/stats") * 20:
+    fd = os.open(os.path.join(tree, file), os.O_RDONLY | os.O_NONBLOCK)
+    try: os.read(fd, 10)
+    except BlockingIOError: pass
+    arm(MEMORY, 1)
+    os.close(fd)
+    try: os.listdir(tree)
+    except OSError: pass
+    disarm()
+P
+    eventually 5 '[[ $(stat_value open_files) == 1 ]]'
 }
