@@ -241,6 +241,28 @@ void hand_done(struct in_hand *request)
     request->taken = false;
 }
 
+/* ---- open files ---- */
+
+/* True for the next worker from the number on, wherever this one is killed. */
+static void count_settle(struct hand *hand, struct in_hand *request)
+{
+    if (hand->counted.number != request->number)
+        return;
+    request->opens = hand->counted.opens;
+    hand->n_open = hand->counted.n_open;
+}
+
+void hand_count(struct hand *hand, struct in_hand *request, int opens)
+{
+    const int more = opens - request->opens;
+
+    hand->counted.number = 0;
+    hand->counted.opens = opens;
+    hand->counted.n_open = more > 0 || hand->n_open > 0 ? hand->n_open + (uint64_t)more : 0;
+    hand->counted.number = request->number;
+    count_settle(hand, request);
+}
+
 /* ---- answers ---- */
 
 bool hand_answer_begin(uint64_t number)
@@ -304,11 +326,18 @@ static bool is_answer_of(const struct hand *hand, uint64_t number, uint32_t publ
     return false;
 }
 
-void hand_tell(const struct hand *hand, uint64_t number, int code)
+bool hand_tell(const struct hand *hand, uint64_t number, int code)
 {
     const struct fuse_out_header head = {.len = sizeof head, .error = -code, .unique = number};
 
-    reply(hand->fuse_fd, &head, sizeof head);
+    return reply(hand->fuse_fd, &head, sizeof head);
+}
+
+/* An open that an earlier worker counted, and did not answer, is none. */
+static void refuse(struct hand *hand, struct in_hand *request, int code)
+{
+    if (hand_tell(hand, request->number, code) && request->opens > 0)
+        hand_count(hand, request, 0);
 }
 
 /* Is there nothing to be done for it? */
@@ -323,7 +352,7 @@ static bool settle(struct hand *hand, struct in_hand *request, uint32_t opcode, 
     say(LOG_CRIT,
         "a request (%u of the kernel's) crashed %u processes in a row: it is answered EIO", opcode,
         request->crashes);
-    hand_tell(hand, request->number, EIO);
+    refuse(hand, request, EIO);
     return true;
 }
 
@@ -346,34 +375,49 @@ static bool has_place(const struct hand *hand, uint64_t number)
     return false;
 }
 
-/* From a seat to a place. */
-static void seat_clear(struct hand *hand, unsigned i, uint32_t published)
+/* That of a seat: it was read, and perhaps not more. NULL: there is none. */
+static struct in_hand *seat_request(struct hand *hand, unsigned i)
 {
-    struct fuse_in_header *head = head_of(buffer_of(hand, i));
+    const struct fuse_in_header *head = head_of(buffer_of(hand, i));
     struct in_hand *request = &hand->seats[i].request;
 
-    if (head->unique && head->len <= HAND_BYTES) {
-        /* it was read, and perhaps not more */
-        if (request->number != head->unique) {
-            request->crashes = 0;
-            request->opens = 0;
-        }
-        request->number = head->unique;
-        request->bytes = head->len;
-        request->block = 0;
-        if (head->opcode == FUSE_INTERRUPT)
-            hand_interrupt(hand, ((const struct fuse_interrupt_in *)(head + 1))->unique);
-        if (!settle(hand, request, head->opcode, published) && !has_place(hand, head->unique)) {
-            struct in_hand *place = hand_park(hand, request);
-
-            if (place)
-                place->left = true;
-            else
-                hand_tell(hand, head->unique, ENOMEM);
-        }
+    if (!head->unique || head->len > HAND_BYTES)
+        return NULL;
+    if (request->number != head->unique) {
+        request->crashes = 0;
+        request->opens = 0;
     }
-    head->unique = 0;
-    request->number = 0;
+    request->number = head->unique;
+    request->bytes = head->len;
+    request->block = 0;
+    count_settle(hand, request);
+    return request;
+}
+
+static void seat_clear(struct hand *hand, unsigned i)
+{
+    head_of(buffer_of(hand, i))->unique = 0;
+    hand->seats[i].request.number = 0;
+}
+
+/* From a seat to a place. */
+static void seat_settle(struct hand *hand, unsigned i, uint32_t published)
+{
+    const struct fuse_in_header *head = head_of(buffer_of(hand, i));
+    struct in_hand *request = seat_request(hand, i);
+
+    if (request && head->opcode == FUSE_INTERRUPT)
+        hand_interrupt(hand, ((const struct fuse_interrupt_in *)(head + 1))->unique);
+    if (request && !settle(hand, request, head->opcode, published) &&
+        !has_place(hand, head->unique)) {
+        struct in_hand *place = hand_park(hand, request);
+
+        if (place)
+            place->left = true;
+        else
+            refuse(hand, request, ENOMEM);
+    }
+    seat_clear(hand, i);
 }
 
 static void places_settle(struct hand *hand, uint32_t published)
@@ -389,6 +433,7 @@ static void places_settle(struct hand *hand, uint32_t published)
         }
         arena_keep(place->block, place->bytes);
         place->left = true;
+        count_settle(hand, place);
         if (settle(hand, place, head->opcode, published)) {
             place->number = place->block = 0; /* its block goes with those that are not kept */
             place->taken = false;
@@ -401,7 +446,7 @@ void hand_recover(struct hand *hand, uint32_t published)
     answers_send(hand, published);
     places_settle(hand, published);
     for (unsigned i = 0; i < HAND_SEATS; i++)
-        seat_clear(hand, i, published);
+        seat_settle(hand, i, published);
     for (unsigned i = 0; i < HAND_SEATS; i++)
         hand->seats[i].answer.number = 0;
 }
@@ -421,14 +466,18 @@ struct in_hand *hand_next(struct hand *hand, uint32_t *at)
 
 void hand_give_up(struct hand *hand)
 {
-    for (unsigned i = 0; i < HAND_SEATS; i++)
-        if (head_of(buffer_of(hand, i))->unique) {
-            hand_tell(hand, head_of(buffer_of(hand, i))->unique, EIO);
-            head_of(buffer_of(hand, i))->unique = 0;
-        }
+    for (unsigned i = 0; i < HAND_SEATS; i++) {
+        struct in_hand *request = seat_request(hand, i);
+
+        if (request)
+            refuse(hand, request, EIO);
+        seat_clear(hand, i);
+    }
     for (unsigned i = 0; i < hand->n_places; i++) {
-        if (hand->places[i].number)
-            hand_tell(hand, hand->places[i].number, EIO);
+        if (hand->places[i].number) {
+            count_settle(hand, &hand->places[i]);
+            refuse(hand, &hand->places[i], EIO);
+        }
         memset(&hand->places[i], 0, sizeof hand->places[i]);
     }
     for (unsigned i = 0; i < HAND_SEATS; i++)

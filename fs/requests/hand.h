@@ -75,7 +75,11 @@ struct hand {
         int n;
         void *frame[HAND_FRAMES];
     } crash;
-    uint64_t spare[32];
+    struct { /* the last change of n_open: so it becomes, and so `opens` of that request */
+        _Atomic uint64_t number, n_open;
+        _Atomic int32_t opens;
+    } counted;
+    uint64_t spare[29];
 
     _Atomic uint32_t n_places; /* none was taken behind these */
     struct seat_hand {
@@ -110,8 +114,13 @@ bool hand_interrupt(struct hand *hand, uint64_t number);
 bool hand_interrupted(const struct in_hand *request);
 /* It is answered. */
 void hand_done(struct in_hand *request);
-/* Is told -code and nothing else, or 0. */
-void hand_tell(const struct hand *hand, uint64_t number, int code);
+/* Is told -code and nothing else, or 0. False: nobody waits for it any more. */
+bool hand_tell(const struct hand *hand, uint64_t number, int code);
+/*
+ * With the engine's lock: the files that this one opens are 1 (an open), -1 (a release) or 0. Once,
+ * however often it is said, and however many workers do it.
+ */
+void hand_count(struct hand *hand, struct in_hand *request, int opens);
 
 /* ---- answers ---- */
 

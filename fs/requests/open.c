@@ -61,14 +61,10 @@ static int open_refused(struct request *rq, struct handle *handle, int rc)
     return rc;
 }
 
-/* With the lock. Once, however many workers do it: the request says what it has added. */
+/* With the lock. */
 static void open_count(struct fs *fs, struct in_hand *request, int opens)
 {
-    const int more = opens - request->opens;
-
-    request->opens = opens;
-    if (more > 0 || fs->hand->n_open > 0)
-        fs->hand->n_open += (uint64_t)more;
+    hand_count(fs->hand, request, opens);
     engine_stat_set(fs->tree.engine, STAT_OPEN_FILES, fs->hand->n_open);
 }
 
@@ -108,9 +104,8 @@ static int open_try(struct request *rq)
 
 static int open_run(struct request *rq)
 {
-    const int rc = open_try(rq);
+    const int rc = rq->was_open ? CALL_DONE : open_try(rq);
 
-    rq->was_open |= !rq->remembers && rq->hand->opens;
     open_count(rq->fs, rq->hand, rc == CALL_DONE);
     return rc;
 }
@@ -132,8 +127,7 @@ static void file_close(struct fs *fs, struct in_hand *request, uint64_t fh, int 
     fs_unlock(fs);
 }
 
-/* The opener is gone: no RELEASE will come. But one may have an answer of an earlier worker's,
- * which kept nothing. */
+/* The opener is gone: no RELEASE will come; but it has perhaps the answer of an earlier worker. */
 static void open_undo(struct request *rq)
 {
     if (rq->was_open)
@@ -153,10 +147,14 @@ static int open_look(struct request *rq)
 {
     struct fs *fs = rq->fs;
     const bool writes = (rq->flags & O_ACCMODE) != O_RDONLY;
+    const bool plain = rq->node.row->flags & FILE_PLAIN && !writes;
     int rc = open_may(rq->node.row, rq->flags);
 
     rq->fh = ++fs->hand->last_fh;
-    rq->remembers = !(rq->node.row->flags & FILE_PLAIN) || writes || fs->hand->n_open >= MANY_OPEN;
+    rq->was_open = plain && rq->hand->opens > 0;
+    rq->remembers = !rq->was_open && (!plain || fs->hand->n_open >= MANY_OPEN);
+    if (rq->was_open)
+        return 0; /* as it may have been told */
     if (rc == 0 && open_wants_rights(fs, rq->node.row, rq->flags))
         rc = caller_rights(rq);
     else if (rc == 0 && rq->remembers)

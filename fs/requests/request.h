@@ -50,7 +50,7 @@ struct request {
     size_t size;
     int flags;          /* of fuse_file_info */
     bool remembers;     /* open: from the beginning */
-    bool was_open;      /* open: an earlier worker may have answered, and kept nothing of it */
+    bool was_open;      /* open: an earlier worker may have answered, and had nothing to keep */
     bool plus;          /* readdirplus */
     char *text, *text2; /* owned: bytes written, names */
     int to_set;

@@ -1,7 +1,8 @@
 /*
  * A library that is loaded before pmcfs's others (LD_PRELOAD) and lets one call fail: the Nth, of those that take
  * memory or of those that ask the kernel for something. The file PMCFS_FAULTS is `struct faults`, shared with the
- * test, which arms it. /dev/fuse, locks and what lets go of things never fail.
+ * test, which arms it. /dev/fuse, locks and what lets go of things never fail; but the process may be killed before
+ * or after the Nth time that it writes, which is how requests are answered.
  */
 #include <dlfcn.h>
 #include <dirent.h>
@@ -9,6 +10,7 @@
 #include <execinfo.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,9 +22,10 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-enum kind { NOTHING, MEMORY, CALLS };
+enum kind { NOTHING, MEMORY, CALLS, ENDS };
 
 struct faults {
     int kind; /* what is counted; nothing is while it is NOTHING */
@@ -207,4 +210,28 @@ long syscall(long number, ...)
         (number == SYS_pidfd_open && fails(CALLS, "pidfd_open", EMFILE)))
         return -1;
     return NEXT(syscall, "syscall")(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+}
+
+/* ---- its end ---- */
+
+static void may_end(const char *when)
+{
+    if (fails(ENDS, when, errno))
+        kill(getpid(), SIGKILL);
+}
+
+ssize_t write(int fd, const void *bytes, size_t n)
+{
+    may_end("before write");
+    const ssize_t wrote = NEXT(write, "write")(fd, bytes, n);
+    may_end("after write");
+    return wrote;
+}
+
+ssize_t writev(int fd, const struct iovec *iov, int n)
+{
+    may_end("before writev");
+    const ssize_t wrote = NEXT(writev, "writev")(fd, iov, n);
+    may_end("after writev");
+    return wrote;
 }

@@ -308,7 +308,7 @@ t_a_worker_that_begins_with_a_fault_goes_on_with_all_there_is() {
 control='
 import mmap, os, struct, sys
 tree, shared = sys.argv[1], mmap.mmap(os.open(sys.argv[2], os.O_RDWR), 4096)
-MEMORY = 1
+MEMORY, ENDS = 1, 3
 def disarm(): struct.pack_into("i", shared, 0, 0)
 def arm(kind, at):
     shared[0:12] = struct.pack("iii", 0, at, 0)
@@ -337,5 +337,30 @@ for file in ("x/detail", "x/count", "x/samples", "info/stats") * 20:
     except OSError: pass
     disarm()
 P
+    eventually 5 '[[ $(stat_value open_files) == 1 ]]'
+}
+
+#@ plain
+t_a_file_is_counted_once_wherever_its_worker_ends() {
+    with_faults
+    mount_pmcfs
+    exec {held}<"$M/README"
+    with_control <<'P'
+x = os.path.join(tree, "x")
+for gone in (False, True):
+    for file, flags in (("count", os.O_RDONLY), ("ctl", os.O_RDONLY), ("ctl", os.O_WRONLY)):
+        for at in range(1, 9):
+            os.mkdir(x)
+            os.stat(os.path.join(x, file))
+            arm(ENDS, at)
+            fd = os.open(os.path.join(x, file), flags)
+            if gone: os.rmdir(x)
+            os.close(fd)
+            disarm()
+            if not gone: os.rmdir(x)
+P
+    between "$(stat_value restarts)" 12 48
+    eventually 5 '[[ $(stat_value open_files) == 2 ]]'
+    exec {held}<&-
     eventually 5 '[[ $(stat_value open_files) == 1 ]]'
 }

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash disable=SC2154,SC2016
 # The serving process dies, or another program takes its place: users notice nothing.
 
 # The one that serves now.
@@ -15,6 +15,7 @@ t_a_hundred_kills_under_load_fail_no_call_and_lose_no_count() {
     mount_pmcfs
     "$HELPERS/kills" "$M" "$DAEMON" "${KILLS:-100}" 10000 40000 || die "see above"
     between "$(stat_value restarts)" "${KILLS:-100}" $((${KILLS:-100} * 2))
+    eventually 5 '[[ $(stat_value open_files) == 1 ]]'
     unmount_pmcfs
 }
 

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154
+# shellcheck shell=bash disable=SC2154,SC2016
 # Everything at once, for a while: no call fails, and nothing is left behind. sh tests/soak.sh MINUTES.
 
 # says WORDS…: also to the file SAYS, for whoever waits.
@@ -105,6 +105,7 @@ $(cat "$T/before")"
         seconds=$((left < 120 ? left : 120))
         round $seconds
         (eventually 20 "held | diff '$T/before' - >'$T/more'") || die "left behind: $(cat "$T/more")"
+        eventually 5 '[[ $(stat_value open_files) == 1 ]]'
         says "$(resident) KiB resident, $(wc -l <"$T/upgrades") upgrades, $(stat_value restarts) restarts"
         between "$(resident)" 1 $((memory + 8192)) 'KiB resident'
     done

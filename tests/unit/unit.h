@@ -26,6 +26,7 @@
     X(exits)                                                                                       \
     X(folded)                                                                                      \
     X(follow)                                                                                      \
+    X(hand)                                                                                        \
     X(ids)                                                                                         \
     X(instance)                                                                                    \
     X(kept)                                                                                        \
