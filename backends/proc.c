@@ -54,6 +54,13 @@ char *proc_task_text(pid_t tid, const char *name)
     return proc_text(path);
 }
 
+char *proc_fd_text(int fd)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+    return proc_text(path);
+}
+
 const char *proc_field(const char *text, const char *key)
 {
     size_t len = strlen(key);

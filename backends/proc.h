@@ -29,6 +29,8 @@ char *proc_text(const char *path);
 char *proc_text_at(int dir, const char *path);
 /* The same for /proc/TID/name. */
 char *proc_task_text(pid_t tid, const char *name);
+/* The same of what the kernel says of a descriptor of ours. */
+char *proc_fd_text(int fd);
 /* What follows "key:" and its blanks in a text of "key: value" lines, up to the text's end; or
  * NULL. */
 const char *proc_field(const char *text, const char *key);

@@ -338,9 +338,7 @@ void linux_process_print(const struct process *process, struct buf *out)
 /* Is fd a pidfd of pid, or of a process that is dead by now (-1)? */
 static bool pidfd_is(int fd, pid_t pid)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
-    char *text = proc_text(path);
+    char *text = proc_fd_text(fd);
     const char *field = text ? proc_field(text, "Pid") : NULL;
     long found = field ? strtol(field, NULL, 10) : 0;
     free(text);
