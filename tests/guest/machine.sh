@@ -1,6 +1,6 @@
 # shellcheck shell=dash disable=SC2034
 # The parts of an emulated arm64 machine with a PMU: Debian's arm64 packages (fetched once, unpacked,
-# never installed), a cross build of pmcfs, an initramfs, and the boot. run.sh sources it.
+# never installed), a cross build of pmcfs, an initramfs, and the boot. run.sh sources it, after ../machine.sh.
 #
 # Given: CACHE (what was downloaded), BUILD (what is made of it), ROOT (the checkout). qemu's cortex-a57
 # has six programmable counters and a cycle counter with overflow interrupts; -icount shift=0 makes
@@ -10,75 +10,14 @@ DEVELOPMENT='libc6 libc6-dev linux-libc-dev libgcc-s1 libfuse3-3 libfuse3-dev li
 libsubunit0 libsubunit-dev zlib1g zlib1g-dev liblzma5 liblzma-dev libbz2-1.0
 libcap-ng0 libcap-ng-dev uthash-dev'
 MACHINE='busybox-static'
-
-# cannot REASON: what is missing is this machine's, not pmcfs's.
-cannot() {
-    echo "$*" >"$BUILD/skip"
-    return 1
-}
-
-# missing_tools: the packages of the programs that are not there.
-missing_tools() {
-    for pair in qemu-system-aarch64:qemu-system-arm aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu \
-        cpio:cpio dpkg-deb:dpkg meson:meson ninja:ninja-build pkg-config:pkg-config; do
-        command -v "${pair%%:*}" >/dev/null || printf ' %s' "${pair##*:}"
-    done
-}
-
-need_tools() {
-    missing=$(missing_tools)
-    [ "$missing" ] || return 0
-    [ "$(id -u)" = 0 ] || cannot "needs$missing" || return
-    echo "# installing$missing"
-    # shellcheck disable=SC2086 # words are wanted
-    { sh "$ROOT/tests/run.sh" --call update_lists && DEBIAN_FRONTEND=noninteractive \
-        apt-get -qy -o DPkg::Lock::Timeout=300 install --no-install-recommends $missing; } >"$BUILD/install.log" 2>&1
-    missing=$(missing_tools)
-    [ -z "$missing" ] || cannot "cannot install$missing"
-}
+TOOLS='qemu-system-aarch64:qemu-system-arm aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu cpio:cpio dpkg-deb:dpkg
+meson:meson ninja:ninja-build pkg-config:pkg-config'
 
 need_arm64_lists() {
     if ! dpkg --print-foreign-architectures | grep -qx arm64; then
         dpkg --add-architecture arm64 2>/dev/null || cannot "cannot add Debian's arm64" || return
     fi
     apt-cache show linux-image-arm64:arm64 >/dev/null 2>&1 || sh "$ROOT/tests/run.sh" --call update_lists >/dev/null || :
-}
-
-# The kernel that linux-image-arm64 stands for today, else the last one that was fetched.
-kernel_package() {
-    package=$(apt-cache depends linux-image-arm64:arm64 2>/dev/null |
-        sed -n 's/.*Depends: \(linux-image-[^:]*\).*/\1/p' | head -n 1)
-    [ "$package" ] ||
-        package=$(find "$CACHE/deb" -name 'linux-image-*' | sed 's,.*/,,; s,_.*,,' | sort -V | tail -n 1)
-    echo "${KERNEL_PACKAGE:-$package}"
-}
-
-# fetch PACKAGE…: their files as apt would choose them today, into $CACHE/deb; DEBS lists them.
-fetch() {
-    DEBS=
-    mkdir -p "$CACHE/deb"
-    wanted=$(printf '%s:arm64 ' "$@")
-    # shellcheck disable=SC2086 # words are wanted
-    uris=$(apt-get download --print-uris $wanted 2>/dev/null) || uris=
-    for package in "$@"; do
-        file=$(echo "$uris" | awk -v start="${package}_" 'index($2, start) == 1 { print $2 }')
-        if [ "$file" ] && [ ! -e "$CACHE/deb/$file" ]; then
-            fetch_file "$package" || file=
-        fi
-        [ "$file" ] || file=$(cd "$CACHE/deb" && find . -name "${package}_*.deb" |
-            sed 's,^\./,,' | sort -V | tail -n 1)
-        [ "$file" ] || cannot "cannot download $package for arm64" || return
-        DEBS="$DEBS $CACHE/deb/$file"
-    done
-}
-
-# An interrupt leaves no half file.
-fetch_file() {
-    partial=$(mktemp -d "$CACHE/partial.XXXXXX") || return
-    (cd "$partial" && apt-get download -qq "$1:arm64" >/dev/null 2>&1) && mv "$partial"/*.deb "$CACHE/deb/"
-    status=$?
-    rm -rf "$partial"
-    return $status
 }
 
 # unpack DIRECTORY DEB…: anew only when the list has changed.
@@ -140,24 +79,6 @@ build_all() {
 }
 
 # ---- the machine ----
-
-prepare_kernel() {
-    kernel=$(kernel_package)
-    [ "$kernel" ] || cannot "no kernel for arm64 can be had" || return
-    if [ ! -e "$CACHE/kernel/$kernel" ] || [ ! -e "$CACHE/kernel/$kernel.fuse.ko" ]; then
-        fetch "$kernel" || return
-        mkdir -p "$CACHE/kernel"
-        whole=$(mktemp -d "$CACHE/partial.XXXXXX") || return
-        # shellcheck disable=SC2086 # one file
-        dpkg-deb -x $DEBS "$whole" &&
-            find "$whole" -name fuse.ko -exec cp {} "$CACHE/kernel/$kernel.fuse.ko" \; &&
-            cp "$whole"/boot/vmlinuz-* "$CACHE/kernel/$kernel"
-        status=$?
-        rm -rf "$whole"
-        [ $status = 0 ] || cannot "the package $kernel holds no kernel with FUSE" || return
-    fi
-    KERNEL=$CACHE/kernel/$kernel
-}
 
 # pack FILE: the initramfs, with the names of the tests that are to run. Libraries are taken whole: they are few.
 pack() {

@@ -18,7 +18,10 @@ ROOT=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$1" && BUILD=$(cd "$1" && pwd) || exit 2
 PATTERN=${2-}
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/pmcfs-guest
+KIND=guest ARCH=arm64 KERNEL_META=linux-image-arm64
 console=$BUILD/console
+# shellcheck source=tests/machine.sh
+. "$ROOT/tests/machine.sh"
 # shellcheck source=tests/guest/machine.sh
 . "$ROOT/tests/guest/machine.sh"
 
@@ -32,57 +35,6 @@ list_tests() {
         print "guest/" group "/" substr($0, 3)
     }
     { last = $0 }' "$ROOT"/tests/guest/inside/*.sh | grep -E -e "$PATTERN"
-}
-
-skip_all() {
-    list_tests | sed "s|\$| $(cat "$BUILD/skip")|; s/^/skip /"
-}
-
-# build fails or, where something cannot be had, is skipped.
-stage() {
-    rm -f "$BUILD/skip"
-    "$@" >"$BUILD/stage.log" 2>&1 && return
-    if [ -e "$BUILD/skip" ]; then
-        skip_all
-        exit 0
-    fi
-    echo "not ok guest/machine"
-    echo "$1 failed:"
-    tail -n 40 "$BUILD/stage.log" | sed 's/^/    /'
-    exit 1
-}
-
-# The machine says "@@ WORDS" of tests and, after a failure, what the test said. What it never spoke of
-# it did not survive.
-report() {
-    awk -v tests="$(list_tests | tr '\n' ' ')" '
-    /^@@ begin / { now = $3; next }
-    /^@@ end$/ { ended = 1; next }
-    /^@@ (ok|not|skip) / {
-        sub(/^@@ /, ""); name = $1 == "not" ? $3 : $2
-        print; fflush(); told[name] = 1; failed += $1 == "not"; now = ""
-        next
-    }
-    /^    / { print; fflush(); next }
-    { tail[++lines % 40] = $0 }
-    END {
-        n = split(tests, all, " ")
-        for (i = 1; i <= n; i++)
-            if (!told[all[i]]) {
-                print "not ok " all[i]
-                print all[i] == now ? "    the machine stopped in it; its console:" : "    it did not run"
-                failed++
-                for (j = lines - 39; all[i] == now && j <= lines; j++)
-                    if (j > 0) print "    " tail[j % 40]
-            }
-        if (!ended) {
-            print "not ok guest/machine"
-            print "    it did not come to an end"
-            for (j = lines - 39; now == "" && j <= lines; j++)
-                if (j > 0) print "    " tail[j % 40]
-        }
-        exit failed > 0 || !ended
-    }' | awk '{ print; fflush() } /^not ok/ { failed = 1 } END { exit failed }'
 }
 
 [ "$(list_tests)" ] || exit 0

@@ -1,0 +1,139 @@
+# shellcheck shell=dash disable=SC2034,SC2154
+# What the emulated machines of guest/ and of packaging/ share: Debian's packages for them, fetched once, a
+# kernel, and what is said of tests that run in one. Their run scripts source it.
+#
+# Given: KIND (the first part of the tests' names), ROOT (the checkout), BUILD (what is made), CACHE (what was
+# downloaded), ARCH, KERNEL_META (the package that stands for the newest kernel), TOOLS (PROGRAM:PACKAGE …), and
+# the function list_tests.
+
+# cannot REASON: what is missing is this machine's, not pmcfs's.
+cannot() {
+    echo "$*" >"$BUILD/skip"
+    return 1
+}
+
+# stage COMMAND…: one that cannot be done skips all, one that fails ends it.
+stage() {
+    rm -f "$BUILD/skip"
+    "$@" >"$BUILD/stage.log" 2>&1 && return
+    if [ -e "$BUILD/skip" ]; then
+        list_tests | sed "s|\$| $(cat "$BUILD/skip")|; s/^/skip /"
+        exit 0
+    fi
+    echo "not ok $KIND/machine"
+    echo "    $1 failed:"
+    tail -n 40 "$BUILD/stage.log" | sed 's/^/    /'
+    exit 1
+}
+
+# ---- what is of Debian ----
+
+# missing_tools: the packages of the programs that are not there.
+missing_tools() {
+    for pair in $TOOLS; do
+        command -v "${pair%%:*}" >/dev/null || printf ' %s' "${pair##*:}"
+    done
+}
+
+need_tools() {
+    missing=$(missing_tools)
+    [ "$missing" ] || return 0
+    [ "$(id -u)" = 0 ] || cannot "needs$missing" || return
+    echo "# installing$missing"
+    # shellcheck disable=SC2086 # words are wanted
+    { sh "$ROOT/tests/run.sh" --call update_lists && DEBIAN_FRONTEND=noninteractive \
+        apt-get -qy -o DPkg::Lock::Timeout=300 install --no-install-recommends $missing; } >"$BUILD/install.log" 2>&1
+    missing=$(missing_tools)
+    [ -z "$missing" ] || cannot "cannot install$missing"
+}
+
+# fetch PACKAGE…: their files as apt would choose them today, into $CACHE/deb; DEBS lists them.
+fetch() {
+    DEBS=
+    mkdir -p "$CACHE/deb"
+    wanted=$(printf "%s:$ARCH " "$@")
+    # shellcheck disable=SC2086 # words are wanted
+    uris=$(apt-get download --print-uris $wanted 2>/dev/null) || uris=
+    for package in "$@"; do
+        file=$(echo "$uris" | awk -v start="${package}_" 'index($2, start) == 1 { print $2 }')
+        if [ "$file" ] && [ ! -e "$CACHE/deb/$file" ]; then
+            fetch_file "$package" || file=
+        fi
+        [ "$file" ] || file=$(cd "$CACHE/deb" && find . -name "${package}_*.deb" |
+            sed 's,^\./,,' | sort -V | tail -n 1)
+        [ "$file" ] || cannot "cannot download $package for $ARCH" || return
+        DEBS="$DEBS $CACHE/deb/$file"
+    done
+}
+
+# An interrupt leaves no half file.
+fetch_file() {
+    partial=$(mktemp -d "$CACHE/partial.XXXXXX") || return
+    (cd "$partial" && apt-get download -qq "$1:$ARCH" >/dev/null 2>&1) && mv "$partial"/*.deb "$CACHE/deb/"
+    status=$?
+    rm -rf "$partial"
+    return $status
+}
+
+# The kernel that KERNEL_META stands for today, else the last one that was fetched.
+kernel_package() {
+    package=$(apt-cache depends "$KERNEL_META:$ARCH" 2>/dev/null |
+        sed -n 's/.*Depends: \(linux-image-[^:]*\).*/\1/p' | head -n 1)
+    [ "$package" ] ||
+        package=$(find "$CACHE/deb" -name 'linux-image-*' | sed 's,.*/,,; s,_.*,,' | sort -V | tail -n 1)
+    echo "${KERNEL_PACKAGE:-$package}"
+}
+
+# KERNEL is its file, KERNEL.fuse.ko the module.
+prepare_kernel() {
+    kernel=$(kernel_package)
+    [ "$kernel" ] || cannot "no kernel for $ARCH can be had" || return
+    if [ ! -e "$CACHE/kernel/$kernel" ] || [ ! -e "$CACHE/kernel/$kernel.fuse.ko" ]; then
+        fetch "$kernel" || return
+        mkdir -p "$CACHE/kernel"
+        whole=$(mktemp -d "$CACHE/partial.XXXXXX") || return
+        # shellcheck disable=SC2086 # one file
+        dpkg-deb -x $DEBS "$whole" &&
+            find "$whole" -name fuse.ko -exec cp {} "$CACHE/kernel/$kernel.fuse.ko" \; &&
+            cp "$whole"/boot/vmlinuz-* "$CACHE/kernel/$kernel"
+        status=$?
+        rm -rf "$whole"
+        [ $status = 0 ] || cannot "the package $kernel holds no kernel with FUSE" || return
+    fi
+    KERNEL=$CACHE/kernel/$kernel
+}
+
+# ---- what the console says ----
+
+# The machine says "@@ WORDS" of tests and, after a failure, what the test said. What it never spoke of
+# it did not survive.
+report() {
+    awk -v kind="$KIND" -v tests="$(list_tests | tr '\n' ' ')" '
+    /^@@ begin / { now = $3; next }
+    /^@@ end$/ { ended = 1; next }
+    /^@@ (ok|not|skip) / {
+        sub(/^@@ /, ""); name = $1 == "not" ? $3 : $2
+        print; fflush(); told[name] = 1; failed += $1 == "not"; now = ""
+        next
+    }
+    /^    / { print; fflush(); next }
+    { tail[++lines % 40] = $0 }
+    END {
+        n = split(tests, all, " ")
+        for (i = 1; i <= n; i++)
+            if (!told[all[i]]) {
+                print "not ok " all[i]
+                print all[i] == now ? "    the machine stopped in it; its console:" : "    it did not run"
+                failed++
+                for (j = lines - 39; all[i] == now && j <= lines; j++)
+                    if (j > 0) print "    " tail[j % 40]
+            }
+        if (!ended) {
+            print "not ok " kind "/machine"
+            print "    it did not come to an end"
+            for (j = lines - 39; now == "" && j <= lines; j++)
+                if (j > 0) print "    " tail[j % 40]
+        }
+        exit failed > 0 || !ended
+    }' | awk '{ print; fflush() } /^not ok/ { failed = 1 } END { exit failed }'
+}
