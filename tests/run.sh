@@ -5,8 +5,8 @@
 #
 # quick is for each commit: it leaves out the slow tests and all variants but one. PATTERN (grep -E) selects
 # tests by their names. -k keeps the directory with what they wrote, -n installs nothing. Runs as root, or
-# through sudo, on Debian 12. The builds are in build-tests/, what the emulated machine needs in
-# ~/.cache/pmcfs-guest; packages that were missing stay installed. tests/README.md says more.
+# through sudo, on Debian 12. The builds are in build-tests/, what the emulated machines need in
+# ~/.cache/pmcfs-guest and ~/.cache/pmcfs-packaging; packages that were missing stay installed. tests/README.md says more.
 set -u
 
 packages='gcc clang libc6-dev meson ninja-build pkg-config libfuse3-dev libpfm4-dev libinih-dev libdw-dev
@@ -165,15 +165,33 @@ tell_progress() {
     done
 }
 
-# Tests on a real PMU report by themselves, in one boot of an emulated machine: ok, not ok and then what it
-# said, skip. The machine is one thread with a clock of its own, so that others beside it do not matter.
-guest_tests() {
-    sh tests/guest/run.sh "$builds/guest" "$PATTERN" >"$WORK/guest" 2>&1
+# Tests in emulated machines report by themselves, in one go: ok, not ok and then what it said, skip. Such a
+# machine has a clock of its own, so that others beside it do not matter.
+take_report() {
     awk -v results="$WORK/results" '
     /^ok / { print "pass " $2 " 0" >>results; next }
     /^not ok / { print "fail " $3 " 0" >>results; print "FAILED " $3 ". It said:"; next }
     /^skip / { name = $2; sub(/^skip [^ ]* /, ""); print "skip " name " 0" >>results; print "skipped " name ": " $0; next }
-    { print }' "$WORK/guest"
+    { print }' "$1"
+}
+
+# On a real PMU.
+guest_tests() {
+    sh tests/guest/run.sh "$builds/guest" "$PATTERN" >"$WORK/guest" 2>&1
+    take_report "$WORK/guest"
+}
+
+# Of the Debian packages: each needs what those before it have done, so that they are run together.
+package_tests() {
+    sh packaging/test.sh -l | grep -qE -e "$PATTERN" || return 0
+    sh packaging/test.sh "$builds/packaging" >"$WORK/packaging" 2>&1
+    take_report "$WORK/packaging"
+}
+
+machine_tests() {
+    guest_tests &
+    package_tests
+    wait
 }
 
 # ---- builds ----
@@ -262,8 +280,8 @@ fuzz() {
 
 check_scripts() {
     cd "$root" || return 1
-    shellcheck -x tests/run.sh .ci/run || return 1
-    find examples tests -name '*.sh' ! -path tests/run.sh -print0 | xargs -0 -n 4 -P "$(nproc)" shellcheck -x
+    shellcheck -x tests/run.sh .ci/run debian/*.postinst debian/*.postrm debian/pmcfs-tools.install || return 1
+    find examples tests packaging -name '*.sh' ! -path tests/run.sh -print0 | xargs -0 -n 4 -P "$(nproc)" shellcheck -x
 }
 
 # ---- the whole ----
@@ -290,14 +308,14 @@ run_everything() {
     export CK_FORK=no
     list_wanted >"$WORK/list"
     build_wanted && copy_programs || return
-    [ "$QUICK" ] || guest_tests &
-    guest=$!
+    [ "$QUICK" ] || machine_tests &
+    machines=$!
     echo "$(wc -l <"$WORK/list") tests, $(grep -c '|alone|' "$WORK/list") of them alone, later"
     tell_progress &
     ticker=$!
     run_list wide $(($(nproc) * 3))
     kill $ticker
-    ! kill -0 $guest 2>/dev/null || timed "waiting for the emulated machine" wait $guest
+    ! kill -0 $machines 2>/dev/null || timed "waiting for the emulated machines" wait $machines
     timed "$(grep -c '|alone|' "$WORK/list") tests alone" run_list alone 1
     if [ "$PATTERN$QUICK" ] || grep -q '^skip guest' "$WORK/results"; then
         command_test sources/seed 60 sh tests/seed-coverage.sh

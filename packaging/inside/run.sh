@@ -1,0 +1,32 @@
+#!/bin/sh
+# Runs on each boot of the machine, as the last of its services: the tests of this boot, one after the other,
+# and tells of each on the console. What a test leaves mounted and running is there for the next.
+here=/packaging
+boot=$(cat $here/boot)
+T=/run/packaging
+mkdir -p $T
+chmod 755 $T
+
+file=$(echo $here/inside/"$boot"-*.sh)
+# shellcheck disable=SC2013,SC2016
+for function in $(sed -n 's/^\(t_[a-z0-9_]*\)() {.*/\1/p' "$file"); do
+    name=packaging/${function#t_}
+    echo "@@ begin $name"
+    if timeout -k 5 240 sh -c 'set -eu; . /packaging/inside/lib.sh; . "$0"; "$1"' "$file" "$function" \
+        </dev/null >$T/said 2>&1; then
+        echo "@@ ok $name"
+    else
+        echo "@@ not ok $name"
+        tail -n 40 $T/said | sed 's/^/    /'
+        journalctl -q --no-pager -b -u pmcfs -u pmc.mount -o cat | tail -n 20 | sed 's/^/    journal: /'
+    fi
+    pkill -KILL -u 1000
+done
+
+echo $((boot + 1)) >$here/boot
+if [ "$boot" -lt 3 ]; then
+    systemctl reboot 2>/dev/null
+else
+    echo "@@ end"
+    systemctl poweroff 2>/dev/null
+fi
