@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The installed program runs: configuration, manuals, unit, pmc-names and pmctop in their places.
+# The installed programs run: configuration, manuals, unit, pmc-names, pmctop and the tools in their places.
 
 #@ slow plain
 t_the_installed_program_reads_the_installed_configuration() {
@@ -25,6 +25,11 @@ t_the_installed_program_reads_the_installed_configuration() {
     BIN=$prefix/sbin/pmcfs
     mount_pmcfs
     is "$(cat "$M/admin/tunables/mincount")" 4321
+    for name in cpustat cputrack perfmon pmccontrol pmcstat; do
+        like "$(PMC=$M "$prefix/bin/$name" -h)" "^usage: $name " "the installed $name"
+    done
+    ln -s "$prefix/bin/pmcstat" link
+    PMC=$M ./link -p page-faults -o "$T/said" true || die "pmcstat by a link: $(cat "$T/said")"
     unmount_pmcfs
     echo 'nonsense = 1' >>"$prefix/etc/pmcfs.conf"
     ! "$BIN" --check >"$T/said" 2>&1 || die 'a wrong configuration was accepted'

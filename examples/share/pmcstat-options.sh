@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # The options of pmcstat, what goes with what, and what is refused: the usage rules of FreeBSD's pmcstat(8).
-# shellcheck disable=SC2034 # pmcstat and tools.sh use what is set here
+# shellcheck disable=SC2034 # pmcstat and common.sh use what is set here
 usage='pmcstat [-CdEINqTUvW] [-c list|*] [-F|-G|-m file] [-l s] [-n rate] [-O|-R log] [-o file] [-P|-p|-S|-s event]
        [-t pid|pattern] [-w s] [-z depth] [command ...]'
 usage_status=64 error_status=71

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # The rows of cputrack: what happens to processes is read from the log of one PMC on them, what single threads
 # count from PMCs on each. Sourced after cpc.sh.
-# shellcheck disable=SC2154,SC2034 # what cputrack, cpc.sh and tools.sh set and read, also by eval
+# shellcheck disable=SC2154,SC2034 # what cputrack, cpc.sh and common.sh set and read, also by eval
 
 # lwps: yes where threads have rows of their own. threads: the PMCs on single threads, of the bound set; later:
 # those of them that take threads born now. alive, processes: the threads and processes that were seen and have

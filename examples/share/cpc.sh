@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # What cpustat and cputrack share: event specifications as cpc(3CPC) spells them, binding them as sets, and
-# reading samples. Sourced after tools.sh.
-# shellcheck disable=SC2154,SC2034 # what tools.sh sets, what is read by eval
+# reading samples. Sourced after common.sh.
+# shellcheck disable=SC2154,SC2034 # what common.sh sets, what is read by eval
 
 specs=0 bound=''
 

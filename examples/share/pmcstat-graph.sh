@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # What pmcstat makes of stacks: a call graph, a call tree, a screen. A stack is a line "EVENT<tab>COMM;
 # OUTERMOST;...;INNERMOST<tab>SAMPLES"; behind a frame's name stands the byte 1 and its object, if known.
-# shellcheck disable=SC2154 # what pmclog.sh and tools.sh set
+# shellcheck disable=SC2154 # what pmcstat-log.sh and common.sh set
 
 # The callers of each function below it, the most frequent first.
 call_graph() {

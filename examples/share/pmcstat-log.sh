@@ -1,10 +1,10 @@
 # shellcheck shell=sh
-# Reading logs for pmcstat: from the lines of `samples` to the stacks that pmcgraph.sh takes. awk does it,
+# Reading logs for pmcstat: from the lines of `samples` to the stacks that pmcstat-graph.sh takes. awk does it,
 # mawk as well as gawk; names of functions come from readelf (binutils) and the kernel's list of symbols,
 # and where they have none places are printed, as in samples.folded.
 
 # Settings of the reader: fields of logs are escaped, so that none contains a blank.
-# shellcheck disable=SC2034 # pmcstat and pmcgraph.sh use them
+# shellcheck disable=SC2034 # pmcstat and pmcstat-graph.sh use them
 log_root='' log_kernel=/proc/kallsyms log_raw='' log_lwp='' log_depth=16 log_threshold=0.5
 
 # Numbers of addresses, and what is mapped where in which process.
@@ -299,7 +299,7 @@ END {
 '
 
 # log_read stacks|pcs|lines LOG [STATISTICS]: statistics are written to that file.
-# shellcheck disable=SC2154 # tools.sh sets it
+# shellcheck disable=SC2154 # common.sh sets it
 log_read() {
     LC_ALL=C LOG_ROOT=$log_root LOG_KERNEL=$log_kernel LOG_SCRATCH=$scratch LOG_STATISTICS=${3-} \
         awk -v output="$1" -v lwp="$log_lwp" -v raw="$log_raw" "$log_spaces$log_symbols$log_samples" "$2"
