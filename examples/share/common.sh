@@ -1,13 +1,14 @@
 # shellcheck shell=sh
 # What pmccontrol, pmcstat, cpustat, cputrack and perfmon share: refusals with the tree's own sentence,
 # PMCs that end with the tool however it ends, and waiting that a signal interrupts at once.
-# A tool sets usage_status, error_status and usage (one line) before it sources this.
+# A tool sets usage_status, error_status and usage (one line) before it sources this; one that launches commands
+# notes the environment before all, for a shell passes its own variables on where the user has exported such.
 # shellcheck disable=SC2154,SC2034 # what the tool sets, what the tool reads
 
 tool=${0##*/}
-PMC=${PMC:-/pmc}
+PMC=${PMC-}
 tab=$(printf '\t')
-made='' helpers='' scratch='' serial=0 ticked='' ended='' awaited='' refusal=''
+made='' helpers='' child='' told='' scratch='' serial=0 woken='' ended='' awaited='' status=0 refusal='' began='' clock=''
 set -f
 # This is a part of the tool: its words are those of the tool.
 [ "${1-}" != --help ] || set -- -h
@@ -35,9 +36,23 @@ bad_option() {
     misuse "there is no option -$2"
 }
 
+# find_tree: where it is, in PMC, unless that is said: the first mount of pmcfs that this user can read. In a
+# container a bind mount is one as well.
+find_tree() {
+    [ -z "$PMC" ] || return 0
+    while IFS= read -r place; do
+        case $place in *\\*) place=$(printf '%b' "$(printf '%s\n' "$place" | sed 's/\\/\\0/g')") ;; esac
+        [ ! -r "$place/info/version" ] || { PMC=$place && return; }
+    done <<END
+$(awk '{ for (i = 7; $i != "-"; i++); if ($(i + 1) == "fuse.pmcfs") print $5 }' /proc/self/mountinfo 2>/dev/null)
+END
+}
+
 need_tree() {
-    [ -r "$PMC/info/version" ] ||
-        fail "$PMC is not a mounted pmcfs: mount it there, or say where it is with PMC=DIR"
+    find_tree
+    [ -r "$PMC/info/version" ] && return
+    error_status=1
+    fail "${PMC:-nothing here} is ${PMC:+not }a mounted pmcfs: \`pmcfs /pmc\` as root mounts one, or \`systemctl start pmcfs\`"
 }
 
 # One that a shell can count with.
@@ -110,28 +125,53 @@ put() {
 }
 
 # pmc_new SETTING…: its name is in new. Its settings are refused by status 1 and refusal. lifetime=owner
-# removes it even when this shell is killed by a signal it cannot catch.
+# removes it even when this shell is killed by a signal it cannot catch. A process of this number in another
+# container may have taken the name.
 pmc_new() {
-    serial=$((serial + 1))
-    new=$tool-$$-$serial
-    made="$made $new"
-    mkdir "$PMC/$new" 2>/dev/null || fail "no PMC can be made: $(reason "$PMC/info/version")"
+    while
+        serial=$((serial + 1))
+        new=$tool-$$-$serial
+        made="$made $new"
+        ! mkdir "$PMC/$new" 2>/dev/null
+    do
+        made=${made% *}
+        [ -d "$PMC/$new" ] || fail "no PMC can be made: $(no_pmc)"
+    done
     try_put "$PMC/$new/config" "lifetime=owner $*" && return 0
-    rmdir "$PMC/$new" 2>/dev/null
+    pmc_remove "$new"
     return 1
+}
+
+# The kernel refuses where the permissions do, and the tree has not heard of it.
+no_pmc() {
+    if [ -w "$PMC" ]; then
+        reason "$PMC/info/version"
+    else
+        echo "this user may not write to $PMC (EACCES): the administrator says who may, by the tunable rootmode"
+    fi
 }
 
 pmc_remove() {
     for name in "$@"; do
         rmdir "$PMC/$name" 2>/dev/null
+        drop "$name" "$made"
+        made=$kept
+    done
+}
+
+# drop WORD LIST: the list without it, in kept.
+drop() {
+    kept=
+    for word in $2; do
+        [ "$word" = "$1" ] || kept="$kept $word"
     done
 }
 
 # ---- the end ----
 
 finish() {
-    trap '' INT TERM HUP PIPE USR1 USR2
-    for pid in $helpers; do
+    trap '' INT QUIT TERM HUP PIPE ALRM USR1 USR2
+    for pid in $helpers $timer_USR1 $timer_USR2; do
         kill "$pid" 2>/dev/null
     done
     # shellcheck disable=SC2086 # names without blanks
@@ -147,23 +187,42 @@ need_scratch() {
 
 # The end of what is waited for, by ^C or when the time is up: results are still printed.
 end_now() {
-    ended=yes
+    woken=yes ended=yes
     [ -z "$awaited" ] || kill "$awaited" 2>/dev/null
 }
 
+# A command hears the ^C of its terminal itself, and is told of other interrupts. It is waited for: it may have
+# something to say, or go on; a second interrupt ends it.
+interrupted() {
+    if [ -z "$hearing" ] || [ -z "$child" ] || [ "${awaited:-$child}" != "$child" ] || [ "$ended" ]; then
+        end_now
+        return
+    fi
+    woken=yes ended=yes told=yes
+    # Its group is that of the terminal.
+    read -r in_foreground <"/proc/$$/stat"
+    # shellcheck disable=SC2086 # words are wanted
+    set -- ${in_foreground##*) }
+    [ "$3" = "$6" ] || kill -s INT "$child" 2>/dev/null
+}
+
 trap finish EXIT
-trap end_now INT USR2
-trap 'exit 143' TERM
-trap 'exit 141' PIPE
+trap interrupted INT
+trap end_now USR2
 trap 'exit 129' HUP
-trap 'ticked=yes; tick' USR1
+trap 'exit 131' QUIT
+trap 'exit 141' PIPE
+trap 'exit 142' ALRM
+trap 'exit 143' TERM
+trap 'woken=yes timer_USR1=; tick' USR1
 
 # What tools with an interval replace.
 tick() { :; }
 
 # ---- waiting ----
 
-# timer SECONDS SIGNAL: sends this shell the signal once. Killed, it takes its sleep with it.
+# timer SECONDS USR1|USR2: sends this shell the signal once. Killed, it takes its sleep with it.
+timer_USR1='' timer_USR2=''
 timer() {
     (
         started=$!
@@ -172,17 +231,21 @@ timer() {
         wait "$!"
         kill -s "$2" "$$"
     ) >/dev/null 2>&1 3>&- 4<&- &
-    helpers="$helpers $!"
+    eval "timer_$2=\$!"
 }
 
-# await PID: until this child ends, or end_now was called; tick is called meanwhile.
+# await PID: until this child has ended, by itself or by end_now; tick is called meanwhile. Its status is in status.
 await() {
-    awaited=$1 ticked=yes
-    while [ "$ticked" ] && [ -z "$ended" ]; do
-        ticked=
-        wait "$1"
+    awaited=$1 woken=yes
+    [ -z "$ended" ] || [ "$told" ] || end_now
+    while [ "$woken" ]; do
+        woken=
+        if [ "$ended" ]; then wait "$1" 2>/dev/null; else wait "$1"; fi
+        status=$?
     done
     awaited=
+    drop "$1" "$helpers"
+    helpers=$kept
 }
 
 # pause MILLISECONDS
@@ -193,33 +256,61 @@ pause() {
     await "$!"
 }
 
+# hear: what makes a command hear ^C is then in hearing. All that a shell starts in the background is deaf to it; env
+# mends that, where this shell itself hears.
+hearing=unknown
+hear() {
+    [ "$hearing" = unknown ] || return 0
+    hearing=
+    case $(sed -n 's/^SigIgn:.*\(.\)$/\1/p' "/proc/$$/status") in [2367abef]) return ;; esac
+    ! env --default-signal=INT true 2>/dev/null || hearing='env --default-signal=INT,QUIT'
+}
+
 # launch NAMES COMMAND…: a child that makes itself the target of these PMCs, of NAME/tid: with its one thread
-# alone, and becomes the command. With start=exec they count from its first instruction. Its PID is in child. fd 4 is the tool's own input, which
-# a shell takes from what it starts in the background.
+# alone, and becomes the command. With start=exec they count from its first instruction. Its PID is in child.
+# fd 4 is the tool's own input, which a shell takes from what it starts in the background. In the last moment the
+# first line of the file clock, if any, is copied to the file began.
 launch() {
-    names=$1
+    counters_of_child=$1
     shift
     command -v "$1" >/dev/null || fail "cannot execute \"$1\": no such program"
+    hear
+    set -- -- "${began:-/dev/null}" "${clock:-/dev/null}" "$@"
+    for name in $counters_of_child; do
+        case $name in */*) word=${name#*/}self ;; *) word=self ;; esac
+        set -- "$word" "$PMC/${name%%/*}/target" "$@"
+    done
+    # shellcheck disable=SC2016,SC2086 # the child's; words are wanted
+    set -- $hearing sh -c '
+        while [ "$1" != -- ]; do
+            echo "$1" 2>/dev/null >"$2" || exit
+            shift 2
+        done
+        IFS= read -r pmcfs_clock <"$3"
+        echo "$pmcfs_clock" >"$2"
+        shift 3
+        exec "$@"' "$tool" "$@"
     exec 4<&0
     (
-        for name in $names; do
-            case $name in */*) put "$PMC/${name%/*}/target" "${name#*/}self" ;; *) put "$PMC/$name/target" self ;; esac
-        done
-        exec "$@" 3>&-
-    ) <&4 4<&- &
-    child=$!
+        eval "$environment"
+        exec "$@"
+    ) <&4 4<&- 3>&- &
+    child=$! told=
     helpers="$helpers $child"
     exec 4<&-
 }
 
-# never_began NAME: the command, which has ended, did not become a target of this PMC, or could not be executed.
-# Its shell has said why. With descendants the tree may hear of the end a moment later: what waited for an exec
-# then still does, while time counts from the exec on at once.
+# never_began NAME: the command, which has ended, did not become a target of this PMC, or could not be executed,
+# of which its shell has said why. With descendants the tree may hear of the end a moment later: what waited for
+# an exec then still does, while time counts from the exec on at once.
 never_began() {
     case $(cat "$PMC/$1/ctl" 2>/dev/null) in
     new | allocated) ;;
-    armed | exited) grep -qx 'enabled_ns 0' "$PMC/$1/status" ;;
+    armed | exited) grep -qx 'enabled_ns 0' "$PMC/$1/status" || return 1 ;;
     *) return 1 ;;
+    esac
+    case $(cat "$PMC/$1/error") in
+    *\ target:*) fail "$(reason "$PMC/$1/target")" ;;
     esac
 }
 

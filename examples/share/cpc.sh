@@ -263,8 +263,9 @@ check_sets() {
 
 # What can be counted, for -h; without a tree there is nothing to say.
 describe_machine() {
+    find_tree
     if [ ! -r "$PMC/info/version" ]; then
-        printf '\nEvents are listed when pmcfs is mounted on %s.\n' "$PMC"
+        printf '\nEvents are listed where pmcfs is mounted.\n'
         return
     fi
     printf '\nCPU: %s, %s counters\n' "$(cat "$PMC/info/cpu")" "$(cat "$PMC/info/npmc")"

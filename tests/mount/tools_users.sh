@@ -1,0 +1,144 @@
+# shellcheck shell=bash disable=SC2016
+# The tools as anybody meets them: they find the mount, serve users without rights, and leave commands as they are.
+
+# shellcheck source=tests/mount/tools.sh
+. "${TEST_FILE%/*}/tools.sh"
+
+# other_mounts_end: those of the machine, in this test's own namespace.
+other_mounts_end() {
+    local place
+    while read -r place; do umount -l "$place"; done < <(findmnt -rnt fuse.pmcfs -o TARGET)
+}
+
+t_tools_find_the_mount() {
+    other_mounts_end
+    mkdir "$T/a blank"
+    T="$T/a blank" mount_pmcfs
+    copy_tools
+    unset PMC
+    for how in 'pmcstat -p page-faults true' 'cputrack -c page-faults true' 'cpustat -c page-faults 0.1 1' \
+        'perfmon -l 1 -c true page-faults' 'pmccontrol -l'; do
+        # shellcheck disable=SC2086 # words are wanted
+        tool $how >"$T/out" 2>&1 || die "$how: $(cat "$T/out")"
+    done
+    like "$(tool cpustat -h)" 'software events:'
+    # What this user cannot read is passed over.
+    mkdir -m 700 "$T/closed"
+    mkdir "$T/closed/pmc"
+    mount --bind "$M" "$T/closed/pmc"
+    like "$(as "$ALICE" "$T/bin/pmcstat" -p page-faults true 2>&1)" 'page-faults'
+    umount "$T/closed/pmc"
+}
+
+t_without_a_mount_tools_say_how_to_get_one() {
+    other_mounts_end
+    copy_tools
+    unset PMC
+    local name rc said how='`pmcfs /pmc` as root mounts one, or `systemctl start pmcfs`'
+    for name in 'pmcstat -p cycles true' 'cputrack -c cycles true' 'cpustat -c cycles' 'perfmon cycles' 'pmccontrol -l'; do
+        rc=0
+        # shellcheck disable=SC2086 # words are wanted
+        said=$(tool $name 2>&1) || rc=$?
+        is "$rc $said" "1 ${name%% *}: nothing here is a mounted pmcfs: $how"
+        rc=0
+        # shellcheck disable=SC2086 # words are wanted
+        said=$(PMC=/nowhere tool $name 2>&1) || rc=$?
+        is "$rc $said" "1 ${name%% *}: /nowhere is not a mounted pmcfs: $how"
+    done
+}
+
+t_a_container_sees_its_instance() {
+    type bwrap >/dev/null 2>&1 || skip 'no bubblewrap'
+    other_mounts_end
+    mount_pmcfs
+    copy_tools
+    unset PMC
+    instance web "$ALICE"
+    local box=(bwrap --unshare-pid --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64
+        --ro-bind /etc/alternatives /etc/alternatives
+        --ro-bind "$T/bin" /tools --bind "$M/instances/web" /srv/counters --proc /proc --dev /dev --tmpfs /tmp)
+    as "$ALICE" "${box[@]}" true || skip 'bubblewrap gets no namespaces here'
+    like "$(as "$ALICE" "${box[@]}" /tools/pmcstat -p page-faults true 2>&1)" 'page-faults'
+    # Both shells are process 2 of their own.
+    as "$ALICE" "${box[@]}" /tools/pmcstat -p page-faults sleep 2 >"$T/first" 2>&1 &
+    local first=$!
+    eventually 5 '[[ -e $M/instances/web/pmcstat-2-1 ]]'
+    like "$(as "$ALICE" "${box[@]}" /tools/pmcstat -p page-faults true 2>&1)" 'page-faults'
+    wait $first
+    like "$(cat "$T/first")" 'page-faults'
+    is "$(cd "$M/instances/web" && compgen -G '*-*')" ''
+}
+
+#@ slow
+t_an_ordinary_user_counts() {
+    mount_pmcfs
+    copy_tools
+    touch "$T/mine"
+    chown "$ALICE" "$T/mine"
+    for how in 'pmcstat -p page-faults true' 'pmcstat -P cpu-clock -o /dev/null true' 'cputrack -c page-faults true' 'perfmon -l 1 -c true page-faults' 'pmccontrol -l'; do
+        # shellcheck disable=SC2086 # words are wanted
+        as "$ALICE" "$T/bin/"$how >"$T/out" 2>&1 || die "$how: $(cat "$T/out")"
+    done
+    said() { as "$ALICE" "$T/bin/$1" "${@:2}" 2>&1 </dev/null || echo "status $?"; }
+    like "$(said pmcstat -s page-faults -l 1)" '^pmcstat: -s page-faults: .*\(EPERM [A-Z][0-9]+\).status 71$'
+    like "$(said cpustat -c page-faults 1 1)" '^cpustat: -c page-faults: .*\(EPERM [A-Z][0-9]+\).status 1$'
+    accepted "$M/admin/tunables/max_pmcs_per_user" 1
+    as "$ALICE" mkdir "$M/only"
+    like "$(said pmcstat -p page-faults true)" '^pmcstat: no PMC can be made: .*\(EDQUOT [A-Z][0-9]+\).status 71$'
+    as "$ALICE" rmdir "$M/only"
+    accepted "$M/admin/tunables/rootmode" 0755
+    like "$(said pmcstat -p page-faults true)" "^pmcstat: no PMC can be made: this user may not write to $M \(EACCES\): .*rootmode.status 71\$"
+    is "$(pmcs)" ''
+}
+
+t_commands_get_the_environment_the_input_and_the_signals_of_the_user() {
+    mount_pmcfs
+    copy_tools
+    local how says='read -r line; echo "$name $status $child $line"; exec ls -m /proc/self/fd' expected
+    export name=a status=b child='c d' # the tools have such variables of their own
+    expected=$(sh -c "$says" <<<input)
+    for how in 'pmcstat -o /dev/null -p page-faults' 'pmcstat -w 9 -o /dev/null -p page-faults' 'cputrack -o /dev/null -c page-faults'; do
+        # shellcheck disable=SC2086 # words are wanted
+        is "$(tool $how sh -c "$says" <<<input)" "$expected" "$how"
+        # shellcheck disable=SC2086 # words are wanted
+        is "$(env --default-signal tool="$T/bin/${how%% *}" sh -c 'exec "$tool" "$@"' sh ${how#* } sed -n 's/^SigIgn:\s*//p' /proc/self/status)" \
+            0000000000000000 "what $how ignores"
+    done
+    is "$(env --ignore-signal=INT "$T/bin/pmcstat" -o /dev/null -p page-faults sed -n 's/^SigIgn:\s*.*\(.\)/\1/p' /proc/self/status)" 6 \
+        'what the user has ignored stays so'
+}
+
+# on_terminal COMMAND…: interrupted by ^C after it has said "ready"; prints what the terminal shows, then the status.
+on_terminal() {
+    /usr/bin/python3 -I - "$@" <<'P'
+import os, pty, sys
+pid, fd = pty.fork()
+if not pid:
+    os.execvp(sys.argv[1], sys.argv[1:])
+said = b""
+while True:
+    try: new = os.read(fd, 65536)
+    except OSError: break
+    if b"ready" in new and b"ready" not in said: os.write(fd, b"\x03")
+    said += new
+print(said.decode().replace("\r", ""))
+print("status", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+P
+}
+
+#@ slow
+t_an_interrupt_reaches_the_command_and_the_counts_are_printed() {
+    mount_pmcfs
+    copy_tools
+    on_terminal "$T/bin/pmcstat" -p page-faults sh -c 'echo ready; sleep 30; :' >"$T/out"
+    like "$(cat "$T/out")" 'page-faults.*status 0$'
+    ! pgrep -fx 'sleep 30' || die 'a child of the command is left'
+    on_terminal "$T/bin/pmcstat" -w 20 -p page-faults \
+        /usr/bin/python3 -I -c 'import sys, time
+try: print("ready", flush=True); time.sleep(30)
+except KeyboardInterrupt: time.sleep(0.5); print("heard", flush=True); sys.exit(7)' >"$T/out"
+    like "$(cat "$T/out")" 'heard.*# p/page-faults.*status 0$'
+    on_terminal "$T/bin/cputrack" -v -T 0 -c page-faults sh -c 'echo ready; sleep 30; :' >"$T/out"
+    like "$(cat "$T/out")" ' exit +[0-9]+.*status 0$'
+    is "$(pmcs)" ''
+}
