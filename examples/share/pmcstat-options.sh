@@ -1,8 +1,8 @@
 # shellcheck shell=sh
 # The options of pmcstat, what goes with what, and what is refused: the usage rules of FreeBSD's pmcstat(8).
 # shellcheck disable=SC2034 # pmcstat and common.sh use what is set here
-usage='pmcstat [-CdEINqTUvW] [-c list|*] [-F|-G|-m file] [-l s] [-n rate] [-O|-R log] [-o file] [-P|-p|-S|-s event]
-       [-t pid|pattern] [-w s] [-z depth] [command ...]'
+usage='pmcstat [-CdEIjNqTUvW] [-c list|*] [-F|-G|-m file] [-i ms|-w s] [-l s] [-n rate] [-O|-R log] [-o file]
+       [-P|-p|-S|-s event] [-r n] [-t pid|pattern] [-z depth] [command ...]'
 usage_status=64 error_status=71
 
 help() {
@@ -11,41 +11,51 @@ usage: $usage
        pmcstat -R log [-IqTv] [-F|-G|-m file] [-a file] [-i lwp] [-k file] [-o file] [-r dir] [-z depth]
        pmcstat -L | -u event
 What is observed:
-  -p event    count an event of the command and of the processes of -t; repeated: several
-  -s event    count an event on CPUs, a column for each
-  -P event    sample an event of the command and of the processes of -t
-  -S event    sample an event on CPUs
-  command     observed from its first instruction (behind -t: from just before it)
-  -t pid|pattern  observe running processes: one, or those whose command name matches (ERE)
-How; for the -p -s -P -S that follow, and a switch given again is off again:
-  -c list|*   CPUs of -s and -S, as 0,2-3 (default *, all online)
-  -d          -p and -P observe descendants as well
-  -n rate     -P and -S sample every so many events (default: clocks and hardware 997 times a second)
-  -N          -P and -S without call chains
-  -U          accepted: call chains of the kernel always go on in the program
-  -W, -E      -p logs what each thread counted when it leaves a CPU; what each process had at its exit
-  -C          -p and -s print totals, not what came since the line before
+  -p event   count an event, or several together as a,b, of the command and of the processes of -t
+  -s event   count on CPUs, with a column for each
+  -P event   sample an event of the command and of the processes of -t
+  -S event   sample on CPUs
+  -t pid|pattern  running processes: one, or those whose command name matches (ERE)
+  command    observed from its first instruction (behind -t: from just before it)
+A command that is counted gets a summary at its end: counts, what follows from them, times. Of it:
+  -r n       run it so often: means, and the spread of the mean in percent
+  -i ms      no summary but what came in each interval of so many milliseconds
+  -j         JSON, an object a line; -i, -w and the summary
+Switches are for the -p -s -P -S that follow; given again they are off again:
+  -c list|*  CPUs of -s and -S, as 0,2-3 (default *, all online)
+  -d         -p and -P observe descendants as well (where no -d is given, those of a command only)
+  -n rate    -P and -S sample every so many events (default: clocks and hardware 997 times a second)
+  -N         -P and -S without call chains
+  -U         accepted: call chains of the kernel always go on in the program
+  -W         -p logs what each thread counted when it leaves a CPU
+  -E         -p logs what each process had counted at its exit
+  -C         -p and -s print totals, not what came since the line before
 When and where:
-  -w s        print, or with -T show, every s seconds (default 5); fractions are allowed
-  -l s        end after s seconds
-  -o file     print there (default: standard error; with -R: standard output)
-  -O file     store the log as text; one -P or -S in a file *.perf: as perf.data, for perf; -: standard output.
-              Several PMCs are put in the order of time at the end, and told apart by pmc=1, pmc=2 ...
-  -R file     read such a text again; needs no pmcfs
+  -w s       no summary but what came in each s seconds (default, where there is no summary: 5); also for -T
+  -l s       end after s seconds
+  -o file    print there, - is standard output (default: standard error; with -R: standard output)
+  -O file    store the log as text; one -P or -S in a file *.perf: as perf.data, for perf; -: standard output.
+             Several PMCs are put in the order of time at the end, and told apart by pmc=1, pmc=2 ...
+  -R file    read such a text again; needs no pmcfs
 Without -O and these, the log of -P -S -W -E is printed (a file -: where -o says):
-  -G file     call graph: functions, their callers below them; -z depth: not deeper (default 16)
-  -F file     call tree for KCachegrind
-  -m file     each sampled address with its function's name, start and end (- where unknown);
-              -a file: there each sample with its call chain in lines of source
-  -T          the functions with most samples, again and again; -f threshold=P: from P percent on (default 0.5)
-  -i lwp, -I  of this thread only; addresses, no names
-  -r dir, -k file  programs are below dir; symbols of the kernel (System.map, vmlinux)
-  -L, -u event  list the events; describe one
-  -q, -v      no warnings; say what is observed, and of a log that is read how many samples are unknown
-Names of functions are those of pmc-names; with -O, -R, -m, -i, -I, -k or -r those that readelf and
-addr2line (binutils) find. Events are spelled as in /pmc/events, with hwpmc's qualifiers: instructions,usr or
-r01c2,cmask=2,inv. It ends with the command, with the last process of -t, after -l, or when interrupted.
-PMC=DIR says where pmcfs is mounted (default /pmc).
+  -G file    call graph: functions, their callers below them
+  -z depth   not deeper (default 16)
+  -F file    call tree for KCachegrind
+  -m file    each sampled address with its function's name, start and end (- where unknown)
+  -a file    with -m: there each sample with its call chain in lines of source
+  -T         the functions with most samples, again and again
+  -f threshold=P  those from P percent on (default 0.5)
+  -i lwp     of this thread only (with -R)
+  -I         addresses, no names
+  -r dir     programs are below dir (with -R)
+  -k file    symbols of the kernel (System.map, vmlinux)
+And:
+  -L         list the events
+  -u event   describe one
+  -q         no warnings
+  -v         say what is observed, and of a log that is read how many samples are unknown
+  -h         this text
+PMC=DIR says where pmcfs is mounted (default: its first mount).
 END
 }
 
@@ -53,8 +63,8 @@ END
 
 # A line for each -p -s -P -S: kind|cumulative|descendants|cpus|log-csw, log-exit|settings of sampling|event
 counters='' patterns='' pids='' output='' log='' stored='' lists='' described='' quiet='' verbose=''
-cumulative='' descendants=off cpus='*' rate='' chain=on csw='' exits='' interval=5 limit=''
-graph='' tree='' addresses='' sources='' top='' said=''
+cumulative='' descendants='' cpus='*' rate='' chain=on csw='' exits='' interval=5 limit=''
+graph='' tree='' addresses='' sources='' top='' said='' json='' of_i='' of_r='' runs=1 summary='' with_time=''
 
 # was_said LETTERS: the first of them that was is in letter.
 was_said() {
@@ -107,7 +117,7 @@ once() {
 }
 
 read_options() {
-    while getopts :hp:s:t:c:dCw:l:o:Lu:qvn:P:S:WEO:R:F:G:M:m:NUTD:gk:r:z:a:ef:i:I option; do
+    while getopts :hp:s:t:c:dCw:l:o:Lu:qvn:P:S:WEO:R:F:G:M:m:NUTD:gk:r:z:a:ef:i:Ij option; do
         said=$said$option
         case $option in
         h) help && exit 0 ;;
@@ -130,10 +140,11 @@ read_options() {
         m) once m "$addresses" "$OPTARG" && addresses=$OPTARG ;;
         a) once a "$sources" "$OPTARG" && sources=$OPTARG ;;
         z) need_count -z "$OPTARG" 'a depth' && log_depth=$OPTARG ;;
-        i) need_count -i "$OPTARG" 'a thread' && log_lwp=$OPTARG ;;
+        i) of_i=$OPTARG ;;
         I) log_raw=1 ;;
+        j) json=yes ;;
         k) log_kernel=$OPTARG ;;
-        r) log_root=${OPTARG%/} ;;
+        r) of_r=$OPTARG ;;
         f) set_threshold "$OPTARG" ;;
         L) lists=yes ;;
         u) described=$OPTARG ;;
@@ -148,21 +159,52 @@ read_options() {
     done
 }
 
+# The letters of all counters, and of those with a log that is wanted.
+find_kinds() {
+    kinds='' streams=''
+    while IFS='|' read -r kind _ _ _ logs _; do
+        kinds=$kinds$kind
+        case $kind$logs in P* | S* | p?*) streams=$streams$kind ;; esac
+    done <<END
+$counters
+END
+}
+
+# -i and -r mean one thing where events are counted, and another one of logs: hwpmc's.
+read_both() {
+    case $stored/$kinds in
+    /*[PS]* | / | ?*/*)
+        ! was_said i || { need_count -i "$of_i" 'a thread' && log_lwp=$of_i; }
+        log_root=${of_r%/}
+        ;;
+    *)
+        ! was_said r || { need_count -r "$of_r" 'a number of runs' && runs=$of_r; }
+        counts=yes
+        was_said i || return 0
+        need_count -i "$of_i" 'a number of milliseconds'
+        interval=$(printf '%d.%03d' $((of_i / 1000)) $((of_i % 1000))) with_time=yes
+        ;;
+    esac
+}
+
 check_analysis() {
-    reads=$graph$tree$addresses$top
+    reads=$graph$tree$addresses$top counts=
+    find_kinds
+    read_both
     [ -z "$sources" ] || [ "$addresses" ] || misuse '-a needs -m'
     [ -z "$addresses" ] || [ -z "$graph$tree" ] || misuse '-m does not go with -G and -F'
     [ -z "$top" ] || [ -z "$graph$tree$addresses$limit$log" ] || misuse '-T does not go with -G, -F, -m, -l and -O'
     ! was_said z || [ "$graph" ] || misuse '-z needs -G'
     ! was_said f || [ "$top" ] || misuse '-f needs -T'
-    [ "$reads" ] || ! was_said Ikr || misuse "-$letter needs -G, -F, -m or -T"
-    [ "$reads$stored" ] || ! was_said i || misuse '-i needs -R, -G, -F or -m'
+    [ "$reads" ] || ! was_said Ik || misuse "-$letter needs -G, -F, -m or -T"
+    [ "$reads$counts" ] || ! was_said r || misuse '-r needs -G, -F, -m or -T'
+    [ "$reads$stored$counts" ] || ! was_said i || misuse '-i needs -R, -G, -F or -m'
     [ -z "$top" ] || [ "$stored" ] || ! was_said iIkr || misuse "-$letter with -T needs a stored log: -R"
 }
 
 check_stored() {
     ! was_said O || misuse '-O and -R exclude each other'
-    ! was_said psPStcdCnNUWElwLu || misuse "-$letter is for observing; -R reads a log"
+    ! was_said psPStcdCnNUWElwLuj || misuse "-$letter is for observing; -R reads a log"
     [ $# = 0 ] || misuse '-R reads a log and runs no command'
 }
 
@@ -182,19 +224,18 @@ is_perf() {
     case $1 in *.perf) ;; *) return 1 ;; esac
 }
 
-# The letters of all counters, and of those with a log that is wanted.
-find_kinds() {
-    kinds='' streams=''
-    while IFS='|' read -r kind _ _ _ logs _; do
-        kinds=$kinds$kind
-        case $kind$logs in P* | S* | p?*) streams=$streams$kind ;; esac
-    done <<END
-$counters
-END
+# A command that is only counted has a summary where nothing else is asked for.
+check_summary() {
+    [ -z "$counts" ] || [ $# = 0 ] || was_said iwCWE || summary=yes
+    [ "$counts" ] || [ -z "$json" ] || misuse '-j is for counts: -p and -s'
+    [ -z "$json" ] || [ -z "$streams" ] || [ "$log" ] || misuse '-j with -W or -E needs -O'
+    [ "$counts" ] || return 0
+    ! was_said i || ! was_said w || misuse '-i and -w exclude each other'
+    ! was_said r || { [ "$summary" ] && ! was_said t; } ||
+        misuse '-r repeats a command that has a summary: without -t, -i, -w, -C, -W and -E'
 }
 
 check_usage() {
-    find_kinds
     case $kinds in *[pP]*) process=yes ;; *) process='' ;; esac
     case $kinds in *[PS]*) sampling=yes ;; *) sampling='' ;; esac
     case $kinds in *[ps]*) counted=yes ;; *) counted='' ;; esac
@@ -208,4 +249,5 @@ check_usage() {
     [ -z "$process" ] || [ "$pids$patterns" ] || [ $# -gt 0 ] || misuse '-p and -P need processes: -t or a command'
     check_log
     [ -z "$sampling" ] || [ -z "$counted" ] || [ "$log" ] || misuse 'counting and sampling together need -O'
+    check_summary "$@"
 }

@@ -398,7 +398,7 @@ t_pmcstat_leaves_nothing_behind_when_a_signal_ends_its_sampling() {
     copy_tools
     export TMPDIR=$T/tmp
     mkdir "$TMPDIR"
-    ended_by INT 0 pmcstat -P cpu-clock -m "$T/pcs" sleep 30
+    ended_by INT 130 pmcstat -P cpu-clock -m "$T/pcs" sleep 30
     ended_by TERM 143 pmcstat -P cpu-clock -P page-faults -O "$T/stored" sleep 30
     ended_by INT 0 pmcstat -T -w 1 -S cpu-clock
     empty ls "$TMPDIR"

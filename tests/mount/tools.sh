@@ -29,7 +29,7 @@ pmcs() { (cd "$M" && compgen -G '*-*-*') || :; }
 # ended_by SIGNAL STATUS TOOL WORDS…: nothing is left, at once.
 ended_by() {
     local rc=0 pid
-    env --default-signal=INT "$T/bin/$3" "${@:4}" >"$T/interrupted" 2>&1 &
+    env --default-signal=INT,QUIT "$T/bin/$3" "${@:4}" >"$T/interrupted" 2>&1 &
     pid=$!
     eventually 10 '[[ $(pmcs) ]]'
     sleep 0.5
@@ -118,10 +118,10 @@ t_p02_p03_pmcstat_counts_a_command_from_its_first_instruction() {
     copy_tools
     pmc a event=page-faults start=exec
     (echo self >"$M/a/target" && exec ls / >/dev/null)
-    tool pmcstat -p page-faults -o "$T/out" sh -c 'cat >&2; exec ls / >/dev/null' <<<'input of the command' 2>"$T/err"
+    tool pmcstat -w 20 -p page-faults -o "$T/out" sh -c 'cat >&2; exec ls / >/dev/null' <<<'input of the command' 2>"$T/err"
     is "$(cat "$T/err")" 'input of the command'
     is "$(head -1 "$T/out" | tr -s ' ')" '# p/page-faults'
-    tool pmcstat -p page-faults -o "$T/out" ls / >/dev/null
+    tool pmcstat -w 20 -p page-faults -o "$T/out" ls / >/dev/null
     between "$(tail -1 "$T/out" | tr -d ' ')" $(($(count a) * 9 / 10)) $(($(count a) * 11 / 10))
 }
 
@@ -158,7 +158,7 @@ t_p04_p10_p13_pmcstat_attaches_and_ends_with_the_last_target() {
 t_p07_pmcstat_switches_are_for_what_comes_after_them() {
     mount_pmcfs
     copy_tools
-    tool pmcstat -p page-faults -d -p page-faults -o "$T/out" sh -c 'ls / >/dev/null; ls / >/dev/null; :'
+    tool pmcstat -w 20 -p page-faults -d -p page-faults -o "$T/out" sh -c 'ls / >/dev/null; ls / >/dev/null; :'
     is "$(awk 'NR == 2 { print ($2 > $1 * 2) }' "$T/out")" 1
 }
 
@@ -202,11 +202,17 @@ t_pmcstat_usage_rules_of_counting() {
 t_tools_leave_nothing_behind_when_a_signal_ends_them() {
     mount_pmcfs
     copy_tools
-    ended_by INT 0 pmcstat -p page-faults -w 20 sleep 30
+    ended_by INT 130 pmcstat -p page-faults -w 20 sleep 30
     is "$(wc -l <"$T/interrupted")" 2 'the values so far'
-    ended_by TERM 143 pmcstat -s page-faults -w 20
-    ended_by KILL 137 pmcstat -s page-faults -w 1
+    ended_by INT 0 pmcstat -s page-faults -w 20
     ended_by INT 0 cpustat -c page-faults,context-switches 20
+    for how in 'HUP 129' 'QUIT 131' 'KILL 137' 'PIPE 141' 'ALRM 142' 'TERM 143' 'XCPU 152'; do
+        # shellcheck disable=SC2086 # words are wanted
+        ended_by $how pmcstat -s page-faults -w 1
+    done
+    ended_by QUIT 131 pmcstat -p page-faults sleep 30
+    ended_by KILL 137 pmcstat -p page-faults sleep 31
+    pkill -fx 'sleep 31'
     ended_by TERM 143 cputrack -c page-faults -T 20 sleep 30
     ended_by TERM 143 perfmon -c 'exec sleep 30' page-faults
     ! pgrep -fx 'sleep [23]0' || die 'a command is left'

@@ -58,14 +58,14 @@ t_a_container_sees_its_instance() {
         --ro-bind /etc/alternatives /etc/alternatives
         --ro-bind "$T/bin" /tools --bind "$M/instances/web" /srv/counters --proc /proc --dev /dev --tmpfs /tmp)
     as "$ALICE" "${box[@]}" true || skip 'bubblewrap gets no namespaces here'
-    like "$(as "$ALICE" "${box[@]}" /tools/pmcstat -p page-faults true 2>&1)" 'page-faults'
+    like "$(as "$ALICE" "${box[@]}" /tools/pmcstat -p page-faults true 2>&1)" ' page-faults '
     # Both shells are process 2 of their own.
     as "$ALICE" "${box[@]}" /tools/pmcstat -p page-faults sleep 2 >"$T/first" 2>&1 &
     local first=$!
     eventually 5 '[[ -e $M/instances/web/pmcstat-2-1 ]]'
-    like "$(as "$ALICE" "${box[@]}" /tools/pmcstat -p page-faults true 2>&1)" 'page-faults'
+    like "$(as "$ALICE" "${box[@]}" /tools/pmcstat -p page-faults true 2>&1)" ' page-faults '
     wait $first
-    like "$(cat "$T/first")" 'page-faults'
+    like "$(cat "$T/first")" ' page-faults '
     is "$(cd "$M/instances/web" && compgen -G '*-*')" ''
 }
 
@@ -75,7 +75,8 @@ t_an_ordinary_user_counts() {
     copy_tools
     touch "$T/mine"
     chown "$ALICE" "$T/mine"
-    for how in 'pmcstat -p page-faults true' 'pmcstat -P cpu-clock -o /dev/null true' 'cputrack -c page-faults true' 'perfmon -l 1 -c true page-faults' 'pmccontrol -l'; do
+    for how in 'pmcstat -p page-faults true' 'pmcstat -j -r 2 -p page-faults true' 'pmcstat -i 100 -p page-faults true' \
+        'pmcstat -P cpu-clock -o /dev/null true' 'cputrack -c page-faults true' 'perfmon -l 1 -c true page-faults' 'pmccontrol -l'; do
         # shellcheck disable=SC2086 # words are wanted
         as "$ALICE" "$T/bin/"$how >"$T/out" 2>&1 || die "$how: $(cat "$T/out")"
     done
@@ -131,13 +132,13 @@ t_an_interrupt_reaches_the_command_and_the_counts_are_printed() {
     mount_pmcfs
     copy_tools
     on_terminal "$T/bin/pmcstat" -p page-faults sh -c 'echo ready; sleep 30; :' >"$T/out"
-    like "$(cat "$T/out")" 'page-faults.*status 0$'
+    like "$(cat "$T/out")" ' page-faults .*status 130$'
     ! pgrep -fx 'sleep 30' || die 'a child of the command is left'
     on_terminal "$T/bin/pmcstat" -w 20 -p page-faults \
         /usr/bin/python3 -I -c 'import sys, time
 try: print("ready", flush=True); time.sleep(30)
 except KeyboardInterrupt: time.sleep(0.5); print("heard", flush=True); sys.exit(7)' >"$T/out"
-    like "$(cat "$T/out")" 'heard.*# p/page-faults.*status 0$'
+    like "$(cat "$T/out")" 'heard.*# p/page-faults.*status 7$'
     on_terminal "$T/bin/cputrack" -v -T 0 -c page-faults sh -c 'echo ready; sleep 30; :' >"$T/out"
     like "$(cat "$T/out")" ' exit +[0-9]+.*status 0$'
     is "$(pmcs)" ''

@@ -1,0 +1,105 @@
+# shellcheck shell=sh
+# The lines of pmcstat: what its PMCs count, again and again, in columns or as JSON. Sourced after common.sh.
+# shellcheck disable=SC2154,SC2034,SC2317 # what pmcstat and its options set; common.sh calls tick
+
+# Of each value, in the order of detail: its title in header, its column in format, its way in styles (each or the
+# total), and in labels what stands before it in JSON, a line each. shown: how many there are.
+
+# add_columns TITLE [CPU]: one for each event of the new PMC
+add_columns() {
+    while IFS= read -r title <&5; do
+        case $title in *[\\\"]*) text=$(printf '%s\n' "$title" | sed 's/[\\"]/\\&/g') ;; *) text=$title ;; esac
+        labels="$labels{\"pmc\":$counting_pmcs,\"event\":\"$text\",${2:+\"cpu\":$2,}\"count\":
+"
+        title=$1/${title%%,*}
+        width=${#title}
+        [ "$width" -ge 12 ] || width=12
+        header="$header $(printf "%${width}s" "$title")" format="$format %${width}s" styles="$styles ${total:-each}"
+        shown=$((shown + 1))
+    done 5<"$PMC/$new/event"
+}
+
+# look: the tree's clock and all values, in values. A signal cuts a read of the shell's own, and spoils the status
+# of what it runs, so that awk reads and no status is looked at.
+look() {
+    files=
+    for column in $columns; do files="$files ${column%%|*}/detail"; done
+    # shellcheck disable=SC2086 # words are wanted
+    values=$(cd "$PMC" && WANTED=$columns awk -F "$tab" '
+        BEGIN {
+            n = split(ENVIRON["WANTED"], word, " ")
+            for (i = 1; i <= n; i++) { split(word[i], part, "|"); targets[part[1] "/detail"] = "," part[2] "," }
+        }
+        FNR == 1 { if (NR == 1) { split($0, word, " "); print word[3] } wanted = targets[FILENAME] }
+        FNR > 2 && index(wanted, "," $2 ",") { print $3 }' $files 2>/dev/null)
+    # shellcheck disable=SC2086 # words are wanted
+    set -- $values
+    [ $# -gt $shown ] || fail "the tree at $PMC has ended"
+}
+
+lines=0 last=
+print_line() {
+    [ "$columns" ] || return 0
+    look
+    before=${last:-$zeros} row=
+    # shellcheck disable=SC2086 # words are wanted
+    set -- $values
+    at=$((($1 - begin_ns) / 1000000))
+    shift
+    last="$* "
+    for style in $styles; do
+        old=${before%% *} before=${before#* }
+        if [ "$style" = each ]; then
+            row="$row $(($1 - old))"
+        else
+            row="$row $1"
+        fi
+        shift
+    done
+    print_row
+}
+
+print_row() {
+    whole=$((at / 1000)) rest=$((at % 1000 + 1000))
+    # shellcheck disable=SC2086 # words are wanted
+    if [ "$json" ]; then
+        set -- $row
+        text=
+        while IFS= read -r label && [ "$label" ]; do
+            text="$text${text:+,}$label$1}"
+            shift
+        done <<END
+$labels
+END
+        printf '{"time_s":%s,"counts":[%s]}\n' "$whole.${rest#1}" "$text" 2>/dev/null >&3 || unwritable
+        return
+    fi
+    [ $((lines % (height - 1))) != 0 ] || printf '%s\n' "$header" 2>/dev/null >&3 || unwritable
+    lines=$((lines + 1))
+    [ -z "$with_time" ] || row="$whole.${rest#1} $row"
+    # shellcheck disable=SC2059,SC2086 # it is one; words are wanted
+    printf "$format\n" $row 2>/dev/null >&3 || unwritable
+}
+
+tick() {
+    [ "$counting" ] || return 0
+    print_line
+    [ -z "$top" ] || analyse ''
+    next_tick
+}
+
+# At multiples of the interval from the beginning on, so that nothing adds up.
+next_tick() {
+    now
+    rest=$((interval_ms - (now - begin_ns) / 1000000 % interval_ms + 1000))
+    timer "$((rest / 1000 - 1)).${rest#"${rest%???}"}" USR1
+}
+
+# now: the tree's clock, in nanoseconds, read by this shell itself: again where a signal cut it.
+now() {
+    now=
+    until is_number "$now"; do
+        [ -r "$clock" ] || fail "the tree at $PMC has ended"
+        read -r _ _ now _ <"$clock"
+    done
+}

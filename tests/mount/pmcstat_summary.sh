@@ -1,0 +1,176 @@
+# shellcheck shell=bash disable=SC2016
+# pmcstat where others use perf stat: a command's counts, what follows from them, and times; many runs; JSON.
+
+# shellcheck source=tests/mount/tools.sh
+. "${TEST_FILE%/*}/tools.sh"
+
+# touching: a program that touches so many pages as it is told, then prints its own page faults, milliseconds of CPU
+# time in user mode and in the kernel, and milliseconds since it began to run.
+touching() {
+    cat >"$T/touching.py" <<'P'
+import mmap, resource, sys, time
+began = time.monotonic()
+m = mmap.mmap(-1, int(sys.argv[1]) * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+m.madvise(mmap.MADV_NOHUGEPAGE)
+for i in range(int(sys.argv[1])): m[i * 4096] = 1
+while resource.getrusage(resource.RUSAGE_SELF).ru_utime < float(sys.argv[2]): pass
+r = resource.getrusage(resource.RUSAGE_SELF)
+print(r.ru_minflt + r.ru_majflt, int(r.ru_utime * 1000), int(r.ru_stime * 1000), int((time.monotonic() - began) * 1000))
+P
+    TOUCHING=(/usr/bin/python3 -I "$T/touching.py")
+}
+
+# json FILE EXPRESSION: of its lines, all of them valid, as the list d
+json() {
+    /usr/bin/python3 -I -c 'import json, sys
+d = [json.loads(line) for line in open(sys.argv[1])]
+print(eval(sys.argv[2]))' "$1" "$2"
+}
+
+#@ slow
+t_a_command_that_is_counted_gets_a_summary() {
+    mount_pmcfs
+    copy_tools
+    touching
+    local began rc=0 faults user system own whole
+    began=$(date +%s%N)
+    tool pmcstat -p page-faults,task-clock -p context-switches "${TOUCHING[@]}" 3000 0.5 >"$T/out" 2>"$T/err" || rc=$?
+    whole=$((($(date +%s%N) - began) / 1000000))
+    is "$rc" 0
+    read -r faults user system own <"$T/out"
+    is "$(wc -l <"$T/out")" 1 'what the command prints is alone on standard output'
+    like "$(sed -n 2p "$T/err")" '^/usr/bin/python3 -I .*touching.py 3000 0.5$'
+    value() { awk -v what="$1" '{ line = $0; sub(/^ *[0-9.,]+  /, ""); sub(/  .*/, "") }
+        $0 == what { sub(/^ */, "", line); sub(/ .*/, "", line); gsub(/,/, "", line); print line }' "$T/err"; }
+    # Its own are those since the fork.
+    between "$(value page-faults)" $((faults - 300)) $((faults + 300)) "$(cat "$T/err")"
+    like "$(grep ' page-faults ' "$T/err")" '^ +[0-9],[0-9]{3}  page-faults +[0-9.]+ [KMG]/s$'
+    # A process's time ends a little after its last words.
+    between "$(($(value 'task-clock, ns') / 1000000))" $((user + system - 1)) $((user + system + 100))
+    between "$(value 'seconds elapsed' | awk '{ printf "%d", $1 * 1000 }')" "$own" "$whole"
+    # The kernel's ticks are of 10 ms.
+    between "$(value 'seconds user' | awk '{ printf "%d", $1 * 1000 }')" $((user - 20)) $((user + 100))
+    between "$(value 'seconds system' | awk '{ printf "%d", $1 * 1000 }')" $((system > 20 ? system - 20 : 0)) $((system + 100))
+    like "$(cat "$T/err")" $'\n +[0-9.]+  cpus-used, CPUs\n'
+    is "$(pmcs)" ''
+}
+
+t_a_summary_has_what_follows_from_the_counts() {
+    mount_sim
+    copy_tools
+    tool pmcstat -s cycles,instructions -c 1 -s loads -o "$T/out" sleep 0.1
+    is "$(sed -n 's/^ *\([0-9.]*  [ci]p[ci]\)$/\1/p' "$T/out" | paste -sd ,)" '2.000  ipc,0.500  cpi'
+    is "$(sed -n 's/^ *[0-9,]*  \(.*, CPU .\)$/\1/p' "$T/out" | tail -3 | paste -sd :)" 'cycles, CPU 3:instructions, CPU 3:loads, CPU 1'
+}
+
+t_a_commands_descendants_are_counted_unless_a_switch_says_otherwise() {
+    mount_pmcfs
+    copy_tools
+    touching
+    local alone='d[0]["counts"][0]["count"]'
+    tool pmcstat -j -o "$T/out" -p page-faults sh -c '"$@"; :' sh "${TOUCHING[@]}" 5000 0 >/dev/null
+    between "$(json "$T/out" "$alone")" 5000 20000
+    tool pmcstat -j -o "$T/out" -p page-faults -d sh -c '"$@"; :' sh "${TOUCHING[@]}" 5000 0 >/dev/null
+    between "$(json "$T/out" "$alone")" 10 1000
+    tool pmcstat -j -o "$T/out" -p page-faults -d -p page-faults sh -c '"$@"; :' sh "${TOUCHING[@]}" 5000 0 >/dev/null
+    is "$(json "$T/out" '[c["count"] > 5000 for c in d[0]["counts"]]')" '[False, True]'
+}
+
+# A run touches 1000 pages more than the one before: the standard error of the mean of four is known.
+#@ slow
+t_r_repeats_with_means_and_spreads() {
+    mount_pmcfs
+    copy_tools
+    touching
+    cat >"$T/growing" <<'S'
+echo >>"$1"
+shift
+exec "$@" $(($(wc -l <runs) * 1000)) 0
+S
+    tool pmcstat -r 4 -j -o "$T/out" -p page-faults sh "$T/growing" runs "${TOUCHING[@]}" >"$T/said"
+    is "$(wc -l <runs) $(wc -l <"$T/said")" '4 4'
+    is "$(json "$T/out" 'len(d), d[0]["runs"], d[0]["status"]')" '(1, 4, 0)'
+    mean=$(awk '{ s += $1 } END { printf "%d", s / 4 }' "$T/said")
+    between "$(json "$T/out" 'd[0]["counts"][0]["count"]')" $((mean - 300)) $((mean + 300))
+    between "$(json "$T/out" 'round(d[0]["counts"][0]["count"] * d[0]["counts"][0]["spread_percent"] / 100)')" 630 660 \
+        'sqrt(sum of the squares / 3 / 4)'
+    rm runs
+    tool pmcstat -r 4 -o "$T/out" -p page-faults sh "$T/growing" runs "${TOUCHING[@]}" >/dev/null
+    like "$(sed -n 2p "$T/out")" ': 4 runs$'
+    like "$(cat "$T/out")" ' page-faults +[0-9.]+ K/s  \( \+- [12][0-9]\.[0-9]{2}% \)'
+    like "$(cat "$T/out")" 'seconds elapsed +\( \+- [0-9.]+% \)'
+    # On CPUs, too, each run begins at 0.
+    unmount_pmcfs
+    mount_sim
+    export PMC=$M
+    tool pmcstat -r 3 -j -o "$T/out" -s cycles -c 0 -s loads sleep 0.3
+    is "$(json "$T/out" 'd[0]["counts"][0]["count"] < 1e9 * 2 * d[0]["elapsed_s"], len(d[0]["counts"])')" '(True, 5)'
+}
+
+t_the_status_is_that_of_the_command() {
+    mount_pmcfs
+    copy_tools
+    status_of() {
+        local rc=0
+        tool pmcstat "$@" >/dev/null 2>"$T/err" </dev/null || rc=$?
+        echo "$rc"
+    }
+    is "$(status_of -p page-faults sh -c 'exit 3')" 3
+    is "$(status_of -w 10 -p page-faults sh -c 'exit 4')" 4
+    is "$(status_of -P cpu-clock -o /dev/null sh -c 'exit 5')" 5
+    is "$(status_of -p page-faults sh -c 'kill -TERM $$')" 143
+    is "$(status_of -p page-faults -l 0.3 sleep 30)" 143
+    is "$(status_of -j -r 3 -o "$T/out" -p page-faults sh -c 'echo >>runs; exit $(($(wc -l <runs) * 7 % 3))')" 1
+    is "$(json "$T/out" 'd[0]["runs"], d[0]["status"]')" '(3, 1)' 'the first that failed'
+}
+
+# The keys stand in the manual.
+t_j_prints_an_object_a_line_with_the_keys_of_the_manual() {
+    mount_pmcfs
+    copy_tools
+    local keys='sorted({k for o in d for k in [*o, *(k for l in o.values() if isinstance(l, list) for p in l for k in p)]})'
+    tool pmcstat -j -r 2 -o "$T/out" -p page-faults,task-clock -s context-switches true
+    json "$T/out" "$keys" | tr -d "[],'" | tr ' ' '\n' >"$T/keys"
+    tool pmcstat -j -i 50 -o "$T/intervals" -p page-faults,task-clock -s context-switches sleep 0.2
+    json "$T/intervals" "$keys" | tr -d "[],'" | tr ' ' '\n' >>"$T/keys"
+    awk '/^\.It Li/ { print $3 }' "${TEST_FILE%/tests/*}/examples/pmcstat.1" | sort >"$T/manual"
+    is "$(sort -u "$T/keys" | paste -sd ' ')" "$(paste -sd ' ' "$T/manual")"
+    is "$(json "$T/out" 'len(d), [c["event"] for c in d[0]["counts"]][:3], d[0]["counts"][1]["unit"]')" \
+        "(1, ['page-faults', 'task-clock', 'context-switches'], 'ns')"
+    is "$(json "$T/intervals" 'len({tuple(o) for o in d}), d[0]["counts"][2]["cpu"], [o["time_s"] for o in d] == sorted(o["time_s"] for o in d)')" \
+        '(1, 0, True)'
+    # A comma before a qualifier begins no event.
+    tool pmcstat -j -o - -p page-faults,usr,cpu-clock true >"$T/out"
+    is "$(json "$T/out" '[c["event"] for c in d[0]["counts"]]')" "['page-faults,usr', 'cpu-clock']"
+}
+
+#@ slow
+t_i_prints_what_came_in_each_interval() {
+    mount_pmcfs
+    copy_tools
+    touching
+    tool pmcstat -i 100 -p page-faults -C -p page-faults -o "$T/out" "${TOUCHING[@]}" 2000 0.5 >/dev/null
+    is "$(head -1 "$T/out" | tr -s ' ')" '# seconds p/page-faults p/page-faults'
+    # Lines add up to the last total; each has its time, and after the first ones they come at multiples.
+    is "$(awk 'NR > 1 && !/#/ { if ($1 <= last) print; last = $1; sum += $2; all = $3 } END { print (sum == all && all > 2000) }' "$T/out")" 1
+    between "$(wc -l <"$T/out")" 4 1000
+    tool pmcstat -w 0.1 -p page-faults -o "$T/out" sleep 0.3
+    is "$(head -1 "$T/out" | tr -s ' ')" '# p/page-faults' 'the columns of hwpmc'
+}
+
+t_letters_that_mean_two_things() {
+    mount_pmcfs
+    copy_tools
+    refuses 64 '-r 0: not a number of runs above 0' pmcstat -r 0 -p page-faults true
+    refuses 64 '-r /: not a number of runs above 0' pmcstat -r / -p page-faults true
+    refuses 64 '-i x: not a number of milliseconds above 0' pmcstat -i x -p page-faults true
+    refuses 64 '-i x: not a thread above 0' pmcstat -i x -R f
+    refuses 64 '-r needs -G' pmcstat -r / -P cpu-clock true
+    refuses 64 '-r repeats a command' pmcstat -r 2 -s page-faults
+    refuses 64 '-r repeats a command' pmcstat -r 2 -w 1 -p page-faults true
+    refuses 64 '-r repeats a command' pmcstat -r 2 -t 1 -p page-faults true
+    refuses 64 '-i and -w exclude each other' pmcstat -i 100 -w 1 -p page-faults true
+    refuses 64 '-j is for counts' pmcstat -j -P cpu-clock true
+    refuses 64 '-j with -W or -E needs -O' pmcstat -j -W -p page-faults true
+    refuses 64 '-j is for observing' pmcstat -j -R f
+}
