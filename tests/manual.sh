@@ -1,6 +1,6 @@
 #!/bin/sh
 # The manual says what the program does: every table in pmcfs.5 and all of conf/pmcfs.conf equal the
-# program's own. mandoc has nothing to say about the pages, and the sections that they refer to are there.
+# program's own, the page of each tool has the options of its -h. mandoc has nothing to say about the pages, and the sections that they refer to are there.
 #
 # usage: manual.sh PMCFS
 set -eu
@@ -39,7 +39,7 @@ if [ "$(wc -l <pmcfs.8)" -gt 400 ]; then
     failed=1
 fi
 
-pages='pmcfs.8 pmcfs.5 pmcfs-compat.7 examples/pmctop/pmctop.1'
+pages='pmcfs.8 pmcfs.5 pmcfs-compat.7 examples/*.1 examples/*/*.1'
 # .Sx names a section of its own page, .Em in capitals one of any page.
 # shellcheck disable=SC2086 # the names of the pages
 if ! awk '
@@ -61,6 +61,15 @@ if ! awk '
     }' $pages; then
     failed=1
 fi
+
+for tool in cpustat cputrack perfmon pmccontrol pmcstat; do
+    "examples/$tool" -h | sed -n 's/^  \(-[A-Za-z]\) .*/\1/p' | sort -u >"$work/program"
+    sed -n 's/^\.It Fl \([A-Za-z]\)\( .*\)*$/-\1/p' "examples/$tool.1" | sort -u >"$work/manual"
+    if ! [ -s "$work/program" ] || ! diff -u --label "$tool.1" --label "$tool -h" "$work/manual" "$work/program"; then
+        echo "manual: $tool.1 and $tool -h have other options"
+        failed=1
+    fi
+done
 
 if command -v mandoc >/dev/null; then
     # Which other manuals are installed here says nothing about these.

@@ -27,6 +27,7 @@ t_the_installed_program_reads_the_installed_configuration() {
     is "$(cat "$M/admin/tunables/mincount")" 4321
     for name in cpustat cputrack perfmon pmccontrol pmcstat; do
         like "$(PMC=$M "$prefix/bin/$name" -h)" "^usage: $name " "the installed $name"
+        [[ -f $prefix/share/man/man1/$name.1 ]] || die "no manual of $name is installed"
     done
     ln -s "$prefix/bin/pmcstat" link
     PMC=$M ./link -p page-faults -o "$T/said" true || die "pmcstat by a link: $(cat "$T/said")"
