@@ -34,7 +34,7 @@ look() {
         FNR > 2 && index(wanted, "," $2 ",") { print $3 }' $files 2>/dev/null)
     # shellcheck disable=SC2086 # words are wanted
     set -- $values
-    [ $# -gt $shown ] || fail "the tree at $PMC has ended"
+    [ $# -gt "$shown" ] || fail "the tree at $PMC has ended"
 }
 
 lines=0 last=
