@@ -12,7 +12,7 @@ set -u
 packages='gcc clang libc6-dev meson ninja-build pkg-config libfuse3-dev libpfm4-dev libinih-dev libdw-dev
 libcap-ng-dev uthash-dev check fuse3 mount util-linux procps python3 mandoc shellcheck bash dash gawk linux-perf
 prometheus-node-exporter python3-prometheus-client bubblewrap bsdextrautils podman runc zsh ksh busybox perl vim-tiny
-libncurses-dev tmux'
+libncurses-dev tmux bash-completion'
 
 # Under TSan only what does several things at once: the rest is sequential, and the sanitizer slow.
 tsan_files='concurrent poll series shutdown samples loss waits'

@@ -28,7 +28,9 @@ t_the_installed_program_reads_the_installed_configuration() {
     for name in cpustat cputrack perfmon pmccontrol pmcstat; do
         like "$(PMC=$M "$prefix/bin/$name" -h)" "^usage: $name " "the installed $name"
         [[ -f $prefix/share/man/man1/$name.1 ]] || die "no manual of $name is installed"
+        like "$(bash -c '. "$1" && complete -p "$2"' bash "$prefix/share/bash-completion/completions/$name" "$name")" _pmcfs_tools
     done
+    like "$(head -1 "$prefix/share/zsh/site-functions/_pmcfs-tools")" '^#compdef pmcstat '
     ln -s "$prefix/bin/pmcstat" link
     PMC=$M ./link -p page-faults -o "$T/said" true || die "pmcstat by a link: $(cat "$T/said")"
     unmount_pmcfs
