@@ -1,6 +1,7 @@
 #!/bin/sh
 # The manual says what the program does: every table in pmcfs.5 and all of conf/pmcfs.conf equal the
-# program's own, the page of each tool has the options of its -h. mandoc has nothing to say about the pages, and the sections that they refer to are there.
+# program's own, the page of each tool has the options of its -h. mandoc has nothing to say about the pages,
+# and the sections that they refer to are there.
 #
 # usage: manual.sh PMCFS
 set -eu

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Completion in bash for pmcstat, pmccontrol, cpustat, cputrack, perfmon and pmc-names. Options, and of what kind their
-# arguments are, are read from the tool's own -h; events, CPUs, counters and PMCs from the tree that it would use.
+# Completion in bash for pmcstat, pmccontrol, cpustat, cputrack, perfmon, pmctop and pmc-names. Options, and of what kind
+# their arguments are, are read from the tool's own -h; events, CPUs, counters and PMCs from the tree that it would use.
 
 # _pmcfs_tree WORD…: where that is.
 _pmcfs_tree() {
@@ -96,4 +96,4 @@ _pmcfs_unbroken() {
     COMPREPLY=("${COMPREPLY[@]#"$broken"}")
 }
 
-complete -o default -F _pmcfs_tools pmcstat pmccontrol cpustat cputrack perfmon pmc-names
+complete -o default -F _pmcfs_tools pmcstat pmccontrol cpustat cputrack perfmon pmctop pmc-names
