@@ -13,7 +13,7 @@ _pmcfs_tree() {
     while IFS= read -r place; do
         printf -v place %b "${place//\\/\\0}"
         [[ ! -r $place/info/version ]] || { printf '%s\n' "$place" && return; }
-    done < <(awk '{ for (i = 7; $i != "-"; i++); if ($(i + 1) == "fuse.pmcfs") print $5 }' /proc/self/mountinfo)
+    done < <(awk '{ for (i = 7; i <= NF && $i != "-"; i++); if ($(i + 1) == "fuse.pmcfs") print $5 }' /proc/self/mountinfo)
 }
 
 # _pmcfs_events FILE…: of a class. Its name is how an event is spelled where a class is large; else the file says it.

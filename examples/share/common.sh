@@ -44,7 +44,7 @@ find_tree() {
         case $place in *\\*) place=$(printf '%b' "$(printf '%s\n' "$place" | sed 's/\\/\\0/g')") ;; esac
         [ ! -r "$place/info/version" ] || { PMC=$place && return; }
     done <<END
-$(awk '{ for (i = 7; $i != "-"; i++); if ($(i + 1) == "fuse.pmcfs") print $5 }' /proc/self/mountinfo 2>/dev/null)
+$(awk '{ for (i = 7; i <= NF && $i != "-"; i++); if ($(i + 1) == "fuse.pmcfs") print $5 }' /proc/self/mountinfo 2>/dev/null)
 END
 }
 
@@ -185,10 +185,15 @@ need_scratch() {
     scratch=$(mktemp -d) || fail "no temporary directory can be made in ${TMPDIR:-/tmp}"
 }
 
-# The end of what is waited for, by ^C or when the time is up: results are still printed.
+# The end of what is waited for, by ^C or when the time is up: results are still printed. A shell that is about to
+# become a sleep has this one's traps for a moment, and would forget any other signal.
 end_now() {
     woken=yes ended=yes
-    [ -z "$awaited" ] || kill "$awaited" 2>/dev/null
+    case $awaited in
+    '') ;;
+    "$child") kill "$awaited" 2>/dev/null ;;
+    *) kill -s KILL "$awaited" 2>/dev/null ;;
+    esac
 }
 
 # A command hears the ^C of its terminal itself, and is told of other interrupts. It is waited for: it may have
@@ -199,7 +204,11 @@ interrupted() {
         return
     fi
     woken=yes ended=yes told=yes
-    # Its group is that of the terminal.
+    tell_child
+}
+
+# Where its group is that of the terminal it has heard.
+tell_child() {
     read -r in_foreground <"/proc/$$/stat"
     # shellcheck disable=SC2086 # words are wanted
     set -- ${in_foreground##*) }
@@ -275,6 +284,7 @@ launch() {
     shift
     command -v "$1" >/dev/null || fail "cannot execute \"$1\": no such program"
     hear
+    [ -z "$ended" ] || exit 130
     set -- -- "${began:-/dev/null}" "${clock:-/dev/null}" "$@"
     for name in $counters_of_child; do
         case $name in */*) word=${name#*/}self ;; *) word=self ;; esac
@@ -291,11 +301,13 @@ launch() {
         shift 3
         exec "$@"' "$tool" "$@"
     exec 4<&0
+    child=coming told=
     (
         eval "$environment"
         exec "$@"
     ) <&4 4<&- 3>&- &
-    child=$! told=
+    child=$!
+    [ -z "$told" ] || tell_child
     helpers="$helpers $child"
     exec 4<&-
 }

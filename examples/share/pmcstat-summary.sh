@@ -30,6 +30,7 @@ run_once() {
     start_pmcs
     times >"$scratch/before"
     launch "$members" "$@"
+    [ -z "$limit" ] || [ "$run" -gt 1 ] || timer "$limit" USR2
     await "$child"
     now
     stop_cpus
@@ -78,7 +79,7 @@ add_run() {
 
 # print_summary COMMAND…
 print_summary() {
-    TITLE=$(printf '%s' "$*" | tr '[:cntrl:]' ' ') LC_ALL=C awk -F "$tab" -v json="$json" -v runs="$run" -v status="$exit_status" '
+    TITLE=$(printf '%.200s' "$*" | tr '[:cntrl:]' ' ') LC_ALL=C awk -F "$tab" -v json="$json" -v runs="$run" -v status="$exit_status" '
     # Of several runs: the mean, and its standard error in percent of it.
     function value(key, decimals) {
         if (!n[key]) return "-"

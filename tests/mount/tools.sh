@@ -26,17 +26,16 @@ refuses() {
 # The PMCs that tools have made.
 pmcs() { (cd "$M" && compgen -G '*-*-*') || :; }
 
-# ended_by SIGNAL STATUS TOOL WORDS…: nothing is left, at once.
+# ended_by SIGNAL STATUS TOOL WORDS…: once it counts; nothing is left.
 ended_by() {
     local rc=0 pid
     env --default-signal=INT,QUIT "$T/bin/$3" "${@:4}" >"$T/interrupted" 2>&1 &
     pid=$!
-    eventually 10 '[[ $(pmcs) ]]'
-    sleep 0.5
+    eventually 20 'cat "$M"/*-*-*/ctl 2>/dev/null | grep -q running'
     kill "-$1" "$pid"
-    end_within 4 "$pid" || rc=$?
+    end_within 20 "$pid" || rc=$?
     is "$rc" "$2" "exit status of $3 after $1"
-    eventually 3 '[[ -z $(pmcs) ]]'
+    eventually 10 '[[ -z $(pmcs) ]]'
 }
 
 #@ slow
@@ -166,8 +165,8 @@ t_p07_pmcstat_switches_are_for_what_comes_after_them() {
 t_p14_p17_pmcstat_repeats_its_header_at_each_screenful() {
     mount_sim
     copy_tools
-    LINES=4 tool pmcstat -s cycles -c 0 -w 0.1 -l 1.5 -o "$T/out"
-    empty awk '/^#/ { if (NR > 1 && n != 3) print NR; n = 0; next } { n++ }' "$T/out"
+    LINES=3 tool pmcstat -s cycles -c 0 -w 0.1 -l 2 -o "$T/out"
+    empty awk '/^#/ { if (NR > 1 && n != 2) print NR; n = 0; next } { n++ }' "$T/out"
     ((0$(grep -c '^#' "$T/out") > 1)) || die 'one header only'
 }
 

@@ -56,7 +56,7 @@ t_a_container_sees_its_instance() {
     instance web "$ALICE"
     local box=(bwrap --unshare-pid --ro-bind /usr /usr --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64
         --ro-bind /etc/alternatives /etc/alternatives
-        --ro-bind "$T/bin" /tools --bind "$M/instances/web" /srv/counters --proc /proc --dev /dev --tmpfs /tmp)
+        --ro-bind "$T/bin" /tools --bind "$M/instances/web" /srv/counters --proc /proc --dev /dev --tmpfs /tmp --setenv TMPDIR /tmp)
     as "$ALICE" "${box[@]}" true || skip 'bubblewrap gets no namespaces here'
     like "$(as "$ALICE" "${box[@]}" /tools/pmcstat -p page-faults true 2>&1)" ' page-faults '
     # Both shells are process 2 of their own.
