@@ -281,8 +281,10 @@ fuzz() {
 check_scripts() {
     cd "$root" || return 1
     shellcheck -x tests/run.sh .ci/run debian/*.postinst debian/*.postrm debian/pmcfs-tools.install || return 1
-    find examples tests packaging \( -name '*.sh' -o -type f -perm -u+x \) ! -path tests/run.sh -print0 |
-        xargs -0 -n 4 -P "$(nproc)" shellcheck -x
+    {
+        find examples tests packaging -name '*.sh' ! -path tests/run.sh
+        grep -rl '^#!/bin/sh' examples --exclude='*.sh'
+    } | xargs -n 4 -P "$(nproc)" shellcheck -x
 }
 
 # ---- the whole ----
