@@ -13,6 +13,8 @@ packages='gcc clang libc6-dev meson ninja-build pkg-config libfuse3-dev libpfm4-
 libcap-ng-dev uthash-dev check fuse3 mount util-linux procps python3 mandoc shellcheck bash dash gawk linux-perf
 prometheus-node-exporter python3-prometheus-client bubblewrap bsdextrautils podman runc zsh ksh busybox perl vim-tiny
 libncurses-dev tmux bash-completion'
+# The slow tests need these, too.
+slow_packages='chromium chromium-driver'
 
 # Under TSan only what does several things at once: the rest is sequential, and the sanitizer slow.
 tsan_files='concurrent poll series shutdown samples loss waits'
@@ -362,6 +364,7 @@ WORK=$(mktemp -d "${TMPDIR:-/tmp}/pmcfs-tests.XXXXXX") || exit 1
 export WORK PATTERN QUICK
 chmod 755 "$WORK"
 : >"$WORK/results"
+[ "$QUICK" ] || packages="$packages $slow_packages"
 [ "$bare" ] || needed_test install 900 sh "$self" --call install_packages
 
 # One namespace around everything: an interrupt of this script ends it all.

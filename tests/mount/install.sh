@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The installed programs run: configuration, manuals, unit, pmc-names, pmctop and the tools in their places.
+# The installed programs run: configuration, manuals, unit and tools in their places.
 
 #@ slow plain
 t_the_installed_program_reads_the_installed_configuration() {
@@ -19,6 +19,8 @@ t_the_installed_program_reads_the_installed_configuration() {
     if [[ -e $T/build/examples/pmctop/pmctop ]]; then
         [[ -x $prefix/bin/pmctop && -f $prefix/share/man/man1/pmctop.1 ]] || die 'pmctop is not installed'
     fi
+    [[ -f $prefix/share/man/man1/pmc-flamegraph.1 ]] || die 'the manual of pmc-flamegraph is not installed'
+    like "$("$prefix/bin/pmc-flamegraph" -h)" '^usage: pmc-flamegraph '
     like "$("$prefix/sbin/pmcfs" --help)" "$prefix/etc/pmcfs.conf" 'the help names the configuration'
     "$prefix/sbin/pmcfs" --check || die 'the installed configuration is refused'
     echo 'mincount = 4321' >>"$prefix/etc/pmcfs.conf"
