@@ -7,6 +7,7 @@ t_the_installed_program_reads_the_installed_configuration() {
     meson setup --prefix="$prefix" --buildtype=plain -Dtests=false "$T/build" "$source" >"$T/said" 2>&1 ||
         die "meson: $(tail -3 "$T/said")"
     ninja -C "$T/build" install >"$T/said" 2>&1 || die "ninja: $(tail -3 "$T/said")"
+    local file tool
     for file in sbin/pmcfs etc/pmcfs.conf share/man/man8/pmcfs.8 share/man/man5/pmcfs.5 \
         share/man/man7/pmcfs-compat.7 lib/systemd/system/pmcfs.service; do
         [[ -f $prefix/$file ]] || die "$file is not installed"
@@ -19,8 +20,10 @@ t_the_installed_program_reads_the_installed_configuration() {
     if [[ -e $T/build/examples/pmctop/pmctop ]]; then
         [[ -x $prefix/bin/pmctop && -f $prefix/share/man/man1/pmctop.1 ]] || die 'pmctop is not installed'
     fi
-    [[ -f $prefix/share/man/man1/pmc-flamegraph.1 ]] || die 'the manual of pmc-flamegraph is not installed'
-    like "$("$prefix/bin/pmc-flamegraph" -h)" '^usage: pmc-flamegraph '
+    for tool in pmc-flamegraph pmc-plot; do
+        [[ -f $prefix/share/man/man1/$tool.1 ]] || die "$tool.1 is not installed"
+        like "$("$prefix/bin/$tool" -h)" "^usage: $tool "
+    done
     like "$("$prefix/sbin/pmcfs" --help)" "$prefix/etc/pmcfs.conf" 'the help names the configuration'
     "$prefix/sbin/pmcfs" --check || die 'the installed configuration is refused'
     echo 'mincount = 4321' >>"$prefix/etc/pmcfs.conf"

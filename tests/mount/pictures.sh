@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2016,SC2154
-# pmc-flamegraph: a picture of stacks, made of the text of a PMC, in a browser.
+# pmc-flamegraph, a picture of stacks, also in a browser; pmc-plot, curves of a series, also in a terminal.
 
 EXAMPLES=${TEST_FILE%/tests/*}/examples
 
@@ -160,4 +160,142 @@ t_a_browser_zooms_searches_and_resets() {
     printf '{"zoom": "work", "search": ["^hot_(outer|inner)|read_", %s]}' \
         "$(awk -v m="$matched" -v a="$all" 'BEGIN { print 100 * m / a }')" >"$T/expected"
     HOME=$T /usr/bin/python3 -I "${TEST_FILE%/*}/browser.py" "$T/p.svg" "$T/expected"
+}
+
+# ---- pmc-plot ----
+
+SERIES=$'# seconds\tpage-faults\ttask-clock\tmetric/cpus-used
+0.100000000\t10\t100\t0.5
+0.200000000\t30\t90\t-
+# skipped 2
+0.500000000\t60\t300\t1.5\tpartial
+'
+
+# plotted TEXT WORDS…: what gnuplot is told to draw of a series.
+plotted() {
+    mkdir -p "$T/told"
+    printf '#!/bin/sh\ncat "$2"\n' >"$T/told/gnuplot"
+    chmod +x "$T/told/gnuplot"
+    printf '%s' "$1" | PATH=$T/told:$PATH tool pmc-plot "${@:2}"
+}
+
+# rows, labels: of that, the values and the names of the axes.
+rows() { sed -n '/^\$rows/,/^END/{//!p}'; }
+labels() { sed -n "s/^set label 1 '\([^']*\)'.*/\1/p"; }
+
+t_a_series_becomes_a_picture_with_its_names() {
+    type gnuplot >/dev/null 2>&1 || skip 'no gnuplot'
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults event=task-clock event=metric/cpus-used interval=20 autostart=off "target=${PID_OF[p]}"
+    tool pmc-plot "$M/a" >"$T/a.svg" &
+    local plot=$!
+    eventually 10 'ls -l /proc/[0-9]*/fd 2>/dev/null | grep -q "$M/a/series"'
+    ctl a start
+    tell p faults 100
+    sleep 0.2
+    ctl a stop
+    wait "$plot" || die "exit status $?"
+    /usr/bin/python3 -I -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$T/a.svg"
+    is "$(sed -n 's:.*<text>\([^<]*\)</text>.*:\1:p' "$T/a.svg" | grep '[a-z][a-z]' | xargs)" \
+        'a: each interval page-faults task-clock (ns) cpus-used (CPUs) seconds'
+    like "$(tool pmc-plot "$M/a" 2>&1 || :)" '^pmc-plot: there are no values yet'
+}
+
+t_columns_are_chosen_by_their_names() {
+    plotted "$SERIES" >"$T/all"
+    is "$(labels <"$T/all" | xargs)" 'page-faults task-clock cpus-used'
+    is "$(rows <"$T/all")" $'0.100000000 10 100 0.5\n0.200000000 30 90 -\n0.500000000 60 300 1.5'
+    plotted "$SERIES" -c metric/cpus-used -c page-faults -n 2 >"$T/two"
+    is "$(labels <"$T/two" | xargs)" 'cpus-used page-faults'
+    is "$(rows <"$T/two")" $'0.200000000 - 30\n0.500000000 1.5 60'
+    like "$(plotted "$SERIES" -c nosuch 2>&1 || :)" \
+        '^pmc-plot: there is no column nosuch, but page-faults task-clock metric/cpus-used$'
+}
+
+t_rates_are_by_the_second_also_where_lines_were_skipped() {
+    plotted "$SERIES" -r >"$T/rates"
+    is "$(labels <"$T/rates" | xargs)" 'page-faults/s task-clock/s cpus-used'
+    is "$(rows <"$T/rates" | awk '{ for (i = 2; i <= NF; i++) printf "%s ", $i == "-" ? "-" : int($i + 0.5) }')" \
+        '- - 1 300 900 - 200 1000 2 '
+}
+
+t_a_curve_has_a_gap_where_a_pmc_was_started_again() {
+    is "$(plotted "$SERIES$SERIES" | rows | sed -n 4p)" ''
+    is "$(plotted "$SERIES$SERIES" | rows | wc -l)" 7
+    like "$(plotted "$SERIES"$'# seconds\tother\n' 2>&1 || :)" 'line 6 has other columns'
+}
+
+t_nothing_of_a_series_is_a_command_of_gnuplot() {
+    plotted $'# seconds\t`id`\'"\\n$(id);\n0.1\t`id`\n0.2\t5;system "id"\n0.3\t7\n' >"$T/script"
+    is "$(labels <"$T/script")" '?id????n?(id)?'
+    is "$(rows <"$T/script")" $'0.1 -\n0.2 -\n0.3 7'
+}
+
+t_an_interrupt_ends_the_reading_not_the_picture() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults interval=20 "target=${PID_OF[p]}"
+    plotted '' "$M/a" >"$T/out" &
+    local tool=$! plot=
+    eventually 5 'plot=$(pgrep -f "/pmc-plot $M/a$")'
+    sleep 0.3
+    kill -TERM "$plot"
+    wait "$tool" || die "exit status $?"
+    between "$(rows <"$T/out" | wc -l)" 2 100
+    is "$(state a)" running
+}
+
+t_what_cannot_be_plotted_is_a_sentence() {
+    mount_pmcfs
+    misused 1 "$M is not the directory of a PMC" pmc-plot "$M"
+    pmc a event=page-faults
+    misused 1 'there are no values yet.*interval=' pmc-plot "$M/a"
+    misused 1 'there is no line "# seconds"' pmc-plot
+    misused 2 'there is no option -Z' pmc-plot -Z
+    misused 2 '-t gif: there are svg, png and dumb' pmc-plot -t gif
+    misused 2 '-n 0x: not a number above 0' pmc-plot -n 0x
+    misused 2 'one PMC or file' pmc-plot a b
+    like "$(tool pmc-plot -h)" '^usage: pmc-plot '
+    is "$(PATH=$T/nothing "$BASH" "$EXAMPLES/pmc-plot" 2>&1 <<<"$SERIES" || :)" \
+        'pmc-plot: gnuplot is missing (on Debian, the package gnuplot-nox)'
+}
+
+# A terminal of 60 columns shows a screen for each line, until the series ends, or ^C.
+#@ slow
+t_a_terminal_shows_a_series_while_it_grows() {
+    type gnuplot >/dev/null 2>&1 || skip 'no gnuplot'
+    mount_pmcfs
+    pmc a event=task-clock interval=100 target=all
+    for end in interrupt stop; do
+        /usr/bin/python3 -I - "$M/a" "$EXAMPLES/pmc-plot" "$end" <<'P'
+import fcntl, os, pty, signal, struct, sys, termios
+pmc, program, end = sys.argv[1:]
+pid, fd = pty.fork()
+if not pid:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 60, 0, 0))
+    signal.signal(signal.SIGINT, signal.SIG_DFL) # which tests in the background ignore
+    os.execv(program, [program, pmc])
+said = b""
+def until(screens):
+    global said
+    while said.count(b"\x1b[J") < screens:
+        said += os.read(fd, 4096)
+until(3)
+if end == "stop":
+    open(pmc + "/ctl", "w").write("stop")
+else:
+    os.write(fd, b"\x03")
+try:
+    while piece := os.read(fd, 4096):
+        said += piece
+except OSError:
+    pass # it has ended
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == (0 if end == "stop" else 130)
+screen = said.split(b"\x1b[H")[3].split(b"\x1b[J")[0].replace(b"\x1b[K", b"").decode().split("\r\n")
+assert len(screen) <= 20 and all(len(line) <= 60 for line in screen), screen
+assert screen[0].strip() == "a: each interval" and screen[2].strip() == "task-clock (ns)", screen
+assert any("**" in line for line in screen) and screen[-3].strip() == "seconds", screen
+P
+    done
 }
