@@ -183,6 +183,7 @@ plotted() {
 rows() { sed -n '/^\$rows/,/^END/{//!p}'; }
 labels() { sed -n "s/^set label 1 '\([^']*\)'.*/\1/p"; }
 
+#@ slow
 t_a_series_becomes_a_picture_with_its_names() {
     type gnuplot >/dev/null 2>&1 || skip 'no gnuplot'
     mount_pmcfs
