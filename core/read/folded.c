@@ -72,18 +72,19 @@ static bool map_has_file(const struct record_map *map)
 }
 
 /* Each part is a flush of its own: texts go around the pen. */
-static void frame_add(struct folder *folder, uint32_t pid, uint64_t address, bool kernel)
+static void frame_add(struct buf *out, const struct tasks *spaces, uint32_t pid, uint64_t address,
+                      bool kernel)
 {
-    const struct record_map *map = kernel ? NULL : spaces_find(&folder->spaces, pid, address);
+    const struct record_map *map = kernel ? NULL : spaces_find(spaces, pid, address);
     struct pen pen;
 
-    pen_begin(&pen, &folder->line);
+    pen_begin(&pen, out);
     PUT(&pen, ";[");
     if (kernel) {
         PUT(&pen, "kernel+");
     } else if (map && map_has_file(map)) {
         pen_flush(&pen);
-        path_add(&folder->line, map->path);
+        path_add(out, map->path);
         PUT(&pen, "+");
         address += map->offset - map->start;
     } else {
@@ -95,16 +96,17 @@ static void frame_add(struct folder *folder, uint32_t pid, uint64_t address, boo
     pen_flush(&pen);
 }
 
-static void comm_add(struct folder *folder, const struct record_sample *sample)
+static void comm_add(struct buf *out, const struct tasks *spaces,
+                     const struct record_sample *sample)
 {
-    const char *name = spaces_name(&folder->spaces, sample->pid, sample->tid);
+    const char *name = spaces_name(spaces, sample->pid, sample->tid);
 
     if (name && *name)
-        escaped_add(&folder->line, name);
+        escaped_add(out, name);
     else if (sample->tid)
-        buf_printf(&folder->line, ":%u", sample->tid);
+        buf_printf(out, ":%u", sample->tid);
     else
-        buf_str(&folder->line, "[unknown]");
+        buf_str(out, "[unknown]");
 }
 
 /* Is the frame in the kernel? The last marker before it says so, else the sample. */
@@ -117,23 +119,22 @@ static bool frame_is_kernels(const struct record_sample *sample, uint64_t at)
 }
 
 /* Root first: a chain begins where the sample was taken. */
-static void sample_line(struct folder *folder, const struct record_sample *sample)
+void folded_line(struct buf *out, const struct tasks *spaces, const struct record_sample *sample)
 {
     uint64_t n = sample->head.size > SAMPLE_SHORT ? sample->n_frames : 0;
     bool any = false, kernel = n && frame_is_kernels(sample, n);
 
-    buf_clear(&folder->line);
-    comm_add(folder, sample);
+    comm_add(out, spaces, sample);
     while (n-- > 0) {
         if (sample->frame[n] >= FRAME_MARKERS) {
             kernel = frame_is_kernels(sample, n);
             continue;
         }
-        frame_add(folder, sample->pid, sample->frame[n], kernel);
+        frame_add(out, spaces, sample->pid, sample->frame[n], kernel);
         any = true;
     }
     if (!any)
-        frame_add(folder, sample->pid, sample->ip, frame_is_kernels(sample, 0));
+        frame_add(out, spaces, sample->pid, sample->ip, frame_is_kernels(sample, 0));
 }
 
 /* ---- stacks ---- */
@@ -163,7 +164,8 @@ static void sample_take(struct folder *folder, const struct record_sample *sampl
 {
     struct stack *stack;
 
-    sample_line(folder, sample);
+    buf_clear(&folder->line);
+    folded_line(&folder->line, &folder->spaces, sample);
     HASH_FIND(hh, folder->stacks, folder->line.data, folder->line.len, stack);
     if (!stack)
         stack = stack_new(folder);

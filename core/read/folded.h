@@ -7,6 +7,7 @@
 
 #include "core/log/log.h"
 #include "core/log/record.h"
+#include "core/log/tasks.h"
 
 /*
  * The text for the samples that the log holds now, in order of its lines. Samples for which memory
@@ -14,3 +15,6 @@
  * held. Takes its time: without a seat. 0 or -ENOMEM.
  */
 int folded_text(struct log *log, struct buf *out);
+
+/* "comm;frame;frame" of one sample, with the mappings and names of its moment. */
+void folded_line(struct buf *out, const struct tasks *spaces, const struct record_sample *sample);
