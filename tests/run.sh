@@ -20,7 +20,7 @@ slow_packages='chromium chromium-driver'
 tsan_files='concurrent poll series shutdown samples loss waits'
 tsan_suites='count log_readers sim'
 
-fuzz_drivers='config event ini journal record state stream target'
+fuzz_drivers='config event ini journal record state stream target unwind'
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 self=$root/tests/run.sh

@@ -1,13 +1,15 @@
 /*
  * A filter: lines "comm;frame;frame N" in which frames become names. [path+0xoffset] is looked up
  * in the file, [kernel+0xaddress] in /proc/kallsyms, [PID:0xaddress] in perf-PID.map; what has no
- * name stays as it is.
+ * name stays as it is. From perf.data such lines are made before.
  */
 #include "examples/pmc-names/names.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define CACHE_SIZE 16384 /* frames with their names; a power of two */
 #define STACKS_MAX 131072
@@ -17,9 +19,10 @@ static const char usage[] =
     "usage: pmc-names [PMC] < FOLDED\n"
     "Functions' names in place of the addresses of samples.folded, which is read from standard\n"
     "input, or from PMC, the directory of a PMC: then programs of other mount namespaces\n"
-    "(containers) are found too.\n"
+    "(containers) are found too. samples.perf is read as well: of samples that have a copy of the\n"
+    "stack (callchain=dwarf) callers are found without frame pointers.\n"
     "  cat /pmc/p/samples.folded | pmc-names\n"
-    "  pmc-names /pmc/p | flamegraph.pl > p.svg\n"
+    "  pmc-names /pmc/p | sort -t ' ' -k 2 -rn\n"
     "  -h, --help  this text\n";
 
 /* ---- one frame ---- */
@@ -180,37 +183,72 @@ static bool line_take(char *line)
     return stacks.stack[stacks.n].text && ++stacks.n;
 }
 
-static bool lines_convert(FILE *in)
+static bool lines_take(FILE *in)
 {
     char *line = NULL;
     size_t size = 0;
-    ssize_t len;
     bool done = true;
 
-    while (done && (len = getline(&line, &size, in)) > 0) {
+    while (done && getline(&line, &size, in) > 0) {
         line[strcspn(line, "\n")] = '\0';
         done = line_take(line);
     }
-    stacks_print();
     free(line);
+    return done;
+}
+
+static bool convert(FILE *in, uint64_t until_ns)
+{
+    bool done = stream_begins(in) ? stream_convert(in, until_ns, line_take) : lines_take(in);
+
+    stacks_print();
     return done && !ferror(in) && fflush(stdout) == 0 && !ferror(stdout);
 }
 
-static FILE *folded_open(const char *directory)
+/* A file of the PMC; one that can grow is not waited for. NULL: it cannot be read. */
+static FILE *pmc_open(const char *directory, const char *name)
 {
     char *path = NULL;
     FILE *file = NULL;
+    int fd = -1;
 
-    if (asprintf(&path, "%s/samples.folded", directory) >= 0)
-        file = fopen(path, "re");
+    if (asprintf(&path, "%s/%s", directory, name) >= 0)
+        fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0)
+        file = fdopen(fd, "r");
     if (!file)
         fprintf(stderr, "pmc-names: %s: %s\n", path ? path : directory, strerror(errno));
     free(path);
     return file;
 }
 
+/* Then only samples.perf has the stacks. */
+static bool has_stacks(const char *directory)
+{
+    FILE *file = pmc_open(directory, "config");
+    char *line = NULL;
+    size_t size = 0;
+    bool has = false;
+
+    while (file && !has && getline(&line, &size, file) > 0)
+        has = strcmp(line, "callchain=dwarf\n") == 0;
+    free(line);
+    if (file)
+        fclose(file);
+    return has;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 int main(int argc, char **argv)
 {
+    uint64_t until_ns = UINT64_MAX;
     FILE *in = stdin;
 
     if (argc == 2 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
@@ -222,12 +260,13 @@ int main(int argc, char **argv)
         return 2;
     }
     if (argc == 2) {
-        in = folded_open(argv[1]);
+        until_ns = now_ns(); /* of a log that grows what it holds now */
+        in = pmc_open(argv[1], has_stacks(argv[1]) ? "samples.perf" : "samples.folded");
         if (!in)
             return 1;
         places_read(argv[1]);
     }
-    if (lines_convert(in))
+    if (convert(in, until_ns))
         return 0;
     fprintf(stderr, "pmc-names: %s\n", strerror(errno));
     return 1;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/base/buf.h"
+#include "core/log/tasks.h"
 
 #include <elfutils/libdwfl.h>
 #include <stdbool.h>
@@ -29,6 +30,7 @@ FILE *place_open_map(uint32_t pid);
 struct found {
     char *path; /* as the process knows it */
     char *root;
+    uint64_t bias; /* in a process */
 };
 int debug_find(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
                const char *file, const char *link, GElf_Word crc, char **debug);
@@ -43,3 +45,25 @@ const char *made_name(uint32_t pid, uint64_t address);
 
 /* demangle.c: as the source has it, on the heap; NULL: it is not mangled, or not known how. */
 char *demangled(const char *symbol);
+
+/* stream.c: perf.data as a stream. */
+#define STREAM_MAGIC "PERFILE2"
+bool stream_begins(FILE *in); /* if not, nothing was read */
+/* Hands on a line "comm;frame;frame 1" of each sample up to this time of the records' clock; false:
+ * memory or the reader of the lines has ended, or it is no stream. */
+bool stream_convert(FILE *in, uint64_t until_ns, bool (*give)(char *line));
+
+/*
+ * unwind.c: the frames of a user stack, the innermost first; their number, 0 if nothing is known of
+ * the process. frame has room for UNWIND_MAX.
+ */
+#define UNWIND_MAX 512
+#define USER_64    2 /* abi: 64 bits */
+struct user_state {
+    uint64_t abi, mask;        /* bits: which registers, by perf's numbers */
+    const uint64_t *registers; /* as many as bits; NULL: none */
+    const uint64_t *stack;     /* from the stack pointer on */
+    uint64_t stack_bytes;
+};
+unsigned unwind(const struct tasks *tasks, uint32_t pid, const struct user_state *user,
+                uint64_t *frame);

@@ -1,0 +1,63 @@
+/*
+ * Any bytes as the records of perf.data behind those of one process: it has this program's code at
+ * CODE, and its samples have a call chain, registers and a copy of the stack.
+ */
+#include "core/log/record.h"
+#include "examples/pmc-names/names.h"
+
+#include "tests/fuzz/fuzz.h"
+
+#include <string.h>
+
+#define CODE       UINT64_C(0x10000000)
+#define CODE_BYTES (UINT64_C(1) << 26)
+#define PID        7
+
+static bool give(char *line)
+{
+    FUZZ_CHECK(strlen(line) > 2 && strcmp(line + strlen(line) - 2, " 1") == 0);
+    return true;
+}
+
+/* A record of whole words. */
+static void put(FILE *to, uint32_t type, const void *body, size_t bytes)
+{
+    const struct record head = {.type = type, .size = (uint16_t)(sizeof head + bytes)};
+
+    fwrite(&head, sizeof head, 1, to);
+    fwrite(body, bytes, 1, to);
+}
+
+/* IP, TID, CALLCHAIN, REGS_USER, STACK_USER; all registers of x86-64 but four. */
+static void put_begin(FILE *to)
+{
+    static const uint64_t head[] = {16},
+                          attr[16] = {1 | UINT64_C(128) << 32, 0, 0, 0x3023, [10] = 0xff0fff},
+                          map[] = {PID | (uint64_t)PID << 32, CODE, CODE_BYTES, 0, 0, 0, 0, 0};
+    static char path[16] = "/proc/self/exe";
+    char whole[sizeof map + sizeof path];
+
+    memcpy(whole, map, sizeof map);
+    memcpy(whole + sizeof map, path, sizeof path);
+    fwrite(STREAM_MAGIC, strlen(STREAM_MAGIC), 1, to);
+    fwrite(head, sizeof head, 1, to);
+    put(to, 64, attr, sizeof attr);
+    put(to, RECORD_MAP, whole, sizeof whole);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static char bytes[8192];
+    FILE *to = fmemopen(bytes, sizeof bytes, "w"), *in;
+    long end;
+
+    put_begin(to);
+    fwrite(data, size, 1, to);
+    end = ftell(to);
+    fclose(to);
+    in = fmemopen(bytes, (size_t)end, "r");
+    FUZZ_CHECK(stream_begins(in));
+    stream_convert(in, UINT64_MAX, give);
+    fclose(in);
+    return 0;
+}
