@@ -9,7 +9,7 @@ podman                  wants an image, and an administrator that chose a limit
 examples/               has a test of its own
 pmcstat                 has a test of its own
 pmcfs /pmc              mounts: the test has mounted
-flamegraph.pl           is not of Debian'
+pmc-flamegraph          has a test of its own'
 
 # blocks FILE: those that are to be pasted, a NUL after each.
 blocks() {
