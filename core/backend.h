@@ -112,6 +112,9 @@ struct plan {
     bool skip_user, skip_kernel;
     bool chain_user, chain_kernel; /* call chains; no kernel frames where not both may be seen */
     unsigned depth;                /* frames at most */
+    /* Bytes of the user's stack, copied with the registers; 0: none. Then the recorder's data_maps.
+     */
+    uint32_t stack;
     bool steps, lasts; /* counting: RECORD_SWITCH at each switch-out; at each thread's end */
 };
 
@@ -122,6 +125,7 @@ struct plan {
 struct recorder_plan {
     uint64_t bytes; /* of each CPU's buffer; rounded down to what is possible, at least a page */
     uint64_t tag;   /* for sink.ready() */
+    bool data_maps; /* mappings that are not executable are told, too (RECORD_DATA) */
     unsigned long fds_free, fds_quota; /* as in struct plan */
     const char *fds_limit;
 };
@@ -140,6 +144,7 @@ struct intake {
 struct sample_limits {
     uint64_t max_freq;   /* the system's present limit of samples per second; UINT64_MAX: none */
     unsigned max_frames; /* of a call chain */
+    uint64_t registers;  /* what a sample with a stack has of them: perf's mask; 0: none can be */
 };
 
 /* Totals over all tasks and CPUs of a counter since it was attached. */

@@ -147,8 +147,7 @@ struct host {
      * itself while it has them and runs that program: 0, or E40, E44.
      */
     int (*may_observe)(struct host_state *state, const struct rights *rights,
-                       const struct opener *opener, const struct process *process,
-                       struct err *err);
+                       const struct opener *opener, const struct process *process, struct err *err);
     /* The same for a number of the daemon's namespace (descendants found at attach): 0, -EPERM,
      * -ESRCH. rights NULL: the superuser's, refused is only the daemon itself. */
     int (*may_observe_pid)(struct host_state *state, const struct rights *rights,
@@ -180,9 +179,10 @@ struct host {
 
     /*
      * What a process has now, as records (RECORD_FOUND) with that time: COMM of each thread and MAP
-     * of each executable mapping. pid 0: of every process. A process that is gone has nothing.
+     * of each executable mapping; data: and (RECORD_DATA) of others of files. pid 0: of every
+     * process. A process that is gone has nothing.
      */
-    void (*inventory)(struct host_state *state, pid_t pid, uint64_t time_ns,
+    void (*inventory)(struct host_state *state, pid_t pid, bool data, uint64_t time_ns,
                       const struct intake *intake);
     /* MAP records (pid -1) of the kernel's text and modules, if their addresses may be known. */
     void (*kernel_maps)(struct host_state *state, uint64_t time_ns, const struct intake *intake);

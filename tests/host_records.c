@@ -34,7 +34,7 @@ static void look_at(pid_t pid, uint64_t when_ns)
 {
     time_ns = when_ns;
     buf_clear(&found);
-    host->inventory(state, pid, time_ns, &intake);
+    host->inventory(state, pid, false, time_ns, &intake);
 }
 
 static void look(pid_t pid)

@@ -273,6 +273,10 @@ static int find_command(struct change *change)
     const struct desired *desired = &change->desired;
     int rc = change_parse(change);
 
+    /* May a process observe itself that is protected from its user's others? Not for a log that
+     * these read. */
+    if (desired->settings.word[KEY_CALLCHAIN] == CALLCHAIN_DWARF)
+        change->asker.opener = NULL;
     if (rc == 0)
         rc = check_words(change);
     if (rc == 0)
@@ -295,8 +299,7 @@ static void ask_verdicts(struct change *change)
     const struct engine *engine = change->engine;
     const struct host *host = engine->host;
 
-    EACH_MOVE(move, change)
-    {
+    EACH_MOVE (move, change) {
         const struct link *link = move->old;
         struct verdict *verdict = &move->verdict;
 
@@ -306,10 +309,9 @@ static void ask_verdicts(struct change *change)
         if (verdict->dead || verdict->below)
             continue; /* of a descendant the backend asks when it finds it */
         verdict->headless = host->process_headless && host->process_headless(link->proc->process);
-        verdict->refused =
-            !verdict->headless && link->rights &&
-            host->may_observe(engine->host_state, link->rights, NULL,
-                              link->proc->process, NULL) != 0;
+        verdict->refused = !verdict->headless && link->rights &&
+                           host->may_observe(engine->host_state, link->rights, NULL,
+                                             link->proc->process, NULL) != 0;
     }
 }
 

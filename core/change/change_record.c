@@ -12,14 +12,19 @@
 /* Of each CPU's buffer: a power of two, an eighth of the log or so. */
 #define RING_MIN 16384
 #define RING_MAX 524288
+/* Samples with a stack fill it faster than it is drained: then it is so much larger, and holds … */
+#define STACK_TIMES   2
+#define STACK_SAMPLES 16
 
 #define LOG_FIRST 65536 /* bytes that a start has for sure; the rest comes as it is needed */
 
-static uint64_t ring_bytes(uint64_t log_bytes)
+static uint64_t ring_bytes(uint64_t log_bytes, uint32_t stack)
 {
+    const uint64_t times = stack ? STACK_TIMES : 1;
     uint64_t bytes = RING_MIN;
 
-    while (bytes < RING_MAX && bytes * 2 <= log_bytes / 8)
+    while ((bytes < times * RING_MAX && bytes * 2 <= times * log_bytes / 8) ||
+           bytes < (uint64_t)STACK_SAMPLES * stack)
         bytes *= 2;
     return bytes;
 }
@@ -66,8 +71,9 @@ static int make_recording(struct change *change)
     struct recording_plan plan =
         pmc_recording_plan(change->pmc, change->desired.set->n, log->recorded);
 
-    plan.bytes = ring_bytes(log_size(engine, &change->desired.settings));
+    plan.bytes = ring_bytes(log_size(engine, &change->desired.settings), log->sampling.stack);
     plan.kernel = change->asker.may_kernel;
+    plan.stacks = log->sampling.stack > 0;
     plan.view = log->view;
     plan.fds_free = fds_free(engine);
     plan.fds_quota = quota_left(change);
@@ -170,8 +176,7 @@ void record_begun(struct change *change)
 {
     bool system = mode_table[change->desired.settings.mode].system, any = false;
 
-    EACH_MOVE(move, change)
-    {
+    EACH_MOVE (move, change) {
         if (!change->log.held || !move->started)
             continue;
         any = true;
@@ -309,9 +314,9 @@ void record_end(struct change *change, bool stops, enum pmc_state after)
 
     if (stops || over) /* what was stopped owes the exits of those that end now */
         put_rest(change, over);
-    EACH_MOVE(move, change)
-    if (move->old && move->reason)
-        note(pmc, RECORD_DETACH, move->old, move->reason, change->log.held_ns);
+    EACH_MOVE (move, change)
+        if (move->old && move->reason)
+            note(pmc, RECORD_DETACH, move->old, move->reason, change->log.held_ns);
     if (stops)
         note(pmc, RECORD_STOP, NULL, "", change->log.held_ns);
     if (pmc->settings.word[KEY_LOG] && !change->desired.settings.word[KEY_LOG] && pmc_has_log(pmc))
@@ -324,9 +329,10 @@ void record_begin(struct change *change, bool starts)
 
     if (change->desired.new_set)
         note_allocated(pmc, change->log.held_ns);
-    EACH_MOVE(move, change)
-    if (move->opens && move->next->counter && (!move->old || move->reason || move->old->offline))
-        note(pmc, RECORD_ATTACH, move->next, "", change->log.held_ns);
+    EACH_MOVE (move, change)
+        if (move->opens && move->next->counter &&
+            (!move->old || move->reason || move->old->offline))
+            note(pmc, RECORD_ATTACH, move->next, "", change->log.held_ns);
     if (starts)
         note(pmc, RECORD_START, NULL, "", change->log.held_ns);
     pmc_put(pmc, &change->log.inventory);

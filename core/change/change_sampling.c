@@ -3,6 +3,7 @@
  * recording, a number for its set, log=on.
  */
 #include "core/change/plan.h"
+#include "core/pmc/rights.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -45,6 +46,22 @@ static int check_no_count(struct change *change)
     return 0;
 }
 
+static bool wants_stack(const struct change *change)
+{
+    return change->desired.settings.word[KEY_CALLCHAIN] == CALLCHAIN_DWARF;
+}
+
+static int check_stack(struct change *change)
+{
+    if (!wants_stack(change) || change->log.limits.registers)
+        return 0;
+    return err_set(&change->err, P09,
+                   "callchain=dwarf: no registers and stacks can be had here (another processor "
+                   "than x86-64 and arm64, a kernel without CONFIG_HAVE_USER_STACK_DUMP, or the "
+                   "backend \"%s\"); callchain=on goes by frame pointers",
+                   change->engine->backend->name);
+}
+
 int check_sampling(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
@@ -58,7 +75,7 @@ int check_sampling(struct change *change)
                        backend->name,
                        recorded & RECORDED_SAMPLES ? mode_table[change->desired.settings.mode].name
                        : change->desired.settings.word[KEY_LOG_CSW] ? "log-csw=on"
-                                                                     : "log-exit=on");
+                                                                    : "log-exit=on");
     if (!(recorded & RECORDED_SAMPLES))
         return 0;
     for (unsigned i = 0; change->desired.set && i < change->desired.set->n; i++)
@@ -76,7 +93,8 @@ int check_sampling(struct change *change)
                            ? ""
                            : ", as without CAP_PERFMON or the tunable unprivileged_kernel",
                        change->pmc->name);
-    return check_no_count(change);
+    rc = check_stack(change);
+    return rc ? rc : check_no_count(change);
 }
 
 /* ---- how it is sampled ---- */
@@ -147,6 +165,18 @@ static void find_depth(const struct change *change, struct sampling *sampling)
     sampling->depth_asked = asked != UINT64_MAX && asked > most ? (unsigned)asked : 0;
 }
 
+/* What is of the process's memory is for those that might look at it themselves. */
+static void find_stack(const struct change *change, struct sampling *sampling)
+{
+    const uint64_t asked = settings_number(&change->desired.settings, KEY_STACK);
+
+    if (!wants_stack(change))
+        return;
+    sampling->stack = asked == UINT64_MAX ? STACK_STANDARD : (uint32_t)(asked + 7) & ~7u;
+    sampling->registers = change->log.limits.registers;
+    sampling->observer = rights_to_memory(change->asker.rights);
+}
+
 /* With counters that stay as they were opened, those decide. */
 static void find_sampling(struct change *change)
 {
@@ -162,10 +192,10 @@ static void find_sampling(struct change *change)
     find_rate(change, &change->log.sampling);
     if (chain == CALLCHAIN_OFF)
         return;
-    change->log.sampling.chain_user = chain == CALLCHAIN_ON || chain == CALLCHAIN_USER;
-    change->log.sampling.chain_kernel =
-        (chain == CALLCHAIN_ON || chain == CALLCHAIN_KERNEL) && change->asker.may_kernel;
+    change->log.sampling.chain_user = chain != CALLCHAIN_KERNEL;
+    change->log.sampling.chain_kernel = chain != CALLCHAIN_USER && change->asker.may_kernel;
     find_depth(change, &change->log.sampling);
+    find_stack(change, &change->log.sampling);
 }
 
 /* ---- a number for the set ---- */
@@ -173,7 +203,8 @@ static void find_sampling(struct change *change)
 static bool event_alike(const struct log_event *a, const struct log_event *b)
 {
     return a && strcmp(a->name, b->name) == 0 && strcmp(a->resolved, b->resolved) == 0 &&
-           a->period == b->period && a->freq == b->freq && a->chains == b->chains;
+           a->period == b->period && a->freq == b->freq && a->chains == b->chains &&
+           a->stack == b->stack && memcmp(&a->observer, &b->observer, sizeof a->observer) == 0;
 }
 
 /* The number of one of the last sets, if that was the same; else 0. */
@@ -223,6 +254,9 @@ static void event_fill(const struct change *change, unsigned i, struct log_event
         .period = change->log.sampling.period,
         .freq = change->log.sampling.freq,
         .chains = change->log.sampling.chain_user || change->log.sampling.chain_kernel,
+        .stack = change->log.sampling.stack,
+        .registers = change->log.sampling.registers,
+        .observer = change->log.sampling.observer,
         .type = (uint32_t)event->code[0],
         .config = event->code[1],
     };
@@ -286,6 +320,22 @@ static int check_kernel_seen(struct change *change)
                    pmc->name);
 }
 
+/* Nor one whose memory would be seen by others than the user that adds it. */
+static int check_memory_seen(struct change *change)
+{
+    const struct memory_right *observer = &change->log.sampling.observer,
+                              asker = rights_to_memory(change->asker.rights);
+
+    if (change->cause != CAUSE_COMMAND || change->log.anew || !change->diff.n_opens ||
+        !observer->known ||
+        (memory_right_covers(&asker, observer) && memory_right_covers(observer, &asker)))
+        return 0;
+    return err_set(&change->err, P18,
+                   "%s records memory of its present targets, for uid %u with the rights that "
+                   "attached them: detach them first",
+                   change->pmc->name, (unsigned)observer->uid);
+}
+
 static int check_log_kept(struct change *change)
 {
     const struct pmc *pmc = change->pmc;
@@ -313,6 +363,8 @@ int plan_log(struct change *change)
     rc = check_log_kept(change);
     if (rc == 0)
         rc = check_kernel_seen(change);
+    if (rc == 0)
+        rc = check_memory_seen(change);
     if (rc == 0)
         rc = find_number(change);
     if (rc)

@@ -141,6 +141,14 @@ static const struct field pmc_fields[] = {
     FLAG(struct pmc, sampling.chain_kernel),
     FIELD(struct pmc, sampling.depth),
     FIELD(struct pmc, sampling.depth_asked),
+    FIELD(struct pmc, sampling.stack),
+    FIELD(struct pmc, sampling.registers),
+    FIELD(struct pmc, sampling.observer.capabilities),
+    FIELD(struct pmc, sampling.observer.userns),
+    FIELD(struct pmc, sampling.observer.uid),
+    FIELD(struct pmc, sampling.observer.gid),
+    FIELD(struct pmc, sampling.observer.superuser),
+    FIELD(struct pmc, sampling.observer.known),
     BELOW(struct pmc, recorded, 2 * RECORDED_EXITS),
     FLAG(struct pmc, recorded_kernel),
     OTHER(settings),
@@ -214,6 +222,7 @@ static bool buffers_io(struct io *io, void *object)
         return true;
     }
     plan.kernel = pmc->recorded_kernel;
+    plan.stacks = pmc->sampling.stack > 0;
     if (pmc->recording ||
         recording_adopt(&plan, pmc->first_start_ns > 0, io->text, &recording) != 0)
         return false;
@@ -286,7 +295,7 @@ static bool record_done(struct loading *load, bool fine)
 }
 
 static const struct part *const parts[] = {
-    &part_named, &part_pmc,  &part_event,  &part_sampled, &part_counts, &part_recording,
-    &part_claim, &part_link, &part_counter, NULL,
+    &part_named,     &part_pmc,   &part_event, &part_sampled, &part_counts,
+    &part_recording, &part_claim, &part_link,  &part_counter, NULL,
 };
 const struct kind kind_pmc = {parts, record_print, record_done};

@@ -204,10 +204,22 @@ static bool sampled_end(struct loading *load, bool fine)
 }
 
 static const struct field sampled_fields[] = {
-    FLAG(struct sampled, first),          TEXT(struct sampled, event.name),
-    TEXT(struct sampled, event.resolved), FIELD(struct sampled, event.period),
-    FIELD(struct sampled, event.freq),    FLAG(struct sampled, event.chains),
-    FIELD(struct sampled, event.type),    FIELD(struct sampled, event.config),
+    FLAG(struct sampled, first),
+    TEXT(struct sampled, event.name),
+    TEXT(struct sampled, event.resolved),
+    FIELD(struct sampled, event.period),
+    FIELD(struct sampled, event.freq),
+    FLAG(struct sampled, event.chains),
+    FIELD(struct sampled, event.type),
+    FIELD(struct sampled, event.config),
+    FIELD(struct sampled, event.stack),
+    FIELD(struct sampled, event.registers),
+    FIELD(struct sampled, event.observer.capabilities),
+    FIELD(struct sampled, event.observer.userns),
+    FIELD(struct sampled, event.observer.uid),
+    FIELD(struct sampled, event.observer.gid),
+    FIELD(struct sampled, event.observer.superuser),
+    FIELD(struct sampled, event.observer.known),
 };
 const struct part part_sampled = PART(sampled, sampled_begin, sampled_end);
 

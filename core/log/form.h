@@ -15,6 +15,7 @@ struct log_facts {
     /* The same moment, before any record; tsc 0: there is none. */
     uint64_t monotonic_ns, realtime_ns, tsc;
     struct log_sets *sets; /* what ids mean: a reference, or NULL */
+    struct memory_right reader;
 };
 
 /* The event of an id, NULL: nobody knows it. */

@@ -88,6 +88,18 @@ static struct log_set *set_new(const struct log_event *events, unsigned n)
     return set;
 }
 
+/* The superuser observes whatever it likes; others, of their own, what a process with not more
+ * capabilities in the same user namespace does. */
+bool memory_right_covers(const struct memory_right *reader, const struct memory_right *observer)
+{
+    if (!reader->known || !observer->known)
+        return false;
+    if (reader->superuser && !reader->userns)
+        return true;
+    return !observer->superuser && reader->uid == observer->uid && reader->gid == observer->gid &&
+           reader->userns == observer->userns && !(observer->capabilities & ~reader->capabilities);
+}
+
 uint64_t log_sets_add(struct log_sets *sets, const struct log_event *events, unsigned n)
 {
     struct log_set *set = n <= EVENTS_MAX ? set_new(events, n) : NULL;

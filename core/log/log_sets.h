@@ -9,6 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* With which the memory of a process was observed; or the same of a reader. */
+struct memory_right {
+    uint64_t capabilities, userns;
+    uint32_t uid, gid;
+    uint32_t superuser, known; /* bool */
+};
+/* May the reader see of memory what was observed with that right? */
+bool memory_right_covers(const struct memory_right *reader, const struct memory_right *observer);
+
 struct log_event {
     char *name;     /* as written */
     char *resolved; /* with what is counted: "cycles:u" */
@@ -16,7 +25,10 @@ struct log_event {
     size_t word_len;
     uint64_t period, freq; /* one of them, or both 0: it only counts */
     bool chains;
-    uint32_t type; /* of perf_event_attr, as far as a reader of perf.data cares */
+    uint32_t stack;               /* bytes of the stack, at most, that its samples have; 0: none */
+    uint64_t registers;           /* which registers they have then: a mask of perf's */
+    struct memory_right observer; /* with whose right, where they have memory */
+    uint32_t type;                /* of perf_event_attr, as far as a reader of perf.data cares */
     uint64_t config;
 };
 struct log_sets;

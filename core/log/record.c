@@ -44,10 +44,71 @@ static bool text_fits(const struct record *record, size_t from)
            memchr((const char *)record + from, '\0', end - from);
 }
 
+uint64_t sample_frames(const struct record_sample *sample)
+{
+    const uint64_t room = sample->head.size > SAMPLE_SHORT
+                              ? (sample->head.size - sizeof(*sample)) / sizeof(sample->frame[0])
+                              : 0;
+
+    return room && sample->n_frames < room ? sample->n_frames : room;
+}
+
+/* Words that are left, of which one part takes some; false: it has not so many. */
+struct words {
+    const uint64_t *at;
+    uint64_t n;
+};
+
+static bool words_take(struct words *words, uint64_t n)
+{
+    if (n > words->n)
+        return false;
+    words->at += n;
+    words->n -= n;
+    return true;
+}
+
+static bool stack_parts(struct words *words, struct sample_parts *out)
+{
+    uint64_t bytes;
+
+    if (words->n < 2)
+        return false;
+    out->abi = REGISTERS_ABI(*words->at);
+    out->n_registers = REGISTERS_N(*words->at);
+    out->registers = words->at + 1;
+    if (!words_take(words, 1) || !words_take(words, out->n_registers) || !words->n)
+        return false;
+    out->stack = words->at;
+    bytes = *words->at;
+    if (bytes % 8 || !words_take(words, 1) || (bytes && !words_take(words, bytes / 8 + 1)))
+        return false;
+    out->stack_bytes = (size_t)(words->at - out->stack) * sizeof(uint64_t);
+    return !bytes || words->at[-1] <= bytes;
+}
+
+bool sample_parts(const struct record_sample *sample, struct sample_parts *out)
+{
+    struct words words = {.at = sample->frame};
+
+    *out = (struct sample_parts){.registers = NULL};
+    if (sample->head.size < sizeof(*sample))
+        return false;
+    words.n = (sample->head.size - sizeof(*sample)) / sizeof(sample->frame[0]);
+    if (!words_take(&words, sample->n_frames))
+        return false;
+    if (sample->head.misc & RECORD_STACK && !stack_parts(&words, out))
+        return false;
+    return words.n == 0;
+}
+
 static bool sample_fits(const struct record *record)
 {
     const struct record_sample *sample = (const struct record_sample *)record;
+    struct sample_parts parts;
 
+    if (record->misc & RECORD_STACK)
+        return sample_parts(sample, &parts);
     if (record->size <= SAMPLE_SHORT)
         return record->size == SAMPLE_SHORT;
     return sample->n_frames == (record->size - sizeof(*sample)) / sizeof(sample->frame[0]);

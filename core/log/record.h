@@ -2,8 +2,9 @@
  * The records of a log: one flat layout, host byte order, each a multiple of 8 bytes and lying in
  * memory at a multiple of 8. What the kernel tells has the layout, type numbers and mode bits of
  * perf_events (attr.sample_type IDENTIFIER | IP | TID | TIME | CPU | PERIOD, and CALLCHAIN where
- * there are frames; sample_id_all), so that draining copies and samples.perf copies; what pmcfs
- * itself tells is a struct record_note. Times are CLOCK_MONOTONIC nanoseconds. PIDs are those of
+ * there are frames; sample_id_all), so that draining copies and samples.perf copies. What else a
+ * sample may have stands behind its frames, marked in misc. What pmcfs itself tells is a struct
+ * record_note. Times are CLOCK_MONOTONIC nanoseconds. PIDs are those of
  * the PID namespace of the attacher.
  */
 #pragma once
@@ -23,7 +24,7 @@ enum record_type {
     RECORD_UNTHROTTLE = 6,
     RECORD_FORK = 7,   /* struct record_task: a thread (pid == ppid) or a process was born */
     RECORD_SAMPLE = 9, /* struct record_sample */
-    RECORD_MAP = 10,   /* struct record_map (MMAP2): an executable mapping; pid -1: the kernel's */
+    RECORD_MAP = 10,   /* struct record_map (MMAP2): executable, or RECORD_DATA; pid -1: kernel's */
     /* pmcfs's own; all struct record_note */
     RECORD_ALLOCATE = 0x100, /* text: the set, resolved */
     RECORD_ATTACH,           /* pid, tid or cpu; text: the target's word */
@@ -49,6 +50,9 @@ enum record_type {
 #define RECORD_KERNEL   1u
 #define RECORD_USERMODE 2u
 #define RECORD_EXECUTED 0x2000u /* of COMM */
+#define RECORD_DATA     0x2000u /* of MAP: not executable: how a program unwinds may stand there */
+/* misc of SAMPLE: behind its frames, of which it has a number then, stand in this order … */
+#define RECORD_STACK 0x20u /* … the registers and the stack of the user's: struct sample_parts */
 /* misc of notes */
 #define RECORD_LAST  1u /* of SWITCH: the thread has ended, or nobody can be given the rest */
 #define RECORD_EXACT 2u /* of COUNT, and of VALUES with LAST: nothing is missing */
@@ -98,6 +102,26 @@ struct record_sample {
 #define FRAME_MARKERS ((uint64_t)-4095) /* this and above: what follows is of another mode */
 #define FRAME_KERNEL  ((uint64_t)-128)
 #define FRAME_USER    ((uint64_t)-512)
+
+/*
+ * What a sample has behind its frames, each at a multiple of eight: a word (REGISTERS_ABI; how many
+ * registers) and the registers; the bytes of the stack that were there (padded), the stack, and,
+ * if it is not empty, once more how many bytes. Points into the record.
+ */
+struct sample_parts {
+    const uint64_t *registers; /* behind the word; NULL: no such part */
+    uint64_t abi;              /* PERF_SAMPLE_REGS_ABI_*; 0: there are no registers */
+    uint64_t n_registers;
+    const uint64_t *stack; /* with the words before and behind it */
+    size_t stack_bytes;    /* of all that */
+};
+#define REGISTERS_WORD(abi, n) ((abi) | (uint64_t)(n) << 32)
+#define REGISTERS_ABI(word)    ((word)&0xffffffff)
+#define REGISTERS_N(word)      ((word) >> 32)
+/* False: it is not well-formed. */
+bool sample_parts(const struct record_sample *sample, struct sample_parts *out);
+/* Those of its own frames that are in the record. */
+uint64_t sample_frames(const struct record_sample *sample);
 
 struct record_lost {
     struct record head;

@@ -122,7 +122,8 @@ static size_t tell_process(const struct process *process, uint64_t time, struct 
     }
     for (unsigned i = 0; maps && i < maps->n; i++, n++)
         record_add_map_of(out, time, map_of(maps->held[i]), pid, tid,
-                          (map_of(maps->held[i])->head.misc & RECORD_MODE) | RECORD_FOUND);
+                          (map_of(maps->held[i])->head.misc & (RECORD_MODE | RECORD_DATA)) |
+                              RECORD_FOUND);
     return n;
 }
 

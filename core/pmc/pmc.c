@@ -344,6 +344,7 @@ struct plan link_plan(struct link *link, const struct opening *opening)
         .chain_user = sampling->chain_user,
         .chain_kernel = sampling->chain_kernel,
         .depth = sampling->depth,
+        .stack = sampling->stack,
         .steps = counts && (opening->recorded & RECORDED_SWITCHES),
         .lasts = counts && opening->recorded,
     };

@@ -56,8 +56,11 @@ struct sampling {
     uint64_t asked;        /* what period or freq was to be, where it is another; 0 */
     bool slowed;           /* … because it is a clock, and not the superuser's */
     bool chain_user, chain_kernel;
-    unsigned depth;       /* frames at most */
-    unsigned depth_asked; /* where that is more; 0 */
+    unsigned depth;               /* frames at most */
+    unsigned depth_asked;         /* where that is more; 0 */
+    uint32_t stack;               /* bytes of the user's stack at most, with registers; 0: none */
+    uint64_t registers;           /* … with these */
+    struct memory_right observer; /* … in whose name; not known: its samples have no memory */
 };
 
 /* What the log is to have from the counters; a mask. */
@@ -91,7 +94,7 @@ struct pmc {
     LIST_ENTRY(pmc) pends;
     uint64_t vanished_from; /* the instance's id */
     struct pmc *next_told;
-    struct user *user; /* that pays for it (a reference); NULL while it is loaded */
+    struct user *user;    /* that pays for it (a reference); NULL while it is loaded */
     unsigned long fds;    /* descriptors of its links and its recording */
     uint64_t links_bytes; /* of the user's memory, for the links */
     enum pmc_state state;

@@ -184,6 +184,20 @@ void rights_end(struct engine *engine)
 }
 
 /* ---- asked ---- */
+
+/* What ptrace(2) asks of an observer; groups are not among it. */
+struct memory_right rights_to_memory(const struct rights *rights)
+{
+    if (!rights)
+        return (struct memory_right){.known = false};
+    return (struct memory_right){.capabilities = rights->capabilities,
+                                 .userns = rights->userns,
+                                 .uid = rights->uid,
+                                 .gid = rights->gid,
+                                 .superuser = rights->superuser,
+                                 .known = true};
+}
+
 static bool range_has(const struct id_range ranges[MAPPED_MAX], uint32_t id)
 {
     for (int i = 0; i < MAPPED_MAX; i++)

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "core/log/log_sets.h"
 #include "core/pmc/parts.h"
 
 struct user;
@@ -20,5 +21,7 @@ void rights_unref(struct rights *rights);         /* NULL allowed */
 bool rights_add(struct engine *engine, struct rights *rights);
 /* Those that were loaded and nothing has are let go. */
 void rights_sweep(struct engine *engine);
+/* As far as the memory of processes goes; NULL: none. */
+struct memory_right rights_to_memory(const struct rights *rights);
 /* Frees those that no record names any more. */
 void rights_end(struct engine *engine);

@@ -43,6 +43,7 @@ enum key {
     KEY_KERNEL,
     KEY_CALLCHAIN,
     KEY_DEPTH,
+    KEY_STACK,
     KEY_DESCENDANTS,
     KEY_LOG_CSW,
     KEY_LOG_EXIT,
@@ -63,8 +64,12 @@ enum {
     CALLCHAIN_OFF,
     CALLCHAIN_ON,
     CALLCHAIN_USER,
-    CALLCHAIN_KERNEL
+    CALLCHAIN_KERNEL,
+    CALLCHAIN_DWARF
 };
+#define STACK_STANDARD 8192 /* bytes; perf's, too */
+#define STACK_MAX      65528
+
 enum {
     METRICS_SUM,
     METRICS_CPU
@@ -97,7 +102,7 @@ struct key_row {
     const char *help;
     const char *seed; /* the operation of the seed systems */
     enum key_shape shape;
-    uint8_t word;    /* the default of switches and words, as it is stored */
+    uint8_t word; /* the default of switches and words, as it is stored */
     uint64_t min, max;
     const char *off; /* SHAPE_OFF_NUMBER: the word for "no number", its default */
 };

@@ -61,13 +61,6 @@ static void put_frames(struct pen *pen, const struct record_sample *sample, uint
         PUT(pen, "-");
 }
 
-static uint64_t sample_frames(const struct record_sample *sample)
-{
-    uint64_t room = (sample->head.size - sizeof *sample) / sizeof sample->frame[0];
-
-    return sample->n_frames < room ? sample->n_frames : room;
-}
-
 static void put_sample(struct pen *pen, const struct log_facts *facts,
                        const struct record_sample *sample)
 {

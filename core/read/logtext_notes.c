@@ -266,7 +266,8 @@ void put_line(struct pen *pen, const struct record *record)
         put_fork(pen, (const struct record_task *)record);
         break;
     case RECORD_MAP:
-        put_map(pen, (const struct record_map *)record);
+        if (!(record->misc & RECORD_DATA)) /* those are for perf */
+            put_map(pen, (const struct record_map *)record);
         break;
     case RECORD_LOST:
         put_drop(pen, record_time(record), &((const struct record_lost *)record)->lost, "kernel");

@@ -28,6 +28,8 @@
 #define HAS_CALLCHAIN  (1u << 5)
 #define HAS_CPU        (1u << 7)
 #define HAS_PERIOD     (1u << 8)
+#define HAS_REGISTERS  (1u << 12)
+#define HAS_STACK      (1u << 13)
 #define HAS_IDENTIFIER (1u << 16)
 #define HAS_ALWAYS     (HAS_IDENTIFIER | HAS_IP | HAS_TID | HAS_TIME | HAS_CPU | HAS_PERIOD)
 
@@ -67,9 +69,16 @@ _Static_assert(sizeof(struct stream_attr) == 128, "PERF_ATTR_SIZE_VER7");
 
 /* One call for records. */
 struct batch {
+    const struct log_facts *facts;
     const struct log_sets *sets;
     struct buf *out;
 };
+
+/* Of processes' memory, is this reader given any? Then callers are found in it, else in frames. */
+static bool shows_stack(const struct log_facts *facts, const struct log_event *event)
+{
+    return event->stack && memory_right_covers(&facts->reader, &event->observer);
+}
 
 /* ---- what is told of events and machine ---- */
 
@@ -117,17 +126,20 @@ static bool counts_only(const struct log_event *event, const char *mode)
     return len >= strlen(mode) && strcmp(event->resolved + len - strlen(mode), mode) == 0;
 }
 
-static void add_attr(struct buf *out, const struct log_event *event, uint64_t id)
+static void add_attr(const struct log_facts *facts, struct buf *out, const struct log_event *event,
+                     uint64_t id)
 {
-    bool plain = type_is_plain(event);
+    bool plain = type_is_plain(event), stack = shows_stack(facts, event);
     struct stream_attr attr = {
         .type = plain ? event->type : TYPE_SOFTWARE,
         .size = sizeof(attr),
         .config = plain ? event->config : CPU_CLOCK,
         .period_or_freq = event->freq ? event->freq : event->period,
-        .sample_type = HAS_ALWAYS | (event->chains ? HAS_CALLCHAIN : 0),
+        .sample_type = HAS_ALWAYS | (event->chains ? HAS_CALLCHAIN : 0) |
+                       (stack ? HAS_REGISTERS | HAS_STACK : 0),
         .exclude_user = counts_only(event, ":k"),
         .exclude_kernel = counts_only(event, ":u"),
+        .exclude_chain_user = stack,
         .freq = event->freq != 0,
         .mmap = 1,
         .comm = 1,
@@ -137,6 +149,8 @@ static void add_attr(struct buf *out, const struct log_event *event, uint64_t id
         .comm_exec = 1,
         .use_clockid = 1,
         .clockid = CLOCK_ID,
+        .user_registers = stack ? event->registers : 0,
+        .user_stack = stack ? event->stack : 0,
     };
 
     add_head(out, STREAM_ATTR, sizeof(struct record) + sizeof(attr) + sizeof(id));
@@ -154,21 +168,23 @@ static void add_name(struct buf *out, const struct log_event *event, uint64_t id
     add_text(out, event->name, room);
 }
 
-static void add_event(struct buf *out, const struct log_event *event, uint64_t id)
+static void add_event(const struct log_facts *facts, struct buf *out, const struct log_event *event,
+                      uint64_t id)
 {
-    add_attr(out, event, id);
+    add_attr(facts, out, event, id);
     add_name(out, event, id);
 }
 
-static void add_new_sets(uint64_t *told, struct log_sets *sets, struct buf *out)
+static void add_new_sets(uint64_t *told, const struct log_facts *facts, struct buf *out)
 {
+    struct log_sets *sets = facts->sets;
     uint64_t last = sets ? log_sets_last(sets) : 0;
 
     while (*told < last) {
         unsigned n = log_sets_events(sets, ++*told);
 
         for (unsigned place = 0; place < n; place++)
-            add_event(out, log_sets_event(sets, *told, place), LOG_ID(*told, place));
+            add_event(facts, out, log_sets_event(sets, *told, place), LOG_ID(*told, place));
     }
 }
 
@@ -204,12 +220,12 @@ static void perfdata_head(uint64_t *told, const struct log_facts *facts, struct 
     *told = 0;
     buf_add(out, "PERFILE2", 8);
     buf_add(out, &size, sizeof(size));
-    add_new_sets(told, facts->sets, out);
+    add_new_sets(told, facts, out);
     if (*told == 0) { /* without any perf does not even understand a name */
         char name[] = "dummy", resolved[] = "dummy:u";
         struct log_event dummy = {.name = name, .resolved = resolved, .type = TYPE_SOFTWARE};
 
-        add_event(out, &dummy, DUMMY_ID);
+        add_event(facts, out, &dummy, DUMMY_ID);
     }
     add_feature_cpu(out, facts->machine);
     add_feature_clock(out, facts);
@@ -224,6 +240,8 @@ static unsigned misc_of(const struct record *record)
         return record->misc & (RECORD_MODE | RECORD_EXECUTED);
     if (record->type == RECORD_MAP && ((const struct record_map *)record)->pid == UINT32_MAX)
         return RECORD_KERNEL; /* by which perf knows them */
+    if (record->type == RECORD_MAP)
+        return record->misc & (RECORD_MODE | RECORD_DATA);
     return record->misc & RECORD_MODE;
 }
 
@@ -234,6 +252,35 @@ static void add_begin(struct buf *out, const struct record *record, size_t len, 
 
     buf_add(out, &head, sizeof(head));
     buf_add(out, record + 1, len - sizeof(head));
+}
+
+/* Up to the program's own. */
+static uint64_t frames_of_kernel(const struct record_sample *sample, uint64_t n)
+{
+    uint64_t i = 0;
+
+    while (i < n && sample->frame[i] != FRAME_USER)
+        i++;
+    return i;
+}
+
+/* perf finds the program's callers in the stack, and adds those to the frames. */
+static void add_with_stack(struct buf *out, const struct record_sample *sample)
+{
+    static const uint64_t none = 0;
+    const uint64_t n = frames_of_kernel(sample, sample_frames(sample));
+    struct sample_parts parts;
+
+    if (!sample_parts(sample, &parts) || !parts.registers)
+        parts = (struct sample_parts){.stack = &none, .stack_bytes = sizeof(none)};
+    const uint64_t words = n + 1 + parts.n_registers;
+    add_begin(out, &sample->head, SAMPLE_SHORT,
+              sizeof(*sample) + words * sizeof(none) + parts.stack_bytes);
+    buf_add(out, &n, sizeof(n));
+    buf_add(out, sample->frame, n * sizeof(none));
+    buf_add(out, &parts.abi, sizeof(parts.abi));
+    buf_add(out, parts.registers, parts.n_registers * sizeof(none));
+    buf_add(out, parts.stack, parts.stack_bytes);
 }
 
 /* perf script prints the frames only: a sample without any would have no address. */
@@ -253,13 +300,16 @@ static void add_one_frame(struct buf *out, const struct record_sample *sample)
 static void add_sample(struct batch *batch, const struct record_sample *sample)
 {
     const struct log_event *event = event_of(batch->sets, sample->id);
-    size_t size = sample->head.size;
+    const uint64_t n = sample_frames(sample);
+    const size_t size = sizeof(*sample) + n * sizeof(sample->frame[0]);
 
     if (!event)
         return;
-    if (!event->chains)
+    if (shows_stack(batch->facts, event))
+        add_with_stack(batch->out, sample);
+    else if (!event->chains)
         add_begin(batch->out, &sample->head, SAMPLE_SHORT, SAMPLE_SHORT);
-    else if (size == SAMPLE_SHORT || sample->n_frames == 0)
+    else if (n == 0)
         add_one_frame(batch->out, sample);
     else
         add_begin(batch->out, &sample->head, size, size);
@@ -323,6 +373,8 @@ static bool goes_as_it_is(struct batch *batch, const struct record *record)
     if (record->type != RECORD_SAMPLE || record->misc != misc_of(record) ||
         !(event = event_of(batch->sets, sample->id)))
         return false;
+    if (event->stack)
+        return false;
     if (!event->chains)
         return record->size == SAMPLE_SHORT;
     return record->size != SAMPLE_SHORT && sample->n_frames > 0;
@@ -359,10 +411,10 @@ static void add_rounds(struct buf *out)
 static void perfdata_records(uint64_t *told, const struct log_facts *facts, const void *records,
                              size_t len, struct buf *out)
 {
-    struct batch batch = {.sets = facts->sets, .out = out};
+    struct batch batch = {.facts = facts, .sets = facts->sets, .out = out};
     const char *at = records, *end = len ? at + len : at, *run = at; /* of samples, copied as one */
 
-    add_new_sets(told, facts->sets, out);
+    add_new_sets(told, facts, out);
     while (at < end) {
         const struct record *record = (const struct record *)at;
 

@@ -7,6 +7,7 @@
 #include "core/engine.h"
 #include "core/files.h"
 #include "core/pmc/pmc.h"
+#include "core/pmc/rights.h"
 #include "core/slow.h"
 
 #include <errno.h>
@@ -342,6 +343,7 @@ static int stream_log(struct call *call, const struct log_form *form)
         return call->pmc ? err_nomem(&call->err) : CALL_DONE;
     if (reader->busy)
         return reader_busy(call, reader);
+    reader->facts.reader = rights_to_memory(call->open->rights);
     do {
         struct pmc *pmc = call->pmc; /* another after each reply: it may have been released */
 

@@ -78,6 +78,7 @@ static struct recorder_plan recorder_plan(const struct recording_plan *plan)
 {
     return (struct recorder_plan){.bytes = plan->bytes,
                                   .tag = plan->tag,
+                                  .data_maps = plan->stacks,
                                   .fds_free = plan->fds_free,
                                   .fds_quota = plan->fds_quota,
                                   .fds_limit = plan->fds_limit};
@@ -206,7 +207,7 @@ void recording_inventory(struct recording *recording, pid_t pid, uint64_t time_n
         recording->kernel_told = true;
         plan->host->kernel_maps(plan->host_state, time_ns, &intake);
     }
-    plan->host->inventory(plan->host_state, pid, time_ns, &intake);
+    plan->host->inventory(plan->host_state, pid, plan->stacks, time_ns, &intake);
     buf_add(records, recording->batch.data + begun, recording->batch.len - begun);
     recording->batch.len = begun;
     if (!begun)

@@ -22,6 +22,7 @@ struct recording_plan {
     uint64_t tag;                  /* the PMC's id, for sink.ready() */
     unsigned n;                    /* events */
     bool samples, switches, exits; /* what the log is to have */
+    bool stacks;                   /* samples have them: what perf needs to unwind is told, too */
     bool kernel;           /* samples of the kernel may be seen; else they are hidden, chains cut */
     struct pid_view *view; /* of the attacher; taken over on success */
     unsigned long fds_free, fds_quota;

@@ -5,6 +5,7 @@
 #include "core/recording/recording_state.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #define BATCH_BYTES (64 << 10)
 #define MAPS_BYTES  (1 << 20) /* remembered to tell map-outs, with the tasks themselves */
@@ -195,13 +196,15 @@ static bool mode_is_hidden(unsigned mode, uint64_t ip)
     return mode == RECORD_KERNEL || mode == MODE_HYPERVISOR || KERNEL_HALF(ip);
 }
 
-/* Takes the kernel's frames out of a sample at the end of the batch. */
+/* Takes the kernel's frames out of a sample at the end of the batch. What is behind them stays. */
 static void frames_cut(struct recording *recording, struct record_sample *sample)
 {
+    const uint64_t all = sample->n_frames, *rest = &sample->frame[all];
+    const size_t len = sample->head.size - sizeof(*sample) - all * sizeof(*rest);
     uint64_t n = 0;
     bool hidden = false;
 
-    for (uint64_t i = 0; i < sample->n_frames; i++) {
+    for (uint64_t i = 0; i < all; i++) {
         const uint64_t frame = sample->frame[i];
 
         if (frame >= FRAME_MARKERS)
@@ -211,9 +214,10 @@ static void frames_cut(struct recording *recording, struct record_sample *sample
         if (!hidden)
             sample->frame[n++] = frame;
     }
-    recording->batch.len -= (sample->n_frames - n) * sizeof(sample->frame[0]);
+    memmove(&sample->frame[n], rest, len);
+    recording->batch.len -= (all - n) * sizeof(*rest);
     sample->n_frames = n;
-    sample->head.size = (uint16_t)(sizeof(*sample) + n * sizeof(sample->frame[0]));
+    sample->head.size = (uint16_t)(sample->head.size - (all - n) * sizeof(*rest));
 }
 
 static void put_sample(struct recording *recording, const struct record *record)
@@ -280,9 +284,18 @@ static bool is_file(const struct record_map *map)
     return map->path[0] == '/' && map->path[1] != '/';
 }
 
+/* Where a stack was copied its reader unwinds by what stands in files beside the code. */
+static bool data_is_wanted(const struct recording *recording, const struct record_map *map)
+{
+    return recording->plan.stacks && is_file(map) && map->protection == PROT_READ &&
+           map->flags & MAP_PRIVATE;
+}
+
 /* May this map be shown? A PMC that does not sample has no use for it. */
 static bool map_is_wanted(const struct recording *recording, const struct record_map *map)
 {
+    if (map->head.misc & RECORD_DATA)
+        return data_is_wanted(recording, map);
     return recording->plan.samples && (map->pid != NOBODY || recording->plan.kernel);
 }
 
@@ -296,13 +309,14 @@ static void map_keep(struct recording *recording, const struct record *record)
 static void put_map(struct recording *recording, const struct record *record)
 {
     const struct record_map *map = (const struct record_map *)record;
-    struct process *process = is_file(map) ? exec_of(recording, map->pid) : NULL;
+    const bool data = record->misc & RECORD_DATA;
+    struct process *process = is_file(map) && !data ? exec_of(recording, map->pid) : NULL;
 
     if (process)
         exec_tell(recording, process, map->path);
     if (!map_is_wanted(recording, map))
         return;
-    if (map->pid != NOBODY) {
+    if (map->pid != NOBODY && !data) {
         put_unmaps(recording, map);
         map_keep(recording, record);
     }
@@ -414,7 +428,7 @@ void recording_put_found(void *arg, const struct record *record)
         recording->dropped++;
         return;
     }
-    if (record->type == RECORD_MAP && map->pid != NOBODY)
+    if (record->type == RECORD_MAP && map->pid != NOBODY && !(record->misc & RECORD_DATA))
         map_keep(recording, record);
     batch_copy(recording, record);
 }

@@ -258,6 +258,8 @@ static void status_sampling(const struct pmc *pmc, struct buf *out)
         buf_printf(out, ", depth %u", sampling->depth);
     if (sampling->depth_asked)
         buf_printf(out, " (asked %u, callchaindepth)", sampling->depth_asked);
+    if (sampling->stack)
+        buf_printf(out, ", stack %u", sampling->stack);
     buf_char(out, '\n');
 }
 

@@ -22,8 +22,7 @@
 #define INFO(NAME, SHOW, ...)        AT(DIR_INFO, NAME, 0444, __VA_ARGS__, .show = SHOW)
 #define PMC(NAME, ...)               AT(DIR_PMC, NAME, 0, __VA_ARGS__)
 /* A limit of an instance. */
-#define LIMIT(NAME, HELP)                                                                          \
-    AT(DIR_LIMIT, NAME, 0644, HELP, .show = show_limit, .store = store_limit)
+#define LIMIT(NAME, HELP) AT(DIR_LIMIT, NAME, 0644, HELP, .show = show_limit, .store = store_limit)
 
 /* The index is the number in the node id: append, never renumber. Row 1 is the directory itself. */
 static const struct file_row instance_rows[] = {
@@ -73,9 +72,8 @@ static const struct file_row pmc_rows[] = {
     [1] = EACH(DIR_ROOT, DIR_PMC, "NAME", 0700, "a PMC: its name is yours to choose"),
     [2] = PMC("config", "all settings, key=value a line; can be written back", .show = show_config,
               .bound = bound_pmc, .store = store_command, .flags = FILE_RIGHTS),
-    [3] =
-        PMC("event", "the event, or the events of a set, one a line; >> adds one",
-            .show = show_event, .bound = bound_pmc, .store = store_command),
+    [3] = PMC("event", "the event, or the events of a set, one a line; >> adds one",
+              .show = show_event, .bound = bound_pmc, .store = store_command),
     [4] = PMC("mode", "process or system scope, counting or sampling", .show = show_mode,
               .store = store_command),
     [5] = PMC("target", "its targets: write a PID, self, cpu0, all, cgroup:/path; -WORD detaches",
@@ -101,7 +99,7 @@ static const struct file_row pmc_rows[] = {
                .store = store_samples, .poll = poll_samples, .flags = FILE_STREAM | FILE_REST),
     [13] = PMC("samples.perf", "a stream: the log for perf report -i - and perf script -i -",
                .stream = stream_samples_perf, .bound = bound_log, .begin = begin_samples_perf,
-               .poll = poll_samples, .flags = FILE_STREAM | FILE_REST),
+               .poll = poll_samples, .flags = FILE_STREAM | FILE_REST | FILE_RIGHTS),
     [15] = PMC("metrics", "what follows from the counts: ratios, and rates per second",
                .show = show_ratios, .bound = bound_pmc),
     [14] = PMC("samples.folded", "sampled stacks, folded and counted, for flame graphs",

@@ -61,6 +61,7 @@ static void take(const uint8_t *data, size_t size)
                             .samples = data[0] & 2,
                             .chains = data[0] & 4,
                             .shares_one = data[0] & 8,
+                            .shared_parts = data[0] & 32 ? RECORD_STACK : 0,
                             .descendants = true,
                             .threads = data[0] & 16};
 
@@ -70,6 +71,7 @@ static void take(const uint8_t *data, size_t size)
         recorder_add_id(&recorder, &(struct id){.kernel = i,
                                                 .origin = &origin,
                                                 .kind = (uint8_t)i,
+                                                .parts = data[1] & 16 ? RECORD_STACK : 0,
                                                 .says_period = data[1] & 8});
     recorder_take(&recorder, &(struct intake){.put = put});
     recorder_drop_ids(&recorder, &origin);

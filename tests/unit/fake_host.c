@@ -373,9 +373,10 @@ static void inventory_of(const struct fake_process *process, uint64_t time_ns,
     hand_over(&records, intake);
 }
 
-static void inventory(struct host_state *state, pid_t pid, uint64_t time_ns,
+static void inventory(struct host_state *state, pid_t pid, bool data, uint64_t time_ns,
                       const struct intake *intake)
 {
+    (void)data;
     for (unsigned i = 0; i < state->n_processes; i++)
         if ((pid == 0 || state->process[i].pid == pid) && state->process[i].alive)
             inventory_of(&state->process[i], time_ns, intake);

@@ -144,14 +144,14 @@ static void read_behind_head(void)
     read_records();
 }
 
-#define ATTR             64
-#define LOST_SAMPLES     13
-#define ROUND            68
-#define UPDATE           78
-#define attr(what)       (sizeof(struct record) + ATTR_##what)
-#define ATTR_type        0
-#define ATTR_config      8
-#define ATTR_id          ATTR_BYTES
+#define ATTR         64
+#define LOST_SAMPLES 13
+#define ROUND        68
+#define UPDATE       78
+#define attr(what)   (sizeof(struct record) + ATTR_##what)
+#define ATTR_type    0
+#define ATTR_config  8
+#define ATTR_id      ATTR_BYTES
 
 /* ---- what is told first ---- */
 
@@ -258,6 +258,89 @@ TEST(without_the_announced_chain_the_address_is_the_chain)
 }
 
 /* perf gives up at an id that it was not told. */
+/* ---- memory ---- */
+
+#define HAS_STACK_BITS 0x3020u /* CALLCHAIN, REGS_USER, STACK_USER */
+
+/* A set of uid 7, with chains, two registers and 16 bytes of the stack; and one sample of it. */
+static uint64_t add_stack_sample(void)
+{
+    static const uint64_t frames[] = {FRAME_KERNEL, 5, FRAME_USER, 6};
+    static const uint64_t behind[] = {REGISTERS_WORD(2, 2), 70, 71, 16, 0x5a, 0x5b, 13};
+    char name[] = "cpu-clock";
+    struct log_event event = event_named(name);
+    uint64_t id;
+
+    event.chains = true;
+    event.stack = 16;
+    event.registers = 0x3;
+    event.observer = (struct memory_right){.uid = 7, .gid = 7, .capabilities = 1, .known = true};
+    id = LOG_ID(add_set(event), 0);
+    add_sample(id, RECORD_KERNEL, frames, 4);
+    buf_add(&records, behind, sizeof(behind));
+    ((struct record *)records.data)->size = (uint16_t)records.len;
+    ((struct record *)records.data)->misc |= RECORD_STACK;
+    return id;
+}
+
+TEST(who_might_look_at_the_memory_has_registers_and_stack_in_place_of_the_programs_frames)
+{
+    const struct record *record;
+
+    add_stack_sample();
+    facts.reader = (struct memory_right){.uid = 7, .gid = 7, .capabilities = 3, .known = true};
+    read_head_of_pipe();
+    record = next_of(ATTR);
+    ck_assert_uint_eq(u64_at(record, 8 + 24) & HAS_STACK_BITS, HAS_STACK_BITS);
+    ck_assert_uint_eq(u64_at(record, 8 + 80), 0x3);
+    ck_assert_uint_eq(u32_at(record, 8 + 88), 16);
+    read_behind_head();
+    record = next();
+    ck_assert_uint_eq(record->type, RECORD_SAMPLE);
+    ck_assert_uint_eq(record->misc, RECORD_KERNEL);
+    ck_assert_uint_eq(u64_at(record, 56), 2); /* the kernel's */
+    ck_assert_uint_eq(u64_at(record, 72), 5);
+    ck_assert_uint_eq(u64_at(record, 80), 2); /* the kind of registers */
+    ck_assert_uint_eq(u64_at(record, 96), 71);
+    ck_assert_uint_eq(u64_at(record, 104), 16);
+    ck_assert_uint_eq(u64_at(record, 128), 13);
+    ck_assert_uint_eq(record->size, 136);
+}
+
+TEST(nobody_else_has_memory_but_the_frames)
+{
+    const struct memory_right others[] = {
+        {.uid = 7, .gid = 7, .capabilities = 1},
+        {.uid = 8, .gid = 7, .capabilities = 1, .known = true},
+        {.uid = 7, .gid = 8, .capabilities = 1, .known = true},
+        {.uid = 7, .gid = 7, .capabilities = 2, .known = true},
+        {.uid = 7, .gid = 7, .capabilities = 1, .userns = 9, .known = true},
+        {.uid = 0, .superuser = true, .userns = 9, .known = true},
+    };
+
+    add_stack_sample();
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        const struct record *record;
+        const size_t len = records.len;
+
+        facts.reader = others[i];
+        buf_clear(&out);
+        told_sets = 0;
+        read_head_of_pipe();
+        record = next_of(ATTR);
+        ck_assert_uint_eq(u64_at(record, 8 + 24) & HAS_STACK_BITS, 0x20);
+        ck_assert_uint_eq(u64_at(record, 8 + 80), 0);
+        at = out.len;
+        form_perf.records(&told_sets, &facts, records.data, len, &out);
+        record = next();
+        ck_assert_uint_eq(record->size, 64 + 4 * 8);
+        ck_assert_uint_eq(u64_at(record, 56), 4);
+        ck_assert_uint_eq(record->misc, RECORD_KERNEL);
+    }
+    facts.reader = (struct memory_right){.superuser = true, .known = true};
+    ck_true(memory_right_covers(&facts.reader, &log_sets_event(sets, 1, 0)->observer));
+}
+
 TEST(a_sample_of_an_unknown_event_is_left_out)
 {
     uint64_t set = add_plain_set();

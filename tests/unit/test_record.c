@@ -81,6 +81,62 @@ TEST(lies_as_perf_events_lays_it)
     ck_assert_uint_eq(offsetof(struct record_map, path), 72);
 }
 
+/* One frame, two registers, and 16 bytes of a stack, of which 13 were there. */
+static struct record_sample *add_stack(void)
+{
+    static const uint64_t frame[] = {FRAME_USER},
+                          behind[] = {REGISTERS_WORD(2, 2), 70, 71, 16, 0x5a, 0x5b, 13};
+    struct record_sample *sample;
+
+    add_sample(frame, 1);
+    buf_add(&out, behind, sizeof(behind));
+    sample = (struct record_sample *)made();
+    sample->head.size = (uint16_t)out.len;
+    sample->head.misc |= RECORD_STACK;
+    return sample;
+}
+
+TEST(registers_and_stack_stand_behind_the_frames)
+{
+    const struct record_sample *sample = add_stack();
+    struct sample_parts parts;
+
+    ck_true(record_fits(&sample->head, out.len));
+    ck_assert_uint_eq(sample_frames(sample), 1);
+    ck_true(sample_parts(sample, &parts));
+    ck_assert_uint_eq(parts.abi, 2);
+    ck_assert_uint_eq(parts.n_registers, 2);
+    ck_assert_uint_eq(parts.registers[1], 71);
+    ck_assert_uint_eq(parts.stack_bytes, 8 + 16 + 8);
+    ck_assert_uint_eq(parts.stack[1], 0x5a);
+}
+
+TEST(a_stack_that_is_not_what_its_words_say_is_refused)
+{
+    struct record_sample *sample = add_stack();
+    uint64_t *word = &sample->frame[1];
+
+    for (unsigned i = 0; i < 7; i++) {
+        const uint64_t was = word[i];
+
+        if (i == 1 || i == 2 || i == 4 || i == 5)
+            continue; /* any value */
+        word[i] = i == 0 ? REGISTERS_WORD(2, UINT32_MAX) : UINT64_MAX - 7;
+        ck_true(!record_fits(&sample->head, out.len));
+        word[i] = was;
+    }
+    sample->n_frames = UINT64_MAX;
+    ck_true(!record_fits(&sample->head, out.len));
+    sample->n_frames = 1;
+    for (uint16_t size = 8; size < out.len; size = (uint16_t)(size + 8)) {
+        sample->head.size = size;
+        ck_true(!record_fits(&sample->head, size));
+    }
+    sample->head.size = (uint16_t)out.len;
+    sample->head.misc = RECORD_USERMODE; /* then they would be frames */
+    ck_true(!record_fits(&sample->head, out.len));
+}
+
 TEST(a_chain_that_is_too_long_is_cut)
 {
     uint64_t *frames = calloc(9000, sizeof(*frames));

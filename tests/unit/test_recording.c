@@ -85,6 +85,29 @@ TEST(frames_of_the_kernel_are_cut_and_those_of_the_user_stay)
 
 /* ---- numbers ---- */
 
+TEST(what_stands_behind_cut_frames_stays)
+{
+    static const uint64_t frames[] = {FRAME_KERNEL, KERNEL, FRAME_USER, 0x4000};
+    static const uint64_t behind[] = {REGISTERS_WORD(1, 1), 70, 8, 0x5a, 8};
+    struct record_sample *said;
+    const struct record_sample *sample;
+    struct sample_parts parts;
+
+    record_samples(false);
+    say_chain(RECORD_USERMODE, 0x4000, frames, 4);
+    buf_add(&sc.script, behind, sizeof(behind));
+    said = (struct record_sample *)sc.script.data;
+    said->head.size = (uint16_t)sc.script.len;
+    said->head.misc |= RECORD_STACK;
+    drain();
+    sample = nth(RECORD_SAMPLE, 0);
+    ck_assert_ptr_nonnull(sample);
+    ck_assert_uint_eq(sample_frames(sample), 2);
+    ck_true(sample_parts(sample, &parts));
+    ck_assert_uint_eq(parts.registers[0], 70);
+    ck_assert_uint_eq(parts.stack[1], 0x5a);
+}
+
 TEST(all_numbers_are_those_of_who_attached)
 {
     const struct record_sample *sample;

@@ -22,7 +22,7 @@
 
 #define COMM_BYTES 16 /* the kernel's, with its NUL */
 #define LINES_MAX  1000000
-#define MAPS_MAX   16384 /* executable ones */
+#define MAPS_MAX   16384 /* that are told */
 
 #define ANONYMOUS "//anon"
 #define SURVEY_NS 3000000000 /* from its time on; then the rest is left out */
@@ -31,7 +31,8 @@
 
 struct survey {
     pid_t pid;
-    int dir; /* of /proc/PID */
+    int dir;   /* of /proc/PID */
+    bool data; /* mappings of files that are not executable are wanted, too */
     uint64_t time_ns;
     const struct intake *intake;
     struct buf out;
@@ -135,6 +136,14 @@ static uint32_t line_protection(const char *perms)
            (perms[2] == 'x' ? PROT_EXEC : 0);
 }
 
+/* A file that is only read may say how the code beside it unwinds. */
+static bool line_is_wanted(const struct survey *survey, const struct line *line)
+{
+    if (line->perms[2] == 'x')
+        return true;
+    return survey->data && line->path[0] == '/' && strcmp(line->perms, "r--p") == 0;
+}
+
 /* A mapping that is no file's has its address as offset, in the kernel's records too. */
 static void line_put(struct survey *survey, const struct line *line)
 {
@@ -155,7 +164,8 @@ static void line_put(struct survey *survey, const struct line *line)
         .path = unnamed ? ANONYMOUS : line->path,
     };
     path_unescape(line->path);
-    record_add_map(&survey->out, survey->time_ns, &map, RECORD_FOUND | RECORD_USERMODE);
+    record_add_map(&survey->out, survey->time_ns, &map,
+                   RECORD_FOUND | RECORD_USERMODE | (line->perms[2] == 'x' ? 0 : RECORD_DATA));
     inventory_hand(&survey->out, survey->intake);
 }
 
@@ -174,7 +184,7 @@ static bool lines_put(struct survey *survey, struct lines *lines)
     while ((end = memchr(at, '\n', lines->len)) && lines->n++ < LINES_MAX &&
            lines->n_maps < MAPS_MAX) {
         *end++ = '\0';
-        if (line_read(at, &line) && line.perms[2] == 'x') {
+        if (line_read(at, &line) && line_is_wanted(survey, &line)) {
             line_put(survey, &line);
             lines->n_maps++;
         }
@@ -252,10 +262,10 @@ static void survey_tell_left(struct survey *survey)
     inventory_hand(&survey->out, survey->intake);
 }
 
-void linux_inventory(struct host_state *state, pid_t pid, uint64_t time_ns,
+void linux_inventory(struct host_state *state, pid_t pid, bool data, uint64_t time_ns,
                      const struct intake *intake)
 {
-    struct survey survey = {.pid = pid, .time_ns = time_ns, .intake = intake};
+    struct survey survey = {.pid = pid, .data = data, .time_ns = time_ns, .intake = intake};
     pid_t *pids;
     size_t n;
     (void)state;

@@ -5,6 +5,6 @@
 
 #include "backends/linux/linux.h"
 
-void linux_inventory(struct host_state *state, pid_t pid, uint64_t time_ns,
+void linux_inventory(struct host_state *state, pid_t pid, bool data, uint64_t time_ns,
                      const struct intake *intake);
 void linux_kernel_maps(struct host_state *state, uint64_t time_ns, const struct intake *intake);

@@ -91,8 +91,10 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
         shape->attr[i].disabled = leads;
         shape->attr[i].enable_on_exec = leads && task && plan->at_exec;
     }
-    if (plan->recorder && task) /* of CPUs and cgroups: track.h */
+    if (plan->recorder && task) { /* of CPUs and cgroups: track.h */
         sampling_sideband(&shape->attr[0]);
+        shape->attr[0].mmap_data = plan->stack > 0;
+    }
     SHAPE_WITNESS(shape)->read_format = times;
     SHAPE_WITNESS(shape)->enable_on_exec = task && plan->at_exec;
     SHAPE_WATCH(shape)->watermark = 1;

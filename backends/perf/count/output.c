@@ -50,6 +50,7 @@ int group_output(const struct origin *origin, const struct shape *shape, const i
             .kind = (uint8_t)kind_of(origin, shape, i),
             .place = origin->samples ? (uint8_t)shape_place(shape, i) : 0,
             .says_period = sampling_says_period(&shape->attr[i]),
+            .parts = (uint8_t)sampling_parts(&shape->attr[i]),
         };
 
         if (ioctl(GROUP_FDS(group)[i], PERF_EVENT_IOC_ID, &id.kernel))
@@ -110,6 +111,7 @@ static struct origin *origin_make(struct counter *counter, const struct plan *pl
         if (!sampling_shares_id(&counter->shape.attr[i]))
             continue;
         origin->shares_one = ++shares == 1;
+        origin->shared_parts = (uint8_t)sampling_parts(&counter->shape.attr[i]);
         origin->shared = (uint8_t)shape_place(&counter->shape, i);
     }
     origin->whole = all_is_whole(plan);
@@ -128,6 +130,8 @@ int output_begin(struct counter *counter, const struct plan *plan, bool adopted)
     if (!counter->origin)
         return -ENOMEM;
     pthread_mutex_lock(&recorder->lock);
+    if (counter->sampling && recorder->largest < RECORD_USUAL + plan->stack)
+        recorder->largest = RECORD_USUAL + plan->stack;
     counter->origin->next = recorder->origins;
     recorder->origins = counter->origin;
     for (unsigned i = 0; i < counter->n_groups && !rc; i++) {

@@ -22,7 +22,6 @@ enum {
     /* In a ring that fills up faster than that: longer than any record is on its way. */
     HASTY_NS = 200000,
     TELL_BYTES = 16384,         /* the kernel is told of free room in such steps */
-    LARGEST = 8192,             /* no record of a kernel is larger: a path, or a deep call chain */
     CLOCK_NS = 10000,           /* the shortest period of a clock */
     CLOCK_SPIN_NS = 100000,     /* nearly always enough; then without the CPU, which it may need */
     CLOCK_WAIT_NS = 1000000000, /* a virtual CPU can be away for long */
@@ -54,7 +53,7 @@ static void ring_begin(struct ring *ring)
 }
 
 /* All that was taken may be written over. */
-static void ring_tell(struct ring *ring)
+static void ring_tell(const struct recorder *recorder, struct ring *ring)
 {
     uint64_t head;
 
@@ -68,7 +67,7 @@ static void ring_tell(struct ring *ring)
     __atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_SEQ_CST);
     /* looked at before, it could get full, and lose, in between */
     head = __atomic_load_n(&ring->page->data_head, __ATOMIC_SEQ_CST);
-    if (head - ring->told + LARGEST > ring->size) {
+    if (head - ring->told + recorder->largest > ring->size) {
         ring->doubt = true;
         ring->doubt_head = head;
     }
@@ -95,7 +94,7 @@ static void ring_take(struct recorder *recorder, struct ring *ring, const struct
     ring->n += records_of((const void *)recorder->scratch);
     kernel_record_take(recorder, (void *)recorder->scratch, intake);
     if (ring->tail - ring->told >= TELL_BYTES)
-        ring_tell(ring);
+        ring_tell(recorder, ring);
     ring_look(ring);
 }
 
@@ -140,7 +139,7 @@ static struct ring *oldest_ring(const struct recorder *recorder, uint64_t *next_
 static void rings_tell(struct recorder *recorder)
 {
     for (unsigned i = 0; i < recorder->n_rings; i++)
-        ring_tell(&recorder->rings[i]);
+        ring_tell(recorder, &recorder->rings[i]);
 }
 
 /* What was there at rings_begin() and is not younger than until_ns. */

@@ -72,6 +72,7 @@ int ring_event(const struct recorder *recorder, unsigned cpu)
 
     sampling_ring_attr(&attr, recorder->ring_bytes);
     sampling_sideband(&attr);
+    attr.mmap_data = recorder->data_maps;
     if (recorder->side)
         attr.mmap = attr.mmap2 = 0;
     fd = event_open(&attr, -1, (int)cpu, -1, 0);
@@ -284,7 +285,9 @@ struct recorder *recorder_make(struct backend_state *state, const struct recorde
         return NULL;
     recorder->state = state;
     recorder->tag = plan->tag;
+    recorder->data_maps = plan->data_maps;
     recorder->ready = ring_ready;
+    recorder->largest = RECORD_USUAL;
     recorder->everywhere = (struct origin){.descendants = true, .threads = true};
     pthread_mutex_init(&recorder->lock, NULL);
     pthread_mutex_lock(&state->setup);

@@ -28,14 +28,15 @@ struct origin {
     struct follow *follow;   /* or NULL. It is told of births, ends and execs before the log is: */
     void (*follow_take)(struct follow *follow, const struct record *record,
                         const struct intake *intake);
-    uint64_t closed_ns;      /* after that no record of it was written; 0: it lives */
+    uint64_t closed_ns; /* after that no record of it was written; 0: it lives */
     uint64_t set;
-    uint64_t period; /* of samples that do not say it themselves */
-    unsigned n;      /* events */
-    unsigned extra;  /* of a group's members: those before the set's events */
-    uint8_t order[SET_MAX]; /* place among a group's events -> place in the plan */
+    uint64_t period;           /* of samples that do not say it themselves */
+    unsigned n;                /* events */
+    unsigned extra;            /* of a group's members: those before the set's events */
+    uint8_t order[SET_MAX];    /* place among a group's events -> place in the plan */
     bool descendants, threads; /* their births are covered */
     bool samples, chains;      /* its events do, with call chains; of which … */
+    uint8_t shared_parts;      /* as of struct id, of … */
     bool shares_one; /* … exactly one, at the place `shared`, may bear a stranger's id */
     uint8_t shared;
     bool whole; /* what its events count at the end of a thread is told with the end (output.c) */
@@ -55,6 +56,7 @@ struct id {
     uint32_t cpu;  /* of the group */
     uint8_t kind, place;
     bool says_period; /* of EVENT: its samples do */
+    uint8_t parts;    /* of EVENT: RECORD_STACK: what its samples have behind their frames */
 };
 
 /* In the arena. `count` were taken when the kernel is told `position`; if it is not, `before`. */
@@ -78,8 +80,8 @@ struct ring {
     /* A loss may have happened of which there is no record yet: not if head is beyond this. */
     bool doubt;
     uint64_t doubt_head;
-    uint64_t clock_id; /* of the last clock of drain.c's */
-    uint64_t n;        /* records taken */
+    uint64_t clock_id;        /* of the last clock of drain.c's */
+    uint64_t n;               /* records taken */
     struct ring_taken *taken; /* what a later worker knows of that; NULL: the sideband's */
 };
 
@@ -87,13 +89,15 @@ struct recorder {
     LIST_ENTRY(recorder) along; /* of all, for CPUs that come; with the state's setup */
     struct backend_state *state;
     uint64_t tag;
-    bool side; /* the sideband's: only births, ends and names, of every CPU */
+    bool data_maps; /* as in struct recorder_plan: of what the rings' own events tell */
+    bool side;      /* the sideband's: only births, ends and names, of every CPU */
     void (*ready)(void *state, uint64_t tag); /* half of a ring was written; the loop's */
     uint64_t ring_bytes;                      /* of records, a power of two */
     pthread_mutex_t lock;     /* counters redirected, records taken: memory, nearly */
     struct ring *rings;       /* room for n_cpus; changed with setup and lock, read with one */
-    uint64_t taken_block; /* of struct ring_taken for each of them; 0: none */
-    bool taking;          /* a drain is under way: this thread's, where that is of interest */
+    uint64_t taken_block;     /* of struct ring_taken for each of them; 0: none */
+    size_t largest;           /* no record of the kernel's is larger */
+    bool taking;              /* a drain is under way: this thread's, where that is of interest */
     unsigned n_rings;         /* atomic */
     unsigned n_cpus;          /* possible ones */
     unsigned n_stand_ins;     /* atomic */
@@ -106,6 +110,9 @@ struct recorder {
 
 /* Room for a record of the largest size, and what is put into it. */
 #define RECORD_SPACE ((size_t)RECORD_MAX + 16)
+
+#define RECORD_USUAL ((size_t)8192) /* no record without a stack is larger: a path, a deep chain   \
+                                     */
 
 int perf_recorder_new(struct backend_state *state, const struct recorder_plan *plan,
                       struct recorder **out, struct err *err);

@@ -58,6 +58,80 @@ static void sample_cut(const struct origin *origin, struct record_sample *sample
         sample->head.size = (uint16_t)(SAMPLE_SHORT + (1 + sample->n_frames) * sizeof(uint64_t));
 }
 
+static void sample_lose(const struct record_sample *sample, const struct intake *intake)
+{
+    struct record_lost loss = {
+        .head = {.type = RECORD_LOST, .size = sizeof loss},
+        .lost = 1,
+        .tail = {.time = sample->time, .cpu = sample->cpu},
+    };
+
+    intake->put(intake->arg, &loss.head);
+}
+
+/*
+ * Registers and stack at `at`, of a record that ends at `end`: the kernel says in a word which
+ * registers' kind they are, and leaves room for a stack of the size that was asked for, whatever
+ * was there; only that much is kept. Where they end then; 0: they cannot be.
+ */
+static size_t stack_take(char *record, size_t at, size_t end)
+{
+    const size_t word = sizeof(uint64_t);
+    const unsigned most = (unsigned)__builtin_popcountll(sampling_registers());
+    uint64_t *abi = (void *)(record + at), *stack;
+    const unsigned n = end - at >= word && *abi ? most : 0;
+
+    if (end - at < (2 + n) * word)
+        return 0;
+    *abi = REGISTERS_WORD(*abi, n);
+    at += (1 + n) * word;
+    stack = (void *)(record + at);
+    at += word;
+    if (*stack == 0)
+        return at;
+    if (*stack % word || end - at < *stack + word)
+        return 0;
+    const uint64_t there = stack[1 + *stack / word];
+    uint64_t kept = record_padded(there), room = RECORD_MAX - at - word;
+    if (there > *stack)
+        return 0;
+    kept = kept < room ? kept : room & ~(word - 1);
+    *stack = kept;
+    if (kept == 0)
+        return at;
+    if (there < kept)
+        memset((char *)(stack + 1) + there, 0, kept - there);
+    stack[1 + kept / word] = there < kept ? there : kept;
+    return at + kept + word;
+}
+
+/*
+ * One that has more than frames. Of the frames there is always a number, and the period stands
+ * before it. Where it was prepared for somebody else too, it may be shorter than that says.
+ */
+static void long_sample_take(const struct id *id, struct record_sample *sample,
+                             const struct intake *intake)
+{
+    size_t size = sample->head.size, at;
+
+    if (!id->says_period) {
+        memmove(&sample->n_frames, &sample->period, size - (size_t)PERIOD_IN_SAMPLE);
+        sample->period = id->origin->period;
+        size += sizeof sample->period;
+    }
+    at = size >= sizeof *sample && sample->n_frames <= (size - sizeof *sample) / sizeof(uint64_t)
+             ? sizeof *sample + sample->n_frames * sizeof(uint64_t)
+             : 0;
+    if (at)
+        at = stack_take((char *)sample, at, size);
+    sample->head.misc |= RECORD_STACK;
+    sample->head.size = (uint16_t)at;
+    if (at)
+        intake->put(intake->arg, &sample->head);
+    else
+        sample_lose(sample, intake);
+}
+
 /* What the kernel leaves out is put in, behind the CPU: there is room. */
 static void sample_take(const struct id *id, struct record_sample *sample,
                         const struct intake *intake)
@@ -66,6 +140,10 @@ static void sample_take(const struct id *id, struct record_sample *sample,
 
     sample->id = log_id(id);
     sample->head.misc &= RECORD_MODE | PERF_RECORD_MISC_EXACT_IP;
+    if (id->parts) {
+        long_sample_take(id, sample, intake);
+        return;
+    }
     if (!id->says_period) {
         if (sample->head.size > RECORD_MAX - sizeof sample->period)
             return;
@@ -112,11 +190,6 @@ static const struct origin *origin_of_stray(const struct recorder *recorder, boo
 static void stray_take(struct recorder *recorder, struct record_sample *sample,
                        const struct intake *intake)
 {
-    struct record_lost loss = {
-        .head = {.type = RECORD_LOST, .size = sizeof loss},
-        .lost = 1,
-        .tail = {.time = sample->time, .cpu = sample->cpu},
-    };
     const struct origin *origin;
     bool samples;
 
@@ -127,11 +200,12 @@ static void stray_take(struct recorder *recorder, struct record_sample *sample,
         struct id id = {.origin = origin,
                         .kind = ID_EVENT,
                         .place = origin->shared,
-                        .says_period = !origin->period};
+                        .says_period = !origin->period,
+                        .parts = origin->shared_parts};
 
         sample_take(&id, sample, intake);
     } else if (samples) {
-        intake->put(intake->arg, &loss.head);
+        sample_lose(sample, intake);
     }
 }
 

@@ -10,6 +10,7 @@
 #include "backends/proc.h"
 #include "core/log/record.h"
 
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -87,6 +88,43 @@ bool sampling_says_period(const struct perf_event_attr *attr)
     return attr->sample_type & PERF_SAMPLE_PERIOD;
 }
 
+/* All but the segments of x86, which perf does not ask for either. */
+#if defined __x86_64__
+#define REGISTERS UINT64_C(0xff0fff)
+#elif defined __aarch64__
+#define REGISTERS ((UINT64_C(1) << 33) - 1)
+#else
+#define REGISTERS UINT64_C(0)
+#endif
+
+static void stack_attr(uint32_t bytes, struct perf_event_attr *attr)
+{
+    attr->sample_type |= PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+    attr->sample_regs_user = REGISTERS;
+    attr->sample_stack_user = bytes;
+}
+
+static pthread_once_t registers_once = PTHREAD_ONCE_INIT;
+static bool registers_can;
+
+static void registers_try(void)
+{
+    struct perf_event_attr attr;
+    int fd;
+
+    sampling_dummy_attr(&attr);
+    stack_attr(8, &attr);
+    fd = REGISTERS ? event_open(&attr, 0, -1, -1, 0) : -ENOSYS;
+    registers_can = fd >= 0;
+    event_close(&fd);
+}
+
+uint64_t sampling_registers(void)
+{
+    pthread_once(&registers_once, registers_try);
+    return registers_can ? REGISTERS : 0;
+}
+
 void sampling_attr(const struct plan *plan, struct perf_event_attr *attr)
 {
     tells_attr(attr);
@@ -107,6 +145,13 @@ void sampling_attr(const struct plan *plan, struct perf_event_attr *attr)
     attr->exclude_callchain_user = !plan->chain_user;
     attr->exclude_callchain_kernel = !plan->chain_kernel;
     attr->sample_max_stack = (uint16_t)(plan->depth > UINT16_MAX ? UINT16_MAX : plan->depth);
+    if (plan->stack)
+        stack_attr(plan->stack, attr);
+}
+
+unsigned sampling_parts(const struct perf_event_attr *attr)
+{
+    return attr->sample_type & PERF_SAMPLE_STACK_USER ? RECORD_STACK : 0;
 }
 
 void sampling_sideband(struct perf_event_attr *attr)
@@ -206,4 +251,5 @@ void perf_sample_limits(struct backend_state *state, struct sample_limits *out)
     (void)state;
     out->max_freq = read_limit("/proc/sys/kernel/perf_event_max_sample_rate", UINT64_MAX);
     out->max_frames = (unsigned)read_limit("/proc/sys/kernel/perf_event_max_stack", 127);
+    out->registers = sampling_registers();
 }
