@@ -91,6 +91,7 @@ struct plan {
     bool descendants;
     bool at_exec; /* armed from the attach on: each task begins at its next exec */
     bool multiplex;
+    const char *filter;      /* of the tracepoints among them, or NULL */
     uint64_t deadline_ns;    /* give up (P13) after this moment (CLOCK_MONOTONIC) */
     unsigned long attach_ms; /* the tunable that set it, for the sentence */
     unsigned max_covered;    /* processes, with descendants */
@@ -253,6 +254,10 @@ struct backend {
      * an idle thread. CS08 or E19. */
     int (*check_set)(struct backend_state *state, const struct plan_event *events, unsigned n,
                      bool multiplex, struct err *err);
+    /* Can these events, as far as they are tracepoints, have this filter? P02 with what would have
+     * been right; NULL: there are no filters. */
+    int (*check_filter)(struct backend_state *state, const struct event *events, unsigned n,
+                        const char *filter, struct err *err);
     /* A number that is another one when list() may say something else than before; cheaper than
      * that, but slow. NULL: never. */
     uint64_t (*look)(struct backend_state *state);

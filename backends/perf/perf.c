@@ -109,6 +109,7 @@ const struct backend perf_backend = {
     .resolve = perf_resolve,
     .verify = perf_verify,
     .check_set = perf_check_set,
+    .check_filter = perf_check_filter,
     .look = perf_look,
     .list = perf_list,
     .describe = perf_describe,

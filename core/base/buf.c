@@ -146,6 +146,11 @@ void buf_word(struct buf *buf, const char *text, size_t len)
     add_escaped(buf, text, len, " \\='\"");
 }
 
+void buf_value(struct buf *buf, const char *text, size_t len)
+{
+    add_escaped(buf, text, len, " \\");
+}
+
 void buf_quoted(struct buf *buf, const char *text, size_t len)
 {
     add_escaped(buf, text, len, "\\\"");

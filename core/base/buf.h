@@ -32,6 +32,8 @@ void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(
  * are not valid UTF-8 become \ooo (octal), so that it stays one word of one line.
  */
 void buf_word(struct buf *buf, const char *text, size_t len);
+/* The same, but '=' and quotes stay: the value of a setting. */
+void buf_value(struct buf *buf, const char *text, size_t len);
 /* The same for what stands between '"' in a sentence: blanks, '=' and "'" stay as they are. */
 void buf_quoted(struct buf *buf, const char *text, size_t len);
 /* Seconds with nine decimals from nanoseconds: "12.000000345". */

@@ -150,6 +150,23 @@ char *word_dup(struct word word)
     return copy;
 }
 
+void text_unescape(char *text)
+{
+    char *to = text;
+
+    for (const char *from = text; *from; to++) {
+        unsigned value = 0;
+        int digits = 0;
+
+        while (from[0] == '\\' && digits < 3 && from[1 + digits] >= '0' && from[1 + digits] <= '7')
+            value = 8 * value + (unsigned)(from[1 + digits++] - '0');
+        bool escape = digits == 3 && value > 0 && value < 256;
+        *to = escape ? (char)value : *from;
+        from += escape ? 4 : 1;
+    }
+    *to = '\0';
+}
+
 /* The value of a digit, or 16 for what is none. */
 static unsigned digit_value(char c)
 {

@@ -58,6 +58,8 @@ const char *word_shown(struct word word);
 const char *text_shown(const char *text);
 /* A NUL-terminated copy on the heap, or NULL. */
 char *word_dup(struct word word);
+/* A name as it reads back (buf_word): \040 is a blank. In place. */
+void text_unescape(char *text);
 
 /*
  * Unsigned decimal (or 0x… hexadecimal when hex) in [min, max]. False if it is no number or

@@ -118,6 +118,29 @@ static int find_set(struct change *change)
     return rc ? rc : verify_set(change);
 }
 
+/*
+ * Asked of the system as it is written, and as events come that it is for. Without the right to
+ * them nothing is said of it: that is refused later.
+ */
+static int find_filter(struct change *change)
+{
+    const struct engine *engine = change->engine;
+    const struct desired *desired = &change->desired;
+    const struct set *set = desired->set ? desired->set : change->pmc->set;
+
+    if (!desired->settings.filter || !set ||
+        (!desired->new_set && !(desired->given & GIVEN(KEY_FILTER))))
+        return 0;
+    if (!engine->backend->check_filter)
+        return err_set(&change->err, P09, "filter=%s: the backend \"%s\" has no filters",
+                       text_shown(desired->settings.filter), engine->backend->name);
+    for (unsigned i = 0; i < set->n; i++)
+        if (set->event[i].needs_kernel && !change->asker.may_kernel)
+            return 0;
+    return engine->backend->check_filter(engine->backend_state, set->event, set->n,
+                                         desired->settings.filter, &change->err);
+}
+
 /* ---- targets ---- */
 
 void change_pass_over(struct change *change, struct word word)
@@ -168,24 +191,6 @@ static int find_process(struct change *change, struct wanted *wanted)
                    said.text);
 }
 
-/* A name as it reads back: \040 is a blank. */
-static void unescape(char *text)
-{
-    char *to = text;
-
-    for (const char *from = text; *from; to++) {
-        unsigned value = 0;
-        int digits = 0;
-
-        while (from[0] == '\\' && digits < 3 && from[1 + digits] >= '0' && from[1 + digits] <= '7')
-            value = 8 * value + (unsigned)(from[1 + digits++] - '0');
-        bool escape = digits == 3 && value > 0 && value < 256;
-        *to = escape ? (char)value : *from;
-        from += escape ? 4 : 1;
-    }
-    *to = '\0';
-}
-
 static int find_cgroup(struct change *change, struct wanted *wanted)
 {
     struct engine *engine = change->engine;
@@ -195,7 +200,7 @@ static int find_cgroup(struct change *change, struct wanted *wanted)
     char *path = strndup(wanted->word.path, wanted->word.path_len);
     if (!path)
         return err_nomem(&change->err);
-    unescape(path);
+    text_unescape(path);
     int rc = engine->host->cgroup_open(engine->host_state, change->call->tid, path,
                                        &wanted->cgroup_fd, &wanted->cgroup, &change->err);
     free(path);
@@ -283,6 +288,8 @@ static int find_command(struct change *change)
         rc = ask_recording(change);
     if (rc == 0)
         rc = find_set(change);
+    if (rc == 0)
+        rc = find_filter(change);
     change->deadline_ns = engine->host->now_ns(engine->host_state) + change->attach_ns;
     if (rc == 0)
         rc = find_targets(change);

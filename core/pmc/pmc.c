@@ -331,6 +331,7 @@ struct plan link_plan(struct link *link, const struct opening *opening)
         .descendants = settings->word[KEY_DESCENDANTS],
         .at_exec = link->armed,
         .multiplex = settings->word[KEY_MULTIPLEX],
+        .filter = settings->filter,
         .max_covered =
             (unsigned)tunable_u64(&link->pmc->engine->tunables, TUNABLE_MAX_COVERED_PER_PMC),
         .tag = link->id,

@@ -29,6 +29,10 @@ const struct key_row key_table[KEYS] = {
                    0},
     [KEY_COUNT] = {"count", "N, or N,M… for a set", "0", PLACE_ANY, false, "initial value",
                    "SETCOUNT, cpc_request_preset"},
+    [KEY_FILTER] = {"filter", "EXPR, off", "off", PLACE_ANY, true,
+                    "count and sample tracepoints only where their fields are so: "
+                    "prev_pid==0&&next_pid>10 (a blank is \\040)",
+                    "", SHAPE_TEXT},
     [KEY_PERIOD] = {"period", "N events, off", "off", PLACE_SAMPLING, true,
                     "sample every N events; of the processor's events and clocks, which come fast, "
                     "not below the tunable mincount; of clocks, for others than the superuser, not "
@@ -105,6 +109,7 @@ void settings_clear(struct settings *settings)
 {
     free(settings->counts);
     free(settings->numbers);
+    free(settings->filter);
     settings_init(settings);
 }
 
@@ -121,7 +126,9 @@ bool settings_copy(struct settings *to, const struct settings *from)
     *to = *from;
     to->counts = numbers_copy(from->counts, from->n_counts);
     to->numbers = numbers_copy(from->numbers, KEYS);
-    if ((to->counts || !from->counts) && (to->numbers || !from->numbers))
+    to->filter = from->filter ? strdup(from->filter) : NULL;
+    if ((to->counts || !from->counts) && (to->numbers || !from->numbers) &&
+        (to->filter || !from->filter))
         return true;
     settings_clear(to);
     return false;
@@ -235,6 +242,23 @@ static int number_set(struct settings *settings, enum key key, struct word value
     return 0;
 }
 
+static int filter_set(struct settings *settings, struct word value, struct err *err)
+{
+    char *text = NULL;
+
+    if (value.len > FILTER_MAX)
+        return err_set(err, P02, "filter: %zu bytes are more than %d", value.len, FILTER_MAX);
+    if (!word_alike(value, "off", false)) {
+        text = word_dup(value);
+        if (!text)
+            return err_nomem(err);
+        text_unescape(text);
+    }
+    free(settings->filter);
+    settings->filter = text;
+    return 0;
+}
+
 static int mode_set(struct settings *settings, struct word value, struct err *err)
 {
     char room[160];
@@ -282,6 +306,7 @@ int settings_set(struct settings *settings, enum key key, struct word value, str
 {
     int rc = key == KEY_MODE                            ? mode_set(settings, value, err)
              : key == KEY_COUNT                         ? counts_set(settings, value, err)
+             : key == KEY_FILTER                        ? filter_set(settings, value, err)
              : key_table[key].shape == SHAPE_OFF_NUMBER ? number_set(settings, key, value, err)
                                                         : word_set(settings, key, value, err);
 
@@ -299,6 +324,9 @@ bool settings_same(const struct settings *a, const struct settings *b, enum key 
 {
     if (key == KEY_MODE)
         return a->mode == b->mode;
+    if (key == KEY_FILTER)
+        return a->filter == b->filter ||
+               (a->filter && b->filter && strcmp(a->filter, b->filter) == 0);
     if (key != KEY_COUNT)
         return a->word[key] == b->word[key] && settings_number(a, key) == settings_number(b, key);
     for (unsigned i = 0; i < a->n_counts || i < b->n_counts; i++)
@@ -331,6 +359,10 @@ void settings_print(const struct settings *settings, enum key key, unsigned n_ev
                 buf_char(out, ',');
             buf_u64(out, i < settings->n_counts ? settings->counts[i] : 0);
         }
+    } else if (row->shape == SHAPE_TEXT) {
+        const char *text = settings->filter ? settings->filter : "off";
+
+        buf_value(out, text, strlen(text));
     } else if (row->shape == SHAPE_SWITCH) {
         buf_str(out, settings->word[key] ? "on" : "off");
     } else if (row->shape == SHAPE_WORDS) {

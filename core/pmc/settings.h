@@ -37,6 +37,7 @@ enum key {
     KEY_AUTOSTART,
     KEY_START,
     KEY_COUNT,
+    KEY_FILTER,
     KEY_PERIOD,
     KEY_FREQ,
     KEY_USER,
@@ -85,8 +86,10 @@ enum key_shape {
     SHAPE_NONE,
     SHAPE_SWITCH,
     SHAPE_OFF_NUMBER,
-    SHAPE_WORDS
+    SHAPE_WORDS,
+    SHAPE_TEXT
 };
+#define FILTER_MAX 1000 /* bytes */
 
 struct key_row {
     const char *name;
@@ -114,6 +117,7 @@ struct settings {
     uint8_t word[KEYS]; /* on/off (1/0) and words (index) of the plain keys */
     unsigned n_counts;  /* initial values: n_counts of them, the rest 0 */
     uint64_t *counts;   /* owned */
+    char *filter;       /* of tracepoints, or NULL; owned */
     uint64_t *numbers;  /* of the plain keys that have one, KEYS of them; NULL: none. Owned */
 };
 

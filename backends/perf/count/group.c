@@ -10,6 +10,7 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum {
@@ -149,7 +150,9 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
     shape->members = shape->extra + shape->n;
     shape->stride = 2 + shape->members + 2;
     shape->attr = calloc(shape->members + 2, sizeof *shape->attr);
-    if (!shape->attr || !shape_order(shape, plan) || shape_spread(shape, state, plan)) {
+    shape->filter = plan->filter ? strdup(plan->filter) : NULL;
+    if ((plan->filter && !shape->filter) || !shape->attr || !shape_order(shape, plan) ||
+        shape_spread(shape, state, plan)) {
         shape_free(shape);
         return -ENOMEM;
     }
@@ -169,6 +172,8 @@ void shape_opened(struct shape *shape)
 {
     free(shape->attr);
     free(shape->cpu);
+    free(shape->filter);
+    shape->filter = NULL;
     shape->attr = NULL;
     shape->cpu = NULL;
 }
@@ -191,6 +196,15 @@ static int place_cpu(const struct shape *shape, unsigned at, int cpu, bool first
     return cpu;
 }
 
+/* The kernel has it look at what a child inherits, too. */
+static int filter_put(const struct shape *shape, unsigned at, int fd)
+{
+    const bool filtered = shape->filter && at >= shape->extra && at < shape->members &&
+                          shape->attr[at].type == PERF_TYPE_TRACEPOINT;
+
+    return filtered && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, shape->filter) ? -errno : 0;
+}
+
 static int group_try(const struct shape *shape, pid_t pid, int cpu, bool first, int *group,
                      unsigned *at)
 {
@@ -206,7 +220,7 @@ static int group_try(const struct shape *shape, pid_t pid, int cpu, bool first, 
         if (on < -1)
             continue;
         fds[i] = event_open(&shape->attr[i], pid, on, member ? fds[0] : -1, shape->flags);
-        rc = fds[i] < 0 ? fds[i] : 0;
+        rc = fds[i] < 0 ? fds[i] : filter_put(shape, i, fds[i]);
         *at = i;
     }
     if (rc)

@@ -29,11 +29,12 @@ struct shape {
     bool inherit;
     bool watch;
     int watch_cpu;
-    unsigned per_task;            /* descriptors really opened, for a task or a CPU */
-    unsigned long flags;          /* of perf_event_open */
-    uint8_t extras[2];            /* enum extra */
+    unsigned per_task;   /* descriptors really opened, for a task or a CPU */
+    unsigned long flags; /* of perf_event_open */
+    uint8_t extras[2];   /* enum extra */
     uint8_t *order; /* place among the events of a group -> place in the plan; NULL: the same */
     struct perf_event_attr *attr; /* members, the witness, the watch */
+    char *filter;                 /* of tracepoints among the events, or NULL */
 };
 
 /* 0 or -ENOMEM. */

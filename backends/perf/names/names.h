@@ -10,6 +10,8 @@ int perf_resolve(struct backend_state *state, const char *text, struct event *ou
 int perf_verify(struct backend_state *state, struct event *event, struct err *err);
 uint64_t perf_look(struct backend_state *state);
 int perf_list(struct backend_state *state, struct catalog *out, struct err *err);
+int perf_check_filter(struct backend_state *state, const struct event *events, unsigned n,
+                      const char *filter, struct err *err);
 int perf_describe(struct backend_state *state, const char *class_name, const char *event,
                   struct buf *out);
 void perf_facts(struct backend_state *state, struct buf *out);
