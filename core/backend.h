@@ -116,6 +116,7 @@ struct plan {
     /* Bytes of the user's stack, copied with the registers; 0: none. Then the recorder's data_maps.
      */
     uint32_t stack;
+    bool raw;          /* the fields of tracepoints */
     bool steps, lasts; /* counting: RECORD_SWITCH at each switch-out; at each thread's end */
 };
 
@@ -258,6 +259,11 @@ struct backend {
      * been right; NULL: there are no filters. */
     int (*check_filter)(struct backend_state *state, const struct event *events, unsigned n,
                         const char *filter, struct err *err);
+    /* What perf has to know of these tracepoints ("sched:sched_switch", perhaps with more behind a
+     * second colon) to print their fields: the bytes of its tracing data. Nothing where that
+     * cannot be had; NULL: there are none. */
+    void (*formats)(struct backend_state *state, const char *const *names, unsigned n,
+                    struct buf *out);
     /* A number that is another one when list() may say something else than before; cheaper than
      * that, but slow. NULL: never. */
     uint64_t (*look)(struct backend_state *state);

@@ -110,6 +110,7 @@ const struct backend perf_backend = {
     .verify = perf_verify,
     .check_set = perf_check_set,
     .check_filter = perf_check_filter,
+    .formats = perf_formats,
     .look = perf_look,
     .list = perf_list,
     .describe = perf_describe,

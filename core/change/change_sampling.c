@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FREQ_STANDARD  997 /* no divisor of the rates at which machines do things */
-#define CLOCK_LEAST_NS 100000
-#define CLOCK_MOST_HZ  (1000000000 / CLOCK_LEAST_NS)
-#define SETS_FREE      16 /* numbers of sets that no quota refuses */
-#define SET_LOOK_BACK  8  /* … among which one is looked for that fits */
+#define TYPE_TRACEPOINT 2   /* of perf_event_attr */
+#define FREQ_STANDARD   997 /* no divisor of the rates at which machines do things */
+#define CLOCK_LEAST_NS  100000
+#define CLOCK_MOST_HZ   (1000000000 / CLOCK_LEAST_NS)
+#define SETS_FREE       16 /* numbers of sets that no quota refuses */
+#define SET_LOOK_BACK   8  /* … among which one is looked for that fits */
 
 /* ---- what can be refused ---- */
 
@@ -62,6 +63,19 @@ static int check_stack(struct change *change)
                    change->engine->backend->name);
 }
 
+/* They may be of other tasks: the kernel asks CAP_PERFMON for them. */
+static int check_raw(struct change *change)
+{
+    const bool opens = change->desired.new_set || change->diff.reopen || change_attaches(change);
+
+    if (!change->desired.settings.word[KEY_RAW] || !opens || change->asker.superuser)
+        return 0;
+    return err_set(&change->err, P18,
+                   "raw=on: the fields of tracepoints can tell of other tasks, which %s",
+                   change->asker.inside ? "is not to be had in an instance"
+                                        : "needs CAP_PERFMON, whatever the tunables say");
+}
+
 int check_sampling(struct change *change)
 {
     const struct backend *backend = change->engine->backend;
@@ -94,6 +108,8 @@ int check_sampling(struct change *change)
                            : ", as without CAP_PERFMON or the tunable unprivileged_kernel",
                        change->pmc->name);
     rc = check_stack(change);
+    if (rc == 0)
+        rc = check_raw(change);
     return rc ? rc : check_no_count(change);
 }
 
@@ -174,7 +190,6 @@ static void find_stack(const struct change *change, struct sampling *sampling)
         return;
     sampling->stack = asked == UINT64_MAX ? STACK_STANDARD : (uint32_t)(asked + 7) & ~7u;
     sampling->registers = change->log.limits.registers;
-    sampling->observer = rights_to_memory(change->asker.rights);
 }
 
 /* With counters that stay as they were opened, those decide. */
@@ -190,6 +205,9 @@ static void find_sampling(struct change *change)
     if (!change->desired.set || !(change->log.recorded & RECORDED_SAMPLES))
         return;
     find_rate(change, &change->log.sampling);
+    change->log.sampling.raw = change->desired.settings.word[KEY_RAW];
+    if (change->log.sampling.raw || wants_stack(change))
+        change->log.sampling.observer = rights_to_memory(change->asker.rights);
     if (chain == CALLCHAIN_OFF)
         return;
     change->log.sampling.chain_user = chain != CALLCHAIN_KERNEL;
@@ -204,7 +222,8 @@ static bool event_alike(const struct log_event *a, const struct log_event *b)
 {
     return a && strcmp(a->name, b->name) == 0 && strcmp(a->resolved, b->resolved) == 0 &&
            a->period == b->period && a->freq == b->freq && a->chains == b->chains &&
-           a->stack == b->stack && memcmp(&a->observer, &b->observer, sizeof a->observer) == 0;
+           a->stack == b->stack && a->raw == b->raw &&
+           memcmp(&a->observer, &b->observer, sizeof a->observer) == 0;
 }
 
 /* The number of one of the last sets, if that was the same; else 0. */
@@ -256,6 +275,7 @@ static void event_fill(const struct change *change, unsigned i, struct log_event
         .chains = change->log.sampling.chain_user || change->log.sampling.chain_kernel,
         .stack = change->log.sampling.stack,
         .registers = change->log.sampling.registers,
+        .raw = change->log.sampling.raw && event->code[0] == TYPE_TRACEPOINT,
         .observer = change->log.sampling.observer,
         .type = (uint32_t)event->code[0],
         .config = event->code[1],

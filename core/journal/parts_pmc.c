@@ -141,6 +141,7 @@ static const struct field pmc_fields[] = {
     FLAG(struct pmc, sampling.chain_kernel),
     FIELD(struct pmc, sampling.depth),
     FIELD(struct pmc, sampling.depth_asked),
+    FLAG(struct pmc, sampling.raw),
     FIELD(struct pmc, sampling.stack),
     FIELD(struct pmc, sampling.registers),
     FIELD(struct pmc, sampling.observer.capabilities),

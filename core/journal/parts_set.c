@@ -212,6 +212,7 @@ static const struct field sampled_fields[] = {
     FLAG(struct sampled, event.chains),
     FIELD(struct sampled, event.type),
     FIELD(struct sampled, event.config),
+    FLAG(struct sampled, event.raw),
     FIELD(struct sampled, event.stack),
     FIELD(struct sampled, event.registers),
     FIELD(struct sampled, event.observer.capabilities),

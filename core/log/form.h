@@ -4,10 +4,12 @@
  */
 #pragma once
 
+#include "core/base/event.h"
 #include "core/log/log_sets.h"
 #include "core/log/record.h"
 
 /* What the first line of each reader and the forms say of the PMC; made under the engine's lock. */
+struct backend_state;
 struct log_facts {
     const char *machine; /* processor */
     char *class;         /* NULL: nothing is known yet; this and the next are owned by the reader */
@@ -16,6 +18,10 @@ struct log_facts {
     uint64_t monotonic_ns, realtime_ns, tsc;
     struct log_sets *sets; /* what ids mean: a reference, or NULL */
     struct memory_right reader;
+    /* The formats of tracepoints: as struct backend has it, or NULL. */
+    void (*formats)(struct backend_state *state, const char *const *names, unsigned n,
+                    struct buf *out);
+    struct backend_state *backend_state;
 };
 
 /* The event of an id, NULL: nobody knows it. */

@@ -26,6 +26,7 @@ struct log_event {
     uint64_t period, freq; /* one of them, or both 0: it only counts */
     bool chains;
     uint32_t stack;               /* bytes of the stack, at most, that its samples have; 0: none */
+    bool raw;                     /* they have the fields of a tracepoint */
     uint64_t registers;           /* which registers they have then: a mask of perf's */
     struct memory_right observer; /* with whose right, where they have memory */
     uint32_t type;                /* of perf_event_attr, as far as a reader of perf.data cares */

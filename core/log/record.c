@@ -68,6 +68,18 @@ static bool words_take(struct words *words, uint64_t n)
     return true;
 }
 
+static bool raw_parts(struct words *words, struct sample_parts *out)
+{
+    uint32_t bytes;
+
+    if (!words->n)
+        return false;
+    out->raw = words->at;
+    memcpy(&bytes, words->at, sizeof(bytes));
+    out->raw_bytes = record_padded(sizeof(bytes) + (size_t)bytes);
+    return words_take(words, out->raw_bytes / sizeof(uint64_t));
+}
+
 static bool stack_parts(struct words *words, struct sample_parts *out)
 {
     uint64_t bytes;
@@ -97,6 +109,8 @@ bool sample_parts(const struct record_sample *sample, struct sample_parts *out)
     words.n = (sample->head.size - sizeof(*sample)) / sizeof(sample->frame[0]);
     if (!words_take(&words, sample->n_frames))
         return false;
+    if (sample->head.misc & RECORD_RAW && !raw_parts(&words, out))
+        return false;
     if (sample->head.misc & RECORD_STACK && !stack_parts(&words, out))
         return false;
     return words.n == 0;
@@ -107,7 +121,7 @@ static bool sample_fits(const struct record *record)
     const struct record_sample *sample = (const struct record_sample *)record;
     struct sample_parts parts;
 
-    if (record->misc & RECORD_STACK)
+    if (record->misc & (RECORD_RAW | RECORD_STACK))
         return sample_parts(sample, &parts);
     if (record->size <= SAMPLE_SHORT)
         return record->size == SAMPLE_SHORT;

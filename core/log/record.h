@@ -52,6 +52,7 @@ enum record_type {
 #define RECORD_EXECUTED 0x2000u /* of COMM */
 #define RECORD_DATA     0x2000u /* of MAP: not executable: how a program unwinds may stand there */
 /* misc of SAMPLE: behind its frames, of which it has a number then, stand in this order … */
+#define RECORD_RAW   0x10u /* … the fields of a tracepoint: struct sample_parts */
 #define RECORD_STACK 0x20u /* … the registers and the stack of the user's: struct sample_parts */
 /* misc of notes */
 #define RECORD_LAST  1u /* of SWITCH: the thread has ended, or nobody can be given the rest */
@@ -104,11 +105,14 @@ struct record_sample {
 #define FRAME_USER    ((uint64_t)-512)
 
 /*
- * What a sample has behind its frames, each at a multiple of eight: a word (REGISTERS_ABI; how many
+ * What a sample has behind its frames, each at a multiple of eight: four bytes with the number of
+ * those that follow, which are a tracepoint's fields, and padding; a word (REGISTERS_ABI; how many
  * registers) and the registers; the bytes of the stack that were there (padded), the stack, and,
  * if it is not empty, once more how many bytes. Points into the record.
  */
 struct sample_parts {
+    const uint64_t *raw;       /* with the four bytes before it; NULL: no such part */
+    size_t raw_bytes;          /* … and the padding */
     const uint64_t *registers; /* behind the word; NULL: no such part */
     uint64_t abi;              /* PERF_SAMPLE_REGS_ABI_*; 0: there are no registers */
     uint64_t n_registers;

@@ -346,6 +346,7 @@ struct plan link_plan(struct link *link, const struct opening *opening)
         .chain_kernel = sampling->chain_kernel,
         .depth = sampling->depth,
         .stack = sampling->stack,
+        .raw = sampling->raw,
         .steps = counts && (opening->recorded & RECORDED_SWITCHES),
         .lasts = counts && opening->recorded,
     };

@@ -56,6 +56,7 @@ struct sampling {
     uint64_t asked;        /* what period or freq was to be, where it is another; 0 */
     bool slowed;           /* … because it is a clock, and not the superuser's */
     bool chain_user, chain_kernel;
+    bool raw;                     /* with the fields of tracepoints */
     unsigned depth;               /* frames at most */
     unsigned depth_asked;         /* where that is more; 0 */
     uint32_t stack;               /* bytes of the user's stack at most, with registers; 0: none */

@@ -11,6 +11,7 @@
 /* Records of the stream itself. */
 #define STREAM_LOST_SAMPLES 13
 #define STREAM_ATTR         64
+#define STREAM_TRACING      66
 #define STREAM_ROUND        68
 #define STREAM_UPDATE       78
 #define STREAM_FEATURE      80
@@ -28,6 +29,7 @@
 #define HAS_CALLCHAIN  (1u << 5)
 #define HAS_CPU        (1u << 7)
 #define HAS_PERIOD     (1u << 8)
+#define HAS_RAW        (1u << 10)
 #define HAS_REGISTERS  (1u << 12)
 #define HAS_STACK      (1u << 13)
 #define HAS_IDENTIFIER (1u << 16)
@@ -80,6 +82,12 @@ static bool shows_stack(const struct log_facts *facts, const struct log_event *e
     return event->stack && memory_right_covers(&facts->reader, &event->observer);
 }
 
+/* The fields of a tracepoint, which can be of other tasks, go the same way. */
+static bool shows_raw(const struct log_facts *facts, const struct log_event *event)
+{
+    return event->raw && memory_right_covers(&facts->reader, &event->observer);
+}
+
 /* ---- what is told of events and machine ---- */
 
 static void add_head(struct buf *out, unsigned type, size_t size)
@@ -107,9 +115,9 @@ static void add_text(struct buf *out, const char *text, size_t room)
 }
 
 /*
- * A PMU's number means another PMU elsewhere, tracepoints are printed with a format that the stream
- * has not, and a few software events are no samples to perf: it would fail, or leave out what it
- * should show. As a clock they are read like any sample, under their name.
+ * A PMU's number means another PMU elsewhere, tracepoints are printed with their fields, which may
+ * not be shown, and a few software events are no samples to perf: it would fail, or leave out what
+ * it should show. As a clock they are read like any sample, under their name.
  */
 static bool type_is_plain(const struct log_event *event)
 {
@@ -129,14 +137,15 @@ static bool counts_only(const struct log_event *event, const char *mode)
 static void add_attr(const struct log_facts *facts, struct buf *out, const struct log_event *event,
                      uint64_t id)
 {
-    bool plain = type_is_plain(event), stack = shows_stack(facts, event);
+    bool stack = shows_stack(facts, event), raw = shows_raw(facts, event);
+    bool plain = raw || type_is_plain(event);
     struct stream_attr attr = {
         .type = plain ? event->type : TYPE_SOFTWARE,
         .size = sizeof(attr),
         .config = plain ? event->config : CPU_CLOCK,
         .period_or_freq = event->freq ? event->freq : event->period,
         .sample_type = HAS_ALWAYS | (event->chains ? HAS_CALLCHAIN : 0) |
-                       (stack ? HAS_REGISTERS | HAS_STACK : 0),
+                       (stack ? HAS_REGISTERS | HAS_STACK : 0) | (raw ? HAS_RAW : 0),
         .exclude_user = counts_only(event, ":k"),
         .exclude_kernel = counts_only(event, ":u"),
         .exclude_chain_user = stack,
@@ -175,6 +184,37 @@ static void add_event(const struct log_facts *facts, struct buf *out, const stru
     add_name(out, event, id);
 }
 
+/* Behind the events that need it. Some may be gone: perf prints no fields then. */
+static void add_tracing(const struct log_facts *facts, uint64_t set, struct buf *out)
+{
+    const unsigned n = log_sets_events(facts->sets, set);
+    const char *names[SET_MAX];
+    unsigned n_names = 0;
+    struct buf tracing;
+    uint32_t size;
+
+    for (unsigned i = 0; i < n && n_names < SET_MAX; i++) {
+        const struct log_event *event = log_sets_event(facts->sets, set, i);
+
+        if (shows_raw(facts, event))
+            names[n_names++] = event->resolved;
+    }
+    if (!n_names || !facts->formats)
+        return;
+    buf_init(&tracing, NULL, 0);
+    facts->formats(facts->backend_state, names, n_names, &tracing);
+    while (tracing.len % 8 && !tracing.failed)
+        buf_char(&tracing, '\0');
+    size = (uint32_t)tracing.len;
+    if (size) {
+        add_head(out, STREAM_TRACING, sizeof(struct record) + sizeof(size));
+        buf_add(out, &size, sizeof(size));
+        buf_add(out, tracing.data, tracing.len);
+    }
+    out->failed |= tracing.failed;
+    buf_free(&tracing);
+}
+
 static void add_new_sets(uint64_t *told, const struct log_facts *facts, struct buf *out)
 {
     struct log_sets *sets = facts->sets;
@@ -185,6 +225,7 @@ static void add_new_sets(uint64_t *told, const struct log_facts *facts, struct b
 
         for (unsigned place = 0; place < n; place++)
             add_event(facts, out, log_sets_event(sets, *told, place), LOG_ID(*told, place));
+        add_tracing(facts, *told, out);
     }
 }
 
@@ -265,21 +306,41 @@ static uint64_t frames_of_kernel(const struct record_sample *sample, uint64_t n)
 }
 
 /* perf finds the program's callers in the stack, and adds those to the frames. */
-static void add_with_stack(struct buf *out, const struct record_sample *sample)
+static void add_with_parts(struct buf *out, const struct log_event *event, bool raw, bool stack,
+                           const struct record_sample *sample)
 {
-    static const uint64_t none = 0;
-    const uint64_t n = frames_of_kernel(sample, sample_frames(sample));
+    static const uint64_t none = 0, no_raw = 4; /* which are 0 */
+    uint64_t n = sample_frames(sample);
     struct sample_parts parts;
 
-    if (!sample_parts(sample, &parts) || !parts.registers)
-        parts = (struct sample_parts){.stack = &none, .stack_bytes = sizeof(none)};
-    const uint64_t words = n + 1 + parts.n_registers;
+    if (!sample_parts(sample, &parts))
+        parts.raw = parts.registers = NULL;
+    if (!parts.raw) {
+        parts.raw = &no_raw;
+        parts.raw_bytes = sizeof(no_raw);
+    }
+    if (!parts.registers)
+        parts = (struct sample_parts){.raw = parts.raw,
+                                      .raw_bytes = parts.raw_bytes,
+                                      .stack = &none,
+                                      .stack_bytes = sizeof(none)};
+    if (stack)
+        n = frames_of_kernel(sample, n);
+    const size_t chain = event->chains ? (1 + n) * sizeof(n) : 0;
+    const size_t registers = (1 + parts.n_registers) * sizeof(n);
     add_begin(out, &sample->head, SAMPLE_SHORT,
-              sizeof(*sample) + words * sizeof(none) + parts.stack_bytes);
-    buf_add(out, &n, sizeof(n));
-    buf_add(out, sample->frame, n * sizeof(none));
+              SAMPLE_SHORT + chain + (raw ? parts.raw_bytes : 0) +
+                  (stack ? registers + parts.stack_bytes : 0));
+    if (chain) {
+        buf_add(out, &n, sizeof(n));
+        buf_add(out, sample->frame, n * sizeof(n));
+    }
+    if (raw)
+        buf_add(out, parts.raw, parts.raw_bytes);
+    if (!stack)
+        return;
     buf_add(out, &parts.abi, sizeof(parts.abi));
-    buf_add(out, parts.registers, parts.n_registers * sizeof(none));
+    buf_add(out, parts.registers, registers - sizeof(parts.abi));
     buf_add(out, parts.stack, parts.stack_bytes);
 }
 
@@ -305,8 +366,9 @@ static void add_sample(struct batch *batch, const struct record_sample *sample)
 
     if (!event)
         return;
-    if (shows_stack(batch->facts, event))
-        add_with_stack(batch->out, sample);
+    const bool raw = shows_raw(batch->facts, event), stack = shows_stack(batch->facts, event);
+    if (raw || stack)
+        add_with_parts(batch->out, event, raw, stack, sample);
     else if (!event->chains)
         add_begin(batch->out, &sample->head, SAMPLE_SHORT, SAMPLE_SHORT);
     else if (n == 0)
@@ -373,7 +435,7 @@ static bool goes_as_it_is(struct batch *batch, const struct record *record)
     if (record->type != RECORD_SAMPLE || record->misc != misc_of(record) ||
         !(event = event_of(batch->sets, sample->id)))
         return false;
-    if (event->stack)
+    if (event->stack || event->raw)
         return false;
     if (!event->chains)
         return record->size == SAMPLE_SHORT;

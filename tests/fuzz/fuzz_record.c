@@ -68,11 +68,12 @@ static void take(const uint8_t *data, size_t size)
     memcpy(bytes, data, size);
     recorder.origins = &origin;
     for (unsigned i = 0; i < 3; i++)
-        recorder_add_id(&recorder, &(struct id){.kernel = i,
-                                                .origin = &origin,
-                                                .kind = (uint8_t)i,
-                                                .parts = data[1] & 16 ? RECORD_STACK : 0,
-                                                .says_period = data[1] & 8});
+        recorder_add_id(&recorder,
+                        &(struct id){.kernel = i,
+                                     .origin = &origin,
+                                     .kind = (uint8_t)i,
+                                     .parts = (uint8_t)(data[1] & (RECORD_RAW | RECORD_STACK)),
+                                     .says_period = data[1] & 8});
     recorder_take(&recorder, &(struct intake){.put = put});
     recorder_drop_ids(&recorder, &origin);
 }

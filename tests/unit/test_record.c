@@ -111,6 +111,28 @@ TEST(registers_and_stack_stand_behind_the_frames)
     ck_assert_uint_eq(parts.stack[1], 0x5a);
 }
 
+TEST(fields_of_a_tracepoint_stand_between_frames_and_stack)
+{
+    static const uint64_t fields[] = {UINT64_C(0x6600000005), 0};
+    static const uint64_t behind[] = {REGISTERS_WORD(0, 0), 0};
+    struct record_sample *sample;
+    struct sample_parts parts;
+
+    add_sample(fields, 0);
+    buf_add(&out, fields, sizeof(fields)); /* five bytes, padded */
+    buf_add(&out, behind, sizeof(behind));
+    sample = (struct record_sample *)made();
+    sample->head.size = (uint16_t)out.len;
+    sample->head.misc |= RECORD_RAW | RECORD_STACK;
+    ck_true(record_fits(&sample->head, out.len));
+    ck_true(sample_parts(sample, &parts));
+    ck_assert_uint_eq(parts.raw_bytes, 16);
+    ck_assert_uint_eq(parts.raw[0] >> 32, 0x66);
+    ck_assert_uint_eq(parts.stack_bytes, 8);
+    *(uint32_t *)(void *)sample->frame = UINT32_MAX;
+    ck_true(!record_fits(&sample->head, out.len));
+}
+
 TEST(a_stack_that_is_not_what_its_words_say_is_refused)
 {
     struct record_sample *sample = add_stack();

@@ -8,17 +8,15 @@
 #include "backends/perf/probe/open.h"
 #include "backends/perf/probe/pmu.h"
 #include "backends/perf/probe/tracefs.h"
+#include "backends/proc.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-
-enum {
-    FORMAT_BYTES = 16384
-};
 
 /* "\tfield:char comm[16];\toffset:…": the last word before the semicolon, without "[16]". */
 static struct word field_of(const char *line)
@@ -62,18 +60,18 @@ static void fields_print(const struct backend_state *state, const struct event *
                          struct buf *out)
 {
     const int events = tracefs_events(state);
-    char path[300], format[FORMAT_BYTES];
-    char *colon;
+    char path[300], *colon, *format;
 
     if (events < 0)
         return;
     snprintf(path, sizeof path, "%s/format", event->resolved);
     colon = strchr(path, ':');
-    if (colon) {
+    if (colon)
         *colon = '/';
-        if (file_read(events, path, format, sizeof format) > 0)
-            fields_add(format, out);
-    }
+    format = proc_text_at(events, path);
+    if (format)
+        fields_add(format, out);
+    free(format);
     close(events);
 }
 

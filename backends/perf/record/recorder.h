@@ -56,7 +56,8 @@ struct id {
     uint32_t cpu;  /* of the group */
     uint8_t kind, place;
     bool says_period; /* of EVENT: its samples do */
-    uint8_t parts;    /* of EVENT: RECORD_STACK: what its samples have behind their frames */
+    uint8_t
+        parts; /* of EVENT: RECORD_RAW, RECORD_STACK: what its samples have behind their frames */
 };
 
 /* In the arena. `count` were taken when the kernel is told `position`; if it is not, `before`. */
@@ -111,8 +112,9 @@ struct recorder {
 /* Room for a record of the largest size, and what is put into it. */
 #define RECORD_SPACE ((size_t)RECORD_MAX + 16)
 
-#define RECORD_USUAL ((size_t)8192) /* no record without a stack is larger: a path, a deep chain   \
-                                     */
+#define RECORD_USUAL                                                                               \
+    ((size_t)8192) /* no record without a stack is larger: a path, a deep chain                    \
+                    */
 
 int perf_recorder_new(struct backend_state *state, const struct recorder_plan *plan,
                       struct recorder **out, struct err *err);

@@ -105,6 +105,33 @@ static size_t stack_take(char *record, size_t at, size_t end)
     return at + kept + word;
 }
 
+/* The fields of a tracepoint, the same way. */
+static size_t raw_take(const char *record, size_t at, size_t end)
+{
+    uint32_t bytes;
+
+    if (end - at < sizeof bytes)
+        return 0;
+    memcpy(&bytes, record + at, sizeof bytes);
+    const size_t part = record_padded(sizeof bytes + (size_t)bytes);
+    return end - at < part ? 0 : at + part;
+}
+
+/* Where the last of the parts ends; 0: they cannot be what they say. */
+static size_t parts_take(unsigned parts, struct record_sample *sample, size_t size)
+{
+    size_t at = sizeof *sample;
+
+    if (size < at || sample->n_frames > (size - at) / sizeof(uint64_t))
+        return 0;
+    at += sample->n_frames * sizeof(uint64_t);
+    if (parts & RECORD_RAW)
+        at = raw_take((char *)sample, at, size);
+    if (at && parts & RECORD_STACK)
+        at = stack_take((char *)sample, at, size);
+    return at <= RECORD_MAX ? at : 0;
+}
+
 /*
  * One that has more than frames. Of the frames there is always a number, and the period stands
  * before it. Where it was prepared for somebody else too, it may be shorter than that says.
@@ -112,21 +139,24 @@ static size_t stack_take(char *record, size_t at, size_t end)
 static void long_sample_take(const struct id *id, struct record_sample *sample,
                              const struct intake *intake)
 {
-    size_t size = sample->head.size, at;
+    const struct origin *origin = id->origin;
+    char *const period = (char *)&sample->period, *const n_frames = (char *)&sample->n_frames;
+    char *const from = id->says_period ? n_frames : period;
+    char *const to = origin->chains ? n_frames : n_frames + sizeof sample->n_frames;
+    size_t size = sample->head.size;
 
-    if (!id->says_period) {
-        memmove(&sample->n_frames, &sample->period, size - (size_t)PERIOD_IN_SAMPLE);
-        sample->period = id->origin->period;
-        size += sizeof sample->period;
-    }
-    at = size >= sizeof *sample && sample->n_frames <= (size - sizeof *sample) / sizeof(uint64_t)
-             ? sizeof *sample + sample->n_frames * sizeof(uint64_t)
-             : 0;
-    if (at)
-        at = stack_take((char *)sample, at, size);
-    sample->head.misc |= RECORD_STACK;
-    sample->head.size = (uint16_t)at;
-    if (at)
+    if (size < (size_t)(from - (char *)sample))
+        return;
+    memmove(to, from, size - (size_t)(from - (char *)sample));
+    size += (size_t)(to - from);
+    if (!id->says_period)
+        sample->period = origin->period;
+    if (!origin->chains)
+        sample->n_frames = 0;
+    size = parts_take(id->parts, sample, size);
+    sample->head.misc |= id->parts;
+    sample->head.size = (uint16_t)size;
+    if (size)
         intake->put(intake->arg, &sample->head);
     else
         sample_lose(sample, intake);

@@ -139,6 +139,8 @@ void sampling_attr(const struct plan *plan, struct perf_event_attr *attr)
         attr->exclude_user = plan->skip_user;
         attr->exclude_kernel = plan->skip_kernel;
     }
+    if (plan->raw && attr->type == PERF_TYPE_TRACEPOINT)
+        attr->sample_type |= PERF_SAMPLE_RAW;
     if (!plan->chain_user && !plan->chain_kernel)
         return;
     attr->sample_type |= PERF_SAMPLE_CALLCHAIN;
@@ -151,7 +153,8 @@ void sampling_attr(const struct plan *plan, struct perf_event_attr *attr)
 
 unsigned sampling_parts(const struct perf_event_attr *attr)
 {
-    return attr->sample_type & PERF_SAMPLE_STACK_USER ? RECORD_STACK : 0;
+    return (attr->sample_type & PERF_SAMPLE_RAW ? RECORD_RAW : 0) |
+           (attr->sample_type & PERF_SAMPLE_STACK_USER ? RECORD_STACK : 0);
 }
 
 void sampling_sideband(struct perf_event_attr *attr)

@@ -31,7 +31,7 @@ void sampling_sideband(struct perf_event_attr *attr);
 void sampling_dummy_attr(struct perf_event_attr *attr);
 /* The registers that a sample with a stack has, as perf itself asks for them; 0: of no use here. */
 uint64_t sampling_registers(void);
-/* What stands behind the frames of its samples: RECORD_STACK. */
+/* What stands behind the frames of its samples: RECORD_RAW, RECORD_STACK. */
 unsigned sampling_parts(const struct perf_event_attr *attr);
 /* The event that owns a ring. */
 void sampling_ring_attr(struct perf_event_attr *attr, uint64_t bytes);

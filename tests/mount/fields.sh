@@ -1,0 +1,92 @@
+# shellcheck shell=bash
+# raw=on: perf script prints the fields of tracepoints; for the superuser alone.
+
+perf_script() {
+    HOME=$T timeout 60 perf script -i - "$@" 2>"$T/said" || die "perf script: $(cat "$T/said")"
+    unlike "$(cat "$T/said")" 'rror|ailed|corrupt|unexpected|nvalid|ut of order|mismatch' "perf script said"
+}
+
+# switches FILE: of target, with their fields
+switches() {
+    perf_script <"$1" | grep -c '^ *target .* sched:sched_switch: prev_comm=target prev_pid=[0-9]* .*prev_state=[A-Z+|]* ==> next_comm=' || :
+}
+
+t_fields_are_printed_by_name() {
+    with_tracefs
+    mount_pmcfs
+    target_start p
+    pmc a event=sched:sched_switch period=1 raw=on "target=${PID_OF[p]}"
+    pmc without event=sched:sched_switch period=1 "target=${PID_OF[p]}"
+    tell p sleep 30
+    ctl a stop
+    ctl without stop
+    cat "$M/a/samples.perf" >"$T/perf.data"
+    is "$(switches "$T/perf.data")" "$(grep -c ' sample ' "$M/a/samples")"
+    between "$(switches "$T/perf.data")" 30 10000
+    is "$(switches "$M/without/samples.perf")" 0
+    HOME=$T timeout 60 perf script -i "$M/a/samples.perf" 2>"$T/said" | grep -c prev_comm= >"$T/by_name"
+    is "$(cat "$T/by_name")" "$(switches "$T/perf.data")" "read as a file"
+}
+
+# The others of a set have none; what was set later is told before its records.
+t_of_sets_and_of_events_that_come_later() {
+    with_tracefs
+    mount_pmcfs
+    target_start p
+    pmc a event=sched:sched_switch,page-faults period=1 raw=on "target=${PID_OF[p]}"
+    tell p sleep 10
+    tell p faults 20
+    ctl a stop
+    accepted "$M/a/event" sched:sched_process_fork
+    ctl a start
+    tell p children 3
+    ctl a stop
+    cat "$M/a/samples.perf" >"$T/perf.data"
+    between "$(switches "$T/perf.data")" 10 10000
+    perf_script <"$T/perf.data" >"$T/script"
+    between "$(grep -c ' page-faults: ' "$T/script")" 20 10000
+    between "$(grep -c ' sched:sched_process_fork: comm=target pid=[0-9]* child_comm=target ' "$T/script")" 3 100
+}
+
+t_with_stacks_and_frames() {
+    with_tracefs
+    mount_pmcfs
+    target_start p
+    local chain
+    for chain in on dwarf; do
+        pmc $chain event=sched:sched_switch period=1 raw=on callchain=$chain "target=${PID_OF[p]}"
+    done
+    tell p sleep 10
+    for chain in on dwarf; do
+        ctl $chain stop
+        between "$(switches "$M/$chain/samples.perf")" 10 10000 "with $chain"
+        perf_script -F comm,ip,sym <"$M/$chain/samples.perf" >"$T/script"
+        between "$(grep -c ' schedule' "$T/script")" 10 100000 "frames with $chain"
+    done
+    between "$(grep -c ' main' "$T/script")" 10 10000 "callers with dwarf"
+}
+
+t_fields_are_the_superusers() {
+    with_tracefs
+    mount_pmcfs -o unprivileged_kernel=1
+    target_start p "$ALICE"
+    as "$ALICE" mkdir "$M/a"
+    is "$(result_as "$ALICE" write "$M/a/config" "event=sched:sched_switch period=1 raw=on")" EPERM
+    like "$(cat "$M/a/error")" '^EPERM P18 config: raw=on: the fields of tracepoints can tell of other tasks'
+    is "$(result_as "$ALICE" write "$M/a/config" "event=sched:sched_switch period=1 target=${PID_OF[p]}")" ok
+    is "$(result_as "$ALICE" write "$M/a/ctl" detach)" ok
+    is "$(result_as "$ALICE" write "$M/a/config" raw=on)" EPERM
+    # Given to alice: she has its samples without the fields, and cannot begin anew.
+    pmc r event=sched:sched_switch period=1 raw=on "target=${PID_OF[p]}"
+    chown "$ALICE:$ALICE" "$M/r"
+    tell p sleep 20
+    is "$(result_as "$ALICE" write "$M/r/ctl" stop)" ok
+    as "$ALICE" cat "$M/r/samples.perf" >"$T/perf.data"
+    is "$(switches "$T/perf.data")" 0
+    perf_script <"$T/perf.data" >"$T/script"
+    between "$(grep -c ' sched:sched_switch: ' "$T/script")" 20 10000
+    between "$(switches "$M/r/samples.perf")" 20 10000 "for root"
+    is "$(result_as "$ALICE" write "$M/r/ctl" detach)" ok
+    is "$(result_as "$ALICE" write "$M/r/target" "${PID_OF[p]}")" EPERM
+    is "$(result_as "$ALICE" write "$M/r/config" "raw=off target=${PID_OF[p]}")" ok
+}
