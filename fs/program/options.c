@@ -94,20 +94,21 @@ static const char *unknown_near(struct near *near, struct word key)
     return near_text(near);
 }
 
-static bool replace(char **to, const char *text, size_t len)
+static void replace(struct options *options, char **to, const char *text, size_t len)
 {
     free(*to);
     *to = strndup(text, len);
-    return *to != NULL;
+    options->no_memory |= !*to;
 }
 
-/* A group that does not exist is none. */
+/* A group that does not exist is none. A program that takes over was tried, and has no time. */
 static void readers_check(struct options *options, const char *where)
 {
     char sentence[160];
     gid_t gid;
 
-    if (group_find(tunable_text(&options->tunables, TUNABLE_READERS), &gid) == 0)
+    if ((options->resume && !options->check) ||
+        group_find(tunable_text(&options->tunables, TUNABLE_READERS), &gid) != -ENOENT)
         return;
     snprintf(sentence, sizeof sentence, "readers: there is no group \"%s\"; using none",
              tunable_text(&options->tunables, TUNABLE_READERS));
@@ -121,7 +122,7 @@ static void backend_set(struct options *options, const char *where, struct word 
     struct err err = {0};
 
     if (word_is(value, "perf") || word_is(value, "sim")) {
-        replace(&options->backend, value.p, value.len);
+        replace(options, &options->backend, value.p, value.len);
         return;
     }
     err_set(&err, P27, "there is no backend \"" WORD_FMT "\": there are perf and sim",
@@ -206,7 +207,7 @@ static bool conf_parse(struct options *options, FILE *file)
     if (wrong > 0)
         complain(options, options->conf, "neither \"key = value\" nor a [section]");
     options->at.line = 0;
-    return !ferror(file);
+    return wrong >= 0 && !ferror(file);
 }
 
 static int conf_read(struct options *options)
@@ -250,8 +251,10 @@ static bool mount_word(struct options *options, struct word key, struct word val
 {
     if (label_word(options, key, value))
         return true;
-    if (word_is(key, "fsname"))
-        return replace(&options->source, value.p, value.len);
+    if (word_is(key, "fsname")) {
+        replace(options, &options->source, value.p, value.len);
+        return true;
+    }
     if (word_is(key, "single"))
         return options->single = true;
     if (key.len >= 2 && (strncmp(key.p, "x-", 2) == 0 || strncmp(key.p, "X-", 2) == 0))
@@ -309,9 +312,10 @@ static int words_apply(struct options *options)
     int rc = 0;
 
     buf_init(&word, NULL, 0);
-    while (*text && rc == 0) {
+    while (*text && rc == 0 && !options->no_memory) {
         text = word_take(text, &word);
-        rc = word_apply(options, buf_text(&word));
+        options->no_memory |= word.failed;
+        rc = word.failed ? 0 : word_apply(options, buf_text(&word));
     }
     buf_free(&word);
     return rc;
@@ -333,10 +337,11 @@ static int flag_read(struct options *options, int c, int argc, char **argv)
         return 0;
     case 'o':
         buf_printf(&options->words, "%s%s", options->words.len ? "," : "", optarg);
-        return options->words.failed ? EXIT_FAILURE_SAID : 0;
+        return 0;
     case 'c':
         options->conf_given = true;
-        return replace(&options->conf, optarg, strlen(optarg)) ? 0 : EXIT_FAILURE_SAID;
+        replace(options, &options->conf, optarg, strlen(optarg));
+        return 0;
     case 'C':
         options->check = true;
         return 0;
@@ -375,8 +380,8 @@ static int places_read(struct options *options, int n, char **places)
         return usage("too many arguments: ", places[2]);
     if (n == 0)
         return wanted ? usage("no mountpoint was given", "") : 0;
-    if (!replace(&options->source, n == 2 ? places[0] : "pmcfs", n == 2 ? strlen(places[0]) : 5))
-        return EXIT_FAILURE_SAID;
+    replace(options, &options->source, n == 2 ? places[0] : "pmcfs",
+            n == 2 ? strlen(places[0]) : 5);
     if (strncmp(places[n - 1], "/dev/fd/", 8) == 0 || options->resume)
         options->mountpoint = strdup(places[n - 1]);
     else
@@ -404,14 +409,16 @@ static void conf_resolve(struct options *options)
 {
     char *here, *path = NULL;
 
-    if (!options->conf)
-        options->conf = strdup(CONF_DEFAULT);
+    if (!options->conf && !options->conf_given)
+        replace(options, &options->conf, CONF_DEFAULT, strlen(CONF_DEFAULT));
     if (!options->conf || options->conf[0] == '/')
         return;
     here = getcwd(NULL, 0);
     if (here && asprintf(&path, "%s/%s", here, options->conf) > 0) {
         free(options->conf);
         options->conf = path;
+    } else {
+        options->no_memory |= errno == ENOMEM;
     }
     free(here);
 }
@@ -425,6 +432,19 @@ static void tunables_finish(struct options *options)
     options->at.line = options->log_at.line; /* the one of the two that was read last */
     complain(options, options->log_at.where, err.text);
     options->at.line = 0;
+}
+
+/* All of it, or nothing: a part would count something else, or let others read. */
+static int settings_read(struct options *options)
+{
+    int rc = conf_read(options);
+
+    rc = rc ? rc : words_apply(options);
+    if (rc || (!options->no_memory && !options->words.failed && !options->backend_words.failed &&
+               !options->labels.failed))
+        return rc;
+    say(LOG_ERR, "no memory for the options and the configuration");
+    return EXIT_FAILURE_SAID;
 }
 
 int options_read(struct options *options, const struct host *host, int argc, char **argv)
@@ -442,9 +462,7 @@ int options_read(struct options *options, const struct host *host, int argc, cha
     if (rc != 0 || options->help || options->version || options->print_tables || options->upgrade)
         return rc;
     conf_resolve(options);
-    rc = conf_read(options);
-    if (rc == 0)
-        rc = words_apply(options);
+    rc = settings_read(options);
     if (rc == 0)
         tunables_finish(options);
     return rc == 0 && options->no_backend ? EXIT_USAGE : rc;
@@ -460,7 +478,8 @@ bool options_reread(struct options *options, struct tunables *tunables)
         tunable_limit(&options->tunables, (enum tunable)i, before.value[i].max);
     buf_clear(&options->backend_words);
     buf_clear(&options->labels);
-    done = conf_read(options) == 0 && words_apply(options) == 0;
+    options->no_memory = false;
+    done = settings_read(options) == 0;
     if (done)
         tunables_finish(options);
     else

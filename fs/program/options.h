@@ -27,6 +27,7 @@ struct options {
     struct tunables tunables;
     unsigned complaints; /* said while reading the configuration */
     bool no_backend;     /* a backend was named that does not exist */
+    bool no_memory;      /* something of all this is missing */
     struct buf words;    /* of -o, as they were given, with commas between them */
     struct { /* of the file as it is read, else line 0: -o comes after it */
         unsigned line;
