@@ -45,15 +45,15 @@ static int host_open(const struct loop *loop, const struct sink *sink, struct ho
     *state = (struct host_state){.loop = loop, .sink = sink, .self = getpid()};
     host_clock_open(state);
     int rc = proc_check(state->self, err);
+    const int cgroup = ns_identify(state->self, "cgroup", &state->cgroupns);
     if (rc == 0 && (ns_identify(state->self, "pid", &state->pidns) < 0 ||
-                    ns_identify(state->self, "user", &state->userns) < 0))
+                    ns_identify(state->self, "user", &state->userns) < 0 ||
+                    (cgroup < 0 && cgroup != -ENOENT)))
         rc =
             err_set(err, P14, "/proc/%d/ns cannot be read, so that containers cannot be told apart",
                     state->self);
-    if (rc == 0) {
-        ns_identify(state->self, "cgroup", &state->cgroupns);
+    if (rc == 0)
         rc = host_cpus_open(state, err);
-    }
     if (rc < 0) {
         free(state);
         return rc;

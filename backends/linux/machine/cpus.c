@@ -15,10 +15,11 @@
 
 #define MESSAGES_MAX 64 /* for one call from the loop; the rest makes another */
 
-/* false: the file is absent or not a list (the kernel wrote nonsense, or there is no memory). */
+/* false: the file is absent or not a list (the kernel wrote nonsense: errno is 0). */
 static bool list_read(const char *name, struct cpus *out)
 {
     char path[64];
+    errno = 0;
     snprintf(path, sizeof path, "/sys/devices/system/cpu/%s", name);
     char *text = proc_text(path);
     bool read = text && cpus_parse(out, (struct word){text, strcspn(text, "\n")}) == 0;
@@ -108,21 +109,29 @@ static int host_cpus_watch(struct host_state *state, struct err *err)
     return err_set(err, P14, "CPU hotplug cannot be followed: %s", err_errno_name(rc));
 }
 
+static int list_refused(const char *name, struct err *err)
+{
+    return err_set(err, P14, "/sys/devices/system/cpu/%s cannot be read: %s", name,
+                   errno == ENOMEM || errno == EMFILE || errno == ENFILE ? err_errno_name(-errno)
+                                                                         : "is /sys mounted?");
+}
+
 int host_cpus_open(struct host_state *state, struct err *err)
 {
     struct host_cpus *cpus = &state->cpus;
     struct cpus online;
     cpus->fd = -1;
     if (!list_read("possible", &cpus->possible))
-        return err_set(err, P14,
-                       "/sys/devices/system/cpu/possible cannot be read: is /sys mounted?");
+        return list_refused("possible", err);
     cpus_init(&online);
     /* A kernel without hotplug has no list of those online. */
     const bool listed = list_read("online", &online);
+    int rc = !listed && errno && errno != ENOENT ? list_refused("online", err) : 0;
     for (unsigned c = 0; c < CPUS_MAX; c++)
         cpus->online[c] = cpus_has(listed ? &online : &cpus->possible, c);
     cpus_free(&online);
-    const int rc = host_cpus_watch(state, err);
+    if (rc == 0)
+        rc = host_cpus_watch(state, err);
     if (rc < 0)
         host_cpus_close(state);
     return rc;

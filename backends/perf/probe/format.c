@@ -38,7 +38,7 @@ int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path
     va_start(args, path);
     vsnprintf(full + used, sizeof(full) - (size_t)used, path, args);
     va_end(args);
-    return file_read(AT_FDCWD, full, text, size);
+    return pmus_note(file_read(AT_FDCWD, full, text, size));
 }
 
 /* "config1:0-7,32-35" */
@@ -102,8 +102,10 @@ static void load_format(const struct pmus *pmus, struct pmu *pmu, const char *na
         return;
     char *copy = strdup(name);
     format.name = copy;
-    if (!copy || vec_push(&pmu->formats, format))
+    if (!copy || vec_push(&pmu->formats, format)) {
+        pmus_note(-ENOMEM);
         free(copy);
+    }
 }
 
 static bool is_side_file(const char *name)
@@ -141,6 +143,7 @@ static void load_event(const struct pmus *pmus, struct pmu *pmu, const char *nam
     event.snapshot = read_side(pmus, pmu, name, "snapshot", text) > 0 && text[0] == '1';
     if (event.name && event.terms && vec_push(&pmu->events, event) == 0)
         return;
+    pmus_note(-ENOMEM);
     free(event.name);
     free(event.terms);
 }
@@ -153,6 +156,8 @@ static void load_files(const struct pmus *pmus, struct pmu *pmu, const char *sub
 
     snprintf(path, sizeof(path), "%s" DEVICES "/%s/%s", pmus->root, pmu->name, sub);
     DIR *dir = opendir(path);
+    if (!dir)
+        pmus_note(-errno);
     while (dir && (entry = readdir(dir)))
         if (entry->d_name[0] != '.')
             load(pmus, pmu, entry->d_name);

@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,15 @@ static void core_capabilities(const struct pmus *pmus, struct pmu *pmu)
         (pmu->precise ? CAP_PRECISE : 0U);
 }
 
+static atomic_bool lacked;
+
+int pmus_note(int rc)
+{
+    if (rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE || rc == -EAGAIN)
+        lacked = true;
+    return rc;
+}
+
 /* One directory of sysfs: 1; 0: it is no PMU; -ENOMEM. */
 static int pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
 {
@@ -135,7 +145,7 @@ static int pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
         has_mask = len >= 0;
     }
     if (len > 0)
-        cpus_parse(&pmu->cpus, (struct word){text, (size_t)len});
+        pmus_note(cpus_parse(&pmu->cpus, (struct word){text, (size_t)len}));
     pmu->kind = kind_of(pmu, has_cpus, has_mask);
     return 1;
 }
@@ -192,7 +202,7 @@ static bool covers_several(const struct pmus *pmus, const struct pmu *pmu)
 
     cpus_init(&online);
     int len = pmus_read(pmus, text, sizeof(text), "/sys/devices/system/cpu/online");
-    if (len > 0 && cpus_parse(&online, (struct word){text, (size_t)len}) == 0)
+    if (len > 0 && pmus_note(cpus_parse(&online, (struct word){text, (size_t)len})) == 0)
         several = cpus_count(&pmu->cpus) < cpus_count(&online) || cpus_count(&online) == 1;
     cpus_free(&online);
     return several;
@@ -236,7 +246,7 @@ static void pmus_make_class(struct pmus *pmus, struct pmu *pmu)
                             .hardware = pmu->flags & CODE_HARDWARE};
 }
 
-struct pmus *pmus_new(const char *root)
+static struct pmus *pmus_make(const char *root)
 {
     struct pmus *pmus = calloc(1, sizeof(*pmus));
     unsigned cores = 0;
@@ -244,7 +254,7 @@ struct pmus *pmus_new(const char *root)
     if (!pmus)
         return NULL;
     pmus->root = strdup(root ? root : "");
-    pmus->tracefs = tracefs_mount(root ? root : "");
+    pmus->tracefs = pmus_note(tracefs_mount(root ? root : ""));
     bool ok = pmus->root && parked_start(&pmus->parked) && pmus_scan(pmus);
     for (unsigned i = 0; ok && i < pmus->n; i++)
         cores += pmus->list[i].kind == PMU_CORE;
@@ -261,6 +271,18 @@ struct pmus *pmus_new(const char *root)
         if (pmu_is_here(&pmus->list[i]))
             pmus_make_class(pmus, &pmus->list[i]);
     return pmus;
+}
+
+struct pmus *pmus_new(const char *root)
+{
+    struct pmus *pmus;
+
+    lacked = false;
+    pmus = pmus_make(root);
+    if (pmus && !lacked)
+        return pmus;
+    pmus_free(pmus);
+    return pmus_make(root);
 }
 
 static void pmu_free(struct pmu *pmu)

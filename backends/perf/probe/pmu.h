@@ -94,8 +94,11 @@ struct pmus {
 /* The kind of PMU that has this name on some machine, as far as the name tells it; else PMU_OTHER.
  * PMU_UNKNOWN: none has. */
 enum pmu_kind pmu_kind_known(struct word name);
-/* Finds all PMUs below root and what the core PMUs really have. NULL: no memory. */
+/* Finds all PMUs below root and what the core PMUs really have. NULL: no memory. What lacked memory
+ * or a descriptor is looked at once more, and then as if it were not there. */
 struct pmus *pmus_new(const char *root);
+/* Of what is looked at for that: gives rc back, and notes when it is -errno of such a lack. */
+int pmus_note(int rc);
 void pmus_free(struct pmus *pmus);
 /* Has its name still the number that it had? Another driver may have got that. */
 bool pmu_stays(const struct pmus *pmus, const struct pmu *pmu);

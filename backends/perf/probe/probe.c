@@ -29,7 +29,7 @@ int probe_open(const struct perf_event_attr *attr, int cpu)
     struct perf_event_attr copy = *attr;
 
     copy.disabled = 1;
-    int fd = event_open(&copy, cpu < 0 ? 0 : -1, cpu, -1, 0);
+    int fd = pmus_note(event_open(&copy, cpu < 0 ? 0 : -1, cpu, -1, 0));
     if (fd < 0)
         return fd;
     close(fd);
@@ -80,7 +80,7 @@ static bool counts_something(const struct perf_event_attr *attr)
     struct perf_event_attr copy = *attr;
 
     copy.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-    int fd = event_open(&copy, 0, -1, -1, 0);
+    int fd = pmus_note(event_open(&copy, 0, -1, -1, 0));
     if (fd < 0)
         return false;
     for (volatile unsigned i = 0; i < SPIN_ROUNDS; i++) {
@@ -125,8 +125,10 @@ static void stay_on(const struct pmu *pmu)
     size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
     cpu_set_t *set = CPU_ALLOC(CPUS_MAX);
 
-    if (!set)
+    if (!set) {
+        pmus_note(-ENOMEM);
         return;
+    }
     CPU_ZERO_S(bytes, set);
     for (int cpu = cpus_next(&pmu->cpus, 0); cpu >= 0; cpu = cpus_next(&pmu->cpus, cpu + 1))
         CPU_SET_S((size_t)cpu, bytes, set);
@@ -184,6 +186,7 @@ void probe_core(struct pmu *pmu, bool hybrid)
 
     pmu->extended = hybrid;
     if (!probe_thread(&thread, core_test, pmu)) {
+        pmus_note(-EAGAIN);
         snprintf(pmu->why, sizeof(pmu->why), "no thread could be made to try %s", pmu->name);
         return;
     }

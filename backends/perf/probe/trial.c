@@ -4,6 +4,7 @@
 #include "backends/perf/probe/trial.h"
 
 #include "backends/perf/probe/open.h"
+#include "backends/perf/probe/pmu.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -59,7 +60,8 @@ int trial_add(struct trial *trial, const struct perf_event_attr *attr)
     if (trial->n == TRIAL_MAX)
         return -ENOSPC;
     copy.disabled = trial->cpu >= 0 && trial->n == 0;
-    int fd = event_open(&copy, trial->tid, trial->cpu, trial->n > 0 ? trial->fd[0] : -1, 0);
+    int fd =
+        pmus_note(event_open(&copy, trial->tid, trial->cpu, trial->n > 0 ? trial->fd[0] : -1, 0));
     if (fd < 0)
         return fd;
     trial->fd[trial->n++] = fd;
