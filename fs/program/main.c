@@ -182,8 +182,10 @@ static int background_run(void)
     const bool foreground = options.foreground || options.resume;
 
     worker.ready_fd = foreground ? -1 : background_begin();
-    if (worker.ready_fd >= 0)
-        fd_mine(worker.ready_fd);
+    if (worker.ready_fd >= 0 && !fd_mine(worker.ready_fd)) {
+        say(LOG_ERR, "cannot start: %s", strerror(errno));
+        return 1;
+    }
     if (chdir("/") < 0)
         say(LOG_WARNING, "cannot change to /: %s", strerror(errno));
     return mount_run();

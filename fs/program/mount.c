@@ -111,17 +111,18 @@ static bool mount_identify(const char *path, struct statx *status)
                  status) == 0;
 }
 
-void mount_adopt(const struct mount_settings *settings, int fd)
+bool mount_adopt(const struct mount_settings *settings, int fd)
 {
     struct statx status;
 
     if (!mount_identify(settings->mountpoint, &status))
-        return;
+        return false;
     mounted.made = true;
     mounted.fd = fd;
     mounted.id = status.stx_mnt_id;
     mounted.dev_major = status.stx_dev_major;
     mounted.dev_minor = status.stx_dev_minor;
+    return true;
 }
 
 bool mount_device(const char *mountpoint, unsigned *minor)
@@ -151,13 +152,15 @@ int mount_make(const struct mount_settings *settings)
     snprintf(options, sizeof options,
              "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions%s", fd,
              settings->labels);
-    if (mount(settings->source, settings->mountpoint, "fuse.pmcfs", flags, options) < 0) {
-        int code = errno;
-        close(fd);
-        return mount_refused(settings, code);
-    }
-    mount_adopt(settings, fd);
-    return fd;
+    const bool made =
+        mount(settings->source, settings->mountpoint, "fuse.pmcfs", flags, options) == 0;
+    if (made && mount_adopt(settings, fd))
+        return fd;
+    const int code = errno;
+    if (made) /* this one, as far as can be told */
+        umount2(settings->mountpoint, MNT_DETACH);
+    close(fd);
+    return mount_refused(settings, code);
 }
 
 /* The numbers of a mount are used again soon. Once this one is gone, or its connection broken

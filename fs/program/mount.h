@@ -26,8 +26,9 @@ struct mount_settings {
 bool mount_prepare(const struct mount_settings *settings);
 /* Opens /dev/fuse and mounts it: the descriptor, or -1 after having said why not. */
 int mount_make(const struct mount_settings *settings);
-/* It is mounted already, with that descriptor, by the program that this one has replaced. */
-void mount_adopt(const struct mount_settings *settings, int fd);
+/* It is mounted already, with that descriptor, by the program that this one has replaced. False: it
+ * cannot be told from others. */
+bool mount_adopt(const struct mount_settings *settings, int fd);
 /* The minor number of the device that is mounted just there; asks the kernel alone. */
 bool mount_device(const char *mountpoint, unsigned *minor);
 /* Unmounts, lazily, if the mount that mount_make() made is still the one on top. */

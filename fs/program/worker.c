@@ -89,15 +89,7 @@ static bool session_open(struct fs *fs)
 
     fs->tree.session = fuse_session_new(&args, &fs_ops, sizeof fs_ops, fs);
     fuse_opt_free_args(&args);
-    if (!fs->tree.session) {
-        say(LOG_ERR, "cannot make a FUSE session");
-        return false;
-    }
-    if (!device_use(fs->tree.session, fs->hand->fuse_fd)) {
-        say(LOG_ERR, "cannot serve the FUSE descriptor %d", fs->hand->fuse_fd);
-        return false;
-    }
-    return true;
+    return fs->tree.session && device_use(fs->tree.session, fs->hand->fuse_fd);
 }
 
 /* ---- start and stop ---- */
@@ -192,7 +184,11 @@ static bool fs_start(struct fs *fs)
 {
     const unsigned n = (unsigned)tunable_u64(engine_tunables(fs->tree.engine), TUNABLE_THREADS);
 
-    return session_open(fs) && serve_init(fs) && serve_start(fs, n);
+    errno = EINVAL;
+    if (session_open(fs) && serve_init(fs) && serve_start(fs, n))
+        return true;
+    say(LOG_ERR, "cannot serve: %s", strerror(errno));
+    return false;
 }
 
 static void fs_serve(struct fs *fs, struct worker *worker)
@@ -255,16 +251,11 @@ int worker_run(struct worker *worker, struct hand *hand, int hold_fd)
     crash_note(hand);
     if ((hold_fd >= 0 && !fds_begin()) || !fs_init(&fs, worker, hold_fd)) {
         say(LOG_ERR, "cannot start: %s", strerror(errno));
-        return 1;
-    }
-    if (!engine_open(&fs, worker, &err)) {
+    } else if (!engine_open(&fs, worker, &err)) {
         say(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
     } else {
         state_settle(&fs);
-        readers_resolve(&fs);
-        started = fs_start(&fs);
-        if (!started)
-            say(LOG_ERR, "cannot serve");
+        started = readers_resolve(&fs) && fs_start(&fs);
     }
     if (!started && hold_fd >= 0)
         return 1; /* what it has is the next one's */

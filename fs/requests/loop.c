@@ -61,7 +61,7 @@ static int loop_add(struct loop_state *loop, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint32_t)fd};
 
-    return fd < 0 ? -1 : epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+    return fd < 0 || loop->epoll_fd < 0 ? -1 : epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
 struct loop_state *loop_new(int hold_fd)

@@ -30,7 +30,7 @@ static int group_named(const char *name, gid_t *gid)
     if (rc == 0 && found)
         *gid = found->gr_gid;
     free(buffer);
-    if (rc == ENOMEM)
+    if (rc == ENOMEM || rc == EMFILE || rc == ENFILE)
         return -ENOMEM;
     return rc == 0 && found ? 0 : -ENOENT;
 }
@@ -56,7 +56,7 @@ void fs_set_readers(struct fs *fs, gid_t gid)
     engine_set_readers(fs->tree.engine, gid);
 }
 
-void readers_resolve(struct fs *fs)
+bool readers_resolve(struct fs *fs)
 {
     char name[sizeof((struct tunable_value *)0)->text];
     gid_t gid;
@@ -65,9 +65,14 @@ void readers_resolve(struct fs *fs)
     snprintf(name, sizeof name, "%s",
              tunable_text(engine_tunables(fs->tree.engine), TUNABLE_READERS));
     fs_unlock(fs);
-    if (group_find(name, &gid) < 0)
-        say(LOG_WARNING, "readers: there is no group \"%s\": nobody gains by it", name);
+    const int rc = group_find(name, &gid);
+    if (rc < 0)
+        say(LOG_WARNING,
+            rc == -ENOENT ? "readers: there is no group \"%s\": nobody gains by it"
+                          : "readers: no memory or descriptor to look for the group \"%s\"",
+            name);
     fs_lock(fs);
     fs_set_readers(fs, gid);
     fs_unlock(fs);
+    return rc == 0 || rc == -ENOENT;
 }

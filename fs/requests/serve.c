@@ -35,7 +35,7 @@ struct serve {
     pthread_cond_t given; /* something to do, or the end */
     unsigned n_seats, n_seated;
     unsigned n_idle, n_tasks;
-    bool notifies; /* a thread tells the kernel of names */
+    bool notifies;     /* a thread tells the kernel of names */
     unsigned n_called; /* threads that were woken or made, and have not looked yet */
     bool ending;
     uint32_t next_place; /* the next of those that an earlier worker left */
@@ -138,7 +138,8 @@ static bool server_start(struct serve *serve)
     if (serve->n_threads == serve->max_threads)
         return false;
     server->serve = serve;
-    if (pthread_create(&server->thread, NULL, serve_main, server) != 0)
+    errno = pthread_create(&server->thread, NULL, serve_main, server);
+    if (errno)
         return false;
     serve->n_threads++;
     serve->n_called++;
