@@ -2,13 +2,16 @@
  * A library that is loaded before pmcfs's others (LD_PRELOAD) and lets one call fail: the Nth, of those that take
  * memory or of those that ask the kernel for something. The file PMCFS_FAULTS is `struct faults`, shared with the
  * test, which arms it. /dev/fuse, locks and what lets go of things never fail; but the process may be killed before
- * or after the Nth time that it writes, which is how requests are answered.
+ * or after the Nth time that it writes, which is how requests are answered. The programs that it executes have
+ * it loaded, too, and count in the same file.
  */
 #include <dlfcn.h>
 #include <dirent.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -20,12 +23,19 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum kind { NOTHING, MEMORY, CALLS, ENDS };
+/* Those of all processes: an operation takes such a refusal for the end of a process, or of its rights. */
+enum kind { NOTHING, MEMORY, CALLS, ALL_CALLS, ENDS };
 
 struct faults {
     int kind; /* what is counted; nothing is while it is NOTHING */
@@ -33,10 +43,13 @@ struct faults {
     int seen;
     int live;        /* pieces of memory in use */
     char failed[32]; /* the function, or empty */
+    int not_worker;  /* what a supervisor's workers call is not counted */
 };
 
 static struct faults idle;
 static struct faults *faults = &idle;
+static bool is_worker;
+static __thread bool looks; /* for a group */
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -56,9 +69,10 @@ __attribute__((constructor)) static void begin(void)
 /* Is this call the one? Then from where it came goes to standard error. */
 static bool fails(enum kind kind, const char *function, int code)
 {
+    const int armed = __atomic_load_n(&faults->kind, __ATOMIC_SEQ_CST);
     void *trace[24];
 
-    if (__atomic_load_n(&faults->kind, __ATOMIC_SEQ_CST) != (int)kind ||
+    if ((armed != (int)kind && !(armed == ALL_CALLS && kind == CALLS)) || (is_worker && faults->not_worker) || looks ||
         __atomic_add_fetch(&faults->seen, 1, __ATOMIC_SEQ_CST) != faults->at)
         return false;
     strncpy(faults->failed, function, sizeof(faults->failed) - 1);
@@ -67,6 +81,9 @@ static bool fails(enum kind kind, const char *function, int code)
     errno = code;
     return true;
 }
+
+/* The function behind this one, of this type. With 64-bit offsets some have another name than in the source. */
+#define NEXT(function, name) ((__typeof__(&(function)))dlsym(RTLD_NEXT, name))
 
 /* ---- memory ---- */
 
@@ -109,10 +126,18 @@ void free(void *old)
     __libc_free(old);
 }
 
-/* ---- the kernel ---- */
+/* Without memory inside, glibc says that there is no such group, or crashes. */
+int getgrnam_r(const char *name, struct group *group, char *text, size_t size, struct group **found)
+{
+    if (fails(MEMORY, "getgrnam_r", ENOMEM))
+        return ENOMEM;
+    looks = true;
+    const int rc = NEXT(getgrnam_r, "getgrnam_r")(name, group, text, size, found);
+    looks = false;
+    return rc;
+}
 
-/* The function behind this one, of this type. With 64-bit offsets some have another name than in the source. */
-#define NEXT(function, name) ((__typeof__(&(function)))dlsym(RTLD_NEXT, name))
+/* ---- the kernel ---- */
 
 int open(const char *path, int flags, ...)
 {
@@ -136,40 +161,103 @@ int openat(int dir, const char *path, int flags, ...)
     return fails(CALLS, "openat", EMFILE) ? -1 : NEXT(openat, "openat64")(dir, path, flags, mode);
 }
 
-FILE *fopen(const char *path, const char *mode)
+#define CALL_OF(kind, type, function, name, refusal, code, parameters, arguments)                                      \
+    type function parameters                                                                                           \
+    {                                                                                                                  \
+        return fails(kind, #function, code) ? refusal : NEXT(function, name) arguments;                                \
+    }
+#define CALL(...) CALL_OF(CALLS, __VA_ARGS__)
+
+CALL(FILE *, fopen, "fopen64", NULL, EMFILE, (const char *path, const char *mode), (path, mode))
+CALL(FILE *, fdopen, "fdopen", NULL, ENOMEM, (int fd, const char *mode), (fd, mode))
+CALL(DIR *, opendir, "opendir", NULL, EMFILE, (const char *path), (path))
+CALL(char *, realpath, "realpath", NULL, ENOMEM, (const char *path, char *to), (path, to))
+CALL_OF(ALL_CALLS, int, fstat, "fstat64", -1, EIO, (int fd, struct stat *to), (fd, to))
+CALL_OF(ALL_CALLS, int, stat, "stat64", -1, ENOMEM, (const char *path, struct stat *to), (path, to))
+CALL(int, statfs, "statfs64", -1, ENOMEM, (const char *path, struct statfs *to), (path, to))
+CALL(int, statx, "statx", -1, ENOMEM, (int dir, const char *path, int flags, unsigned mask, struct statx *to),
+     (dir, path, flags, mask, to))
+CALL(int, mkdir, "mkdir", -1, ENOSPC, (const char *path, mode_t mode), (path, mode))
+CALL(int, chdir, "chdir", -1, ENOMEM, (const char *path), (path))
+CALL(int, mount, "mount", -1, ENOMEM,
+     (const char *source, const char *on, const char *type, unsigned long flags, const void *data),
+     (source, on, type, flags, data))
+CALL(void *, mmap, "mmap64", MAP_FAILED, ENOMEM, (void *at, size_t size, int protection, int flags, int fd, off_t offset),
+     (at, size, protection, flags, fd, offset))
+CALL(int, madvise, "madvise", -1, ENOMEM, (void *at, size_t size, int how), (at, size, how))
+CALL(int, memfd_create, "memfd_create", -1, EMFILE, (const char *name, unsigned flags), (name, flags))
+CALL(int, ftruncate, "ftruncate64", -1, EIO, (int fd, off_t size), (fd, size))
+CALL(int, eventfd, "eventfd", -1, EMFILE, (unsigned count, int flags), (count, flags))
+CALL(int, timerfd_create, "timerfd_create", -1, EMFILE, (clockid_t clock, int flags), (clock, flags))
+CALL(int, signalfd, "signalfd", -1, EMFILE, (int fd, const sigset_t *set, int flags), (fd, set, flags))
+CALL(int, epoll_create1, "epoll_create1", -1, EMFILE, (int flags), (flags))
+CALL(int, pipe2, "pipe2", -1, EMFILE, (int fds[2], int flags), (fds, flags))
+CALL(int, socketpair, "socketpair", -1, EMFILE, (int domain, int type, int protocol, int fds[2]),
+     (domain, type, protocol, fds))
+CALL(ssize_t, send, "send", -1, ENOBUFS, (int fd, const void *from, size_t size, int flags), (fd, from, size, flags))
+CALL(ssize_t, recv, "recv", -1, ENOMEM, (int fd, void *to, size_t size, int flags), (fd, to, size, flags))
+CALL_OF(ALL_CALLS, int, poll, "poll", -1, ENOMEM, (struct pollfd * fds, nfds_t n, int ms), (fds, n, ms))
+CALL(pid_t, fork, "fork", -1, EAGAIN, (void), ())
+CALL(int, execveat, "execveat", -1, ENOMEM,
+     (int dir, const char *path, char *const argv[], char *const envp[], int flags), (dir, path, argv, envp, flags))
+CALL(int, pthread_create, "pthread_create", EAGAIN, EAGAIN,
+     (pthread_t * thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg), (thread, attr, run, arg))
+
+/* What is read and written are files: pipes and the like have no reason to refuse. */
+static bool is_file(int fd)
 {
-    return fails(CALLS, "fopen", EMFILE) ? NULL : NEXT(fopen, "fopen64")(path, mode);
+    struct stat status;
+
+    return faults->kind == ALL_CALLS && NEXT(fstat, "fstat64")(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-DIR *opendir(const char *path)
+ssize_t read(int fd, void *to, size_t size)
 {
-    return fails(CALLS, "opendir", EMFILE) ? NULL : NEXT(opendir, "opendir")(path);
+    return is_file(fd) && fails(ALL_CALLS, "read", ENOMEM) ? -1 : NEXT(read, "read")(fd, to, size);
 }
 
-void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+ssize_t pread(int fd, void *to, size_t size, off_t at)
 {
-    return fails(CALLS, "mmap", ENOMEM) ? MAP_FAILED
-                                        : NEXT(mmap, "mmap64")(at, size, protection, flags, fd, offset);
+    return is_file(fd) && fails(ALL_CALLS, "pread", ENOMEM) ? -1 : NEXT(pread, "pread64")(fd, to, size, at);
 }
 
-int memfd_create(const char *name, unsigned flags)
+ssize_t pwrite(int fd, const void *from, size_t size, off_t at)
 {
-    return fails(CALLS, "memfd_create", EMFILE) ? -1 : NEXT(memfd_create, "memfd_create")(name, flags);
+    return is_file(fd) && fails(ALL_CALLS, "pwrite", EIO) ? -1 : NEXT(pwrite, "pwrite64")(fd, from, size, at);
 }
 
-int eventfd(unsigned count, int flags)
+/* Whether a number is that of a descriptor is told in any case. */
+int fcntl(int fd, int command, ...)
 {
-    return fails(CALLS, "eventfd", EMFILE) ? -1 : NEXT(eventfd, "eventfd")(count, flags);
+    va_list rest;
+    void *argument;
+
+    va_start(rest, command);
+    argument = va_arg(rest, void *);
+    va_end(rest);
+    if (command != F_GETFD && fails(CALLS, "fcntl", ENOLCK))
+        return -1;
+    return NEXT(fcntl, "fcntl64")(fd, command, argument);
 }
 
-int timerfd_create(clockid_t clock, int flags)
+int prctl(int option, ...)
 {
-    return fails(CALLS, "timerfd_create", EMFILE) ? -1 : NEXT(timerfd_create, "timerfd_create")(clock, flags);
+    va_list rest;
+    unsigned long arg[4];
+
+    va_start(rest, option);
+    for (int i = 0; i < 4; i++)
+        arg[i] = va_arg(rest, unsigned long);
+    va_end(rest);
+    return fails(CALLS, "prctl", EPERM) ? -1 : NEXT(prctl, "prctl")(option, arg[0], arg[1], arg[2], arg[3]);
 }
 
-int pipe2(int fds[2], int flags)
+/* What ends a process or lets it go on never fails. */
+int kill(pid_t pid, int number)
 {
-    return fails(CALLS, "pipe2", EMFILE) ? -1 : NEXT(pipe2, "pipe2")(fds, flags);
+    if ((number == SIGSTOP || number == SIGUSR1) && fails(CALLS, "kill", EPERM))
+        return -1;
+    return NEXT(kill, "kill")(pid, number);
 }
 
 /* What lets go, EPOLL_CTL_DEL, never fails. */
@@ -191,12 +279,6 @@ int ioctl(int fd, unsigned long request, ...)
     return fails(CALLS, "ioctl", EIO) ? -1 : NEXT(ioctl, "ioctl")(fd, request, argument);
 }
 
-int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
-{
-    return fails(CALLS, "pthread_create", EAGAIN) ? EAGAIN
-                                                  : NEXT(pthread_create, "pthread_create")(thread, attr, run, arg);
-}
-
 long syscall(long number, ...)
 {
     va_list rest;
@@ -207,9 +289,12 @@ long syscall(long number, ...)
         arg[i] = va_arg(rest, long);
     va_end(rest);
     if ((number == SYS_perf_event_open && fails(CALLS, "perf_event_open", EMFILE)) ||
-        (number == SYS_pidfd_open && fails(CALLS, "pidfd_open", EMFILE)))
+        (number == SYS_pidfd_open && fails(CALLS, "pidfd_open", EMFILE)) ||
+        (number == SYS_clone && fails(CALLS, "clone", EAGAIN)))
         return -1;
-    return NEXT(syscall, "syscall")(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+    const long result = NEXT(syscall, "syscall")(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+    is_worker |= number == SYS_clone && result == 0;
+    return result;
 }
 
 /* ---- its end ---- */

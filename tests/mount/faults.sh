@@ -3,18 +3,27 @@
 # works all the same, or fails with an errno of that and changes nothing; nothing stays behind. How many of them are
 # tried is bounded, but for FAULTS=all (sh tests/soak.sh faults).
 
+# What faults.c shares with a test.
+layer='
+import mmap, os, re, shlex, signal, struct, subprocess, sys, time
+tree, limit = sys.argv[2], int(sys.argv[3])
+MEMORY, CALLS, ALL_CALLS = 1, 2, 3
+KINDS = {MEMORY: "memory", CALLS: "call", ALL_CALLS: "call"}
+class Layer:
+    def __init__(self, file): self.shared = mmap.mmap(os.open(file, os.O_RDWR), 4096)
+    def live(self): return struct.unpack_from("i", self.shared, 12)[0]
+    def arm(self, kind, at, not_worker=False):
+        self.shared[0:12], self.shared[16:52] = struct.pack("iii", 0, at, 0), bytes(32) + struct.pack("i", not_worker)
+        struct.pack_into("i", self.shared, 0, kind)
+    def disarm(self):
+        struct.pack_into("i", self.shared, 0, 0)
+        return struct.unpack_from("i", self.shared, 8)[0], self.shared[16:48].rstrip(bytes(1)).decode()
+layer = Layer(sys.argv[1])
+live, arm, disarm = layer.live, layer.arm, layer.disarm
+'
+
 faults='
-import mmap, os, re, shlex, signal, struct, sys, time
-tree, daemon, control, limit = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-MEMORY, CALLS = 1, 2
-shared = mmap.mmap(os.open(control, os.O_RDWR), 4096)
-def live(): return struct.unpack_from("i", shared, 12)[0]
-def arm(kind, at):
-    shared[0:12], shared[16:48] = struct.pack("iii", 0, at, 0), bytes(32)
-    struct.pack_into("i", shared, 0, kind)
-def disarm():
-    struct.pack_into("i", shared, 0, 0)
-    return struct.unpack_from("i", shared, 8)[0], shared[16:48].rstrip(bytes(1)).decode()
+daemon = sys.argv[4]
 
 RIGHT = {"ENOMEM", "EMFILE", "ENFILE", "EIO", "EAGAIN", "EDQUOT", "ENOSPC"}
 def open_flags(how): return os.O_NONBLOCK | (os.O_WRONLY if how == "write" else os.O_RDONLY)
@@ -79,7 +88,7 @@ def once(before, step, kind, at, expected):
     arm(kind, at)
     code, text = do(*step)
     seen, failed = disarm()
-    now = "%s: %s %d (%s): %s:" % (" ".join(step), {MEMORY: "memory", CALLS: "call"}[kind], at, failed, name(code))
+    now = "%s: %s %d (%s): %s:" % (" ".join(step), KINDS[kind], at, failed, name(code))
     if not os.path.exists("/proc/" + daemon + "/fd/0"): raise SystemExit(now + " the daemon is gone")
     told = do("read", step[1].split("/")[0] + "/error")[1] if step[1][0] == "x" and step[0] == "write" and opened else None
     new = state()
@@ -129,7 +138,7 @@ for line in sys.stdin:
             tries, refused, by[failed] = tries + 1, refused + (code != 0), by.get(failed, 0) + 1
             least = grows(before, line, kind, at, expected, least)
             at += stride
-        print("%s: %d of %s, tried to %d" % (" ".join(line), seen, {MEMORY: "memory", CALLS: "calls"}[kind], at - stride), flush=True)
+        print("%s: %d of kind %s, tried to %d" % (" ".join(line), seen, KINDS[kind], at - stride), flush=True)
 print("%d faults, %d refusals, %s" % (tries, refused, by))
 sys.exit(1 if problems else 0)
 '
@@ -140,11 +149,16 @@ with_faults() {
     RUN_DAEMON+=(env "LD_PRELOAD=$HELPERS/faults.so" "PMCFS_FAULTS=$T/faults")
 }
 
+# with_layer PROGRAM LIMIT WORD…: about LIMIT faults of each kind are tried.
+with_layer() {
+    /usr/bin/python3 -B -I -c "$layer$1" "$T/faults" "$M" "$([[ ${FAULTS:-} == all ]] && echo 100000 || echo "$2")" "${@:3}" ||
+        die "see above"
+}
+
 # steps: of standard input, each is run with faults: HOW FILE WORDS…; "+" are those before it; an empty line begins
 # anew.
 steps() {
-    /usr/bin/python3 -B -I -c "$faults" "$M" "$SERVER" "$T/faults" "$([[ ${FAULTS:-} == all ]] && echo 100000 || echo "${1:-12}")" ||
-        die "see above"
+    with_layer "$faults" "${1:-12}" "$SERVER"
 }
 
 #@ slow plain
@@ -256,9 +270,7 @@ E
 }
 
 replaced='
-import mmap, os, signal, struct, sys
-tree, supervisor, control, limit = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-shared = mmap.mmap(os.open(control, os.O_RDWR), 4096)
+supervisor = sys.argv[4]
 def worker():
     while True:
         children = open("/proc/%s/task/%s/children" % (supervisor, supervisor)).read().split()
@@ -267,17 +279,15 @@ def text(file): return open(os.path.join(tree, file)).read()
 def state(): return [sorted(os.listdir(tree))] + [text(name + "/" + file) for name in ("a", "b", "c")
     for file in ("count", "config", "target", "ctl", "mode")] + [os.pread(held, 100, 0)]
 def kill(kind, at): # the next read waits for the one that serves
-    shared[0:12], shared[16:48] = struct.pack("iii", 0, at, 0), bytes(32)
-    struct.pack_into("i", shared, 0, kind)
+    arm(kind, at)
     os.kill(worker(), signal.SIGKILL)
     try: found = state()
     except OSError: found = None # it was of one of these requests
-    struct.pack_into("i", shared, 0, 0)
-    found = found or state()
-    return struct.unpack_from("i", shared, 8)[0], shared[16:48].rstrip(bytes(1)).decode(), found
+    seen, failed = disarm()
+    return seen, failed, found or state()
 held, bad, done = os.open(os.path.join(tree, "a/count"), os.O_RDONLY), 0, 0
 expected = state()
-for kind in (1, 2):
+for kind in (MEMORY, CALLS):
     seen, _, found = kill(kind, 0)
     for at in range(1, seen, max(1, seen // limit)):
         signal.alarm(20)
@@ -286,9 +296,9 @@ for kind in (1, 2):
         if found != expected or not os.path.exists("/proc/" + supervisor + "/fd/0"):
             print("%s %d: %s" % (failed, at, [pair for pair in zip(expected, found) if pair[0] != pair[1]]))
             bad += 1
-    print("%d of kind %d in a start" % (seen, kind))
+    print("%d of kind %s in a start" % (seen, KINDS[kind]))
 print("%d faults" % done)
-sys.exit(bad > 0 or done < limit)
+sys.exit(bad > 0 or not done)
 '
 
 #@ slow plain
@@ -301,14 +311,106 @@ t_a_worker_that_begins_with_a_fault_goes_on_with_all_there_is() {
     pmc c event=context-switches target=cpu0
     ctl c stop
     tell p faults 100
-    /usr/bin/python3 -B -I -c "$replaced" "$M" "$DAEMON" "$T/faults" \
-        "$([[ ${FAULTS:-} == all ]] && echo 100000 || echo 25)" || die "see above"
+    with_layer "$replaced" 25 "$DAEMON"
+}
+
+starts='
+words, others = sys.argv[4:], os.path.dirname(tree)
+program = os.path.realpath(words[words.index("--") + 1])
+del words[words.index("--")]
+def alive(): # processes of the program
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try: found += [int(pid)] if os.readlink("/proc/%s/exe" % pid) == program else []
+        except OSError: pass
+    return found
+def eventually(what):
+    until = time.monotonic() + 10
+    while not what():
+        if time.monotonic() > until: return False
+        time.sleep(0.005)
+    return True
+def text(file): return open(os.path.join(tree, file)).read()
+def works(): # what there is, as far as it is always the same
+    made = os.path.join(tree, "x")
+    os.mkdir(made)
+    with open(made + "/config", "w") as f: f.write("event=page-faults count=7 target=%d" % os.getpid())
+    with open(made + "/ctl", "w") as f: f.write("detach")
+    found = [int(text("x/count")) >= 7, text("x/config"), os.stat(made + "/count").st_gid] + [sorted(os.listdir(os.path.join(tree, d))) for d in ("", "events", "events/software")]
+    os.rmdir(made)
+    return found + [text(f) for f in ("info/backend", "info/rows", "admin/tunables/max_pmcs", "admin/tunables/mincount", "admin/tunables/readers")]
+def end():
+    first = min(alive(), default=0) # the supervisor was there before its worker
+    if first: os.kill(first, signal.SIGTERM)
+    return eventually(lambda: not alive()) and not os.path.ismount(tree)
+def start(kind, at):
+    with open(others + "/said", "w+") as said:
+        arm(kind, at)
+        try: rc = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=said, stderr=said, timeout=30).returncode
+        except subprocess.TimeoutExpired: rc = "no end"
+        seen, failed = disarm()
+        said.seek(0)
+        lines = said.read().splitlines()
+    return rc, seen, failed, [line for line in lines if not re.match(r"fault: |/\S+\(\S*\)\[0x", line)]
+rc, _, _, usual = start(0, 0)
+expected = works()
+if rc or not end(): raise SystemExit("no start without a fault")
+bad, done, refused, reasons = [], 0, 0, set()
+def judge(rc, lines):
+    if rc == 0:
+        try: found = works()
+        except (OSError, ValueError) as e: found = [e]
+        wrong = [] if found == expected else ["it does not work", [pair for pair in zip(expected, found) if pair[0] != pair[1]]]
+        return wrong + ([] if end() else ["it does not end"])
+    ours = [line for line in lines if not re.match("pmcfs: (fuse: |Failed to allocate)", line)] # libfuse has its own
+    wrong = [] if rc == 1 and len(ours) == 1 and re.match(r"pmcfs: \S+ .+ .+", ours[0]) else ["no status 1 and one sentence"]
+    if not eventually(lambda: not alive()): wrong.append("still there: %s" % alive())
+    if os.path.ismount(tree): wrong.append("mounted")
+    again, _, _, told = start(0, 0)
+    return wrong + ([] if again == 0 and told == usual and end() else ["the next start fails: %s" % told])
+for kind in (MEMORY, ALL_CALLS):
+    _, seen, _, _ = start(kind, 0)
+    end()
+    at = 1
+    while True:
+        rc, _, failed, lines = start(kind, at)
+        more = [line for line in lines if line not in usual]
+        wrong = judge(rc, more)
+        if wrong: bad.append(print("%s %d (%s): status %s, said %s: %s" % (KINDS[kind], at, failed, rc, more, wrong), flush=True))
+        if alive() or os.path.ismount(tree):
+            for pid in alive(): os.kill(pid, signal.SIGKILL)
+            eventually(lambda: not alive())
+            subprocess.run(["umount", "-l", tree], stderr=subprocess.DEVNULL)
+        if not failed: break
+        done, refused, reasons = done + 1, refused + (rc != 0), reasons | set(more)
+        at += max(1, seen // limit)
+    print("%d of kind %s" % (seen, KINDS[kind]), flush=True)
+for line in sorted(reasons): print(line)
+print("%d faults, %d refusals" % (done, refused))
+sys.exit(1 if bad or not done else 0)
+'
+
+# start_with_faults OPTION…
+start_with_faults() {
+    with_faults
+    M=$T/pmc
+    mkdir "$M"
+    printf 'max_pmcs = 50\nmincount = 70\n' >"$T/conf"
+    with_layer "$starts" 25 "${RUN_DAEMON[@]}" -- "$BIN" -c "$T/conf" -o fsname=x,readers=daemon "$@" "$M"
+}
+
+#@ slow plain
+t_a_start_with_a_fault_mounts_or_says_one_sentence_and_leaves_nothing() { start_with_faults; }
+
+#@ slow plain
+t_a_start_with_a_fault_of_one_process_mounts_or_says_one_sentence_and_leaves_nothing() {
+    start_with_faults -o single
 }
 
 control='
 import mmap, os, struct, sys
 tree, shared = sys.argv[1], mmap.mmap(os.open(sys.argv[2], os.O_RDWR), 4096)
-MEMORY, ENDS = 1, 3
+MEMORY, ENDS = 1, 4
 def disarm(): struct.pack_into("i", shared, 0, 0)
 def arm(kind, at):
     shared[0:12] = struct.pack("iii", 0, at, 0)
