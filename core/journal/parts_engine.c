@@ -9,7 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- the engine ---- */
 
@@ -143,8 +142,8 @@ static bool process_end(struct loading *load, bool fine)
 
     if (!fine || !proc->process || !load_serial(engine, proc->id) ||
         !ids_add(&engine->procs, proc->id, proc)) {
-        if (proc->process)
-            engine->host->process_free(proc->process);
+        if (proc->process) /* its descriptor is the next worker's */
+            engine->host->process_forget(proc->process);
         free(proc);
         return false;
     }
@@ -153,7 +152,7 @@ static bool process_end(struct loading *load, bool fine)
     if (!proc->dead && proc->guard_fd && engine->backend->guard_adopt &&
         engine->backend->guard_adopt(engine->backend_state, proc->guard_fd, proc->id,
                                      &proc->guard) != 0)
-        close(proc->guard_fd);
+        return false;
     proc_adopted(proc);
     if (!proc->dead)
         engine->host->process_watch(proc->process, proc->id);

@@ -208,22 +208,22 @@ static bool is_file(int fd)
 {
     struct stat status;
 
-    return faults->kind == ALL_CALLS && NEXT(fstat, "fstat64")(fd, &status) == 0 && S_ISREG(status.st_mode);
+    return faults->kind >= CALLS && NEXT(fstat, "fstat64")(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
 ssize_t read(int fd, void *to, size_t size)
 {
-    return is_file(fd) && fails(ALL_CALLS, "read", ENOMEM) ? -1 : NEXT(read, "read")(fd, to, size);
+    return is_file(fd) && fails(CALLS, "read", ENOMEM) ? -1 : NEXT(read, "read")(fd, to, size);
 }
 
 ssize_t pread(int fd, void *to, size_t size, off_t at)
 {
-    return is_file(fd) && fails(ALL_CALLS, "pread", ENOMEM) ? -1 : NEXT(pread, "pread64")(fd, to, size, at);
+    return is_file(fd) && fails(CALLS, "pread", ENOMEM) ? -1 : NEXT(pread, "pread64")(fd, to, size, at);
 }
 
 ssize_t pwrite(int fd, const void *from, size_t size, off_t at)
 {
-    return is_file(fd) && fails(ALL_CALLS, "pwrite", EIO) ? -1 : NEXT(pwrite, "pwrite64")(fd, from, size, at);
+    return is_file(fd) && fails(CALLS, "pwrite", EIO) ? -1 : NEXT(pwrite, "pwrite64")(fd, from, size, at);
 }
 
 /* Whether a number is that of a descriptor is told in any case. */
