@@ -70,12 +70,14 @@ static bool asker_text(int dir, const char *name, char *text, size_t size)
     return n > 0;
 }
 
-static uint64_t capabilities_of(int dir, const char *key)
+static bool capabilities_of(int dir, const char *key, uint64_t *set)
 {
     char text[4096];
     const char *at = asker_text(dir, "status", text, sizeof text) ? strstr(text, key) : NULL;
 
-    return at ? strtoull(at + strlen(key), NULL, 16) : 0;
+    if (at)
+        *set = strtoull(at + strlen(key), NULL, 16);
+    return at != NULL;
 }
 
 /* Uid 0 alone is not enough: the asker may do all that the program will, in the same namespace. */
@@ -83,10 +85,12 @@ static bool asker_may(int dir)
 {
     const int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct stat mine, theirs;
+    uint64_t needed, held;
     const bool may = self >= 0 && fstatat(self, "ns/user", &mine, 0) == 0 &&
                      fstatat(dir, "ns/user", &theirs, 0) == 0 && mine.st_ino == theirs.st_ino &&
                      mine.st_dev == theirs.st_dev &&
-                     (capabilities_of(self, "\nCapBnd:") & ~capabilities_of(dir, "\nCapEff:")) == 0;
+                     capabilities_of(self, "\nCapBnd:", &needed) &&
+                     capabilities_of(dir, "\nCapEff:", &held) && (needed & ~held) == 0;
 
     if (self >= 0)
         close(self);
