@@ -164,16 +164,18 @@ static struct hand *hand_make(int *fd)
     return hand->fuse_fd >= 0 && init_read(hand) ? hand : NULL;
 }
 
+static bool began; /* and there is no way back */
+
 static int mount_run(void)
 {
     struct hand *hand;
-    int fd;
+    int fd = options.resume;
 
-    hand = options.resume ? supervisor_resume(&options, &fd) : hand_make(&fd);
+    hand = options.resume ? supervisor_resume(&options, &worker.place) : hand_make(&fd);
     if (!hand)
         return 1;
-    if (options.resume)
-        mount_adopt(&worker.place, hand->fuse_fd);
+    say_keep(NULL, 0);
+    began = true;
     return options.single ? work(hand, -1) : supervise(hand, fd, &options, &worker.place, work);
 }
 
@@ -206,7 +208,8 @@ static int check_answer(void)
 {
     if (options.complaints || !options.resume || hand_open(options.resume))
         return options.complaints > 0;
-    say(LOG_ERR, "this version cannot go on with what the other one has in hand");
+    say(LOG_ERR, "this version cannot go on with what the other one has in hand%s%s",
+        errno == EPROTO ? "" : ": ", errno == EPROTO ? "" : strerror(errno));
     return 1;
 }
 
@@ -235,7 +238,7 @@ static int questions_answer(void)
     return text_out(&text);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     int status;
 
@@ -248,10 +251,8 @@ int main(int argc, char **argv)
     status = options_read(&options, &linux_host, argc, argv);
     if (status == 0)
         status = questions_answer();
-    if (status >= 0) {
-        options_free(&options);
+    if (status >= 0)
         return status;
-    }
     worker.place = (struct mount_settings){options.source, options.mountpoint, options.mount_flags,
                                            buf_text(&options.labels)};
     worker.backend = options.backend && strcmp(options.backend, sim_backend.name) == 0
@@ -276,6 +277,18 @@ int main(int argc, char **argv)
             worker.backend->prepare();
         status = confine_process() ? background_run() : 1;
     }
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    static char why[400] = "it said nothing";
+    int status;
+
+    say_keep(why, sizeof why);
+    status = run(argc, argv);
+    if (!began)
+        upgrade_back(&options, argv, why);
     options_free(&options);
     return status;
 }

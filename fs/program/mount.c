@@ -129,10 +129,11 @@ bool mount_device(const char *mountpoint, unsigned *minor)
 {
     struct statx status;
 
-    if (!mount_identify(mountpoint, &status) || !(status.stx_attributes & STATX_ATTR_MOUNT_ROOT))
+    if (!mount_identify(mountpoint, &status))
         return false;
     *minor = status.stx_dev_minor;
-    return true;
+    errno = ENODEV;
+    return (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
 int mount_make(const struct mount_settings *settings)

@@ -29,7 +29,8 @@ int mount_make(const struct mount_settings *settings);
 /* It is mounted already, with that descriptor, by the program that this one has replaced. False: it
  * cannot be told from others. */
 bool mount_adopt(const struct mount_settings *settings, int fd);
-/* The minor number of the device that is mounted just there; asks the kernel alone. */
+/* The minor number of the device that is mounted just there; asks the kernel alone. False: errno
+ * says why not; ENODEV: there is none. */
 bool mount_device(const char *mountpoint, unsigned *minor);
 /* Unmounts, lazily, if the mount that mount_make() made is still the one on top. */
 void mount_end(const struct mount_settings *settings);

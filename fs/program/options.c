@@ -94,11 +94,12 @@ static const char *unknown_near(struct near *near, struct word key)
     return near_text(near);
 }
 
-static void replace(struct options *options, char **to, const char *text, size_t len)
+static bool replace(struct options *options, char **to, const char *text, size_t len)
 {
     free(*to);
     *to = strndup(text, len);
     options->no_memory |= !*to;
+    return true;
 }
 
 /* A group that does not exist is none. A program that takes over was tried, and has no time. */
@@ -251,10 +252,8 @@ static bool mount_word(struct options *options, struct word key, struct word val
 {
     if (label_word(options, key, value))
         return true;
-    if (word_is(key, "fsname")) {
-        replace(options, &options->source, value.p, value.len);
-        return true;
-    }
+    if (word_is(key, "fsname"))
+        return replace(options, &options->source, value.p, value.len);
     if (word_is(key, "single"))
         return options->single = true;
     if (key.len >= 2 && (strncmp(key.p, "x-", 2) == 0 || strncmp(key.p, "X-", 2) == 0))
@@ -339,8 +338,7 @@ static int flag_read(struct options *options, int c, int argc, char **argv)
         buf_printf(&options->words, "%s%s", options->words.len ? "," : "", optarg);
         return 0;
     case 'c':
-        options->conf_given = true;
-        replace(options, &options->conf, optarg, strlen(optarg));
+        options->conf_given = replace(options, &options->conf, optarg, strlen(optarg));
         return 0;
     case 'C':
         options->check = true;
@@ -353,6 +351,7 @@ static int flag_read(struct options *options, int c, int argc, char **argv)
         return 0;
     case 'R':
         options->resume = atoi(optarg);
+        options->resume_words = optarg;
         return 0;
     case 'V':
         options->version = true;

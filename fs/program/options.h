@@ -15,6 +15,7 @@ struct options {
     bool single;  /* one process, which nothing takes the place of */
     bool upgrade; /* ask the process that holds a mount to become this program */
     int resume;   /* asked so: the descriptor of what it holds; else 0 */
+    const char *resume_words; /* that and more: upgrade_resumed() */
     const char *print_tables; /* what to print, or NULL */
     char *conf;               /* file read, or NULL; owned */
     bool conf_given;          /* by -c: it has to exist */

@@ -54,8 +54,9 @@ static struct {
     int worker_fd;
     int lock_fd; /* of upgrade.h */
     pid_t worker;
-    pid_t asker; /* for a new program; 0: none */
-    bool tried;  /* that program, and it would start */
+    pid_t asker;               /* for a new program; 0: none */
+    bool tried;                /* that program, and it would start */
+    char *argv[UPGRADE_WORDS]; /* of a program that takes the place of this one */
     bool ending;
     bool locks;       /* memory that is locked is not limited */
     unsigned crashes; /* in a row, of workers */
@@ -216,112 +217,39 @@ static bool worker_ended(int status)
 
 /* ---- a new program ---- */
 
-static void fds_inherit(void)
+/* As this one was started, with what the new one is to take over. */
+static bool arguments_make(const struct options *options)
 {
-    DIR *dir = opendir("/proc/self/fd");
+    char **argv = me.argv;
 
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        const int fd = (int)strtol(entry->d_name, NULL, 10);
-
-        if (fd > 2 && fd != dirfd(dir) && fd != me.signal_fd && fd != me.hold_fd &&
-            fd != me.worker_fd && fd != me.lock_fd)
-            fcntl(fd, F_SETFD, 0);
-    }
-    if (dir)
-        closedir(dir);
-}
-
-/* As it was started, with what it is to take over. */
-static bool arguments_make(char *argv[UPGRADE_WORDS])
-{
-    const struct options *options = me.options;
-    unsigned n = 1;
-
-    argv[0] = (char *)"pmcfs";
-    if (asprintf(&argv[n++], "--resume=%d", me.hand_fd) < 0)
+    *argv++ = (char *)"pmcfs";
+    if (asprintf(argv++, "--resume=%d", me.hand_fd) < 0)
         return false;
     if (options->foreground)
-        argv[n++] = (char *)"-f";
-    if (options->conf_given && asprintf(&argv[n++], "--config=%s", options->conf) < 0)
+        *argv++ = (char *)"-f";
+    if (options->conf_given && asprintf(argv++, "--config=%s", options->conf) < 0)
         return false;
     if (options->words.len &&
-        asprintf(&argv[n++], "-o%.*s", (int)options->words.len, options->words.data) < 0)
+        asprintf(argv++, "-o%.*s", (int)options->words.len, options->words.data) < 0)
         return false;
-    argv[n++] = options->source;
-    argv[n] = options->mountpoint;
+    *argv++ = options->source;
+    *argv = options->mountpoint;
     return true;
-}
-
-/* Should the new program end before it has taken over, the stopped worker goes on, and hears that
- * its supervisor has ended. */
-static pid_t takeover_guard(pid_t worker)
-{
-    const pid_t supervisor = getpid(), guard = fork();
-
-    if (guard)
-        return guard;
-    close_range(0, ~0U, 0);
-    while (kill(worker, 0) == 0 && getppid() == supervisor)
-        pause_ms(20);
-    kill(worker, SIGCONT);
-    _exit(0);
-}
-
-/* An errno; ECHILD: it ended just then. */
-static int worker_stop(void)
-{
-    siginfo_t info;
-
-    if (kill(me.worker, SIGSTOP) < 0 ||
-        !upgrade_wait(me.worker, &info, WSTOPPED | WEXITED | WNOWAIT))
-        return ETIMEDOUT;
-    return info.si_code == CLD_STOPPED ? 0 : ECHILD;
-}
-
-/* The worker is stopped, not ended, so that what it has mapped stays until the next supervisor has
- * mapped it, too. Returns where that failed: the errno. */
-static int program_execute(int program, char **argv)
-{
-    int error = worker_stop();
-
-    if (!error) {
-        const pid_t guard = takeover_guard(me.worker);
-
-        fds_inherit();
-        fcntl(program, F_SETFD, FD_CLOEXEC);
-        execveat(program, "", argv, environ, AT_EMPTY_PATH);
-        error = errno;
-        close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-        if (guard > 0)
-            kill(guard, SIGKILL);
-    }
-    kill(me.worker, SIGCONT);
-    return error;
 }
 
 /* Returns where this one stays. Of a worker that has begun: it has mapped the rings, too. */
 static void program_replace(pid_t asker)
 {
-    const int program = upgrade_program(asker);
+    char why[512];
+    const int program = upgrade_program(asker, why, sizeof why);
     int error = 0;
-    char *argv[UPGRADE_WORDS] = {NULL}, said[400] = "no memory", why[512];
 
-    if (program < 0) {
-        snprintf(why, sizeof why,
-                 "process %d may not replace it: pmcfs --upgrade, as root with all capabilities "
-                 "of the daemon, may",
-                 asker);
-    } else if (arguments_make(argv) &&
-               (me.tried || upgrade_tried(program, me.hand_fd, argv, said, sizeof said))) {
+    if (program >= 0 &&
+        (me.tried || upgrade_tried(program, me.hand_fd, me.argv, why, sizeof why))) {
         me.tried = true;
-        error = program_execute(program, argv);
+        error = upgrade_execute(program, me.worker, me.lock_fd, me.argv);
         snprintf(why, sizeof why, "the new one cannot be started in its place: %s",
                  strerror(error));
-    } else {
-        snprintf(why, sizeof why,
-                 "the new one does not start with the options and the configuration of this "
-                 "mount: %s",
-                 said);
     }
     if (program >= 0)
         close(program);
@@ -333,31 +261,67 @@ static void program_replace(pid_t asker)
     upgrade_refuse(me.lock_fd, why);
 }
 
-struct hand *supervisor_resume(const struct options *options, int *hand_fd)
-{
-    struct hand *hand;
+/* ---- its beginning ---- */
 
-    *hand_fd = options->resume;
-    hand = hand_open(*hand_fd);
-    if (!hand)
-        return NULL;
-    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-    prctl(PR_SET_NAME, "pmcfs"); /* it was executed by a descriptor */
-    hand->restarts++;
-    return hand;
+static bool begin(struct hand *hand, int hand_fd, const struct options *options)
+{
+    const int numbers[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+    const struct timeval second = {.tv_sec = 1};
+    int ends[2];
+    sigset_t set;
+
+    me.hand = hand;
+    me.hand_fd = hand_fd;
+    me.options = options;
+    me.locks = capability_held(CAP_IPC_LOCK);
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaddset(&set, numbers[i]);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    me.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (me.signal_fd < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0 ||
+        setsockopt(ends[1], SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second) < 0) /* if this ends */
+        return false;
+    me.hold_fd = ends[0];
+    me.worker_fd = ends[1];
+    const int mine[] = {0,
+                        1,
+                        2,
+                        me.hand_fd,
+                        me.hand->fuse_fd,
+                        me.hand->journal_fd,
+                        me.hand->arena_fd,
+                        me.signal_fd,
+                        me.hold_fd,
+                        me.worker_fd};
+    for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
+        if (!fd_mine(mine[i]))
+            return false;
+    return arguments_make(options);
+}
+
+struct hand *supervisor_resume(const struct options *options, const struct mount_settings *place)
+{
+    struct hand *hand = hand_open(options->resume);
+
+    if (hand && mount_adopt(place, hand->fuse_fd) && begin(hand, options->resume, options))
+        return hand;
+    say(LOG_ERR, "cannot take over: %s", strerror(errno));
+    return NULL;
 }
 
 /* The rings are mapped before the one that has them mapped is ended. */
 static void worker_take_over(void)
 {
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    prctl(PR_SET_NAME, "pmcfs"); /* it was executed by a descriptor */
+    me.hand->restarts++;
     me.worker = me.hand->worker;
     rings_again();
     kill(me.worker, SIGKILL);
     while (waitpid(me.worker, NULL, 0) < 0 && errno == EINTR)
         ;
     me.hand->last_worker = 0;
-    say(LOG_NOTICE, "this program has taken the place of the one that served \"%s\"",
-        me.options->mountpoint);
 }
 
 /* ---- the loop ---- */
@@ -417,39 +381,6 @@ static int serve(void)
     }
 }
 
-static bool begin(void)
-{
-    const int numbers[] = {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
-    const struct timeval second = {.tv_sec = 1};
-    int ends[2];
-    sigset_t set;
-
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        sigaddset(&set, numbers[i]);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    me.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (me.signal_fd < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-        return false;
-    me.hold_fd = ends[0];
-    me.worker_fd = ends[1];
-    setsockopt(me.worker_fd, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second); /* if this ends */
-    const int mine[] = {0,
-                        1,
-                        2,
-                        me.hand_fd,
-                        me.hand->fuse_fd,
-                        me.hand->journal_fd,
-                        me.hand->arena_fd,
-                        me.signal_fd,
-                        me.hold_fd,
-                        me.worker_fd};
-    for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
-        if (!fd_mine(mine[i]))
-            return false;
-    return true;
-}
-
 static void tell_end(int status)
 {
     if (WIFSIGNALED(status) && !me.ending)
@@ -457,30 +388,54 @@ static void tell_end(int status)
             WTERMSIG(status));
 }
 
+static int give_up(const struct mount_settings *place, const char *what)
+{
+    say(LOG_ERR, "%s: %s", what, strerror(errno));
+    mount_end(place);
+    return 1;
+}
+
+static void offer(void)
+{
+    me.lock_fd = upgrade_offer(me.options->mountpoint);
+    fd_mine(me.lock_fd);
+}
+
+/* The program before this one is there no more. */
+static void resume(const struct options *options)
+{
+    const char *failed = upgrade_failed(options);
+    char why[512];
+
+    if (!options->foreground)
+        say_to_syslog();
+    worker_take_over();
+    offer();
+    if (failed) {
+        snprintf(why, sizeof why, "the new one could not begin in its place: %s", failed);
+        upgrade_refuse(me.lock_fd, why);
+    } else {
+        say(LOG_NOTICE, "this program has taken the place of the one that served \"%s\"",
+            options->mountpoint);
+    }
+    while (!worker_start())
+        pause_ms(BACK_OFF_MOST);
+}
+
 int supervise(struct hand *hand, int hand_fd, const struct options *options,
               const struct mount_settings *place, worker_fn work)
 {
-    const bool resumed = options->resume > 0;
     int status;
 
-    me.hand = hand;
-    me.hand_fd = hand_fd;
-    me.options = options;
     me.work = work;
-    me.locks = capability_held(CAP_IPC_LOCK);
-    if (!begin()) {
-        say(LOG_ERR, "cannot supervise: %s", strerror(errno));
-        mount_end(place);
-        return 1;
-    }
-    if (resumed)
-        worker_take_over();
-    me.lock_fd = upgrade_offer(options->mountpoint);
-    fd_mine(me.lock_fd);
-    if (!worker_start()) {
-        say(LOG_ERR, "cannot start a process that serves: %s", strerror(errno));
-        mount_end(place);
-        return 1;
+    if (options->resume) {
+        resume(options);
+    } else {
+        if (!begin(hand, hand_fd, options))
+            return give_up(place, "cannot supervise");
+        offer();
+        if (!worker_start())
+            return give_up(place, "cannot start a process that serves");
     }
     status = serve();
     tell_end(status);

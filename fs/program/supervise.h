@@ -16,5 +16,6 @@ typedef int (*worker_fn)(struct hand *hand, int hold_fd);
 /* Until the mount is gone or a signal ends it: the exit status. */
 int supervise(struct hand *hand, int hand_fd, const struct options *options,
               const struct mount_settings *place, worker_fn work);
-/* --resume: this program was started in place of a mount's supervisor. NULL: it was not. */
-struct hand *supervisor_resume(const struct options *options, int *hand_fd);
+/* --resume: this program was executed in place of a mount's supervisor. All that can fail is done
+ * here. NULL, after having said why: nothing was taken over. */
+struct hand *supervisor_resume(const struct options *options, const struct mount_settings *place);

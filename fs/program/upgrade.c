@@ -1,8 +1,10 @@
 #include "fs/program/upgrade.h"
 
 #include "fs/program/mount.h"
+#include "fs/program/options.h"
 #include "fs/requests/say.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -21,7 +23,14 @@
 #define PLACE   "/run/pmcfs"
 #define WAIT_MS 10000
 
-/* A file for each device: the mount's number in the kernel. */
+static void pause_ms(unsigned ms)
+{
+    const struct timespec time = {.tv_nsec = (long)ms * 1000000};
+
+    nanosleep(&time, NULL);
+}
+
+/* A file for each device: the mount's number in the kernel. ENODEV: nothing is mounted there. */
 static int lock_open(const char *mountpoint, int flags)
 {
     char name[64];
@@ -29,23 +38,24 @@ static int lock_open(const char *mountpoint, int flags)
 
     if (!mount_device(mountpoint, &minor))
         return -1;
-    if (mkdir(PLACE, 0700) < 0 && errno != EEXIST)
-        return -1;
     snprintf(name, sizeof name, PLACE "/%u", minor);
     return open(name, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
 int upgrade_offer(const char *mountpoint)
 {
-    const int fd = lock_open(mountpoint, O_RDWR | O_CREAT);
-    const struct timespec pause = {.tv_nsec = 10000000};
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int fd = -1;
 
+    errno = 0;
     /* The last worker of the one that had the number before may be about to end. */
-    for (unsigned i = 0; fd >= 0 && i < 20; i++) {
-        if (fcntl(fd, F_SETLK, &lock) == 0)
+    for (unsigned i = 0; i < 20 && (fd >= 0 || errno != ENODEV); i++) {
+        if (i)
+            pause_ms(10);
+        if (fd < 0 && (mkdir(PLACE, 0700) == 0 || errno == EEXIST))
+            fd = lock_open(mountpoint, O_RDWR | O_CREAT);
+        if (fd >= 0 && fcntl(fd, F_SETLK, &lock) == 0)
             return fd;
-        nanosleep(&pause, NULL);
     }
     say(LOG_WARNING, "pmcfs --upgrade will not find this mount: " PLACE ": %s", strerror(errno));
     if (fd >= 0)
@@ -88,8 +98,7 @@ static bool asker_may(int dir)
     uint64_t needed, held;
     const bool may = self >= 0 && fstatat(self, "ns/user", &mine, 0) == 0 &&
                      fstatat(dir, "ns/user", &theirs, 0) == 0 && mine.st_ino == theirs.st_ino &&
-                     mine.st_dev == theirs.st_dev &&
-                     capabilities_of(self, "\nCapBnd:", &needed) &&
+                     mine.st_dev == theirs.st_dev && capabilities_of(self, "\nCapBnd:", &needed) &&
                      capabilities_of(dir, "\nCapEff:", &held) && (needed & ~held) == 0;
 
     if (self >= 0)
@@ -97,46 +106,56 @@ static bool asker_may(int dir)
     return may;
 }
 
-int upgrade_program(pid_t asker)
+int upgrade_program(pid_t asker, char *why, size_t size)
 {
     char name[32], words[4096];
     int fd = -1;
 
     snprintf(name, sizeof name, "/proc/%d", asker);
+    errno = 0;
     const int dir = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (dir >= 0 && asker_may(dir) && asker_text(dir, "cmdline", words, sizeof words) &&
         strstr(words, " --upgrade"))
         fd = openat(dir, "exe", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno)
+        snprintf(why, size, "process %d cannot be looked at: %s", asker, strerror(errno));
+    else if (fd < 0)
+        snprintf(why, size,
+                 "process %d may not replace it: pmcfs --upgrade, as root with all capabilities "
+                 "of the daemon, may",
+                 asker);
     if (dir >= 0)
         close(dir);
     return fd;
 }
 
-bool upgrade_wait(pid_t pid, siginfo_t *info, int options)
+/* As waitid(), for as long as a program may take to begin; false: it took longer, or there is no
+ * such child. */
+static bool child_wait(pid_t pid, siginfo_t *info, int options)
 {
-    const struct timespec pause = {.tv_nsec = 2000000};
-
     info->si_pid = 0;
     for (unsigned i = 0; i < WAIT_MS / 4; i++) {
         if (waitid(P_PID, (id_t)pid, info, options | WNOHANG) < 0 || info->si_pid)
             return info->si_pid == pid;
-        nanosleep(&pause, NULL);
+        pause_ms(2);
     }
     return false;
 }
 
+#define TRIAL "the new one does not start with the options and the configuration of this mount: "
+
 /* The first line of what --check said, without the program's name; or how it ended. */
 static void trial_told(int said, const siginfo_t *info, char *why, size_t size)
 {
-    const ssize_t n = pread(said, why, size - 1, 0);
-    char *text = why;
+    char text[400];
+    const ssize_t n = pread(said, text, sizeof text - 1, 0);
 
-    why[n > 0 ? n : 0] = '\0';
-    why[strcspn(why, "\n")] = '\0';
-    if (strncmp(text, "pmcfs: ", 7) == 0)
-        memmove(why, text + 7, strlen(text + 7) + 1);
-    if (!why[0])
-        snprintf(why, size, "its --check ended with %s %d",
+    text[n > 0 ? n : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    if (text[0])
+        snprintf(why, size, TRIAL "%s", text + (strncmp(text, "pmcfs: ", 7) == 0 ? 7 : 0));
+    else
+        snprintf(why, size, TRIAL "its --check ended with %s %d",
                  info->si_code == CLD_EXITED ? "status" : "signal", info->si_status);
 }
 
@@ -160,13 +179,13 @@ bool upgrade_tried(int program, int hand_fd, char **argv, char *why, size_t size
 
     if (pid == 0)
         trial_run(program, hand_fd, argv, said);
-    const bool ended = pid > 0 && upgrade_wait(pid, &info, WEXITED);
+    const bool ended = pid > 0 && child_wait(pid, &info, WEXITED);
     if (pid < 0) {
-        snprintf(why, size, "it cannot be tried: %s", strerror(errno));
+        snprintf(why, size, "the new one cannot be tried: %s", strerror(errno));
     } else if (!ended) {
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
-        snprintf(why, size, "its --check did not end within %d s", WAIT_MS / 2000);
+        snprintf(why, size, TRIAL "its --check did not end within %d s", WAIT_MS / 2000);
     } else {
         trial_told(said, &info, why, size);
     }
@@ -175,10 +194,112 @@ bool upgrade_tried(int program, int hand_fd, char **argv, char *why, size_t size
     return ended && info.si_code == CLD_EXITED && info.si_status == 0;
 }
 
+/* ---- in its place ---- */
+
+/* An errno; ECHILD: it ended just then. */
+static int worker_stop(pid_t worker)
+{
+    siginfo_t info;
+
+    if (kill(worker, SIGSTOP) < 0)
+        return errno;
+    if (!child_wait(worker, &info, WSTOPPED | WEXITED | WNOWAIT))
+        return ETIMEDOUT;
+    return info.si_code == CLD_STOPPED ? 0 : ECHILD;
+}
+
+/* Should the new program end before it has taken over, the stopped worker goes on, and hears that
+ * its supervisor has ended. */
+static pid_t guard_start(pid_t worker)
+{
+    const pid_t supervisor = getpid(), guard = fork();
+
+    if (guard)
+        return guard;
+    close_range(0, ~0U, 0);
+    while (kill(worker, 0) == 0 && getppid() == supervisor)
+        pause_ms(20);
+    kill(worker, SIGCONT);
+    _exit(0);
+}
+
+/* False: errno. */
+static bool fds_inherit(int but)
+{
+    struct dirent *entry;
+
+    errno = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    bool fine = dir != NULL;
+    while (fine && (entry = readdir(dir))) {
+        const int fd = (int)strtol(entry->d_name, NULL, 10);
+
+        if (fd > 2 && fd != dirfd(dir) && fd != but)
+            fine = fcntl(fd, F_SETFD, 0) == 0;
+    }
+    const int error = errno;
+    if (dir)
+        closedir(dir);
+    errno = error;
+    return fine && !error;
+}
+
+/* With a way back. Returns where it fails. */
+static void program_execute(int program, pid_t worker, int lock_fd, char **argv)
+{
+    char resume[64], *words[UPGRADE_WORDS];
+    const int back = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    const pid_t guard = back < 0 ? -1 : guard_start(worker);
+
+    memcpy(words, argv, sizeof words);
+    snprintf(resume, sizeof resume, "%s,%d", argv[1], back);
+    words[1] = resume;
+    if (guard > 0 && fds_inherit(lock_fd))
+        execveat(program, "", words, environ, AT_EMPTY_PATH);
+    const int error = errno;
+    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    if (guard > 0)
+        kill(guard, SIGKILL);
+    if (back >= 0)
+        close(back);
+    errno = error;
+}
+
+int upgrade_execute(int program, pid_t worker, int lock_fd, char **argv)
+{
+    int error = worker_stop(worker);
+
+    if (!error) {
+        program_execute(program, worker, lock_fd, argv);
+        error = errno;
+    }
+    kill(worker, SIGCONT);
+    return error;
+}
+
+void upgrade_back(const struct options *options, char **argv, const char *why)
+{
+    const char *back = options->resume ? strchr(options->resume_words, ',') : NULL;
+    static char resume[600];
+
+    if (!back)
+        return;
+    snprintf(resume, sizeof resume, "--resume=%d:%s", options->resume, why);
+    argv[1] = resume;
+    execveat(atoi(back + 1), "", argv, environ, AT_EMPTY_PATH);
+}
+
+const char *upgrade_failed(const struct options *options)
+{
+    const char *why = options->resume ? strchr(options->resume_words, ':') : NULL;
+
+    return why ? why + 1 : NULL;
+}
+
 void upgrade_refuse(int lock_fd, const char *why)
 {
     say(LOG_ERR, "this program stays: %s", why);
-    if (lock_fd >= 0 && ftruncate(lock_fd, 0) == 0 && lseek(lock_fd, 0, SEEK_SET) == 0)
+    if (lock_fd >= 0 && lseek(lock_fd, 0, SEEK_SET) == 0)
         dprintf(lock_fd, "%s\n", why);
 }
 
@@ -224,40 +345,51 @@ static bool refusal_read(int fd, char *why, size_t size)
 /* By a process of this program that was not there before. Else `why` says why not. */
 static bool taken_over(const char *mountpoint, int fd, pid_t pid, char *why, size_t size)
 {
-    const struct timespec pause = {.tv_nsec = 10000000};
     const long restarts = restarts_of(mountpoint);
 
-    if (ftruncate(fd, 0) < 0 || kill(pid, SIGUSR1) < 0) {
+    if (restarts < 0 || ftruncate(fd, 0) < 0 || kill(pid, SIGUSR1) < 0) {
         snprintf(why, size, "process %d cannot be asked: %s", (int)pid, strerror(errno));
         return false;
     }
     for (unsigned i = 0; i < WAIT_MS / 10; i++) {
-        nanosleep(&pause, NULL);
+        pause_ms(10);
         if (kill(pid, 0) < 0) {
             snprintf(why, size, "process %d has ended, and the mount with it", (int)pid);
             return false;
         }
+        const bool done = runs_this(pid) && restarts_of(mountpoint) > restarts;
         if (refusal_read(fd, why, size))
             return false;
-        if (runs_this(pid) && restarts_of(mountpoint) > restarts)
+        if (done)
             return true;
     }
     snprintf(why, size, "process %d has not answered for %d s", (int)pid, WAIT_MS / 1000);
     return false;
 }
 
+/* NULL: one is found, by its lock. */
+static const char *lock_missing(int fd, struct flock *lock)
+{
+    if (fd < 0 ? errno != ENOENT && errno != ENODEV : fcntl(fd, F_GETLK, lock) < 0)
+        return strerror(errno);
+    return fd < 0 || lock->l_type == F_UNLCK || lock->l_pid <= 0
+               ? "no supervised pmcfs is mounted there"
+               : NULL;
+}
+
 int upgrade_ask(const char *mountpoint)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    const int fd = lock_open(mountpoint, O_RDWR);
     char why[512];
 
     if (geteuid() != 0) {
         say(LOG_ERR, "cannot upgrade \"%s\": only root may", mountpoint);
         return 1;
     }
-    if (fd < 0 || fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type == F_UNLCK || lock.l_pid <= 0) {
-        say(LOG_ERR, "cannot upgrade \"%s\": no supervised pmcfs is mounted there", mountpoint);
+    const int fd = lock_open(mountpoint, O_RDWR);
+    const char *missing = lock_missing(fd, &lock);
+    if (missing) {
+        say(LOG_ERR, "cannot upgrade \"%s\": %s", mountpoint, missing);
         return 1;
     }
     if (taken_over(mountpoint, fd, lock.l_pid, why, sizeof why))

@@ -60,12 +60,15 @@ struct hand *hand_new(int *fd)
 struct hand *hand_open(int fd)
 {
     struct stat status;
-    struct hand *hand =
-        fstat(fd, &status) == 0 && status.st_size == (off_t)WHOLE ? hand_map(fd) : NULL;
 
+    if (fstat(fd, &status) < 0)
+        return NULL;
+    errno = EPROTO;
+    struct hand *hand = status.st_size == (off_t)WHOLE ? hand_map(fd) : NULL;
     if (!hand || hand->magic == MAGIC)
         return hand;
     munmap(hand, WHOLE);
+    errno = EPROTO;
     return NULL;
 }
 

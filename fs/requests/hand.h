@@ -89,7 +89,7 @@ struct hand {
     struct in_hand places[HAND_PLACES];
 };
 
-/* NULL: errno says why. */
+/* NULL: errno says why. EPROTO: another version made it. */
 struct hand *hand_new(int *fd);
 struct hand *hand_open(int fd);
 

@@ -13,8 +13,19 @@
 
 static atomic_bool in_background;
 
+static char *kept;
+static size_t kept_size;
+
+void say_keep(char *to, size_t size)
+{
+    kept = to;
+    kept_size = size;
+}
+
 static void say_line(int priority, const char *text)
 {
+    if (kept && priority <= LOG_ERR)
+        snprintf(kept, kept_size, "%s", text);
     if (!in_background) {
         fprintf(stderr, "pmcfs: %s\n", text);
         return;
