@@ -1,9 +1,9 @@
 /*
  * A library that is loaded before pmcfs's others (LD_PRELOAD) and lets one call fail: the Nth, of those that take
  * memory or of those that ask the kernel for something. The file PMCFS_FAULTS is `struct faults`, shared with the
- * test, which arms it. /dev/fuse, locks and what lets go of things never fail; but the process may be killed before
- * or after the Nth time that it writes, which is how requests are answered. The programs that it executes have
- * it loaded, too, and count in the same file.
+ * test, which arms it; from where the call came goes to the file PMCFS_FAULTS.said. /dev/fuse, locks and what lets go
+ * of things never fail; but the process may be killed before or after the Nth time that it writes, which is how
+ * requests are answered. The programs that it executes have it loaded, too, and count in the same file.
  */
 #include <dlfcn.h>
 #include <dirent.h>
@@ -66,24 +66,35 @@ __attribute__((constructor)) static void begin(void)
     faults = at;
 }
 
-/* Is this call the one? Then from where it came goes to standard error. */
+/* The function behind this one, of this type. With 64-bit offsets some have another name than in the source. */
+#define NEXT(function, name) ((__typeof__(&(function)))dlsym(RTLD_NEXT, name))
+
+/* From where this call came. */
+static void tell(const char *function)
+{
+    char name[512];
+    void *trace[24];
+
+    snprintf(name, sizeof(name), "%s.said", getenv("PMCFS_FAULTS"));
+    const int fd = NEXT(open, "open64")(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    dprintf(fd, "fault: %s, call %d\n", function, faults->at);
+    backtrace_symbols_fd(trace, backtrace(trace, 24), fd);
+    close(fd);
+}
+
+/* Is this call the one? */
 static bool fails(enum kind kind, const char *function, int code)
 {
     const int armed = __atomic_load_n(&faults->kind, __ATOMIC_SEQ_CST);
-    void *trace[24];
 
     if ((armed != (int)kind && !(armed == ALL_CALLS && kind == CALLS)) || (is_worker && faults->not_worker) || looks ||
         __atomic_add_fetch(&faults->seen, 1, __ATOMIC_SEQ_CST) != faults->at)
         return false;
     strncpy(faults->failed, function, sizeof(faults->failed) - 1);
-    dprintf(STDERR_FILENO, "fault: %s, call %d\n", function, faults->at);
-    backtrace_symbols_fd(trace, backtrace(trace, 24), STDERR_FILENO);
+    tell(function);
     errno = code;
     return true;
 }
-
-/* The function behind this one, of this type. With 64-bit offsets some have another name than in the source. */
-#define NEXT(function, name) ((__typeof__(&(function)))dlsym(RTLD_NEXT, name))
 
 /* ---- memory ---- */
 
@@ -194,6 +205,8 @@ CALL(int, epoll_create1, "epoll_create1", -1, EMFILE, (int flags), (flags))
 CALL(int, pipe2, "pipe2", -1, EMFILE, (int fds[2], int flags), (fds, flags))
 CALL(int, socketpair, "socketpair", -1, EMFILE, (int domain, int type, int protocol, int fds[2]),
      (domain, type, protocol, fds))
+CALL(int, setsockopt, "setsockopt", -1, ENOMEM, (int fd, int level, int name, const void *value, socklen_t size),
+     (fd, level, name, value, size))
 CALL(ssize_t, send, "send", -1, ENOBUFS, (int fd, const void *from, size_t size, int flags), (fd, from, size, flags))
 CALL(ssize_t, recv, "recv", -1, ENOMEM, (int fd, void *to, size_t size, int flags), (fd, to, size, flags))
 CALL_OF(ALL_CALLS, int, poll, "poll", -1, ENOMEM, (struct pollfd * fds, nfds_t n, int ms), (fds, n, ms))

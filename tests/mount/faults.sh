@@ -152,7 +152,7 @@ with_faults() {
 # with_layer PROGRAM LIMIT WORD…: about LIMIT faults of each kind are tried.
 with_layer() {
     /usr/bin/python3 -B -I -c "$layer$1" "$T/faults" "$M" "$([[ ${FAULTS:-} == all ]] && echo 100000 || echo "$2")" "${@:3}" ||
-        die "see above"
+        die "see above; the last fault: $(awk '/^fault/ { said = "" } { said = said "\n" $0 } END { print said }' "$T/faults.said")"
 }
 
 # steps: of standard input, each is run with faults: HOW FILE WORDS…; "+" are those before it; an empty line begins
@@ -269,50 +269,88 @@ rmdir x
 E
 }
 
-replaced='
+# What is to be the same whatever happens to the processes that serve.
+served='
 supervisor = sys.argv[4]
+def children(): return open("/proc/%s/task/%s/children" % (supervisor, supervisor)).read().split()
 def worker():
     while True:
-        children = open("/proc/%s/task/%s/children" % (supervisor, supervisor)).read().split()
-        if children: return int(children[0])
+        found = children()
+        if found: return int(found[0])
 def text(file): return open(os.path.join(tree, file)).read()
 def log(): # behind what names the processor
     with open(os.open(os.path.join(tree, "b/samples"), os.O_NONBLOCK), "rb") as f: return f.raw.read(2000).split(b" class=")[1]
-def state(): return [sorted(os.listdir(tree + d)) for d in ("", "/events", "/events/software")] + [text("info/backend"), log()] + [
+def state(): return [sorted(set(os.listdir(tree + d)) - {"made"}) for d in ("", "/events", "/events/software")] + [text("info/backend"), log()] + [
     text(name + "/" + file) for name in ("a", "b", "c") for file in ("count", "config", "target", "ctl", "mode")] + [os.pread(held, 100, 0)]
-def kill(kind, at): # the next read waits for the one that serves
-    arm(kind, at)
-    os.kill(worker(), signal.SIGKILL)
-    try: os.pread(held, 100, 0)
-    except OSError: pass # it was of this request
-    return *disarm(), state()
-held, bad, done = os.open(os.path.join(tree, "a/count"), os.O_RDONLY), 0, 0
+held = os.open(os.path.join(tree, "a/count"), os.O_RDONLY)
 expected = state()
-for kind in (MEMORY, CALLS):
-    seen, _, found = kill(kind, 0)
-    for at in range(1, seen, max(1, seen // limit)):
+'
+
+replaced='
+def write(file, words):
+    with open(os.path.join(tree, file), "w") as f: f.write(words)
+def killed(): # the next read waits for the one that serves
+    os.kill(worker(), signal.SIGKILL)
+    os.pread(held, 100, 0)
+def begun():
+    try: killed()
+    except OSError: pass # it was of this request
+def sampled(): # rings are mapped a second time, and no more
+    os.mkdir(tree + "/d")
+    write("d/config", "event=page-faults period=1 target=%d" % os.getpid())
+    write("d/ctl", "stop")
+    os.rmdir(tree + "/d")
+def configured():
+    os.kill(int(supervisor), signal.SIGHUP)
+    os.pread(held, 100, 0)
+bad, done = 0, 0
+def faults(act, kind, not_worker):
+    global bad, done
+    arm(kind, 0, not_worker)
+    act()
+    seen, _ = disarm()
+    for at in range(1, seen + 1, max(1, seen // limit)):
         signal.alarm(20)
-        _, failed, found = kill(kind, at)
+        arm(kind, at, not_worker)
+        act()
+        _, failed = disarm()
+        found = state()
         done += failed != ""
         if found != expected or not os.path.exists("/proc/" + supervisor + "/fd/0"):
             print("%s %d: %s" % (failed, at, [pair for pair in zip(expected, found) if pair[0] != pair[1]]))
             bad += 1
-    print("%d of kind %s in a start" % (seen, KINDS[kind]))
+    print("%d of kind %s: %s" % (seen, KINDS[kind], act.__name__), flush=True)
+if sys.argv[5] == "worker":
+    for kind in (MEMORY, CALLS): faults(begun, kind, False)
+else:
+    for act in (killed, sampled, configured):
+        for kind in (MEMORY, ALL_CALLS): faults(act, kind, True)
 print("%d faults" % done)
 sys.exit(bad > 0 or not done)
 '
 
-#@ slow plain
-t_a_worker_that_begins_with_a_fault_goes_on_with_all_there_is() {
+# mount_with_faults: with PMCs a, b, c that count.
+mount_with_faults() {
     with_faults
-    mount_pmcfs
+    mount_pmcfs "$@"
     target_start p
     pmc a event=page-faults,task-clock descendants=on log-exit=on "target=${PID_OF[p]}"
     pmc b event=page-faults period=1 "target=${PID_OF[p]}"
     pmc c event=context-switches target=cpu0
     ctl c stop
     tell p faults 100
-    with_layer "$replaced" 25 "$DAEMON"
+}
+
+#@ slow plain
+t_a_worker_that_begins_with_a_fault_goes_on_with_all_there_is() {
+    mount_with_faults
+    with_layer "$served$replaced" 25 "$DAEMON" worker
+}
+
+#@ slow plain
+t_a_supervisor_with_a_fault_fails_no_call_and_goes_on() {
+    mount_with_faults
+    with_layer "$served$replaced" 100 "$DAEMON" supervisor
 }
 
 starts='
@@ -352,7 +390,7 @@ def start(kind, at):
         seen, failed = disarm()
         said.seek(0)
         lines = said.read().splitlines()
-    return rc, seen, failed, [line for line in lines if not re.match(r"fault: |/\S+\(\S*\)\[0x", line)]
+    return rc, seen, failed, lines
 rc, _, _, usual = start(0, 0)
 expected = works()
 if rc or not end(): raise SystemExit("no start without a fault")
@@ -467,3 +505,80 @@ P
     exec {held}<&-
     eventually 5 '[[ $(stat_value open_files) == 1 ]]'
 }
+
+upgraded='
+import threading
+asks, programs, prefix = Layer(sys.argv[5]), sys.argv[6:8], sys.argv[8:]
+def serves(): return os.readlink("/proc/%s/exe" % supervisor)
+def settled(): # one worker, which runs
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        found = children()
+        try:
+            if len(found) == 1 and open("/proc/%s/stat" % found[0]).read().rsplit(")", 1)[1].split()[0] in "RSD": return True
+        except OSError: pass
+        time.sleep(0.005)
+    return False
+failures = []
+def client(): # until the end
+    while True:
+        try:
+            if text("a/count") != counted: failures.append("another count")
+            os.mkdir(tree + "/made")
+            os.rmdir(tree + "/made")
+        except OSError as e: failures.append(e)
+        time.sleep(0.001)
+counted = text("a/count")
+threading.Thread(target=client, daemon=True).start()
+def upgrade(layer, kind, at):
+    old = serves()
+    new = programs[old == programs[0]]
+    layer.arm(kind, at, True)
+    try: ran = subprocess.run(prefix + [new, "--upgrade", tree], capture_output=True, text=True, timeout=40)
+    except subprocess.TimeoutExpired: raise SystemExit("%s %d: no end" % (KINDS[kind], at))
+    seen, failed = layer.disarm()
+    said = [line for line in ran.stderr.splitlines() if line.startswith("pmcfs: ")]
+    now = "%s %d (%s): status %d, said %s:" % (KINDS[kind], at, failed, ran.returncode, said)
+    if not os.path.exists("/proc/%s/fd/0" % supervisor): raise SystemExit(now + " the mount is gone")
+    wrong = [] if settled() else ["children %s" % children()]
+    if serves() != (old if ran.returncode else new): wrong.append("serves %s" % serves())
+    if ran.returncode and (ran.returncode != 1 or len(said) != 1 or len(said[0].split()) < 6): wrong.append("no sentence")
+    found = state()
+    if found != expected: wrong.append([pair for pair in zip(expected, found) if pair[0] != pair[1]])
+    if failures: wrong.append("a client: %s" % failures)
+    if wrong: print(now, wrong, flush=True)
+    failures.clear()
+    return seen, failed, ran.returncode, said, wrong
+bad, done, refused, reasons = 0, 0, 0, set()
+may = not upgrade(layer, MEMORY, 0)[2]
+for what, which in (("answers", layer), ("asks", asks)):
+    for kind in (MEMORY, ALL_CALLS):
+        seen = upgrade(which, kind, 0)[0]
+        at = 1
+        while True:
+            _, failed, rc, said, wrong = upgrade(which, kind, at)
+            bad += wrong != [] or (not may and not rc)
+            if not failed: break
+            done, refused, reasons = done + 1, refused + rc, reasons | set(said)
+            at += max(1, seen // limit)
+        print("%d of kind %s: %s" % (seen, KINDS[kind], what), flush=True)
+for line in sorted(reasons): print(line)
+print("%d faults, %d refusals" % (done, refused))
+sys.exit(1 if bad or not done else 0)
+'
+
+# upgrade_with_faults LIMIT COMMAND…: it runs what asks.
+upgrade_with_faults() {
+    mount_with_faults
+    cp "$BIN" "$T/one"
+    cp "$BIN" "$T/other"
+    truncate -s 4096 asks
+    with_layer "$served$upgraded" "$1" "$DAEMON" "$T/asks" "$T/one" "$T/other" \
+        "${@:2}" env "LD_PRELOAD=$HELPERS/faults.so" "PMCFS_FAULTS=$T/asks"
+}
+
+#@ slow plain
+t_an_upgrade_with_a_fault_happens_or_is_refused_with_a_reason() { upgrade_with_faults 15; }
+
+#@ slow plain
+t_an_upgrade_with_a_fault_is_nobodys_without_the_capabilities() { upgrade_with_faults 8 "${POWERLESS[@]}"; }
