@@ -143,15 +143,20 @@ print("%d faults, %d refusals, %s" % (tries, refused, by))
 sys.exit(1 if problems else 0)
 '
 
-# with_faults: a daemon that the library is loaded into.
+# with_faults: a daemon that the library is loaded into; FAULTY is what does that to a program. A sanitizer wants to be
+# the first: its own memory never fails.
 with_faults() {
     truncate -s 4096 faults
-    RUN_DAEMON+=(env "LD_PRELOAD=$HELPERS/faults.so" "PMCFS_FAULTS=$T/faults")
+    FAULTY=(env "LD_PRELOAD=$(ldd "$BIN" | awk '/lib.san/ { print $3 }') $HELPERS/faults.so")
+    RUN_DAEMON+=("${FAULTY[@]}" "PMCFS_FAULTS=$T/faults")
 }
 
-# with_layer PROGRAM LIMIT WORD…: about LIMIT faults of each kind are tried.
+# with_layer PROGRAM LIMIT WORD…: about LIMIT faults of each kind are tried, fewer where a sanitizer makes it slow.
 with_layer() {
-    /usr/bin/python3 -B -I -c "$layer$1" "$T/faults" "$M" "$([[ ${FAULTS:-} == all ]] && echo 100000 || echo "$2")" "${@:3}" ||
+    local limit=$2
+    [[ $VARIANT == plain ]] || limit=$((limit / 3))
+    [[ ${FAULTS:-} != all ]] || limit=100000
+    /usr/bin/python3 -B -I -c "$layer$1" "$T/faults" "$M" $limit "${@:3}" ||
         die "see above; the last fault: $(awk '/^fault/ { said = "" } { said = said "\n" $0 } END { print said }' "$T/faults.said")"
 }
 
@@ -332,7 +337,7 @@ sys.exit(bad > 0 or not done)
 # mount_with_faults: with PMCs a, b, c that count.
 mount_with_faults() {
     with_faults
-    mount_pmcfs "$@"
+    SUPERVISED=1 mount_pmcfs "$@"
     target_start p
     pmc a event=page-faults,task-clock descendants=on log-exit=on "target=${PID_OF[p]}"
     pmc b event=page-faults period=1 "target=${PID_OF[p]}"
@@ -341,13 +346,13 @@ mount_with_faults() {
     tell p faults 100
 }
 
-#@ slow plain
+#@ slow
 t_a_worker_that_begins_with_a_fault_goes_on_with_all_there_is() {
     mount_with_faults
     with_layer "$served$replaced" 25 "$DAEMON" worker
 }
 
-#@ slow plain
+#@ slow
 t_a_supervisor_with_a_fault_fails_no_call_and_goes_on() {
     mount_with_faults
     with_layer "$served$replaced" 100 "$DAEMON" supervisor
@@ -438,10 +443,10 @@ start_with_faults() {
     with_layer "$starts" 25 "${RUN_DAEMON[@]}" -- "$BIN" -c "$T/conf" -o fsname=x,readers=daemon "$@" "$M"
 }
 
-#@ slow plain
+#@ slow
 t_a_start_with_a_fault_mounts_or_says_one_sentence_and_leaves_nothing() { start_with_faults; }
 
-#@ slow plain
+#@ slow
 t_a_start_with_a_fault_of_one_process_mounts_or_says_one_sentence_and_leaves_nothing() {
     start_with_faults -o single
 }
@@ -574,11 +579,11 @@ upgrade_with_faults() {
     cp "$BIN" "$T/other"
     truncate -s 4096 asks
     with_layer "$served$upgraded" "$1" "$DAEMON" "$T/asks" "$T/one" "$T/other" \
-        "${@:2}" env "LD_PRELOAD=$HELPERS/faults.so" "PMCFS_FAULTS=$T/asks"
+        "${@:2}" "${FAULTY[@]}" "PMCFS_FAULTS=$T/asks"
 }
 
-#@ slow plain
+#@ slow
 t_an_upgrade_with_a_fault_happens_or_is_refused_with_a_reason() { upgrade_with_faults 15; }
 
-#@ slow plain
+#@ slow
 t_an_upgrade_with_a_fault_is_nobodys_without_the_capabilities() { upgrade_with_faults 8 "${POWERLESS[@]}"; }
