@@ -247,10 +247,13 @@ timer() {
 await() {
     awaited=$1 woken=yes
     [ -z "$ended" ] || [ "$told" ] || end_now
+    status=138
     while [ "$woken" ]; do
-        woken=
+        woken='' before_wait=$status
         if [ "$ended" ]; then wait "$1" 2>/dev/null; else wait "$1"; fi
         status=$?
+        # A signal may come with the end, when the shell has told the status already; 138 and 140 are of USR1 and USR2.
+        case $before_wait/$status in 138/* | 140/*) ;; */127) status=$before_wait ;; esac
     done
     awaited=
     drop "$1" "$helpers"

@@ -124,6 +124,19 @@ t_the_status_is_that_of_the_command() {
     is "$(json "$T/out" 'd[0]["runs"], d[0]["status"]')" '(3, 1)' 'the first that failed'
 }
 
+# An interval that ends with the command is likely here.
+#@ slow plain
+t_the_status_is_not_lost_in_an_interval() {
+    mount_pmcfs
+    copy_tools
+    local rc
+    for _ in {1..20}; do
+        rc=0
+        tool pmcstat -i 10 -o /dev/null -p page-faults sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done; exit 7' || rc=$?
+        is "$rc" 7
+    done
+}
+
 # The keys stand in the manual.
 t_j_prints_an_object_a_line_with_the_keys_of_the_manual() {
     mount_pmcfs
