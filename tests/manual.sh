@@ -64,7 +64,7 @@ if ! awk '
 fi
 
 for tool in cpustat cputrack perfmon pmccontrol pmcstat; do
-    "examples/$tool" -h | sed -n 's/^  \(-[A-Za-z]\) .*/\1/p' | sort -u >"$work/program"
+    PMC=/ "examples/$tool" -h | sed -n 's/^  \(-[A-Za-z]\) .*/\1/p' | sort -u >"$work/program"
     sed -n 's/^\.It Fl \([A-Za-z]\)\( .*\)*$/-\1/p' "examples/$tool.1" | sort -u >"$work/manual"
     if ! [ -s "$work/program" ] || ! diff -u --label "$tool.1" --label "$tool -h" "$work/manual" "$work/program"; then
         echo "manual: $tool.1 and $tool -h have other options"
