@@ -135,10 +135,15 @@ t_an_interrupt_reaches_the_command_and_the_counts_are_printed() {
     like "$(cat "$T/out")" ' page-faults .*status 130$'
     ! pgrep -fx 'sleep 30' || die 'a child of the command is left'
     on_terminal "$T/bin/pmcstat" -w 20 -p page-faults \
-        /usr/bin/python3 -I -c 'import sys, time
-try: print("ready", flush=True); time.sleep(30)
-except KeyboardInterrupt: time.sleep(0.5); print("heard", flush=True); sys.exit(7)' >"$T/out"
-    like "$(cat "$T/out")" 'heard.*# p/page-faults.*status 7$'
+        /usr/bin/python3 -I -c 'import signal, sys, time
+heard = []
+signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+print("ready", flush=True)
+while not heard: time.sleep(0.01)
+time.sleep(0.5)
+print("heard", len(heard), flush=True)
+sys.exit(7)' >"$T/out"
+    like "$(cat "$T/out")" 'heard 1.*# p/page-faults.*status 7$'
     on_terminal "$T/bin/cputrack" -v -T 0 -c page-faults sh -c 'echo ready; sleep 30; :' >"$T/out"
     like "$(cat "$T/out")" ' exit +[0-9]+.*status 0$'
     is "$(pmcs)" ''
