@@ -156,7 +156,7 @@ with_layer() {
     local limit=$2
     [[ $VARIANT == plain ]] || limit=$((limit / 3))
     [[ ${FAULTS:-} != all ]] || limit=100000
-    /usr/bin/python3 -B -I -c "$layer$1" "$T/faults" "$M" $limit "${@:3}" ||
+    /usr/bin/python3 -B -I -c "$layer$1" "$T/faults" "$M" "$limit" "${@:3}" ||
         die "see above; the last fault: $(awk '/^fault/ { said = "" } { said = said "\n" $0 } END { print said }' "$T/faults.said")"
 }
 
@@ -337,7 +337,7 @@ sys.exit(bad > 0 or not done)
 # mount_with_faults: with PMCs a, b, c that count.
 mount_with_faults() {
     with_faults
-    SUPERVISED=1 mount_pmcfs "$@"
+    SUPERVISED=1 mount_pmcfs
     target_start p
     pmc a event=page-faults,task-clock descendants=on log-exit=on "target=${PID_OF[p]}"
     pmc b event=page-faults period=1 "target=${PID_OF[p]}"

@@ -7,6 +7,7 @@ examples/quickstart.sh  installs packages
 meson setup             builds
 podman                  wants an image, and an administrator that chose a limit
 examples/               has a test of its own
+packaging/              has a test of its own
 pmcstat                 has a test of its own
 pmcfs /pmc              mounts: the test has mounted
 pmc-flamegraph          has a test of its own'
