@@ -207,7 +207,7 @@ interrupted() {
     tell_child
 }
 
-# Where its group is that of the terminal it has heard.
+# A command in the foreground of a terminal has heard it already.
 tell_child() {
     read -r in_foreground <"/proc/$$/stat"
     # shellcheck disable=SC2086 # words are wanted
