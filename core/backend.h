@@ -23,6 +23,7 @@
 struct backend_state;
 struct counter;
 struct guard;
+struct log_event;
 struct recorder;
 struct record;
 
@@ -259,10 +260,9 @@ struct backend {
      * been right; NULL: there are no filters. */
     int (*check_filter)(struct backend_state *state, const struct event *events, unsigned n,
                         const char *filter, struct err *err);
-    /* What perf has to know of these tracepoints ("sched:sched_switch", perhaps with more behind a
-     * second colon) to print their fields: the bytes of its tracing data. Nothing where that
-     * cannot be had; NULL: there are none. */
-    void (*formats)(struct backend_state *state, const char *const *names, unsigned n,
+    /* What perf has to know of these tracepoints to print their fields: the bytes of its tracing
+     * data. False: one of them is there no more, or it cannot be had. NULL: there are none. */
+    bool (*formats)(struct backend_state *state, const struct log_event *const *events, unsigned n,
                     struct buf *out);
     /* A number that is another one when list() may say something else than before; cheaper than
      * that, but slow. NULL: never. */

@@ -4,7 +4,6 @@
  */
 #pragma once
 
-#include "core/base/event.h"
 #include "core/log/log_sets.h"
 #include "core/log/record.h"
 
@@ -19,7 +18,7 @@ struct log_facts {
     struct log_sets *sets; /* what ids mean: a reference, or NULL */
     struct memory_right reader;
     /* The formats of tracepoints: as struct backend has it, or NULL. */
-    void (*formats)(struct backend_state *state, const char *const *names, unsigned n,
+    bool (*formats)(struct backend_state *state, const struct log_event *const *events, unsigned n,
                     struct buf *out);
     struct backend_state *backend_state;
 };
@@ -35,7 +34,7 @@ struct log_form {
     size_t batch; /* bytes of records per request that fit a reply of 128 KiB, about */
     /*
      * What stands before everything; called once, before the first records. A reader keeps nothing
-     * for its form but `told`: the number of sets that the form has told so far.
+     * for its form but a number of the form's own, which is 0 before: what it has told so far.
      */
     void (*head)(uint64_t *told, const struct log_facts *facts, struct buf *out);
     /* Whole records, in order. */

@@ -64,8 +64,9 @@ static void put_frames(struct pen *pen, const struct record_sample *sample, uint
 static void put_sample(struct pen *pen, const struct log_facts *facts,
                        const struct record_sample *sample)
 {
-    const bool chain = sample->head.size >= sizeof *sample;
     const struct log_event *event = event_of(facts->sets, sample->id);
+    const bool chain = sample->head.size >= sizeof *sample &&
+                       (!(sample->head.misc & RECORD_RAW) || (event && event->chains));
     const char *const word = event ? event->word : "-";
     const size_t len = event ? event->word_len : 1;
 

@@ -48,6 +48,31 @@ t_of_sets_and_of_events_that_come_later() {
     between "$(grep -c ' sched:sched_process_fork: comm=target pid=[0-9]* child_comm=target ' "$T/script")" 3 100
 }
 
+# perf takes the formats once in a stream, and ends at a sample with fields of which it has none.
+t_a_reader_from_before_has_later_events_without_fields() {
+    with_tracefs
+    mount_pmcfs
+    target_start p
+    local log
+    pmc a event=sched:sched_switch period=1 raw=on "target=${PID_OF[p]}"
+    exec {log}<"$M/a/samples.perf"
+    tell p sleep 10
+    ctl a stop
+    cat <&$log >"$T/perf.data"
+    accepted "$M/a/event" sched:sched_process_fork
+    ctl a start
+    tell p children 3
+    ctl a stop
+    cat <&$log >>"$T/perf.data"
+    exec {log}<&-
+    between "$(switches "$T/perf.data")" 10 10000
+    perf_script <"$T/perf.data" >"$T/script"
+    between "$(grep -c ' sched:sched_process_fork: ' "$T/script")" 3 100
+    is "$(grep -c 'child_comm=' "$T/script" || :)" 0
+    perf_script <"$M/a/samples.perf" >"$T/script"
+    between "$(grep -c 'child_comm=' "$T/script")" 3 100 "for one that begins now"
+}
+
 t_with_stacks_and_frames() {
     with_tracefs
     mount_pmcfs

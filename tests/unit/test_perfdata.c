@@ -341,6 +341,77 @@ TEST(nobody_else_has_memory_but_the_frames)
     ck_true(memory_right_covers(&facts.reader, &log_sets_event(sets, 1, 0)->observer));
 }
 
+static unsigned n_formats;
+static bool formats_are_there;
+
+static bool formats(struct backend_state *state, const struct log_event *const *events, unsigned n,
+                    struct buf *out_formats)
+{
+    (void)state, (void)events;
+    n_formats += n;
+    buf_str(out_formats, "formats");
+    return formats_are_there;
+}
+
+/* A set of a tracepoint with fields, of the superuser's. */
+static uint64_t add_fields_set(uint64_t config)
+{
+    char name[] = "sched:sched_switch";
+    struct log_event event = event_named(name);
+
+    event.type = 2;
+    event.config = config;
+    event.raw = true;
+    event.observer = (struct memory_right){.superuser = true, .known = true};
+    return add_set(event);
+}
+
+/* The next event: does it announce fields? */
+static bool next_has_fields(void)
+{
+    const struct record *record = next_of(ATTR);
+
+    ck_assert_ptr_nonnull(record);
+    ck_assert_uint_eq(u32_at(record, 8), u64_at(record, 8 + 24) & 0x400 ? 2 : 1);
+    return u64_at(record, 8 + 24) & 0x400;
+}
+
+TEST(formats_are_told_once_and_fields_shown_of_the_sets_before_them)
+{
+    n_formats = 0;
+    formats_are_there = true;
+    facts.formats = formats;
+    facts.reader = (struct memory_right){.superuser = true, .known = true};
+    add_fields_set(7);
+    add_fields_set(7);
+    add_fields_set(8);
+    read_head_of_pipe();
+    ck_true(next_has_fields() && next_has_fields() && next_has_fields());
+    ck_assert_uint_eq(n_formats, 2);
+    add_fields_set(9);
+    at = out.len;
+    read_records();
+    ck_assert_uint_eq(n_formats, 2);
+    ck_true(!next_has_fields());
+}
+
+TEST(without_their_format_or_the_right_no_fields_are_announced)
+{
+    n_formats = 0;
+    formats_are_there = false;
+    facts.formats = formats;
+    facts.reader = (struct memory_right){.superuser = true, .known = true};
+    add_fields_set(7);
+    read_head_of_pipe();
+    ck_true(!next_has_fields());
+    formats_are_there = true;
+    facts.reader = (struct memory_right){.uid = 7, .known = true};
+    buf_clear(&out);
+    read_head_of_pipe();
+    ck_true(!next_has_fields());
+    ck_assert_uint_eq(n_formats, 1);
+}
+
 TEST(a_sample_of_an_unknown_event_is_left_out)
 {
     uint64_t set = add_plain_set();
