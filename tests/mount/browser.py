@@ -24,9 +24,9 @@ return Array.from(document.querySelectorAll("g[data-box]")).map(function (g) {
 
 class Browser:
     def __init__(self, profile):
-        # A session of its own: what the browser leaves running ends with it.
+        # A session of its own: what the browser leaves running ends with it, as what it leaves in files does.
         self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                       text=True, start_new_session=True)
+                                       text=True, start_new_session=True, env=dict(os.environ, TMPDIR=profile))
         for line in self.driver.stdout:
             port = re.search(r"successfully on port (\d+)", line)
             if port:
