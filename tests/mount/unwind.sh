@@ -30,7 +30,7 @@ t_callers_are_found_without_frame_pointers() {
 #@ slow
 t_samples_perf_and_samples_folded_have_the_same_stacks() {
     mount_pmcfs
-    pmc p event=cpu-clock freq=997 callchain=on descendants=on
+    pmc p event=cpu-clock freq=997 callchain=on kernel=off descendants=on
     talker_start own "$HELPERS/hot" child
     attach p "${PID_OF[own]}"
     hot_run own
@@ -44,7 +44,7 @@ t_samples_perf_and_samples_folded_have_the_same_stacks() {
 # with_stacks NAME SETTINGS…: a PMC that copies stacks.
 with_stacks() {
     pmc "$1"
-    [[ $(result write "$M/$1/config" 'event=cpu-clock freq=997 callchain=dwarf') == ok ]] ||
+    [[ $(result write "$M/$1/config" 'event=cpu-clock freq=997 callchain=dwarf kernel=off') == ok ]] ||
         skip "no stacks here: $(cat "$M/$1/error")"
     accepted "$M/$1/config" "${@:2}"
 }
