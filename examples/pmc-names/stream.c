@@ -408,7 +408,8 @@ static bool record_take(FILE *in, const struct record *record, struct words word
     }
 }
 
-/* A record, whole. False: the stream has ended, perhaps in the middle of one. */
+/* A record, whole, and zeroes up to the next word. False: the stream has ended, perhaps in the
+ * middle of one. */
 static bool record_read(FILE *in, uint64_t *room)
 {
     struct record *record = (struct record *)room;
@@ -423,6 +424,7 @@ static bool record_read(FILE *in, uint64_t *room)
     rest = record->size - sizeof *record;
     n = fread(record + 1, 1, rest, in);
     stream.unread += n < rest;
+    memset((char *)room + record->size, 0, -(size_t)record->size % sizeof *room);
     return n == rest;
 }
 

@@ -41,6 +41,16 @@ t_samples_perf_and_samples_folded_have_the_same_stacks() {
     between "$(chains <"$T/folded")" 50 100000
 }
 
+# Behind their formats, which are no records.
+t_samples_of_tracepoints_are_read() {
+    with_tracefs
+    HOME=$T perf record -q -e sched:sched_switch -c 1 -g -o - -- sh -c 'sleep 0.1; sleep 0.1' >"$T/perf.data" 2>"$T/said" ||
+        skip "perf cannot record here: $(tail -n 1 "$T/said")"
+    HOME=$T perf script -G -F comm -i - <"$T/perf.data" >"$T/script" 2>"$T/said"
+    is "$(names <"$T/perf.data" | samples)" "$(grep -c . "$T/script")"
+    between "$(grep -c sleep "$T/script")" 2 1000
+}
+
 # with_stacks NAME SETTINGS…: a PMC that copies stacks.
 with_stacks() {
     pmc "$1"
