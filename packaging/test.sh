@@ -110,7 +110,7 @@ prepare_base() {
     mirror=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $VERSION_CODENAME" 'Component: main' | head -n 1)
     rm -rf "$BUILD/root" "$CACHE"/base-*
     mkdir -p "$CACHE"
-    debootstrap --variant=minbase --include="$wanted" "$VERSION_CODENAME" "$BUILD/root" "$mirror" ||
+    debootstrap --variant=minbase --include="$wanted" "$VERSION_CODENAME" "$BUILD/root" ${mirror:+"$mirror"} ||
         cannot "cannot make a root of Debian $VERSION_CODENAME" || return
     rm -rf "$BUILD/root/var/cache/apt/archives" "$BUILD/root/var/lib/apt/lists"
     tar -C "$BUILD/root" -czf "$base.new" . && mv "$base.new" "$base"
@@ -181,4 +181,4 @@ stage prepare_base
 stage prepare_kernel
 stage make_image
 boot "${SECONDS_MAX:-1800}" | tee "$BUILD/console" | report || failed=1
-[ $failed = 0 ]
+[ $failed = 0 ] && rm "$BUILD/disk"
