@@ -88,18 +88,23 @@ bool load_text(struct loading *load, const struct kind *kind, const char *text, 
 
 /* ---- logs ---- */
 
-struct log *load_log(struct engine *engine, uint64_t block)
+bool load_log(struct engine *engine, uint64_t block, struct log **out)
 {
     struct log *log = block ? ids_find(&engine->loaded, block) : NULL;
 
-    if (log || !block)
-        return log ? log_ref(log) : NULL;
-    log = log_adopt(block);
-    if (!log || ids_add(&engine->loaded, block, log))
-        return log ? log_ref(log) : NULL;
-    log_forget(log);
-    log_unref(log);
-    return NULL;
+    *out = NULL;
+    if (!log && block) {
+        log = log_adopt(block);
+        if (!log)
+            return errno != ENOMEM;
+        if (!ids_add(&engine->loaded, block, log)) {
+            log_forget(log);
+            log_unref(log);
+            return false;
+        }
+    }
+    *out = log ? log_ref(log) : NULL;
+    return true;
 }
 
 /* ---- what moved meanwhile ---- */

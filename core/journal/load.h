@@ -64,9 +64,9 @@ static inline bool load_serial(struct engine *engine, uint64_t id)
         engine->next_serial = id + 1;
     return true;
 }
-/* The log of this block: the same one for all that have it; a reference. NULL: it is none, or no
- * memory. */
-struct log *load_log(struct engine *engine, uint64_t block);
+/* The log of this block: the same one for all that have it; a reference. NULL: it is none, any more.
+ * False: no memory. */
+bool load_log(struct engine *engine, uint64_t block, struct log **out);
 
 /* The text of an object's record; nothing when it is not there any more. */
 void object_print(struct engine *engine, enum journal_kind kind, uint64_t id, struct buf *out);

@@ -228,25 +228,29 @@ static void log_charge_again(struct engine *engine, uid_t uid, struct log *log)
     user_unref(user);
 }
 
-/* NULL: it is gone with what it had. */
-static struct log *log_again(struct engine *engine, const struct log_reader *reader, uint64_t block)
+/* NULL: it is gone with what it had. False: no memory. */
+static bool log_again(struct engine *engine, const struct log_reader *reader, uint64_t block,
+                      struct log **log)
 {
     const struct pmc *pmc = ids_find(&engine->pmcs, reader->pmc);
-    struct log *log;
 
-    if (pmc && pmc->log && log_block(pmc->log) == block)
-        return log_ref(pmc->log);
-    log = load_log(engine, block);
-    if (log && !pmc)
-        log_charge_again(engine, reader->uid, log);
-    return log;
+    if (pmc && pmc->log && log_block(pmc->log) == block) {
+        *log = log_ref(pmc->log);
+        return true;
+    }
+    if (!load_log(engine, block, log))
+        return false;
+    if (*log && !pmc)
+        log_charge_again(engine, reader->uid, *log);
+    return true;
 }
 
 static bool place_end(struct loading *load, bool fine)
 {
     struct log_reader *reader = load->open->reader;
-    struct log *log = fine ? log_again(load->engine, reader, load->place.log) : NULL;
+    struct log *log = NULL;
 
+    fine = fine && log_again(load->engine, reader, load->place.log, &log);
     if (!log)
         return fine;
     reader->cursor = log_cursor_adopt(log, &load->place.mark);

@@ -189,7 +189,8 @@ static bool counts_end(struct loading *load, bool fine)
         user_add(pmc->user, USED_BYTES, (int64_t)sets_bytes);
         pmc->sets_bytes = sets_bytes;
     }
-    pmc->log = load_log(load->engine, load->log);
+    if (!load_log(load->engine, load->log, &pmc->log))
+        return false;
     if (pmc->log)
         user_add(pmc->user, USED_BYTES,
                  (int64_t)log_set_charge(pmc->log, user_charge_log, pmc->user));

@@ -120,7 +120,8 @@ bool log_ready(const struct log_cursor *cursor);
 uint64_t log_block(struct log *log);
 /* With the last reference goes what this process has of it alone. */
 void log_forget(struct log *log);
-/* As it was when that was put. Its charge has to be set again. NULL: it is none, or no memory. */
+/* As it was when that was put. Its charge has to be set again. NULL: errno is ENOMEM, or EINVAL: it is
+ * none. */
 struct log *log_adopt(uint64_t block);
 /* A cursor's place, in whole records: it is given the address spaces from their beginning if it was
  * being given them. NULL: it is none, or no memory. */

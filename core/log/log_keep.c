@@ -7,6 +7,7 @@
 #include "core/log/log.h"
 #include "core/log/log_parts.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,8 +179,10 @@ static bool numbers_adopt(struct log *log, const struct log_numbers *numbers)
 struct log *log_adopt(uint64_t block)
 {
     const struct log_head *head = arena_at(block, sizeof *head);
-    struct log *log = head && head->magic == MAGIC && head->current < 2 ? log_new(0) : NULL;
+    struct log *log;
 
+    errno = EINVAL;
+    log = head && head->magic == MAGIC && head->current < 2 ? log_new(0) : NULL;
     if (!log)
         return NULL;
     log->block = block;
@@ -188,6 +191,7 @@ struct log *log_adopt(uint64_t block)
         return log;
     log->keep = true;
     log_unref(log);
+    errno = EINVAL;
     return NULL;
 }
 
