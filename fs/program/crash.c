@@ -11,6 +11,8 @@
 #include <syslog.h>
 
 static struct hand *noted;
+static void *taken[HAND_FRAMES]; /* of an earlier worker */
+static int n_taken;
 
 /* Its memory is not to be trusted: nothing is printed here. The next worker was cloned of the same
  * process, and knows what stands at these addresses. */
@@ -40,7 +42,14 @@ void crash_note(struct hand *hand)
         sigaction(numbers[i], &action, NULL);
 }
 
-void crash_tell(struct hand *hand)
+void crash_take(struct hand *hand)
+{
+    memcpy(taken, hand->crash.frame, sizeof taken);
+    n_taken = hand->crash.n;
+    hand->crash.n = 0;
+}
+
+void crash_tell(const struct hand *hand)
 {
     const int status = hand->last_status;
     char **names;
@@ -53,11 +62,10 @@ void crash_tell(struct hand *hand)
     else
         say(LOG_WARNING, "the serving process %d ended with status %d; this one goes on",
             (int)hand->last_worker, WEXITSTATUS(status));
-    if (!hand->crash.n)
+    if (!n_taken)
         return;
-    names = backtrace_symbols(hand->crash.frame, hand->crash.n);
-    for (int i = 0; names && i < hand->crash.n; i++)
+    names = backtrace_symbols(taken, n_taken);
+    for (int i = 0; names && i < n_taken; i++)
         say(LOG_WARNING, "  %s", names[i]);
     free(names);
-    hand->crash.n = 0;
 }

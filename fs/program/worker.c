@@ -175,15 +175,18 @@ static void background_ready(int fd)
 /* What an earlier worker was told and did not say. */
 static void pollers_tell(struct fs *fs)
 {
+    fs_lock(fs);
     for (const struct handle *handle = fs->handles; handle; handle = handle->hh.next)
         if (handle->place.poll_number)
             poll_notify(fs->hand->fuse_fd, handle->place.poll_number);
+    fs_unlock(fs);
 }
 
 static bool fs_start(struct fs *fs)
 {
     const unsigned n = (unsigned)tunable_u64(engine_tunables(fs->tree.engine), TUNABLE_THREADS);
 
+    crash_take(fs->hand); /* before a thread may have a crash of its own */
     errno = EINVAL;
     if (session_open(fs) && serve_init(fs) && serve_start(fs, n))
         return true;
