@@ -47,9 +47,9 @@ int upgrade_offer(const char *mountpoint)
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int fd = -1;
 
-    errno = 0;
-    /* The last worker of the one that had the number before may be about to end. */
-    for (unsigned i = 0; i < 20 && (fd >= 0 || errno != ENODEV); i++) {
+    /* The last worker of the one that had the number before may be about to end, on a busy machine.
+     */
+    for (unsigned i = 0; i < (fd < 0 ? 3 : 300); i++) {
         if (i)
             pause_ms(10);
         if (fd < 0 && (mkdir(PLACE, 0700) == 0 || errno == EEXIST))
