@@ -285,10 +285,13 @@ def worker():
 def text(file): return open(os.path.join(tree, file)).read()
 def log(): # behind what names the processor
     with open(os.open(os.path.join(tree, "b/samples"), os.O_NONBLOCK), "rb") as f: return f.raw.read(2000).split(b" class=")[1]
-def state(): return [sorted(set(os.listdir(tree + d)) - {"made"}) for d in ("", "/events", "/events/software")] + [text("info/backend"), log()] + [
+def state(): return [sorted(set(os.listdir(tree)) - {"made"}), text("info/backend"), log()] + [
     text(name + "/" + file) for name in ("a", "b", "c") for file in ("count", "config", "target", "ctl", "mode")] + [os.pread(held, 100, 0)]
 held = os.open(os.path.join(tree, "a/count"), os.O_RDONLY)
 expected = state()
+def differs(found): # from where on
+    pairs = [(a, b, len(os.path.commonprefix([a, b]))) for a, b in zip(expected, found) if a != b]
+    return [(a[at:at + 100], b[at:at + 100]) for a, b, at in pairs]
 '
 
 replaced='
@@ -322,7 +325,7 @@ def faults(act, kind, not_worker):
         found = state()
         done += failed != ""
         if found != expected or not os.path.exists("/proc/" + supervisor + "/fd/0"):
-            print("%s %d: %s" % (failed, at, [pair for pair in zip(expected, found) if pair[0] != pair[1]]))
+            print("%s %d: %s" % (failed, at, differs(found)))
             bad += 1
     print("%d of kind %s: %s" % (seen, KINDS[kind], act.__name__), flush=True)
 if sys.argv[5] == "worker":
@@ -349,7 +352,7 @@ mount_with_faults() {
 #@ slow
 t_a_worker_that_begins_with_a_fault_goes_on_with_all_there_is() {
     mount_with_faults
-    with_layer "$served$replaced" 25 "$DAEMON" worker
+    with_layer "$served$replaced" 40 "$DAEMON" worker
 }
 
 #@ slow
@@ -549,7 +552,7 @@ def upgrade(layer, kind, at):
     if serves() != (old if ran.returncode else new): wrong.append("serves %s" % serves())
     if ran.returncode and (ran.returncode != 1 or len(said) != 1 or len(said[0].split()) < 6): wrong.append("no sentence")
     found = state()
-    if found != expected: wrong.append([pair for pair in zip(expected, found) if pair[0] != pair[1]])
+    if found != expected: wrong.append(differs(found))
     if failures: wrong.append("a client: %s" % failures)
     if wrong: print(now, wrong, flush=True)
     failures.clear()
