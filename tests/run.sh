@@ -17,7 +17,7 @@ libncurses-dev tmux bash-completion'
 slow_packages='chromium chromium-driver'
 
 # Under TSan only what does several things at once: the rest is sequential, and the sanitizer slow.
-tsan_files='concurrent poll series shutdown samples loss waits'
+tsan_files='concurrent poll series shutdown samples loss waits replaced'
 tsan_suites='count log_readers sim'
 
 fuzz_drivers='config event ini journal record state stream target unwind'

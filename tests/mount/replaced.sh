@@ -1,6 +1,9 @@
 # shellcheck shell=bash disable=SC2154,SC2016
 # The serving process dies, or another program takes its place: users notice nothing.
 
+# shellcheck source=tests/mount/kills_lib.sh
+. "${BASH_SOURCE[0]%/*}/kills_lib.sh"
+
 # The one that serves now.
 worker() { cat "/proc/$DAEMON/task/$DAEMON/children"; }
 
@@ -10,10 +13,11 @@ worker_kill() {
     kill -KILL "${pid%% *}"
 }
 
-#@ slow plain alone
+#@ slow alone
 t_a_hundred_kills_under_load_fail_no_call_and_lose_no_count() {
-    mount_pmcfs
-    "$HELPERS/kills" "$M" "$DAEMON" "${KILLS:-100}" 10000 40000 || die "see above"
+    [[ $VARIANT == plain ]] || KILLS=20
+    SUPERVISED=1 mount_pmcfs
+    kills "${KILLS:-100}" 10000 40000 || die "see above"
     between "$(stat_value restarts)" "${KILLS:-100}" $((${KILLS:-100} * 2))
     eventually 5 '[[ $(stat_value open_files) == 1 ]]'
     unmount_pmcfs
@@ -22,7 +26,7 @@ t_a_hundred_kills_under_load_fail_no_call_and_lose_no_count() {
 #@ slow plain
 t_workers_that_are_killed_as_they_start_fail_no_call() {
     mount_pmcfs
-    "$HELPERS/kills" "$M" "$DAEMON" 100 0 1500 || die "see above"
+    kills 100 0 1500 || die "see above"
     unmount_pmcfs
 }
 
@@ -106,7 +110,7 @@ while True:
         if state == "stopped":
             sys.exit(0)
 P
-    eventually 5 "grep -q sleeps $T/woken"
+    eventually 20 "grep -q sleeps $T/woken"
     worker_kill
     sleep 0.2
     ctl a stop

@@ -1,6 +1,9 @@
 # shellcheck shell=bash disable=SC2154,SC2016
 # Everything at once, for a while: no call fails, and nothing is left behind. sh tests/soak.sh MINUTES.
 
+# shellcheck source=tests/mount/kills_lib.sh
+. "${BASH_SOURCE[0]%/*}/kills_lib.sh"
+
 # says WORDS…: also to the file SAYS, for whoever waits.
 says() {
     printf '%(%T)T %s\n' -1 "$*" | tee -a "${SAYS:-/dev/null}"
@@ -57,9 +60,9 @@ round() {
     every 1 look_for_sleepers
     every 3 drop_caches
     every "${UPGRADE_EACH:-20}" upgrade
-    "$HELPERS/kills" "$M" "$DAEMON" $(($1 * 3 / 4))s 50000 400000 >"$T/said" 2>&1 || die "$(cat "$T/said")"
+    kills $(($1 * 3 / 4))s 50000 400000 >"$T/said" 2>&1 || die "$(cat "$T/said")"
     says "$(grep -v '^  ' "$T/said")"
-    "$HELPERS/kills" "$M" "$DAEMON" $(($1 / 4))s 100000 100000 0 >"$T/said" 2>&1 || die "$(cat "$T/said")"
+    kills $(($1 / 4))s 100000 100000 0 >"$T/said" 2>&1 || die "$(cat "$T/said")"
     says "$(grep -v '^  ' "$T/said")"
     touch "$T/end"
     for pid in "${BESIDE[@]}"; do
