@@ -11,8 +11,8 @@ set -u
 
 packages='gcc clang libc6-dev meson ninja-build pkg-config libfuse3-dev libpfm4-dev libinih-dev libdw-dev
 libcap-ng-dev uthash-dev check fuse3 mount util-linux procps python3 mandoc shellcheck bash dash gawk linux-perf
-prometheus-node-exporter python3-prometheus-client bubblewrap bsdextrautils podman runc zsh ksh busybox perl vim-tiny
-libncurses-dev tmux bash-completion'
+prometheus prometheus-node-exporter collectd-core python3-prometheus-client bubblewrap bsdextrautils podman runc uidmap
+python3-yaml zsh ksh busybox perl vim-tiny libncurses-dev tmux bash-completion'
 # The slow tests need these, too.
 slow_packages='chromium chromium-driver'
 
