@@ -70,6 +70,7 @@ declare -A STRERROR=(
     [EMFILE]='Too many open files' [ENAMETOOLONG]='File name too long'
     [ENODATA]='No data available' [ENODEV]='No such device'
     [ENOENT]='No such file or directory' [ENOSPC]='No space left on device'
+    [ENOTCONN]='Transport endpoint is not connected'
     [ENOTEMPTY]='Directory not empty' [ENXIO]='No such device or address'
     [EOPNOTSUPP]='Operation not supported' [EPERM]='Operation not permitted'
     [ESRCH]='No such process' [EXDEV]='Invalid cross-device link')

@@ -1,0 +1,279 @@
+# shellcheck shell=bash disable=SC2016,SC2034,SC2086
+# examples/containers as it stands there: podman of root and of a user, bubblewrap, and by podman what the files for
+# Docker and Kubernetes ask for.
+
+EXAMPLES=${TEST_FILE%/tests/*}/examples/containers
+ROOM=/run/alice
+TREE=/run/pmc/tree
+
+# engine: podman with all that it keeps in a /run of this test's own, and nothing of systemd or a network. Its limits
+# are named because its own are more than its user may have.
+engine() {
+    mount -t tmpfs -o mode=755 tmpfs /run
+    mkdir -p "$ROOM/run" /run/pmc
+    mount -t tmpfs -o mode=755 tmpfs /run/pmc # runc makes the mount private that a plain directory of storage is on
+    mount --make-rshared /run/pmc
+    chown -R "$ALICE:$ALICE" "$ROOM"
+    cat >/run/storage.conf <<C
+[storage]
+driver = "vfs"
+graphroot = "/run/storage"
+runroot = "/run/run"
+rootless_storage_path = "$ROOM/storage"
+C
+    cat >/run/containers.conf <<C
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+runtime = "$(basename "$(command -v runc || command -v crun)")"
+C
+    export CONTAINERS_STORAGE_CONF=/run/storage.conf CONTAINERS_CONF=/run/containers.conf
+    image_made
+}
+
+# image_made [COMMAND…]: the README's, by what COMMAND runs; and the engine runs it, or says why it does not.
+image_made() {
+    cp "$EXAMPLES/image.sh" "$T/" # a user may not reach the sources
+    cp "$BIN" "$T/pmcfs"
+    readme 'An image' "$@" >"$T/image" 2>&1 || die "no image: $(<"$T/image")"
+    "$@" podman run --rm --network none localhost/pmcfs true >"$T/first" 2>&1 ||
+        skip "podman does not run here${*:+ for a user}: $(tail -n 1 "$T/first")"
+}
+
+# readme HEADING [COMMAND…]: its lines in the README, with this mount and this program, in a shell that COMMAND runs.
+readme() {
+    awk -v heading="## $1" '/^## / { here = $0 == heading } /^```$/ { on = 0 } here && on; /^```sh$/ { on = 1 }' \
+        "$EXAMPLES/README.md" >"$T/lines"
+    [[ -s $T/lines ]] || die "no lines below $1"
+    sed -i "s#/pmc/\(instances\|admin\)#$M/\1#g; s#build/pmcfs#$T/pmcfs#; s#examples/containers#$T#" "$T/lines"
+    "${@:2}" sh -e "$T/lines"
+}
+
+# A user of the machine who has subordinate ids; of_alice COMMAND…
+alice_made() {
+    local file
+    (echo "alice:x:$ALICE:$ALICE::$ROOM:/bin/sh" && grep -v "^[^:]*:[^:]*:$ALICE:" /etc/passwd) >"$T/passwd"
+    echo alice:100000:65536 | tee "$T/subuid" >"$T/subgid"
+    for file in passwd subuid subgid; do
+        [[ -e /etc/$file ]] || touch "/etc/$file"
+        mount --bind "$T/$file" "/etc/$file"
+    done
+}
+of_alice() {
+    (cd "$ROOM" && as "$ALICE" env "HOME=$ROOM" "XDG_RUNTIME_DIR=$ROOM/run" "$@")
+}
+
+# asked_for FILE NAME OPTION…: that container of the file, with these options besides, run by podman. A key that
+# is not translated is an error.
+asked_for() {
+    local words
+    /usr/bin/python3 -B -I - "$EXAMPLES/$1" "$2" >"$T/words" <<'P'
+import re, resource, sys, yaml
+
+POD_UID = "0ed1"
+words = ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
+
+def say(option, *values):
+    for value in values:
+        words.extend((option, str(value)))
+
+def service(it):
+    assert it.pop("network_mode") == "none"
+    for key in "cap_add", "cap_drop", "security_opt":
+        say("--" + key.replace("_", "-"), *it.pop(key, []))
+    say("--device", *it.pop("devices", []))
+    for key in {"pid", "user"} & set(it):
+        say("--" + key, it.pop(key))
+    for key, n in it.pop("ulimits", {}).items(): # as many as there are here
+        say("--ulimit", "%s=%d" % (key, min(n, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+    if it.pop("read_only", False):
+        words.append("--read-only")
+    for volume in it.pop("volumes"):
+        if not isinstance(volume, str):
+            assert volume.pop("type") == "bind"
+            volume = ":".join([volume.pop("source"), volume.pop("target"), *volume.pop("bind", {}).values()])
+        say("-v", volume)
+
+def container(pod, it):
+    environment = {}
+    for variable in it.pop("env", []):
+        assert variable["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.uid"}}
+        environment[variable["name"]] = POD_UID
+    say("--env", *map("=".join, environment.items()))
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"]}
+    for mount in it.pop("volumeMounts"):
+        source = paths[mount.pop("name")]
+        if "subPathExpr" in mount:
+            source += "/" + re.sub(r"\$\((\w+)\)", lambda name: environment[name[1]], mount.pop("subPathExpr"))
+        how = {"Bidirectional": "rshared", "HostToContainer": "rslave", None: "rprivate"}[mount.pop("mountPropagation", None)]
+        say("-v", ":".join((source, mount.pop("mountPath"), how + (",ro" if mount.pop("readOnly", False) else ""))))
+        assert not mount, mount
+    rights = it.pop("securityContext")
+    if rights.pop("privileged", False):
+        words.append("--privileged")
+    if "runAsUser" in rights:
+        say("--user", "%d:%d" % (rights.pop("runAsUser"), rights.pop("runAsGroup")))
+    if not rights.pop("allowPrivilegeEscalation", True):
+        say("--security-opt", "no-new-privileges")
+    capabilities = rights.pop("capabilities", {})
+    say("--cap-drop", *capabilities.pop("drop", []))
+    assert not rights and not capabilities, (rights, capabilities)
+    if pod.get("hostPID"):
+        say("--pid", "host")
+    if pod.get("shareProcessNamespace"):
+        say("--pid", "container:pod")
+    assert it.pop("name") and it.pop("imagePullPolicy") == "IfNotPresent"
+
+def find(documents, name):
+    for document in documents:
+        if "services" in document:
+            it = document["services"][name]
+            service(it)
+            return it
+        pod = document["spec"]
+        if document["kind"] == "DaemonSet":
+            assert document["apiVersion"] == "apps/v1"
+            assert pod["selector"]["matchLabels"] == pod["template"]["metadata"]["labels"]
+            pod = pod["template"]["spec"]
+        for it in pod.get("initContainers", []) + pod["containers"]:
+            if it["name"] == name:
+                container(pod, it)
+                return it
+
+it = find(yaml.safe_load_all(open(sys.argv[1])), sys.argv[2])
+words += [it.pop("image"), *it.pop("command")]
+assert not it, it
+sys.stdout.write("".join(word + "\0" for word in words))
+P
+    mapfile -d '' -t words <"$T/words"
+    timeout 40 podman run --name "$2" "${@:3}" "${words[@]}" >"$T/said" 2>&1 || die "$2: $(<"$T/said")"
+}
+
+serves() { # pmcfs in a container
+    local until=$((SECONDS + 30))
+    until cat $TREE/info/version &>/dev/null; do
+        ((SECONDS < until)) || die "no tree: $(podman logs pmcfs 2>&1)"
+        sleep 0.1
+    done
+}
+
+counted() { # PATH: pmcfs in a container says that it counts
+    eventually 30 "grep -q \$'^$1\ttask-clock\t[1-9][0-9]*\t.*running' $TREE/counts"
+}
+
+#@ slow plain
+t_podman_of_root_runs_the_readme() {
+    mount_pmcfs
+    engine
+    readme 'podman of root' >"$T/said" 2>&1 || die "$(<"$T/said")"
+    like "$(<"$T/said")" $'^i\ttask-clock\t[1-9][0-9]*\t.*\trunning$'
+    eventually 10 '[[ ! -e $M/instances/web ]]'
+}
+
+#@ slow plain
+t_podman_gives_an_instance_to_root_without_more_rights() {
+    mount_pmcfs
+    engine
+    instance one
+    instance two
+    mkdir "$M/mine" "$M/instances/two/theirs"
+    podman run --rm --network none -v "$M/instances/one:/pmc" localhost/pmcfs sh -c '
+        id -u
+        ls /pmc | xargs
+        mkdir /pmc/i && echo page-faults >/pmc/i/event && echo self >/pmc/i/target
+        cat /pmc/i/target /pmc/counts
+        echo "event=page-faults target=cpu0" >/pmc/i/config || cat /pmc/i/error
+        mkdir /pmc/s && echo "event=page-faults target=cpu0" >/pmc/s/config || cat /pmc/s/error
+        find /pmc -name "[a-z]*" ! -name "samples*" ! -path "/pmc/events/*" -type f -exec grep -l -e mine -e theirs {} +' \
+        >"$T/said" 2>"$T/complaints" || :
+    is "$(sed -n 1,3p "$T/said" | xargs)" '0 README counts events info metrics.prom 1' 'root, what is there, self'
+    grep -q $'^i\tpage-faults\t[0-9]*\t' "$T/said"
+    grep -q '^EPERM X07 config: ' "$T/said"
+    is "$(grep '^/pmc' "$T/said")" '' 'files that name others'
+    grep -q $'^instances/one/i\tpage-faults\t' "$M/counts"
+}
+
+#@ slow plain
+t_podman_of_a_user_runs_the_readme() {
+    alice_made
+    mount_pmcfs
+    engine
+    image_made of_alice
+    instance web "$ALICE"
+    readme 'podman of a user' of_alice >"$T/said" 2>&1 || die "$(<"$T/said")"
+    like "$(<"$T/said")" $'(^|\n)i\ttask-clock\t[1-9][0-9]*\t[^\n]*\trunning$'
+    is "$(stat -c %u "$M/instances/web/i")" "$ALICE" 'root of the container'
+    # and its other users are its subordinate ones
+    chmod 1777 "$M/instances/web"
+    of_alice podman run --rm --network none --user 33 -v "$M/instances/web:/pmc" localhost/pmcfs mkdir /pmc/w \
+        >"$T/said" 2>&1 || die "$(<"$T/said")"
+    is "$(stat -c %u "$M/instances/web/w")" 100032 'user 33 of the container'
+}
+
+#@ slow plain
+t_bubblewrap_runs_the_readme() {
+    as "$ALICE" bwrap --unshare-all --ro-bind / / true 2>/dev/null || skip 'bubblewrap gets no namespaces here'
+    mount_pmcfs
+    instance web "$ALICE"
+    mkdir "$M/mine"
+    readme bubblewrap as "$ALICE" >"$T/said" 2>&1 || die "$(<"$T/said")"
+    like "$(<"$T/said")" $'^i\ttask-clock\t[1-9][0-9]*\t[^\n]*\trunning$'
+}
+
+#@ slow plain
+t_pmcfs_in_a_container_as_compose_asks_for_it() {
+    with_tracefs
+    engine
+    asked_for compose.yaml pmcfs -d
+    serves
+    mkdir $TREE/instances/web
+    chown "$ALICE:$ALICE" $TREE/instances/web
+    asked_for compose.yaml web -d
+    counted instances/web/i
+    eventually 20 'podman logs web 2>&1 | grep -q "^i.task-clock"'
+    # The host's processes are counted for the host.
+    target_start p
+    mkdir $TREE/a
+    accepted $TREE/a/config event=page-faults "target=${PID_OF[p]}"
+    tell p faults 1000
+    between "$(<$TREE/a/count)" 1000 5000
+    # All of it killed at once leaves a dead mount, which the next one clears away.
+    local first serving
+    first=$(podman inspect -f '{{.State.Pid}}' pmcfs)
+    serving=$(cat "/proc/$first/task/$first/children")
+    kill -STOP $serving
+    kill -KILL "$first" $serving
+    podman wait pmcfs >/dev/null
+    fails_with ENOTCONN "cat $TREE/counts"
+    podman start pmcfs >/dev/null
+    serves
+    is "$(<$TREE/counts)" '' 'a new mount'
+    fails_with ENOTCONN 'podman exec web cat /pmc/counts'
+    podman stop pmcfs >/dev/null
+    ! mountpoint -q $TREE || die 'it is still mounted'
+    podman rm -a -f -t 0 >/dev/null
+}
+
+#@ slow plain
+t_pmcfs_in_a_pod_as_the_daemonset_asks_for_it() {
+    with_tracefs
+    engine
+    asked_for kubernetes.yaml pmcfs -d
+    serves
+    podman run -d --name pod --network none localhost/pmcfs sleep 1000 >/dev/null # what has the namespaces of a pod
+    asked_for kubernetes.yaml instance
+    is "$(<$TREE/admin/instances/0ed1/max_pmcs)" 20
+    asked_for kubernetes.yaml work -d
+    counted instances/0ed1/i
+    # The instance is as the pod's process numbers, and ends with the pod.
+    podman kill work >/dev/null
+    podman wait work >/dev/null
+    [[ -e $TREE/instances/0ed1/i ]]
+    podman kill pod >/dev/null
+    eventually 20 '[[ ! -e $TREE/instances/0ed1 ]]'
+    podman stop pmcfs >/dev/null
+    ! mountpoint -q $TREE || die 'it is still mounted'
+    podman rm --depend -f -t 0 pod pmcfs >/dev/null
+}
