@@ -14,7 +14,7 @@ libcap-ng-dev uthash-dev check fuse3 mount util-linux procps python3 mandoc shel
 prometheus prometheus-node-exporter collectd-core python3-prometheus-client bubblewrap bsdextrautils podman runc uidmap
 python3-yaml zsh ksh busybox perl vim-tiny libncurses-dev tmux bash-completion'
 # The slow tests need these, too.
-slow_packages='chromium chromium-driver'
+slow_packages='chromium chromium-driver gnuplot-nox'
 
 # Under TSan only what does several things at once: the rest is sequential, and the sanitizer slow.
 tsan_files='concurrent poll series shutdown samples loss waits replaced'
