@@ -79,7 +79,7 @@ void test_race(unsigned us, unsigned races, bool processes, struct recorder *rec
             perf_free(counter);
         } else {
             printf("# %s %s\n", err_table[err.id].id, err.text);
-            wrong++;
+            wrong += err.id != P13; /* nothing was attached within the time for it */
         }
         target_end(&target);
     }
