@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Completion in bash for pmcstat, pmccontrol, cpustat, cputrack, perfmon, pmctop and pmc-names. Options, and of what kind
-# their arguments are, are read from the tool's own -h; events, CPUs, counters and PMCs from the tree that it would use.
+# Completion in bash for the tools of pmcfs. Options, and of what kind their arguments are, are read from the tool's own
+# -h; events, CPUs, counters and PMCs from the tree that it would use.
 
 # _pmcfs_tree WORD…: where that is.
 _pmcfs_tree() {
@@ -58,7 +58,7 @@ _pmcfs_tools() {
     read -ra words <<<"${COMP_LINE:0:COMP_POINT}"
     [[ ${COMP_LINE:0:COMP_POINT} != *[[:blank:]] ]] || words+=('')
     case $tool in
-    pmc-names) kinds=pmc ;;
+    pmc-names | pmc-flamegraph | pmc-plot) kinds=pmc ;;
     perfmon) kinds=counter ;;
     pmcstat | cputrack) kinds='command' ;;
     esac
@@ -96,4 +96,4 @@ _pmcfs_unbroken() {
     COMPREPLY=("${COMPREPLY[@]#"$broken"}")
 }
 
-complete -o default -F _pmcfs_tools pmcstat pmccontrol cpustat cputrack perfmon pmctop pmc-names
+complete -o default -F _pmcfs_tools pmcstat pmccontrol cpustat cputrack perfmon pmctop pmc-names pmc-flamegraph pmc-plot

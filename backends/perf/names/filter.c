@@ -124,6 +124,6 @@ int perf_check_filter(struct backend_state *state, const struct event *events, u
     }
     if (rc || tracepoints)
         return rc;
-    return err_set(err, P02, "filter=%s: %s is a tracepoint, which alone have fields to compare",
+    return err_set(err, P02, "filter=%s: %s is a tracepoint; only these have fields to compare",
                    text_shown(filter), n == 1 ? "the event is none that" : "none of the events");
 }
