@@ -177,6 +177,8 @@ static unsigned back_off(int status)
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
         return 0;
     me.unready += !me.hand->ready;
+    if (WIFEXITED(status) && !me.hand->ready) /* what it lacked may come again */
+        return (unsigned)BACK_OFF_MS << me.unready;
     me.crashes = now.tv_sec - me.begun.tv_sec > 1 ? 1 : me.crashes + 1;
     if (me.crashes < 3)
         return 0;

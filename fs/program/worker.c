@@ -208,7 +208,6 @@ static void fs_serve(struct fs *fs, struct worker *worker)
     crash_tell(fs->hand);
     if (fs->backend->settle)
         fs->backend->settle(fs->backend_state);
-    loop.hold(loop.ctx, -1, 0); /* rings that no descriptor names any more */
     loop_run(fs->loop, on_signal);
     fs_stop(fs, &worker->place);
 }
@@ -258,6 +257,7 @@ int worker_run(struct worker *worker, struct hand *hand, int hold_fd)
         say(LOG_ERR, "cannot start the %s backend: %s", fs.backend->name, err.text);
     } else {
         state_settle(&fs);
+        loop.hold(loop.ctx, -1, 0); /* rings of descriptors that are closed, before one is reused */
         started = readers_resolve(&fs) && fs_start(&fs);
     }
     if (!started && hold_fd >= 0)

@@ -449,6 +449,8 @@ void hand_recover(struct hand *hand, uint32_t published)
     answers_send(hand, published);
     places_settle(hand, published);
     for (unsigned i = 0; i < HAND_SEATS; i++)
+        seat_request(hand, i); /* an interrupt in another seat finds it */
+    for (unsigned i = 0; i < HAND_SEATS; i++)
         seat_settle(hand, i, published);
     for (unsigned i = 0; i < HAND_SEATS; i++)
         hand->seats[i].answer.number = 0;
