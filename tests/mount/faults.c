@@ -34,7 +34,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Those of all processes: an operation takes such a refusal for the end of a process, or of its rights. */
+/* ALL_CALLS: with those of which an operation takes a refusal for the end of a process, or for that of rights. */
 enum kind { NOTHING, MEMORY, CALLS, ALL_CALLS, ENDS };
 
 struct faults {

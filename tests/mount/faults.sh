@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2016
 # Each piece of memory and each call to the kernel that an operation needs is refused once, in turn: the operation
-# works all the same, or fails with an errno of that and changes nothing; nothing stays behind. How many of them are
-# tried is bounded, but for FAULTS=all (sh tests/soak.sh faults).
+# works all the same, or fails with an errno of that and changes nothing; nothing stays behind. So are those of a start,
+# of a supervisor, of a worker's beginning and of an upgrade: the mount lives on, or was never there. How many of them
+# are tried is bounded, but for FAULTS=all (sh tests/soak.sh faults).
 
 # What faults.c shares with a test.
 layer='
