@@ -348,6 +348,7 @@ mount_with_faults() {
     pmc c event=context-switches target=cpu0
     ctl c stop
     tell p faults 100
+    eventually 10 '(($(status b log_records) > 100))' # and not more later
 }
 
 #@ slow

@@ -7,10 +7,11 @@
 # The one that serves now.
 worker() { cat "/proc/$DAEMON/task/$DAEMON/children"; }
 
+# Once it is the only child: what guarded an upgrade ends a moment later.
 worker_kill() {
-    local pid
-    pid=$(worker)
-    kill -KILL "${pid%% *}"
+    eventually 5 '[[ $(worker) =~ ^[0-9]+\ ?$ ]]'
+    # shellcheck disable=SC2046 # a blank follows the number
+    kill -KILL $(worker)
 }
 
 #@ slow alone
@@ -217,6 +218,18 @@ t_the_end_of_the_supervisor_ends_the_mount_and_the_next_start_works() {
     "$BIN" "$dir"
     mkdir "$dir/b"
     umount "$dir"
+}
+
+#@ plain
+t_the_end_of_the_supervisor_ends_a_stopped_worker_too() {
+    SUPERVISED=1 mount_pmcfs
+    local SERVER
+    SERVER=$(cut -d ' ' -f 1 "/proc/$DAEMON/task/$DAEMON/children")
+    server_stop
+    kill -KILL "$DAEMON"
+    eventually 5 "! mountpoint -q $M"
+    eventually 5 "[[ ! -e /proc/$SERVER ]]"
+    unset "DAEMON_OF[$M]"
 }
 
 t_a_worker_that_is_stopped_holds_up_requests_and_nothing_else() {
