@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 enum {
     TASKS_MAX = 4,    /* of the engine's own, at once */
@@ -258,6 +259,9 @@ static void *serve_main(void *arg)
     struct serve *serve = server->serve;
     struct fs *fs = serve->fs;
 
+    /* The end of the supervisor is told to each thread: to the first by SIGTERM, which one that was
+     * stopped does not hear before this. */
+    prctl(PR_SET_PDEATHSIG, SIGCONT);
     const bool sits = hand_sit(fs->hand, (unsigned)(server - serve->servers));
     fs_lock(fs);
     serve->n_called--;
