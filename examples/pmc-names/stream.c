@@ -367,8 +367,8 @@ static bool task_take(const struct record *record, struct words words)
 
 /* ---- the stream ---- */
 
-/* Bytes that are no records. */
-static bool pass(FILE *in, uint64_t bytes)
+/* Bytes that are no records, or as many as there are. */
+static void pass(FILE *in, uint64_t bytes)
 {
     char block[4096];
 
@@ -376,10 +376,9 @@ static bool pass(FILE *in, uint64_t bytes)
         size_t n = fread(block, 1, bytes < sizeof block ? bytes : sizeof block, in);
 
         if (n == 0)
-            return false;
+            return;
         bytes -= n;
     }
-    return true;
 }
 
 static bool record_take(FILE *in, const struct record *record, struct words words,
@@ -391,7 +390,9 @@ static bool record_take(FILE *in, const struct record *record, struct words word
         stream.unread += !attr_take(words);
         return true;
     case STREAM_TRACING:
-        return words.at < words.end && pass(in, ((uint64_t)low(*words.at) + 7) / 8 * 8);
+        if (words.at < words.end)
+            pass(in, ((uint64_t)low(*words.at) + 7) / 8 * 8);
+        return true;
     case STREAM_MAP:
         return map_take(record, words, true);
     case RECORD_MAP:
@@ -459,8 +460,8 @@ bool stream_convert(FILE *in, uint64_t until_ns, bool (*give)(char *line))
     buf_init(&stream.made, NULL, 0);
     buf_init(&stream.line, NULL, 0);
     while (done && !stream.over && record_read(in, room))
-        done = record_take(in, record, (struct words){room + 1, room + record->size / sizeof *room},
-                           give);
+        done =
+            record_take(in, record, (struct words){room + 1, room + (record->size + 7) / 8}, give);
     if (stream.unread)
         fprintf(stderr, "pmc-names: %llu records could not be read\n", stream.unread);
     tasks_free(&stream.spaces);

@@ -103,7 +103,8 @@ sample = words(at["inner"]) + struct.pack("<II", 7, 7) + words(2, *registers) + 
 path = program.encode() + bytes(8 - len(program) % 8)
 mapping = struct.pack("<IIQQQ", 7, 7, at["_start"] & ~0xfff, 4096, 0x1000) + words(0, 0, 0, 0) + path
 comm = struct.pack("<II", 7, 7) + b"program\0"
-sys.stdout.buffer.write(b"PERFILE2" + words(16) + record(64, attr) + record(3, comm) + record(10, mapping) + record(9, sample))
+formats = record(66, struct.pack("<I", 5)) + b"bytes\0\0\0" # behind a record that is no whole words
+sys.stdout.buffer.write(b"PERFILE2" + words(16) + record(64, attr) + formats + record(3, comm) + record(10, mapping) + record(9, sample))
 P
 }
 
