@@ -212,8 +212,11 @@ static int parse_config(struct change *change, struct scan *scan)
     change->desired.additive = true;
     while (rc == 0 && scan_setting(scan, &word)) {
         if (!word_split(word, &name, &value))
-            return err_set(&change->err, P01, "\"" WORD_FMT "\" is not of the form key=value",
-                           WORD_ARG(word));
+            return err_set(&change->err, P01, "\"" WORD_FMT "\" is not of the form key=value%s",
+                           WORD_ARG(word),
+                           change->desired.given & GIVEN(KEY_FILTER)
+                               ? ": filter= has no blanks, \\040 stands for one in a text"
+                               : "");
         enum key key = key_find(name);
         if (key == KEYS)
             return key_unknown(name, &change->err);

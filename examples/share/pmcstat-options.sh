@@ -232,7 +232,7 @@ check_summary() {
     [ "$counts" ] || return 0
     ! was_said i || ! was_said w || misuse '-i and -w exclude each other'
     ! was_said r || { [ "$summary" ] && ! was_said t; } ||
-        misuse '-r repeats a command that has a summary: without -t, -i, -w, -C, -W and -E'
+        misuse '-r repeats a command and prints a summary, which -t, -i, -w, -C, -W and -E do not'
 }
 
 check_usage() {

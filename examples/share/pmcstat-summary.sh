@@ -90,7 +90,7 @@ print_summary() {
         return 100 * sqrt(squares[key] / (n[key] - 1) / n[key]) / (mean[key] < 0 ? -mean[key] : mean[key])
     }
     function shown_spread(key) {
-        return (n[key] > 1 ? sprintf("  ( +- %.2f%% )", spread(key)) : "") (key in partial ? "  (partial)" : "")
+        return (n[key] > 1 && mean[key] ? sprintf("  ( +- %.2f%% )", spread(key)) : "") (key in partial ? "  (partial)" : "")
     }
     function commas(text,    rest, out) {
         rest = match(text, /\./) ? substr(text, RSTART) : ""

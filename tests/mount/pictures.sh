@@ -127,7 +127,8 @@ t_small_frames_are_left_out_and_counted() {
 t_without_stacks_there_is_a_sentence_and_no_picture() {
     mount_pmcfs
     pmc p event=cpu-clock
-    misused 1 "there are no stacks in $M/p" pmc-flamegraph "$M/p"
+    misused 1 "$M/p has no stacks yet: .*freq=" pmc-flamegraph "$M/p"
+    misused 1 "$M/nothing: there is no such PMC or file" pmc-flamegraph "$M/nothing"
     misused 1 'there are no stacks in standard input' pmc-flamegraph
     misused 1 "$M is not the directory of a PMC" pmc-flamegraph "$M"
     misused 2 'one PMC or file' pmc-flamegraph a b
@@ -250,6 +251,7 @@ t_an_interrupt_ends_the_reading_not_the_picture() {
 t_what_cannot_be_plotted_is_a_sentence() {
     mount_pmcfs
     misused 1 "$M is not the directory of a PMC" pmc-plot "$M"
+    misused 1 "$M/nothing: there is no such PMC or file" pmc-plot "$M/nothing"
     pmc a event=page-faults
     misused 1 'there are no values yet.*interval=' pmc-plot "$M/a"
     misused 1 'there is no line "# seconds"' pmc-plot
