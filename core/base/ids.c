@@ -21,13 +21,20 @@ void ids_free(struct ids *ids)
     ids_init(ids);
 }
 
-/* The first slot with an id >= id; the newest object is asked for most. */
+static bool slot_is(const struct ids *ids, size_t at, uint64_t id)
+{
+    return at < ids->n && ids->slots[at].id == id;
+}
+
+/* The first slot with an id >= id; where nothing was removed it is as far from the first as its id. */
 static size_t slot_search(const struct ids *ids, uint64_t id)
 {
     size_t low = 0, high = ids->n;
 
     if (high > 0 && ids->slots[high - 1].id <= id)
         return ids->slots[high - 1].id == id ? high - 1 : high;
+    if (high > 0 && id > ids->slots[0].id && slot_is(ids, id - ids->slots[0].id, id))
+        return id - ids->slots[0].id;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
@@ -37,11 +44,6 @@ static size_t slot_search(const struct ids *ids, uint64_t id)
             high = middle;
     }
     return low;
-}
-
-static bool slot_is(const struct ids *ids, size_t at, uint64_t id)
-{
-    return at < ids->n && ids->slots[at].id == id;
 }
 
 bool ids_add(struct ids *ids, uint64_t id, void *object)

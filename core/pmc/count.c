@@ -118,17 +118,10 @@ int count_now(struct pmc *pmc, struct total *total, struct err *err)
 
 static void looked_clear(struct looked *item, struct engine *engine)
 {
-    for (unsigned i = 0; item->links && item->link && i < item->links->n; i++)
-        free(item->link[i]);
-    free(item->link);
-    free(item->shown);
-    free(item->base);
-    free(item->total);
+    free(item->total); /* and all that stands behind it */
     set_unref(item->set);
     links_unref(item->links, &engine->dead);
-    item->link = NULL;
-    item->shown = NULL;
-    item->base = item->total = NULL;
+    item->total = NULL;
     item->set = NULL;
     item->links = NULL;
 }
@@ -142,27 +135,27 @@ static void look_free(struct look *look)
     free(look);
 }
 
-/* What the PMC is at this moment. */
+/* What the PMC is at this moment. Tallies, the places of those of links and PIDs are one block. */
 static bool looked_take(struct looked *item)
 {
     struct pmc *pmc = item->pmc;
-    unsigned n = pmc_events(pmc);
+    unsigned n = pmc_events(pmc), links = pmc->links->n;
+    size_t tallies = (links + 1) * TALLY_SIZE(n);
+    char *block = calloc(1, tallies + links * (sizeof *item->link + sizeof *item->shown));
 
     item->links = links_ref(pmc->links);
     item->set = set_ref(pmc->set);
     item->epoch = pmc->epoch;
     item->change = pmc->change;
     item->failed = item->hurried = false;
-    item->base = malloc(TALLY_SIZE(n));
-    item->total = tally_new(n);
-    item->link = calloc(item->links->n + 1, sizeof(struct tally *));
-    item->shown = calloc(item->links->n + 1, sizeof(pid_t));
-    if (!item->base || !item->total || !item->link || !item->shown)
+    item->total = (struct tally *)block;
+    if (!block)
         return false;
-    memcpy(item->base, pmc->base, TALLY_SIZE(n));
-    for (unsigned i = 0; i < item->links->n; i++)
-        if (!(item->link[i] = tally_new(n)))
-            return false;
+    memcpy(item->total, pmc->base, TALLY_SIZE(n));
+    item->link = (struct tally **)(block + tallies);
+    item->shown = (pid_t *)(item->link + links);
+    for (unsigned i = 0; i < links; i++)
+        item->link[i] = (struct tally *)(block + (i + 1) * TALLY_SIZE(n));
     return true;
 }
 
@@ -204,7 +197,6 @@ static void looked_sum(struct looked *item)
     unsigned n = item->set ? item->set->n : 0, live = 0, off = 0;
     bool ran = false;
 
-    memcpy(item->total, item->base, TALLY_SIZE(n));
     item->partial = pmc_missed(item->pmc);
     for (unsigned i = 0; i < item->links->n; i++) {
         struct link *link = item->links->link[i];

@@ -46,10 +46,9 @@ struct looked {
     uint64_t epoch;
     uint64_t change;     /* of the PMC then, or that which this look made: a reading from before
                           * says nothing of a later state */
-    struct tally *base;  /* of the PMC then */
+    struct tally *total; /* that of the PMC without its links; at the end, with them */
     struct tally **link; /* per link: what it counted (relative), filled by the look */
     pid_t *shown;        /* per link: PID as the reader knows it */
-    struct tally *total;
     bool partial, off;
     bool failed;  /* one of its counters could not be read: there is no total */
     bool hurried; /* … because the kernel would have to be waited for */

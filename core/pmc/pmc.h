@@ -238,6 +238,8 @@ struct recording_plan pmc_recording_plan(const struct pmc *pmc, unsigned n, unsi
 /* It runs and records, or not (any more): it is drained at each tick. */
 void pmc_follow(struct pmc *pmc);
 void pmc_log_stats(const struct pmc *pmc, struct log_stats *out); /* zeros without a log */
+/* The same, but records and bytes are missing before there is more than notes: cheap. */
+void pmc_log_losses(const struct pmc *pmc, struct log_stats *out);
 /*
  * Since the last reset: was it paused for sampling too often (the kernel's times go on meanwhile,
  * its counts do not); was it, or has a target taken back missed something? And: begin anew.

@@ -200,13 +200,19 @@ void pmc_follow(struct pmc *pmc)
     LIST_INSERT_HEAD(&engine->recorders, pmc, records);
 }
 
+/* Notes tell of no loss. */
+void pmc_log_losses(const struct pmc *pmc, struct log_stats *out)
+{
+    *out = (struct log_stats){0};
+    if (pmc->log)
+        log_stats(pmc->log, out);
+}
+
 void pmc_log_stats(const struct pmc *pmc, struct log_stats *out)
 {
     struct note note;
 
-    *out = (struct log_stats){0};
-    if (pmc->log)
-        log_stats(pmc->log, out);
+    pmc_log_losses(pmc, out);
     for (const char *at = pmc->notes; at && *at; out->records++) {
         at = note_next(pmc, at, &note);
         out->bytes += sizeof(struct record_note) + record_padded(note.text_len);
@@ -215,10 +221,9 @@ void pmc_log_stats(const struct pmc *pmc, struct log_stats *out)
 
 static uint64_t pmc_throttled(const struct pmc *pmc)
 {
-    struct log_stats stats = {0};
+    struct log_stats stats;
 
-    if (pmc->log) /* notes tell of no such thing, and each read of a count asks this */
-        log_stats(pmc->log, &stats);
+    pmc_log_losses(pmc, &stats);
     return stats.throttled;
 }
 

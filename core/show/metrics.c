@@ -54,10 +54,17 @@ static int print_counts(struct call *call, struct look *look)
 
         for (unsigned i = 0; item_valid(item) && i < item->set->n; i++) {
             pmc_print_path(item->pmc, call->instance, out);
-            buf_printf(out, "\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\n",
-                       item->set->event[i].written, count_shown(item->pmc, item->total, i),
-                       item->total->enabled_ns, item->total->running_ns,
-                       state_table[item->pmc->state].name);
+            buf_char(out, '\t');
+            buf_str(out, item->set->event[i].written);
+            buf_char(out, '\t');
+            buf_u64(out, count_shown(item->pmc, item->total, i));
+            buf_char(out, '\t');
+            buf_u64(out, item->total->enabled_ns);
+            buf_char(out, '\t');
+            buf_u64(out, item->total->running_ns);
+            buf_char(out, '\t');
+            buf_str(out, state_table[item->pmc->state].name);
+            buf_char(out, '\n');
         }
     }
     return CALL_DONE;
@@ -77,11 +84,17 @@ static void family(struct buf *out, const char *name, const char *type, const ch
 
 static void label(struct buf *out, const char *name, const char *value)
 {
-    buf_printf(out, "%s=\"", name);
-    for (; *value; value++) {
-        if (*value == '"' || *value == '\\')
-            buf_char(out, '\\');
-        buf_char(out, *value);
+    buf_str(out, name);
+    buf_str(out, "=\"");
+    for (;;) {
+        size_t plain = strcspn(value, "\"\\");
+
+        buf_add(out, value, plain);
+        value += plain;
+        if (!*value)
+            break;
+        buf_char(out, '\\');
+        buf_char(out, *value++);
     }
     buf_char(out, '"');
 }
@@ -92,19 +105,11 @@ static void label_next(struct buf *out, const char *name, const char *value)
     label(out, name, value);
 }
 
-static void sample_begin(const struct call *call, const char *name, const struct looked *item)
-{
-    buf_printf(call->out, "%s{", name);
-    label(call->out, "pmc", item->pmc->name);
-}
-
 /* Inside, the instance is as nameless as the root. (Prometheus's own label is `instance`.) */
-static void label_subtree(const struct call *call, const struct looked *item)
+static void label_subtree(struct buf *out, const struct call *call, const struct pmc *pmc)
 {
-    const struct instance *in = item->pmc->instance;
-
-    if (in != call->instance)
-        label_next(call->out, "subtree", in->name);
+    if (pmc->instance != call->instance)
+        label_next(out, "subtree", pmc->instance->name);
 }
 
 static void number(struct buf *out, const char *name, const char *type, const char *help,
@@ -134,15 +139,18 @@ static void print_value(const struct call *call, const struct looked *item, unsi
     const struct event *event = &item->set->event[i];
     struct buf *out = call->out;
 
-    sample_begin(call, "pmcfs_count_total", item);
+    buf_str(out, "pmcfs_count_total{");
+    label(out, "pmc", item->pmc->name);
     event_labels(out, item->set, i);
     label_next(out, "scope", mode_table[item->pmc->effective].system ? "system" : "process");
-    label_subtree(call, item);
+    label_subtree(out, call, item->pmc);
     if (event->unit[0])
         label_next(out, "unit", event->unit);
     if (cpu >= 0)
         buf_printf(out, ",cpu=\"%d\"", cpu);
-    buf_printf(out, "} %" PRIu64 "\n", value);
+    buf_str(out, "} ");
+    buf_u64(out, value);
+    buf_char(out, '\n');
 }
 
 /* What all links on this CPU counted, one that was taken back and is there again included. */
@@ -223,8 +231,9 @@ static void value_lost(const struct looked *item, struct buf *out)
 {
     struct log_stats stats;
 
-    pmc_log_stats(item->pmc, &stats);
-    buf_printf(out, "} %" PRIu64, stats.lost + stats.refused + stats.kernel_lost);
+    pmc_log_losses(item->pmc, &stats);
+    buf_str(out, "} ");
+    buf_u64(out, stats.lost + stats.refused + stats.kernel_lost);
 }
 
 static void value_state(const struct looked *item, struct buf *out)
@@ -248,6 +257,54 @@ static const struct per_pmc {
      true},
     {"pmcfs_state", "gauge", "1 for the present state of a PMC.", value_state, true},
 };
+
+/* A line of what is common to its lines for each PMC that is still there. */
+static void print_labels(const struct call *call, const struct look *look, struct buf *out)
+{
+    for (unsigned p = 0; p < look->n; p++) {
+        const struct pmc *pmc = look->item[p].pmc;
+
+        if (pmc_released(pmc))
+            continue;
+        buf_char(out, '{');
+        label(out, "pmc", pmc->name);
+        label_subtree(out, call, pmc);
+        buf_char(out, '\n');
+    }
+}
+
+static void print_family(const struct per_pmc *of, const struct look *look, const char *labels,
+                         struct buf *out)
+{
+    family(out, of->name, of->type, of->help);
+    for (unsigned p = 0; p < look->n; p++) {
+        const struct looked *item = &look->item[p];
+
+        if (pmc_released(item->pmc))
+            continue;
+        size_t len = strcspn(labels, "\n");
+        if (of->always || item_valid(item)) {
+            buf_str(out, of->name);
+            buf_add(out, labels, len);
+            of->value(item, out);
+            buf_char(out, '\n');
+        }
+        labels += len + 1;
+    }
+}
+
+static void print_families(const struct call *call, const struct look *look)
+{
+    struct buf labels;
+
+    buf_init(&labels, NULL, 0);
+    print_labels(call, look, &labels);
+    const char *text = buf_text(&labels);
+    for (unsigned f = 0; !labels.failed && f < sizeof per_pmc / sizeof per_pmc[0]; f++)
+        print_family(&per_pmc[f], look, text, call->out);
+    call->out->failed |= labels.failed;
+    buf_free(&labels);
+}
 
 static void print_health(struct call *call)
 {
@@ -278,24 +335,10 @@ static void print_health(struct call *call)
 
 static int print_metrics(struct call *call, struct look *look)
 {
-    struct buf *out = call->out;
-
     if (!call->instance)
         return say_gone(call);
     print_values(call, look);
-    for (unsigned f = 0; f < sizeof per_pmc / sizeof per_pmc[0]; f++) {
-        family(out, per_pmc[f].name, per_pmc[f].type, per_pmc[f].help);
-        for (unsigned p = 0; p < look->n; p++) {
-            const struct looked *item = &look->item[p];
-
-            if (per_pmc[f].always ? pmc_released(item->pmc) : !item_valid(item))
-                continue;
-            sample_begin(call, per_pmc[f].name, item);
-            label_subtree(call, item);
-            per_pmc[f].value(item, out);
-            buf_char(out, '\n');
-        }
-    }
+    print_families(call, look);
     print_health(call);
     return CALL_DONE;
 }
