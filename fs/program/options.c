@@ -375,8 +375,11 @@ static int places_read(struct options *options, int n, char **places)
 {
     bool wanted = !options->check && !options->help && !options->version && !options->print_tables;
 
-    if (n > 2)
-        return usage("too many arguments: ", places[2]);
+    if (n > (options->upgrade ? 1 : 2))
+        return usage("too many arguments: ", places[n - 1]);
+    if (options->upgrade && options->words.len)
+        return usage("--upgrade takes no -o, the options of the mount stay: ",
+                     buf_text(&options->words));
     if (n == 0)
         return wanted ? usage("no mountpoint was given", "") : 0;
     replace(options, &options->source, n == 2 ? places[0] : "pmcfs",
@@ -389,7 +392,8 @@ static int places_read(struct options *options, int n, char **places)
         options->mountpoint = places[n - 1][0] == '/' ? strdup(places[n - 1]) : NULL;
     if (options->mountpoint || !wanted)
         return 0;
-    say(LOG_ERR, "cannot mount on \"%s\": %s", places[n - 1], strerror(errno));
+    say(LOG_ERR, "cannot %s \"%s\": %s", options->upgrade ? "upgrade" : "mount on", places[n - 1],
+        strerror(errno));
     return EXIT_FAILURE_SAID;
 }
 

@@ -56,6 +56,7 @@ static struct {
     pid_t worker;
     pid_t asker;               /* for a new program; 0: none */
     bool tried;                /* that program, and it would start */
+    bool took_over;            /* from another program, and the asker does not know it yet */
     char *argv[UPGRADE_WORDS]; /* of a program that takes the place of this one */
     bool ending;
     bool locks;       /* memory that is locked is not limited */
@@ -166,7 +167,7 @@ static void pause_ms(unsigned ms)
     nanosleep(&time, NULL);
 }
 
-/* Who is killed from outside is not to blame, nor one that has lived for a while. */
+/* A worker that was killed from outside is not to blame, nor one that has lived for a while. */
 static unsigned back_off(int status)
 {
     struct timespec now;
@@ -373,11 +374,15 @@ static int serve(void)
     int status = 0;
 
     for (;;) {
-        poll(fds, 2, me.asker ? ASKER_MS : -1);
+        poll(fds, 2, me.asker || me.took_over ? ASKER_MS : -1);
         hold_take();
         while (read(me.signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
             if (!signal_take(&info, &status))
                 return status;
+        if (me.took_over && me.hand->ready) {
+            upgrade_done(me.lock_fd);
+            me.took_over = false;
+        }
         if (me.asker && me.hand->ready)
             program_replace(me.asker);
     }
@@ -419,6 +424,7 @@ static void resume(const struct options *options)
     } else {
         say(LOG_NOTICE, "this program has taken the place of the one that served \"%s\"",
             options->mountpoint);
+        me.took_over = true;
     }
     while (!worker_start())
         pause_ms(BACK_OFF_MOST);

@@ -22,6 +22,7 @@
 
 #define PLACE   "/run/pmcfs"
 #define WAIT_MS 10000
+#define DONE    "taken over" /* the answer to the asker; any other is a refusal */
 
 static void pause_ms(unsigned ms)
 {
@@ -296,72 +297,52 @@ const char *upgrade_failed(const struct options *options)
     return why ? why + 1 : NULL;
 }
 
+static void answer_write(int lock_fd, const char *line)
+{
+    if (lock_fd >= 0 && lseek(lock_fd, 0, SEEK_SET) == 0)
+        dprintf(lock_fd, "%s\n", line);
+}
+
 void upgrade_refuse(int lock_fd, const char *why)
 {
     say(LOG_ERR, "this program stays: %s", why);
-    if (lock_fd >= 0 && lseek(lock_fd, 0, SEEK_SET) == 0)
-        dprintf(lock_fd, "%s\n", why);
+    answer_write(lock_fd, why);
+}
+
+void upgrade_done(int lock_fd)
+{
+    answer_write(lock_fd, DONE);
 }
 
 /* ---- the asker's ---- */
 
-static bool runs_this(pid_t pid)
-{
-    char name[32];
-    struct stat theirs, mine;
-
-    snprintf(name, sizeof name, "/proc/%d/exe", pid);
-    return stat(name, &theirs) == 0 && stat("/proc/self/exe", &mine) == 0 &&
-           theirs.st_dev == mine.st_dev && theirs.st_ino == mine.st_ino;
-}
-
-/* -1: it cannot be read. */
-static long restarts_of(const char *mountpoint)
-{
-    char name[4096], line[256];
-    long restarts = -1;
-
-    snprintf(name, sizeof name, "%s/info/stats", mountpoint);
-    FILE *file = fopen(name, "re");
-    while (file && fgets(line, sizeof line, file))
-        sscanf(line, "restarts %ld", &restarts);
-    if (file)
-        fclose(file);
-    return restarts;
-}
-
 /* What the supervisor wrote behind its lock: a whole line. */
-static bool refusal_read(int fd, char *why, size_t size)
+static bool answer_read(int fd, char *line, size_t size)
 {
-    const ssize_t n = pread(fd, why, size - 1, 0);
+    const ssize_t n = pread(fd, line, size - 1, 0);
 
-    why[n > 0 ? n : 0] = '\0';
-    char *end = strchr(why, '\n');
+    line[n > 0 ? n : 0] = '\0';
+    char *end = strchr(line, '\n');
     if (end)
         *end = '\0';
     return end != NULL;
 }
 
-/* By a process of this program that was not there before. Else `why` says why not. */
-static bool taken_over(const char *mountpoint, int fd, pid_t pid, char *why, size_t size)
+/* False: `why` says why not. */
+static bool taken_over(int fd, pid_t pid, char *why, size_t size)
 {
-    const long restarts = restarts_of(mountpoint);
-
-    if (restarts < 0 || ftruncate(fd, 0) < 0 || kill(pid, SIGUSR1) < 0) {
+    if (ftruncate(fd, 0) < 0 || kill(pid, SIGUSR1) < 0) {
         snprintf(why, size, "process %d cannot be asked: %s", (int)pid, strerror(errno));
         return false;
     }
     for (unsigned i = 0; i < WAIT_MS / 10; i++) {
         pause_ms(10);
+        if (answer_read(fd, why, size))
+            return strcmp(why, DONE) == 0;
         if (kill(pid, 0) < 0) {
             snprintf(why, size, "process %d has ended, and the mount with it", (int)pid);
             return false;
         }
-        const bool done = runs_this(pid) && restarts_of(mountpoint) > restarts;
-        if (refusal_read(fd, why, size))
-            return false;
-        if (done)
-            return true;
     }
     snprintf(why, size, "process %d has not answered for %d s", (int)pid, WAIT_MS / 1000);
     return false;
@@ -392,7 +373,7 @@ int upgrade_ask(const char *mountpoint)
         say(LOG_ERR, "cannot upgrade \"%s\": %s", mountpoint, missing);
         return 1;
     }
-    if (taken_over(mountpoint, fd, lock.l_pid, why, sizeof why))
+    if (taken_over(fd, lock.l_pid, why, sizeof why))
         return 0;
     say(LOG_ERR, "\"%s\" was not taken over: %s", mountpoint, why);
     return 1;

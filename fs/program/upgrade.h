@@ -22,6 +22,8 @@ int upgrade_program(pid_t asker, char *why, size_t size);
 bool upgrade_tried(int program, int hand_fd, char **argv, char *why, size_t size);
 /* Says it, and tells the asker by the file of the lock. */
 void upgrade_refuse(int lock_fd, const char *why);
+/* Tells the asker that this program serves in the place of the other. */
+void upgrade_done(int lock_fd);
 /*
  * That program in place of this one, with all descriptors but that of the lock. The worker is
  * stopped, not ended, so that what it has mapped stays until the next supervisor has mapped it,

@@ -118,7 +118,7 @@ static void on_signal(struct fs *fs, int number)
         fs_reload(fs);
 }
 
-/* Nobody waits any more; whoever did is answered. Then the mount goes, then the threads. */
+/* No request waits any more: those that did are answered. Then the mount goes, then the threads. */
 static void fs_stop(struct fs *fs, const struct mount_settings *place)
 {
     fs->stopping = true;
@@ -196,15 +196,14 @@ static bool fs_start(struct fs *fs)
 
 static void fs_serve(struct fs *fs, struct worker *worker)
 {
-    const bool first = !fs->hand->serves;
-
-    fs->hand->serves = fs->hand->ready = true;
-    if (first)
-        say_machine(fs);
-    else
+    if (fs->hand->serves)
         pollers_tell(fs);
-    if (first)
+    fs->hand->serves = fs->hand->ready = true;
+    if (!fs->hand->begun) {
+        say_machine(fs);
         background_ready(worker->ready_fd);
+        fs->hand->begun = true;
+    }
     crash_tell(fs->hand);
     if (fs->backend->settle)
         fs->backend->settle(fs->backend_state);

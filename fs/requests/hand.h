@@ -69,6 +69,7 @@ struct hand {
     _Atomic uint64_t restarts;
     atomic_bool serves; /* a worker has taken up all that was there */
     atomic_bool ready;  /* the present one has */
+    atomic_bool begun;  /* the starting process was told that the tree is usable */
     struct {            /* of the last worker, as it crashed */
         int signal;
         void *address;

@@ -195,6 +195,28 @@ t_a_program_that_does_not_start_changes_nothing() {
     unmount_pmcfs
 }
 
+# The asker reads no file of the tree, which a stopped worker would not answer.
+t_an_upgrade_replaces_a_stopped_worker() {
+    SUPERVISED=1 mount_pmcfs
+    pmc a event=page-faults count=7
+    server_stop
+    "$BIN" --upgrade "$M"
+    is "$(count a) $(stat_value restarts)" '7 1'
+}
+
+t_an_upgrade_has_one_mountpoint_and_no_options() {
+    local words rc
+    SUPERVISED=1 mount_pmcfs
+    for words in "$M extra" "-o single $M"; do
+        rc=0
+        # shellcheck disable=SC2086 # words are wanted
+        "$BIN" --upgrade $words 2>"$T/said" || rc=$?
+        is "$rc" 2 "$words"
+    done
+    like "$(<"$T/said")" 'takes no -o, the options of the mount stay: single'
+    is "$(stat_value restarts)" 0
+}
+
 t_an_upgrade_of_what_is_no_mount_is_refused() {
     local rc=0
     mkdir "$T/none"
