@@ -23,8 +23,10 @@ int admin_may(struct call *call, const char *what)
         return 0;
     return err_set(&call->err, E39,
                    "only the superuser (CAP_PERFMON or CAP_SYS_ADMIN in the initial user "
-                   "namespace) administers %s",
-                   what);
+                   "namespace) administers %s%s",
+                   what,
+                   call->tid ? "" : "; what the asking process may is not known: pmcfs does not see "
+                                    "it, which is in another PID namespace");
 }
 
 int store_tunable(struct call *call)
