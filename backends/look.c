@@ -1,7 +1,7 @@
 /*
  * A process that shares everything but its life: clone() with CLONE_VM and CLONE_FILES, not a
- * thread. What it waits for in the kernel are locks, and a fatal signal ends that; nobody else is
- * ended by it.
+ * thread. What it waits for in the kernel are locks, and a fatal signal ends that; no other thread
+ * is ended by it.
  */
 #include "backends/look.h"
 

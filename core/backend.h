@@ -274,8 +274,8 @@ struct backend {
     int (*describe)(struct backend_state *state, const char *class_name, const char *event,
                     struct buf *out);
 
-    /* Rows of the class on this CPU that others hold now, those in `own` apart. Disturbs nobody.
-     * NULL: nobody else can. */
+    /* Rows of the class on this CPU that others hold now, those in `own` apart. Disturbs no
+     * counter. NULL: no other program can. */
     uint64_t (*foreign)(struct backend_state *state, unsigned class_index, unsigned cpu,
                         uint64_t own);
 

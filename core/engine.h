@@ -108,7 +108,7 @@ bool engine_task(struct call *call);
 /* When engine_tick() wants to be called (CLOCK_MONOTONIC ns); UINT64_MAX: never. */
 uint64_t engine_deadline(const struct engine *engine);
 void engine_tick(struct engine *engine, uint64_t now_ns);
-/* Somebody sleeps in poll on this PMC (until further notice): notice changes within notify_ms. */
+/* A process sleeps in poll on this PMC (until further notice): notice changes within notify_ms. */
 void engine_polled(struct engine *engine, uint64_t pmc_id, bool polled);
 
 /* ---- state for a later worker ---- */

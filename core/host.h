@@ -53,7 +53,8 @@ struct opener {
     uint64_t program_dev, program_ino;
 };
 
-/* A process (or one thread) somebody named, held so that its number cannot come to mean another. */
+/* A process (or one thread) that a user named, held so that its number cannot come to mean another.
+ */
 struct process;
 
 /* A loop that calls back on the main thread, with the engine's lock held. Thread-safe. */

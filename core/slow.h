@@ -25,5 +25,5 @@ int slow_admit(struct call *call);
 /* slow: may take longer than about 100 µs. */
 void slow_begin(struct call *call, bool slow);
 void slow_end(struct call *call);
-/* Nobody waits for the answer any more. Without the lock as well. */
+/* The caller waits for the answer no more. Without the lock as well. */
 bool slow_interrupted(struct call *call);

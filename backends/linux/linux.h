@@ -17,7 +17,7 @@ struct host_cpus {
 struct host_state {
     const struct loop *loop; /* both live until close(); loop may be NULL: nothing is watched */
     const struct sink *sink;
-    pid_t self; /* the daemon's own process, which nobody may observe, nor its supervisor */
+    pid_t self; /* the daemon's own process, which no user may observe, nor its supervisor */
     struct ns_id pidns; /* the daemon's namespaces */
     struct ns_id userns;
     struct ns_id cgroupns; /* all 0 on a kernel without cgroups */

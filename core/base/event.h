@@ -1,5 +1,5 @@
 /*
- * One event, resolved by the backend from what somebody wrote. A value: copied, never shared
+ * One event, resolved by the backend from what a user wrote. A value: copied, never shared
  * half-made.
  */
 #pragma once

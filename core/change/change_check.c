@@ -269,7 +269,7 @@ int check_system(struct change *change)
     if (!samples)
         return refuse_system(change);
     return err_set(&change->err, X07,
-                   "mode system-sampling sees what everybody does on CPUs or in cgroups, which %s",
+                   "mode system-sampling sees what all users do on CPUs or in cgroups, which %s",
                    needs(change, RIGHT_ALL));
 }
 

@@ -177,13 +177,13 @@ static int find_process(struct change *change, struct wanted *wanted)
         !(word->self && asker->rights && change->call->uid == asker->rights->uid))
         return err_set(&change->err, E40,
                        WORD_FMT ": unprivileged_proc_debug is 0: only the superuser observes "
-                                "other processes, everybody else only self",
+                                "other processes, all others only self",
                        WORD_ARG(word->word));
     rc = host->may_observe(engine->host_state, asker->rights, asker->opener, wanted->process,
                            &change->err);
     if (rc != -EPERM || !word->self)
         return rc;
-    /* A privileged program can be made to write "self" into a descriptor of somebody else's. */
+    /* A privileged program can be made to write "self" into a descriptor of another user's. */
     struct err said = change->err;
     return err_set(&change->err, E40,
                    "%s (self is the process that opened the file and has these rights; any other "

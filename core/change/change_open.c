@@ -13,7 +13,7 @@ struct admission {
     const struct rights *rights; /* with which it is attached; NULL: the superuser's */
 };
 
-/* A process found below the target: may it be observed, and is it somebody else's target? Of one
+/* A process found below the target: may it be observed, and is it another user's target? Of one
  * with a thread for a target the other threads are left out. */
 static int admit(void *arg, pid_t pid)
 {
@@ -22,8 +22,7 @@ static int admit(void *arg, pid_t pid)
 
     if (engine->host->now_ns(engine->host_state) >= admission->change->deadline_ns)
         return -EPERM; /* the attach is over in any case */
-    EACH_MOVE(move, admission->change)
-    {
+    EACH_MOVE (move, admission->change) {
         const struct link *link = move->next;
 
         if (link && link->pid == pid && !link->ended)
@@ -59,7 +58,7 @@ static int observable(struct change *change, const struct move *move)
         link->pid != engine->host->caller_pid(engine->host_state, change->call->tid))
         return err_set(&change->err, E40,
                        "process %d: unprivileged_proc_debug is 0: only the superuser observes "
-                       "other processes, everybody else only self",
+                       "other processes, all others only self",
                        (int)number_said(change, move));
     return engine->host->may_observe(engine->host_state, asker->rights, asker->opener,
                                      link->proc->process, &change->err);
@@ -90,7 +89,8 @@ static int open_counter(struct change *change, const struct move *move)
 
 /*
  * The counters are opened with the daemon's rights: an exec of a privileged program after the first
- * question is found by a second one, before they are started. Nobody asks about the superuser's.
+ * question is found by a second one, before they are started. Those of the superuser are not asked
+ * about.
  */
 static int attach(struct change *change, const struct move *move)
 {
@@ -127,8 +127,7 @@ static int attach_all(struct change *change)
 {
     unsigned attached = 0;
 
-    EACH_MOVE(move, change)
-    {
+    EACH_MOVE (move, change) {
         int rc = move->opens ? change_goes_on(change) : 0;
 
         if (!move->opens)
@@ -155,10 +154,10 @@ static void guard_all(struct change *change)
 {
     const struct engine *engine = change->engine;
 
-    EACH_MOVE(move, change)
-    if (move->guards && engine->backend->guard(engine->backend_state, move->next->pid,
-                                               move->next->proc->id, &move->guard) == 0)
-        quota_hold(change, 1);
+    EACH_MOVE (move, change)
+        if (move->guards && engine->backend->guard(engine->backend_state, move->next->pid,
+                                                   move->next->proc->id, &move->guard) == 0)
+            quota_hold(change, 1);
 }
 
 /*
@@ -173,8 +172,7 @@ static int stop_and_read(struct change *change)
     const unsigned n = pmc_events(change->pmc);
     struct reading reading;
 
-    EACH_MOVE(move, change)
-    {
+    EACH_MOVE (move, change) {
         struct counter *counter = move->old ? move->old->counter : NULL;
         const bool kept = move->next == move->old;
 
@@ -203,8 +201,7 @@ static int start_all(struct change *change)
     const struct difference *diff = &change->diff;
     int rc = 0;
 
-    EACH_MOVE(move, change)
-    {
+    EACH_MOVE (move, change) {
         if (rc || !move->next || !link_live(move->next) ||
             !(move->opens ? diff->start_fresh : diff->start))
             continue;
@@ -243,8 +240,7 @@ static void go_on(struct change *change)
     const struct backend *backend = change->engine->backend;
     bool ran = !state_table[change->pmc->state].settable;
 
-    EACH_MOVE(move, change)
-    {
+    EACH_MOVE (move, change) {
         if (move->started && !ran && !move->opens)
             backend->stop(move->old->counter);
         if (move->stopped && ran)
@@ -280,9 +276,9 @@ void change_close(struct change *change)
         go_on(change);
     if (change->log.held)
         recording_hold(change->log.held, false);
-    EACH_MOVE(move, change)
-    if (move->guard) /* the one that told already */
-        engine->backend->unguard(move->guard);
+    EACH_MOVE (move, change)
+        if (move->guard) /* the one that told already */
+            engine->backend->unguard(move->guard);
     links_destroy(engine, change->dead);
     recording_leave(change->log.made, false); /* of a change that was refused */
     recording_leave(change->log.old, engine->forgetting);

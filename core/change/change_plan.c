@@ -164,8 +164,7 @@ int plan_reopen(struct change *change)
     const bool new_set = change->desired.new_set;
     int rc = 0;
 
-    EACH_MOVE(move, change)
-    {
+    EACH_MOVE (move, change) {
         const struct link *link = move->old;
 
         if (rc || move->next != link || ((link->ended || link->offline) && !new_set))
@@ -184,7 +183,8 @@ int plan_reopen(struct change *change)
 
 /* ---- what the engine changes by itself ---- */
 
-/* A privileged program may end before anybody could look: what it did is not in the count. */
+/* A privileged program may end before the rights could be looked at: what it did is not in the
+ * count. */
 static int plan_death(struct change *change, struct move *move)
 {
     const struct link *link = move->old;
@@ -268,8 +268,7 @@ static int plan_own(struct change *change)
     const struct pmc *pmc = change->pmc;
     int rc = change_desire_set(change);
 
-    EACH_MOVE(move, change)
-    {
+    EACH_MOVE (move, change) {
         if (rc)
             return rc;
         if (link_dead(pmc, move->old))
@@ -296,10 +295,10 @@ static int plan_command(struct change *change)
 
     for (unsigned i = 0; rc == 0 && i < sizeof steps / sizeof steps[0]; i++)
         rc = steps[i](change);
-    EACH_MOVE(move, change)
-    if ((verb == VERB_RESET || verb == VERB_RESTART) && move->old && move->next == move->old &&
-        move->old->ended)
-        plan_leave(move); /* a reset forgets targets that have ended */
+    EACH_MOVE (move, change)
+        if ((verb == VERB_RESET || verb == VERB_RESTART) && move->old && move->next == move->old &&
+            move->old->ended)
+            plan_leave(move); /* a reset forgets targets that have ended */
     return rc;
 }
 
@@ -328,9 +327,9 @@ static int plan_memory(struct change *change)
     struct difference *diff = &change->diff;
     bool ok = true;
 
-    EACH_MOVE(move, change)
-    if (move->old && (move->next != move->old || (diff->read && link_live(move->old))))
-        ok &= (move->last = tally_new(pmc_events(change->pmc))) != NULL;
+    EACH_MOVE (move, change)
+        if (move->old && (move->next != move->old || (diff->read && link_live(move->old))))
+            ok &= (move->last = tally_new(pmc_events(change->pmc))) != NULL;
     diff->links = links_new((unsigned)diff->moves.n);
     diff->base = change->desired.new_set ? tally_new(change->desired.set->n) : NULL;
     return ok && diff->links && (diff->base || !change->desired.new_set) ? 0
@@ -366,8 +365,8 @@ int change_plan(struct change *change)
         rc = plan_memory(change);
     if (rc == 0)
         rc = quota_links(change);
-    EACH_MOVE(move, change)
-    if (move->opens)
-        move->next->armed = change->desired.settings.word[KEY_START] && diff->start_fresh;
+    EACH_MOVE (move, change)
+        if (move->opens)
+            move->next->armed = change->desired.settings.word[KEY_START] && diff->start_fresh;
     return rc;
 }

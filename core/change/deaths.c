@@ -11,7 +11,7 @@
 
 #define ASKED_SOON 50 /* system calls, above which it is slow */
 
-/* Would nobody tell of its death, or might it be too early for that? */
+/* Would its death not be told, or might it be too early for that? */
 static bool link_asked(const struct pmc *pmc, const struct link *link)
 {
     if (link->ended || link->gone || link->kind == TARGET_CPU)

@@ -133,7 +133,7 @@ static void recording_begin(struct engine *engine, struct pmc *pmc)
             engine->backend->processes(pmc->links->link[i]->counter, inventory_add, pmc);
 }
 
-/* No process is held for nobody, and no rights are kept. */
+/* No process is held without a PMC of it, and no rights are kept. */
 static void procs_settle(struct engine *engine)
 {
     uint64_t id = 0;

@@ -23,7 +23,7 @@ struct log_facts {
     struct backend_state *backend_state;
 };
 
-/* The event of an id, NULL: nobody knows it. */
+/* The event of an id, NULL: it is not known. */
 static inline const struct log_event *event_of(const struct log_sets *sets, uint64_t id)
 {
     return sets ? log_sets_event(sets, LOG_ID_SET(id), LOG_ID_PLACE(id)) : NULL;

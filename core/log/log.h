@@ -5,7 +5,7 @@
  * leaf: taken with or without the engine's lock, nothing is called under it). Reference counted.
  *
  * Loss: a record that is overwritten before all readers that have the log open read it (with none
- * open: before anybody had) counts once in log_stats.lost; each reader is told what it missed,
+ * open: before the first reader) counts once in log_stats.lost; each reader is told what it missed,
  * those that begin late too: what a reader is given and what it is told amount to
  * log_stats.records. A record that tells of a loss elsewhere is one like any other: its number
  * stands in log_stats, too.
@@ -120,8 +120,8 @@ bool log_ready(const struct log_cursor *cursor);
 uint64_t log_block(struct log *log);
 /* With the last reference goes what this process has of it alone. */
 void log_forget(struct log *log);
-/* As it was when that was put. Its charge has to be set again. NULL: errno is ENOMEM, or EINVAL: it is
- * none. */
+/* As it was when that was put. Its charge has to be set again. NULL: errno is ENOMEM, or EINVAL: it
+ * is none. */
 struct log *log_adopt(uint64_t block);
 /* A cursor's place, in whole records: it is given the address spaces from their beginning if it was
  * being given them. NULL: it is none, or no memory. */

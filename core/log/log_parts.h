@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#define LOG_LEAST UINT64_C(512)      /* bytes that a log may always have */
-#define LOG_MOST (UINT64_C(1) << 38) /* what is allowed beyond is not used */
+#define LOG_LEAST UINT64_C(512)       /* bytes that a log may always have */
+#define LOG_MOST  (UINT64_C(1) << 38) /* what is allowed beyond is not used */
 
 struct log_cursor;
 
@@ -65,7 +65,7 @@ struct log {
     uint64_t block; /* of struct log_head; 0: nothing was put yet, or there is no memory */
     bool keep;      /* its blocks are a later worker's */
     struct log_request before; /* what an earlier worker put for its last one */
-    uint64_t sure;  /* up to here the ring may be overwritten: the tail of the true copy */
+    uint64_t sure; /* up to here the ring may be overwritten: the tail of the true copy */
 
     uint64_t grow_place; /* refused once: the next attempt when the head is here */
     int short_of;        /* why; 0: it was not */
@@ -73,7 +73,7 @@ struct log {
     struct tasks spaces; /* what was before the oldest record */
 
     LIST_HEAD(, log_cursor) cursors;
-    uint64_t unread; /* serial from which on somebody has not read, if it is known */
+    uint64_t unread; /* serial from which on a reader has not read, if it is known */
     bool unread_known;
 };
 

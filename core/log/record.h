@@ -31,10 +31,10 @@ enum record_type {
     RECORD_DETACH,           /* the same; text: "TARGET REASON" (one blank between) */
     RECORD_START,
     RECORD_STOP,
-    RECORD_SWITCH,  /* value[]: the steps since that thread's last record; RECORD_LAST */
-    RECORD_COUNT,   /* a process's exit: value[]; RECORD_EXACT; pid 0: what nobody can be given */
-    RECORD_EXEC,    /* pid; text: path */
-    RECORD_UNMAP,   /* pid, value[0] start, value[1] end; text: path */
+    RECORD_SWITCH, /* value[]: the steps since that thread's last record; RECORD_LAST */
+    RECORD_COUNT,  /* a process's exit: value[]; RECORD_EXACT; pid 0: what is no single process's */
+    RECORD_EXEC,   /* pid; text: path */
+    RECORD_UNMAP,  /* pid, value[0] start, value[1] end; text: path */
     RECORD_PROCESS, /* pid; text: name. Was there before */
     RECORD_THREAD,  /* pid, tid; text: name. Was there before, or was born */
     RECORD_USER,    /* text */
@@ -55,7 +55,7 @@ enum record_type {
 #define RECORD_RAW   0x10u /* … the fields of a tracepoint: struct sample_parts */
 #define RECORD_STACK 0x20u /* … the registers and the stack of the user's: struct sample_parts */
 /* misc of notes */
-#define RECORD_LAST  1u /* of SWITCH: the thread has ended, or nobody can be given the rest */
+#define RECORD_LAST  1u /* of SWITCH: the thread has ended, or the rest is no single thread's */
 #define RECORD_EXACT 2u /* of COUNT, and of VALUES with LAST: nothing is missing */
 /* of SWITCH, COUNT: something may be missing, or be of what an earlier worker had not told */
 #define RECORD_LACKS 8u

@@ -34,7 +34,7 @@ const struct record_row record_table[] = {
      "PROC_CREATE (L20)"},
     {RECORD_THREAD, "thread", "pid tid [name]", "a thread that was there, was made, or renamed",
      "THR_CREATE (L18)"},
-    {RECORD_USER, "user", "text", "what somebody wrote to samples", "USERDATA (L13)"},
+    {RECORD_USER, "user", "text", "what a user wrote to samples", "USERDATA (L13)"},
     {RECORD_DROP, "drop", "records where",
      "so many records were lost there; where=throttle: the kernel paused sampling",
      "DROPNOTIFY (L02)"},

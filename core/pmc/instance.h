@@ -72,7 +72,7 @@ static inline bool instance_is_root(const struct instance *instance)
 struct instance *instance_by_name(const struct engine *engine, const char *name); /* not the root */
 /* Its life ends with that of the process: takes a reference that the caller has. */
 void instance_hold(struct instance *instance, struct proc *proc);
-void instance_let_go(struct instance *instance); /* nobody's any more */
+void instance_let_go(struct instance *instance); /* without an administrator */
 /* Off the tree with all its PMCs; vanishes: the kernel does not know it yet. */
 void instance_release(struct instance *instance, bool vanishes);
 struct pmc *instance_find(const struct instance *instance, const char *name);

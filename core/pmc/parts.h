@@ -46,13 +46,13 @@ struct engine {
     uint64_t cpus_serial; /* grows with every CPU that comes or goes */
     char *machine;        /* the name of its processor */
     uint64_t next_serial, kept_serial; /* a later worker begins with the second */
-    struct ids pmcs;  /* of all instances */
-    struct ids procs; /* watched processes */
-    struct ids links; /* by tag, for sink.gone() */
-    struct ids rights; /* that are kept */
-    struct rights *dead_rights; /* to be freed behind the next record */
-    struct proc *proc_by_key; /* a table: core/pmc/target.h */
-    struct set *sets;         /* of all PMCs, a table: core/pmc/pmc.h */
+    struct ids pmcs;                   /* of all instances */
+    struct ids procs;                  /* watched processes */
+    struct ids links;                  /* by tag, for sink.gone() */
+    struct ids rights;                 /* that are kept */
+    struct rights *dead_rights;        /* to be freed behind the next record */
+    struct proc *proc_by_key;          /* a table: core/pmc/target.h */
+    struct set *sets;                  /* of all PMCs, a table: core/pmc/pmc.h */
     struct user *users[USER_BUCKETS];
     struct instance *root;
     struct ids instances;     /* all others */
@@ -65,28 +65,28 @@ struct engine {
     bool (*reserved)(const char *name);
     uint64_t stats[STAT_COUNT];
     struct work work;
-    struct pmc *told, **told_end;   /* PMCs of which something is to be told after the lock */
-    LIST_HEAD(, pmc) pending;       /* PMCs with something to do for the engine's own tasks */
-    struct link *dead;              /* links to be destroyed without the lock */
-    uint64_t retry_ns;              /* when those of them that were refused are tried; 0: none */
-    LIST_HEAD(, pmc) recorders;     /* PMCs that run and record */
-    struct pmc *drains;             /* those to be drained (references) */
-    uint64_t drain_due_ns;          /* the next tick of all recorders */
+    struct pmc *told, **told_end; /* PMCs of which something is to be told after the lock */
+    LIST_HEAD(, pmc) pending;     /* PMCs with something to do for the engine's own tasks */
+    struct link *dead;            /* links to be destroyed without the lock */
+    uint64_t retry_ns;            /* when those of them that were refused are tried; 0: none */
+    LIST_HEAD(, pmc) recorders;   /* PMCs that run and record */
+    struct pmc *drains;           /* those to be drained (references) */
+    uint64_t drain_due_ns;        /* the next tick of all recorders */
     uint64_t request; /* the one that is done: its number; 0: none, or it cannot be done again */
-    struct journal *journal;        /* NULL: nothing is put, as while it is loaded */
-    struct touched { /* objects that are to put their records (core/journal/keep.c) */
+    struct journal *journal; /* NULL: nothing is put, as while it is loaded */
+    struct touched {         /* objects that are to put their records (core/journal/keep.c) */
         enum journal_kind kind;
         uint64_t id;
     } * touched;
     size_t n_touched;
-    bool touch_failed; /* something was not remembered, or did not fit: all is put anew */
-    struct ids loaded; /* logs by their block, until all their holders are loaded */
-    unsigned n_polled;              /* PMCs somebody polls */
-    uint64_t poll_due_ns;           /* when to look at them next */
-    bool polling;                   /* such a look is under way */
-    bool poll_asked;                /* a look at those with `poll_asked` is wanted */
-    gid_t readers;                  /* group of the tunable readers, or -1 */
-    unsigned long fd_limit;         /* RLIMIT_NOFILE */
+    bool touch_failed;      /* something was not remembered, or did not fit: all is put anew */
+    struct ids loaded;      /* logs by their block, until all their holders are loaded */
+    unsigned n_polled;      /* PMCs that are polled */
+    uint64_t poll_due_ns;   /* when to look at them next */
+    bool polling;           /* such a look is under way */
+    bool poll_asked;        /* a look at those with `poll_asked` is wanted */
+    gid_t readers;          /* group of the tunable readers, or -1 */
+    unsigned long fd_limit; /* RLIMIT_NOFILE */
     _Atomic unsigned long fds_used; /* by counters, processes and guards, as accounted and booked */
     bool forgetting;                /* descriptors stay open for a later worker */
 };

@@ -258,7 +258,8 @@ bool link_dropped(const struct pmc *pmc, const struct link *link);
 bool link_moved(const struct pmc *pmc, const struct link *link);
 /* A reading says that a descendant lost its events: its target is attached again, if it lives. */
 void link_lost_below(struct link *link);
-/* Its target is known to be dead, and the link not ended yet. Deaths nobody told: deaths.h. */
+/* Its target is known to be dead, and the link not ended yet. Deaths that were not told: deaths.h.
+ */
 bool link_dead(const struct pmc *pmc, const struct link *link);
 /* For backends, as long as the link's counter exists: arg is the link. CPUs always are. */
 bool link_target_alive(void *arg);

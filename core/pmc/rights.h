@@ -11,7 +11,7 @@ struct user;
 
 /*
  * From now on *at is a reference to what is kept of these rights: 0. Or P10, P11, E32, and they are
- * the caller's still. Without a user they are charged to nobody.
+ * the caller's still. Without a user they are not charged.
  */
 int rights_keep(struct engine *engine, struct user *user, struct rights **at, struct err *err);
 struct rights *rights_ref(struct rights *rights); /* NULL allowed */

@@ -113,7 +113,7 @@ struct key_row {
 extern const struct key_row key_table[KEYS];
 
 struct settings {
-    uint32_t given;     /* bit per key: written by somebody, not a default */
+    uint32_t given;     /* bit per key: written, not a default */
     enum mode mode;     /* meaningful when given */
     uint8_t word[KEYS]; /* on/off (1/0) and words (index) of the plain keys */
     unsigned n_counts;  /* initial values: n_counts of them, the rest 0 */
@@ -141,11 +141,11 @@ enum key key_find(struct word word);
  * with what would have been right, P09 for kgmon and force, E20 for a bad mode.
  */
 int settings_set(struct settings *settings, enum key key, struct word value, struct err *err);
-/* Was the kernel left out by somebody's word, not for want of the right? */
+/* Was the kernel left out because a writer said so, not for want of the right? */
 bool settings_skip_kernel(const struct settings *settings);
 /* Is the key's value the same in both? */
 bool settings_same(const struct settings *a, const struct settings *b, enum key key);
-/* Has the key the value that it has when nobody says anything? Not for KEY_MODE. */
+/* Has the key the value that it has when nothing is written? Not for KEY_MODE. */
 bool settings_standard(const struct settings *settings, enum key key);
 /* "value" of a plain key, as it would be written. */
 void settings_print(const struct settings *settings, enum key key, unsigned n_events,

@@ -115,7 +115,7 @@ struct links {
 
 struct links *links_new(unsigned n); /* link[] NULL; NULL: no memory */
 struct links *links_ref(struct links *links);
-/* Drops one reference. Links that nobody holds any more go to *dead. */
+/* Drops one reference. Links that are held no more go to *dead. */
 void links_unref(struct links *links, struct link **dead);
 void link_unref(struct link *link, struct link **dead);
 struct link *link_new(unsigned n_events);

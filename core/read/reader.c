@@ -83,7 +83,7 @@ static bool reader_ready(const struct log_reader *reader)
 
 /* ---- what may come ---- */
 
-/* Can records still come? While a change is under way nobody knows. */
+/* Can records still come? While a change is under way that is not known. */
 static bool records_come(const struct pmc *pmc)
 {
     const struct settings *settings = &pmc->settings;

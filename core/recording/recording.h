@@ -39,7 +39,7 @@ unsigned recording_fds(const struct recording *recording); /* memory only */
 
 /*
  * Takes what the backend has into the log, without the engine's lock. all: also what is so young
- * that its order is not sure. False: somebody else does so at this moment and all is false, or it
+ * that its order is not sure. False: another thread does so at this moment and all is false, or it
  * is held (recording_hold). *any: something was put.
  */
 bool recording_drain(struct recording *recording, bool all, bool *any);

@@ -6,7 +6,7 @@
  * conflict that sit there are displaced and must find rows in turn; what has been placed stays.
  *
  *   a row held by …                                    may be taken?
- *   nobody, or claims that are not in conflict         yes, tried first
+ *no claim, or claims that are not in conflict         yes, tried first
  *   a claim in conflict, no row= asked, not yet placed yes: that claim is displaced
  *   a claim in conflict, placed before or with row=    no
  *
@@ -73,7 +73,7 @@ static bool search_conflict(struct search *s, unsigned a, unsigned b)
     return *known == YES;
 }
 
-/* Rows that claim `a` may not take (blocked), and those where it would displace somebody (busy). */
+/* Rows that claim `a` may not take (blocked), and those where it would displace another (busy). */
 static void search_rows(struct search *s, unsigned a, uint64_t *blocked, uint64_t *busy)
 {
     const uint64_t fits = claim_fits(s->class->claims.items[a]) & s->allowed;
@@ -146,7 +146,7 @@ static bool choice_grow(struct search *s, struct choice *choice, unsigned at)
         return false;
     s->steps--;
     if (choice->n_taken == choice->needed) {
-        /* the first pass has been through the sets that displace nobody */
+        /* the first pass has been through the sets that displace no claim */
         if (choice_uses_busy(choice) != choice->may_displace)
             return false;
         match_rows(choice->wants, choice->needed, choice->taken, choice->n_taken);
@@ -217,7 +217,7 @@ static bool search_next(struct search *s)
 
 /* ---- the operation ---- */
 
-/* The ordinary case: where the claim sits nobody is in conflict with it. */
+/* The ordinary case: where the claim sits no other is in conflict with it. */
 static bool claim_at_peace(const struct rows *rows, const struct claim *claim,
                            bool (*conflict)(void *ctx, uint64_t a, uint64_t b), void *ctx)
 {
@@ -234,7 +234,7 @@ static bool claim_at_peace(const struct rows *rows, const struct claim *claim,
     return true;
 }
 
-/* Runs the search with everybody in place but `claim`. */
+/* Runs the search with all claims in place but `claim`. */
 static bool search_run(struct search *s, const struct claim *claim)
 {
     bool done;

@@ -11,7 +11,7 @@
 #define CELLS_MAX  192  /* the numbers, unit and scale of a line of `detail` */
 #define LINE_MAX   512  /* names of a PMC and its instance, and numbers */
 #define LINES      6    /* of a PMC in metrics.prom besides its counts */
-#define ESCAPED    4    /* a byte of somebody else's, as \ooo */
+#define ESCAPED    4    /* a byte of a user's name, as \ooo */
 #define ONE        2048 /* what a PMC's texts have besides its events and targets */
 #define WORD       16
 #define EVENT_MAX  (64u << 10)
@@ -101,7 +101,7 @@ uint64_t bound_log(const struct call *call)
     return ONE + WORD * (goes_on ? log_size(pmc->engine, &pmc->settings) : stats.bytes);
 }
 
-/* While it runs nobody knows; less(1) shows no more of a file than this. */
+/* While it runs that is not known; less(1) shows no more of a file than this. */
 uint64_t bound_series(const struct call *call)
 {
     return state_table[call->pmc->state].settable ? bound_pmc(call) : SERIES_MAX;

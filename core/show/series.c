@@ -37,7 +37,7 @@ static bool same_run(const struct pmc *pmc, const struct series_cursor *cursor)
            pmc->started_ns == cursor->pmc_start && pmc->resets == cursor->resets;
 }
 
-/* What a run that is over counted since its last line: after a reset nobody knows any more. */
+/* What a run that is over counted since its last line: after a reset that is not known any more. */
 static bool rest_is_due(const struct pmc *pmc, const struct series_cursor *cursor)
 {
     return cursor->begun && !cursor->ended && pmc->resets == cursor->resets &&

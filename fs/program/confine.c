@@ -27,7 +27,7 @@ static const struct {
     const char *without;
 } used[] = {
     {CAP_SYS_ADMIN, NEVER, false,
-     "the tree cannot be mounted or unmounted by pmcfs itself, nobody of another user namespace "
+     "the tree cannot be mounted or unmounted by pmcfs itself, no user of another user namespace "
      "can attach, and where kernel.perf_event_paranoid is above 2, as Debian can set it, nothing "
      "is "
      "counted"},
@@ -35,7 +35,7 @@ static const struct {
      "as kernel.perf_event_paranoid says, whole CPUs, kernel mode, tracepoints, the kernel's own "
      "events (faults, switches) and processes of others than root are not counted"},
     {CAP_SYS_PTRACE, NEVER, false,
-     "nobody but root, with no capability that pmcfs lacks, can do more than look at the tree (the "
+     "root alone, with no capability that pmcfs lacks, can do more than look at the tree (the "
      "others get EIO)"},
     {CAP_SETUID, NEVER, false, "only root can attach"},
     {CAP_SETGID, NEVER, false, "only root can attach"},

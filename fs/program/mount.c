@@ -165,7 +165,7 @@ int mount_make(const struct mount_settings *settings)
 }
 
 /* The numbers of a mount are used again soon. Once this one is gone, or its connection broken
- * (umount -f), what has them is it only where there is a tree without anybody behind. */
+ * (umount -f), what has them is it only where there is a tree without a daemon behind it. */
 static bool mount_may_be_another(const char *path)
 {
     struct pollfd device = {.fd = mounted.fd};

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-static struct tunables standard; /* as nobody set them */
+static struct tunables standard; /* before any of them is set */
 
 static void print_tunables(struct buf *out)
 {

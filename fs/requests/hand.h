@@ -24,9 +24,10 @@ struct journal;
 #define HAND_BYTES ((size_t)320 << 10)
 
 /*
- * Another version's program goes on with what lies here: a field that is new takes of `spare`, where
- * 0 means what was before it. A layout for which that is not enough has another MAGIC (hand.c), and
- * an upgrade between the two is refused. The same holds for a log's numbers (core/log/log_parts.h).
+ * Another version's program goes on with what lies here: a field that is new takes of `spare`,
+ * where 0 means what was before it. A layout for which that is not enough has another MAGIC
+ * (hand.c), and an upgrade between the two is refused. The same holds for a log's numbers
+ * (core/log/log_parts.h).
  */
 
 /* A request in hand. */
@@ -35,10 +36,10 @@ struct in_hand {
     _Atomic uint64_t number; /* of a place: the kernel's; 0: it is done, or not there yet */
     uint64_t block;          /* of a place: the bytes; 0: they are in the seat's buffer */
     uint32_t bytes;
-    _Atomic uint32_t crashes; /* so often a worker crashed with it */
+    _Atomic uint32_t crashes;     /* so often a worker crashed with it */
     _Atomic uint64_t interrupted; /* the number of one of which the kernel said so */
-    _Atomic int32_t opens;    /* what it has added to the number of open files */
-    bool left;                /* of a place: by an earlier worker, and not taken up yet */
+    _Atomic int32_t opens;        /* what it has added to the number of open files */
+    bool left;                    /* of a place: by an earlier worker, and not taken up yet */
     uint64_t spare[2];
 };
 
@@ -115,7 +116,7 @@ bool hand_interrupt(struct hand *hand, uint64_t number);
 bool hand_interrupted(const struct in_hand *request);
 /* It is answered. */
 void hand_done(struct in_hand *request);
-/* Is told -code and nothing else, or 0. False: nobody waits for it any more. */
+/* Is told -code and nothing else, or 0. False: its caller waits for it no more. */
 bool hand_tell(const struct hand *hand, uint64_t number, int code);
 /*
  * With the engine's lock: the files that this one opens are 1 (an open), -1 (a release) or 0. Once,
@@ -130,7 +131,7 @@ void hand_count(struct hand *hand, struct in_hand *request, int opens);
 bool hand_answer_begin(uint64_t number);
 bool hand_answer_take(const struct iovec *iov, int count);
 void hand_answer_end(uint32_t published);
-/* Writes it. False: nobody waits for it any more. */
+/* Writes it. False: its caller waits for it no more. */
 bool hand_answer_send(int fd);
 
 /* ---- the next worker ---- */

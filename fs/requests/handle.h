@@ -21,8 +21,8 @@ struct kept;
 
 struct handle {
     uint64_t fh;
-    unsigned refs;       /* the table's one and one per request under way */
-    UT_hash_handle hh;   /* by fh */
+    unsigned refs;     /* the table's one and one per request under way */
+    UT_hash_handle hh; /* by fh */
     struct open_file open;
     bool recorded, swapped, seen; /* there is a record, which says that */
     struct text_place {
@@ -35,14 +35,14 @@ struct handle {
         struct kept_text {
             uint64_t block; /* 0: none */
             size_t len;
-        } text, /* kept while somebody may still want the rest */
+        } text,   /* kept while a reader may still want the rest */
             last; /* of a stream: a short last reply, which ended at base */
         /* io_uring: its last read, at this offset, had a reply that was so much shorter. */
         off_t short_at;
         size_t short_by;
         uint64_t poll_number; /* the kernel's, of the newest poller; 0: none */
     } place, recorded_place;
-    struct handle *next_touched;  /* of kept.touched */
+    struct handle *next_touched; /* of kept.touched */
     bool touched;
 
     /* park.c: the newest poller. */
@@ -71,8 +71,8 @@ struct kept {
     struct journal *journal;
     struct handle *touched;
     struct handle *ended; /* what they hold no record names after the next one */
-    bool failed;        /* a record was not ended */
-    struct block *dead; /* to be given back when no record names them any more */
+    bool failed;          /* a record was not ended */
+    struct block *dead;   /* to be given back when no record names them any more */
 };
 /* False: no memory; it has none then. What it replaces is gone with the next record. */
 bool text_set(struct kept *kept, struct kept_text *text, const char *from, size_t len);

@@ -70,8 +70,8 @@ static bool text_continue(struct request *rq)
 }
 
 /*
- * Remember what somebody may ask for next: the rest, or that there is none. P11: that is more than
- * the user may have; a text that was read whole is not kept then.
+ * Remember what the reader may ask for next: the rest, or that there is none. P11: that is more
+ * than the user may have; a text that was read whole is not kept then.
  */
 static int text_keep(struct request *rq, off_t base, bool whole)
 {
@@ -252,7 +252,7 @@ static int read_done(struct request *rq)
  * Reads of files opened with direct_io name the owner of its locks; those that fill the page cache
  * do not, and are of sendfile(2), splice(2) and mmap(2). The cache cannot hold a text of a size
  * that is not the one shown: a reply that is shorter makes it the size for those that come later,
- * or is filled up with NULs when somebody asks for the attributes meanwhile. sendfile's EINVAL is
+ * or is filled up with NULs when the attributes are asked for meanwhile. sendfile's EINVAL is
  * what its users know, and they read instead.
  */
 static bool read_is_direct(const struct fuse_file_info *fi)

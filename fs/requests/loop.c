@@ -187,12 +187,14 @@ static bool loop_hold(void *ctx, int fd, size_t bytes)
 
 struct loop loop_interface(struct loop_state *loop)
 {
-    return (struct loop){
-        .ctx = loop, .watch = loop_watch, .unwatch = loop_unwatch, .hold = loop_hold,
-        .supervisor = loop->hold_fd >= 0 ? getppid() : 0};
+    return (struct loop){.ctx = loop,
+                         .watch = loop_watch,
+                         .unwatch = loop_unwatch,
+                         .hold = loop_hold,
+                         .supervisor = loop->hold_fd >= 0 ? getppid() : 0};
 }
 
-/* With the engine's lock, so that nobody unwatches between the look and the call. */
+/* With the engine's lock, so that nothing is unwatched between the look and the call. */
 static void loop_call_back(struct loop_state *loop, const struct epoll_event *event)
 {
     uint32_t fd = (uint32_t)event->data.u64, serial = (uint32_t)(event->data.u64 >> 32);

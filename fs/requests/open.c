@@ -40,7 +40,7 @@ static bool open_wants_rights(const struct fs *fs, const struct file_row *row, i
            ((row->flags & FILE_READERS) && fs->had_readers);
 }
 
-/* It may be shown as readable by everybody for the sake of the group `readers`. */
+/* It may be shown as readable by all users for the sake of the group `readers`. */
 static bool open_is_not_theirs(const struct request *rq)
 {
     return rq->fs->had_readers && (rq->node.row->flags & FILE_READERS) &&
@@ -190,8 +190,8 @@ void io_release(struct fs *fs, struct in_hand *request, uint64_t fh)
 /* ---- poll ---- */
 
 /*
- * io_uring's own, before a read and between its parts: nobody waits, or for exactly these. poll(2),
- * select(2) and epoll ask for POLLHUP always.
+ * io_uring's own, before a read and between its parts: no process waits, or for exactly these.
+ * poll(2), select(2) and epoll ask for POLLHUP always.
  */
 static bool poll_is_of_uring(const struct fuse_file_info *fi, uint64_t number)
 {

@@ -67,7 +67,8 @@ static int lookup_run(struct request *rq)
     return node_lookup(&rq->fs->tree, &rq->call, &rq->node, rq->text, &rq->found);
 }
 
-/* Names that do not exist are not remembered by the kernel: any moment somebody may make them. */
+/* Names that do not exist are not remembered by the kernel: any moment another process may make
+ * them. */
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     static const struct op op = {.gone_ok = true,

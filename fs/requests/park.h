@@ -29,7 +29,7 @@ struct park {
 };
 
 void park_init(struct park *park, struct fs *fs);
-void park_free(struct park *park); /* asserts that nobody waits */
+void park_free(struct park *park); /* asserts that no request waits */
 
 /* Counts the request among its user's: CALL_WAIT, or P11 when that user has too many. */
 int park_admit(struct park *park, struct request *rq);
@@ -57,7 +57,7 @@ struct request *park_next(struct park *park);
  */
 int poll_add(struct park *park, struct handle *handle, struct request *rq);
 void poll_drop(struct park *park, struct handle *handle);
-/* Whoever polls with this number of the kernel's is woken. */
+/* The poller with this number of the kernel's is woken. */
 void poll_notify(int fd, uint64_t number);
 /* After a reload: the new engine is told of the pollers. */
 void poll_tell(struct park *park);

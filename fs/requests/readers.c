@@ -68,7 +68,7 @@ bool readers_resolve(struct fs *fs)
     const int rc = group_find(name, &gid);
     if (rc < 0)
         say(LOG_WARNING,
-            rc == -ENOENT ? "readers: there is no group \"%s\": nobody gains by it"
+            rc == -ENOENT ? "readers: there is no group \"%s\": no user gains by it"
                           : "readers: no memory or descriptor to look for the group \"%s\"",
             name);
     fs_lock(fs);

@@ -79,7 +79,7 @@ bool fs_record(struct fs *fs)
     return engine_publish(fs->tree.engine, fine, answered);
 }
 
-/* What has changed becomes true for a later worker, before anybody is told of it. */
+/* What has changed becomes true for a later worker, before any process is told of it. */
 void fs_unlock(struct fs *fs)
 {
     struct block *dead = NULL;
@@ -160,7 +160,7 @@ static void objects_refresh(struct request *rq)
 
 /*
  * With the lock: everything in the call that is a pointer and does not outlive an unlocking. HERE
- * is said that through an instance nobody is the superuser: what is opened, made or removed in one
+ * is said that through an instance no user is the superuser: what is opened, made or removed in one
  * is so with the other rights only.
  */
 static void request_refresh(struct request *rq)

@@ -26,7 +26,7 @@ struct op {
     int (*run)(struct request *rq);
     int (*done)(struct request *rq);  /* with the lock, once run ended in CALL_DONE */
     int (*reply)(struct request *rq); /* without the lock: what succeeded; NULL: nothing but that */
-    void (*undo)(struct request *rq); /* without the lock: nobody waited for the answer */
+    void (*undo)(struct request *rq); /* without the lock: the caller did not wait for the answer */
 };
 
 struct request {
@@ -35,7 +35,7 @@ struct request {
     fuse_req_t req;        /* NULL: a task of the engine's own */
     struct in_hand *hand;  /* what a later worker has of it; NULL: a task */
     bool answered;         /* with what has changed; it is sent when it is over */
-    bool unwanted;         /* nobody waited for the answer */
+    bool unwanted;         /* the caller did not wait for the answer */
     struct node node;      /* its PMC is looked up before each run */
     bool gone;             /* its PMC was released, or its instance; looked at before each run */
     bool counted;          /* as the operation says, but of an open */
@@ -56,21 +56,21 @@ struct request {
     int to_set;
     struct node found;
     uint64_t poll_number; /* the kernel's, of its poller; 0: none sleeps */
-    bool by_uring; /* poll: io_uring's own */
+    bool by_uring;        /* poll: io_uring's own */
     unsigned revents;
     const char *slice; /* of the reply */
     size_t slice_len;
 
     /* the life of the request */
-    bool ran;                               /* once at least */
-    bool charged;                           /* counted among the waiting requests of … */
-    uid_t payer;                            /* … this user */
-    int no_group; /* what is written to `readers` is none: -ENOENT, -ENOMEM */
-    gid_t group;                            /* … or this one */
-    bool away;                         /* it let go of the lock and is not over: fs->away */
-    bool slow;                         /* slow.c */
-    LIST_ENTRY(request) slow_entry;    /* while slow */
-    TAILQ_ENTRY(request) park_entry;   /* parked or ready */
+    bool ran;                        /* once at least */
+    bool charged;                    /* counted among the waiting requests of … */
+    uid_t payer;                     /* … this user */
+    int no_group;                    /* what is written to `readers` is none: -ENOENT, -ENOMEM */
+    gid_t group;                     /* … or this one */
+    bool away;                       /* it let go of the lock and is not over: fs->away */
+    bool slow;                       /* slow.c */
+    LIST_ENTRY(request) slow_entry;  /* while slow */
+    TAILQ_ENTRY(request) park_entry; /* parked or ready */
     struct buf out;
     struct call call;
 

@@ -228,7 +228,7 @@ static bool server_notify(struct serve *serve)
     return ran;
 }
 
-/* Somebody has to accept requests before anything else is done. */
+/* A thread has to accept requests before anything else is done. */
 static void server_turn(struct server *server)
 {
     struct serve *serve = server->serve;

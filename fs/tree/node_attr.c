@@ -38,8 +38,8 @@ static int held_node_attr(struct tree *tree, const struct node *node, struct sta
 
 /*
  * To the group `readers` a PMC that is its owner's alone, or theirs, is shown as theirs, for a few
- * files. Another is shown as everybody's, and an open of these looks at the opener; what others
- * could not reach before stays closed.
+ * files. Another is shown as readable by all users, and an open of these looks at the opener; what
+ * others could not reach before stays closed.
  */
 static void readers_attr(const struct tree *tree, const struct file_row *row, mode_t mode,
                          struct stat *attr)

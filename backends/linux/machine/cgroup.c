@@ -104,7 +104,7 @@ static int root_mount_in(int ns)
     if (own >= 0 && setns(ns, CLONE_NEWCGROUP) == 0) {
         fd = root_mount();
         if (setns(own, CLONE_NEWCGROUP) < 0)
-            abort(); /* this thread would take one requester's root for everybody's */
+            abort(); /* this thread would take one requester's root for that of all */
     }
     if (own >= 0)
         close(own);

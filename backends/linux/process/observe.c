@@ -140,8 +140,8 @@ static bool has_rights_of(const struct rights *rights, pid_t tid)
 }
 
 /*
- * To the kernel nobody is forbidden to observe itself, dumpable or not. A descriptor may have been
- * inherited from somebody else, or from before an exec or a change of rights: that is another.
+ * The kernel forbids no process to observe itself, dumpable or not. A descriptor may have been
+ * inherited from another process, or from before an exec or a change of rights: that is another.
  */
 static bool is_itself(struct host_state *state, const struct rights *rights,
                       const struct opener *opener, pid_t pid)
@@ -173,7 +173,7 @@ static int leader_decides(const struct check *check, int rc)
 
 /*
  * It is asked with the daemon's uid, which has weight in other user namespaces: so what lives in
- * one is asked about apart. Nobody comes back from there.
+ * one is asked about apart. No process comes back from there.
  */
 static int check_ask(struct host_state *state, const struct rights *rights, struct check *check)
 {

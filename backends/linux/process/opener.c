@@ -86,7 +86,7 @@ static long ask_here(void *arg)
 
 /*
  * In the forked process. The effective uid counts besides the fs uid: the owner of a user namespace
- * holds every capability in it, and with the daemon's own, everybody would own root's containers.
+ * holds every capability in it, and with the daemon's own, all users would own root's containers.
  */
 static int helper_take(const struct rights *rights)
 {
@@ -111,7 +111,7 @@ static int helper_take(const struct rights *rights)
 
 /*
  * The owner of the namespace may stop it there, or send it any signal: so it holds no descriptor of
- * the daemon's (that of the mount would keep everybody waiting) but the one it asks with.
+ * the daemon's (that of the mount would keep all requests waiting) but the one it asks with.
  */
 static bool helper_drop(int a, int b)
 {

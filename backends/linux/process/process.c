@@ -1,5 +1,5 @@
 /*
- * Processes that somebody named, held by pidfd: named, checked, watched, saved. The pidfd comes
+ * Processes that a user named, held by pidfd: named, checked, watched, saved. The pidfd comes
  * first and the questions after it, so that every answer is about the process that is held.
  */
 #include "backends/linux/process/process.h"

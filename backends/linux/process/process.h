@@ -1,5 +1,5 @@
 /*
- * Processes that somebody named, held by pidfd: named, checked, watched, saved.
+ * Processes that a user named, held by pidfd: named, checked, watched, saved.
  */
 #pragma once
 

@@ -22,7 +22,7 @@ void attach_close_all(struct attach *attach);
 /* Opens all tasks of the target's process, and of those below it (attach_scan.c). 0, or an error.
  */
 int attach_tries(struct attach *attach);
-/* 0; P13 when the plan's deadline has passed, P10 when somebody may not have been seen. */
+/* 0; P13 when the plan's deadline has passed, P10 when a task may not have been seen. */
 int attach_in_time(const struct attach *attach);
 /* 0, or P11 when `groups` more groups exceed the owner's quota, P10 when with `others`, which are
  * closed again, they exceed what the process has left. */

@@ -60,7 +60,7 @@ static int open_task(struct attach *attach, struct task *task)
     task->state = TASK_OPEN;
     task->confirmed = false;
     task->ran_ns = task->through_ns = 0;
-    /* The number could have come to mean a thread of somebody else's. */
+    /* The number could have come to mean a thread of another process's. */
     if (!census_lives(&attach->census, task->pid, task->tid)) {
         close_task(attach, task);
         task->state = TASK_GONE;

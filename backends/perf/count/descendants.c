@@ -44,8 +44,7 @@ static void covered_leave(const struct covered *covered)
 }
 
 struct covered *covered_new(struct sideband *sideband, const struct counter *counter,
-                            void (*fill)(struct covered *covered, const void *arg),
-                            const void *arg)
+                            void (*fill)(struct covered *covered, const void *arg), const void *arg)
 {
     struct covered *covered = calloc(1, sizeof *covered);
 
@@ -133,7 +132,7 @@ static void take_exec(struct covered *covered, const struct side_record *record)
     covered_thread(covered, record->pid, record->tid);
 }
 
-/* A number that comes up again as a process of somebody else's is not ours any more; and the one
+/* A number that comes up again as another's process is not ours any more; and the one
  * that had it ended with its first EXIT. */
 static void take_reuse(struct covered *covered, uint32_t pid)
 {

@@ -45,8 +45,8 @@ static void words_copy(uint64_t *to, const uint64_t *from, unsigned n)
 
 /*
  * The kernel's times of a cgroup's events jump at ENABLE, and go on while disabled (6.18: minutes
- * that nobody counted). They are taken relative to what they were right after each start (on), and
- * stand still from a stop on.
+ * that were not counted). They are taken relative to what they were right after each start (on),
+ * and stand still from a stop on.
  */
 void skew_move(struct counter *counter, bool on)
 {

@@ -63,7 +63,7 @@ int breakpoint_parse(struct spec *spec, struct word *text, struct err *err)
     if (rc < 0)
         return rc;
     code[CODE_BP_TYPE] = access->type;
-    /* The kernel gives its own addresses to nobody else. */
+    /* The kernel gives its own addresses to no other user. */
     spec->event.needs_kernel = code[CODE_CONFIG1] > USER_END - code[CODE_CONFIG2];
     spec->event.needs_superuser = spec->event.needs_kernel;
     spec_say(spec, "mem:0x%llx/%llu:%s", (unsigned long long)code[CODE_CONFIG1],

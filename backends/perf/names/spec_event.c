@@ -13,7 +13,7 @@
 #include <string.h>
 
 /*
- * AnyThread counts the other thread of the core, too, which may be anybody's. The kernel looks at
+ * AnyThread counts the other thread of the core, too, which may be any user's. The kernel looks at
  * this bit of a raw code on every Intel processor, also where its format has no such field any
  * more.
  */

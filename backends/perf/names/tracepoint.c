@@ -172,7 +172,7 @@ static uint64_t hash_file(int fd, bool words, uint64_t hash)
     return hash;
 }
 
-/* They come and go with modules, and as somebody defines some. */
+/* They come and go with modules, and as users define some. */
 uint64_t perf_look(struct backend_state *state)
 {
     int events = tracefs_events(state);

@@ -92,7 +92,7 @@ int unknown_event(struct spec *spec, struct word *whole, struct err *err)
     near_listed(&catalog, pmus, false, &near);
     /*
      * To be told that it is no tracepoint is for users that may count them; a misspelt event of the
-     * processor is told to everybody.
+     * processor is told to all users.
      */
     spec->event.needs_kernel = tracepoint && (near.n == 0 || near.best[0].distance > head.len / 3);
     near.word = text;

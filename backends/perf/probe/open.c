@@ -22,7 +22,7 @@
 
 enum {
     SECOND = 1000000000,
-    OPEN_NS = 200000000, /* where nobody has said how long */
+    OPEN_NS = 200000000, /* where no limit was given */
     AGAIN_NS = 10000000  /* a signal that comes just before the wait does not end it */
 };
 
@@ -38,7 +38,7 @@ static void on_timer(int signal_number)
     (void)signal_number;
 }
 
-/* Without SA_RESTART; nobody else sends this one. */
+/* Without SA_RESTART; no other program sends this one. */
 static void handler_set(void)
 {
     struct sigaction action = {.sa_handler = on_timer};

@@ -1,6 +1,7 @@
 /*
  * Asking the kernel what a core PMU really has: does it count, how many counters, which event fits
- * where. Only with groups on a parked thread, which are checked but never run: nobody is disturbed.
+ * where. Only with groups on a parked thread, which are checked but never run: no counter is
+ * disturbed.
  */
 #pragma once
 
@@ -41,7 +42,7 @@ int perf_check_set(struct backend_state *state, const struct plan_event *events,
                    bool multiplex, struct err *err);
 /*
  * Rows of the class on this CPU that neither are in `own` (those that pmcfs's counters are on) nor
- * can be had now. Nobody is disturbed. What cannot be told (no PMU of this class, the CPU went
+ * can be had now. No counter is disturbed. What cannot be told (no PMU of this class, the CPU went
  * away) is 0.
  */
 uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigned cpu,

@@ -1,6 +1,6 @@
 /*
- * Finding tracefs. An own mount without a place in the tree comes first: it needs nobody's, and
- * keeps nobody from unmounting theirs; what is in it is the same.
+ * Finding tracefs. An own mount without a place in the tree comes first: it needs no other, and
+ * keeps no other from being unmounted; what is in it is the same.
  */
 #include "backends/perf/probe/tracefs.h"
 

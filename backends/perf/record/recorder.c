@@ -137,7 +137,7 @@ int ring_take_on(const struct recorder *recorder, struct ring *ring, unsigned cp
 
     if (rc)
         return rc;
-    /* Where nobody mapped it for a moment, the kernel redirects nothing to it any more. */
+    /* Where it was not mapped for a moment, the kernel redirects nothing to it any more. */
     const bool same = ring_count(recorder, ring);
     ring->outlived = ring_hold(recorder, fd, ring->size) && same;
     return 0;
@@ -383,7 +383,7 @@ static void ring_came(struct recorder *recorder, unsigned cpu,
 }
 
 /* The ring of a CPU that went away goes on serving when it is back: only its own event is dead. The
- * sideband's recorder has no ring while nobody listens. */
+ * sideband's recorder has no ring while it has no listener. */
 static void recorder_cpu(struct recorder *recorder, unsigned cpu,
                          void (*came)(const struct origin *origin, unsigned cpu))
 {

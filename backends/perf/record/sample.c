@@ -43,7 +43,7 @@ static uint64_t log_id(const struct id *id)
 }
 
 /*
- * A sample that was prepared for somebody else too (sampling_shares_id) may be longer than it was
+ * A sample that was prepared for another event too (sampling_shares_id) may be longer than it was
  * written: as long as the other's.
  */
 static void sample_cut(const struct origin *origin, struct record_sample *sample)
@@ -134,7 +134,7 @@ static size_t parts_take(unsigned parts, struct record_sample *sample, size_t si
 
 /*
  * One that has more than frames. Of the frames there is always a number, and the period stands
- * before it. Where it was prepared for somebody else too, it may be shorter than that says.
+ * before it. Where it was prepared for another event too, it may be shorter than that says.
  */
 static void long_sample_take(const struct id *id, struct record_sample *sample,
                              const struct intake *intake)
@@ -214,7 +214,7 @@ static const struct origin *origin_of_stray(const struct recorder *recorder, boo
 }
 
 /*
- * Nobody else writes into these rings: where one event alone can come with the id of somebody
+ * No other event writes into these rings: where one event alone can come with the id of somebody
  * else's (sampling_shares_id) it is of that event. Else it is said that there was one.
  */
 static void stray_take(struct recorder *recorder, struct record_sample *sample,
@@ -320,7 +320,7 @@ static void loss_take(struct recorder *recorder, const struct record *record, ui
     intake->put(intake->arg, &loss.head);
 }
 
-/* A child that is not covered is nobody's business: of its end nothing would be told. */
+/* A child that is not covered is of no PMC: of its end nothing would be told. */
 static bool birth_is_covered(const struct origin *origin, const struct record_task *task)
 {
     return task->pid == task->ppid ? origin->threads : origin->descendants;

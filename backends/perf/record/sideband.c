@@ -19,7 +19,7 @@ enum {
 };
 
 struct sideband {
-    struct recorder *recorder; /* without rings while nobody listens */
+    struct recorder *recorder; /* without rings while it has no listener */
     LIST_HEAD(, side_listener) listeners;
 };
 

@@ -1,7 +1,7 @@
 /*
  * What the kernel tells about births, ends and execs of all tasks: a recorder with rings that
- * tell by their own events of every CPU, and are open while somebody listens. Attaching decides by
- * it which threads have inherited; covered sets follow it.
+ * tell by their own events of every CPU, and are open while there is a listener. Attaching decides
+ * by it which threads have inherited; covered sets follow it.
  */
 #pragma once
 

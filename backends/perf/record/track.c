@@ -24,7 +24,7 @@ static int stand_in_open(const struct recorder *recorder, const struct ring *rin
     return fd < 0 ? -1 : fd;
 }
 
-/* Nobody else writes with this id, so it need not be known before. */
+/* No other event writes with this id, so it need not be known before. */
 static int ring_track(struct recorder *recorder, struct ring *ring)
 {
     struct id id = {.origin = &recorder->everywhere, .cpu = ring->cpu, .kind = ID_EVENT};
