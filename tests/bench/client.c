@@ -1,43 +1,63 @@
 /*
- * The measuring side of the benchmark. Rounds go round-robin over all files named, so that a ratio
- * between two of them comes from the same moments of the same machine.
+ * The measuring side of the benchmark. An alternative is one operation on one thing; rounds go over
+ * all alternatives named, in turn and from another one each time, so that a ratio between two of
+ * them comes from the same moments of the same machine.
  *
- * client [-c cpu] [-r rounds] [-n operations] [-t threads] WHAT ARGUMENT...
- *   pread FILE...           p50 and p99 in nanoseconds of a pread of a held file; one line a FILE
- *   open FILE...            the same of open, read and close
- *   list DIR...             the same of reading a whole directory, and the number of its names
- *   parallel FILE...        reads a second of `threads` readers together
- *   requests STATS FILE     requests per pread, and per open+read+close, by the counter in STATS
- *   make ROOT N PID...      makes N PMCs m00000... that count the page faults of the PIDs in turn
- *   ready COMMAND...        nanoseconds from exec of COMMAND to its end; its exit status
+ * client [-r rounds] [-n operations] OPERATION:ARGUMENT...
+ *     a line "round NS..." each round, with the median of each alternative; then "p99 NS..." of all
+ *     rounds together and "size N...", names or bytes that an operation met
+ * client fill ROOT FIRST END PID...    makes PMCs m000000... that count page faults of the PIDs in turn
+ * client sleepers N            N processes that sleep until this one ends; prints their numbers
+ * client threads N             this process with N threads that sleep; prints its number
  */
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/perf_event.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define FILES_MAX 8
+#define ALTERNATIVES_MAX 8
 
-static unsigned rounds = 100, operations = 200, threads = 4;
-static int cpu = -1;
+static unsigned rounds = 100, operations = 200;
 
-struct subject {
-    const char *path;
+struct operation;
+
+struct alternative {
+    const struct operation *operation;
+    char path[4096]; /* what is left of the argument behind its numbers */
+    unsigned long number[2];
     int fd;
-    uint64_t *sample_ns;
+    int *event;      /* descriptors */
+    unsigned serial; /* of names that were not used before */
+    uint64_t size;
+    uint64_t *sample_ns; /* rounds x operations */
     size_t n_samples;
-    uint64_t result; /* names of a directory, reads a second */
+};
+
+struct operation {
+    const char *name;
+    const char *help;
+    unsigned n_numbers; /* they stand before the path */
+    void (*begin)(struct alternative *);
+    uint64_t (*run)(struct alternative *); /* the nanoseconds of what is measured */
 };
 
 static void die(const char *what)
@@ -54,39 +74,369 @@ static uint64_t now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* ---- the operations ---- */
+/* ---- reading ---- */
 
-static void do_pread(struct subject *subject)
+static void held_begin(struct alternative *alt)
 {
-    char text[128];
-
-    if (pread(subject->fd, text, sizeof(text), 0) <= 0)
-        die(subject->path);
+    alt->fd = open(alt->path, O_RDONLY | O_CLOEXEC);
+    if (alt->fd < 0)
+        die(alt->path);
 }
 
-static void do_open(struct subject *subject)
+static uint64_t pread_run(struct alternative *alt)
 {
+    uint64_t start_ns = now_ns();
     char text[128];
-    int fd = open(subject->path, O_RDONLY | O_CLOEXEC);
+
+    if (pread(alt->fd, text, sizeof(text), 0) <= 0)
+        die(alt->path);
+    return now_ns() - start_ns;
+}
+
+static uint64_t open_run(struct alternative *alt)
+{
+    uint64_t start_ns = now_ns();
+    char text[128];
+    int fd = open(alt->path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0 || read(fd, text, sizeof(text)) <= 0)
-        die(subject->path);
+        die(alt->path);
+    close(fd);
+    return now_ns() - start_ns;
+}
+
+/* To its end. */
+static uint64_t read_all(int fd, const char *path)
+{
+    static char text[131072];
+    uint64_t size = 0;
+    ssize_t n;
+
+    if (fd < 0)
+        die(path);
+    while ((n = read(fd, text, sizeof(text))) > 0)
+        size += (uint64_t)n;
+    if (n < 0)
+        die(path);
+    close(fd);
+    return size;
+}
+
+static uint64_t file_run(struct alternative *alt)
+{
+    uint64_t start_ns = now_ns();
+
+    alt->size = read_all(open(alt->path, O_RDONLY | O_CLOEXEC), alt->path);
+    return now_ns() - start_ns;
+}
+
+static uint64_t list_run(struct alternative *alt)
+{
+    uint64_t start_ns = now_ns();
+    DIR *dir = opendir(alt->path);
+
+    if (!dir)
+        die(alt->path);
+    alt->size = 0;
+    while (readdir(dir))
+        alt->size++;
+    closedir(dir);
+    return now_ns() - start_ns;
+}
+
+static void *reader(void *arg)
+{
+    struct alternative *alt = arg;
+    char text[128];
+    int fd = open(alt->path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        die(alt->path);
+    for (unsigned long i = 0; i < alt->number[1]; i++)
+        if (pread(fd, text, sizeof(text), 0) <= 0)
+            die(alt->path);
+    close(fd);
+    return NULL;
+}
+
+static uint64_t readers_run(struct alternative *alt)
+{
+    const unsigned long n = alt->number[0];
+    pthread_t *thread = calloc(n, sizeof(*thread));
+    uint64_t start_ns = now_ns();
+
+    if (!thread)
+        die("memory");
+    for (unsigned long i = 0; i < n; i++)
+        if (pthread_create(&thread[i], NULL, reader, alt) != 0)
+            die("thread");
+    for (unsigned long i = 0; i < n; i++)
+        pthread_join(thread[i], NULL);
+    free(thread);
+    return now_ns() - start_ns;
+}
+
+/* What an exporter answers. */
+static uint64_t http_run(struct alternative *alt)
+{
+    static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)alt->number[0])};
+    uint64_t start_ns = now_ns();
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 ||
+        write(fd, request, sizeof(request) - 1) != sizeof(request) - 1)
+        die("http");
+    alt->size = read_all(fd, "http");
+    return now_ns() - start_ns;
+}
+
+/* ---- the kernel's counters without a file system ---- */
+
+static int event_open(unsigned long pid, bool disabled)
+{
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_SOFTWARE,
+        .size = sizeof(attr),
+        .config = PERF_COUNT_SW_PAGE_FAULTS,
+        .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
+        .disabled = disabled,
+        .inherit = 1,
+    };
+    int fd = (int)syscall(SYS_perf_event_open, &attr, (pid_t)pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+    if (fd < 0)
+        die("perf_event_open");
+    return fd;
+}
+
+static void events_begin(struct alternative *alt)
+{
+    alt->event = calloc(alt->number[0], sizeof(int));
+    for (unsigned long i = 0; alt->event && i < alt->number[0]; i++)
+        alt->event[i] = event_open(alt->number[1], false);
+}
+
+static uint64_t events_run(struct alternative *alt)
+{
+    uint64_t start_ns = now_ns(), value[3];
+
+    for (unsigned long i = 0; i < alt->number[0]; i++)
+        if (read(alt->event[i], value, sizeof(value)) < 0)
+            die("read of an event");
+    return now_ns() - start_ns;
+}
+
+/* An event for each thread of a process. */
+static uint64_t opens_run(struct alternative *alt)
+{
+    static int fd[65536];
+    char path[64];
+    uint64_t ns, start_ns = now_ns();
+    struct dirent *entry;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%lu/task", alt->number[0]);
+    dir = opendir(path);
+    alt->size = 0;
+    while (dir && (entry = readdir(dir)) && alt->size < 65536)
+        if (entry->d_name[0] != '.')
+            fd[alt->size++] = event_open(strtoul(entry->d_name, NULL, 10), false);
+    closedir(dir);
+    ns = now_ns() - start_ns;
+    for (uint64_t i = 0; i < alt->size; i++)
+        close(fd[i]);
+    return ns;
+}
+
+/* ---- making and removing ---- */
+
+static void put(const char *dir, const char *file, const char *text)
+{
+    char path[4200];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, file);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+        die(path);
     close(fd);
 }
 
-static void do_list(struct subject *subject)
+static void pmc_make(const char *path)
 {
-    DIR *dir = opendir(subject->path);
-
-    if (!dir)
-        die(subject->path);
-    subject->result = 0;
-    while (readdir(dir))
-        subject->result++;
-    closedir(dir);
+    if (mkdir(path, 0755) != 0)
+        die(path);
 }
 
-/* ---- latency ---- */
+static void pmc_remove(const char *path)
+{
+    if (rmdir(path) != 0)
+        die(path);
+}
+
+static const char *fresh(struct alternative *alt)
+{
+    static char path[4200];
+
+    snprintf(path, sizeof(path), "%s/x%u", alt->path, alt->serial++);
+    return path;
+}
+
+static uint64_t make_run(struct alternative *alt)
+{
+    const char *path = fresh(alt);
+    uint64_t start_ns = now_ns();
+    char text[128];
+
+    pmc_make(path);
+    snprintf(text, sizeof(text), "event=page-faults target=%lu\n", alt->number[0]);
+    put(path, "config", text);
+    pmc_remove(path);
+    return now_ns() - start_ns;
+}
+
+/* The same requests where they do nothing, and the event beside them. */
+static uint64_t make_bare_run(struct alternative *alt)
+{
+    uint64_t start_ns = now_ns();
+    int fd = event_open(alt->number[0], true);
+
+    if (ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) != 0)
+        die("enable");
+    make_run(alt);
+    close(fd);
+    return now_ns() - start_ns;
+}
+
+static uint64_t attach_run(struct alternative *alt)
+{
+    const char *path = fresh(alt);
+    uint64_t ns;
+    char text[32];
+
+    snprintf(text, sizeof(text), "%lu\n", alt->number[0]);
+    pmc_make(path);
+    put(path, "event", "page-faults\n");
+    ns = now_ns();
+    put(path, "target", text);
+    ns = now_ns() - ns;
+    pmc_remove(path);
+    return ns;
+}
+
+static uint64_t mkdir_run(struct alternative *alt)
+{
+    const char *path = fresh(alt);
+    uint64_t ns = now_ns();
+
+    pmc_make(path);
+    ns = now_ns() - ns;
+    pmc_remove(path);
+    return ns;
+}
+
+static uint64_t rmdir_run(struct alternative *alt)
+{
+    const char *path = fresh(alt);
+    uint64_t ns;
+
+    pmc_make(path);
+    ns = now_ns();
+    pmc_remove(path);
+    return now_ns() - ns;
+}
+
+/* Of a name that is not there: no cache answers. */
+static uint64_t lookup_run(struct alternative *alt)
+{
+    const char *path = fresh(alt);
+    uint64_t start_ns = now_ns();
+
+    if (access(path, F_OK) == 0 || errno != ENOENT)
+        die(path);
+    return now_ns() - start_ns;
+}
+
+/* ---- commands ---- */
+
+static uint64_t run_run(struct alternative *alt)
+{
+    char text[4096], *word[64] = {NULL}, *save;
+    uint64_t start_ns;
+    int status, n = 0;
+    pid_t pid;
+
+    memcpy(text, alt->path, sizeof(text));
+    for (char *p = strtok_r(text, " ", &save); p && n < 63; p = strtok_r(NULL, " ", &save))
+        word[n++] = p;
+    start_ns = now_ns();
+    pid = vfork();
+    if (pid == 0) {
+        execvp(word[0], word);
+        _exit(127);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+        die(alt->path);
+    return now_ns() - start_ns;
+}
+
+/* ---- rounds ---- */
+
+static const struct operation all_operations[] = {
+    {"pread", "FILE: of a file held open", 0, held_begin, pread_run},
+    {"open", "FILE: open, read, close", 0, NULL, open_run},
+    {"file", "FILE: open, read to its end, close", 0, NULL, file_run},
+    {"list", "DIR: all names", 0, NULL, list_run},
+    {"readers", "N,READS,FILE: preads of N threads", 2, NULL, readers_run},
+    {"http", "PORT,: GET /metrics", 1, NULL, http_run},
+    {"events", "N,PID,: read(2) of N events", 2, events_begin, events_run},
+    {"opens", "PID,: an event for each thread", 1, NULL, opens_run},
+    {"make", "PID,ROOT: mkdir, config, rmdir", 1, NULL, make_run},
+    {"make-bare", "PID,ROOT: the same on floor, and an event", 1, NULL, make_bare_run},
+    {"attach", "PID,ROOT: target of a new PMC", 1, NULL, attach_run},
+    {"mkdir", "ROOT", 0, NULL, mkdir_run},
+    {"rmdir", "ROOT", 0, NULL, rmdir_run},
+    {"lookup", "ROOT: a name that is not there", 0, NULL, lookup_run},
+    {"run", "COMMAND ARGUMENT...", 0, NULL, run_run},
+};
+
+static int misuse(void)
+{
+    fputs("usage: client [-r rounds] [-n operations] OPERATION:ARGUMENT...\n"
+          "       client fill ROOT FIRST END PID... | sleepers N | threads N\n",
+          stderr);
+    for (size_t i = 0; i < sizeof(all_operations) / sizeof(all_operations[0]); i++)
+        fprintf(stderr, "  %s:%s\n", all_operations[i].name, all_operations[i].help);
+    return 2;
+}
+
+static bool alternative_parse(struct alternative *alt, const char *text)
+{
+    const char *colon = strchr(text, ':');
+    char *end;
+
+    *alt = (struct alternative){.fd = -1};
+    for (size_t i = 0; colon && i < sizeof(all_operations) / sizeof(all_operations[0]); i++)
+        if (strncmp(all_operations[i].name, text, (size_t)(colon - text)) == 0 &&
+            all_operations[i].name[colon - text] == '\0')
+            alt->operation = &all_operations[i];
+    if (!alt->operation)
+        return false;
+    text = colon + 1;
+    for (unsigned i = 0; i < alt->operation->n_numbers; i++) {
+        alt->number[i] = strtoul(text, &end, 10);
+        if (*end != ',')
+            return false;
+        text = end + 1;
+    }
+    snprintf(alt->path, sizeof(alt->path), "%s", text);
+    alt->sample_ns = calloc((size_t)rounds * operations, sizeof(uint64_t));
+    if (!alt->sample_ns)
+        die("memory");
+    return true;
+}
 
 static int compare_ns(const void *a, const void *b)
 {
@@ -95,49 +445,21 @@ static int compare_ns(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void subject_open(struct subject *subject, const char *path)
+static uint64_t quantile(uint64_t *ns, size_t n, unsigned percent)
 {
-    *subject = (struct subject){.path = path};
-    subject->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (subject->fd < 0)
-        die(path);
-    subject->sample_ns = calloc((size_t)rounds * operations, sizeof(uint64_t));
-    if (!subject->sample_ns)
-        die("memory");
-}
-
-static void subject_round(struct subject *subject, void (*op)(struct subject *), bool keep)
-{
-    for (unsigned i = 0; i < operations; i++) {
-        uint64_t start_ns = now_ns();
-
-        op(subject);
-        if (keep)
-            subject->sample_ns[subject->n_samples++] = now_ns() - start_ns;
-    }
-}
-
-static void subject_print(struct subject *subject)
-{
-    const size_t n = subject->n_samples;
-
-    qsort(subject->sample_ns, n, sizeof(uint64_t), compare_ns);
-    printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", subject->sample_ns[n / 2],
-           subject->sample_ns[n * 99 / 100], subject->result);
-    free(subject->sample_ns);
-    close(subject->fd);
+    qsort(ns, n, sizeof(*ns), compare_ns);
+    return ns[n * percent / 100];
 }
 
 /*
  * Where client and server threads end up decides more than anything they do, and they tend to stay
- * there. So each turn begins on another CPU, the same for all files of a round, and goes free
- * again.
+ * there. So each turn begins on another CPU, the same for all of a round, and goes free again.
  */
 static void hop(unsigned round)
 {
     cpu_set_t all, one;
 
-    if (cpu >= 0 || sched_getaffinity(0, sizeof(all), &all) != 0)
+    if (sched_getaffinity(0, sizeof(all), &all) != 0)
         return;
     for (unsigned i = 0, left = round % (unsigned)CPU_COUNT(&all);; i++) {
         if (!CPU_ISSET(i, &all) || left-- > 0)
@@ -150,231 +472,136 @@ static void hop(unsigned round)
     sched_setaffinity(0, sizeof(all), &all);
 }
 
-static int measure(int n, char **paths, void (*op)(struct subject *))
+static void one_turn(struct alternative *alt, bool keep)
 {
-    struct subject subject[FILES_MAX];
+    for (unsigned i = 0; i < operations; i++) {
+        uint64_t ns = alt->operation->run(alt);
 
-    if (n < 1 || n > FILES_MAX)
-        return 2;
-    for (int i = 0; i < n; i++)
-        subject_open(&subject[i], paths[i]);
-    for (unsigned round = 0; round <= rounds; round++) /* the first one warms up */
-        for (int i = 0; i < n; i++) {
-            hop(round / (unsigned)n);
-            subject_round(&subject[((unsigned)i + round) % (unsigned)n], op, round > 0);
-        }
-    for (int i = 0; i < n; i++)
-        subject_print(&subject[i]);
-    return 0;
-}
-
-static int measure_pread(int n, char **args)
-{
-    return measure(n, args, do_pread);
-}
-
-static int measure_open(int n, char **args)
-{
-    return measure(n, args, do_open);
-}
-
-static int measure_list(int n, char **args)
-{
-    return measure(n, args, do_list);
-}
-
-/* ---- throughput ---- */
-
-static void *reader(void *arg)
-{
-    struct subject own = *(const struct subject *)arg;
-
-    own.fd = open(own.path, O_RDONLY | O_CLOEXEC);
-    if (own.fd < 0)
-        die(own.path);
-    subject_round(&own, do_pread, false);
-    close(own.fd);
-    return NULL;
-}
-
-static uint64_t parallel_ns(struct subject *subject)
-{
-    pthread_t *thread = calloc(threads, sizeof(*thread));
-    uint64_t start_ns = now_ns();
-
-    if (!thread)
-        die("memory");
-    for (unsigned i = 0; i < threads; i++)
-        if (pthread_create(&thread[i], NULL, reader, subject) != 0)
-            die("thread");
-    for (unsigned i = 0; i < threads; i++)
-        pthread_join(thread[i], NULL);
-    free(thread);
-    return now_ns() - start_ns;
-}
-
-static int measure_parallel(int n, char **paths)
-{
-    uint64_t total_ns[FILES_MAX] = {0};
-
-    if (n < 1 || n > FILES_MAX)
-        return 2;
-    for (unsigned round = 0; round < rounds; round++)
-        for (int i = 0; i < n; i++)
-            total_ns[i] += parallel_ns(&(struct subject){.path = paths[i]});
-    for (int i = 0; i < n; i++)
-        printf("%.0f\n", (double)rounds * operations * threads * 1e9 / (double)total_ns[i]);
-    return 0;
-}
-
-/* ---- requests per operation ---- */
-
-/* STATS is either one number, or "name value" lines of which the one named requests counts. */
-static uint64_t requests_now(const char *stats)
-{
-    char text[16384];
-    const char *p = text;
-    int fd = open(stats, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-
-    if (n <= 0)
-        die(stats);
-    text[n] = '\0';
-    close(fd);
-    if (text[0] < '0' || text[0] > '9') {
-        p = strncmp(text, "requests ", 9) == 0 ? text : strstr(text, "\nrequests ");
-        if (!p) {
-            errno = ENODATA;
-            die(stats);
-        }
-        p += strcspn(p, "0123456789");
+        if (keep)
+            alt->sample_ns[alt->n_samples++] = ns;
     }
-    return strtoull(p, NULL, 10);
 }
 
-static void requests_of(const char *stats, struct subject *subject, void (*op)(struct subject *))
+static void one_round(struct alternative *alts, unsigned n, unsigned round)
 {
-    uint64_t idle, before;
-
-    op(subject); /* names and attributes are cached from here on */
-    before = requests_now(stats);
-    idle = requests_now(stats) - before; /* what looking at STATS costs */
-    before = requests_now(stats);
-    subject_round(subject, op, false);
-    printf("%.3f\n", (double)(requests_now(stats) - before - idle) / operations);
+    for (unsigned i = 0; i < n; i++) {
+        hop(round / n);
+        one_turn(&alts[(i + round) % n], round > 0); /* the first one warms up */
+    }
+    for (unsigned i = 0; i < n && round > 0; i++)
+        printf("%s%" PRIu64, i == 0 ? "round " : " ",
+               quantile(alts[i].sample_ns + alts[i].n_samples - operations, operations, 50));
+    if (round > 0)
+        putchar('\n');
 }
 
-static int measure_requests(int n, char **args)
+static int measure(int n, char **args)
 {
-    struct subject subject;
+    static struct alternative alts[ALTERNATIVES_MAX];
 
-    if (n != 2)
-        return 2;
-    subject_open(&subject, args[1]);
-    requests_of(args[0], &subject, do_pread);
-    requests_of(args[0], &subject, do_open);
-    free(subject.sample_ns);
-    close(subject.fd);
+    if (n < 1 || n > ALTERNATIVES_MAX)
+        return misuse();
+    for (int i = 0; i < n; i++) {
+        if (!alternative_parse(&alts[i], args[i]))
+            return misuse();
+        if (alts[i].operation->begin)
+            alts[i].operation->begin(&alts[i]);
+    }
+    for (unsigned round = 0; round <= rounds; round++)
+        one_round(alts, (unsigned)n, round);
+    for (int i = 0; i < n; i++)
+        printf("%s%" PRIu64, i == 0 ? "p99 " : " ",
+               quantile(alts[i].sample_ns, alts[i].n_samples, 99));
+    for (int i = 0; i < n; i++)
+        printf("%s%" PRIu64, i == 0 ? "\nsize " : " ", alts[i].size);
+    putchar('\n');
     return 0;
 }
 
-/* ---- setting up, and being ready ---- */
+/* ---- what there is to be measured ---- */
 
-static int make_pmcs(int n, char **args)
+static int fill(int n, char **args)
 {
-    const int n_pids = n - 2;
     char path[4096], text[128];
-    unsigned long wanted;
 
-    if (n_pids < 1)
-        return 2;
-    wanted = strtoul(args[1], NULL, 10);
-    for (unsigned long i = 0; i < wanted; i++) {
-        int fd, len;
+    unsigned long i = n > 3 ? strtoul(args[1], NULL, 10) : 0;
 
-        snprintf(path, sizeof(path), "%s/m%05lu", args[0], i);
-        if (mkdir(path, 0755) != 0)
-            die(path);
-        snprintf(path, sizeof(path), "%s/m%05lu/config", args[0], i);
-        len = snprintf(text, sizeof(text), "event=page-faults target=%s\n",
-                       args[2 + i % (unsigned long)n_pids]);
-        fd = open(path, O_WRONLY | O_CLOEXEC);
-        if (fd < 0 || write(fd, text, (size_t)len) != len)
-            die(path);
-        close(fd);
+    if (n < 4)
+        return misuse();
+    for (unsigned long end = strtoul(args[2], NULL, 10); i < end; i++) {
+        snprintf(path, sizeof(path), "%s/m%06lu", args[0], i);
+        snprintf(text, sizeof(text), "event=page-faults target=%s\n", args[3 + i % (size_t)(n - 3)]);
+        pmc_make(path);
+        put(path, "config", text);
     }
     return 0;
 }
 
-static int measure_ready(int n, char **args)
+static void *sleeper(void *arg)
 {
-    uint64_t start_ns = now_ns();
-    pid_t pid;
-    int status;
-
-    if (n < 1)
-        return 2;
-    pid = vfork();
-    if (pid == 0) {
-        execvp(args[0], args);
-        _exit(127);
-    }
-    if (pid < 0 || waitpid(pid, &status, 0) != pid)
-        die(args[0]);
-    printf("%" PRIu64 "\n", now_ns() - start_ns);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    while (true)
+        pause();
+    return arg;
 }
 
-static const struct {
-    const char *name;
-    int (*run)(int n, char **args);
-} commands[] = {
-    {"pread", measure_pread},       {"open", measure_open},         {"list", measure_list},
-    {"parallel", measure_parallel}, {"requests", measure_requests}, {"make", make_pmcs},
-    {"ready", measure_ready},
-};
-
-static void pin(void)
+static int sleepers(int n, char **args)
 {
-    cpu_set_t set;
+    for (unsigned long i = n == 1 ? strtoul(args[0], NULL, 10) : 0; i > 0; i--) {
+        pid_t pid = fork();
 
-    CPU_ZERO(&set);
-    CPU_SET((size_t)cpu, &set);
-    if (sched_setaffinity(0, sizeof(set), &set) != 0)
-        die("pinning to a CPU");
+        if (pid < 0)
+            die("fork");
+        if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            sleeper(NULL);
+        }
+        printf("%d ", pid);
+    }
+    puts("");
+    fflush(stdout);
+    sleeper(NULL);
+    return 0;
+}
+
+static int threads(int n, char **args)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 65536);
+    for (unsigned long i = n == 1 ? strtoul(args[0], NULL, 10) : 0; i > 0; i--)
+        if (pthread_create(&thread, &attr, sleeper, NULL) != 0)
+            die("thread");
+    printf("%d\n", getpid());
+    fflush(stdout);
+    sleeper(NULL);
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
+    const struct rlimit most = {.rlim_cur = 1048576, .rlim_max = 1048576};
     int opt;
 
-    while ((opt = getopt(argc, argv, "+c:r:n:t:")) != -1) {
-        switch (opt) {
-        case 'c':
-            cpu = atoi(optarg);
-            break;
-        case 'r':
+    setrlimit(RLIMIT_NOFILE, &most);
+    while ((opt = getopt(argc, argv, "+r:n:")) != -1) {
+        if (opt == 'r')
             rounds = (unsigned)strtoul(optarg, NULL, 10);
-            break;
-        case 'n':
+        else if (opt == 'n')
             operations = (unsigned)strtoul(optarg, NULL, 10);
-            break;
-        case 't':
-            threads = (unsigned)strtoul(optarg, NULL, 10);
-            break;
-        default:
-            return 2;
-        }
+        else
+            return misuse();
     }
-    if (rounds == 0 || operations == 0 || threads == 0) {
-        fprintf(stderr, "client: rounds, operations and threads are at least 1\n");
-        return 2;
-    }
-    if (cpu >= 0)
-        pin();
-    for (size_t i = 0; optind < argc && i < sizeof(commands) / sizeof(commands[0]); i++)
-        if (strcmp(commands[i].name, argv[optind]) == 0)
-            return commands[i].run(argc - optind - 1, argv + optind + 1);
-    fprintf(stderr, "client: pread, open, list, parallel, requests, make or ready\n");
-    return 2;
+    argc -= optind;
+    argv += optind;
+    if (argc < 1 || rounds == 0 || operations == 0)
+        return misuse();
+    if (strcmp(argv[0], "fill") == 0)
+        return fill(argc - 1, argv + 1);
+    if (strcmp(argv[0], "sleepers") == 0)
+        return sleepers(argc - 1, argv + 1);
+    if (strcmp(argv[0], "threads") == 0)
+        return threads(argc - 1, argv + 1);
+    return measure(argc, argv);
 }

@@ -1,7 +1,8 @@
 /*
  * The floor of the benchmark: the least that a FUSE file system with low-level libfuse can do to
- * answer a read with a counter's value. One file `count` (one perf read(2), one number), one file
- * `requests` (requests served so far), and as many empty directories beside them as asked for.
+ * answer a read with a counter's value. One file `count` (one perf read(2), one number), and as many
+ * empty directories beside it as asked for. A directory that is made has a file `config` that takes
+ * anything, and is forgotten when it is removed.
  *
  * floor [-t threads] [-n names] [-p pid] MOUNTPOINT     stays in the foreground until unmounted
  */
@@ -25,21 +26,22 @@
 enum node {
     NODE_ROOT = FUSE_ROOT_ID,
     NODE_COUNT,
-    NODE_REQUESTS,
     NODE_NAMES
 };
 
+#define NODE_MADE ((fuse_ino_t)1 << 32) /* from here on: directories, each with its config behind it */
+
 static int perf_fd = -1;
 static unsigned n_names;
-static atomic_uint_fast64_t requests;
+static atomic_uint_fast64_t made;
 
 static bool node_attr(fuse_ino_t ino, struct stat *st)
 {
     memset(st, 0, sizeof(*st));
     st->st_ino = ino;
     st->st_nlink = 1;
-    st->st_mode = ino == NODE_COUNT || ino == NODE_REQUESTS ? S_IFREG | 0444 : S_IFDIR | 0755;
-    return ino >= NODE_ROOT && ino < (fuse_ino_t)NODE_NAMES + n_names;
+    st->st_mode = ino == NODE_COUNT || (ino > NODE_MADE && ino % 2) ? S_IFREG | 0644 : S_IFDIR | 0755;
+    return ino >= NODE_MADE || (ino >= NODE_ROOT && ino < (fuse_ino_t)NODE_NAMES + n_names);
 }
 
 static fuse_ino_t node_named(const char *name)
@@ -49,8 +51,6 @@ static fuse_ino_t node_named(const char *name)
 
     if (strcmp(name, "count") == 0)
         return NODE_COUNT;
-    if (strcmp(name, "requests") == 0)
-        return NODE_REQUESTS;
     if (sscanf(name, "p%u%c", &n, &extra) == 1 && n < n_names)
         return (fuse_ino_t)NODE_NAMES + n;
     return 0;
@@ -60,8 +60,6 @@ static void node_name(fuse_ino_t ino, char *name, size_t size)
 {
     if (ino == NODE_COUNT)
         snprintf(name, size, "count");
-    else if (ino == NODE_REQUESTS)
-        snprintf(name, size, "requests");
     else
         snprintf(name, size, "p%05u", (unsigned)(ino - NODE_NAMES));
 }
@@ -70,8 +68,10 @@ static void floor_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     struct fuse_entry_param entry = {.attr_timeout = TIMEOUT_S, .entry_timeout = TIMEOUT_S};
 
-    requests++;
-    entry.ino = parent == NODE_ROOT ? node_named(name) : 0;
+    if (parent == NODE_ROOT)
+        entry.ino = node_named(name);
+    else if (parent >= NODE_MADE && strcmp(name, "config") == 0)
+        entry.ino = parent + 1;
     if (entry.ino == 0 || !node_attr(entry.ino, &entry.attr))
         fuse_reply_err(req, ENOENT);
     else
@@ -83,7 +83,6 @@ static void floor_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
     struct stat st;
 
     (void)fi;
-    requests++;
     if (node_attr(ino, &st))
         fuse_reply_attr(req, &st, TIMEOUT_S);
     else
@@ -98,7 +97,6 @@ static void floor_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off
     struct stat st;
 
     (void)fi;
-    requests++;
     for (fuse_ino_t next = (fuse_ino_t)off + NODE_COUNT; out && ino == NODE_ROOT; next++) {
         if (!node_attr(next, &st))
             break;
@@ -116,7 +114,6 @@ static void floor_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off
 static void floor_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     (void)ino;
-    requests++;
     fi->direct_io = 1;
     fi->noflush = 1;
     fuse_reply_open(req, fi);
@@ -126,7 +123,6 @@ static void floor_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 {
     (void)ino;
     (void)fi;
-    requests++;
     fuse_reply_err(req, 0);
 }
 
@@ -138,7 +134,6 @@ static void floor_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
     int len;
 
     (void)fi;
-    value[0] = ++requests;
     if (ino == NODE_COUNT && read(perf_fd, value, sizeof(value)) < 0) {
         fuse_reply_err(req, EIO);
         return;
@@ -148,6 +143,35 @@ static void floor_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
         fuse_reply_buf(req, NULL, 0);
     else
         fuse_reply_buf(req, text + off, (size_t)(len - off) < size ? (size_t)(len - off) : size);
+}
+
+static void floor_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+    struct fuse_entry_param entry = {.attr_timeout = TIMEOUT_S, .entry_timeout = TIMEOUT_S};
+
+    (void)parent;
+    (void)name;
+    (void)mode;
+    entry.ino = NODE_MADE + 2 * made++;
+    node_attr(entry.ino, &entry.attr);
+    fuse_reply_entry(req, &entry);
+}
+
+static void floor_write(fuse_req_t req, fuse_ino_t ino, const char *text, size_t size, off_t off,
+                        struct fuse_file_info *fi)
+{
+    (void)ino;
+    (void)text;
+    (void)off;
+    (void)fi;
+    fuse_reply_write(req, size);
+}
+
+static void floor_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+    (void)parent;
+    (void)name;
+    fuse_reply_err(req, 0);
 }
 
 static int perf_open(pid_t pid)
@@ -200,6 +224,9 @@ static const struct fuse_lowlevel_ops ops = {
     .open = floor_open,
     .release = floor_release,
     .read = floor_read,
+    .mkdir = floor_mkdir,
+    .write = floor_write,
+    .rmdir = floor_rmdir,
 };
 
 int main(int argc, char **argv)

@@ -1,0 +1,713 @@
+"""The measures of the benchmark, and what becomes of their numbers. run.sh calls it, and says how it is used.
+
+A measure is a function that takes turns between its alternatives and tells a row of what came out: for each
+alternative one number a round. "pmcfs" is the build that is measured, "other" the one of -B, and the third is
+what both are compared with.
+"""
+import ctypes
+import datetime
+import json
+import os
+import shutil
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WORK, OUT, AMOUNT = (os.environ.get(name, '') for name in ('WORK', 'OUT', 'AMOUNT'))
+BUILDS = {name: os.environ.get(key) for name, key in (('pmcfs', 'PMCFS'), ('other', 'OTHER')) if os.environ.get(key)}
+CPUS = sorted(os.sched_getaffinity(0))
+
+measures = {}  # name: function
+rows, notes, curves = [], [], {}
+
+
+def measure(name):
+    def add(function):
+        measures[name] = function
+        return function
+    return add
+
+
+def amount(full, quick, tiny):
+    return {'full': full, 'quick': quick, 'tiny': tiny}[AMOUNT]
+
+
+def note(text):
+    if text not in notes:
+        notes.append(text)
+
+
+def curve(picture, x, values):
+    """A point of each line of a picture."""
+    for name, y in values.items():
+        curves.setdefault(picture, {}).setdefault(name, []).append((x, y))
+
+
+# ---- what is told ----
+
+def spread(numbers):
+    ordered = sorted(numbers)
+    quarter = (len(ordered) - 1) / 4
+    return {'median': statistics.median(ordered), 'q1': ordered[int(quarter)], 'q3': ordered[-1 - int(quarter)],
+            'rounds': len(ordered)}
+
+
+def compared(a, b, by):
+    """How a is to b, round by round."""
+    if by == 'difference':
+        return spread([x - y for x, y in zip(a, b)])
+    pairs = [x / y for x, y in zip(a, b) if y]
+    return spread(pairs) if pairs else None
+
+
+def is_met(goal, result, by):
+    if not goal or not result:
+        return None
+    least, value = goal.split()[0] == '>=', float(goal.split()[1])
+    if by == 'difference':  # within what the rounds differ
+        return result['q1'] <= value
+    return result['median'] >= value if least else result['median'] <= value
+
+
+def row(what, unit, values, against=None, goal='', by='ratio', p99=None, scale=1.0):
+    """values: {alternative: a number a round}; by: ratio or difference to `against`, or value alone."""
+    told = {'measure': current, 'what': what, 'unit': unit, 'goal': goal, 'by': by, 'against': against}
+    for name, numbers in values.items():
+        told[name if name in BUILDS else 'reference'] = dict(
+            spread([n * scale for n in numbers]), **({'p99': p99[name] * scale} if p99 else {}))
+    for build in BUILDS:
+        if by == 'value':
+            told[build + '_met'] = is_met(goal, told[build], by)
+        else:
+            told[build + '_' + by] = compared([n * scale for n in values[build]],
+                                              [n * scale for n in values[against]], by)
+            told[build + '_met'] = is_met(goal, told[build + '_' + by], by)
+    if 'other' in BUILDS:
+        told['pmcfs_to_other'] = compared(values['pmcfs'], values['other'], 'ratio')
+    rows.append(told)
+    print_row(told)
+
+
+def number(value):
+    return f'{value:.3f}' if abs(value) < 10 else f'{value:.1f}' if abs(value) < 10000 else f'{value:.0f}'
+
+
+def with_spread(result):
+    return f"{number(result['median'])} ({number(result['q1'])}..{number(result['q3'])})" if result else '-'
+
+
+def line(cells):
+    widths = [44] + [11] * (1 + len(BUILDS)) + [19] * (len(BUILDS) + (len(BUILDS) > 1)) + [21, 9, 4]
+    print(' '.join(cell.ljust(w) if i == 0 or i >= 2 + len(BUILDS) else cell.rjust(w)
+                   for i, (cell, w) in enumerate(zip(cells, widths))).rstrip(), flush=True)
+
+
+def print_head():
+    two = len(BUILDS) > 1
+    line(['what, unit', 'pmcfs'] + (['other'] if two else []) + ['reference', 'pmcfs/reference']
+         + (['other/reference', 'pmcfs/other'] if two else []) + ['p99', 'goal', 'met'])
+
+
+def print_row(told):
+    by = told['by']
+    p99 = [told[k]['p99'] for k in ('pmcfs', 'reference') if k in told and 'p99' in told[k]]
+    met = {True: 'yes', False: 'NO', None: ''}
+    sign = '- ' if by == 'difference' else ''
+    line([f"{told['what']}, {told['unit']}"] + [number(told[build]['median']) for build in BUILDS]
+         + [number(told['reference']['median']) if 'reference' in told else '']
+         + [sign + with_spread(told[f'{build}_{by}']) if by != 'value' else '' for build in BUILDS]
+         + ([with_spread(told['pmcfs_to_other'])] if 'other' in BUILDS else [])
+         + [' / '.join(map(number, p99)), told['goal'], met[told['pmcfs_met']]])
+
+
+# ---- what is measured ----
+
+def stopped(process):
+    process.kill()
+    process.wait()
+
+
+def threads_of(pid):
+    return [int(tid) for tid in os.listdir(f'/proc/{pid}/task')]
+
+
+def cpu_ns(pid):
+    """Of all threads that live: exact, not in ticks. And how often they ran."""
+    numbers = [0, 0]
+    for tid in threads_of(pid):
+        with open(f'/proc/{pid}/task/{tid}/schedstat', encoding='ascii') as file:
+            ns, _, times = file.read().split()
+        numbers = [numbers[0] + int(ns), numbers[1] + int(times)]
+    return numbers
+
+
+def resident_kib(pid):
+    with open(f'/proc/{pid}/status', encoding='ascii') as file:
+        return next(int(text.split()[1]) for text in file if text.startswith('VmRSS:'))
+
+
+def waited_ms(process):
+    """The CPU time of a child that ended, with its own children."""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return (usage.ru_utime + usage.ru_stime) * 1e3
+
+
+class Mount:
+    """A file system that a program serves until the end of the with."""
+
+    def __init__(self, name, *command):
+        self.dir, self.command = os.path.join(WORK, 'mnt-' + name), command
+
+    def __enter__(self):
+        os.makedirs(self.dir, exist_ok=True)
+        self.log = open(os.path.join(WORK, 'log'), 'a', encoding='utf-8')
+        self.main = subprocess.Popen([*self.command, self.dir], stdout=self.log, stderr=self.log)
+        for _ in range(200):
+            if os.path.ismount(self.dir):
+                break
+            if self.main.poll() is not None:
+                raise SystemExit(f'bench: {self.command[0]} did not mount: ' + open(self.log.name).read())
+            time.sleep(0.05)
+        with open(f'/proc/{self.main.pid}/task/{self.main.pid}/children', encoding='ascii') as file:
+            children = file.read().split()
+        self.server = int(children[0]) if children else self.main.pid
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run(['umount', self.dir], check=False)
+        try:
+            self.main.wait(60)
+        except subprocess.TimeoutExpired:
+            stopped(self.main)
+        self.log.close()
+
+    def place(self, cpus):
+        for tid in threads_of(self.server):
+            os.sched_setaffinity(tid, cpus)
+
+    def write(self, file, text):
+        with open(os.path.join(self.dir, file), 'w', encoding='utf-8') as out:
+            out.write(text + '\n')
+
+    def pmc(self, name, config):
+        os.mkdir(os.path.join(self.dir, name))
+        self.write(name + '/config', config)
+
+
+class Mounts(dict):
+    """Each build mounted, and with floor the floor, with as many threads."""
+
+    def __init__(self, options='', floor=False, names=0, target=0, suffix=''):
+        super().__init__()
+        for build, binary in BUILDS.items():
+            self[build] = Mount(build + suffix, binary, '-f', *(['-o', options] if options else []))
+        self.floor = ['-n', str(names), '-p', str(target)] if floor else None
+
+    def __enter__(self):
+        for mount in list(self.values()):
+            mount.__enter__()
+        if self.floor:
+            with open(self['pmcfs'].dir + '/admin/tunables/threads', encoding='ascii') as file:
+                threads = file.read().strip()
+            self['floor'] = Mount('floor', os.path.join(WORK, 'floor'), '-t', threads, *self.floor).__enter__()
+        return self
+
+    def __exit__(self, *error):
+        for mount in self.values():
+            mount.__exit__(*error)
+
+    def place(self, cpus):
+        for mount in self.values():
+            mount.place(cpus)
+
+    def builds(self):
+        return {name: mount for name, mount in self.items() if name in BUILDS}
+
+
+class Targets:
+    """Processes, or with threads=True the threads of one, that sleep until the end of the with."""
+
+    def __init__(self, n, threads=False):
+        self.command = [os.path.join(WORK, 'client'), 'threads' if threads else 'sleepers', str(n)]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
+        return self.process.stdout.readline().split()
+
+    def __exit__(self, *_):
+        stopped(self.process)
+        self.process.stdout.close()
+
+
+def client(alternatives, rounds, operations, cpus=None):
+    """alternatives: {name: OPERATION:ARGUMENT}. {name: ns a round}, {name: p99}, {name: size}"""
+    said = subprocess.run(
+        [os.path.join(WORK, 'client'), '-r', str(rounds), '-n', str(operations), *alternatives.values()], check=True,
+        stdout=subprocess.PIPE, stderr=None, text=True,
+        preexec_fn=(lambda: os.sched_setaffinity(0, cpus)) if cpus else None).stdout.splitlines()
+    table = [[int(word) for word in text.split()[1:]] for text in said]
+    return tuple({name: part[i] for i, name in enumerate(alternatives)}
+                 for part in (list(zip(*table[:-2])), table[-2], table[-1]))
+
+
+def fill(mount, n, targets, first=0):
+    subprocess.run([os.path.join(WORK, 'client'), 'fill', mount.dir, str(first), str(n), *targets], check=True)
+
+
+def limits(n):
+    return f'max_pmcs={2 * n},max_pmcs_per_user={2 * n},max_fds_per_user={8 * n + 1000}'
+
+
+def placements(mounts, cpus=None):
+    """Pinned first, so that all servers start out from one CPU when they go free."""
+    for name, where in (('one CPU', CPUS[:1]), ('free', CPUS)):
+        mounts.place(where)
+        yield name, where
+
+
+# ---- reading ----
+
+def against_floor(operation, operations):
+    with Targets(1) as (target,), Mounts(floor=True, target=target) as mounts:
+        for mount in mounts.builds().values():
+            mount.pmc('one', f'event=page-faults target={target}')
+        files = {name: m.dir + ('/one/count' if name in BUILDS else '/count') for name, m in mounts.items()}
+        for where, cpus in placements(mounts):
+            ns, p99, _ = client({name: f'{operation}:{file}' for name, file in files.items()},
+                                amount(200, 40, 2), operations, cpus)
+            row(f'{operation} of count, {where}', 'µs', ns, 'floor', '<= 1.05', p99=p99, scale=1e-3)
+
+
+@measure('pread')
+def pread():
+    """a pread of a held count / of the floor's, with as many threads; servers and reader on one CPU, and free"""
+    against_floor('pread', amount(200, 100, 5))
+
+
+@measure('open')
+def open_read_close():
+    """open, read and close of count / of the floor's"""
+    against_floor('open', amount(100, 50, 5))
+
+
+@measure('readers')
+def readers():
+    """preads a second of 1 to 16 readers together, on two CPUs / of the floor's"""
+    each = amount(500, 300, 5)
+    with Targets(1) as (target,), Mounts(floor=True, target=target) as mounts:
+        for mount in mounts.builds().values():
+            mount.pmc('one', f'event=page-faults target={target}')
+        files = {name: m.dir + ('/one/count' if name in BUILDS else '/count') for name, m in mounts.items()}
+        mounts.place(CPUS[:2])
+        for n in (1, 2, 4, 8, 16):
+            ns, _, _ = client({name: f'readers:{n},{each},{file}' for name, file in files.items()},
+                              amount(20, 5, 1), 1, CPUS[:2])
+            rates = {name: [n * each * 1e6 / x for x in numbers] for name, numbers in ns.items()}
+            row(f'{n} reader{"s" * (n > 1)} together', 'reads/ms', rates, 'floor', '>= 0.97' if n == 16 else '')
+            curve('readers', n, {name: statistics.median(r) * 1e3 for name, r in rates.items()})
+
+
+@measure('prom')
+def prom():
+    """metrics.prom, and counts, of 1,000 PMCs / 1,000 read(2) of perf events"""
+    n = amount(1000, 1000, 20)
+    with Targets(amount(100, 100, 2)) as targets, Mounts(limits(n)) as mounts:
+        for mount in mounts.values():
+            fill(mount, n, targets)
+        for file, goal in (('metrics.prom', '<= 2'), ('counts', '<= 1.5')):
+            ns, p99, _ = client({**{name: f'file:{m.dir}/{file}' for name, m in mounts.items()},
+                                 'perf read(2)': f'events:{n},{targets[0]},'}, amount(50, 15, 1), amount(4, 2, 1))
+            row(f'{file} of {n} PMCs', 'ms', ns, 'perf read(2)', goal, p99=p99, scale=1e-6)
+
+
+@measure('list')
+def ls():
+    """all names of a root with 10,000 PMCs / of the floor with as many directories"""
+    n = amount(10000, 3000, 20)
+    with Targets(100) as targets, Mounts(limits(n), floor=True, names=n, target=targets[0]) as mounts:
+        for mount in mounts.builds().values():
+            fill(mount, n, targets)
+        ns, p99, sizes = client({name: 'list:' + m.dir for name, m in mounts.items()}, amount(40, 10, 1), 1)
+        row(f'ls of {sizes["pmcfs"]} names', 'ms', ns, 'floor', '<= 1.2', p99=p99, scale=1e-6)
+
+
+# ---- making ----
+
+@measure('make')
+def make():
+    """mkdir, config with event and target, rmdir / these requests on the floor, and open, enable and close of an event"""
+    with Targets(1) as (target,), Mounts(floor=True, target=target) as mounts:
+        for where, cpus in placements(mounts):
+            ns, p99, _ = client({name: f'make{"" if name in BUILDS else "-bare"}:{target},{m.dir}'
+                                 for name, m in mounts.items()}, amount(100, 20, 1), amount(20, 10, 2), cpus)
+            row(f'mkdir, config, rmdir, {where}', 'µs', ns, 'floor', '<= 1.5', p99=p99, scale=1e-3)
+
+
+@measure('attach')
+def attach():
+    """a process of 1,000 threads written to target / an event opened for each of them, in a loop"""
+    n = amount(1000, 1000, 10)
+    with Targets(n - 1, threads=True) as (target,), Mounts() as mounts:
+        ns, p99, _ = client({**{name: f'attach:{target},{m.dir}' for name, m in mounts.items()},
+                             'bare loop': f'opens:{target},'}, amount(30, 8, 1), 1)
+        row(f'attach to {n} threads', 'ms', ns, 'bare loop', '<= 1.2', p99=p99, scale=1e-6)
+
+
+@measure('memory')
+def memory():
+    """resident memory of the serving process, for each counting PMC; none to compare with"""
+    steps = amount((1000, 2000, 5000, 10000), (1000, 3000), (10, 20))
+    grown = {}
+    for build, binary in BUILDS.items():
+        with Targets(100) as targets, Mount(build, binary, '-f', '-o', limits(steps[-1])) as mount:
+            empty, made = resident_kib(mount.server), 0
+            for n in steps:
+                fill(mount, n, targets, made)
+                made = n
+                grown[build] = (resident_kib(mount.server) - empty) / n
+                curve('memory', n, {build: (resident_kib(mount.server) - empty) / 1024})
+    row(f'resident, a PMC of {steps[-1]}', 'KiB', {b: [kib] for b, kib in grown.items()}, goal='<= 1.5', by='value')
+
+
+@measure('many')
+def many():
+    """pread, mkdir, rmdir and lookup with very many PMCs (-N) / with one"""
+    n = int(os.environ.get('PMCS') or amount(20000, 5000, 20))
+    with Targets(100) as targets, Mounts() as few, Mounts(limits(n), suffix='-many') as lots:
+        for mount in few.values():
+            fill(mount, 1, targets)
+        for mount in lots.values():
+            fill(mount, n, targets)
+        for operation in ('pread', 'mkdir', 'rmdir', 'lookup'):
+            file = '/m000000/count' if operation == 'pread' else ''
+            ns, p99, _ = client({**{name: f'{operation}:{m.dir}{file}' for name, m in lots.items()},
+                                 'one PMC': f'{operation}:{few["pmcfs"].dir}{file}'},
+                                amount(100, 40, 1), amount(50, 25, 2))
+            row(f'{operation} with {n} PMCs', 'µs', ns, 'one PMC', '<= 1.1', p99=p99, scale=1e-3)
+
+
+# ---- sampling ----
+
+def burn(seconds):
+    return int(subprocess.run([os.path.join(WORK, 'burn'), str(seconds)], check=True, stdout=subprocess.PIPE).stdout)
+
+
+def samples_in(path):
+    """How many samples there are in a file of perf record or a copy of samples.perf, and how many were lost."""
+    with open(path, 'rb') as file:
+        data = file.read()
+    at = struct.unpack_from('Q', data, 8)[0]  # the size of the header
+    if at > 16:  # a file, not a stream: where the records are
+        at, end = struct.unpack_from('QQ', data, 40)
+        end += at
+    else:
+        end = len(data)
+    found = lost = 0
+    while at + 8 <= end:
+        kind, _, size = struct.unpack_from('IHH', data, at)
+        if kind == 9:
+            found += 1
+        elif kind == 2:
+            lost += struct.unpack_from('Q', data, at + 16)[0]
+        elif kind == 13:
+            lost += struct.unpack_from('Q', data, at + 8)[0]
+        at += max(size, 8)
+    return found, lost
+
+
+class Sampler:
+    """Samples all CPUs between the beginning and the end of the with. Then cpu_ms, since then, samples, lost and data,
+    the file with them."""
+
+    def __init__(self, rate, chains=False):
+        self.rate, self.chains, self.data = rate, chains, os.path.join(WORK, 'samples')
+
+
+class PerfRecord(Sampler):
+    def __enter__(self):
+        paths = [os.path.join(WORK, name) for name in ('ctl', 'ack')]
+        for path in paths:
+            os.path.exists(path) or os.mkfifo(path)
+        self.process = subprocess.Popen(
+            ['perf', 'record', '-q', '-a', '-e', 'cpu-clock', '-F', str(self.rate), '-m', '128', '-B', '-N', '-o', self.data,
+             '-D', '-1', '--control', f'fifo:{paths[0]},{paths[1]}'] + (['-g'] if self.chains else []),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.ctl = open(paths[0], 'w', encoding='ascii')
+        self.ack = open(paths[1], 'r', encoding='ascii')
+        self.say('enable')
+        self.ack.readline()
+        self.began_ns = cpu_ns(self.process.pid)[0]
+        return self
+
+    def say(self, word):
+        self.ctl.write(word + '\n')
+        self.ctl.flush()
+
+    def __exit__(self, *_):
+        self.say('stop')
+        self.cpu_ms = waited_ms(self.process) - self.began_ns / 1e6
+        self.ctl.close()
+        self.ack.close()
+        self.samples, self.lost = samples_in(self.data)
+
+
+class PmcSamples(Sampler):
+    def __init__(self, mount, rate, chains=False):
+        super().__init__(rate, chains)
+        self.mount = mount
+
+    def __enter__(self):
+        self.mount.pmc('s', f'event=cpu-clock mode=SS freq={self.rate} autostart=off target=all'
+                       + (' callchain=on' if self.chains else ''))
+        with open(self.data, 'wb') as out:
+            self.reader = subprocess.Popen(['cat', self.mount.dir + '/s/samples.perf'], stdout=out)
+        self.began_ns = cpu_ns(self.mount.server)[0]
+        self.mount.write('s/ctl', 'start')
+        return self
+
+    def __exit__(self, *_):
+        self.mount.write('s/ctl', 'stop')
+        self.cpu_ms = waited_ms(self.reader) + (cpu_ns(self.mount.server)[0] - self.began_ns) / 1e6
+        self.samples, self.lost = samples_in(self.data)
+        with open(self.mount.dir + '/s/status', encoding='ascii') as file:
+            self.lost = sum(int(text.split()[1]) for text in file if text.startswith(('log_lost', 'kernel_lost')))
+        os.rmdir(self.mount.dir + '/s')
+
+
+def in_turn(things, rounds):
+    """Round by round all of them, each time from another one."""
+    things = list(things)
+    for turn in range(rounds):
+        yield from (things[(i + turn) % len(things)] for i in range(len(things)))
+
+
+@measure('sampling')
+def sampling():
+    """CPU time, from start to the end of the file, for a million samples of cpu-clock, at 1, 10 and 50 kHz on each CPU,
+    what is lost, and the slow-down of a program that uses all CPUs / perf record -B -N, turn about"""
+    if not shutil.which('perf'):
+        return note('sampling: no perf')
+    seconds = amount(2, 1, 0.2)
+    with Mounts() as mounts:
+        makers = {'perf record': PerfRecord,
+                  **{name: lambda rate, m=mount: PmcSamples(m, rate) for name, mount in mounts.items()}}
+        for rate in amount((1000, 10000, 50000), (1000, 10000, 50000), (1000,)):
+            cost, lost, slower, bare = ({name: [] for name in makers} for _ in range(4))
+            for name in in_turn(makers, amount(8, 2, 1)):
+                rounds = burn(seconds)
+                with makers[name](rate) as sampler:
+                    sampled = burn(seconds)
+                cost[name].append(sampler.cpu_ms / 1e3 / max(sampler.samples, 1) * 1e6)
+                lost[name].append(sampler.lost)
+                slower[name].append(100 * (1 - sampled / rounds))
+            rate = f'{rate // 1000} kHz'
+            row(f'CPU time for a million samples, {rate}', 's', cost, 'perf record', '<= 0.5')
+            row(f'lost, {rate}', 'records', lost, 'perf record', '<= 0', 'difference')
+            row(f'program slower, {rate}', '%', slower, 'perf record', '<= 0', 'difference')
+            curve('sampling', int(rate.split()[0]), {name: statistics.median(x) for name, x in cost.items()})
+    most = open('/proc/sys/kernel/perf_event_max_sample_rate', encoding='ascii').read().strip()
+    note(f'sampling: the kernel allows {most} samples a second now')
+
+
+def perf_script(path, *options):
+    """Samples a second of CPU time."""
+    samples, _ = samples_in(path)
+    with open(os.path.join(WORK, 'text'), 'wb') as out:
+        ms = waited_ms(subprocess.Popen(['perf', 'script', '-i', path, *options], stdout=out, stderr=subprocess.DEVNULL))
+    return samples / ms * 1e3
+
+
+def pmc_text(mount):
+    """The same of the file samples."""
+    before = cpu_ns(mount.server)[0]
+    with open(os.path.join(WORK, 'text'), 'w+b') as out:
+        ms = waited_ms(subprocess.Popen(['cat', mount.dir + '/t/samples'], stdout=out))
+        ms += (cpu_ns(mount.server)[0] - before) / 1e6
+        out.seek(0)
+        samples = sum(text.split(b' ', 2)[1] in (b'sample', b'callchain') for text in out if text.count(b' ') > 1)
+    return samples / ms * 1e3
+
+
+@measure('text')
+def text_of_samples():
+    """samples made text in a second of CPU time, without and with call chains, again and again from one log / perf script,
+    and perf script without names of functions"""
+    if not shutil.which('perf'):
+        return note('text: no perf')
+    rate, seconds = amount(10000, 10000, 1000), amount(2, 1, 0.2)
+    with Mounts('logbuffersize=2048') as mounts:
+        for chains, goal in ((False, '>= 10'), (True, '>= 15')):
+            with PerfRecord(rate, chains) as record:
+                burn(seconds)
+            for mount in mounts.values():
+                mount.pmc('t', f'event=cpu-clock mode=SS freq={rate} autostart=off target=all'
+                          + (' callchain=on' if chains else ''))
+                mount.write('t/ctl', 'start')
+                burn(seconds)
+                mount.write('t/ctl', 'stop')
+            told = {name: [] for name in [*mounts, 'perf script', 'without names']}
+            fields = 'comm,pid,tid,cpu,time,event,ip'
+            for name in in_turn(told, amount(3, 2, 1)):
+                told[name].append(pmc_text(mounts[name]) if name in mounts else perf_script(
+                    record.data, *(['-F', fields] if name == 'without names' else [])))
+            builds = {name: told[name] for name in mounts}
+            what = 'as text, with call chains' if chains else 'as text'
+            for reference, wanted in (('perf script', goal), ('without names', '')):
+                row(what if wanted else what + ', no names', 'samples/s', {**builds, reference: told[reference]},
+                    reference, wanted)
+            for mount in mounts.values():
+                os.rmdir(mount.dir + '/t')
+
+
+# ---- one look, and none ----
+
+@measure('once')
+def once():
+    """how many page faults a process had since it was attached: cat count, and 100 times read in a shell without a process /
+    perf stat -p, which can tell only from now on"""
+    if not shutil.which('perf'):
+        return note('once: no perf')
+    with Targets(1) as (target,), Mounts() as mounts:
+        for mount in mounts.values():
+            mount.pmc('one', f'event=page-faults target={target}')
+        script = os.path.join(WORK, 'reads')
+        with open(script, 'w', encoding='ascii') as file:
+            file.write('i=0\nwhile [ $i -lt 100 ]; do read -r n <"$1"; i=$((i + 1)); done\n')
+        perf = {'perf stat -p': f'run:perf stat -o /dev/null -e page-faults -p {target} true'}
+        for what, command, times in (('cat count', 'cat', 1), ('read in a shell', f'sh {script}', 100)):
+            ns, p99, _ = client({**{name: f'run:{command} {m.dir}/one/count' for name, m in mounts.items()}, **perf},
+                                amount(30, 10, 1), 1)
+            for build in mounts:
+                ns[build] = [n / times for n in ns[build]]
+                p99[build] /= times
+            row(what, 'ms', ns, 'perf stat -p', '<= 0.02', p99=p99, scale=1e-6)
+
+
+@measure('idle')
+def idle():
+    """CPU time and how often a thread of both processes ran in 10 seconds without a PMC, and their resident memory"""
+    seconds = amount(10, 3, 0.5)
+    with Mounts() as mounts:
+        time.sleep(0.5)  # until a start is over
+        pids = {name: {m.main.pid, m.server} for name, m in mounts.items()}
+        before = {name: [cpu_ns(pid) for pid in sorted(p)] for name, p in pids.items()}
+        time.sleep(seconds)
+        after = {name: [cpu_ns(pid) for pid in sorted(p)] for name, p in pids.items()}
+        for i, (what, unit) in enumerate((('CPU time', 'µs'), ('ran', 'times'))):
+            row(f'idle for {seconds} s: {what}', unit, {
+                name: [sum(b[i] - a[i] for a, b in zip(before[name], after[name])) / (1 if i else 1e3)] for name in mounts},
+                goal='<= 0', by='value')
+        for what, which, goal in (('serving process', 'server', '<= 6'), ('process that mounted', 'main', '')):
+            row(f'resident without a PMC: {what}', 'MiB', {
+                name: [resident_kib(m.server if which == 'server' else m.main.pid) / 1024] for name, m in mounts.items()},
+                goal=goal, by='value')
+
+
+# ---- other agents ----
+
+@measure('exporter')
+def exporter():
+    """a read of metrics.prom / a scrape of node_exporter with its collector perf: five software events on each CPU"""
+    program = shutil.which('prometheus-node-exporter') or shutil.which('node_exporter')
+    if not program:
+        return note('exporter: no node_exporter')
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        port = free.getsockname()[1]
+    with Mounts() as mounts, open(os.path.join(WORK, 'log'), 'a', encoding='utf-8') as log:
+        peer = subprocess.Popen([program, '--collector.disable-defaults', '--collector.perf', '--web.disable-exporter-metrics',
+                                 f'--web.listen-address=127.0.0.1:{port}'], stdout=log, stderr=log)
+        for mount in mounts.values():
+            for event in ('page-faults', 'context-switches', 'cpu-migrations', 'minor-faults', 'major-faults'):
+                mount.pmc(event, f'event={event} target=all metrics=cpu')
+        try:
+            wait_for_port(port)
+            ns, p99, sizes = client({**{name: f'file:{m.dir}/metrics.prom' for name, m in mounts.items()},
+                                     'node_exporter': f'http:{port},'}, amount(50, 15, 1), amount(10, 5, 1))
+        finally:
+            stopped(peer)
+        row('a scrape of 5 events on each CPU', 'µs', ns, 'node_exporter', p99=p99, scale=1e-3)
+        note(f'exporter: {sizes["pmcfs"]} and {sizes["node_exporter"]} bytes')
+
+
+def wait_for_port(port):
+    for _ in range(100):
+        with socket.socket() as probe:
+            if probe.connect_ex(('127.0.0.1', port)) == 0:
+                return
+        time.sleep(0.05)
+    raise SystemExit(f'bench: nothing listens on port {port}')
+
+
+# ---- the whole ----
+
+PICTURES = {
+    'readers': ('Reads a second of one count', 'readers', 'reads/s', ''),
+    'memory': ('Resident memory beyond that without a PMC', 'PMCs', 'MiB', ''),
+    'sampling': ('CPU time for a million samples', 'kHz on each CPU', 's', 'set logscale x; '),
+}
+
+
+def draw():
+    if curves and not shutil.which('gnuplot'):
+        return note('no gnuplot (Debian: gnuplot-nox): no pictures')
+    for picture, lines in curves.items():
+        title, x, y, more = PICTURES[picture]
+        data = ''.join(f'${i} << END\n' + ''.join(f'{a} {b}\n' for a, b in points) + 'END\n'
+                       for i, points in enumerate(lines.values()))
+        plots = ', '.join(f'$d{i} using 1:2 with linespoints lw 2 pt 7 ps 0.5 title "{name}"' for i, name in enumerate(lines))
+        with open(os.path.join(OUT, f'bench-{picture}.svg'), 'wb') as out:
+            subprocess.run(['gnuplot'], check=True, stdout=out, input=(
+                'set terminal svg size 600,300 font "sans,11" background "white"\n' + data.replace('$', '$d')
+                + f'set title "{title}"\nset xlabel "{x}"\nset ylabel "{y}"\nset yrange [0:*]\nset key left top\nset grid\n'
+                + more + f'plot {plots}\n').encode())
+
+
+def facts():
+    def first_line(*command):
+        if not shutil.which(command[0]):
+            return None
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout.split('\n')[0]
+    return {'kernel': os.uname().release, 'cpus': len(CPUS), 'load': os.getloadavg()[0], 'amount': AMOUNT,
+            'date': datetime.date.today().isoformat(), 'perf': first_line('perf', '--version'),
+            **{name: first_line(binary, '--version') for name, binary in BUILDS.items()}}
+
+
+def main(wanted):
+    global current
+    # The tree's locks are nobody else's either.
+    subprocess.run(['mount', '-t', 'tmpfs', 'tmpfs', '/run'], check=True)
+    about = facts()
+    print(', '.join(f'{key} {value}' for key, value in about.items() if value is not None))
+    print_head()
+    for current in wanted or measures:
+        began = time.monotonic()
+        measures[current]()
+        about.setdefault('seconds', {})[current] = round(time.monotonic() - began, 1)
+    draw()
+    for text in notes:
+        print(text)
+    with open(os.path.join(OUT, 'bench.json'), 'w', encoding='utf-8') as out:
+        json.dump({'about': about, 'rows': rows, 'curves': curves, 'notes': notes}, out, indent=1, ensure_ascii=False)
+        out.write('\n')
+    print(f'{OUT}/bench.json')
+
+
+def listed():
+    for name, function in measures.items():
+        print(f'{name:10}{" ".join(function.__doc__.split())}')
+
+
+if sys.argv[1:2] == ['--list']:
+    listed()
+elif sys.argv[1:2] == ['--known']:
+    unknown = [name for name in sys.argv[2:] if name not in measures]
+    if unknown:
+        sys.exit(f'bench: no such measure: {unknown[0]}; there are {" ".join(measures)}')
+else:
+    main(sys.argv[1:])

@@ -1,0 +1,76 @@
+#!/bin/sh
+# Measures pmcfs beside the least that a FUSE file system can do (floor.c) and beside other programs that count
+# and sample, in turn in one run on one machine: only the ratios mean anything. Prints a table, writes
+# bench.json and pictures. Nothing depends on the numbers. Needs root, and a machine that does nothing else.
+#
+#   sh tests/bench/run.sh [-q | -t] [-o DIR] [-b BINARY] [-B BINARY] [-N PMCS] [MEASURE...]
+#
+# -q is quick (2 minutes for all, in place of 10), -t tiny: does it run at all? -o says where the results go
+# (build-tests/bench-results). -b measures this pmcfs, not one that is built here, -B another one beside it.
+# -N is for the measure "many" (20000, or 5000 when quick). -l lists the measures; without one all are made.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+
+usage() { sed -n '2,/^set /s/^# \{0,1\}//p' "$here/run.sh"; }
+die() { echo "bench: $*" >&2; exit 1; }
+
+# tool NAME OPTION…
+tool() {
+    name=$1
+    shift
+    cc -std=gnu11 -O2 -Wall -Wextra -D_GNU_SOURCE -DFUSE_USE_VERSION=314 "$here/$name.c" -o "$work/$name" "$@" -lpthread
+}
+
+build_pmcfs() {
+    binary=$root/build-tests/bench/pmcfs
+    {
+        [ -e "$root/build-tests/bench/build.ninja" ] || meson setup "$root/build-tests/bench" "$root" -Dtests=false
+        ninja -C "$root/build-tests/bench" pmcfs
+    } >"$work/built" 2>&1 || { cat "$work/built" >&2; exit 1; }
+}
+
+# The mounts, processes and files of this run are in namespaces of its own and in $work, and end with it.
+clean() {
+    trap - EXIT INT TERM HUP
+    [ -z "$inside" ] || kill -KILL "$inside" 2>/dev/null || :
+    wait
+    rm -rf "$work"
+}
+
+amount=full out=$root/build-tests/bench-results binary='' other='' pmcs='' inside=''
+while getopts qto:b:B:N:lh option; do
+    case $option in
+    q) amount=quick ;;
+    t) amount=tiny ;;
+    o) out=$OPTARG ;;
+    b) binary=$(realpath "$OPTARG") ;;
+    B) other=$(realpath "$OPTARG") ;;
+    N) pmcs=$OPTARG ;;
+    l) exec python3 "$here/bench.py" --list ;;
+    h) usage && exit ;;
+    *) usage >&2 && exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
+python3 "$here/bench.py" --known "$@" || exit 2
+[ "$(id -u)" = 0 ] || die 'needs root, to mount and to count'
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/pmcfs-bench.XXXXXX")
+trap clean EXIT
+trap 'exit 1' INT TERM HUP
+[ -n "$binary" ] || build_pmcfs
+tool client
+tool burn -fno-omit-frame-pointer
+# shellcheck disable=SC2046 # words are wanted
+tool floor $(pkg-config --cflags --libs fuse3)
+
+WORK=$work OUT=$out AMOUNT=$amount PMCFS=$binary OTHER=$other PMCS=$pmcs
+export WORK OUT AMOUNT PMCFS OTHER PMCS
+unshare --mount --pid --fork --kill-child --mount-proc --propagation private python3 "$here/bench.py" "$@" &
+inside=$!
+wait "$inside" || exit 1
+inside=
