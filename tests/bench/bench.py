@@ -376,18 +376,20 @@ def memory():
 
 @measure('many')
 def many():
-    """pread, mkdir, rmdir and lookup with very many PMCs (-N) / with one"""
+    """pread, mkdir, rmdir and lookup (of an absent name) with very many PMCs (-N) / with one; all on one CPU"""
     n = int(os.environ.get('PMCS') or amount(20000, 5000, 20))
     with Targets(100) as targets, Mounts() as few, Mounts(limits(n), suffix='-many') as lots:
         for mount in few.values():
             fill(mount, 1, targets)
         for mount in lots.values():
             fill(mount, n, targets)
+        few.place(CPUS[:1])
+        lots.place(CPUS[:1])
         for operation in ('pread', 'mkdir', 'rmdir', 'lookup'):
             file = '/m000000/count' if operation == 'pread' else ''
             ns, p99, _ = client({**{name: f'{operation}:{m.dir}{file}' for name, m in lots.items()},
                                  'one PMC': f'{operation}:{few["pmcfs"].dir}{file}'},
-                                amount(100, 40, 1), amount(50, 25, 2))
+                                amount(100, 40, 1), amount(50, 25, 2), CPUS[:1])
             row(f'{operation} with {n} PMCs', 'µs', ns, 'one PMC', '<= 1.1', p99=p99, scale=1e-3)
 
 
@@ -421,8 +423,7 @@ def samples_in(path):
 
 
 class Sampler:
-    """Samples all CPUs between the beginning and the end of the with. Then cpu_ms, since then, samples, lost and data,
-    the file with them."""
+    """Samples all CPUs in the with. Then cpu_ms, of all that it took, samples, lost, and data, the file with them."""
 
     def __init__(self, rate, chains=False):
         self.rate, self.chains, self.data = rate, chains, os.path.join(WORK, 'samples')
@@ -441,7 +442,6 @@ class PerfRecord(Sampler):
         self.ack = open(paths[1], 'r', encoding='ascii')
         self.say('enable')
         self.ack.readline()
-        self.began_ns = cpu_ns(self.process.pid)[0]
         return self
 
     def say(self, word):
@@ -450,7 +450,7 @@ class PerfRecord(Sampler):
 
     def __exit__(self, *_):
         self.say('stop')
-        self.cpu_ms = waited_ms(self.process) - self.began_ns / 1e6
+        self.cpu_ms = waited_ms(self.process)
         self.ctl.close()
         self.ack.close()
         self.samples, self.lost = samples_in(self.data)
@@ -462,11 +462,11 @@ class PmcSamples(Sampler):
         self.mount = mount
 
     def __enter__(self):
+        self.began_ns = cpu_ns(self.mount.server)[0]
         self.mount.pmc('s', f'event=cpu-clock mode=SS freq={self.rate} autostart=off target=all'
                        + (' callchain=on' if self.chains else ''))
         with open(self.data, 'wb') as out:
             self.reader = subprocess.Popen(['cat', self.mount.dir + '/s/samples.perf'], stdout=out)
-        self.began_ns = cpu_ns(self.mount.server)[0]
         self.mount.write('s/ctl', 'start')
         return self
 
@@ -479,39 +479,55 @@ class PmcSamples(Sampler):
         os.rmdir(self.mount.dir + '/s')
 
 
-def in_turn(things, rounds):
+def in_turn(things, rounds, first=0):
     """Round by round all of them, each time from another one."""
     things = list(things)
-    for turn in range(rounds):
+    for turn in range(first, first + rounds):
         yield from (things[(i + turn) % len(things)] for i in range(len(things)))
+
+
+def sampled(sampler, seconds):
+    with sampler:
+        done = burn(seconds)
+    return sampler, done
+
+
+def million(ms, samples):
+    return ms / 1e3 / max(samples, 1) * 1e6
+
+
+def sampling_at(rate, makers, seconds):
+    whole, further, lost, slower = ({name: [] for name in makers} for _ in range(4))
+    for turn in range(amount(5, 2, 1)):
+        bare = burn(seconds)
+        for name in in_turn(makers, 1, turn):
+            short, _ = sampled(makers[name](rate), seconds / 8)
+            long, done = sampled(makers[name](rate), seconds)
+            whole[name].append(million(long.cpu_ms, long.samples))
+            further[name].append(million(long.cpu_ms - short.cpu_ms, long.samples - short.samples))
+            lost[name].append(long.lost)
+            slower[name].append(100 * (1 - done / bare))
+    at = f'{rate // 1000} kHz'
+    row(f'a million samples in {seconds} s turns, {at}', 's CPU', whole, 'perf record', '<= 0.5')
+    row(f'a further million, {at}', 's CPU', further, 'perf record')
+    row(f'lost, {at}', 'records', lost, 'perf record', '<= 0', 'difference')
+    row(f'program slower, {at}', '%', slower, 'perf record', '<= 0', 'difference')
+    curve('sampling', rate // 1000, {name: statistics.median(x) for name, x in whole.items()})
 
 
 @measure('sampling')
 def sampling():
-    """CPU time, from start to the end of the file, for a million samples of cpu-clock, at 1, 10 and 50 kHz on each CPU,
-    what is lost, and the slow-down of a program that uses all CPUs / perf record -B -N, turn about"""
+    """CPU time of all that samples of cpu-clock take, at 1, 10 and 50 kHz on each CPU, for a million, and for a further one
+    (a long turn less a short one); what is lost; the slow-down of a program that uses all CPUs / perf record -B -N"""
     if not shutil.which('perf'):
         return note('sampling: no perf')
-    seconds = amount(2, 1, 0.2)
     with Mounts() as mounts:
         makers = {'perf record': PerfRecord,
                   **{name: lambda rate, m=mount: PmcSamples(m, rate) for name, mount in mounts.items()}}
         for rate in amount((1000, 10000, 50000), (1000, 10000, 50000), (1000,)):
-            cost, lost, slower, bare = ({name: [] for name in makers} for _ in range(4))
-            for name in in_turn(makers, amount(8, 2, 1)):
-                rounds = burn(seconds)
-                with makers[name](rate) as sampler:
-                    sampled = burn(seconds)
-                cost[name].append(sampler.cpu_ms / 1e3 / max(sampler.samples, 1) * 1e6)
-                lost[name].append(sampler.lost)
-                slower[name].append(100 * (1 - sampled / rounds))
-            rate = f'{rate // 1000} kHz'
-            row(f'CPU time for a million samples, {rate}', 's', cost, 'perf record', '<= 0.5')
-            row(f'lost, {rate}', 'records', lost, 'perf record', '<= 0', 'difference')
-            row(f'program slower, {rate}', '%', slower, 'perf record', '<= 0', 'difference')
-            curve('sampling', int(rate.split()[0]), {name: statistics.median(x) for name, x in cost.items()})
-    most = open('/proc/sys/kernel/perf_event_max_sample_rate', encoding='ascii').read().strip()
-    note(f'sampling: the kernel allows {most} samples a second now')
+            sampling_at(rate, makers, amount(4, 1, 0.2))
+    with open('/proc/sys/kernel/perf_event_max_sample_rate', encoding='ascii') as most:
+        note(f'sampling: afterwards the kernel allows {most.read().strip()} samples a second')
 
 
 def perf_script(path, *options):
