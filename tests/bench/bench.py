@@ -423,7 +423,8 @@ def samples_in(path):
 
 
 class Sampler:
-    """Samples all CPUs in the with. Then cpu_ms, of all that it took, samples, lost, and data, the file with them."""
+    """Samples all CPUs in the with. Then cpu_ms, of all that it took, running_ms, of that without perf's start, samples,
+    lost, and data, the file with them."""
 
     def __init__(self, rate, chains=False):
         self.rate, self.chains, self.data = rate, chains, os.path.join(WORK, 'samples')
@@ -442,6 +443,7 @@ class PerfRecord(Sampler):
         self.ack = open(paths[1], 'r', encoding='ascii')
         self.say('enable')
         self.ack.readline()
+        self.start_ms = cpu_ns(self.process.pid)[0] / 1e6
         return self
 
     def say(self, word):
@@ -451,6 +453,7 @@ class PerfRecord(Sampler):
     def __exit__(self, *_):
         self.say('stop')
         self.cpu_ms = waited_ms(self.process)
+        self.running_ms = self.cpu_ms - self.start_ms
         self.ctl.close()
         self.ack.close()
         self.samples, self.lost = samples_in(self.data)
@@ -472,7 +475,7 @@ class PmcSamples(Sampler):
 
     def __exit__(self, *_):
         self.mount.write('s/ctl', 'stop')
-        self.cpu_ms = waited_ms(self.reader) + (cpu_ns(self.mount.server)[0] - self.began_ns) / 1e6
+        self.cpu_ms = self.running_ms = waited_ms(self.reader) + (cpu_ns(self.mount.server)[0] - self.began_ns) / 1e6
         self.samples, self.lost = samples_in(self.data)
         with open(self.mount.dir + '/s/status', encoding='ascii') as file:
             self.lost = sum(int(text.split()[1]) for text in file if text.startswith(('log_lost', 'kernel_lost')))
@@ -504,7 +507,7 @@ def sampling_at(rate, makers, seconds):
             short, _ = sampled(makers[name](rate), seconds / 8)
             long, done = sampled(makers[name](rate), seconds)
             whole[name].append(million(long.cpu_ms, long.samples))
-            further[name].append(million(long.cpu_ms - short.cpu_ms, long.samples - short.samples))
+            further[name].append(million(long.running_ms - short.running_ms, long.samples - short.samples))
             lost[name].append(long.lost)
             slower[name].append(100 * (1 - done / bare))
     at = f'{rate // 1000} kHz'
