@@ -4,7 +4,7 @@ A measure is a function that takes turns between its alternatives and tells a ro
 alternative one number a round. "pmcfs" is the build that is measured, "other" the one of -B, and the third is
 what both are compared with.
 """
-import ctypes
+import glob
 import datetime
 import json
 import os
@@ -230,18 +230,31 @@ class Mounts(dict):
 
 
 class Targets:
-    """Processes, or with threads=True the threads of one, that sleep until the end of the with."""
+    """Processes, or a process of so many threads, that sleep until the end of the with."""
 
     def __init__(self, n, threads=False):
-        self.command = [os.path.join(WORK, 'client'), 'threads' if threads else 'sleepers', str(n)]
+        self.commands = [[sys.executable, '-c', THREADS, str(n)]] if threads else [['sleep', 'infinity']] * n
 
     def __enter__(self):
-        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
-        return self.process.stdout.readline().split()
+        self.processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for command in self.commands]
+        if self.commands[0][0] != 'sleep':
+            self.processes[0].stdout.readline()
+        return [process.pid for process in self.processes]
 
     def __exit__(self, *_):
-        stopped(self.process)
-        self.process.stdout.close()
+        for process in self.processes:
+            stopped(process)
+            process.stdout.close()
+
+
+THREADS = '''
+import sys, threading
+threading.stack_size(65536)
+for _ in range(int(sys.argv[1]) - 1):
+    threading.Thread(target=threading.Event().wait).start()
+print(flush=True)
+threading.Event().wait()
+'''
 
 
 def client(alternatives, rounds, operations, cpus=None):
@@ -256,7 +269,8 @@ def client(alternatives, rounds, operations, cpus=None):
 
 
 def fill(mount, n, targets, first=0):
-    subprocess.run([os.path.join(WORK, 'client'), 'fill', mount.dir, str(first), str(n), *targets], check=True)
+    for i in range(first, n):
+        mount.pmc(f'm{i:06}', f'event=page-faults target={targets[i % len(targets)]}')
 
 
 def limits(n):
@@ -352,7 +366,7 @@ def make():
 def attach():
     """a process of 1,000 threads written to target / an event opened for each of them, in a loop"""
     n = amount(1000, 1000, 10)
-    with Targets(n - 1, threads=True) as (target,), Mounts() as mounts:
+    with Targets(n, threads=True) as (target,), Mounts() as mounts:
         ns, p99, _ = client({**{name: f'attach:{target},{m.dir}' for name, m in mounts.items()},
                              'bare loop': f'opens:{target},'}, amount(30, 8, 1), 1)
         row(f'attach to {n} threads', 'ms', ns, 'bare loop', '<= 1.2', p99=p99, scale=1e-6)
@@ -629,28 +643,36 @@ def idle():
 
 # ---- other agents ----
 
+EVENTS = {'page-faults': 'PAGE_FAULTS', 'context-switches': 'CONTEXT_SWITCHES', 'cpu-migrations': 'CPU_MIGRATIONS',
+          'minor-faults': 'PAGE_FAULTS_MIN', 'major-faults': 'PAGE_FAULTS_MAJ'}
+
+
+def all_events(mounts):
+    for mount in mounts.values():
+        for event in EVENTS:
+            mount.pmc(event, f'event={event} target=all metrics=cpu')
+    return {name: f'file:{mount.dir}/metrics.prom' for name, mount in mounts.items()}
+
+
 @measure('exporter')
 def exporter():
     """a read of metrics.prom / a scrape of node_exporter with its collector perf: five software events on each CPU"""
     program = shutil.which('prometheus-node-exporter') or shutil.which('node_exporter')
     if not program:
-        return note('exporter: no node_exporter')
+        return note('exporter: no node_exporter (Debian: prometheus-node-exporter)')
     with socket.socket() as free:
         free.bind(('127.0.0.1', 0))
         port = free.getsockname()[1]
     with Mounts() as mounts, open(os.path.join(WORK, 'log'), 'a', encoding='utf-8') as log:
         peer = subprocess.Popen([program, '--collector.disable-defaults', '--collector.perf', '--web.disable-exporter-metrics',
                                  f'--web.listen-address=127.0.0.1:{port}'], stdout=log, stderr=log)
-        for mount in mounts.values():
-            for event in ('page-faults', 'context-switches', 'cpu-migrations', 'minor-faults', 'major-faults'):
-                mount.pmc(event, f'event={event} target=all metrics=cpu')
+        files = all_events(mounts)
         try:
             wait_for_port(port)
-            ns, p99, sizes = client({**{name: f'file:{m.dir}/metrics.prom' for name, m in mounts.items()},
-                                     'node_exporter': f'http:{port},'}, amount(50, 15, 1), amount(10, 5, 1))
+            ns, p99, sizes = client({**files, 'node_exporter': f'http:{port},'}, amount(50, 15, 1), amount(10, 5, 1))
         finally:
             stopped(peer)
-        row('a scrape of 5 events on each CPU', 'µs', ns, 'node_exporter', p99=p99, scale=1e-3)
+        row('5 events on each CPU, a scrape', 'µs', ns, 'node_exporter', p99=p99, scale=1e-3)
         note(f'exporter: {sizes["pmcfs"]} and {sizes["node_exporter"]} bytes')
 
 
@@ -661,6 +683,60 @@ def wait_for_port(port):
                 return
         time.sleep(0.05)
     raise SystemExit(f'bench: nothing listens on port {port}')
+
+
+PCP = '/var/lib/pcp/pmdas/perfevent/pmdaperfevent'
+
+
+def pcp_unpack():
+    """Debian's package wants systemd to run: without it, it is unpacked over the directories that this run alone sees."""
+    kept = os.path.join(HERE, '../../build-tests/bench-pcp')
+    os.makedirs(kept, exist_ok=True)
+    if not glob.glob(kept + '/pcp_*.deb'):
+        subprocess.run(['apt-get', '-q', 'download', 'pcp', 'pcp-conf', 'libpcp3', 'libpcp-pmda3', 'libpcp-web1', 'libpcp-mmv1',
+                        'libpcp-import1', 'libpcp-archive1', 'libpcp-gui2', 'libpcp-trace2'], cwd=kept, check=False,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    over = os.path.join(WORK, 'pcp')
+    os.makedirs(over)
+    subprocess.run(['mount', '-t', 'tmpfs', 'tmpfs', over], check=True)
+    for package in glob.glob(kept + '/*.deb'):
+        subprocess.run(['dpkg', '-x', package, over + '/all'], check=True)
+    for name in ('usr', 'etc', 'var') if os.path.isdir(over + '/all') else ():
+        os.makedirs(f'{over}/{name}')
+        os.makedirs(f'{over}/work-{name}')
+        subprocess.run(['mount', '-t', 'overlay', 'overlay', '-o', f'lowerdir={over}/all/{name}:/{name},upperdir={over}/{name},'
+                        f'workdir={over}/work-{name}', '/' + name], check=True)
+
+
+def pcp_fetches(names, n):
+    """The nanoseconds that dbpmda says of each fetch, the agent's answer on a pipe, without pmcd."""
+    said = subprocess.run(['dbpmda', '-n', names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, input=(
+        f'open pipe {PCP} -d 127 -U root -l {WORK}/log\ntimer on\n' + 'fetch e0 e1 e2 e3 e4\n' * n)).stdout
+    return [float(text.split()[1]) * 1e9 for text in said.splitlines() if text.startswith('Timer:')]
+
+
+@measure('pcp')
+def pcp():
+    """a read of metrics.prom / a fetch from PCP's agent perfevent: five software events on each CPU"""
+    if not shutil.which('dbpmda'):
+        pcp_unpack()
+    if not os.path.exists(PCP):
+        return note('pcp: no PCP (Debian: pcp), and it cannot be had')
+    with open('/etc/pcp/perfevent/perfevent.conf', 'w', encoding='ascii') as file:
+        file.write('[perf]\n' + ''.join(f'PERF_COUNT_SW_{event} cpu\n' for event in EVENTS.values()))
+    names = os.path.join(WORK, 'names')
+    with open(names, 'w', encoding='ascii') as file:  # of the agent's numbers: 2 to 6 are its counters
+        file.write('root {\n' + ''.join(f'e{i} 127:{i + 2}:0\n' for i in range(5)) + '}\n')
+    with Mounts() as mounts:
+        files, told, n = all_events(mounts), {name: [] for name in [*mounts, 'perfevent']}, amount(100, 50, 5)
+        for _ in range(amount(10, 5, 1)):
+            fetches = pcp_fetches(names, n)
+            if len(fetches) != n:
+                return note('pcp: its agent perfevent does not count here')
+            told['perfevent'].append(statistics.median(fetches))
+            for name, (ns,) in client(files, 1, n)[0].items():
+                told[name].append(ns)
+    row('5 events on each CPU, a fetch', 'µs', told, 'perfevent', scale=1e-3)
 
 
 # ---- the whole ----

@@ -6,9 +6,6 @@
  * client [-r rounds] [-n operations] OPERATION:ARGUMENT...
  *     a line "round NS..." each round, with the median of each alternative; then "p99 NS..." of all
  *     rounds together and "size N...", names or bytes that an operation met
- * client fill ROOT FIRST END PID...    makes PMCs m000000... that count page faults of the PIDs in turn
- * client sleepers N            N processes that sleep until this one ends; prints their numbers
- * client threads N             this process with N threads that sleep; prints its number
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -18,14 +15,12 @@
 #include <linux/perf_event.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -410,9 +405,7 @@ static const struct operation all_operations[] = {
 
 static int misuse(void)
 {
-    fputs("usage: client [-r rounds] [-n operations] OPERATION:ARGUMENT...\n"
-          "       client fill ROOT FIRST END PID... | sleepers N | threads N\n",
-          stderr);
+    fputs("usage: client [-r rounds] [-n operations] OPERATION:ARGUMENT...\n", stderr);
     for (size_t i = 0; i < sizeof(all_operations) / sizeof(all_operations[0]); i++)
         fprintf(stderr, "  %s:%s\n", all_operations[i].name, all_operations[i].help);
     return 2;
@@ -524,67 +517,6 @@ static int measure(int n, char **args)
     return 0;
 }
 
-/* ---- what there is to be measured ---- */
-
-static int fill(int n, char **args)
-{
-    char path[4096], text[128];
-
-    unsigned long i = n > 3 ? strtoul(args[1], NULL, 10) : 0;
-
-    if (n < 4)
-        return misuse();
-    for (unsigned long end = strtoul(args[2], NULL, 10); i < end; i++) {
-        snprintf(path, sizeof(path), "%s/m%06lu", args[0], i);
-        snprintf(text, sizeof(text), "event=page-faults target=%s\n", args[3 + i % (size_t)(n - 3)]);
-        pmc_make(path);
-        put(path, "config", text);
-    }
-    return 0;
-}
-
-static void *sleeper(void *arg)
-{
-    while (true)
-        pause();
-    return arg;
-}
-
-static int sleepers(int n, char **args)
-{
-    for (unsigned long i = n == 1 ? strtoul(args[0], NULL, 10) : 0; i > 0; i--) {
-        pid_t pid = fork();
-
-        if (pid < 0)
-            die("fork");
-        if (pid == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            sleeper(NULL);
-        }
-        printf("%d ", pid);
-    }
-    puts("");
-    fflush(stdout);
-    sleeper(NULL);
-    return 0;
-}
-
-static int threads(int n, char **args)
-{
-    pthread_attr_t attr;
-    pthread_t thread;
-
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, 65536);
-    for (unsigned long i = n == 1 ? strtoul(args[0], NULL, 10) : 0; i > 0; i--)
-        if (pthread_create(&thread, &attr, sleeper, NULL) != 0)
-            die("thread");
-    printf("%d\n", getpid());
-    fflush(stdout);
-    sleeper(NULL);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     const struct rlimit most = {.rlim_cur = 1048576, .rlim_max = 1048576};
@@ -599,15 +531,7 @@ int main(int argc, char **argv)
         else
             return misuse();
     }
-    argc -= optind;
-    argv += optind;
-    if (argc < 1 || rounds == 0 || operations == 0)
+    if (rounds == 0 || operations == 0)
         return misuse();
-    if (strcmp(argv[0], "fill") == 0)
-        return fill(argc - 1, argv + 1);
-    if (strcmp(argv[0], "sleepers") == 0)
-        return sleepers(argc - 1, argv + 1);
-    if (strcmp(argv[0], "threads") == 0)
-        return threads(argc - 1, argv + 1);
-    return measure(argc, argv);
+    return measure(argc - optind, argv + optind);
 }
