@@ -137,6 +137,7 @@ list_programs() {
         echo "tsan/unit|wide|command_test tsan/unit 300 $builds/tsan/tests/unit $tsan_suites"
         echo "tsan/machines|wide|command_test tsan/machines 300 $builds/tsan/tests/machines"
     }
+    [ "$QUICK" ] || echo "plain/bench|wide|command_test plain/bench 60 sh tests/bench/test.sh $WORK/bin/pmcfs-plain"
     for program in unit attach record events host; do # when they are asked for by name
         [ -z "$PATTERN" ] || echo "plain/$program|wide|command_test plain/$program 300 $builds/plain/tests/$program"
     done

@@ -1,28 +1,17 @@
-"""The measures of the benchmark, and what becomes of their numbers. run.sh calls it, and says how it is used.
+"""The measures of the benchmark. run.sh calls it, and says how it is used.
 
-A measure is a function that takes turns between its alternatives and tells a row of what came out: for each
+A measure is a function that takes turns between its alternatives and tells rows of what came out: for each
 alternative one number a round. "pmcfs" is the build that is measured, "other" the one of -B, and the third is
-what both are compared with.
+what both are compared with. The sentence of a measure says what that is.
 """
-import glob
-import datetime
-import json
-import os
-import shutil
-import socket
-import statistics
-import struct
-import subprocess
-import sys
-import time
+import glob, os, shutil, socket, statistics, struct, subprocess, sys, time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-WORK, OUT, AMOUNT = (os.environ.get(name, '') for name in ('WORK', 'OUT', 'AMOUNT'))
-BUILDS = {name: os.environ.get(key) for name, key in (('pmcfs', 'PMCFS'), ('other', 'OTHER')) if os.environ.get(key)}
-CPUS = sorted(os.sched_getaffinity(0))
+import results
+from results import curve, note, row
+from things import AMOUNT, BUILDS, CPUS, HERE, WORK, Mount, Mounts, Targets
+from things import amount, client, counts, cpu_ns, fill, limits, placements, resident_kib, stopped, waited_ms
 
 measures = {}  # name: function
-rows, notes, curves = [], [], {}
 
 
 def measure(name):
@@ -32,265 +21,10 @@ def measure(name):
     return add
 
 
-def amount(full, quick, tiny):
-    return {'full': full, 'quick': quick, 'tiny': tiny}[AMOUNT]
-
-
-def note(text):
-    if text not in notes:
-        notes.append(text)
-
-
-def curve(picture, x, values):
-    """A point of each line of a picture."""
-    for name, y in values.items():
-        curves.setdefault(picture, {}).setdefault(name, []).append((x, y))
-
-
-# ---- what is told ----
-
-def spread(numbers):
-    ordered = sorted(numbers)
-    quarter = (len(ordered) - 1) / 4
-    return {'median': statistics.median(ordered), 'q1': ordered[int(quarter)], 'q3': ordered[-1 - int(quarter)],
-            'rounds': len(ordered)}
-
-
-def compared(a, b, by):
-    """How a is to b, round by round."""
-    if by == 'difference':
-        return spread([x - y for x, y in zip(a, b)])
-    pairs = [x / y for x, y in zip(a, b) if y]
-    return spread(pairs) if pairs else None
-
-
-def is_met(goal, result, by):
-    if not goal or not result:
-        return None
-    least, value = goal.split()[0] == '>=', float(goal.split()[1])
-    if by == 'difference':  # within what the rounds differ
-        return result['q1'] <= value
-    return result['median'] >= value if least else result['median'] <= value
-
-
-def row(what, unit, values, against=None, goal='', by='ratio', p99=None, scale=1.0):
-    """values: {alternative: a number a round}; by: ratio or difference to `against`, or value alone."""
-    told = {'measure': current, 'what': what, 'unit': unit, 'goal': goal, 'by': by, 'against': against}
-    for name, numbers in values.items():
-        told[name if name in BUILDS else 'reference'] = dict(
-            spread([n * scale for n in numbers]), **({'p99': p99[name] * scale} if p99 else {}))
-    for build in BUILDS:
-        if by == 'value':
-            told[build + '_met'] = is_met(goal, told[build], by)
-        else:
-            told[build + '_' + by] = compared([n * scale for n in values[build]],
-                                              [n * scale for n in values[against]], by)
-            told[build + '_met'] = is_met(goal, told[build + '_' + by], by)
-    if 'other' in BUILDS:
-        told['pmcfs_to_other'] = compared(values['pmcfs'], values['other'], 'ratio')
-    rows.append(told)
-    print_row(told)
-
-
-def number(value):
-    return f'{value:.3f}' if abs(value) < 10 else f'{value:.1f}' if abs(value) < 10000 else f'{value:.0f}'
-
-
-def with_spread(result):
-    return f"{number(result['median'])} ({number(result['q1'])}..{number(result['q3'])})" if result else '-'
-
-
-def line(cells):
-    widths = [44] + [11] * (1 + len(BUILDS)) + [19] * (len(BUILDS) + (len(BUILDS) > 1)) + [21, 9, 4]
-    print(' '.join(cell.ljust(w) if i == 0 or i >= 2 + len(BUILDS) else cell.rjust(w)
-                   for i, (cell, w) in enumerate(zip(cells, widths))).rstrip(), flush=True)
-
-
-def print_head():
-    two = len(BUILDS) > 1
-    line(['what, unit', 'pmcfs'] + (['other'] if two else []) + ['reference', 'pmcfs/reference']
-         + (['other/reference', 'pmcfs/other'] if two else []) + ['p99', 'goal', 'met'])
-
-
-def print_row(told):
-    by = told['by']
-    p99 = [told[k]['p99'] for k in ('pmcfs', 'reference') if k in told and 'p99' in told[k]]
-    met = {True: 'yes', False: 'NO', None: ''}
-    sign = '- ' if by == 'difference' else ''
-    line([f"{told['what']}, {told['unit']}"] + [number(told[build]['median']) for build in BUILDS]
-         + [number(told['reference']['median']) if 'reference' in told else '']
-         + [sign + with_spread(told[f'{build}_{by}']) if by != 'value' else '' for build in BUILDS]
-         + ([with_spread(told['pmcfs_to_other'])] if 'other' in BUILDS else [])
-         + [' / '.join(map(number, p99)), told['goal'], met[told['pmcfs_met']]])
-
-
-# ---- what is measured ----
-
-def stopped(process):
-    process.kill()
-    process.wait()
-
-
-def threads_of(pid):
-    return [int(tid) for tid in os.listdir(f'/proc/{pid}/task')]
-
-
-def cpu_ns(pid):
-    """Of all threads that live: exact, not in ticks. And how often they ran."""
-    numbers = [0, 0]
-    for tid in threads_of(pid):
-        with open(f'/proc/{pid}/task/{tid}/schedstat', encoding='ascii') as file:
-            ns, _, times = file.read().split()
-        numbers = [numbers[0] + int(ns), numbers[1] + int(times)]
-    return numbers
-
-
-def resident_kib(pid):
-    with open(f'/proc/{pid}/status', encoding='ascii') as file:
-        return next(int(text.split()[1]) for text in file if text.startswith('VmRSS:'))
-
-
-def waited_ms(process):
-    """The CPU time of a child that ended, with its own children."""
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return (usage.ru_utime + usage.ru_stime) * 1e3
-
-
-class Mount:
-    """A file system that a program serves until the end of the with."""
-
-    def __init__(self, name, *command):
-        self.dir, self.command = os.path.join(WORK, 'mnt-' + name), command
-
-    def __enter__(self):
-        os.makedirs(self.dir, exist_ok=True)
-        self.log = open(os.path.join(WORK, 'log'), 'a', encoding='utf-8')
-        self.main = subprocess.Popen([*self.command, self.dir], stdout=self.log, stderr=self.log)
-        for _ in range(200):
-            if os.path.ismount(self.dir):
-                break
-            if self.main.poll() is not None:
-                raise SystemExit(f'bench: {self.command[0]} did not mount: ' + open(self.log.name).read())
-            time.sleep(0.05)
-        with open(f'/proc/{self.main.pid}/task/{self.main.pid}/children', encoding='ascii') as file:
-            children = file.read().split()
-        self.server = int(children[0]) if children else self.main.pid
-        return self
-
-    def __exit__(self, *_):
-        subprocess.run(['umount', self.dir], check=False)
-        try:
-            self.main.wait(60)
-        except subprocess.TimeoutExpired:
-            stopped(self.main)
-        self.log.close()
-
-    def place(self, cpus):
-        for tid in threads_of(self.server):
-            os.sched_setaffinity(tid, cpus)
-
-    def write(self, file, text):
-        with open(os.path.join(self.dir, file), 'w', encoding='utf-8') as out:
-            out.write(text + '\n')
-
-    def pmc(self, name, config):
-        os.mkdir(os.path.join(self.dir, name))
-        self.write(name + '/config', config)
-
-
-class Mounts(dict):
-    """Each build mounted, and with floor the floor, with as many threads."""
-
-    def __init__(self, options='', floor=False, names=0, target=0, suffix=''):
-        super().__init__()
-        for build, binary in BUILDS.items():
-            self[build] = Mount(build + suffix, binary, '-f', *(['-o', options] if options else []))
-        self.floor = ['-n', str(names), '-p', str(target)] if floor else None
-
-    def __enter__(self):
-        for mount in list(self.values()):
-            mount.__enter__()
-        if self.floor:
-            with open(self['pmcfs'].dir + '/admin/tunables/threads', encoding='ascii') as file:
-                threads = file.read().strip()
-            self['floor'] = Mount('floor', os.path.join(WORK, 'floor'), '-t', threads, *self.floor).__enter__()
-        return self
-
-    def __exit__(self, *error):
-        for mount in self.values():
-            mount.__exit__(*error)
-
-    def place(self, cpus):
-        for mount in self.values():
-            mount.place(cpus)
-
-    def builds(self):
-        return {name: mount for name, mount in self.items() if name in BUILDS}
-
-
-class Targets:
-    """Processes, or a process of so many threads, that sleep until the end of the with."""
-
-    def __init__(self, n, threads=False):
-        self.commands = [[sys.executable, '-c', THREADS, str(n)]] if threads else [['sleep', 'infinity']] * n
-
-    def __enter__(self):
-        self.processes = [subprocess.Popen(command, stdout=subprocess.PIPE) for command in self.commands]
-        if self.commands[0][0] != 'sleep':
-            self.processes[0].stdout.readline()
-        return [process.pid for process in self.processes]
-
-    def __exit__(self, *_):
-        for process in self.processes:
-            stopped(process)
-            process.stdout.close()
-
-
-THREADS = '''
-import sys, threading
-threading.stack_size(65536)
-for _ in range(int(sys.argv[1]) - 1):
-    threading.Thread(target=threading.Event().wait).start()
-print(flush=True)
-threading.Event().wait()
-'''
-
-
-def client(alternatives, rounds, operations, cpus=None):
-    """alternatives: {name: OPERATION:ARGUMENT}. {name: ns a round}, {name: p99}, {name: size}"""
-    said = subprocess.run(
-        [os.path.join(WORK, 'client'), '-r', str(rounds), '-n', str(operations), *alternatives.values()], check=True,
-        stdout=subprocess.PIPE, stderr=None, text=True,
-        preexec_fn=(lambda: os.sched_setaffinity(0, cpus)) if cpus else None).stdout.splitlines()
-    table = [[int(word) for word in text.split()[1:]] for text in said]
-    return tuple({name: part[i] for i, name in enumerate(alternatives)}
-                 for part in (list(zip(*table[:-2])), table[-2], table[-1]))
-
-
-def fill(mount, n, targets, first=0):
-    for i in range(first, n):
-        mount.pmc(f'm{i:06}', f'event=page-faults target={targets[i % len(targets)]}')
-
-
-def limits(n):
-    return f'max_pmcs={2 * n},max_pmcs_per_user={2 * n},max_fds_per_user={8 * n + 1000}'
-
-
-def placements(mounts, cpus=None):
-    """Pinned first, so that all servers start out from one CPU when they go free."""
-    for name, where in (('one CPU', CPUS[:1]), ('free', CPUS)):
-        mounts.place(where)
-        yield name, where
-
-
 # ---- reading ----
 
 def against_floor(operation, operations):
-    with Targets(1) as (target,), Mounts(floor=True, target=target) as mounts:
-        for mount in mounts.builds().values():
-            mount.pmc('one', f'event=page-faults target={target}')
-        files = {name: m.dir + ('/one/count' if name in BUILDS else '/count') for name, m in mounts.items()}
+    with counts() as (mounts, files):
         for where, cpus in placements(mounts):
             ns, p99, _ = client({name: f'{operation}:{file}' for name, file in files.items()},
                                 amount(200, 40, 2), operations, cpus)
@@ -313,10 +47,7 @@ def open_read_close():
 def readers():
     """preads a second of 1 to 16 readers together, on two CPUs / of the floor's"""
     each = amount(500, 300, 5)
-    with Targets(1) as (target,), Mounts(floor=True, target=target) as mounts:
-        for mount in mounts.builds().values():
-            mount.pmc('one', f'event=page-faults target={target}')
-        files = {name: m.dir + ('/one/count' if name in BUILDS else '/count') for name, m in mounts.items()}
+    with counts() as (mounts, files):
         mounts.place(CPUS[:2])
         for n in (1, 2, 4, 8, 16):
             ns, _, _ = client({name: f'readers:{n},{each},{file}' for name, file in files.items()},
@@ -741,68 +472,28 @@ def pcp():
 
 # ---- the whole ----
 
-PICTURES = {
-    'readers': ('Reads a second of one count', 'readers', 'reads/s', ''),
-    'memory': ('Resident memory beyond that without a PMC', 'PMCs', 'MiB', ''),
-    'sampling': ('CPU time for a million samples', 'kHz on each CPU', 's', 'set logscale x; '),
-}
-
-
-def draw():
-    if curves and not shutil.which('gnuplot'):
-        return note('no gnuplot (Debian: gnuplot-nox): no pictures')
-    for picture, lines in curves.items():
-        title, x, y, more = PICTURES[picture]
-        data = ''.join(f'${i} << END\n' + ''.join(f'{a} {b}\n' for a, b in points) + 'END\n'
-                       for i, points in enumerate(lines.values()))
-        plots = ', '.join(f'$d{i} using 1:2 with linespoints lw 2 pt 7 ps 0.5 title "{name}"' for i, name in enumerate(lines))
-        with open(os.path.join(OUT, f'bench-{picture}.svg'), 'wb') as out:
-            subprocess.run(['gnuplot'], check=True, stdout=out, input=(
-                'set terminal svg size 600,300 font "sans,11" background "white"\n' + data.replace('$', '$d')
-                + f'set title "{title}"\nset xlabel "{x}"\nset ylabel "{y}"\nset yrange [0:*]\nset key left top\nset grid\n'
-                + more + f'plot {plots}\n').encode())
-
-
-def facts():
-    def first_line(*command):
-        if not shutil.which(command[0]):
-            return None
-        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout.split('\n')[0]
-    return {'kernel': os.uname().release, 'cpus': len(CPUS), 'load': os.getloadavg()[0], 'amount': AMOUNT,
-            'date': datetime.date.today().isoformat(), 'perf': first_line('perf', '--version'),
-            **{name: first_line(binary, '--version') for name, binary in BUILDS.items()}}
-
-
 def main(wanted):
-    global current
-    # The tree's locks are nobody else's either.
+    # The locks of mounts are nobody else's either.
     subprocess.run(['mount', '-t', 'tmpfs', 'tmpfs', '/run'], check=True)
-    about = facts()
-    print(', '.join(f'{key} {value}' for key, value in about.items() if value is not None))
-    print_head()
-    for current in wanted or measures:
+    facts = results.about({})
+    print(', '.join(f'{key} {value}' for key, value in facts.items() if value))
+    results.print_head()
+    for name in wanted or measures:
+        before = len(results.rows)
         began = time.monotonic()
-        measures[current]()
-        about.setdefault('seconds', {})[current] = round(time.monotonic() - began, 1)
-    draw()
-    for text in notes:
-        print(text)
-    with open(os.path.join(OUT, 'bench.json'), 'w', encoding='utf-8') as out:
-        json.dump({'about': about, 'rows': rows, 'curves': curves, 'notes': notes}, out, indent=1, ensure_ascii=False)
-        out.write('\n')
-    print(f'{OUT}/bench.json')
-
-
-def listed():
-    for name, function in measures.items():
-        print(f'{name:10}{" ".join(function.__doc__.split())}')
+        measures[name]()
+        for told in results.rows[before:]:
+            told['measure'] = name
+        facts['seconds'][name] = round(time.monotonic() - began, 1)
+    results.write(facts)
 
 
 if sys.argv[1:2] == ['--list']:
-    listed()
+    for one in measures:
+        print(f'{one:10}{" ".join(measures[one].__doc__.split())}')
 elif sys.argv[1:2] == ['--known']:
-    unknown = [name for name in sys.argv[2:] if name not in measures]
-    if unknown:
-        sys.exit(f'bench: no such measure: {unknown[0]}; there are {" ".join(measures)}')
+    for one in sys.argv[2:]:
+        if one not in measures:
+            sys.exit(f'bench: no measure is called {one}; there are {" ".join(measures)}')
 else:
     main(sys.argv[1:])

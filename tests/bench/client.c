@@ -259,18 +259,6 @@ static void put(const char *dir, const char *file, const char *text)
     close(fd);
 }
 
-static void pmc_make(const char *path)
-{
-    if (mkdir(path, 0755) != 0)
-        die(path);
-}
-
-static void pmc_remove(const char *path)
-{
-    if (rmdir(path) != 0)
-        die(path);
-}
-
 static const char *fresh(struct alternative *alt)
 {
     static char path[4200];
@@ -279,17 +267,43 @@ static const char *fresh(struct alternative *alt)
     return path;
 }
 
-static uint64_t make_run(struct alternative *alt)
+/* A new PMC, with what is written to two of its files, and its end: the time before and after each. */
+enum moment {
+    BEFORE,
+    MADE,
+    SET,
+    ATTACHED,
+    REMOVED,
+    MOMENTS
+};
+
+static uint64_t life(struct alternative *alt, const char *set, const char *target, enum moment from,
+                     enum moment to)
 {
     const char *path = fresh(alt);
-    uint64_t start_ns = now_ns();
+    uint64_t at_ns[MOMENTS];
     char text[128];
 
-    pmc_make(path);
+    at_ns[BEFORE] = now_ns();
+    if (mkdir(path, 0755) != 0)
+        die(path);
+    at_ns[MADE] = now_ns();
     snprintf(text, sizeof(text), "event=page-faults target=%lu\n", alt->number[0]);
-    put(path, "config", text);
-    pmc_remove(path);
-    return now_ns() - start_ns;
+    if (set)
+        put(path, set, *target ? "page-faults\n" : text);
+    at_ns[SET] = now_ns();
+    if (*target)
+        put(path, target, strrchr(text, '=') + 1);
+    at_ns[ATTACHED] = now_ns();
+    if (rmdir(path) != 0)
+        die(path);
+    at_ns[REMOVED] = now_ns();
+    return at_ns[to] - at_ns[from];
+}
+
+static uint64_t make_run(struct alternative *alt)
+{
+    return life(alt, "config", "", BEFORE, REMOVED);
 }
 
 /* The same requests where they do nothing, and the event beside them. */
@@ -307,40 +321,17 @@ static uint64_t make_bare_run(struct alternative *alt)
 
 static uint64_t attach_run(struct alternative *alt)
 {
-    const char *path = fresh(alt);
-    uint64_t ns;
-    char text[32];
-
-    snprintf(text, sizeof(text), "%lu\n", alt->number[0]);
-    pmc_make(path);
-    put(path, "event", "page-faults\n");
-    ns = now_ns();
-    put(path, "target", text);
-    ns = now_ns() - ns;
-    pmc_remove(path);
-    return ns;
+    return life(alt, "event", "target", SET, ATTACHED);
 }
 
 static uint64_t mkdir_run(struct alternative *alt)
 {
-    const char *path = fresh(alt);
-    uint64_t ns = now_ns();
-
-    pmc_make(path);
-    ns = now_ns() - ns;
-    pmc_remove(path);
-    return ns;
+    return life(alt, NULL, "", BEFORE, MADE);
 }
 
 static uint64_t rmdir_run(struct alternative *alt)
 {
-    const char *path = fresh(alt);
-    uint64_t ns;
-
-    pmc_make(path);
-    ns = now_ns();
-    pmc_remove(path);
-    return now_ns() - ns;
+    return life(alt, NULL, "", ATTACHED, REMOVED);
 }
 
 /* Of a name that is not there: no cache answers. */

@@ -48,13 +48,13 @@ while getopts qto:b:B:N:lh option; do
     b) binary=$(realpath "$OPTARG") ;;
     B) other=$(realpath "$OPTARG") ;;
     N) pmcs=$OPTARG ;;
-    l) exec python3 "$here/bench.py" --list ;;
+    l) exec python3 -B "$here/bench.py" --list ;;
     h) usage && exit ;;
     *) usage >&2 && exit 2 ;;
     esac
 done
 shift $((OPTIND - 1))
-python3 "$here/bench.py" --known "$@" || exit 2
+python3 -B "$here/bench.py" --known "$@" || exit 2
 [ "$(id -u)" = 0 ] || die 'needs root, to mount and to count'
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -70,7 +70,7 @@ tool floor $(pkg-config --cflags --libs fuse3)
 
 WORK=$work OUT=$out AMOUNT=$amount PMCFS=$binary OTHER=$other PMCS=$pmcs
 export WORK OUT AMOUNT PMCFS OTHER PMCS
-unshare --mount --pid --fork --kill-child --mount-proc --propagation private python3 "$here/bench.py" "$@" &
+unshare --mount --pid --fork --kill-child --mount-proc --propagation private python3 -B "$here/bench.py" "$@" &
 inside=$!
 wait "$inside" || exit 1
 inside=

@@ -1,0 +1,133 @@
+"""What becomes of the numbers: rows of a table with ratios and their spread, bench.json, pictures."""
+import datetime, json, os, shutil, statistics, subprocess
+
+from things import AMOUNT, BUILDS, CPUS, OUT
+
+rows, notes, curves = [], [], {}
+
+
+def note(text):
+    if text not in notes:
+        notes.append(text)
+
+
+def curve(picture, x, values):
+    """A point of each line of a picture."""
+    for name, y in values.items():
+        curves.setdefault(picture, {}).setdefault(name, []).append((x, y))
+
+
+def spread(numbers):
+    ordered = sorted(numbers)
+    quarter = (len(ordered) - 1) / 4
+    return {'median': statistics.median(ordered), 'q1': ordered[int(quarter)], 'q3': ordered[-1 - int(quarter)],
+            'rounds': len(ordered)}
+
+
+def compared(a, b, by):
+    """How a is to b, round by round."""
+    if by == 'difference':
+        return spread([x - y for x, y in zip(a, b)])
+    pairs = [x / y for x, y in zip(a, b) if y]
+    return spread(pairs) if pairs else None
+
+
+def is_met(goal, result, by):
+    if not goal or not result:
+        return None
+    least, value = goal.split()[0] == '>=', float(goal.split()[1])
+    if by == 'difference':  # within what the rounds differ
+        return result['q1'] <= value
+    return result['median'] >= value if least else result['median'] <= value
+
+
+def row(what, unit, values, against=None, goal='', by='ratio', p99=None, scale=1.0):
+    """values: {alternative: a number a round}; by: ratio or difference to `against`, or value alone."""
+    told = {'what': what, 'unit': unit, 'goal': goal, 'by': by, 'against': against}
+    for name, numbers in values.items():
+        told[name if name in BUILDS else 'reference'] = dict(
+            spread([n * scale for n in numbers]), **({'p99': p99[name] * scale} if p99 else {}))
+    for build in BUILDS:
+        if by == 'value':
+            told[build + '_met'] = is_met(goal, told[build], by)
+        else:
+            told[build + '_' + by] = compared([n * scale for n in values[build]],
+                                              [n * scale for n in values[against]], by)
+            told[build + '_met'] = is_met(goal, told[build + '_' + by], by)
+    if 'other' in BUILDS:
+        told['pmcfs_to_other'] = compared(values['pmcfs'], values['other'], 'ratio')
+    rows.append(told)
+    print_row(told)
+
+
+def number(value):
+    return f'{value:.3f}' if abs(value) < 10 else f'{value:.1f}' if abs(value) < 10000 else f'{value:.0f}'
+
+
+def with_spread(result):
+    return f"{number(result['median'])} ({number(result['q1'])}..{number(result['q3'])})" if result else '-'
+
+
+def line(cells):
+    widths = [54] + [11] * (1 + len(BUILDS)) + [24] * (len(BUILDS) + (len(BUILDS) > 1)) + [21, 9, 4]
+    print(' '.join(cell.ljust(w) if i == 0 or i >= 2 + len(BUILDS) else cell.rjust(w)
+                   for i, (cell, w) in enumerate(zip(cells, widths))).rstrip(), flush=True)
+
+
+def print_head():
+    two = len(BUILDS) > 1
+    line(['what, unit', 'pmcfs'] + (['other'] if two else []) + ['reference', 'ratio, quartiles']
+         + (['other to reference', 'pmcfs/other'] if two else []) + ['p99', 'goal', 'met'])
+
+
+def print_row(told):
+    by = told['by']
+    p99 = [told[k]['p99'] for k in ('pmcfs', 'reference') if k in told and 'p99' in told[k]]
+    met = {True: 'yes', False: 'NO', None: ''}
+    against = '' if by == 'value' else f" {'-' if by == 'difference' else '/'} {told['against']}"
+    line([f"{told['what']}{against}, {told['unit']}"] + [number(told[build]['median']) for build in BUILDS]
+         + [number(told['reference']['median']) if 'reference' in told else '']
+         + [with_spread(told[f'{build}_{by}']) if by != 'value' else '' for build in BUILDS]
+         + ([with_spread(told['pmcfs_to_other'])] if 'other' in BUILDS else [])
+         + [' / '.join(map(number, p99)), told['goal'], met[told['pmcfs_met']]])
+
+
+PICTURES = {
+    'readers': ('Reads a second of one count', 'readers', 'reads/s', ''),
+    'memory': ('Resident memory beyond that without a PMC', 'PMCs', 'MiB', ''),
+    'sampling': ('CPU time for a million samples', 'kHz on each CPU', 's', 'set logscale x; '),
+}
+
+
+def draw():
+    if curves and not shutil.which('gnuplot'):
+        return note('no gnuplot (Debian: gnuplot-nox): no pictures')
+    for picture, lines in curves.items():
+        title, x, y, more = PICTURES[picture]
+        data = ''.join(f'${i} << END\n' + ''.join(f'{a} {b}\n' for a, b in points) + 'END\n'
+                       for i, points in enumerate(lines.values()))
+        plots = ', '.join(f'$d{i} using 1:2 with linespoints lw 2 pt 7 ps 0.5 title "{name}"' for i, name in enumerate(lines))
+        with open(os.path.join(OUT, f'bench-{picture}.svg'), 'wb') as out:
+            subprocess.run(['gnuplot'], check=True, stdout=out, input=(
+                'set terminal svg size 600,300 font "sans,11" background "white"\n' + data.replace('$', '$d')
+                + f'set title "{title}"\nset xlabel "{x}"\nset ylabel "{y}"\nset yrange [0:*]\nset key left top\nset grid\n'
+                + more + f'plot {plots}\n').encode())
+
+
+def about(seconds):
+    facts = {'date': datetime.date.today().isoformat(), 'kernel': os.uname().release, 'cpus': len(CPUS), 'amount': AMOUNT,
+             'load': round(os.getloadavg()[0], 2), 'seconds': seconds}
+    for name, command in {'perf': 'perf', **BUILDS}.items():
+        if shutil.which(command):
+            facts[name] = subprocess.run([command, '--version'], stdout=subprocess.PIPE, text=True, check=True).stdout.split('\n')[0]
+    return facts
+
+
+def write(facts):
+    draw()
+    for text in notes:
+        print(text)
+    with open(os.path.join(OUT, 'bench.json'), 'w', encoding='utf-8') as out:
+        json.dump({'about': facts, 'rows': rows, 'curves': curves, 'notes': notes}, out, indent=1, ensure_ascii=False)
+        out.write('\n')
+    print(f'{OUT}/bench.json')

@@ -1,0 +1,41 @@
+#!/bin/sh
+# test.sh BINARY: the benchmark runs, says what it was asked for, and leaves nothing behind, ended or interrupted.
+# Nothing is asked of its numbers.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/bench-test.XXXXXX")
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
+binary=$1
+bench() { sh "$here/run.sh" -t -b "$binary" -o "$TMPDIR/out" "$@"; }
+
+nothing_left() {
+    left=$({ find "$TMPDIR" -name 'pmcfs-bench.*'; grep -F "$TMPDIR" /proc/self/mounts; pgrep -fa "$TMPDIR/pmcfs-bench"; } || :)
+    [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
+}
+
+bench nonsense 2>"$TMPDIR/said" && { echo 'a measure that is none was taken'; exit 1; }
+grep -q 'nonsense; there are pread open' "$TMPDIR/said"
+[ ! -e "$TMPDIR/out" ]
+
+bench -B "$binary" pread many memory idle
+nothing_left
+python3 - "$TMPDIR/out/bench.json" <<'END'
+import json, sys
+told = json.load(open(sys.argv[1]))
+assert [row['measure'] for row in told['rows']] == 2 * ['pread'] + 4 * ['many'] + ['memory'] + 4 * ['idle'], told
+for row in told['rows']:
+    assert row['pmcfs']['q1'] <= row['pmcfs']['median'] <= row['pmcfs']['q3'] and row['other']['rounds'] > 0, row
+    if row['by'] == 'ratio':
+        assert row['reference']['p99'] > 0 < row['pmcfs_ratio']['median'] and row['pmcfs_met'] in (True, False), row
+assert set(told['about']['seconds']) == {'pread', 'many', 'memory', 'idle'}, told['about']
+assert [x for x, _ in told['curves']['memory']['other']] == [10, 20], told['curves']
+END
+
+sh "$here/run.sh" -t -b "$binary" -o "$TMPDIR/out" text >/dev/null 2>&1 &
+run=$!
+until pgrep -f "$TMPDIR/pmcfs-bench.*/mnt" >/dev/null; do sleep 0.1; done
+kill -TERM $run
+wait $run && { echo 'an interrupted run succeeded'; exit 1; }
+nothing_left
