@@ -9,7 +9,7 @@ import glob, os, shutil, socket, statistics, struct, subprocess, sys, time
 import results
 from results import curve, note, row
 from things import AMOUNT, BUILDS, CPUS, HERE, WORK, Mount, Mounts, Targets
-from things import amount, client, counts, cpu_ns, fill, limits, placements, resident_kib, stopped, waited_ms
+from things import amount, client, counts, cpu_ns, descriptors, fill, limits, placements, resident_kib, stopped, waited_ms
 
 measures = {}  # name: function
 
@@ -126,8 +126,12 @@ def many():
     with Targets(100) as targets, Mounts() as few, Mounts(limits(n), suffix='-many') as lots:
         for mount in few.values():
             fill(mount, 1, targets)
+        attached = min(n, descriptors() // 2)
+        if attached < n:
+            note(f'many: {attached} of them have a target, for there are no more than {descriptors()} descriptors here')
         for mount in lots.values():
-            fill(mount, n, targets)
+            fill(mount, attached, targets)
+            fill(mount, n, [], attached)
         few.place(CPUS[:1])
         lots.place(CPUS[:1])
         for operation in ('pread', 'mkdir', 'rmdir', 'lookup'):
@@ -246,7 +250,7 @@ def million(ms, samples):
 
 def sampling_at(rate, makers, seconds):
     whole, further, lost, slower = ({name: [] for name in makers} for _ in range(4))
-    for turn in range(amount(5, 2, 1)):
+    for turn in range(amount(7, 2, 1)):
         bare = burn(seconds)
         for name in in_turn(makers, 1, turn):
             short, _ = sampled(makers[name](rate), seconds / 8)
@@ -413,7 +417,7 @@ def wait_for_port(port):
             if probe.connect_ex(('127.0.0.1', port)) == 0:
                 return
         time.sleep(0.05)
-    raise SystemExit(f'bench: nothing listens on port {port}')
+    raise OSError(f'nothing listens on port {port}')
 
 
 PCP = '/var/lib/pcp/pmdas/perfevent/pmdaperfevent'
@@ -473,6 +477,7 @@ def pcp():
 # ---- the whole ----
 
 def main(wanted):
+    failed = False
     # The locks of mounts are nobody else's either.
     subprocess.run(['mount', '-t', 'tmpfs', 'tmpfs', '/run'], check=True)
     facts = results.about({})
@@ -481,11 +486,16 @@ def main(wanted):
     for name in wanted or measures:
         before = len(results.rows)
         began = time.monotonic()
-        measures[name]()
+        try:
+            measures[name]()
+        except (OSError, subprocess.CalledProcessError) as error:
+            note(f'{name} failed: {error}')
+            failed = True
         for told in results.rows[before:]:
             told['measure'] = name
         facts['seconds'][name] = round(time.monotonic() - began, 1)
     results.write(facts)
+    return 1 if failed else 0
 
 
 if sys.argv[1:2] == ['--list']:
@@ -496,4 +506,4 @@ elif sys.argv[1:2] == ['--known']:
         if one not in measures:
             sys.exit(f'bench: no measure is called {one}; there are {" ".join(measures)}')
 else:
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

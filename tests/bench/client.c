@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -510,10 +509,8 @@ static int measure(int n, char **args)
 
 int main(int argc, char **argv)
 {
-    const struct rlimit most = {.rlim_cur = 1048576, .rlim_max = 1048576};
     int opt;
 
-    setrlimit(RLIMIT_NOFILE, &most);
     while ((opt = getopt(argc, argv, "+r:n:")) != -1) {
         if (opt == 'r')
             rounds = (unsigned)strtoul(optarg, NULL, 10);

@@ -1,5 +1,5 @@
 """What the benchmark measures with: mounts, processes to count, the client, and what the kernel says of a process."""
-import contextlib, os, subprocess, sys, time
+import contextlib, os, resource, subprocess, sys, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORK, OUT, AMOUNT = (os.environ.get(name, '') for name in ('WORK', 'OUT', 'AMOUNT'))
@@ -56,7 +56,7 @@ class Mount:
             if os.path.ismount(self.dir):
                 break
             if self.main.poll() is not None:
-                raise SystemExit(f'bench: {self.command[0]} did not mount: ' + open(self.log.name).read())
+                raise OSError(f'{self.command[0]} did not mount: ' + open(self.log.name, encoding='utf-8').read())
             time.sleep(0.05)
         with open(f'/proc/{self.main.pid}/task/{self.main.pid}/children', encoding='ascii') as file:
             children = file.read().split()
@@ -155,7 +155,14 @@ def client(alternatives, rounds, operations, cpus=None):
 
 def fill(mount, n, targets, first=0):
     for i in range(first, n):
-        mount.pmc(f'm{i:06}', f'event=page-faults target={targets[i % len(targets)]}')
+        mount.pmc(f'm{i:06}', 'event=page-faults' + (f' target={targets[i % len(targets)]}' if targets else ''))
+
+
+def descriptors():
+    """How many a process may have."""
+    with contextlib.suppress(ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1 << 20, 1 << 20))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def limits(n):
