@@ -94,7 +94,7 @@ def print_row(told):
 
 PICTURES = {
     'readers': ('Reads a second of one count', 'readers', 'reads/s', ''),
-    'memory': ('Resident memory beyond that without a PMC', 'PMCs', 'MiB', ''),
+    'memory': ('Resident memory beyond that of none', 'PMCs, or events of perf stat', 'MiB', ''),
     'sampling': ('CPU time for a million samples', 'kHz on each CPU', 's', 'set logscale x; '),
 }
 

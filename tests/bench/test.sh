@@ -30,7 +30,7 @@ for row in told['rows']:
     if row['by'] == 'ratio':
         assert row['reference']['p99'] > 0 < row['pmcfs_ratio']['median'] and row['pmcfs_met'] in (True, False), row
 assert set(told['about']['seconds']) == {'pread', 'many', 'memory', 'idle'}, told['about']
-assert [x for x, _ in told['curves']['memory']['other']] == [10, 20], told['curves']
+assert [x for x, _ in told['curves']['memory']['perf stat']] == [10, 20], told['curves']
 END
 
 sh "$here/run.sh" -t -b "$binary" -o "$TMPDIR/out" text >/dev/null 2>&1 &

@@ -58,6 +58,8 @@ class Mount:
             if self.main.poll() is not None:
                 raise OSError(f'{self.command[0]} did not mount: ' + open(self.log.name, encoding='utf-8').read())
             time.sleep(0.05)
+        else:
+            raise OSError(f'{self.command[0]} did not mount in 10 seconds')
         with open(f'/proc/{self.main.pid}/task/{self.main.pid}/children', encoding='ascii') as file:
             children = file.read().split()
         self.server = int(children[0]) if children else self.main.pid
