@@ -107,9 +107,10 @@ def perf_stat_kib(n, target):
     """Resident memory of perf stat with n events."""
     with subprocess.Popen(['perf', 'stat', '-o', '/dev/null', '-e', ','.join(['faults'] * n), '-p', str(target)]) as process:
         for _ in range(200):
-            if len(os.listdir(f'/proc/{process.pid}/fd')) > n:
+            if len(os.listdir(f'/proc/{process.pid}/fd')) > n + 5:  # beside those that it begins with
                 break
             time.sleep(0.05)
+        time.sleep(0.3)
         kib = resident_kib(process.pid)
         stopped(process)
     return kib
