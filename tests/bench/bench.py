@@ -380,10 +380,11 @@ def once():
 
 @measure('idle')
 def idle():
-    """CPU time and how often a thread of both processes ran in 10 seconds without a PMC, and their resident memory"""
+    """CPU time and how often a thread of both processes ran in 10 seconds without a PMC, and their resident memory; mounts
+    that others make or end meanwhile wake it"""
     seconds = amount(10, 3, 0.5)
     with Mounts() as mounts:
-        time.sleep(0.5)  # until a start is over
+        time.sleep(amount(2, 2, 0.5))  # until a start is over
         pids = {name: {m.main.pid, m.server} for name, m in mounts.items()}
         before = {name: [cpu_ns(pid) for pid in sorted(p)] for name, p in pids.items()}
         time.sleep(seconds)

@@ -173,7 +173,8 @@ static uint64_t readers_run(struct alternative *alt)
 /* What an exporter answers. */
 static uint64_t http_run(struct alternative *alt)
 {
-    static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    static const char request[] =
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)alt->number[0])};
     uint64_t start_ns = now_ns();
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -266,7 +267,8 @@ static const char *fresh(struct alternative *alt)
     return path;
 }
 
-/* A new PMC, with what is written to two of its files, and its end: the time before and after each. */
+/* A new PMC, with what is written to two of its files, and its end: the time before and after each.
+ */
 enum moment {
     BEFORE,
     MADE,

@@ -1,8 +1,8 @@
 /*
  * The floor of the benchmark: the least that a FUSE file system with low-level libfuse can do to
- * answer a read with a counter's value. One file `count` (one perf read(2), one number), and as many
- * empty directories beside it as asked for. A directory that is made has a file `config` that takes
- * anything, and is forgotten when it is removed.
+ * answer a read with a counter's value. One file `count` (one perf read(2), one number), and as
+ * many empty directories beside it as asked for. A directory that is made has a file `config` that
+ * takes anything, and is forgotten when it is removed.
  *
  * floor [-t threads] [-n names] [-p pid] MOUNTPOINT     stays in the foreground until unmounted
  */
@@ -29,7 +29,8 @@ enum node {
     NODE_NAMES
 };
 
-#define NODE_MADE ((fuse_ino_t)1 << 32) /* from here on: directories, each with its config behind it */
+#define NODE_MADE                                                                                  \
+    ((fuse_ino_t)1 << 32) /* from here on: directories, each with its config behind it */
 
 static int perf_fd = -1;
 static unsigned n_names;
@@ -40,7 +41,8 @@ static bool node_attr(fuse_ino_t ino, struct stat *st)
     memset(st, 0, sizeof(*st));
     st->st_ino = ino;
     st->st_nlink = 1;
-    st->st_mode = ino == NODE_COUNT || (ino > NODE_MADE && ino % 2) ? S_IFREG | 0644 : S_IFDIR | 0755;
+    st->st_mode =
+        ino == NODE_COUNT || (ino > NODE_MADE && ino % 2) ? S_IFREG | 0644 : S_IFDIR | 0755;
     return ino >= NODE_MADE || (ino >= NODE_ROOT && ino < (fuse_ino_t)NODE_NAMES + n_names);
 }
 

@@ -31,10 +31,11 @@ build_pmcfs() {
     } >"$work/built" 2>&1 || { cat "$work/built" >&2; exit 1; }
 }
 
-# The mounts, processes and files of this run are in namespaces of its own and in $work, and end with it.
+# The mounts, processes and files of this run are in namespaces of its own and in $work, and end with it: the child
+# of unshare is the first process there, and has ended once all others have.
 clean() {
     trap - EXIT INT TERM HUP
-    [ -z "$inside" ] || kill -KILL "$inside" 2>/dev/null || :
+    [ -z "$inside" ] || pkill -KILL -P "$inside" || kill -KILL "$inside" 2>/dev/null || :
     wait
     rm -rf "$work"
 }
@@ -63,6 +64,9 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/pmcfs-bench.XXXXXX")
 trap clean EXIT
 trap 'exit 1' INT TERM HUP
 [ -n "$binary" ] || build_pmcfs
+for program in "$binary" ${other:+"$other"}; do
+    [ -x "$program" ] || die "no program: $program"
+done
 tool client
 tool burn -fno-omit-frame-pointer
 # shellcheck disable=SC2046 # words are wanted
