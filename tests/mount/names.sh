@@ -79,7 +79,7 @@ renamed() {
 }
 
 t_names_of_cpp_and_rust_are_as_in_the_source() {
-    ldconfig -p | grep -q 'libstdc++.so.6' || skip 'no C++ library'
+    ldconfig -p | grep 'libstdc++.so.6' >/dev/null || skip 'no C++ library'
     renamed hot_inner _ZN5store5Shelf3putEi hot_outer \
         '_ZN44_$LT$store..Shelf$u20$as$u20$core..Clone$GT$5clone17h0123456789abcdefE'
     profiled "$T/renamed"
@@ -141,6 +141,21 @@ t_a_program_of_bubblewrap_is_its_own() {
     like "$(names "$M/p")" ';hot_inner [0-9]+'
     unlike "$(names "$M/p")" 'wrong_inner'
     hot_end own
+}
+
+# The text of the second symbol has 2^36 words.
+t_a_name_that_means_gigabytes_costs_itself() {
+    local symbol=_Z1f1AIiiE i pid=$BASHPID base36=0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ
+    ldconfig -p | grep 'libstdc++.so.6' >/dev/null || skip 'no C++ library'
+    maps_are_ours
+    for ((i = 0; i < 36; i++)); do symbol+=S_IS${base36:i:1}_S${base36:i:1}_E; done
+    printf '%x 10 %s\n' 16 _ZN5store5Shelf3putEi 32 "$symbol" 48 _ZN5store5Shelf3getEv >"/tmp/perf-$pid.map"
+    printf "a;[$pid:0x%x] 1\n" 16 32 48 | (ulimit -t 5 && names) >"$T/out" ||
+        die 'pmc-names has ended'
+    rm "/tmp/perf-$pid.map"
+    is "$(sort "$T/out")" "$(sort <<<"a;${symbol}_[j] 1
+a;store::Shelf::get()_[j] 1
+a;store::Shelf::put(int)_[j] 1")"
 }
 
 t_the_kernels_functions_are_named() {
