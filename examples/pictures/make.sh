@@ -9,10 +9,12 @@ PATH=$root/examples:$build/examples/pmc-names:$PATH
 pmc=$(mktemp -d)
 
 clean() {
-    umount "$pmc" 2>/dev/null || :
+    umount "$pmc" 2>/dev/null || umount -l "$pmc" 2>/dev/null || :
     rmdir "$pmc"
 }
 trap clean EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 "$build/pmcfs" "$pmc"
 
 # Where perl, compiled without frame pointers, spends its time: words of all manuals.

@@ -55,9 +55,9 @@ need_tree() {
     fail "${PMC:-nothing here} is ${PMC:+not }a mounted pmcfs: \`pmcfs /pmc\` as root mounts one, or \`systemctl start pmcfs\`"
 }
 
-# One that a shell can count with.
+# One that a shell can count with, and that is spelled as it prints it; 010 would be 8.
 is_number() {
-    case $1 in '' | *[!0-9]* | ???????????????????*) return 1 ;; esac
+    case $1 in '' | 0?* | *[!0-9]* | ???????????????????*) return 1 ;; esac
 }
 
 # Decimal fractions as sleep(1) takes them.

@@ -248,6 +248,21 @@ t_an_interrupt_ends_the_reading_not_the_picture() {
     is "$(state a)" running
 }
 
+is_read() { [[ $(find /proc/[0-9]*/fd -lname "$1" 2>/dev/null) ]]; }
+
+t_a_hangup_ends_the_reader_too() {
+    mount_pmcfs
+    target_start p
+    pmc a event=page-faults interval=20 "target=${PID_OF[p]}"
+    plotted '' "$M/a" >"$T/out" &
+    local tool=$! rc=0
+    eventually 20 'is_read "$M/a/series"'
+    kill -HUP "$(pgrep -of "/pmc-plot $M/a$")"
+    wait "$tool" || rc=$?
+    is "$rc" 143
+    eventually 10 '! is_read "$M/a/series"'
+}
+
 t_what_cannot_be_plotted_is_a_sentence() {
     mount_pmcfs
     misused 1 "$M is not the directory of a PMC" pmc-plot "$M"

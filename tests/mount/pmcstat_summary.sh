@@ -178,6 +178,7 @@ t_letters_that_mean_two_things() {
     refuses 64 '-r 0: not a number of runs above 0' pmcstat -r 0 -p page-faults true
     refuses 64 '-r /: not a number of runs above 0' pmcstat -r / -p page-faults true
     refuses 64 '-i x: not a number of milliseconds above 0' pmcstat -i x -p page-faults true
+    refuses 64 '-i 08: not a number of milliseconds above 0' pmcstat -i 08 -p page-faults true
     refuses 64 '-i x: not a thread above 0' pmcstat -i x -R f
     refuses 64 '-r needs -G' pmcstat -r / -P cpu-clock true
     refuses 64 '-r repeats a command' pmcstat -r 2 -s page-faults

@@ -262,6 +262,7 @@ t_cpc_specifications_and_what_is_wrong_with_them() {
     refuses 1 'CS01' cputrack -c nosuch true
     refuses 2 'no events' cpustat 1
     refuses 2 'above 0' cpustat -c cycles 0
+    refuses 2 'above 0' cpustat -c cycles 1 02
     refuses 2 'soaker' cpustat -s -c cycles
     refuses 2 'exclude' cputrack -c cycles -p 1 true
     refuses 1 'ESRCH' cputrack -c cycles -p 999999
