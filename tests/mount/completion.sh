@@ -42,6 +42,8 @@ P
 completes() {
     mount_sim sim_cpus=1,sim_rows=1
     copy_tools
+    ln -s "${TEST_FILE%/tests/*}"/examples/pmc-{plot,flamegraph} "$T/bin/"
+    ln -s "$HELPERS/pmctop-$VARIANT" "$T/bin/pmctop"
     with_tracefs
     mkdir "$T/directory-of-mine" "$M/mine"
     touch "$T/result-of-mine"
@@ -52,6 +54,7 @@ completes() {
         'pmcstat -u page-f|aults' 'cputrack -c cycles,instr|uctions' 'cpustat -c pic0=instr|uctions' 'perfmon page-f|aults' \
         'pmcstat -p metric/ip|c' 'pmcstat -p cycles command-of-m|ine' 'cputrack -c cycles command-of-m|ine' \
         "pmcstat -o $T/resu|lt-of-mine" "pmc-names $M/mi|ne" "pmccontrol -M $T/dir|ectory-of-mine/" 'pmcstat -f thr|eshold=' \
+        'pmctop -s co|unt' 'pmc-plot -r -t d|umb' "pmc-plot $M/mi|ne" "pmc-flamegraph -w 300 $T/resu|lt-of-mine" \
         'pmccontrol -c |0' 'pmccontrol -c 0 -d |0' 'pmcstat -p nosuch|'; do
         is "$(typed "$1" "${line%%|*}")" "${line/|/}" "$1"
     done
