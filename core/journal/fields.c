@@ -81,27 +81,11 @@ bool numbers_io(struct io *io, void *value, unsigned size, unsigned n)
 
 /* ---- texts ---- */
 
-/* The bytes that buf_word() escaped. */
-static void unescape(char *text)
-{
-    char *to = text;
-
-    for (const char *p = text; *p; p++) {
-        if (*p == '\\' && p[1] && p[2] && p[3]) {
-            *to++ = (char)((p[1] - '0') * 64 + (p[2] - '0') * 8 + p[3] - '0');
-            p += 3;
-        } else {
-            *to++ = *p;
-        }
-    }
-    *to = '\0';
-}
-
 static bool text_scan(const struct field *field, char *at, char *text)
 {
     char **owned = (char **)(void *)at;
 
-    unescape(text);
+    text_unescape(text);
     if (field->kind == FIELD_CHARS) {
         const bool fits = strlen(text) < field->size;
 

@@ -85,8 +85,8 @@ static int link_find(const struct found *found, const char *link, uint32_t sum)
 }
 
 /* What is left, the own store and what DEBUGINFOD_URLS says, is elfutils'. */
-int debug_find(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
-               const char *file, const char *link, GElf_Word crc, char **debug)
+static int debug_find(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+                      const char *file, const char *link, GElf_Word crc, char **debug)
 {
     const struct found *found = *data;
     const unsigned char *id;
@@ -99,4 +99,22 @@ int debug_find(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr ba
         fd = link_find(found, link, crc);
     return fd < 0 ? dwfl_standard_find_debuginfo(module, data, name, base, NULL, NULL, 0, debug)
                   : fd;
+}
+
+Dwfl *debug_begin(void)
+{
+    static char path[] = ":" STORE, *store = path;
+    static const Dwfl_Callbacks callbacks = {.find_debuginfo = debug_find,
+                                             .section_address = dwfl_offline_section_address,
+                                             .debuginfo_path = &store};
+
+    return dwfl_begin(&callbacks);
+}
+
+void debug_found(Dwfl_Module *module, struct found *found)
+{
+    void **data;
+
+    dwfl_module_info(module, &data, NULL, NULL, NULL, NULL, NULL, NULL);
+    *data = found;
 }

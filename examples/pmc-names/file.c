@@ -28,21 +28,15 @@ static void file_close(struct file *file)
 
 static Dwfl_Module *module_report(struct file *file, const char *name, int fd)
 {
-    static char path[] = ":/usr/lib/debug", *store = path;
-    static const Dwfl_Callbacks callbacks = {.find_debuginfo = debug_find,
-                                             .section_address = dwfl_offline_section_address,
-                                             .debuginfo_path = &store};
     Dwfl_Module *module;
-    void **data;
 
-    file->dwfl = dwfl_begin(&callbacks);
+    file->dwfl = debug_begin();
     module = file->dwfl ? dwfl_report_offline(file->dwfl, name, name, fd) : NULL;
     if (!module) {
         close(fd); /* else it is elfutils' */
         return NULL;
     }
-    dwfl_module_info(module, &data, NULL, NULL, NULL, NULL, NULL, NULL);
-    *data = &file->found;
+    debug_found(module, &file->found);
     return dwfl_report_end(file->dwfl, NULL, NULL) == 0 ? module : NULL;
 }
 

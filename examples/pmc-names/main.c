@@ -5,11 +5,12 @@
  */
 #include "examples/pmc-names/names.h"
 
+#include "core/base/clock.h"
+#include "core/base/scan.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define CACHE_SIZE 16384 /* frames with their names; a power of two */
 #define STACKS_MAX 131072
@@ -60,7 +61,7 @@ static void frame_resolve(struct buf *out, const char *frame, bool caller)
             name = kernel_name(number);
             mark = "_[k]";
         } else if (kind == '+' && *text == '/') {
-            text_plain(text);
+            text_unescape(text);
             name = file_name(text, number);
         } else if (kind == ':') {
             name = made_name((uint32_t)strtoul(text, NULL, 10), number);
@@ -205,45 +206,25 @@ static bool convert(FILE *in, uint64_t until_ns)
     return done && !ferror(in) && fflush(stdout) == 0 && !ferror(stdout);
 }
 
-/* A file of the PMC; one that can grow is not waited for. NULL: it cannot be read. */
-static FILE *pmc_open(const char *directory, const char *name)
-{
-    char *path = NULL;
-    FILE *file = NULL;
-    int fd = -1;
+static bool has_stacks;
 
-    if (asprintf(&path, "%s/%s", directory, name) >= 0)
-        fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd >= 0)
-        file = fdopen(fd, "r");
+static void config_line(char *line)
+{
+    has_stacks |= strcmp(line, "callchain=dwarf\n") == 0;
+}
+
+/* What has the stacks. */
+static FILE *stacks_open(const char *directory)
+{
+    const char *name;
+    FILE *file;
+
+    pmc_lines(directory, "config", config_line);
+    name = has_stacks ? "samples.perf" : "samples.folded";
+    file = pmc_open(directory, name);
     if (!file)
-        fprintf(stderr, "pmc-names: %s: %s\n", path ? path : directory, strerror(errno));
-    free(path);
+        fprintf(stderr, "pmc-names: %s/%s: %s\n", directory, name, strerror(errno));
     return file;
-}
-
-/* Then only samples.perf has the stacks. */
-static bool has_stacks(const char *directory)
-{
-    FILE *file = pmc_open(directory, "config");
-    char *line = NULL;
-    size_t size = 0;
-    bool has = false;
-
-    while (file && !has && getline(&line, &size, file) > 0)
-        has = strcmp(line, "callchain=dwarf\n") == 0;
-    free(line);
-    if (file)
-        fclose(file);
-    return has;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 int main(int argc, char **argv)
@@ -260,8 +241,8 @@ int main(int argc, char **argv)
         return 2;
     }
     if (argc == 2) {
-        until_ns = now_ns(); /* of a log that grows what it holds now */
-        in = pmc_open(argv[1], has_stacks(argv[1]) ? "samples.perf" : "samples.folded");
+        until_ns = monotonic_ns(); /* of a log that grows what it holds now */
+        in = stacks_open(argv[1]);
         if (!in)
             return 1;
         places_read(argv[1]);

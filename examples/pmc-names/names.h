@@ -16,8 +16,11 @@
  * place.c: where files are. The PMC's log says which processes mapped a path: in another mount
  * namespace it is looked for below /proc/PID/root.
  */
+/* A file of the PMC; one that can grow ends where it would be waited for. NULL: it cannot be read.
+ */
+FILE *pmc_open(const char *directory, const char *name);
+void pmc_lines(const char *directory, const char *name, void (*take)(char *line));
 void places_read(const char *directory); /* of a PMC; once, or never: then only the own root */
-void text_plain(char *text);             /* with \ooo as the bytes that it means, in place */
 /* A regular file, open for reading, or -1; nothing else is opened. *name: under what it was found,
  * *root the root it is below ("" for the own); both to be freed. */
 int place_open(const char *path, char **name, char **root);
@@ -26,14 +29,14 @@ int place_open_below(const char *root, const char *path);
 /* The process's perf-PID.map, if it is its user's, the reader's or root's. NULL: none. */
 FILE *place_open_map(uint32_t pid);
 
-/* debug.c: a callback of elfutils. The module's user data is where its file was found. */
+/* debug.c: where the file of a module was found, which stands as long as the module. */
 struct found {
     char *path; /* as the process knows it */
     char *root;
     uint64_t bias; /* in a process */
 };
-int debug_find(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
-               const char *file, const char *link, GElf_Word crc, char **debug);
+Dwfl *debug_begin(void); /* NULL: no memory */
+void debug_found(Dwfl_Module *module, struct found *found);
 
 /* file.c: the function at this offset of a file, as its symbol table has it; NULL: not known. It
  * stands until the next call. */

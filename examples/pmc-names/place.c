@@ -5,6 +5,7 @@
 #include "examples/pmc-names/names.h"
 
 #include "core/base/hash.h"
+#include "core/base/scan.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,28 +35,12 @@ static struct {
 
 /* ---- the log ---- */
 
-void text_plain(char *text)
-{
-    char *to = text;
-
-    for (const char *p = text; *p; to++) {
-        if (p[0] == '\\' && p[1] >= '0' && p[1] <= '3' && p[2] >= '0' && p[2] <= '7' &&
-            p[3] >= '0' && p[3] <= '7') {
-            *to = (char)((p[1] - '0') << 6 | (p[2] - '0') << 3 | (p[3] - '0'));
-            p += 4;
-        } else {
-            *to = *p++;
-        }
-    }
-    *to = '\0';
-}
-
 static void mapped_add(uint32_t pid, char *path)
 {
     struct mapped *known, *one;
     size_t bytes;
 
-    text_plain(path);
+    text_unescape(path);
     bytes = strlen(path) + 1;
     one = HASH_COUNT(places.mapped) < MAPPED_MAX ? malloc(sizeof *one + bytes) : NULL;
     if (!one)
@@ -91,32 +76,38 @@ static void target_line(char *line)
         places.target[places.n_targets++] = (uint32_t)pid;
 }
 
-/* A log that can still grow ends where it would be waited for. */
-static void lines_read(const char *directory, const char *name, void (*take)(char *line))
+FILE *pmc_open(const char *directory, const char *name)
 {
-    char *path = NULL, *line = NULL;
-    size_t size = 0;
-    FILE *file;
-    int fd;
+    char *path = NULL;
+    FILE *file = NULL;
+    int fd = -1;
 
-    if (asprintf(&path, "%s/%s", directory, name) < 0)
-        return;
-    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (asprintf(&path, "%s/%s", directory, name) >= 0) {
+        fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        free(path);
+    }
+    if (fd >= 0)
+        file = fdopen(fd, "r");
+    return file;
+}
+
+void pmc_lines(const char *directory, const char *name, void (*take)(char *line))
+{
+    FILE *file = pmc_open(directory, name);
+    char *line = NULL;
+    size_t size = 0;
+
     while (file && getline(&line, &size, file) > 0)
         take(line);
+    free(line);
     if (file)
         fclose(file);
-    else if (fd >= 0)
-        close(fd);
-    free(line);
-    free(path);
 }
 
 void places_read(const char *directory)
 {
-    lines_read(directory, "target", target_line);
-    lines_read(directory, "samples", log_line);
+    pmc_lines(directory, "target", target_line);
+    pmc_lines(directory, "samples", log_line);
 }
 
 /* ---- files ---- */

@@ -261,7 +261,8 @@ static void sample_make(const struct parts *parts, unsigned mode)
     if (parts->user.registers)
         user = unwind(&stream.spaces, parts->fixed.pid, &parts->user, frame + kernel + 1);
     if (user) {
-        memcpy(frame, parts->chain, kernel * sizeof *frame);
+        if (kernel)
+            memcpy(frame, parts->chain, kernel * sizeof *frame);
         frame[kernel] = FRAME_USER;
         record_add_sample(&stream.made, &parts->fixed, mode, frame, kernel + 1 + user);
     } else {
@@ -463,7 +464,7 @@ bool stream_convert(FILE *in, uint64_t until_ns, bool (*give)(char *line))
         done =
             record_take(in, record, (struct words){room + 1, room + (record->size + 7) / 8}, give);
     if (stream.unread)
-        fprintf(stderr, "pmc-names: %llu records could not be read\n", stream.unread);
+        fprintf(stderr, "pmc-names: records that could not be read: %llu\n", stream.unread);
     tasks_free(&stream.spaces);
     buf_free(&stream.made);
     buf_free(&stream.line);

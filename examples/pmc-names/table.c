@@ -3,6 +3,8 @@
  */
 #include "examples/pmc-names/names.h"
 
+#include "core/base/vec.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,25 +20,18 @@ struct entry {
 };
 
 struct table {
-    struct entry *entries;
-    size_t n, room;
+    struct entry *items;
+    size_t n, cap;
 };
 
 static bool table_add(struct table *table, uint64_t start, uint64_t size, const char *name)
 {
-    if (table->n == table->room) {
-        const size_t room = table->room ? 2 * table->room : 1024;
-        struct entry *larger =
-            room <= ENTRIES_MAX ? realloc(table->entries, room * sizeof *table->entries) : NULL;
+    struct entry entry = {start, size, (unsigned)table->n, strndup(name, NAME_MAX_)};
 
-        if (!larger)
-            return false;
-        table->entries = larger;
-        table->room = room;
-    }
-    table->entries[table->n] =
-        (struct entry){start, size, (unsigned)table->n, strndup(name, NAME_MAX_)};
-    return table->entries[table->n++].name != NULL;
+    if (entry.name && table->n < ENTRIES_MAX && vec_push(table, entry) == 0)
+        return true;
+    free(entry.name);
+    return false;
 }
 
 static int entry_compare(const void *a, const void *b)
@@ -51,7 +46,7 @@ static int entry_compare(const void *a, const void *b)
 static void table_sort(struct table *table)
 {
     if (table->n)
-        qsort(table->entries, table->n, sizeof *table->entries, entry_compare);
+        qsort(table->items, table->n, sizeof *table->items, entry_compare);
 }
 
 /* The last one that begins at the address or before it. */
@@ -62,19 +57,19 @@ static const struct entry *table_find(const struct table *table, uint64_t addres
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (table->entries[middle].start <= address)
+        if (table->items[middle].start <= address)
             low = middle + 1;
         else
             high = middle;
     }
-    return low ? &table->entries[low - 1] : NULL;
+    return low ? &table->items[low - 1] : NULL;
 }
 
 static void table_free(struct table *table)
 {
     for (size_t i = 0; i < table->n; i++)
-        free(table->entries[i].name);
-    free(table->entries);
+        free(table->items[i].name);
+    free(table->items);
     *table = (struct table){0};
 }
 
@@ -114,7 +109,7 @@ const char *kernel_name(uint64_t address)
     if (!entry || address - entry->start > KERNEL_REACH)
         return NULL;
     /* of several names of one address the first */
-    while (entry > table.entries && entry[-1].start == entry->start)
+    while (entry > table.items && entry[-1].start == entry->start)
         entry--;
     return entry->name;
 }

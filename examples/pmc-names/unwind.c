@@ -180,7 +180,7 @@ static bool bias_of(struct space *space, int fd, const struct record_map *map, G
     return known;
 }
 
-/* The kernel's own, which is no file: that of this process, which is everybody's here. */
+/* The kernel's own, which is no file: this process's copy, which all processes here have. */
 static int vdso_open(const struct space *space, const struct record_map *map)
 {
     const void *image = (const void *)getauxval(AT_SYSINFO_EHDR); /* NOLINT: it is an address */
@@ -229,14 +229,12 @@ static void module_add(struct space *space, const struct record_map *map)
     struct found found = {.path = strdup(map->path)};
     int fd = found.path ? map_open(space, map, &found, &found.bias) : -1;
     Dwfl_Module *module = NULL;
-    void **data;
 
     if (fd >= 0 && found.root && !is_known(space, &found))
         module = dwfl_report_elf(space->dwfl, map->path, map->path, fd, found.bias, true);
     if (module) {
         space->found[space->n_found] = found;
-        dwfl_module_info(module, &data, NULL, NULL, NULL, NULL, NULL, NULL);
-        *data = &space->found[space->n_found++];
+        debug_found(module, &space->found[space->n_found++]);
         return;
     }
     if (fd >= 0)
@@ -276,10 +274,6 @@ static void files_allow(void)
 
 static bool space_fill(struct space *space, const struct maps *maps)
 {
-    static char path[] = ":/usr/lib/debug", *store = path;
-    static const Dwfl_Callbacks callbacks = {.find_debuginfo = debug_find,
-                                             .section_address = dwfl_offline_section_address,
-                                             .debuginfo_path = &store};
     static const Dwfl_Thread_Callbacks threads = {.next_thread = thread_next,
                                                   .get_thread = thread_get,
                                                   .memory_read = memory_read,
@@ -287,7 +281,7 @@ static bool space_fill(struct space *space, const struct maps *maps)
 
     files_allow();
     space->found = calloc(maps->n, sizeof *space->found);
-    space->dwfl = space->found ? dwfl_begin(&callbacks) : NULL;
+    space->dwfl = space->found ? debug_begin() : NULL;
     if (!space->dwfl)
         return false;
     for (unsigned i = 0; i < maps->n; i++)

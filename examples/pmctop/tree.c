@@ -3,6 +3,8 @@
  */
 #include "examples/pmctop/top.h"
 
+#include "core/base/scan.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,22 +16,6 @@
 enum {
     PIECE_BYTES = 65536
 };
-
-/* The kernel writes \ooo for bytes that would part fields of its tables. */
-static void octals_decode(char *text)
-{
-    char *to = text;
-
-    for (const char *from = text; *from; to++) {
-        if (from[0] == '\\' && from[1] && from[2] && from[3]) {
-            *to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
-            from += 4;
-        } else {
-            *to = *from++;
-        }
-    }
-    *to = '\0';
-}
 
 /* The mount point, the fifth word, of a line of mountinfo; NULL: it is of another file system. */
 static char *mount_point(char *line)
@@ -45,7 +31,7 @@ static char *mount_point(char *line)
     if (!at)
         return NULL;
     at[strcspn(at, " ")] = '\0';
-    octals_decode(at);
+    text_unescape(at);
     return strdup(at);
 }
 

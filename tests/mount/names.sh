@@ -28,6 +28,10 @@ t_the_hot_function_is_on_top() {
     like "$(hottest p)" '^hot;(.*;)?main;hot_outer;hot_inner [0-9]+$' "after its end"
 }
 
+t_what_is_no_pmc_is_said_once() {
+    is "$(names "$T/none" 2>&1 || :)" "pmc-names: $T/none/samples.folded: No such file or directory"
+}
+
 t_stacks_that_differ_in_addresses_alone_are_one_line() {
     printf 'a;b;[/no/such+0x1] 2\na;[1:0x10] 5\na;b;[/no/such+0x1] 3\nx 1\n' | names >"$T/out"
     is "$(cat "$T/out")" $'a;[1:0x10] 5\na;b;[/no/such+0x1] 5\nx 1'
