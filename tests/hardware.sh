@@ -32,7 +32,7 @@ mkdir "$M"
 leave() {
     # shellcheck disable=SC2086 # words are wanted
     [ -z "$PIDS" ] || kill $PIDS 2>/dev/null
-    [ -z "$DAEMON" ] || kill "$DAEMON" 2>/dev/null && wait "$DAEMON"
+    [ -z "$DAEMON" ] || { kill "$DAEMON" 2>/dev/null; wait "$DAEMON"; }
     rm -rf "$T"
 }
 trap leave EXIT

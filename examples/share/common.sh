@@ -28,6 +28,11 @@ unwritable() {
     fail 'the output cannot be written'
 }
 
+# check_writable OPTION FILE
+check_writable() {
+    (: >>"$2") 2>/dev/null || fail "$1 $2: cannot be written"
+}
+
 # The refusals of getopts, which was called with a silent option string.
 bad_option() {
     if [ "$1" = : ]; then
@@ -93,6 +98,14 @@ list() {
     (cd "$1" && set +f && for entry in *; do
         [ ! -e "$entry" ] || printf '%s\n' "$entry"
     done)
+}
+
+# list_events MARK: all, below their classes, with this behind a class's name.
+list_events() {
+    for class in $(list "$PMC/events"); do
+        printf '%s\n' "$class$1" 2>/dev/null || unwritable
+        list "$PMC/events/$class" | sed 's/^/\t/' 2>/dev/null || unwritable
+    done
 }
 
 # Why the last write to FILE was refused: the sentence, and behind it the errno and the id.

@@ -15,14 +15,6 @@ member() {
     case " $2 " in *" ${1:-/} "*) ;; *) return 1 ;; esac
 }
 
-# without WORD LIST: in result
-without() {
-    result=
-    for word in $2; do
-        [ "$word" = "$1" ] || result="$result $word"
-    done
-}
-
 # ---- PMCs on threads ----
 
 # bind_threads N SETTING…: adds to threads. A counter that picN= asks for is the process's.
@@ -316,8 +308,8 @@ thread_ends() {
         get "process_$2"
         [ "$2" = "$result" ] || each_set print_thread "$1" "$2" lwp_exit
     fi
-    without "$2" "$alive"
-    alive=$result ended="$ended $2"
+    drop "$2" "$alive"
+    alive=$kept ended="$ended $2"
 }
 
 # look_for_ends: a look, and rows of threads that had ended before, with the time that their PMC's log has.
@@ -333,8 +325,8 @@ look_for_ends() {
     [ "$gone" ] || return 0
     while read -r when thread; do
         member "$thread" "$gone" || continue
-        without "$thread" "$gone"
-        gone=$result
+        drop "$thread" "$gone"
+        gone=$kept
         since_begin "$when"
         thread_ends "$result" "$thread"
     done <<END
@@ -364,8 +356,8 @@ process_ends() {
     threads_of "$2"
     for thread in $members; do thread_ends "$1" "$thread"; done
     each_set print_process "$1" "$2"
-    without "$2" "$processes"
-    processes=$result
+    drop "$2" "$processes"
+    processes=$kept
 }
 
 # A tick is a remark in the log: what happened before it has been read.

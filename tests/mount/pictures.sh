@@ -142,6 +142,15 @@ pmc-flamegraph: there are no stacks in standard input"
     is "$(tool pmc-flamegraph --help)" "$(tool pmc-flamegraph -h)"
 }
 
+t_a_sort_that_fails_is_no_picture() {
+    mkdir "$T/failing"
+    printf '#!/bin/sh\necho sort: disk full >&2\nexit 2\n' >"$T/failing/sort"
+    chmod +x "$T/failing/sort"
+    local rc=0
+    printf 'a 1\n' | PATH=$T/failing:$PATH tool pmc-flamegraph >"$T/out" 2>"$T/said" || rc=$?
+    is "$rc $(cat "$T/said" "$T/out")" '1 sort: disk full'
+}
+
 # What a user does with it. The widths of all letters are those of the fonts that are here.
 #@ slow
 t_a_browser_zooms_searches_and_resets() {
