@@ -6,6 +6,7 @@
 #include "tests/record_test.h"
 
 #include "backends/perf/probe/pmu.h"
+#include "backends/perf/record/sampling.h"
 #include "backends/perf/record/sideband.h"
 #include "core/base/arena.h"
 
@@ -152,6 +153,21 @@ static void test_little_memory(void)
     failed += status != 0;
 }
 
+/* Whether samples can have registers is asked again where descriptors were short. */
+static void test_few_descriptors(void)
+{
+    struct rlimit limit, none;
+    uint64_t without;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    none = (struct rlimit){.rlim_max = limit.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    without = sampling_registers();
+    setrlimit(RLIMIT_NOFILE, &limit);
+    check(without == 0, "no descriptor, no registers", "");
+    check(sampling_registers() != 0, "they are there afterwards", "");
+}
+
 int main(int argc, char **argv)
 {
     unsigned before;
@@ -168,6 +184,7 @@ int main(int argc, char **argv)
     state.sideband = sideband_new(&state);
     arena_fd(); /* made once, and kept */
     before = open_fds();
+    test_few_descriptors();
     test_losses(false);
     test_losses(true);
     test_around();

@@ -131,7 +131,11 @@ t_what_the_kernel_does_not_take_is_refused_with_the_fields() {
     refused EINVAL P02 "$M/a/config" 'event=sched:sched_switch filter=prev_pid=='
     refused EINVAL P01 "$M/a/config" 'event=sched:sched_switch filter=prev_pid == 1'
     refused EINVAL P02 "$M/a/config" 'event=page-faults filter=prev_pid==1'
+    for filter in '(prev_pid==1' 'prev_pid==1)' 'prev_comm=="x'; do # not always by EINVAL
+        refused EINVAL P02 "$M/a/config" "event=sched:sched_switch filter=$filter"
+    done
     refused EINVAL P02 "$M/a/config" "filter=$(printf 'x%.0s' {1..1001})"
+    like "$(cat "$M/a/error")" '1001 bytes are more than 1000'
     empty cat "$M/a/event"
     # Written first it is looked at with the event.
     accepted "$M/a/config" 'filter=prev_pid==1'

@@ -104,8 +104,9 @@ static int filter_try(const struct backend_state *state, const struct event *eve
     fd = event_open(&attr, state->pmus->parked.tid, -1, -1, 0);
     if (fd < 0)
         return 0; /* attaching says why */
+    /* not always by EINVAL: brackets and quotes without their end have numbers of their own */
     if (ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter))
-        rc = filter_refused(state, event, filter, errno, err);
+        rc = errno == ENOMEM ? err_nomem(err) : filter_refused(state, event, filter, errno, err);
     event_close(&fd);
     return rc;
 }
@@ -124,6 +125,6 @@ int perf_check_filter(struct backend_state *state, const struct event *events, u
     }
     if (rc || tracepoints)
         return rc;
-    return err_set(err, P02, "filter=%s: %s is a tracepoint; only these have fields to compare",
-                   text_shown(filter), n == 1 ? "the event is none that" : "none of the events");
+    return err_set(err, P02, "filter=%s: %s tracepoint; only these have fields to compare",
+                   text_shown(filter), n == 1 ? "the event is no" : "none of the events is a");
 }

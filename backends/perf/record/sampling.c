@@ -12,7 +12,7 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -104,25 +104,36 @@ static void stack_attr(uint32_t bytes, struct perf_event_attr *attr)
     attr->sample_stack_user = bytes;
 }
 
-static pthread_once_t registers_once = PTHREAD_ONCE_INIT;
-static bool registers_can;
-
-static void registers_try(void)
+/*
+ * Does the kernel open such an event? It is asked until it has answered: 1 yes, -1 no. A lack of
+ * memory or descriptors, or a signal, is no answer.
+ */
+static bool kernel_can(atomic_int *answer, void (*make)(struct perf_event_attr *attr))
 {
     struct perf_event_attr attr;
     int fd;
 
-    sampling_dummy_attr(&attr);
-    stack_attr(8, &attr);
-    fd = REGISTERS ? event_open(&attr, 0, -1, -1, 0) : -ENOSYS;
-    registers_can = fd >= 0;
+    if (*answer)
+        return *answer > 0;
+    make(&attr);
+    fd = event_open(&attr, 0, -1, -1, 0);
+    if (fd != -ENOMEM && fd != -EMFILE && fd != -ENFILE && fd != -EINTR)
+        *answer = fd >= 0 ? 1 : -1;
     event_close(&fd);
+    return *answer > 0;
+}
+
+static void registers_attr(struct perf_event_attr *attr)
+{
+    sampling_dummy_attr(attr);
+    stack_attr(8, attr);
 }
 
 uint64_t sampling_registers(void)
 {
-    pthread_once(&registers_once, registers_try);
-    return registers_can ? REGISTERS : 0;
+    static atomic_int answer;
+
+    return REGISTERS && kernel_can(&answer, registers_attr) ? REGISTERS : 0;
 }
 
 void sampling_attr(const struct plan *plan, struct perf_event_attr *attr)
@@ -169,9 +180,6 @@ void sampling_sideband(struct perf_event_attr *attr)
 
 /* ---- steps ---- */
 
-static pthread_once_t values_once = PTHREAD_ONCE_INIT;
-static bool values_inherit;
-
 static void steps_attr(struct perf_event_attr *attr)
 {
     tells_attr(attr);
@@ -182,24 +190,19 @@ static void steps_attr(struct perf_event_attr *attr)
 }
 
 /* Kernels before 6.12 refuse values in samples of what is inherited. */
-static void values_try(void)
+static void values_attr(struct perf_event_attr *attr)
 {
-    struct perf_event_attr attr;
-    int fd;
-
-    sampling_dummy_attr(&attr);
-    attr.config = PERF_COUNT_SW_CONTEXT_SWITCHES;
-    attr.exclude_kernel = attr.exclude_hv = 0;
-    attr.inherit = 1;
-    steps_attr(&attr);
-    fd = event_open(&attr, 0, -1, -1, 0);
-    values_inherit = fd >= 0;
-    event_close(&fd);
+    sampling_dummy_attr(attr);
+    attr->config = PERF_COUNT_SW_CONTEXT_SWITCHES;
+    attr->exclude_kernel = attr->exclude_hv = 0;
+    attr->inherit = 1;
+    steps_attr(attr);
 }
 
 unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
                          uint8_t extra[EXTRAS_MAX])
 {
+    static atomic_int values_inherit;
     uint64_t number;
 
     if (!plan->recorder || plan->sampling)
@@ -207,8 +210,7 @@ unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
     extra[0] = EXTRA_DUMMY;
     if (!plan->steps && !plan->lasts)
         return 1;
-    pthread_once(&values_once, values_try);
-    if (!values_inherit)
+    if (!kernel_can(&values_inherit, values_attr))
         return 1;
     /* Ends alone would not do: a thread's values on the CPUs where it was before are not in them.
      */

@@ -16,7 +16,7 @@ enum extra {
 };
 #define EXTRAS_MAX 2
 
-/* Which ones (enum extra), in order; their number. The kernel is tried once. */
+/* Which ones (enum extra), in order; their number. */
 unsigned sampling_extras(struct backend_state *state, const struct plan *plan,
                          uint8_t extra[EXTRAS_MAX]);
 void sampling_extra_attr(struct backend_state *state, enum extra extra,
