@@ -145,8 +145,8 @@ UNIT
 
 # In the directory of the root, without systemd: as an image is made.
 install_packages() {
-    sh packaging/inside/list.sh >packaging/before
-    cp "$BUILD"/pmcfs_*.deb "$BUILD"/pmcfs-tools_*.deb tmp/ &&
+    sh packaging/inside/list.sh >packaging/before && [ -s packaging/before ] &&
+        cp "$BUILD"/pmcfs_*.deb "$BUILD"/pmcfs-tools_*.deb tmp/ &&
         chroot . sh -c 'dpkg -i /tmp/*.deb' && rm tmp/*.deb
 }
 

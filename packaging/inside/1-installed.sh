@@ -1,5 +1,5 @@
 # shellcheck shell=dash source=packaging/inside/lib.sh
-# The first boot: the packages are installed, and nobody has asked for anything yet.
+# The first boot: the packages are installed, and pmcfs has not been started yet.
 
 t_installing_mounts_nothing() {
     is "$(property UnitFileState)" disabled
@@ -32,7 +32,9 @@ t_the_exposure_is_what_the_unit_says() {
 }
 
 t_the_unit_leaves_it_what_it_needs() {
-    unlike "$(journalctl -q -u pmcfs -o cat)" 'without|cannot|refused'
+    journal=$(journalctl -q -u pmcfs -o cat)
+    like "$journal" '^Started pmcfs'
+    unlike "$journal" 'without|cannot|refused'
     is "$(sed -n 's/^Max open files *\([0-9]*\) .*/\1/p' "/proc/$(main_pid)/limits")" 1048576
 }
 
@@ -115,7 +117,7 @@ t_a_killed_worker_is_replaced_within_the_unit() {
 
 is_another() { [ "$(main_pid)" != "$1" ] && [ "$(property ActiveState)" = active ]; }
 
-# Its worker cannot unmount either: what it leaves is a mount that nobody serves.
+# Its worker cannot unmount either: what it leaves is a mount without a server.
 t_a_killed_supervisor_is_started_again() {
     main=$(main_pid)
     kill -STOP "$(worker_pid)"

@@ -47,5 +47,6 @@ t_the_removed_package_stops_the_service() {
 t_the_purged_packages_leave_nothing() {
     dpkg -P pmcfs pmcfs-tools
     (cd / && sh /packaging/inside/list.sh) >"$T/after"
+    for list in /packaging/before "$T/after"; do [ -s "$list" ] || die "$list is empty"; done
     is "$(diff /packaging/before "$T/after")" '' 'what was not there before'
 }
