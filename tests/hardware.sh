@@ -134,7 +134,7 @@ reads_a_set_at_once() {
     release s
 }
 
-# As many as the machine says it has, on one program; the next one is refused, and nobody is disturbed.
+# As many as the machine says it has, on one program; the next one is refused, and the others count on.
 fills_all_rows() {
     n=0
     while pmc "r$n" "event=instructions:u target=$PID_p"; do n=$((n + 1)); done

@@ -56,7 +56,7 @@ const struct key_row key_table[KEYS] = {
          "frames of a call chain, within callchaindepth, which status says where it is less", "",
          SHAPE_OFF_NUMBER, 0, 1, 512, "default"},
     [KEY_STACK] = {"stack", "bytes, default", "8192", PLACE_ANY, true,
-                   "of the stack copied with each sample, where callchain=dwarf", "",
+                   "bytes of the stack that are copied with each sample, where callchain=dwarf", "",
                    SHAPE_OFF_NUMBER, 0, 8, STACK_MAX, "default"},
     [KEY_RAW] = {"raw", "on, off", "off", PLACE_SAMPLING, true,
                  "samples of tracepoints have their fields, for perf script; the superuser's", "",

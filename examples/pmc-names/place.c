@@ -207,7 +207,7 @@ static bool process_facts(uint32_t pid, uint32_t *inner, uid_t *uid)
     return file != NULL;
 }
 
-/* Anybody can write into /tmp. */
+/* Every user can write into /tmp. */
 FILE *place_open_map(uint32_t pid)
 {
     uid_t uid = geteuid();

@@ -23,7 +23,7 @@ static const char *const help[] = {
     "r  c  n      sort by rate, count, name",
     "R            the other way round",
     "/            show only lines that contain a text (Enter keeps it, Esc ends it)",
-    "i            hide idle lines: events at rate 0, rows that nobody holds",
+    "i            hide idle lines: events at rate 0, rows without a holder",
     "p  Space     pause: nothing is read",
     "d            seconds between readings",
     "arrows j k   scroll; Page Up, Page Down, Home, End",

@@ -23,7 +23,7 @@ misuse() {
     exit "$usage_status"
 }
 
-# Nobody reads any more, which a shell that ignores SIGPIPE learns from a write, or a disk is full.
+# No process reads any more (a shell that ignores SIGPIPE learns it from a write), or a disk is full.
 unwritable() {
     fail 'the output cannot be written'
 }

@@ -417,7 +417,7 @@ follow_log() {
         esac
         [ -z "$released" ] || return 0
     done
-    # Nobody wants rows when cputrack has been killed; of a command that never began there are none.
+    # Rows are not wanted when cputrack has been killed; a command that never began has none.
     kill -0 "$$" 2>/dev/null || return 0
     # A log ends with what it tells of, or with the tree; its directory may be there for a moment yet.
     case $(cat "$PMC/$events/ctl" 2>/dev/null) in running | '') tree_ended ;; esac
