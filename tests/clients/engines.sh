@@ -264,6 +264,8 @@ t_pmcfs_in_a_pod_as_the_daemonset_asks_for_it() {
     serves
     podman run -d --name pod --network none localhost/pmcfs sleep 1000 >/dev/null # what has the namespaces of a pod
     asked_for kubernetes.yaml instance
+    podman rm -f instance >/dev/null
+    asked_for kubernetes.yaml instance # once more: as one that was begun again
     is "$(<$TREE/admin/instances/0ed1/max_pmcs)" 20
     asked_for kubernetes.yaml work -d
     counted instances/0ed1/i
