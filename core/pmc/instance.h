@@ -52,6 +52,7 @@ struct instance {
         char *line;
     } * errors;
     size_t n_errors;
+    uint64_t bound, bound_at; /* of the texts of its PMCs (bound.c), at engine->touches */
 };
 
 struct instance *instance_new(struct engine *engine, uint64_t id);

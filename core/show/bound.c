@@ -52,15 +52,21 @@ static uint64_t metrics_bound(const struct pmc *pmc)
     return lines * (names + CELLS_MAX) + (pmc->links->n + 1) * words_bound(pmc);
 }
 
+/* Asked for with each listing of the directory: found anew only when something has changed. */
 uint64_t bound_counts(const struct call *call)
 {
-    struct ids *pmcs =
-        instance_is_root(call->instance) ? &call->engine->pmcs : &call->instance->pmcs;
-    uint64_t bound = 2 * ONE, id = 0;
+    struct engine *engine = call->engine;
+    struct instance *instance = call->instance;
+    struct ids *pmcs = instance_is_root(instance) ? &engine->pmcs : &instance->pmcs;
+    uint64_t id = 0;
 
+    if (instance->bound && instance->bound_at == engine->touches)
+        return instance->bound;
+    instance->bound = 2 * ONE;
     for (struct pmc *pmc; (pmc = ids_next(pmcs, id, &id));)
-        bound += metrics_bound(pmc);
-    return bound;
+        instance->bound += metrics_bound(pmc);
+    instance->bound_at = engine->touches;
+    return instance->bound;
 }
 
 /* A PMC of processes stands, with its whole set, on the lines of its rows for every CPU. */
