@@ -174,3 +174,21 @@ for i in range(10000):
 P
     eventually 5 "(( \$(resident) < $before + 6144 ))"
 }
+
+# The kernel announces each of them; pmcfs is told of CPUs alone.
+#@ plain
+t_mounts_of_others_do_not_wake_the_daemon() {
+    mount_pmcfs
+    mkdir "$T/other"
+    eventually 5 "was=\$(switches); sleep 0.3; [[ \$(switches) == \"\$was\" ]]"
+    local was
+    was=$(switches)
+    for _ in {1..10}; do
+        mount -t tmpfs none "$T/other"
+        umount "$T/other"
+        sleep 0.02
+    done
+    between "$(switches)" "$was" $((was + 3)) # a CPU may come or go meanwhile
+}
+
+switches() { sed -n 's/^voluntary_ctxt_switches:\t//p' "/proc/$DAEMON/task/$DAEMON/status"; }
