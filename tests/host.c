@@ -315,7 +315,7 @@ static int hotplug_body(void *arg)
         fd >= 0 && write(fd, "0,4095\n", 7) == 7 && mount(path, list, NULL, MS_BIND, NULL) == 0;
     unlink(path);
     seen.cpu_calls = 0;
-    text_write("/sys/devices/system/cpu/cpu0/uevent", "change");
+    text_write("/sys/devices/system/cpu/cpu0/uevent", "online");
     loop_until(&seen.cpu_calls, 1);
     loop_run(100);
     check(made && seen.cpu_calls >= 1 && seen.last_cpu == 4095 && seen.last_online &&
