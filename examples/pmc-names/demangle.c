@@ -4,24 +4,17 @@
  * stay as they are.
  *
  * A C++ name may refer to its own parts, so that a few hundred bytes stand for gigabytes of text.
- * A child of this process makes the texts: a name that costs too much ends the child alone.
+ * A child makes the texts.
  */
 #include "examples/pmc-names/names.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#define MANGLED_MAX  1024   /* bytes of a symbol */
-#define TEXT_MAX     8192   /* bytes of its text */
-#define NAME_US      100000 /* of a processor, for one name: at the most some MiB of text */
-#define CHILDREN_MAX 20     /* after so many C++ names stay as they are */
+#define MANGLED_MAX 1024 /* bytes of a symbol */
+#define TEXT_MAX    8192 /* bytes of its text */
 
 typedef char *demangle_fn(const char *name, char *buffer, size_t *length, int *status);
 
@@ -83,80 +76,35 @@ static void rust_clean(char *name)
     *to = '\0';
 }
 
-/* In the child. A message is a text with its NUL: "" if there is none. */
-static void serve(int socket)
+/* In the child, of a symbol its text: "" if there is none. */
+static size_t text_answer(void *self)
 {
-    const struct itimerval limit = {.it_value.tv_usec = NAME_US};
-    char symbol[MANGLED_MAX + 1];
+    char *made = library()((const char *)child_message, NULL, NULL, &(int){0});
+    const char *text = made && strlen(made) < TEXT_MAX ? made : "";
+    const size_t n = strlen(text) + 1;
 
-    signal(SIGPROF, SIG_DFL);
-    while (recv(socket, symbol, sizeof symbol, 0) > 0) {
-        const char *text;
-        char *made;
-        int status;
-
-        setitimer(ITIMER_PROF, &limit, NULL);
-        made = library()(symbol, NULL, NULL, &status);
-        text = made && strlen(made) < TEXT_MAX ? made : "";
-        send(socket, text, strlen(text) + 1, MSG_NOSIGNAL);
-        free(made);
-    }
-    _exit(0);
-}
-
-static struct {
-    int socket;
-    pid_t pid; /* 0: there is none now */
-    unsigned begun;
-} child;
-
-static bool child_begin(void)
-{
-    int ends[2];
-
-    if (child.begun == CHILDREN_MAX ||
-        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-        return false;
-    child.begun++;
-    child.pid = fork();
-    if (child.pid == 0) {
-        close(ends[0]); /* it ends with its parent */
-        serve(ends[1]);
-    }
-    close(ends[1]);
-    child.socket = ends[0];
-    if (child.pid > 0)
-        return true;
-    child.pid = 0;
-    close(ends[0]);
-    return false;
-}
-
-static ssize_t child_ask(const char *symbol, char *text)
-{
-    ssize_t n = send(child.socket, symbol, strlen(symbol) + 1, MSG_NOSIGNAL);
-
-    n = n > 0 ? recv(child.socket, text, TEXT_MAX, 0) : n;
-    if (n > 0)
-        return n;
-    close(child.socket);
-    waitpid(child.pid, NULL, 0);
-    child.pid = 0;
+    (void)self;
+    memcpy(child_message, text, n);
+    free(made);
     return n;
 }
 
 char *demangled(const char *symbol)
 {
-    char name[TEXT_MAX];
-    size_t len;
+    static struct child child = {.answer = text_answer, .again = true};
+    size_t len = strlen(symbol) + 1;
+    char *name;
 
-    if (strncmp(symbol, "_Z", 2) != 0 || strlen(symbol) > MANGLED_MAX || !library() ||
-        (!child.pid && !child_begin()) || child_ask(symbol, name) <= 0 || !*name)
+    if (strncmp(symbol, "_Z", 2) != 0 || len > MANGLED_MAX || !library())
         return NULL;
-    len = strlen(name);
+    memcpy(child_message, symbol, len);
+    if (child_ask(&child, len) <= 1)
+        return NULL;
+    name = strdup((const char *)child_message);
+    len = name ? strlen(name) : 0;
     if (is_rust(name, len)) {
         name[len - 19] = '\0';
         rust_clean(name);
     }
-    return strdup(name);
+    return name;
 }

@@ -9,9 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FILES_MAX 64 /* open at once */
+#define FILES_MAX 64 /* open at once, each in its child */
+#define SECONDS   20 /* of a processor: the sum of a large debug file needs some */
 
 static struct file {
+    char *path; /* NULL: none */
+    struct child child;
+    /* in the child */
+    bool opened;
     struct found found;
     Dwfl *dwfl;
     Dwfl_Module *module; /* NULL: it cannot be read */
@@ -19,10 +24,8 @@ static struct file {
 
 static void file_close(struct file *file)
 {
-    if (file->dwfl)
-        dwfl_end(file->dwfl);
-    free(file->found.path);
-    free(file->found.root);
+    child_end(&file->child);
+    free(file->path);
     *file = (struct file){0};
 }
 
@@ -40,33 +43,19 @@ static Dwfl_Module *module_report(struct file *file, const char *name, int fd)
     return dwfl_report_end(file->dwfl, NULL, NULL) == 0 ? module : NULL;
 }
 
-static void file_open(struct file *file, const char *path)
+static void file_open(struct file *file)
 {
     char *name = NULL;
     int fd;
 
-    file->found.path = strdup(path);
-    fd = place_open(path, &name, &file->found.root);
+    file->opened = true;
+    file->found.path = strdup(file->path);
+    fd = place_open(file->path, &name, &file->found.root);
     if (fd >= 0 && file->found.path && name && file->found.root)
         file->module = module_report(file, name, fd);
     else if (fd >= 0)
         close(fd);
     free(name);
-}
-
-/* Each file once, of many the latest ones. */
-static struct file *file_of(const char *path)
-{
-    static unsigned next;
-    struct file *file;
-
-    for (unsigned i = 0; i < FILES_MAX; i++)
-        if (files[i].found.path && strcmp(files[i].found.path, path) == 0)
-            return &files[i];
-    file = &files[next++ % FILES_MAX];
-    file_close(file);
-    file_open(file, path);
-    return file;
 }
 
 /* Where in memory the program wants what lies at this offset. */
@@ -88,9 +77,8 @@ static bool address_of(Elf *elf, uint64_t offset, GElf_Addr *address)
     return false;
 }
 
-const char *file_name(const char *path, uint64_t offset)
+static const char *name_find(const struct file *file, uint64_t offset)
 {
-    const struct file *file = file_of(path);
     GElf_Addr address, bias;
     GElf_Off within;
     GElf_Sym symbol;
@@ -99,4 +87,47 @@ const char *file_name(const char *path, uint64_t offset)
     if (!elf || !address_of(elf, offset, &address))
         return NULL;
     return dwfl_module_addrinfo(file->module, address + bias, &within, &symbol, NULL, NULL, NULL);
+}
+
+/* In the child, of an offset the function's name: "" if there is none. */
+static size_t name_answer(void *self)
+{
+    struct file *file = self;
+    const uint64_t offset = *child_message;
+    const char *name;
+
+    if (!file->opened)
+        file_open(file);
+    name = name_find(file, offset);
+    if (!name || strlen(name) >= MESSAGE_MAX)
+        name = "";
+    memcpy(child_message, name, strlen(name) + 1);
+    return strlen(name) + 1;
+}
+
+/* Each file once, of many the latest ones. */
+static struct file *file_of(const char *path)
+{
+    static unsigned next;
+    struct file *file;
+
+    for (unsigned i = 0; i < FILES_MAX; i++)
+        if (files[i].path && strcmp(files[i].path, path) == 0)
+            return &files[i];
+    file = &files[next++ % FILES_MAX];
+    file_close(file);
+    file->path = strdup(path);
+    file->child = (struct child){.answer = name_answer, .self = file, .seconds = SECONDS};
+    return file;
+}
+
+const char *file_name(const char *path, uint64_t offset)
+{
+    static char name[MESSAGE_MAX];
+    struct file *file = file_of(path);
+    size_t n;
+
+    *child_message = offset;
+    n = file->path ? child_ask(&file->child, sizeof offset) : 0;
+    return n > 1 ? memcpy(name, child_message, n) : NULL;
 }

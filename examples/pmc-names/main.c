@@ -233,8 +233,7 @@ int main(int argc, char **argv)
     FILE *in = stdin;
 
     if (argc == 2 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
-        fputs(usage, stdout);
-        return 0;
+        return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
     }
     if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
         fputs(usage, stderr);

@@ -11,6 +11,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
+
+/*
+ * child.c: what is hostile is read in a child, which begins with the first question. The question
+ * may end it: then this one and all later ones have no answer, or, with again, a new child has
+ * these.
+ */
+#define MESSAGE_MAX (128u << 10) /* bytes */
+extern uint64_t child_message[]; /* the question, and then the answer */
+struct child {
+    size_t (*answer)(void *self); /* in the child; its bytes, at least one */
+    void *self;
+    unsigned seconds; /* of a processor for a question; 0: a tenth */
+    bool again;
+    bool spoilt; /* from here on child.c's */
+    pid_t pid;
+    int socket;
+};
+extern bool child_here; /* for tests: answers are made in this process */
+/* Of a question of n bytes the answer's; 0: there is none. */
+size_t child_ask(struct child *child, size_t n);
+void child_end(struct child *child);
 
 /*
  * place.c: where files are. The PMC's log says which processes mapped a path: in another mount

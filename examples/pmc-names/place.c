@@ -114,8 +114,8 @@ void places_read(const char *directory)
 
 /*
  * What was found (an O_PATH descriptor, which is taken), if it is a regular file. A device or a
- * pipe is not opened at all: that alone may do something. A file of /proc or the like, of no size,
- * may give away what it has to its first reader.
+ * pipe is not opened at all: that alone may do something. A file of /proc or /sys, of no size or
+ * without blocks, may give away what it has to its first reader.
  */
 static int found_open(int found)
 {
@@ -126,7 +126,8 @@ static int found_open(int found)
     if (found < 0)
         return -1;
     snprintf(path, sizeof path, "/proc/self/fd/%d", found);
-    if (fstat(found, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0)
+    if (fstat(found, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0 &&
+        status.st_blocks > 0)
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     close(found);
     return fd;

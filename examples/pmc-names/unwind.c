@@ -1,6 +1,7 @@
 /*
  * The callers of a sample, from its registers and its copy of the stack: libdwfl unwinds with what
- * the programs' files say. One Dwfl stands for all processes that have the same mappings.
+ * the programs' files say. One child with a Dwfl stands for all processes that have the same
+ * mappings.
  */
 #include "examples/pmc-names/names.h"
 
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #define SPACES_MAX 64 /* kept; of more the latest ones */
+#define SECONDS    20 /* of a processor for a sample: the first one has the files opened */
 #define VDSO       "[vdso]"
 #define VDSO_MAX   65536 /* bytes */
 
@@ -29,7 +31,10 @@
 static struct space {
     uint64_t mappings; /* a sum of them; 0: free */
     uint64_t used;     /* when, by number */
-    Dwfl *dwfl;        /* NULL: nothing of it can be read */
+    struct child child;
+    /* in the child */
+    const struct maps *maps; /* NULL: they have been read */
+    Dwfl *dwfl;              /* NULL: nothing of it can be read */
     int machine;
     struct found *found; /* of its modules */
     size_t n_found;
@@ -272,8 +277,9 @@ static void files_allow(void)
     }
 }
 
-static bool space_fill(struct space *space, const struct maps *maps)
+static bool space_fill(struct space *space)
 {
+    const struct maps *maps = space->maps;
     static const Dwfl_Thread_Callbacks threads = {.next_thread = thread_next,
                                                   .get_thread = thread_get,
                                                   .memory_read = memory_read,
@@ -292,40 +298,6 @@ static bool space_fill(struct space *space, const struct maps *maps)
            dwfl_attach_state(space->dwfl, NULL, 1, &threads, NULL);
 }
 
-static void space_end(struct space *space)
-{
-    if (space->dwfl)
-        dwfl_end(space->dwfl);
-    for (size_t i = 0; i < space->n_found; i++) {
-        free(space->found[i].path);
-        free(space->found[i].root);
-    }
-    free(space->found);
-    *space = (struct space){0};
-}
-
-/* The one of these mappings; of many the one longest without use makes room. */
-static struct space *space_of(const struct maps *maps)
-{
-    static uint64_t uses;
-    const uint64_t sum = mappings_sum(maps);
-    struct space *space = spaces;
-
-    for (unsigned i = 0; i < SPACES_MAX && space->mappings != sum; i++)
-        if (spaces[i].mappings == sum || spaces[i].used < space->used)
-            space = &spaces[i];
-    if (space->mappings != sum) {
-        space_end(space);
-        space->mappings = sum;
-        if (!space_fill(space, maps) && space->dwfl) {
-            dwfl_end(space->dwfl);
-            space->dwfl = NULL;
-        }
-    }
-    space->used = ++uses;
-    return space;
-}
-
 /* ---- frames ---- */
 
 static int frame_note(Dwfl_Frame *frame, void *arg)
@@ -341,21 +313,77 @@ static int frame_note(Dwfl_Frame *frame, void *arg)
     return ++now.n < UNWIND_MAX ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
+/* In the child. The question: mask, bytes of the stack, registers, stack. Behind the frames is a 0.
+ */
+static size_t frames_answer(void *self)
+{
+    struct space *space = self;
+    const unsigned registers = (unsigned)__builtin_popcountll(child_message[0]);
+    const struct user_state user = {.mask = child_message[0],
+                                    .stack_bytes = child_message[1],
+                                    .registers = child_message + 2,
+                                    .stack = child_message + 2 + registers};
+    static uint64_t frame[UNWIND_MAX + 1];
+
+    if (space->maps && !space_fill(space) && space->dwfl) {
+        dwfl_end(space->dwfl);
+        space->dwfl = NULL;
+    }
+    space->maps = NULL;
+    const bool arm = space->machine == EM_AARCH64;
+    now.user = &user;
+    now.space = space;
+    now.frame = frame;
+    now.n = 0;
+    if (space->dwfl && register_find(&user, arm ? ARM_PC : X86_PC, &now.pc) &&
+        register_find(&user, arm ? ARM_SP : X86_SP, &now.sp))
+        dwfl_getthread_frames(space->dwfl, 1, frame_note, NULL); /* an end is often an error */
+    frame[now.n] = 0;
+    memcpy(child_message, frame, (now.n + 1) * sizeof *frame);
+    return (now.n + 1) * sizeof *frame;
+}
+
+/* The one of these mappings; of many the one longest without use makes room. */
+static struct space *space_of(const struct maps *maps)
+{
+    static uint64_t uses;
+    const uint64_t sum = mappings_sum(maps);
+    struct space *space = spaces;
+
+    for (unsigned i = 0; i < SPACES_MAX && space->mappings != sum; i++)
+        if (spaces[i].mappings == sum || spaces[i].used < space->used)
+            space = &spaces[i];
+    if (space->mappings != sum) {
+        child_end(&space->child);
+        *space = (struct space){
+            .mappings = sum,
+            .maps = maps,
+            .child = {.answer = frames_answer, .self = space, .seconds = SECONDS},
+        };
+    }
+    space->used = ++uses;
+    return space;
+}
+
 unsigned unwind(const struct tasks *tasks, uint32_t pid, const struct user_state *user,
                 uint64_t *frame)
 {
     const struct process *process = tasks_process(tasks, pid);
-    struct space *space = process && process->maps ? space_of(process->maps) : NULL;
-    bool arm = space && space->machine == EM_AARCH64;
+    const size_t registers = (size_t)__builtin_popcountll(user->mask);
+    size_t n;
 
-    now.user = user;
-    now.space = space;
-    now.frame = frame;
-    now.n = 0;
-    if (!space || !space->dwfl || user->abi != USER_64 ||
-        !register_find(user, arm ? ARM_PC : X86_PC, &now.pc) ||
-        !register_find(user, arm ? ARM_SP : X86_SP, &now.sp))
+    if (!process || !process->maps || user->abi != USER_64)
         return 0;
-    dwfl_getthread_frames(space->dwfl, 1, frame_note, NULL); /* an end is often an error */
-    return now.n;
+    child_message[0] = user->mask;
+    child_message[1] = user->stack_bytes;
+    memcpy(child_message + 2, user->registers, registers * sizeof *child_message);
+    if (user->stack)
+        memcpy(child_message + 2 + registers, user->stack, user->stack_bytes);
+    n = child_ask(&space_of(process->maps)->child,
+                  (2 + registers) * sizeof *child_message + user->stack_bytes);
+    n /= sizeof *frame;
+    if (n == 0 || n > UNWIND_MAX + 1)
+        return 0;
+    memcpy(frame, child_message, (n - 1) * sizeof *frame);
+    return (unsigned)n - 1;
 }

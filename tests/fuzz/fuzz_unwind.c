@@ -57,6 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fclose(to);
     in = fmemopen(bytes, (size_t)end, "r");
     FUZZ_CHECK(stream_begins(in));
+    child_here = true;
     stream_convert(in, UINT64_MAX, give);
     fclose(in);
     return 0;

@@ -212,6 +212,40 @@ P
     done
 }
 
+# elfutils reads a program that was compressed as a whole.
+#@ plain
+t_a_file_that_means_gigabytes_costs_its_names() {
+    head -c 700M /dev/zero | gzip -1 >"$T/bomb"
+    printf 'a;[%s+0x10] 1\nb;[%s+0x%s] 1\n' "$T/bomb" "$HELPERS/hot" \
+        "$(nm "$HELPERS/hot" | awk '$3 == "hot_inner" { print substr($1, 9) }')" >"$T/in"
+    is "$(/usr/bin/python3 -c 'import resource, subprocess, sys
+subprocess.run(sys.argv[1], stdin=open(sys.argv[2]), check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 600000)' "$(names_program)" "$T/in")" \
+        "a;[$T/bomb+0x10] 1
+b;hot_inner 1
+True"
+}
+
+# The sanitizer would report the child's end.
+#@ plain
+t_a_file_cut_short_while_it_is_read_costs_its_names() {
+    local i writer
+    /usr/bin/python3 -c 'import os, sys, time
+data = open(sys.argv[1], "rb").read()
+fd = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT)
+end = time.time() + 20
+while time.time() < end:
+    os.pwrite(fd, data, 0)
+    os.ftruncate(fd, 0)' "$HELPERS/hot" "$T/cut" &
+    writer=$!
+    eventually 20 "[[ -e $T/cut ]]"
+    for i in {1..20}; do
+        is "$(printf 'x;[%s+0x2000] 1\ny 1\n' "$T/cut" | names | grep -c '^[xy]')" 2 "run $i"
+    done
+    kill "$writer"
+    wait "$writer" || :
+}
+
 # A pipe tells whether it was opened: a writer waits for that.
 t_nothing_but_regular_files_is_opened() {
     local at writer
