@@ -23,13 +23,13 @@ _pmcfs_events() {
 
 # _pmcfs_names KIND TREE: all that there is of what -h calls so; files are left to the shell.
 _pmcfs_names() {
-    local class pmc
+    local class pmc CDPATH=
     case $1 in
     event | spec | counter) cd "$2/events" && for class in *; do _pmcfs_events "$class"/*; done | sort -u ;;
     'cpu|*' | 'list|*') cd "$2/admin" && printf '%s\n' cpu* | sed -n 's/^cpu\([0-9]\)/\1/p' | sort -n ;;
     'row|*') cd "$2/admin" && printf '%s\n' cpu[0-9]*/* | sed 's|.*/||' | sort -un ;;
     pid*) cd /proc && printf '%s\n' [0-9]* ;;
-    pmc) cd "$2" && for pmc in */count; do [[ ! -e $pmc ]] || printf '%s\n' "$2/${pmc%/count}"; done ;;
+    pmc) cd "$2" && for pmc in */count; do [[ ! -e $pmc ]] || printf '%q\n' "$2/${pmc%/count}"; done ;;
     command) compgen -c | sort -u ;;
     'u|d') printf '%s\n' u d ;;
     KEY) printf '%s\n' rate count name ;;

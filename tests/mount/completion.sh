@@ -105,3 +105,15 @@ t_bash_offers_each_option_of_the_help() {
             "$(tool "$name" -h | sed -n '/^$/q; s/^  \(-[A-Za-z]\) .*/\1/p' | sort -u | paste -sd ' ')" "$name"
     done
 }
+
+# What is offered goes into the line as it is.
+t_bash_offers_a_path_quoted() {
+    mkdir -p "$T/a;b \$(c)/mine"
+    touch "$T/a;b \$(c)/mine/count"
+    # shellcheck disable=SC2031 # in a shell of its own
+    is "$(PMC="$T/a;b \$(c)" bash -c '. "$1"
+        COMP_WORDS=(pmc-names "") COMP_CWORD=1 COMP_LINE="pmc-names " COMP_POINT=10
+        _pmcfs_tools pmc-names "" pmc-names
+        printf "%s\n" "${COMPREPLY[@]}"' bash "${TEST_FILE%/tests/*}/examples/completion/pmcfs-tools.bash")" \
+        "$T/a\\;b\\ \\\$\\(c\\)/mine"
+}
