@@ -7,6 +7,19 @@
 # shellcheck disable=SC2034 # pmcstat and pmcstat-graph.sh use them
 log_root='' log_kernel=/proc/kallsyms log_raw='' log_lwp='' log_depth=16 log_threshold=0.5
 
+# A log may be of another user, and a program names its sources: no byte of theirs goes to a terminal. That of a
+# log is escaped as the tree escapes.
+# shellcheck disable=SC2016 # awk's
+log_shown='
+function shown(text,    i, c, out) {
+    if (text !~ /[^ -~]/) return text
+    for (i = 1; (c = substr(text, i, 1)) != ""; i++) out = out (c ~ /[ -~]/ ? c : sprintf("\\%03o", code[c]))
+    return out
+}
+BEGIN { for (i = 1; i < 256; i++) code[sprintf("%c", i)] = i }
+/[^ -~]/ { $0 = shown($0) }
+'
+
 # Numbers of addresses, and what is mapped where in which process.
 # shellcheck disable=SC2016 # awk's
 log_spaces='
@@ -209,9 +222,11 @@ function resolve_user(key, space, at, caller,    i, image, part) {
 # Samples. output: stacks, pcs (-m) or lines (-a).
 # shellcheck disable=SC2016 # awk's
 log_samples='
-function framed(key) {
-    if (r_image[key] == "") return r_name[key]
-    return r_name[key] "\001" (r_image[key] == "kernel" ? "[kernel]" : r_image[key])
+function framed(key,    image) {
+    image = r_image[key]
+    if (image == "") return r_name[key]
+    gsub(/;/, "\\073", image)
+    return r_name[key] "\001" (image == "kernel" ? "[kernel]" : image)
 }
 function pc_line(text, key,    i, image) {
     i = r_symbol[key]; image = r_image[key]
@@ -255,7 +270,9 @@ function hex_of(image, n) {
     counts[field["event"] (field["pmc"] == "" ? "" : " pmc=" field["pmc"]) "\t" name stack]++
 }
 function statistic(name, value) { printf "#%s %d\n", name, value > statistics }
-function source_lines(    i, key, image, wanted, all, command, file, line, function_name) {
+# A debug link leads where the program says, to a device or a pipe as well: of a copy that has none the lines are
+# read. A separate debug file is found by its build-id.
+function source_lines(    i, key, image, wanted, all, command, file, line, copy) {
     for (i = 1; i <= frames; i++) {
         key = frame_key[i]
         if (key == "" || !r_symbol[key] || r_image[key] == "kernel" || (key in source)) continue
@@ -265,11 +282,13 @@ function source_lines(    i, key, image, wanted, all, command, file, line, funct
     }
     for (image in wanted) {
         file = scratch "/lines"
-        command = "addr2line -e " quoted(root plain(image)) " >" quoted(file) " 2>/dev/null"
+        copy = quoted(scratch "/image")
+        command = "objcopy -R .gnu_debuglink -R .gnu_debugaltlink " quoted(root plain(image)) " " copy \
+            " 2>/dev/null && addr2line -e " copy " >" quoted(file) " 2>/dev/null"
         n = split(substr(wanted[image], 2), all, SUBSEP)
         for (i = 1; i <= n; i++) print hex(r_place[all[i]]) | command
         close(command)
-        for (i = 1; i <= n && (getline line < file) > 0; i++) source[all[i]] = line
+        for (i = 1; i <= n && (getline line < file) > 0; i++) source[all[i]] = shown(line)
         close(file)
     }
 }
@@ -302,11 +321,11 @@ END {
 # shellcheck disable=SC2154 # common.sh sets it
 log_read() {
     LC_ALL=C LOG_ROOT=$log_root LOG_KERNEL=$log_kernel LOG_SCRATCH=$scratch LOG_STATISTICS=${3-} \
-        awk -v output="$1" -v lwp="$log_lwp" -v raw="$log_raw" "$log_spaces$log_symbols$log_samples" "$2"
+        awk -v output="$1" -v lwp="$log_lwp" -v raw="$log_raw" "$log_shown$log_spaces$log_symbols$log_samples" <"$2"
 }
 
 # log_text LOG: its lines, or those of one thread.
 log_text() {
-    LC_ALL=C awk -v lwp="$log_lwp" '
-        lwp == "" || !match($0, / tid=[0-9]+/) || substr($0, RSTART + 5, RLENGTH - 5) == lwp' "$1"
+    LC_ALL=C awk -v lwp="$log_lwp" "$log_shown"'
+        lwp == "" || !match($0, / tid=[0-9]+/) || substr($0, RSTART + 5, RLENGTH - 5) == lwp' <"$1"
 }

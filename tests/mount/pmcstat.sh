@@ -170,6 +170,40 @@ t_p16_b13_pmcstat_reads_a_log_without_the_tree() {
     refuses 71 'cannot be read' pmcstat -R "$T/none"
 }
 
+# awk takes such a name for an assignment, and reads its standard input.
+t_p15_p16_a_log_may_have_any_name() {
+    mount_pmcfs
+    copy_tools
+    cd "$T" || die 'no directory'
+    sleep 30 | timeout 10 "$T/bin/pmcstat" -P page-faults -n 1 -O a=b ls / >/dev/null
+    sleep 30 | timeout 10 "$T/bin/pmcstat" -R a=b | cmp - a=b
+    between "$(sleep 30 | timeout 10 "$T/bin/pmcstat" -R a=b -G - | wc -l)" 3 10000
+}
+
+# The program says where its debug file is: in a pipe, which would be waited for.
+t_p16_p19_a_hostile_log_and_program_are_printed_as_text() {
+    local source=$T/$'evil\e[31m.c' program="$T/a;b" at
+    copy_tools
+    echo 'int main(void) { return 0; }' >"$source"
+    gcc -g -o "$program" "$source"
+    at=$(nm "$program" | sed -n 's/^0*\([0-9a-f]*\) T main$/0x\1/p')
+    printf '%s\n' '1.0 initialize version=1' "1.1 process pid=5 name=na"$'\e[32mme' \
+        "1.2 map-in pid=5 start=0x0 end=0xffffff offset=0x0 path=$program" \
+        "1.3 sample pid=5 tid=5 event=ev"$'\e[33ment'" ip=$at" >"$T/log"
+    tool pmcstat -R "$T/log" -m "$T/pcs" -a "$T/chains"
+    is "$(head -n 1 "$T/chains")" "$at main $T/evil\\033[31m.c:1"
+    is "$(tool pmcstat -R "$T/log" | grep -c $'\e' || :)" 0
+    is "$(tool pmcstat -R "$T/log" -G - | paste -sd ,)" \
+        "@ ev\\033[33ment [1 samples],,100.0%  [1]        main @ ${program/;/\\073},"
+    objcopy --only-keep-debug "$program" "$T/pipe"
+    strip -g "$program"
+    objcopy --add-gnu-debuglink="$T/pipe" "$program"
+    rm "$T/pipe"
+    mkfifo "$T/pipe"
+    timeout 10 "$T/bin/pmcstat" -R "$T/log" -m "$T/pcs" -a "$T/chains"
+    like "$(head -n 1 "$T/chains")" "^$at main "
+}
+
 # graph_is FILE: its first tree is that of hot_inner.
 graph_is() {
     like "$(sed -n 1p "$1")" '^@ cpu-clock \[[0-9]+ samples\]$'
