@@ -95,8 +95,7 @@ int main(int argc, char **argv)
 
     while ((option = getopt_long(argc, argv, "bn:d:s:Rf:ih", words, NULL)) != -1) {
         if (option == 'h') {
-            fputs(usage, stdout);
-            return 0;
+            return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
         }
         rc = option_take(&options, option);
         if (rc)

@@ -7,6 +7,7 @@
 
 tool=${0##*/}
 PMC=${PMC-}
+unset CDPATH
 tab=$(printf '\t')
 made='' helpers='' child='' told='' scratch='' serial=0 woken='' ended='' awaited='' status=0 refusal='' began='' clock=''
 set -f
@@ -31,6 +32,11 @@ unwritable() {
 # check_writable OPTION FILE
 check_writable() {
     (: >>"$2") 2>/dev/null || fail "$1 $2: cannot be written"
+}
+
+show_help() {
+    help || unwritable
+    exit 0
 }
 
 # The refusals of getopts, which was called with a silent option string.
@@ -106,6 +112,12 @@ list_events() {
         printf '%s\n' "$class$1" 2>/dev/null || unwritable
         list "$PMC/events/$class" | sed 's/^/\t/' 2>/dev/null || unwritable
     done
+}
+
+# A PMC, or all of the tree, cannot be read any more.
+tree_ended() {
+    [ ! -e "$PMC/info/version" ] || fail 'a PMC of this run was removed meanwhile'
+    fail "the tree at $PMC has ended"
 }
 
 # Why the last write to FILE was refused: the sentence, and behind it the errno and the id.
@@ -241,6 +253,9 @@ trap 'woken=yes timer_USR1=; tick' USR1
 # What tools with an interval replace.
 tick() { :; }
 
+# The end has come before the command was launched.
+ended_early() { exit 130; }
+
 # ---- waiting ----
 
 # timer SECONDS USR1|USR2: sends this shell the signal once. Killed, it takes its sleep with it.
@@ -300,7 +315,7 @@ launch() {
     shift
     command -v "$1" >/dev/null || fail "cannot execute \"$1\": no such program"
     hear
-    [ -z "$ended" ] || exit 130
+    [ -z "$ended" ] || ended_early
     set -- -- "${began:-/dev/null}" "${clock:-/dev/null}" "$@"
     for name in $counters_of_child; do
         case $name in */*) word=${name#*/}self ;; *) word=self ;; esac

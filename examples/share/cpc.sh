@@ -175,10 +175,6 @@ sample() {
         END { for (i = 1; i <= targets; i++) print order[i], values[order[i]] }' $files) 2>/dev/null
 }
 
-tree_ended() {
-    fail "the tree at $PMC has ended"
-}
-
 # now_ns: in result
 now_ns() {
     # shellcheck disable=SC2086 # the first of the words

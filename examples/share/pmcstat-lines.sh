@@ -34,7 +34,7 @@ look() {
         FNR > 2 && index(wanted, "," $2 ",") { print $3 }' $files 2>/dev/null)
     # shellcheck disable=SC2086 # words are wanted
     set -- $values
-    [ $# -gt "$shown" ] || fail "the tree at $PMC has ended"
+    [ $# -gt "$shown" ] || tree_ended
 }
 
 lines=0 last=
@@ -99,7 +99,7 @@ next_tick() {
 now() {
     now=
     until is_number "$now"; do
-        [ -r "$clock" ] || fail "the tree at $PMC has ended"
+        [ -r "$clock" ] || tree_ended
         read -r _ _ now _ <"$clock"
     done
 }

@@ -120,7 +120,7 @@ read_options() {
     while getopts :hp:s:t:c:dCw:l:o:Lu:qvn:P:S:WEO:R:F:G:M:m:NUTD:gk:r:z:a:ef:i:Ij option; do
         said=$said$option
         case $option in
-        h) help && exit 0 ;;
+        h) show_help ;;
         p | s | P | S) add_counter "$option" "$OPTARG" ;;
         t) add_target "$OPTARG" ;;
         c) check_cpus "$OPTARG" && cpus=$OPTARG ;;

@@ -167,7 +167,7 @@ t_p14_p17_pmcstat_repeats_its_header_at_each_screenful() {
     copy_tools
     LINES=3 tool pmcstat -s cycles -c 0 -w 0.1 -l 2 -o "$T/out"
     empty awk '/^#/ { if (NR > 1 && n != 2) print NR; n = 0; next } { n++ }' "$T/out"
-    ((0$(grep -c '^#' "$T/out") > 1)) || die 'one header only'
+    (($(grep -c '^#' "$T/out") > 1)) || die 'one header only'
 }
 
 t_p27_pmcstat_lists_and_describes_events() {
@@ -441,6 +441,46 @@ t_tools_end_with_the_tree() {
         is "$rc" "${words%% *}" "$words"
         like "$(tail -1 "$T/err")" ': the tree at .* has ended$' "$words"
     done
+}
+
+t_tools_say_when_a_pmc_of_theirs_is_removed() {
+    local pid rc=0
+    mount_sim
+    copy_tools
+    "$T/bin/cpustat" -c cycles 0.2 >/dev/null 2>"$T/err" &
+    pid=$!
+    eventually 5 '[[ $(cat "$M"/*-*-*/ctl 2>/dev/null) == *running* ]]'
+    rmdir "$M/$(pmcs)"
+    end_within 5 $pid || rc=$?
+    is "$rc $(tail -1 "$T/err")" '1 cpustat: a PMC of this run was removed meanwhile'
+}
+
+#@ slow
+t_a_result_that_cannot_be_written_is_an_error() {
+    local words rc
+    mount_pmcfs
+    copy_tools
+    for words in '71 pmccontrol -h' '71 pmccontrol -l' '71 pmccontrol -s' '71 pmcstat -h' '71 pmcstat -u page-faults' \
+        '71 pmcstat -P page-faults -n 1 -O /dev/full ls /' '71 pmcstat -P page-faults -n 1 -G /dev/full ls /' \
+        '71 pmcstat -P page-faults -n 1 -m /dev/full ls /' '1 perfmon -h' '1 cpustat -h' '1 cputrack -h'; do
+        rc=0
+        # shellcheck disable=SC2086 # words are wanted
+        tool ${words#* } >/dev/full 2>"$T/err" || rc=$?
+        is "$rc" "${words%% *}" "$words"
+        grep -q ' cannot be written$' "$T/err" || die "$words: $(cat "$T/err")"
+    done
+    rc=0
+    tool pmccontrol -l >&- 2>"$T/err" || rc=$?
+    is "$rc $(cat "$T/err")" '71 pmccontrol: the output cannot be written' 'standard output closed'
+    is "$(pmcs)" ''
+}
+
+t_a_relative_tree_is_where_it_says() {
+    mount_pmcfs
+    copy_tools
+    mkdir -p "$T/else/${M##*/}/events"
+    cd "${M%/*}" || die 'no directory'
+    like "$(CDPATH=$T/else PMC=${M##*/} tool pmcstat -L)" page-faults
 }
 
 #@ slow
