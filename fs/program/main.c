@@ -245,8 +245,8 @@ static int run(int argc, char **argv)
     descriptors_plug();
     mallopt(M_ARENA_MAX, 2); /* one for each of a dozen threads would keep what a burst needed */
     /* Replies of streams are not given back to the system one by one; the main loop sees to it. */
-    mallopt(M_MMAP_THRESHOLD, 1 << 20);
-    mallopt(M_TRIM_THRESHOLD, 1 << 20);
+    mallopt(M_MMAP_THRESHOLD, 8 << 20);
+    mallopt(M_TRIM_THRESHOLD, 8 << 20);
     say_for_fuse();
     status = options_read(&options, &linux_host, argc, argv);
     if (status == 0)

@@ -239,12 +239,12 @@ t_pmcfs_in_a_container_as_compose_asks_for_it() {
     accepted $TREE/a/config event=page-faults "target=${PID_OF[p]}"
     tell p faults 1000
     between "$(<$TREE/a/count)" 1000 5000
-    # All of it killed at once leaves a dead mount, which the next one clears away.
+    # All of it killed at once leaves a dead mount, which the next one clears away. None hears of the other's end.
     local first serving
     first=$(podman inspect -f '{{.State.Pid}}' pmcfs)
     serving=$(cat "/proc/$first/task/$first/children")
-    kill -STOP $serving
-    kill -KILL "$first" $serving
+    kill -STOP "$first" $serving
+    kill -KILL $serving "$first"
     podman wait pmcfs >/dev/null
     fails_with ENOTCONN "cat $TREE/counts"
     podman start pmcfs >/dev/null
