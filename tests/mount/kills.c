@@ -717,8 +717,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof users / sizeof *users; i++)
         if (users[i] == reads_samples)
             pthread_join(threads[i], NULL);
-    /* where workers hardly live, what a loss stood for may be told as less */
-    sampled_check(count_of("sampled/count"), atoi(argv[5]) > 5000);
+    /* where workers hardly live, or rings overflow beside kills, what a loss stood for may be told
+     * as less */
+    sampled_check(count_of("sampled/count"), atoi(argv[5]) > 5000 && !getenv("OVERFLOWS"));
     leave();
     for (size_t i = 0; i < sizeof users / sizeof *users; i++)
         if (users[i] == reads_series)
