@@ -118,7 +118,10 @@ t_samples_at_a_stop_are_given_or_told() {
     read -r -t 20 -u "${OUT[p]}" _ || die "p does not answer"
     ctl a stop
     log a
-    is "$(($(of a samples) + $(status a kernel_lost)))" "$(value a)" "samples and losses"
+    # The kernel counts, now and then, a fault at which it was just being disabled, and writes no sample of it.
+    local counted
+    counted=$(value a)
+    between "$(($(of a samples) + $(status a kernel_lost)))" $((counted - 3)) "$counted" "samples and losses"
 }
 
 t_a_clock_is_sampled_in_one_mode_when_the_other_is_off() {
