@@ -18,7 +18,7 @@ t_a_period_gives_as_many_samples_as_it_fits_into_the_count() {
         log_of a
         nothing_lost a
         # An emulator that is held up makes one interrupt of two, once in a while.
-        between "$(taken)" $(($(count c) / period * 99 / 100 - 1)) $(($(count c) / period + 1)) "samples each $period"
+        between "$(taken)" $(($(count c) * 99 / 100 / period - 1)) $(($(count c) / period + 1)) "samples each $period"
         is "$(taken " pid=$PID_p tid=$PID_p cpu=1 .* event=cycles:u period=$period\$")" "$(taken)" \
             "samples of the program"
         release a c
