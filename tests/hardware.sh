@@ -6,7 +6,8 @@
 #
 # As root, after `meson setup build && ninja -C build`. It mounts pmcfs at a place of its own, starts programs
 # of its own, and takes everything away again: no setting of the machine is changed. A minute or two. LOAD names
-# the program that executes instructions, if it is built already, N how many. Exit status 0: no promise differed.
+# the program that executes instructions, if it is built already, N how many, CPU where (unset: anywhere). Exit
+# status 0: no promise differed.
 # shellcheck disable=SC2086,SC2154 # N is one word; PID_p is set by run
 set -u
 export LC_ALL=C
@@ -273,7 +274,7 @@ until [ -e "$M/info/version" ]; do
     sleep 0.1
 done
 says_the_machine
-run p
+run p ${CPU:+cpu $CPU}
 if [ -z "$(hardware_classes)" ]; then
     told "not here" "a PMU" "$(sed -n 's/^hardware_pmu no: //p' "$M/info/backend")"
 else

@@ -122,7 +122,8 @@ dispositions() {
 # ---- programs ----
 #
 # A test of exact counts puts its program on CPU 0: the emulator has one counter of what all CPUs execute, and
-# a program on CPU 1 that was in user mode is now and then charged what CPU 0 did meanwhile.
+# a program on CPU 1 that was in user mode is now and then charged what CPU 0 did meanwhile: a jump, in which an
+# overflow interrupt may stand for two.
 
 # run NAME COMMAND…: a program that obeys lines; its PID in PID_NAME.
 run() {

@@ -2,7 +2,7 @@
 # The report that owners of machines can send, tests/hardware.sh.
 
 t_every_promise_holds_on_this_machine() {
-    LOAD=/bin/load N=8000000 sh /hardware.sh /bin >"$T/report" || die "$(cat "$T/report")"
+    LOAD=/bin/load CPU=0 N=8000000 sh /hardware.sh /bin >"$T/report" || die "$(cat "$T/report")"
     for name in instructions threads children set rows exhaustion 'all count' multiplex sampling 'generic names' replacement; do
         grep -q "^held     $name " "$T/report" || die "$name: $(cat "$T/report")"
     done
