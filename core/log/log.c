@@ -238,10 +238,20 @@ static bool log_overwrite(struct log *log)
     record = (const struct record *)ring_at(&log->ring, log->ring.tail);
     if (spaces_wants(record))
         fold_oldest(log, record);
-    log->lost += log->first >= log_unread(log) && !is_refused(record);
+    log->missed += log->first >= log_unread(log) && !is_refused(record);
     log->first++;
     ring_drop(&log->ring, record->size);
     return true;
+}
+
+void log_missed_again(struct log *log, uint64_t next, uint64_t first, uint64_t missed)
+{
+    const uint64_t from = next > first ? next : first;
+
+    if (log->first > from)
+        missed += log->first - from;
+    if (log->missed < missed)
+        log->missed = missed;
 }
 
 /* Can the ring hold it, if need be once it has grown? Nothing is overwritten for the answer. */
@@ -482,7 +492,7 @@ void log_stats(struct log *log, struct log_stats *out)
         .bytes = ring_held(&log->ring) + tasks_bytes(&log->spaces),
         .memory = log_memory(log),
         .records = log->last,
-        .lost = log->lost,
+        .lost = log->lost + log->missed,
         .kernel_lost = log->kernel_lost,
         .throttled = log->throttled,
         .hidden = log->hidden,

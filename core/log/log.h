@@ -89,6 +89,7 @@ struct log_cursor {
     bool begun;      /* it was given the address spaces as of its beginning */
     bool told;       /* it is being given them, so far: */
     struct spaces_walk walk;
+    uint64_t first, missed; /* in a copy: of the log then, as in struct log_mark */
     LIST_ENTRY(log_cursor) of_log;
 };
 /* At the first record ever: what is no longer held is told as missed. */
@@ -128,6 +129,7 @@ struct log *log_adopt(uint64_t block);
 struct log_mark {
     uint64_t next;
     bool begun;
+    uint64_t first, missed; /* of the log: its oldest record, how many were overwritten unread */
 };
 void log_cursor_mark(const struct log_cursor *cursor, struct log_mark *mark);
 struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark);

@@ -208,6 +208,8 @@ struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark
     for (uint64_t serial = log->first; serial < cursor->next; serial++)
         cursor->place += ((const struct record *)ring_at(&log->ring, cursor->place))->size;
     log->unread_known = false;
+    if (mark->first) /* not of an older version */
+        log_missed_again(log, mark->next, mark->first, mark->missed);
     pthread_mutex_unlock(&log->mutex);
     if (mark->next > 0)
         return cursor;
@@ -218,6 +220,11 @@ struct log_cursor *log_cursor_adopt(struct log *log, const struct log_mark *mark
 void log_cursor_mark(const struct log_cursor *cursor, struct log_mark *mark)
 {
     pthread_mutex_lock(&cursor->log->mutex);
-    *mark = (struct log_mark){.next = cursor->next, .begun = cursor->begun};
+    *mark = (struct log_mark){
+        .next = cursor->next,
+        .begun = cursor->begun,
+        .first = cursor->log->first,
+        .missed = cursor->log->missed,
+    };
     pthread_mutex_unlock(&cursor->log->mutex);
 }

@@ -37,12 +37,13 @@ struct log_request {
     uint64_t spaces_granted; /* bytes that the address spaces may use now */                       \
     uint64_t spaces_changed; /* serial of the last record folded in */                             \
     uint64_t most_read;      /* behind the last record that was ever read */                       \
-    uint64_t lost, kernel_lost, throttled, hidden, refused; /* as in log_stats */                  \
+    uint64_t lost, kernel_lost, throttled, hidden, refused; /* put; as in log_stats */             \
     struct log_taken taken;                                                                        \
     struct log_request request; /* the last one */                                                 \
     struct ring ring;                                                                              \
     struct facts facts;                                                                            \
-    uint64_t spare[7]; /* for fields of later versions: 0 is what was before them */
+    uint64_t missed; /* overwritten unread */                                                      \
+    uint64_t spare[6]; /* for fields of later versions: 0 is what was before them */
 
 struct log_numbers {
     LOG_NUMBERS
@@ -86,5 +87,10 @@ void log_facts_add(struct log *log, const struct record *record);
 bool log_charge(struct log *log, uint64_t bytes);
 void log_discharge(struct log *log, uint64_t bytes);
 void log_blocks_free(struct log *log);
+/*
+ * A cursor is back where it was when the log's oldest record was `first`, and `missed` were
+ * overwritten unread. What it took since did not count when it was overwritten: it does now.
+ */
+void log_missed_again(struct log *log, uint64_t next, uint64_t first, uint64_t missed);
 /* Takes a record that is not, or no longer, in the ring into the address spaces. */
 void log_fold(struct log *log, const struct record *record);

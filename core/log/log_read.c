@@ -162,6 +162,8 @@ struct log_cursor log_place(const struct log_cursor *cursor)
 
     pthread_mutex_lock(&cursor->log->mutex);
     copy = *cursor;
+    copy.first = cursor->log->first;
+    copy.missed = cursor->log->missed;
     pthread_mutex_unlock(&cursor->log->mutex);
     return copy;
 }
@@ -175,6 +177,7 @@ void log_back(struct log_cursor *cursor, const struct log_cursor *copy)
     cursor->told = copy->told;
     cursor->walk = copy->walk;
     cursor->log->unread_known = false;
+    log_missed_again(cursor->log, copy->next, copy->first, copy->missed);
     pthread_mutex_unlock(&cursor->log->mutex);
 }
 

@@ -76,6 +76,28 @@ TEST(readers_go_on_in_a_loaded_log)
     log_close(cursor);
 }
 
+TEST(what_a_reader_took_and_was_not_given_counts_as_lost_when_it_is_overwritten)
+{
+    struct log_cursor *cursor = log_open(event_log);
+    struct seen seen = {0}, never = {0};
+    struct log_mark mark;
+
+    put_samples(MUCH);
+    take(cursor, 1000, &seen);
+    log_cursor_mark(cursor, &mark);
+    take(cursor, 1000, &never);
+    put_samples(MUCH);
+    log_close(cursor);
+    log_again();
+    cursor = log_cursor_adopt(event_log, &mark);
+    ck_assert_ptr_nonnull(cursor);
+    take_all(cursor, &seen);
+    ck_assert_uint_gt(seen.drops, 0);
+    ck_whole(&seen);
+    ck_assert_uint_eq(stats().lost, seen.dropped);
+    log_close(cursor);
+}
+
 TEST(mappings_begin_again_in_a_loaded_log)
 {
     struct log_cursor *cursor;
