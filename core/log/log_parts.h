@@ -42,7 +42,7 @@ struct log_request {
     struct log_request request; /* the last one */                                                 \
     struct ring ring;                                                                              \
     struct facts facts;                                                                            \
-    uint64_t missed; /* overwritten unread */                                                      \
+    uint64_t missed;   /* overwritten unread */                                                    \
     uint64_t spare[6]; /* for fields of later versions: 0 is what was before them */
 
 struct log_numbers {

@@ -104,7 +104,6 @@ t_samples_beside_events_that_come_and_go_are_given_or_told() {
     done
 }
 
-# …and where its own is switched on and off while it occurs.
 #@ slow
 t_samples_before_a_stop_are_given_or_told() {
     mount_pmcfs
@@ -120,8 +119,10 @@ t_samples_before_a_stop_are_given_or_told() {
     is "$(($(of a samples) + $(status a kernel_lost)))" "$(value a)" "samples and losses"
 }
 
+# …and where its own is switched on and off while it occurs.
 # The fault during which it disables an event the kernel counts, and in a few of a hundred writes no sample of it
 # and tells no loss: one each stop at most.
+#@ slow
 t_a_stop_hides_one_sample_at_most() {
     local stops=41 counted
     mount_pmcfs
