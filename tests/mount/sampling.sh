@@ -237,6 +237,8 @@ t_targets_come_and_go_while_it_runs() {
 
 # ---- of CPUs ----
 
+# Its clock gives one sample for all periods in which the machine itself was not run: nothing else is to keep it busy.
+#@ alone
 t_a_cpu_is_sampled_whoever_runs() {
     (($(nproc) > 1)) || skip "one CPU only"
     mount_pmcfs
