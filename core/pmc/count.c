@@ -1,5 +1,5 @@
 /*
- * Reading PMCs: at once under the lock when that is cheap, else as a look.
+ * Reading PMCs: a look at them, without the lock.
  */
 #include "core/pmc/count.h"
 
@@ -9,6 +9,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+    COST_SLOW = 100, /* system calls: more take longer than a request that waits should have to */
+    LOOK_ROOM = 1024 /* bytes: what a look at one PMC with few links needs is no block of its own */
+};
 
 bool tally_partial(const struct tally *tally)
 {
@@ -45,7 +50,7 @@ unsigned count_cost(const struct pmc *pmc)
 {
     unsigned cost = 0;
 
-    for (unsigned i = 0; i < pmc->links->n && cost <= COST_SMALL; i++) {
+    for (unsigned i = 0; i < pmc->links->n && cost <= COST_SLOW; i++) {
         const struct link *link = pmc->links->link[i];
 
         if (link->counter && !link->ended)
@@ -76,72 +81,35 @@ static int count_failed(const struct pmc *pmc, struct err *err)
                    pmc->name);
 }
 
-int count_now(struct pmc *pmc, struct total *total, struct err *err)
-{
-    const struct backend *backend = pmc->engine->backend;
-    unsigned n = pmc_events(pmc), live = 0, off = 0;
-    bool missed = pmc_missed(pmc), ran = false;
-    struct reading reading;
-    struct tally *sum = total->tally = (struct tally *)total->room;
-
-    if (count_cost(pmc) > COST_SMALL)
-        return -EAGAIN;
-    memcpy(sum, pmc->base, TALLY_SIZE(n));
-    for (unsigned i = 0; i < pmc->links->n; i++) {
-        struct link *link = pmc->links->link[i];
-
-        if (!link_live(link)) {
-            missed |= link->missed;
-            tally_add(sum, link->base, n);
-            continue;
-        }
-        int rc = backend->read(link->counter, &reading, false);
-        if (rc)
-            return rc == -EAGAIN ? rc : count_failed(pmc, err);
-        tally_take(link->seen, &reading, n);
-        if (reading.dropped)
-            link_lost_below(link);
-        missed |= link->missed;
-        tally_add(sum, link->seen, n);
-        tally_subtract(sum, link->base, n);
-        live++;
-        off += reading.off;
-        ran |= reading.enabled_ns > 0;
-    }
-    total->partial = tally_partial(sum) || missed;
-    total->off = live > 0 && off == live;
-    note_state(pmc, ran, total->off);
-    return 0;
-}
-
 /* ---- looks ---- */
 
-static void looked_clear(struct looked *item, struct engine *engine)
+static void looked_clear(const struct look *look, struct looked *item)
 {
-    free(item->total); /* and all that stands behind it */
+    if ((void *)item->total != look->room)
+        free(item->total); /* and all that stands behind it */
     set_unref(item->set);
-    links_unref(item->links, &engine->dead);
+    links_unref(item->links, &look->engine->dead);
     item->total = NULL;
     item->set = NULL;
     item->links = NULL;
 }
 
-static void look_free(struct look *look)
+static void look_end(struct look *look)
 {
     for (unsigned i = 0; i < look->n; i++) {
-        looked_clear(&look->item[i], look->engine);
+        looked_clear(look, &look->item[i]);
         pmc_unref(look->item[i].pmc);
     }
-    free(look);
 }
 
 /* What the PMC is at this moment. Tallies, the places of those of links and PIDs are one block. */
-static bool looked_take(struct looked *item)
+static bool looked_take(const struct look *look, struct looked *item)
 {
     struct pmc *pmc = item->pmc;
     unsigned n = pmc_events(pmc), links = pmc->links->n;
-    size_t tallies = (links + 1) * TALLY_SIZE(n);
-    char *block = calloc(1, tallies + links * (sizeof *item->link + sizeof *item->shown));
+    const size_t tallies = (links + 1) * TALLY_SIZE(n);
+    const size_t size = tallies + links * (sizeof *item->link + sizeof *item->shown);
+    char *block = look->room && size <= LOOK_ROOM ? memset(look->room, 0, size) : calloc(1, size);
 
     item->links = links_ref(pmc->links);
     item->set = set_ref(pmc->set);
@@ -226,8 +194,8 @@ static void looked_sum(struct looked *item)
 }
 
 /* All is read. */
-static int look_end(struct call *call, struct look *look,
-                    int (*print)(struct call *call, struct look *look))
+static int look_tell(struct call *call, struct look *look,
+                     int (*print)(struct call *call, struct look *look))
 {
     for (unsigned i = 0; look->counts && i < look->n; i++)
         if (!look->item[i].failed)
@@ -250,8 +218,8 @@ static bool look_again(struct look *look, bool *failed)
         if ((item->epoch == item->pmc->epoch && !item->hurried) || pmc_released(item->pmc))
             continue;
         look->slow |= item->hurried;
-        looked_clear(item, look->engine);
-        *failed |= !looked_take(item);
+        looked_clear(look, item);
+        *failed |= !looked_take(look, item);
         again = true;
     }
     return again;
@@ -273,44 +241,45 @@ static int look_read(struct call *call, struct look *look)
     return failed ? err_nomem(&call->err) : CALL_DONE;
 }
 
-static struct look *look_new(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts,
-                             bool pids)
+/* False: no memory. */
+static bool look_begin(struct look *look, struct pmc *const *pmcs, unsigned n)
 {
-    struct look *look = calloc(1, sizeof *look + n * sizeof look->item[0]);
-    bool ok = look != NULL;
     unsigned cost = 0;
+    bool fine = true;
 
-    if (!look)
-        return NULL;
-    look->engine = call->engine;
-    look->tid = call->tid;
-    look->counts = counts;
-    look->pids = pids;
-    look->one = call->pmc != NULL;
-    for (unsigned i = 0; ok && i < n; i++) {
-        look->item[i].pmc = pmc_ref(pmcs[i]);
-        look->n = i + 1;
-        ok = looked_take(&look->item[i]);
-        cost += counts ? count_cost(pmcs[i]) : 1;
+    while (fine && look->n < n) {
+        struct pmc *pmc = pmcs[look->n];
+        struct looked *item = &look->item[look->n++];
+
+        item->pmc = pmc_ref(pmc);
+        fine = looked_take(look, item);
+        cost += look->counts ? count_cost(pmc) : 1;
     }
-    look->slow = cost > 100;
-    if (ok)
-        return look;
-    look_free(look);
-    return NULL;
+    look->slow = cost > COST_SLOW;
+    return fine;
 }
 
 int pmcs_look(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
               int (*print)(struct call *call, struct look *look))
 {
-    struct look *look = look_new(call, pmcs, n, counts, pids);
-    int rc;
+    uint64_t room[LOOK_ROOM / sizeof(uint64_t)];
+    struct looked one = {.pmc = NULL}, *many = n > 1 ? calloc(n, sizeof *many) : NULL;
+    struct look look = {
+        .engine = call->engine,
+        .tid = call->tid,
+        .counts = counts,
+        .pids = pids,
+        .one = call->pmc != NULL,
+        .item = n > 1 ? many : &one,
+        .room = n > 1 ? NULL : room,
+    };
+    int rc = look.item && look_begin(&look, pmcs, n) ? CALL_DONE : err_nomem(&call->err);
 
-    if (!look)
-        return err_nomem(&call->err);
-    rc = look_read(call, look);
     if (rc == CALL_DONE)
-        rc = look_end(call, look, print);
-    look_free(look);
+        rc = look_read(call, &look);
+    if (rc == CALL_DONE)
+        rc = look_tell(call, &look, print);
+    look_end(&look);
+    free(many);
     return rc;
 }

@@ -1,29 +1,15 @@
 /*
- * What PMCs have counted: base + every link's reading since its own base. A cheap read is made at
- * once, under the lock; a look at many links, at many PMCs, or one that translates PIDs lets go of
- * it.
+ * What PMCs have counted: base + every link's reading since its own base. They are looked at without
+ * the lock.
  */
 #pragma once
 
 #include "core/pmc/metric.h"
 #include "core/pmc/pmc.h"
 
-#define COST_SMALL 8 /* system calls that a read may make under the lock */
+#define COST_SMALL 8 /* system calls that are made at once */
 
-/* Total of one PMC: enough room for the largest set. */
-struct total {
-    bool partial;        /* lost more than 1 ms and 0.1 % of the time covered */
-    bool off;            /* at this moment nothing of it is on the hardware */
-    struct tally *tally; /* in room */
-    uint64_t room[TALLY_SIZE(SET_MAX) / sizeof(uint64_t)];
-};
-
-unsigned count_cost(const struct pmc *pmc); /* system calls */
-/*
- * Under the lock. Notes armed -> running, running <-> lost. -EAGAIN: what it costs is for a look
- * (pmcs_look); or another errno when a counter could not be read: then nothing of it is known.
- */
-int count_now(struct pmc *pmc, struct total *total, struct err *err);
+unsigned count_cost(const struct pmc *pmc); /* system calls of a look at it, or very many */
 bool tally_partial(const struct tally *tally);
 /* The value that `count` shows of event i: raw, or the estimate with multiplex=on. */
 uint64_t count_shown(const struct pmc *pmc, const struct tally *tally, unsigned i);
@@ -63,7 +49,8 @@ struct look {
     uint64_t time_ns, tsc;
     bool one; /* for a file of this PMC: released meanwhile is ENODEV, unread EIO */
     unsigned n;
-    struct looked item[];
+    struct looked *item;
+    void *room; /* for the block of the one PMC, or NULL */
 };
 
 /*

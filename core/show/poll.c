@@ -1,6 +1,7 @@
 /*
- * poll: what a level says, and the looks for sleeping pollers. A cheap PMC is read at once; for the
- * others a look is asked for, at most every notify_ms, and the sleepers are told when it is over.
+ * poll: what a level says, and the looks for sleeping pollers. They are asked for, at most every
+ * notify_ms, and the sleepers are told when they are over. A cheap PMC is looked at by each poll,
+ * too.
  */
 #include "core/show/poll.h"
 
@@ -39,24 +40,6 @@ static void poll_ask(struct pmc *pmc)
 {
     pmc->poll_asked = true;
     pmc->engine->poll_asked = true;
-}
-
-/* What it costs to know decides whether it is known at once; left: what may be spent on that. */
-static void poll_look(struct pmc *pmc, uint64_t now_ns, unsigned *left)
-{
-    unsigned cost = count_cost(pmc);
-    struct total total;
-
-    if (cost > *left) {
-        poll_ask(pmc);
-        return;
-    }
-    *left -= cost;
-    int rc = count_now(pmc, &total, NULL); /* wakes by itself when the state changes */
-    if (rc == -EAGAIN && now_ns - pmc->polled_ns >= notify_ns(pmc->engine))
-        poll_ask(pmc);
-    else if (rc == 0)
-        polled_is(pmc, count_shown(pmc, total.tally, 0), now_ns);
 }
 
 static int look_polled(struct call *call, struct look *look)
@@ -115,10 +98,8 @@ uint64_t poll_deadline(const struct engine *engine)
     return engine->n_polled ? engine->poll_due_ns : UINT64_MAX;
 }
 
-/* A few looks at once; all that is polled may be thousands of system calls. */
 void poll_tick(struct engine *engine, uint64_t now_ns)
 {
-    unsigned left = COST_SMALL;
     uint64_t id = 0;
 
     if (now_ns < poll_deadline(engine))
@@ -129,7 +110,7 @@ void poll_tick(struct engine *engine, uint64_t now_ns)
         bool finds_out = is_notified(pmc) || !state_table[pmc->state].settable;
 
         if (pmc->pollers && pmc->set && !pmc->busy && finds_out)
-            poll_look(pmc, now_ns, &left);
+            poll_ask(pmc);
     }
 }
 
@@ -193,18 +174,19 @@ unsigned poll_count(struct call *call)
     unsigned level = EPOLLIN | EPOLLRDNORM;
     uint64_t notify = settings_number(&pmc->settings, KEY_NOTIFY);
     bool costly = count_cost(pmc) > COST_SMALL;
-    unsigned left = COST_SMALL;
 
     if (!open || !pmc->set || !is_notified(pmc))
         return level;
-    bool known = polled_known(pmc);
-    bool fresh = known && call->now_ns - pmc->polled_ns < notify_ns(pmc->engine);
-    if (!pmc->busy && !(costly && fresh)) {
-        pmc->poll_tells |= costly;
-        poll_look(pmc, call->now_ns, &left);
-        known = polled_known(pmc);
+    bool fresh = polled_known(pmc) && call->now_ns - pmc->polled_ns < notify_ns(pmc->engine);
+    if (costly && !fresh && !pmc->busy) {
+        pmc->poll_tells = true;
+        poll_ask(pmc);
+    } else if (!costly && !pmc->busy && pmcs_look(call, &call->pmc, 1, true, false, look_polled)) {
+        return level; /* it was released, cannot be read, or others are waited for */
     }
-    if (!known || (costly && !fresh && !open->has_seen))
+    pmc = call->pmc;
+    open = call->open;
+    if (!polled_known(pmc) || (costly && !fresh && !open->has_seen))
         return level;
     seen_follow(open, pmc);
     int64_t more = (int64_t)(pmc->polled_count - open->seen_count); /* estimates may fall */

@@ -158,6 +158,14 @@ static void sequence_begin(struct call *call, const struct pmc *pmc, struct seri
     cursor->due_ns = next_due(pmc, now_ns);
 }
 
+/* The next line is not due yet. */
+static bool is_early(const struct call *call, const struct pmc *pmc, uint64_t now_ns)
+{
+    const struct series_cursor *cursor = call->open->series;
+
+    return same_run(pmc, cursor) && now_ns < cursor->due_ns && !rest_is_due(pmc, cursor);
+}
+
 /* What the present values mean for this reader. */
 static int series_step(struct call *call, struct pmc *pmc, const struct tally *tally, bool partial,
                        uint64_t now_ns)
@@ -182,12 +190,21 @@ static int series_step(struct call *call, struct pmc *pmc, const struct tally *t
     return CALL_DONE;
 }
 
+static int series_wait(struct call *call, const struct pmc *pmc)
+{
+    call->wait_for = pmc->id;
+    call->wait_until_ns = call->open->series->due_ns;
+    return call->nonblock ? -EAGAIN : CALL_WAIT;
+}
+
 static int series_look(struct call *call, struct look *look)
 {
     struct looked *item = &look->item[0];
 
     if (item->pmc->set != item->set)
         return CALL_DONE; /* end of file: it counts something else now */
+    if (is_early(call, item->pmc, look->time_ns))
+        return series_wait(call, item->pmc); /* another reader of this descriptor was faster */
     return series_step(call, item->pmc, item->total, item->partial, look->time_ns);
 }
 
@@ -208,7 +225,6 @@ int stream_series(struct call *call)
 {
     struct pmc *pmc = call->pmc;
     struct series_cursor *cursor;
-    struct total total;
 
     if (!pmc->set)
         return err_set(&call->err, P08, "%s has no event yet: write one to event", pmc->name);
@@ -222,15 +238,9 @@ int stream_series(struct call *call)
     }
     if ((no_interval || !goes_on(pmc)) && !rest_is_due(pmc, cursor))
         return nothing_comes(call, cursor, no_interval);
-    if (same_run(pmc, cursor) && call->now_ns < cursor->due_ns) {
-        call->wait_for = pmc->id;
-        call->wait_until_ns = cursor->due_ns;
-        return call->nonblock ? -EAGAIN : CALL_WAIT;
-    }
-    int rc = count_now(pmc, &total, &call->err);
-    if (rc == -EAGAIN)
-        return pmcs_look(call, &call->pmc, 1, true, false, series_look);
-    return rc ? rc : series_step(call, pmc, total.tally, total.partial, call->now_ns);
+    if (is_early(call, pmc, call->now_ns))
+        return series_wait(call, pmc);
+    return pmcs_look(call, &call->pmc, 1, true, false, series_look);
 }
 
 unsigned poll_series(struct call *call)

@@ -163,16 +163,12 @@ static int print_ctl_look(struct call *call, struct look *look)
 /* armed and lost are found out by reading. */
 int show_ctl(struct call *call)
 {
-    struct pmc *pmc = call->pmc;
-    struct total total;
+    const struct pmc *pmc = call->pmc;
     int rc = deaths_settled(call);
 
     if (rc || (pmc->state != PMC_ARMED && pmc->state != PMC_RUNNING && pmc->state != PMC_LOST))
         return rc ? rc : print_ctl(call, pmc);
-    rc = count_now(pmc, &total, &call->err);
-    if (rc == -EAGAIN)
-        return pmcs_look(call, &call->pmc, 1, true, false, print_ctl_look);
-    return rc ? rc : print_ctl(call, pmc);
+    return pmcs_look(call, &call->pmc, 1, true, false, print_ctl_look);
 }
 
 static void status_line(struct buf *out, const char *name, const char *value)
@@ -313,7 +309,7 @@ int show_status(struct call *call)
 
 /* ---- counts ---- */
 
-static void print_count(struct call *call, const struct pmc *pmc, const struct tally *tally)
+static void print_values(struct call *call, const struct pmc *pmc, const struct tally *tally)
 {
     for (unsigned i = 0; i < pmc->set->n; i++) {
         buf_u64(call->out, count_shown(pmc, tally, i));
@@ -341,21 +337,18 @@ static int count_refused(struct call *call, const struct pmc *pmc, const struct 
     return 0;
 }
 
-static int print_count_look(struct call *call, struct look *look)
+static int print_count(struct call *call, struct look *look)
 {
     const struct looked *item = &look->item[0];
-
     int rc = count_refused(call, item->pmc, item->total);
+
     if (rc == 0)
-        print_count(call, item->pmc, item->total);
+        print_values(call, item->pmc, item->total);
     return rc;
 }
 
 int show_count(struct call *call)
 {
-    struct pmc *pmc = call->pmc;
-    struct total total;
-
     if (call->open && call->open->swapped) {
         buf_str(call->out, call->open->swap);
         free(call->open->swap);
@@ -363,16 +356,9 @@ int show_count(struct call *call)
         call->open->swapped = false;
         return CALL_DONE;
     }
-    if (!pmc->set)
+    if (!call->pmc->set)
         return no_event(call);
-    int rc = count_now(pmc, &total, &call->err);
-    if (rc == -EAGAIN)
-        return pmcs_look(call, &call->pmc, 1, true, false, print_count_look);
-    if (rc == 0)
-        rc = count_refused(call, pmc, total.tally);
-    if (rc == 0)
-        print_count(call, pmc, total.tally);
-    return rc;
+    return pmcs_look(call, &call->pmc, 1, true, false, print_count);
 }
 
 static void detail_line(struct buf *out, const struct pmc *pmc, const struct event *event,

@@ -199,6 +199,12 @@ static bool poll_is_of_uring(const struct fuse_file_info *fi, uint64_t number)
            fi->poll_events == (EPOLLIN | EPOLLRDNORM | EPOLLPRI | EPOLLERR);
 }
 
+static int poll_gone(struct request *rq)
+{
+    rq->revents = EPOLLHUP | EPOLLIN | EPOLLRDNORM;
+    return CALL_DONE;
+}
+
 static int poll_run(struct request *rq)
 {
     struct fs *fs = rq->fs;
@@ -206,10 +212,8 @@ static int poll_run(struct request *rq)
     int rc;
 
     rq->revents = ALWAYS_READY;
-    if (rq->gone) {
-        rq->revents = EPOLLHUP | EPOLLIN | EPOLLRDNORM;
-        return CALL_DONE;
-    }
+    if (rq->gone)
+        return poll_gone(rq);
     if (!rq->node.row->poll && !rq->by_uring)
         return CALL_DONE;
     rc = request_remembers(rq);
@@ -219,6 +223,8 @@ static int poll_run(struct request *rq)
     if (!rq->node.row->poll || (rq->by_uring && rq->handle->place.short_by > 0))
         return CALL_DONE;
     rq->revents = rq->node.row->poll(call);
+    if (rq->gone) /* meanwhile */
+        return poll_gone(rq);
     if (rq->node.row->store) /* a write never waits; io_uring asks this before it writes */
         rq->revents |= EPOLLOUT | EPOLLWRNORM;
     if (rq->node.row->stream && rq->handle->place.text.block) /* the last reply was full */
