@@ -19,3 +19,10 @@ static inline uint64_t monotonic_ns(void)
 {
     return clock_ns(CLOCK_MONOTONIC);
 }
+
+static inline void pause_ms(unsigned ms)
+{
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+    nanosleep(&time, NULL);
+}

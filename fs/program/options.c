@@ -1,14 +1,15 @@
 /*
- * Command line, inih and -o. A bad value never prevents the mount: a message, and the default.
+ * All options: command line, inih and -o. A bad value never prevents the mount: a message, and the
+ * default.
  */
 #include "fs/program/options.h"
 
+#include "fs/program/command_line.h"
 #include "fs/program/conf.h"
 #include "fs/requests/readers.h"
 #include "fs/requests/say.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <ini.h>
 #include <limits.h>
 #include <stdio.h>
@@ -17,11 +18,6 @@
 #include <sys/mount.h>
 #include <syslog.h>
 #include <unistd.h>
-
-enum {
-    EXIT_FAILURE_SAID = 1,
-    EXIT_USAGE = 2
-};
 
 /*
  * mount(8)'s own options: flags for mount(2) to be set and to be cleared. Those always set cannot
@@ -57,19 +53,6 @@ static const char *const mount_idle[] = {
 /* Those that the kernel's SELinux takes, with a value. */
 static const char *const mount_labels[] = {"context", "fscontext", "defcontext", "rootcontext"};
 
-static const struct option long_options[] = {
-    {"foreground", no_argument, NULL, 'f'},
-    {"options", required_argument, NULL, 'o'},
-    {"config", required_argument, NULL, 'c'},
-    {"check", no_argument, NULL, 'C'},
-    {"print-tables", required_argument, NULL, 'T'},
-    {"upgrade", no_argument, NULL, 'U'},
-    {"resume", required_argument, NULL, 'R'}, /* by a supervisor */
-    {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
 /* ---- one key, wherever it stands ---- */
 
 static void complain(struct options *options, const char *where, const char *sentence)
@@ -94,7 +77,7 @@ static const char *unknown_near(struct near *near, struct word key)
     return near_text(near);
 }
 
-static bool replace(struct options *options, char **to, const char *text, size_t len)
+bool options_replace(struct options *options, char **to, const char *text, size_t len)
 {
     free(*to);
     *to = strndup(text, len);
@@ -123,7 +106,7 @@ static void backend_set(struct options *options, const char *where, struct word 
     struct err err = {0};
 
     if (word_is(value, "perf") || word_is(value, "sim")) {
-        replace(options, &options->backend, value.p, value.len);
+        options_replace(options, &options->backend, value.p, value.len);
         return;
     }
     err_set(&err, P27, "there is no backend \"" WORD_FMT "\": there are perf and sim",
@@ -253,7 +236,7 @@ static bool mount_word(struct options *options, struct word key, struct word val
     if (label_word(options, key, value))
         return true;
     if (word_is(key, "fsname"))
-        return replace(options, &options->source, value.p, value.len);
+        return options_replace(options, &options->source, value.p, value.len);
     if (word_is(key, "single"))
         return options->single = true;
     if (key.len >= 2 && (strncmp(key.p, "x-", 2) == 0 || strncmp(key.p, "X-", 2) == 0))
@@ -322,98 +305,13 @@ static int words_apply(struct options *options)
 
 /* ---- all together ---- */
 
-static int usage(const char *sentence, const char *word)
-{
-    say(LOG_ERR, "%s%s (pmcfs --help tells more)", sentence, word);
-    return EXIT_USAGE;
-}
-
-static int flag_read(struct options *options, int c, int argc, char **argv)
-{
-    switch (c) {
-    case 'f':
-        options->foreground = true;
-        return 0;
-    case 'o':
-        buf_printf(&options->words, "%s%s", options->words.len ? "," : "", optarg);
-        return 0;
-    case 'c':
-        options->conf_given = replace(options, &options->conf, optarg, strlen(optarg));
-        return 0;
-    case 'C':
-        options->check = true;
-        return 0;
-    case 'T':
-        options->print_tables = optarg;
-        return 0;
-    case 'U':
-        options->upgrade = true;
-        return 0;
-    case 'R':
-        options->resume = atoi(optarg);
-        options->resume_words = optarg;
-        return 0;
-    case 'V':
-        options->version = true;
-        return 0;
-    case 'h':
-        options->help = true;
-        return 0;
-    case 's':
-    case 'v':
-    case 'n':
-        return 0; /* mount(8)'s: sloppy, verbose, no mtab */
-    case ':':
-        return usage("a value is missing after ", argv[optind - 1]);
-    default:
-        return usage("no such option: ", optind <= argc ? argv[optind - 1] : "");
-    }
-}
-
-/* [SOURCE] MOUNTPOINT: relative paths would mean something else once in the background. */
-static int places_read(struct options *options, int n, char **places)
-{
-    bool wanted = !options->check && !options->help && !options->version && !options->print_tables;
-
-    if (n > (options->upgrade ? 1 : 2))
-        return usage("too many arguments: ", places[n - 1]);
-    if (options->upgrade && options->words.len)
-        return usage("--upgrade takes no -o, the options of the mount stay: ",
-                     buf_text(&options->words));
-    if (n == 0)
-        return wanted ? usage("no mountpoint was given", "") : 0;
-    replace(options, &options->source, n == 2 ? places[0] : "pmcfs",
-            n == 2 ? strlen(places[0]) : 5);
-    if (strncmp(places[n - 1], "/dev/fd/", 8) == 0 || options->resume)
-        options->mountpoint = strdup(places[n - 1]);
-    else
-        options->mountpoint = realpath(places[n - 1], NULL);
-    if (!options->mountpoint && errno == ENOTCONN) /* left by a dead daemon: it is cleared later */
-        options->mountpoint = places[n - 1][0] == '/' ? strdup(places[n - 1]) : NULL;
-    if (options->mountpoint || !wanted)
-        return 0;
-    say(LOG_ERR, "cannot %s \"%s\": %s", options->upgrade ? "upgrade" : "mount on", places[n - 1],
-        strerror(errno));
-    return EXIT_FAILURE_SAID;
-}
-
-static int command_line_read(struct options *options, int argc, char **argv)
-{
-    int c, rc = 0;
-
-    opterr = 0;
-    while (rc == 0 && (c = getopt_long(argc, argv, ":fo:c:hVsvn", long_options, NULL)) != -1)
-        rc = flag_read(options, c, argc, argv);
-    return rc != 0 ? rc : places_read(options, argc - optind, argv + optind);
-}
-
 /* Absolute, for the background; links stay: an administrator that sets them anew sends SIGHUP. */
 static void conf_resolve(struct options *options)
 {
     char *here, *path = NULL;
 
     if (!options->conf && !options->conf_given)
-        replace(options, &options->conf, CONF_DEFAULT, strlen(CONF_DEFAULT));
+        options_replace(options, &options->conf, CONF_DEFAULT, strlen(CONF_DEFAULT));
     if (!options->conf || options->conf[0] == '/')
         return;
     here = getcwd(NULL, 0);

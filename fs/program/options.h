@@ -10,11 +10,16 @@
 #include <pmcfs-paths.h> /* CONF_DEFAULT: where this build is installed */
 #include <stdbool.h>
 
+enum {
+    EXIT_FAILURE_SAID = 1,
+    EXIT_USAGE = 2
+};
+
 struct options {
     bool foreground, check, help, version;
-    bool single;  /* one process, which nothing takes the place of */
-    bool upgrade; /* ask the process that holds a mount to become this program */
-    int resume;   /* asked so: the descriptor of what it holds; else 0 */
+    bool single;              /* one process, which nothing takes the place of */
+    bool upgrade;             /* ask the process that holds a mount to become this program */
+    int resume;               /* asked so: the descriptor of what it holds; else 0 */
     const char *resume_words; /* that and more: upgrade_resumed() */
     const char *print_tables; /* what to print, or NULL */
     char *conf;               /* file read, or NULL; owned */
@@ -30,7 +35,7 @@ struct options {
     bool no_backend;     /* a backend was named that does not exist */
     bool no_memory;      /* something of all this is missing */
     struct buf words;    /* of -o, as they were given, with commas between them */
-    struct { /* of the file as it is read, else line 0: -o comes after it */
+    struct {             /* of the file as it is read, else line 0: -o comes after it */
         unsigned line;
         char section[64]; /* the last one that does not exist */
     } at;
@@ -47,6 +52,8 @@ struct options {
  */
 int options_read(struct options *options, const struct host *host, int argc, char **argv);
 void options_free(struct options *options);
+/* A copy of the text takes the place of *to; no_memory says if there was none. True. */
+bool options_replace(struct options *options, char **to, const char *text, size_t len);
 /* Once more, for SIGHUP: the tunables that file and -o would give now. False, after having said
  * why: the file cannot be read. */
 bool options_reread(struct options *options, struct tunables *tunables);

@@ -7,6 +7,7 @@
 #include "fs/program/supervise.h"
 
 #include "core/base/arena.h"
+#include "core/base/clock.h"
 #include "core/base/fds.h"
 #include "core/base/journal.h"
 #include "fs/program/confine.h"
@@ -158,13 +159,6 @@ static bool worker_start(void)
         worker_begin(supervisor);
     me.hand->worker = me.worker; /* even if it is stopped at its first step */
     return me.worker > 0;
-}
-
-static void pause_ms(unsigned ms)
-{
-    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
-
-    nanosleep(&time, NULL);
 }
 
 /* A worker that was killed from outside is not to blame, nor one that has lived for a while. */

@@ -1,5 +1,6 @@
 #include "fs/program/upgrade.h"
 
+#include "core/base/clock.h"
 #include "fs/program/mount.h"
 #include "fs/program/options.h"
 #include "fs/requests/say.h"
@@ -17,19 +18,11 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <syslog.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PLACE   "/run/pmcfs"
 #define WAIT_MS 10000
 #define DONE    "taken over" /* the answer to the asker; any other is a refusal */
-
-static void pause_ms(unsigned ms)
-{
-    const struct timespec time = {.tv_nsec = (long)ms * 1000000};
-
-    nanosleep(&time, NULL);
-}
 
 /* A file for each device: the mount's number in the kernel. ENODEV: nothing is mounted there. */
 static int lock_open(const char *mountpoint, int flags)

@@ -335,12 +335,13 @@ static void seat_leave(struct call *call, bool slow)
 
     if (call->committed && rq->hand && !rq->answered)
         answer_early(rq);
-    engine_stat_add(fs->tree.engine, STAT_WORKS, 1);
     fs->away += !rq->away;
     rq->away = true;
     fs_drain(fs);
-    if (slow)
+    if (slow) {
+        engine_stat_add(fs->tree.engine, STAT_WORKS, 1);
         serve_leave(fs->serve);
+    }
     fs_unlock(fs);
 }
 
