@@ -105,8 +105,12 @@ static int check_places(struct change *change)
             continue;
         buf_init(&value, room, sizeof room);
         settings_print(settings, key, 0, &value);
-        int rc = err_set(&change->err, misplaced_id(settings, key), "%s=%s has no place in mode %s",
-                         key_table[key].name, buf_text(&value), mode->name);
+        int rc =
+            err_set(&change->err, misplaced_id(settings, key), "%s=%s has no place in mode %s%s",
+                    key_table[key].name, buf_text(&value), mode->name,
+                    key_table[key].place == PLACE_SAMPLING
+                        ? ": it is of samples, which period= or freq= asks for"
+                        : "");
         buf_free(&value);
         return rc;
     }

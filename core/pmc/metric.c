@@ -40,7 +40,8 @@ static const struct metric table[] = {
           "part of the cycles in which nothing could be retired"),
     {"ghz", "cycles:uk", "task-clock", 1, "GHz",
      "cycles per nanosecond on the CPU; of whole CPUs, idle time included"},
-    {"cpus-used", "task-clock", METRIC_ELAPSED, 1, "CPUs", "CPUs that were busy, on average"},
+    {"cpus-used", "task-clock", METRIC_ELAPSED, 1, "CPUs",
+     "CPUs that were busy, on average; of whole CPUs, idle time included"},
     RATIO("user-share", "cycles:u", "cycles:uk", "part of the cycles in user mode"),
 };
 
