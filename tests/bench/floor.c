@@ -22,6 +22,7 @@
 
 #define TIMEOUT_S   86400.0
 #define THREADS_MAX 64
+#define ENTRY_BYTES 32 /* of a listing, with a name of 5 to 8 letters */
 
 enum node {
     NODE_ROOT = FUSE_ROOT_ID,
@@ -34,6 +35,7 @@ enum node {
 
 static int perf_fd = -1;
 static unsigned n_names;
+static char *listing;
 static atomic_uint_fast64_t made;
 
 static bool node_attr(fuse_ino_t ino, struct stat *st)
@@ -56,14 +58,6 @@ static fuse_ino_t node_named(const char *name)
     if (sscanf(name, "p%u%c", &n, &extra) == 1 && n < n_names)
         return (fuse_ino_t)NODE_NAMES + n;
     return 0;
-}
-
-static void node_name(fuse_ino_t ino, char *name, size_t size)
-{
-    if (ino == NODE_COUNT)
-        snprintf(name, size, "count");
-    else
-        snprintf(name, size, "p%05u", (unsigned)(ino - NODE_NAMES));
 }
 
 static void floor_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -91,26 +85,30 @@ static void floor_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
         fuse_reply_err(req, ENOENT);
 }
 
+/* Of the root, ready to be sent: the least is a copy. */
+static bool list_names(void)
+{
+    listing = malloc(((size_t)n_names + 1) * ENTRY_BYTES);
+    for (unsigned i = 0; listing && i <= n_names; i++) {
+        char name[32] = "count";
+        struct stat st;
+
+        if (i > 0)
+            snprintf(name, sizeof(name), "p%05u", i - 1);
+        node_attr(NODE_COUNT + i, &st);
+        fuse_add_direntry(NULL, listing + (size_t)i * ENTRY_BYTES, ENTRY_BYTES, name, &st, i + 1);
+    }
+    return listing != NULL;
+}
+
 static void floor_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                           struct fuse_file_info *fi)
 {
-    char *out = malloc(size), name[32];
-    size_t used = 0, need;
-    struct stat st;
+    size_t left = ino == NODE_ROOT ? ((size_t)n_names + 1 - (size_t)off) * ENTRY_BYTES : 0;
 
     (void)fi;
-    for (fuse_ino_t next = (fuse_ino_t)off + NODE_COUNT; out && ino == NODE_ROOT; next++) {
-        if (!node_attr(next, &st))
-            break;
-        node_name(next, name, sizeof(name));
-        need = fuse_add_direntry(req, out + used, size - used, name, &st,
-                                 (off_t)(next - NODE_COUNT + 1));
-        if (need > size - used)
-            break;
-        used += need;
-    }
-    fuse_reply_buf(req, out, used);
-    free(out);
+    size -= size % ENTRY_BYTES;
+    fuse_reply_buf(req, listing + (size_t)off * ENTRY_BYTES, left < size ? left : size);
 }
 
 static void floor_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -264,6 +262,8 @@ int main(int argc, char **argv)
         perror("floor: perf_event_open");
         return 1;
     }
+    if (!list_names())
+        return 1;
     session = fuse_session_new(&args, &ops, sizeof(ops), NULL);
     if (session == NULL || fuse_session_mount(session, argv[optind]) != 0)
         return 1;
