@@ -439,7 +439,7 @@ static int compare_ns(const void *a, const void *b)
 static uint64_t quantile(uint64_t *ns, size_t n, unsigned percent)
 {
     qsort(ns, n, sizeof(*ns), compare_ns);
-    return ns[n * percent / 100];
+    return ns[(n * percent + 99) / 100 - 1];
 }
 
 /*
