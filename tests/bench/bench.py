@@ -4,7 +4,7 @@ A measure is a function that takes turns between its alternatives and tells rows
 alternative one number a round. "pmcfs" is the build that is measured, "other" the one of -B, and the third is
 what both are compared with. The sentence of a measure says what that is.
 """
-import glob, os, shutil, socket, statistics, struct, subprocess, sys, time
+import contextlib, glob, os, shutil, socket, statistics, struct, subprocess, sys, time, urllib.request
 
 import results
 from results import curve, note, row
@@ -106,14 +106,17 @@ def attach():
 def perf_stat_kib(n, target):
     """Resident memory of perf stat with n events."""
     with subprocess.Popen(['perf', 'stat', '-o', '/dev/null', '-e', ','.join(['faults'] * n), '-p', str(target)]) as process:
-        for _ in range(200):
-            if len(os.listdir(f'/proc/{process.pid}/fd')) > n + 5:  # beside those that it begins with
-                break
-            time.sleep(0.05)
-        time.sleep(0.3)
-        kib = resident_kib(process.pid)
-        stopped(process)
-    return kib
+        try:
+            for _ in range(200):
+                if process.poll() is not None or len(os.listdir(f'/proc/{process.pid}/fd')) >= n + 4:  # and its output
+                    break
+                time.sleep(0.05)
+            time.sleep(0.3)
+            if process.poll() is not None or len(os.listdir(f'/proc/{process.pid}/fd')) < n + 4:
+                raise OSError(f'perf stat does not count {n} events')
+            return resident_kib(process.pid)
+        finally:
+            process.kill()
 
 
 @measure('memory')
@@ -171,7 +174,7 @@ def burn(seconds):
 
 
 def samples_in(path):
-    """How many samples there are in a file of perf record or a copy of samples.perf, and how many were lost."""
+    """How many samples there are in a file of perf record or a copy of samples.perf, at least one, and were lost."""
     with open(path, 'rb') as file:
         data = file.read()
     at = struct.unpack_from('Q', data, 8)[0]  # the size of the header
@@ -190,6 +193,8 @@ def samples_in(path):
         elif kind == 13:
             lost += struct.unpack_from('Q', data, at + 8)[0]
         at += max(size, 8)
+    if not found:
+        raise OSError('no samples')
     return found, lost
 
 
@@ -203,17 +208,17 @@ class Sampler:
 
 class PerfRecord(Sampler):
     def __enter__(self):
-        paths = [os.path.join(WORK, name) for name in ('ctl', 'ack')]
-        for path in paths:
-            os.path.exists(path) or os.mkfifo(path)
+        (listens, says), (hears, answers) = os.pipe(), os.pipe()
         self.process = subprocess.Popen(
             ['perf', 'record', '-q', '-a', '-e', 'cpu-clock', '-F', str(self.rate), '-m', '128', '-B', '-N', '-o', self.data,
-             '-D', '-1', '--control', f'fifo:{paths[0]},{paths[1]}'] + (['-g'] if self.chains else []),
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.ctl = open(paths[0], 'w', encoding='ascii')
-        self.ack = open(paths[1], 'r', encoding='ascii')
+             '-D', '-1', '--control', f'fd:{listens},{answers}'] + (['-g'] if self.chains else []),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(listens, answers))
+        os.close(listens)
+        os.close(answers)
+        self.ctl, self.ack = open(says, 'w', encoding='ascii'), open(hears, 'r', encoding='ascii')
         self.say('enable')
-        self.ack.readline()
+        if not self.ack.readline():
+            raise OSError('perf record does not start')
         self.start_ms = cpu_ns(self.process.pid)[0] / 1e6
         return self
 
@@ -267,7 +272,7 @@ def sampled(sampler, seconds):
 
 
 def million(ms, samples):
-    return ms / 1e3 / max(samples, 1) * 1e6
+    return ms / 1e3 / samples * 1e6
 
 
 def sampling_at(rate, makers, seconds):
@@ -320,6 +325,8 @@ def pmc_text(mount):
         ms += (cpu_ns(mount.server)[0] - before) / 1e6
         out.seek(0)
         samples = sum(text.split(b' ', 2)[1] in (b'sample', b'callchain') for text in out if text.count(b' ') > 1)
+    if not samples:
+        raise OSError(f'no samples in {mount.dir}/t/samples')
     return samples / ms * 1e3
 
 
@@ -426,7 +433,8 @@ def exporter():
                                  f'--web.listen-address=127.0.0.1:{port}'], stdout=log, stderr=log)
         files = all_events(mounts)
         try:
-            wait_for_port(port)
+            if b'node_perf_page_faults_total' not in scraped(port):
+                raise OSError('node_exporter does not count page faults')
             ns, p99, sizes = client({**files, 'node_exporter': f'http:{port},'}, amount(50, 15, 1), amount(10, 5, 1))
         finally:
             stopped(peer)
@@ -434,11 +442,10 @@ def exporter():
         note(f'exporter: {sizes["pmcfs"]} and {sizes["node_exporter"]} bytes')
 
 
-def wait_for_port(port):
+def scraped(port):
     for _ in range(100):
-        with socket.socket() as probe:
-            if probe.connect_ex(('127.0.0.1', port)) == 0:
-                return
+        with contextlib.suppress(OSError), urllib.request.urlopen(f'http://127.0.0.1:{port}/metrics') as answer:
+            return answer.read()
         time.sleep(0.05)
     raise OSError(f'nothing listens on port {port}')
 
@@ -512,8 +519,8 @@ def main(wanted):
         began = time.monotonic()
         try:
             measures[name]()
-        except (OSError, subprocess.CalledProcessError) as error:
-            note(f'{name} failed: {error}')
+        except Exception as error:  # whatever it is: the others are measured, and told
+            note(f'{name} failed: {error!r}')
             failed = True
         for told in results.rows[before:]:
             told['measure'] = name

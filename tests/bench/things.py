@@ -36,9 +36,11 @@ def resident_kib(pid):
 
 
 def waited_ms(process):
-    """The CPU time of a child that ended, with its own children."""
+    """The CPU time of a child that ends well, with its own children."""
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, process.args)
     return (usage.ru_utime + usage.ru_stime) * 1e3
 
 
@@ -50,7 +52,7 @@ class Mount:
 
     def __enter__(self):
         os.makedirs(self.dir, exist_ok=True)
-        self.log = open(os.path.join(WORK, 'log'), 'a', encoding='utf-8')
+        self.log = open(self.dir + '.log', 'w', encoding='utf-8')
         self.main = subprocess.Popen([*self.command, self.dir], stdout=self.log, stderr=self.log)
         for _ in range(200):
             if os.path.ismount(self.dir):
@@ -59,6 +61,7 @@ class Mount:
                 raise OSError(f'{self.command[0]} did not mount: ' + open(self.log.name, encoding='utf-8').read())
             time.sleep(0.05)
         else:
+            stopped(self.main)
             raise OSError(f'{self.command[0]} did not mount in 10 seconds')
         with open(f'/proc/{self.main.pid}/task/{self.main.pid}/children', encoding='ascii') as file:
             children = file.read().split()
@@ -96,17 +99,18 @@ class Mounts(dict):
         self.floor = ['-n', str(names), '-p', str(target)] if floor else None
 
     def __enter__(self):
-        for mount in list(self.values()):
-            mount.__enter__()
-        if self.floor:
-            with open(self['pmcfs'].dir + '/admin/tunables/threads', encoding='ascii') as file:
-                threads = file.read().strip()
-            self['floor'] = Mount('floor', os.path.join(WORK, 'floor'), '-t', threads, *self.floor).__enter__()
+        with contextlib.ExitStack() as mounted:
+            for mount in self.values():
+                mounted.enter_context(mount)
+            if self.floor:
+                with open(self['pmcfs'].dir + '/admin/tunables/threads', encoding='ascii') as file:
+                    threads = file.read().strip()
+                self['floor'] = mounted.enter_context(Mount('floor', os.path.join(WORK, 'floor'), '-t', threads, *self.floor))
+            self.mounted = mounted.pop_all()
         return self
 
     def __exit__(self, *error):
-        for mount in self.values():
-            mount.__exit__(*error)
+        self.mounted.close()
 
     def place(self, cpus):
         for mount in self.values():
