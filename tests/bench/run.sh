@@ -4,10 +4,17 @@
 # bench.json and pictures. Nothing depends on the numbers. Needs root, and a machine that does nothing else.
 #
 #   sh tests/bench/run.sh [-q | -t] [-o DIR] [-b BINARY] [-B BINARY] [-N PMCS] [MEASURE...]
+#   sh tests/bench/run.sh -l | -h
 #
-# -q is quick (2 minutes for all, in place of 10), -t tiny: does it run at all? -o says where the results go
+# -q is quick (2 minutes for all, in place of 8), -t tiny: does it run at all? -o says where the results go
 # (build-tests/bench-results). -b measures this pmcfs, not one that is built here, -B another one beside it.
 # -N is for the measure "many" (20000, or 5000 when quick). -l lists the measures; without one all are made.
+# It fails if a measure does, never by a number: a goal is a wish. In the column p99 stands pmcfs / the reference, of
+# each operation of all rounds; with fewer than 100 it is the worst.
+#
+# Needs python3, cc, pkg-config, libfuse3-dev, util-linux and procps, without -b meson and ninja as well. What is not
+# there of perf, node_exporter and gnuplot is left out and said. PCP that is not installed is downloaded by apt-get
+# into build-tests/bench-pcp, and unpacked where only this run sees it.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
