@@ -12,6 +12,7 @@
 
 enum {
     COST_SLOW = 100, /* system calls: more take longer than a request that waits should have to */
+    PASSES_MAX = 8,  /* a count that is set anew each time is left out then */
     LOOK_ROOM = 1024 /* bytes: what a look at one PMC with few links needs is no block of its own */
 };
 
@@ -73,8 +74,13 @@ static void note_state(struct pmc *pmc, bool ran, bool off)
         pmc_set_state(pmc, PMC_RUNNING);
 }
 
-static int count_failed(const struct pmc *pmc, struct err *err)
+static int count_failed(const struct looked *item, struct err *err)
 {
+    const struct pmc *pmc = item->pmc;
+
+    if (item->moved)
+        return err_set(err, P14, "%s was set anew again and again while it was read: read it again",
+                       pmc->name);
     return err_set(err, P14,
                    "a counter of %s could not be read: what it counted is not known at this "
                    "moment; detach its targets and attach them again if that stays",
@@ -115,7 +121,7 @@ static bool looked_take(const struct look *look, struct looked *item)
     item->set = set_ref(pmc->set);
     item->epoch = pmc->epoch;
     item->change = pmc->change;
-    item->failed = item->hurried = false;
+    item->failed = item->hurried = item->done = item->moved = false;
     item->total = (struct tally *)block;
     if (!block)
         return false;
@@ -147,6 +153,7 @@ static void looked_read(const struct look *look, struct looked *item)
         if (rc == 0)
             tally_take(item->link[i], &reading, n);
     }
+    item->done = true;
 }
 
 static void look_run(struct look *look)
@@ -156,7 +163,8 @@ static void look_run(struct look *look)
     look->time_ns = engine->host->now_ns(engine->host_state);
     look->tsc = engine->host->tsc(engine->host_state);
     for (unsigned i = 0; i < look->n; i++)
-        looked_read(look, &look->item[i]);
+        if (!look->item[i].done)
+            looked_read(look, &look->item[i]);
 }
 
 /* Bases are only valid with the lock held: the sums are made here. */
@@ -203,12 +211,15 @@ static int look_tell(struct call *call, struct look *look,
     if (look->one && pmc_released(look->item[0].pmc))
         return err_set(&call->err, P26, "the PMC was released");
     if (look->one && look->item[0].failed)
-        return count_failed(look->item[0].pmc, &call->err);
+        return count_failed(&look->item[0], &call->err);
     return print(call, look);
 }
 
-/* Those of which bases were set anew meanwhile, or that need more time: true if there are any. */
-static bool look_again(struct look *look, bool *failed)
+/*
+ * Those of which bases were set anew meanwhile, or that need more time, and no others: a user that
+ * sets a count anew all the time keeps no look at the PMCs of others. True if there are any.
+ */
+static bool look_again(struct look *look, bool last, bool *failed)
 {
     bool again = false;
 
@@ -217,6 +228,10 @@ static bool look_again(struct look *look, bool *failed)
 
         if ((item->epoch == item->pmc->epoch && !item->hurried) || pmc_released(item->pmc))
             continue;
+        if (last) {
+            item->failed = item->moved = true;
+            continue;
+        }
         look->slow |= item->hurried;
         looked_clear(look, item);
         *failed |= !looked_take(look, item);
@@ -227,6 +242,7 @@ static bool look_again(struct look *look, bool *failed)
 
 static int look_read(struct call *call, struct look *look)
 {
+    unsigned passes = 0;
     bool failed = false;
 
     do {
@@ -237,7 +253,11 @@ static int look_read(struct call *call, struct look *look)
         slow_begin(call, look->slow);
         look_run(look);
         slow_end(call);
-    } while (look_again(look, &failed) && !failed);
+        if (!look_again(look, ++passes == PASSES_MAX, &failed))
+            break;
+        if (slow_interrupted(call))
+            return -EINTR;
+    } while (!failed);
     return failed ? err_nomem(&call->err) : CALL_DONE;
 }
 

@@ -36,7 +36,9 @@ struct looked {
     struct tally **link; /* per link: what it counted (relative), filled by the look */
     pid_t *shown;        /* per link: PID as the reader knows it */
     bool partial, off;
+    bool done;    /* read in an earlier pass */
     bool failed;  /* one of its counters could not be read: there is no total */
+    bool moved;   /* … because it was set anew each time */
     bool hurried; /* … because the kernel would have to be waited for */
 };
 

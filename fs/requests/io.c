@@ -27,6 +27,7 @@ static size_t at_most(size_t a, size_t b)
  */
 static void slice_copy(struct request *rq, const char *from, size_t n)
 {
+    buf_clear(&rq->out);
     buf_add(&rq->out, from, n);
     rq->slice = rq->out.data ? rq->out.data : "";
     rq->slice_len = rq->out.failed ? 0 : n;
@@ -95,6 +96,9 @@ static int text_keep(struct request *rq, off_t base, bool whole)
 
 static int show_done(struct request *rq)
 {
+    if (text_continue(rq)) /* another reader of this open was faster: all have one text */
+        return CALL_DONE;
+
     off_t base = rq->handle->place.written ? rq->off : 0;
     size_t at = at_most((size_t)(rq->off - base), rq->out.len);
     size_t n = at_most(rq->size, rq->out.len - at);

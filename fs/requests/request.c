@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define TRIM_AFTER_NS 1000000000
+#define TRIM_BYTES    65536 /* a longer answer leaves memory behind */
 
 static __thread struct request *spare;
 
@@ -394,7 +395,8 @@ static void request_finish(struct request *rq, int rc)
         rc = rq->op->done(rq);
     if (!rq->answered)
         request_count(rq, rc);
-    if (fs->trim_ns == UINT64_MAX && (rq->counted ? !rq->op->is_quiet : !rq->req))
+    if (fs->trim_ns == UINT64_MAX &&
+        (rq->counted ? !rq->op->is_quiet || rq->out.len > TRIM_BYTES : !rq->req))
         fs->trim_ns = rq->call.now_ns + TRIM_AFTER_NS;
     park_leave(&fs->park, rq);
     handle_note(rq);

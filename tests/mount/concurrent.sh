@@ -99,7 +99,7 @@ while not any(e & select.POLLHUP for _, e in p.poll(20000)): pass' "$M" "$T/poll
         waiters+=($!)
         eventually 20 "[[ -e $T/polls ]]"
         rm "$T/polls"
-        sleep 0.3
+        sleep 1; ls -la "$M/hers"; cat "$M/hers/count" "$M/hers/error"; kill -0 $setter; time cat "$M/counts"
         rmdir "$M/a"
         wait "${waiters[@]}" || die "round $round: a reader or poller did not end"
     done
@@ -120,4 +120,27 @@ t_a_thousand_threads() {
     done
     wait "${readers[@]}"
     rmdir "$M/a"
+}
+
+# Each of two threads reads all of one open by pieces; both make the text, and the first one's is that of both.
+t_one_open_of_metrics_is_one_text_for_all_its_readers() {
+    mount_pmcfs
+    for i in {1..50}; do pmc "p$i" event=task-clock target=cpu0; done
+    python <<'PYTHON' || die "see above"
+import os, sys, threading
+def read(fd, got, start):
+    start.wait()
+    text = b''
+    while piece := os.pread(fd, 1000, len(text)):
+        text += piece
+    got.append(text)
+for turn in range(100):
+    fd, got, start = os.open(sys.argv[1] + "/metrics.prom", os.O_RDONLY), [], threading.Barrier(2)
+    threads = [threading.Thread(target=read, args=(fd, got, start)) for _ in range(2)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    os.close(fd)
+    if got[0] != got[1]:
+        sys.exit(f'turn {turn}: two texts')
+PYTHON
 }

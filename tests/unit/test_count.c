@@ -364,6 +364,27 @@ TEST(many_at_once_while_one_is_released)
     works_run();
 }
 
+TEST(a_count_that_is_set_anew_all_the_time_holds_up_no_look_at_others)
+{
+    struct held held;
+
+    pmc_with("a", "task-clock", many);
+    pmc_with("b", "page-faults", "100");
+    pass_ms(1);
+    held_read(&held, NULL, "counts");
+    fx.n_reads = 0;
+    for (unsigned passes = 0; held.rc == HELD; passes++) {
+        ck_assert_uint_lt(passes, 100);
+        held_run(&held);
+        accepted("b", "ctl", "restart");
+        held_step(&held);
+    }
+    ck_assert_int_eq(held.rc, 0);
+    ck_assert_uint_lt(fx.n_reads, 4 * 12); /* those of restart are among them */
+    const char *text = held_text(&held);
+    ck_true(strstr(text, "a\ttask-clock\t12000000\t") && !strstr(text, "page-faults"));
+}
+
 static void *run_held(void *arg)
 {
     held_run(arg);
@@ -484,7 +505,7 @@ TEST(a_costly_pmc_is_polled_without_the_lock)
     ck_true(task_wakes());
     ck_assert_uint_eq(fx.n_reads, 12);
     ck_assert_uint_eq(level(poll_count, &open), EPOLLIN | EPOLLRDNORM); /* 12000000 are seen */
-    ck_true(!task()); /* fresh: no further look */
+    ck_true(!task());                                                   /* fresh: no further look */
     engine_polled(fx.engine, attr.id, true);
     pass_ms(20);
     engine_tick(fx.engine, fx.host.now_ns);
