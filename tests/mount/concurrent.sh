@@ -99,7 +99,7 @@ while not any(e & select.POLLHUP for _, e in p.poll(20000)): pass' "$M" "$T/poll
         waiters+=($!)
         eventually 20 "[[ -e $T/polls ]]"
         rm "$T/polls"
-        sleep 1; ls -la "$M/hers"; cat "$M/hers/count" "$M/hers/error"; kill -0 $setter; time cat "$M/counts"
+        sleep 0.3
         rmdir "$M/a"
         wait "${waiters[@]}" || die "round $round: a reader or poller did not end"
     done
