@@ -1,8 +1,8 @@
 /*
  * The log: putting a record, making room for it, counting losses, and folding what address spaces
  * need of the records that are overwritten (log_keep.c finds all of it again, log_read.c has the
- * readers). Beside the records stand only numbers: the count of what was lost unread needs no more
- * than the smallest serial that some reader wants.
+ * readers, log_memory.c what they take). Beside the records stand only numbers: the count of what
+ * was lost unread needs no more than the smallest serial that some reader wants.
  */
 #include "core/log/log.h"
 
@@ -13,13 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DROP_BYTES  (sizeof(struct record_note) + 2 * sizeof(uint64_t)) /* of one number, "log" */
-#define FIRST_BYTES 512u /* of the ring, and of the address spaces */
-
-static uint64_t log_bounded(uint64_t max_bytes)
-{
-    return max_bytes < LOG_LEAST ? LOG_LEAST : max_bytes < LOG_MOST ? max_bytes : LOG_MOST;
-}
+#define DROP_BYTES (sizeof(struct record_note) + 2 * sizeof(uint64_t)) /* of one number, "log" */
 
 struct log *log_new(uint64_t max_bytes)
 {
@@ -41,28 +35,6 @@ struct log *log_ref(struct log *log)
     return log;
 }
 
-/* Memory. */
-
-bool log_charge(struct log *log, uint64_t bytes)
-{
-    if (log->charge && !log->charge(log->charge_arg, (int64_t)bytes))
-        return false;
-    log->charged += bytes;
-    return true;
-}
-
-void log_discharge(struct log *log, uint64_t bytes)
-{
-    if (log->charge && bytes)
-        log->charge(log->charge_arg, -(int64_t)bytes);
-    log->charged -= bytes;
-}
-
-static uint64_t log_memory(const struct log *log)
-{
-    return log->ring.size + log->spaces_granted + log->facts.size;
-}
-
 void log_unref(struct log *log)
 {
     if (!log || __atomic_sub_fetch(&log->refs, 1, __ATOMIC_ACQ_REL) > 0)
@@ -73,103 +45,6 @@ void log_unref(struct log *log)
     tasks_free(&log->spaces);
     pthread_mutex_destroy(&log->mutex);
     free(log);
-}
-
-static uint64_t ring_part(uint64_t bytes)
-{
-    return (bytes - bytes / 4) & ~UINT64_C(7);
-}
-
-uint64_t log_ring_max(const struct log *log)
-{
-    return ring_part(log->max_bytes);
-}
-
-void log_set_max(struct log *log, uint64_t max_bytes)
-{
-    pthread_mutex_lock(&log->mutex);
-    log->max_bytes = log_bounded(max_bytes);
-    log->grow_place = 0;
-    log_publish(log);
-    pthread_mutex_unlock(&log->mutex);
-}
-
-uint64_t log_max_bytes(struct log *log)
-{
-    uint64_t max_bytes;
-
-    pthread_mutex_lock(&log->mutex);
-    max_bytes = log->max_bytes;
-    pthread_mutex_unlock(&log->mutex);
-    return max_bytes;
-}
-
-uint64_t log_set_charge(struct log *log, bool (*charge)(void *arg, int64_t bytes), void *arg)
-{
-    uint64_t memory;
-
-    pthread_mutex_lock(&log->mutex);
-    log_discharge(log, log->charged);
-    log->charge = charge;
-    log->charge_arg = arg;
-    memory = log->charged = log_memory(log);
-    log->grow_place = 0;
-    pthread_mutex_unlock(&log->mutex);
-    return memory;
-}
-
-/* 0, -EDQUOT, -ENOMEM. */
-static int ring_to(struct log *log, uint64_t size)
-{
-    const uint64_t more = size - log->ring.size, block = log->ring.block;
-    const size_t before = log->ring.size;
-
-    if (!log_charge(log, more))
-        return -EDQUOT;
-    if (ring_grow(&log->ring, size)) {
-        log_publish(log);
-        arena_free(block, before);
-        return 0;
-    }
-    log_discharge(log, more);
-    return -ENOMEM;
-}
-
-static bool spaces_to(struct log *log, uint64_t bytes)
-{
-    if (!log_charge(log, bytes - log->spaces_granted))
-        return false;
-    log->spaces_granted = bytes;
-    return true;
-}
-
-/* The ring doubled, as long as it may grow. What was refused is not asked for again at once. */
-static bool log_grow(struct log *log, size_t size)
-{
-    uint64_t max = log_ring_max(log), want = log->ring.size ? 2 * log->ring.size : FIRST_BYTES;
-
-    if (log->ring.size >= max || (log->ring.head < log->grow_place && size <= log->ring.size))
-        return false;
-    log->short_of = ring_to(log, want < max ? want : max);
-    if (log->short_of == 0)
-        return true;
-    log->grow_place = log->ring.head + log->ring.size;
-    return false;
-}
-
-int log_reserve(struct log *log, uint64_t bytes)
-{
-    int rc = 0;
-
-    pthread_mutex_lock(&log->mutex);
-    if (bytes > log->max_bytes)
-        bytes = log->max_bytes;
-    if (log->ring.size < ring_part(bytes))
-        rc = ring_to(log, ring_part(bytes));
-    if (rc == 0 && log->spaces_granted < bytes / 4 && !spaces_to(log, bytes / 4))
-        rc = -EDQUOT;
-    pthread_mutex_unlock(&log->mutex);
-    return rc;
 }
 
 /* What is overwritten. */
@@ -184,7 +59,7 @@ void log_fold(struct log *log, const struct record *record)
         want *= 2;
     want = want < max ? want : max;
     if (want > log->spaces_granted)
-        spaces_to(log, want);
+        log_grow_spaces(log, want);
     spaces_bound(&log->spaces, log->spaces_granted);
     log_facts_add(log, record);
 }

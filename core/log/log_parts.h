@@ -15,6 +15,13 @@
 #define LOG_LEAST UINT64_C(512)       /* bytes that a log may always have */
 #define LOG_MOST  (UINT64_C(1) << 38) /* what is allowed beyond is not used */
 
+#define FIRST_BYTES 512u /* of the ring, and of the address spaces */
+
+static inline uint64_t log_bounded(uint64_t max_bytes)
+{
+    return max_bytes < LOG_LEAST ? LOG_LEAST : max_bytes < LOG_MOST ? max_bytes : LOG_MOST;
+}
+
 struct log_cursor;
 
 /* Records from which the address spaces can be made again. */
@@ -86,6 +93,11 @@ void log_facts_add(struct log *log, const struct record *record);
 /* Memory is asked for, or given back. */
 bool log_charge(struct log *log, uint64_t bytes);
 void log_discharge(struct log *log, uint64_t bytes);
+uint64_t log_memory(const struct log *log); /* bytes that it has */
+/* More for the ring, if need be for a record of `size`, or for the address spaces. False: not now.
+ */
+bool log_grow(struct log *log, size_t size);
+bool log_grow_spaces(struct log *log, uint64_t bytes);
 void log_blocks_free(struct log *log);
 /*
  * A cursor is back where it was when the log's oldest record was `first`, and `missed` were
