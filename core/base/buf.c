@@ -31,7 +31,7 @@ void buf_clear(struct buf *buf)
 }
 
 /* A larger block on the heap; the text moves along. */
-static bool buf_grow(struct buf *buf, size_t need)
+static bool moved(struct buf *buf, size_t need)
 {
     size_t size = buf->size > FIRST_BYTES ? buf->size : FIRST_BYTES;
     char *data;
@@ -51,34 +51,10 @@ static bool buf_grow(struct buf *buf, size_t need)
     return true;
 }
 
-/* Room for need more bytes, or failed for good. */
-static inline bool buf_reserve(struct buf *buf, size_t need)
+char *buf_grow(struct buf *buf, size_t need)
 {
-    if (buf->failed)
-        return false;
-    if (need <= buf->size - buf->len)
-        return true;
-    buf->failed = !buf_grow(buf, need);
-    return !buf->failed;
-}
-
-void buf_add(struct buf *buf, const void *data, size_t len)
-{
-    if (!len || !buf_reserve(buf, len))
-        return;
-    memcpy(buf->data + buf->len, data, len);
-    buf->len += len;
-}
-
-void buf_str(struct buf *buf, const char *text)
-{
-    buf_add(buf, text, strlen(text));
-}
-
-void buf_char(struct buf *buf, char c)
-{
-    if (buf_reserve(buf, 1))
-        buf->data[buf->len++] = c;
+    buf->failed = buf->failed || !moved(buf, need);
+    return buf->failed ? NULL : buf->data + buf->len;
 }
 
 void buf_u64(struct buf *buf, uint64_t value)

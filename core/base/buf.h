@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct buf {
     char *data; /* not NUL-terminated; use buf_text() */
@@ -21,9 +22,42 @@ void buf_init(struct buf *buf, char *storage, size_t size);
 /* Frees what is owned; the struct may be initialised again. */
 void buf_free(struct buf *buf);
 void buf_clear(struct buf *buf);
-void buf_add(struct buf *buf, const void *data, size_t len);
-void buf_str(struct buf *buf, const char *text);
-void buf_char(struct buf *buf, char c);
+
+char *buf_grow(struct buf *buf, size_t need); /* for buf_reserve() */
+/* Where there is room for need more bytes; NULL: failed for good. */
+static inline char *buf_reserve(struct buf *buf, size_t need)
+{
+    if (!buf->failed && need <= buf->size - buf->len)
+        return buf->data + buf->len;
+    return buf_grow(buf, need);
+}
+
+/* In the header, so that a text of a known length is a store. */
+static inline void buf_add(struct buf *buf, const void *data, size_t len)
+{
+    char *to = len ? buf_reserve(buf, len) : NULL;
+
+    if (!to)
+        return;
+    memcpy(to, data, len);
+    buf->len += len;
+}
+
+static inline void buf_str(struct buf *buf, const char *text)
+{
+    buf_add(buf, text, strlen(text));
+}
+
+static inline void buf_char(struct buf *buf, char c)
+{
+    char *to = buf_reserve(buf, 1);
+
+    if (!to)
+        return;
+    *to = c;
+    buf->len++;
+}
+
 void buf_u64(struct buf *buf, uint64_t value);
 void buf_i64(struct buf *buf, int64_t value);
 void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));

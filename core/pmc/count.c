@@ -89,12 +89,22 @@ static int count_failed(const struct looked *item, struct err *err)
 
 /* ---- looks ---- */
 
+/* Besides its struct looked: tallies, the places of those of links, and PIDs. */
+static size_t looked_bytes(const struct pmc *pmc)
+{
+    const size_t links = pmc->links->n;
+    const size_t bytes = (links + 1) * TALLY_SIZE(pmc_events(pmc)) +
+                         links * (sizeof(struct tally *) + sizeof(pid_t));
+
+    return (bytes + sizeof(uint64_t) - 1) & ~(sizeof(uint64_t) - 1);
+}
+
 static void looked_clear(const struct look *look, struct looked *item)
 {
-    if ((void *)item->total != look->room)
-        free(item->total); /* and all that stands behind it */
+    free(item->own);
     set_unref(item->set);
     links_unref(item->links, &look->engine->dead);
+    item->own = NULL;
     item->total = NULL;
     item->set = NULL;
     item->links = NULL;
@@ -108,14 +118,11 @@ static void look_end(struct look *look)
     }
 }
 
-/* What the PMC is at this moment. Tallies, the places of those of links and PIDs are one block. */
-static bool looked_take(const struct look *look, struct looked *item)
+/* What the PMC is at this moment. The block is zeroed. */
+static void looked_take(struct looked *item, char *block)
 {
     struct pmc *pmc = item->pmc;
-    unsigned n = pmc_events(pmc), links = pmc->links->n;
-    const size_t tallies = (links + 1) * TALLY_SIZE(n);
-    const size_t size = tallies + links * (sizeof *item->link + sizeof *item->shown);
-    char *block = look->room && size <= LOOK_ROOM ? memset(look->room, 0, size) : calloc(1, size);
+    const unsigned n = pmc_events(pmc), links = pmc->links->n;
 
     item->links = links_ref(pmc->links);
     item->set = set_ref(pmc->set);
@@ -123,14 +130,11 @@ static bool looked_take(const struct look *look, struct looked *item)
     item->change = pmc->change;
     item->failed = item->hurried = item->done = item->moved = false;
     item->total = (struct tally *)block;
-    if (!block)
-        return false;
     memcpy(item->total, pmc->base, TALLY_SIZE(n));
-    item->link = (struct tally **)(block + tallies);
+    item->link = (struct tally **)(block + (links + 1) * TALLY_SIZE(n));
     item->shown = (pid_t *)(item->link + links);
     for (unsigned i = 0; i < links; i++)
         item->link[i] = (struct tally *)(block + (i + 1) * TALLY_SIZE(n));
-    return true;
 }
 
 static void looked_read(const struct look *look, struct looked *item)
@@ -234,7 +238,10 @@ static bool look_again(struct look *look, bool last, bool *failed)
         }
         look->slow |= item->hurried;
         looked_clear(look, item);
-        *failed |= !looked_take(look, item);
+        item->own = calloc(1, looked_bytes(item->pmc));
+        if (item->own)
+            looked_take(item, item->own);
+        *failed |= !item->own;
         again = true;
     }
     return again;
@@ -261,45 +268,45 @@ static int look_read(struct call *call, struct look *look)
     return failed ? err_nomem(&call->err) : CALL_DONE;
 }
 
-/* False: no memory. */
-static bool look_begin(struct look *look, struct pmc *const *pmcs, unsigned n)
+static void look_begin(struct look *look, struct pmc *const *pmcs, unsigned n, char *block)
 {
     unsigned cost = 0;
-    bool fine = true;
 
-    while (fine && look->n < n) {
-        struct pmc *pmc = pmcs[look->n];
-        struct looked *item = &look->item[look->n++];
+    for (; look->n < n; look->n++) {
+        struct looked *item = &look->item[look->n];
 
-        item->pmc = pmc_ref(pmc);
-        fine = looked_take(look, item);
-        cost += look->counts ? count_cost(pmc) : 1;
+        item->pmc = pmc_ref(pmcs[look->n]);
+        looked_take(item, block);
+        block += looked_bytes(item->pmc);
+        cost += look->counts ? count_cost(item->pmc) : 1;
     }
     look->slow = cost > COST_SLOW;
-    return fine;
 }
 
 int pmcs_look(struct call *call, struct pmc *const *pmcs, unsigned n, bool counts, bool pids,
               int (*print)(struct call *call, struct look *look))
 {
     uint64_t room[LOOK_ROOM / sizeof(uint64_t)];
-    struct looked one = {.pmc = NULL}, *many = n > 1 ? calloc(n, sizeof *many) : NULL;
-    struct look look = {
-        .engine = call->engine,
-        .tid = call->tid,
-        .counts = counts,
-        .pids = pids,
-        .one = call->pmc != NULL,
-        .item = n > 1 ? many : &one,
-        .room = n > 1 ? NULL : room,
-    };
-    int rc = look.item && look_begin(&look, pmcs, n) ? CALL_DONE : err_nomem(&call->err);
+    size_t bytes = n * sizeof(struct looked);
+    int rc;
 
-    if (rc == CALL_DONE)
-        rc = look_read(call, &look);
+    for (unsigned i = 0; i < n; i++)
+        bytes += looked_bytes(pmcs[i]);
+    struct looked *items = bytes <= sizeof room ? memset(room, 0, bytes) : calloc(1, bytes);
+    if (!items)
+        return err_nomem(&call->err);
+    struct look look = {.engine = call->engine,
+                        .tid = call->tid,
+                        .counts = counts,
+                        .pids = pids,
+                        .one = call->pmc != NULL,
+                        .item = items};
+    look_begin(&look, pmcs, n, (char *)(items + n));
+    rc = look_read(call, &look);
     if (rc == CALL_DONE)
         rc = look_tell(call, &look, print);
     look_end(&look);
-    free(many);
+    if ((void *)items != room)
+        free(items);
     return rc;
 }

@@ -1,6 +1,6 @@
 /*
- * What PMCs have counted: base + every link's reading since its own base. They are looked at without
- * the lock.
+ * What PMCs have counted: base + every link's reading since its own base. They are looked at
+ * without the lock.
  */
 #pragma once
 
@@ -35,6 +35,7 @@ struct looked {
     struct tally *total; /* that of the PMC without its links; at the end, with them */
     struct tally **link; /* per link: what it counted (relative), filled by the look */
     pid_t *shown;        /* per link: PID as the reader knows it */
+    void *own; /* the block of these, where it was taken again; NULL: they are the look's */
     bool partial, off;
     bool done;    /* read in an earlier pass */
     bool failed;  /* one of its counters could not be read: there is no total */
@@ -52,7 +53,6 @@ struct look {
     bool one; /* for a file of this PMC: released meanwhile is ENODEV, unread EIO */
     unsigned n;
     struct looked *item;
-    void *room; /* for the block of the one PMC, or NULL */
 };
 
 /*

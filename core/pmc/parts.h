@@ -81,7 +81,7 @@ struct engine {
     size_t n_touched;
     bool touch_failed;      /* something was not remembered, or did not fit: all is put anew */
     struct ids loaded;      /* logs by their block, until all their holders are loaded */
-    uint64_t touches;               /* grows with each change of an object */
+    uint64_t touches;               /* grows with each change of a PMC or an instance */
     unsigned n_polled;      /* PMCs that are polled */
     uint64_t poll_due_ns;   /* when to look at them next */
     bool polling;           /* such a look is under way */

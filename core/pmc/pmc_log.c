@@ -223,7 +223,9 @@ static uint64_t pmc_throttled(const struct pmc *pmc)
 {
     struct log_stats stats;
 
-    pmc_log_losses(pmc, &stats);
+    if (!pmc->log)
+        return 0;
+    log_stats(pmc->log, &stats);
     return stats.throttled;
 }
 

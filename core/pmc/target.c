@@ -150,11 +150,6 @@ struct link *link_new(unsigned n_events)
     return link;
 }
 
-bool link_live(const struct link *link)
-{
-    return !link->ended && !link->offline && link->counter;
-}
-
 const struct tally *link_seen(const struct link *link)
 {
     int64_t since = (int64_t)(link->seen->covered_ns - link->base->covered_ns);

@@ -123,9 +123,12 @@ struct link *link_new(unsigned n_events);
 void links_destroy(struct engine *engine, struct link *dead);
 /* A reference is dropped; forgetting: the descriptors stay. Without the lock. NULL allowed. */
 void recording_leave(struct recording *recording, bool forgetting);
-bool link_live(const struct link *link);
-const struct tally *
-link_seen(const struct link *link); /* the last good reading, at least its base */
+static inline bool link_live(const struct link *link)
+{
+    return !link->ended && !link->offline && link->counter;
+}
+/* The last good reading, at least its base. */
+const struct tally *link_seen(const struct link *link);
 
 /*
  * The shared proc of this process: either an existing one (then `process` is still the caller's, to

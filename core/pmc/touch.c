@@ -10,7 +10,7 @@ void engine_touch(struct engine *engine, enum journal_kind kind, uint64_t id)
 {
     struct touched *touched;
 
-    engine->touches++;
+    engine->touches += kind == JOURNAL_PMC || kind == JOURNAL_INSTANCE;
     for (size_t i = engine->n_touched; engine->journal && i-- > 0;)
         if (engine->touched[i].kind == kind && engine->touched[i].id == id)
             return;

@@ -61,7 +61,7 @@ static bool plan_is_of_tasks(const struct plan *plan)
 
 static void shape_attrs(struct shape *shape, struct backend_state *state, const struct plan *plan)
 {
-    bool task = plan_is_of_tasks(plan);
+    bool task = plan_is_of_tasks(plan), alone = shape->members == 1 && !plan->recorder;
     uint64_t times = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
 
     for (unsigned i = 0; i < shape->extra; i++)
@@ -83,7 +83,7 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
 
         attr->inherit = shape->inherit;
         attr->inherit_thread = shape->inherit && !plan->descendants;
-        attr->read_format = times | PERF_FORMAT_GROUP;
+        attr->read_format = alone ? times : times | PERF_FORMAT_GROUP; /* the dearer one */
     }
     shape->attr[0].pinned = shape->hardware && !plan->multiplex;
     for (unsigned i = 0; i < shape->members; i++) {
