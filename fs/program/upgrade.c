@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -361,6 +362,9 @@ int upgrade_ask(const char *mountpoint)
         return 1;
     }
     const int fd = lock_open(mountpoint, O_RDWR);
+    /* One asks at a time: there is one place for the answer, and no lock while a program begins. */
+    if (fd >= 0)
+        flock(fd, LOCK_EX);
     const char *missing = lock_missing(fd, &lock);
     if (missing) {
         say(LOG_ERR, "cannot upgrade \"%s\": %s", mountpoint, missing);

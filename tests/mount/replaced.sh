@@ -204,6 +204,20 @@ t_an_upgrade_replaces_a_stopped_worker() {
     is "$(count a) $(stat_value restarts)" '7 1'
 }
 
+t_upgrades_asked_for_at_once_come_one_after_the_other() {
+    local i pid pids
+    SUPERVISED=1 mount_pmcfs
+    for i in {1..10}; do
+        pids=()
+        for _ in 1 2 3; do
+            "$BIN" --upgrade "$M" 2>>"$T/said" &
+            pids+=($!)
+        done
+        for pid in "${pids[@]}"; do wait "$pid" || die "round $i: $(<"$T/said")"; done
+    done
+    is "$(stat_value restarts)" 30
+}
+
 t_an_upgrade_has_one_mountpoint_and_no_options() {
     local words rc
     SUPERVISED=1 mount_pmcfs
