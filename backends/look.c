@@ -196,25 +196,29 @@ int look_open(int dir, const char *path, int flags)
     return (int)look_at(open_run, &(struct question){.fd = dir, .path = path, .flags = flags});
 }
 
-ssize_t look_read(int fd, char *text, size_t size, uint64_t until_ns)
+ssize_t look_read(int dir, const char *path, int *fd, char *text, size_t size, uint64_t until_ns)
 {
-    return look_at(read_run,
-                   &(struct question){.fd = fd, .text = text, .size = size, .until_ns = until_ns});
+    const bool opens = *fd < 0;
+    struct question q = {.fd = opens ? dir : *fd,
+                         .opened = *fd,
+                         .path = opens ? path : NULL,
+                         .flags = O_RDONLY,
+                         .text = text,
+                         .size = size,
+                         .until_ns = until_ns};
+    const ssize_t n = look_at(read_run, &q);
+
+    *fd = q.opened;
+    return n;
 }
 
 ssize_t look_file(int dir, const char *path, char *text, size_t size)
 {
-    struct question q = {.fd = dir,
-                         .opened = -1,
-                         .path = path,
-                         .flags = O_RDONLY,
-                         .text = text,
-                         .size = size - 1,
-                         .until_ns = UINT64_MAX};
-    const ssize_t n = look_at(read_run, &q);
+    int fd = -1;
+    const ssize_t n = look_read(dir, path, &fd, text, size - 1, UINT64_MAX);
 
-    if (q.opened >= 0)
-        close(q.opened);
+    if (fd >= 0)
+        close(fd);
     text[n > 0 ? n : 0] = '\0';
     return n;
 }

@@ -35,9 +35,10 @@ int look_process(int flags, int (*fn)(void *arg), void *arg);
 /* openat(2), with CLOEXEC. A descriptor or -errno. */
 int look_open(int dir, const char *path, int flags);
 /*
- * Reads until there is no more, the room is full, or until_ns (CLOCK_MONOTONIC) has passed: bytes,
- * 0 at the end, or -errno; after -ETIME what was read is lost.
+ * Reads a file, which is opened first where *fd is -1, until there is no more, the room is full, or
+ * until_ns (CLOCK_MONOTONIC) has passed: bytes, or -errno; after -ETIME what was read is lost. *fd
+ * is the caller's to close.
  */
-ssize_t look_read(int fd, char *text, size_t size, uint64_t until_ns);
+ssize_t look_read(int dir, const char *path, int *fd, char *text, size_t size, uint64_t until_ns);
 /* A file of /proc, cut to the room and NUL-terminated: its length, or -errno. */
 ssize_t look_file(int dir, const char *path, char *text, size_t size);

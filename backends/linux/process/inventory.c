@@ -198,19 +198,20 @@ static bool lines_put(struct survey *survey, struct lines *lines)
 /* The process has what any of its living threads has; its first may be dead. */
 static void maps_of(struct survey *survey, pid_t tid)
 {
-    struct lines lines = {.text = malloc(MAPS_ROOM)};
     const uint64_t until_ns = survey->time_ns + SURVEY_NS;
-    ssize_t n = 1;
+    struct lines lines = {.text = malloc(MAPS_ROOM)};
+    bool more = lines.text != NULL;
+    ssize_t n = 0;
+    int fd = -1;
     char path[64];
     snprintf(path, sizeof path, "task/%d/maps", tid);
-    int fd = lines.text ? look_open(survey->dir, path, O_RDONLY) : -1;
-    while (fd >= 0 && n > 0 && !survey_is_late(survey)) {
-        n = look_read(fd, lines.text + lines.len, MAPS_ROOM - lines.len, until_ns);
+    while (more && !survey_is_late(survey)) {
+        const size_t room = MAPS_ROOM - lines.len;
+        n = look_read(survey->dir, path, &fd, lines.text + lines.len, room, until_ns);
         lines.len += n > 0 ? (size_t)n : 0;
-        if (n > 0 && !lines_put(survey, &lines))
-            n = 0;
+        more = n > 0 && lines_put(survey, &lines) && (size_t)n == room;
     }
-    survey->left += fd == -ETIME || n == -ETIME || (fd >= 0 && n > 0);
+    survey->left += n == -ETIME || more || survey_is_late(survey);
     if (fd >= 0)
         close(fd);
     free(lines.text);
