@@ -140,11 +140,12 @@ t_each_sample_of_a_set_names_its_event() {
 }
 
 # Each member's copy on each CPU has its own period: the program stays on one. Sanitizers
-# and reloads may leave too little time for the samples of such a clock.
+# and reloads may leave too little time for the samples of such a clock. The log has room for all that the clock
+# writes where the kernel allows it 100,000 a second.
 #@ slow plain
 t_a_set_of_different_kinds_samples_each() {
     with_tracefs
-    mount_pmcfs
+    mount_pmcfs -o logbuffersize=1024
     target_start p
     pinned p 0
     pmc_on a event=task-clock event=page-faults event=raw_syscalls:sys_enter period=1000
