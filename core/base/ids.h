@@ -14,6 +14,7 @@ struct ids {
         void *object;
     } * slots;
     size_t n, size;
+    size_t walked; /* where ids_next() was last */
 };
 
 void ids_init(struct ids *ids);
@@ -24,4 +25,4 @@ void *ids_find(const struct ids *ids, uint64_t id);       /* NULL: absent */
 void *ids_remove(struct ids *ids, uint64_t id);           /* the object, or NULL */
 /* The first object with an id > after, its id in *id; NULL at the end. Safe while others come and
  * go. */
-void *ids_next(const struct ids *ids, uint64_t after, uint64_t *id);
+void *ids_next(struct ids *ids, uint64_t after, uint64_t *id);

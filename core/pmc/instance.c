@@ -124,7 +124,7 @@ void instance_remove(struct instance *instance, struct pmc *pmc)
             (instance->n - i) * sizeof instance->by_name[0]);
 }
 
-struct instance *instance_by_name(const struct engine *engine, const char *name)
+struct instance *instance_by_name(struct engine *engine, const char *name)
 {
     struct instance *instance;
 

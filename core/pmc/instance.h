@@ -70,7 +70,7 @@ static inline bool instance_is_root(const struct instance *instance)
 {
     return instance->id == 0;
 }
-struct instance *instance_by_name(const struct engine *engine, const char *name); /* not the root */
+struct instance *instance_by_name(struct engine *engine, const char *name); /* not the root */
 /* Its life ends with that of the process: takes a reference that the caller has. */
 void instance_hold(struct instance *instance, struct proc *proc);
 void instance_let_go(struct instance *instance); /* without an administrator */

@@ -23,7 +23,6 @@ static int readdir_run(struct request *rq)
 static size_t readdir_add(struct request *rq, const struct node_entry *entry, size_t room)
 {
     char *to = rq->text + rq->slice_len;
-    bool dots = strcmp(entry->name, ".") == 0 || strcmp(entry->name, "..") == 0;
     const struct node *node = &entry->node;
 
     if (!rq->plus) { /* a name, a number and what it is: no need to look at the object */
@@ -36,7 +35,7 @@ static size_t readdir_add(struct request *rq, const struct node_entry *entry, si
     rq->found = *node;
     if (op_entry(rq) < 0)
         return 0;
-    if (dots) /* no node: the kernel is given the number only, and keeps nothing */
+    if (entry->cookie <= 2) /* . and .. are no nodes: the kernel is given their number only */
         rq->entry = (struct fuse_entry_param){.attr = rq->entry.attr};
     return fuse_add_direntry_plus(rq->req, to, room, entry->name, &rq->entry, (off_t)entry->cookie);
 }
