@@ -119,14 +119,12 @@ int engine_rename(struct call *call, const char *from, const char *to)
     int rc = check_name(call, to);
     if (rc)
         return rc;
-    char *name = strdup(to), *before = pmc->name;
-    if (!name)
-        return err_nomem(&call->err);
     instance_remove(call->instance, pmc);
-    pmc->name = name;
-    pmc_touch(pmc);
+    bool fine = pmc_set_name(pmc, to);
     instance_add(call->instance, pmc); /* there is room: one was just taken out */
-    free(before);
+    if (!fine)
+        return err_nomem(&call->err);
+    pmc_touch(pmc);
     pmc->changed_ns = call->engine->host->realtime_ns(call->engine->host_state);
     return CALL_DONE;
 }

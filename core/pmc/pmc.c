@@ -44,6 +44,17 @@ int name_check(const char *name, struct err *err)
     return 0;
 }
 
+bool pmc_set_name(struct pmc *pmc, const char *name)
+{
+    char *own =
+        strlen(name) < sizeof pmc->short_name ? strcpy(pmc->short_name, name) : strdup(name);
+
+    if (own && pmc->name != pmc->short_name)
+        free(pmc->name);
+    pmc->name = own ? own : pmc->name;
+    return own;
+}
+
 struct pmc *pmc_new(struct instance *instance, const char *name)
 {
     struct pmc *pmc = calloc(1, sizeof *pmc);
@@ -53,10 +64,9 @@ struct pmc *pmc_new(struct instance *instance, const char *name)
     pmc->engine = instance->engine;
     pmc->refs = 1;
     settings_init(&pmc->settings);
-    pmc->name = strdup(name);
     pmc->links = links_new(0);
     pmc->base = tally_new(0);
-    if (!pmc->name || !pmc->links || !pmc->base)
+    if (!pmc_set_name(pmc, name) || !pmc->links || !pmc->base)
         goto fail;
     pmc->instance = instance;
     if (instance_add(instance, pmc))
@@ -98,7 +108,8 @@ void pmc_unref(struct pmc *pmc)
     free(pmc->base);
     free(pmc->error);
     free(pmc->notes);
-    free(pmc->name);
+    if (pmc->name != pmc->short_name)
+        free(pmc->name);
     free(pmc);
 }
 

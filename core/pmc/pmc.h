@@ -72,10 +72,11 @@ enum recorded {
 };
 
 struct pmc {
+    uint64_t id;
+    char *name; /* a short one stands beside it: a listing looks at one place of each PMC */
+    char short_name[24];
     struct engine *engine;
     struct instance *instance; /* NULL once released */
-    uint64_t id;
-    char *name;
     uid_t uid;
     uid_t payer; /* the user that pays for it: the uid, but for subordinate ones */
     gid_t gid;
@@ -159,6 +160,7 @@ uint64_t log_size(const struct engine *engine, const struct settings *settings);
 uint64_t log_size_max(const struct engine *engine);
 
 struct pmc *pmc_new(struct instance *instance, const char *name); /* NULL: no memory */
+bool pmc_set_name(struct pmc *pmc, const char *name);             /* false: no memory */
 struct pmc *pmc_ref(struct pmc *pmc);
 void pmc_unref(struct pmc *pmc);
 static inline bool pmc_released(const struct pmc *pmc)
