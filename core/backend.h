@@ -167,9 +167,9 @@ struct reading {
 struct counter_facts { /* for `status`; all (locked): no system calls */
     unsigned threads;  /* tasks opened one by one at attach */
     unsigned descriptors;
-    bool raced;        /* a thread born during the attach may have been missed */
     unsigned left_out; /* descendants that the opener may not observe */
     unsigned covered;  /* processes known to be covered */
+    bool raced;        /* a thread born during the attach may have been missed */
 };
 
 struct backend {

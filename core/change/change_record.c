@@ -287,7 +287,7 @@ void record_swap(struct change *change)
         free(pmc->counted_before);
         pmc->counted_before = log->counted_before;
         log->counted_before = NULL;
-        pmc->recorded = log->recorded;
+        pmc->recorded = (uint8_t)log->recorded;
         pmc->recorded_kernel = change->asker.may_kernel;
         count_before(pmc);
     } else if (pmc->recording && (change->desired.new_set || !log->recorded)) {

@@ -110,7 +110,6 @@ static const struct field link_fields[] = {
     FIELD(struct link, facts.descriptors),
     FLAG(struct link, facts.raced),
     FIELD(struct link, facts.left_out),
-    FIELD(struct link, facts.covered),
     OTHER(base),
 };
 const struct part part_link = PART(link, link_begin, link_end);
@@ -163,6 +162,7 @@ static bool counter_end(struct loading *load, bool fine)
         return false;
     if (load->pmc->recording)
         link->recording = recording_ref(load->pmc->recording);
+    load->engine->backend->facts_of(link->counter, &link->facts);
     pmc_hold_link(load->pmc, link, true);
     return ids_add(&load->engine->links, link->id, link);
 }
@@ -170,9 +170,14 @@ static bool counter_end(struct loading *load, bool fine)
 static const struct field counter_fields[] = {OTHER(opened)};
 const struct part part_counter = PART(counter, counter_begin, counter_end);
 
+/* What its counter says is not said of the link. */
 void link_put(struct engine *engine, struct link *link, struct buf *out)
 {
-    part_print(&part_link, engine, link, out);
+    struct link told = *link;
+
+    if (link->counter)
+        told.facts = (struct counter_facts){0};
+    part_print(&part_link, engine, &told, out);
     if (link->counter)
         part_print(&part_counter, engine, link, out);
 }

@@ -82,25 +82,25 @@ struct pmc {
     gid_t gid;
     mode_t mode;
     pid_t maker;        /* the process that made it, as the daemon knows it; 0: not known */
+    unsigned refs;      /* calls under way and the id map */
     uint64_t maker_key; /* … which is gone if its number has another key now */
     uint64_t created_ns, changed_ns; /* CLOCK_REALTIME */
     uint64_t made_ns;                /* CLOCK_MONOTONIC of mkdir */
     uint64_t made_tsc;               /* the cycle counter then; 0: there is none */
-    unsigned refs;                   /* calls under way and the id map */
     atomic_bool taken_off;           /* the same as released, for readers without the lock */
     bool told;                       /* on engine->told (a reference), for one or both of these */
     bool wake, vanished;
-    bool pending;        /* on engine->pending (a reference) */
-    bool later;          /* what it needs was refused: not before engine->retry_ns */
+    bool pending;    /* on engine->pending (a reference) */
+    bool later;      /* what it needs was refused: not before engine->retry_ns */
+    bool had_target; /* attached at least once since the event was set */
+    bool raced;
     struct change *busy; /* the change under way, for which others wait; or NULL */
     LIST_ENTRY(pmc) pends;
     uint64_t vanished_from; /* the instance's id */
     struct pmc *next_told;
-    struct user *user;    /* that pays for it (a reference); NULL while it is loaded */
-    unsigned long fds;    /* descriptors of its links and its recording */
-    uint64_t links_bytes; /* of the user's memory, for the links */
-    enum pmc_state state;
-    bool had_target;         /* attached at least once since the event was set */
+    struct user *user;       /* that pays for it (a reference); NULL while it is loaded */
+    unsigned long fds;       /* descriptors of its links and its recording */
+    uint64_t links_bytes;    /* of the user's memory, for the links */
     uint64_t epoch;          /* grows when bases are set anew: a long read starts over */
     uint64_t resets;         /* grows when the count begins anew: reset, write, new event */
     uint64_t change;         /* grows with each change of state or targets */
@@ -108,11 +108,13 @@ struct pmc {
     uint64_t started_ns;     /* of the present run; series' steps count from here */
     uint64_t ran_ns;         /* from start to stop, of the runs before this one */
     struct settings settings;
+    enum pmc_state state;
     enum mode effective; /* settings.mode, or what was asked otherwise */
     bool kernel;         /* kernel mode is counted, for events that say nothing */
     bool wants_all;      /* `all` is among the targets */
     bool cpus_stale;     /* `all`: one may have come that is not counted */
     bool cpus_refused;   /* following the CPUs failed: not again before the next one moves */
+    unsigned left_out;   /* descendants left out, of all attaches */
     struct set *set;     /* NULL: new */
     char *metrics;       /* words "metric/…" of `event` that named its events, or NULL */
     uint64_t began;      /* commands that began a set anew: later ones join it */
@@ -120,13 +122,11 @@ struct pmc {
     struct tally *base;  /* initial values, plus what forgotten links counted */
     struct claim *claim; /* NULL: holds no rows */
     char *error;         /* line of the last command, or NULL: it worked */
-    unsigned left_out;   /* descendants left out, of all attaches */
-    bool raced;
-    bool missed;        /* a target that was taken back had missed something; until reset */
-    uint64_t throttled; /* what log_stats.throttled was then */
-    bool poll_asked;    /* too costly to be read at once: wants a look for pollers */
-    bool poll_tells;    /* … and they are told in any case */
-    bool held_by;       /* lifetime=open: changed only through the descriptor that holds it */
+    uint64_t throttled;  /* what log_stats.throttled was when `missed` was forgotten */
+    bool missed;         /* a target that was taken back had missed something; until reset */
+    bool poll_asked;     /* too costly to be read at once: wants a look for pollers */
+    bool poll_tells;     /* … and they are told in any case */
+    bool held_by;        /* lifetime=open: changed only through the descriptor that holds it */
     unsigned pollers;
     uint64_t polled_count;  /* count at the last look for pollers */
     uint64_t polled_ns;     /* when that was; 0: never */
@@ -142,15 +142,15 @@ struct pmc {
     uint64_t set_number;   /* of the present events and settings, 0: they are not recorded */
     struct sampling sampling;
     struct recording *recording; /* of the counters that were opened last; NULL: they only count */
-    unsigned recorded;           /* enum recorded: what that is for */
+    uint8_t recorded;            /* enum recorded: what that is for */
     bool recorded_kernel;        /* … whether its samples of the kernel are seen */
-    unsigned recorded_fds;       /* … its descriptors, and its locked memory */
+    bool drain_asked;            /* on engine->drains (a reference) */
+    bool draining;
+    unsigned recorded_fds; /* … its descriptors, and its locked memory */
     uint64_t recorded_bytes;
     uint64_t *counted_before; /* … what the total was when it began: SET_MAX values, or NULL */
     LIST_ENTRY(pmc) records;  /* on engine->recorders: drained at each tick */
     struct pmc *next_drain;
-    bool drain_asked; /* on engine->drains (a reference) */
-    bool draining;
 };
 
 /* What must be recorded in this mode with these settings; 0: it only counts. */

@@ -41,7 +41,7 @@ uint64_t log_size(const struct engine *engine, const struct settings *settings)
  * journal has as one of its fields, until there are more of them or a reader wants the log.
  */
 #define NOTES_BYTES 256
-#define NOTE_OUT    "%x,%" PRIx64 ",%x,%x,%x,%" PRIx64 ",%zx,"
+#define NOTE_OUT    "%x,%" PRIx64 ",%x,%x,%s%x,%" PRIx64 ",%zx,"
 #define NOTE_IN     "%x,%" SCNx64 ",%x,%x,%x,%" SCNx64 ",%zx,%n"
 
 /* The next one of the text; its end: none. */
@@ -63,8 +63,11 @@ static const char *note_next(const struct pmc *pmc, const char *at, struct note 
 
 static void note_print(const struct pmc *pmc, const struct record_note *note, struct buf *out)
 {
+    const bool none = note->cpu == UINT32_MAX; /* "-1" is shorter, and read as the same */
+
     buf_printf(out, NOTE_OUT, note->head.type - RECORD_ALLOCATE, note->time - pmc->made_ns,
-               note->pid, note->tid, note->cpu, note->id, (size_t)note->text_len);
+               note->pid, note->tid, none ? "-" : "", none ? 1 : note->cpu, note->id,
+               (size_t)note->text_len);
     buf_add(out, note_text(note), note->text_len);
 }
 

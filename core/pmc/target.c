@@ -165,8 +165,8 @@ void link_unref(struct link *link, struct link **dead)
     link_leave_proc(link);
     rights_unref(link->rights);
     link->rights = NULL;
-    if (link->proc) /* kept until now: a long read asks whether the target is alive */
-        link->last = proc_unref(link->proc->engine, link->proc);
+    /* Kept until now: a long read asks whether the target is alive. */
+    link->last = link->proc ? proc_unref(link->proc->engine, link->proc) : NULL;
     link->proc = NULL;
     link->next_dead = *dead;
     *dead = link;

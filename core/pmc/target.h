@@ -72,14 +72,18 @@ void tally_subtract(struct tally *to, const struct tally *from, unsigned n);
 /* A PMC on a target. Counted references: the PMC's vector holds one, a long read another. */
 struct link {
     unsigned refs;
-    uint64_t id;     /* tag for sink.gone() */
-    struct pmc *pmc; /* not counted */
     enum target_kind kind;
+    uint64_t id;       /* tag for sink.gone() */
+    struct pmc *pmc;   /* not counted */
     struct proc *proc; /* process and thread; NULL once ended */
-    LIST_ENTRY(link) of_proc;
-    struct link *next_dead;
-    struct proc *last; /* to be destroyed with the link, which held it last */
-    pid_t pid, tid;    /* daemon's namespace; kept after the end for the texts */
+    union {
+        LIST_ENTRY(link) of_proc;
+        struct { /* on a dead list */
+            struct link *next_dead;
+            struct proc *last; /* to be destroyed with the link, which held it last */
+        };
+    };
+    pid_t pid, tid; /* daemon's namespace; kept after the end for the texts */
     unsigned cpu;
     bool offline;  /* its CPU is away: the count stands */
     bool ended;    /* dead or gone: `base` is its final tally, counter is NULL */
@@ -94,11 +98,11 @@ struct link {
     uint64_t cgroup_key;
     char *cgroup;          /* path as the attacher wrote it, normalised */
     struct rights *rights; /* of the attacher (a reference); NULL: the superuser's (not of a CPU) */
-    unsigned drops;        /* how often it was told that the events are off */
-    pid_t shown_pid, shown_tid;  /* as the process that attached it knows them; 0: it does not */
     struct recording *recording; /* into which the counter writes (a reference), or NULL */
     struct counter *counter;
     struct counter_facts facts;
+    unsigned drops;             /* how often it was told that the events are off */
+    pid_t shown_pid, shown_tid; /* as the process that attached it knows them; 0: it does not */
     /* Behind the link itself: */
     struct tally *base; /* live: what is subtracted from readings; ended: what it counted */
     struct tally *seen; /* the last good reading, with the lock */

@@ -133,7 +133,7 @@ void perf_facts_of(const struct counter *counter, struct counter_facts *out)
 
     perf_processes(counter, count_process, &covered);
     *out = (struct counter_facts){
-        .threads = covered ? tasks : 0,
+        .threads = counter_scope_is_process(counter) ? tasks : 0,
         .descriptors = tasks * counter->shape.per_task + follow_fds(counter),
         .raced = counter->raced,
         .left_out = counter->left_out,

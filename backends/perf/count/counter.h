@@ -21,29 +21,29 @@ struct group_last {
 
 struct counter {
     struct backend_state *state;
+    uint64_t tag;
     struct {
         enum target_kind kind;
         pid_t pid, tid;
     } target;
-    uint64_t tag;
-    bool descendants, at_exec, multiplex;
-    bool on;            /* atomic: started, not stopped */
-    bool begun;         /* started at least once */
-    struct shape shape; /* its attrs only until it is opened */
     unsigned n_groups;
+    unsigned left_out;
+    bool descendants, at_exec, multiplex;
+    bool on;    /* atomic: started, not stopped */
+    bool begun; /* started at least once */
     bool sampling;
+    bool tracks; /* it is among those of which every CPU tells (track.h) */
+    bool raced;
+    bool dropped;              /* a descendant lost its events while it was attached */
+    struct shape shape;        /* its attrs only until it is opened */
     struct recorder *recorder; /* NULL: it only counts */
     struct origin *origin;
-    bool tracks; /* it is among those of which every CPU tells (track.h) */
-    int *groups; /* n_groups × stride */
-    char *last;    /* n_groups × struct group_last; only with hardware */
-    struct skew {  /* n_groups; only of a cgroup: what the kernel's times are ahead */
+    int *groups;  /* n_groups × stride */
+    char *last;   /* n_groups × struct group_last; only with hardware */
+    struct skew { /* n_groups; only of a cgroup: what the kernel's times are ahead */
         uint64_t enabled_ns, running_ns;           /* of the truth (atomic) */
         uint64_t kept_enabled_ns, kept_running_ns; /* true times at the last stop */
     } * skew;
-    bool raced;
-    bool dropped; /* a descendant lost its events while it was attached */
-    unsigned left_out;
     struct covered *covered; /* with descendants, else NULL */
     struct guard *watch;     /* or NULL */
 };

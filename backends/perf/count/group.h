@@ -22,17 +22,17 @@ struct shape {
      * tracepoint that is scheduled while it is paused counts no more (6.18).
      */
     unsigned together;
-    unsigned stride; /* numbers kept for a group: see GROUP_FDS() */
-    unsigned spread; /* groups of a task */
-    int *cpu;        /* of those, -1: wherever it runs */
-    bool hardware;   /* something in it takes counters of the processor */
+    unsigned stride;   /* numbers kept for a group: see GROUP_FDS() */
+    unsigned spread;   /* groups of a task */
+    unsigned per_task; /* descriptors really opened, for a task or a CPU */
+    int watch_cpu;
+    unsigned long flags; /* of perf_event_open */
+    bool hardware;       /* something in it takes counters of the processor */
     bool inherit;
     bool watch;
-    int watch_cpu;
-    unsigned per_task;   /* descriptors really opened, for a task or a CPU */
-    unsigned long flags; /* of perf_event_open */
-    uint8_t extras[2];   /* enum extra */
-    uint8_t *order; /* place among the events of a group -> place in the plan; NULL: the same */
+    uint8_t extras[2]; /* enum extra */
+    int *cpu;          /* of those, -1: wherever it runs */
+    uint8_t *order;    /* place among the events of a group -> place in the plan; NULL: the same */
     struct perf_event_attr *attr; /* members, the witness, the watch */
     char *filter;                 /* of tracepoints among the events, or NULL */
 };
