@@ -61,11 +61,9 @@ static int open_task(struct attach *attach, struct task *task)
     task->confirmed = false;
     task->ran_ns = task->through_ns = 0;
     /* The number could have come to mean a thread of another process's. */
-    if (!census_lives(&attach->census, task->pid, task->tid)) {
+    if (!census_look(&attach->census, task)) {
         close_task(attach, task);
         task->state = TASK_GONE;
-    } else {
-        census_is_through(&attach->census, task);
     }
     return 0;
 }
@@ -121,8 +119,10 @@ static bool await_births(struct attach *attach)
     if (!attach->births_end_ns)
         attach->births_end_ns = monotonic_ns() + BIRTH_LIMIT_NS;
     TAILQ_FOREACH (task, &attach->census.tasks, along) {
-        while (task->state == TASK_OPEN && !task->dead && !task->through_ns &&
-               !census_is_through(&attach->census, task)) {
+        while (task->state == TASK_OPEN && !task->dead && !task->through_ns) {
+            census_look(&attach->census, task);
+            if (task->through_ns)
+                break;
             if (monotonic_ns() > attach->births_end_ns || attach_in_time(attach))
                 return false;
             usleep(BIRTH_POLL_US);

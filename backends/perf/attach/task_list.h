@@ -96,10 +96,11 @@ void census_cover(struct covered *covered, const void *census);
 /* Is it (still) a thread of its process? */
 bool census_lives(const struct census *census, pid_t pid, pid_t tid);
 /*
- * Is it seen not to be making a child? Then its through_ns is that moment, at the latest. A fork
- * copies the memory of its process between the moment of inheriting and the FORK record.
+ * Where it is seen not to be making a child its through_ns is that moment, at the latest. A fork
+ * copies the memory of its process between the moment of inheriting and the FORK record. False: it
+ * is no thread of its process (any more).
  */
-bool census_is_through(struct census *census, struct task *task);
+bool census_look(struct census *census, struct task *task);
 
 /* Between task_list.c and task_list_proc.c. */
 /* If this is for want of memory or of a descriptor, not all is seen. */

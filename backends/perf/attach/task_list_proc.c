@@ -184,15 +184,15 @@ static bool ran_enough(struct census *census, struct task *task)
 }
 
 /* What sleeps where a signal would wake it, or is stopped, is in no fork: those wait otherwise. */
-bool census_is_through(struct census *census, struct task *task)
+bool census_look(struct census *census, struct task *task)
 {
     char *text = task_text(census, task->pid, task->tid, "status");
+    const bool gone = !text && proc_is_gone(-errno);
     const char *state = text ? proc_field(text, "State") : NULL;
     const bool busy = state && strchr("RD", *state);
 
     free(text);
-    if (busy && !ran_enough(census, task))
-        return false;
-    task->through_ns = monotonic_ns();
-    return true;
+    if (!busy || ran_enough(census, task))
+        task->through_ns = monotonic_ns();
+    return !gone;
 }
