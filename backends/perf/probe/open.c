@@ -70,8 +70,11 @@ static void timer_arm(uint64_t until_ns)
         timer_settime(patience.timer, TIMER_ABSTIME, &when, NULL);
 }
 
+/* The signals that come from then on end no open before its own end. */
 void event_patience(uint64_t until_ns)
 {
+    timer_make();
+    timer_arm(until_ns);
     patience.until_ns = until_ns;
 }
 
@@ -91,7 +94,7 @@ int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group
     const uint64_t until_ns = waits ? patience_end() : UINT64_MAX;
     int fd;
 
-    if (waits) {
+    if (waits && !patience.until_ns) {
         timer_make();
         timer_arm(until_ns);
     }
@@ -100,7 +103,7 @@ int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group
         if (fd < 0)
             fd = -errno;
     } while (fd == -EINTR && (!waits || monotonic_ns() < until_ns));
-    if (waits)
+    if (waits && !patience.until_ns)
         timer_arm(0);
     return fd == -EINTR ? -ETIME : fd; /* the time is over */
 }
