@@ -90,8 +90,8 @@ static int open_counter(struct change *change, const struct move *move)
 
 /*
  * The counters are opened with the daemon's rights: an exec of a privileged program after the first
- * question is found by a second one, before they are started. Those of the superuser are not asked
- * about.
+ * question is found by a second one, before any of their counts can be read. Those of the superuser
+ * are not asked about.
  */
 static int attach(struct change *change, const struct move *move)
 {
