@@ -352,6 +352,17 @@ static const char *lock_missing(int fd, struct flock *lock)
                : NULL;
 }
 
+/* There is one place for the answer, and no lock of the supervisor's while a program begins. */
+static bool asks_alone(int fd)
+{
+    for (unsigned i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
+        if (i == 2 * WAIT_MS / 10)
+            return false;
+        pause_ms(10);
+    }
+    return true;
+}
+
 int upgrade_ask(const char *mountpoint)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -362,10 +373,8 @@ int upgrade_ask(const char *mountpoint)
         return 1;
     }
     const int fd = lock_open(mountpoint, O_RDWR);
-    /* One asks at a time: there is one place for the answer, and no lock while a program begins. */
-    if (fd >= 0)
-        flock(fd, LOCK_EX);
-    const char *missing = lock_missing(fd, &lock);
+    const char *missing = fd >= 0 && !asks_alone(fd) ? "another one is at it, and does not end"
+                                                     : lock_missing(fd, &lock);
     if (missing) {
         say(LOG_ERR, "cannot upgrade \"%s\": %s", mountpoint, missing);
         return 1;
