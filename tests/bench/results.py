@@ -28,7 +28,7 @@ def compared(a, b, by):
     """How a is to b, round by round."""
     if by == 'difference':
         return spread([x - y for x, y in zip(a, b)])
-    pairs = [x / y for x, y in zip(a, b) if y]
+    pairs = [x / y for x, y in zip(a, b) if x > 0 and y > 0]  # a difference within the noise has no ratio
     return spread(pairs) if pairs else None
 
 
