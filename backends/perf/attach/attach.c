@@ -23,13 +23,14 @@ static int attach_late(const struct attach *attach)
         open += task->state == TASK_OPEN;
         n++;
     }
-    return err_set(attach->err, P13,
-                   "attaching to process %d took longer than attach_ms (%lu): %zu of its %zu "
-                   "threads were open, %u event%s each; nothing was attached; a larger attach_ms "
-                   "helps, unless the process makes threads without end or is held up in an "
-                   "exec",
-                   target_said(&attach->plan->target), attach->plan->attach_ms, open, n,
-                   attach->plan->n, attach->plan->n == 1 ? "" : "s");
+    return err_set(
+        attach->err, P13,
+        "attaching to process %d took longer than attach_ms (%lu): %zu of the %zu "
+        "threads seen were open, %u event%s each; nothing was attached; a larger attach_ms "
+        "helps, unless the process makes threads without end or is held up in an "
+        "exec",
+        target_said(&attach->plan->target), attach->plan->attach_ms, open, n, attach->plan->n,
+        attach->plan->n == 1 ? "" : "s");
 }
 
 int attach_in_time(const struct attach *attach)
@@ -95,8 +96,7 @@ static bool some_dropped(const struct census *census)
 static int attach_cover(struct attach *attach, struct counter *counter)
 {
     counter->dropped = some_dropped(&attach->census);
-    counter->covered =
-        covered_new(attach->state->sideband, counter, census_cover, &attach->census);
+    counter->covered = covered_new(attach->state->sideband, counter, census_cover, &attach->census);
     return counter->covered ? 0 : err_set(attach->err, E32, "no memory for the covered processes");
 }
 
