@@ -91,7 +91,6 @@ struct plan {
     struct target_ref target;
     bool descendants;
     bool at_exec; /* armed from the attach on: each task begins at its next exec */
-    bool starts;  /* start() follows at once: what counts alone may begin as it is opened */
     bool multiplex;
     const char *filter;      /* of the tracepoints among them, or NULL */
     uint64_t deadline_ns;    /* give up (P13) after this moment (CLOCK_MONOTONIC) */
@@ -280,8 +279,8 @@ struct backend {
     uint64_t (*foreign)(struct backend_state *state, unsigned class_index, unsigned cpu,
                         uint64_t own);
 
-    /* Opened, complete, stopped (but plan->starts). Errors: E44/X09 gone, E37 CPU, P09, P10, P13,
-     * P14, E05 (hardware full). */
+    /* Opened, complete, stopped. Errors: E44/X09 gone, E37 CPU, P09, P10, P13, P14, E05 (hardware
+     * full). */
     int (*attach)(struct backend_state *state, const struct plan *plan, struct counter **out,
                   struct err *err);
     int (*start)(struct counter *counter, struct err *err); /* continues; or arms (at_exec) */

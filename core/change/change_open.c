@@ -74,7 +74,6 @@ static int open_counter(struct change *change, const struct move *move)
     int rc;
 
     plan.target.said = number_said(change, move);
-    plan.starts = change->diff.start_fresh;
     plan.deadline_ns = change->deadline_ns;
     plan.attach_ms = change->attach_ns / 1000000;
     plan.fds_free = fds_free(engine);

@@ -71,13 +71,12 @@ static void counter_set_on(struct counter *counter, bool on)
 int perf_start(struct counter *counter, struct err *err)
 {
     bool armed = counter_is_armed(counter), was_on = counter_is_on(counter);
-    bool runs = counter->shape.runs && !counter->begun;
 
     counter->begun = true;
     verdicts_clear(counter);
     if (!counter->skew)
         counter_set_on(counter, true);
-    if (output_track(counter) || (!armed && !runs && counter_switch(counter, true))) {
+    if (output_track(counter) || (!armed && counter_switch(counter, true))) {
         counter_set_on(counter, was_on);
         if (!was_on)
             output_untrack(counter, false);

@@ -59,17 +59,6 @@ static bool plan_is_of_tasks(const struct plan *plan)
     return plan->target.kind == TARGET_PROCESS || plan->target.kind == TARGET_THREAD;
 }
 
-/*
- * Where start() follows, a task need not wait for the last one to be opened: no ENABLE, and no
- * child that was given its copies just then (switch.c). Not a set, whose members begin together,
- * nor what is told in records, has a filter yet to come, or a witness of its time.
- */
-static bool plan_runs(const struct shape *shape, const struct plan *plan)
-{
-    return plan->starts && !plan->at_exec && !plan->filter && !plan->recorder &&
-           plan_is_of_tasks(plan) && shape->members == 1 && !shape->hardware;
-}
-
 static void shape_attrs(struct shape *shape, struct backend_state *state, const struct plan *plan)
 {
     bool task = plan_is_of_tasks(plan), alone = shape->members == 1 && !plan->recorder;
@@ -100,7 +89,7 @@ static void shape_attrs(struct shape *shape, struct backend_state *state, const 
     for (unsigned i = 0; i < shape->members; i++) {
         const bool leads = i == 0 || i >= shape->together;
 
-        shape->attr[i].disabled = leads && !shape->runs;
+        shape->attr[i].disabled = leads;
         shape->attr[i].enable_on_exec = leads && task && plan->at_exec;
     }
     if (plan->recorder && task) { /* of CPUs and cgroups: track.h */
@@ -168,7 +157,6 @@ int shape_make(struct shape *shape, struct backend_state *state, const struct pl
         return -ENOMEM;
     }
     shape->together = shape_together(shape, plan);
-    shape->runs = plan_runs(shape, plan);
     shape_attrs(shape, state, plan);
     shape->per_task = shape->members * shape->spread + shape->hardware + shape->watch;
     return 0;

@@ -29,7 +29,6 @@ struct shape {
     unsigned long flags; /* of perf_event_open */
     bool hardware;       /* something in it takes counters of the processor */
     bool inherit;
-    bool runs; /* its event counts from its opening on, before perf_start() */
     bool watch;
     uint8_t extras[2]; /* enum extra */
     int *cpu;          /* of those, -1: wherever it runs */
