@@ -352,7 +352,8 @@ static const char *lock_missing(int fd, struct flock *lock)
                : NULL;
 }
 
-/* There is one place for the answer, and no lock of the supervisor's while a program begins. */
+/* There is one place for the answer, and the supervisor's lock is not held while a program begins.
+ */
 static bool asks_alone(int fd)
 {
     for (unsigned i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {

@@ -74,9 +74,9 @@ static void attr_of(const struct event *event, struct perf_event_attr *attr)
 }
 
 /*
- * Of the kernel's own software events, by their number, those that could be opened once: it keeps
- * them. It patches its code for the first of a number that is opened and after the last, which
- * takes several times as long as the rest of opening it.
+ * Of the kernel's own software events, by their number, those that could be opened once: no kernel
+ * gives them up. It patches its code for the first of a number that is opened and after the last,
+ * which takes several times as long as the rest of opening it.
  */
 static atomic_ullong kept;
 
