@@ -84,7 +84,7 @@ void test_blind(void)
     state.sideband = sideband;
     int rc = perf_attach(&state, &plan, &counter, &err);
     check(rc == -EAGAIN && err.id == P13 && !counter &&
-              strstr(err.text, "attach_ms (77): 0 of its "),
+              strstr(err.text, "attach_ms (77): 0 of the "),
           "too late", ": %s", err.text);
     target_end(&target);
 }
