@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <stdatomic.h>
 #include <string.h>
 
 /*
@@ -73,20 +72,6 @@ static void attr_of(const struct event *event, struct perf_event_attr *attr)
     code_to_attr(event, event->user != SAID_OFF, kernel, attr);
 }
 
-/*
- * Of the kernel's own software events, by their number, those that could be opened once: no kernel
- * gives them up. It patches its code for the first of a number that is opened and after the last,
- * which takes several times as long as the rest of opening it.
- */
-static atomic_ullong kept;
-
-static unsigned long long kept_bit(const struct event *event)
-{
-    const uint64_t number = event->code[CODE_CONFIG];
-
-    return event->code[CODE_TYPE] == PERF_TYPE_SOFTWARE && number < 64 ? 1ULL << number : 0;
-}
-
 /* 0 or -errno of opening it, disabled, on this thread or its CPU. Drops exclude_guest if refused.
  */
 static int event_try(const struct pmu *pmu, struct event *event)
@@ -95,12 +80,8 @@ static int event_try(const struct pmu *pmu, struct event *event)
     int cpu = on_cpu ? cpus_next(&pmu->cpus, 0) : -1;
     struct perf_event_attr attr;
 
-    if (atomic_load(&kept) & kept_bit(event))
-        return 0;
     attr_of(event, &attr);
     int rc = probe_open(&attr, cpu);
-    if (rc == 0)
-        atomic_fetch_or(&kept, kept_bit(event));
     if ((rc == -EINVAL || rc == -EOPNOTSUPP) && attr.exclude_guest) {
         attr.exclude_guest = 0;
         if (probe_open(&attr, cpu) == 0) {
