@@ -17,13 +17,14 @@ static int look_all(struct call *call, int (*print)(struct call *call, struct lo
     bool all = instance_is_root(call->instance);
     struct ids *from = all ? &call->engine->pmcs : &call->instance->pmcs;
     struct pmc **pmcs = calloc(from->n + 1, sizeof(struct pmc *));
+    uint64_t id = 0;
     unsigned n = 0;
 
     if (!pmcs)
         return err_nomem(&call->err);
-    for (size_t i = 0; i < from->n; i++)
-        if (access_read(from->slots[i].object, call->instance, call->rights))
-            pmcs[n++] = from->slots[i].object;
+    for (struct pmc *pmc; (pmc = ids_next(from, id, &id));)
+        if (access_read(pmc, call->instance, call->rights))
+            pmcs[n++] = pmc;
     int rc = pmcs_look(call, pmcs, n, true, false, print);
     free(pmcs);
     return rc;
