@@ -5,7 +5,7 @@
  */
 #include "backends/backends.h"
 #include "backends/perf/names/names.h"
-#include "backends/perf/names/sources.h"
+#include "backends/perf/names/spec.h"
 #include "backends/perf/probe/code.h"
 #include "backends/perf/probe/pmu.h"
 #include "core/backend.h"

@@ -1,14 +1,20 @@
 /*
- * events/: walks all sources of names, to list them, and to describe one. Only what opens is
- * listed; tracepoints all do, and trying each would patch the kernel's text for nothing.
+ * Lists and describes events for events/, prints the facts of info/backend, and names the vendors'
+ * documents for info/cpuref. An event is listed if it can be opened; tracepoints are listed without
+ * trying, because each try patches the kernel's code.
  */
 #include "backends/perf/names/names.h"
-#include "backends/perf/names/sources.h"
+#include "backends/perf/names/spec.h"
+#include "backends/perf/probe/pmu.h"
+#include "backends/perf/probe/tracefs.h"
+#include "backends/perf/probe/why.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <perfmon/pfmlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 static void add_if_opens(struct backend_state *state, const char *spelling, const char *class_name,
                          const char *event, struct catalog *out)
@@ -19,38 +25,26 @@ static void add_if_opens(struct backend_state *state, const char *spelling, cons
         catalog_add(out, class_name, event);
 }
 
-static void list_software(struct backend_state *state, const char *class_name, struct catalog *out)
-{
-    for (const struct generic *generic = generics; generic->name; generic++)
-        if (generic->type == PERF_TYPE_SOFTWARE)
-            add_if_opens(state, generic->name, class_name, generic->name, out);
-}
-
-/* The kernel's event files; those that leave a field open cannot be written as they stand. */
-static void list_files(struct backend_state *state, struct pmu *pmu, struct catalog *out)
+int perf_list(struct backend_state *state, struct catalog *out, struct err *err)
 {
     char text[SPELLING_MAX];
 
-    for (unsigned i = 0; i < pmu->events.n; i++) {
-        snprintf(text, sizeof(text), "%s/%s/", pmu->name, pmu->events.items[i].name);
-        add_if_opens(state, text, pmu->name, pmu->events.items[i].name, out);
-    }
-}
-
-int perf_list(struct backend_state *state, struct catalog *out, struct err *err)
-{
-    struct pmus *pmus = state->pmus;
-
-    for (unsigned i = 0; i < pmus->n; i++) {
-        struct pmu *pmu = &pmus->list[i];
+    for (struct pmu *pmu = state->pmus->list; pmu < state->pmus->list + state->pmus->n; pmu++) {
         if (!pmu_is_here(pmu))
             continue;
-        if (pmu->kind == PMU_SOFTWARE)
-            list_software(state, pmu->name, out);
-        else if (pmu->kind == PMU_TRACEPOINT)
+        if (pmu->kind == PMU_SOFTWARE) {
+            for (const struct generic *generic = generics; generic->name; generic++)
+                if (generic->type == PERF_TYPE_SOFTWARE)
+                    add_if_opens(state, generic->name, pmu->name, generic->name, out);
+        } else if (pmu->kind == PMU_TRACEPOINT) {
             tracepoint_list(state, out);
-        else
-            list_files(state, pmu, out);
+        } else { /* event files that leave a field open do not resolve */
+            for (unsigned i = 0; i < pmu->events.n; i++) {
+                const char *name = pmu->events.items[i].name;
+                snprintf(text, sizeof(text), "%s/%s/", pmu->name, name);
+                add_if_opens(state, text, pmu->name, name, out);
+            }
+        }
     }
     pfm_list(state, out);
     generic_list(state, out);
@@ -64,15 +58,7 @@ struct listed {
     struct buf about, attributes;
 };
 
-static void describe_fields(const struct pmu *pmu, struct buf *out)
-{
-    for (unsigned i = 0; i < pmu->formats.n; i++) {
-        unsigned bits = format_bits(&pmu->formats.items[i]);
-        buf_printf(out, "attr %s %s %u bit%s\n", pmu->formats.items[i].name,
-                   bits == 1 ? "boolean" : "integer", bits, bits == 1 ? "" : "s");
-    }
-}
-
+/* Finds an event of a PMU: a kernel event file, or else an event of libpfm4. */
 static bool find_file(struct backend_state *state, const struct pmu *pmu, const char *event,
                       struct listed *listed)
 {
@@ -82,14 +68,18 @@ static bool find_file(struct backend_state *state, const struct pmu *pmu, const 
         snprintf(listed->spelling, sizeof(listed->spelling), "%s/%s/", pmu->name, event);
         buf_printf(&listed->about, "the kernel's %s of %s: %s%s", file->name, pmu->name,
                    file->terms, file->snapshot ? " (the value of the moment, not a count)" : "");
-        describe_fields(pmu, &listed->attributes);
+        for (unsigned i = 0; i < pmu->formats.n; i++) {
+            unsigned bits = format_bits(&pmu->formats.items[i]);
+            buf_printf(&listed->attributes, "attr %s %s %u bit%s\n", pmu->formats.items[i].name,
+                       bits == 1 ? "boolean" : "integer", bits, bits == 1 ? "" : "s");
+        }
     } else if (pfm_spelling(state, pmu, event, listed->spelling)) {
         pfm_describe(listed->spelling, &listed->about, &listed->attributes);
     }
     return listed->spelling[0];
 }
 
-/* What to write for it, and what it is. */
+/* Finds the spelling and the description of a listed event. */
 static bool find_listed(struct backend_state *state, const char *class_name, const char *event,
                         struct listed *listed)
 {
@@ -110,21 +100,13 @@ static bool find_listed(struct backend_state *state, const char *class_name, con
 static void print_encoding(const uint64_t code[EVENT_CODE_WORDS], struct buf *out)
 {
     buf_printf(out, "encoding type=%u", (unsigned)code[CODE_TYPE]);
-    if (code[CODE_TYPE] != PERF_TYPE_TRACEPOINT) /* tracefs tells the number to few */
+    if (code[CODE_TYPE] !=
+        PERF_TYPE_TRACEPOINT) /* its number may only be read with access to tracefs */
         buf_printf(out, " config=0x%llx", (unsigned long long)code[CODE_CONFIG]);
     for (int i = CODE_CONFIG1; i <= CODE_CONFIG3; i++)
         if (code[i])
             buf_printf(out, " config%d=0x%llx", i - CODE_CONFIG, (unsigned long long)code[i]);
     buf_char(out, '\n');
-}
-
-/* Tracepoints are listed without having been opened, and so described. */
-static int resolve_listed(struct backend_state *state, const char *spelling, struct event *event)
-{
-    int rc = perf_resolve(state, spelling, event, NULL);
-
-    return rc || event->code[CODE_TYPE] == PERF_TYPE_TRACEPOINT ? rc
-                                                                : perf_verify(state, event, NULL);
 }
 
 int perf_describe(struct backend_state *state, const char *class_name, const char *event,
@@ -137,8 +119,10 @@ int perf_describe(struct backend_state *state, const char *class_name, const cha
     buf_init(&listed.about, NULL, 0);
     buf_init(&listed.attributes, NULL, 0);
     rc = find_listed(state, class_name, event, &listed)
-             ? resolve_listed(state, listed.spelling, &resolved)
+             ? perf_resolve(state, listed.spelling, &resolved, NULL)
              : -ENOENT;
+    if (rc == 0 && resolved.code[CODE_TYPE] != PERF_TYPE_TRACEPOINT)
+        rc = perf_verify(state, &resolved, NULL);
     if (listed.about.failed || listed.attributes.failed)
         rc = -ENOMEM;
     if (rc == 0) {
@@ -154,4 +138,85 @@ int perf_describe(struct backend_state *state, const char *class_name, const cha
     buf_free(&listed.about);
     buf_free(&listed.attributes);
     return rc == 0 || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ? rc : -ENOENT;
+}
+
+static void print_cores(struct pmus *pmus, struct buf *out)
+{
+    if (pmus->no_core[0])
+        buf_printf(out, "hardware_pmu no: %s\n", pmus->no_core);
+    for (unsigned i = 0; i < pmus->n; i++) {
+        struct pmu *pmu = &pmus->list[i];
+        if (pmu->kind != PMU_CORE)
+            continue;
+        if (!pmu->why[0])
+            buf_printf(out,
+                       "hardware_pmu yes: %s, %u general and %u fixed counters of %u bits, %s\n",
+                       pmu->name, pmu->general, pmu->fixed, pmu->width,
+                       pmu->capabilities & CAP_INTERRUPT ? "with overflow interrupts"
+                                                         : "without overflow interrupts: "
+                                                           "nothing of it can be sampled");
+        else if (!pmus->no_core[0])
+            buf_printf(out, "hardware_pmu no: %s\n", pmu->why);
+    }
+}
+
+static void print_watchdog(const struct pmus *pmus, struct buf *out)
+{
+    char text[16];
+
+    if (pmus_read(pmus, text, sizeof(text), "/proc/sys/kernel/nmi_watchdog") <= 0)
+        return;
+    buf_printf(out, "nmi_watchdog %s\n",
+               text[0] == '0'     ? "off"
+               : pmus->no_core[0] ? "on"
+                                  : "on: it holds one counter of every CPU");
+}
+
+void perf_facts(struct backend_state *state, struct buf *out)
+{
+    struct utsname name;
+    struct buf where;
+
+    if (uname(&name) == 0)
+        buf_printf(out, "kernel %s %s\n", name.release, name.machine);
+    buf_printf(out, "perf_event_paranoid %d\n", why_paranoid());
+    print_cores(state->pmus, out);
+    print_watchdog(state->pmus, out);
+    buf_init(&where, NULL, 0);
+    const bool found = tracefs_where(state, &where);
+    buf_printf(out, "tracefs %s%s\n", found ? "" : "no: ", buf_text(&where));
+    buf_free(&where);
+    /* libpfm4 reports its interface version only. */
+    buf_printf(out, "libpfm4 interface %d.%d\n", PFM_MAJ_VERSION(pfm_get_version()),
+               PFM_MIN_VERSION(pfm_get_version()));
+}
+
+static const char *x86_documents(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    if (__builtin_cpu_is("intel"))
+        return "Intel 64 and IA-32 Architectures Software Developer's Manual, Volume 3, chapters "
+               "Performance Monitoring and Performance Monitoring Events\n"
+               "https://perfmon-events.intel.com/\n";
+    if (__builtin_cpu_is("amd"))
+        return "AMD Processor Programming Reference (PPR) of this family and model, section "
+               "Performance Monitor Counters (before family 17h: BIOS and Kernel Developer's "
+               "Guide)\nAMD64 Architecture Programmer's Manual, Volume 2, chapter Debug and "
+               "Performance Resources\n";
+#endif
+    return "";
+}
+
+void perf_cpuref(struct backend_state *state, struct buf *out)
+{
+    const struct pmu *core = pmus_core(state->pmus);
+
+    buf_str(out, x86_documents());
+    if (core && strncmp(core->name, "armv", 4) == 0)
+        buf_str(out, "the Technical Reference Manual of this Arm core, chapter Performance "
+                     "Monitoring Unit\nArm Architecture Reference Manual for A-profile (DDI 0487), "
+                     "chapter The Performance Monitors Extension\n");
+    if (!core)
+        buf_str(out, "none of these events can be counted here: see info/backend\n");
+    buf_str(out, "software events and tracepoints: perf_event_open(2), perf-list(1)\n");
 }

@@ -1,13 +1,17 @@
 /*
- * The table of generic events: the kernel's own, and PAPI's presets with the spellings that may
- * serve them, the nearest first.
+ * Generic events: the kernel's own names, hwpmc's aliases, and PAPI's presets. The table, and the
+ * encoding of a generic name on this machine: a number of the kernel's, or the first candidate of a
+ * preset that opens.
  */
-#include "backends/perf/names/sources.h"
+#include "backends/perf/names/spec.h"
 
+#include <errno.h>
 #include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
 
 #define PREFIX "PAPI_"
-/* Behind the description: other names; of a preset its candidates. */
+/* The arguments after the description are aliases, or the candidates of a preset. */
 #define HARDWARE(text, id, file, file2, about, ...)                                                \
     {                                                                                              \
         .name = text, .others = {"PERF_COUNT_HW_" #id, ##__VA_ARGS__}, .type = PERF_TYPE_HARDWARE, \
@@ -26,7 +30,7 @@
                   PERF_COUNT_HW_CACHE_RESULT_##result << 16,                                       \
         .description = about                                                                       \
     }
-/* Others are names of its misses. */
+/* The last arguments are aliases of the load misses. */
 #define CACHE_READS(text, id, about, ...)                                                          \
     CACHE(text "-loads", id, READ, ACCESS, about ": loads"),                                       \
         CACHE(text "-load-misses", id, READ, MISS, about ": loads that missed", ##__VA_ARGS__)
@@ -46,8 +50,8 @@
     }
 
 /*
- * The kernel opens these on any processor, but what raises them is in the code of some alone: on
- * x86 unaligned accesses are the hardware's, and what the kernel emulates it does not count.
+ * The kernel opens these events on every processor but raises them only on some: x86 hardware
+ * handles unaligned accesses itself, and emulated instructions are not counted.
  */
 #if defined(__x86_64__) || defined(__i386__)
 #define NEVER_HERE "on x86 the kernel never raises it, so it would always read 0"
@@ -195,7 +199,8 @@ const struct generic *generic_find(struct word name)
     return NULL;
 }
 
-bool generic_is_unserved(struct word name)
+/* Returns true for a PAPI preset that no event of any processor serves. */
+static bool generic_is_unserved(struct word name)
 {
     spec_prefix(&name, PREFIX);
     return among(name, unserved);
@@ -229,4 +234,101 @@ void generic_near(struct near *near)
         for (const char *const *name = generic->others; *name; name++)
             near_offer(near, *name);
     }
+}
+
+void generic_put(struct spec *spec, const struct generic *generic)
+{
+    struct event *event = &spec->event;
+
+    event->code[CODE_TYPE] = generic->type;
+    event->code[CODE_CONFIG] = generic->config;
+    if (spec->pmu->extended)
+        event->code[CODE_CONFIG] |= (uint64_t)spec->pmu->type << 32;
+    spec->split = generic->split;
+    spec->raw_names = generic->raw_names;
+    snprintf(event->generic, sizeof(event->generic), "%s", generic->name);
+    if (generic->split == SPLIT_NEVER)
+        snprintf(event->unit, sizeof(event->unit), "ns");
+}
+
+/* Parses one candidate and opens it. Returns true if it counts on this machine. */
+static bool serves(struct backend_state *state, const char *candidate, struct spec *spec)
+{
+    struct word text = word_of(candidate);
+    const struct generic *generic = generic_find(text);
+
+    *spec = (struct spec){.state = state, .event.scale = 1};
+    int rc = generic ? generic_use(spec, generic, NULL) : terms_parse_bare(spec, &text, NULL);
+    if (rc == -ENOENT)
+        rc = pfm_parse(spec, &text, NULL);
+    return rc == 0 && spec_try(spec) == 0;
+}
+
+static int preset_use(struct spec *spec, const struct generic *preset, struct err *err)
+{
+    struct backend_state *state = spec->state;
+    const char *why = state->pmus->no_core;
+
+    for (const char *const *name = preset->candidates; !why[0] && *name; name++)
+        if (serves(state, *name, spec))
+            return 0;
+    return err_set(err, P09, "%s (%s) cannot be counted here: %s", preset->name,
+                   preset->description,
+                   why[0] ? why : "no single event of this processor is known to serve it");
+}
+
+int generic_use(struct spec *spec, const struct generic *generic, struct err *err)
+{
+    struct word what = word_of(generic->name);
+
+    if (generic->type == PERF_TYPE_MAX)
+        return preset_use(spec, generic, err);
+    int rc = generic_is_hardware(generic)
+                 ? spec_use_core(spec, what, err)
+                 : spec_use(spec, pmus_kind(spec->state->pmus, PMU_SOFTWARE), what, err);
+    if (rc == 0 && generic->never)
+        rc = spec_refuse(what, generic->never, err);
+    if (rc < 0)
+        return rc;
+    generic_put(spec, generic);
+    /* With several kinds of cores the canonical form names the PMU. */
+    if (spec->pmu->extended)
+        spec_say(spec, "%s/%s/", spec->pmu->name, generic->name);
+    else
+        spec_say(spec, "%s", generic->name);
+    return 0;
+}
+
+int generic_parse(struct spec *spec, struct word *text, struct err *err)
+{
+    const bool meant = spec_prefix(text, "generic/");
+    const bool slash = meant && memchr(text->p, '/', text->len);
+    struct word name = word_until(*text, slash ? '/' : ':', text);
+    const struct generic *generic = generic_find(name);
+    struct near near;
+
+    if (generic)
+        return generic_use(spec, generic, err);
+    if (generic_is_unserved(name))
+        return spec_refuse(name,
+                           "no single event of any processor is known to serve this preset of "
+                           "PAPI's",
+                           err);
+    if (!meant)
+        return -ENOENT;
+    near_init(&near, name);
+    generic_near(&near);
+    return err_set(err, CS01,
+                   "no generic event \"" WORD_FMT
+                   "\"%s; events/generic lists what this machine has",
+                   WORD_ARG(name), near_text(&near));
+}
+
+void generic_list(struct backend_state *state, struct catalog *out)
+{
+    struct spec spec;
+
+    for (const struct generic *generic = generics; generic->name; generic++)
+        if (serves(state, generic->name, &spec))
+            catalog_add(out, "generic", generic->name);
 }

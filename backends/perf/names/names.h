@@ -1,5 +1,6 @@
 /*
- * Names of events: what the rest of the backend has of them. For struct backend, but the last two.
+ * Event names: the functions that other parts of the perf backend use. Functions named perf_* are
+ * members of struct backend (core/backend.h), which describes them.
  */
 #pragma once
 
@@ -20,10 +21,10 @@ void perf_facts(struct backend_state *state, struct buf *out);
 void perf_cpuref(struct backend_state *state, struct buf *out);
 
 /*
- * Reads libpfm4's tables: before any thread, and 20 ms where debugfs is mounted. LIBPFM_* must be
- * out of the environment.
+ * Reads libpfm4's tables. Call it before starting threads and after removing LIBPFM_* variables
+ * from the environment. Takes 20 ms if debugfs is mounted.
  */
 void pfm_prepare(void);
-/* The number of a tracepoint that a part of the backend needs. 0 or -errno. */
+/* Looks up the number of a tracepoint in tracefs. Returns 0 or -errno. */
 int tracepoint_number(struct backend_state *state, const char *system, const char *name,
                       uint64_t *number);

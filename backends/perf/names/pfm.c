@@ -1,10 +1,10 @@
 /*
- * libpfm4: names of the processor's own events. It does not say which part of a name it disliked,
- * so the name is taken apart here and each part looked up in its tables; what is given to it is
- * always right in form.
+ * libpfm4: names of the processor's own events. Its parser does not report which part of a name is
+ * wrong, so the name is split here and each part is looked up in its tables. The text passed to its
+ * parser is always well-formed.
  */
 #include "backends/perf/names/names.h"
-#include "backends/perf/names/sources.h"
+#include "backends/perf/names/spec.h"
 
 #include "backends/perf/probe/probe.h"
 
@@ -21,16 +21,16 @@ enum {
 };
 
 /*
- * Its tables are only read once it is initialised, and its calls keep nothing: no lock is needed.
- * Where that failed there are no PMUs in it.
+ * After initialisation libpfm4's tables are only read and its calls keep no state, so no lock is
+ * needed. If initialisation fails, libpfm4 has no PMUs.
  */
 void pfm_prepare(void)
 {
     pfm_initialize();
 }
 
-/* The next table behind number i (-1: the first), or -1. perf_raw is our own "raw" spelling; its
- * parser trips over errno. */
+/* Returns the index of the next PMU after i (-1: the first), or -1. Skips perf_raw: raw_parse()
+ * reads raw codes, and libpfm4's own parser depends on errno. */
 static int pmu_next(int i, pfm_pmu_info_t *info)
 {
     while (++i < PFM_PMU_MAX) {
@@ -42,7 +42,7 @@ static int pmu_next(int i, pfm_pmu_info_t *info)
     return -1;
 }
 
-/* The next of this machine's hardware: not libpfm4's tables of the kernel's own names. */
+/* Returns the next hardware PMU of this machine, without libpfm4's tables of kernel names. */
 static int hardware_next(int i, pfm_pmu_info_t *info)
 {
     do
@@ -57,8 +57,8 @@ static bool event_info(int index, pfm_event_info_t *info)
     return pfm_get_event_info(index, OS, info) == PFM_SUCCESS;
 }
 
-/* The event's next attribute behind number i (-1: the first) that may be written: its unit masks,
- * and modifiers of the hardware but u, k, h. -1: none. */
+/* Returns the next attribute after i (-1: the first) that may be written: unit masks and hardware
+ * modifiers except u, k, h. Returns -1 after the last. */
 static int attr_next(const pfm_event_info_t *event, int i, pfm_event_attr_info_t *info)
 {
     while (++i < event->nattrs) {
@@ -71,17 +71,17 @@ static int attr_next(const pfm_event_info_t *event, int i, pfm_event_attr_info_t
     return -1;
 }
 
-/* Does text begin with a name alike, followed by one of ends? The length, or 0. */
-static size_t begins_with(struct word text, const char *name, const char *ends)
+/* Returns the length of name if text starts with it and the end or one of `stops` follows, or 0. */
+static size_t begins_with(struct word text, const char *name, const char *stops)
 {
-    struct word behind = text;
+    struct word rest = text;
 
-    return spec_prefix(&behind, name) && (behind.len == 0 || strchr(ends, behind.p[0]))
-               ? text.len - behind.len
+    return spec_prefix(&rest, name) && (rest.len == 0 || strchr(stops, rest.p[0]))
+               ? text.len - rest.len
                : 0;
 }
 
-/* "pmu::" before the event, if there is one. */
+/* Splits "pmu::event"; the PMU name is empty if there is none. */
 static struct word split_pmu(struct word text, struct word *body)
 {
     struct word rest, name = word_until(text, ':', &rest);
@@ -94,10 +94,10 @@ static struct word split_pmu(struct word text, struct word *body)
 struct found {
     const char *pmu;
     pfm_event_info_t event;
-    size_t len; /* of the name in the text; 0: nothing was found */
+    size_t len; /* length of the name in the text; 0: not found */
 };
 
-/* The event of this PMU with the longest name that body begins with. */
+/* Finds the event of this PMU with the longest name that is a prefix of body. */
 static void find_in(const pfm_pmu_info_t *pmu, struct word body, struct found *found)
 {
     pfm_event_info_t event;
@@ -114,7 +114,7 @@ static bool is_named(const pfm_pmu_info_t *pmu, struct word name)
     return name.len == 0 || word_alike(name, pmu->name, false);
 }
 
-/* Of the PMUs that are here; takes its name off text. */
+/* Finds an event of a PMU of this machine and removes its name from *text. */
 static bool find_event(struct word *text, struct found *found)
 {
     struct word body, pmu_name = split_pmu(*text, &body);
@@ -156,7 +156,8 @@ static int refuse_modifier(const struct found *found, struct word part, struct e
                    found->event.name, WORD_ARG(name), near_text(&near));
 }
 
-/* The unit mask or modifier with the longest name that text begins with; the length, or 0. */
+/* Finds the unit mask or modifier with the longest name that is a prefix of text. Returns its
+ * length, or 0. */
 static size_t find_attr(const struct found *found, struct word text, pfm_event_attr_info_t *best)
 {
     pfm_event_attr_info_t attr;
@@ -172,7 +173,7 @@ static size_t find_attr(const struct found *found, struct word text, pfm_event_a
     return longest;
 }
 
-/* What may stand behind its '='; NULL: it does. */
+/* Returns NULL if the attribute takes this value, otherwise the kind of value that it takes. */
 static const char *attr_takes(const pfm_event_attr_info_t *attr, bool given, struct word value)
 {
     uint64_t number;
@@ -184,7 +185,7 @@ static const char *attr_takes(const pfm_event_attr_info_t *attr, bool given, str
     return !given || word_u64(value, true, 0, 1, &number) ? NULL : "0 or 1";
 }
 
-/* One unit mask or modifier at the start of *rest: appended to name, taken off rest. */
+/* Moves one unit mask or modifier from the start of *rest to the end of name. */
 static int take_attr(const struct found *found, struct word *rest, char name[NAME_BYTES],
                      struct err *err)
 {
@@ -204,7 +205,7 @@ static int take_attr(const struct found *found, struct word *rest, char name[NAM
     return 0;
 }
 
-/* All that stands behind the event's name, which begins with ':' or '.'. */
+/* Takes all parts after the event's name; rest starts with ':' or '.'. */
 static int take_parts(struct spec *spec, const struct found *found, struct word rest,
                       char name[NAME_BYTES], struct err *err)
 {
@@ -216,7 +217,7 @@ static int take_parts(struct spec *spec, const struct found *found, struct word 
         struct word part = word_part(rest, ":.");
         if (part.len == 0)
             return err_set(err, CS03, "nothing stands behind the last ':' of \"%s:\"", name);
-        bool has_level = qualifier_precise(part, precise); /* libpfm4 has it, too */
+        bool has_level = qualifier_precise(part, precise); /* also a libpfm4 modifier */
         if (has_level || spec_is_modifier(part)) {
             rc = has_level ? 0 : spec_modifiers(spec, part, part, err);
             rest = word_from(rest, part.len);
@@ -238,7 +239,7 @@ bool pfm_elsewhere(struct word text)
         char parts[NAME_BYTES] = "";
         if (!pmu.is_present && is_named(&pmu, pmu_name))
             find_in(&pmu, body, &found);
-        /* A:B may as well be a tracepoint: not every word stands behind an event. */
+        /* A:B may be a tracepoint: B must be a part of event A. */
         if (found.len && take_parts(&spec, &found, word_from(body, found.len), parts, NULL) == 0)
             return true;
     }
@@ -249,7 +250,8 @@ static int encode(const char *name, struct perf_event_attr *attr)
 {
     pfm_perf_encode_arg_t arg = {.attr = attr, .size = sizeof(arg)};
 
-    *attr = (struct perf_event_attr){.size = sizeof(*attr)}; /* without it config2 would be lost */
+    *attr = (struct perf_event_attr){
+        .size = sizeof(*attr)}; /* without the size libpfm4 does not set config2 */
     errno = 0;
     return pfm_get_os_event_encoding(name, PFM_PLM3, OS, &arg);
 }
@@ -324,8 +326,8 @@ int pfm_parse(struct spec *spec, struct word *text, struct err *err)
 }
 
 /*
- * The class of an event, if it encodes and opens: alone, or with the first of its unit masks that
- * makes it complete; name says which.
+ * Returns the PMU of an event that can be encoded and opened, without a unit mask or with the first
+ * one that completes it, or NULL. Writes the complete name to name.
  */
 static struct pmu *countable(struct backend_state *state, const char *pmu,
                              const pfm_event_info_t *event, char name[NAME_BYTES])
@@ -348,7 +350,7 @@ static struct pmu *countable(struct backend_state *state, const char *pmu,
                : NULL;
 }
 
-/* The kernel's own file for an event comes first. */
+/* Lists the events of a PMU, except those with a kernel event file of the same name. */
 static void list_pmu(struct backend_state *state, const pfm_pmu_info_t *pmu, struct catalog *out)
 {
     char name[NAME_BYTES];

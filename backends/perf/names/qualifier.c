@@ -1,6 +1,6 @@
 /*
- * hwpmc's qualifiers, put into the fields of the PMU's own format. They win over what the event
- * says.
+ * hwpmc's qualifiers (,usr ,os ,cmask=N …). They set fields of the PMU's format and override the
+ * event's own bits.
  */
 #include "backends/perf/names/names.h"
 #include "backends/perf/names/spec.h"
@@ -9,17 +9,17 @@
 #include <string.h>
 
 enum takes {
-    FLAG, /* nothing, or 0 or 1 */
+    FLAG, /* no value, or 0 or 1 */
     NUMBER,
-    MASKS, /* a number, or names of unit masks with '+' between them */
-    MODE,  /* nothing */
+    MASKS, /* a number, or names of unit masks joined by '+' */
+    MODE,  /* no value */
     LEVEL
 };
 
 static const struct qualifier {
     const char *name;
     enum takes takes;
-    const char *fields[2]; /* what PMUs call it; the first behind the resolved form, too */
+    const char *fields[2]; /* names in PMU formats; the first is used in the canonical form */
 } table[] = {
     {"usr", MODE, {NULL}},
     {"os", MODE, {NULL}},
@@ -55,15 +55,15 @@ bool qualifier_is(struct word name)
 struct word qualifiers_split(struct word text, struct word *qualifiers)
 {
     const char *first = memchr(text.p, '/', text.len), *last = memrchr(text.p, '/', text.len);
-    /* Commas between two slashes separate terms. A single slash (generic/…, mem:…/4) opens nothing.
-     */
-    struct word behind = first == last ? text : word_from(text, (size_t)(last - text.p));
-    struct word before = word_until(behind, ',', qualifiers);
+    /* Commas between two slashes separate terms. A single slash (generic/…, mem:…/4) does not open
+     * a list of terms. */
+    struct word tail = first == last ? text : word_from(text, (size_t)(last - text.p));
+    struct word before = word_until(tail, ',', qualifiers);
 
     return (struct word){text.p, (size_t)(before.p + before.len - text.p)};
 }
 
-/* Are these names of unit masks? */
+/* Returns true if the value is a list of unit mask names, not a number. */
 static bool are_masks(const struct qualifier *qualifier, struct word value)
 {
     uint64_t number;
@@ -96,8 +96,8 @@ bool qualifier_precise(struct word word, uint64_t *level)
     return true;
 }
 
-/* A generic event's number cannot be qualified: take the processor's code from the kernel's own
- * file. */
+/* Replaces the kernel's number of a generic event, which cannot be qualified, by the processor's
+ * code from a kernel event file. */
 static bool make_raw(struct spec *spec)
 {
     uint64_t *type = &spec->event.code[CODE_TYPE];
@@ -121,7 +121,7 @@ static int put_field(struct spec *spec, const struct qualifier *qualifier, uint6
 
     if (!format && qualifier->fields[1])
         format = pmu_format(spec->pmu, qualifier->fields[1]);
-    spec->event.generic[0] = '\0'; /* a part of it */
+    spec->event.generic[0] = '\0'; /* counts only a part of the generic event */
     if (!format)
         return err_set(err, E35, "%s has no qualifier \"%s\"", spec->pmu->name, qualifier->name);
     if (!make_raw(spec))
@@ -150,7 +150,7 @@ static int unknown(struct word name, struct err *err)
                    WORD_ARG(name), near_text(&near));
 }
 
-/* Is what stands behind its '=' something that it takes? */
+/* Reads the value after '='; returns false if the qualifier does not take it. */
 static bool value_scan(const struct qualifier *qualifier, struct word word, struct word value,
                        uint64_t *level, uint64_t *number)
 {
@@ -188,7 +188,7 @@ static int apply(struct spec *spec, struct word word, struct err *err)
     if (!value_scan(qualifier, word, value, &event->code[CODE_PRECISE], &number))
         return err_set(err, CS04, "qualifier %s takes %s, not \"" WORD_FMT "\"", qualifier->name,
                        takes[qualifier->takes], WORD_ARG(value));
-    if (qualifier->takes == MODE) { /* together with modifiers of the spelling they add up */
+    if (qualifier->takes == MODE) { /* adds to the modifiers of the spelling */
         *(qualifier->name[0] == 'u' ? &event->user : &event->kernel) = SAID_ON;
         spec_one_mode(spec);
     }

@@ -1,13 +1,152 @@
 /*
- * What the parsers of spellings share: the PMU of an event, modifiers.
+ * Resolves the spelling of an event: chooses the parser, applies modifiers and qualifiers, adds the
+ * rights that the event needs, and asks the kernel whether it can be opened.
  */
 #include "backends/perf/names/spec.h"
+
+#include "backends/perf/names/names.h"
+#include "backends/perf/probe/probe.h"
+#include "backends/perf/probe/why.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Tried in this order. */
+static int (*const spellings[])(struct spec *spec, struct word *text, struct err *err) = {
+    generic_parse,    /* cycles, page-faults, PERF_COUNT_HW_CPU_CYCLES, generic/tot_ins */
+    breakpoint_parse, /* mem:0x1234:rw */
+    terms_parse,      /* msr/tsc/ */
+    raw_parse,        /* r01c2 */
+    tracepoint_parse, /* sched:sched_switch */
+    terms_parse_bare, /* event files of the kernel; tsc */
+    pfm_parse,        /* INST_RETIRED:ANY_P */
+    unknown_event,    /* reports what is wrong */
+};
+
+static int parse_spelling(struct spec *spec, struct word text, struct err *err)
+{
+    struct word rest;
+    int rc = -ENOENT;
+
+    /* libpfm4 writes the kernel's names and tracepoints as perf::NAME, raw codes as perf_raw::. */
+    if (!spec_prefix(&text, "perf_raw::"))
+        spec_prefix(&text, "perf::");
+    for (size_t i = 0; rc == -ENOENT; i++) {
+        rest = text;
+        rc = spellings[i](spec, &rest, err);
+    }
+    return rc ? rc : spec_modifiers(spec, rest, text, err);
+}
+
+/* Refuses modifiers of a mode that the event cannot count separately. */
+static int check_split(const struct spec *spec, struct word text, struct err *err)
+{
+    bool user = spec->event.user == SAID_ON, kernel = spec->event.kernel == SAID_ON;
+
+    if (user == kernel)
+        return 0;
+    if (spec->split == SPLIT_KERNEL && user)
+        return err_set(err, CS03,
+                       "\"" WORD_FMT "\" happens in the kernel: counted in user mode alone it "
+                       "would always read 0; write %s, which counts it whole",
+                       WORD_ARG(text), spec->resolved);
+    if (spec->split == SPLIT_NEVER)
+        return err_set(err, CS03,
+                       "\"" WORD_FMT "\" cannot tell user from kernel mode: it would count the "
+                       "whole; write %s%s",
+                       WORD_ARG(text), spec->resolved,
+                       spec->event.sampling ? ", and to sample one mode user=off or kernel=off"
+                                            : "");
+    return 0;
+}
+
+/* Refuses precise samples of a level that the PMU does not have; replaces P by the highest. */
+static int check_precise(struct spec *spec, struct err *err)
+{
+    const unsigned most = spec->pmu->kind == PMU_CORE ? spec->pmu->precise : 0;
+    uint64_t *precise = &spec->event.code[CODE_PRECISE];
+
+    if (!*precise)
+        return 0;
+    if (!most)
+        return err_set(err, P09,
+                       "precise samples of \"%s\" are not to be had here: %s has none "
+                       "(caps/max_precise)",
+                       spec->resolved, spec->pmu->name);
+    if (*precise == PRECISE_MOST)
+        *precise = most < PRECISE_MAX ? most : PRECISE_MAX;
+    if (*precise > most)
+        return err_set(err, P09,
+                       "precise samples of level %u of \"%s\" are not to be had here: %s has "
+                       "levels up to %u (caps/max_precise)",
+                       (unsigned)*precise, spec->resolved, spec->pmu->name, most);
+    spec_say(spec, ",precise=%u", (unsigned)*precise);
+    return 0;
+}
+
+static int check_form(struct word whole, struct word head, struct err *err)
+{
+    const struct word said = head.len > 0 && head.p[head.len - 1] == ':' ? head : whole;
+    const char last = said.len > 0 ? said.p[said.len - 1] : 0;
+
+    if (head.len == 0)
+        return err_set(err, CS01, "an event without a name");
+    if (whole.len >= SPELLING_MAX)
+        return err_set(err, CS01, "an event's spelling has at most %d bytes", SPELLING_MAX - 1);
+    if (word_part(whole, "*?[").len < whole.len)
+        return err_set(err, CS01,
+                       "\"" WORD_FMT "\" is a pattern, and patterns (globs) are not supported: "
+                       "write each event by its name, as events/ lists them",
+                       WORD_ARG(whole));
+    if (last == ':' || last == ',')
+        return err_set(err, CS03, "nothing stands behind the last '%c' of \"" WORD_FMT "\"", last,
+                       WORD_ARG(said));
+    return 0;
+}
+
+int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err)
+{
+    struct word qualifiers, whole = {text, strlen(text)};
+    struct word head = qualifiers_split(whole, &qualifiers), masks = qualifiers_masks(qualifiers);
+    char name[2 * SPELLING_MAX];
+
+    *spec = (struct spec){.state = state, .event.scale = 1};
+    int rc = check_form(whole, head, err);
+    if (rc < 0)
+        return rc;
+    int len = snprintf(name, sizeof(name), "%.*s%s%.*s", (int)head.len, head.p,
+                       masks.len > 0 ? ":" : "", (int)masks.len, masks.p);
+    for (int i = (int)head.len; i < len; i++)
+        if (name[i] == '+')
+            name[i] = ':';
+    rc = parse_spelling(spec, (struct word){name, (size_t)len}, err);
+    if (rc == 0)
+        rc = qualifiers_apply(spec, qualifiers, err);
+    if (rc == 0)
+        rc = check_precise(spec, err);
+    return rc < 0 ? rc : check_split(spec, head, err);
+}
+
+int perf_resolve(struct backend_state *state, const char *text, struct event *out, struct err *err)
+{
+    struct spec spec;
+    int rc = spec_parse(state, text, &spec, err);
+
+    *out = (struct event){.needs_kernel = spec.event.needs_kernel};
+    if (rc < 0)
+        return rc;
+    spec_finish(&spec);
+    *out = spec.event;
+    out->written = strdup(text);
+    out->resolved = strdup(spec.resolved);
+    if (out->written && out->resolved)
+        return 0;
+    event_clear(out);
+    return err_nomem(err);
+}
 
 bool spec_prefix(struct word *text, const char *prefix)
 {
@@ -60,7 +199,7 @@ int spec_use_core(struct spec *spec, struct word what, struct err *err)
                 : spec_refuse(what, spec->state->pmus->no_core, err);
 }
 
-/* What perf, libpfm4 and PAPI take as a part of an event. */
+/* Parts of an event in perf, libpfm4 and PAPI that are a setting or a target here. */
 static const struct {
     const char *name, *instead;
 } elsewhere[] = {
@@ -96,7 +235,7 @@ bool spec_is_modifier(struct word part)
     return strspn(part.p, "ukpP") >= part.len;
 }
 
-/* One letter of the modifier part. */
+/* Applies one letter of a modifier part. */
 static int take_letter(struct event *event, const char *letter, struct word part, struct word what,
                        struct err *err)
 {
@@ -155,4 +294,131 @@ void spec_one_mode(struct spec *spec)
         event->kernel = SAID_OFF;
     if (event->kernel == SAID_ON && event->user != SAID_ON)
         event->user = SAID_OFF;
+}
+
+/*
+ * AnyThread also counts the other hardware thread of the core, which may run any user's task. The
+ * kernel checks this bit of raw codes on every Intel processor, even if the PMU's format has no
+ * such field.
+ */
+#if defined(__x86_64__) || defined(__i386__)
+#define ANY_THREAD ((uint64_t)1 << 21)
+#else
+#define ANY_THREAD 0
+#endif
+
+/* Returns true if the kernel counts both modes whatever exclude bits are set, and therefore
+ * requires the rights of perf_allow_kernel(). */
+static bool needs_kernel(const struct spec *spec)
+{
+    switch (spec->pmu->kind) {
+    case PMU_MSR: /* config 0 is the time stamp counter, which every program can read */
+        return spec->event.code[CODE_CONFIG] != 0;
+    case PMU_TRACEPOINT:
+    case PMU_OTHER: /* drivers count both modes in one value */
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool any_thread(const struct spec *spec)
+{
+    const uint64_t *code = spec->event.code;
+    const struct pmu_format *any = pmu_format(spec->pmu, "any");
+    uint64_t bits[CONFIG_WORDS] = {ANY_THREAD};
+
+    if (code[CODE_TYPE] == PERF_TYPE_HARDWARE || code[CODE_TYPE] == PERF_TYPE_HW_CACHE)
+        return false;
+    if (any)
+        format_put(any, 1, bits);
+    for (unsigned i = 0; i < CONFIG_WORDS; i++)
+        if (code[CODE_CONFIG + i] & bits[i])
+            return true;
+    return false;
+}
+
+void spec_finish(struct spec *spec)
+{
+    struct event *event = &spec->event;
+    const bool one_mode = event->user != event->kernel;
+
+    event->whole = spec->split != SPLIT_ALWAYS && !(spec->split == SPLIT_ASKED && one_mode);
+    event->needs_kernel |= needs_kernel(spec);
+    /* These events also count other tasks (the kernel checks perf_allow_cpu()). */
+    event->needs_superuser |=
+        spec->pmu->kind == PMU_CORE ? any_thread(spec) : strcmp(spec->pmu->name, "thread_imc") == 0;
+}
+
+static void attr_of(const struct event *event, struct perf_event_attr *attr)
+{
+    bool kernel = event->whole || event->needs_kernel || event->kernel == SAID_ON;
+
+    code_to_attr(event, event->user != SAID_OFF, kernel, attr);
+}
+
+/* Opens the event, disabled, on a thread of the daemon or on a CPU of the PMU. Clears exclude_guest
+ * if the kernel refuses it. Returns 0 or -errno. */
+static int event_try(const struct pmu *pmu, struct event *event)
+{
+    bool on_cpu = event->code[CODE_FLAGS] & CODE_CPU_ONLY;
+    int cpu = on_cpu ? cpus_next(&pmu->cpus, 0) : -1;
+    struct perf_event_attr attr;
+
+    attr_of(event, &attr);
+    int rc = probe_open(&attr, cpu);
+    if ((rc == -EINVAL || rc == -EOPNOTSUPP) && attr.exclude_guest) {
+        attr.exclude_guest = 0;
+        if (probe_open(&attr, cpu) == 0) {
+            event->code[CODE_FLAGS] &= ~(uint64_t)CODE_EXCLUDE_GUEST;
+            return 0;
+        }
+    }
+    /* All breakpoints are in use at the moment: the attach will report it if that is still so. */
+    return rc == -ENOSPC ? 0 : rc;
+}
+
+int spec_try(struct spec *spec)
+{
+    spec_finish(spec);
+    return event_try(spec->pmu, &spec->event);
+}
+
+static int say_refused(const struct pmu *pmu, const struct event *event, int rc, struct err *err)
+{
+    struct perf_event_attr attr;
+    struct err said;
+
+    if (rc == -ENOENT && pmu->kind == PMU_CORE)
+        return err_set(err, P09,
+                       "\"%s\" cannot be counted here: %s of this processor does not have it",
+                       event->resolved, pmu->name);
+    attr_of(event, &attr);
+    why_refused(&said, &(struct why){.code = -rc, .attr = &attr, .event = event->resolved});
+    /* An event that pmcfs may not open does not exist on this machine for its users. */
+    return err_set(err, said.id == P14 ? P09 : said.id, "%s", said.text);
+}
+
+int perf_verify(struct backend_state *state, struct event *event, struct err *err)
+{
+    struct pmu *pmu = pmus_of_class(state->pmus, event->class_index);
+    struct perf_event_attr attr;
+    int rc = event_try(pmu, event);
+
+#ifndef PERF_ATTR_SIZE_VER8
+    if (event->code[CODE_CONFIG3])
+        return err_set(err, P09, "\"%s\" needs config3, which this build does not know",
+                       event->resolved);
+#endif
+    if (!pmu_stays(state->pmus, pmu))
+        return err_set(err, P09,
+                       "\"%s\" cannot be counted here: the driver of %s was unloaded, or loaded "
+                       "anew since pmcfs was mounted; mount it again",
+                       event->resolved, pmu->name);
+    if (rc < 0)
+        return say_refused(pmu, event, rc, err);
+    code_to_attr(event, true, false, &attr);
+    if (pmu->kind == PMU_CORE)
+        probe_rows(state->pmus, pmu, &attr, &event->rows, &event->rows_needed);
+    return 0;
 }

@@ -1,7 +1,6 @@
 /*
- * What a spelling of an event means, while it is read. Each spelling has a parser that fills the
- * event of a struct spec; resolve.c chooses it and applies modifiers and qualifiers, spec_event.c
- * adds the rights that it needs, and asks the kernel.
+ * Parsing of event spellings. Each kind of spelling has a parser that fills a struct spec; spec.c
+ * chooses the parser and applies modifiers and qualifiers.
  */
 #pragma once
 
@@ -9,91 +8,148 @@
 #include "backends/perf/probe/pmu.h"
 #include "backends/perf/state.h"
 
+#include "core/base/catalog.h"
+
 enum {
     SPELLING_MAX = 512,
-    RESOLVED_MAX = 2 * SPELLING_MAX + 128, /* no part of a spelling gets longer than that */
+    RESOLVED_MAX = 2 * SPELLING_MAX + 128, /* longer than any canonical form or part of it */
     PRECISE_MAX = 3,
-    PRECISE_MOST = 4 /* the highest level there is */
+    PRECISE_MOST = 4 /* modifier P: the highest level of the PMU */
 };
 
-enum spec_split { /* can user and kernel mode be told apart? */
+/* Whether user mode and kernel mode can be counted separately. */
+enum spec_split {
     SPLIT_ALWAYS,
-    SPLIT_ASKED,  /* counted whole unless the spelling asks for one (faults) */
-    SPLIT_KERNEL, /* happens in the kernel: user mode alone would read 0 */
-    SPLIT_NEVER   /* the value is the same whatever is asked (clocks, msr) */
+    SPLIT_ASKED,  /* only if the spelling has a modifier; both modes otherwise (page faults) */
+    SPLIT_KERNEL, /* no: the event happens in the kernel, and user mode would always read 0 */
+    SPLIT_NEVER   /* no: the value is the same with every modifier (clocks, msr) */
 };
 
 struct spec {
     struct backend_state *state;
     struct pmu *pmu;
     enum spec_split split;
-    /* Kernel event files with the code of a generic event; may be NULL. */
-    const char *const *raw_names;
+    const char *const *raw_names; /* kernel event files with the code of a generic event, or NULL */
     char resolved[RESOLVED_MAX];
-    struct event event; /* without its strings and rows */
+    struct event event; /* its strings and rows are not set */
 };
 
-/*
- * The parsers: each takes from *text what it understands and leaves the modifiers that stand
- * behind it. -ENOENT with nothing said: it is another's.
+/* ---- parsers ----
+ * A parser takes the part of *text that it understands and leaves the modifiers after it. It
+ * returns 0, -ENOENT without a sentence if the spelling is of another kind, or another error with a
+ * sentence.
  */
 
-/* A generic name, also behind "generic/". CS01, P09. */
+/* A generic name, also after "generic/". CS01, P09. */
 int generic_parse(struct spec *spec, struct word *text, struct err *err);
-/* mem:0xADDRESS[/LENGTH][:rwx]: accesses to a place in memory. CS01 (no address), CS03, CS04. */
+/* A breakpoint: mem:0xADDRESS[/LENGTH][:rwx]. CS01 address, CS03 access, CS04 length. */
 int breakpoint_parse(struct spec *spec, struct word *text, struct err *err);
 /* pmu/term=value,…/. X06 PMU, CS01 event, CS03 term, CS04 value, P09. */
 int terms_parse(struct spec *spec, struct word *text, struct err *err);
-/* rNNN. CS04. */
+/* A raw code, rNNN. CS04. */
 int raw_parse(struct spec *spec, struct word *text, struct err *err);
-/* SYSTEM:NAME with a SYSTEM that tracefs has. CS01, P09. */
+/* SYSTEM:NAME, if tracefs has SYSTEM. CS01, P09. */
 int tracepoint_parse(struct spec *spec, struct word *text, struct err *err);
-/* The kernel's event file of this name on a core PMU, or msr (tsc). */
+/* The name of a kernel event file of a core PMU or of msr. */
 int terms_parse_bare(struct spec *spec, struct word *text, struct err *err);
-/* An event of the processor's in libpfm4's tables, modifiers included. CS03, CS04, P09. */
+/* An event of this processor in libpfm4's tables, with its modifiers. CS03, CS04, P09. */
 int pfm_parse(struct spec *spec, struct word *text, struct err *err);
-/* Refuses all: says which part of it is wrong, with near misses. CS01, X06, P09. */
+/* Refuses every spelling: reports which part of it is wrong, with near misses. CS01, X06, P09. */
 int unknown_event(struct spec *spec, struct word *text, struct err *err);
 
-/* For the parsers. */
+/* ---- helpers of the parsers (spec.c) ---- */
 
-/* Takes the prefix off the text, if it begins with one alike. */
+/* Removes the prefix from *text and returns true if *text starts with it (in any case, '-' = '_').
+ */
 bool spec_prefix(struct word *text, const char *prefix);
-/* Appends to the resolved form. */
+/* Appends to the canonical form. */
 void spec_say(struct spec *spec, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* P09: it is known, and cannot be counted here for that reason. */
+/* Refuses with P09: the event exists but cannot be counted here, for this reason. */
 int spec_refuse(struct word what, const char *why, struct err *err);
-/* Sets the PMU and what follows from it. P09 when nothing of it can be counted. */
+/* Sets the PMU and the fields that depend on it. P09 if the PMU cannot count here. */
 int spec_use(struct spec *spec, struct pmu *pmu, struct word what, struct err *err);
-/* The core PMU, or P09 saying why there is none. */
+/* Sets the core PMU. P09 with the reason if there is none. */
 int spec_use_core(struct spec *spec, struct word what, struct err *err);
-/* Modifiers: "u", "k", "uk", "up", "ppp", "P", also separated by ':'. Empty is fine. */
+/* Applies modifiers: "u", "k", "uk", "up", "ppp", "P", also separated by ':'. May be empty. */
 int spec_modifiers(struct spec *spec, struct word text, struct word what, struct err *err);
-/* Is it letters that spec_modifiers() takes? */
+/* Returns true if all letters of the part are modifiers. */
 bool spec_is_modifier(struct word part);
-/* A mode that is not said while the other is, is off. */
+/* If only one of user and kernel mode was written, switches the other off. */
 void spec_one_mode(struct spec *spec);
-/* CS03 for what is a setting or a target here (period, cpu, G); -ENOENT: it is none of these. */
+/* CS03 if the part is a setting or target of pmcfs (period, cpu, G), otherwise -ENOENT. */
 int spec_part_elsewhere(struct word part, struct err *err);
-/* Puts the code of a kernel event file, replacing what was there. False: it leaves a field open. */
+/* Resolves a spelling without its rows. Returns 0 if this machine has the event. */
+int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err);
+/* Sets the rights that the event needs. */
+void spec_finish(struct spec *spec);
+/* Calls spec_finish(), then opens the event, disabled, on a thread of the daemon or on a CPU of the
+ * PMU. Returns 0 or -errno. */
+int spec_try(struct spec *spec);
+
+/* ---- terms.c ---- */
+
+/* Replaces the code of the event by that of a kernel event file. Returns false if the file leaves a
+ * field open ("core=?"). */
 bool terms_put_event(struct spec *spec, const struct pmu_event *event);
 
-/* qualifier.c: hwpmc's behind a spelling: ,usr ,os ,edge ,inv ,any ,cmask=N ,umask=N ,rsp=N
- * ,precise. */
+/* ---- qualifier.c: hwpmc's qualifiers: ,usr ,os ,edge ,inv ,any ,cmask=N ,umask=N ,rsp=N ,precise
+ */
 
-/* Splits text at the first comma that is no separator of terms. */
+/* Splits text at the first comma that does not separate terms between slashes. */
 struct word qualifiers_split(struct word text, struct word *qualifiers);
-/* "precise" or "precise=LEVEL"; false: something else, or no such level. */
+/* Returns true for "precise" and "precise=LEVEL" with a valid level. */
 bool qualifier_precise(struct word word, uint64_t *level);
-/* The unit masks of umask=a+b, rsp=a+b, which belong to the name; empty: none. */
+/* Returns the unit mask names of umask=a+b or rsp=a+b, which belong to the event name, or "". */
 struct word qualifiers_masks(struct word text);
-/* Onto a parsed spec, all but those. CS03 unknown or out of place, CS04 value, E35 the class lacks
- * it. */
+/* Applies all other qualifiers to a parsed spec. CS03 unknown or out of place, CS04 value, E35 the
+ * PMU lacks it. */
 int qualifiers_apply(struct spec *spec, struct word text, struct err *err);
 
-/* resolve.c: a spelling without its rows. 0 means that it is one of this machine. */
-int spec_parse(struct backend_state *state, const char *text, struct spec *spec, struct err *err);
-/* spec_event.c: the rights that follow from what it counts. */
-void spec_finish(struct spec *spec);
-/* The same, and 0 or -errno of opening it, disabled, on this thread or its CPU. */
-int spec_try(struct spec *spec);
+/* ---- generic.c: names that are the same on every machine ---- */
+
+struct generic {
+    const char *name;
+    const char *others[4]; /* aliases; this list and the next two end with NULL */
+    uint32_t type;         /* PERF_TYPE_MAX: a PAPI preset, served by one of its candidates */
+    uint64_t config;
+    enum spec_split split;
+    const char *never;         /* the reason why it would always read 0 here, or NULL */
+    const char *raw_names[3];  /* kernel event files with the processor's code of this event */
+    const char *candidates[5]; /* spellings that may serve a preset, best first */
+    const char *description;
+};
+
+/* Ends with a row without a name. */
+extern const struct generic generics[];
+/* Finds a generic event by name or alias ("PERF_COUNT_…" included), or returns NULL. */
+const struct generic *generic_find(struct word name);
+const struct generic *generic_by_code(uint32_t type, uint64_t config);
+/* Finds the generic event whose code is in this kernel event file, or returns NULL. */
+const struct generic *generic_by_file(const char *file);
+/* Returns true if the kernel has a number for this hardware event. */
+bool generic_is_hardware(const struct generic *generic);
+/* Offers every name and alias. */
+void generic_near(struct near *near);
+/* Puts the code into spec, whose PMU is already set. Does not write the canonical form. */
+void generic_put(struct spec *spec, const struct generic *generic);
+/* Sets the PMU, the code and the canonical form. P09. */
+int generic_use(struct spec *spec, const struct generic *generic, struct err *err);
+
+/* ---- lists for events/: each adds the events that this machine can count ---- */
+
+void generic_list(struct backend_state *state, struct catalog *out);
+void tracepoint_list(struct backend_state *state, struct catalog *out);
+void pfm_list(struct backend_state *state, struct catalog *out);
+
+/* ---- pfm.c: libpfm4's tables of processors' own events ---- */
+
+/* Returns true if the event belongs to another processor. */
+bool pfm_elsewhere(struct word text);
+/* Returns true if libpfm4 has a PMU of this name. Offers the names of all PMUs. */
+bool pfm_has_pmu(struct word name, struct near *near);
+/* Writes "pmu::EVENT", with the first unit mask that completes it if it needs one. Returns false if
+ * the PMU has no event of exactly this name. */
+bool pfm_spelling(struct backend_state *state, const struct pmu *class, const char *event,
+                  char name[SPELLING_MAX]);
+/* Writes the description (one line) and the lines "umask NAME text" and "attr NAME type text". */
+void pfm_describe(const char *spelling, struct buf *description, struct buf *attributes);

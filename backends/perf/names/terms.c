@@ -1,19 +1,20 @@
 /*
- * The spellings that use the machine's own format files: pmu/term=value,…/mods, where a term is an
- * event file, a field of the format, or a whole config word; a kernel event file's bare name; and
- * raw numbers.
+ * Spellings of the kernel's interfaces: pmu/term=value,…/mods, where a term is an event file, a
+ * field of the format or a config word; the bare name of an event file; raw numbers (rNNN); and
+ * breakpoints (mem:0xADDRESS).
  */
-#include "backends/perf/names/sources.h"
+#include "backends/perf/names/spec.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The kernel's own text: fields that do not exist are passed over. False: one is left open
- * ("core=?"). */
+/* Applies the terms of a kernel event file; unknown fields are skipped. Returns false if a field is
+ * left open ("core=?"). */
 static bool put_event(struct spec *spec, const struct pmu_event *event)
 {
     struct word rest, all = word_of(event->terms);
@@ -91,7 +92,7 @@ static int take_value(struct spec *spec, struct word name, struct word value, bo
     return 0;
 }
 
-/* perf's PMU/cycles/: the kernel's generic event on this PMU. It is a whole event. */
+/* perf's PMU/cycles/: the generic event on this PMU, which takes no other terms. */
 static int take_generic(struct spec *spec, const struct generic *generic, bool alone,
                         struct err *err)
 {
@@ -115,7 +116,8 @@ static int take_term(struct spec *spec, struct word term, bool alone, struct err
 
     if (generic && !generic_is_hardware(generic))
         generic = NULL;
-    /* What generic_use() says on hybrid processors means the same when it is read: not the file. */
+    /* On hybrid processors generic_use() prints PMU/cycles/: read it back as the generic event, not
+     * as the event file of the same name. */
     const bool canonical =
         generic && alone && pmu->extended && word_alike(name, generic->name, true);
     if (event && !canonical)
@@ -126,7 +128,7 @@ static int take_term(struct spec *spec, struct word term, bool alone, struct err
                    : unknown_term(spec, name, has_value, err);
 }
 
-/* All that stands between the slashes. */
+/* Parses all terms between the slashes. */
 static int take_terms(struct spec *spec, struct word all, struct err *err)
 {
     struct word term, rest = all;
@@ -179,24 +181,13 @@ static int unknown_pmu(struct pmus *pmus, struct word name, struct word text, st
                    WORD_ARG(name), near_text(&near));
 }
 
-/* PMUs that have a directory of that name in events/, but events without slashes: an example of
- * these, or NULL. */
+/* Returns an example event of a PMU whose events are written without slashes, or NULL. */
 static const char *example_alone(const struct pmu *pmu)
 {
     return pmu->kind == PMU_SOFTWARE     ? "page-faults"
            : pmu->kind == PMU_TRACEPOINT ? "sched:sched_switch"
            : pmu->kind == PMU_BREAKPOINT ? "mem:0x1234:rw"
                                          : NULL;
-}
-
-/* pmu/term, as the path of the event's file in events/ suggests it. */
-static int unclosed(const struct pmu *pmu, struct word tail, struct word text, struct err *err)
-{
-    struct word mods, inside = word_until(tail, ':', &mods);
-
-    return err_set(err, CS03, "no closing '/' in \"" WORD_FMT "\": write %s/" WORD_FMT "/" WORD_FMT,
-                   WORD_ARG(text), pmu->name, inside.len ? WORD_ARG(inside) : "EVENT",
-                   WORD_ARG(mods));
 }
 
 int terms_parse(struct spec *spec, struct word *text, struct err *err)
@@ -214,8 +205,12 @@ int terms_parse(struct spec *spec, struct word *text, struct err *err)
         return err_set(err, CS01,
                        "events of %s are written by their names alone, without '/': " WORD_FMT,
                        pmu->name, inside.len > 0 ? WORD_ARG(inside) : example_alone(pmu));
-    if (rc == 0 && inside.len == tail.len)
-        return unclosed(pmu, tail, whole, err);
+    if (rc == 0 && inside.len == tail.len) { /* a path below events/ looks like this */
+        inside = word_until(tail, ':', &mods);
+        return err_set(
+            err, CS03, "no closing '/' in \"" WORD_FMT "\": write %s/" WORD_FMT "/" WORD_FMT,
+            WORD_ARG(whole), pmu->name, inside.len ? WORD_ARG(inside) : "EVENT", WORD_ARG(mods));
+    }
     *text = mods;
     return rc ? rc : take_terms(spec, inside, err);
 }
@@ -255,6 +250,73 @@ int raw_parse(struct spec *spec, struct word *text, struct err *err)
     spec->event.code[CODE_TYPE] = spec->pmu->extended ? spec->pmu->type : PERF_TYPE_RAW;
     spec->event.code[CODE_CONFIG] = number;
     spec_say(spec, "r%llx", number);
+    *text = mods;
+    return 0;
+}
+
+static const struct access {
+    const char *name;
+    uint32_t type;
+} accesses[] = {
+    {"rw", HW_BREAKPOINT_RW}, {"r", HW_BREAKPOINT_R}, {"w", HW_BREAKPOINT_W},
+    {"wr", HW_BREAKPOINT_RW}, {"x", HW_BREAKPOINT_X},
+};
+
+/* Removes the access from *text. Returns rw if there is none, NULL if it is not valid. */
+static const struct access *access_scan(struct word *text)
+{
+    struct word rest, said = word_until(*text, ':', &rest);
+
+    for (size_t i = 0; i < sizeof(accesses) / sizeof(accesses[0]); i++)
+        if (word_alike(said, accesses[i].name, false)) {
+            *text = rest;
+            return &accesses[i];
+        }
+    return word_part(said, "rwxRWX").len == 0 && said.len > 0 ? NULL : &accesses[0];
+}
+
+static int length_scan(struct word word, bool execute, uint64_t *length, struct err *err)
+{
+    if (!word_u64(word, false, 1, 8, length) || (*length & (*length - 1)) != 0)
+        return err_set(err, CS04, "\"" WORD_FMT "\" is no length of a breakpoint: 1, 2, 4 or 8",
+                       WORD_ARG(word));
+    if (execute && *length != sizeof(long))
+        return err_set(err, CS04, "a breakpoint on execution has length %zu, not " WORD_FMT,
+                       sizeof(long), WORD_ARG(word));
+    return 0;
+}
+
+int breakpoint_parse(struct spec *spec, struct word *text, struct err *err)
+{
+    struct word whole = *text, behind, mods, length, form = word_until(whole, ':', &behind);
+    struct word place = word_until(behind, ':', &mods), address = word_until(place, '/', &length);
+    uint64_t *code = spec->event.code;
+    const struct access *access = access_scan(&mods);
+
+    if (!word_alike(form, "mem", false))
+        return -ENOENT;
+    if (!word_u64(address, true, 0, UINT64_MAX, &code[CODE_CONFIG1]))
+        return err_set(err, CS01, "\"" WORD_FMT "\" is no address: mem:0xADDRESS[/LENGTH][:rwx]",
+                       WORD_ARG(address));
+    if (!access)
+        return err_set(err, CS03,
+                       "\"" WORD_FMT "\" is no access of a breakpoint: r, w, rw, or x alone",
+                       WORD_ARG(word_part(mods, ":")));
+    code[CODE_CONFIG2] = access->type == HW_BREAKPOINT_X ? sizeof(long) : 4;
+    int rc = address.len == place.len
+                 ? 0
+                 : length_scan(length, access->type == HW_BREAKPOINT_X, &code[CODE_CONFIG2], err);
+    if (rc == 0)
+        rc = spec_use(spec, pmus_kind(spec->state->pmus, PMU_BREAKPOINT), whole, err);
+    if (rc < 0)
+        return rc;
+    code[CODE_BP_TYPE] = access->type;
+    /* Only the superuser may watch kernel addresses. */
+    spec->event.needs_kernel = code[CODE_CONFIG1] > USER_END - code[CODE_CONFIG2];
+    spec->event.needs_superuser = spec->event.needs_kernel;
+    spec_say(spec, "mem:0x%llx/%llu:%s", (unsigned long long)code[CODE_CONFIG1],
+             (unsigned long long)code[CODE_CONFIG2],
+             access->type == HW_BREAKPOINT_RW ? "rw" : access->name);
     *text = mods;
     return 0;
 }

@@ -1,24 +1,33 @@
 /*
- * Tracepoints: the kernel's static probe points, named SYSTEM:NAME; their numbers stand in tracefs.
+ * Tracepoints, the kernel's static probe points: their names (SYSTEM:NAME) and numbers in tracefs,
+ * their filters, and their formats for perf.data.
  */
-#include "backends/perf/names/sources.h"
-
 #include "backends/perf/names/names.h"
+#include "backends/perf/names/spec.h"
+#include "backends/perf/probe/code.h"
+#include "backends/perf/probe/open.h"
+#include "backends/perf/probe/pmu.h"
 #include "backends/perf/probe/tracefs.h"
+#include "backends/proc.h"
+
+#include "core/log/log_sets.h"
 
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum {
     NAME_BYTES = 128
 };
 
-/* A system of the tracers' record layouts: no probe points. */
+/* A directory of record layouts of the tracers, which are not probe points. */
 #define LAYOUTS "ftrace"
 
 static int is_name(const struct dirent *entry)
@@ -26,7 +35,7 @@ static int is_name(const struct dirent *entry)
     return entry->d_name[0] != '.' && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN);
 }
 
-/* Calls fn for each directory in that one below `events`, in order. */
+/* Calls fn for each directory in events/PATH, in alphabetical order. */
 static void each_name(int events, const char *path,
                       void (*fn)(void *arg, const char *path, const char *name), void *arg)
 {
@@ -46,7 +55,7 @@ struct lookup {
     struct near near;
 };
 
-/* One alike, but rather one that is the same. */
+/* Accepts a name that differs in case or '-', but prefers the exact one. */
 static void lookup_name(void *arg, const char *path, const char *name)
 {
     struct lookup *lookup = arg;
@@ -95,7 +104,7 @@ static int parse_in(struct spec *spec, struct word *text, int events, struct err
     if (name.wanted.len == 0 || !lookup(&system, events, ".")[0] ||
         strcmp(system.found, LAYOUTS) == 0)
         return -ENOENT;
-    spec->event.needs_kernel = true; /* also to be told that there is no such tracepoint */
+    spec->event.needs_kernel = true; /* also to learn that the tracepoint does not exist */
     if (!lookup(&name, events, system.found)[0])
         return err_set(err, CS01,
                        "no tracepoint \"" WORD_FMT "\" in group \"" WORD_FMT "\" is defined%s",
@@ -152,7 +161,7 @@ void tracepoint_list(struct backend_state *state, struct catalog *out)
         close(listing.events);
 }
 
-/* The first word of each line, or all of it; what cannot be read is the same as nothing. */
+/* Hashes each line of a file, or only its first word. An unreadable file counts as empty. */
 static uint64_t hash_file(int fd, bool words, uint64_t hash)
 {
     FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
@@ -172,7 +181,7 @@ static uint64_t hash_file(int fd, bool words, uint64_t hash)
     return hash;
 }
 
-/* They come and go with modules, and as users define some. */
+/* Tracepoints come and go with kernel modules and with dynamic events. */
 uint64_t perf_look(struct backend_state *state)
 {
     int events = tracefs_events(state);
@@ -184,4 +193,186 @@ uint64_t perf_look(struct backend_state *state)
     hash = hash_file(openat(events, "../dynamic_events", O_RDONLY | O_CLOEXEC), false, hash);
     close(events);
     return hash;
+}
+
+/* Finds the field name in "\tfield:char comm[16];\toffset:…": the last word before the semicolon,
+ * without "[16]". */
+static struct word field_of(const char *line)
+{
+    static const char before[] = "\tfield:";
+    struct word name = {.len = 0};
+    size_t end;
+
+    if (strncmp(line, before, strlen(before)) != 0)
+        return name;
+    line += strlen(before);
+    end = strcspn(line, ";");
+    if (end > 0 && line[end - 1] == ']')
+        while (end > 0 && line[end] != '[')
+            end--;
+    name.p = line + end;
+    while (name.p > line && name.p[-1] != ' ' && name.p[-1] != '*')
+        name.p--;
+    name.len = (size_t)(line + end - name.p);
+    return name;
+}
+
+/* Prints the fields of a tracepoint, or nothing if its format cannot be read. */
+static void fields_print(const struct backend_state *state, const struct event *event,
+                         struct buf *out)
+{
+    const int events = tracefs_events(state);
+    const char *before = ": its fields are ";
+    char path[300], *colon, *format;
+
+    if (events < 0)
+        return;
+    snprintf(path, sizeof path, "%s/format", event->resolved);
+    colon = strchr(path, ':');
+    if (colon)
+        *colon = '/';
+    format = proc_text_at(events, path);
+    for (const char *line = format; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        const struct word name = field_of(line);
+
+        if (name.len == 0 || strncmp(name.p, "common_", 7) == 0)
+            continue;
+        buf_str(out, before);
+        buf_add(out, name.p, name.len);
+        before = ", ";
+    }
+    free(format);
+    close(events);
+}
+
+static int filter_refused(const struct backend_state *state, const struct event *event,
+                          const char *filter, int code, struct err *err)
+{
+    char room[400];
+    struct buf fields;
+    int rc;
+
+    buf_init(&fields, room, sizeof room);
+    fields_print(state, event, &fields);
+    rc = err_set(err, P02,
+                 "filter=%s: the kernel does not take it (%s) for \"%s\"%s; a filter compares "
+                 "fields, without blanks (\\040 in a text): prev_pid==0&&next_comm~\"sh*\"",
+                 text_shown(filter), err_errno_name(code), event->written, buf_text(&fields));
+    buf_free(&fields);
+    return rc;
+}
+
+/* Sets the filter on an event of an idle thread of the daemon. */
+static int filter_try(const struct backend_state *state, const struct event *event,
+                      const char *filter, struct err *err)
+{
+    struct perf_event_attr attr;
+    int fd, rc = 0;
+
+    code_to_attr(event, true, true, &attr);
+    attr.disabled = 1;
+    fd = event_open(&attr, state->pmus->parked.tid, -1, -1, 0);
+    if (fd < 0)
+        return 0; /* the attach will report the reason */
+    /* Not only EINVAL: unbalanced brackets and quotes have their own error numbers. */
+    if (ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter))
+        rc = errno == ENOMEM ? err_nomem(err) : filter_refused(state, event, filter, errno, err);
+    event_close(&fd);
+    return rc;
+}
+
+int perf_check_filter(struct backend_state *state, const struct event *events, unsigned n,
+                      const char *filter, struct err *err)
+{
+    unsigned tracepoints = 0;
+    int rc = 0;
+
+    for (unsigned i = 0; i < n && !rc; i++) {
+        if (events[i].code[CODE_TYPE] != PERF_TYPE_TRACEPOINT)
+            continue;
+        tracepoints++;
+        rc = filter_try(state, &events[i], filter, err);
+    }
+    if (rc || tracepoints)
+        return rc;
+    return err_set(err, P02, "filter=%s: %s tracepoint; only these have fields to compare",
+                   text_shown(filter), n == 1 ? "the event is no" : "none of the events is a");
+}
+
+#define MAGIC "\027\010\104tracing0.6" /* with its NUL */
+
+static void number_add(struct buf *out, uint32_t number)
+{
+    buf_add(out, &number, sizeof number);
+}
+
+static void text_add(struct buf *out, const char *text)
+{
+    const uint64_t bytes = strlen(text);
+
+    buf_add(out, &bytes, sizeof bytes);
+    buf_add(out, text, bytes);
+}
+
+static bool file_add(int events, const char *path, struct buf *out)
+{
+    char *text = proc_text_at(events, path);
+    const bool there = text;
+
+    if (there)
+        text_add(out, text);
+    free(text);
+    return there;
+}
+
+/* Adds the format of "system:name" (a modifier such as ":k" may follow) as a group of one format.
+ */
+static bool format_add(int events, const struct log_event *event, struct buf *out)
+{
+    const char *system = event->resolved, *name = system + strcspn(system, ":");
+    char path[300], *text;
+    const char *id;
+    bool fine;
+
+    name += *name == ':';
+    snprintf(path, sizeof path, "%.*s/%.*s/format", (int)strcspn(system, ":"), system,
+             (int)strcspn(name, ":"), name);
+    buf_add(out, system, strcspn(system, ":"));
+    buf_char(out, '\0');
+    number_add(out, 1);
+    text = proc_text_at(events, path);
+    id = text ? proc_field(text, "ID") : NULL;
+    fine = id && strtoull(id, NULL, 10) == event->config; /* not a later tracepoint of this name */
+    if (fine)
+        text_add(out, text);
+    free(text);
+    return fine;
+}
+
+bool perf_formats(struct backend_state *state, const struct log_event *const *events, unsigned n,
+                  struct buf *out)
+{
+    const int dir = tracefs_events(state);
+    bool fine;
+
+    if (dir < 0)
+        return false;
+    buf_add(out, MAGIC, sizeof MAGIC);
+    buf_char(out, __BYTE_ORDER == __BIG_ENDIAN);
+    buf_char(out, sizeof(long));
+    number_add(out, (uint32_t)sysconf(_SC_PAGESIZE));
+    buf_add(out, "header_page", sizeof "header_page");
+    fine = file_add(dir, "header_page", out);
+    buf_add(out, "header_event", sizeof "header_event");
+    fine = fine && file_add(dir, "header_event", out);
+    number_add(out, 0); /* number of formats of the tracers' own records */
+    number_add(out, n);
+    for (unsigned i = 0; i < n && fine; i++)
+        fine = format_add(dir, events[i], out);
+    number_add(out, 0);              /* bytes of kernel symbols */
+    number_add(out, 0);              /* bytes of printk formats */
+    buf_add(out, &(uint64_t){0}, 8); /* bytes of task names: the stream has them */
+    close(dir);
+    return fine;
 }

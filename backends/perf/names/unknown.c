@@ -1,8 +1,8 @@
 /*
- * A name that no source of names has: what was meant, and which names are like it.
+ * The refusal of an unknown event name: the reason and the names that are similar.
  */
 #include "backends/perf/names/names.h"
-#include "backends/perf/names/sources.h"
+#include "backends/perf/names/spec.h"
 
 #include "backends/perf/probe/tracefs.h"
 
@@ -10,10 +10,11 @@
 #include <stdio.h>
 
 enum {
-    NEAR_LEAST = 3 /* what is like a shorter word was hardly meant */
+    NEAR_LEAST = 3 /* shorter words have too many similar names */
 };
 
-/* An event that libpfm4 has under another PMU, or its PMU's name misspelt: "pmu::event". */
+/* Refuses an event of another processor, and "pmu::event" with an unknown PMU. Returns -ENOENT if
+ * the text is neither. */
 static int unknown_elsewhere(struct spec *spec, struct word text, struct word head, bool has_pmu,
                              struct err *err)
 {
@@ -31,7 +32,7 @@ static int unknown_elsewhere(struct spec *spec, struct word text, struct word he
                    WORD_ARG(text));
 }
 
-/* As it has to be written where that is not the name alone. */
+/* Offers the listed events in the form in which they must be written (PMU/EVENT/). */
 static void near_listed(const struct catalog *catalog, struct pmus *pmus, bool tracepoints,
                         struct near *near)
 {
@@ -91,8 +92,8 @@ int unknown_event(struct spec *spec, struct word *whole, struct err *err)
         generic_near(&near);
     near_listed(&catalog, pmus, false, &near);
     /*
-     * To be told that it is no tracepoint is for users that may count them; a misspelt event of the
-     * processor is told to all users.
+     * Only users that may count tracepoints learn that a tracepoint does not exist. A misspelt
+     * processor event is reported to all users.
      */
     spec->event.needs_kernel = tracepoint && (near.n == 0 || near.best[0].distance > head.len / 3);
     near.word = text;
