@@ -100,10 +100,13 @@ static void label_next(struct buf *out, const char *name, const char *value)
     label(out, name, value);
 }
 
-/* Inside, the instance is as nameless as the root. (Prometheus's own label is `instance`.) */
-static void label_subtree(struct buf *out, const struct call *call, const struct pmc *pmc)
+/*
+ * The instance's name, in the instance's own file as well: a collector that reads the files of
+ * several instances must not find the same labels twice. (Prometheus's own label is `instance`.)
+ */
+static void label_subtree(struct buf *out, const struct pmc *pmc)
 {
-    if (pmc->instance != call->instance)
+    if (!instance_is_root(pmc->instance))
         label_next(out, "subtree", pmc->instance->name);
 }
 
@@ -128,17 +131,16 @@ static void event_labels(struct buf *out, const struct set *set, unsigned at)
 }
 
 /* One line; cpu -1: it is of no single CPU. */
-static void print_value(const struct call *call, const struct looked *item, unsigned i, int cpu,
+static void print_value(struct buf *out, const struct looked *item, unsigned i, int cpu,
                         uint64_t value)
 {
     const struct event *event = &item->set->event[i];
-    struct buf *out = call->out;
 
     buf_str(out, "pmcfs_count_total{");
     label(out, "pmc", item->pmc->name);
     event_labels(out, item->set, i);
     label_next(out, "scope", mode_table[item->pmc->effective].system ? "system" : "process");
-    label_subtree(out, call, item->pmc);
+    label_subtree(out, item->pmc);
     if (event->unit[0])
         label_next(out, "unit", event->unit);
     if (cpu >= 0)
@@ -171,7 +173,7 @@ static bool cpu_is_first(const struct links *links, unsigned at)
  * A line per CPU; what is of none (the initial value, cgroups, CPUs that were taken back) has one
  * without the label, so that the lines add up to the count.
  */
-static void print_cpus(const struct call *call, const struct looked *item, unsigned i)
+static void print_cpus(struct buf *out, const struct looked *item, unsigned i)
 {
     uint64_t rest = count_shown(item->pmc, item->total, i);
     bool any = false;
@@ -182,25 +184,25 @@ static void print_cpus(const struct call *call, const struct looked *item, unsig
         if (!cpu_is_first(item->links, l))
             continue;
         uint64_t value = cpu_value(item, cpu, i);
-        print_value(call, item, i, (int)cpu, value);
+        print_value(out, item, i, (int)cpu, value);
         rest -= value;
         any = true;
     }
     if (rest || !any)
-        print_value(call, item, i, -1, rest);
+        print_value(out, item, i, -1, rest);
 }
 
-static void print_values(const struct call *call, struct look *look)
+static void print_values(struct buf *out, struct look *look)
 {
-    family(call->out, "pmcfs_count_total", "counter", "Events counted by a PMC.");
+    family(out, "pmcfs_count_total", "counter", "Events counted by a PMC.");
     for (unsigned p = 0; p < look->n; p++) {
         const struct looked *item = &look->item[p];
 
         for (unsigned i = 0; item_valid(item) && i < item->set->n; i++) {
             if (item->pmc->settings.word[KEY_METRICS] == METRICS_CPU)
-                print_cpus(call, item, i);
+                print_cpus(out, item, i);
             else
-                print_value(call, item, i, -1, count_shown(item->pmc, item->total, i));
+                print_value(out, item, i, -1, count_shown(item->pmc, item->total, i));
         }
     }
 }
@@ -254,7 +256,7 @@ static const struct per_pmc {
 };
 
 /* A line of what is common to its lines for each PMC that is still there. */
-static void print_labels(const struct call *call, const struct look *look, struct buf *out)
+static void print_labels(const struct look *look, struct buf *out)
 {
     for (unsigned p = 0; p < look->n; p++) {
         const struct pmc *pmc = look->item[p].pmc;
@@ -263,7 +265,7 @@ static void print_labels(const struct call *call, const struct look *look, struc
             continue;
         buf_char(out, '{');
         label(out, "pmc", pmc->name);
-        label_subtree(out, call, pmc);
+        label_subtree(out, pmc);
         buf_char(out, '\n');
     }
 }
@@ -288,41 +290,35 @@ static void print_family(const struct per_pmc *of, const struct look *look, cons
     }
 }
 
-static void print_families(const struct call *call, const struct look *look)
+static void print_families(struct buf *out, const struct look *look)
 {
     struct buf labels;
 
     buf_init(&labels, NULL, 0);
-    print_labels(call, look, &labels);
+    print_labels(look, &labels);
     const char *text = buf_text(&labels);
     for (unsigned f = 0; !labels.failed && f < sizeof per_pmc / sizeof per_pmc[0]; f++)
-        print_family(&per_pmc[f], look, text, call->out);
-    call->out->failed |= labels.failed;
+        print_family(&per_pmc[f], look, text, out);
+    out->failed |= labels.failed;
     buf_free(&labels);
 }
 
-static void print_health(struct call *call)
+/* Of pmcfs itself: only in the root's file. */
+static void print_health(const struct engine *engine, struct buf *out)
 {
-    const struct engine *engine = call->engine;
-    const struct instance *instance = call->instance;
-    const bool all = instance_is_root(instance);
-    const struct work *work = all ? &engine->work : &instance->work;
-    struct buf *out = call->out;
-
     family(out, "pmcfs_info", "gauge", "Version and backend.");
     buf_str(out, "pmcfs_info{version=\"" PMCFS_VERSION "\",");
     label(out, "backend", engine->backend->name);
     buf_str(out, "} 1\n");
-    number(out, "pmcfs_pmcs", "gauge", "PMCs allocated.", all ? engine->pmcs.n : instance->n);
+    number(out, "pmcfs_pmcs", "gauge", "PMCs allocated.", engine->pmcs.n);
     number(out, "pmcfs_descriptors", "gauge", "Descriptors held by counters and processes.",
-           all ? engine->fds_used : instance->share->used[USED_FDS]);
-    number(out, "pmcfs_operations_total", "counter", "Operations on the tree.", work->operations);
+           engine->fds_used);
+    number(out, "pmcfs_operations_total", "counter", "Operations on the tree.",
+           engine->work.operations);
     number(out, "pmcfs_operations_failed_total", "counter", "Operations that were refused.",
-           work->failed);
+           engine->work.failed);
     number(out, "pmcfs_attaches_raced_total", "counter",
-           "Attaches during which a thread may have been missed.", work->raced);
-    if (!all)
-        return;
+           "Attaches during which a thread may have been missed.", engine->work.raced);
     number(out, "pmcfs_descriptors_limit", "gauge", "Descriptors that pmcfs may open.",
            engine->fd_limit);
     number(out, "pmcfs_instances", "gauge", "Instances.", engine->instances.n);
@@ -332,9 +328,10 @@ static int print_metrics(struct call *call, struct look *look)
 {
     if (!call->instance)
         return say_gone(call);
-    print_values(call, look);
-    print_families(call, look);
-    print_health(call);
+    print_values(call->out, look);
+    print_families(call->out, look);
+    if (instance_is_root(call->instance))
+        print_health(call->engine, call->out);
     return CALL_DONE;
 }
 

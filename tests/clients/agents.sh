@@ -1,26 +1,56 @@
 # shellcheck shell=bash disable=SC2016
 # Real programs on the tree as they are, told nothing about it.
 
+# exporter_start DIRECTORY: the real exporter on metrics.prom files, without its other collectors.
+exporter_start() {
+    port=$((20000 + RANDOM % 20000))
+    prometheus-node-exporter --collector.disable-defaults --collector.textfile \
+        --collector.textfile.directory="$1" --web.listen-address="127.0.0.1:$port" >"$T/exporter" 2>&1 &
+}
+
+# scrape: what the exporter says, in the file scraped.
+scrape() {
+    /usr/bin/python3 -c '
+import sys, urllib.request
+print(urllib.request.urlopen("http://127.0.0.1:%s/metrics" % sys.argv[1], timeout=10).read().decode())' "$port" >"$T/scraped" 2>/dev/null
+}
+
 t_node_exporter_reads_the_metrics_where_they_stand() {
     mount_pmcfs
     target_start p
     pmc a event=page-faults "target=${PID_OF[p]}"
-    local port=$((20000 + RANDOM % 20000))
-    prometheus-node-exporter --collector.disable-defaults --collector.textfile \
-        --collector.textfile.directory="$M" --web.listen-address="127.0.0.1:$port" >"$T/exporter" 2>&1 &
-    scrape() {
-        /usr/bin/python3 -c '
-import sys, urllib.request
-print(urllib.request.urlopen("http://127.0.0.1:%s/metrics" % sys.argv[1], timeout=10).read().decode())' "$port" >"$T/scraped" 2>/dev/null
-    }
+    local port value
+    exporter_start "$M"
     eventually 20 scrape
     tell p faults 1000
     scrape
     grep -qx 'node_textfile_scrape_error 0' "$T/scraped" || die "$(tail -3 "$T/exporter")"
     grep -q '^node_textfile_mtime_seconds{file=".*metrics.prom"}' "$T/scraped"
-    local value
     value=$(sed -n 's/^pmcfs_count_total{.*event="page-faults".*pmc="a".*} //p' "$T/scraped")
     between "$(printf '%.0f' "$value")" 1000 "$(count a)"
+}
+
+# Each instance may have a PMC of the same name; a third one has none.
+t_node_exporter_reads_several_instances() {
+    mount_pmcfs
+    target_start p
+    local port name
+    for name in one two none; do mkdir "$M/instances/$name"; done
+    for name in one two; do
+        pmc "instances/$name/a" event=page-faults "target=${PID_OF[p]}"
+    done
+    ctl instances/two/a stop
+    exporter_start "$M/instances/*"
+    eventually 20 scrape
+    tell p faults 1000
+    scrape
+    ! grep -i 'collected before\|inconsistent' "$T/exporter" || die 'the exporter refuses a line'
+    grep -qx 'node_textfile_scrape_error 0' "$T/scraped" || die "$(tail -3 "$T/exporter")"
+    is "$(grep -c '^pmcfs_count_total{' "$T/scraped")" 2
+    for name in one two; do
+        is "$(sed -n "s/^pmcfs_count_total{event=\"page-faults\",pmc=\"a\",scope=\"process\",subtree=\"$name\"} //p" "$T/scraped" |
+            xargs printf '%.0f\n')" "$(count "instances/$name/a")" "the value of $name"
+    done
 }
 
 t_an_agent_that_keeps_its_descriptors() {
