@@ -6,7 +6,7 @@
 #include "backends/backends.h"
 #include "backends/perf/names/names.h"
 #include "backends/perf/names/spec.h"
-#include "backends/perf/probe/code.h"
+#include "backends/perf/probe/open.h"
 #include "backends/perf/probe/pmu.h"
 #include "core/backend.h"
 

@@ -3,7 +3,7 @@
  */
 #include "tests/record_test.h"
 
-#include "backends/perf/probe/code.h"
+#include "backends/perf/probe/open.h"
 #include "core/base/clock.h"
 
 #include <linux/perf_event.h>

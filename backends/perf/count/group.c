@@ -3,7 +3,7 @@
  */
 #include "backends/perf/count/group.h"
 
-#include "backends/perf/probe/code.h"
+#include "backends/perf/probe/open.h"
 #include "backends/perf/record/sampling.h"
 
 #include <errno.h>

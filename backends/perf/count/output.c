@@ -4,7 +4,7 @@
 #include "backends/perf/count/output.h"
 
 #include "backends/perf/count/follow.h"
-#include "backends/perf/probe/code.h"
+#include "backends/perf/probe/open.h"
 #include "backends/perf/record/sampling.h"
 #include "backends/perf/record/track.h"
 

@@ -6,7 +6,6 @@
 #include "backends/perf/names/names.h"
 #include "backends/perf/names/spec.h"
 #include "backends/perf/probe/pmu.h"
-#include "backends/perf/probe/tracefs.h"
 #include "backends/perf/probe/why.h"
 
 #include <errno.h>

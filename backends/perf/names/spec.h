@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "backends/perf/probe/code.h"
+#include "backends/perf/probe/open.h"
 #include "backends/perf/probe/pmu.h"
 #include "backends/perf/state.h"
 

@@ -4,10 +4,8 @@
  */
 #include "backends/perf/names/names.h"
 #include "backends/perf/names/spec.h"
-#include "backends/perf/probe/code.h"
 #include "backends/perf/probe/open.h"
 #include "backends/perf/probe/pmu.h"
-#include "backends/perf/probe/tracefs.h"
 #include "backends/proc.h"
 
 #include "core/log/log_sets.h"

@@ -4,7 +4,7 @@
 #include "backends/perf/names/names.h"
 #include "backends/perf/names/spec.h"
 
-#include "backends/perf/probe/tracefs.h"
+#include "backends/perf/probe/pmu.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * The format and event files of one PMU: which bits of which config word a term fills, and the
- * events that the kernel names itself, with their units.
+ * The format and event files of one PMU: the bits of a config word that a term fills, and the
+ * events for which the kernel has a file, with their units.
  */
 #include "backends/perf/probe/pmu.h"
 
@@ -41,7 +41,7 @@ int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path
     return pmus_note(file_read(AT_FDCWD, full, text, size));
 }
 
-/* "config1:0-7,32-35" */
+/* Parses "config1:0-7,32-35". */
 static bool format_scan(struct pmu_format *format, const char *text)
 {
     char *end;
@@ -119,7 +119,7 @@ static bool is_side_file(const char *name)
     return false;
 }
 
-/* A side file of an event's, "energy-pkg.unit"; the length. */
+/* Reads a file that describes an event, such as "energy-pkg.unit". Returns its length. */
 static int read_side(const struct pmus *pmus, const struct pmu *pmu, const char *name,
                      const char *what, char text[32])
 {
@@ -171,8 +171,8 @@ void pmu_load(const struct pmus *pmus, struct pmu *pmu)
     load_files(pmus, pmu, "events", load_event);
 }
 
-/* config=…, config1=…: all of it. */
-static const struct pmu_format whole_words[CONFIG_WORDS] = {
+/* The terms config=…, config1=…: a full config word. */
+static const struct pmu_format config_words[CONFIG_WORDS] = {
     {"config", 0, 1, {{0, 63}}},
     {"config1", 1, 1, {{0, 63}}},
     {"config2", 2, 1, {{0, 63}}},
@@ -185,8 +185,8 @@ const struct pmu_format *pmu_format_word(const struct pmu *pmu, struct word name
         if (word_alike(name, pmu->formats.items[i].name, true))
             return &pmu->formats.items[i];
     for (unsigned i = 0; i < CONFIG_WORDS; i++)
-        if (word_alike(name, whole_words[i].name, true))
-            return &whole_words[i];
+        if (word_alike(name, config_words[i].name, true))
+            return &config_words[i];
     return NULL;
 }
 

@@ -1,7 +1,8 @@
 /*
- * perf_event_open(2). Of a task that executes a program it waits until that is done, and the
- * observed user can make that last for ever (an exec closes a file, and its server does not
- * answer). Only a signal ends the wait: each thread has a timer that sends it one.
+ * perf_event_open(2): from the code words of a struct event to a perf_event_attr, and the call with
+ * a time limit. The kernel blocks the call while the target executes a program, and the observed
+ * user can make that last for ever (the exec closes a file whose server does not answer). Only a
+ * signal interrupts the wait, so each thread has a timer that sends one.
  */
 #include "backends/perf/probe/open.h"
 
@@ -12,9 +13,33 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+void code_to_attr(const struct event *event, bool user, bool kernel, struct perf_event_attr *attr)
+{
+    uint64_t flags = event->code[CODE_FLAGS];
+
+    memset(attr, 0, sizeof(*attr));
+    attr->size = sizeof(*attr);
+    attr->type = (uint32_t)event->code[CODE_TYPE];
+    attr->config = event->code[CODE_CONFIG];
+    attr->config1 = event->code[CODE_CONFIG1]; /* a breakpoint's address */
+    attr->config2 = event->code[CODE_CONFIG2]; /* a breakpoint's length */
+#ifdef PERF_ATTR_SIZE_VER8
+    attr->config3 = event->code[CODE_CONFIG3];
+#endif
+    attr->precise_ip = event->code[CODE_PRECISE] & 3;
+    attr->bp_type = (uint32_t)event->code[CODE_BP_TYPE];
+    attr->exclude_guest = (flags & CODE_EXCLUDE_GUEST) != 0;
+    if (flags & CODE_NO_EXCLUDE)
+        return;
+    attr->exclude_user = !user;
+    attr->exclude_kernel = !kernel;
+    attr->exclude_hv = !kernel;
+}
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -22,11 +47,11 @@
 
 enum {
     SECOND = 1000000000,
-    OPEN_NS = 200000000, /* where no limit was given */
-    AGAIN_NS = 10000000  /* a signal that comes just before the wait does not end it */
+    OPEN_NS = 200000000, /* default limit */
+    AGAIN_NS = 10000000  /* repeat: a signal just before the wait does not interrupt it */
 };
 
-/* Of threads that open events: they live as long as the program. */
+/* The timer of a thread that opens events. Such threads live as long as the program. */
 static __thread struct {
     timer_t timer;
     bool made;
@@ -38,7 +63,8 @@ static void on_timer(int signal_number)
     (void)signal_number;
 }
 
-/* Without SA_RESTART; no other program sends this one. */
+/* Without SA_RESTART, so that the signal interrupts perf_event_open(2). Nothing else uses SIGURG.
+ */
 static void handler_set(void)
 {
     struct sigaction action = {.sa_handler = on_timer};
@@ -58,7 +84,7 @@ static void timer_make(void)
     patience.made = timer_create(CLOCK_MONOTONIC, &event, &patience.timer) == 0;
 }
 
-/* 0: no more. */
+/* Arms the timer of this thread, or disarms it (0). */
 static void timer_arm(uint64_t until_ns)
 {
     const struct itimerspec when = {
@@ -70,7 +96,6 @@ static void timer_arm(uint64_t until_ns)
         timer_settime(patience.timer, TIMER_ABSTIME, &when, NULL);
 }
 
-/* The signals that come from then on end no open before its own end. */
 void event_patience(uint64_t until_ns)
 {
     timer_make();
@@ -78,22 +103,19 @@ void event_patience(uint64_t until_ns)
     patience.until_ns = until_ns;
 }
 
-static uint64_t patience_end(void)
-{
-    const uint64_t least_ns = monotonic_ns() + AGAIN_NS;
-
-    if (!patience.until_ns)
-        return least_ns - AGAIN_NS + OPEN_NS;
-    return patience.until_ns > least_ns ? patience.until_ns : least_ns;
-}
-
 int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group,
                unsigned long flags)
 {
     const bool waits = pid > 0 && !(flags & PERF_FLAG_PID_CGROUP);
-    const uint64_t until_ns = waits ? patience_end() : UINT64_MAX;
+    uint64_t until_ns = patience.until_ns;
     int fd;
 
+    if (waits) { /* each call gets at least one period of the timer */
+        const uint64_t now_ns = monotonic_ns();
+        until_ns = !until_ns                      ? now_ns + OPEN_NS
+                   : until_ns < now_ns + AGAIN_NS ? now_ns + AGAIN_NS
+                                                  : until_ns;
+    }
     if (waits && !patience.until_ns) {
         timer_make();
         timer_arm(until_ns);
@@ -105,7 +127,7 @@ int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group
     } while (fd == -EINTR && (!waits || monotonic_ns() < until_ns));
     if (waits && !patience.until_ns)
         timer_arm(0);
-    return fd == -EINTR ? -ETIME : fd; /* the time is over */
+    return fd == -EINTR ? -ETIME : fd; /* interrupted after the limit */
 }
 
 void event_close(int *fd)

@@ -1,19 +1,47 @@
 /*
- * perf_event_open(2) with CLOEXEC.
+ * The code words of a struct event, which hold the part of a perf_event_attr that selects what is
+ * counted, and perf_event_open(2). The target and the modes are added by the caller.
  */
 #pragma once
+
+#include "core/base/event.h"
 
 #include <stdint.h>
 #include <sys/types.h>
 
 struct perf_event_attr;
 
-/*
- * A descriptor or -errno; -ETIME: the task was executing a program all the time. That is a moment,
- * unless this thread has said how long it waits (0: a moment, from now on).
- */
+enum {
+    CODE_TYPE,
+    CODE_CONFIG,
+    CODE_CONFIG1,
+    CODE_CONFIG2,
+    CODE_CONFIG3,
+    CODE_BP_TYPE,
+    CODE_FLAGS,
+    CODE_PRECISE
+};
+
+enum code_flag {
+    CODE_NO_EXCLUDE = 1, /* the PMU refuses exclude_* bits (msr, power, uncore) */
+    CODE_HARDWARE = 2,   /* uses a hardware counter: pinned, with a time_check event */
+    CODE_CPU_ONLY = 4,   /* no task context (uncore, power) */
+    CODE_EXCLUDE_GUEST = 8
+};
+
+/* No program has addresses from here on, although not all of them belong to the kernel. */
+#define USER_END ((uint64_t)1 << (sizeof(long) == 8 ? 55 : 31))
+
+/* Sets size, type, config words, breakpoint fields and exclude_user/kernel/hv/guest; clears all
+ * other fields. */
+void code_to_attr(const struct event *event, bool user, bool kernel, struct perf_event_attr *attr);
+
+/* Sets how long event_open() of this thread waits for a target that executes a program; 0: 200 ms
+ * for each call. */
 void event_patience(uint64_t until_ns);
+/* Opens an event with CLOEXEC. Returns a descriptor or -errno; -ETIME if the target was executing a
+ * program for all of the time. */
 int event_open(const struct perf_event_attr *attr, pid_t pid, int cpu, int group,
                unsigned long flags);
-/* Closes *fd if it is one and makes it -1. */
+/* Closes *fd if it is open and sets it to -1. */
 void event_close(int *fd);

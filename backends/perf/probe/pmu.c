@@ -1,12 +1,11 @@
 /*
- * Reading sysfs: which PMUs there are, of what kind, on which CPUs; and later their format and
- * event files. What a core PMU can really do is not in sysfs: probe.c asks the kernel.
+ * The list of PMUs from sysfs: their kinds and CPUs. The abilities of a core PMU are not in sysfs:
+ * probe.c and trial.c find them by opening events.
  */
 #include "backends/perf/probe/pmu.h"
 
-#include "backends/perf/probe/code.h"
+#include "backends/perf/probe/open.h"
 #include "backends/perf/probe/probe.h"
-#include "backends/perf/probe/tracefs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,9 +19,9 @@
 #define DEVICES "/sys/bus/event_source/devices"
 
 /*
- * Kinds that do not follow from a PMU's files, and names of PMUs of other machines or of modules
- * that are not loaded (PMU_OTHER: see the files). A trailing '*' stands for any end; the first row
- * rules.
+ * PMUs whose kind does not follow from their files, and names of PMUs of other machines or of
+ * modules that are not loaded (PMU_OTHER: the kind follows from the files). A trailing '*' matches
+ * any text; the first matching row counts.
  */
 static const struct known_name {
     const char *name;
@@ -86,7 +85,7 @@ static enum pmu_kind kind_of(struct pmu *pmu, bool has_cpus, bool has_cpumask)
     return has_cpus ? PMU_CORE : has_cpumask ? PMU_UNCORE : PMU_OTHER;
 }
 
-/* What the kind says of a PMU's events, and of what its class can do. */
+/* Flags of a kind's events and capabilities of its class. */
 static const struct {
     uint64_t flags;
     unsigned capabilities;
@@ -123,7 +122,7 @@ int pmus_note(int rc)
     return rc;
 }
 
-/* One directory of sysfs: 1; 0: it is no PMU; -ENOMEM. */
+/* Reads one directory of sysfs. Returns 1, 0 if it is not a PMU, or -ENOMEM. */
 static int pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
 {
     char text[4096];
@@ -150,18 +149,9 @@ static int pmu_read(const struct pmus *pmus, struct pmu *pmu, const char *name)
     return 1;
 }
 
-static bool pmus_add(struct pmus *pmus, const struct dirent *entry)
-{
-    if (vec_grow(&pmus->list, &pmus->size, pmus->n + 1, sizeof(*pmus->list)))
-        return false;
-    const int n = pmu_read(pmus, &pmus->list[pmus->n], entry->d_name);
-    pmus->n += n > 0;
-    return n >= 0;
-}
-
 /*
- * Core PMUs first, then software, tracepoint, breakpoint; names break ties. Of several core PMUs
- * the one with the fixed number is what the kernel itself takes for a name without a PMU.
+ * Core PMUs first, then software, tracepoint, breakpoint, others; by name within a kind. The kernel
+ * uses the core PMU with type PERF_TYPE_RAW for events without a PMU, so it comes first.
  */
 static int pmu_order(const void *a, const void *b)
 {
@@ -174,7 +164,7 @@ static int pmu_order(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* A kernel without perf_events has none. */
+/* Reads the directory of PMUs, which does not exist in a kernel without perf_events. */
 static bool pmus_scan(struct pmus *pmus)
 {
     char path[512];
@@ -183,9 +173,15 @@ static bool pmus_scan(struct pmus *pmus)
     snprintf(path, sizeof(path), "%s" DEVICES, pmus->root);
     DIR *dir = opendir(path);
     bool ok = dir || errno == ENOENT;
-    while (dir && ok && (entry = readdir(dir)))
-        if (entry->d_name[0] != '.')
-            ok = pmus_add(pmus, entry);
+    while (dir && ok && (entry = readdir(dir))) {
+        if (entry->d_name[0] == '.')
+            continue;
+        int added = vec_grow(&pmus->list, &pmus->size, pmus->n + 1, sizeof(*pmus->list));
+        if (added == 0)
+            added = pmu_read(pmus, &pmus->list[pmus->n], entry->d_name);
+        ok = added >= 0;
+        pmus->n += added > 0;
+    }
     if (dir)
         closedir(dir);
     if (pmus->n > 0)
@@ -193,7 +189,7 @@ static bool pmus_scan(struct pmus *pmus)
     return ok;
 }
 
-/* Is one CPU of the mask responsible for several? Then counts are those of a package. */
+/* Returns true if one CPU of the mask counts for several CPUs, i.e. for a package. */
 static bool covers_several(const struct pmus *pmus, const struct pmu *pmu)
 {
     char text[4096];
@@ -218,7 +214,7 @@ static void pmu_settle(struct pmus *pmus, struct pmu *pmu, bool hybrid)
         core_capabilities(pmus, pmu);
         probe_core(pmu, hybrid);
     }
-    if (pmu->width) /* it counts */
+    if (pmu->width) /* the PMU counts */
         probe_counters(pmus, pmu);
     if (pmu->flags & CODE_CPU_ONLY) {
         pmu->package = covers_several(pmus, pmu);
@@ -231,8 +227,7 @@ static void pmus_make_class(struct pmus *pmus, struct pmu *pmu)
 {
     const unsigned rows = pmu->general + pmu->fixed;
 
-    /* Only the order matters: a fixed counter is for one event, a general one for the others, too.
-     */
+    /* Only the order matters: a fixed counter counts one event, a general one counts many. */
     for (unsigned i = 0; i < PMU_ROWS; i++)
         pmu->row_events[i] = i < pmu->general ? UINT16_MAX : 1;
     pmu->class_index = pmus->n_classes++;
@@ -242,7 +237,7 @@ static void pmus_make_class(struct pmus *pmus, struct pmu *pmu)
                             .row_events = rows ? pmu->row_events : NULL,
                             .width = pmu->kind == PMU_CORE ? pmu->width : 64,
                             .capabilities = pmu->capabilities,
-                            .cpus = pmu->cpus, /* the PMU's own */
+                            .cpus = pmu->cpus, /* shared with the PMU, which frees it */
                             .hardware = pmu->flags & CODE_HARDWARE};
 }
 

@@ -1,16 +1,16 @@
 /*
- * The PMUs that the kernel offers (/sys/bus/event_source/devices): what each can count, where, and
- * how its config words are made. All of it is read once, at open: a driver that comes later is
- * found at the next mount.
+ * The PMUs of the kernel (/sys/bus/event_source/devices): what each can count, on which CPUs, and
+ * the format of its config words. Read once, when the backend is opened: a driver that is loaded
+ * later is found at the next mount. Also tracefs.
  */
 #pragma once
-
-#include "backends/perf/probe/trial.h"
 
 #include "core/backend.h"
 #include "core/base/scan.h"
 #include "core/base/vec.h"
 
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,11 +31,11 @@ enum pmu_kind {
     PMU_FREE,   /* power, cstate: free-running, counted per CPU or package */
     PMU_UNCORE, /* counters outside the cores */
     PMU_OTHER,
-    PMU_REFUSED, /* traces or needs a program (intel_pt, uprobe): nothing to count; `why` says so */
+    PMU_REFUSED, /* cannot count (intel_pt writes a trace, uprobe needs a probe); see `why` */
     PMU_UNKNOWN
 };
 
-/* A term of pmu/term=value/: which bits of which config word it fills, low bits first. */
+/* A term of pmu/term=value/: the bits of a config word that it fills, low bits first. */
 struct pmu_format {
     const char *name;
     unsigned word;
@@ -50,7 +50,7 @@ struct pmu_event {
     char *terms; /* "event=0xc0,umask=0x01" */
     char unit[16];
     double scale;
-    bool snapshot; /* the value at the moment of reading, not a count */
+    bool snapshot; /* a current value, not a count */
 };
 
 struct pmu {
@@ -58,74 +58,93 @@ struct pmu {
     uint32_t type;
     enum pmu_kind kind;
     struct cpus cpus;     /* empty: every CPU */
-    bool package;         /* one CPU stands for several */
+    bool package;         /* one CPU counts for several */
     uint64_t flags;       /* enum code_flag of its events */
-    unsigned class_index; /* NO_CLASS: nothing of it can be counted here, see why */
+    unsigned class_index; /* NO_CLASS: cannot be used here, see `why` */
     char why[256];
     unsigned capabilities;
 
-    /* Core PMUs, found by probe_core(). */
-    unsigned precise; /* the highest level of precise samples; 0: it has none */
+    /* Core PMUs only; set by probe_core() and probe_counters(). */
+    unsigned precise; /* the highest level of precise samples; 0: none */
     bool extended;    /* generic events carry the type in the upper half of config (hybrid) */
     unsigned general; /* counters that count any event: rows 0…general-1 */
-    unsigned fixed;   /* counters for one event each: the rows after them */
+    unsigned fixed;   /* counters for one event each: the rows after the general ones */
     uint64_t fixed_event[PMU_FIXED];     /* PERF_COUNT_HW_… of each */
     uint64_t filler_type, filler_config; /* an event that only general counters count */
-    unsigned row_events[PMU_ROWS];       /* class_info's: so that fixed rows are chosen first */
+    unsigned row_events[PMU_ROWS];       /* for class_info: lets fixed rows be chosen first */
     unsigned width;
-    bool vendor_counts; /* arm64: codes that the vendor defines count something */
+    bool vendor_counts; /* arm64: vendor-defined codes count */
 
-    VEC(struct pmu_format) formats; /* of its files; every PMU has config=… besides */
+    VEC(struct pmu_format) formats; /* from its files; every PMU also has config=… */
     VEC(struct pmu_event) events;
 };
 
+/* A thread that sleeps, so that events on it are never on the hardware. */
+struct parked {
+    pthread_t thread;
+    pid_t tid;
+    sem_t ready;
+};
+
 struct pmus {
-    char *root;       /* before /sys and /proc; "" but in tests */
+    char *root;       /* prefix of /sys and /proc; "" except in tests */
     struct pmu *list; /* core PMUs first */
     unsigned n;
     size_t size;
     char no_core[256]; /* why there is no core PMU, "" when there is one */
     struct class_info *classes;
     unsigned n_classes;
-    struct parked parked; /* where groups are tried */
-    int tracefs;          /* an own mount (tracefs.c), or -errno */
+    struct parked parked; /* the thread on which groups are tried */
+    int tracefs;          /* descriptor of the daemon's private mount, or -errno */
 };
 
-/* The kind of PMU that has this name on some machine, as far as the name tells it; else PMU_OTHER.
- * PMU_UNKNOWN: none has. */
+/* Returns the kind of the PMUs of this name on any machine; PMU_OTHER if the name is known but its
+ * kind depends on the machine, PMU_UNKNOWN if no machine has such a PMU. */
 enum pmu_kind pmu_kind_known(struct word name);
-/* Finds all PMUs below root and what the core PMUs really have. NULL: no memory. What lacked memory
- * or a descriptor is looked at once more, and then as if it were not there. */
+/* Finds all PMUs below root and probes the core PMUs. Returns NULL on ENOMEM. If memory or
+ * descriptors are short, everything is read a second time; PMUs that fail again are left out. */
 struct pmus *pmus_new(const char *root);
-/* Of what is looked at for that: gives rc back, and notes when it is -errno of such a lack. */
+/* Returns rc, and notes a shortage of memory, descriptors or threads for pmus_new(). */
 int pmus_note(int rc);
 void pmus_free(struct pmus *pmus);
-/* Has its name still the number that it had? Another driver may have got that. */
+/* Returns true if the PMU still has its type number, which another driver may have now. */
 bool pmu_stays(const struct pmus *pmus, const struct pmu *pmu);
-/* Can anything of it be counted? */
+/* Returns true if the PMU can count here. */
 static inline bool pmu_is_here(const struct pmu *pmu)
 {
     return !pmu->why[0];
 }
-/* The first core PMU that counts, or NULL. */
+/* Returns the first core PMU that counts, or NULL. */
 struct pmu *pmus_core(struct pmus *pmus);
 struct pmu *pmus_kind(struct pmus *pmus, enum pmu_kind kind);
 struct pmu *pmus_by_type(struct pmus *pmus, uint32_t type);
-/* Of a class that there is. */
+/* Returns the PMU of a class, which must exist. */
 struct pmu *pmus_of_class(struct pmus *pmus, unsigned class_index);
-/* Exactly this name first, then one alike. */
+/* Finds a PMU by its exact name, otherwise ignoring case and '-' against '_'; NULL if none. */
 struct pmu *pmus_find(struct pmus *pmus, struct word name);
-/* Reads formats and events, at open. */
+/* Reads the formats and events of a PMU. */
 void pmu_load(const struct pmus *pmus, struct pmu *pmu);
-/* NULL: no such. */
+/* Find a format, or an event file, by name. Return NULL if the PMU has none. */
 const struct pmu_format *pmu_format(const struct pmu *pmu, const char *name);
 const struct pmu_format *pmu_format_word(const struct pmu *pmu, struct word name);
 const struct pmu_event *pmu_event(const struct pmu *pmu, struct word name);
 unsigned format_bits(const struct pmu_format *format);
-/* Puts value into its bits of config[], replacing what was there. False: it has too many bits. */
+/* Replaces the bits of the format in config[] by value. Returns false if the value is too large. */
 bool format_put(const struct pmu_format *format, uint64_t value, uint64_t config[CONFIG_WORDS]);
-/* A small file, without its last newline; the length, or -errno. */
+/* Reads a small file without its trailing newline. Returns the length, or -errno. */
 int file_read(int dir, const char *path, char *text, size_t size);
-/* The same below root. */
+/* Reads a small file below pmus->root like file_read(). */
 int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* ---- tracefs.c: the kernel's tracefs, whose directory "events" has the numbers of tracepoints
+ * ---- */
+
+struct backend_state;
+/* Creates a private mount of tracefs. Only the program's start has the right to do so. Returns a
+ * descriptor, or -errno. */
+int tracefs_mount(const char *root);
+/* Opens the directory "events". The caller closes it. Returns a descriptor, or -errno. */
+int tracefs_events(const struct backend_state *state);
+/* Prints where tracefs was found and returns true, or prints why not and returns false. */
+bool tracefs_where(const struct backend_state *state, struct buf *out);

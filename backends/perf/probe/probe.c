@@ -1,5 +1,6 @@
 /*
- * Does a PMU count, and if not, why: cycles are opened, and run for a moment.
+ * Checks whether a core PMU counts, by opening cycles and running for a moment, and finds the
+ * reason if it does not.
  */
 #include "backends/perf/probe/probe.h"
 
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,17 @@
 #else
 #define OPENS_ANY false
 #endif
+
+bool probe_thread(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    sigset_t all, old;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = pthread_create(thread, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc == 0;
+}
 
 int probe_open(const struct perf_event_attr *attr, int cpu)
 {
@@ -53,8 +66,8 @@ void probe_generic(const struct pmu *pmu, uint64_t which, struct perf_event_attr
     attr->config = which | (pmu->extended ? (uint64_t)pmu->type << 32 : 0);
 }
 
-/* An event without a counter of its own. Branches have none anywhere; instructions have none on
- * arm64. */
+/* Chooses an event that has no fixed counter: branches have none on any processor, instructions
+ * none on arm64. */
 static bool choose_filler(struct pmu *pmu)
 {
     static const uint64_t candidates[] = {PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
@@ -88,13 +101,13 @@ static bool counts_something(const struct perf_event_attr *attr)
     }
     bool got = read(fd, &seen, sizeof(seen)) == (ssize_t)sizeof(seen);
     close(fd);
-    /* Never on the hardware: others hold every counter, which says nothing against the PMU. */
+    /* If it was never on the hardware, others hold every counter: the PMU may still count. */
     return got && (seen.value > 0 || seen.running == 0);
 }
 
 /*
- * arm64 opens any code. Loads, stores and arithmetic, as cores of Arm's number them: a loop cannot
- * leave them all at zero.
+ * The arm64 kernel opens every code. Tries loads, stores and arithmetic by Arm's numbers: a loop
+ * must count at least one of them if vendor codes count at all.
  */
 static void vendor_test(struct pmu *pmu)
 {
@@ -110,7 +123,7 @@ static void vendor_test(struct pmu *pmu)
     }
 }
 
-/* The kernel's word on cycles, errno code. */
+/* Prints why the kernel refused cycles with this errno. */
 static void say_refused(const struct perf_event_attr *attr, int code, char *text, size_t size)
 {
     struct err err;
@@ -119,7 +132,7 @@ static void say_refused(const struct perf_event_attr *attr, int code, char *text
     snprintf(text, size, "%.255s", err.text);
 }
 
-/* Hybrid processors: only a thread on one of its CPUs can make this PMU count. */
+/* Moves the thread to the CPUs of the PMU: on hybrid processors it counts only there. */
 static void stay_on(const struct pmu *pmu)
 {
     size_t bytes = CPU_ALLOC_SIZE(CPUS_MAX);
@@ -213,24 +226,19 @@ void probe_say_no_core(const struct pmus *pmus, char *text, size_t size)
         say_refused(&attr, -rc, text, size);
 }
 
-static bool has_event_file(const struct pmu *pmu, uint64_t code)
-{
-    for (unsigned i = 0; i < pmu->events.n; i++)
-        if (strncmp(pmu->events.items[i].terms, "event=", 6) == 0 &&
-            strtoull(pmu->events.items[i].terms + 6, NULL, 0) == code)
-            return true;
-    return false;
-}
-
 const char *probe_lacks(const struct pmu *pmu, uint64_t code)
 {
     code &= 0xffff;
-    /* The architecture's own codes: the kernel has a file for each that the processor says it has.
+    /* Codes of the architecture: the kernel has an event file for each one that the processor has.
      */
     const bool common = code < 0x40 || (code >= 0x4000 && code < 0x4040);
 
-    if (!OPENS_ANY || (common ? has_event_file(pmu, code) : pmu->vendor_counts))
+    if (!OPENS_ANY || (!common && pmu->vendor_counts))
         return NULL;
+    for (unsigned i = 0; common && i < pmu->events.n; i++)
+        if (strncmp(pmu->events.items[i].terms, "event=", 6) == 0 &&
+            strtoull(pmu->events.items[i].terms + 6, NULL, 0) == code)
+            return NULL;
     return common
                ? "the processor says that it does not have it"
                : "of the codes that a vendor defines nothing counts here (an emulated processor?)";

@@ -1,10 +1,9 @@
 /*
- * Finding tracefs. An own mount without a place in the tree comes first: it needs no other, and
- * keeps no other from being unmounted; what is in it is the same.
+ * Finds tracefs. A private mount, which is not attached to the tree, comes first: it does not
+ * depend on another mount and does not prevent one from being unmounted.
  */
-#include "backends/perf/probe/tracefs.h"
-
 #include "backends/perf/probe/pmu.h"
+#include "backends/perf/state.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,27 +1,40 @@
 /*
- * The idle thread of the backend, and groups that are opened to see whether they can be.
+ * Trials: groups of events that are opened only to see what the kernel accepts. They are opened on
+ * an idle thread of the daemon, where the kernel checks a group against the real counters but never
+ * runs it, so no other user of the counters is disturbed; or on a CPU, where an enabled group runs
+ * if counters are free. An event must be enabled for that check.
  */
-#include "backends/perf/probe/trial.h"
+#include "backends/perf/probe/probe.h"
 
 #include "backends/perf/probe/open.h"
 #include "backends/perf/probe/pmu.h"
+#include "backends/perf/probe/why.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-bool probe_thread(pthread_t *thread, void *(*run)(void *), void *arg)
-{
-    sigset_t all, old;
+enum {
+    TRIAL_MAX = 64,
+    LOOKS = 16,
+    LOOK_NS = 500000
+};
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(thread, NULL, run, arg);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return rc == 0;
-}
+/*
+ * A group. On a thread (cpu -1) it is opened enabled, because the kernel does not check a
+ * disabled one against the counters; on a CPU (tid -1) it is opened disabled and enabled as a whole
+ * later.
+ */
+struct trial {
+    pid_t tid;
+    int cpu;
+    unsigned n;
+    int fd[TRIAL_MAX];
+};
 
 static void *parked_run(void *arg)
 {
@@ -53,7 +66,8 @@ void parked_stop(struct parked *parked)
     sem_destroy(&parked->ready);
 }
 
-int trial_add(struct trial *trial, const struct perf_event_attr *attr)
+/* Adds an event to the group. Returns 0 or -errno. */
+static int trial_add(struct trial *trial, const struct perf_event_attr *attr)
 {
     struct perf_event_attr copy = *attr;
 
@@ -68,7 +82,8 @@ int trial_add(struct trial *trial, const struct perf_event_attr *attr)
     return 0;
 }
 
-unsigned trial_fill(struct trial *trial, const struct perf_event_attr *attr, unsigned max)
+/* Adds attr until the kernel refuses it, at most max times. Returns how often it was added. */
+static unsigned trial_fill(struct trial *trial, const struct perf_event_attr *attr, unsigned max)
 {
     unsigned added = 0;
 
@@ -77,8 +92,243 @@ unsigned trial_fill(struct trial *trial, const struct perf_event_attr *attr, uns
     return added;
 }
 
-void trial_clear(struct trial *trial)
+static void trial_clear(struct trial *trial)
 {
     while (trial->n > 0)
         event_close(&trial->fd[--trial->n]);
+}
+
+/* Fills all general counters; each generic event that still fits then has a fixed counter. */
+void probe_counters(const struct pmus *pmus, struct pmu *pmu)
+{
+    static const uint64_t fixed[] = {PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_HW_INSTRUCTIONS,
+                                     PERF_COUNT_HW_REF_CPU_CYCLES};
+    struct perf_event_attr attr;
+    struct trial trial = {.tid = pmus->parked.tid, .cpu = -1};
+    probe_filler(pmu, &attr);
+    pmu->general = trial_fill(&trial, &attr, TRIAL_MAX - PMU_FIXED);
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
+        probe_generic(pmu, fixed[i], &attr);
+        if (trial_add(&trial, &attr) == 0)
+            pmu->fixed_event[pmu->fixed++] = fixed[i];
+    }
+    trial_clear(&trial);
+}
+
+/* Returns the index of attr's fixed counter, or -1: fills all general counters, then finds the
+ * fixed event that takes the place of attr. */
+static int find_fixed(const struct pmu *pmu, struct trial *trial,
+                      const struct perf_event_attr *attr)
+{
+    struct perf_event_attr filler, own;
+    int found = -1;
+
+    probe_filler(pmu, &filler);
+    trial_fill(trial, &filler, pmu->general);
+    bool has = trial_add(trial, attr) == 0;
+    trial_clear(trial);
+    for (unsigned i = 0; has && found < 0 && i < pmu->fixed; i++) {
+        probe_generic(pmu, pmu->fixed_event[i], &own);
+        trial_fill(trial, &filler, pmu->general);
+        trial_add(trial, &own);
+        if (trial_add(trial, attr) < 0)
+            found = (int)i;
+        trial_clear(trial);
+    }
+    return found;
+}
+
+/* Returns how many general counters attr needs. Its fixed counter, if any, is filled first. */
+static unsigned general_cost(const struct pmu *pmu, struct trial *trial,
+                             const struct perf_event_attr *attr, int fixed)
+{
+    struct perf_event_attr filler, own;
+    unsigned others = 0;
+
+    if (fixed >= 0) {
+        probe_generic(pmu, pmu->fixed_event[fixed], &own);
+        trial_add(trial, &own);
+    }
+    bool fits = trial_add(trial, attr) == 0;
+    probe_filler(pmu, &filler);
+    if (fits)
+        others = trial_fill(trial, &filler, pmu->general);
+    trial_clear(trial);
+    return fits && others < pmu->general ? pmu->general - others : 0;
+}
+
+static uint64_t low_bits(unsigned n)
+{
+    return n >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1;
+}
+
+void probe_rows(const struct pmus *pmus, const struct pmu *pmu, const struct perf_event_attr *attr,
+                uint64_t *rows, unsigned *needed)
+{
+    struct perf_event_attr copy = *attr;
+
+    *rows = 0;
+    *needed = 0;
+    if (pmu->general + pmu->fixed == 0)
+        return;
+    struct trial trial = {.tid = pmus->parked.tid, .cpu = -1};
+    copy.sample_period = 0;
+    int fixed = find_fixed(pmu, &trial, &copy);
+    unsigned cost = general_cost(pmu, &trial, &copy, fixed);
+    unsigned alone = trial_fill(&trial, &copy, pmu->general + pmu->fixed);
+    trial_clear(&trial);
+
+    alone = fixed >= 0 && alone > 0 ? alone - 1 : alone;
+    *needed = cost > 1 && fixed < 0 ? cost : 1;
+    if (cost == 1)
+        *rows = low_bits(alone < pmu->general ? alone : pmu->general);
+    else if (cost > 1 && fixed < 0)
+        *rows = low_bits(pmu->general);
+    if (fixed >= 0)
+        *rows |= (uint64_t)1 << (pmu->general + (unsigned)fixed);
+    if (!*rows)
+        *needed = 0;
+}
+
+/* ---- sets ---- */
+
+static bool takes_counter(const struct plan_event *event)
+{
+    return event->event->code[CODE_FLAGS] & CODE_HARDWARE;
+}
+
+static int group_add(struct trial *trial, const struct plan_event *event, bool multiplex,
+                     struct err *err)
+{
+    struct perf_event_attr attr;
+
+    code_to_attr(event->event, event->user, event->kernel, &attr);
+    attr.read_format =
+        PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+    const bool member = trial->n > 0;
+    int rc = trial_add(trial, &attr);
+    if (rc == 0)
+        return 0;
+    if (rc == -EINVAL && member && takes_counter(event) && !multiplex)
+        return err_set(err, E19,
+                       "the processor has not enough counters to count \"%s\" together "
+                       "with the events before it",
+                       event->event->written);
+    return why_refused(
+        err, &(struct why){
+                 .code = -rc, .attr = &attr, .event = event->event->written, .member = member});
+}
+
+int perf_check_set(struct backend_state *state, const struct plan_event *events, unsigned n,
+                   bool multiplex, struct err *err)
+{
+    struct trial trial = {.tid = state->pmus->parked.tid, .cpu = -1};
+    int rc = 0;
+
+    if (n == 1 && !takes_counter(&events[0]))
+        return 0;
+    for (unsigned i = 0; i < n; i++)
+        if (events[i].event->code[CODE_FLAGS] & CODE_CPU_ONLY)
+            return 0;                                 /* cannot be opened on a thread */
+    for (int hardware = 1; hardware >= 0; hardware--) /* events that need counters first */
+        for (unsigned i = 0; i < n && !rc; i++)
+            if (takes_counter(&events[i]) == hardware)
+                rc = group_add(&trial, &events[i], multiplex, err);
+    trial_clear(&trial);
+    return rc;
+}
+
+/*
+ * ---- counters that others hold ----
+ *
+ * A flexible group runs on a CPU if it fits next to the pinned events there, and never evicts them.
+ * So the size of the largest group that runs is the number of free counters. A group gets up to
+ * 8 ms to run, because events of the task that is running at the moment do not belong to the CPU.
+ */
+
+/* Enables the group and returns true if it is on the hardware within that time. */
+static bool trial_runs(const struct trial *trial)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    struct {
+        uint64_t value, enabled_ns, running_ns;
+    } seen = {.running_ns = 0};
+
+    if (ioctl(trial->fd[0], PERF_EVENT_IOC_ENABLE, 0))
+        return false;
+    for (unsigned i = 0; i < LOOKS; i++) {
+        if (read(trial->fd[0], &seen, sizeof seen) != sizeof seen || seen.running_ns)
+            break;
+        nanosleep(&pause, NULL);
+    }
+    return seen.running_ns > 0;
+}
+
+/* Returns 1 if a group of n general events and a fixed one (-1: none) runs on the CPU, 0 if not, -1
+ * if it cannot be opened. */
+static int general_fit(const struct pmu *pmu, unsigned cpu, unsigned n, int fixed)
+{
+    struct trial trial = {.tid = -1, .cpu = (int)cpu};
+    struct perf_event_attr attr;
+    int runs = -1;
+
+    probe_filler(pmu, &attr);
+    attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+    bool open = trial_fill(&trial, &attr, n) == n;
+    if (open && fixed >= 0) {
+        probe_generic(pmu, pmu->fixed_event[fixed], &attr);
+        attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+        open = trial_add(&trial, &attr) == 0;
+    }
+    if (open)
+        runs = trial_runs(&trial);
+    trial_clear(&trial);
+    return runs;
+}
+
+static unsigned general_free(const struct pmu *pmu, unsigned cpu)
+{
+    unsigned n = pmu->general;
+    int runs = 0;
+
+    for (; n && (runs = general_fit(pmu, cpu, n, -1)) == 0; n--)
+        ;
+    return runs < 0 ? pmu->general : n;
+}
+
+/* Returns the last `missing` rows that are not in `own`: rows are allocated from the first. */
+static uint64_t last_rows(unsigned n_rows, uint64_t own, unsigned missing)
+{
+    uint64_t rows = 0;
+
+    for (unsigned row = n_rows; row-- > 0 && missing;) {
+        uint64_t bit = (uint64_t)1 << row;
+
+        if (own & bit)
+            continue;
+        rows |= bit;
+        missing--;
+    }
+    return rows;
+}
+
+uint64_t perf_foreign(struct backend_state *state, unsigned class_index, unsigned cpu, uint64_t own)
+{
+    const struct pmu *pmu = pmus_of_class(state->pmus, class_index);
+    const unsigned general = pmu->general;
+    unsigned free_rows, held;
+    uint64_t foreign;
+
+    if (!general)
+        return 0;
+    free_rows = general_free(pmu, cpu);
+    held = (unsigned)__builtin_popcountll(own & (((uint64_t)1 << general) - 1));
+    foreign = last_rows(general, own, general > free_rows + held ? general - free_rows - held : 0);
+    for (unsigned i = 0; i < pmu->fixed; i++) {
+        uint64_t bit = (uint64_t)1 << (general + i);
+
+        if (!(own & bit) && general_fit(pmu, cpu, free_rows, (int)i) == 0)
+            foreign |= bit;
+    }
+    return foreign;
 }

@@ -1,10 +1,10 @@
 /*
- * The table of reasons: the first row that fits gives the sentence. Holes in it: %e the event, %t
- * the target, %c the errno's name, %k the kernel's release, %b what may forbid it (barriers).
+ * The table of reasons: the first matching row has the sentence. Placeholders: %e the event, %t the
+ * target, %c the name of the errno, %k the kernel release, %b the possible obstacles (barriers()).
  */
 #include "backends/perf/probe/why.h"
 
-#include "backends/perf/probe/code.h"
+#include "backends/perf/probe/open.h"
 #include "backends/perf/probe/pmu.h"
 
 #include "core/base/buf.h"
@@ -22,7 +22,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define INITIAL_USER_NS "user:[4026531837]" /* the kernel's fixed number */
+#define INITIAL_USER_NS "user:[4026531837]" /* fixed in the kernel */
 
 int why_paranoid(void)
 {
@@ -33,7 +33,7 @@ int why_paranoid(void)
                : 2;
 }
 
-/* Capabilities count in the initial user namespace only. */
+/* Returns true if pmcfs has CAP_PERFMON in the initial user namespace. */
 static bool may_observe(void)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -53,7 +53,8 @@ static bool is_filtered(void)
     return prctl(PR_GET_SECCOMP) == 2;
 }
 
-/* "none [integrity] confidentiality": the word in brackets; "" when it cannot be seen. */
+/* Returns the word in brackets of "none [integrity] confidentiality", or "" if it cannot be read.
+ */
 static const char *lockdown_level(char *text, size_t size)
 {
     int got = file_read(AT_FDCWD, "/sys/kernel/security/lockdown", text, size);
@@ -66,6 +67,7 @@ static const char *lockdown_level(char *text, size_t size)
     return open + 1;
 }
 
+/* Prints the reasons why the kernel may forbid perf_event_open(2) to pmcfs. */
 static void barriers(struct buf *out)
 {
     char text[64];
@@ -86,18 +88,18 @@ static void barriers(struct buf *out)
         buf_str(out, "pmcfs has CAP_PERFMON, so a security module forbids it");
 }
 
-/* What is known of a refusal; a row asks for some of it. */
+/* Facts of a refusal, which the rows match. */
 enum fact {
     ON_TASK = 1 << 0,
     ON_CPU = 1 << 1,
     ON_CGROUP = 1 << 2,
-    CHECK = 1 << 3, /* on an idle thread, before there is a target */
+    CHECK = 1 << 3, /* on an idle thread, before a target is attached */
     MEMBER = 1 << 4,
     PROCESSOR = 1 << 5,
     SOFTWARE = 1 << 6,
     TRACEPOINT = 1 << 7,
     BREAKPOINT = 1 << 8,
-    DEVICE = 1 << 9, /* of a PMU that is not the processor's */
+    DEVICE = 1 << 9, /* an event of another PMU than the processor's */
     IN_KERNEL = 1 << 10,
     AT_CODE = 1 << 11,
     USER_ONLY = 1 << 12,
@@ -144,7 +146,7 @@ static unsigned facts_of(const struct why *why)
 
 static const struct why_row {
     int code;
-    unsigned facts; /* all of these */
+    unsigned facts; /* all must hold */
     enum err_id id;
     const char *sentence;
 } why_table[] = {
@@ -264,7 +266,7 @@ static void why_print(struct buf *out, const char *sentence, const struct why *w
 int why_refused(struct err *err, const struct why *why)
 {
     const struct why_row *row = why_table;
-    const int code = why->code == EPERM ? EACCES : why->code; /* the kernel says both */
+    const int code = why->code == EPERM ? EACCES : why->code; /* the kernel uses both */
     const unsigned facts = facts_of(why);
     char storage[512];
     struct buf text;

@@ -1,6 +1,6 @@
 /*
- * Why the kernel refused an event: errno and attr (perf_event_open says no more) -> id and
- * sentence.
+ * The reason why the kernel refused an event: from errno and perf_event_attr, which is all that
+ * perf_event_open(2) gives, to an error id and a sentence.
  */
 #pragma once
 
@@ -10,13 +10,13 @@ struct perf_event_attr;
 
 struct why {
     int code;                           /* positive errno */
-    const struct perf_event_attr *attr; /* what was refused */
-    const char *event;                  /* as written, or what else it is: "the witness of time" */
+    const struct perf_event_attr *attr; /* the refused event */
+    const char *event;                  /* as written, or a description such as "time check" */
     const struct target_ref *target;    /* NULL: a check on an idle thread */
-    bool member;                        /* it was to join a group */
+    bool member;                        /* the event was to join a group */
 };
 
-/* Sets the sentence; returns the negative errno of its id. */
+/* Sets the sentence and returns the negative errno of its id. */
 int why_refused(struct err *err, const struct why *why);
-/* /proc/sys/kernel/perf_event_paranoid; 2 when it cannot be read. */
+/* Returns /proc/sys/kernel/perf_event_paranoid, or 2 if it cannot be read. */
 int why_paranoid(void);
