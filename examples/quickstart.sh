@@ -22,7 +22,8 @@ say() { printf '%s\n' "$*"; }
 die() { printf 'quickstart: %s\n' "$*" >&2; exit 1; }
 
 clean() {
-    trap - EXIT INT TERM HUP
+    trap - EXIT
+    trap '' INT TERM HUP
     [ -z "$busy_pid" ] || kill "$busy_pid" 2>/dev/null || :
     if [ -n "$mounted" ]; then
         $sudo umount "$mnt" 2>/dev/null || $sudo umount -l "$mnt" || :

@@ -9,7 +9,7 @@ tool=${0##*/}
 PMC=${PMC-}
 unset CDPATH
 tab=$(printf '\t')
-made='' helpers='' child='' told='' scratch='' serial=0 woken='' ended='' awaited='' status=0 refusal='' began='' clock=''
+made='' helpers='' child='' told='' scratch='' serial=0 woken='' ticked='' ended='' awaited='' status=0 refusal='' began='' clock=''
 set -f
 # This is a part of the tool: its words are those of the tool.
 [ "${1-}" != --help ] || set -- -h
@@ -210,8 +210,12 @@ need_scratch() {
     scratch=$(mktemp -d) || fail "no temporary directory can be made in ${TMPDIR:-/tmp}"
 }
 
-# The end of what is waited for, by ^C or when the time is up: results are still printed. A shell that is about to
-# become a sleep has this one's traps for a moment, and would forget any other signal.
+# Traps. A trap can run inside another trap, and dash 0.5.12 then continues the outer one with a wrong $?. Code that
+# runs in a trap that returns therefore uses `case` only: no ||, &&, if, while, and no function that does. Everything
+# else that a signal starts is done by await, outside of traps.
+
+# End the awaited process: by ^C, or when the time is up. Results are still printed. KILL, because a shell that is
+# about to become a sleep has this one's traps for a moment, and would lose any other signal.
 end_now() {
     woken=yes ended=yes
     case $awaited in
@@ -221,23 +225,28 @@ end_now() {
     esac
 }
 
-# A command hears the ^C of its terminal itself, and is told of other interrupts. It is waited for: it may have
-# something to say, or go on; a second interrupt ends it.
+# ^C: a command that receives INT gets one (from its terminal, or from here), and is then waited for: it may print
+# something, or continue. A second interrupt ends it.
 interrupted() {
-    if [ -z "$hearing" ] || [ -z "$child" ] || [ "${awaited:-$child}" != "$child" ] || [ "$ended" ]; then
-        end_now
-        return
-    fi
-    woken=yes ended=yes told=yes
-    tell_child
+    reaches=yes
+    case $hearing in '') reaches= ;; esac
+    case $child in '') reaches= ;; esac
+    case $awaited in '' | "$child") ;; *) reaches= ;; esac
+    case $reaches/$ended in
+    yes/)
+        woken=yes ended=yes told=yes
+        tell_child
+        ;;
+    *) end_now ;;
+    esac
 }
 
-# A command in the foreground of a terminal has heard it already.
+# The terminal itself interrupts a command in its foreground.
 tell_child() {
     read -r in_foreground <"/proc/$$/stat"
     # shellcheck disable=SC2086 # words are wanted
     set -- ${in_foreground##*) }
-    [ "$3" = "$6" ] || kill -s INT "$child" 2>/dev/null
+    case $3 in "$6") ;; *) kill -s INT "$child" 2>/dev/null ;; esac
 }
 
 trap finish EXIT
@@ -248,9 +257,9 @@ trap 'exit 131' QUIT
 trap 'exit 141' PIPE
 trap 'exit 142' ALRM
 trap 'exit 143' TERM
-trap 'woken=yes timer_USR1=; tick' USR1
+trap 'woken=yes ticked=yes' USR1
 
-# What tools with an interval replace.
+# For tools with an interval: await calls it after each USR1.
 tick() { :; }
 
 # The end has come before the command was launched.
@@ -258,15 +267,22 @@ ended_early() { exit 130; }
 
 # ---- waiting ----
 
-# timer SECONDS USR1|USR2: sends this shell the signal once. Killed, it takes its sleep with it.
+# timer SECONDS USR1|USR2: sends this shell the signal. USR1 is repeated until await stops the timer: a signal that
+# comes just before `wait` does not wake it. When the timer is killed, it kills its sleep.
 timer_USR1='' timer_USR2=''
 timer() {
     (
         started=$!
-        trap '[ "$!" = "$started" ] || { kill "$!"; wait; }; exit' TERM
-        sleep "$1" &
-        wait "$!"
-        kill -s "$2" "$$"
+        trap 'case $! in "$started") ;; *) kill "$!"; wait ;; esac; exit' TERM
+        pause=$1
+        while :; do
+            sleep "$pause" &
+            wait "$!"
+            started=$!
+            kill -s "$2" "$$" || exit
+            [ "$2" = USR1 ] || exit
+            pause=0.1
+        done
     ) >/dev/null 2>&1 3>&- 4<&- &
     eval "timer_$2=\$!"
 }
@@ -282,6 +298,11 @@ await() {
         status=$?
         # A signal may come with the end, when the shell has told the status already; 138 and 140 are of USR1 and USR2.
         case $before_wait/$status in 138/* | 140/*) ;; */127) status=$before_wait ;; esac
+        if [ "$ticked" ]; then
+            kill "$timer_USR1" 2>/dev/null
+            timer_USR1='' ticked=''
+            [ "$ended" ] || tick
+        fi
     done
     awaited=
     drop "$1" "$helpers"

@@ -81,25 +81,32 @@ END
     printf "$format\n" $row 2>/dev/null >&3 || unwritable
 }
 
+# A timer that is being stopped may send its signal once more.
+due_ms=
 tick() {
-    [ "$counting" ] || return 0
-    print_line
-    [ -z "$top" ] || analyse ''
+    [ "$due_ms" ] || return 0
+    now
+    if [ $(((now - begin_ns) / 1000000)) -ge "$due_ms" ]; then
+        print_line
+        [ -z "$top" ] || analyse ''
+    fi
     next_tick
 }
 
-# At multiples of the interval from the beginning on, so that nothing adds up.
+# At multiples of the interval since the start, so that delays do not add up. The interval that ends with -l has its
+# line at the end of the run.
 next_tick() {
     now
-    rest=$((interval_ms - (now - begin_ns) / 1000000 % interval_ms + 1000))
+    elapsed_ms=$(((now - begin_ns) / 1000000))
+    due_ms=$((elapsed_ms - elapsed_ms % interval_ms + interval_ms))
+    [ -z "$limit" ] || [ "$due_ms" -lt "$limit_ms" ] || return 0
+    rest=$((due_ms - elapsed_ms + 1000))
     timer "$((rest / 1000 - 1)).${rest#"${rest%???}"}" USR1
 }
 
-# now: the tree's clock, in nanoseconds, read by this shell itself: again where a signal cut it.
+# now: the tree's clock, in nanoseconds, read by this shell itself: again if a signal interrupted the read.
 now() {
-    now=
-    until is_number "$now"; do
+    until { read -r _ _ now _ <"$clock" && is_number "$now"; } 2>/dev/null; do
         [ -r "$clock" ] || tree_ended
-        read -r _ _ now _ <"$clock"
     done
 }
