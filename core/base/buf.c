@@ -1,5 +1,5 @@
 /*
- * Growable output text. Counts are printed here at every read, so the number printers avoid stdio.
+ * Growable output text: growing, formatted output and escaping. Numbers are printed in buf.h.
  */
 #include "core/base/buf.h"
 
@@ -55,17 +55,6 @@ char *buf_grow(struct buf *buf, size_t need)
 {
     buf->failed = buf->failed || !moved(buf, need);
     return buf->failed ? NULL : buf->data + buf->len;
-}
-
-void buf_u64(struct buf *buf, uint64_t value)
-{
-    char digits[20];
-    char *p = digits + sizeof(digits);
-
-    do
-        *--p = (char)('0' + value % 10);
-    while (value /= 10);
-    buf_add(buf, p, (size_t)(digits + sizeof(digits) - p));
 }
 
 void buf_i64(struct buf *buf, int64_t value)
@@ -130,17 +119,6 @@ void buf_value(struct buf *buf, const char *text, size_t len)
 void buf_quoted(struct buf *buf, const char *text, size_t len)
 {
     add_escaped(buf, text, len, "\\\"");
-}
-
-void buf_seconds(struct buf *buf, uint64_t ns)
-{
-    char decimals[10] = ".";
-    uint64_t rest = ns % 1000000000;
-
-    buf_u64(buf, ns / 1000000000);
-    for (size_t i = sizeof(decimals) - 1; i > 0; i--, rest /= 10)
-        decimals[i] = (char)('0' + rest % 10);
-    buf_add(buf, decimals, sizeof(decimals));
 }
 
 const char *buf_text(struct buf *buf)

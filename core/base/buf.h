@@ -1,9 +1,12 @@
 /*
- * Growable output text. Numbers are printed without stdio. Never fails in between: when memory
- * ends, buf.failed is set, further text is dropped, and the sender of the text answers ENOMEM.
+ * Growable output text, the only text writer of the program. Every function reserves the room for
+ * its own output, so that no caller has to compute a bound. Numbers are printed without stdio. On
+ * ENOMEM buf.failed is set, further text is dropped, and the caller that sends the text returns
+ * ENOMEM.
  */
 #pragma once
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,12 +27,21 @@ void buf_free(struct buf *buf);
 void buf_clear(struct buf *buf);
 
 char *buf_grow(struct buf *buf, size_t need); /* for buf_reserve() */
-/* Where there is room for need more bytes; NULL: failed for good. */
+/* Returns the end of the text, with room for need more bytes. NULL if the buffer has failed. */
 static inline char *buf_reserve(struct buf *buf, size_t need)
 {
     if (!buf->failed && need <= buf->size - buf->len)
         return buf->data + buf->len;
     return buf_grow(buf, need);
+}
+
+/* Adds the bytes that were written after buf_reserve(), up to `end`. */
+static inline void buf_advance(struct buf *buf, const char *end)
+{
+    const size_t len = (size_t)(end - buf->data);
+
+    assert(len >= buf->len && len <= buf->size);
+    buf->len = len;
 }
 
 /* In the header, so that a text of a known length is a store. */
@@ -58,7 +70,59 @@ static inline void buf_char(struct buf *buf, char c)
     buf->len++;
 }
 
-void buf_u64(struct buf *buf, uint64_t value);
+/* A string literal: its length is a constant. */
+#define BUF_LITERAL(buf, literal) buf_add(buf, "" literal, sizeof(literal) - 1)
+
+#define U64_DIGITS 20 /* of the largest value */
+
+/* Writes value before `end` and returns its first digit. Needs U64_DIGITS bytes. */
+static inline char *u64_digits(char *end, uint64_t value)
+{
+    do
+        *--end = (char)('0' + value % 10);
+    while (value /= 10);
+    return end;
+}
+
+static inline void buf_u64(struct buf *buf, uint64_t value)
+{
+    char digits[U64_DIGITS], *const end = digits + sizeof(digits);
+    const char *const from = u64_digits(end, value);
+
+    buf_add(buf, from, (size_t)(end - from));
+}
+
+/* Hexadecimal with a leading 0x. */
+static inline void buf_hex(struct buf *buf, uint64_t value)
+{
+    unsigned shift = value ? (63u - (unsigned)__builtin_clzll(value)) & ~3u : 0;
+    char *to = buf_reserve(buf, 2 + 16);
+
+    if (!to)
+        return;
+    *to++ = '0';
+    *to++ = 'x';
+    for (;; shift -= 4) {
+        *to++ = "0123456789abcdef"[value >> shift & 15];
+        if (!shift)
+            break;
+    }
+    buf_advance(buf, to);
+}
+
+/* Seconds with nine decimals from nanoseconds: "12.000000345". */
+static inline void buf_seconds(struct buf *buf, uint64_t ns)
+{
+    char text[U64_DIGITS + 10], *const point = text + U64_DIGITS;
+    uint32_t rest = (uint32_t)(ns % 1000000000);
+    const char *const from = u64_digits(point, ns / 1000000000);
+
+    *point = '.';
+    for (unsigned i = 9; i > 0; i--, rest /= 10)
+        point[i] = (char)('0' + rest % 10);
+    buf_add(buf, from, (size_t)(text + sizeof(text) - from));
+}
+
 void buf_i64(struct buf *buf, int64_t value);
 void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /*
@@ -70,7 +134,5 @@ void buf_word(struct buf *buf, const char *text, size_t len);
 void buf_value(struct buf *buf, const char *text, size_t len);
 /* The same for what stands between '"' in a sentence: blanks, '=' and "'" stay as they are. */
 void buf_quoted(struct buf *buf, const char *text, size_t len);
-/* Seconds with nine decimals from nanoseconds: "12.000000345". */
-void buf_seconds(struct buf *buf, uint64_t ns);
 /* NUL-terminated view; valid until the next call. "" when memory ended. */
 const char *buf_text(struct buf *buf);

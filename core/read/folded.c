@@ -5,7 +5,6 @@
 #include "core/base/hash.h"
 #include "core/log/spaces.h"
 #include "core/read/folded.h"
-#include "core/read/pen.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -71,29 +70,24 @@ static bool map_has_file(const struct record_map *map)
     return map->path[0] != '\0';
 }
 
-/* Each part is a flush of its own: texts go around the pen. */
 static void frame_add(struct buf *out, const struct tasks *spaces, uint32_t pid, uint64_t address,
                       bool kernel)
 {
     const struct record_map *map = kernel ? NULL : spaces_find(spaces, pid, address);
-    struct pen pen;
 
-    pen_begin(&pen, out);
-    PUT(&pen, ";[");
+    BUF_LITERAL(out, ";[");
     if (kernel) {
-        PUT(&pen, "kernel+");
+        BUF_LITERAL(out, "kernel+");
     } else if (map && map_has_file(map)) {
-        pen_flush(&pen);
         path_add(out, map->path);
-        PUT(&pen, "+");
+        buf_char(out, '+');
         address += map->offset - map->start;
     } else {
-        put_u64(&pen, pid);
-        PUT(&pen, ":");
+        buf_u64(out, pid);
+        buf_char(out, ':');
     }
-    put_hex(&pen, address);
-    PUT(&pen, "]");
-    pen_flush(&pen);
+    buf_hex(out, address);
+    buf_char(out, ']');
 }
 
 static void comm_add(struct buf *out, const struct tasks *spaces,

@@ -2,7 +2,9 @@
  * The lines of a log that are no samples: their fields are those of the table of types
  * (record_table.c), in its order. A field in brackets is left out where there is nothing to say.
  */
-#include "core/read/pen.h"
+#include "core/read/logtext.h"
+
+#include <string.h>
 
 /* The words of a line. */
 struct said {
@@ -19,85 +21,84 @@ struct said {
 /* ---- fields: each puts its value; false: there is nothing to say ---- */
 
 /* Where it is not 0 because its number is not known, 0 is no process at all. */
-static bool put_number(struct pen *pen, const struct said *said, uint32_t number)
+static bool put_number(struct buf *out, const struct said *said, uint32_t number)
 {
-    put_pid(pen, number);
+    put_pid(out, number);
     return number || (said->type != RECORD_SWITCH && said->type != RECORD_COUNT &&
                       said->type != RECORD_ATTACH && said->type != RECORD_DETACH);
 }
 
-static bool put_process(struct pen *pen, const struct said *said)
+static bool put_process(struct buf *out, const struct said *said)
 {
-    return put_number(pen, said, said->pid);
+    return put_number(out, said, said->pid);
 }
 
-static bool put_thread(struct pen *pen, const struct said *said)
+static bool put_thread(struct buf *out, const struct said *said)
 {
-    return put_number(pen, said, said->tid);
+    return put_number(out, said, said->tid);
 }
 
-static bool put_child(struct pen *pen, const struct said *said)
+static bool put_child(struct buf *out, const struct said *said)
 {
-    put_pid(pen, said->child);
+    put_pid(out, said->child);
     return true;
 }
 
-static bool put_on(struct pen *pen, const struct said *said)
+static bool put_on(struct buf *out, const struct said *said)
 {
     if (said->cpu != UINT32_MAX)
-        put_u64(pen, said->cpu);
+        buf_u64(out, said->cpu);
     return said->cpu != UINT32_MAX;
 }
 
-static bool put_values(struct pen *pen, const struct said *said)
+static bool put_values(struct buf *out, const struct said *said)
 {
     for (unsigned i = 0; i < said->n; i++) {
-        pen_make_room(pen);
         if (i)
-            *pen->p++ = ',';
-        put_u64(pen, said->value[i]);
+            buf_char(out, ',');
+        buf_u64(out, said->value[i]);
     }
     return said->n;
 }
 
-static bool put_last(struct pen *pen, const struct said *said)
+static bool put_last(struct buf *out, const struct said *said)
 {
-    PUT(pen, "yes");
+    BUF_LITERAL(out, "yes");
     return said->misc & RECORD_LAST;
 }
 
 /* Steps, and what no process can be given, say so only where something may be missing. */
-static bool put_exact(struct pen *pen, const struct said *said)
+static bool put_exact(struct buf *out, const struct said *said)
 {
-    pen->p = stpcpy(pen->p, said->misc & RECORD_EXACT ? "yes" : "no");
+    buf_str(out, said->misc & RECORD_EXACT ? "yes" : "no");
     return said->misc & RECORD_LACKS || (said->type == RECORD_COUNT && said->n && said->pid);
 }
 
-static bool put_place(struct pen *pen, const struct said *said, unsigned i)
+static bool put_place(struct buf *out, const struct said *said, unsigned i)
 {
     if (i < said->n)
-        put_hex(pen, said->value[i]);
+        buf_hex(out, said->value[i]);
     return i < said->n;
 }
 
-static bool put_start(struct pen *pen, const struct said *said)
+static bool put_start(struct buf *out, const struct said *said)
 {
-    return put_place(pen, said, 0);
+    return put_place(out, said, 0);
 }
 
-static bool put_end(struct pen *pen, const struct said *said)
+static bool put_end(struct buf *out, const struct said *said)
 {
-    return put_place(pen, said, 1);
+    return put_place(out, said, 1);
 }
 
-static bool put_offset(struct pen *pen, const struct said *said)
+static bool put_offset(struct buf *out, const struct said *said)
 {
-    return put_place(pen, said, 2);
+    return put_place(out, said, 2);
 }
 
-static bool put_set(struct pen *pen, const struct said *said)
+static bool put_set(struct buf *out, const struct said *said)
 {
-    put_events(pen, said->text, said->text_len);
+    put_events(out, said->text, said->text_len);
     return true;
 }
 
@@ -107,28 +108,28 @@ static const char *reason_of(const struct said *said)
     return said->type == RECORD_DETACH ? memrchr(said->text, ' ', said->text_len) : NULL;
 }
 
-static bool put_reason(struct pen *pen, const struct said *said)
+static bool put_reason(struct buf *out, const struct said *said)
 {
     const char *reason = reason_of(said);
 
     if (reason)
-        put_text(pen, reason + 1, (size_t)(said->text + said->text_len - (reason + 1)));
+        put_text(out, reason + 1, (size_t)(said->text + said->text_len - (reason + 1)));
     return reason;
 }
 
-static bool put_words(struct pen *pen, const struct said *said)
+static bool put_words(struct buf *out, const struct said *said)
 {
     const char *reason = reason_of(said);
 
     if (said->type == RECORD_THREAD && !said->text_len)
         return false;
-    put_text(pen, said->text, reason ? (size_t)(reason - said->text) : said->text_len);
+    put_text(out, said->text, reason ? (size_t)(reason - said->text) : said->text_len);
     return true;
 }
 
 static const struct key {
     const char *word;
-    bool (*put)(struct pen *pen, const struct said *said);
+    bool (*put)(struct buf *out, const struct said *said);
 } keys[] = {
     /* the frequent ones first */
     {"pid", put_process},   {"tid", put_thread},  {"cpu", put_on},         {"count", put_values},
@@ -147,23 +148,24 @@ static const struct key *key_of(const char *word, size_t len)
 }
 
 /* A field in brackets is left out where there is nothing to say; for others stands `-`. */
-static void put_field(struct pen *pen, const struct said *said, const char *word, size_t len,
+static void put_field(struct buf *out, const struct said *said, const char *word, size_t len,
                       bool optional)
 {
-    char *const begun = pen->p, *value;
+    const size_t begun = out->len;
+    size_t value;
 
-    *pen->p++ = ' ';
-    pen->p = mempcpy(pen->p, word, len);
-    *pen->p++ = '=';
-    value = pen->p;
-    if (key_of(word, len)->put(pen, said))
+    buf_char(out, ' ');
+    buf_add(out, word, len);
+    buf_char(out, '=');
+    value = out->len;
+    if (key_of(word, len)->put(out, said))
         return;
-    pen->p = optional ? begun : value;
+    out->len = optional ? begun : value;
     if (!optional)
-        PUT(pen, "-");
+        BUF_LITERAL(out, "-");
 }
 
-static void put_said(struct pen *pen, const struct said *said)
+static void put_said(struct buf *out, const struct said *said)
 {
     const struct record_row *row = record_table + 1; /* the first has no record */
 
@@ -171,19 +173,19 @@ static void put_said(struct pen *pen, const struct said *said)
         row++;
     if (row == record_table + record_rows) /* of a later version */
         return;
-    put_time(pen, said->time);
-    *pen->p++ = ' ';
-    pen->p = stpcpy(pen->p, row->word);
+    buf_seconds(out, said->time);
+    buf_char(out, ' ');
+    buf_str(out, row->word);
     for (const char *at = row->fields; *at;) {
         const bool optional = *at == '[';
         const char *word = at + optional;
         const size_t len = strcspn(word, " ]");
 
-        put_field(pen, said, word, len, optional);
+        put_field(out, said, word, len, optional);
         at = word + len + optional;
         at += *at == ' ';
     }
-    PUT(pen, "\n");
+    BUF_LITERAL(out, "\n");
 }
 
 /* ---- records ---- */
@@ -195,7 +197,7 @@ static void text_of(struct said *said, const struct record *record, const char *
     said->text_len = strnlen(text, (size_t)((const char *)record + record->size - text));
 }
 
-static void put_comm(struct pen *pen, const struct record_comm *comm)
+static void put_comm(struct buf *out, const struct record_comm *comm)
 {
     struct said said = {.type = comm->pid == comm->tid ? RECORD_PROCESS : RECORD_THREAD,
                         .time = record_time(&comm->head),
@@ -205,21 +207,21 @@ static void put_comm(struct pen *pen, const struct record_comm *comm)
     if (comm->head.misc & RECORD_EXECUTED)
         return; /* `exec` says so */
     text_of(&said, &comm->head, comm->name);
-    put_said(pen, &said);
+    put_said(out, &said);
 }
 
-static void put_fork(struct pen *pen, const struct record_task *task)
+static void put_fork(struct buf *out, const struct record_task *task)
 {
     const bool thread = task->pid == task->ppid;
 
-    put_said(pen, &(struct said){.type = thread ? RECORD_THREAD : RECORD_FORK,
+    put_said(out, &(struct said){.type = thread ? RECORD_THREAD : RECORD_FORK,
                                  .time = task->time,
                                  .pid = task->ppid,
                                  .tid = task->tid,
                                  .child = task->pid});
 }
 
-static void put_map(struct pen *pen, const struct record_map *map)
+static void put_map(struct buf *out, const struct record_map *map)
 {
     const uint64_t place[] = {map->start, map->start + map->length, map->offset};
     struct said said = {.type = RECORD_MAP,
@@ -229,12 +231,12 @@ static void put_map(struct pen *pen, const struct record_map *map)
                         .value = place};
 
     text_of(&said, &map->head, map->path);
-    put_said(pen, &said);
+    put_said(out, &said);
 }
 
-static void put_drop(struct pen *pen, uint64_t time, const uint64_t *lost, const char *where)
+static void put_drop(struct buf *out, uint64_t time, const uint64_t *lost, const char *where)
 {
-    put_said(pen, &(struct said){.type = RECORD_DROP,
+    put_said(out, &(struct said){.type = RECORD_DROP,
                                  .time = time,
                                  .n = lost != NULL,
                                  .value = lost,
@@ -242,9 +244,9 @@ static void put_drop(struct pen *pen, uint64_t time, const uint64_t *lost, const
                                  .text_len = strlen(where)});
 }
 
-static void put_note(struct pen *pen, const struct record_note *note)
+static void put_note(struct buf *out, const struct record_note *note)
 {
-    put_said(pen, &(struct said){.type = note->head.type,
+    put_said(out, &(struct said){.type = note->head.type,
                                  .time = note->time,
                                  .pid = note->pid,
                                  .tid = note->tid,
@@ -256,30 +258,30 @@ static void put_note(struct pen *pen, const struct record_note *note)
                                  .misc = note->head.misc});
 }
 
-void put_line(struct pen *pen, const struct record *record)
+void put_line(struct buf *out, const struct record *record)
 {
     switch (record->type) {
     case RECORD_COMM:
-        put_comm(pen, (const struct record_comm *)record);
+        put_comm(out, (const struct record_comm *)record);
         break;
     case RECORD_FORK:
-        put_fork(pen, (const struct record_task *)record);
+        put_fork(out, (const struct record_task *)record);
         break;
     case RECORD_MAP:
         if (!(record->misc & RECORD_DATA)) /* those are for perf */
-            put_map(pen, (const struct record_map *)record);
+            put_map(out, (const struct record_map *)record);
         break;
     case RECORD_LOST:
-        put_drop(pen, record_time(record), &((const struct record_lost *)record)->lost, "kernel");
+        put_drop(out, record_time(record), &((const struct record_lost *)record)->lost, "kernel");
         break;
     case RECORD_THROTTLE:
-        put_drop(pen, ((const struct record_throttle *)record)->time, NULL, "throttle");
+        put_drop(out, ((const struct record_throttle *)record)->time, NULL, "throttle");
         break;
     case RECORD_EXIT:       /* of a thread; a process's is a COUNT */
     case RECORD_UNTHROTTLE: /* its beginning was told */
         break;
     default:
         if (record_is_note(record))
-            put_note(pen, (const struct record_note *)record);
+            put_note(out, (const struct record_note *)record);
     }
 }

@@ -50,6 +50,29 @@ TEST(drops_everything_once_memory_has_ended)
     ck_buf(&buf, "again");
 }
 
+/* Each function makes room for its own output, wherever the block ends. */
+TEST(no_function_writes_beyond_its_block)
+{
+    for (size_t size = 0; size < 200; size++) {
+        char *const block = malloc(size + !size);
+        struct buf out;
+
+        buf_init(&out, block, size);
+        buf_u64(&out, UINT64_MAX);
+        buf_hex(&out, UINT64_MAX);
+        buf_hex(&out, 0);
+        BUF_LITERAL(&out, " text ");
+        buf_seconds(&out, UINT64_MAX);
+        buf_i64(&out, INT64_MIN);
+        buf_word(&out, "\377 =", 3);
+        buf_printf(&out, "%20s", "x");
+        ck_buf(&out, "184467440737095516150xffffffffffffffff0x0 text 18446744073.709551615"
+                     "-9223372036854775808\\377\\040\\075                   x");
+        buf_free(&out);
+        free(block);
+    }
+}
+
 static void check_u64(uint64_t value)
 {
     char expected[32];

@@ -5,6 +5,7 @@
 
 #include "core/log/form.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -201,6 +202,66 @@ TEST(the_values_of_the_largest_set_are_whole)
     NOTE_ON(1, .type = RECORD_SWITCH, .pid = 10, .tid = 11, .n = 64, .value = values);
     ck_assert_uint_eq(strlen(lines()), strlen("12.000000345 csw pid=10 tid=11 cpu=1 count=") +
                                            64 * strlen("18446744073709551615,"));
+}
+
+/* A csw and an exit line of n values after `starts` other lines, in a text whose first block has
+ * `block_bytes`. */
+static void ck_values_at(unsigned starts, unsigned n, const uint64_t *values, size_t block_bytes)
+{
+    const struct log_facts facts = {.sets = sets};
+    char *const block = malloc(block_bytes + 1);
+    struct buf expected, out;
+
+    buf_init(&expected, NULL, 0);
+    buf_init(&out, block, block_bytes);
+    for (unsigned i = 0; i < starts; i++) {
+        NOTE(.type = RECORD_START);
+        buf_str(&expected, "12.000000345 start\n");
+    }
+    NOTE_ON(1, .type = RECORD_SWITCH, .misc = RECORD_LAST | RECORD_LACKS, .pid = UINT32_MAX,
+            .tid = UINT32_MAX, .n = n, .value = values);
+    buf_str(&expected, "12.000000345 csw pid=-1 tid=-1 cpu=1 count=");
+    for (unsigned i = 0; i < n; i++)
+        buf_printf(&expected, "%s%" PRIu64, i ? "," : "", values[i]);
+    buf_str(&expected, " last=yes exact=no\n");
+    NOTE(.type = RECORD_COUNT, .misc = RECORD_EXACT, .pid = UINT32_MAX, .n = n, .value = values);
+    buf_str(&expected, "12.000000345 exit pid=-1 count=");
+    for (unsigned i = 0; i < n; i++)
+        buf_printf(&expected, "%s%" PRIu64, i ? "," : "", values[i]);
+    buf_str(&expected, " exact=yes\n");
+    form_text.records(&told, &facts, records.data, records.len, &out);
+    ck_assert_str_eq(buf_text(&out), buf_text(&expected));
+    buf_clear(&records);
+    buf_free(&expected);
+    buf_free(&out);
+    free(block);
+}
+
+/* The line's place in the block is shifted by the block's size, by the first value's digits and by
+ * the number of lines before it. */
+TEST(the_longest_lines_of_values_fit_at_each_alignment)
+{
+    uint64_t values[64], first = 1;
+
+    memset(values, 0xff, sizeof values);
+    for (unsigned at = 0; at < 4096; at++, first = at % 20 ? first * 10 : 1) {
+        values[0] = first;
+        ck_values_at(at / 20, 64, values, at);
+    }
+}
+
+/* 31 to 64 values of 13 to 20 digits. */
+TEST(lines_of_any_number_of_values_fit_at_each_alignment)
+{
+    uint64_t values[64], value = UINT64_C(1000000000000);
+
+    for (unsigned digits = 13; digits <= 20; digits++, value *= 10) {
+        for (unsigned i = 0; i < 64; i++)
+            values[i] = value;
+        for (unsigned n = 31; n <= 64; n++)
+            for (unsigned starts = 0; starts < 27; starts += n % 2 + 1)
+                ck_values_at(starts, n, values, 1024);
+    }
 }
 
 TEST(the_end_of_a_thread_has_no_line)

@@ -33,11 +33,16 @@ int pmus_read(const struct pmus *pmus, char *text, size_t size, const char *path
 {
     char full[512];
     va_list args;
-    int used = snprintf(full, sizeof(full), "%s", pmus->root);
+    int used = snprintf(full, sizeof(full), "%s", pmus->root), more;
 
+    text[0] = '\0';
+    if (used < 0 || (size_t)used >= sizeof(full))
+        return pmus_note(-ENAMETOOLONG);
     va_start(args, path);
-    vsnprintf(full + used, sizeof(full) - (size_t)used, path, args);
+    more = vsnprintf(full + used, sizeof(full) - (size_t)used, path, args);
     va_end(args);
+    if (more < 0 || (size_t)(used + more) >= sizeof(full))
+        return pmus_note(-ENAMETOOLONG);
     return pmus_note(file_read(AT_FDCWD, full, text, size));
 }
 
